@@ -1,0 +1,378 @@
+/*
+ * libfa: fused attention (FlashAttention) as a plain C library.
+ *
+ *   out = softmax(scale * q k^T, masked) v          for every batch entry and head, exactly, without storing the scores
+ *
+ * This header is the library's specification: what it states, the test suite checks. It is C99 (and C++), needs no other
+ * library's types, and every function may be called through a foreign-function interface: plain functions, scalars, pointers.
+ *
+ *
+ * THE THREE CALLS
+ *
+ *   fa_create     describes an attention once (types, head dimension, mask) and picks the best kernel of this machine;
+ *   fa_forward    computes it for the tensors of one call, from any thread;
+ *   fa_destroy    ends it.
+ *
+ * A whole program, causal attention of 4 query heads over 2 key/value heads:
+ *
+ *   #include <fa.h>
+ *   #include <stdio.h>
+ *
+ *   int main(void) {
+ *     static float q[1 * 128 * 4 * 64], k[1 * 128 * 2 * 64], v[1 * 128 * 2 * 64], out[1 * 128 * 4 * 64];
+ *     fa_desc desc;
+ *     fa_desc_init(&desc, sizeof desc);
+ *     desc.dtype_q = FA_F32;
+ *     desc.head_dim = 64;
+ *     desc.mask = FA_MASK_CAUSAL;
+ *
+ *     fa_op *op;
+ *     if (fa_create(&desc, &op) != FA_OK) { fprintf(stderr, "%s\n", fa_last_error()); return 1; }
+ *
+ *     fa_args args;
+ *     fa_args_init(&args, sizeof args);
+ *     fa_tensor_init(&args.q, q, FA_F32, 1, 128, 4, 64);          (batch, sequence, heads, head dimension)
+ *     fa_tensor_init(&args.k, k, FA_F32, 1, 128, 2, 64);
+ *     fa_tensor_init(&args.v, v, FA_F32, 1, 128, 2, 64);
+ *     fa_tensor_init(&args.out, out, FA_F32, 1, 128, 4, 64);
+ *     if (fa_forward(op, &args) != FA_OK) fprintf(stderr, "%s\n", fa_last_error());
+ *     fa_destroy(op);
+ *     return 0;
+ *   }
+ *
+ *   cc program.c $(pkg-config --cflags --libs fa)
+ *
+ *
+ * THE MATHEMATICS
+ *
+ * For query i of a sequence of Sq queries and key j of its Sk keys, with offset o (see below), in this order:
+ *
+ *   x = scale * dot(q[i], k[j])
+ *   x = softcap * tanh(x / softcap)                            when softcap > 0
+ *   x = x + bias[i][j]                                         when a bias is given (before the softcap: FA_FLAG_BIAS_BEFORE_SOFTCAP)
+ *   x = x - slope * |i + o - j|                                when ALiBi slopes are given
+ *   x = -inf                                                   when key j is masked for query i
+ *   m = max_j x        l = sum_j exp(x - m) [+ exp(sink - m)]  the sink, when given, takes part in m too
+ *   out[i] = sum_j exp(x - m) / l * v[j]       lse[i] = m + ln(l)
+ *
+ * Key j is attended by query i when all of these hold, p = i + o being the position of the query among the keys:
+ *
+ *   causal       j <= p                                        FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT
+ *   window       p - window_left <= j <= p + window_right      each side only when it is not negative
+ *   chunk        floor(j / attention_chunk) == floor(p / attention_chunk)
+ *   mask         mask[i][j] is not zero
+ *   bias         bias[i][j] is not -inf: an addend of -inf masks
+ *
+ * The offset o aligns queries with keys: Sk - Sq (the last query sees the last key: "bottom-right") for FA_MASK_NONE and
+ * FA_MASK_CAUSAL, 0 for FA_MASK_CAUSAL_TOP_LEFT, or q_offset of the sequence when given. For Sq = 2, Sk = 4:
+ *
+ *   FA_MASK_CAUSAL   1 1 1 .      FA_MASK_CAUSAL_TOP_LEFT   1 . . .
+ *                    1 1 1 1                                1 1 . .
+ *
+ * Masking comes after everything else, so nothing masked leaks: neither the key's nor the value's contents, NaN and Inf
+ * included, reach a query that does not attend it. A NaN in a key that is attended reaches the queries which attend it and no
+ * others. A query with no key left has out = 0 and lse = -inf (with a sink: out = 0 and lse = the sink).
+ * A batch, sequence, or key length of 0 is legal.
+ *
+ *
+ * TENSORS
+ *
+ * fa_tensor is (batch, sequence, heads, dim) with a stride for each, counted in elements and of any sign, so every layout is
+ * a matter of strides: BSHD, BHSD, a slice of a packed QKV, a broadcast (stride 0, inputs only), a reversed view. A unit
+ * stride in the last dimension is the fast path; any other stride is served right, at the cost of one gather of each element
+ * for every tile of queries that uses it. Nothing outside the elements described is read or written.
+ *
+ * The number of key/value heads divides the number of query heads (MHA, GQA, MQA): query head h reads key/value head
+ * h / (Hq / Hkv). Lengths are below 2^31; sizes are 64-bit throughout.
+ *
+ * Sequences of several lengths are described by one or more of:
+ *
+ *   cu_seqlens_q / k   packed ("varlen"): sequence b is rows cu_seqlens[b] .. cu_seqlens[b + 1] of a tensor of batch 1
+ *   seqused_q / k      only the first seqused[b] rows of sequence b are used; queries past it are neither read nor written
+ *   leftpad_k          the first leftpad_k[b] keys are not part of sequence b: its key 0 is the one after (seqused_k counts them)
+ *   kv_batch_idx       the row of the K/V cache that serves batch entry b
+ *   block_table        paged K/V: token t of sequence b is row t % page_size of page block_table[b][t / page_size]
+ *
+ * Positions (mask, window, ALiBi, the columns of bias and mask) count from each sequence's own first query and first key.
+ *
+ *
+ * COMBINATIONS THAT ARE REFUSED (FA_ERROR_INVALID_ARGUMENT, by name; everything else combines freely)
+ *
+ *   block_table with cu_seqlens_k             pages have no packed layout
+ *   block_table with kv_batch_idx             the table's rows already choose the pages
+ *   kv_batch_idx with cu_seqlens_k            a packed tensor has no batch rows to choose
+ *   num_splits with FA_FLAG_BATCH_INVARIANT   the split is fixed by that flag
+ *   FA_FLAG_BATCH_INVARIANT with FA_FLAG_NONDETERMINISTIC
+ *   FA_FLAG_BIAS_BEFORE_SOFTCAP without a softcap
+ *
+ *
+ * THREADS, MEMORY, ERRORS
+ *
+ * Every function may be called from any thread at any time, on the same fa_op too, except that fa_destroy must come after all
+ * other uses of its op and fa_set_log before other threads use the library. Results are bitwise the same from run to run and
+ * for every number of threads unless FA_FLAG_NONDETERMINISTIC is set.
+ *
+ * A function that can fail returns a fa_status, and fa_last_error() then explains: which argument, what was got, what was
+ * expected, what would work. No function aborts, throws, or prints to the standard output. After an error that is found
+ * before the work begins (all but FA_ERROR_DRIVER) no output has been written.
+ *
+ * Environment variables, read through secure_getenv and overruled by the API:
+ *
+ *   FA_VERBOSE=dispatch     say which kernel was chosen and why each better one was not (all: everything)
+ *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail
+ *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80)
+ *   FA_NUM_THREADS=N        the default number of CPU threads
+ *
+ *
+ * STABILITY
+ *
+ * Structures carry their own size first and are only ever appended to; initialise them with their function. A caller built
+ * against an older or newer header is served: fields it does not have are as before, fields the library does not know must be
+ * zero. A field appended after the first release means "as before" when zero. fa_tensor is frozen. Symbols are versioned
+ * (FA_0); the library's soname is libfa.so.FA_ABI_VERSION.
+ */
+#ifndef LIBFA_FA_H
+#define LIBFA_FA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) && !defined(__TINYC__)
+#define FA_API __attribute__((visibility("default")))
+#else
+#define FA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FA_VERSION_MAJOR 0
+#define FA_VERSION_MINOR 1
+#define FA_VERSION_PATCH 0
+#define FA_VERSION_STRING "0.1.0"
+#define FA_ABI_VERSION 0
+
+/* ---- constants ------------------------------------------------------------------------------------------------------- */
+
+/* What a function answers. Values are fixed forever; treat one that you do not know as an error. */
+typedef int32_t fa_status;
+enum {
+  FA_OK = 0,
+  FA_ERROR_INVALID_ARGUMENT = 1, /* the call can never work: fa_last_error() names the argument */
+  FA_ERROR_UNSUPPORTED = 2,      /* legal, but nothing in this build or on this machine serves it */
+  FA_ERROR_NO_DEVICE = 3,        /* the device asked for is not there: no driver, no such index, no kernel image */
+  FA_ERROR_OUT_OF_MEMORY = 4,    /* host or device memory is short; nothing was computed */
+  FA_ERROR_DRIVER = 5            /* the device's driver failed: its own name and text are in fa_last_error() */
+};
+
+/* Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names. */
+typedef int32_t fa_dtype;
+enum {
+  FA_DTYPE_DEFAULT = 0,
+  FA_F32 = 1,  /* IEEE 754 binary32 */
+  FA_F16 = 2,  /* IEEE 754 binary16 */
+  FA_BF16 = 3, /* bfloat16: the upper half of a binary32 */
+  FA_BOOL = 4, /* one byte, true when not zero */
+  FA_I32 = 5   /* 32-bit signed integer */
+};
+
+typedef int32_t fa_device;
+enum {
+  FA_DEVICE_AUTO = 0, /* the GPU where the tensors live on one, else the CPU */
+  FA_DEVICE_CPU = 1,
+  FA_DEVICE_CUDA = 2
+};
+
+typedef int32_t fa_mask;
+enum {
+  FA_MASK_NONE = 0,
+  FA_MASK_CAUSAL = 1,         /* aligned bottom-right: the last query attends every key */
+  FA_MASK_CAUSAL_TOP_LEFT = 2 /* aligned top-left: query 0 attends key 0 only */
+};
+
+/* fa_desc.flags, any of these or-ed together. */
+enum {
+  FA_FLAG_NONDETERMINISTIC = 1,  /* an engine may trade bitwise reproducibility from run to run for speed */
+  FA_FLAG_BATCH_INVARIANT = 2,   /* a query's bits depend on its own row, keys and mask alone: neither on batch, padding and
+                                    neighbours, nor on how many queries the call holds (prefill and decode agree) */
+  FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) */
+};
+
+/* Limits. */
+enum {
+  FA_MAX_HEAD_DIM = 576,  /* of q, k and of v */
+  FA_MAX_THREADS = 1024,
+  FA_MAX_SPLITS = 1024
+};
+
+/* ---- structures ------------------------------------------------------------------------------------------------------ */
+
+/* An attention, ready to run. Immutable; shared freely between threads. */
+typedef struct fa_op fa_op;
+
+/* A view of memory that the caller owns. Frozen: it never grows.
+ * data may be NULL where the tensor has no elements, or where the field that holds it is optional: then it is absent. */
+typedef struct fa_tensor {
+  void *data;        /* the element at index (0, 0, 0, 0) */
+  int64_t shape[4];  /* (batch, sequence, heads, dim), or as the field says */
+  int64_t stride[4]; /* in elements; any sign; 0 repeats (inputs only) */
+  fa_dtype dtype;    /* FA_DTYPE_DEFAULT: the type that the field names */
+  int32_t reserved;  /* 0 */
+} fa_tensor;
+
+/* The host's own thread pool. Must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order, possibly
+ * one after another, and return when all have returned. Tasks never wait for one another. n <= fa_desc.num_threads.
+ * host is fa_desc.parallel_for_host. */
+typedef void (*fa_task)(void *ctx, int64_t i);
+typedef void (*fa_parallel_for)(void *host, fa_task task, void *ctx, int64_t n);
+
+/* What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least. */
+typedef struct fa_desc {
+  size_t struct_size;      /* set by fa_desc_init */
+  fa_device device;        /* FA_DEVICE_AUTO */
+  int32_t device_index;    /* 0; which GPU */
+  fa_dtype dtype_q;        /* required: FA_F32, FA_F16 or FA_BF16 */
+  fa_dtype dtype_kv;       /* FA_DTYPE_DEFAULT: as dtype_q. May differ from it: an f16 or bf16 cache under f32 queries */
+  fa_dtype dtype_out;      /* FA_DTYPE_DEFAULT: as dtype_q */
+  fa_mask mask;            /* FA_MASK_NONE */
+  int64_t head_dim;        /* required: of q and k, 1 .. FA_MAX_HEAD_DIM */
+  int64_t head_dim_v;      /* 0: as head_dim; of v and out, 1 .. FA_MAX_HEAD_DIM */
+  int64_t window_left;     /* -1: open; keys before the query's position that it attends */
+  int64_t window_right;    /* -1: open; keys after it (a causal mask allows none whatever this says) */
+  int64_t attention_chunk; /* 0: none; queries attend keys of their own chunk of this many positions */
+  float softmax_scale;     /* 0: 1 / sqrt(head_dim); finite */
+  float softcap;           /* 0: none; positive, finite */
+  uint32_t flags;          /* 0; FA_FLAG_* */
+  int32_t num_threads;     /* 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS */
+  fa_parallel_for parallel_for; /* NULL: the library's own threads */
+  void *parallel_for_host;      /* NULL; handed to parallel_for */
+} fa_desc;
+
+/* One call. Initialise with fa_args_init, then set q, k, v and out at least.
+ *
+ * B: sequences. Sq, Sk: rows of q and of k (varlen: the longest). Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
+ * Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU their
+ * contents are checked; on CUDA the host never reads them, so contents out of range cannot be reported. */
+typedef struct fa_args {
+  size_t struct_size; /* set by fa_args_init */
+
+  fa_tensor q;   /* (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D) */
+  fa_tensor k;   /* (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D) */
+  fa_tensor v;   /* as k, with Dv for D */
+  fa_tensor out; /* (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input */
+
+  fa_tensor lse;          /* absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included */
+  fa_tensor bias;         /* absent; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16 */
+  fa_tensor mask;         /* absent; shape as bias; FA_BOOL: true = attend */
+  fa_tensor alibi_slopes; /* absent; (B or 1, Hq, 1, 1); FA_F32 */
+  fa_tensor sinks;        /* absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator */
+  fa_tensor block_table;  /* absent; (B, pages per sequence, 1, 1); FA_I32; entries past the used pages are never read */
+
+  const int32_t *cu_seqlens_q; /* NULL; num_seqs + 1 entries, from 0 on, never falling, the last at most total_q */
+  const int32_t *cu_seqlens_k; /* NULL; the same for k and v */
+  const int32_t *seqused_q;    /* NULL; 0 .. rows of the sequence */
+  const int32_t *seqused_k;    /* NULL; 0 .. keys of the sequence, leftpad_k included */
+  const int32_t *leftpad_k;    /* NULL; 0 .. keys of the sequence */
+  const int32_t *kv_batch_idx; /* NULL; 0 .. shape[0] of k - 1 */
+  const int32_t *q_offset;     /* NULL; position of query 0 relative to key 0, of any sign */
+
+  int64_t num_seqs;     /* 0; required with cu_seqlens_*: the number of sequences B */
+  int64_t max_seqlen_q; /* 0: unknown (all rows of q); else no sequence has more queries */
+  int64_t max_seqlen_k; /* 0: unknown (all rows of k, or table width x page size); else no sequence has more keys */
+
+  int32_t num_splits; /* 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS */
+  int32_t reserved;   /* 0 */
+
+  void *workspace;       /* NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents */
+  size_t workspace_size; /* 0; bytes behind workspace */
+  void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU */
+} fa_args;
+
+/* What fa_kernel_info tells of one kernel. Strings live as long as the library is loaded. */
+typedef struct fa_kernel {
+  size_t struct_size;   /* set by the caller to sizeof(fa_kernel) */
+  const char *name;     /* "cpu.avx2": what FA_FORCE_KERNEL takes */
+  const char *device;   /* "cpu" or "cuda" */
+  const char *arch;     /* ISA or SM that it is compiled for: "avx2", "sm_80" */
+  const char *dtypes;   /* what it computes in at full speed: "f32", "bf16" */
+  int32_t available;    /* 1 when this machine can run it */
+  int32_t reserved;     /* 0 */
+  const char *why_not;  /* when not available, the reason; else "" */
+} fa_kernel;
+
+/* ---- attention ------------------------------------------------------------------------------------------------------- */
+
+/* Fills *desc with the defaults given at each field. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
+ * written. Does nothing when desc is NULL. Thread-safe. Since 0.1. */
+FA_API void fa_desc_init(fa_desc *desc, size_t struct_size);
+
+/* The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1. */
+FA_API void fa_args_init(fa_args *args, size_t struct_size);
+
+/* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
+ * Thread-safe. Since 0.1. */
+FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+
+/* Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
+ * library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
+ * call that needs them, not here.
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
+ * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY. Thread-safe. Since 0.1. */
+FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
+
+/* Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits alone
+ * (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these bounds rises:
+ * the size for the largest call serves every smaller one.
+ * Errors: as fa_forward's checks. Thread-safe. Since 0.1. */
+FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
+
+/* Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on
+ * args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and may be
+ * captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may overlap in time
+ * need one each.
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
+FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
+
+/* Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1. */
+FA_API void fa_destroy(fa_op *op);
+
+/* ---- what happened, and what there is --------------------------------------------------------------------------------- */
+
+/* The text of the calling thread's last error: argument, what was got, what was expected, what would work. "" when there was
+ * none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1. */
+FA_API const char *fa_last_error(void);
+
+/* A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1. */
+FA_API const char *fa_status_string(fa_status status);
+
+/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library. Thread-safe. Since 0.1. */
+FA_API const char *fa_op_kernel(const fa_op *op);
+
+/* The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1. */
+FA_API int32_t fa_version(void);
+
+/* One line on how the library was built: version, compiler, architecture, kernels. Thread-safe. Since 0.1. */
+FA_API const char *fa_build_info(void);
+
+/* The number of kernels in the library. Thread-safe. Since 0.1. */
+FA_API int32_t fa_kernel_count(void);
+
+/* Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index, 0 .. fa_kernel_count()
+ * - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1. */
+FA_API fa_status fa_kernel_info(int32_t index, fa_kernel *info);
+
+/* Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the standard
+ * error; NULL restores that. Call it before other threads use the library. Since 0.1. */
+typedef void (*fa_log)(void *user, const char *text);
+FA_API void fa_set_log(fa_log log, void *user);
+
+/* Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
+ * needed, but lets a program be unloaded or measured cleanly. Since 0.1. */
+FA_API void fa_shutdown(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LIBFA_FA_H */

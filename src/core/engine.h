@@ -1,0 +1,40 @@
+// What every engine offers to the API: one prepared attention that serves validated problems.
+#pragma once
+
+#include <cstddef>
+
+#include "core/problem.h"
+
+namespace fa {
+
+/// An attention prepared by an engine. Immutable after construction: forward may be called from any thread,
+/// concurrently. A failing call has described itself through core/status.h.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Bytes of workspace for a problem, from its shapes, bounds and num_splits alone; never falls when a bound rises.
+  virtual fa_status workspace_size(const Problem &problem, size_t *bytes) const = 0;
+
+  /// Computes the problem. The API has checked problem.workspace against workspace_size when there is one.
+  virtual fa_status forward(const Problem &problem) const = 0;
+};
+
+/// One line of the dispatch table: a kernel family that an engine can run. Lines stand best first.
+struct Kernel {
+  const char *name;    // "cpu.avx2"
+  const char *device;  // "cpu", "cuda"
+  const char *arch;    // "avx2", "sm_80"
+  const char *dtypes;  // what it computes in: "f32", "bf16"
+
+  /// nullptr when this machine can run the kernel, else the reason why not, a string that lives as long as the library.
+  const char *(*why_not_here)();
+
+  /// nullptr when the kernel serves this attention, else the reason why not, as above.
+  const char *(*why_not)(const Attention &attention);
+
+  /// Prepares the attention; nullptr after an error that core/status.h describes.
+  Engine *(*create)(const Attention &attention);
+};
+
+}  // namespace fa

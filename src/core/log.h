@@ -1,0 +1,17 @@
+// Messages for the person at the keyboard: to the standard error, or to the callback of fa_set_log.
+#pragma once
+
+#include <fa.h>
+
+namespace fa {
+
+/// True when FA_VERBOSE asks for messages on how kernels are chosen.
+bool verbose_dispatch();
+
+/// Sends one line, printf-like, without its newline.
+[[gnu::format(printf, 1, 2)]] void say(const char *format, ...);
+
+/// fa_set_log.
+void set_log(fa_log log, void *user);
+
+}  // namespace fa

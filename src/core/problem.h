@@ -1,0 +1,88 @@
+// One validated, normalised attention call: what every engine receives. Nothing here is checked again below the API.
+#pragma once
+
+#include <fa.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fa {
+
+/// A validated fa_desc with every default filled in: what the attention is, for the life of an op.
+struct Attention {
+  fa_device device = FA_DEVICE_AUTO;
+  int32_t device_index = 0;
+  fa_dtype q_dtype = FA_F32;
+  fa_dtype kv_dtype = FA_F32;
+  fa_dtype out_dtype = FA_F32;
+  fa_mask mask = FA_MASK_NONE;
+  int64_t head_dim = 0;
+  int64_t head_dim_v = 0;
+  int64_t window_left = -1;   // -1: open
+  int64_t window_right = -1;  // -1: open
+  int64_t chunk = 0;          // 0: none
+  float scale = 0;
+  float softcap = 0;  // 0: none
+  bool nondeterministic = false;
+  bool batch_invariant = false;
+  bool bias_before_softcap = false;
+  int32_t num_threads = 0;  // 0: the engine's default
+  fa_parallel_for parallel_for = nullptr;
+  void *parallel_for_host = nullptr;
+};
+
+/// A tensor of a call. Strides are in bytes; a broadcast dimension has stride 0; data is null when the tensor is
+/// absent.
+struct View {
+  char *data = nullptr;
+  int64_t stride[4] = {0, 0, 0, 0};
+  fa_dtype dtype = FA_DTYPE_DEFAULT;
+
+  explicit operator bool() const { return data != nullptr; }
+
+  template <class T = char>
+  T *at(int64_t i, int64_t j, int64_t k, int64_t l = 0) const {
+    return reinterpret_cast<T *>(data + i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3]);
+  }
+};
+
+/// Bytes of one element of a validated dtype.
+inline int64_t dtype_bytes(fa_dtype dtype) {
+  return dtype == FA_F16 || dtype == FA_BF16 ? 2 : dtype == FA_BOOL ? 1 : 4;
+}
+
+/// A validated fa_args. Shapes agree with each other; the contents of arrays are not looked at (the engine does, where
+/// it can).
+struct Problem {
+  const Attention *attention = nullptr;
+
+  int64_t batch = 0;    // sequences
+  int64_t heads_q = 0;  // a multiple of heads_kv, or both 0
+  int64_t heads_kv = 0;
+  int64_t rows_q = 0;   // rows of q: shape[1] (all sequences' together when cu_seqlens_q is given)
+  int64_t rows_k = 0;   // rows of k: shape[1], or all sequences' together; paged: table width x page_size
+  int64_t batch_k = 0;  // shape[0] of k: batch, cache rows under kv_batch_idx, pages under block_table, 1 when packed
+  int64_t max_seqlen_q = 0;  // bound on a sequence's queries: max_seqlen_q, else rows_q
+  int64_t max_seqlen_k = 0;  // bound on a sequence's keys: max_seqlen_k, else rows_k
+
+  View q, k, v, out, lse, bias, mask, alibi_slopes, sinks;
+
+  const int32_t *cu_seqlens_q = nullptr;
+  const int32_t *cu_seqlens_k = nullptr;
+  const int32_t *seqused_q = nullptr;
+  const int32_t *seqused_k = nullptr;
+  const int32_t *leftpad_k = nullptr;
+  const int32_t *kv_batch_idx = nullptr;
+  const int32_t *q_offset = nullptr;
+
+  View block_table;       // (batch, pages of a sequence), FA_I32
+  int64_t page_size = 0;  // rows of a page; 0 when not paged
+
+  int32_t num_splits = 0;  // 0: the engine chooses
+
+  void *workspace = nullptr;
+  size_t workspace_size = 0;
+  void *stream = nullptr;
+};
+
+}  // namespace fa
