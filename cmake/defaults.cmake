@@ -1,0 +1,30 @@
+# Defaults for every target of this directory and below. All of these are directory variables: a project that embeds libfa
+# keeps its own.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+get_property(fa_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(PROJECT_IS_TOP_LEVEL AND NOT fa_multi_config AND NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, RelWithDebInfo or Debug" FORCE)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
+
+if(FA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(FA_CCACHE_PROGRAM ccache)
+  mark_as_advanced(FA_CCACHE_PROGRAM)
+  if(FA_CCACHE_PROGRAM)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${FA_CCACHE_PROGRAM})
+    set(CMAKE_C_COMPILER_LAUNCHER ${FA_CCACHE_PROGRAM})
+  endif()
+endif()
