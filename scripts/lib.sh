@@ -1,0 +1,78 @@
+# Shared by the scripts (sourced, not run): says what is being done, installs Debian packages, and when something fails
+# names the step and its cure.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+jobs=${FA_JOBS:-$(nproc)}
+step_name="starting"
+step_cure="read the lines above"
+
+say() { printf '\n== %s\n' "$*"; }
+
+# step WHAT CURE: announces a step; the cure is printed if it fails.
+step() {
+  step_name=$1
+  step_cure=$2
+  say "$step_name"
+}
+
+finish() {
+  local status=$?
+  [ "$status" -eq 0 ] || printf '\nFAILED (exit status %s) at the step: %s\nCure: %s\n' "$status" "$step_name" "$step_cure" >&2
+}
+trap finish EXIT
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    echo "   (through sudo: $*)"
+    sudo "$@"
+  else
+    step_cure="run this as root, where neither root nor sudo is at hand: $*"
+    return 1
+  fi
+}
+
+# need_packages NAME...: installs those Debian packages that are missing, and says so.
+need_packages() {
+  local missing=() package
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "   not a Debian system: the equivalents of these packages are expected to be installed: $*"
+    return
+  fi
+  for package in "$@"; do
+    [[ "$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null)" == *"installed "* ]] || missing+=("$package")
+  done
+  if [ ${#missing[@]} -eq 0 ]; then
+    echo "   all there: $*"
+    return
+  fi
+  step_cure="install by hand: apt-get install ${missing[*]}"
+  echo "   installing from Debian: ${missing[*]}"
+  as_root apt-get update -qq </dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+}
+
+# need_cmake: the oldest CMake that can build this.
+need_cmake() {
+  local have
+  have=$(cmake --version | awk 'NR == 1 { print $3 }')
+  if [ "$(printf '%s\n3.24\n' "$have" | sort -V | head -n 1)" != 3.24 ]; then
+    step_cure="put CMake 3.24 or newer first in PATH (found $have)"
+    return 1
+  fi
+}
+
+# configure_and_build PRESET [cmake arguments]
+configure_and_build() {
+  local preset=$1
+  shift
+  step "Configuring build/$preset" "the CMake message above names what is missing; to start afresh: rm -r build/$preset"
+  cmake --preset "$preset" "$@"
+  step "Building build/$preset with $jobs jobs" "the first error above; when memory ran out: FA_JOBS=1 $0; to start afresh: rm -r build/$preset"
+  cmake --build --preset "$preset" -j "$jobs"
+}
+
+# What the library and the tool are built with, and on top of it what the tests use.
+build_packages=(g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev)

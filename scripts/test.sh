@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Every test of libfa: installs what they need, then for each preset builds, runs every ctest suite, and at the end shows
+# the summary of each.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$root"
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
+
+  PRESET   release      every suite as it is installed          (these three when none is named)
+           asan-ubsan   every suite under AddressSanitizer and UndefinedBehaviorSanitizer
+           tsan         every suite under ThreadSanitizer
+           ci           as release, with warnings as errors
+           debug        every suite, little optimised
+           valgrind     a quick selection under valgrind
+           coverage     every suite, then the line coverage of src/, which must be 95 % or more
+
+  scripts/test.sh release -- -R forward.bf16       some tests of one preset
+  scripts/test.sh release -- -L avx2               the tests with a label
+  FA_JOBS=1 scripts/test.sh                        less memory
+TEXT
+}
+
+presets=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    -h | --help) usage && exit 0 ;;
+    --) shift && break ;;
+    release | asan-ubsan | tsan | ci | debug | valgrind | coverage) presets+=("$1") ;;
+    *)
+      echo "unknown preset: $1" >&2
+      step_cure="one of those that scripts/test.sh --help lists"
+      exit 2
+      ;;
+  esac
+  shift
+done
+[ ${#presets[@]} -gt 0 ] || presets=(release asan-ubsan tsan)
+
+packages=("${build_packages[@]}" gcc libc6-dev libgtest-dev googletest libbenchmark-dev binutils)
+packages+=(clang tcc libaugeas-dev)                                 # tests/abi: other compilers, the neighbour
+packages+=(g++-aarch64-linux-gnu qemu-user)                         # the NEON kernels
+for preset in "${presets[@]}"; do
+  case $preset in
+    valgrind) packages+=(valgrind libc6-dbg) ;;
+    coverage) packages+=(gcovr) ;;
+  esac
+done
+step "Looking for the compilers and the libraries of the tests" "see above"
+need_packages "${packages[@]}"
+need_cmake
+
+logs=build/logs
+mkdir -p "$logs"
+for preset in "${presets[@]}"; do
+  configure_and_build "$preset"
+  step "Testing build/$preset" "run one test alone: ctest --preset $preset -R NAME -V; the log is $logs/$preset.log"
+  ctest --preset "$preset" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"
+  if [ "$preset" = coverage ]; then
+    step "Line coverage of src/" "look for the lines that no test runs in build/coverage/html/index.html, and test them"
+    mkdir -p build/coverage/html
+    gcovr --root . --object-directory build/coverage --filter 'src/' --exclude-throw-branches \
+      --html-details build/coverage/html/index.html --print-summary --fail-under-line 95 | tee -a "$logs/coverage.log"
+  fi
+done
+
+say "Summary"
+for preset in "${presets[@]}"; do
+  echo "-- $preset"
+  grep -E '^[0-9]+% tests passed|^Total Test time|^lines:' "$logs/$preset.log"
+done
