@@ -3,11 +3,19 @@
 
 #include <fa.h>
 
+#include <cstdarg>
+
 namespace fa {
 
 /// Describes an error of the calling thread, printf-like, and returns status. Texts name the argument, what was got,
 /// what was expected and what would work; longer ones than the buffer are cut.
 [[gnu::format(printf, 2, 3)]] fa_status fail(fa_status status, const char *format, ...);
+
+/// The same with the arguments as a va_list.
+[[gnu::format(printf, 2, 0)]] fa_status fail_with(fa_status status, const char *format, va_list arguments);
+
+/// The status of the calling thread's last error, FA_OK when there was none.
+fa_status last_status();
 
 /// The calling thread's last text, "" when there was none.
 const char *last_error();

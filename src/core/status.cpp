@@ -1,0 +1,36 @@
+// The thread's last error lives in thread-local storage of fixed size: describing an error never allocates.
+#include "core/status.h"
+
+#include <cstdio>
+
+namespace fa {
+namespace {
+
+struct Error {
+  fa_status status;
+  char text[1024];
+};
+
+constinit thread_local Error error = {FA_OK, ""};
+
+}  // namespace
+
+fa_status fail_with(fa_status status, const char *format, va_list arguments) {
+  error.status = status;
+  std::vsnprintf(error.text, sizeof error.text, format, arguments);
+  return status;
+}
+
+fa_status fail(fa_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail_with(status, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+fa_status last_status() { return error.status; }
+
+const char *last_error() { return error.text; }
+
+}  // namespace fa

@@ -1,0 +1,99 @@
+// Best first, take the first whose requirements are met, and keep the reason of every other.
+#include "dispatch/table.h"
+
+#include <cstring>
+#include <string>
+
+#include "core/environment.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "cpu/cpu.h"
+
+namespace fa::dispatch {
+namespace {
+
+bool same(const char *a, const char *b) { return std::strcmp(a, b) == 0; }
+
+/// What one name of every kernel is, for texts: "cpu.avx2, cpu.generic". Neighbours that repeat are told once.
+std::string list(const char *Kernel::*name) {
+  std::string names;
+  const char *last = "";
+  for (size_t i = 0; i < kernel_count(); ++i) {
+    const char *next = kernel(i).*name;
+    if (same(next, last)) continue;
+    if (!names.empty()) names += ", ";
+    names += last = next;
+  }
+  return names;
+}
+
+/// The index of the first kernel with this name (or arch), kernel_count() when there is none.
+size_t find(const char *Kernel::*member, const char *value) {
+  size_t i = 0;
+  while (i < kernel_count() && !same(kernel(i).*member, value)) ++i;
+  return i;
+}
+
+/// Why a kernel cannot serve, whatever the environment says; nullptr when it can.
+const char *why_not(const Kernel &kernel, const Attention &attention) {
+  if (attention.device == FA_DEVICE_CPU && !same(kernel.device, "cpu")) return "desc.device asks for the CPU";
+  if (attention.device == FA_DEVICE_CUDA && !same(kernel.device, "cuda")) return "desc.device asks for a GPU";
+  if (const char *reason = kernel.why_not_here()) return reason;
+  return kernel.why_not(attention);
+}
+
+const Kernel *forced(const char *name, const Attention &attention) {
+  const size_t i = find(&Kernel::name, name);
+  if (i == kernel_count()) {
+    fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\": there is no such kernel; there are %s", name,
+         list(&Kernel::name).c_str());
+    return nullptr;
+  }
+  if (const char *reason = why_not(kernel(i), attention)) {
+    fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\", which cannot serve here: %s", name, reason);
+    return nullptr;
+  }
+  if (verbose_dispatch()) say("dispatch: %s chosen: FA_FORCE_KERNEL asks for it", name);
+  return &kernel(i);
+}
+
+}  // namespace
+
+size_t kernel_count() { return cpu::kernels().count; }
+
+const Kernel &kernel(size_t index) { return cpu::kernels().first[index]; }
+
+const Kernel *choose(const Attention &attention) {
+  const bool verbose = verbose_dispatch();
+  if (attention.device == FA_DEVICE_CUDA) {
+    fail(FA_ERROR_NO_DEVICE,
+         "desc.device is FA_DEVICE_CUDA, but this build of libfa has no CUDA engine; FA_DEVICE_AUTO and "
+         "FA_DEVICE_CPU serve on the CPU");
+    return nullptr;
+  }
+  if (verbose && attention.device == FA_DEVICE_AUTO) {
+    say("dispatch: device auto: this build has no CUDA engine, so the CPU serves");
+  }
+  if (const char *name = environment("FA_FORCE_KERNEL")) return forced(name, attention);
+
+  const char *max_arch = environment("FA_MAX_ARCH");
+  const size_t newest = max_arch ? find(&Kernel::arch, max_arch) : 0;
+  if (max_arch && newest == kernel_count()) {
+    fail(FA_ERROR_UNSUPPORTED, "FA_MAX_ARCH is \"%s\": no kernel is for that; there are %s", max_arch,
+         list(&Kernel::arch).c_str());
+    return nullptr;
+  }
+
+  std::string reasons;
+  for (size_t i = 0; i < kernel_count(); ++i) {
+    const bool too_new = i < newest && same(kernel(i).device, kernel(newest).device);
+    const char *reason = too_new ? "FA_MAX_ARCH forbids it" : why_not(kernel(i), attention);
+    if (verbose) say("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
+    if (!reason) return &kernel(i);
+    reasons += std::string("; ") + kernel(i).name + ": " + reason;
+  }
+  fail(FA_ERROR_UNSUPPORTED, "no kernel serves this attention%s", reasons.c_str());
+  return nullptr;
+}
+
+}  // namespace fa::dispatch

@@ -1,0 +1,21 @@
+// The one priority-ordered table of every engine's kernels, and the choice of a kernel from it.
+#pragma once
+
+#include <cstddef>
+
+#include "core/engine.h"
+
+namespace fa::dispatch {
+
+/// The number of kernels in the library.
+size_t kernel_count();
+
+/// Kernel index of the table, best first; index is below kernel_count().
+const Kernel &kernel(size_t index);
+
+/// The first kernel of the table that serves the attention on this machine, under FA_FORCE_KERNEL and FA_MAX_ARCH;
+/// FA_VERBOSE=dispatch says why each better one was skipped. nullptr after an error that core/status.h describes:
+/// FA_ERROR_NO_DEVICE, or FA_ERROR_UNSUPPORTED with each kernel's reason.
+const Kernel *choose(const Attention &attention);
+
+}  // namespace fa::dispatch
