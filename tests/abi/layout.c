@@ -1,0 +1,109 @@
+/* Where every field of the first release lies on 64-bit machines, and what every constant is worth. None of these lines ever
+ * changes; fields that are appended add lines and enlarge a size (but fa_tensor's). It fails by not compiling. */
+#include <fa.h>
+#include <stddef.h>
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define HOLDS(condition) typedef char JOIN(holds_on_line_, __LINE__)[(condition) ? 1 : -1]
+#define AT(type, field, offset) HOLDS(offsetof(type, field) == (offset))
+
+HOLDS(sizeof(void *) == 8);
+
+HOLDS(sizeof(fa_tensor) == 80);
+AT(fa_tensor, data, 0);
+AT(fa_tensor, shape, 8);
+AT(fa_tensor, stride, 40);
+AT(fa_tensor, dtype, 72);
+AT(fa_tensor, reserved, 76);
+
+HOLDS(sizeof(fa_desc) == 104);
+AT(fa_desc, struct_size, 0);
+AT(fa_desc, device, 8);
+AT(fa_desc, device_index, 12);
+AT(fa_desc, dtype_q, 16);
+AT(fa_desc, dtype_kv, 20);
+AT(fa_desc, dtype_out, 24);
+AT(fa_desc, mask, 28);
+AT(fa_desc, head_dim, 32);
+AT(fa_desc, head_dim_v, 40);
+AT(fa_desc, window_left, 48);
+AT(fa_desc, window_right, 56);
+AT(fa_desc, attention_chunk, 64);
+AT(fa_desc, softmax_scale, 72);
+AT(fa_desc, softcap, 76);
+AT(fa_desc, flags, 80);
+AT(fa_desc, num_threads, 84);
+AT(fa_desc, parallel_for, 88);
+AT(fa_desc, parallel_for_host, 96);
+
+HOLDS(sizeof(fa_args) == 920);
+AT(fa_args, struct_size, 0);
+AT(fa_args, q, 8);
+AT(fa_args, k, 88);
+AT(fa_args, v, 168);
+AT(fa_args, out, 248);
+AT(fa_args, lse, 328);
+AT(fa_args, bias, 408);
+AT(fa_args, mask, 488);
+AT(fa_args, alibi_slopes, 568);
+AT(fa_args, sinks, 648);
+AT(fa_args, block_table, 728);
+AT(fa_args, cu_seqlens_q, 808);
+AT(fa_args, cu_seqlens_k, 816);
+AT(fa_args, seqused_q, 824);
+AT(fa_args, seqused_k, 832);
+AT(fa_args, leftpad_k, 840);
+AT(fa_args, kv_batch_idx, 848);
+AT(fa_args, q_offset, 856);
+AT(fa_args, num_seqs, 864);
+AT(fa_args, max_seqlen_q, 872);
+AT(fa_args, max_seqlen_k, 880);
+AT(fa_args, num_splits, 888);
+AT(fa_args, reserved, 892);
+AT(fa_args, workspace, 896);
+AT(fa_args, workspace_size, 904);
+AT(fa_args, stream, 912);
+
+HOLDS(sizeof(fa_kernel) == 56);
+AT(fa_kernel, struct_size, 0);
+AT(fa_kernel, name, 8);
+AT(fa_kernel, device, 16);
+AT(fa_kernel, arch, 24);
+AT(fa_kernel, dtypes, 32);
+AT(fa_kernel, available, 40);
+AT(fa_kernel, reserved, 44);
+AT(fa_kernel, why_not, 48);
+
+HOLDS(sizeof(fa_status) == 4);
+HOLDS(sizeof(fa_dtype) == 4);
+HOLDS(sizeof(fa_device) == 4);
+HOLDS(sizeof(fa_mask) == 4);
+
+HOLDS(FA_OK == 0);
+HOLDS(FA_ERROR_INVALID_ARGUMENT == 1);
+HOLDS(FA_ERROR_UNSUPPORTED == 2);
+HOLDS(FA_ERROR_NO_DEVICE == 3);
+HOLDS(FA_ERROR_OUT_OF_MEMORY == 4);
+HOLDS(FA_ERROR_DRIVER == 5);
+HOLDS(FA_DTYPE_DEFAULT == 0);
+HOLDS(FA_F32 == 1);
+HOLDS(FA_F16 == 2);
+HOLDS(FA_BF16 == 3);
+HOLDS(FA_BOOL == 4);
+HOLDS(FA_I32 == 5);
+HOLDS(FA_DEVICE_AUTO == 0);
+HOLDS(FA_DEVICE_CPU == 1);
+HOLDS(FA_DEVICE_CUDA == 2);
+HOLDS(FA_MASK_NONE == 0);
+HOLDS(FA_MASK_CAUSAL == 1);
+HOLDS(FA_MASK_CAUSAL_TOP_LEFT == 2);
+HOLDS(FA_FLAG_NONDETERMINISTIC == 1);
+HOLDS(FA_FLAG_BATCH_INVARIANT == 2);
+HOLDS(FA_FLAG_BIAS_BEFORE_SOFTCAP == 4);
+
+#if FA_ABI_VERSION != 0
+#error "a new ABI version: a new soname, a new list, new numbers here"
+#endif
+
+int main(void) { return fa_version() == FA_VERSION_MAJOR * 10000 + FA_VERSION_MINOR * 100 + FA_VERSION_PATCH ? 0 : 1; }

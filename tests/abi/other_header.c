@@ -1,0 +1,87 @@
+/* A client built against an older (HEADER_SHORTENED) or a newer (HEADER_LENGTHENED) header than the library: it is served, no
+ * byte beyond its structures is touched, and a field that the library cannot know is refused. */
+#include <fa.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef HEADER_SHORTENED
+enum { desc_size = 80, args_size = 864, kernel_size = 48 };
+#else
+enum { desc_size = 128, args_size = 944, kernel_size = 80 };
+#endif
+typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
+typedef char args_was_edited[sizeof(fa_args) == args_size ? 1 : -1];
+typedef char kernel_was_edited[sizeof(fa_kernel) == kernel_size ? 1 : -1];
+
+static int failures;
+
+static void check(int holds, const char *what) {
+  if (holds) return;
+  fprintf(stderr, "failed: %s (fa_last_error: %s)\n", what, fa_last_error());
+  ++failures;
+}
+
+/* Memory of this size, full of 0xa5, that ends where a page begins that may be neither read nor written. */
+static void *guarded(size_t size) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  char *pages = (char *)mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE) != 0) return NULL;
+  memset(pages, 0xa5, page);
+  return pages + page - size;
+}
+
+/* The bytes before the structure, which the initialiser must not have touched either. */
+static int untouched_before(const void *structure) {
+  const unsigned char *bytes = (const unsigned char *)structure;
+  for (int i = 1; i <= 64; ++i) {
+    if (bytes[-i] != 0xa5) return 0;
+  }
+  return 1;
+}
+
+int main(void) {
+  /* Two equal keys: the output is the mean of the two values. */
+  float q[4] = {1, 2, 3, 4}, k[8] = {1, 1, 1, 1, 1, 1, 1, 1}, v[8] = {1, 2, 3, 4, 3, 4, 5, 6}, out[4] = {0, 0, 0, 0};
+  fa_desc *desc = (fa_desc *)guarded(sizeof *desc);
+  fa_args *args = (fa_args *)guarded(sizeof *args);
+  fa_kernel *kernel = (fa_kernel *)guarded(sizeof *kernel);
+  fa_op *op = NULL;
+  size_t workspace = 1;
+
+  fa_desc_init(desc, sizeof *desc);
+  check(desc->struct_size == sizeof *desc && desc->window_left == -1 && untouched_before(desc), "fa_desc_init");
+  desc->dtype_q = FA_F32;
+  desc->head_dim = 4;
+  check(fa_create(desc, &op) == FA_OK, "fa_create");
+
+  fa_args_init(args, sizeof *args);
+  check(args->struct_size == sizeof *args && untouched_before(args), "fa_args_init");
+  fa_tensor_init(&args->q, q, FA_F32, 1, 1, 1, 4);
+  fa_tensor_init(&args->k, k, FA_F32, 1, 2, 1, 4);
+  fa_tensor_init(&args->v, v, FA_F32, 1, 2, 1, 4);
+  fa_tensor_init(&args->out, out, FA_F32, 1, 1, 1, 4);
+  check(fa_workspace_size(op, args, &workspace) == FA_OK, "fa_workspace_size");
+  check(fa_forward(op, args) == FA_OK, "fa_forward");
+  for (int d = 0; d < 4; ++d) check(fabsf(out[d] - (float)(d + 2)) < 1e-5f, "out");
+
+  kernel->struct_size = sizeof *kernel;
+  check(fa_kernel_info(0, kernel) == FA_OK, "fa_kernel_info");
+  check(kernel->struct_size == sizeof *kernel && strlen(kernel->name) > 0 && untouched_before(kernel), "fa_kernel_info: fields");
+
+#ifdef HEADER_LENGTHENED
+  check(desc->future[0] == 0 && desc->future[2] == 0 && args->future[0] == 0 && args->future[2] == 0, "fields unknown are zero");
+  args->future[2] = 1;
+  check(fa_forward(op, args) == FA_ERROR_INVALID_ARGUMENT, "fa_forward: a field that the library does not know");
+  check(fa_workspace_size(op, args, &workspace) == FA_ERROR_INVALID_ARGUMENT, "fa_workspace_size: the same");
+  fa_destroy(op);
+  desc->future[0] = 1;
+  check(fa_create(desc, &op) == FA_ERROR_INVALID_ARGUMENT && op == NULL, "fa_create: the same");
+  check(strstr(fa_last_error(), "struct_size") != NULL, "fa_create: the text names struct_size");
+#endif
+  fa_destroy(op);
+  return failures != 0;
+}
