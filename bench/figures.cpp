@@ -1,0 +1,243 @@
+// The list of figures.
+#include "figures.h"
+
+namespace fa::bench {
+namespace {
+
+/// What kind of CPU this is, as far as goals and ceilings depend on it.
+struct Machine {
+  bool native_bf16 = peak_loop(Peak::bf16).run != nullptr;
+  bool avx512 = std::string(peak_loop(Peak::f32).isa) == "avx512";
+  bool avx2 = peak_loop(Peak::f32_avx2).run != nullptr;
+  double relief = is_zen5() ? 3 : 0;  // twice the FMA rate: whatever is not a product weighs double
+};
+
+const char *dtype_name(fa_dtype dtype) {
+  return dtype == FA_F32 ? "f32" : dtype == FA_F16 ? "f16" : "bf16";
+}
+
+const char *mask_name(const Case &c) {
+  return c.mask == FA_MASK_NONE ? "full" : "causal";
+}
+
+std::string size_name(const Case &c) {
+  return "/S:" + std::to_string(c.rows_q) + "/D:" + std::to_string(c.head_dim);
+}
+
+std::string threads_name(const Case &c) {
+  return c.threads == 0 ? "/threads:default" : "/threads:" + std::to_string(c.threads);
+}
+
+std::string name_of(const char *group, const Case &c) {
+  return std::string(group) + "/" + dtype_name(c.dtype) + "/" + mask_name(c) + size_name(c) + threads_name(c);
+}
+
+class List {
+ public:
+  std::vector<Figure> take() { return std::move(figures_); }
+
+  void products() {
+    for (const fa_mask mask : {FA_MASK_NONE, FA_MASK_CAUSAL}) {
+      const bool full = mask == FA_MASK_NONE;
+      for (const Case &c : square_shapes(FA_F32, mask)) {
+        const double best = full ? 92 : c.rows_q == 1024 ? 88 : 92;
+        of_peak(c, full && !machine_.avx512 ? 87 : best);  // 87 is what AVX2 is asked for
+      }
+      for (const Case &c : square_shapes(FA_BF16, mask)) {
+        of_peak(c, full ? 88 : !machine_.native_bf16 ? 0 : c.rows_q == 1024 ? 83 : 88);
+      }
+      for (const Case &c : square_shapes(FA_F16, mask)) of_peak(c, full ? 88 : 0);
+      for (const fa_dtype dtype : {FA_F32, FA_F16, FA_BF16}) forced(dtype, mask);
+    }
+  }
+
+  void small() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+      for (const int64_t rows : {128, 77}) {
+        Case c;
+        c.dtype = dtype;
+        c.rows_q = rows;
+        c.head_dim = 64;
+        of_peak(c, dtype != FA_F32 ? 0 : rows == 128 ? 80 : 65);
+      }
+    }
+    for (const int threads : {1, 0}) {
+      for (const bool own_workspace : {false, true}) {
+        Case c;
+        c.heads_q = c.heads_kv = c.rows_q = 1;
+        c.head_dim = 64;
+        c.threads = threads;
+        c.own_workspace = own_workspace;
+        add({"overhead/f32/1x1x1x64" + threads_name(c) + (own_workspace ? "/workspace:own" : ""),
+             Measure::nanoseconds,
+             c,
+             {},
+             Peak::f32,
+             1000});
+      }
+    }
+  }
+
+  void layouts() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+      for (Case c : square_shapes(dtype, FA_MASK_NONE)) {
+        c.layout = Layout::bshd;
+        of_peak(c, 0, "/layout:bshd");
+      }
+    }
+  }
+
+  void two_threads() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+      for (const fa_mask mask : {FA_MASK_NONE, FA_MASK_CAUSAL}) {
+        for (const Case &one : square_shapes(dtype, mask)) {
+          if (one.rows_q != 4096) continue;
+          Case two = one;
+          two.threads = 2;
+          add({name_of("forward", two), Measure::of_twice_one, two, one, peak_of(dtype), percent(90)});
+        }
+      }
+    }
+  }
+
+  void head_dims() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+      for (const int64_t head_dim : {32, 80, 96, 192, 256}) {
+        Case reference;
+        reference.dtype = dtype;
+        Case c = reference;
+        c.head_dim = head_dim;
+        add({name_of("head_dim", c), Measure::points_below_128, c, reference, peak_of(dtype), 10});
+      }
+    }
+  }
+
+  void features() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+      Case plain;
+      plain.dtype = dtype;
+      plain.rows_q = 4096;
+      const auto alone = [&](const char *feature, auto change) {
+        Case c = plain;
+        change(c);
+        add({name_of("feature", c) + "/" + feature, Measure::of_plain, c, plain, peak_of(dtype), percent(85)});
+      };
+      alone("window:1024", [](Case &c) {
+        c.mask = FA_MASK_CAUSAL;
+        c.window_left = 1024;
+      });
+      alone("window:1024,1024", [](Case &c) { c.window_left = c.window_right = 1024; });
+      alone("softcap", [](Case &c) { c.softcap = 30; });
+      alone("alibi", [](Case &c) { c.alibi = true; });
+      alone("bias", [](Case &c) { c.bias = true; });
+      alone("sinks", [](Case &c) { c.sinks = true; });
+    }
+  }
+
+  void decode() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16, FA_F16}) {
+      for (const int threads : {1, 2}) {
+        Case c;
+        c.dtype = dtype;
+        c.heads_q = 32;
+        c.rows_q = 1;
+        c.rows_k = 8192;
+        c.threads = threads;
+        c.cold = true;
+        add({std::string("decode/") + dtype_name(dtype) + "/Sk:8192/D:128" + threads_name(c),
+             Measure::of_read,
+             c,
+             {},
+             Peak::f32,
+             dtype == FA_F16 ? 0 : percent(threads == 1 ? 80 : 88)});
+      }
+    }
+  }
+
+ private:
+  double percent(double goal) const { return goal > 0 ? goal - machine_.relief : 0; }
+
+  Peak peak_of(fa_dtype dtype) const { return dtype == FA_BF16 && machine_.native_bf16 ? Peak::bf16 : Peak::f32; }
+
+  std::vector<Case> square_shapes(fa_dtype dtype, fa_mask mask) const {
+    std::vector<Case> shapes;
+    for (const int64_t rows : {1024, 4096}) {
+      for (const int64_t head_dim : {64, 128}) {
+        Case c;
+        c.dtype = dtype;
+        c.mask = mask;
+        c.rows_q = rows;
+        c.head_dim = head_dim;
+        shapes.push_back(c);
+      }
+    }
+    return shapes;
+  }
+
+  void of_peak(const Case &c, double goal, const char *suffix = "") {
+    add({name_of("forward", c) + suffix, Measure::of_peak, c, {}, peak_of(c.dtype), percent(goal)});
+  }
+
+  /// The kernels below the best one, where this machine has a better one.
+  void forced(fa_dtype dtype, fa_mask mask) {
+    const bool full = mask == FA_MASK_NONE;
+    for (Case c : square_shapes(dtype, mask)) {
+      if (machine_.avx512 && dtype != FA_F16) {
+        c.arch = "avx2";
+        add({name_of("forward", c) + "/kernel:avx2",
+             Measure::of_peak,
+             c,
+             {},
+             Peak::f32_avx2,
+             dtype == FA_F32 && full ? percent(87) : 0});
+      }
+      if (machine_.native_bf16 && dtype == FA_BF16) {
+        c.arch = "avx512";
+        add({name_of("forward", c) + "/kernel:avx512", Measure::of_peak, c, {}, Peak::f32, full ? percent(88) : 0});
+      }
+    }
+  }
+
+  void add(Figure figure) { figures_.push_back(std::move(figure)); }
+
+  Machine machine_;
+  std::vector<Figure> figures_;
+};
+
+}  // namespace
+
+const char *measure_name(Measure measure) {
+  switch (measure) {
+    case Measure::of_peak:
+      return "of_peak";
+    case Measure::of_twice_one:
+      return "of_twice_one";
+    case Measure::of_plain:
+      return "of_plain";
+    case Measure::points_below_128:
+      return "points_below_128";
+    case Measure::of_read:
+      return "of_read";
+    case Measure::nanoseconds:
+      return "nanoseconds";
+  }
+  return "";
+}
+
+bool less_is_better(Measure measure) {
+  return measure == Measure::points_below_128 || measure == Measure::nanoseconds;
+}
+
+std::vector<Figure> figures() {
+  List list;
+  list.products();
+  list.small();
+  list.two_threads();
+  list.head_dims();
+  list.features();
+  list.decode();
+  list.layouts();
+  return list.take();
+}
+
+}  // namespace fa::bench

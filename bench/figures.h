@@ -1,0 +1,40 @@
+// The figures that the project promises: which calls, against which ceiling, and how much of it is the goal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "peak.h"
+#include "workload.h"
+
+namespace fa::bench {
+
+/// What a figure compares its subject with, and in which unit it is told.
+enum class Measure {
+  of_peak,           // percent of the products' ceiling of as many threads
+  of_twice_one,      // two threads: percent of twice the speed of one
+  of_plain,          // percent of the plain kernel's speed, for each attended pair
+  points_below_128,  // percent of peak at head dimension 128 less that at this one
+  of_read,           // percent of the speed at which as many threads merely read the keys and values
+  nanoseconds        // of one call
+};
+
+/// The measure's name among a benchmark's counters.
+const char *measure_name(Measure measure);
+
+/// True where less is better.
+bool less_is_better(Measure measure);
+
+struct Figure {
+  std::string name;
+  Measure measure = Measure::of_peak;
+  Case subject;
+  Case reference;  // of_twice_one, of_plain, points_below_128
+  Peak peak = Peak::f32;
+  double goal = 0;  // 0: reported, nothing promised
+};
+
+/// All figures of this machine, goals already those of its kind of CPU.
+std::vector<Figure> figures();
+
+}  // namespace fa::bench

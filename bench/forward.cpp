@@ -1,0 +1,254 @@
+// fa_bench: measures every figure beside its ceiling, in turn with it, and prints the ratio next to the goal.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "figures.h"
+#include "peak.h"
+#include "workload.h"
+
+namespace fa::bench {
+namespace {
+
+/// The workloads of the figure under way. Google Benchmark enters a figure's function once for every repetition;
+/// tensors are made the first time only.
+struct Current {
+  std::string name;
+  std::unique_ptr<Workload> subject, reference;
+};
+Current current;
+
+void prepare(const Figure &figure) {
+  if (current.name == figure.name) return;
+  current = {};
+  current.name = figure.name;
+  current.subject = std::make_unique<Workload>(figure.subject);
+  const bool pair = figure.measure == Measure::of_twice_one || figure.measure == Measure::of_plain ||
+                    figure.measure == Measure::points_below_128;
+  if (pair) current.reference = std::make_unique<Workload>(figure.reference);
+}
+
+double gflops(const Workload &workload, double seconds) {
+  return workload.flops() / seconds * 1e-9;
+}
+
+/// Seconds of every call of one repetition: the subject's and those of what it is compared with, in turn.
+struct Times {
+  std::vector<double> subject, other;
+};
+
+/// Runs the repetition. False when a call failed.
+bool collect(benchmark::State &state, Measure measure, Times &times) {
+  Workload &subject = *current.subject;
+  constexpr int batch = 256;  // calls between two looks at the clock, where the clock would weigh
+  for (auto _ : state) {
+    if (measure == Measure::nanoseconds) {
+      const double start = now();
+      for (int i = 0; i < batch; ++i) {
+        if (!subject.call()) return false;
+      }
+      times.subject.push_back((now() - start) / batch);
+      continue;
+    }
+    const double seconds = subject.time();
+    if (seconds < 0) return false;
+    times.subject.push_back(seconds);
+    if (current.reference != nullptr) {
+      const double other = current.reference->time();
+      if (other < 0) return false;
+      times.other.push_back(other);
+    } else if (measure == Measure::of_read) {
+      times.other.push_back(subject.time_read());
+    }
+  }
+  return true;
+}
+
+void set_counters(benchmark::State &state, const Figure &figure, const Times &times, double peak) {
+  const double seconds = median(times.subject), other = median(times.other);
+  const Workload &subject = *current.subject;
+  auto &counters = state.counters;
+  counters["ms"] = seconds * 1e3;
+  if (figure.measure != Measure::of_read && figure.measure != Measure::nanoseconds) {
+    counters["GFLOPs"] = gflops(subject, seconds);
+    counters["peak_GFLOPs"] = peak;
+    counters["of_peak"] = 100 * gflops(subject, seconds) / peak;
+  }
+  double measured = 0;
+  switch (figure.measure) {
+    case Measure::of_peak:
+      measured = 100 * gflops(subject, seconds) / peak;
+      break;
+    case Measure::of_twice_one:
+      measured = 100 * other / (2 * seconds);
+      break;
+    case Measure::of_plain:
+      measured = 100 * gflops(subject, seconds) / gflops(*current.reference, other);
+      break;
+    case Measure::points_below_128:
+      measured = 100 * (gflops(*current.reference, other) - gflops(subject, seconds)) / peak;
+      break;
+    case Measure::of_read:
+      counters["GBs"] = subject.kv_bytes() / seconds * 1e-9;
+      counters["read_GBs"] = subject.kv_bytes() / other * 1e-9;
+      measured = 100 * other / seconds;
+      break;
+    case Measure::nanoseconds:
+      measured = seconds * 1e9;
+      break;
+  }
+  counters[measure_name(figure.measure)] = measured;
+  counters["goal"] = figure.goal;
+}
+
+void run_figure(benchmark::State &state, const Figure &figure) {
+  prepare(figure);
+  for (const Workload *workload : {current.subject.get(), current.reference.get()}) {
+    if (workload != nullptr && !workload->error().empty()) return state.SkipWithError(workload->error().c_str());
+  }
+  if (current.subject->time() < 0) return state.SkipWithError(fa_last_error());  // the first call starts threads
+  const bool product = figure.measure != Measure::of_read && figure.measure != Measure::nanoseconds;
+  const int threads = std::max(1, figure.subject.threads);
+  const double before = product ? measure_peak(figure.peak, threads) : 0;
+  Times times;
+  if (!collect(state, figure.measure, times)) return state.SkipWithError(fa_last_error());
+  const double after = product ? measure_peak(figure.peak, threads) : 0;
+  set_counters(state, figure, times, std::max(before, after));
+  state.SetLabel(current.subject->kernel());
+}
+
+void run_peak(benchmark::State &state, Peak peak, int threads) {
+  double rate = 0;
+  for (auto _ : state) rate = measure_peak(peak, threads);
+  state.counters["GFLOPs"] = rate;
+  state.SetLabel(peak_loop(peak).isa);
+}
+
+void run_read(benchmark::State &state, int threads) {
+  constexpr size_t pieces = 6;
+  const HugeBuffer memory(cold_bytes());
+  const size_t piece = memory.bytes() / pieces;
+  std::vector<double> rates;
+  read_seconds({{memory.data(), memory.bytes()}}, threads);  // the first pass over new memory is slower
+  for (auto _ : state) {
+    for (size_t i = 0; i < pieces; ++i) {
+      const double seconds = read_seconds({{memory.data() + i * piece, piece}}, threads);
+      rates.push_back(static_cast<double>(piece) / seconds * 1e-9);
+    }
+  }
+  state.counters["GBs"] = median(rates);
+}
+
+void register_all() {
+  for (const int threads : {1, 2}) {
+    const std::string suffix = "/threads:" + std::to_string(threads);
+    const auto ceiling = [&](const char *name, Peak peak) {
+      if (peak_loop(peak).run == nullptr) return;
+      benchmark::RegisterBenchmark((std::string("ceiling/") + name + suffix).c_str(), run_peak, peak, threads);
+    };
+    ceiling("fma_f32", Peak::f32);
+    ceiling("fma_f32_avx2", Peak::f32_avx2);
+    ceiling("dot_bf16", Peak::bf16);
+    benchmark::RegisterBenchmark(("ceiling/read" + suffix).c_str(), run_read, threads);
+  }
+  for (const Figure &figure : figures()) {
+    benchmark::RegisterBenchmark(figure.name.c_str(), run_figure, figure)->Unit(benchmark::kMillisecond);
+  }
+}
+
+/// One line a figure: measured, goal and verdict, from the median of the repetitions.
+class FigureReporter : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context &context) override {
+    PrintBasicContext(&GetErrorStream(), context);
+    std::printf("%-58s %10s %9s %9s  %-18s %6s  %s\n", "figure", "ms", "GFLOP/s", "of peak", "measured", "goal",
+                "verdict");
+    return true;
+  }
+
+  void ReportRuns(const std::vector<Run> &runs) override {
+    for (const Run &run : runs) {
+      const bool single = run.run_type == Run::RT_Iteration && run.repetitions <= 1;
+      if (!error(run).empty()) {
+        std::printf("%-58s %s\n", run.benchmark_name().c_str(), error(run).c_str());
+        break;
+      }
+      if (single || run.aggregate_name == "median") print(run);
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  /// Its error under the names that old and new releases of Google Benchmark have for it.
+  template <class AnyRun>
+  static std::string error(const AnyRun &run) {
+    if constexpr (requires { run.error_occurred; }) {
+      return run.error_occurred ? run.error_message : "";
+    } else {
+      return static_cast<int>(run.skipped) != 0 ? run.skip_message : "";
+    }
+  }
+
+  static double counter(const Run &run, const char *name) {
+    const auto found = run.counters.find(name);
+    return found == run.counters.end() ? 0 : found->second.value;
+  }
+
+  static void print(const Run &run) {
+    const std::string name = run.run_name.str();
+    const double rate = std::max(counter(run, "GFLOPs"), counter(run, "GBs")), goal = counter(run, "goal");
+    std::printf("%-58s %10.3f %9.1f %8.1f%%  ", name.c_str(), counter(run, "ms"), rate, counter(run, "of_peak"));
+    for (const Measure measure : {Measure::of_twice_one, Measure::of_plain, Measure::points_below_128, Measure::of_read,
+                                  Measure::nanoseconds, Measure::of_peak}) {
+      const auto found = run.counters.find(measure_name(measure));
+      if (found == run.counters.end()) continue;
+      const double measured = found->second.value;
+      const bool reached = less_is_better(measure) ? measured < goal : measured >= goal;
+      std::printf("%6.1f %-16s %4.0f  %s  %s", measured, measure_name(measure), goal,
+                  goal == 0 ? "reported"
+                  : reached ? "reached"
+                            : "MISSED",
+                  run.report_label.c_str());
+      break;
+    }
+    std::printf("\n");
+  }
+};
+
+}  // namespace
+}  // namespace fa::bench
+
+int main(int argc, char **argv) {
+  using namespace fa::bench;
+  // Defaults first: what the user gives comes later and wins. --quick is a look, not a measurement.
+  bool quick = false;
+  std::vector<char *> given;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string(argv[i]) == "--quick") {
+      quick = true;
+    } else {
+      given.push_back(argv[i]);
+    }
+  }
+  std::string repetitions = quick ? "--benchmark_repetitions=1" : "--benchmark_repetitions=7";
+  std::string min_time = quick ? "--benchmark_min_time=0.05" : "--benchmark_min_time=0.2";
+  std::vector<char *> arguments = {argv[0], repetitions.data(), min_time.data()};
+  arguments.insert(arguments.end(), given.begin(), given.end());
+  int count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);
+
+  benchmark::AddCustomContext("cpu", cpu_name());
+  benchmark::AddCustomContext("isa", peak_loop(Peak::f32).isa);
+  benchmark::AddCustomContext("native_bf16", peak_loop(Peak::bf16).run != nullptr ? "yes" : "no");
+  benchmark::AddCustomContext("libfa", fa_build_info());
+  register_all();
+  benchmark::Initialize(&count, arguments.data());
+  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 2;
+  FigureReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  benchmark::Shutdown();
+}

@@ -1,0 +1,20 @@
+// The measuring loops, one translation unit each, compiled with the flags of its instruction set.
+// A unit includes nothing inline, so no code of a newer instruction set can be shared with the rest of the program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fa::bench {
+
+double fma_generic(int64_t rounds);
+double fma_avx2(int64_t rounds);
+double fma_avx512(int64_t rounds);
+double dot_bf16_avx512(int64_t rounds);
+
+/// Reads `bytes` (a multiple of 64 is read, the rest is left) and returns something that depends on all of them.
+uint64_t read_generic(const void *data, size_t bytes);
+uint64_t read_avx2(const void *data, size_t bytes);
+uint64_t read_avx512(const void *data, size_t bytes);
+
+}  // namespace fa::bench

@@ -1,0 +1,176 @@
+// Fills tensors with numbers, creates the op and counts the work of a case.
+#include "workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace fa::bench {
+namespace {
+
+int64_t element_bytes(fa_dtype dtype) {
+  return dtype == FA_F32 ? 4 : 2;
+}
+
+/// Small pseudo-random numbers in about [-1, 1], written as bit patterns so that no conversion is needed for f16.
+void fill(void *data, int64_t count, fa_dtype dtype) {
+  uint32_t state = 12345;
+  for (int64_t i = 0; i < count; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const uint32_t sign = state >> 31, mantissa = state >> 8 & 0x3ff, below = state >> 18 & 3;
+    if (dtype == FA_F32) {
+      static_cast<float *>(data)[i] = static_cast<float>(static_cast<int32_t>(state)) * 4.6566129e-10f;
+    } else if (dtype == FA_F16) {
+      static_cast<uint16_t *>(data)[i] = static_cast<uint16_t>(sign << 15 | (14 - below) << 10 | mantissa);
+    } else {
+      static_cast<uint16_t *>(data)[i] = static_cast<uint16_t>(sign << 15 | (126 - below) << 7 | mantissa >> 3);
+    }
+  }
+}
+
+/// (query, key) pairs that are attended.
+double attended_pairs(const Case &c) {
+  const bool causal = c.mask != FA_MASK_NONE;
+  if (c.window_left < 0 && c.window_right < 0) {
+    return static_cast<double>(c.rows_q) * static_cast<double>(c.rows_k) * (causal ? 0.5 : 1.0);
+  }
+  double pairs = 0;
+  for (int64_t i = 0; i < c.rows_q; ++i) {
+    const int64_t position = i + c.rows_k - c.rows_q;
+    int64_t first = 0, last = c.rows_k - 1;
+    if (c.window_left >= 0) first = std::max(first, position - c.window_left);
+    if (c.window_right >= 0) last = std::min(last, position + c.window_right);
+    if (causal) last = std::min(last, position);
+    pairs += static_cast<double>(std::max<int64_t>(0, last - first + 1));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+std::string kernel_of(const std::string &arch) {
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel kernel;
+    kernel.struct_size = sizeof kernel;
+    if (fa_kernel_info(i, &kernel) == FA_OK && kernel.available && arch == kernel.arch) return kernel.name;
+  }
+  return "";
+}
+
+Workload::Workload(const Case &wanted) : case_(wanted) {
+  if (case_.rows_k == 0) case_.rows_k = case_.rows_q;
+  flops_ = 4.0 * static_cast<double>(case_.head_dim * case_.heads_q) * attended_pairs(case_);
+  create_op();
+  if (op_ != nullptr) create_tensors();
+}
+
+Workload::~Workload() {
+  fa_destroy(op_);
+}
+
+void Workload::create_op() {
+  std::string forced;
+  if (!case_.arch.empty()) {
+    forced = kernel_of(case_.arch);
+    if (forced.empty()) {
+      error_ = "no kernel for " + case_.arch + " can run here";
+      return;
+    }
+    setenv("FA_FORCE_KERNEL", forced.c_str(), 1);
+  }
+  fa_desc desc;
+  fa_desc_init(&desc, sizeof desc);
+  desc.device = FA_DEVICE_CPU;
+  desc.dtype_q = case_.dtype;
+  desc.head_dim = case_.head_dim;
+  desc.mask = case_.mask;
+  desc.window_left = case_.window_left;
+  desc.window_right = case_.window_right;
+  desc.softcap = case_.softcap;
+  desc.num_threads = case_.threads;
+  if (fa_create(&desc, &op_) != FA_OK) error_ = fa_last_error();
+  if (!forced.empty()) unsetenv("FA_FORCE_KERNEL");
+}
+
+void *Workload::allocate(size_t bytes) {
+  buffers_.emplace_back(bytes);
+  return buffers_.back().data();
+}
+
+fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout) {
+  const int64_t count = rows * heads * case_.head_dim;
+  void *data = allocate(static_cast<size_t>(count * element_bytes(case_.dtype)));
+  fill(data, count, case_.dtype);
+  fa_tensor result;
+  fa_tensor_init(&result, data, case_.dtype, 1, rows, heads, case_.head_dim);
+  if (layout == Layout::bhsd) {
+    result.stride[1] = case_.head_dim;
+    result.stride[2] = rows * case_.head_dim;
+  }
+  return result;
+}
+
+void Workload::create_tensors() {
+  fa_args_init(&args_, sizeof args_);
+  args_.q = tensor(case_.rows_q, case_.heads_q, case_.layout);
+  args_.out = tensor(case_.rows_q, case_.heads_q, case_.layout);
+  const auto set_bytes = static_cast<size_t>(kv_bytes());
+  // An odd number of sets: when calls and plain reads alternate, both come by every set.
+  const size_t sets = case_.cold ? (cold_bytes() / set_bytes) | 1 : 1;
+  for (size_t set = 0; set < sets; ++set) {
+    args_.k = tensor(case_.rows_k, case_.heads_kv, case_.layout);
+    args_.v = tensor(case_.rows_k, case_.heads_kv, case_.layout);
+    k_sets_.push_back({args_.k.data, set_bytes / 2});
+    v_sets_.push_back({args_.v.data, set_bytes / 2});
+  }
+  for (size_t set = 0; case_.cold && set < sets; ++set) time_read();  // the first pass over new memory is slower
+  const auto floats = [this](int64_t count) { return static_cast<float *>(allocate(sizeof(float) * count)); };
+  if (case_.alibi) {
+    float *slopes = floats(case_.heads_q);
+    for (int64_t h = 0; h < case_.heads_q; ++h) {
+      slopes[h] = std::exp2(-8.0f * static_cast<float>(h + 1) / static_cast<float>(case_.heads_q));
+    }
+    fa_tensor_init(&args_.alibi_slopes, slopes, FA_F32, 1, case_.heads_q, 1, 1);
+  }
+  if (case_.sinks) {
+    float *sinks = floats(case_.heads_q);
+    fill(sinks, case_.heads_q, FA_F32);
+    fa_tensor_init(&args_.sinks, sinks, FA_F32, 1, case_.heads_q, 1, 1);
+  }
+  if (case_.bias) {
+    float *bias = floats(case_.rows_q * case_.rows_k);
+    fill(bias, case_.rows_q * case_.rows_k, FA_F32);
+    fa_tensor_init(&args_.bias, bias, FA_F32, 1, 1, case_.rows_q, case_.rows_k);
+  }
+  if (case_.own_workspace) {
+    size_t bytes = 0;
+    if (fa_workspace_size(op_, &args_, &bytes) != FA_OK) error_ = fa_last_error();
+    args_.workspace = allocate(std::max<size_t>(bytes, 1));
+    args_.workspace_size = bytes;
+  }
+}
+
+double Workload::kv_bytes() const {
+  return 2.0 * static_cast<double>(case_.rows_k * case_.heads_kv * case_.head_dim * element_bytes(case_.dtype));
+}
+
+void Workload::use_next_set() {
+  next_set_ = (next_set_ + 1) % k_sets_.size();
+  args_.k.data = const_cast<void *>(k_sets_[next_set_].data);
+  args_.v.data = const_cast<void *>(v_sets_[next_set_].data);
+}
+
+double Workload::time() {
+  use_next_set();
+  const double start = now();
+  const bool done = call();
+  const double seconds = now() - start;
+  return done ? seconds : -1;
+}
+
+double Workload::time_read() {
+  use_next_set();
+  return read_seconds({k_sets_[next_set_], v_sets_[next_set_]}, case_.threads);
+}
+
+}  // namespace fa::bench

@@ -1,0 +1,89 @@
+// One attention call of a benchmark, ready to run: tensors with contents, an op, and how much work it is.
+#pragma once
+
+#include <fa.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "peak.h"
+
+namespace fa::bench {
+
+enum class Layout { bhsd, bshd };
+
+/// What to compute. The defaults are the plain kernel at the shape most figures use.
+struct Case {
+  fa_dtype dtype = FA_F32;
+  int64_t heads_q = 8;
+  int64_t heads_kv = 8;
+  int64_t rows_q = 1024;
+  int64_t rows_k = 0;  // 0: as rows_q
+  int64_t head_dim = 128;
+  fa_mask mask = FA_MASK_NONE;
+  int64_t window_left = -1;
+  int64_t window_right = -1;
+  float softcap = 0;
+  bool alibi = false;
+  bool bias = false;  // f32, one (rows_q, rows_k) plane for all heads
+  bool sinks = false;
+  Layout layout = Layout::bhsd;
+  int threads = 1;
+  std::string arch;            // "": the best; else the kernel of this ISA is forced
+  bool cold = false;           // several K/V sets, used in turn, so that none is cached when its turn comes
+  bool own_workspace = false;  // the caller's workspace instead of the library's allocation
+};
+
+/// A case's tensors and op. For use by one thread at a time.
+class Workload {
+ public:
+  explicit Workload(const Case &wanted);
+  ~Workload();
+  Workload(const Workload &) = delete;
+  Workload &operator=(const Workload &) = delete;
+
+  /// "" when the case can run, else why not.
+  const std::string &error() const { return error_; }
+
+  /// The name of the kernel that serves.
+  const char *kernel() const { return fa_op_kernel(op_); }
+
+  /// One call on the present K/V set. False after an error.
+  bool call() { return fa_forward(op_, &args_) == FA_OK; }
+
+  /// Seconds of one call on the next K/V set; negative after an error (fa_last_error tells).
+  double time();
+
+  /// Seconds to do nothing but read the next K/V set on the case's threads.
+  double time_read();
+
+  /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair, a causal square
+  /// counted as half.
+  double flops() const { return flops_; }
+
+  /// Bytes of one K/V set.
+  double kv_bytes() const;
+
+ private:
+  void *allocate(size_t bytes);
+  fa_tensor tensor(int64_t rows, int64_t heads, Layout layout);
+  void create_op();
+  void create_tensors();
+  void use_next_set();
+
+  Case case_;
+  double flops_ = 0;
+  std::string error_;
+  fa_op *op_ = nullptr;
+  fa_args args_;
+  std::vector<HugeBuffer> buffers_;
+  std::vector<Span> k_sets_, v_sets_;
+  size_t next_set_ = 0;
+};
+
+/// The name of the kernel for this ISA that this machine can run, "" when there is none.
+std::string kernel_of(const std::string &arch);
+
+}  // namespace fa::bench
