@@ -1,0 +1,9 @@
+#!/bin/sh
+# subproject.sh: a project that embeds libfa through FetchContent, with settings of its own that must stay its own.
+set -eu
+build=$WORK/subproject
+rm -rf "$build"
+"$CMAKE" -S "$SOURCE/tests/install/subproject" -B "$build" -DFETCHCONTENT_SOURCE_DIR_FA="$SOURCE" -DCMAKE_BUILD_TYPE=Debug \
+  -DCLIENT="$SOURCE/tests/abi/client.c"
+"$CMAKE" --build "$build" -j "$(nproc)"
+"$build/client"
