@@ -1,0 +1,18 @@
+// From the caller's fa_args to a Problem.
+#pragma once
+
+#include "core/problem.h"
+
+namespace fa::api {
+
+/// What a call's arguments are read for.
+enum class Purpose {
+  run,
+  size  // fa_workspace_size: the data of q, k, v, out and the workspace are not looked at
+};
+
+/// Checks every field of *args and stores what it means in *problem (fresh on entry). The workspace's size and the
+/// contents of arrays are the engine's to judge. False after a refusal.
+bool read_args(const Attention &attention, const fa_args *args, Purpose purpose, Problem *problem);
+
+}  // namespace fa::api

@@ -1,0 +1,118 @@
+// What the library tells about itself, and the settings of the whole process.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+
+#include "api/boundary.h"
+#include "api/refuse.h"
+#include "api/struct_size.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "cpu/cpu.h"
+#include "dispatch/table.h"
+
+namespace fa::api {
+namespace {
+
+#if defined(__x86_64__)
+#define FA_BUILT_FOR "x86_64"
+#elif defined(__aarch64__)
+#define FA_BUILT_FOR "aarch64"
+#else
+#define FA_BUILT_FOR "another architecture"
+#endif
+
+#if defined(__clang__)
+#define FA_BUILT_BY "clang " __clang_version__
+#else
+#define FA_BUILT_BY "gcc " __VERSION__
+#endif
+
+/// The build's one line, put together once.
+struct BuildInfo {
+  char text[512];
+
+  BuildInfo() {
+    size_t length = append(0, "libfa " FA_VERSION_STRING ", " FA_BUILT_BY ", " FA_BUILT_FOR ", kernels:");
+    for (size_t i = 0; i < dispatch::kernel_count(); ++i) {
+      length = append(length, " ");
+      length = append(length, dispatch::kernel(i).name);
+    }
+  }
+
+  /// The length after appending; what does not fit is cut.
+  size_t append(size_t length, const char *more) {
+    const size_t room = sizeof text - 1 - length;
+    const size_t size = std::min(std::strlen(more), room);
+    std::memcpy(text + length, more, size);
+    text[length + size] = '\0';
+    return length + size;
+  }
+};
+
+constexpr const char *status_names[] = {
+    "FA_OK",
+    "FA_ERROR_INVALID_ARGUMENT",
+    "FA_ERROR_UNSUPPORTED",
+    "FA_ERROR_NO_DEVICE",
+    "FA_ERROR_OUT_OF_MEMORY",
+    "FA_ERROR_DRIVER",
+};
+
+constexpr Form<fa_kernel> kernel_form = {"fa_kernel", offsetof(fa_kernel, name) + sizeof(fa_kernel::name),
+                                         "set it to sizeof(fa_kernel) before the call"};
+
+bool kernel_info(int32_t index, fa_kernel *info) {
+  if (!info) return refuse("info is NULL; expected an fa_kernel whose struct_size is set");
+  if (!check_struct_size(kernel_form, info->struct_size)) return false;
+  if (!in_range("index", index, 0, fa_kernel_count() - 1, "kernels, best first")) return false;
+  const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
+  fa_kernel told = {};
+  told.name = kernel.name;
+  told.device = kernel.device;
+  told.arch = kernel.arch;
+  told.dtypes = kernel.dtypes;
+  told.why_not = kernel.why_not_here();
+  told.available = !told.why_not;
+  if (told.available) told.why_not = "";
+  initialise(info, info->struct_size, told);
+  return true;
+}
+
+}  // namespace
+}  // namespace fa::api
+
+const char *fa_last_error() {
+  return fa::last_error();
+}
+
+const char *fa_status_string(fa_status status) {
+  const auto &names = fa::api::status_names;
+  return status >= 0 && status < static_cast<fa_status>(std::size(names)) ? names[status] : "unknown fa_status";
+}
+
+int32_t fa_version() {
+  return FA_VERSION_MAJOR * 10000 + FA_VERSION_MINOR * 100 + FA_VERSION_PATCH;
+}
+
+const char *fa_build_info() {
+  static const fa::api::BuildInfo info;
+  return info.text;
+}
+
+int32_t fa_kernel_count() {
+  return static_cast<int32_t>(fa::dispatch::kernel_count());
+}
+
+fa_status fa_kernel_info(int32_t index, fa_kernel *info) {
+  return fa::api::kernel_info(index, info) ? FA_OK : FA_ERROR_INVALID_ARGUMENT;
+}
+
+void fa_set_log(fa_log log, void *user) {
+  fa::set_log(log, user);
+}
+
+void fa_shutdown() {
+  fa::cpu::shutdown();
+}

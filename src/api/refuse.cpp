@@ -1,0 +1,54 @@
+// The texts of refusals, out of the way of the calls that succeed.
+#include "api/refuse.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <iterator>
+
+#include "core/status.h"
+
+namespace fa::api {
+namespace {
+
+constexpr const char *dtype_names[] = {"FA_DTYPE_DEFAULT", "FA_F32", "FA_F16", "FA_BF16", "FA_BOOL", "FA_I32"};
+constexpr fa_dtype dtype_count = std::size(dtype_names);
+
+struct DtypeText {
+  char text[64];
+
+  explicit DtypeText(fa_dtype dtype) {
+    const bool known = dtype >= 0 && dtype < dtype_count;
+    std::snprintf(text, sizeof text, "%d%s%s%s", dtype, known ? " (" : ", which is no fa_dtype",
+                  known ? dtype_names[dtype] : "", known ? ")" : "");
+  }
+
+  explicit DtypeText(DtypeSet set) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (fa_dtype dtype = 0; dtype < dtype_count; ++dtype) {
+      if (!(set & only(dtype))) continue;
+      const char *separator = length == 0 ? "" : set >> (dtype + 1) == 0 ? " or " : ", ";
+      length += std::snprintf(text + length, sizeof text - length, "%s%s", separator, dtype_names[dtype]);
+    }
+  }
+};
+
+}  // namespace
+
+bool refuse(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  fail_with(FA_ERROR_INVALID_ARGUMENT, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+bool resolve_dtype(const char *owner, const char *member, fa_dtype given, fa_dtype fallback, DtypeSet allowed,
+                   const char *why, fa_dtype *dtype) {
+  *dtype = given == FA_DTYPE_DEFAULT ? fallback : given;
+  if (*dtype >= 0 && *dtype < dtype_count && (allowed & only(*dtype))) return true;
+  return refuse("%s.%s is %s; expected %s%s%s%s", owner, member, DtypeText(given).text, DtypeText(allowed).text,
+                *why ? " (" : "", why, *why ? ")" : "");
+}
+
+}  // namespace fa::api
