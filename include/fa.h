@@ -83,7 +83,8 @@
  * for every tile of queries that uses it. Nothing outside the elements described is read or written.
  *
  * The number of key/value heads divides the number of query heads (MHA, GQA, MQA): query head h reads key/value head
- * h / (Hq / Hkv). Lengths are below 2^31; sizes are 64-bit throughout.
+ * h / (Hq / Hkv). Lengths are below 2^31; sizes are 64-bit throughout, up to 2^48 elements a tensor. Data and arrays are aligned
+ * to their elements.
  *
  * Sequences of several lengths are described by one or more of:
  *
