@@ -252,7 +252,8 @@ typedef struct fa_desc {
 
 /* One call. Initialise with fa_args_init, then set q, k, v and out at least.
  *
- * B: sequences. Sq, Sk: rows of q and of k (varlen: the longest). Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
+ * B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
+ * Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
  * Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU their
  * contents are checked; on CUDA the host never reads them, so contents out of range cannot be reported. */
 typedef struct fa_args {
