@@ -43,11 +43,8 @@ bool refuse(const char *format, ...) {
   return false;
 }
 
-bool resolve_dtype(const char *owner, const char *member, fa_dtype given, fa_dtype fallback, DtypeSet allowed,
-                   const char *why, fa_dtype *dtype) {
-  *dtype = given == FA_DTYPE_DEFAULT ? fallback : given;
-  if (*dtype >= 0 && *dtype < dtype_count && (allowed & only(*dtype))) return true;
-  return refuse("%s.%s is %s; expected %s%s%s%s", owner, member, DtypeText(given).text, DtypeText(allowed).text,
+bool refuse_dtype(const char *owner, const char *member, fa_dtype given, DtypeSet legal, const char *why) {
+  return refuse("%s.%s is %s; expected %s%s%s%s", owner, member, DtypeText(given).text, DtypeText(legal).text,
                 *why ? " (" : "", why, *why ? ")" : "");
 }
 

@@ -31,10 +31,17 @@ constexpr DtypeSet only(fa_dtype dtype) {
 
 inline constexpr DtypeSet float_types = only(FA_F32) | only(FA_F16) | only(FA_BF16);
 
-/// The dtype that a field means, *dtype: the field's own or, for FA_DTYPE_DEFAULT, the fallback. Refuses what is not in
-/// the set; owner and member name the field for the text ("args.q", "dtype"); why says where the expectation stems
-/// from.
-bool resolve_dtype(const char *owner, const char *member, fa_dtype given, fa_dtype fallback, DtypeSet allowed,
-                   const char *why, fa_dtype *dtype);
+/// Refuses a dtype: owner and member name the field ("args.q", "dtype"); why says where the expectation stems from.
+bool refuse_dtype(const char *owner, const char *member, fa_dtype given, DtypeSet legal, const char *why);
+
+/// Stores the dtype that a field means in *dtype: its own or, for FA_DTYPE_DEFAULT, the usual one. Refuses it unless
+/// legal.
+inline bool resolve_dtype(const char *owner, const char *member, fa_dtype given, fa_dtype usual, DtypeSet legal,
+                          const char *why, fa_dtype *dtype) {
+  *dtype = given == FA_DTYPE_DEFAULT ? usual : given;
+  if (*dtype >= 0 && *dtype < 32 && (legal & only(*dtype))) [[likely]]
+    return true;
+  return refuse_dtype(owner, member, given, legal, why);
+}
 
 }  // namespace fa::api

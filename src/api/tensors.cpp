@@ -2,30 +2,38 @@
 #include "api/tensors.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "api/view.h"
 
 namespace fa::api {
 namespace {
 
-constexpr Dim one = {1, 1, "unused dimension", false};
+constexpr Dim one = exactly(1, "unused dimension");
+constexpr Types f32 = just(FA_F32);
+constexpr Types floats = {FA_F32, float_types, ""};
 
-Data data_of(Purpose purpose) {
-  return purpose == Purpose::run ? Data::required : Data::looked_past;
+Use use_for(Purpose purpose, Use use) {
+  return purpose == Purpose::run ? use : Use::shape;
 }
 
-/// The first dimension of q, out and lse.
+/// The same for a tensor that is absent when it has no data.
+bool read_optional(const char *name, const fa_tensor &t, Use use, const Types &types, const Shape &shape, View *view) {
+  return !t.data || read_tensor(name, t, use, types, shape, view);
+}
+
+/// The first dimension of q.
 Dim batch_dim(const fa_args &args) {
   if (args.cu_seqlens_q) return exactly(1, "cu_seqlens_q packs all sequences into one");
   if (args.cu_seqlens_k || args.num_seqs != 0) return exactly(args.num_seqs, "num_seqs");
-  return {.what = "sequences"};
+  return any("sequences");
 }
 
 /// The first dimension of k and v.
 Dim batch_k_dim(const fa_args &args, const Problem &problem) {
-  if (problem.block_table) return {.what = "pages"};
+  if (args.block_table.data) return any("pages");
   if (args.cu_seqlens_k) return exactly(1, "cu_seqlens_k packs all sequences into one");
-  if (args.kv_batch_idx) return {.what = "rows of the cache"};
+  if (args.kv_batch_idx) return any("rows of the cache");
   return exactly(problem.batch, args.cu_seqlens_q ? "num_seqs" : "sequences of q");
 }
 
@@ -50,39 +58,25 @@ bool check_heads(const Problem &p) {
       static_cast<long long>(p.heads_kv), static_cast<long long>(p.heads_q), static_cast<long long>(p.heads_q));
 }
 
-bool read_block_table(const fa_args &args, Problem *problem) {
-  const TensorRule rule = {"args.block_table",
-                           Data::optional,
-                           false,
-                           FA_I32,
-                           only(FA_I32),
-                           "",
-                           {exactly(problem->batch, "sequences"), {.what = "pages of a sequence"}, one, one}};
-  return read_tensor(rule, args.block_table, &problem->block_table);
-}
-
 /// The rows of k that a sequence may have, and the number of them that a page holds.
 bool derive_rows_k(const fa_args &args, Problem *problem) {
   problem->rows_k = args.k.shape[1];
-  if (!problem->block_table) return true;
+  if (!args.block_table.data) return true;
   problem->page_size = args.k.shape[1];
   problem->rows_k = args.block_table.shape[1] * problem->page_size;
   return in_range("args.block_table.shape[1] x args.k.shape[1]", problem->rows_k, 0, max_length,
-                  "keys of a sequence, which are pages x rows of a page");
+                  "keys of a sequence: pages x rows of a page");
 }
 
 }  // namespace
 
 bool read_queries(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
-  const TensorRule rule = {
-      "args.q",
-      data_of(purpose),
-      false,
-      attention.q_dtype,
-      only(attention.q_dtype),
-      "desc.dtype_q",
-      {batch_dim(args), {.what = "queries"}, {.what = "heads"}, exactly(attention.head_dim, "desc.head_dim")}};
-  if (!check_num_seqs(args) || !read_tensor(rule, args.q, &problem->q)) return false;
+  const Shape shape = {batch_dim(args), any("queries"), any("heads"), exactly(attention.head_dim, "desc.head_dim")};
+  if (!check_num_seqs(args)) return false;
+  if (!read_tensor("args.q", args.q, use_for(purpose, Use::read), just(attention.q_dtype, "desc.dtype_q"), shape,
+                   &problem->q)) {
+    return false;
+  }
   problem->batch = args.cu_seqlens_q ? args.num_seqs : args.q.shape[0];
   problem->rows_q = args.q.shape[1];
   problem->heads_q = args.q.shape[2];
@@ -90,66 +84,48 @@ bool read_queries(const Attention &attention, const fa_args &args, Purpose purpo
 }
 
 bool read_keys(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
-  if (!read_block_table(args, problem)) return false;
-  const Dim rows = {problem->block_table ? 1 : 0, max_length, problem->block_table ? "rows of a page" : "keys", false};
-  const TensorRule k = {
-      "args.k",
-      data_of(purpose),
-      false,
-      attention.kv_dtype,
-      only(attention.kv_dtype),
-      "desc.dtype_kv",
-      {batch_k_dim(args, *problem), rows, {.what = "heads"}, exactly(attention.head_dim, "desc.head_dim")}};
-  if (!read_tensor(k, args.k, &problem->k)) return false;
-
-  const TensorRule v = {"args.v",
-                        data_of(purpose),
-                        false,
-                        attention.kv_dtype,
-                        only(attention.kv_dtype),
-                        "desc.dtype_kv",
-                        {exactly(args.k.shape[0], "as k"), exactly(args.k.shape[1], "as k"),
-                         exactly(args.k.shape[2], "as k"), exactly(attention.head_dim_v, "desc.head_dim_v")}};
-  if (!read_tensor(v, args.v, &problem->v)) return false;
-  problem->batch_k = args.k.shape[0];
-  problem->heads_kv = args.k.shape[2];
-  return derive_rows_k(args, problem) && check_heads(*problem);
+  const int64_t(&k)[4] = args.k.shape;
+  const bool paged = args.block_table.data;
+  const Shape table = {exactly(problem->batch, "sequences"), any("pages of a sequence"), one, one};
+  const Shape keys = {batch_k_dim(args, *problem),
+                      {paged ? 1 : 0, max_length, paged ? "rows of a page" : "keys"},
+                      any("heads"),
+                      exactly(attention.head_dim, "desc.head_dim")};
+  const Shape values = {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
+                        exactly(attention.head_dim_v, "desc.head_dim_v")};
+  const Types types = just(attention.kv_dtype, "desc.dtype_kv");
+  const Use use = use_for(purpose, Use::read);
+  problem->batch_k = k[0];
+  problem->heads_kv = k[2];
+  return read_optional("args.block_table", args.block_table, Use::read, just(FA_I32), table, &problem->block_table) &&
+         read_tensor("args.k", args.k, use, types, keys, &problem->k) &&
+         read_tensor("args.v", args.v, use, types, values, &problem->v) && derive_rows_k(args, problem) &&
+         check_heads(*problem);
 }
 
 bool read_outputs(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
-  const Dim batch = exactly(args.q.shape[0], "as q");
-  const Dim rows = exactly(problem->rows_q, "as q");
-  const Dim heads = exactly(problem->heads_q, "as q");
-  const TensorRule out = {"args.out",
-                          data_of(purpose),
-                          true,
-                          attention.out_dtype,
-                          only(attention.out_dtype),
-                          "desc.dtype_out",
-                          {batch, rows, heads, exactly(attention.head_dim_v, "desc.head_dim_v")}};
-  const TensorRule lse = {"args.lse", Data::optional, true, FA_F32, only(FA_F32), "", {batch, heads, rows, one}};
-  return read_tensor(out, args.out, &problem->out) && read_tensor(lse, args.lse, &problem->lse);
+  const int64_t(&q)[4] = args.q.shape;
+  const Shape out = {exactly(q[0], "as q"), exactly(q[1], "as q"), exactly(q[2], "as q"),
+                     exactly(attention.head_dim_v, "desc.head_dim_v")};
+  const Shape lse = {exactly(q[0], "sequences, as q"), exactly(q[2], "heads of q"), exactly(q[1], "queries, as q"),
+                     one};
+  return read_tensor("args.out", args.out, use_for(purpose, Use::written), just(attention.out_dtype, "desc.dtype_out"),
+                     out, &problem->out) &&
+         read_optional("args.lse", args.lse, Use::written, f32, lse, &problem->lse);
 }
 
 bool read_addends(const fa_args &args, Problem *problem) {
-  const Dim batch = repeatable(problem->batch, problem->batch, "sequences");
-  const Dim heads = repeatable(problem->heads_q, problem->heads_q, "heads of q");
-  const Dim rows = repeatable(problem->max_seqlen_q, std::max(problem->rows_q, args.max_seqlen_q),
-                              "queries of the longest sequence: max_seqlen_q, else all rows of q");
-  const Dim columns = repeatable(problem->max_seqlen_k, std::max(problem->rows_k, args.max_seqlen_k),
-                                 "keys of the longest sequence: max_seqlen_k, else all rows of k");
-  const Dim each_head = exactly(problem->heads_q, "heads of q");
-  const auto optional = [](const char *name, fa_dtype dtype, DtypeSet dtypes, Dim d0, Dim d1, Dim d2, Dim d3) {
-    return TensorRule{name, Data::optional, false, dtype, dtypes, "", {d0, d1, d2, d3}};
-  };
-  return read_tensor(optional("args.bias", FA_F32, float_types, batch, heads, rows, columns), args.bias,
-                     &problem->bias) &&
-         read_tensor(optional("args.mask", FA_BOOL, only(FA_BOOL), batch, heads, rows, columns), args.mask,
-                     &problem->mask) &&
-         read_tensor(optional("args.alibi_slopes", FA_F32, only(FA_F32), batch, each_head, one, one), args.alibi_slopes,
-                     &problem->alibi_slopes) &&
-         read_tensor(optional("args.sinks", FA_F32, only(FA_F32), batch, each_head, one, one), args.sinks,
-                     &problem->sinks);
+  const auto [batch, heads_q] = std::pair(problem->batch, problem->heads_q);
+  const Shape scores = {repeatable(batch, batch, "sequences"), repeatable(heads_q, heads_q, "heads of q"),
+                        repeatable(problem->max_seqlen_q, std::max(problem->rows_q, args.max_seqlen_q),
+                                   "queries of the longest sequence: max_seqlen_q, else all rows of q"),
+                        repeatable(problem->max_seqlen_k, std::max(problem->rows_k, args.max_seqlen_k),
+                                   "keys of the longest sequence: max_seqlen_k, else all rows of k")};
+  const Shape heads = {repeatable(batch, batch, "sequences"), exactly(heads_q, "heads of q"), one, one};
+  return read_optional("args.bias", args.bias, Use::read, floats, scores, &problem->bias) &&
+         read_optional("args.mask", args.mask, Use::read, just(FA_BOOL), scores, &problem->mask) &&
+         read_optional("args.alibi_slopes", args.alibi_slopes, Use::read, f32, heads, &problem->alibi_slopes) &&
+         read_optional("args.sinks", args.sinks, Use::read, f32, heads, &problem->sinks);
 }
 
 }  // namespace fa::api

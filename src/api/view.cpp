@@ -9,85 +9,73 @@ using ll = long long;
 /// No memory holds more: counts of rows, parts and bytes derived from this many cannot overflow.
 constexpr int64_t max_elements = int64_t{1} << 48;
 
-bool check_dim(const TensorRule &rule, const fa_tensor &t, int i) {
-  const Dim &dim = rule.dim[i];
+bool check_dim(const char *name, const fa_tensor &t, int i, const Dim &dim) {
   const int64_t length = t.shape[i];
   if ((length >= dim.low && length <= dim.high) || (dim.or_one && length == 1)) [[likely]]
     return true;
   const char *one = dim.or_one && dim.low != 1 ? "1 or " : "";
   if (dim.low == dim.high) {
-    return refuse("%s.shape[%d] is %lld; expected %s%lld (%s)", rule.name, i, ll{length}, one, ll{dim.low}, dim.what);
+    return refuse("%s.shape[%d] is %lld; expected %s%lld (%s)", name, i, ll{length}, one, ll{dim.low}, dim.what);
   }
-  return refuse("%s.shape[%d] is %lld; expected %s%lld .. %lld (%s)", rule.name, i, ll{length}, one, ll{dim.low},
+  return refuse("%s.shape[%d] is %lld; expected %s%lld .. %lld (%s)", name, i, ll{length}, one, ll{dim.low},
                 ll{dim.high}, dim.what);
 }
 
-/// The stride of dimension i in bytes, 0 where it is never taken. Adds the way to the dimension's last element to
-/// *reach of the same sign. False on overflow.
-bool byte_stride(const fa_tensor &t, int i, int64_t element, int64_t reach[2], int64_t *stride) {
-  *stride = 0;
-  if (t.shape[i] < 2) return true;
-  int64_t way;
-  int64_t &total = reach[t.stride[i] < 0];
-  return !__builtin_mul_overflow(t.stride[i], element, stride) &&
-         !__builtin_mul_overflow(*stride, t.shape[i] - 1, &way) && !__builtin_add_overflow(total, way, &total);
-}
-
-bool check_layout(const TensorRule &rule, const fa_tensor &t, int64_t element, View *view) {
-  int64_t reach[2] = {element, 0};
-  int64_t count = 1;
-  bool counted = true;
+/// Checks that the strides stay within 64 bits, and stores them in bytes; 0 where a dimension is never stepped along.
+bool read_strides(const char *name, const fa_tensor &t, Use use, int64_t element, View *view) {
+  int64_t reach[2] = {element, 0};  // bytes from the first element upwards and downwards
   for (int i = 0; i < 4; ++i) {
-    if (rule.written && t.shape[i] > 1 && t.stride[i] == 0) {
+    if (t.shape[i] < 2) continue;
+    if (use == Use::written && t.stride[i] == 0) {
       return refuse(
-          "%s.stride[%d] is 0, which repeats elements, but this tensor is written: give each element of "
-          "shape[%d] = %lld its own place",
-          rule.name, i, i, ll{t.shape[i]});
+          "%s.stride[%d] is 0, which repeats elements; expected a place of its own for each of the %lld, as "
+          "they are written",
+          name, i, ll{t.shape[i]});
     }
-    if (!byte_stride(t, i, element, reach, &view->stride[i])) {
-      return refuse("%s.stride[%d] is %lld: with shape[%d] = %lld the tensor reaches beyond 2^63 bytes", rule.name, i,
-                    ll{t.stride[i]}, i, ll{t.shape[i]});
+    int64_t &total = reach[t.stride[i] < 0];
+    int64_t way;
+    if (__builtin_mul_overflow(t.stride[i], element, &view->stride[i]) ||
+        __builtin_mul_overflow(view->stride[i], t.shape[i] - 1, &way) || __builtin_add_overflow(total, way, &total)) {
+      return refuse("%s.stride[%d] is %lld; expected one that keeps the %lld elements within 2^63 bytes", name, i,
+                    ll{t.stride[i]}, ll{t.shape[i]});
     }
-    counted = !__builtin_mul_overflow(count, t.shape[i], &count) && counted;
-  }
-  if (!counted || count > max_elements) {
-    return refuse("%s.shape is (%lld, %lld, %lld, %lld); expected at most 2^48 elements in all", rule.name,
-                  ll{t.shape[0]}, ll{t.shape[1]}, ll{t.shape[2]}, ll{t.shape[3]});
   }
   return true;
 }
 
-}  // namespace
-
-bool check_aligned(const char *name, const void *data, int64_t element) {
-  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(element) == 0) [[likely]]
+bool check_count(const char *name, const fa_tensor &t) {
+  int64_t count = 1;
+  bool fits = true;
+  for (const int64_t length : t.shape) fits = fits && !__builtin_mul_overflow(count, length, &count);
+  if (fits && count <= max_elements) [[likely]]
     return true;
-  return refuse("%s is %p; expected a multiple of its elements' %lld bytes", name, data, ll{element});
+  return refuse("%s.shape is (%lld, %lld, %lld, %lld); expected at most 2^48 elements in all", name, ll{t.shape[0]},
+                ll{t.shape[1]}, ll{t.shape[2]}, ll{t.shape[3]});
 }
 
-bool read_tensor(const TensorRule &rule, const fa_tensor &t, View *view) {
-  if (rule.data == Data::optional && !t.data) return true;
-  for (int i = 0; i < 4; ++i) {
-    if (!check_dim(rule, t, i)) return false;
-  }
-  if (!resolve_dtype(rule.name, "dtype", t.dtype, rule.dtype, rule.dtypes, rule.why_type, &view->dtype)) return false;
-  if (t.reserved != 0) return refuse("%s.reserved is %d; expected 0", rule.name, t.reserved);
-
-  const bool empty = t.shape[0] == 0 || t.shape[1] == 0 || t.shape[2] == 0 || t.shape[3] == 0;
-  if (empty) {
-    if (rule.data == Data::optional) view->data = static_cast<char *>(t.data);
-    return true;
-  }
-  const int64_t element = dtype_bytes(view->dtype);
-  if (!check_layout(rule, t, element, view)) return false;
-  if (rule.data == Data::looked_past) return true;
+bool check_data(const char *name, const fa_tensor &t, int64_t element) {
   if (!t.data) {
-    return refuse(
-        "%s.data is NULL; expected the address of its first element, as the shape is (%lld, %lld, %lld, %lld)",
-        rule.name, ll{t.shape[0]}, ll{t.shape[1]}, ll{t.shape[2]}, ll{t.shape[3]});
+    return refuse("%s.data is NULL; expected the address of its first element: it has (%lld, %lld, %lld, %lld) of them",
+                  name, ll{t.shape[0]}, ll{t.shape[1]}, ll{t.shape[2]}, ll{t.shape[3]});
   }
+  return check_aligned(name, t.data, element);
+}
+
+}  // namespace
+
+bool read_tensor(const char *name, const fa_tensor &t, Use use, const Types &types, const Shape &shape, View *view) {
+  for (int i = 0; i < 4; ++i) {
+    if (!check_dim(name, t, i, shape[i])) return false;
+  }
+  if (!resolve_dtype(name, "dtype", t.dtype, types.usual, types.legal, types.why, &view->dtype)) return false;
+  if (t.reserved != 0) return refuse("%s.reserved is %d; expected 0", name, t.reserved);
+  if (t.shape[0] == 0 || t.shape[1] == 0 || t.shape[2] == 0 || t.shape[3] == 0) return true;
+
+  const int64_t element = dtype_bytes(view->dtype);
+  if (!check_count(name, t) || !read_strides(name, t, use, element, view)) return false;
+  if (use == Use::shape) return true;
   view->data = static_cast<char *>(t.data);
-  return check_aligned(rule.name, t.data, element);
+  return check_data(name, t, element);
 }
 
 }  // namespace fa::api

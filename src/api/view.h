@@ -5,44 +5,55 @@
 
 namespace fa::api {
 
-/// What one dimension of a tensor must be.
+/// What one dimension of a tensor must be, and what it counts.
 struct Dim {
-  int64_t low = 0;
-  int64_t high = max_length;
-  const char *what = "a length below 2^31";
+  int64_t low;
+  int64_t high;
+  const char *what;
   bool or_one = false;  // 1 is legal too, and repeats
 };
 
-inline Dim exactly(int64_t length, const char *what) {
-  return {length, length, what, false};
+using Shape = Dim[4];
+
+constexpr Dim any(const char *what) {
+  return {0, max_length, what};
 }
-inline Dim repeatable(int64_t low, int64_t high, const char *what) {
+constexpr Dim exactly(int64_t length, const char *what) {
+  return {length, length, what};
+}
+constexpr Dim repeatable(int64_t low, int64_t high, const char *what) {
   return {low, high, what, true};
 }
 
-/// What is asked of a tensor's data.
-enum class Data {
-  required,    // not NULL unless the tensor has no elements
-  optional,    // NULL: the tensor is absent, and its other fields are not looked at
-  looked_past  // anything: only the shape matters
+/// Which types a tensor may have.
+struct Types {
+  fa_dtype usual;  // that FA_DTYPE_DEFAULT stands for
+  DtypeSet legal;
+  const char *why;  // where that stems from, for the text; may be ""
 };
 
-/// What a tensor of fa_args must be.
-struct TensorRule {
-  const char *name;  // "args.q"
-  Data data;
-  bool written;          // no stride may repeat elements
-  fa_dtype dtype;        // that FA_DTYPE_DEFAULT stands for
-  DtypeSet dtypes;       // that are legal
-  const char *why_type;  // where that stems from, for the text; may be ""
-  Dim dim[4];
+constexpr Types just(fa_dtype dtype, const char *why = "") {
+  return {dtype, only(dtype), why};
+}
+
+/// What a tensor is there for.
+enum class Use {
+  read,     // its data is not NULL unless it has no elements
+  written,  // the same, and no stride repeats elements
+  shape     // only the shape matters, and data may be anything
 };
 
-/// Checks a tensor against its rule and stores it in *view; the view of a tensor that is absent or required and without
-/// elements has no data. False after a refusal.
-bool read_tensor(const TensorRule &rule, const fa_tensor &tensor, View *view);
+/// Checks one tensor of a call against what its shape and types must be, and stores it in *view, without data when it
+/// has no elements. False after a refusal.
+bool read_tensor(const char *name, const fa_tensor &tensor, Use use, const Types &types, const Shape &shape,
+                 View *view);
 
 /// Checks that data is aligned to its elements' bytes.
-bool check_aligned(const char *name, const void *data, int64_t element);
+inline bool check_aligned(const char *name, const void *data, int64_t element) {
+  if ((reinterpret_cast<uintptr_t>(data) & static_cast<uintptr_t>(element - 1)) == 0) [[likely]]
+    return true;
+  return refuse("%s is %p; expected a multiple of its elements' %lld bytes", name, data,
+                static_cast<long long>(element));
+}
 
 }  // namespace fa::api
