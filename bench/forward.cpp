@@ -72,7 +72,7 @@ void set_counters(benchmark::State &state, const Figure &figure, const Times &ti
   const double seconds = median(times.subject), other = median(times.other);
   const Workload &subject = *current.subject;
   auto &counters = state.counters;
-  counters["ms"] = seconds * 1e3;
+  counters["us"] = seconds * 1e6;
   if (figure.measure != Measure::of_read && figure.measure != Measure::nanoseconds) {
     counters["GFLOPs"] = gflops(subject, seconds);
     counters["peak_GFLOPs"] = peak;
@@ -128,15 +128,15 @@ void run_peak(benchmark::State &state, Peak peak, int threads) {
   state.SetLabel(peak_loop(peak).isa);
 }
 
-void run_read(benchmark::State &state, int threads) {
+void run_read(benchmark::State &state, int threads, ReadPattern pattern) {
   constexpr size_t pieces = 6;
   const HugeBuffer memory(cold_bytes());
   const size_t piece = memory.bytes() / pieces;
   std::vector<double> rates;
-  read_seconds({{memory.data(), memory.bytes()}}, threads);  // the first pass over new memory is slower
+  read_seconds({{memory.data(), memory.bytes()}}, threads, pattern);  // the first pass over new memory is slower
   for (auto _ : state) {
     for (size_t i = 0; i < pieces; ++i) {
-      const double seconds = read_seconds({{memory.data() + i * piece, piece}}, threads);
+      const double seconds = read_seconds({{memory.data() + i * piece, piece}}, threads, pattern);
       rates.push_back(static_cast<double>(piece) / seconds * 1e-9);
     }
   }
@@ -153,7 +153,9 @@ void register_all() {
     ceiling("fma_f32", Peak::f32);
     ceiling("fma_f32_avx2", Peak::f32_avx2);
     ceiling("dot_bf16", Peak::bf16);
-    benchmark::RegisterBenchmark(("ceiling/read" + suffix).c_str(), run_read, threads);
+    benchmark::RegisterBenchmark(("ceiling/read" + suffix).c_str(), run_read, threads, ReadPattern::in_order);
+    benchmark::RegisterBenchmark(("ceiling/read/streams:8" + suffix).c_str(), run_read, threads,
+                                 ReadPattern::eight_streams);
   }
   for (const Figure &figure : figures()) {
     benchmark::RegisterBenchmark(figure.name.c_str(), run_figure, figure)->Unit(benchmark::kMillisecond);
@@ -165,8 +167,8 @@ class FigureReporter : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context &context) override {
     PrintBasicContext(&GetErrorStream(), context);
-    std::printf("%-58s %10s %9s %9s  %-18s %6s  %s\n", "figure", "ms", "GFLOP/s", "of peak", "measured", "goal",
-                "verdict");
+    std::printf("%-52s %9s %17s %9s  %-23s %4s  %-8s %s\n", "figure", "us", "rate", "of peak", "measured", "goal",
+                "verdict", "kernel");
     return true;
   }
 
@@ -174,7 +176,7 @@ class FigureReporter : public benchmark::BenchmarkReporter {
     for (const Run &run : runs) {
       const bool single = run.run_type == Run::RT_Iteration && run.repetitions <= 1;
       if (!error(run).empty()) {
-        std::printf("%-58s %s\n", run.benchmark_name().c_str(), error(run).c_str());
+        std::printf("%-52s %s\n", run.benchmark_name().c_str(), error(run).c_str());
         break;
       }
       if (single || run.aggregate_name == "median") print(run);
@@ -193,29 +195,35 @@ class FigureReporter : public benchmark::BenchmarkReporter {
     }
   }
 
-  static double counter(const Run &run, const char *name) {
+  /// The counter, or nothing but its width where the run has none.
+  static std::string cell(const Run &run, const char *name, const char *unit = "") {
     const auto found = run.counters.find(name);
-    return found == run.counters.end() ? 0 : found->second.value;
+    char text[32];
+    if (found == run.counters.end()) {
+      std::snprintf(text, sizeof text, "%9s", "");
+    } else {
+      std::snprintf(text, sizeof text, "%8.1f%s", found->second.value, unit);
+    }
+    return text;
   }
 
   static void print(const Run &run) {
-    const std::string name = run.run_name.str();
-    const double rate = std::max(counter(run, "GFLOPs"), counter(run, "GBs")), goal = counter(run, "goal");
-    std::printf("%-58s %10.3f %9.1f %8.1f%%  ", name.c_str(), counter(run, "ms"), rate, counter(run, "of_peak"));
+    const char *rate = run.counters.count("GBs") != 0 ? "GBs" : "GFLOPs";
+    std::printf("%-52s %9s %9s %-7s %9s  ", run.run_name.str().c_str(), cell(run, "us").c_str(),
+                cell(run, rate).c_str(), rate[1] == 'B' ? "GB/s" : "GFLOP/s", cell(run, "of_peak", "%").c_str());
     for (const Measure measure : {Measure::of_twice_one, Measure::of_plain, Measure::points_below_128, Measure::of_read,
                                   Measure::nanoseconds, Measure::of_peak}) {
       const auto found = run.counters.find(measure_name(measure));
       if (found == run.counters.end()) continue;
-      const double measured = found->second.value;
+      const double measured = found->second.value, goal = run.counters.at("goal").value;
       const bool reached = less_is_better(measure) ? measured < goal : measured >= goal;
-      std::printf("%6.1f %-16s %4.0f  %s  %s", measured, measure_name(measure), goal,
+      std::printf("%6.1f %-16s %4.0f  %-8s ", measured, measure_name(measure), goal,
                   goal == 0 ? "reported"
                   : reached ? "reached"
-                            : "MISSED",
-                  run.report_label.c_str());
+                            : "MISSED");
       break;
     }
-    std::printf("\n");
+    std::printf("%s\n", run.report_label.c_str());
   }
 };
 

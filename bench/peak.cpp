@@ -34,7 +34,8 @@ bool has_avx512_bf16() {
 
 using ReadLoop = uint64_t (*)(const void *, size_t);
 
-ReadLoop read_loop() {
+ReadLoop read_loop(ReadPattern pattern) {
+  if (pattern == ReadPattern::eight_streams) return read_streams_generic;
 #if defined(__x86_64__)
   if (has_avx512()) return read_avx512;
   if (has_avx2()) return read_avx2;
@@ -127,8 +128,8 @@ HugeBuffer::~HugeBuffer() {
   std::free(data_);
 }
 
-double read_seconds(const std::vector<Span> &spans, int threads) {
-  const ReadLoop read = read_loop();
+double read_seconds(const std::vector<Span> &spans, int threads, ReadPattern pattern) {
+  const ReadLoop read = read_loop(pattern);
   std::atomic<uint64_t> sink{0};
   return run_together(threads, [&](int thread) {
     uint64_t sum = 0;

@@ -51,8 +51,12 @@ struct Span {
   size_t bytes;
 };
 
+/// In which order a thread reads its share: from first to last, or eight places of it in turn, which leaves the memory
+/// more to do at once.
+enum class ReadPattern { in_order, eight_streams };
+
 /// Seconds that `threads` threads need to read every byte of `spans` once, each an equal share of every span.
-double read_seconds(const std::vector<Span> &spans, int threads);
+double read_seconds(const std::vector<Span> &spans, int threads, ReadPattern pattern = ReadPattern::in_order);
 
 /// Bytes of memory after which a buffer that is cycled through is no longer in any cache.
 size_t cold_bytes();

@@ -1,0 +1,100 @@
+"""The part of fa.h that a comparison needs, through ctypes."""
+import ctypes as c
+
+DTYPES = {"f32": 1, "f16": 2, "bf16": 3}
+
+
+class Tensor(c.Structure):
+    _fields_ = [
+        ("data", c.c_void_p),
+        ("shape", c.c_int64 * 4),
+        ("stride", c.c_int64 * 4),
+        ("dtype", c.c_int32),
+        ("reserved", c.c_int32),
+    ]
+
+
+class Desc(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("device", c.c_int32),
+        ("device_index", c.c_int32),
+        ("dtype_q", c.c_int32),
+        ("dtype_kv", c.c_int32),
+        ("dtype_out", c.c_int32),
+        ("mask", c.c_int32),
+        ("head_dim", c.c_int64),
+        ("head_dim_v", c.c_int64),
+        ("window_left", c.c_int64),
+        ("window_right", c.c_int64),
+        ("attention_chunk", c.c_int64),
+        ("softmax_scale", c.c_float),
+        ("softcap", c.c_float),
+        ("flags", c.c_uint32),
+        ("num_threads", c.c_int32),
+        ("parallel_for", c.c_void_p),
+        ("parallel_for_host", c.c_void_p),
+    ]
+
+
+class Args(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        *[(name, Tensor) for name in ("q", "k", "v", "out", "lse", "bias", "mask", "alibi_slopes", "sinks", "block_table")],
+        *[(name, c.c_void_p) for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k")],
+        *[(name, c.c_void_p) for name in ("kv_batch_idx", "q_offset")],
+        *[(name, c.c_int64) for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k")],
+        ("num_splits", c.c_int32),
+        ("reserved", c.c_int32),
+        ("workspace", c.c_void_p),
+        ("workspace_size", c.c_size_t),
+        ("stream", c.c_void_p),
+    ]
+
+
+class Library:
+    def __init__(self, path):
+        self.handle = c.CDLL(path)
+        self.handle.fa_last_error.restype = c.c_char_p
+        self.handle.fa_op_kernel.restype = c.c_char_p
+        self.handle.fa_build_info.restype = c.c_char_p
+        self.handle.fa_desc_init.argtypes = [c.c_void_p, c.c_size_t]
+        self.handle.fa_args_init.argtypes = [c.c_void_p, c.c_size_t]
+        self.handle.fa_create.argtypes = [c.c_void_p, c.c_void_p]
+        self.handle.fa_op_kernel.argtypes = [c.c_void_p]
+        self.handle.fa_forward.argtypes = [c.c_void_p, c.c_void_p]
+        self.handle.fa_destroy.argtypes = [c.c_void_p]
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.handle.fa_last_error().decode())
+
+
+class Attention:
+    """One call on q, k, v and out, each (address, shape, strides) in (batch, sequence, heads, dim) order."""
+
+    def __init__(self, library, dtype, causal, threads, q, k, v, out):
+        self.library = library
+        desc, self.args, self.op = Desc(), Args(), c.c_void_p()
+        library.handle.fa_desc_init(c.byref(desc), c.sizeof(desc))
+        library.handle.fa_args_init(c.byref(self.args), c.sizeof(self.args))
+        desc.device = 1
+        desc.dtype_q = DTYPES[dtype]
+        desc.mask = int(causal)
+        desc.head_dim = q[1][3]
+        desc.num_threads = threads
+        library.check(library.handle.fa_create(c.byref(desc), c.byref(self.op)))
+        for name, (address, shape, strides) in (("q", q), ("k", k), ("v", v), ("out", out)):
+            tensor = getattr(self.args, name)
+            tensor.data, tensor.dtype = address, DTYPES[dtype]
+            tensor.shape[:], tensor.stride[:] = shape, strides
+
+    @property
+    def kernel(self):
+        return self.library.handle.fa_op_kernel(self.op).decode()
+
+    def __call__(self):
+        self.library.check(self.library.handle.fa_forward(self.op, c.byref(self.args)))
+
+    def __del__(self):
+        self.library.handle.fa_destroy(self.op)

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Turns fa_bench's JSON into a table of figure, goal, measured and verdict.
+
+    fa_bench --benchmark_out=result.json && bench/report.py result.json [--missed]
+"""
+import argparse
+import json
+import sys
+from pathlib import Path
+
+# Counter of a figure: its unit, and whether less is better. The first that a line has is its figure.
+MEASURES = {
+    "of_twice_one": ("% of twice one thread", False),
+    "of_plain": ("% of plain, per attended pair", False),
+    "points_below_128": ("points below D = 128", True),
+    "of_read": ("% of pure read", False),
+    "nanoseconds": ("ns a call", True),
+    "of_peak": ("% of peak", False),
+}
+
+
+def medians(runs):
+    """The line that stands for each benchmark: the median of its repetitions, or its only run. Errors too."""
+    lines = {}
+    for run in runs:
+        name = run["run_name"]
+        if run.get("error_occurred") or run.get("skipped"):
+            lines[name] = run
+        elif run.get("aggregate_name") == "median" or (run["run_type"] == "iteration" and run.get("repetitions", 1) <= 1):
+            lines.setdefault(name, run)
+    return lines
+
+
+def verdict(measured, goal, less_is_better):
+    if goal == 0:
+        return "reported"
+    return "reached" if (measured < goal if less_is_better else measured >= goal) else "**missed**"
+
+
+def table(lines, only_missed=False):
+    rows = ["| figure | goal | measured | verdict | rate |", "|---|---|---|---|---|"]
+    missed = 0
+    for name, run in lines.items():
+        if name.startswith("ceiling/"):
+            continue
+        if run.get("error_message"):
+            rows.append(f"| {name} | | {run['error_message']} | **not measured** | |")
+            missed += 1
+            continue
+        measure = next(counter for counter in MEASURES if counter in run)
+        unit, less_is_better = MEASURES[measure]
+        goal, said = run["goal"], verdict(run[measure], run["goal"], less_is_better)
+        missed += said == "**missed**"
+        if only_missed and said != "**missed**":
+            continue
+        bound = "" if goal == 0 else f"{'<' if less_is_better else '>='} {goal:g}"
+        rate = f"{run['GFLOPs']:.1f} GFLOP/s" if "GFLOPs" in run else f"{run['GBs']:.1f} GB/s" if "GBs" in run else ""
+        rows.append(f"| {name} | {bound} | {run[measure]:.1f} {unit} | {said} | {rate} |")
+    return rows, missed
+
+
+def ceilings(lines):
+    rows = ["| ceiling | measured |", "|---|---|"]
+    for name, run in lines.items():
+        if name.startswith("ceiling/") and "error_message" not in run:
+            value = f"{run['GFLOPs']:.1f} GFLOP/s" if "GFLOPs" in run else f"{run['GBs']:.1f} GB/s"
+            rows.append(f"| {name.removeprefix('ceiling/')} {run.get('label', '')} | {value} |")
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("json", nargs="+", help="what fa_bench wrote with --benchmark_out; a later file's figures win")
+    parser.add_argument("--missed", action="store_true", help="only the figures below their goal")
+    options = parser.parse_args()
+    lines = {}
+    for path in options.json:
+        result = json.loads(Path(path).read_text())
+        lines.update(medians(result["benchmarks"]))
+    context = result["context"]
+    print(f"{context.get('cpu')}, {context.get('isa')}, native bf16: {context.get('native_bf16')}; {context.get('date')}\n")
+    print("\n".join(ceilings(lines)), "\n")
+    rows, missed = table(lines, options.missed)
+    print("\n".join(rows))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

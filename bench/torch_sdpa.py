@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Compares libfa with torch's scaled_dot_product_attention on the CPU: one thread, call by call in turn.
+
+    bench/torch_sdpa.py build/src/libfa.so [--environment FOLDER] [--rounds N] [--json FILE]
+
+Makes its own environment with torch on the first run (see torch_environment.py). Never part of the tests.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SHAPES = [(1024, 64), (1024, 128), (4096, 64), (4096, 128)]
+MODES = [("f32", False), ("f32", True), ("bf16", False), ("bf16", True)]
+# How many times as fast as torch libfa is to be, the median of the four shapes.
+GOALS = {"zen5": {"f32 full": 2.3, "f32 causal": 3.0, "bf16 full": 4.8}, "zen4": {"f32 full": 1.1, "f32 causal": 1.4, "bf16 full": 2.0}}
+
+
+def machine():
+    """The kind of CPU as far as goals depend on it, and its name."""
+    text = Path("/proc/cpuinfo").read_text()
+    flags = next(line for line in text.splitlines() if line.startswith("flags")).split()
+    name = next(line for line in text.splitlines() if line.startswith("model name")).split(": ")[1]
+    kind = "zen5" if "avx512_vp2intersect" in flags else "zen4" if "avx512_bf16" in flags else "other"
+    return kind, name
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", help="path of libfa.so")
+    parser.add_argument("--environment", default="build-torch", help="folder of the environment with torch (made if missing)")
+    parser.add_argument("--rounds", type=int, default=7, help="timed calls of each at every shape")
+    parser.add_argument("--json", help="also write the result to this file")
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def compare(library, dtype, causal, rows, head_dim, rounds):
+    """Seconds of torch and of libfa (medians of calls in turn), the largest difference, and libfa's kernel."""
+    import torch
+
+    import libfa
+
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    generator = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(1, 8, rows, head_dim, generator=generator).to(kind) for _ in range(3))
+    out = torch.empty_like(q)
+    view = lambda t: (t.data_ptr(), t.transpose(1, 2).shape, t.transpose(1, 2).stride())
+    ours = libfa.Attention(library, dtype, causal, 1, view(q), view(k), view(v), view(out))
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    theirs = lambda: sdpa(q, k, v, is_causal=causal)
+    expected = theirs()
+    ours()
+    difference = (expected.float() - out.float()).abs().max().item()
+    times = ([], [])
+    for _ in range(rounds):
+        for call, seconds in zip((theirs, ours), times):
+            start = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - start)
+    return statistics.median(times[0]), statistics.median(times[1]), difference, ours.kernel
+
+
+def main():
+    options = parse()
+    if not options.inside:
+        import torch_environment
+
+        python = torch_environment.create(options.environment)
+        environment = dict(os.environ, OMP_NUM_THREADS="1")
+        sys.exit(subprocess.run([python, *sys.argv, "--inside"], env=environment).returncode)
+
+    import torch
+
+    import libfa
+
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    library = libfa.Library(options.library)
+    kind, name = machine()
+    capability = torch.backends.cpu.get_cpu_capability()
+    print(f"{name}; torch {torch.__version__} ({capability}); one thread; {library.handle.fa_build_info().decode()}\n")
+    print("| | shape (S, D) | torch ms | libfa ms | times as fast | largest difference |")
+    print("|---|---|---|---|---|---|")
+    result = {"cpu": name, "torch": torch.__version__, "capability": capability, "shapes": [], "median": {}}
+    for dtype, causal in MODES:
+        mode = f"{dtype} {'causal' if causal else 'full'}"
+        ratios = []
+        for rows, head_dim in SHAPES:
+            theirs, ours, difference, kernel = compare(library, dtype, causal, rows, head_dim, options.rounds)
+            ratios.append(theirs / ours)
+            result["shapes"].append(
+                {"mode": mode, "S": rows, "D": head_dim, "torch_ms": theirs * 1e3, "libfa_ms": ours * 1e3,
+                 "ratio": theirs / ours, "difference": difference, "kernel": kernel}
+            )
+            print(f"| {mode} | {rows}, {head_dim} | {theirs * 1e3:.2f} | {ours * 1e3:.2f} | {theirs / ours:.2f} | {difference:.1e} |", flush=True)
+        result["median"][mode] = statistics.median(ratios)
+    print("\n| median of the four shapes | goal | measured | verdict |\n|---|---|---|---|")
+    for mode, ratio in result["median"].items():
+        goal = GOALS.get(kind, {}).get(mode)
+        verdict = "reported" if goal is None else "reached" if ratio >= goal else "MISSED"
+        print(f"| {mode} | {goal or '-'} | {ratio:.2f} | {verdict} |")
+    if options.json:
+        Path(options.json).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
