@@ -1,0 +1,67 @@
+#include "cpu/engine.h"
+
+#include "core/environment.h"
+#include "core/status.h"
+#include "cpu/plan.h"
+#include "cpu/pool.h"
+#include "cpu/worker.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace fa::cpu {
+
+namespace {
+
+constexpr size_t workspace_alignment = 256;
+
+/// Below so many multiplications a call is over before another thread has woken.
+constexpr double least_shared_work = 2e5;
+
+struct Free {
+  void operator()(char *p) const { std::free(p); }
+};
+
+void run(void *ctx, int64_t i) { work(*static_cast<Call *>(ctx), i); }
+
+}  // namespace
+
+CpuEngine::CpuEngine(const Attention &attention, const Kernels &kernels)
+    : attention_(attention), kernels_(kernels), threads_(attention.num_threads) {
+  if (threads_ == 0)
+    threads_ = static_cast<int32_t>(environment_number("FA_NUM_THREADS", 1, FA_MAX_THREADS, usable_cpus()));
+}
+
+fa_status CpuEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+  *bytes = Plan::bounds(problem, kernels_, threads_).total();
+  return FA_OK;
+}
+
+fa_status CpuEngine::forward(const Problem &problem) const {
+  if (const fa_status status = check_sequences(problem)) return status;
+  const Bounds bounds = Plan::bounds(problem, kernels_, threads_);
+  std::unique_ptr<char, Free> own;
+  char *memory = static_cast<char *>(problem.workspace);
+  if (memory == nullptr) {
+    const size_t bytes = (bounds.total() + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+    own.reset(static_cast<char *>(std::aligned_alloc(workspace_alignment, bytes)));
+    memory = own.get();
+    if (memory == nullptr)
+      return fail(FA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes: fewer threads or splits need less",
+                  bytes);
+  }
+  const Plan plan(problem, kernels_, bounds, memory);
+  Call call{problem, kernels_, plan};
+  const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
+  if (workers <= 1) {
+    work(call, 0);
+  } else if (attention_.parallel_for != nullptr) {
+    attention_.parallel_for(attention_.parallel_for_host, run, &call, workers);
+  } else {
+    run_in_pool(run, &call, workers);
+  }
+  return FA_OK;
+}
+
+}  // namespace fa::cpu

@@ -1,0 +1,22 @@
+// The CPU engine: an attention bound to one ISA's kernels.
+#pragma once
+
+#include "core/engine.h"
+#include "cpu/tile.h"
+
+namespace fa::cpu {
+
+class CpuEngine final : public Engine {
+ public:
+  CpuEngine(const Attention &attention, const Kernels &kernels);
+
+  fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
+  fa_status forward(const Problem &problem) const override;
+
+ private:
+  Attention attention_;
+  const Kernels &kernels_;
+  int32_t threads_;
+};
+
+}  // namespace fa::cpu

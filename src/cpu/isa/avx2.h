@@ -1,0 +1,113 @@
+// AVX2 with FMA and F16C: 8 lanes, 16 registers.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+struct Simd {
+  using Vec = __m256;
+  using Mask = __m256;
+  static constexpr int width = 8;
+  static constexpr int tile_vectors = 3;  // 4 keys x 3 vectors of queries: 12 accumulators, 3 operands, 1 broadcast
+  static constexpr int subtiles = 2;
+
+  static Vec load(const float *p) { return _mm256_loadu_ps(p); }
+  static void store(float *p, Vec a) { _mm256_storeu_ps(p, a); }
+  static Vec zero() { return _mm256_setzero_ps(); }
+  static Vec set1(float a) { return _mm256_set1_ps(a); }
+  static Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+  static Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
+  static Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
+  static Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+  static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }  // b when either is NaN
+  static Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }  // b when either is NaN
+  static Vec abs(Vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
+
+  static Mask equal(Vec a, Vec b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+  static Vec select(Mask m, Vec yes, Vec no) { return _mm256_blendv_ps(no, yes, m); }
+
+  /// Lanes in which low <= j < high.
+  static Mask between(const int32_t *low, const int32_t *high, int32_t j) {
+    const __m256i key = _mm256_set1_epi32(j);
+    const __m256i below = _mm256_cmpgt_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(low)), key);
+    const __m256i inside = _mm256_cmpgt_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(high)), key);
+    return _mm256_castsi256_ps(_mm256_andnot_si256(below, inside));
+  }
+
+  /// |a[lane] - j| as float.
+  static Vec distance(const int32_t *a, int32_t j) {
+    const __m256i d = _mm256_sub_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(a)), _mm256_set1_epi32(j));
+    return _mm256_cvtepi32_ps(_mm256_abs_epi32(d));
+  }
+
+  /// x = n + r, n integral, |r| <= 1/2; x is taken for -127 below that.
+  static void split(Vec x, Vec &n, Vec &r) {
+    x = _mm256_max_ps(_mm256_set1_ps(-127.0f), x);
+    n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    r = _mm256_sub_ps(x, n);
+  }
+
+  /// a * 2^n for integral -127 <= n <= 127 and a in (0.7, 1.5); exactly 0 for a = 1, n = -127.
+  static Vec scale(Vec a, Vec n) {
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
+  }
+
+  static Vec load_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+  }
+  static Vec load_bf16(const uint16_t *p) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  }
+  static Vec load_bool(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+  }
+  static void store_f16(uint16_t *p, Vec a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_bf16(uint16_t *p, Vec a) {
+    const __m256i bits = _mm256_castps_si256(a);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const Mask nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
+    const __m256i upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan)), 16);
+    const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), packed);
+  }
+
+  /// Rows become columns: a[i] lane j <-> a[j] lane i.
+  static void transpose(Vec a[8]) {
+    Vec t[8], u[8];
+    for (int i = 0; i < 4; i++) {
+      t[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+      t[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+      u[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+      u[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+      u[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+      u[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+      a[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+      a[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    }
+  }
+
+  /// Lane i of the result is the sum of the lanes of a[i].
+  static Vec sums(const Vec a[8]) {
+    const Vec b0 = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
+    const Vec b1 = _mm256_hadd_ps(_mm256_hadd_ps(a[4], a[5]), _mm256_hadd_ps(a[6], a[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(b0, b1, 0x20), _mm256_permute2f128_ps(b0, b1, 0x31));
+  }
+};
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

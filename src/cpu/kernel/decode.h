@@ -1,0 +1,218 @@
+// Attention of a few query rows, lanes = elements of a row: every key and value is read once, straight from memory, for all
+// the rows of its group. Scores stand as [key][row], so that a vector holds the pairs of width / rows keys.
+#pragma once
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Rows worked on together at most, and sums kept in registers.
+constexpr int group_rows = 4;
+constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
+
+/// Rows of one group, their lanes, and their running softmax.
+struct Group {
+  int first, rows;    // rows stands for 1, 2 or 4: rows past the tile's last repeat it
+  const float *q[group_rows];
+  alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
+  alignas(64) float slope[width];
+  alignas(64) float max[width];  // equal for all lanes of a row
+  float sum[group_rows];
+};
+
+inline int64_t group_count(int rows) { return (rows + group_rows - 1) / group_rows; }
+
+inline size_t decode_scratch_bytes(const Attention &a, int rows) {
+  const int64_t floats = rows * a.head_dim + key_block * group_rows + width;
+  return static_cast<size_t>(group_count(rows)) * sizeof(Group) + static_cast<size_t>(floats) * sizeof(float) + 64;
+}
+
+inline const Row &group_row(const Tile &tile, const Group &g, int i) {
+  return tile.row[smaller(g.first + i, tile.rows - 1)];
+}
+
+/// scores[key][row] = q[row] . k[key] for n keys from `key` on.
+template <int rows, fa_dtype dtype>
+inline void decode_scores(const KeyStream &stream, int64_t key, int n, const Group &g, int64_t dim, float *scores) {
+  constexpr int keys = width / rows;  // of one vector of sums
+  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  for (int j = 0; j < n; j += keys) {
+    const char *k[keys];
+    FA_UNROLL for (int i = 0; i < keys; i++) k[i] = key_row(stream, key + smaller(j + i, n - 1));
+    Vec sum[width];
+    FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
+    for (int64_t d = 0; d < dim; d += width) {
+      Vec element[keys];
+      FA_UNROLL for (int i = 0; i < keys; i++) element[i] = load_vector<dtype>(k[i] + d * bytes);
+      FA_UNROLL for (int r = 0; r < rows; r++) {
+        const Vec query = Simd::load(g.q[r] + d);
+        FA_UNROLL for (int i = 0; i < keys; i++) sum[i * rows + r] = Simd::fma(element[i], query, sum[i * rows + r]);
+      }
+    }
+    Simd::store(scores + j * rows, Simd::sums(sum));
+  }
+}
+
+/// values[row] += sum over n keys of p[key][row] v[key], for `vectors` vectors of the head dimension from d on.
+template <int rows, int vectors, fa_dtype dtype>
+inline void decode_values(const KeyStream &stream, int64_t key, int n, const float *p, int64_t d, const Vec *alpha,
+                          float *const *values) {
+  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  Vec sum[rows][vectors];
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
+    sum[r][i] = Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
+  const bool even = evenly_spaced(stream, key, n);
+  const char *v = value_row(stream, key);
+  for (int j = 0; j < n; j++, v += stream.v_row) {
+    if (!even) v = value_row(stream, key + j);
+    Vec element[vectors];
+    FA_UNROLL for (int i = 0; i < vectors; i++) element[i] = load_vector<dtype>(v + (d + i * width) * bytes);
+    FA_UNROLL for (int r = 0; r < rows; r++) {
+      const Vec weight = Simd::set1(p[j * rows + r]);
+      FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, element[i], sum[r][i]);
+    }
+  }
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
+    Simd::store(values[r] + d + i * width, sum[r][i]);
+}
+
+/// Modifies and masks the scores of n keys, and pads them with -inf to whole vectors.
+template <int rows>
+inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifiers &m, int64_t key, int n,
+                                 float *scores) {
+  constexpr int keys = width / rows;
+  const Lane lane = {g.low, g.high, g.position, g.slope};
+  const Vec none = Simd::set1(-infinity);
+  for (int j = 0; j < n; j += keys) {
+    const int32_t at = static_cast<int32_t>(key + j);
+    Vec x = Simd::load(scores + j * rows), bias = Simd::zero(), mask = Simd::zero();
+    if (m.bias || m.mask) {
+      alignas(64) float biases[width] = {}, masks[width] = {};
+      for (int i = 0; i < width && j + i / rows < n; i++) {
+        const Row &row = group_row(tile, g, i % rows);
+        const int64_t k = key + j + i / rows;
+        if (m.bias) biases[i] = load_element(row.bias + k * tile.bias_elem, tile.bias_dtype);
+        if (m.mask) masks[i] = row.mask[k * tile.mask_elem] != 0 ? 1.0f : 0.0f;
+      }
+      bias = Simd::load(biases);
+      mask = Simd::load(masks);
+    }
+    if (!m.plain) modify(&x, 1, m, &bias, &mask, lane, at);
+    Simd::store(scores + j * rows, Simd::select(Simd::between(lane.low, lane.high, at), x, none));
+  }
+  for (int i = n * rows; i < (n + keys - 1) / keys * keys * rows; i++) scores[i] = -infinity;
+}
+
+template <int rows, fa_dtype dtype>
+inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, int64_t key, int n, float *scores,
+                         const Partial &partial) {
+  const Attention &a = *tile.attention;
+  decode_scores<rows, dtype>(tile.keys, key, n, g, a.head_dim, scores);
+  finish_decode_scores<rows>(tile, g, m, key, n, scores);
+
+  const int pairs = (n * rows + width - 1) / width * width;
+  Vec maximum = Simd::set1(-infinity);
+  for (int i = 0; i < pairs; i += width) maximum = Simd::max(maximum, Simd::load(scores + i));
+  alignas(64) float found[width], shift[width], total[width], factor[group_rows];
+  Simd::store(found, maximum);
+  const float scale = m.exponent_scale();
+  for (int r = 0; r < rows; r++) {
+    float now = g.max[r];
+    for (int i = r; i < width; i += rows) now = larger(now, found[i] * scale);
+    const float finite = now == -infinity ? 0.0f : now;
+    factor[r] = g.max[r] - finite;
+    for (int i = r; i < width; i += rows) {
+      g.max[i] = now;
+      shift[i] = -finite;
+    }
+  }
+  Vec sum = Simd::zero();
+  for (int i = 0; i < pairs; i += width) {
+    const Vec p = exp2(Simd::fma(Simd::load(scores + i), Simd::set1(scale), Simd::load(shift)));
+    sum = Simd::add(sum, p);
+    Simd::store(scores + i, p);
+  }
+  Simd::store(total, sum);
+
+  Vec alpha[rows];
+  float *values[rows];
+  for (int r = 0; r < rows; r++) {
+    alpha[r] = exp2(Simd::set1(factor[r]));
+    alignas(64) float scalar[width];
+    Simd::store(scalar, alpha[r]);
+    g.sum[r] *= scalar[0];
+    for (int i = r; i < width; i += rows) g.sum[r] += total[i];
+    values[r] = partial.values + smaller(g.first + r, tile.rows - 1) * a.head_dim_v;
+  }
+  constexpr int slice = smaller(4, decode_sums / rows);
+  int64_t d = 0;
+  for (; d + slice * width <= a.head_dim_v; d += slice * width)
+    decode_values<rows, slice, dtype>(tile.keys, key, n, scores, d, alpha, values);
+  for (; d < a.head_dim_v; d += width)
+    decode_values<rows, 1, dtype>(tile.keys, key, n, scores, d, alpha, values);
+}
+
+inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
+  const int64_t dim = tile.attention->head_dim;
+  g.first = first;
+  const int left = tile.rows - first;
+  g.rows = left >= 3 ? 4 : left;
+  for (int r = 0; r < g.rows; r++) {
+    g.q[r] = q + smaller(first + r, tile.rows - 1) * dim;
+    g.sum[r] = 0;
+  }
+  for (int i = 0; i < width; i++) {
+    const Row &row = group_row(tile, g, i % g.rows);
+    const int shift = i / g.rows;
+    g.low[i] = row.low - shift;
+    g.high[i] = row.high - shift;
+    g.position[i] = row.position - shift;
+    g.slope[i] = row.slope;
+    g.max[i] = -infinity;
+  }
+}
+
+template <fa_dtype dtype>
+inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, int64_t key, int n, float *scores,
+                         const Partial &partial) {
+  if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, key, n, scores, partial);
+  if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, key, n, scores, partial);
+  return decode_block<4, dtype>(tile, g, m, key, n, scores, partial);
+}
+
+inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
+  const Attention &a = *tile.attention;
+  const Modifiers modifiers(tile);
+  const int groups = static_cast<int>(group_count(tile.rows));
+  auto *group = static_cast<Group *>(memory);
+  float *q = reinterpret_cast<float *>(group + groups);
+  float *scores = q + tile.rows * a.head_dim;
+
+  int32_t low = INT32_MAX, high = 0;
+  for (int i = 0; i < tile.rows; i++) {
+    load_row(q + i * a.head_dim, tile.row[i].q, tile.q_elem, a.q_dtype, a.head_dim);
+    for (int64_t d = 0; d < a.head_dim_v; d++) partial.values[i * a.head_dim_v + d] = 0;
+    low = smaller(low, tile.row[i].low);
+    high = larger(high, tile.row[i].high);
+  }
+  for (int i = 0; i < groups; i++) begin_group(tile, group[i], i * group_rows, q);
+
+  begin = larger<int64_t>(begin, low);
+  end = smaller<int64_t>(end, high);
+  for (int64_t key = begin; key < end;) {
+    const int n = static_cast<int>(smaller<int64_t>(key_block - key % key_block, end - key));
+    for (int i = 0; i < groups; i++) {
+      if (tile.keys.dtype == FA_F32) decode_group<FA_F32>(tile, group[i], modifiers, key, n, scores, partial);
+      if (tile.keys.dtype == FA_F16) decode_group<FA_F16>(tile, group[i], modifiers, key, n, scores, partial);
+      if (tile.keys.dtype == FA_BF16) decode_group<FA_BF16>(tile, group[i], modifiers, key, n, scores, partial);
+    }
+    key += n;
+  }
+  for (int i = 0; i < tile.rows; i++) {
+    const Group &g = group[i / group_rows];
+    partial.max[i] = g.max[i % group_rows];
+    partial.sum[i] = g.sum[i % group_rows];
+  }
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

@@ -1,0 +1,85 @@
+// Single elements of a tensor: the 16-bit types in plain integer arithmetic. Compiled anew for each ISA, like all of kernel/.
+#pragma once
+
+#include "cpu/tile.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+inline float bits_to_float(uint32_t bits) {
+  float value;
+  __builtin_memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline uint32_t float_to_bits(float value) {
+  uint32_t bits;
+  __builtin_memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float bf16_to_float(uint16_t x) { return bits_to_float(static_cast<uint32_t>(x) << 16); }
+
+inline uint16_t float_to_bf16(float x) {
+  const uint32_t bits = float_to_bits(x);
+  if (x != x) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/// Exact: a half's value is representable. The multiplication renormalises subnormal halves.
+inline float f16_to_float(uint16_t x) {
+  const uint32_t sign = static_cast<uint32_t>(x & 0x8000) << 16;
+  const uint32_t rest = static_cast<uint32_t>(x & 0x7fff) << 13;
+  if ((x & 0x7c00) == 0x7c00) return bits_to_float(sign | rest | 0x7f800000);
+  return bits_to_float(sign | float_to_bits(bits_to_float(rest) * 0x1p112f));
+}
+
+/// Round to nearest, ties to even; NaN stays NaN, overflow becomes infinity.
+inline uint16_t float_to_f16(float x) {
+  const uint32_t bits = float_to_bits(x);
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);
+  if (magnitude < 0x38800000) {  // subnormal: the sum's last place is 2^-24
+    const float sum = bits_to_float(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (float_to_bits(sum) - 0x3f000000));
+  }
+  const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
+  return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));
+}
+
+inline float load_element(const char *p, fa_dtype dtype) {
+  if (dtype == FA_F32) {
+    float value;
+    __builtin_memcpy(&value, p, sizeof value);
+    return value;
+  }
+  uint16_t half;
+  __builtin_memcpy(&half, p, sizeof half);
+  return dtype == FA_F16 ? f16_to_float(half) : bf16_to_float(half);
+}
+
+inline void store_element(char *p, fa_dtype dtype, float value) {
+  if (dtype == FA_F32) {
+    __builtin_memcpy(p, &value, sizeof value);
+    return;
+  }
+  const uint16_t half = dtype == FA_F16 ? float_to_f16(value) : float_to_bf16(value);
+  __builtin_memcpy(p, &half, sizeof half);
+}
+
+inline int64_t element_bytes(fa_dtype dtype) { return dtype == FA_F32 ? 4 : 2; }
+
+/// The bytes of key (value) j of a stream.
+inline const char *stream_row(const KeyStream &s, const char *base, int64_t row, int64_t page_bytes, int64_t j) {
+  if (s.pages == nullptr) return base + j * row;
+  const int64_t token = s.first + j;
+  int32_t page;
+  __builtin_memcpy(&page, s.pages + token / s.page_size * s.pages_stride, sizeof page);
+  return base + page * page_bytes + token % s.page_size * row;
+}
+inline const char *key_row(const KeyStream &s, int64_t j) { return stream_row(s, s.k, s.k_row, s.k_page, j); }
+inline const char *value_row(const KeyStream &s, int64_t j) { return stream_row(s, s.v, s.v_row, s.v_page, j); }
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

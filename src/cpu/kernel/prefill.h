@@ -1,0 +1,310 @@
+// Attention of a tile of query rows, lanes = queries (Dao, FlashAttention-2, 2023, with scores transposed): for every block of keys
+//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c S - c m');  l = l a + rowsum P;  O = O a + P V,  a = exp2(c m - c m')
+// Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
+#pragma once
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Keys for which the set of attending vectors of queries is looked at anew within a block.
+constexpr int segment_keys = 16;
+
+/// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
+struct SubTile {
+  float *q, *out;
+  float *max, *sum;  // [lanes]; the maximum in units of the exponent
+  int32_t *low, *high, *position;
+  float *slope;
+  int first_row;
+  int vectors;
+  int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];            // some lane of the vector attends [low_of, high_of)
+  int32_t full_low[Simd::tile_vectors], full_high[Simd::tile_vectors];        // every lane attends [full_low, full_high)
+};
+
+/// Keys begin .. end - 1 of a block, attended by some lane of vectors first .. last - 1.
+struct Segment {
+  int begin, end;
+  int first, last;
+};
+
+struct PrefillScratch {
+  SubTile sub[Simd::subtiles];
+  float *scores;  // [key_block][lanes]
+  float *staging;
+  float *rows;  // [lanes][the larger head dim], for transposing
+};
+
+inline int64_t larger_dim(const Attention &a) { return larger(a.head_dim, a.head_dim_v); }
+
+inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
+  const int64_t subtiles = (rows + lanes - 1) / lanes;
+  const int64_t floats = subtiles * lanes * (a.head_dim + a.head_dim_v + 6) + key_block * lanes + staging_floats(a) +
+                         width * (larger_dim(a) + width);
+  return sizeof(PrefillScratch) + 64 + static_cast<size_t>(floats) * sizeof(float);
+}
+
+inline PrefillScratch *carve(const Tile &tile, void *memory) {
+  const Attention &a = *tile.attention;
+  auto *s = static_cast<PrefillScratch *>(memory);
+  float *next = reinterpret_cast<float *>(static_cast<char *>(memory) + (sizeof(PrefillScratch) + 63) / 64 * 64);
+  const auto take = [&](int64_t floats) {
+    float *at = next;
+    next += floats;
+    return at;
+  };
+  s->scores = take(key_block * lanes);
+  for (int i = 0; i * lanes < tile.rows; i++) {
+    SubTile &t = s->sub[i];
+    t.q = take(a.head_dim * lanes);
+    t.out = take(a.head_dim_v * lanes);
+    t.max = take(lanes);
+    t.sum = take(lanes);
+    t.slope = take(lanes);
+    t.low = reinterpret_cast<int32_t *>(take(lanes));
+    t.high = reinterpret_cast<int32_t *>(take(lanes));
+    t.position = reinterpret_cast<int32_t *>(take(lanes));
+  }
+  s->staging = take(staging_floats(a));
+  s->rows = take(width * (larger_dim(a) + width));
+  return s;
+}
+
+/// Rows of queries to columns, W at a time.
+inline void transpose_queries(const Tile &tile, SubTile &t, float *rows) {
+  const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
+  for (int v = 0; v < t.vectors; v++) {
+    for (int i = 0; i < width; i++) {
+      const Row &row = tile.row[smaller(t.first_row + v * width + i, tile.rows - 1)];
+      load_row(rows + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
+      for (int64_t d = dim; d % width != 0; d++) rows[i * pitch + d] = 0;
+    }
+    for (int64_t d = 0; d < dim; d += width) {
+      Vec block[width];
+      for (int i = 0; i < width; i++) block[i] = Simd::load(rows + i * pitch + d);
+      Simd::transpose(block);
+      const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
+      for (int i = 0; i < n; i++) Simd::store(t.q + (d + i) * lanes + v * width, block[i]);
+    }
+  }
+}
+
+/// Fills a sub-tile from its rows. Lanes beyond the last row repeat it and are never stored.
+inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, float *rows) {
+  t.first_row = first_row;
+  t.vectors = smaller(Simd::tile_vectors, (tile.rows - first_row + width - 1) / width);
+  transpose_queries(tile, t, rows);
+  for (int v = 0; v < t.vectors; v++) {
+    t.low_of[v] = t.full_high[v] = INT32_MAX;
+    t.high_of[v] = t.full_low[v] = INT32_MIN;
+    for (int i = v * width; i < (v + 1) * width; i++) {
+      const Row &row = tile.row[smaller(first_row + i, tile.rows - 1)];
+      t.low[i] = row.low;
+      t.high[i] = row.high;
+      t.position[i] = row.position;
+      t.slope[i] = row.slope;
+      t.max[i] = -infinity;
+      t.sum[i] = 0;
+      if (row.low < row.high) {
+        t.low_of[v] = smaller(t.low_of[v], row.low);
+        t.high_of[v] = larger(t.high_of[v], row.high);
+      }
+      t.full_low[v] = larger(t.full_low[v], row.low);
+      t.full_high[v] = smaller(t.full_high[v], row.high);
+    }
+  }
+  const int64_t used = t.vectors * width;
+  for (int64_t d = 0; d < tile.attention->head_dim_v; d++)
+    for (int64_t i = 0; i < used; i += width) Simd::store(t.out + d * lanes + i, Simd::zero());
+}
+
+/// Cuts a block of n keys from key on into segments; returns how many.
+inline int cut(const SubTile &t, int64_t key, int n, Segment *segments) {
+  int count = 0;
+  for (int begin = 0; begin < n; begin += segment_keys) {
+    const int end = smaller(n, begin + segment_keys);
+    int first = t.vectors, last = 0;
+    for (int v = 0; v < t.vectors; v++)
+      if (t.low_of[v] < key + end && t.high_of[v] > key + begin) {
+        first = smaller(first, v);
+        last = v + 1;
+      }
+    if (first >= last) continue;
+    Segment *before = count > 0 ? &segments[count - 1] : nullptr;
+    if (before != nullptr && before->end == begin && before->first == first && before->last == last) {
+      before->end = end;
+    } else {
+      segments[count++] = {begin, end, first, last};
+    }
+  }
+  return count;
+}
+
+/// Modifies and masks the scores of one vector of queries over keys [begin, end) of a block; returns their maximum.
+inline Vec finish_scores(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores, int v, int64_t key,
+                         int begin, int end) {
+  const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.slope + v * width};
+  const bool whole = t.full_low[v] <= key + begin && t.full_high[v] >= key + end;
+  const Vec none = Simd::set1(-infinity);
+  Vec maximum = none;
+  for (int k = begin; k < end; k += width) {
+    const int n = smaller(width, end - k);
+    const int32_t j = static_cast<int32_t>(key + k);
+    Vec x[width], bias[width], mask[width];
+    for (int i = 0; i < n; i++) x[i] = Simd::load(scores + (k + i) * lanes + v * width);
+    if (!m.plain) {
+      if (m.bias) load_bias(bias, tile, t.first_row + v * width, j, n);
+      if (m.mask) load_mask(mask, tile, t.first_row + v * width, j, n);
+      modify(x, n, m, bias, mask, lane, j);
+    }
+    if (!whole)
+      for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
+    for (int i = 0; i < n; i++) {
+      Simd::store(scores + (k + i) * lanes + v * width, x[i]);
+      maximum = Simd::max(maximum, x[i]);
+    }
+  }
+  return maximum;
+}
+
+/// S = Q K^T of one segment, and its maxima.
+inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m, const Rows &keys, int64_t key,
+                          const Segment &g, float *scores, Vec *maxima) {
+  Vec found[Simd::tile_vectors];
+  for (int v = 0; v < Simd::tile_vectors; v++) found[v] = Simd::set1(-infinity);
+  with_count(g.last - g.first, [&](auto vectors) {
+    if constexpr (decltype(vectors)::value <= Simd::tile_vectors)
+      all_keys<decltype(vectors)::value>(keys.data + g.begin * keys.pitch, keys.pitch, g.end - g.begin,
+                                         t.q + g.first * width, tile.attention->head_dim,
+                                         scores + g.begin * lanes + g.first * width, found);
+  });
+  for (int v = g.first; v < g.last; v++) {
+    const bool whole = t.full_low[v] <= key + g.begin && t.full_high[v] >= key + g.end;
+    if (!m.plain || !whole) found[v - g.first] = finish_scores(tile, t, m, scores, v, key, g.begin, g.end);
+    maxima[v] = Simd::max(maxima[v], found[v - g.first]);
+  }
+}
+
+/// P = exp2(c S - m) in place for one segment; adds to the row sums.
+template <int vectors>
+inline void weigh(float *scores, int keys, Vec scale, const Vec *minus_max, Vec *sum) {
+  Vec total[vectors], shift[vectors];
+  FA_UNROLL for (int v = 0; v < vectors; v++) {
+    total[v] = sum[v];
+    shift[v] = minus_max[v];
+  }
+  for (int k = 0; k < keys; k++) FA_UNROLL for (int v = 0; v < vectors; v++) {
+    float *at = scores + k * lanes + v * width;
+    const Vec p = exp2(Simd::fma(Simd::load(at), scale, shift[v]));
+    total[v] = Simd::add(total[v], p);
+    Simd::store(at, p);
+  }
+  FA_UNROLL for (int v = 0; v < vectors; v++) sum[v] = total[v];
+}
+
+/// One block of keys for one sub-tile.
+inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const Rows &keys, const Rows &values,
+                         int64_t key, int n, float *scores) {
+  Segment segments[key_block / segment_keys];
+  const int count = cut(t, key, n, segments);
+  if (count == 0) return;
+
+  constexpr int vectors = Simd::tile_vectors;
+  Vec maxima[vectors], alpha[vectors], minus_max[vectors], sum[vectors];
+  for (int v = 0; v < vectors; v++) maxima[v] = Simd::set1(-infinity);
+  for (int i = 0; i < count; i++) score_segment(tile, t, m, keys, key, segments[i], scores, maxima);
+
+  const Vec scale = Simd::set1(m.exponent_scale());
+  for (int v = 0; v < t.vectors; v++) {
+    const Vec before = Simd::load(t.max + v * width);
+    const Vec now = Simd::max(before, Simd::mul(maxima[v], scale));
+    const Vec finite = Simd::select(Simd::equal(now, Simd::set1(-infinity)), Simd::zero(), now);
+    alpha[v] = exp2(Simd::sub(before, finite));
+    minus_max[v] = Simd::sub(Simd::zero(), finite);
+    sum[v] = Simd::zero();
+    Simd::store(t.max + v * width, now);
+  }
+  for (int i = 0; i < count; i++) {
+    const Segment &g = segments[i];
+    with_count(g.last - g.first, [&](auto active) {
+      if constexpr (decltype(active)::value <= vectors)
+        weigh<decltype(active)::value>(scores + g.begin * lanes + g.first * width, g.end - g.begin, scale,
+                                       minus_max + g.first, sum + g.first);
+    });
+  }
+  for (int v = 0; v < t.vectors; v++) {
+    float *at = t.sum + v * width;
+    Simd::store(at, Simd::fma(Simd::load(at), alpha[v], sum[v]));
+  }
+
+  const int64_t dim = tile.attention->head_dim_v;
+  Vec one[vectors];
+  for (int v = 0; v < vectors; v++) one[v] = Simd::set1(1.0f);
+  const bool fold = segments[0].first == 0 && segments[0].last == t.vectors;
+  if (!fold)
+    for (int64_t d = 0; d < dim; d++)
+      for (int v = 0; v < t.vectors; v++) {
+        float *at = t.out + d * lanes + v * width;
+        Simd::store(at, Simd::mul(Simd::load(at), alpha[v]));
+      }
+  for (int i = 0; i < count; i++) {
+    const Segment &g = segments[i];
+    const Vec *factor = fold && i == 0 ? alpha : one;
+    with_count(g.last - g.first, [&](auto active) {
+      if constexpr (decltype(active)::value <= vectors)
+        all_values<decltype(active)::value>(values.data + g.begin * values.pitch, values.pitch,
+                                            scores + g.begin * lanes + g.first * width, g.end - g.begin, dim,
+                                            t.out + g.first * width, factor);
+    });
+  }
+}
+
+/// Columns of results back to rows.
+inline void transpose_result(const Tile &tile, const SubTile &t, const Partial &partial) {
+  const int64_t dim = tile.attention->head_dim_v;
+  const int rows = smaller(t.vectors * width, tile.rows - t.first_row);
+  for (int i = 0; i < rows; i++) {
+    partial.max[t.first_row + i] = t.max[i];
+    partial.sum[t.first_row + i] = t.sum[i];
+  }
+  for (int v = 0; v < t.vectors; v++) {
+    const int n = smaller(width, rows - v * width);
+    float *to = partial.values + (t.first_row + v * width) * dim;
+    int64_t d = 0;
+    for (; d + width <= dim; d += width) {
+      Vec block[width];
+      for (int i = 0; i < width; i++) block[i] = Simd::load(t.out + (d + i) * lanes + v * width);
+      Simd::transpose(block);
+      for (int i = 0; i < n; i++) Simd::store(to + i * dim + d, block[i]);
+    }
+    for (; d < dim; d++)
+      for (int i = 0; i < n; i++) to[i * dim + d] = t.out[d * lanes + v * width + i];
+  }
+}
+
+inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
+  const Attention &a = *tile.attention;
+  PrefillScratch *s = carve(tile, memory);
+  const Modifiers modifiers(tile);
+  int32_t low = INT32_MAX, high = 0;
+  int subtiles = 0;
+  for (int first = 0; first < tile.rows; first += lanes) {
+    SubTile &t = s->sub[subtiles++];
+    begin_subtile(tile, t, first, s->rows);
+    for (int v = 0; v < t.vectors; v++) {
+      low = smaller(low, t.low_of[v]);
+      high = larger(high, t.high_of[v]);
+    }
+  }
+  begin = larger<int64_t>(begin, low / key_block * key_block);
+  end = smaller<int64_t>(end, high);
+  for (int64_t key = begin; key < end; key += key_block) {
+    const int n = static_cast<int>(smaller<int64_t>(key_block, end - key));
+    const Rows keys = stage_keys(tile.keys, key, n, a.head_dim, s->staging);
+    const Rows values = stage_values(tile.keys, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
+    for (int i = 0; i < subtiles; i++) attend_block(tile, s->sub[i], modifiers, keys, values, key, n, s->scores);
+  }
+  for (int i = 0; i < subtiles; i++) transpose_result(tile, s->sub[i], partial);
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

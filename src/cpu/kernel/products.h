@@ -1,0 +1,101 @@
+// The two matrix products of a tile in f32, on natural rows of keys and values: only queries and scores are transposed.
+//   S^T[key][query] = K Q^T: broadcast an element of a key, multiply with a vector of queries
+//   O^T[dim][query] = V^T P^T: broadcast an element of a value, multiply with a vector of weights
+#pragma once
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Queries of a sub-tile: the pitch of every transposed array.
+constexpr int lanes = Simd::tile_vectors * width;
+
+/// Rows (keys or dims) that one call of a product works on: enough independent sums to hide the latency of an FMA.
+template <int vectors>
+constexpr int product_rows = vectors == 1 ? 8 : 4;
+
+/// scores[r] = q . k[r] for `rows` keys and `vectors` vectors of queries; keeps their maxima.
+template <int rows, int vectors>
+inline void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores, Vec *maxima) {
+  Vec sum[rows][vectors];
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::zero();
+  for (int64_t d = 0; d < dim; d++) {
+    Vec queries[vectors];
+    FA_UNROLL for (int v = 0; v < vectors; v++) queries[v] = Simd::load(q + d * lanes + v * width);
+    FA_UNROLL for (int r = 0; r < rows; r++) {
+      const Vec key = Simd::set1(k[r * k_row + d]);
+      FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::fma(key, queries[v], sum[r][v]);
+    }
+  }
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) {
+    Simd::store(scores + r * lanes + v * width, sum[r][v]);
+    maxima[v] = Simd::max(maxima[v], sum[r][v]);
+  }
+}
+
+/// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries.
+template <int rows, int vectors>
+inline void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out, const Vec *alpha) {
+  Vec sum[rows][vectors];
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
+    sum[r][i] = Simd::mul(alpha[i], Simd::load(out + r * lanes + i * width));
+  for (int64_t key = 0; key < keys; key++) {
+    Vec weights[vectors];
+    FA_UNROLL for (int i = 0; i < vectors; i++) weights[i] = Simd::load(p + key * lanes + i * width);
+    FA_UNROLL for (int r = 0; r < rows; r++) {
+      const Vec value = Simd::set1(v[key * v_row + r]);
+      FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(value, weights[i], sum[r][i]);
+    }
+  }
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
+    Simd::store(out + r * lanes + i * width, sum[r][i]);
+}
+
+template <int n>
+struct Count {
+  static constexpr int value = n;
+};
+
+/// Calls f(Count<n>) for a run-time 1 <= n <= 4.
+template <class F>
+inline void with_count(int n, const F &f) {
+  if (n == 1) return f(Count<1>());
+  if (n == 2) return f(Count<2>());
+  if (n == 3) return f(Count<3>());
+  return f(Count<4>());
+}
+
+/// multiply_keys for any number of keys.
+template <int vectors>
+inline void all_keys(const float *k, int64_t k_row, int keys, const float *q, int64_t dim, float *scores, Vec *maxima) {
+  constexpr int step = product_rows<vectors>;
+  int key = 0;
+  const auto next = [&](auto rows) {
+    multiply_keys<decltype(rows)::value, vectors>(k + key * k_row, k_row, q, dim, scores + key * lanes, maxima);
+    key += decltype(rows)::value;
+  };
+  while (key + step <= keys) next(Count<step>());
+  if constexpr (step == 8) {
+    if (key + 4 <= keys) next(Count<4>());
+  }
+  if (key < keys) with_count(keys - key, next);
+}
+
+/// multiply_values for any head dimension.
+template <int vectors>
+inline void all_values(const float *v, int64_t v_row, const float *p, int keys, int64_t dim, float *out,
+                       const Vec *alpha) {
+  constexpr int step = product_rows<vectors>;
+  int64_t d = 0;
+  const auto next = [&](auto rows) {
+    multiply_values<decltype(rows)::value, vectors>(v + d, v_row, p, keys, out + d * lanes, alpha);
+    d += decltype(rows)::value;
+  };
+  while (d + step <= dim) next(Count<step>());
+  if constexpr (step == 8) {
+    if (d + 4 <= dim) next(Count<4>());
+  }
+  if (d < dim) with_count(static_cast<int>(dim - d), next);
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

@@ -1,0 +1,93 @@
+// What happens to a score between the product and the softmax: scale, softcap, bias, ALiBi, masks, in the order of fa.h.
+// Lanes are whatever the caller says: queries of one key (prefill), or key and query pairs (decode).
+#pragma once
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Per lane: the interval of keys it attends, its position among them, its ALiBi slope. Keys and positions may be shifted
+/// together by a constant of the lane.
+struct Lane {
+  const int32_t *low, *high, *position;
+  const float *slope;
+};
+
+/// What a call asks of its scores. `plain` scores need nothing but the scale, which then folds into the exponential.
+struct Modifiers {
+  float scale, softcap;
+  bool bias, bias_first, alibi, mask, plain;
+
+  explicit Modifiers(const Tile &tile)
+      : scale(tile.attention->scale),
+        softcap(tile.attention->softcap),
+        bias(tile.row[0].bias != nullptr),
+        bias_first(tile.attention->bias_before_softcap),
+        alibi(tile.alibi),
+        mask(tile.row[0].mask != nullptr),
+        plain(scale > 0 && softcap == 0 && !bias && !alibi && !mask) {}
+
+  /// The factor that takes a finished score to a power of two.
+  float exponent_scale() const { return plain ? scale * log2_e : log2_e; }
+};
+
+/// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them.
+inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask, const Lane &lane, int32_t key) {
+  const Vec scale = Simd::set1(m.scale), none = Simd::set1(-infinity);
+  for (int i = 0; i < n; i++) x[i] = Simd::mul(x[i], scale);
+  if (m.bias && m.bias_first)
+    for (int i = 0; i < n; i++) x[i] = Simd::add(x[i], bias[i]);
+  if (m.softcap > 0) {
+    const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(1.0f / m.softcap);
+    for (int i = 0; i < n; i++) {
+      const Vec capped = Simd::mul(cap, tanh(Simd::mul(x[i], inverse)));
+      // An addend of -inf masks, before the softcap too.
+      x[i] = m.bias_first ? Simd::select(Simd::equal(bias[i], none), none, capped) : capped;
+    }
+  }
+  if (m.bias && !m.bias_first)
+    for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(bias[i], none), none, Simd::add(x[i], bias[i]));
+  if (m.alibi) {
+    const Vec slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
+    for (int i = 0; i < n; i++) x[i] = Simd::fma(slope, Simd::distance(lane.position, key + i), x[i]);
+  }
+  if (m.mask)
+    for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(mask[i], Simd::zero()), none, x[i]);
+}
+
+/// The W x W corner of bias that belongs to lanes' rows and keys key .. key + n - 1, a vector of lanes for each key.
+inline void load_bias(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
+  const bool unit = tile.bias_elem == element_bytes(tile.bias_dtype) && n == width;
+  for (int lane = 0; lane < width; lane++) {
+    const char *from = tile.row[smaller(first_row + lane, tile.rows - 1)].bias + key * tile.bias_elem;
+    if (unit && tile.bias_dtype == FA_F32) {
+      to[lane] = load_vector<FA_F32>(from);
+    } else if (unit && tile.bias_dtype == FA_F16) {
+      to[lane] = load_vector<FA_F16>(from);
+    } else if (unit) {
+      to[lane] = load_vector<FA_BF16>(from);
+    } else {
+      float row[width] = {};
+      load_row(row, from, tile.bias_elem, tile.bias_dtype, n);
+      to[lane] = Simd::load(row);
+    }
+  }
+  Simd::transpose(to);
+}
+
+/// The same for the boolean mask: 0 where a lane does not attend.
+inline void load_mask(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
+  for (int lane = 0; lane < width; lane++) {
+    const char *from = tile.row[smaller(first_row + lane, tile.rows - 1)].mask + key * tile.mask_elem;
+    if (tile.mask_elem == 1 && n == width) {
+      to[lane] = Simd::load_bool(reinterpret_cast<const uint8_t *>(from));
+    } else {
+      float row[width] = {};
+      for (int i = 0; i < n; i++) row[i] = from[i * tile.mask_elem] != 0 ? 1.0f : 0.0f;
+      to[lane] = Simd::load(row);
+    }
+  }
+  Simd::transpose(to);
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

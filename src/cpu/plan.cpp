@@ -1,0 +1,104 @@
+#include "cpu/plan.h"
+
+#include <algorithm>
+#include <new>
+
+namespace fa::cpu {
+
+namespace {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+int64_t group(const Problem &p) { return p.heads_q / p.heads_kv; }
+
+/// Floats of one row's unfinished softmax.
+int64_t partial_floats(const Attention &a) { return a.head_dim_v + 2; }
+
+bool decode_serves(const Problem &p, const Kernels &kernels, int64_t rows) {
+  const Attention &a = *p.attention;
+  return !a.batch_invariant && rows <= kernels.decode_rows && a.head_dim % kernels.width == 0 &&
+         a.head_dim_v % kernels.width == 0 && p.k.stride[3] == dtype_bytes(p.k.dtype) &&
+         p.v.stride[3] == dtype_bytes(p.v.dtype);
+}
+
+/// The most rows that the tiles of one key/value head hold.
+int64_t rows_bound(const Problem &p) { return p.max_seqlen_q * group(p); }
+
+}  // namespace
+
+Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
+  const Attention &a = *p.attention;
+  const int64_t rows = rows_bound(p);
+  const int64_t one_tile = std::min<int64_t>(rows, kernels.tile_rows);
+  const int64_t all_rows = p.cu_seqlens_q != nullptr ? p.rows_q * group(p) : p.batch * rows;
+  const int64_t tiles = all_rows / kernels.tile_rows + p.batch;
+  const int64_t auto_splits = p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + p.batch
+                                                        : p.batch * ceil_div(p.max_seqlen_k, split_keys);
+  const bool given = p.num_splits > 0;
+  const bool split = given ? p.num_splits > 1 : p.max_seqlen_k > split_keys;
+  const int64_t split_rows = !split ? 0 : given ? all_rows * p.num_splits : one_tile * auto_splits;
+  const int64_t items = p.heads_kv * (tiles * (given ? p.num_splits : 1) + (given ? 0 : auto_splits));
+
+  Bounds bounds = {};
+  bounds.workers = std::clamp<int64_t>(items, 1, threads);
+  size_t kernel = kernels.prefill_scratch(a, static_cast<int>(one_tile));
+  if (decode_serves(p, kernels, 1))
+    kernel = std::max(kernel, kernels.decode_scratch(
+                                  a, static_cast<int>(std::min<int64_t>(one_tile, kernels.decode_rows))));
+  // Two partial results: splits within an item are folded from one into the other.
+  const size_t results = static_cast<size_t>(2 * one_tile * partial_floats(a)) * sizeof(float);
+  bounds.scratch_bytes = aligned(sizeof(Tile)) + aligned(results) + aligned(kernel);
+  bounds.jobs_bytes = aligned(static_cast<size_t>(p.batch) * sizeof(Job));
+  bounds.counters_bytes = split ? aligned(static_cast<size_t>(p.heads_kv * tiles) * sizeof(std::atomic<int32_t>)) : 0;
+  bounds.partials_bytes = aligned(static_cast<size_t>(p.heads_kv * split_rows * partial_floats(a)) * sizeof(float));
+  return bounds;
+}
+
+Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char *memory)
+    : jobs_(reinterpret_cast<Job *>(memory)),
+      job_count_(p.batch),
+      counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + bounds.jobs_bytes)),
+      partials_(reinterpret_cast<float *>(memory + bounds.jobs_bytes + bounds.counters_bytes)),
+      scratch_(memory + bounds.jobs_bytes + bounds.counters_bytes + bounds.partials_bytes),
+      scratch_bytes_(static_cast<int64_t>(bounds.scratch_bytes)) {
+  const Attention &a = *p.attention;
+  int64_t counters = 0, partials = 0;
+  for (int64_t b = 0; b < p.batch; b++) {
+    Job &job = *new (&jobs_[b]) Job{};
+    job.sequence = sequence(p, b);
+    job.first_item = items_;
+    job.first_counter = counters;
+    job.first_partial = partials;
+    job.rows = job.sequence.q_len * group(p);
+    job.tile_rows = std::min<int64_t>(job.rows, kernels.tile_rows);
+    job.tiles = job.rows > 0 ? ceil_div(job.rows, job.tile_rows) : 0;
+    job.decode = decode_serves(p, kernels, job.rows);
+
+    const int64_t keys = job.sequence.k_len, blocks = ceil_div(keys, key_block);
+    job.splits = 1;
+    if (p.num_splits > 0) job.splits = std::clamp<int64_t>(blocks, 1, p.num_splits);
+    if (p.num_splits == 0 && (job.tiles == 1 || a.batch_invariant))
+      job.splits = std::max<int64_t>(ceil_div(keys, split_keys), 1);
+    job.keys_per_split = p.num_splits > 0 ? ceil_div(std::max<int64_t>(blocks, 1), job.splits) * key_block : split_keys;
+    if (job.splits == 1) job.keys_per_split = std::max<int64_t>(keys, 1);
+    job.splits_in_item = p.num_splits == 0 && job.tiles > 1;
+
+    items_ += p.heads_kv * job.tiles * job.items_per_tile();
+    if (job.items_per_tile() > 1) {
+      counters += p.heads_kv * job.tiles;
+      partials += p.heads_kv * job.rows * job.splits * partial_floats(a);
+    }
+    work_ += static_cast<double>(p.heads_kv * job.rows) * static_cast<double>(keys) *
+             static_cast<double>(a.head_dim + a.head_dim_v);
+  }
+  for (int64_t i = 0; i < counters; i++) new (&counters_[i]) std::atomic<int32_t>(0);
+}
+
+const Job &Plan::job_of(int64_t item) const {
+  const Job *after = std::upper_bound(jobs_, jobs_ + job_count_, item,
+                                      [](int64_t i, const Job &job) { return i < job.first_item; });
+  return after[-1];
+}
+
+}  // namespace fa::cpu

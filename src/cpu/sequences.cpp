@@ -1,0 +1,123 @@
+#include "cpu/sequences.h"
+
+#include "core/status.h"
+
+#include <algorithm>
+#include <climits>
+
+namespace fa::cpu {
+
+namespace {
+
+fa_status check_lengths(const char *name, const int32_t *cumulative, int64_t sequences, int64_t rows,
+                        const char *tensor) {
+  if (cumulative == nullptr) return FA_OK;
+  if (cumulative[0] < 0)
+    return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s[0] is %d: expected 0 or more", name, cumulative[0]);
+  for (int64_t b = 0; b < sequences; b++)
+    if (cumulative[b + 1] < cumulative[b])
+      return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s falls from %d to %d at entry %lld: expected cumulative row counts",
+                  name, cumulative[b], cumulative[b + 1], static_cast<long long>(b + 1));
+  if (cumulative[sequences] > rows)
+    return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s ends at %d, but args.%s has only %lld rows", name,
+                cumulative[sequences], tensor, static_cast<long long>(rows));
+  return FA_OK;
+}
+
+fa_status check_range(const char *name, int64_t b, int64_t value, int64_t high, const char *what) {
+  if (value >= 0 && value <= high) return FA_OK;
+  return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s[%lld] is %lld: expected 0 .. %lld, %s", name,
+              static_cast<long long>(b), static_cast<long long>(value), static_cast<long long>(high), what);
+}
+
+/// Rows of q (of k) that belong to sequence b before seqused and leftpad.
+int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
+  return cumulative != nullptr ? cumulative[b + 1] - cumulative[b] : rows;
+}
+
+fa_status check_pages(const Problem &p, int64_t b, const Sequence &s) {
+  if (s.k_len == 0) return FA_OK;
+  const int64_t last = (s.k_first + s.k_len - 1) / p.page_size;
+  for (int64_t i = s.k_first / p.page_size; i <= last; i++) {
+    const int32_t page = *p.block_table.at<const int32_t>(b, i, 0);
+    if (page < 0 || page >= p.batch_k)
+      return fail(FA_ERROR_INVALID_ARGUMENT, "args.block_table[%lld][%lld] is %d: expected 0 .. %lld, a page of args.k",
+                  static_cast<long long>(b), static_cast<long long>(i), page, static_cast<long long>(p.batch_k - 1));
+  }
+  return FA_OK;
+}
+
+fa_status check_bound(const char *name, int64_t b, int64_t length, int64_t bound) {
+  if (length <= bound) return FA_OK;
+  return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s is %lld, but sequence %lld has %lld rows: expected at least that, or 0",
+              name, static_cast<long long>(bound), static_cast<long long>(b), static_cast<long long>(length));
+}
+
+fa_status check_sequence(const Problem &p, int64_t b) {
+  const int64_t rows_q = rows_of(p.cu_seqlens_q, p.rows_q, b);
+  const int64_t rows_k = rows_of(p.cu_seqlens_k, p.rows_k, b);
+  if (p.seqused_q != nullptr)
+    if (const fa_status status = check_range("seqused_q", b, p.seqused_q[b], rows_q, "the queries of the sequence"))
+      return status;
+  if (p.seqused_k != nullptr)
+    if (const fa_status status = check_range("seqused_k", b, p.seqused_k[b], rows_k, "the keys of the sequence"))
+      return status;
+  const int64_t used_k = p.seqused_k != nullptr ? p.seqused_k[b] : rows_k;
+  if (p.leftpad_k != nullptr)
+    if (const fa_status status = check_range("leftpad_k", b, p.leftpad_k[b], used_k, "the used keys of the sequence"))
+      return status;
+  if (p.kv_batch_idx != nullptr)
+    if (const fa_status status = check_range("kv_batch_idx", b, p.kv_batch_idx[b], p.batch_k - 1, "a row of args.k"))
+      return status;
+  const Sequence s = sequence(p, b);
+  if (const fa_status status = check_bound("max_seqlen_q", b, s.q_len, p.max_seqlen_q)) return status;
+  if (const fa_status status = check_bound("max_seqlen_k", b, s.k_len, p.max_seqlen_k)) return status;
+  return p.page_size > 0 ? check_pages(p, b, s) : FA_OK;
+}
+
+/// a, limited to int32's range.
+int32_t clamp(int64_t a) { return static_cast<int32_t>(std::clamp<int64_t>(a, 0, INT32_MAX)); }
+
+}  // namespace
+
+fa_status check_sequences(const Problem &p) {
+  if (const fa_status status = check_lengths("cu_seqlens_q", p.cu_seqlens_q, p.batch, p.rows_q, "q")) return status;
+  if (const fa_status status = check_lengths("cu_seqlens_k", p.cu_seqlens_k, p.batch, p.rows_k, "k")) return status;
+  for (int64_t b = 0; b < p.batch; b++)
+    if (const fa_status status = check_sequence(p, b)) return status;
+  return FA_OK;
+}
+
+Sequence sequence(const Problem &p, int64_t b) {
+  Sequence s = {};
+  s.q_batch = p.cu_seqlens_q != nullptr ? 0 : b;
+  s.q_first = p.cu_seqlens_q != nullptr ? p.cu_seqlens_q[b] : 0;
+  s.q_len = p.seqused_q != nullptr ? p.seqused_q[b] : rows_of(p.cu_seqlens_q, p.rows_q, b);
+  s.k_batch = p.cu_seqlens_k != nullptr ? 0 : p.kv_batch_idx != nullptr ? p.kv_batch_idx[b] : b;
+  s.k_first = p.cu_seqlens_k != nullptr ? p.cu_seqlens_k[b] : 0;
+  s.k_len = p.seqused_k != nullptr ? p.seqused_k[b] : rows_of(p.cu_seqlens_k, p.rows_k, b);
+  if (p.leftpad_k != nullptr) {
+    s.k_first += p.leftpad_k[b];
+    s.k_len -= p.leftpad_k[b];
+  }
+  const bool top_left = p.attention->mask == FA_MASK_CAUSAL_TOP_LEFT;
+  s.offset = p.q_offset != nullptr ? p.q_offset[b] : top_left ? 0 : s.k_len - s.q_len;
+  return s;
+}
+
+Sequence::Interval Sequence::attended(const Attention &a, int64_t query) const {
+  const int64_t position = query + offset;
+  int64_t low = 0, high = k_len;
+  if (a.mask != FA_MASK_NONE) high = std::min(high, position + 1);
+  if (a.window_left >= 0) low = std::max(low, position - std::min<int64_t>(a.window_left, INT32_MAX));
+  if (a.window_right >= 0) high = std::min(high, position + std::min<int64_t>(a.window_right, INT32_MAX) + 1);
+  if (a.chunk > 0) {
+    const int64_t chunk = position / a.chunk - (position % a.chunk < 0 ? 1 : 0);  // rounded down
+    if (chunk < 0) return {0, 0};
+    low = std::max(low, chunk * a.chunk);
+    high = std::min(high, (chunk + 1) * a.chunk);
+  }
+  return low < high ? Interval{clamp(low), clamp(high)} : Interval{0, 0};
+}
+
+}  // namespace fa::cpu

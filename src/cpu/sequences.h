@@ -1,0 +1,26 @@
+// The sequences of a call, resolved on the host: where each one's rows are, how many there are, how they align.
+#pragma once
+
+#include "core/problem.h"
+
+namespace fa::cpu {
+
+struct Sequence {
+  int64_t q_batch, q_first, q_len;  // rows q_first .. q_first + q_len - 1 of entry q_batch of q
+  int64_t k_batch, k_first, k_len;  // the same of k; paged: k_first is the token that is key 0
+  int64_t offset;                   // position of query 0 among the keys
+
+  /// The keys low <= j < high that the causal mask, the window and the chunk leave to a query.
+  struct Interval {
+    int32_t low, high;
+  };
+  Interval attended(const Attention &attention, int64_t query) const;
+};
+
+/// Checks the contents of every array that describes sequences, pages included.
+fa_status check_sequences(const Problem &problem);
+
+/// Sequence b of a problem that check_sequences has passed.
+Sequence sequence(const Problem &problem, int64_t b);
+
+}  // namespace fa::cpu

@@ -1,0 +1,87 @@
+// The contract between the engine and its kernels: a tile is a bag of query rows that stream over the same keys and values.
+#pragma once
+
+#include "core/problem.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fa::cpu {
+
+/// Rows of one tile at most, over all ISAs.
+constexpr int max_tile_rows = 128;
+
+/// Keys that a kernel works on at a time. Block boundaries are multiples of it from a sequence's key 0, so that a row's bits do
+/// not depend on where its tile begins.
+constexpr int key_block = 128;
+
+/// The keys and values of one sequence and head. Strides are in bytes.
+struct KeyStream {
+  const char *k = nullptr;  // key 0 (paged: token 0 of page 0)
+  const char *v = nullptr;
+  int64_t k_row = 0, v_row = 0;    // from a key to the next (paged: within a page)
+  int64_t k_elem = 0, v_elem = 0;  // from an element of a row to the next
+  fa_dtype dtype = FA_F32;
+
+  const char *pages = nullptr;  // the sequence's row of the block table; null when not paged
+  int64_t pages_stride = 0;
+  int64_t page_size = 0;
+  int64_t k_page = 0, v_page = 0;  // from a page to the next
+  int64_t first = 0;               // paged: the token that is key 0
+};
+
+/// One query row: where it is, what it attends, where its result goes. Pointers of absent features are null.
+struct Row {
+  const char *q;
+  char *out;
+  float *lse;
+  const char *bias;  // at key 0
+  const char *mask;  // at key 0
+  int32_t low, high;  // the keys low <= j < high that causal, window and chunk leave
+  int32_t position;   // among the keys
+  float slope;        // ALiBi
+  float sink;         // -inf: none
+};
+
+/// A row's unfinished softmax over some of its keys: maximum (base 2, scaled), sum, and sum-weighted values.
+struct Partial {
+  float *max;     // [rows]
+  float *sum;     // [rows]
+  float *values;  // [rows][head_dim_v]
+};
+
+struct Tile {
+  const Attention *attention = nullptr;
+  KeyStream keys;
+  int rows = 0;
+  Row row[max_tile_rows];
+  int64_t q_elem = 0, out_elem = 0;  // bytes from an element of a row to the next
+  int64_t bias_elem = 0, mask_elem = 0;
+  fa_dtype bias_dtype = FA_F32;
+  bool alibi = false;
+};
+
+/// What one ISA offers.
+struct Kernels {
+  int tile_rows;         // rows of a tile at most: a multiple of the vector width
+  int decode_rows;       // at most this many rows are better served by decode
+  int width;             // decode needs head dims that are multiples of it
+
+  /// Bytes of scratch, 64-byte aligned, that a tile of so many rows needs.
+  size_t (*prefill_scratch)(const Attention &attention, int rows);
+  size_t (*decode_scratch)(const Attention &attention, int rows);
+
+  /// Attends keys [begin, end) for all rows, lanes = queries; leaves the rows' unfinished softmax in `partial`.
+  void (*prefill)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
+
+  /// The same for a few rows, lanes = elements of a row.
+  void (*decode)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
+
+  /// Folds `next` (later keys) into `total`, row by row.
+  void (*merge)(const Tile &tile, const Partial &total, const Partial &next);
+
+  /// Adds the sinks, divides, and stores out and lse.
+  void (*finish)(const Tile &tile, const Partial &partial);
+};
+
+}  // namespace fa::cpu

@@ -1,0 +1,171 @@
+#include "cpu/worker.h"
+
+#include "cpu/repair.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+
+namespace fa::cpu {
+
+namespace {
+
+constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// An item's place in its job.
+struct Item {
+  int64_t head_kv, tile, split;
+};
+
+Item locate(const Job &job, int64_t item) {
+  const int64_t i = item - job.first_item, per_tile = job.items_per_tile();
+  // Under a causal mask the last tiles are the longest: they go first, so that threads end together.
+  return {i / per_tile / job.tiles, job.tiles - 1 - i / per_tile % job.tiles, i % per_tile};
+}
+
+class Worker {
+ public:
+  Worker(Call &call, char *scratch)
+      : call_(call), problem_(call.problem), attention_(*call.problem.attention), tile_(*new (scratch) Tile) {
+    results_ = reinterpret_cast<float *>(scratch + aligned(sizeof(Tile)));
+    fill_constants();
+  }
+
+  void run(int64_t item) {
+    const Job &job = call_.plan.job_of(item);
+    const Item at = locate(job, item);
+    fill(job, at);
+    kernel_scratch_ = reinterpret_cast<char *>(results_) +
+                      aligned(static_cast<size_t>(2 * tile_limit() * (attention_.head_dim_v + 2)) * sizeof(float));
+    if (job.items_per_tile() > 1) {
+      run_split(job, at);
+    } else {
+      run_whole(job);
+    }
+  }
+
+ private:
+  /// Rows that the plan laid scratch out for.
+  int64_t tile_limit() const {
+    return std::min<int64_t>(problem_.max_seqlen_q * (problem_.heads_q / problem_.heads_kv), call_.kernels.tile_rows);
+  }
+
+  Partial partial_at(float *at, int64_t rows) const { return {at, at + rows, at + 2 * rows}; }
+
+  void attend(const Job &job, int64_t split, const Partial &partial) {
+    const int64_t begin = split * job.keys_per_split;
+    const int64_t end = std::min(begin + job.keys_per_split, job.sequence.k_len);
+    const auto kernel = job.decode ? call_.kernels.decode : call_.kernels.prefill;
+    kernel(tile_, begin, std::max(begin, end), partial, kernel_scratch_);
+    if (masked_) repair(tile_, begin, std::max(begin, end), partial);
+  }
+
+  void run_whole(const Job &job) {
+    const Partial total = partial_at(results_, tile_.rows);
+    attend(job, 0, total);
+    const Partial next = partial_at(results_ + tile_.rows * (attention_.head_dim_v + 2), tile_.rows);
+    for (int64_t split = 1; split < job.splits; split++) {
+      attend(job, split, next);
+      call_.kernels.merge(tile_, total, next);
+    }
+    call_.kernels.finish(tile_, total);
+  }
+
+  /// One split of a tile. Whoever ends a tile's last split folds all of them, in order.
+  void run_split(const Job &job, const Item &at) {
+    const int64_t floats = attention_.head_dim_v + 2;
+    const int64_t first_row = at.head_kv * job.rows + at.tile * job.tile_rows;
+    float *const first = call_.plan.partials() + job.first_partial + first_row * job.splits * floats;
+    const auto split = [&](int64_t i) { return partial_at(first + i * tile_.rows * floats, tile_.rows); };
+    attend(job, at.split, split(at.split));
+    std::atomic<int32_t> &done = call_.plan.counter(job.first_counter + at.head_kv * job.tiles + at.tile);
+    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < job.splits) return;
+    for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, split(0), split(i));
+    call_.kernels.finish(tile_, split(0));
+  }
+
+  void fill_constants() {
+    const Problem &p = problem_;
+    tile_.attention = &attention_;
+    tile_.q_elem = p.q.stride[3];
+    tile_.out_elem = p.out.stride[3];
+    tile_.bias_elem = p.bias.stride[3];
+    tile_.mask_elem = p.mask.stride[3];
+    tile_.bias_dtype = p.bias.dtype;
+    tile_.alibi = static_cast<bool>(p.alibi_slopes);
+  }
+
+  void fill(const Job &job, const Item &at) {
+    const Problem &p = problem_;
+    const int64_t group = p.heads_q / p.heads_kv, first = at.tile * job.tile_rows;
+    tile_.rows = static_cast<int>(std::min(job.tile_rows, job.rows - first));
+    fill_keys(job.sequence, at.head_kv, sequence_index(job));
+    int64_t query = first / group, member = first % group;
+    masked_ = static_cast<bool>(p.bias) || static_cast<bool>(p.mask);
+    Sequence::Interval interval = job.sequence.attended(attention_, query);
+    for (int r = 0; r < tile_.rows; r++) {
+      fill_row(tile_.row[r], job, query, at.head_kv * group + member, interval);
+      masked_ = masked_ || interval.low != 0 || interval.high != job.sequence.k_len;
+      if (++member == group) {
+        member = 0;
+        interval = job.sequence.attended(attention_, ++query);
+      }
+    }
+  }
+
+  int64_t sequence_index(const Job &job) const { return &job - &call_.plan.job(0); }
+
+  void fill_row(Row &row, const Job &job, int64_t query, int64_t head, Sequence::Interval interval) const {
+    const Problem &p = problem_;
+    const Sequence &s = job.sequence;
+    const int64_t b = sequence_index(job);
+    row.q = p.q.at(s.q_batch, s.q_first + query, head);
+    row.out = p.out.at(s.q_batch, s.q_first + query, head);
+    row.lse = p.lse ? p.lse.at<float>(s.q_batch, head, s.q_first + query) : nullptr;
+    row.bias = p.bias ? p.bias.at(b, head, query) : nullptr;
+    row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;
+    row.low = interval.low;
+    row.high = interval.high;
+    row.position = static_cast<int32_t>(query + s.offset);
+    row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
+    row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
+  }
+
+  void fill_keys(const Sequence &s, int64_t head, int64_t b) {
+    const Problem &p = problem_;
+    KeyStream &keys = tile_.keys;
+    const bool paged = p.page_size > 0;
+    keys.k = p.k.at(paged ? 0 : s.k_batch, paged ? 0 : s.k_first, head);
+    keys.v = p.v.at(paged ? 0 : s.k_batch, paged ? 0 : s.k_first, head);
+    keys.k_row = p.k.stride[1];
+    keys.v_row = p.v.stride[1];
+    keys.k_elem = p.k.stride[3];
+    keys.v_elem = p.v.stride[3];
+    keys.dtype = p.k.dtype;
+    if (!paged) return;
+    keys.pages = p.block_table.at(b, 0, 0);
+    keys.pages_stride = p.block_table.stride[1];
+    keys.page_size = p.page_size;
+    keys.k_page = p.k.stride[0];
+    keys.v_page = p.v.stride[0];
+    keys.first = s.k_first;
+  }
+
+  Call &call_;
+  const Problem &problem_;
+  const Attention &attention_;
+  Tile &tile_;
+  float *results_;
+  char *kernel_scratch_ = nullptr;
+  bool masked_ = false;  // some key is kept from some row of the tile
+};
+
+}  // namespace
+
+void work(Call &call, int64_t i) {
+  Worker worker(call, call.plan.scratch(i));
+  for (int64_t item; (item = call.next.fetch_add(1, std::memory_order_relaxed)) < call.plan.items();) worker.run(item);
+}
+
+}  // namespace fa::cpu
