@@ -72,9 +72,9 @@ static void prefill(const fa_op *op) {
 }
 
 int main(void) {
-  fill(q[0][0], sizeof q / sizeof(float), 1);
-  fill(k[0][0], sizeof k / sizeof(float), 2);
-  fill(v[0][0], sizeof v / sizeof(float), 3);
+  fill(&q[0][0][0], sizeof q / sizeof(float), 1);
+  fill(&k[0][0][0], sizeof k / sizeof(float), 2);
+  fill(&v[0][0][0], sizeof v / sizeof(float), 3);
 
   fa_desc desc;
   fa_desc_init(&desc, sizeof desc);
@@ -89,7 +89,9 @@ int main(void) {
 
   double worst = 0;
   for (int b = 0; b < batch; ++b) {
-    for (int i = 0; i < lengths[b] * q_row; ++i) worst = fmax(worst, fabs((double)decoded[b][0][i] - prefilled[b][0][i]));
+    for (int t = 0; t < lengths[b]; ++t) {
+      for (int i = 0; i < q_row; ++i) worst = fmax(worst, fabs((double)decoded[b][t][i] - prefilled[b][t][i]));
+    }
   }
   printf("%d steps of decoding agree with prefill to %.1e\n", lengths[0], worst);
   return !(worst < 1e-5);
