@@ -25,6 +25,7 @@ Current current;
 void prepare(const Figure &figure) {
   if (current.name == figure.name) return;
   current = {};
+  fa_shutdown();  // no thread of the figure before stays to spin
   current.name = figure.name;
   current.subject = std::make_unique<Workload>(figure.subject);
   const bool pair = figure.measure == Measure::of_twice_one || figure.measure == Measure::of_plain ||
@@ -42,23 +43,25 @@ struct Times {
 };
 
 /// Runs the repetition. False when a call failed.
-bool collect(benchmark::State &state, Measure measure, Times &times) {
+bool collect(benchmark::State &state, const Figure &figure, Times &times) {
+  const Measure measure = figure.measure;
   Workload &subject = *current.subject;
+  const Clock clock = clock_for(figure.subject.threads);
   constexpr int batch = 256;  // calls between two looks at the clock, where the clock would weigh
   for (auto _ : state) {
     if (measure == Measure::nanoseconds) {
-      const double start = now();
+      const double start = now(clock);
       for (int i = 0; i < batch; ++i) {
         if (!subject.call()) return false;
       }
-      times.subject.push_back((now() - start) / batch);
+      times.subject.push_back((now(clock) - start) / batch);
       continue;
     }
-    const double seconds = subject.time();
+    const double seconds = subject.time(clock);
     if (seconds < 0) return false;
     times.subject.push_back(seconds);
     if (current.reference != nullptr) {
-      const double other = current.reference->time();
+      const double other = current.reference->time(clock);
       if (other < 0) return false;
       times.other.push_back(other);
     } else if (measure == Measure::of_read) {
@@ -110,12 +113,13 @@ void run_figure(benchmark::State &state, const Figure &figure) {
   for (const Workload *workload : {current.subject.get(), current.reference.get()}) {
     if (workload != nullptr && !workload->error().empty()) return state.SkipWithError(workload->error().c_str());
   }
-  if (current.subject->time() < 0) return state.SkipWithError(fa_last_error());  // the first call starts threads
+  if (current.subject->time(Clock::wall) < 0)
+    return state.SkipWithError(fa_last_error());  // the first call starts threads
   const bool product = figure.measure != Measure::of_read && figure.measure != Measure::nanoseconds;
   const int threads = std::max(1, figure.subject.threads);
   const double before = product ? measure_peak(figure.peak, threads) : 0;
   Times times;
-  if (!collect(state, figure.measure, times)) return state.SkipWithError(fa_last_error());
+  if (!collect(state, figure, times)) return state.SkipWithError(fa_last_error());
   const double after = product ? measure_peak(figure.peak, threads) : 0;
   set_counters(state, figure, times, std::max(before, after));
   state.SetLabel(current.subject->kernel());
@@ -131,7 +135,7 @@ void run_peak(benchmark::State &state, Peak peak, int threads) {
 void run_read(benchmark::State &state, int threads, ReadPattern pattern) {
   constexpr size_t pieces = 6;
   const HugeBuffer memory(cold_bytes());
-  const size_t piece = memory.bytes() / pieces;
+  const size_t piece = memory.bytes() / pieces / 4096 * 4096;
   std::vector<double> rates;
   read_seconds({{memory.data(), memory.bytes()}}, threads, pattern);  // the first pass over new memory is slower
   for (auto _ : state) {
@@ -167,7 +171,7 @@ class FigureReporter : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context &context) override {
     PrintBasicContext(&GetErrorStream(), context);
-    std::printf("%-52s %9s %17s %9s  %-23s %4s  %-8s %s\n", "figure", "us", "rate", "of peak", "measured", "goal",
+    std::printf("%-56s %9s %17s %9s  %-23s %4s  %-8s %s\n", "figure", "us", "rate", "of peak", "measured", "goal",
                 "verdict", "kernel");
     return true;
   }
@@ -176,7 +180,7 @@ class FigureReporter : public benchmark::BenchmarkReporter {
     for (const Run &run : runs) {
       const bool single = run.run_type == Run::RT_Iteration && run.repetitions <= 1;
       if (!error(run).empty()) {
-        std::printf("%-52s %s\n", run.benchmark_name().c_str(), error(run).c_str());
+        std::printf("%-56s %s\n", run.benchmark_name().c_str(), error(run).c_str());
         break;
       }
       if (single || run.aggregate_name == "median") print(run);
@@ -209,8 +213,9 @@ class FigureReporter : public benchmark::BenchmarkReporter {
 
   static void print(const Run &run) {
     const char *rate = run.counters.count("GBs") != 0 ? "GBs" : "GFLOPs";
-    std::printf("%-52s %9s %9s %-7s %9s  ", run.run_name.str().c_str(), cell(run, "us").c_str(),
-                cell(run, rate).c_str(), rate[1] == 'B' ? "GB/s" : "GFLOP/s", cell(run, "of_peak", "%").c_str());
+    const char *unit = run.counters.count(rate) == 0 ? "" : rate[1] == 'B' ? "GB/s" : "GFLOP/s";
+    std::printf("%-56s %9s %9s %-7s %9s  ", run.run_name.str().c_str(), cell(run, "us").c_str(),
+                cell(run, rate).c_str(), unit, cell(run, "of_peak", "%").c_str());
     for (const Measure measure : {Measure::of_twice_one, Measure::of_plain, Measure::points_below_128, Measure::of_read,
                                   Measure::nanoseconds, Measure::of_peak}) {
       const auto found = run.counters.find(measure_name(measure));

@@ -2,13 +2,12 @@
 #include "peak.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <new>
 #include <string>
@@ -43,13 +42,14 @@ ReadLoop read_loop(ReadPattern pattern) {
   return read_generic;
 }
 
-/// Runs work(thread) on `threads` threads that start together; seconds from the start to the end of the last one.
+/// Runs work(thread) on `threads` threads that start together; seconds from the start to the end of the last one, on
+/// clock_for(threads).
 template <class Work>
 double run_together(int threads, const Work &work) {
   if (threads == 1) {
-    const double start = now();
+    const double start = now(Clock::cpu);
     work(0);
-    return now() - start;
+    return now(Clock::cpu) - start;
   }
   std::atomic<int> waiting{threads};
   std::vector<double> start(threads), end(threads);
@@ -57,9 +57,9 @@ double run_together(int threads, const Work &work) {
     waiting.fetch_sub(1);
     while (waiting.load() > 0) {
     }
-    start[thread] = now();
+    start[thread] = now(Clock::wall);
     work(thread);
-    end[thread] = now();
+    end[thread] = now(Clock::wall);
   };
   std::vector<std::thread> others;
   for (int thread = 1; thread < threads; ++thread) others.emplace_back(body, thread);
@@ -101,9 +101,9 @@ double measure_peak(Peak peak, int threads) {
   constexpr int slices = 9;
   const PeakLoop loop = peak_loop(peak);
   if (loop.run == nullptr) return 0;
-  const double start = now();
+  const double start = now(Clock::cpu);
   loop.run(20000);  // also brings the clock up
-  const auto rounds = std::max<int64_t>(1, static_cast<int64_t>(20000 * slice / (now() - start)));
+  const auto rounds = std::max<int64_t>(1, static_cast<int64_t>(20000 * slice / (now(Clock::cpu) - start)));
   std::vector<double> rates;
   for (int i = 0; i < slices; ++i) {
     std::vector<double> flops(threads);
@@ -142,8 +142,11 @@ double read_seconds(const std::vector<Span> &spans, int threads, ReadPattern pat
 }
 
 size_t cold_bytes() {
-  const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return std::max<size_t>(size_t{384} << 20, cache > 0 ? 8 * static_cast<size_t>(cache) : 0);
+  // Of the cache that the first CPU sees: sysconf counts those of a whole package.
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+  size_t kib = 0;
+  file >> kib;
+  return std::max(size_t{384} << 20, 8 * kib << 10);
 }
 
 bool is_zen5() {
@@ -166,8 +169,10 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double now(Clock clock) {
+  timespec time;
+  clock_gettime(clock == Clock::cpu ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace fa::bench

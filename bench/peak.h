@@ -69,7 +69,15 @@ const char *cpu_name();
 
 double median(std::vector<double> values);
 
-/// Seconds on a clock that never jumps.
-double now();
+/// What a measurement counts. One thread is measured in CPU time of the process, so that other work on the machine
+/// takes nothing from it; several can only be measured by the wall.
+enum class Clock { cpu, wall };
+
+inline Clock clock_for(int threads) {
+  return threads == 1 ? Clock::cpu : Clock::wall;
+}
+
+/// Seconds on that clock, from some beginning.
+double now(Clock clock);
 
 }  // namespace fa::bench

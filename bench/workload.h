@@ -54,9 +54,9 @@ class Workload {
   bool call() { return fa_forward(op_, &args_) == FA_OK; }
 
   /// Seconds of one call on the next K/V set; negative after an error (fa_last_error tells).
-  double time();
+  double time(Clock clock);
 
-  /// Seconds to do nothing but read the next K/V set on the case's threads.
+  /// Seconds to do nothing but read the next K/V set on the case's threads, on their clock.
   double time_read();
 
   /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair, a causal square
