@@ -1,0 +1,75 @@
+// bitwise.*: the same bits from run to run, for every number of threads, and whatever the workspace held.
+#include <gtest/gtest.h>
+
+#include "engine/target.h"
+#include "support/run.h"
+#include "support/sanitizer.h"
+
+namespace test {
+namespace {
+
+class Bitwise : public EngineTest {
+ protected:
+  void run(const Instance &instance, int fill = 0xff) {
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(forward(op, instance, fill), FA_OK) << fa_last_error() << "\n" << repeat_line(instance.c, kernel);
+  }
+
+  /// Calls that an engine spreads over threads in different ways.
+  std::vector<Case> cases() const {
+    std::vector<Case> list;
+    const auto add = [&](auto change) {
+      Case c;
+      c.b = 2, c.sq = 150, c.sk = 300, c.hq = 4, c.hkv = 2, c.d = 32;
+      change(&c);
+      list.push_back(typed(c, list.size()));
+    };
+    add([](Case *) {});
+    add([](Case *c) { c->mask = FA_MASK_CAUSAL; });
+    add([](Case *c) { c->sq = 1, c->sk = slow ? 1000 : 5000; });
+    add([](Case *c) { c->b = 1, c->sq = 2, c->sk = 2500, c->hq = 2; });
+    add([](Case *c) { c->sq = 3, c->sk = 1000, c->splits = 7; });
+    add([](Case *c) { c->sq = 70, c->splits = 5, c->sinks = "h"; });
+    add([](Case *c) { c->b = 4, c->cu_q = c->cu_k = true, c->mask = FA_MASK_CAUSAL; });
+    add([](Case *c) { c->b = 3, c->sq = 1, c->page = 16, c->used_k = true; });
+    add([](Case *c) { c->flags = FA_FLAG_BATCH_INVARIANT; });
+    return list;
+  }
+};
+
+TEST_P(Bitwise, RerunAndNumberOfThreads) {
+  for (Case c : cases()) {
+    const Instance first(c);
+    run(first);
+    for (const int32_t threads : {1, 2, 3, 8}) {
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        c.threads = threads;
+        const Instance again(c);
+        run(again);
+        ASSERT_EQ(same_outputs(first, again, kernel), "");
+      }
+    }
+  }
+}
+
+TEST_P(Bitwise, ContentsOfTheWorkspace) {
+  for (Case c : cases()) {
+    for (const int32_t threads : {1, 2}) {
+      c.threads = threads;
+      c.workspace = false;
+      const Instance without(c);
+      run(without);
+      c.workspace = true;
+      for (const int fill : {0, 0xff, 0x3f}) {
+        const Instance with(c);
+        run(with, fill);
+        ASSERT_EQ(same_outputs(without, with, kernel), "") << "workspace full of " << fill;
+      }
+    }
+  }
+}
+
+TEST_TARGETS(Bitwise, all_types);
+
+}  // namespace
+}  // namespace test

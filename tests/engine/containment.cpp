@@ -1,0 +1,179 @@
+// property.*, continued: NaN and infinity reach the outputs that depend on them and no others, bit for bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "engine/target.h"
+#include "oracle/call.h"
+#include "support/run.h"
+
+namespace test {
+namespace {
+
+constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+class Containment : public EngineTest {
+ protected:
+  void run(const Instance &instance) {
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(forward(op, instance), FA_OK) << fa_last_error() << "\n" << repeat_line(instance.c, kernel);
+  }
+
+  static Case prefill() {
+    Case c;
+    c.b = 2, c.sq = 40, c.sk = 150, c.hq = 4, c.hkv = 2, c.d = 32;
+    return c;
+  }
+
+  /// Ways to mask, each leaving some keys unmasked for some queries.
+  std::vector<Case> masked_cases() const {
+    std::vector<Case> list;
+    const auto add = [&](auto change) {
+      for (const int64_t sq : {1, 2, 40}) {
+        Case c = prefill();
+        c.sq = sq;
+        change(&c);
+        list.push_back(typed(c, list.size()));
+      }
+    };
+    add([](Case *c) { c->mask = FA_MASK_CAUSAL; });
+    add([](Case *c) { c->mask = FA_MASK_CAUSAL_TOP_LEFT; });
+    add([](Case *c) { c->window_left = 30, c->window_right = 3; });
+    add([](Case *c) { c->chunk = 16; });
+    add([](Case *c) { c->boolmask = "bhqk"; });
+    add([](Case *c) { c->boolmask = "k"; });
+    add([](Case *c) { c->bias = "f32:bhqk"; });
+    add([](Case *c) { c->bias = "bf16:qk", c->softcap = 3; });
+    add([](Case *c) { c->bias = "f16:qk", c->softcap = 3, c->flags = FA_FLAG_BIAS_BEFORE_SOFTCAP; });
+    add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->alibi = "h", c->sinks = "h", c->splits = 3; });
+    return list;
+  }
+
+  /// Runs the case clean and with one key or value (row `bad` of batch entry 0, head 0) spoilt, and expects the bits of
+  /// all outputs that do not depend on it to be the same, and the others to be what `spoilt` says of (clean, now, d).
+  void expect_contained(const Case &c, bool in_k, int64_t bad, double poison,
+                        const std::function<bool(double, double, int64_t)> &spoilt) {
+    const Instance clean(c), dirty(c);
+    (in_k ? dirty.k : dirty.v).set(0, bad, 0, 1, poison);
+    run(clean);
+    run(dirty);
+    const oracle::Call call(clean.desc, clean.args);
+    clean.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+      const double before = clean.out.get(b, i, h, d), after = dirty.out.get(b, i, h, d);
+      const bool attends = b == 0 && h < c.hq / c.hkv && call.attends(call.sequences[0], h, i, bad) &&
+                           call.bias(call.sequences[0], h, i, bad) != -infinity;
+      ASSERT_TRUE(attends ? spoilt(before, after, d) : before == after)
+          << "key " << bad << (in_k ? " of k is " : " of v is ") << poison << ": query " << i << " of batch entry " << b
+          << ", head " << h << ", which " << (attends ? "attends it" : "does not attend it") << ", gives " << after
+          << " in column " << d << ", and " << before << " without\n"
+          << repeat_line(c, kernel);
+    });
+    clean.lse.each([&](int64_t b, int64_t h, int64_t i, int64_t, int64_t) {
+      const bool attends = in_k && b == 0 && h < c.hq / c.hkv && call.attends(call.sequences[0], h, i, bad) &&
+                           call.bias(call.sequences[0], h, i, bad) != -infinity;
+      const double before = clean.lse.get(b, h, i, 0), after = dirty.lse.get(b, h, i, 0);
+      ASSERT_TRUE(attends ? !std::isfinite(after) : before == after)
+          << "lse of query " << i << " head " << h << " is " << after << " after " << before << "\n"
+          << repeat_line(c, kernel);
+    });
+  }
+};
+
+bool is_nan(double, double after, int64_t) { return std::isnan(after); }
+
+TEST_P(Containment, NanInAKeyReachesItsQueriesAlone) {
+  for (const Case &c : masked_cases())
+    for (const int64_t bad : {0, 17, 130, 149}) expect_contained(c, true, bad, nan_value, is_nan);
+}
+
+TEST_P(Containment, NanInAValueReachesItsColumnAlone) {
+  const auto column = [](double before, double after, int64_t d) { return d == 1 ? std::isnan(after) : before == after; };
+  for (const Case &c : masked_cases())
+    for (const int64_t bad : {0, 17, 130, 149}) expect_contained(c, false, bad, nan_value, column);
+}
+
+TEST_P(Containment, InfinityInAValueReachesItsColumnAlone) {
+  const auto column = [](double before, double after, int64_t d) {
+    return d == 1 ? after == infinity || std::isnan(after) : before == after;
+  };
+  for (const Case &c : masked_cases())
+    for (const int64_t bad : {3, 149}) expect_contained(c, false, bad, infinity, column);
+}
+
+TEST_P(Containment, InfinityInAKeyReachesItsQueriesAlone) {
+  // The score is +inf for some queries (NaN), -inf for others (weight 0) and the softcap makes it finite.
+  const auto anything = [](double, double, int64_t) { return true; };
+  for (Case c : masked_cases()) {
+    c.lse = false;
+    for (const int64_t bad : {3, 149}) expect_contained(c, true, bad, infinity, anything);
+  }
+}
+
+TEST_P(Containment, AKeyOfScoreMinusInfinityHasNoWeight) {
+  for (const int64_t sq : {1, 40}) {
+    Case c = typed(prefill());
+    c.sq = sq;
+    const Instance infinite(c), masked([&] {
+      Case m = c;
+      m.boolmask = "k";
+      return m;
+    }());
+    // q is positive in the dimension in which key 5 is -inf: every query's score of it is -inf.
+    for (const Instance *instance : {&infinite, &masked})
+      instance->q.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+        if (d == 1) instance->q.set(b, i, h, d, 0.5);
+      });
+    for (int64_t b = 0; b < c.b; ++b)
+      for (int64_t h = 0; h < c.hkv; ++h) infinite.k.set(b, 5, h, 1, -infinity);
+    masked.mask.each([&](int64_t b, int64_t h, int64_t i, int64_t j, int64_t) { masked.mask.set(b, h, i, j, j != 5); });
+    run(infinite);
+    run(masked);
+    infinite.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+      ASSERT_NEAR(infinite.out.get(b, i, h, d), masked.out.get(b, i, h, d), 1e-2) << repeat_line(c, kernel);
+    });
+  }
+}
+
+TEST_P(Containment, NanInAQueryReachesItAlone) {
+  for (const int64_t sq : {1, 3, 40}) {
+    Case c = typed(prefill(), uint64_t(sq));
+    c.sq = sq;
+    const Instance clean(c), dirty(c);
+    dirty.q.set(1, sq / 2, 2, 0, nan_value);
+    run(clean);
+    run(dirty);
+    clean.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+      const double before = clean.out.get(b, i, h, d), after = dirty.out.get(b, i, h, d);
+      const bool hit = b == 1 && i == sq / 2 && h == 2;
+      ASSERT_TRUE(hit ? std::isnan(after) : before == after) << repeat_line(c, kernel);
+    });
+  }
+}
+
+TEST_P(Containment, RowsWithoutKeysAreZero) {
+  for (const bool sinks : {false, true}) {
+    Case c = typed(prefill(), sinks);
+    c.sq = 150, c.sk = 40, c.mask = FA_MASK_CAUSAL, c.sinks = sinks ? "h" : "";
+    const Instance instance(c);
+    instance.v.each([&](int64_t b, int64_t j, int64_t h, int64_t d, int64_t) {
+      instance.v.set(b, j, h, d, 1);
+    });
+    run(instance);
+    instance.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+      const double got = instance.out.get(b, i, h, d);
+      ASSERT_TRUE(i < 110 ? got == 0 : got > 0) << repeat_line(c, kernel);
+    });
+    instance.lse.each([&](int64_t b, int64_t h, int64_t i, int64_t, int64_t) {
+      const double got = instance.lse.get(b, h, i, 0);
+      ASSERT_TRUE(i >= 110 || got == (sinks ? instance.sinks.get(0, h, 0, 0) : -infinity)) << repeat_line(c, kernel);
+    });
+  }
+}
+
+TEST_TARGETS(Containment, all_types);
+
+}  // namespace
+}  // namespace test

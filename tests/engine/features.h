@@ -1,0 +1,26 @@
+// The shared case list: every feature of fa.h as one change to a plain case, alone and in pairs, and the sizes at which
+// kernels go wrong.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/case.h"
+
+namespace test {
+
+struct Feature {
+  const char *name;
+  const char *group;  // of two features in one group a case can have one only
+  void (*add)(Case *c);
+};
+
+const std::vector<Feature> &features();
+
+/// Plain cases that exercise different paths of an engine: a few tiles, one query over many keys, several blocks.
+const std::vector<Case> &bases();
+
+/// For a combination that fa.h refuses, the names that the error must hold; empty for all others.
+std::vector<std::string> refused(const Case &c);
+
+}  // namespace test

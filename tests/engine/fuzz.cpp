@@ -1,0 +1,117 @@
+// fuzz.*: random calls against the oracle. FA_FUZZ_ITERATIONS and FA_FUZZ_SEED choose how many and which; a failing one
+// prints the line that repeats it.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "engine/features.h"
+#include "engine/target.h"
+#include "support/random.h"
+#include "support/run.h"
+#include "support/sanitizer.h"
+
+namespace test {
+namespace {
+
+uint64_t number_from(const char *variable, uint64_t fallback) {
+  const char *text = std::getenv(variable);
+  return text && *text ? std::strtoull(text, nullptr, 10) : fallback;
+}
+
+/// Mostly small, sometimes at the edge of a tile or block, sometimes long.
+int64_t length(Random *r, int64_t longest) {
+  const int64_t kind = r->between(0, 9);
+  if (kind == 0) return r->between(0, 2);
+  if (kind <= 5) return r->between(1, 40);
+  if (kind <= 8) return std::min(longest, 16 * r->between(1, 16) + r->between(-1, 1));
+  return r->between(1, longest);
+}
+
+std::string dimensions(Random *r) {
+  std::string kept;
+  for (const char dimension : std::string("bhqk"))
+    if (r->chance(60)) kept += dimension;
+  return kept.empty() ? "none" : kept;
+}
+
+void random_sizes(Random *r, Case *c) {
+  c->b = r->between(1, 3);
+  c->sq = r->chance(30) ? 1 : length(r, 200);
+  c->sk = length(r, slow ? 300 : 700);
+  c->hkv = r->between(1, 3);
+  c->hq = c->hkv * r->one_of<int64_t>(1, 1, 2, 3, 4, 8);
+  c->d = r->chance(50) ? r->one_of<int64_t>(16, 32, 64, 128) : r->between(1, 70);
+  if (r->chance(30)) c->dv = r->between(1, 90);
+  if (r->chance(3)) c->d = r->between(200, 576);
+  if (r->chance(3)) c->dv = r->between(200, 576);
+}
+
+void random_description(Random *r, Case *c) {
+  if (r->chance(40)) c->mask = r->one_of<fa_mask>(FA_MASK_CAUSAL, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT);
+  if (r->chance(20)) c->window_left = r->between(0, c->sk + 5);
+  if (r->chance(20)) c->window_right = r->between(0, c->sk + 5);
+  if (r->chance(10)) c->chunk = r->between(1, c->sk + 5);
+  if (r->chance(15)) c->scale = 0.05 * double(r->between(-10, 20));
+  if (r->chance(15)) c->softcap = 0.5 * double(r->between(1, 60));
+  if (r->chance(10)) c->flags |= FA_FLAG_NONDETERMINISTIC;
+  if (r->chance(20)) c->flags |= FA_FLAG_BATCH_INVARIANT;
+  if (r->chance(10)) c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP;
+}
+
+void random_call(Random *r, Case *c) {
+  const int percent = int(r->one_of(0, 10, 25));  // some calls are plain
+  c->cu_q = r->chance(percent);
+  c->cu_k = r->chance(percent);
+  c->used_q = r->chance(percent);
+  c->used_k = r->chance(percent);
+  c->leftpad = r->chance(percent);
+  c->batch_idx = r->chance(percent);
+  c->offset = r->chance(percent);
+  if (r->chance(percent)) c->page = r->one_of<int64_t>(1, 3, 16, 64, 128, 200);
+  if (r->chance(percent)) c->bias = r->one_of<std::string>("f32:", "f16:", "bf16:") + dimensions(r);
+  if (r->chance(percent)) c->boolmask = dimensions(r);
+  if (r->chance(percent)) c->alibi = r->one_of("h", "bh");
+  if (r->chance(percent)) c->sinks = r->one_of("h", "bh");
+  c->lse = r->chance(70);
+  if (r->chance(20)) c->splits = int32_t(r->between(1, 9));
+  c->threads = int32_t(r->one_of(1, 1, 1, 2, 3));
+  c->workspace = r->chance(30);
+  c->bounds = r->chance(20);
+}
+
+void random_memory(Random *r, Case *c) {
+  const bool plain = r->chance(50);
+  const auto layout = [&](int count) { return plain ? Layout::bshd : Layout(r->between(0, count - 1)); };
+  c->q_layout = layout(layout_count);
+  c->k_layout = layout(layout_count);
+  c->v_layout = layout(layout_count);
+  c->out_layout = layout(output_layout_count);
+  c->amp = r->one_of(1.0, 1.0, 1.0, 4.0, 20.0);
+}
+
+class Fuzz : public EngineTest {};
+
+TEST_P(Fuzz, RandomCalls) {
+  const uint64_t iterations = number_from("FA_FUZZ_ITERATIONS", slow ? 150 : 800);
+  const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
+  uint64_t run = 0;
+  for (uint64_t n = 0; run < iterations; ++n) {
+    Random r(hash(seed, 1, n));
+    Case c;
+    random_sizes(&r, &c);
+    random_description(&r, &c);
+    random_call(&r, &c);
+    random_memory(&r, &c);
+    c = typed(c, r.next());
+    c.seed = r.next() % 100000;
+    if (!refused(c).empty()) continue;
+    ++run;
+    ASSERT_EQ(failure_of(c, kernel), "") << "iteration " << n << " of FA_FUZZ_SEED=" << seed;
+  }
+}
+
+TEST_TARGETS(Fuzz, all_types);
+
+}  // namespace
+}  // namespace test

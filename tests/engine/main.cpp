@@ -1,0 +1,60 @@
+// Runs the suites; or, with FA_CASE set, the one case that it describes.
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "support/run.h"
+
+namespace {
+
+/// ctest's SKIP_RETURN_CODE.
+constexpr int skipped = 77;
+
+/// The kernels to replay a case on: the forced one, else all that this machine runs.
+std::vector<std::string> replay_kernels() {
+  if (const char *forced = std::getenv("FA_FORCE_KERNEL"); forced && *forced) return {forced};
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel info = {};
+    info.struct_size = sizeof info;
+    if (fa_kernel_info(i, &info) == FA_OK && info.available && std::string(info.device) == "cpu")
+      names.push_back(info.name);
+  }
+  return names;
+}
+
+int replay(const char *text) {
+  std::string error;
+  const test::Case c = test::case_from_text(text, &error);
+  if (!error.empty()) {
+    std::fprintf(stderr, "FA_CASE: %s\n", error.c_str());
+    return 2;
+  }
+  int failures = 0;
+  for (const std::string &kernel : replay_kernels()) {
+    test::Errors e;
+    const std::string failure = test::failure_of(c, kernel, &e);
+    failures += !failure.empty();
+    std::printf("%s: %s (error %.3g, naive %.3g, %.3g of the bound; lse %.3g of its bound)\n", kernel.c_str(),
+                failure.empty() ? "ok" : failure.c_str(), e.out, e.naive, e.of_bound, e.lse_of_bound);
+  }
+  return failures ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (const char *text = std::getenv("FA_CASE")) return replay(text);
+  const int result = RUN_ALL_TESTS();
+  const testing::UnitTest &all = *testing::UnitTest::GetInstance();
+  if (all.test_to_run_count() == 0) {
+    std::fprintf(stderr, "no test has such a name\n");
+    return testing::GTEST_FLAG(list_tests) ? 0 : 1;
+  }
+  return result == 0 && all.successful_test_count() == 0 ? skipped : result;
+}

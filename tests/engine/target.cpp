@@ -1,0 +1,68 @@
+#include "engine/target.h"
+
+#include "support/run.h"
+
+namespace test {
+
+std::vector<std::string> archs() {
+#if defined(__x86_64__)
+  return {"avx512_bf16", "avx512", "avx2", "generic"};
+#elif defined(__aarch64__)
+  return {"neon", "generic"};
+#else
+  return {"generic"};
+#endif
+}
+
+std::vector<Target> targets(const std::vector<std::string> &types) {
+  std::vector<Target> all;
+  for (const std::string &arch : archs())
+    for (const std::string &type : types) all.push_back({type, arch});
+  return all;
+}
+
+std::string target_name(const testing::TestParamInfo<Target> &info) { return info.param.types + "_" + info.param.arch; }
+
+MixedTypes mixed_types(uint64_t index) {
+  static const std::vector<MixedTypes> all = [] {
+    std::vector<MixedTypes> list;
+    for (const fa_dtype q : {FA_F32, FA_F16, FA_BF16})
+      for (const fa_dtype kv : {FA_F32, FA_F16, FA_BF16})
+        for (const fa_dtype out : {FA_F32, FA_F16, FA_BF16})
+          if (q != kv || q != out) list.push_back({q, kv, out});
+    return list;
+  }();
+  return all[size_t(index % all.size())];
+}
+
+void EngineTest::SetUp() {
+  std::string why_not = "the library has no kernel for " + GetParam().arch;
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel info = {};
+    info.struct_size = sizeof info;
+    ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
+    if (std::string(info.device) != "cpu" || info.arch != GetParam().arch) continue;
+    if (info.available) kernel = info.name;
+    why_not = info.why_not;
+  }
+  if (kernel.empty()) GTEST_SKIP() << GetParam().arch << ": " << why_not;
+
+  const Instance probe(typed(Case{}));
+  const Op op(probe.desc, kernel);
+  if (op.status() == FA_ERROR_UNSUPPORTED) GTEST_SKIP() << fa_last_error();
+  ASSERT_EQ(op.status(), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_op_kernel(op.get()), kernel);
+}
+
+Case EngineTest::typed(Case c, uint64_t index) const {
+  const std::string &types = GetParam().types;
+  c.q = types == "f16" ? FA_F16 : types == "bf16" ? FA_BF16 : FA_F32;
+  c.kv = c.out = FA_DTYPE_DEFAULT;
+  if (types == "mixed") {
+    const MixedTypes mixed = mixed_types(index);
+    c.q = mixed.q, c.kv = mixed.kv, c.out = mixed.out;
+  }
+  return c;
+}
+
+}  // namespace test

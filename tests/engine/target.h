@@ -1,0 +1,51 @@
+// What the engine's suites are run over: every pair of element types and ISA that this architecture can have. A test's full
+// name is Suite.Name/types_arch, which the ctest names suite.types.arch select.
+#pragma once
+
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/case.h"
+
+namespace test {
+
+/// The ISAs of this architecture, available or not.
+std::vector<std::string> archs();
+
+struct Target {
+  std::string types;  // "f32", "f16", "bf16": of q, k, v and out; "mixed": a different combination for every case
+  std::string arch;   // "avx2"
+};
+
+/// Every ISA with each of types.
+std::vector<Target> targets(const std::vector<std::string> &types);
+
+inline const std::vector<std::string> all_types = {"f32", "f16", "bf16", "mixed"};
+
+/// Runs a test on one target, or skips it and says why when this machine or kernel cannot.
+class EngineTest : public testing::TestWithParam<Target> {
+ protected:
+  void SetUp() override;
+
+  /// The case with the target's element types; index chooses among mixed ones.
+  Case typed(Case c, uint64_t index = 0) const;
+
+  std::string kernel;  // its name, "cpu.avx2"
+};
+
+/// "f32_avx2".
+std::string target_name(const testing::TestParamInfo<Target> &info);
+
+#define TEST_TARGETS(Suite, ...) \
+  INSTANTIATE_TEST_SUITE_P(Engine, Suite, testing::ValuesIn(targets(__VA_ARGS__)), target_name)
+
+/// Combinations of element types of q, k and v, and out that are not all the same.
+struct MixedTypes {
+  fa_dtype q, kv, out;
+};
+MixedTypes mixed_types(uint64_t index);
+
+}  // namespace test

@@ -1,0 +1,36 @@
+// What attention is, in double precision, straight from "THE MATHEMATICS" of fa.h; and the same maths done naively in the
+// low precision of the tensors, the yardstick for how large an error may be.
+#pragma once
+
+#include <fa.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace oracle {
+
+/// The outputs of a call, dense, in the shape of its out tensor: (batch, rows, heads, dim).
+struct Result {
+  int64_t batch = 0, rows = 0, heads = 0, dim = 0;
+  std::vector<char> written;  // (batch, rows): whether the row is an output at all
+  std::vector<double> out;    // (batch, rows, heads, dim)
+  std::vector<double> lse;    // (batch, rows, heads)
+
+  // What the error bounds are made of; attention() alone fills them in.
+  std::vector<double> mean_v;  // (batch, rows, heads, dim): sum_j p_j |v_j|
+  std::vector<double> score;   // (batch, rows, heads): the largest sum of absolute addends of an attended score
+  std::vector<double> keys;    // (batch, rows, heads): the number of keys attended
+
+  int64_t row(int64_t b, int64_t i) const { return b * rows + i; }
+  int64_t head(int64_t b, int64_t i, int64_t h) const { return row(b, i) * heads + h; }
+  int64_t element(int64_t b, int64_t i, int64_t h, int64_t d) const { return head(b, i, h) * dim + d; }
+};
+
+/// The exact result.
+Result attention(const fa_desc &desc, const fa_args &args);
+
+/// The textbook's attention in the precision of q: products summed in f32 in plain order, probabilities rounded to q's
+/// type, the output rounded to out's type.
+Result naive(const fa_desc &desc, const fa_args &args);
+
+}  // namespace oracle

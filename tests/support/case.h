@@ -1,0 +1,53 @@
+// One case of the test suite: the sizes and features of a call, as one line of text and back, so that a failure prints a
+// line that repeats it.
+#pragma once
+
+#include <fa.h>
+
+#include <string>
+
+#include "support/tensor.h"
+
+namespace test {
+
+/// Everything that decides a call. The contents of tensors and arrays follow from the sizes and the seed.
+struct Case {
+  int64_t b = 1, sq = 16, sk = 16, hq = 1, hkv = 1, d = 64, dv = 0;  // dv 0: as d
+  fa_dtype q = FA_F32, kv = FA_DTYPE_DEFAULT, out = FA_DTYPE_DEFAULT;
+  fa_mask mask = FA_MASK_NONE;
+  int64_t window_left = -1, window_right = -1, chunk = 0;
+  double scale = 0, softcap = 0;
+  uint32_t flags = 0;
+
+  bool cu_q = false, cu_k = false;  // packed; sequences of up to sq and sk rows
+  bool used_q = false, used_k = false, leftpad = false, batch_idx = false, offset = false;
+  int64_t page = 0;  // page size; 0: not paged
+
+  // Optional tensors: the type ("f32", ...), then the dimensions that are not repeated, of "bhqk": "f16:hk".
+  std::string bias;
+  std::string boolmask;  // dimensions only: "bqk"; "none" repeats all of them
+  std::string alibi, sinks;  // "h" or "bh"
+  bool lse = true;
+
+  int32_t splits = 0, threads = 1;
+  bool workspace = false;  // the caller's
+  bool bounds = false;     // max_seqlen_q and max_seqlen_k given where they need not be
+
+  Layout q_layout = Layout::bshd, k_layout = Layout::bshd, v_layout = Layout::bshd, out_layout = Layout::bshd;
+  double amp = 1;  // of q: large ones make few keys matter
+  uint64_t seed = 1;
+
+  int64_t dim_v() const { return dv ? dv : d; }
+  fa_dtype kv_type() const { return kv ? kv : q; }
+  fa_dtype out_type() const { return out ? out : q; }
+};
+
+/// "b=2 sq=65 ...": what differs from the defaults, and the sizes always.
+std::string to_text(const Case &c);
+
+/// Reads what to_text writes, keys in any order. Stores what is wrong in *error, "" when nothing is.
+Case case_from_text(const std::string &text, std::string *error);
+
+const char *name_of(fa_dtype dtype);
+
+}  // namespace test

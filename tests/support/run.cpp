@@ -1,0 +1,61 @@
+#include "support/run.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace test {
+
+Op::Op(const fa_desc &desc, const std::string &kernel) {
+  setenv("FA_FORCE_KERNEL", kernel.c_str(), 1);
+  status_ = fa_create(&desc, &op_);
+}
+
+std::string repeat_line(const Case &c, const std::string &kernel) {
+  return "  repeat: FA_CASE='" + to_text(c) + "' FA_FORCE_KERNEL=" + kernel + " fa_test_engine";
+}
+
+fa_status forward(const Op &op, const Instance &instance, int fill) {
+  if (!instance.c.workspace) return fa_forward(op.get(), &instance.args);
+  fa_args args = instance.args;
+  const fa_status status = fa_workspace_size(op.get(), &args, &args.workspace_size);
+  if (status != FA_OK) return status;
+  // 256-byte alignment leaves a gap of less than that before the guard page.
+  const GuardedMemory memory((args.workspace_size + 255) / 256 * 256, Guard::end);
+  if (memory.size()) std::memset(memory.data(), fill, memory.size());
+  args.workspace = memory.size() ? memory.data() : nullptr;
+  return fa_forward(op.get(), &args);
+}
+
+std::string failure_of(const Case &c, const std::string &kernel, Errors *errors) {
+  std::unique_ptr<Expected> expected;
+  for (const Guard guard : {Guard::end, Guard::start}) {
+    const Instance instance(c, guard);
+    std::string text;
+    const Op op(instance.desc, kernel);
+    if (!op) {
+      text = std::string("fa_create: ") + fa_status_string(op.status()) + ": " + fa_last_error();
+    } else if (const fa_status status = forward(op, instance); status != FA_OK) {
+      text = std::string("fa_forward: ") + fa_status_string(status) + ": " + fa_last_error();
+    } else {
+      if (!expected) expected = std::make_unique<Expected>(instance);
+      text = compare(instance, *expected, errors);
+      if (text.empty()) text = instance.untouched();
+    }
+    if (!text.empty()) return text + "\n" + repeat_line(c, kernel);
+  }
+  return "";
+}
+
+std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel) {
+  const std::vector<char> x = a.output_bits(), y = b.output_bits();
+  if (x.size() != y.size()) return "outputs of different sizes";
+  for (size_t byte = 0; byte < x.size(); ++byte) {
+    if (x[byte] == y[byte]) continue;
+    return "byte " + std::to_string(byte) + " of " + std::to_string(x.size()) + " of the outputs differs\n" +
+           repeat_line(a.c, kernel) + "\n" + repeat_line(b.c, kernel);
+  }
+  return "";
+}
+
+}  // namespace test

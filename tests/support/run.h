@@ -1,0 +1,45 @@
+// Runs a case on a kernel and judges it: the one way in which every suite calls the library.
+#pragma once
+
+#include <fa.h>
+
+#include <string>
+
+#include "support/case.h"
+#include "support/compare.h"
+#include "support/instance.h"
+
+namespace test {
+
+/// An op of an instance on a forced kernel; destroyed with it.
+class Op {
+ public:
+  Op(const fa_desc &desc, const std::string &kernel);
+  ~Op() { fa_destroy(op_); }
+  Op(const Op &) = delete;
+  Op &operator=(const Op &) = delete;
+
+  fa_status status() const { return status_; }
+  fa_op *get() const { return op_; }
+  explicit operator bool() const { return op_ != nullptr; }
+
+ private:
+  fa_op *op_ = nullptr;
+  fa_status status_;
+};
+
+/// fa_forward, with a workspace of the caller's between guard pages when the case says so. fill is what the workspace holds
+/// before.
+fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
+
+/// Creates, runs and checks a case with its tensors flush against either guard page: "" when all is right, else the
+/// failure and the line that repeats it.
+std::string failure_of(const Case &c, const std::string &kernel, Errors *errors = nullptr);
+
+/// The line that repeats a case.
+std::string repeat_line(const Case &c, const std::string &kernel);
+
+/// "" when two calls gave the same bits, else where they first differ and how to repeat the second.
+std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel);
+
+}  // namespace test

@@ -1,0 +1,49 @@
+// Which sanitizer watches this build: the tests do less work under one, and leave out what it cannot follow.
+#pragma once
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TEST_ASAN 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define TEST_TSAN 1
+#endif
+#if __has_feature(memory_sanitizer)
+#define TEST_MSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define TEST_ASAN 1
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define TEST_TSAN 1
+#endif
+
+namespace test {
+
+#ifdef TEST_ASAN
+constexpr bool address_sanitizer = true;
+#else
+constexpr bool address_sanitizer = false;
+#endif
+
+#ifdef TEST_TSAN
+constexpr bool thread_sanitizer = true;
+#else
+constexpr bool thread_sanitizer = false;
+#endif
+
+#ifdef TEST_MSAN
+constexpr bool memory_sanitizer = true;
+#else
+constexpr bool memory_sanitizer = false;
+#endif
+
+/// The build runs many times slower than a release build: sanitizers, or an emulated processor.
+#ifdef TEST_EMULATED
+constexpr bool slow = true;
+#else
+constexpr bool slow = address_sanitizer || thread_sanitizer || memory_sanitizer;
+#endif
+
+}  // namespace test
