@@ -13,11 +13,15 @@ constexpr Dim one = exactly(1, "unused dimension");
 constexpr Types f32 = just(FA_F32);
 constexpr Types floats = {FA_F32, float_types, ""};
 
-Use use_for(Purpose purpose, Use use) {
-  return purpose == Purpose::run ? use : Use::shape;
+constexpr Use read = {.written = false, .data = true};
+constexpr Use written = {.written = true, .data = true};
+
+/// How a required tensor is used for a purpose.
+constexpr Use required(Use use, Purpose purpose) {
+  return {use.written, purpose == Purpose::run};
 }
 
-/// The same for a tensor that is absent when it has no data.
+/// Reads a tensor that is absent when it has no data.
 bool read_optional(const char *name, const fa_tensor &t, Use use, const Types &types, const Shape &shape, View *view) {
   return !t.data || read_tensor(name, t, use, types, shape, view);
 }
@@ -73,7 +77,7 @@ bool derive_rows_k(const fa_args &args, Problem *problem) {
 bool read_queries(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
   const Shape shape = {batch_dim(args), any("queries"), any("heads"), exactly(attention.head_dim, "desc.head_dim")};
   if (!check_num_seqs(args)) return false;
-  if (!read_tensor("args.q", args.q, use_for(purpose, Use::read), just(attention.q_dtype, "desc.dtype_q"), shape,
+  if (!read_tensor("args.q", args.q, required(read, purpose), just(attention.q_dtype, "desc.dtype_q"), shape,
                    &problem->q)) {
     return false;
   }
@@ -94,10 +98,10 @@ bool read_keys(const Attention &attention, const fa_args &args, Purpose purpose,
   const Shape values = {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
                         exactly(attention.head_dim_v, "desc.head_dim_v")};
   const Types types = just(attention.kv_dtype, "desc.dtype_kv");
-  const Use use = use_for(purpose, Use::read);
+  const Use use = required(read, purpose);
   problem->batch_k = k[0];
   problem->heads_kv = k[2];
-  return read_optional("args.block_table", args.block_table, Use::read, just(FA_I32), table, &problem->block_table) &&
+  return read_optional("args.block_table", args.block_table, read, just(FA_I32), table, &problem->block_table) &&
          read_tensor("args.k", args.k, use, types, keys, &problem->k) &&
          read_tensor("args.v", args.v, use, types, values, &problem->v) && derive_rows_k(args, problem) &&
          check_heads(*problem);
@@ -109,9 +113,9 @@ bool read_outputs(const Attention &attention, const fa_args &args, Purpose purpo
                      exactly(attention.head_dim_v, "desc.head_dim_v")};
   const Shape lse = {exactly(q[0], "sequences, as q"), exactly(q[2], "heads of q"), exactly(q[1], "queries, as q"),
                      one};
-  return read_tensor("args.out", args.out, use_for(purpose, Use::written), just(attention.out_dtype, "desc.dtype_out"),
-                     out, &problem->out) &&
-         read_optional("args.lse", args.lse, Use::written, f32, lse, &problem->lse);
+  return read_tensor("args.out", args.out, required(written, purpose), just(attention.out_dtype, "desc.dtype_out"), out,
+                     &problem->out) &&
+         read_optional("args.lse", args.lse, written, f32, lse, &problem->lse);
 }
 
 bool read_addends(const fa_args &args, Problem *problem) {
@@ -122,10 +126,10 @@ bool read_addends(const fa_args &args, Problem *problem) {
                         repeatable(problem->max_seqlen_k, std::max(problem->rows_k, args.max_seqlen_k),
                                    "keys of the longest sequence: max_seqlen_k, else all rows of k")};
   const Shape heads = {repeatable(batch, batch, "sequences"), exactly(heads_q, "heads of q"), one, one};
-  return read_optional("args.bias", args.bias, Use::read, floats, scores, &problem->bias) &&
-         read_optional("args.mask", args.mask, Use::read, just(FA_BOOL), scores, &problem->mask) &&
-         read_optional("args.alibi_slopes", args.alibi_slopes, Use::read, f32, heads, &problem->alibi_slopes) &&
-         read_optional("args.sinks", args.sinks, Use::read, f32, heads, &problem->sinks);
+  return read_optional("args.bias", args.bias, read, floats, scores, &problem->bias) &&
+         read_optional("args.mask", args.mask, read, just(FA_BOOL), scores, &problem->mask) &&
+         read_optional("args.alibi_slopes", args.alibi_slopes, read, f32, heads, &problem->alibi_slopes) &&
+         read_optional("args.sinks", args.sinks, read, f32, heads, &problem->sinks);
 }
 
 }  // namespace fa::api

@@ -26,7 +26,7 @@ bool read_strides(const char *name, const fa_tensor &t, Use use, int64_t element
   int64_t reach[2] = {element, 0};  // bytes from the first element upwards and downwards
   for (int i = 0; i < 4; ++i) {
     if (t.shape[i] < 2) continue;
-    if (use == Use::written && t.stride[i] == 0) {
+    if (use.written && t.stride[i] == 0) {
       return refuse(
           "%s.stride[%d] is 0, which repeats elements; expected a place of its own for each of the %lld, as "
           "they are written",
@@ -73,7 +73,7 @@ bool read_tensor(const char *name, const fa_tensor &t, Use use, const Types &typ
 
   const int64_t element = dtype_bytes(view->dtype);
   if (!check_count(name, t) || !read_strides(name, t, use, element, view)) return false;
-  if (use == Use::shape) return true;
+  if (!use.data) return true;
   view->data = static_cast<char *>(t.data);
   return check_data(name, t, element);
 }

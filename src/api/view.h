@@ -36,11 +36,10 @@ constexpr Types just(fa_dtype dtype, const char *why = "") {
   return {dtype, only(dtype), why};
 }
 
-/// What a tensor is there for.
-enum class Use {
-  read,     // its data is not NULL unless it has no elements
-  written,  // the same, and no stride repeats elements
-  shape     // only the shape matters, and data may be anything
+/// What a tensor is used for.
+struct Use {
+  bool written;  // no stride may repeat elements
+  bool data;     // its data is looked at: not NULL unless it has no elements
 };
 
 /// Checks one tensor of a call against what its shape and types must be, and stores it in *view, without data when it

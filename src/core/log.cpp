@@ -37,6 +37,8 @@ void say(const char *format, ...) {
   }
 }
 
-void set_log(fa_log log, void *user) { sink = {log, user}; }
+void set_log(fa_log log, void *user) {
+  sink = {log, user};
+}
 
 }  // namespace fa

@@ -29,8 +29,12 @@ fa_status fail(fa_status status, const char *format, ...) {
   return status;
 }
 
-fa_status last_status() { return error.status; }
+fa_status last_status() {
+  return error.status;
+}
 
-const char *last_error() { return error.text; }
+const char *last_error() {
+  return error.text;
+}
 
 }  // namespace fa

@@ -12,7 +12,9 @@
 namespace fa::dispatch {
 namespace {
 
-bool same(const char *a, const char *b) { return std::strcmp(a, b) == 0; }
+bool same(const char *a, const char *b) {
+  return std::strcmp(a, b) == 0;
+}
 
 /// What one name of every kernel is, for texts: "cpu.avx2, cpu.generic". Neighbours that repeat are told once.
 std::string list(const char *Kernel::*name) {
@@ -59,9 +61,13 @@ const Kernel *forced(const char *name, const Attention &attention) {
 
 }  // namespace
 
-size_t kernel_count() { return cpu::kernels().count; }
+size_t kernel_count() {
+  return cpu::kernels().count;
+}
 
-const Kernel &kernel(size_t index) { return cpu::kernels().first[index]; }
+const Kernel &kernel(size_t index) {
+  return cpu::kernels().first[index];
+}
 
 const Kernel *choose(const Attention &attention) {
   const bool verbose = verbose_dispatch();

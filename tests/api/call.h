@@ -1,0 +1,59 @@
+// A small valid call over memory of its own, for tests to spoil one field of.
+#pragma once
+
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace api_test {
+
+/// B = 2, Sq = 3, Sk = 4, Hq = 4, Hkv = 2, D = 8, all f32, contiguous; nothing optional. Arrays for every optional
+/// field stand by, with contents that suit the shapes.
+struct Call {
+  static constexpr int64_t b = 2, sq = 3, sk = 4, hq = 4, hkv = 2, d = 8;
+
+  fa_desc desc;
+  fa_args args;
+  alignas(256) float q[b * sq * hq * d], k[b * sk * hkv * d], v[b * sk * hkv * d], out[b * sq * hq * d];
+  float lse[b * hq * sq], bias[b * hq * sq * sk], slopes[b * hq], sinks[b * hq];
+  unsigned char mask[b * hq * sq * sk];
+  int32_t table[b * 2] = {0, 1, 1, 0};
+  int32_t cu_q[b + 1] = {0, 1, 3}, cu_k[b + 1] = {0, 2, 4};
+  int32_t used_q[b] = {3, 2}, used_k[b] = {4, 3}, leftpad[b] = {0, 1}, batch_idx[b] = {1, 0}, offset[b] = {0, 1};
+  alignas(256) char workspace[4096];
+
+  Call();
+
+  fa_op *create();
+  /// The status of creating an op and running the call on it.
+  fa_status run();
+
+  void pack_q();  // two sequences in one batch row of 3 rows
+  void pack_k();  // the same for k and v, 4 rows
+  void page();    // 2 pages of 4 rows, two to a sequence
+  void add_lse();
+  void add_bias();
+  void add_mask();
+  void add_slopes();
+  void add_sinks();
+};
+
+/// Every word that text lacks, in one line; "" when it has all.
+std::string missing_words(const std::string &text, const std::vector<std::string> &words);
+
+/// Sets an environment variable for the life of the object.
+class Variable {
+ public:
+  Variable(const char *name, const char *value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+  Variable(const Variable &) = delete;
+  Variable &operator=(const Variable &) = delete;
+
+ private:
+  const char *name_;
+};
+
+}  // namespace api_test

@@ -1,0 +1,172 @@
+// The environment variables and the log callback, read anew by every fa_create.
+#include <algorithm>
+
+#include "call.h"
+
+namespace api_test {
+namespace {
+
+std::vector<fa_kernel> kernels() {
+  std::vector<fa_kernel> all(static_cast<size_t>(fa_kernel_count()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].struct_size = sizeof(fa_kernel);
+    EXPECT_EQ(fa_kernel_info(static_cast<int32_t>(i), &all[i]), FA_OK);
+  }
+  return all;
+}
+
+/// Collects the library's messages for its life.
+class Log {
+ public:
+  Log() { fa_set_log(add, this); }
+  ~Log() { fa_set_log(nullptr, nullptr); }
+  Log(const Log &) = delete;
+  Log &operator=(const Log &) = delete;
+
+  std::string text() const { return text_; }
+
+ private:
+  static void add(void *self, const char *line) { static_cast<Log *>(self)->text_ += std::string(line) + "\n"; }
+  std::string text_;
+};
+
+std::string chosen_kernel() {
+  Call call;
+  fa_op *op = call.create();
+  const std::string name = fa_op_kernel(op);
+  fa_destroy(op);
+  return name;
+}
+
+/// The status of fa_create under the present environment.
+fa_status create_status(fa_dtype dtype = FA_F32) {
+  Call call;
+  call.desc.dtype_q = dtype;
+  fa_op *op = nullptr;
+  const fa_status status = fa_create(&call.desc, &op);
+  fa_destroy(op);
+  return status;
+}
+
+TEST(Environment, ForceKernelTakesEachThatServes) {
+  for (const fa_kernel &kernel : kernels()) {
+    const Variable force("FA_FORCE_KERNEL", kernel.name);
+    const fa_status status = create_status();
+    if (status == FA_OK) {
+      EXPECT_TRUE(kernel.available) << kernel.name;
+      EXPECT_EQ(chosen_kernel(), kernel.name);
+    } else {
+      EXPECT_EQ(status, FA_ERROR_UNSUPPORTED);
+      EXPECT_EQ(missing_words(fa_last_error(), {"FA_FORCE_KERNEL", kernel.name, "cannot serve", kernel.why_not}), "");
+    }
+  }
+}
+
+TEST(Environment, ForceKernelListsTheNamesThatExist) {
+  const Variable force("FA_FORCE_KERNEL", "cpu.abacus");
+  EXPECT_EQ(create_status(), FA_ERROR_UNSUPPORTED);
+  std::vector<std::string> words = {"FA_FORCE_KERNEL", "cpu.abacus", "no such kernel"};
+  for (const fa_kernel &kernel : kernels()) words.push_back(kernel.name);
+  EXPECT_EQ(missing_words(fa_last_error(), words), "");
+}
+
+TEST(Environment, EmptyIsUnset) {
+  const std::string best = chosen_kernel();
+  const Variable force("FA_FORCE_KERNEL", ""), max("FA_MAX_ARCH", "");
+  EXPECT_EQ(chosen_kernel(), best);
+}
+
+TEST(Environment, MaxArchSkipsWhatIsNewer) {
+  const std::vector<fa_kernel> all = kernels();
+  for (const fa_kernel &limit : all) {
+    const Variable max("FA_MAX_ARCH", limit.arch);
+    if (create_status() != FA_OK) continue;
+    const std::string chosen = chosen_kernel();
+    const auto position = [&](auto matches) { return std::find_if(all.begin(), all.end(), matches) - all.begin(); };
+    const auto first = position([&](const fa_kernel &k) { return std::string(k.arch) == limit.arch; });
+    EXPECT_GE(position([&](const fa_kernel &k) { return k.name == chosen; }), first) << limit.arch;
+  }
+}
+
+TEST(Environment, MaxArchGenericChoosesTheLastKernel) {
+  const Variable max("FA_MAX_ARCH", "generic");
+  EXPECT_EQ(chosen_kernel(), "cpu.generic");
+}
+
+TEST(Environment, MaxArchListsTheNamesThatExist) {
+  const Variable max("FA_MAX_ARCH", "z80");
+  EXPECT_EQ(create_status(), FA_ERROR_UNSUPPORTED);
+  std::vector<std::string> words = {"FA_MAX_ARCH", "z80"};
+  for (const fa_kernel &kernel : kernels()) words.push_back(kernel.arch);
+  EXPECT_EQ(missing_words(fa_last_error(), words), "");
+}
+
+TEST(Environment, ForceKernelOverrulesMaxArch) {
+  const Variable max("FA_MAX_ARCH", "generic"), force("FA_FORCE_KERNEL", "cpu.generic");
+  EXPECT_EQ(chosen_kernel(), "cpu.generic");
+}
+
+TEST(Environment, VerboseTellsEveryKernelUpToTheChosen) {
+  for (const char *level : {"dispatch", "all"}) {
+    const Log log;
+    const Variable verbose("FA_VERBOSE", level);
+    const std::string chosen = chosen_kernel();
+    std::vector<std::string> words = {"dispatch: " + chosen + " chosen", "device auto", "CPU"};
+    for (const fa_kernel &kernel : kernels()) {
+      if (kernel.name == chosen) break;
+      words.push_back(std::string(kernel.name) + " skipped: " + kernel.why_not);
+    }
+    EXPECT_EQ(missing_words(log.text(), words), "");
+  }
+}
+
+TEST(Environment, VerboseTellsOfTheVariablesThatChose) {
+  const Log log;
+  const Variable verbose("FA_VERBOSE", "dispatch");
+  {
+    const Variable force("FA_FORCE_KERNEL", "cpu.generic");
+    chosen_kernel();
+  }
+  const Variable max("FA_MAX_ARCH", "generic");
+  chosen_kernel();
+  EXPECT_EQ(missing_words(log.text(), {"cpu.generic chosen: FA_FORCE_KERNEL", "skipped: FA_MAX_ARCH"}), "");
+}
+
+TEST(Environment, SilentUnlessAsked) {
+  const Log log;
+  chosen_kernel();
+  const Variable verbose("FA_VERBOSE", "nothing that exists");
+  chosen_kernel();
+  EXPECT_EQ(log.text(), "");
+}
+
+TEST(Environment, MessagesGoToTheStandardErrorByDefault) {
+  const Variable verbose("FA_VERBOSE", "dispatch");
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const std::string chosen = chosen_kernel();
+  EXPECT_EQ(missing_words(testing::internal::GetCapturedStderr(), {"fa: dispatch: " + chosen + " chosen\n"}), "");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(Environment, NonsenseThreadsAreIgnored) {
+  for (const char *value : {"0", "-3", "many", "3x", "99999999999999999999", "2"}) {
+    const Variable threads("FA_NUM_THREADS", value);
+    Call call;
+    call.desc.num_threads = 0;
+    EXPECT_EQ(call.run(), FA_OK) << value << ": " << fa_last_error();
+  }
+}
+
+TEST(Log, HostThatThrowsBecomesAnError) {
+  const Variable verbose("FA_VERBOSE", "dispatch");
+  fa_set_log([](void *, const char *) { throw std::runtime_error("the log is full"); }, nullptr);
+  EXPECT_EQ(create_status(), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(missing_words(fa_last_error(), {"threw", "the log is full"}), "");
+  fa_set_log([](void *, const char *) { throw 7; }, nullptr);
+  EXPECT_EQ(create_status(), FA_ERROR_INVALID_ARGUMENT);
+  fa_set_log(nullptr, nullptr);
+}
+
+}  // namespace
+}  // namespace api_test

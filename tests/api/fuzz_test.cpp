@@ -1,0 +1,166 @@
+// Seeded random calls: fields take values from the edges of their ranges and beyond, sizes and strides are garbage half
+// of the time. Whatever comes, the library answers; it computes only when the call describes memory that is there.
+#include <cmath>
+#include <cstdlib>
+#include <iterator>
+#include <random>
+
+#include "call.h"
+
+namespace api_test {
+namespace {
+
+class Fuzzer {
+ public:
+  explicit Fuzzer(uint32_t seed) : random_(seed) {}
+
+  bool chance(int percent) { return std::uniform_int_distribution<>(0, 99)(random_) < percent; }
+
+  int64_t pick(std::initializer_list<int64_t> values) {
+    return values.begin()[std::uniform_int_distribution<size_t>(0, values.size() - 1)(random_)];
+  }
+
+  /// A number near an edge of something.
+  int64_t number() {
+    const int64_t near = std::uniform_int_distribution<int64_t>(-2, 9)(random_);
+    return near + pick({0, 0, 0, 0, 0, 64, 255, 576, 1024, INT32_MAX, INT32_MIN, 1LL << 32, 1LL << 48, INT64_MAX - 9,
+                        INT64_MIN + 2});
+  }
+
+  void spoil(fa_desc *desc) {
+    if (chance(20)) desc->device = pick({0, 1, 2, number32()});
+    if (chance(10)) desc->device_index = number32();
+    if (chance(30)) desc->dtype_q = pick({1, 2, 3, number32()});
+    if (chance(30)) desc->dtype_kv = pick({0, 1, 2, 3, number32()});
+    if (chance(30)) desc->dtype_out = pick({0, 1, 2, 3, number32()});
+    if (chance(40)) desc->mask = pick({0, 1, 2, number32()});
+    if (chance(5)) desc->head_dim = number();
+    if (chance(5)) desc->head_dim_v = number();
+    if (chance(20)) desc->window_left = number();
+    if (chance(20)) desc->window_right = number();
+    if (chance(20)) desc->attention_chunk = number();
+    if (chance(20)) desc->softmax_scale = real();
+    if (chance(20)) desc->softcap = real();
+    if (chance(20)) desc->flags = chance(80) ? random_() % 8 : random_();
+    if (chance(20)) desc->num_threads = pick({0, 1, 2, 3, number32()});
+    if (chance(5)) desc->struct_size = static_cast<size_t>(number());
+  }
+
+  void spoil(Call *call) {
+    fa_args &args = call->args;
+    if (chance(20)) call->pack_q();
+    if (chance(20)) call->pack_k();
+    if (chance(20)) call->page();
+    if (chance(30)) call->add_lse();
+    if (chance(30)) call->add_bias();
+    if (chance(30)) call->add_mask();
+    if (chance(30)) call->add_slopes();
+    if (chance(30)) call->add_sinks();
+    if (chance(15)) args.seqused_q = call->used_q;
+    if (chance(15)) args.seqused_k = call->used_k;
+    if (chance(15)) args.leftpad_k = call->leftpad;
+    if (chance(15)) args.kv_batch_idx = call->batch_idx;
+    if (chance(15)) args.q_offset = call->offset;
+    if (chance(10)) args.num_seqs = number();
+    if (chance(20)) args.max_seqlen_q = number();
+    if (chance(20)) args.max_seqlen_k = number();
+    if (chance(20)) args.num_splits = pick({0, 1, 2, 3, 7, number32()});
+    if (chance(2)) args.reserved = number32();
+    if (chance(5)) args.struct_size = static_cast<size_t>(number());
+    for (fa_tensor *tensor : {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.bias, &args.mask,
+                              &args.alibi_slopes, &args.sinks, &args.block_table}) {
+      if (chance(15)) spoil(tensor);
+    }
+  }
+
+ private:
+  int32_t number32() { return static_cast<int32_t>(number()); }
+
+  float real() {
+    const float values[] = {0, -0.0f, 1, -1, 0.125f, 1e-45f, 3e38f, -3e38f, INFINITY, -INFINITY, NAN};
+    return values[random_() % std::size(values)];
+  }
+
+  void spoil(fa_tensor *tensor) {
+    const auto axis = [&] { return random_() % 4; };
+    if (chance(50)) tensor->shape[axis()] = chance(50) ? number() : pick({0, 1, 2, 3, 4, 8});
+    if (chance(50)) tensor->stride[axis()] = chance(50) ? number() : pick({-1, 0, 1, 2, 8, 16});
+    if (chance(10)) tensor->dtype = pick({0, 1, 2, 3, 4, 5, number32()});
+    if (chance(5)) tensor->reserved = number32();
+    if (chance(5)) tensor->data = nullptr;
+  }
+
+  std::mt19937 random_;
+};
+
+/// True when every element that the tensor describes lies within the memory, so that a call may follow its strides.
+bool inside(const fa_tensor &tensor, const void *memory, size_t size) {
+  if (!tensor.data) return true;
+  const double bytes = tensor.dtype == FA_BOOL ? 1 : tensor.dtype == FA_F16 || tensor.dtype == FA_BF16 ? 2 : 4;
+  double first = 0, last = bytes;
+  for (int i = 0; i < 4; ++i) {
+    if (tensor.shape[i] <= 0) return true;
+    const double way = (static_cast<double>(tensor.shape[i]) - 1) * static_cast<double>(tensor.stride[i]) * bytes;
+    (way < 0 ? first : last) += way;
+  }
+  return tensor.data == memory && first >= 0 && last <= static_cast<double>(size);
+}
+
+/// True when the call touches nothing but the fixture's memory, and little of it.
+bool may_run(const Call &call) {
+  const fa_args &args = call.args;
+  const bool arrays_reach = args.q.shape[0] <= Call::b && args.num_seqs <= Call::b;
+  const bool short_keys = args.k.shape[1] <= 64 && args.block_table.shape[1] <= 64;
+  return arrays_reach && short_keys && inside(args.q, call.q, sizeof call.q) && inside(args.k, call.k, sizeof call.k) &&
+         inside(args.v, call.v, sizeof call.v) && inside(args.out, call.out, sizeof call.out) &&
+         inside(args.lse, call.lse, sizeof call.lse) && inside(args.bias, call.bias, sizeof call.bias) &&
+         inside(args.mask, call.mask, sizeof call.mask) && inside(args.alibi_slopes, call.slopes, sizeof call.slopes) &&
+         inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table);
+}
+
+TEST(Fuzz, WhateverComesIsAnswered) {
+  const char *given = std::getenv("FA_FUZZ_SEED");
+  const uint32_t first = given ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
+  const uint32_t count = given ? 1 : 20000;
+  int created = 0, sized = 0, ran = 0;
+  for (uint32_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE("repeat: FA_FUZZ_SEED=" + std::to_string(seed));
+    Fuzzer fuzzer(seed);
+    Call call;
+    fuzzer.spoil(&call);
+    if (fuzzer.chance(50)) fuzzer.spoil(&call.desc);
+
+    fa_op *op = nullptr;
+    const fa_status status = fa_create(&call.desc, &op);
+    ASSERT_EQ(status == FA_OK, op != nullptr);
+    if (status != FA_OK) {
+      ASSERT_STRNE(fa_last_error(), "");
+      continue;
+    }
+    ++created;
+    size_t bytes = 0;
+    const fa_status size_status = fa_workspace_size(op, &call.args, &bytes);
+    sized += size_status == FA_OK;
+    if (may_run(call)) {
+      if (size_status == FA_OK && bytes <= sizeof call.workspace && fuzzer.chance(50)) {
+        call.args.workspace = call.workspace;
+        call.args.workspace_size = bytes;
+      }
+      const fa_status run_status = fa_forward(op, &call.args);
+      ran += run_status == FA_OK;
+      ASSERT_TRUE(run_status != FA_OK || size_status == FA_OK) << "what runs has a size";
+    }
+    fa_destroy(op);
+  }
+  RecordProperty("created", created);
+  RecordProperty("sized", sized);
+  RecordProperty("ran", ran);
+  if (!given) {
+    EXPECT_GT(created, 5000) << "the fuzzer spoils too much to reach anything";
+    EXPECT_GT(sized, 500);
+    EXPECT_GT(ran, 500);
+  }
+}
+
+}  // namespace
+}  // namespace api_test

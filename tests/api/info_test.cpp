@@ -1,0 +1,187 @@
+// What the library tells: statuses, the last error, versions, kernels, and what its initialisers fill in.
+#include <set>
+#include <thread>
+
+#include "call.h"
+
+namespace api_test {
+namespace {
+
+TEST(Status, NamesAreThoseOfTheHeader) {
+  EXPECT_STREQ(fa_status_string(FA_OK), "FA_OK");
+  EXPECT_STREQ(fa_status_string(FA_ERROR_INVALID_ARGUMENT), "FA_ERROR_INVALID_ARGUMENT");
+  EXPECT_STREQ(fa_status_string(FA_ERROR_UNSUPPORTED), "FA_ERROR_UNSUPPORTED");
+  EXPECT_STREQ(fa_status_string(FA_ERROR_NO_DEVICE), "FA_ERROR_NO_DEVICE");
+  EXPECT_STREQ(fa_status_string(FA_ERROR_OUT_OF_MEMORY), "FA_ERROR_OUT_OF_MEMORY");
+  EXPECT_STREQ(fa_status_string(FA_ERROR_DRIVER), "FA_ERROR_DRIVER");
+  for (const fa_status status : {-1, 6, INT32_MAX, INT32_MIN}) {
+    EXPECT_STREQ(fa_status_string(status), "unknown fa_status");
+  }
+}
+
+TEST(LastError, BelongsToItsThread) {
+  ASSERT_NE(fa_kernel_info(-5, nullptr), FA_OK);
+  const std::string ours = fa_last_error();
+  std::thread([] {
+    EXPECT_STREQ(fa_last_error(), "") << "a thread without errors";
+    fa_create(nullptr, nullptr);
+    EXPECT_EQ(missing_words(fa_last_error(), {"op is NULL"}), "");
+  }).join();
+  EXPECT_EQ(fa_last_error(), ours);
+}
+
+TEST(LastError, OutlivesSuccess) {
+  Call call;
+  ASSERT_NE(fa_create(nullptr, nullptr), FA_OK);
+  EXPECT_EQ(call.run(), FA_OK);
+  EXPECT_EQ(missing_words(fa_last_error(), {"op is NULL"}), "");
+}
+
+TEST(Version, AgreesWithTheHeader) {
+  EXPECT_EQ(fa_version(), FA_VERSION_MAJOR * 10000 + FA_VERSION_MINOR * 100 + FA_VERSION_PATCH);
+  EXPECT_EQ(std::string(FA_VERSION_STRING), std::to_string(FA_VERSION_MAJOR) + "." + std::to_string(FA_VERSION_MINOR) +
+                                                "." + std::to_string(FA_VERSION_PATCH));
+}
+
+TEST(Version, BuildInfoIsOneLineWithEveryKernel) {
+  std::vector<std::string> words = {"libfa " FA_VERSION_STRING};
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel info;
+    info.struct_size = sizeof info;
+    ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
+    words.push_back(info.name);
+  }
+  EXPECT_EQ(missing_words(fa_build_info(), words), "");
+  EXPECT_EQ(std::string(fa_build_info()).find('\n'), std::string::npos);
+  EXPECT_EQ(fa_build_info(), fa_build_info());
+}
+
+TEST(Kernels, EachIsDescribed) {
+  ASSERT_GT(fa_kernel_count(), 0);
+  std::set<std::string> names;
+  int available = 0;
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel info;
+    std::memset(&info, 0x5a, sizeof info);
+    info.struct_size = sizeof info;
+    ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
+    EXPECT_TRUE(names.insert(info.name).second) << info.name << " stands twice";
+    EXPECT_EQ(std::string(info.name).rfind(std::string(info.device) + ".", 0), 0u) << info.name;
+    EXPECT_STREQ(info.device, "cpu");
+    EXPECT_STRNE(info.arch, "");
+    EXPECT_STRNE(info.dtypes, "");
+    EXPECT_EQ(info.reserved, 0);
+    EXPECT_EQ(info.available, std::strlen(info.why_not) == 0) << info.name << ": " << info.why_not;
+    available += info.available;
+  }
+  EXPECT_GT(available, 0) << "the generic kernel runs anywhere";
+}
+
+TEST(Kernels, IndexBeyondTheTableIsRefused) {
+  fa_kernel info;
+  info.struct_size = sizeof info;
+  for (const int32_t index : {-1, fa_kernel_count(), INT32_MAX}) {
+    EXPECT_EQ(fa_kernel_info(index, &info), FA_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(missing_words(fa_last_error(),
+                            {"index is " + std::to_string(index), "0 .. " + std::to_string(fa_kernel_count() - 1)}),
+              "");
+  }
+}
+
+TEST(Initialisers, TensorIsContiguous) {
+  float data[1];
+  fa_tensor tensor;
+  std::memset(&tensor, 0x5a, sizeof tensor);
+  fa_tensor_init(&tensor, data, FA_F32, 2, 3, 5, 7);
+  EXPECT_EQ(tensor.data, data);
+  EXPECT_EQ(tensor.dtype, FA_F32);
+  EXPECT_EQ(tensor.reserved, 0);
+  const int64_t shape[4] = {2, 3, 5, 7}, stride[4] = {105, 35, 7, 1};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(tensor.shape[i], shape[i]);
+    EXPECT_EQ(tensor.stride[i], stride[i]);
+  }
+}
+
+TEST(Initialisers, TensorTooLargeForItsStridesIsRefusedWhenUsed) {
+  Call call;
+  fa_tensor_init(&call.args.q, call.q, FA_F32, 2, INT64_MAX, INT64_MAX, 8);
+  EXPECT_EQ(call.args.q.stride[0], INT64_MAX);
+  EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT);
+}
+
+TEST(Initialisers, DefaultsOfTheTypesAreFilledIn) {
+  Call call;
+  for (fa_tensor *tensor : {&call.args.q, &call.args.k, &call.args.v, &call.args.out}) tensor->dtype = FA_DTYPE_DEFAULT;
+  call.add_lse();
+  call.add_bias();
+  call.add_mask();
+  call.add_slopes();
+  call.add_sinks();
+  for (fa_tensor *tensor :
+       {&call.args.lse, &call.args.bias, &call.args.mask, &call.args.alibi_slopes, &call.args.sinks}) {
+    tensor->dtype = FA_DTYPE_DEFAULT;
+  }
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+}
+
+// ---- legal calls at the edge of what is refused
+
+TEST(Legal, EmptyProblems) {
+  for (int empty = 0; empty < 3; ++empty) {
+    Call call;
+    call.args.q.shape[empty] = call.args.out.shape[empty] = 0;
+    if (empty == 0) call.args.k.shape[0] = call.args.v.shape[0] = 0;
+    if (empty == 2) call.args.k.shape[2] = call.args.v.shape[2] = 0;
+    for (fa_tensor *tensor : {&call.args.q, &call.args.out}) tensor->data = nullptr;
+    EXPECT_EQ(call.run(), FA_OK) << "q.shape[" << empty << "] = 0: " << fa_last_error();
+  }
+}
+
+TEST(Legal, NoKeysGiveZero) {
+  Call call;
+  call.args.k.shape[1] = call.args.v.shape[1] = 0;
+  call.args.k.data = call.args.v.data = nullptr;
+  ASSERT_EQ(call.run(), FA_OK) << fa_last_error();
+  for (const float x : call.out) ASSERT_EQ(x, 0);
+}
+
+TEST(Legal, StridesOfDimensionsOfOneAreIgnored) {
+  Call call;
+  for (fa_tensor *tensor : {&call.args.q, &call.args.k, &call.args.v, &call.args.out}) {
+    tensor->shape[0] = 1;
+    tensor->stride[0] = INT64_MIN;
+  }
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+}
+
+TEST(Legal, WindowsAndChunksOfAnySize) {
+  for (const int64_t size : {int64_t{0}, int64_t{1} << 40, INT64_MAX}) {
+    Call call;
+    call.desc.window_left = call.desc.window_right = call.desc.attention_chunk = size;
+    EXPECT_EQ(call.run(), FA_OK) << size << ": " << fa_last_error();
+  }
+}
+
+TEST(Legal, EverythingThatCombines) {
+  Call call;
+  call.pack_q();
+  fa_tensor_init(&call.args.lse, call.lse, FA_F32, 1, Call::hq, Call::sq, 1);
+  call.add_slopes();
+  call.add_sinks();
+  call.args.max_seqlen_q = 2;
+  call.args.max_seqlen_k = 4;
+  fa_tensor_init(&call.args.bias, call.bias, FA_F32, 1, 1, 2, 4);
+  fa_tensor_init(&call.args.mask, call.mask, FA_BOOL, Call::b, 1, 1, 1);
+  call.args.kv_batch_idx = call.batch_idx;
+  call.args.seqused_k = call.used_k;
+  call.args.leftpad_k = call.leftpad;
+  call.args.q_offset = call.offset;
+  call.args.num_splits = 2;
+  call.desc.softcap = 5;
+  call.desc.flags = FA_FLAG_BIAS_BEFORE_SOFTCAP;
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+}
+
+}  // namespace
+}  // namespace api_test
