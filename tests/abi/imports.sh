@@ -1,17 +1,19 @@
 #!/bin/sh
 # imports.sh LIBRARY: the library needs nothing but libc, libm, libstdc++ and libgcc, and no symbol of anyone else.
 set -eu
-"$READELF" -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | while read -r needed; do
+dynamic=$("$READELF" -dW "$1")
+for needed in $(echo "$dynamic" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
   case $needed in
     libc.so.6 | libm.so.6 | libstdc++.so.6 | libgcc_s.so.1 | ld-linux*.so.*) ;;
     *) echo "needs $needed"; exit 1 ;;
   esac
 done
-unexpected=$("$NM" -D --with-symbol-versions --undefined-only "$1" | awk '$1 == "U" { print $NF }' |
+undefined=$("$NM" -D --with-symbol-versions --undefined-only "$1")
+unexpected=$(echo "$undefined" | awk '$1 == "U" { print $NF }' |
   grep -Ev '@(GLIBC|GLIBCXX|CXXABI|GCC)_[0-9.]+$' || true)
 [ -z "$unexpected" ] || { echo "imports: $unexpected"; exit 1; }
 for word in abort printf puts putchar exit; do
-  if "$NM" -D --undefined-only "$1" | grep -Eq " U ${word}(@|\$)"; then
+  if echo "$undefined" | grep -Eq " U ${word}(@|\$)"; then
     echo "imports $word: the library never aborts and never prints to the standard output"
     exit 1
   fi
