@@ -181,12 +181,16 @@ class FigureReporter : public benchmark::BenchmarkReporter {
       const bool single = run.run_type == Run::RT_Iteration && run.repetitions <= 1;
       if (!error(run).empty()) {
         std::printf("%-56s %s\n", run.benchmark_name().c_str(), error(run).c_str());
+        failed_ = true;
         break;
       }
       if (single || run.aggregate_name == "median") print(run);
     }
     std::fflush(stdout);
   }
+
+  /// True when a figure could not be measured.
+  bool failed() const { return failed_; }
 
  private:
   /// Its error under the names that old and new releases of Google Benchmark have for it.
@@ -230,6 +234,8 @@ class FigureReporter : public benchmark::BenchmarkReporter {
     }
     std::printf("%s\n", run.report_label.c_str());
   }
+
+  bool failed_ = false;
 };
 
 }  // namespace
@@ -264,4 +270,5 @@ int main(int argc, char **argv) {
   FigureReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
   benchmark::Shutdown();
+  return reporter.failed() ? 1 : 0;
 }
