@@ -23,7 +23,7 @@ struct Call {
   int32_t table[b * 2] = {0, 1, 1, 0};
   int32_t cu_q[b + 1] = {0, 1, 3}, cu_k[b + 1] = {0, 2, 4};
   int32_t used_q[b] = {3, 2}, used_k[b] = {4, 3}, leftpad[b] = {0, 1}, batch_idx[b] = {1, 0}, offset[b] = {0, 1};
-  alignas(256) char workspace[4096];
+  alignas(256) char workspace[1 << 18];
 
   Call();
 
