@@ -38,7 +38,7 @@ int main() try {
     std::printf("layer %d on %s: out[0] = %.4f, lse[0] = %.4f\n", layer, attention.kernel(), out[0], lse[0]);
 
     // The first token of a causal sequence attends itself alone: its output is its value.
-    if (std::fabs(out[0] - qkv[2 * heads * dim]) > 1e-6f) return 1;
+    if (std::fabs(out[0] - qkv[2 * heads * dim]) > 1e-5f) return 1;
   }
   return 0;
 } catch (const fa::Error &error) {

@@ -20,7 +20,8 @@ static int ours_works(void) {
   fa_tensor_init(&args.k, k, FA_F32, 1, 1, 1, 4);
   fa_tensor_init(&args.v, v, FA_F32, 1, 1, 1, 4);
   fa_tensor_init(&args.out, out, FA_F32, 1, 1, 1, 4);
-  int works = fa_forward(op, &args) == FA_OK && memcmp(out, v, sizeof v) == 0; /* one key: its value */
+  int works = fa_forward(op, &args) == FA_OK;
+  for (int d = 0; d < 4; ++d) works = works && out[d] - v[d] < 1e-5f && v[d] - out[d] < 1e-5f; /* one key: its value */
   fa_destroy(op);
   return works;
 }

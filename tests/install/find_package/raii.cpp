@@ -1,4 +1,5 @@
 // The C++ face of the installed package: an op that ends itself, a result, and an error that is thrown.
+#include <cmath>
 #include <cstring>
 #include <fa.hpp>
 
@@ -16,7 +17,9 @@ int main() {
   args.v = fa::tensor(v, 1, 1, 1, 4);
   args.out = fa::tensor(out, 1, 1, 1, 4);
   op(args);
-  if (std::memcmp(out, v, sizeof v) != 0) return 1;  // one key: its value
+  for (int d = 0; d < 4; ++d) {
+    if (std::fabs(out[d] - v[d]) > 1e-5f) return 1;  // one key: its value
+  }
 
   desc.head_dim = -1;
   try {
