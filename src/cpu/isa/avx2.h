@@ -14,6 +14,7 @@ struct Simd {
   static constexpr int width = 8;
   static constexpr int tile_vectors = 3;  // 4 keys x 3 vectors of queries: 12 accumulators, 3 operands, 1 broadcast
   static constexpr int subtiles = 2;
+  static constexpr int decode_rows = 8;
 
   static Vec load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, Vec a) { _mm256_storeu_ps(p, a); }
@@ -26,7 +27,6 @@ struct Simd {
   static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
   static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }  // b when either is NaN
   static Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }  // b when either is NaN
-  static Vec abs(Vec a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
 
   static Mask equal(Vec a, Vec b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
   static Vec select(Mask m, Vec yes, Vec no) { return _mm256_blendv_ps(no, yes, m); }

@@ -26,7 +26,7 @@ namespace fa::cpu::FA_ISA {
 
 extern const Kernels kernels;
 const Kernels kernels = {
-    Simd::subtiles * lanes, group_rows, width, &prefill_scratch_bytes, &decode_scratch_bytes, &prefill, &decode,
+    Simd::subtiles * lanes, Simd::decode_rows, width, &prefill_scratch_bytes, &decode_scratch_bytes, &prefill, &decode,
     &merge,                 &finish,
 };
 

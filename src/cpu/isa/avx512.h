@@ -1,0 +1,113 @@
+// AVX-512 (F, BW, DQ, VL): 16 lanes, 32 registers.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+struct Simd {
+  using Vec = __m512;
+  using Mask = __mmask16;
+  static constexpr int width = 16;
+  static constexpr int tile_vectors = 4;  // 4 keys x 4 vectors of queries: 16 accumulators
+  static constexpr int subtiles = 2;
+  static constexpr int decode_rows = 8;
+
+  static Vec load(const float *p) { return _mm512_loadu_ps(p); }
+  static void store(float *p, Vec a) { _mm512_storeu_ps(p, a); }
+  static Vec zero() { return _mm512_setzero_ps(); }
+  static Vec set1(float a) { return _mm512_set1_ps(a); }
+  static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+  static Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+  static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+  static Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+  static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }  // b when either is NaN
+  static Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }  // b when either is NaN
+
+  static Mask equal(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+  static Vec select(Mask m, Vec yes, Vec no) { return _mm512_mask_blend_ps(m, no, yes); }
+
+  static Mask between(const int32_t *low, const int32_t *high, int32_t j) {
+    const __m512i key = _mm512_set1_epi32(j);
+    return _mm512_cmple_epi32_mask(_mm512_loadu_si512(low), key) &
+           _mm512_cmplt_epi32_mask(key, _mm512_loadu_si512(high));
+  }
+  static Vec distance(const int32_t *a, int32_t j) {
+    return _mm512_cvtepi32_ps(_mm512_abs_epi32(_mm512_sub_epi32(_mm512_loadu_si512(a), _mm512_set1_epi32(j))));
+  }
+
+  /// No bounds on x: scalef saturates.
+  static void split(Vec x, Vec &n, Vec &r) {
+    n = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    r = _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);  // 0 at -inf
+  }
+  static Vec scale(Vec a, Vec n) { return _mm512_scalef_ps(a, n); }
+
+  static Vec load_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
+  }
+  static Vec load_bf16(const uint16_t *p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+  }
+  static Vec load_bool(const uint8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+  }
+  static void store_f16(uint16_t *p, Vec a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+  }
+  static void store_bf16(uint16_t *p, Vec a) {
+    const __m512i bits = _mm512_castps_si512(a);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    const __m512i upper = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), rounded, quiet);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper, 16)));
+  }
+
+  /// Rows become columns: first within 128-bit blocks, then the blocks.
+  static void transpose(Vec a[16]) {
+    Vec t[16];
+    for (int i = 0; i < 8; i++) {
+      t[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+      t[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+    }
+    for (int i = 0; i < 4; i++) {
+      a[4 * i] = _mm512_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+      a[4 * i + 1] = _mm512_shuffle_ps(t[4 * i], t[4 * i + 2], 0xee);
+      a[4 * i + 2] = _mm512_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+      a[4 * i + 3] = _mm512_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xee);
+    }
+    // a[4 i + c], block b: rows 4 i .. 4 i + 3 of column 4 b + c.
+    for (int c = 0; c < 4; c++) {
+      const Vec low01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x44), high01 = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xee);
+      const Vec low23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x44);
+      const Vec high23 = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xee);
+      t[c] = _mm512_shuffle_f32x4(low01, low23, 0x88);
+      t[4 + c] = _mm512_shuffle_f32x4(low01, low23, 0xdd);
+      t[8 + c] = _mm512_shuffle_f32x4(high01, high23, 0x88);
+      t[12 + c] = _mm512_shuffle_f32x4(high01, high23, 0xdd);
+    }
+    for (int i = 0; i < 16; i++) a[i] = t[i];
+  }
+
+  static Vec sums(const Vec a[16]) {
+    Vec b[8], c[4];
+    for (int i = 0; i < 8; i++)
+      b[i] = _mm512_add_ps(_mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]), _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]));
+    for (int i = 0; i < 4; i++)
+      c[i] = _mm512_add_ps(_mm512_shuffle_ps(b[2 * i], b[2 * i + 1], 0x44),
+                           _mm512_shuffle_ps(b[2 * i], b[2 * i + 1], 0xee));
+    // c[i], every block: part of the sums of a[4 i .. 4 i + 3].
+    const Vec d0 = _mm512_add_ps(_mm512_shuffle_f32x4(c[0], c[1], 0x88), _mm512_shuffle_f32x4(c[0], c[1], 0xdd));
+    const Vec d1 = _mm512_add_ps(_mm512_shuffle_f32x4(c[2], c[3], 0x88), _mm512_shuffle_f32x4(c[2], c[3], 0xdd));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(d0, d1, 0x88), _mm512_shuffle_f32x4(d0, d1, 0xdd));
+  }
+};
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

@@ -1,0 +1,3 @@
+#define FA_ISA generic
+#include "cpu/isa/generic.h"
+#include "cpu/kernel/kernels.h"

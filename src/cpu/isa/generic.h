@@ -1,0 +1,94 @@
+// Any architecture, through GCC's and Clang's vector extensions: 4 lanes, 16 registers assumed.
+#pragma once
+
+#include "cpu/kernel/element.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+struct Simd {
+  typedef float Vec __attribute__((vector_size(16)));
+  typedef int32_t Int __attribute__((vector_size(16)));
+  using Mask = Int;
+  static constexpr int width = 4;
+  static constexpr int tile_vectors = 3;
+  static constexpr int subtiles = 4;
+  static constexpr int decode_rows = 4;
+
+  template <class T>
+  static T load_as(const void *p) {
+    T a;
+    __builtin_memcpy(&a, p, sizeof a);
+    return a;
+  }
+  static Vec load(const float *p) { return load_as<Vec>(p); }
+  static void store(float *p, Vec a) { __builtin_memcpy(p, &a, sizeof a); }
+  static Vec zero() { return Vec{}; }
+  static Vec set1(float a) { return Vec{a, a, a, a}; }
+  static Vec add(Vec a, Vec b) { return a + b; }
+  static Vec sub(Vec a, Vec b) { return a - b; }
+  static Vec mul(Vec a, Vec b) { return a * b; }
+  static Vec div(Vec a, Vec b) { return a / b; }
+  static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
+  static Vec max(Vec a, Vec b) { return select(a > b, a, b); }  // b when either is NaN
+  static Vec min(Vec a, Vec b) { return select(a < b, a, b); }  // b when either is NaN
+
+  static Mask equal(Vec a, Vec b) { return a == b; }
+  static Vec select(Mask m, Vec yes, Vec no) { return as_vec((m & as_int(yes)) | (~m & as_int(no))); }
+
+  static Mask between(const int32_t *low, const int32_t *high, int32_t j) {
+    const Int key = {j, j, j, j};
+    return (load_as<Int>(low) <= key) & (key < load_as<Int>(high));
+  }
+  static Vec distance(const int32_t *a, int32_t j) {
+    const Int d = load_as<Int>(a) - Int{j, j, j, j};
+    const Int sign = d >> 31;
+    return __builtin_convertvector((d ^ sign) - sign, Vec);
+  }
+
+  static void split(Vec x, Vec &n, Vec &r) {
+    const Vec integral = set1(0x1.8p23f);  // adding it leaves no bits for a fraction
+    x = max(set1(-127.0f), x);
+    n = (x + integral) - integral;
+    r = x - n;
+  }
+  static Vec scale(Vec a, Vec n) {
+    const Int exponent = as_int(n + set1(0x1.8p23f)) << 23;  // NaN: the addend is 0 in all but its payload
+    return as_vec(as_int(a) + exponent);
+  }
+
+  static Vec load_f16(const uint16_t *p) {
+    return Vec{f16_to_float(p[0]), f16_to_float(p[1]), f16_to_float(p[2]), f16_to_float(p[3])};
+  }
+  static Vec load_bf16(const uint16_t *p) {
+    return Vec{bf16_to_float(p[0]), bf16_to_float(p[1]), bf16_to_float(p[2]), bf16_to_float(p[3])};
+  }
+  static Vec load_bool(const uint8_t *p) { return __builtin_convertvector(Int{p[0], p[1], p[2], p[3]}, Vec); }
+  static void store_f16(uint16_t *p, Vec a) {
+    for (int i = 0; i < width; i++) p[i] = float_to_f16(a[i]);
+  }
+  static void store_bf16(uint16_t *p, Vec a) {
+    for (int i = 0; i < width; i++) p[i] = float_to_bf16(a[i]);
+  }
+
+  static void transpose(Vec a[4]) {
+    const Vec t0 = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5), t1 = __builtin_shufflevector(a[0], a[1], 2, 6, 3, 7);
+    const Vec t2 = __builtin_shufflevector(a[2], a[3], 0, 4, 1, 5), t3 = __builtin_shufflevector(a[2], a[3], 2, 6, 3, 7);
+    a[0] = __builtin_shufflevector(t0, t2, 0, 1, 4, 5);
+    a[1] = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
+    a[2] = __builtin_shufflevector(t1, t3, 0, 1, 4, 5);
+    a[3] = __builtin_shufflevector(t1, t3, 2, 3, 6, 7);
+  }
+  static Vec sums(const Vec a[4]) {
+    Vec t[4] = {a[0], a[1], a[2], a[3]};
+    transpose(t);
+    return (t[0] + t[1]) + (t[2] + t[3]);
+  }
+
+ private:
+  static Int as_int(Vec a) { return load_as<Int>(&a); }
+  static Vec as_vec(Int a) { return load_as<Vec>(&a); }
+};
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

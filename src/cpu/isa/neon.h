@@ -1,0 +1,79 @@
+// AArch64 Advanced SIMD: 4 lanes, 32 registers.
+#pragma once
+
+#include <arm_neon.h>
+
+#include <cstdint>
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+struct Simd {
+  using Vec = float32x4_t;
+  using Mask = uint32x4_t;
+  static constexpr int width = 4;
+  static constexpr int tile_vectors = 4;
+  static constexpr int subtiles = 4;
+  static constexpr int decode_rows = 4;
+
+  static Vec load(const float *p) { return vld1q_f32(p); }
+  static void store(float *p, Vec a) { vst1q_f32(p, a); }
+  static Vec zero() { return vdupq_n_f32(0); }
+  static Vec set1(float a) { return vdupq_n_f32(a); }
+  static Vec add(Vec a, Vec b) { return vaddq_f32(a, b); }
+  static Vec sub(Vec a, Vec b) { return vsubq_f32(a, b); }
+  static Vec mul(Vec a, Vec b) { return vmulq_f32(a, b); }
+  static Vec div(Vec a, Vec b) { return vdivq_f32(a, b); }
+  static Vec fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
+  static Vec max(Vec a, Vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }  // b when either is NaN
+  static Vec min(Vec a, Vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }  // b when either is NaN
+
+  static Mask equal(Vec a, Vec b) { return vceqq_f32(a, b); }
+  static Vec select(Mask m, Vec yes, Vec no) { return vbslq_f32(m, yes, no); }
+
+  static Mask between(const int32_t *low, const int32_t *high, int32_t j) {
+    const int32x4_t key = vdupq_n_s32(j);
+    return vandq_u32(vcleq_s32(vld1q_s32(low), key), vcltq_s32(key, vld1q_s32(high)));
+  }
+  static Vec distance(const int32_t *a, int32_t j) {
+    return vcvtq_f32_s32(vabdq_s32(vld1q_s32(a), vdupq_n_s32(j)));
+  }
+
+  static void split(Vec x, Vec &n, Vec &r) {
+    x = max(set1(-127.0f), x);
+    n = vrndnq_f32(x);
+    r = vsubq_f32(x, n);
+  }
+  static Vec scale(Vec a, Vec n) {
+    const int32x4_t exponent = vshlq_n_s32(vcvtq_s32_f32(n), 23);
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(a), exponent));
+  }
+
+  static Vec load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+  static Vec load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+  static Vec load_bool(const uint8_t *p) {
+    const uint32x4_t wide = {p[0], p[1], p[2], p[3]};
+    return vcvtq_f32_u32(wide);
+  }
+  static void store_f16(uint16_t *p, Vec a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a))); }
+  static void store_bf16(uint16_t *p, Vec a) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(a);
+    const uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    vst1_u16(p, vshrn_n_u32(vbslq_u32(vceqq_f32(a, a), rounded, quiet), 16));
+  }
+
+  static void transpose(Vec a[4]) {
+    const Vec t0 = vtrn1q_f32(a[0], a[1]), t1 = vtrn2q_f32(a[0], a[1]);
+    const Vec t2 = vtrn1q_f32(a[2], a[3]), t3 = vtrn2q_f32(a[2], a[3]);
+    a[0] = vcombine_f32(vget_low_f32(t0), vget_low_f32(t2));
+    a[1] = vcombine_f32(vget_low_f32(t1), vget_low_f32(t3));
+    a[2] = vcombine_f32(vget_high_f32(t0), vget_high_f32(t2));
+    a[3] = vcombine_f32(vget_high_f32(t1), vget_high_f32(t3));
+  }
+  static Vec sums(const Vec a[4]) { return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3])); }
+};
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA
