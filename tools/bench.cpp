@@ -1,0 +1,142 @@
+// `fa bench`: how fast attention is here, and whether that has changed.
+#include <fmt/format.h>
+
+#include <memory>
+#include <optional>
+
+#include "bench_report.h"
+#include "command.h"
+#include "error.h"
+#include "file.h"
+#include "library.h"
+#include "machine.h"
+#include "options.h"
+#include "progress.h"
+
+namespace fa::tool {
+namespace {
+
+struct BenchOptions {
+  std::vector<std::string> shapes, dtypes;
+  std::string sweep, kernel, json, compare, measured;
+  bool causal = false;
+  int32_t threads = 0;
+  MeasureOptions measure;
+  double threshold = 2;
+};
+
+BenchRun read_run(const std::string &path) {
+  const std::vector<std::byte> bytes = read_file(path);
+  return parse_bench_run(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()), path);
+}
+
+/// The shapes asked for in every type asked for; those of the baseline where none are.
+std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional<BenchRun> &base) {
+  std::vector<BenchCase> shapes;
+  for (const std::string &text : options.shapes) shapes.push_back(parse_shape(text));
+  if (!options.sweep.empty()) {
+    for (const BenchCase &c : sweep(options.sweep)) shapes.push_back(c);
+  }
+  std::vector<BenchCase> cases;
+  if (shapes.empty() && base) {
+    for (const Measurement &m : base->measurements) cases.push_back(m.c);
+    for (BenchCase &c : cases) c.kernel = options.kernel.empty() ? c.kernel : options.kernel;
+    return cases;
+  }
+  if (shapes.empty()) shapes = sweep("quick");
+  const std::vector<std::string> all = {"f32", "f16", "bf16"};
+  for (const std::string &dtype : options.dtypes.empty() ? all : options.dtypes) {
+    for (BenchCase c : shapes) {
+      c.dtype = dtype_of_name(dtype);
+      c.causal = options.causal;
+      c.threads = options.threads;
+      c.kernel = options.kernel;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+BenchRun measure_run(const BenchOptions &options, const std::optional<BenchRun> &base) {
+  const std::vector<BenchCase> cases = cases_of(options, base);
+  Progress progress(options.measure.rounds * static_cast<int64_t>(cases.size()));
+  const int32_t version = fa_version();
+  return {fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100), this_machine().cpu,
+          measure(cases, options.measure,
+                  [&](int64_t done, int64_t, const BenchCase &c) { progress.update(done, name_of(c)); })};
+}
+
+int bench(const BenchOptions &options) {
+  std::optional<BenchRun> base;
+  if (!options.compare.empty()) base = read_run(options.compare);
+  std::optional<OutputFile> json;
+  if (!options.json.empty()) json.emplace(options.json);
+
+  const BenchRun run = options.measured.empty() ? measure_run(options, base) : read_run(options.measured);
+  if (json) {
+    const std::string text = json_of(run);
+    json->write(std::as_bytes(std::span(text)));
+    json->commit();
+  }
+  if (!base) {
+    print_table(run.measurements);
+    return exit_ok;
+  }
+  const double threshold = options.threshold / 100;
+  return print_changes(*base, run, changes_between(*base, run, threshold), threshold) > 0 ? exit_failure : exit_ok;
+}
+
+void define_bench_options(Options *o, BenchOptions *b) {
+  o->group("What");
+  o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D", "sizes of a call; may be given again");
+  o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
+  o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
+  o->flag("--causal", b->causal, "with a causal mask");
+  o->group("How");
+  o->value("--threads", b->threads, "N", "CPU threads; default: all");
+  o->value("--kernel", b->kernel, "NAME", "this kernel of `fa info` or none");
+  o->value("--rounds", b->measure.rounds, "N", "rounds over all cases; default: 15", Range{1, 1000});
+  o->value("--time", b->measure.seconds, "SECONDS", "of a case in a round; default: 0.05", Range{0, 3600});
+  o->group("Results");
+  o->value("--json", b->json, "FILE", "keep the results");
+  o->value("--compare", b->compare, "FILE", "judge against results kept before; exit 1 when slower");
+  o->value("--threshold", b->threshold, "PERCENT", "smallest change that counts; default: 2", Range{0, 1000});
+  o->value("--measured", b->measured, "FILE", "take these results, measure nothing");
+  o->help("print this");
+}
+
+}  // namespace
+
+Command bench_command() {
+  Command command{};
+  command.name = "bench";
+  command.summary = "measure attention on this machine, and compare runs";
+  command.usage = "[--shape B,Hq,Hkv,Sq,Sk,D | --sweep NAME] [options]";
+  command.details =
+      "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
+      "and Sk "
+      "keys of D dimensions. Causal operations that the mask leaves out are not counted in GFLOP/s.\n"
+      "\n"
+      "All cases are measured once in each of several rounds, and the spread between rounds makes the confidence "
+      "interval: "
+      "it holds what the machine does from second to second, other programs included. The interval of the median is "
+      "that "
+      "between two order statistics, at 95 %.\n"
+      "\n"
+      "--compare measures the cases of the file (or those given) and tells for each whether it is faster, slower, or "
+      "without "
+      "a difference: the change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it "
+      "counts "
+      "only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
+  command.examples = {{"A few shapes in every type:", "fa bench"},
+                      {"One shape, kept:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
+                      {"After a change, the same again:", "fa bench --compare before.json"}};
+  command.define = [](Options &all) -> std::function<int()> {
+    const auto options = std::make_shared<BenchOptions>();
+    define_bench_options(&all, options.get());
+    return [options] { return bench(*options); };
+  };
+  return command;
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,35 @@
+// What `fa bench` measures: shapes, given or from a sweep.
+#pragma once
+
+#include <fa.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fa::tool {
+
+struct BenchCase {
+  int64_t batch = 1, heads_q = 8, heads_kv = 8, rows_q = 1024, rows_k = 1024, dim = 64;
+  fa_dtype dtype = FA_F32;
+  bool causal = false;
+  int32_t threads = 0;  // 0: the library's default
+  std::string kernel;   // forced; "": the library's choice
+
+  bool operator==(const BenchCase &) const = default;
+};
+
+/// "1,8,8,1024,1024,64"
+std::string shape_of(const BenchCase &c);
+
+/// "1,8,8,1024,1024,64 f32 causal", without the kernel: what makes two measurements comparable.
+std::string name_of(const BenchCase &c);
+
+/// B,Hq,Hkv,Sq,Sk,D. Throws BadInput.
+BenchCase parse_shape(const std::string &text);
+
+/// The names of the sweeps, and the shapes of one.
+const std::vector<std::string> &sweep_names();
+std::vector<BenchCase> sweep(const std::string &name);
+
+}  // namespace fa::tool

@@ -1,0 +1,122 @@
+// Random tensors, a warm-up, and in each round the median of as many calls as its time allows.
+#include "bench_measure.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "error.h"
+#include "library.h"
+#include "npy.h"
+#include "stats.h"
+#include "support/number.h"
+#include "support/random.h"
+#include "timing.h"
+#include "work.h"
+
+namespace fa::tool {
+namespace {
+
+Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed) {
+  Array array = make_array(npy_type_of(dtype), std::move(shape));
+  const auto step = static_cast<size_t>(test::dtype_bytes(dtype));
+  for (size_t i = 0; i * step < array.bytes.size(); ++i) {
+    test::store(&array.bytes[i * step], dtype, test::normal(test::hash(seed + i)));
+  }
+  return array;
+}
+
+fa_tensor tensor_of(Array *array, fa_dtype dtype) {
+  fa_tensor tensor = {};
+  const std::vector<int64_t> &s = array->shape;
+  fa_tensor_init(&tensor, array->bytes.data(), dtype, s[0], s[1], s[2], s[3]);
+  return tensor;
+}
+
+/// One case with its op, its tensors and its workspace, ready to be called.
+class Prepared {
+ public:
+  explicit Prepared(const BenchCase &c)
+      : q_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_q, c.dim}, 1)),
+        k_(random_array(c.dtype, {c.batch, c.rows_k, c.heads_kv, c.dim}, uint64_t{1} << 40)),
+        v_(random_array(c.dtype, {c.batch, c.rows_k, c.heads_kv, c.dim}, uint64_t{1} << 41)),
+        out_(make_array(npy_type_of(c.dtype), q_.shape)) {
+    fa_desc_init(&desc_, sizeof desc_);
+    desc_.dtype_q = c.dtype;
+    desc_.head_dim = c.dim;
+    desc_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
+    desc_.num_threads = c.threads;
+    force_kernel(c.kernel);
+    op_ = create_op(desc_);
+    fa_args_init(&args_, sizeof args_);
+    args_.q = tensor_of(&q_, c.dtype);
+    args_.k = tensor_of(&k_, c.dtype);
+    args_.v = tensor_of(&v_, c.dtype);
+    args_.out = tensor_of(&out_, c.dtype);
+    check(fa_workspace_size(op_.get(), &args_, &args_.workspace_size));
+    workspace_.resize(args_.workspace_size + 256);
+    void *place = workspace_.data();
+    size_t room = workspace_.size();
+    args_.workspace = std::align(256, args_.workspace_size, place, room);
+    if (args_.workspace_size == 0) args_.workspace = nullptr;
+  }
+  Prepared(const Prepared &) = delete;
+  Prepared &operator=(const Prepared &) = delete;
+
+  void call() const { check(fa_forward(op_.get(), &args_)); }
+  std::string kernel() const { return fa_op_kernel(op_.get()); }
+  Work work() const { return work_of(desc_, args_); }
+
+ private:
+  Array q_, k_, v_, out_;
+  std::vector<std::byte> workspace_;
+  fa_desc desc_;
+  fa_args args_;
+  Op op_;
+};
+
+/// Calls in one sample, so that reading the clock does not count.
+int64_t calls_per_sample(const Prepared &prepared) {
+  constexpr double sample = 20e-6;
+  const double once = std::max(seconds_of(1, [&] { prepared.call(); }), 1e-8);
+  return std::max<int64_t>(1, static_cast<int64_t>(sample / once));
+}
+
+double one_round(const Prepared &prepared, double budget) {
+  prepared.call();  // tensors back into the caches that they fit
+  const int64_t calls = calls_per_sample(prepared);
+  std::vector<double> samples;
+  double used = 0;
+  while (samples.size() < 3 || used < budget) {
+    const double seconds = seconds_of(calls, [&] { prepared.call(); });
+    samples.push_back(seconds / static_cast<double>(calls));
+    used += seconds;
+    if (used > 4 * budget) break;  // a slow case: the rounds are its samples
+  }
+  return median(samples);
+}
+
+}  // namespace
+
+std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const MeasureOptions &options,
+                                 const std::function<void(int64_t, int64_t, const BenchCase &)> &progress) {
+  std::vector<Measurement> measurements;
+  std::vector<std::unique_ptr<Prepared>> prepared;
+  const auto count = static_cast<int64_t>(cases.size());
+  for (const BenchCase &c : cases) {
+    progress(0, options.rounds * count, c);
+    prepared.push_back(std::make_unique<Prepared>(c));
+    prepared.back()->call();  // starts threads, and refuses what cannot run before anything is measured
+    const Work work = prepared.back()->work();
+    measurements.push_back({c, prepared.back()->kernel(), work.flops, work.bytes, {}});
+  }
+  force_kernel("");
+  for (int64_t round = 0; round < options.rounds; ++round) {
+    for (size_t i = 0; i < cases.size(); ++i) {
+      progress(round * count + static_cast<int64_t>(i), options.rounds * count, cases[i]);
+      measurements[i].seconds.push_back(one_round(*prepared[i], options.seconds));
+    }
+  }
+  return measurements;
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,29 @@
+// Measures cases in rounds: every case once a round, so that a slow minute of the machine falls on all of them alike
+// and shows in the spread of each.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench_case.h"
+
+namespace fa::tool {
+
+struct Measurement {
+  BenchCase c;
+  std::string kernel;           // the one that ran
+  double flops = 0, bytes = 0;  // of one call
+  std::vector<double> seconds;  // of one call; the median of each round
+};
+
+struct MeasureOptions {
+  int64_t rounds = 15;
+  double seconds = 0.05;  // of each case in each round
+};
+
+/// Calls progress(done, total, case) before each step. Throws BadInput or Failure as the library does.
+std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const MeasureOptions &options,
+                                 const std::function<void(int64_t, int64_t, const BenchCase &)> &progress);
+
+}  // namespace fa::tool

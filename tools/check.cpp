@@ -1,0 +1,136 @@
+// `fa check`: does every kernel that this machine can run compute what it should?
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "case_check.h"
+#include "check_cases.h"
+#include "command.h"
+#include "error.h"
+#include "library.h"
+#include "progress.h"
+
+namespace fa::tool {
+namespace {
+
+/// One kernel in one type, over all cases.
+struct Cell {
+  int right = 0;
+  int wrong = 0;
+  int unserved = 0;
+  double of_bound = 0;
+};
+
+struct Trouble {
+  std::string kernel, name;
+  CaseOutcome outcome;
+};
+
+std::string cell_text(const Cell &cell) {
+  if (cell.wrong > 0) return fmt::format("{} WRONG", cell.wrong);
+  if (cell.right == 0) return "-";
+  const std::string text = fmt::format("{} right, {:.0f} %", cell.right, 100 * cell.of_bound);
+  return cell.unserved > 0 ? fmt::format("{} ({} -)", text, cell.unserved) : text;
+}
+
+/// Kernels that this machine can run, or the one asked for.
+std::vector<std::string> kernels_to_check(const std::string &only) {
+  std::vector<std::string> names;
+  for (const fa_kernel &kernel : kernels()) {
+    if (only.empty() ? kernel.available != 0 : only == kernel.name) names.emplace_back(kernel.name);
+    if (only == kernel.name && !kernel.available) failure("this machine cannot run {}: {}", only, kernel.why_not);
+  }
+  if (names.empty() && !only.empty()) force_kernel(only);  // says which names there are
+  if (names.empty()) failure("the library has no kernel that this machine can run; `fa info` says why");
+  return names;
+}
+
+int check_kernels(const std::string &only, bool verbose) {
+  const std::vector<std::string> names = kernels_to_check(only);
+  const auto &cases = check_cases();
+  const auto &types = check_types();
+  Progress progress(static_cast<int64_t>(names.size() * types.size() * cases.size()));
+  std::vector<Trouble> troubles;
+  int64_t done = 0, judged = 0;
+
+  fmt::print("{:<18}", "kernel");
+  for (const CheckType &type : types) fmt::print(" {:<18}", type.name);
+  fmt::print("\n");
+  for (const std::string &kernel : names) {
+    force_kernel(kernel);
+    std::string row = fmt::format("{:<18}", kernel);
+    for (const CheckType &type : types) {
+      Cell cell;
+      for (const CheckCase &each : cases) {
+        progress.update(done++, fmt::format("{} {}", kernel, type.name));
+        const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line));
+        const bool unserved = !outcome.unserved.empty();
+        const bool wrong = !unserved && !outcome.failure.empty();
+        ++(unserved ? cell.unserved : wrong ? cell.wrong : cell.right);
+        judged += !unserved;
+        cell.of_bound = std::max(cell.of_bound, outcome.of_bound);
+        if (wrong) troubles.push_back({kernel, each.name, outcome});
+        if (!verbose) continue;
+        progress.clear();
+        fmt::print(
+            "  {} {}, {}: {}\n", kernel, type.name, each.name,
+            unserved ? fmt::format("not served: {}", outcome.unserved)
+            : wrong  ? "WRONG"
+                    : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error, 100 * outcome.of_bound));
+      }
+      row += fmt::format(" {:<18}", cell_text(cell));
+    }
+    progress.clear();
+    fmt::print("{}\n", row);
+  }
+  force_kernel("");
+
+  for (const Trouble &trouble : troubles) {
+    fmt::print("\n{}, {}: {}\n  repeat: fa run --kernel {} --case '{}'\n", trouble.kernel, trouble.name,
+               trouble.outcome.failure, trouble.kernel, trouble.outcome.text);
+  }
+  if (!troubles.empty()) {
+    fmt::print("\n{} of {} checks FAILED. Please report this with the output of `fa info`.\n", troubles.size(), judged);
+    return exit_failure;
+  }
+  fmt::print("\nAll {} checks are right; the percentages are the largest error as a part of its bound.\n", judged);
+  return exit_ok;
+}
+
+}  // namespace
+
+Command check_command() {
+  Command command{};
+  command.name = "check";
+  command.summary = "verify that every kernel here computes what it should";
+  command.usage = "[--kernel NAME] [--verbose]";
+  command.details =
+      "Runs a small list of cases, which has every feature of the library in it, on each kernel that this machine can "
+      "run "
+      "and in each type of element, and compares the results with attention computed in double precision. Tensors lie "
+      "between inaccessible pages, so reading or writing outside of them is found too.\n"
+      "\n"
+      "An error is right when it is within a bound that follows from the type's precision, element by element, and at "
+      "most "
+      "twice that of the same maths done naively in that precision. Prints a table: for each kernel and type the "
+      "number of "
+      "cases that are right, and the largest error as a part of its bound. A dash stands for what a kernel does not "
+      "serve. "
+      "For each failure it prints the line that repeats it.";
+  command.examples = {{"After an installation:", "fa check"}};
+  command.define = [](Options &options) -> std::function<int()> {
+    struct Given {
+      std::string kernel;
+      bool verbose = false;
+    };
+    const auto given = std::make_shared<Given>();
+    options.value("--kernel", given->kernel, "NAME", "check this kernel only");
+    options.flag("--verbose", given->verbose, "print every case");
+    options.help("print this");
+    return [given] { return check_kernels(given->kernel, given->verbose); };
+  };
+  return command;
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,36 @@
+// Sizes are chosen off the round numbers, so that every kernel meets its edges.
+#include "check_cases.h"
+
+namespace fa::tool {
+
+const std::vector<CheckCase> &check_cases() {
+  static const std::vector<CheckCase> cases = {
+      {"plain", "b=2 sq=65 sk=129 hq=4 hkv=4 d=64"},
+      {"tiny", "sq=4 sk=4 hq=1 hkv=1 d=4"},
+      {"head dims", "sq=33 sk=70 hq=2 hkv=1 d=96 dv=40"},
+      {"wide heads", "sq=5 sk=40 hq=1 hkv=1 d=576 dv=512"},
+      {"causal", "sq=70 sk=131 hq=4 hkv=2 d=64 mask=causal"},
+      {"causal, top left", "sq=70 sk=131 hq=2 hkv=2 d=64 mask=top_left"},
+      {"window", "sq=150 sk=150 hq=2 hkv=2 d=32 mask=causal window_left=20"},
+      {"chunk", "sq=100 sk=100 hq=2 hkv=2 d=32 mask=causal chunk=32"},
+      {"softcap", "sq=40 sk=90 hq=2 hkv=2 d=64 softcap=5"},
+      {"bias", "b=2 sq=40 sk=90 hq=2 hkv=2 d=64 bias=f32:hqk"},
+      {"mask", "b=2 sq=40 sk=90 hq=2 hkv=2 d=64 boolmask=bqk"},
+      {"alibi", "sq=40 sk=90 hq=4 hkv=4 d=64 mask=causal alibi=h"},
+      {"sinks", "sq=40 sk=90 hq=4 hkv=4 d=64 sinks=h"},
+      {"packed", "b=3 sq=50 sk=60 hq=4 hkv=4 d=32 cu_q=1 cu_k=1 mask=causal"},
+      {"used lengths", "b=3 sq=20 sk=60 hq=4 hkv=2 d=64 used_q=1 used_k=1 leftpad=1"},
+      {"paged", "b=2 sq=3 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal"},
+      {"decode", "b=2 sq=1 sk=300 hq=8 hkv=2 d=128 mask=causal splits=3 threads=2"},
+      {"strides", "b=2 sq=33 sk=65 hq=4 hkv=4 d=64 q_layout=bhsd k_layout=slice v_layout=padded out_layout=bhsd"},
+      {"batch-invariant", "b=2 sq=17 sk=200 hq=4 hkv=2 d=64 flags=2 mask=causal"}};
+  return cases;
+}
+
+const std::vector<CheckType> &check_types() {
+  static const std::vector<CheckType> types = {
+      {"f32", "q=f32"}, {"f16", "q=f16"}, {"bf16", "q=bf16"}, {"f32 over bf16", "q=f32 kv=bf16"}};
+  return types;
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,176 @@
+// Files by plain POSIX calls; a signal handler removes the temporary files that are still there.
+#include "file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "error.h"
+
+namespace fa::tool {
+namespace {
+
+// What the signal handler may touch: lock-free flags and plain characters, written before their flag is set.
+struct Slot {
+  std::atomic<bool> used{false};
+  std::array<char, PATH_MAX> path{};
+};
+std::array<Slot, 8> slots;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void remove_temporary_files(int number) {
+  for (Slot &slot : slots) {
+    if (slot.used.load(std::memory_order_acquire)) unlink(slot.path.data());
+  }
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+void install_handler() {
+  static const bool once = [] {
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction old = {};
+      sigaction(number, nullptr, &old);
+      if (old.sa_handler == SIG_IGN) continue;  // nohup
+      struct sigaction action = {};
+      action.sa_handler = remove_temporary_files;
+      sigaction(number, &action, nullptr);
+    }
+    return true;
+  }();
+  (void)once;
+}
+
+/// Holds the three signals back, so that none comes between a temporary file and its place in the list.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, number);
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld &) = delete;
+  SignalsHeld &operator=(const SignalsHeld &) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+int take_slot(const std::string &path) {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].used.load() || path.size() + 1 > slots[i].path.size()) continue;
+    std::memcpy(slots[i].path.data(), path.c_str(), path.size() + 1);
+    slots[i].used.store(true, std::memory_order_release);
+    return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void write_all(int descriptor, std::span<const std::byte> bytes, const std::string &path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) failure("{}: cannot be written: {}", path, std::strerror(errno));
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+}
+
+/// The path behind symbolic links, or the path itself where there is nothing yet.
+std::string resolved(const std::string &path) {
+  char *real = realpath(path.c_str(), nullptr);
+  if (!real) return path;
+  std::string result(real);
+  free(real);
+  return result;
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() { close(number_); }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+
+ private:
+  int number_;
+};
+
+}  // namespace
+
+std::vector<std::byte> read_file(const std::string &path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) bad_input("{}: cannot be opened: {}", path, std::strerror(errno));
+  const Descriptor closer(descriptor);
+  struct stat status = {};
+  if (fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) bad_input("{}: is a directory", path);
+  // One byte more than the size, so that the end of a regular file is seen without growing; pipes grow as they come.
+  std::vector<std::byte> bytes(status.st_size > 0 ? static_cast<size_t>(status.st_size) + 1 : size_t{1} << 16);
+  size_t used = 0;
+  for (;;) {
+    if (used == bytes.size()) bytes.resize(2 * bytes.size());
+    const ssize_t n = ::read(descriptor, &bytes[used], bytes.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) bad_input("{}: cannot be read: {}", path, std::strerror(errno));
+    if (n == 0) break;
+    used += static_cast<size_t>(n);
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resolved(path_)) {
+  struct stat status = {};
+  const bool exists = stat(target_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) bad_input("{}: is a directory; the name of a file is needed", path_);
+  if (exists && !S_ISREG(status.st_mode)) return;
+
+  install_handler();
+  const SignalsHeld held;
+  std::string name = target_ + ".XXXXXX";
+  descriptor_ = mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor_ < 0) bad_input("{}: cannot be written: {}", path_, std::strerror(errno));
+  temporary_ = name;
+  slot_ = take_slot(temporary_);
+  const mode_t mask = umask(0);
+  umask(mask);
+  fchmod(descriptor_, exists ? status.st_mode & 07777 : 0666 & ~mask);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (temporary_.empty()) return;
+  unlink(temporary_.c_str());
+  if (slot_ >= 0) slots[static_cast<size_t>(slot_)].used.store(false);
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  if (temporary_.empty()) {
+    if (descriptor_ < 0) descriptor_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) failure("{}: cannot be written: {}", path_, std::strerror(errno));
+  } else if (ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) != 0) {
+    failure("{}: cannot be written: {}", path_, std::strerror(errno));
+  }
+  write_all(descriptor_, bytes, path_);
+}
+
+void OutputFile::commit() {
+  if (temporary_.empty()) return;
+  const SignalsHeld held;
+  if (rename(temporary_.c_str(), target_.c_str()) != 0) {
+    failure("{}: cannot be written: {}", path_, std::strerror(errno));
+  }
+  if (slot_ >= 0) slots[static_cast<size_t>(slot_)].used.store(false);
+  temporary_.clear();
+}
+
+}  // namespace fa::tool

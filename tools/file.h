@@ -1,0 +1,41 @@
+// Files read whole, and outputs that appear whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fa::tool {
+
+/// A file's bytes. Throws BadInput that says why it cannot be read.
+std::vector<std::byte> read_file(const std::string &path);
+
+/// A file to be written. Its bytes go to a temporary file beside it, which commit() puts in its place; without a
+/// commit, on an error or on SIGINT, SIGTERM or SIGHUP, the temporary file goes away and what was at path before stays.
+/// A path that is no regular file (/dev/null, a pipe) is written directly.
+class OutputFile {
+ public:
+  /// Creates the temporary file, so that an unwritable place is found before the work. Throws BadInput.
+  explicit OutputFile(std::string path);
+  ~OutputFile();
+  OutputFile(const OutputFile &) = delete;
+  OutputFile &operator=(const OutputFile &) = delete;
+
+  /// Replaces the contents. Throws Failure (a full disk).
+  void write(std::span<const std::byte> bytes);
+
+  /// Puts the file in its place. Throws Failure.
+  void commit();
+
+  const std::string &path() const { return path_; }
+
+ private:
+  std::string path_;       // as given
+  std::string target_;     // where it leads: links are followed
+  std::string temporary_;  // "" when target_ is written directly
+  int descriptor_ = -1;
+  int slot_ = -1;  // in the signal handler's list
+};
+
+}  // namespace fa::tool

@@ -1,0 +1,157 @@
+// `fa info`: what the library finds here, as people paste it into a bug report.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "error.h"
+#include "library.h"
+#include "machine.h"
+
+namespace fa::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char *variables[] = {"FA_VERBOSE", "FA_FORCE_KERNEL", "FA_MAX_ARCH", "FA_NUM_THREADS"};
+
+/// The file that the loaded library came from.
+std::string library_path() {
+  Dl_info info = {};
+  return dladdr(reinterpret_cast<const void *>(&fa_version), &info) && info.dli_fname ? info.dli_fname : "unknown";
+}
+
+std::string version_text(int32_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+/// What the library chooses for types of q and of k and v, with its defaults.
+struct Choice {
+  fa_dtype q, kv;
+  std::string kernel;   // "" when nothing serves
+  std::string why_not;  // then the library's reason
+};
+
+Choice choice_for(fa_dtype q, fa_dtype kv) {
+  fa_desc desc;
+  fa_desc_init(&desc, sizeof desc);
+  desc.dtype_q = q;
+  desc.dtype_kv = kv;
+  desc.head_dim = 64;
+  try {
+    return {q, kv, fa_op_kernel(create_op(desc).get()), ""};
+  } catch (const std::runtime_error &error) {
+    return {q, kv, "", error.what()};
+  }
+}
+
+std::vector<Choice> choices() {
+  std::vector<Choice> list;
+  for (const fa_dtype q : {FA_F32, FA_F16, FA_BF16}) list.push_back(choice_for(q, q));
+  for (const fa_dtype kv : {FA_F16, FA_BF16}) list.push_back(choice_for(FA_F32, kv));
+  return list;
+}
+
+std::string choice_name(const Choice &choice) {
+  std::string name = dtype_name(choice.q);
+  if (choice.kv != choice.q) name += fmt::format(" over {}", dtype_name(choice.kv));
+  return name;
+}
+
+Json as_json() {
+  const Machine machine = this_machine();
+  Json json;
+  json["version"] = version_text(fa_version());
+  json["header_version"] = FA_VERSION_STRING;
+  json["build"] = fa_build_info();
+  json["library"] = library_path();
+  json["machine"] = {{"system", machine.system},
+                     {"cpu", machine.cpu},
+                     {"isas", machine.isas},
+                     {"cpus_online", machine.cpus_online},
+                     {"cpus_usable", machine.cpus_usable},
+                     {"cpu_quota", machine.cpu_quota},
+                     {"memory_gib", machine.memory_gib}};
+  json["environment"] = Json::object();
+  for (const char *name : variables) {
+    if (const char *value = std::getenv(name)) json["environment"][name] = value;
+  }
+  json["kernels"] = Json::array();
+  for (const fa_kernel &kernel : kernels()) {
+    json["kernels"].push_back({{"name", kernel.name},
+                               {"device", kernel.device},
+                               {"arch", kernel.arch},
+                               {"dtypes", kernel.dtypes},
+                               {"available", kernel.available != 0},
+                               {"why_not", kernel.why_not}});
+  }
+  json["serves"] = Json::array();
+  for (const Choice &choice : choices()) {
+    json["serves"].push_back({{"dtype_q", dtype_name(choice.q)},
+                              {"dtype_kv", dtype_name(choice.kv)},
+                              {"kernel", choice.kernel},
+                              {"why_not", choice.why_not}});
+  }
+  return json;
+}
+
+void print_text() {
+  const Machine machine = this_machine();
+  const std::string version = version_text(fa_version());
+  fmt::print("libfa      {}{}\n", version,
+             version == FA_VERSION_STRING ? "" : fmt::format(" (this tool was built for {})", FA_VERSION_STRING));
+  fmt::print("build      {}\nlibrary    {}\nsystem     {}\ncpu        {}\n", fa_build_info(), library_path(),
+             machine.system, machine.cpu);
+  fmt::print("isas       {}\n", fmt::join(machine.isas, " "));
+  fmt::print("cpus       {} usable of {}{}\n", machine.cpus_usable, machine.cpus_online,
+             machine.cpu_quota > 0 ? fmt::format(", limited to {:g} by the control group", machine.cpu_quota) : "");
+  fmt::print("memory     {:.1f} GiB\n", machine.memory_gib);
+  for (const char *name : variables) {
+    if (const char *value = std::getenv(name)) fmt::print("set        {}={}\n", name, value);
+  }
+  fmt::print("\nKernels, best first:\n");
+  for (const fa_kernel &kernel : kernels()) {
+    fmt::print("  {:<20} {:<6} {:<16} {}\n", kernel.name, kernel.device, kernel.dtypes,
+               kernel.available ? "available" : fmt::format("no: {}", kernel.why_not));
+  }
+  fmt::print("\nWhat serves here:\n");
+  for (const Choice &choice : choices()) {
+    fmt::print("  {:<20} {}\n", choice_name(choice),
+               choice.kernel.empty() ? fmt::format("nothing: {}", choice.why_not) : choice.kernel);
+  }
+}
+
+}  // namespace
+
+Command info_command() {
+  Command command{};
+  command.name = "info";
+  command.summary = "what libfa finds on this machine, for bug reports";
+  command.usage = "[--json]";
+  command.details =
+      "Prints the version and build of the library that is loaded, the machine's processor with the instruction sets "
+      "that "
+      "matter here, every kernel of the library with the reason why this machine cannot run it where that is so, and "
+      "the "
+      "kernel that the library chooses for each type of element.";
+  command.examples = {{"For a bug report:", "fa info"}, {"For a program:", "fa info --json"}};
+  command.define = [](Options &options) -> std::function<int()> {
+    const auto json = std::make_shared<bool>(false);
+    options.flag("--json", *json, "print JSON");
+    options.help("print this");
+    return [json] {
+      if (*json) {
+        fmt::print("{}\n", as_json().dump(2, ' ', false, Json::error_handler_t::replace));
+      } else {
+        print_text();
+      }
+      return exit_ok;
+    };
+  };
+  return command;
+}
+
+}  // namespace fa::tool

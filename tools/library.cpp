@@ -1,0 +1,87 @@
+// Thin translations between the library's names and the tool's.
+#include "library.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "error.h"
+
+namespace fa::tool {
+namespace {
+
+struct DtypeFact {
+  fa_dtype dtype;
+  const char *name;
+  NpyType npy;
+};
+constexpr DtypeFact dtypes[] = {
+    {FA_F32, "f32", NpyType::f32}, {FA_F16, "f16", NpyType::f16}, {FA_BF16, "bf16", NpyType::bf16}};
+
+}  // namespace
+
+void check(fa_status status) {
+  if (status == FA_OK) return;
+  if (status == FA_ERROR_INVALID_ARGUMENT) throw BadInput(fa_last_error());
+  failure("{} ({})", fa_last_error(), fa_status_string(status));
+}
+
+Op create_op(const fa_desc &desc) {
+  fa_op *op = nullptr;
+  check(fa_create(&desc, &op));
+  return Op(op);
+}
+
+std::vector<fa_kernel> kernels() {
+  std::vector<fa_kernel> list;
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel kernel = {};
+    kernel.struct_size = sizeof kernel;
+    check(fa_kernel_info(i, &kernel));
+    list.push_back(kernel);
+  }
+  return list;
+}
+
+void force_kernel(const std::string &name) {
+  if (name.empty()) {
+    unsetenv("FA_FORCE_KERNEL");
+    return;
+  }
+  std::vector<std::string> names;
+  for (const fa_kernel &kernel : kernels()) names.emplace_back(kernel.name);
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    bad_input("no kernel is named '{}'; there are {}", name, fmt::join(names, ", "));
+  }
+  setenv("FA_FORCE_KERNEL", name.c_str(), 1);
+}
+
+const char *dtype_name(fa_dtype dtype) {
+  for (const DtypeFact &d : dtypes) {
+    if (d.dtype == dtype) return d.name;
+  }
+  return "";
+}
+
+fa_dtype dtype_of_name(const std::string &name) {
+  for (const DtypeFact &d : dtypes) {
+    if (name == d.name) return d.dtype;
+  }
+  return FA_DTYPE_DEFAULT;
+}
+
+fa_dtype dtype_of(NpyType type) {
+  for (const DtypeFact &d : dtypes) {
+    if (d.npy == type) return d.dtype;
+  }
+  return FA_DTYPE_DEFAULT;
+}
+
+NpyType npy_type_of(fa_dtype dtype) {
+  for (const DtypeFact &d : dtypes) {
+    if (d.dtype == dtype) return d.npy;
+  }
+  return NpyType::f32;
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,40 @@
+// The C library as the tool uses it: errors as exceptions, ops that end themselves, names for dtypes.
+#pragma once
+
+#include <fa.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "npy.h"
+
+namespace fa::tool {
+
+/// Throws what the library says when status is an error: BadInput for arguments that can never work, else Failure.
+void check(fa_status status);
+
+struct OpDeleter {
+  void operator()(fa_op *op) const { fa_destroy(op); }
+};
+using Op = std::unique_ptr<fa_op, OpDeleter>;
+
+/// fa_create. Throws BadInput or Failure.
+Op create_op(const fa_desc &desc);
+
+/// Every kernel in the library, best first.
+std::vector<fa_kernel> kernels();
+
+/// Makes the ops created from now on use this kernel; "" lets the library choose. Throws BadInput for a name that the
+/// library does not have.
+void force_kernel(const std::string &name);
+
+/// "f32" and back; FA_DTYPE_DEFAULT is "".
+const char *dtype_name(fa_dtype dtype);
+fa_dtype dtype_of_name(const std::string &name);
+
+/// The dtype in which a file's elements go to the library, FA_DTYPE_DEFAULT for a type that attention does not take.
+fa_dtype dtype_of(NpyType type);
+NpyType npy_type_of(fa_dtype dtype);
+
+}  // namespace fa::tool

@@ -1,0 +1,91 @@
+// Reads what Linux tells of its processors; nothing here may fail, what is not told stays empty.
+#include "machine.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string_view>
+
+namespace fa::tool {
+namespace {
+
+std::string contents(const char *path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+double control_group_quota() {
+  std::istringstream text(contents("/sys/fs/cgroup/cpu.max"));  // "max 100000" or "150000 100000"
+  double quota = 0, period = 0;
+  return text >> quota >> period && period > 0 ? quota / period : 0;
+}
+
+std::string trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t"), end = text.find_last_not_of(" \t");
+  return begin == text.npos ? std::string() : std::string(text.substr(begin, end - begin + 1));
+}
+
+}  // namespace
+
+std::string cpuinfo_value(const std::string &cpuinfo, const std::string &key) {
+  std::istringstream lines(cpuinfo);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t colon = line.find(':');
+    if (colon != line.npos && trimmed(std::string_view(line).substr(0, colon)) == key) {
+      return trimmed(std::string_view(line).substr(colon + 1));
+    }
+  }
+  return "";
+}
+
+std::vector<std::string> isas_in(const std::string &cpuinfo) {
+  static constexpr const char *known[] = {
+      "avx",      "f16c",     "fma",      "avx2",        "avx_vnni",    "avx512f",
+      "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "avx512_fp16", "avx512_vp2intersect",
+      "amx_bf16", "amx_tile", "asimd",    "asimdhp",     "bf16",        "fphp",
+      "sve",      "sve2",     "i8mm"};
+  std::string flags = cpuinfo_value(cpuinfo, "flags");
+  if (flags.empty()) flags = cpuinfo_value(cpuinfo, "Features");
+  std::istringstream words(flags);
+  const std::vector<std::string> have{std::istream_iterator<std::string>(words), {}};
+  std::vector<std::string> result;
+  for (const char *isa : known) {
+    if (std::find(have.begin(), have.end(), isa) != have.end()) result.emplace_back(isa);
+  }
+  return result;
+}
+
+Machine this_machine() {
+  Machine machine;
+  struct utsname name = {};
+  if (uname(&name) == 0) machine.system = fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+  const std::string cpuinfo = contents("/proc/cpuinfo");
+  machine.cpu = cpuinfo_value(cpuinfo, "model name");
+  if (machine.cpu.empty()) {
+    const std::string part = cpuinfo_value(cpuinfo, "CPU part");  // Arm names its cores by number
+    machine.cpu = part.empty()
+                      ? "unknown"
+                      : fmt::format("Arm implementer {} part {}", cpuinfo_value(cpuinfo, "CPU implementer"), part);
+  }
+  machine.isas = isas_in(cpuinfo);
+  machine.cpus_online = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 0L));
+  machine.cpus_usable = usable_cpus();
+  machine.cpu_quota = control_group_quota();
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page > 0) machine.memory_gib = static_cast<double>(pages) * static_cast<double>(page) / (1 << 30);
+  return machine;
+}
+
+}  // namespace fa::tool

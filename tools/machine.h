@@ -1,0 +1,27 @@
+// What this machine is, for `fa info` and for the context of a benchmark.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace fa::tool {
+
+struct Machine {
+  std::string system;             // "Linux 6.1.0 x86_64"
+  std::string cpu;                // the model's name, "unknown" where the system does not tell
+  std::vector<std::string> isas;  // instruction sets that matter to attention, as the system names them
+  int cpus_online = 0;
+  int cpus_usable = 0;    // by this process: its affinity
+  double cpu_quota = 0;   // CPUs that the control group grants; 0: no limit
+  double memory_gib = 0;  // 0 where the system does not tell
+};
+
+Machine this_machine();
+
+/// The instruction sets among the flags of a /proc/cpuinfo text that matter here, in its words.
+std::vector<std::string> isas_in(const std::string &cpuinfo);
+
+/// The value of a "key : value" line of /proc/cpuinfo; "" when there is none.
+std::string cpuinfo_value(const std::string &cpuinfo, const std::string &key);
+
+}  // namespace fa::tool

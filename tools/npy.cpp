@@ -1,0 +1,190 @@
+// Arrays in memory, and .npy files read into them.
+#include "npy.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "error.h"
+#include "file.h"
+#include "npy_header.h"
+#include "support/number.h"
+
+namespace fa::tool {
+namespace {
+
+struct TypeFact {
+  NpyType type;
+  const char *name;
+  const char *code;  // in a descr, behind the byte order
+  size_t bytes;
+};
+
+constexpr TypeFact facts[] = {
+    {NpyType::f16, "float16", "f2", 2}, {NpyType::bf16, "bfloat16", "V2", 2}, {NpyType::f32, "float32", "f4", 4},
+    {NpyType::f64, "float64", "f8", 8}, {NpyType::boolean, "bool", "b1", 1},  {NpyType::u8, "uint8", "u1", 1},
+    {NpyType::u16, "uint16", "u2", 2},  {NpyType::i32, "int32", "i4", 4},     {NpyType::i64, "int64", "i8", 8},
+};
+
+const TypeFact &fact(NpyType type) {
+  return *std::find_if(std::begin(facts), std::end(facts), [type](const TypeFact &f) { return f.type == type; });
+}
+
+constexpr bool little = std::endian::native == std::endian::little;
+
+/// The type that a descr names, and whether its bytes stand in the other order.
+NpyType parse_descr(std::string_view descr, std::string_view name, bool *swapped) {
+  *swapped = false;
+  if (descr == "bfloat16") return NpyType::bf16;
+  std::string_view code = descr;
+  if (!code.empty() && std::string_view("<>|=").find(code[0]) != code.npos) {
+    *swapped = code[0] == (little ? '>' : '<');
+    code.remove_prefix(1);
+  }
+  for (const TypeFact &f : facts) {
+    if (code == f.code) return f.type;
+  }
+  bad_input(
+      "{}: holds elements of type '{}'; float32, float16, bfloat16, float64, int32, int64, uint16, uint8 and bool can "
+      "be "
+      "read",
+      name, descr);
+}
+
+/// The number of elements, or BadInput where it or its bytes are beyond this machine.
+int64_t checked_elements(std::span<const int64_t> shape, size_t element_bytes, std::string_view name) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
+  int64_t elements = 1, bytes = 0;
+  bool overflow = false;
+  for (const int64_t n : shape) overflow |= __builtin_mul_overflow(elements, n, &elements);
+  overflow |= __builtin_mul_overflow(elements, static_cast<int64_t>(element_bytes), &bytes);
+  if (overflow) bad_input("{}: shape {} is beyond any memory", name, shape_text(shape));
+  return elements;
+}
+
+void swap_bytes(std::vector<std::byte> &bytes, size_t element_bytes) {
+  for (size_t i = 0; i + element_bytes <= bytes.size(); i += element_bytes) {
+    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(i), bytes.begin() + static_cast<ptrdiff_t>(i + element_bytes));
+  }
+}
+
+/// Reorders elements that stand first dimension fastest into last dimension fastest.
+std::vector<std::byte> from_fortran(std::span<const std::byte> bytes, std::span<const int64_t> shape, size_t size) {
+  std::vector<std::byte> result(bytes.size());
+  std::vector<int64_t> index(shape.size(), 0);
+  for (size_t to = 0; to < bytes.size(); to += size) {
+    size_t from = 0;
+    for (size_t d = shape.size(); d-- > 0;) from = from * static_cast<size_t>(shape[d]) + static_cast<size_t>(index[d]);
+    std::memcpy(&result[to], &bytes[from * size], size);
+    for (size_t d = shape.size(); d-- > 0 && ++index[d] == shape[d];) index[d] = 0;
+  }
+  return result;
+}
+
+}  // namespace
+
+const char *npy_type_name(NpyType type) {
+  return fact(type).name;
+}
+size_t npy_type_bytes(NpyType type) {
+  return fact(type).bytes;
+}
+
+int64_t Array::elements() const {
+  return static_cast<int64_t>(bytes.size() / npy_type_bytes(type));
+}
+
+double Array::value(int64_t i) const {
+  switch (type) {
+    case NpyType::f16:
+      return static_cast<double>(test::f16_to_float(data<uint16_t>()[i]));
+    case NpyType::bf16:
+      return static_cast<double>(test::bf16_to_float(data<uint16_t>()[i]));
+    case NpyType::f32:
+      return static_cast<double>(data<float>()[i]);
+    case NpyType::f64:
+      return data<double>()[i];
+    case NpyType::boolean:
+    case NpyType::u8:
+      return static_cast<double>(data<uint8_t>()[i]);
+    case NpyType::u16:
+      return static_cast<double>(data<uint16_t>()[i]);
+    case NpyType::i32:
+      return static_cast<double>(data<int32_t>()[i]);
+    case NpyType::i64:
+      return static_cast<double>(data<int64_t>()[i]);
+  }
+  return 0;
+}
+
+Array make_array(NpyType type, std::vector<int64_t> shape) {
+  const int64_t elements = checked_elements(shape, npy_type_bytes(type), "array");
+  return {type, std::move(shape), std::vector<std::byte>(static_cast<size_t>(elements) * npy_type_bytes(type))};
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  return shape.size() == 1 ? fmt::format("({},)", shape[0]) : fmt::format("({})", fmt::join(shape, ", "));
+}
+
+std::string describe(const Array &array) {
+  return fmt::format("{} {}", npy_type_name(array.type), shape_text(array.shape));
+}
+
+Array converted(Array array, NpyType type) {
+  if (array.type == type) return array;
+  Array result = make_array(type, array.shape);
+  const int64_t n = array.elements();
+  for (int64_t i = 0; i < n; ++i) {
+    const double x = array.value(i);
+    if (type == NpyType::f64) {
+      result.data<double>()[i] = x;
+    } else if (type == NpyType::f32) {
+      result.data<float>()[i] = static_cast<float>(x);
+    } else if (type == NpyType::f16) {
+      result.data<uint16_t>()[i] = test::f16_from_float(static_cast<float>(x));
+    } else if (type == NpyType::bf16) {
+      result.data<uint16_t>()[i] = test::bf16_from_float(static_cast<float>(x));
+    } else {
+      bad_input("{} cannot be converted to {}", npy_type_name(array.type), npy_type_name(type));
+    }
+  }
+  return result;
+}
+
+Array parse_npy(std::span<const std::byte> file, std::string_view name) {
+  NpyHeader header = parse_npy_header(file, name);
+  bool swapped = false;
+  const NpyType type = parse_descr(header.descr, name, &swapped);
+  const size_t size = npy_type_bytes(type);
+  const size_t needed = static_cast<size_t>(checked_elements(header.shape, size, name)) * size;
+  const std::span<const std::byte> data = file.subspan(header.data_offset);
+  if (data.size() < needed) {
+    bad_input("{}: truncated: {} {} needs {} bytes after the header, there are {}", name, npy_type_name(type),
+              shape_text(header.shape), needed, data.size());
+  }
+  const std::span<const std::byte> used = data.first(needed);
+  Array array{type, std::move(header.shape), {}};
+  if (header.fortran_order && array.shape.size() > 1) {
+    array.bytes = from_fortran(used, array.shape, size);
+  } else {
+    array.bytes.assign(used.begin(), used.end());
+  }
+  if (swapped) swap_bytes(array.bytes, size);
+  return array;
+}
+
+Array read_npy(const std::string &path) {
+  return parse_npy(read_file(path), path);
+}
+
+std::vector<std::byte> format_npy(const Array &array) {
+  const TypeFact &f = fact(array.type);
+  const char order = f.bytes == 1 ? '|' : little ? '<' : '>';
+  const std::string header = format_npy_header(fmt::format("{}{}", order, f.code), array.shape);
+  std::vector<std::byte> file(header.size() + array.bytes.size());
+  std::memcpy(file.data(), header.data(), header.size());
+  if (!array.bytes.empty()) std::memcpy(file.data() + header.size(), array.bytes.data(), array.bytes.size());
+  return file;
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,156 @@
+// `fa run`: attention of .npy files.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <optional>
+
+#include "case_check.h"
+#include "command.h"
+#include "distance.h"
+#include "error.h"
+#include "file.h"
+#include "library.h"
+#include "npy.h"
+#include "progress.h"
+#include "run_call.h"
+#include "run_options.h"
+#include "stats.h"
+#include "timing.h"
+#include "units.h"
+#include "work.h"
+
+namespace fa::tool {
+namespace {
+
+void check_usage(const RunOptions &options) {
+  for (const auto &[path, option] : {std::pair(&options.q, "--q"), {&options.k, "--k"}, {&options.v, "--v"}}) {
+    if (path->empty())
+      bad_input("{} is missing; the least is: fa run --q Q.npy --k K.npy --v V.npy -o OUT.npy", option);
+  }
+  if (options.out.empty() && options.lse_out.empty() && options.reference.empty() && options.repeat == 0) {
+    bad_input(
+        "nothing is asked for: say where the output goes (-o OUT.npy), what to compare it with (--reference FILE) or "
+        "how often to time it (--repeat N)");
+  }
+  if (options.max_error >= 0 && options.reference.empty()) bad_input("--max-error needs --reference FILE");
+}
+
+void print_times(const RunCall &call, const std::vector<double> &seconds) {
+  const double middle = median(seconds);
+  const Interval interval = median_interval(seconds);
+  const double flops = work_of(call.desc, call.args).flops;
+  fmt::print("time       median {} of {} calls, 95 % within [{}, {}]: {:.1f} GFLOP/s\n", seconds_text(middle),
+             seconds.size(), seconds_text(interval.low), seconds_text(interval.high), flops / middle * 1e-9);
+}
+
+void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
+  const double first = seconds_of(1, [&] { check(fa_forward(op.get(), &call.args)); });
+  if (options.repeat == 0) {
+    fmt::print("time       {}, the first call (--repeat N measures)\n", seconds_text(first));
+    return;
+  }
+  std::vector<double> seconds;
+  Progress progress(options.repeat);
+  for (int64_t i = 0; i < options.repeat; ++i) {
+    seconds.push_back(seconds_of(1, [&] { check(fa_forward(op.get(), &call.args)); }));
+    progress.update(i + 1, "calls");
+  }
+  progress.clear();
+  print_times(call, seconds);
+}
+
+/// Prints the distance to the reference; false when it is larger than allowed.
+bool compare_with_reference(const RunOptions &options, const Array &out, const Array &reference) {
+  const Distance distance = distance_between(out, reference, options.reference);
+  fmt::print("reference  {}: largest difference {:.3g} at {}, relative {:.3g}\n", options.reference, distance.largest,
+             shape_text(distance.where), distance.relative);
+  if (options.max_error < 0 || distance.largest <= options.max_error) return true;
+  fmt::print(stderr, "fa run: the largest difference to {} is {:.3g}, more than --max-error {:g}\n", options.reference,
+             distance.largest, options.max_error);
+  return false;
+}
+
+int run_files(const RunOptions &options) {
+  check_usage(options);
+  RunCall call(options);
+  std::optional<Array> reference;
+  if (!options.reference.empty()) {
+    reference = read_npy(options.reference);
+    if (reference->shape != call.out.shape) distance_between(call.out, *reference, options.reference);
+  }
+  // Created before the work, so that a place that cannot be written is found early.
+  std::optional<OutputFile> out, lse;
+  if (!options.out.empty()) out.emplace(options.out);
+  if (!options.lse_out.empty()) lse.emplace(options.lse_out);
+
+  const Op op = create_op(call.desc);
+  fmt::print("kernel     {}\n", fa_op_kernel(op.get()));
+  fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k), describe(call.v),
+             call.sequences(), call.sequences() == 1 ? "" : "s");
+  run_calls(options, call, op);
+  if (out) out->write(format_npy(call.out));
+  if (lse) lse->write(format_npy(call.lse));
+  for (std::optional<OutputFile> *file : {&out, &lse}) {
+    if (*file) (*file)->commit();
+  }
+  fmt::print("out        {}{}{}\n", describe(call.out), out ? " -> " : "", options.out);
+  if (lse) fmt::print("lse        {} -> {}\n", describe(call.lse), options.lse_out);
+  return !reference || compare_with_reference(options, call.out, *reference) ? exit_ok : exit_failure;
+}
+
+/// Replays a case: its tensors follow from the line alone.
+int run_case(const RunOptions &options) {
+  if (!options.q.empty() || !options.out.empty()) bad_input("--case stands alone: its line says everything");
+  const CaseOutcome outcome = check_case(options.case_text);
+  fmt::print("kernel     {}\ncase       {}\n", outcome.kernel, outcome.text);
+  if (!outcome.failure.empty()) failure("the case fails: {}", outcome.failure);
+  fmt::print("right      largest error {:.3g} ({:.0f} % of its bound; the naive computation's: {:.3g})\n",
+             outcome.error, 100 * outcome.of_bound, outcome.naive_error);
+  return exit_ok;
+}
+
+}  // namespace
+
+Command run_command() {
+  Command command{};
+  command.name = "run";
+  command.summary = "compute attention of .npy files";
+  command.usage = "--q FILE --k FILE --v FILE -o FILE [options]";
+  command.details =
+      "Reads queries, keys and values from files that numpy.save wrote, computes out = softmax(scale q k^T, masked) v, "
+      "and "
+      "writes it as a .npy file. Prints the kernel that ran, the time, and with --reference the distance to another "
+      "array.\n"
+      "\n"
+      "Arrays of four dimensions are (batch, sequence, heads, dim), or (batch, heads, sequence, dim) with --layout "
+      "bhsd; the "
+      "output has the same order. Arrays of three dimensions are packed sequences, (total, heads, dim), whose "
+      "beginnings "
+      "--cu-seqlens gives. The number of heads of k and v divides that of q. Rows that no sequence uses are 0 in the "
+      "output.\n"
+      "\n"
+      "Files may be in C or Fortran order and in either byte order. float64 is converted with --dtype only. bfloat16 "
+      "is read "
+      "as ml_dtypes writes it (a two-byte void), or from uint16 with --u2-as-bf16, and written as ml_dtypes does.\n"
+      "\n"
+      "An output appears whole or not at all: it is written beside its place and renamed, and removed when the command "
+      "fails "
+      "or is interrupted.\n"
+      "\n"
+      "What each option computes is written in libfa(3), under the name of the field that it sets.";
+  command.examples = {{"Causal attention:", "fa run --q q.npy --k k.npy --v v.npy -o out.npy --causal"},
+                      {"Packed sequences, compared with an array computed elsewhere:",
+                       "fa run --q q.npy --k k.npy --v v.npy --cu-seqlens cu.npy --reference out.npy"}};
+  command.define = [](Options &all) -> std::function<int()> {
+    const auto options = std::make_shared<RunOptions>();
+    define_run_options(&all, options.get());
+    return [options] {
+      force_kernel(options->kernel);
+      return options->case_text.empty() ? run_files(*options) : run_case(*options);
+    };
+  };
+  return command;
+}
+
+}  // namespace fa::tool

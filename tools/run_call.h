@@ -1,0 +1,47 @@
+// From the options and files of `fa run` to one call of the library.
+#pragma once
+
+#include <fa.h>
+
+#include <optional>
+#include <vector>
+
+#include "npy.h"
+#include "run_options.h"
+
+namespace fa::tool {
+
+/// Owns every array that desc and args point to.
+class RunCall {
+ public:
+  /// Reads the files. Throws BadInput where one of them cannot be what its option asks for; how they fit together is
+  /// left to the library, which says it better.
+  explicit RunCall(const RunOptions &options);
+  RunCall(const RunCall &) = delete;
+  RunCall &operator=(const RunCall &) = delete;
+
+  fa_desc desc;
+  fa_args args;
+  Array q, k, v, out, lse;  // in the order of their files
+
+  int64_t sequences() const { return batch_; }
+
+ private:
+  void read_tensors(const RunOptions &options);
+  void describe_attention(const RunOptions &options);
+  void make_outputs(const RunOptions &options);
+  void read_features(const RunOptions &options);
+  void read_sequences(const RunOptions &options);
+  fa_tensor view(Array *array) const;
+  fa_tensor read_per_head(const std::string &path, Array *array) const;
+  const int32_t *read_int32(const std::string &path, const char *option, std::vector<int32_t> *values,
+                            int64_t count) const;
+
+  bool bhsd_ = false;
+  int64_t batch_ = 0;
+  Array bias_, mask_, alibi_, sinks_, block_table_;
+  std::vector<int32_t> cu_seqlens_q_, cu_seqlens_k_, seqused_q_, seqused_k_, leftpad_k_, kv_batch_idx_, q_offset_,
+      pages_;
+};
+
+}  // namespace fa::tool

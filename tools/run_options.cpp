@@ -1,0 +1,75 @@
+// Names and help texts of the options of `fa run`; they follow the fields of fa_desc and fa_args.
+#include "run_options.h"
+
+namespace fa::tool {
+namespace {
+
+void define_tensors(Options *o, RunOptions *r) {
+  o->group("Tensors");
+  o->value("--q", r->q, "FILE", "queries (B, S, H, D), or packed (total, H, D)");
+  o->value("--k", r->k, "FILE", "keys; the number of heads divides that of q");
+  o->value("--v", r->v, "FILE", "values");
+  o->value("-o,--out", r->out, "FILE", "where the output goes");
+  o->value("--lse-out", r->lse_out, "FILE", "where the log-sum-exp goes");
+  o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
+  o->choice("--dtype", r->dtype, {"f32", "f16", "bf16"}, "TYPE", "convert q, k, v first: to f32, f16 or bf16");
+  o->choice("--out-dtype", r->out_dtype, {"f32", "f16", "bf16"}, "TYPE", "of the output; default: q's");
+  o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
+}
+
+void define_attention(Options *o, RunOptions *r) {
+  o->group("Attention");
+  o->flag("--causal", r->causal, "causal; the last query sees every key");
+  o->flag("--causal-top-left", r->causal_top_left, "causal; query 0 sees key 0 only");
+  o->value("--window", r->window, "L,R", "keys before and after a query's position; -1: open");
+  o->value("--chunk", r->chunk, "N", "attend within chunks of N positions");
+  o->value("--softcap", r->softcap, "X", "scores x become X tanh(x / X)");
+  o->flag("--bias-before-softcap", r->bias_before_softcap, "add the bias first");
+  o->value("--scale", r->scale, "X", "of scores; default: 1 / sqrt(dim)");
+  o->value("--bias", r->bias, "FILE", "added to scores; broadcasts to (B, Hq, Sq, Sk)");
+  o->value("--mask", r->mask, "FILE", "bool, true: attend; broadcasts likewise");
+  o->value("--alibi", r->alibi, "FILE", "ALiBi slopes (Hq,) or (B, Hq)");
+  o->value("--sinks", r->sinks, "FILE", "a logit per head in the denominator; likewise");
+}
+
+void define_sequences(Options *o, RunOptions *r) {
+  o->group("Sequences (int32 or int64 arrays)");
+  o->value("--cu-seqlens", r->cu_seqlens, "FILE", "both of the next two");
+  o->value("--cu-seqlens-q", r->cu_seqlens_q, "FILE", "packed q: where sequences begin, and the end");
+  o->value("--cu-seqlens-k", r->cu_seqlens_k, "FILE", "the same for k and v");
+  o->value("--seqused-q", r->seqused_q, "FILE", "queries used of each sequence");
+  o->value("--seqused-k", r->seqused_k, "FILE", "keys used of each sequence");
+  o->value("--leftpad-k", r->leftpad_k, "FILE", "first keys that are not part of each sequence");
+  o->value("--kv-batch-idx", r->kv_batch_idx, "FILE", "row of k and v for each sequence");
+  o->value("--q-offset", r->q_offset, "FILE", "position of each sequence's query 0");
+  o->value("--block-table", r->block_table, "FILE", "(B, pages) of paged k and v (pages, rows, heads, dim)");
+}
+
+void define_execution(Options *o, RunOptions *r) {
+  o->group("Execution");
+  o->choice("--device", r->device, {"auto", "cpu", "cuda"}, "NAME", "auto (the default), cpu or cuda");
+  o->value("--kernel", r->kernel, "NAME", "this kernel of `fa info` or none");
+  o->value("--threads", r->threads, "N", "CPU threads; default: all");
+  o->value("--num-splits", r->num_splits, "N", "parts of each sequence's keys; 0: chosen");
+  o->flag("--batch-invariant", r->batch_invariant, "bits that do not depend on the batch");
+  o->flag("--nondeterministic", r->nondeterministic, "trade reproducible bits for speed");
+  o->value("--repeat", r->repeat, "N", "call N times; print the median time", Range{1, 1e6});
+  o->value("--reference", r->reference, "FILE", "print the distance to this array");
+  o->value("--max-error", r->max_error, "X", "fail when the distance's largest element is more");
+  o->value("--case", r->case_text, "LINE", "replay a case of the test suite instead");
+  o->help("print this");
+}
+
+}  // namespace
+
+void define_run_options(Options *o, RunOptions *options) {
+  define_tensors(o, options);
+  define_attention(o, options);
+  define_sequences(o, options);
+  define_execution(o, options);
+  o->exclude("--causal", "--causal-top-left");
+  o->exclude("--cu-seqlens", "--cu-seqlens-q");
+  o->exclude("--cu-seqlens", "--cu-seqlens-k");
+}
+
+}  // namespace fa::tool

@@ -1,0 +1,51 @@
+// Counts attended pairs row by row: the keys of a query are an interval, whatever masks it but a mask tensor.
+#include "work.h"
+
+#include <algorithm>
+
+#include "oracle/call.h"
+#include "support/number.h"
+
+namespace fa::tool {
+namespace {
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+
+/// The number of keys that a query at position p attends.
+int64_t keys_of(const fa_desc &desc, int64_t p, int64_t keys) {
+  int64_t low = 0, high = keys - 1;
+  if (desc.mask != FA_MASK_NONE) high = std::min(high, p);
+  if (desc.window_left >= 0) low = std::max(low, p - desc.window_left);
+  if (desc.window_right >= 0) high = std::min(high, p + desc.window_right);
+  if (desc.attention_chunk > 0) {
+    const int64_t first = floor_divide(p, desc.attention_chunk) * desc.attention_chunk;
+    low = std::max(low, first);
+    high = std::min(high, first + desc.attention_chunk - 1);
+  }
+  return std::max<int64_t>(0, high - low + 1);
+}
+
+}  // namespace
+
+Work work_of(const fa_desc &desc, const fa_args &args) {
+  const oracle::Call call(desc, args);
+  const double dims = static_cast<double>(call.dim() + call.dim_v());
+  int64_t pairs = 0, queries = 0, keys = 0;
+  for (const oracle::Sequence &s : call.sequences) {
+    for (int64_t i = 0; i < s.queries; ++i) pairs += keys_of(desc, i + s.offset, s.keys);
+    queries += s.queries;
+    keys += s.keys;
+  }
+  Work work;
+  work.pairs = pairs * call.heads();
+  work.flops = 2.0 * dims * static_cast<double>(work.pairs);
+  const int64_t row_bytes_q =
+      call.dim() * test::dtype_bytes(call.q_type()) + call.dim_v() * test::dtype_bytes(call.out_type());
+  work.bytes = static_cast<double>(queries * call.heads() * row_bytes_q) +
+               static_cast<double>(keys * call.heads_kv() * test::dtype_bytes(call.kv_type())) * dims;
+  return work;
+}
+
+}  // namespace fa::tool

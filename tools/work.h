@@ -1,0 +1,19 @@
+// How much a call computes and reads: what GFLOP/s and GB/s are made of.
+#pragma once
+
+#include <fa.h>
+
+#include <cstdint>
+
+namespace fa::tool {
+
+struct Work {
+  int64_t pairs = 0;  // (query, key) that attend each other by mask kind, window and chunk, over all heads of q
+  double flops = 0;   // two for each multiplication and addition of both products
+  double bytes = 0;   // q, k, v and out, each used row once
+};
+
+/// Of a call that the library has accepted.
+Work work_of(const fa_desc &desc, const fa_args &args);
+
+}  // namespace fa::tool
