@@ -69,12 +69,4 @@ void Call::add_sinks() {
   fa_tensor_init(&args.sinks, sinks, FA_F32, b, hq, 1, 1);
 }
 
-std::string missing_words(const std::string &text, const std::vector<std::string> &words) {
-  std::string missing;
-  for (const std::string &word : words) {
-    if (text.find(word) == std::string::npos) missing += " [" + word + "]";
-  }
-  return missing.empty() ? "" : "the text \"" + text + "\" lacks" + missing;
-}
-
 }  // namespace api_test

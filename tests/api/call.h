@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "words.h"
+
 namespace api_test {
 
 /// B = 2, Sq = 3, Sk = 4, Hq = 4, Hkv = 2, D = 8, all f32, contiguous; nothing optional. Arrays for every optional
@@ -28,7 +30,7 @@ struct Call {
   Call();
 
   fa_op *create();
-  /// The status of creating an op and running the call on it.
+  /// Creates an op, runs the call on it and destroys it; the first status that is no FA_OK.
   fa_status run();
 
   void pack_q();  // two sequences in one batch row of 3 rows
@@ -39,21 +41,6 @@ struct Call {
   void add_mask();
   void add_slopes();
   void add_sinks();
-};
-
-/// Every word that text lacks, in one line; "" when it has all.
-std::string missing_words(const std::string &text, const std::vector<std::string> &words);
-
-/// Sets an environment variable for the life of the object.
-class Variable {
- public:
-  Variable(const char *name, const char *value) : name_(name) { setenv(name, value, 1); }
-  ~Variable() { unsetenv(name_); }
-  Variable(const Variable &) = delete;
-  Variable &operator=(const Variable &) = delete;
-
- private:
-  const char *name_;
 };
 
 }  // namespace api_test

@@ -1,5 +1,6 @@
 // The environment variables and the log callback, read anew by every fa_create.
 #include <algorithm>
+#include <stdexcept>
 
 #include "call.h"
 

@@ -1,0 +1,162 @@
+// The dispatch table over kernels made up for the test, which need no machine: every way to choose and to refuse. And
+// the core beneath it, from inside.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "core/environment.h"
+#include "core/log.h"
+#include "core/status.h"
+#include "cpu/cpu.h"
+#include "dispatch/table.h"
+#include "words.h"
+
+namespace fa::cpu {
+namespace {
+
+const char *never() {
+  return "this machine has no such unit";
+}
+const char *here() {
+  return nullptr;
+}
+const char *bf16_only(const Attention &a) {
+  return a.q_dtype == FA_BF16 ? nullptr : "it computes in bf16 only";
+}
+const char *small_only(const Attention &a) {
+  return a.head_dim <= 64 ? nullptr : "head_dim is above 64";
+}
+const char *cpu_device_only(const Attention &a) {
+  return a.head_dim == 100 ? "head_dim is 100" : nullptr;
+}
+
+constexpr Kernel made_up[] = {
+    {"gpu.new", "gpu", "sm_1", "f32", here, cpu_device_only, nullptr},
+    {"cpu.future", "cpu", "future", "f32", never, small_only, nullptr},
+    {"cpu.wide_bf16", "cpu", "wide", "bf16", here, bf16_only, nullptr},
+    {"cpu.wide", "cpu", "wide", "f32", here, small_only, nullptr},
+    {"cpu.plain", "cpu", "plain", "f32", here, cpu_device_only, nullptr},
+};
+
+}  // namespace
+
+KernelList kernels() {
+  return {made_up, std::size(made_up)};
+}
+
+}  // namespace fa::cpu
+
+namespace fa {
+namespace {
+
+using api_test::missing_words;
+using api_test::Variable;
+
+Attention attention(fa_dtype dtype, int64_t head_dim) {
+  Attention a;
+  a.device = FA_DEVICE_CPU;
+  a.q_dtype = dtype;
+  a.head_dim = head_dim;
+  return a;
+}
+
+std::string chosen(const Attention &a) {
+  const Kernel *kernel = dispatch::choose(a);
+  return kernel ? kernel->name : "";
+}
+
+TEST(Dispatch, TakesTheFirstThatServes) {
+  EXPECT_EQ(chosen(attention(FA_BF16, 64)), "cpu.wide_bf16");
+  EXPECT_EQ(chosen(attention(FA_F32, 64)), "cpu.wide");
+  EXPECT_EQ(chosen(attention(FA_F32, 65)), "cpu.plain");
+  Attention a = attention(FA_F32, 64);
+  a.device = FA_DEVICE_AUTO;
+  EXPECT_EQ(chosen(a), "gpu.new");
+}
+
+TEST(Dispatch, WhenNothingServesEachReasonIsTold) {
+  EXPECT_EQ(chosen(attention(FA_F32, 100)), "");
+  EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
+  EXPECT_EQ(missing_words(last_error(), {"gpu.new: desc.device asks for the CPU", "cpu.future: this machine has no",
+                                         "cpu.wide_bf16: it computes in bf16 only", "cpu.wide: head_dim is above 64",
+                                         "cpu.plain: head_dim is 100"}),
+            "");
+}
+
+TEST(Dispatch, CudaIsNotInThisBuild) {
+  Attention a = attention(FA_F32, 64);
+  a.device = FA_DEVICE_CUDA;
+  EXPECT_EQ(chosen(a), "");
+  EXPECT_EQ(last_status(), FA_ERROR_NO_DEVICE);
+}
+
+TEST(Dispatch, MaxArchHoldsForItsOwnDevice) {
+  const Variable max("FA_MAX_ARCH", "plain");
+  EXPECT_EQ(chosen(attention(FA_BF16, 64)), "cpu.plain");
+  Attention a = attention(FA_F32, 64);
+  a.device = FA_DEVICE_AUTO;
+  EXPECT_EQ(chosen(a), "gpu.new");
+}
+
+TEST(Dispatch, MaxArchKeepsEveryKernelOfThatArch) {
+  const Variable max("FA_MAX_ARCH", "wide");
+  EXPECT_EQ(chosen(attention(FA_BF16, 64)), "cpu.wide_bf16");
+}
+
+TEST(Dispatch, MaxArchUnknownListsEachArchOnce) {
+  const Variable max("FA_MAX_ARCH", "narrow");
+  EXPECT_EQ(chosen(attention(FA_F32, 64)), "");
+  EXPECT_EQ(missing_words(last_error(), {"narrow", "sm_1, future, wide, plain"}), "");
+}
+
+TEST(Dispatch, ForcedKernelMustServe) {
+  const struct {
+    const char *name;
+    const char *reason;
+  } refused[] = {{"gpu.new", "desc.device"}, {"cpu.future", "no such unit"}, {"cpu.wide_bf16", "bf16 only"}};
+  for (const auto &kernel : refused) {
+    const Variable force("FA_FORCE_KERNEL", kernel.name);
+    EXPECT_EQ(chosen(attention(FA_F32, 64)), "");
+    EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
+    EXPECT_EQ(missing_words(last_error(), {"FA_FORCE_KERNEL", kernel.name, kernel.reason}), "");
+  }
+  const Variable force("FA_FORCE_KERNEL", "cpu.plain"), max("FA_MAX_ARCH", "nonsense, overruled");
+  EXPECT_EQ(chosen(attention(FA_F32, 64)), "cpu.plain");
+}
+
+TEST(Environment, NumbersInRangeOnly) {
+  const auto number = [](const char *value) {
+    const Variable variable("FA_TEST_NUMBER", value);
+    return environment_number("FA_TEST_NUMBER", 1, 100, -7);
+  };
+  EXPECT_EQ(number("1"), 1);
+  EXPECT_EQ(number("100"), 100);
+  for (const char *value : {"", "0", "101", "-1", "x", "5x", "5 ", "99999999999999999999999"}) {
+    EXPECT_EQ(number(value), -7) << value;
+  }
+  EXPECT_EQ(environment_number("FA_TEST_NUMBER", 1, 100, -7), -7);
+}
+
+TEST(Status, TextsLongerThanTheBufferAreCut) {
+  const std::string text(5000, 'x');
+  EXPECT_EQ(fail(FA_ERROR_DRIVER, "%s", text.c_str()), FA_ERROR_DRIVER);
+  EXPECT_EQ(last_status(), FA_ERROR_DRIVER);
+  EXPECT_GT(std::strlen(last_error()), 500u);
+  EXPECT_EQ(text.rfind(last_error(), 0), 0u);
+  std::thread([] { EXPECT_EQ(last_status(), FA_OK); }).join();
+}
+
+TEST(Log, MessagesLongerThanTheBufferAreCut) {
+  std::string got;
+  set_log([](void *user, const char *line) { *static_cast<std::string *>(user) = line; }, &got);
+  const std::string text(5000, 'y');
+  say("%s", text.c_str());
+  set_log(nullptr, nullptr);
+  EXPECT_GT(got.size(), 500u);
+  EXPECT_EQ(text.rfind(got, 0), 0u);
+}
+
+}  // namespace
+}  // namespace fa

@@ -1,0 +1,76 @@
+// fa.hpp: ownership, exceptions, tensors by value.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fa.hpp>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace {
+
+static_assert(!std::is_copy_constructible<fa::Op>::value, "an op has one owner");
+static_assert(!std::is_copy_assignable<fa::Op>::value, "an op has one owner");
+static_assert(std::is_nothrow_move_constructible<fa::Op>::value, "moving an op cannot fail");
+static_assert(std::is_nothrow_move_assignable<fa::Op>::value, "moving an op cannot fail");
+
+fa::Desc small_desc() {
+  fa::Desc desc;
+  desc.dtype_q = FA_F32;
+  desc.head_dim = 2;
+  desc.num_threads = 1;
+  return desc;
+}
+
+TEST(Hpp, ComputesAnAttention) {
+  const fa::Op op(small_desc());
+  const std::vector<float> q = {0, 0}, k = {1, 2, 3, 4}, v = {1, 2, 3, 6};  // equal scores: the mean of the values
+  std::vector<float> out(2);
+  fa::Args args;
+  args.q = fa::tensor(q.data(), 1, 1, 1, 2);
+  args.k = fa::tensor(k.data(), 1, 2, 1, 2);
+  args.v = fa::strided(fa::tensor(v.data() + 2, 1, 2, 1, 2), 0, -2, 0, 1);
+  args.out = fa::tensor(out.data(), 1, 1, 1, 2);
+  op(args);
+  EXPECT_FLOAT_EQ(out[0], 2);
+  EXPECT_FLOAT_EQ(out[1], 4);
+}
+
+TEST(Hpp, ErrorsAreExceptionsWithStatusAndText) {
+  fa::Desc desc = small_desc();
+  desc.head_dim = 1000;
+  try {
+    const fa::Op op(desc);
+    FAIL() << "no exception";
+  } catch (const fa::Error &error) {
+    EXPECT_EQ(error.status(), FA_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(std::strstr(error.what(), "desc.head_dim is 1000"), nullptr) << error.what();
+  }
+  const fa::Op op(small_desc());
+  EXPECT_THROW(op(fa::Args()), fa::Error);
+  EXPECT_THROW(op.workspace_size(fa::Args()), fa::Error);
+  EXPECT_NO_THROW(fa::check(FA_OK));
+}
+
+TEST(Hpp, OpsMove) {
+  fa::Op first(small_desc());
+  fa_op *const handle = first.get();
+  const std::string kernel = first.kernel();
+  EXPECT_NE(kernel, "");
+  fa::Op second(std::move(first));
+  EXPECT_EQ(second.get(), handle);
+  fa::Op third(small_desc());
+  third = std::move(second);
+  EXPECT_EQ(third.get(), handle);
+  EXPECT_EQ(third.kernel(), kernel);
+}
+
+TEST(Hpp, TensorsTakeTheirTypeFromThePointer) {
+  const std::int32_t table[2] = {0, 1};
+  const bool mask[1] = {true};
+  EXPECT_EQ(fa::tensor(table, 2).dtype, FA_I32);
+  EXPECT_EQ(fa::tensor(mask, 1).dtype, FA_BOOL);
+  EXPECT_EQ(fa::tensor(nullptr, FA_BF16, 1, 2, 3, 4).stride[0], 24);
+}
+
+}  // namespace
