@@ -46,8 +46,8 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   if (decode_serves(p, kernels, 1))
     kernel = std::max(kernel, kernels.decode_scratch(
                                   a, static_cast<int>(std::min<int64_t>(one_tile, kernels.decode_rows))));
-  // Two partial results: splits within an item are folded from one into the other.
-  const size_t results = static_cast<size_t>(2 * one_tile * partial_floats(a)) * sizeof(float);
+  // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
+  const size_t results = static_cast<size_t>(3 * one_tile * partial_floats(a)) * sizeof(float);
   bounds.scratch_bytes = aligned(sizeof(Tile)) + aligned(results) + aligned(kernel);
   bounds.jobs_bytes = aligned(static_cast<size_t>(p.batch) * sizeof(Job));
   bounds.counters_bytes = split ? aligned(static_cast<size_t>(p.heads_kv * tiles) * sizeof(std::atomic<int32_t>)) : 0;

@@ -4,7 +4,6 @@
 #include "cpu/kernel/element.h"
 
 #include <cmath>
-#include <cstdlib>
 
 namespace fa::cpu {
 
@@ -23,52 +22,40 @@ bool attends(const Tile &tile, const Row &row, int64_t j) {
          (row.bias == nullptr || load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) != -HUGE_VALF);
 }
 
-/// The finished score of one key, as kernel/scores.h has it.
-float score(const Tile &tile, const Row &row, int64_t j) {
-  const Attention &a = *tile.attention;
-  const char *k = key_row(tile.keys, j);
-  float x = 0;
-  for (int64_t d = 0; d < a.head_dim; d++)
-    x += load_element(row.q + d * tile.q_elem, a.q_dtype) * load_element(k + d * tile.keys.k_elem, tile.keys.dtype);
-  x *= a.scale;
-  const float bias = row.bias != nullptr ? load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) : 0.0f;
-  if (a.bias_before_softcap) x += bias;
-  if (a.softcap > 0) x = a.softcap * std::tanh(x / a.softcap);
-  if (!a.bias_before_softcap) x += bias;
-  return x - row.slope * static_cast<float>(std::abs(static_cast<int64_t>(row.position) - j));
-}
-
-/// True when a key that the row attends explains a value that is not finite.
+/// True when a key that the row attends explains why element d is not finite.
 bool genuine(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end) {
   for (int64_t j = begin; j < end; j++)
-    if (attends(tile, row, j) && !std::isfinite(load_element(value_row(tile.keys, j) + d * tile.keys.v_elem, tile.keys.dtype)))
+    if (attends(tile, row, j) &&
+        !std::isfinite(load_element(value_row(tile.keys, j) + d * tile.keys.v_elem, tile.keys.dtype)))
       return true;
   return false;
 }
 
-float value(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end, float max) {
-  float sum = 0;
-  for (int64_t j = begin; j < end; j++) {
-    if (!attends(tile, row, j)) continue;
-    const float weight = std::exp2(score(tile, row, j) * static_cast<float>(M_LOG2E) - max);
-    sum += weight * load_element(value_row(tile.keys, j) + d * tile.keys.v_elem, tile.keys.dtype);
+/// Calls found(values, d) for each spoiled element until it returns true; whether it did.
+template <class Found>
+bool find_spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, const Found &found) {
+  const int64_t dim = tile.attention->head_dim_v;
+  for (int r = 0; r < tile.rows; r++) {
+    const float *values = partial.values + r * dim;
+    // A sum that is not finite comes from a score that is attended: the row is what it should be.
+    if (finite(values, dim) || !std::isfinite(partial.sum[r])) continue;
+    for (int64_t d = 0; d < dim; d++)
+      if (!std::isfinite(values[d]) && !genuine(tile, tile.row[r], d, begin, end) && found(r * dim + d)) return true;
   }
-  return sum;
+  return false;
 }
 
 }  // namespace
 
-void repair(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {
-  const int64_t dim = tile.attention->head_dim_v;
-  for (int r = 0; r < tile.rows; r++) {
-    float *values = partial.values + r * dim;
-    // A sum that is not finite comes from a score that is attended: the row is what it should be.
-    if (finite(values, dim) || !std::isfinite(partial.sum[r])) continue;
-    const Row &row = tile.row[r];
-    for (int64_t d = 0; d < dim; d++)
-      if (!std::isfinite(values[d]) && !genuine(tile, row, d, begin, end))
-        values[d] = value(tile, row, d, begin, end, partial.max[r]);
-  }
+bool spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {
+  return find_spoiled(tile, begin, end, partial, [](int64_t) { return true; });
+}
+
+void mend(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, const Partial &clean) {
+  find_spoiled(tile, begin, end, partial, [&](int64_t i) {
+    partial.values[i] = clean.values[i];
+    return false;
+  });
 }
 
 }  // namespace fa::cpu

@@ -59,6 +59,7 @@ struct Tile {
   int64_t bias_elem = 0, mask_elem = 0;
   fa_dtype bias_dtype = FA_F32;
   bool alibi = false;
+  bool finite_values_only = false;  // prefill: take values that are NaN or Inf for 0
 };
 
 /// What one ISA offers.

@@ -37,7 +37,7 @@ class Worker {
     const Item at = locate(job, item);
     fill(job, at);
     kernel_scratch_ = reinterpret_cast<char *>(results_) +
-                      aligned(static_cast<size_t>(2 * tile_limit() * (attention_.head_dim_v + 2)) * sizeof(float));
+                      aligned(static_cast<size_t>(3 * tile_limit() * (attention_.head_dim_v + 2)) * sizeof(float));
     if (job.items_per_tile() > 1) {
       run_split(job, at);
     } else {
@@ -51,6 +51,10 @@ class Worker {
     return std::min<int64_t>(problem_.max_seqlen_q * (problem_.heads_q / problem_.heads_kv), call_.kernels.tile_rows);
   }
 
+  Partial result(int64_t i) const {
+    return partial_at(results_ + i * tile_.rows * (attention_.head_dim_v + 2), tile_.rows);
+  }
+
   Partial partial_at(float *at, int64_t rows) const { return {at, at + rows, at + 2 * rows}; }
 
   void attend(const Job &job, int64_t split, const Partial &partial) {
@@ -58,13 +62,17 @@ class Worker {
     const int64_t end = std::min(begin + job.keys_per_split, job.sequence.k_len);
     const auto kernel = job.decode ? call_.kernels.decode : call_.kernels.prefill;
     kernel(tile_, begin, std::max(begin, end), partial, kernel_scratch_);
-    if (masked_) repair(tile_, begin, std::max(begin, end), partial);
+    if (!masked_ || !spoiled(tile_, begin, end, partial)) return;
+    const Partial clean = result(2);
+    tile_.finite_values_only = true;
+    call_.kernels.prefill(tile_, begin, end, clean, kernel_scratch_);
+    tile_.finite_values_only = false;
+    mend(tile_, begin, end, partial, clean);
   }
 
   void run_whole(const Job &job) {
-    const Partial total = partial_at(results_, tile_.rows);
+    const Partial total = result(0), next = result(1);
     attend(job, 0, total);
-    const Partial next = partial_at(results_ + tile_.rows * (attention_.head_dim_v + 2), tile_.rows);
     for (int64_t split = 1; split < job.splits; split++) {
       attend(job, split, next);
       call_.kernels.merge(tile_, total, next);

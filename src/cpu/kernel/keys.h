@@ -20,14 +20,17 @@ inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, fl
   for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, key_row(s, j + i), s.k_elem, s.dtype, dim);
   return {buffer, dim};
 }
-inline Rows stage_values(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  if (s.dtype == FA_F32 && s.v_elem == 4 && evenly_spaced(s, j, n))
+inline Rows stage_values(const Tile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+  const KeyStream &s = tile.keys;
+  if (s.dtype == FA_F32 && s.v_elem == 4 && evenly_spaced(s, j, n) && !tile.finite_values_only)
     return {reinterpret_cast<const float *>(value_row(s, j)), s.v_row / 4};
   for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, value_row(s, j + i), s.v_elem, s.dtype, dim);
+  if (tile.finite_values_only)
+    for (int64_t i = 0; i < n * dim; i++) buffer[i] = buffer[i] - buffer[i] == 0 ? buffer[i] : 0;
   return {buffer, dim};
 }
 
-/// Bytes of staging that a stream of this dtype may need for one block.
+/// Floats of staging that one block may need.
 inline int64_t staging_floats(const Attention &a) { return key_block * (a.head_dim + a.head_dim_v); }
 
 }  // namespace

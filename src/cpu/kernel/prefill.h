@@ -300,7 +300,7 @@ inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial 
   for (int64_t key = begin; key < end; key += key_block) {
     const int n = static_cast<int>(smaller<int64_t>(key_block, end - key));
     const Rows keys = stage_keys(tile.keys, key, n, a.head_dim, s->staging);
-    const Rows values = stage_values(tile.keys, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
+    const Rows values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
     for (int i = 0; i < subtiles; i++) attend_block(tile, s->sub[i], modifiers, keys, values, key, n, s->scores);
   }
   for (int i = 0; i < subtiles; i++) transpose_result(tile, s->sub[i], partial);

@@ -21,7 +21,7 @@ struct Modifiers {
       : scale(tile.attention->scale),
         softcap(tile.attention->softcap),
         bias(tile.row[0].bias != nullptr),
-        bias_first(tile.attention->bias_before_softcap),
+        bias_first(bias && tile.attention->bias_before_softcap),
         alibi(tile.alibi),
         mask(tile.row[0].mask != nullptr),
         plain(scale > 0 && softcap == 0 && !bias && !alibi && !mask) {}
