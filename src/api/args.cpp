@@ -36,7 +36,7 @@ constexpr Array arrays[] = {
 bool read_arrays(const fa_args &args, Problem *problem) {
   for (const Array &array : arrays) {
     problem->*array.to = args.*array.from;
-    if (!check_aligned(array.name, args.*array.from, sizeof(int32_t))) return false;
+    if (!check_aligned(array.name, "", args.*array.from, sizeof(int32_t))) return false;
   }
   return true;
 }
@@ -102,8 +102,7 @@ bool read_bound(const Bound &b, int64_t *bound) {
   return refuse(
       "args.%s is %lld, but every sequence has all %lld rows of %s; expected at least %lld, or %s that says "
       "how many are used",
-      b.name, static_cast<long long>(b.given), static_cast<long long>(b.rows), b.tensor, static_cast<long long>(b.rows),
-      b.fewer);
+      b.name, ll{b.given}, ll{b.rows}, b.tensor, ll{b.rows}, b.fewer);
 }
 
 bool read_bounds(const fa_args &args, Problem *p) {

@@ -114,5 +114,8 @@ void fa_set_log(fa_log log, void *user) {
 }
 
 void fa_shutdown() {
-  fa::cpu::shutdown();
+  fa::api::guarded([] {
+    fa::cpu::shutdown();
+    return FA_OK;
+  });
 }

@@ -11,6 +11,9 @@ namespace fa::api {
 /// Describes an invalid argument, printf-like, and returns false.
 [[gnu::format(printf, 1, 2)]] bool refuse(const char *format, ...);
 
+/// What %lld prints.
+using ll = long long;
+
 /// Lengths and head counts are below 2^31.
 inline constexpr int64_t max_length = INT32_MAX;
 
@@ -18,8 +21,7 @@ inline constexpr int64_t max_length = INT32_MAX;
 inline bool in_range(const char *field, int64_t value, int64_t low, int64_t high, const char *note = "") {
   if (value >= low && value <= high) [[likely]]
     return true;
-  return refuse("%s is %lld; expected %lld .. %lld%s%s", field, static_cast<long long>(value),
-                static_cast<long long>(low), static_cast<long long>(high), *note ? ": " : "", note);
+  return refuse("%s is %lld; expected %lld .. %lld%s%s", field, ll{value}, ll{low}, ll{high}, *note ? ": " : "", note);
 }
 
 /// A set of dtypes, one bit each.

@@ -59,7 +59,7 @@ bool check_heads(const Problem &p) {
   return refuse(
       "args.k.shape[2] is %lld, but q has %lld heads; expected a divisor of %lld, so that each head of k and "
       "v serves as many heads of q",
-      static_cast<long long>(p.heads_kv), static_cast<long long>(p.heads_q), static_cast<long long>(p.heads_q));
+      ll{p.heads_kv}, ll{p.heads_q}, ll{p.heads_q});
 }
 
 /// The rows of k that a sequence may have, and the number of them that a page holds.

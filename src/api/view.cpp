@@ -4,8 +4,6 @@
 namespace fa::api {
 namespace {
 
-using ll = long long;
-
 /// No memory holds more: counts of rows, parts and bytes derived from this many cannot overflow.
 constexpr int64_t max_elements = int64_t{1} << 48;
 
@@ -58,7 +56,7 @@ bool check_data(const char *name, const fa_tensor &t, int64_t element) {
     return refuse("%s.data is NULL; expected the address of its first element: it has (%lld, %lld, %lld, %lld) of them",
                   name, ll{t.shape[0]}, ll{t.shape[1]}, ll{t.shape[2]}, ll{t.shape[3]});
   }
-  return check_aligned(name, t.data, element);
+  return check_aligned(name, ".data", t.data, element);
 }
 
 }  // namespace

@@ -47,12 +47,11 @@ struct Use {
 bool read_tensor(const char *name, const fa_tensor &tensor, Use use, const Types &types, const Shape &shape,
                  View *view);
 
-/// Checks that data is aligned to its elements' bytes.
-inline bool check_aligned(const char *name, const void *data, int64_t element) {
+/// Checks that the memory which owner and member name ("args.q", ".data") is aligned to its elements' bytes.
+inline bool check_aligned(const char *owner, const char *member, const void *data, int64_t element) {
   if ((reinterpret_cast<uintptr_t>(data) & static_cast<uintptr_t>(element - 1)) == 0) [[likely]]
     return true;
-  return refuse("%s is %p; expected a multiple of its elements' %lld bytes", name, data,
-                static_cast<long long>(element));
+  return refuse("%s%s is %p; expected a multiple of its elements' %lld bytes", owner, member, data, ll{element});
 }
 
 }  // namespace fa::api

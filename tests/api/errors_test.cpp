@@ -155,6 +155,8 @@ const Refusal shape_refusals[] = {
      {"args.block_table.shape[1] x args.k.shape[1] is 4294967296", "2147483647"}},
     {"page_size", [](Call &c) { c.page(); c.args.k.shape[1] = c.args.v.shape[1] = 0; },
      {"args.k.shape[1] is 0", "expected 1", "page"}},
+    {"just_too_many", [](Call &c) { for (int i = 0; i < 3; ++i) { c.args.q.shape[i] = 1 << 16; c.args.q.stride[i] = 0; } },
+     {"args.q.shape is (65536, 65536, 65536, 8)", "2^48"}},
     {"too_many", [](Call &c) { for (int i = 0; i < 3; ++i) { c.args.q.shape[i] = 1 << 30; c.args.q.stride[i] = 0; } },
      {"args.q.shape is (1073741824, 1073741824, 1073741824, 8)", "2^48"}},
 };
@@ -185,7 +187,7 @@ const Refusal tensor_refusals[] = {
     {"out_stride_zero", [](Call &c) { c.args.out.stride[0] = 0; }, {"args.out.stride[0] is 0", "written"}},
     {"out_stride_dim", [](Call &c) { c.args.out.stride[3] = 0; }, {"args.out.stride[3] is 0", "repeats"}},
     {"lse_stride_zero", [](Call &c) { c.add_lse(); c.args.lse.stride[2] = 0; }, {"args.lse.stride[2] is 0"}},
-    {"lse_misaligned", [](Call &c) { c.add_lse(); c.args.lse.data = behind(c.lse); }, {"args.lse", "multiple", "4"}},
+    {"lse_misaligned", [](Call &c) { c.add_lse(); c.args.lse.data = behind(c.lse); }, {"args.lse.data is 0x", "multiple", "4"}},
     {"cu_q_misaligned", [](Call &c) { c.pack_q(); c.args.cu_seqlens_q = behind(c.cu_q); }, {"args.cu_seqlens_q is 0x"}},
     {"offset_misaligned", [](Call &c) { c.args.q_offset = behind(c.offset); }, {"args.q_offset is 0x", "multiple"}},
 };
@@ -255,7 +257,7 @@ const Refusal data_refusals[] = {
     {"k_null", [](Call &c) { c.args.k.data = nullptr; }, {"args.k.data is NULL", "(2, 4, 2, 8)"}},
     {"v_null", [](Call &c) { c.args.v.data = nullptr; }, {"args.v.data is NULL"}},
     {"out_null", [](Call &c) { c.args.out.data = nullptr; }, {"args.out.data is NULL"}},
-    {"q_misaligned", [](Call &c) { c.args.q.data = behind(c.q); }, {"args.q", "multiple", "4 bytes"}},
+    {"q_misaligned", [](Call &c) { c.args.q.data = behind(c.q); }, {"args.q.data is 0x", "multiple", "4 bytes"}},
     {"out_is_q", [](Call &c) { c.args.out.data = c.q; }, {"args.out.data is args.q.data"}},
     {"out_is_k", [](Call &c) { c.args.out.data = c.k; }, {"args.out.data is args.k.data"}},
     {"out_is_v", [](Call &c) { c.args.out.data = c.v; }, {"args.out.data is args.v.data"}},
