@@ -1,9 +1,11 @@
-// property.*, continued: NaN and infinity reach the outputs that depend on them and no others, bit for bit.
+// property.*, continued: NaN and infinity reach the outputs that depend on them and no others. Those others stay within the
+// error bounds, and under FA_FLAG_BATCH_INVARIANT the same bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 
 #include "engine/target.h"
 #include "oracle/call.h"
@@ -37,6 +39,7 @@ class Containment : public EngineTest {
         c.sq = sq;
         change(&c);
         list.push_back(typed(c, list.size()));
+        if (c.splits == 0) list.push_back(list.back()), list.back().flags |= FA_FLAG_BATCH_INVARIANT;
       }
     };
     add([](Case *c) { c->mask = FA_MASK_CAUSAL; });
@@ -47,25 +50,31 @@ class Containment : public EngineTest {
     add([](Case *c) { c->boolmask = "k"; });
     add([](Case *c) { c->bias = "f32:bhqk"; });
     add([](Case *c) { c->bias = "bf16:qk", c->softcap = 3; });
-    add([](Case *c) { c->bias = "f16:qk", c->softcap = 3, c->flags = FA_FLAG_BIAS_BEFORE_SOFTCAP; });
+    add([](Case *c) { c->bias = "f16:qk", c->softcap = 3, c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP; });
     add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->alibi = "h", c->sinks = "h", c->splits = 3; });
     return list;
   }
 
-  /// Runs the case clean and with one key or value (row `bad` of batch entry 0, head 0) spoilt, and expects the bits of
-  /// all outputs that do not depend on it to be the same, and the others to be what `spoilt` says of (clean, now, d).
+  /// Runs the case clean and with one key or value (row `bad` of batch entry 0, head 0) spoilt, and expects
+  /// all outputs that do not depend on it to be the same. The others are to be what `spoilt` says of (their column, now),
+  /// or the same, too, when it says nothing.
   void expect_contained(const Case &c, bool in_k, int64_t bad, double poison,
-                        const std::function<bool(double, double, int64_t)> &spoilt) {
+                        const std::function<std::optional<bool>(int64_t, double)> &spoilt) {
     const Instance clean(c), dirty(c);
     (in_k ? dirty.k : dirty.v).set(0, bad, 0, 1, poison);
     run(clean);
     run(dirty);
     const oracle::Call call(clean.desc, clean.args);
+    const oracle::Result exact = oracle::attention(clean.desc, clean.args);
+    const auto same = [&](double before, double after, double bound) {
+      return before == after || (!(c.flags & FA_FLAG_BATCH_INVARIANT) && std::abs(before - after) <= 2 * bound);
+    };
     clean.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
       const double before = clean.out.get(b, i, h, d), after = dirty.out.get(b, i, h, d);
       const bool attends = b == 0 && h < c.hq / c.hkv && call.attends(call.sequences[0], h, i, bad) &&
                            call.bias(call.sequences[0], h, i, bad) != -infinity;
-      ASSERT_TRUE(attends ? spoilt(before, after, d) : before == after)
+      const std::optional<bool> verdict = attends ? spoilt(d, after) : std::nullopt;
+      ASSERT_TRUE(verdict ? *verdict : same(before, after, out_bound(c, exact, exact.head(b, i, h), d)))
           << "key " << bad << (in_k ? " of k is " : " of v is ") << poison << ": query " << i << " of batch entry " << b
           << ", head " << h << ", which " << (attends ? "attends it" : "does not attend it") << ", gives " << after
           << " in column " << d << ", and " << before << " without\n"
@@ -75,14 +84,15 @@ class Containment : public EngineTest {
       const bool attends = in_k && b == 0 && h < c.hq / c.hkv && call.attends(call.sequences[0], h, i, bad) &&
                            call.bias(call.sequences[0], h, i, bad) != -infinity;
       const double before = clean.lse.get(b, h, i, 0), after = dirty.lse.get(b, h, i, 0);
-      ASSERT_TRUE(attends ? !std::isfinite(after) : before == after)
+      ASSERT_TRUE(attends ? !std::isfinite(after) : same(before, after, lse_bound(c, exact, exact.head(b, i, h))))
           << "lse of query " << i << " head " << h << " is " << after << " after " << before << "\n"
           << repeat_line(c, kernel);
     });
   }
 };
 
-bool is_nan(double, double after, int64_t) { return std::isnan(after); }
+std::optional<bool> is_nan(int64_t, double after) { return std::isnan(after); }
+
 
 TEST_P(Containment, NanInAKeyReachesItsQueriesAlone) {
   for (const Case &c : masked_cases())
@@ -90,14 +100,14 @@ TEST_P(Containment, NanInAKeyReachesItsQueriesAlone) {
 }
 
 TEST_P(Containment, NanInAValueReachesItsColumnAlone) {
-  const auto column = [](double before, double after, int64_t d) { return d == 1 ? std::isnan(after) : before == after; };
+  const auto column = [](int64_t d, double after) { return d == 1 ? std::optional(std::isnan(after)) : std::nullopt; };
   for (const Case &c : masked_cases())
     for (const int64_t bad : {0, 17, 130, 149}) expect_contained(c, false, bad, nan_value, column);
 }
 
 TEST_P(Containment, InfinityInAValueReachesItsColumnAlone) {
-  const auto column = [](double before, double after, int64_t d) {
-    return d == 1 ? after == infinity || std::isnan(after) : before == after;
+  const auto column = [](int64_t d, double after) {
+    return d == 1 ? std::optional(after == infinity || std::isnan(after)) : std::nullopt;
   };
   for (const Case &c : masked_cases())
     for (const int64_t bad : {3, 149}) expect_contained(c, false, bad, infinity, column);
@@ -105,7 +115,7 @@ TEST_P(Containment, InfinityInAValueReachesItsColumnAlone) {
 
 TEST_P(Containment, InfinityInAKeyReachesItsQueriesAlone) {
   // The score is +inf for some queries (NaN), -inf for others (weight 0) and the softcap makes it finite.
-  const auto anything = [](double, double, int64_t) { return true; };
+  const auto anything = [](int64_t, double) { return true; };
   for (Case c : masked_cases()) {
     c.lse = false;
     for (const int64_t bad : {3, 149}) expect_contained(c, true, bad, infinity, anything);

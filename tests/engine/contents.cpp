@@ -63,6 +63,11 @@ TEST_P(Contents, LeftpadK) {
   Case c = base();
   c.leftpad = true;
   expect_each_refused(c, &Instance::leftpad, {-1, 21, INT_MAX, INT_MIN}, "leftpad_k");
+  c.used_k = true;  // leftpad_k is a part of what seqused_k counts
+  const Instance instance(c);
+  instance.used_k[1] = 7;
+  instance.leftpad[1] = 8;
+  expect_refused(instance, {"leftpad_k", "8"});
 }
 
 TEST_P(Contents, KvBatchIdx) {
@@ -84,7 +89,6 @@ TEST_P(Contents, CuSeqlens) {
       expect_refused(instance, {name});
     };
     refuse(0, -1);
-    refuse(0, 1);  // "from 0 on"
     refuse(1, -1);
     refuse(1, INT_MAX);
     refuse(2, 0 - INT_MAX);

@@ -24,6 +24,7 @@ const std::vector<Feature> all = {
     {"bias_one_per_row", "bias", [](Case *c) { c->bias = "f32:q"; }},
     {"bias_before_softcap", "bias",
      [](Case *c) { c->bias = "f32:qk", c->softcap = 2, c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP; }},
+    {"the_flag_without_a_bias", "bias", [](Case *c) { c->softcap = 2, c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP; }},
     {"boolmask", "boolmask", [](Case *c) { c->boolmask = "bhqk"; }},
     {"boolmask_heads_repeated", "boolmask", [](Case *c) { c->boolmask = "bqk"; }},
     {"boolmask_keys", "boolmask", [](Case *c) { c->boolmask = "k"; }},

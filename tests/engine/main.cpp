@@ -49,6 +49,7 @@ int replay(const char *text) {
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
+  test::explain_crashes();
   if (const char *text = std::getenv("FA_CASE")) return replay(text);
   const int result = RUN_ALL_TESTS();
   const testing::UnitTest &all = *testing::UnitTest::GetInstance();

@@ -5,6 +5,7 @@
 #include <fa.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Target {
   std::string types;  // "f32", "f16", "bf16": of q, k, v and out; "mixed": a different combination for every case
   std::string arch;   // "avx2"
 };
+
+/// As gtest shows it: "f32_avx2".
+void PrintTo(const Target &target, std::ostream *stream);
 
 /// Every ISA with each of types.
 std::vector<Target> targets(const std::vector<std::string> &types);

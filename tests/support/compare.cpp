@@ -37,7 +37,10 @@ double out_bound(const Case &c, const oracle::Result &r, int64_t at, int64_t d) 
   const size_t element = size_t(at * r.dim + d);
   const double weights = std::expm1(2 * score_error(c, r, at)) + (r.keys[size_t(at)] + 32) * u32 +
                          3 * probability_roundoff(c);
-  return weights * r.mean_v[element] + unit_roundoff(c.out_type()) * std::abs(r.out[element]) + smallest(c.out_type());
+  // Weights below the normal numbers of f32, relative to the largest, may be taken for 0.
+  const double underflow = r.keys[size_t(at)] * 0x1p-124;
+  return weights * r.mean_v[element] + unit_roundoff(c.out_type()) * std::abs(r.out[element]) +
+         smallest(c.out_type()) + underflow;
 }
 
 double lse_bound(const Case &c, const oracle::Result &r, int64_t at) {

@@ -60,7 +60,8 @@ Instance::Instance(const Case &c_in, Guard guard) : c(c_in) {
   make_arrays(guard);
   make_tensors(guard);
   bind();
-  poison_unused();
+  const bool refused = (c.page && (c.cu_k || c.batch_idx)) || (c.batch_idx && c.cu_k);  // no keys to speak of
+  if (!refused) poison_unused();
   inputs_as_built_ = input_bytes();
 }
 
@@ -76,7 +77,8 @@ void Instance::make_arrays(Guard guard) {
     const int64_t rows_k = c.cu_k ? cu_k[b + 1] - cu_k[b] : c.page ? table.shape()[1] * c.page : c.sk;
     uq.push_back(int32_t(random.between(0, rows_q)));
     uk.push_back(int32_t(random.between(0, rows_k)));
-    lp.push_back(int32_t(random.between(0, std::min<int64_t>(rows_k, random.chance(80) ? 9 : rows_k))));
+    const int64_t keys = c.used_k ? uk.back() : rows_k;
+    lp.push_back(int32_t(random.between(0, std::min<int64_t>(keys, random.chance(80) ? 9 : keys))));
     idx.push_back(int32_t(random.between(0, c.b + 1)));
     off.push_back(int32_t(random.between(-c.sq / 2, c.sk)));
   }
@@ -89,7 +91,7 @@ void Instance::make_arrays(Guard guard) {
 
 /// Pages in a scattered order; those past the used ones are taken back by poison_unused.
 void Instance::make_table(Guard guard) {
-  const int64_t width = (c.sk + c.page - 1) / c.page;
+  const int64_t width = std::max<int64_t>(1, (c.sk + c.page - 1) / c.page);
   table = Tensor({c.b, width, 1, 1}, FA_I32, c.k_layout == Layout::padded ? Layout::padded : Layout::bshd, guard);
   const int64_t pages = c.b * width;
   std::vector<int64_t> order;

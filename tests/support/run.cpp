@@ -1,10 +1,45 @@
 #include "support/run.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "support/sanitizer.h"
+
+#ifdef TEST_ASAN
+extern "C" void __sanitizer_set_death_callback(void (*callback)());
+#endif
+
 namespace test {
+namespace {
+
+/// What a crash prints: kept ready, since a signal handler cannot make it.
+char current_case[1024];
+
+void print_current_case() {
+  const ssize_t ignored = write(STDERR_FILENO, current_case, strlen(current_case));
+  static_cast<void>(ignored);
+}
+
+[[maybe_unused]] void print_and_die(int signal_number) {
+  print_current_case();
+  signal(signal_number, SIG_DFL);
+  raise(signal_number);
+}
+
+}  // namespace
+
+void explain_crashes() {
+#ifdef TEST_ASAN
+  __sanitizer_set_death_callback(print_current_case);
+#else
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) signal(number, print_and_die);
+#endif
+}
 
 Op::Op(const fa_desc &desc, const std::string &kernel) {
   setenv("FA_FORCE_KERNEL", kernel.c_str(), 1);
@@ -29,6 +64,8 @@ fa_status forward(const Op &op, const Instance &instance, int fill) {
 
 std::string failure_of(const Case &c, const std::string &kernel, Errors *errors) {
   std::unique_ptr<Expected> expected;
+  const std::string line = "crashed in\n" + repeat_line(c, kernel) + "\n";
+  std::memcpy(current_case, line.c_str(), std::min(line.size() + 1, sizeof current_case - 1));
   for (const Guard guard : {Guard::end, Guard::start}) {
     const Instance instance(c, guard);
     std::string text;

@@ -39,6 +39,9 @@ std::string failure_of(const Case &c, const std::string &kernel, Errors *errors 
 /// The line that repeats a case.
 std::string repeat_line(const Case &c, const std::string &kernel);
 
+/// From now on, a crash of the process prints the line that repeats the case that was being run.
+void explain_crashes();
+
 /// "" when two calls gave the same bits, else where they first differ and how to repeat the second.
 std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel);
 
