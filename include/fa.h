@@ -279,7 +279,7 @@ typedef struct fa_args {
   const int32_t *kv_batch_idx; /* NULL; 0 .. shape[0] of k - 1 */
   const int32_t *q_offset;     /* NULL; position of query 0 relative to key 0, of any sign */
 
-  int64_t num_seqs;     /* 0; required with cu_seqlens_*: the number of sequences B */
+  int64_t num_seqs;     /* 0; required with cu_seqlens_*: the number of sequences B (0 only where q has no rows) */
   int64_t max_seqlen_q; /* 0: unknown (all rows of q); else no sequence has more queries */
   int64_t max_seqlen_k; /* 0: unknown (all rows of k, or table width x page size); else no sequence has more keys */
 

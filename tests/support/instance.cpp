@@ -105,7 +105,7 @@ void Instance::make_table(Guard guard) {
 }
 
 void Instance::make_tensors(Guard guard) {
-  const int64_t tail = int64_t(hash(c.seed, for_arrays, 0) % 3);  // rows behind the last packed sequence
+  const int64_t tail = c.b ? int64_t(hash(c.seed, for_arrays, 0) % 3) : 0;  // rows behind the last packed sequence
   const int64_t total_q = c.cu_q ? cu_q[size_t(c.b)] + tail : 0, total_k = c.cu_k ? cu_k[size_t(c.b)] + tail : 0;
   const int64_t batch_q = c.cu_q ? 1 : c.b, rows_q = c.cu_q ? total_q : c.sq;
   int64_t batch_k = c.b, rows_k = c.sk, longest_k = c.sk;
