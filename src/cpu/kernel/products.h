@@ -6,6 +6,8 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
+// The products are functions of their own, not inlined, so that the sums have all registers to themselves.
+
 /// Queries of a sub-tile: the pitch of every transposed array.
 constexpr int lanes = Simd::tile_vectors * width;
 
@@ -15,10 +17,10 @@ constexpr int product_rows = vectors == 1 ? 8 : 4;
 
 /// scores[r] = q . k[r] for `rows` keys and `vectors` vectors of queries; keeps their maxima.
 template <int rows, int vectors>
-inline void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores, Vec *maxima) {
+[[gnu::noinline]] void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores, Vec *maxima) {
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::zero();
-  for (int64_t d = 0; d < dim; d++) {
+  FA_UNROLL_2 for (int64_t d = 0; d < dim; d++) {
     Vec queries[vectors];
     FA_UNROLL for (int v = 0; v < vectors; v++) queries[v] = Simd::load(q + d * lanes + v * width);
     FA_UNROLL for (int r = 0; r < rows; r++) {
@@ -34,11 +36,11 @@ inline void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t
 
 /// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries.
 template <int rows, int vectors>
-inline void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out, const Vec *alpha) {
+[[gnu::noinline]] void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out, const Vec *alpha) {
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
     sum[r][i] = Simd::mul(alpha[i], Simd::load(out + r * lanes + i * width));
-  for (int64_t key = 0; key < keys; key++) {
+  FA_UNROLL_2 for (int64_t key = 0; key < keys; key++) {
     Vec weights[vectors];
     FA_UNROLL for (int i = 0; i < vectors; i++) weights[i] = Simd::load(p + key * lanes + i * width);
     FA_UNROLL for (int r = 0; r < rows; r++) {
