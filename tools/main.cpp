@@ -66,11 +66,11 @@ int usage_error(const CLI::App &app, const CLI::ParseError &error) {
   if (!app.get_subcommands().empty()) chosen = app.get_subcommands().front();
   const std::string name = chosen == &app ? "fa" : "fa " + chosen->get_name();
   std::string message = error.what();
-  if (dynamic_cast<const CLI::ExtrasError *>(&error)) {
-    const std::string first = app.remaining(true).empty() ? "" : app.remaining(true).front();
-    message = fmt::format("unknown {} '{}'{}", first.starts_with("-") ? "option" : "argument", first,
-                          suggestion(first, known_words(*chosen)));
-  } else if (dynamic_cast<const CLI::RequiredError *>(&error) && chosen == &app) {
+  // A wrong word also makes a command missing: the word is what went wrong.
+  if (const std::vector<std::string> unknown = app.remaining(true); !unknown.empty()) {
+    message = fmt::format("unknown {} '{}'{}", unknown[0].starts_with("-") ? "option" : "argument", unknown[0],
+                          suggestion(unknown[0], known_words(*chosen)));
+  } else if (dynamic_cast<const CLI::RequiredError *>(&error)) {
     message = "a command is needed";
   }
   fmt::print(stderr, "{}: {}\nSee {} --help.\n", name, message, name);

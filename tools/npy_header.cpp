@@ -110,7 +110,11 @@ NpyHeader parse_dictionary(std::string_view text, std::string_view name) {
   while (!reader.take('}')) {
     const std::string key = reader.string();
     reader.expect(':');
-    bool *have = key == "descr" ? &have_descr : key == "fortran_order" ? &have_order : &have_shape;
+    bool *have = key == "descr"           ? &have_descr
+                 : key == "fortran_order" ? &have_order
+                 : key == "shape"         ? &have_shape
+                                          : nullptr;
+    if (!have) reader.fail(fmt::format("unknown key '{}'", key));
     if (*have) reader.fail(fmt::format("'{}' a second time", key));
     *have = true;
     if (key == "descr") {
@@ -118,10 +122,8 @@ NpyHeader parse_dictionary(std::string_view text, std::string_view name) {
       header.descr = reader.string();
     } else if (key == "fortran_order") {
       header.fortran_order = reader.boolean();
-    } else if (key == "shape") {
-      header.shape = reader.shape();
     } else {
-      reader.fail(fmt::format("unknown key '{}'", key));
+      header.shape = reader.shape();
     }
     if (!reader.take(',')) {
       reader.expect('}');

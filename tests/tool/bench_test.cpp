@@ -1,0 +1,154 @@
+// `fa bench`: measures, keeps, compares; the verdict on made-up measurements.
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "arrays.h"
+#include "bench_report.h"
+#include "error.h"
+#include "program.h"
+#include "temporary.h"
+
+namespace {
+
+using nlohmann::json;
+using test::Finished;
+using test::save;
+using namespace fa::tool;
+
+/// A run of two cases with noise of some per cent, the second case slowed down by a factor.
+BenchRun made_up(uint64_t seed, double factor) {
+  test::Random random(seed);
+  BenchRun run{"0.1.0", "a processor", {}};
+  for (const double middle : {1e-3, 2e-3 * factor}) {
+    Measurement m;
+    m.c = parse_shape(middle == 1e-3 ? "1,2,2,64,64,32" : "1,2,2,128,128,32");
+    m.kernel = "cpu.generic";
+    m.flops = 1e6;
+    m.bytes = 1e5;
+    for (int i = 0; i < 15; ++i) m.seconds.push_back(middle * std::exp(0.02 * test::normal(random.next())));
+    run.measurements.push_back(m);
+  }
+  return run;
+}
+
+class Bench : public testing::Test {
+ protected:
+  test::TemporaryFolder folder;
+  std::string saved(const char *name, const BenchRun &run) { return save(folder / name, json_of(run)); }
+  Finished compare(const std::string &base, const std::string &measured) {
+    return test::fa({"bench", "--compare", base, "--measured", measured});
+  }
+};
+
+TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
+  const std::vector<std::string> quick = {"--rounds", "6", "--time", "0.001"};
+  std::vector<std::string> options = {"bench",     "--shape",  "1,2,1,32,48,16", "--shape",        "2,2,2,16,16,8",
+                                      "--dtype",   "f32,bf16", "--causal",       "--kernel",       "cpu.generic",
+                                      "--threads", "1",        "--json",         folder / "b.json"};
+  options.insert(options.end(), quick.begin(), quick.end());
+  Finished f = test::fa(options);
+  ASSERT_EQ(f.code, 0) << f.err;
+  for (const char *part :
+       {"1,2,1,32,48,16 f32 causal threads=1", "2,2,2,16,16,8 bf16 causal", "cpu.generic", "GFLOP/s"}) {
+    EXPECT_NE(f.out.find(part), f.out.npos) << f.out;
+  }
+  const std::vector<std::byte> bytes = read_file(folder / "b.json");
+  const json kept = json::parse(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
+  ASSERT_EQ(kept.at("results").size(), 4u);
+  const json &first = kept.at("results").at(0);
+  EXPECT_EQ(first.at("seconds").size(), 6u);
+  // Causal: query i of 32 attends the first i + 17 of 48 keys, twice 4 * 16 operations each, on 2 heads.
+  int64_t pairs = 0;
+  for (int i = 0; i < 32; ++i) pairs += i + 17;
+  EXPECT_EQ(first.at("flops").get<double>(), static_cast<double>(2 * pairs * 4 * 16));
+  EXPECT_LE(first.at("interval_95_seconds").at(0).get<double>(), first.at("median_seconds").get<double>());
+
+  std::vector<std::string> again = {"bench", "--compare", folder / "b.json", "--threshold", "1000"};
+  again.insert(again.end(), quick.begin(), quick.end());
+  f = test::fa(again);
+  EXPECT_EQ(f.code, 0) << f.out << f.err;
+  EXPECT_NE(f.out.find("no difference"), f.out.npos) << f.out;
+}
+
+TEST_F(Bench, VerdictOnNoise) {
+  const Finished f = compare(saved("a.json", made_up(1, 1)), saved("b.json", made_up(2, 1)));
+  EXPECT_EQ(f.code, 0) << f.out << f.err;
+  EXPECT_EQ(f.out.find("slower"), f.out.npos) << f.out;
+  EXPECT_EQ(f.out.find("faster"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("no difference"), f.out.npos) << f.out;
+}
+
+TEST_F(Bench, VerdictOnChange) {
+  const std::string a = saved("a.json", made_up(1, 1)), b = saved("b.json", made_up(2, 1.15));
+  const Finished slower = compare(a, b), faster = compare(b, a);
+  EXPECT_EQ(slower.code, 1);
+  EXPECT_NE(slower.out.find("no difference"), slower.out.npos) << slower.out;
+  EXPECT_NE(slower.out.find("slower"), slower.out.npos) << slower.out;
+  EXPECT_EQ(faster.code, 0);
+  EXPECT_NE(faster.out.find("faster"), faster.out.npos) << faster.out;
+}
+
+TEST_F(Bench, TellsWhatElseDiffers) {
+  BenchRun other = made_up(2, 1);
+  other.cpu = "another processor";
+  other.version = "0.2.0";
+  other.measurements[0].kernel = "cpu.other";
+  const Finished f = compare(saved("a.json", made_up(1, 1)), saved("b.json", other));
+  for (const char *part : {"measured on a processor, this on another processor", "library 0.2.0 against 0.1.0",
+                           "cpu.generic before, cpu.other now"}) {
+    EXPECT_NE(f.out.find(part), f.out.npos) << f.out;
+  }
+}
+
+TEST_F(Bench, KeepsEverythingInJson) {
+  const BenchRun run = made_up(1, 1), back = parse_bench_run(json_of(run), "x");
+  ASSERT_EQ(back.measurements.size(), run.measurements.size());
+  for (size_t i = 0; i < run.measurements.size(); ++i) {
+    EXPECT_EQ(back.measurements[i].c, run.measurements[i].c);
+    EXPECT_EQ(back.measurements[i].seconds, run.measurements[i].seconds);
+    EXPECT_EQ(back.measurements[i].flops, run.measurements[i].flops);
+  }
+}
+
+TEST_F(Bench, RefusesBaselinesThatAreNone) {
+  const std::string good = saved("a.json", made_up(1, 1));
+  for (const char *text : {"", "{", "[]", "{}", R"({"format": "other"})",
+                           R"({"format": "fa bench 1", "version": "", "cpu": "", "results": [{}]})",
+                           R"({"format": "fa bench 1", "version": 1, "cpu": "", "results": []})"}) {
+    const Finished f = compare(save(folder / "bad.json", std::string(text)), good);
+    EXPECT_EQ(f.code, 2) << text;
+    EXPECT_NE(f.err.find("bad.json: is not what `fa bench --json` writes"), f.err.npos) << f.err;
+  }
+  json no_times = json::parse(json_of(made_up(1, 1)));
+  no_times["results"][0]["seconds"] = json::array({1.0, 0.0});
+  EXPECT_EQ(compare(save(folder / "bad.json", no_times.dump()), good).code, 2);
+  BenchRun other = made_up(1, 1);
+  for (Measurement &m : other.measurements) m.c.dim = 7;
+  const Finished f = compare(saved("other.json", other), good);
+  EXPECT_EQ(f.code, 2);
+  EXPECT_NE(f.err.find("nothing to compare"), f.err.npos) << f.err;
+  EXPECT_EQ(compare(folder / "missing.json", good).code, 2);
+}
+
+TEST_F(Bench, RefusesShapesThatAreNone) {
+  for (const char *shape : {"1,2,3", "1,2,2,0,4,8", "a,b", "1,2,2,4,4,8,9"}) {
+    const Finished f = test::fa({"bench", "--shape", shape});
+    EXPECT_EQ(f.code, 2);
+    EXPECT_NE(f.err.find("--shape is '"), f.err.npos) << f.err;
+  }
+  const Finished heads = test::fa({"bench", "--shape", "1,3,2,4,4,8", "--json", folder / "b.json"});
+  EXPECT_EQ(heads.code, 2);  // the library's own words
+  EXPECT_EQ(folder.names(), std::vector<std::string>{});
+}
+
+TEST(Sweeps, AllHaveShapes) {
+  for (const std::string &name : sweep_names()) {
+    EXPECT_GE(sweep(name).size(), 3u) << name;
+    for (const BenchCase &c : sweep(name)) EXPECT_EQ(parse_shape(shape_of(c)), c);
+  }
+}
+
+}  // namespace

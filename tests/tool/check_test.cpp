@@ -1,0 +1,49 @@
+// `fa check`: right on a sound library, and able to say that something is wrong.
+#include <gtest/gtest.h>
+
+#include "check_cases.h"
+#include "program.h"
+#include "support/sanitizer.h"
+
+namespace {
+
+using test::fa;
+using test::Finished;
+
+TEST(Check, EveryKernelIsRight) {
+  const Finished f = test::slow ? fa({"check", "--kernel", "cpu.generic"}) : fa({"check"});
+  EXPECT_EQ(f.code, 0) << f.out << f.err;
+  EXPECT_NE(f.out.find("cpu.generic"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("checks are right"), f.out.npos) << f.out;
+  EXPECT_EQ(f.out.find("WRONG"), f.out.npos) << f.out;
+}
+
+TEST(Check, OneKernelInWords) {
+  const Finished f = fa({"check", "--kernel", "cpu.generic", "--verbose"});
+  EXPECT_EQ(f.code, 0) << f.out << f.err;
+  for (const fa::tool::CheckCase &each : fa::tool::check_cases()) {
+    EXPECT_NE(f.out.find(std::string(", ") + each.name + ": right"), f.out.npos) << each.name;
+  }
+}
+
+TEST(Check, RefusesKernelsThatAreNotThere) {
+  const Finished f = fa({"check", "--kernel", "cpu.abacus"});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_NE(f.err.find("no kernel is named 'cpu.abacus'"), f.err.npos) << f.err;
+}
+
+/// A library that computes something else: one whose fa_forward is replaced by the loader.
+TEST(Check, FindsWrongResults) {
+  if (test::slow) GTEST_SKIP() << "a sanitizer's run time does not suffer preloading";
+  const Finished f = fa({"check", "--kernel", "cpu.generic"}, {{"LD_PRELOAD", TEST_WRONG_LIBRARY}});
+  EXPECT_EQ(f.code, 1) << f.out << f.err;
+  EXPECT_NE(f.out.find("WRONG"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("repeat: fa run --kernel cpu.generic --case '"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("FAILED"), f.out.npos) << f.out;
+  const Finished replay =
+      fa({"run", "--kernel", "cpu.generic", "--case", "sq=4 sk=4"}, {{"LD_PRELOAD", TEST_WRONG_LIBRARY}});
+  EXPECT_EQ(replay.code, 1);
+  EXPECT_NE(replay.err.find("the case fails: "), replay.err.npos) << replay.err;
+}
+
+}  // namespace

@@ -1,0 +1,56 @@
+// `fa info`: the text that goes into a bug report, and its JSON.
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace {
+
+using nlohmann::json;
+using test::fa;
+using test::Finished;
+
+TEST(Info, TellsVersionMachineAndKernels) {
+  const Finished f = fa({"info"}, {{"FA_NUM_THREADS", "2"}});
+  EXPECT_EQ(f.code, 0);
+  EXPECT_EQ(f.err, "");
+  for (const char *part : {"libfa      " FA_VERSION_STRING "\n", "build ", "cpu ", "Kernels, best first", "cpu.generic",
+                           "available", "What serves here", "bf16", "f32 over f16", "set        FA_NUM_THREADS=2"}) {
+    EXPECT_NE(f.out.find(part), f.out.npos) << part << "\n" << f.out;
+  }
+}
+
+TEST(Info, JsonHasTheSame) {
+  const Finished f = fa({"info", "--json"}, {{"FA_NUM_THREADS", "2"}});
+  EXPECT_EQ(f.code, 0);
+  const json info = json::parse(f.out);
+  EXPECT_EQ(info.at("version"), FA_VERSION_STRING);
+  EXPECT_EQ(info.at("build"), fa_build_info());
+  EXPECT_EQ(info.at("environment").at("FA_NUM_THREADS"), "2");
+  EXPECT_GE(info.at("machine").at("cpus_usable").get<int>(), 1);
+  EXPECT_EQ(info.at("kernels").size(), static_cast<size_t>(fa_kernel_count()));
+  for (const json &kernel : info.at("kernels")) {
+    EXPECT_EQ(kernel.at("available").get<bool>(), kernel.at("why_not") == "") << kernel;
+  }
+  EXPECT_EQ(info.at("serves").size(), 5u);
+  for (const json &choice : info.at("serves")) EXPECT_NE(choice.at("kernel"), "") << choice;
+}
+
+TEST(Info, SaysWhyNothingServes) {
+  const Finished f = fa({"info"}, {{"FA_FORCE_KERNEL", "no.such.kernel"}});
+  EXPECT_EQ(f.code, 0);
+  EXPECT_NE(f.out.find("nothing: "), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("no.such.kernel"), f.out.npos) << f.out;
+  const json info = json::parse(fa({"info", "--json"}, {{"FA_FORCE_KERNEL", "no.such.kernel"}}).out);
+  EXPECT_NE(info.at("serves").at(0).at("why_not"), "");
+}
+
+TEST(Info, JsonSurvivesBytesThatAreNoText) {
+  const Finished f = fa({"info", "--json"}, {{"FA_VERBOSE", "\xff\xfe"}});
+  EXPECT_EQ(f.code, 0);
+  EXPECT_TRUE(json::accept(f.out)) << f.out;
+}
+
+}  // namespace

@@ -1,0 +1,45 @@
+// An interrupted `fa run` leaves nothing half-written: neither an output nor its temporary file.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "arrays.h"
+#include "program.h"
+#include "temporary.h"
+
+namespace {
+
+using fa::tool::NpyType;
+using test::save;
+
+using Names = std::vector<std::string>;
+
+class Interrupt : public testing::TestWithParam<int> {};
+
+TEST_P(Interrupt, LeavesNoOutput) {
+  const test::TemporaryFolder folder;
+  const std::string q = save(folder / "q.npy", test::random_array(NpyType::f32, {1, 64, 2, 32}, 1));
+  save(folder / "out.npy", std::string("what was there before"));
+  test::Program program({"run", "--q", q, "--k", q, "--v", q, "-o", folder / "out.npy", "--lse-out", folder / "lse.npy",
+                         "--repeat", "1000000"});
+  // Both temporary files are there as soon as the work has begun.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (folder.names().size() < 4 && program.running() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_EQ(folder.names().size(), 4u) << "the work has not begun";
+  kill(program.id(), GetParam());
+  const test::Finished f = program.wait();
+  EXPECT_EQ(f.signal, GetParam());
+  EXPECT_EQ(folder.names(), (Names{"out.npy", "q.npy"}));
+  const std::vector<std::byte> left = fa::tool::read_file(folder / "out.npy");
+  EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "what was there before");
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, testing::Values(SIGINT, SIGTERM, SIGHUP));
+
+}  // namespace

@@ -1,0 +1,309 @@
+// `fa run`: every option reaches its field. What the tool writes is compared with the oracle's attention of the same
+// arrays, described here by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "arrays.h"
+#include "oracle/oracle.h"
+#include "program.h"
+#include "temporary.h"
+
+namespace {
+
+using fa::tool::Array;
+using fa::tool::NpyType;
+using fa::tool::read_npy;
+using test::Finished;
+using test::int32_array;
+using test::random_array;
+using test::save;
+
+constexpr int64_t b = 2, sq = 5, sk = 9, hq = 4, hkv = 2, d = 16;
+
+/// Arrays of one call, in files too, and the call as the options should describe it.
+struct Call {
+  test::TemporaryFolder folder;
+  Array q, k, v;
+  fa_desc desc;
+  fa_args args;
+  std::vector<float> out, lse;
+  std::vector<std::string> options;
+  std::vector<Array> kept;  // what args points to
+
+  explicit Call(NpyType type = NpyType::f32, bool packed = false) {
+    kept.reserve(16);
+    const auto shape = [&](int64_t rows, int64_t heads) {
+      return packed ? std::vector<int64_t>{b * rows, heads, d} : std::vector<int64_t>{b, rows, heads, d};
+    };
+    q = random_array(type, shape(sq, hq), 1);
+    k = random_array(type, shape(sk, hkv), 2);
+    v = random_array(type, shape(sk, hkv), 3);
+    const fa_dtype dtype = type == NpyType::f32 ? FA_F32 : type == NpyType::f16 ? FA_F16 : FA_BF16;
+    fa_desc_init(&desc, sizeof desc);
+    desc.dtype_q = dtype;
+    desc.dtype_out = FA_F32;
+    desc.head_dim = d;
+    fa_args_init(&args, sizeof args);
+    const int64_t batch = packed ? 1 : b, rows_q = packed ? b * sq : sq, rows_k = packed ? b * sk : sk;
+    fa_tensor_init(&args.q, q.bytes.data(), dtype, batch, rows_q, hq, d);
+    fa_tensor_init(&args.k, k.bytes.data(), dtype, batch, rows_k, hkv, d);
+    fa_tensor_init(&args.v, v.bytes.data(), dtype, batch, rows_k, hkv, d);
+    out.resize(static_cast<size_t>(b * sq * hq * d));
+    fa_tensor_init(&args.out, out.data(), FA_F32, batch, rows_q, hq, d);
+    options = {"run",
+               "--q",
+               save(folder / "q.npy", q),
+               "--k",
+               save(folder / "k.npy", k),
+               "--v",
+               save(folder / "v.npy", v),
+               "-o",
+               folder / "out.npy",
+               "--lse-out",
+               folder / "lse.npy",
+               "--out-dtype",
+               "f32"};
+  }
+
+  /// Keeps an array, saves it, and gives the option its path.
+  Array *add(const char *option, Array array) {
+    kept.push_back(std::move(array));
+    options.insert(options.end(), {option, save(folder / (std::string(option + 2) + ".npy"), kept.back())});
+    return &kept.back();
+  }
+  void add(const std::vector<std::string> &more) { options.insert(options.end(), more.begin(), more.end()); }
+
+  /// Runs the tool and compares what it wrote with the oracle.
+  void expect_right() {
+    const Finished f = test::fa(options);
+    ASSERT_EQ(f.code, 0) << f.err;
+    const oracle::Result expected = oracle::attention(desc, args);
+    const Array got = read_npy(folder / "out.npy"), got_lse = read_npy(folder / "lse.npy");
+    ASSERT_EQ(got.type, NpyType::f32);
+    ASSERT_EQ(got.shape, q.shape);
+    for (int64_t i = 0; i < expected.batch; ++i) {
+      for (int64_t row = 0; row < expected.rows; ++row) {
+        for (int64_t head = 0; head < hq; ++head) {
+          const int64_t at = expected.head(i, row, head);
+          const bool written = expected.written[static_cast<size_t>(expected.row(i, row))];
+          for (int64_t e = 0; e < d; ++e) {
+            const double want = written ? expected.out[static_cast<size_t>(at * d + e)] : 0;
+            ASSERT_NEAR(got.value(at * d + e), want, 1e-4) << i << " " << row << " " << head << " " << e;
+          }
+          const double lse_want = expected.lse[static_cast<size_t>(at)];
+          const double lse_got = got_lse.value((i * hq + head) * expected.rows + row);
+          if (written && std::isfinite(lse_want)) {
+            ASSERT_NEAR(lse_got, lse_want, 1e-3);
+          } else if (written) {
+            ASSERT_EQ(lse_got, lse_want);
+          }
+        }
+      }
+    }
+  }
+};
+
+TEST(Run, Plain) {
+  Call().expect_right();
+}
+TEST(Run, Float16) {
+  Call(NpyType::f16).expect_right();
+}
+TEST(Run, Bfloat16) {
+  Call(NpyType::bf16).expect_right();
+}
+
+/// Options that are numbers or flags, and the field that each must set.
+struct Setting {
+  std::vector<std::string> options;
+  std::function<void(fa_desc &)> set;
+};
+
+TEST(Run, SettingsReachTheirFields) {
+  const Setting settings[] = {{{"--causal"}, [](fa_desc &desc) { desc.mask = FA_MASK_CAUSAL; }},
+                              {{"--causal-top-left"}, [](fa_desc &desc) { desc.mask = FA_MASK_CAUSAL_TOP_LEFT; }},
+                              {{"--window", "1,2"}, [](fa_desc &desc) { desc.window_left = 1, desc.window_right = 2; }},
+                              {{"--window", "-1,0"}, [](fa_desc &desc) { desc.window_right = 0; }},
+                              {{"--window=2,-1"}, [](fa_desc &desc) { desc.window_left = 2; }},
+                              {{"--chunk", "3"}, [](fa_desc &desc) { desc.attention_chunk = 3; }},
+                              {{"--softcap", "0.5"}, [](fa_desc &desc) { desc.softcap = 0.5f; }},
+                              {{"--scale", "-0.7"}, [](fa_desc &desc) { desc.softmax_scale = -0.7f; }},
+                              {{"--threads", "2", "--num-splits", "3", "--device", "cpu"}, [](fa_desc &) {}},
+                              {{"--batch-invariant", "--kernel", "cpu.generic"}, [](fa_desc &) {}},
+                              {{"--nondeterministic", "--repeat", "3"}, [](fa_desc &) {}}};
+  for (const Setting &setting : settings) {
+    SCOPED_TRACE(setting.options.front());
+    Call call;
+    setting.set(call.desc);
+    call.add(setting.options);
+    call.expect_right();
+  }
+}
+
+TEST(Run, BiasMaskSlopesAndSinks) {
+  Call call;
+  Array *bias = call.add("--bias", random_array(NpyType::f16, {hq, 1, sk}, 4));
+  fa_tensor_init(&call.args.bias, bias->bytes.data(), FA_F16, 1, hq, 1, sk);
+  Array mask = fa::tool::make_array(NpyType::boolean, {sq, sk});
+  for (size_t i = 0; i < mask.bytes.size(); ++i) mask.bytes[i] = std::byte(i % 3 != 0);
+  fa_tensor_init(&call.args.mask, call.add("--mask", mask)->bytes.data(), FA_BOOL, 1, 1, sq, sk);
+  fa_tensor_init(&call.args.alibi_slopes, call.add("--alibi", random_array(NpyType::f32, {hq}, 5))->bytes.data(),
+                 FA_F32, 1, hq, 1, 1);
+  fa_tensor_init(&call.args.sinks, call.add("--sinks", random_array(NpyType::f32, {b, hq}, 6))->bytes.data(), FA_F32, b,
+                 hq, 1, 1);
+  call.expect_right();
+}
+
+TEST(Run, BiasBeforeSoftcapAndInFloat64) {
+  Call call;
+  call.desc.softcap = 1;
+  call.desc.flags = FA_FLAG_BIAS_BEFORE_SOFTCAP;
+  call.add({"--softcap", "1", "--bias-before-softcap"});
+  Array bias = random_array(NpyType::f32, {sq, sk}, 4);
+  call.add("--bias", converted(bias, NpyType::f64));
+  fa_tensor_init(&call.args.bias, bias.bytes.data(), FA_F32, 1, 1, sq, sk);
+  call.expect_right();
+}
+
+TEST(Run, LengthsPaddingOffsetsAndCacheRows) {
+  Call call;
+  call.desc.mask = FA_MASK_CAUSAL;
+  call.add({"--causal"});
+  call.args.seqused_q = call.add("--seqused-q", int32_array({5, 3}))->data<int32_t>();
+  call.args.seqused_k = call.add("--seqused-k", int32_array({7, 9}))->data<int32_t>();
+  call.args.leftpad_k = call.add("--leftpad-k", int32_array({2, 0}))->data<int32_t>();
+  call.args.kv_batch_idx = call.add("--kv-batch-idx", int32_array({1, 0}))->data<int32_t>();
+  call.args.q_offset = call.add("--q-offset", int32_array({-1, 4}))->data<int32_t>();
+  call.expect_right();
+}
+
+TEST(Run, Packed) {
+  for (const bool together : {true, false}) {
+    Call call(NpyType::f32, true);
+    if (together) {  // one file says where both begin: the rows of q and k must be as many
+      call.k = random_array(NpyType::f32, {b * sq, hkv, d}, 2);
+      call.v = random_array(NpyType::f32, {b * sq, hkv, d}, 3);
+      save(call.folder / "k.npy", call.k);
+      save(call.folder / "v.npy", call.v);
+      fa_tensor_init(&call.args.k, call.k.bytes.data(), FA_F32, 1, b * sq, hkv, d);
+      fa_tensor_init(&call.args.v, call.v.bytes.data(), FA_F32, 1, b * sq, hkv, d);
+      call.args.cu_seqlens_q = call.args.cu_seqlens_k =
+          call.add("--cu-seqlens", int32_array({0, 4, 10}))->data<int32_t>();
+    } else {
+      call.args.cu_seqlens_q = call.add("--cu-seqlens-q", int32_array({0, 4, 10}))->data<int32_t>();
+      call.args.cu_seqlens_k = call.add("--cu-seqlens-k", int32_array({0, 11, 18}))->data<int32_t>();
+    }
+    call.args.num_seqs = b;
+    call.expect_right();
+  }
+}
+
+TEST(Run, Paged) {
+  Call call;
+  const int64_t pages = 6, page = 3;
+  call.k = random_array(NpyType::f32, {pages, page, hkv, d}, 2);
+  call.v = random_array(NpyType::f32, {pages, page, hkv, d}, 3);
+  save(call.folder / "k.npy", call.k);
+  save(call.folder / "v.npy", call.v);
+  fa_tensor_init(&call.args.k, call.k.bytes.data(), FA_F32, pages, page, hkv, d);
+  fa_tensor_init(&call.args.v, call.v.bytes.data(), FA_F32, pages, page, hkv, d);
+  fa_tensor_init(&call.args.block_table,
+                 call.add("--block-table", int32_array({5, 0, 3, 1, 2, 4}, {b, 3}))->bytes.data(), FA_I32, b, 3, 1, 1);
+  call.args.seqused_k = call.add("--seqused-k", int32_array({9, 4}))->data<int32_t>();
+  call.expect_right();
+}
+
+TEST(Run, HeadsBeforeRows) {
+  Call call;
+  const auto transposed = [](const Array &from) {
+    const std::vector<int64_t> &s = from.shape;
+    Array to = fa::tool::make_array(from.type, {s[0], s[2], s[1], s[3]});
+    for (int64_t i = 0; i < from.elements(); ++i) {
+      const int64_t e = i % s[3], h = i / s[3] % s[2], r = i / s[3] / s[2] % s[1], n = i / s[3] / s[2] / s[1];
+      to.data<float>()[((n * s[2] + h) * s[1] + r) * s[3] + e] = from.data<float>()[i];
+    }
+    return to;
+  };
+  ASSERT_EQ(test::fa(call.options).code, 0);
+  const Array expected = transposed(read_npy(call.folder / "out.npy"));
+  for (const auto &[name, array] : {std::pair("q.npy", &call.q), {"k.npy", &call.k}, {"v.npy", &call.v}}) {
+    save(call.folder / name, transposed(*array));
+  }
+  call.add({"--layout", "bhsd"});
+  ASSERT_EQ(test::fa(call.options).code, 0);
+  const Array got = read_npy(call.folder / "out.npy");
+  EXPECT_EQ(got.shape, expected.shape);
+  EXPECT_EQ(got.bytes, expected.bytes);
+}
+
+TEST(Run, ConvertsTypes) {
+  Call call;
+  for (const auto &[name, array] : {std::pair("q.npy", &call.q), {"k.npy", &call.k}, {"v.npy", &call.v}}) {
+    save(call.folder / name, converted(*array, NpyType::f64));
+  }
+  const Finished f = test::fa(call.options);
+  EXPECT_EQ(f.code, 2);
+  EXPECT_NE(f.err.find("--dtype f32"), f.err.npos) << f.err;
+  call.add({"--dtype", "f32"});
+  call.expect_right();
+}
+
+TEST(Run, TakesUint16AsBfloat16) {
+  Call call(NpyType::bf16);
+  for (const auto &[name, array] : {std::pair("q.npy", &call.q), {"k.npy", &call.k}, {"v.npy", &call.v}}) {
+    Array bits = *array;
+    bits.type = NpyType::u16;
+    save(call.folder / name, bits);
+  }
+  const Finished f = test::fa(call.options);
+  EXPECT_EQ(f.code, 2);
+  EXPECT_NE(f.err.find("--u2-as-bf16"), f.err.npos) << f.err;
+  call.add({"--u2-as-bf16"});
+  call.expect_right();
+}
+
+TEST(Run, ComparesWithAReference) {
+  const std::string data = TEST_DATA;
+  std::vector<std::string> options = {"run",
+                                      "--q",
+                                      data + "/layer0_q.npy",
+                                      "--k",
+                                      data + "/layer0_k.npy",
+                                      "--v",
+                                      data + "/layer0_v.npy",
+                                      "--cu-seqlens",
+                                      data + "/cu_seqlens.npy",
+                                      "--reference",
+                                      data + "/layer0_out.npy",
+                                      "--max-error"};
+  options.push_back("2e-3");
+  Finished f = test::fa(options);
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("3 sequences"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("largest difference"), f.out.npos) << f.out;
+  options.back() = "1e-9";
+  f = test::fa(options);
+  EXPECT_EQ(f.code, 1);
+  EXPECT_NE(f.err.find("more than --max-error 1e-09"), f.err.npos) << f.err;
+}
+
+TEST(Run, PrintsTheMedianTime) {
+  Call call;
+  call.add({"--repeat", "7"});
+  const Finished f = test::fa(call.options);
+  EXPECT_NE(f.out.find("of 7 calls"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("GFLOP/s"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("kernel     cpu."), f.out.npos) << f.out;
+}
+
+TEST(Run, ReplaysACase) {
+  const Finished f = test::fa(
+      {"run", "--kernel", "cpu.generic", "--case", "b=2 sq=7 sk=33 hq=2 hkv=1 d=32 q=bf16 mask=causal bias=f32:h"});
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("cpu.generic"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("right      largest error"), f.out.npos) << f.out;
+}
+
+}  // namespace

@@ -1,0 +1,68 @@
+// The command line itself: help, version, what is unknown, exit codes.
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include "program.h"
+
+namespace {
+
+using test::fa;
+using test::Finished;
+
+void expect_usage_error(const std::vector<std::string> &arguments, const std::string &part) {
+  const Finished f = fa(arguments);
+  EXPECT_EQ(f.code, 2);
+  EXPECT_EQ(f.out, "");
+  EXPECT_NE(f.err.find(part), f.err.npos) << f.err;
+  EXPECT_NE(f.err.find("--help"), f.err.npos) << f.err;
+}
+
+TEST(Usage, HelpOfEverything) {
+  for (const std::vector<std::string> &arguments : {std::vector<std::string>{"--help"},
+                                                    {"-h"},
+                                                    {"info", "--help"},
+                                                    {"run", "-h"},
+                                                    {"check", "--help"},
+                                                    {"bench", "--help"}}) {
+    const Finished f = fa(arguments);
+    EXPECT_EQ(f.code, 0);
+    EXPECT_EQ(f.err, "");
+    EXPECT_NE(f.out.find("Usage: fa"), f.out.npos) << f.out;
+    EXPECT_NE(f.out.find("Examples:"), f.out.npos) << f.out;
+  }
+}
+
+TEST(Usage, Version) {
+  const Finished f = fa({"--version"});
+  EXPECT_EQ(f.code, 0);
+  EXPECT_EQ(f.out, "fa " FA_VERSION_STRING "\n");
+}
+
+TEST(Usage, SaysWhatIsWrong) {
+  expect_usage_error({}, "fa: a command is needed");
+  expect_usage_error({"rum"}, "unknown argument 'rum'; did you mean run?");
+  expect_usage_error({"--nonsense"}, "unknown option '--nonsense'\n");
+  expect_usage_error({"run", "--casual"}, "fa run: unknown option '--casual'; did you mean --causal?");
+  expect_usage_error({"run", "--casual=1"}, "did you mean --causal?");
+  expect_usage_error({"run", "stray.npy"}, "unknown argument 'stray.npy'");
+  expect_usage_error({"run", "--q"}, "--q");
+  expect_usage_error({"run", "--softcap", "much"}, "much");
+  expect_usage_error({"run", "--threads", "2x"}, "2x");
+  expect_usage_error({"run", "--layout", "sbhd"}, "sbhd");
+  expect_usage_error({"run", "--repeat", "0"}, "0");
+  expect_usage_error({"run", "--causal", "--causal-top-left"}, "--causal");
+  expect_usage_error({"run", "--cu-seqlens", "a", "--cu-seqlens-k", "b"}, "--cu-seqlens");
+  expect_usage_error({"bench", "--dtype", "f32,f64"}, "f64");
+  expect_usage_error({"bench", "--sweep", "all"}, "all");
+  expect_usage_error({"bench", "--rounds", "0"}, "0");
+  expect_usage_error({"info", "--jason"}, "did you mean --json?");
+  expect_usage_error({"check", "--kernels"}, "did you mean --kernel?");
+}
+
+TEST(Usage, AFullDiskIsAnError) {
+  const std::string command = std::string(TEST_FA) + " info > /dev/full 2> /dev/null";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+}  // namespace

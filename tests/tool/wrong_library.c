@@ -1,0 +1,11 @@
+/* Preloaded before libfa: an fa_forward that writes zeros, to see `fa check` find it. */
+#include <fa.h>
+#include <string.h>
+
+fa_status fa_forward(const fa_op *op, const fa_args *args) {
+  (void)op;
+  if (args->out.shape[0] > 0 && args->out.shape[1] > 0 && args->out.dtype != FA_BOOL) {
+    memset(args->out.data, 0, 2);
+  }
+  return FA_OK;
+}
