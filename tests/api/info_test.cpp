@@ -163,6 +163,17 @@ TEST(Legal, WindowsAndChunksOfAnySize) {
   }
 }
 
+TEST(Legal, ShutdownBeforeBetweenAndAfterCalls) {
+  fa_shutdown();
+  Call call;
+  call.desc.num_threads = 2;
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+  fa_shutdown();
+  fa_shutdown();
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+  fa_shutdown();
+}
+
 TEST(Legal, EverythingThatCombines) {
   Call call;
   call.pack_q();
