@@ -51,30 +51,31 @@ struct Head {
     v = dense<Real>(s.keys, c.dim_v(), [&](int64_t j, int64_t d) { return c.v(s, j, kv, d); });
   }
 
-  /// x of fa.h for query i and key j.
-  Real score(int64_t i, int64_t j) const {
-    if (!call.attends(s, head, i, j)) return -Real(infinity);
-    const Real bias = Real(call.bias(s, head, i, j));
-    if (bias == -Real(infinity)) return bias;
-    const Real cap = Real(call.desc.softcap);
-    const bool bias_first = call.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+  struct Score {
+    Real x;          // of fa.h
+    Real magnitude;  // the sum of the absolute values of all that x adds up
+  };
 
-    Real x = 0;
-    for (int64_t d = 0; d < call.dim(); ++d) x += q[size_t(i * call.dim() + d)] * k[size_t(j * call.dim() + d)];
-    x = Real(call.scale()) * x;
+  Score score(int64_t i, int64_t j) const {
+    const Real masked = -Real(infinity);
+    if (!call.attends(s, head, i, j)) return {masked, 0};
+    const Real bias = Real(call.bias(s, head, i, j));
+    if (bias == masked) return {masked, 0};
+    const Real cap = Real(call.desc.softcap), scale = Real(call.scale());
+    const bool bias_first = call.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+    const Real *qi = &q[size_t(i * call.dim())], *kj = &k[size_t(j * call.dim())];
+
+    Real x = 0, magnitude = 0;
+    for (int64_t d = 0; d < call.dim(); ++d) {
+      x += qi[d] * kj[d];
+      magnitude += std::abs(qi[d] * kj[d]);
+    }
+    x = scale * x;
     if (bias_first) x += bias;
     if (cap > 0) x = cap * std::tanh(x / cap);
     if (!bias_first) x += bias;
-    return x - Real(call.slope(s, head)) * Real(std::abs(i + s.offset - j));
-  }
-
-  /// The sum of the absolute values of all that score(i, j) adds up.
-  Real score_magnitude(int64_t i, int64_t j) const {
-    Real x = 0;
-    for (int64_t d = 0; d < call.dim(); ++d)
-      x += std::abs(q[size_t(i * call.dim() + d)] * k[size_t(j * call.dim() + d)]);
-    return Real(std::abs(call.scale())) * x + std::abs(Real(call.bias(s, head, i, j))) +
-           std::abs(Real(call.slope(s, head))) * Real(std::abs(i + s.offset - j));
+    const Real alibi = Real(call.slope(s, head)) * Real(std::abs(i + s.offset - j));
+    return {x - alibi, std::abs(scale) * magnitude + std::abs(bias) + std::abs(alibi)};
   }
 };
 
@@ -93,7 +94,15 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   double *mean_v = &r->mean_v[size_t(at * r->dim)];
 
   std::vector<double> x;
-  for (int64_t j = 0; j < h.s.keys; ++j) x.push_back(h.score(i, j));
+  double largest = 0, attended = 0;
+  for (int64_t j = 0; j < h.s.keys; ++j) {
+    const auto score = h.score(i, j);
+    x.push_back(score.x);
+    largest = std::max(largest, score.magnitude);
+    attended += score.x != -infinity;
+  }
+  r->score[size_t(at)] = largest;
+  r->keys[size_t(at)] = attended;
   const double sink = h.call.sink(h.s, h.head);
   const double m = maximum(x, sink);
   if (m == -infinity) {
@@ -112,8 +121,6 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
       out[d] += p * value;
       mean_v[d] += p * std::abs(value);
     }
-    r->score[size_t(at)] = std::max(r->score[size_t(at)], h.score_magnitude(i, j));
-    r->keys[size_t(at)] += 1;
   }
 }
 
@@ -123,7 +130,7 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
   const float minus_infinity = -std::numeric_limits<float>::infinity();
 
   std::vector<float> x;
-  for (int64_t j = 0; j < h.s.keys; ++j) x.push_back(h.score(i, j));
+  for (int64_t j = 0; j < h.s.keys; ++j) x.push_back(h.score(i, j).x);
   const float sink = float(h.call.sink(h.s, h.head));
   const float m = maximum(x, sink);
   if (m == minus_infinity) {
