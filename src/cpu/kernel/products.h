@@ -28,10 +28,13 @@ template <int rows, int vectors>
       FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::fma(key, queries[v], sum[r][v]);
     }
   }
-  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) {
-    Simd::store(scores + r * lanes + v * width, sum[r][v]);
-    maxima[v] = Simd::max(maxima[v], sum[r][v]);
+  FA_UNROLL for (int v = 0; v < vectors; v++) {
+    Vec maximum = sum[0][v];
+    FA_UNROLL for (int r = 1; r < rows; r++) maximum = Simd::max(maximum, sum[r][v]);
+    maxima[v] = Simd::max(maxima[v], maximum);
   }
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++)
+    Simd::store(scores + r * lanes + v * width, sum[r][v]);
 }
 
 /// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries.
