@@ -2,6 +2,7 @@
 #include "bench_measure.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "error.h"
@@ -19,8 +20,13 @@ namespace {
 Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed) {
   Array array = make_array(npy_type_of(dtype), std::move(shape));
   const auto step = static_cast<size_t>(test::dtype_bytes(dtype));
-  for (size_t i = 0; i * step < array.bytes.size(); ++i) {
-    test::store(&array.bytes[i * step], dtype, test::normal(test::hash(seed + i)));
+  const size_t period = step * 65521;  // a prime: rows do not repeat
+  for (size_t at = 0; at < array.bytes.size(); at += step) {
+    if (at < period) {
+      test::store(&array.bytes[at], dtype, test::normal(test::hash(seed + at)));
+    } else {
+      std::memcpy(&array.bytes[at], &array.bytes[at - period], step);
+    }
   }
   return array;
 }

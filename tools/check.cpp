@@ -46,57 +46,71 @@ std::vector<std::string> kernels_to_check(const std::string &only) {
   return names;
 }
 
-int check_kernels(const std::string &only, bool verbose) {
-  const std::vector<std::string> names = kernels_to_check(only);
-  const auto &cases = check_cases();
-  const auto &types = check_types();
-  Progress progress(static_cast<int64_t>(names.size() * types.size() * cases.size()));
-  std::vector<Trouble> troubles;
-  int64_t done = 0, judged = 0;
+/// Runs everything, and prints the table on the way.
+class Check {
+ public:
+  Check(std::vector<std::string> names, bool verbose)
+      : names_(std::move(names)),
+        verbose_(verbose),
+        progress_(static_cast<int64_t>(names_.size() * check_types().size() * check_cases().size())) {}
 
-  fmt::print("{:<18}", "kernel");
-  for (const CheckType &type : types) fmt::print(" {:<18}", type.name);
-  fmt::print("\n");
-  for (const std::string &kernel : names) {
-    force_kernel(kernel);
-    std::string row = fmt::format("{:<18}", kernel);
-    for (const CheckType &type : types) {
-      Cell cell;
-      for (const CheckCase &each : cases) {
-        progress.update(done++, fmt::format("{} {}", kernel, type.name));
-        const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line));
-        const bool unserved = !outcome.unserved.empty();
-        const bool wrong = !unserved && !outcome.failure.empty();
-        ++(unserved ? cell.unserved : wrong ? cell.wrong : cell.right);
-        judged += !unserved;
-        cell.of_bound = std::max(cell.of_bound, outcome.of_bound);
-        if (wrong) troubles.push_back({kernel, each.name, outcome});
-        if (!verbose) continue;
-        progress.clear();
-        fmt::print(
-            "  {} {}, {}: {}\n", kernel, type.name, each.name,
-            unserved ? fmt::format("not served: {}", outcome.unserved)
-            : wrong  ? "WRONG"
-                    : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error, 100 * outcome.of_bound));
-      }
-      row += fmt::format(" {:<18}", cell_text(cell));
+  int run() {
+    fmt::print("{:<18}", "kernel");
+    for (const CheckType &type : check_types()) fmt::print(" {:<18}", type.name);
+    fmt::print("\n");
+    for (const std::string &kernel : names_) {
+      force_kernel(kernel);
+      std::string row = fmt::format("{:<18}", kernel);
+      for (const CheckType &type : check_types()) row += fmt::format(" {:<18}", cell_text(cell_of(kernel, type)));
+      progress_.clear();
+      fmt::print("{}\n", row);
     }
-    progress.clear();
-    fmt::print("{}\n", row);
+    force_kernel("");
+    return report();
   }
-  force_kernel("");
 
-  for (const Trouble &trouble : troubles) {
-    fmt::print("\n{}, {}: {}\n  repeat: fa run --kernel {} --case '{}'\n", trouble.kernel, trouble.name,
-               trouble.outcome.failure, trouble.kernel, trouble.outcome.text);
+ private:
+  Cell cell_of(const std::string &kernel, const CheckType &type) {
+    Cell cell;
+    for (const CheckCase &each : check_cases()) {
+      progress_.update(done_++, fmt::format("{} {}", kernel, type.name));
+      const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line));
+      const bool unserved = !outcome.unserved.empty(), wrong = !unserved && !outcome.failure.empty();
+      ++(unserved ? cell.unserved : wrong ? cell.wrong : cell.right);
+      cell.of_bound = std::max(cell.of_bound, outcome.of_bound);
+      judged_ += !unserved;
+      if (wrong) troubles_.push_back({kernel, each.name, outcome});
+      if (!verbose_) continue;
+      progress_.clear();
+      fmt::print(
+          "  {} {}, {}: {}\n", kernel, type.name, each.name,
+          unserved ? fmt::format("not served: {}", outcome.unserved)
+          : wrong  ? "WRONG"
+                   : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error, 100 * outcome.of_bound));
+    }
+    return cell;
   }
-  if (!troubles.empty()) {
-    fmt::print("\n{} of {} checks FAILED. Please report this with the output of `fa info`.\n", troubles.size(), judged);
-    return exit_failure;
+
+  int report() const {
+    for (const Trouble &trouble : troubles_) {
+      fmt::print("\n{}, {}: {}\n  repeat: fa run --kernel {} --case '{}'\n", trouble.kernel, trouble.name,
+                 trouble.outcome.failure, trouble.kernel, trouble.outcome.text);
+    }
+    if (!troubles_.empty()) {
+      fmt::print("\n{} of {} checks FAILED. Please report this with the output of `fa info`.\n", troubles_.size(),
+                 judged_);
+      return exit_failure;
+    }
+    fmt::print("\nAll {} checks are right; the percentages are the largest error as a part of its bound.\n", judged_);
+    return exit_ok;
   }
-  fmt::print("\nAll {} checks are right; the percentages are the largest error as a part of its bound.\n", judged);
-  return exit_ok;
-}
+
+  std::vector<std::string> names_;
+  bool verbose_;
+  Progress progress_;
+  std::vector<Trouble> troubles_;
+  int64_t done_ = 0, judged_ = 0;
+};
 
 }  // namespace
 
@@ -128,7 +142,7 @@ Command check_command() {
     options.value("--kernel", given->kernel, "NAME", "check this kernel only");
     options.flag("--verbose", given->verbose, "print every case");
     options.help("print this");
-    return [given] { return check_kernels(given->kernel, given->verbose); };
+    return [given] { return Check(kernels_to_check(given->kernel), given->verbose).run(); };
   };
   return command;
 }

@@ -34,9 +34,11 @@ extern "C" void remove_temporary_files(int number) {
   raise(number);
 }
 
+constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+
 void install_handler() {
   static const bool once = [] {
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const int number : ending_signals) {
       struct sigaction old = {};
       sigaction(number, nullptr, &old);
       if (old.sa_handler == SIG_IGN) continue;  // nohup
@@ -49,13 +51,13 @@ void install_handler() {
   (void)once;
 }
 
-/// Holds the three signals back, so that none comes between a temporary file and its place in the list.
+/// Holds these signals back, so that none comes between a temporary file and its place in the list.
 class SignalsHeld {
  public:
   SignalsHeld() {
     sigset_t held;
     sigemptyset(&held);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, number);
+    for (const int number : ending_signals) sigaddset(&held, number);
     pthread_sigmask(SIG_BLOCK, &held, &before_);
   }
   ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -12,7 +12,7 @@ namespace fa::tool {
 std::vector<std::byte> read_file(const std::string &path);
 
 /// A file to be written. Its bytes go to a temporary file beside it, which commit() puts in its place; without a
-/// commit, on an error or on SIGINT, SIGTERM or SIGHUP, the temporary file goes away and what was at path before stays.
+/// commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before stays.
 /// A path that is no regular file (/dev/null, a pipe) is written directly.
 class OutputFile {
  public:

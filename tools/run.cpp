@@ -33,6 +33,8 @@ void check_usage(const RunOptions &options) {
         "nothing is asked for: say where the output goes (-o OUT.npy), what to compare it with (--reference FILE) or "
         "how often to time it (--repeat N)");
   }
+  if (!options.out.empty() && options.out == options.lse_out)
+    bad_input("-o and --lse-out are the same file, {}", options.out);
   if (options.max_error >= 0 && options.reference.empty()) bad_input("--max-error needs --reference FILE");
 }
 

@@ -40,6 +40,6 @@ TEST_P(Interrupt, LeavesNoOutput) {
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "what was there before");
 }
 
-INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, testing::Values(SIGINT, SIGTERM, SIGHUP));
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGPIPE));
 
 }  // namespace
