@@ -44,15 +44,23 @@ int64_t stop_watching() {
 // The allocator is the sanitizer's: operator new can still be replaced.
 const bool test::every_allocation_is_seen = false;
 
-void *operator new(size_t size, const std::nothrow_t &) noexcept { return test::fails() ? nullptr : std::malloc(size); }
+void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return test::fails() ? nullptr : std::malloc(size);
+}
 void *operator new(size_t size) {
   if (test::fails()) throw std::bad_alloc();
   if (void *p = std::malloc(size)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void *p) noexcept { std::free(p); }
-void operator delete(void *p, size_t) noexcept { std::free(p); }
-void operator delete(void *p, const std::nothrow_t &) noexcept { std::free(p); }
+void operator delete(void *p) noexcept {
+  std::free(p);
+}
+void operator delete(void *p, size_t) noexcept {
+  std::free(p);
+}
+void operator delete(void *p, const std::nothrow_t &) noexcept {
+  std::free(p);
+}
 
 #else
 

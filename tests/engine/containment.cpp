@@ -1,5 +1,5 @@
-// property.*, continued: NaN and infinity reach the outputs that depend on them and no others. Those others stay within the
-// error bounds, and under FA_FLAG_BATCH_INVARIANT the same bit for bit.
+// property.*, continued: NaN and infinity reach the outputs that depend on them and no others. Those others stay within
+// the error bounds, and under FA_FLAG_BATCH_INVARIANT the same bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "engine/target.h"
 #include "oracle/call.h"
 #include "support/run.h"
+#include "support/sanitizer.h"
 
 namespace test {
 namespace {
@@ -26,7 +27,7 @@ class Containment : public EngineTest {
 
   static Case prefill() {
     Case c;
-    c.b = 2, c.sq = 40, c.sk = 150, c.hq = 4, c.hkv = 2, c.d = 32;
+    c.b = 2, c.sq = slow ? 20 : 70, c.sk = 150, c.hq = 2, c.hkv = 1, c.d = 20;
     return c;
   }
 
@@ -34,7 +35,7 @@ class Containment : public EngineTest {
   std::vector<Case> masked_cases() const {
     std::vector<Case> list;
     const auto add = [&](auto change) {
-      for (const int64_t sq : {1, 2, 40}) {
+      for (const int64_t sq : {int64_t{1}, prefill().sq}) {
         Case c = prefill();
         c.sq = sq;
         change(&c);
@@ -55,17 +56,31 @@ class Containment : public EngineTest {
     return list;
   }
 
-  /// Runs the case clean and with one key or value (row `bad` of batch entry 0, head 0) spoilt, and expects
-  /// all outputs that do not depend on it to be the same. The others are to be what `spoilt` says of (their column, now),
-  /// or the same, too, when it says nothing.
-  void expect_contained(const Case &c, bool in_k, int64_t bad, double poison,
-                        const std::function<std::optional<bool>(int64_t, double)> &spoilt) {
+  /// What outputs that depend on a spoilt element must be: given their column and value, right or not; or nothing, when
+  /// they must stay as they were.
+  using Verdict = std::function<std::optional<bool>(int64_t, double)>;
+
+  /// Runs the case clean, and with one element of each of the keys or values `rows` (of batch entry 0, head 0) spoilt.
+  void expect_contained(const Case &c, bool in_k, std::initializer_list<int64_t> rows, double poison,
+                        const Verdict &spoilt) {
     const Instance clean(c), dirty(c);
-    (in_k ? dirty.k : dirty.v).set(0, bad, 0, 1, poison);
     run(clean);
-    run(dirty);
-    const oracle::Call call(clean.desc, clean.args);
     const oracle::Result exact = oracle::attention(clean.desc, clean.args);
+    const Tensor &tensor = in_k ? dirty.k : dirty.v;
+    for (const int64_t bad : rows) {
+      const double good = tensor.get(0, bad, 0, 1);
+      tensor.set(0, bad, 0, 1, poison);
+      dirty.clear_outputs();
+      run(dirty);
+      tensor.set(0, bad, 0, 1, good);
+      compare_with_clean(clean, dirty, exact, in_k, bad, poison, spoilt);
+    }
+  }
+
+  void compare_with_clean(const Instance &clean, const Instance &dirty, const oracle::Result &exact, bool in_k,
+                          int64_t bad, double poison, const Verdict &spoilt) {
+    const Case &c = clean.c;
+    const oracle::Call call(clean.desc, clean.args);
     const auto same = [&](double before, double after, double bound) {
       return before == after || (!(c.flags & FA_FLAG_BATCH_INVARIANT) && std::abs(before - after) <= 2 * bound);
     };
@@ -91,26 +106,24 @@ class Containment : public EngineTest {
   }
 };
 
-std::optional<bool> is_nan(int64_t, double after) { return std::isnan(after); }
-
+std::optional<bool> is_nan(int64_t, double after) {
+  return std::isnan(after);
+}
 
 TEST_P(Containment, NanInAKeyReachesItsQueriesAlone) {
-  for (const Case &c : masked_cases())
-    for (const int64_t bad : {0, 17, 130, 149}) expect_contained(c, true, bad, nan_value, is_nan);
+  for (const Case &c : masked_cases()) expect_contained(c, true, {0, 17, 130, 149}, nan_value, is_nan);
 }
 
 TEST_P(Containment, NanInAValueReachesItsColumnAlone) {
   const auto column = [](int64_t d, double after) { return d == 1 ? std::optional(std::isnan(after)) : std::nullopt; };
-  for (const Case &c : masked_cases())
-    for (const int64_t bad : {0, 17, 130, 149}) expect_contained(c, false, bad, nan_value, column);
+  for (const Case &c : masked_cases()) expect_contained(c, false, {0, 17, 130, 149}, nan_value, column);
 }
 
 TEST_P(Containment, InfinityInAValueReachesItsColumnAlone) {
   const auto column = [](int64_t d, double after) {
     return d == 1 ? std::optional(after == infinity || std::isnan(after)) : std::nullopt;
   };
-  for (const Case &c : masked_cases())
-    for (const int64_t bad : {3, 149}) expect_contained(c, false, bad, infinity, column);
+  for (const Case &c : masked_cases()) expect_contained(c, false, {3, 149}, infinity, column);
 }
 
 TEST_P(Containment, InfinityInAKeyReachesItsQueriesAlone) {
@@ -118,7 +131,7 @@ TEST_P(Containment, InfinityInAKeyReachesItsQueriesAlone) {
   const auto anything = [](int64_t, double) { return true; };
   for (Case c : masked_cases()) {
     c.lse = false;
-    for (const int64_t bad : {3, 149}) expect_contained(c, true, bad, infinity, anything);
+    expect_contained(c, true, {3, 149}, infinity, anything);
   }
 }
 
@@ -152,12 +165,12 @@ TEST_P(Containment, NanInAQueryReachesItAlone) {
     Case c = typed(prefill(), uint64_t(sq));
     c.sq = sq;
     const Instance clean(c), dirty(c);
-    dirty.q.set(1, sq / 2, 2, 0, nan_value);
+    dirty.q.set(1, sq / 2, 1, 0, nan_value);
     run(clean);
     run(dirty);
     clean.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
       const double before = clean.out.get(b, i, h, d), after = dirty.out.get(b, i, h, d);
-      const bool hit = b == 1 && i == sq / 2 && h == 2;
+      const bool hit = b == 1 && i == sq / 2 && h == 1;
       ASSERT_TRUE(hit ? std::isnan(after) : before == after) << repeat_line(c, kernel);
     });
   }
@@ -168,9 +181,7 @@ TEST_P(Containment, RowsWithoutKeysAreZero) {
     Case c = typed(prefill(), sinks);
     c.sq = 150, c.sk = 40, c.mask = FA_MASK_CAUSAL, c.sinks = sinks ? "h" : "";
     const Instance instance(c);
-    instance.v.each([&](int64_t b, int64_t j, int64_t h, int64_t d, int64_t) {
-      instance.v.set(b, j, h, d, 1);
-    });
+    instance.v.each([&](int64_t b, int64_t j, int64_t h, int64_t d, int64_t) { instance.v.set(b, j, h, d, 1); });
     run(instance);
     instance.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
       const double got = instance.out.get(b, i, h, d);

@@ -1,5 +1,5 @@
-// contents.*: what the arrays of a call hold is checked before anything is computed: wrong contents are named, and nothing is
-// read or written because of them.
+// contents.*: what the arrays of a call hold is checked before anything is computed: wrong contents are named, and
+// nothing is read or written because of them.
 #include <gtest/gtest.h>
 
 #include <climits>

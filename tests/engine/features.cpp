@@ -3,7 +3,9 @@
 namespace test {
 namespace {
 
-void set_layouts(Case *c, Layout layout) { c->q_layout = c->k_layout = c->v_layout = c->out_layout = layout; }
+void set_layouts(Case *c, Layout layout) {
+  c->q_layout = c->k_layout = c->v_layout = c->out_layout = layout;
+}
 
 const std::vector<Feature> all = {
     {"causal", "mask", [](Case *c) { c->mask = FA_MASK_CAUSAL; }},
@@ -75,11 +77,13 @@ Case base(int64_t b, int64_t sq, int64_t sk, int64_t hq, int64_t hkv, int64_t d)
 
 }  // namespace
 
-const std::vector<Feature> &features() { return all; }
+const std::vector<Feature> &features() {
+  return all;
+}
 
 const std::vector<Case> &bases() {
-  static const std::vector<Case> list = {base(2, 19, 37, 2, 2, 24), base(3, 1, 150, 4, 2, 16), base(1, 70, 140, 2, 1, 24),
-                                         base(2, 3, 300, 4, 1, 40)};
+  static const std::vector<Case> list = {base(2, 19, 37, 2, 2, 24), base(3, 1, 150, 4, 2, 16),
+                                         base(1, 70, 140, 2, 1, 24), base(2, 3, 300, 4, 1, 40)};
   return list;
 }
 

@@ -79,9 +79,9 @@ TEST_P(Forward, RefusesTheFlagWithoutItsSoftcap) {
 }
 
 TEST_P(Forward, Lengths) {
-  const std::vector<int64_t> queries = slow ? std::vector<int64_t>{0, 1, 3, 17, 65}
-                                            : std::vector<int64_t>{0,  1,  2,  3,  5,  8,  15, 16, 17,  31, 32,
-                                                                   33, 47, 49, 63, 64, 65, 97, 127, 129};
+  const std::vector<int64_t> queries =
+      slow ? std::vector<int64_t>{0, 1, 3, 17, 65}
+           : std::vector<int64_t>{0, 1, 2, 3, 5, 8, 15, 16, 17, 31, 32, 33, 47, 49, 63, 64, 65, 97, 127, 129};
   const std::vector<int64_t> keys = slow ? std::vector<int64_t>{0, 1, 16, 129}
                                          : std::vector<int64_t>{0, 1, 2, 3, 15, 16, 17, 64, 65, 127, 128, 129, 257};
   const fa_mask masks[] = {FA_MASK_NONE, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT};

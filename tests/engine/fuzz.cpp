@@ -93,7 +93,7 @@ void random_memory(Random *r, Case *c) {
 class Fuzz : public EngineTest {};
 
 TEST_P(Fuzz, RandomCalls) {
-  const uint64_t iterations = number_from("FA_FUZZ_ITERATIONS", slow ? 100 : 300);
+  const uint64_t iterations = number_from("FA_FUZZ_ITERATIONS", slow ? 100 : 500);
   const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
   uint64_t run = 0;
   for (uint64_t n = 0, failures = 0; run < iterations && failures < 5; ++n) {

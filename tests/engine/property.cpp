@@ -65,7 +65,8 @@ TEST_P(Property, KeysInAnyOrder) {
 TEST_P(Property, ScalesWithV) {
   for (const Case &c : cases()) {
     const Instance a(c), b(c);
-    a.v.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) { b.v.set(i, j, h, d, -2 * a.v.get(i, j, h, d)); });
+    a.v.each(
+        [&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) { b.v.set(i, j, h, d, -2 * a.v.get(i, j, h, d)); });
     run(a);
     run(b);
     a.out.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
@@ -119,7 +120,8 @@ TEST_P(Property, LaterKeysDoNotReachCausalQueries) {
     const Instance a(c), b(prefix);
     copy(a.q, b.q);
     for (auto [from, to] : {std::pair{&a.k, &b.k}, {&a.v, &b.v}})
-      to->each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) { to->set(i, j, h, d, from->get(i, j, h, d)); });
+      to->each(
+          [&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) { to->set(i, j, h, d, from->get(i, j, h, d)); });
     run(a);
     run(b);
     expect_close(a, b, kernel);

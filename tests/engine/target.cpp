@@ -21,9 +21,13 @@ std::vector<Target> targets(const std::vector<std::string> &types) {
   return all;
 }
 
-void PrintTo(const Target &target, std::ostream *stream) { *stream << target.types << "_" << target.arch; }
+void PrintTo(const Target &target, std::ostream *stream) {
+  *stream << target.types << "_" << target.arch;
+}
 
-std::string target_name(const testing::TestParamInfo<Target> &info) { return info.param.types + "_" + info.param.arch; }
+std::string target_name(const testing::TestParamInfo<Target> &info) {
+  return info.param.types + "_" + info.param.arch;
+}
 
 MixedTypes mixed_types(uint64_t index) {
   static const std::vector<MixedTypes> all = [] {

@@ -1,5 +1,5 @@
-// What the engine's suites are run over: every pair of element types and ISA that this architecture can have. A test's full
-// name is Suite.Name/types_arch, which the ctest names suite.types.arch select.
+// What the engine's suites are run over: every pair of element types and ISA that this architecture can have. A test's
+// full name is Suite.Name/types_arch, which the ctest names suite.types.arch select.
 #pragma once
 
 #include <fa.h>

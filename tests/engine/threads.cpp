@@ -1,4 +1,5 @@
-// threads.*: the library's pool and the host's, nested and concurrent callers, fork, shutdown and reuse. Bits never change.
+// threads.*: the library's pool and the host's, nested and concurrent callers, fork, shutdown and reuse. Bits never
+// change.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ namespace {
 /// A host's parallel_for in several manners, that also checks what it is asked.
 struct Host {
   enum Manner { sequential, reversed, concurrent, from_a_thread } manner = sequential;
-  int64_t most = 0;                      // fa_desc.num_threads
+  int64_t most = 0;                               // fa_desc.num_threads
   const std::function<void()> *inside = nullptr;  // called between tasks
   std::atomic<int> calls = 0, too_many = 0;
 
@@ -237,7 +238,8 @@ TEST_P(Threads, ForkWhileAnotherThreadComputes) {
     own.clear_outputs();
     EXPECT_TRUE(in_child([&] {
       return fa_forward(op.get(), &args) == FA_OK && same_outputs(*expected, own, kernel).empty();
-    })) << "fork " << round;
+    })) << "fork "
+        << round;
   }
   stop = true;
   other.join();

@@ -21,7 +21,9 @@ double repeated(const fa_tensor &t, fa_dtype type_if_default, int64_t i, int64_t
   return test::load(element(t, dtype, index(0, i), index(1, j), index(2, k), index(3, l)), dtype);
 }
 
-int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+int64_t floor_divide(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
 
 }  // namespace
 
@@ -39,7 +41,7 @@ Call::Call(const fa_desc &desc_in, const fa_args &args_in) : desc(desc_in), args
 
     s.k_batch = args.cu_seqlens_k ? 0 : args.kv_batch_idx ? args.kv_batch_idx[b] : b;
     s.k_row = args.cu_seqlens_k ? args.cu_seqlens_k[b] : 0;
-    s.keys = args.cu_seqlens_k         ? args.cu_seqlens_k[b + 1] - args.cu_seqlens_k[b]
+    s.keys = args.cu_seqlens_k       ? args.cu_seqlens_k[b + 1] - args.cu_seqlens_k[b]
              : args.block_table.data ? args.block_table.shape[1] * args.k.shape[1]
                                      : args.k.shape[1];
     if (args.seqused_k) s.keys = args.seqused_k[b];
@@ -54,7 +56,9 @@ Call::Call(const fa_desc &desc_in, const fa_args &args_in) : desc(desc_in), args
   }
 }
 
-double Call::scale() const { return desc.softmax_scale != 0 ? desc.softmax_scale : 1 / std::sqrt(double(dim())); }
+double Call::scale() const {
+  return desc.softmax_scale != 0 ? desc.softmax_scale : 1 / std::sqrt(double(dim()));
+}
 
 double Call::q(const Sequence &s, int64_t i, int64_t head, int64_t d) const {
   return test::load(element(args.q, q_type(), s.q_batch, s.q_row + i, head, d), q_type());

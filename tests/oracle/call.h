@@ -1,5 +1,5 @@
-// One fa_forward call resolved into sequences, as fa.h defines them: which rows of which tensor each consists of, and where
-// its queries stand among its keys. Reads the public structures and nothing of the library.
+// One fa_forward call resolved into sequences, as fa.h defines them: which rows of which tensor each consists of, and
+// where its queries stand among its keys. Reads the public structures and nothing of the library.
 #pragma once
 
 #include <fa.h>

@@ -1,5 +1,5 @@
-// What attention is, in double precision, straight from "THE MATHEMATICS" of fa.h; and the same maths done naively in the
-// low precision of the tensors, the yardstick for how large an error may be.
+// What attention is, in double precision, straight from "THE MATHEMATICS" of fa.h; and the same maths done naively in
+// the low precision of the tensors, the yardstick for how large an error may be.
 #pragma once
 
 #include <fa.h>
@@ -18,8 +18,9 @@ struct Result {
 
   // What the error bounds are made of; attention() alone fills them in.
   std::vector<double> mean_v;  // (batch, rows, heads, dim): sum_j p_j |v_j|
-  std::vector<double> score;   // (batch, rows, heads): the largest sum of absolute addends of an attended score
-  std::vector<double> keys;    // (batch, rows, heads): the number of keys attended
+  std::vector<double>
+      score;  // (batch, rows, heads): the largest |scale| |q| |k| + |bias| + |ALiBi| of an attended score
+  std::vector<double> keys;  // (batch, rows, heads): the number of keys attended
 
   int64_t row(int64_t b, int64_t i) const { return b * rows + i; }
   int64_t head(int64_t b, int64_t i, int64_t h) const { return row(b, i) * heads + h; }

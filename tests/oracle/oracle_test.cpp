@@ -1,22 +1,23 @@
-// The oracle itself, against a second formulation written another way, against values worked out by hand, and against the
-// reference that comes with the MiniLM tensors.
+// The oracle itself, against a second formulation written another way, against values worked out by hand, and against
+// the reference that comes with the MiniLM tensors.
+#include "oracle/oracle.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "oracle/oracle.h"
+#include "support/instance.h"
 #include "support/npy.h"
 #include "support/random.h"
-#include "support/instance.h"
 
 namespace {
 
 using namespace test;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// Attention for plain batches in the "online" way: one pass over the keys, no score stored, the maximum adjusted on the
-/// way. allowed(i, j) stands for every mask.
+/// Attention for plain batches in the "online" way: one pass over the keys, no score stored, the maximum adjusted on
+/// the way. allowed(i, j) stands for every mask.
 template <class Allowed>
 std::vector<double> online_row(const Instance &s, int64_t b, int64_t i, int64_t h, Allowed allowed, double *lse) {
   const int64_t kv = h * s.c.hkv / s.c.hq;
@@ -123,8 +124,11 @@ TEST(Oracle, SequencesByHand) {
   c.sq = 1, c.sk = 8, c.d = 1, c.used_k = c.leftpad = true;
   const Instance s(c);
   s.used_k[0] = 6, s.leftpad[0] = 2;
-  s.k.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.k.set(i, j, m, n, j >= 2 && j < 6 ? 0 : NAN); });
-  s.v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.v.set(i, j, m, n, j >= 2 && j < 6 ? double(j) : NAN); });
+  s.k.each(
+      [&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.k.set(i, j, m, n, j >= 2 && j < 6 ? 0 : NAN); });
+  s.v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) {
+    s.v.set(i, j, m, n, j >= 2 && j < 6 ? double(j) : NAN);
+  });
   const oracle::Result r = oracle::attention(s.desc, s.args);
   EXPECT_NEAR(r.out[0], 3.5, 1e-12);
   EXPECT_NEAR(r.lse[0], std::log(4.0), 1e-12);

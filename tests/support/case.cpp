@@ -57,7 +57,8 @@ std::vector<Field> fields_of(Case *c) {
                       }});
   };
   const auto text_field = [&](const char *key, std::string *member) {
-    fields.push_back({key, [member] { return *member; }, [member](const std::string &text) {
+    fields.push_back({key, [member] { return *member; },
+                      [member](const std::string &text) {
                         *member = text;
                         return true;
                       }});
@@ -67,7 +68,8 @@ std::vector<Field> fields_of(Case *c) {
                       [member](const std::string &text) { return from_name(text, dtype_names, 6, member); }});
   };
   const auto layout = [&](const char *key, Layout *member) {
-    fields.push_back({key, [member] { return name_of(*member); }, [member](const std::string &text) {
+    fields.push_back({key, [member] { return name_of(*member); },
+                      [member](const std::string &text) {
                         for (int i = 0; i < layout_count; ++i)
                           if (text == name_of(Layout(i))) return *member = Layout(i), true;
                         return false;
@@ -114,7 +116,8 @@ std::vector<Field> fields_of(Case *c) {
   layout("v_layout", &c->v_layout);
   layout("out_layout", &c->out_layout);
   real("amp", &c->amp);
-  fields.push_back({"seed", [c] { return std::to_string(c->seed); }, [c](const std::string &text) {
+  fields.push_back({"seed", [c] { return std::to_string(c->seed); },
+                    [c](const std::string &text) {
                       char *end;
                       c->seed = std::strtoull(text.c_str(), &end, 10);
                       return !text.empty() && *end == 0;
@@ -124,7 +127,9 @@ std::vector<Field> fields_of(Case *c) {
 
 }  // namespace
 
-const char *name_of(fa_dtype dtype) { return dtype_names[dtype]; }
+const char *name_of(fa_dtype dtype) {
+  return dtype_names[dtype];
+}
 
 std::string to_text(const Case &c) {
   constexpr size_t always = 8;  // the sizes and q

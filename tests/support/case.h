@@ -1,5 +1,5 @@
-// One case of the test suite: the sizes and features of a call, as one line of text and back, so that a failure prints a
-// line that repeats it.
+// One case of the test suite: the sizes and features of a call, as one line of text and back, so that a failure prints
+// a line that repeats it.
 #pragma once
 
 #include <fa.h>
@@ -25,7 +25,7 @@ struct Case {
 
   // Optional tensors: the type ("f32", ...), then the dimensions that are not repeated, of "bhqk": "f16:hk".
   std::string bias;
-  std::string boolmask;  // dimensions only: "bqk"; "none" repeats all of them
+  std::string boolmask;      // dimensions only: "bqk"; "none" repeats all of them
   std::string alibi, sinks;  // "h" or "bh"
   bool lse = true;
 

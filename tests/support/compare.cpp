@@ -29,18 +29,20 @@ double score_error(const Case &c, const oracle::Result &r, int64_t at) {
 }
 
 /// The relative error of rounding probabilities to the type of q, where an engine does.
-double probability_roundoff(const Case &c) { return c.q == FA_F32 ? 0 : unit_roundoff(c.q); }
+double probability_roundoff(const Case &c) {
+  return c.q == FA_F32 ? 0 : unit_roundoff(c.q);
+}
 
 }  // namespace
 
 double out_bound(const Case &c, const oracle::Result &r, int64_t at, int64_t d) {
   const size_t element = size_t(at * r.dim + d);
-  const double weights = std::expm1(2 * score_error(c, r, at)) + (r.keys[size_t(at)] + 32) * u32 +
-                         3 * probability_roundoff(c);
+  const double weights =
+      std::expm1(2 * score_error(c, r, at)) + (r.keys[size_t(at)] + 32) * u32 + 3 * probability_roundoff(c);
   // Weights below the normal numbers of f32, relative to the largest, may be taken for 0.
   const double underflow = r.keys[size_t(at)] * 0x1p-124;
-  return weights * r.mean_v[element] + unit_roundoff(c.out_type()) * std::abs(r.out[element]) +
-         smallest(c.out_type()) + underflow;
+  return weights * r.mean_v[element] + unit_roundoff(c.out_type()) * std::abs(r.out[element]) + smallest(c.out_type()) +
+         underflow;
 }
 
 double lse_bound(const Case &c, const oracle::Result &r, int64_t at) {
@@ -85,7 +87,8 @@ std::string compare(const Instance &instance, const Expected &expected, Errors *
   if (errors) *errors = e;
   if (e.out <= 2 * e.naive + floor) return "";
   char text[160];
-  std::snprintf(text, sizeof text, "; largest error %.3g is more than twice naive's %.3g + %.3g", e.out, e.naive, floor);
+  std::snprintf(text, sizeof text, "; largest error %.3g is more than twice naive's %.3g + %.3g", e.out, e.naive,
+                floor);
   return worst + text;
 }
 

@@ -1,5 +1,5 @@
-// When is a result right? The error bounds that docs/precision.md publishes, and the comparison of a call's outputs with
-// the oracle's.
+// When is a result right? The error bounds that docs/precision.md publishes, and the comparison of a call's outputs
+// with the oracle's.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct Expected {
 
 /// Largest errors of a call, for the record.
 struct Errors {
-  double out = 0;          // absolute, of out
-  double naive = 0;        // the naive computation's
-  double of_bound = 0;     // out's error as a part of the elementwise bound
+  double out = 0;       // absolute, of out
+  double naive = 0;     // the naive computation's
+  double of_bound = 0;  // out's error as a part of the elementwise bound
   double lse_of_bound = 0;
 };
 

@@ -15,7 +15,9 @@ namespace {
 enum Stream : uint64_t { for_q = 1, for_k, for_v, for_bias, for_mask, for_alibi, for_sinks, for_arrays };
 
 /// An optional tensor takes another tensor's layout unless that repeats elements, which its contents could not survive.
-Layout gapped(Layout layout) { return int(layout) < output_layout_count ? layout : Layout::bshd; }
+Layout gapped(Layout layout) {
+  return int(layout) < output_layout_count ? layout : Layout::bshd;
+}
 
 fa_dtype dtype_of(const std::string &name) {
   for (const fa_dtype dtype : {FA_F32, FA_F16, FA_BF16})
@@ -192,6 +194,7 @@ void Instance::poison_unused() const {
     }
   }
   const auto poison = [](const Tensor &t, const std::vector<char> &live, double poison_even, double poison_odd) {
+    if (std::find(live.begin(), live.end(), 0) == live.end()) return;
     // A stride of 0 makes live and unused elements the same: live ones are written again afterwards.
     std::vector<double> values;
     t.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { values.push_back(t.get(i, j, m, n)); });
@@ -206,8 +209,8 @@ void Instance::poison_unused() const {
   poison(q, live_q, nan, infinity);
   poison(k, live_k, nan, infinity);
   poison(v, live_k, infinity, nan);
-  // Positions that leftpad_k leaves out lie before the used ones; entries before a used page are looked up or not as the
-  // engine likes, entries after are not.
+  // Positions that leftpad_k leaves out lie before the used ones; entries before a used page are looked up or not as
+  // the engine likes, entries after are not.
   if (c.page) {
     for (int64_t b = 0; b < table.shape()[0]; ++b) {
       for (int64_t page = table.shape()[1] - 1; page >= 0; --page) {

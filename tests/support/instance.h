@@ -1,5 +1,5 @@
-// The tensors, arrays and structures of a case, ready for fa_create and fa_forward. Whatever the call does not need to read
-// holds NaN or an impossible index, so that using it shows.
+// The tensors, arrays and structures of a case, ready for fa_create and fa_forward. Whatever the call does not need to
+// read holds NaN or an impossible index, so that using it shows.
 #pragma once
 
 #include <fa.h>
@@ -31,7 +31,8 @@ class Instance {
   /// Fills out and lse with the pattern again.
   void clear_outputs() const;
 
-  /// "" when rows of out and lse that are no outputs, and gaps, still hold the pattern, and inputs are as they were built.
+  /// "" when rows of out and lse that are no outputs, and gaps, still hold the pattern, and inputs are as they were
+  /// built.
   std::string untouched() const;
 
   /// The rows of out, (shape[0], shape[1]), that a call writes.

@@ -24,7 +24,9 @@ GuardedMemory::~GuardedMemory() {
   if (mapping_) munmap(mapping_, mapped_);
 }
 
-GuardedMemory::GuardedMemory(GuardedMemory &&other) noexcept { *this = std::move(other); }
+GuardedMemory::GuardedMemory(GuardedMemory &&other) noexcept {
+  *this = std::move(other);
+}
 
 GuardedMemory &GuardedMemory::operator=(GuardedMemory &&other) noexcept {
   std::swap(mapping_, other.mapping_);

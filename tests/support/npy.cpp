@@ -21,7 +21,8 @@ std::string after(const std::string &header, const std::string &key, char open, 
 Npy read_npy(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> all{std::istreambuf_iterator<char>(file), {}};
-  if (all.size() < 10 || all[0] != '\x93' || all[6] != 1) throw std::runtime_error(path + " is no .npy file, version 1");
+  if (all.size() < 10 || all[0] != '\x93' || all[6] != 1)
+    throw std::runtime_error(path + " is no .npy file, version 1");
   const size_t length = uint8_t(all[8]) + 256u * uint8_t(all[9]);
   const std::string header(all.begin() + 10, all.begin() + 10 + std::ptrdiff_t(length));
 

@@ -20,7 +20,9 @@ inline double unit_roundoff(fa_dtype dtype) {
 }
 
 /// The distance between the subnormal numbers of dtype.
-inline double smallest(fa_dtype dtype) { return dtype == FA_BF16 ? 0x1p-133 : dtype == FA_F16 ? 0x1p-24 : 0x1p-149; }
+inline double smallest(fa_dtype dtype) {
+  return dtype == FA_BF16 ? 0x1p-133 : dtype == FA_F16 ? 0x1p-24 : 0x1p-149;
+}
 
 inline uint32_t float_bits(float x) {
   uint32_t bits;
@@ -34,7 +36,9 @@ inline float float_from_bits(uint32_t bits) {
   return x;
 }
 
-inline float bf16_to_float(uint16_t bits) { return float_from_bits(uint32_t(bits) << 16); }
+inline float bf16_to_float(uint16_t bits) {
+  return float_from_bits(uint32_t(bits) << 16);
+}
 
 /// Nearest, ties to even.
 inline uint16_t bf16_from_float(float x) {
@@ -60,7 +64,7 @@ inline uint16_t f16_from_float(float x) {
   const uint32_t magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return uint16_t(sign | 0x7e00);
   if (magnitude >= 0x477ff000) return uint16_t(sign | 0x7c00);  // 65520 and above round to infinity
-  if (magnitude < 0x38800000) {                                  // below 2^-14: a multiple of 2^-24
+  if (magnitude < 0x38800000) {                                 // below 2^-14: a multiple of 2^-24
     const float steps = float_from_bits(magnitude) * 0x1p24f;
     return uint16_t(sign | uint16_t(std::nearbyint(steps)));
   }

@@ -1,5 +1,5 @@
-// Random numbers that are the same on every platform: a hash of (seed, stream, index), so that an element's value depends
-// on which element it is and never on the order or the layout in which a tensor is filled.
+// Random numbers that are the same on every platform: a hash of (seed, stream, index), so that an element's value
+// depends on which element it is and never on the order or the layout in which a tensor is filled.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -17,8 +16,17 @@ extern "C" void __sanitizer_set_death_callback(void (*callback)());
 namespace test {
 namespace {
 
-/// What a crash prints: kept ready, since a signal handler cannot make it.
-char current_case[1024];
+/// What a crash prints: kept ready, since a signal handler cannot make it. Each thread's own.
+thread_local char current_case[1024];
+
+/// The case that this thread is running, for as long as it lives.
+struct Running {
+  Running(const Case &c, const std::string &kernel) {
+    const std::string line = "crashed in\n" + repeat_line(c, kernel) + "\n";
+    current_case[line.copy(current_case, sizeof current_case - 1)] = 0;
+  }
+  ~Running() { current_case[0] = 0; }
+};
 
 void print_current_case() {
   const ssize_t ignored = write(STDERR_FILENO, current_case, strlen(current_case));
@@ -51,6 +59,7 @@ std::string repeat_line(const Case &c, const std::string &kernel) {
 }
 
 fa_status forward(const Op &op, const Instance &instance, int fill) {
+  const Running running(instance.c, fa_op_kernel(op.get()));
   if (!instance.c.workspace) return fa_forward(op.get(), &instance.args);
   fa_args args = instance.args;
   const fa_status status = fa_workspace_size(op.get(), &args, &args.workspace_size);
@@ -64,8 +73,7 @@ fa_status forward(const Op &op, const Instance &instance, int fill) {
 
 std::string failure_of(const Case &c, const std::string &kernel, Errors *errors) {
   std::unique_ptr<Expected> expected;
-  const std::string line = "crashed in\n" + repeat_line(c, kernel) + "\n";
-  std::memcpy(current_case, line.c_str(), std::min(line.size() + 1, sizeof current_case - 1));
+  const Running running(c, kernel);
   for (const Guard guard : {Guard::end, Guard::start}) {
     const Instance instance(c, guard);
     std::string text;

@@ -28,8 +28,8 @@ class Op {
   fa_status status_;
 };
 
-/// fa_forward, with a workspace of the caller's between guard pages when the case says so. fill is what the workspace holds
-/// before.
+/// fa_forward, with a workspace of the caller's between guard pages when the case says so. fill is what the workspace
+/// holds before.
 fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
 
 /// Creates, runs and checks a case with its tensors flush against either guard page: "" when all is right, else the

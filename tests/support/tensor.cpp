@@ -17,25 +17,38 @@ const char *const names[layout_count] = {"bshd",     "bhsd",    "slice",      "p
 std::array<int64_t, 4> strides(Tensor::Shape shape, Layout layout) {
   const auto [b, s, h, d] = shape;
   switch (layout) {
-    case Layout::bhsd: return {h * s * d, d, s * d, 1};
-    case Layout::slice: return {s * 3 * h * d, 3 * h * d, d, 1};
-    case Layout::padded: return {s * (h * (d + 3) + 5) + 7, h * (d + 3) + 5, d + 3, 1};
-    case Layout::reversed: return {-s * h * d, -h * d, -d, 1};
-    case Layout::mirrored: return {-s * h * d, h * d, -d, -1};
-    case Layout::stepped: return {s * h * d * 2, h * d * 2, d * 2, 2};
-    case Layout::transposed: return {h * d * s, 1, d * s, s};
-    case Layout::one_batch: return {0, h * d, d, 1};
-    case Layout::one_row: return {h * d, 0, d, 1};
-    case Layout::one_head: return {s * d, d, 0, 1};
+    case Layout::bhsd:
+      return {h * s * d, d, s * d, 1};
+    case Layout::slice:
+      return {s * 3 * h * d, 3 * h * d, d, 1};
+    case Layout::padded:
+      return {s * (h * (d + 3) + 5) + 7, h * (d + 3) + 5, d + 3, 1};
+    case Layout::reversed:
+      return {-s * h * d, -h * d, -d, 1};
+    case Layout::mirrored:
+      return {-s * h * d, h * d, -d, -1};
+    case Layout::stepped:
+      return {s * h * d * 2, h * d * 2, d * 2, 2};
+    case Layout::transposed:
+      return {h * d * s, 1, d * s, s};
+    case Layout::one_batch:
+      return {0, h * d, d, 1};
+    case Layout::one_row:
+      return {h * d, 0, d, 1};
+    case Layout::one_head:
+      return {s * d, d, 0, 1};
     case Layout::bshd:
-    case Layout::odd: break;
+    case Layout::odd:
+      break;
   }
   return {s * h * d, h * d, d, 1};
 }
 
 }  // namespace
 
-const char *name_of(Layout layout) { return names[int(layout)]; }
+const char *name_of(Layout layout) {
+  return names[int(layout)];
+}
 
 Tensor::Tensor(Shape shape, fa_dtype dtype, Layout layout, Guard guard) : shape_(shape) {
   const auto stride = strides(shape, layout);
@@ -61,9 +74,13 @@ char *Tensor::at(int64_t i, int64_t j, int64_t k, int64_t l) const {
   return static_cast<char *>(view_.data) + offset * dtype_bytes(view_.dtype);
 }
 
-double Tensor::get(int64_t i, int64_t j, int64_t k, int64_t l) const { return load(at(i, j, k, l), view_.dtype); }
+double Tensor::get(int64_t i, int64_t j, int64_t k, int64_t l) const {
+  return load(at(i, j, k, l), view_.dtype);
+}
 
-void Tensor::set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const { store(at(i, j, k, l), view_.dtype, x); }
+void Tensor::set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const {
+  store(at(i, j, k, l), view_.dtype, x);
+}
 
 void Tensor::randomise(uint64_t seed, uint64_t stream, double amplitude) const {
   each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
@@ -75,7 +92,9 @@ void Tensor::clear() const {
   if (memory_.size()) std::memset(memory_.data(), pattern, memory_.size());
 }
 
-std::vector<char> Tensor::bytes() const { return {memory_.data(), memory_.data() + memory_.size()}; }
+std::vector<char> Tensor::bytes() const {
+  return {memory_.data(), memory_.data() + memory_.size()};
+}
 
 std::string Tensor::untouched_outside(const std::vector<char> &written, int sequence_axis) const {
   std::vector<char> touchable(memory_.size(), 0);

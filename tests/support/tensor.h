@@ -1,5 +1,5 @@
-// A tensor of a test: in guarded memory, in any of the layouts that strides can say, with a pattern in the gaps that shows
-// when they are written and poisons what reads them.
+// A tensor of a test: in guarded memory, in any of the layouts that strides can say, with a pattern in the gaps that
+// shows when they are written and poisons what reads them.
 #pragma once
 
 #include <fa.h>
