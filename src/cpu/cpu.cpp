@@ -9,9 +9,9 @@
 
 namespace fa::cpu {
 
-#define FA_CPU_ISA(isa, computes_in)  \
-  namespace isa {                     \
-  extern const Kernels kernels;       \
+#define FA_CPU_ISA(isa, computes_in, why_not) \
+  namespace isa {                             \
+  extern const Kernels kernels;               \
   }
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
@@ -26,11 +26,15 @@ Engine *create(const Attention &attention) {
 }
 
 /// The CPU serves every attention that fa.h describes.
-const char *nothing_refused(const Attention &) { return nullptr; }
+const char *serves_all(const Attention &) { return nullptr; }
+
+[[maybe_unused]] const char *needs_bf16(const Attention &attention) {
+  return attention.q_dtype == FA_BF16 && attention.kv_dtype == FA_BF16 ? nullptr : "q, k and v are not all bf16";
+}
 
 constexpr Kernel list[] = {
-#define FA_CPU_ISA(isa, computes_in) \
-  {"cpu." #isa, "cpu", #isa, computes_in, &lacks_##isa, &nothing_refused, &create<isa::kernels>},
+#define FA_CPU_ISA(isa, computes_in, why_not) \
+  {"cpu." #isa, "cpu", #isa, computes_in, &lacks_##isa, &why_not, &create<isa::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

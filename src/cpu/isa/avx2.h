@@ -14,6 +14,7 @@ struct Simd {
   static constexpr int width = 8;
   static constexpr int tile_vectors = 3;  // 4 keys x 3 vectors of queries: 12 accumulators, 3 operands, 1 broadcast
   static constexpr int subtiles = 2;
+  static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
 
   static Vec load(const float *p) { return _mm256_loadu_ps(p); }
@@ -25,6 +26,7 @@ struct Simd {
   static Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
   static Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
   static Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+  static Vec multiply_add(Vec a, Vec b, Vec c) { return fma(a, b, c); }
   static Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }  // b when either is NaN
   static Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }  // b when either is NaN
 

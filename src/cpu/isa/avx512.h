@@ -8,12 +8,13 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-struct Simd {
+struct Avx512 {
   using Vec = __m512;
   using Mask = __mmask16;
   static constexpr int width = 16;
   static constexpr int tile_vectors = 4;  // 4 keys x 4 vectors of queries: 16 accumulators
   static constexpr int subtiles = 2;
+  static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
 
   static Vec load(const float *p) { return _mm512_loadu_ps(p); }
@@ -25,6 +26,7 @@ struct Simd {
   static Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
   static Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
   static Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+  static Vec multiply_add(Vec a, Vec b, Vec c) { return fma(a, b, c); }
   static Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }  // b when either is NaN
   static Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }  // b when either is NaN
 

@@ -13,6 +13,7 @@ struct Simd {
   static constexpr int width = 4;
   static constexpr int tile_vectors = 3;
   static constexpr int subtiles = 4;
+  static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 4;
 
   template <class T>
@@ -30,6 +31,7 @@ struct Simd {
   static Vec mul(Vec a, Vec b) { return a * b; }
   static Vec div(Vec a, Vec b) { return a / b; }
   static Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
+  static Vec multiply_add(Vec a, Vec b, Vec c) { return fma(a, b, c); }
   static Vec max(Vec a, Vec b) { return select(a > b, a, b); }  // b when either is NaN
   static Vec min(Vec a, Vec b) { return select(a < b, a, b); }  // b when either is NaN
 

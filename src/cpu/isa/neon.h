@@ -14,6 +14,7 @@ struct Simd {
   static constexpr int width = 4;
   static constexpr int tile_vectors = 4;
   static constexpr int subtiles = 4;
+  static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 4;
 
   static Vec load(const float *p) { return vld1q_f32(p); }
@@ -25,6 +26,7 @@ struct Simd {
   static Vec mul(Vec a, Vec b) { return vmulq_f32(a, b); }
   static Vec div(Vec a, Vec b) { return vdivq_f32(a, b); }
   static Vec fma(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
+  static Vec multiply_add(Vec a, Vec b, Vec c) { return fma(a, b, c); }
   static Vec max(Vec a, Vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }  // b when either is NaN
   static Vec min(Vec a, Vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }  // b when either is NaN
 

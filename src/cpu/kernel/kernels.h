@@ -16,9 +16,9 @@
 // clang-format off: each builds on those before it.
 #include "cpu/kernel/element.h"
 #include "cpu/kernel/convert.h"
+#include "cpu/kernel/products.h"
 #include "cpu/kernel/keys.h"
 #include "cpu/kernel/scores.h"
-#include "cpu/kernel/products.h"
 #include "cpu/kernel/prefill.h"
 #include "cpu/kernel/decode.h"
 #include "cpu/kernel/finish.h"

@@ -1,12 +1,12 @@
-// A block of keys or values as f32 rows: in place where they already are, else copied and converted.
+// A block of keys or values as rows of operands: in place where they already are, else copied and converted.
 #pragma once
 
 namespace fa::cpu::FA_ISA {
 namespace {
 
 struct Rows {
-  const float *data;
-  int64_t pitch;  // in floats
+  const float *data;  // operands: see products.h
+  int64_t pitch;
 };
 
 /// True when rows j .. j + n - 1 stand at one stride in memory.
@@ -14,19 +14,70 @@ inline bool evenly_spaced(const KeyStream &s, int64_t j, int64_t n) {
   return s.pages == nullptr || (s.first + j) / s.page_size == (s.first + j + n - 1) / s.page_size;
 }
 
+/// Keys j .. j + n - 1, operands(dim) operands a row.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  if (s.dtype == FA_F32 && s.k_elem == 4 && evenly_spaced(s, j, n))
+  const int64_t bytes = element_bytes(s.dtype);
+  const bool are_operands = bytes * Simd::pack == 4 && dim % Simd::pack == 0 && s.k_elem == bytes && s.k_row % 4 == 0;
+  if (are_operands && evenly_spaced(s, j, n))
     return {reinterpret_cast<const float *>(key_row(s, j)), s.k_row / 4};
-  for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, key_row(s, j + i), s.k_elem, s.dtype, dim);
-  return {buffer, dim};
+  const int64_t pitch = operands(dim);
+  for (int64_t i = 0; i < n; i++) {
+    const char *from = key_row(s, j + i);
+    if constexpr (Simd::pack == 1) {
+      load_row(buffer + i * pitch, from, s.k_elem, s.dtype, dim);
+    } else {
+      buffer[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one
+      char *to = reinterpret_cast<char *>(buffer + i * pitch);
+      for (int64_t d = 0; d < dim; d++) __builtin_memcpy(to + d * 2, from + d * s.k_elem, 2);
+    }
+  }
+  return {buffer, pitch};
 }
+
+/// The n elements of a bf16 row, those that are not finite as 0 when asked.
+inline const uint16_t *bf16_row(const char *from, int64_t stride, int64_t n, bool finite_only, uint16_t *buffer) {
+  if (stride == 2 && !finite_only) return reinterpret_cast<const uint16_t *>(from);
+  for (int64_t d = 0; d < n; d++) {
+    __builtin_memcpy(buffer + d, from + d * stride, 2);
+    if (finite_only && (buffer[d] & 0x7f80) == 0x7f80) buffer[d] = 0;
+  }
+  return buffer;
+}
+
+/// Values of keys j .. j + n - 1 in pairs of keys: [operands(n)][dim].
+template <class S = Simd>
+inline void stage_value_pairs(const Tile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+  const KeyStream &s = tile.keys;
+  uint16_t rows[2][FA_MAX_HEAD_DIM];
+  for (int64_t i = 0; i < n; i += 2) {
+    const bool alone = i + 1 == n;
+    const uint16_t *low = bf16_row(value_row(s, j + i), s.v_elem, dim, tile.finite_values_only, rows[0]);
+    const uint16_t *high =
+        alone ? nullptr : bf16_row(value_row(s, j + i + 1), s.v_elem, dim, tile.finite_values_only, rows[1]);
+    float *to = buffer + i / 2 * dim;
+    int64_t d = 0;
+    if (!alone)
+      for (; d + width <= dim; d += width) S::store(to + d, S::interleave(low + d, high + d));
+    for (; d < dim; d++) {
+      const uint32_t pair = low[d] | (alone ? 0u : static_cast<uint32_t>(high[d]) << 16);
+      __builtin_memcpy(to + d, &pair, sizeof pair);
+    }
+  }
+}
+
+/// Values of keys j .. j + n - 1: operands(n) rows of dim operands.
+template <class S = Simd>
 inline Rows stage_values(const Tile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const KeyStream &s = tile.keys;
-  if (s.dtype == FA_F32 && s.v_elem == 4 && evenly_spaced(s, j, n) && !tile.finite_values_only)
-    return {reinterpret_cast<const float *>(value_row(s, j)), s.v_row / 4};
-  for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, value_row(s, j + i), s.v_elem, s.dtype, dim);
-  if (tile.finite_values_only)
-    for (int64_t i = 0; i < n * dim; i++) buffer[i] = buffer[i] - buffer[i] == 0 ? buffer[i] : 0;
+  if constexpr (S::pack == 2) {
+    stage_value_pairs(tile, j, n, dim, buffer);
+  } else {
+    if (s.dtype == FA_F32 && s.v_elem == 4 && evenly_spaced(s, j, n) && !tile.finite_values_only)
+      return {reinterpret_cast<const float *>(value_row(s, j)), s.v_row / 4};
+    for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, value_row(s, j + i), s.v_elem, s.dtype, dim);
+    if (tile.finite_values_only)
+      for (int64_t i = 0; i < n * dim; i++) buffer[i] = buffer[i] - buffer[i] == 0 ? buffer[i] : 0;
+  }
   return {buffer, dim};
 }
 

@@ -6,7 +6,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Keys for which the set of attending vectors of queries is looked at anew within a block.
+/// Keys for which the set of attending vectors of queries is looked at anew within a block. Even: pairs do not straddle it.
 constexpr int segment_keys = 16;
 
 /// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
@@ -83,7 +83,10 @@ inline void transpose_queries(const Tile &tile, SubTile &t, float *rows) {
       for (int i = 0; i < width; i++) block[i] = Simd::load(rows + i * pitch + d);
       Simd::transpose(block);
       const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
-      for (int i = 0; i < n; i++) Simd::store(t.q + (d + i) * lanes + v * width, block[i]);
+      for (int i = 0; i < n; i += Simd::pack) {
+        const Vec made = make_operands(block[i], block[i + Simd::pack - 1]);  // past the last element stand zeros
+        Simd::store(t.q + (d + i) / Simd::pack * lanes + v * width, made);
+      }
     }
   }
 }
@@ -174,7 +177,7 @@ inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m
   with_count(g.last - g.first, [&](auto vectors) {
     if constexpr (decltype(vectors)::value <= Simd::tile_vectors)
       all_keys<decltype(vectors)::value>(keys.data + g.begin * keys.pitch, keys.pitch, g.end - g.begin,
-                                         t.q + g.first * width, tile.attention->head_dim,
+                                         t.q + g.first * width, operands(tile.attention->head_dim),
                                          scores + g.begin * lanes + g.first * width, found);
   });
   for (int v = g.first; v < g.last; v++) {
@@ -184,19 +187,23 @@ inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m
   }
 }
 
-/// P = exp2(c S - m) in place for one segment; adds to the row sums.
+/// P = exp2(c S - m) for one segment; adds to the row sums. Operands of weights take the place of scores that have been read.
 template <int vectors>
-inline void weigh(float *scores, int keys, Vec scale, const Vec *minus_max, Vec *sum) {
+inline void weigh(const float *scores, int keys, Vec scale, const Vec *minus_max, Vec *sum, float *weights) {
   Vec total[vectors], shift[vectors];
   FA_UNROLL for (int v = 0; v < vectors; v++) {
     total[v] = sum[v];
     shift[v] = minus_max[v];
   }
-  for (int k = 0; k < keys; k++) FA_UNROLL for (int v = 0; v < vectors; v++) {
-    float *at = scores + k * lanes + v * width;
-    const Vec p = exp2(Simd::fma(Simd::load(at), scale, shift[v]));
+  const auto weight = [&](int k, int v) {
+    const Vec p = exp2(Simd::fma(Simd::load(scores + k * lanes + v * width), scale, shift[v]));
     total[v] = Simd::add(total[v], p);
-    Simd::store(at, p);
+    return p;
+  };
+  for (int k = 0; k < keys; k += Simd::pack) FA_UNROLL for (int v = 0; v < vectors; v++) {
+    const Vec first = weight(k, v);
+    const Vec second = Simd::pack == 1 ? first : k + 1 < keys ? weight(k + 1, v) : Simd::zero();
+    Simd::store(weights + k / Simd::pack * lanes + v * width, make_operands(first, second));
   }
   FA_UNROLL for (int v = 0; v < vectors; v++) sum[v] = total[v];
 }
@@ -228,7 +235,8 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
     with_count(g.last - g.first, [&](auto active) {
       if constexpr (decltype(active)::value <= vectors)
         weigh<decltype(active)::value>(scores + g.begin * lanes + g.first * width, g.end - g.begin, scale,
-                                       minus_max + g.first, sum + g.first);
+                                       minus_max + g.first, sum + g.first,
+                                       scores + operands(g.begin) * lanes + g.first * width);
     });
   }
   for (int v = 0; v < t.vectors; v++) {
@@ -251,9 +259,9 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
     const Vec *factor = fold && i == 0 ? alpha : one;
     with_count(g.last - g.first, [&](auto active) {
       if constexpr (decltype(active)::value <= vectors)
-        all_values<decltype(active)::value>(values.data + g.begin * values.pitch, values.pitch,
-                                            scores + g.begin * lanes + g.first * width, g.end - g.begin, dim,
-                                            t.out + g.first * width, factor);
+        all_values<decltype(active)::value>(values.data + operands(g.begin) * values.pitch, values.pitch,
+                                            scores + operands(g.begin) * lanes + g.first * width,
+                                            operands(g.end - g.begin), dim, t.out + g.first * width, factor);
     });
   }
 }

@@ -1,6 +1,7 @@
-// The two matrix products of a tile in f32, on natural rows of keys and values: only queries and scores are transposed.
-//   S^T[key][query] = K Q^T: broadcast an element of a key, multiply with a vector of queries
-//   O^T[dim][query] = V^T P^T: broadcast an element of a value, multiply with a vector of weights
+// The two matrix products of a tile, on natural rows of keys and values: only queries and scores are transposed.
+//   S^T[key][query] = K Q^T: broadcast an operand of a key, multiply with a vector of queries
+//   O^T[dim][query] = V^T P^T: broadcast an operand of a value, multiply with a vector of weights
+// An operand is 32 bits: one f32, or (Simd::pack 2) a pair of bf16 that one instruction multiplies and adds up.
 #pragma once
 
 namespace fa::cpu::FA_ISA {
@@ -11,11 +12,27 @@ namespace {
 /// Queries of a sub-tile: the pitch of every transposed array.
 constexpr int lanes = Simd::tile_vectors * width;
 
+/// Operands that n elements make.
+constexpr int64_t operands(int64_t n) { return (n + Simd::pack - 1) / Simd::pack; }
+
+/// The operands of two consecutive elements: a pair, or where an operand is one element, the first.
+template <class S = Simd>
+inline Vec make_operands(Vec first, Vec second) {
+  if constexpr (S::pack == 2) return S::pair(first, second);
+  return first;
+}
+
+inline Vec broadcast(const float *operand) {
+  float bits;
+  __builtin_memcpy(&bits, operand, sizeof bits);  // a pair may stand at any even address
+  return Simd::set1(bits);
+}
+
 /// Rows (keys or dims) that one call of a product works on: enough independent sums to hide the latency of an FMA.
 template <int vectors>
 constexpr int product_rows = vectors == 1 ? 8 : 4;
 
-/// scores[r] = q . k[r] for `rows` keys and `vectors` vectors of queries; keeps their maxima.
+/// scores[r] = q . k[r] for `rows` keys and `vectors` vectors of queries, `dim` operands each; keeps their maxima.
 template <int rows, int vectors>
 [[gnu::noinline]] void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores, Vec *maxima) {
   Vec sum[rows][vectors];
@@ -24,8 +41,8 @@ template <int rows, int vectors>
     Vec queries[vectors];
     FA_UNROLL for (int v = 0; v < vectors; v++) queries[v] = Simd::load(q + d * lanes + v * width);
     FA_UNROLL for (int r = 0; r < rows; r++) {
-      const Vec key = Simd::set1(k[r * k_row + d]);
-      FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::fma(key, queries[v], sum[r][v]);
+      const Vec key = broadcast(k + r * k_row + d);
+      FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::multiply_add(key, queries[v], sum[r][v]);
     }
   }
   FA_UNROLL for (int v = 0; v < vectors; v++) {
@@ -37,7 +54,8 @@ template <int rows, int vectors>
     Simd::store(scores + r * lanes + v * width, sum[r][v]);
 }
 
-/// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries.
+/// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries; `keys` counts
+/// operands.
 template <int rows, int vectors>
 [[gnu::noinline]] void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out, const Vec *alpha) {
   Vec sum[rows][vectors];
@@ -47,8 +65,8 @@ template <int rows, int vectors>
     Vec weights[vectors];
     FA_UNROLL for (int i = 0; i < vectors; i++) weights[i] = Simd::load(p + key * lanes + i * width);
     FA_UNROLL for (int r = 0; r < rows; r++) {
-      const Vec value = Simd::set1(v[key * v_row + r]);
-      FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(value, weights[i], sum[r][i]);
+      const Vec value = broadcast(v + key * v_row + r);
+      FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::multiply_add(value, weights[i], sum[r][i]);
     }
   }
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
@@ -87,7 +105,7 @@ inline void all_keys(const float *k, int64_t k_row, int keys, const float *q, in
 
 /// multiply_values for any head dimension.
 template <int vectors>
-inline void all_values(const float *v, int64_t v_row, const float *p, int keys, int64_t dim, float *out,
+inline void all_values(const float *v, int64_t v_row, const float *p, int64_t keys, int64_t dim, float *out,
                        const Vec *alpha) {
   constexpr int step = product_rows<vectors>;
   int64_t d = 0;

@@ -1,0 +1,33 @@
+// AVX-512 with BF16: an instruction multiplies 32 pairs of bf16 and adds them up in 16 f32 lanes.
+#pragma once
+
+#include "cpu/isa/avx512.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+struct Simd : Avx512 {
+  static constexpr int pack = 2;  // operands of the products are pairs of bf16
+
+  static Vec multiply_add(Vec a, Vec b, Vec c) {
+    return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
+  }
+
+  /// Lane i: the pair (low[i], high[i]), rounded to bf16.
+  static Vec pair(Vec low, Vec high) {
+    const __m512i order =
+        _mm512_set_epi32(0x001f000f, 0x001e000e, 0x001d000d, 0x001c000c, 0x001b000b, 0x001a000a, 0x00190009, 0x00180008,
+                         0x00170007, 0x00160006, 0x00150005, 0x00140004, 0x00130003, 0x00120002, 0x00110001, 0x00100000);
+    return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low)));
+  }
+
+  /// Lane i: the pair (low[i], high[i]) of 16 bf16 each.
+  static Vec interleave(const uint16_t *low, const uint16_t *high) {
+    const __m512i l = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(low)));
+    const __m512i h = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(high)));
+    return _mm512_castsi512_ps(_mm512_or_si512(l, _mm512_slli_epi32(h, 16)));
+  }
+};
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA
