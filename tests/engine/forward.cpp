@@ -60,7 +60,7 @@ TEST_P(Forward, FeaturesInPairs) {
       const Feature &a = features()[i], &b = features()[j];
       if (std::string(a.group) == b.group) continue;
       SCOPED_TRACE(std::string(a.name) + " with " + b.name);
-      Case c = bases()[slow ? 0 : turn++ % bases().size()];
+      Case c = bases()[turn++ % (slow ? 2 : bases().size())];
       a.add(&c);
       b.add(&c);
       if (const auto names = refused(c); !names.empty()) {
