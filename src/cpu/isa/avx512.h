@@ -1,7 +1,11 @@
 // AVX-512 (F, BW, DQ, VL): 16 lanes, 32 registers.
 #pragma once
 
+#if defined(FA_MODEL_AVX512)
+#include "model/avx512_model.h"  // tests, on any machine
+#else
 #include <immintrin.h>
+#endif
 
 #include <cstdint>
 
