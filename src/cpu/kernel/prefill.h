@@ -142,30 +142,37 @@ inline int cut(const SubTile &t, int64_t key, int n, Segment *segments) {
   return count;
 }
 
-/// Modifies and masks the scores of one vector of queries over keys [begin, end) of a block; returns their maximum.
-inline Vec finish_scores(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores, int v, int64_t key,
-                         int begin, int end) {
+/// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum. Inlined
+/// where n is a constant, so that the scores stay in registers.
+[[gnu::always_inline]] inline Vec finish_scores(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores,
+                                                int v, int64_t key, int k, int n, bool whole) {
   const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.slope + v * width};
-  const bool whole = t.full_low[v] <= key + begin && t.full_high[v] >= key + end;
   const Vec none = Simd::set1(-infinity);
-  Vec maximum = none;
-  for (int k = begin; k < end; k += width) {
-    const int n = smaller(width, end - k);
-    const int32_t j = static_cast<int32_t>(key + k);
-    Vec x[width], bias[width], mask[width];
-    for (int i = 0; i < n; i++) x[i] = Simd::load(scores + (k + i) * lanes + v * width);
-    if (!m.plain) {
-      if (m.bias) load_bias(bias, tile, t.first_row + v * width, j, n);
-      if (m.mask) load_mask(mask, tile, t.first_row + v * width, j, n);
-      modify(x, n, m, bias, mask, lane, j);
-    }
-    if (!whole)
-      for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
-    for (int i = 0; i < n; i++) {
-      Simd::store(scores + (k + i) * lanes + v * width, x[i]);
-      maximum = Simd::max(maximum, x[i]);
-    }
+  const int32_t j = static_cast<int32_t>(key + k);
+  Vec maximum = none, x[width], bias[width], mask[width];
+  for (int i = 0; i < n; i++) x[i] = Simd::load(scores + (k + i) * lanes + v * width);
+  if (!m.plain) {
+    if (m.bias) load_bias(bias, tile, t.first_row + v * width, j, n);
+    if (m.mask) load_mask(mask, tile, t.first_row + v * width, j, n);
+    modify(x, n, m, bias, mask, lane, j);
   }
+  if (!whole)
+    for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
+  for (int i = 0; i < n; i++) {
+    Simd::store(scores + (k + i) * lanes + v * width, x[i]);
+    maximum = Simd::max(maximum, x[i]);
+  }
+  return maximum;
+}
+
+/// The same for keys [begin, end) of a block.
+inline Vec finish_vector(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores, int v, int64_t key,
+                         int begin, int end, bool whole) {
+  Vec maximum = Simd::set1(-infinity);
+  int k = begin;
+  for (; k + width <= end; k += width)
+    maximum = Simd::max(maximum, finish_scores(tile, t, m, scores, v, key, k, width, whole));
+  if (k < end) maximum = Simd::max(maximum, finish_scores(tile, t, m, scores, v, key, k, end - k, whole));
   return maximum;
 }
 
@@ -182,7 +189,7 @@ inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m
   });
   for (int v = g.first; v < g.last; v++) {
     const bool whole = t.full_low[v] <= key + g.begin && t.full_high[v] >= key + g.end;
-    if (!m.plain || !whole) found[v - g.first] = finish_scores(tile, t, m, scores, v, key, g.begin, g.end);
+    if (!m.plain || !whole) found[v - g.first] = finish_vector(tile, t, m, scores, v, key, g.begin, g.end, whole);
     maxima[v] = Simd::max(maxima[v], found[v - g.first]);
   }
 }

@@ -31,7 +31,7 @@ struct Modifiers {
 };
 
 /// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them.
-inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask, const Lane &lane, int32_t key) {
+[[gnu::always_inline]] inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask, const Lane &lane, int32_t key) {
   const Vec scale = Simd::set1(m.scale), none = Simd::set1(-infinity);
   for (int i = 0; i < n; i++) x[i] = Simd::mul(x[i], scale);
   if (m.bias && m.bias_first)
@@ -55,7 +55,7 @@ inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec
 }
 
 /// The W x W corner of bias that belongs to lanes' rows and keys key .. key + n - 1, a vector of lanes for each key.
-inline void load_bias(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
+[[gnu::always_inline]] inline void load_bias(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
   const bool unit = tile.bias_elem == element_bytes(tile.bias_dtype) && n == width;
   for (int lane = 0; lane < width; lane++) {
     const char *from = tile.row[smaller(first_row + lane, tile.rows - 1)].bias + key * tile.bias_elem;
@@ -75,7 +75,7 @@ inline void load_bias(Vec *to, const Tile &tile, int first_row, int64_t key, int
 }
 
 /// The same for the boolean mask: 0 where a lane does not attend.
-inline void load_mask(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
+[[gnu::always_inline]] inline void load_mask(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
   for (int lane = 0; lane < width; lane++) {
     const char *from = tile.row[smaller(first_row + lane, tile.rows - 1)].mask + key * tile.mask_elem;
     if (tile.mask_elem == 1 && n == width) {
