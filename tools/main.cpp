@@ -77,6 +77,23 @@ int usage_error(const CLI::App &app, const CLI::ParseError &error) {
   return exit_bad_input;
 }
 
+/// Does a command's work; its exit code, whatever happens.
+int run(const Parsed &parsed) {
+  try {
+    const int code = parsed.work();
+    if (std::fflush(stdout) != 0) failure("the standard output cannot be written");
+    return code;
+  } catch (const BadInput &error) {
+    fmt::print(stderr, "fa {}: {}\n", parsed.command.name, error.what());
+    return exit_bad_input;
+  } catch (const std::bad_alloc &) {
+    fmt::print(stderr, "fa {}: out of memory\n", parsed.command.name);
+  } catch (const std::exception &error) {
+    fmt::print(stderr, "fa {}: {}\n", parsed.command.name, error.what());
+  }
+  return exit_failure;
+}
+
 int run_command_line(int argc, char **argv) {
   CLI::App app;
   app.name("fa");
@@ -99,26 +116,17 @@ int run_command_line(int argc, char **argv) {
     return usage_error(app, error);
   }
   const CLI::App *parser = app.get_subcommands().front();
-  const auto chosen = std::find_if(all.begin(), all.end(), [&](const Parsed &each) { return each.app == parser; });
-  try {
-    const int code = chosen->work();
-    if (std::fflush(stdout) != 0) failure("the standard output cannot be written");
-    return code;
-  } catch (const BadInput &error) {
-    fmt::print(stderr, "fa {}: {}\n", chosen->command.name, error.what());
-    return exit_bad_input;
-  } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "fa {}: out of memory\n", chosen->command.name);
-    return exit_failure;
-  } catch (const std::exception &error) {
-    fmt::print(stderr, "fa {}: {}\n", chosen->command.name, error.what());
-    return exit_failure;
-  }
+  return run(*std::find_if(all.begin(), all.end(), [&](const Parsed &each) { return each.app == parser; }));
 }
 
 }  // namespace
 }  // namespace fa::tool
 
 int main(int argc, char **argv) {
-  return fa::tool::run_command_line(argc, argv);
+  try {
+    return fa::tool::run_command_line(argc, argv);
+  } catch (...) {  // memory too short even for the options
+    std::fputs("fa: out of memory\n", stderr);
+    return fa::tool::exit_failure;
+  }
 }

@@ -42,7 +42,7 @@ class Reader {
     if (!quote) fail("expected a string");
     const size_t end = text_.find(quote, position_);
     if (end == text_.npos) fail("a string without its end");
-    const std::string result(text_.substr(position_, end - position_));
+    std::string result(text_.substr(position_, end - position_));
     position_ = end + 1;
     return result;
   }
