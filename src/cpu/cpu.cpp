@@ -1,11 +1,11 @@
 #include "cpu/cpu.h"
 
+#include <new>
+
 #include "core/status.h"
 #include "cpu/engine.h"
 #include "cpu/features.h"
 #include "cpu/pool.h"
-
-#include <new>
 
 namespace fa::cpu {
 
@@ -26,7 +26,9 @@ Engine *create(const Attention &attention) {
 }
 
 /// The CPU serves every attention that fa.h describes.
-const char *serves_all(const Attention &) { return nullptr; }
+const char *serves_all(const Attention &) {
+  return nullptr;
+}
 
 [[maybe_unused]] const char *needs_bf16(const Attention &attention) {
   return attention.q_dtype == FA_BF16 && attention.kv_dtype == FA_BF16 ? nullptr : "q, k and v are not all bf16";
@@ -41,8 +43,12 @@ constexpr Kernel list[] = {
 
 }  // namespace
 
-KernelList kernels() { return {list, sizeof list / sizeof *list}; }
+KernelList kernels() {
+  return {list, sizeof list / sizeof *list};
+}
 
-void shutdown() { shutdown_pool(); }
+void shutdown() {
+  shutdown_pool();
+}
 
 }  // namespace fa::cpu

@@ -1,14 +1,14 @@
 #include "cpu/engine.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
 #include "core/environment.h"
 #include "core/status.h"
 #include "cpu/plan.h"
 #include "cpu/pool.h"
 #include "cpu/worker.h"
-
-#include <algorithm>
-#include <cstdlib>
-#include <memory>
 
 namespace fa::cpu {
 
@@ -23,7 +23,9 @@ struct Free {
   void operator()(char *p) const { std::free(p); }
 };
 
-void run(void *ctx, int64_t i) { work(*static_cast<Call *>(ctx), i); }
+void run(void *ctx, int64_t i) {
+  work(*static_cast<Call *>(ctx), i);
+}
 
 }  // namespace
 

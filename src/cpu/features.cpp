@@ -40,7 +40,11 @@ const char *lacks_avx512_bf16() {
 
 #endif
 
-const char *lacks_neon() { return nullptr; }
-const char *lacks_generic() { return nullptr; }
+const char *lacks_neon() {
+  return nullptr;
+}
+const char *lacks_generic() {
+  return nullptr;
+}
 
 }  // namespace fa::cpu

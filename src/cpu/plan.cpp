@@ -7,13 +7,21 @@ namespace fa::cpu {
 
 namespace {
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+constexpr size_t aligned(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
 
-int64_t group(const Problem &p) { return p.heads_q / p.heads_kv; }
+int64_t group(const Problem &p) {
+  return p.heads_q / p.heads_kv;
+}
 
 /// Floats of one row's unfinished softmax.
-int64_t partial_floats(const Attention &a) { return a.head_dim_v + 2; }
+int64_t partial_floats(const Attention &a) {
+  return a.head_dim_v + 2;
+}
 
 bool decode_serves(const Problem &p, const Kernels &kernels, int64_t rows) {
   const Attention &a = *p.attention;
@@ -23,7 +31,9 @@ bool decode_serves(const Problem &p, const Kernels &kernels, int64_t rows) {
 }
 
 /// The most rows that the tiles of one key/value head hold.
-int64_t rows_bound(const Problem &p) { return p.max_seqlen_q * group(p); }
+int64_t rows_bound(const Problem &p) {
+  return p.max_seqlen_q * group(p);
+}
 
 }  // namespace
 
@@ -33,19 +43,22 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   const int64_t one_tile = std::min<int64_t>(rows, kernels.tile_rows);
   const int64_t all_rows = p.cu_seqlens_q != nullptr ? p.rows_q * group(p) : p.batch * rows;
   const int64_t tiles = all_rows / kernels.tile_rows + p.batch;
-  const int64_t auto_splits = p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + p.batch
-                                                        : p.batch * ceil_div(p.max_seqlen_k, split_keys);
+  const int64_t auto_splits =
+      p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + p.batch : p.batch * ceil_div(p.max_seqlen_k, split_keys);
   const bool given = p.num_splits > 0;
   const bool split = given ? p.num_splits > 1 : p.max_seqlen_k > split_keys;
   const int64_t split_rows = !split ? 0 : given ? all_rows * p.num_splits : one_tile * auto_splits;
-  const int64_t items = p.heads_kv * (tiles * (given ? p.num_splits : 1) + (given ? 0 : auto_splits));
+  // A sequence is worked on by its tiles, or by the splits of its only tile.
+  int64_t items = std::max(p.batch * ceil_div(rows, kernels.tile_rows), auto_splits);
+  if (p.cu_seqlens_q != nullptr || p.cu_seqlens_k != nullptr) items = tiles + auto_splits;
+  if (given) items = tiles * p.num_splits;
 
   Bounds bounds = {};
-  bounds.workers = std::clamp<int64_t>(items, 1, threads);
+  bounds.workers = std::clamp<int64_t>(p.heads_kv * items, 1, threads);
   size_t kernel = kernels.prefill_scratch(a, static_cast<int>(one_tile));
   if (decode_serves(p, kernels, 1))
-    kernel = std::max(kernel, kernels.decode_scratch(
-                                  a, static_cast<int>(std::min<int64_t>(one_tile, kernels.decode_rows))));
+    kernel =
+        std::max(kernel, kernels.decode_scratch(a, static_cast<int>(std::min<int64_t>(one_tile, kernels.decode_rows))));
   // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
   const size_t results = static_cast<size_t>(3 * one_tile * partial_floats(a)) * sizeof(float);
   bounds.scratch_bytes = aligned(sizeof(Tile)) + aligned(results) + aligned(kernel);
@@ -96,8 +109,8 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
 }
 
 const Job &Plan::job_of(int64_t item) const {
-  const Job *after = std::upper_bound(jobs_, jobs_ + job_count_, item,
-                                      [](int64_t i, const Job &job) { return i < job.first_item; });
+  const Job *after =
+      std::upper_bound(jobs_, jobs_ + job_count_, item, [](int64_t i, const Job &job) { return i < job.first_item; });
   return after[-1];
 }
 

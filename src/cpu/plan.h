@@ -1,19 +1,19 @@
-// How a call is cut into items of work, and how its workspace is laid out. The cut depends on the problem alone, never on the
-// number of threads, so that bits do not either.
+// How a call is cut into items of work, and how its workspace is laid out. The cut depends on the problem alone, never
+// on the number of threads, so that bits do not either.
 #pragma once
+
+#include <atomic>
 
 #include "cpu/sequences.h"
 #include "cpu/tile.h"
-
-#include <atomic>
 
 namespace fa::cpu {
 
 /// Keys of one split where the engine chooses: long enough to stream, short enough to share out one sequence.
 constexpr int64_t split_keys = 1024;
 
-/// The work of one sequence: for every key/value head, tiles of query rows (row r is query r / group, head r % group), each
-/// over one or more splits of the keys.
+/// The work of one sequence: for every key/value head, tiles of query rows (row r is query r / group, head r % group),
+/// each over one or more splits of the keys.
 struct Job {
   Sequence sequence;
   int64_t first_item;     // items count from here: ((kv head * tiles) + tile) * splits + split

@@ -153,7 +153,9 @@ void run_in_pool(fa_task task, void *ctx, int64_t n) {
   for (int64_t i = 0; i < n; i++) task(ctx, i);
 }
 
-void shutdown_pool() { delete the_pool.exchange(nullptr); }
+void shutdown_pool() {
+  delete the_pool.exchange(nullptr);
+}
 
 int32_t usable_cpus() {
   cpu_set_t cpus;

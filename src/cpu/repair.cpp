@@ -1,9 +1,9 @@
 #include "cpu/repair.h"
 
 #define FA_ISA baseline
-#include "cpu/kernel/element.h"
-
 #include <cmath>
+
+#include "cpu/kernel/element.h"
 
 namespace fa::cpu {
 

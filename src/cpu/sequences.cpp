@@ -1,9 +1,9 @@
 #include "cpu/sequences.h"
 
-#include "core/status.h"
-
 #include <algorithm>
 #include <climits>
+
+#include "core/status.h"
 
 namespace fa::cpu {
 
@@ -16,8 +16,9 @@ fa_status check_lengths(const char *name, const int32_t *cumulative, int64_t seq
     return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s[0] is %d: expected 0 or more", name, cumulative[0]);
   for (int64_t b = 0; b < sequences; b++)
     if (cumulative[b + 1] < cumulative[b])
-      return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s falls from %d to %d at entry %lld: expected cumulative row counts",
-                  name, cumulative[b], cumulative[b + 1], static_cast<long long>(b + 1));
+      return fail(FA_ERROR_INVALID_ARGUMENT,
+                  "args.%s falls from %d to %d at entry %lld: expected cumulative row counts", name, cumulative[b],
+                  cumulative[b + 1], static_cast<long long>(b + 1));
   if (cumulative[sequences] > rows)
     return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s ends at %d, but args.%s has only %lld rows", name,
                 cumulative[sequences], tensor, static_cast<long long>(rows));
@@ -49,8 +50,9 @@ fa_status check_pages(const Problem &p, int64_t b, const Sequence &s) {
 
 fa_status check_bound(const char *name, int64_t b, int64_t length, int64_t bound) {
   if (length <= bound) return FA_OK;
-  return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s is %lld, but sequence %lld has %lld rows: expected at least that, or 0",
-              name, static_cast<long long>(bound), static_cast<long long>(b), static_cast<long long>(length));
+  return fail(FA_ERROR_INVALID_ARGUMENT,
+              "args.%s is %lld, but sequence %lld has %lld rows: expected at least that, or 0", name,
+              static_cast<long long>(bound), static_cast<long long>(b), static_cast<long long>(length));
 }
 
 fa_status check_sequence(const Problem &p, int64_t b) {
@@ -76,7 +78,9 @@ fa_status check_sequence(const Problem &p, int64_t b) {
 }
 
 /// a, limited to int32's range.
-int32_t clamp(int64_t a) { return static_cast<int32_t>(std::clamp<int64_t>(a, 0, INT32_MAX)); }
+int32_t clamp(int64_t a) {
+  return static_cast<int32_t>(std::clamp<int64_t>(a, 0, INT32_MAX));
+}
 
 }  // namespace
 

@@ -1,18 +1,19 @@
-// The contract between the engine and its kernels: a tile is a bag of query rows that stream over the same keys and values.
+// The contract between the engine and its kernels: a tile is a bag of query rows that stream over the same keys and
+// values.
 #pragma once
-
-#include "core/problem.h"
 
 #include <cstddef>
 #include <cstdint>
+
+#include "core/problem.h"
 
 namespace fa::cpu {
 
 /// Rows of one tile at most, over all ISAs.
 constexpr int max_tile_rows = 128;
 
-/// Keys that a kernel works on at a time. Block boundaries are multiples of it from a sequence's key 0, so that a row's bits do
-/// not depend on where its tile begins.
+/// Keys that a kernel works on at a time. Block boundaries are multiples of it from a sequence's key 0, so that a row's
+/// bits do not depend on where its tile begins.
 constexpr int key_block = 128;
 
 /// The keys and values of one sequence and head. Strides are in bytes.
@@ -35,8 +36,8 @@ struct Row {
   const char *q;
   char *out;
   float *lse;
-  const char *bias;  // at key 0
-  const char *mask;  // at key 0
+  const char *bias;   // at key 0
+  const char *mask;   // at key 0
   int32_t low, high;  // the keys low <= j < high that causal, window and chunk leave
   int32_t position;   // among the keys
   float slope;        // ALiBi
@@ -64,9 +65,9 @@ struct Tile {
 
 /// What one ISA offers.
 struct Kernels {
-  int tile_rows;         // rows of a tile at most: a multiple of the vector width
-  int decode_rows;       // at most this many rows are better served by decode
-  int width;             // decode needs head dims that are multiples of it
+  int tile_rows;    // rows of a tile at most: a multiple of the vector width
+  int decode_rows;  // at most this many rows are better served by decode
+  int width;        // decode needs head dims that are multiples of it
 
   /// Bytes of scratch, 64-byte aligned, that a tile of so many rows needs.
   size_t (*prefill_scratch)(const Attention &attention, int rows);

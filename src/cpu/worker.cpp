@@ -1,17 +1,19 @@
 #include "cpu/worker.h"
 
-#include "cpu/repair.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <new>
 
+#include "cpu/repair.h"
+
 namespace fa::cpu {
 
 namespace {
 
-constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr size_t aligned(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
 
 /// An item's place in its job.
 struct Item {

@@ -1,9 +1,9 @@
 // One worker of a call: takes items of the plan until none is left.
 #pragma once
 
-#include "cpu/plan.h"
-
 #include <atomic>
+
+#include "cpu/plan.h"
 
 namespace fa::cpu {
 

@@ -56,8 +56,7 @@ struct Simd {
 
   /// a * 2^n for integral -127 <= n <= 127 and a in (0.7, 1.5); exactly 0 for a = 1, n = -127.
   static Vec scale(Vec a, Vec n) {
-    return _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
   }
 
   static Vec load_f16(const uint16_t *p) {

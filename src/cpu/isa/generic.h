@@ -74,8 +74,10 @@ struct Simd {
   }
 
   static void transpose(Vec a[4]) {
-    const Vec t0 = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5), t1 = __builtin_shufflevector(a[0], a[1], 2, 6, 3, 7);
-    const Vec t2 = __builtin_shufflevector(a[2], a[3], 0, 4, 1, 5), t3 = __builtin_shufflevector(a[2], a[3], 2, 6, 3, 7);
+    const Vec t0 = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5),
+              t1 = __builtin_shufflevector(a[0], a[1], 2, 6, 3, 7);
+    const Vec t2 = __builtin_shufflevector(a[2], a[3], 0, 4, 1, 5),
+              t3 = __builtin_shufflevector(a[2], a[3], 2, 6, 3, 7);
     a[0] = __builtin_shufflevector(t0, t2, 0, 1, 4, 5);
     a[1] = __builtin_shufflevector(t0, t2, 2, 3, 6, 7);
     a[2] = __builtin_shufflevector(t1, t3, 0, 1, 4, 5);

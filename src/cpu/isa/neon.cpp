@@ -1,3 +1,4 @@
 #define FA_ISA neon
 #include "cpu/isa/neon.h"
+
 #include "cpu/kernel/kernels.h"

@@ -37,9 +37,7 @@ struct Simd {
     const int32x4_t key = vdupq_n_s32(j);
     return vandq_u32(vcleq_s32(vld1q_s32(low), key), vcltq_s32(key, vld1q_s32(high)));
   }
-  static Vec distance(const int32_t *a, int32_t j) {
-    return vcvtq_f32_s32(vabdq_s32(vld1q_s32(a), vdupq_n_s32(j)));
-  }
+  static Vec distance(const int32_t *a, int32_t j) { return vcvtq_f32_s32(vabdq_s32(vld1q_s32(a), vdupq_n_s32(j))); }
 
   static void split(Vec x, Vec &n, Vec &r) {
     x = max(set1(-127.0f), x);

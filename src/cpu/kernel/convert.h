@@ -1,6 +1,9 @@
 // Rows of a tensor to and from packed f32: any dtype, any stride, never an element more than asked for.
 #pragma once
 
+#include "cpu/kernel/element.h"
+#include "cpu/kernel/vector_math.h"
+
 namespace fa::cpu::FA_ISA {
 namespace {
 

@@ -1,6 +1,9 @@
-// Attention of a few query rows, lanes = elements of a row: every key and value is read once, straight from memory, for all
-// the rows of its group. Scores stand as [key][row], so that a vector holds the pairs of width / rows keys.
+// Attention of a few query rows, lanes = elements of a row: every key and value is read once, straight from memory, for
+// all the rows of its group. Scores stand as [key][row], so that a vector holds the pairs of width / rows keys.
 #pragma once
+
+#include "cpu/kernel/macros.h"
+#include "cpu/kernel/scores.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -11,7 +14,7 @@ constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
 /// Rows of one group, their lanes, and their running softmax.
 struct Group {
-  int first, rows;    // rows stands for 1, 2 or 4: rows past the tile's last repeat it
+  int first, rows;  // rows stands for 1, 2 or 4: rows past the tile's last repeat it
   const float *q[group_rows];
   alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
   alignas(64) float slope[width];
@@ -19,7 +22,9 @@ struct Group {
   float sum[group_rows];
 };
 
-inline int64_t group_count(int rows) { return (rows + group_rows - 1) / group_rows; }
+inline int64_t group_count(int rows) {
+  return (rows + group_rows - 1) / group_rows;
+}
 
 inline size_t decode_scratch_bytes(const Attention &a, int rows) {
   const int64_t floats = rows * a.head_dim + key_block * group_rows + width;
@@ -30,14 +35,39 @@ inline const Row &group_row(const Tile &tile, const Group &g, int i) {
   return tile.row[smaller(g.first + i, tile.rows - 1)];
 }
 
-/// scores[key][row] = q[row] . k[key] for n keys from `key` on.
+/// Keys ahead of the one at work whose lines are asked for.
+constexpr int keys_ahead = 16;
+
+/// Where the rows of one block stand, and the keys that follow it; past the last key, its row again.
+struct BlockRows {
+  const char *key[key_block + keys_ahead];
+  const char *value[key_block];
+};
+
+inline void find_rows(const KeyStream &stream, int64_t key, int n, int64_t end, BlockRows &rows) {
+  for (int j = 0; j < n; j++) rows.value[j] = value_row(stream, key + j);
+  for (int j = 0; j < n + keys_ahead; j++) rows.key[j] = key_row(stream, smaller(key + j, end - 1));
+}
+
+inline void prefetch_row(const char *row, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i);
+}
+
+/// scores[key][row] = q[row] . k[key] for n keys. Asks for the values too: they are read in slices, which hardware does
+/// not see coming.
 template <int rows, fa_dtype dtype>
-inline void decode_scores(const KeyStream &stream, int64_t key, int n, const Group &g, int64_t dim, float *scores) {
+[[gnu::noinline]] void decode_scores(const BlockRows &block, int n, const Group &g, int64_t dim, int64_t dim_v,
+                                     float *scores) {
   constexpr int keys = width / rows;  // of one vector of sums
   constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
   for (int j = 0; j < n; j += keys) {
     const char *k[keys];
-    FA_UNROLL for (int i = 0; i < keys; i++) k[i] = key_row(stream, key + smaller(j + i, n - 1));
+    FA_UNROLL for (int i = 0; i < keys; i++) {
+      const int at = smaller(j + i, n - 1);
+      k[i] = block.key[at];
+      prefetch_row(block.key[at + keys_ahead], dim * bytes);
+      prefetch_row(block.value[at], dim_v * bytes);
+    }
     Vec sum[width];
     FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
     for (int64_t d = 0; d < dim; d += width) {
@@ -52,27 +82,26 @@ inline void decode_scores(const KeyStream &stream, int64_t key, int n, const Gro
   }
 }
 
-/// values[row] += sum over n keys of p[key][row] v[key], for `vectors` vectors of the head dimension from d on.
+/// values[row] = alpha[row] values[row] + sum over n keys of p[key][row] v[key], for `vectors` vectors of the head
+/// dimension from d on.
 template <int rows, int vectors, fa_dtype dtype>
-inline void decode_values(const KeyStream &stream, int64_t key, int n, const float *p, int64_t d, const Vec *alpha,
-                          float *const *values) {
+[[gnu::noinline]] void decode_values(const BlockRows &block, int n, const float *p, int64_t d, const Vec *alpha,
+                                     float *const *values) {
   constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
   Vec sum[rows][vectors];
-  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
-    sum[r][i] = Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
-  const bool even = evenly_spaced(stream, key, n);
-  const char *v = value_row(stream, key);
-  for (int j = 0; j < n; j++, v += stream.v_row) {
-    if (!even) v = value_row(stream, key + j);
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
+      Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
+  for (int j = 0; j < n; j++) {
+    const char *v = block.value[j] + d * bytes;
     Vec element[vectors];
-    FA_UNROLL for (int i = 0; i < vectors; i++) element[i] = load_vector<dtype>(v + (d + i * width) * bytes);
+    FA_UNROLL for (int i = 0; i < vectors; i++) element[i] = load_vector<dtype>(v + i * width * bytes);
     FA_UNROLL for (int r = 0; r < rows; r++) {
       const Vec weight = Simd::set1(p[j * rows + r]);
       FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, element[i], sum[r][i]);
     }
   }
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
-    Simd::store(values[r] + d + i * width, sum[r][i]);
+      Simd::store(values[r] + d + i * width, sum[r][i]);
 }
 
 /// Modifies and masks the scores of n keys, and pads them with -inf to whole vectors.
@@ -103,10 +132,10 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
 }
 
 template <int rows, fa_dtype dtype>
-inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, int64_t key, int n, float *scores,
-                         const Partial &partial) {
+inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const BlockRows &block, int64_t key, int n,
+                         float *scores, const Partial &partial) {
   const Attention &a = *tile.attention;
-  decode_scores<rows, dtype>(tile.keys, key, n, g, a.head_dim, scores);
+  decode_scores<rows, dtype>(block, n, g, a.head_dim, a.head_dim_v, scores);
   finish_decode_scores<rows>(tile, g, m, key, n, scores);
 
   const int pairs = (n * rows + width - 1) / width * width;
@@ -146,9 +175,8 @@ inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, int64_t
   constexpr int slice = smaller(4, decode_sums / rows);
   int64_t d = 0;
   for (; d + slice * width <= a.head_dim_v; d += slice * width)
-    decode_values<rows, slice, dtype>(tile.keys, key, n, scores, d, alpha, values);
-  for (; d < a.head_dim_v; d += width)
-    decode_values<rows, 1, dtype>(tile.keys, key, n, scores, d, alpha, values);
+    decode_values<rows, slice, dtype>(block, n, scores, d, alpha, values);
+  for (; d < a.head_dim_v; d += width) decode_values<rows, 1, dtype>(block, n, scores, d, alpha, values);
 }
 
 inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
@@ -172,11 +200,11 @@ inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
 }
 
 template <fa_dtype dtype>
-inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, int64_t key, int n, float *scores,
-                         const Partial &partial) {
-  if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, key, n, scores, partial);
-  if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, key, n, scores, partial);
-  return decode_block<4, dtype>(tile, g, m, key, n, scores, partial);
+inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, const BlockRows &block, int64_t key, int n,
+                         float *scores, const Partial &partial) {
+  if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, block, key, n, scores, partial);
+  if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, block, key, n, scores, partial);
+  return decode_block<4, dtype>(tile, g, m, block, key, n, scores, partial);
 }
 
 inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
@@ -200,10 +228,12 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
   end = smaller<int64_t>(end, high);
   for (int64_t key = begin; key < end;) {
     const int n = static_cast<int>(smaller<int64_t>(key_block - key % key_block, end - key));
+    BlockRows block;
+    find_rows(tile.keys, key, n, end, block);
     for (int i = 0; i < groups; i++) {
-      if (tile.keys.dtype == FA_F32) decode_group<FA_F32>(tile, group[i], modifiers, key, n, scores, partial);
-      if (tile.keys.dtype == FA_F16) decode_group<FA_F16>(tile, group[i], modifiers, key, n, scores, partial);
-      if (tile.keys.dtype == FA_BF16) decode_group<FA_BF16>(tile, group[i], modifiers, key, n, scores, partial);
+      if (a.kv_dtype == FA_F32) decode_group<FA_F32>(tile, group[i], modifiers, block, key, n, scores, partial);
+      if (a.kv_dtype == FA_F16) decode_group<FA_F16>(tile, group[i], modifiers, block, key, n, scores, partial);
+      if (a.kv_dtype == FA_BF16) decode_group<FA_BF16>(tile, group[i], modifiers, block, key, n, scores, partial);
     }
     key += n;
   }

@@ -1,4 +1,5 @@
-// Single elements of a tensor: the 16-bit types in plain integer arithmetic. Compiled anew for each ISA, like all of kernel/.
+// Single elements of a tensor: the 16-bit types in plain integer arithmetic. Compiled anew for each ISA, like all of
+// kernel/.
 #pragma once
 
 #include "cpu/tile.h"
@@ -17,7 +18,9 @@ inline uint32_t float_to_bits(float value) {
   return bits;
 }
 
-inline float bf16_to_float(uint16_t x) { return bits_to_float(static_cast<uint32_t>(x) << 16); }
+inline float bf16_to_float(uint16_t x) {
+  return bits_to_float(static_cast<uint32_t>(x) << 16);
+}
 
 inline uint16_t float_to_bf16(float x) {
   const uint32_t bits = float_to_bits(x);
@@ -68,7 +71,9 @@ inline void store_element(char *p, fa_dtype dtype, float value) {
   __builtin_memcpy(p, &half, sizeof half);
 }
 
-inline int64_t element_bytes(fa_dtype dtype) { return dtype == FA_F32 ? 4 : 2; }
+inline int64_t element_bytes(fa_dtype dtype) {
+  return dtype == FA_F32 ? 4 : 2;
+}
 
 /// The bytes of key (value) j of a stream.
 inline const char *stream_row(const KeyStream &s, const char *base, int64_t row, int64_t page_bytes, int64_t j) {
@@ -78,8 +83,12 @@ inline const char *stream_row(const KeyStream &s, const char *base, int64_t row,
   __builtin_memcpy(&page, s.pages + token / s.page_size * s.pages_stride, sizeof page);
   return base + page * page_bytes + token % s.page_size * row;
 }
-inline const char *key_row(const KeyStream &s, int64_t j) { return stream_row(s, s.k, s.k_row, s.k_page, j); }
-inline const char *value_row(const KeyStream &s, int64_t j) { return stream_row(s, s.v, s.v_row, s.v_page, j); }
+inline const char *key_row(const KeyStream &s, int64_t j) {
+  return stream_row(s, s.k, s.k_row, s.k_page, j);
+}
+inline const char *value_row(const KeyStream &s, int64_t j) {
+  return stream_row(s, s.v, s.v_row, s.v_page, j);
+}
 
 }  // namespace
 }  // namespace fa::cpu::FA_ISA

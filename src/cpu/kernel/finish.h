@@ -1,6 +1,8 @@
 // From unfinished softmaxes to results: folding splits together, the sink, the division, the stores.
 #pragma once
 
+#include "cpu/kernel/convert.h"
+
 namespace fa::cpu::FA_ISA {
 namespace {
 
@@ -11,7 +13,9 @@ inline float lane0(Vec x) {
 }
 
 /// 2^x of one number, by the kernels' own exp2.
-inline float exp2_of(float x) { return lane0(exp2(Simd::set1(x))); }
+inline float exp2_of(float x) {
+  return lane0(exp2(Simd::set1(x)));
+}
 
 /// to[i] = a to[i] + b from[i]
 inline void blend_rows(float *to, float a, const float *from, float b, int64_t n) {

@@ -1,6 +1,9 @@
 // A block of keys or values as rows of operands: in place where they already are, else copied and converted.
 #pragma once
 
+#include "cpu/kernel/convert.h"
+#include "cpu/kernel/products.h"
+
 namespace fa::cpu::FA_ISA {
 namespace {
 
@@ -18,8 +21,7 @@ inline bool evenly_spaced(const KeyStream &s, int64_t j, int64_t n) {
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const int64_t bytes = element_bytes(s.dtype);
   const bool are_operands = bytes * Simd::pack == 4 && dim % Simd::pack == 0 && s.k_elem == bytes && s.k_row % 4 == 0;
-  if (are_operands && evenly_spaced(s, j, n))
-    return {reinterpret_cast<const float *>(key_row(s, j)), s.k_row / 4};
+  if (are_operands && evenly_spaced(s, j, n)) return {reinterpret_cast<const float *>(key_row(s, j)), s.k_row / 4};
   const int64_t pitch = operands(dim);
   for (int64_t i = 0; i < n; i++) {
     const char *from = key_row(s, j + i);
@@ -82,7 +84,9 @@ inline Rows stage_values(const Tile &tile, int64_t j, int64_t n, int64_t dim, fl
 }
 
 /// Floats of staging that one block may need.
-inline int64_t staging_floats(const Attention &a) { return key_block * (a.head_dim + a.head_dim_v); }
+inline int64_t staging_floats(const Attention &a) {
+  return key_block * (a.head_dim + a.head_dim_v);
+}
 
 }  // namespace
 }  // namespace fa::cpu::FA_ISA

@@ -1,12 +1,19 @@
-// Attention of a tile of query rows, lanes = queries (Dao, FlashAttention-2, 2023, with scores transposed): for every block of keys
-//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c S - c m');  l = l a + rowsum P;  O = O a + P V,  a = exp2(c m - c m')
+// Attention of a tile of query rows, lanes = queries (Dao, FlashAttention-2, 2023, with scores transposed): for every
+// block of keys
+//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c S - c m');  l = l a + rowsum P;  O = O a + P V,  a = exp2(c m - c
+//   m')
 // Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
 #pragma once
+
+#include "cpu/kernel/keys.h"
+#include "cpu/kernel/macros.h"
+#include "cpu/kernel/scores.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Keys for which the set of attending vectors of queries is looked at anew within a block. Even: pairs do not straddle it.
+/// Keys for which the set of attending vectors of queries is looked at anew within a block. Even: pairs do not straddle
+/// it.
 constexpr int segment_keys = 16;
 
 /// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
@@ -17,8 +24,8 @@ struct SubTile {
   float *slope;
   int first_row;
   int vectors;
-  int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];            // some lane of the vector attends [low_of, high_of)
-  int32_t full_low[Simd::tile_vectors], full_high[Simd::tile_vectors];        // every lane attends [full_low, full_high)
+  int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];  // some lane of the vector attends [low_of, high_of)
+  int32_t full_low[Simd::tile_vectors], full_high[Simd::tile_vectors];  // every lane attends [full_low, full_high)
 };
 
 /// Keys begin .. end - 1 of a block, attended by some lane of vectors first .. last - 1.
@@ -34,7 +41,9 @@ struct PrefillScratch {
   float *rows;  // [lanes][the larger head dim], for transposing
 };
 
-inline int64_t larger_dim(const Attention &a) { return larger(a.head_dim, a.head_dim_v); }
+inline int64_t larger_dim(const Attention &a) {
+  return larger(a.head_dim, a.head_dim_v);
+}
 
 inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
@@ -142,8 +151,8 @@ inline int cut(const SubTile &t, int64_t key, int n, Segment *segments) {
   return count;
 }
 
-/// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum. Inlined
-/// where n is a constant, so that the scores stay in registers.
+/// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum.
+/// Inlined where n is a constant, so that the scores stay in registers.
 [[gnu::always_inline]] inline Vec finish_scores(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores,
                                                 int v, int64_t key, int k, int n, bool whole) {
   const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.slope + v * width};
@@ -194,7 +203,8 @@ inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m
   }
 }
 
-/// P = exp2(c S - m) for one segment; adds to the row sums. Operands of weights take the place of scores that have been read.
+/// P = exp2(c S - m) for one segment; adds to the row sums. Operands of weights take the place of scores that have been
+/// read.
 template <int vectors>
 inline void weigh(const float *scores, int keys, Vec scale, const Vec *minus_max, Vec *sum, float *weights) {
   Vec total[vectors], shift[vectors];
@@ -208,10 +218,10 @@ inline void weigh(const float *scores, int keys, Vec scale, const Vec *minus_max
     return p;
   };
   for (int k = 0; k < keys; k += Simd::pack) FA_UNROLL for (int v = 0; v < vectors; v++) {
-    const Vec first = weight(k, v);
-    const Vec second = Simd::pack == 1 ? first : k + 1 < keys ? weight(k + 1, v) : Simd::zero();
-    Simd::store(weights + k / Simd::pack * lanes + v * width, make_operands(first, second));
-  }
+      const Vec first = weight(k, v);
+      const Vec second = Simd::pack == 1 ? first : k + 1 < keys ? weight(k + 1, v) : Simd::zero();
+      Simd::store(weights + k / Simd::pack * lanes + v * width, make_operands(first, second));
+    }
   FA_UNROLL for (int v = 0; v < vectors; v++) sum[v] = total[v];
 }
 

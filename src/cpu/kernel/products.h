@@ -4,6 +4,9 @@
 // An operand is 32 bits: one f32, or (Simd::pack 2) a pair of bf16 that one instruction multiplies and adds up.
 #pragma once
 
+#include "cpu/kernel/macros.h"
+#include "cpu/kernel/vector_math.h"
+
 namespace fa::cpu::FA_ISA {
 namespace {
 
@@ -13,7 +16,9 @@ namespace {
 constexpr int lanes = Simd::tile_vectors * width;
 
 /// Operands that n elements make.
-constexpr int64_t operands(int64_t n) { return (n + Simd::pack - 1) / Simd::pack; }
+constexpr int64_t operands(int64_t n) {
+  return (n + Simd::pack - 1) / Simd::pack;
+}
 
 /// The operands of two consecutive elements: a pair, or where an operand is one element, the first.
 template <class S = Simd>
@@ -34,7 +39,8 @@ constexpr int product_rows = vectors == 1 ? 8 : 4;
 
 /// scores[r] = q . k[r] for `rows` keys and `vectors` vectors of queries, `dim` operands each; keeps their maxima.
 template <int rows, int vectors>
-[[gnu::noinline]] void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores, Vec *maxima) {
+[[gnu::noinline]] void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores,
+                                     Vec *maxima) {
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::zero();
   FA_UNROLL_2 for (int64_t d = 0; d < dim; d++) {
@@ -51,16 +57,17 @@ template <int rows, int vectors>
     maxima[v] = Simd::max(maxima[v], maximum);
   }
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++)
-    Simd::store(scores + r * lanes + v * width, sum[r][v]);
+      Simd::store(scores + r * lanes + v * width, sum[r][v]);
 }
 
-/// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries; `keys` counts
-/// operands.
+/// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries; `keys`
+/// counts operands.
 template <int rows, int vectors>
-[[gnu::noinline]] void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out, const Vec *alpha) {
+[[gnu::noinline]] void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out,
+                                       const Vec *alpha) {
   Vec sum[rows][vectors];
-  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
-    sum[r][i] = Simd::mul(alpha[i], Simd::load(out + r * lanes + i * width));
+  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
+      Simd::mul(alpha[i], Simd::load(out + r * lanes + i * width));
   FA_UNROLL_2 for (int64_t key = 0; key < keys; key++) {
     Vec weights[vectors];
     FA_UNROLL for (int i = 0; i < vectors; i++) weights[i] = Simd::load(p + key * lanes + i * width);
@@ -70,7 +77,7 @@ template <int rows, int vectors>
     }
   }
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
-    Simd::store(out + r * lanes + i * width, sum[r][i]);
+      Simd::store(out + r * lanes + i * width, sum[r][i]);
 }
 
 template <int n>

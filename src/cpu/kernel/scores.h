@@ -1,12 +1,14 @@
-// What happens to a score between the product and the softmax: scale, softcap, bias, ALiBi, masks, in the order of fa.h.
-// Lanes are whatever the caller says: queries of one key (prefill), or key and query pairs (decode).
+// What happens to a score between the product and the softmax: scale, softcap, bias, ALiBi, masks, in the order of
+// fa.h. Lanes are whatever the caller says: queries of one key (prefill), or key and query pairs (decode).
 #pragma once
+
+#include "cpu/kernel/convert.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Per lane: the interval of keys it attends, its position among them, its ALiBi slope. Keys and positions may be shifted
-/// together by a constant of the lane.
+/// Per lane: the interval of keys it attends, its position among them, its ALiBi slope. Keys and positions may be
+/// shifted together by a constant of the lane.
 struct Lane {
   const int32_t *low, *high, *position;
   const float *slope;
@@ -31,7 +33,8 @@ struct Modifiers {
 };
 
 /// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them.
-[[gnu::always_inline]] inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask, const Lane &lane, int32_t key) {
+[[gnu::always_inline]] inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask,
+                                          const Lane &lane, int32_t key) {
   const Vec scale = Simd::set1(m.scale), none = Simd::set1(-infinity);
   for (int i = 0; i < n; i++) x[i] = Simd::mul(x[i], scale);
   if (m.bias && m.bias_first)

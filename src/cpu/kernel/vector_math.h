@@ -1,4 +1,5 @@
-// Elementary functions on vectors. Coefficients: minimax fits of the relative error (Lawson iteration in double precision).
+// Elementary functions on vectors. Coefficients: minimax fits of the relative error (Lawson iteration in double
+// precision).
 #pragma once
 
 namespace fa::cpu::FA_ISA {
