@@ -1,18 +1,13 @@
-// Calls the library on a case's tensors and lets the test suite's comparison judge.
+// Lets the test suite run the case and judge.
 #include "case_check.h"
 
 #include "error.h"
-#include "library.h"
 #include "support/case.h"
-#include "support/compare.h"
 #include "support/instance.h"
+#include "support/run.h"
 
 namespace fa::tool {
 namespace {
-
-std::string library_text(const char *function, fa_status status) {
-  return fmt::format("{}: {}: {}", function, fa_status_string(status), fa_last_error());
-}
 
 /// Sizes that tensors can be made of; whether they make a legal call is the library's to say.
 void check_sizes(const test::Case &c) {
@@ -25,34 +20,25 @@ void check_sizes(const test::Case &c) {
 
 }  // namespace
 
-CaseOutcome check_case(const std::string &line) {
+CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   std::string error;
   const test::Case c = test::case_from_text(line, &error);
   if (!error.empty()) bad_input("not a case: {}", error);
   check_sizes(c);
-  const test::Instance instance(c);
+  test::explain_crashes();  // an access outside of a tensor ends the program: the case is named even so
+
   CaseOutcome outcome;
   outcome.text = test::to_text(c);
-  fa_op *raw = nullptr;
-  const fa_status created = fa_create(&instance.desc, &raw);
-  const Op op(raw);
-  if (created == FA_ERROR_UNSUPPORTED || created == FA_ERROR_NO_DEVICE) {
-    outcome.unserved = fa_last_error();
-    outcome.failure = library_text("fa_create", created);
-    return outcome;
-  }
-  if (created != FA_OK) {
-    outcome.failure = library_text("fa_create", created);
+  const test::Instance instance(c);
+  const test::Op op(instance.desc, kernel);
+  if (!op) {
+    outcome.failure = fmt::format("fa_create: {}: {}", fa_status_string(op.status()), fa_last_error());
+    if (op.status() == FA_ERROR_UNSUPPORTED || op.status() == FA_ERROR_NO_DEVICE) outcome.unserved = fa_last_error();
     return outcome;
   }
   outcome.kernel = fa_op_kernel(op.get());
-  if (const fa_status status = fa_forward(op.get(), &instance.args); status != FA_OK) {
-    outcome.failure = library_text("fa_forward", status);
-    return outcome;
-  }
   test::Errors errors;
-  outcome.failure = test::compare(instance, test::Expected(instance), &errors);
-  if (outcome.failure.empty()) outcome.failure = instance.untouched();
+  outcome.failure = test::failure_of(c, outcome.kernel, &errors);
   outcome.error = errors.out;
   outcome.naive_error = errors.naive;
   outcome.of_bound = errors.of_bound;

@@ -59,13 +59,11 @@ class Check {
     for (const CheckType &type : check_types()) fmt::print(" {:<18}", type.name);
     fmt::print("\n");
     for (const std::string &kernel : names_) {
-      force_kernel(kernel);
       std::string row = fmt::format("{:<18}", kernel);
       for (const CheckType &type : check_types()) row += fmt::format(" {:<18}", cell_text(cell_of(kernel, type)));
       progress_.clear();
       fmt::print("{}\n", row);
     }
-    force_kernel("");
     return report();
   }
 
@@ -74,7 +72,7 @@ class Check {
     Cell cell;
     for (const CheckCase &each : check_cases()) {
       progress_.update(done_++, fmt::format("{} {}", kernel, type.name));
-      const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line));
+      const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line), kernel);
       const bool unserved = !outcome.unserved.empty(), wrong = !unserved && !outcome.failure.empty();
       ++(unserved ? cell.unserved : wrong ? cell.wrong : cell.right);
       cell.of_bound = std::max(cell.of_bound, outcome.of_bound);
@@ -93,8 +91,7 @@ class Check {
 
   int report() const {
     for (const Trouble &trouble : troubles_) {
-      fmt::print("\n{}, {}: {}\n  repeat: fa run --kernel {} --case '{}'\n", trouble.kernel, trouble.name,
-                 trouble.outcome.failure, trouble.kernel, trouble.outcome.text);
+      fmt::print("\n{}, {}: {}\n", trouble.kernel, trouble.name, trouble.outcome.failure);
     }
     if (!troubles_.empty()) {
       fmt::print("\n{} of {} checks FAILED. Please report this with the output of `fa info`.\n", troubles_.size(),

@@ -12,8 +12,8 @@ namespace fa::tool {
 std::vector<std::byte> read_file(const std::string &path);
 
 /// A file to be written. Its bytes go to a temporary file beside it, which commit() puts in its place; without a
-/// commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before stays.
-/// A path that is no regular file (/dev/null, a pipe) is written directly.
+/// commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before
+/// stays. A path that is no regular file (/dev/null, a pipe) is written directly.
 class OutputFile {
  public:
   /// Creates the temporary file, so that an unwritable place is found before the work. Throws BadInput.

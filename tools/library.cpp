@@ -43,9 +43,15 @@ std::vector<fa_kernel> kernels() {
   return list;
 }
 
+std::string forced_kernel() {
+  const char *name = std::getenv("FA_FORCE_KERNEL");
+  return name ? name : "";
+}
+
 void force_kernel(const std::string &name) {
+  static const std::string at_start = forced_kernel();
   if (name.empty()) {
-    unsetenv("FA_FORCE_KERNEL");
+    setenv("FA_FORCE_KERNEL", at_start.c_str(), 1);  // empty is as good as unset
     return;
   }
   std::vector<std::string> names;

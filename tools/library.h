@@ -25,9 +25,12 @@ Op create_op(const fa_desc &desc);
 /// Every kernel in the library, best first.
 std::vector<fa_kernel> kernels();
 
-/// Makes the ops created from now on use this kernel; "" lets the library choose. Throws BadInput for a name that the
-/// library does not have.
+/// Makes the ops created from now on use this kernel; "" leaves it to the environment that the program was started in.
+/// Throws BadInput for a name that the library does not have.
 void force_kernel(const std::string &name);
+
+/// The kernel that is forced now, "" when none is.
+std::string forced_kernel();
 
 /// "f32" and back; FA_DTYPE_DEFAULT is "".
 const char *dtype_name(fa_dtype dtype);

@@ -104,7 +104,7 @@ int run_files(const RunOptions &options) {
 /// Replays a case: its tensors follow from the line alone.
 int run_case(const RunOptions &options) {
   if (!options.q.empty() || !options.out.empty()) bad_input("--case stands alone: its line says everything");
-  const CaseOutcome outcome = check_case(options.case_text);
+  const CaseOutcome outcome = check_case(options.case_text, forced_kernel());
   fmt::print("kernel     {}\ncase       {}\n", outcome.kernel, outcome.text);
   if (!outcome.failure.empty()) failure("the case fails: {}", outcome.failure);
   fmt::print("right      largest error {:.3g} ({:.0f} % of its bound; the naive computation's: {:.3g})\n",

@@ -55,7 +55,7 @@ Op::Op(const fa_desc &desc, const std::string &kernel) {
 }
 
 std::string repeat_line(const Case &c, const std::string &kernel) {
-  return "  repeat: FA_CASE='" + to_text(c) + "' FA_FORCE_KERNEL=" + kernel + " fa_test_engine";
+  return "  repeat: fa run --kernel " + kernel + " --case '" + to_text(c) + "'";
 }
 
 fa_status forward(const Op &op, const Instance &instance, int fill) {

@@ -298,6 +298,18 @@ TEST(Run, PrintsTheMedianTime) {
   EXPECT_NE(f.out.find("kernel     cpu."), f.out.npos) << f.out;
 }
 
+TEST(Run, TheEnvironmentChoosesAKernelToo) {
+  for (const char *given : {"", "cpu.generic"}) {
+    Call call;
+    if (*given) call.add({"--kernel", given});
+    const Finished f = test::fa(call.options, {{"FA_FORCE_KERNEL", *given ? "cpu.none" : "cpu.generic"}});
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_NE(f.out.find("kernel     cpu.generic"), f.out.npos) << f.out;
+  }
+  const Finished f = test::fa({"run", "--case", "sq=4 sk=4"}, {{"FA_FORCE_KERNEL", "cpu.generic"}});
+  EXPECT_NE(f.out.find("kernel     cpu.generic"), f.out.npos) << f.out << f.err;
+}
+
 TEST(Run, ReplaysACase) {
   const Finished f = test::fa(
       {"run", "--kernel", "cpu.generic", "--case", "b=2 sq=7 sk=33 hq=2 hkv=1 d=32 q=bf16 mask=causal bias=f32:h"});
