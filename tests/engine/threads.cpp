@@ -121,7 +121,8 @@ TEST_P(Threads, NestedCallers) {
 }
 
 TEST_P(Threads, ConcurrentCallersOfOneOp) {
-  constexpr int callers = 4, rounds = slow ? 3 : 12;
+  constexpr int callers = 4;
+  const int rounds = slow ? 3 : 12;
   for (Case c : cases()) {
     const auto expected = reference(c);
     c.threads = 2;

@@ -1,6 +1,8 @@
 // Which sanitizer watches this build: the tests do less work under one, and leave out what it cannot follow.
 #pragma once
 
+#include <cstdlib>
+
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define TEST_ASAN 1
@@ -39,11 +41,15 @@ constexpr bool memory_sanitizer = true;
 constexpr bool memory_sanitizer = false;
 #endif
 
-/// The build runs many times slower than a release build: sanitizers, or an emulated processor.
 #ifdef TEST_EMULATED
-constexpr bool slow = true;
+constexpr bool emulated = true;
 #else
-constexpr bool slow = address_sanitizer || thread_sanitizer || memory_sanitizer;
+constexpr bool emulated = false;
 #endif
+
+/// Everything runs many times slower than in a release build: sanitizers, an emulated processor, or modelled instructions,
+/// which the environment variable TEST_EMULATED tells of.
+inline const bool slow =
+    address_sanitizer || thread_sanitizer || memory_sanitizer || emulated || std::getenv("TEST_EMULATED") != nullptr;
 
 }  // namespace test
