@@ -1,0 +1,306 @@
+// model.*: the model of the AVX-512 intrinsics against this machine's AVX2 where that does the same to half as many
+// lanes, and against the manual's words elsewhere.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "cpu/features.h"
+#include "model/avx512_model.h"
+#include "model/hardware.h"
+#include "support/random.h"
+
+namespace test {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+const float quiet_nan = std::numeric_limits<float>::quiet_NaN();
+
+constexpr int nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+
+struct Floats {
+  float lane[16];
+  __m512 vector() const { return _mm512_loadu_ps(lane); }
+};
+struct Words {
+  uint32_t lane[16];
+  __m512i vector() const { return _mm512_loadu_si512(lane); }
+};
+
+Floats stored(__m512 a) {
+  Floats r;
+  _mm512_storeu_ps(r.lane, a);
+  return r;
+}
+Words stored(__m512i a) {
+  return std::bit_cast<Words>(stored(_mm512_castsi512_ps(a)));
+}
+
+/// The same bits, or both NaN.
+void expect_same(const Floats &a, const Floats &b) {
+  for (int i = 0; i < 16; i++) {
+    if (std::isnan(a.lane[i]) && std::isnan(b.lane[i])) continue;
+    EXPECT_EQ(std::bit_cast<uint32_t>(a.lane[i]), std::bit_cast<uint32_t>(b.lane[i]))
+        << "lane " << i << ": " << a.lane[i] << " for " << b.lane[i];
+  }
+}
+void expect_same(const Words &a, const Words &b) {
+  for (int i = 0; i < 16; i++) EXPECT_EQ(a.lane[i], b.lane[i]) << "lane " << i;
+}
+
+/// Special values, small integers and halves, and any bits at all.
+Floats mixed_floats(Random *r) {
+  static const float special[] = {0.0f,    -0.0f,   1.0f,      -1.0f,    infinity, -infinity, quiet_nan,  0.5f,
+                                  1.5f,    -2.5f,   1e-45f,    -1e-40f,  1.2e-38f, 3.4e38f,   -3.4e38f,   127.0f,
+                                  -126.5f, -150.0f, 65519.99f, 65520.0f, 6e-8f,    2.9e-8f,   8388607.5f, 0.49999997f};
+  Floats f;
+  for (float &lane : f.lane) {
+    const int64_t kind = r->between(0, 3);
+    if (kind == 0) lane = special[r->between(0, std::size(special) - 1)];
+    if (kind == 1) lane = float(r->between(-40, 40)) / 4;
+    if (kind >= 2) lane = std::bit_cast<float>(uint32_t(r->next()));
+  }
+  return f;
+}
+Words mixed_words(Random *r) {
+  Words w;
+  for (uint32_t &lane : w.lane) lane = r->chance(70) ? uint32_t(r->next()) : uint32_t(0x7fffffff + r->between(-2, 3));
+  return w;
+}
+
+constexpr int rounds = 4000;
+
+/// Against the machine's own instructions.
+class Model : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char *missing = fa::cpu::lacks_avx2()) GTEST_SKIP() << missing;
+  }
+
+  Random random_{1};
+};
+
+TEST_F(Model, FloatsAsTheMachine) {
+  for (int round = 0; round < rounds && !HasFailure(); round++) {
+    const Floats a = mixed_floats(&random_), b = mixed_floats(&random_), c = mixed_floats(&random_);
+    Floats r;
+#define X(name)                                                    \
+  {                                                                \
+    SCOPED_TRACE(#name);                                           \
+    hardware::name(a.lane, b.lane, r.lane);                        \
+    hardware::name(a.lane + 8, b.lane + 8, r.lane + 8);            \
+    expect_same(stored(_mm512_##name(a.vector(), b.vector())), r); \
+  }
+    HARDWARE_FLOATS(X)
+#undef X
+#define X(imm)                                                              \
+  {                                                                         \
+    SCOPED_TRACE("shuffle_ps " #imm);                                       \
+    hardware::shuffle_##imm(a.lane, b.lane, r.lane);                        \
+    hardware::shuffle_##imm(a.lane + 8, b.lane + 8, r.lane + 8);            \
+    expect_same(stored(_mm512_shuffle_ps(a.vector(), b.vector(), imm)), r); \
+  }
+    HARDWARE_SHUFFLES(X)
+#undef X
+    for (int half = 0; half < 16; half += 8) hardware::fma(a.lane + half, b.lane + half, c.lane + half, r.lane + half);
+    expect_same(stored(_mm512_fmadd_ps(a.vector(), b.vector(), c.vector())), r);
+    for (int half = 0; half < 16; half += 8) hardware::round_to_integer(a.lane + half, r.lane + half);
+    expect_same(stored(_mm512_roundscale_ps(a.vector(), nearest)), r);
+    EXPECT_EQ(_mm512_cmp_ps_mask(a.vector(), b.vector(), _CMP_EQ_OQ),
+              hardware::equal(a.lane, b.lane) | hardware::equal(a.lane + 8, b.lane + 8) << 8);
+    EXPECT_EQ(_mm512_cmp_ps_mask(a.vector(), b.vector(), _CMP_UNORD_Q),
+              hardware::unordered(a.lane, b.lane) | hardware::unordered(a.lane + 8, b.lane + 8) << 8);
+  }
+}
+
+TEST_F(Model, IntegersAsTheMachine) {
+  for (int round = 0; round < rounds && !HasFailure(); round++) {
+    const Words a = mixed_words(&random_), b = mixed_words(&random_);
+    Words r;
+#define X(name)                                                    \
+  {                                                                \
+    SCOPED_TRACE(#name);                                           \
+    hardware::name(a.lane, b.lane, r.lane);                        \
+    hardware::name(a.lane + 8, b.lane + 8, r.lane + 8);            \
+    expect_same(stored(_mm512_##name(a.vector(), b.vector())), r); \
+  }
+    HARDWARE_WORDS(X)
+#undef X
+#define X(name)                                                            \
+  {                                                                        \
+    SCOPED_TRACE(#name);                                                   \
+    hardware::name##_si(a.lane, b.lane, r.lane);                           \
+    hardware::name##_si(a.lane + 8, b.lane + 8, r.lane + 8);               \
+    expect_same(stored(_mm512_##name##_si512(a.vector(), b.vector())), r); \
+  }
+    HARDWARE_BITS(X)
+#undef X
+#define X(name, count)                                        \
+  {                                                           \
+    SCOPED_TRACE(#name " by " #count);                        \
+    hardware::name##_##count(a.lane, r.lane);                 \
+    hardware::name##_##count(a.lane + 8, r.lane + 8);         \
+    expect_same(stored(_mm512_##name(a.vector(), count)), r); \
+  }
+    HARDWARE_SHIFTS(X)
+#undef X
+    for (int half = 0; half < 16; half += 8) hardware::abs_epi32(a.lane + half, r.lane + half);
+    expect_same(stored(_mm512_abs_epi32(a.vector())), r);
+    Floats f;
+    for (int half = 0; half < 16; half += 8) hardware::cvtepi32_ps(a.lane + half, f.lane + half);
+    expect_same(stored(_mm512_cvtepi32_ps(a.vector())), f);
+
+    const auto greater = [](const Words &x, const Words &y) {
+      return hardware::greater_epi32(x.lane, y.lane) | hardware::greater_epi32(x.lane + 8, y.lane + 8) << 8;
+    };
+    EXPECT_EQ(_mm512_cmplt_epi32_mask(a.vector(), b.vector()), greater(b, a));
+    EXPECT_EQ(_mm512_cmple_epi32_mask(a.vector(), b.vector()), 0xffff & ~greater(a, b));
+  }
+}
+
+TEST_F(Model, EveryHalfToFloat) {
+  for (uint32_t first = 0; first < 0x10000; first += 16) {
+    uint16_t h[16];
+    for (uint32_t i = 0; i < 16; i++) h[i] = uint16_t(first + i);
+    Words expected;  // NaN with all their bits
+    for (int half = 0; half < 16; half += 8)
+      hardware::cvtph_ps(h + half, reinterpret_cast<float *>(expected.lane + half));
+    const __m512 r = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(h)));
+    expect_same(stored(_mm512_castps_si512(r)), expected);
+  }
+}
+
+TEST_F(Model, FloatsToHalf) {
+  const auto check = [](const Words &bits) {
+    const Floats f = std::bit_cast<Floats>(bits);
+    uint16_t expected[16], got[16];
+    for (int half = 0; half < 16; half += 8) hardware::cvtps_ph(f.lane + half, expected + half);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(got), _mm512_cvtps_ph(f.vector(), _MM_FROUND_TO_NEAREST_INT));
+    for (int i = 0; i < 16; i++) EXPECT_EQ(got[i], expected[i]) << f.lane[i];
+  };
+  // Around every half and every point between two of them: all f32 whose lower 12 bits are close to 0.
+  for (uint32_t upper = 0; upper < 0x100000 && !HasFailure(); upper += 4) {
+    Words w;
+    for (uint32_t i = 0; i < 16; i++) w.lane[i] = ((upper + i / 4) << 12) + i % 4 - 1;
+    check(w);
+  }
+}
+
+/// Against the manual.
+TEST(ModelByTheManual, Scalef) {
+  const auto scalef = [](float a, float b) {
+    return stored(_mm512_scalef_ps(_mm512_set1_ps(a), _mm512_set1_ps(b))).lane[7];
+  };
+  Random random(2);
+  for (int round = 0; round < rounds; round++) {
+    const float a = std::bit_cast<float>(uint32_t(random.next())), b = float(random.between(-3000, 3000)) / 8;
+    if (std::isnan(a)) continue;
+    EXPECT_EQ(scalef(a, b), std::ldexp(a, int(std::floor(b)))) << a << " " << b;
+  }
+  EXPECT_EQ(scalef(1, 1e30f), infinity);
+  EXPECT_EQ(scalef(-1, 1e30f), -infinity);
+  EXPECT_EQ(scalef(1, -1e30f), 0.0f);
+  EXPECT_EQ(scalef(1.5f, -149), 2.8e-45f);
+  EXPECT_EQ(scalef(3, infinity), infinity);
+  EXPECT_EQ(scalef(3, -infinity), 0.0f);
+  EXPECT_EQ(scalef(infinity, -7), infinity);
+  EXPECT_EQ(scalef(infinity, infinity), infinity);
+  EXPECT_TRUE(std::isnan(scalef(infinity, -infinity)));
+  EXPECT_EQ(scalef(0, -infinity), 0.0f);
+  EXPECT_TRUE(std::isnan(scalef(0, infinity)));
+  EXPECT_TRUE(std::isnan(scalef(1, quiet_nan)));
+  EXPECT_TRUE(std::isnan(scalef(quiet_nan, 1)));
+  EXPECT_TRUE(std::isnan(scalef(quiet_nan, quiet_nan)));
+  EXPECT_EQ(scalef(quiet_nan, infinity), infinity);
+  EXPECT_EQ(scalef(quiet_nan, -infinity), 0.0f);
+}
+
+TEST(ModelByTheManual, Reduce) {
+  const auto reduce = [](float a) { return stored(_mm512_reduce_ps(_mm512_set1_ps(a), nearest)).lane[3]; };
+  EXPECT_EQ(reduce(2.75f), -0.25f);
+  EXPECT_EQ(reduce(2.5f), 0.5f);
+  EXPECT_EQ(reduce(3.5f), -0.5f);
+  EXPECT_EQ(reduce(-0.3f), -0.3f);
+  EXPECT_EQ(reduce(1e20f), 0.0f);
+  EXPECT_EQ(reduce(infinity), 0.0f);
+  EXPECT_EQ(reduce(-infinity), 0.0f);
+  EXPECT_TRUE(std::isnan(reduce(quiet_nan)));
+}
+
+Floats counted(float first) {
+  Floats f;
+  for (int i = 0; i < 16; i++) f.lane[i] = first + float(i);
+  return f;
+}
+
+TEST(ModelByTheManual, Blends) {
+  const Floats a = counted(0), b = counted(100);
+  const Words x = std::bit_cast<Words>(a), y = std::bit_cast<Words>(b);
+  const Floats f = stored(_mm512_mask_blend_ps(0x8005, a.vector(), b.vector()));
+  const Words w = stored(_mm512_mask_blend_epi32(0x8005, x.vector(), y.vector()));
+  for (int i = 0; i < 16; i++) {
+    const bool set = i == 0 || i == 2 || i == 15;
+    EXPECT_EQ(f.lane[i], (set ? b : a).lane[i]);
+    EXPECT_EQ(w.lane[i], (set ? y : x).lane[i]);
+  }
+}
+
+TEST(ModelByTheManual, BlocksOf128Bits) {
+  const Floats r = stored(_mm512_shuffle_f32x4(counted(0).vector(), counted(100).vector(), 0b10'00'11'01));
+  expect_same(r, {{4, 5, 6, 7, 12, 13, 14, 15, 100, 101, 102, 103, 108, 109, 110, 111}});
+}
+
+TEST(ModelByTheManual, NarrowIntegers) {
+  const uint8_t bytes[16] = {0, 1, 127, 128, 255, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 200};
+  const Words wide = stored(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes))));
+  for (int i = 0; i < 16; i++) EXPECT_EQ(wide.lane[i], bytes[i]);
+
+  Words w;
+  for (uint32_t i = 0; i < 16; i++) w.lane[i] = 0xabcd8000u + i * 0x1001;
+  uint16_t halves[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(halves), _mm512_cvtepi32_epi16(w.vector()));
+  const Words back = stored(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(halves))));
+  for (int i = 0; i < 16; i++) EXPECT_EQ(back.lane[i], w.lane[i] & 0xffff);
+}
+
+TEST(ModelByTheManual, OrderOfLanes) {
+  const __m512i w = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  for (uint32_t i = 0; i < 16; i++) EXPECT_EQ(stored(w).lane[i], i);
+  const Words ones = stored(_mm512_permutexvar_epi16(_mm512_set1_epi32(0x0007003f), w));
+  for (const uint32_t lane : ones.lane) EXPECT_EQ(lane, 0x0000'0000u);  // halves 31 and 7 are zeros
+  const Words two = stored(_mm512_permutexvar_epi16(_mm512_set1_epi32(0x001e'0024), w));
+  for (const uint32_t lane : two.lane) EXPECT_EQ(lane, 15u << 16 | 2);  // halves 30 and 36 - 32 = 4
+}
+
+TEST(ModelByTheManual, FloatsToBf16) {
+  const auto both = [](float low, float high) {
+    const Words w = stored(__m512i(_mm512_cvtne2ps_pbh(_mm512_set1_ps(high), _mm512_set1_ps(low))));
+    EXPECT_EQ(w.lane[0], w.lane[7]);
+    EXPECT_EQ(w.lane[8], w.lane[15]);
+    EXPECT_EQ(w.lane[0] & 0xffff, w.lane[0] >> 16);
+    return std::pair{w.lane[0] >> 16, w.lane[8] >> 16};
+  };
+  EXPECT_EQ(both(1, -2), (std::pair{0x3f80u, 0xc000u}));
+  EXPECT_EQ(both(1 + 0x1p-8f, 1 + 0x3p-8f), (std::pair{0x3f80u, 0x3f82u}));  // ties to even
+  EXPECT_EQ(both(1 + 0x1.001p-8f, 3.4e38f), (std::pair{0x3f81u, 0x7f80u}));
+  EXPECT_EQ(both(infinity, -1e-40f), (std::pair{0x7f80u, 0x8000u}));  // subnormal: zero
+  EXPECT_EQ(both(std::bit_cast<float>(0x7f800001u), quiet_nan), (std::pair{0x7fc0u, 0x7fc0u}));
+}
+
+TEST(ModelByTheManual, ProductsOfPairs) {
+  // 2 * 3 + 4 * 5, added to a number that differs from lane to lane.
+  const __m512i a = _mm512_set1_epi32(0x4080'4000), b = _mm512_set1_epi32(0x40a0'4040);
+  Floats c = counted(1);
+  const Floats r = stored(_mm512_dpbf16_ps(c.vector(), __m512bh(a), __m512bh(b)));
+  for (int i = 0; i < 16; i++) EXPECT_EQ(r.lane[i], c.lane[i] + 26);
+  // The upper product comes first: 2^24 + 1 - 2^24 is 0, where 2^24 - 2^24 + 1 would be 1.
+  const __m512i big = _mm512_set1_epi32(0x3f80'4b80), one = _mm512_set1_epi32(0x3f80'bf80);
+  EXPECT_EQ(stored(_mm512_dpbf16_ps(_mm512_set1_ps(0x1p24f), __m512bh(big), __m512bh(one))).lane[4], 0.0f);
+  // Subnormal operands count as zeros.
+  const __m512i tiny = _mm512_set1_epi32(0x0001'0001), huge = _mm512_set1_epi32(0x7f00'7f00);
+  EXPECT_EQ(stored(_mm512_dpbf16_ps(_mm512_setzero_ps(), __m512bh(tiny), __m512bh(huge))).lane[0], 0.0f);
+}
+
+}  // namespace
+}  // namespace test
