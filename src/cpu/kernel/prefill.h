@@ -101,9 +101,9 @@ inline void transpose_queries(const Tile &tile, SubTile &t, float *rows) {
 }
 
 /// Fills a sub-tile from its rows. Lanes beyond the last row repeat it and are never stored.
-inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, float *rows) {
+inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vectors, float *rows) {
   t.first_row = first_row;
-  t.vectors = smaller(Simd::tile_vectors, (tile.rows - first_row + width - 1) / width);
+  t.vectors = vectors;
   transpose_queries(tile, t, rows);
   for (int v = 0; v < t.vectors; v++) {
     t.low_of[v] = t.full_high[v] = INT32_MAX;
@@ -311,10 +311,15 @@ inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial 
   PrefillScratch *s = carve(tile, memory);
   const Modifiers modifiers(tile);
   int32_t low = INT32_MAX, high = 0;
-  int subtiles = 0;
-  for (int first = 0; first < tile.rows; first += lanes) {
-    SubTile &t = s->sub[subtiles++];
-    begin_subtile(tile, t, first, s->rows);
+  // Vectors are shared out evenly: one alone would leave the products waiting for their operands.
+  int vectors = (tile.rows + width - 1) / width, first_row = 0;
+  const int subtiles = (vectors + Simd::tile_vectors - 1) / Simd::tile_vectors;
+  for (int i = 0; i < subtiles; i++) {
+    SubTile &t = s->sub[i];
+    const int share = (vectors + subtiles - i - 1) / (subtiles - i);
+    begin_subtile(tile, t, first_row, share, s->rows);
+    vectors -= share;
+    first_row += share * width;
     for (int v = 0; v < t.vectors; v++) {
       low = smaller(low, t.low_of[v]);
       high = larger(high, t.high_of[v]);
