@@ -78,18 +78,25 @@ inline PrefillScratch *carve(const Tile &tile, void *memory) {
   return s;
 }
 
-/// Rows of queries to columns, W at a time.
-inline void transpose_queries(const Tile &tile, SubTile &t, float *rows) {
+/// Rows of queries to columns, W at a time. Those that are not f32 in whole vectors pass through `buffer`.
+inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
   const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
+  const bool in_place = tile.attention->q_dtype == FA_F32 && tile.q_elem == 4 && dim % width == 0;
   for (int v = 0; v < t.vectors; v++) {
+    const float *rows[width];
     for (int i = 0; i < width; i++) {
       const Row &row = tile.row[smaller(t.first_row + v * width + i, tile.rows - 1)];
-      load_row(rows + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
-      for (int64_t d = dim; d % width != 0; d++) rows[i * pitch + d] = 0;
+      if (in_place) {
+        rows[i] = reinterpret_cast<const float *>(row.q);
+        continue;
+      }
+      rows[i] = buffer + i * pitch;
+      load_row(buffer + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
+      for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
     }
     for (int64_t d = 0; d < dim; d += width) {
       Vec block[width];
-      for (int i = 0; i < width; i++) block[i] = Simd::load(rows + i * pitch + d);
+      for (int i = 0; i < width; i++) block[i] = Simd::load(rows[i] + d);
       Simd::transpose(block);
       const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
       for (int i = 0; i < n; i += Simd::pack) {
