@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
@@ -78,13 +79,19 @@ class Pool {
   static constexpr uint64_t members = 0xffff, open = 0x10000, one_round = 0x20000;
   static uint64_t number(uint64_t round) { return round / one_round; }
 
+  /// The host's signals are its own threads' business: ours are born with all of them blocked.
   void start(int64_t threads) {
+    if (static_cast<int64_t>(threads_.size()) >= threads) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
       while (static_cast<int64_t>(threads_.size()) < threads) threads_.emplace_back([this] { serve(); });
     } catch (const std::system_error &) {
       // Fewer threads do the same work.
     } catch (const std::bad_alloc &) {
     }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void drain() {
