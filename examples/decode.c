@@ -92,7 +92,7 @@ int main(void) {
     for (int t = 0; t < lengths[b]; ++t) {
       for (int i = 0; i < q_row; ++i) {
         float difference = fabsf(decoded[b][t][i] - prefilled[b][t][i]);
-        if (!(difference <= worst)) worst = difference; /* a NaN stays */
+        if (difference > worst || difference != difference) worst = difference; /* a NaN stays */
       }
     }
   }
