@@ -80,23 +80,19 @@ class Prepared {
   Op op_;
 };
 
-/// Calls in one sample, so that reading the clock does not count.
-int64_t calls_per_sample(const Prepared &prepared) {
-  constexpr double sample = 20e-6;
-  const double once = std::max(seconds_of(1, [&] { prepared.call(); }), 1e-8);
-  return std::max<int64_t>(1, static_cast<int64_t>(sample / once));
-}
-
+/// The median of as many samples as the budget allows; a call that is longer than the budget is a sample by itself.
 double one_round(const Prepared &prepared, double budget) {
-  prepared.call();  // tensors back into the caches that they fit
-  const int64_t calls = calls_per_sample(prepared);
+  constexpr double shortest_sample = 20e-6;  // so that reading the clock does not count
+  // The first call brings the tensors back into the caches that they fit, and tells how long a call takes.
+  const double first = std::max(seconds_of(1, [&] { prepared.call(); }), 1e-8);
+  if (first > budget) return first;
+  const int64_t calls = std::max<int64_t>(1, static_cast<int64_t>(shortest_sample / first));
   std::vector<double> samples;
   double used = 0;
   while (samples.size() < 3 || used < budget) {
     const double seconds = seconds_of(calls, [&] { prepared.call(); });
     samples.push_back(seconds / static_cast<double>(calls));
     used += seconds;
-    if (used > 4 * budget) break;  // a slow case: the rounds are its samples
   }
   return median(samples);
 }

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace CLI {
 class App;
-class Option;
-}  // namespace CLI
+}
 
 namespace fa::tool {
 
@@ -67,10 +67,8 @@ class Options {
   const std::vector<OptionText> &texts() const { return texts_; }
 
  private:
-  template <class T>
-  CLI::Option *add(const char *names, T &target, const std::string &value, const char *description);
-  void check_range(CLI::Option *option, const std::optional<Range> &range);
-  void note(const char *names, const std::string &value, const char *description);
+  void add(const char *names, const char *value, const char *description, bool repeated,
+           const std::function<void(const std::string &)> &take);
 
   CLI::App *app_;
   std::string group_ = "Options";

@@ -1,0 +1,18 @@
+// Finds in a command line the command to run.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace fa::tool {
+
+/// What a command line asks for.
+struct Asked {
+  std::string command;        // "run"; "" when the answer has been printed
+  std::function<int()> work;  // of that command
+  int code = 0;               // the exit code when there is no work: help, the version, or wrong usage
+};
+
+Asked parse_command_line(int argc, char **argv);
+
+}  // namespace fa::tool
