@@ -2,6 +2,7 @@
 #include <fa.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -28,6 +29,7 @@ TEST(Info, JsonHasTheSame) {
   const json info = json::parse(f.out);
   EXPECT_EQ(info.at("version"), FA_VERSION_STRING);
   EXPECT_EQ(info.at("build"), fa_build_info());
+  EXPECT_TRUE(std::filesystem::exists(info.at("library").get<std::string>())) << info.at("library");
   EXPECT_EQ(info.at("environment").at("FA_NUM_THREADS"), "2");
   EXPECT_GE(info.at("machine").at("cpus_usable").get<int>(), 1);
   EXPECT_EQ(info.at("kernels").size(), static_cast<size_t>(fa_kernel_count()));
