@@ -26,8 +26,7 @@ class Memory : public EngineTest {
     return {prefill, decode, paged, packed};
   }
 
-  size_t workspace_size(Case c) {
-    c.k_layout = Layout::one_row;  // a small tensor to build: strides do not matter
+  size_t workspace_size(const Case &c) {
     const Instance instance(c);
     const Op op(instance.desc, kernel);
     size_t bytes = ~size_t{0};
@@ -117,6 +116,8 @@ TEST_P(Memory, ForwardWithoutMemory) {
 
 TEST_P(Memory, WorkspaceSizeNeverFallsWhenABoundRises) {
   for (Case c : cases()) {
+    c.d = 8;  // quick to build
+    c.sk = std::min<int64_t>(c.sk, 300);
     for (int64_t Case::*bound : {&Case::b, &Case::sq, &Case::sk}) {
       for (const int32_t splits : {0, 3}) {
         size_t before = 0;
