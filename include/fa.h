@@ -275,7 +275,7 @@ typedef struct fa_args {
   const int32_t *cu_seqlens_k; /* NULL; the same for k and v */
   const int32_t *seqused_q;    /* NULL; 0 .. rows of the sequence */
   const int32_t *seqused_k;    /* NULL; 0 .. keys of the sequence, leftpad_k included */
-  const int32_t *leftpad_k;    /* NULL; 0 .. keys of the sequence */
+  const int32_t *leftpad_k;    /* NULL; 0 .. used keys of the sequence */
   const int32_t *kv_batch_idx; /* NULL; 0 .. shape[0] of k - 1 */
   const int32_t *q_offset;     /* NULL; position of query 0 relative to key 0, of any sign */
 
