@@ -139,7 +139,10 @@ inline T load(const void *p) {
 
 /// Lanes `first` and `first` + 1 of every block of four, those of a and b in turn.
 inline __m512 unpack(__m512 a, __m512 b, int first) {
-  return floats([&](int i) { return (i % 2 == 0 ? a : b)[i / 4 * 4 + first + i % 4 / 2]; });
+  return floats([&](int i) {
+    const int from = i / 4 * 4 + first + i % 4 / 2;
+    return i % 2 == 0 ? a[from] : b[from];
+  });
 }
 
 /// The two bits of imm that belong to position i.
@@ -332,11 +335,17 @@ inline __m512 _mm512_unpackhi_ps(__m512 a, __m512 b) {
 
 /// Of each block: two lanes of a, two of b.
 inline __m512 _mm512_shuffle_ps(__m512 a, __m512 b, int imm) {
-  return model::floats([&](int i) { return (i % 4 < 2 ? a : b)[i / 4 * 4 + model::selector(imm, i % 4)]; });
+  return model::floats([&](int i) {
+    const int from = i / 4 * 4 + model::selector(imm, i % 4);
+    return i % 4 < 2 ? a[from] : b[from];
+  });
 }
 /// Two blocks of a, two of b.
 inline __m512 _mm512_shuffle_f32x4(__m512 a, __m512 b, int imm) {
-  return model::floats([&](int i) { return (i < 8 ? a : b)[4 * model::selector(imm, i / 4) + i % 4]; });
+  return model::floats([&](int i) {
+    const int from = 4 * model::selector(imm, i / 4) + i % 4;
+    return i < 8 ? a[from] : b[from];
+  });
 }
 inline __m512i _mm512_permutexvar_epi16(__m512i index, __m512i a) {
   const auto at = model::lanes<uint16_t>(index), from = model::lanes<uint16_t>(a);
