@@ -154,6 +154,27 @@ TEST_P(Forward, ManyKeys) {
   }
 }
 
+/// q, k and v as slices of one tensor (batch, sequence, 3 x heads, dim).
+TEST_P(Forward, PackedQkv) {
+  for (const int64_t s : {1, 50}) {
+    Case c = typed(Case{}, 0);
+    c.kv = FA_DTYPE_DEFAULT, c.b = 2, c.sq = c.sk = s, c.hq = c.hkv = 3, c.d = 20, c.mask = FA_MASK_CAUSAL;
+    Instance instance(c);
+    const Tensor packed({2, s, 9, 20}, c.q, Layout::bshd, Guard::end);
+    packed.randomise(c.seed, 1, 1);
+    fa_tensor *slices[] = {&instance.args.q, &instance.args.k, &instance.args.v};
+    for (int64_t slice = 0; slice < 3; ++slice) {
+      *slices[slice] = packed.view();
+      slices[slice]->data = packed.at(0, 0, 3 * slice, 0);
+      slices[slice]->shape[2] = 3;
+    }
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(forward(op, instance), FA_OK) << fa_last_error();
+    EXPECT_EQ(compare(instance, Expected(instance)), "");
+    EXPECT_EQ(instance.untouched(), "");
+  }
+}
+
 /// The largest difference that f16 may show at these sizes: S = 4 with D = 4, and S up to 512 with D = 64.
 TEST_P(Forward, Accuracy) {
   for (const int64_t s : {4, 64, 65, 128, 192, 256, 512}) {

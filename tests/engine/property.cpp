@@ -51,7 +51,8 @@ void expect_close(const Instance &a, const Instance &b, const std::string &kerne
 TEST_P(Property, KeysInAnyOrder) {
   for (const Case &c : cases()) {
     const Instance a(c), b(c);
-    for (auto [from, to] : {std::pair{&a.k, &b.k}, {&a.v, &b.v}}) {
+    for (Tensor Instance::*tensor : {&Instance::k, &Instance::v}) {
+      const Tensor *from = &(a.*tensor), *to = &(b.*tensor);
       from->each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
         to->set(i, (j * 7 + 3) % c.sk, h, d, from->get(i, j, h, d));  // 7 divides no sk here: a permutation
       });
@@ -119,9 +120,11 @@ TEST_P(Property, LaterKeysDoNotReachCausalQueries) {
     prefix.sk = c.sq;
     const Instance a(c), b(prefix);
     copy(a.q, b.q);
-    for (auto [from, to] : {std::pair{&a.k, &b.k}, {&a.v, &b.v}})
+    for (Tensor Instance::*tensor : {&Instance::k, &Instance::v}) {
+      const Tensor *from = &(a.*tensor), *to = &(b.*tensor);
       to->each(
           [&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) { to->set(i, j, h, d, from->get(i, j, h, d)); });
+    }
     run(a);
     run(b);
     expect_close(a, b, kernel);
@@ -172,7 +175,8 @@ TEST_P(Property, SharedHeadsAreRepeatedHeads) {
     repeated.hkv = c.hq;
     const Instance a(c), b(repeated);
     copy(a.q, b.q);
-    for (auto [from, to] : {std::pair{&a.k, &b.k}, {&a.v, &b.v}}) {
+    for (Tensor Instance::*tensor : {&Instance::k, &Instance::v}) {
+      const Tensor *from = &(a.*tensor), *to = &(b.*tensor);
       to->each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
         to->set(i, j, h, d, from->get(i, j, h * c.hkv / c.hq, d));
       });
