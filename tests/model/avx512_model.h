@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
+// NOLINTBEGIN(bugprone-reserved-identifier, misc-definitions-in-headers): the names are Intel's; every kernel has its
+// own.
 namespace {
 
 using __m512 = float __attribute__((vector_size(64)));
@@ -355,5 +357,6 @@ inline __m512i _mm512_permutexvar_epi16(__m512i index, __m512i a) {
 }
 
 }  // namespace
+// NOLINTEND(bugprone-reserved-identifier, misc-definitions-in-headers)
 
 #undef MODEL_CALL
