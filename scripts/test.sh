@@ -52,19 +52,6 @@ step "Looking for the compilers and the libraries of the tests" "see above"
 need_packages "${packages[@]}"
 need_cmake
 
-# Kernels that this machine cannot run are compiled but not counted.
-line_coverage() {
-  local flag file leave_out=()
-  step "Line coverage of src/" "look for the lines that no test runs in build/coverage/html/index.html, and test them"
-  for flag in avx512bw:avx512 avx512_bf16:avx512_bf16; do
-    file=src/cpu/isa/${flag#*:}[.]
-    grep -qw "${flag%:*}" /proc/cpuinfo || { leave_out+=(--exclude "$file") && echo "   not counted, the CPU lacks it: $file"; }
-  done
-  mkdir -p build/coverage/html
-  gcovr --root . --object-directory build/coverage --filter 'src/' --exclude-throw-branches "${leave_out[@]}" \
-    --html-details build/coverage/html/index.html --print-summary --fail-under-line 95 | tee -a "$logs/coverage.log"
-}
-
 logs=build/logs
 mkdir -p "$logs"
 for preset in "${presets[@]}"; do
@@ -72,7 +59,10 @@ for preset in "${presets[@]}"; do
   step "Testing build/$preset" "run one test alone: ctest --preset $preset -R NAME -V; the log is $logs/$preset.log"
   ctest --preset "$preset" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"
   if [ "$preset" = coverage ]; then
-    line_coverage
+    step "Line coverage of src/" "look for the lines that no test runs in build/coverage/html/index.html, and test them"
+    mkdir -p build/coverage/html
+    gcovr --root . --object-directory build/coverage --filter 'src/' --exclude-throw-branches \
+      --html-details build/coverage/html/index.html --print-summary --fail-under-line 95 | tee -a "$logs/coverage.log"
   fi
 done
 
