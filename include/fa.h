@@ -271,7 +271,7 @@ typedef struct fa_args {
   fa_tensor sinks;        /* absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator */
   fa_tensor block_table;  /* absent; (B, pages per sequence, 1, 1); FA_I32; entries past the used pages are never read */
 
-  const int32_t *cu_seqlens_q; /* NULL; num_seqs + 1 entries, from 0 on, never falling, the last at most total_q */
+  const int32_t *cu_seqlens_q; /* NULL; num_seqs + 1 entries: the first 0 or more, never falling, the last at most total_q */
   const int32_t *cu_seqlens_k; /* NULL; the same for k and v */
   const int32_t *seqused_q;    /* NULL; 0 .. rows of the sequence */
   const int32_t *seqused_k;    /* NULL; 0 .. keys of the sequence, leftpad_k included */
