@@ -101,6 +101,6 @@ int main(void) {
   fa_destroy(NULL);
   fa_set_log(NULL, NULL);
   fa_shutdown();
-  if (failures == 0) printf("libfa %s: ok\n", fa_build_info());
+  if (failures == 0) printf("%s: ok\n", fa_build_info());
   return failures != 0;
 }
