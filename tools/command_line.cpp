@@ -51,7 +51,7 @@ std::string long_name(const char *names) {
 
 void Options::add(const char *names, const char *value, const char *description, bool repeated,
                   const std::function<void(const std::string &)> &take) {
-  texts_.push_back({group_, names, value, description});
+  texts_.push_back({group_, names, value, description, {}, false});
   if (!app_) return;
   CLI::Option *option = app_->add_option(names, [take](const CLI::results_t &given) {
     for (const std::string &each : given) take(each);
@@ -97,6 +97,7 @@ void Options::choice(const char *names, std::string &target, const std::vector<s
                      const char *description) {
   add(names, value, description, false,
       [&target, choices, name = long_name(names)](const std::string &given) { target = one_of(name, given, choices); });
+  texts_.back().choices = choices;
 }
 
 void Options::choices(const char *names, std::vector<std::string> &target, const std::vector<std::string> &choices,
@@ -104,20 +105,22 @@ void Options::choices(const char *names, std::vector<std::string> &target, const
   add(names, value, description, true, [&target, choices, name = long_name(names)](const std::string &given) {
     for (const std::string &each : CLI::detail::split(given, ',')) target.push_back(one_of(name, each, choices));
   });
+  texts_.back().choices = choices;
+  texts_.back().list = true;
 }
 
 void Options::flag(const char *names, bool &target, const char *description) {
-  texts_.push_back({group_, names, "", description});
+  texts_.push_back({group_, names, "", description, {}, false});
   if (app_) app_->add_flag_callback(names, [&target] { target = true; });
 }
 
 void Options::help(const char *description) {
-  texts_.push_back({group_, "-h,--help", "", description});
+  texts_.push_back({group_, "-h,--help", "", description, {}, false});
   if (app_) app_->set_help_flag("-h,--help");
 }
 
 void Options::version(const char *text, const char *description) {
-  texts_.push_back({group_, "--version", "", description});
+  texts_.push_back({group_, "--version", "", description, {}, false});
   if (app_) app_->set_version_flag("--version", text);
 }
 

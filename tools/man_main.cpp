@@ -1,4 +1,4 @@
-// Writes every man page below a folder while the tool is built: fa_man OUTPUT_FOLDER FA_H
+// Writes every man page and completion below a folder while the tool is built: fa_man OUTPUT_FOLDER FA_H
 #include <fmt/format.h>
 
 #include <exception>
@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "command.h"
+#include "completion.h"
 #include "error.h"
 #include "file.h"
 #include "manual.h"
@@ -17,6 +18,13 @@ void write_page(const std::filesystem::path &path, const std::string &text) {
   OutputFile file(path.string());
   file.write(std::as_bytes(std::span(text)));
   file.commit();
+}
+
+void write_completions(const std::filesystem::path &folder) {
+  for (const char *shell : {"bash", "zsh", "fish"}) std::filesystem::create_directories(folder / shell);
+  write_page(folder / "bash/fa", bash_completion());
+  write_page(folder / "zsh/_fa", zsh_completion());
+  write_page(folder / "fish/fa.fish", fish_completion());
 }
 
 void write_pages(const std::filesystem::path &folder, const std::string &header_path) {
@@ -49,6 +57,7 @@ int main(int argc, char **argv) {
   }
   try {
     fa::tool::write_pages(argv[1], argv[2]);
+    fa::tool::write_completions(std::filesystem::path(argv[1]) / "completions");
   } catch (const std::exception &error) {
     fmt::print(stderr, "fa_man: {}\n", error.what());
     return fa::tool::exit_failure;

@@ -1,4 +1,5 @@
-// The options of a command, defined once: the parser, the help text and the man page all come from here.
+// The options of a command, defined once: the parser, the help text, the man page and the completions all come from
+// here.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,14 @@ class App;
 
 namespace fa::tool {
 
-/// An option as help texts show it.
+/// An option as help texts, man pages and completions show it.
 struct OptionText {
-  std::string group;        // "Tensors"
-  std::string names;        // "-o,--out"
-  std::string value;        // "FILE"; "" for a flag
-  std::string description;  // one phrase
+  std::string group;                 // "Tensors"
+  std::string names;                 // "-o,--out"
+  std::string value;                 // "FILE"; "" for a flag
+  std::string description;           // one phrase
+  std::vector<std::string> choices;  // the values there are, where they are few
+  bool list;                         // several of them may stand in one value, with commas between them
 };
 
 /// The smallest and the largest number that an option takes.

@@ -30,5 +30,8 @@ if grep -rlF -e "$first" -e "$SOURCE/" .; then
   exit 1
 fi
 if [ -e bin/fa ]; then
+  for file in share/man/man1/fa.1 share/bash-completion/completions/fa share/zsh/site-functions/_fa share/fish/vendor_completions.d/fa.fish; do
+    must "$file"
+  done
   ./bin/fa info >/dev/null || { echo "bin/fa does not run from a moved prefix"; exit 1; }
 fi

@@ -1,0 +1,46 @@
+# completion.bash FA FOLDER: loads the completion as bash does, and asks it.
+fa=$1
+source "$2/fa"
+status=0
+
+# offered WORD...: what is offered for the last word, on one line
+offered() {
+  COMP_WORDS=(fa "$@") COMP_CWORD=$#
+  _fa
+  echo "${COMPREPLY[*]}"
+}
+
+# expect "ANSWER" WORD...
+expect() {
+  local answer=$1 got
+  shift
+  got=$(offered "$@")
+  [[ $got == "$answer" ]] || { echo "fa $*: '$got' is offered, '$answer' is expected" && status=1; }
+}
+
+cd "$(mktemp -d)" && trap 'rm -r "$PWD"' EXIT
+touch 'a q.npy' b.npy
+
+[[ $(complete -p fa) == "complete -F _fa fa" ]] || { echo "nothing is registered for fa" && status=1; }
+expect "info run check bench -h --help --version" ""
+expect "run" r
+expect "--version" --v
+expect "f32 f16 bf16" run --dtype ""
+expect "bf16" run --dtype b
+expect "bf16" run --dtype = b
+expect "f32 f16 bf16" run --dtype =
+expect "f16,bf16" bench --dtype f16,b
+expect "--causal --causal-top-left" run --q b.npy --causal
+expect "a q.npy" run --q a
+expect "b.npy" run -o b
+expect "b.npy" run --q = b
+expect "" run --threads ""
+expect "--json" info --j
+expect "b.npy" bench --json b
+
+# Every option that the parser knows, and no other.
+for command in info run check bench; do
+  known=$("$fa" "$command" --help | grep -oE '^  (-[a-z], )?--[a-z0-9-]+' | grep -oE -- '-+[a-z0-9-]+' | sort)
+  [[ -n $known && $known == "$(offered $command "" | tr ' ' '\n' | sort)" ]] || { echo "fa $command: other options than --help tells" && status=1; }
+done
+exit $status
