@@ -1,5 +1,7 @@
 #include "engine/features.h"
 
+#include "support/sanitizer.h"
+
 namespace test {
 namespace {
 
@@ -85,6 +87,11 @@ const std::vector<Case> &bases() {
   static const std::vector<Case> list = {base(2, 19, 37, 2, 2, 24), base(3, 1, 150, 4, 2, 16),
                                          base(1, 70, 140, 2, 1, 24), base(2, 3, 300, 4, 1, 40)};
   return list;
+}
+
+const std::vector<Case> &pair_bases() {
+  static const std::vector<Case> list = {base(2, 9, 21, 2, 2, 12), base(2, 1, 70, 4, 2, 8)};
+  return slow ? list : bases();
 }
 
 std::vector<std::string> refused(const Case &c) {

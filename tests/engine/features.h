@@ -20,6 +20,9 @@ const std::vector<Feature> &features();
 /// Plain cases that exercise different paths of an engine: a few tiles, one query over many keys, several blocks.
 const std::vector<Case> &bases();
 
+/// The same for pairs of features, which are many: smaller where everything is slow.
+const std::vector<Case> &pair_bases();
+
 /// For a combination that fa.h refuses, the names that the error must hold; empty for all others.
 std::vector<std::string> refused(const Case &c);
 

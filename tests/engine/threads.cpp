@@ -183,6 +183,13 @@ TEST_P(Threads, ShutdownAndReuse) {
   }
 }
 
+/// Why a process with threads cannot be forked here, if so.
+const char *cannot_fork() {
+  if (thread_sanitizer) return "ThreadSanitizer does not follow a fork of a process with threads";
+  if (emulated) return "neither qemu-user (its own assertions fail) nor valgrind follows a fork of a process with threads";
+  return nullptr;
+}
+
 /// Runs check in a child process; true when it returned true there within its time.
 bool in_child(const std::function<bool()> &check) {
   const pid_t child = fork();
@@ -196,7 +203,7 @@ bool in_child(const std::function<bool()> &check) {
 }
 
 TEST_P(Threads, ForkWithARunningPool) {
-  if (thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer does not follow a fork of a process with threads";
+  if (const char *why = cannot_fork()) GTEST_SKIP() << why;
   Case c = cases()[0];
   const auto expected = reference(c);
   c.threads = 3;
@@ -220,7 +227,7 @@ TEST_P(Threads, ForkWithARunningPool) {
 }
 
 TEST_P(Threads, ForkWhileAnotherThreadComputes) {
-  if (thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer does not follow a fork of a process with threads";
+  if (const char *why = cannot_fork()) GTEST_SKIP() << why;
   Case c = cases()[0];
   const auto expected = reference(c);
   c.threads = 3;
