@@ -186,7 +186,8 @@ TEST_P(Threads, ShutdownAndReuse) {
 /// Why a process with threads cannot be forked here, if so.
 const char *cannot_fork() {
   if (thread_sanitizer) return "ThreadSanitizer does not follow a fork of a process with threads";
-  if (emulated) return "neither qemu-user (its own assertions fail) nor valgrind follows a fork of a process with threads";
+  if (emulated)
+    return "neither qemu-user (its own assertions fail) nor valgrind follows a fork of a process with threads";
   return nullptr;
 }
 
