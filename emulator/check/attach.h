@@ -1,0 +1,11 @@
+// What watches a launch: observers by the options.
+#pragma once
+
+#include "exec/launch.h"
+
+namespace fa::emu::check {
+
+/// Sets Launch::make_observer.
+void attach(Launch &launch);
+
+}  // namespace fa::emu::check

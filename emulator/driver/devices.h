@@ -1,0 +1,33 @@
+// What GPUs are emulated: one row of limits a compute capability, taken from a typical board.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace fa::emu::driver {
+
+struct DeviceLimits {
+  int major, minor;
+  const char *name;
+  int sm_count;
+  uint32_t shared_per_sm, shared_per_block_optin;  // bytes; 48 KB a block without opting in
+  uint32_t shared_reserved;                        // bytes a block that the system takes
+  int threads_per_sm, blocks_per_sm;
+  uint64_t l2_bytes;
+  int clock_khz, memory_clock_khz, bus_bits;
+  uint64_t memory_bytes;
+
+  int capability() const { return major * 10 + minor; }
+  bool has_clusters() const { return major >= 9; }
+};
+
+/// The limits of "sm_90", "sm_90a" or "90"; for a capability that is not in the table those of the nearest lower one.
+/// Nothing where the text is no such name.
+std::optional<DeviceLimits> limits_of(std::string_view name);
+
+/// Whether code for a target ("sm_90a") may run on the device: the driver's rule for PTX.
+bool runs_on(std::string_view target, const DeviceLimits &device);
+
+}  // namespace fa::emu::driver

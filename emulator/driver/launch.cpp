@@ -1,0 +1,121 @@
+// Launching: limits first, as the driver checks them, then the run.
+#include "exec/launch.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "check/attach.h"
+#include "driver/report.h"
+#include "driver/state.h"
+
+namespace fa::emu::driver {
+namespace {
+
+CUresult code_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::illegal_address:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case FaultKind::misaligned_address:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case FaultKind::illegal_instruction:
+      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    case FaultKind::assertion:
+      return CUDA_ERROR_ASSERT;
+    case FaultKind::stack_overflow:
+      return CUDA_ERROR_HARDWARE_STACK_ERROR;
+    case FaultKind::deadlock:
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    default:
+      return CUDA_ERROR_LAUNCH_FAILED;
+  }
+}
+
+void check_shape(const DeviceLimits &limits, const LaunchRequest &request) {
+  const LaunchShape &shape = request.shape;
+  const Kernel &kernel = *request.kernel;
+  const ptx::EntryLimits &entry = kernel.module->ptx->functions[kernel.function].limits;
+  for (int d = 0; d < 3; d++) {
+    require(shape.grid[d] >= 1 && shape.block[d] >= 1, "a grid or block without extent");
+    require(d == 0 || shape.grid[d] <= 65535, "the grid's y and z go up to 65535");
+    require(shape.grid[d] <= 0x7fffffff, "the grid's x goes up to 2147483647");
+    require(entry.required_threads[0] == 0 || entry.required_threads[d] == shape.block[d],
+            "the kernel was compiled for another block (.reqntid)");
+    require(shape.cluster[d] >= 1 && shape.grid[d] % shape.cluster[d] == 0, "the grid is no multiple of the cluster",
+            CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  }
+  uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  require(shape.block[0] <= 1024 && shape.block[1] <= 1024 && shape.block[2] <= 64 && threads <= 1024,
+          "a block has at most 1024 threads (64 in z)");
+  uint64_t allowed = uint64_t{entry.max_threads[0]} * entry.max_threads[1] * entry.max_threads[2];
+  require(allowed == 0 || threads <= allowed, "more threads than the kernel was compiled for (.maxntid)");
+  require(shape.dynamic_shared <= kernel.max_dynamic_shared,
+          "more dynamic shared memory than CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES allows");
+  require(uint64_t{kernel.program->static_shared_bytes} + shape.dynamic_shared <= limits.shared_per_block_optin,
+          "more shared memory than a block of this device can have");
+  require(uint64_t{kernel.registers} * threads <= 65536, "too many registers", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  uint64_t cluster = uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2];
+  require(cluster == 1 || limits.has_clusters(), "this device has no clusters", CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  require(cluster <= 16, "a cluster has at most 16 blocks", CUDA_ERROR_INVALID_CLUSTER_SIZE);
+}
+
+}  // namespace
+
+uint32_t resident_blocks(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape) {
+  uint32_t threads = (shape.block[0] * shape.block[1] * shape.block[2] + 31) / 32 * 32;
+  uint32_t shared = kernel.program->dynamic_shared_offset + shape.dynamic_shared + limits.shared_reserved;
+  uint32_t a_sm = std::min<uint32_t>(static_cast<uint32_t>(limits.blocks_per_sm),
+                                     static_cast<uint32_t>(limits.threads_per_sm) / threads);
+  if (shared) a_sm = std::min(a_sm, limits.shared_per_sm / shared);
+  if (kernel.registers) a_sm = std::min(a_sm, 65536 / (kernel.registers * threads));
+  return a_sm * static_cast<uint32_t>(limits.sm_count);
+}
+
+std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, void **extra) {
+  const auto &formal = kernel.parameters;
+  std::vector<uint8_t> packed(formal.empty() ? 0 : formal.back().offset + formal.back().bytes);
+  if (extra) {
+    const void *buffer = nullptr;
+    size_t bytes = 0;
+    for (void **at = extra; *at != reinterpret_cast<void *>(CU_LAUNCH_PARAM_END_VALUE); at += 2) {
+      if (*at == reinterpret_cast<void *>(CU_LAUNCH_PARAM_BUFFER_POINTER_VALUE)) buffer = at[1];
+      if (*at == reinterpret_cast<void *>(CU_LAUNCH_PARAM_BUFFER_SIZE_VALUE)) bytes = *static_cast<size_t *>(at[1]);
+    }
+    require(buffer != nullptr && bytes <= packed.size() + 15, "a parameter buffer that does not fit the kernel");
+    std::memcpy(packed.data(), buffer, std::min(bytes, packed.size()));
+    return packed;
+  }
+  require(formal.empty() || parameters != nullptr, "the kernel has parameters, and none are given");
+  for (size_t i = 0; i < formal.size(); i++) {
+    require(parameters[i] != nullptr, "a parameter is null");
+    std::memcpy(packed.data() + formal[i].offset, parameters[i], formal[i].bytes);
+  }
+  return packed;
+}
+
+CUresult launch(Context &context, const LaunchRequest &request) {
+  const DeviceLimits &limits = context.device->limits;
+  check_shape(limits, request);
+  uint64_t blocks = uint64_t{request.shape.grid[0]} * request.shape.grid[1] * request.shape.grid[2];
+  Launch run_state;
+  run_state.program = request.kernel->program;
+  run_state.shape = request.shape;
+  run_state.options = settings().run;
+  run_state.parameters = request.parameters;
+  run_state.ranges = context.device->memory->ranges();
+  run_state.resident_ctas = resident_blocks(limits, *request.kernel, request.shape);
+  run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
+  run_state.grid_number = ++process().launches;
+  require(run_state.resident_ctas > 0, "no block of this shape fits on an SM", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  if (request.cooperative && blocks > run_state.resident_ctas)
+    refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+           std::to_string(blocks) + " blocks, of which " + std::to_string(run_state.resident_ctas) + " fit at once");
+  if (run_state.options.observed()) check::attach(run_state);
+  std::optional<Fault> fault = run(run_state);
+  report(run_state, fault);
+  if (!fault) return CUDA_SUCCESS;
+  context.sticky = code_of(fault->kind);
+  return tell("kernel", context.sticky, fault->what());
+}
+
+}  // namespace fa::emu::driver

@@ -1,0 +1,39 @@
+// What the environment asks for: the only place that reads FA_EMU_ variables.
+//
+//   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default
+//   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like
+//   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order
+//   FA_EMU_THREADS  2                 threads of the host; all cores by default
+//   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
+//   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
+//   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion tells
+//   FA_EMU_MEMORY   1G                memory of each device
+//   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
+//   FA_EMU_QUIET    1                 no reasons of errors on stderr
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "driver/devices.h"
+#include "exec/launch.h"
+
+namespace fa::emu::driver {
+
+struct Settings {
+  std::vector<DeviceLimits> devices;
+  RunOptions run;
+  bool report = false;
+  std::string json;
+  int driver_version = 13000;
+  uint64_t memory_bytes = 0;  // 0: the board's
+  uint64_t fail_call = 0;     // 0: none
+  bool quiet = false;
+  std::vector<std::string> errors;  // variables that make no sense, for stderr
+};
+
+/// Read once, on first use.
+const Settings &settings();
+
+}  // namespace fa::emu::driver

@@ -1,0 +1,33 @@
+// Where registers live. nvcc's PTX has thousands of registers, each written once; giving rows to live ones only makes a
+// warp's registers fit into the cache, which decides the emulator's speed.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "exec/program.h"
+
+namespace fa::emu {
+
+struct AllocationInput {
+  std::span<const Instruction> code;  // of one function, targets still absolute
+  uint32_t first_pc = 0;
+  std::span<const uint32_t> first_use;  // by instruction, one more at the end
+  std::span<const RegisterUse> uses;
+  std::span<const ptx::Type> registers;
+  std::span<const std::vector<uint32_t>> tables;
+  bool share = true;  // false: a row of its own for every register
+};
+
+/// The place of every register, and the bytes of the frame.
+struct Allocation {
+  std::vector<Slot> slots;
+  uint32_t frame_bytes = 0;
+};
+
+Allocation allocate(const AllocationInput &input);
+
+/// Bytes of a register's row.
+uint32_t row_bytes(ptx::Type type);
+
+}  // namespace fa::emu

@@ -1,0 +1,68 @@
+// Where a fault happened, in words.
+#include "exec/fault.h"
+
+#include "exec/cta.h"
+#include "exec/launch.h"
+
+namespace fa::emu {
+
+std::string_view name_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::illegal_address:
+      return "illegal address";
+    case FaultKind::misaligned_address:
+      return "misaligned address";
+    case FaultKind::illegal_instruction:
+      return "illegal instruction";
+    case FaultKind::divergence:
+      return "divergence";
+    case FaultKind::deadlock:
+      return "deadlock";
+    case FaultKind::assertion:
+      return "assertion";
+    case FaultKind::trap:
+      return "trap";
+    case FaultKind::stack_overflow:
+      return "stack overflow";
+    case FaultKind::check:
+      return "check";
+  }
+  return "fault";
+}
+
+std::string Fault::what() const {
+  std::string text(name_of(kind));
+  text += ": " + message + " [kernel " + kernel;
+  text += ", block (" + std::to_string(cta[0]) + "," + std::to_string(cta[1]) + "," + std::to_string(cta[2]) + ")";
+  text += ", warp " + std::to_string(warp);
+  if (lane >= 0) text += ", lane " + std::to_string(lane);
+  if (ptx_line) text += ", PTX line " + std::to_string(ptx_line);
+  if (!source.empty()) text += ", " + source;
+  text += "]";
+  if (!ptx_text.empty()) text += " " + ptx_text;
+  return text;
+}
+
+Fault make_fault(const Warp &warp, const Instruction &instruction, FaultKind kind, int lane, std::string message) {
+  const Program &program = *warp.cta->launch->program;
+  uint32_t pc = static_cast<uint32_t>(&instruction - program.code.data());
+  const ptx::Instruction &source = program.source(pc);
+  Fault result;
+  result.kind = kind;
+  result.message = std::move(message);
+  result.kernel = program.name;
+  result.ptx_line = source.line;
+  result.ptx_text = program.module->text_of_line(source.line);
+  if (auto file = program.module->files.find(source.source.file); file != program.module->files.end())
+    result.source = std::string(file->second) + ":" + std::to_string(source.source.line);
+  for (int d = 0; d < 3; d++) result.cta[d] = warp.cta->id[d];
+  result.warp = warp.index;
+  result.lane = lane;
+  return result;
+}
+
+void fault(const Warp &warp, const Instruction &instruction, FaultKind kind, int lane, std::string message) {
+  throw make_fault(warp, instruction, kind, lane, std::move(message));
+}
+
+}  // namespace fa::emu

@@ -1,0 +1,155 @@
+// Running a grid: every worker thread holds some clusters and steps them in turn. A cluster that cannot go on by itself
+// (it spins on a flag, waits for the whole grid) makes room for the next one, up to what the device holds at once.
+#include "exec/launch.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+namespace fa::emu {
+namespace {
+
+constexpr uint64_t slice = 1 << 20;  // instructions of a cluster before another one has a turn
+constexpr uint64_t idle_turns_until_deadlock = 1000;
+constexpr size_t most_reports = 1000;
+
+uint32_t core_count() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<uint32_t>(std::max(CPU_COUNT(&set), 1));
+  return std::max(std::thread::hardware_concurrency(), 1u);
+}
+
+class Worker {
+ public:
+  explicit Worker(Launch &launch) : launch_(launch) {}
+
+  void run() {
+    launch_.working++;
+    while (!launch_.stop && (!resident_.empty() || admit())) turn();
+    set_idle(false);
+    launch_.working--;
+    add_counts();
+  }
+
+ private:
+  /// Takes the grid's next cluster where the device has room for it.
+  bool admit() {
+    uint64_t size = launch_.cluster_size();
+    if (!resident_.empty() && launch_.resident + size > launch_.resident_ctas) return false;
+    uint64_t number = launch_.next_cluster++;
+    if (number >= launch_.cluster_count()) return false;
+    launch_.resident += size;
+    if (!spare_.empty()) {
+      resident_.push_back(std::move(spare_.back()));
+      spare_.pop_back();
+    } else {
+      resident_.push_back(std::make_unique<Cluster>());
+    }
+    resident_.back()->begin(launch_, number);
+    return true;
+  }
+
+  void turn() {
+    bool varied = launch_.options.seed != 0;
+    if (varied && resident_[0]->random() % 4 == 0) admit();
+    at_ = varied ? resident_[0]->random() % resident_.size() : at_ % resident_.size();
+    Cluster &cluster = *resident_[at_];
+    Step step = cluster.step(varied ? 1 + cluster.random() % slice : slice);
+    if (step == Step::stuck) return stuck(cluster);
+    launch_.progress++;
+    set_idle(false);
+    if (step == Step::running) {
+      // It may spin on what another one has yet to write.
+      admit();
+      at_++;
+      return;
+    }
+    launch_.resident -= launch_.cluster_size();
+    spare_.push_back(std::move(resident_[at_]));
+    resident_.erase(resident_.begin() + static_cast<ptrdiff_t>(at_));
+  }
+
+  void stuck(const Cluster &cluster) {
+    if (admit()) {
+      at_ = resident_.size() - 1;
+      return;
+    }
+    at_++;
+    uint64_t progress = launch_.progress;
+    if (progress != std::exchange(seen_progress_, progress)) set_idle(false);
+    if (at_ >= resident_.size()) std::this_thread::yield();
+    if (++idle_turns_ < idle_turns_until_deadlock * resident_.size()) return;
+    set_idle(true);
+    if (launch_.idle < launch_.working || launch_.progress != seen_progress_) return;
+    const Warp &warp = first_waiting(cluster);
+    throw make_fault(warp, launch_.program->code[warp.groups[0].pc - (warp.groups[0].state == GroupState::blocked)],
+                     FaultKind::deadlock, -1, "nothing can go on: " + cluster.where());
+  }
+
+  void set_idle(bool idle) {
+    if (!idle) idle_turns_ = 0;
+    if (idle == std::exchange(idle_, idle)) return;
+    idle ? launch_.idle++ : launch_.idle--;
+  }
+
+  static const Warp &first_waiting(const Cluster &cluster) {
+    for (const Cta &cta : cluster.ctas)
+      for (const Warp &warp : cta.warps)
+        if (!warp.finished()) return warp;
+    return cluster.ctas[0].warps[0];
+  }
+
+  void add_counts() {
+    std::lock_guard lock(launch_.mutex);
+    launch_.counts.resize(launch_.program->code.size());
+    for (auto *list : {&resident_, &spare_})
+      for (const auto &cluster : *list)
+        for (size_t pc = 0; pc < cluster->counts.size(); pc++) {
+          launch_.counts[pc].warps += cluster->counts[pc].warps;
+          launch_.counts[pc].lanes += cluster->counts[pc].lanes;
+        }
+  }
+
+  Launch &launch_;
+  std::vector<std::unique_ptr<Cluster>> resident_, spare_;
+  size_t at_ = 0;
+  uint64_t idle_turns_ = 0, seen_progress_ = 0;
+  bool idle_ = false;
+};
+
+}  // namespace
+
+void Launch::report(Fault fault) {
+  std::lock_guard lock(mutex);
+  if (reports.size() >= most_reports) return;
+  for (const Fault &known : reports)
+    if (known.ptx_line == fault.ptx_line && known.message == fault.message) return;
+  reports.push_back(std::move(fault));
+}
+
+std::optional<Fault> run(Launch &launch) {
+  auto begin = std::chrono::steady_clock::now();
+  std::optional<Fault> first;
+  auto work = [&] {
+    try {
+      Worker(launch).run();
+    } catch (Fault &caught) {
+      std::lock_guard lock(launch.mutex);
+      if (!first) first = std::move(caught);
+      launch.stop = true;
+    }
+  };
+  uint32_t threads = launch.options.threads ? launch.options.threads : core_count();
+  threads = static_cast<uint32_t>(std::min<uint64_t>(threads, launch.cluster_count()));
+  std::vector<std::thread> others;
+  for (uint32_t t = 1; t < threads; t++) others.emplace_back(work);
+  work();
+  for (std::thread &thread : others) thread.join();
+  launch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return first;
+}
+
+}  // namespace fa::emu

@@ -1,0 +1,66 @@
+// A kernel launch: shape, parameters, limits, and what came of it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "exec/cta.h"
+#include "exec/fault.h"
+#include "exec/program.h"
+
+namespace fa::emu {
+
+struct LaunchShape {
+  uint32_t grid[3] = {1, 1, 1};
+  uint32_t block[3] = {1, 1, 1};
+  uint32_t cluster[3] = {1, 1, 1};
+  uint32_t dynamic_shared = 0;
+};
+
+/// How to run; the same for all launches of a process.
+struct RunOptions {
+  uint32_t threads = 0;  // of the host; 0: as many as there are cores
+  uint64_t seed = 0;     // 0: in order; else schedules and landings vary with it
+  bool check = false;    // decode for and attach the checks
+  bool count = false;    // decode for and attach memory counters
+  bool observed() const { return check || count; }
+};
+
+struct Launch {
+  std::shared_ptr<const Program> program;
+  LaunchShape shape;
+  RunOptions options;
+  std::vector<uint8_t> parameters;
+  std::shared_ptr<const memory::RangeTable> ranges;
+  uint32_t resident_ctas = 1;  // that the device holds at once, over all SMs
+  uint32_t sm_count = 1;
+  uint64_t grid_number = 0;
+  std::function<std::unique_ptr<Observer>(Launch &)> make_observer;  // null: none
+  std::function<void(const std::string &)> print;                    // vprintf's output; null: stdout
+
+  // Filled by run.
+  std::vector<ExecutionCount> counts;  // by program counter
+  std::vector<Fault> reports;          // of checks, which do not end the launch
+  double seconds = 0;
+
+  uint64_t cluster_size() const { return uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2]; }
+  uint64_t cluster_count() const { return uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2] / cluster_size(); }
+  /// Thread-safe; of equal reports (line and kind) the first is kept.
+  void report(Fault fault);
+
+  std::atomic<uint64_t> next_cluster{0};
+  std::atomic<uint64_t> resident{0};
+  std::atomic<uint64_t> progress{0};
+  std::atomic<uint32_t> working{0}, idle{0};  // threads; of them those that find nothing to do
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+};
+
+/// Runs the launch to its end on all host threads; the fault that ended it early, if one did.
+std::optional<Fault> run(Launch &launch);
+
+}  // namespace fa::emu

@@ -1,0 +1,53 @@
+// What checks and counters may see of a run. Handlers of an observed program report whole warp instructions; programs
+// that are not observed are decoded to handlers without these calls, so watching costs nothing when nobody does.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/instruction.h"
+
+namespace fa::emu {
+
+struct Cta;
+struct Cluster;
+
+enum class AccessKind : uint8_t {
+  read,
+  write,
+  atomic,
+  async_issue_read,   // an asynchronous copy was told to read these bytes
+  async_issue_write,  // ... to write them: nobody may touch them until it has landed
+  async_land,         // it has written them
+};
+
+/// One warp's access to memory. address: of global memory the host's, of shared memory 32 bits with the CTA's rank, of
+/// local memory the offset in the thread's.
+struct Access {
+  ptx::Space space = ptx::Space::global;
+  AccessKind kind = AccessKind::read;
+  uint32_t bytes = 0;  // a lane, from address on
+  uint32_t mask = 0;
+  const uint64_t *address = nullptr;  // 32 of them
+  bool async_proxy = false;           // TMA, wgmma, tcgen05
+};
+
+/// One object a cluster; never used by two threads at once.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void cta_begins(Cta &) {}
+  virtual void cta_ends(Cta &) {}
+  /// Before every instruction that has lanes to run for.
+  virtual void instruction(Warp &, const Instruction &, uint32_t) {}
+  virtual void access(Warp &, const Instruction &, const Access &) {}
+  /// What these lanes did so far happens before whatever acquires the key afterwards. Keys are addresses (of an
+  /// mbarrier in shared memory, of a barrier's state, of a flag in global memory).
+  virtual void release(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
+  virtual void acquire(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
+  /// These lanes have synchronised among themselves (bar.warp.sync and other .sync instructions with memory order).
+  virtual void lanes_meet(Warp &, uint32_t /*mask*/) {}
+  /// fence.proxy: generic writes become visible to the async proxy.
+  virtual void proxy_fence(Warp &, const Instruction &, uint32_t /*mask*/) {}
+};
+
+}  // namespace fa::emu

@@ -1,0 +1,247 @@
+// The interpreter's loop: fetches decoded instructions for one group of lanes, runs handlers, follows control flow.
+#include <bit>
+#include <cstdio>
+
+#include "exec/barrier.h"
+#include "exec/cta.h"
+#include "exec/fault.h"
+#include "exec/groups.h"
+#include "exec/launch.h"
+
+namespace fa::emu {
+namespace {
+
+/// Lanes of mask that name the same member mask as its first lane.
+uint32_t same_members(const Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t &members) {
+  const uint32_t *row = warp.row<uint32_t>(instruction.members);
+  members = row[std::countr_zero(mask)];
+  if (instruction.members.bank() == Slot::constant) return mask;
+  uint32_t same = 0;
+  for (uint32_t lane = 0; lane < lanes; lane++) same |= uint32_t{row[lane] == members} << lane;
+  return mask & same;
+}
+
+[[noreturn, gnu::cold]] void partly_guarded(const Warp &warp, const Instruction &instruction, uint32_t missing) {
+  fault(warp, instruction, FaultKind::divergence, std::countr_zero(missing),
+        "a lane that should take part in a .sync instruction is guarded off");
+}
+
+[[noreturn, gnu::cold]] void cannot_meet(const Warp &warp) {
+  const Program &program = *warp.cta->launch->program;
+  std::string where;
+  for (uint32_t g = 0; g < warp.group_count; g++) {
+    char lanes_text[16];
+    snprintf(lanes_text, sizeof lanes_text, "%08x", warp.groups[g].mask);
+    where += std::string(where.empty() ? "" : ", ") + "lanes " + lanes_text + " at line " +
+             std::to_string(program.source(warp.groups[g].pc).line);
+  }
+  fault(warp, program.code[warp.groups[0].pc], FaultKind::divergence, -1,
+        "lanes wait for each other at different .sync instructions: " + where);
+}
+
+template <bool observed>
+class Loop {
+ public:
+  Loop(Warp &warp, uint32_t &budget)
+      : warp_(warp),
+        cluster_(*warp.cta->cluster),
+        code_(warp.cta->launch->program->code.data()),
+        counts_(cluster_.counts.data()),
+        budget_(budget) {}
+
+  Stop run() {
+    for (;;) {
+      if (warp_.group_count == 0) return Stop::finished;
+      number_ = select_group(warp_);
+      if (number_ == no_group) {
+        Stop stop = nothing_ready();
+        if (stop != Stop::budget) return stop;
+        continue;
+      }
+      if (group_runs_out()) return Stop::budget;
+    }
+  }
+
+ private:
+  /// No group is ready: tells why; Stop::budget where some are now.
+  Stop nothing_ready() {
+    bool yielded = false, blocked = false;
+    for (uint32_t g = 0; g < warp_.group_count; g++) {
+      GroupState &state = warp_.groups[g].state;
+      blocked |= state == GroupState::blocked;
+      if (state != GroupState::yielded) continue;
+      state = GroupState::ready;
+      yielded = true;
+    }
+    if (yielded) return Stop::waiting;
+    if (join_anywhere(warp_)) return Stop::budget;
+    if (!blocked) cannot_meet(warp_);
+    warp_.blocked = true;
+    return Stop::blocked;
+  }
+
+  /// Runs the chosen group until another may have to be chosen; true if the budget is spent.
+  bool group_runs_out() {
+    Group &group = warp_.groups[number_];
+    warp_.frame = group.frame;
+    warp_.bank[Slot::frame] = group.frame->registers;
+    active_ = group.mask;
+    pc_ = group.pc;
+    uint32_t meeting = warp_.group_count > 1 ? meeting_point(warp_, group) : UINT32_MAX;
+    while (pc_ != meeting) {
+      if (budget_ == 0) {
+        save();
+        if (warp_.group_count > 1) warp_.groups[number_].state = GroupState::yielded;
+        return true;
+      }
+      budget_--;
+      const Instruction &instruction = code_[pc_];
+      uint32_t mask = active_ & (*warp_.row<uint32_t>(instruction.guard) ^ instruction.guard_flip());
+      counts_[pc_].warps++;
+      counts_[pc_].lanes += static_cast<uint32_t>(std::popcount(mask));
+      if constexpr (observed)
+        if (mask) cluster_.observer->instruction(warp_, instruction, mask);
+      if (instruction.flow == Flow::plain) {
+        if (mask) instruction.run(warp_, instruction, mask);
+        pc_++;
+      } else if (!special(instruction, mask)) {
+        return false;
+      }
+    }
+    save();
+    return false;
+  }
+
+  void save() { warp_.groups[number_].pc = pc_; }
+
+  /// Everything but plain instructions; false: choose a group anew (the program counter is saved).
+  bool special(const Instruction &instruction, uint32_t mask) {
+    switch (instruction.flow) {
+      case Flow::plain:
+      case Flow::pausing:
+        return mask == 0 ? (pc_++, true) : synchronised(instruction, mask);
+      case Flow::branch:
+        return branch(instruction.target, mask);
+      case Flow::branch_table:
+        return mask == 0 ? (pc_++, true) : branch_table(instruction, mask);
+      case Flow::call:
+        if (mask == 0) return pc_++, true;
+        save();
+        enter_call(warp_, number_, instruction, mask);
+        return false;
+      case Flow::ret:
+        if (mask == 0) return pc_++, true;
+        if (warp_.frame->caller) {
+          save();
+          return return_from_call(warp_, number_, mask), false;
+        }
+        return exit(mask);
+      case Flow::exit:
+        return mask == 0 ? (pc_++, true) : exit(mask);
+    }
+    return false;
+  }
+
+  bool synchronised(const Instruction &instruction, uint32_t mask) {
+    if (instruction.converge == Converge::no) return run_pausing(instruction, mask);
+    if (instruction.converge == Converge::warp) {
+      uint32_t missing = warp_.live & ~mask;
+      if (missing) return park(instruction, warp_.live, mask);
+      return run_pausing(instruction, mask);
+    }
+    for (uint32_t rest = mask; rest;) {
+      uint32_t members = 0;
+      uint32_t part = same_members(warp_, instruction, rest, members);
+      if (members & warp_.live & ~part) return park(instruction, members, part);
+      rest &= ~part;
+    }
+    for (uint32_t rest = mask; rest;) {
+      uint32_t members = 0;
+      uint32_t part = same_members(warp_, instruction, rest, members);
+      instruction.run(warp_, instruction, part);
+      rest &= ~part;
+    }
+    pc_++;
+    return true;
+  }
+
+  bool park(const Instruction &instruction, uint32_t needed, uint32_t mask) {
+    if ((needed & warp_.live & ~active_) == 0) partly_guarded(warp_, instruction, needed & ~mask);
+    counts_[pc_].warps--;
+    counts_[pc_].lanes -= static_cast<uint32_t>(std::popcount(mask));
+    Group &group = warp_.groups[number_];
+    group.pc = pc_;
+    group.state = GroupState::parked;
+    group.needed = needed;
+    return false;
+  }
+
+  bool run_pausing(const Instruction &instruction, uint32_t mask) {
+    instruction.run(warp_, instruction, mask);
+    Pause pause = warp_.pause;
+    if (pause == Pause::no) return pc_++, true;
+    warp_.pause = Pause::no;
+    Group &group = warp_.groups[number_];
+    group.pc = pause == Pause::retry ? pc_ : pc_ + 1;
+    group.state = pause == Pause::blocked ? GroupState::blocked : GroupState::yielded;
+    return false;
+  }
+
+  bool branch(uint32_t target, uint32_t taken) {
+    uint32_t rest = active_ & ~taken;
+    if (taken == 0) return pc_++, true;
+    if (rest == 0) {
+      pc_ = target;
+      if (warp_.group_count == 1) return true;
+      return save(), false;
+    }
+    warp_.groups[number_].mask = rest;
+    warp_.groups[number_].pc = pc_ + 1;
+    add_group(warp_, target, taken, warp_.frame);
+    return false;
+  }
+
+  bool branch_table(const Instruction &instruction, uint32_t mask) {
+    const auto &table = warp_.cta->launch->program->tables[instruction.target];
+    const uint32_t *index = warp_.row<uint32_t>(instruction.a);
+    int first = std::countr_zero(mask);
+    if (index[first] >= table.size())
+      fault(warp_, instruction, FaultKind::illegal_instruction, first, "brx.idx beyond its table");
+    uint32_t same = 0;
+    for (uint32_t lane = 0; lane < lanes; lane++) same |= uint32_t{index[lane] == index[first]} << lane;
+    uint32_t taken = mask & same;
+    uint32_t skips = active_ & ~mask, others = mask & ~taken;
+    if (skips) add_group(warp_, pc_ + 1, skips, warp_.frame);
+    if (others) add_group(warp_, pc_, others, warp_.frame);
+    warp_.groups[number_].mask = taken;
+    warp_.groups[number_].pc = table[index[first]];
+    return false;
+  }
+
+  bool exit(uint32_t mask) {
+    warp_.live &= ~mask;
+    cluster_.events++;
+    Group &group = warp_.groups[number_];
+    group.mask &= ~mask;
+    group.pc = pc_ + 1;
+    if (group.mask == 0) remove_group(warp_, number_);
+    threads_left(*warp_.cta);
+    return false;
+  }
+
+  Warp &warp_;
+  Cluster &cluster_;
+  const Instruction *code_;
+  ExecutionCount *counts_;
+  uint32_t &budget_;
+  uint32_t number_ = 0, pc_ = 0, active_ = 0;
+};
+
+}  // namespace
+
+Stop run_warp(Warp &warp, uint32_t &budget) {
+  if (warp.cta->cluster->observer) return Loop<true>(warp, budget).run();
+  return Loop<false>(warp, budget).run();
+}
+
+}  // namespace fa::emu
