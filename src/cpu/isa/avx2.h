@@ -17,6 +17,8 @@ struct Simd {
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
 
+  /// Keeps a in a register.
+  static void pin(Vec &a) { asm("" : "+x"(a)); }
   static Vec load(const float *p) { return _mm256_loadu_ps(p); }
   static void store(float *p, Vec a) { _mm256_storeu_ps(p, a); }
   static Vec zero() { return _mm256_setzero_ps(); }
@@ -65,6 +67,12 @@ struct Simd {
   static Vec load_bf16(const uint16_t *p) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+  }
+  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
+    const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
+    even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
   static Vec load_bool(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));

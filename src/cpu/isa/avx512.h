@@ -21,6 +21,12 @@ struct Avx512 {
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
 
+  /// Keeps a in a register.
+#if defined(FA_MODEL_AVX512)
+  static void pin(Vec &) {}  // the model's vectors fit none
+#else
+  static void pin(Vec &a) { asm("" : "+v"(a)); }
+#endif
   static Vec load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, Vec a) { _mm512_storeu_ps(p, a); }
   static Vec zero() { return _mm512_setzero_ps(); }
@@ -59,6 +65,12 @@ struct Avx512 {
   static Vec load_bf16(const uint16_t *p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+  }
+  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
+    const __m512i both = _mm512_loadu_si512(p);
+    even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
   static Vec load_bool(const uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));

@@ -22,6 +22,8 @@ struct Simd {
     __builtin_memcpy(&a, p, sizeof a);
     return a;
   }
+  /// Keeps a in a register.
+  static void pin(Vec &) {}
   static Vec load(const float *p) { return load_as<Vec>(p); }
   static void store(float *p, Vec a) { __builtin_memcpy(p, &a, sizeof a); }
   static Vec zero() { return Vec{}; }
@@ -64,6 +66,11 @@ struct Simd {
   }
   static Vec load_bf16(const uint16_t *p) {
     return Vec{bf16_to_float(p[0]), bf16_to_float(p[1]), bf16_to_float(p[2]), bf16_to_float(p[3])};
+  }
+  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
+    even = Vec{bf16_to_float(p[0]), bf16_to_float(p[2]), bf16_to_float(p[4]), bf16_to_float(p[6])};
+    odd = Vec{bf16_to_float(p[1]), bf16_to_float(p[3]), bf16_to_float(p[5]), bf16_to_float(p[7])};
   }
   static Vec load_bool(const uint8_t *p) { return __builtin_convertvector(Int{p[0], p[1], p[2], p[3]}, Vec); }
   static void store_f16(uint16_t *p, Vec a) {

@@ -17,6 +17,8 @@ struct Simd {
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 4;
 
+  /// Keeps a in a register.
+  static void pin(Vec &a) { asm("" : "+w"(a)); }
   static Vec load(const float *p) { return vld1q_f32(p); }
   static void store(float *p, Vec a) { vst1q_f32(p, a); }
   static Vec zero() { return vdupq_n_f32(0); }
@@ -51,6 +53,12 @@ struct Simd {
 
   static Vec load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
   static Vec load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
+    const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p));
+    even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
+    odd = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000)));
+  }
   static Vec load_bool(const uint8_t *p) {
     const uint32x4_t wide = {p[0], p[1], p[2], p[3]};
     return vcvtq_f32_u32(wide);

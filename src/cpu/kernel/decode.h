@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/kernel/macros.h"
+#include "cpu/kernel/products.h"
 #include "cpu/kernel/scores.h"
 
 namespace fa::cpu::FA_ISA {
@@ -12,10 +13,15 @@ namespace {
 constexpr int group_rows = 4;
 constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
+/// Keys worked on at a time: their rows and values' stay in the first cache.
+constexpr int decode_keys = 64;
+static_assert(key_block % decode_keys == 0);
+
 /// Rows of one group, their lanes, and their running softmax.
 struct Group {
   int first, rows;  // rows stands for 1, 2 or 4: rows past the tile's last repeat it
   const float *q[group_rows];
+  int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
   alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
   alignas(64) float slope[width];
   alignas(64) float max[width];  // equal for all lanes of a row
@@ -27,7 +33,7 @@ inline int64_t group_count(int rows) {
 }
 
 inline size_t decode_scratch_bytes(const Attention &a, int rows) {
-  const int64_t floats = rows * a.head_dim + key_block * group_rows + width;
+  const int64_t floats = rows * a.head_dim + decode_keys * group_rows + width;
   return static_cast<size_t>(group_count(rows)) * sizeof(Group) + static_cast<size_t>(floats) * sizeof(float) + 64;
 }
 
@@ -35,26 +41,53 @@ inline const Row &group_row(const Tile &tile, const Group &g, int i) {
   return tile.row[smaller(g.first + i, tile.rows - 1)];
 }
 
-/// Keys ahead of the one at work whose lines are asked for.
-constexpr int keys_ahead = 16;
-
-/// Where the rows of one block stand, and the keys that follow it; past the last key, its row again.
+/// Where the rows of one block stand, and the keys of the block that follows.
 struct BlockRows {
-  const char *key[key_block + keys_ahead];
-  const char *value[key_block];
+  const char *key[decode_keys], *value[decode_keys], *next_key[decode_keys];
+  int next_keys;
 };
 
 inline void find_rows(const KeyStream &stream, int64_t key, int n, int64_t end, BlockRows &rows) {
+  for (int j = 0; j < n; j++) rows.key[j] = key_row(stream, key + j);
   for (int j = 0; j < n; j++) rows.value[j] = value_row(stream, key + j);
-  for (int j = 0; j < n + keys_ahead; j++) rows.key[j] = key_row(stream, smaller(key + j, end - 1));
+  rows.next_keys = static_cast<int>(smaller<int64_t>(decode_keys, end - key - n));
+  for (int j = 0; j < rows.next_keys; j++) rows.next_key[j] = key_row(stream, key + n + j);
 }
 
-inline void prefetch_row(const char *row, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(row + i);
+// Memory is kept busy by both products: the first asks for the values of its keys, the second for the keys of the next
+// block. Asked for together they would wait on memory in one product and leave it idle in the other.
+
+/// Asks for the lines of some rows, one at a time and in order: memory is slower by columns.
+class Ahead {
+ public:
+  Ahead(const char *const *row, int rows, int64_t bytes) : row_(row), end_(row + rows), bytes_(bytes) {}
+
+  void ask() {
+    if (row_ == end_) return;
+    __builtin_prefetch(*row_ + at_);
+    at_ += 64;
+    if (at_ < bytes_) return;
+    at_ = 0;
+    row_++;
+  }
+
+ private:
+  const char *const *row_, *const *end_;
+  int64_t bytes_, at_ = 0;
+};
+
+/// Calls step(Count<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
+template <int most, class Step>
+inline void over_row(int64_t dim, const Step &step) {
+  int64_t d = 0;
+  for (; d + most * width <= dim; d += most * width) step(Count<most>(), d);
+  if constexpr (most > 2)
+    for (; d + 2 * width <= dim; d += 2 * width) step(Count<2>(), d);
+  if constexpr (most > 1)
+    if (d < dim) step(Count<1>(), d);
 }
 
-/// scores[key][row] = q[row] . k[key] for n keys. Asks for the values too: they are read in slices, which hardware does
-/// not see coming.
+/// scores[key][row] = q[row] . k[key] for n keys.
 template <int rows, fa_dtype dtype>
 [[gnu::noinline]] void decode_scores(const BlockRows &block, int n, const Group &g, int64_t dim, int64_t dim_v,
                                      float *scores) {
@@ -63,21 +96,22 @@ template <int rows, fa_dtype dtype>
   for (int j = 0; j < n; j += keys) {
     const char *k[keys];
     FA_UNROLL for (int i = 0; i < keys; i++) {
-      const int at = smaller(j + i, n - 1);
-      k[i] = block.key[at];
-      prefetch_row(block.key[at + keys_ahead], dim * bytes);
-      prefetch_row(block.value[at], dim_v * bytes);
+      k[i] = block.key[smaller(j + i, n - 1)];
+      for (int64_t line = 0; line < dim_v * bytes; line += 64)
+        __builtin_prefetch(block.value[smaller(j + i, n - 1)] + line);
     }
     Vec sum[width];
     FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
-    for (int64_t d = 0; d < dim; d += width) {
-      Vec element[keys];
-      FA_UNROLL for (int i = 0; i < keys; i++) element[i] = load_vector<dtype>(k[i] + d * bytes);
-      FA_UNROLL for (int r = 0; r < rows; r++) {
-        const Vec query = Simd::load(g.q[r] + d);
-        FA_UNROLL for (int i = 0; i < keys; i++) sum[i * rows + r] = Simd::fma(element[i], query, sum[i * rows + r]);
+    over_row<2>(dim, [&](auto count, int64_t d) {
+      constexpr int vectors = decltype(count)::value;
+      Vec element[keys][vectors];
+      FA_UNROLL for (int i = 0; i < keys; i++) load_pairs<dtype, vectors>(k[i] + d * bytes, element[i]);
+      FA_UNROLL for (int v = 0; v < vectors; v++) FA_UNROLL for (int r = 0; r < rows; r++) {
+        Vec query = Simd::load(g.q[r] + d + v * width);
+        Simd::pin(query);  // GCC would load it again for every key
+        FA_UNROLL for (int i = 0; i < keys; i++) sum[i * rows + r] = Simd::fma(element[i][v], query, sum[i * rows + r]);
       }
-    }
+    });
     Simd::store(scores + j * rows, Simd::sums(sum));
   }
 }
@@ -86,15 +120,16 @@ template <int rows, fa_dtype dtype>
 /// dimension from d on.
 template <int rows, int vectors, fa_dtype dtype>
 [[gnu::noinline]] void decode_values(const BlockRows &block, int n, const float *p, int64_t d, const Vec *alpha,
-                                     float *const *values) {
+                                     float *const *values, Ahead &next) {
   constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  Ahead ahead = next;  // in registers
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
       Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
   for (int j = 0; j < n; j++) {
-    const char *v = block.value[j] + d * bytes;
+    ahead.ask();
     Vec element[vectors];
-    FA_UNROLL for (int i = 0; i < vectors; i++) element[i] = load_vector<dtype>(v + i * width * bytes);
+    load_pairs<dtype, vectors>(block.value[j] + d * bytes, element);
     FA_UNROLL for (int r = 0; r < rows; r++) {
       const Vec weight = Simd::set1(p[j * rows + r]);
       FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, element[i], sum[r][i]);
@@ -102,9 +137,17 @@ template <int rows, int vectors, fa_dtype dtype>
   }
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
       Simd::store(values[r] + d + i * width, sum[r][i]);
+  next = ahead;
 }
 
-/// Modifies and masks the scores of n keys, and pads them with -inf to whole vectors.
+/// Pads the scores of n keys with -inf to whole vectors.
+template <int rows>
+inline void pad_scores(int n, float *scores) {
+  constexpr int keys = width / rows;
+  for (int i = n * rows; i < (n + keys - 1) / keys * keys * rows; i++) scores[i] = -infinity;
+}
+
+/// Modifies and masks the scores of n keys.
 template <int rows>
 inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifiers &m, int64_t key, int n,
                                  float *scores) {
@@ -128,7 +171,6 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
     if (!m.plain) modify(&x, 1, m, &bias, &mask, lane, at);
     Simd::store(scores + j * rows, Simd::select(Simd::between(lane.low, lane.high, at), x, none));
   }
-  for (int i = n * rows; i < (n + keys - 1) / keys * keys * rows; i++) scores[i] = -infinity;
 }
 
 template <int rows, fa_dtype dtype>
@@ -136,7 +178,9 @@ inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const B
                          float *scores, const Partial &partial) {
   const Attention &a = *tile.attention;
   decode_scores<rows, dtype>(block, n, g, a.head_dim, a.head_dim_v, scores);
-  finish_decode_scores<rows>(tile, g, m, key, n, scores);
+  const bool whole = g.full_low <= key && g.full_high >= key + n;
+  if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, key, n, scores);
+  pad_scores<rows>(n, scores);
 
   const int pairs = (n * rows + width - 1) / width * width;
   Vec maximum = Simd::set1(-infinity);
@@ -172,11 +216,10 @@ inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const B
     for (int i = r; i < width; i += rows) g.sum[r] += total[i];
     values[r] = partial.values + smaller(g.first + r, tile.rows - 1) * a.head_dim_v;
   }
-  constexpr int slice = smaller(4, decode_sums / rows);
-  int64_t d = 0;
-  for (; d + slice * width <= a.head_dim_v; d += slice * width)
-    decode_values<rows, slice, dtype>(block, n, scores, d, alpha, values);
-  for (; d < a.head_dim_v; d += width) decode_values<rows, 1, dtype>(block, n, scores, d, alpha, values);
+  Ahead next(block.next_key, block.next_keys, a.head_dim * element_bytes(dtype));
+  over_row<smaller(4, decode_sums / rows)>(a.head_dim_v, [&](auto count, int64_t d) {
+    decode_values<rows, decltype(count)::value, dtype>(block, n, scores, d, alpha, values, next);
+  });
 }
 
 inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
@@ -187,6 +230,12 @@ inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
   for (int r = 0; r < g.rows; r++) {
     g.q[r] = q + smaller(first + r, tile.rows - 1) * dim;
     g.sum[r] = 0;
+  }
+  g.full_low = INT32_MIN;
+  g.full_high = INT32_MAX;
+  for (int r = 0; r < g.rows; r++) {
+    g.full_low = larger(g.full_low, group_row(tile, g, r).low);
+    g.full_high = smaller(g.full_high, group_row(tile, g, r).high);
   }
   for (int i = 0; i < width; i++) {
     const Row &row = group_row(tile, g, i % g.rows);
@@ -214,10 +263,12 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
   auto *group = static_cast<Group *>(memory);
   float *q = reinterpret_cast<float *>(group + groups);
   float *scores = q + tile.rows * a.head_dim;
+  const bool paired = a.kv_dtype == FA_BF16;
 
   int32_t low = INT32_MAX, high = 0;
   for (int i = 0; i < tile.rows; i++) {
     load_row(q + i * a.head_dim, tile.row[i].q, tile.q_elem, a.q_dtype, a.head_dim);
+    if (paired) to_pair_order(q + i * a.head_dim, a.head_dim, false);
     for (int64_t d = 0; d < a.head_dim_v; d++) partial.values[i * a.head_dim_v + d] = 0;
     low = smaller(low, tile.row[i].low);
     high = larger(high, tile.row[i].high);
@@ -227,7 +278,7 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
   begin = larger<int64_t>(begin, low);
   end = smaller<int64_t>(end, high);
   for (int64_t key = begin; key < end;) {
-    const int n = static_cast<int>(smaller<int64_t>(key_block - key % key_block, end - key));
+    const int n = static_cast<int>(smaller<int64_t>(decode_keys - key % decode_keys, end - key));
     BlockRows block;
     find_rows(tile.keys, key, n, end, block);
     for (int i = 0; i < groups; i++) {
@@ -241,6 +292,7 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
     const Group &g = group[i / group_rows];
     partial.max[i] = g.max[i % group_rows];
     partial.sum[i] = g.sum[i % group_rows];
+    if (paired) to_pair_order(partial.values + i * a.head_dim_v, a.head_dim_v, true);
   }
 }
 
