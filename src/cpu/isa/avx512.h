@@ -21,12 +21,6 @@ struct Avx512 {
   static constexpr int pack = 1;  // operands of the products are f32
   static constexpr int decode_rows = 8;
 
-  /// Keeps a in a register.
-#if defined(FA_MODEL_AVX512)
-  static void pin(Vec &) {}  // the model's vectors fit none
-#else
-  static void pin(Vec &a) { asm("" : "+v"(a)); }
-#endif
   static Vec load(const float *p) { return _mm512_loadu_ps(p); }
   static void store(float *p, Vec a) { _mm512_storeu_ps(p, a); }
   static Vec zero() { return _mm512_setzero_ps(); }
@@ -125,6 +119,15 @@ struct Avx512 {
     const Vec d1 = _mm512_add_ps(_mm512_shuffle_f32x4(c[2], c[3], 0x88), _mm512_shuffle_f32x4(c[2], c[3], 0xdd));
     return _mm512_add_ps(_mm512_shuffle_f32x4(d0, d1, 0x88), _mm512_shuffle_f32x4(d0, d1, 0xdd));
   }
+
+  /// Keeps a in a register.
+#if defined(FA_MODEL_AVX512)
+  static void pin(Vec &) {}  // the model's vectors fit none
+#else
+  static void pin(Vec &a) {
+    asm("" : "+v"(a));
+  }
+#endif
 };
 
 }  // namespace
