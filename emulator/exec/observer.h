@@ -15,9 +15,10 @@ enum class AccessKind : uint8_t {
   read,
   write,
   atomic,
-  async_issue_read,   // an asynchronous copy was told to read these bytes
+  async_issue_read,   // an asynchronous operation was told to read these bytes: nobody may write them until it has
   async_issue_write,  // ... to write them: nobody may touch them until it has landed
   async_land,         // it has written them
+  async_end_read,     // it has read them
 };
 
 /// One warp's access to memory. address: of global memory the host's, of shared memory 32 bits with the CTA's rank, of
@@ -29,6 +30,10 @@ struct Access {
   uint32_t mask = 0;
   const uint64_t *address = nullptr;  // 32 of them
   bool async_proxy = false;           // TMA, wgmma, tcgen05
+  /// Of async_land and async_end_read: what tells of the completion, the same key that acquire gets; 0: a commit group,
+  /// for which the issuing warp itself waits. cp.async without .bulk and wgmma report issues only: the checks follow
+  /// their commit_group and wait_group by themselves.
+  uint64_t key = 0;
 };
 
 /// One object a cluster; never used by two threads at once.
