@@ -1,0 +1,93 @@
+// Tensor maps: how a tensor in global memory and a box of it in shared memory are described to cp.async.bulk.tensor
+// (PTX ISA 5.5 "Tensors", CUDA driver API "Tensor Map Object Management"). NVIDIA's 128 bytes are undocumented; these
+// are our own, and only what encode_* made is taken for a map.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace fa::emu {
+
+constexpr uint32_t tensor_map_bytes = 128;
+constexpr uint32_t most_dimensions = 5;
+
+/// Numbers are those of CUtensorMapDataType.
+enum class TensorType : uint8_t {
+  u8,
+  u16,
+  u32,
+  s32,
+  u64,
+  s64,
+  f16,
+  f32,
+  f64,
+  bf16,
+  f32_ftz,
+  tf32,
+  tf32_ftz,
+  u4_align8,   // sixteen 4-bit elements in 8 bytes, as dense in shared memory
+  u4_align16,  // ... in 8 of 16 bytes of shared memory
+  u6_align16,  // sixteen 6-bit elements in 12 of 16 bytes of shared memory
+};
+enum class TensorInterleave : uint8_t { none, bytes16, bytes32 };
+/// Numbers are those of CUtensorMapSwizzle; atom: what is moved as a whole (16 bytes where not named).
+enum class TensorSwizzle : uint8_t {
+  none,
+  span32,
+  span64,
+  span128,
+  span128_atom32,
+  span128_atom32_flip8,
+  span128_atom64
+};
+enum class TensorFill : uint8_t { zeros, nan };
+
+struct TensorMap {
+  TensorType type = TensorType::u8;
+  uint32_t rank = 0;
+  uint64_t address = 0;
+  uint64_t extent[most_dimensions] = {1, 1, 1, 1, 1};  // elements, innermost first
+  uint64_t stride[most_dimensions] = {};               // bytes; [0] is one element's
+  uint32_t box[most_dimensions] = {1, 1, 1, 1, 1};     // tiles: elements that a box spans
+  uint32_t step[most_dimensions] = {1, 1, 1, 1, 1};    // of which every step-th is copied
+  TensorInterleave interleave = TensorInterleave::none;
+  TensorSwizzle swizzle = TensorSwizzle::none;
+  uint8_t promotion = 0;  // CUtensorMapL2promotion; no effect
+  TensorFill fill = TensorFill::zeros;
+  // Of im2col maps, whose box is channels x pixels: corners of the pixels' box in the dimensions 1 to rank - 2.
+  bool im2col = false;
+  int32_t lower[3] = {}, upper[3] = {};
+  uint32_t channels = 0, pixels = 0;
+
+  uint32_t element_bytes() const { return static_cast<uint32_t>(stride[0]); }
+};
+
+/// cuTensorMapEncodeTiled's arguments, in its order: checks them all and writes 128 bytes to out. Returns what is wrong
+/// (the driver answers CUDA_ERROR_INVALID_VALUE), or nothing. extents: rank; strides: rank - 1, in bytes.
+std::string encode_tiled(void *out, uint32_t type, uint32_t rank, const void *address, const uint64_t *extents,
+                         const uint64_t *strides, const uint32_t *box, const uint32_t *steps, uint32_t interleave,
+                         uint32_t swizzle, uint32_t promotion, uint32_t fill);
+
+/// The same for cuTensorMapEncodeIm2col; lower, upper: rank - 2.
+std::string encode_im2col(void *out, uint32_t type, uint32_t rank, const void *address, const uint64_t *extents,
+                          const uint64_t *strides, const int *lower, const int *upper, uint32_t channels,
+                          uint32_t pixels, const uint32_t *steps, uint32_t interleave, uint32_t swizzle,
+                          uint32_t promotion, uint32_t fill);
+
+/// cuTensorMapReplaceAddress: what is wrong, or nothing.
+std::string replace_address(void *map, const void *address);
+
+/// Reads 128 bytes; false where encode_* did not write them.
+bool decode(const void *bytes, TensorMap &map);
+
+/// Writes a map's 128 bytes without looking at it.
+void encode(const TensorMap &map, void *bytes);
+
+/// What no map may say, or nothing.
+std::string wrong_with(const TensorMap &map);
+
+/// Where a byte goes that without swizzling would be at this shared address.
+uint32_t swizzled(uint32_t address, TensorSwizzle swizzle);
+
+}  // namespace fa::emu
