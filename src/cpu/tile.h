@@ -76,7 +76,11 @@ struct Kernels {
   /// Attends keys [begin, end) for all rows, lanes = queries; leaves the rows' unfinished softmax in `partial`.
   void (*prefill)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
 
-  /// The same for a few rows, lanes = elements of a row.
+  /// The same for keys [0, keys) to the end: stores out and lse. False when it did not serve: an element of out is not
+  /// finite, which may be a masked value's doing, or has no unit stride. What it has stored is then to be done again.
+  bool (*prefill_whole)(const Tile &tile, int64_t keys, void *scratch);
+
+  /// As prefill for a few rows, lanes = elements of a row.
   void (*decode)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
 
   /// Folds `next` (later keys) into `total`, row by row.

@@ -73,6 +73,8 @@ class Worker {
   }
 
   void run_whole(const Job &job) {
+    if (job.splits == 1 && !job.decode && call_.kernels.prefill_whole(tile_, job.sequence.k_len, kernel_scratch_))
+      return;
     const Partial total = result(0), next = result(1);
     attend(job, 0, total);
     for (int64_t split = 1; split < job.splits; split++) {

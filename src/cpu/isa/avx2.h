@@ -110,6 +110,24 @@ struct Simd {
     }
   }
 
+  /// Elements d .. d + 7 of 8 rows, as columns: halves are put together by loads, which shuffles need not do then.
+  static void load_columns(const float *const *row, int64_t d, Vec *to) {
+    for (int half = 0; half < 8; half += 4) {
+      Vec a[4], b[4];
+      for (int i = 0; i < 4; i++)
+        a[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(row[i] + d + half)),
+                                    _mm_loadu_ps(row[i + 4] + d + half), 1);
+      for (int i = 0; i < 4; i += 2) {
+        b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+      }
+      for (int i = 0; i < 2; i++) {
+        to[half + 2 * i] = _mm256_shuffle_ps(b[i], b[i + 2], 0x44);
+        to[half + 2 * i + 1] = _mm256_shuffle_ps(b[i], b[i + 2], 0xee);
+      }
+    }
+  }
+
   /// Lane i of the result is the sum of the lanes of a[i].
   static Vec sums(const Vec a[8]) {
     const Vec b0 = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));

@@ -39,22 +39,25 @@ inline void merge(const Tile &tile, const Partial &total, const Partial &next) {
   }
 }
 
-inline void finish(const Tile &tile, const Partial &partial) {
+/// Adds the sink to a row's softmax, stores its lse, and returns the factor that makes its sum-weighted values results.
+inline float finish_row(const Row &row, float max, float sum) {
   constexpr double ln_2 = 0.693147180559945309;
+  float factor = 1;
+  if (row.sink != -infinity) {
+    const float sink = row.sink * log2_e, now = larger(max, sink);
+    factor = exp2_of(max - now);
+    sum = sum * factor + exp2_of(sink - now);
+    max = now;
+  }
+  if (row.lse != nullptr) *row.lse = sum == 0 ? -infinity : static_cast<float>(max * ln_2 + __builtin_log(sum));
+  return sum == 0 ? 0.0f : factor / sum;  // sum is 0 exactly when no key is left: out = 0 then
+}
+
+inline void finish(const Tile &tile, const Partial &partial) {
   const Attention &a = *tile.attention;
   for (int r = 0; r < tile.rows; r++) {
-    const Row &row = tile.row[r];
-    float max = partial.max[r], sum = partial.sum[r], factor = 1;
-    if (row.sink != -infinity) {
-      const float sink = row.sink * log2_e, now = larger(max, sink);
-      factor = exp2_of(max - now);
-      sum = sum * factor + exp2_of(sink - now);
-      max = now;
-    }
-    // sum is 0 exactly when no key is left: out = 0 then.
-    const float inverse = sum == 0 ? 0.0f : factor / sum;
-    store_row(row.out, tile.out_elem, a.out_dtype, partial.values + r * a.head_dim_v, inverse, a.head_dim_v);
-    if (row.lse != nullptr) *row.lse = sum == 0 ? -infinity : static_cast<float>(max * ln_2 + __builtin_log(sum));
+    const float factor = finish_row(tile.row[r], partial.max[r], partial.sum[r]);
+    store_row(tile.row[r].out, tile.out_elem, a.out_dtype, partial.values + r * a.head_dim_v, factor, a.head_dim_v);
   }
 }
 

@@ -18,6 +18,7 @@ const Kernels kernels = {
     &prefill_scratch_bytes,
     &decode_scratch_bytes,
     &prefill,
+    &prefill_whole,
     &decode,
     &merge,
     &finish,

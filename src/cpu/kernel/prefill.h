@@ -5,6 +5,7 @@
 // Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
 #pragma once
 
+#include "cpu/kernel/columns.h"
 #include "cpu/kernel/keys.h"
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/scores.h"
@@ -15,18 +16,6 @@ namespace {
 /// Keys for which the set of attending vectors of queries is looked at anew within a block. Even: pairs do not straddle
 /// it.
 constexpr int segment_keys = 16;
-
-/// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
-struct SubTile {
-  float *q, *out;
-  float *max, *sum;  // [lanes]; the maximum in units of the exponent
-  int32_t *low, *high, *position;
-  float *slope;
-  int first_row;
-  int vectors;
-  int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];  // some lane of the vector attends [low_of, high_of)
-  int32_t full_low[Simd::tile_vectors], full_high[Simd::tile_vectors];  // every lane attends [full_low, full_high)
-};
 
 /// Keys begin .. end - 1 of a block, attended by some lane of vectors first .. last - 1.
 struct Segment {
@@ -40,10 +29,6 @@ struct PrefillScratch {
   float *staging;
   float *rows;  // [lanes][the larger head dim], for transposing
 };
-
-inline int64_t larger_dim(const Attention &a) {
-  return larger(a.head_dim, a.head_dim_v);
-}
 
 inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
@@ -76,35 +61,6 @@ inline PrefillScratch *carve(const Tile &tile, void *memory) {
   s->staging = take(staging_floats(a));
   s->rows = take(width * (larger_dim(a) + width));
   return s;
-}
-
-/// Rows of queries to columns, W at a time. Those that are not f32 in whole vectors pass through `buffer`.
-inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
-  const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
-  const bool in_place = tile.attention->q_dtype == FA_F32 && tile.q_elem == 4 && dim % width == 0;
-  for (int v = 0; v < t.vectors; v++) {
-    const float *rows[width];
-    for (int i = 0; i < width; i++) {
-      const Row &row = tile.row[smaller(t.first_row + v * width + i, tile.rows - 1)];
-      if (in_place) {
-        rows[i] = reinterpret_cast<const float *>(row.q);
-        continue;
-      }
-      rows[i] = buffer + i * pitch;
-      load_row(buffer + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
-      for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
-    }
-    for (int64_t d = 0; d < dim; d += width) {
-      Vec block[width];
-      for (int i = 0; i < width; i++) block[i] = Simd::load(rows[i] + d);
-      Simd::transpose(block);
-      const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
-      for (int i = 0; i < n; i += Simd::pack) {
-        const Vec made = make_operands(block[i], block[i + Simd::pack - 1]);  // past the last element stand zeros
-        Simd::store(t.q + (d + i) / Simd::pack * lanes + v * width, made);
-      }
-    }
-  }
 }
 
 /// Fills a sub-tile from its rows. Lanes beyond the last row repeat it and are never stored.
@@ -290,32 +246,10 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
   }
 }
 
-/// Columns of results back to rows.
-inline void transpose_result(const Tile &tile, const SubTile &t, const Partial &partial) {
-  const int64_t dim = tile.attention->head_dim_v;
-  const int rows = smaller(t.vectors * width, tile.rows - t.first_row);
-  for (int i = 0; i < rows; i++) {
-    partial.max[t.first_row + i] = t.max[i];
-    partial.sum[t.first_row + i] = t.sum[i];
-  }
-  for (int v = 0; v < t.vectors; v++) {
-    const int n = smaller(width, rows - v * width);
-    float *to = partial.values + (t.first_row + v * width) * dim;
-    int64_t d = 0;
-    for (; d + width <= dim; d += width) {
-      Vec block[width];
-      for (int i = 0; i < width; i++) block[i] = Simd::load(t.out + (d + i) * lanes + v * width);
-      Simd::transpose(block);
-      for (int i = 0; i < n; i++) Simd::store(to + i * dim + d, block[i]);
-    }
-    for (; d < dim; d++)
-      for (int i = 0; i < n; i++) to[i * dim + d] = t.out[d * lanes + v * width + i];
-  }
-}
-
-inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
+/// Attends keys [begin, end) for all rows; the sub-tiles then hold their unfinished softmax. Returns how many there
+/// are.
+inline int attend_tile(const Tile &tile, int64_t begin, int64_t end, PrefillScratch *s) {
   const Attention &a = *tile.attention;
-  PrefillScratch *s = carve(tile, memory);
   const Modifiers modifiers(tile);
   int32_t low = INT32_MAX, high = 0;
   // Vectors are shared out evenly: one alone would leave the products waiting for their operands.
@@ -340,7 +274,22 @@ inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial 
     const Rows values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
     for (int i = 0; i < subtiles; i++) attend_block(tile, s->sub[i], modifiers, keys, values, key, n, s->scores);
   }
-  for (int i = 0; i < subtiles; i++) transpose_result(tile, s->sub[i], partial);
+  return subtiles;
+}
+
+inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
+  PrefillScratch *s = carve(tile, memory);
+  const int subtiles = attend_tile(tile, begin, end, s);
+  for (int i = 0; i < subtiles; i++) store_partial(tile, s->sub[i], partial);
+}
+
+inline bool prefill_whole(const Tile &tile, int64_t keys, void *memory) {
+  if (tile.out_elem != element_bytes(tile.attention->out_dtype)) return false;
+  PrefillScratch *s = carve(tile, memory);
+  const int subtiles = attend_tile(tile, 0, keys, s);
+  bool finite = true;
+  for (int i = 0; i < subtiles; i++) finite = store_results(tile, s->sub[i]) && finite;
+  return finite;
 }
 
 }  // namespace

@@ -1,0 +1,138 @@
+// Rows and columns: queries of a sub-tile are transposed on their way in, its results on their way out.
+#pragma once
+
+#include "cpu/kernel/convert.h"
+#include "cpu/kernel/finish.h"
+#include "cpu/kernel/products.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
+struct SubTile {
+  float *q, *out;
+  float *max, *sum;  // [lanes]; the maximum in units of the exponent
+  int32_t *low, *high, *position;
+  float *slope;
+  int first_row;
+  int vectors;
+  int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];  // some lane of the vector attends [low_of, high_of)
+  int32_t full_low[Simd::tile_vectors], full_high[Simd::tile_vectors];  // every lane attends [full_low, full_high)
+};
+
+inline int64_t larger_dim(const Attention &a) {
+  return larger(a.head_dim, a.head_dim_v);
+}
+
+/// Elements d .. d + W - 1 of W rows, as W columns.
+template <class S = Simd>
+inline void load_columns(const float *const *row, int64_t d, Vec *to) {
+  if constexpr (requires { S::load_columns(row, d, to); }) {
+    S::load_columns(row, d, to);
+  } else {
+    for (int i = 0; i < width; i++) to[i] = Simd::load(row[i] + d);
+    Simd::transpose(to);
+  }
+}
+
+/// Rows of queries to columns, W at a time. Those that are not f32 in whole vectors pass through `buffer`.
+inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
+  const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
+  const bool in_place = tile.attention->q_dtype == FA_F32 && tile.q_elem == 4 && dim % width == 0;
+  for (int v = 0; v < t.vectors; v++) {
+    const float *rows[width];
+    for (int i = 0; i < width; i++) {
+      const Row &row = tile.row[smaller(t.first_row + v * width + i, tile.rows - 1)];
+      if (in_place) {
+        rows[i] = reinterpret_cast<const float *>(row.q);
+        continue;
+      }
+      rows[i] = buffer + i * pitch;
+      load_row(buffer + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
+      for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
+    }
+    for (int64_t d = 0; d < dim; d += width) {
+      Vec block[width];
+      load_columns(rows, d, block);
+      const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
+      for (int i = 0; i < n; i += Simd::pack) {
+        const Vec made = make_operands(block[i], block[i + Simd::pack - 1]);  // past the last element stand zeros
+        Simd::store(t.q + (d + i) / Simd::pack * lanes + v * width, made);
+      }
+    }
+  }
+}
+
+/// Columns of results back to rows, unfinished.
+inline void store_partial(const Tile &tile, const SubTile &t, const Partial &partial) {
+  const int64_t dim = tile.attention->head_dim_v;
+  const int rows = smaller(t.vectors * width, tile.rows - t.first_row);
+  for (int i = 0; i < rows; i++) {
+    partial.max[t.first_row + i] = t.max[i];
+    partial.sum[t.first_row + i] = t.sum[i];
+  }
+  for (int v = 0; v < t.vectors; v++) {
+    const int n = smaller(width, rows - v * width);
+    float *to = partial.values + (t.first_row + v * width) * dim;
+    int64_t d = 0;
+    for (; d + width <= dim; d += width) {
+      Vec block[width];
+      for (int i = 0; i < width; i++) block[i] = Simd::load(t.out + (d + i) * lanes + v * width);
+      Simd::transpose(block);
+      for (int i = 0; i < n; i++) Simd::store(to + i * dim + d, block[i]);
+    }
+    for (; d < dim; d++)
+      for (int i = 0; i < n; i++) to[i * dim + d] = t.out[d * lanes + v * width + i];
+  }
+}
+
+/// W rows of results, finished: `factor` times columns, to rows.
+template <fa_dtype dtype>
+inline void store_rows(const float *columns, Vec factor, int64_t dim, char *const *row, int rows, Vec &spoilt) {
+  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  int64_t d = 0;
+  for (; d + width <= dim; d += width) {
+    Vec block[width];
+    for (int i = 0; i < width; i++) {
+      block[i] = Simd::mul(Simd::load(columns + (d + i) * lanes), factor);
+      spoilt = Simd::fma(block[i], Simd::zero(), spoilt);
+    }
+    Simd::transpose(block);
+    for (int i = 0; i < rows; i++) store_vector<dtype>(row[i] + d * bytes, block[i]);
+  }
+  for (; d < dim; d++) {
+    alignas(64) float column[width];
+    const Vec x = Simd::mul(Simd::load(columns + d * lanes), factor);
+    spoilt = Simd::fma(x, Simd::zero(), spoilt);
+    Simd::store(column, x);
+    for (int i = 0; i < rows; i++) store_element(row[i] + d * bytes, dtype, column[i]);
+  }
+}
+
+/// Finishes the rows of a sub-tile: sinks, division, out and lse. False when some element of out is not finite.
+inline bool store_results(const Tile &tile, const SubTile &t) {
+  const Attention &a = *tile.attention;
+  Vec spoilt = Simd::zero();
+  for (int v = 0; v < t.vectors; v++) {
+    const int first = t.first_row + v * width, rows = smaller(width, tile.rows - first);
+    char *row[width];
+    alignas(64) float factor[width] = {};
+    for (int i = 0; i < rows; i++) {
+      row[i] = tile.row[first + i].out;
+      factor[i] = finish_row(tile.row[first + i], t.max[v * width + i], t.sum[v * width + i]);
+    }
+    const float *columns = t.out + v * width;
+    const Vec factors = Simd::load(factor);
+    if (a.out_dtype == FA_F32) store_rows<FA_F32>(columns, factors, a.head_dim_v, row, rows, spoilt);
+    if (a.out_dtype == FA_F16) store_rows<FA_F16>(columns, factors, a.head_dim_v, row, rows, spoilt);
+    if (a.out_dtype == FA_BF16) store_rows<FA_BF16>(columns, factors, a.head_dim_v, row, rows, spoilt);
+  }
+  alignas(64) float found[width];
+  Simd::store(found, spoilt);
+  float sum = 0;
+  for (int i = 0; i < width; i++) sum += found[i];
+  return sum == 0;
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA
