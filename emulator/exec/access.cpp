@@ -161,6 +161,9 @@ uint8_t *shared_at(Warp &warp, const Instruction &instruction, int lane, uint32_
   uint32_t rank = address >> memory::rank_shift;
   if (rank >= ctas.size()) shared_fault(warp, instruction, lane, address, bytes);
   Cta &owner = ctas[rank];
+  if (owner.warps_alive == 0 && &owner != warp.cta)
+    fault(warp, instruction, FaultKind::illegal_address, lane,
+          "access to the shared memory of block " + std::to_string(rank) + " of the cluster, which has ended");
   uint32_t offset = address - owner.shared_base;
   if (address < owner.shared_base || uint64_t{offset} + bytes > owner.shared_bytes)
     shared_fault(warp, instruction, lane, address, bytes);

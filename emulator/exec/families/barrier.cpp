@@ -2,6 +2,7 @@
 #include "exec/barrier.h"
 
 #include "exec/access.h"
+#include "exec/cluster_barrier.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"
 #include "exec/launch.h"
@@ -132,6 +133,7 @@ const Registration registration{{"bar", decode_bar}, {"barrier", decode_bar}};
 void threads_left(Cta &cta) {
   for (Barrier &barrier : cta.state<Barriers>().barrier)
     if (barrier.arrived != 0 && barrier.expected == 0) complete(cta, barrier);
+  complete_cluster_barrier(*cta.cluster);
 }
 
 }  // namespace fa::emu
