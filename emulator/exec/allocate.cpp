@@ -105,6 +105,37 @@ void cover_all(const Bits &live, uint32_t at, std::vector<Interval> &intervals) 
       intervals[w * 64 + static_cast<size_t>(__builtin_ctzll(rest))].cover(at);
 }
 
+/// Keeps the rows of late writes until they have landed, wherever control may go before.
+void cover_late(const AllocationInput &input, const std::vector<Block> &blocks, std::vector<Interval> &intervals) {
+  std::vector<bool> landing(input.code.size());
+  for (uint32_t at : input.landings) landing[at] = true;
+  for (size_t first = 0, end = 0; first < input.late.size(); first = end) {
+    uint32_t at = input.late[first].at;
+    while (end < input.late.size() && input.late[end].at == at) end++;
+    Interval reach;
+    std::vector<bool> seen(blocks.size());
+    std::vector<uint32_t> starts{at};
+    while (!starts.empty()) {
+      uint32_t start = starts.back();
+      starts.pop_back();
+      auto after = std::upper_bound(blocks.begin(), blocks.end(), start,
+                                    [](uint32_t value, const Block &block) { return value < block.first; });
+      const Block &block = *std::prev(after);
+      uint32_t stop = start;
+      while (stop + 1 < block.end && !landing[stop]) stop++;
+      reach.cover(start);
+      reach.cover(stop);
+      if (landing[stop]) continue;
+      for (uint32_t next : block.next)
+        if (!seen[next]) seen[next] = true, starts.push_back(blocks[next].first);
+    }
+    for (size_t i = first; i < end; i++) {
+      intervals[input.late[i].reg].cover(reach.first);
+      intervals[input.late[i].reg].cover(reach.last);
+    }
+  }
+}
+
 std::vector<Interval> intervals_of(const AllocationInput &input) {
   std::vector<Interval> intervals(input.registers.size());
   for (uint32_t at = 0; at < input.code.size(); at++)
@@ -115,6 +146,7 @@ std::vector<Interval> intervals_of(const AllocationInput &input) {
     cover_all(block.in, block.first, intervals);
     cover_all(block.out, block.end - 1, intervals);
   }
+  cover_late(input, blocks, intervals);
   return intervals;
 }
 

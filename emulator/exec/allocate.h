@@ -9,12 +9,21 @@
 
 namespace fa::emu {
 
+/// A register that an instruction of the function writes after it has passed: wgmma's accumulators, what tcgen05.ld
+/// loads.
+struct LateWrite {
+  uint32_t at = 0;
+  ptx::Index reg = 0;
+};
+
 struct AllocationInput {
   std::span<const Instruction> code;  // of one function, targets still absolute
   uint32_t first_pc = 0;
   std::span<const uint32_t> first_use;  // by instruction, one more at the end
   std::span<const RegisterUse> uses;
   std::span<const ptx::Type> registers;
+  std::span<const LateWrite> late;     // by instruction
+  std::span<const uint32_t> landings;  // instructions after which all late writes are done
   std::span<const std::vector<uint32_t>> tables;
   bool share = true;  // false: a row of its own for every register
 };

@@ -189,6 +189,8 @@ void Builder::decode_function(uint32_t number) {
   registers_ = function.registers;
   uses_.clear();
   first_use_.clear();
+  late_.clear();
+  landings_.clear();
   // One more than the text has: the return at the end, which the text may leave out.
   program_->code.resize(first_ + function.instructions.size() + 1);
   for (uint32_t i = 0; i < function.instructions.size(); i++) decode(function, i);
@@ -229,6 +231,8 @@ void Builder::finish_function(uint32_t number, size_t first_list) {
   input.uses = uses_;
   input.registers = registers_;
   input.tables = program_->tables;
+  input.late = late_;
+  input.landings = landings_;
   input.share = !options_.observed;
   Allocation allocation = allocate(input);
   share.frame_bytes = allocation.frame_bytes;

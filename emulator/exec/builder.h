@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "exec/allocate.h"
 #include "exec/decoder.h"
 #include "exec/program.h"
 
@@ -47,7 +48,11 @@ class Builder {
   /// Where a variable is: an address of memory; an offset from shared_begin; in local memory; in the parameters.
   uint64_t place(ptx::Index variable) const { return places_[variable]; }
   bool is_entry_parameter(ptx::Index variable) const;
-  void use(ptx::Index reg, bool write) { uses_.push_back({reg, write}); }
+  void use(ptx::Index reg, bool write, bool conditional = false) { uses_.push_back({reg, write, conditional}); }
+  /// The instruction being decoded writes the register at some later time, up to the next landing.
+  void use_late(ptx::Index reg) { late_.push_back({static_cast<uint32_t>(first_use_.size()) - 1, reg}); }
+  /// After the instruction being decoded no late write is outstanding.
+  void landing() { landings_.push_back(static_cast<uint32_t>(first_use_.size()) - 1); }
   /// A register that nobody reads, for results that the program throws away.
   ptx::Index scratch_register(ptx::Type type);
   ptx::Type register_type(ptx::Index reg) const { return registers_[reg]; }
@@ -77,6 +82,8 @@ class Builder {
   std::vector<ptx::Type> registers_;
   std::vector<RegisterUse> uses_;
   std::vector<uint32_t> first_use_;
+  std::vector<LateWrite> late_;
+  std::vector<uint32_t> landings_;
 };
 
 }  // namespace fa::emu

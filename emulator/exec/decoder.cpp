@@ -97,6 +97,21 @@ Slot Decoder::destination(const ptx::Operand &operand, Type type) {
   return slot;
 }
 
+Slot Decoder::late_destination(const ptx::Operand &operand, Type type) {
+  Slot slot = destination(operand, type);
+  builder_.use_late(slot.bits >> 2);
+  return slot;
+}
+
+Slot Decoder::late_accumulator(const ptx::Operand &operand, Type type) {
+  if (operand.kind == OperandKind::reg) builder_.use(operand.index, false, true);
+  return late_destination(operand, type);
+}
+
+void Decoder::lands_late_results() {
+  builder_.landing();
+}
+
 Slot Decoder::second_destination(size_t i) {
   ptx::Index second = operand(i).second;
   if (second == ptx::none) return {};

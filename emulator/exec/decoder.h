@@ -43,6 +43,11 @@ class Decoder {
   /// A register that may be wider than the type (of ld, st, cvt); width: its bytes.
   Slot wide_destination(const ptx::Operand &operand, ptx::Type type, uint32_t &width);
   Slot wide_source(const ptx::Operand &operand, ptx::Type type, uint32_t &width);
+  /// A result that is written after the instruction has passed, at the latest by one that calls lands_late_results.
+  Slot late_destination(const ptx::Operand &operand, ptx::Type type);
+  /// The same for what is also read, unless values say no.
+  Slot late_accumulator(const ptx::Operand &operand, ptx::Type type);
+  void lands_late_results();
   Slot constant(uint64_t value, uint32_t bytes);
   Slot constant_predicate(bool value);
   /// The number of an immediate operand; fails for others.

@@ -56,6 +56,7 @@ struct WarpRow {
 struct RegisterUse {
   ptx::Index reg = 0;  // of its function
   bool write = false;
+  bool conditional = false;  // a read that values decide on: accumulators, which scale-d may tell to ignore
 };
 
 struct Program {
