@@ -1,10 +1,18 @@
 // Chooses observers: counters where they are asked for, checks where they are.
 #include "check/attach.h"
 
+#include "check/checker.h"
+
 namespace fa::emu::check {
 
 void attach(Launch &launch) {
-  launch.make_observer = [](Launch &) { return std::make_unique<Observer>(); };
+  if (!launch.options.check) {
+    launch.make_observer = [](Launch &) { return std::make_unique<Observer>(); };
+    return;
+  }
+  launch.make_observer = [checks = std::make_shared<LaunchChecks>(launch)](Launch &) {
+    return std::make_unique<Checker>(checks);
+  };
 }
 
 }  // namespace fa::emu::check

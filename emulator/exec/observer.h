@@ -42,7 +42,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void cta_begins(Cta &) {}
   virtual void cta_ends(Cta &) {}
-  /// Before every instruction that has lanes to run for.
+  /// Before every instruction that has lanes to run for; those that wait may come again.
   virtual void instruction(Warp &, const Instruction &, uint32_t) {}
   virtual void access(Warp &, const Instruction &, const Access &) {}
   /// What these lanes did so far happens before whatever acquires the key afterwards. Keys are addresses (of an

@@ -100,7 +100,7 @@ class Loop {
       counts_[pc_].warps++;
       counts_[pc_].lanes += static_cast<uint32_t>(std::popcount(mask));
       if constexpr (observed)
-        if (mask) cluster_.observer->instruction(warp_, instruction, mask);
+        if (mask && instruction.flow != Flow::pausing) cluster_.observer->instruction(warp_, instruction, mask);
       if (instruction.flow == Flow::plain) {
         if (mask) instruction.run(warp_, instruction, mask);
         pc_++;
@@ -158,6 +158,7 @@ class Loop {
     for (uint32_t rest = mask; rest;) {
       uint32_t members = 0;
       uint32_t part = same_members(warp_, instruction, rest, members);
+      if constexpr (observed) cluster_.observer->instruction(warp_, instruction, part);
       instruction.run(warp_, instruction, part);
       rest &= ~part;
     }
@@ -177,6 +178,7 @@ class Loop {
   }
 
   bool run_pausing(const Instruction &instruction, uint32_t mask) {
+    if constexpr (observed) cluster_.observer->instruction(warp_, instruction, mask);
     instruction.run(warp_, instruction, mask);
     Pause pause = warp_.pause;
     if (pause == Pause::no) return pc_++, true;

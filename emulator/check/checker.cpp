@@ -1,0 +1,114 @@
+// From the interpreter's events to the checks.
+#include "check/checker.h"
+
+#include <bit>
+
+namespace fa::emu::check {
+
+Checker::Checker(std::shared_ptr<LaunchChecks> checks)
+    : checks_(std::move(checks)), shared_(checks_->reporter, clocks_), global_(checks_->global, clocks_) {}
+
+uint32_t Checker::agent_of(const Warp &warp) const {
+  return warp.cta->rank * warps_per_cta_ + warp.index;
+}
+
+uint32_t Checker::pc_of(const Instruction &instruction) const {
+  return static_cast<uint32_t>(&instruction - checks_->reporter.launch().program->code.data());
+}
+
+void Checker::cta_begins(Cta &cta) {
+  if (cta.rank + 1 != cta.cluster->ctas.size()) return;
+  warps_per_cta_ = static_cast<uint32_t>(cta.warps.size());
+  uint32_t warps = warps_per_cta_ * static_cast<uint32_t>(cta.cluster->ctas.size());
+  clocks_.begin(warps);
+  shared_.begin(*cta.cluster);
+  global_.begin(*cta.cluster);
+  warps_.resize(warps);
+  for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin(), warp.products.begin();
+}
+
+void Checker::cta_ends(Cta &cta) {
+  shared_.end(cta);
+}
+
+void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  uint32_t pc = pc_of(instruction);
+  const Classified &what = checks_->classes[pc];
+  WarpChecks &own = warps_[agent_of(warp)];
+  own.registers.instruction(checks_->reporter, warp, pc, what, mask);
+  switch (what.what) {
+    case Class::copy_commit:
+      return own.copies.commit();
+    case Class::copy_wait:
+      return complete(warp, own.copies, what.groups);
+    case Class::wgmma_commit:
+      return own.products.commit();
+    case Class::wgmma_wait:
+      return complete(warp, own.products, what.groups);
+    default:
+      return;
+  }
+}
+
+void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
+  Accessor who{&warp, agent_of(warp), 0, 0, false};
+  operations.wait(groups, [&](const Operation &operation) {
+    who.pc = operation.pc;
+    for (uint32_t rest = operation.mask; rest; rest &= rest - 1) {
+      who.lane = static_cast<uint32_t>(std::countr_zero(rest));
+      shared_.access(who, operation.ends, operation.address[who.lane], operation.bytes, false, 0);
+    }
+  });
+}
+
+void Checker::access(Warp &warp, const Instruction &instruction, const Access &access) {
+  uint32_t pc = pc_of(instruction);
+  if (access.space == ptx::Space::shared) return shared_access(warp, pc, access);
+  if (access.space != ptx::Space::global) return;
+  bool strong = access.kind == AccessKind::atomic || checks_->classes[pc].what == Class::strong_access;
+  Accessor who{&warp, agent_of(warp), 0, pc, strong};
+  global_.access(who, access);
+}
+
+void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
+  Class what = checks_->classes[pc].what;
+  Accessor who{&warp, agent_of(warp), 0, pc, access.kind == AccessKind::atomic || what == Class::strong_access};
+  // A flag: whoever reads it afterwards knows what came before.
+  uint64_t flag = who.strong ? access.address[std::countr_zero(access.mask)] : 0;
+  if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
+  for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
+    who.lane = static_cast<uint32_t>(std::countr_zero(rest));
+    uint32_t address = static_cast<uint32_t>(access.address[who.lane]);
+    shared_.access(who, access.kind, address, access.bytes, access.async_proxy, access.key);
+  }
+  if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
+  bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
+  if (!issues || (access.async_proxy && what != Class::wgmma)) return;
+  // Commit groups tell when it is over.
+  Operation operation;
+  operation.ends = access.kind == AccessKind::async_issue_read ? AccessKind::async_end_read : AccessKind::async_land;
+  operation.bytes = access.bytes;
+  operation.mask = access.mask;
+  operation.pc = pc;
+  for (uint32_t lane = 0; lane < lanes; lane++) operation.address[lane] = static_cast<uint32_t>(access.address[lane]);
+  WarpChecks &own = warps_[who.agent];
+  (what == Class::wgmma ? own.products : own.copies).issue(operation);
+}
+
+void Checker::release(Warp &warp, uint32_t mask, uint64_t key) {
+  clocks_.release(agent_of(warp), mask, warp.live, key);
+}
+
+void Checker::acquire(Warp &warp, uint32_t, uint64_t key) {
+  clocks_.acquire(agent_of(warp), key);
+}
+
+void Checker::lanes_meet(Warp &warp, uint32_t mask) {
+  clocks_.meet(agent_of(warp), mask, warp.live);
+}
+
+void Checker::proxy_fence(Warp &warp, const Instruction &, uint32_t mask) {
+  clocks_.proxy_fence(agent_of(warp), mask, warp.live);
+}
+
+}  // namespace fa::emu::check

@@ -1,0 +1,53 @@
+// The observer behind --check: tells each check what it must know.
+#pragma once
+
+#include <memory>
+
+#include "check/classes.h"
+#include "check/global_memory.h"
+#include "check/in_flight.h"
+#include "check/registers.h"
+#include "check/shared_memory.h"
+
+namespace fa::emu::check {
+
+/// What the checkers of a launch's clusters share.
+struct LaunchChecks {
+  explicit LaunchChecks(Launch &launch) : reporter(launch), classes(classify(*launch.program)), global(reporter) {}
+  Reporter reporter;
+  std::vector<Classified> classes;
+  GlobalShadow global;
+};
+
+class Checker : public Observer {
+ public:
+  explicit Checker(std::shared_ptr<LaunchChecks> checks);
+  void cta_begins(Cta &cta) override;
+  void cta_ends(Cta &cta) override;
+  void instruction(Warp &warp, const Instruction &instruction, uint32_t mask) override;
+  void access(Warp &warp, const Instruction &instruction, const Access &access) override;
+  void release(Warp &warp, uint32_t mask, uint64_t key) override;
+  void acquire(Warp &warp, uint32_t mask, uint64_t key) override;
+  void lanes_meet(Warp &warp, uint32_t mask) override;
+  void proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) override;
+
+ private:
+  struct WarpChecks {
+    Registers registers;
+    InFlight copies, products;
+  };
+
+  uint32_t agent_of(const Warp &warp) const;
+  uint32_t pc_of(const Instruction &instruction) const;
+  void shared_access(Warp &warp, uint32_t pc, const Access &access);
+  void complete(const Warp &warp, InFlight &operations, int32_t groups);
+
+  std::shared_ptr<LaunchChecks> checks_;
+  Clocks clocks_;
+  SharedMemory shared_;
+  GlobalMemory global_;
+  std::vector<WarpChecks> warps_;
+  uint32_t warps_per_cta_ = 1;
+};
+
+}  // namespace fa::emu::check

@@ -1,0 +1,44 @@
+// Telling instructions apart by their modifiers.
+#include "check/classes.h"
+
+namespace fa::emu::check {
+namespace {
+
+int32_t number_of_groups(const ptx::Function &function, const ptx::Instruction &instruction) {
+  auto operands = function.operands_of(instruction);
+  return operands.empty() ? 0 : static_cast<int32_t>(operands[0].value);
+}
+
+Classified classify(const ptx::Module &module, const ptx::Function &function, const ptx::Instruction &instruction) {
+  const ptx::Opcode &opcode = module.opcodes[instruction.opcode];
+  if (opcode.name == "mov") return {Class::move, 0};
+  if (opcode.name == "cp" && opcode.has("async") && !opcode.has("bulk")) {
+    if (opcode.has("commit_group")) return {Class::copy_commit, 0};
+    if (opcode.has("wait_group")) return {Class::copy_wait, number_of_groups(function, instruction)};
+    if (opcode.has("wait_all")) return {Class::copy_wait, -1};
+  }
+  if (opcode.name == "wgmma") {
+    if (opcode.has("mma_async")) return {Class::wgmma, 0};
+    if (opcode.has("fence")) return {Class::wgmma_fence, 0};
+    if (opcode.has("commit_group")) return {Class::wgmma_commit, 0};
+    if (opcode.has("wait_group")) return {Class::wgmma_wait, number_of_groups(function, instruction)};
+  }
+  if (opcode.name == "ld" || opcode.name == "st")
+    for (const char *strong : {"volatile", "relaxed", "acquire", "release", "mmio"})
+      if (opcode.has(strong)) return {Class::strong_access, 0};
+  return {};
+}
+
+}  // namespace
+
+std::vector<Classified> classify(const Program &program) {
+  std::vector<Classified> result(program.code.size());
+  for (const ProgramFunction &share : program.functions) {
+    const ptx::Function &function = program.module->functions[share.function];
+    for (uint32_t i = 0; i < function.instructions.size(); i++)
+      result[share.first + i] = classify(*program.module, function, function.instructions[i]);
+  }
+  return result;
+}
+
+}  // namespace fa::emu::check

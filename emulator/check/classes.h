@@ -1,0 +1,30 @@
+// What the checks must know of an instruction beyond its accesses, found once a launch from its text.
+#pragma once
+
+#include <vector>
+
+#include "exec/program.h"
+
+namespace fa::emu::check {
+
+enum class Class : uint8_t {
+  other,
+  move,         // copies a register: no use of its value
+  copy_commit,  // cp.async.commit_group
+  copy_wait,    // cp.async.wait_group, wait_all
+  wgmma,        // wgmma.mma_async
+  wgmma_fence,
+  wgmma_commit,
+  wgmma_wait,
+  strong_access,  // ld, st with .volatile, .relaxed, .acquire, .release: may communicate without being a race
+};
+
+struct Classified {
+  Class what = Class::other;
+  int32_t groups = 0;  // of waits: how many may stay in flight
+};
+
+/// By program counter.
+std::vector<Classified> classify(const Program &program);
+
+}  // namespace fa::emu::check

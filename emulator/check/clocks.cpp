@@ -1,0 +1,116 @@
+// Joining and comparing clocks.
+#include "check/clocks.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace fa::emu::check {
+namespace {
+
+void join(KnownOfAll &into, const KnownOfAll &from) {
+  if (into.size() < from.size()) into.resize(from.size());
+  for (size_t i = 0; i < from.size(); i++) into[i].join(from[i]);
+}
+
+void join(KnownOfAll &into, uint32_t agent, const Known &known) {
+  if (into.size() <= agent) into.resize(agent + 1);
+  into[agent].join(known);
+}
+
+}  // namespace
+
+void Known::join(const Known &other) {
+  all = std::max(all, other.all);
+  some = std::max(some, other.some);
+  lanes |= other.lanes;
+  // What is known of all lanes need not be told of some.
+  if (some <= all) some = lanes = 0;
+}
+
+void Clocks::begin(uint32_t warps) {
+  agents_.clear();
+  agents_.resize(warps);
+  released_.clear();
+  completions_.clear();
+}
+
+bool Clocks::knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other_lanes, uint32_t clock) const {
+  const Agent &self = agents_[agent];
+  if (agent != other) return other < self.known.size() && self.known[other].covers(other_lanes, clock);
+  if (clock <= self.met) return true;
+  uint32_t rest = other_lanes & ~(1u << lane);
+  if (!self.lanes) return rest == 0;
+  for (; rest; rest &= rest - 1)
+    if ((*self.lanes)[lane][static_cast<uint32_t>(std::countr_zero(rest))] < clock) return false;
+  return true;
+}
+
+bool Clocks::knows_fenced(uint32_t agent, uint32_t other, uint32_t other_lane, uint32_t clock) const {
+  const Agent &self = agents_[agent];
+  return other < self.fenced.size() && self.fenced[other].covers(1u << other_lane, clock);
+}
+
+void Clocks::meet(uint32_t agent, uint32_t mask, uint32_t live) {
+  Agent &self = agents_[agent];
+  if ((live & ~mask) == 0) {
+    self.met = self.now++;
+    return;
+  }
+  if (!self.lanes) self.lanes = std::make_unique<Matrix>();
+  std::array<uint32_t, 32> together{};
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    const auto &row = (*self.lanes)[static_cast<uint32_t>(std::countr_zero(rest))];
+    for (size_t other = 0; other < 32; other++) together[other] = std::max(together[other], row[other]);
+  }
+  for (uint32_t rest = mask; rest; rest &= rest - 1) together[static_cast<uint32_t>(std::countr_zero(rest))] = self.now;
+  for (uint32_t rest = mask; rest; rest &= rest - 1)
+    (*self.lanes)[static_cast<uint32_t>(std::countr_zero(rest))] = together;
+  self.now++;
+}
+
+/// What lanes of a warp know of their own warp.
+Known Clocks::own(const Agent &agent, uint32_t mask, uint32_t live) const {
+  if ((live & ~mask) == 0) return {agent.now, 0, 0};
+  Known known{agent.met, agent.now, mask};
+  if (!agent.lanes) return known;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    const auto &row = (*agent.lanes)[static_cast<uint32_t>(std::countr_zero(rest))];
+    for (uint32_t other = 0; other < 32; other++)
+      if (row[other] > agent.met) known.lanes |= 1u << other;
+  }
+  return known;
+}
+
+void Clocks::release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key) {
+  Agent &self = agents_[agent];
+  Released &released = released_[key];
+  join(released.known, self.known);
+  join(released.fenced, self.fenced);
+  join(released.known, agent, own(self, mask, live));
+  self.now++;
+}
+
+void Clocks::acquire(uint32_t agent, uint64_t key) {
+  auto found = released_.find(key);
+  if (found == released_.end()) return;
+  join(agents_[agent].known, found->second.known);
+  join(agents_[agent].fenced, found->second.fenced);
+}
+
+void Clocks::proxy_fence(uint32_t agent, uint32_t mask, uint32_t live) {
+  Agent &self = agents_[agent];
+  join(self.fenced, self.known);
+  join(self.fenced, agent, own(self, mask, live));
+  self.now++;
+}
+
+uint32_t Clocks::complete(uint64_t key) {
+  auto [found, added] = completions_.try_emplace(key, static_cast<uint32_t>(agents_.size()));
+  if (added) agents_.emplace_back();
+  Agent &agent = agents_[found->second];
+  agent.now++;
+  join(released_[key].known, found->second, {agent.now, 0, 0});
+  return found->second;
+}
+
+}  // namespace fa::emu::check

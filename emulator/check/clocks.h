@@ -1,0 +1,68 @@
+// Happens-before between the warps of a cluster, as vector clocks (FastTrack: Flanagan and Freund, 2009). A warp's
+// clock moves on when its lanes meet and when it releases; inside a warp, lanes know of each other through the
+// meetings.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace fa::emu::check {
+
+/// What is known of a warp's accesses: all up to one clock, and those of some lanes up to another.
+struct Known {
+  uint32_t all = 0;
+  uint32_t some = 0;
+  uint32_t lanes = 0;  // that `some` is about
+
+  bool covers(uint32_t of_lanes, uint32_t clock) const {
+    return clock <= all || (clock <= some && (of_lanes & ~lanes) == 0);
+  }
+  void join(const Known &other);
+};
+
+using KnownOfAll = std::vector<Known>;
+
+/// Agents are the warps, by their number in the cluster, and behind them the completions of asynchronous operations,
+/// one a key. Keys are those of Observer::release and acquire.
+class Clocks {
+ public:
+  void begin(uint32_t warps);
+
+  uint32_t now(uint32_t agent) const { return agents_[agent].now; }
+  /// Whether this lane's next access comes after what these lanes of another agent (or its own) did at that clock.
+  bool knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other_lanes, uint32_t clock) const;
+  /// The same with a proxy fence between.
+  bool knows_fenced(uint32_t agent, uint32_t other, uint32_t other_lane, uint32_t clock) const;
+
+  /// live: lanes of the warp that have not exited.
+  void meet(uint32_t agent, uint32_t mask, uint32_t live);
+  void release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
+  void acquire(uint32_t agent, uint64_t key);
+  void proxy_fence(uint32_t agent, uint32_t mask, uint32_t live);
+  /// Something completes that the key tells of: the agent for its accesses, at its clock of now.
+  uint32_t complete(uint64_t key);
+
+ private:
+  using Matrix = std::array<std::array<uint32_t, 32>, 32>;
+
+  struct Agent {
+    uint32_t now = 1;
+    uint32_t met = 0;  // all lanes know of all accesses up to this clock
+    KnownOfAll known, fenced;
+    std::unique_ptr<Matrix> lanes;  // [lane][other]: the clock up to which it knows; made by the first partial meeting
+  };
+  struct Released {
+    KnownOfAll known, fenced;
+  };
+
+  Known own(const Agent &agent, uint32_t mask, uint32_t live) const;
+
+  std::vector<Agent> agents_;
+  std::unordered_map<uint64_t, Released> released_;
+  std::unordered_map<uint64_t, uint32_t> completions_;
+};
+
+}  // namespace fa::emu::check

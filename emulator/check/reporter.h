@@ -1,0 +1,53 @@
+// Violations of one launch: each place is told once, however many blocks and lanes are concerned.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "exec/launch.h"
+
+namespace fa::emu::check {
+
+enum class Violation : uint8_t {
+  race,
+  lane_race,  // inside a warp
+  grid_race,  // between CTAs, on global memory
+  pending_copy,
+  uninitialised_memory,
+  uninitialised_register,
+  missing_proxy_fence,
+  pending_accumulator,
+  unwaited,
+  missing_wgmma_fence,
+};
+
+class Reporter {
+ public:
+  explicit Reporter(Launch &launch) : launch_(launch) {}
+  Launch &launch() { return launch_; }
+
+  /// other_pc: of the access that this one conflicts with, if there is one. message() is only called for new ones.
+  template <class F>
+  void report(Violation kind, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, F message) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!told_.emplace(kind, pc, other_pc).second) return;
+    }
+    launch_.report(make_fault(warp, launch_.program->code[pc], FaultKind::check, lane, message()));
+  }
+
+  /// "line 17 (st.shared.b32)" for messages.
+  std::string line(uint32_t pc) const {
+    return "line " + std::to_string(launch_.program->source(pc).line) + " (" +
+           std::string(launch_.program->opcode(pc)) + ")";
+  }
+
+ private:
+  Launch &launch_;
+  std::mutex mutex_;
+  std::set<std::tuple<Violation, uint32_t, uint32_t>> told_;
+};
+
+}  // namespace fa::emu::check

@@ -1,0 +1,210 @@
+// The rules of each kind of access.
+#include "check/shared_memory.h"
+
+#include <bit>
+
+#include "memory/windows.h"
+
+namespace fa::emu::check {
+namespace {
+
+std::string where(uint32_t address) {
+  uint32_t rank = address >> memory::rank_shift;
+  std::string text =
+      "shared memory at offset " + std::to_string((address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin);
+  return rank ? text + " of the cluster's block " + std::to_string(rank) : text;
+}
+
+}  // namespace
+
+void SharedMemory::begin(const Cluster &cluster) {
+  shadows_.resize(cluster.ctas.size());
+  for (size_t rank = 0; rank < shadows_.size(); rank++) shadows_[rank].begin(cluster.ctas[rank].shared_bytes);
+  warps_per_cta_ = static_cast<uint32_t>(cluster.ctas[0].warps.size());
+  warps_ = warps_per_cta_ * static_cast<uint32_t>(cluster.ctas.size());
+}
+
+void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address, uint32_t bytes, bool async_proxy,
+                          uint64_t key) {
+  uint32_t rank = address >> memory::rank_shift;
+  if (rank >= shadows_.size()) return;
+  Shadow &shadow = shadows_[rank];
+  uint32_t offset = (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin;
+  Accessor accessor = who;
+  bool lands = kind == AccessKind::async_land || kind == AccessKind::async_end_read;
+  if (lands && key != 0) accessor.agent = clocks_.complete(key), accessor.lane = 0;
+  bool overwrites = kind == AccessKind::write || kind == AccessKind::async_land;
+  shadow.visit(offset, bytes, overwrites, [&](Cell &cell, uint32_t at) {
+    uint32_t cell_address = address - offset + at;
+    switch (kind) {
+      case AccessKind::read:
+        return read(accessor, shadow, cell, cell_address);
+      case AccessKind::write:
+      case AccessKind::atomic:
+        return write(accessor, shadow, cell, cell_address);
+      case AccessKind::async_issue_read:
+        return issue_read(accessor, cell, cell_address, async_proxy);
+      case AccessKind::async_issue_write:
+        return issue_write(accessor, shadow, cell, cell_address);
+      case AccessKind::async_land:
+        return land(accessor, shadow, cell);
+      case AccessKind::async_end_read:
+        return end_read(accessor, shadow, cell);
+    }
+  });
+}
+
+void SharedMemory::read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
+  check_pending(who, cell, address, false);
+  check_written(who, cell, address, "reads");
+  if (!who.strong) remember_read(who, shadow, cell);
+}
+
+void SharedMemory::write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
+  check_pending(who, cell, address, true);
+  // One instruction may write a place from several lanes.
+  bool same = cell.write_agent == who.agent && cell.write_pc == who.pc && cell.write_clock == clocks_.now(who.agent);
+  if (cell.write_clock && !same) check_written(who, cell, address, "writes");
+  check_readers(who, shadow, cell, address);
+  shadow.forget_reads(cell);
+  cell.write_clock = clocks_.now(who.agent);
+  cell.write_agent = who.agent;
+  cell.write_lane = static_cast<uint8_t>(who.lane);
+  cell.write_pc = who.pc;
+  cell.initialised = cell.generic = true;
+  cell.atomic = who.strong;
+}
+
+void SharedMemory::issue_read(const Accessor &who, Cell &cell, uint32_t address, bool async_proxy) {
+  check_pending(who, cell, address, false);
+  check_written(who, cell, address, "asynchronously reads");
+  bool unfenced = async_proxy && cell.generic && cell.write_clock &&
+                  !clocks_.knows_fenced(who.agent, cell.write_agent, cell.write_lane, cell.write_clock);
+  if (unfenced)
+    reporter_.report(Violation::missing_proxy_fence, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
+      return "the async proxy reads " + where(address) + ", which " + name_of_agent(cell.write_agent, cell.write_lane) +
+             " wrote at " + reporter_.line(cell.write_pc) + ", without a fence.proxy.async between";
+    });
+  cell.pending_reads++;
+  cell.pending_pc = who.pc;
+}
+
+void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
+  check_pending(who, cell, address, true);
+  if (cell.write_clock) check_written(who, cell, address, "asynchronously writes");
+  check_readers(who, shadow, cell, address);
+  shadow.forget_reads(cell);
+  cell.pending_write = true;
+  cell.pending_pc = who.pc;
+}
+
+void SharedMemory::land(const Accessor &who, Shadow &shadow, Cell &cell) {
+  shadow.forget_reads(cell);
+  cell.pending_write = false;
+  cell.write_clock = clocks_.now(who.agent);
+  cell.write_agent = who.agent;
+  cell.write_lane = static_cast<uint8_t>(who.lane);
+  cell.write_pc = who.pc;
+  cell.initialised = true;
+  cell.generic = cell.atomic = false;
+}
+
+void SharedMemory::end_read(const Accessor &who, Shadow &shadow, Cell &cell) {
+  if (cell.pending_reads) cell.pending_reads--;
+  remember_read(who, shadow, cell);
+}
+
+void SharedMemory::check_pending(const Accessor &who, Cell &cell, uint32_t address, bool writes) {
+  if (!cell.pending_write && !(writes && cell.pending_reads)) return;
+  reporter_.report(Violation::pending_copy, *who.warp, who.pc, cell.pending_pc, static_cast<int>(who.lane), [&] {
+    return std::string(writes ? "writes " : "reads ") + where(address) + ", which the asynchronous operation of " +
+           reporter_.line(cell.pending_pc) + " still " + (cell.pending_write ? "writes" : "reads") +
+           ": nothing has waited for it";
+  });
+}
+
+void SharedMemory::check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {
+  if (!cell.initialised) {
+    if (cell.pending_write) return;
+    reporter_.report(Violation::uninitialised_memory, *who.warp, who.pc, 0, static_cast<int>(who.lane),
+                     [&] { return std::string(does) + " " + where(address) + ", which was never written"; });
+    return;
+  }
+  if (cell.atomic && who.strong) return;
+  if (clocks_.knows(who.agent, who.lane, cell.write_agent, 1u << cell.write_lane, cell.write_clock)) return;
+  Violation kind = cell.write_agent == who.agent ? Violation::lane_race : Violation::race;
+  reporter_.report(kind, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
+    return std::string("race: ") + does + " " + where(address) + ", which " +
+           name_of_agent(cell.write_agent, cell.write_lane) + " wrote at " + reporter_.line(cell.write_pc) +
+           ", with no synchronisation between";
+  });
+}
+
+void SharedMemory::check_readers(const Accessor &who, Shadow &shadow, const Cell &cell, uint32_t address) {
+  if (cell.readers == 0) return check_reader(who, cell.read, address);
+  for (const ReadEpoch &reader : shadow.readers(cell.readers)) check_reader(who, reader, address);
+}
+
+void SharedMemory::check_reader(const Accessor &who, const ReadEpoch &reader, uint32_t address) {
+  if (reader.clock == 0 || clocks_.knows(who.agent, who.lane, reader.agent, reader.lanes, reader.clock)) return;
+  bool same = reader.agent == who.agent;
+  // What a lane has read itself, it may write.
+  if (same && reader.lanes == 1u << who.lane) return;
+  reporter_.report(same ? Violation::lane_race : Violation::race, *who.warp, who.pc, reader.pc,
+                   static_cast<int>(who.lane), [&] {
+                     uint32_t others = same ? reader.lanes & ~(1u << who.lane) : reader.lanes;
+                     return "race: writes " + where(address) + ", which " +
+                            name_of_agent(reader.agent, static_cast<uint32_t>(std::countr_zero(others))) + " read at " +
+                            reporter_.line(reader.pc) + ", with no synchronisation between";
+                   });
+}
+
+void SharedMemory::remember_read(const Accessor &who, Shadow &shadow, Cell &cell) {
+  uint32_t clock = clocks_.now(who.agent);
+  auto add = [&](ReadEpoch &epoch) {
+    if (epoch.agent != who.agent || epoch.clock == 0) return false;
+    bool all_know = clocks_.knows(who.agent, who.lane, epoch.agent, epoch.lanes, epoch.clock);
+    epoch.lanes = (epoch.clock == clock || !all_know ? epoch.lanes : 0) | 1u << who.lane;
+    epoch.clock = clock;
+    epoch.pc = who.pc;
+    return true;
+  };
+  if (cell.readers == 0) {
+    if (add(cell.read)) return;
+    bool follows =
+        cell.read.clock == 0 || clocks_.knows(who.agent, who.lane, cell.read.agent, cell.read.lanes, cell.read.clock);
+    if (follows) {
+      cell.read = {clock, 1u << who.lane, who.pc, who.agent};
+      return;
+    }
+    cell.readers = shadow.new_readers();
+    shadow.readers(cell.readers).push_back(cell.read);
+  }
+  auto &set = shadow.readers(cell.readers);
+  for (ReadEpoch &epoch : set)
+    if (add(epoch)) return;
+  set.push_back({clock, 1u << who.lane, who.pc, who.agent});
+}
+
+std::string SharedMemory::name_of_agent(uint32_t agent, uint32_t lane) const {
+  if (agent >= warps_) return "an asynchronous operation";
+  std::string text = "warp " + std::to_string(agent % warps_per_cta_) + ", lane " + std::to_string(lane);
+  return warps_ == warps_per_cta_ ? text : text + " of block " + std::to_string(agent / warps_per_cta_);
+}
+
+void SharedMemory::end(const Cta &cta) {
+  uint32_t rank = cta.rank;
+  if (cta.shared_bytes == 0) return;
+  bool told = false;
+  shadows_[rank].visit(0, cta.shared_bytes, false, [&](Cell &cell, uint32_t at) {
+    if (told || (!cell.pending_write && cell.pending_reads == 0)) return;
+    told = true;
+    reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, 0, -1, [&] {
+      return "the block ends, and nothing has waited for this asynchronous operation, which " +
+             std::string(cell.pending_write ? "writes " : "reads ") +
+             where((rank << memory::rank_shift) + at + memory::shared_begin);
+    });
+  });
+}
+
+}  // namespace fa::emu::check
