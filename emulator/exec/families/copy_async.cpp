@@ -1,5 +1,5 @@
-// cp.async of 4, 8 and 16 bytes: what a thread copies lands when a wait covers its group, no earlier, so that a missing
-// wait shows in the results.
+// cp.async of 4, 8 and 16 bytes (PTX ISA 9.7.9.26): what a thread copies lands when a wait covers its group, or when
+// the mbarrier that tracks it must complete, no earlier, so that a missing wait shows in the results.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -8,6 +8,8 @@
 #include "exec/access.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"
+#include "exec/launch.h"
+#include "exec/mbarrier.h"
 
 namespace fa::emu {
 namespace {
@@ -15,90 +17,191 @@ namespace {
 using ptx::Type;
 
 struct Copy {
-  uint32_t mask = 0, bytes = 0;
+  uint32_t mask = 0;  // lanes whose copy is in flight
+  uint32_t bytes = 0;
+  uint32_t group = 0;  // of these lanes, the commit group that it belongs to
   std::array<uint8_t *, lanes> to;
   std::array<std::array<uint8_t, 16>, lanes> data;
+  uint64_t number = 0;  // of the warp's copies
+  const Instruction *instruction = nullptr;
+  std::array<uint64_t, lanes> address;  // destinations, for observers
 };
 
-/// Copies of a warp. A ring: storage is reused.
-struct CopyGroups : State {
-  std::vector<Copy> copies;  // in flight, oldest first, from done on
-  size_t done = 0;
-  std::deque<size_t> groups;  // end of each committed group in copies
+/// Copies of a warp in flight, oldest first. Threads commit groups on their own, most often all together.
+struct Copies : State {
+  std::deque<Copy> copies;
+  std::deque<Copy> spare;                   // storage to reuse
+  std::array<uint32_t, lanes> committed{};  // groups so far, by lane
+  uint64_t issued = 0;
+
+  Copy &add() {
+    if (spare.empty()) return copies.emplace_back();
+    copies.push_back(std::move(spare.back()));
+    spare.pop_back();
+    return copies.back();
+  }
+
+  void at_exit(Cta &cta) override {
+    if (copies.empty() || !cta.launch->options.check) return;
+    for (Warp &warp : cta.warps)
+      if (&warp.state<Copies>() == this)
+        cta.launch->report(make_fault(warp, *copies.front().instruction, FaultKind::check,
+                                      __builtin_ctz(copies.front().mask), "a copy that nobody waited for"));
+  }
 };
 
-void land(CopyGroups &groups, size_t end) {
-  for (; groups.done < end; groups.done++) {
-    const Copy &copy = groups.copies[groups.done];
-    for (uint32_t rest = copy.mask; rest; rest &= rest - 1) {
+/// Lands copies; lanes_of(copy): which lanes' of it, among others.
+template <class F>
+void land(Copies &state, F lanes_of) {
+  for (Copy &copy : state.copies) {
+    uint32_t landing = copy.mask & lanes_of(copy);
+    for (uint32_t rest = landing; rest; rest &= rest - 1) {
       size_t lane = static_cast<size_t>(__builtin_ctz(rest));
       std::memcpy(copy.to[lane], copy.data[lane].data(), copy.bytes);
     }
+    copy.mask &= ~landing;
   }
-  if (groups.done != groups.copies.size()) return;
-  groups.copies.clear();
-  groups.done = 0;
-  groups.groups.clear();
+  while (!state.copies.empty() && state.copies.front().mask == 0) {
+    state.spare.push_back(std::move(state.copies.front()));
+    state.copies.pop_front();
+  }
 }
 
 /// a, imm: destination; b, target: source and its displacement; detail: bytes; c: bytes to read, the rest is zeros.
+/// members: where it exists, a predicate of lanes that read nothing.
 template <bool observed>
 void copy_async(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t bytes = instruction.detail;
   Resolved to, from;
   resolve(warp, instruction, mask, bytes, bytes, to);
   addresses(warp, AddressBase::row64, instruction.b, static_cast<int32_t>(instruction.target), from.address);
-  uint32_t readers = mask;
-  const uint32_t *sizes = instruction.c.exists() ? warp.row<uint32_t>(instruction.c) : nullptr;
-  if (sizes) readers &= collect([&](uint32_t lane) { return sizes[lane] != 0; });
+  uint32_t sizes[lanes];
+  std::fill_n(sizes, lanes, bytes);
+  if (instruction.c.exists()) std::copy_n(warp.row<uint32_t>(instruction.c), lanes, sizes);
+  if (instruction.members.exists()) {
+    uint32_t ignored = *warp.row<uint32_t>(instruction.members);
+    for (uint32_t lane = 0; lane < lanes; lane++) sizes[lane] = ignored >> lane & 1 ? 0 : sizes[lane];
+  }
+  uint32_t readers = mask & collect([&](uint32_t lane) { return sizes[lane] != 0; });
   if (readers) resolve(warp, instruction, ptx::Space::global, readers, bytes, bytes, from);
   if constexpr (observed) {
     observe(warp, instruction, AccessKind::async_issue_write, mask, bytes, to);
     if (readers) observe(warp, instruction, AccessKind::async_issue_read, readers, bytes, from);
   }
-  Copy &copy = warp.state<CopyGroups>().copies.emplace_back();
-  copy.mask = mask;
-  copy.bytes = bytes;
-  for (uint32_t rest = mask; rest; rest &= rest - 1) {
-    uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
-    uint32_t size = sizes ? sizes[lane] : bytes;
-    if (size > bytes)
-      fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane),
-            "cp.async reads " + std::to_string(size) + " bytes, more than the " + std::to_string(bytes) + " it copies");
-    copy.to[lane] = to.at[lane];
-    copy.data[lane] = {};
-    if (size) std::memcpy(copy.data[lane].data(), from.at[lane], size);
+  auto &state = warp.state<Copies>();
+  for (uint32_t left = mask; left;) {
+    uint32_t group = state.committed[static_cast<size_t>(__builtin_ctz(left))];
+    uint32_t same = left & collect([&](uint32_t lane) { return state.committed[lane] == group; });
+    left &= ~same;
+    Copy &copy = state.add();
+    copy.mask = same;
+    copy.bytes = bytes;
+    copy.group = group;
+    copy.number = state.issued++;
+    copy.instruction = &instruction;
+    if constexpr (observed) std::copy_n(to.address, lanes, copy.address.begin());
+    for (uint32_t rest = same; rest; rest &= rest - 1) {
+      uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
+      if (sizes[lane] > bytes)
+        fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane),
+              "cp.async reads " + std::to_string(sizes[lane]) + " bytes, more than the " + std::to_string(bytes) +
+                  " it copies");
+      copy.to[lane] = to.at[lane];
+      copy.data[lane] = {};
+      if (sizes[lane]) std::memcpy(copy.data[lane].data(), from.at[lane], sizes[lane]);
+    }
   }
 }
 
-void commit(Warp &warp, const Instruction &, uint32_t) {
-  auto &groups = warp.state<CopyGroups>();
-  groups.groups.push_back(groups.copies.size());
+void commit(Warp &warp, const Instruction &, uint32_t mask) {
+  auto &state = warp.state<Copies>();
+  for (uint32_t lane = 0; lane < lanes; lane++) state.committed[lane] += mask >> lane & 1;
 }
 
-/// imm: groups that may stay in flight; -1: wait_all.
-void wait(Warp &warp, const Instruction &instruction, uint32_t) {
-  auto &groups = warp.state<CopyGroups>();
-  if (instruction.imm < 0) return land(groups, groups.copies.size());
-  size_t end = groups.done;
-  while (groups.groups.size() > static_cast<size_t>(instruction.imm)) {
-    end = groups.groups.front();
-    groups.groups.pop_front();
+/// imm: groups that may stay in flight; -1: none, not even what is not committed.
+void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  auto &state = warp.state<Copies>();
+  if (instruction.imm < 0) return land(state, [&](const Copy &) { return mask; });
+  uint32_t stay = static_cast<uint32_t>(instruction.imm);
+  land(state, [&](const Copy &copy) {
+    return mask & collect([&](uint32_t lane) { return copy.group + uint64_t{stay} < state.committed[lane]; });
+  });
+}
+
+/// What was promised to an mbarrier: copies of these lanes up to a number, then an arrival of each lane.
+struct Promise {
+  Warp &warp;
+  const Instruction &instruction;
+  uint32_t mask;
+  uint64_t end;
+  std::array<uint32_t, lanes> barriers;
+
+  void keep() const {
+    Observer *observer = warp.cta->cluster->observer.get();
+    land(warp.state<Copies>(), [&](const Copy &copy) {
+      uint32_t landing = copy.number < end ? mask : 0;
+      if (observer) tell(*observer, copy, copy.mask & landing);
+      return landing;
+    });
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+      int lane = __builtin_ctz(rest);
+      mbarrier_arrive(warp, instruction, lane, barriers[static_cast<size_t>(lane)], 1);
+    }
   }
-  land(groups, std::max(end, groups.done));
+
+  void tell(Observer &observer, const Copy &copy, uint32_t left) const {
+    while (left) {
+      uint32_t barrier = barriers[static_cast<size_t>(__builtin_ctz(left))];
+      uint32_t same = left & collect([&](uint32_t lane) { return barriers[lane] == barrier; });
+      left &= ~same;
+      Access access;
+      access.space = ptx::Space::shared;
+      access.kind = AccessKind::async_land;
+      access.bytes = copy.bytes;
+      access.mask = same;
+      access.address = copy.address.data();
+      access.key = barrier;
+      observer.access(warp, *copy.instruction, access);
+    }
+  }
+};
+
+/// cp.async.mbarrier.arrive. detail: .noinc.
+template <bool observed>
+void arrive_when_landed(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  Resolved where;
+  resolve(warp, instruction, mask, 8, 8, where);
+  if (where.space != ptx::Space::shared)
+    fault(warp, instruction, FaultKind::illegal_address, -1, "an mbarrier outside of shared memory");
+  if constexpr (observed) observe(warp, instruction, AccessKind::atomic, mask, 8, where);
+  Promise promise{warp, instruction, mask, warp.state<Copies>().issued, {}};
+  for (uint32_t lane = 0; lane < lanes; lane++) {
+    promise.barriers[lane] = static_cast<uint32_t>(where.address[lane]);
+    if (mask >> lane & 1 && !instruction.detail)
+      mbarrier_add_pending(warp, instruction, static_cast<int>(lane), promise.barriers[lane]);
+  }
+  warp.cta->cluster->async.push_back({[promise] { promise.keep(); }, 0});
 }
 
 bool decode_copy(Decoder &d) {
-  if (!d.has("async") || d.has("bulk") || d.has("mbarrier")) return false;
+  if (!d.has("async") || d.has("bulk")) return false;
+  if (d.has("mbarrier")) {
+    if (!d.has("arrive")) return false;
+    d.expect_operands(1, 1);
+    d.out().detail = d.has("noinc");
+    d.address(0);
+    return d.run(arrive_when_landed<false>, arrive_when_landed<true>);
+  }
   if (d.has("commit_group")) return d.run(commit);
   if (d.has("wait_all") || d.has("wait_group")) {
     d.out().imm = d.has("wait_all") ? -1 : d.immediate(0);
     return d.run(wait);
   }
   if (!d.has("ca") && !d.has("cg")) return false;
-  d.expect_operands(3, 4);
+  d.expect_operands(3, 5);
   int64_t bytes = d.immediate(2);
   if (bytes != 4 && bytes != 8 && bytes != 16) d.fail("cp.async copies 4, 8 or 16 bytes");
+  if (d.has("cg") && bytes != 16) d.fail("cp.async.cg copies 16 bytes");
   Decoder::Address from = d.address_of(d.operand(1));
   if (from.base != AddressBase::row64) d.fail("cp.async reads through a 64-bit register");
   d.address(0);
@@ -106,7 +209,16 @@ bool decode_copy(Decoder &d) {
   d.out().b = from.row;
   d.out().target = static_cast<uint32_t>(from.displacement);
   d.out().detail = static_cast<uint16_t>(bytes);
-  if (d.count() == 4) d.out().c = d.source(3, Type::u32);
+  // Behind the size: bytes to read or a predicate, then a cache policy.
+  size_t optional = d.count() - 3 - (d.has("L2::cache_hint") ? 1 : 0);
+  if (optional > 1) d.fail("cp.async with too many operands");
+  if (optional == 1) {
+    const ptx::Operand &operand = d.operand(3);
+    if (operand.type == Type::pred)
+      d.out().members = d.source(operand, Type::pred);
+    else
+      d.out().c = d.source(operand, Type::u32);
+  }
   return d.run(copy_async<false>, copy_async<true>);
 }
 

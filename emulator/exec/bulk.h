@@ -1,0 +1,77 @@
+// Bulk asynchronous operations (PTX ISA 9.7.9.27): what TMA does. An operation reads and writes when something waits
+// for it (its commit group), or else when nothing in its cluster can go on: so late that a missing wait shows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "exec/cta.h"
+
+namespace fa::emu {
+
+class BulkOperation {
+ public:
+  BulkOperation(Warp &warp, const Instruction &instruction, uint32_t lane)
+      : warp_(warp), instruction_(instruction), lane_(static_cast<int>(lane)) {}
+  virtual ~BulkOperation() = default;
+
+  /// Tells the observer what will be read and written.
+  virtual void announce() = 0;
+  /// Reads the source, unless that has been done.
+  void read();
+  /// Reads and writes, unless that has been done.
+  void finish();
+  bool has_read() const { return has_read_; }
+  const Instruction &instruction() const { return instruction_; }
+
+ protected:
+  virtual void gather() = 0;   // source to data_
+  virtual void scatter() = 0;  // data_ to its destination; completes mbarriers
+
+  /// Reports bytes to the observer, if there is one; key as in Access.
+  void report(ptx::Space space, AccessKind kind, uint64_t address, uint32_t bytes, uint64_t key = 0) const;
+  uint8_t *shared(uint32_t address, uint32_t bytes) const;
+  uint8_t *global(uint64_t address, uint64_t bytes) const;
+  /// complete_tx at the mbarrier; a CTA that has ended without waiting for its data is reported.
+  void complete(uint32_t mbarrier, uint32_t bytes) const;
+
+  Warp &warp_;
+  const Instruction &instruction_;
+  int lane_;
+  std::vector<uint8_t> data_;
+
+ private:
+  bool has_read_ = false, has_written_ = false;
+};
+
+/// Bulk commit groups of a warp's threads.
+struct BulkGroups : State {
+  using Group = std::vector<std::shared_ptr<BulkOperation>>;
+  std::array<Group, lanes> open;
+  std::array<std::deque<Group>, lanes> committed;
+
+  /// Operations whose source has not been read when its CTA ends read what is left of it: nothing.
+  void at_exit(Cta &cta) override;
+};
+
+/// Puts the operation in flight; grouped: it belongs to the bulk commit group that its thread commits next.
+void submit(Warp &warp, uint32_t lane, std::shared_ptr<BulkOperation> operation, bool grouped);
+
+/// Where an operation between shared and global memory completes.
+struct SharedTarget {
+  uint32_t address = 0;
+  uint32_t mbarrier = 0;
+};
+
+/// The destinations of an operation with .multicast::cluster: the same offsets in each CTA of the mask. pairs
+/// (.cta_group::2): the signal goes to the CTA of each pair that mbarrier's own one is of its pair.
+std::vector<SharedTarget> multicast(SharedTarget target, uint32_t cta_mask, bool pairs);
+
+/// An address operand that is not the instruction's own one: a row and a displacement among the instruction's slots.
+uint64_t listed_address(const Warp &warp, const Slot *slots, bool wide, uint32_t lane);
+
+}  // namespace fa::emu
