@@ -7,7 +7,7 @@ namespace fa::emu::check {
 
 void attach(Launch &launch) {
   if (!launch.options.check) {
-    launch.make_observer = [](Launch &) { return std::make_unique<Observer>(); };
+    launch.make_observer = [](Launch &watched) { return std::make_unique<Counting>(watched); };
     return;
   }
   launch.make_observer = [checks = std::make_shared<LaunchChecks>(launch)](Launch &) {

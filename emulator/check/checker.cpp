@@ -6,7 +6,10 @@
 namespace fa::emu::check {
 
 Checker::Checker(std::shared_ptr<LaunchChecks> checks)
-    : checks_(std::move(checks)), shared_(checks_->reporter, clocks_), global_(checks_->global, clocks_) {}
+    : Counting(checks->reporter.launch()),
+      checks_(std::move(checks)),
+      shared_(checks_->reporter, clocks_),
+      global_(checks_->global, clocks_) {}
 
 uint32_t Checker::agent_of(const Warp &warp) const {
   return warp.cta->rank * warps_per_cta_ + warp.index;
@@ -28,6 +31,7 @@ void Checker::cta_begins(Cta &cta) {
 }
 
 void Checker::cta_ends(Cta &cta) {
+  Counting::cta_ends(cta);
   shared_.end(cta);
 }
 
@@ -62,6 +66,7 @@ void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
 }
 
 void Checker::access(Warp &warp, const Instruction &instruction, const Access &access) {
+  Counting::access(warp, instruction, access);
   uint32_t pc = pc_of(instruction);
   if (access.space == ptx::Space::shared) return shared_access(warp, pc, access);
   if (access.space != ptx::Space::global) return;

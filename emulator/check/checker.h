@@ -1,9 +1,10 @@
-// The observer behind --check: tells each check what it must know.
+// The observers: the counters' and, behind --check, the one that tells each check what it must know.
 #pragma once
 
 #include <memory>
 
 #include "check/classes.h"
+#include "check/counters.h"
 #include "check/global_memory.h"
 #include "check/in_flight.h"
 #include "check/registers.h"
@@ -19,7 +20,23 @@ struct LaunchChecks {
   GlobalShadow global;
 };
 
-class Checker : public Observer {
+/// Counts; derived observers watch as well.
+class Counting : public Observer {
+ public:
+  explicit Counting(Launch &launch) : launch_(launch) {}
+  void access(Warp &, const Instruction &, const Access &access) override {
+    if (launch_.options.count) counters_.access(access);
+  }
+  void cta_ends(Cta &) override {
+    if (launch_.options.count) counters_.flush(launch_);
+  }
+
+ private:
+  Launch &launch_;
+  Counters counters_;
+};
+
+class Checker : public Counting {
  public:
   explicit Checker(std::shared_ptr<LaunchChecks> checks);
   void cta_begins(Cta &cta) override;

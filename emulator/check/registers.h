@@ -14,7 +14,7 @@ namespace fa::emu::check {
 /// Of one warp.
 class Registers {
  public:
-  void begin() { frames_.clear(), pending_.clear(), groups_.clear(), open_.clear(); }
+  void begin() { *this = {}; }
   void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
 
  private:

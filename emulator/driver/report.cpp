@@ -1,4 +1,4 @@
-// Reports of launches.
+// Reports of launches: a table on stderr, a line of JSON in a file.
 #include "driver/report.h"
 
 #include <algorithm>
@@ -13,34 +13,150 @@ namespace {
 
 constexpr size_t longest_mix = 40;
 
-void print_counts(const Launch &launch) {
-  std::map<std::string_view, ExecutionCount> mix;
+struct Summary {
+  std::vector<std::pair<std::string_view, ExecutionCount>> mix;  // by opcode, the most frequent first
   ExecutionCount total;
+  uint64_t tensor_operations = 0;  // floating point operations of mma and wgmma
+  uint64_t barriers = 0;           // warps at bar, barrier
+};
+
+/// 2 m n k of a shape such as m16n8k16; 0 where the modifier is none.
+uint64_t operations_of(std::string_view shape) {
+  std::string text(shape);
+  unsigned m = 0, n = 0, k = 0;
+  int end = 0;
+  bool matches = std::sscanf(text.c_str(), "m%un%uk%u%n", &m, &n, &k, &end) == 3;
+  return matches && static_cast<size_t>(end) == text.size() ? uint64_t{2} * m * n * k : 0;
+}
+
+Summary summarise(const Launch &launch) {
+  Summary result;
+  std::map<std::string_view, ExecutionCount> mix;
+  const Program &program = *launch.program;
   for (uint32_t pc = 0; pc < launch.counts.size(); pc++) {
     const ExecutionCount &count = launch.counts[pc];
     if (count.warps == 0) continue;
-    ExecutionCount &sum = mix[launch.program->opcode(pc)];
-    for (ExecutionCount *into : {&sum, &total}) {
+    const ptx::Opcode &opcode = program.module->opcodes[program.source(pc).opcode];
+    ExecutionCount &sum = mix[opcode.text];
+    for (ExecutionCount *into : {&sum, &result.total}) {
       into->warps += count.warps;
       into->lanes += count.lanes;
     }
+    if (opcode.name == "mma" || (opcode.name == "wgmma" && opcode.has("mma_async"))) {
+      // Each of the four warps of a warpgroup counts the wgmma that they issue together.
+      uint64_t share = opcode.name == "mma" ? 1 : 4;
+      for (std::string_view modifier : opcode.modifiers)
+        result.tensor_operations += operations_of(modifier) * count.warps / share;
+    }
+    if ((opcode.name == "bar" || opcode.name == "barrier") && !opcode.has("warp")) result.barriers += count.warps;
   }
+  result.mix.assign(mix.begin(), mix.end());
+  std::sort(result.mix.begin(), result.mix.end(),
+            [](const auto &a, const auto &b) { return a.second.warps > b.second.warps; });
+  return result;
+}
+
+double ratio(uint64_t a, uint64_t b) {
+  return b ? static_cast<double>(a) / static_cast<double>(b) : 0;
+}
+
+unsigned long long wide(uint64_t value) {
+  return value;
+}
+
+void print(const Launch &launch, const Summary &summary) {
   std::fprintf(stderr, "fa-emu: %s: %.6f s, %llu warp instructions, %llu thread instructions, %.1f M/s\n",
-               launch.program->name.c_str(), launch.seconds, static_cast<unsigned long long>(total.warps),
-               static_cast<unsigned long long>(total.lanes), static_cast<double>(total.lanes) / launch.seconds / 1e6);
-  std::vector<std::pair<std::string_view, ExecutionCount>> sorted(mix.begin(), mix.end());
-  std::sort(sorted.begin(), sorted.end(), [](const auto &a, const auto &b) { return a.second.warps > b.second.warps; });
-  for (size_t i = 0; i < std::min(sorted.size(), longest_mix); i++)
-    std::fprintf(stderr, "fa-emu:   %10llu  %.*s\n", static_cast<unsigned long long>(sorted[i].second.warps),
-                 static_cast<int>(sorted[i].first.size()), sorted[i].first.data());
+               launch.program->name.c_str(), launch.seconds, wide(summary.total.warps), wide(summary.total.lanes),
+               static_cast<double>(summary.total.lanes) / launch.seconds / 1e6);
+  std::fprintf(stderr, "fa-emu:   %llu floating point operations of tensor cores, %llu warps at barriers\n",
+               wide(summary.tensor_operations), wide(summary.barriers));
+  const Traffic &traffic = launch.traffic;
+  if (launch.options.count)
+    std::fprintf(
+        stderr,
+        "fa-emu:   shared memory: %llu bytes read, %llu written, bank conflict factor %.2f; global memory: %llu "
+        "bytes read, %llu written, %.1f sectors a request\n",
+        wide(traffic.shared_read), wide(traffic.shared_written),
+        ratio(traffic.shared_passes, traffic.shared_passes_least), wide(traffic.global_read),
+        wide(traffic.global_written), ratio(traffic.global_sectors, traffic.global_requests));
+  for (size_t i = 0; i < std::min(summary.mix.size(), longest_mix); i++)
+    std::fprintf(stderr, "fa-emu:   %10llu  %.*s\n", wide(summary.mix[i].second.warps),
+                 static_cast<int>(summary.mix[i].first.size()), summary.mix[i].first.data());
+}
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (char c : text) {
+    char escape[8];
+    if (c == '"' || c == '\\') {
+      result += '\\', result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
+      result += escape;
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string triple(const uint32_t (&values)[3]) {
+  return "[" + std::to_string(values[0]) + "," + std::to_string(values[1]) + "," + std::to_string(values[2]) + "]";
+}
+
+std::string json_of(const Fault &fault) {
+  return "{\"kind\":" + quoted(name_of(fault.kind)) + ",\"message\":" + quoted(fault.message) +
+         ",\"ptx_line\":" + std::to_string(fault.ptx_line) + ",\"ptx\":" + quoted(fault.ptx_text) +
+         ",\"source\":" + quoted(fault.source) + ",\"block\":" + triple(fault.cta) +
+         ",\"warp\":" + std::to_string(fault.warp) + ",\"lane\":" + std::to_string(fault.lane) + "}";
+}
+
+std::string json_of(const Launch &launch, const Summary &summary, const std::optional<Fault> &fault) {
+  const Traffic &traffic = launch.traffic;
+  std::string text = "{\"kernel\":" + quoted(launch.program->name) + ",\"grid\":" + triple(launch.shape.grid) +
+                     ",\"block\":" + triple(launch.shape.block) + ",\"cluster\":" + triple(launch.shape.cluster);
+  auto add = [&](const char *name, auto value) { text += std::string(",\"") + name + "\":" + std::to_string(value); };
+  add("seconds", launch.seconds);
+  add("warp_instructions", summary.total.warps);
+  add("thread_instructions", summary.total.lanes);
+  add("tensor_operations", summary.tensor_operations);
+  add("barriers", summary.barriers);
+  add("shared_bytes_read", traffic.shared_read);
+  add("shared_bytes_written", traffic.shared_written);
+  add("bank_conflict_factor", ratio(traffic.shared_passes, traffic.shared_passes_least));
+  add("global_bytes_read", traffic.global_read);
+  add("global_bytes_written", traffic.global_written);
+  add("sectors_per_request", ratio(traffic.global_sectors, traffic.global_requests));
+  text += ",\"mix\":{";
+  for (size_t i = 0; i < summary.mix.size(); i++)
+    text += (i ? "," : "") + quoted(summary.mix[i].first) + ":" + std::to_string(summary.mix[i].second.warps);
+  text += "},\"violations\":[";
+  for (size_t i = 0; i < launch.reports.size(); i++) text += (i ? "," : "") + json_of(launch.reports[i]);
+  text += "],\"fault\":" + (fault ? json_of(*fault) : "null") + "}\n";
+  return text;
+}
+
+void append(const std::string &file_name, const std::string &line) {
+  FILE *file = std::fopen(file_name.c_str(), "a");
+  if (!file) {
+    std::fprintf(stderr, "fa-emu: FA_EMU_JSON: '%s' cannot be written\n", file_name.c_str());
+    return;
+  }
+  std::fwrite(line.data(), 1, line.size(), file);
+  std::fclose(file);
 }
 
 }  // namespace
 
-void report(const Launch &launch, const std::optional<Fault> &) {
-  if (settings().report) print_counts(launch);
-  if (settings().quiet) return;
-  for (const Fault &found : launch.reports) std::fprintf(stderr, "fa-emu: %s\n", found.what().c_str());
+void report(const Launch &launch, std::optional<Fault> &fault) {
+  if (settings().report || !settings().json.empty()) {
+    Summary summary = summarise(launch);
+    if (settings().report) print(launch, summary);
+    if (!settings().json.empty()) append(settings().json, json_of(launch, summary, fault));
+  }
+  if (!settings().quiet)
+    for (const Fault &found : launch.reports) std::fprintf(stderr, "fa-emu: %s\n", found.what().c_str());
+  if (settings().strict && !fault && !launch.reports.empty()) fault = launch.reports.front();
 }
 
 }  // namespace fa::emu::driver

@@ -7,7 +7,7 @@
 
 namespace fa::emu::driver {
 
-/// Tells what the settings ask for.
-void report(const Launch &launch, const std::optional<Fault> &fault);
+/// Tells what the settings ask for. Where checks are strict, the first violation becomes the launch's fault.
+void report(const Launch &launch, std::optional<Fault> &fault);
 
 }  // namespace fa::emu::driver

@@ -48,7 +48,9 @@ Settings read() {
   Settings result;
   auto &errors = result.errors;
   result.devices = devices(errors);
-  result.run.check = number("FA_EMU_CHECK", 0, errors) != 0;
+  uint64_t check = number("FA_EMU_CHECK", 0, errors);
+  result.run.check = check != 0;
+  result.strict = check > 1;
   result.run.seed = number("FA_EMU_SEED", 0, errors);
   result.run.threads = static_cast<uint32_t>(number("FA_EMU_THREADS", 0, errors));
   uint64_t detail = number("FA_EMU_REPORT", 0, errors);

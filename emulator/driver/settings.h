@@ -1,7 +1,8 @@
 // What the environment asks for: the only place that reads FA_EMU_ variables.
 //
 //   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default
-//   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like
+//   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: what is found fails the
+//                                     launch, with CUDA_ERROR_LAUNCH_FAILED
 //   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order
 //   FA_EMU_THREADS  2                 threads of the host; all cores by default
 //   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
@@ -24,6 +25,7 @@ namespace fa::emu::driver {
 struct Settings {
   std::vector<DeviceLimits> devices;
   RunOptions run;
+  bool strict = false;  // what the checks find is a fault
   bool report = false;
   std::string json;
   int driver_version = 13000;

@@ -122,6 +122,19 @@ class Worker {
 
 }  // namespace
 
+Traffic &Traffic::operator+=(const Traffic &other) {
+  shared_read += other.shared_read;
+  shared_written += other.shared_written;
+  shared_requests += other.shared_requests;
+  shared_passes += other.shared_passes;
+  shared_passes_least += other.shared_passes_least;
+  global_read += other.global_read;
+  global_written += other.global_written;
+  global_requests += other.global_requests;
+  global_sectors += other.global_sectors;
+  return *this;
+}
+
 void Launch::report(Fault fault) {
   std::lock_guard lock(mutex);
   if (reports.size() >= most_reports) return;

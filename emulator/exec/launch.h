@@ -14,6 +14,10 @@
 
 namespace fa::emu {
 
+namespace memory {
+class DeviceHeap;
+}
+
 struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
@@ -30,6 +34,17 @@ struct RunOptions {
   bool observed() const { return check || count; }
 };
 
+/// Memory traffic of a launch, where RunOptions::count asks for it. Bytes as the lanes ask for them.
+struct Traffic {
+  uint64_t shared_read = 0, shared_written = 0;      // bytes
+  uint64_t shared_requests = 0;                      // warp instructions
+  uint64_t shared_passes = 0;                        // over the banks
+  uint64_t shared_passes_least = 0;                  // without conflicts
+  uint64_t global_read = 0, global_written = 0;      // bytes
+  uint64_t global_requests = 0, global_sectors = 0;  // of 32 bytes
+  Traffic &operator+=(const Traffic &other);
+};
+
 struct Launch {
   std::shared_ptr<const Program> program;
   LaunchShape shape;
@@ -39,12 +54,14 @@ struct Launch {
   uint32_t resident_ctas = 1;  // that the device holds at once, over all SMs
   uint32_t sm_count = 1;
   uint64_t grid_number = 0;
+  memory::DeviceHeap *heap = nullptr;  // of malloc in kernels; null: they get nothing
   std::function<std::unique_ptr<Observer>(Launch &)> make_observer;  // null: none
   std::function<void(const std::string &)> print;                    // vprintf's output; null: stdout
 
   // Filled by run.
   std::vector<ExecutionCount> counts;  // by program counter
   std::vector<Fault> reports;          // of checks, which do not end the launch
+  Traffic traffic;
   double seconds = 0;
 
   uint64_t cluster_size() const { return uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2]; }

@@ -1,0 +1,25 @@
+# Tests on emulated GPUs: fa_add_emulated_test runs a program that uses libcuda.so.1 as a device of the emulator.
+#
+#   fa_add_emulated_test(forward.bf16.sm_90a sm_90a fa_forward_test --gtest_filter=*bf16* CHECK SEED 7 LABELS bf16)
+#
+# NAME, DEVICE (as FA_EMU_DEVICE), the program (a target or a path) and its arguments; then CHECK: what the checks find
+# fails the test; SEED n: schedules vary with it; LABELS: further ones beside emulated and each device's name;
+# ENVIRONMENT: further variables.
+function(fa_add_emulated_test name device)
+  cmake_parse_arguments(arg "CHECK" "SEED" "LABELS;ENVIRONMENT" ${ARGN})
+  list(POP_FRONT arg_UNPARSED_ARGUMENTS program)
+  add_test(NAME ${name} COMMAND ${program} ${arg_UNPARSED_ARGUMENTS})
+  set(environment FA_EMU_DEVICE=${device} LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fa_emulator> ${arg_ENVIRONMENT})
+  if(arg_CHECK)
+    list(APPEND environment FA_EMU_CHECK=2)
+  endif()
+  if(DEFINED arg_SEED)
+    list(APPEND environment FA_EMU_SEED=${arg_SEED})
+  endif()
+  string(REPLACE "," ";" devices "${device}")
+  set_tests_properties(${name} PROPERTIES LABELS "emulated;emulator;${devices};${arg_LABELS}" ENVIRONMENT
+                                                                                             "${environment}")
+  if(TARGET ${program})
+    add_dependencies(${program} fa_emulator_builds)
+  endif()
+endfunction()

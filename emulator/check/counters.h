@@ -1,0 +1,25 @@
+// Counts of a launch's memory traffic, as profilers tell them: bank conflicts of shared memory, sectors of global
+// memory.
+#pragma once
+
+#include <mutex>
+
+#include "exec/launch.h"
+
+namespace fa::emu::check {
+
+/// Adds one warp's access to the counters of its cluster, which Launch::traffic receives when it has ended.
+class Counters {
+ public:
+  void access(const Access &access);
+  /// Adds to a launch's what was counted since the last time.
+  void flush(Launch &launch);
+
+ private:
+  void shared(const Access &access);
+  void global(const Access &access);
+
+  Traffic traffic_;
+};
+
+}  // namespace fa::emu::check

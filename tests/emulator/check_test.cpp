@@ -1,0 +1,97 @@
+// Every check sees the faults seeded for it, and only those: kernels of tests/emulator/mutants, run with FA_EMU_CHECK=2,
+// where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the context.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "client.h"
+
+namespace {
+
+using emulated::Array;
+using emulated::kernel;
+using emulated::launch;
+
+/// What the emulator says on stderr while f runs in a process of its own.
+template <class F>
+std::string told(F f) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    f();
+    std::_Exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(got));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) text += "the process ended with " + std::to_string(status);
+  return text;
+}
+
+struct Mutant {
+  const char *name;
+  int fault;
+  const char *report;  // part of what must be told; empty: nothing may be
+};
+
+void PrintTo(const Mutant &mutant, std::ostream *out) {
+  *out << mutant.name;
+}
+
+std::string named(const testing::TestParamInfo<Mutant> &info) {
+  return info.param.name;
+}
+
+class Attention : public testing::TestWithParam<Mutant> {};
+
+TEST_P(Attention, Sm80) {
+  constexpr int count = 256, width = 64;
+  std::string text = told([] {
+    emulated::start();
+    CUfunction attention = kernel(emulated::read_file(TEST_MUTANTS "/attention.sm_80.ptx"), "attention");
+    emulated::call("cuFuncSetAttribute", attention, 8, 65536);
+    std::vector<_Float16> values(count * width);
+    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<_Float16>(std::sin(static_cast<float>(i) * 0.37f));
+    Array<_Float16> q(values), k(values), v(values), o(std::vector<_Float16>(count * width));
+    launch(attention, {count / 64}, {128}, 49152, q.address, k.address, v.address, o.address, count, 0.18f,
+           GetParam().fault);
+  });
+  std::string expected = GetParam().report;
+  if (expected.empty())
+    EXPECT_EQ(text, "");
+  else
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
+}
+
+const Mutant attention_mutants[] = {
+    {"CleanTwin", 0, ""},
+    {"NoBarrierAtTheTop", 1, "race: reads shared memory"},
+    {"NoBarrierBeforeTheSecondProduct", 2, "race: reads shared memory"},
+    {"NoBarrierAtTopAndEnd", 3, "race: "},
+    {"Misaligned", 4, "misaligned address"},
+    {"KeysWaitedForTooLate", 5, "still writes: nothing has waited for it"},
+    {"ValuesWaitedForTooLate", 6, "still writes: nothing has waited for it"},
+    {"HalfAWarpAtABarrier", 7, "divergence"},
+    {"UninitialisedRegister", 8, "was never written"},
+    {"UninitialisedSharedMemory", 9, "which was never written"},
+    {"StagingWithoutSyncwarp", 10, "race: reads shared memory"},
+    {"CopiesNobodyWaitsFor", 11, "nothing has waited for this asynchronous operation"},
+    {"RowsOfTheNeighbour", 12, "race: writes global memory"},
+    {"BarrierThatAWarpMisses", 13, "race: "},
+    {"OutputBeyondItsAllocation", 14, "which is in no allocation"},
+    {"NoBarrierAtTheEndWhichIsClean", 15, ""},
+};
+
+INSTANTIATE_TEST_SUITE_P(Mutants, Attention, testing::ValuesIn(attention_mutants), named);
+
+}  // namespace
