@@ -30,6 +30,23 @@ bool decode_serves(const Problem &p, const Kernels &kernels, int64_t rows) {
          p.v.stride[3] == dtype_bytes(p.v.dtype);
 }
 
+/// True when a key's heads stand side by side in memory, and so do its values': it pays to read them together, as rows
+/// of one head alone are far apart.
+bool heads_interleaved(const Problem &p) {
+  const Attention &a = *p.attention;
+  return p.heads_kv > 1 && p.k.stride[2] == a.head_dim * dtype_bytes(p.k.dtype) && p.k.stride[1] > p.k.stride[2] &&
+         p.v.stride[2] == a.head_dim_v * dtype_bytes(p.v.dtype) && p.v.stride[1] > p.v.stride[2];
+}
+
+/// The heads that a decode job's items work on together: as many as leave every worker two items.
+int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
+  if (!job.decode || !heads_interleaved(p) || job.rows == 0) return 1;
+  int64_t most = std::min(p.heads_kv, max_tile_rows / job.rows);
+  if (workers > 1) most = std::min(most, p.batch * p.heads_kv * job.items_per_tile() / (2 * workers));
+  while (most > 1 && p.heads_kv % most != 0) most--;
+  return std::max<int64_t>(most, 1);
+}
+
 /// The most rows that the tiles of one key/value head hold.
 int64_t rows_bound(const Problem &p) {
   return p.max_seqlen_q * group(p);
@@ -55,12 +72,16 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
 
   Bounds bounds = {};
   bounds.workers = std::clamp<int64_t>(p.heads_kv * items, 1, threads);
+  bounds.tile_rows = one_tile;
   size_t kernel = kernels.prefill_scratch(a, static_cast<int>(one_tile));
-  if (decode_serves(p, kernels, 1))
-    kernel =
-        std::max(kernel, kernels.decode_scratch(a, static_cast<int>(std::min<int64_t>(one_tile, kernels.decode_rows))));
+  if (decode_serves(p, kernels, 1)) {
+    int64_t few = std::min<int64_t>(one_tile, kernels.decode_rows);
+    if (heads_interleaved(p)) few = std::min<int64_t>(few * p.heads_kv, max_tile_rows);
+    bounds.tile_rows = std::max(one_tile, few);
+    kernel = std::max(kernel, kernels.decode_scratch(a, static_cast<int>(few)));
+  }
   // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
-  const size_t results = static_cast<size_t>(3 * one_tile * partial_floats(a)) * sizeof(float);
+  const size_t results = static_cast<size_t>(3 * bounds.tile_rows * partial_floats(a)) * sizeof(float);
   bounds.scratch_bytes = aligned(sizeof(Tile)) + aligned(results) + aligned(kernel);
   bounds.jobs_bytes = aligned(static_cast<size_t>(p.batch) * sizeof(Job));
   bounds.counters_bytes = split ? aligned(static_cast<size_t>(p.heads_kv * tiles) * sizeof(std::atomic<int32_t>)) : 0;
@@ -74,7 +95,8 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
       counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + bounds.jobs_bytes)),
       partials_(reinterpret_cast<float *>(memory + bounds.jobs_bytes + bounds.counters_bytes)),
       scratch_(memory + bounds.jobs_bytes + bounds.counters_bytes + bounds.partials_bytes),
-      scratch_bytes_(static_cast<int64_t>(bounds.scratch_bytes)) {
+      scratch_bytes_(static_cast<int64_t>(bounds.scratch_bytes)),
+      tile_rows_(bounds.tile_rows) {
   const Attention &a = *p.attention;
   int64_t counters = 0, partials = 0;
   for (int64_t b = 0; b < p.batch; b++) {
@@ -97,7 +119,8 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
     if (job.splits == 1) job.keys_per_split = std::max<int64_t>(keys, 1);
     job.splits_in_item = p.num_splits == 0 && job.tiles > 1;
 
-    items_ += p.heads_kv * job.tiles * job.items_per_tile();
+    job.heads = heads_together(p, job, bounds.workers);
+    items_ += p.heads_kv / job.heads * job.tiles * job.items_per_tile();
     if (job.items_per_tile() > 1) {
       counters += p.heads_kv * job.tiles;
       partials += p.heads_kv * job.rows * job.splits * partial_floats(a);

@@ -16,8 +16,9 @@ constexpr int64_t split_keys = 1024;
 /// each over one or more splits of the keys.
 struct Job {
   Sequence sequence;
-  int64_t first_item;     // items count from here: ((kv head * tiles) + tile) * splits + split
-  int64_t first_counter;  // of its (kv head, tile) pairs, when splits are items of their own
+  int64_t heads;          // key/value heads of one item
+  int64_t first_item;     // items count from here: ((kv head / heads * tiles) + tile) * splits + split
+  int64_t first_counter;  // of its (kv heads, tile) pairs, when splits are items of their own
   int64_t first_partial;  // floats into the partial results, likewise
   int64_t rows;           // q_len * group
   int64_t tiles, tile_rows;
@@ -31,6 +32,7 @@ struct Job {
 /// What follows from shapes, bounds and num_splits alone: never falls when one of these rises.
 struct Bounds {
   int64_t workers;
+  int64_t tile_rows;     // of the largest tile
   size_t scratch_bytes;  // of one worker
   size_t jobs_bytes, counters_bytes, partials_bytes;
 
@@ -51,6 +53,7 @@ class Plan {
   const Job &job_of(int64_t item) const;
   std::atomic<int32_t> &counter(int64_t i) const { return counters_[i]; }
   float *partials() const { return partials_; }
+  int64_t tile_rows() const { return tile_rows_; }
   char *scratch(int64_t worker) const { return scratch_ + worker * scratch_bytes_; }
 
   /// Multiplications of the two products, roughly: whether threads are worth waking.
@@ -63,7 +66,7 @@ class Plan {
   std::atomic<int32_t> *counters_;
   float *partials_;
   char *scratch_;
-  int64_t scratch_bytes_;
+  int64_t scratch_bytes_, tile_rows_;
   double work_ = 0;
 };
 

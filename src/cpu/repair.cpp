@@ -47,6 +47,10 @@ bool find_spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &p
 
 }  // namespace
 
+bool all_finite(const Tile &tile, const Partial &partial) {
+  return finite(partial.values, tile.rows * tile.attention->head_dim_v);
+}
+
 bool spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {
   return find_spoiled(tile, begin, end, partial, [](int64_t) { return true; });
 }

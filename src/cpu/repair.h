@@ -7,6 +7,8 @@
 
 namespace fa::cpu {
 
+bool all_finite(const Tile &tile, const Partial &partial);
+
 /// True when a value of the partial result over keys [begin, end) is not finite although no key that its row attends
 /// says so.
 bool spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &partial);

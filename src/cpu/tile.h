@@ -16,12 +16,13 @@ constexpr int max_tile_rows = 128;
 /// bits do not depend on where its tile begins.
 constexpr int key_block = 128;
 
-/// The keys and values of one sequence and head. Strides are in bytes.
+/// The keys and values of one sequence and head, or of some heads in turn. Strides are in bytes.
 struct KeyStream {
   const char *k = nullptr;  // key 0 (paged: token 0 of page 0)
   const char *v = nullptr;
   int64_t k_row = 0, v_row = 0;    // from a key to the next (paged: within a page)
   int64_t k_elem = 0, v_elem = 0;  // from an element of a row to the next
+  int64_t k_head = 0, v_head = 0;  // from a head to the next
   fa_dtype dtype = FA_F32;
 
   const char *pages = nullptr;  // the sequence's row of the block table; null when not paged
@@ -55,6 +56,7 @@ struct Tile {
   const Attention *attention = nullptr;
   KeyStream keys;
   int rows = 0;
+  int heads = 1;  // decode: of keys and values; rows are theirs in turn, as many each
   Row row[max_tile_rows];
   int64_t q_elem = 0, out_elem = 0;  // bytes from an element of a row to the next
   int64_t bias_elem = 0, mask_elem = 0;
@@ -80,7 +82,7 @@ struct Kernels {
   /// finite, which may be a masked value's doing, or has no unit stride. What it has stored is then to be done again.
   bool (*prefill_whole)(const Tile &tile, int64_t keys, void *scratch);
 
-  /// As prefill for a few rows, lanes = elements of a row.
+  /// As prefill for a few rows a head, lanes = elements of a row.
   void (*decode)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
 
   /// Folds `next` (later keys) into `total`, row by row.

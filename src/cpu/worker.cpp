@@ -17,13 +17,13 @@ constexpr size_t aligned(size_t bytes) {
 
 /// An item's place in its job.
 struct Item {
-  int64_t head_kv, tile, split;
+  int64_t head, tile, split;  // head: the first of its key/value heads
 };
 
 Item locate(const Job &job, int64_t item) {
   const int64_t i = item - job.first_item, per_tile = job.items_per_tile();
   // Under a causal mask the last tiles are the longest: they go first, so that threads end together.
-  return {i / per_tile / job.tiles, job.tiles - 1 - i / per_tile % job.tiles, i % per_tile};
+  return {i / per_tile / job.tiles * job.heads, job.tiles - 1 - i / per_tile % job.tiles, i % per_tile};
 }
 
 class Worker {
@@ -37,34 +37,43 @@ class Worker {
   void run(int64_t item) {
     const Job &job = call_.plan.job_of(item);
     const Item at = locate(job, item);
-    fill(job, at);
-    kernel_scratch_ = reinterpret_cast<char *>(results_) +
-                      aligned(static_cast<size_t>(3 * tile_limit() * (attention_.head_dim_v + 2)) * sizeof(float));
+    fill(job, at, job.heads);
+    kernel_scratch_ =
+        reinterpret_cast<char *>(results_) +
+        aligned(static_cast<size_t>(3 * call_.plan.tile_rows() * (attention_.head_dim_v + 2)) * sizeof(float));
     if (job.items_per_tile() > 1) {
       run_split(job, at);
     } else {
-      run_whole(job);
+      run_whole(job, at);
     }
   }
 
  private:
-  /// Rows that the plan laid scratch out for.
-  int64_t tile_limit() const {
-    return std::min<int64_t>(problem_.max_seqlen_q * (problem_.heads_q / problem_.heads_kv), call_.kernels.tile_rows);
-  }
-
   Partial result(int64_t i) const {
-    return partial_at(results_ + i * tile_.rows * (attention_.head_dim_v + 2), tile_.rows);
+    return partial_at(results_ + i * call_.plan.tile_rows() * (attention_.head_dim_v + 2), tile_.rows);
   }
 
   Partial partial_at(float *at, int64_t rows) const { return {at, at + rows, at + 2 * rows}; }
 
-  void attend(const Job &job, int64_t split, const Partial &partial) {
+  /// One split of the tile's keys, masked values kept out.
+  void attend(const Job &job, const Item &at, int64_t split, const Partial &partial) {
     const int64_t begin = split * job.keys_per_split;
-    const int64_t end = std::min(begin + job.keys_per_split, job.sequence.k_len);
+    const int64_t end = std::max(begin, std::min(begin + job.keys_per_split, job.sequence.k_len));
     const auto kernel = job.decode ? call_.kernels.decode : call_.kernels.prefill;
-    kernel(tile_, begin, std::max(begin, end), partial, kernel_scratch_);
-    if (!masked_ || !spoiled(tile_, begin, end, partial)) return;
+    kernel(tile_, begin, end, partial, kernel_scratch_);
+    if (!masked_ || all_finite(tile_, partial)) return;
+    if (tile_.heads == 1) return mend_tile(begin, end, partial);
+    const int64_t heads = tile_.heads, rows = tile_.rows / heads;
+    for (int64_t head = 0; head < heads; head++) {
+      fill(job, {at.head + head, at.tile, split}, 1);
+      const int64_t first = head * rows;
+      mend_tile(begin, end, {partial.max + first, partial.sum + first, partial.values + first * attention_.head_dim_v});
+    }
+    fill(job, at, heads);
+  }
+
+  void mend_tile(int64_t begin, int64_t end, const Partial &partial) {
+    if (!spoiled(tile_, begin, end, partial)) return;
     const Partial clean = result(2);
     tile_.finite_values_only = true;
     call_.kernels.prefill(tile_, begin, end, clean, kernel_scratch_);
@@ -72,13 +81,13 @@ class Worker {
     mend(tile_, begin, end, partial, clean);
   }
 
-  void run_whole(const Job &job) {
+  void run_whole(const Job &job, const Item &at) {
     if (job.splits == 1 && !job.decode && call_.kernels.prefill_whole(tile_, job.sequence.k_len, kernel_scratch_))
       return;
     const Partial total = result(0), next = result(1);
-    attend(job, 0, total);
+    attend(job, at, 0, total);
     for (int64_t split = 1; split < job.splits; split++) {
-      attend(job, split, next);
+      attend(job, at, split, next);
       call_.kernels.merge(tile_, total, next);
     }
     call_.kernels.finish(tile_, total);
@@ -87,11 +96,11 @@ class Worker {
   /// One split of a tile. Whoever ends a tile's last split folds all of them, in order.
   void run_split(const Job &job, const Item &at) {
     const int64_t floats = attention_.head_dim_v + 2;
-    const int64_t first_row = at.head_kv * job.rows + at.tile * job.tile_rows;
+    const int64_t first_row = at.head * job.rows + at.tile * job.tile_rows;
     float *const first = call_.plan.partials() + job.first_partial + first_row * job.splits * floats;
     const auto split = [&](int64_t i) { return partial_at(first + i * tile_.rows * floats, tile_.rows); };
-    attend(job, at.split, split(at.split));
-    std::atomic<int32_t> &done = call_.plan.counter(job.first_counter + at.head_kv * job.tiles + at.tile);
+    attend(job, at, at.split, split(at.split));
+    std::atomic<int32_t> &done = call_.plan.counter(job.first_counter + at.head * job.tiles + at.tile);
     if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < job.splits) return;
     for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, split(0), split(i));
     call_.kernels.finish(tile_, split(0));
@@ -108,20 +117,24 @@ class Worker {
     tile_.alibi = static_cast<bool>(p.alibi_slopes);
   }
 
-  void fill(const Job &job, const Item &at) {
+  /// The tile of `heads` key/value heads from the item's on.
+  void fill(const Job &job, const Item &at, int64_t heads) {
     const Problem &p = problem_;
     const int64_t group = p.heads_q / p.heads_kv, first = at.tile * job.tile_rows;
-    tile_.rows = static_cast<int>(std::min(job.tile_rows, job.rows - first));
-    fill_keys(job.sequence, at.head_kv, sequence_index(job));
-    int64_t query = first / group, member = first % group;
+    tile_.rows = 0;
+    tile_.heads = static_cast<int>(heads);
+    fill_keys(job.sequence, at.head, sequence_index(job));
     masked_ = static_cast<bool>(p.bias) || static_cast<bool>(p.mask);
-    Sequence::Interval interval = job.sequence.attended(attention_, query);
-    for (int r = 0; r < tile_.rows; r++) {
-      fill_row(tile_.row[r], job, query, at.head_kv * group + member, interval);
-      masked_ = masked_ || interval.low != 0 || interval.high != job.sequence.k_len;
-      if (++member == group) {
-        member = 0;
-        interval = job.sequence.attended(attention_, ++query);
+    for (int64_t head = at.head; head < at.head + heads; head++) {
+      int64_t query = first / group, member = first % group;
+      Sequence::Interval interval = job.sequence.attended(attention_, query);
+      for (int64_t left = std::min(job.tile_rows, job.rows - first); left > 0; left--) {
+        fill_row(tile_.row[tile_.rows++], job, query, head * group + member, interval);
+        masked_ = masked_ || interval.low != 0 || interval.high != job.sequence.k_len;
+        if (++member == group) {
+          member = 0;
+          interval = job.sequence.attended(attention_, ++query);
+        }
       }
     }
   }
@@ -154,6 +167,8 @@ class Worker {
     keys.v_row = p.v.stride[1];
     keys.k_elem = p.k.stride[3];
     keys.v_elem = p.v.stride[3];
+    keys.k_head = p.k.stride[2];
+    keys.v_head = p.v.stride[2];
     keys.dtype = p.k.dtype;
     if (!paged) return;
     keys.pages = p.block_table.at(b, 0, 0);

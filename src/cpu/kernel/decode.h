@@ -14,12 +14,13 @@ constexpr int group_rows = 4;
 constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
 /// Keys worked on at a time: their rows and values' stay in the first cache.
-constexpr int decode_keys = 64;
+constexpr int decode_keys = 32;
 static_assert(key_block % decode_keys == 0);
 
 /// Rows of one group, their lanes, and their running softmax.
 struct Group {
-  int first, rows;  // rows stands for 1, 2 or 4: rows past the tile's last repeat it
+  int first, last, rows;   // rows stands for 1, 2 or 4: rows past the last repeat it
+  int64_t k_head, v_head;  // bytes from the tile's first head
   const float *q[group_rows];
   int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
   alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
@@ -28,44 +29,34 @@ struct Group {
   float sum[group_rows];
 };
 
-inline int64_t group_count(int rows) {
+inline int group_count(int rows) {
   return (rows + group_rows - 1) / group_rows;
 }
 
 inline size_t decode_scratch_bytes(const Attention &a, int rows) {
   const int64_t floats = rows * a.head_dim + decode_keys * group_rows + width;
-  return static_cast<size_t>(group_count(rows)) * sizeof(Group) + static_cast<size_t>(floats) * sizeof(float) + 64;
+  return static_cast<size_t>(rows) * sizeof(Group) +  // rows may belong to as many heads
+         static_cast<size_t>(floats) * sizeof(float) + 64;
 }
 
 inline const Row &group_row(const Tile &tile, const Group &g, int i) {
-  return tile.row[smaller(g.first + i, tile.rows - 1)];
+  return tile.row[smaller(g.first + i, g.last)];
 }
 
-/// Where the rows of one block stand, and the keys of the block that follows.
-struct BlockRows {
-  const char *key[decode_keys], *value[decode_keys], *next_key[decode_keys];
-  int next_keys;
-};
+// Memory is kept busy by both products: the first asks for values, the second for the next block's keys. Asked for
+// together they would wait on memory in one product and leave it idle in the other. What is asked for is every head's,
+// row by row: memory is slower by columns, and much slower where a head's rows are far apart.
 
-inline void find_rows(const KeyStream &stream, int64_t key, int n, int64_t end, BlockRows &rows) {
-  for (int j = 0; j < n; j++) rows.key[j] = key_row(stream, key + j);
-  for (int j = 0; j < n; j++) rows.value[j] = value_row(stream, key + j);
-  rows.next_keys = static_cast<int>(smaller<int64_t>(decode_keys, end - key - n));
-  for (int j = 0; j < rows.next_keys; j++) rows.next_key[j] = key_row(stream, key + n + j);
-}
-
-// Memory is kept busy by both products: the first asks for the values of its keys, the second for the keys of the next
-// block. Asked for together they would wait on memory in one product and leave it idle in the other.
-
-/// Asks for the lines of some rows, one at a time and in order: memory is slower by columns.
+/// Asks for the lines of some rows, in order and a few at a time.
 class Ahead {
  public:
   Ahead(const char *const *row, int rows, int64_t bytes) : row_(row), end_(row + rows), bytes_(bytes) {}
 
-  void ask() {
+  void ask(int64_t lines) {
     if (row_ == end_) return;
-    __builtin_prefetch(*row_ + at_);
-    at_ += 64;
+    for (const char *end = *row_ + at_ + lines * 64, *line = *row_ + at_; line < end; line += 64)
+      __builtin_prefetch(line);
+    at_ += lines * 64;
     if (at_ < bytes_) return;
     at_ = 0;
     row_++;
@@ -74,6 +65,24 @@ class Ahead {
  private:
   const char *const *row_, *const *end_;
   int64_t bytes_, at_ = 0;
+};
+
+/// Where rows of keys and values stand, of the tile's first head.
+struct BlockRows {
+  int n;
+  const char *key[decode_keys], *value[decode_keys];
+
+  BlockRows(const KeyStream &stream, int64_t begin, int64_t end) : n(static_cast<int>(end - begin)) {
+    for (int j = 0; j < n; j++) key[j] = key_row(stream, begin + j);
+    for (int j = 0; j < n; j++) value[j] = value_row(stream, begin + j);
+  }
+};
+
+/// A block of keys and what is asked for while it is worked on.
+struct Block {
+  const BlockRows &rows;
+  int64_t first;
+  Ahead &keys, &values;
 };
 
 /// Calls step(Count<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
@@ -87,19 +96,17 @@ inline void over_row(int64_t dim, const Step &step) {
     if (d < dim) step(Count<1>(), d);
 }
 
-/// scores[key][row] = q[row] . k[key] for n keys.
+/// scores[key][row] = q[row] . k[key]; asks for `lines` lines a key.
 template <int rows, fa_dtype dtype>
-[[gnu::noinline]] void decode_scores(const BlockRows &block, int n, const Group &g, int64_t dim, int64_t dim_v,
+[[gnu::noinline]] void decode_scores(const BlockRows &block, const Group &g, int64_t dim, int64_t lines, Ahead &next,
                                      float *scores) {
   constexpr int keys = width / rows;  // of one vector of sums
   constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
-  for (int j = 0; j < n; j += keys) {
+  Ahead ahead = next;  // in registers
+  for (int j = 0; j < block.n; j += keys) {
+    FA_UNROLL for (int i = 0; i < keys; i++) ahead.ask(lines);
     const char *k[keys];
-    FA_UNROLL for (int i = 0; i < keys; i++) {
-      k[i] = block.key[smaller(j + i, n - 1)];
-      for (int64_t line = 0; line < dim_v * bytes; line += 64)
-        __builtin_prefetch(block.value[smaller(j + i, n - 1)] + line);
-    }
+    FA_UNROLL for (int i = 0; i < keys; i++) k[i] = block.key[smaller(j + i, block.n - 1)] + g.k_head;
     Vec sum[width];
     FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
     over_row<2>(dim, [&](auto count, int64_t d) {
@@ -114,22 +121,24 @@ template <int rows, fa_dtype dtype>
     });
     Simd::store(scores + j * rows, Simd::sums(sum));
   }
+  next = ahead;
 }
 
-/// values[row] = alpha[row] values[row] + sum over n keys of p[key][row] v[key], for `vectors` vectors of the head
-/// dimension from d on.
+/// values[row] = alpha[row] values[row] + sum over keys of p[key][row] v[key], for `vectors` vectors of the head
+/// dimension from d on; asks for a line a key.
 template <int rows, int vectors, fa_dtype dtype>
-[[gnu::noinline]] void decode_values(const BlockRows &block, int n, const float *p, int64_t d, const Vec *alpha,
-                                     float *const *values, Ahead &next) {
+[[gnu::noinline]] void decode_values(const BlockRows &block, const Group &g, const float *p, int64_t d,
+                                     const Vec *alpha, float *const *values, Ahead &next) {
   constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
   Ahead ahead = next;  // in registers
+  const int64_t at = g.v_head + d * bytes;
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
       Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
-  for (int j = 0; j < n; j++) {
-    ahead.ask();
+  for (int j = 0; j < block.n; j++) {
+    ahead.ask(1);
     Vec element[vectors];
-    load_pairs<dtype, vectors>(block.value[j] + d * bytes, element);
+    load_pairs<dtype, vectors>(block.value[j] + at, element);
     FA_UNROLL for (int r = 0; r < rows; r++) {
       const Vec weight = Simd::set1(p[j * rows + r]);
       FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, element[i], sum[r][i]);
@@ -174,12 +183,14 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
 }
 
 template <int rows, fa_dtype dtype>
-inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const BlockRows &block, int64_t key, int n,
-                         float *scores, const Partial &partial) {
+inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const Block &block, float *scores,
+                         const Partial &partial) {
   const Attention &a = *tile.attention;
-  decode_scores<rows, dtype>(block, n, g, a.head_dim, a.head_dim_v, scores);
-  const bool whole = g.full_low <= key && g.full_high >= key + n;
-  if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, key, n, scores);
+  const int n = block.rows.n;
+  const int64_t lines = (a.head_dim_v * element_bytes(dtype) + 63) / 64;
+  decode_scores<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);
+  const bool whole = g.full_low <= block.first && g.full_high >= block.first + n;
+  if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, block.first, n, scores);
   pad_scores<rows>(n, scores);
 
   const int pairs = (n * rows + width - 1) / width * width;
@@ -214,21 +225,23 @@ inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const B
     Simd::store(scalar, alpha[r]);
     g.sum[r] *= scalar[0];
     for (int i = r; i < width; i += rows) g.sum[r] += total[i];
-    values[r] = partial.values + smaller(g.first + r, tile.rows - 1) * a.head_dim_v;
+    values[r] = partial.values + smaller(g.first + r, g.last) * a.head_dim_v;
   }
-  Ahead next(block.next_key, block.next_keys, a.head_dim * element_bytes(dtype));
   over_row<smaller(4, decode_sums / rows)>(a.head_dim_v, [&](auto count, int64_t d) {
-    decode_values<rows, decltype(count)::value, dtype>(block, n, scores, d, alpha, values, next);
+    decode_values<rows, decltype(count)::value, dtype>(block.rows, g, scores, d, alpha, values, block.keys);
   });
 }
 
-inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
+/// Groups rows [first, end), which are head `head`'s.
+inline void begin_group(const Tile &tile, Group &g, int head, int first, int end, float *q) {
   const int64_t dim = tile.attention->head_dim;
   g.first = first;
-  const int left = tile.rows - first;
-  g.rows = left >= 3 ? 4 : left;
+  g.last = end - 1;
+  g.rows = end - first >= 3 ? 4 : end - first;
+  g.k_head = head * tile.keys.k_head;
+  g.v_head = head * tile.keys.v_head;
   for (int r = 0; r < g.rows; r++) {
-    g.q[r] = q + smaller(first + r, tile.rows - 1) * dim;
+    g.q[r] = q + smaller(first + r, g.last) * dim;
     g.sum[r] = 0;
   }
   g.full_low = INT32_MIN;
@@ -249,17 +262,39 @@ inline void begin_group(const Tile &tile, Group &g, int first, float *q) {
 }
 
 template <fa_dtype dtype>
-inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, const BlockRows &block, int64_t key, int n,
-                         float *scores, const Partial &partial) {
-  if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, block, key, n, scores, partial);
-  if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, block, key, n, scores, partial);
-  return decode_block<4, dtype>(tile, g, m, block, key, n, scores, partial);
+inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, const Block &block, float *scores,
+                         const Partial &partial) {
+  if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, block, scores, partial);
+  if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, block, scores, partial);
+  return decode_block<4, dtype>(tile, g, m, block, scores, partial);
+}
+
+/// Attends keys [begin, end), a block at a time for all groups.
+template <fa_dtype dtype>
+inline void decode_keys_of(const Tile &tile, Group *group, int groups, const Modifiers &m, int64_t begin, int64_t end,
+                           float *scores, const Partial &partial) {
+  const Attention &a = *tile.attention;
+  const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
+  const int64_t k_bytes = (tile.heads - 1) * tile.keys.k_head + a.head_dim * element_bytes(dtype);
+  const int64_t v_bytes = (tile.heads - 1) * tile.keys.v_head + a.head_dim_v * element_bytes(dtype);
+  BlockRows rows(tile.keys, begin, larger(begin, block_end(begin)));
+  for (int64_t key = begin; key < end;) {
+    const int64_t next = block_end(key);
+    const BlockRows following(tile.keys, next, block_end(next));
+    // The values of one head are asked for just before they are needed; those of many would leave the caches again.
+    const BlockRows &asked = tile.heads == 1 ? rows : following;
+    Ahead keys(following.key, following.n, k_bytes), values(asked.value, asked.n, v_bytes);
+    for (int i = 0; i < groups; i++) decode_group<dtype>(tile, group[i], m, {rows, key, keys, values}, scores, partial);
+    rows = following;
+    key = next;
+  }
 }
 
 inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
   const Attention &a = *tile.attention;
   const Modifiers modifiers(tile);
-  const int groups = static_cast<int>(group_count(tile.rows));
+  const int head_rows = tile.rows / tile.heads;
+  const int groups = tile.heads * group_count(head_rows);
   auto *group = static_cast<Group *>(memory);
   float *q = reinterpret_cast<float *>(group + groups);
   float *scores = q + tile.rows * a.head_dim;
@@ -273,26 +308,24 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
     low = smaller(low, tile.row[i].low);
     high = larger(high, tile.row[i].high);
   }
-  for (int i = 0; i < groups; i++) begin_group(tile, group[i], i * group_rows, q);
+  Group *next_group = group;
+  for (int head = 0; head < tile.heads; head++)
+    for (int r = 0; r < head_rows; r += group_rows)
+      begin_group(tile, *next_group++, head, head * head_rows + r, (head + 1) * head_rows, q);
 
   begin = larger<int64_t>(begin, low);
   end = smaller<int64_t>(end, high);
-  for (int64_t key = begin; key < end;) {
-    const int n = static_cast<int>(smaller<int64_t>(decode_keys - key % decode_keys, end - key));
-    BlockRows block;
-    find_rows(tile.keys, key, n, end, block);
-    for (int i = 0; i < groups; i++) {
-      if (a.kv_dtype == FA_F32) decode_group<FA_F32>(tile, group[i], modifiers, block, key, n, scores, partial);
-      if (a.kv_dtype == FA_F16) decode_group<FA_F16>(tile, group[i], modifiers, block, key, n, scores, partial);
-      if (a.kv_dtype == FA_BF16) decode_group<FA_BF16>(tile, group[i], modifiers, block, key, n, scores, partial);
+  if (a.kv_dtype == FA_F32) decode_keys_of<FA_F32>(tile, group, groups, modifiers, begin, end, scores, partial);
+  if (a.kv_dtype == FA_F16) decode_keys_of<FA_F16>(tile, group, groups, modifiers, begin, end, scores, partial);
+  if (a.kv_dtype == FA_BF16) decode_keys_of<FA_BF16>(tile, group, groups, modifiers, begin, end, scores, partial);
+
+  for (int i = 0; i < groups; i++) {
+    const Group &g = group[i];
+    for (int r = g.first; r <= smaller(g.last, g.first + group_rows - 1); r++) {
+      partial.max[r] = g.max[r - g.first];
+      partial.sum[r] = g.sum[r - g.first];
+      if (paired) to_pair_order(partial.values + r * a.head_dim_v, a.head_dim_v, true);
     }
-    key += n;
-  }
-  for (int i = 0; i < tile.rows; i++) {
-    const Group &g = group[i / group_rows];
-    partial.max[i] = g.max[i % group_rows];
-    partial.sum[i] = g.sum[i % group_rows];
-    if (paired) to_pair_order(partial.values + i * a.head_dim_v, a.head_dim_v, true);
   }
 }
 
