@@ -42,6 +42,7 @@ done
 packages=("${build_packages[@]}" gcc libc6-dev libgtest-dev googletest libbenchmark-dev binutils)
 packages+=(clang tcc libaugeas-dev) # tests/abi: other compilers, the neighbour
 packages+=(zsh fish)                # tests/tool: shells that complete
+packages+=(libzstd-dev liblz4-dev) # the emulator: compressed kernels
 for preset in "${presets[@]}"; do
   case $preset in
     neon) packages+=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user) ;;
