@@ -150,6 +150,8 @@ class List {
              {},
              Peak::f32,
              dtype == FA_F16 ? 0 : percent(threads == 1 ? 80 : 88)});
+        c.layout = Layout::bshd;
+        add({figures_.back().name + "/layout:bshd", Measure::of_read, c, {}, Peak::f32, 0});
       }
     }
   }
