@@ -81,7 +81,7 @@ void BulkGroups::at_exit(Cta &cta) {
 void submit(Warp &warp, uint32_t lane, std::shared_ptr<BulkOperation> operation, bool grouped) {
   if (warp.cta->cluster->observer) operation->announce();
   if (grouped) warp.state<BulkGroups>().open[lane].push_back(operation);
-  warp.cta->cluster->async.push_back({[operation = std::move(operation)] { operation->finish(); }, 0});
+  warp.cta->cluster->async.push_back({[operation = std::move(operation)] { operation->finish(); }, 0, grouped});
 }
 
 std::vector<SharedTarget> multicast(SharedTarget target, uint32_t cta_mask, bool pairs) {

@@ -114,6 +114,8 @@ void Cluster::begin(Launch &new_launch, uint64_t n) {
 bool Cluster::land_one() {
   if (async.empty()) return false;
   size_t chosen = 0;
+  while (chosen + 1 < async.size() && async[chosen].last) chosen++;
+  if (async[chosen].last) chosen = 0;
   if (launch->options.seed != 0) {
     chosen = random() % async.size();
     // Nothing overtakes what it must follow.

@@ -47,6 +47,7 @@ struct Cta {
 struct AsyncOperation {
   std::function<void()> land;
   uint32_t order = 0;  // operations of the same order (not 0) land one after another
+  bool last = false;   // lands when no other can: nothing in the cluster waits for it
 };
 
 /// How often an instruction was executed, by warps and by their lanes.
