@@ -2,6 +2,7 @@
 // all the rows of its group. Scores stand as [key][row], so that a vector holds the pairs of width / rows keys.
 #pragma once
 
+#include "cpu/kernel/ahead.h"
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/products.h"
 #include "cpu/kernel/scores.h"
@@ -12,10 +13,6 @@ namespace {
 /// Rows worked on together at most, and sums kept in registers.
 constexpr int group_rows = 4;
 constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
-
-/// Keys worked on at a time: their rows and values' stay in the first cache.
-constexpr int decode_keys = 32;
-static_assert(key_block % decode_keys == 0);
 
 /// Rows of one group, their lanes, and their running softmax.
 struct Group {
@@ -42,48 +39,6 @@ inline size_t decode_scratch_bytes(const Attention &a, int rows) {
 inline const Row &group_row(const Tile &tile, const Group &g, int i) {
   return tile.row[smaller(g.first + i, g.last)];
 }
-
-// Memory is kept busy by both products: the first asks for values, the second for the next block's keys. Asked for
-// together they would wait on memory in one product and leave it idle in the other. What is asked for is every head's,
-// row by row: memory is slower by columns, and much slower where a head's rows are far apart.
-
-/// Asks for the lines of some rows, in order and a few at a time.
-class Ahead {
- public:
-  Ahead(const char *const *row, int rows, int64_t bytes) : row_(row), end_(row + rows), bytes_(bytes) {}
-
-  void ask(int64_t lines) {
-    if (row_ == end_) return;
-    for (const char *end = *row_ + at_ + lines * 64, *line = *row_ + at_; line < end; line += 64)
-      __builtin_prefetch(line);
-    at_ += lines * 64;
-    if (at_ < bytes_) return;
-    at_ = 0;
-    row_++;
-  }
-
- private:
-  const char *const *row_, *const *end_;
-  int64_t bytes_, at_ = 0;
-};
-
-/// Where rows of keys and values stand, of the tile's first head.
-struct BlockRows {
-  int n;
-  const char *key[decode_keys], *value[decode_keys];
-
-  BlockRows(const KeyStream &stream, int64_t begin, int64_t end) : n(static_cast<int>(end - begin)) {
-    for (int j = 0; j < n; j++) key[j] = key_row(stream, begin + j);
-    for (int j = 0; j < n; j++) value[j] = value_row(stream, begin + j);
-  }
-};
-
-/// A block of keys and what is asked for while it is worked on.
-struct Block {
-  const BlockRows &rows;
-  int64_t first;
-  Ahead &keys, &values;
-};
 
 /// Calls step(Count<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
 template <int most, class Step>
