@@ -102,6 +102,10 @@ CUresult launch(Context &context, const LaunchRequest &request) {
   run_state.shape = request.shape;
   run_state.options = settings().run;
   run_state.parameters = request.parameters;
+  Device &device = *context.device;
+  if (request.kernel->program->uses_heap && !device.heap)
+    device.heap = std::make_unique<memory::DeviceHeap>(*device.memory);
+  run_state.heap = device.heap.get();
   run_state.ranges = context.device->memory->ranges();
   run_state.resident_ctas = resident_blocks(limits, *request.kernel, request.shape);
   run_state.sm_count = static_cast<uint32_t>(limits.sm_count);

@@ -13,6 +13,7 @@
 #include "driver/devices.h"
 #include "driver/settings.h"
 #include "exec/program.h"
+#include "memory/device_heap.h"
 #include "memory/device_memory.h"
 #include "ptx/module.h"
 
@@ -47,6 +48,7 @@ struct Device {
   int ordinal = 0;
   DeviceLimits limits;
   std::unique_ptr<memory::DeviceMemory> memory;
+  std::unique_ptr<memory::DeviceHeap> heap;  // made for the first kernel that calls malloc
   std::unique_ptr<Context> primary;
   int primary_users = 0;
   uint32_t primary_flags = 0;

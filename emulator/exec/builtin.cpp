@@ -2,12 +2,15 @@
 #include "exec/builtin.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <string>
 
 #include "exec/access.h"
 #include "exec/fault.h"
 #include "exec/launch.h"
+#include "exec/print.h"
+#include "memory/device_heap.h"
 
 namespace fa::emu {
 namespace {
@@ -38,6 +41,51 @@ void assert_fail(Warp &warp, const Instruction &instruction, const CallSite &sit
             text(0) + "` failed");
 }
 
+/// vprintf(format, arguments): every lane's text, in their order. The result is the text's length.
+void print(Warp &warp, const Instruction &instruction, const CallSite &site, uint32_t mask) {
+  std::string all;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    uint64_t arguments = builtin_argument(warp, site, lane, 1);
+    auto read = [&](uint32_t offset, uint32_t bytes) {
+      Resolved memory;
+      memory.address[lane] = arguments + offset;
+      resolve(warp, instruction, ptx::Space::generic, 1u << lane, bytes, bytes, memory);
+      uint64_t value = 0;
+      std::memcpy(&value, memory.at[lane], bytes);
+      return value;
+    };
+    auto text = [&](uint64_t address) { return text_at(warp, instruction, lane, address); };
+    std::string line = format_print(text(builtin_argument(warp, site, lane, 0)), read, text);
+    set_builtin_result(warp, site, lane, line.size());
+    all += line;
+  }
+  const auto &out = warp.cta->launch->print;
+  if (out)
+    out(all);
+  else
+    std::fwrite(all.data(), 1, all.size(), stdout);
+}
+
+void allocate(Warp &warp, const Instruction &, const CallSite &site, uint32_t mask) {
+  memory::DeviceHeap *heap = warp.cta->launch->heap;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    set_builtin_result(warp, site, lane, heap ? heap->allocate(builtin_argument(warp, site, lane, 0)) : 0);
+  }
+}
+
+void release(Warp &warp, const Instruction &instruction, const CallSite &site, uint32_t mask) {
+  memory::DeviceHeap *heap = warp.cta->launch->heap;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
+    uint64_t address = builtin_argument(warp, site, lane, 0);
+    if (address != 0 && !(heap && heap->release(address)))
+      fault(warp, instruction, FaultKind::illegal_address, static_cast<int>(lane),
+            "free of what malloc did not give, or gave back already");
+  }
+}
+
 }  // namespace
 
 uint64_t builtin_argument(const Warp &warp, const CallSite &site, uint32_t lane, size_t i) {
@@ -54,6 +102,9 @@ void set_builtin_result(Warp &warp, const CallSite &site, uint32_t lane, uint64_
 
 Builtin builtin_of(std::string_view name) {
   if (name == "__assertfail") return assert_fail;
+  if (name == "vprintf") return print;
+  if (name == "malloc") return allocate;
+  if (name == "free") return release;
   return nullptr;
 }
 

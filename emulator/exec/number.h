@@ -39,6 +39,11 @@ inline uint16_t bfloat_from_float(float value) {
   return (bits & 0x7fffffffu) > 0x7f800000u ? uint16_t{0x7fff} : static_cast<uint16_t>(rounded);
 }
 
+/// The NaN that f32 instructions give, whatever NaN they got.
+inline float canonical(float value) {
+  return value == value ? value : std::bit_cast<float>(0x7fffffffu);
+}
+
 /// Subnormal numbers become zeros of their sign.
 inline float flush(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);

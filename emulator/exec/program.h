@@ -75,6 +75,7 @@ struct Program {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_offset = 0;  // from shared_begin
   uint32_t local_bytes = 0;            // deepest call chain, a thread
+  bool uses_heap = false;              // calls malloc
   bool recursive = false;              // or calls through pointers: local_bytes is a guess
 
   /// Whether handlers report to an Observer, and registers keep rows of their own (see check/).

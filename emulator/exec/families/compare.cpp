@@ -1,7 +1,6 @@
-// setp and set: comparisons of integers and floats, combined with a predicate where the text asks for it.
-#include <array>
-#include <cmath>
-#include <string_view>
+// setp of integers and floats, combined with a predicate where the text asks for it (PTX ISA 9.7.6). Pairs of halves,
+// and set: set.cpp.
+#include "exec/families/compare.h"
 
 #include "exec/dispatch.h"
 #include "exec/number.h"
@@ -10,17 +9,6 @@ namespace fa::emu {
 namespace {
 
 using ptx::Type;
-
-enum class Compare : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan, lo, ls, hi, hs, none };
-
-constexpr std::array<std::string_view, 18> compare_names{"eq",  "ne",  "lt",  "le",  "gt",  "ge", "equ", "neu", "ltu",
-                                                         "leu", "gtu", "geu", "num", "nan", "lo", "ls",  "hi",  "hs"};
-
-Compare compare_of(const Decoder &d) {
-  for (size_t i = 0; i < compare_names.size(); i++)
-    if (d.has(compare_names[i])) return static_cast<Compare>(i);
-  return Compare::none;
-}
 
 /// Unordered comparisons are the negation of their opposites.
 template <Compare compare, class T>

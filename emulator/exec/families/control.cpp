@@ -114,6 +114,7 @@ bool decode_call(Decoder &d) {
     site.function = d.builder().function_number(callee->index);
     if (site.function == UINT32_MAX) {
       site.builtin = builtin_of(function.name);
+      if (function.name == "malloc") d.builder().program().uses_heap = true;
       if (!site.builtin) d.fail("function " + std::string(function.name) + " is declared, but nothing defines it");
     }
     site.arguments = copies(d, arguments, site.builtin ? nullptr : &function.parameters);

@@ -1,4 +1,6 @@
-// cvt between integers, f16, bf16, f32 and f64.
+// cvt between integers, f16, bf16, f32 and f64 (PTX ISA 9.7.9): the common forms, as vector code.
+#include "exec/families/convert.h"
+
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -91,12 +93,12 @@ T rounded(T a) {
   return std::ceil(a);
 }
 
-/// Out of range saturates; NaN becomes 0 (all ones' top bit for 64 bits, as the hardware does).
+/// Out of range saturates; NaN becomes 0, or the highest bit alone from f64 or to 64 bits.
 template <class D, Round round, class T>
 struct FloatToInteger {
   D operator()(T a) const {
     using Limits = std::numeric_limits<D>;
-    if (a != a) return sizeof(D) == 8 ? static_cast<D>(uint64_t{1} << 63) : D{0};
+    if (a != a) return sizeof(D) == 8 || sizeof(T) == 8 ? static_cast<D>(uint64_t{1} << (sizeof(D) * 8 - 1)) : D{0};
     T whole = rounded<round>(a);
     constexpr T above = static_cast<T>(uint64_t{1} << (sizeof(D) * 8 - 1)) * (std::is_signed_v<D> ? 1 : 2);
     if (whole >= above) return Limits::max();
@@ -188,22 +190,20 @@ struct FloatOfBfloat {
 template <class T>
 Handler from(const Decoder &d, Type to, uint32_t width) {
   bool nearest = !d.has("rz") && !d.has("rm") && !d.has("rp") && !d.has("rs");
+  bool plain = nearest && !d.has("sat") && !d.has("relu") && !d.has("satfinite");
   bool whole = d.has("rni") || d.has("rzi") || d.has("rmi") || d.has("rpi");
   switch (to) {
     case Type::f32:
-      if (!nearest || whole) return nullptr;
+      if (!nearest || whole || (d.has("ftz") && !std::is_same_v<T, float>)) return nullptr;
       return d.has("sat") ? into_register<float, T>(width, ToFloat<float, T, true>{})
                           : into_register<float, T>(width, ToFloat<float, T, false>{});
     case Type::f64:
       if (!nearest || whole || d.has("sat")) return nullptr;
       return into_register<double, T>(width, ToFloat<double, T, false>{});
     case Type::f16:
-      return nearest && sizeof(T) <= 4 && !d.has("sat") && !d.has("relu") ? into_register<uint16_t, T>(width, HalfOf{})
-                                                                          : nullptr;
+      return plain && std::is_same_v<T, float> ? into_register<uint16_t, T>(width, HalfOf{}) : nullptr;
     case Type::bf16:
-      return nearest && std::is_same_v<T, float> && !d.has("sat") && !d.has("relu")
-                 ? into_register<uint16_t, T>(width, BfloatOf{})
-                 : nullptr;
+      return plain && std::is_same_v<T, float> ? into_register<uint16_t, T>(width, BfloatOf{}) : nullptr;
     default:
       return to_integer<T>(d, to, width);
   }
@@ -244,16 +244,26 @@ Handler conversion(const Decoder &d, Type to, Type source, uint32_t width) {
   }
 }
 
+bool is_number(Type type) {
+  return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::tf32 || type == Type::f64;
+}
+
 bool decode_scalar(Decoder &d) {
   if (d.opcode().types.size() != 2 || d.count() != 2) return false;
   Type to = d.type(0), source = d.type(1);
+  bool numbers = ptx::bytes_of(source) <= 8 && (ptx::is_integer(source) || is_number(source));
+  if (!numbers || !(ptx::is_integer(to) || is_number(to))) return false;
   uint32_t to_width = 0, source_width = 0;
   Slot a = d.wide_source(d.operand(1), source, source_width);
   Slot dst = d.wide_destination(d.operand(0), to, to_width);
-  Handler handler = conversion(d, to, source, to_width);
-  if (!handler || source_width < ptx::bytes_of(source)) return false;
   d.out().a = a;
   d.out().dst = dst;
+  Handler handler = conversion(d, to, source, to_width);
+  if (!handler) {
+    handler = general_conversion(d, to_width, source_width);
+    return handler && d.run(handler);
+  }
+  if (source_width < ptx::bytes_of(source)) return false;
   uint32_t step = source_width / ptx::bytes_of(source);
   d.out().detail = static_cast<uint16_t>(to_width | (d.has("ftz") ? flush_source : 0) | step << step_shift);
   return d.run(handler);

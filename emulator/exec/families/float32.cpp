@@ -1,4 +1,4 @@
-// f32 and f64 arithmetic, and the approximate functions.
+// f32 and f64 arithmetic to nearest (PTX ISA 9.7.3), and the approximate functions. Other roundings: directed.cpp.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ struct Rounded {
     if (ftz) result = flush(result);
     // Not a number saturates to 0.
     if (sat) result = result > 0.f ? (result < 1.f ? result : 1.f) : 0.f;
-    return result;
+    return canonical(result);
   }
 };
 
@@ -39,7 +39,7 @@ bool rounds_to_nearest(const Decoder &d) {
 
 template <int sources, class F>
 bool arithmetic(Decoder &d, F f) {
-  if (!rounds_to_nearest(d)) return false;
+  if (!rounds_to_nearest(d) || d.opcode().types.size() != 1) return false;
   if (d.type() == Type::f32) return same_type_operands(d, f32<sources>(d, f), sources, Type::f32);
   if (d.type() == Type::f64) return same_type_operands(d, same_type<double, sources>(f), sources, Type::f64);
   return false;
@@ -80,41 +80,71 @@ constexpr auto larger = [](auto a, auto b) {
   return a > b || (a == b && !std::signbit(a)) ? a : b;
 };
 
+/// .xorsign.abs: of the magnitudes, with the product's sign.
+template <class F>
+constexpr auto signed_by_both = [](auto a, auto b) {
+  auto chosen = F{}(std::fabs(a), std::fabs(b));
+  return std::signbit(a) != std::signbit(b) ? -chosen : chosen;
+};
+
+/// pick: of two values; of three, the pick of the first pick and the third.
+template <class F>
+bool extreme(Decoder &d, F pick) {
+  if (d.has("xorsign")) return arithmetic<2>(d, signed_by_both<F>);
+  if (d.count() == 4) return arithmetic<3>(d, [](auto a, auto b, auto c) { return F{}(F{}(a, b), c); });
+  return arithmetic<2>(d, pick);
+}
+
 bool decode_min(Decoder &d) {
-  if (d.has("xorsign") || d.has("abs")) return false;
-  if (d.count() == 4)
-    return d.has("NaN")
-               ? arithmetic<3>(d, [](auto a, auto b, auto c) { return smaller<true>(smaller<true>(a, b), c); })
-               : arithmetic<3>(d, [](auto a, auto b, auto c) { return smaller<false>(smaller<false>(a, b), c); });
-  return d.has("NaN") ? arithmetic<2>(d, smaller<true>) : arithmetic<2>(d, smaller<false>);
+  return d.has("NaN") ? extreme(d, smaller<true>) : extreme(d, smaller<false>);
 }
-
 bool decode_max(Decoder &d) {
-  if (d.has("xorsign") || d.has("abs")) return false;
-  if (d.count() == 4)
-    return d.has("NaN")
-               ? arithmetic<3>(d, [](auto a, auto b, auto c) { return larger<true>(larger<true>(a, b), c); })
-               : arithmetic<3>(d, [](auto a, auto b, auto c) { return larger<false>(larger<false>(a, b), c); });
-  return d.has("NaN") ? arithmetic<2>(d, larger<true>) : arithmetic<2>(d, larger<false>);
+  return d.has("NaN") ? extreme(d, larger<true>) : extreme(d, larger<false>);
 }
 
+/// Signs are bits, of NaN too.
+template <class F>
+bool decode_sign(Decoder &d, F f) {
+  if (d.type() == Type::f64) return same_type_operands(d, same_type<double, 1>(f), 1, Type::f64);
+  if (d.type() != Type::f32) return false;
+  Handler handler =
+      d.has("ftz") ? elementwise<float, float>([](float a) { return F{}(flush(a)); }) : elementwise<float, float>(f);
+  return same_type_operands(d, handler, 1, Type::f32);
+}
 bool decode_abs(Decoder &d) {
-  return arithmetic<1>(d, [](auto a) { return std::fabs(a); });
+  return decode_sign(d, [](auto a) { return std::fabs(a); });
 }
 bool decode_neg(Decoder &d) {
-  return arithmetic<1>(d, [](auto a) { return -a; });
+  return decode_sign(d, [](auto a) { return -a; });
 }
 /// copysign d, a, b: the sign of a, the magnitude of b.
 bool decode_copysign(Decoder &d) {
-  return arithmetic<2>(d, [](auto a, auto b) { return std::copysign(b, a); });
-}
-bool decode_rcp(Decoder &d) {
-  return arithmetic<1>(d, [](auto a) { return static_cast<decltype(a)>(1) / a; });
+  auto with_sign = [](auto a, auto b) { return std::copysign(b, a); };
+  if (d.type() == Type::f64) return same_type_operands(d, same_type<double, 2>(with_sign), 2, Type::f64);
+  return d.type() == Type::f32 && same_type_operands(d, same_type<float, 2>(with_sign), 2, Type::f32);
 }
 
-/// Approximate functions are computed better than the hardware does, within the error that the ISA documents.
+/// Approximate functions are computed better than the hardware does, within the error that the ISA documents. Of f64
+/// they give the upper 32 bits only.
+template <class F>
+bool decode_inverse(Decoder &d, F f) {
+  if (d.type() != Type::f64 || !d.has("approx")) return arithmetic<1>(d, f);
+  Handler upper = elementwise<double, double>([](double a) {
+    bool subnormal = std::fabs(a) < 0x1p-1022;
+    double result = F{}(subnormal ? std::copysign(0.0, a) : a);
+    if (result != result || std::isinf(result)) return result;
+    uint64_t bits = std::bit_cast<uint64_t>(std::fabs(result) < 0x1p-1022 ? std::copysign(0.0, result) : result);
+    return std::bit_cast<double>(bits >> 32 << 32);
+  });
+  return same_type_operands(d, upper, 1, Type::f64);
+}
+
+bool decode_rcp(Decoder &d) {
+  return decode_inverse(d, [](auto a) { return static_cast<decltype(a)>(1) / a; });
+}
+/// -0 gives -infinity.
 bool decode_rsqrt(Decoder &d) {
-  return arithmetic<1>(d, [](auto a) { return static_cast<decltype(a)>(1.0 / std::sqrt(static_cast<double>(a))); });
+  return decode_inverse(d, [](auto a) { return static_cast<decltype(a)>(1.0 / std::sqrt(static_cast<double>(a))); });
 }
 
 /// 2^x: the whole part goes to the exponent, a polynomial (interpolation at Chebyshev's points, relative error

@@ -1,4 +1,6 @@
-// ld and st of all spaces, widths and vectors.
+// ld and st of all spaces, widths and vectors (PTX ISA 9.7.9). Cache modifiers change nothing here. Strong accesses
+// (.volatile .relaxed .acquire .release .mmio) are whole for other host threads and keep their order.
+#include <atomic>
 #include <cstring>
 #include <type_traits>
 
@@ -15,7 +17,29 @@ struct Bits128 {
   uint64_t low, high;
 };
 
-/// Memory holds M, the register R (as wide or wider; sign or zero goes into the rest).
+/// A strong access of one element; acquire and release, whether asked for or not: hosts have them almost for nothing.
+template <class M>
+M read_strong(const uint8_t *at) {
+  M value;
+  if constexpr (sizeof(M) <= 8) {
+    value = std::atomic_ref<M>(*reinterpret_cast<M *>(const_cast<uint8_t *>(at))).load(std::memory_order_acquire);
+  } else {
+    std::memcpy(&value, at, sizeof value);
+    std::atomic_thread_fence(std::memory_order_acquire);
+  }
+  return value;
+}
+template <class M>
+void write_strong(uint8_t *at, M value) {
+  if constexpr (sizeof(M) <= 8) {
+    std::atomic_ref<M>(*reinterpret_cast<M *>(at)).store(value, std::memory_order_release);
+  } else {
+    std::atomic_thread_fence(std::memory_order_release);
+    std::memcpy(at, &value, sizeof value);
+  }
+}
+
+/// Memory holds M, the register R (as wide or wider; sign or zero goes into the rest). detail: whether it is strong.
 template <class M, class R, bool observed>
 void load(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t bytes = sizeof(M) * instruction.list_count;
@@ -23,8 +47,20 @@ void load(Warp &warp, const Instruction &instruction, uint32_t mask) {
   resolve(warp, instruction, mask, bytes, bytes, memory);
   if constexpr (observed) observe(warp, instruction, AccessKind::read, mask, bytes, memory);
   const Slot *registers = warp.list(instruction);
+  const bool strong = instruction.detail;
   for (uint32_t e = 0; e < instruction.list_count; e++) {
     R *row = warp.row<R>(registers[e]);
+    if (strong) {
+      for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
+        M value = read_strong<M>(memory.at[lane] + e * sizeof(M));
+        if constexpr (std::is_same_v<M, R>)
+          row[lane] = value;
+        else
+          row[lane] = static_cast<R>(value);
+      }
+      continue;
+    }
     auto read = [&](uint32_t lane) {
       M value;
       std::memcpy(&value, memory.at[lane] + e * sizeof(M), sizeof(M));
@@ -57,7 +93,10 @@ void store(Warp &warp, const Instruction &instruction, uint32_t mask) {
         value = row[lane];
       else
         value = static_cast<M>(row[lane]);
-      std::memcpy(memory.at[lane] + e * sizeof(M), &value, sizeof(M));
+      if (instruction.detail)
+        write_strong(memory.at[lane] + e * sizeof(M), value);
+      else
+        std::memcpy(memory.at[lane] + e * sizeof(M), &value, sizeof(M));
     }
   }
 }
@@ -140,6 +179,8 @@ bool decode_access(Decoder &d, bool loading) {
   }
   Forms handlers = forms_of(type, width);
   if (!handlers.load) d.fail("a register that is too narrow for ." + std::string(ptx::name_of(type)));
+  for (const char *modifier : {"volatile", "relaxed", "acquire", "release", "mmio"})
+    if (d.has(modifier)) d.out().detail = 1;
   d.address(address);
   d.list(slots);
   bool fixed = d.out().base == AddressBase::none && d.out().space == Space::param;
