@@ -28,6 +28,7 @@ class Bitwise : public EngineTest {
     add([](Case *c) { c->mask = FA_MASK_CAUSAL; });
     add([](Case *c) { c->sq = 1, c->sk = slow ? 1000 : 5000; });
     add([](Case *c) { c->b = 1, c->sq = 2, c->sk = 2500, c->hq = 2; });
+    add([](Case *c) { c->b = 1, c->sq = 1, c->sk = 2500, c->hq = 12, c->hkv = 4; });
     add([](Case *c) { c->sq = 3, c->sk = 1000, c->splits = 7; });
     add([](Case *c) { c->sq = 70, c->splits = 5, c->sinks = "h"; });
     add([](Case *c) { c->b = 4, c->cu_q = c->cu_k = true, c->mask = FA_MASK_CAUSAL; });

@@ -35,9 +35,10 @@ class Containment : public EngineTest {
   std::vector<Case> masked_cases() const {
     std::vector<Case> list;
     const auto add = [&](auto change) {
-      for (const int64_t sq : {int64_t{1}, prefill().sq}) {
-        Case c = prefill();
-        c.sq = sq;
+      Case query = prefill(), heads = prefill();
+      query.sq = heads.sq = 1;
+      heads.hq = 6, heads.hkv = 2, heads.d = 32;  // of a size that decode takes, side by side
+      for (Case c : {query, heads, prefill()}) {
         change(&c);
         list.push_back(typed(c, list.size()));
         if (c.splits == 0) list.push_back(list.back()), list.back().flags |= FA_FLAG_BATCH_INVARIANT;
