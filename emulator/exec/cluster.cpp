@@ -5,6 +5,7 @@
 #include "exec/cta.h"
 #include "exec/launch.h"
 #include "exec/special.h"
+#include "exec/spin.h"
 #include "memory/windows.h"
 
 namespace fa::emu {
@@ -47,6 +48,22 @@ void begin_warp(Cta &cta, uint32_t index, uint8_t *rows, uint8_t *local) {
   warp.bank[Slot::warp] = rows;
   for (auto &call : warp.frames) call->holders = 0;
   fill_warp_rows(warp, rows);
+}
+
+/// A warp that was seen to spin: whether it goes on like that.
+bool still_spins(Warp &warp) {
+  SpinWatch &watch = warp.state<SpinWatch>();
+  if (watch.spinning) watch.spinning = spins(warp);
+  return watch.spinning;
+}
+
+/// A warp that has run for so many instructions more: now and then, whether it spins.
+bool begins_to_spin(Warp &warp, uint32_t instructions) {
+  SpinWatch &watch = warp.state<SpinWatch>();
+  watch.ran += instructions;
+  if (watch.ran < watch.next_look) return false;
+  watch.next_look = 2 * watch.ran;
+  return watch.spinning = spins(warp);
 }
 
 }  // namespace
@@ -138,10 +155,11 @@ bool Cluster::round(uint64_t &budget) {
   for (Warp *warp : order_) {
     if (warp->blocked || warp->finished()) continue;
     uint32_t quantum = varied ? 1 + static_cast<uint32_t>(random() % random_quantum) : ordered_quantum;
+    if (still_spins(*warp)) continue;
     uint32_t left = quantum;
     Stop stop = run_warp(*warp, left);
     budget -= std::min<uint64_t>(budget, quantum - left);
-    moved |= stop == Stop::budget || stop == Stop::finished;
+    moved |= stop == Stop::finished || (stop == Stop::budget && !begins_to_spin(*warp, quantum - left));
     if (stop != Stop::finished) continue;
     Cta &cta = *warp->cta;
     if (--cta.warps_alive > 0) continue;

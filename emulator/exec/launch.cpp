@@ -12,8 +12,9 @@
 namespace fa::emu {
 namespace {
 
-constexpr uint64_t slice = 1 << 20;  // instructions of a cluster before another one has a turn
-constexpr uint64_t idle_turns_until_deadlock = 1000;
+constexpr uint64_t slice = 1 << 20;                 // instructions of a cluster before another one has a turn
+constexpr uint64_t turns_until_company = 8;
+constexpr uint64_t idle_rounds_until_deadlock = 4;  // turns of every cluster of a worker
 constexpr size_t most_reports = 1000;
 
 uint32_t core_count() {
@@ -37,11 +38,13 @@ class Worker {
  private:
   /// Takes the grid's next cluster where the device has room for it.
   bool admit() {
-    uint64_t size = launch_.cluster_size();
-    if (!resident_.empty() && launch_.resident + size > launch_.resident_ctas) return false;
-    uint64_t number = launch_.next_cluster++;
-    if (number >= launch_.cluster_count()) return false;
-    launch_.resident += size;
+    uint64_t size = launch_.cluster_size(), others = launch_.resident.fetch_add(size);
+    bool fits = others == 0 || others + size <= launch_.resident_ctas;
+    uint64_t number = fits ? launch_.next_cluster++ : 0;
+    if (!fits || number >= launch_.cluster_count()) {
+      launch_.resident -= size;
+      return false;
+    }
     if (!spare_.empty()) {
       resident_.push_back(std::move(spare_.back()));
       spare_.pop_back();
@@ -55,15 +58,17 @@ class Worker {
   void turn() {
     bool varied = launch_.options.seed != 0;
     if (varied && resident_[0]->random() % 4 == 0) admit();
-    at_ = varied ? resident_[0]->random() % resident_.size() : at_ % resident_.size();
+    // Where nothing gets on, every cluster has its turn.
+    bool any = varied && idle_turns_ == 0;
+    at_ = any ? resident_[0]->random() % resident_.size() : at_ % resident_.size();
     Cluster &cluster = *resident_[at_];
     Step step = cluster.step(varied ? 1 + cluster.random() % slice : slice);
     if (step == Step::stuck) return stuck(cluster);
     launch_.progress++;
     set_idle(false);
     if (step == Step::running) {
-      // It may spin on what another one has yet to write.
-      admit();
+      // It may wait, in a way that is not recognised, for what another one has yet to write.
+      if (++running_turns_ % turns_until_company == 0) admit();
       at_++;
       return;
     }
@@ -81,18 +86,31 @@ class Worker {
     uint64_t progress = launch_.progress;
     if (progress != std::exchange(seen_progress_, progress)) set_idle(false);
     if (at_ >= resident_.size()) std::this_thread::yield();
-    if (++idle_turns_ < idle_turns_until_deadlock * resident_.size()) return;
+    if (++idle_turns_ < idle_rounds_until_deadlock * resident_.size()) return;
     set_idle(true);
-    if (launch_.idle < launch_.working || launch_.progress != seen_progress_) return;
+    if (!all_idle()) return;
     const Warp &warp = first_waiting(cluster);
     throw make_fault(warp, launch_.program->code[warp.groups[0].pc - (warp.groups[0].state == GroupState::blocked)],
                      FaultKind::deadlock, -1, "nothing can go on: " + cluster.where());
   }
 
+  /// A worker is idle as of some progress: when another one gets on, its clusters may, too.
   void set_idle(bool idle) {
     if (!idle) idle_turns_ = 0;
-    if (idle == std::exchange(idle_, idle)) return;
-    idle ? launch_.idle++ : launch_.idle--;
+    if (idle && idle_ && idle_as_of_ == seen_progress_) return;
+    if (!idle && !idle_) return;
+    std::lock_guard lock(launch_.mutex);
+    if (idle_ && launch_.idle_as_of == idle_as_of_) launch_.idle--;
+    idle_ = idle;
+    if (!idle) return;
+    if (launch_.idle_as_of < seen_progress_) launch_.idle_as_of = seen_progress_, launch_.idle = 0;
+    idle_as_of_ = seen_progress_;
+    if (launch_.idle_as_of == idle_as_of_) launch_.idle++;
+  }
+
+  bool all_idle() {
+    std::lock_guard lock(launch_.mutex);
+    return launch_.idle == launch_.working && launch_.idle_as_of == launch_.progress;
   }
 
   static const Warp &first_waiting(const Cluster &cluster) {
@@ -116,7 +134,8 @@ class Worker {
   Launch &launch_;
   std::vector<std::unique_ptr<Cluster>> resident_, spare_;
   size_t at_ = 0;
-  uint64_t idle_turns_ = 0, seen_progress_ = 0;
+  uint64_t idle_turns_ = 0, seen_progress_ = 0, idle_as_of_ = 0;
+  uint64_t running_turns_ = 0;
   bool idle_ = false;
 };
 

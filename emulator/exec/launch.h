@@ -72,7 +72,9 @@ struct Launch {
   std::atomic<uint64_t> next_cluster{0};
   std::atomic<uint64_t> resident{0};
   std::atomic<uint64_t> progress{0};
-  std::atomic<uint32_t> working{0}, idle{0};  // threads; of them those that find nothing to do
+  std::atomic<uint32_t> working{0};  // threads
+  uint32_t idle = 0;                 // of them, those that find nothing to do since idle_as_of; under the mutex
+  uint64_t idle_as_of = 0;           // a value of progress
   std::atomic<bool> stop{false};
   std::mutex mutex;
 };

@@ -1,0 +1,21 @@
+// Loops that only wait for memory to change. A warp whose registers and program counters come round to what they were,
+// with nothing written meanwhile, goes on like that until another one writes: it waits, as much as at a barrier.
+#pragma once
+
+#include <cstdint>
+
+#include "exec/warp.h"
+
+namespace fa::emu {
+
+/// How long a warp has run without a wait, and whether it was last seen spinning.
+struct SpinWatch : State {
+  static constexpr uint64_t first_look = 1 << 16;  // instructions; then twice as many each time
+  uint64_t ran = 0, next_look = first_look;
+  bool spinning = false;
+};
+
+/// Runs the warp on for a while, and tells whether it came round.
+bool spins(Warp &warp);
+
+}  // namespace fa::emu

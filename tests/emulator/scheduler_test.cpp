@@ -1,0 +1,124 @@
+// Blocks and warps that wait for each other by plain loads: they get on, and where nothing can, that is told.
+#include <gtest/gtest.h>
+
+#include "client.h"
+
+namespace {
+
+using emulated::Array;
+using emulated::launch;
+
+/// flags[block]: block b waits until flags[b + 1] is set, the last of `count` does not; then it sets its own. All must
+/// be resident at once.
+const char *const chain = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.extern .shared .align 16 .b8 memory[];
+.visible .entry chain(.param .u64 flags, .param .u32 count) {
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [flags];
+  ld.param.u32 %r1, [count];
+  mov.u32 %r2, %ctaid.x;
+  mul.wide.u32 %rd2, %r2, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  add.s32 %r3, %r2, 1;
+  setp.ge.u32 %p1, %r3, %r1;
+  @%p1 bra set;
+wait:
+  ld.volatile.global.u32 %r4, [%rd3+4];
+  setp.eq.s32 %p2, %r4, 0;
+  @%p2 bra wait;
+set:
+  st.volatile.global.u32 [%rd3], 1;
+  ret;
+}
+.visible .entry warps(.param .u64 out) {
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  .shared .align 4 .u32 flag;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  st.volatile.shared.u32 [flag], 0;
+  bar.sync 0;
+  setp.ge.u32 %p1, %r1, 32;
+  @%p1 bra set;
+wait:
+  ld.volatile.shared.u32 %r2, [flag];
+  setp.eq.s32 %p2, %r2, 0;
+  @%p2 bra wait;
+  bra done;
+set:
+  mov.u32 %r3, 0;
+count:
+  add.s32 %r3, %r3, 1;
+  setp.lt.u32 %p3, %r3, 200000;
+  @%p3 bra count;
+  st.volatile.shared.u32 [flag], %r3;
+done:
+  st.global.u32 [%rd1], 7;
+  ret;
+}
+.visible .entry lanes(.param .u64 out) {
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra set;
+wait:
+  ld.volatile.global.u32 %r2, [%rd1];
+  setp.eq.s32 %p2, %r2, 0;
+  @%p2 bra wait;
+  ret;
+set:
+  st.volatile.global.u32 [%rd1], 5;
+  ret;
+}
+)";
+
+CUfunction kernel_of(const char *name) {
+  emulated::start();
+  return emulated::kernel(chain, name);
+}
+
+TEST(Scheduler, BlocksThatWaitForLaterOnes) {
+  CUfunction function = kernel_of("chain");
+  for (unsigned blocks : {2u, 9u, 100u}) {
+    Array<int> flags(std::vector<int>(blocks + 1));
+    ASSERT_EQ(launch(function, {blocks}, {32}, 0, flags.address, blocks), CUDA_SUCCESS);
+    for (unsigned b = 0; b < blocks; b++) ASSERT_EQ(flags.values()[b], 1) << b;
+  }
+}
+
+TEST(Scheduler, WarpsThatWaitForEachOther) {
+  Array<int> out(std::vector<int>(1));
+  ASSERT_EQ(launch(kernel_of("warps"), {1}, {64}, 0, out.address), CUDA_SUCCESS);
+  EXPECT_EQ(out.values()[0], 7);
+}
+
+TEST(Scheduler, LanesThatWaitForEachOther) {
+  Array<int> out(std::vector<int>(1));
+  ASSERT_EQ(launch(kernel_of("lanes"), {1}, {32}, 0, out.address), CUDA_SUCCESS);
+  EXPECT_EQ(out.values()[0], 5);
+}
+
+/// Faults end the context, so each is a process of its own. count: blocks that the chain has; fewer are launched.
+int code_of_chain(unsigned launched, unsigned count, unsigned shared) {
+  CUfunction function = kernel_of("chain");
+  emulated::call("cuFuncSetAttribute", function, 8, 160 * 1024);
+  Array<int> flags(std::vector<int>(count + 1));
+  return launch(function, {launched}, {32}, shared, flags.address, count);
+}
+
+TEST(Scheduler, AnEndlessSpinIsADeadlock) {
+  EXPECT_EXIT(std::_Exit(code_of_chain(3, 9, 0) == CUDA_ERROR_LAUNCH_TIMEOUT ? 0 : 1), testing::ExitedWithCode(0), "");
+}
+
+/// sm_80 has 108 SMs, and 160 KiB of shared memory let one block live on each.
+TEST(Scheduler, MoreBlocksThanFitAreADeadlock) {
+  constexpr unsigned fit = 108, shared = 160 * 1024;
+  EXPECT_EQ(code_of_chain(fit, fit, shared), CUDA_SUCCESS);
+  EXPECT_EXIT(std::_Exit(code_of_chain(fit + 1, fit + 1, shared) == CUDA_ERROR_LAUNCH_TIMEOUT ? 0 : 1),
+              testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
