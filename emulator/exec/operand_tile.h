@@ -46,6 +46,7 @@ struct OperandSource {
   MatrixDescriptor layout;
   Element element = Element::f16;
   bool mn_major = false;  // transposed
+  uint32_t chunks = 2;    // of a K-major row; 1 for tcgen05.cp of 128 bits
 };
 
 /// What a load met that lies outside of the window, if anything.
@@ -65,7 +66,7 @@ void visit_chunks(const OperandSource &source, uint32_t first, uint32_t count, V
   uint32_t in_chunk = 16 / bytes_of(source.element);
   if (!source.mn_major) {
     for (uint32_t row = first; row < first + count; row++)
-      for (uint32_t chunk = 0; chunk < 2; chunk++) visit(source.layout.row_chunk(row, chunk));
+      for (uint32_t chunk = 0; chunk < source.chunks; chunk++) visit(source.layout.row_chunk(row, chunk));
     return;
   }
   for (uint32_t k = 0; k < depth_of(source.element); k++)

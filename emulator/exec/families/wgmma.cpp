@@ -13,6 +13,7 @@
 #include "exec/launch.h"
 #include "exec/mma_tile.h"
 #include "exec/number.h"
+#include "exec/operand_observer.h"
 
 namespace fa::emu {
 namespace {
@@ -70,36 +71,16 @@ void check(Warp &warp, const Instruction &instruction, const OutsideWindow &outs
             std::to_string(warp.cta->shared_base & 0xffffff) + " on");
 }
 
-/// Reports the chunks of an operand as reads by the asynchronous proxy, 32 at a time.
-void observe_source(Warp &warp, const Instruction &instruction, AccessKind kind, const OperandSource &source,
-                    uint32_t first, uint32_t count) {
-  uint64_t address[lanes];
-  uint32_t n = 0;
-  uint32_t rank = warp.cta->shared_base & ~0xffffffu;
-  Observer &observer = *warp.cta->cluster->observer;
-  auto flush = [&] {
-    if (n == 0) return;
-    uint32_t mask = n == lanes ? all_lanes : (1u << n) - 1;
-    observer.access(warp, instruction, {ptx::Space::shared, kind, 16, mask, address, true});
-    n = 0;
-  };
-  visit_chunks(source, first, count, [&](uint32_t at) {
-    address[n++] = rank | at;
-    if (n == lanes) flush();
-  });
-  flush();
-}
-
-void observe_product(Warp &warp, const Product &product, AccessKind kind) {
+void observe_product(Warp &warp, const Product &product) {
   if (!warp.cta->cluster->observer) return;
   const Instruction &instruction = *product.instruction;
   Form form = form_of(instruction);
   if (!form.a_in_registers)
-    observe_source(warp, instruction, kind,
-                   source_of(warp, instruction, product.a_descriptor, form.a, form.a_transposed), warp.index % 4 * 16,
-                   16);
-  observe_source(warp, instruction, kind, source_of(warp, instruction, product.b_descriptor, form.b, form.b_transposed),
-                 0, form.columns);
+    observe_operand(warp, instruction, AccessKind::async_issue_read, warp.cta->rank, 0,
+                    source_of(warp, instruction, product.a_descriptor, form.a, form.a_transposed), warp.index % 4 * 16,
+                    16);
+  observe_operand(warp, instruction, AccessKind::async_issue_read, warp.cta->rank, 0,
+                  source_of(warp, instruction, product.b_descriptor, form.b, form.b_transposed), 0, form.columns);
 }
 
 constexpr uint32_t rows = 16, most_columns = 256;
@@ -243,7 +224,6 @@ void compute(Warp &warp, const Product &product, Accumulators &accumulators) {
 void land(Warp &warp, Products &products, size_t count) {
   Accumulators accumulators;
   for (; count > 0; count--) {
-    observe_product(warp, products.in_flight.front(), AccessKind::read);
     compute(warp, products.in_flight.front(), accumulators);
     products.in_flight.pop_front();
   }
@@ -293,7 +273,7 @@ void issue(Warp &warp, const Instruction &instruction, uint32_t) {
   product.b_descriptor = same_in_all(warp, instruction, instruction.b, 'B');
   descriptor(warp, instruction, product.b_descriptor);
   products.uncommitted++;
-  observe_product(warp, product, AccessKind::async_issue_read);
+  observe_product(warp, product);
   perhaps_land_early(warp, products);
 }
 

@@ -1,0 +1,86 @@
+// tcgen05.alloc, dealloc, relinquish_alloc_permit (PTX ISA 9.7.16.7). With cta_group::2 both CTAs of a pair run them,
+// and get the same columns because both ask in the same order.
+#include <bit>
+#include <cstring>
+
+#include "exec/access.h"
+#include "exec/dispatch.h"
+#include "exec/fault.h"
+#include "exec/tensor_memory.h"
+
+namespace fa::emu {
+namespace {
+
+using ptx::Type;
+
+void check_count(Warp &warp, const Instruction &instruction, uint32_t count) {
+  if (count < 32 || count > TensorMemory::column_count || !std::has_single_bit(count))
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          "the number of columns is " + std::to_string(count) + ", expected 32, 64, 128, 256 or 512");
+}
+
+/// a, imm: where in shared memory the address goes. b: columns. detail: the group.
+template <bool observed>
+void allocate(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  auto &memory = tensor_memory(warp, instruction, *warp.cta, instruction.detail);
+  if (instruction.detail == 2) peer_of(warp, instruction);
+  uint32_t count = *warp.row<uint32_t>(instruction.b);
+  check_count(warp, instruction, count);
+  if (memory.relinquished)
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          "tcgen05.alloc after tcgen05.relinquish_alloc_permit in the same block");
+  uint32_t first = memory.find(count);
+  if (first == TensorMemory::column_count) {
+    warp.pause = Pause::retry;
+    return;
+  }
+  uint32_t one = mask & -mask;
+  Resolved where;
+  resolve(warp, instruction, one, 4, 4, where);
+  if (where.space != ptx::Space::shared)
+    fault(warp, instruction, FaultKind::illegal_address, -1, "tcgen05.alloc writes its address to shared memory only");
+  if constexpr (observed) observe(warp, instruction, AccessKind::write, one, 4, where);
+  std::memcpy(where.at[std::countr_zero(one)], &first, sizeof first);
+  memory.allocations.push_back({first, count, &warp, &instruction});
+  warp.cta->cluster->events++;
+}
+
+/// a: address. b: columns.
+void deallocate(Warp &warp, const Instruction &instruction, uint32_t) {
+  auto &memory = tensor_memory(warp, instruction, *warp.cta, instruction.detail);
+  uint32_t address = *warp.row<uint32_t>(instruction.a), count = *warp.row<uint32_t>(instruction.b);
+  check_count(warp, instruction, count);
+  size_t gone =
+      std::erase_if(memory.allocations, [&](const auto &one) { return one.first == address && one.count == count; });
+  if (gone == 0)
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          "tcgen05.dealloc of " + std::to_string(count) + " columns at " + std::to_string(address) +
+              ", which no tcgen05.alloc has given out");
+  warp.cta->cluster->events++;
+}
+
+void relinquish(Warp &warp, const Instruction &instruction, uint32_t) {
+  tensor_memory(warp, instruction, *warp.cta, instruction.detail).relinquished = true;
+}
+
+bool decode(Decoder &d) {
+  bool allocating = d.has("alloc"), giving_back = d.has("dealloc");
+  if (!allocating && !giving_back && !d.has("relinquish_alloc_permit")) return false;
+  if (!d.has("cta_group::1") && !d.has("cta_group::2")) d.fail("expected .cta_group::1 or .cta_group::2");
+  d.out().detail = d.has("cta_group::2") ? 2 : 1;
+  d.converge_warp();
+  if (allocating) {
+    d.address(0);
+    d.out().b = d.source(1, Type::u32);
+    return d.run(allocate<false>, allocate<true>);
+  }
+  if (!giving_back) return d.run(relinquish);
+  d.out().a = d.source(0, Type::b32);
+  d.out().b = d.source(1, Type::u32);
+  return d.run(deallocate);
+}
+
+const Registration registration{{"tcgen05", decode}};
+
+}  // namespace
+}  // namespace fa::emu

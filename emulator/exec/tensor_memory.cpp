@@ -1,0 +1,67 @@
+// Columns: who has them.
+#include "exec/tensor_memory.h"
+
+#include "exec/fault.h"
+#include "exec/launch.h"
+
+namespace fa::emu {
+
+uint32_t TensorMemory::find(uint32_t count) const {
+  constexpr uint32_t unit = 32;
+  for (uint32_t first = 0; first + count <= column_count; first += unit) {
+    bool free = true;
+    for (const Allocation &one : allocations) free &= first + count <= one.first || one.first + one.count <= first;
+    if (free) return first;
+  }
+  return column_count;
+}
+
+bool TensorMemory::allocated(uint32_t first, uint32_t count) const {
+  uint32_t end = first + count;
+  while (first < end) {
+    uint32_t before = first;
+    for (const Allocation &one : allocations)
+      if (one.first <= first && first < one.first + one.count) first = one.first + one.count;
+    if (first == before) return false;
+  }
+  return true;
+}
+
+void TensorMemory::at_exit(Cta &cta) {
+  for (const Allocation &one : allocations)
+    cta.launch->report(make_fault(*one.warp, *one.instruction, FaultKind::check, -1,
+                                  "tensor memory is not given back: columns " + std::to_string(one.first) + " to " +
+                                      std::to_string(one.first + one.count - 1) +
+                                      " are still allocated when the block ends, and no tcgen05.dealloc has them"));
+}
+
+TensorMemory &tensor_memory(Warp &warp, const Instruction &instruction, Cta &cta, int group) {
+  auto &memory = cta.state<TensorMemory>();
+  if (group != 0 && memory.group != 0 && memory.group != group)
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          "cta_group::" + std::to_string(group) + " in a kernel that has used cta_group::" +
+              std::to_string(memory.group) + ": all tcgen05 instructions of a kernel must name the same");
+  if (group != 0) memory.group = group;
+  return memory;
+}
+
+void require_columns(const Warp &warp, const Instruction &instruction, const TensorMemory &memory, uint32_t first,
+                     uint32_t count, const char *what) {
+  if (memory.allocated(first, count)) return;
+  std::string have;
+  for (const auto &one : memory.allocations)
+    have += (have.empty() ? "" : ", ") + std::to_string(one.first) + " to " + std::to_string(one.first + one.count - 1);
+  fault(warp, instruction, FaultKind::illegal_address, -1,
+        std::string(what) + " has columns " + std::to_string(first) + " to " + std::to_string(first + count - 1) +
+            " of tensor memory; allocated are " + (have.empty() ? "none" : have));
+}
+
+Cta &peer_of(Warp &warp, const Instruction &instruction) {
+  auto &ctas = warp.cta->cluster->ctas;
+  if (ctas.size() % 2 != 0)
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          "cta_group::2 needs a cluster of an even number of blocks, got " + std::to_string(ctas.size()));
+  return ctas[warp.cta->rank ^ 1];
+}
+
+}  // namespace fa::emu

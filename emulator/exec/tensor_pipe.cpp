@@ -1,0 +1,55 @@
+// Order: the cluster's queue keeps operations of one thread in theirs.
+#include "exec/tensor_pipe.h"
+
+#include "exec/fault.h"
+#include "exec/launch.h"
+#include "exec/mbarrier.h"
+
+namespace fa::emu {
+namespace {
+
+uint32_t thread_of(const Warp &warp, uint32_t lane) {
+  return warp.index * lanes + lane;
+}
+
+/// A number of its own for every thread of the cluster, apart from the orders that other families use.
+uint32_t order_of(const Warp &warp, uint32_t lane) {
+  return 0x40000000 | warp.cta->rank << 12 | thread_of(warp, lane);
+}
+
+}  // namespace
+
+void TensorPipe::at_exit(Cta &cta) {
+  if (!cta.launch->options.check) return;
+  for (const auto &operation : all)
+    if (!operation->done())
+      cta.launch->report(make_fault(operation->warp(), operation->instruction(), FaultKind::check, -1,
+                                    "is still in flight when the block ends: nothing has waited for a tcgen05.commit "
+                                    "that covers it"));
+}
+
+void start(uint32_t lane, std::shared_ptr<TensorOperation> operation) {
+  Warp &warp = operation->warp();
+  auto &pipe = warp.cta->state<TensorPipe>();
+  operation->observe(AccessKind::async_issue_read, 0);
+  std::erase_if(pipe.all, [](const auto &one) { return one->done(); });
+  pipe.all.push_back(operation);
+  pipe.open[thread_of(warp, lane)].push_back(operation);
+  warp.cta->cluster->async.push_back({[operation] { operation->finish(); }, order_of(warp, lane)});
+}
+
+void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vector<uint32_t> mbarriers) {
+  auto &pipe = warp.cta->state<TensorPipe>();
+  TensorPipe::Operations operations = std::move(pipe.open[thread_of(warp, lane)]);
+  pipe.open.erase(thread_of(warp, lane));
+  auto land = [&warp, &instruction, lane, operations = std::move(operations), mbarriers = std::move(mbarriers)] {
+    for (uint32_t mbarrier : mbarriers) {
+      if (warp.cta->cluster->observer)
+        for (const auto &operation : operations) operation->observe(AccessKind::async_end_read, mbarrier);
+      mbarrier_arrive(warp, instruction, static_cast<int>(lane), mbarrier, 1);
+    }
+  };
+  warp.cta->cluster->async.push_back({std::move(land), order_of(warp, lane)});
+}
+
+}  // namespace fa::emu
