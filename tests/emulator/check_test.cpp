@@ -1,5 +1,6 @@
-// Every check sees the faults seeded for it, and only those: kernels of tests/emulator/mutants, run with FA_EMU_CHECK=2,
-// where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the context.
+// Every check sees the faults seeded for it, and only those: kernels of tests/emulator/mutants, run with
+// FA_EMU_CHECK=2, where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the
+// context.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,7 +62,8 @@ TEST_P(Attention, Sm80) {
     CUfunction attention = kernel(emulated::read_file(TEST_MUTANTS "/attention.sm_80.ptx"), "attention");
     emulated::call("cuFuncSetAttribute", attention, 8, 65536);
     std::vector<_Float16> values(count * width);
-    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<_Float16>(std::sin(static_cast<float>(i) * 0.37f));
+    for (size_t i = 0; i < values.size(); i++)
+      values[i] = static_cast<_Float16>(std::sin(static_cast<float>(i) * 0.37f));
     Array<_Float16> q(values), k(values), v(values), o(std::vector<_Float16>(count * width));
     launch(attention, {count / 64}, {128}, 49152, q.address, k.address, v.address, o.address, count, 0.18f,
            GetParam().fault);
