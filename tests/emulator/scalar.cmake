@@ -1,11 +1,21 @@
 # Tests of scalar instructions: text written around one instruction, checked against formulas of their own.
-add_executable(emulator_scalar_test client.cpp convert_test.cpp float_test.cpp integer_test.cpp)
+add_executable(emulator_scalar_test client.cpp access_test.cpp convert_test.cpp float_test.cpp integer_test.cpp
+                                    program_test.cpp scalar_kernel_test.cpp)
 target_include_directories(emulator_scalar_test PRIVATE ${PROJECT_SOURCE_DIR}/emulator)
 target_link_libraries(emulator_scalar_test PRIVATE ${CMAKE_DL_LIBS} GTest::gtest_main)
 fa_test_target(emulator_scalar_test)
+target_compile_definitions(emulator_scalar_test PRIVATE TEST_KERNELS="${CMAKE_CURRENT_SOURCE_DIR}/kernels")
 add_dependencies(emulator_scalar_test fa_emulator_builds)
-foreach(suite Convert Halves Floats Approximations Integers)
+foreach(suite Access Approximations Control Convert Floats Halves Integers Programs)
   string(TOLOWER ${suite} name)
-  fa_add_emulated_test(emulator.${name}.sm_100a sm_100a emulator_scalar_test --gtest_filter=${suite}.*
+  fa_add_emulated_test(emulator.${name}.sm_100a sm_100a emulator_scalar_test "--gtest_filter=${suite}*"
                        LABELS unit)
+endforeach()
+
+# What nvcc writes for each SM, also with schedules that a seed varies.
+foreach(sm sm_75 sm_80 sm_86 sm_89 sm_90a sm_100a sm_120)
+  foreach(seed 0 7)
+    fa_add_emulated_test(emulator.scalar_kernels.${sm}.seed${seed} ${sm} emulator_scalar_test
+                         "--gtest_filter=ScalarKernel*" SEED ${seed} LABELS unit)
+  endforeach()
 endforeach()

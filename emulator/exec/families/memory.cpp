@@ -173,10 +173,18 @@ bool decode_access(Decoder &d, bool loading) {
   uint32_t width = 0;
   for (const ptx::Operand &element : elements) {
     uint32_t own = 0;
+    if (element.kind == ptx::OperandKind::sink) {
+      slots.emplace_back();  // as wide as the others, which may come behind it
+      continue;
+    }
     slots.push_back(loading ? d.wide_destination(element, type, own) : d.wide_source(element, type, own));
     if (width != 0 && own != width) d.fail("a vector of registers of different widths");
     width = own;
   }
+  Type wide = width == 2 ? Type::b16 : width == 4 ? Type::b32 : width == 8 ? Type::b64 : type;
+  for (size_t e = 0; e < elements.size(); e++)
+    if (!slots[e].exists())
+      slots[e] = loading ? d.wide_destination(elements[e], wide, width) : d.wide_source(elements[e], wide, width);
   Forms handlers = forms_of(type, width);
   if (!handlers.load) d.fail("a register that is too narrow for ." + std::string(ptx::name_of(type)));
   for (const char *modifier : {"volatile", "relaxed", "acquire", "release", "mmio"})
