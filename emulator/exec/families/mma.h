@@ -106,21 +106,34 @@ struct Pairs {
     const Held *even = warp.row<Held>(slots[0]), *odd = warp.row<Held>(slots[1]);
     for (int i = 0; i < 8; i++) {
       Value values[8];
-      for (int j = 0; j < 4; j++) {
-        values[j] = static_cast<Value>(even[4 * i + j]);
-        values[4 + j] = static_cast<Value>(odd[4 * i + j]);
+      if constexpr (std::is_same_v<Held, Value>) {
+        std::memcpy(values, even + 4 * i, 4 * sizeof(Value));
+        std::memcpy(values + 4, odd + 4 * i, 4 * sizeof(Value));
+      } else {
+        for (int j = 0; j < 4; j++) {
+          values[j] = even[4 * i + j];
+          values[4 + j] = odd[4 * i + j];
+        }
       }
       std::memcpy(&sum[i], values, sizeof values);
     }
   }
   template <class Value>
-  static void write(const Warp &warp, const Slot *slots, const Vector<Value> *sum, bool saturate) {
+  static void write(const Warp &warp, const Slot *slots, const Vector<Value> *sum, [[maybe_unused]] bool saturate) {
     Held *even = warp.row<Held>(slots[0]), *odd = warp.row<Held>(slots[1]);
-    for (int i = 0; i < 8; i++)
-      for (int j = 0; j < 4; j++) {
-        even[4 * i + j] = held(sum[i][j], saturate);
-        odd[4 * i + j] = held(sum[i][4 + j], saturate);
+    for (int i = 0; i < 8; i++) {
+      Value values[8];
+      std::memcpy(values, &sum[i], sizeof values);
+      if constexpr (std::is_same_v<Held, Value>) {
+        std::memcpy(even + 4 * i, values, 4 * sizeof(Value));
+        std::memcpy(odd + 4 * i, values + 4, 4 * sizeof(Value));
+      } else {
+        for (int j = 0; j < 4; j++) {
+          even[4 * i + j] = held(values[j], saturate);
+          odd[4 * i + j] = held(values[4 + j], saturate);
+        }
       }
+    }
   }
 
  private:
