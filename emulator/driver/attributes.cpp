@@ -48,7 +48,7 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 31:
       return 1;  // concurrent kernels
     case 33:
-      return 1;  // PCI bus
+      return 1;  // PCI bus, of the first device
     case 36:
       return limits.memory_clock_khz;
     case 37:
@@ -71,6 +71,10 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
       return 1;  // stream priorities, L1 of global and local memory
     case 81:
       return static_cast<int>(limits.shared_per_sm);
+    case 51:
+      return 32;  // alignment of rows
+    case 87:
+      return limits.minor == 0 && limits.major != 12 ? 2 : 32;  // float64 is slower by
     case 83:
     case 89:
     case 90:
@@ -79,10 +83,14 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
       return 1;  // cooperative launch
     case 97:
       return static_cast<int>(limits.shared_per_block_optin);
+    case 91:
     case 99:
       return 1;  // host memory can be registered
     case 102:
       return 0;  // virtual memory management
+    case 108:
+    case 109:
+      return limits.major >= 8 ? static_cast<int>(limits.l2_bytes / 4 * 3) : 0;  // persisting L2
     case 106:
       return limits.blocks_per_sm;
     case 111:
@@ -91,6 +99,14 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
       return 1;  // memory pools
     case 120:
       return limits.has_clusters();
+    case 126:
+      return limits.has_clusters() ? 4 : 1;  // memory synchronisation domains
+    case 129:
+      return 1;  // unified function pointers
+    case 130:
+    case 131:
+    case 134:
+      return attribute == 130 ? 0 : -1;  // no NUMA
     case 127:
       return limits.has_clusters();  // tensor maps
     default:

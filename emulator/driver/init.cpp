@@ -1,6 +1,5 @@
-// Start, versions, devices, contexts, errors: what every program calls first.
-#include <dlfcn.h>
-
+// Start, versions, devices, errors: what every program calls first.
+#include <cstdio>
 #include <cstring>
 
 #include "driver/attributes.h"
@@ -23,6 +22,9 @@ EMU_API CUresult cuInit(unsigned flags) {
           device->limits = limits;
           if (settings().memory_bytes) device->limits.memory_bytes = settings().memory_bytes;
           device->memory = std::make_unique<fa::emu::memory::DeviceMemory>(device->limits.memory_bytes);
+          device->default_pool = {device.get(), 0, 0, 0, 0, true};
+          device->pool = &device->default_pool;
+          make_alive(device->pool);
           process().devices.push_back(std::move(device));
         }
         process().initialised = true;
@@ -86,56 +88,61 @@ EMU_API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
   });
 }
 
-EMU_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal) {
-  return api("cuDevicePrimaryCtxRetain", [&] {
-    Lock lock(process().mutex);
-    require(context != nullptr, "no place for the context");
-    Device &device = device_at(ordinal);
-    if (!device.primary) {
-      device.primary = std::make_unique<Context>();
-      device.primary->device = &device;
-      process().handles.insert(device.primary.get());
-    }
-    device.primary_users++;
-    *context = handle_of<CUcontext>(device.primary.get());
+EMU_API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
+  return api("cuDeviceComputeCapability", [&] {
+    require(major != nullptr && minor != nullptr, "no place for the numbers");
+    *major = device_at(device).limits.major;
+    *minor = device_at(device).limits.minor;
     return CUDA_SUCCESS;
   });
 }
 
-EMU_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
-  return api("cuDevicePrimaryCtxRelease", [&] {
-    Lock lock(process().mutex);
-    Device &device = device_at(ordinal);
-    require(device.primary_users > 0, "the primary context is not retained", CUDA_ERROR_INVALID_CONTEXT);
-    device.primary_users--;
+/// The same device has the same number in every process.
+EMU_API CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
+  return api("cuDeviceGetUuid", [&] {
+    require(uuid != nullptr, "no place for the number");
+    const Device &found = device_at(device);
+    std::memcpy(uuid->bytes, "fa-emu device", 13);
+    uuid->bytes[13] = static_cast<char>(found.limits.major);
+    uuid->bytes[14] = static_cast<char>(found.limits.minor);
+    uuid->bytes[15] = static_cast<char>(found.ordinal);
+    return CUDA_SUCCESS;
+  });
+}
+EMU_API CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
+  return cuDeviceGetUuid_v2(uuid, device);
+}
+
+EMU_API CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device) {
+  return api("cuDeviceGetPCIBusId", [&] {
+    require(text != nullptr && length > 12, "no place for the text");
+    std::snprintf(text, static_cast<size_t>(length), "0000:%02X:00.0", device_at(device).ordinal + 1);
     return CUDA_SUCCESS;
   });
 }
 
-EMU_API CUresult cuCtxSetCurrent(CUcontext context) {
-  return api("cuCtxSetCurrent", [&] {
-    Lock lock(process().mutex);
-    auto &stack = context_stack();
-    if (!stack.empty()) stack.pop_back();
-    if (context) stack.push_back(&object<Context>(context, CUDA_ERROR_INVALID_CONTEXT));
+EMU_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {
+  return api("cuDeviceGetByPCIBusId", [&] {
+    require(device != nullptr && text != nullptr, "no text, or no place for the device");
+    unsigned domain = 0, bus = 0;
+    bool read = std::sscanf(text, "%x:%x:", &domain, &bus) == 2 && domain == 0 && bus >= 1;
+    require(read && bus <= process().devices.size(), "no device has that number", CUDA_ERROR_INVALID_DEVICE);
+    *device = static_cast<int>(bus) - 1;
     return CUDA_SUCCESS;
   });
 }
 
-EMU_API CUresult cuCtxGetCurrent(CUcontext *context) {
-  return api("cuCtxGetCurrent", [&] {
-    require(context != nullptr, "no place for the context");
-    *context = context_stack().empty() ? nullptr : handle_of<CUcontext>(context_stack().back());
+/// Devices see each other's memory through copies only.
+EMU_API CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+  return api("cuDeviceCanAccessPeer", [&] {
+    require(can != nullptr, "no place for the answer");
+    device_at(device), device_at(peer);
+    *can = 0;
     return CUDA_SUCCESS;
   });
 }
-
-EMU_API CUresult cuCtxSynchronize() {
-  return api("cuCtxSynchronize", [&] {
-    Lock lock(process().mutex);
-    current();
-    return CUDA_SUCCESS;
-  });
+EMU_API CUresult cuDeviceGetP2PAttribute(int *value, int, CUdevice device, CUdevice peer) {
+  return cuDeviceCanAccessPeer(value, device, peer);
 }
 
 EMU_API CUresult cuGetErrorName(CUresult error, const char **text) {
@@ -160,28 +167,4 @@ EMU_API CUresult cuGetErrorString(CUresult error, const char **text) {
 #undef EMU_ERROR
   }
   return *text = nullptr, CUDA_ERROR_INVALID_VALUE;
-}
-
-/// Functions are found among the library's own symbols: the newest version of a name.
-EMU_API CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
-  (void)version;
-  return api(
-      "cuGetProcAddress",
-      [&] {
-        require(symbol != nullptr && function != nullptr, "no name, or no place for the function");
-        Dl_info self;
-        require(dladdr(reinterpret_cast<void *>(&cuInit), &self) != 0, "the library does not find itself",
-                CUDA_ERROR_UNKNOWN);
-        void *library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-        *function = nullptr;
-        for (const char *suffix : {"_v4", "_v3", "_v2", ""})
-          if (!*function) {
-            if (flags & 2) *function = dlsym(library, (std::string(symbol) + suffix + "_ptsz").c_str());
-            if (!*function) *function = dlsym(library, (std::string(symbol) + suffix).c_str());
-          }
-        if (library) dlclose(library);
-        if (status) *status = *function ? 0 : 1;
-        return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-      },
-      true);
 }

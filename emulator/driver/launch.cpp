@@ -31,44 +31,60 @@ CUresult code_of(FaultKind kind) {
   }
 }
 
-void check_shape(const DeviceLimits &limits, const LaunchRequest &request) {
-  const LaunchShape &shape = request.shape;
-  const Kernel &kernel = *request.kernel;
-  const ptx::EntryLimits &entry = kernel.module->ptx->functions[kernel.function].limits;
-  for (int d = 0; d < 3; d++) {
-    require(shape.grid[d] >= 1 && shape.block[d] >= 1, "a grid or block without extent");
-    require(d == 0 || shape.grid[d] <= 65535, "the grid's y and z go up to 65535");
-    require(shape.grid[d] <= 0x7fffffff, "the grid's x goes up to 2147483647");
+void check_block(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape) {
+  const ptx::EntryLimits &entry = kernel.limits();
+  for (int d = 0; d < 3; d++)
     require(entry.required_threads[0] == 0 || entry.required_threads[d] == shape.block[d],
             "the kernel was compiled for another block (.reqntid)");
-    require(shape.cluster[d] >= 1 && shape.grid[d] % shape.cluster[d] == 0, "the grid is no multiple of the cluster",
-            CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  }
   uint64_t threads = uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   require(shape.block[0] <= 1024 && shape.block[1] <= 1024 && shape.block[2] <= 64 && threads <= 1024,
           "a block has at most 1024 threads (64 in z)");
   uint64_t allowed = uint64_t{entry.max_threads[0]} * entry.max_threads[1] * entry.max_threads[2];
   require(allowed == 0 || threads <= allowed, "more threads than the kernel was compiled for (.maxntid)");
-  require(shape.dynamic_shared <= kernel.max_dynamic_shared,
+  require(shape.dynamic_shared <= kernel.settings.max_dynamic_shared,
           "more dynamic shared memory than CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES allows");
-  require(uint64_t{kernel.program->static_shared_bytes} + shape.dynamic_shared <= limits.shared_per_block_optin,
-          "more shared memory than a block of this device can have");
-  require(uint64_t{kernel.registers} * threads <= 65536, "too many registers", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  uint64_t cluster = uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2];
-  require(cluster == 1 || limits.has_clusters(), "this device has no clusters", CUDA_ERROR_INVALID_CLUSTER_SIZE);
-  require(cluster <= 16, "a cluster has at most 16 blocks", CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  uint64_t shared = uint64_t{kernel.program->static_shared_bytes} + shape.dynamic_shared;
+  require(shared <= limits.shared_per_block_optin, "more shared memory than a block of this device can have");
+  require(kernel.settings.dynamic_shared_set || shared <= 48 * 1024,
+          "more than 48 KB of shared memory, without CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES");
+  require(uint64_t{kernel.resources.registers} * threads <= 65536, "more registers than an SM has",
+          CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+}
+
+void check_cluster(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape) {
+  constexpr CUresult code = CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  for (int d = 0; d < 3; d++)
+    require(shape.cluster[d] >= 1 && shape.grid[d] % shape.cluster[d] == 0, "the grid is no multiple of the cluster",
+            code);
+  uint64_t blocks = uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2];
+  require(blocks == 1 || limits.has_clusters(), "this device has no clusters", code);
+  require(blocks <= 8 || kernel.settings.large_clusters,
+          "a cluster of more than 8 blocks needs CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", code);
+  require(blocks <= 16, "a cluster has at most 16 blocks", code);
+  uint32_t most = kernel.limits().max_cluster_rank;
+  require(most == 0 || blocks <= most, "a larger cluster than the kernel was compiled for (.maxclusterrank)", code);
 }
 
 }  // namespace
 
-uint32_t resident_blocks(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape) {
-  uint32_t threads = (shape.block[0] * shape.block[1] * shape.block[2] + 31) / 32 * 32;
-  uint32_t shared = kernel.program->dynamic_shared_offset + shape.dynamic_shared + limits.shared_reserved;
-  uint32_t a_sm = std::min<uint32_t>(static_cast<uint32_t>(limits.blocks_per_sm),
-                                     static_cast<uint32_t>(limits.threads_per_sm) / threads);
-  if (shared) a_sm = std::min(a_sm, limits.shared_per_sm / shared);
-  if (kernel.registers) a_sm = std::min(a_sm, 65536 / (kernel.registers * threads));
-  return a_sm * static_cast<uint32_t>(limits.sm_count);
+void check_launch(Context &context, const KernelWork &work) {
+  const DeviceLimits &limits = context.device->limits;
+  const LaunchShape &shape = work.shape;
+  const Kernel &kernel = *work.kernel;
+  require(kernel.module->context == &context, "a kernel of another context", CUDA_ERROR_INVALID_HANDLE);
+  for (int d = 0; d < 3; d++) {
+    require(shape.grid[d] >= 1 && shape.block[d] >= 1, "a grid or block without extent");
+    require(d == 0 || shape.grid[d] <= 65535, "the grid's y and z go up to 65535");
+    require(shape.grid[d] <= 0x7fffffff, "the grid's x goes up to 2147483647");
+  }
+  check_block(limits, kernel, shape);
+  check_cluster(limits, kernel, shape);
+  uint64_t fit = uint64_t{blocks_per_sm(limits, kernel, shape)} * static_cast<uint32_t>(limits.sm_count);
+  require(fit > 0, "no block of this shape fits on an SM", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  uint64_t blocks = uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  if (work.cooperative && blocks > fit)
+    refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+           std::to_string(blocks) + " blocks, of which " + std::to_string(fit) + " fit at once");
 }
 
 std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, void **extra) {
@@ -93,33 +109,28 @@ std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, vo
   return packed;
 }
 
-CUresult launch(Context &context, const LaunchRequest &request) {
+void launch(Context &context, const KernelWork &work) {
+  static std::atomic<uint64_t> launches{0};
   const DeviceLimits &limits = context.device->limits;
-  check_shape(limits, request);
-  uint64_t blocks = uint64_t{request.shape.grid[0]} * request.shape.grid[1] * request.shape.grid[2];
   Launch run_state;
-  run_state.program = request.kernel->program;
-  run_state.shape = request.shape;
+  run_state.program = work.kernel->program;
+  run_state.shape = work.shape;
   run_state.options = settings().run;
-  run_state.parameters = request.parameters;
+  run_state.parameters = work.parameters;
   Device &device = *context.device;
-  if (request.kernel->program->uses_heap && !device.heap)
+  if (work.kernel->program->uses_heap && !device.heap)
     device.heap = std::make_unique<memory::DeviceHeap>(*device.memory);
   run_state.heap = device.heap.get();
-  run_state.ranges = context.device->memory->ranges();
-  run_state.resident_ctas = resident_blocks(limits, *request.kernel, request.shape);
+  run_state.ranges = device.memory->ranges();
+  run_state.resident_ctas = blocks_per_sm(limits, *work.kernel, work.shape) * static_cast<uint32_t>(limits.sm_count);
   run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
-  run_state.grid_number = ++process().launches;
-  require(run_state.resident_ctas > 0, "no block of this shape fits on an SM", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  if (request.cooperative && blocks > run_state.resident_ctas)
-    refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-           std::to_string(blocks) + " blocks, of which " + std::to_string(run_state.resident_ctas) + " fit at once");
+  run_state.grid_number = ++launches;
   if (run_state.options.observed()) check::attach(run_state);
   std::optional<Fault> fault = run(run_state);
   report(run_state, fault);
-  if (!fault) return CUDA_SUCCESS;
+  if (!fault) return;
   context.sticky = code_of(fault->kind);
-  return tell("kernel", context.sticky, fault->what());
+  tell("kernel", context.sticky, fault->what());
 }
 
 }  // namespace fa::emu::driver

@@ -1,35 +1,47 @@
-// Memory: allocate, free, copy, set. Device memory is host memory, so copies are memcpy once both ends are known to be
-// in allocations.
-#include <algorithm>
-#include <cstring>
+// Memory: allocate, free, ask; of devices, of the host, and managed.
+#include <sys/mman.h>
 
-#include "driver/state.h"
+#include <algorithm>
+
+#include "driver/capture.h"
+#include "driver/memory_table.h"
 
 using namespace fa::emu::driver;
-using fa::emu::memory::Range;
+using fa::emu::memory::RangeKind;
 
 namespace {
 
-/// Host memory behind a range of device addresses; refuses what is not allocated.
-uint8_t *device_bytes(Context &context, CUdeviceptr address, uint64_t bytes) {
-  if (bytes == 0) return nullptr;
-  auto ranges = context.device->memory->ranges();
-  const Range *range = ranges->find(address);
-  if (!range) refuse(CUDA_ERROR_INVALID_VALUE, "a device address in no allocation");
-  if (address + bytes > range->end)
-    refuse(CUDA_ERROR_INVALID_VALUE, "a range that runs over the end of its allocation");
-  return reinterpret_cast<uint8_t *>(address);
+constexpr uint64_t pitch_unit = 512;
+
+uint64_t host_address(const void *pointer) {
+  return reinterpret_cast<uint64_t>(pointer);
 }
 
-template <class T>
-CUresult fill(const char *name, CUdeviceptr address, T value, size_t count) {
-  return api(name, [&] {
-    Lock lock(process().mutex);
-    require(address % sizeof(T) == 0, "an address that is not aligned to the value");
-    T *at = reinterpret_cast<T *>(device_bytes(current(), address, count * sizeof(T)));
-    std::fill_n(at, count, value);
-    return CUDA_SUCCESS;
-  });
+/// Enters memory of the host into the table, and lets every device see it.
+void add_host(Context &context, void *begin, size_t bytes, unsigned flags, bool owned_by_host) {
+  Allocation allocation;
+  allocation.device = context.device;
+  allocation.context = &context;
+  allocation.bytes = bytes;
+  allocation.id = ++process().ids;
+  allocation.flags = flags;
+  allocation.kind = RangeKind::host;
+  allocation.owned_by_host = owned_by_host;
+  process().allocations[host_address(begin)] = allocation;
+  for (const auto &device : process().devices) device->memory->add_host(begin, bytes);
+}
+
+Allocation &host_allocation(const void *pointer, bool owned_by_host, CUresult code) {
+  auto found = process().allocations.find(host_address(pointer));
+  bool right = found != process().allocations.end() && found->second.kind == RangeKind::host &&
+               found->second.owned_by_host == owned_by_host;
+  if (!right) refuse(code, "no such memory of the host begins there");
+  return found->second;
+}
+
+void remove_host(const void *pointer) {
+  for (const auto &device : process().devices) device->memory->remove_host(pointer);
+  process().allocations.erase(host_address(pointer));
 }
 
 }  // namespace
@@ -38,18 +50,58 @@ EMU_API CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
   return api("cuMemAlloc", [&] {
     Lock lock(process().mutex);
     require(address != nullptr && bytes > 0, "no place for the address, or 0 bytes");
-    *address = current().device->memory->allocate(bytes);
-    require(*address != 0, "the device's memory does not hold that much", CUDA_ERROR_OUT_OF_MEMORY);
+    Context &context = current();
+    require_no_capture();
+    *address = make_allocation(context, *context.device, bytes, RangeKind::device);
+    return CUDA_SUCCESS;
+  });
+}
+
+EMU_API CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+                                    unsigned element_bytes) {
+  return api("cuMemAllocPitch", [&] {
+    Lock lock(process().mutex);
+    require(address != nullptr && pitch != nullptr && width > 0 && height > 0, "no place for an answer, or no extent");
+    require(element_bytes == 4 || element_bytes == 8 || element_bytes == 16, "elements have 4, 8 or 16 bytes");
+    Context &context = current();
+    require_no_capture();
+    *pitch = (width + pitch_unit - 1) / pitch_unit * pitch_unit;
+    *address = make_allocation(context, *context.device, *pitch * height, RangeKind::device);
+    return CUDA_SUCCESS;
+  });
+}
+
+EMU_API CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned flags) {
+  return api("cuMemAllocManaged", [&] {
+    Lock lock(process().mutex);
+    require(address != nullptr && bytes > 0, "no place for the address, or 0 bytes");
+    require(flags == 1 || flags == 2, "flags are CU_MEM_ATTACH_GLOBAL or CU_MEM_ATTACH_HOST");
+    Context &context = current();
+    require_no_capture();
+    *address = make_allocation(context, *context.device, bytes, RangeKind::managed);
+    for (const auto &device : process().devices)
+      if (device.get() != context.device)
+        device->memory->add_host(reinterpret_cast<void *>(*address), bytes, RangeKind::managed);
     return CUDA_SUCCESS;
   });
 }
 
 EMU_API CUresult cuMemFree_v2(CUdeviceptr address) {
   return api("cuMemFree", [&] {
+    {
+      Lock lock(process().mutex);
+      current();
+      if (address == 0) return CUDA_SUCCESS;
+      require_no_capture();
+      auto found = process().allocations.find(address);
+      bool whole = found != process().allocations.end() && found->second.kind != RangeKind::host;
+      require(whole && !found->second.freed, "no allocation begins at that address");
+    }
+    drain();
     Lock lock(process().mutex);
-    Context &context = current();
-    if (address == 0) return CUDA_SUCCESS;
-    require(context.device->memory->release(address), "no allocation begins at that address");
+    current();
+    for (const auto &device : process().devices) device->memory->remove_host(reinterpret_cast<void *>(address));
+    require(release_allocation(address), "no allocation begins at that address");
     return CUDA_SUCCESS;
   });
 }
@@ -65,42 +117,133 @@ EMU_API CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   });
 }
 
-EMU_API CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
-  return api("cuMemcpyHtoD", [&] {
+EMU_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *begin, size_t *bytes, CUdeviceptr address) {
+  return api("cuMemGetAddressRange", [&] {
     Lock lock(process().mutex);
-    uint8_t *at = device_bytes(current(), to, bytes);
-    require(bytes == 0 || from != nullptr, "copy from null");
-    if (bytes) std::memcpy(at, from, bytes);
+    current();
+    auto found = process().allocations.upper_bound(address);
+    bool known =
+        found != process().allocations.begin() && address < std::prev(found)->first + std::prev(found)->second.bytes;
+    require(known, "an address in no allocation", CUDA_ERROR_NOT_FOUND);
+    if (begin) *begin = std::prev(found)->first;
+    if (bytes) *bytes = std::prev(found)->second.bytes;
     return CUDA_SUCCESS;
   });
 }
 
-EMU_API CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
-  return api("cuMemcpyDtoH", [&] {
+EMU_API CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+  return api("cuMemHostAlloc", [&] {
     Lock lock(process().mutex);
-    const uint8_t *at = device_bytes(current(), from, bytes);
-    require(bytes == 0 || to != nullptr, "copy to null");
-    if (bytes) std::memcpy(to, at, bytes);
+    require(pointer != nullptr && bytes > 0 && flags <= 7, "no place for the pointer, 0 bytes, or unknown flags");
+    Context &context = current();
+    require_no_capture();
+    void *memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(memory != MAP_FAILED, "the host's memory does not hold that much", CUDA_ERROR_OUT_OF_MEMORY);
+    add_host(context, memory, bytes, flags, false);
+    *pointer = memory;
     return CUDA_SUCCESS;
   });
 }
 
-EMU_API CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return api("cuMemcpyDtoD", [&] {
+EMU_API CUresult cuMemAllocHost_v2(void **pointer, size_t bytes) {
+  return cuMemHostAlloc(pointer, bytes, 0);
+}
+
+EMU_API CUresult cuMemFreeHost(void *pointer) {
+  return api("cuMemFreeHost", [&] {
+    {
+      Lock lock(process().mutex);
+      current();
+      if (!pointer) return CUDA_SUCCESS;
+      require_no_capture();
+      host_allocation(pointer, false, CUDA_ERROR_INVALID_VALUE);
+    }
+    drain();
     Lock lock(process().mutex);
-    uint8_t *destination = device_bytes(current(), to, bytes);
-    const uint8_t *source = device_bytes(current(), from, bytes);
-    if (bytes) std::memmove(destination, source, bytes);
+    size_t bytes = host_allocation(pointer, false, CUDA_ERROR_INVALID_VALUE).bytes;
+    remove_host(pointer);
+    munmap(pointer, bytes);
     return CUDA_SUCCESS;
   });
 }
 
-EMU_API CUresult cuMemsetD8_v2(CUdeviceptr address, unsigned char value, size_t count) {
-  return fill("cuMemsetD8", address, value, count);
+EMU_API CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flags) {
+  return api("cuMemHostRegister", [&] {
+    Lock lock(process().mutex);
+    require(pointer != nullptr && bytes > 0 && flags <= 15, "null, 0 bytes, or unknown flags");
+    Context &context = current();
+    require_no_capture();
+    uint64_t begin = host_address(pointer);
+    bool overlaps = find_allocation(begin) || find_allocation(begin + bytes - 1);
+    auto behind = process().allocations.upper_bound(begin);
+    overlaps |= behind != process().allocations.end() && behind->first < begin + bytes;
+    require(!overlaps, "the range is registered already", CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    add_host(context, pointer, bytes, flags, true);
+    return CUDA_SUCCESS;
+  });
 }
-EMU_API CUresult cuMemsetD16_v2(CUdeviceptr address, unsigned short value, size_t count) {
-  return fill("cuMemsetD16", address, value, count);
+
+EMU_API CUresult cuMemHostUnregister(void *pointer) {
+  return api("cuMemHostUnregister", [&] {
+    {
+      Lock lock(process().mutex);
+      current();
+      require_no_capture();
+      host_allocation(pointer, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    }
+    drain();
+    Lock lock(process().mutex);
+    remove_host(pointer);
+    return CUDA_SUCCESS;
+  });
 }
-EMU_API CUresult cuMemsetD32_v2(CUdeviceptr address, unsigned value, size_t count) {
-  return fill("cuMemsetD32", address, value, count);
+
+EMU_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointer, unsigned flags) {
+  return api("cuMemHostGetDevicePointer", [&] {
+    Lock lock(process().mutex);
+    require(address != nullptr && flags == 0, "no place for the address, or flags that are not 0");
+    current();
+    Allocation *allocation = find_allocation(host_address(pointer));
+    require(allocation && allocation->kind == RangeKind::host, "memory that is neither pinned nor registered");
+    *address = host_address(pointer);
+    return CUDA_SUCCESS;
+  });
+}
+
+EMU_API CUresult cuMemHostGetFlags(unsigned *flags, void *pointer) {
+  return api("cuMemHostGetFlags", [&] {
+    Lock lock(process().mutex);
+    require(flags != nullptr, "no place for the flags");
+    current();
+    Allocation *allocation = find_allocation(host_address(pointer));
+    require(allocation && allocation->kind == RangeKind::host, "memory that is neither pinned nor registered");
+    *flags = allocation->flags;
+    return CUDA_SUCCESS;
+  });
+}
+
+/// Managed memory is everywhere at once, so advice and prefetching change nothing.
+EMU_API CUresult cuMemAdvise_v2(CUdeviceptr address, size_t bytes, int, CudaMemLocation) {
+  return api("cuMemAdvise", [&] {
+    Lock lock(process().mutex);
+    current();
+    Allocation *allocation = find_allocation(address);
+    require(allocation && allocation->kind == RangeKind::managed && is_accessible(address, bytes, true),
+            "memory that is not managed");
+    return CUDA_SUCCESS;
+  });
+}
+EMU_API CUresult cuMemAdvise(CUdeviceptr address, size_t bytes, int advice, CUdevice) {
+  return cuMemAdvise_v2(address, bytes, advice, {});
+}
+EMU_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CudaMemLocation, unsigned, CUstream stream) {
+  CUresult known = cuMemAdvise_v2(address, bytes, 0, {});
+  return known != CUDA_SUCCESS ? known : api("cuMemPrefetchAsync", [&] {
+    Lock lock(process().mutex);
+    submit(stream_of(stream), EmptyWork());
+    return CUDA_SUCCESS;
+  });
+}
+EMU_API CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice, CUstream stream) {
+  return cuMemPrefetchAsync_v2(address, bytes, {}, 0, stream);
 }

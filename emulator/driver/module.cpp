@@ -2,17 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "driver/fatbin.h"
 #include "driver/state.h"
 #include "exec/builder.h"
 #include "ptx/parser.h"
 
 namespace fa::emu::driver {
 namespace {
-
-/// Texts end with a zero; what else an image may be is told by its first bytes.
-std::string text_of(const void *image) {
-  return std::string(static_cast<const char *>(image));
-}
 
 bool in_memory(const ptx::Variable &variable) {
   return (variable.space == ptx::Space::global || variable.space == ptx::Space::constant) && !variable.external;
@@ -71,19 +67,27 @@ Module::~Module() {
 
 Module *load_module(Context &context, const void *image) {
   require(image != nullptr, "no image");
-  ptx::Parsed parsed = ptx::parse(text_of(image));
-  if (parsed.error) refuse(CUDA_ERROR_INVALID_PTX, parsed.error->what());
   const DeviceLimits &limits = context.device->limits;
-  if (!runs_on(parsed.module->target, limits))
-    refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "PTX for " + std::string(parsed.module->target) + " does not run on sm_" +
-                                             std::to_string(limits.capability()));
+  Chosen chosen = choose(image, limits, settings().driver_version);
+  ptx::Parsed parsed = ptx::parse(std::move(chosen.ptx));
+  if (parsed.error) refuse(CUDA_ERROR_INVALID_PTX, parsed.error->what());
+  const ptx::Module &code = *parsed.module;
+  std::string version = std::to_string(code.version_major) + "." + std::to_string(code.version_minor);
+  if (!chosen.compiled &&
+      static_cast<int>(code.version_major * 10 + code.version_minor) > newest_ptx(settings().driver_version))
+    refuse(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
+           "PTX " + version + " is newer than the driver (" + std::to_string(settings().driver_version) + ")");
+  if (!runs_on(code.target, limits))
+    refuse(CUDA_ERROR_INVALID_PTX,
+           "PTX for " + std::string(code.target) + " does not run on sm_" + std::to_string(limits.capability()));
   auto module = std::make_unique<Module>();
   module->context = &context;
   module->ptx = std::move(parsed.module);
+  module->resources = std::move(chosen.resources);
   place_variables(*module);
   Module *result = module.get();
   context.modules.insert(std::move(module));
-  process().handles.insert(result);
+  make_alive(result);
   return result;
 }
 
@@ -101,18 +105,37 @@ Kernel *find_kernel(Module &module, const std::string &name) {
   kernel->name = name;
   kernel->parameters = parameters_of(*module.ptx, entry);
   kernel->program = built.program;
+  if (auto known = module.resources.find(name); known != module.resources.end()) kernel->resources = known->second;
   Kernel *result = kernel.get();
   module.kernels[name] = std::move(kernel);
-  process().handles.insert(result);
+  make_alive(result);
   return result;
 }
 
 void unload(Module *module) {
-  process().handles.erase(module);
-  for (const auto &[name, kernel] : module->kernels) process().handles.erase(kernel.get());
-  auto &modules = module->context->modules;
-  auto found = std::find_if(modules.begin(), modules.end(), [&](const auto &one) { return one.get() == module; });
-  if (found != modules.end()) modules.erase(found);
+  for (const auto &[name, kernel] : module->kernels) make_dead(kernel.get());
+  erase_owned(module->context->modules, module);
+}
+
+const ptx::EntryLimits &Kernel::limits() const {
+  return module->ptx->functions[function].limits;
+}
+
+Module &module_of(Library &library, Context &context) {
+  Module *&module = library.modules[&context];
+  if (!module) {
+    module = load_module(context, library.image.data());
+    module->library = &library;
+  }
+  return *module;
+}
+
+Kernel &kernel_of(CUfunction function, Context &context) {
+  LibraryKernel *shared = find_object<LibraryKernel>(function);
+  if (!shared) return object<Kernel>(function);
+  Kernel *kernel = find_kernel(module_of(*shared->library, context), shared->name);
+  if (!kernel) refuse(CUDA_ERROR_NOT_FOUND, "the library has no kernel " + shared->name);
+  return *kernel;
 }
 
 }  // namespace fa::emu::driver

@@ -67,8 +67,9 @@ Settings read() {
 }  // namespace
 
 const Settings &settings() {
-  static const Settings result = read();
-  return result;
+  // Never destroyed: a thread may still run when the program ends.
+  static const Settings *const result = new Settings(read());
+  return *result;
 }
 
 }  // namespace fa::emu::driver

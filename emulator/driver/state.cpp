@@ -1,8 +1,11 @@
 // Process state: devices, contexts, and the frame of every call.
 #include "driver/state.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+
+#include "driver/memory_table.h"
 
 namespace fa::emu::driver {
 
@@ -15,6 +18,8 @@ Process &process() {
 CUresult enter(const char *name, bool before_init) {
   static std::atomic<uint64_t> calls{0};
   if (++calls == settings().fail_call) return tell(name, CUDA_ERROR_UNKNOWN, "FA_EMU_FAIL asked for it");
+  if (Queue::inside())
+    return tell(name, CUDA_ERROR_NOT_PERMITTED, "functions that a stream calls may not call the API");
   if (!before_init && !process().initialised) return tell(name, CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
   return CUDA_SUCCESS;
 }
@@ -40,8 +45,42 @@ std::vector<Context *> &context_stack() {
 Context &current() {
   if (context_stack().empty() || !context_stack().back()) refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
   Context &context = *context_stack().back();
+  if (!find_object<Context>(&context)) refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the current context was destroyed");
   if (context.sticky != CUDA_SUCCESS) refuse(context.sticky, "a kernel of this context has failed before");
   return context;
+}
+
+std::unique_ptr<Context> make_context(Device &device) {
+  auto context = std::make_unique<Context>();
+  context->device = &device;
+  context->id = ++process().ids;
+  context->legacy.context = context.get();
+  context->legacy.legacy = true;
+  context->legacy.id = ++process().ids;
+  // Stack, printf's buffer, malloc's heap, depth and pending launches of dynamic parallelism, L2's granularity.
+  constexpr size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 64};
+  std::copy(std::begin(limits), std::end(limits), context->limits);
+  make_alive(context.get());
+  make_alive(&context->legacy);
+  return context;
+}
+
+void dismantle(Context &context) {
+  for (const auto &library : process().libraries) library->modules.erase(&context);
+  while (!context.modules.empty()) unload(context.modules.begin()->get());
+  for (const auto &stream : context.streams) make_dead(stream.get());
+  for (const auto &[thread, stream] : context.per_thread) make_dead(stream.get());
+  for (const auto &event : context.events) make_dead(event.get());
+  std::vector<uint64_t> memory;
+  for (const auto &[address, allocation] : process().allocations)
+    if (allocation.context == &context && allocation.kind != memory::RangeKind::host) memory.push_back(address);
+  for (uint64_t address : memory) release_allocation(address);
+  make_dead(&context.legacy);
+  make_dead(&context);
+}
+
+void drain(const Context *context) {
+  queue().wait_all(context);
 }
 
 }  // namespace fa::emu::driver

@@ -1,17 +1,23 @@
-// The objects behind the API's handles, and the process's state. One lock guards all of it: calls are short, and
-// kernels run under it in the order in which they were launched.
+// The objects behind the API's handles, and the process's state. One lock guards all of it: calls are short. Kernels
+// and copies run outside of it (queue.h), so nobody may wait for one while holding the lock.
 #pragma once
 
+#include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <typeindex>
 #include <unordered_map>
 #include <vector>
 
 #include "driver/api.h"
+#include "driver/cubin.h"
 #include "driver/devices.h"
 #include "driver/settings.h"
+#include "driver/stream.h"
 #include "exec/program.h"
 #include "memory/device_heap.h"
 #include "memory/device_memory.h"
@@ -20,7 +26,18 @@
 namespace fa::emu::driver {
 
 struct Context;
+struct Library;
 struct Module;
+
+/// What cuFuncSetAttribute sets.
+struct KernelSettings {
+  uint32_t max_dynamic_shared = 48 * 1024;
+  int carveout = -1;
+  uint32_t cluster[3] = {0, 0, 0};
+  bool large_clusters = false;
+  int cluster_policy = 0;
+  bool dynamic_shared_set = false;
+};
 
 /// A function of a module, decoded when it is first asked for.
 struct Kernel {
@@ -32,16 +49,37 @@ struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
   std::shared_ptr<const Program> program;
-  uint32_t max_dynamic_shared = 48 * 1024;
-  uint32_t registers = 0;  // a thread, from the cubin beside the PTX; 0: unknown, no limit
+  KernelSettings settings;
+  KernelResources resources;
+
+  const ptx::EntryLimits &limits() const;
 };
 
 struct Module {
   Context *context = nullptr;
   std::shared_ptr<const ptx::Module> ptx;
+  CubinResources resources;
   std::vector<uint64_t> addresses;  // by ptx::Module::variables
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
+  Library *library = nullptr;
   ~Module();
+};
+
+/// Code that belongs to no context; each context that uses it has a module of it.
+struct LibraryKernel {
+  Library *library = nullptr;
+  std::string name;
+};
+struct Library {
+  std::vector<uint8_t> image;
+  std::map<Context *, Module *> modules;
+  std::map<std::string, std::unique_ptr<LibraryKernel>> kernels;
+};
+
+struct Pool {
+  struct Device *device = nullptr;
+  uint64_t used = 0, high = 0, threshold = 0, most = 0;
+  bool is_default = false;
 };
 
 struct Device {
@@ -52,12 +90,34 @@ struct Device {
   std::unique_ptr<Context> primary;
   int primary_users = 0;
   uint32_t primary_flags = 0;
+  Pool default_pool;
+  Pool *pool = nullptr;  // that cuMemAllocAsync takes from
 };
 
 struct Context {
   Device *device = nullptr;
-  CUresult sticky = CUDA_SUCCESS;  // after a fault every call fails with it
+  std::atomic<CUresult> sticky{CUDA_SUCCESS};  // after a fault every call fails with it
   std::set<std::unique_ptr<Module>> modules;
+  Stream legacy;
+  std::map<std::thread::id, std::unique_ptr<Stream>> per_thread;
+  std::set<std::unique_ptr<Stream>> streams;
+  std::set<std::unique_ptr<Event>> events;
+  uint64_t id = 0;
+  unsigned flags = 0;
+  size_t limits[10] = {};
+};
+
+/// What is known of an allocation besides its extent.
+struct Allocation {
+  Device *device = nullptr;
+  Context *context = nullptr;
+  Pool *pool = nullptr;
+  uint64_t bytes = 0;
+  uint64_t id = 0;
+  unsigned flags = 0;
+  memory::RangeKind kind = memory::RangeKind::device;
+  bool owned_by_host = false;  // cuMemHostRegister
+  bool freed = false;          // cuMemFreeAsync was called
 };
 
 struct Process {
@@ -65,8 +125,11 @@ struct Process {
   bool initialised = false;
   std::vector<std::unique_ptr<Device>> devices;
   std::set<std::unique_ptr<Context>> contexts;  // made by cuCtxCreate
-  std::set<const void *> handles;               // of everything that is alive
-  uint64_t launches = 0;
+  std::set<std::unique_ptr<Library>> libraries;
+  std::set<std::unique_ptr<Pool>> pools;
+  std::map<uint64_t, Allocation> allocations;                 // by their begin
+  std::unordered_map<const void *, std::type_index> handles;  // of everything that is alive
+  uint64_t launches = 0, ids = 0;
 };
 
 Process &process();
@@ -78,16 +141,47 @@ Device &device_at(CUdevice ordinal);
 std::vector<Context *> &context_stack();
 /// The current context; refuses where there is none, or where a fault has ended it.
 Context &current();
+/// A new context of the device, alive.
+std::unique_ptr<Context> make_context(Device &device);
+/// Ends all that belongs to a context. Nothing of it may be running.
+void dismantle(Context &context);
+/// Waits until nothing is running; call it without the lock.
+void drain(const Context *context = nullptr);
 
-/// From a handle to its object; refuses handles that are not alive.
+template <class T>
+void make_alive(const T *object) {
+  process().handles.insert_or_assign(object, typeid(T));
+}
+template <class T>
+void make_dead(const T *object) {
+  process().handles.erase(object);
+}
+/// From a handle to its object, null where it is none of this kind that is alive.
+template <class T, class Handle>
+T *find_object(Handle handle) {
+  auto found = process().handles.find(handle);
+  return found != process().handles.end() && found->second == typeid(T) ? reinterpret_cast<T *>(handle) : nullptr;
+}
+/// The same; refuses.
 template <class T, class Handle>
 T &object(Handle handle, CUresult code = CUDA_ERROR_INVALID_HANDLE) {
-  if (!process().handles.count(handle)) refuse(code, "a handle that is none, or no longer one");
-  return *reinterpret_cast<T *>(handle);
+  T *found = find_object<T>(handle);
+  if (!found) refuse(code, "a handle that is none of this kind, or no longer one");
+  return *found;
 }
 template <class Handle, class T>
 Handle handle_of(T *object) {
   return reinterpret_cast<Handle>(object);
+}
+/// Takes an object out of the set that owns it, and ends it.
+template <class T>
+void erase_owned(std::set<std::unique_ptr<T>> &set, T *object) {
+  make_dead(object);
+  for (auto at = set.begin(); at != set.end(); ++at)
+    if (at->get() == object) {
+      set.erase(at);
+      return;
+    }
 }
 
 /// Parses an image and places its variables. Refuses what cannot run on the device.
@@ -95,18 +189,18 @@ Module *load_module(Context &context, const void *image);
 /// Null where the module has no such kernel; refuses instructions that the emulator does not know.
 Kernel *find_kernel(Module &module, const std::string &name);
 void unload(Module *module);
+/// The module of a library in a context, loaded when it is first asked for.
+Module &module_of(Library &library, Context &context);
+/// A kernel from a CUfunction, or from a CUkernel in its place.
+Kernel &kernel_of(CUfunction function, Context &context);
 
+/// Refuses a launch that the device would refuse.
+void check_launch(Context &context, const KernelWork &work);
 /// Runs a kernel to its end; a fault becomes the context's sticky error.
-struct LaunchRequest {
-  Kernel *kernel = nullptr;
-  LaunchShape shape;
-  std::vector<uint8_t> parameters;
-  bool cooperative = false;
-};
-CUresult launch(Context &context, const LaunchRequest &request);
+void launch(Context &context, const KernelWork &work);
 /// A kernel's parameters, packed from cuLaunchKernel's arguments.
 std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, void **extra);
-/// Blocks of this shape that the whole device holds at once.
-uint32_t resident_blocks(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape);
+/// Blocks of this shape that one SM holds at once.
+uint32_t blocks_per_sm(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape);
 
 }  // namespace fa::emu::driver

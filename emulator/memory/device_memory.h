@@ -48,6 +48,8 @@ class DeviceMemory {
   bool remove_host(const void *begin);
 
   std::shared_ptr<const RangeTable> ranges() const;
+  /// Whether an address is in the reservation, allocated or not.
+  bool holds(uint64_t address) const { return address - arena_ < arena_bytes_; }
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const;
 

@@ -52,11 +52,14 @@ struct Shape {
   unsigned x = 1, y = 1, z = 1;
 };
 
+/// Launches and waits: the launch's own error, or else the kernel's.
 template <class... Parameters>
 CUresult launch(CUfunction function, Shape grid, Shape block, unsigned shared, Parameters... parameters) {
   void *pointers[] = {&parameters..., nullptr};
-  return call("cuLaunchKernel", function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
-              static_cast<CUstream>(nullptr), static_cast<void **>(pointers), static_cast<void **>(nullptr));
+  CUresult launched =
+      call("cuLaunchKernel", function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
+           static_cast<CUstream>(nullptr), static_cast<void **>(pointers), static_cast<void **>(nullptr));
+  return launched == CUDA_SUCCESS ? call("cuCtxSynchronize") : launched;
 }
 
 }  // namespace emulated

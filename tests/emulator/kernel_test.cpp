@@ -163,7 +163,7 @@ TEST(Errors, UnknownInstructionsAndTargets) {
   CUmodule module = nullptr;
   const char *other = ".version 9.0\n.target sm_90a\n.address_size 64\n";
   EXPECT_EQ(emulated::call("cuModuleLoadData", &module, static_cast<const void *>(other)),
-            CUDA_ERROR_NO_BINARY_FOR_GPU);
+            CUDA_ERROR_INVALID_PTX);
   const char *broken = "this is no PTX";
   EXPECT_EQ(emulated::call("cuModuleLoadData", &module, static_cast<const void *>(broken)), CUDA_ERROR_INVALID_PTX);
 }

@@ -1,0 +1,18 @@
+#!/bin/sh
+# fa-emu's options reach the library; mistakes are told. Usage: wrapper.sh FA_EMU DRIVER_TEST
+set -u
+emu=$1 program=$2
+json=$(mktemp) || exit 1
+trap 'rm -f "$json"' EXIT
+fail() {
+  echo "$1"
+  exit 1
+}
+"$emu" --device sm_80,sm_90a --memory 64M --seed 3 --quiet --json "$json" -- "$program" \
+  --gtest_filter='Streams.OperationsRunInOrderAndLater:Contexts.*' || fail "the program failed under fa-emu"
+[ -s "$json" ] || fail "--json wrote nothing"
+"$emu" --driver 12040 --fail 3 --quiet "$program" --gtest_filter='Settings.*' || fail "--driver or --fail did not work"
+"$emu" --nonsense true 2>/dev/null && fail "an unknown option was taken"
+"$emu" --device 2>/dev/null && fail "--device without a value was taken"
+"$emu" --help | grep -q -- --strict || fail "--help tells nothing"
+exit 0
