@@ -2,42 +2,17 @@
 // FA_EMU_CHECK=2, where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the
 // context.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 
 #include "client.h"
+#include "told.h"
 
 namespace {
 
 using emulated::Array;
 using emulated::kernel;
 using emulated::launch;
-
-/// What the emulator says on stderr while f runs in a process of its own.
-template <class F>
-std::string told(F f) {
-  int ends[2];
-  if (pipe(ends) != 0) return "no pipe";
-  pid_t child = fork();
-  if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    f();
-    std::_Exit(0);
-  }
-  close(ends[1]);
-  std::string text;
-  char part[4096];
-  for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(got));
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) text += "the process ended with " + std::to_string(status);
-  return text;
-}
 
 struct Mutant {
   const char *name;
@@ -57,7 +32,7 @@ class Attention : public testing::TestWithParam<Mutant> {};
 
 TEST_P(Attention, Sm80) {
   constexpr int count = 256, width = 64;
-  std::string text = told([] {
+  std::string text = emulated::told([] {
     emulated::start();
     CUfunction attention = kernel(emulated::read_file(TEST_MUTANTS "/attention.sm_80.ptx"), "attention");
     emulated::call("cuFuncSetAttribute", attention, 8, 65536);

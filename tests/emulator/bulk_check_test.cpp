@@ -1,0 +1,135 @@
+// The checks on bulk copies, mbarriers and proxies: small kernels with a fault by number, run with FA_EMU_CHECK=2.
+#include <gtest/gtest.h>
+
+#include "client.h"
+#include "told.h"
+
+namespace {
+
+using emulated::Array;
+using emulated::launch;
+
+/// store: 128 threads write 512 bytes of shared memory, which one thread copies to global memory. Faults: 1 no proxy
+/// fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early.
+/// load: the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second
+/// arrival.
+const char *const text = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry store(.param .u64 to, .param .u32 fault) {
+  .reg .pred %p<6>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
+  .shared .align 128 .b8 tile[512];
+  ld.param.u64 %rd1, [to];
+  ld.param.u32 %r1, [fault];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, tile;
+  mad.lo.u32 %r4, %r2, 4, %r3;
+  st.shared.u32 [%r4], %r2;
+  setp.eq.u32 %p1, %r1, 1;
+  @%p1 bra fenced;
+  fence.proxy.async.shared::cta;
+fenced:
+  setp.eq.u32 %p2, %r1, 2;
+  @%p2 bra met;
+  bar.sync 0;
+met:
+  setp.ne.u32 %p3, %r2, 0;
+  @%p3 bra done;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r3], 512;
+  cp.async.bulk.commit_group;
+  setp.eq.u32 %p4, %r1, 4;
+  @%p4 st.shared.u32 [%r3], 7;
+  setp.eq.u32 %p5, %r1, 3;
+  @%p5 bra done;
+  cp.async.bulk.wait_group 0;
+done:
+  ret;
+}
+.visible .entry load(.param .u64 from, .param .u64 to, .param .u32 fault) {
+  .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  .shared .align 128 .b8 tile[512];
+  .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [from];
+  ld.param.u64 %rd2, [to];
+  ld.param.u32 %r1, [fault];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, tile;
+  mov.u32 %r4, bar;
+  setp.ne.u32 %p1, %r2, 0;
+  @!%p1 mbarrier.init.shared.b64 [%r4], 1;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  @%p1 bra wait;
+  setp.eq.u32 %p2, %r1, 2;
+  selp.u32 %r5, 528, 512, %p2;
+  mbarrier.arrive.expect_tx.shared.b64 _, [%r4], %r5;
+  setp.eq.u32 %p3, %r1, 3;
+  @%p3 mbarrier.arrive.shared.b64 _, [%r4];
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], 512, [%r4];
+wait:
+  setp.eq.u32 %p4, %r1, 1;
+  @%p4 bra read;
+again:
+  mbarrier.try_wait.parity.shared.b64 %p5, [%r4], 0;
+  @!%p5 bra again;
+read:
+  mad.lo.u32 %r6, %r2, 4, %r3;
+  ld.shared.u32 %r7, [%r6];
+  mul.wide.u32 %rd3, %r2, 4;
+  add.s64 %rd4, %rd2, %rd3;
+  st.global.u32 [%rd4], %r7;
+  ret;
+}
+)";
+
+std::string store(int fault) {
+  return emulated::told([&] {
+    emulated::start();
+    Array<int> to(std::vector<int>(128));
+    launch(emulated::kernel(text, "store"), {1}, {128}, 0, to.address, fault);
+  });
+}
+
+std::string load(int fault) {
+  return emulated::told([&] {
+    emulated::start();
+    Array<int> from(std::vector<int>(128, 3)), to(std::vector<int>(128));
+    launch(emulated::kernel(text, "load"), {1}, {128}, 0, from.address, to.address, fault);
+  });
+}
+
+void expect(const std::string &told, const char *part) {
+  EXPECT_NE(told.find(part), std::string::npos) << told;
+}
+
+TEST(BulkStore, CleanTwin) {
+  EXPECT_EQ(store(0), "");
+}
+TEST(BulkStore, NoProxyFence) {
+  expect(store(1), "without a fence.proxy.async between");
+}
+TEST(BulkStore, NoBarrier) {
+  expect(store(2), "race: asynchronously reads");
+}
+TEST(BulkStore, NothingWaits) {
+  expect(store(3), "nothing has waited for this asynchronous operation");
+}
+TEST(BulkStore, SourceWrittenTooEarly) {
+  expect(store(4), "still reads: nothing has waited for it");
+}
+
+TEST(BulkLoad, CleanTwin) {
+  EXPECT_EQ(load(0), "");
+}
+TEST(BulkLoad, NobodyWaits) {
+  expect(load(1), "still writes: nothing has waited for it");
+}
+TEST(BulkLoad, MoreBytesExpectedThanCome) {
+  expect(load(2), "deadlock");
+}
+TEST(BulkLoad, ASecondArrival) {
+  expect(load(3), "mbarrier");
+}
+
+}  // namespace

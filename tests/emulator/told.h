@@ -1,0 +1,35 @@
+// What the emulator tells of a run that may end its process or its context.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace emulated {
+
+/// What the emulator says on stderr while f runs in a process of its own.
+template <class F>
+std::string told(F f) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    f();
+    std::_Exit(0);
+  }
+  close(ends[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(got));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (status != 0) text += "the process ended with " + std::to_string(status);
+  return text;
+}
+
+}  // namespace emulated
