@@ -38,7 +38,8 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
       continue;
     }
     uint32_t missing = mask & ~written[use.reg];
-    if (missing == 0) continue;
+    // Whether accumulators are read depends on scale-d.
+    if (missing == 0 || use.conditional) continue;
     written[use.reg] |= missing;
     reporter.report(Violation::uninitialised_register, warp, pc, use.reg, std::countr_zero(missing), [&] {
       return "register " + program.function_at(pc).register_name(use.reg) + " is read and was never written";
