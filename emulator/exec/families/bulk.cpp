@@ -38,7 +38,9 @@ class LinearCopy : public BulkOperation {
 
   void announce() override {
     report(from_space, AccessKind::async_issue_read, from, bytes);
-    if (to_space == Space::global) report(to_space, AccessKind::async_issue_write, to, bytes);
+    // A reduction may meet others: it is told of as the atomic operation that it is.
+    if (to_space == Space::global)
+      report(to_space, reduce ? AccessKind::atomic : AccessKind::async_issue_write, to, bytes);
     for (const SharedTarget &target : targets)
       report(Space::shared, AccessKind::async_issue_write, target.address, bytes, target.mbarrier);
   }
@@ -54,7 +56,7 @@ class LinearCopy : public BulkOperation {
   void scatter() override {
     if (to_space == Space::global) {
       write(global(to, bytes));
-      report(to_space, AccessKind::async_land, to, bytes);
+      if (!reduce) report(to_space, AccessKind::async_land, to, bytes);
     }
     for (const SharedTarget &target : targets) {
       write(shared(target.address, bytes));

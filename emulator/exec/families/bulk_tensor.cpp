@@ -98,7 +98,7 @@ class TensorStore : public BulkOperation {
 
   void announce() override {
     report(Space::shared, AccessKind::async_issue_read, source, box.shared_bytes());
-    report_rows(AccessKind::async_issue_write);
+    report_rows(reduce ? AccessKind::atomic : AccessKind::async_issue_write);
   }
 
  protected:
@@ -117,7 +117,7 @@ class TensorStore : public BulkOperation {
       const uint8_t *from = &data_[size_t{number} * width + row.first * element];
       reduce ? reduce(to, from, bytes) : (std::memcpy(to, from, bytes), void());
     });
-    report_rows(AccessKind::async_land);
+    if (!reduce) report_rows(AccessKind::async_land);
   }
 
  private:

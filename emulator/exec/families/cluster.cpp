@@ -56,6 +56,14 @@ uint64_t key_of(const Cluster &cluster) {
   return reinterpret_cast<uint64_t>(&cluster);
 }
 
+/// These lanes are past the barrier, as far as checks are concerned.
+void pass(Warp &warp, uint32_t mask) {
+  const Cluster &cluster = *warp.cta->cluster;
+  if (!cluster.observer) return;
+  cluster.observer->acquire(warp, mask, key_of(cluster));
+  cluster.observer->lanes_meet(warp, mask);
+}
+
 /// detail: relaxed, nothing is released.
 void arrive(Warp &warp, const Instruction &instruction, uint32_t mask) {
   auto &arrivals = warp.state<ClusterArrivals>();
@@ -74,9 +82,7 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   if (uint32_t missing = mask & ~(arrivals.arrived | arrivals.passed))
     fault(warp, instruction, FaultKind::illegal_instruction, __builtin_ctz(missing),
           "barrier.cluster.wait without an arrive before");
-  Cluster &cluster = *warp.cta->cluster;
-  uint32_t passing = mask & arrivals.passed;
-  if (cluster.observer && passing) cluster.observer->acquire(warp, passing, key_of(cluster));
+  if (uint32_t passing = mask & arrivals.passed) pass(warp, passing);
   arrivals.passed &= ~mask;
   arrivals.waiting |= mask & arrivals.arrived;
   if (mask & arrivals.arrived) warp.pause = Pause::blocked;
@@ -114,7 +120,7 @@ void complete_cluster_barrier(Cluster &cluster) {
       arrivals.passed = arrivals.arrived & ~waiting & warp.live;
       arrivals.arrived = arrivals.waiting = 0;
       if (!waiting) continue;
-      if (cluster.observer) cluster.observer->acquire(warp, waiting, key_of(cluster));
+      pass(warp, waiting);
       if (warp.group_count) warp.wake(waiting);
     }
   cluster.events++;

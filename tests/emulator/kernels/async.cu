@@ -253,7 +253,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) ring(int *out, uint32_t *ra
   asm volatile("getctarank.u64 %0, %1;" : "=r"(of) : "l"(zero));
   atomicAdd(reinterpret_cast<int *>(zero), 1);  // in block 0
   if (threadIdx.x == 0) ranks[blockIdx.x] = of * 16 + rank;
-  __syncthreads();
+  cluster_sync();  // the next block has read its box
   if (threadIdx.x == 0) {
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(there),
                  "r"(7 * blockIdx.x), "r"((there & 0xff000000u) | (address_of(&barrier) & 0xffffffu))
