@@ -9,13 +9,15 @@ namespace {
 using emulated::Array;
 using emulated::launch;
 
+/// product: one wgmma over zeros that all threads have written. Faults: 1 nothing waits before its results are used,
+/// 2 its source is written again too early, 3 no proxy fence, 4 nothing commits it.
 /// store: 128 threads write 512 bytes of shared memory, which one thread copies to global memory. Faults: 1 no proxy
 /// fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early.
 /// load: the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second
 /// arrival.
 const char *const text = R"(
 .version 8.0
-.target sm_90
+.target sm_90a
 .address_size 64
 .visible .entry store(.param .u64 to, .param .u32 fault) {
   .reg .pred %p<6>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
@@ -44,6 +46,46 @@ met:
   @%p5 bra done;
   cp.async.bulk.wait_group 0;
 done:
+  ret;
+}
+.visible .entry product(.param .u64 to, .param .u32 fault) {
+  .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<6>;
+  .shared .align 128 .b8 tile[4096];
+  ld.param.u64 %rd1, [to];
+  ld.param.u32 %r1, [fault];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, tile;
+  mad.lo.u32 %r4, %r2, 32, %r3;
+  mov.u32 %r5, 0;
+  st.shared.v4.u32 [%r4], {%r5, %r5, %r5, %r5};
+  st.shared.v4.u32 [%r4+16], {%r5, %r5, %r5, %r5};
+  setp.eq.u32 %p1, %r1, 3;
+  @%p1 bra fenced;
+  fence.proxy.async.shared::cta;
+fenced:
+  bar.sync 0;
+  shr.u32 %r6, %r3, 4;
+  cvt.u64.u32 %rd2, %r6;
+  or.b64 %rd3, %rd2, 0x1000080000;
+  add.s64 %rd4, %rd3, 128;
+  mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000; mov.f32 %f3, 0f00000000; mov.f32 %f4, 0f00000000;
+  setp.ne.u32 %p2, %r1, 99;
+  wgmma.fence.sync.aligned;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd3, %rd4, %p2, 1, 1, 0, 0;
+  setp.eq.u32 %p3, %r1, 4;
+  @%p3 bra committed;
+  wgmma.commit_group.sync.aligned;
+committed:
+  setp.eq.u32 %p4, %r1, 2;
+  @%p4 st.shared.u32 [%r4], %r5;
+  setp.eq.u32 %p5, %r1, 1;
+  @%p5 bra waited;
+  wgmma.wait_group.sync.aligned 0;
+waited:
+  mul.wide.u32 %rd5, %r2, 4;
+  add.s64 %rd6, %rd1, %rd5;
+  add.f32 %f5, %f1, %f2;
+  st.global.f32 [%rd6], %f5;
   ret;
 }
 .visible .entry load(.param .u64 from, .param .u64 to, .param .u32 fault) {
@@ -91,6 +133,14 @@ std::string store(int fault) {
   });
 }
 
+std::string product(int fault) {
+  return emulated::told([&] {
+    emulated::start();
+    Array<float> to(std::vector<float>(128));
+    launch(emulated::kernel(text, "product"), {1}, {128}, 0, to.address, fault);
+  });
+}
+
 std::string load(int fault) {
   return emulated::told([&] {
     emulated::start();
@@ -117,6 +167,22 @@ TEST(BulkStore, NothingWaits) {
 }
 TEST(BulkStore, SourceWrittenTooEarly) {
   expect(store(4), "still reads: nothing has waited for it");
+}
+
+TEST(Product, CleanTwin) {
+  EXPECT_EQ(product(0), "");
+}
+TEST(Product, ResultsUsedTooEarly) {
+  expect(product(1), "is in use by the wgmma of");
+}
+TEST(Product, SourceWrittenTooEarly) {
+  expect(product(2), "still reads: nothing has waited for it");
+}
+TEST(Product, NoProxyFence) {
+  expect(product(3), "without a fence.proxy.async between");
+}
+TEST(Product, NothingCommits) {
+  expect(product(4), "is in use by the wgmma of");
 }
 
 TEST(BulkLoad, CleanTwin) {

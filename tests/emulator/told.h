@@ -4,7 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 
 namespace emulated {
@@ -18,7 +20,11 @@ std::string told(F f) {
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
     close(ends[0]);
-    f();
+    try {
+      f();
+    } catch (const std::exception &error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
     std::_Exit(0);
   }
   close(ends[1]);
