@@ -69,6 +69,7 @@ std::shared_ptr<Graph> Graph::clone() const {
   for (const auto &node : nodes) twin[node.get()] = copy->add(node->work, {});
   for (const auto &node : nodes)
     for (const GraphNode *one : node->after) twin[node.get()]->after.push_back(twin[one]);
+  copy->kept = kept;
   for (const auto &node : copy->nodes)
     if (ChildWork *child = std::get_if<ChildWork>(&node->work)) child->graph = child->graph->clone();
   return copy;

@@ -21,7 +21,8 @@ struct GraphNode {
 
 struct Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes;
-  std::vector<uint64_t> memory;  // allocated by its nodes; lives as long as the graph
+  std::vector<uint64_t> memory;             // allocated by its nodes; lives as long as the graph
+  std::vector<std::shared_ptr<void>> kept;  // user objects, whose references the graph holds
 
   Graph() = default;
   Graph(const Graph &) = delete;
