@@ -121,12 +121,14 @@ void launch(Context &context, const KernelWork &work) {
   if (work.kernel->program->uses_heap && !device.heap)
     device.heap = std::make_unique<memory::DeviceHeap>(*device.memory);
   run_state.heap = device.heap.get();
+  if (work.cooperative) run_state.grid_workspace = device.memory->allocate(16);
   run_state.ranges = device.memory->ranges();
   run_state.resident_ctas = blocks_per_sm(limits, *work.kernel, work.shape) * static_cast<uint32_t>(limits.sm_count);
   run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
   run_state.grid_number = ++launches;
   if (run_state.options.observed()) check::attach(run_state);
   std::optional<Fault> fault = run(run_state);
+  if (run_state.grid_workspace) device.memory->release(run_state.grid_workspace);
   report(run_state, fault);
   if (!fault) return;
   context.sticky = code_of(fault->kind);

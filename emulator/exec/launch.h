@@ -54,6 +54,7 @@ struct Launch {
   uint32_t resident_ctas = 1;  // that the device holds at once, over all SMs
   uint32_t sm_count = 1;
   uint64_t grid_number = 0;
+  uint64_t grid_workspace = 0;         // of a cooperative launch: zeroed memory that its barrier counts in
   memory::DeviceHeap *heap = nullptr;  // of malloc in kernels; null: they get nothing
   std::function<std::unique_ptr<Observer>(Launch &)> make_observer;  // null: none
   std::function<void(const std::string &)> print;                    // vprintf's output; null: stdout

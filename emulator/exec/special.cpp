@@ -60,6 +60,8 @@ uint64_t cta_value(const Cta &cta, std::string_view name) {
   if (name == "nsmid") return launch.sm_count;
   if (name == "gridid") return launch.grid_number;
   if (name == "total_smem_size" || name == "aggr_smem_size") return shared;
+  if (name == "envreg1") return launch.grid_workspace >> 32;
+  if (name == "envreg2") return launch.grid_workspace & UINT32_MAX;
   if (name == "dynamic_smem_size") return shape.dynamic_shared;
   return 0;
 }
