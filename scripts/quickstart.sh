@@ -13,7 +13,7 @@ step "Looking for the compiler and the libraries of the tool" "see above"
 need_packages "${build_packages[@]}"
 need_cmake
 
-configure_and_build release -DFA_BUILD_TESTS=OFF -DFA_BUILD_BENCH=OFF
+configure_and_build release -DFA_BUILD_TESTS=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF
 fa=build/release/tools/fa
 
 step "What libfa finds on this machine" "report the lines above together with the output of: $fa info"

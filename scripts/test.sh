@@ -68,7 +68,9 @@ measure_coverage() {
 logs=build/logs
 mkdir -p "$logs"
 for preset in "${presets[@]}"; do
-  configure_and_build "$preset"
+  emulator=() # what scripts/quickstart.sh leaves out of build/release
+  [ "$preset" != release ] || emulator=(-DFA_BUILD_EMULATOR=ON)
+  configure_and_build "$preset" "${emulator[@]}"
   [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # counts of an earlier run
   step "Testing build/$preset" "run one test alone: ctest --preset $preset -R NAME -V; the log is $logs/$preset.log"
   ctest --preset "$preset" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"
