@@ -20,7 +20,6 @@ enum class Violation : uint8_t {
   missing_proxy_fence,
   pending_accumulator,
   unwaited,
-  missing_wgmma_fence,
 };
 
 class Reporter {
