@@ -1,0 +1,65 @@
+// What a kernel is launched with: one plain structure that the host fills and every kernel takes by value. Compiled by
+// the host's compiler and by nvcc alike; a hash of this file travels in every image, so that the two always agree.
+#pragma once
+
+#include <cstdint>
+
+namespace fa::kernels {
+
+/// A tensor of a call; strides in bytes, 0 where a dimension is repeated. data is null when it is absent.
+/// (batch, row, head, element); bias and mask: (batch, head, query, key); lse: (batch, head, row, -);
+/// slopes and sinks: (batch, head, -, -); block_table: (batch, page, -, -).
+struct View {
+  char *data;
+  int64_t stride[4];
+};
+
+/// Element types, numbered as fa_dtype is.
+enum Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3 };
+
+/// How the call is cut into blocks of threads. A tile is block_rows rows of one sequence and one key/value head (or of
+/// one query head where packed_heads is 1): row r is query r / packed_heads of head first + r % packed_heads. Blocks
+/// number splits fastest, then heads, then tiles; see common/schedule.cuh.
+struct Schedule {
+  int32_t tile_rows;     // rows of a tile: what the kernel was compiled for
+  int32_t tiles;         // of each sequence, or of all together when cu_seqlens_q is given
+  int32_t head_groups;   // heads_q / packed_heads
+  int32_t packed_heads;  // 1, or heads_q / heads_kv: the heads of a tile
+  int32_t num_splits;    // 1: the kernel writes results; else partial results for combine
+  int32_t split_keys;    // 0: each sequence's keys are shared out evenly; else keys of one split, the last ones shorter
+};
+
+struct Params {
+  View q, k, v, out;
+  View lse, bias, mask, alibi_slopes, sinks, block_table;
+
+  // Arrays of the call in device memory, null when absent; as in fa.h.
+  const int32_t *cu_seqlens_q, *cu_seqlens_k;
+  const int32_t *seqused_q, *seqused_k;
+  const int32_t *leftpad_k, *kv_batch_idx, *q_offset;
+
+  // Unfinished softmaxes of every split, when there is more than one; see common/partial.cuh.
+  float *partial_values;   // (split, row of out in (batch, row, head) order, head_dim_v): sum_j 2^(x_j - max) v_j
+  float *partial_max_sum;  // (split, the same row, 2): max of the scores in base 2, sum_j 2^(x_j - max)
+
+  Schedule schedule;
+
+  int32_t q_dtype, kv_dtype, out_dtype, bias_dtype;  // Dtype
+  int32_t batch, heads_q, heads_kv;
+  int32_t head_dim, head_dim_v;
+  int32_t rows_q, rows_k;              // of every sequence; packed: unused
+  int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
+  int32_t total_q;                     // rows of out over all batch entries: the stride of partial results
+  int32_t page_size;                   // 0: not paged
+
+  int32_t causal;                     // 1: no key after the query's position
+  int32_t top_left;                   // 1: positions count from query 0 = key 0
+  int32_t window_left, window_right;  // -1: open
+  int32_t chunk;                      // 0: none
+
+  float scale;
+  float softcap;                // 0: none
+  int32_t bias_before_softcap;  // 1: the addend comes before the softcap
+};
+
+}  // namespace fa::kernels

@@ -1,0 +1,96 @@
+// Which work a block of threads has: a tile of rows of one sequence and head group, and a split of its keys.
+#pragma once
+
+#include "common/sequence.cuh"
+
+namespace fa::kernels {
+
+/// A block's work. rows == 0: none.
+struct Work {
+  Sequence sequence;
+  int32_t first_row;   // of the tile, in rows of the sequence's head group
+  int32_t rows;        // of the sequence's head group: queries * packed_heads
+  int32_t head_group;  // first query head: head_group * packed_heads
+  int32_t kv_head;
+  int32_t split;
+};
+
+/// A row of the tile: its query and its head.
+struct Row {
+  int32_t query, head;
+};
+
+__device__ inline Row row_at(const Params &p, const Work &w, int32_t row) {
+  const int32_t packed = p.schedule.packed_heads;
+  return {row / packed, w.head_group * packed + row % packed};
+}
+
+/// The keys of split i of n: split_keys each, or even shares in whole blocks of block_keys.
+__device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int32_t split, int32_t block_keys) {
+  int32_t share = p.schedule.split_keys;
+  if (p.schedule.num_splits == 1) share = s.keys;
+  if (share == 0) {
+    const int32_t blocks = (s.keys + block_keys - 1) / block_keys;
+    share = (blocks + p.schedule.num_splits - 1) / p.schedule.num_splits * block_keys;
+  }
+  const int64_t low = int64_t(split) * share;
+  return {int32_t(min(low, int64_t(s.keys))), int32_t(min(low + share, int64_t(s.keys)))};
+}
+
+/// The sequence that tile t of all tiles belongs to, and t counted from its first one; tiles of packed sequences follow
+/// one another. -1 when there are fewer. Called by whole warps.
+__device__ inline int32_t sequence_of_tile(const Params &p, int32_t block_rows, int32_t *tile) {
+  const int32_t lane = threadIdx.x % 32;
+  for (int32_t first = 0; first < p.batch; first += 32) {
+    const int32_t b = first + lane;
+    int32_t tiles = 0;
+    if (b < p.batch) {
+      const int32_t queries = p.seqused_q ? p.seqused_q[b] : rows_of(p.cu_seqlens_q, p.rows_q, b);
+      tiles = (queries * p.schedule.packed_heads + block_rows - 1) / block_rows;
+    }
+    int32_t before = tiles;  // after the scan: tiles of lanes 0 .. lane
+    for (int32_t d = 1; d < 32; d *= 2) {
+      const int32_t other = __shfl_up_sync(~0u, before, d);
+      if (lane >= d) before += other;
+    }
+    const int32_t total = __shfl_sync(~0u, before, 31);
+    if (*tile < total) {
+      const uint32_t above = __ballot_sync(~0u, *tile < before);
+      const int32_t found = __ffs(above) - 1;
+      *tile -= __shfl_sync(~0u, before - tiles, found);
+      return first + found;
+    }
+    *tile -= total;
+  }
+  return -1;
+}
+
+/// The work of this block. Under a causal mask a sequence's last tiles are the longest: they come first, so that all
+/// multiprocessors end together.
+__device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
+  const Schedule &s = p.schedule;
+  int64_t index = blockIdx.x;
+  Work w;
+  w.split = int32_t(index % s.num_splits);
+  index /= s.num_splits;
+  w.head_group = int32_t(index % s.head_groups);
+  index /= s.head_groups;
+  w.kv_head = w.head_group * s.packed_heads / (p.heads_q / p.heads_kv);
+  int32_t tile, b;
+  if (p.cu_seqlens_q) {
+    tile = s.tiles - 1 - int32_t(index);
+    b = sequence_of_tile(p, block_rows, &tile);
+  } else {
+    b = int32_t(index % p.batch);
+    tile = s.tiles - 1 - int32_t(index / p.batch);
+  }
+  w.rows = 0;
+  if (b < 0) return w;
+  w.sequence = sequence(p, b);
+  w.first_row = tile * block_rows;
+  const int32_t rows = w.sequence.queries * s.packed_heads;
+  if (w.first_row < rows) w.rows = rows;
+  return w;
+}
+
+}  // namespace fa::kernels
