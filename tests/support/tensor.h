@@ -65,6 +65,9 @@ class Tensor {
   /// Fills everything, gaps included, with the pattern: NaN in every floating-point type.
   void clear() const;
 
+  /// Where the memory begins: the element (0, 0, 0, 0) lies behind it by the gaps and the negative strides.
+  const char *memory() const { return memory_.data(); }
+
   /// All bytes, to see later whether they changed.
   std::vector<char> bytes() const;
 
