@@ -1,11 +1,12 @@
-// The combine kernel's blocks: a warp works on a row of the tiles that the split kernel had.
+// The combine kernel's blocks: a warp works on a row of the tiles that the split kernel had; block i on rows
+// i % (tile_rows / rows) * rows and after of the tile at place i / (tile_rows / rows).
 #pragma once
 
 #include "common/images.h"
 
 namespace fa::kernels::combine {
 
-/// Rows that a block combines at a time: one a warp.
+/// Rows that a block combines: one a warp. Divides every family's tile_rows.
 constexpr int rows = 4;
 
 constexpr Tile tile(int, int, Entry) {

@@ -27,6 +27,8 @@ struct Schedule {
   int32_t packed_heads;  // 1, or heads_q / heads_kv: the heads of a tile
   int32_t num_splits;    // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;    // 0: each sequence's keys are shared out evenly; else keys of one split, the last ones shorter
+  int64_t first_tile;    // of this launch, heads counted in: several launches share out what one grid, or the memory
+                         // for partial results, does not hold
 };
 
 struct Params {
@@ -38,9 +40,11 @@ struct Params {
   const int32_t *seqused_q, *seqused_k;
   const int32_t *leftpad_k, *kv_batch_idx, *q_offset;
 
-  // Unfinished softmaxes of every split, when there is more than one; see common/partial.cuh.
-  float *partial_values;   // (split, row of out in (batch, row, head) order, head_dim_v): sum_j 2^(x_j - max) v_j
-  float *partial_max_sum;  // (split, the same row, 2): max of the scores in base 2, sum_j 2^(x_j - max)
+  // Unfinished softmaxes of every split, when there is more than one; see common/partial.cuh. A row's place is
+  // Work::place * tile_rows + its row in the tile: memory for tiles that exist, however large the tensors are.
+  float *partial_values;   // (split, place, head_dim_v): sum_j 2^(x_j - max) v_j
+  float *partial_max_sum;  // (split, place, 2): max of the scores in base 2, sum_j 2^(x_j - max)
+  int64_t partial_rows;    // places: the stride of splits
 
   Schedule schedule;
 
@@ -49,7 +53,6 @@ struct Params {
   int32_t head_dim, head_dim_v;
   int32_t rows_q, rows_k;              // of every sequence; packed: unused
   int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
-  int32_t total_q;                     // rows of out over all batch entries: the stride of partial results
   int32_t page_size;                   // 0: not paged
 
   int32_t causal;                     // 1: no key after the query's position

@@ -13,6 +13,7 @@ struct Work {
   int32_t head_group;  // first query head: head_group * packed_heads
   int32_t kv_head;
   int32_t split;
+  int64_t place;  // of the tile among those of this launch, heads counted in: where its partial results are
 };
 
 /// A row of the tile: its query and its head.
@@ -65,14 +66,14 @@ __device__ inline int32_t sequence_of_tile(const Params &p, int32_t block_rows, 
   return -1;
 }
 
-/// The work of this block. Under a causal mask a sequence's last tiles are the longest: they come first, so that all
-/// multiprocessors end together.
-__device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
+/// The work of one split of the tile at a place. Under a causal mask a sequence's last tiles are the longest: they come
+/// first, so that all multiprocessors end together.
+__device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int32_t split) {
   const Schedule &s = p.schedule;
-  int64_t index = blockIdx.x;
+  int64_t index = s.first_tile + place;
   Work w;
-  w.split = int32_t(index % s.num_splits);
-  index /= s.num_splits;
+  w.split = split;
+  w.place = place;
   w.head_group = int32_t(index % s.head_groups);
   index /= s.head_groups;
   w.kv_head = w.head_group * s.packed_heads / (p.heads_q / p.heads_kv);
@@ -91,6 +92,12 @@ __device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
   const int32_t rows = w.sequence.queries * s.packed_heads;
   if (w.first_row < rows) w.rows = rows;
   return w;
+}
+
+/// The work of this block.
+__device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
+  const int64_t splits = p.schedule.num_splits;
+  return work_of_tile(p, block_rows, blockIdx.x / splits, int32_t(blockIdx.x % splits));
 }
 
 }  // namespace fa::kernels
