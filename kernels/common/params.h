@@ -57,8 +57,8 @@ struct Params {
 
   int32_t causal;                     // 1: no key after the query's position
   int32_t top_left;                   // 1: positions count from query 0 = key 0
-  int32_t window_left, window_right;  // -1: open
-  int32_t chunk;                      // 0: none
+  int64_t window_left, window_right;  // -1: open; up to 2^33, as positions are below 2^32
+  int64_t chunk;                      // 0: none; up to 2^33
 
   float scale;
   float softcap;                // 0: none
