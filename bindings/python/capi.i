@@ -1,0 +1,147 @@
+/* libfa.capi: fa.h itself as a Python module, written by SWIG from the header at build time. Its names are the header's.
+ *
+ *   structures     classes with the header's fields; constructed with the header's defaults
+ *   pointers       integers (0 for NULL); an fa_op is a capsule that destroys it when the last reference goes
+ *   fa_tensor      also a tuple (address, dtype, shape, strides), strides in elements
+ *   fa_create      (status, op or None); fa_workspace_size (status, bytes); fa_kernel_info fills an fa_kernel
+ *   fa_set_log     takes a callable of one str, or None
+ *
+ * The GIL is released where work is done. What raises exceptions is libfa itself, from the statuses. */
+%module(package="libfa") capi
+
+%{
+#include <fa.h>
+
+#include "dlpack.h"
+#include "log.h"
+
+/* The name that marks a capsule as an op. */
+static const char op_capsule[] = "fa_op";
+
+static void destroy_op_capsule(PyObject *capsule) {
+  fa_destroy((fa_op *)PyCapsule_GetPointer(capsule, op_capsule));
+}
+
+/* Reads (address, dtype, shape, strides) into *tensor; 0, with a Python error set, when it is anything else. */
+static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
+  PyObject *shape, *strides;
+  unsigned long long address;
+  int dtype;
+  long long n[4], s[4];
+  if (!PyArg_ParseTuple(tuple, "KiOO:fa_tensor", &address, &dtype, &shape, &strides)) return 0;
+  if (!PyTuple_Check(shape) || !PyTuple_Check(strides)) {
+    PyErr_SetString(PyExc_TypeError, "fa_tensor: shape and strides must be tuples of four integers");
+    return 0;
+  }
+  if (!PyArg_ParseTuple(shape, "LLLL:fa_tensor.shape", &n[0], &n[1], &n[2], &n[3])) return 0;
+  if (!PyArg_ParseTuple(strides, "LLLL:fa_tensor.stride", &s[0], &s[1], &s[2], &s[3])) return 0;
+  tensor->data = (void *)(uintptr_t)address;
+  tensor->dtype = dtype;
+  tensor->reserved = 0;
+  for (int i = 0; i < 4; ++i) tensor->shape[i] = n[i], tensor->stride[i] = s[i];
+  return 1;
+}
+%}
+
+%nothread;
+%thread fa_forward;
+%thread fa_shutdown;
+
+%define SWIGWORDSIZE64
+%enddef
+%include <stdint.i>
+%include <typemaps.i>
+
+/* Pointers are integers. */
+%typemap(in) void *, const int32_t *, fa_parallel_for {
+  $1 = ($1_ltype)PyLong_AsVoidPtr($input);
+  if (PyErr_Occurred()) SWIG_fail;
+}
+%typemap(out) void *, const int32_t *, fa_parallel_for {
+  $result = PyLong_FromVoidPtr((void *)$1);
+}
+
+/* Four sizes are a tuple. */
+%typemap(in) int64_t [4] (int64_t value[4]) {
+  long long n[4];
+  if (!PyTuple_Check($input) || !PyArg_ParseTuple($input, "LLLL:$1_name", &n[0], &n[1], &n[2], &n[3])) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "$1_name: expected a tuple of four integers");
+    SWIG_fail;
+  }
+  for (int i = 0; i < 4; ++i) value[i] = n[i];
+  $1 = value;
+}
+%typemap(out) int64_t [4] {
+  $result = Py_BuildValue("(LLLL)", (long long)$1[0], (long long)$1[1], (long long)$1[2], (long long)$1[3]);
+}
+
+/* A tensor is also a tuple. */
+%typemap(in) fa_tensor * (fa_tensor value, void *wrapped) {
+  if (PyTuple_Check($input)) {
+    if (!tensor_from_tuple($input, &value)) SWIG_fail;
+    $1 = &value;
+  } else {
+    int found = SWIG_ConvertPtr($input, &wrapped, $1_descriptor, 0);
+    if (!SWIG_IsOK(found)) SWIG_exception_fail(SWIG_ArgError(found), "expected an fa_tensor or its tuple");
+    $1 = (fa_tensor *)wrapped;
+  }
+}
+
+/* An op is a capsule. */
+%typemap(in) const fa_op * {
+  $1 = (fa_op *)PyCapsule_GetPointer($input, op_capsule);
+  if (!$1) SWIG_fail;
+}
+%typemap(in, numinputs=0) fa_op ** (fa_op *made) {
+  made = NULL;
+  $1 = &made;
+}
+%typemap(argout) fa_op ** {
+  PyObject *op = *$1 ? PyCapsule_New(*$1, op_capsule, destroy_op_capsule) : Py_BuildValue("");
+  $result = SWIG_AppendOutput($result, op);
+}
+%apply size_t *OUTPUT { size_t *bytes };
+
+/* The capsule destroys; the constructors initialise. */
+%ignore fa_destroy;
+%ignore fa_desc_init;
+%ignore fa_args_init;
+%ignore fa_tensor_init;
+%ignore fa_set_log;
+%immutable struct_size;
+%immutable fa_kernel::name;
+%immutable fa_kernel::device;
+%immutable fa_kernel::arch;
+%immutable fa_kernel::dtypes;
+%immutable fa_kernel::available;
+%immutable fa_kernel::why_not;
+
+%include <fa.h>
+
+%extend fa_desc {
+  fa_desc() {
+    fa_desc *desc = (fa_desc *)malloc(sizeof *desc);
+    fa_desc_init(desc, sizeof *desc);
+    return desc;
+  }
+}
+%extend fa_args {
+  fa_args() {
+    fa_args *args = (fa_args *)malloc(sizeof *args);
+    fa_args_init(args, sizeof *args);
+    return args;
+  }
+}
+%extend fa_kernel {
+  fa_kernel() {
+    fa_kernel *kernel = (fa_kernel *)calloc(1, sizeof *kernel);
+    kernel->struct_size = sizeof *kernel;
+    return kernel;
+  }
+}
+
+%rename(fa_set_log) set_log;
+PyObject *set_log(PyObject *callable);
+
+/* (address, type code, bits, lanes, device type, device index, shape, strides or None, read-only) of a DLPack capsule. */
+PyObject *dlpack_view(PyObject *capsule);

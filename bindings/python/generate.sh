@@ -1,0 +1,8 @@
+#!/bin/sh
+# generate.sh HEADER FOLDER: the Python files that are generated from fa.h and committed: the types of libfa.capi. (The module
+# itself is made by SWIG when the package is built.)
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+command -v python3 >/dev/null || { echo "skipped: no python3" >&2 && exit 77; }
+mkdir -p "$2/libfa"
+exec python3 "$here/generate.py" "$1" >"$2/libfa/capi.pyi"

@@ -1,0 +1,26 @@
+"""Fused attention (FlashAttention) by libfa, on arrays of any library, without copies.
+
+    import numpy, libfa
+    out = libfa.attention(q, k, v, causal=True)      # (batch, sequence, heads, dim)
+
+libfa.flash_attn has flash_attn's functions; libfa.torch, libfa.transformers and libfa.jax are imported by who uses them.
+"""
+
+from . import capi
+from .attention import attention
+from .errors import DriverError, Error, InvalidArgument, NoDevice, OutOfMemory, Unsupported
+from .op import Op, clear_cache
+
+__version__: str = capi.FA_VERSION_STRING
+
+__all__ = [
+    "DriverError",
+    "Error",
+    "InvalidArgument",
+    "NoDevice",
+    "Op",
+    "OutOfMemory",
+    "Unsupported",
+    "attention",
+    "clear_cache",
+]

@@ -1,0 +1,259 @@
+"""Arrays of any library as the library sees them, without a copy and without importing anything: an array's own type says
+which adapter reads it. What no adapter knows is read through DLPack, __cuda_array_interface__ or the buffer protocol.
+
+A view is a plain tuple (address, dtype, shape, strides, device, writable, owner): strides in elements, device one of
+(FA_DEVICE_CPU, 0) and (FA_DEVICE_CUDA, index). It is valid while it and the array it was made of live.
+"""
+
+import ctypes
+import sys
+from typing import Any
+
+from . import capi
+from .errors import InvalidArgument
+
+View = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, int], bool, Any]
+
+CPU = (capi.FA_DEVICE_CPU, 0)
+
+NAMES = {capi.FA_F32: "float32", capi.FA_F16: "float16", capi.FA_BF16: "bfloat16", capi.FA_BOOL: "bool", capi.FA_I32: "int32"}
+SIZES = {capi.FA_F32: 4, capi.FA_F16: 2, capi.FA_BF16: 2, capi.FA_BOOL: 1, capi.FA_I32: 4}
+BY_NAME = {name: dtype for dtype, name in NAMES.items()}
+BY_NAME["uint8"] = capi.FA_BOOL  # one byte, true when not zero
+
+_dlpack_types = {
+    (2, 32): capi.FA_F32,
+    (2, 16): capi.FA_F16,
+    (4, 16): capi.FA_BF16,
+    (6, 8): capi.FA_BOOL,
+    (1, 8): capi.FA_BOOL,
+    (0, 32): capi.FA_I32,
+}
+_dlpack_devices = {1: capi.FA_DEVICE_CPU, 2: capi.FA_DEVICE_CUDA, 3: capi.FA_DEVICE_CPU, 13: capi.FA_DEVICE_CUDA}
+_typestrs = {"f4": capi.FA_F32, "f2": capi.FA_F16, "b1": capi.FA_BOOL, "u1": capi.FA_BOOL, "i4": capi.FA_I32}
+_formats = {"f": capi.FA_F32, "e": capi.FA_F16, "?": capi.FA_BOOL, "B": capi.FA_BOOL, "i": capi.FA_I32, "l": capi.FA_I32}
+_format_of = {capi.FA_F32: "f", capi.FA_F16: "e", capi.FA_BOOL: "?", capi.FA_I32: "i"}
+
+
+def dtype_named(name: str, what: str) -> int:
+    """The fa_dtype of "float32", "float16", "bfloat16", "bool", "uint8" or "int32"."""
+    dtype = BY_NAME.get(name)
+    if dtype is None:
+        raise InvalidArgument(f"{what}: got dtype {name}, expected float32, float16 or bfloat16 (masks: bool; indices: int32)")
+    return dtype
+
+
+def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def in_elements(strides: tuple[int, ...], size: int, what: str) -> tuple[int, ...]:
+    """Strides in bytes as strides in elements of size bytes."""
+    for stride in strides:
+        if stride % size:
+            raise InvalidArgument(
+                f"{what}: got a stride of {stride} bytes, expected a multiple of its element's {size}; a contiguous copy works"
+            )
+    return tuple(stride // size for stride in strides)
+
+
+class Adapter:
+    """How arrays of one kind are read and made. This one knows the protocols only."""
+
+    def view(self, x: Any, what: str) -> View:
+        if hasattr(x, "__dlpack__"):
+            return self.dlpack(x, what)
+        if hasattr(x, "__cuda_array_interface__"):
+            return self.interface(x.__cuda_array_interface__, x, what, (capi.FA_DEVICE_CUDA, 0))
+        if hasattr(x, "__array_interface__"):
+            return self.interface(x.__array_interface__, x, what, CPU)
+        return self.buffer(x, what)
+
+    def dlpack(self, x: Any, what: str) -> View:
+        device_type, device_index = x.__dlpack_device__()
+        device = _dlpack_devices.get(device_type)
+        if device is None:
+            raise BufferError(f"{what}: lives on a device of DLPack type {int(device_type)}: neither CPU (1) nor CUDA (2)")
+        # -1: nothing waits; the caller's stream is where the work goes, too.
+        capsule = x.__dlpack__() if device == capi.FA_DEVICE_CPU else x.__dlpack__(stream=-1)
+        return self.capsule(capsule, what)
+
+    def capsule(self, capsule: Any, what: str) -> View:
+        address, code, bits, lanes, device, index, shape, strides, read_only = capi.dlpack_view(capsule)
+        dtype = _dlpack_types.get((code, bits)) if lanes == 1 else None
+        if dtype is None:
+            kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code, f"DLPack type {code} of ")
+            dtype = dtype_named(f"{kind}{bits}", what)
+        if len(strides) != len(shape):
+            strides = contiguous(shape)
+        place = CPU if _dlpack_devices[device] == capi.FA_DEVICE_CPU else (capi.FA_DEVICE_CUDA, index)
+        return address, dtype, shape, strides, place, not read_only, capsule
+
+    def interface(self, fields: Any, x: Any, what: str, device: tuple[int, int]) -> View:
+        typestr = fields["typestr"]
+        dtype = _typestrs.get(typestr[1:]) if typestr[0] in "<|" else None
+        if dtype is None:
+            name = getattr(getattr(x, "dtype", None), "name", typestr)  # ml_dtypes' types are "<V2" to the interface
+            dtype = dtype_named(str(name) if typestr[0] != ">" else typestr, what)
+        shape, strides = tuple(fields["shape"]), fields.get("strides")
+        strides = in_elements(tuple(strides), SIZES[dtype], what) if strides else contiguous(shape)
+        address, read_only = fields["data"]
+        return address or 0, dtype, shape, strides, device, not read_only, x
+
+    def buffer(self, x: Any, what: str) -> View:
+        try:
+            memory = memoryview(x)
+        except TypeError:
+            raise TypeError(
+                f"{what}: a {type(x).__name__} is no array: expected DLPack, __cuda_array_interface__ or the buffer protocol"
+            ) from None
+        dtype = _formats.get(memory.format)
+        if dtype is None or memory.itemsize != SIZES[dtype]:
+            raise InvalidArgument(
+                f"{what}: got a buffer of format {memory.format!r}, expected 'f' (float32), 'e' (float16), '?' or 'i'"
+            )
+        strides = in_elements(memory.strides or (), memory.itemsize, what)
+        return _address(x), dtype, memory.shape or (), strides, CPU, not memory.readonly, memory
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        """A new array of like's kind on like's device."""
+        if hasattr(like, "__array_namespace__"):
+            space = like.__array_namespace__()
+            return space.empty(shape, dtype=getattr(space, NAMES[dtype]), device=like.device)
+        if hasattr(like, "__dlpack__") or hasattr(like, "__cuda_array_interface__"):
+            raise TypeError(f"out: how to make a {type(like).__name__} is not known; pass out=")
+        count = 1
+        for size in shape:
+            count *= size
+        if dtype not in _format_of:
+            raise InvalidArgument(f"out: the buffer protocol has no {NAMES[dtype]}; pass out=")
+        memory: Any = memoryview(bytearray(count * SIZES[dtype]))
+        return memory.cast(_format_of[dtype], shape) if count else memory.cast(_format_of[dtype])
+
+    def stream(self, x: Any) -> int:
+        """The stream that work on x is enqueued on: the default one where x's library is not known."""
+        return 0
+
+    def finish(self, out: Any) -> Any:
+        """What is handed to the caller for an array that empty() made."""
+        return out
+
+
+class _Buffer(ctypes.Structure):
+    """CPython's Py_buffer: the same in every version that this package runs on."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+def _address(x: Any) -> int:
+    """Where a buffer's first element lies, which Python code cannot ask of a read-only one otherwise."""
+    buffer = _Buffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(x), ctypes.byref(buffer), 0x1C)  # PyBUF_FULL_RO less its writability
+    address = buffer.buf or 0
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(buffer))
+    return address
+
+
+class Numpy(Adapter):
+    def view(self, x: Any, what: str) -> View:
+        try:
+            return self.capsule(x.__dlpack__(), what)
+        except BufferError:  # read-only, of a type of ml_dtypes, or odd strides
+            return self.interface(x.__array_interface__, x, what, CPU)
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        numpy = sys.modules["numpy"]
+        if dtype != capi.FA_BF16:
+            return numpy.empty(shape, NAMES[dtype])
+        if "ml_dtypes" not in sys.modules:
+            raise InvalidArgument("out: numpy has no bfloat16; import ml_dtypes, or ask for out_dtype='float32'")
+        return numpy.empty(shape, sys.modules["ml_dtypes"].bfloat16)
+
+
+class Torch(Adapter):
+    def view(self, x: Any, what: str) -> View:
+        if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise NotImplementedError(
+                f"{what}: requires a gradient, which libfa does not compute yet (no fa_backward); call it under torch.no_grad()"
+            )
+        kind = x.device.type
+        if kind not in ("cpu", "cuda"):
+            raise BufferError(f"{what}: lives on the device {x.device}: neither CPU nor CUDA")
+        dtype = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
+        device = CPU if kind == "cpu" else (capi.FA_DEVICE_CUDA, x.device.index)
+        return x.data_ptr(), dtype, tuple(x.shape), x.stride(), device, True, x
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        return like.new_empty(shape, dtype=getattr(sys.modules["torch"], NAMES[dtype]))
+
+    def stream(self, x: Any) -> int:
+        return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
+
+
+class Cupy(Adapter):
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        cupy = sys.modules["cupy"]
+        with like.device:
+            return cupy.empty(shape, sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype])
+
+    def stream(self, x: Any) -> int:
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+
+
+class Jax(Adapter):
+    """Arrays of JAX never change: out is written in memory of our own, which becomes a JAX array."""
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        if like.devices() and next(iter(like.devices())).platform != "cpu":
+            raise NotImplementedError("out: arrays of JAX on a GPU are served through libfa.jax, inside of jax.jit or outside")
+        numpy = sys.modules["numpy"]
+        kind = sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype]
+        count = SIZES[dtype]
+        for size in shape:
+            count *= size
+        memory = numpy.empty(count + 64, "uint8")
+        skip = -memory.__array_interface__["data"][0] % 64  # JAX takes over memory that is aligned to 64 bytes
+        return memory[skip : skip + count].view(kind).reshape(shape)
+
+    def finish(self, out: Any) -> Any:
+        return sys.modules["jax"].numpy.asarray(out)
+
+
+_protocols = Adapter()
+_by_library = {"numpy": Numpy(), "torch": Torch(), "cupy": Cupy(), "jaxlib": Jax(), "jax": Jax()}
+_by_type: "dict[type, Adapter]" = {}
+
+
+def adapter_of(x: Any) -> Adapter:
+    """The adapter for x's type, by the library that defined it or one of its bases."""
+    found = _by_type.get(type(x))
+    if found is None:
+        libraries = [base.__module__.partition(".")[0] for base in type(x).__mro__ if hasattr(base, "__dlpack__")]
+        found = next((_by_library[name] for name in libraries if name in _by_library), _protocols)
+        _by_type[type(x)] = found
+    return found
+
+
+def view(x: Any, what: str) -> View:
+    """Any array's view; what names it in errors."""
+    return adapter_of(x).view(x, what)
+
+
+def device_name(device: tuple[int, int]) -> str:
+    return "the CPU" if device == CPU else f"CUDA device {device[1]}"

@@ -1,0 +1,42 @@
+"""The library's statuses as exceptions, each also one of Python's own kind. Their text is fa_last_error()'s."""
+
+from . import capi
+
+
+class Error(Exception):
+    """A call of libfa that failed."""
+
+
+class InvalidArgument(Error, ValueError):
+    """The call can never work: the text names the argument, what was got, what was expected and what would work."""
+
+
+class Unsupported(Error, NotImplementedError):
+    """Legal, but nothing in this build or on this machine serves it."""
+
+
+class NoDevice(Error, RuntimeError):
+    """The device asked for is not there: no driver, no such index, no kernel image."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """Host or device memory is short; nothing was computed."""
+
+
+class DriverError(Error, RuntimeError):
+    """The device's driver failed."""
+
+
+_of_status = {
+    capi.FA_ERROR_INVALID_ARGUMENT: InvalidArgument,
+    capi.FA_ERROR_UNSUPPORTED: Unsupported,
+    capi.FA_ERROR_NO_DEVICE: NoDevice,
+    capi.FA_ERROR_OUT_OF_MEMORY: OutOfMemory,
+    capi.FA_ERROR_DRIVER: DriverError,
+}
+
+
+def check(status: int) -> None:
+    """Raises a status's exception unless it is FA_OK. To be called on the thread whose call answered it."""
+    if status != capi.FA_OK:
+        raise _of_status.get(status, Error)(capi.fa_last_error())

@@ -1,0 +1,89 @@
+"""fa_op as a Python object, and the cache of ops that attention() takes its own from."""
+
+import functools
+from typing import Any
+
+from . import capi
+from .errors import InvalidArgument, check
+
+
+class Op:
+    """An attention, ready to run: its keywords are fa_desc's fields. Immutable; any number of threads may use one.
+
+    head_dim and dtype_q are required, all others have the header's defaults. close(), or the last reference, ends it;
+    a call that is under way in another thread is completed first.
+    """
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, **desc: Any) -> None:
+        fields = capi.fa_desc()
+        for name, value in desc.items():
+            try:
+                setattr(fields, name, value)
+            except AttributeError:
+                raise TypeError(f"Op() got an unexpected keyword argument {name!r}: expected a field of fa_desc") from None
+            except OverflowError:
+                raise InvalidArgument(f"{name}: got {value!r}, which its field of fa_desc cannot hold") from None
+        status, self._handle = capi.fa_create(fields)
+        check(status)
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel that it runs: "cpu.avx2"."""
+        return capi.fa_op_kernel(self._open())
+
+    def workspace_size(self, args: "capi.fa_args") -> int:
+        """The bytes of workspace that forward(args) needs."""
+        status, size = capi.fa_workspace_size(self._open(), args)
+        check(status)
+        return int(size)
+
+    def forward(self, args: "capi.fa_args") -> None:
+        """Computes what args describes, without the GIL. Whatever args points at must live until it returns (on CUDA:
+        until its stream has come that far)."""
+        check(capi.fa_forward(self._handle or self._open(), args))
+
+    def close(self) -> None:
+        """Ends the op. Using it afterwards raises InvalidArgument; closing it again does nothing."""
+        self._handle = None
+
+    def __enter__(self) -> "Op":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> Any:
+        if self._handle is None:
+            raise InvalidArgument("op: it has been closed")
+        return self._handle
+
+
+@functools.lru_cache(maxsize=256)
+def op_of(
+    device: int,
+    device_index: int,
+    dtype_q: int,
+    dtype_kv: int,
+    dtype_out: int,
+    mask: int,
+    head_dim: int,
+    head_dim_v: int,
+    window_left: int,
+    window_right: int,
+    attention_chunk: int,
+    softmax_scale: float,
+    softcap: float,
+    flags: int,
+    num_threads: int,
+    parallel_for: int,
+    parallel_for_host: int,
+) -> Op:
+    """The op for these fields of fa_desc: made once, kept while it is among the last 256 used."""
+    return Op(**locals())
+
+
+def clear_cache() -> None:
+    """Forgets the ops kept for attention(): the next call makes its own anew, and reads the environment again."""
+    op_of.cache_clear()

@@ -1,0 +1,23 @@
+"""Shared by the tests: what a missing package means, where the sources are, and the reader of fa.h."""
+
+import importlib
+import os
+import pathlib
+import sys
+
+import pytest
+
+SOURCE = pathlib.Path(os.environ["FA_SOURCE"])
+sys.path.insert(0, str(SOURCE / "bindings"))
+
+
+def pytest_configure(config):
+    """A file that names packages in its line `# needs: torch, ...` ends as skipped (77) where one is missing."""
+    for argument in config.args:
+        for line in pathlib.Path(argument).read_text().splitlines() if argument.endswith(".py") else ():
+            if line.startswith("# needs: "):
+                for package in line[len("# needs: ") :].split(", "):
+                    try:
+                        importlib.import_module(package)
+                    except ModuleNotFoundError:
+                        pytest.exit(f"skipped: {package} is not installed (FA_TEST_TORCH=1 installs it)", returncode=77)
