@@ -1,5 +1,5 @@
-// The combine kernel's blocks: a warp works on a row of the tiles that the split kernel had; block i on rows
-// i % (tile_rows / rows) * rows and after of the tile at place i / (tile_rows / rows).
+// The combine kernel's blocks: a warp works on a row of the tiles that the split kernel had: block (x, y) on rows
+// y * rows and after of the tile at place x.
 #pragma once
 
 #include "common/images.h"
