@@ -1,0 +1,468 @@
+// Generated from include/fa.h by scripts/generate-bindings.sh: change that instead.
+
+pub const FA_VERSION_MAJOR: u32 = 0;
+pub const FA_VERSION_MINOR: u32 = 1;
+pub const FA_VERSION_PATCH: u32 = 0;
+pub const FA_VERSION_STRING: &[u8; 6] = b"0.1.0\0";
+pub const FA_ABI_VERSION: u32 = 0;
+/// What a function answers. Values are fixed forever; treat one that you do not know as an error.
+pub type fa_status = i32;
+pub const FA_OK: fa_status = 0;
+/// the call can never work: fa_last_error() names the argument
+pub const FA_ERROR_INVALID_ARGUMENT: fa_status = 1;
+/// legal, but nothing in this build or on this machine serves it
+pub const FA_ERROR_UNSUPPORTED: fa_status = 2;
+/// the device asked for is not there: no driver, no such index, no kernel image
+pub const FA_ERROR_NO_DEVICE: fa_status = 3;
+/// host or device memory is short; nothing was computed
+pub const FA_ERROR_OUT_OF_MEMORY: fa_status = 4;
+/// the device's driver failed: its own name and text are in fa_last_error()
+pub const FA_ERROR_DRIVER: fa_status = 5;
+/// Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names.
+pub type fa_dtype = i32;
+pub const FA_DTYPE_DEFAULT: fa_dtype = 0;
+/// IEEE 754 binary32
+pub const FA_F32: fa_dtype = 1;
+/// IEEE 754 binary16
+pub const FA_F16: fa_dtype = 2;
+/// bfloat16: the upper half of a binary32
+pub const FA_BF16: fa_dtype = 3;
+/// one byte, true when not zero
+pub const FA_BOOL: fa_dtype = 4;
+/// 32-bit signed integer
+pub const FA_I32: fa_dtype = 5;
+pub type fa_device = i32;
+/// the GPU where the tensors live on one, else the CPU
+pub const FA_DEVICE_AUTO: fa_device = 0;
+pub const FA_DEVICE_CPU: fa_device = 1;
+pub const FA_DEVICE_CUDA: fa_device = 2;
+pub type fa_mask = i32;
+pub const FA_MASK_NONE: fa_mask = 0;
+/// aligned bottom-right: the last query attends every key
+pub const FA_MASK_CAUSAL: fa_mask = 1;
+/// aligned top-left: query 0 attends key 0 only
+pub const FA_MASK_CAUSAL_TOP_LEFT: fa_mask = 2;
+/// an engine may trade bitwise reproducibility from run to run for speed
+pub const FA_FLAG_NONDETERMINISTIC: u32 = 1;
+/** a query's bits depend on its own row, keys and mask alone: neither on batch, padding and
+neighbours, nor on how many queries the call holds (prefill and decode agree)*/
+pub const FA_FLAG_BATCH_INVARIANT: u32 = 2;
+/// x = scale * q.k + bias; x = softcap * tanh(x / softcap)
+pub const FA_FLAG_BIAS_BEFORE_SOFTCAP: u32 = 4;
+/// of q, k and of v
+pub const FA_MAX_HEAD_DIM: u32 = 576;
+pub const FA_MAX_THREADS: u32 = 1024;
+pub const FA_MAX_SPLITS: u32 = 1024;
+/// An attention, ready to run. Immutable; shared freely between threads.
+#[repr(C)]
+#[derive(Debug)]
+pub struct fa_op {
+    _unused: [u8; 0],
+}
+/** A view of memory that the caller owns. Frozen: it never grows.
+ data may be NULL where the tensor has no elements, or where the field that holds it is optional: then it is absent.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_tensor {
+    /// the element at index (0, 0, 0, 0)
+    pub data: *mut ::core::ffi::c_void,
+    /// (batch, sequence, heads, dim), or as the field says
+    pub shape: [i64; 4usize],
+    /// in elements; any sign; 0 repeats (inputs only)
+    pub stride: [i64; 4usize],
+    /// FA_DTYPE_DEFAULT: the type that the field names
+    pub dtype: fa_dtype,
+    /// 0
+    pub reserved: i32,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_tensor"][::core::mem::size_of::<fa_tensor>() - 80usize];
+    ["Alignment of fa_tensor"][::core::mem::align_of::<fa_tensor>() - 8usize];
+    [
+        "Offset of field: fa_tensor::data",
+    ][::core::mem::offset_of!(fa_tensor, data) - 0usize];
+    [
+        "Offset of field: fa_tensor::shape",
+    ][::core::mem::offset_of!(fa_tensor, shape) - 8usize];
+    [
+        "Offset of field: fa_tensor::stride",
+    ][::core::mem::offset_of!(fa_tensor, stride) - 40usize];
+    [
+        "Offset of field: fa_tensor::dtype",
+    ][::core::mem::offset_of!(fa_tensor, dtype) - 72usize];
+    [
+        "Offset of field: fa_tensor::reserved",
+    ][::core::mem::offset_of!(fa_tensor, reserved) - 76usize];
+};
+/** The host's own thread pool. Must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order, possibly
+ one after another, and return when all have returned. Tasks never wait for one another. n <= fa_desc.num_threads.
+ host is fa_desc.parallel_for_host.*/
+pub type fa_task = ::core::option::Option<
+    unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, i: i64),
+>;
+pub type fa_parallel_for = ::core::option::Option<
+    unsafe extern "C" fn(
+        host: *mut ::core::ffi::c_void,
+        task: fa_task,
+        ctx: *mut ::core::ffi::c_void,
+        n: i64,
+    ),
+>;
+/// What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_desc {
+    /// set by fa_desc_init
+    pub struct_size: usize,
+    /// FA_DEVICE_AUTO
+    pub device: fa_device,
+    /// 0; which GPU
+    pub device_index: i32,
+    /// required: FA_F32, FA_F16 or FA_BF16
+    pub dtype_q: fa_dtype,
+    /// FA_DTYPE_DEFAULT: as dtype_q. May differ from it: an f16 or bf16 cache under f32 queries
+    pub dtype_kv: fa_dtype,
+    /// FA_DTYPE_DEFAULT: as dtype_q
+    pub dtype_out: fa_dtype,
+    /// FA_MASK_NONE
+    pub mask: fa_mask,
+    /// required: of q and k, 1 .. FA_MAX_HEAD_DIM
+    pub head_dim: i64,
+    /// 0: as head_dim; of v and out, 1 .. FA_MAX_HEAD_DIM
+    pub head_dim_v: i64,
+    /// -1: open; keys before the query's position that it attends
+    pub window_left: i64,
+    /// -1: open; keys after it (a causal mask allows none whatever this says)
+    pub window_right: i64,
+    /// 0: none; queries attend keys of their own chunk of this many positions
+    pub attention_chunk: i64,
+    /// 0: 1 / sqrt(head_dim); finite
+    pub softmax_scale: f32,
+    /// 0: none; positive, finite
+    pub softcap: f32,
+    /// 0; FA_FLAG_*
+    pub flags: u32,
+    /// 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS
+    pub num_threads: i32,
+    /// NULL: the library's own threads
+    pub parallel_for: fa_parallel_for,
+    /// NULL; handed to parallel_for
+    pub parallel_for_host: *mut ::core::ffi::c_void,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_desc"][::core::mem::size_of::<fa_desc>() - 104usize];
+    ["Alignment of fa_desc"][::core::mem::align_of::<fa_desc>() - 8usize];
+    [
+        "Offset of field: fa_desc::struct_size",
+    ][::core::mem::offset_of!(fa_desc, struct_size) - 0usize];
+    [
+        "Offset of field: fa_desc::device",
+    ][::core::mem::offset_of!(fa_desc, device) - 8usize];
+    [
+        "Offset of field: fa_desc::device_index",
+    ][::core::mem::offset_of!(fa_desc, device_index) - 12usize];
+    [
+        "Offset of field: fa_desc::dtype_q",
+    ][::core::mem::offset_of!(fa_desc, dtype_q) - 16usize];
+    [
+        "Offset of field: fa_desc::dtype_kv",
+    ][::core::mem::offset_of!(fa_desc, dtype_kv) - 20usize];
+    [
+        "Offset of field: fa_desc::dtype_out",
+    ][::core::mem::offset_of!(fa_desc, dtype_out) - 24usize];
+    ["Offset of field: fa_desc::mask"][::core::mem::offset_of!(fa_desc, mask) - 28usize];
+    [
+        "Offset of field: fa_desc::head_dim",
+    ][::core::mem::offset_of!(fa_desc, head_dim) - 32usize];
+    [
+        "Offset of field: fa_desc::head_dim_v",
+    ][::core::mem::offset_of!(fa_desc, head_dim_v) - 40usize];
+    [
+        "Offset of field: fa_desc::window_left",
+    ][::core::mem::offset_of!(fa_desc, window_left) - 48usize];
+    [
+        "Offset of field: fa_desc::window_right",
+    ][::core::mem::offset_of!(fa_desc, window_right) - 56usize];
+    [
+        "Offset of field: fa_desc::attention_chunk",
+    ][::core::mem::offset_of!(fa_desc, attention_chunk) - 64usize];
+    [
+        "Offset of field: fa_desc::softmax_scale",
+    ][::core::mem::offset_of!(fa_desc, softmax_scale) - 72usize];
+    [
+        "Offset of field: fa_desc::softcap",
+    ][::core::mem::offset_of!(fa_desc, softcap) - 76usize];
+    [
+        "Offset of field: fa_desc::flags",
+    ][::core::mem::offset_of!(fa_desc, flags) - 80usize];
+    [
+        "Offset of field: fa_desc::num_threads",
+    ][::core::mem::offset_of!(fa_desc, num_threads) - 84usize];
+    [
+        "Offset of field: fa_desc::parallel_for",
+    ][::core::mem::offset_of!(fa_desc, parallel_for) - 88usize];
+    [
+        "Offset of field: fa_desc::parallel_for_host",
+    ][::core::mem::offset_of!(fa_desc, parallel_for_host) - 96usize];
+};
+/** One call. Initialise with fa_args_init, then set q, k, v and out at least.
+
+ B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
+ Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
+ Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU their
+ contents are checked; on CUDA the host never reads them, so contents out of range cannot be reported.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_args {
+    /// set by fa_args_init
+    pub struct_size: usize,
+    /// (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
+    pub q: fa_tensor,
+    /// (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
+    pub k: fa_tensor,
+    /// as k, with Dv for D
+    pub v: fa_tensor,
+    /// (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input
+    pub out: fa_tensor,
+    /// absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included
+    pub lse: fa_tensor,
+    /// absent; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
+    pub bias: fa_tensor,
+    /// absent; shape as bias; FA_BOOL: true = attend
+    pub mask: fa_tensor,
+    /// absent; (B or 1, Hq, 1, 1); FA_F32
+    pub alibi_slopes: fa_tensor,
+    /// absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator
+    pub sinks: fa_tensor,
+    /// absent; (B, pages per sequence, 1, 1); FA_I32; entries past the used pages are never read
+    pub block_table: fa_tensor,
+    /// NULL; num_seqs + 1 entries: the first 0 or more, never falling, the last at most total_q
+    pub cu_seqlens_q: *const i32,
+    /// NULL; the same for k and v
+    pub cu_seqlens_k: *const i32,
+    /// NULL; 0 .. rows of the sequence
+    pub seqused_q: *const i32,
+    /// NULL; 0 .. keys of the sequence, leftpad_k included
+    pub seqused_k: *const i32,
+    /// NULL; 0 .. used keys of the sequence
+    pub leftpad_k: *const i32,
+    /// NULL; 0 .. shape[0] of k - 1
+    pub kv_batch_idx: *const i32,
+    /// NULL; position of query 0 relative to key 0, of any sign
+    pub q_offset: *const i32,
+    /// 0; required with cu_seqlens_*: the number of sequences B (0 only where q has no rows)
+    pub num_seqs: i64,
+    /// 0: unknown (all rows of q); else no sequence has more queries
+    pub max_seqlen_q: i64,
+    /// 0: unknown (all rows of k, or table width x page size); else no sequence has more keys
+    pub max_seqlen_k: i64,
+    /// 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS
+    pub num_splits: i32,
+    /// 0
+    pub reserved: i32,
+    /// NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents
+    pub workspace: *mut ::core::ffi::c_void,
+    /// 0; bytes behind workspace
+    pub workspace_size: usize,
+    /// NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU
+    pub stream: *mut ::core::ffi::c_void,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_args"][::core::mem::size_of::<fa_args>() - 920usize];
+    ["Alignment of fa_args"][::core::mem::align_of::<fa_args>() - 8usize];
+    [
+        "Offset of field: fa_args::struct_size",
+    ][::core::mem::offset_of!(fa_args, struct_size) - 0usize];
+    ["Offset of field: fa_args::q"][::core::mem::offset_of!(fa_args, q) - 8usize];
+    ["Offset of field: fa_args::k"][::core::mem::offset_of!(fa_args, k) - 88usize];
+    ["Offset of field: fa_args::v"][::core::mem::offset_of!(fa_args, v) - 168usize];
+    ["Offset of field: fa_args::out"][::core::mem::offset_of!(fa_args, out) - 248usize];
+    ["Offset of field: fa_args::lse"][::core::mem::offset_of!(fa_args, lse) - 328usize];
+    [
+        "Offset of field: fa_args::bias",
+    ][::core::mem::offset_of!(fa_args, bias) - 408usize];
+    [
+        "Offset of field: fa_args::mask",
+    ][::core::mem::offset_of!(fa_args, mask) - 488usize];
+    [
+        "Offset of field: fa_args::alibi_slopes",
+    ][::core::mem::offset_of!(fa_args, alibi_slopes) - 568usize];
+    [
+        "Offset of field: fa_args::sinks",
+    ][::core::mem::offset_of!(fa_args, sinks) - 648usize];
+    [
+        "Offset of field: fa_args::block_table",
+    ][::core::mem::offset_of!(fa_args, block_table) - 728usize];
+    [
+        "Offset of field: fa_args::cu_seqlens_q",
+    ][::core::mem::offset_of!(fa_args, cu_seqlens_q) - 808usize];
+    [
+        "Offset of field: fa_args::cu_seqlens_k",
+    ][::core::mem::offset_of!(fa_args, cu_seqlens_k) - 816usize];
+    [
+        "Offset of field: fa_args::seqused_q",
+    ][::core::mem::offset_of!(fa_args, seqused_q) - 824usize];
+    [
+        "Offset of field: fa_args::seqused_k",
+    ][::core::mem::offset_of!(fa_args, seqused_k) - 832usize];
+    [
+        "Offset of field: fa_args::leftpad_k",
+    ][::core::mem::offset_of!(fa_args, leftpad_k) - 840usize];
+    [
+        "Offset of field: fa_args::kv_batch_idx",
+    ][::core::mem::offset_of!(fa_args, kv_batch_idx) - 848usize];
+    [
+        "Offset of field: fa_args::q_offset",
+    ][::core::mem::offset_of!(fa_args, q_offset) - 856usize];
+    [
+        "Offset of field: fa_args::num_seqs",
+    ][::core::mem::offset_of!(fa_args, num_seqs) - 864usize];
+    [
+        "Offset of field: fa_args::max_seqlen_q",
+    ][::core::mem::offset_of!(fa_args, max_seqlen_q) - 872usize];
+    [
+        "Offset of field: fa_args::max_seqlen_k",
+    ][::core::mem::offset_of!(fa_args, max_seqlen_k) - 880usize];
+    [
+        "Offset of field: fa_args::num_splits",
+    ][::core::mem::offset_of!(fa_args, num_splits) - 888usize];
+    [
+        "Offset of field: fa_args::reserved",
+    ][::core::mem::offset_of!(fa_args, reserved) - 892usize];
+    [
+        "Offset of field: fa_args::workspace",
+    ][::core::mem::offset_of!(fa_args, workspace) - 896usize];
+    [
+        "Offset of field: fa_args::workspace_size",
+    ][::core::mem::offset_of!(fa_args, workspace_size) - 904usize];
+    [
+        "Offset of field: fa_args::stream",
+    ][::core::mem::offset_of!(fa_args, stream) - 912usize];
+};
+/// What fa_kernel_info tells of one kernel. Strings live as long as the library is loaded.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_kernel {
+    /// set by the caller to sizeof(fa_kernel)
+    pub struct_size: usize,
+    /// "cpu.avx2": what FA_FORCE_KERNEL takes
+    pub name: *const ::core::ffi::c_char,
+    /// "cpu" or "cuda"
+    pub device: *const ::core::ffi::c_char,
+    /// ISA or SM that it is compiled for: "avx2", "sm_80"
+    pub arch: *const ::core::ffi::c_char,
+    /// what it computes in at full speed: "f32", "bf16"
+    pub dtypes: *const ::core::ffi::c_char,
+    /// 1 when this machine can run it
+    pub available: i32,
+    /// 0
+    pub reserved: i32,
+    /// when not available, the reason; else ""
+    pub why_not: *const ::core::ffi::c_char,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_kernel"][::core::mem::size_of::<fa_kernel>() - 56usize];
+    ["Alignment of fa_kernel"][::core::mem::align_of::<fa_kernel>() - 8usize];
+    [
+        "Offset of field: fa_kernel::struct_size",
+    ][::core::mem::offset_of!(fa_kernel, struct_size) - 0usize];
+    [
+        "Offset of field: fa_kernel::name",
+    ][::core::mem::offset_of!(fa_kernel, name) - 8usize];
+    [
+        "Offset of field: fa_kernel::device",
+    ][::core::mem::offset_of!(fa_kernel, device) - 16usize];
+    [
+        "Offset of field: fa_kernel::arch",
+    ][::core::mem::offset_of!(fa_kernel, arch) - 24usize];
+    [
+        "Offset of field: fa_kernel::dtypes",
+    ][::core::mem::offset_of!(fa_kernel, dtypes) - 32usize];
+    [
+        "Offset of field: fa_kernel::available",
+    ][::core::mem::offset_of!(fa_kernel, available) - 40usize];
+    [
+        "Offset of field: fa_kernel::reserved",
+    ][::core::mem::offset_of!(fa_kernel, reserved) - 44usize];
+    [
+        "Offset of field: fa_kernel::why_not",
+    ][::core::mem::offset_of!(fa_kernel, why_not) - 48usize];
+};
+/** Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the standard
+ error; NULL restores that. Call it before other threads use the library. Since 0.1.*/
+pub type fa_log = ::core::option::Option<
+    unsafe extern "C" fn(
+        user: *mut ::core::ffi::c_void,
+        text: *const ::core::ffi::c_char,
+    ),
+>;
+
+functions! {
+    /** Fills *desc with the defaults given at each field. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
+ written. Does nothing when desc is NULL. Thread-safe. Since 0.1.*/
+    pub fn fa_desc_init(desc: *mut fa_desc, struct_size: usize);
+    /// The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
+    pub fn fa_args_init(args: *mut fa_args, struct_size: usize);
+    /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
+ Thread-safe. Since 0.1.*/
+    pub fn fa_tensor_init(
+        tensor: *mut fa_tensor,
+        data: *mut ::core::ffi::c_void,
+        dtype: fa_dtype,
+        d0: i64,
+        d1: i64,
+        d2: i64,
+        d3: i64,
+    );
+    /** Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
+ library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
+ call that needs them, not here.
+ Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
+ FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY. Thread-safe. Since 0.1.*/
+    pub fn fa_create(desc: *const fa_desc, op: *mut *mut fa_op) -> fa_status;
+    /** Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits alone
+ (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these bounds rises:
+ the size for the largest call serves every smaller one.
+ Errors: as fa_forward's checks. Thread-safe. Since 0.1.*/
+    pub fn fa_workspace_size(
+        op: *const fa_op,
+        args: *const fa_args,
+        bytes: *mut usize,
+    ) -> fa_status;
+    /** Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on
+ args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and may be
+ captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may overlap in time
+ need one each.
+ Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
+    pub fn fa_forward(op: *const fa_op, args: *const fa_args) -> fa_status;
+    /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
+    pub fn fa_destroy(op: *mut fa_op);
+    /** The text of the calling thread's last error: argument, what was got, what was expected, what would work. "" when there was
+ none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.*/
+    pub fn fa_last_error() -> *const ::core::ffi::c_char;
+    /// A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1.
+    pub fn fa_status_string(status: fa_status) -> *const ::core::ffi::c_char;
+    /// The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library. Thread-safe. Since 0.1.
+    pub fn fa_op_kernel(op: *const fa_op) -> *const ::core::ffi::c_char;
+    /// The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1.
+    pub fn fa_version() -> i32;
+    /// One line on how the library was built: version, compiler, architecture, kernels. Thread-safe. Since 0.1.
+    pub fn fa_build_info() -> *const ::core::ffi::c_char;
+    /// The number of kernels in the library. Thread-safe. Since 0.1.
+    pub fn fa_kernel_count() -> i32;
+    /** Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index, 0 .. fa_kernel_count()
+ - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
+    pub fn fa_kernel_info(index: i32, info: *mut fa_kernel) -> fa_status;
+    pub fn fa_set_log(log: fa_log, user: *mut ::core::ffi::c_void);
+    /** Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
+ needed, but lets a program be unloaded or measured cleanly. Since 0.1.*/
+    pub fn fa_shutdown();
+}

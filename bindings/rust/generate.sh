@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# generate.sh HEADER FOLDER: the bindings that fa-sys commits, by its own feature bindgen. See scripts/generate-bindings.sh.
+set -euo pipefail
+header=$(realpath "$1")
+mkdir -p "$2"
+folder=$(realpath "$2")
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+command -v cargo >/dev/null || { echo "cargo is missing: scripts/test.sh installs it" >&2; exit 77; }
+export CARGO_TARGET_DIR=${FA_CARGO_TARGET_DIR:-$PWD/../../build/cargo}
+export FA_INCLUDE_DIR
+FA_INCLUDE_DIR=$(dirname "$header")
+# DOCS_RS: generating needs no library. The build says where its output lies.
+out=$(DOCS_RS=1 cargo build ${FA_CARGO_FLAGS:---locked} --quiet -p fa-sys --features bindgen --message-format json |
+  sed -n 's/.*"reason":"build-script-executed".*fa-sys.*"out_dir":"\([^"]*\)".*/\1/p')
+mkdir -p "$folder/fa-sys/src"
+cp "$out/bindings.rs" "$folder/fa-sys/src/bindings.rs"

@@ -1,0 +1,100 @@
+//! What library this is, and what it can run here.
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use fa_sys::*;
+
+use crate::error::{check, text};
+use crate::Result;
+
+/// A kernel of the library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kernel {
+    /// What `FA_FORCE_KERNEL` takes: `cpu.avx2`.
+    pub name: &'static str,
+    /// `cpu` or `cuda`.
+    pub device: &'static str,
+    /// The ISA or SM that it is compiled for: `avx2`, `sm_80`.
+    pub arch: &'static str,
+    /// What it computes in at full speed: `f32`, `bf16`.
+    pub dtypes: &'static str,
+    /// Whether this machine can run it.
+    pub available: bool,
+    /// Why not, else empty.
+    pub why_not: &'static str,
+}
+
+/// All kernels of the library, best first.
+///
+/// ```
+/// for kernel in libfa::kernels()? {
+///     println!("{:20} {}", kernel.name, if kernel.available { "available" } else { kernel.why_not });
+/// }
+/// # Ok::<(), libfa::Error>(())
+/// ```
+pub fn kernels() -> Result<Vec<Kernel>> {
+    ensure_loaded()?;
+    (0..unsafe { fa_kernel_count() }).map(kernel).collect()
+}
+
+fn kernel(index: i32) -> Result<Kernel> {
+    let mut info = unsafe { MaybeUninit::<fa_kernel>::zeroed().assume_init() };
+    info.struct_size = size_of::<fa_kernel>();
+    check(unsafe { fa_kernel_info(index, &mut info) })?;
+    Ok(Kernel {
+        name: text(info.name),
+        device: text(info.device),
+        arch: text(info.arch),
+        dtypes: text(info.dtypes),
+        available: info.available != 0,
+        why_not: text(info.why_not),
+    })
+}
+
+/// The version of the library as loaded: major, minor, patch.
+pub fn version() -> Result<(u32, u32, u32)> {
+    ensure_loaded()?;
+    let version = unsafe { fa_version() }.unsigned_abs();
+    Ok((version / 10000, version / 100 % 100, version % 100))
+}
+
+/// One line on how the library was built.
+pub fn build_info() -> Result<&'static str> {
+    ensure_loaded()?;
+    Ok(text(unsafe { fa_build_info() }))
+}
+
+type Log = dyn Fn(&str) + Send + Sync;
+
+/// Sends the library's messages (`FA_VERBOSE=dispatch`) to `log`, a line at a time, instead of the standard error; `None` restores
+/// that. The closure lives as long as the process.
+///
+/// # Safety
+/// No other thread uses the library yet.
+pub unsafe fn set_log(log: Option<Box<Log>>) -> Result<()> {
+    ensure_loaded()?;
+    match log {
+        // The library may be in the middle of a line to an earlier one: none is ever freed.
+        Some(log) => unsafe { fa_set_log(Some(write_line), (Box::leak(Box::new(log)) as *mut Box<Log>).cast()) },
+        None => unsafe { fa_set_log(None, std::ptr::null_mut()) },
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn write_line(user: *mut c_void, line: *const c_char) {
+    let log = unsafe { &*user.cast::<Box<Log>>() };
+    // A panic cannot go through the library, and a line that is lost is no reason to end.
+    let _ = catch_unwind(AssertUnwindSafe(|| log(text(line))));
+}
+
+/// Ends the library's own threads and waits for them; a later call starts new ones. Never needed.
+///
+/// # Safety
+/// No [`Op::forward`](crate::Op::forward) is under way.
+pub unsafe fn shutdown() -> Result<()> {
+    ensure_loaded()?;
+    unsafe { fa_shutdown() };
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! fa_op: an attention, ready to run.
+use std::fmt;
+use std::ptr::{null_mut, NonNull};
+
+use fa_sys::*;
+
+use crate::error::{check, text};
+use crate::parallel::{self, Host};
+use crate::{Args, DType, OpBuilder, ParallelFor, Result};
+
+/// An attention, ready to run. Immutable, and shared freely between threads.
+pub struct Op {
+    raw: NonNull<fa_op>,
+    device: fa_device,
+    _host: Option<Box<Host>>, // outlives raw, which points to it
+}
+
+// fa.h: every function may be called from any thread at any time, on the same fa_op too.
+unsafe impl Send for Op {}
+unsafe impl Sync for Op {}
+
+impl Op {
+    /// Describes an attention of queries of type `dtype`, over heads of `head_dim` elements.
+    pub fn builder(dtype: DType, head_dim: usize) -> OpBuilder {
+        OpBuilder::new(dtype, head_dim)
+    }
+
+    pub(crate) fn create(mut desc: fa_desc, pool: Option<Box<dyn ParallelFor>>) -> Result<Op> {
+        let host = pool.map(|pool| Box::new(Host { pool }));
+        if let Some(host) = &host {
+            desc.parallel_for = Some(parallel::parallel_for);
+            desc.parallel_for_host = (&raw const **host).cast_mut().cast();
+        }
+        let mut raw = null_mut();
+        check(unsafe { fa_create(&desc, &mut raw) })?;
+        let raw = NonNull::new(raw).expect("fa_create stores an op when it answers FA_OK");
+        Ok(Op { raw, device: desc.device, _host: host })
+    }
+
+    /// Computes out, and lse where it is given. On the CPU they are there when it returns; on CUDA the work is enqueued on the
+    /// stream of `args`.
+    ///
+    /// # Panics
+    /// When the pool of [`OpBuilder::parallel_for`] has panicked: with its panic, after the results are complete.
+    pub fn forward(&self, args: &mut Args<'_>) -> Result<()> {
+        args.check(self.device)?;
+        let status = unsafe { fa_forward(self.raw.as_ptr(), args.raw()) };
+        parallel::resume_panic();
+        check(status)
+    }
+
+    /// The size of the [`Workspace`](crate::Workspace) that [`forward`](Op::forward) needs. It follows from shapes, the bounds
+    /// `max_seqlen_*` and `num_splits`, and never falls when one of the bounds rises.
+    pub fn workspace_size(&self, args: &Args<'_>) -> Result<usize> {
+        args.check(self.device)?;
+        let mut bytes = 0;
+        check(unsafe { fa_workspace_size(self.raw.as_ptr(), args.raw(), &mut bytes) })?;
+        Ok(bytes)
+    }
+
+    /// The name of the kernel that it runs: `cpu.avx2`.
+    pub fn kernel(&self) -> &'static str {
+        text(unsafe { fa_op_kernel(self.raw.as_ptr()) })
+    }
+
+    /// For calls of [`sys`](crate::sys); still owned.
+    pub fn raw(&self) -> *mut fa_op {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Op {
+    fn drop(&mut self) {
+        unsafe { fa_destroy(self.raw.as_ptr()) }
+    }
+}
+
+impl fmt::Debug for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Op").field("kernel", &self.kernel()).finish()
+    }
+}

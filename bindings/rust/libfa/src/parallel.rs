@@ -1,0 +1,89 @@
+//! The host's own threads: fa_parallel_for as a trait whose implementations may be wrong without harm. A task that they leave
+//! out is run for them, one that they run twice runs once, and a panic goes round the C library.
+use std::any::Any;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fa_sys::FA_MAX_THREADS;
+
+/// A pool of threads. Closures `Fn(&Tasks)` are one.
+pub trait ParallelFor: Send + Sync {
+    /// Calls [`Tasks::run`] for every number below [`Tasks::len`], on any thread and in any order. Tasks never wait for one
+    /// another.
+    fn run(&self, tasks: &Tasks<'_>);
+}
+
+impl<F: Fn(&Tasks<'_>) + Send + Sync> ParallelFor for F {
+    fn run(&self, tasks: &Tasks<'_>) {
+        self(tasks)
+    }
+}
+
+/// The work that a call hands to a pool.
+pub struct Tasks<'a> {
+    task: unsafe extern "C" fn(*mut c_void, i64),
+    context: *mut c_void,
+    count: usize,
+    begun: [AtomicU64; FA_MAX_THREADS as usize / 64], // a bit for each task
+    borrow: std::marker::PhantomData<&'a ()>,
+}
+
+// fa.h: tasks may be run on any thread, at the same time.
+unsafe impl Send for Tasks<'_> {}
+unsafe impl Sync for Tasks<'_> {}
+
+impl Tasks<'_> {
+    /// The number of tasks.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Runs task number `i`, unless that was done.
+    ///
+    /// # Panics
+    /// When there is no such task.
+    pub fn run(&self, i: usize) {
+        assert!(i < self.count, "task {i} of {}", self.count);
+        let bit = 1 << (i % 64);
+        if self.begun[i / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            unsafe { (self.task)(self.context, i as i64) }
+        }
+    }
+}
+
+/// What fa_desc.parallel_for_host points to.
+pub(crate) struct Host {
+    pub pool: Box<dyn ParallelFor>,
+}
+
+thread_local! {
+    static PANIC: Cell<Option<Box<dyn Any + Send>>> = const { Cell::new(None) };
+}
+
+/// fa_desc.parallel_for.
+pub(crate) unsafe extern "C" fn parallel_for(host: *mut c_void, task: fa_sys::fa_task, context: *mut c_void, n: i64) {
+    let (Some(task), Ok(count)) = (task, usize::try_from(n)) else { return };
+    let host = unsafe { &*host.cast::<Host>() };
+    let begun = [const { AtomicU64::new(0) }; FA_MAX_THREADS as usize / 64];
+    let tasks = Tasks { task, context, count, begun, borrow: std::marker::PhantomData };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| host.pool.run(&tasks))) {
+        PANIC.set(Some(panic));
+    }
+    for i in 0..count {
+        tasks.run(i);
+    }
+}
+
+/// Goes on with the panic of a pool, if there was one in a call of this thread.
+pub(crate) fn resume_panic() {
+    if let Some(panic) = PANIC.take() {
+        resume_unwind(panic);
+    }
+}
