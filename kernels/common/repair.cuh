@@ -1,0 +1,58 @@
+// Keeps masked values out of results for certain. A masked key has the weight 0, and 0 * v is 0 unless v is NaN or Inf.
+// Rows so spoiled, which are rare, show in their results: the block then works once more on values of which those that
+// are not finite are 0, and takes from this second run each element that no attended value explains.
+#pragma once
+
+#include "common/copy.cuh"
+#include "common/schedule.cuh"
+
+namespace fa::kernels {
+
+__device__ inline bool is_finite(float x) {
+  return fabsf(x) < __int_as_float(0x7f800000);
+}
+
+/// The element of a (batch, head, query, key) tensor for a score.
+__device__ inline const char *score_element(const View &view, const Sequence &s, Row row, int32_t key) {
+  return view.data + s.index * view.stride[0] + row.head * view.stride[1] + row.query * view.stride[2] +
+         key * view.stride[3];
+}
+
+/// True when the mask, or a bias of -inf, hides a key from a row.
+__device__ inline bool hidden(const Params &p, const Sequence &s, Row row, int32_t key) {
+  if (p.mask.data && *score_element(p.mask, s, row, key) == 0) return true;
+  return p.bias.data && load_element(score_element(p.bias, s, row, key), p.bias_dtype) == -__int_as_float(0x7f800000);
+}
+
+/// True when one of a row's keys, whose value is NaN or Inf there, says why column d of its result is not finite.
+__device__ inline bool explained(const Params &p, const Work &w, Row row, Interval keys, int32_t d) {
+#pragma unroll 1
+  for (int32_t j = keys.low; j < keys.high; j++) {
+    const char *value = key_row(p, p.v, w.sequence, j, w.kv_head) + d * p.v.stride[3];
+    if (!is_finite(load_element(value, p.kv_dtype)) && !hidden(p, w.sequence, row, j)) return true;
+  }
+  return false;
+}
+
+/// Both halves of a word, 0 in place of one that is NaN or Inf; exponent: its bits in both halves.
+__device__ inline uint32_t finite_halves(uint32_t word, uint32_t exponent) {
+  const uint32_t low = exponent & 0xffff, high = exponent & 0xffff0000;
+  if ((word & low) == low) word &= 0xffff0000;
+  if ((word & high) == high) word &= 0xffff;
+  return word;
+}
+
+/// Replaces what is not finite in a tile of 16-bit elements in shared memory by 0; by all threads of a block.
+__device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t exponent) {
+#pragma unroll 1
+  for (int32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
+    uint4 chunk = load_chunk(tile + at);
+    chunk.x = finite_halves(chunk.x, exponent);
+    chunk.y = finite_halves(chunk.y, exponent);
+    chunk.z = finite_halves(chunk.z, exponent);
+    chunk.w = finite_halves(chunk.w, exponent);
+    store_chunk(tile + at, chunk);
+  }
+}
+
+}  // namespace fa::kernels

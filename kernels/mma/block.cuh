@@ -1,0 +1,93 @@
+// A block of threads of the tensor-core kernels: its constants, its shared memory, and the tiles of keys that it visits.
+#pragma once
+
+#include <climits>
+
+#include "common/schedule.cuh"
+#include "common/shared_tile.cuh"
+#include "mma/tiles.h"
+
+namespace fa::kernels::mma {
+
+template <int Sm, Dtype Type, int Dim, Entry E>
+struct Block {
+  using Element = typename ElementOf<Type>::type;
+  static constexpr Shape shape = mma::shape(Sm, Dim, E);
+  static constexpr Dtype dtype = Type;
+  static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
+  static constexpr bool splits = E == Entry::split;
+  static constexpr int dim = Dim;
+  static constexpr int keys = shape.keys;
+  static constexpr int stages = shape.stages;
+  static constexpr int threads = 32 * shape.warps;
+  static constexpr int row_blocks = shape.row_blocks;
+  static constexpr int warp_rows = 16 * row_blocks;
+  static constexpr int rows = warp_rows * shape.warps;
+  static constexpr int score_blocks = keys / 8;  // of 8 columns
+  static constexpr int out_blocks = dim / 8;
+
+  using QueryTile = SharedTile<rows, dim>;
+  using KeyTile = SharedTile<keys, dim>;
+
+  /// Sums of a warp: block i of 16 rows, block j of 8 columns.
+  using Scores = Sums[row_blocks][score_blocks];
+  using Out = Sums[row_blocks][out_blocks];
+};
+
+/// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
+template <class B>
+struct Kept {
+  Interval attended[B::rows];  // keys of each row
+  Work work;
+};
+
+template <class B>
+struct SharedMemory {
+  uint32_t queries, ring;  // addresses
+  Kept<B> *kept;
+
+  __device__ explicit SharedMemory(char *memory)
+      : queries(shared_address(memory)),
+        ring(queries + B::QueryTile::bytes),
+        kept(reinterpret_cast<Kept<B> *>(memory + B::QueryTile::bytes + B::stages * B::KeyTile::bytes)) {
+    static_assert(B::QueryTile::bytes + B::stages * B::KeyTile::bytes + int(sizeof(Kept<B>)) <=
+                  shared_bytes(B::shape, B::dim));
+  }
+};
+
+/// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
+struct Tiles {
+  int first, end, full_first, full_end;
+
+  __device__ bool full(int tile) const { return full_first <= tile && tile < full_end; }
+};
+
+/// Notes which keys each row attends, and finds the tiles that hold any. By every warp for itself, all rows; it notes
+/// its own.
+template <class B>
+__device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval split, Kept<B> *kept) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
+#pragma unroll 1
+  for (int r = lane; r < B::rows; r += 32) {
+    Interval keys = {0, 0};
+    if (w.first_row + r < w.rows) {
+      keys = attended(p, w.sequence, row_at(p, w, w.first_row + r).query);
+      keys = {max(keys.low, split.low), min(keys.high, split.high)};
+      if (keys.low >= keys.high) keys = {0, 0};
+      if (keys.low < keys.high) low = min(low, keys.low), high = max(high, keys.high);
+      full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
+    }
+    if (r / B::warp_rows == warp) kept->attended[r] = keys;
+  }
+  for (int d = 16; d > 0; d /= 2) {
+    low = min(low, __shfl_xor_sync(~0u, low, d));
+    high = max(high, __shfl_xor_sync(~0u, high, d));
+    full_low = max(full_low, __shfl_xor_sync(~0u, full_low, d));
+    full_high = min(full_high, __shfl_xor_sync(~0u, full_high, d));
+  }
+  if (low >= high) return {0, 0, 0, 0};
+  return {low / B::keys, (high - 1) / B::keys + 1, (full_low + B::keys - 1) / B::keys, full_high / B::keys};
+}
+
+}  // namespace fa::kernels::mma

@@ -1,0 +1,159 @@
+// Attention of a tile of queries over tiles of keys and values that pass through a ring in shared memory:
+//   S = Q K^T;  m' = max(m, rowmax S);  P = 2^(c S - c m');  l = l a + rowsum P;  O = O a + P V
+#pragma once
+
+#include "mma/load.cuh"
+#include "mma/products.cuh"
+#include "mma/store.cuh"
+
+namespace fa::kernels::mma {
+
+/// Keys and values of tiles from the last to the first, as items K, V, K, V, ... of a ring of `stages` places. Each item
+/// is asked for stages - 1 items ahead.
+template <class B>
+class Ring {
+ public:
+  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const Tiles &tiles)
+      : keys_(p, p.k, p.head_dim, shared.kept->work, tiles.end - 1),
+        values_(p, p.v, p.head_dim_v, shared.kept->work, tiles.end - 1),
+        begin_(shared.ring),
+        at_(shared.ring + (B::stages - 1) * B::KeyTile::bytes),
+        first_(tiles.first) {
+#pragma unroll
+    for (int item = 0; item < B::stages - 1; item++)
+      ask<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.kept);
+  }
+
+  /// Waits for the next item, which is tile `tile`'s keys or values, asks for a later one, and returns the address.
+  template <bool Bounded>
+  __device__ uint32_t next_keys(int tile, const Kept<B> &kept) {
+    return next<Bounded>(B::stages - 1, tile, kept);
+  }
+  template <bool Bounded>
+  __device__ uint32_t next_values(int tile, const Kept<B> &kept) {
+    return next<Bounded>(B::stages, tile, kept);
+  }
+
+ private:
+  template <bool Bounded>
+  __device__ uint32_t next(int ahead, int tile, const Kept<B> &kept) {
+    wait_for_copies<B::stages - 2>();
+    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
+    const uint32_t free = at_;
+    at_ = at_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : at_ + B::KeyTile::bytes;
+    ask<Bounded>(ahead, free, tile, kept);
+    return at_;
+  }
+
+  /// Asks for the item that comes `ahead` items after tile `tile`'s keys.
+  template <bool Bounded>
+  __device__ void ask(int ahead, uint32_t to, int tile, const Kept<B> &kept) {
+    tile -= ahead / 2;
+    if (tile >= first_) {
+      const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
+      auto &rows = ahead % 2 == 0 ? keys_ : values_;
+      if constexpr (B::plain) {
+        rows.template copy<Bounded>(to, keys);
+      } else {
+        rows.template copy<Bounded>(to, keys, kept.work);
+      }
+    }
+    commit_copies();
+  }
+
+  std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
+  uint32_t begin_, at_;  // at_: the item in use
+  int first_;            // tile
+};
+
+/// A block's pass over its tiles.
+template <class B>
+struct Pass {
+  const Params &p;
+  const SharedMemory<B> &shared;
+  Tiles tiles;
+  bool clean;  // values that are not finite count as 0
+  Queries<B> queries;
+  Ring<B> ring;
+  Softmax<B> state;
+  typename B::Out out;
+
+  __device__ Pass(const Params &params, const SharedMemory<B> &memory, const Tiles &all, bool finite_values)
+      : p(params), shared(memory), tiles(all), clean(finite_values), queries(memory.queries), ring(params, memory, all) {
+#pragma unroll
+    for (int i = 0; i < B::row_blocks; i++)
+#pragma unroll
+      for (int j = 0; j < B::out_blocks; j++) out[i][j] = {};
+  }
+
+  /// True when this warp has rows at all.
+  __device__ bool busy() const {
+    return B::plain || shared.kept->work.first_row + int(threadIdx.x / 32) * B::warp_rows < shared.kept->work.rows;
+  }
+
+  template <bool Masked>
+  __device__ void step(int tile) {
+    const Kept<B> &kept = *shared.kept;
+    typename B::Scores s;
+    const uint32_t keys = ring.template next_keys<Masked>(tile, kept);
+    if (busy()) {
+      multiply_keys<B>(s, queries, keys);
+      if constexpr (!B::plain) {
+        finish_scores<B>(p, s, tile * B::keys, kept);
+      } else if constexpr (Masked) {
+        mask_intervals<B>(s, tile * B::keys, kept);
+      }
+      update<B>(state, out, s, B::plain ? p.scale * log2_e : 1);
+    }
+    const uint32_t values = ring.template next_values<Masked>(tile, kept);
+    if (Masked && clean) {
+      clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
+      __syncthreads();
+    }
+    if (busy()) multiply_values<B>(out, s, values);
+  }
+
+  __device__ void run() {
+    int tile = tiles.end - 1;
+    if constexpr (B::shape.q_in_registers) {
+      wait_for_copies<B::stages - 1>();
+      __syncthreads();
+      queries.load();
+    }
+    while (tile >= tiles.first) {
+#pragma unroll 1
+      for (; tile >= tiles.first && (!B::plain || clean || !tiles.full(tile)); tile--) step<true>(tile);
+      if constexpr (B::plain) {
+#pragma unroll 1
+        for (; tile >= tiles.first && tile >= tiles.full_first; tile--) step<false>(tile);
+      }
+    }
+  }
+};
+
+template <class B>
+__device__ inline void forward(const Params &p) {
+  extern __shared__ __align__(128) char memory[];
+  const SharedMemory<B> shared(memory);
+  const Work w = work_of_block(p, B::rows);
+  if (w.rows == 0) return;
+  const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
+  const Tiles tiles = find_tiles<B>(p, w, split, shared.kept);
+  if (threadIdx.x == 0) shared.kept->work = w;
+  __syncthreads();
+
+  uint32_t mend = 0;
+  for (bool clean = false;; clean = true) {
+    load_queries<B>(p, shared.kept->work, shared.queries);
+    commit_copies();
+    Pass<B> pass(p, shared, tiles, clean);
+    pass.run();
+    wait_for_copies<0>();
+    __syncthreads();  // the tile of queries is free
+    const uint32_t spoiled = store<B>(p, *shared.kept, pass.out, pass.state, shared.queries, mend);
+    if (clean || !__syncthreads_or(spoiled != 0)) return;
+    mend = spoiled;
+  }
+}
+
+}  // namespace fa::kernels::mma

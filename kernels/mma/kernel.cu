@@ -1,0 +1,24 @@
+// Attention in f16 or bf16 on mma.sync, for one SM (FA_SM), element type (FA_DTYPE) and head dimension (FA_DIM).
+#include "mma/forward.cuh"
+
+namespace fa::kernels::mma {
+
+template <Entry E>
+using This = Block<FA_SM, Dtype::FA_DTYPE, FA_DIM, E>;
+
+extern "C" __global__ void __launch_bounds__(This<Entry::forward>::threads, This<Entry::forward>::shape.blocks_an_sm)
+    fa_forward(const __grid_constant__ Params p) {
+  forward<This<Entry::forward>>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(This<Entry::general>::threads, This<Entry::general>::shape.blocks_an_sm)
+    fa_forward_general(const __grid_constant__ Params p) {
+  forward<This<Entry::general>>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(This<Entry::split>::threads, This<Entry::split>::shape.blocks_an_sm)
+    fa_forward_split(const __grid_constant__ Params p) {
+  forward<This<Entry::split>>(p);
+}
+
+}  // namespace fa::kernels::mma

@@ -1,0 +1,115 @@
+// What a score is, beyond the product: masks everywhere; in the general kernels scale, softcap, bias and ALiBi.
+#pragma once
+
+#include "common/repair.cuh"
+#include "mma/block.cuh"
+
+namespace fa::kernels::mma {
+
+constexpr float log2_e = 1.44269504f;
+constexpr float minus_infinity = -__builtin_huge_valf();
+
+/// A lane's first row of those that its warp has: `i`: block of 16, `h`: its upper or lower half.
+template <class B>
+__device__ inline int lane_tile_row(int i, int h) {
+  return threadIdx.x / 32 * B::warp_rows + i * 16 + h * 8 + threadIdx.x % 32 / 4;
+}
+
+/// Scores of keys outside each row's interval become -inf, NaN included.
+template <class B>
+__device__ inline void mask_intervals(typename B::Scores &s, int first_key, const Kept<B> &kept) {
+  const int first = first_key + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < B::row_blocks; i++) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const Interval keys = kept.attended[lane_tile_row<B>(i, h)];
+      const int low = keys.low - first, high = keys.high - first;
+#pragma unroll
+      for (int j = 0; j < B::score_blocks; j++) {
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+          const int key = j * 8 + e;
+          if (key < low || key >= high) s[i][j].x[2 * h + e] = minus_infinity;
+        }
+      }
+    }
+  }
+}
+
+/// Calls f(x, key) for each score x of a lane's row that its interval holds.
+template <class B, class F>
+__device__ inline void for_each_attended(typename B::Scores &s, int i, int h, int first_key, Interval keys, F f) {
+#pragma unroll
+  for (int j = 0; j < B::score_blocks; j++) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const int key = first_key + threadIdx.x % 4 * 2 + j * 8 + e;
+      if (key >= keys.low && key < keys.high) f(s[i][j].x[2 * h + e], key);
+    }
+  }
+}
+
+/// Adds the bias, or only hides what a bias of -inf does.
+template <class B>
+__device__ inline void add_bias(const Params &p, typename B::Scores &s, int i, int h, int first_key, Interval keys,
+                                const char *row, bool add) {
+  for_each_attended<B>(s, i, h, first_key, keys, [&](float &x, int key) {
+    const float b = load_element(row + key * p.bias.stride[3], p.bias_dtype);
+    x = b == minus_infinity ? b : add ? x + b : x;
+  });
+}
+
+/// The scores of a tile from its products, in base 2; -inf where masked. In fa.h's order.
+template <class B>
+__device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const Kept<B> &kept) {
+  const Work &w = kept.work;
+#pragma unroll
+  for (int i = 0; i < B::row_blocks; i++) {
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const int r = lane_tile_row<B>(i, h);
+      const Interval keys = kept.attended[r];
+      const Row row = row_at(p, w, w.first_row + r);
+#pragma unroll
+      for (int j = 0; j < B::score_blocks; j++)
+        s[i][j].x[2 * h] *= p.scale, s[i][j].x[2 * h + 1] *= p.scale;
+
+      const char *bias = score_element(p.bias, w.sequence, row, 0);
+      if (p.bias.data && p.bias_before_softcap) add_bias<B>(p, s, i, h, first_key, keys, bias, true);
+      if (p.softcap > 0) {
+        const float in = 2 * log2_e / p.softcap;
+#pragma unroll
+        for (int j = 0; j < B::score_blocks; j++) {
+#pragma unroll
+          for (int e = 0; e < 2; e++) {  // tanh x = 1 - 2 / (1 + e^2x)
+            float &x = s[i][j].x[2 * h + e];
+            x = p.softcap * (1 - __fdividef(2.f, 1 + exp2_fast(x * in)));
+          }
+        }
+      }
+      if (p.bias.data) add_bias<B>(p, s, i, h, first_key, keys, bias, !p.bias_before_softcap);
+      if (p.alibi_slopes.data && keys.low < keys.high) {
+        const float slope = *reinterpret_cast<const float *>(p.alibi_slopes.data +
+                                                             w.sequence.index * p.alibi_slopes.stride[0] +
+                                                             row.head * p.alibi_slopes.stride[1]);
+        for_each_attended<B>(s, i, h, first_key, keys, [&](float &x, int key) {
+          const int64_t distance = row.query + w.sequence.offset - key;
+          x -= slope * float(distance < 0 ? -distance : distance);
+        });
+      }
+      if (p.mask.data) {
+        const char *mask = score_element(p.mask, w.sequence, row, 0);
+        for_each_attended<B>(s, i, h, first_key, keys, [&](float &x, int key) {
+          if (mask[key * p.mask.stride[3]] == 0) x = minus_infinity;
+        });
+      }
+#pragma unroll
+      for (int j = 0; j < B::score_blocks; j++)
+        s[i][j].x[2 * h] *= log2_e, s[i][j].x[2 * h + 1] *= log2_e;
+    }
+  }
+  mask_intervals<B>(s, first_key, kept);
+}
+
+}  // namespace fa::kernels::mma

@@ -1,0 +1,85 @@
+// The tiles of the tensor-core kernels, for every SM, head dimension and entry point.
+#pragma once
+
+#include "common/images.h"
+
+namespace fa::kernels::mma {
+
+/// How a block of threads works. Queries, and a ring of tiles of keys and values in turn, are in shared memory.
+struct Shape {
+  int row_blocks;        // of 16 rows, that a warp has
+  int warps;             // of a block
+  int keys;              // of a tile
+  int stages;            // tiles in the ring
+  bool q_in_registers;   // rather than read from shared memory for every tile
+  int blocks_an_sm = 1;  // that registers must leave room for
+};
+
+/// Two blocks of rows a warp halve what the tensor cores of SM 80 ask of shared memory; SM 86, 89 and 120, at half the
+/// rate, do without, which leaves registers for queries.
+constexpr Shape forward_shape(int sm, int dim) {
+  const bool fast = sm == 80 || sm == 87 || sm == 90 || sm == 100 || sm == 103;
+  if (sm == 75) {
+    if (dim <= 64) return {1, 8, 64, 2, true};
+    if (dim <= 128) return {1, 8, 32, 2, true};
+    return {1, 4, dim <= 192 ? 32 : 16, 2, false};
+  }
+  if (fast) {
+    if (dim <= 64) return {2, 4, 64, 4, true, 2};
+    if (dim <= 96) return {2, 4, 64, 3, false, 2};
+    if (dim <= 128) return {2, 4, 64, 3, false, 2};
+    if (dim <= 192) return {1, 8, 64, 3, false};
+    return {1, 8, 64, 3, false};
+  }
+  if (dim <= 64) return {1, 8, 64, 4, true};
+  if (dim <= 128) return {1, 8, 64, 3, true};
+  if (dim <= 192) return {1, 8, 32, 3, false};
+  return {1, 8, 32, 2, false};
+}
+
+/// Few registers for queries and sums, so that masks, biases and strides of any kind have theirs.
+constexpr Shape general_shape(int sm, int dim) {
+  if (sm == 75) return {1, 4, dim <= 128 ? 64 : dim <= 192 ? 32 : 16, 2, false};
+  if (dim <= 128) return {1, 4, 64, 3, false};
+  return {1, 4, 32, dim <= 192 ? 4 : 3, false};
+}
+
+/// As general, with more keys on their way: the memory's rate decides.
+constexpr Shape split_shape(int sm, int dim) {
+  if (sm == 75) return general_shape(sm, dim);
+  if (dim <= 64) return {1, 4, 64, 6, false};
+  if (dim <= 128) return {1, 4, 64, 4, false};
+  return {1, 4, 32, dim <= 192 ? 4 : 3, false};
+}
+
+constexpr Shape shape(int sm, int dim, Entry entry) {
+  return entry == Entry::forward   ? forward_shape(sm, dim)
+         : entry == Entry::general ? general_shape(sm, dim)
+                                   : split_shape(sm, dim);
+}
+
+constexpr int rows(const Shape &s) {
+  return 16 * s.row_blocks * s.warps;
+}
+
+/// Tiles first, as they need alignment; then each row's interval of keys, and the block's work.
+constexpr int shared_bytes(const Shape &s, int dim) {
+  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * 8 + 128;
+}
+
+constexpr Tile tile(int sm, int dim, Entry entry) {
+  const Shape s = shape(sm, dim, entry);
+  return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim)};
+}
+
+/// Splits, which may end within any tile, and their repetition by another family's kernels rely on whole tiles.
+constexpr bool fits_everywhere() {
+  for (const int sm : {75, 80, 86, 87, 89, 90, 100, 103, 120, 121})
+    for (const int dim : {32, 64, 96, 128, 192, 256})
+      for (const Entry entry : {Entry::forward, Entry::general, Entry::split})
+        if (tile(sm, dim, entry).shared_bytes > shared_limit(sm)) return false;
+  return true;
+}
+static_assert(fits_everywhere());
+
+}  // namespace fa::kernels::mma
