@@ -31,7 +31,7 @@ if(fa_type STREQUAL "SHARED_LIBRARY")
   install(FILES ${fa_link} DESTINATION ${fa_private_lib} COMPONENT development)
   set(FA_PC_LIBS_PRIVATE "")
 else()
-  set(FA_PC_LIBS_PRIVATE " -lstdc++ -lm -pthread")
+  set(FA_PC_LIBS_PRIVATE " -lstdc++ -lm -ldl -pthread")
 endif()
 
 install(

@@ -6,7 +6,7 @@ set(fa_tests ${PROJECT_SOURCE_DIR}/tests)
 function(fa_cases_target target)
   target_include_directories(${target} PUBLIC ${fa_tests})
   target_compile_options(${target} PRIVATE -O2 $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-  target_link_libraries(${target} PUBLIC fa::fa PRIVATE fa_flags)
+  target_link_libraries(${target} PUBLIC fa::fa ${CMAKE_DL_LIBS} PRIVATE fa_flags)
   if(CMAKE_CROSSCOMPILING_EMULATOR)
     target_compile_definitions(${target} PRIVATE TEST_EMULATED)
   endif()
@@ -24,6 +24,7 @@ endif()
 
 add_library(
   fa_cases STATIC
+  ${fa_tests}/support/gpu.cpp
   ${fa_tests}/support/instance.cpp
   ${fa_tests}/support/memory.cpp
   ${fa_tests}/support/run.cpp

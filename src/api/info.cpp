@@ -31,7 +31,7 @@ namespace {
 
 /// The build's one line, put together once.
 struct BuildInfo {
-  char text[512];
+  char text[1024];
 
   BuildInfo() {
     size_t length = append(0, "libfa " FA_VERSION_STRING ", " FA_BUILT_BY ", " FA_BUILT_FOR ", kernels:");
@@ -73,7 +73,7 @@ bool kernel_info(int32_t index, fa_kernel *info) {
   told.device = kernel.device;
   told.arch = kernel.arch;
   told.dtypes = kernel.dtypes;
-  told.why_not = kernel.why_not_here();
+  told.why_not = kernel.why_not_here(kernel);
   told.available = !told.why_not;
   if (told.available) told.why_not = "";
   initialise(info, info->struct_size, told);

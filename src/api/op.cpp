@@ -1,11 +1,14 @@
 // The life of an op: create, size, forward, destroy.
 #include "api/op.h"
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "api/args.h"
 #include "api/boundary.h"
 #include "api/desc.h"
+#include "core/log.h"
 #include "dispatch/table.h"
 
 namespace fa::api {
@@ -20,7 +23,14 @@ fa_status create(const fa_desc *desc, fa_op **result) {
   if (!read_desc(desc, &op->attention)) return FA_ERROR_INVALID_ARGUMENT;
   op->kernel = dispatch::choose(op->attention);
   if (!op->kernel) return last_status();
-  op->engine.reset(op->kernel->create(op->attention));
+  op->host_kernel = dispatch::beside(*op->kernel, op->attention);
+  if (op->host_kernel) {
+    op->host_engine.reset(op->host_kernel->create(*op->host_kernel, op->attention));
+    if (!op->host_engine) return last_status();
+  } else if (op->attention.device == FA_DEVICE_AUTO && std::strcmp(op->kernel->device, "cuda") == 0) {
+    op->attention.device = FA_DEVICE_CUDA;  // by name: no other kernel may stand in
+  }
+  op->engine.reset(op->kernel->create(*op->kernel, op->attention));
   if (!op->engine) return last_status();
   *result = op.release();
   return FA_OK;
@@ -30,16 +40,27 @@ bool writes_nothing(const Problem &problem) {
   return problem.batch == 0 || problem.heads_q == 0 || problem.rows_q == 0;
 }
 
+/// Where the tensors live is not looked at: enough for either engine.
+fa_status needed_workspace(const fa_op &op, const Problem &problem, size_t *bytes) {
+  size_t on_host = 0;
+  if (op.host_engine) {
+    if (const fa_status status = op.host_engine->workspace_size(problem, &on_host)) return status;
+  }
+  const fa_status status = op.engine->workspace_size(problem, bytes);
+  *bytes = std::max(*bytes, on_host);
+  return status;
+}
+
 fa_status workspace_size(const fa_op *op, const fa_args *args, size_t *bytes) {
   Problem problem;
   if (!read_args(op->attention, args, Purpose::size, &problem)) return FA_ERROR_INVALID_ARGUMENT;
   *bytes = 0;
-  return writes_nothing(problem) ? FA_OK : op->engine->workspace_size(problem, bytes);
+  return writes_nothing(problem) ? FA_OK : needed_workspace(*op, problem, bytes);
 }
 
 fa_status check_workspace_size(const fa_op &op, const Problem &problem) {
   size_t needed = 0;
-  if (const fa_status status = op.engine->workspace_size(problem, &needed)) return status;
+  if (const fa_status status = needed_workspace(op, problem, &needed)) return status;
   if (problem.workspace_size >= needed) return FA_OK;
   return fail(FA_ERROR_INVALID_ARGUMENT,
               "args.workspace_size is %zu; expected at least %zu, which fa_workspace_size tells for these arguments",
@@ -53,7 +74,10 @@ fa_status forward(const fa_op *op, const fa_args *args) {
   if (problem.workspace) {
     if (const fa_status status = check_workspace_size(*op, problem)) return status;
   }
-  return op->engine->forward(problem);
+  const fa_status status = op->engine->forward(problem);
+  if (status != not_here) return status;
+  if (verbose_dispatch()) say("forward: the tensors are in memory of the host: %s serves", op->host_kernel->name);
+  return op->host_engine->forward(problem);
 }
 
 }  // namespace

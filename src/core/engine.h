@@ -7,6 +7,10 @@
 
 namespace fa {
 
+/// What forward answers instead of computing when an engine does not reach the problem's memory and the attention may be
+/// served elsewhere (FA_DEVICE_AUTO). Never leaves the library.
+constexpr fa_status not_here = -1;
+
 /// An attention prepared by an engine. Immutable after construction: forward may be called from any thread,
 /// concurrently. A failing call has described itself through core/status.h.
 class Engine {
@@ -16,7 +20,8 @@ class Engine {
   /// Bytes of workspace for a problem, from its shapes, bounds and num_splits alone; never falls when a bound rises.
   virtual fa_status workspace_size(const Problem &problem, size_t *bytes) const = 0;
 
-  /// Computes the problem. The API has checked problem.workspace against workspace_size when there is one.
+  /// Computes the problem, or answers not_here. The API has checked problem.workspace against workspace_size when there
+  /// is one.
   virtual fa_status forward(const Problem &problem) const = 0;
 };
 
@@ -28,13 +33,19 @@ struct Kernel {
   const char *dtypes;  // what it computes in: "f32", "bf16"
 
   /// nullptr when this machine can run the kernel, else the reason why not, a string that lives as long as the library.
-  const char *(*why_not_here)();
+  const char *(*why_not_here)(const Kernel &kernel);
 
   /// nullptr when the kernel serves this attention, else the reason why not, as above.
-  const char *(*why_not)(const Attention &attention);
+  const char *(*why_not)(const Kernel &kernel, const Attention &attention);
 
   /// Prepares the attention; nullptr after an error that core/status.h describes.
-  Engine *(*create)(const Attention &attention);
+  Engine *(*create)(const Kernel &kernel, const Attention &attention);
+};
+
+/// An engine's lines of the table, best first.
+struct KernelList {
+  const Kernel *first;
+  size_t count;
 };
 
 }  // namespace fa

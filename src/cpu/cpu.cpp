@@ -19,24 +19,29 @@ namespace fa::cpu {
 namespace {
 
 template <const Kernels &kernels>
-Engine *create(const Attention &attention) {
+Engine *create(const Kernel &, const Attention &attention) {
   Engine *engine = new (std::nothrow) CpuEngine(attention, kernels);
   if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an attention of %zu bytes", sizeof(CpuEngine));
   return engine;
 }
 
 /// The CPU serves every attention that fa.h describes.
-const char *serves_all(const Attention &) {
+const char *serves_all(const Kernel &, const Attention &) {
   return nullptr;
 }
 
-[[maybe_unused]] const char *needs_bf16(const Attention &attention) {
+[[maybe_unused]] const char *needs_bf16(const Kernel &, const Attention &attention) {
   return attention.q_dtype == FA_BF16 && attention.kv_dtype == FA_BF16 ? nullptr : "q, k and v are not all bf16";
+}
+
+template <const char *(*lacks)()>
+const char *why_not_here(const Kernel &) {
+  return lacks();
 }
 
 constexpr Kernel list[] = {
 #define FA_CPU_ISA(isa, computes_in, why_not) \
-  {"cpu." #isa, "cpu", #isa, computes_in, &lacks_##isa, &why_not, &create<isa::kernels>},
+  {"cpu." #isa, "cpu", #isa, computes_in, &why_not_here<lacks_##isa>, &why_not, &create<isa::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

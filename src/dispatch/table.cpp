@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
+#include "cuda/cuda.h"
 
 namespace fa::dispatch {
 namespace {
@@ -40,8 +41,41 @@ size_t find(const char *Kernel::*member, const char *value) {
 const char *why_not(const Kernel &kernel, const Attention &attention) {
   if (attention.device == FA_DEVICE_CPU && !same(kernel.device, "cpu")) return "desc.device asks for the CPU";
   if (attention.device == FA_DEVICE_CUDA && !same(kernel.device, "cuda")) return "desc.device asks for a GPU";
-  if (const char *reason = kernel.why_not_here()) return reason;
-  return kernel.why_not(attention);
+  if (const char *reason = kernel.why_not_here(kernel)) return reason;
+  return kernel.why_not(kernel, attention);
+}
+
+/// Reasons for a text: kernels that have the same one in turn are told together, and those of a device that the
+/// attention does not ask for are not told at all.
+class Reasons {
+ public:
+  void add(const Kernel &kernel, const char *reason) {
+    if (last_ != nullptr && same(reason, last_)) {
+      names_ += std::string(", ") + kernel.name;
+      return;
+    }
+    flush();
+    names_ = kernel.name;
+    last_ = reason;
+  }
+
+  std::string text() {
+    flush();
+    return text_;
+  }
+
+ private:
+  void flush() {
+    if (last_ != nullptr) text_ += "; " + names_ + ": " + last_;
+    last_ = nullptr;
+  }
+
+  std::string text_, names_;
+  const char *last_ = nullptr;
+};
+
+bool asked_for(const Kernel &kernel, const Attention &attention) {
+  return attention.device == FA_DEVICE_AUTO || same(kernel.device, "cuda") == (attention.device == FA_DEVICE_CUDA);
 }
 
 const Kernel *forced(const char *name, const Attention &attention) {
@@ -62,23 +96,24 @@ const Kernel *forced(const char *name, const Attention &attention) {
 }  // namespace
 
 size_t kernel_count() {
-  return cpu::kernels().count;
+  return cuda::kernels().count + cpu::kernels().count;
 }
 
 const Kernel &kernel(size_t index) {
-  return cpu::kernels().first[index];
+  const KernelList first = cuda::kernels();
+  return index < first.count ? first.first[index] : cpu::kernels().first[index - first.count];
 }
 
 const Kernel *choose(const Attention &attention) {
   const bool verbose = verbose_dispatch();
-  if (attention.device == FA_DEVICE_CUDA) {
-    fail(FA_ERROR_NO_DEVICE,
-         "desc.device is FA_DEVICE_CUDA, but this build of libfa has no CUDA engine; FA_DEVICE_AUTO and "
-         "FA_DEVICE_CPU serve on the CPU");
-    return nullptr;
-  }
-  if (verbose && attention.device == FA_DEVICE_AUTO) {
-    say("dispatch: device auto: this build has no CUDA engine, so the CPU serves");
+  if (attention.device != FA_DEVICE_CPU) {
+    const char *reason = cuda::why_no_device(attention.device_index);
+    if (reason && attention.device == FA_DEVICE_CUDA) {
+      fail(FA_ERROR_NO_DEVICE,
+           "desc.device is FA_DEVICE_CUDA, but %s; FA_DEVICE_AUTO and FA_DEVICE_CPU serve on the CPU", reason);
+      return nullptr;
+    }
+    if (reason && verbose) say("dispatch: device auto: %s, so the CPU serves", reason);
   }
   if (const char *name = environment("FA_FORCE_KERNEL")) return forced(name, attention);
 
@@ -90,16 +125,25 @@ const Kernel *choose(const Attention &attention) {
     return nullptr;
   }
 
-  std::string reasons;
+  Reasons reasons;
   for (size_t i = 0; i < kernel_count(); ++i) {
     const bool too_new = i < newest && same(kernel(i).device, kernel(newest).device);
     const char *reason = too_new ? "FA_MAX_ARCH forbids it" : why_not(kernel(i), attention);
     if (verbose) say("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
     if (!reason) return &kernel(i);
-    reasons += std::string("; ") + kernel(i).name + ": " + reason;
+    if (asked_for(kernel(i), attention)) reasons.add(kernel(i), reason);
   }
-  fail(FA_ERROR_UNSUPPORTED, "no kernel serves this attention%s", reasons.c_str());
+  fail(FA_ERROR_UNSUPPORTED, "no kernel serves this attention%s", reasons.text().c_str());
   return nullptr;
+}
+
+const Kernel *beside(const Kernel &chosen, const Attention &attention) {
+  if (attention.device != FA_DEVICE_AUTO || !same(chosen.device, "cuda") || environment("FA_FORCE_KERNEL"))
+    return nullptr;
+  if (verbose_dispatch()) say("dispatch: device auto: for tensors in memory of the host");
+  Attention on_host = attention;
+  on_host.device = FA_DEVICE_CPU;
+  return choose(on_host);
 }
 
 }  // namespace fa::dispatch

@@ -10,45 +10,54 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
+#include "cuda/cuda.h"
 #include "dispatch/table.h"
 #include "words.h"
 
-namespace fa::cpu {
+namespace fa {
 namespace {
 
-const char *never() {
+const char *never(const Kernel &) {
   return "this machine has no such unit";
 }
-const char *here() {
+const char *here(const Kernel &) {
   return nullptr;
 }
-const char *bf16_only(const Attention &a) {
+const char *bf16_only(const Kernel &, const Attention &a) {
   return a.q_dtype == FA_BF16 ? nullptr : "it computes in bf16 only";
 }
-const char *small_only(const Attention &a) {
+const char *small_only(const Kernel &, const Attention &a) {
   return a.head_dim <= 64 ? nullptr : "head_dim is above 64";
 }
-const char *cpu_device_only(const Attention &a) {
+const char *not_100(const Kernel &, const Attention &a) {
   return a.head_dim == 100 ? "head_dim is 100" : nullptr;
 }
 
-constexpr Kernel made_up[] = {
-    {"gpu.new", "gpu", "sm_1", "f32", here, cpu_device_only, nullptr},
+const char *why_no_gpu = nullptr;
+
+constexpr Kernel of_gpu[] = {
+    {"cuda.sm_2.new", "cuda", "sm_2", "f32", never, not_100, nullptr},
+    {"cuda.sm_1.new", "cuda", "sm_1", "f32", here, not_100, nullptr},
+};
+constexpr Kernel of_cpu[] = {
     {"cpu.future", "cpu", "future", "f32", never, small_only, nullptr},
     {"cpu.wide_bf16", "cpu", "wide", "bf16", here, bf16_only, nullptr},
     {"cpu.wide", "cpu", "wide", "f32", here, small_only, nullptr},
-    {"cpu.plain", "cpu", "plain", "f32", here, cpu_device_only, nullptr},
+    {"cpu.plain", "cpu", "plain", "f32", here, not_100, nullptr},
 };
 
 }  // namespace
 
-KernelList kernels() {
-  return {made_up, std::size(made_up)};
+KernelList cpu::kernels() {
+  return {of_cpu, std::size(of_cpu)};
+}
+KernelList cuda::kernels() {
+  return {of_gpu, std::size(of_gpu)};
+}
+const char *cuda::why_no_device(int32_t) {
+  return why_no_gpu;
 }
 
-}  // namespace fa::cpu
-
-namespace fa {
 namespace {
 
 using api_test::missing_words;
@@ -73,23 +82,51 @@ TEST(Dispatch, TakesTheFirstThatServes) {
   EXPECT_EQ(chosen(attention(FA_F32, 65)), "cpu.plain");
   Attention a = attention(FA_F32, 64);
   a.device = FA_DEVICE_AUTO;
-  EXPECT_EQ(chosen(a), "gpu.new");
+  EXPECT_EQ(chosen(a), "cuda.sm_1.new");
 }
 
 TEST(Dispatch, WhenNothingServesEachReasonIsTold) {
   EXPECT_EQ(chosen(attention(FA_F32, 100)), "");
   EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
-  EXPECT_EQ(missing_words(last_error(), {"gpu.new: desc.device asks for the CPU", "cpu.future: this machine has no",
-                                         "cpu.wide_bf16: it computes in bf16 only", "cpu.wide: head_dim is above 64",
-                                         "cpu.plain: head_dim is 100"}),
+  EXPECT_EQ(missing_words(last_error(), {"cpu.future: this machine has no", "cpu.wide_bf16: it computes in bf16 only",
+                                         "cpu.wide: head_dim is above 64", "cpu.plain: head_dim is 100"}),
             "");
 }
 
-TEST(Dispatch, CudaIsNotInThisBuild) {
+TEST(Dispatch, ReasonsOfOtherDevicesAreNotTold) {
+  EXPECT_EQ(chosen(attention(FA_F32, 100)), "");
+  EXPECT_EQ(std::string(last_error()).find("cuda"), std::string::npos) << last_error();
+  Attention a = attention(FA_F32, 100);
+  a.device = FA_DEVICE_CUDA;
+  EXPECT_EQ(chosen(a), "");
+  EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
+  EXPECT_EQ(missing_words(last_error(), {"cuda.sm_2.new: this machine", "cuda.sm_1.new: head_dim is 100"}), "");
+  EXPECT_EQ(std::string(last_error()).find("cpu."), std::string::npos) << last_error();
+}
+
+TEST(Dispatch, CudaWithoutAGpu) {
+  why_no_gpu = "the GPU is at the opera";
   Attention a = attention(FA_F32, 64);
   a.device = FA_DEVICE_CUDA;
   EXPECT_EQ(chosen(a), "");
   EXPECT_EQ(last_status(), FA_ERROR_NO_DEVICE);
+  EXPECT_EQ(missing_words(last_error(), {"FA_DEVICE_CUDA", why_no_gpu, "FA_DEVICE_AUTO"}), "");
+  why_no_gpu = nullptr;
+}
+
+TEST(Dispatch, ACpuKernelStandsBesideAGpusUnderAuto) {
+  Attention a = attention(FA_F32, 64);
+  a.device = FA_DEVICE_AUTO;
+  const Kernel *gpu = dispatch::choose(a);
+  ASSERT_NE(gpu, nullptr);
+  ASSERT_NE(dispatch::beside(*gpu, a), nullptr);
+  EXPECT_STREQ(dispatch::beside(*gpu, a)->name, "cpu.wide");
+  EXPECT_EQ(dispatch::beside(*dispatch::beside(*gpu, a), a), nullptr);
+  a.device = FA_DEVICE_CUDA;
+  EXPECT_EQ(dispatch::beside(*gpu, a), nullptr);
+  const Variable force("FA_FORCE_KERNEL", "cuda.sm_1.new");
+  a.device = FA_DEVICE_AUTO;
+  EXPECT_EQ(dispatch::beside(*gpu, a), nullptr);
 }
 
 TEST(Dispatch, MaxArchHoldsForItsOwnDevice) {
@@ -97,7 +134,7 @@ TEST(Dispatch, MaxArchHoldsForItsOwnDevice) {
   EXPECT_EQ(chosen(attention(FA_BF16, 64)), "cpu.plain");
   Attention a = attention(FA_F32, 64);
   a.device = FA_DEVICE_AUTO;
-  EXPECT_EQ(chosen(a), "gpu.new");
+  EXPECT_EQ(chosen(a), "cuda.sm_1.new");
 }
 
 TEST(Dispatch, MaxArchKeepsEveryKernelOfThatArch) {
@@ -108,14 +145,14 @@ TEST(Dispatch, MaxArchKeepsEveryKernelOfThatArch) {
 TEST(Dispatch, MaxArchUnknownListsEachArchOnce) {
   const Variable max("FA_MAX_ARCH", "narrow");
   EXPECT_EQ(chosen(attention(FA_F32, 64)), "");
-  EXPECT_EQ(missing_words(last_error(), {"narrow", "sm_1, future, wide, plain"}), "");
+  EXPECT_EQ(missing_words(last_error(), {"narrow", "sm_2, sm_1, future, wide, plain"}), "");
 }
 
 TEST(Dispatch, ForcedKernelMustServe) {
   const struct {
     const char *name;
     const char *reason;
-  } refused[] = {{"gpu.new", "desc.device"}, {"cpu.future", "no such unit"}, {"cpu.wide_bf16", "bf16 only"}};
+  } refused[] = {{"cuda.sm_1.new", "desc.device"}, {"cpu.future", "no such unit"}, {"cpu.wide_bf16", "bf16 only"}};
   for (const auto &kernel : refused) {
     const Variable force("FA_FORCE_KERNEL", kernel.name);
     EXPECT_EQ(chosen(attention(FA_F32, 64)), "");

@@ -288,13 +288,17 @@ TEST(Workspace, TooSmallTellsBothSizes) {
   fa_destroy(op);
 }
 
-TEST(Device, CudaIsNotInThisBuild) {
+TEST(Device, CudaNeedsAGpu) {
+  fa_kernel best = {};
+  best.struct_size = sizeof best;
+  ASSERT_EQ(fa_kernel_info(0, &best), FA_OK);
+  if (best.available && std::string(best.device) == "cuda") GTEST_SKIP() << "there is one";
   Call call;
   call.desc.device = FA_DEVICE_CUDA;
   fa_op *op = nullptr;
   EXPECT_EQ(fa_create(&call.desc, &op), FA_ERROR_NO_DEVICE);
   EXPECT_EQ(op, nullptr);
-  EXPECT_EQ(missing_words(fa_last_error(), {"FA_DEVICE_CUDA", "CUDA engine", "FA_DEVICE_CPU"}), "");
+  EXPECT_EQ(missing_words(fa_last_error(), {"FA_DEVICE_CUDA", "FA_DEVICE_CPU"}), "");
 }
 
 // ---- NULL where there must be something

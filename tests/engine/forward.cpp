@@ -189,7 +189,7 @@ TEST_P(Forward, Accuracy) {
   }
 }
 
-TEST_TARGETS(Forward, all_types);
+TEST_ALL_TARGETS(Forward, all_types);
 
 /// golden.*: three paragraphs through a real model's attention layers.
 class Golden : public EngineTest {};
@@ -224,7 +224,7 @@ TEST_P(Golden, MiniLM) {
   }
 }
 
-TEST_TARGETS(Golden, {"f16"});
+TEST_ALL_TARGETS(Golden, {"f16"});
 
 /// The list of kernels and the list that these tests are built for agree.
 TEST(Kernels, AreAllTested) {

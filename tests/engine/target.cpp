@@ -1,5 +1,6 @@
 #include "engine/target.h"
 
+#include "support/gpu.h"
 #include "support/run.h"
 
 namespace test {
@@ -17,6 +18,17 @@ std::vector<std::string> archs() {
 std::vector<Target> targets(const std::vector<std::string> &types) {
   std::vector<Target> all;
   for (const std::string &arch : archs())
+    for (const std::string &type : types) all.push_back({type, arch});
+  return all;
+}
+
+std::vector<std::string> gpu_archs() {
+  return {"sm_120", "sm_100a", "sm_90a", "sm_89", "sm_86", "sm_80", "sm_75"};
+}
+
+std::vector<Target> all_targets(const std::vector<std::string> &types) {
+  std::vector<Target> all = targets(types);
+  for (const std::string &arch : gpu_archs())
     for (const std::string &type : types) all.push_back({type, arch});
   return all;
 }
@@ -47,17 +59,22 @@ void EngineTest::SetUp() {
     fa_kernel info = {};
     info.struct_size = sizeof info;
     ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
-    if (std::string(info.device) != "cpu" || info.arch != GetParam().arch) continue;
-    if (info.available) kernel = info.name;
+    if (info.arch != GetParam().arch) continue;
+    if (info.available) kernel = is_gpu(info.name) ? info.arch : info.name;
     why_not = info.why_not;
   }
   if (kernel.empty()) GTEST_SKIP() << GetParam().arch << ": " << why_not;
 
+  share_memory(is_gpu(kernel));
   const Instance probe(typed(Case{}));
   const Op op(probe.desc, kernel);
   if (op.status() == FA_ERROR_UNSUPPORTED) GTEST_SKIP() << fa_last_error();
   ASSERT_EQ(op.status(), FA_OK) << fa_last_error();
-  ASSERT_EQ(fa_op_kernel(op.get()), kernel);
+  if (is_gpu(kernel)) {
+    ASSERT_NE(std::string(fa_op_kernel(op.get())).find(kernel), std::string::npos) << fa_op_kernel(op.get());
+  } else {
+    ASSERT_EQ(fa_op_kernel(op.get()), kernel);
+  }
 }
 
 Case EngineTest::typed(Case c, uint64_t index) const {

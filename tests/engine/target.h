@@ -16,16 +16,20 @@ namespace test {
 /// The ISAs of this architecture, available or not.
 std::vector<std::string> archs();
 
+/// The GPU architectures that kernels are compiled for.
+std::vector<std::string> gpu_archs();
+
 struct Target {
   std::string types;  // "f32", "f16", "bf16": of q, k, v and out; "mixed": a different combination for every case
-  std::string arch;   // "avx2"
+  std::string arch;   // "avx2", "sm_80"
 };
 
 /// As gtest shows it: "f32_avx2".
 void PrintTo(const Target &target, std::ostream *stream);
 
-/// Every ISA with each of types.
+/// Every ISA with each of types; and every GPU architecture.
 std::vector<Target> targets(const std::vector<std::string> &types);
+std::vector<Target> all_targets(const std::vector<std::string> &types);
 
 inline const std::vector<std::string> all_types = {"f32", "f16", "bf16", "mixed"};
 
@@ -37,7 +41,7 @@ class EngineTest : public testing::TestWithParam<Target> {
   /// The case with the target's element types; index chooses among mixed ones.
   Case typed(Case c, uint64_t index = 0) const;
 
-  std::string kernel;  // its name, "cpu.avx2"
+  std::string kernel;  // its name, "cpu.avx2"; of a GPU architecture, "sm_80", the best one of each call
 };
 
 /// "f32_avx2".
@@ -45,6 +49,10 @@ std::string target_name(const testing::TestParamInfo<Target> &info);
 
 #define TEST_TARGETS(Suite, ...) \
   INSTANTIATE_TEST_SUITE_P(Engine, Suite, testing::ValuesIn(targets(__VA_ARGS__)), target_name)
+
+/// Over GPUs as well.
+#define TEST_ALL_TARGETS(Suite, ...) \
+  INSTANTIATE_TEST_SUITE_P(Engine, Suite, testing::ValuesIn(all_targets(__VA_ARGS__)), target_name)
 
 /// Combinations of element types of q, k and v, and out that are not all the same.
 struct MixedTypes {

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "support/gpu.h"
+
 namespace test {
 
 GuardedMemory::GuardedMemory(size_t bytes, Guard guard) : size_(bytes) {
@@ -18,9 +20,11 @@ GuardedMemory::GuardedMemory(size_t bytes, Guard guard) : size_(bytes) {
   mapping_ = static_cast<char *>(mapping);
   if (accessible && mprotect(mapping_ + page, accessible, PROT_READ | PROT_WRITE)) throw std::bad_alloc();
   data_ = mapping_ + page + (guard == Guard::end ? accessible - bytes : 0);
+  shared_ = share_bytes(data_, bytes);
 }
 
 GuardedMemory::~GuardedMemory() {
+  if (shared_) unshare_bytes(data_);
   if (mapping_) munmap(mapping_, mapped_);
 }
 
@@ -33,6 +37,7 @@ GuardedMemory &GuardedMemory::operator=(GuardedMemory &&other) noexcept {
   std::swap(mapped_, other.mapped_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(shared_, other.shared_);
   return *this;
 }
 

@@ -1,4 +1,5 @@
-// Memory between two inaccessible pages: an access one byte outside faults instead of going unseen.
+// Memory between two inaccessible pages: an access one byte outside faults instead of going unseen,
+// by the CPU, and by the GPU under test as well.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,7 @@ class GuardedMemory {
   size_t mapped_ = 0;
   char *data_ = nullptr;
   size_t size_ = 0;
+  bool shared_ = false;  // with the GPU under test
 };
 
 /// An array of int32_t between guard pages.

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "support/gpu.h"
 #include "support/sanitizer.h"
 
 #ifdef TEST_ASAN
@@ -50,17 +52,38 @@ void explain_crashes() {
 }
 
 Op::Op(const fa_desc &desc, const std::string &kernel) {
-  setenv("FA_FORCE_KERNEL", kernel.c_str(), 1);
-  status_ = fa_create(&desc, &op_);
+  fa_desc on_it = desc;
+  if (kernel.rfind("sm_", 0) == 0) {
+    on_it.device = FA_DEVICE_CUDA;
+    setenv("FA_MAX_ARCH", kernel.c_str(), 1);
+    unsetenv("FA_FORCE_KERNEL");
+  } else {
+    setenv("FA_FORCE_KERNEL", kernel.c_str(), 1);
+  }
+  status_ = fa_create(&on_it, &op_);
 }
 
 std::string repeat_line(const Case &c, const std::string &kernel) {
+  if (kernel.rfind("sm_", 0) == 0)
+    return "  repeat: FA_MAX_ARCH=" + kernel + " fa run --device cuda --case '" + to_text(c) + "'";
   return "  repeat: fa run --kernel " + kernel + " --case '" + to_text(c) + "'";
 }
 
+namespace {
+
+/// fa_forward and what follows on the GPU; an error there is one of the call, as far as the tests are concerned.
+fa_status finished(const Op &op, const fa_args &args) {
+  const fa_status status = fa_forward(op.get(), &args);
+  const std::string error = wait_for_gpu();
+  if (!error.empty()) std::fprintf(stderr, "the GPU says %s\n", error.c_str());
+  return status == FA_OK && !error.empty() ? FA_ERROR_DRIVER : status;
+}
+
+}  // namespace
+
 fa_status forward(const Op &op, const Instance &instance, int fill) {
   const Running running(instance.c, fa_op_kernel(op.get()));
-  if (!instance.c.workspace) return fa_forward(op.get(), &instance.args);
+  if (!instance.c.workspace) return finished(op, instance.args);
   fa_args args = instance.args;
   const fa_status status = fa_workspace_size(op.get(), &args, &args.workspace_size);
   if (status != FA_OK) return status;
@@ -68,11 +91,12 @@ fa_status forward(const Op &op, const Instance &instance, int fill) {
   const GuardedMemory memory((args.workspace_size + 255) / 256 * 256, Guard::end);
   if (memory.size()) std::memset(memory.data(), fill, memory.size());
   args.workspace = memory.size() ? memory.data() : nullptr;
-  return fa_forward(op.get(), &args);
+  return finished(op, args);
 }
 
 std::string failure_of(const Case &c, const std::string &kernel, Errors *errors) {
   std::unique_ptr<Expected> expected;
+  share_memory(is_gpu(kernel));
   const Running running(c, kernel);
   for (const Guard guard : {Guard::end, Guard::start}) {
     const Instance instance(c, guard);

@@ -11,7 +11,7 @@
 
 namespace test {
 
-/// An op of an instance on a forced kernel; destroyed with it.
+/// An op of an instance on a forced kernel, or on the best one of a GPU architecture ("sm_80"); destroyed with it.
 class Op {
  public:
   Op(const fa_desc &desc, const std::string &kernel);
@@ -28,8 +28,8 @@ class Op {
   fa_status status_;
 };
 
-/// fa_forward, with a workspace of the caller's between guard pages when the case says so. fill is what the workspace
-/// holds before.
+/// fa_forward, and waiting for the GPU, with a workspace of the caller's between guard pages when the case says so.
+/// fill is what the workspace holds before.
 fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
 
 /// Creates, runs and checks a case with its tensors flush against either guard page: "" when all is right, else the

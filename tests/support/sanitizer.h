@@ -47,8 +47,8 @@ constexpr bool emulated = true;
 constexpr bool emulated = false;
 #endif
 
-/// Everything runs many times slower than in a release build: sanitizers, an emulated processor, or modelled instructions,
-/// which the environment variable TEST_EMULATED tells of.
+/// Everything runs many times slower than in a release build: sanitizers, an emulated processor, or modelled
+/// instructions, which the environment variable TEST_EMULATED tells of.
 inline const bool slow =
     address_sanitizer || thread_sanitizer || memory_sanitizer || emulated || std::getenv("TEST_EMULATED") != nullptr;
 

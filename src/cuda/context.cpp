@@ -1,0 +1,67 @@
+#include "cuda/context.h"
+
+#include <atomic>
+#include <mutex>
+
+#include "core/status.h"
+
+namespace fa::cuda {
+namespace {
+
+constexpr int most_devices = 64;
+std::atomic<CUcontext> retained[most_devices];
+std::mutex retaining;
+
+/// The device's primary context, retained once a process.
+fa_status primary(const Device &device, CUcontext *context) {
+  const bool kept = device.index < most_devices;
+  if (kept && (*context = retained[device.index].load(std::memory_order_acquire)) != nullptr) return FA_OK;
+  const std::lock_guard lock(retaining);
+  if (kept && (*context = retained[device.index].load(std::memory_order_relaxed)) != nullptr) return FA_OK;
+  const Driver &driver = machine().driver;
+  if (const CUresult result = driver.cuDevicePrimaryCtxRetain(context, device.handle); result != CUDA_SUCCESS)
+    return failed(driver, "cuDevicePrimaryCtxRetain", result, "device %d (%s) gives no context", device.index,
+                  device.name);
+  if (kept) retained[device.index].store(*context, std::memory_order_release);
+  return FA_OK;
+}
+
+}  // namespace
+
+InContext::~InContext() {
+  CUcontext ignored = nullptr;
+  while (pushed_-- > 0) machine().driver.cuCtxPopCurrent(&ignored);
+}
+
+fa_status InContext::push(CUcontext handle) {
+  const Driver &driver = machine().driver;
+  if (const CUresult result = driver.cuCtxPushCurrent(handle); result != CUDA_SUCCESS)
+    return failed(driver, "cuCtxPushCurrent", result, "was the context destroyed or reset?");
+  pushed_++;
+  return FA_OK;
+}
+
+fa_status InContext::enter(const Device &device, CUcontext wanted) {
+  const Driver &driver = machine().driver;
+  CUcontext current = nullptr;
+  if (const CUresult result = driver.cuCtxGetCurrent(&current); result != CUDA_SUCCESS)
+    return failed(driver, "cuCtxGetCurrent", result, "%s", "");
+  if (wanted == nullptr && current != nullptr) {
+    CUdevice of = 0;
+    if (const CUresult result = driver.cuCtxGetDevice(&of); result != CUDA_SUCCESS)
+      return failed(driver, "cuCtxGetDevice", result, "was the current context destroyed?");
+    if (of == device.handle) wanted = current;
+  }
+  if (wanted == nullptr) {
+    if (const fa_status status = primary(device, &wanted)) return status;
+  }
+  if (wanted != current) {
+    if (const fa_status status = push(wanted)) return status;
+  }
+  context_.handle = wanted;
+  if (const CUresult result = driver.cuCtxGetId(wanted, &context_.id); result != CUDA_SUCCESS)
+    return failed(driver, "cuCtxGetId", result, "was the context destroyed or reset?");
+  return FA_OK;
+}
+
+}  // namespace fa::cuda

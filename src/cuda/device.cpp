@@ -1,0 +1,71 @@
+#include "cuda/device.h"
+
+#include <cstdio>
+
+namespace fa::cuda {
+namespace {
+
+struct Wanted {
+  int attribute;
+  int *to;
+};
+
+/// Asks for everything of device index; the name of the call that failed, or nullptr.
+const char *describe(const Driver &driver, int index, Device *device, CUresult *result) {
+  int major = 0, minor = 0, pools = 0, pageable = 0;
+  const Wanted wanted[] = {
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &device->sm_count},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &device->shared_per_block},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &device->shared_per_sm},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &device->threads_per_sm},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &pools},
+      {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, &pageable},
+  };
+  device->index = index;
+  if ((*result = driver.cuDeviceGet(&device->handle, index)) != CUDA_SUCCESS) return "cuDeviceGet";
+  if ((*result = driver.cuDeviceGetName(device->name, sizeof device->name, device->handle)) != CUDA_SUCCESS)
+    return "cuDeviceGetName";
+  for (const Wanted &w : wanted)
+    if ((*result = driver.cuDeviceGetAttribute(w.to, w.attribute, device->handle)) != CUDA_SUCCESS)
+      return "cuDeviceGetAttribute";
+  device->capability = 10 * major + minor;
+  device->pools = pools != 0;
+  device->pageable = pageable != 0;
+  return nullptr;
+}
+
+}  // namespace
+
+Machine::Machine() {
+  if (!load_driver(&driver, why_none, sizeof why_none)) return;
+  int count = 0;
+  const char *call = "cuDeviceGetCount";
+  CUresult result = driver.cuDeviceGetCount(&count);
+  if (result == CUDA_SUCCESS) {
+    if (count == 0) {
+      std::snprintf(why_none, sizeof why_none, "NVIDIA's driver finds no GPU");
+      return;
+    }
+    devices = new Device[static_cast<size_t>(count)]();
+    call = nullptr;
+    for (int i = 0; i < count && call == nullptr; i++) call = describe(driver, i, &devices[i], &result);
+    if (call == nullptr) {
+      device_count = count;
+      return;
+    }
+  }
+  const char *name = nullptr;
+  driver.cuGetErrorName(result, &name);
+  std::snprintf(why_none, sizeof why_none, "NVIDIA's driver does not list its GPUs: %s failed: %s", call,
+                name ? name : "an unknown error");
+}
+
+const Machine &machine() {
+  // Never destroyed: calls may still run when the program ends.
+  static const Machine &it = *new Machine;
+  return it;
+}
+
+}  // namespace fa::cuda

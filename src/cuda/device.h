@@ -1,0 +1,39 @@
+// The GPUs of this machine, as the driver describes them; found once a process.
+#pragma once
+
+#include <cstddef>
+
+#include "cuda/driver.h"
+
+namespace fa::cuda {
+
+/// What kernels and plans follow from: attributes, never the name of a product.
+struct Device {
+  CUdevice handle;
+  int index;
+  char name[96];
+  int capability;        // 80 for 8.0
+  int sm_count;          // of a MIG slice: its own
+  int shared_per_block;  // bytes that a block may opt in to
+  int shared_per_sm;     // bytes
+  int threads_per_sm;
+  bool pools;     // memory may be allocated in the order of a stream
+  bool pageable;  // reaches all memory of the host
+
+  int major() const { return capability / 10; }
+};
+
+/// The driver and its devices.
+struct Machine {
+  Driver driver;
+  Device *devices = nullptr;
+  int device_count = 0;
+  char why_none[512] = "";  // why there is no device; "" when there is one
+
+  Machine();
+};
+
+/// Never fails: a machine without a usable driver has no devices, and a reason.
+const Machine &machine();
+
+}  // namespace fa::cuda

@@ -1,0 +1,165 @@
+#include "cuda/engine.h"
+
+#include <algorithm>
+#include <new>
+
+#include "combine/tiles.h"
+#include "core/status.h"
+#include "cuda/placement.h"
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Entry;
+
+/// Launches that wait for the one before by themselves (griddepcontrol), from this architecture on.
+constexpr int first_dependent_sm = 90;
+
+/// True when the driver no longer knows handles that it gave: a context was reset under our feet.
+bool is_stale(CUresult result) {
+  return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+         result == CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult launch_kernel(CUfunction function, int64_t x, int64_t y, const kernels::Tile &tile, CUstream stream,
+                       bool dependent, kernels::Params *params) {
+  CUlaunchAttribute attribute = {CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, {}};
+  attribute.value.number = 1;
+  const CUlaunchConfig config = {{static_cast<unsigned>(x), static_cast<unsigned>(y), 1},
+                                 {static_cast<unsigned>(tile.threads), 1, 1},
+                                 static_cast<unsigned>(tile.shared_bytes),
+                                 stream,
+                                 dependent ? &attribute : nullptr,
+                                 dependent ? 1u : 0u};
+  void *arguments[] = {params};
+  return machine().driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
+}
+
+/// Memory in the order of a stream, for the length of a call. In a capture it becomes nodes of the graph.
+class StreamMemory {
+ public:
+  explicit StreamMemory(CUstream stream) : stream_(stream) {}
+  ~StreamMemory() {
+    if (address_ != 0) machine().driver.cuMemFreeAsync(address_, stream_);
+  }
+  StreamMemory(const StreamMemory &) = delete;
+  StreamMemory &operator=(const StreamMemory &) = delete;
+
+  fa_status allocate(const Device &device, int64_t bytes) {
+    const Driver &driver = machine().driver;
+    if (!device.pools)
+      return fail(FA_ERROR_UNSUPPORTED,
+                  "args.workspace is NULL, and device %d (%s) allocates no memory in the order of a stream; expected a "
+                  "workspace of %lld bytes, as fa_workspace_size tells",
+                  device.index, device.name, static_cast<long long>(bytes));
+    const CUresult result = driver.cuMemAllocAsync(&address_, static_cast<size_t>(bytes), stream_);
+    if (result == CUDA_SUCCESS) return FA_OK;
+    address_ = 0;
+    return failed(driver, "cuMemAllocAsync", result,
+                  "of %lld bytes on device %d: a workspace that is allocated once (fa_workspace_size), or fewer "
+                  "num_splits, need not be found by each call",
+                  static_cast<long long>(bytes), device.index);
+  }
+
+  char *data() const { return reinterpret_cast<char *>(address_); }
+
+ private:
+  CUstream stream_;
+  CUdeviceptr address_ = 0;
+};
+
+}  // namespace
+
+CudaEngine::CudaEngine(const Attention &attention, const Device &device, const Image &image, const Image &combine)
+    : attention_(attention), device_(device), image_(image), combine_(combine) {}
+
+CudaEngine::~CudaEngine() {
+  for (Bound *bound = bound_; bound != nullptr;) {
+    Bound *next = bound->next;
+    delete bound;
+    bound = next;
+  }
+}
+
+fa_status CudaEngine::load() {
+  InContext in;
+  if (const fa_status status = in.enter(device_, nullptr)) return status;
+  return bind(in.context(), nullptr) != nullptr ? FA_OK : last_status();
+}
+
+/// Contexts are added in front and never taken away, so that no lock is needed to look.
+CudaEngine::Bound *CudaEngine::bind(const Context &context, const CUstream *stream) const {
+  Bound *first = bound_.load(std::memory_order_acquire);
+  for (Bound *bound = first; bound != nullptr; bound = bound->next)
+    if (bound->context.load(std::memory_order_relaxed) == context.id) return bound;
+  const Module *kernels = module_of(image_, context, stream);
+  const Module *combine = kernels != nullptr ? module_of(combine_, context, stream) : nullptr;
+  if (combine == nullptr) return nullptr;
+  Bound *added = new Bound{context.id, kernels, combine, first};
+  while (!bound_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
+  }
+  return added;
+}
+
+fa_status CudaEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+  *bytes = static_cast<size_t>(workspace_bound(problem, image_, device_));
+  return FA_OK;
+}
+
+fa_status CudaEngine::forward(const Problem &given) const {
+  Problem problem = given;
+  const bool host_serves = attention_.device == FA_DEVICE_AUTO;
+  Place place;
+  CUcontext wanted = nullptr;
+  if (const fa_status status = find_place(device_, &problem, host_serves, &place, &wanted)) return status;
+  if (place == Place::host) return not_here;
+  InContext in;
+  if (const fa_status status = in.enter(device_, wanted)) return status;
+  const CUstream stream = static_cast<CUstream>(problem.stream);
+  Bound *bound = bind(in.context(), &stream);
+  return bound != nullptr ? run(problem, in.context(), bound) : last_status();
+}
+
+fa_status CudaEngine::run(const Problem &problem, const Context &context, Bound *bound) const {
+  const CUstream stream = static_cast<CUstream>(problem.stream);
+  const Plan plan = plan_of(problem, image_, device_, (*bound->kernels)[Entry::forward] != nullptr);
+  char *workspace = static_cast<char *>(problem.workspace);
+  StreamMemory own(stream);
+  if (plan.partial_bytes > 0 && workspace == nullptr) {
+    if (const fa_status status = own.allocate(device_, plan.partial_bytes)) return status;
+    workspace = own.data();
+  }
+  Launched launched = launch(problem, plan, *bound, workspace);
+  if (launched.first && is_stale(launched.result)) {
+    bound->context = 0;
+    forget_modules(context);
+    if ((bound = bind(context, &stream)) == nullptr) return last_status();
+    launched = launch(problem, plan, *bound, workspace);
+  }
+  if (launched.result == CUDA_SUCCESS) return FA_OK;
+  return failed(machine().driver, "cuLaunchKernelEx", launched.result,
+                "%s of %s.%s on device %d (%s); args.stream must belong to the context of the tensors",
+                name_of(launched.entry), image_.arch, image_.family, device_.index, device_.name);
+}
+
+CudaEngine::Launched CudaEngine::launch(const Problem &problem, const Plan &plan, const Bound &bound,
+                                        char *workspace) const {
+  kernels::Params params = params_of(problem, plan, workspace);
+  const CUstream stream = static_cast<CUstream>(problem.stream);
+  const kernels::Tile ends = combine_.tile_of(Entry::combine);
+  const bool dependent = combine_.sm() >= first_dependent_sm;
+  for (int64_t first = 0; first < plan.places; first += plan.launch_places) {
+    const int64_t places = std::min(plan.launch_places, plan.places - first);
+    params.schedule.first_tile = first;
+    CUresult result =
+        launch_kernel((*bound.kernels)[plan.entry], places * plan.num_splits, 1, plan.tile, stream, false, &params);
+    if (result != CUDA_SUCCESS) return {result, plan.entry, first == 0};
+    if (plan.num_splits == 1) continue;
+    result = launch_kernel((*bound.combine)[Entry::combine], places, plan.tile.rows / kernels::combine::rows, ends,
+                           stream, dependent, &params);
+    if (result != CUDA_SUCCESS) return {result, Entry::combine, false};
+  }
+  return {CUDA_SUCCESS, plan.entry, false};
+}
+
+}  // namespace fa::cuda

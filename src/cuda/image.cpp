@@ -1,0 +1,129 @@
+#include "cuda/image.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "combine/tiles.h"
+#include "common/params.h"
+#include "core/environment.h"
+#include "core/status.h"
+#if __has_include("mma/tiles.h")
+#include "mma/tiles.h"
+#endif
+#include "simt/tiles.h"
+
+#ifdef FA_KERNELS_EMBEDDED
+#define FA_CUDA_KERNEL(arch, family, dtype, dim) \
+  extern "C" const unsigned char fa_image_##arch##_##family##_##dtype##_##dim[];
+#include "built.inc"
+#undef FA_CUDA_KERNEL
+#define FA_IMAGE_DATA(name) name
+#else
+#define FA_IMAGE_DATA(name) nullptr
+#endif
+
+// Where the images of a build with FA_KERNELS=file are, unless FA_KERNEL_PATH says otherwise.
+#ifndef FA_KERNEL_DIR
+#define FA_KERNEL_DIR "."
+#endif
+
+namespace fa::cuda {
+namespace {
+
+#define FA_CUDA_KERNEL(arch, family, dtype, dim) \
+  {#arch,                                        \
+   #family,                                      \
+   kernels::dtype,                               \
+   dim,                                          \
+   &kernels::family::tile,                       \
+   FA_IMAGE_DATA(fa_image_##arch##_##family##_##dtype##_##dim)},
+const Image list[] = {
+#include "built.inc"
+    {}};
+#undef FA_CUDA_KERNEL
+
+/// What the first bytes of a fatbin tell of its size; a fact of the format.
+struct Container {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t bytes;  // behind the header
+};
+constexpr uint32_t container_magic = 0xba55ed50;
+
+struct Close {
+  void operator()(std::FILE *file) const { std::fclose(file); }
+};
+struct Free {
+  void operator()(char *p) const { std::free(p); }
+};
+
+int sm_of(const char *arch) {
+  return std::atoi(arch + 3);
+}
+
+bool ends_in(const char *arch, char suffix) {
+  return arch[std::strlen(arch) - 1] == suffix;
+}
+
+/// Architectures of which the build makes code for the whole family: a newer member of the major version runs it, no
+/// other does.
+bool is_family(const char *arch) {
+  return ends_in(arch, 'f') || sm_of(arch) == 100 || sm_of(arch) == 103 || sm_of(arch) == 110;
+}
+
+}  // namespace
+
+int Image::sm() const {
+  return sm_of(arch);
+}
+
+std::span<const Image> images() {
+  return {list, std::size(list) - 1};
+}
+
+bool runs_compiled(const char *arch, const Device &device) {
+  const int sm = sm_of(arch);
+  if (!is_family(arch) && ends_in(arch, 'a')) return device.capability == sm;
+  return device.major() == sm / 10 && device.capability >= sm;
+}
+
+bool runs_on(const char *arch, const Device &device) {
+  const bool anywhere_later = !is_family(arch) && !ends_in(arch, 'a');
+  return runs_compiled(arch, device) || (anywhere_later && device.capability >= sm_of(arch));
+}
+
+char *read_image(const Image &image) {
+  const char *folder = environment("FA_KERNEL_PATH");
+  const char *dtype = image.dtype == FA_F16 ? "f16" : image.dtype == FA_BF16 ? "bf16" : "f32";
+  std::string path = folder ? folder : FA_KERNEL_DIR;
+  path.append("/").append(image.arch).append(".").append(image.family).append(".").append(dtype);
+  path.append(".").append(std::to_string(image.dim)).append(".fatbin");
+  const auto refuse = [&](const char *what) -> char * {
+    fail(FA_ERROR_NO_DEVICE, "the kernel image %s %s; FA_KERNEL_PATH names the folder that this build's images are in",
+         path.c_str(), what);
+    return nullptr;
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
+  if (file == nullptr) return refuse(std::strerror(errno));
+  Container header;
+  if (std::fread(&header, sizeof header, 1, file.get()) != 1 || header.magic != container_magic ||
+      header.header_bytes < sizeof header)
+    return refuse("is no fatbin");
+  const uint64_t size = header.header_bytes + header.bytes;
+  if (std::fseek(file.get(), 0, SEEK_END) != 0 || static_cast<uint64_t>(std::ftell(file.get())) < size)
+    return refuse("is cut off");
+  std::unique_ptr<char, Free> bytes(static_cast<char *>(std::malloc(size)));
+  if (bytes == nullptr) {
+    fail(FA_ERROR_OUT_OF_MEMORY, "no memory for the kernel image %s", path.c_str());
+    return nullptr;
+  }
+  std::rewind(file.get());
+  if (std::fread(bytes.get(), size, 1, file.get()) != 1) return refuse("cannot be read");
+  return bytes.release();
+}
+
+}  // namespace fa::cuda

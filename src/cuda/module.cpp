@@ -1,0 +1,142 @@
+// Libraries belong to the process, their functions to a context: both are kept in one list, under one lock. Engines
+// remember what they found, so the lock is not on the way of a call.
+#include "cuda/module.h"
+
+#include <cstdlib>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/status.h"
+
+#ifndef FA_KERNEL_HASH
+#define FA_KERNEL_HASH none
+#endif
+#define FA_STRING_OF(x) #x
+#define FA_STRING(x) FA_STRING_OF(x)
+
+namespace fa::cuda {
+namespace {
+
+/// A symbol that only images of this build have.
+constexpr const char *build_symbol = "fa_build_" FA_STRING(FA_KERNEL_HASH);
+
+struct Loaded {
+  const Image *image;
+  unsigned long long context;
+  Module module;
+};
+
+struct Library {
+  const Image *image;
+  CUlibrary handle;
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::vector<Library> libraries;
+  std::list<Loaded> loaded;  // forgotten ones stay, with context 0: a call may still look at them
+};
+
+Cache &cache() {
+  static Cache &it = *new Cache;
+  return it;
+}
+
+struct Free {
+  void operator()(char *p) const { std::free(p); }
+};
+
+/// What to tell of an image that does not load.
+fa_status not_loaded(const char *call, CUresult result, const Image &image) {
+  return failed(machine().driver, call, result, "in loading the kernel image %s.%s for head dimensions up to %d",
+                image.arch, image.family, image.dim);
+}
+
+fa_status load_library(Cache &all, const Image &image, CUlibrary *library) {
+  for (const Library &known : all.libraries) {
+    if (known.image != &image) continue;
+    *library = known.handle;
+    return FA_OK;
+  }
+  const Driver &driver = machine().driver;
+  std::unique_ptr<char, Free> file;
+  if (image.data == nullptr) {
+    file.reset(read_image(image));
+    if (file == nullptr) return last_status();
+  }
+  all.libraries.reserve(all.libraries.size() + 1);
+  const void *bytes = file != nullptr ? static_cast<const void *>(file.get()) : image.data;
+  CUresult result = driver.cuLibraryLoadData(library, bytes, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (result != CUDA_SUCCESS) return not_loaded("cuLibraryLoadData", result, image);
+  CUdeviceptr address = 0;
+  size_t size = 0;
+  result = driver.cuLibraryGetGlobal(&address, &size, *library, build_symbol);
+  if (result == CUDA_SUCCESS) {
+    all.libraries.push_back({&image, *library});
+    return FA_OK;
+  }
+  const fa_status status =
+      result == CUDA_ERROR_NOT_FOUND
+          ? fail(FA_ERROR_NO_DEVICE,
+                 "the kernel image %s.%s for head dimensions up to %d belongs to another build of libfa: it has no %s; "
+                 "install the images that were built with this library",
+                 image.arch, image.family, image.dim, build_symbol)
+          : not_loaded("cuLibraryGetGlobal", result, image);
+  driver.cuLibraryUnload(*library);
+  return status;
+}
+
+/// One entry point, made resident. Not every family has each.
+fa_status load_function(const Image &image, CUlibrary library, kernels::Entry entry, CUfunction *function) {
+  const Driver &driver = machine().driver;
+  CUkernel kernel = nullptr;
+  CUresult result = driver.cuLibraryGetKernel(&kernel, library, kernels::name_of(entry));
+  if (result == CUDA_ERROR_NOT_FOUND) return FA_OK;
+  if (result != CUDA_SUCCESS) return not_loaded("cuLibraryGetKernel", result, image);
+  if ((result = driver.cuKernelGetFunction(function, kernel)) != CUDA_SUCCESS)
+    return not_loaded("cuKernelGetFunction", result, image);
+  if ((result = driver.cuFuncLoad(*function)) != CUDA_SUCCESS) return not_loaded("cuFuncLoad", result, image);
+  result = driver.cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     image.tile_of(entry).shared_bytes);
+  return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncSetAttribute", result, image);
+}
+
+fa_status check_capture(const CUstream *stream) {
+  if (stream == nullptr) return FA_OK;
+  const Driver &driver = machine().driver;
+  int capturing = 0;
+  if (const CUresult result = driver.cuStreamIsCapturing(*stream, &capturing); result != CUDA_SUCCESS)
+    return failed(driver, "cuStreamIsCapturing", result, "is args.stream a stream of the tensors' context?");
+  if (capturing == 0) return FA_OK;
+  return fail(FA_ERROR_UNSUPPORTED,
+              "args.stream is being captured, and the op's kernels are not loaded in its context, which a capture "
+              "forbids: create the op while that context is current, or run it there once before the capture");
+}
+
+}  // namespace
+
+const Module *module_of(const Image &image, const Context &context, const CUstream *stream) {
+  Cache &all = cache();
+  const std::lock_guard lock(all.mutex);
+  for (const Loaded &known : all.loaded)
+    if (known.context == context.id && known.image == &image) return &known.module;
+  if (check_capture(stream) != FA_OK) return nullptr;
+  CUlibrary library = nullptr;
+  if (load_library(all, image, &library) != FA_OK) return nullptr;
+  Loaded fresh = {&image, context.id, {}};
+  for (int entry = 0; entry < entry_count; entry++)
+    if (load_function(image, library, kernels::Entry(entry), &fresh.module.functions[entry]) != FA_OK) return nullptr;
+  all.loaded.push_back(fresh);
+  return &all.loaded.back().module;
+}
+
+void forget_modules(const Context &context) {
+  Cache &all = cache();
+  const std::lock_guard lock(all.mutex);
+  for (Loaded &known : all.loaded)
+    if (known.context == context.id) known.context = 0;
+}
+
+}  // namespace fa::cuda

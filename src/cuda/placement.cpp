@@ -1,0 +1,115 @@
+#include "cuda/placement.h"
+
+#include "core/status.h"
+
+namespace fa::cuda {
+namespace {
+
+/// What the driver knows of an address; memory_type is 0 for memory that it does not know.
+struct Attributes {
+  unsigned memory_type = 0;
+  int ordinal = -1;
+  unsigned managed = 0;
+  CUcontext context = nullptr;
+  CUdeviceptr address = 0;
+};
+
+/// The pointers of a problem one after another, with their names.
+class Finder {
+ public:
+  Finder(const Device &device, bool host_serves) : device_(device), host_serves_(host_serves) {}
+
+  /// Looks at one pointer and keeps what follows from it; absent ones are nowhere. False after an error.
+  bool look(const char *name, char **data) {
+    if (*data == nullptr) return true;
+    Attributes is;
+    if (!ask(*data, &is)) return false;
+    const bool managed = is.managed != 0;
+    const bool on_device = is.memory_type == CU_MEMORYTYPE_DEVICE && !managed;
+    if (on_device && is.ordinal != device_.index) {
+      fail(FA_ERROR_INVALID_ARGUMENT,
+           "%s is memory of device %d, and the op is for device %d (desc.device_index): copy it, or create an op for "
+           "that device",
+           name, is.ordinal, device_.index);
+      return false;
+    }
+    if (on_device) {
+      if (is.context != nullptr && context_ != nullptr && is.context != context_) {
+        fail(FA_ERROR_INVALID_ARGUMENT,
+             "%s is memory of another CUDA context than %s; expected all memory of a call in one context", name,
+             context_name_);
+        return false;
+      }
+      if (is.context != nullptr) context_ = is.context, context_name_ = name;
+      if (device_only_ == nullptr) device_only_ = name;
+    }
+    const bool known = is.memory_type != 0;
+    if (!known && !device_.pageable && host_only_ == nullptr) host_only_ = name, host_data_ = *data;
+    if (known && is.address != 0) *data = reinterpret_cast<char *>(is.address);
+    return true;
+  }
+
+  fa_status answer(Place *place, CUcontext *context) const {
+    *place = host_only_ == nullptr ? Place::device : Place::host;
+    *context = context_;
+    if (host_only_ == nullptr || (host_serves_ && device_only_ == nullptr)) return FA_OK;
+    if (device_only_ != nullptr)
+      return fail(FA_ERROR_INVALID_ARGUMENT,
+                  "%s is %p, memory of the host that device %d (%s) does not reach, and %s is memory of the device; "
+                  "expected all memory of a call in one place: copy it to the device, or register it with "
+                  "cuMemHostRegister",
+                  host_only_, static_cast<const void *>(host_data_), device_.index, device_.name, device_only_);
+    return fail(FA_ERROR_INVALID_ARGUMENT,
+                "%s is %p, memory of the host that device %d (%s) does not reach; expected device, managed or "
+                "registered memory: copy it to the device, register it with cuMemHostRegister, or create the op "
+                "with FA_DEVICE_AUTO or FA_DEVICE_CPU",
+                host_only_, static_cast<const void *>(host_data_), device_.index, device_.name);
+  }
+
+ private:
+  bool ask(const char *data, Attributes *is) const {
+    int wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    void *places[] = {&is->memory_type, &is->ordinal, &is->managed, &is->context, &is->address};
+    const Driver &driver = machine().driver;
+    const CUresult result = driver.cuPointerGetAttributes(5, wanted, places, reinterpret_cast<CUdeviceptr>(data));
+    if (result == CUDA_SUCCESS) return true;
+    failed(driver, "cuPointerGetAttributes", result, "%s", "");
+    return false;
+  }
+
+  const Device &device_;
+  bool host_serves_;
+  CUcontext context_ = nullptr;
+  const char *context_name_ = nullptr;  // whose context it is
+  const char *device_only_ = nullptr;   // the first that only the device reaches
+  const char *host_only_ = nullptr;     // the first that only the host reaches
+  const char *host_data_ = nullptr;
+};
+
+}  // namespace
+
+fa_status find_place(const Device &device, Problem *p, bool host_serves, Place *place, CUcontext *context) {
+  Finder finder(device, host_serves);
+  const auto tensor = [&](const char *name, View &view) { return finder.look(name, &view.data); };
+  const auto array = [&](const char *name, const int32_t *&data) {
+    char *address = reinterpret_cast<char *>(const_cast<int32_t *>(data));
+    if (!finder.look(name, &address)) return false;
+    data = reinterpret_cast<const int32_t *>(address);
+    return true;
+  };
+  char *workspace = static_cast<char *>(p->workspace);
+  const bool looked = tensor("args.q", p->q) && tensor("args.k", p->k) && tensor("args.v", p->v) &&
+                      tensor("args.out", p->out) && tensor("args.lse", p->lse) && tensor("args.bias", p->bias) &&
+                      tensor("args.mask", p->mask) && tensor("args.alibi_slopes", p->alibi_slopes) &&
+                      tensor("args.sinks", p->sinks) && tensor("args.block_table", p->block_table) &&
+                      array("args.cu_seqlens_q", p->cu_seqlens_q) && array("args.cu_seqlens_k", p->cu_seqlens_k) &&
+                      array("args.seqused_q", p->seqused_q) && array("args.seqused_k", p->seqused_k) &&
+                      array("args.leftpad_k", p->leftpad_k) && array("args.kv_batch_idx", p->kv_batch_idx) &&
+                      array("args.q_offset", p->q_offset) && finder.look("args.workspace", &workspace);
+  if (!looked) return last_status();
+  p->workspace = workspace;
+  return finder.answer(place, context);
+}
+
+}  // namespace fa::cuda

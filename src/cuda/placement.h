@@ -1,0 +1,20 @@
+// Where the memory of a call is: what this engine may be given, and which context it belongs to.
+#pragma once
+
+#include "core/problem.h"
+#include "cuda/device.h"
+
+namespace fa::cuda {
+
+enum class Place {
+  device,  // the device reaches all of it
+  host     // the device does not reach all of it, but the host does
+};
+
+/// Finds where the tensors, arrays and the workspace of a problem are. *context is the context that the device's memory
+/// belongs to, null where any of the device's will do. Views that the device sees at other addresses are moved there.
+/// FA_OK, or an error that core/status.h describes: memory of another device, or neither place reaches all of it.
+/// host_serves: Place::host is an answer, not an error.
+fa_status find_place(const Device &device, Problem *problem, bool host_serves, Place *place, CUcontext *context);
+
+}  // namespace fa::cuda

@@ -1,0 +1,221 @@
+#include "cuda/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Entry;
+using kernels::Tile;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
+constexpr int64_t most_packed_rows = int64_t{1} << 30;
+
+/// Splits pay where most multiprocessors would idle, and each split has a few blocks of keys.
+constexpr double filled = 0.8;
+constexpr int64_t fewest_blocks_to_split = 5;
+constexpr int64_t most_splits = 128;
+constexpr int64_t most_waves = 2;
+constexpr double good_enough = 0.85;
+
+int64_t group_of(const Problem &p) {
+  return p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
+}
+
+/// Blocks that the device works on at once.
+int64_t slots_of(const Tile &tile, const Device &device) {
+  const int64_t by_threads = device.threads_per_sm / tile.threads;
+  const int64_t by_shared = device.shared_per_sm / std::max(tile.shared_bytes, 1);
+  return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, 2);
+}
+
+/// Tiles of every sequence, or a bound on those of all packed ones together.
+int64_t tiles_of(const Problem &p, int64_t rows, int64_t packed) {
+  const int64_t each = ceil_div(p.max_seqlen_q * packed, rows);
+  if (p.cu_seqlens_q == nullptr) return each;
+  return std::min(p.rows_q * packed / rows + p.batch, each * p.batch);
+}
+
+int64_t places_of(const Problem &p, int64_t rows, int64_t packed) {
+  return tiles_of(p, rows, packed) * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
+}
+
+/// The part of its tiles that a sequence's rows fill.
+double filled_part(int64_t queries, int64_t rows) {
+  return static_cast<double>(queries) / static_cast<double>(ceil_div(queries, rows) * rows);
+}
+
+/// True when a tile of a group's heads together wastes less than tiles of single heads.
+bool packing_pays(const Problem &p, int64_t rows) {
+  const int64_t group = group_of(p), queries = p.max_seqlen_q;
+  return group > 1 && queries > 0 && queries * group <= most_packed_rows &&
+         filled_part(queries, rows) < 0.9 * filled_part(queries * group, rows);
+}
+
+/// The fewest splits that use the device nearly as well as any number does.
+int64_t splits_for(int64_t places, int64_t slots, int64_t key_blocks) {
+  if (static_cast<double>(places) >= filled * static_cast<double>(slots) || key_blocks < fewest_blocks_to_split)
+    return 1;
+  const int64_t most = std::min({most_splits, key_blocks, most_waves * slots / std::max<int64_t>(places, 1)});
+  const auto efficiency = [&](int64_t n) {
+    // Splits of which some have no keys only cost.
+    const int64_t useful = ceil_div(key_blocks, ceil_div(key_blocks, n));
+    const double waves = static_cast<double>(places * useful) / static_cast<double>(slots);
+    return waves / std::ceil(static_cast<double>(places * n) / static_cast<double>(slots));
+  };
+  double best = 0;
+  for (int64_t n = 1; n <= most; n++) best = std::max(best, efficiency(n));
+  for (int64_t n = 1; n <= most; n++)
+    if (efficiency(n) >= good_enough * best) return n;
+  return 1;
+}
+
+/// Floats of a row's unfinished softmax.
+int64_t partial_floats(const Problem &p) {
+  return p.attention->head_dim_v + 2;
+}
+
+int64_t tile_bytes(const Problem &p, int64_t rows) {
+  return rows * partial_floats(p) * static_cast<int64_t>(sizeof(float));
+}
+
+/// Splits that the caller or the flag fixes; 0 where the engine chooses.
+int64_t fixed_splits(const Problem &p, const Tile &split) {
+  if (p.attention->batch_invariant) return std::max<int64_t>(ceil_div(p.max_seqlen_k, invariant_split_keys), 1);
+  if (p.num_splits == 0) return 0;
+  return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
+}
+
+bool aligned(const View &view, int64_t row_bytes, int64_t element) {
+  const int64_t strides = view.stride[0] | view.stride[1] | view.stride[2];
+  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && strides % 16 == 0 && row_bytes % 16 == 0 &&
+         view.stride[3] == element;
+}
+
+/// What Entry::forward asks for.
+bool is_plain(const Problem &p) {
+  const Attention &a = *p.attention;
+  if (a.softcap != 0 || p.bias || p.mask || p.alibi_slopes || !(a.scale > 0)) return false;
+  const auto fits = [](const View &view, int64_t dim) {
+    const int64_t element = dtype_bytes(view.dtype);
+    return !view || aligned(view, dim * element, element);
+  };
+  return fits(p.q, a.head_dim) && fits(p.k, a.head_dim) && fits(p.v, a.head_dim_v) && fits(p.out, a.head_dim_v);
+}
+
+kernels::View view_of(const View &view) {
+  return {view.data, {view.stride[0], view.stride[1], view.stride[2], view.stride[3]}};
+}
+
+}  // namespace
+
+Plan plan_of(const Problem &p, const Image &image, const Device &device, bool has_forward) {
+  const Attention &a = *p.attention;
+  const Tile split = image.tile_of(Entry::split);
+  const bool pack = packing_pays(p, split.rows);
+  const int64_t packed = pack ? group_of(p) : 1;
+  const int64_t places = places_of(p, split.rows, packed);
+  int64_t splits = fixed_splits(p, split);
+  if (splits == 0) splits = splits_for(places, slots_of(split, device), ceil_div(p.max_seqlen_k, split.keys));
+
+  Plan plan = {};
+  plan.num_splits = static_cast<int32_t>(splits);
+  const bool few = p.max_seqlen_q * packed <= split.rows && split.rows < image.tile_of(Entry::general).rows;
+  if (splits > 1 || pack || few || a.batch_invariant) {
+    plan.entry = Entry::split;
+    plan.packed_heads = static_cast<int32_t>(packed);
+  } else {
+    plan.entry = has_forward && is_plain(p) ? Entry::forward : Entry::general;
+    plan.packed_heads = 1;
+  }
+  plan.tile = image.tile_of(plan.entry);
+  plan.tiles = static_cast<int32_t>(tiles_of(p, plan.tile.rows, plan.packed_heads));
+  plan.places = places_of(p, plan.tile.rows, plan.packed_heads);
+  plan.split_keys = a.batch_invariant ? invariant_split_keys : 0;
+  plan.launch_places = std::min(plan.places, most_blocks / splits);
+  if (splits == 1) return plan;
+
+  const int64_t of_a_place = splits * tile_bytes(p, split.rows);
+  if (p.num_splits != 0 || a.batch_invariant)
+    plan.launch_places = std::clamp<int64_t>(most_partial_bytes / of_a_place, 1, plan.launch_places);
+  plan.partial_bytes = plan.launch_places * of_a_place;
+  plan.max_sum_offset = splits * plan.launch_places * split.rows * a.head_dim_v * static_cast<int64_t>(sizeof(float));
+  return plan;
+}
+
+int64_t workspace_bound(const Problem &p, const Image &image, const Device &device) {
+  const Tile split = image.tile_of(Entry::split);
+  const int64_t bytes = tile_bytes(p, split.rows);
+  const int64_t places = places_of(p, split.rows, 1);  // packing has fewer
+  if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
+    return fixed == 1 ? 0 : std::min(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes));
+  const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
+  if (key_blocks < fewest_blocks_to_split) return 0;
+  return std::min(std::min(most_splits, key_blocks) * places, most_waves * slots_of(split, device)) * bytes;
+}
+
+kernels::Params params_of(const Problem &p, const Plan &plan, char *workspace) {
+  const Attention &a = *p.attention;
+  kernels::Params s = {};
+  s.q = view_of(p.q);
+  s.k = view_of(p.k);
+  s.v = view_of(p.v);
+  s.out = view_of(p.out);
+  s.lse = view_of(p.lse);
+  s.bias = view_of(p.bias);
+  s.mask = view_of(p.mask);
+  s.alibi_slopes = view_of(p.alibi_slopes);
+  s.sinks = view_of(p.sinks);
+  s.block_table = view_of(p.block_table);
+  s.cu_seqlens_q = p.cu_seqlens_q;
+  s.cu_seqlens_k = p.cu_seqlens_k;
+  s.seqused_q = p.seqused_q;
+  s.seqused_k = p.seqused_k;
+  s.leftpad_k = p.leftpad_k;
+  s.kv_batch_idx = p.kv_batch_idx;
+  s.q_offset = p.q_offset;
+
+  if (plan.num_splits > 1) {
+    s.partial_values = reinterpret_cast<float *>(workspace);
+    s.partial_max_sum = reinterpret_cast<float *>(workspace + plan.max_sum_offset);
+    s.partial_rows = plan.launch_places * plan.tile.rows;
+  }
+  s.schedule.tile_rows = plan.tile.rows;
+  s.schedule.tiles = plan.tiles;
+  s.schedule.head_groups = static_cast<int32_t>(p.heads_q / plan.packed_heads);
+  s.schedule.packed_heads = plan.packed_heads;
+  s.schedule.num_splits = plan.num_splits;
+  s.schedule.split_keys = plan.split_keys;
+
+  s.q_dtype = a.q_dtype;
+  s.kv_dtype = a.kv_dtype;
+  s.out_dtype = a.out_dtype;
+  s.bias_dtype = p.bias.dtype;
+  s.batch = static_cast<int32_t>(p.batch);
+  s.heads_q = static_cast<int32_t>(p.heads_q);
+  s.heads_kv = static_cast<int32_t>(p.heads_kv);
+  s.head_dim = static_cast<int32_t>(a.head_dim);
+  s.head_dim_v = static_cast<int32_t>(a.head_dim_v);
+  s.rows_q = static_cast<int32_t>(p.rows_q);
+  s.rows_k = static_cast<int32_t>(p.rows_k);
+  s.max_seqlen_q = static_cast<int32_t>(p.max_seqlen_q);
+  s.max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
+  s.page_size = static_cast<int32_t>(p.page_size);
+
+  s.causal = a.mask != FA_MASK_NONE;
+  s.top_left = a.mask == FA_MASK_CAUSAL_TOP_LEFT;
+  s.window_left = a.window_left;
+  s.window_right = a.window_right;
+  s.chunk = a.chunk;
+  s.scale = a.scale;
+  s.softcap = a.softcap;
+  s.bias_before_softcap = a.bias_before_softcap;
+  return s;
+}
+
+}  // namespace fa::cuda
