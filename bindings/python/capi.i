@@ -1,6 +1,6 @@
 /* libfa.capi: fa.h itself as a Python module, written by SWIG from the header at build time. Its names are the header's.
  *
- *   structures     classes with the header's fields; constructed with the header's defaults
+ *   structures     classes with the header's fields; constructed with the header's defaults, fa_args also of q, k, v, out
  *   pointers       integers (0 for NULL); an fa_op is a capsule that destroys it when the last reference goes
  *   fa_tensor      also a tuple (address, dtype, shape, strides), strides in elements
  *   fa_create      (status, op or None); fa_workspace_size (status, bytes); fa_kernel_info fills an fa_kernel
@@ -125,10 +125,15 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
     return desc;
   }
 }
+%feature("compactdefaultargs") fa_args::fa_args;
 %extend fa_args {
-  fa_args() {
+  fa_args(const fa_tensor *q = NULL, const fa_tensor *k = NULL, const fa_tensor *v = NULL, const fa_tensor *out = NULL) {
     fa_args *args = (fa_args *)malloc(sizeof *args);
     fa_args_init(args, sizeof *args);
+    if (q) args->q = *q;
+    if (k) args->k = *k;
+    if (v) args->v = *v;
+    if (out) args->out = *out;
     return args;
   }
 }

@@ -45,7 +45,8 @@ def python_type(c_type):
 
 
 def class_of(name, fields):
-    lines = [f"class {name}:", "    def __init__(self) -> None: ..."]
+    tensors = "".join(f", {tensor}: _Tensor = ..." for tensor in ("q", "k", "v", "out")) if name == "fa_args" else ""
+    lines = [f"class {name}:", f"    def __init__(self{tensors}) -> None: ..."]
     for field in fields:
         kind = "_Four" if field.length else python_type(field.type)
         lines += ["    @property", f"    def {field.name}(self) -> {kind}: ..."]

@@ -87,10 +87,9 @@ def attention(
     heads_first = layout == "bhsd"
     packed_q, packed_k = cu_seqlens_q is not None, cu_seqlens_k is not None
 
-    args = capi.fa_args()
-    args.q = tensor_q = tensors.four(seen_q, "q", heads_first, packed_q)
-    args.k = tensors.four(seen_k, "k", heads_first, packed_k)
-    args.v = tensor_v = tensors.four(seen_v, "v", heads_first, packed_k)
+    tensor_q = tensors.four(seen_q, "q", heads_first, packed_q)
+    tensor_k = tensors.four(seen_k, "k", heads_first, packed_k)
+    tensor_v = tensors.four(seen_v, "v", heads_first, packed_k)
     batch, rows, heads, dim = tensor_q[2]
     dim_v = tensor_v[2][3]
 
@@ -102,7 +101,7 @@ def attention(
         seen_out = tensors.written(out, "out", device)
         if out_dtype and dtype_named(out_dtype, "out_dtype") != seen_out[1]:
             raise InvalidArgument(f"out_dtype: got {out_dtype}, expected out's {NAMES[seen_out[1]]}")
-    args.out = tensors.four(seen_out, "out", heads_first, packed_q)
+    args = capi.fa_args(tensor_q, tensor_k, tensor_v, tensors.four(seen_out, "out", heads_first, packed_q))
 
     if lse is not None:
         args.lse = tensors.of_lse(tensors.written(lse, "lse", device))

@@ -19,10 +19,10 @@ class Op:
     def __init__(self, **desc: Any) -> None:
         fields = capi.fa_desc()
         for name, value in desc.items():
+            if not hasattr(fields, name):
+                raise TypeError(f"Op() got an unexpected keyword argument {name!r}: expected a field of fa_desc")
             try:
                 setattr(fields, name, value)
-            except AttributeError:
-                raise TypeError(f"Op() got an unexpected keyword argument {name!r}: expected a field of fa_desc") from None
             except OverflowError:
                 raise InvalidArgument(f"{name}: got {value!r}, which its field of fa_desc cannot hold") from None
         status, self._handle = capi.fa_create(fields)

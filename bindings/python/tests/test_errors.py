@@ -1,0 +1,139 @@
+"""Bad input: always an exception of the right kind with a text that names the argument, never a crash, nothing written."""
+
+import numpy as np
+import pytest
+
+import libfa
+from libfa import capi
+
+
+def tensors(**changed):
+    rng = np.random.default_rng(1)
+    given = {name: rng.standard_normal((2, 8, 2, 16)).astype("f4") for name in "qkv"}
+    given.update(changed)
+    return given
+
+
+FLOATS = np.zeros((2, 8, 2, 16), "f4")
+BYTES = np.zeros(4 * FLOATS.size + 64, "u1")
+INTS = np.zeros(3, "i4")
+READ_ONLY = np.zeros((2, 8, 2, 16), "f4")
+READ_ONLY.flags.writeable = False
+MISALIGNED_STRIDES = np.lib.stride_tricks.as_strided(BYTES.view("f4"), (2, 8, 2, 16), (514, 64, 32, 4))
+
+REFUSED = {
+    "a dtype that is none": (dict(q=FLOATS.astype("f8")), "q: got dtype float64, expected float32"),
+    "another byte order": (dict(q=FLOATS.astype(">f4")), "q: got dtype >f4"),
+    "integers": (dict(k=FLOATS.astype("i4"), v=FLOATS.astype("i4")), "dtype"),
+    "k and v of two types": (dict(k=FLOATS.astype("f2")), "v: got float32, expected k's float16"),
+    "two dimensions": (dict(q=FLOATS[0, 0]), "q: got shape (2, 16), expected (batch, sequence, heads, dim)"),
+    "three dimensions without cu_seqlens": (dict(q=FLOATS[0]), "q: got shape (8, 2, 16)"),
+    "another head dimension": (dict(k=FLOATS[..., :8]), "k.shape[3]"),
+    "heads that do not divide": (dict(q=np.zeros((2, 8, 3, 16), "f4")), "heads"),
+    "another batch": (dict(k=FLOATS[:1], v=FLOATS[:1]), "shape[0]"),
+    "strides between elements": (dict(q=MISALIGNED_STRIDES), "q: got a stride of 514 bytes, expected a multiple of its element's 4"),
+    "an address between elements": (dict(q=BYTES[1 : 1 + 4 * FLOATS.size].view("f4").reshape(FLOATS.shape)), "args.q"),
+    "an output that overlaps": (dict(q=FLOATS, out=FLOATS), "out"),
+    "a read-only output": (dict(out=READ_ONLY), "out: is read-only"),
+    "an output of the wrong shape": (dict(out=np.zeros((2, 8, 2, 8), "f4")), "out"),
+    "an output with stride 0": (dict(out=np.lib.stride_tricks.as_strided(np.zeros(512, "f4"), (2, 8, 2, 16), (0, 128, 64, 4))), "out"),
+    "out and another out_dtype": (dict(out=FLOATS, out_dtype="float16"), "out_dtype"),
+    "an out_dtype that is none": (dict(out_dtype="float8"), "out_dtype: got dtype float8"),
+    "a layout that is none": (dict(layout="sbhd"), "layout: got 'sbhd', expected 'bshd' or 'bhsd'"),
+    "causal that is none": (dict(causal="left"), "causal: got 'left'"),
+    "cu_seqlens too long": (dict(q=FLOATS[0], cu_seqlens_q=[0, 4, 8], k=FLOATS[0], v=FLOATS[0], cu_seqlens_k=[0, 2, 4, 8]), "cu_seqlens_k: got shape (4,), expected (3,)"),
+    "cu_seqlens of nothing": (dict(q=FLOATS[0], cu_seqlens_q=[]), "cu_seqlens_q: got shape (0,)"),
+    "cu_seqlens that fall": (dict(q=FLOATS[0], k=FLOATS[0], v=FLOATS[0], cu_seqlens_q=[0, 8, 4], cu_seqlens_k=[0, 4, 8]), "cu_seqlens_q"),
+    "int64 cu_seqlens": (dict(q=FLOATS[0], cu_seqlens_q=np.zeros(3, "i8")), "cu_seqlens_q: got dtype int64"),
+    "indices with gaps": (dict(seqused_k=np.zeros(4, "i4")[::2]), "seqused_k: got a stride of 2 elements"),
+    "indices out of range": (dict(seqused_k=[9, 9]), "seqused_k"),
+    "a bias of the wrong shape": (dict(bias=np.zeros((3, 8, 8), "f4")), "bias"),
+    "a bias of five dimensions": (dict(bias=np.zeros((1, 1, 1, 8, 8), "f4")), "bias: got shape"),
+    "a mask of floats": (dict(mask=np.zeros((8, 8), "f4")), "mask"),
+    "sinks of too many dimensions": (dict(sinks=np.zeros((1, 1, 2), "f4")), "sinks: got shape (1, 1, 2), expected (heads,)"),
+    "too few slopes": (dict(alibi_slopes=np.zeros(1, "f4")), "alibi_slopes"),
+    "lse of the wrong shape": (dict(lse=np.zeros((2, 8), "f4"), return_lse=True), "lse"),
+    "a negative softcap": (dict(softcap=-1.0), "softcap"),
+    "a scale that is no number": (dict(softmax_scale=float("nan")), "softmax_scale"),
+    "too many threads": (dict(num_threads=5000), "num_threads"),
+    "a number no field holds": (dict(num_threads=2**40), "num_threads"),
+    "a workspace too small": (dict(workspace=np.zeros(1, "u1"), num_splits=4), "workspace"),
+    "pages and packed keys": (dict(block_table=np.zeros((2, 1), "i4"), cu_seqlens_k=[0, 8, 16]), "cu_seqlens_k"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused(what):
+    changed, text = REFUSED[what]
+    before = FLOATS.copy()
+    with pytest.raises(libfa.InvalidArgument) as error:
+        libfa.attention(**tensors(**changed))
+    assert isinstance(error.value, ValueError) and text in str(error.value), str(error.value)
+    assert (FLOATS == before).all()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [dict(q=3), dict(k=None), dict(v="text"), dict(q=[[1.0]]), dict(softcap="1"), dict(window=3), dict(num_splits=1.5), dict(what=1)],
+    ids=str,
+)
+def test_no_arrays_and_no_numbers(changed):
+    with pytest.raises(TypeError):
+        libfa.attention(**tensors(**changed))
+
+
+def test_kinds():
+    assert issubclass(libfa.InvalidArgument, (ValueError, libfa.Error))
+    assert issubclass(libfa.OutOfMemory, MemoryError) and issubclass(libfa.NoDevice, libfa.Error)
+    assert issubclass(libfa.Unsupported, libfa.Error) and issubclass(libfa.DriverError, libfa.Error)
+
+
+def test_no_device():
+    """A device index that no machine has: NoDevice, with a text."""
+    with pytest.raises((libfa.NoDevice, libfa.Unsupported)) as error:
+        libfa.Op(dtype_q=capi.FA_F32, head_dim=16, device=capi.FA_DEVICE_CUDA, device_index=1000)
+    assert str(error.value)
+
+
+def test_unsupported(monkeypatch):
+    monkeypatch.setenv("FA_FORCE_KERNEL", "none")
+    libfa.clear_cache()
+    with pytest.raises((libfa.Unsupported, libfa.InvalidArgument), match="none"):
+        libfa.attention(**tensors())
+    monkeypatch.delenv("FA_FORCE_KERNEL")
+    libfa.attention(**tensors())
+
+
+def test_every_status_has_its_exception(monkeypatch):
+    for status, kind in (
+        (capi.FA_ERROR_INVALID_ARGUMENT, ValueError),
+        (capi.FA_ERROR_UNSUPPORTED, libfa.Unsupported),
+        (capi.FA_ERROR_NO_DEVICE, libfa.NoDevice),
+        (capi.FA_ERROR_OUT_OF_MEMORY, MemoryError),
+        (capi.FA_ERROR_DRIVER, libfa.DriverError),
+        (99, libfa.Error),
+    ):
+        monkeypatch.setattr(capi, "fa_forward", lambda op, args, status=status: status)
+        with pytest.raises(kind):
+            libfa.attention(**tensors())
+
+
+def test_fields_that_are_none():
+    with pytest.raises(TypeError, match="head_dims"):
+        libfa.Op(dtype_q=capi.FA_F32, head_dims=16)
+    with pytest.raises(libfa.InvalidArgument, match="head_dim"):
+        libfa.Op(dtype_q=capi.FA_F32, head_dim=2**80)
+    with pytest.raises(libfa.InvalidArgument, match="head_dim"):
+        libfa.Op(dtype_q=capi.FA_F32)
+
+
+@pytest.mark.parametrize("value", [3, (1, 2), (1, 1, 3, (1, 1, 1, 1)), (1, 1, (1,), (1,)), (1, 1, (1, 1, 1, "1"), (1,) * 4)], ids=str)
+def test_the_module_of_the_header_checks_types(value):
+    args = capi.fa_args()
+    with pytest.raises(TypeError):
+        args.q = value
+    for wrong in (3, None, object()):
+        with pytest.raises((TypeError, ValueError)):
+            capi.fa_forward(wrong, args)
+        with pytest.raises((TypeError, ValueError)):
+            capi.dlpack_view(wrong)

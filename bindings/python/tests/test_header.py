@@ -1,0 +1,76 @@
+"""Everything in fa.h can be reached from Python: each constant, structure, field and function in libfa.capi, and each field
+of fa_desc and fa_args by a keyword of libfa.attention. A field that is new in the header fails here until it is bound."""
+
+import inspect
+
+import header
+import pytest
+from conftest import SOURCE
+
+import libfa
+from libfa import capi
+
+FA = header.read(SOURCE / "include" / "fa.h")
+
+# Fields that are no keyword of their own name, and what gives them their value.
+BY_OTHER_MEANS = {
+    "struct_size": "the constructors",
+    "reserved": "must be 0",
+    "device": "where the arrays live",
+    "device_index": "where the arrays live",
+    "dtype_q": "q's type",
+    "dtype_kv": "k's type",
+    "dtype_out": "out_dtype, or out's type",
+    "head_dim": "q's last dimension",
+    "head_dim_v": "v's last dimension",
+    "window_left": "window",
+    "window_right": "window",
+    "flags": "deterministic, batch_invariant, bias_before_softcap",
+    "parallel_for_host": "parallel_for",
+    "num_seqs": "the length of cu_seqlens",
+    "workspace_size": "workspace",
+}
+IN_CONSTRUCTORS = {"fa_desc_init", "fa_args_init", "fa_tensor_init", "fa_destroy"}
+
+
+def test_the_header_was_understood():
+    assert len(FA.structs) == 4 and len(FA.functions) > 12 and FA.constants["FA_BF16"] == 3
+    assert [field.name for field in FA.structs["fa_tensor"]] == ["data", "shape", "stride", "dtype", "reserved"]
+
+
+def test_constants():
+    for name, value in FA.constants.items():
+        assert getattr(capi, name) == value, name
+
+
+def test_functions():
+    for name in FA.functions:
+        assert hasattr(capi, name) or name in IN_CONSTRUCTORS, f"libfa.capi lacks {name}"
+
+
+@pytest.mark.parametrize("name", FA.structs)
+def test_fields_of_structures(name):
+    instance = getattr(capi, name)()
+    for field in FA.structs[name]:
+        assert hasattr(instance, field.name), f"libfa.capi.{name} lacks {field.name}"
+
+
+def test_fields_of_an_attention():
+    keywords = inspect.signature(libfa.attention).parameters
+    for struct in ("fa_desc", "fa_args"):
+        for field in FA.structs[struct]:
+            bound = field.name in keywords or field.name in BY_OTHER_MEANS or (struct, field.name) == ("fa_desc", "mask")
+            assert bound, f"libfa.attention lacks {struct}.{field.name}"
+    assert "causal" in keywords  # fa_desc.mask
+
+
+def test_flags():
+    flags = {name for name in FA.constants if name.startswith("FA_FLAG_")}
+    assert flags == {"FA_FLAG_NONDETERMINISTIC", "FA_FLAG_BATCH_INVARIANT", "FA_FLAG_BIAS_BEFORE_SOFTCAP"}, "bind the new flag"
+
+
+def test_a_new_field_would_be_seen(tmp_path):
+    text = (SOURCE / "include" / "fa.h").read_text().replace("  float softcap; ", "  float hardcap; /* new */\n  float softcap; ")
+    (tmp_path / "fa.h").write_text(text)
+    fields = {field.name for field in header.read(tmp_path / "fa.h").structs["fa_desc"]}
+    assert "hardcap" in fields and not hasattr(capi.fa_desc(), "hardcap")
