@@ -26,6 +26,10 @@ REPLACED = {
     "fa_args_init": None,
     "fa_tensor_init": None,
 }
+DLPACK_VIEW = (
+    "def dlpack_view(capsule: object)"
+    " -> tuple[int, int, int, int, int, int, tuple[int, ...], tuple[int, ...] | None, bool]: ..."
+)
 READ_ONLY = {"struct_size", "fa_kernel"}  # a field, and all fields of a structure
 
 
@@ -67,7 +71,7 @@ def main():
     parts.append("\n".join(f"{name}: Final[{type(value).__name__}]" for name, value in fa.constants.items()))
     parts += ["\n" + class_of(name, fields) for name, fields in fa.structs.items()]
     functions = [REPLACED.get(name, function_of(function)) for name, function in fa.functions.items()]
-    functions.append("def dlpack_view(capsule: object) -> tuple[int, int, int, int, int, int, tuple[int, ...], tuple[int, ...], bool]: ...")
+    functions.append(DLPACK_VIEW)
     parts.append("\n" + "\n".join(filter(None, functions)))
     print("\n".join(parts))
 

@@ -2,7 +2,6 @@
 
 import pathlib
 import platform
-import sys
 
 from . import capi
 from .errors import check
@@ -23,4 +22,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -88,7 +88,7 @@ class Adapter:
         if dtype is None:
             kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code, f"DLPack type {code} of ")
             dtype = dtype_named(f"{kind}{bits}", what)
-        if len(strides) != len(shape):
+        if strides is None:
             strides = contiguous(shape)
         place = CPU if _dlpack_devices[device] == capi.FA_DEVICE_CPU else (capi.FA_DEVICE_CUDA, index)
         return address, dtype, shape, strides, place, not read_only, capsule

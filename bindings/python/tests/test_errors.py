@@ -26,6 +26,7 @@ REFUSED = {
     "another byte order": (dict(q=FLOATS.astype(">f4")), "q: got dtype >f4"),
     "integers": (dict(k=FLOATS.astype("i4"), v=FLOATS.astype("i4")), "dtype"),
     "k and v of two types": (dict(k=FLOATS.astype("f2")), "v: got float32, expected k's float16"),
+    "no dimensions": (dict(q=np.zeros((), "f4")), "q: got shape ()"),
     "two dimensions": (dict(q=FLOATS[0, 0]), "q: got shape (2, 16), expected (batch, sequence, heads, dim)"),
     "three dimensions without cu_seqlens": (dict(q=FLOATS[0]), "q: got shape (8, 2, 16)"),
     "another head dimension": (dict(k=FLOATS[..., :8]), "k.shape[3]"),
