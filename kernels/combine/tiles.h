@@ -9,7 +9,8 @@ namespace fa::kernels::combine {
 /// Rows that a block combines: one a warp. Divides every family's tile_rows.
 constexpr int rows = 4;
 
-constexpr Tile tile(int, int, Entry) {
+constexpr Tile tile(int, int, Entry entry) {
+  if (entry != Entry::combine) return {};
   return {rows, 0, 32 * rows, 0};
 }
 

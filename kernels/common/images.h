@@ -8,6 +8,7 @@ namespace fa::kernels {
 
 /// How a block of threads is made. One function a family gives it, tiles.h in its folder:
 ///   constexpr Tile tile(int sm, int dim, Entry entry)    sm: 75, 80, ... without the suffix
+/// It has no rows for an entry point that the family does not have: {}.
 struct Tile {
   int rows;          // of queries
   int keys;          // worked on at a time; the kernel's splits are whole multiples
@@ -15,7 +16,8 @@ struct Tile {
   int shared_bytes;  // dynamic shared memory of a block
 };
 
-/// Entry points. A family has those that its tiles.h names; each takes one Params.
+/// Entry points. A family has those that its tiles.h gives rows; each takes one Params. `split` serves what the others
+/// are missing for.
 enum class Entry {
   forward,  // "fa_forward": scores need nothing but the scale, a positive normal number; q, k, v, out have rows of unit
             // stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; k and v are not paged;

@@ -26,7 +26,7 @@ __device__ inline Row row_at(const Params &p, const Work &w, int32_t row) {
   return {row / packed, w.head_group * packed + row % packed};
 }
 
-/// The keys of split i of n: split_keys each, or even shares in whole blocks of block_keys.
+/// The keys of split i of n: split_keys each, or even shares in whole blocks of block_keys; {0, 0} where none are left.
 __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int32_t split, int32_t block_keys) {
   int32_t share = p.schedule.split_keys;
   if (p.schedule.num_splits == 1) share = s.keys;
@@ -34,8 +34,8 @@ __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int
     const int32_t blocks = (s.keys + block_keys - 1) / block_keys;
     share = (blocks + p.schedule.num_splits - 1) / p.schedule.num_splits * block_keys;
   }
-  const int64_t low = int64_t(split) * share;
-  return {int32_t(min(low, int64_t(s.keys))), int32_t(min(low + share, int64_t(s.keys)))};
+  const int64_t low = int64_t(split) * share, high = min(low + share, int64_t(s.keys));
+  return low < high ? Interval{int32_t(low), int32_t(high)} : Interval{0, 0};
 }
 
 /// The sequence that tile t of all tiles belongs to, and t counted from its first one; tiles of packed sequences follow

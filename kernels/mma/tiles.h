@@ -68,6 +68,7 @@ constexpr int shared_bytes(const Shape &s, int dim) {
 }
 
 constexpr Tile tile(int sm, int dim, Entry entry) {
+  if (entry == Entry::combine) return {};
   const Shape s = shape(sm, dim, entry);
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim)};
 }

@@ -122,7 +122,7 @@ fa_status CudaEngine::forward(const Problem &given) const {
 
 fa_status CudaEngine::run(const Problem &problem, const Context &context, Bound *bound) const {
   const CUstream stream = static_cast<CUstream>(problem.stream);
-  const Plan plan = plan_of(problem, image_, device_, (*bound->kernels)[Entry::forward] != nullptr);
+  const Plan plan = plan_of(problem, image_, device_);
   char *workspace = static_cast<char *>(problem.workspace);
   StreamMemory own(stream);
   if (plan.partial_bytes > 0 && workspace == nullptr) {

@@ -23,6 +23,9 @@ struct Image {
   int sm() const;
 
   kernels::Tile tile_of(kernels::Entry entry) const { return tile(sm(), dim, entry); }
+
+  /// Not every family has every entry point.
+  bool has(kernels::Entry entry) const { return tile_of(entry).rows > 0; }
 };
 
 /// All of them, in the order of the list.

@@ -88,12 +88,11 @@ fa_status load_library(Cache &all, const Image &image, CUlibrary *library) {
   return status;
 }
 
-/// One entry point, made resident. Not every family has each.
+/// One entry point, made resident.
 fa_status load_function(const Image &image, CUlibrary library, kernels::Entry entry, CUfunction *function) {
   const Driver &driver = machine().driver;
   CUkernel kernel = nullptr;
   CUresult result = driver.cuLibraryGetKernel(&kernel, library, kernels::name_of(entry));
-  if (result == CUDA_ERROR_NOT_FOUND) return FA_OK;
   if (result != CUDA_SUCCESS) return not_loaded("cuLibraryGetKernel", result, image);
   if ((result = driver.cuKernelGetFunction(function, kernel)) != CUDA_SUCCESS)
     return not_loaded("cuKernelGetFunction", result, image);
@@ -126,8 +125,10 @@ const Module *module_of(const Image &image, const Context &context, const CUstre
   CUlibrary library = nullptr;
   if (load_library(all, image, &library) != FA_OK) return nullptr;
   Loaded fresh = {&image, context.id, {}};
-  for (int entry = 0; entry < entry_count; entry++)
-    if (load_function(image, library, kernels::Entry(entry), &fresh.module.functions[entry]) != FA_OK) return nullptr;
+  for (int i = 0; i < entry_count; i++) {
+    const auto entry = kernels::Entry(i);
+    if (image.has(entry) && load_function(image, library, entry, &fresh.module.functions[i]) != FA_OK) return nullptr;
+  }
   all.loaded.push_back(fresh);
   return &all.loaded.back().module;
 }

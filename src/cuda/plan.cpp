@@ -100,7 +100,8 @@ bool aligned(const View &view, int64_t row_bytes, int64_t element) {
 /// What Entry::forward asks for.
 bool is_plain(const Problem &p) {
   const Attention &a = *p.attention;
-  if (a.softcap != 0 || p.bias || p.mask || p.alibi_slopes || !(a.scale > 0)) return false;
+  if (a.softcap != 0 || p.bias || p.mask || p.alibi_slopes || p.page_size != 0) return false;
+  if (!(a.scale > 0) || !std::isnormal(a.scale)) return false;
   const auto fits = [](const View &view, int64_t dim) {
     const int64_t element = dtype_bytes(view.dtype);
     return !view || aligned(view, dim * element, element);
@@ -114,7 +115,7 @@ kernels::View view_of(const View &view) {
 
 }  // namespace
 
-Plan plan_of(const Problem &p, const Image &image, const Device &device, bool has_forward) {
+Plan plan_of(const Problem &p, const Image &image, const Device &device) {
   const Attention &a = *p.attention;
   const Tile split = image.tile_of(Entry::split);
   const bool pack = packing_pays(p, split.rows);
@@ -126,11 +127,11 @@ Plan plan_of(const Problem &p, const Image &image, const Device &device, bool ha
   Plan plan = {};
   plan.num_splits = static_cast<int32_t>(splits);
   const bool few = p.max_seqlen_q * packed <= split.rows && split.rows < image.tile_of(Entry::general).rows;
-  if (splits > 1 || pack || few || a.batch_invariant) {
+  if (splits > 1 || pack || few || a.batch_invariant || !image.has(Entry::general)) {
     plan.entry = Entry::split;
     plan.packed_heads = static_cast<int32_t>(packed);
   } else {
-    plan.entry = has_forward && is_plain(p) ? Entry::forward : Entry::general;
+    plan.entry = image.has(Entry::forward) && is_plain(p) ? Entry::forward : Entry::general;
     plan.packed_heads = 1;
   }
   plan.tile = image.tile_of(plan.entry);

@@ -31,8 +31,8 @@ struct Plan {
   int64_t launches() const { return (places + launch_places - 1) / launch_places; }
 };
 
-/// The plan of a problem that has something to compute. has_forward: the image has the entry for plain calls.
-Plan plan_of(const Problem &problem, const Image &image, const Device &device, bool has_forward);
+/// The plan of a problem that has something to compute.
+Plan plan_of(const Problem &problem, const Image &image, const Device &device);
 
 /// Bytes that are enough for a problem's plan, and for the plan of every smaller one: never falls when a bound rises.
 int64_t workspace_bound(const Problem &problem, const Image &image, const Device &device);
