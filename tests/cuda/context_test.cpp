@@ -1,0 +1,165 @@
+// Contexts and streams: the caller's own, several, those that end, and captures in them.
+#include <atomic>
+#include <thread>
+
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+size_t contexts_depth() {
+  CUcontext context = nullptr;
+  EXPECT_EQ(call("cuCtxGetCurrent", &context), CUDA_SUCCESS);
+  return reinterpret_cast<size_t>(context);
+}
+
+TEST(Context, NoneIsNeededAndNoneIsLeft) {
+  EXPECT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  EXPECT_EQ(contexts_depth(), 0u);
+  const Op op(desc_of(small_case()));
+  ASSERT_EQ(op.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(contexts_depth(), 0u);
+  std::unique_ptr<Call> own;
+  {
+    const InContext in;
+    own = std::make_unique<Call>(small_case());
+  }
+  EXPECT_EQ(fa_forward(op.op, &own->args), FA_OK) << fa_last_error();
+  EXPECT_EQ(contexts_depth(), 0u);
+  const InContext in;
+  EXPECT_EQ(own->failure(), "");
+  own.reset();
+}
+
+TEST(Context, TheCallersOwnIsUsed) {
+  const InContext in(0, InContext::own);
+  const Op op(desc_of(split_case()));
+  Call own(split_case());
+  const Stream stream;
+  own.args.stream = stream.handle;
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  EXPECT_EQ(contexts_depth(), reinterpret_cast<size_t>(in.handle));
+}
+
+TEST(Context, TheTensorsDecideAndOthersAreLoadedWhenTheyCome) {
+  InContext first(0, InContext::own);
+  const Op op(desc_of(small_case()));
+  Call in_first(small_case());
+  const InContext second(0, InContext::own);
+  Call in_second(small_case());
+  const InContext other(1);
+  for (int turn = 0; turn < 2; ++turn) {
+    ASSERT_EQ(fa_forward(op.op, &in_first.args), FA_OK) << fa_last_error();
+    ASSERT_EQ(fa_forward(op.op, &in_second.args), FA_OK) << fa_last_error();
+  }
+  for (const auto &[context, own] : {std::pair{first.handle, &in_first}, {second.handle, &in_second}}) {
+    call("cuCtxPushCurrent_v2", context);
+    EXPECT_EQ(own->failure(), "");
+    CUcontext ignored = nullptr;
+    call("cuCtxPopCurrent_v2", &ignored);
+  }
+  in_first.args.k = in_second.args.k;
+  EXPECT_EQ(fa_forward(op.op, &in_first.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.k", "another CUDA context", "args.q"}), "");
+}
+
+TEST(Context, OneThatEndedIsAnErrorAndTheNextOneWorks) {
+  const Op op(desc_of(small_case()));
+  for (int turn = 0; turn < 3; ++turn) {
+    InContext in(0, InContext::own);
+    fa_args gone;
+    {
+      Call own(small_case());
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+      gone = own.args;
+    }
+    in.end();
+    EXPECT_NE(fa_forward(op.op, &gone), FA_OK);
+  }
+}
+
+TEST(Context, AfterAResetOfThePrimaryOne) {
+  const InContext in;
+  const Op op(desc_of(split_case()));
+  for (int turn = 0; turn < 3; ++turn) {
+    {
+      Call own(split_case());
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+    }
+    ASSERT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+  }
+}
+
+TEST(Context, AFaultOfTheDeviceIsTheDriversError) {
+  const InContext in(0, InContext::own);
+  Call own(small_case());
+  const Op op(desc_of(small_case()));
+  own.args.k.stride[1] = int64_t{1} << 40;  // beyond all memory
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK);
+  EXPECT_NE(call("cuCtxSynchronize"), CUDA_SUCCESS);
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_DRIVER);
+  EXPECT_EQ(last_error_lacks({"CUDA_ERROR_ILLEGAL_ADDRESS"}), "");
+}
+
+TEST(Streams, EveryHandle) {
+  const InContext in;
+  const Stream stream;
+  const Op op(desc_of(split_case()));
+  for (void *handle : {static_cast<void *>(nullptr), static_cast<void *>(CU_STREAM_LEGACY),
+                       static_cast<void *>(CU_STREAM_PER_THREAD), static_cast<void *>(stream.handle)}) {
+    Call own(split_case());
+    own.args.stream = handle;
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "");
+  }
+}
+
+TEST(Streams, OneOfAnotherContextIsTheDriversError) {
+  const InContext other(0, InContext::own);
+  const Stream stream;
+  const InContext in(0, InContext::own);
+  const Op op(desc_of(small_case()));
+  Call own(small_case());
+  own.args.stream = stream.handle;
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_DRIVER);
+  EXPECT_EQ(last_error_lacks({"cuLaunchKernelEx", "CUDA_ERROR_", "args.stream"}), "");
+}
+
+TEST(Streams, ManyThreadsOneOp) {
+  const Op op(desc_of(split_case(), FA_DEVICE_AUTO));
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const InContext in(0, i % 2 ? InContext::own : InContext::primary);
+      const Stream stream;
+      for (int turn = 0; turn < 3; ++turn) {
+        Case c = turn == i % 3 ? small_case() : split_case();
+        c.seed = uint64_t(10 * i + turn);
+        Call own(c, turn == 1 && i == 0 ? Where::host : Where::device);
+        own.args.stream = stream.handle;
+        failures += fa_forward(op.op, &own.args) != FA_OK || !own.failure().empty();
+      }
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+TEST(Streams, ManyThreadsCreate) {
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < 4; ++turn) failures += Op(desc_of(small_case())).status != FA_OK;
+    });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+}
+
+}  // namespace
+}  // namespace cuda_test

@@ -1,0 +1,139 @@
+#include "cuda/fixture.h"
+
+#include <cstring>
+
+namespace cuda_test {
+
+InContext::InContext(int device, Kind kind) : device_(device), kind_(kind) {
+  EXPECT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  if (kind == primary) {
+    EXPECT_EQ(call("cuDevicePrimaryCtxRetain", &handle, device), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuCtxPushCurrent_v2", handle), CUDA_SUCCESS);
+  } else {
+    EXPECT_EQ(call("cuCtxCreate_v2", &handle, 0u, device), CUDA_SUCCESS);
+  }
+}
+
+InContext::~InContext() {
+  end();
+}
+
+void InContext::end() {
+  if (handle == nullptr) return;
+  if (kind_ == own) {
+    call("cuCtxDestroy_v2", handle);
+  } else {
+    CUcontext ignored = nullptr;
+    call("cuCtxPopCurrent_v2", &ignored);
+    call("cuDevicePrimaryCtxRelease_v2", device_);
+  }
+  handle = nullptr;
+}
+
+Call::Call(const Case &c, Where where) : instance(c), where_(where) {
+  args = instance.args;
+  move(instance.q, &args.q);
+  move(instance.k, &args.k);
+  move(instance.v, &args.v);
+  move(instance.out, &args.out);
+  move(instance.lse, &args.lse);
+  move(instance.bias, &args.bias);
+  move(instance.mask, &args.mask);
+  move(instance.alibi, &args.alibi_slopes);
+  move(instance.sinks, &args.sinks);
+  move(instance.table, &args.block_table);
+  move(instance.cu_q, &args.cu_seqlens_q);
+  move(instance.cu_k, &args.cu_seqlens_k);
+  move(instance.used_q, &args.seqused_q);
+  move(instance.used_k, &args.seqused_k);
+  move(instance.leftpad, &args.leftpad_k);
+  move(instance.batch_idx, &args.kv_batch_idx);
+  move(instance.offset, &args.q_offset);
+}
+
+Call::~Call() {
+  for (const auto &[from, address] : moved_) {
+    if (where_ == Where::pinned) {
+      call("cuMemFreeHost", address);
+    } else {
+      call("cuMemFree_v2", reinterpret_cast<CUdeviceptr>(address));
+    }
+  }
+}
+
+void *Call::place(size_t bytes, Where where) {
+  CUdeviceptr address = 0;
+  void *pinned = nullptr;
+  const CUresult result = where == Where::device    ? call("cuMemAlloc_v2", &address, bytes)
+                          : where == Where::managed ? call("cuMemAllocManaged", &address, bytes, 1u)
+                                                    : call("cuMemAllocHost_v2", &pinned, bytes);
+  EXPECT_EQ(result, CUDA_SUCCESS);
+  return where == Where::pinned ? pinned : reinterpret_cast<void *>(address);
+}
+
+void Call::copy_in(void *to, const test::Tensor &tensor) {
+  const std::vector<char> bytes = tensor.bytes();
+  EXPECT_EQ(
+      call("cuMemcpy", reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(bytes.data()), bytes.size()),
+      CUDA_SUCCESS);
+}
+
+void Call::move(const test::Tensor &tensor, fa_tensor *view) {
+  if (where_ == Where::host || !tensor || view->data == nullptr) return;
+  view->data = moved_[tensor.view().data] = place(tensor.bytes().size(), where_);
+  copy_in(view->data, tensor);
+}
+
+void Call::move(const test::GuardedInts &array, const int32_t **pointer) {
+  if (where_ == Where::host || array.size() == 0) return;
+  *pointer = static_cast<int32_t *>(moved_[array.data()] = place(array.size() * sizeof(int32_t), where_));
+  update(array);
+}
+
+void Call::update(const test::GuardedInts &array) {
+  EXPECT_EQ(call("cuMemcpy", reinterpret_cast<CUdeviceptr>(moved_.at(array.data())),
+                 reinterpret_cast<CUdeviceptr>(array.data()), array.size() * sizeof(int32_t)),
+            CUDA_SUCCESS);
+}
+
+std::string Call::failure() {
+  if (where_ != Where::host) {
+    if (const CUresult result = call("cuCtxSynchronize")) return "the GPU says " + std::to_string(result);
+    for (const test::Tensor *tensor : {&instance.out, &instance.lse}) {
+      if (!*tensor) continue;
+      const size_t bytes = tensor->bytes().size();
+      if (call("cuMemcpy", reinterpret_cast<CUdeviceptr>(tensor->view().data),
+               reinterpret_cast<CUdeviceptr>(address_of(*tensor)), bytes) != CUDA_SUCCESS)
+        return "the outputs cannot be copied";
+    }
+  }
+  return test::compare(instance, test::Expected(instance));
+}
+
+fa_desc desc_of(const Case &c, fa_device device, int32_t index) {
+  fa_desc desc = Instance(c).desc;
+  desc.device = device;
+  desc.device_index = index;
+  return desc;
+}
+
+Case small_case() {
+  Case c;
+  c.b = 2, c.sq = 5, c.sk = 90, c.hq = 4, c.hkv = 2, c.d = 16, c.mask = FA_MASK_CAUSAL;
+  return c;
+}
+
+Case split_case(int32_t n) {
+  Case c = small_case();
+  c.splits = n;
+  return c;
+}
+
+std::string last_error_lacks(const std::vector<std::string> &words) {
+  const std::string text = fa_last_error();
+  for (const std::string &word : words)
+    if (text.find(word) == std::string::npos) return "\"" + word + "\" is not in \"" + text + "\"";
+  return "";
+}
+
+}  // namespace cuda_test

@@ -1,0 +1,123 @@
+// What the tests of the CUDA engine share: calls whose tensors lie where a test wants them, contexts, streams.
+#pragma once
+
+#include <fa.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "emulator/client.h"
+#include "support/compare.h"
+#include "support/instance.h"
+
+namespace cuda_test {
+
+using emulated::call;
+using test::Case;
+using test::Instance;
+
+/// A device's primary context, current for the life of the object; or a new one, which ends with it.
+class InContext {
+ public:
+  enum Kind { primary, own };
+  explicit InContext(int device = 0, Kind kind = primary);
+  ~InContext();
+  InContext(const InContext &) = delete;
+  InContext &operator=(const InContext &) = delete;
+
+  /// Ends it early.
+  void end();
+
+  CUcontext handle = nullptr;
+
+ private:
+  int device_;
+  Kind kind_;
+};
+
+/// A stream of the current context.
+class Stream {
+ public:
+  Stream() { EXPECT_EQ(call("cuStreamCreate", &handle, 1u), CUDA_SUCCESS); }
+  ~Stream() { call("cuStreamDestroy_v2", handle); }
+  Stream(const Stream &) = delete;
+  Stream &operator=(const Stream &) = delete;
+  CUstream handle = nullptr;
+};
+
+enum class Where { device, managed, pinned, host };
+
+/// A call of a case, its tensors in the current context's memory or elsewhere. Layouts have no gaps.
+class Call {
+ public:
+  explicit Call(const Case &c, Where where = Where::device);
+  ~Call();
+  Call(const Call &) = delete;
+  Call &operator=(const Call &) = delete;
+
+  /// Copies an array's present contents from the instance to where the call reads it.
+  void update(const test::GuardedInts &array);
+
+  /// Copies tensors' present contents likewise.
+  void update(const test::Tensor &tensor) { copy_in(address_of(tensor), tensor); }
+
+  /// Waits, copies the outputs back and compares them: "" when they are right.
+  std::string failure();
+
+  Instance instance;
+  fa_args args;
+
+ private:
+  void *place(size_t bytes, Where where);
+  void *address_of(const test::Tensor &tensor) const { return moved_.at(tensor.view().data); }
+  void copy_in(void *to, const test::Tensor &tensor);
+  void move(const test::Tensor &tensor, fa_tensor *view);
+  void move(const test::GuardedInts &array, const int32_t **pointer);
+
+  Where where_;
+  std::map<const void *, void *> moved_;  // from where the instance has it
+};
+
+/// An op on device 0 unless desc says otherwise; its own destructor.
+class Op {
+ public:
+  explicit Op(const fa_desc &desc) { status = fa_create(&desc, &op); }
+  ~Op() { fa_destroy(op); }
+  Op(const Op &) = delete;
+  Op &operator=(const Op &) = delete;
+  std::string kernel() const { return fa_op_kernel(op); }
+
+  fa_op *op = nullptr;
+  fa_status status;
+};
+
+/// The case's desc for a device.
+fa_desc desc_of(const Case &c, fa_device device = FA_DEVICE_CUDA, int32_t index = 0);
+
+/// Small, of two heads a key/value head, with keys that need two blocks of any kernel.
+Case small_case();
+
+/// Split in n parts.
+Case split_case(int32_t n = 3);
+
+/// "" when fa_last_error() has all words, else what it lacks, and the text.
+std::string last_error_lacks(const std::vector<std::string> &words);
+
+/// The library's messages, for the life of the object.
+class Log {
+ public:
+  Log() {
+    setenv("FA_VERBOSE", "dispatch", 1);
+    fa_set_log([](void *self, const char *line) { static_cast<Log *>(self)->text += std::string(line) + "\n"; }, this);
+  }
+  ~Log() {
+    fa_set_log(nullptr, nullptr);
+    unsetenv("FA_VERBOSE");
+  }
+  Log(const Log &) = delete;
+  Log &operator=(const Log &) = delete;
+  std::string text;
+};
+
+}  // namespace cuda_test

@@ -1,0 +1,121 @@
+// CUDA graphs: captured once, replayed while the contents of arrays change.
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+/// A workspace of a call, in device memory.
+class Workspace {
+ public:
+  Workspace(const Op &op, fa_args *args) {
+    EXPECT_EQ(fa_workspace_size(op.op, args, &args->workspace_size), FA_OK) << fa_last_error();
+    if (args->workspace_size == 0) return;
+    EXPECT_EQ(call("cuMemAlloc_v2", &address_, args->workspace_size), CUDA_SUCCESS);
+    args->workspace = reinterpret_cast<void *>(address_);
+  }
+  ~Workspace() {
+    if (address_ != 0) call("cuMemFree_v2", address_);
+  }
+  Workspace(const Workspace &) = delete;
+  Workspace &operator=(const Workspace &) = delete;
+
+ private:
+  CUdeviceptr address_ = 0;
+};
+
+/// What fa_forward does in a capture, as a graph to launch.
+class Graph {
+ public:
+  Graph(const Op &op, const fa_args &args) {
+    EXPECT_EQ(call("cuStreamBeginCapture_v2", static_cast<CUstream>(args.stream), 0), CUDA_SUCCESS);
+    status = fa_forward(op.op, &args);
+    EXPECT_EQ(call("cuStreamEndCapture", static_cast<CUstream>(args.stream), &graph_), CUDA_SUCCESS);
+    call("cuGraphGetNodes", graph_, static_cast<CUgraphNode *>(nullptr), &nodes);
+    EXPECT_EQ(call("cuGraphInstantiateWithFlags", &exec_, graph_, 0ull), CUDA_SUCCESS);
+  }
+  ~Graph() {
+    call("cuGraphExecDestroy", exec_);
+    call("cuGraphDestroy", graph_);
+  }
+  Graph(const Graph &) = delete;
+  Graph &operator=(const Graph &) = delete;
+
+  CUresult launch(CUstream stream) const { return call("cuGraphLaunch", exec_, stream); }
+
+  fa_status status;
+  size_t nodes = 0;
+
+ private:
+  CUgraph graph_ = nullptr;
+  CUgraphExec exec_ = nullptr;
+};
+
+TEST(Graphs, ReplayFollowsLengths) {
+  const InContext in;
+  const Stream stream;
+  for (const int32_t splits : {0, 3}) {
+    Case c = small_case();
+    c.b = 3, c.splits = splits, c.used_k = c.used_q = true, c.page = 16, c.sk = 96;
+    Call own(c);
+    const Op op(desc_of(c));
+    own.args.stream = stream.handle;
+    const Workspace workspace(op, &own.args);
+    const Graph graph(op, own.args);
+    ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
+    EXPECT_EQ(graph.nodes, splits ? 2u : 1u);
+    const std::vector<std::vector<int32_t>> lengths = {
+        {5, 1, 3, 96, 40, 17}, {0, 0, 0, 96, 96, 96}, {5, 5, 5, 0, 0, 0}, {1, 2, 0, 1, 95, 33}, {5, 5, 5, 96, 96, 96}};
+    for (const std::vector<int32_t> &l : lengths) {
+      for (size_t b = 0; b < 3; ++b) own.instance.used_q[b] = l[b], own.instance.used_k[b] = l[3 + b];
+      // The instance poisons what its own lengths leave out, so give every key and page a value again.
+      own.instance.table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {
+        own.instance.table.set(i, j, 0, 0, double((i * own.instance.table.shape()[1] + j + l[3]) % 18));
+      });
+      own.instance.q.randomise(7, 1, 1);
+      own.instance.k.randomise(7, 2, 1);
+      own.instance.v.randomise(7, 3, 1);
+      own.instance.clear_outputs();
+      for (const test::Tensor *tensor : {&own.instance.table, &own.instance.q, &own.instance.k, &own.instance.v,
+                                         &own.instance.out, &own.instance.lse})
+        own.update(*tensor);
+      own.update(own.instance.used_q);
+      own.update(own.instance.used_k);
+      ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+      EXPECT_EQ(own.failure(), "") << l[0] << " " << l[3];
+    }
+  }
+}
+
+TEST(Graphs, WithoutAWorkspaceMemoryBelongsToTheGraph) {
+  const InContext in;
+  const Stream stream;
+  Call own(split_case());
+  const Op op(desc_of(split_case()));
+  own.args.stream = stream.handle;
+  const Graph graph(op, own.args);
+  ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(graph.nodes, 4u);  // allocate, two kernels, free
+  for (int turn = 0; turn < 2; ++turn) ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+  EXPECT_EQ(own.failure(), "");
+}
+
+TEST(Graphs, NothingIsLoadedInACapture) {
+  const Op op(desc_of(small_case()));  // in the primary context
+  const InContext in(0, InContext::own);
+  const Stream stream;
+  Call own(small_case());
+  own.args.stream = stream.handle;
+  {
+    const Graph graph(op, own.args);
+    EXPECT_EQ(graph.status, FA_ERROR_UNSUPPORTED);
+    EXPECT_EQ(last_error_lacks({"args.stream", "captured", "create the op", "run it there once"}), "");
+  }
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  const Graph graph(op, own.args);
+  EXPECT_EQ(graph.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+  EXPECT_EQ(own.failure(), "");
+}
+
+}  // namespace
+}  // namespace cuda_test

@@ -1,0 +1,136 @@
+// Where tensors live decides who serves a call; and every mixture that nobody can serve is an error with a name.
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+TEST(Place, MemoryThatTheDeviceReachesIsServedThere) {
+  const InContext in;
+  for (const Where where : {Where::device, Where::managed, Where::pinned}) {
+    for (const Case &c : {small_case(), split_case()}) {
+      Call own(c, where);
+      const Op op(desc_of(c));
+      ASSERT_EQ(op.status, FA_OK) << fa_last_error();
+      EXPECT_EQ(op.kernel().rfind("cuda.", 0), 0u) << op.kernel();
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+    }
+  }
+}
+
+TEST(Place, AutoServesEachCallWhereItsTensorsLive) {
+  const InContext in;
+  const Op op(desc_of(small_case(), FA_DEVICE_AUTO));
+  ASSERT_EQ(op.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(op.kernel().rfind("cuda.", 0), 0u) << op.kernel();
+  const Log log;
+  for (const Where where : {Where::host, Where::device, Where::host, Where::managed}) {
+    Call own(small_case(), where);
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "");
+  }
+  const std::string said = "forward: the tensors are in memory of the host: cpu.";
+  EXPECT_NE(log.text.find(said), std::string::npos) << log.text;
+  EXPECT_NE(log.text.find(said), log.text.rfind(said)) << "twice\n" << log.text;
+}
+
+TEST(Place, AutosWorkspaceServesBothPlaces) {
+  const InContext in;
+  const Case c = split_case();
+  const Op op(desc_of(c, FA_DEVICE_AUTO)), cpu(desc_of(c, FA_DEVICE_CPU)), gpu(desc_of(c, FA_DEVICE_CUDA));
+  const Instance instance(c);
+  size_t both = 0, on_cpu = 0, on_gpu = 0;
+  ASSERT_EQ(fa_workspace_size(op.op, &instance.args, &both), FA_OK);
+  ASSERT_EQ(fa_workspace_size(cpu.op, &instance.args, &on_cpu), FA_OK);
+  ASSERT_EQ(fa_workspace_size(gpu.op, &instance.args, &on_gpu), FA_OK);
+  EXPECT_EQ(both, std::max(on_cpu, on_gpu));
+  EXPECT_GT(on_gpu, 0u);
+}
+
+TEST(Place, HostMemoryWithDeviceCudaIsNamed) {
+  const InContext in;
+  const Op op(desc_of(small_case()));
+  Call own(small_case(), Where::host);
+  own.instance.clear_outputs();
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.q", "host", "device 0", "cuMemHostRegister", "FA_DEVICE_AUTO"}), "");
+  const std::vector<char> none(size_t(own.instance.out.shape()[0] * own.instance.out.shape()[1]), 0);
+  EXPECT_EQ(own.instance.out.untouched_outside(none), "");
+}
+
+TEST(Place, MixedPlacesAreNamed) {
+  const InContext in;
+  Case c = small_case();
+  c.used_k = true, c.sinks = "h", c.alibi = "h", c.bias = "f32:hk", c.boolmask = "k", c.leftpad = c.offset = true;
+  for (const fa_device device : {FA_DEVICE_AUTO, FA_DEVICE_CUDA}) {
+    const Op op(desc_of(c, device));
+    const Instance host(c);
+    const struct {
+      const char *name;
+      void (*spoil)(fa_args *, const Instance &);
+    } mixtures[] = {
+        {"args.q", [](fa_args *a, const Instance &h) { a->q.data = h.args.q.data; }},
+        {"args.k", [](fa_args *a, const Instance &h) { a->k.data = h.args.k.data; }},
+        {"args.v", [](fa_args *a, const Instance &h) { a->v.data = h.args.v.data; }},
+        {"args.out", [](fa_args *a, const Instance &h) { a->out.data = h.args.out.data; }},
+        {"args.lse", [](fa_args *a, const Instance &h) { a->lse.data = h.args.lse.data; }},
+        {"args.bias", [](fa_args *a, const Instance &h) { a->bias.data = h.args.bias.data; }},
+        {"args.mask", [](fa_args *a, const Instance &h) { a->mask.data = h.args.mask.data; }},
+        {"args.sinks", [](fa_args *a, const Instance &h) { a->sinks.data = h.args.sinks.data; }},
+        {"args.alibi_slopes", [](fa_args *a, const Instance &h) { a->alibi_slopes.data = h.args.alibi_slopes.data; }},
+        {"args.seqused_k", [](fa_args *a, const Instance &h) { a->seqused_k = h.args.seqused_k; }},
+        {"args.leftpad_k", [](fa_args *a, const Instance &h) { a->leftpad_k = h.args.leftpad_k; }},
+        {"args.q_offset", [](fa_args *a, const Instance &h) { a->q_offset = h.args.q_offset; }},
+    };
+    for (const auto &mixture : mixtures) {
+      Call own(c);
+      mixture.spoil(&own.args, host);
+      EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT) << mixture.name;
+      EXPECT_EQ(last_error_lacks({std::string(mixture.name) + " is", "host", "one place"}), "");
+    }
+  }
+}
+
+TEST(Place, AWorkspaceOfTheHostIsNamed) {
+  const InContext in;
+  const Case c = split_case();
+  const Op op(desc_of(c));
+  Call own(c);
+  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK);
+  const test::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, test::Guard::start);
+  own.args.workspace = memory.data();
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.workspace", "host"}), "");
+}
+
+TEST(Place, MemoryOfAnotherDeviceIsNamed) {
+  const InContext in(1);
+  Call own(small_case());
+  const Op op(desc_of(small_case(), FA_DEVICE_CUDA, 0));
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.q", "device 1", "device 0", "desc.device_index"}), "");
+}
+
+TEST(Place, TwoDevicesInOneProcess) {
+  for (const int device : {0, 1, 0, 1}) {
+    const InContext in(device);
+    for (const Case &c : {small_case(), split_case()}) {
+      Call own(c);
+      const Op op(desc_of(c, FA_DEVICE_AUTO, device));
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "") << "on device " << device << ", " << op.kernel();
+    }
+  }
+}
+
+TEST(Place, ADeviceThatIsNotThere) {
+  const Op op(desc_of(small_case(), FA_DEVICE_CUDA, 7));
+  EXPECT_EQ(op.status, FA_ERROR_NO_DEVICE);
+  EXPECT_EQ(last_error_lacks({"desc.device_index is 7", "2 GPUs"}), "");
+  const Op on_cpu(desc_of(small_case(), FA_DEVICE_AUTO, 7));
+  EXPECT_EQ(on_cpu.status, FA_OK);
+  EXPECT_EQ(on_cpu.kernel().rfind("cpu.", 0), 0u);
+}
+
+}  // namespace
+}  // namespace cuda_test
