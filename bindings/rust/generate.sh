@@ -7,11 +7,11 @@ folder=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 command -v cargo >/dev/null || { echo "cargo is missing: scripts/test.sh installs it" >&2; exit 77; }
-export CARGO_TARGET_DIR=${FA_CARGO_TARGET_DIR:-$PWD/../../build/cargo}
+export CARGO_TARGET_DIR=${FA_BINDING_BUILD:-$PWD/../../build/bindings/rust}/target
 export FA_INCLUDE_DIR
 FA_INCLUDE_DIR=$(dirname "$header")
 # DOCS_RS: generating needs no library. The build says where its output lies.
-out=$(DOCS_RS=1 cargo build ${FA_CARGO_FLAGS:---locked} --quiet -p fa-sys --features bindgen --message-format json |
+out=$(DOCS_RS=1 cargo build --locked --quiet -p fa-sys --features bindgen --message-format json |
   sed -n 's/.*"reason":"build-script-executed".*fa-sys.*"out_dir":"\([^"]*\)".*/\1/p')
 mkdir -p "$folder/fa-sys/src"
 cp "$out/bindings.rs" "$folder/fa-sys/src/bindings.rs"

@@ -15,6 +15,7 @@
 //! `FA_INCLUDE_DIR`, else from the header in this crate). The crate is `no_std`.
 #![no_std]
 #![allow(non_camel_case_types)]
+#![allow(clippy::result_large_err)] // an error's text lies in it: there is no allocator
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)] // C's comments: shape[4], <fa.h>
 
 #[cfg(feature = "load-dynamic")]

@@ -33,7 +33,12 @@ fn causal_attention_of_4_heads_over_2() {
         assert_eq!(fa_forward(op, &args), FA_OK, "{}", last_error());
         fa_destroy(op);
     }
-    assert_eq!(out[5], v[5], "the first query sees the first key only");
+    assert!(
+        (out[5] - v[5]).abs() < 1e-6,
+        "the first query sees the first key only: {} is its value's {}",
+        out[5],
+        v[5]
+    );
 }
 
 #[test]
@@ -45,7 +50,7 @@ fn errors_have_a_text() {
         let mut op = null_mut();
         assert_eq!(fa_create(&desc, &mut op), FA_ERROR_INVALID_ARGUMENT);
         assert!(op.is_null());
-        assert!(last_error().contains("dtype_q"), "{}", last_error());
+        assert!(last_error().contains("desc.head_dim is 0"), "{}", last_error());
         assert_eq!(CStr::from_ptr(fa_status_string(FA_ERROR_INVALID_ARGUMENT)), c"FA_ERROR_INVALID_ARGUMENT");
     }
 }

@@ -2,6 +2,7 @@
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, PoisonError};
 
 use fa_sys::*;
 
@@ -66,25 +67,32 @@ pub fn build_info() -> Result<&'static str> {
     Ok(text(unsafe { fa_build_info() }))
 }
 
-type Log = dyn Fn(&str) + Send + Sync;
+/// What fa_set_log's user points to.
+struct Log(Box<dyn Fn(&str) + Send + Sync>);
+
+/// All that were ever set: the library may be in the middle of a line to an earlier one.
+static LOGS: Mutex<Vec<&'static Log>> = Mutex::new(Vec::new());
 
 /// Sends the library's messages (`FA_VERBOSE=dispatch`) to `log`, a line at a time, instead of the standard error; `None` restores
 /// that. The closure lives as long as the process.
 ///
 /// # Safety
 /// No other thread uses the library yet.
-pub unsafe fn set_log(log: Option<Box<Log>>) -> Result<()> {
+pub unsafe fn set_log(log: Option<Box<dyn Fn(&str) + Send + Sync>>) -> Result<()> {
     ensure_loaded()?;
     match log {
-        // The library may be in the middle of a line to an earlier one: none is ever freed.
-        Some(log) => unsafe { fa_set_log(Some(write_line), (Box::leak(Box::new(log)) as *mut Box<Log>).cast()) },
+        Some(log) => {
+            let log: &'static Log = Box::leak(Box::new(Log(log)));
+            LOGS.lock().unwrap_or_else(PoisonError::into_inner).push(log);
+            unsafe { fa_set_log(Some(write_line), (&raw const *log).cast_mut().cast()) }
+        }
         None => unsafe { fa_set_log(None, std::ptr::null_mut()) },
     }
     Ok(())
 }
 
 unsafe extern "C" fn write_line(user: *mut c_void, line: *const c_char) {
-    let log = unsafe { &*user.cast::<Box<Log>>() };
+    let Log(log) = unsafe { &*user.cast() };
     // A panic cannot go through the library, and a line that is lost is no reason to end.
     let _ = catch_unwind(AssertUnwindSafe(|| log(text(line))));
 }

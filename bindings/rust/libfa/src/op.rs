@@ -8,7 +8,30 @@ use crate::error::{check, text};
 use crate::parallel::{self, Host};
 use crate::{Args, DType, OpBuilder, ParallelFor, Result};
 
-/// An attention, ready to run. Immutable, and shared freely between threads.
+/// An attention, ready to run. Immutable, and shared freely between threads. What it works on is borrowed, so neither an op nor a
+/// tensor can be used after its end, nor an output be read, written or an input too while a call may write it:
+///
+/// ```compile_fail,E0505
+/// # use libfa::*;
+/// let op = Op::builder(DType::F32, 64).build().unwrap();
+/// let name = &op;
+/// drop(op);
+/// name.kernel();
+/// ```
+///
+/// ```compile_fail,E0502
+/// # use libfa::*;
+/// let mut q = [0f32; 64];
+/// let view = TensorRef::new(&q, [1, 1, 1, 64]).unwrap();
+/// let out = TensorMut::new(&mut q, [1, 1, 1, 64]).unwrap();
+/// Args::new(view, view, view, out);
+/// ```
+///
+/// ```compile_fail,E0596
+/// # use libfa::*;
+/// let q = [0f32; 64];
+/// TensorMut::new(&mut q, [1, 1, 1, 64]).unwrap();
+/// ```
 pub struct Op {
     raw: NonNull<fa_op>,
     device: fa_device,

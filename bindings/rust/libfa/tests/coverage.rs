@@ -1,0 +1,180 @@
+//! Everything that fa.h declares can be said in the safe layer: each field by a method that sets it and no other byte, each
+//! function by a call of it.
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use libfa::sys::*;
+use libfa::{Args, DType, Device, Mask, Op, OpBuilder, TensorMut, TensorRef, Workspace};
+
+fn header() -> String {
+    let path = std::env::var_os("FA_INCLUDE_DIR").map(|folder| Path::new(&folder).join("fa.h"));
+    let path = path.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../fa-sys/native/include/fa.h"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    // Comments out, so that what is left is declarations.
+    text.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect()
+}
+
+/// The names of the fields of a structure.
+fn fields(structure: &str) -> BTreeSet<String> {
+    let header = header();
+    let (_, rest) = header.split_once(&format!("typedef struct {structure} {{")).unwrap();
+    let (body, _) = rest.split_once('}').unwrap();
+    let name = |line: &str| line.split('[').next().unwrap().rsplit([' ', '*']).next().unwrap().to_owned();
+    body.split(';').map(str::trim).filter(|line| !line.is_empty()).map(name).collect()
+}
+
+fn functions() -> BTreeSet<String> {
+    header()
+        .split("FA_API ")
+        .skip(1)
+        .filter_map(|declaration| Some(declaration.split_once('(')?.0.rsplit([' ', '*']).next()?.to_owned()))
+        .filter(|name| name.starts_with("fa_"))
+        .collect()
+}
+
+fn bytes<T>(value: &T) -> &[u8] {
+    unsafe { std::slice::from_raw_parts((value as *const T).cast(), size_of::<T>()) }
+}
+
+/// The fields of a structure that differ, by their bytes.
+macro_rules! differing {
+    ($structure:ident, $a:expr, $b:expr, $($field:ident)*) => {{
+        let (a, b): (&$structure, &$structure) = ($a, $b);
+        let mut names = BTreeSet::new();
+        $(if bytes(&a.$field) != bytes(&b.$field) { names.insert(stringify!($field).to_owned()); })*
+        names
+    }};
+}
+
+fn desc_difference(a: &OpBuilder, b: &OpBuilder) -> BTreeSet<String> {
+    differing!(fa_desc, a.raw(), b.raw(), struct_size device device_index dtype_q dtype_kv dtype_out mask head_dim
+        head_dim_v window_left window_right attention_chunk softmax_scale softcap flags num_threads parallel_for
+        parallel_for_host)
+}
+
+#[test]
+fn every_field_of_fa_desc() {
+    type Set = fn(OpBuilder) -> OpBuilder;
+    let setters: &[(&[&str], Set)] = &[
+        (&["device"], |b| b.device(Device::Cpu)),
+        (&["device", "device_index"], |b| b.device(Device::Cuda(1))),
+        (&["dtype_q"], |b| b.dtype_q(DType::BF16)),
+        (&["dtype_kv"], |b| b.dtype_kv(DType::F16)),
+        (&["dtype_out"], |b| b.dtype_out(DType::F16)),
+        (&["mask"], |b| b.mask(Mask::Causal)),
+        (&["head_dim"], |b| b.head_dim(32)),
+        (&["head_dim_v"], |b| b.head_dim_v(32)),
+        (&["window_left"], |b| b.window_left(7)),
+        (&["window_right"], |b| b.window_right(0)),
+        (&["attention_chunk"], |b| b.attention_chunk(9)),
+        (&["softmax_scale"], |b| b.softmax_scale(0.5)),
+        (&["softcap"], |b| b.softcap(20.0)),
+        (&["flags"], |b| b.nondeterministic(true)),
+        (&["flags"], |b| b.batch_invariant(true)),
+        (&["flags"], |b| b.bias_before_softcap(true)),
+        (&["num_threads"], |b| b.num_threads(3)),
+    ];
+    let mut reached = BTreeSet::from(["struct_size".to_owned()]); // fa_desc_init's
+    for (names, set) in setters {
+        let difference = desc_difference(&Op::builder(DType::F32, 64), &set(Op::builder(DType::F32, 64)));
+        assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
+        reached.extend(difference);
+    }
+    // These two are set by build(), for parallel_for(): tests/threads.rs sees the pool at work.
+    let _pool =
+        Op::builder(DType::F32, 64).parallel_for(|tasks: &libfa::Tasks| (0..tasks.len()).for_each(|i| tasks.run(i)));
+    reached.extend(["parallel_for".to_owned(), "parallel_for_host".to_owned()]);
+    assert_eq!(reached, fields("fa_desc"));
+}
+
+fn args_difference(a: &Args, b: &Args) -> BTreeSet<String> {
+    differing!(fa_args, a.raw(), b.raw(), struct_size q k v out lse bias mask alibi_slopes sinks block_table cu_seqlens_q
+        cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs max_seqlen_q max_seqlen_k num_splits
+        reserved workspace workspace_size stream)
+}
+
+#[test]
+fn every_field_of_fa_args() {
+    type Set<'a> = Box<dyn FnOnce(Args<'a>) -> Args<'a> + 'a>;
+    let numbers = [0f32; 4];
+    let bytes = [true; 4];
+    let pages = [0i32; 4];
+    let (mut out, mut lse) = ([0f32; 4], [0f32; 4]);
+    let mut workspace = Workspace::new(1024).unwrap();
+    let shape = [1, 1, 1, 4];
+    let view = || TensorRef::new(&numbers, shape).unwrap();
+    let plain = |out| Args::new(view(), view(), view(), out);
+    let out_raw = TensorMut::new(&mut out, shape).unwrap();
+    let base = plain(out_raw);
+    // The outputs and the workspace are unique borrows: the arguments they are set on share out's address only.
+    let same_out = || unsafe { TensorMut::on_device(base.raw().out.data, DType::F32, shape, [4, 4, 4, 1]).unwrap() };
+    let setters: Vec<(&[&str], Set)> = vec![
+        (&["lse"], {
+            let lse = TensorMut::new(&mut lse, shape).unwrap();
+            Box::new(|a: Args<'_>| a.lse(lse))
+        }),
+        (&["bias"], Box::new(|a| a.bias(view()))),
+        (&["mask"], Box::new(|a| a.mask(TensorRef::new(&bytes, shape).unwrap()))),
+        (&["alibi_slopes"], Box::new(|a| a.alibi_slopes(view()))),
+        (&["sinks"], Box::new(|a| a.sinks(view()))),
+        (&["block_table"], Box::new(|a| a.block_table(TensorRef::new(&pages, shape).unwrap()))),
+        (&["cu_seqlens_q", "num_seqs"], Box::new(|a| a.cu_seqlens_q(&pages))),
+        (&["cu_seqlens_k", "num_seqs"], Box::new(|a| a.cu_seqlens_k(&pages))),
+        (&["seqused_q"], Box::new(|a| a.seqused_q(&pages))),
+        (&["seqused_k"], Box::new(|a| a.seqused_k(&pages))),
+        (&["leftpad_k"], Box::new(|a| a.leftpad_k(&pages))),
+        (&["kv_batch_idx"], Box::new(|a| a.kv_batch_idx(&pages))),
+        (&["q_offset"], Box::new(|a| a.q_offset(&pages))),
+        (&["max_seqlen_q"], Box::new(|a| a.max_seqlen_q(5))),
+        (&["max_seqlen_k"], Box::new(|a| a.max_seqlen_k(5))),
+        (&["num_splits"], Box::new(|a| a.num_splits(2))),
+        (&["workspace", "workspace_size"], Box::new(|a| a.workspace(&mut workspace))),
+        (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
+    ];
+    let known = ["struct_size", "reserved", "q", "k", "v", "out"]; // fa_args_init's, always 0, and Args::new's
+    let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
+    for (names, set) in setters {
+        let difference = args_difference(&base, &set(plain(same_out())));
+        assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
+        reached.extend(difference);
+    }
+    assert_eq!(reached, fields("fa_args"));
+}
+
+#[test]
+fn every_field_of_fa_tensor_and_fa_kernel() {
+    let data = [0f32; 6];
+    let raw = *Args::new(
+        TensorRef::strided(&data, 1, [1, 2, 1, 2], [0, 2, 0, 1]).unwrap(),
+        TensorRef::new(&data, [1, 1, 1, 6]).unwrap(),
+        TensorRef::new(&data, [1, 1, 1, 6]).unwrap(),
+        TensorMut::new(&mut [0f32; 4], [1, 2, 1, 2]).unwrap(),
+    )
+    .raw();
+    let q = raw.q;
+    assert_eq!((q.data.cast_const(), q.shape, q.stride), (data[1..].as_ptr().cast(), [1, 2, 1, 2], [0, 2, 0, 1]));
+    assert_eq!((q.dtype, q.reserved), (FA_F32, 0));
+    let expected = ["data", "shape", "stride", "dtype", "reserved"].map(str::to_owned);
+    assert_eq!(fields("fa_tensor"), BTreeSet::from(expected));
+
+    // Every field is one of libfa::Kernel, but for the size and what is always 0.
+    let libfa::Kernel { name, device, arch, dtypes, available: _, why_not, .. } = libfa::kernels().unwrap().remove(0);
+    assert!([name, device, arch, dtypes].iter().all(|text| !text.is_empty()), "{why_not}");
+    let expected = ["struct_size", "name", "device", "arch", "dtypes", "available", "reserved", "why_not"];
+    assert_eq!(fields("fa_kernel"), BTreeSet::from(expected.map(str::to_owned)));
+}
+
+#[test]
+fn every_function() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources: String = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
+        .flat_map(|text| {
+            text.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    let missing: Vec<String> = functions().into_iter().filter(|name| !sources.contains(&format!("{name}("))).collect();
+    assert!(functions().len() >= 16, "{:?}", functions());
+    assert_eq!(missing, Vec::<String>::new(), "functions of fa.h that the safe layer never calls");
+}
