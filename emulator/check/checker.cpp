@@ -9,7 +9,9 @@ Checker::Checker(std::shared_ptr<LaunchChecks> checks)
     : Counting(checks->reporter.launch()),
       checks_(std::move(checks)),
       shared_(checks_->reporter, clocks_),
-      global_(checks_->global, clocks_) {}
+      global_(checks_->global, clocks_),
+      tensor_(checks_->reporter, clocks_),
+      mbarriers_(checks_->reporter, clocks_) {}
 
 uint32_t Checker::agent_of(const Warp &warp) const {
   return warp.cta->rank * warps_per_cta_ + warp.index;
@@ -26,6 +28,8 @@ void Checker::cta_begins(Cta &cta) {
   clocks_.begin(warps);
   shared_.begin(*cta.cluster);
   global_.begin(*cta.cluster);
+  tensor_.begin(*cta.cluster);
+  mbarriers_.begin();
   warps_.resize(warps);
   for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin(), warp.products.begin();
 }
@@ -33,6 +37,7 @@ void Checker::cta_begins(Cta &cta) {
 void Checker::cta_ends(Cta &cta) {
   Counting::cta_ends(cta);
   shared_.end(cta);
+  tensor_.end(cta);
 }
 
 void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t mask) {
@@ -49,6 +54,13 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
       return own.products.commit();
     case Class::wgmma_wait:
       return complete(warp, own.products, what.groups);
+    case Class::tensor_wait_load:
+    case Class::tensor_wait_store:
+      return tensor_.wait(warp, agent_of(warp), what.what == Class::tensor_wait_store);
+    case Class::tensor_fence_before:
+      return clocks_.tensor_fence_before(agent_of(warp));
+    case Class::tensor_fence_after:
+      return clocks_.tensor_fence_after(agent_of(warp));
     default:
       return;
   }
@@ -79,7 +91,7 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   Class what = checks_->classes[pc].what;
   Accessor who{&warp, agent_of(warp), 0, pc, access.kind == AccessKind::atomic || what == Class::strong_access};
   // A flag: whoever reads it afterwards knows what came before.
-  uint64_t flag = who.strong ? access.address[std::countr_zero(access.mask)] : 0;
+  uint64_t flag = who.strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
   for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
     who.lane = static_cast<uint32_t>(std::countr_zero(rest));
@@ -106,6 +118,22 @@ void Checker::release(Warp &warp, uint32_t mask, uint64_t key) {
 
 void Checker::acquire(Warp &warp, uint32_t, uint64_t key) {
   clocks_.acquire(agent_of(warp), key);
+}
+
+void Checker::tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) {
+  tensor_.access(warp, agent_of(warp), pc_of(instruction), access);
+}
+
+void Checker::mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) {
+  clocks_.arrive(agent_of(warp), mask, warp.live, key);
+}
+
+void Checker::mbarrier_passed(Warp &warp, const Instruction &instruction, uint32_t, uint64_t key) {
+  mbarriers_.passed(warp, agent_of(warp), pc_of(instruction), key);
+}
+
+void Checker::mbarrier_ends_phase(Warp &warp, const Instruction &instruction, uint64_t key) {
+  mbarriers_.ends_phase(warp, pc_of(instruction), key);
 }
 
 void Checker::lanes_meet(Warp &warp, uint32_t mask) {

@@ -7,8 +7,10 @@
 #include "check/counters.h"
 #include "check/global_memory.h"
 #include "check/in_flight.h"
+#include "check/mbarriers.h"
 #include "check/registers.h"
 #include "check/shared_memory.h"
+#include "check/tensor_memory.h"
 
 namespace fa::emu::check {
 
@@ -47,6 +49,12 @@ class Checker : public Counting {
   void acquire(Warp &warp, uint32_t mask, uint64_t key) override;
   void lanes_meet(Warp &warp, uint32_t mask) override;
   void proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) override;
+  void tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) override;
+  void tells_too(uint64_t key, uint64_t other) override { clocks_.tells_too(key, other); }
+  void mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) override;
+  void mbarrier_passed(Warp &warp, const Instruction &instruction, uint32_t mask, uint64_t key) override;
+  void mbarrier_ends_phase(Warp &warp, const Instruction &instruction, uint64_t key) override;
+  void mbarrier_resets(uint64_t key) override { mbarriers_.resets(key); }
 
  private:
   struct WarpChecks {
@@ -63,6 +71,8 @@ class Checker : public Counting {
   Clocks clocks_;
   SharedMemory shared_;
   GlobalMemory global_;
+  TensorMemory tensor_;
+  Mbarriers mbarriers_;
   std::vector<WarpChecks> warps_;
   uint32_t warps_per_cta_ = 1;
 };

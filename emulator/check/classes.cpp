@@ -9,14 +9,30 @@ int32_t number_of_groups(const ptx::Function &function, const ptx::Instruction &
   return operands.empty() ? 0 : static_cast<int32_t>(operands[0].value);
 }
 
+Classified tensor_class(const ptx::Opcode &opcode) {
+  struct Name {
+    const char *modifier;
+    Class what;
+  };
+  for (const Name &name :
+       {Name{"ld", Class::tensor_load}, Name{"st", Class::tensor_store}, Name{"wait::ld", Class::tensor_wait_load},
+        Name{"wait::st", Class::tensor_wait_store}, Name{"fence::before_thread_sync", Class::tensor_fence_before},
+        Name{"fence::after_thread_sync", Class::tensor_fence_after}})
+    if (opcode.has(name.modifier)) return {name.what, 0};
+  return {};
+}
+
 Classified classify(const ptx::Module &module, const ptx::Function &function, const ptx::Instruction &instruction) {
   const ptx::Opcode &opcode = module.opcodes[instruction.opcode];
   if (opcode.name == "mov") return {Class::move, 0};
   if (opcode.name == "cp" && opcode.has("async") && !opcode.has("bulk")) {
+    if (opcode.has("mbarrier")) return {Class::mbarrier, 0};
     if (opcode.has("commit_group")) return {Class::copy_commit, 0};
     if (opcode.has("wait_group")) return {Class::copy_wait, number_of_groups(function, instruction)};
     if (opcode.has("wait_all")) return {Class::copy_wait, -1};
   }
+  if (opcode.name == "mbarrier") return {Class::mbarrier, 0};
+  if (opcode.name == "tcgen05") return tensor_class(opcode);
   if (opcode.name == "wgmma") {
     if (opcode.has("mma_async")) return {Class::wgmma, 0};
     if (opcode.has("fence")) return {Class::wgmma_fence, 0};

@@ -16,6 +16,13 @@ enum class Class : uint8_t {
   wgmma_fence,
   wgmma_commit,
   wgmma_wait,
+  mbarrier,      // mbarrier, cp.async.mbarrier: what they order is told apart from their accesses
+  tensor_load,   // tcgen05.ld
+  tensor_store,  // tcgen05.st
+  tensor_wait_load,
+  tensor_wait_store,
+  tensor_fence_before,
+  tensor_fence_after,
   strong_access,  // ld, st with .volatile, .relaxed, .acquire, .release: may communicate without being a race
 };
 

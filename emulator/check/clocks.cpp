@@ -32,6 +32,8 @@ void Clocks::begin(uint32_t warps) {
   agents_.resize(warps);
   released_.clear();
   completions_.clear();
+  arrived_.clear();
+  warps_ = warps;
 }
 
 bool Clocks::knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other_lanes, uint32_t clock) const {
@@ -48,6 +50,44 @@ bool Clocks::knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other
 bool Clocks::knows_fenced(uint32_t agent, uint32_t other, uint32_t other_lane, uint32_t clock) const {
   const Agent &self = agents_[agent];
   return other < self.fenced.size() && self.fenced[other].covers(1u << other_lane, clock);
+}
+
+bool Clocks::reaches(uint32_t agent, uint32_t other, uint32_t clock) const {
+  const KnownOfAll &known = agents_[agent].known;
+  return agent == other || (other < known.size() && known[other].reaches(clock));
+}
+
+bool Clocks::reaches_tensor(uint32_t agent, uint32_t other, uint32_t clock) const {
+  if (agent == other) return true;
+  const KnownOfAll &known = agents_[agent].tensor;
+  if (other >= known.size()) return false;
+  if (other >= warps_) return known[other].reaches(clock);
+  const std::vector<uint32_t> &fences = agents_[other].tensor_fences;
+  auto first = std::lower_bound(fences.begin(), fences.end(), clock);
+  return first != fences.end() && known[other].reaches(*first);
+}
+
+bool Clocks::arrivals_reach(uint64_t key, uint32_t other, uint32_t clock) const {
+  auto found = arrived_.find(key);
+  return found != arrived_.end() && other < found->second.size() && found->second[other].reaches(clock);
+}
+
+void Clocks::tensor_fence_before(uint32_t agent) {
+  agents_[agent].tensor_fences.push_back(agents_[agent].now++);
+}
+
+void Clocks::arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key) {
+  Agent &self = agents_[agent];
+  KnownOfAll &arrived = arrived_[key];
+  join(arrived, self.known);
+  join(arrived, agent, own(self, mask, live));
+  self.now++;
+}
+
+void Clocks::tells_too(uint64_t key, uint64_t other) {
+  auto found = completions_.find(key);
+  if (key != other && found != completions_.end())
+    join(released_[other].known, found->second, {agents_[found->second].now, 0, 0});
 }
 
 void Clocks::meet(uint32_t agent, uint32_t mask, uint32_t live) {

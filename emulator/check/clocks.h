@@ -20,6 +20,8 @@ struct Known {
   bool covers(uint32_t of_lanes, uint32_t clock) const {
     return clock <= all || (clock <= some && (of_lanes & ~lanes) == 0);
   }
+  /// Of any lane.
+  bool reaches(uint32_t clock) const { return clock <= all || clock <= some; }
   void join(const Known &other);
 };
 
@@ -37,11 +39,23 @@ class Clocks {
   /// The same with a proxy fence between.
   bool knows_fenced(uint32_t agent, uint32_t other, uint32_t other_lane, uint32_t clock) const;
 
+  /// Whether the agent knows of anything that the other one's warp did at that clock or later.
+  bool reaches(uint32_t agent, uint32_t other, uint32_t clock) const;
+  /// The same for tensor memory: with tcgen05.fence on both sides. Completions need the later one only.
+  bool reaches_tensor(uint32_t agent, uint32_t other, uint32_t clock) const;
+  /// Whether those who have arrived at the key's mbarrier know of it.
+  bool arrivals_reach(uint64_t key, uint32_t other, uint32_t clock) const;
+
   /// live: lanes of the warp that have not exited.
   void meet(uint32_t agent, uint32_t mask, uint32_t live);
   void release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
   void acquire(uint32_t agent, uint64_t key);
   void proxy_fence(uint32_t agent, uint32_t mask, uint32_t live);
+  void tensor_fence_before(uint32_t agent);
+  void tensor_fence_after(uint32_t agent) { agents_[agent].tensor = agents_[agent].known; }
+  void arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
+  /// The other key tells of the key's completions so far, too.
+  void tells_too(uint64_t key, uint64_t other);
   /// Something completes that the key tells of: the agent for its accesses, at its clock of now.
   uint32_t complete(uint64_t key);
 
@@ -52,6 +66,8 @@ class Clocks {
     uint32_t now = 1;
     uint32_t met = 0;  // all lanes know of all accesses up to this clock
     KnownOfAll known, fenced;
+    KnownOfAll tensor;                    // known as of the last tcgen05.fence::after_thread_sync
+    std::vector<uint32_t> tensor_fences;  // clocks of tcgen05.fence::before_thread_sync
     std::unique_ptr<Matrix> lanes;  // [lane][other]: the clock up to which it knows; made by the first partial meeting
   };
   struct Released {
@@ -61,8 +77,10 @@ class Clocks {
   Known own(const Agent &agent, uint32_t mask, uint32_t live) const;
 
   std::vector<Agent> agents_;
+  uint32_t warps_ = 0;
   std::unordered_map<uint64_t, Released> released_;
   std::unordered_map<uint64_t, uint32_t> completions_;
+  std::unordered_map<uint64_t, KnownOfAll> arrived_;
 };
 
 }  // namespace fa::emu::check

@@ -13,24 +13,31 @@ std::span<const RegisterUse> uses_of(const Program &program, uint32_t pc) {
   return {program.uses.data() + first, program.first_use[pc + 1] - first};
 }
 
+/// Whether a wgmma in flight uses the register: descriptors and predicates are read when it is issued.
+bool keeps(const Program &program, uint32_t pc, const RegisterUse &use) {
+  const auto &registers = program.function_at(pc).registers;
+  ptx::Type type = registers.size() > use.reg ? registers[use.reg] : ptx::Type::none;
+  return use.write || (type != ptx::Type::pred && ptx::bytes_of(type) != 8);
+}
+
 }  // namespace
 
-std::vector<uint32_t> &Registers::written_of(const Warp &warp, uint32_t pc) {
+Registers::FrameRegisters &Registers::registers_of(const Warp &warp, uint32_t pc) {
   const Program &program = *warp.cta->launch->program;
   const ProgramFunction &share = program.functions[warp.frame->function];
   // Frames of calls are used again: a call begins at the function's first instruction.
   bool entered = warp.frame->caller != nullptr && pc == share.first;
-  if (warp.frame == last_frame_ && !entered) return *last_written_;
+  if (warp.frame == last_frame_ && !entered) return *last_;
   FrameRegisters &frame = frames_[warp.frame];
-  if (entered) frame.written.clear();
+  if (entered) frame = {};
   last_frame_ = warp.frame;
-  last_written_ = &frame.written;
-  return frame.written;
+  last_ = &frame;
+  return frame;
 }
 
 void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
-  std::vector<uint32_t> &written = written_of(warp, pc);
+  std::vector<uint32_t> &written = registers_of(warp, pc).written;
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (use.reg >= written.size()) written.resize(use.reg + 1);
     if (use.write) {
@@ -46,17 +53,91 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
     });
   }
   if (!pending_.empty()) check_pending(reporter, warp, pc, what);
-  if (what.what == Class::wgmma) issue(program, pc);
-  if (what.what == Class::wgmma_commit) groups_.push_back(std::move(open_)), open_.clear();
-  if (what.what == Class::wgmma_wait) wait(static_cast<size_t>(what.groups));
+  switch (what.what) {
+    case Class::wgmma:
+      check_fence(reporter, warp, pc);
+      return issue(program, pc);
+    case Class::wgmma_fence:
+      fences_++;
+      return;
+    case Class::wgmma_commit:
+      groups_.push_back(std::move(open_));
+      open_.clear();
+      return;
+    case Class::wgmma_wait:
+      return wait(static_cast<size_t>(what.groups));
+    case Class::tensor_load:
+      return load(program, pc);
+    case Class::tensor_wait_load:
+      return loaded();
+    default:
+      if (fences_ > 0) touch(program, pc, what);
+  }
+}
+
+/// Copies are transparent: nvcc writes them between the fence and the wgmma, and ptxas does away with them.
+void Registers::touch(const Program &program, uint32_t pc, const Classified &what) {
+  std::vector<Touch> &touched = last_->touched;
+  std::span<const RegisterUse> uses = uses_of(program, pc);
+  for (const RegisterUse &use : uses)
+    if (use.reg >= touched.size()) touched.resize(use.reg + 1);
+  if (what.what == Class::move) {
+    Touch source;
+    for (const RegisterUse &use : uses)
+      if (!use.write && touched[use.reg].written > source.written) source = touched[use.reg];
+    for (const RegisterUse &use : uses)
+      if (use.write) touched[use.reg] = {source.written, 0, source.pc};
+    return;
+  }
+  for (const RegisterUse &use : uses) {
+    Touch &one = touched[use.reg];
+    (use.write ? one.written : one.read) = fences_ + 1;
+    one.pc = pc;
+  }
+}
+
+void Registers::check_fence(Reporter &reporter, const Warp &warp, uint32_t pc) {
+  if (fences_ == 0) {
+    reporter.report(Violation::missing_wgmma_fence, warp, pc, 0, -1,
+                    [] { return "the kernel's first wgmma, without a wgmma.fence before it"; });
+    return;
+  }
+  const Program &program = *warp.cta->launch->program;
+  const std::vector<Touch> &touched = last_->touched;
+  std::span<const RegisterUse> uses = uses_of(program, pc);
+  auto is_accumulator = [&](uint32_t reg) {
+    for (const RegisterUse &use : uses)
+      if (use.reg == reg && use.write) return true;
+    return false;
+  };
+  for (const RegisterUse &use : uses) {
+    if (use.reg >= touched.size() || !keeps(program, pc, use)) continue;
+    const Touch &one = touched[use.reg];
+    bool written = one.written > fences_, read = one.read > fences_;
+    if (!written && !(read && is_accumulator(use.reg))) continue;
+    reporter.report(Violation::missing_wgmma_fence, warp, pc, one.pc, -1, [&] {
+      return "uses register " + program.function_at(pc).register_name(use.reg) + ", which " + reporter.line(one.pc) +
+             (written ? " writes" : " reads") + ", without a wgmma.fence between";
+    });
+  }
+}
+
+void Registers::load(const Program &program, uint32_t pc) {
+  for (const RegisterUse &use : uses_of(program, pc)) {
+    if (!use.write) continue;
+    pending_[use.reg] = {pc, true, true, 1};
+    loads_.push_back(use.reg);
+  }
+}
+
+void Registers::loaded() {
+  for (uint32_t reg : loads_) pending_.erase(reg);
+  loads_.clear();
 }
 
 void Registers::issue(const Program &program, uint32_t pc) {
   for (const RegisterUse &use : uses_of(program, pc)) {
-    ptx::Type type = program.function_at(pc).registers.size() > use.reg ? program.function_at(pc).registers[use.reg]
-                                                                        : ptx::Type::none;
-    // Descriptors and predicates are read when the instruction is issued.
-    if (!use.write && (type == ptx::Type::pred || ptx::bytes_of(type) == 8)) continue;
+    if (!keeps(program, pc, use)) continue;
     Pending &pending = pending_[use.reg];
     pending.pc = pc;
     pending.result |= use.write;
@@ -83,8 +164,10 @@ void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
     if (found == pending_.end() || (!use.write && !found->second.result)) continue;
     if (what.what == Class::move) continue;
     reporter.report(Violation::pending_accumulator, warp, pc, found->second.pc, -1, [&] {
-      return "register " + program.function_at(pc).register_name(use.reg) + " is in use by the wgmma of " +
-             reporter.line(found->second.pc) + ", which no wgmma.wait_group has waited for";
+      bool loaded = found->second.loaded;
+      return "register " + program.function_at(pc).register_name(use.reg) + " is in use by the " +
+             (loaded ? "load" : "wgmma") + " of " + reporter.line(found->second.pc) + ", which no " +
+             (loaded ? "tcgen05.wait::ld" : "wgmma.wait_group") + " has waited for";
     });
   }
 }

@@ -1,5 +1,6 @@
-// Registers of a warp: which lanes have been written, and which are in use by a wgmma that is in flight (PTX ISA,
-// wgmma: accessing them before wgmma.wait_group is undefined).
+// Registers of a warp: which lanes have been written, which are in use by a wgmma or tcgen05.ld that is in flight
+// (accessing them before wgmma.wait_group or tcgen05.wait::ld is undefined), and which a wgmma uses without a
+// wgmma.fence behind what accessed them before (PTX ISA 9.7.15.7.1).
 #pragma once
 
 #include <deque>
@@ -18,28 +19,41 @@ class Registers {
   void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
 
  private:
+  /// The last write and read of a register, by the number of wgmma.fences before, plus 1; 0: none.
+  struct Touch {
+    uint32_t written = 0, read = 0;
+    uint32_t pc = 0;  // of the later one
+  };
   /// A frame's registers: lanes that hold a value, by register.
   struct FrameRegisters {
     std::vector<uint32_t> written;
+    std::vector<Touch> touched;  // by others than wgmma; kept once a warp has met a wgmma.fence
   };
   struct Pending {
     uint32_t pc = 0;
-    bool result = false;  // an accumulator; else a source
+    bool result = false;  // an accumulator or what is loaded; else a source
+    bool loaded = false;  // by tcgen05.ld
     uint32_t users = 0;
   };
 
-  std::vector<uint32_t> &written_of(const Warp &warp, uint32_t pc);
+  FrameRegisters &registers_of(const Warp &warp, uint32_t pc);
   void issue(const Program &program, uint32_t pc);
   void wait(size_t groups);
+  void load(const Program &program, uint32_t pc);
+  void loaded();
+  void touch(const Program &program, uint32_t pc, const Classified &what);
+  void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
   void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
 
   std::unordered_map<const Frame *, FrameRegisters> frames_;
   const Frame *last_frame_ = nullptr;
-  std::vector<uint32_t> *last_written_ = nullptr;
+  FrameRegisters *last_ = nullptr;
   // wgmma in flight, by register of the function that issued it.
   std::unordered_map<uint32_t, Pending> pending_;
   std::vector<uint32_t> open_;                // registers of operations that are not committed
   std::deque<std::vector<uint32_t>> groups_;  // of those that are, oldest first
+  std::vector<uint32_t> loads_;               // registers of tcgen05.ld that nothing has waited for
+  uint32_t fences_ = 0;                       // wgmma.fence so far
 };
 
 }  // namespace fa::emu::check

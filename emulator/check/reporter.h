@@ -20,6 +20,12 @@ enum class Violation : uint8_t {
   missing_proxy_fence,
   pending_accumulator,
   unwaited,
+  missing_wgmma_fence,
+  tensor_race,  // on tensor memory
+  missing_tensor_fence,
+  pending_tensor_operation,
+  lost_phase,     // of an mbarrier
+  remote_access,  // to shared memory of a block that may have ended
 };
 
 class Reporter {

@@ -46,6 +46,8 @@ class Shadow {
     if (sets_.empty()) sets_.emplace_back();
   }
 
+  uint64_t bytes() const { return chunks_.size() * 16; }
+
   /// Calls f(cell, first byte) for every cell of the range. A range that is overwritten whole has one cell afterwards.
   template <class F>
   void visit(uint32_t offset, uint32_t bytes, bool overwrites, F &&f) {

@@ -30,6 +30,8 @@ void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address
   if (rank >= shadows_.size()) return;
   Shadow &shadow = shadows_[rank];
   uint32_t offset = (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin;
+  // An operand that leads out of the block's memory is a fault when it is read.
+  if (uint64_t{offset} + bytes > shadow.bytes()) return;
   Accessor accessor = who;
   bool lands = kind == AccessKind::async_land || kind == AccessKind::async_end_read;
   if (lands && key != 0) accessor.agent = clocks_.complete(key), accessor.lane = 0;
@@ -192,11 +194,29 @@ std::string SharedMemory::name_of_agent(uint32_t agent, uint32_t lane) const {
   return warps_ == warps_per_cta_ ? text : text + " of block " + std::to_string(agent / warps_per_cta_);
 }
 
+/// Accesses of other blocks that no warp of this one knows of when it ends: they may find its memory gone.
+void SharedMemory::check_remote(const Cta &cta, const Cell &cell, uint32_t address) {
+  auto check = [&](uint32_t agent, uint32_t lanes, uint32_t clock, uint32_t pc, const char *did) {
+    if (clock == 0 || agent >= warps_ || agent / warps_per_cta_ == cta.rank) return;
+    for (const Warp &warp : cta.warps)
+      if (clocks_.knows(cta.rank * warps_per_cta_ + warp.index, 0, agent, lanes, clock)) return;
+    reporter_.report(Violation::remote_access, cta.warps[0], pc, 0, -1, [&] {
+      return "race: " + name_of_agent(agent, static_cast<uint32_t>(std::countr_zero(lanes))) + " " + did + " " +
+             where(address) + ", and that block may have ended before: nothing makes it wait";
+    });
+  };
+  check(cell.write_agent, 1u << cell.write_lane, cell.write_clock, cell.write_pc, "writes");
+  if (cell.readers == 0) return check(cell.read.agent, cell.read.lanes, cell.read.clock, cell.read.pc, "reads");
+  for (const ReadEpoch &reader : shadows_[cta.rank].readers(cell.readers))
+    check(reader.agent, reader.lanes, reader.clock, reader.pc, "reads");
+}
+
 void SharedMemory::end(const Cta &cta) {
   uint32_t rank = cta.rank;
   if (cta.shared_bytes == 0) return;
-  bool told = false;
+  bool told = false, others = shadows_.size() > 1;
   shadows_[rank].visit(0, cta.shared_bytes, false, [&](Cell &cell, uint32_t at) {
+    if (others) check_remote(cta, cell, (rank << memory::rank_shift) + at + memory::shared_begin);
     if (told || (!cell.pending_write && cell.pending_reads == 0)) return;
     told = true;
     reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, 0, -1, [&] {

@@ -26,7 +26,7 @@ class SharedMemory {
 
   /// address: 32 bits with the CTA's rank; completion: the key of Access::key, for landings.
   void access(const Accessor &who, AccessKind kind, uint32_t address, uint32_t bytes, bool async_proxy, uint64_t key);
-  /// The operations that are in flight when the CTA ends.
+  /// When the CTA ends: what is still in flight, and what other blocks of the cluster do that may come after.
   void end(const Cta &cta);
 
  private:
@@ -37,6 +37,7 @@ class SharedMemory {
   void land(const Accessor &who, Shadow &shadow, Cell &cell);
   void end_read(const Accessor &who, Shadow &shadow, Cell &cell);
 
+  void check_remote(const Cta &cta, const Cell &cell, uint32_t address);
   void check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
   void check_readers(const Accessor &who, Shadow &shadow, const Cell &cell, uint32_t address);
   void check_reader(const Accessor &who, const ReadEpoch &reader, uint32_t address);

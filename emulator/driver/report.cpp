@@ -16,7 +16,7 @@ constexpr size_t longest_mix = 40;
 struct Summary {
   std::vector<std::pair<std::string_view, ExecutionCount>> mix;  // by opcode, the most frequent first
   ExecutionCount total;
-  uint64_t tensor_operations = 0;  // floating point operations of mma and wgmma
+  uint64_t tensor_operations = 0;  // floating point operations of mma, wgmma and tcgen05.mma
   uint64_t barriers = 0;           // warps at bar, barrier
 };
 
@@ -31,6 +31,7 @@ uint64_t operations_of(std::string_view shape) {
 
 Summary summarise(const Launch &launch) {
   Summary result;
+  result.tensor_operations = launch.tensor_operations;
   std::map<std::string_view, ExecutionCount> mix;
   const Program &program = *launch.program;
   for (uint32_t pc = 0; pc < launch.counts.size(); pc++) {

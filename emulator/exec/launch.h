@@ -70,6 +70,7 @@ struct Launch {
   /// Thread-safe; of equal reports (line and kind) the first is kept.
   void report(Fault fault);
 
+  std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
   std::atomic<uint64_t> next_cluster{0};
   std::atomic<uint64_t> resident{0};
   std::atomic<uint64_t> progress{0};

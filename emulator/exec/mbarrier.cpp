@@ -21,7 +21,11 @@ constexpr int32_t bias = 1 << 20;
 class Update {
  public:
   Update(Warp &warp, const Instruction &instruction, int lane, uint32_t address)
-      : warp_(warp), instruction_(instruction), lane_(lane), at_(shared_at(warp, instruction, lane, address, 8)) {
+      : warp_(warp),
+        instruction_(instruction),
+        lane_(lane),
+        address_(address),
+        at_(shared_at(warp, instruction, lane, address, 8)) {
     std::memcpy(&before, at_, sizeof before);
     if (address % 8 != 0)
       fault(warp, instruction, FaultKind::misaligned_address, lane, "an mbarrier is aligned to 8 bytes");
@@ -35,6 +39,8 @@ class Update {
     if (complete) {
       barrier.phase = !barrier.phase;
       barrier.pending = barrier.expected;
+      if (Observer *observer = warp_.cta->cluster->observer.get())
+        observer->mbarrier_ends_phase(warp_, instruction_, address_);
     }
     uint64_t bits = barrier.bits();
     std::memcpy(at_, &bits, sizeof bits);
@@ -59,6 +65,7 @@ class Update {
   Warp &warp_;
   const Instruction &instruction_;
   int lane_;
+  uint32_t address_;
   uint8_t *at_;
 };
 

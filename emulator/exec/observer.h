@@ -36,6 +36,18 @@ struct Access {
   uint64_t key = 0;
 };
 
+/// One access to tensor memory: these lanes of these columns of a CTA. mma and cp report when they are issued (kinds
+/// async_issue_) and what their commit tells of (async_land, async_end_read); ld and st report issues only: the checks
+/// follow tcgen05.wait by themselves. kind write: the columns are given back.
+struct TensorAccess {
+  AccessKind kind = AccessKind::read;
+  uint32_t rank = 0;  // of the CTA
+  uint32_t lane = 0, lane_count = 0;
+  uint32_t column = 0, column_count = 0;
+  uint32_t pipe = 0;  // the thread in whose order mma and cp happen, a number of its own in the cluster; 0: ld, st
+  uint64_t key = 0;   // as in Access
+};
+
 /// One object a cluster; never used by two threads at once.
 class Observer {
  public:
@@ -53,6 +65,17 @@ class Observer {
   virtual void lanes_meet(Warp &, uint32_t /*mask*/) {}
   /// fence.proxy: generic writes become visible to the async proxy.
   virtual void proxy_fence(Warp &, const Instruction &, uint32_t /*mask*/) {}
+  virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
+  /// What the key tells of completions so far, the other one tells, too.
+  virtual void tells_too(uint64_t /*key*/, uint64_t /*other*/) {}
+  /// These lanes arrive at an mbarrier, or what they have started will when it is done.
+  virtual void mbarrier_arrives(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
+  /// They have seen that its phase is over.
+  virtual void mbarrier_passed(Warp &, const Instruction &, uint32_t /*mask*/, uint64_t /*key*/) {}
+  /// This arrival or completion ends its phase.
+  virtual void mbarrier_ends_phase(Warp &, const Instruction &, uint64_t /*key*/) {}
+  /// There is a new mbarrier, or none any more.
+  virtual void mbarrier_resets(uint64_t /*key*/) {}
 };
 
 }  // namespace fa::emu

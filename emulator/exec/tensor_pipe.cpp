@@ -28,8 +28,22 @@ void TensorPipe::at_exit(Cta &cta) {
                                     "that covers it"));
 }
 
-void start(uint32_t lane, std::shared_ptr<TensorOperation> operation) {
+void TensorOperation::observe_tensor(AccessKind kind, uint64_t key, TensorAccess access) const {
+  Observer *observer = warp_.cta->cluster->observer.get();
+  if (!observer) return;
+  bool writes = access.kind == AccessKind::write;
+  if (kind == AccessKind::async_issue_read)
+    access.kind = writes ? AccessKind::async_issue_write : AccessKind::async_issue_read;
+  else
+    access.kind = writes ? AccessKind::async_land : AccessKind::async_end_read;
+  access.pipe = order_of(warp_, lane_);
+  access.key = key;
+  observer->tensor_access(warp_, instruction_, access);
+}
+
+void start(std::shared_ptr<TensorOperation> operation) {
   Warp &warp = operation->warp();
+  uint32_t lane = operation->lane();
   auto &pipe = warp.cta->state<TensorPipe>();
   operation->observe(AccessKind::async_issue_read, 0);
   std::erase_if(pipe.all, [](const auto &one) { return one->done(); });
@@ -42,12 +56,14 @@ void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vect
   auto &pipe = warp.cta->state<TensorPipe>();
   TensorPipe::Operations operations = std::move(pipe.open[thread_of(warp, lane)]);
   pipe.open.erase(thread_of(warp, lane));
+  if (Observer *observer = warp.cta->cluster->observer.get())
+    for (uint32_t mbarrier : mbarriers) observer->mbarrier_arrives(warp, 1u << lane, mbarrier);
   auto land = [&warp, &instruction, lane, operations = std::move(operations), mbarriers = std::move(mbarriers)] {
-    for (uint32_t mbarrier : mbarriers) {
-      if (warp.cta->cluster->observer)
-        for (const auto &operation : operations) operation->observe(AccessKind::async_end_read, mbarrier);
-      mbarrier_arrive(warp, instruction, static_cast<int>(lane), mbarrier, 1);
+    if (Observer *observer = warp.cta->cluster->observer.get()) {
+      for (const auto &operation : operations) operation->observe(AccessKind::async_end_read, mbarriers.front());
+      for (uint32_t mbarrier : mbarriers) observer->tells_too(mbarriers.front(), mbarrier);
     }
+    for (uint32_t mbarrier : mbarriers) mbarrier_arrive(warp, instruction, static_cast<int>(lane), mbarrier, 1);
   };
   warp.cta->cluster->async.push_back({std::move(land), order_of(warp, lane)});
 }

@@ -13,20 +13,27 @@ namespace fa::emu {
 
 class TensorOperation {
  public:
-  TensorOperation(Warp &warp, const Instruction &instruction) : warp_(warp), instruction_(instruction) {}
+  TensorOperation(Warp &warp, const Instruction &instruction, uint32_t lane)
+      : warp_(warp), instruction_(instruction), lane_(lane) {}
   virtual ~TensorOperation() = default;
   virtual void run() = 0;
-  /// Reports what it reads of shared memory; key as in Access.
+  /// Reports what it reads of shared memory, and what it reads and writes of tensor memory. kind: async_issue_read when
+  /// it is issued, async_end_read when a commit tells of its end; key as in Access.
   virtual void observe(AccessKind kind, uint64_t key) const = 0;
 
   bool done() const { return done_; }
   void finish() { run(), done_ = true; }
   Warp &warp() const { return warp_; }
   const Instruction &instruction() const { return instruction_; }
+  uint32_t lane() const { return lane_; }
 
  protected:
+  /// observe's share of tensor memory: access.kind tells whether it reads or writes.
+  void observe_tensor(AccessKind kind, uint64_t key, TensorAccess access) const;
+
   Warp &warp_;
   const Instruction &instruction_;
+  uint32_t lane_;  // of the thread that started it
 
  private:
   bool done_ = false;
@@ -41,7 +48,7 @@ struct TensorPipe : State {
   void at_exit(Cta &cta) override;
 };
 
-void start(uint32_t lane, std::shared_ptr<TensorOperation> operation);
+void start(std::shared_ptr<TensorOperation> operation);
 /// One arrival at each of these mbarriers (shared addresses with ranks) when what the thread has started is done.
 void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vector<uint32_t> mbarriers);
 

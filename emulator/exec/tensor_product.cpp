@@ -16,6 +16,7 @@ namespace fa::emu {
 namespace {
 
 constexpr uint32_t most_rows = 128, most_columns = 256;
+constexpr uint32_t a_columns = 8;  // of A in tensor memory: 32 bytes a row
 
 bool is_small(Element element) {
   return element == Element::e2m3 || element == Element::e3m2 || element == Element::e2m1;
@@ -23,9 +24,11 @@ bool is_small(Element element) {
 
 }  // namespace
 
-TensorProduct::TensorProduct(Warp &warp, const Instruction &instruction, const Operands &operands)
-    : TensorOperation(warp, instruction), operands_(operands) {
+TensorProduct::TensorProduct(Warp &warp, const Instruction &instruction, uint32_t lane, const Operands &operands)
+    : TensorOperation(warp, instruction, lane), operands_(operands) {
   check_places();
+  const MmaShape &shape = operands_.shape;
+  warp.cta->launch->tensor_operations += uint64_t{2} * shape.rows * shape.columns * depth_of(shape.a);
 }
 
 Cta &TensorProduct::cta(int number) const {
@@ -67,7 +70,8 @@ void TensorProduct::check_places() {
   for (int number = 0; number < operands_.group; number++) {
     auto &memory = cta(number).state<TensorMemory>();
     require_columns(warp_, instruction_, memory, operands_.d.column, blocks()[0].columns, "D");
-    if (operands_.a_in_tensor_memory) require_columns(warp_, instruction_, memory, operands_.a_address.column, 8, "A");
+    if (operands_.a_in_tensor_memory)
+      require_columns(warp_, instruction_, memory, operands_.a_address.column, a_columns, "A");
   }
 }
 
@@ -89,6 +93,16 @@ void TensorProduct::observe(AccessKind kind, uint64_t key) const {
                       shape.rows / group);
     observe_operand(warp_, instruction_, kind, rank, key, source(number, operands_.b, shape.b, shape.b_transposed), 0,
                     shape.columns / group);
+    for (const Block &block : blocks()) {
+      uint32_t d_lane = operands_.d.lane + block.lane, a_lane = operands_.a_address.lane + block.lane;
+      if (operands_.a_in_tensor_memory)
+        observe_tensor(kind, key,
+                       {AccessKind::read, rank, a_lane, block.rows, operands_.a_address.column, a_columns, 0, 0});
+      if (operands_.accumulate)
+        observe_tensor(kind, key,
+                       {AccessKind::read, rank, d_lane, block.rows, operands_.d.column, block.columns, 0, 0});
+      observe_tensor(kind, key, {AccessKind::write, rank, d_lane, block.rows, operands_.d.column, block.columns, 0, 0});
+    }
   }
 }
 

@@ -24,7 +24,7 @@ class TensorProduct : public TensorOperation {
   };
 
   /// Checks addresses and columns: a fault where they cannot be.
-  TensorProduct(Warp &warp, const Instruction &instruction, const Operands &operands);
+  TensorProduct(Warp &warp, const Instruction &instruction, uint32_t lane, const Operands &operands);
   void run() override;
   void observe(AccessKind kind, uint64_t key) const override;
 

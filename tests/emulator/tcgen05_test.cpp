@@ -64,7 +64,7 @@ std::string program(const std::string &body, int shared_bytes, bool give_back = 
   text +=
       "tcgen05.wait::st.sync.aligned;\ntcgen05.fence::before_thread_sync;\nbarrier.cluster.arrive;\n"
       "barrier.cluster.wait;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n" +
-      body + "tcgen05.fence::before_thread_sync;\nbar.sync 0;\n";
+      body + "tcgen05.fence::before_thread_sync;\nbar.sync 0;\ntcgen05.fence::after_thread_sync;\n";
   for (int half = 0; half < 2; half++) {
     text += "tcgen05.ld.sync.aligned.32x32b.x128.b32 " + registers("d", 128) + ", [%t10+" + std::to_string(128 * half) +
             "];\ntcgen05.wait::ld.sync.aligned;\n";

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -36,6 +37,15 @@ std::string told(F f) {
   waitpid(child, &status, 0);
   if (status != 0) text += "the process ended with " + std::to_string(status);
   return text;
+}
+
+/// Whether the text has one of these parts, which '|' separates: schedules differ in what they come upon first.
+inline bool tells(const std::string &text, const std::string &parts) {
+  for (size_t at = 0, end; at <= parts.size(); at = end + 1) {
+    end = std::min(parts.find('|', at), parts.size());
+    if (text.find(parts.substr(at, end - at)) != std::string::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace emulated

@@ -177,6 +177,8 @@ void arrive_when_landed(Warp &warp, const Instruction &instruction, uint32_t mas
   Promise promise{warp, instruction, mask, warp.state<Copies>().issued, {}};
   for (uint32_t lane = 0; lane < lanes; lane++) {
     promise.barriers[lane] = static_cast<uint32_t>(where.address[lane]);
+    if constexpr (observed)
+      if (mask >> lane & 1) warp.cta->cluster->observer->mbarrier_arrives(warp, 1u << lane, promise.barriers[lane]);
     if (mask >> lane & 1 && !instruction.detail)
       mbarrier_add_pending(warp, instruction, static_cast<int>(lane), promise.barriers[lane]);
   }

@@ -27,17 +27,22 @@ void each_lane(uint32_t mask, F f) {
   for (uint32_t rest = mask; rest; rest &= rest - 1) f(static_cast<uint32_t>(__builtin_ctz(rest)));
 }
 
-/// What these lanes did is seen by who waits at the barriers of those addresses, or the other way round.
-template <bool acquiring>
-void synchronise(Warp &warp, uint32_t mask, const Resolved &where) {
+/// f(observer, lanes, key) for each barrier that these lanes name.
+template <class F>
+void tell(Warp &warp, uint32_t mask, const Resolved &where, F f) {
   Observer *observer = warp.cta->cluster->observer.get();
   if (!observer) return;
   while (mask) {
     uint64_t key = where.address[__builtin_ctz(mask)];
     uint32_t same = mask & collect([&](uint32_t lane) { return where.address[lane] == key; });
-    acquiring ? observer->acquire(warp, same, key) : observer->release(warp, same, key);
+    f(*observer, same, key);
     mask &= ~same;
   }
+}
+
+void reset(Warp &warp, const Instruction &instruction, uint32_t mask, const Resolved &where) {
+  observe(warp, instruction, AccessKind::write, mask, 8, where);
+  tell(warp, mask, where, [](Observer &observer, uint32_t, uint64_t key) { observer.mbarrier_resets(key); });
 }
 
 /// c: the count.
@@ -45,7 +50,7 @@ template <bool observed>
 void initialise(Warp &warp, const Instruction &instruction, uint32_t mask) {
   Resolved where;
   resolve_barriers(warp, instruction, mask, where);
-  if constexpr (observed) observe(warp, instruction, AccessKind::write, mask, 8, where);
+  if constexpr (observed) reset(warp, instruction, mask, where);
   const uint32_t *counts = warp.row<uint32_t>(instruction.c);
   each_lane(mask, [&](uint32_t lane) {
     if (counts[lane] == 0 || counts[lane] > most_mbarrier_arrivals)
@@ -60,7 +65,7 @@ template <bool observed>
 void invalidate(Warp &warp, const Instruction &instruction, uint32_t mask) {
   Resolved where;
   resolve_barriers(warp, instruction, mask, where);
-  if constexpr (observed) observe(warp, instruction, AccessKind::write, mask, 8, where);
+  if constexpr (observed) reset(warp, instruction, mask, where);
   each_lane(mask, [&](uint32_t lane) {
     mbarrier_at(warp, instruction, static_cast<int>(lane), static_cast<uint32_t>(where.address[lane]));
     std::memset(where.at[lane], 0, 8);
@@ -75,7 +80,10 @@ void arrive(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t flags = instruction.detail;
   if constexpr (observed) {
     observe(warp, instruction, AccessKind::atomic, mask, 8, where);
-    if (!(flags & relaxed)) synchronise<false>(warp, mask, where);
+    tell(warp, mask, where, [&](Observer &observer, uint32_t same, uint64_t key) {
+      observer.mbarrier_arrives(warp, same, key);
+      if (!(flags & relaxed)) observer.release(warp, same, key);
+    });
   }
   const uint32_t *operand = warp.row<uint32_t>(instruction.c);
   uint64_t before[lanes] = {};
@@ -126,7 +134,10 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   });
   if constexpr (observed) {
     observe(warp, instruction, AccessKind::atomic, mask, 8, where);
-    if (complete && !(instruction.detail & relaxed)) synchronise<true>(warp, complete, where);
+    tell(warp, complete, where, [&](Observer &observer, uint32_t same, uint64_t key) {
+      if (!(instruction.detail & relaxed)) observer.acquire(warp, same, key);
+      observer.mbarrier_passed(warp, instruction, same, key);
+    });
   }
   store_predicate(warp.row<uint32_t>(instruction.dst), complete, mask);
   if (complete) warp.cta->cluster->events++;

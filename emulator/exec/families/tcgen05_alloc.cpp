@@ -56,6 +56,10 @@ void deallocate(Warp &warp, const Instruction &instruction, uint32_t) {
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
           "tcgen05.dealloc of " + std::to_string(count) + " columns at " + std::to_string(address) +
               ", which no tcgen05.alloc has given out");
+  if (Observer *observer = warp.cta->cluster->observer.get())
+    observer->tensor_access(
+        warp, instruction,
+        {AccessKind::write, warp.cta->rank, 0, TensorMemory::lane_count, TensorAddress(address).column, count, 0, 0});
   warp.cta->cluster->events++;
 }
 

@@ -38,9 +38,9 @@ std::vector<uint32_t> lanes_of(Shape shape, uint32_t row) {
 
 class TensorCopy : public TensorOperation {
  public:
-  TensorCopy(Warp &warp, const Instruction &instruction, Shape shape, std::vector<Cta *> ctas, TensorAddress to,
-             const MatrixDescriptor &from)
-      : TensorOperation(warp, instruction), shape_(shape), ctas_(std::move(ctas)), to_(to), from_(from) {
+  TensorCopy(Warp &warp, const Instruction &instruction, uint32_t lane, Shape shape, std::vector<Cta *> ctas,
+             TensorAddress to, const MatrixDescriptor &from)
+      : TensorOperation(warp, instruction, lane), shape_(shape), ctas_(std::move(ctas)), to_(to), from_(from) {
     for (Cta *cta : ctas_)
       require_columns(warp, instruction, cta->state<TensorMemory>(), to.column, 4 * chunks(), "the destination");
     if (to.lane != 0)
@@ -55,9 +55,12 @@ class TensorCopy : public TensorOperation {
   }
 
   void observe(AccessKind kind, uint64_t key) const override {
-    for (Cta *cta : ctas_)
+    for (Cta *cta : ctas_) {
       observe_operand(warp_, instruction_, kind, cta->rank, key, {window(*cta), from_, Element::tf32, false, chunks()},
                       0, rows_of(shape_));
+      observe_tensor(kind, key,
+                     {AccessKind::write, cta->rank, 0, TensorMemory::lane_count, to_.column, 4 * chunks(), 0, 0});
+    }
   }
 
  private:
@@ -98,8 +101,8 @@ void issue(Warp &warp, const Instruction &instruction, uint32_t mask) {
     if (!wrong.empty())
       fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane), std::move(wrong));
     TensorAddress to(warp.row<uint32_t>(instruction.a)[lane] + static_cast<uint32_t>(instruction.imm));
-    start(lane, std::make_shared<TensorCopy>(warp, instruction, static_cast<Shape>(instruction.detail & 0xff), ctas, to,
-                                             from));
+    start(std::make_shared<TensorCopy>(warp, instruction, lane, static_cast<Shape>(instruction.detail & 0xff), ctas, to,
+                                       from));
   }
 }
 

@@ -74,7 +74,7 @@ void issue(Warp &warp, const Instruction &instruction, uint32_t mask) {
   if (form.pair) tensor_memory(warp, instruction, peer_of(warp, instruction), group);
   for (uint32_t lane = 0; lane < lanes; lane++)
     if (mask >> lane & 1)
-      start(lane, std::make_shared<TensorProduct>(warp, instruction, operands_of(warp, instruction, lane)));
+      start(std::make_shared<TensorProduct>(warp, instruction, lane, operands_of(warp, instruction, lane)));
 }
 
 bool kind_of(Decoder &d, MmaKind &kind) {

@@ -128,6 +128,19 @@ TensorAddress address_of(Warp &warp, const Instruction &instruction, const Form 
   return TensorAddress(row[0] + static_cast<uint32_t>(form.displacement));
 }
 
+/// Reports an access that was issued; the second half of 16x32bx2 is an access of its own.
+void observe(Warp &warp, const Instruction &instruction, const Form &form, TensorAddress address, AccessKind kind) {
+  Observer *observer = warp.cta->cluster->observer.get();
+  if (!observer) return;
+  uint32_t count = form.shape == Shape::lanes32_bits32 ? lanes : lanes / 2;
+  TensorAccess access{
+      kind, warp.cta->rank, address.lane, count, address.column, columns_of(form, instruction.list_count), 0, 0};
+  observer->tensor_access(warp, instruction, access);
+  if (form.shape != Shape::lanes16_bits32_twice) return;
+  access.column += form.split;
+  observer->tensor_access(warp, instruction, access);
+}
+
 /// Under a seed some loads and stores land at once.
 bool lands_early(Warp &warp) {
   return warp.cta->launch->options.seed != 0 && warp.cta->cluster->random() % 4 == 0;
@@ -137,6 +150,7 @@ void load(Warp &warp, const Instruction &instruction, uint32_t) {
   Form form = form_of(instruction);
   TensorAddress address = address_of(warp, instruction, form);
   check_place(warp, instruction, form, address);
+  observe(warp, instruction, form, address, AccessKind::async_issue_read);
   auto &loads = warp.state<Moves>().loads;
   loads.push_back({&instruction, warp.frame->registers, address, {}});
   if (lands_early(warp)) land(warp, loads, land_load);
@@ -146,6 +160,7 @@ void store(Warp &warp, const Instruction &instruction, uint32_t) {
   Form form = form_of(instruction);
   TensorAddress address = address_of(warp, instruction, form);
   check_place(warp, instruction, form, address);
+  observe(warp, instruction, form, address, AccessKind::async_issue_write);
   auto &stores = warp.state<Moves>().stores;
   Move &move = stores.emplace_back(Move{&instruction, nullptr, address, {}});
   for (uint32_t r = 0; r < instruction.list_count; r++) {

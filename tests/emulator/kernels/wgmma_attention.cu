@@ -28,14 +28,17 @@ __device__ inline void values(float (&o)[32], const uint32_t (&p)[4], uint64_t v
                : EIGHT(o, 0), EIGHT(o, 8), EIGHT(o, 16), EIGHT(o, 24)
                : "r"(p[0]), "r"(p[1]), "r"(p[2]), "r"(p[3]), "l"(v));
 }
-__device__ inline void finish_products() {
+__device__ inline void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ inline void finish_products() {
+  commit_products();
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(256, 1)
     attention(const __grid_constant__ CUtensorMap queries, const __grid_constant__ CUtensorMap keys,
-              const __grid_constant__ CUtensorMap all_values, __half *out, const Sizes sizes) {
+              const __grid_constant__ CUtensorMap all_values, __half *out, const Sizes sizes FAULT_PARAMETER) {
   extern __shared__ __align__(1024) char memory[];  // Q, then K and V of each stage
   __shared__ __align__(8) uint64_t barriers[1 + 2 * stages];
   uint32_t base = shared_address(memory), q_full = shared_address(barriers), full = q_full + 8,
@@ -55,8 +58,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     for (int n = 0; n < blocks; n++) {
       int stage = n % stages;
       uint32_t at = base + tile_bytes * (1 + 2 * stage);
-      barrier_wait(empty + 8 * stage, (n / stages & 1) ^ 1);
-      barrier_expect(full + 8 * stage, 2 * tile_bytes);
+      if (!FAULT(5)) barrier_wait(empty + 8 * stage, (n / stages & 1) ^ 1);
+      barrier_expect(full + 8 * stage, 2 * tile_bytes - (FAULT(7) ? 128 : 0));
       load_tile(at, &keys, full + 8 * stage, n * 64, head);
       load_tile(at + tile_bytes, &all_values, full + 8 * stage, n * 64, head);
     }
@@ -69,11 +72,14 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     int stage = n % stages;
     uint32_t k_at = base + tile_bytes * (1 + 2 * stage), v_at = k_at + tile_bytes;
     float s[32];
-    barrier_wait(full + 8 * stage, n / stages & 1);
+    if (!FAULT(3)) barrier_wait(full + 8 * stage, (FAULT(6) ? n : n / stages) & 1);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
     for (int k = 0; k < 4; k++) scores(s, descriptor(base + 32 * k), descriptor(k_at + 32 * k), k != 0);
-    finish_products();
+    if (FAULT(4))
+      commit_products();
+    else
+      finish_products();
 #pragma unroll
     for (int i = 0; i < 32; i++)
       if (n * 64 + i / 4 * 8 + thread % 4 * 2 + i % 2 >= sizes.keys) s[i] = -INFINITY;
@@ -99,11 +105,12 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     uint32_t p[4][4];
 #pragma unroll
     for (int i = 0; i < 16; i++) p[i / 4][i % 4] = halves(s[2 * i], s[2 * i + 1]);
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    if (!FAULT(8)) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int k = 0; k < 4; k++) values(o, p[k], descriptor(v_at + 2048 * k));
+    for (int k = 0; k < 4; k++) values(o, p[k], descriptor(v_at + (FAULT(1) ? 1024 : 2048) * k));
+    if (FAULT(2)) barrier_arrive(empty + 8 * stage);
     finish_products();
-    barrier_arrive(empty + 8 * stage);
+    if (!FAULT(2)) barrier_arrive(empty + 8 * stage);
   }
 #pragma unroll
   for (int half = 0; half < 2; half++) {

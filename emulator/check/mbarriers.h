@@ -1,0 +1,32 @@
+// Phases of mbarriers: one that ends before all who wait for the phase before have seen that leaves them waiting for
+// ever, as a phase's parity is all that a wait tells (PTX ISA 9.7.13.15.16).
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "check/clocks.h"
+#include "check/reporter.h"
+
+namespace fa::emu::check {
+
+class Mbarriers {
+ public:
+  Mbarriers(Reporter &reporter, Clocks &clocks) : reporter_(reporter), clocks_(clocks) {}
+  void begin() { passed_.clear(); }
+  /// A warp has seen that a phase is over.
+  void passed(const Warp &warp, uint32_t agent, uint32_t pc, uint64_t key);
+  void ends_phase(const Warp &warp, uint32_t pc, uint64_t key);
+  void resets(uint64_t key) { passed_.erase(key); }
+
+ private:
+  struct Passed {
+    uint32_t agent, clock, pc, warp, rank;
+  };
+
+  Reporter &reporter_;
+  Clocks &clocks_;
+  std::unordered_map<uint64_t, std::vector<Passed>> passed_;  // in the phase that goes on
+};
+
+}  // namespace fa::emu::check

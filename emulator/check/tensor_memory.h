@@ -1,0 +1,65 @@
+// Checks of tensor memory (PTX ISA 9.7.16.6, memory consistency of tcgen05): mma and cp are over when a wait has seen
+// what their commit tells, ld and st when tcgen05.wait has; between warps it takes tcgen05.fence on both sides of what
+// synchronises them.
+#pragma once
+
+#include <vector>
+
+#include "check/clocks.h"
+#include "check/reporter.h"
+
+namespace fa::emu::check {
+
+class TensorMemory {
+ public:
+  TensorMemory(Reporter &reporter, Clocks &clocks) : reporter_(reporter), clocks_(clocks) {}
+  void begin(const Cluster &cluster);
+  void access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access);
+  /// tcgen05.wait::ld or ::st of the warp.
+  void wait(const Warp &warp, uint32_t agent, bool stores);
+  /// A warp's stores that nothing has waited for when its block ends.
+  void end(const Cta &cta);
+
+ private:
+  struct Epoch {
+    uint32_t agent = 0, clock = 0, pc = 0;  // clock 0: none
+  };
+  /// Operations in flight on a cell, of one pipe or, with pipe 0, of one warp's ld and st.
+  struct Pending {
+    uint32_t pipe = 0, agent = 0, pc = 0, count = 0;
+    bool writes = false;
+  };
+  /// 16 lanes of a column: no access has fewer.
+  struct Cell {
+    Epoch write;
+    uint32_t write_pipe = 0;
+    bool written = false;
+    std::vector<Epoch> reads;  // since
+    std::vector<Pending> pending;
+  };
+  struct Issued {
+    uint32_t pc = 0;
+    TensorAccess access;
+  };
+  struct Who {
+    const Warp &warp;
+    uint32_t agent, pc, pipe;
+    bool gives_back;  // tcgen05.dealloc, which is not asynchronous: it needs no fences
+  };
+
+  template <class F>
+  void visit(const TensorAccess &access, F &&f);
+  void read(const Who &who, const Cell &cell, uint32_t column);
+  void write(const Who &who, const Cell &cell, uint32_t column);
+  void check_pending(const Who &who, const Cell &cell, uint32_t column, bool writes);
+  void check_order(const Who &who, const Epoch &other, uint32_t column, const char *does, const char *did);
+  static void remember_read(Cell &cell, const Epoch &epoch);
+  static bool take_pending(Cell &cell, const Pending &of);
+
+  Reporter &reporter_;
+  Clocks &clocks_;
+  std::vector<std::vector<Cell>> memories_;  // by rank
+  std::vector<std::vector<Issued>> issued_;  // ld and st in flight, by agent
+};
+
+}  // namespace fa::emu::check

@@ -1,0 +1,88 @@
+// setmaxnreg (PTX ISA 9.7.19.5): registers that a warpgroup gives to its block's pool or takes from it. Here they cost
+// nothing; what is kept is that .inc waits until the pool has them, for ever where nobody gives enough.
+#include <algorithm>
+#include <vector>
+
+#include "exec/dispatch.h"
+#include "exec/fault.h"
+#include "exec/launch.h"
+
+namespace fa::emu {
+namespace {
+
+constexpr uint32_t registers_of_sm = 65536, most_registers = 256, unit = 8, group_warps = 4;
+
+struct RegisterPool : State {
+  struct Share {
+    uint32_t registers = 0;  // a thread
+    uint32_t changes = 0;    // setmaxnreg executed
+    const Instruction *last = nullptr;
+  };
+  std::vector<Share> shares;  // by warp
+
+  /// A kernel starts with what its machine code asks for; as that may be unknown, with the most that fits.
+  void begin(const Cta &cta) {
+    if (!shares.empty()) return;
+    uint32_t padded = static_cast<uint32_t>(cta.warps.size()) * lanes;
+    shares.assign(cta.warps.size(), {std::min(most_registers, registers_of_sm / padded / unit * unit), 0, nullptr});
+  }
+
+  /// Free for the warp: the SM's registers less those of the other warps that have not ended.
+  uint32_t left_for(const Warp &warp) const {
+    uint32_t taken = 0;
+    for (const Warp &other : warp.cta->warps)
+      if (&other != &warp && !other.finished()) taken += shares[other.index].registers * lanes;
+    return taken < registers_of_sm ? registers_of_sm - taken : 0;
+  }
+
+  void at_exit(Cta &cta) override {
+    if (!cta.launch->options.check) return;
+    for (size_t first = 0; first < shares.size(); first += group_warps)
+      for (size_t i = first + 1; i < std::min(first + group_warps, shares.size()); i++) {
+        const Share &one = shares[first], &other = shares[i];
+        if (one.changes == other.changes && one.registers == other.registers) continue;
+        const Share &more = one.changes >= other.changes ? one : other;
+        cta.launch->report(make_fault(cta.warps[&more == &one ? first : i], *more.last, FaultKind::check, -1,
+                                      "setmaxnreg is for all four warps of a warpgroup: warp " + std::to_string(first) +
+                                          " has executed " + std::to_string(one.changes) + ", warp " +
+                                          std::to_string(i) + " " + std::to_string(other.changes)));
+        return;
+      }
+  }
+};
+
+/// imm: registers a thread. detail: .inc, else .dec.
+void change(Warp &warp, const Instruction &instruction, uint32_t) {
+  auto &pool = warp.cta->state<RegisterPool>();
+  pool.begin(*warp.cta);
+  RegisterPool::Share &mine = pool.shares[warp.index];
+  uint32_t registers = static_cast<uint32_t>(instruction.imm);
+  bool increase = instruction.detail;
+  if (mine.changes > 0 && (increase ? registers < mine.registers : registers > mine.registers))
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          std::string("setmaxnreg") + (increase ? ".inc" : ".dec") + " to " + std::to_string(registers) +
+              " registers a thread, and the warp has " + std::to_string(mine.registers));
+  if (increase && registers * lanes > pool.left_for(warp)) {
+    warp.pause = Pause::retry;
+    return;
+  }
+  mine = {registers, mine.changes + 1, &instruction};
+  warp.cta->cluster->events++;
+}
+
+bool decode(Decoder &d) {
+  d.expect_operands(1, 1);
+  d.out().imm = d.immediate(0);
+  bool fits = d.out().imm >= 24 && d.out().imm <= most_registers && d.out().imm % unit == 0;
+  if (!fits) d.fail("setmaxnreg takes 24 to 256 registers in steps of 8");
+  if (d.has("inc") == d.has("dec")) d.fail("expected .inc or .dec");
+  d.out().detail = d.has("inc");
+  d.converge_warp();
+  d.pausing();
+  return d.run(change);
+}
+
+const Registration registration{{"setmaxnreg", decode}};
+
+}  // namespace
+}  // namespace fa::emu

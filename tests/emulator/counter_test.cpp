@@ -1,0 +1,96 @@
+// What FA_EMU_JSON tells of a launch, against counts made by hand.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "tensor_attention.h"
+#include "told.h"
+
+namespace {
+
+/// One warp. Global memory: 32 neighbouring words (128 bytes, 4 sectors), words 32 bytes apart (32 sectors), 16
+/// neighbouring bytes a lane written (512 bytes, 16 sectors). Shared memory, in passes: neighbouring words written (1),
+/// words 8 bytes apart (2, as every other bank has two), words 128 bytes apart (32, all in one bank), 16 bytes a lane
+/// (4, and no fewer are possible). One product of 16 x 8 x 16, one barrier.
+const char *const text = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry counted(.param .u64 words) {
+  .reg .b32 %r<24>; .reg .b64 %rd<9>; .reg .f32 %f<5>;
+  .shared .align 16 .b8 tile[4096];
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  ld.global.u32 %r2, [%rd3];
+  mul.wide.u32 %rd4, %r1, 32;
+  add.s64 %rd5, %rd1, %rd4;
+  ld.global.u32 %r3, [%rd5];
+  mul.wide.u32 %rd6, %r1, 16;
+  add.s64 %rd7, %rd1, %rd6;
+  st.global.v4.u32 [%rd7], {%r2, %r3, %r2, %r3};
+  mov.u32 %r4, tile;
+  mad.lo.u32 %r5, %r1, 4, %r4;
+  st.shared.u32 [%r5], %r2;
+  bar.sync 0;
+  mad.lo.u32 %r6, %r1, 8, %r4;
+  ld.shared.u32 %r7, [%r6];
+  mad.lo.u32 %r8, %r1, 128, %r4;
+  ld.shared.u32 %r9, [%r8];
+  mad.lo.u32 %r10, %r1, 16, %r4;
+  ld.shared.v4.u32 {%r11, %r12, %r13, %r14}, [%r10];
+  mov.f32 %f1, 0f00000000;
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1, %f2, %f3, %f4}, {%r2, %r2, %r2, %r2}, {%r2, %r2}, {%f1, %f1, %f1, %f1};
+  ret;
+}
+)";
+
+/// The line of JSON that f's launch makes.
+template <class F>
+std::string line_of(F f) {
+  char name[] = "/tmp/fa-emu-counters-XXXXXX";
+  close(mkstemp(name));
+  EXPECT_EQ(emulated::told([&] {
+              setenv("FA_EMU_JSON", name, 1);
+              f();
+            }),
+            "");
+  std::string line = emulated::read_file(name);
+  unlink(name);
+  return line;
+}
+
+double value_of(const std::string &line, const std::string &name) {
+  size_t at = line.find("\"" + name + "\":");
+  if (at == std::string::npos) ADD_FAILURE() << "no " << name << " in " << line;
+  return at == std::string::npos ? -1 : std::strtod(line.c_str() + at + name.size() + 3, nullptr);
+}
+
+TEST(Counters, Traffic) {
+  std::string line = line_of([] {
+    emulated::start();
+    emulated::Array<int> words(std::vector<int>(256));
+    emulated::launch(emulated::kernel(text, "counted"), {1}, {32}, 0, words.address);
+  });
+  EXPECT_EQ(value_of(line, "global_bytes_read"), 128 + 128);
+  EXPECT_EQ(value_of(line, "global_bytes_written"), 512);
+  EXPECT_NEAR(value_of(line, "sectors_per_request"), (4 + 32 + 16) / 3.0, 1e-5);
+  EXPECT_EQ(value_of(line, "shared_bytes_read"), 128 + 128 + 512);
+  EXPECT_EQ(value_of(line, "shared_bytes_written"), 128);
+  EXPECT_NEAR(value_of(line, "bank_conflict_factor"), (1 + 2 + 32 + 4) / (1 + 1 + 1 + 4.0), 1e-5);
+  EXPECT_EQ(value_of(line, "barriers"), 1);
+  EXPECT_EQ(value_of(line, "tensor_operations"), 2 * 16 * 8 * 16);
+  EXPECT_EQ(value_of(line, "warp_instructions"), 24);
+  EXPECT_EQ(value_of(line, "thread_instructions"), 24 * 32);
+}
+
+/// Two products of rows x keys x head size, on wgmma or tcgen05.
+TEST(Counters, TensorOperations) {
+  constexpr int rows = 128, keys = 192;
+  std::string line = line_of([] { emulated::attention::error(TEST_KERNELS, rows, keys, 1); });
+  EXPECT_EQ(value_of(line, "tensor_operations"), 2.0 * 2 * rows * keys * emulated::attention::head_size);
+}
+
+}  // namespace
