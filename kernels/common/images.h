@@ -20,8 +20,8 @@ struct Tile {
 /// are missing for.
 enum class Entry {
   forward,  // "fa_forward": scores need nothing but the scale, a positive normal number; q, k, v, out have rows of unit
-            // stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; k and v are not paged;
-            // num_splits and packed_heads are 1
+            // stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; rows of k and v are
+            // less than 2^24 bytes apart, and not paged; num_splits and packed_heads are 1
   general,  // "fa_forward_general": everything, num_splits is 1
   split,    // "fa_forward_split": everything, and partial results when num_splits is above 1
   combine   // "fa_combine": partial results to results

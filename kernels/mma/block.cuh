@@ -34,12 +34,34 @@ struct Block {
   using Out = Sums[row_blocks][out_blocks];
 };
 
+/// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
+struct Tiles {
+  int first, end, full_first, full_end;
+
+  __device__ bool full(int tile) const { return full_first <= tile && tile < full_end; }
+};
+
 /// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
 template <class B>
 struct Kept {
   Interval attended[B::rows];  // keys of each row
+  uint8_t spoiled[B::rows];    // rows that a second run is to mend
   Work work;
+  Tiles tiles;
 };
+
+/// threadIdx.x, read anew: what follows from it is computed where it is used and takes no registers before.
+__device__ inline int thread_anew() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
+/// The row of the tile that a lane's sums belong to; i: block of 16 of its warp's, h: upper or lower half.
+template <class B>
+__device__ inline int row_of_sums(int thread, int i, int h) {
+  return thread / 32 * B::warp_rows + i * 16 + h * 8 + thread % 32 / 4;
+}
 
 template <class B>
 struct SharedMemory {
@@ -53,13 +75,6 @@ struct SharedMemory {
     static_assert(B::QueryTile::bytes + B::stages * B::KeyTile::bytes + int(sizeof(Kept<B>)) <=
                   shared_bytes(B::shape, B::dim));
   }
-};
-
-/// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
-struct Tiles {
-  int first, end, full_first, full_end;
-
-  __device__ bool full(int tile) const { return full_first <= tile && tile < full_end; }
 };
 
 /// Notes which keys each row attends, and finds the tiles that hold any. By every warp for itself, all rows; it notes

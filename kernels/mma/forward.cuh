@@ -49,14 +49,12 @@ class Ring {
   template <bool Bounded>
   __device__ void ask(int ahead, uint32_t to, int tile, const Kept<B> &kept) {
     tile -= ahead / 2;
-    if (tile >= first_) {
-      const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
-      auto &rows = ahead % 2 == 0 ? keys_ : values_;
-      if constexpr (B::plain) {
-        rows.template copy<Bounded>(to, keys);
-      } else {
-        rows.template copy<Bounded>(to, keys, kept.work);
-      }
+    const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
+    auto &rows = ahead % 2 == 0 ? keys_ : values_;
+    if constexpr (B::plain) {
+      rows.template copy<Bounded>(to, tile >= first_, keys);
+    } else {
+      rows.template copy<Bounded>(to, tile >= first_, keys, kept.work);
     }
     commit_copies();
   }
@@ -66,20 +64,18 @@ class Ring {
   int first_;            // tile
 };
 
-/// A block's pass over its tiles.
+/// A block's pass over its tiles. `again`: a second one, in which values that are not finite count as 0.
 template <class B>
 struct Pass {
   const Params &p;
   const SharedMemory<B> &shared;
-  Tiles tiles;
-  bool clean;  // values that are not finite count as 0
   Queries<B> queries;
   Ring<B> ring;
   Softmax<B> state;
   typename B::Out out;
 
-  __device__ Pass(const Params &params, const SharedMemory<B> &memory, const Tiles &all, bool finite_values)
-      : p(params), shared(memory), tiles(all), clean(finite_values), queries(memory.queries), ring(params, memory, all) {
+  __device__ Pass(const Params &params, const SharedMemory<B> &memory)
+      : p(params), shared(memory), queries(memory.queries), ring(params, memory, memory.kept->tiles) {
 #pragma unroll
     for (int i = 0; i < B::row_blocks; i++)
 #pragma unroll
@@ -92,7 +88,7 @@ struct Pass {
   }
 
   template <bool Masked>
-  __device__ void step(int tile) {
+  __device__ void step(int tile, bool again) {
     const Kept<B> &kept = *shared.kept;
     typename B::Scores s;
     const uint32_t keys = ring.template next_keys<Masked>(tile, kept);
@@ -106,26 +102,28 @@ struct Pass {
       update<B>(state, out, s, B::plain ? p.scale * log2_e : 1);
     }
     const uint32_t values = ring.template next_values<Masked>(tile, kept);
-    if (Masked && clean) {
+    if (Masked && again) {
       clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
       __syncthreads();
     }
     if (busy()) multiply_values<B>(out, s, values);
   }
 
-  __device__ void run() {
-    int tile = tiles.end - 1;
+  __device__ void run(bool again) {
     if constexpr (B::shape.q_in_registers) {
       wait_for_copies<B::stages - 1>();
       __syncthreads();
       queries.load();
     }
-    while (tile >= tiles.first) {
+    const int first = shared.kept->tiles.first;
+    int tile = shared.kept->tiles.end - 1;
+    while (tile >= first) {
 #pragma unroll 1
-      for (; tile >= tiles.first && (!B::plain || clean || !tiles.full(tile)); tile--) step<true>(tile);
+      for (; tile >= first && (!B::plain || again || !shared.kept->tiles.full(tile)); tile--) step<true>(tile, again);
       if constexpr (B::plain) {
+        const int last = max(first, shared.kept->tiles.full_first);
 #pragma unroll 1
-        for (; tile >= tiles.first && tile >= tiles.full_first; tile--) step<false>(tile);
+        for (; tile >= last; tile--) step<false>(tile, false);
       }
     }
   }
@@ -135,24 +133,24 @@ template <class B>
 __device__ inline void forward(const Params &p) {
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
-  const Work w = work_of_block(p, B::rows);
-  if (w.rows == 0) return;
-  const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
-  const Tiles tiles = find_tiles<B>(p, w, split, shared.kept);
-  if (threadIdx.x == 0) shared.kept->work = w;
+  {
+    const Work w = work_of_block(p, B::rows);
+    if (w.rows == 0) return;
+    const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
+    const Tiles tiles = find_tiles<B>(p, w, split, shared.kept);
+    if (threadIdx.x == 0) shared.kept->work = w, shared.kept->tiles = tiles;
+  }
   __syncthreads();
-
-  uint32_t mend = 0;
-  for (bool clean = false;; clean = true) {
+#pragma unroll 1
+  for (bool again = false;; again = true) {
     load_queries<B>(p, shared.kept->work, shared.queries);
     commit_copies();
-    Pass<B> pass(p, shared, tiles, clean);
-    pass.run();
+    Pass<B> pass(p, shared);
+    pass.run(again);
     wait_for_copies<0>();
     __syncthreads();  // the tile of queries is free
-    const uint32_t spoiled = store<B>(p, *shared.kept, pass.out, pass.state, shared.queries, mend);
-    if (clean || !__syncthreads_or(spoiled != 0)) return;
-    mend = spoiled;
+    const bool spoiled = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, again);
+    if (again || !__syncthreads_or(spoiled)) return;
   }
 }
 

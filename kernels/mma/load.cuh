@@ -45,53 +45,80 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
   }
 }
 
-/// A thread's part in copying a tensor's tiles: one chunk of each panel, of every `step`-th row.
+/// A thread's part in copying a tensor's tiles: of every `step`-th row the chunks that are `lanes` apart, one or two of
+/// each panel. Four lanes a row are fewest addresses to compute; they are still whole sectors.
 template <class B>
 struct Part {
   using Tile = typename B::KeyTile;
-  static constexpr int step = B::threads / Tile::row_chunks;
+  static constexpr int lanes = B::threads / 4 <= Tile::rows ? 4 : 8;
+  static constexpr int step = B::threads / lanes;
   static constexpr int passes = Tile::rows / step;
-  static_assert(passes * step == Tile::rows && step % 8 == 0);
+  static constexpr int halves = Tile::row_chunks / lanes;
+  static_assert(passes * step == Tile::rows && halves * lanes == Tile::row_chunks && step % 8 == 0);
 
-  __device__ static int row() { return threadIdx.x / Tile::row_chunks; }
-  __device__ static int column() { return threadIdx.x % Tile::row_chunks * 8; }
-  /// Its place in the tile; pass i and panel j are constants away.
-  __device__ static uint32_t offset() { return Tile::offset(row(), threadIdx.x % Tile::row_chunks); }
-  __device__ static uint32_t offset(int i, int j) { return j * Tile::panel_bytes + i * step * Tile::row_bytes; }
+  /// With two halves, eight neighbouring lanes have rows r and r + 4, whose chunks lie in different banks.
+  __device__ static int row() {
+    const int r = threadIdx.x / lanes;
+    return halves == 1 ? r : r / 8 * 8 + r / 2 % 4 + r % 2 * 4;
+  }
+  __device__ static int column() { return threadIdx.x % lanes * 8; }
+
+  /// Calls f(address, columns further) for each chunk of pass i over the tile at `to`.
+  template <class F>
+  __device__ static void for_each_chunk(uint32_t to, int i, F f) {
+    const uint32_t at = to + Tile::offset(row(), threadIdx.x % lanes);
+#pragma unroll
+    for (int panel = 0; panel < Tile::panels; panel++)
+#pragma unroll
+      for (int half = 0; half < halves; half++)
+        f((at ^ half * 64) + panel * Tile::panel_bytes + i * step * Tile::row_bytes,
+          panel * Tile::panel_columns + half * 32);
+  }
 };
+
+/// p + i * step, in one instruction where it is let alone.
+__device__ inline const char *advance(const char *p, int step, int i) {
+  int64_t q;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(q) : "r"(step), "r"(i), "l"(reinterpret_cast<int64_t>(p)));
+  return reinterpret_cast<const char *>(q);
+}
+
+/// A value that the compiler is to keep in its register rather than to compute again where it is used.
+__device__ inline int kept_in_register(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
 
 /// Copies tiles of aligned rows that lie evenly apart.
 template <class B>
 class EvenRows {
  public:
-  /// `high`: keys from there on are none.
   __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
-      : columns_(columns - P::column()), stride_(P::step * view.stride[1]) {
-    const int key = tile * B::keys + (P::passes - 1) * P::step + P::row();
+      : columns_(kept_in_register(columns - P::column())), stride_(kept_in_register(int(P::step * view.stride[1]))) {
+    const int key = tile * B::keys + P::row();
     from_ = view.data + w.sequence.k_batch * view.stride[0] + (w.sequence.k_first + key) * view.stride[1] +
             w.kv_head * view.stride[2] + P::column() * 2;
   }
 
-  /// The next tile, whose keys from `keys` on are none.
+  /// The next tile, unless there is none; its keys from `keys` on are none.
   template <bool Bounded>
-  __device__ void copy(uint32_t to, int keys) {
-    to += P::offset();
+  __device__ void copy(uint32_t to, bool exists, int keys) {
 #pragma unroll
-    for (int i = P::passes - 1; i >= 0; i--) {
-      const bool read = !Bounded || P::row() + i * P::step < keys;
-#pragma unroll
-      for (int j = 0; j < P::Tile::panels; j++)
-        copy_chunk(to + P::offset(i, j), from_ + j * P::Tile::row_bytes,
-                   read && j * P::Tile::panel_columns < columns_);
-      from_ -= stride_;
+    for (int i = 0; i < P::passes; i++) {
+      const char *const row = advance(from_, stride_, i);
+      const bool read = exists && (!Bounded || P::row() + i * P::step < keys);
+      P::for_each_chunk(to, i, [&](uint32_t at, int column) {
+        copy_chunk(at, row + column * 2, read && column < columns_);
+      });
     }
+    from_ = advance(from_, stride_, -P::passes);
   }
 
  private:
   using P = Part<B>;
-  const char *from_;  // the last row of the next tile
+  const char *from_;  // the first row of the next tile
   int columns_;       // from this thread's chunk to the row's end
-  int64_t stride_;    // between passes
+  int stride_;        // between passes
 };
 
 /// Copies tiles of any rows: paged, unaligned, of any stride.
@@ -102,17 +129,16 @@ class AnyRows {
       : p_(p), view_(view), columns_(columns), tile_(tile), aligned_(has_aligned_rows(view)) {}
 
   template <bool>
-  __device__ void copy(uint32_t to, int keys, const Work &w) {
-    to += P::offset();
+  __device__ void copy(uint32_t to, bool exists, int keys, const Work &w) {
+    if (!exists) return;
 #pragma unroll 1
     for (int i = 0; i < P::passes; i++) {
       const int key = i * P::step + P::row();
       const bool read = key < keys;
       const char *row = key_row(p_, view_, w.sequence, tile_ * B::keys + (read ? key : 0), w.kv_head);
-#pragma unroll 1
-      for (int j = 0; j < P::Tile::panels; j++)
-        copy_columns(to + P::offset(i, j), row, j * P::Tile::panel_columns + P::column(), columns_, view_.stride[3],
-                     aligned_, read);
+      P::for_each_chunk(to, i, [&](uint32_t at, int column) {
+        copy_columns(at, row, P::column() + column, columns_, view_.stride[3], aligned_, read);
+      });
     }
     tile_--;
   }

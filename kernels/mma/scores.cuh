@@ -9,21 +9,15 @@ namespace fa::kernels::mma {
 constexpr float log2_e = 1.44269504f;
 constexpr float minus_infinity = -__builtin_huge_valf();
 
-/// A lane's first row of those that its warp has: `i`: block of 16, `h`: its upper or lower half.
-template <class B>
-__device__ inline int lane_tile_row(int i, int h) {
-  return threadIdx.x / 32 * B::warp_rows + i * 16 + h * 8 + threadIdx.x % 32 / 4;
-}
-
 /// Scores of keys outside each row's interval become -inf, NaN included.
 template <class B>
 __device__ inline void mask_intervals(typename B::Scores &s, int first_key, const Kept<B> &kept) {
-  const int first = first_key + threadIdx.x % 4 * 2;
+  const int thread = thread_anew(), first = first_key + thread % 4 * 2;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const Interval keys = kept.attended[lane_tile_row<B>(i, h)];
+      const Interval keys = kept.attended[row_of_sums<B>(thread, i, h)];
       const int low = keys.low - first, high = keys.high - first;
 #pragma unroll
       for (int j = 0; j < B::score_blocks; j++) {
@@ -64,11 +58,12 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int i, i
 template <class B>
 __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const Kept<B> &kept) {
   const Work &w = kept.work;
+  const int thread = thread_anew();
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const int r = lane_tile_row<B>(i, h);
+      const int r = row_of_sums<B>(thread, i, h);
       const Interval keys = kept.attended[r];
       const Row row = row_at(p, w, w.first_row + r);
 #pragma unroll

@@ -12,15 +12,15 @@ namespace fa::kernels::mma {
 /// scaled anew.
 constexpr float slack = 8;
 
-/// Rows g and g + 8 of each block of 16; l is this lane's part.
+/// Rows g and g + 8 of each block of 16: -m, as it is added, and this lane's part of l.
 template <class B>
 struct Softmax {
-  float m[B::row_blocks][2], l[B::row_blocks][2];
+  float minus_m[B::row_blocks][2], l[B::row_blocks][2];
 
   __device__ Softmax() {
 #pragma unroll
     for (int i = 0; i < B::row_blocks; i++)
-      for (int h = 0; h < 2; h++) m[i][h] = -FLT_MAX, l[i][h] = 0;  // finite: 2^(-inf - m) is 0, not NaN
+      for (int h = 0; h < 2; h++) minus_m[i][h] = FLT_MAX, l[i][h] = 0;  // finite: 2^(-inf - m) is 0, not NaN
   }
 };
 
@@ -37,14 +37,15 @@ __device__ inline float row_sum(float x) {
 
 /// m' = max(m, c rowmax S), l = l a, O = O a with a = 2^(m - m'): for the rows whose maximum has moved.
 template <class B>
-__device__ inline void move_maxima(Softmax<B> &state, typename B::Out &o, const float (&top)[B::row_blocks][2]) {
+__device__ inline void move_maxima(Softmax<B> &state, typename B::Out &o, const float (&top)[B::row_blocks][2],
+                                   float c) {
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const float t = row_max(top[i][h]), before = state.m[i][h];
-      const float m = t > before + slack ? t : before, a = exp2_fast(before - m);
-      state.m[i][h] = m;
+      const float t = row_max(top[i][h]) * c, before = state.minus_m[i][h];
+      const float now = t + before > slack ? -t : before, a = exp2_fast(now - before);
+      state.minus_m[i][h] = now;
       state.l[i][h] *= a;
 #pragma unroll
       for (int j = 0; j < B::out_blocks; j++) {
@@ -67,11 +68,11 @@ __device__ inline void update(Softmax<B> &state, typename B::Out &o, typename B:
       float t = s[i][0].x[2 * h];
 #pragma unroll
       for (int j = 0; j < B::score_blocks; j++) t = fmaxf(fmaxf(t, s[i][j].x[2 * h]), s[i][j].x[2 * h + 1]);
-      top[i][h] = t * c;
-      moved |= top[i][h] > state.m[i][h] + slack;
+      top[i][h] = t;
+      moved |= fmaf(t, c, state.minus_m[i][h]) > slack;
     }
   }
-  if (__any_sync(~0u, moved)) move_maxima<B>(state, o, top);
+  if (__any_sync(~0u, moved)) move_maxima<B>(state, o, top, c);
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
@@ -79,7 +80,7 @@ __device__ inline void update(Softmax<B> &state, typename B::Out &o, typename B:
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         float &x = s[i][j].x[e];
-        x = exp2_fast(fmaf(x, c, -state.m[i][e / 2]));
+        x = exp2_fast(fmaf(x, c, state.minus_m[i][e / 2]));
         state.l[i][e / 2] += x;
       }
     }

@@ -9,26 +9,37 @@ namespace fa::kernels::mma {
 
 constexpr float ln_2 = 0.693147181f;
 
-/// True when a lane's part of a row holds NaN or Inf.
+/// Not 0 when a lane's part of a row holds NaN or Inf.
 template <class B>
-__device__ inline bool any_nonfinite(const Sums (&o)[B::out_blocks], int h) {
+__device__ inline float any_nonfinite(const Sums (&o)[B::out_blocks], int h) {
   float zero = 0;
 #pragma unroll
   for (int j = 0; j < B::out_blocks; j++) zero = fmaf(o[j].x[2 * h], 0.f, fmaf(o[j].x[2 * h + 1], 0.f, zero));
-  return zero != 0;
+  return zero;
 }
 
-/// Calls f(column, element) for each of a lane's elements of a row.
+/// Calls f(row of the tile, column, sum) for 8 rows of a warp's, by way of its part of the tile of queries, where they fit
+/// as floats: neighbouring lanes have neighbouring columns.
 template <class B, class F>
-__device__ inline void for_each_column(const Sums (&o)[B::out_blocks], int h, int columns, F f) {
+__device__ inline void for_each_element(const Sums (&o)[B::out_blocks], int i, int h, int columns, uint32_t tile, F f) {
+  const int thread = thread_anew(), lane = thread % 32, first = row_of_sums<B>(thread, i, h) - lane / 4;
+  float *const staged = reinterpret_cast<float *>(__cvta_shared_to_generic(tile)) + thread / 32 * 8 * B::dim;
+  __syncwarp();
 #pragma unroll
-  for (int j = 0; j < B::out_blocks; j++) {
-#pragma unroll
-    for (int e = 0; e < 2; e++) {
-      const int d = j * 8 + threadIdx.x % 4 * 2 + e;
-      if (d < columns) f(d, o[j].x[2 * h + e]);
-    }
-  }
+  for (int j = 0; j < B::out_blocks; j++)  // blocks of 8 columns are exchanged so that rows do not share banks
+    *reinterpret_cast<float2 *>(staged + lane / 4 * B::dim + (j ^ lane / 4 % 4) * 8 + lane % 4 * 2) = {
+        o[j].x[2 * h], o[j].x[2 * h + 1]};
+  __syncwarp();
+#pragma unroll 1
+  for (int r = 0; r < 8; r++)
+#pragma unroll 1
+    for (int d = lane; d < columns; d += 32) f(first + r, d, staged[r * B::dim + (d ^ r % 4 * 8)]);
+}
+
+/// Where the partial results of row r of the tile are.
+template <class B>
+__device__ inline int64_t partial_place(const Params &p, const Work &w, int r) {
+  return w.split * p.partial_rows + w.place * B::rows + r;
 }
 
 /// Divides a row's sums by l, the sink included, and writes its lse.
@@ -49,7 +60,7 @@ __device__ inline void finish_row(const Params &p, const Work &w, Row row, Sums 
   }
 #pragma unroll
   for (int j = 0; j < B::out_blocks; j++) o[j].x[2 * h] *= a, o[j].x[2 * h + 1] *= a;
-  if (p.lse.data && threadIdx.x % 4 == 0)
+  if (p.lse.data && thread_anew() % 4 == 0)
     *reinterpret_cast<float *>(p.lse.data + w.sequence.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
                                (w.sequence.q_first + row.query) * p.lse.stride[2]) = lse;
 }
@@ -64,86 +75,72 @@ template <class B>
 __device__ inline void store_chunks(const Params &p, const Work &w, const typename B::Out &o, uint32_t tile) {
   using Tile = typename B::QueryTile;
   constexpr int chunks = B::dim / 8;
-  const int lane = threadIdx.x % 32;
+  const int thread = thread_anew(), lane = thread % 32;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++)
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
       for (int j = 0; j < B::out_blocks; j++)
-        asm volatile("st.shared.b32 [%0], %1;" ::"r"(tile + Tile::offset(lane_tile_row<B>(i, h), j) + lane % 4 * 4),
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(tile + Tile::offset(row_of_sums<B>(thread, i, h), j) + lane % 4 * 4),
                      "r"(pack(o[i][j].x[2 * h], o[i][j].x[2 * h + 1], typename B::Element()))
                      : "memory");
   __syncwarp();
 #pragma unroll 1
   for (int i = lane; i < B::warp_rows * chunks; i += 32) {
-    const int r = threadIdx.x / 32 * B::warp_rows + i / chunks, chunk = i % chunks;
+    const int r = thread / 32 * B::warp_rows + i / chunks, chunk = i % chunks;
     if (w.first_row + r < w.rows && chunk * 8 < p.head_dim_v)
       *reinterpret_cast<uint4 *>(out_row(p, w, row_at(p, w, w.first_row + r)) + chunk * 16) =
           load_chunk(tile + Tile::offset(r, chunk));
   }
 }
 
-/// Writes a lane's part of a row, an element at a time.
+/// Writes what a block has found, and notes which rows masked values have spoiled: the caller then comes `again` with the
+/// sums of finite values. True when this lane's rows hold one of those.
 template <class B>
-__device__ inline void store_elements(const Params &p, char *to, const Sums (&o)[B::out_blocks], int h) {
-  for_each_column<B>(o, h, p.head_dim_v,
-                     [&](int d, float x) { store_element(to + d * p.out.stride[3], p.out_dtype, x); });
-}
-
-/// A row's unfinished softmax: m, l and the sums.
-template <class B>
-__device__ inline void store_partial(const Params &p, const Work &w, int r, const Sums (&o)[B::out_blocks], int h,
-                                     float m, float l) {
-  const int64_t at = w.split * p.partial_rows + w.place * B::rows + r;
-  if (threadIdx.x % 4 == 0)
-    *reinterpret_cast<float2 *>(p.partial_max_sum + at * 2) = {l == 0 ? minus_infinity : m, l};
-  for_each_column<B>(o, h, p.head_dim_v, [&](int d, float x) { p.partial_values[at * p.head_dim_v + d] = x; });
-}
-
-/// Writes what a block has found. Returns a bit for each of this lane's rows that masked values have spoiled: the caller
-/// then comes again with `mend`, those rows, and the sums of finite values.
-template <class B>
-__device__ inline uint32_t store(const Params &p, const Kept<B> &kept, typename B::Out &o, Softmax<B> &state,
-                                 uint32_t tile, uint32_t mend) {
-  const Work &w = kept.work;
+__device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o, const Softmax<B> &state, uint32_t tile,
+                             bool again) {
+  const Work &w = kept->work;
   const bool partial = B::splits && p.schedule.num_splits > 1;
-  const bool chunks = !partial && mend == 0 && p.out_dtype == B::dtype &&
+  const bool chunks = !partial && !again && p.out_dtype == B::dtype &&
                       (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
-  uint32_t spoiled = 0;
+  bool any_spoiled = false;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const int r = lane_tile_row<B>(i, h);
-      const float m = state.m[i][h], l = row_sum(state.l[i][h]);
+      const int thread = thread_anew(), r = row_of_sums<B>(thread, i, h);
       const bool exists = w.first_row + r < w.rows;
-      const Row row = row_at(p, w, exists ? w.first_row + r : w.first_row);
-      if (!partial && exists) finish_row<B>(p, w, row, o[i], h, m, l);
-      if (!exists) continue;
-      if (mend >> (2 * i + h) & 1) {
-        char *const to = out_row(p, w, row);
-        const int64_t at = w.split * p.partial_rows + w.place * B::rows + r;
-        for_each_column<B>(o[i], h, p.head_dim_v, [&](int d, float x) {
-          if (explained(p, w, row, kept.attended[r], d)) return;
-          if (partial) {
-            p.partial_values[at * p.head_dim_v + d] = x;
-          } else {
-            store_element(to + d * p.out.stride[3], p.out_dtype, x);
-          }
-        });
-      } else if (mend == 0) {
-        if (is_finite(l) && any_nonfinite<B>(o[i], h)) spoiled |= 1u << (2 * i + h);
-        if (partial) {
-          store_partial<B>(p, w, r, o[i], h, m, l);
-        } else if (!chunks) {
-          store_elements<B>(p, out_row(p, w, row), o[i], h);
-        }
+      const float m = -state.minus_m[i][h], l = row_sum(state.l[i][h]);
+      if (partial) {
+        if (exists && thread % 4 == 0)
+          *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {
+              l == 0 ? minus_infinity : m, l};
+      } else if (exists) {
+        finish_row<B>(p, w, row_at(p, w, w.first_row + r), o[i], h, m, l);
       }
+      if (!again) {
+        // A sum l that is not finite comes from a score that is attended: the row is what it should be.
+        const bool nonfinite = row_sum(any_nonfinite<B>(o[i], h)) != 0;
+        const bool spoiled = exists && is_finite(l) && nonfinite;
+        if (thread % 4 == 0) kept->spoiled[r] = spoiled;
+        any_spoiled |= spoiled;
+      }
+      if (chunks || (again && !__any_sync(~0u, kept->spoiled[r]))) continue;
+      for_each_element<B>(o[i], i, h, p.head_dim_v, tile, [&](int at, int d, float x) {
+        if (w.first_row + at >= w.rows || (again && !kept->spoiled[at])) return;
+        const Row row = row_at(p, w, w.first_row + at);
+        if (again && explained(p, w, row, kept->attended[at], d)) return;
+        if (partial) {
+          p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
+        } else {
+          store_element(out_row(p, w, row) + d * p.out.stride[3], p.out_dtype, x);
+        }
+      });
     }
   }
   if (chunks) store_chunks<B>(p, w, o, tile);
-  return spoiled;
+  return any_spoiled;
 }
 
 }  // namespace fa::kernels::mma

@@ -20,7 +20,7 @@ struct Shape {
 constexpr Shape forward_shape(int sm, int dim) {
   const bool fast = sm == 80 || sm == 87 || sm == 90 || sm == 100 || sm == 103;
   if (sm == 75) {
-    if (dim <= 64) return {1, 8, 64, 2, true};
+    if (dim <= 96) return {1, 8, 64, 2, true};
     if (dim <= 128) return {1, 8, 32, 2, true};
     return {1, 4, dim <= 192 ? 32 : 16, 2, false};
   }
@@ -62,9 +62,9 @@ constexpr int rows(const Shape &s) {
   return 16 * s.row_blocks * s.warps;
 }
 
-/// Tiles first, as they need alignment; then each row's interval of keys, and the block's work.
+/// Tiles first, as they need alignment; then what is kept of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim) {
-  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * 8 + 128;
+  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * 9 + 128;
 }
 
 constexpr Tile tile(int sm, int dim, Entry entry) {
