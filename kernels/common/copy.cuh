@@ -11,8 +11,7 @@ __device__ inline uint32_t shared_address(const void *p) {
 }
 
 __device__ inline void store_chunk(uint32_t to, uint4 chunk) {
-  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z),
-               "r"(chunk.w)
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(chunk.x), "r"(chunk.y), "r"(chunk.z), "r"(chunk.w)
                : "memory");
 }
 

@@ -26,7 +26,8 @@ struct SharedTile {
     return chunk / row_chunks * panel_bytes + row * row_bytes + (chunk % row_chunks ^ swizzle(row)) * 16;
   }
 
-  /// What a lane adds to a tile's address for matrices_at, when it is to read rows `row` + 16 i and chunks `chunk` + 2 k.
+  /// What a lane adds to a tile's address for matrices_at, when it is to read rows `row` + 16 i and chunks `chunk` + 2
+  /// k.
   __device__ static uint32_t lane_offset(int row, int chunk) { return row * row_bytes + (chunk ^ swizzle(row)) * 16; }
 
   /// The address of a lane's row of matrices in block i of 16 rows and block k of 16 columns.

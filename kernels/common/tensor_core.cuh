@@ -48,12 +48,12 @@ __device__ inline void multiply_add(Sums &d, const Left<__half> &a, const Right<
       : "r"(a.word[0]), "r"(a.word[1]), "r"(b.word[0]), "f"(c.x[0]), "f"(c.x[1]), "f"(c.x[2]), "f"(c.x[3]));
   asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
       : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
-      : "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[1]), "f"(half.x[0]), "f"(half.x[1]), "f"(half.x[2]),
-        "f"(half.x[3]));
+      : "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[1]), "f"(half.x[0]), "f"(half.x[1]), "f"(half.x[2]), "f"(half.x[3]));
 #endif
 }
 
-__device__ inline void multiply_add(Sums &d, const Left<__nv_bfloat16> &a, const Right<__nv_bfloat16> &b, const Sums &c) {
+__device__ inline void multiply_add(Sums &d, const Left<__nv_bfloat16> &a, const Right<__nv_bfloat16> &b,
+                                    const Sums &c) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
       : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
       : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]), "f"(c.x[0]),

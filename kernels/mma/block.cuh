@@ -1,4 +1,5 @@
-// A block of threads of the tensor-core kernels: its constants, its shared memory, and the tiles of keys that it visits.
+// A block of threads of the tensor-core kernels: its constants, its shared memory, and the tiles of keys that it
+// visits.
 #pragma once
 
 #include <climits>

@@ -8,8 +8,8 @@
 
 namespace fa::kernels::mma {
 
-/// Keys and values of tiles from the last to the first, as items K, V, K, V, ... of a ring of `stages` places. Each item
-/// is asked for stages - 1 items ahead.
+/// Keys and values of tiles from the last to the first, as items K, V, K, V, ... of a ring of `stages` places. Each
+/// item is asked for stages - 1 items ahead.
 template <class B>
 class Ring {
  public:

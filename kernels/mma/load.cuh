@@ -11,7 +11,8 @@ __device__ inline bool has_aligned_rows(const View &view) {
   return view.stride[3] == 2 && all % 16 == 0;
 }
 
-/// Copies 8 columns of a row of 16-bit elements, zeros where they are past `columns` of the row or it is not to be read.
+/// Copies 8 columns of a row of 16-bit elements, zeros where they are past `columns` of the row or it is not to be
+/// read.
 __device__ inline void copy_columns(uint32_t to, const char *row, int column, int columns, int64_t stride, bool aligned,
                                     bool read) {
   if (!read || column >= columns || (aligned && column + 8 <= columns)) {
@@ -107,9 +108,8 @@ class EvenRows {
     for (int i = 0; i < P::passes; i++) {
       const char *const row = advance(from_, stride_, i);
       const bool read = exists && (!Bounded || P::row() + i * P::step < keys);
-      P::for_each_chunk(to, i, [&](uint32_t at, int column) {
-        copy_chunk(at, row + column * 2, read && column < columns_);
-      });
+      P::for_each_chunk(to, i,
+                        [&](uint32_t at, int column) { copy_chunk(at, row + column * 2, read && column < columns_); });
     }
     from_ = advance(from_, stride_, -P::passes);
   }

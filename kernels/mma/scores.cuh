@@ -67,8 +67,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
       const Interval keys = kept.attended[r];
       const Row row = row_at(p, w, w.first_row + r);
 #pragma unroll
-      for (int j = 0; j < B::score_blocks; j++)
-        s[i][j].x[2 * h] *= p.scale, s[i][j].x[2 * h + 1] *= p.scale;
+      for (int j = 0; j < B::score_blocks; j++) s[i][j].x[2 * h] *= p.scale, s[i][j].x[2 * h + 1] *= p.scale;
 
       const char *bias = score_element(p.bias, w.sequence, row, 0);
       if (p.bias.data && p.bias_before_softcap) add_bias<B>(p, s, i, h, first_key, keys, bias, true);
@@ -85,9 +84,8 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
       }
       if (p.bias.data) add_bias<B>(p, s, i, h, first_key, keys, bias, !p.bias_before_softcap);
       if (p.alibi_slopes.data && keys.low < keys.high) {
-        const float slope = *reinterpret_cast<const float *>(p.alibi_slopes.data +
-                                                             w.sequence.index * p.alibi_slopes.stride[0] +
-                                                             row.head * p.alibi_slopes.stride[1]);
+        const float slope = *reinterpret_cast<const float *>(
+            p.alibi_slopes.data + w.sequence.index * p.alibi_slopes.stride[0] + row.head * p.alibi_slopes.stride[1]);
         for_each_attended<B>(s, i, h, first_key, keys, [&](float &x, int key) {
           const int64_t distance = row.query + w.sequence.offset - key;
           x -= slope * float(distance < 0 ? -distance : distance);
@@ -100,8 +98,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
         });
       }
 #pragma unroll
-      for (int j = 0; j < B::score_blocks; j++)
-        s[i][j].x[2 * h] *= log2_e, s[i][j].x[2 * h + 1] *= log2_e;
+      for (int j = 0; j < B::score_blocks; j++) s[i][j].x[2 * h] *= log2_e, s[i][j].x[2 * h + 1] *= log2_e;
     }
   }
   mask_intervals<B>(s, first_key, kept);

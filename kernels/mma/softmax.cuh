@@ -8,8 +8,8 @@
 
 namespace fa::kernels::mma {
 
-/// A larger score moves m only when it is above it by this: weights up to 2^slack cost no precision, and sums need not be
-/// scaled anew.
+/// A larger score moves m only when it is above it by this: weights up to 2^slack cost no precision, and sums need not
+/// be scaled anew.
 constexpr float slack = 8;
 
 /// Rows g and g + 8 of each block of 16: -m, as it is added, and this lane's part of l.

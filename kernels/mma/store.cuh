@@ -18,8 +18,8 @@ __device__ inline float any_nonfinite(const Sums (&o)[B::out_blocks], int h) {
   return zero;
 }
 
-/// Calls f(row of the tile, column, sum) for 8 rows of a warp's, by way of its part of the tile of queries, where they fit
-/// as floats: neighbouring lanes have neighbouring columns.
+/// Calls f(row of the tile, column, sum) for 8 rows of a warp's, by way of its part of the tile of queries, where they
+/// fit as floats: neighbouring lanes have neighbouring columns.
 template <class B, class F>
 __device__ inline void for_each_element(const Sums (&o)[B::out_blocks], int i, int h, int columns, uint32_t tile, F f) {
   const int thread = thread_anew(), lane = thread % 32, first = row_of_sums<B>(thread, i, h) - lane / 4;
@@ -82,9 +82,10 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
     for (int h = 0; h < 2; h++)
 #pragma unroll
       for (int j = 0; j < B::out_blocks; j++)
-        asm volatile("st.shared.b32 [%0], %1;" ::"r"(tile + Tile::offset(row_of_sums<B>(thread, i, h), j) + lane % 4 * 4),
-                     "r"(pack(o[i][j].x[2 * h], o[i][j].x[2 * h + 1], typename B::Element()))
-                     : "memory");
+        asm volatile(
+            "st.shared.b32 [%0], %1;" ::"r"(tile + Tile::offset(row_of_sums<B>(thread, i, h), j) + lane % 4 * 4),
+            "r"(pack(o[i][j].x[2 * h], o[i][j].x[2 * h + 1], typename B::Element()))
+            : "memory");
   __syncwarp();
 #pragma unroll 1
   for (int i = lane; i < B::warp_rows * chunks; i += 32) {
@@ -95,15 +96,15 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
   }
 }
 
-/// Writes what a block has found, and notes which rows masked values have spoiled: the caller then comes `again` with the
-/// sums of finite values. True when this lane's rows hold one of those.
+/// Writes what a block has found, and notes which rows masked values have spoiled: the caller then comes `again` with
+/// the sums of finite values. True when this lane's rows hold one of those.
 template <class B>
 __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o, const Softmax<B> &state, uint32_t tile,
                              bool again) {
   const Work &w = kept->work;
   const bool partial = B::splits && p.schedule.num_splits > 1;
-  const bool chunks = !partial && !again && p.out_dtype == B::dtype &&
-                      (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
+  const bool chunks =
+      !partial && !again && p.out_dtype == B::dtype && (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
   bool any_spoiled = false;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
@@ -114,8 +115,8 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
       const float m = -state.minus_m[i][h], l = row_sum(state.l[i][h]);
       if (partial) {
         if (exists && thread % 4 == 0)
-          *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {
-              l == 0 ? minus_infinity : m, l};
+          *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? minus_infinity : m,
+                                                                                            l};
       } else if (exists) {
         finish_row<B>(p, w, row_at(p, w, w.first_row + r), o[i], h, m, l);
       }
