@@ -67,22 +67,25 @@ pub fn build_info() -> Result<&'static str> {
     Ok(text(unsafe { fa_build_info() }))
 }
 
+/// What is told the library's messages.
+pub type Log = dyn Fn(&str) + Send + Sync;
+
 /// What fa_set_log's user points to.
-struct Log(Box<dyn Fn(&str) + Send + Sync>);
+struct Owned(Box<Log>);
 
 /// All that were ever set: the library may be in the middle of a line to an earlier one.
-static LOGS: Mutex<Vec<&'static Log>> = Mutex::new(Vec::new());
+static LOGS: Mutex<Vec<&'static Owned>> = Mutex::new(Vec::new());
 
 /// Sends the library's messages (`FA_VERBOSE=dispatch`) to `log`, a line at a time, instead of the standard error; `None` restores
 /// that. The closure lives as long as the process.
 ///
 /// # Safety
 /// No other thread uses the library yet.
-pub unsafe fn set_log(log: Option<Box<dyn Fn(&str) + Send + Sync>>) -> Result<()> {
+pub unsafe fn set_log(log: Option<Box<Log>>) -> Result<()> {
     ensure_loaded()?;
     match log {
         Some(log) => {
-            let log: &'static Log = Box::leak(Box::new(Log(log)));
+            let log: &'static Owned = Box::leak(Box::new(Owned(log)));
             LOGS.lock().unwrap_or_else(PoisonError::into_inner).push(log);
             unsafe { fa_set_log(Some(write_line), (&raw const *log).cast_mut().cast()) }
         }
@@ -92,7 +95,7 @@ pub unsafe fn set_log(log: Option<Box<dyn Fn(&str) + Send + Sync>>) -> Result<()
 }
 
 unsafe extern "C" fn write_line(user: *mut c_void, line: *const c_char) {
-    let Log(log) = unsafe { &*user.cast() };
+    let Owned(log) = unsafe { &*user.cast() };
     // A panic cannot go through the library, and a line that is lost is no reason to end.
     let _ = catch_unwind(AssertUnwindSafe(|| log(text(line))));
 }

@@ -21,7 +21,7 @@ pub use array::Array;
 pub use builder::{Device, Mask, OpBuilder};
 pub use dtype::{DType, Element};
 pub use error::{Error, Result};
-pub use info::{build_info, kernels, set_log, shutdown, version, Kernel};
+pub use info::{build_info, kernels, set_log, shutdown, version, Kernel, Log};
 pub use op::Op;
 pub use parallel::{ParallelFor, Tasks};
 pub use tensor::{TensorMut, TensorRef};
