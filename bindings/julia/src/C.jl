@@ -1,0 +1,420 @@
+# fa.h in Julia. Written by gen/generate.jl from include/fa.h: `scripts/generate-bindings.sh julia` writes it anew.
+
+"""
+The C interface as it is: the names, structures and functions of fa.h, documented as they are there. A structure
+is passed as a `Ref`, and whoever calls keeps alive what its pointers point to.
+"""
+module C
+
+import ..LibFA: address
+
+const FA_VERSION_MAJOR = 0
+const FA_VERSION_MINOR = 1
+const FA_VERSION_PATCH = 0
+const FA_VERSION_STRING = "0.1.0"
+const FA_ABI_VERSION = 0
+
+"What a function answers. Values are fixed forever; treat one that you do not know as an error."
+const fa_status = Int32
+const FA_OK = Int32(0)
+"the call can never work: fa_last_error() names the argument"
+const FA_ERROR_INVALID_ARGUMENT = Int32(1)
+"legal, but nothing in this build or on this machine serves it"
+const FA_ERROR_UNSUPPORTED = Int32(2)
+"the device asked for is not there: no driver, no such index, no kernel image"
+const FA_ERROR_NO_DEVICE = Int32(3)
+"host or device memory is short; nothing was computed"
+const FA_ERROR_OUT_OF_MEMORY = Int32(4)
+"the device's driver failed: its own name and text are in fa_last_error()"
+const FA_ERROR_DRIVER = Int32(5)
+
+"Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names."
+const fa_dtype = Int32
+const FA_DTYPE_DEFAULT = Int32(0)
+"IEEE 754 binary32"
+const FA_F32 = Int32(1)
+"IEEE 754 binary16"
+const FA_F16 = Int32(2)
+"bfloat16: the upper half of a binary32"
+const FA_BF16 = Int32(3)
+"one byte, true when not zero"
+const FA_BOOL = Int32(4)
+"32-bit signed integer"
+const FA_I32 = Int32(5)
+
+const fa_device = Int32
+"the GPU where the tensors live on one, else the CPU"
+const FA_DEVICE_AUTO = Int32(0)
+const FA_DEVICE_CPU = Int32(1)
+const FA_DEVICE_CUDA = Int32(2)
+
+const fa_mask = Int32
+const FA_MASK_NONE = Int32(0)
+"aligned bottom-right: the last query attends every key"
+const FA_MASK_CAUSAL = Int32(1)
+"aligned top-left: query 0 attends key 0 only"
+const FA_MASK_CAUSAL_TOP_LEFT = Int32(2)
+
+# fa_desc.flags, any of these or-ed together.
+"an engine may trade bitwise reproducibility from run to run for speed"
+const FA_FLAG_NONDETERMINISTIC = Int32(1)
+"""
+a query's bits depend on its own row, keys and mask alone: neither on batch, padding and neighbours, nor on how many
+queries the call holds (prefill and decode agree)
+"""
+const FA_FLAG_BATCH_INVARIANT = Int32(2)
+"x = scale * q.k + bias; x = softcap * tanh(x / softcap)"
+const FA_FLAG_BIAS_BEFORE_SOFTCAP = Int32(4)
+
+# Limits.
+"of q, k and of v"
+const FA_MAX_HEAD_DIM = Int32(576)
+const FA_MAX_THREADS = Int32(1024)
+const FA_MAX_SPLITS = Int32(1024)
+
+"An attention, ready to run. Immutable; shared freely between threads."
+struct fa_op end
+
+"""
+A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements, or
+where the field that holds it is optional: then it is absent.
+
+- `data`: the element at index (0, 0, 0, 0)
+- `shape`: (batch, sequence, heads, dim), or as the field says
+- `stride`: in elements; any sign; 0 repeats (inputs only)
+- `dtype`: FA_DTYPE_DEFAULT: the type that the field names
+- `reserved`: 0
+"""
+struct fa_tensor
+    data::Ptr{Cvoid}
+    shape::NTuple{4,Int64}
+    stride::NTuple{4,Int64}
+    dtype::fa_dtype
+    reserved::Int32
+end
+
+"""
+`void (*)(void *ctx, int64_t i)`. The host's own thread pool. Must call task(ctx, i) exactly once for every i in [0,
+n), on any thread, in any order, possibly one after another, and return when all have returned. Tasks never wait for
+one another. n <= fa_desc.num_threads. host is fa_desc.parallel_for_host.
+"""
+const fa_task = Ptr{Cvoid}
+
+"`void (*)(void *host, fa_task task, void *ctx, int64_t n)`."
+const fa_parallel_for = Ptr{Cvoid}
+
+"""
+What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least.
+
+- `struct_size`: set by fa_desc_init
+- `device`: FA_DEVICE_AUTO
+- `device_index`: 0; which GPU
+- `dtype_q`: required: FA_F32, FA_F16 or FA_BF16
+- `dtype_kv`: FA_DTYPE_DEFAULT: as dtype_q. May differ from it: an f16 or bf16 cache under f32 queries
+- `dtype_out`: FA_DTYPE_DEFAULT: as dtype_q
+- `mask`: FA_MASK_NONE
+- `head_dim`: required: of q and k, 1 .. FA_MAX_HEAD_DIM
+- `head_dim_v`: 0: as head_dim; of v and out, 1 .. FA_MAX_HEAD_DIM
+- `window_left`: -1: open; keys before the query's position that it attends
+- `window_right`: -1: open; keys after it (a causal mask allows none whatever this says)
+- `attention_chunk`: 0: none; queries attend keys of their own chunk of this many positions
+- `softmax_scale`: 0: 1 / sqrt(head_dim); finite
+- `softcap`: 0: none; positive, finite
+- `flags`: 0; FA_FLAG_*
+- `num_threads`: 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS
+- `parallel_for`: NULL: the library's own threads
+- `parallel_for_host`: NULL; handed to parallel_for
+"""
+struct fa_desc
+    struct_size::Csize_t
+    device::fa_device
+    device_index::Int32
+    dtype_q::fa_dtype
+    dtype_kv::fa_dtype
+    dtype_out::fa_dtype
+    mask::fa_mask
+    head_dim::Int64
+    head_dim_v::Int64
+    window_left::Int64
+    window_right::Int64
+    attention_chunk::Int64
+    softmax_scale::Cfloat
+    softcap::Cfloat
+    flags::UInt32
+    num_threads::Int32
+    parallel_for::fa_parallel_for
+    parallel_for_host::Ptr{Cvoid}
+end
+
+"""
+One call. Initialise with fa_args_init, then set q, k, v and out at least.
+
+B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
+Hq, Hkv: heads. D, Dv: head_dim, head_dim_v. Pointers to int32_t are arrays in memory that the op's device can reach,
+of B entries unless said otherwise. On the CPU their contents are checked; on CUDA the host never reads them, so
+contents out of range cannot be reported.
+
+- `struct_size`: set by fa_args_init
+- `q`: (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
+- `k`: (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
+- `v`: as k, with Dv for D
+- `out`: (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input
+- `lse`: absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included
+- `bias`: absent; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
+- `mask`: absent; shape as bias; FA_BOOL: true = attend
+- `alibi_slopes`: absent; (B or 1, Hq, 1, 1); FA_F32
+- `sinks`: absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator
+- `block_table`: absent; (B, pages per sequence, 1, 1); FA_I32; entries past the used pages are never read
+- `cu_seqlens_q`: NULL; num_seqs + 1 entries: the first 0 or more, never falling, the last at most total_q
+- `cu_seqlens_k`: NULL; the same for k and v
+- `seqused_q`: NULL; 0 .. rows of the sequence
+- `seqused_k`: NULL; 0 .. keys of the sequence, leftpad_k included
+- `leftpad_k`: NULL; 0 .. used keys of the sequence
+- `kv_batch_idx`: NULL; 0 .. shape[0] of k - 1
+- `q_offset`: NULL; position of query 0 relative to key 0, of any sign
+- `num_seqs`: 0; required with cu_seqlens_*: the number of sequences B (0 only where q has no rows)
+- `max_seqlen_q`: 0: unknown (all rows of q); else no sequence has more queries
+- `max_seqlen_k`: 0: unknown (all rows of k, or table width x page size); else no sequence has more keys
+- `num_splits`: 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS
+- `reserved`: 0
+- `workspace`: NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents
+- `workspace_size`: 0; bytes behind workspace
+- `stream`: NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU
+"""
+struct fa_args
+    struct_size::Csize_t
+    q::fa_tensor
+    k::fa_tensor
+    v::fa_tensor
+    out::fa_tensor
+    lse::fa_tensor
+    bias::fa_tensor
+    mask::fa_tensor
+    alibi_slopes::fa_tensor
+    sinks::fa_tensor
+    block_table::fa_tensor
+    cu_seqlens_q::Ptr{Int32}
+    cu_seqlens_k::Ptr{Int32}
+    seqused_q::Ptr{Int32}
+    seqused_k::Ptr{Int32}
+    leftpad_k::Ptr{Int32}
+    kv_batch_idx::Ptr{Int32}
+    q_offset::Ptr{Int32}
+    num_seqs::Int64
+    max_seqlen_q::Int64
+    max_seqlen_k::Int64
+    num_splits::Int32
+    reserved::Int32
+    workspace::Ptr{Cvoid}
+    workspace_size::Csize_t
+    stream::Ptr{Cvoid}
+end
+
+"""
+What fa_kernel_info tells of one kernel. Strings live as long as the library is loaded.
+
+- `struct_size`: set by the caller to sizeof(fa_kernel)
+- `name`: \"cpu.avx2\": what FA_FORCE_KERNEL takes
+- `device`: \"cpu\" or \"cuda\"
+- `arch`: ISA or SM that it is compiled for: \"avx2\", \"sm_80\"
+- `dtypes`: what it computes in at full speed: \"f32\", \"bf16\"
+- `available`: 1 when this machine can run it
+- `reserved`: 0
+- `why_not`: when not available, the reason; else \"\"
+"""
+struct fa_kernel
+    struct_size::Csize_t
+    name::Cstring
+    device::Cstring
+    arch::Cstring
+    dtypes::Cstring
+    available::Int32
+    reserved::Int32
+    why_not::Cstring
+end
+
+const _fa_desc_init = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_desc_init(desc, struct_size)
+
+Fills *desc with the defaults given at each field. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
+written. Does nothing when desc is NULL. Thread-safe. Since 0.1.
+"""
+fa_desc_init(desc, struct_size) =
+    @ccall $(address(_fa_desc_init, :fa_desc_init))(desc::Ptr{fa_desc}, struct_size::Csize_t)::Cvoid
+
+const _fa_args_init = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_args_init(args, struct_size)
+
+The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
+"""
+fa_args_init(args, struct_size) =
+    @ccall $(address(_fa_args_init, :fa_args_init))(args::Ptr{fa_args}, struct_size::Csize_t)::Cvoid
+
+const _fa_tensor_init = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_tensor_init(tensor, data, dtype, d0, d1, d2, d3)
+
+Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
+Thread-safe. Since 0.1.
+"""
+fa_tensor_init(tensor, data, dtype, d0, d1, d2, d3) =
+    @ccall $(address(_fa_tensor_init, :fa_tensor_init))(
+        tensor::Ptr{fa_tensor}, data::Ptr{Cvoid}, dtype::fa_dtype, d0::Int64, d1::Int64, d2::Int64, d3::Int64)::Cvoid
+
+const _fa_create = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_create(desc, op)
+
+Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
+library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
+call that needs them, not here. Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text
+gives each reason); FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY. Thread-safe. Since 0.1.
+"""
+fa_create(desc, op) =
+    @ccall $(address(_fa_create, :fa_create))(desc::Ptr{fa_desc}, op::Ptr{Ptr{fa_op}})::fa_status
+
+const _fa_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_workspace_size(op, args, bytes)
+
+Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits
+alone (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these
+bounds rises: the size for the largest call serves every smaller one. Errors: as fa_forward's checks. Thread-safe.
+Since 0.1.
+"""
+fa_workspace_size(op, args, bytes) =
+    @ccall $(address(_fa_workspace_size, :fa_workspace_size))(
+        op::Ptr{fa_op}, args::Ptr{fa_args}, bytes::Ptr{Csize_t})::fa_status
+
+const _fa_forward = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_forward(op, args)
+
+Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued
+on args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and
+may be captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may
+overlap in time need one each. Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY;
+FA_ERROR_DRIVER. Thread-safe. Since 0.1.
+"""
+fa_forward(op, args) =
+    @ccall $(address(_fa_forward, :fa_forward))(op::Ptr{fa_op}, args::Ptr{fa_args})::fa_status
+
+const _fa_destroy = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_destroy(op)
+
+Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
+"""
+fa_destroy(op) =
+    @ccall $(address(_fa_destroy, :fa_destroy))(op::Ptr{fa_op})::Cvoid
+
+const _fa_last_error = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_last_error()
+
+The text of the calling thread's last error: argument, what was got, what was expected, what would work. \"\" when there
+was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.
+"""
+fa_last_error() =
+    @ccall $(address(_fa_last_error, :fa_last_error))()::Cstring
+
+const _fa_status_string = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_status_string(status)
+
+A status's name, \"FA_OK\" for 0; \"unknown fa_status\" for a value that is none. Never NULL. Thread-safe. Since 0.1.
+"""
+fa_status_string(status) =
+    @ccall $(address(_fa_status_string, :fa_status_string))(status::fa_status)::Cstring
+
+const _fa_op_kernel = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_op_kernel(op)
+
+The name of the kernel that an op runs (\"cpu.avx2\"); \"\" for NULL. Lives as long as the library. Thread-safe. Since
+0.1.
+"""
+fa_op_kernel(op) =
+    @ccall $(address(_fa_op_kernel, :fa_op_kernel))(op::Ptr{fa_op})::Cstring
+
+const _fa_version = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_version()
+
+The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1.
+"""
+fa_version() =
+    @ccall $(address(_fa_version, :fa_version))()::Int32
+
+const _fa_build_info = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_build_info()
+
+One line on how the library was built: version, compiler, architecture, kernels. Thread-safe. Since 0.1.
+"""
+fa_build_info() =
+    @ccall $(address(_fa_build_info, :fa_build_info))()::Cstring
+
+const _fa_kernel_count = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_kernel_count()
+
+The number of kernels in the library. Thread-safe. Since 0.1.
+"""
+fa_kernel_count() =
+    @ccall $(address(_fa_kernel_count, :fa_kernel_count))()::Int32
+
+const _fa_kernel_info = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_kernel_info(index, info)
+
+Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index, 0 ..
+fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.
+"""
+fa_kernel_info(index, info) =
+    @ccall $(address(_fa_kernel_info, :fa_kernel_info))(index::Int32, info::Ptr{fa_kernel})::fa_status
+
+"""
+`void (*)(void *user, const char *text)`. Sends the library's messages (FA_VERBOSE) to log(user, text), one line
+without its newline a call, instead of the standard error; NULL restores that. Call it before other threads use the
+library. Since 0.1.
+"""
+const fa_log = Ptr{Cvoid}
+
+const _fa_set_log = Ref{Ptr{Cvoid}}(C_NULL)
+"    fa_set_log(log, user)"
+fa_set_log(log, user) =
+    @ccall $(address(_fa_set_log, :fa_set_log))(log::fa_log, user::Ptr{Cvoid})::Cvoid
+
+const _fa_shutdown = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_shutdown()
+
+Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
+needed, but lets a program be unloaded or measured cleanly. Since 0.1.
+"""
+fa_shutdown() =
+    @ccall $(address(_fa_shutdown, :fa_shutdown))()::Cvoid
+
+const functions = (
+    (:fa_desc_init, _fa_desc_init),
+    (:fa_args_init, _fa_args_init),
+    (:fa_tensor_init, _fa_tensor_init),
+    (:fa_create, _fa_create),
+    (:fa_workspace_size, _fa_workspace_size),
+    (:fa_forward, _fa_forward),
+    (:fa_destroy, _fa_destroy),
+    (:fa_last_error, _fa_last_error),
+    (:fa_status_string, _fa_status_string),
+    (:fa_op_kernel, _fa_op_kernel),
+    (:fa_version, _fa_version),
+    (:fa_build_info, _fa_build_info),
+    (:fa_kernel_count, _fa_kernel_count),
+    (:fa_kernel_info, _fa_kernel_info),
+    (:fa_set_log, _fa_set_log),
+    (:fa_shutdown, _fa_shutdown),
+)
+
+end

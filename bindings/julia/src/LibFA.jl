@@ -1,0 +1,32 @@
+"""
+Fused attention (FlashAttention) through libfa: [`attention`](@ref) and [`attention!`](@ref) on arrays, without copies.
+[`Op`](@ref) holds an attention for many calls, [`kernels`](@ref) and [`info`](@ref) tell what this machine has, and
+`LibFA.C` is the C interface as it is.
+"""
+module LibFA
+
+import Libdl
+
+export attention, attention!
+
+include("library.jl")
+include("C.jl")
+include("errors.jl")
+include("log.jl")
+include("elements.jl")
+include("tensors.jl")
+include("threads.jl")
+include("op.jl")
+include("call.jl")
+include("attention.jl")
+include("nnlib_like.jl")
+include("information.jl")
+
+function __init__()
+    open_library()
+    parallel_for_address[] = @cfunction(run_on_julia_threads, Cvoid, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Int64))
+    log_address[] = @cfunction(keep_message, Cvoid, (Ptr{Cvoid}, Cstring))
+    return
+end
+
+end

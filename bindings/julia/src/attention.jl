@@ -1,0 +1,98 @@
+# What most callers want: attention of arrays, into an array of theirs or a new one.
+
+"""
+    attention!(out, q, k, v; layout = :dhsb, lse = nothing, keywords...) -> out
+    op(out, q, k, v; ...) -> out
+
+`out = softmax(scale * q k', masked) v` for every batch entry and head, without storing the scores and without copying: arrays
+of size (D, H, S, B), or (D, S, H, B) with `layout = :dshb`, of any strides; of three dimensions where there is no batch. The
+heads of k and v divide those of q. The keywords are those of [`Op`](@ref), unless one is given, and
+
+| keyword | size | meaning |
+|---|---|---|
+| `lse` | (Sq, Hq, B) | written: the logarithms of the softmax's denominators, `Float32` |
+| `bias` | (Sk, Sq, Hq, B), each may be 1 | added to the scores |
+| `mask` | as `bias` | `Array{Bool}`: true where a key is attended |
+| `alibi_slopes`, `sinks` | (Hq) or (Hq, B) | `Float32` |
+| `cu_seqlens_q`, `cu_seqlens_k` | sequences + 1 | packed sequences: where each begins, from 0, and the end |
+| `seqused_q`, `seqused_k`, `leftpad_k`, `q_offset` | sequences | lengths in use, left padding, position of the first query |
+| `kv_batch_idx` | sequences | the batch entry of k and v, counted from 0 |
+| `block_table` | (pages, B) | `Int32`, pages counted from 0: k and v are (D, H, page size, pages) |
+| `max_seqlen_q`, `max_seqlen_k`, `num_splits` | | as in fa.h |
+| `workspace` | | [`workspace`](@ref)`(bytes)`: then nothing is allocated by the library |
+| `stream` | | the CUDA stream; that of CUDA.jl when its arrays are given |
+
+Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`OutOfMemory`](@ref), [`DriverError`](@ref).
+"""
+function attention!(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
+    alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
+    seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
+    max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
+    options...)
+    call, roots = arguments(out, q, k, v; layout = layout, lse = lse, bias = bias, mask = mask,
+        alibi_slopes = alibi_slopes, sinks = sinks, block_table = block_table, cu_seqlens_q = cu_seqlens_q,
+        cu_seqlens_k = cu_seqlens_k, seqused_q = seqused_q, seqused_k = seqused_k, leftpad_k = leftpad_k,
+        kv_batch_idx = kv_batch_idx, q_offset = q_offset, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
+        num_splits = num_splits, workspace = workspace, stream = stream)
+    op = op_of(describe(eltype(q), size(q, 1); head_dim_v = size(v, 1), kv_type = eltype(k), out_type = eltype(out),
+        device = device(q), device_index = device_index(q), options...))
+    forward(op, call, roots)
+    return out
+end
+
+# Creating an op takes longer than a small call: those that were used are kept, by description.
+const ops = Dict{C.fa_desc,Op}()
+const ops_lock = ReentrantLock()
+const most_ops = 64
+
+function op_of(desc::C.fa_desc)
+    lock(ops_lock)
+    try
+        op = get(ops, desc, nothing)
+        op === nothing || return op
+        length(ops) < most_ops || empty!(ops)
+        return ops[desc] = Op(desc)
+    finally
+        unlock(ops_lock)
+    end
+end
+
+function (op::Op)(out, q, k, v; options...)
+    call, roots = arguments(out, q, k, v; options...)
+    forward(op, call, roots)
+    return out
+end
+
+"Room for a result. Rows that no sequence uses are not written: there out is 0 and lse -Inf."
+function results(q, v, out_type, layout, partly)
+    out = similar(q, out_type, (size(v, 1), size(q)[2:end]...))
+    heads, rows = layout === :dshb ? (3, 2) : (2, 3)
+    lse = similar(q, Float32, (size(q, rows), size(q, heads), size(q)[4:end]...))
+    partly && (fill!(out, 0); fill!(lse, -Inf32))
+    return out, lse
+end
+
+"""
+    attention(q, k, v; layout = :dhsb, out_type = eltype(q), return_lse = false, keywords...) -> out or (out, lse)
+
+[`attention!`](@ref) into a new array, of the kind of `q`.
+
+```julia
+q, k, v = (randn(Float32, 64, 8, 128, 2) for _ in 1:3)     # (D, H, S, B)
+out = attention(q, k, v; causal = true)
+```
+"""
+function attention(q, k, v; layout::Symbol = :dhsb, out_type::Type = eltype(q), return_lse::Bool = false, keywords...)
+    check_ranks(q, k, v)
+    partly = haskey(keywords, :seqused_q) || haskey(keywords, :cu_seqlens_q)
+    out, lse = results(q, v, out_type, layout, partly)
+    return_lse || return attention!(out, q, k, v; layout = layout, keywords...)
+    attention!(out, q, k, v; layout = layout, lse = lse, keywords...)
+    return out, lse
+end
+
+check_ranks(q, k, v) =
+    for (name, a) in (("q", q), ("k", k), ("v", v))
+        a isa AbstractArray && 3 <= ndims(a) <= 4 ||
+            throw(InvalidArgument("$name is a $(typeof(a)); expected an array of 4 dimensions, or of 3 without a batch"))
+    end

@@ -1,0 +1,111 @@
+# One call: fa_args from arrays, with everything that Julia alone can know checked: lengths of index arrays, devices, types.
+
+"Arrays of one call must share a device. Returns it, of the first."
+function common_device(q, rest...)
+    expected = device(q), device_index(q)
+    for array in rest
+        array === nothing && continue
+        found = device(array), device_index(array)
+        found == expected && continue
+        throw(InvalidArgument("arrays of one call are of several devices, $(typeof(q)) and $(typeof(array)); expected all " *
+                              "on one"))
+    end
+    return expected
+end
+
+@noinline throw_counts(a, b) = throw(InvalidArgument("cu_seqlens_q has $a entries and cu_seqlens_k $b; expected as many"))
+@noinline throw_empty(name) = throw(InvalidArgument("$name has no entries; expected one more than there are sequences"))
+
+"The number of sequences: entries of cu_seqlens less one, else the batch of q."
+function sequences(batch, cu_seqlens_q, cu_seqlens_k)
+    cu_seqlens_q === nothing || !isempty(cu_seqlens_q) || throw_empty("cu_seqlens_q")
+    cu_seqlens_k === nothing || !isempty(cu_seqlens_k) || throw_empty("cu_seqlens_k")
+    cu_seqlens_q === nothing && return batch
+    cu_seqlens_k === nothing || length(cu_seqlens_q) == length(cu_seqlens_k) ||
+        throw_counts(length(cu_seqlens_q), length(cu_seqlens_k))
+    return length(cu_seqlens_q) - 1
+end
+
+"The bytes that a tensor spans, as (first, end, gapless)."
+function span(t::C.fa_tensor)
+    prod(t.shape) == 0 && return UInt(0), UInt(0), false
+    size = t.dtype == C.FA_F32 || t.dtype == C.FA_I32 ? 4 : t.dtype == C.FA_BOOL ? 1 : 2
+    below = sum(map((n, s) -> min(0, (n - 1) * s), t.shape, t.stride))
+    above = sum(map((n, s) -> max(0, (n - 1) * s), t.shape, t.stride))
+    first = UInt(t.data) + (below * size) % UInt
+    return first, first + ((above - below + 1) * size) % UInt, above - below + 1 == prod(t.shape)
+end
+
+"Refuses a result that shares memory with another tensor, where that is certain: views may interleave without sharing."
+function check_overlap(name, written::C.fa_tensor, others::NamedTuple)
+    written.data == C_NULL && return
+    first, last, gapless = span(written)
+    gapless || return
+    for (other, t) in pairs(others)
+        a, b, c = span(t)
+        c && t.data != C_NULL && a < last && first < b && throw(InvalidArgument(
+            "$name and $other overlap, $(min(last, b) - max(first, a)) bytes of them; expected memory that no other " *
+            "array of the call uses"))
+    end
+end
+
+"""
+The fa_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
+"""
+@inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
+    alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
+    seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
+    max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing)
+    common_device(q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table)
+    q_tensor = tensor("q", q, layout)
+    count = sequences(q_tensor.shape[1], cu_seqlens_q, cu_seqlens_k)
+    arrays = (cu_seqlens_q = indices("cu_seqlens_q", cu_seqlens_q, count + 1),
+        cu_seqlens_k = indices("cu_seqlens_k", cu_seqlens_k, count + 1),
+        seqused_q = indices("seqused_q", seqused_q, count), seqused_k = indices("seqused_k", seqused_k, count),
+        leftpad_k = indices("leftpad_k", leftpad_k, count), kv_batch_idx = indices("kv_batch_idx", kv_batch_idx, count),
+        q_offset = indices("q_offset", q_offset, count))
+    common_device(q, values(arrays)...)
+    packed = cu_seqlens_q !== nothing || cu_seqlens_k !== nothing
+    call = with(defaults(C.fa_args_init, C.fa_args), (q = q_tensor, k = tensor("k", k, layout), v = tensor("v", v, layout),
+        out = tensor("out", out, layout), lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"),
+        bias = optional_tensor("bias", bias, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
+        mask = optional_tensor("mask", mask, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
+        alibi_slopes = optional_tensor("alibi_slopes", alibi_slopes, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
+        sinks = optional_tensor("sinks", sinks, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
+        block_table = optional_tensor("block_table", block_table, order_of_pages, 2, "2, (pages, B)")))
+    check_overlap("out", call.out, (q = call.q, k = call.k, v = call.v, lse = call.lse))
+    check_overlap("lse", call.lse, (q = call.q, k = call.k, v = call.v))
+    call = with(call, map(index_address, arrays))
+    call = with(call, (num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
+        num_splits = num_splits, workspace = workspace === nothing ? C_NULL : address(workspace),
+        workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
+        stream = stream === nothing ? default_stream(q) : Ptr{Cvoid}(stream)))
+    return call, (out, q, k, v, lse, bias, mask, alibi_slopes, sinks, block_table, arrays, workspace)
+end
+
+"Runs fa_forward; what the pointers of the call point to is kept alive by `roots`."
+@inline function forward(op::Op, call::C.fa_args, roots)
+    GC.@preserve op roots begin
+        handle = opened(op)
+        # A callback into Julia must not be interrupted: C code is below it.
+        status = op.desc.parallel_for == C_NULL ? C.fa_forward(handle, Ref(call)) :
+                 disable_sigint(() -> C.fa_forward(handle, Ref(call)))
+        check(status)
+    end
+    return
+end
+
+"The bytes of workspace that a call needs; the arguments are those of [`attention!`](@ref)."
+function workspace_size(op::Op, out, q, k, v; options...)
+    call, roots = arguments(out, q, k, v; options...)
+    bytes = Ref{Csize_t}(0)
+    GC.@preserve op roots check(C.fa_workspace_size(opened(op), Ref(call), bytes))
+    return Int(bytes[])
+end
+
+"A vector of bytes for the keyword `workspace`, aligned as the library wants it."
+function workspace(bytes::Integer)
+    memory = Vector{UInt8}(undef, bytes + 255)
+    first = mod(-Int(UInt(pointer(memory)) % 256), 256) + 1
+    return view(memory, first:first+bytes-1)
+end

@@ -1,0 +1,103 @@
+# An attention, described and ready to run: fa_desc from Julia's words, and the owner of an fa_op.
+
+"A copy of a structure with some fields replaced."
+@generated function with(s::S, new::NamedTuple{names}) where {S,names}
+    unknown = setdiff(names, fieldnames(S))
+    isempty(unknown) || return :(throw(ArgumentError($("$(nameof(S)) has no field $(join(unknown, ", "))"))))
+    return Expr(:call, S, (f in names ? :(new.$f) : :(s.$f) for f in fieldnames(S))...)
+end
+
+function defaults(init, ::Type{S}) where {S}
+    s = Ref{S}()
+    init(s, sizeof(S))
+    return s[]
+end
+
+function device_of(name::Symbol)
+    name === :auto && return C.FA_DEVICE_AUTO
+    name === :cpu && return C.FA_DEVICE_CPU
+    name === :cuda && return C.FA_DEVICE_CUDA
+    throw(InvalidArgument("device is $(repr(name)); expected :auto, :cpu or :cuda"))
+end
+device_of(value::Int32) = value
+
+function mask_of(causal::Union{Bool,Symbol})
+    causal isa Bool && return causal ? C.FA_MASK_CAUSAL : C.FA_MASK_NONE
+    causal === :bottom_right && return C.FA_MASK_CAUSAL
+    causal === :top_left && return C.FA_MASK_CAUSAL_TOP_LEFT
+    throw(InvalidArgument("causal is $(repr(causal)); expected true (as :bottom_right, the last query attends every " *
+                          "key), :top_left or false"))
+end
+
+"The fa_desc of an attention; the keywords are those of [`Op`](@ref)."
+function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type::Type = T, out_type::Type = T,
+    causal::Union{Bool,Symbol} = false, window::Tuple{Integer,Integer} = (-1, -1), chunk::Integer = 0, scale::Real = 0,
+    softcap::Real = 0, deterministic::Bool = true, batch_invariant::Bool = false, bias_before_softcap::Bool = false,
+    num_threads::Integer = 0, julia_threads::Bool = false, device::Union{Symbol,Int32} = :auto,
+    device_index::Integer = 0) where {T}
+    flags = (deterministic ? Int32(0) : C.FA_FLAG_NONDETERMINISTIC) |
+            (batch_invariant ? C.FA_FLAG_BATCH_INVARIANT : Int32(0)) |
+            (bias_before_softcap ? C.FA_FLAG_BIAS_BEFORE_SOFTCAP : Int32(0))
+    threads = julia_threads && num_threads == 0 ? min(Threads.nthreads(), C.FA_MAX_THREADS) : num_threads
+    return with(defaults(C.fa_desc_init, C.fa_desc), (device = device_of(device), device_index = device_index,
+        dtype_q = dtype(T), dtype_kv = dtype(kv_type), dtype_out = dtype(out_type), mask = mask_of(causal),
+        head_dim = head_dim, head_dim_v = head_dim_v, window_left = window[1], window_right = window[2],
+        attention_chunk = chunk, softmax_scale = scale, softcap = softcap, flags = flags, num_threads = threads,
+        parallel_for = julia_threads ? parallel_for_address[] : C_NULL, parallel_for_host = C_NULL))
+end
+
+"""
+    Op(T, head_dim; keywords...)
+
+An attention of queries of type `T` (`Float32`, `Float16`, `BFloat16`) and this head dimension, ready to be called any number
+of times, from any thread: `op(out, q, k, v; ...)`, see [`attention!`](@ref). Ended by `close`, or when nothing uses it.
+
+| keyword | default | meaning |
+|---|---|---|
+| `causal` | `false` | `true`: the last query attends every key; `:top_left`: the first query attends the first key |
+| `window` | `(-1, -1)` | keys before and after the query's position that it attends; -1: all |
+| `chunk` | 0 | queries attend keys of their own chunk of so many positions |
+| `scale` | 0 | of the scores; 0: 1 / sqrt(head_dim) |
+| `softcap` | 0 | x = softcap * tanh(x / softcap); 0: none |
+| `bias_before_softcap` | `false` | adds the bias before the softcap rather than after it |
+| `head_dim_v` | 0 | head dimension of v and out; 0: `head_dim` |
+| `kv_type`, `out_type` | `T` | element types of k and v, and of out |
+| `deterministic` | `true` | `false` allows results that differ from run to run, for speed |
+| `batch_invariant` | `false` | a query's bits do not depend on what else the call holds |
+| `num_threads` | 0 | 0: FA_NUM_THREADS, else all CPUs (with `julia_threads`: `Threads.nthreads()`) |
+| `julia_threads` | `false` | runs on Julia's threads rather than on the library's own |
+| `device`, `device_index` | `:auto`, 0 | `:cpu`, `:cuda` |
+
+Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`NoDevice`](@ref), [`OutOfMemory`](@ref).
+"""
+mutable struct Op
+    handle::Ptr{C.fa_op}
+    desc::C.fa_desc
+
+    function Op(desc::C.fa_desc)
+        handle = Ref{Ptr{C.fa_op}}(C_NULL)
+        check(C.fa_create(Ref(desc), handle))
+        return finalizer(close, new(handle[], desc))
+    end
+end
+
+Op(::Type{T}, head_dim::Integer; options...) where {T} = Op(describe(T, head_dim; options...))
+
+"Ends an op, which no call may be using; a closed one is closed already."
+function Base.close(op::Op)
+    handle, op.handle = op.handle, C_NULL
+    handle == C_NULL || C.fa_destroy(handle)
+    return
+end
+
+Base.isopen(op::Op) = op.handle != C_NULL
+
+function opened(op::Op)
+    isopen(op) || throw(InvalidArgument("the op is closed; expected one that close has not been called on"))
+    return op.handle
+end
+
+"The name of the kernel that an op runs: \"cpu.avx2\"."
+kernel(op::Op) = GC.@preserve op unsafe_string(C.fa_op_kernel(opened(op)))
+
+Base.show(io::IO, op::Op) = print(io, "LibFA.Op(", isopen(op) ? kernel(op) : "closed", ")")
