@@ -1,0 +1,138 @@
+# The C side's view of fa.h against ours: what the compiler says of its structures and constants, what the library exports; and
+# each field and function reached through the functions that users call, by a list that must be complete.
+#
+#   julia interface.jl COMPILER READELF NM INCLUDE LIBRARY
+include("support.jl")
+const compiler, readelf, nm, include_folder, library = ARGS
+
+"Structures (name => size, [(field, offset)]) and enumerators (name => value), from the compiler's debugging information."
+function compiled_header()
+    text = mktempdir() do folder
+        write(joinpath(folder, "header.c"), "#include <fa.h>\nfa_args args;\n")
+        object = joinpath(folder, "header.o")
+        run(`$compiler -g -fno-eliminate-unused-debug-types -I$include_folder -c $folder/header.c -o $object`)
+        read(`$readelf --debug-dump=info $object`, String)
+    end
+    structures = Dict{String,Tuple{Int,Vector{Tuple{String,Int}}}}()
+    enumerators = Dict{String,Int}()
+    tag = owner = name = ""
+    for line in split(text, '\n')
+        if (m = match(r"\((DW_TAG_\w+)\)", line)) !== nothing
+            tag, name = m[1], ""
+            tag in ("DW_TAG_structure_type", "DW_TAG_union_type") && (owner = "")
+        elseif (m = match(r"DW_AT_(\w+)\s*:.*?([^\s:]+)\s*$", line)) !== nothing
+            attribute, value = m[1], m[2]
+            attribute == "name" && (name = value)
+            if tag == "DW_TAG_structure_type" && attribute == "byte_size" && startswith(name, "fa_")
+                owner = name
+                structures[owner] = (parse(Int, value), [])
+            elseif tag == "DW_TAG_member" && attribute == "data_member_location" && owner != ""
+                push!(structures[owner][2], (name, parse(Int, value)))
+            elseif tag == "DW_TAG_enumerator" && attribute == "const_value"
+                enumerators[name] = parse(Int, value)
+            end
+        end
+    end
+    return structures, enumerators
+end
+
+const structures, enumerators = compiled_header()
+const exported = [m[1] for m in eachmatch(r" T (fa_\w+)", read(`$nm -D --defined-only $library`, String))]
+
+@testset "structures, constants and functions are those of the compiler and of the library" begin
+    @test sort(collect(keys(structures))) == ["fa_args", "fa_desc", "fa_kernel", "fa_tensor"]
+    for (name, (size, fields)) in structures
+        T = getfield(C, Symbol(name))
+        @test sizeof(T) == size
+        @test [(String(f), Int(fieldoffset(T, i))) for (i, f) in enumerate(fieldnames(T))] == fields
+    end
+    @test length(enumerators) > 20
+    for (name, value) in enumerators
+        @test getfield(C, Symbol(name)) == value
+    end
+    @test length(exported) > 15
+    @test sort(exported) == sort([String(name) for (name, _) in C.functions])
+    project = read(joinpath(@__DIR__, "..", "Project.toml"), String)
+    @test occursin("version = \"$(C.FA_VERSION_STRING)\"", project)
+end
+
+# How each field is reached: keywords that change it. Fields that only initialisation or the library sets are named as such.
+const q = randn(Float32, 16, 2, 4, 3)
+const ints = Int32[1, 2, 3]
+const float = randn(Float32, 4, 4, 2, 3)
+const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_args" => ["struct_size", "reserved"])
+const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
+    "dtype_kv" => (kv_type = Float16,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
+    "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
+    "window_right" => (window = (-1, 3),), "attention_chunk" => (chunk = 2,), "softmax_scale" => (scale = 2,),
+    "softcap" => (softcap = 3,), "flags" => (batch_invariant = true,), "num_threads" => (num_threads = 2,),
+    "parallel_for" => (julia_threads = true,), "parallel_for_host" => nothing)
+const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTuple(), "out" => NamedTuple(),
+    "lse" => (lse = randn(Float32, 4, 2, 3),), "bias" => (bias = float,), "mask" => (mask = Array(float .> 0.5),),
+    "alibi_slopes" => (alibi_slopes = float[:, 1, 1, 1],), "sinks" => (sinks = float[:, 1, 1, 1],),
+    "block_table" => (block_table = Int32[0 1; 2 3],), "cu_seqlens_q" => (cu_seqlens_q = ints,),
+    "cu_seqlens_k" => (cu_seqlens_k = Int32[0, 1, 2, 3],), "seqused_q" => (seqused_q = ints,), "seqused_k" => (seqused_k = ints,),
+    "leftpad_k" => (leftpad_k = ints,), "kv_batch_idx" => (kv_batch_idx = ints,), "q_offset" => (q_offset = ints,),
+    "num_seqs" => (cu_seqlens_q = ints,), "max_seqlen_q" => (max_seqlen_q = 4,), "max_seqlen_k" => (max_seqlen_k = 4,),
+    "num_splits" => (num_splits = 2,), "workspace" => (workspace = LibFA.workspace(64),),
+    "workspace_size" => (workspace = LibFA.workspace(64),), "stream" => (stream = Ptr{Cvoid}(8),))
+
+changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
+
+@testset "every field of fa_desc and fa_args is reached" begin
+    plain = LibFA.defaults(C.fa_desc_init, C.fa_desc)
+    for (field, _) in structures["fa_desc"][2]
+        field in set_by_init["fa_desc"] && continue
+        @test haskey(desc_ways, field)
+        way = get(desc_ways, field, nothing)
+        # parallel_for_host is of parallel_for, which needs none here.
+        way === nothing ? (@test field == "parallel_for_host") :
+        (@test changed(LibFA.describe(Float32, 16; way...), plain, field))
+    end
+    for flag in ((deterministic = false,), (batch_invariant = true,), (bias_before_softcap = true,))
+        @test changed(LibFA.describe(Float32, 16; flag...), plain, "flags")
+    end
+    plain = LibFA.defaults(C.fa_args_init, C.fa_args)
+    for (field, _) in structures["fa_args"][2]
+        field in set_by_init["fa_args"] && continue
+        @test haskey(args_ways, field)
+        way = get(args_ways, field, NamedTuple())
+        @test changed(LibFA.arguments(similar(q), q, q, q; way...)[1], plain, field)
+    end
+    names = (:name, :device, :arch, :dtypes, :available, :why_not)
+    @test issetequal(keys(LibFA.kernels()[1]), names)
+    @test issetequal(String.(names), setdiff(first.(structures["fa_kernel"][2]), ["struct_size", "reserved"]))
+end
+
+# How each function is reached. A way counts when it needs the function: without its address it fails by the function's name.
+const calls = Dict(
+    "fa_desc_init" => () -> LibFA.describe(Float32, 16), "fa_args_init" => () -> LibFA.arguments(similar(q), q, q, q),
+    "fa_create" => () -> LibFA.Op(Float32, 16), "fa_forward" => () -> attention(q, q, q),
+    "fa_destroy" => () -> close(LibFA.Op(Float32, 16)),
+    "fa_workspace_size" => () -> LibFA.workspace_size(LibFA.Op(Float32, 16), similar(q), q, q, q),
+    "fa_last_error" => LibFA.last_error, "fa_status_string" => () -> LibFA.status_string(0),
+    "fa_op_kernel" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,
+    "fa_build_info" => LibFA.build_info, "fa_kernel_count" => LibFA.kernels, "fa_kernel_info" => LibFA.kernels,
+    "fa_set_log" => () -> LibFA.set_log(nothing), "fa_shutdown" => LibFA.shutdown)
+# Arrays describe themselves, strides included: fa_tensor_init is for those who use LibFA.C.
+const only_in_c = Dict("fa_tensor_init" => () -> C.fa_tensor_init(Ref(LibFA.absent), C_NULL, C.FA_F32, 1, 1, 1, 1))
+
+@testset "every function is reached" begin
+    ways = merge(calls, only_in_c)
+    for name in exported
+        @test haskey(ways, name)
+        haskey(ways, name) || continue
+        found = Dict(C.functions)[Symbol(name)]
+        kept = found[]
+        # Ops that are kept and finalizers must not meet the missing function.
+        ops = name == "fa_destroy" ? LibFA.Op(Float32, 16) : nothing
+        @test thrown(ways[name]) === nothing
+        GC.gc()
+        GC.enable(false)
+        found[] = C_NULL
+        error = thrown(name == "fa_destroy" ? () -> close(ops) : ways[name])
+        found[] = kept
+        GC.enable(true)
+        @test error isa LibFA.LibraryError && occursin(name, error.text)
+    end
+end
