@@ -123,6 +123,7 @@
  *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail
  *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80)
  *   FA_NUM_THREADS=N        the default number of CPU threads
+ *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there
  *
  *
  * STABILITY

@@ -28,32 +28,44 @@ constexpr const char *first_driver(int version) {
 
 using GetProcAddress = CUresult (*)(const char *, void **, int, uint64_t, int *);
 
-bool find_functions(GetProcAddress find, Driver *driver, char *text, size_t bytes) {
-#define FA_CUDA_FUNCTION(name, version, ...)                                                              \
-  {                                                                                                       \
-    void *found = nullptr;                                                                                \
-    if (find(#name, &found, version, 0, nullptr) != CUDA_SUCCESS || found == nullptr) {                   \
-      std::snprintf(text, bytes, "NVIDIA's driver has no %s: expected one of version %s or later", #name, \
-                    first_driver(needed_version));                                                        \
-      return false;                                                                                       \
-    }                                                                                                     \
-    driver->name = reinterpret_cast<decltype(driver->name)>(found);                                       \
-  }
-#include "cuda/driver.inc"
-#undef FA_CUDA_FUNCTION
-  return true;
-}
-
 /// Name and text of a result; "" for what the driver does not know either.
 struct Described {
   const char *name = nullptr, *text = nullptr;
   Described(const Driver &driver, CUresult result) {
-    driver.cuGetErrorName(result, &name);
-    driver.cuGetErrorString(result, &text);
+    if (driver.cuGetErrorName != nullptr) driver.cuGetErrorName(result, &name);
+    if (driver.cuGetErrorString != nullptr) driver.cuGetErrorString(result, &text);
     if (name == nullptr) name = "an unknown error";
     if (text == nullptr) text = "";
   }
 };
+
+/// Finds one function. False, with the reason in text, when there is none.
+template <class Function>
+bool find_function(GetProcAddress find, const char *name, int version, Function *function, const Driver &driver,
+                   char *text, size_t bytes) {
+  void *found = nullptr;
+  const CUresult result = find(name, &found, version, 0, nullptr);
+  if (result == CUDA_SUCCESS && found != nullptr) {
+    *function = reinterpret_cast<Function>(found);
+    return true;
+  }
+  if (result == CUDA_SUCCESS) {
+    std::snprintf(text, bytes, "NVIDIA's driver has no %s: expected one of version %s or later", name,
+                  first_driver(needed_version));
+  } else {
+    const Described error(driver, result);
+    std::snprintf(text, bytes, "cuGetProcAddress(\"%s\") failed: %s (%s)", name, error.name, error.text);
+  }
+  return false;
+}
+
+bool find_functions(GetProcAddress find, Driver *driver, char *text, size_t bytes) {
+#define FA_CUDA_FUNCTION(name, version, ...) \
+  if (!find_function(find, #name, version, &driver->name, *driver, text, bytes)) return false;
+#include "cuda/driver.inc"
+#undef FA_CUDA_FUNCTION
+  return true;
+}
 
 bool check_version(const Driver &driver, char *text, size_t bytes) {
   int version = 0;
@@ -87,9 +99,9 @@ bool load_driver(Driver *driver, char *text, size_t bytes) {
     return false;
   }
   // The version first: an old driver lacks functions, and its version is what to tell.
-  if (find("cuDriverGetVersion", reinterpret_cast<void **>(&driver->cuDriverGetVersion), 2020, 0, nullptr) == 0 &&
-      find("cuGetErrorName", reinterpret_cast<void **>(&driver->cuGetErrorName), 6000, 0, nullptr) == 0 &&
-      find("cuGetErrorString", reinterpret_cast<void **>(&driver->cuGetErrorString), 6000, 0, nullptr) == 0 &&
+  if (!find_function(find, "cuGetErrorName", 6000, &driver->cuGetErrorName, *driver, text, bytes) ||
+      !find_function(find, "cuGetErrorString", 6000, &driver->cuGetErrorString, *driver, text, bytes) ||
+      !find_function(find, "cuDriverGetVersion", 2020, &driver->cuDriverGetVersion, *driver, text, bytes) ||
       !check_version(*driver, text, bytes)) {
     return false;
   }

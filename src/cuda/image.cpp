@@ -26,7 +26,7 @@
 #define FA_IMAGE_DATA(name) nullptr
 #endif
 
-// Where the images of a build with FA_KERNELS=file are, unless FA_KERNEL_PATH says otherwise.
+// Where the images of a build with FA_KERNELS=file are; FA_KERNEL_PATH overrules this, and what is embedded as well.
 #ifndef FA_KERNEL_DIR
 #define FA_KERNEL_DIR "."
 #endif

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/environment.h"
 #include "core/status.h"
 
 #ifndef FA_KERNEL_HASH
@@ -62,7 +63,7 @@ fa_status load_library(Cache &all, const Image &image, CUlibrary *library) {
   }
   const Driver &driver = machine().driver;
   std::unique_ptr<char, Free> file;
-  if (image.data == nullptr) {
+  if (image.data == nullptr || environment("FA_KERNEL_PATH") != nullptr) {
     file.reset(read_image(image));
     if (file == nullptr) return last_status();
   }

@@ -1,0 +1,30 @@
+// A process of its own for what a process does once: loading the driver, with the emulator's settings as a test wants
+// them, and loading images.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <initializer_list>
+#include <utility>
+
+namespace cuda_test {
+
+using Variables = std::initializer_list<std::pair<const char *, const char *>>;
+
+/// What body() answers in a child with these variables of the environment; 100 + the signal's number if it dies of one.
+/// The caller has not used the driver.
+template <class Body>
+int in_child(Variables variables, Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const auto &[name, value] : variables) setenv(name, value, 1);
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+}  // namespace cuda_test

@@ -1,0 +1,223 @@
+// Whatever fails beneath the library - any call of the driver, memory of the device, an image, the driver itself - is
+// an error with a text, writes no output, and does not spoil the next call.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "cuda/child.h"
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a child may answer.
+enum Outcome { fine, told, wrong, not_ours };
+
+int bad(const std::string &what) {
+  std::fprintf(stderr, "%s\n", what.c_str());
+  return wrong;
+}
+
+bool outputs_untouched(const Instance &instance) {
+  const std::vector<char> none(size_t(instance.out.shape()[0] * instance.out.shape()[1]), 0);
+  return instance.out.untouched_outside(none).empty() && instance.lse.untouched_outside(none, 2).empty();
+}
+
+/// Creates and runs an op, twice if the first time fails, as only one call of the driver does.
+int run_with_one_failure(const Case &c, fa_device device) {
+  // The fixture's own calls fail, too, and say so.
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) return not_ours;
+  CUcontext context = nullptr;
+  CUstream stream = nullptr;
+  if (call("cuInit", 0u) || call("cuDevicePrimaryCtxRetain", &context, 0) || call("cuCtxSetCurrent", context) ||
+      call("cuStreamCreate", &stream, 1u))
+    return not_ours;
+  std::unique_ptr<Call> own;
+  try {
+    own = std::make_unique<Call>(c, Where::managed);
+  } catch (...) {
+    return not_ours;
+  }
+  if (testing::Test::HasFailure()) return not_ours;
+  own->args.stream = stream;
+
+  bool failed = false;
+  const auto judge = [&](fa_status status, const char *what) -> int {
+    if (status == FA_OK) return fine;
+    const std::string text = fa_last_error();
+    const bool named = text.find("failed: CUDA_ERROR_UNKNOWN") != std::string::npos;
+    if (!named && text.find("cuGetErrorName") == std::string::npos) return bad(what + (": \"" + text + "\""));
+    if (status != FA_ERROR_DRIVER && status != FA_ERROR_NO_DEVICE) return bad(std::string(what) + ": status");
+    if (failed) return bad(std::string(what) + " fails again: " + text);
+    failed = true;
+    return told;
+  };
+  auto op = std::make_unique<Op>(desc_of(c, device));
+  if (const int outcome = judge(op->status, "fa_create")) {
+    if (outcome == wrong || op->op != nullptr) return wrong;
+    if (op->status == FA_ERROR_NO_DEVICE) return told;  // the driver is asked once a process
+    op = std::make_unique<Op>(desc_of(c, device));
+    if (judge(op->status, "fa_create") != fine) return wrong;
+  }
+  fa_status status = fa_forward(op->op, &own->args);
+  if (const int outcome = judge(status, "fa_forward")) {
+    if (outcome == wrong) return wrong;
+    if ((status = fa_forward(op->op, &own->args)) != FA_OK) return judge(status, "fa_forward");
+  }
+  const std::string failure = own->failure();
+  if (testing::Test::HasFailure() || failure.rfind("the ", 0) == 0) return failed ? wrong : not_ours;
+  if (!failure.empty()) return bad(failure);
+  return failed ? told : fine;
+}
+
+TEST(Fault, EveryCallOfTheDriver) {
+  for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
+    int errors = 0, since_last = 0;  // auto gets by with the CPU where the driver does not start, for some 40 calls
+    for (int k = 1; since_last < 60; ++k) {
+      const std::string number = std::to_string(k);
+      const int outcome = in_child({{"FA_EMU_FAIL", number.c_str()}, {"FA_EMU_QUIET", "1"}},
+                                   [&] { return run_with_one_failure(split_case(), device); });
+      ASSERT_NE(outcome, wrong) << "call " << k;
+      ASSERT_LT(outcome, 100) << "call " << k << " kills the process";
+      errors += outcome == told;
+      since_last = outcome == fine ? since_last + 1 : 0;
+    }
+    EXPECT_GT(errors, 25) << "too few calls were seen to fail";
+  }
+}
+
+/// The tensors take none of the device's memory; the library's own is short.
+TEST(Fault, MemoryOfTheDevice) {
+  int short_of_it = 0, enough = 0;
+  for (const char *bytes : {"64", "256", "1K", "2K", "4K", "8K", "16K", "64K", "256K", "1M", "16M"}) {
+    const int outcome = in_child({{"FA_EMU_MEMORY", bytes}, {"FA_EMU_QUIET", "1"}}, [] {
+      const InContext in;
+      Call own(split_case(), Where::pinned);
+      const Op op(desc_of(split_case()));
+      const fa_status status = op.op ? fa_forward(op.op, &own.args) : op.status;
+      if (status == FA_OK) return int(own.failure().empty() ? fine : wrong);
+      if (status != FA_ERROR_OUT_OF_MEMORY || !outputs_untouched(own.instance)) return int(wrong);
+      return int(last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY"}).empty() ? told : wrong);
+    });
+    EXPECT_TRUE(outcome == fine || outcome == told) << bytes << ": " << outcome;
+    short_of_it += outcome == told;
+    enough += outcome == fine;
+  }
+  EXPECT_GT(short_of_it, 0);
+  EXPECT_GT(enough, 0);
+}
+
+TEST(Fault, AnOlderDriver) {
+  const int outcome = in_child({{"FA_EMU_DRIVER", "12040"}}, [] {
+    const Op op(desc_of(small_case())), on_cpu(desc_of(small_case(), FA_DEVICE_AUTO));
+    const std::string lacks = last_error_lacks({"FA_DEVICE_CUDA", "CUDA 12.4", "CUDA toolkit", "580", "FA_DEVICE_CPU"});
+    if (op.status != FA_ERROR_NO_DEVICE || !lacks.empty()) return bad(lacks);
+    return on_cpu.kernel().rfind("cpu.", 0) == 0 ? int(fine) : bad(on_cpu.kernel());
+  });
+  EXPECT_EQ(outcome, fine);
+}
+
+TEST(Fault, AVeryOldDriver) {
+  const int outcome = in_child({{"FA_EMU_DRIVER", "11040"}}, [] {
+    const Op op(desc_of(small_case()));
+    const std::string lacks = last_error_lacks({"FA_DEVICE_CUDA", "580"});
+    return op.status == FA_ERROR_NO_DEVICE && lacks.empty() ? int(fine) : bad(lacks);
+  });
+  EXPECT_EQ(outcome, fine);
+}
+
+TEST(Fault, NoGpu) {
+  const int outcome = in_child({{"FA_EMU_DEVICE", "none"}, {"FA_EMU_QUIET", "1"}}, [] {
+    const Op op(desc_of(small_case())), on_cpu(desc_of(small_case(), FA_DEVICE_AUTO));
+    const std::string lacks = last_error_lacks({"CUDA_ERROR_NO_DEVICE"});
+    if (op.status != FA_ERROR_NO_DEVICE || !lacks.empty()) return bad(lacks);
+    return on_cpu.status == FA_OK ? int(fine) : bad(fa_last_error());
+  });
+  EXPECT_EQ(outcome, fine);
+}
+
+// ---- images
+
+/// A folder with the images of this build, of which a test spoils some.
+class Images {
+ public:
+  Images() : folder_(fs::temp_directory_path() / ("fa-images-" + std::to_string(getpid()))) {
+    fs::create_directories(folder_);
+    for (const auto &file : fs::directory_iterator(TEST_KERNELS))
+      if (file.path().extension() == ".fatbin") fs::copy(file.path(), folder_ / file.path().filename());
+  }
+  ~Images() { fs::remove_all(folder_); }
+  Images(const Images &) = delete;
+  Images &operator=(const Images &) = delete;
+
+  static std::string name() { return "sm_80.simt.f32.64.fatbin"; }
+  std::string folder() const { return folder_.string(); }
+  std::string path() const { return (folder_ / name()).string(); }
+
+  std::string bytes() const {
+    std::ifstream file(path(), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void write(const std::string &bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }
+
+  /// fa_create's status with these images, on an SM 80; its text lacks none of the words.
+  int create(fa_status expected, const std::vector<std::string> &words) const {
+    return in_child({{"FA_KERNEL_PATH", folder_.c_str()}, {"FA_EMU_DEVICE", "sm_80"}, {"FA_EMU_QUIET", "1"}}, [&] {
+      const Op op(desc_of(small_case()));
+      if (op.status != expected) return bad(std::string(fa_status_string(op.status)) + ": " + fa_last_error());
+      const std::string lacks = expected == FA_OK ? "" : last_error_lacks(words);
+      return lacks.empty() ? int(fine) : bad(lacks);
+    });
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST(Image, FromAFolder) {
+  EXPECT_EQ(Images().create(FA_OK, {}), fine);
+}
+
+TEST(Image, Missing) {
+  const Images images;
+  fs::remove(images.path());
+  EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {images.path(), "No such file", "FA_KERNEL_PATH"}), fine);
+}
+
+TEST(Image, Truncated) {
+  const Images images;
+  const std::string bytes = images.bytes();
+  for (const size_t size :
+       {size_t{0}, size_t{3}, size_t{15}, size_t{16}, size_t{100}, bytes.size() / 2, bytes.size() - 1}) {
+    images.write(bytes.substr(0, size));
+    EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {size < 16 ? "no fatbin" : "cut off"}), fine) << size;
+  }
+}
+
+TEST(Image, Damaged) {
+  const Images images;
+  std::string bytes = images.bytes();
+  for (size_t at = 100; at < bytes.size(); at += 97) bytes[at] = char(bytes[at] ^ 0x55);
+  images.write(bytes);
+  EXPECT_EQ(images.create(FA_ERROR_DRIVER, {"cuLibrary", "CUDA_ERROR_", "sm_80.simt"}), fine);
+}
+
+TEST(Image, OfAnotherBuild) {
+  const Images images;
+  std::ifstream other(TEST_OTHER_FATBIN, std::ios::binary);
+  images.write({std::istreambuf_iterator<char>(other), {}});
+  EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {"another build", "fa_build_"}), fine);
+}
+
+TEST(Image, OfAnotherKernel) {
+  const Images images;
+  fs::copy_file(fs::path(images.folder()) / "sm_80.combine.f32.576.fatbin", images.path(),
+                fs::copy_options::overwrite_existing);
+  EXPECT_EQ(images.create(FA_ERROR_DRIVER, {"cuLibraryGetKernel", "CUDA_ERROR_NOT_FOUND"}), fine);
+}
+
+}  // namespace
+}  // namespace cuda_test
