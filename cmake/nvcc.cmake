@@ -1,19 +1,34 @@
-# nvcc for tests that compile kernels: one of a CUDA toolkit that is there, or 13.0 from PyPI, fetched by the test
-# nvcc.fetch into the build tree.
+# nvcc: of a CUDA toolkit that is there, or 13.0 from PyPI, fetched into build/nvcc of the source tree (300 MB, shared by all
+# build trees).
 #
-#   fa_add_nvcc_test(images.nvcc sh script.sh)   NVCC in its environment names the compiler; skipped where it cannot be had
-find_program(FA_NVCC nvcc HINTS /usr/local/cuda/bin DOC "nvcc for tests; empty: fetched from PyPI")
-mark_as_advanced(FA_NVCC)
+#   fa_need_nvcc(VARIABLE)                       now, while configuring; fails with the cure where it cannot be had
+#   fa_add_nvcc_test(images.nvcc sh script.sh)   for a test; NVCC in its environment names the compiler, which the test
+#                                                nvcc.fetch gets; skipped where it cannot be had
+# FA_NVCC is what the machine has, if anything.
+include_guard(GLOBAL)
+set(fa_nvcc_folder ${PROJECT_SOURCE_DIR}/build/nvcc)
+
+function(fa_need_nvcc variable)
+  if(NOT FA_NVCC)
+    execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/fetch_nvcc.sh ${fa_nvcc_folder} OUTPUT_VARIABLE fetched
+                    RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(status)
+      message(FATAL_ERROR "GPU kernels need nvcc, and neither a CUDA toolkit was found nor PyPI's nvcc could be installed. "
+                          "Name one with -DFA_NVCC=/path/to/nvcc, or build without GPU kernels: -DFA_KERNELS=off")
+    endif()
+    set(FA_NVCC ${fetched} CACHE FILEPATH "nvcc" FORCE)
+  endif()
+  set(${variable} ${FA_NVCC} PARENT_SCOPE)
+endfunction()
 
 function(fa_add_nvcc_test name)
   if(FA_NVCC)
     set(nvcc ${FA_NVCC})
   else()
-    set(folder ${PROJECT_BINARY_DIR}/nvcc)
-    set(nvcc ${folder}/nvidia/cu13/bin/nvcc)
+    set(nvcc ${fa_nvcc_folder}/nvidia/cu13/bin/nvcc)
     get_property(fetched GLOBAL PROPERTY fa_nvcc_fetch)
     if(NOT fetched)
-      add_test(NAME nvcc.fetch COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/fetch_nvcc.sh ${folder})
+      add_test(NAME nvcc.fetch COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/fetch_nvcc.sh ${fa_nvcc_folder})
       set_tests_properties(nvcc.fetch PROPERTIES LABELS nvcc SKIP_RETURN_CODE 77 FIXTURES_SETUP fa_nvcc TIMEOUT 900)
       set_property(GLOBAL PROPERTY fa_nvcc_fetch ON)
     endif()

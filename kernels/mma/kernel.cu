@@ -1,4 +1,5 @@
 // Attention in f16 or bf16 on mma.sync, for one SM (FA_SM), element type (FA_DTYPE) and head dimension (FA_DIM).
+#include "common/build.cuh"
 #include "mma/forward.cuh"
 
 namespace fa::kernels::mma {

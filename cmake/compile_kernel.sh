@@ -1,0 +1,24 @@
+#!/bin/sh
+# compile_kernel.sh NAME strict|lenient COMMAND...: runs nvcc, keeps what ptxas reports of each entry point in NAME.ptxas
+# (in the working directory), and does not let spills and stack frames pass unseen: an error when strict, else a warning.
+set -eu
+name=$1
+mode=$2
+shift 2
+if ! "$@" >"$name.log" 2>&1; then
+  cat "$name.log" >&2
+  exit 1
+fi
+awk '/Compiling entry function/ { entry = $0; sub(/^[^\047]*\047/, "", entry); sub(/\047.*/, "", entry) }
+     /bytes stack frame/ { stack = $1; stores = $5; loads = $9 }
+     /Used [0-9]+ registers/ { used = $0; sub(/.*Used /, "", used)
+                               printf "%s: %s, stack %s, spill stores %s, spill loads %s\n", entry, used, stack, stores, loads }' \
+  "$name.log" >"$name.ptxas"
+grep -v -e '^ptxas info' -e 'bytes stack frame' -e '^ *$' "$name.log" >&2 || true
+rm -f "$name.log"
+spilled=$(grep -v 'stack 0, spill stores 0, spill loads 0$' "$name.ptxas" || true)
+if [ -n "$spilled" ]; then
+  echo "$name: registers are spilled or there is a stack frame:" >&2
+  echo "$spilled" >&2
+  [ "$mode" = lenient ]
+fi

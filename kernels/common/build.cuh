@@ -1,0 +1,8 @@
+// The mark of the build in every image: a symbol whose name holds the hash of kernels.inc and params.h, which the host
+// looks for.
+#pragma once
+
+#define FA_CONCATENATE(a, b) a##b
+#define FA_BUILD_OF(hash) FA_CONCATENATE(fa_build_, hash)
+
+extern "C" __device__ int FA_BUILD_OF(FA_KERNEL_HASH) = 1;

@@ -1,0 +1,73 @@
+// From a row's unfinished softmax to its results: the sink, the division, the lse.
+#pragma once
+
+#include "common/schedule.cuh"
+
+namespace fa::kernels {
+
+constexpr float infinity = __builtin_huge_valf();
+constexpr float log2_e = 1.44269504088896341f;
+
+/// A row's softmax over the keys seen so far: the largest score in base 2, and sum_j 2^(x_j - max).
+struct Softmax {
+  float max = -infinity, sum = 0;
+};
+
+/// x, or 0 for -inf: what to subtract from scores that may all be -inf.
+__device__ inline float finite_max(float x) {
+  return x == -infinity ? 0 : x;
+}
+
+/// What the sum-weighted values of a row are multiplied by; 0 for a row without keys. Adds the head's sink to the
+/// softmax and writes its lse.
+__device__ inline float finish_row(const Params &p, const Sequence &s, Row row, Softmax softmax, bool writes_lse) {
+  float factor = 1;
+  if (p.sinks.data) {
+    const float sink = log2_e * *reinterpret_cast<const float *>(p.sinks.data + s.index * p.sinks.stride[0] +
+                                                                 row.head * p.sinks.stride[1]);
+    const float max = fmaxf(softmax.max, sink), finite = finite_max(max);
+    factor = exp2f(softmax.max - finite);
+    softmax.sum = softmax.sum * factor + exp2f(sink - finite);
+    softmax.max = max;
+  }
+  if (p.lse.data && writes_lse) {
+    constexpr double ln_2 = 0.693147180559945309;
+    char *lse = p.lse.data + s.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
+                int64_t(s.q_first + row.query) * p.lse.stride[2];
+    const float max = softmax.max * float(ln_2);
+    *reinterpret_cast<float *>(lse) = softmax.sum == 0 ? -infinity : max + logf(softmax.sum);
+  }
+  return softmax.sum == 0 ? 0 : factor / softmax.sum;
+}
+
+/// The address of a row of q.
+__device__ inline const char *q_row(const Params &p, const Sequence &s, Row row) {
+  return p.q.data + s.q_batch * p.q.stride[0] + int64_t(s.q_first + row.query) * p.q.stride[1] +
+         row.head * p.q.stride[2];
+}
+
+/// The address of a row of out.
+__device__ inline char *out_row(const Params &p, const Sequence &s, Row row) {
+  return p.out.data + s.q_batch * p.out.stride[0] + int64_t(s.q_first + row.query) * p.out.stride[1] +
+         row.head * p.out.stride[2];
+}
+
+/// Where the partial results of a row of the tile are.
+__device__ inline int64_t partial_row(const Params &p, const Work &w, int32_t row_of_tile, int32_t split) {
+  return split * p.partial_rows + w.place * p.schedule.tile_rows + row_of_tile;
+}
+
+/// Lets the kernel that combines the splits be launched (programmatic dependent launch), and waits for the kernel
+/// before.
+__device__ inline void launch_dependents() {
+#if FA_SM >= 90
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ inline void wait_for_primary() {
+#if FA_SM >= 90
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace fa::kernels

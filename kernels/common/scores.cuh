@@ -1,0 +1,52 @@
+// What happens to a score between the product and the softmax: scale, softcap, bias, ALiBi and masks, in the order of
+// fa.h, THE MATHEMATICS.
+#pragma once
+
+#include "common/element.cuh"
+#include "common/finish.cuh"
+
+namespace fa::kernels {
+
+/// What a row's scores depend on beside its products.
+struct RowScores {
+  Interval keys;            // that causal mask, window and chunk leave it; empty for a row that is none
+  int32_t position;         // of the query among the keys
+  float slope;              // ALiBi
+  const char *bias, *mask;  // at key 0; null when absent
+};
+
+__device__ inline RowScores row_scores(const Params &p, const Sequence &s, Row row) {
+  const auto at = [&](const View &view) {
+    return view.data ? view.data + s.index * view.stride[0] + row.head * view.stride[1] + row.query * view.stride[2]
+                     : nullptr;
+  };
+  RowScores r;
+  r.keys = attended(p, s, row.query);
+  r.position = int32_t(row.query + s.offset);
+  r.slope = 0;
+  if (p.alibi_slopes.data) {
+    r.slope = *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
+                                               row.head * p.alibi_slopes.stride[1]);
+  }
+  r.bias = at(p.bias);
+  r.mask = at(p.mask);
+  return r;
+}
+
+/// The score of a key in base 2, -inf when the row does not attend it, which *attends says.
+__device__ inline float finished_score(const Params &p, const RowScores &row, float product, int32_t key,
+                                       bool *attends) {
+  *attends = row.keys.low <= key && key < row.keys.high;
+  if (*attends && row.mask) *attends = row.mask[key * p.mask.stride[3]] != 0;
+  float addend = 0;
+  if (*attends && row.bias) addend = load_element(row.bias + key * p.bias.stride[3], p.bias_dtype);
+  *attends = *attends && addend != -infinity;
+  float x = p.scale * product;
+  if (p.bias_before_softcap) x += addend;
+  if (p.softcap > 0) x = p.softcap * tanhf(x / p.softcap);
+  if (!p.bias_before_softcap) x += addend;
+  if (p.alibi_slopes.data) x -= row.slope * fabsf(float(row.position - key));
+  return *attends ? x * log2_e : -infinity;
+}
+
+}  // namespace fa::kernels

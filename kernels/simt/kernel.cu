@@ -1,0 +1,10 @@
+// Attention in f32 by scalar instructions, for what tensor cores do not serve: f32, mixed types, bf16 before SM 80,
+// head dimensions above 256. Tensors of any type and stride are converted on their way into shared memory.
+#include "common/build.cuh"
+#include "simt/forward.cuh"
+
+extern "C" __global__ void __launch_bounds__(fa::kernels::simt::threads)
+    fa_forward_split(const __grid_constant__ fa::kernels::Params params) {
+  extern __shared__ float shared[];
+  fa::kernels::simt::forward<FA_DIM>(params, shared);
+}
