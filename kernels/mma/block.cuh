@@ -49,6 +49,7 @@ struct Kept {
   uint8_t spoiled[B::rows];    // rows that a second run is to mend
   Work work;
   Tiles tiles;
+  bool again;  // the second run
 };
 
 /// threadIdx.x, read anew: what follows from it is computed where it is used and takes no registers before.

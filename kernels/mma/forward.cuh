@@ -88,7 +88,7 @@ struct Pass {
   }
 
   template <bool Masked>
-  __device__ void step(int tile, bool again) {
+  __device__ void step(int tile) {
     const Kept<B> &kept = *shared.kept;
     typename B::Scores s;
     const uint32_t keys = ring.template next_keys<Masked>(tile, kept);
@@ -102,14 +102,14 @@ struct Pass {
       update<B>(state, out, s, B::plain ? p.scale * log2_e : 1);
     }
     const uint32_t values = ring.template next_values<Masked>(tile, kept);
-    if (Masked && again) {
+    if (Masked && kept.again) {
       clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
       __syncthreads();
     }
     if (busy()) multiply_values<B>(out, s, values);
   }
 
-  __device__ void run(bool again) {
+  __device__ void run() {
     if constexpr (B::shape.q_in_registers) {
       wait_for_copies<B::stages - 1>();
       __syncthreads();
@@ -119,11 +119,12 @@ struct Pass {
     int tile = shared.kept->tiles.end - 1;
     while (tile >= first) {
 #pragma unroll 1
-      for (; tile >= first && (!B::plain || again || !shared.kept->tiles.full(tile)); tile--) step<true>(tile, again);
+      for (; tile >= first && (!B::plain || shared.kept->again || !shared.kept->tiles.full(tile)); tile--)
+        step<true>(tile);
       if constexpr (B::plain) {
         const int last = max(first, shared.kept->tiles.full_first);
 #pragma unroll 1
-        for (; tile >= last; tile--) step<false>(tile, false);
+        for (; tile >= last; tile--) step<false>(tile);
       }
     }
   }
@@ -138,19 +139,21 @@ __device__ inline void forward(const Params &p) {
     if (w.rows == 0) return;
     const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
     const Tiles tiles = find_tiles<B>(p, w, split, shared.kept);
-    if (threadIdx.x == 0) shared.kept->work = w, shared.kept->tiles = tiles;
+    if (threadIdx.x == 0) shared.kept->work = w, shared.kept->tiles = tiles, shared.kept->again = false;
   }
   __syncthreads();
 #pragma unroll 1
-  for (bool again = false;; again = true) {
+  for (;;) {
     load_queries<B>(p, shared.kept->work, shared.queries);
     commit_copies();
     Pass<B> pass(p, shared);
-    pass.run(again);
+    pass.run();
     wait_for_copies<0>();
     __syncthreads();  // the tile of queries is free
-    const bool spoiled = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, again);
-    if (again || !__syncthreads_or(spoiled)) return;
+    const bool spoiled = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, shared.kept->again);
+    if (shared.kept->again || !__syncthreads_or(spoiled)) return;
+    if (threadIdx.x == 0) shared.kept->again = true;
+    __syncthreads();
   }
 }
 

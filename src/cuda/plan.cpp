@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 namespace fa::cuda {
 namespace {
@@ -106,7 +107,9 @@ bool is_plain(const Problem &p) {
     const int64_t element = dtype_bytes(view.dtype);
     return !view || aligned(view, dim * element, element);
   };
-  return fits(p.q, a.head_dim) && fits(p.k, a.head_dim) && fits(p.v, a.head_dim_v) && fits(p.out, a.head_dim_v);
+  const auto near = [](const View &view) { return std::abs(view.stride[1]) < int64_t{1} << 24; };  // rows
+  return fits(p.q, a.head_dim) && fits(p.k, a.head_dim) && fits(p.v, a.head_dim_v) && fits(p.out, a.head_dim_v) &&
+         near(p.k) && near(p.v);
 }
 
 kernels::View view_of(const View &view) {
