@@ -54,6 +54,16 @@ step "Looking for the compilers and the libraries of the tests" "see above"
 need_packages "${packages[@]}"
 need_cmake
 
+# The bindings are tested in the builds without instruments: programs in other languages could not load an instrumented library.
+bindings=(rust) # each has an environment.sh, which fetches what it needs
+for preset in "${presets[@]}"; do
+  [[ $preset == ci || $preset == release ]] || continue
+  for language in "${bindings[@]}"; do
+    bash "bindings/$language/environment.sh"
+  done
+  break
+done
+
 # measure_coverage LOG: a line counts when any ISA's build of it ran. The kernels of AVX-512 ran on the model of tests/model;
 # src/cpu/isa/neon.* is not compiled for this architecture, and so not among the lines (the preset neon tests it).
 measure_coverage() {
@@ -68,9 +78,12 @@ measure_coverage() {
 logs=build/logs
 mkdir -p "$logs"
 for preset in "${presets[@]}"; do
-  emulator=() # what scripts/quickstart.sh leaves out of build/release
-  [ "$preset" != release ] || emulator=(-DFA_BUILD_EMULATOR=ON)
-  configure_and_build "$preset" "${emulator[@]}"
+  options=()
+  case $preset in
+    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_BUILD_EMULATOR=ON) ;; # what scripts/quickstart.sh leaves out
+    ci) options=(-DFA_BUILD_BINDINGS=ON) ;;
+  esac
+  configure_and_build "$preset" "${options[@]}"
   [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # counts of an earlier run
   step "Testing build/$preset" "run one test alone: ctest --preset $preset -R NAME -V; the log is $logs/$preset.log"
   ctest --preset "$preset" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"

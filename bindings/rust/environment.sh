@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
 step "Looking for Rust and libclang" "see above"
 packages=(libclang-dev pkg-config valgrind)
+PATH=$HOME/.cargo/bin:$PATH
 command -v cargo >/dev/null || packages+=(cargo-web rustc-web)
 need_packages "${packages[@]}"
 step "Fetching the crates that the Rust binding and its tests use" "check that crates.io can be reached"

@@ -6,6 +6,7 @@ mkdir -p "$2"
 folder=$(realpath "$2")
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
+PATH=$HOME/.cargo/bin:$PATH
 command -v cargo >/dev/null || { echo "cargo is missing: scripts/test.sh installs it" >&2; exit 77; }
 export CARGO_TARGET_DIR=${FA_BINDING_BUILD:-$PWD/../../build/bindings/rust}/target
 export FA_INCLUDE_DIR

@@ -87,3 +87,32 @@ pub(crate) fn resume_panic() {
         resume_unwind(panic);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn count(context: *mut c_void, i: i64) {
+        let runs = unsafe { &*context.cast::<[AtomicU64; 100]>() };
+        runs[i as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn every_task_runs_once_whatever_the_pool_does() {
+        let pools: [fn(&Tasks); 4] = [
+            |_| {},
+            |tasks| (0..tasks.len()).for_each(|i| tasks.run(i)),
+            |tasks| (0..3 * tasks.len()).for_each(|i| tasks.run(i / 3)),
+            |tasks| (0..=tasks.len()).rev().step_by(2).for_each(|i| tasks.run(i)), // panics
+        ];
+        for pool in pools {
+            let mut host = Host { pool: Box::new(pool) };
+            let runs = [const { AtomicU64::new(0) }; 100];
+            let context = (&raw const runs).cast_mut().cast();
+            unsafe { parallel_for((&raw mut host).cast(), Some(count), context, 100) };
+            assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1), "{runs:?}");
+        }
+        assert!(catch_unwind(resume_panic).is_err());
+        resume_panic(); // is over
+    }
+}

@@ -175,7 +175,7 @@ fn number_from(variable: &str, fallback: u64) -> u64 {
 
 #[test]
 fn bad_input_is_refused_or_computed() {
-    let cases = number_from("FA_FUZZ_ITERATIONS", 20000) as u32;
+    let cases = number_from("FA_FUZZ_ITERATIONS", 5000) as u32;
     let rng_seed = RngSeed::Fixed(number_from("FA_FUZZ_SEED", 1));
     let config = ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() };
     let (computed, refused) = (Cell::new(0), Cell::new(0));
