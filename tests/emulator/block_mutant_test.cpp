@@ -13,7 +13,8 @@ using emulated::launch;
 /// neighbour: threads exchange words of global memory. 1 no barrier, 2 the last address is odd, 3 barrier 1 for 64
 /// threads to some and 128 to others.
 /// flag: block 0 hands 32 words to block 1 through a flag. 1 nobody waits, 2 nothing is released, 3 both write a word.
-/// cluster: blocks of a pair read what the other one has in shared memory. 1 no barrier before, 2 none at the end.
+/// cluster: blocks of a pair read what the other one has in shared memory. 1 no barrier before, 2 none at the end,
+/// 3 the same where only block 1 reads.
 /// signal: block 1 stores into block 0 and arrives at its mbarrier. 1 block 0 does not wait, 2 a second arrival, 3 the
 /// arrival comes before the store.
 /// given: block 1 sends a word by st.async. 1 nobody waits.
@@ -109,13 +110,17 @@ done:
   barrier.cluster.arrive;
   barrier.cluster.wait;
 read:
+  setp.eq.u32 %p3, %r1, 3;
+  setp.eq.u32 %p4, %r3, 0;
+  and.pred %p3, %p3, %p4;
+  @%p3 bra done;
   mapa.shared::cluster.u32 %r7, %r6, %r4;
   ld.shared::cluster.u32 %r8, [%r7];
   mad.lo.u32 %r9, %r3, 32, %r2;
   mul.wide.u32 %rd2, %r9, 4;
   add.s64 %rd3, %rd1, %rd2;
   st.global.u32 [%rd3], %r8;
-  setp.eq.u32 %p2, %r1, 2;
+  setp.ge.u32 %p2, %r1, 2;
   @%p2 bra done;
   barrier.cluster.arrive;
   barrier.cluster.wait;
@@ -343,6 +348,9 @@ TEST(Cluster, NoBarrierBefore) {
 }
 TEST(Cluster, NoBarrierAtTheEnd) {
   expect(run(cluster, 2), "that block may have ended before|which has ended");
+}
+TEST(Cluster, NoBarrierAfterABlockThatReads) {
+  expect(run(cluster, 3), "that block may have ended before|which has ended");
 }
 
 TEST(Signal, CleanTwin) {

@@ -64,7 +64,7 @@ const Mutant tcgen05_mutants[] = {
     {"ScoresReadTooEarly", 2, "still writes"},
     {"NotGivenBack", 3, "tensor memory is not given back"},
     {"NothingEndsAStep", 4, "may not have seen|deadlock"},
-    {"ProductBeforeAllHaveStored", 5, "race: "},
+    {"ProductBeforeAllHaveStored", 5, "still reads|still writes|race: reads column|race: writes column"},
     {"TooFewBytesExpected", 6, "nothing has waited for it"},
     {"LanesOfAnotherQuarter", 7, "reaches lanes"},
     {"NoFenceAfterWaiting", 8, "without tcgen05.fence"},
