@@ -55,7 +55,7 @@ need_packages "${packages[@]}"
 need_cmake
 
 # The bindings are tested in the builds without instruments: programs in other languages could not load an instrumented library.
-bindings=(rust) # each has an environment.sh, which fetches what it needs
+bindings=(rust julia) # each has an environment.sh, which fetches what it needs
 for preset in "${presets[@]}"; do
   [[ $preset == ci || $preset == release ]] || continue
   for language in "${bindings[@]}"; do

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Installs Julia 1.5.3, which Debian 11 (bullseye) is the last to ship, on a newer Debian: bullseye is known to apt for this one
-# command, at a low priority and from the mirror that the machine uses, and its configuration stays as it is.
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# Installs what the Julia tests need. Debian 11 (bullseye) is the last to ship Julia, 1.5.3: on a newer Debian bullseye is known
+# to apt for this one command, at a low priority and from the mirror that the machine uses; its configuration stays as it is.
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
 if [ $# -gt 0 ]; then
-  echo "usage: scripts/install_julia.sh    installs Debian's Julia 1.5.3, unless there is a julia already"
+  echo "usage: bindings/julia/environment.sh    installs Debian's Julia 1.5.3, unless there is a julia already"
   [ "$1" = -h ] || [ "$1" = --help ] || { step_cure="it takes no arguments" && exit 2; }
   exit 0
 fi
 
+step "Looking for git, which the tests clone with" "see above"
+need_packages git
 step "Looking for Julia 1.5 or newer" "install Julia by hand and put julia first in PATH"
 throws='try [][1] catch; println("Julia ", VERSION, " is ready") end'
 if command -v julia >/dev/null && julia --startup-file=no -e "$throws"; then
