@@ -27,6 +27,11 @@ struct Block {
   static constexpr int score_blocks = keys / 8;  // of 8 columns
   static constexpr int out_blocks = dim / 8;
 
+  /// The query and head of a row of the sequence's head group.
+  __device__ static Row row_of(const Params &p, const Work &w, int row) {
+    return plain ? Row{row, w.head_group} : row_at(p, w, row);
+  }
+
   using QueryTile = SharedTile<rows, dim>;
   using KeyTile = SharedTile<keys, dim>;
 
@@ -89,7 +94,7 @@ __device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval spli
   for (int r = lane; r < B::rows; r += 32) {
     Interval keys = {0, 0};
     if (w.first_row + r < w.rows) {
-      keys = attended(p, w.sequence, row_at(p, w, w.first_row + r).query);
+      keys = attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query);
       keys = {max(keys.low, split.low), min(keys.high, split.high)};
       if (keys.low >= keys.high) keys = {0, 0};
       if (keys.low < keys.high) low = min(low, keys.low), high = max(high, keys.high);

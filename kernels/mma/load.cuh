@@ -29,30 +29,12 @@ __device__ inline void copy_columns(uint32_t to, const char *row, int column, in
   store_chunk(to, {word[0], word[1], word[2], word[3]});
 }
 
-/// The tile of queries; zeros behind the last row.
-template <class B>
-__device__ inline void load_queries(const Params &p, const Work &w, uint32_t tile) {
-  using Tile = typename B::QueryTile;
-  constexpr int chunks = B::dim / 8;
-  const bool aligned = B::plain || has_aligned_rows(p.q);
-#pragma unroll 1
-  for (int i = threadIdx.x; i < B::rows * chunks; i += B::threads) {
-    const int r = i / chunks, chunk = i % chunks;
-    const bool read = w.first_row + r < w.rows;
-    const Row row = row_at(p, w, read ? w.first_row + r : w.first_row);
-    const char *from = p.q.data + w.sequence.q_batch * p.q.stride[0] +
-                       (w.sequence.q_first + row.query) * p.q.stride[1] + row.head * p.q.stride[2];
-    copy_columns(tile + Tile::offset(r, chunk), from, chunk * 8, p.head_dim, p.q.stride[3], aligned, read);
-  }
-}
-
 /// A thread's part in copying a tensor's tiles: of every `step`-th row the chunks that are `lanes` apart, one or two of
 /// each panel. Four lanes a row are fewest addresses to compute; they are still whole sectors.
-template <class B>
+template <int Threads, class Tile>
 struct Part {
-  using Tile = typename B::KeyTile;
-  static constexpr int lanes = B::threads / 4 <= Tile::rows ? 4 : 8;
-  static constexpr int step = B::threads / lanes;
+  static constexpr int lanes = Threads / 4 <= Tile::rows ? 4 : 8;
+  static constexpr int step = Threads / lanes;
   static constexpr int passes = Tile::rows / step;
   static constexpr int halves = Tile::row_chunks / lanes;
   static_assert(passes * step == Tile::rows && halves * lanes == Tile::row_chunks && step % 8 == 0);
@@ -76,6 +58,24 @@ struct Part {
           panel * Tile::panel_columns + half * 32);
   }
 };
+
+/// The tile of queries; zeros behind the last row.
+template <class B>
+__device__ inline void load_queries(const Params &p, const Work &w, uint32_t tile) {
+  using P = Part<B::threads, typename B::QueryTile>;
+  const bool aligned = B::plain || has_aligned_rows(p.q);
+#pragma unroll 1
+  for (int i = 0; i < P::passes; i++) {
+    const int r = w.first_row + P::row() + i * P::step;
+    const bool read = r < w.rows;
+    const Row row = B::row_of(p, w, read ? r : w.first_row);
+    const char *from = p.q.data + w.sequence.q_batch * p.q.stride[0] +
+                       (w.sequence.q_first + row.query) * p.q.stride[1] + row.head * p.q.stride[2];
+    P::for_each_chunk(tile, i, [&](uint32_t at, int column) {
+      copy_columns(at, from, P::column() + column, p.head_dim, p.q.stride[3], aligned, read);
+    });
+  }
+}
 
 /// p + i * step, in one instruction where it is let alone.
 __device__ inline const char *advance(const char *p, int step, int i) {
@@ -115,7 +115,7 @@ class EvenRows {
   }
 
  private:
-  using P = Part<B>;
+  using P = Part<B::threads, typename B::KeyTile>;
   const char *from_;  // the first row of the next tile
   int columns_;       // from this thread's chunk to the row's end
   int stride_;        // between passes
@@ -144,7 +144,7 @@ class AnyRows {
   }
 
  private:
-  using P = Part<B>;
+  using P = Part<B::threads, typename B::KeyTile>;
   const Params &p_;
   const View &view_;
   int columns_, tile_;

@@ -91,7 +91,7 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
   for (int i = lane; i < B::warp_rows * chunks; i += 32) {
     const int r = thread / 32 * B::warp_rows + i / chunks, chunk = i % chunks;
     if (w.first_row + r < w.rows && chunk * 8 < p.head_dim_v)
-      *reinterpret_cast<uint4 *>(out_row(p, w, row_at(p, w, w.first_row + r)) + chunk * 16) =
+      *reinterpret_cast<uint4 *>(out_row(p, w, B::row_of(p, w, w.first_row + r)) + chunk * 16) =
           load_chunk(tile + Tile::offset(r, chunk));
   }
 }
@@ -118,7 +118,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
           *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? minus_infinity : m,
                                                                                             l};
       } else if (exists) {
-        finish_row<B>(p, w, row_at(p, w, w.first_row + r), o[i], h, m, l);
+        finish_row<B>(p, w, B::row_of(p, w, w.first_row + r), o[i], h, m, l);
       }
       if (!again) {
         // A sum l that is not finite comes from a score that is attended: the row is what it should be.
@@ -130,7 +130,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
       if (chunks || (again && !__any_sync(~0u, kept->spoiled[r]))) continue;
       for_each_element<B>(o[i], i, h, p.head_dim_v, tile, [&](int at, int d, float x) {
         if (w.first_row + at >= w.rows || (again && !kept->spoiled[at])) return;
-        const Row row = row_at(p, w, w.first_row + at);
+        const Row row = B::row_of(p, w, w.first_row + at);
         if (again && explained(p, w, row, kept->attended[at], d)) return;
         if (partial) {
           p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
