@@ -86,8 +86,14 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 91:
     case 99:
       return 1;  // host memory can be registered
+    case 92:
+    case 93:
+    case 94:
+    case 122:
+    case 123:
+      return 1;  // streams wait for values of 32 and 64 bits, also by none of their bits
     case 102:
-      return 0;  // virtual memory management
+      return 1;  // virtual memory management
     case 108:
     case 109:
       return limits.major >= 8 ? static_cast<int>(limits.l2_bytes / 4 * 3) : 0;  // persisting L2

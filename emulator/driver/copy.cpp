@@ -1,5 +1,6 @@
 // Copies and sets. Those of a stream take their turn; the others wait for it. Memory of the host that the driver does
 // not know (pageable) is read before a call returns, and written before it returns.
+#include <cstdint>
 #include <cstring>
 
 #include "driver/capture.h"
@@ -192,4 +193,34 @@ EMU_API CUresult cuMemcpy3DPeer(const CudaCopy3D *copy) {
 }
 EMU_API CUresult cuMemcpy3DPeerAsync(const CudaCopy3D *copy, CUstream stream) {
   return copy_3d("cuMemcpy3DPeerAsync", copy, stream, false);
+}
+
+/// Copies of a batch may run in any order; here they run in theirs. failed: which one could not be enqueued.
+EMU_API CUresult cuMemcpyBatchAsync(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                                    CudaCopyAttributes *attributes, size_t *first, size_t attribute_count,
+                                    size_t *failed, CUstream stream) {
+  size_t done = SIZE_MAX;
+  CUresult result = api("cuMemcpyBatchAsync", [&] {
+    require(stream != nullptr && stream != CU_STREAM_LEGACY, "a batch needs a stream that is not the legacy one");
+    require(to && from && bytes && count > 0, "no copies");
+    require(attributes && first && attribute_count > 0 && attribute_count <= count && first[0] == 0,
+            "attributes, which begin with the first copy, are needed");
+    for (size_t i = 0; i < attribute_count; i++) {
+      require(attributes[i].order >= 1 && attributes[i].order <= 3, "no such order of access");
+      require(first[i] < count && (i == 0 || first[i] > first[i - 1]), "indices of attributes rise");
+    }
+    return CUDA_SUCCESS;
+  });
+  for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++) {
+    result =
+        submit_copy("cuMemcpyBatchAsync", flat(to[i], Side::unified, from[i], Side::unified, bytes[i]), stream, false);
+    if (result != CUDA_SUCCESS) done = i;
+  }
+  if (failed && result != CUDA_SUCCESS) *failed = done;
+  return result;
+}
+EMU_API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *to, CUdeviceptr *from, size_t *bytes, size_t count,
+                                       CudaCopyAttributes *attributes, size_t *first, size_t attribute_count,
+                                       CUstream stream) {
+  return cuMemcpyBatchAsync(to, from, bytes, count, attributes, first, attribute_count, nullptr, stream);
 }

@@ -4,18 +4,19 @@
 
 #include "driver/cuda.h"
 
+union CudaAttributeValue {
+  char bytes[64];
+  int number;
+  unsigned dimensions[3];
+  struct {
+    CUevent event;
+    int flags, at_block_start;
+  } event;
+};
 struct CudaLaunchAttribute {
   int id;  // LaunchAttribute
   char pad[4];
-  union {
-    char bytes[64];
-    int number;
-    unsigned dimensions[3];
-    struct {
-      CUevent event;
-      int flags, at_block_start;
-    } event;
-  } value;
+  CudaAttributeValue value;
 };
 static_assert(sizeof(CudaLaunchAttribute) == 72);
 
@@ -95,6 +96,42 @@ struct CudaAccess {
   CudaMemLocation location;
   int flags;
 };
+struct CudaMemoryProperties {
+  int allocation_type, handle_types;
+  CudaMemLocation location;
+  void *security;
+  unsigned char compression, direct;
+  unsigned short usage;
+  unsigned char reserved[4];
+};
+static_assert(sizeof(CudaMemoryProperties) == 32);
+
+struct CudaAllocateNode {
+  CudaPoolProperties pool;
+  const CudaAccess *access;
+  size_t access_count, bytes;
+  CUdeviceptr address;  // told by the driver
+};
+static_assert(sizeof(CudaAllocateNode) == 120);
+
+/// One entry of cuStreamBatchMemOp's array.
+struct CudaBatchEntry {
+  int type;
+  CUdeviceptr address;
+  uint64_t value;
+  unsigned flags;
+  CUdeviceptr alias;
+  uint64_t reserved;
+};
+static_assert(sizeof(CudaBatchEntry) == 48);
+
+/// How the copies of a batch read their sources, and where both ends are.
+struct CudaCopyAttributes {
+  int order;
+  CudaMemLocation from, to;
+  unsigned flags;
+};
+static_assert(sizeof(CudaCopyAttributes) == 24);
 
 /// cuGraphAddNode's parameters: a kind, and room for what the kind needs.
 struct CudaGraphNode {
@@ -112,6 +149,7 @@ struct CudaGraphNode {
     CudaHostNode host;
     CUgraph child;
     CUevent event;
+    CudaAllocateNode allocate;
     CUdeviceptr free;
   };
   long long reserved_end;

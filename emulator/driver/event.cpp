@@ -57,7 +57,7 @@ EMU_API CUresult cuEventQuery(CUevent handle) {
     Lock lock(process().mutex);
     Event &event = object<Event>(handle);
     require_not_captured(event);
-    if (event.recorded && !event.recorded->done) return CUDA_ERROR_NOT_READY;
+    if (event.recorded && !event.recorded->done) return queue().asked(), CUDA_ERROR_NOT_READY;
     return event.context->sticky.load();
   });
 }

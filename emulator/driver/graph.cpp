@@ -52,7 +52,10 @@ GraphNode *Graph::add(Work work, std::vector<GraphNode *> after) {
   for (const GraphNode *node : after) require(node->graph == this, "a dependency on a node of another graph");
   nodes.push_back(std::make_unique<GraphNode>());
   GraphNode *node = nodes.back().get();
-  *node = {this, std::move(work), std::move(after), ++process().ids};
+  node->graph = this;
+  node->work = std::move(work);
+  node->after = std::move(after);
+  node->id = ++process().ids;
   make_alive(node);
   return node;
 }
@@ -66,7 +69,10 @@ void Graph::remove(GraphNode *node) {
 std::shared_ptr<Graph> Graph::clone() const {
   auto copy = std::make_shared<Graph>();
   std::map<const GraphNode *, GraphNode *> twin;
-  for (const auto &node : nodes) twin[node.get()] = copy->add(node->work, {});
+  for (const auto &node : nodes) {
+    twin[node.get()] = copy->add(node->work, {});
+    twin[node.get()]->original = node.get();
+  }
   for (const auto &node : nodes)
     for (const GraphNode *one : node->after) twin[node.get()]->after.push_back(twin[one]);
   copy->kept = kept;
@@ -130,6 +136,7 @@ int type_of(const Work &work) {
     }
     int operator()(const AllocateWork &) { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; }
     int operator()(const FreeWork &) { return CU_GRAPH_NODE_TYPE_MEM_FREE; }
+    int operator()(const ValueWork &) { return CU_GRAPH_NODE_TYPE_BATCH_MEM_OP; }
     int operator()(const ChildWork &) { return CU_GRAPH_NODE_TYPE_GRAPH; }
   } type;
   return std::visit(type, work);
@@ -153,7 +160,8 @@ void enqueue_steps(Stream &stream, GraphExec &exec) {
     // Memory of a graph is given back with the graph.
     bool idle = event || !step.enabled || std::holds_alternative<FreeWork>(step.work);
     Work work = idle ? Work() : step.work;
-    done.push_back(queue().push(context, std::move(after), [context, work] { perform(*context, work); }));
+    Done last = step.after.size() == 1 ? done[step.after[0]] : nullptr;
+    done.push_back(enqueue_work(*context, work, std::move(after), last));
     if (event && event->record) event->event->recorded = done.back();
   }
   ends = done;

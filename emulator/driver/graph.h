@@ -17,6 +17,8 @@ struct GraphNode {
   Work work;
   std::vector<GraphNode *> after;
   uint64_t id = 0;
+  const GraphNode *original = nullptr;  // that it was cloned from
+  std::vector<void *> parameters;       // of a kernel, where they were asked for
 };
 
 struct Graph {
@@ -57,6 +59,8 @@ void destroy_graph(CUgraph handle);
 std::vector<GraphNode *> nodes_of(const CUgraphNode *handles, size_t count);
 int type_of(const Work &work);
 
+/// A node's step in an executable graph; refuses nodes of other graphs.
+GraphExec::Step &step_of(CUgraphExec exec, CUgraphNode node);
 /// Flattens a graph; refuses circles.
 void plan(const std::shared_ptr<Graph> &graph, GraphExec &exec);
 /// Enqueues all steps behind the stream's operations.

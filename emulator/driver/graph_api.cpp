@@ -65,13 +65,13 @@ int difference(const GraphExec &old, const GraphExec &fresh, const GraphNode *&n
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-GraphExec::Step &step_of(CUgraphExec exec, CUgraphNode node) {
+}  // namespace
+
+GraphExec::Step &fa::emu::driver::step_of(CUgraphExec exec, CUgraphNode node) {
   for (GraphExec::Step &step : object<GraphExec>(exec).steps)
     if (step.origin == &object<GraphNode>(node)) return step;
   refuse(CUDA_ERROR_INVALID_VALUE, "the executable graph was not made from that node");
 }
-
-}  // namespace
 
 EMU_API CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
   return api("cuGraphCreate", [&] {
@@ -96,6 +96,17 @@ EMU_API CUresult cuGraphClone(CUgraph *clone, CUgraph original) {
     require(clone != nullptr, "no place for the graph");
     *clone = adopt(graph_of(original)->clone());
     return CUDA_SUCCESS;
+  });
+}
+
+EMU_API CUresult cuGraphNodeFindInClone(CUgraphNode *found, CUgraphNode original, CUgraph clone) {
+  return api("cuGraphNodeFindInClone", [&] {
+    Lock lock(process().mutex);
+    require(found != nullptr, "no place for the node");
+    const GraphNode &asked = object<GraphNode>(original);
+    for (const auto &node : graph_of(clone)->nodes)
+      if (node->original == &asked) return *found = handle(node.get()), CUDA_SUCCESS;
+    refuse(CUDA_ERROR_INVALID_VALUE, "the graph was not cloned from that node's");
   });
 }
 
@@ -231,6 +242,9 @@ EMU_API CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraph
   if (log && log_bytes) *log = '\0';
   return instantiate(exec, graph, 0);
 }
+EMU_API CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNode *, char *log, size_t log_bytes) {
+  return cuGraphInstantiate_v2(exec, graph, nullptr, log, log_bytes);
+}
 EMU_API CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CudaGraphInstantiate *parameters) {
   if (!parameters) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = instantiate(exec, graph, parameters->flags);
@@ -324,12 +338,11 @@ EMU_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsig
   });
 }
 
-EMU_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const CudaKernelNode *given) {
-  return api("cuGraphExecKernelNodeSetParams", [&] {
-    Lock lock(process().mutex);
-    GraphExec::Step &step = step_of(exec, node);
-    require(given && std::holds_alternative<KernelWork>(step.work), "no parameters, or a node that is no kernel");
-    step.work = kernel_work(*given, current());
-    return CUDA_SUCCESS;
-  });
+/// Version 1 tells less of what differs.
+EMU_API CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result) {
+  CudaGraphUpdateInfo info = {};
+  CUresult updated = cuGraphExecUpdate_v2(exec, graph, &info);
+  if (node) *node = info.error_node;
+  if (result) *result = info.result;
+  return updated;
 }

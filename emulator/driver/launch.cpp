@@ -109,7 +109,7 @@ std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, vo
   return packed;
 }
 
-void launch(Context &context, const KernelWork &work) {
+void launch(Context &context, const KernelWork &work, Operation &operation) {
   static std::atomic<uint64_t> launches{0};
   const DeviceLimits &limits = context.device->limits;
   Launch run_state;
@@ -118,16 +118,20 @@ void launch(Context &context, const KernelWork &work) {
   run_state.options = settings().run;
   run_state.parameters = work.parameters;
   Device &device = *context.device;
-  if (work.kernel->program->uses_heap && !device.heap)
-    device.heap = std::make_unique<memory::DeviceHeap>(*device.memory);
-  run_state.heap = device.heap.get();
+  if (work.kernel->program->uses_heap) {
+    Lock lock(process().mutex);
+    if (!device.heap) device.heap = std::make_unique<memory::DeviceHeap>(*device.memory);
+    run_state.heap = device.heap.get();
+  }
   if (work.cooperative) run_state.grid_workspace = device.memory->allocate(16);
   run_state.ranges = device.memory->ranges();
   run_state.resident_ctas = blocks_per_sm(limits, *work.kernel, work.shape) * static_cast<uint32_t>(limits.sm_count);
   run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
   run_state.grid_number = ++launches;
   if (run_state.options.observed()) check::attach(run_state);
+  queue().begin_launch(operation, run_state, device.room);
   std::optional<Fault> fault = run(run_state);
+  queue().end_launch(operation);
   if (run_state.grid_workspace) device.memory->release(run_state.grid_workspace);
   report(run_state, fault);
   if (!fault) return;

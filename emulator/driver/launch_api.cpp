@@ -28,16 +28,22 @@ KernelWork work_of(Context &context, CUfunction function, const unsigned (&grid)
   return work;
 }
 
-void record(Stream &stream, CUevent event) {
+/// Marks the kernel that was launched last: when its dependents may start, or its end.
+void record(const Stream &stream, CUevent event, bool programmatic) {
   Event &marked = object<Event>(event);
   marked.captured = false;
-  marked.recorded = stream.last;
+  marked.recorded = programmatic ? stream.last->trigger : stream.last;
 }
 
-/// Attributes that change what runs; the others (priorities, caches, domains) have no effect here.
+}  // namespace
+
+namespace fa::emu::driver {
+
 void apply(KernelWork &work, const CudaLaunchAttribute &attribute) {
   require(attribute.id >= 0 && attribute.id <= CU_LAUNCH_ATTRIBUTE_LAST, "no such launch attribute");
   if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) work.cooperative = attribute.value.number != 0;
+  if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+    work.programmatic = attribute.value.number != 0;
   if (attribute.id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) return;
   const uint32_t *compiled = work.kernel->limits().cluster;
   for (int d = 0; d < 3; d++) {
@@ -46,10 +52,6 @@ void apply(KernelWork &work, const CudaLaunchAttribute &attribute) {
     work.shape.cluster[d] = attribute.value.dimensions[d];
   }
 }
-
-}  // namespace
-
-namespace fa::emu::driver {
 
 KernelWork kernel_work(const CudaKernelNode &node, Context &context) {
   CUfunction function = node.function ? node.function : reinterpret_cast<CUfunction>(node.kernel);
@@ -83,9 +85,9 @@ EMU_API CUresult cuLaunchKernelEx(const CudaLaunchConfig *config, CUfunction fun
     submit(stream, std::move(work));
     for (unsigned i = 0; i < config->attribute_count; i++) {
       const CudaLaunchAttribute &attribute = config->attributes[i];
-      bool marks = attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT ||
-                   attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
-      if (marks && !stream.capture) record(stream, attribute.value.event.event);
+      bool programmatic = attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+      bool marks = programmatic || attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+      if (marks && !stream.capture) record(stream, attribute.value.event.event, programmatic);
     }
     return CUDA_SUCCESS;
   });

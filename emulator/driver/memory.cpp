@@ -95,7 +95,7 @@ EMU_API CUresult cuMemFree_v2(CUdeviceptr address) {
       require_no_capture();
       auto found = process().allocations.find(address);
       bool whole = found != process().allocations.end() && found->second.kind != RangeKind::host;
-      require(whole && !found->second.freed, "no allocation begins at that address");
+      require(whole && !found->second.freed && !found->second.mapped, "no allocation begins at that address");
     }
     drain();
     Lock lock(process().mutex);
@@ -246,4 +246,23 @@ EMU_API CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CudaMe
 }
 EMU_API CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice, CUstream stream) {
   return cuMemPrefetchAsync_v2(address, bytes, {}, 0, stream);
+}
+
+/// locations: of the ranges from first[i] on.
+EMU_API CUresult cuMemPrefetchBatchAsync(CUdeviceptr *addresses, size_t *bytes, size_t count,
+                                         CudaMemLocation *locations, size_t *first, size_t location_count,
+                                         unsigned long long flags, CUstream stream) {
+  CUresult result = api("cuMemPrefetchBatchAsync", [&] {
+    require(addresses && bytes && count > 0 && flags == 0, "no ranges, or flags that are not 0");
+    require(locations && first && location_count > 0 && location_count <= count && first[0] == 0,
+            "locations, which begin with the first range, are needed");
+    return CUDA_SUCCESS;
+  });
+  for (size_t i = 0; result == CUDA_SUCCESS && i < count; i++)
+    result = cuMemPrefetchAsync_v2(addresses[i], bytes[i], locations[0], 0, stream);
+  return result;
+}
+
+EMU_API CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t, unsigned) {
+  return cuMemPrefetchAsync_v2(address, 0, {}, 0, stream);
 }

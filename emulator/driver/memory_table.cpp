@@ -9,7 +9,11 @@ bool is_accessible(uint64_t address, uint64_t bytes, bool device_only) {
   bool in_arena = false;
   for (const auto &device : process().devices) {
     auto ranges = device->memory->ranges();
-    if (const memory::Range *range = ranges->find(address)) return address + bytes <= range->end;
+    // What is mapped side by side counts as one: allocations have gaps between them.
+    const memory::Range *range = ranges->find(address);
+    for (uint64_t end = address + bytes; range; range = ranges->find(range->end))
+      if (end <= range->end) return true;
+    if (ranges->find(address)) return false;
     in_arena |= device->memory->holds(address);
   }
   return !device_only && !in_arena;

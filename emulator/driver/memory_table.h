@@ -7,8 +7,8 @@
 
 namespace fa::emu::driver {
 
-/// Whether a range lies in one allocation; where device_only is false, memory of the host that nobody has registered
-/// counts too.
+/// Whether a range lies in one allocation, or in mappings side by side; where device_only is false, memory of the host
+/// that nobody has registered counts too.
 bool is_accessible(uint64_t address, uint64_t bytes, bool device_only);
 /// Whether an address is memory that the driver knows: of a device, pinned, registered or managed.
 bool is_known(uint64_t address);

@@ -94,3 +94,24 @@ EMU_PER_THREAD(cuStreamGetId, _ptsz, (CUstream a, unsigned long long *b), (a, b)
 EMU_PER_THREAD(cuStreamGetCtx, _ptsz, (CUstream a, CUcontext *b), (a, b))
 EMU_PER_THREAD(cuStreamGetCtx_v2, _ptsz, (CUstream a, CUcontext *b, void **c), (a, b, c))
 EMU_PER_THREAD(cuStreamGetDevice, _ptsz, (CUstream a, CUdevice *b), (a, b))
+EMU_PER_THREAD(cuMemcpyBatchAsync, _ptsz,
+               (CUdeviceptr * a, CUdeviceptr *b, size_t *c, size_t d, CudaCopyAttributes *e, size_t *f, size_t g,
+                size_t *h, CUstream i),
+               (a, b, c, d, e, f, g, h, i))
+EMU_PER_THREAD(cuMemcpyBatchAsync_v2, _ptsz,
+               (CUdeviceptr * a, CUdeviceptr *b, size_t *c, size_t d, CudaCopyAttributes *e, size_t *f, size_t g,
+                CUstream h),
+               (a, b, c, d, e, f, g, h))
+EMU_PER_THREAD(cuMemPrefetchBatchAsync, _ptsz,
+               (CUdeviceptr * a, size_t *b, size_t c, CudaMemLocation *d, size_t *e, size_t f, unsigned long long g,
+                CUstream h),
+               (a, b, c, d, e, f, g, h))
+EMU_PER_THREAD(cuStreamAttachMemAsync, _ptsz, (CUstream a, CUdeviceptr b, size_t c, unsigned d), (a, b, c, d))
+EMU_PER_THREAD(cuStreamWriteValue32_v2, _ptsz, (CUstream a, CUdeviceptr b, uint32_t c, unsigned d), (a, b, c, d))
+EMU_PER_THREAD(cuStreamWriteValue64_v2, _ptsz, (CUstream a, CUdeviceptr b, uint64_t c, unsigned d), (a, b, c, d))
+EMU_PER_THREAD(cuStreamWaitValue32_v2, _ptsz, (CUstream a, CUdeviceptr b, uint32_t c, unsigned d), (a, b, c, d))
+EMU_PER_THREAD(cuStreamWaitValue64_v2, _ptsz, (CUstream a, CUdeviceptr b, uint64_t c, unsigned d), (a, b, c, d))
+EMU_PER_THREAD(cuStreamBatchMemOp_v2, _ptsz, (CUstream a, unsigned b, CudaBatchEntry *c, unsigned d), (a, b, c, d))
+EMU_PER_THREAD(cuStreamSetAttribute, _ptsz, (CUstream a, int b, const CudaAttributeValue *c), (a, b, c))
+EMU_PER_THREAD(cuStreamGetAttribute, _ptsz, (CUstream a, int b, CudaAttributeValue *c), (a, b, c))
+EMU_PER_THREAD(cuStreamCopyAttributes, _ptsz, (CUstream a, CUstream b), (a, b))

@@ -36,6 +36,18 @@ CUresult allocate(CUdeviceptr *address, size_t bytes, CUmemoryPool pool_handle, 
   });
 }
 
+/// Since 13.0 pools are asked for by location, of which the emulator's are devices.
+template <class Call>
+CUresult with_device(const CudaMemLocation *location, Call call) {
+  CUresult known = api("pool of a location", [&] {
+    require(location != nullptr, "no location");
+    require(location->type == CU_MEM_LOCATION_TYPE_DEVICE, "the emulator's pools are on devices",
+            CUDA_ERROR_NOT_SUPPORTED);
+    return CUDA_SUCCESS;
+  });
+  return known == CUDA_SUCCESS ? call(location->id) : known;
+}
+
 }  // namespace
 
 EMU_API CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream) {
@@ -54,7 +66,7 @@ EMU_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     if (address == 0) return CUDA_SUCCESS;
     auto found = process().allocations.find(address);
     bool whole = found != process().allocations.end() && found->second.kind != fa::emu::memory::RangeKind::host;
-    require(whole && !found->second.freed, "no allocation begins at that address");
+    require(whole && !found->second.freed && !found->second.mapped, "no allocation begins at that address");
     if (stream.capture) {
       capture_work(stream, FreeWork{address});
       return CUDA_SUCCESS;
@@ -175,6 +187,25 @@ EMU_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
     Pool &chosen = object<Pool>(pool);
     require(chosen.device == &device_at(device), "a pool of another device");
     chosen.device->pool = &chosen;
+    return CUDA_SUCCESS;
+  });
+}
+
+EMU_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CudaMemLocation *location, int) {
+  return with_device(location, [&](CUdevice device) { return cuDeviceGetDefaultMemPool(pool, device); });
+}
+EMU_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CudaMemLocation *location, int) {
+  return with_device(location, [&](CUdevice device) { return cuDeviceGetMemPool(pool, device); });
+}
+EMU_API CUresult cuMemSetMemPool(CudaMemLocation *location, int, CUmemoryPool pool) {
+  return with_device(location, [&](CUdevice device) { return cuDeviceSetMemPool(device, pool); });
+}
+
+/// Memory of graphs is given back with them.
+EMU_API CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  return api("cuDeviceGraphMemTrim", [&] {
+    Lock lock(process().mutex);
+    device_at(device);
     return CUDA_SUCCESS;
   });
 }

@@ -1,4 +1,4 @@
-// Running operations, and surviving fork and exit.
+// Running operations, one at a time or side by side, and surviving fork and exit.
 #include "driver/queue.h"
 
 #include <pthread.h>
@@ -12,16 +12,33 @@
 namespace fa::emu::driver {
 namespace {
 
+constexpr size_t most_running = 128;                         // kernels at once, as of compute capability 7.5 on
+constexpr auto look_again = std::chrono::microseconds(200);  // at memory that an operation waits for
+
 thread_local bool runs_operation = false;
 
-bool may_run(const Operation &operation) {
-  return std::all_of(operation.after.begin(), operation.after.end(), [](const Done &one) { return one->done.load(); });
+bool is_ready(const Operation &operation) {
+  auto is_done = [](const Done &one) { return one->done.load(); };
+  return std::all_of(operation.after.begin(), operation.after.end(), is_done) &&
+         (!operation.ready || operation.ready() || operation.context->sticky != CUDA_SUCCESS);
 }
 
 }  // namespace
 
+/// Counts a thread of the program that waits in here.
+class Queue::Waiting {
+ public:
+  explicit Waiting(Queue &queue) : queue_(queue) { queue_.waiters_++; }
+  ~Waiting() { queue_.waiters_--; }
+  Waiting(const Waiting &) = delete;
+  Waiting &operator=(const Waiting &) = delete;
+
+ private:
+  Queue &queue_;
+};
+
 Queue &queue() {
-  // Never destroyed: its thread may still be there when the program ends.
+  // Never destroyed: its threads may still be there when the program ends.
   static Queue *const instance = new Queue(settings().run.seed);
   return *instance;
 }
@@ -35,81 +52,152 @@ bool Queue::inside() {
   return runs_operation;
 }
 
-Done Queue::push(Context *context, std::vector<Done> after, std::function<void()> body) {
-  auto operation = std::make_shared<Operation>();
-  std::erase_if(after, [](const Done &one) { return !one || one->done; });
-  operation->after = std::move(after);
-  operation->body = std::move(body);
-  operation->context = context;
+Done Queue::push(Done operation) {
   std::lock_guard lock(mutex_);
+  std::erase_if(operation->after, [](const Done &one) { return !one || one->done; });
+  for (const Done &one : operation->after) one->followed |= operation->body != nullptr;
   waiting_.push_back(operation);
-  start_worker();
-  changed_.notify_all();
+  start_workers();
   return operation;
 }
 
-void Queue::start_worker() {
-  if (worker_ || ending_) return;
-  worker_ = true;
+Done Queue::push(Context *context, std::vector<Done> after, std::function<void(Operation &)> body) {
+  auto operation = std::make_shared<Operation>();
+  operation->after = std::move(after);
+  operation->body = std::move(body);
+  operation->context = context;
+  return push(std::move(operation));
+}
+
+/// Wakes threads for what may start, and makes one more where all are busy.
+void Queue::start_workers() {
+  changed_.notify_all();
+  if (ending_ || idle_workers_ > 0 || workers_ >= most_running) return;
+  workers_++;
   std::thread([this] { work(); }).detach();
 }
 
-bool Queue::step(std::unique_lock<std::mutex> &lock) {
-  if (busy_ || waiting_.empty()) return false;
-  size_t at = 0;  // the first one may always run: what it waits for came before it
-  if (varied_) {
-    std::vector<size_t> choice;
-    for (size_t i = 0; i < waiting_.size(); i++)
-      if (may_run(*waiting_[i])) choice.push_back(i);
-    at = choice[random_() % choice.size()];
-  }
+/// Whether what runs lets a worker start something beside it.
+bool Queue::may_start(const Operation &operation) const {
+  return running_.size() < most_running &&
+         std::all_of(running_.begin(), running_.end(), [](const Done &one) { return one->shares; }) &&
+         is_ready(operation);
+}
+
+/// Runs one operation, of those that are wanted or else of all that may start; false where there is none.
+bool Queue::step(std::unique_lock<std::mutex> &lock, const Wanted *wanted) {
+  std::vector<size_t> choice;
+  for (size_t i = 0; i < waiting_.size() && (varied_ || choice.empty()); i++)
+    if (wanted ? wanted->count(waiting_[i].get()) && is_ready(*waiting_[i]) : may_start(*waiting_[i]))
+      choice.push_back(i);
+  if (choice.empty()) return false;
+  size_t at = varied_ ? choice[random_() % choice.size()] : choice.front();
   Done operation = waiting_[at];
   waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(at));
-  busy_ = true;
-  running_ = operation->context;
+  run(lock, operation);
+  return true;
+}
+
+void Queue::run(std::unique_lock<std::mutex> &lock, const Done &operation) {
+  running_.push_back(operation);
+  operation->shares = varied_ && random_() % 2;
+  if (operation->shares) start_workers();
   lock.unlock();
   runs_operation = true;
-  if (operation->body && operation->context->sticky == CUDA_SUCCESS) operation->body();
+  if (operation->body && operation->context->sticky == CUDA_SUCCESS) operation->body(*operation);
   runs_operation = false;
   lock.lock();
   operation->body = nullptr;
+  operation->ready = nullptr;
   operation->after.clear();
-  operation->ended = std::chrono::steady_clock::now();
-  operation->done = true;
-  busy_ = false;
-  running_ = nullptr;
-  changed_.notify_all();
-  return true;
+  operation->prerequisite = nullptr;
+  if (operation->trigger) finish(*operation->trigger);
+  std::erase(running_, operation);
+  finish(*operation);
+}
+
+void Queue::finish(Operation &operation) {
+  if (operation.done) return;
+  operation.ended = Operation::Clock::now();
+  operation.done = true;
+  progress_++;
+  start_workers();
+}
+
+void Queue::share(Operation &operation) {
+  if (operation.shares) return;
+  operation.shares = true;
+  start_workers();
+}
+
+/// Sleeps until something has changed; memory changes without a word.
+void Queue::sleep(std::unique_lock<std::mutex> &lock) {
+  bool looks = std::any_of(waiting_.begin(), waiting_.end(), [](const Done &one) { return one->ready != nullptr; });
+  if (looks)
+    changed_.wait_for(lock, look_again);
+  else
+    changed_.wait(lock);
 }
 
 void Queue::work() {
   std::unique_lock lock(mutex_);
-  while (!ending_)
-    if (!step(lock)) changed_.wait(lock);
+  while (!ending_) {
+    if (step(lock, nullptr)) continue;
+    idle_workers_++;
+    sleep(lock);
+    idle_workers_--;
+  }
+  workers_--;
+}
+
+/// Operations and all that must run before they end.
+Queue::Wanted Queue::needed_for(const std::vector<Done> &operations) {
+  Wanted result;
+  std::vector<const Operation *> open;
+  for (const Done &one : operations) open.push_back(one.get());
+  while (!open.empty()) {
+    const Operation *one = open.back();
+    open.pop_back();
+    if (one->done || !result.insert(one).second) continue;
+    for (const Done &before : one->after) open.push_back(before.get());
+    if (one->prerequisite) open.push_back(one->prerequisite.get());
+  }
+  return result;
 }
 
 void Queue::wait(const Done &operation) {
   if (!operation || operation->done) return;
   std::unique_lock lock(mutex_);
+  Waiting waiting(*this);
+  Wanted wanted = needed_for({operation});
   while (!operation->done)
-    if (!step(lock)) changed_.wait(lock);
+    if (!step(lock, &wanted)) sleep(lock);
 }
 
 void Queue::wait_all(const Context *context) {
   std::unique_lock lock(mutex_);
-  auto mine = [&](const Context *other) { return other && (!context || other == context); };
-  auto pending = [&] {
-    return mine(running_) ||
-           std::any_of(waiting_.begin(), waiting_.end(), [&](const Done &one) { return mine(one->context); });
+  Waiting waiting(*this);
+  std::vector<Done> all;
+  auto add = [&](const Done &one) {
+    if (!context || one->context == context) all.push_back(one);
   };
-  while (pending())
-    if (!step(lock)) changed_.wait(lock);
+  std::for_each(running_.begin(), running_.end(), add);
+  std::for_each(waiting_.begin(), waiting_.end(), add);
+  Wanted wanted = needed_for(all);
+  for (const Done &one : all)
+    while (!one->done)
+      if (!step(lock, &wanted)) sleep(lock);
+}
+
+void Queue::asked() {
+  std::lock_guard lock(mutex_);
+  asked_ = Operation::Clock::now();
 }
 
 void Queue::before_fork() {
   Queue &self = queue();
   std::unique_lock lock(self.mutex_);
-  while (self.busy_ && !inside()) self.changed_.wait(lock);
+  while (!self.running_.empty() && !inside()) self.changed_.wait(lock);
   lock.release();
 }
 
@@ -120,17 +208,18 @@ void Queue::after_fork_in_parent() {
 void Queue::after_fork_in_child() {
   Queue &self = queue();
   new (&self.changed_) std::condition_variable;
-  self.worker_ = false;
+  self.workers_ = self.idle_workers_ = self.waiters_ = 0;
   self.mutex_.unlock();
 }
 
 void Queue::at_exit() {
   Queue &self = queue();
   std::unique_lock lock(self.mutex_);
+  Waiting waiting(self);
   self.ending_ = true;
   self.waiting_.clear();
   self.changed_.notify_all();
-  while (self.busy_ && !inside()) self.changed_.wait(lock);
+  while (!self.running_.empty() && !inside()) self.changed_.wait(lock);
 }
 
 }  // namespace fa::emu::driver

@@ -1,5 +1,8 @@
-// The emulated GPU's front end: operations that wait for one another, run one at a time, in the background or by
-// whoever waits for one. Streams, events and graphs are nothing but the order between operations.
+// The emulated GPU's front end: operations that wait for one another, run in the background or by whoever waits for
+// one. Streams, events and graphs are nothing but the order between operations.
+//
+// One operation runs at a time, so that what a program computes does not depend on chance, until it cannot go on by
+// itself or runs for long: then it lets others run beside it. Under a seed it may do so from the start.
 #pragma once
 
 #include <atomic>
@@ -10,19 +13,33 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
+
+#include "exec/launch.h"
 
 namespace fa::emu::driver {
 
 struct Context;
 
 struct Operation {
+  using Clock = std::chrono::steady_clock;
   std::vector<std::shared_ptr<Operation>> after;  // emptied when it has run
-  std::function<void()> body;                     // empty: a mark only
+  std::function<void(Operation &)> body;          // empty: a mark only
+  std::function<bool()> ready;                    // where it waits for memory: whether its turn has come
   Context *context = nullptr;                     // once a fault has ended it, bodies no longer run
+  std::shared_ptr<Operation> trigger;             // of a kernel, a mark: done when dependents may start
+  std::shared_ptr<Operation> prerequisite;        // of a dependent: what it waits for when it says so
+  bool followed = false;                          // some operation waits for it
   std::atomic<bool> done{false};
-  std::chrono::steady_clock::time_point ended;
+  Clock::time_point ended;
+
+  // While it runs, under the queue's mutex:
+  bool shares = false;              // others may start beside it
+  Launch *launch = nullptr;         // of a kernel
+  uint64_t blocked_as_of = 0;       // the progress as of which nothing of it can go on
+  Clock::time_point blocked_since;  // when it was first seen held
 };
 /// What may be waited for; null: nothing.
 using Done = std::shared_ptr<Operation>;
@@ -32,19 +49,39 @@ class Queue {
   /// Operations run in the order of their coming, or, where a seed varies it, in any that their dependencies allow.
   explicit Queue(uint64_t seed);
 
-  Done push(Context *context, std::vector<Done> after, std::function<void()> body);
+  Done push(Done operation);
+  Done push(Context *context, std::vector<Done> after, std::function<void(Operation &)> body);
   /// Returns when the operation has run. The caller lends its thread, so the process must hold no lock.
   void wait(const Done &operation);
   /// Waits for all operations of a context; null: of all contexts.
   void wait_all(const Context *context);
+  /// A program has asked whether something is done: it waits, if not in here.
+  void asked();
   /// Whether the calling thread runs an operation: host functions may not call the API.
   static bool inside();
 
+  /// Connects a kernel's launch with what else runs, from here to end_launch.
+  void begin_launch(Operation &operation, Launch &launch, Room &room);
+  void end_launch(Operation &operation);
+
  private:
-  bool step(std::unique_lock<std::mutex> &lock);
+  class Waiting;
+  using Wanted = std::set<const Operation *>;
+
+  bool may_start(const Operation &operation) const;
+  bool step(std::unique_lock<std::mutex> &lock, const Wanted *wanted);
+  void run(std::unique_lock<std::mutex> &lock, const Done &operation);
   void work();
-  void start_worker();
-  /// A process that forks takes the queue along, but not its thread.
+  void start_workers();
+  void sleep(std::unique_lock<std::mutex> &lock);
+  void share(Operation &operation);
+  void finish(Operation &operation);
+  Verdict judge(Operation &operation, uint64_t as_of);
+  bool release_held();
+  bool is_awaited() const;
+  bool is_alone() const;
+  static Wanted needed_for(const std::vector<Done> &operations);
+  /// A process that forks takes the queue along, but not its threads.
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();
@@ -53,9 +90,15 @@ class Queue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Done> waiting_;
+  std::vector<Done> running_;
   std::mt19937_64 random_;
-  bool varied_ = false, busy_ = false, worker_ = false, ending_ = false;
-  const Context *running_ = nullptr;
+  bool varied_ = false, ending_ = false;
+  size_t workers_ = 0, idle_workers_ = 0;  // threads of our own
+  size_t waiters_ = 0;                     // threads of the program
+  std::atomic<uint64_t> progress_{1};      // of everything that runs
+  uint64_t seen_progress_ = 0;
+  Operation::Clock::time_point progressed_, asked_;
+  uint64_t alone_as_of_ = 0;  // progress since which no thread of the program can do anything
 };
 
 /// The process's queue.

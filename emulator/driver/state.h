@@ -87,6 +87,7 @@ struct Device {
   DeviceLimits limits;
   std::unique_ptr<memory::DeviceMemory> memory;
   std::unique_ptr<memory::DeviceHeap> heap;  // made for the first kernel that calls malloc
+  Room room;                                 // for blocks
   std::unique_ptr<Context> primary;
   int primary_users = 0;
   uint32_t primary_flags = 0;
@@ -118,6 +119,7 @@ struct Allocation {
   memory::RangeKind kind = memory::RangeKind::device;
   bool owned_by_host = false;  // cuMemHostRegister
   bool freed = false;          // cuMemFreeAsync was called
+  bool mapped = false;         // by cuMemMap
 };
 
 struct Process {
@@ -197,7 +199,9 @@ Kernel &kernel_of(CUfunction function, Context &context);
 /// Refuses a launch that the device would refuse.
 void check_launch(Context &context, const KernelWork &work);
 /// Runs a kernel to its end; a fault becomes the context's sticky error.
-void launch(Context &context, const KernelWork &work);
+void launch(Context &context, const KernelWork &work, Operation &operation);
+/// Launch attributes that change what runs; the others (priorities, caches, domains) have no effect here.
+void apply(KernelWork &work, const CudaLaunchAttribute &attribute);
 /// A kernel's parameters, packed from cuLaunchKernel's arguments.
 std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, void **extra);
 /// Blocks of this shape that one SM holds at once.

@@ -57,9 +57,35 @@ std::vector<Done> order_of(const Stream &stream) {
   return after;
 }
 
+Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, const Done &last) {
+  auto operation = std::make_shared<Operation>();
+  operation->context = &context;
+  operation->body = [&context, work](Operation &self) { perform(context, work, self); };
+  const KernelWork *kernel = std::get_if<KernelWork>(&work);
+  const ValueWork *value = std::get_if<ValueWork>(&work);
+  if (value && value->waits) operation->ready = [awaited = *value] { return awaited.is_there(); };
+  if (kernel) {
+    operation->trigger = std::make_shared<Operation>();
+    operation->trigger->context = &context;
+  }
+  bool overlaps = kernel && kernel->programmatic && last && last->trigger;
+  if (overlaps) {
+    std::replace(after.begin(), after.end(), last, last->trigger);
+    operation->prerequisite = last;
+  }
+  operation->after = std::move(after);
+  queue().push(operation);
+  if (!overlaps) return operation;
+  // What comes next waits for both.
+  auto both = std::make_shared<Operation>();
+  both->context = &context;
+  both->trigger = operation->trigger;
+  both->after = {last, operation};
+  return queue().push(both);
+}
+
 void enqueue(Stream &stream, const Work &work) {
-  Context *context = stream.context;
-  stream.last = queue().push(context, order_of(stream), [context, work] { perform(*context, work); });
+  stream.last = enqueue_work(*stream.context, work, order_of(stream), stream.last);
 }
 
 void submit(Stream &stream, Work work) {
@@ -143,7 +169,7 @@ EMU_API CUresult cuStreamQuery(CUstream handle) {
     Stream &stream = stream_of(handle);
     require_not_capturing(stream);
     for (const Done &one : order_of(stream))
-      if ((stream.legacy || one == stream.last) && one && !one->done) return CUDA_ERROR_NOT_READY;
+      if ((stream.legacy || one == stream.last) && one && !one->done) return queue().asked(), CUDA_ERROR_NOT_READY;
     return stream.context->sticky.load();
   });
 }

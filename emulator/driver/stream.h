@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
-#include "driver/cuda.h"
+#include "driver/cuda_structs.h"
 #include "driver/queue.h"
 #include "driver/work.h"
 
@@ -20,9 +21,10 @@ struct Stream {
   int priority = 0;
   uint64_t id = 0;
   bool legacy = false;
-  Done last;                               // its newest operation
-  std::shared_ptr<Capture> capture;        // while it captures
-  std::vector<GraphNode *> capture_after;  // what its next captured operation waits for
+  std::map<int, CudaAttributeValue> attributes;  // as they were set
+  Done last;                                     // its newest operation
+  std::shared_ptr<Capture> capture;              // while it captures
+  std::vector<GraphNode *> capture_after;        // what its next captured operation waits for
 
   bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
 };
@@ -43,6 +45,8 @@ Stream &stream_of(CUstream handle);
 void submit(Stream &stream, Work work);
 /// Everything that a stream's next operation waits for.
 std::vector<Done> order_of(const Stream &stream);
+/// Enqueues work behind operations, of which a kernel may overlap the last one; what is done when all of it is.
+Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, const Done &last);
 /// Enqueues work behind a stream's operations.
 void enqueue(Stream &stream, const Work &work);
 

@@ -86,18 +86,26 @@ void check(Context &context, const Work &work) {
                    uint64_t span = set_span(one);
                    require(span == 0 || is_accessible(one.address, span, true), "a range not within one allocation");
                  },
+                 [&](const ValueWork &one) {
+                   require(one.address % one.bytes == 0, "an address that is not aligned to the value");
+                   require(is_known(one.address) && is_accessible(one.address, one.bytes, true),
+                           "memory that the device does not know");
+                 },
                  [&](const HostWork &one) { require(one.function != nullptr, "no function"); },
                  [&](const auto &) {},
              },
              work);
 }
 
-void perform(Context &context, const Work &work) {
+void perform(Context &context, const Work &work, Operation &operation) {
   std::visit(Overloaded{
-                 [&](const KernelWork &one) { launch(context, one); },
+                 [&](const KernelWork &one) { launch(context, one, operation); },
                  [&](const CopyWork &one) { copy(context, one); },
                  [&](const SetWork &one) { set(context, one); },
                  [&](const HostWork &one) { one.function(one.argument); },
+                 [&](const ValueWork &one) {
+                   if (!one.waits && still_there(context, one.address, one.bytes, Side::device)) one.write();
+                 },
                  [&](const FreeWork &one) { release_allocation(one.address); },
                  [&](const auto &) {},
              },

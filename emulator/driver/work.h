@@ -15,12 +15,14 @@ struct Context;
 struct Event;
 struct Graph;
 struct Kernel;
+struct Operation;
 
 struct KernelWork {
   Kernel *kernel = nullptr;
   LaunchShape shape;
   std::vector<uint8_t> parameters;
   bool cooperative = false;
+  bool programmatic = false;  // may start when the kernel before it lets dependents start
 };
 
 enum class Side : uint8_t { host, device, unified };
@@ -64,18 +66,31 @@ struct FreeWork {
   uint64_t address = 0;
 };
 
+/// A value that is written to memory, or waited for there.
+struct ValueWork {
+  enum Comparison : uint8_t { greater_or_equal, equal, any_bit, none_of_bits };
+  uint64_t address = 0, value = 0;
+  uint32_t bytes = 4;
+  Comparison comparison = greater_or_equal;
+  bool waits = false;  // else writes
+
+  bool is_there() const;
+  void write() const;
+};
+
 struct ChildWork {
   std::shared_ptr<Graph> graph;
 };
 
 struct EmptyWork {};
 
-using Work =
-    std::variant<EmptyWork, KernelWork, CopyWork, SetWork, HostWork, EventWork, AllocateWork, FreeWork, ChildWork>;
+using Work = std::variant<EmptyWork, KernelWork, CopyWork, SetWork, HostWork, EventWork, AllocateWork, FreeWork,
+                          ValueWork, ChildWork>;
 
 /// Checks what can be checked before the work runs; refuses.
 void check(Context &context, const Work &work);
-/// Does the work. A fault becomes the context's sticky error. Not for events and children, which are order alone.
-void perform(Context &context, const Work &work);
+/// Does the work, as that operation. A fault becomes the context's sticky error. Not for events and children, which are
+/// order alone.
+void perform(Context &context, const Work &work, Operation &operation);
 
 }  // namespace fa::emu::driver

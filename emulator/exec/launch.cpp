@@ -3,19 +3,23 @@
 #include "exec/launch.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
 
+#include "exec/grid_dependency.h"
+
 namespace fa::emu {
 namespace {
 
-constexpr uint64_t slice = 1 << 20;                 // instructions of a cluster before another one has a turn
+constexpr uint64_t slice = 1 << 20;  // instructions of a cluster before another one has a turn
 constexpr uint64_t turns_until_company = 8;
 constexpr uint64_t idle_rounds_until_deadlock = 4;  // turns of every cluster of a worker
 constexpr size_t most_reports = 1000;
+constexpr uint32_t blocked_pause = 50;  // microseconds until another look at what others have done
 
 uint32_t core_count() {
   cpu_set_t set;
@@ -25,24 +29,56 @@ uint32_t core_count() {
 
 class Worker {
  public:
-  explicit Worker(Launch &launch) : launch_(launch) {}
-
-  void run() {
+  explicit Worker(Launch &launch)
+      : launch_(launch),
+        progress_(launch.progress ? *launch.progress : launch.own_progress),
+        room_(std::min(launch.cluster_size() * (Room::whole / std::max(launch.resident_ctas, 1u)), Room::whole)) {
     launch_.working++;
-    while (!launch_.stop && (!resident_.empty() || admit())) turn();
+  }
+  ~Worker() {
     set_idle(false);
     launch_.working--;
+    for (size_t i = 0; i < resident_.size(); i++) leave();
+  }
+  Worker(const Worker &) = delete;
+  Worker &operator=(const Worker &) = delete;
+
+  void run() {
+    while (!launch_.stop) {
+      if (!resident_.empty() || admit()) {
+        turn();
+      } else if (launch_.all_begun() || launch_.resident > 0) {
+        break;
+      } else {
+        wait_for_room();
+      }
+    }
     add_counts();
   }
 
  private:
+  /// Room on the device for one more cluster.
+  bool enter() {
+    if (!launch_.room || launch_.room->taken.fetch_add(room_) + room_ <= Room::whole) return true;
+    launch_.room->taken -= room_;
+    return false;
+  }
+  void leave() {
+    launch_.resident -= launch_.cluster_size();
+    if (launch_.room) launch_.room->taken -= room_;
+  }
+
   /// Takes the grid's next cluster where the device has room for it.
   bool admit() {
     uint64_t size = launch_.cluster_size(), others = launch_.resident.fetch_add(size);
     bool fits = others == 0 || others + size <= launch_.resident_ctas;
-    uint64_t number = fits ? launch_.next_cluster++ : 0;
-    if (!fits || number >= launch_.cluster_count()) {
+    if (!fits || launch_.all_begun() || !enter()) {
       launch_.resident -= size;
+      return false;
+    }
+    uint64_t number = launch_.next_cluster++;
+    if (number >= launch_.cluster_count()) {
+      leave();
       return false;
     }
     if (!spare_.empty()) {
@@ -64,15 +100,16 @@ class Worker {
     Cluster &cluster = *resident_[at_];
     Step step = cluster.step(varied ? 1 + cluster.random() % slice : slice);
     if (step == Step::stuck) return stuck(cluster);
-    launch_.progress++;
+    progress_++;
     set_idle(false);
     if (step == Step::running) {
       // It may wait, in a way that is not recognised, for what another one has yet to write.
-      if (++running_turns_ % turns_until_company == 0) admit();
+      if (++running_turns_ % turns_until_company == 0 && !admit() && launch_.company) launch_.company();
       at_++;
       return;
     }
-    launch_.resident -= launch_.cluster_size();
+    leave();
+    end_triggers(cluster);
     spare_.push_back(std::move(resident_[at_]));
     resident_.erase(resident_.begin() + static_cast<ptrdiff_t>(at_));
   }
@@ -83,15 +120,38 @@ class Worker {
       return;
     }
     at_++;
-    uint64_t progress = launch_.progress;
-    if (progress != std::exchange(seen_progress_, progress)) set_idle(false);
+    look_at_progress();
     if (at_ >= resident_.size()) std::this_thread::yield();
     if (++idle_turns_ < idle_rounds_until_deadlock * resident_.size()) return;
     set_idle(true);
-    if (!all_idle()) return;
+    if (!all_idle() || judge() == Verdict::again) return;
     const Warp &warp = first_waiting(cluster);
     throw make_fault(warp, launch_.program->code[warp.groups[0].pc - (warp.groups[0].state == GroupState::blocked)],
                      FaultKind::deadlock, -1, "nothing can go on: " + cluster.where());
+  }
+
+  /// No block of the launch has begun, as others fill the device.
+  void wait_for_room() {
+    look_at_progress();
+    set_idle(true);
+    if (all_idle())
+      judge();
+    else
+      usleep(blocked_pause);
+  }
+
+  void look_at_progress() {
+    uint64_t progress = progress_;
+    if (progress != std::exchange(seen_progress_, progress)) set_idle(false);
+  }
+
+  /// Whether this is a deadlock, which only those can tell that know what else runs.
+  Verdict judge() {
+    Verdict verdict = launch_.blocked ? launch_.blocked(seen_progress_) : Verdict::deadlock;
+    if (verdict == Verdict::end) launch_.stop = true;
+    if (verdict == Verdict::deadlock) return verdict;
+    usleep(blocked_pause);
+    return Verdict::again;
   }
 
   /// A worker is idle as of some progress: when another one gets on, its clusters may, too.
@@ -110,7 +170,7 @@ class Worker {
 
   bool all_idle() {
     std::lock_guard lock(launch_.mutex);
-    return launch_.idle == launch_.working && launch_.idle_as_of == launch_.progress;
+    return launch_.idle == launch_.working && launch_.idle_as_of == progress_;
   }
 
   static const Warp &first_waiting(const Cluster &cluster) {
@@ -132,6 +192,8 @@ class Worker {
   }
 
   Launch &launch_;
+  std::atomic<uint64_t> &progress_;
+  const uint64_t room_;  // that a cluster takes, of Room::whole
   std::vector<std::unique_ptr<Cluster>> resident_, spare_;
   size_t at_ = 0;
   uint64_t idle_turns_ = 0, seen_progress_ = 0, idle_as_of_ = 0;
@@ -152,6 +214,10 @@ Traffic &Traffic::operator+=(const Traffic &other) {
   global_requests += other.global_requests;
   global_sectors += other.global_sectors;
   return *this;
+}
+
+void Launch::trigger(uint64_t blocks) {
+  if (blocks > 0 && triggers.fetch_add(blocks) + blocks == cta_count() && triggered) triggered();
 }
 
 void Launch::report(Fault fault) {

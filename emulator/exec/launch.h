@@ -34,6 +34,19 @@ struct RunOptions {
   bool observed() const { return check || count; }
 };
 
+/// A device's room for blocks, shared by the launches that run on it at the same time.
+struct Room {
+  static constexpr uint64_t whole = uint64_t{1} << 40;
+  std::atomic<uint64_t> taken{0};  // of the whole
+};
+
+/// What becomes of a launch none of whose blocks can go on.
+enum class Verdict : uint8_t {
+  again,     // others may yet do what it waits for
+  deadlock,  // nobody will
+  end,       // it is to end, with no fault of its own
+};
+
 /// Memory traffic of a launch, where RunOptions::count asks for it. Bytes as the lanes ask for them.
 struct Traffic {
   uint64_t shared_read = 0, shared_written = 0;      // bytes
@@ -59,6 +72,16 @@ struct Launch {
   std::function<std::unique_ptr<Observer>(Launch &)> make_observer;  // null: none
   std::function<void(const std::string &)> print;                    // vprintf's output; null: stdout
 
+  // What runs beside it; null: nothing does.
+  Room *room = nullptr;
+  std::atomic<uint64_t> *progress = nullptr;  // counts whenever anything that runs gets on
+  std::function<Verdict(uint64_t)> blocked;   // asked when nothing of it can go on, as of that progress
+  std::function<void()> company;              // told when it runs for long, perhaps in wait of others
+  std::function<bool()> prerequisites;        // whether what griddepcontrol.wait waits for is done
+  std::function<void()> triggered;            // told when every block has let dependents start, or ended
+  std::atomic<bool> late{false};              // what follows griddepcontrol.launch_dependents runs as late as it can
+  std::atomic<bool> held{false};              // some block is, by that
+
   // Filled by run.
   std::vector<ExecutionCount> counts;  // by program counter
   std::vector<Fault> reports;          // of checks, which do not end the launch
@@ -67,16 +90,21 @@ struct Launch {
 
   uint64_t cluster_size() const { return uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2]; }
   uint64_t cluster_count() const { return uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2] / cluster_size(); }
+  uint64_t cta_count() const { return cluster_count() * cluster_size(); }
+  bool all_begun() const { return next_cluster >= cluster_count(); }
+  /// So many more blocks have let dependents start, or ended without.
+  void trigger(uint64_t blocks);
   /// Thread-safe; of equal reports (line and kind) the first is kept.
   void report(Fault fault);
 
   std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
   std::atomic<uint64_t> next_cluster{0};
   std::atomic<uint64_t> resident{0};
-  std::atomic<uint64_t> progress{0};
-  std::atomic<uint32_t> working{0};  // threads
-  uint32_t idle = 0;                 // of them, those that find nothing to do since idle_as_of; under the mutex
-  uint64_t idle_as_of = 0;           // a value of progress
+  std::atomic<uint64_t> own_progress{0};  // where progress is null
+  std::atomic<uint64_t> triggers{0};      // blocks, see trigger
+  std::atomic<uint32_t> working{0};       // threads
+  uint32_t idle = 0;                      // of them, those that find nothing to do since idle_as_of; under the mutex
+  uint64_t idle_as_of = 0;                // a value of progress
   std::atomic<bool> stop{false};
   std::mutex mutex;
 };

@@ -184,6 +184,10 @@ class Loop {
     if (pause == Pause::no) return pc_++, true;
     warp_.pause = Pause::no;
     Group &group = warp_.groups[number_];
+    if (pause == Pause::retry) {  // it is counted when it is done
+      counts_[pc_].warps--;
+      counts_[pc_].lanes -= static_cast<uint32_t>(std::popcount(mask));
+    }
     group.pc = pause == Pause::retry ? pc_ : pc_ + 1;
     group.state = pause == Pause::blocked ? GroupState::blocked : GroupState::yielded;
     return false;

@@ -94,6 +94,48 @@ bool DeviceMemory::release(uint64_t address) {
   return true;
 }
 
+uint64_t DeviceMemory::reserve(uint64_t bytes, uint64_t alignment) {
+  std::lock_guard lock(mutex_);
+  uint64_t at = place(bytes + page, std::max(alignment, page));  // a page that is nobody's behind it
+  if (at == 0) return 0;
+  cursor_ = taken_[at] = at + bytes + page;
+  return at;
+}
+
+bool DeviceMemory::unreserve(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto found = taken_.find(address);
+  if (found == taken_.end()) return false;
+  uint64_t bytes = found->second - found->first;
+  taken_.erase(found);
+  return mmap(host(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+         MAP_FAILED;
+}
+
+bool DeviceMemory::take(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (bytes > capacity_ - used_) return false;
+  used_ += bytes;
+  return true;
+}
+
+void DeviceMemory::give_back(uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  used_ -= bytes;
+}
+
+void DeviceMemory::show(uint64_t begin, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  ranges_[begin] = {begin, begin + bytes, RangeKind::device};
+  changed();
+}
+
+void DeviceMemory::hide(uint64_t begin) {
+  std::lock_guard lock(mutex_);
+  ranges_.erase(begin);
+  changed();
+}
+
 void DeviceMemory::add_host(const void *begin, uint64_t bytes, RangeKind kind) {
   std::lock_guard lock(mutex_);
   uint64_t at = reinterpret_cast<uint64_t>(begin);

@@ -43,6 +43,16 @@ class DeviceMemory {
   uint64_t allocate(uint64_t bytes, RangeKind kind = RangeKind::device, uint64_t alignment = 256);
   /// False where nothing of this memory begins there.
   bool release(uint64_t address);
+  /// Addresses that nothing lies at yet; 0 where there are none left. bytes: whole pages.
+  uint64_t reserve(uint64_t bytes, uint64_t alignment);
+  /// Gives addresses back, nothing of which is mapped; false where no reservation begins there.
+  bool unreserve(uint64_t address);
+  /// Counts memory that is mapped to reserved addresses; false where the capacity does not hold it.
+  bool take(uint64_t bytes);
+  void give_back(uint64_t bytes);
+  /// Lets kernels see what was mapped to reserved addresses, or hides it again.
+  void show(uint64_t begin, uint64_t bytes);
+  void hide(uint64_t begin);
   /// Makes memory of the host visible to kernels (pinned, registered), or hides it again.
   void add_host(const void *begin, uint64_t bytes, RangeKind kind = RangeKind::host);
   bool remove_host(const void *begin);

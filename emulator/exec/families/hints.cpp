@@ -1,6 +1,5 @@
 // Instructions that change no result here: hints to caches and the scheduler (createpolicy, prefetch, discard,
-// applypriority: PTX ISA 9.7.9; griddepcontrol: 9.7.13.13, as grids run one after another), and fences between proxies
-// (9.7.13.4), of which only the checks take notice.
+// applypriority: PTX ISA 9.7.9), and fences between proxies (9.7.13.4), of which only the checks take notice.
 #include "exec/cta.h"
 #include "exec/dispatch.h"
 #include "exec/observer.h"
@@ -35,18 +34,9 @@ bool decode_createpolicy(Decoder &d) {
   return d.run(elementwise<uint64_t, uint64_t>([](uint64_t a) { return a; }));
 }
 
-bool decode_griddepcontrol(Decoder &d) {
-  d.expect_operands(0, 0);
-  return (d.has("launch_dependents") || d.has("wait")) && d.run(nothing);
-}
-
-const Registration registration{{"fence", decode_fence},
-                                {"prefetch", decode_address_hint},
-                                {"prefetchu", decode_address_hint},
-                                {"discard", decode_address_hint},
-                                {"applypriority", decode_address_hint},
-                                {"createpolicy", decode_createpolicy},
-                                {"griddepcontrol", decode_griddepcontrol}};
+const Registration registration{
+    {"fence", decode_fence},          {"prefetch", decode_address_hint},      {"prefetchu", decode_address_hint},
+    {"discard", decode_address_hint}, {"applypriority", decode_address_hint}, {"createpolicy", decode_createpolicy}};
 
 }  // namespace
 }  // namespace fa::emu

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ inline std::string step_ptx(const std::string &version = "7.0", const std::strin
 }
 .visible .entry other(.param .u64 out) { ret; }
 )";
+}
+
+/// Whether the emulator varies its order (FA_EMU_SEED).
+inline bool is_varied() {
+  const char *seed = std::getenv("FA_EMU_SEED");
+  return seed && std::atoi(seed) != 0;
 }
 
 inline CUmodule load(const std::string &ptx) {
