@@ -160,6 +160,36 @@ T rounded(Exact exact, Mode mode) {
   return near;
 }
 
+/// add, sub and fma of f32 with f16 or bf16, in every rounding.
+TEST(Floats, MixedPrecision) {
+  const std::pair<const char *, Mode> modes[] = {
+      {"rn", Mode::nearest}, {"rz", Mode::zero}, {"rm", Mode::down}, {"rp", Mode::up}};
+  for (const HalfKind &kind : kinds) {
+    Inputs inputs = half_inputs(kind);
+    std::mt19937 random(3);
+    for (auto &row : inputs) row[2] = std::bit_cast<uint32_t>(std::ldexp(1.f + random() * 0x1p-32f, random() % 9 - 4));
+    for (const char *name : {"add", "sub", "fma"})
+      for (auto [direction, mode] : modes)
+        for (bool saturate : {false, true}) {
+          bool three = name[0] == 'f';
+          std::string text = std::string(name) + "." + direction + (saturate ? ".sat" : "") + ".f32." + kind.name +
+                             " %r7, %h0, " + (three ? "%h1, " : "") + "%r2;";
+          std::vector<uint64_t> got = run_over(text, 'r', inputs);
+          for (size_t i = 0; i < inputs.size(); i++) {
+            Exact a = kind.format->value(inputs[i][0] & 0xffff), b = kind.format->value(inputs[i][1] & 0xffff);
+            Exact c = std::bit_cast<float>(static_cast<uint32_t>(inputs[i][2]));
+            Exact exact = three ? a * b + c : name[0] == 'a' ? a + c : a - c;
+            bool number = exact == exact && exact - exact == 0;
+            if (!number) continue;
+            float expected = rounded<float>(exact, mode);
+            if (saturate) expected = expected > 0 ? std::fmin(expected, 1.f) : 0.f;
+            ASSERT_EQ(std::bit_cast<float>(static_cast<uint32_t>(got[i])), expected)
+                << text << std::hex << inputs[i][0];
+          }
+        }
+  }
+}
+
 template <class T>
 void check_directed(const char *type, char result, int spread) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;

@@ -1,6 +1,7 @@
 // f32, f32x2 and f64 arithmetic rounded toward zero, down or up: add sub mul fma mad div rcp sqrt with .rz .rm .rp (PTX
 // ISA 9.7.3). The host's own rounding mode does it; the values pass through volatile variables, so that the compiler
-// cannot move an operation out of the lines where that mode is set.
+// cannot move an operation out of the lines where that mode is set. In every rounding: add, sub and fma of f32 that
+// take f16 or bf16 besides (9.7.5, mixed precision).
 #include <cfenv>
 #include <cmath>
 
@@ -64,17 +65,52 @@ bool decode_directed(Decoder &d, F) {
   }
 }
 
+/// All sources but the last are f16 or bf16, which f32 holds exactly.
+template <float (*value)(uint16_t), class F, size_t sources>
+void mixed(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  const uint16_t *a = warp.row<uint16_t>(instruction.a), *b = warp.row<uint16_t>(instruction.b);
+  const float *last = warp.row<float>(sources == 2 ? instruction.b : instruction.c);
+  float computed[lanes];
+  for (uint32_t lane = 0; lane < lanes; lane++) {
+    if constexpr (sources == 2)
+      computed[lane] = Directed<F>{}(instruction.detail, value(a[lane]), last[lane]);
+    else
+      computed[lane] = Directed<F>{}(instruction.detail, value(a[lane]), value(b[lane]), last[lane]);
+  }
+  store_lanes(warp.row<float>(instruction.dst), computed, mask);
+}
+
+/// d, a, c or d, a, b, c: the type of all but d and c is the second one.
+template <size_t sources, class F>
+bool decode_mixed(Decoder &d, F) {
+  Type narrow = d.type(1);
+  if (d.opcode().types.size() != 2 || d.type() != Type::f32 || (narrow != Type::f16 && narrow != Type::bf16))
+    return false;
+  d.expect_operands(sources + 1, sources + 1);
+  Instruction &out = d.out();
+  out.detail = modifiers_of(d);
+  Slot *slots[] = {&out.a, &out.b, &out.c};
+  for (size_t i = 0; i < sources; i++) *slots[i] = d.source(i + 1, i + 1 < sources ? narrow : Type::f32);
+  out.dst = d.destination(0, Type::f32);
+  return d.run(narrow == Type::f16 ? mixed<float_from_half, F, sources> : mixed<float_from_bfloat, F, sources>);
+}
+
+template <size_t sources, class F>
+bool decode_either(Decoder &d, F f) {
+  return decode_directed<sources>(d, f) || decode_mixed<sources>(d, f);
+}
+
 bool decode_add(Decoder &d) {
-  return decode_directed<2>(d, [](auto a, auto b) { return a + b; });
+  return decode_either<2>(d, [](auto a, auto b) { return a + b; });
 }
 bool decode_sub(Decoder &d) {
-  return decode_directed<2>(d, [](auto a, auto b) { return a - b; });
+  return decode_either<2>(d, [](auto a, auto b) { return a - b; });
 }
 bool decode_mul(Decoder &d) {
   return decode_directed<2>(d, [](auto a, auto b) { return a * b; });
 }
 bool decode_fma(Decoder &d) {
-  return decode_directed<3>(d, [](auto a, auto b, auto c) { return std::fma(a, b, c); });
+  return decode_either<3>(d, [](auto a, auto b, auto c) { return std::fma(a, b, c); });
 }
 bool decode_div(Decoder &d) {
   return decode_directed<2>(d, [](auto a, auto b) { return a / b; });

@@ -97,6 +97,12 @@ void clock_value(Warp &warp, const Instruction &instruction, uint32_t mask) {
   store_lanes(warp.row<T>(instruction.dst), computed, mask);
 }
 
+/// A special register that is a predicate (%is_explicit_cluster): a number in each lane.
+void special_predicate(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  const uint32_t *value = warp.row<uint32_t>(instruction.a);
+  store_predicate(warp.row<uint32_t>(instruction.dst), *value ? all_lanes : 0, mask);
+}
+
 bool is_in_frame(Decoder &d, const ptx::Operand &operand) {
   if (operand.kind != OperandKind::variable) return false;
   Space space = d.builder().module().variables[operand.index].space;
@@ -110,6 +116,11 @@ bool decode_mov(Decoder &d) {
   Instruction &out = d.out();
   if (from.kind == OperandKind::vector) return decode_vector(d, 1, true);
   if (to.kind == OperandKind::vector) return decode_vector(d, 0, false);
+  if (type == Type::pred && from.kind == OperandKind::special) {
+    out.a = d.source(1, Type::u32);
+    out.dst = d.destination(0, type);
+    return d.run(special_predicate);
+  }
   if (type == Type::pred) {
     out.detail = from.negated;
     out.a = d.source(1, type);
