@@ -97,6 +97,14 @@ std::vector<SharedTarget> multicast(SharedTarget target, uint32_t cta_mask, bool
   return targets;
 }
 
+bool list_address(Decoder &d, std::optional<size_t> operand, std::vector<Slot> &slots) {
+  Decoder::Address address;
+  if (operand) address = d.address_of(d.operand(*operand));
+  slots.push_back(address.base == AddressBase::none ? d.constant(0, 8) : address.row);
+  slots.push_back(d.constant(static_cast<uint64_t>(address.displacement), 8));
+  return address.base != AddressBase::row32;
+}
+
 uint64_t listed_address(const Warp &warp, const Slot *slots, bool wide, uint32_t lane) {
   uint64_t displacement = warp.row<uint64_t>(slots[1])[lane];
   if (wide) return warp.row<uint64_t>(slots[0])[lane] + displacement;

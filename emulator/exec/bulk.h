@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "exec/cta.h"
+#include "exec/decoder.h"
 
 namespace fa::emu {
 
@@ -71,7 +73,11 @@ struct SharedTarget {
 /// (.cta_group::2): the signal goes to the CTA of each pair that mbarrier's own one is of its pair.
 std::vector<SharedTarget> multicast(SharedTarget target, uint32_t cta_mask, bool pairs);
 
-/// An address operand that is not the instruction's own one: a row and a displacement among the instruction's slots.
+/// Puts an address operand that is not the instruction's own one, or 0, among its slots: a row and a displacement. True
+/// if the row has 64 bits.
+bool list_address(Decoder &d, std::optional<size_t> operand, std::vector<Slot> &slots);
+
+/// What list_address put there.
 uint64_t listed_address(const Warp &warp, const Slot *slots, bool wide, uint32_t lane);
 
 }  // namespace fa::emu

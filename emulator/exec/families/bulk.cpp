@@ -131,15 +131,6 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   }
 }
 
-/// Puts an address operand into the list; which: its flag, set if the register has 64 bits.
-void add_address(Decoder &d, size_t operand, std::vector<Slot> &slots, Flag which) {
-  Decoder::Address address = d.address_of(d.operand(operand));
-  bool wide = address.base != AddressBase::row32;
-  slots.push_back(address.base == AddressBase::none ? d.constant(0, 8) : address.row);
-  slots.push_back(d.constant(static_cast<uint64_t>(address.displacement), 8));
-  if (wide) d.out().detail |= which;
-}
-
 bool decode_linear(Decoder &d, bool reducing) {
   Instruction &out = d.out();
   bool global_first = false, shared_source = d.has("shared::cta"), found = false;
@@ -160,13 +151,9 @@ bool decode_linear(Decoder &d, bool reducing) {
   size_t least = signals ? 4 : 3;
   d.expect_operands(least, least + 2);
   std::vector<Slot> slots;
-  add_address(d, 0, slots, wide_to);
-  add_address(d, 1, slots, wide_from);
-  if (signals) {
-    add_address(d, 3, slots, wide_mbarrier);
-  } else {
-    slots.insert(slots.end(), 2, d.constant(0, 8));
-  }
+  if (list_address(d, 0, slots)) out.detail |= wide_to;
+  if (list_address(d, 1, slots)) out.detail |= wide_from;
+  if (list_address(d, signals ? std::optional<size_t>(3) : std::nullopt, slots)) out.detail |= wide_mbarrier;
   slots.push_back(d.source(2, Type::u32));
   bool casts = d.has("multicast::cluster"), masks = d.has("cp_mask");
   if (casts) out.detail |= multicasting;

@@ -176,6 +176,7 @@ class Operands {
     resolve(warp_, instruction_, space, 1u << lane_, tensor_map_bytes, 64, memory);
     TensorMap map;
     if (!decode(memory.at[lane_], map)) refuse("there is no tensor map at this address");
+    if (std::string wrong = wrong_with(map); !wrong.empty()) refuse("the tensor map: " + wrong);
     return map;
   }
 
@@ -229,14 +230,6 @@ void prefetch(Warp &warp, const Instruction &instruction, uint32_t mask) {
   each_lane(mask, [&](uint32_t lane) { Operands(warp, instruction, lane).box(); });
 }
 
-void add_address(Decoder &d, std::optional<size_t> operand, std::vector<Slot> &slots, Flag which) {
-  Decoder::Address address;
-  if (operand) address = d.address_of(d.operand(*operand));
-  slots.push_back(address.base == AddressBase::none ? d.constant(0, 8) : address.row);
-  slots.push_back(d.constant(static_cast<uint64_t>(address.displacement), 8));
-  if (address.base != AddressBase::row32) d.out().detail |= which;
-}
-
 /// [map, {coordinates}]: the map's address becomes the instruction's own.
 void add_map(Decoder &d, size_t operand, std::vector<Slot> &coordinates) {
   const ptx::Operand &whole = d.operand(operand);
@@ -269,11 +262,11 @@ bool decode_tensor(Decoder &d) {
   // loads: [shared], [map], [mbarrier], offsets, mask, policy; stores: [map], [shared], policy; prefetch: [map],
   // offsets
   std::vector<Slot> slots, coordinates;
-  if (fetching)
-    add_address(d, std::nullopt, slots, wide_shared);
-  else
-    add_address(d, loading ? 0 : 1, slots, wide_shared);
-  add_address(d, loading ? std::optional<size_t>(2) : std::nullopt, slots, wide_mbarrier);
+  std::optional<size_t> shared, mbarrier;
+  if (!fetching) shared = loading ? 0 : 1;
+  if (loading) mbarrier = 2;
+  if (list_address(d, shared, slots)) out.detail |= wide_shared;
+  if (list_address(d, mbarrier, slots)) out.detail |= wide_mbarrier;
   size_t next = fetching ? 1 : loading ? 3 : 2;
   std::vector<Slot> offsets(3, d.constant(0, 2));
   if (d.has("im2col")) {
