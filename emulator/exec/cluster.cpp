@@ -57,13 +57,13 @@ bool still_spins(Warp &warp) {
   return watch.spinning;
 }
 
-/// A warp that has run for so many instructions more: now and then, whether it spins.
-bool begins_to_spin(Warp &warp, uint32_t instructions) {
+/// A warp that has run for so many instructions more: looks now and then whether it spins from here on.
+void look_at_spinning(Warp &warp, uint32_t instructions) {
   SpinWatch &watch = warp.state<SpinWatch>();
   watch.ran += instructions;
-  if (watch.ran < watch.next_look) return false;
+  if (watch.ran < watch.next_look) return;
   watch.next_look = 2 * watch.ran;
-  return watch.spinning = spins(warp);
+  watch.spinning = spins(warp);
 }
 
 }  // namespace
@@ -159,7 +159,8 @@ bool Cluster::round(uint64_t &budget) {
     uint32_t left = quantum;
     Stop stop = run_warp(*warp, left);
     budget -= std::min<uint64_t>(budget, quantum - left);
-    moved |= stop == Stop::finished || (stop == Stop::budget && !begins_to_spin(*warp, quantum - left));
+    moved |= stop == Stop::finished || stop == Stop::budget;
+    if (stop == Stop::budget) look_at_spinning(*warp, quantum - left);
     if (stop != Stop::finished) continue;
     Cta &cta = *warp->cta;
     if (--cta.warps_alive > 0) continue;
@@ -173,16 +174,18 @@ bool Cluster::round(uint64_t &budget) {
 }
 
 Step Cluster::step(uint64_t budget) {
+  bool moved = false;
   for (int idle = 0; budget > 0;) {
     if (order_.empty()) {
       while (land_one()) {
       }
       return Step::finished;
     }
+    // What it did before it got stuck may let others go on.
     if (round(budget) || land_one())
-      idle = 0;
+      idle = 0, moved = true;
     else if (++idle == idle_rounds_until_stuck)
-      return Step::stuck;
+      return moved ? Step::running : Step::stuck;
   }
   return Step::running;
 }

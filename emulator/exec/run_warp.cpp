@@ -7,6 +7,7 @@
 #include "exec/fault.h"
 #include "exec/groups.h"
 #include "exec/launch.h"
+#include "exec/spin.h"
 
 namespace fa::emu {
 namespace {
@@ -38,6 +39,11 @@ uint32_t same_members(const Warp &warp, const Instruction &instruction, uint32_t
   fault(warp, program.code[warp.groups[0].pc], FaultKind::divergence, -1,
         "lanes wait for each other at different .sync instructions: " + where);
 }
+
+/// How often a group may jump back in a loop that may wait while others are ready: it may be waiting for them.
+constexpr uint32_t most_turns = 16;
+/// After how many of them it is time to look whether the warp spins.
+constexpr uint32_t turns_until_look = 128;
 
 template <bool observed>
 class Loop {
@@ -121,7 +127,7 @@ class Loop {
       case Flow::pausing:
         return mask == 0 ? (pc_++, true) : synchronised(instruction, mask);
       case Flow::branch:
-        return branch(instruction.target, mask);
+        return branch(instruction, mask);
       case Flow::branch_table:
         return mask == 0 ? (pc_++, true) : branch_table(instruction, mask);
       case Flow::call:
@@ -193,17 +199,38 @@ class Loop {
     return false;
   }
 
-  bool branch(uint32_t target, uint32_t taken) {
-    uint32_t rest = active_ & ~taken;
+  bool branch(const Instruction &instruction, uint32_t taken) {
+    uint32_t rest = active_ & ~taken, number = number_;
     if (taken == 0) return pc_++, true;
     if (rest == 0) {
-      pc_ = target;
-      if (warp_.group_count == 1) return true;
-      return save(), false;
+      pc_ = instruction.target;
+    } else {
+      warp_.groups[number].mask = rest;
+      warp_.groups[number].pc = pc_ + 1;
+      number = warp_.group_count;
+      add_group(warp_, instruction.target, taken, warp_.frame);
     }
-    warp_.groups[number_].mask = rest;
-    warp_.groups[number_].pc = pc_ + 1;
-    add_group(warp_, target, taken, warp_.frame);
+    if (instruction.detail) turn_back(number);
+    if (warp_.group_count == 1) return true;
+    if (rest == 0) save();
+    return false;
+  }
+
+  /// A group may be waiting: for others of the warp, which have a turn now, or for other warps.
+  void turn_back(uint32_t number) {
+    SpinWatch &watch = warp_.state<SpinWatch>();
+    if (++watch.turns % most_turns != 0) return;
+    if (others_are_ready(number)) {
+      warp_.groups[number].state = GroupState::yielded;
+    } else if (watch.turns >= turns_until_look) {
+      watch.look();
+      budget_ = 0;
+    }
+  }
+
+  bool others_are_ready(uint32_t number) const {
+    for (uint32_t g = 0; g < warp_.group_count; g++)
+      if (g != number && warp_.groups[g].state == GroupState::ready) return true;
     return false;
   }
 

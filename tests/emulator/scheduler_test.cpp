@@ -73,6 +73,22 @@ set:
   st.volatile.global.u32 [%rd1], 5;
   ret;
 }
+.visible .entry lock(.param .u64 out) {
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, 0;
+wait:
+  add.u32 %r1, %r1, 1;
+  atom.global.cas.b32 %r2, [%rd1], 0, 1;
+  setp.ne.u32 %p1, %r2, 0;
+  @%p1 bra wait;
+  ld.volatile.global.u32 %r3, [%rd1+4];
+  add.u32 %r3, %r3, 1;
+  st.volatile.global.u32 [%rd1+4], %r3;
+  st.volatile.global.u32 [%rd1], 0;
+  red.global.add.u32 [%rd1+8], %r1;
+  ret;
+}
 )";
 
 CUfunction kernel_of(const char *name) {
@@ -99,6 +115,34 @@ TEST(Scheduler, LanesThatWaitForEachOther) {
   Array<int> out(std::vector<int>(1));
   ASSERT_EQ(launch(kernel_of("lanes"), {1}, {32}, 0, out.address), CUDA_SUCCESS);
   EXPECT_EQ(out.values()[0], 5);
+}
+
+/// cooperative_groups' barrier of all blocks (kernels/cooperative.cu).
+TEST(Scheduler, GridsMeet) {
+  emulated::start();
+  const char *file = emulated::capability() < 80 ? "/cooperative.sm_75.ptx" : "/cooperative.sm_80.ptx";
+  CUfunction function = emulated::kernel(emulated::read_file(std::string(TEST_KERNELS) + file), "cooperative");
+  for (unsigned blocks : {1u, 7u, 60u}) {
+    unsigned rounds = 5, expected = 0;
+    Array<unsigned> cells(std::vector<unsigned>(2 * blocks)), sums{std::vector<unsigned>(blocks)};
+    void *parameters[] = {&cells.address, &sums.address, &rounds};
+    ASSERT_EQ(emulated::call("cuLaunchCooperativeKernel", function, blocks, 1u, 1u, 96u, 1u, 1u, 0u,
+                             static_cast<CUstream>(nullptr), static_cast<void **>(parameters)),
+              CUDA_SUCCESS);
+    ASSERT_EQ(emulated::call("cuCtxSynchronize"), CUDA_SUCCESS);
+    for (unsigned round = 0; round < rounds; round++)
+      for (unsigned b = 0; b < blocks; b++) expected += round * 1000 + b;
+    ASSERT_EQ(sums.values(), std::vector<unsigned>(blocks, expected)) << blocks;
+  }
+}
+
+/// A lane that has the lock gets on soon: those that spin for it do not hold it up for thousands of turns.
+TEST(Scheduler, LanesThatSpinLetOthersRun) {
+  Array<unsigned> out(std::vector<unsigned>(3));
+  ASSERT_EQ(launch(kernel_of("lock"), {2}, {64}, 0, out.address), CUDA_SUCCESS);
+  EXPECT_EQ(out.values()[0], 0u);
+  EXPECT_EQ(out.values()[1], 128u);
+  EXPECT_LT(out.values()[2] / 128, 128u * 40) << "turns of a lane";
 }
 
 /// Faults end the context, so each is a process of its own. count: blocks that the chain has; fewer are launched.

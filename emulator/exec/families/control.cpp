@@ -17,9 +17,25 @@ uint32_t target_of(Decoder &d, const ptx::Operand &operand) {
   return d.builder().first_pc() + operand.index;
 }
 
+/// Whether a loop reads what other threads may write meanwhile: it may be one that waits for them.
+bool may_wait(Decoder &d, size_t first, size_t last) {
+  const ptx::Function &function = d.function();
+  for (size_t i = first; i < last; i++) {
+    const ptx::Opcode &opcode = d.builder().module().opcodes[function.instructions[i].opcode];
+    if (opcode.name == "atom") return true;
+    if (opcode.name != "ld") continue;
+    for (const char *strong : {"volatile", "relaxed", "acquire", "mmio"})
+      if (opcode.has(strong)) return true;
+  }
+  return false;
+}
+
+/// detail: a jump back in a loop that may wait.
 bool decode_bra(Decoder &d) {
   d.expect_operands(1, 1);
   d.out().target = target_of(d, d.operand(0));
+  const Instruction *first = &d.builder().program().code[d.builder().first_pc()];
+  d.out().detail = may_wait(d, d.operand(0).index, static_cast<size_t>(&d.out() - first));
   d.out().flow = Flow::branch;
   return d.run(nothing);
 }
