@@ -36,24 +36,24 @@ void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address
   bool lands = kind == AccessKind::async_land || kind == AccessKind::async_end_read;
   if (lands && key != 0) accessor.agent = clocks_.complete(key), accessor.lane = 0;
   bool overwrites = kind == AccessKind::write || kind == AccessKind::async_land;
-  shadow.visit(offset, bytes, overwrites, [&](Cell &cell, uint32_t at) {
-    uint32_t cell_address = address - offset + at;
-    switch (kind) {
-      case AccessKind::read:
-        return read(accessor, shadow, cell, cell_address);
-      case AccessKind::write:
-      case AccessKind::atomic:
-        return write(accessor, shadow, cell, cell_address);
-      case AccessKind::async_issue_read:
-        return issue_read(accessor, cell, cell_address, async_proxy);
-      case AccessKind::async_issue_write:
-        return issue_write(accessor, shadow, cell, cell_address);
-      case AccessKind::async_land:
-        return land(accessor, shadow, cell);
-      case AccessKind::async_end_read:
-        return end_read(accessor, shadow, cell);
-    }
-  });
+  auto each = [&](auto rule) {
+    shadow.visit(offset, bytes, overwrites, [&](Cell &cell, uint32_t at) { rule(cell, address - offset + at); });
+  };
+  switch (kind) {
+    case AccessKind::read:
+      return each([&](Cell &cell, uint32_t at) { read(accessor, shadow, cell, at); });
+    case AccessKind::write:
+    case AccessKind::atomic:
+      return each([&](Cell &cell, uint32_t at) { write(accessor, shadow, cell, at); });
+    case AccessKind::async_issue_read:
+      return each([&](Cell &cell, uint32_t at) { issue_read(accessor, cell, at, async_proxy); });
+    case AccessKind::async_issue_write:
+      return each([&](Cell &cell, uint32_t at) { issue_write(accessor, shadow, cell, at); });
+    case AccessKind::async_land:
+      return each([&](Cell &cell, uint32_t) { land(accessor, shadow, cell); });
+    case AccessKind::async_end_read:
+      return each([&](Cell &cell, uint32_t) { end_read(accessor, shadow, cell); });
+  }
 }
 
 void SharedMemory::read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
@@ -165,8 +165,9 @@ void SharedMemory::remember_read(const Accessor &who, Shadow &shadow, Cell &cell
   uint32_t clock = clocks_.now(who.agent);
   auto add = [&](ReadEpoch &epoch) {
     if (epoch.agent != who.agent || epoch.clock == 0) return false;
-    bool all_know = clocks_.knows(who.agent, who.lane, epoch.agent, epoch.lanes, epoch.clock);
-    epoch.lanes = (epoch.clock == clock || !all_know ? epoch.lanes : 0) | 1u << who.lane;
+    // Most reads come from the lane's own warp at the clock of the last one.
+    bool replaces = epoch.clock != clock && clocks_.knows(who.agent, who.lane, epoch.agent, epoch.lanes, epoch.clock);
+    epoch.lanes = (replaces ? 0 : epoch.lanes) | 1u << who.lane;
     epoch.clock = clock;
     epoch.pc = who.pc;
     return true;
