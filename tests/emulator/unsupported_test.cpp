@@ -1,0 +1,53 @@
+// What the emulator does not know is an error when the kernel is asked for, and the error names line and text.
+#include <gtest/gtest.h>
+
+#include "client.h"
+#include "told.h"
+
+namespace {
+
+/// Instructions that ptxas takes for sm_100a, sm_90a or less.
+const char *const unknown[] = {
+    "cvt.rs.f16x2.f32 %r0, %f0, %f1, %r1;",
+    "cvt.rs.satfinite.e4m3x4.f32 %r0, {%f0, %f1, %f2, %f3}, %r1;",
+    "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b6x16_p32 {%r0, %r1}, [memory];",
+    "st.async.mmio.release.sys.global.u32 [%rd0], %r1;",
+    "red.async.mmio.release.sys.global.add.u32 [%rd0], %r1;",
+    "tensormap.replace.tile.swizzle_atomicity.shared::cta.b1024.b32 [memory], 0;",
+    "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [memory], [%rd0, {%r0, %r1, "
+    "%r2}], [%r5], {%h0, %h1};",
+    "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r4, %r5}, {%f0, %f1, "
+    "%f2, %f3}, %r6, 0;",
+    "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd0, %rd1, %r0, 0, %p0, 1, 1, 0, 0;",
+    "wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc {%r0, %r1, %r2, %r3}, %rd0, %rd1, %p0;",
+    "tcgen05.mma.sp.cta_group::1.kind::f16 [%r0], %rd0, %rd1, [%r3], %r1, %p0;",
+    "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b0::fill [%r0], [%r2], %rd1, %r1, %p0, %rd3;",
+    "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.scale_vec::1X [%r0], %rd0, %rd1, %r1, [%r2], [%r3], %p0;",
+    "tcgen05.shift.cta_group::1.down [%r0];",
+    "tcgen05.cp.cta_group::1.4x256b [%r0], %rd0;",
+    "tcgen05.cp.cta_group::1.128x256b.b8x16.b6x16_p32 [%r0], %rd0;",
+    "multimem.red.relaxed.sys.global.add.f32 [%rd0], %f0;",
+    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p0, %q0;",
+    "tex.2d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd0, {%r0, %r1}];",
+    "vadd.s32.s32.s32 %r0, %r1, %r2;",
+    "alloca.u64 %rd0, 64, 16;",
+};
+
+TEST(Unsupported, NamesLineAndText) {
+  for (std::string instruction : unknown) {
+    std::string text =
+        ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() {\n"
+        ".reg .b16 %h<2>; .reg .b32 %r<7>; .reg .b64 %rd<4>; .reg .b128 %q<1>; .reg .f32 %f<4>; .reg .pred %p<1>;\n"
+        ".shared .align 128 .b8 memory[128];\n" +
+        instruction + "\nret;\n}\n";
+    std::string told = emulated::told([&] {
+      emulated::start();
+      emulated::kernel(text, "k");
+    });
+    EXPECT_NE(told.find("PTX line 7"), std::string::npos) << told;
+    EXPECT_NE(told.find(instruction), std::string::npos) << told;
+    EXPECT_NE(told.find("cuModuleGetFunction gives 218"), std::string::npos) << told;
+  }
+}
+
+}  // namespace
