@@ -108,7 +108,6 @@ def attention(
     elif return_lse:
         made = adapter.empty(q, (heads, rows) if packed_q else (batch, heads, rows), capi.FA_F32)
         args.lse = tensors.of_lse(view(made, "lse"))
-        lse = adapter.finish(made)
 
     if bias is not None:
         args.bias = tensors.aligned_right(bias, "bias", device)
@@ -160,4 +159,6 @@ def attention(
     op.forward(args)
     if out is None:
         result = adapter.finish(result)
-    return (result, lse) if return_lse else result
+    if not return_lse:
+        return result
+    return result, adapter.finish(made) if lse is None else lse

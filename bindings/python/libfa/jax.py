@@ -1,0 +1,138 @@
+"""libfa.attention as an operation of JAX, through jax.ffi: it can be used inside of jax.jit, vmap and shard_map. On the CPU.
+
+Importing this module imports jax. Differentiating raises NotImplementedError: libfa computes no gradients yet.
+"""
+
+import ctypes
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from . import capi
+from .attention import _MASKS
+from .errors import InvalidArgument
+
+_TARGET = "libfa_attention"
+
+# Optional arrays and the letters by which the library knows them (jax_ffi.cpp).
+_TENSORS = {"bias": "b", "mask": "m", "alibi_slopes": "a", "sinks": "s", "block_table": "t"}
+_INTS = {
+    "cu_seqlens_q": "Q",
+    "cu_seqlens_k": "K",
+    "seqused_q": "u",
+    "seqused_k": "U",
+    "leftpad_k": "l",
+    "kv_batch_idx": "i",
+    "q_offset": "o",
+}
+
+
+def _register() -> None:
+    path = pathlib.Path(capi.__file__).with_name("_jax.so")
+    if not path.exists():
+        raise ImportError("libfa.jax: this build of libfa was made without jaxlib; install jax and build the wheel again")
+    library = ctypes.cdll.LoadLibrary(str(path))
+    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(library.fa_jax_attention), platform="cpu")
+
+
+_register()
+
+
+def _no_gradient(*_: Any) -> Any:
+    raise NotImplementedError("libfa.jax.attention: libfa computes no gradients yet")
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool | str = False,
+    window: tuple[int, int] = (-1, -1),
+    attention_chunk: int = 0,
+    softcap: float = 0.0,
+    softmax_scale: float | None = None,
+    bias_before_softcap: bool = False,
+    max_seqlen_q: int = 0,
+    max_seqlen_k: int = 0,
+    num_splits: int = 0,
+    deterministic: bool = True,
+    batch_invariant: bool = False,
+    out_dtype: Any = None,
+    return_lse: bool = False,
+    num_threads: int = 0,
+    **arrays: Any,
+) -> Any:
+    """libfa.attention of q (batch, sequence, heads, dim), k and v (batch, keys, kv heads, dim), packed ones without the batch;
+    the same keywords, less those of memory that the caller lends and layout."""
+    if causal not in _MASKS:
+        raise InvalidArgument(f"causal: got {causal!r}, expected True, False or 'top_left'")
+    for name in arrays:
+        if name not in _TENSORS and name not in _INTS:
+            raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
+    shape = q.shape[:-1] + v.shape[-1:]
+    q, k, v = (x[None] if x.ndim == 3 else x for x in (q, k, v))
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.ndim != 4:
+            raise InvalidArgument(f"{name}: got shape {x.shape}, expected (batch, sequence, heads, dim)")
+    if v.dtype != k.dtype:
+        raise InvalidArgument(f"v: got {v.dtype}, expected k's {k.dtype}")
+    batch, rows, heads, _ = q.shape
+    sequences = batch
+    for name in ("cu_seqlens_q", "cu_seqlens_k"):
+        if arrays.get(name) is not None:
+            sequences = arrays[name].size - 1
+    given, rest = "", []
+    for name, x in arrays.items():
+        if x is None:
+            continue
+        x = jnp.asarray(x)
+        if name in _INTS:
+            length = sequences + 1 if name.startswith("cu_") else sequences
+            if x.dtype != jnp.int32 or x.shape != (length,):
+                raise InvalidArgument(f"{name}: got {x.dtype} {x.shape}, expected int32 ({length},)")
+        elif name in ("bias", "mask"):
+            x = x.reshape((1,) * (4 - x.ndim) + x.shape)
+        else:
+            x = (x[None] if x.ndim == 1 else x)[:, :, None, None]
+        given += {**_TENSORS, **_INTS}[name]
+        rest.append(x)
+    flags = (
+        (0 if deterministic else capi.FA_FLAG_NONDETERMINISTIC)
+        | (capi.FA_FLAG_BATCH_INVARIANT if batch_invariant else 0)
+        | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if bias_before_softcap else 0)
+    )
+    numbers = dict(
+        mask=_MASKS[causal],
+        window_left=window[0],
+        window_right=window[1],
+        attention_chunk=attention_chunk,
+        flags=flags,
+        num_threads=num_threads,
+        max_seqlen_q=max_seqlen_q,
+        max_seqlen_k=max_seqlen_k,
+        num_splits=num_splits,
+    )
+    results = (
+        jax.ShapeDtypeStruct(q.shape[:-1] + v.shape[-1:], q.dtype if out_dtype is None else jnp.dtype(out_dtype)),
+        jax.ShapeDtypeStruct((batch, heads, rows, 1), jnp.float32),
+    )
+    call = jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")
+
+    @jax.custom_vjp
+    def forward(*inputs: Any) -> Any:
+        return call(
+            *inputs,
+            given=given,
+            softmax_scale=numpy.float32(softmax_scale or 0.0),
+            softcap=numpy.float32(softcap),
+            **{name: numpy.int64(value) for name, value in numbers.items()},
+        )
+
+    forward.defvjp(_no_gradient, _no_gradient)
+    out, lse = forward(q, k, v, *rest)
+    out = out.reshape(shape)
+    return (out, lse[0, :, :, 0] if len(shape) == 3 else lse[..., 0]) if return_lse else out

@@ -1,0 +1,146 @@
+"""libfa on torch's tensors: directly, as an operator (opcheck, torch.compile), and in the place of torch's own attention."""
+# needs: torch
+
+import numpy as np
+import pytest
+import reference
+import torch
+import torch.nn.functional as F
+
+import libfa
+import libfa.torch
+from libfa import flash_attn
+
+torch.manual_seed(1)
+
+
+def tensors(dtype=torch.float32, shape=(2, 4, 9, 16), keys=21, kv_heads=4):
+    batch, _, _, dim = shape
+    return [torch.randn(s, dtype=dtype) for s in (shape, (batch, kv_heads, keys, dim), (batch, kv_heads, keys, dim))]
+
+
+TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_tensors(dtype):
+    q, k, v = (x.transpose(1, 2) for x in tensors(dtype))
+    out, lse = libfa.attention(q, k, v, causal=True, return_lse=True)
+    assert type(out) is torch.Tensor and out.dtype == dtype and lse.dtype == torch.float32
+    want, want_lse = reference.attention(*(x.double().numpy() for x in (q, k, v)), causal=True)
+    assert abs(out.double().numpy() - want).max() < TOLERANCE[dtype]
+    assert abs(lse.double().numpy() - want_lse).max() < 1e-4
+
+
+def test_nothing_is_copied(monkeypatch):
+    seen = []
+    forward = libfa.capi.fa_forward
+    monkeypatch.setattr(libfa.capi, "fa_forward", lambda op, args: seen.append(args.k.data) or forward(op, args))
+    q, k, v = tensors()
+    libfa.attention(q, k.transpose(2, 3).contiguous().transpose(2, 3), v, layout="bhsd")
+    k_view = k[:, :, ::2]
+    libfa.attention(q, k_view, v[:, :, ::2], layout="bhsd")
+    assert seen[1] == k_view.data_ptr() == k.data_ptr()
+
+
+def test_gradients_are_refused():
+    q, k, v = tensors()
+    q.requires_grad_()
+    with pytest.raises(NotImplementedError, match="gradient"):
+        libfa.attention(q, k, v, layout="bhsd")
+    with torch.no_grad():
+        libfa.attention(q, k, v, layout="bhsd")
+    out = libfa.torch.attention(q, k, v, layout="bhsd")  # the operator can be in a graph, until its gradient is asked for
+    with pytest.raises(NotImplementedError, match="no gradients yet"):
+        out.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        dict(causal="bottom_right", window_left=4, return_lse=True),
+        dict(layout="bshd", softcap=2.0, out_dtype=torch.float16),
+        dict(cu_seqlens_q=torch.tensor([0, 4, 9], dtype=torch.int32), cu_seqlens_k=torch.tensor([0, 9, 21], dtype=torch.int32)),
+    ],
+    ids=str,
+)
+def test_opcheck(given):
+    given = {"layout": "bhsd", **given}
+    q, k, v = tensors()
+    if "cu_seqlens_q" in given:
+        q, k, v = (x[0].transpose(0, 1) for x in (q, k, v))
+        given.update(layout="bshd", return_lse=True)
+    elif given["layout"] == "bshd":
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    torch.library.opcheck(torch.ops.libfa.attention.default, (q, k, v), given)
+    needing = q.detach().clone().requires_grad_()
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(torch.ops.libfa.attention.default, (needing, k, v), given, test_utils=checks)
+
+
+def test_compile_has_one_graph():
+    def block(q, k, v, weight):
+        out = libfa.torch.attention(q, k, v, causal=True, softmax_scale=0.2, layout="bhsd")
+        return F.relu(libfa.torch.scaled_dot_product_attention(out @ weight, k, v, is_causal=True)) + 1
+
+    q, k, v = tensors()
+    weight = torch.randn(16, 16)
+    compiled = torch.compile(block, fullgraph=True, backend="aot_eager", dynamic=True)
+    for rows in (9, 5):
+        part = q[:, :, :rows]
+        assert torch.equal(compiled(part, k, v, weight), block(part, k, v, weight))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("given", ["plain", "causal", "boolean", "additive", "gqa", "scale", "3d", "2d", "5d"])
+def test_scaled_dot_product_attention(given, dtype):
+    q, k, v = tensors(dtype, kv_heads=2 if given == "gqa" else 4)
+    keywords = {
+        "causal": dict(is_causal=True),
+        "boolean": dict(attn_mask=torch.rand(9, 21) < 0.7),
+        "additive": dict(attn_mask=torch.randn(2, 1, 9, 21, dtype=dtype)),
+        "gqa": dict(enable_gqa=True),
+        "scale": dict(scale=0.3),
+    }.get(given, {})
+    if given == "3d":
+        q, k, v = q[0], k[0], v[0]
+    if given == "2d":
+        q, k, v = q[0, 0], k[0, 0], v[0, 0]
+    if given == "5d":
+        q, k, v = (torch.stack([x, -x]) for x in (q, k, v))
+        keywords = dict(attn_mask=torch.rand(2, 2, 1, 9, 21) < 0.7)
+    out = libfa.torch.scaled_dot_product_attention(q, k, v, **keywords)
+    mask = keywords.get("attn_mask")
+    exact = {**keywords, "attn_mask": mask.double() if mask is not None and mask.dtype != torch.bool else mask}
+    want = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), **exact)
+    assert out.shape == want.shape and out.dtype == dtype
+    assert (out.double() - want).abs().max() < 2 * TOLERANCE[dtype]
+
+
+def test_scaled_dot_product_attention_refuses():
+    q, k, v = tensors(kv_heads=2)
+    with pytest.raises(NotImplementedError, match="dropout_p"):
+        libfa.torch.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    with pytest.raises(libfa.InvalidArgument, match="enable_gqa"):
+        libfa.torch.scaled_dot_product_attention(q, k, v)
+    with pytest.raises(libfa.InvalidArgument, match="attn_mask"):
+        libfa.torch.scaled_dot_product_attention(q, k, v, torch.ones(9, 21), is_causal=True)
+    with pytest.raises(libfa.InvalidArgument, match="causal"):
+        libfa.torch.attention(q, k, v, causal="left")
+
+
+def test_flash_attn_with_kvcache_in_place():
+    """The same as on numpy, which test_flash_attn.py compares with the mathematics."""
+    rng = np.random.default_rng(1)
+    caches = rng.standard_normal((2, 3, 24, 2, 16)).astype("f4")
+    q, k, v = (rng.standard_normal((2, 3, heads, 16)).astype("f4") for heads in (4, 2, 2))
+    angles = rng.standard_normal((40, 4))
+    used, rows = np.array([5, 20], "i4"), np.array([2, 0], "i4")
+    given = [q, *caches, k, v, np.cos(angles).astype("f4"), np.sin(angles).astype("f4"), used, rows]
+    twins = [torch.from_numpy(x.copy()) for x in given]
+    want = flash_attn.flash_attn_with_kvcache(*given, causal=True)
+    out = flash_attn.flash_attn_with_kvcache(*twins, causal=True)
+    assert torch.allclose(out, torch.from_numpy(want), atol=1e-6)
+    for cache, twin in zip(caches, twins[1:3]):
+        assert torch.allclose(twin, torch.from_numpy(cache), atol=1e-6) and (twin[2, 5:8] != 0).all()
