@@ -8,6 +8,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 PATH=$HOME/.cargo/bin:$PATH
 command -v cargo >/dev/null || { echo "cargo is missing: scripts/test.sh installs it" >&2; exit 77; }
+if [ -z "${LIBCLANG_PATH:-}" ] && ! /sbin/ldconfig -p | grep libclang >/dev/null && ! compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null; then
+  echo "libclang is missing (Debian: libclang-dev): scripts/test.sh installs it" >&2
+  exit 77
+fi
 export CARGO_TARGET_DIR=${FA_BINDING_BUILD:-$PWD/../../build/bindings/rust}/target
 export FA_INCLUDE_DIR
 FA_INCLUDE_DIR=$(dirname "$header")

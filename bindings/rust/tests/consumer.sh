@@ -29,7 +29,11 @@ cargo init --quiet --vcs none --name consumer
 
 features=()
 case $how in
-  lib_dir) export FA_LIB_DIR=$where LD_LIBRARY_PATH=$where ;;
+  lib_dir)
+    export FA_LIB_DIR=$where
+    awk '/println!.*rpath/' "$readme" >build.rs # instead of LD_LIBRARY_PATH
+    grep -q DEP_FA_LIB_DIR build.rs
+    ;;
   pkg_config)
     pc=$(find "$where" -name fa.pc)
     export PKG_CONFIG_PATH=${pc%/*}
