@@ -20,6 +20,7 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
   scripts/test.sh release -- -R forward.bf16       some tests of one preset
   scripts/test.sh release -- -L avx2               the tests with a label
   FA_JOBS=1 scripts/test.sh                        less memory
+  FA_TEST_TORCH=1 scripts/test.sh ci               with torch, transformers and JAX, as CI=true does (7 GB, kept in ~/.cache)
 TEXT
 }
 
@@ -55,7 +56,7 @@ need_packages "${packages[@]}"
 need_cmake
 
 # The bindings are tested in the builds without instruments: programs in other languages could not load an instrumented library.
-bindings=(rust julia) # each has an environment.sh, which fetches what it needs
+bindings=(python rust julia) # each has an environment.sh, which fetches what it needs
 for preset in "${presets[@]}"; do
   [[ $preset == ci || $preset == release ]] || continue
   for language in "${bindings[@]}"; do
@@ -80,8 +81,8 @@ mkdir -p "$logs"
 for preset in "${presets[@]}"; do
   options=()
   case $preset in
-    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_BUILD_EMULATOR=ON) ;; # what scripts/quickstart.sh leaves out
-    ci) options=(-DFA_BUILD_BINDINGS=ON) ;;
+    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON) ;; # what scripts/quickstart.sh leaves out
+    ci) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON) ;;
   esac
   configure_and_build "$preset" "${options[@]}"
   [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # counts of an earlier run

@@ -1,22 +1,28 @@
-#!/bin/sh
-# Makes the virtual environment that the Python binding is built and tested in, or brings it up to date, and prints its
-# folder. Usage: environment.sh [FOLDER]; FOLDER is ~/.cache/libfa/python by default, where CMake looks for it and where it
-# stays from run to run. With FA_TEST_TORCH=1 or CI=true it has torch, transformers and JAX as well.
-set -eu
+#!/usr/bin/env bash
+# Makes the virtual environment that the Python binding is built and tested in, or brings it up to date.
+# Usage: environment.sh [FOLDER]; FOLDER is ~/.cache/libfa/python by default, where CMake looks for it and where it stays from
+# run to run. With FA_TEST_TORCH=1 or CI=true it has torch, transformers and JAX as well (7 GB).
+source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+
 folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/libfa/python}
-here=$(cd "$(dirname "$0")" && pwd)
-lists="-r $here/tests/requirements.txt"
+tests=$root/bindings/python/tests
+lists=("$tests/requirements.txt")
 if [ "${FA_TEST_TORCH:-0}" = 1 ] || [ "${CI:-false}" = true ]; then
-  lists="$lists -r $here/tests/requirements-torch.txt"
+  lists+=("$tests/requirements-torch.txt")
 fi
 
-[ -x "$folder/bin/python" ] || python3 -m venv "$folder"
-# shellcheck disable=SC2086
-wanted=$(for list in $lists; do [ "$list" = -r ] || cat "$list"; done)
+step "Looking for Python and its headers" "install Python 3.10 or newer with its headers and its module venv"
+packages=(unzip)
+python3 -c 'import ensurepip, os, sys, sysconfig, venv
+sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' 2>/dev/null || packages+=(python3-dev python3-venv)
+need_packages "${packages[@]}"
+
+step "Making the environment of the Python tests in $folder" "check that PyPI can be reached; to start afresh: rm -r $folder"
+wanted=$(cat "${lists[@]}")
 if [ ! -f "$folder/installed.txt" ] || [ "$wanted" != "$(cat "$folder/installed.txt")" ]; then
-  echo "installing into $folder: $(echo "$wanted" | grep -v '^#' | tr '\n' ' ')" >&2
-  # shellcheck disable=SC2086
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check $lists >&2
+  [ -x "$folder/bin/python" ] || python3 -m venv "$folder"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${lists[@]/#/--requirement=}"
   echo "$wanted" >"$folder/installed.txt"
+else
+  echo "   all there"
 fi
-echo "$folder"

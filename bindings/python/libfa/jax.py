@@ -122,8 +122,7 @@ def attention(
     )
     call = jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")
 
-    @jax.custom_vjp
-    def forward(*inputs: Any) -> Any:
+    def run(*inputs: Any) -> Any:
         return call(
             *inputs,
             given=given,
@@ -132,6 +131,7 @@ def attention(
             **{name: numpy.int64(value) for name, value in numbers.items()},
         )
 
+    forward: Any = jax.custom_vjp(run)
     forward.defvjp(_no_gradient, _no_gradient)
     out, lse = forward(q, k, v, *rest)
     out = out.reshape(shape)

@@ -31,8 +31,12 @@ CONFIGS = {
         **COMMON, sliding_window=5, attn_logit_softcapping=2.0, query_pre_attn_scalar=8, attention_dropout=0.0
     ),
     "qwen2": lambda: transformers.Qwen2Config(**COMMON, use_sliding_window=True, sliding_window=5, max_window_layers=1),
-    "gpt_oss": lambda: transformers.GptOssConfig(
-        **COMMON, sliding_window=5, num_local_experts=2, num_experts_per_tok=1, rope_parameters={"rope_type": "default", "rope_theta": 1e4}
+    "gpt_oss": lambda: transformers.GptOssConfig(  # every token through both experts: no choice that a rounding could flip
+        **COMMON,
+        sliding_window=5,
+        num_local_experts=2,
+        num_experts_per_tok=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
     ),
 }
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -22,7 +22,8 @@ auditwheel repair --plat "$(cat tag)_$(uname -m)" --wheel-dir repaired "$built"
 wheel=$(ls repaired/*.whl)
 [ "$(unzip -l "$wheel" | grep -c '\.so')" -le 3 ] || { echo "the wheel holds libraries that are not ours" >&2 && exit 1; }
 
-sed -n '/^```python$/,/^```$/p;' "$source/bindings/python/README.md" | sed '/^```/{x;s/^/x/;/xx/q;x;d}' >example.py
+"$python" -c 'import re, sys
+print(re.search("```python\n(.*?)```", open(sys.argv[1]).read(), re.S)[1])' "$source/bindings/python/README.md" >example.py
 tried=0
 while read -r interpreter; do
   "$interpreter" -c 'import sys; sys.exit(sys.version_info < (3, 10) or sys.implementation.name != "cpython")' 2>/dev/null || continue
