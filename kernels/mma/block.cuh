@@ -17,6 +17,8 @@ struct Block {
   static constexpr Dtype dtype = Type;
   static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
   static constexpr bool splits = E == Entry::split;
+  static constexpr bool staged = plain && Sm < 80;  // copies pass through registers
+  static_assert(Sm >= 80 || shape.stages == 2);
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;

@@ -37,10 +37,11 @@ class Ring {
  private:
   template <bool Bounded>
   __device__ uint32_t next(int ahead, int tile, const Kept<B> &kept) {
-    wait_for_copies<B::stages - 2>();
-    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
     const uint32_t free = at_;
     at_ = at_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : at_ + B::KeyTile::bytes;
+    if constexpr (B::staged) chunks_.deliver(at_);
+    wait_for_copies<B::stages - 2>();
+    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
     ask<Bounded>(ahead, free, tile, kept);
     return at_;
   }
@@ -52,7 +53,7 @@ class Ring {
     const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
     auto &rows = ahead % 2 == 0 ? keys_ : values_;
     if constexpr (B::plain) {
-      rows.template copy<Bounded>(to, tile >= first_, keys);
+      rows.template copy<Bounded>(to, tile >= first_, keys, chunks_);
     } else {
       rows.template copy<Bounded>(to, tile >= first_, keys, kept.work);
     }
@@ -60,6 +61,7 @@ class Ring {
   }
 
   std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
+  typename EvenRows<B>::Chunks chunks_;
   uint32_t begin_, at_;  // at_: the item in use
   int first_;            // tile
 };

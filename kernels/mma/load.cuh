@@ -37,6 +37,7 @@ struct Part {
   static constexpr int step = Threads / lanes;
   static constexpr int passes = Tile::rows / step;
   static constexpr int halves = Tile::row_chunks / lanes;
+  static constexpr int chunks = Tile::panels * halves;  // of a pass
   static_assert(passes * step == Tile::rows && halves * lanes == Tile::row_chunks && step % 8 == 0);
 
   /// With two halves, eight neighbouring lanes have rows r and r + 4, whose chunks lie in different banks.
@@ -47,12 +48,12 @@ struct Part {
   __device__ static int column() { return threadIdx.x % lanes * 8; }
 
   /// Calls f(address, columns further) for each chunk of pass i over the tile at `to`.
-  template <class F>
+  template <bool Unrolled, class F>
   __device__ static void for_each_chunk(uint32_t to, int i, F f) {
     const uint32_t at = to + Tile::offset(row(), threadIdx.x % lanes);
-#pragma unroll
+#pragma unroll(Unrolled ? Tile::panels : 1)
     for (int panel = 0; panel < Tile::panels; panel++)
-#pragma unroll
+#pragma unroll(Unrolled ? halves : 1)
       for (int half = 0; half < halves; half++)
         f((at ^ half * 64) + panel * Tile::panel_bytes + i * step * Tile::row_bytes,
           panel * Tile::panel_columns + half * 32);
@@ -71,7 +72,7 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
     const Row row = B::row_of(p, w, read ? r : w.first_row);
     const char *from = p.q.data + w.sequence.q_batch * p.q.stride[0] +
                        (w.sequence.q_first + row.query) * p.q.stride[1] + row.head * p.q.stride[2];
-    P::for_each_chunk(tile, i, [&](uint32_t at, int column) {
+    P::template for_each_chunk<B::plain>(tile, i, [&](uint32_t at, int column) {
       copy_columns(at, from, P::column() + column, p.head_dim, p.q.stride[3], aligned, read);
     });
   }
@@ -93,7 +94,22 @@ __device__ inline int kept_in_register(int x) {
 /// Copies tiles of aligned rows that lie evenly apart.
 template <class B>
 class EvenRows {
+  using P = Part<B::threads, typename B::KeyTile>;
+
  public:
+  /// Where SM 75, which has no asynchronous copies, keeps a tile from when it is asked for until it is needed.
+  struct Chunks {
+    uint4 chunk[B::staged ? P::passes * P::chunks : 1];
+
+    __device__ void deliver(uint32_t to) {
+#pragma unroll
+      for (int i = 0; i < P::passes; i++) {
+        int n = i * P::chunks;
+        P::template for_each_chunk<true>(to, i, [&](uint32_t at, int) { store_chunk(at, chunk[n++]); });
+      }
+    }
+  };
+
   __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
       : columns_(kept_in_register(columns - P::column())), stride_(kept_in_register(int(P::step * view.stride[1]))) {
     const int key = tile * B::keys + P::row();
@@ -101,21 +117,27 @@ class EvenRows {
             w.kv_head * view.stride[2] + P::column() * 2;
   }
 
-  /// The next tile, unless there is none; its keys from `keys` on are none.
+  /// The next tile, unless there is none; its keys from `keys` on are none. Staged: into `chunks`, for deliver.
   template <bool Bounded>
-  __device__ void copy(uint32_t to, bool exists, int keys) {
+  __device__ void copy(uint32_t to, bool exists, int keys, Chunks &chunks) {
 #pragma unroll
     for (int i = 0; i < P::passes; i++) {
       const char *const row = advance(from_, stride_, i);
       const bool read = exists && (!Bounded || P::row() + i * P::step < keys);
-      P::for_each_chunk(to, i,
-                        [&](uint32_t at, int column) { copy_chunk(at, row + column * 2, read && column < columns_); });
+      int n = i * P::chunks;
+      P::template for_each_chunk<true>(to, i, [&](uint32_t at, int column) {
+        const bool there = read && column < columns_;
+        if constexpr (B::staged) {
+          chunks.chunk[n++] = there ? __ldg(reinterpret_cast<const uint4 *>(row + column * 2)) : uint4{};
+        } else {
+          copy_chunk(at, row + column * 2, there);
+        }
+      });
     }
     from_ = advance(from_, stride_, -P::passes);
   }
 
  private:
-  using P = Part<B::threads, typename B::KeyTile>;
   const char *from_;  // the first row of the next tile
   int columns_;       // from this thread's chunk to the row's end
   int stride_;        // between passes
@@ -136,7 +158,7 @@ class AnyRows {
       const int key = i * P::step + P::row();
       const bool read = key < keys;
       const char *row = key_row(p_, view_, w.sequence, tile_ * B::keys + (read ? key : 0), w.kv_head);
-      P::for_each_chunk(to, i, [&](uint32_t at, int column) {
+      P::template for_each_chunk<false>(to, i, [&](uint32_t at, int column) {
         copy_columns(at, row, P::column() + column, columns_, view_.stride[3], aligned_, read);
       });
     }
