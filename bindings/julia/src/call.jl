@@ -37,16 +37,16 @@ function span(t::C.fa_tensor)
 end
 
 "Refuses a result that shares memory with another tensor, where that is certain: views may interleave without sharing."
-function check_overlap(name, written::C.fa_tensor, others::NamedTuple)
-    written.data == C_NULL && return
-    first, last, gapless = span(written)
-    gapless || return
-    for (other, t) in pairs(others)
-        a, b, c = span(t)
-        c && t.data != C_NULL && a < last && first < b && throw(InvalidArgument(
-            "$name and $other overlap, $(min(last, b) - max(first, a)) bytes of them; expected memory that no other " *
-            "array of the call uses"))
-    end
+@inline function check_apart(name, written::C.fa_tensor, other, t::C.fa_tensor)
+    written.data == C_NULL || t.data == C_NULL || check_spans(name, span(written)..., other, span(t)...)
+    return
+end
+
+function check_spans(name, first, last, gapless, other, a, b, other_gapless)
+    gapless && other_gapless && a < last && first < b && throw(InvalidArgument(
+        "$name and $other overlap, $(min(last, b) - max(first, a)) bytes of them; expected memory that no other array of " *
+        "the call uses"))
+    return
 end
 
 """
@@ -73,8 +73,12 @@ The fa_args of a call, and what must be kept alive while it is used. The keyword
         alibi_slopes = optional_tensor("alibi_slopes", alibi_slopes, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
         sinks = optional_tensor("sinks", sinks, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
         block_table = optional_tensor("block_table", block_table, order_of_pages, 2, "2, (pages, B)")))
-    check_overlap("out", call.out, (q = call.q, k = call.k, v = call.v, lse = call.lse))
-    check_overlap("lse", call.lse, (q = call.q, k = call.k, v = call.v))
+    for (name, written) in (("out", call.out), ("lse", call.lse))
+        check_apart(name, written, "q", call.q)
+        check_apart(name, written, "k", call.k)
+        check_apart(name, written, "v", call.v)
+    end
+    check_apart("out", call.out, "lse", call.lse)
     call = with(call, map(index_address, arrays))
     call = with(call, (num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
         num_splits = num_splits, workspace = workspace === nothing ? C_NULL : address(workspace),

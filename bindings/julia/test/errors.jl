@@ -136,5 +136,5 @@ const names = [:seqused_q, :seqused_k, :leftpad_k, :kv_batch_idx, :q_offset, :cu
         told[typeof(error)] = get(told, typeof(error), 0) + 1
     end
     println(told)
-    @test told[Nothing] > 50 && told[LibFA.InvalidArgument] > 50
+    @test min(told[Nothing], told[LibFA.InvalidArgument]) > 20
 end
