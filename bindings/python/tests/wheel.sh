@@ -1,5 +1,5 @@
 #!/bin/bash
-# The wheel, as a new user gets it: built from the source tree, audited (abi3audit, auditwheel: manylinux_2_34 or older), then
+# The wheel, as a new user gets it: built from the source distribution, audited (abi3audit, auditwheel: manylinux_2_34 or older), then
 # installed into an empty environment of every CPython from 3.10 on that is found, where the README's first example and the
 # client run outside of the source tree. Usage: wheel.sh PYTHON SOURCE FOLDER; PYTHON is the one with the tools.
 set -euo pipefail
@@ -7,12 +7,14 @@ python=$1
 source=$2
 folder=$3
 mkdir -p "$folder"
-rm -rf "$folder"/wheel "$folder"/repaired "$folder"/environment
+rm -rf "$folder"/source "$folder"/wheel "$folder"/repaired "$folder"/environment
 cd "$folder"
 PATH=$(dirname "$python"):$PATH
 
+"$python" -m build --sdist --no-isolation --outdir source "$source" >sdist.log
+tar -xzf source/libfa-*.tar.gz -C source --strip-components=1
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir wheel \
-  --config-settings=build-dir="$folder/build" "$source"
+  --config-settings=build-dir="$folder/build" source
 built=$(ls wheel/libfa-*-cp310-abi3-linux_*.whl)
 abi3audit --strict "$built"
 auditwheel show "$built" | tr '\n' ' ' | grep -oE 'manylinux_2_[0-9]+' | head -n 1 | tee tag
