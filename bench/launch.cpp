@@ -1,0 +1,79 @@
+// fa_bench_launch: what fa_forward takes on the host beyond the launch itself, on a driver that does nothing
+// (null_driver.cpp). Goal: 3 microseconds.
+#include <benchmark/benchmark.h>
+#include <dlfcn.h>
+#include <fa.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+/// An op and a call of f16 tensors that nobody reads.
+struct Call {
+  fa_op *op = nullptr;
+  fa_args args;
+
+  Call(int64_t batch, int64_t queries, int64_t keys, int64_t heads_q, int64_t heads_kv) {
+    fa_desc desc;
+    fa_desc_init(&desc, sizeof desc);
+    desc.device = FA_DEVICE_CUDA;
+    desc.dtype_q = FA_F16;
+    desc.head_dim = 128;
+    desc.mask = FA_MASK_CAUSAL;
+    check(fa_create(&desc, &op));
+    fa_args_init(&args, sizeof args);
+    char *const memory = reinterpret_cast<char *>(uintptr_t{1} << 40);
+    fa_tensor_init(&args.q, memory, FA_F16, batch, queries, heads_q, 128);
+    fa_tensor_init(&args.k, memory + 4096, FA_F16, batch, keys, heads_kv, 128);
+    fa_tensor_init(&args.v, memory + 8192, FA_F16, batch, keys, heads_kv, 128);
+    fa_tensor_init(&args.out, memory + 12288, FA_F16, batch, queries, heads_q, 128);
+    check(fa_workspace_size(op, &args, &args.workspace_size));
+    if (args.workspace_size) args.workspace = memory + 16384;
+  }
+  ~Call() { fa_destroy(op); }
+
+  void run() const { check(fa_forward(op, &args)); }
+
+  static void check(fa_status status) {
+    if (status == FA_OK) return;
+    std::fprintf(stderr, "%s\n", fa_last_error());
+    std::exit(1);
+  }
+};
+
+void prefill(benchmark::State &state) {
+  const Call call(4, 4096, 4096, 32, 8);
+  for (auto _ : state) call.run();
+}
+BENCHMARK(prefill)->Unit(benchmark::kNanosecond);
+
+void decode_in_splits(benchmark::State &state) {
+  const Call call(1, 1, 32768, 32, 8);
+  for (auto _ : state) call.run();
+}
+BENCHMARK(decode_in_splits)->Unit(benchmark::kNanosecond);
+
+/// The bare launch that the others are compared with.
+void launch(benchmark::State &state) {
+  using Get = int (*)(const char *, void **, int, uint64_t, int *);
+  using Launch = int (*)(const void *, void *, void **, void **);
+  const auto get = reinterpret_cast<Get>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
+  void *function = nullptr;
+  get("cuLaunchKernelEx", &function, 13000, 0, nullptr);
+  for (auto _ : state) benchmark::DoNotOptimize(reinterpret_cast<Launch>(function)(nullptr, nullptr, nullptr, nullptr));
+}
+BENCHMARK(launch)->Unit(benchmark::kNanosecond);
+
+}  // namespace
+
+/// The driver that is found is the null one, which this library loads before libfa asks for it.
+int main(int argc, char **argv) {
+  if (dlopen(NULL_DRIVER, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -1,0 +1,96 @@
+// A libcuda.so.1 that does nothing: one device whose memory is all memory, launches that return at once. What a call
+// takes on it is what libfa itself takes.
+#include <cstring>
+
+#include "cuda/driver.h"
+
+#define NULL_API extern "C" __attribute__((visibility("default")))
+
+using namespace fa::cuda;
+
+namespace {
+
+template <class T>
+CUresult give(T *place, T value) {
+  *place = value;
+  return CUDA_SUCCESS;
+}
+
+/// Any handle, never null.
+template <class Handle>
+Handle some() {
+  return reinterpret_cast<Handle>(uintptr_t{64});
+}
+
+CUresult device_attribute(int *value, int attribute, CUdevice) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return give(value, 8);
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return give(value, 108);
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return give(value, 2048);
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return give(value, 164 << 10);
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return give(value, 163 << 10);
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
+      return give(value, 1);
+    default:
+      return give(value, 0);
+  }
+}
+
+CUresult pointer_attributes(unsigned count, int *attributes, void **values, CUdeviceptr address) {
+  for (unsigned i = 0; i < count; i++) {
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) give(static_cast<unsigned *>(values[i]), 2u);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) give(static_cast<int *>(values[i]), 0);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_CONTEXT) give(static_cast<CUcontext *>(values[i]), some<CUcontext>());
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) give(static_cast<CUdeviceptr *>(values[i]), address);
+    if (attributes[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) give(static_cast<unsigned *>(values[i]), 0u);
+  }
+  return CUDA_SUCCESS;
+}
+
+Driver null_driver() {
+  Driver d;
+  d.cuInit = [](unsigned) { return CUresult(CUDA_SUCCESS); };
+  d.cuDriverGetVersion = [](int *version) { return give(version, 13000); };
+  d.cuGetErrorName = d.cuGetErrorString = [](CUresult, const char **text) { return give(text, "an error"); };
+  d.cuDeviceGetCount = [](int *count) { return give(count, 1); };
+  d.cuDeviceGet = [](CUdevice *device, int index) { return give(device, index); };
+  d.cuDeviceGetName = [](char *name, int, CUdevice) { return std::strcpy(name, "null"), CUresult(CUDA_SUCCESS); };
+  d.cuDeviceGetAttribute = device_attribute;
+  d.cuDevicePrimaryCtxRetain = [](CUcontext *context, CUdevice) { return give(context, some<CUcontext>()); };
+  d.cuCtxGetCurrent = [](CUcontext *context) { return give(context, some<CUcontext>()); };
+  d.cuCtxGetDevice = [](CUdevice *device) { return give(device, 0); };
+  d.cuCtxGetId = [](CUcontext, unsigned long long *id) { return give(id, 1ull); };
+  d.cuCtxPushCurrent = [](CUcontext) { return CUresult(CUDA_SUCCESS); };
+  d.cuCtxPopCurrent = [](CUcontext *context) { return give(context, some<CUcontext>()); };
+  d.cuLibraryLoadData = [](CUlibrary *library, const void *, int *, void **, unsigned, int *, void **, unsigned) {
+    return give(library, some<CUlibrary>());
+  };
+  d.cuLibraryUnload = [](CUlibrary) { return CUresult(CUDA_SUCCESS); };
+  d.cuLibraryGetGlobal = [](CUdeviceptr *address, size_t *, CUlibrary, const char *) { return give(address, 64ull); };
+  d.cuLibraryGetKernel = [](CUkernel *kernel, CUlibrary, const char *) { return give(kernel, some<CUkernel>()); };
+  d.cuKernelGetFunction = [](CUfunction *function, CUkernel) { return give(function, some<CUfunction>()); };
+  d.cuFuncLoad = [](CUfunction) { return CUresult(CUDA_SUCCESS); };
+  d.cuFuncSetAttribute = [](CUfunction, int, int) { return CUresult(CUDA_SUCCESS); };
+  d.cuLaunchKernelEx = [](const CUlaunchConfig *, CUfunction, void **, void **) { return CUresult(CUDA_SUCCESS); };
+  d.cuPointerGetAttributes = pointer_attributes;
+  d.cuMemAllocAsync = [](CUdeviceptr *address, size_t, CUstream) { return give(address, 256ull); };
+  d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };
+  d.cuStreamIsCapturing = [](CUstream, int *capturing) { return give(capturing, 0); };
+  return d;
+}
+
+}  // namespace
+
+NULL_API CUresult cuGetProcAddress_v2(const char *name, void **function, int, uint64_t, int *) {
+  static const Driver driver = null_driver();
+#define FA_CUDA_FUNCTION(known, version, ...) \
+  if (std::strcmp(name, #known) == 0) return give(function, reinterpret_cast<void *>(driver.known));
+#include "cuda/driver.inc"
+#undef FA_CUDA_FUNCTION
+  return give(function, static_cast<void *>(nullptr));
+}

@@ -1,0 +1,204 @@
+// Plans, from inside: what a call is cut into, and that the workspace told for it is enough.
+#include "cuda/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "support/random.h"
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Entry;
+
+/// The narrowest image of a family that serves this head dimension, of any architecture.
+const Image &image_of(const char *family, int dim) {
+  const Image *found = nullptr;
+  for (const Image &image : images())
+    if (std::strcmp(image.family, family) == 0 && image.dim >= dim && (!found || image.dim < found->dim))
+      found = &image;
+  return *found;
+}
+
+Device device_of(int sm_count) {
+  Device device = {};
+  device.capability = 80;
+  device.sm_count = sm_count;
+  device.shared_per_block = 163 << 10;
+  device.shared_per_sm = 164 << 10;
+  device.threads_per_sm = 2048;
+  return device;
+}
+
+/// Contiguous q, k, v and out in (batch, row, head, dim) order, of f16.
+struct Shaped {
+  Attention attention;
+  Problem problem;
+
+  Shaped(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv, int64_t dim) {
+    attention.q_dtype = attention.kv_dtype = attention.out_dtype = FA_F16;
+    attention.head_dim = attention.head_dim_v = dim;
+    attention.scale = 0.125f;
+    problem.batch = batch, problem.heads_q = heads_q, problem.heads_kv = heads_kv;
+    problem.rows_q = problem.max_seqlen_q = rows_q;
+    problem.rows_k = problem.max_seqlen_k = rows_k;
+    const auto view = [&](int64_t rows, int64_t heads) {
+      View v;
+      v.data = reinterpret_cast<char *>(uintptr_t{4096});
+      v.dtype = FA_F16;
+      const int64_t row = heads * dim * 2;
+      v.stride[0] = rows * row, v.stride[1] = row, v.stride[2] = dim * 2, v.stride[3] = 2;
+      return v;
+    };
+    problem.q = problem.out = view(rows_q, heads_q);
+    problem.k = problem.v = view(rows_k, heads_kv);
+  }
+
+  const Problem &get() {
+    problem.attention = &attention;
+    return problem;
+  }
+};
+
+TEST(Plan, PlainCallsTakeThePlainEntry) {
+  const Image &image = image_of("mma", 64);
+  const Device device = device_of(108);
+  const auto entry_after = [&](auto change) {
+    Shaped s(2, 4096, 4096, 16, 16, 64);
+    change(s);
+    return plan_of(s.get(), image, device).entry;
+  };
+  EXPECT_EQ(entry_after([](Shaped &) {}), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.mask = FA_MASK_CAUSAL; }), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.lse = s.problem.sinks = s.problem.q; }), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.softcap = 3; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = -1; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = 1e-40f; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.bias = s.problem.q; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.mask = s.problem.q; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.alibi_slopes = s.problem.q; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.page_size = 16; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.k.data += 8; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.v.stride[1] += 2; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.out.stride[3] = 4; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.head_dim = 60; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.batch_invariant = true; }), Entry::split);
+}
+
+TEST(Plan, DecodePacksHeadsAndSplitsKeys) {
+  const Image &image = image_of("mma", 64);
+  Shaped s(1, 1, 32768, 32, 8, 64);
+  const Plan plan = plan_of(s.get(), image, device_of(108));
+  EXPECT_EQ(plan.entry, Entry::split);
+  EXPECT_EQ(plan.packed_heads, 4);
+  EXPECT_EQ(plan.places, 8);
+  EXPECT_GE(plan.num_splits * plan.places, 85);
+  EXPECT_LE(plan.num_splits * plan.places, 432);
+  Shaped many(64, 1, 32768, 32, 8, 64);
+  EXPECT_EQ(plan_of(many.get(), image, device_of(108)).num_splits, 1);
+  Shaped few_keys(1, 1, 64, 32, 8, 64);
+  EXPECT_EQ(plan_of(few_keys.get(), image, device_of(108)).num_splits, 1);
+}
+
+TEST(Plan, SplitCountsFollowTheDevicesSize) {
+  const Image &image = image_of("mma", 64);
+  Shaped s(1, 1, 32768, 32, 8, 64);
+  int32_t before = 0;
+  for (const int sms : {2, 14, 40, 108, 148}) {
+    const int32_t splits = plan_of(s.get(), image, device_of(sms)).num_splits;
+    EXPECT_GE(splits, before) << sms;
+    before = splits;
+  }
+}
+
+TEST(Plan, BatchInvarianceFixesTheSplit) {
+  const Image &image = image_of("mma", 64);
+  for (const int64_t queries : {1, 300}) {
+    for (const int64_t batch : {1, 50}) {
+      Shaped s(batch, queries, 10000, 8, 2, 64);
+      s.attention.batch_invariant = true;
+      const Plan plan = plan_of(s.get(), image, device_of(108));
+      EXPECT_EQ(plan.split_keys, invariant_split_keys);
+      EXPECT_EQ(plan.num_splits, 3);
+      EXPECT_EQ(plan.entry, Entry::split);
+    }
+  }
+}
+
+/// A problem of random size, packed or not, whose bounds a test may raise.
+Shaped random_shape(test::Random *random) {
+  const int64_t heads_kv = random->between(1, 9), group = random->one_of(1, 2, 4, 7);
+  const bool decode = random->chance(50);
+  Shaped s(random->between(1, 70), decode ? random->between(1, 4) : random->between(1, 5000), random->between(0, 40000),
+           heads_kv * group, heads_kv, random->one_of(8, 64, 100));
+  static const int32_t cumulative = 0;
+  if (random->chance(30)) {
+    s.problem.cu_seqlens_q = &cumulative;
+    s.problem.max_seqlen_q = random->between(1, s.problem.rows_q);
+  }
+  s.attention.batch_invariant = random->chance(20);
+  if (!s.attention.batch_invariant && random->chance(50)) s.problem.num_splits = int32_t(random->between(1, 1024));
+  return s;
+}
+
+TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
+  test::Random random(1);
+  for (int i = 0; i < 20000; ++i) {
+    Shaped s = random_shape(&random);
+    const Image &image = image_of(random.chance(50) ? "mma" : "simt", 100);
+    const Device device = device_of(int(random.between(1, 200)));
+    const Plan plan = plan_of(s.get(), image, device);
+    ASSERT_LE(plan.partial_bytes, workspace_bound(s.get(), image, device)) << i;
+    ASSERT_GE(plan.places, 1);
+    ASSERT_GE(plan.launch_places, 1);
+    ASSERT_LE(plan.launch_places * plan.num_splits, 0x7fffffff);
+    ASSERT_GE(plan.launches() * plan.launch_places, plan.places);
+    ASSERT_TRUE(s.problem.num_splits == 0 || plan.num_splits <= s.problem.num_splits);
+    if (plan.num_splits > 1) {
+      ASSERT_EQ(plan.entry, Entry::split);
+      ASSERT_EQ(plan.partial_bytes, plan.num_splits * plan.launch_places * plan.tile.rows *
+                                        (s.attention.head_dim_v + 2) * int64_t{sizeof(float)});
+    }
+  }
+}
+
+TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
+  test::Random random(2);
+  for (int i = 0; i < 5000; ++i) {
+    Shaped s = random_shape(&random);
+    const Image &image = image_of(random.chance(50) ? "mma" : "simt", 100);
+    const Device device = device_of(int(random.between(1, 200)));
+    for (int bound = 0; bound < 4; ++bound) {
+      Shaped larger = s;
+      Problem &p = larger.problem;
+      int64_t before = workspace_bound(s.get(), image, device);
+      for (int step = 0; step < 6; ++step) {
+        if (bound == 0) p.batch += random.between(1, 20);
+        if (bound == 1) p.rows_q += 100, p.max_seqlen_q = p.cu_seqlens_q ? p.max_seqlen_q : p.rows_q;
+        if (bound == 2) p.max_seqlen_k = p.rows_k += random.between(1, 5000);
+        if (bound == 3) {
+          if (p.num_splits == 0 || p.num_splits >= 1000) break;
+          p.num_splits += int32_t(random.between(1, 20));
+        }
+        const int64_t bytes = workspace_bound(larger.get(), image, device);
+        ASSERT_GE(bytes, before) << i << " bound " << bound;
+        before = bytes;
+      }
+    }
+  }
+}
+
+/// Partial results are bounded however long the sequences are: the rest is done in turns.
+TEST(Plan, LongCallsAreDoneInTurns) {
+  Shaped s(1, 131072, 131072, 8, 8, 128);
+  s.attention.batch_invariant = true;
+  const Image &image = image_of("mma", 128);
+  const Plan plan = plan_of(s.get(), image, device_of(108));
+  EXPECT_EQ(plan.num_splits, 32);
+  EXPECT_GT(plan.launches(), 1);
+  EXPECT_LE(workspace_bound(s.get(), image, device_of(108)), most_partial_bytes);
+}
+
+}  // namespace
+}  // namespace fa::cuda
