@@ -16,7 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *variables[] = {"FA_VERBOSE", "FA_FORCE_KERNEL", "FA_MAX_ARCH", "FA_NUM_THREADS"};
+constexpr const char *variables[] = {"FA_VERBOSE", "FA_FORCE_KERNEL", "FA_MAX_ARCH", "FA_NUM_THREADS",
+                                     "FA_KERNEL_PATH"};
 
 /// The file that the loaded library came from.
 std::string library_path() {
