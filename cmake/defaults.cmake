@@ -24,7 +24,10 @@ if(FA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(FA_CCACHE_PROGRAM ccache)
   mark_as_advanced(FA_CCACHE_PROGRAM)
   if(FA_CCACHE_PROGRAM)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${FA_CCACHE_PROGRAM})
-    set(CMAKE_C_COMPILER_LAUNCHER ${FA_CCACHE_PROGRAM})
+    # Precompiled headers are looked at as what they were made from.
+    set(fa_ccache ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+                  ${FA_CCACHE_PROGRAM})
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${fa_ccache})
+    set(CMAKE_C_COMPILER_LAUNCHER ${fa_ccache})
   endif()
 endif()
