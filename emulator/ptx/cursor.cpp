@@ -49,7 +49,7 @@ bool Cursor::accept(char c) {
 }
 
 void Cursor::expect(char c) {
-  if (!accept(c)) fail(std::string("expected '") + c + "', got " + shown(peek()));
+  if (!accept(c)) fail("expected " + shown(c) + ", got " + shown(peek()));
 }
 
 std::string_view Cursor::word() {
