@@ -85,9 +85,11 @@ int64_t tile_bytes(const Problem &p, int64_t rows) {
   return rows * partial_floats(p) * static_cast<int64_t>(sizeof(float));
 }
 
-/// Splits that the caller or the flag fixes; 0 where the engine chooses.
+/// Splits that the caller or the flag fixes; 0 where the engine chooses. Under the flag there are two at least:
+/// combined results and those of a single kernel may differ in their last bit, and how many splits there are follows
+/// from bounds.
 int64_t fixed_splits(const Problem &p, const Tile &split) {
-  if (p.attention->batch_invariant) return std::max<int64_t>(ceil_div(p.max_seqlen_k, invariant_split_keys), 1);
+  if (p.attention->batch_invariant) return std::max<int64_t>(ceil_div(p.max_seqlen_k, invariant_split_keys), 2);
   if (p.num_splits == 0) return 0;
   return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
 }

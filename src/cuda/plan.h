@@ -10,7 +10,7 @@
 namespace fa::cuda {
 
 /// Keys of one split under FA_FLAG_BATCH_INVARIANT: a multiple of every kernel's block of keys.
-constexpr int32_t invariant_split_keys = 4096;
+constexpr int32_t invariant_split_keys = 1024;
 
 /// Partial results of calls whose number of splits was not chosen for the device: more than that is worked on in
 /// several launches, one after another.

@@ -120,7 +120,7 @@ TEST(Plan, BatchInvarianceFixesTheSplit) {
       s.attention.batch_invariant = true;
       const Plan plan = plan_of(s.get(), image, device_of(108));
       EXPECT_EQ(plan.split_keys, invariant_split_keys);
-      EXPECT_EQ(plan.num_splits, 3);
+      EXPECT_EQ(plan.num_splits, 10);
       EXPECT_EQ(plan.entry, Entry::split);
     }
   }
@@ -195,7 +195,7 @@ TEST(Plan, LongCallsAreDoneInTurns) {
   s.attention.batch_invariant = true;
   const Image &image = image_of("mma", 128);
   const Plan plan = plan_of(s.get(), image, device_of(108));
-  EXPECT_EQ(plan.num_splits, 32);
+  EXPECT_EQ(plan.num_splits, 128);
   EXPECT_GT(plan.launches(), 1);
   EXPECT_LE(workspace_bound(s.get(), image, device_of(108)), most_partial_bytes);
 }

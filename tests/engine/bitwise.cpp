@@ -69,7 +69,7 @@ TEST_P(Bitwise, ContentsOfTheWorkspace) {
   }
 }
 
-TEST_TARGETS(Bitwise, all_types);
+TEST_ALL_TARGETS(Bitwise, all_types);
 
 }  // namespace
 }  // namespace test

@@ -195,7 +195,7 @@ TEST_P(Containment, RowsWithoutKeysAreZero) {
   }
 }
 
-TEST_TARGETS(Containment, all_types);
+TEST_ALL_TARGETS(Containment, all_types);
 
 }  // namespace
 }  // namespace test

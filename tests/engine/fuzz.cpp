@@ -113,7 +113,7 @@ TEST_P(Fuzz, RandomCalls) {
   }
 }
 
-TEST_TARGETS(Fuzz, all_types);
+TEST_ALL_TARGETS(Fuzz, all_types);
 
 }  // namespace
 }  // namespace test

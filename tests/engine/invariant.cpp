@@ -80,6 +80,7 @@ TEST_P(Invariant, WhateverTheCallAround) {
       +[](Case *c) { c->b = 3, c->sq = 160, c->used_q = true; },
       +[](Case *c) { c->b = 2, c->sk = 470, c->used_k = true; },
       +[](Case *c) { c->b = 2, c->sk = 470, c->used_k = c->leftpad = true; },
+      +[](Case *c) { c->b = 2, c->sk = 2300, c->used_k = true; },
       +[](Case *c) { c->b = 2, c->batch_idx = true; },
       +[](Case *c) { c->b = 2, c->page = 1; },
       +[](Case *c) { c->b = 2, c->page = 16, c->used_k = true; },
@@ -159,7 +160,7 @@ TEST_P(Invariant, LongDecode) {
   }
 }
 
-TEST_TARGETS(Invariant, all_types);
+TEST_ALL_TARGETS(Invariant, all_types);
 
 }  // namespace
 }  // namespace test

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "engine/target.h"
+#include "support/gpu.h"
 #include "support/number.h"
 #include "support/run.h"
 
@@ -158,6 +159,7 @@ TEST_P(Property, HalvesMergeByTheirLse) {
     }
     const Op op(whole.desc, kernel);
     for (const fa_args &args : {whole.args, half[0], half[1]}) ASSERT_EQ(fa_forward(op.get(), &args), FA_OK);
+    ASSERT_EQ(wait_for_gpu(), "");
     const oracle::Result r = oracle::attention(whole.desc, whole.args);
     whole.out.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
       const double x = first.lse.get(i, h, j, 0), y = second.lse.get(i, h, j, 0);
@@ -202,7 +204,7 @@ TEST_P(Property, ZeroKeysGiveTheMeanOfV) {
   }
 }
 
-TEST_TARGETS(Property, all_types);
+TEST_ALL_TARGETS(Property, all_types);
 
 }  // namespace
 }  // namespace test
