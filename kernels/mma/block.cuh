@@ -19,6 +19,7 @@ struct Block {
   static constexpr bool splits = E == Entry::split;
   static constexpr bool staged = plain && Sm < 80;  // copies pass through registers
   static_assert(Sm >= 80 || shape.stages == 2);
+  static constexpr bool scarce = shape.row_blocks * Dim >= 256;  // registers are: sums take half of them
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;

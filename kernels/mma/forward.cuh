@@ -17,8 +17,7 @@ class Ring {
       : keys_(p, p.k, p.head_dim, shared.kept->work, tiles.end - 1),
         values_(p, p.v, p.head_dim_v, shared.kept->work, tiles.end - 1),
         begin_(shared.ring),
-        at_(shared.ring + (B::stages - 1) * B::KeyTile::bytes),
-        first_(tiles.first) {
+        at_(shared.ring + (B::stages - 1) * B::KeyTile::bytes) {
 #pragma unroll
     for (int item = 0; item < B::stages - 1; item++)
       ask<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.kept);
@@ -53,9 +52,9 @@ class Ring {
     const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
     auto &rows = ahead % 2 == 0 ? keys_ : values_;
     if constexpr (B::plain) {
-      rows.template copy<Bounded>(to, tile >= first_, keys, chunks_);
+      rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, chunks_);
     } else {
-      rows.template copy<Bounded>(to, tile >= first_, keys, kept.work);
+      rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, kept.work);
     }
     commit_copies();
   }
@@ -63,7 +62,6 @@ class Ring {
   std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
   typename EvenRows<B>::Chunks chunks_;
   uint32_t begin_, at_;  // at_: the item in use
-  int first_;            // tile
 };
 
 /// A block's pass over its tiles. `again`: a second one, in which values that are not finite count as 0.

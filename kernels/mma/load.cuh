@@ -78,13 +78,6 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
   }
 }
 
-/// p + i * step, in one instruction where it is let alone.
-__device__ inline const char *advance(const char *p, int step, int i) {
-  int64_t q;
-  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(q) : "r"(step), "r"(i), "l"(reinterpret_cast<int64_t>(p)));
-  return reinterpret_cast<const char *>(q);
-}
-
 /// A value that the compiler is to keep in its register rather than to compute again where it is used.
 __device__ inline int kept_in_register(int x) {
   asm volatile("" : "+r"(x));
@@ -111,8 +104,10 @@ class EvenRows {
   };
 
   __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
-      : columns_(kept_in_register(columns - P::column())), stride_(kept_in_register(int(P::step * view.stride[1]))) {
-    const int key = tile * B::keys + P::row();
+      : view_(view),
+        columns_(kept_in_register(columns - P::column())),
+        stride_(kept_in_register(int(-P::step * view.stride[1]))) {
+    const int key = tile * B::keys + (P::passes - 1) * P::step + P::row();
     from_ = view.data + w.sequence.k_batch * view.stride[0] + (w.sequence.k_first + key) * view.stride[1] +
             w.kv_head * view.stride[2] + P::column() * 2;
   }
@@ -121,8 +116,8 @@ class EvenRows {
   template <bool Bounded>
   __device__ void copy(uint32_t to, bool exists, int keys, Chunks &chunks) {
 #pragma unroll
-    for (int i = 0; i < P::passes; i++) {
-      const char *const row = advance(from_, stride_, i);
+    for (int i = P::passes - 1; i >= 0; i--, from_ += int64_t(stride())) {
+      const char *const row = from_;
       const bool read = exists && (!Bounded || P::row() + i * P::step < keys);
       int n = i * P::chunks;
       P::template for_each_chunk<true>(to, i, [&](uint32_t at, int column) {
@@ -134,13 +129,18 @@ class EvenRows {
         }
       });
     }
-    from_ = advance(from_, stride_, -P::passes);
   }
 
  private:
-  const char *from_;  // the first row of the next tile
+  /// Bytes from one pass to the one before it.
+  __device__ int stride() const {
+    return B::scarce ? -P::step * int(view_.stride[1]) : stride_;
+  }
+
+  const View &view_;
+  const char *from_;  // the last row of the next tile
   int columns_;       // from this thread's chunk to the row's end
-  int stride_;        // between passes
+  int stride_;        // where there is a register for it
 };
 
 /// Copies tiles of any rows: paged, unaligned, of any stride.
