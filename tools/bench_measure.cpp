@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "error.h"
+#include "gpu.h"
 #include "library.h"
 #include "npy.h"
 #include "stats.h"
@@ -58,6 +60,10 @@ class Prepared {
     args_.k = tensor_of(&k_, c.dtype);
     args_.v = tensor_of(&v_, c.dtype);
     args_.out = tensor_of(&out_, c.dtype);
+    if (is_gpu_kernel(kernel())) {
+      gpu_.emplace(args_, op_.get(), c.batch, desc_.device_index);
+      return;
+    }
     check(fa_workspace_size(op_.get(), &args_, &args_.workspace_size));
     workspace_.resize(args_.workspace_size + 256);
     void *place = workspace_.data();
@@ -68,7 +74,11 @@ class Prepared {
   Prepared(const Prepared &) = delete;
   Prepared &operator=(const Prepared &) = delete;
 
-  void call() const { check(fa_forward(op_.get(), &args_)); }
+  /// Calls as often, and waits for the last.
+  void call(int64_t times = 1) const {
+    for (int64_t i = 0; i < times; ++i) check(fa_forward(op_.get(), gpu_ ? &gpu_->args : &args_));
+    if (gpu_) gpu_->wait();
+  }
   std::string kernel() const { return fa_op_kernel(op_.get()); }
   Work work() const { return work_of(desc_, args_); }
 
@@ -78,6 +88,7 @@ class Prepared {
   fa_desc desc_;
   fa_args args_;
   Op op_;
+  std::optional<OnGpu> gpu_;
 };
 
 /// The median of as many samples as the budget allows; a call that is longer than the budget is a sample by itself.
@@ -90,7 +101,7 @@ double one_round(const Prepared &prepared, double budget) {
   std::vector<double> samples;
   double used = 0;
   while (samples.size() < 3 || used < budget) {
-    const double seconds = seconds_of(calls, [&] { prepared.call(); });
+    const double seconds = seconds_of(1, [&] { prepared.call(calls); });
     samples.push_back(seconds / static_cast<double>(calls));
     used += seconds;
   }

@@ -10,6 +10,7 @@
 #include "distance.h"
 #include "error.h"
 #include "file.h"
+#include "gpu.h"
 #include "library.h"
 #include "npy.h"
 #include "progress.h"
@@ -46,8 +47,16 @@ void print_times(const RunCall &call, const std::vector<double> &seconds) {
              seconds.size(), seconds_text(interval.low), seconds_text(interval.high), flops / middle * 1e-9);
 }
 
+/// A GPU's kernel works on copies on the GPU, which are no part of the times.
 void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
-  const double first = seconds_of(1, [&] { check(fa_forward(op.get(), &call.args)); });
+  std::optional<OnGpu> gpu;
+  if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(call.args, op.get(), call.sequences(), call.desc.device_index);
+  const auto once = [&] {
+    check(fa_forward(op.get(), gpu ? &gpu->args : &call.args));
+    if (gpu) gpu->wait();
+  };
+  const double first = seconds_of(1, once);
+  if (gpu) gpu->fetch();
   if (options.repeat == 0) {
     fmt::print("time       {}, the first call (--repeat N measures)\n", seconds_text(first));
     return;
@@ -55,7 +64,7 @@ void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
   std::vector<double> seconds;
   Progress progress(options.repeat);
   for (int64_t i = 0; i < options.repeat; ++i) {
-    seconds.push_back(seconds_of(1, [&] { check(fa_forward(op.get(), &call.args)); }));
+    seconds.push_back(seconds_of(1, once));
     progress.update(i + 1, "calls");
   }
   progress.clear();
@@ -104,7 +113,8 @@ int run_files(const RunOptions &options) {
 /// Replays a case: its tensors follow from the line alone.
 int run_case(const RunOptions &options) {
   if (!options.q.empty() || !options.out.empty()) bad_input("--case stands alone: its line says everything");
-  const CaseOutcome outcome = check_case(options.case_text, forced_kernel());
+  const bool any_of_gpu = options.device == "cuda" && forced_kernel().empty();
+  const CaseOutcome outcome = check_case(options.case_text, any_of_gpu ? "cuda" : forced_kernel());
   fmt::print("kernel     {}\ncase       {}\n", outcome.kernel, outcome.text);
   if (!outcome.failure.empty()) failure("the case fails: {}", outcome.failure);
   fmt::print("right      largest error {:.3g} ({:.0f} % of its bound; the naive computation's: {:.3g})\n",

@@ -40,7 +40,7 @@ void enter() {
 }  // namespace
 
 bool is_gpu(const std::string &kernel) {
-  return kernel.rfind("cuda.", 0) == 0 || kernel.rfind("sm_", 0) == 0;
+  return kernel.rfind("cuda", 0) == 0 || kernel.rfind("sm_", 0) == 0;
 }
 
 void share_memory(bool shared) {

@@ -7,7 +7,7 @@
 
 namespace test {
 
-/// True for what runs on a GPU: a kernel's name ("cuda.sm_80.mma"), or an architecture ("sm_80").
+/// True for what runs on a GPU: a kernel's name ("cuda.sm_80.mma"), an architecture ("sm_80"), or "cuda".
 bool is_gpu(const std::string &kernel);
 
 /// From now on memory of the tests is shared with the first GPU, or no longer is.

@@ -53,9 +53,10 @@ void explain_crashes() {
 
 Op::Op(const fa_desc &desc, const std::string &kernel) {
   fa_desc on_it = desc;
-  if (kernel.rfind("sm_", 0) == 0) {
-    on_it.device = FA_DEVICE_CUDA;
-    setenv("FA_MAX_ARCH", kernel.c_str(), 1);
+  if (is_gpu(kernel)) on_it.device = FA_DEVICE_CUDA;
+  const bool by_arch = kernel.rfind("sm_", 0) == 0;
+  if (by_arch) setenv("FA_MAX_ARCH", kernel.c_str(), 1);
+  if (by_arch || kernel == "cuda") {
     unsetenv("FA_FORCE_KERNEL");
   } else {
     setenv("FA_FORCE_KERNEL", kernel.c_str(), 1);

@@ -11,7 +11,8 @@
 
 namespace test {
 
-/// An op of an instance on a forced kernel, or on the best one of a GPU architecture ("sm_80"); destroyed with it.
+/// An op of an instance on a forced kernel, or on the best one of a GPU architecture ("sm_80") or of the GPU
+/// ("cuda"); destroyed with it.
 class Op {
  public:
   Op(const fa_desc &desc, const std::string &kernel);

@@ -1,0 +1,43 @@
+// A call's memory on the GPU: `fa run` and `fa bench` copy it there themselves where a GPU's kernel serves.
+#pragma once
+
+#include <fa.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace fa::tool {
+
+/// True for kernels of a GPU ("cuda.sm_80.mma").
+bool is_gpu_kernel(const std::string &kernel);
+
+/// The tensors, arrays and workspace of a call, copied to memory of a GPU for as long as this lives. Throws Failure
+/// where the driver fails.
+class OnGpu {
+ public:
+  /// sequences: B, which fa_args does not tell for all of them.
+  OnGpu(const fa_args &host, const fa_op *op, int64_t sequences, int32_t device_index);
+  ~OnGpu();
+  OnGpu(const OnGpu &) = delete;
+  OnGpu &operator=(const OnGpu &) = delete;
+
+  fa_args args;  // what to call fa_forward with
+
+  /// Waits until all calls are done.
+  void wait() const;
+
+  /// Waits, and copies out and lse to where the host has them.
+  void fetch() const;
+
+ private:
+  void *copy(const void *host, size_t bytes);
+  void move(fa_tensor *tensor);
+  void move(const int32_t **array, int64_t count);
+
+  const fa_args host_;
+  std::map<const void *, void *> copies_;  // by their place in the host's memory
+  void *workspace_ = nullptr;
+};
+
+}  // namespace fa::tool
