@@ -20,7 +20,7 @@ need_packages "${packages[@]}"
 step "Making the environment of the Python tests in $folder" "check that PyPI can be reached; to start afresh: rm -r $folder"
 wanted=$(cat "${lists[@]}")
 if [ ! -f "$folder/installed.txt" ] || [ "$wanted" != "$(cat "$folder/installed.txt")" ]; then
-  [ -x "$folder/bin/python" ] || python3 -m venv "$folder"
+  "$folder/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${lists[@]/#/--requirement=}"
   echo "$wanted" >"$folder/installed.txt"
 else

@@ -68,7 +68,8 @@ class Adapter:
         if hasattr(x, "__dlpack__"):
             return self.dlpack(x, what)
         if hasattr(x, "__cuda_array_interface__"):
-            return self.interface(x.__cuda_array_interface__, x, what, (capi.FA_DEVICE_CUDA, 0))
+            fields = x.__cuda_array_interface__
+            return self.interface(fields, x, what, (capi.FA_DEVICE_CUDA, _index_of_device(fields["data"][0])))
         if hasattr(x, "__array_interface__"):
             return self.interface(x.__array_interface__, x, what, CPU)
         return self.buffer(x, what)
@@ -141,6 +142,18 @@ class Adapter:
     def finish(self, out: Any) -> Any:
         """What is handed to the caller for an array that empty() made."""
         return out
+
+
+def _index_of_device(address: int) -> int:
+    """Which GPU device memory belongs to, which __cuda_array_interface__ does not say: the driver, which its maker has
+    loaded, knows."""
+    try:
+        ask = ctypes.CDLL("libcuda.so.1").cuPointerGetAttribute
+    except (OSError, AttributeError):
+        return 0
+    index = ctypes.c_int()
+    device_ordinal = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return index.value if ask(ctypes.byref(index), device_ordinal, ctypes.c_uint64(address or 0)) == 0 else 0
 
 
 class _Buffer(ctypes.Structure):

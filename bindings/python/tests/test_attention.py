@@ -2,6 +2,7 @@
 
 import array
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -126,6 +127,21 @@ def test_an_array_on_a_device_is_not_taken_for_the_cpus():
     q, k, v = inputs()
     with pytest.raises(libfa.InvalidArgument, match="k: lives on the CPU, expected q's CUDA device 0"):
         libfa.attention(OnDevice(q), k, v)
+    with pytest.raises(TypeError, match="pass out="):
+        libfa.attention(OnDevice(q), OnDevice(k), OnDevice(v))
+
+
+def test_no_device_for_arrays_on_one():
+    code = (
+        "import ctypes, libfa, numpy\n"
+        "class Array:\n"
+        "    def __init__(self): self.__cuda_array_interface__ = dict(data=(4096, False), shape=(1, 4, 2, 8), typestr='<f4', version=3)\n"
+        "try: libfa.attention(Array(), Array(), Array(), out=Array())\n"
+        "except (libfa.NoDevice, libfa.Unsupported) as error: print('told', error)\n"
+    )
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # on a machine that has one
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.startswith("told") and len(done.stdout) > 10, done.stderr
 
 
 def test_reads_views_without_copies():
