@@ -16,7 +16,13 @@ View = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, int], bool, 
 
 CPU = (capi.FA_DEVICE_CPU, 0)
 
-NAMES = {capi.FA_F32: "float32", capi.FA_F16: "float16", capi.FA_BF16: "bfloat16", capi.FA_BOOL: "bool", capi.FA_I32: "int32"}
+NAMES = {
+    capi.FA_F32: "float32",
+    capi.FA_F16: "float16",
+    capi.FA_BF16: "bfloat16",
+    capi.FA_BOOL: "bool",
+    capi.FA_I32: "int32",
+}
 SIZES = {capi.FA_F32: 4, capi.FA_F16: 2, capi.FA_BF16: 2, capi.FA_BOOL: 1, capi.FA_I32: 4}
 BY_NAME = {name: dtype for dtype, name in NAMES.items()}
 BY_NAME["uint8"] = capi.FA_BOOL  # one byte, true when not zero
@@ -31,7 +37,14 @@ _dlpack_types = {
 }
 _dlpack_devices = {1: capi.FA_DEVICE_CPU, 2: capi.FA_DEVICE_CUDA, 3: capi.FA_DEVICE_CPU, 13: capi.FA_DEVICE_CUDA}
 _typestrs = {"f4": capi.FA_F32, "f2": capi.FA_F16, "b1": capi.FA_BOOL, "u1": capi.FA_BOOL, "i4": capi.FA_I32}
-_formats = {"f": capi.FA_F32, "e": capi.FA_F16, "?": capi.FA_BOOL, "B": capi.FA_BOOL, "i": capi.FA_I32, "l": capi.FA_I32}
+_formats = {
+    "f": capi.FA_F32,
+    "e": capi.FA_F16,
+    "?": capi.FA_BOOL,
+    "B": capi.FA_BOOL,
+    "i": capi.FA_I32,
+    "l": capi.FA_I32,
+}
 _format_of = {capi.FA_F32: "f", capi.FA_F16: "e", capi.FA_BOOL: "?", capi.FA_I32: "i"}
 
 

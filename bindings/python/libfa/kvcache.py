@@ -8,7 +8,9 @@ from typing import Any
 def _library(x: Any) -> Any:
     name = type(x).__module__.partition(".")[0]
     if name not in ("numpy", "torch", "cupy"):
-        raise NotImplementedError(f"a cache of {type(x).__name__}: only arrays of numpy, torch and CuPy can be written in place")
+        raise NotImplementedError(
+            f"a cache of {type(x).__name__}: only arrays of numpy, torch and CuPy can be written in place"
+        )
     return sys.modules[name]
 
 

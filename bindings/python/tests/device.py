@@ -37,7 +37,12 @@ class DeviceArray:
     def numpy(self):
         call("cuCtxSynchronize")
         array = np.empty(self.shape, self.dtype)
-        call("cuMemcpyDtoH_v2", array.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(self.address), ctypes.c_size_t(self.size))
+        call(
+            "cuMemcpyDtoH_v2",
+            array.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_uint64(self.address),
+            ctypes.c_size_t(self.size),
+        )
         return array
 
 

@@ -3,7 +3,9 @@
 import numpy as np
 
 
-def attention(q, k, v, *, causal=False, window=(-1, -1), softcap=0.0, scale=None, bias=None, mask=None, slopes=None, sinks=None):
+def attention(
+    q, k, v, *, causal=False, window=(-1, -1), softcap=0.0, scale=None, bias=None, mask=None, slopes=None, sinks=None
+):
     """(out, lse), causal aligned bottom-right."""
     q, k, v = (np.asarray(x).astype("f8") for x in (q, k, v))
     group = q.shape[2] // k.shape[2]

@@ -135,7 +135,8 @@ def test_no_device_for_arrays_on_one():
     code = (
         "import ctypes, libfa, numpy\n"
         "class Array:\n"
-        "    def __init__(self): self.__cuda_array_interface__ = dict(data=(4096, False), shape=(1, 4, 2, 8), typestr='<f4', version=3)\n"
+        "    def __init__(self):\n"
+        "        self.__cuda_array_interface__ = dict(data=(4096, False), shape=(1, 4, 2, 8), typestr='<f4', version=3)\n"
         "try: libfa.attention(Array(), Array(), Array(), out=Array())\n"
         "except (libfa.NoDevice, libfa.Unsupported) as error: print('told', error)\n"
     )

@@ -20,7 +20,7 @@ def test_as_on_the_cpu(kind, dtype):
     want, want_lse = libfa.attention(*host, causal=True, softcap=2.0, seqused_k=used, return_lse=True)
     q, k, v, out, lse, used_there = (kind(x) for x in (*host, np.zeros_like(host[0]), np.zeros((2, 4, 5), "f4"), used))
     libfa.attention(q, k, v, causal=True, softcap=2.0, seqused_k=used_there, out=out, lse=lse)
-    assert abs(out.numpy().astype("f8") - want).max() < {"f4": 2e-6, "f2": 2e-3}[dtype]
+    assert abs(out.numpy().astype("f8") - want).max() < {"f4": 2e-6, "f2": 4e-3}[dtype]
     assert abs(lse.numpy() - want_lse).max() < 1e-4
 
 
@@ -39,10 +39,10 @@ def test_mixed_devices_and_places():
     with pytest.raises(libfa.InvalidArgument, match="out: lives on the CPU"):
         libfa.attention(q, k, device.Dlpack(V), out=np.zeros_like(Q))
     with pytest.raises(libfa.InvalidArgument, match="seqused_k: lives on the CPU"):
-        libfa.attention(q, k, device.Dlpack(V), out=device.Dlpack(Q), seqused_k=[1, 2])
+        libfa.attention(q, k, device.Dlpack(V), out=device.Dlpack(Q), seqused_k=np.array([1, 2], "i4"))
     with pytest.raises(libfa.InvalidArgument, match="k: lives on CUDA device 1"):
         libfa.attention(q, device.Dlpack(K, 1), device.Dlpack(V))
 
 
 def test_an_op_says_which_kernel():
-    assert libfa.Op(dtype_q=capi.FA_F32, head_dim=16, device=capi.FA_DEVICE_CUDA).kernel.startswith("sm_")
+    assert libfa.Op(dtype_q=capi.FA_F32, head_dim=16, device=capi.FA_DEVICE_CUDA).kernel.startswith("cuda.sm_")

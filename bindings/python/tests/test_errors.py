@@ -32,26 +32,41 @@ REFUSED = {
     "another head dimension": (dict(k=FLOATS[..., :8]), "k.shape[3]"),
     "heads that do not divide": (dict(q=np.zeros((2, 8, 3, 16), "f4")), "heads"),
     "another batch": (dict(k=FLOATS[:1], v=FLOATS[:1]), "shape[0]"),
-    "strides between elements": (dict(q=MISALIGNED_STRIDES), "q: got a stride of 514 bytes, expected a multiple of its element's 4"),
+    "strides between elements": (
+        dict(q=MISALIGNED_STRIDES),
+        "q: got a stride of 514 bytes, expected a multiple of its element's 4",
+    ),
     "an address between elements": (dict(q=BYTES[1 : 1 + 4 * FLOATS.size].view("f4").reshape(FLOATS.shape)), "args.q"),
     "an output that overlaps": (dict(q=FLOATS, out=FLOATS), "out"),
     "a read-only output": (dict(out=READ_ONLY), "out: is read-only"),
     "an output of the wrong shape": (dict(out=np.zeros((2, 8, 2, 8), "f4")), "out"),
-    "an output with stride 0": (dict(out=np.lib.stride_tricks.as_strided(np.zeros(512, "f4"), (2, 8, 2, 16), (0, 128, 64, 4))), "out"),
+    "an output with stride 0": (
+        dict(out=np.lib.stride_tricks.as_strided(np.zeros(512, "f4"), (2, 8, 2, 16), (0, 128, 64, 4))),
+        "out",
+    ),
     "out and another out_dtype": (dict(out=FLOATS, out_dtype="float16"), "out_dtype"),
     "an out_dtype that is none": (dict(out_dtype="float8"), "out_dtype: got dtype float8"),
     "a layout that is none": (dict(layout="sbhd"), "layout: got 'sbhd', expected 'bshd' or 'bhsd'"),
     "causal that is none": (dict(causal="left"), "causal: got 'left'"),
-    "cu_seqlens too long": (dict(q=FLOATS[0], cu_seqlens_q=[0, 4, 8], k=FLOATS[0], v=FLOATS[0], cu_seqlens_k=[0, 2, 4, 8]), "cu_seqlens_k: got shape (4,), expected (3,)"),
+    "cu_seqlens too long": (
+        dict(q=FLOATS[0], cu_seqlens_q=[0, 4, 8], k=FLOATS[0], v=FLOATS[0], cu_seqlens_k=[0, 2, 4, 8]),
+        "cu_seqlens_k: got shape (4,), expected (3,)",
+    ),
     "cu_seqlens of nothing": (dict(q=FLOATS[0], cu_seqlens_q=[]), "cu_seqlens_q: got shape (0,)"),
-    "cu_seqlens that fall": (dict(q=FLOATS[0], k=FLOATS[0], v=FLOATS[0], cu_seqlens_q=[0, 8, 4], cu_seqlens_k=[0, 4, 8]), "cu_seqlens_q"),
+    "cu_seqlens that fall": (
+        dict(q=FLOATS[0], k=FLOATS[0], v=FLOATS[0], cu_seqlens_q=[0, 8, 4], cu_seqlens_k=[0, 4, 8]),
+        "cu_seqlens_q",
+    ),
     "int64 cu_seqlens": (dict(q=FLOATS[0], cu_seqlens_q=np.zeros(3, "i8")), "cu_seqlens_q: got dtype int64"),
     "indices with gaps": (dict(seqused_k=np.zeros(4, "i4")[::2]), "seqused_k: got a stride of 2 elements"),
     "indices out of range": (dict(seqused_k=[9, 9]), "seqused_k"),
     "a bias of the wrong shape": (dict(bias=np.zeros((3, 8, 8), "f4")), "bias"),
     "a bias of five dimensions": (dict(bias=np.zeros((1, 1, 1, 8, 8), "f4")), "bias: got shape"),
     "a mask of floats": (dict(mask=np.zeros((8, 8), "f4")), "mask"),
-    "sinks of too many dimensions": (dict(sinks=np.zeros((1, 1, 2), "f4")), "sinks: got shape (1, 1, 2), expected (heads,)"),
+    "sinks of too many dimensions": (
+        dict(sinks=np.zeros((1, 1, 2), "f4")),
+        "sinks: got shape (1, 1, 2), expected (heads,)",
+    ),
     "too few slopes": (dict(alibi_slopes=np.zeros(1, "f4")), "alibi_slopes"),
     "lse of the wrong shape": (dict(lse=np.zeros((2, 8), "f4"), return_lse=True), "lse"),
     "a negative softcap": (dict(softcap=-1.0), "softcap"),
@@ -75,7 +90,16 @@ def test_refused(what):
 
 @pytest.mark.parametrize(
     "changed",
-    [dict(q=3), dict(k=None), dict(v="text"), dict(q=[[1.0]]), dict(softcap="1"), dict(window=3), dict(num_splits=1.5), dict(what=1)],
+    [
+        dict(q=3),
+        dict(k=None),
+        dict(v="text"),
+        dict(q=[[1.0]]),
+        dict(softcap="1"),
+        dict(window=3),
+        dict(num_splits=1.5),
+        dict(what=1),
+    ],
     ids=str,
 )
 def test_no_arrays_and_no_numbers(changed):
@@ -128,7 +152,9 @@ def test_fields_that_are_none():
         libfa.Op(dtype_q=capi.FA_F32)
 
 
-@pytest.mark.parametrize("value", [3, (1, 2), (1, 1, 3, (1, 1, 1, 1)), (1, 1, (1,), (1,)), (1, 1, (1, 1, 1, "1"), (1,) * 4)], ids=str)
+@pytest.mark.parametrize(
+    "value", [3, (1, 2), (1, 1, 3, (1, 1, 1, 1)), (1, 1, (1,), (1,)), (1, 1, (1, 1, 1, "1"), (1,) * 4)], ids=str
+)
 def test_the_module_of_the_header_checks_types(value):
     args = capi.fa_args()
     with pytest.raises(TypeError):

@@ -143,7 +143,9 @@ def test_the_cache_alone():
     used = np.array([3, 21], "i4")
     out = fa.flash_attn_with_kvcache(Q, K, V, cache_seqlens=used, causal=True, window_size=(4, 0), num_splits=2)
     for b in range(2):
-        want, _ = reference.attention(Q[b : b + 1], K[b : b + 1, : used[b]], V[b : b + 1, : used[b]], causal=True, window=(4, 0))
+        want, _ = reference.attention(
+            Q[b : b + 1], K[b : b + 1, : used[b]], V[b : b + 1, : used[b]], causal=True, window=(4, 0)
+        )
         assert error(out[b], want[0]) < NEAR
     assert error(fa.flash_attn_with_kvcache(Q, K, V), reference.attention(Q, K, V)[0]) < NEAR
 

@@ -70,7 +70,9 @@ def calls(draw):
 @settings(max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(calls())
 def test_any_call(call):
-    inputs = {name: (x, x.copy()) for name, x in call.items() if isinstance(x, np.ndarray) and name not in ("out", "lse", "workspace")}
+    inputs = {
+        name: (x, x.copy()) for name, x in call.items() if isinstance(x, np.ndarray) and name not in ("out", "lse", "workspace")
+    }
     before = MEMORY.copy()
     try:
         result = libfa.attention(**call)

@@ -70,7 +70,9 @@ def test_flags():
 
 
 def test_a_new_field_would_be_seen(tmp_path):
-    text = (SOURCE / "include" / "fa.h").read_text().replace("  float softcap; ", "  float hardcap; /* new */\n  float softcap; ")
+    text = (
+        (SOURCE / "include" / "fa.h").read_text().replace("  float softcap; ", "  float hardcap; /* new */\n  float softcap; ")
+    )
     (tmp_path / "fa.h").write_text(text)
     fields = {field.name for field in header.read(tmp_path / "fa.h").structs["fa_desc"]}
     assert "hardcap" in fields and not hasattr(capi.fa_desc(), "hardcap")

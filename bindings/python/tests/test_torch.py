@@ -61,7 +61,10 @@ def test_gradients_are_refused():
         {},
         dict(causal="bottom_right", window_left=4, return_lse=True),
         dict(layout="bshd", softcap=2.0, out_dtype=torch.float16),
-        dict(cu_seqlens_q=torch.tensor([0, 4, 9], dtype=torch.int32), cu_seqlens_k=torch.tensor([0, 9, 21], dtype=torch.int32)),
+        dict(
+            cu_seqlens_q=torch.tensor([0, 4, 9], dtype=torch.int32),
+            cu_seqlens_k=torch.tensor([0, 9, 21], dtype=torch.int32),
+        ),
     ],
     ids=str,
 )

@@ -44,7 +44,9 @@ served = []
 
 
 def counting(module, *positional, **keywords):
-    served.append((module.layer_idx, keywords.get("sliding_window"), keywords.get("softcap"), keywords.get("s_aux") is not None))
+    served.append(
+        (module.layer_idx, keywords.get("sliding_window"), keywords.get("softcap"), keywords.get("s_aux") is not None)
+    )
     return libfa.transformers.forward(module, *positional, **keywords)
 
 

@@ -14,7 +14,14 @@ def test_mypy(tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text("\n".join(["import libfa, libfa.capi", *WRONG, ""]))
     files = [HERE / "libfa", HERE / "tests" / "client.py", wrong]
-    command = [sys.executable, "-m", "mypy", "--strict", f"--config-file={SOURCE / 'pyproject.toml'}", f"--cache-dir={tmp_path}"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        f"--config-file={SOURCE / 'pyproject.toml'}",
+        f"--cache-dir={tmp_path}",
+    ]
     environment = {**os.environ, "MYPYPATH": str(HERE)}
     done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, env=environment)
     errors = [line for line in done.stdout.splitlines() if ": error:" in line]
