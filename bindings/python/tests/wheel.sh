@@ -14,7 +14,7 @@ PATH=$(dirname "$python"):$PATH
 "$python" -m build --sdist --no-isolation --outdir source "$source" >sdist.log
 tar -xzf source/libfa-*.tar.gz -C source --strip-components=1
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir wheel \
-  --config-settings=build-dir="$folder/build" source
+  --config-settings=build-dir="$folder/build" "$folder/source"
 built=$(ls wheel/libfa-*-cp310-abi3-linux_*.whl)
 abi3audit --strict "$built"
 auditwheel show "$built" | tr '\n' ' ' | grep -oE 'manylinux_2_[0-9]+' | head -n 1 | tee tag
