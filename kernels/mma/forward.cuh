@@ -139,6 +139,10 @@ __device__ inline void forward(const Params &p) {
     if (w.rows == 0) return;
     const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
     const Tiles tiles = find_tiles<B>(p, w, split, shared.kept);
+    // Gaps between fields too: neighbouring ones are read together.
+    static_assert(sizeof(Work) <= 32 * sizeof(int));
+    if (threadIdx.x < sizeof(Work) / sizeof(int)) reinterpret_cast<volatile int *>(&shared.kept->work)[threadIdx.x] = 0;
+    __syncwarp();
     if (threadIdx.x == 0) shared.kept->work = w, shared.kept->tiles = tiles, shared.kept->again = false;
   }
   __syncthreads();
