@@ -3,8 +3,9 @@
 from typing import Any
 
 from . import capi, tensors
-from .arrays import NAMES, adapter_of, dtype_named, view
+from .arrays import NAMES, dtype_named
 from .errors import InvalidArgument
+from .libraries import adapter_of, view
 from .op import op_of
 
 _MASKS = {False: capi.FA_MASK_NONE, True: capi.FA_MASK_CAUSAL, "top_left": capi.FA_MASK_CAUSAL_TOP_LEFT}

@@ -5,8 +5,9 @@ import math
 from typing import Any
 
 from . import capi
-from .arrays import CPU, NAMES, SIZES, View, contiguous, device_name, view
+from .arrays import CPU, NAMES, SIZES, View, contiguous, device_name
 from .errors import InvalidArgument
+from .libraries import view
 
 Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 

@@ -1,0 +1,95 @@
+"""What each library's arrays have of their own: how they are read fastest, how a new one is made, which stream is in use. An
+array's type says which library it is of; nothing is imported that the caller has not imported.
+"""
+
+import sys
+from typing import Any
+
+from . import capi
+from .arrays import CPU, NAMES, SIZES, Adapter, View, dtype_named
+from .errors import InvalidArgument
+
+
+class Numpy(Adapter):
+    def view(self, x: Any, what: str) -> View:
+        try:
+            return self.capsule(x.__dlpack__(), what)
+        except BufferError:  # read-only, of a type of ml_dtypes, or odd strides
+            return self.interface(x.__array_interface__, x, what, CPU)
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        numpy = sys.modules["numpy"]
+        if dtype != capi.FA_BF16:
+            return numpy.empty(shape, NAMES[dtype])
+        if "ml_dtypes" not in sys.modules:
+            raise InvalidArgument("out: numpy has no bfloat16; import ml_dtypes, or ask for out_dtype='float32'")
+        return numpy.empty(shape, sys.modules["ml_dtypes"].bfloat16)
+
+
+class Torch(Adapter):
+    def view(self, x: Any, what: str) -> View:
+        if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+            raise NotImplementedError(
+                f"{what}: requires a gradient, which libfa does not compute yet (no fa_backward); call it under torch.no_grad()"
+            )
+        kind = x.device.type
+        if kind not in ("cpu", "cuda"):
+            raise BufferError(f"{what}: lives on the device {x.device}: neither CPU nor CUDA")
+        dtype = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
+        device = CPU if kind == "cpu" else (capi.FA_DEVICE_CUDA, x.device.index)
+        return x.data_ptr(), dtype, tuple(x.shape), x.stride(), device, True, x
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        return like.new_empty(shape, dtype=getattr(sys.modules["torch"], NAMES[dtype]))
+
+    def stream(self, x: Any) -> int:
+        return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
+
+
+class Cupy(Adapter):
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        cupy = sys.modules["cupy"]
+        with like.device:
+            return cupy.empty(shape, sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype])
+
+    def stream(self, x: Any) -> int:
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+
+
+class Jax(Adapter):
+    """Arrays of JAX never change: out is written in memory of our own, which becomes a JAX array."""
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        if like.devices() and next(iter(like.devices())).platform != "cpu":
+            raise NotImplementedError("out: arrays of JAX on a GPU are served through libfa.jax, inside of jax.jit or outside")
+        numpy = sys.modules["numpy"]
+        kind = sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype]
+        count = SIZES[dtype]
+        for size in shape:
+            count *= size
+        memory = numpy.empty(count + 64, "uint8")
+        skip = -memory.__array_interface__["data"][0] % 64  # JAX takes over memory that is aligned to 64 bytes
+        return memory[skip : skip + count].view(kind).reshape(shape)
+
+    def finish(self, out: Any) -> Any:
+        return sys.modules["jax"].device_put(out, may_alias=True)
+
+
+_protocols = Adapter()
+_by_library = {"numpy": Numpy(), "torch": Torch(), "cupy": Cupy(), "jaxlib": Jax(), "jax": Jax()}
+_by_type: "dict[type, Adapter]" = {}
+
+
+def adapter_of(x: Any) -> Adapter:
+    """The adapter for x's type, by the library that defined it or one of its bases."""
+    found = _by_type.get(type(x))
+    if found is None:
+        libraries = [base.__module__.partition(".")[0] for base in type(x).__mro__ if hasattr(base, "__dlpack__")]
+        found = next((_by_library[name] for name in libraries if name in _by_library), _protocols)
+        _by_type[type(x)] = found
+    return found
+
+
+def view(x: Any, what: str) -> View:
+    """Any array's view; what names it in errors."""
+    return adapter_of(x).view(x, what)
