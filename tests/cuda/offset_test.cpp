@@ -1,0 +1,116 @@
+// Tensors whose elements lie further apart than 32 bits count, and more heads than a grid has rows: device memory that
+// is never touched costs nothing.
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "cuda/fixture.h"
+#include "support/number.h"
+
+namespace cuda_test {
+namespace {
+
+/// Host memory of any size that exists where it is touched, registered with the driver.
+class Sparse {
+ public:
+  explicit Sparse(size_t bytes) : bytes_(bytes) {
+    data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    EXPECT_NE(data_, MAP_FAILED);
+    EXPECT_EQ(call("cuMemHostRegister_v2", data_, bytes, 0u), CUDA_SUCCESS);
+  }
+  ~Sparse() {
+    call("cuMemHostUnregister", data_);
+    munmap(data_, bytes_);
+  }
+  Sparse(const Sparse &) = delete;
+  Sparse &operator=(const Sparse &) = delete;
+  void *data() const { return data_; }
+
+ private:
+  void *data_ = nullptr;
+  size_t bytes_;
+};
+
+/// The instance's tensor with its dimension so many elements apart, in sparse memory.
+std::unique_ptr<Sparse> spread(const test::Tensor &from, fa_tensor *view, int dimension, int64_t stride) {
+  *view = from.view();
+  view->stride[dimension] = stride;
+  const int64_t element = test::dtype_bytes(view->dtype);
+  int64_t elements = 1;
+  for (int i = 0; i < 4; ++i) elements += (view->shape[i] - 1) * view->stride[i];
+  auto memory = std::make_unique<Sparse>(size_t(elements * element));
+  view->data = memory->data();
+  from.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
+    char *to = static_cast<char *>(view->data) +
+               (i * view->stride[0] + j * view->stride[1] + k * view->stride[2] + l * view->stride[3]) * element;
+    std::memcpy(to, from.at(i, j, k, l), size_t(element));
+  });
+  return memory;
+}
+
+/// Copies an output back from where it was spread.
+void gather(const fa_tensor &view, const test::Tensor &to) {
+  const int64_t element = test::dtype_bytes(view.dtype);
+  to.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
+    const char *from = static_cast<const char *>(view.data) +
+                       (i * view.stride[0] + j * view.stride[1] + k * view.stride[2] + l * view.stride[3]) * element;
+    std::memcpy(to.at(i, j, k, l), from, size_t(element));
+  });
+}
+
+class Offsets : public testing::TestWithParam<fa_dtype> {};
+
+TEST_P(Offsets, BeyondThirtyTwoBitsInEachTensorAndDimension) {
+  const InContext in;
+  for (const int64_t stride : {(int64_t{1} << 31) + 64, (int64_t{1} << 32) + 64}) {
+    for (int which = 0; which < 5; ++which) {
+      for (int dimension = 0; dimension < 3; ++dimension) {
+        Case c = small_case();
+        c.q = GetParam(), c.sk = c.sq = 3;
+        Call own(c, Where::pinned);
+        fa_tensor *const views[] = {&own.args.q, &own.args.k, &own.args.v, &own.args.out, &own.args.lse};
+        const test::Tensor *const tensors[] = {&own.instance.q, &own.instance.k, &own.instance.v, &own.instance.out,
+                                               &own.instance.lse};
+        const auto memory = spread(*tensors[which], views[which], dimension, stride);
+        const Op op(desc_of(c));
+        ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+        if (which < 3) {
+          EXPECT_EQ(own.failure(), "") << which << " " << dimension;
+          continue;
+        }
+        ASSERT_EQ(call("cuCtxSynchronize"), CUDA_SUCCESS);
+        gather(*views[which], *tensors[which]);
+        const fa_tensor &other = which == 3 ? own.args.lse : own.args.out;
+        gather(other, which == 3 ? own.instance.lse : own.instance.out);
+        EXPECT_EQ(test::compare(own.instance, test::Expected(own.instance)), "") << which << " " << dimension;
+      }
+    }
+  }
+}
+
+TEST_P(Offsets, BeyondThirtyTwoBitsInThePagedPool) {
+  const InContext in;
+  Case c = small_case();
+  c.q = GetParam(), c.page = 16, c.sk = 64;
+  Call own(c, Where::pinned);
+  const auto keys = spread(own.instance.k, &own.args.k, 0, (int64_t{1} << 32) + 64);
+  const auto values = spread(own.instance.v, &own.args.v, 0, (int64_t{1} << 31) + 64);
+  const Op op(desc_of(c));
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+}
+
+TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
+  const InContext in;
+  Case c;
+  c.b = 4100, c.hq = 16, c.sq = c.sk = 1, c.d = 8, c.q = GetParam(), c.lse = false;
+  Call own(c, Where::pinned);
+  const Op op(desc_of(c));
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Offsets, testing::Values(FA_F32, FA_F16));
+
+}  // namespace
+}  // namespace cuda_test
