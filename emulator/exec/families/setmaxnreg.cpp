@@ -60,7 +60,7 @@ void change(Warp &warp, const Instruction &instruction, uint32_t) {
   bool increase = instruction.detail;
   if (mine.changes > 0 && (increase ? registers < mine.registers : registers > mine.registers))
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
-          std::string("setmaxnreg") + (increase ? ".inc" : ".dec") + " to " + std::to_string(registers) +
+          std::string(increase ? "setmaxnreg.inc to " : "setmaxnreg.dec to ") + std::to_string(registers) +
               " registers a thread, and the warp has " + std::to_string(mine.registers));
   if (increase && registers * lanes > pool.left_for(warp)) {
     warp.pause = Pause::retry;
