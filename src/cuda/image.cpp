@@ -31,6 +31,11 @@
 #define FA_KERNEL_DIR "."
 #endif
 
+// The version of CUDA that built the kernels: 13000 for 13.0.
+#ifndef FA_KERNEL_CUDA_VERSION
+#define FA_KERNEL_CUDA_VERSION 0
+#endif
+
 namespace fa::cuda {
 namespace {
 
@@ -69,10 +74,15 @@ bool ends_in(const char *arch, char suffix) {
   return arch[std::strlen(arch) - 1] == suffix;
 }
 
-/// Architectures of which the build makes code for the whole family: a newer member of the major version runs it, no
-/// other does.
+/// Architectures with instructions of their own, which no other major version has.
+bool is_special(const char *arch) {
+  const int sm = sm_of(arch);
+  return ends_in(arch, 'a') || ends_in(arch, 'f') || sm == 100 || sm == 103 || sm == 110;
+}
+
+/// Those of which the build makes code for the whole family, which its newer members run: nvcc can since 12.9.
 bool is_family(const char *arch) {
-  return ends_in(arch, 'f') || sm_of(arch) == 100 || sm_of(arch) == 103 || sm_of(arch) == 110;
+  return ends_in(arch, 'f') || (is_special(arch) && sm_of(arch) >= 100 && FA_KERNEL_CUDA_VERSION >= 12090);
 }
 
 }  // namespace
@@ -87,13 +97,12 @@ std::span<const Image> images() {
 
 bool runs_compiled(const char *arch, const Device &device) {
   const int sm = sm_of(arch);
-  if (!is_family(arch) && ends_in(arch, 'a')) return device.capability == sm;
+  if (is_special(arch) && !is_family(arch)) return device.capability == sm;
   return device.major() == sm / 10 && device.capability >= sm;
 }
 
 bool runs_on(const char *arch, const Device &device) {
-  const bool anywhere_later = !is_family(arch) && !ends_in(arch, 'a');
-  return runs_compiled(arch, device) || (anywhere_later && device.capability >= sm_of(arch));
+  return runs_compiled(arch, device) || (!is_special(arch) && device.capability >= sm_of(arch));
 }
 
 char *read_image(const Image &image) {

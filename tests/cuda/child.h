@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <initializer_list>
 #include <utility>
@@ -17,6 +18,7 @@ using Variables = std::initializer_list<std::pair<const char *, const char *>>;
 /// The caller has not used the driver.
 template <class Body>
 int in_child(Variables variables, Body body) {
+  std::fflush(stdout);  // or the child would say it again
   const pid_t child = fork();
   if (child == 0) {
     for (const auto &[name, value] : variables) setenv(name, value, 1);
