@@ -3,17 +3,37 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
-if [ $# -gt 0 ]; then
-  echo "usage: scripts/quickstart.sh    installs what is missing, builds libfa and its tool, runs both on real input"
-  [ "$1" = -h ] || [ "$1" = --help ] || { step_cure="it takes no arguments" && exit 2; }
-  exit 0
-fi
+usage="usage: scripts/quickstart.sh [--all-archs]    installs what is missing, builds libfa and its tool, runs both on real input
+  --all-archs   with the kernels of every GPU architecture, rather than those of this machine's GPU, if there is one"
+all_archs=
+case "$*" in
+  '') ;;
+  --all-archs) all_archs=yes ;;
+  -h | --help) echo "$usage" && exit 0 ;;
+  *) echo "$usage" >&2 && step_cure="it takes no other arguments than --all-archs" && exit 2 ;;
+esac
+
+# The architectures of this machine's GPUs, as FA_ARCHS names them; a later GPU runs the newest one's.
+gpu_archs() {
+  command -v nvidia-smi >/dev/null || return 0
+  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' |
+    sed -E -e 's/^(90|100)$/&a/' -e '/^(75|80|86|87|89|90a|100a|103|110|120|121)$/!s/.*/120/' | sort -u | paste -s -d ';'
+}
 
 step "Looking for the compiler and the libraries of the tool" "see above"
 need_packages "${build_packages[@]}"
 need_cmake
 
-configure_and_build release -DFA_BUILD_TESTS=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF
+kernels=(-DFA_KERNELS=off)
+archs=$(gpu_archs)
+if [ -n "$all_archs" ]; then
+  kernels=(-DFA_KERNELS=embed)
+elif [ -n "$archs" ]; then
+  kernels=(-DFA_KERNELS=embed "-DFA_ARCHS=$archs")
+fi
+[ "${kernels[0]}" = -DFA_KERNELS=off ] || need_packages python3 python3-pip # nvcc may come from PyPI
+
+configure_and_build release "${kernels[@]}" -DFA_BUILD_TESTS=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF
 fa=build/release/tools/fa
 
 step "What libfa finds on this machine" "report the lines above together with the output of: $fa info"

@@ -81,7 +81,7 @@ mkdir -p "$logs"
 for preset in "${presets[@]}"; do
   options=()
   case $preset in
-    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON) ;; # what scripts/quickstart.sh leaves out
+    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # what scripts/quickstart.sh leaves out
     ci) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON) ;;
   esac
   configure_and_build "$preset" "${options[@]}"
