@@ -25,6 +25,7 @@ constexpr Shape forward_shape(int sm, int dim) {
     return {1, 4, dim <= 192 ? 32 : 16, 2, false};
   }
   if (fast) {
+    if (dim == 64 && sm < 90) return {2, 4, 96, 3, false, 2};
     if (dim <= 64) return {2, 4, 64, 4, true, 2};
     if (dim <= 96) return {2, 4, 64, 3, false, 2};
     if (dim <= 128 && sm >= 90) return {2, 4, 32, 6, false, 2};  // ptxas spills with 64 keys
