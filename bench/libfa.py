@@ -2,6 +2,7 @@
 import ctypes as c
 
 DTYPES = {"f32": 1, "f16": 2, "bf16": 3}
+DEVICES = {"cpu": 1, "cuda": 2}
 
 
 class Tensor(c.Structure):
@@ -63,6 +64,7 @@ class Library:
         self.handle.fa_create.argtypes = [c.c_void_p, c.c_void_p]
         self.handle.fa_op_kernel.argtypes = [c.c_void_p]
         self.handle.fa_forward.argtypes = [c.c_void_p, c.c_void_p]
+        self.handle.fa_workspace_size.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
         self.handle.fa_destroy.argtypes = [c.c_void_p]
 
     def check(self, status):
@@ -73,12 +75,12 @@ class Library:
 class Attention:
     """One call on q, k, v and out, each (address, shape, strides) in (batch, sequence, heads, dim) order."""
 
-    def __init__(self, library, dtype, causal, threads, q, k, v, out):
+    def __init__(self, library, dtype, causal, threads, q, k, v, out, device="cpu"):
         self.library = library
         desc, self.args, self.op = Desc(), Args(), c.c_void_p()
         library.handle.fa_desc_init(c.byref(desc), c.sizeof(desc))
         library.handle.fa_args_init(c.byref(self.args), c.sizeof(self.args))
-        desc.device = 1
+        desc.device = DEVICES[device]
         desc.dtype_q = DTYPES[dtype]
         desc.mask = int(causal)
         desc.head_dim = q[1][3]
@@ -93,7 +95,18 @@ class Attention:
     def kernel(self):
         return self.library.handle.fa_op_kernel(self.op).decode()
 
-    def __call__(self):
+    @property
+    def workspace_bytes(self):
+        size = c.c_size_t()
+        self.library.check(self.library.handle.fa_workspace_size(self.op, c.byref(self.args), c.byref(size)))
+        return size.value
+
+    def use_workspace(self, address, size):
+        """From now on calls work there, rather than in memory of their own."""
+        self.args.workspace, self.args.workspace_size = address, size
+
+    def __call__(self, stream=None):
+        self.args.stream = stream
         self.library.check(self.library.handle.fa_forward(self.op, c.byref(self.args)))
 
     def __del__(self):

@@ -1,0 +1,206 @@
+"""The phases of a session, most valuable first. Each is a function of the session that returns its results: a dict with a
+status, and items with a status of their own. What a machine cannot do is "not available", with the reason."""
+import concurrent.futures
+import json
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from gpu import ncu, tools
+from gpu.tools import FAILED, NOT_AVAILABLE, OUT_OF_TIME, PASSED, ROOT
+
+BENCH = ROOT / "bench"
+DATA = ROOT / "examples" / "data"
+
+# Of `fa run --case`: small, and between them through every entry point and the combine kernel.
+PLAIN = "b=1 sq=65 sk=129 hq=2 hkv=2 d=32 q=f16"
+SANITIZED = [
+    ("causal", "sq=130 sk=197 hq=2 hkv=1 d=64 mask=causal q=f16"),
+    ("general", "b=2 sq=40 sk=90 hq=2 hkv=2 d=40 bias=f32:hqk softcap=5 q=f16"),
+    ("splits", "b=2 sq=1 sk=300 hq=8 hkv=2 d=128 splits=3 q=f16"),
+    ("paged", "b=2 sq=3 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal q=f16"),
+    ("f32", "sq=33 sk=70 hq=2 hkv=1 d=96 mask=causal q=f32"),
+]
+SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz"]
+SANITIZERS = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards",
+              "initcheck": "ERROR SUMMARY: 0 errors", "synccheck": "ERROR SUMMARY: 0 errors"}
+
+
+def missing(reason):
+    return {"status": NOT_AVAILABLE, "reason": reason, "items": []}
+
+
+def summed(items):
+    """The worst of the items; nothing is passed that has none."""
+    states = {item["status"] for item in items}
+    for state in (FAILED, OUT_OF_TIME, PASSED):
+        if state in states:
+            return {"status": state, "items": items}
+    return {"status": NOT_AVAILABLE, "reason": "no item could run", "items": items}
+
+
+def in_parallel(session, jobs, workers=6):
+    """Items of jobs, each a function, side by side; none is begun after the phase's time."""
+    late = {"status": OUT_OF_TIME, "name": "a job that was not begun"}
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda job: job() if session.left() > 1 else dict(late), jobs))
+
+
+def machine(session):
+    """What there is, and what it does at most."""
+    items = []
+    why = tools.probe("nvidia-smi")
+    if why:
+        items.append({"name": "nvidia-smi", "status": NOT_AVAILABLE, "reason": why})
+    else:
+        items.append(tools.run(["nvidia-smi", "-q"], session.left()).item("nvidia-smi"))
+        fields = "name,driver_version,memory.total,memory.free,clocks.sm,clocks.mem,clocks.max.sm,power.limit,mig.mode.current"
+        outcome = tools.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], session.left())
+        items.append(outcome.item("attributes", values=dict(zip(fields.split(","), outcome.output.strip().split(", ")))))
+    kernels, why = session.pack.kernels()
+    items.append({"name": "fa info", "status": NOT_AVAILABLE if why else PASSED, "reason": why,
+                  "kernels": [kernel["name"] for kernel in kernels]})
+    why = tools.no_torch()
+    if why:
+        items.append({"name": "ceilings", "status": NOT_AVAILABLE, "reason": why})
+    else:
+        outcome = tools.run([sys.executable, BENCH / "gpu" / "ceilings.py"], session.left())
+        values = json.loads(outcome.output.splitlines()[-1]) if outcome.code == 0 else {}
+        items.append(outcome.item("ceilings", values=values))
+    return summed(items)
+
+
+def checked(session, kernel, ported=False):
+    """`fa check` of a kernel as an item, with the table's row."""
+    outcome = tools.run([session.pack.program("fa"), "check", "--kernel", kernel], session.left(),
+                        session.pack.environment(ported))
+    rows = [row for row in outcome.output.splitlines() if row.startswith(f"{kernel} ")]
+    item = outcome.item(kernel, table=" ".join(rows[0].split()) if rows else None)
+    if item["status"] == PASSED and not re.search(r"All [1-9]\d* checks are right", outcome.output):
+        item.update(status=FAILED, output=outcome.tail())
+    return item
+
+
+def ran(session, name, arguments, seconds, environment, **more):
+    """`fa run` on the GPU as an item."""
+    return tools.run([session.pack.program("fa"), "run", *arguments], seconds, environment).item(name, **more)
+
+
+def check(session):
+    """`fa check` of every kernel that runs here as it was built, and recorded layers of a model."""
+    kernels, why = session.pack.kernels()
+    if why:
+        return missing(why)
+    names = session.kernels or [kernel["name"] for kernel in session.pack.native(kernels)]
+    jobs = [lambda name=name: checked(session, name) for name in names]
+    for layer in ("layer0", "layer5"):
+        files = [f"--{name}={DATA / f'{layer}_{name}.npy'}" for name in "qkv"]
+        files += [f"--cu-seqlens={DATA / 'cu_seqlens.npy'}", f"--reference={DATA / f'{layer}_out.npy'}", "--max-error=2e-3"]
+        jobs.append(lambda layer=layer, files=files: ran(session, layer, ["--device", "cuda", *files], session.left(),
+                                                         session.pack.environment()))
+    return summed(in_parallel(session, jobs))
+
+
+def speed(session):
+    """Beside torch's backends, in one process."""
+    why = tools.no_torch()
+    if why:
+        return missing(why)
+    file = Path(tempfile.mkdtemp()) / "speed.json"
+    seconds = session.left()
+    outcome = tools.run([sys.executable, BENCH / "gpu_sdpa.py", session.pack.library, "--seconds", round(max(seconds - 20, 1)),
+                         "--json", file], seconds)
+    values = json.loads(file.read_text()) if file.exists() else {}
+    file.unlink(missing_ok=True)
+    file.parent.rmdir()
+    return {**summed([outcome.item("gpu_sdpa", printed=outcome.tail(80))]), "values": values}
+
+
+def ported(session):
+    """The kernels of older architectures on this one: their PTX assembled beforehand, and one of each by the driver."""
+    kernels, why = session.pack.kernels()
+    archs = session.pack.ported_archs()
+    if why or not archs:
+        return missing(why or f"{session.pack.ported} has no images: scripts/gpu-session.sh prepare makes them")
+    here = [kernel["name"] for kernel in kernels if kernel["arch"] in archs and kernel["name"] in (session.kernels or [kernel["name"]])]
+    if not here:
+        return missing(f"of {', '.join(archs)} no kernel runs here")
+    items = []
+    for name in here:  # one after the other: they are timed
+        case = ["--kernel", name, "--case", PLAIN]
+        alone = session.pack.environment()
+        items.append(ran(session, f"{name}: assembled beforehand", case, session.left(), session.pack.environment(True)))
+        items.append(ran(session, f"{name}: compiled by the driver", case, session.left(), {**alone, "CUDA_CACHE_DISABLE": "1"}))
+    return summed(items + in_parallel(session, [lambda name=name: checked(session, name, True) for name in here]))
+
+
+def engine(session):
+    """The engine's suites on the driver: the best kernels of this architecture, and of each older one."""
+    program = session.pack.program("fa_test_engine")
+    kernels, why = session.pack.kernels()
+    if why or not program.exists():
+        return missing(why or f"there is no {program}")
+    older = [arch for arch in session.pack.ported_archs() if arch in {kernel["arch"] for kernel in kernels}]
+
+    def job(suite, arch):
+        outcome = tools.run([program, "--gtest_brief=1", f"--gtest_filter=*/{suite}.*/*_{arch}"], session.left(),
+                            session.pack.environment(arch in older))
+        item = outcome.item(f"{suite} {arch}", printed=outcome.tail(3))
+        return {**item, "status": NOT_AVAILABLE} if outcome.code == 77 else item
+
+    archs = [session.pack.native(kernels)[0]["arch"], *reversed(older)]
+    return summed(in_parallel(session, [lambda s=suite, a=arch: job(s, a) for arch in archs for suite in SUITES], 12))
+
+
+def sanitizer(session):
+    """compute-sanitizer's tools on a few small calls. Only a summary that tells of no error is passed."""
+    kernels, why = session.pack.kernels()
+    why = why or tools.probe("compute-sanitizer", "--version")
+    if why:
+        return missing(why)
+    fa, environment = session.pack.program("fa"), session.pack.environment()
+    device = ["run", "--kernel", session.pack.native(kernels)[0]["name"], "--case"]
+    trial = tools.run(["compute-sanitizer", fa, *device, PLAIN], min(40, session.left()), environment)
+    if trial.code != 0 or SANITIZERS["memcheck"] not in trial.output:
+        return missing(f"compute-sanitizer on a small call: {trial.tail(4)}")
+
+    def job(tool, kernel, name, case):
+        outcome = tools.run(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", fa, "run", "--kernel", kernel,
+                             "--case", case], session.left(), environment)
+        item = outcome.item(f"{tool} {kernel} {name}")
+        if item["status"] == PASSED and SANITIZERS[tool] not in outcome.output:
+            item.update(status=FAILED, output=outcome.tail())
+        return item
+
+    by_family = {kernel["name"].rsplit(".", 1)[1]: kernel["name"] for kernel in session.pack.native(kernels)}
+    jobs = []
+    for tool in SANITIZERS:
+        for name, case in SANITIZED:
+            kernel = by_family.get("simt" if name == "f32" else "mma")
+            if kernel:
+                jobs.append(lambda t=tool, k=kernel, n=name, c=case: job(t, k, n, c))
+    return summed(in_parallel(session, jobs, 4))
+
+
+def profile(session):
+    """ncu on the kernels of prefill and decode."""
+    kernels, why = session.pack.kernels()
+    why = why or ncu.why_not()
+    if why:
+        return missing(why)
+    name = session.pack.native(kernels)[0]["name"]
+    shapes = ["4,16,16,4096,4096,128", "16,32,8,1,8192,128"]
+    return summed([ncu.profile(session.pack, name, shape, "bf16", session.left()) for shape in shapes])
+
+
+# Name -> what it does, and its seconds: together below the nine minutes of a session.
+PHASES = {
+    "machine": (machine, 30),
+    "check": (check, 60),
+    "speed": (speed, 170),
+    "ported": (ported, 80),
+    "engine": (engine, 90),
+    "sanitizer": (sanitizer, 60),
+    "profile": (profile, 40),
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# One command for a machine with a GPU: is it right there, how fast is it there, in nine minutes. What that machine lacks
+# (nvcc, a network) is prepared where it is.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--pack FOLDER]
+       scripts/gpu-session.sh run [--phases NAME,...] [--out FOLDER] [--pack FOLDER] [--seconds N] [--dry-run]
+       scripts/gpu-session.sh phases
+
+  prepare   where nvcc is: builds the library, the tool and the suites, and machine code for SM from the PTX of each older
+            architecture; puts what travels (at most 60 MiB) into build/session
+  run       where the GPU is; python3 with torch for what is compared with torch. A JSON for each phase, and a table
+  phases    what there is to run, and how long it may take
+
+scripts/preflight.sh says whether everything is there.
+TEXT
+}
+
+prepare() {
+  local sm='' arch='' build=$root/build/session-build pack=$root/build/session
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --sm) sm=$2 ;;
+      --arch) arch=$2 ;;
+      --build) build=$2 ;;
+      --pack) pack=$2 ;;
+      *) usage >&2 && exit 2 ;;
+    esac
+    shift 2
+  done
+  [[ $sm =~ ^[0-9]+$ ]] || { echo "prepare --sm takes the GPU's compute capability without a dot: 90" >&2 && exit 2; }
+  case $sm in 90 | 100) arch=${arch:-${sm}a} ;; *) arch=${arch:-$sm} ;; esac
+  local older=() each
+  for each in 75 80 86 89; do [ "$each" -ge "$sm" ] || older+=("$each"); done
+  local archs
+  archs=$(IFS=';' && echo "${older[*]:-}${older:+;}$arch")
+
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFA_KERNELS=embed "-DFA_ARCHS=$archs" "-DFA_PORT_TO=$sm" \
+    ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"}
+  local targets=(fa fa_cli fa_test_engine)
+  [ ${#older[@]} -eq 0 ] || targets+=(fa_ported_kernels)
+  cmake --build "$build" -j "${FA_JOBS:-$(nproc)}" --target "${targets[@]}"
+  python3 "$root/bench/gpu/pack.py" --build "$build" --pack "$pack" --sm "$sm"
+}
+
+command=${1:-}
+shift || true
+case $command in
+  prepare) prepare "$@" ;;
+  run) exec python3 "$root/bench/gpu/session.py" "$@" ;;
+  phases) exec python3 "$root/bench/gpu/session.py" --list ;;
+  -h | --help) usage ;;
+  *) usage >&2 && exit 2 ;;
+esac

@@ -1,0 +1,34 @@
+"""A session on an emulated GPU with the programs of a build: emulated_test.py BUILD. Its newest kernel and one of an older
+architecture are checked; images with the older one's PTX stand for those assembled beforehand."""
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OLDER = "cuda.sm_80.simt"
+
+
+def main():
+    build = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        pack, out = Path(folder) / "pack", Path(folder) / "out"
+        packed = subprocess.run([sys.executable, ROOT / "bench" / "gpu" / "pack.py", "--build", build, "--pack", pack, "--sm", "90"],
+                                capture_output=True, text=True)
+        print(packed.stdout, packed.stderr)
+        (pack / "ported").mkdir(exist_ok=True)
+        for family in ("simt", "combine"):
+            for image in (build / "kernels").glob(f"sm_80.{family}.*.fatbin"):
+                shutil.copy(image, pack / "ported")
+        ran = subprocess.run([ROOT / "scripts" / "gpu-session.sh", "run", "--phases", "ported", "--kernels", OLDER, "--pack", pack,
+                              "--out", out, "--seconds", "800"])
+        result = json.loads((out / "ported.json").read_text())
+        print(json.dumps(result, indent=1))
+        assert ran.returncode == 0 and result["status"] == "passed"
+        assert [item["status"] for item in result["items"]] == ["passed"] * 3
+        assert f"{OLDER} " in result["items"][2]["table"]
+
+
+main()

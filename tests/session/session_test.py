@@ -1,0 +1,170 @@
+"""scripts/gpu-session.sh, preflight.sh and profile.sh on a machine that has neither a GPU nor the profilers: nothing that did
+not run may be told as passed. Programs of the pack are stand-ins that say what the test wants."""
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from gpu import ncu, preflight, summary, tools  # noqa: E402
+from gpu.phases import PHASES  # noqa: E402
+
+FATBIN = struct.pack("<IHHQ", preflight.FATBIN, 1, 16, 8) + b"8 bytes."
+COMMIT = "0123456789abcdef"
+INFO = {"kernels": [{"name": name, "device": "cuda", "arch": name.split(".")[1], "available": True, "why_not": ""}
+                    for name in ("cuda.sm_90a.mma", "cuda.sm_90a.simt", "cuda.sm_80.mma")]}
+
+
+class Session(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = Path(self.temporary.name)
+        self.bin = self.folder / "bin"
+        self.pack = self.folder / "pack"
+        for folder in (self.bin, *(self.pack / name for name in ("bin", "lib", "ported"))):
+            folder.mkdir(parents=True)
+        for name in ("python3", "sh", "bash", "git", "dirname", "env"):
+            (self.bin / name).symlink_to(sys.executable if name == "python3" else f"/usr/bin/{name}")
+        (self.pack / "ported" / "sm_80.mma.f16.32.fatbin").write_bytes(FATBIN)
+        self.facts = {"commit": COMMIT, "changed": False, "sm": 90, "archs": ["sm_80", "sm_90a"], "nvcc": "13.0.0",
+                      "files": ["bin/fa"], "ported": ["sm_80.mma.f16.32.fatbin"]}
+        tools.write_json(self.pack / "pack.json", self.facts)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def tool(self, folder, name, text):
+        """A stand-in: a shell program."""
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+    def fa(self, check='echo "$3 19 right"; echo "All 76 checks are right"'):
+        info = json.dumps(INFO)
+        self.tool(self.pack / "bin", "fa", f"case $1 in info) echo '{info}';; check) {check};; *) true;; esac")
+
+    def script(self, name, *arguments):
+        environment = {"PATH": str(self.bin), "HOME": str(self.folder)}
+        return subprocess.run([ROOT / "scripts" / name, *map(str, arguments)], env=environment, capture_output=True, text=True)
+
+    def session(self, *arguments):
+        """Runs a session; its exit status and the phases' JSON."""
+        out = self.folder / "out"
+        done = self.script("gpu-session.sh", "run", "--pack", self.pack, "--out", out, *arguments)
+        return done, {file.stem: json.loads(file.read_text()) for file in out.glob("*.json")}
+
+    def test_phases_fit_nine_minutes(self):
+        self.assertLessEqual(sum(seconds for _, seconds in PHASES.values()), 540)
+        listed = self.script("gpu-session.sh", "phases").stdout
+        self.assertEqual([line.split()[0] for line in listed.splitlines()], list(PHASES))
+
+    def test_dry_run_writes_every_phase(self):
+        done, results = self.session("--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(set(results), set(PHASES))
+        for result in results.values():
+            self.assertEqual(result["status"], "not run")
+            self.assertEqual(result["commit"], COMMIT)
+            self.assertIn("session.py", result["command"])
+            self.assertEqual(result["versions"]["nvcc"], "13.0.0")
+        self.assertIn("| speed | not run |", done.stdout)
+
+    def test_without_a_gpu_nothing_passes(self):
+        self.tool(self.pack / "bin", "fa", """echo '{"kernels": []}'""")
+        done, results = self.session()
+        self.assertEqual({result["status"] for result in results.values()}, {"not available"}, done.stdout)
+        self.assertEqual(set(results), set(PHASES))
+        for name, result in results.items():
+            self.assertTrue(result["reason"] if name != "machine" else result["items"][0]["reason"])
+
+    def test_checks_that_pass_and_fail(self):
+        self.fa()
+        done, results = self.session("--phases", "check")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        items = {item["name"]: item for item in results["check"]["items"]}
+        self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "layer0", "layer5"})
+        self.assertEqual(items["cuda.sm_90a.mma"]["table"], "cuda.sm_90a.mma 19 right")
+        for wrong in ("exit 1", "echo nothing was checked", 'echo "All 0 checks are right"', "kill -9 $$"):
+            self.fa(wrong)
+            done, results = self.session("--phases", "check")
+            self.assertEqual((done.returncode, results["check"]["status"]), (1, "failed"), wrong)
+
+    def test_ported_images_are_named_to_the_library(self):
+        self.fa('[ "$FA_KERNEL_PATH" ] && [ "$CUDA_DISABLE_PTX_JIT" ] || exit 1; echo "All 76 checks are right"')
+        done, results = self.session("--phases", "ported")
+        self.assertEqual(results["ported"]["status"], "passed", done.stdout)
+        self.assertEqual([item["name"] for item in results["ported"]["items"]],
+                         ["cuda.sm_80.mma: assembled beforehand", "cuda.sm_80.mma: compiled by the driver", "cuda.sm_80.mma"])
+
+    def test_time_that_is_up(self):
+        self.fa("/bin/sleep 60")
+        done, results = self.session("--phases", "check", "--seconds", 3)
+        self.assertEqual((done.returncode, results["check"]["status"]), (1, "out of time"), done.stdout)
+
+    def test_a_sanitizer_that_sees_nothing_is_not_available(self):
+        self.fa()
+        for text, status in [("echo Device not supported; exit 1", "not available"), ("exit 0", "not available"),
+                             ("echo ERROR SUMMARY: 0 errors; echo RACECHECK SUMMARY: 0 hazards", "passed"),
+                             ("echo ERROR SUMMARY: 0 errors; [ x$2 != xracecheck ] || exit 9", "failed"),
+                             ("echo ERROR SUMMARY: 0 errors", "failed")]:
+            self.tool(self.bin, "compute-sanitizer", text)
+            _, results = self.session("--phases", "sanitizer")
+            self.assertEqual(results["sanitizer"]["status"], status, text)
+
+    def test_profiler(self):
+        self.fa()
+        self.assertEqual(self.script("profile.sh", "cuda.sm_90a.mma", "1,1,1,64,64,64", "--pack", self.pack).returncode, 77)
+        table = '"ID","gpu__time_duration.sum"\\n"","us"\\n"0","12.5"\\n'
+        self.tool(self.bin, "ncu", f"printf '==PROF== it\\n{table}'")
+        done = self.script("profile.sh", "cuda.sm_90a.mma", "1,1,1,64,64,64", "--pack", self.pack)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"gpu__time_duration.sum +12.5 us")
+        self.tool(self.bin, "ncu", "echo LibraryNotLoaded")
+        _, results = self.session("--phases", "profile")
+        self.assertEqual(results["profile"]["status"], "not available")
+        self.assertEqual(ncu.metrics_of("==PROF== nothing"), {})
+
+    def test_unknown_phase(self):
+        done, _ = self.session("--phases", "chek")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no phase chek; there are machine, check", done.stderr)
+
+    def test_preflight_names_what_is_missing(self):
+        pack = tools.Pack(self.pack)
+        self.fa()
+        of_pack = lambda: [problem for problem in preflight.pack_problems(tools.Pack(self.pack)) if "of commit" not in problem]
+        self.assertEqual(of_pack(), [])
+        image = pack.ported / "sm_80.mma.f16.32.fatbin"
+        for content, said in [(FATBIN[:-1], "is cut off: 23 bytes of 24"), (b"no image, but long enough", "is no fatbin"), (None, "is missing")]:
+            image.unlink()
+            if content is not None:
+                image.write_bytes(content)
+            self.assertEqual([problem.split("fatbin ", 1)[1] for problem in of_pack()], [said])
+        done = self.script("preflight.sh", "--pack", self.pack)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("sm_80.mma.f16.32.fatbin is missing", done.stdout)
+        self.assertIn("libfa does not load", done.stdout)
+        self.assertIn(f"the pack is of commit {COMMIT[:10]}", done.stdout)
+
+    def test_preflight_of_an_empty_folder_and_of_another_gpu(self):
+        done = self.script("preflight.sh", "--pack", self.folder / "none")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("prepare --sm 90 makes it", done.stdout)
+        tools.write_json(self.pack / "pack.json", {**self.facts, "archs": ["sm_80"]})
+        self.assertTrue(any("no kernels for sm_90: it has sm_80" in problem for problem in preflight.pack_problems(tools.Pack(self.pack))))
+
+    def test_table_of_shapes(self):
+        facts = {"ms": 1.5, "TFLOPs": 600.4, "TBs": 0.1, "of_product": 0.76, "spread": 0.01}
+        shape = {"B": 4, "Hq": 16, "Hkv": 16, "Sq": 4096, "Sk": 4096, "D": 128, "dtype": "bf16", "causal": True,
+                 "contenders": {"libfa": facts}, "best_peer": "cudnn", "ratio": 1.1}
+        wrong = {**shape, "contenders": {"libfa": {"not_measured": "wrong: error 0.5"}}}
+        text = summary.table({"speed": {"status": "passed", "seconds": 1, "items": [], "values": {"shapes": [shape, wrong], "host": {}}}})
+        self.assertIn("| 4 x 16/16 x 4096/4096 x 128 bf16 causal | 1.5000 | 600 | 0.10 | 76 % | cudnn | 1.10 | 1.0 % |", text)
+        self.assertIn("| wrong: error 0.5 |", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
