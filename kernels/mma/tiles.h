@@ -75,7 +75,7 @@ constexpr Tile tile(int sm, int dim, Entry entry) {
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim)};
 }
 
-/// Splits, which may end within any tile, and their repetition by another family's kernels rely on whole tiles.
+/// No tile asks for more shared memory than its SM gives a block.
 constexpr bool fits_everywhere() {
   for (const int sm : {75, 80, 86, 87, 89, 90, 100, 103, 120, 121})
     for (const int dim : {32, 64, 96, 128, 192, 256})
