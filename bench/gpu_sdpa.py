@@ -154,6 +154,7 @@ def main():
             result["not_begun"] += 1
             continue
         result["shapes"].append(compare(device, library, shape, options.rounds, ceiling))
+        device.release()
         print(line(result["shapes"][-1]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(result, indent=1) + "\n")

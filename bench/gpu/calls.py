@@ -33,6 +33,11 @@ class Device:
         if self.name == "cuda":
             self.torch.cuda.synchronize()
 
+    def release(self):
+        """Gives back what the last shape took, graphs' memory included."""
+        if self.name == "cuda":
+            self.torch.cuda.empty_cache()
+
     def stream(self):
         return self.torch.cuda.current_stream().cuda_stream if self.name == "cuda" else None
 

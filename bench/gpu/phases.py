@@ -22,6 +22,8 @@ SANITIZED = [
     ("paged", "b=2 sq=3 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal q=f16"),
     ("f32", "sq=33 sk=70 hq=2 hkv=1 d=96 mask=causal q=f32"),
 ]
+TYPES = ["f16", "bf16", "f32"]
+SKIPPED = 77  # the exit status of a suite of which every test was
 SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz"]
 SANITIZERS = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards",
               "initcheck": "ERROR SUMMARY: 0 errors", "synccheck": "ERROR SUMMARY: 0 errors"}
@@ -40,11 +42,15 @@ def summed(items):
     return {"status": NOT_AVAILABLE, "reason": "no item could run", "items": items}
 
 
-def in_parallel(session, jobs, workers=6):
-    """Items of jobs, each a function, side by side; none is begun after the phase's time."""
-    late = {"status": OUT_OF_TIME, "name": "a job that was not begun"}
+def in_parallel(session, work, jobs, workers=6):
+    """Items of work(*job), side by side; none is begun after the phase's time."""
+    def begun(job):
+        if session.left() > 1:
+            return work(*job)
+        return {"name": " ".join(part for part in job if isinstance(part, str)), "status": OUT_OF_TIME, "reason": "not begun"}
+
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda job: job() if session.left() > 1 else dict(late), jobs))
+        return list(pool.map(begun, jobs))
 
 
 def machine(session):
@@ -54,7 +60,8 @@ def machine(session):
     if why:
         items.append({"name": "nvidia-smi", "status": NOT_AVAILABLE, "reason": why})
     else:
-        items.append(tools.run(["nvidia-smi", "-q"], session.left()).item("nvidia-smi"))
+        outcome = tools.run(["nvidia-smi", "-q"], session.left())
+        items.append(outcome.item("nvidia-smi", printed=outcome.output.splitlines()))
         fields = "name,driver_version,memory.total,memory.free,clocks.sm,clocks.mem,clocks.max.sm,power.limit,mig.mode.current"
         outcome = tools.run(["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader"], session.left())
         items.append(outcome.item("attributes", values=dict(zip(fields.split(","), outcome.output.strip().split(", ")))))
@@ -82,9 +89,9 @@ def checked(session, kernel, ported=False):
     return item
 
 
-def ran(session, name, arguments, seconds, environment, **more):
-    """`fa run` on the GPU as an item."""
-    return tools.run([session.pack.program("fa"), "run", *arguments], seconds, environment).item(name, **more)
+def ran(session, name, arguments, environment):
+    """`fa run` as an item."""
+    return tools.run([session.pack.program("fa"), "run", *arguments], session.left(), environment).item(name)
 
 
 def check(session):
@@ -93,13 +100,12 @@ def check(session):
     if why:
         return missing(why)
     names = session.kernels or [kernel["name"] for kernel in session.pack.native(kernels)]
-    jobs = [lambda name=name: checked(session, name) for name in names]
+    items = in_parallel(session, checked, [(session, name) for name in names])
     for layer in ("layer0", "layer5"):
         files = [f"--{name}={DATA / f'{layer}_{name}.npy'}" for name in "qkv"]
         files += [f"--cu-seqlens={DATA / 'cu_seqlens.npy'}", f"--reference={DATA / f'{layer}_out.npy'}", "--max-error=2e-3"]
-        jobs.append(lambda layer=layer, files=files: ran(session, layer, ["--device", "cuda", *files], session.left(),
-                                                         session.pack.environment()))
-    return summed(in_parallel(session, jobs))
+        items.append(ran(session, layer, ["--device", "cuda", *files], session.pack.environment()))
+    return summed(items)
 
 
 def speed(session):
@@ -130,9 +136,9 @@ def ported(session):
     for name in here:  # one after the other: they are timed
         case = ["--kernel", name, "--case", PLAIN]
         alone = session.pack.environment()
-        items.append(ran(session, f"{name}: assembled beforehand", case, session.left(), session.pack.environment(True)))
-        items.append(ran(session, f"{name}: compiled by the driver", case, session.left(), {**alone, "CUDA_CACHE_DISABLE": "1"}))
-    return summed(items + in_parallel(session, [lambda name=name: checked(session, name, True) for name in here]))
+        items.append(ran(session, f"{name}: assembled beforehand", case, session.pack.environment(True)))
+        items.append(ran(session, f"{name}: compiled by the driver", case, {**alone, "CUDA_CACHE_DISABLE": "1"}))
+    return summed(items + in_parallel(session, checked, [(session, name, True) for name in here]))
 
 
 def engine(session):
@@ -143,14 +149,17 @@ def engine(session):
         return missing(why or f"there is no {program}")
     older = [arch for arch in session.pack.ported_archs() if arch in {kernel["arch"] for kernel in kernels}]
 
-    def job(suite, arch):
-        outcome = tools.run([program, "--gtest_brief=1", f"--gtest_filter=*/{suite}.*/*_{arch}"], session.left(),
+    def suite_of(suite, types, arch):
+        outcome = tools.run([program, "--gtest_brief=1", f"--gtest_filter=*/{suite}.*/{types}_{arch}"], session.left(),
                             session.pack.environment(arch in older))
-        item = outcome.item(f"{suite} {arch}", printed=outcome.tail(3))
-        return {**item, "status": NOT_AVAILABLE} if outcome.code == 77 else item
+        item = outcome.item(f"{suite} {types} {arch}", printed=outcome.tail(3))
+        return {**item, "status": NOT_AVAILABLE} if outcome.code == SKIPPED else item
 
-    archs = [session.pack.native(kernels)[0]["arch"], *reversed(older)]
-    return summed(in_parallel(session, [lambda s=suite, a=arch: job(s, a) for arch in archs for suite in SUITES], 12))
+    own = session.pack.native(kernels)[0]["arch"]
+    archs = [own, *(arch for arch in reversed(older) if arch != own)]
+    jobs = [(suite, types, arch) for arch in archs for suite in SUITES for types in TYPES]
+    jobs.sort(key=lambda job: job[2] != own and job[0] != SUITES[0])  # one suite of each architecture before the rest
+    return summed(in_parallel(session, suite_of, jobs, 12))
 
 
 def sanitizer(session):
@@ -160,12 +169,12 @@ def sanitizer(session):
     if why:
         return missing(why)
     fa, environment = session.pack.program("fa"), session.pack.environment()
-    device = ["run", "--kernel", session.pack.native(kernels)[0]["name"], "--case"]
-    trial = tools.run(["compute-sanitizer", fa, *device, PLAIN], min(40, session.left()), environment)
+    own = session.pack.native(kernels)[0]["name"]
+    trial = tools.run(["compute-sanitizer", fa, "run", "--kernel", own, "--case", PLAIN], min(40, session.left()), environment)
     if trial.code != 0 or SANITIZERS["memcheck"] not in trial.output:
         return missing(f"compute-sanitizer on a small call: {trial.tail(4)}")
 
-    def job(tool, kernel, name, case):
+    def watched(tool, kernel, name, case):
         outcome = tools.run(["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", fa, "run", "--kernel", kernel,
                              "--case", case], session.left(), environment)
         item = outcome.item(f"{tool} {kernel} {name}")
@@ -174,13 +183,9 @@ def sanitizer(session):
         return item
 
     by_family = {kernel["name"].rsplit(".", 1)[1]: kernel["name"] for kernel in session.pack.native(kernels)}
-    jobs = []
-    for tool in SANITIZERS:
-        for name, case in SANITIZED:
-            kernel = by_family.get("simt" if name == "f32" else "mma")
-            if kernel:
-                jobs.append(lambda t=tool, k=kernel, n=name, c=case: job(t, k, n, c))
-    return summed(in_parallel(session, jobs, 4))
+    kernel_of = lambda name: by_family.get("simt" if name == "f32" else "mma", own)
+    jobs = [(tool, kernel_of(name), name, case) for tool in SANITIZERS for name, case in SANITIZED]
+    return summed(in_parallel(session, watched, jobs, 4))
 
 
 def profile(session):
