@@ -1,0 +1,76 @@
+"""The command line: scripts/kernel-report --help."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from . import analysis, emulator, images, model, render
+from .rates import GPUS
+
+# (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
+SHAPES = {64: [(512, 128, False), (16384, 32, False), (16384, 32, True)], 128: [(16384, 16, False), (16384, 16, True)]}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="kernel-report",
+        description="What the SASS of the kernels says of their speed (docs/kernel-model.md). Nothing runs on a GPU.",
+    )
+    parser.add_argument("files", nargs="*", type=Path, help="sm_80.mma.bf16.128.fatbin and such, or .cubin; or a folder")
+    parser.add_argument("--tools", type=Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--entry", default="fa_forward$", metavar="REGEX", help="entry points (default: %(default)s)")
+    parser.add_argument("--no-schedule", action="store_true", help="without the simulated schedule, which takes seconds")
+    parser.add_argument("--emulated", type=Path, metavar="FILE", help="lines of FA_EMU_JSON of these kernels")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
+    parser.add_argument("--peers", action="store_true", help="the model held to what was published of other kernels")
+    parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
+    result = parser.parse_args()
+    if not result.files and not result.peers:
+        parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
+    return result
+
+
+def entries(args: argparse.Namespace) -> list[analysis.Entry]:
+    paths = [p for f in args.files for p in (sorted(f.glob("sm_*.fatbin")) if f.is_dir() else [f])]
+    tiles = images.tiles(args.cxx) if paths else {}
+    counted = emulator.counters(args.emulated) if args.emulated else {}
+    result = []
+    for path in paths:
+        image = images.Image.of(path)
+        if image is None:
+            raise SystemExit(f"{path}: got this name, expected one like sm_80.mma.bf16.128.fatbin")
+        for function in images.functions(image, args.tools):
+            tile = tiles.get((image.family, image.sm, image.dim, function.name))
+            if tile is None or not re.search(args.entry, function.name):
+                continue
+            entry = analysis.analyse(image, function, tile, not args.no_schedule)
+            if entry is None:
+                print(f"{path.name}: {function.name}: no tensor-core loop, left out\n")
+                continue
+            entry.emulated = counted.get(function.name, {})
+            for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward" else []:
+                if entry.turn and entry.gpu:
+                    name = f"S={s} D={image.dim}, batch x heads = {heads}, {'causal' if causal else 'full'}"
+                    speed = model.teraflops(entry.turn, GPUS[entry.gpu], s, image.dim, heads, causal)
+                    entry.speeds[name] = speed
+            result.append(entry)
+    return result
+
+
+def main() -> None:
+    args = arguments()
+    if args.peers:
+        print(render.peers())
+    found = entries(args)
+    if found:
+        print(render.text(found))
+    if args.json:
+        render.write_json(found, args.json)
+    if args.plot:
+        render.plot(found, args.plot)
+
+
+main()

@@ -1,0 +1,81 @@
+"""One entry point of an image: what its steady loop executes, and what the model makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import loops, model, schedule
+from .images import Image, Tile
+from .rates import GPUS, RATES, SUB_CORES
+from .sass import Function
+
+LATENCY = 700e-9  # seconds from asking memory to having it, under load
+
+
+@dataclass
+class Entry:
+    """Figures of the steady loop are a warp's, in one turn."""
+
+    image: Image
+    name: str
+    tile: Tile
+    registers: int
+    spills: int  # accesses of local memory in the steady loop
+    tensor: int
+    tensor_ideal: float
+    issued: int
+    seldom: int
+    per_score: float  # instructions a lane issues for a score of its own
+    per_score_rest: float  # but for tensor-core and ldmatrix instructions
+    counts: dict[str, int]
+    blocks: int  # of an SM
+    turn: model.Turn | None = None
+    in_flight: int = 0  # bytes of keys and values asked for in advance, an SM
+    needed: float = 0  # bytes in flight that hide the memory's latency (Little), an SM
+    speeds: dict[str, float] = field(default_factory=dict)  # TFLOP/s of shapes
+    emulated: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"sm_{self.image.sm} {self.image.family} {self.image.dtype} hd{self.image.dim} {self.name}"
+
+    @property
+    def gpu(self) -> str | None:
+        return model.default_gpu(self.image.sm)
+
+    @property
+    def of_peak(self) -> float | None:
+        return self.turn.of_peak(GPUS[self.gpu]) if self.turn and self.gpu else None
+
+
+def analyse(image: Image, function: Function, tile: Tile, simulate: bool) -> Entry | None:
+    """None where there is no tensor-core loop."""
+    loop = loops.steady_loop(function)
+    if loop is None:
+        return None
+    warps = tile.threads // 32
+    depth = 8 if any(i.opcode == "HMMA" and ".1688" in i.modifiers for i in loop.steady) else 16
+    ideal = 2 * tile.rows * tile.keys * image.dim / (16 * 8 * depth) / warps
+    scores = tile.rows * tile.keys / tile.threads
+    moves = loop.tensor + loop.counts["LDSM"]
+    issued = len(loop.steady)
+    rates, gpu = RATES.get(image.sm), model.default_gpu(image.sm)
+    blocks = model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates else 0
+    entry = Entry(
+        image, function.name, tile, function.registers, loop.local, loop.tensor, ideal, issued, len(loop.seldom),
+        issued / scores, (issued - moves) / scores, dict(loop.counts.most_common()), blocks,
+    )  # fmt: skip
+    if rates is None or gpu is None or blocks == 0:
+        return entry
+    resident = blocks * warps / SUB_CORES  # warps of a sub-core
+    units = {name: resident * t for name, t in model.unit_cycles(loop.steady, rates).items()}
+    bytes_a_turn = blocks * model.tile_bytes(tile.keys, image.dim)
+    units["L2"] = bytes_a_turn / rates.l2_bytes
+    cost = rates.mma * (0.5 if depth == 8 and image.sm != 75 else 1)
+    took = 0.0
+    if simulate and resident >= 1:
+        took = schedule.cycles_a_turn(loop.steady, rates, int(resident), blocks)
+    entry.turn = model.Turn(units, resident * ideal * cost, blocks, tile.rows, tile.keys, took)
+    entry.in_flight = (tile.stages - 1) * tile.keys * image.dim * 2 * blocks
+    entry.needed = GPUS[gpu].dram * 1e9 / GPUS[gpu].sms * LATENCY
+    return entry

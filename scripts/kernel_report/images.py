@@ -1,0 +1,65 @@
+"""The kernels of a build: fatbins or cubins by their names, taken apart by cuobjdump and nvdisasm, and their tiles."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import sass
+
+NAME = re.compile(r"sm_(?P<sm>\d+)[af]?\.(?P<family>\w+)\.(?P<dtype>\w+)\.(?P<dim>\d+)\.(?:fatbin|cubin)$")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Tile:
+    rows: int
+    keys: int
+    threads: int
+    shared_bytes: int
+    stages: int  # of the ring of keys and values
+
+
+@dataclass(frozen=True)
+class Image:
+    path: Path
+    sm: int
+    family: str
+    dtype: str
+    dim: int
+
+    @staticmethod
+    def of(path: Path) -> "Image | None":
+        found = NAME.search(path.name)
+        if not found:
+            return None
+        return Image(path, int(found["sm"]), found["family"], found["dtype"], int(found["dim"]))
+
+
+def run(*command: str | Path, cwd: str | None = None) -> str:
+    result = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd, check=False)
+    if result.returncode:
+        raise SystemExit(f"{Path(command[0]).name} failed:\n{result.stderr.strip()}")
+    return result.stdout
+
+
+def functions(image: Image, tools: Path) -> list[sass.Function]:
+    """Of an image's machine code; tools: the folder of nvdisasm and cuobjdump."""
+    if image.path.suffix == ".cubin":
+        return sass.parse(run(tools / "nvdisasm", "-c", "-hex", image.path))
+    with tempfile.TemporaryDirectory() as folder:
+        run(tools / "cuobjdump", "-xelf", "all", image.path.resolve(), cwd=folder)
+        cubins = sorted(Path(folder).glob("*.cubin"))
+        return [f for cubin in cubins for f in sass.parse(run(tools / "nvdisasm", "-c", "-hex", cubin))]
+
+
+def tiles(compiler: str) -> dict[tuple[str, int, int, str], Tile]:
+    """By family, SM, dimension and entry point, as the kernels' own headers have them."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "tiles"
+        run(compiler, "-std=c++20", "-I", ROOT / "kernels", Path(__file__).with_name("tiles.cpp"), "-o", program)
+        return {key: Tile(*values) for key, values in ast.literal_eval(run(program)).items()}

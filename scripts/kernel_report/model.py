@@ -1,0 +1,110 @@
+"""The model: from what a steady turn asks of each unit to the fraction of the tensor cores' peak, and to TFLOP/s of a
+shape. docs/kernel-model.md has the rules and how they were held to other kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .rates import SUB_CORES, Gpu, Rates, cycles, unit
+from .sass import Instruction
+
+# T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect. Fitted to
+# the figures in peers.py, with FIXED: the model has no other number of its own but MASKED.
+OVERLAP = 2.3
+
+# What a ring of tiles brings in while others are worked on: no warp waits for it unless it is what takes longest.
+MEMORY = ("L2", "DRAM")
+
+# Cycles that a tile of rows takes beside its turns: queries and first keys from memory, the last sums out.
+FIXED = 2500
+
+# A turn with masks takes this much longer (its body has about as many more instructions).
+MASKED = 1.3
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What all warps of an SM do in one turn each, in cycles of a sub-core; `tensor` as well."""
+
+    units: dict[str, float]
+    ideal: float  # cycles of the tensor core for the two products alone
+    blocks: int  # of an SM
+    rows: int  # of a block's tile
+    keys: int
+    schedule: float = 0  # cycles by the simulated schedule; 0: not known
+
+    @property
+    def cycles(self) -> float:
+        together = sum(t**OVERLAP for name, t in self.units.items() if name not in MEMORY) ** (1 / OVERLAP)
+        return max(together, self.schedule, *(self.units.get(name, 0) for name in MEMORY))
+
+    @property
+    def limit(self) -> str:
+        """The unit that the turn waits for most, or `schedule` where the warps' order is what costs."""
+        unit = max(self.units, key=lambda name: self.units[name])
+        return "schedule" if self.schedule > self.cycles - 1e-9 and self.units[unit] < 0.9 * self.schedule else unit
+
+    def of_peak(self, gpu: Gpu) -> float:
+        """Fraction of the tensor peak in steady turns, at the clock that the GPU sustains in products."""
+        return self.ideal / self.cycles * gpu.sustained
+
+
+def unit_cycles(loop: list[Instruction], rates: Rates, mma_factor: float = 1) -> dict[str, float]:
+    """Cycles for which a warp's turn holds each unit of its sub-core."""
+    units = {"tensor": 0.0, "MUFU": 0.0, "FP32": 0.0, "ALU": 0.0, "shared": 0.0, "issue": float(len(loop))}
+    for i in loop:
+        if (of := unit(i.opcode)) != "issue":
+            units[of] += cycles(rates, i.opcode, i.modifiers, mma_factor)
+    return units
+
+
+def blocks_an_sm(rates: Rates, registers: int, threads: int, shared_bytes: int) -> int:
+    """Blocks that fit. Registers are given in units of 256 a warp, to each sub-core its own; a block takes 1 KB of
+    shared memory beside its own from SM 80 on."""
+    warps = threads // 32
+    by_registers = rates.registers // SUB_CORES // (math.ceil(registers / 8) * 256) * SUB_CORES // warps
+    reserved = 0 if rates.warps == 32 else 1024
+    by_memory = rates.shared_memory // (shared_bytes + reserved) if shared_bytes else rates.blocks
+    return min(by_registers, by_memory, rates.warps // warps, rates.blocks)
+
+
+def tile_bytes(keys: int, dim: int) -> int:
+    """Of keys and values that a turn brings in."""
+    return 2 * keys * dim * 2
+
+
+def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> list[tuple[int, int]]:
+    """For each tile of rows its (turns, turns with masks); the diagonal ends at the last key."""
+    result = []
+    for first in range(0, queries, rows):
+        if not causal:
+            result.append((math.ceil(keys / tile_keys), 1 if keys % tile_keys else 0))
+            continue
+        last = min(first + rows, queries) + keys - queries  # keys of the last row
+        plain = (first + 1 + keys - queries) // tile_keys
+        count = math.ceil(last / tile_keys)
+        result.append((count, count - plain))
+    return result
+
+
+def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:
+    """Of a call with as many queries as keys. A full call ends with its last wave of blocks; a causal one, longest
+    tiles first, ends evenly."""
+    tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
+    cost = [(n + masked * (MASKED - 1)) * turn.cycles + FIXED for n, masked in tiles]
+    slots = gpu.sms * turn.blocks
+    # A turn's cycles are for all blocks of the SM at once.
+    if causal:
+        total = max(sum(cost) * batch_heads / slots, max(cost))
+    else:
+        total = math.ceil(len(tiles) * batch_heads / slots) * max(cost)
+    seconds = total / (gpu.clock * 1e9 * gpu.sustained)
+    flops = 4 * sequence * sequence * dim * batch_heads / (2 if causal else 1)
+    return flops / seconds / 1e12
+
+
+def default_gpu(sm: int) -> str | None:
+    """The GPU that stands for an SM."""
+    names = {75: "T4", 80: "A100", 86: "A10", 89: "L4", 90: "H100 mma.sync", 120: "RTX PRO 6000"}
+    return names.get(sm)

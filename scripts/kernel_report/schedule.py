@@ -1,0 +1,72 @@
+"""How far the warps of a sub-core overlap: the steady loop issued cycle by cycle, in order, with the stalls and
+scoreboards that the assembler wrote, the units' occupancy, and the blocks' barriers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from .rates import Rates, cycles, unit
+from .sass import Instruction
+
+# Cycles from a unit's taking an instruction to its scoreboard's release (Jia et al. 2018, Luo et al. 2024; rounded).
+LATENCY = {"MUFU": 18, "shared": 26, "issue": 12, "tensor": 18, "FP32": 6, "ALU": 6}
+QUEUE = 32  # cycles of work that a unit takes in advance: a few instructions wait in front of MUFU and shared memory
+BEHIND_A_QUEUE = ("MUFU", "shared")
+
+
+@dataclass
+class Warp:
+    block: int
+    at: int = 0
+    turns: int = 0
+    ready: float = 0
+    boards: list[float] = field(default_factory=lambda: [0.0] * 6)
+    waiting: bool = False  # at a barrier
+
+
+def cycles_a_turn(
+    loop: list[Instruction], rates: Rates, warps: int, blocks: int, turns: int = 6, mma_factor: float = 1
+) -> float:
+    """Cycles that a sub-core takes for a turn of all its `warps`, which belong to `blocks` blocks. The first turns, in
+    which warps move apart, do not count."""
+    costs = [(unit(i.opcode), cycles(rates, i.opcode, i.modifiers, mma_factor)) for i in loop]
+    crew = [Warp(block=n * blocks // warps) for n in range(warps)]
+    free: dict[str, float] = {}
+    boards = [[b for b in range(6) if i.control.waits >> b & 1] for i in loop]
+    now, last, begun, warm_up = 0.0, crew[0], 0.0, turns // 2
+
+    def earliest(warp: Warp) -> float:
+        """When a warp's next instruction can issue, as far as is known now."""
+        if warp.waiting:
+            return math.inf
+        kind = costs[warp.at][0]
+        when = max(warp.ready, free.get(kind, 0) - (QUEUE if kind in BEHIND_A_QUEUE else 0))
+        return max([when] + [warp.boards[b] for b in boards[warp.at]])
+
+    while True:
+        # The same warp as long as it can, else the oldest that can.
+        when, _, n = min((max(earliest(w), now), w is not last, n) for n, w in enumerate(crew))
+        warp, now = crew[n], when
+        (kind, cost), what = costs[warp.at], loop[warp.at]
+        begin = max(free.get(kind, 0), now)
+        if kind != "issue":
+            free[kind] = begin + cost
+        for board in {what.control.writes, what.control.reads} - {7}:
+            done = begin + (LATENCY[kind] if board == what.control.writes else cost)
+            warp.boards[board] = max(warp.boards[board], done)
+        warp.ready = now + max(what.control.stall, 1)
+        if what.opcode == "BAR":
+            warp.waiting = True
+            mates = [w for w in crew if w.block == warp.block]
+            if all(w.waiting for w in mates):
+                for mate in mates:
+                    mate.waiting, mate.ready = False, now + LATENCY["issue"]
+        warp.at += 1
+        if warp.at == len(loop):
+            warp.at, warp.turns = 0, warp.turns + 1
+            if min(w.turns for w in crew) >= turns:
+                return (now - begun) / (turns - warm_up)
+            if begun == 0 and min(w.turns for w in crew) >= warm_up:
+                begun = now
+        last, now = warp, now + 1
