@@ -27,7 +27,6 @@ constexpr Shape forward_shape(int sm, int dim) {
   if (fast) {
     if (dim == 64 && sm < 90) return {2, 4, 96, 3, false, 2};
     if (dim <= 64) return {2, 4, 64, 4, true, 2};
-    if (dim <= 96) return {2, 4, 64, 3, false, 2};
     if (dim <= 128 && sm >= 90) return {2, 4, 32, 6, false, 2};  // ptxas spills with 64 keys
     if (dim <= 128) return {2, 4, 64, 3, false, 2};
     if (dim <= 192) return {1, 8, 64, 3, false};
