@@ -87,7 +87,7 @@ class Session(unittest.TestCase):
         items = {item["name"]: item for item in results["check"]["items"]}
         self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "layer0", "layer5"})
         self.assertEqual(items["cuda.sm_90a.mma"]["table"], "cuda.sm_90a.mma 19 right")
-        for wrong in ("exit 1", "echo nothing was checked", 'echo "All 0 checks are right"', "kill -9 $$"):
+        for wrong in ("exit 1", 'echo "All 76 checks are right"; exit 1', "echo nothing was checked", 'echo "All 0 checks are right"', "kill -9 $$"):
             self.fa(wrong)
             done, results = self.session("--phases", "check")
             self.assertEqual((done.returncode, results["check"]["status"]), (1, "failed"), wrong)
