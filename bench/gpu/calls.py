@@ -100,7 +100,11 @@ def inputs(device, shape, least_bytes):
     batch, heads, kv_heads, rows, keys, dim, dtype, _ = shape
     count = 2 if device.name == "cpu" else max(1, min(MOST_SETS, -(-LEAST_BYTES // least_bytes)))
     generator = device.torch.Generator(device.name).manual_seed(1)
-    random = lambda rows, heads: device.torch.randn(batch, rows, heads, dim, generator=generator, device=device.name).to(device.dtype(dtype))
+
+    def random(rows, heads):
+        values = device.torch.randn(batch, rows, heads, dim, generator=generator, device=device.name)
+        return values.to(device.dtype(dtype))
+
     return [(random(rows, heads), random(keys, kv_heads), random(keys, kv_heads), random(rows, heads)) for _ in range(count)]
 
 

@@ -129,16 +129,17 @@ def ported(session):
     archs = session.pack.ported_archs()
     if why or not archs:
         return missing(why or f"{session.pack.ported} has no images: scripts/gpu-session.sh prepare makes them")
-    here = [kernel["name"] for kernel in kernels if kernel["arch"] in archs and kernel["name"] in (session.kernels or [kernel["name"]])]
+    here = [kernel["name"] for kernel in kernels if kernel["arch"] in archs]
+    here = [name for name in here if session.kernels is None or name in session.kernels]
     if not here:
         return missing(f"of {', '.join(archs)} no kernel runs here")
-    items = []
+    items = in_parallel(session, checked, [(session, name, True) for name in here])
     for name in here:  # one after the other: they are timed
         case = ["--kernel", name, "--case", PLAIN]
         alone = session.pack.environment()
         items.append(ran(session, f"{name}: assembled beforehand", case, session.pack.environment(True)))
         items.append(ran(session, f"{name}: compiled by the driver", case, {**alone, "CUDA_CACHE_DISABLE": "1"}))
-    return summed(items + in_parallel(session, checked, [(session, name, True) for name in here]))
+    return summed(items)
 
 
 def engine(session):

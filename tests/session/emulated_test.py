@@ -28,7 +28,7 @@ def main():
         print(json.dumps(result, indent=1))
         assert ran.returncode == 0 and result["status"] == "passed"
         assert [item["status"] for item in result["items"]] == ["passed"] * 3
-        assert f"{OLDER} " in result["items"][2]["table"]
+        assert f"{OLDER} " in result["items"][0]["table"]
 
 
 main()
