@@ -85,7 +85,7 @@ __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t
     b = int32_t(index % p.batch);
     tile = s.tiles - 1 - int32_t(index / p.batch);
   }
-  w.rows = 0;
+  w.first_row = w.rows = 0;
   if (b < 0) return w;
   w.sequence = sequence(p, b);
   w.first_row = tile * block_rows;
