@@ -24,6 +24,15 @@ class Forward : public EngineTest {
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 
+  /// Emulated GPUs share the pairs out: the oldest of either way to copy tiles (SM 75, 80) take all of them, each other
+  /// one a quarter, not the same as its neighbour's.
+  bool takes_pair(size_t turn) const {
+    const std::vector<std::string> all = gpu_archs();
+    const size_t index = size_t(std::find(all.begin(), all.end(), GetParam().arch) - all.begin());
+    return !slow || index == all.size() || GetParam().arch == "sm_75" || GetParam().arch == "sm_80" ||
+           (hash(turn) + index) % 4 == 0;
+  }
+
   void check_refused(Case c, const std::vector<std::string> &names) {
     c = typed(c, count_++);
     const Instance instance(c);
@@ -60,7 +69,8 @@ TEST_P(Forward, FeaturesInPairs) {
       const Feature &a = features()[i], &b = features()[j];
       if (std::string(a.group) == b.group) continue;
       SCOPED_TRACE(std::string(a.name) + " with " + b.name);
-      Case c = pair_bases()[turn++ % pair_bases().size()];
+      Case c = pair_bases()[turn % pair_bases().size()];
+      if (!takes_pair(turn++)) continue;
       a.add(&c);
       b.add(&c);
       if (const auto names = refused(c); !names.empty()) {
