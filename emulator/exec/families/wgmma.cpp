@@ -245,7 +245,8 @@ uint64_t same_in_all(Warp &warp, const Instruction &instruction, Slot slot, char
   for (uint32_t lane = 1; lane < lanes; lane++)
     if (row[lane] != row[0])
       fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane),
-            std::string("the matrix descriptor of ") + operand + " differs between the lanes of a warp");
+            operand == 'A' ? "the matrix descriptor of A differs between the lanes of a warp"
+                           : "the matrix descriptor of B differs between the lanes of a warp");
   return row[0];
 }
 
