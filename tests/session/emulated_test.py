@@ -23,7 +23,7 @@ def main():
             for image in (build / "kernels").glob(f"sm_80.{family}.*.fatbin"):
                 shutil.copy(image, pack / "ported")
         ran = subprocess.run([ROOT / "scripts" / "gpu-session.sh", "run", "--phases", "ported", "--kernels", OLDER, "--pack", pack,
-                              "--out", out, "--seconds", "800"])
+                              "--out", out, "--seconds", "850", "--patience", "100"])
         result = json.loads((out / "ported.json").read_text())
         print(json.dumps(result, indent=1))
         assert ran.returncode == 0 and result["status"] == "passed"

@@ -27,7 +27,7 @@ class Session(unittest.TestCase):
         self.pack = self.folder / "pack"
         for folder in (self.bin, *(self.pack / name for name in ("bin", "lib", "ported"))):
             folder.mkdir(parents=True)
-        for name in ("python3", "sh", "bash", "git", "dirname", "env"):
+        for name in ("python3", "sh", "bash", "git", "dirname", "env", "nproc"):
             (self.bin / name).symlink_to(sys.executable if name == "python3" else f"/usr/bin/{name}")
         (self.pack / "ported" / "sm_80.mma.f16.32.fatbin").write_bytes(FATBIN)
         self.facts = {"commit": COMMIT, "changed": False, "sm": 90, "archs": ["sm_80", "sm_90a"], "nvcc": "13.0.0",
@@ -76,6 +76,7 @@ class Session(unittest.TestCase):
         self.tool(self.pack / "bin", "fa", """echo '{"kernels": []}'""")
         done, results = self.session()
         self.assertEqual({result["status"] for result in results.values()}, {"not available"}, done.stdout)
+        self.assertEqual(done.returncode, 77)
         self.assertEqual(set(results), set(PHASES))
         for name, result in results.items():
             self.assertTrue(result["reason"] if name != "machine" else result["items"][0]["reason"])
@@ -99,6 +100,16 @@ class Session(unittest.TestCase):
         self.assertEqual(results["ported"]["status"], "passed", done.stdout)
         self.assertEqual([item["name"] for item in results["ported"]["items"]],
                          ["cuda.sm_80.mma", "cuda.sm_80.mma: assembled beforehand", "cuda.sm_80.mma: compiled by the driver"])
+
+    def test_suites_that_skip_everything_are_not_passed(self):
+        self.fa()
+        for text, status in [("exit 77", "not available"), ("exit 0", "passed"), ("exit 1", "failed"),
+                             ('case "$2" in *Fuzz*bf16_sm_80) exit 139;; esac', "failed")]:
+            self.tool(self.pack / "bin", "fa_test_engine", text)
+            _, results = self.session("--phases", "engine")
+            self.assertEqual(results["engine"]["status"], status, text)
+        names = [item["name"] for item in results["engine"]["items"]]
+        self.assertEqual((len(names), names[0]), (36, "Forward f16 sm_90a"))  # suites, types, architectures
 
     def test_time_that_is_up(self):
         self.fa("/bin/sleep 60")
@@ -127,6 +138,18 @@ class Session(unittest.TestCase):
         _, results = self.session("--phases", "profile")
         self.assertEqual(results["profile"]["status"], "not available")
         self.assertEqual(ncu.metrics_of("==PROF== nothing"), {})
+
+    def test_prepare_builds_what_the_card_runs(self):
+        log = self.folder / "cmake.log"
+        self.tool(self.bin, "cmake", f'echo "$@" >>{log}')
+        for sm, archs, ported in [("90", "75;80;86;89;90a", True), ("120", "75;80;86;89;120", True), ("80", "75;80", True),
+                                  ("75", "75", False)]:
+            log.write_text("")
+            done = self.script("gpu-session.sh", "prepare", "--sm", sm, "--build", self.folder / "none", "--pack", self.folder / "new")
+            self.assertNotEqual(done.returncode, 0)  # nothing was built
+            self.assertIn(f"-DFA_ARCHS={archs} -DFA_PORT_TO={sm}", log.read_text())
+            self.assertEqual("fa_ported_kernels" in log.read_text(), ported)
+        self.assertEqual(self.script("gpu-session.sh", "prepare").returncode, 2)
 
     def test_unknown_phase(self):
         done, _ = self.session("--phases", "chek")
