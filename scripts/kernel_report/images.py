@@ -50,11 +50,11 @@ def run(*command: str | Path, cwd: str | None = None) -> str:
 def functions(image: Image, tools: Path) -> list[sass.Function]:
     """Of an image's machine code; tools: the folder of nvdisasm and cuobjdump."""
     if image.path.suffix == ".cubin":
-        return sass.parse(run(tools / "nvdisasm", "-c", "-hex", image.path))
+        return sass.parse(run(tools / "nvdisasm", "-hex", image.path))
     with tempfile.TemporaryDirectory() as folder:
         run(tools / "cuobjdump", "-xelf", "all", image.path.resolve(), cwd=folder)
         cubins = sorted(Path(folder).glob("*.cubin"))
-        return [f for cubin in cubins for f in sass.parse(run(tools / "nvdisasm", "-c", "-hex", cubin))]
+        return [f for cubin in cubins for f in sass.parse(run(tools / "nvdisasm", "-hex", cubin))]
 
 
 def tiles(compiler: str) -> dict[tuple[str, int, int, str], Tile]:

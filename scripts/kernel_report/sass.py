@@ -1,4 +1,4 @@
-"""nvdisasm's text (`nvdisasm -c -hex`) as functions of instructions, with what the scheduler is told of each."""
+"""nvdisasm's text (`nvdisasm -hex`) as functions of instructions, with what the scheduler is told of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 FUNCTION = re.compile(r"^\s*\.section\s+\.text\.([^,\s]+)")
 LABEL = re.compile(r"^\s*(\.L_\w+):")
-REGISTERS = re.compile(r'SHI_REGISTERS=(\d+)|\.sectionflags.*|EIATTR_REGCOUNT')
+REGISTERS = re.compile(r"EIATTR_REGCOUNT.*?index@\((\S+)\).*?\.word\s+0x([0-9a-f]+)", re.DOTALL)
 INSTRUCTION = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@(?P<predicate>!?U?P\w+)\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<modifiers>(?:\.[A-Za-z0-9_]+)*)"
     r"\s*(?P<operands>[^;]*);\s*(?:/\*\s*0x(?P<low>[0-9a-f]{16})\s*\*/)?"
@@ -66,8 +66,6 @@ def parse(text: str) -> list[Function]:
         if not functions:
             continue
         now = functions[-1]
-        if found := re.search(r"SHI_REGISTERS=(\d+)", line):
-            now.registers = int(found.group(1))
         if found := LABEL.match(line):
             now.labels[found.group(1)] = len(now.instructions)
         elif found := INSTRUCTION.match(line):
@@ -76,4 +74,7 @@ def parse(text: str) -> list[Function]:
             )
         elif (found := SECOND_WORD.match(line)) and now.instructions:
             now.instructions[-1].control = Control.of(int(found.group(1), 16))
+    registers = {name: int(count, 16) for name, count in REGISTERS.findall(text)}
+    for function in functions:
+        function.registers = registers.get(function.name, 0)
     return [f for f in functions if f.instructions]
