@@ -1,6 +1,8 @@
 // The tiles of the tensor-core kernels, for every SM, head dimension and entry point.
 #pragma once
 
+#include <initializer_list>
+
 #include "common/images.h"
 
 namespace fa::kernels::mma {
@@ -15,6 +17,17 @@ struct Shape {
   int blocks_an_sm = 1;  // that registers must leave room for
 };
 
+/// Tables to measure beside each other; the build's FA_TILE_PRESET names one. Nothing but speed depends on it.
+enum class Preset {
+  standard,  // fewest instructions a score, by count
+  even,      // one block of rows a warp, twice the warps
+  narrow     // tiles of 32 keys, more of them on their way
+};
+#ifndef FA_TILE_PRESET
+#define FA_TILE_PRESET standard
+#endif
+constexpr Preset preset = Preset::FA_TILE_PRESET;
+
 /// Two blocks of rows a warp halve what the tensor cores of SM 80 ask of shared memory; SM 86, 89 and 120, at half the
 /// rate, do without, which leaves registers for queries.
 constexpr Shape forward_shape(int sm, int dim) {
@@ -24,6 +37,9 @@ constexpr Shape forward_shape(int sm, int dim) {
     if (dim <= 128) return {1, 8, 32, 2, true};
     return {1, 4, dim <= 192 ? 32 : 16, 2, false};
   }
+  if (preset == Preset::narrow && dim <= 128) return {fast ? 2 : 1, fast ? 4 : 8, 32, 6, false, fast ? 2 : 1};
+  if (preset == Preset::narrow) return {1, 8, 32, fast ? 4 : dim <= 192 ? 3 : 2, false};
+  if (preset == Preset::even && fast && dim <= 128) return {1, 8, 64, 3, dim <= 64};
   if (fast) {
     if (dim == 64 && sm < 90) return {2, 4, 96, 3, false, 2};
     if (dim <= 64) return {2, 4, 64, 4, true, 2};

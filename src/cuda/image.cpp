@@ -11,9 +11,7 @@
 #include "common/params.h"
 #include "core/environment.h"
 #include "core/status.h"
-#if __has_include("mma/tiles.h")
 #include "mma/tiles.h"
-#endif
 #include "simt/tiles.h"
 
 #ifdef FA_KERNELS_EMBEDDED
