@@ -1,5 +1,9 @@
 """The model held to other kernels: FlashAttention-2 and 3 by the instructions of their steady loops (their published
-sources, nvcc 13.0, -O3 --use_fast_math, bf16), against the speeds that their authors and users published."""
+sources, nvcc 13.0, -O3 --use_fast_math, bf16), against the speeds that their authors and users published.
+
+Counted are totals, tensor-core instructions and LDSM of every loop. The parts that are MUFU, FP32 and ALU are counted for
+FA2_128 and (but for F2FP) FA3_128, and estimated from a tile's scores for the others.
+"""
 
 from __future__ import annotations
 
