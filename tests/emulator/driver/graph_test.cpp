@@ -109,6 +109,11 @@ TEST(Capture, Forbids) {
   });
   forbidden(
       CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, [&](CUstream) { return step(nullptr, values.address, 1, 1, 1); }, 0);
+  forbidden(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, [](CUstream stream) {
+    EventHandle event;
+    call("cuEventRecord", event.handle, stream);
+    return call("cuStreamWaitEvent", CU_STREAM_LEGACY, event.handle, 0u);
+  });
   forbidden(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, [](CUstream stream) {
     StreamHandle other;
     EventHandle event;

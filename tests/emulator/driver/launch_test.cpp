@@ -91,6 +91,8 @@ TEST(Occupancy, CountsRegisters) {
   int blocks = 0;
   call("cuOccupancyMaxActiveBlocksPerMultiprocessor", &blocks, heavy, 128, size_t{0});
   EXPECT_EQ(blocks, 7);  // 65536 / 2304 = 28 warps, of 32
+  call("cuOccupancyMaxActiveBlocksPerMultiprocessor", &blocks, heavy, 96, size_t{0});
+  EXPECT_EQ(blocks, 7);  // three warps take the registers of four
 }
 
 TEST(Contexts, StackAndDevices) {

@@ -16,6 +16,12 @@ TEST(Memory, AllocateAndFree) {
   call("cuMemGetInfo_v2", &during, &total);
   EXPECT_EQ(before - during, size_t{1} << 20);
   EXPECT_EQ(total, size_t{64} << 20);  // FA_EMU_MEMORY
+  CUdeviceptr begin = 0;
+  size_t bytes = 0;
+  EXPECT_EQ(call("cuMemGetAddressRange_v2", &begin, &bytes, address + (1 << 20) - 1), CUDA_SUCCESS);
+  EXPECT_EQ(begin, address);
+  EXPECT_EQ(bytes, size_t{1} << 20);
+  EXPECT_EQ(call("cuMemGetAddressRange_v2", &begin, &bytes, address + (1 << 20)), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(call("cuMemFree_v2", address + 4), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(call("cuMemFree_v2", address), CUDA_SUCCESS);
   EXPECT_EQ(call("cuMemFree_v2", address), CUDA_ERROR_INVALID_VALUE);
@@ -199,7 +205,12 @@ TEST(Pools, OwnPools) {
   EXPECT_EQ(call("cuMemAllocFromPoolAsync", &more, size_t{300}, pool, stream.handle), CUDA_ERROR_OUT_OF_MEMORY);
   EXPECT_EQ(call("cuMemFreeAsync", address, stream.handle), CUDA_SUCCESS);
   EXPECT_EQ(call("cuStreamSynchronize", stream.handle), CUDA_SUCCESS);
+  CUmemoryPool initial = nullptr, now = nullptr;
+  call("cuDeviceGetDefaultMemPool", &initial, 0);
+  EXPECT_EQ(call("cuDeviceSetMemPool", 0, pool), CUDA_SUCCESS);
   EXPECT_EQ(call("cuMemPoolDestroy", pool), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuDeviceGetMemPool", &now, 0), CUDA_SUCCESS);
+  EXPECT_EQ(now, initial);
 }
 
 }  // namespace

@@ -205,6 +205,7 @@ TEST_F(Libraries, KernelsOfSeveralContexts) {
   bytes.assign(bytes.size(), '\0');  // the driver has its own copy
   CUkernel which = nullptr;
   unsigned count = 0;
+  EXPECT_EQ(call("cuLibraryGetKernel", &which, library, "nothing"), CUDA_ERROR_NOT_FOUND);
   ASSERT_EQ(call("cuLibraryGetKernel", &which, library, "which"), CUDA_SUCCESS);
   EXPECT_EQ(call("cuLibraryGetKernelCount", &count, library), CUDA_SUCCESS);
   EXPECT_EQ(count, 2u);
