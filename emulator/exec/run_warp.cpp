@@ -42,8 +42,6 @@ uint32_t same_members(const Warp &warp, const Instruction &instruction, uint32_t
 
 /// How often a group may jump back in a loop that may wait while others are ready: it may be waiting for them.
 constexpr uint32_t most_turns = 16;
-/// After how many of them it is time to look whether the warp spins.
-constexpr uint32_t turns_until_look = 128;
 
 template <bool observed>
 class Loop {
@@ -196,6 +194,7 @@ class Loop {
     }
     group.pc = pause == Pause::retry ? pc_ : pc_ + 1;
     group.state = pause == Pause::blocked ? GroupState::blocked : GroupState::yielded;
+    if (pause == Pause::yield) waited_in_vain();
     return false;
   }
 
@@ -222,10 +221,16 @@ class Loop {
     if (++watch.turns % most_turns != 0) return;
     if (others_are_ready(number)) {
       warp_.groups[number].state = GroupState::yielded;
-    } else if (watch.turns >= turns_until_look) {
+    } else if (watch.turns >= SpinWatch::turns_until_look) {
       watch.look();
       budget_ = 0;
     }
+  }
+
+  /// A short quantum often ends between two tries: it takes a look to tell that nothing comes of them.
+  void waited_in_vain() {
+    SpinWatch &watch = warp_.state<SpinWatch>();
+    if (++watch.waits >= SpinWatch::turns_until_look) watch.look();
   }
 
   bool others_are_ready(uint32_t number) const {

@@ -8,15 +8,17 @@
 
 namespace fa::emu {
 
-/// How long a warp has run, how often it has jumped back in loops that may wait, and whether it was last seen spinning.
+/// How long a warp has run, how often it has jumped back in loops that may wait and has waited in vain since somebody
+/// looked, and whether it was last seen spinning.
 struct SpinWatch : State {
   static constexpr uint64_t first_look = 1 << 16;  // instructions; then twice as many each time
+  static constexpr uint32_t turns_until_look = 128;
   uint64_t ran = 0, next_look = first_look;
-  uint32_t turns = 0;
+  uint32_t turns = 0, waits = 0;
   bool spinning = false;
 
   /// It is time to, without waiting for next_look.
-  void look() { next_look = turns = 0; }
+  void look() { next_look = turns = waits = 0; }
 };
 
 /// Runs the warp on for a while, and tells whether it came round.
