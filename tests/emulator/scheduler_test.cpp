@@ -1,4 +1,5 @@
-// Blocks and warps that wait for each other by plain loads: they get on, and where nothing can, that is told.
+// Blocks and warps that wait for each other by plain loads or at mbarriers: they get on, and where nothing can, that is
+// told.
 #include <gtest/gtest.h>
 
 #include "client.h"
@@ -89,6 +90,33 @@ wait:
   red.global.add.u32 [%rd1+8], %r1;
   ret;
 }
+.visible .entry arrivals(.param .u64 out, .param .u32 arrives) {
+  .reg .pred %p<5>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  .shared .align 8 .b64 barrier;
+  ld.param.u64 %rd1, [out];
+  ld.param.u32 %r1, [arrives];
+  mov.u32 %r2, %tid.x;
+  setp.ne.u32 %p1, %r2, 0;
+  @!%p1 mbarrier.init.shared.b64 [barrier], 1;
+  bar.sync 0;
+  setp.ge.u32 %p2, %r2, 32;
+  @%p2 bra wait;
+  mov.u32 %r3, 0;
+count:
+  add.s32 %r3, %r3, 1;
+  setp.lt.u32 %p3, %r3, 200000;
+  @%p3 bra count;
+  setp.eq.u32 %p4, %r1, 0;
+  @%p4 bra done;
+  @!%p1 mbarrier.arrive.shared.b64 %rd2, [barrier];
+  bra done;
+wait:
+  mbarrier.test_wait.parity.shared.b64 %p4, [barrier], 0;
+  @!%p4 bra wait;
+  red.global.add.u32 [%rd1], 1;
+done:
+  ret;
+}
 )";
 
 CUfunction kernel_of(const char *name) {
@@ -106,15 +134,24 @@ TEST(Scheduler, BlocksThatWaitForLaterOnes) {
 }
 
 TEST(Scheduler, WarpsThatWaitForEachOther) {
+  CUfunction function = kernel_of("warps");
   Array<int> out(std::vector<int>(1));
-  ASSERT_EQ(launch(kernel_of("warps"), {1}, {64}, 0, out.address), CUDA_SUCCESS);
+  ASSERT_EQ(launch(function, {1}, {64}, 0, out.address), CUDA_SUCCESS);
   EXPECT_EQ(out.values()[0], 7);
 }
 
 TEST(Scheduler, LanesThatWaitForEachOther) {
+  CUfunction function = kernel_of("lanes");
   Array<int> out(std::vector<int>(1));
-  ASSERT_EQ(launch(kernel_of("lanes"), {1}, {32}, 0, out.address), CUDA_SUCCESS);
+  ASSERT_EQ(launch(function, {1}, {32}, 0, out.address), CUDA_SUCCESS);
   EXPECT_EQ(out.values()[0], 5);
+}
+
+TEST(Scheduler, WarpsThatWaitAtAnMbarrier) {
+  CUfunction function = kernel_of("arrivals");
+  Array<int> out(std::vector<int>(1));
+  ASSERT_EQ(launch(function, {2}, {384}, 0, out.address, 1), CUDA_SUCCESS);
+  EXPECT_EQ(out.values()[0], 2 * (384 - 32));
 }
 
 /// cooperative_groups' barrier of all blocks (kernels/cooperative.cu).
@@ -138,8 +175,9 @@ TEST(Scheduler, GridsMeet) {
 
 /// A lane that has the lock gets on soon: those that spin for it do not hold it up for thousands of turns.
 TEST(Scheduler, LanesThatSpinLetOthersRun) {
+  CUfunction function = kernel_of("lock");
   Array<unsigned> out(std::vector<unsigned>(3));
-  ASSERT_EQ(launch(kernel_of("lock"), {2}, {64}, 0, out.address), CUDA_SUCCESS);
+  ASSERT_EQ(launch(function, {2}, {64}, 0, out.address), CUDA_SUCCESS);
   EXPECT_EQ(out.values()[0], 0u);
   EXPECT_EQ(out.values()[1], 128u);
   EXPECT_LT(out.values()[2] / 128, 128u * 40) << "turns of a lane";
@@ -155,6 +193,16 @@ int code_of_chain(unsigned launched, unsigned count, unsigned shared) {
 
 TEST(Scheduler, AnEndlessSpinIsADeadlock) {
   EXPECT_EXIT(std::_Exit(code_of_chain(3, 9, 0) == CUDA_ERROR_LAUNCH_TIMEOUT ? 0 : 1), testing::ExitedWithCode(0), "");
+}
+
+/// Under a seed most turns of such a warp end between two tries: that is no progress.
+TEST(Scheduler, AnMbarrierThatNobodyArrivesAtIsADeadlock) {
+  auto code = [] {
+    CUfunction function = kernel_of("arrivals");
+    Array<int> out(std::vector<int>(1));
+    return launch(function, {2}, {384}, 0, out.address, 0);
+  };
+  EXPECT_EXIT(std::_Exit(code() == CUDA_ERROR_LAUNCH_TIMEOUT ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
 /// sm_80 has 108 SMs, and 160 KiB of shared memory let one block live on each.
