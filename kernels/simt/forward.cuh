@@ -169,8 +169,11 @@ __device__ inline void forward(const Params &p, float *memory) {
     if (r >= w.rows) mine.scores[i].keys = {0, 0};
   }
   load_rows<dim>(
-      shared.q, min(rows(dim), w.rows - w.first_row),
-      [&](int r) { return q_row(p, w.sequence, row_at(p, w, w.first_row + r)); }, p.head_dim, p.q.stride[3], p.q_dtype);
+      shared.q, rows(dim),
+      [&](int r) {
+        return w.first_row + r < w.rows ? q_row(p, w.sequence, row_at(p, w, w.first_row + r)) : nullptr;
+      },
+      p.head_dim, p.q.stride[3], p.q_dtype);
   const Interval split = keys_of_split(p, w.sequence, w.split, keys(dim));
   const Interval all = attended_by_block(mine);
   const int end = min(split.high, all.high);
