@@ -177,9 +177,8 @@ BENCHMARK(parse)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 int main(int count, char **arguments) {
   setenv("FA_EMU_THREADS", "1", 1);
   auto take = [&](const char *option) {
-    char **end = arguments + count,
-         **kept =
-             std::remove_if(arguments + 1, end, [&](char *argument) { return std::strcmp(argument, option) == 0; });
+    auto is_it = [&](char *argument) { return std::strcmp(argument, option) == 0; };
+    char **end = arguments + count, **kept = std::remove_if(arguments + 1, end, is_it);
     count = static_cast<int>(kept - arguments);
     return kept != end;
   };
