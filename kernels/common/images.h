@@ -21,11 +21,15 @@ struct Tile {
 enum class Entry {
   forward,  // "fa_forward": scores need nothing but the scale, a positive normal number; q, k, v, out have rows of unit
             // stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; rows of k and v are
-            // less than 2^24 bytes apart, and not paged; num_splits and packed_heads are 1
+            // less than 2^24 bytes apart, and not paged; chunks of at most longest_chunk keys; num_splits and packed_heads
+            // are 1
   general,  // "fa_forward_general": everything, num_splits is 1
   split,    // "fa_forward_split": everything, and partial results when num_splits is above 1
   combine   // "fa_combine": partial results to results
 };
+
+/// Of Entry::forward: rows of a tile then begin within 2^16 keys of each other.
+constexpr int longest_chunk = 1 << 15;
 
 constexpr const char *name_of(Entry entry) {
   return entry == Entry::forward   ? "fa_forward"

@@ -27,6 +27,7 @@ struct Block {
   static constexpr int row_blocks = shape.row_blocks;
   static constexpr int warp_rows = 16 * row_blocks;
   static constexpr int rows = warp_rows * shape.warps;
+  static constexpr int shared_bytes = mma::shared_bytes(shape, dim, E);
   static constexpr int score_blocks = keys / 8;  // of 8 columns
   static constexpr int out_blocks = dim / 8;
 
@@ -53,11 +54,19 @@ struct Tiles {
 /// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
 template <class B>
 struct Kept {
-  Interval attended[B::rows];  // keys of each row
-  uint8_t spoiled[B::rows];    // rows that a second run is to mend
+  /// Intervals of keys. Those of plain scores begin near each other, as chunks are short (Entry::forward).
+  using Low = std::conditional_t<B::plain, uint16_t, int32_t>;
+
+  int32_t high[B::rows];
+  Low low[B::rows];          // beyond base
+  uint8_t spoiled[B::rows];  // rows that a second run is to mend
+  int32_t base;
   Work work;
   Tiles tiles;
   bool again;  // the second run
+
+  /// The keys that a row of the tile attends.
+  __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }
 };
 
 /// threadIdx.x, read anew: what follows from it is computed where it is used and takes no registers before.
@@ -82,8 +91,7 @@ struct SharedMemory {
       : queries(shared_address(memory)),
         ring(queries + B::QueryTile::bytes),
         kept(reinterpret_cast<Kept<B> *>(memory + B::QueryTile::bytes + B::stages * B::KeyTile::bytes)) {
-    static_assert(B::QueryTile::bytes + B::stages * B::KeyTile::bytes + int(sizeof(Kept<B>)) <=
-                  shared_bytes(B::shape, B::dim));
+    static_assert(B::QueryTile::bytes + B::stages * B::KeyTile::bytes + int(sizeof(Kept<B>)) <= B::shared_bytes);
   }
 };
 
@@ -92,6 +100,9 @@ struct SharedMemory {
 template <class B>
 __device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval split, Kept<B> *kept) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  // Rows that follow begin no earlier; one without keys has its end at 0.
+  const int base = B::plain ? attended(p, w.sequence, B::row_of(p, w, w.first_row).query).low : 0;
+  if (threadIdx.x == 0) kept->base = base;
   int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
 #pragma unroll 1
   for (int r = lane; r < B::rows; r += 32) {
@@ -103,7 +114,10 @@ __device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval spli
       if (keys.low < keys.high) low = min(low, keys.low), high = max(high, keys.high);
       full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
     }
-    if (r / B::warp_rows == warp) kept->attended[r] = keys;
+    if (r / B::warp_rows == warp) {
+      kept->low[r] = keys.low < keys.high ? keys.low - base : 0;
+      kept->high[r] = keys.high;
+    }
   }
   for (int d = 16; d > 0; d /= 2) {
     low = min(low, __shfl_xor_sync(~0u, low, d));

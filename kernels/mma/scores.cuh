@@ -17,7 +17,7 @@ __device__ inline void mask_intervals(typename B::Scores &s, int first_key, cons
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const Interval keys = kept.attended[row_of_sums<B>(thread, i, h)];
+      const Interval keys = kept.attended(row_of_sums<B>(thread, i, h));
       const int low = keys.low - first, high = keys.high - first;
 #pragma unroll
       for (int j = 0; j < B::score_blocks; j++) {
@@ -64,7 +64,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const int r = row_of_sums<B>(thread, i, h);
-      const Interval keys = kept.attended[r];
+      const Interval keys = kept.attended(r);
       const Row row = row_at(p, w, w.first_row + r);
 #pragma unroll
       for (int j = 0; j < B::score_blocks; j++) s[i][j].x[2 * h] *= p.scale, s[i][j].x[2 * h + 1] *= p.scale;

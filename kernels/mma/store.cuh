@@ -131,7 +131,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
       for_each_element<B>(o[i], i, h, p.head_dim_v, tile, [&](int at, int d, float x) {
         if (w.first_row + at >= w.rows || (again && !kept->spoiled[at])) return;
         const Row row = B::row_of(p, w, w.first_row + at);
-        if (again && explained(p, w, row, kept->attended[at], d)) return;
+        if (again && explained(p, w, row, kept->attended(at), d)) return;
         if (partial) {
           p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
         } else {

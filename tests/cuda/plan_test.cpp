@@ -72,6 +72,8 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   EXPECT_EQ(entry_after([](Shaped &) {}), Entry::forward);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.mask = FA_MASK_CAUSAL; }), Entry::forward);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.lse = s.problem.sinks = s.problem.q; }), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::longest_chunk; }), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::longest_chunk + 1; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.softcap = 3; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = -1; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = 1e-40f; }), Entry::general);
