@@ -52,9 +52,25 @@ int check(const Served &served) {
   return wrong;
 }
 
+/// The table is that of the default FA_ARCHS: with fewer, lines whose kernels are there still hold.
+bool has_kernels(const Served &served) {
+  return is_built(served.f16) && is_built(served.bf16) && is_built(served.f32);
+}
+
 TEST(Devices, EachRunsWhatTheTableSays) {
-  for (const Served &served : table)
+  int devices = 0;
+  std::string others;
+  for (const Served &served : table) {
+    // In a child as well: asking which kernels there are starts the driver.
+    if (in_child({{"FA_EMU_DEVICE", served.device}}, [&] { return has_kernels(served) ? 0 : 1; }) != 0) {
+      others += std::string(" ") + served.device;
+      continue;
+    }
+    ++devices;
     EXPECT_EQ(in_child({{"FA_EMU_DEVICE", served.device}}, [&] { return check(served); }), 0) << served.device;
+  }
+  if (!others.empty()) std::printf("FA_ARCHS leaves out the kernels of%s\n", others.c_str());
+  if (devices == 0) GTEST_SKIP() << "FA_ARCHS has none of the kernels that the table names";
 }
 
 TEST(Devices, OneBeforeTuringIsRefusedByItsName) {
@@ -70,6 +86,7 @@ TEST(Devices, OneBeforeTuringIsRefusedByItsName) {
 TEST(Devices, OlderKernelsRunByName) {
   for (const char *device : {"sm_80", "sm_90", "sm_120"}) {
     const int outcome = in_child({{"FA_EMU_DEVICE", device}, {"FA_FORCE_KERNEL", "cuda.sm_75.simt"}}, [] {
+      if (!is_built("cuda.sm_75.simt")) return 3;
       const InContext in;
       Call own(split_case());
       const Op op(desc_of(split_case(), FA_DEVICE_AUTO));
@@ -78,13 +95,17 @@ TEST(Devices, OlderKernelsRunByName) {
       Call host(split_case(), Where::host);
       return fa_forward(op.op, &host.args) == FA_ERROR_INVALID_ARGUMENT && own.failure().empty() ? 0 : 2;
     });
+    if (outcome == 3) GTEST_SKIP() << "FA_ARCHS leaves out 75";
     EXPECT_EQ(outcome, 0) << device;
   }
 }
 
 TEST(Devices, OlderArchitecturesByMaxArch) {
-  const int outcome = in_child({{"FA_EMU_DEVICE", "sm_90"}, {"FA_MAX_ARCH", "sm_80"}},
-                               [] { return chosen(FA_F32) == "cuda.sm_80.simt" ? 0 : 1; });
+  const int outcome = in_child({{"FA_EMU_DEVICE", "sm_90"}, {"FA_MAX_ARCH", "sm_80"}}, [] {
+    if (!is_built("sm_80")) return 2;
+    return chosen(FA_F32) == "cuda.sm_80.simt" ? 0 : 1;
+  });
+  if (outcome == 2) GTEST_SKIP() << "FA_ARCHS leaves out 80";
   EXPECT_EQ(outcome, 0);
 }
 

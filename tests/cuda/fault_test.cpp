@@ -144,6 +144,11 @@ TEST(Fault, NoGpu) {
 /// A folder with the images of this build, of which a test spoils some.
 class Images {
  public:
+  /// Why no test can spoil one: "" when there is one.
+  static std::string why_not() {
+    return fs::exists(fs::path(TEST_KERNELS) / name()) ? "" : "FA_ARCHS leaves out 80: there is no " + name();
+  }
+
   Images() : folder_(fs::temp_directory_path() / ("fa-images-" + std::to_string(getpid()))) {
     fs::create_directories(folder_);
     for (const auto &file : fs::directory_iterator(TEST_KERNELS))
@@ -177,17 +182,24 @@ class Images {
   fs::path folder_;
 };
 
-TEST(Image, FromAFolder) {
+class Image : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Images::why_not().empty()) GTEST_SKIP() << Images::why_not();
+  }
+};
+
+TEST_F(Image, FromAFolder) {
   EXPECT_EQ(Images().create(FA_OK, {}), fine);
 }
 
-TEST(Image, Missing) {
+TEST_F(Image, Missing) {
   const Images images;
   fs::remove(images.path());
   EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {images.path(), "No such file", "FA_KERNEL_PATH"}), fine);
 }
 
-TEST(Image, Truncated) {
+TEST_F(Image, Truncated) {
   const Images images;
   const std::string bytes = images.bytes();
   for (const size_t size :
@@ -197,7 +209,7 @@ TEST(Image, Truncated) {
   }
 }
 
-TEST(Image, Damaged) {
+TEST_F(Image, Damaged) {
   const Images images;
   std::string bytes = images.bytes();
   for (size_t at = 100; at < bytes.size(); at += 97) bytes[at] = char(bytes[at] ^ 0x55);
@@ -205,14 +217,14 @@ TEST(Image, Damaged) {
   EXPECT_EQ(images.create(FA_ERROR_DRIVER, {"cuLibrary", "CUDA_ERROR_", "sm_80.simt"}), fine);
 }
 
-TEST(Image, OfAnotherBuild) {
+TEST_F(Image, OfAnotherBuild) {
   const Images images;
   std::ifstream other(TEST_OTHER_FATBIN, std::ios::binary);
   images.write({std::istreambuf_iterator<char>(other), {}});
   EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {"another build", "fa_build_"}), fine);
 }
 
-TEST(Image, OfAnotherKernel) {
+TEST_F(Image, OfAnotherKernel) {
   const Images images;
   fs::copy_file(fs::path(images.folder()) / "sm_80.combine.f32.576.fatbin", images.path(),
                 fs::copy_options::overwrite_existing);

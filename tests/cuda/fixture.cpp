@@ -117,6 +117,16 @@ fa_desc desc_of(const Case &c, fa_device device, int32_t index) {
   return desc;
 }
 
+bool is_built(const std::string &name) {
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel info = {};
+    info.struct_size = sizeof info;
+    EXPECT_EQ(fa_kernel_info(i, &info), FA_OK);
+    if (name == info.name || name == info.arch) return true;
+  }
+  return false;
+}
+
 Case small_case() {
   Case c;
   c.b = 2, c.sq = 5, c.sk = 90, c.hq = 4, c.hkv = 2, c.d = 16, c.mask = FA_MASK_CAUSAL;

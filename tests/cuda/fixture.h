@@ -95,6 +95,9 @@ class Op {
 /// The case's desc for a device.
 fa_desc desc_of(const Case &c, fa_device device = FA_DEVICE_CUDA, int32_t index = 0);
 
+/// True when this build has kernels for an architecture ("sm_80"), or that kernel ("cuda.sm_80.mma").
+bool is_built(const std::string &name);
+
 /// Small, of two heads a key/value head, with keys that need two blocks of any kernel.
 Case small_case();
 

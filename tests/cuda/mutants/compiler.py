@@ -1,0 +1,23 @@
+"""Compiles one image from a copy of the kernels' sources, as kernels/CMakeLists.txt does."""
+
+import os
+import subprocess
+from pathlib import Path
+
+FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v", "--compress-mode=size"]
+
+
+def name_of(arch, family, dtype, dim):
+    return f"sm_{arch}.{family}.{dtype}.{dim}"
+
+
+def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}"):
+    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH among them; code: what the fatbin holds, {0} the arch."""
+    arch, family, dtype, dim = image
+    definition = next(one for one in definitions.split(",") if one.startswith("FA_KERNEL_HASH="))
+    command = [os.environ["NVCC"], *FLAGS, "-I", str(sources), f"-D{definition}", "-gencode"]
+    command += [f"arch=compute_{arch},code=[{code.format(arch)}]", f"-DFA_SM={arch.rstrip('abf')}", f"-DFA_DTYPE={dtype}"]
+    command += [f"-DFA_DIM={dim}", "-fatbin", str(sources / family / "kernel.cu"), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name_of(*image)} does not compile:\n{done.stdout}{done.stderr}")

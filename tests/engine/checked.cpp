@@ -1,0 +1,95 @@
+// kernels_checked.*: every entry point of every GPU kernel in a few small calls, meant for the emulator with all its
+// checks and under schedules of several seeds. They have what kernels do differently at edges: tiles that end early,
+// columns that are zero-filled, pages, masks, splits.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "engine/target.h"
+#include "support/run.h"
+
+namespace test {
+namespace {
+
+class Checked : public EngineTest {
+ protected:
+  void expect_right(const Case &c) { EXPECT_EQ(failure_of(typed(c), kernel), ""); }
+
+  /// Entry::forward: two tiles of queries, the diagonal, a last tile of keys with a few.
+  static Case plain(int64_t dim) {
+    Case c;
+    c.sq = 130, c.sk = 150, c.d = dim, c.mask = FA_MASK_CAUSAL;
+    return c;
+  }
+
+  /// Entry::general: nothing is aligned, and scores need everything.
+  static Case general(int64_t dim) {
+    Case c;
+    c.b = 2, c.sq = 21, c.sk = 90, c.d = dim - 3, c.dv = dim - 9, c.softcap = 2, c.boolmask = "k", c.bias = "f16:hk",
+    c.alibi = "h", c.sinks = "h", c.used_k = true, c.splits = 1;
+    return c;
+  }
+
+  /// The same from pages.
+  static Case paged(int64_t dim) {
+    Case c;
+    c.b = 2, c.sq = 9, c.sk = 80, c.d = dim, c.page = 7, c.mask = FA_MASK_CAUSAL, c.splits = 1;
+    return c;
+  }
+
+  /// Entry::split and Entry::combine: heads of a group in one tile, large scores early, so that sums are scaled anew.
+  static Case split(int64_t dim) {
+    Case c;
+    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim - 8, c.cu_q = c.cu_k = true, c.amp = 6,
+    c.mask = FA_MASK_CAUSAL, c.splits = 3, c.workspace = true;
+    return c;
+  }
+
+  void run(int64_t dim) {
+    for (const Case &c : {plain(dim), general(dim), paged(dim), split(dim)}) expect_right(c);
+    mend(plain(dim));
+  }
+
+  /// A value that is not finite: the queries before it, to which it is masked, are worked on twice and stay right.
+  void mend(const Case &c) {
+    const Instance instance(typed(c));
+    instance.v.set(0, 140, 0, 1, std::numeric_limits<double>::quiet_NaN());
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(forward(op, instance), FA_OK) << fa_last_error();
+    EXPECT_EQ(compare(instance, Expected(instance)), "");
+  }
+};
+
+TEST_P(Checked, Dim32) {
+  run(32);
+}
+TEST_P(Checked, Dim64) {
+  run(64);
+}
+TEST_P(Checked, Dim96) {
+  run(96);
+}
+TEST_P(Checked, Dim128) {
+  run(128);
+}
+TEST_P(Checked, Dim192) {
+  run(192);
+}
+TEST_P(Checked, Dim256) {
+  run(256);
+}
+TEST_P(Checked, Dim512) {
+  run(512);
+}
+
+std::vector<Target> gpu_targets() {
+  std::vector<Target> all;
+  for (const std::string &arch : gpu_archs())
+    for (const char *types : {"f32", "f16", "bf16"}) all.push_back({types, arch});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, Checked, testing::ValuesIn(gpu_targets()), target_name);
+
+}  // namespace
+}  // namespace test
