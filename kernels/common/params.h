@@ -40,7 +40,7 @@ struct Params {
   const int32_t *seqused_q, *seqused_k;
   const int32_t *leftpad_k, *kv_batch_idx, *q_offset;
 
-  // Unfinished softmaxes of every split, when there is more than one; see common/partial.cuh. A row's place is
+  // Unfinished softmaxes of every split, when there is more than one; see common/finish.cuh. A row's place is
   // Work::place * tile_rows + its row in the tile: memory for tiles that exist, however large the tensors are.
   float *partial_values;   // (split, place, head_dim_v): sum_j 2^(x_j - max) v_j
   float *partial_max_sum;  // (split, place, 2): max of the scores in base 2, sum_j 2^(x_j - max)

@@ -1,6 +1,7 @@
 // Tiles from global to shared memory: queries, and a block's keys and values, one tile after another towards key 0.
 #pragma once
 
+#include "common/finish.cuh"
 #include "mma/block.cuh"
 
 namespace fa::kernels::mma {
@@ -70,8 +71,7 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
     const int r = w.first_row + P::row() + i * P::step;
     const bool read = r < w.rows;
     const Row row = B::row_of(p, w, read ? r : w.first_row);
-    const char *from = p.q.data + w.sequence.q_batch * p.q.stride[0] +
-                       (w.sequence.q_first + row.query) * p.q.stride[1] + row.head * p.q.stride[2];
+    const char *from = q_row(p, w.sequence, row);
     P::template for_each_chunk<B::plain>(tile, i, [&](uint32_t at, int column) {
       copy_columns(at, from, P::column() + column, p.head_dim, p.q.stride[3], aligned, read);
     });

@@ -1,13 +1,11 @@
 // What a score is, beyond the product: masks everywhere; in the general kernels scale, softcap, bias and ALiBi.
 #pragma once
 
+#include "common/finish.cuh"
 #include "common/repair.cuh"
 #include "mma/block.cuh"
 
 namespace fa::kernels::mma {
-
-constexpr float log2_e = 1.44269504f;
-constexpr float minus_infinity = -__builtin_huge_valf();
 
 /// Scores of keys outside each row's interval become -inf, NaN included.
 template <class B>
@@ -24,7 +22,7 @@ __device__ inline void mask_intervals(typename B::Scores &s, int first_key, cons
 #pragma unroll
         for (int e = 0; e < 2; e++) {
           const int key = j * 8 + e;
-          if (key < low || key >= high) s[i][j].x[2 * h + e] = minus_infinity;
+          if (key < low || key >= high) s[i][j].x[2 * h + e] = -infinity;
         }
       }
     }
@@ -50,7 +48,7 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int i, i
                                 const char *row, bool add) {
   for_each_attended<B>(s, i, h, first_key, keys, [&](float &x, int key) {
     const float b = load_element(row + key * p.bias.stride[3], p.bias_dtype);
-    x = b == minus_infinity ? b : add ? x + b : x;
+    x = b == -infinity ? b : add ? x + b : x;
   });
 }
 
@@ -94,7 +92,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
       if (p.mask.data) {
         const char *mask = score_element(p.mask, w.sequence, row, 0);
         for_each_attended<B>(s, i, h, first_key, keys, [&](float &x, int key) {
-          if (mask[key * p.mask.stride[3]] == 0) x = minus_infinity;
+          if (mask[key * p.mask.stride[3]] == 0) x = -infinity;
         });
       }
 #pragma unroll

@@ -46,7 +46,7 @@ __device__ inline int64_t partial_place(const Params &p, const Work &w, int r) {
 template <class B>
 __device__ inline void finish_row(const Params &p, const Work &w, Row row, Sums (&o)[B::out_blocks], int h, float m,
                                   float l) {
-  float a = l == 0 ? 0 : 1 / l, lse = l == 0 ? minus_infinity : (m + __log2f(l)) * ln_2;
+  float a = l == 0 ? 0 : 1 / l, lse = l == 0 ? -infinity : (m + __log2f(l)) * ln_2;
   if (p.sinks.data) {
     const float sink = *reinterpret_cast<const float *>(p.sinks.data + w.sequence.index * p.sinks.stride[0] +
                                                         row.head * p.sinks.stride[1]);
@@ -63,11 +63,6 @@ __device__ inline void finish_row(const Params &p, const Work &w, Row row, Sums 
   if (p.lse.data && thread_anew() % 4 == 0)
     *reinterpret_cast<float *>(p.lse.data + w.sequence.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
                                (w.sequence.q_first + row.query) * p.lse.stride[2]) = lse;
-}
-
-__device__ inline char *out_row(const Params &p, const Work &w, Row row) {
-  return p.out.data + w.sequence.q_batch * p.out.stride[0] + (w.sequence.q_first + row.query) * p.out.stride[1] +
-         row.head * p.out.stride[2];
 }
 
 /// Writes a warp's rows in whole chunks, by way of its part of the tile of queries.
@@ -91,7 +86,7 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
   for (int i = lane; i < B::warp_rows * chunks; i += 32) {
     const int r = thread / 32 * B::warp_rows + i / chunks, chunk = i % chunks;
     if (w.first_row + r < w.rows && chunk * 8 < p.head_dim_v)
-      *reinterpret_cast<uint4 *>(out_row(p, w, B::row_of(p, w, w.first_row + r)) + chunk * 16) =
+      *reinterpret_cast<uint4 *>(out_row(p, w.sequence, B::row_of(p, w, w.first_row + r)) + chunk * 16) =
           load_chunk(tile + Tile::offset(r, chunk));
   }
 }
@@ -115,8 +110,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
       const float m = -state.minus_m[i][h], l = row_sum(state.l[i][h]);
       if (partial) {
         if (exists && thread % 4 == 0)
-          *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? minus_infinity : m,
-                                                                                            l};
+          *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? -infinity : m, l};
       } else if (exists) {
         finish_row<B>(p, w, B::row_of(p, w, w.first_row + r), o[i], h, m, l);
       }
@@ -135,7 +129,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
         if (partial) {
           p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
         } else {
-          store_element(out_row(p, w, row) + d * p.out.stride[3], p.out_dtype, x);
+          store_element(out_row(p, w.sequence, row) + d * p.out.stride[3], p.out_dtype, x);
         }
       });
     }
