@@ -169,10 +169,7 @@ __device__ inline void forward(const Params &p, float *memory) {
     if (r >= w.rows) mine.scores[i].keys = {0, 0};
   }
   load_rows<dim>(
-      shared.q, rows(dim),
-      [&](int r) {
-        return w.first_row + r < w.rows ? q_row(p, w.sequence, row_at(p, w, w.first_row + r)) : nullptr;
-      },
+      shared.q, rows(dim), [&](int r) { return q_row(p, w.sequence, row_at(p, w, min(w.first_row + r, w.rows - 1))); },
       p.head_dim, p.q.stride[3], p.q_dtype);
   const Interval split = keys_of_split(p, w.sequence, w.split, keys(dim));
   const Interval all = attended_by_block(mine);

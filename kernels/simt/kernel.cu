@@ -3,7 +3,8 @@
 #include "common/build.cuh"
 #include "simt/forward.cuh"
 
-extern "C" __global__ void __launch_bounds__(fa::kernels::simt::threads)
+// Shared memory lets at most two blocks share an SM, so that each thread can have 255 registers.
+extern "C" __global__ void __launch_bounds__(fa::kernels::simt::threads, 2)
     fa_forward_split(const __grid_constant__ fa::kernels::Params params) {
   extern __shared__ float shared[];
   fa::kernels::simt::forward<FA_DIM>(params, shared);
