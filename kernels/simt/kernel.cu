@@ -3,7 +3,7 @@
 #include "common/build.cuh"
 #include "simt/forward.cuh"
 
-// Shared memory lets at most two blocks share an SM, so that each thread can have 255 registers.
+// Two blocks an SM leave a thread 255 registers; by itself ptxas takes 128 on some targets and spills.
 extern "C" __global__ void __launch_bounds__(fa::kernels::simt::threads, 2)
     fa_forward_split(const __grid_constant__ fa::kernels::Params params) {
   extern __shared__ float shared[];
