@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
+#include "api/overlap.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
 #include "api/view.h"
@@ -113,17 +113,6 @@ bool read_bounds(const fa_args &args, Problem *p) {
          read_bound({"max_seqlen_k", "k", "seqused_k", args.max_seqlen_k, p->rows_k, fixed_k}, &p->max_seqlen_k);
 }
 
-/// Only what is certain: tensors that interleave (packed QKV) share no element though their extents cross.
-bool check_overlap(const Problem &p) {
-  if (!p.out) return true;
-  for (const auto &[view, name] : {std::pair{&p.q, "q"}, {&p.k, "k"}, {&p.v, "v"}, {&p.lse, "lse"}}) {
-    if (view->data != p.out.data) continue;
-    return refuse("args.out.data is args.%s.data, %p; expected memory that no other tensor of the call uses", name,
-                  static_cast<void *>(p.out.data));
-  }
-  return true;
-}
-
 }  // namespace
 
 bool read_args(const Attention &attention, const fa_args *args, Purpose purpose, Problem *problem) {
@@ -135,7 +124,7 @@ bool read_args(const Attention &attention, const fa_args *args, Purpose purpose,
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
          read_queries(attention, *a, purpose, problem) && read_keys(attention, *a, purpose, problem) &&
          read_bounds(*a, problem) && read_outputs(attention, *a, purpose, problem) && read_addends(*a, problem) &&
-         (purpose == Purpose::size || check_workspace(*a, problem)) && check_overlap(*problem);
+         (purpose == Purpose::size || (check_workspace(*a, problem) && check_overlap(*a, *problem)));
 }
 
 }  // namespace fa::api

@@ -258,10 +258,22 @@ const Refusal data_refusals[] = {
     {"v_null", [](Call &c) { c.args.v.data = nullptr; }, {"args.v.data is NULL"}},
     {"out_null", [](Call &c) { c.args.out.data = nullptr; }, {"args.out.data is NULL"}},
     {"q_misaligned", [](Call &c) { c.args.q.data = behind(c.q); }, {"args.q.data is 0x", "multiple", "4 bytes"}},
-    {"out_is_q", [](Call &c) { c.args.out.data = c.q; }, {"args.out.data is args.q.data"}},
-    {"out_is_k", [](Call &c) { c.args.out.data = c.k; }, {"args.out.data is args.k.data"}},
-    {"out_is_v", [](Call &c) { c.args.out.data = c.v; }, {"args.out.data is args.v.data"}},
-    {"out_is_lse", [](Call &c) { c.add_lse(); c.args.lse.data = c.out; }, {"args.out.data is args.lse.data"}},
+    {"out_is_q", [](Call &c) { c.args.out.data = c.q; }, {"args.out overlaps args.q: 0x", "no other tensor"}},
+    {"out_is_lse", [](Call &c) { c.add_lse(); c.args.lse.data = c.out; }, {"args.out overlaps args.lse"}},
+    {"out_begins_in_k", [](Call &c) { c.args.out.data = c.k + 5; }, {"args.out overlaps args.k"}},
+    {"out_ends_in_v", [](Call &c) { c.args.v.data = c.out + 190; }, {"args.out overlaps args.v"}},
+    {"out_holds_sinks", [](Call &c) { c.add_sinks(); c.args.sinks.data = c.out + 8; }, {"args.out overlaps args.sinks"}},
+    {"bias_holds_lse", [](Call &c) { c.add_lse(); c.add_bias(); c.args.lse.data = c.bias + 8; },
+     {"args.lse overlaps args.bias"}},
+    {"reversed_out_holds_mask",
+     [](Call &c) { c.args.out.data = c.out + 191; for (int64_t &s : c.args.out.stride) s = -s; c.add_mask();
+                   c.args.mask.data = c.out + 1; },
+     {"args.out overlaps args.mask"}},
+    {"out_holds_table", [](Call &c) { c.page(); c.args.block_table.data = c.out; }, {"args.out overlaps args.block_table"}},
+    {"out_in_workspace",
+     [](Call &c) { c.args.workspace = c.workspace; c.args.workspace_size = sizeof c.workspace;
+                   c.args.out.data = c.workspace + 4096; },
+     {"args.workspace overlaps args.out"}},
     {"workspace_misaligned",
      [](Call &c) { c.args.workspace = c.workspace + 128; c.args.workspace_size = 1024; },
      {"args.workspace is 0x", "multiple of 256"}},
@@ -271,6 +283,16 @@ const Refusal data_refusals[] = {
 // clang-format on
 
 INSTANTIATE_TEST_SUITE_P(Errors, Data, testing::ValuesIn(data_refusals), name_of);
+
+TEST(Overlap, TensorsThatInterleaveAreServed) {
+  Call call;
+  float both[2 * Call::b * Call::sq * Call::hq * Call::d] = {};
+  call.args.q.data = both;
+  call.args.out.data = both + Call::d;  // each head of out behind that of q
+  for (fa_tensor *tensor : {&call.args.q, &call.args.out})
+    for (int i = 0; i < 3; ++i) tensor->stride[i] *= 2;
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+}
 
 TEST(Workspace, TooSmallTellsBothSizes) {
   Call call;

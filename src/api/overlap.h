@@ -1,0 +1,12 @@
+// What a call writes is in no other memory of the call: refused where it certainly is.
+#pragma once
+
+#include "core/problem.h"
+
+namespace fa::api {
+
+/// Checks the outputs and the workspace of a call against each other and its other tensors. Only what is certain is
+/// refused: tensors that interleave (packed QKV) share no element though their extents cross. False after a refusal.
+bool check_overlap(const fa_args &args, const Problem &problem);
+
+}  // namespace fa::api
