@@ -6,6 +6,7 @@
 
 #include "driver/queue.h"
 #include "driver/state.h"
+#include "exec/helpers.h"
 
 namespace fa::emu::driver {
 namespace {
@@ -56,9 +57,7 @@ bool Queue::is_awaited() const {
 
 /// Whether every thread of the process is one of ours, or waits in here.
 bool Queue::is_alone() const {
-  size_t own = workers_ + waiters_;
-  for (const Done &one : running_)
-    if (one->launch) own += std::max<size_t>(one->launch->working, 1) - 1;
+  size_t own = workers_ + waiters_ + helper_threads;
   return thread_count() <= own;
 }
 

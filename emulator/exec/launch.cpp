@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "exec/grid_dependency.h"
+#include "exec/helpers.h"
 
 namespace fa::emu {
 namespace {
@@ -203,6 +204,8 @@ class Worker {
 
 }  // namespace
 
+std::atomic<size_t> helper_threads = 0;
+
 Traffic &Traffic::operator+=(const Traffic &other) {
   shared_read += other.shared_read;
   shared_written += other.shared_written;
@@ -243,7 +246,13 @@ std::optional<Fault> run(Launch &launch) {
   uint32_t threads = launch.options.threads ? launch.options.threads : core_count();
   threads = static_cast<uint32_t>(std::min<uint64_t>(threads, launch.cluster_count()));
   std::vector<std::thread> others;
-  for (uint32_t t = 1; t < threads; t++) others.emplace_back(work);
+  for (uint32_t t = 1; t < threads; t++) {
+    others.emplace_back([&] {
+      helper_threads++;
+      work();
+      helper_threads--;
+    });
+  }
   work();
   for (std::thread &thread : others) thread.join();
   launch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
