@@ -130,7 +130,7 @@ fa_status CudaEngine::run(const Problem &problem, const Context &context, Bound 
     workspace = own.data();
   }
   Launched launched = launch(problem, plan, *bound, workspace);
-  if (launched.first && is_stale(launched.result)) {
+  if (is_stale(launched.result)) {  // all once more: the combine kernel may be older than the one before it
     bound->context = 0;
     forget_modules(context);
     if ((bound = bind(context, &stream)) == nullptr) return last_status();
@@ -153,13 +153,13 @@ CudaEngine::Launched CudaEngine::launch(const Problem &problem, const Plan &plan
     params.schedule.first_tile = first;
     CUresult result =
         launch_kernel((*bound.kernels)[plan.entry], places * plan.num_splits, 1, plan.tile, stream, false, &params);
-    if (result != CUDA_SUCCESS) return {result, plan.entry, first == 0};
+    if (result != CUDA_SUCCESS) return {result, plan.entry};
     if (plan.num_splits == 1) continue;
     result = launch_kernel((*bound.combine)[Entry::combine], places, plan.tile.rows / kernels::combine::rows, ends,
                            stream, dependent, &params);
-    if (result != CUDA_SUCCESS) return {result, Entry::combine, false};
+    if (result != CUDA_SUCCESS) return {result, Entry::combine};
   }
-  return {CUDA_SUCCESS, plan.entry, false};
+  return {CUDA_SUCCESS, plan.entry};
 }
 
 }  // namespace fa::cuda

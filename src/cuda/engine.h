@@ -32,7 +32,6 @@ class CudaEngine final : public Engine {
   struct Launched {
     CUresult result;
     kernels::Entry entry;
-    bool first;  // nothing was launched before it
   };
 
   Bound *bind(const Context &context, const CUstream *stream) const;

@@ -93,6 +93,21 @@ TEST(Context, AfterAResetOfThePrimaryOne) {
   }
 }
 
+TEST(Context, AfterAResetNewOpsShareOldModules) {
+  const InContext in;
+  Case f32 = split_case(), f16 = split_case();
+  f16.q = FA_F16;
+  for (const Case &c : {f32, f16}) {  // of two images, and one of the combine kernel
+    const Op op(desc_of(c));
+    {
+      Call own(c);
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+    }
+    ASSERT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+  }
+}
+
 TEST(Context, AFaultOfTheDeviceIsTheDriversError) {
   const InContext in(0, InContext::own);
   Call own(small_case());
