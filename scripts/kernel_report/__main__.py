@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from . import analysis, emulator, images, model, render
+from . import analysis, decode, emulator, images, model, plot, render
 from .rates import GPUS
 
 # (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
@@ -23,12 +23,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--entry", default="fa_forward$", metavar="REGEX", help="entry points (default: %(default)s)")
     parser.add_argument("--no-schedule", action="store_true", help="without the simulated schedule, which takes seconds")
     parser.add_argument("--emulated", type=Path, metavar="FILE", help="lines of FA_EMU_JSON of these kernels")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--run", type=Path, metavar="BUILD", help="a build folder, whose fa the emulator is to count")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="as --schema has it")
     parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
+    parser.add_argument("--schema", action="store_true", help="the JSON Schema of --json")
     parser.add_argument("--peers", action="store_true", help="the model held to what was published of other kernels")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
-    if not result.files and not result.peers:
+    if not result.files and not result.peers and not result.schema:
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
     return result
 
@@ -46,11 +48,15 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
                 continue
-            entry = analysis.analyse(image, function, tile, not args.no_schedule)
+            simulated = function.name == "fa_forward" and not args.no_schedule
+            entry = analysis.analyse(image, function, tile, simulated)
             if entry is None:
                 print(f"{path.name}: {function.name}: no tensor-core loop, left out\n")
                 continue
             entry.emulated = counted.get(function.name, {})
+            if args.run and function.name == "fa_forward" and image.dim in emulator.PREFILL:
+                (launch,) = emulator.call(args.run, image.arch, image.dtype, emulator.PREFILL[image.dim], 1)
+                entry.emulated = emulator.figures(launch)
             for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward" else []:
                 if entry.turn and entry.gpu:
                     name = f"S={s} D={image.dim}, batch x heads = {heads}, {'causal' if causal else 'full'}"
@@ -60,17 +66,27 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
     return result
 
 
+def decodes(args: argparse.Namespace, found: list[analysis.Entry]) -> list[decode.Decode]:
+    if not args.run:
+        return []
+    splits = [e for e in found if e.name == "fa_forward_split" and e.gpu and e.blocks and e.image.dim in emulator.DECODE]
+    return [decode.decode(args.run, e) for e in splits]
+
+
 def main() -> None:
     args = arguments()
+    if args.schema:
+        print(Path(__file__).with_name("schema.json").read_text(), end="")
     if args.peers:
         print(render.peers())
     found = entries(args)
+    decoded = decodes(args, found)
     if found:
-        print(render.text(found))
+        print(render.text(found, decoded), end="")
     if args.json:
-        render.write_json(found, args.json)
+        render.write_json(found, decoded, args.json)
     if args.plot:
-        render.plot(found, args.plot)
+        plot.plot([e for e in found if e.name == "fa_forward"], args.plot)
 
 
 main()

@@ -9,7 +9,7 @@ from .images import Image, Tile
 from .rates import GPUS, RATES, SUB_CORES
 from .sass import Function
 
-LATENCY = 700e-9  # seconds from asking memory to having it, under load
+LATENCY = 700e-9  # seconds from asking memory to having it, under load: an assumption
 
 
 @dataclass
@@ -30,18 +30,22 @@ class Entry:
     counts: dict[str, int]
     blocks: int  # of an SM
     turn: model.Turn | None = None
-    in_flight: int = 0  # bytes of keys and values asked for in advance, an SM
-    needed: float = 0  # bytes in flight that hide the memory's latency (Little), an SM
     speeds: dict[str, float] = field(default_factory=dict)  # TFLOP/s of shapes
     emulated: dict[str, float] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
-        return f"sm_{self.image.sm} {self.image.family} {self.image.dtype} hd{self.image.dim} {self.name}"
+        return f"sm_{self.image.arch} {self.image.family} {self.image.dtype} hd{self.image.dim} {self.name}"
 
     @property
     def gpu(self) -> str | None:
         return model.default_gpu(self.image.sm)
+
+    @property
+    def peak(self) -> float:
+        """TFLOP/s of the GPU that stands for the SM."""
+        assert self.gpu
+        return GPUS[self.gpu].peak
 
     @property
     def of_peak(self) -> float | None:
@@ -76,6 +80,4 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool) -> Ent
     if simulate and resident >= 1:
         took = schedule.cycles_a_turn(loop.steady, rates, int(resident), blocks)
     entry.turn = model.Turn(units, resident * ideal * cost, blocks, tile.rows, tile.keys, took)
-    entry.in_flight = (tile.stages - 1) * tile.keys * image.dim * 2 * blocks
-    entry.needed = GPUS[gpu].dram * 1e9 / GPUS[gpu].sms * LATENCY
     return entry

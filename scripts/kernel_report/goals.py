@@ -1,4 +1,4 @@
-"""What is asked of the kernels, judged by an entry's figures. None: there is no such goal for it."""
+"""What is asked of the kernels, beside what an entry's figures say. None is given where there is no such goal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .analysis import Entry
+from .decode import Decode
+
+PEAK = {75: 0.70, 80: 0.75, 86: 0.95, 89: 0.95, 120: 0.95}  # modelled, of the tensor peak, at head dimension 128
 
 
 @dataclass(frozen=True)
@@ -14,25 +17,36 @@ class Verdict:
     goal: str
     got: float
     met: bool
+    modelled: bool = False  # or counted
+
+
+def at_most(what: str, limit: float, got: float, modelled: bool = False) -> Verdict:
+    return Verdict(what, f"<= {limit:g}", got, got <= limit, modelled)
+
+
+def at_least(what: str, limit: float, got: float, modelled: bool = False) -> Verdict:
+    return Verdict(what, f">= {limit:g}", got, got >= limit, modelled)
 
 
 def judge(entry: Entry) -> Iterator[Verdict]:
     sm, dim = entry.image.sm, entry.image.dim
-    yield Verdict("spills", "0", entry.spills, entry.spills == 0)
-    ratio = entry.tensor / entry.tensor_ideal
-    yield Verdict("tensor-core instructions over the ideal", "<= 1.01", ratio, ratio <= 1.01)
+    yield at_most("spills in the steady loop", 0, entry.spills)
+    yield at_most("tensor-core instructions over the ideal", 1.01, entry.tensor / entry.tensor_ideal)
     if "bank_conflict_factor" in entry.emulated:
-        factor = entry.emulated["bank_conflict_factor"]
-        yield Verdict("bank conflict factor", "<= 1.02", factor, factor <= 1.02)
-    if entry.name == "fa_forward_split" and entry.needed:
-        covered = entry.in_flight / entry.needed
-        yield Verdict("bytes in flight over what hides the latency", ">= 1", covered, covered >= 1)
+        yield at_most("bank conflict factor", 1.02, entry.emulated["bank_conflict_factor"])
     if entry.name != "fa_forward":
         return
+    if sectors := entry.emulated.get("sectors_per_request"):
+        # A request is of 16 bytes for each lane of a warp, which are 16 sectors at least.
+        yield at_least("part of the global sectors that is used", 0.97, 16 / max(sectors, 16))
     if sm == 80 and entry.image.dtype == "bf16" and dim in (64, 128):
-        limit = 12 if dim == 128 else 8
-        yield Verdict("instructions a score", f"<= {limit}", entry.per_score, entry.per_score <= limit)
-        yield Verdict("of them neither mma nor ldmatrix", "<= 6", entry.per_score_rest, entry.per_score_rest <= 6)
-    peak = {75: 0.70, 80: 0.75, 86: 0.95, 89: 0.95, 120: 0.95}.get(sm)
-    if peak and dim == 128 and entry.of_peak is not None:
-        yield Verdict("modelled fraction of the tensor peak", f">= {peak}", entry.of_peak, entry.of_peak >= peak)
+        yield at_most(f"instructions a score, head dimension {dim}", 12 if dim == 128 else 8, entry.per_score)
+        yield at_most("of them neither mma nor ldmatrix", 6, entry.per_score_rest)
+    if dim == 128 and sm in PEAK and entry.of_peak is not None:
+        yield at_least(f"fraction of the tensor peak on SM {sm}", PEAK[sm], entry.of_peak, True)
+
+
+def judge_decode(decode: Decode) -> Iterator[Verdict]:
+    yield at_most("decode: bytes read over those of keys and values", 1.02, decode.ratio)
+    yield at_most("decode: launches", 2, len(decode.kernels))
+    yield at_least("decode: bytes in flight over what hides the latency", 1, decode.in_flight / decode.needed, True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from . import sass
 
-NAME = re.compile(r"sm_(?P<sm>\d+)[af]?\.(?P<family>\w+)\.(?P<dtype>\w+)\.(?P<dim>\d+)\.(?:fatbin|cubin)$")
+NAME = re.compile(r"sm_(?P<sm>\d+)(?P<suffix>[af]?)\.(?P<family>\w+)\.(?P<dtype>\w+)\.(?P<dim>\d+)\.(?:fatbin|cubin)$")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -31,13 +31,18 @@ class Image:
     family: str
     dtype: str
     dim: int
+    suffix: str = ""  # "a" of sm_90a
+
+    @property
+    def arch(self) -> str:
+        return f"{self.sm}{self.suffix}"
 
     @staticmethod
     def of(path: Path) -> "Image | None":
         found = NAME.search(path.name)
         if not found:
             return None
-        return Image(path, int(found["sm"]), found["family"], found["dtype"], int(found["dim"]))
+        return Image(path, int(found["sm"]), found["family"], found["dtype"], int(found["dim"]), found["suffix"])
 
 
 def run(*command: str | Path, cwd: str | None = None) -> str:

@@ -1,14 +1,18 @@
-"""The report as text (Markdown tables), as JSON, and as a plot."""
+"""The report as text (Markdown tables) and as JSON."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from .analysis import Entry
-from .goals import judge
+from .decode import Decode
+from .goals import Verdict, judge, judge_decode
 from .peers import PUBLISHED
+
+UNITS = ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "L2")
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -19,43 +23,70 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def loop_row(e: Entry) -> list[str]:
     counts = [str(e.counts.get(name, 0)) for name in ("MUFU", "FFMA", "FMUL", "FMNMX", "LDSM")]
     return [e.label, f"{e.tile.rows}x{e.tile.keys}", str(e.issued), f"{e.tensor} / {e.tensor_ideal:.0f}",
-            f"{e.issued / e.tensor:.2f}", f"{e.per_score:.1f}", f"{e.per_score_rest:.1f}", *counts,
+            f"{e.issued / e.tensor:.2f}", f"{e.per_score:.2f}", f"{e.per_score_rest:.2f}", *counts,
             str(e.registers), str(e.spills), str(e.blocks or "?")]  # fmt: skip
 
 
 def model_row(e: Entry) -> list[str]:
     if e.turn is None:
-        return [e.label] + ["rates not known"] + [""] * 10
-    units = [f"{e.turn.units[u]:.0f}" for u in ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "L2")]
+        return [e.label] + ["rates not known"] + [""] * 11
+    units = [f"{e.turn.units[u]:.0f}" for u in UNITS]
     fraction = f"{100 * e.of_peak:.0f} %" if e.of_peak is not None else ""
     return [e.label, str(e.gpu), *units, f"{e.turn.schedule:.0f}" if e.turn.schedule else "", f"{e.turn.cycles:.0f}",
             e.turn.limit, fraction]  # fmt: skip
 
 
-def text(entries: list[Entry]) -> str:
+def decode_row(d: Decode) -> list[str]:
+    return [d.entry.label, " + ".join(d.kernels), f"{d.shape.kv_bytes}", f"{d.read}", f"{d.partial}", f"{d.ratio:.4f}",
+            f"{d.grid}, {d.resident:.1f}", f"{d.in_flight / 1024:.0f} KB", f"{d.needed / 1024:.1f} KB"]  # fmt: skip
+
+
+def goal_rows(entries: Iterable[Entry], decodes: Iterable[Decode]) -> list[list[str]]:
+    """A goal a row, by the kernel that comes furthest from it."""
+    verdicts: dict[tuple[str, str], list[tuple[Verdict, str]]] = {}
+    for label, found in [*((e.label, judge(e)) for e in entries), *((d.entry.label, judge_decode(d)) for d in decodes)]:
+        for v in found:
+            verdicts.setdefault((v.what, v.goal), []).append((v, label))
+    rows = []
+    for (what, goal), given in verdicts.items():
+        worst, label = (max if goal[0] == "<" else min)(given, key=lambda pair: pair[0].got)
+        met = sum(v.met for v, _ in given)
+        verdict = ("reached in the model" if worst.modelled else "reached") if met == len(given) else "**missed**"
+        rows.append([what, goal, f"{worst.got:.4g}", label, f"{met} of {len(given)}", verdict])
+    return rows
+
+
+def text(entries: list[Entry], decodes: list[Decode]) -> str:
     parts = [
-        "Steady loop of a warp, one turn:\n",
+        "Steady loop of a warp, one turn:\n\n",
         table(["kernel", "tile", "issued", "tensor / ideal", "issued an mma", "a score", "of it not mma, ldmatrix", "MUFU",
                "FFMA", "FMUL", "FMNMX", "LDSM", "registers", "spills", "blocks an SM"], [loop_row(e) for e in entries]),
-        "\nCycles of a sub-core for a turn of all its warps, not yet measured on hardware:\n",
-        table(["kernel", "GPU", "tensor", "MUFU", "FP32", "ALU", "issue", "shared", "L2", "schedule", "turn", "limit",
-               "of the peak"], [model_row(e) for e in entries]),
+        "\nCycles of a sub-core for a turn of all its warps, not yet measured on hardware:\n\n",
+        table(["kernel", "GPU", *UNITS, "schedule", "turn", "limit", "of the peak"], [model_row(e) for e in entries]),
     ]  # fmt: skip
-    shapes = [[e.label, str(e.gpu), shape, f"{flops:.0f}"] for e in entries for shape, flops in e.speeds.items()]
-    if shapes:
-        parts += ["\nShapes, modelled, not yet measured on hardware:\n", table(["kernel", "GPU", "shape", "TFLOP/s"], shapes)]
-    counted = [
-        [e.label, *(f"{e.emulated[name]:.2f}" for name in ("bank_conflict_factor", "sectors_per_request"))]
+    shapes = [
+        [e.label, str(e.gpu), shape, f"{flops:.0f}", f"{100 * flops / e.peak:.0f} %"]
         for e in entries
-        if e.emulated
+        for shape, flops in e.speeds.items()
     ]
+    if shapes:
+        head = ["kernel", "GPU", "shape", "TFLOP/s", "of the peak"]
+        parts += ["\nShapes, modelled, not yet measured on hardware:\n\n", table(head, shapes)]
+    names = ("bank_conflict_factor", "sectors_per_request")
+    counted = [[e.label, *(f"{e.emulated[name]:.3f}" for name in names)] for e in entries if e.emulated]
     if counted:
-        parts += ["\nCounted by the emulator:\n", table(["kernel", "bank conflict factor", "sectors a request"], counted)]
-    verdicts = [
-        [e.label, v.what, v.goal, f"{v.got:.2f}", "met" if v.met else "**missed**"] for e in entries for v in judge(e)
-    ]
-    parts += ["\nGoals:\n", table(["kernel", "figure", "goal", "got", "verdict"], verdicts)]
+        parts += ["\nCounted by the emulator:\n\n", table(["kernel", "bank conflict factor", "sectors a request"], counted)]
+    if decodes:
+        head = ["kernel", "launches", "K and V, bytes", "read", "unfinished sums", "over K and V", "blocks, an SM",
+                "in flight an SM", "needed"]  # fmt: skip
+        parts += ["\nDecode of one query of 32 heads over 8192 keys of 8:\n\n", table(head, [decode_row(d) for d in decodes])]
+    head = ["figure", "goal", "worst", "of", "met by", "verdict"]
+    parts += ["\nGoals:\n\n", table(head, goal_rows(entries, decodes))]
     return "".join(parts)
+
+
+def near() -> int:
+    return sum(abs(p.error) <= 0.1 for p in PUBLISHED)
 
 
 def peers() -> str:
@@ -64,26 +95,34 @@ def peers() -> str:
         [p.peer.name, p.gpu, str(p.sequence), "causal" if p.causal else "full", f"{p.teraflops:.0f}", f"{p.modelled:.0f}",
          f"{100 * p.error:+.1f} %"] for p in PUBLISHED
     ]  # fmt: skip
-    near = sum(abs(p.error) <= 0.1 for p in PUBLISHED)
     head = ["kernel", "GPU", "S", "mask", "published TFLOP/s", "modelled", "error"]
-    return table(head, rows) + f"\n{near} of {len(PUBLISHED)} within 10 %.\n"
+    return table(head, rows) + f"\n{near()} of {len(PUBLISHED)} within 10 %.\n"
 
 
-def as_json(entries: list[Entry]) -> dict[str, Any]:
+def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:
+    """As schema.json has it."""
     return {
         "measured_on_hardware": False,
+        "model_holds": near() == len(PUBLISHED),
         "kernels": [
             {
-                "sm": e.image.sm, "family": e.image.family, "dtype": e.image.dtype, "dim": e.image.dim, "entry": e.name,
+                "arch": e.image.arch, "family": e.image.family, "dtype": e.image.dtype, "dim": e.image.dim, "entry": e.name,
                 "tile": vars(e.tile), "registers": e.registers, "spills": e.spills, "blocks_an_sm": e.blocks,
                 "tensor": e.tensor, "tensor_ideal": e.tensor_ideal, "issued": e.issued, "seldom": e.seldom,
                 "issued_a_score": e.per_score, "issued_a_score_rest": e.per_score_rest, "counts": e.counts,
                 "gpu": e.gpu, "cycles": e.turn.units if e.turn else None, "turn": e.turn.cycles if e.turn else None,
                 "schedule": e.turn.schedule if e.turn else None, "limit": e.turn.limit if e.turn else None,
-                "of_peak": e.of_peak, "bytes_in_flight": e.in_flight, "bytes_needed": e.needed, "teraflops": e.speeds,
-                "emulated": e.emulated, "goals": [vars(v) for v in judge(e)],
+                "of_peak": e.of_peak, "teraflops": e.speeds, "emulated": e.emulated, "goals": [vars(v) for v in judge(e)],
             }
             for e in entries
+        ],
+        "decode": [
+            {
+                "arch": d.entry.image.arch, "dtype": d.entry.image.dtype, "shape": vars(d.shape), "launches": d.kernels,
+                "grid": d.grid, "kv_bytes": d.shape.kv_bytes, "read": d.read, "partial": d.partial, "ratio": d.ratio,
+                "bytes_in_flight": d.in_flight, "bytes_needed": d.needed, "goals": [vars(v) for v in judge_decode(d)],
+            }
+            for d in decodes
         ],
         "peers": [
             {"kernel": p.peer.name, "gpu": p.gpu, "sequence": p.sequence, "causal": p.causal, "published": p.teraflops,
@@ -92,29 +131,5 @@ def as_json(entries: list[Entry]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write_json(entries: list[Entry], path: Path) -> None:
-    path.write_text(json.dumps(as_json(entries), indent=1) + "\n")
-
-
-def plot(entries: list[Entry], path: Path) -> None:
-    """A turn's units side by side, as fractions of the turn, one group a kernel."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "fa"  # the same file for the same figures
-    from matplotlib import pyplot
-
-    shown = [e for e in entries if e.turn]
-    names = ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "L2")
-    figure, axes = pyplot.subplots(figsize=(10, 1 + 0.9 * len(shown)))
-    height = 0.8 / len(names)
-    for n, name in enumerate(names):
-        places = [i + n * height for i in range(len(shown))]
-        axes.barh(places, [e.turn.units[name] / e.turn.cycles for e in shown if e.turn], height, label=name)
-    axes.set_yticks([i + 0.4 for i in range(len(shown))], [f"{e.label}\n{e.gpu}" for e in shown], fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("part of a turn for which the unit is busy (modelled, not yet measured on hardware)")
-    axes.legend(ncols=len(names), loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8, frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+def write_json(entries: list[Entry], decodes: list[Decode], path: Path) -> None:
+    path.write_text(json.dumps(as_json(entries, decodes), indent=1) + "\n")

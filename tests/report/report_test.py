@@ -1,15 +1,19 @@
 """The kernel report on SASS whose counts were made by hand: loop.sass holds a loop with masks and, after it, the steady one."""
 
+import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import loops, model, peers, sass, schedule  # noqa: E402
-from kernel_report.analysis import analyse  # noqa: E402
-from kernel_report.goals import judge  # noqa: E402
+from kernel_report import emulator, loops, model, peers, render, sass, schedule  # noqa: E402
+from kernel_report.analysis import Entry, analyse  # noqa: E402
+from kernel_report.decode import Decode  # noqa: E402
+from kernel_report.goals import judge, judge_decode  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 
@@ -105,22 +109,101 @@ class Schedule(unittest.TestCase):
         self.assertLessEqual(schedule.cycles_a_turn(loop, rates, 2, 2), schedule.cycles_a_turn(loop, rates, 2, 1))
 
 
+def entry(text: str = TEXT, simulate: bool = False) -> Entry:
+    image = Image.of(Path("sm_80.mma.bf16.16.cubin"))
+    assert image is not None
+    result = analyse(image, sass.parse(text)[0], Tile(32, 16, 32, 1024, 2), simulate)
+    assert result is not None
+    return result
+
+
 class Report(unittest.TestCase):
     def test_entry(self) -> None:
         """32 x 16 x 16 with one warp: 2 products of 2 x 2 tiles of 16 x 8 x 16 are 8 HMMA; the loop has 2."""
-        image = Image.of(Path("sm_80.mma.bf16.16.cubin"))
-        assert image is not None
-        entry = analyse(image, sass.parse(TEXT)[0], Tile(32, 16, 32, 1024, 2), True)
-        assert entry is not None and entry.of_peak is not None
-        self.assertEqual((entry.tensor_ideal, entry.issued, entry.seldom), (8, 10, 2))
-        self.assertEqual((entry.per_score, entry.per_score_rest), (10 / 16, 7 / 16))
-        self.assertLess(entry.of_peak, 2)
-        self.assertTrue(all(v.met for v in judge(entry)))
-        spilling = analyse(
-            image, sass.parse(TEXT.replace("FFMA R8", "LDL R8"))[0], Tile(32, 16, 32, 1024, 2), False
-        )
-        assert spilling is not None
-        self.assertEqual([v.what for v in judge(spilling) if not v.met], ["spills"])
+        found = entry(simulate=True)
+        assert found.of_peak is not None
+        self.assertEqual((found.tensor_ideal, found.issued, found.seldom), (8, 10, 2))
+        self.assertEqual((found.per_score, found.per_score_rest), (10 / 16, 7 / 16))
+        self.assertLess(found.of_peak, 2)
+        self.assertTrue(all(v.met for v in judge(found)))
+        spilling = entry(TEXT.replace("FFMA R8", "LDL R8"))
+        self.assertEqual([v.what for v in judge(spilling) if not v.met], ["spills in the steady loop"])
+
+    def test_counters_are_judged(self) -> None:
+        found = entry()
+        found.emulated = {"bank_conflict_factor": 1.5, "sectors_per_request": 20}
+        missed = ["bank conflict factor", "part of the global sectors that is used"]
+        self.assertEqual([v.what for v in judge(found) if not v.met], missed)
+
+    def test_worst_kernel_is_told(self) -> None:
+        rows = render.goal_rows([entry(), entry(TEXT.replace("FFMA R8", "LDL R8"))], [])
+        self.assertEqual(rows[0][0::2], ["spills in the steady loop", "1", "1 of 2"])
+        self.assertEqual((rows[0][-1], rows[1][-1]), ("**missed**", "reached"))
+
+
+class Decoding(unittest.TestCase):
+    """Two heads of 1000 keys and 16 dimensions: 128000 bytes. The ring of two places asks for 16 keys in advance."""
+
+    def decode(self, read: int, grid: int, kernels: list[str]) -> Decode:
+        return Decode(entry(), emulator.Shape(2, 2, 1, 1000, 16), kernels, grid, read, 2000)
+
+    def test_bytes(self) -> None:
+        self.assertEqual(self.decode(128000, 108, ["split"]).ratio, 1)
+        self.assertEqual(self.decode(128640, 108, ["split", "combine"]).ratio, 1.020625)
+        self.assertFalse(next(iter(judge_decode(self.decode(128640, 108, ["split", "combine"])))).met)
+
+    def test_littles_law(self) -> None:
+        """An A100 has 108 SMs and 1555 GB/s: 10 KB an SM are under way in 700 ns."""
+        half = self.decode(128000, 54, ["split"])
+        self.assertEqual((half.resident, half.in_flight), (0.5, 256))
+        self.assertAlmostEqual(half.needed, 10079, delta=1)
+        self.assertEqual([v.met for v in judge_decode(half)], [True, True, False])
+
+    def test_numbers_on_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "q.npy"
+            emulator.write_npy(path, (3, 5), 1)
+            data = path.read_bytes()
+            self.assertEqual((data[:6], (10 + int.from_bytes(data[8:10], "little")) % 64), (b"\x93NUMPY", 0))
+            self.assertEqual(len(data), 10 + int.from_bytes(data[8:10], "little") + 30)
+
+    def test_lines_of_another_program(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lines"
+            path.write_text('{"kernel": "fa_forward"}\n')
+            with self.assertRaisesRegex(SystemExit, "lines:1: .*expected a line of FA_EMU_JSON"):
+                emulator.launches(path)
+
+
+TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+
+
+class Schema(unittest.TestCase):
+    """What of JSON Schema schema.json uses."""
+
+    schema = json.loads((HERE.parents[1] / "scripts" / "kernel_report" / "schema.json").read_text())
+
+    def check(self, value: Any, schema: dict[str, Any], where: str) -> None:
+        if "$ref" in schema:
+            schema = self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]]
+        types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        self.assertTrue(any(isinstance(value, TYPES[t]) for t in types), f"{where}: {value!r} is none of {types}")
+        if "properties" in schema and value is not None:
+            self.assertEqual(set(value), set(schema["required"]), where)
+            self.assertEqual(set(value), set(schema["properties"]), where)
+            for name, part in value.items():
+                self.check(part, schema["properties"][name], f"{where}.{name}")
+        for number, part in enumerate(value) if "items" in schema else ():
+            self.check(part, schema["items"], f"{where}[{number}]")
+
+    def test_json(self) -> None:
+        decode = Decode(entry(), emulator.Shape(2, 2, 1, 1000, 16), ["split"], 54, 128000, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "report.json"
+            render.write_json([entry(simulate=True)], [decode], path)
+            written = json.loads(path.read_text())
+        self.check(written, self.schema, "report")
+        self.assertEqual((len(written["kernels"]), len(written["decode"]), len(written["peers"])), (1, 1, 17))
 
 
 if __name__ == "__main__":
