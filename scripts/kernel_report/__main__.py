@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from . import analysis, decode, emulator, images, model, plot, render
+from . import analysis, decode, emulator, images, ladder, model, plot, render
 from .rates import GPUS
 
 # (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
@@ -28,9 +28,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
     parser.add_argument("--schema", action="store_true", help="the JSON Schema of --json")
     parser.add_argument("--peers", action="store_true", help="the model held to what was published of other kernels")
+    parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of bench/ladder/ladder: the steps, each by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
-    if not result.files and not result.peers and not result.schema:
+    if not (result.files or result.peers or result.schema or result.ladder):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
     return result
 
@@ -79,6 +80,8 @@ def main() -> None:
         print(Path(__file__).with_name("schema.json").read_text(), end="")
     if args.peers:
         print(render.peers())
+    if args.ladder:
+        print(ladder.text(args.ladder, args.tools, args.cxx), end="")
     found = entries(args)
     decoded = decodes(args, found)
     if found:

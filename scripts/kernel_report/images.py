@@ -62,9 +62,9 @@ def functions(image: Image, tools: Path) -> list[sass.Function]:
         return [f for cubin in cubins for f in sass.parse(run(tools / "nvdisasm", "-hex", cubin))]
 
 
-def tiles(compiler: str) -> dict[tuple[str, int, int, str], Tile]:
+def tiles(compiler: str, preset: str = "standard") -> dict[tuple[str, int, int, str], Tile]:
     """By family, SM, dimension and entry point, as the kernels' own headers have them."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "tiles"
-        run(compiler, "-std=c++20", "-I", ROOT / "kernels", Path(__file__).with_name("tiles.cpp"), "-o", program)
+        run(compiler, "-std=c++20", f"-DFA_TILE_PRESET={preset}", "-I", ROOT / "kernels", Path(__file__).with_name("tiles.cpp"), "-o", program)
         return {key: Tile(*values) for key, values in ast.literal_eval(run(program)).items()}

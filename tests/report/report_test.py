@@ -15,6 +15,7 @@ from kernel_report.analysis import Entry, analyse  # noqa: E402
 from kernel_report.decode import Decode  # noqa: E402
 from kernel_report.goals import judge, judge_decode  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
+from kernel_report.nest import nest  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 
 TEXT = (HERE / "loop.sass").read_text()
@@ -139,6 +140,32 @@ class Report(unittest.TestCase):
         rows = render.goal_rows([entry(), entry(TEXT.replace("FFMA R8", "LDL R8"))], [])
         self.assertEqual(rows[0][0::2], ["spills in the steady loop", "1", "1 of 2"])
         self.assertEqual((rows[0][-1], rows[1][-1]), ("**missed**", "reached"))
+
+
+def line(label: str, instruction: str) -> str:
+    """As nvdisasm writes it."""
+    return f"{label}:\n" if label else f"        /*0000*/  {instruction} ;  /* 0x0000000000000000 */\n"
+
+
+class Nest(unittest.TestCase):
+    """A turn of a scalar kernel: keys copied, two products of 32 and 64 FFMA a round, and the loop over tiles of keys."""
+
+    def text(self, second: int) -> str:
+        body = [(".L_x_1", ""), ("", "MOV R1, R2"), (".L_x_2", ""), ("", "LDG.E.128 R4, [R2]"), ("", "@P0 BRA `(.L_x_2)")]
+        body += [(".L_x_3", "")] + [("", "FFMA R8, R8, R9, R8")] * 32 + [("", "@P0 BRA `(.L_x_3)")]
+        body += [(".L_x_4", "")] + [("", "FFMA R8, R8, R9, R8")] * second + [("", "@P0 BRA `(.L_x_4)")]
+        body += [("", "@P1 BRA `(.L_x_1)")]
+        return "\t.section\t.text.k\n" + "".join(line(*part) for part in body)
+
+    def test_rounds(self) -> None:
+        """64 x 32 scores of 16 dimensions by 128 threads: 256 FFMA a product; 4 numbers of keys to copy, 8 a load."""
+        found = nest(sass.parse(self.text(64))[0], Tile(64, 32, 128, 0, 1), 16)
+        assert found is not None
+        self.assertEqual([(len(part), times) for part, times in found.parts], [(2, 1), (2, 0.5), (33, 8), (65, 4)])
+        self.assertEqual((found.count("FFMA"), found.waits, found.issued), (512, 0.5, 2 + 1 + 264 + 260))
+
+    def test_no_second_product(self) -> None:
+        self.assertIsNone(nest(sass.parse(self.text(8))[0], Tile(64, 32, 128, 0, 1), 16))
 
 
 class Decoding(unittest.TestCase):
