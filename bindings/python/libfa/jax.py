@@ -33,7 +33,10 @@ _INTS = {
 def _register() -> None:
     path = pathlib.Path(capi.__file__).with_name("_jax.so")
     if not path.exists():
-        raise ImportError("libfa.jax: this build of libfa was made without jaxlib; install jax and build the wheel again")
+        raise ImportError(
+            "libfa.jax: this libfa was built where there was no jax; in its sources: pip install jax scikit-build-core swig, "
+            "then pip install --no-build-isolation --force-reinstall ."
+        )
     library = ctypes.cdll.LoadLibrary(str(path))
     jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(library.fa_jax_attention), platform="cpu")
 

@@ -61,7 +61,7 @@ class Jax(Adapter):
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
         if like.devices() and next(iter(like.devices())).platform != "cpu":
-            raise NotImplementedError("out: arrays of JAX on a GPU are served through libfa.jax, inside of jax.jit or outside")
+            raise NotImplementedError("q: is an array of JAX on a GPU, which libfa does not serve yet; expected one on the CPU")
         numpy = sys.modules["numpy"]
         kind = sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype]
         count = SIZES[dtype]
