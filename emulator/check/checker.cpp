@@ -96,8 +96,12 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
     who.lane = static_cast<uint32_t>(std::countr_zero(rest));
     uint32_t address = static_cast<uint32_t>(access.address[who.lane]);
+    bool unwritten = false;
+    if (checks_->classes[pc].vector && access.kind == AccessKind::read) who.unwritten = &unwritten;
     shared_.access(who, access.kind, address, access.bytes, access.async_proxy, access.key);
+    if (unwritten) read_in_part(who, access, address);
   }
+  if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
   if (!issues || (access.async_proxy && what != Class::wgmma)) return;
@@ -110,6 +114,36 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   for (uint32_t lane = 0; lane < lanes; lane++) operation.address[lane] = static_cast<uint32_t>(access.address[lane]);
   WarpChecks &own = warps_[who.agent];
   (what == Class::wgmma ? own.products : own.copies).issue(operation);
+}
+
+/// nvcc loads and stores gaps between fields along with the fields. Elements of a vector that nobody has written are
+/// nobody's values, which may be moved; a vector that nobody has written at all is a fault.
+void Checker::read_in_part(const Accessor &who, const Access &access, uint32_t address) {
+  auto vector = vector_of(*checks_->reporter.launch().program, who.pc);
+  const uint32_t bytes = access.bytes / static_cast<uint32_t>(vector.size());
+  const auto is_written = [&](size_t i) {
+    return shared_.is_written(address + static_cast<uint32_t>(i) * bytes, bytes);
+  };
+  bool some = false;
+  for (size_t i = 0; i < vector.size(); i++) some |= is_written(i);
+  if (!some) {
+    Accessor again = who;
+    again.unwritten = nullptr;
+    return shared_.access(again, access.kind, address, access.bytes, false, 0);
+  }
+  for (size_t i = 0; i < vector.size(); i++)
+    if (vector[i].kind == ptx::OperandKind::reg && !is_written(i))
+      warps_[who.agent].registers.forget(vector[i].index, who.lane, who.pc);
+}
+
+void Checker::forget_missing(const Accessor &who, const Access &access) {
+  auto vector = vector_of(*checks_->reporter.launch().program, who.pc);
+  const uint32_t bytes = access.bytes / static_cast<uint32_t>(vector.size());
+  for (const Registers::Missing &missing : warps_[who.agent].registers.missing())
+    for (uint32_t rest = missing.lanes & access.mask; rest; rest &= rest - 1)
+      for (size_t i = 0; i < vector.size(); i++)
+        if (vector[i].kind == ptx::OperandKind::reg && vector[i].index == missing.reg)
+          shared_.forget(static_cast<uint32_t>(access.address[std::countr_zero(rest)] + i * bytes), bytes);
 }
 
 void Checker::release(Warp &warp, uint32_t mask, uint64_t key) {

@@ -1,6 +1,7 @@
 // What the checks must know of an instruction beyond its accesses, found once a launch from its text.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "exec/program.h"
@@ -28,10 +29,14 @@ enum class Class : uint8_t {
 
 struct Classified {
   Class what = Class::other;
-  int32_t groups = 0;  // of waits: how many may stay in flight
+  int32_t groups = 0;   // of waits: how many may stay in flight
+  bool vector = false;  // ld, st of a vector in shared memory
 };
 
 /// By program counter.
 std::vector<Classified> classify(const Program &program);
+
+/// The elements of the vector that the instruction there loads or stores.
+std::span<const ptx::Operand> vector_of(const Program &program, uint32_t pc);
 
 }  // namespace fa::emu::check

@@ -1,6 +1,7 @@
 // Following registers from instruction to instruction.
 #include "check/registers.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "exec/warp.h"
@@ -18,6 +19,13 @@ bool keeps(const Program &program, uint32_t pc, const RegisterUse &use) {
   const auto &registers = program.function_at(pc).registers;
   ptx::Type type = registers.size() > use.reg ? registers[use.reg] : ptx::Type::none;
   return use.write || (type != ptx::Type::pred && ptx::bytes_of(type) != 8);
+}
+
+bool is_element(const Program &program, uint32_t pc, uint32_t reg) {
+  auto vector = vector_of(program, pc);
+  return std::any_of(vector.begin(), vector.end(), [&](const ptx::Operand &element) {
+    return element.kind == ptx::OperandKind::reg && element.index == reg;
+  });
 }
 
 }  // namespace
@@ -38,6 +46,7 @@ Registers::FrameRegisters &Registers::registers_of(const Warp &warp, uint32_t pc
 void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
   std::vector<uint32_t> &written = registers_of(warp, pc).written;
+  missing_.clear();
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (use.reg >= written.size()) written.resize(use.reg + 1);
     if (use.write) {
@@ -47,9 +56,18 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
     uint32_t missing = mask & ~written[use.reg];
     // Whether accumulators are read depends on scale-d.
     if (missing == 0 || use.conditional) continue;
+    if (what.vector && is_element(program, pc, use.reg)) {
+      const uint32_t some = missing & lanes_with_some(program, pc, written);
+      if (some) missing_.push_back({use.reg, some});
+      if ((missing &= ~some) == 0) continue;
+    }
     written[use.reg] |= missing;
     reporter.report(Violation::uninitialised_register, warp, pc, use.reg, std::countr_zero(missing), [&] {
-      return "register " + program.function_at(pc).register_name(use.reg) + " is read and was never written";
+      std::string text =
+          "register " + program.function_at(pc).register_name(use.reg) + " is read and was never written";
+      auto load = last_->loads_of_nothing.find(use.reg);
+      if (load == last_->loads_of_nothing.end()) return text;
+      return text + ": " + reporter.line(load->second) + " loads it from shared memory that nobody has written";
     });
   }
   if (!pending_.empty()) check_pending(reporter, warp, pc, what);
@@ -73,6 +91,18 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
     default:
       if (fences_ > 0) touch(program, pc, what);
   }
+}
+
+/// Lanes that hold a value for one element at least of the vector that the instruction stores.
+uint32_t Registers::lanes_with_some(const Program &program, uint32_t pc, const std::vector<uint32_t> &written) const {
+  uint32_t result = 0;
+  for (const ptx::Operand &element : vector_of(program, pc)) {
+    if (element.kind != ptx::OperandKind::reg)
+      result = ~0u;
+    else if (element.index < written.size())
+      result |= written[element.index];
+  }
+  return result;
 }
 
 /// Copies are transparent: nvcc writes them between the fence and the wgmma, and ptxas does away with them.

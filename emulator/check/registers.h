@@ -18,6 +18,17 @@ class Registers {
   void begin() { *this = {}; }
   void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
 
+  /// Of the last instruction, a store of a vector some of whose elements these lanes have, those that they have not.
+  struct Missing {
+    uint32_t reg = 0, lanes = 0;
+  };
+  const std::vector<Missing> &missing() const { return missing_; }
+  /// What the instruction there, the last one, has loaded into the register is nothing: nobody has written it.
+  void forget(uint32_t reg, uint32_t lane, uint32_t pc) {
+    last_->written[reg] &= ~(1u << lane);
+    last_->loads_of_nothing[reg] = pc;
+  }
+
  private:
   /// The last write and read of a register, by the number of wgmma.fences before, plus 1; 0: none.
   struct Touch {
@@ -27,6 +38,7 @@ class Registers {
   /// A frame's registers: lanes that hold a value, by register.
   struct FrameRegisters {
     std::vector<uint32_t> written;
+    std::unordered_map<uint32_t, uint32_t> loads_of_nothing;  // by register, for messages
     std::vector<Touch> touched;  // by others than wgmma; kept once a warp has met a wgmma.fence
   };
   struct Pending {
@@ -42,6 +54,7 @@ class Registers {
   void load(const Program &program, uint32_t pc);
   void loaded();
   void touch(const Program &program, uint32_t pc, const Classified &what);
+  uint32_t lanes_with_some(const Program &program, uint32_t pc, const std::vector<uint32_t> &written) const;
   void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
   void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
 
@@ -53,7 +66,8 @@ class Registers {
   std::vector<uint32_t> open_;                // registers of operations that are not committed
   std::deque<std::vector<uint32_t>> groups_;  // of those that are, oldest first
   std::vector<uint32_t> loads_;               // registers of tcgen05.ld that nothing has waited for
-  uint32_t fences_ = 0;                       // wgmma.fence so far
+  std::vector<Missing> missing_;
+  uint32_t fences_ = 0;  // wgmma.fence so far
 };
 
 }  // namespace fa::emu::check

@@ -56,9 +56,26 @@ void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address
   }
 }
 
+bool SharedMemory::is_written(uint32_t address, uint32_t bytes) {
+  bool result = true;
+  Shadow &shadow = shadows_[address >> memory::rank_shift];
+  uint32_t offset = (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin;
+  shadow.visit(offset, bytes, false, [&](Cell &cell, uint32_t) { result &= cell.initialised; });
+  return result;
+}
+
+void SharedMemory::forget(uint32_t address, uint32_t bytes) {
+  Shadow &shadow = shadows_[address >> memory::rank_shift];
+  uint32_t offset = (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin;
+  shadow.visit(offset, bytes, false, [&](Cell &cell, uint32_t) { cell.initialised = false; });
+}
+
 void SharedMemory::read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
   check_pending(who, cell, address, false);
-  check_written(who, cell, address, "reads");
+  if (who.unwritten != nullptr && !cell.initialised)
+    *who.unwritten = true;
+  else
+    check_written(who, cell, address, "reads");
   if (!who.strong) remember_read(who, shadow, cell);
 }
 
@@ -66,7 +83,7 @@ void SharedMemory::write(const Accessor &who, Shadow &shadow, Cell &cell, uint32
   check_pending(who, cell, address, true);
   // One instruction may write a place from several lanes.
   bool same = cell.write_agent == who.agent && cell.write_pc == who.pc && cell.write_clock == clocks_.now(who.agent);
-  if (cell.write_clock && !same) check_written(who, cell, address, "writes");
+  if (cell.write_clock && !same) check_order(who, cell, address, "writes");
   check_readers(who, shadow, cell, address);
   shadow.forget_reads(cell);
   cell.write_clock = clocks_.now(who.agent);
@@ -93,7 +110,7 @@ void SharedMemory::issue_read(const Accessor &who, Cell &cell, uint32_t address,
 
 void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
   check_pending(who, cell, address, true);
-  if (cell.write_clock) check_written(who, cell, address, "asynchronously writes");
+  if (cell.write_clock) check_order(who, cell, address, "asynchronously writes");
   check_readers(who, shadow, cell, address);
   shadow.forget_reads(cell);
   cell.pending_write = true;
@@ -132,6 +149,10 @@ void SharedMemory::check_written(const Accessor &who, const Cell &cell, uint32_t
                      [&] { return std::string(does) + " " + where(address) + ", which was never written"; });
     return;
   }
+  check_order(who, cell, address, does);
+}
+
+void SharedMemory::check_order(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {
   if (cell.atomic && who.strong) return;
   if (clocks_.knows(who.agent, who.lane, cell.write_agent, 1u << cell.write_lane, cell.write_clock)) return;
   Violation kind = cell.write_agent == who.agent ? Violation::lane_race : Violation::race;

@@ -16,7 +16,8 @@ struct Accessor {
   uint32_t agent = 0;
   uint32_t lane = 0;
   uint32_t pc = 0;
-  bool strong = false;  // an atomic, or an access that is meant to communicate
+  bool strong = false;        // an atomic, or an access that is meant to communicate
+  bool *unwritten = nullptr;  // where to note that some bytes were never written, rather than to report it
 };
 
 class SharedMemory {
@@ -26,6 +27,9 @@ class SharedMemory {
 
   /// address: 32 bits with the CTA's rank; completion: the key of Access::key, for landings.
   void access(const Accessor &who, AccessKind kind, uint32_t address, uint32_t bytes, bool async_proxy, uint64_t key);
+  /// Whether all these bytes were written; and as if they never had been.
+  bool is_written(uint32_t address, uint32_t bytes);
+  void forget(uint32_t address, uint32_t bytes);
   /// When the CTA ends: what is still in flight, and what other blocks of the cluster do that may come after.
   void end(const Cta &cta);
 
@@ -39,6 +43,7 @@ class SharedMemory {
 
   void check_remote(const Cta &cta, const Cell &cell, uint32_t address);
   void check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
+  void check_order(const Accessor &who, const Cell &cell, uint32_t address, const char *does);
   void check_readers(const Accessor &who, Shadow &shadow, const Cell &cell, uint32_t address);
   void check_reader(const Accessor &who, const ReadEpoch &reader, uint32_t address);
   void check_pending(const Accessor &who, Cell &cell, uint32_t address, bool writes);

@@ -60,7 +60,7 @@ const Mutant attention_mutants[] = {
     {"ValuesWaitedForTooLate", 6, "still writes: nothing has waited for it"},
     {"HalfAWarpAtABarrier", 7, "divergence"},
     {"UninitialisedRegister", 8, "was never written"},
-    {"UninitialisedSharedMemory", 9, "which was never written"},
+    {"UninitialisedSharedMemory", 9, "loads it from shared memory that nobody has written"},
     {"StagingWithoutSyncwarp", 10, "race: reads shared memory"},
     {"CopiesNobodyWaitsFor", 11, "nothing has waited for this asynchronous operation"},
     {"RowsOfTheNeighbour", 12, "race: writes global memory"},
