@@ -14,14 +14,14 @@ def plot(entries: list[Entry], path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "fa"  # the same file for the same figures
+    matplotlib.rcParams |= {"svg.hashsalt": "fa", "svg.fonttype": "none"}  # the same file for the same figures, and a small one
     from matplotlib import pyplot
 
     shown = [(e, e.turn, e.of_peak) for e in entries if e.turn and e.of_peak is not None]
     figure, (left, right) = pyplot.subplots(1, 2, sharey=True, figsize=(11, 1.2 + 0.75 * len(shown)))
     for n, (entry, turn, of_peak) in enumerate(shown):
         left.barh(n, of_peak, 0.6, color="tab:blue")
-        left.text(of_peak - 0.01, n, f"{100 * of_peak:.0f} %, {turn.limit}", ha="right", va="center", color="white", fontsize=8)
+        left.text(0.01, n, f"{100 * of_peak:.0f} %, {turn.limit}", va="center", color="white", fontsize=8)
         if entry.image.dim == 128 and entry.image.sm in PEAK:
             left.plot([PEAK[entry.image.sm]] * 2, [n - 0.4, n + 0.4], color="tab:red", linewidth=2)
     height = 0.8 / len(UNITS)

@@ -57,12 +57,16 @@ def goal_rows(entries: Iterable[Entry], decodes: Iterable[Decode]) -> list[list[
 
 
 def text(entries: list[Entry], decodes: list[Decode]) -> str:
+    missed = len(PUBLISHED) - near()
+    whole = [e for e in entries if e.name != "fa_forward_split"]  # its loop skips at run time what a call does not use
     parts = [
-        "Steady loop of a warp, one turn:\n\n",
+        "# Kernel report\n\nMade by `scripts/kernel-report`; [kernel-model.md](kernel-model.md) has the rules. Counted and modelled,"
+        f" **not yet measured on hardware**. The model\nmisses {missed} of {len(PUBLISHED)} published figures of other kernels by"
+        " more than 10 %: modelled goals do not count as met.\n\nSteady loop of a warp, one turn:\n\n",
         table(["kernel", "tile", "issued", "tensor / ideal", "issued an mma", "a score", "of it not mma, ldmatrix", "MUFU",
-               "FFMA", "FMUL", "FMNMX", "LDSM", "registers", "spills", "blocks an SM"], [loop_row(e) for e in entries]),
+               "FFMA", "FMUL", "FMNMX", "LDSM", "registers", "spills", "blocks an SM"], [loop_row(e) for e in whole]),
         "\nCycles of a sub-core for a turn of all its warps, not yet measured on hardware:\n\n",
-        table(["kernel", "GPU", *UNITS, "schedule", "turn", "limit", "of the peak"], [model_row(e) for e in entries]),
+        table(["kernel", "GPU", *UNITS, "schedule", "turn", "limit", "of the peak"], [model_row(e) for e in whole]),
     ]  # fmt: skip
     shapes = [
         [e.label, str(e.gpu), shape, f"{flops:.0f}", f"{100 * flops / e.peak:.0f} %"]
