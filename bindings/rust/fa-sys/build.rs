@@ -15,6 +15,9 @@ fn native() -> PathBuf {
     Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("native")
 }
 
+/// What libfa.a leaves to be linked.
+const STATIC_NEEDS: [&str; 4] = ["stdc++", "m", "pthread", "dl"];
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     for name in ["FA_LIB_DIR", "FA_INCLUDE_DIR", "FA_CMAKE_ARGS", "DOCS_RS"] {
@@ -44,7 +47,7 @@ fn generate_bindings() {
         .unwrap();
 }
 
-/// CPU only: CUDA kernels are built where FA_CMAKE_ARGS asks for them.
+/// CPU only, but for the feature cuda. FA_CMAKE_ARGS goes to CMake behind what is said here: "-DFA_ARCHS=89", for instance.
 #[cfg(feature = "vendored")]
 fn build() {
     let mut config = cmake::Config::new(native());
@@ -57,7 +60,7 @@ fn build() {
         ("FA_BUILD_BENCH", "OFF"),
         ("FA_BUILD_EXAMPLES", "OFF"),
         ("FA_BUILD_EMULATOR", "OFF"),
-        ("FA_KERNELS", "off"),
+        ("FA_KERNELS", if cfg!(feature = "cuda") { "embed" } else { "off" }),
     ] {
         config.define(name, value);
     }
@@ -67,7 +70,7 @@ fn build() {
     println!("cargo::rerun-if-changed=native");
     let folder = config.build().join("build").join("src");
     link(&folder, "static=fa");
-    for library in ["stdc++", "m", "pthread"] {
+    for library in STATIC_NEEDS {
         println!("cargo::rustc-link-lib={library}");
     }
     println!("cargo::metadata=include={}", native().join("include").display());
@@ -111,7 +114,7 @@ fn find_in(folder: &Path) {
             println!("cargo::rerun-if-changed={}", path.display());
             link(&place, kind);
             if kind == "static=fa" {
-                for library in ["stdc++", "m", "pthread"] {
+                for library in STATIC_NEEDS {
                     println!("cargo::rustc-link-lib={library}");
                 }
             }

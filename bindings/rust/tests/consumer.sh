@@ -16,8 +16,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 unset FA_LIB_DIR FA_INCLUDE_DIR LD_LIBRARY_PATH PKG_CONFIG_PATH
-export CARGO_TARGET_DIR=$folder/target PKG_CONFIG_LIBDIR=/nonexistent
-export CCACHE_BASEDIR=/ CCACHE_NOHASHDIR=1 # where there is ccache, it shall not mind that the folder is a new one
+export PKG_CONFIG_LIBDIR=/nonexistent
+export CARGO_TARGET_DIR=$registry-target # what all of them depend on is compiled once; package.sh empties it
 mkdir .cargo
 cat >.cargo/config.toml <<TOML
 [source.crates-io]
@@ -40,7 +40,10 @@ case $how in
     LD_LIBRARY_PATH=$(dirname "$(find "$where" -name 'libfa.so.*' | head -n 1)")
     export LD_LIBRARY_PATH
     ;;
-  vendored) features=(--features vendored) ;;
+  vendored)
+    features=(--features vendored)
+    export FA_CMAKE_ARGS=-DCMAKE_CXX_FLAGS_RELEASE=-O0 # as anybody may; here because optimising it takes a minute
+    ;;
 esac
 cargo add --quiet libfa "${features[@]}"
 cargo add --quiet fa-sys

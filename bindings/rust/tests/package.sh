@@ -6,7 +6,7 @@ registry=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cargo package --workspace --no-verify --allow-dirty --quiet
-rm -rf "$registry"
+rm -rf "$registry" "$registry-target" # cargo takes for granted that what is in a registry never changes
 cargo vendor --locked --versioned-dirs --quiet "$registry" >/dev/null
 for crate in "$CARGO_TARGET_DIR"/package/{fa-sys,libfa}-*.crate; do
   bytes=$(stat -c %s "$crate")
