@@ -24,9 +24,13 @@ if(FA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(FA_CCACHE_PROGRAM ccache)
   mark_as_advanced(FA_CCACHE_PROGRAM)
   if(FA_CCACHE_PROGRAM)
+    # In CI one cache serves the same sources in several folders: the build tree's and those that a wheel is built from.
+    if("$ENV{CI}" STREQUAL "true")
+      set(fa_ccache_folders CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
+    endif()
     # Precompiled headers are looked at as what they were made from.
     set(fa_ccache ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-                  ${FA_CCACHE_PROGRAM})
+                  ${fa_ccache_folders} ${FA_CCACHE_PROGRAM})
     set(CMAKE_CXX_COMPILER_LAUNCHER ${fa_ccache})
     set(CMAKE_C_COMPILER_LAUNCHER ${fa_ccache})
   endif()

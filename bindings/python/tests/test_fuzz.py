@@ -67,7 +67,7 @@ def calls(draw):
     return call
 
 
-@settings(max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(calls())
 def test_any_call(call):
     inputs = {

@@ -1,11 +1,13 @@
 #!/bin/bash
 # The wheel, as a new user gets it: built from the source distribution, audited (abi3audit, auditwheel: manylinux_2_34 or older), then
 # installed into an empty environment of every CPython from 3.10 on that is found, where the README's first example and the
-# client run outside of the source tree. Usage: wheel.sh PYTHON SOURCE FOLDER; PYTHON is the one with the tools.
+# client run outside of the source tree. Usage: wheel.sh PYTHON SOURCE FOLDER WERROR; PYTHON is the one with the tools, WERROR
+# is FA_WERROR of the build tree, whose objects ccache, where it is, then has for the wheel.
 set -euo pipefail
 python=$1
 source=$2
 folder=$3
+werror=$4
 mkdir -p "$folder"
 rm -rf "$folder"/source "$folder"/wheel "$folder"/repaired "$folder"/environment
 cd "$folder"
@@ -14,7 +16,7 @@ PATH=$(dirname "$python"):$PATH
 "$python" -m build --sdist --no-isolation --outdir source "$source" >sdist.log
 tar -xzf source/libfa-*.tar.gz -C source --strip-components=1
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir wheel \
-  --config-settings=build-dir="$folder/build" "$folder/source"
+  --config-settings=build-dir="$folder/source/build/wheel" --config-settings=cmake.define.FA_WERROR="$werror" "$folder/source"
 built=$(ls wheel/libfa-*-cp310-abi3-linux_*.whl)
 abi3audit --strict "$built"
 auditwheel show "$built" | tr '\n' ' ' | grep -oE 'manylinux_2_[0-9]+' | head -n 1 | tee tag
@@ -30,8 +32,8 @@ tried=0
 while read -r interpreter; do
   "$interpreter" -c 'import sys; sys.exit(sys.version_info < (3, 10) or sys.implementation.name != "cpython")' 2>/dev/null || continue
   rm -rf environment
-  "$interpreter" -m venv environment
-  environment/bin/python -m pip install --quiet --disable-pip-version-check "$wheel" numpy
+  "$interpreter" -m venv --without-pip environment
+  "$python" -m pip --python environment/bin/python install --quiet --disable-pip-version-check "$wheel" numpy
   environment/bin/python -I example.py
   environment/bin/python -I "$source/bindings/python/tests/client.py"
   environment/bin/python -I -m libfa | head -n 2
