@@ -69,7 +69,8 @@ __device__ inline void multiply_keys(typename B::Scores &s, const Queries<B> &q,
 template <class B>
 __device__ inline void multiply_values(typename B::Out &o, const typename B::Scores &p, uint32_t values) {
   using Tile = typename B::KeyTile;
-  const int lane = (B::scarce ? thread_anew() : int(threadIdx.x)) % 32;
+  const int thread = B::scarce ? thread_anew() : int(threadIdx.x);
+  const int lane = B::lane_by_mask ? thread & 31 : thread % 32;
   const uint32_t at = values + Tile::lane_offset(lane_row(lane), lane_chunk(lane));
 #pragma unroll
   for (int k = 0; k < B::keys / 16; k++) {

@@ -19,7 +19,7 @@ struct Shape {
 
 /// Tables to measure beside each other; the build's FA_TILE_PRESET names one. Nothing but speed depends on it.
 enum class Preset {
-  standard,  // fewest instructions a score, by count
+  standard,  // fastest by docs/kernel-model.md
   even,      // one block of rows a warp, twice the warps
   narrow     // tiles of 32 keys, more of them on their way
 };
@@ -28,8 +28,8 @@ enum class Preset {
 #endif
 constexpr Preset preset = Preset::FA_TILE_PRESET;
 
-/// Two blocks of rows a warp halve what the tensor cores of SM 80 ask of shared memory; SM 86, 89 and 120, at half the
-/// rate, do without, which leaves registers for queries.
+/// Two blocks of rows a warp halve what the tensor cores ask of shared memory. Two blocks of threads an SM: when one
+/// waits at a barrier, the other works.
 constexpr Shape forward_shape(int sm, int dim) {
   const bool fast = sm == 80 || sm == 87 || sm == 90 || sm == 100 || sm == 103;
   if (sm == 75) {
@@ -39,7 +39,7 @@ constexpr Shape forward_shape(int sm, int dim) {
   }
   if (preset == Preset::narrow && dim <= 128) return {fast ? 2 : 1, fast ? 4 : 8, 32, 6, false, fast ? 2 : 1};
   if (preset == Preset::narrow) return {1, 8, 32, fast ? 4 : dim <= 192 ? 3 : 2, false};
-  if (preset == Preset::even && fast && dim <= 128) return {1, 8, 64, 3, dim <= 64};
+  if (preset == Preset::even && dim <= 128) return {1, 8, 64, 3, dim <= 64 || !fast};
   if (fast) {
     if (dim == 64 && sm < 90) return {2, 4, 96, 3, false, 2};
     if (dim <= 64) return {2, 4, 64, 4, true, 2};
@@ -48,8 +48,8 @@ constexpr Shape forward_shape(int sm, int dim) {
     if (dim <= 192) return {1, 8, 64, 3, false};
     return {1, 8, 64, 3, false};
   }
-  if (dim <= 64) return {1, 8, 64, 4, true};
-  if (dim <= 128) return {1, 8, 64, 3, true};
+  if (dim <= 64) return {2, 4, 64, 4, true, 2};
+  if (dim <= 128) return {2, 4, 32, dim <= 96 ? 3 : 2, false, 2};
   if (dim <= 192) return {1, 8, 32, 3, false};
   return {1, 8, 32, 2, false};
 }
