@@ -3,12 +3,17 @@
 #   fa_add_emulated_test(forward.bf16.sm_90a sm_90a fa_forward_test --gtest_filter=*bf16* CHECK SEED 7 LABELS bf16)
 #
 # NAME, DEVICE (as FA_EMU_DEVICE), the program (a target or a path) and its arguments; then CHECK: what the checks find
-# fails the test; SEED n: schedules vary with it; LABELS: further ones beside emulated and each device's name;
-# ENVIRONMENT: further variables.
+# fails the test; SEED n: schedules vary with it; SLOW: only ctest -C slow runs it; LABELS: further ones beside emulated
+# and each device's name; ENVIRONMENT: further variables.
 function(fa_add_emulated_test name device)
-  cmake_parse_arguments(arg "CHECK" "SEED" "LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "CHECK;SLOW" "SEED" "LABELS;ENVIRONMENT" ${ARGN})
   list(POP_FRONT arg_UNPARSED_ARGUMENTS program)
-  add_test(NAME ${name} COMMAND ${program} ${arg_UNPARSED_ARGUMENTS})
+  set(configurations "")
+  if(arg_SLOW)
+    set(configurations CONFIGURATIONS slow)
+    list(APPEND arg_LABELS slow)
+  endif()
+  add_test(NAME ${name} COMMAND ${program} ${arg_UNPARSED_ARGUMENTS} ${configurations})
   set(environment FA_EMU_DEVICE=${device} LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fa_emulator> ${arg_ENVIRONMENT})
   if(arg_CHECK)
     list(APPEND environment FA_EMU_CHECK=2)
