@@ -110,6 +110,42 @@ TEST(Fault, MemoryOfTheDevice) {
   EXPECT_GT(enough, 0);
 }
 
+/// Each of the library's own allocations in turn is the first that the device has no room for: those of the two images,
+/// and of partial results. With room again, everything is as it should be.
+TEST(Fault, EveryAllocationOfTheDevice) {
+  bool seen[3] = {};
+  for (const size_t left : {0, 3, 4, 7, 8, 9, 1000, 4000}) {
+    const int outcome = in_child({{"FA_EMU_MEMORY", "1M"}, {"FA_EMU_QUIET", "1"}}, [&] {
+      const InContext in;
+      Call own(split_case(), Where::pinned);
+      CUdeviceptr others = 0;
+      if (call("cuMemAlloc_v2", &others, (size_t{1} << 20) - left) != CUDA_SUCCESS) return int(not_ours);
+      int which = 0;
+      {
+        const Op op(desc_of(split_case()));
+        const fa_status status = op.op ? fa_forward(op.op, &own.args) : op.status;
+        const std::string text = fa_last_error();
+        if (status != FA_ERROR_OUT_OF_MEMORY || text.find("CUDA_ERROR_OUT_OF_MEMORY") == std::string::npos)
+          return bad(std::to_string(status) + ": " + text);
+        if (!outputs_untouched(own.instance)) return bad("outputs were written");
+        which = op.op ? 2 : text.find(".combine") != std::string::npos ? 1 : 0;
+        if (which == 2 && text.find("cuMemAllocAsync") == std::string::npos) return bad(text);
+      }
+      call("cuMemFree_v2", others);
+      const Op op(desc_of(split_case()));
+      if (op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+      const std::string failure = own.failure();
+      return failure.empty() ? 10 + which : bad(failure);
+    });
+    ASSERT_GE(outcome, 10) << left << " bytes left";
+    ASSERT_LE(outcome, 12) << left << " bytes left";
+    seen[outcome - 10] = true;
+  }
+  EXPECT_TRUE(seen[0]) << "the image of the attention";
+  EXPECT_TRUE(seen[1]) << "the image of the combination";
+  EXPECT_TRUE(seen[2]) << "partial results";
+}
+
 TEST(Fault, AnOlderDriver) {
   const int outcome = in_child({{"FA_EMU_DRIVER", "12040"}}, [] {
     const Op op(desc_of(small_case())), on_cpu(desc_of(small_case(), FA_DEVICE_AUTO));

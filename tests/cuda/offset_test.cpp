@@ -4,7 +4,11 @@
 
 #include <cstring>
 
+#include "combine/tiles.h"
+#include "common/params.h"
 #include "cuda/fixture.h"
+#include "mma/tiles.h"
+#include "simt/tiles.h"
 #include "support/number.h"
 
 namespace cuda_test {
@@ -108,6 +112,72 @@ TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
   const Op op(desc_of(c));
   ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
   EXPECT_EQ(own.failure(), "");
+}
+
+// ---- partial results
+
+namespace kernels = fa::kernels;
+using kernels::Entry;
+
+kernels::View view_of(const fa_tensor &tensor) {
+  kernels::View view = {static_cast<char *>(tensor.data), {}};
+  for (int i = 0; i < 4; ++i) view.stride[i] = tensor.stride[i] * test::dtype_bytes(tensor.dtype);
+  return view;
+}
+
+/// What the kernels take for a case of one sequence, one head and a causal mask, in three splits.
+kernels::Params params_of(const Call &own, int32_t tile_rows) {
+  const Case &c = own.instance.c;
+  kernels::Params p = {};
+  p.q = view_of(own.args.q), p.k = view_of(own.args.k), p.v = view_of(own.args.v);
+  p.out = view_of(own.args.out), p.lse = view_of(own.args.lse);
+  p.schedule = {tile_rows, 1, 1, 1, 3, 0, 0};
+  p.q_dtype = p.kv_dtype = p.out_dtype = c.q;
+  p.batch = p.heads_q = p.heads_kv = 1;
+  p.head_dim = p.head_dim_v = int32_t(c.d);
+  p.rows_q = p.max_seqlen_q = int32_t(c.sq);
+  p.rows_k = p.max_seqlen_k = int32_t(c.sk);
+  p.causal = 1;
+  p.window_left = p.window_right = -1;
+  p.scale = 0.25F;  // of head dimension 16
+  return p;
+}
+
+/// An entry point of an image in this build's folder, and what its blocks are.
+CUresult run_kernel(const std::string &image, Entry entry, const kernels::Tile &tile, emulated::Shape grid,
+                    const kernels::Params &params) {
+  const std::string path = std::string(TEST_KERNELS) + "/sm_" + std::to_string(emulated::capability()) + "." + image;
+  const CUfunction function = emulated::kernel(emulated::read_file(path + ".fatbin"), kernels::name_of(entry));
+  call("cuFuncSetAttribute", function, 8, tile.shared_bytes);  // the most dynamic shared memory
+  return emulated::launch(function, grid, {unsigned(tile.threads)}, unsigned(tile.shared_bytes), params);
+}
+
+/// The library bounds the memory that it takes for partial results (cuda/plan.h), so that the kernels are launched by
+/// themselves here: splits so far apart that their values, then their rows, then their maxima need more than 32 bits.
+TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
+  const InContext in;
+  const int sm = emulated::capability();
+  if (!is_built("sm_" + std::to_string(sm))) GTEST_SKIP() << "FA_ARCHS leaves out " << sm;
+  const bool wide = GetParam() == FA_F32;
+  const kernels::Tile tile =
+      wide ? kernels::simt::tile(sm, 64, Entry::split) : kernels::mma::tile(sm, 32, Entry::split);
+  const kernels::Tile ends = kernels::combine::tile(sm, 576, Entry::combine);
+  for (const int64_t rows : {int64_t{1} << 27, int64_t{1} << 28, int64_t{1} << 31}) {
+    Case c;
+    c.sq = 3, c.sk = 280, c.d = 16, c.q = GetParam(), c.mask = FA_MASK_CAUSAL;
+    Call own(c, Where::pinned);
+    kernels::Params params = params_of(own, tile.rows);
+    params.partial_rows = rows + tile.rows;
+    const Sparse values(size_t(3 * params.partial_rows * c.d) * sizeof(float));
+    const Sparse max_sum(size_t(3 * params.partial_rows * 2) * sizeof(float));
+    params.partial_values = static_cast<float *>(values.data());
+    params.partial_max_sum = static_cast<float *>(max_sum.data());
+    ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", Entry::split, tile, {3}, params), CUDA_SUCCESS);
+    ASSERT_EQ(
+        run_kernel("combine.f32.576", Entry::combine, ends, {1, unsigned(tile.rows / kernels::combine::rows)}, params),
+        CUDA_SUCCESS);
+    EXPECT_EQ(own.failure(), "") << rows;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Offsets, testing::Values(FA_F32, FA_F16));
