@@ -89,9 +89,10 @@ void Checker::access(Warp &warp, const Instruction &instruction, const Access &a
 
 void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   Class what = checks_->classes[pc].what;
-  Accessor who{&warp, agent_of(warp), 0, pc, access.kind == AccessKind::atomic || what == Class::strong_access};
+  bool strong = access.kind == AccessKind::atomic || what == Class::strong_access;
+  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces};
   // A flag: whoever reads it afterwards knows what came before.
-  uint64_t flag = who.strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
+  uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
   for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
     who.lane = static_cast<uint32_t>(std::countr_zero(rest));
@@ -104,7 +105,7 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
-  if (!issues || (access.async_proxy && what != Class::wgmma)) return;
+  if (!issues || access.key != 0 || (access.async_proxy && what != Class::wgmma)) return;
   // Commit groups tell when it is over.
   Operation operation;
   operation.ends = access.kind == AccessKind::async_issue_read ? AccessKind::async_end_read : AccessKind::async_land;

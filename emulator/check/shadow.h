@@ -30,7 +30,8 @@ struct Cell {
   uint32_t readers = 0;  // else number of a set of them in Shadow
   uint32_t pending_pc = 0;
   uint16_t pending_reads = 0;
-  bool pending_write = false;
+  uint16_t pending_writes : 15 = 0;  // more than one only of reductions
+  uint16_t pending_reduces : 1 = 0;  // they are reductions
 };
 
 class Shadow {

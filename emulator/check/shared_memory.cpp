@@ -35,7 +35,7 @@ void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address
   Accessor accessor = who;
   bool lands = kind == AccessKind::async_land || kind == AccessKind::async_end_read;
   if (lands && key != 0) accessor.agent = clocks_.complete(key), accessor.lane = 0;
-  bool overwrites = kind == AccessKind::write || kind == AccessKind::async_land;
+  bool overwrites = kind == AccessKind::write || (kind == AccessKind::async_land && !who.strong);
   auto each = [&](auto rule) {
     shadow.visit(offset, bytes, overwrites, [&](Cell &cell, uint32_t at) { rule(cell, address - offset + at); });
   };
@@ -110,22 +110,28 @@ void SharedMemory::issue_read(const Accessor &who, Cell &cell, uint32_t address,
 
 void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
   check_pending(who, cell, address, true);
-  if (cell.write_clock) check_order(who, cell, address, "asynchronously writes");
+  if (who.strong)
+    check_written(who, cell, address, "asynchronously reduces");
+  else if (cell.write_clock)
+    check_order(who, cell, address, "asynchronously writes");
   check_readers(who, shadow, cell, address);
   shadow.forget_reads(cell);
-  cell.pending_write = true;
+  cell.pending_writes = who.strong && cell.pending_reduces ? cell.pending_writes + 1 : 1;
+  cell.pending_reduces = who.strong;
   cell.pending_pc = who.pc;
 }
 
 void SharedMemory::land(const Accessor &who, Shadow &shadow, Cell &cell) {
   shadow.forget_reads(cell);
-  cell.pending_write = false;
+  cell.pending_writes = who.strong && cell.pending_writes ? cell.pending_writes - 1 : 0;
+  cell.pending_reduces = who.strong && cell.pending_writes;
   cell.write_clock = clocks_.now(who.agent);
   cell.write_agent = who.agent;
   cell.write_lane = static_cast<uint8_t>(who.lane);
   cell.write_pc = who.pc;
   cell.initialised = true;
-  cell.generic = cell.atomic = false;
+  cell.generic = false;
+  cell.atomic = who.strong;
 }
 
 void SharedMemory::end_read(const Accessor &who, Shadow &shadow, Cell &cell) {
@@ -134,17 +140,17 @@ void SharedMemory::end_read(const Accessor &who, Shadow &shadow, Cell &cell) {
 }
 
 void SharedMemory::check_pending(const Accessor &who, Cell &cell, uint32_t address, bool writes) {
-  if (!cell.pending_write && !(writes && cell.pending_reads)) return;
+  bool written = cell.pending_writes && !(who.strong && cell.pending_reduces);
+  if (!written && !(writes && cell.pending_reads)) return;
   reporter_.report(Violation::pending_copy, *who.warp, who.pc, cell.pending_pc, static_cast<int>(who.lane), [&] {
     return std::string(writes ? "writes " : "reads ") + where(address) + ", which the asynchronous operation of " +
-           reporter_.line(cell.pending_pc) + " still " + (cell.pending_write ? "writes" : "reads") +
-           ": nothing has waited for it";
+           reporter_.line(cell.pending_pc) + " still " + (written ? "writes" : "reads") + ": nothing has waited for it";
   });
 }
 
 void SharedMemory::check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {
   if (!cell.initialised) {
-    if (cell.pending_write) return;
+    if (cell.pending_writes) return;
     reporter_.report(Violation::uninitialised_memory, *who.warp, who.pc, 0, static_cast<int>(who.lane),
                      [&] { return std::string(does) + " " + where(address) + ", which was never written"; });
     return;
@@ -239,11 +245,11 @@ void SharedMemory::end(const Cta &cta) {
   bool told = false, others = shadows_.size() > 1;
   shadows_[rank].visit(0, cta.shared_bytes, false, [&](Cell &cell, uint32_t at) {
     if (others) check_remote(cta, cell, (rank << memory::rank_shift) + at + memory::shared_begin);
-    if (told || (!cell.pending_write && cell.pending_reads == 0)) return;
+    if (told || (cell.pending_writes == 0 && cell.pending_reads == 0)) return;
     told = true;
     reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, 0, -1, [&] {
       return "the block ends, and nothing has waited for this asynchronous operation, which " +
-             std::string(cell.pending_write ? "writes " : "reads ") +
+             std::string(cell.pending_writes ? "writes " : "reads ") +
              where((rank << memory::rank_shift) + at + memory::shared_begin);
     });
   });

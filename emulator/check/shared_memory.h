@@ -16,7 +16,7 @@ struct Accessor {
   uint32_t agent = 0;
   uint32_t lane = 0;
   uint32_t pc = 0;
-  bool strong = false;        // an atomic, or an access that is meant to communicate
+  bool strong = false;        // an atomic, an access that is meant to communicate, or an asynchronous reduction
   bool *unwritten = nullptr;  // where to note that some bytes were never written, rather than to report it
 };
 

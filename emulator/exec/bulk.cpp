@@ -22,7 +22,8 @@ void BulkOperation::finish() {
   data_ = {};
 }
 
-void BulkOperation::report(ptx::Space space, AccessKind kind, uint64_t address, uint32_t bytes, uint64_t key) const {
+void BulkOperation::report(ptx::Space space, AccessKind kind, uint64_t address, uint32_t bytes, uint64_t key,
+                           bool reduces) const {
   Observer *observer = warp_.cta->cluster->observer.get();
   if (!observer || bytes == 0) return;
   uint64_t addresses[lanes] = {};
@@ -34,6 +35,7 @@ void BulkOperation::report(ptx::Space space, AccessKind kind, uint64_t address, 
   access.mask = 1u << lane_;
   access.address = addresses;
   access.async_proxy = true;
+  access.reduces = reduces;
   access.key = key;
   observer->access(warp_, instruction_, access);
 }

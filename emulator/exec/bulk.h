@@ -34,8 +34,9 @@ class BulkOperation {
   virtual void gather() = 0;   // source to data_
   virtual void scatter() = 0;  // data_ to its destination; completes mbarriers
 
-  /// Reports bytes to the observer, if there is one; key as in Access.
-  void report(ptx::Space space, AccessKind kind, uint64_t address, uint32_t bytes, uint64_t key = 0) const;
+  /// Reports bytes to the observer, if there is one; key and reduces as in Access.
+  void report(ptx::Space space, AccessKind kind, uint64_t address, uint32_t bytes, uint64_t key = 0,
+              bool reduces = false) const;
   uint8_t *shared(uint32_t address, uint32_t bytes) const;
   uint8_t *global(uint64_t address, uint64_t bytes) const;
   /// complete_tx at the mbarrier; a CTA that has ended without waiting for its data is reported.

@@ -30,10 +30,11 @@ struct Access {
   uint32_t mask = 0;
   const uint64_t *address = nullptr;  // 32 of them
   bool async_proxy = false;           // TMA, wgmma, tcgen05
-  /// Of async_land and async_end_read: what tells of the completion, the same key that acquire gets; 0: a commit group,
-  /// for which the issuing warp itself waits. cp.async without .bulk and wgmma report issues only: the checks follow
-  /// their commit_group and wait_group by themselves.
+  /// Of async_land and async_end_read, and of issues where it is known: what tells of the completion, the same key that
+  /// acquire gets; 0: a commit group, for which the issuing warp itself waits. cp.async without .bulk and wgmma report
+  /// issues only: the checks follow their commit_group and wait_group by themselves.
   uint64_t key = 0;
+  bool reduces = false;  // async_issue_write and async_land: others may reduce the same bytes at the same time
 };
 
 /// One access to tensor memory: these lanes of these columns of a CTA. mma and cp report when they are issued (kinds

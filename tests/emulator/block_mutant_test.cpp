@@ -1,13 +1,11 @@
 // Faults between the threads of a block, between blocks and between the blocks of a cluster: small kernels with a fault
 // by number, run with FA_EMU_CHECK=2. 0 is the clean twin.
-#include <gtest/gtest.h>
-
-#include "client.h"
-#include "told.h"
+#include "mutant.h"
 
 namespace {
 
 using emulated::Array;
+using emulated::expect_told;
 using emulated::launch;
 
 /// neighbour: threads exchange words of global memory. 1 no barrier, 2 the last address is odd, 3 barrier 1 for 64
@@ -17,7 +15,6 @@ using emulated::launch;
 /// 3 the same where only block 1 reads.
 /// signal: block 1 stores into block 0 and arrives at its mbarrier. 1 block 0 does not wait, 2 a second arrival, 3 the
 /// arrival comes before the store.
-/// given: block 1 sends a word by st.async. 1 nobody waits.
 /// registers: setmaxnreg in a producer and two consumer warpgroups. 1 the producer gives nothing, 2 one warp of it does
 /// not, 3 .inc to fewer than before.
 /// phases: warp 0 ends phase after phase, which warp 1 waits for. 1 it does not wait for warp 1.
@@ -172,43 +169,6 @@ end:
   barrier.cluster.wait;
   ret;
 }
-.visible .entry given(.param .u64 words, .param .u32 fault) .reqnctapercluster 2 {
-  .reg .pred %p<8>; .reg .b32 %r<14>; .reg .b64 %rd<9>;
-  .shared .align 8 .b8 tile[128];
-  .shared .align 8 .b64 bar;
-  ld.param.u64 %rd1, [words];
-  ld.param.u32 %r1, [fault];
-  mov.u32 %r2, %tid.x;
-  mov.u32 %r3, %cluster_ctarank;
-  mov.u32 %r5, tile;
-  mov.u32 %r10, bar;
-  mad.lo.u32 %r6, %r2, 4, %r5;
-  setp.eq.u32 %p1, %r2, 0;
-  @%p1 mbarrier.init.shared.b64 [%r10], 1;
-  @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 128;
-  fence.mbarrier_init.release.cluster;
-  barrier.cluster.arrive;
-  barrier.cluster.wait;
-  setp.eq.u32 %p2, %r3, 0;
-  @%p2 bra wait;
-  mov.u32 %r4, 0;
-  mapa.shared::cluster.u32 %r7, %r6, %r4;
-  mapa.shared::cluster.u32 %r8, %r10, %r4;
-  st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r2, [%r8];
-  ret;
-wait:
-  setp.eq.u32 %p5, %r1, 1;
-  @%p5 bra read;
-again:
-  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p6, [%r10], 0;
-  @!%p6 bra again;
-read:
-  ld.shared.u32 %r9, [%r6];
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r9;
-  ret;
-}
 .visible .entry registers(.param .u64 words, .param .u32 fault) {
   .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
   ld.param.u64 %rd1, [words];
@@ -281,33 +241,24 @@ struct Run {
   unsigned blocks, threads;
 };
 
-/// What is told of a kernel with (memory, fault).
 std::string run(const Run &what, int fault) {
-  return emulated::told([&] {
-    emulated::start();
-    Array<int> words(std::vector<int>(512));
-    launch(emulated::kernel(text, what.kernel), {what.blocks}, {what.threads}, 0, words.address, fault);
-  });
-}
-
-void expect(const std::string &told, const char *parts) {
-  EXPECT_TRUE(emulated::tells(told, parts)) << told;
+  return emulated::told_of(text, what.kernel, {what.blocks}, {what.threads}, fault);
 }
 
 constexpr Run neighbour{"neighbour", 1, 128}, cluster{"cluster", 2, 32}, signal_{"signal", 2, 32},
-    given{"given", 2, 32}, registers{"registers", 1, 384}, phases{"phases", 1, 64};
+    registers{"registers", 1, 384}, phases{"phases", 1, 64};
 
 TEST(Block, CleanTwin) {
   EXPECT_EQ(run(neighbour, 0), "");
 }
 TEST(Block, NoBarrierOverGlobalMemory) {
-  expect(run(neighbour, 1), "race: reads global memory|race: writes global memory");
+  expect_told(run(neighbour, 1), "race: reads global memory|race: writes global memory");
 }
 TEST(Block, MisalignedGlobalAddress) {
-  expect(run(neighbour, 2), "misaligned address");
+  expect_told(run(neighbour, 2), "misaligned address");
 }
 TEST(Block, BarrierOfTwoCounts) {
-  expect(run(neighbour, 3), "threads, and for");
+  expect_told(run(neighbour, 3), "threads, and for");
 }
 TEST(Block, FreedMemory) {
   std::string told = emulated::told([] {
@@ -316,7 +267,7 @@ TEST(Block, FreedMemory) {
     CUdeviceptr freed = Array<int>(std::vector<int>(512)).address;
     launch(function, {1}, {128}, 0, freed, 0);
   });
-  expect(told, "which is in no allocation");
+  expect_told(told, "which is in no allocation");
 }
 
 std::string flag(int fault) {
@@ -331,66 +282,59 @@ TEST(Grid, CleanTwin) {
   EXPECT_EQ(flag(0), "");
 }
 TEST(Grid, NobodyWaits) {
-  expect(flag(1), "race: reads global memory|race: writes global memory");
+  expect_told(flag(1), "race: reads global memory|race: writes global memory");
 }
 TEST(Grid, NothingIsReleased) {
-  expect(flag(2), "race: reads global memory|race: writes global memory");
+  expect_told(flag(2), "race: reads global memory|race: writes global memory");
 }
 TEST(Grid, BothWrite) {
-  expect(flag(3), "race: writes global memory");
+  expect_told(flag(3), "race: writes global memory");
 }
 
 TEST(Cluster, CleanTwin) {
   EXPECT_EQ(run(cluster, 0), "");
 }
 TEST(Cluster, NoBarrierBefore) {
-  expect(run(cluster, 1), "which was never written|race: ");
+  expect_told(run(cluster, 1), "which was never written|race: ");
 }
 TEST(Cluster, NoBarrierAtTheEnd) {
-  expect(run(cluster, 2), "that block may have ended before|which has ended");
+  expect_told(run(cluster, 2), "that block may have ended before|which has ended");
 }
 TEST(Cluster, NoBarrierAfterABlockThatReads) {
-  expect(run(cluster, 3), "that block may have ended before|which has ended");
+  expect_told(run(cluster, 3), "that block may have ended before|which has ended");
 }
 
 TEST(Signal, CleanTwin) {
   EXPECT_EQ(run(signal_, 0), "");
 }
 TEST(Signal, NobodyWaits) {
-  expect(run(signal_, 1), "which was never written|race: ");
+  expect_told(run(signal_, 1), "which was never written|race: ");
 }
 TEST(Signal, TooManyArrivals) {
-  expect(run(signal_, 2), "33 arrivals at an mbarrier of which");
+  expect_told(run(signal_, 2), "33 arrivals at an mbarrier of which");
 }
 TEST(Signal, ArrivesBeforeItStores) {
-  expect(run(signal_, 3), "which was never written|race: ");
-}
-
-TEST(AsyncStore, CleanTwin) {
-  EXPECT_EQ(run(given, 0), "");
-}
-TEST(AsyncStore, NobodyWaits) {
-  expect(run(given, 1), "nothing has waited for it|which was never written");
+  expect_told(run(signal_, 3), "which was never written|race: ");
 }
 
 TEST(RegisterPool, CleanTwin) {
   EXPECT_EQ(run(registers, 0), "");
 }
 TEST(RegisterPool, TheProducerGivesNothing) {
-  expect(run(registers, 1), "deadlock");
+  expect_told(run(registers, 1), "deadlock");
 }
 TEST(RegisterPool, OneWarpDoesNotTakePart) {
-  expect(run(registers, 2), "for all four warps of a warpgroup");
+  expect_told(run(registers, 2), "for all four warps of a warpgroup");
 }
 TEST(RegisterPool, IncreaseToFewer) {
-  expect(run(registers, 3), "and the warp has 216");
+  expect_told(run(registers, 3), "and the warp has 216");
 }
 
 TEST(Phases, CleanTwin) {
   EXPECT_EQ(run(phases, 0), "");
 }
 TEST(Phases, APhaseThatNobodyMayHaveSeen) {
-  expect(run(phases, 1), "may not have seen that|deadlock");
+  expect_told(run(phases, 1), "may not have seen that|deadlock");
 }
 
 }  // namespace

@@ -1,12 +1,10 @@
 // The checks on bulk copies, mbarriers and proxies: small kernels with a fault by number, run with FA_EMU_CHECK=2.
-#include <gtest/gtest.h>
-
-#include "client.h"
-#include "told.h"
+#include "mutant.h"
 
 namespace {
 
 using emulated::Array;
+using emulated::expect_told;
 using emulated::launch;
 
 /// product: one wgmma over zeros that all threads have written. Faults: 1 nothing waits before its results are used,
@@ -126,21 +124,11 @@ read:
 )";
 
 std::string store(int fault) {
-  return emulated::told([&] {
-    emulated::start();
-    Array<int> to(std::vector<int>(128));
-    launch(emulated::kernel(text, "store"), {1}, {128}, 0, to.address, fault);
-  });
+  return emulated::told_of(text, "store", {1}, {128}, fault);
 }
-
 std::string product(int fault) {
-  return emulated::told([&] {
-    emulated::start();
-    Array<float> to(std::vector<float>(128));
-    launch(emulated::kernel(text, "product"), {1}, {128}, 0, to.address, fault);
-  });
+  return emulated::told_of(text, "product", {1}, {128}, fault);
 }
-
 std::string load(int fault) {
   return emulated::told([&] {
     emulated::start();
@@ -149,53 +137,49 @@ std::string load(int fault) {
   });
 }
 
-void expect(const std::string &told, const char *part) {
-  EXPECT_NE(told.find(part), std::string::npos) << told;
-}
-
 TEST(BulkStore, CleanTwin) {
   EXPECT_EQ(store(0), "");
 }
 TEST(BulkStore, NoProxyFence) {
-  expect(store(1), "without a fence.proxy.async between");
+  expect_told(store(1), "without a fence.proxy.async between");
 }
 TEST(BulkStore, NoBarrier) {
-  expect(store(2), "race: asynchronously reads");
+  expect_told(store(2), "race: asynchronously reads");
 }
 TEST(BulkStore, NothingWaits) {
-  expect(store(3), "nothing has waited for this asynchronous operation");
+  expect_told(store(3), "nothing has waited for this asynchronous operation");
 }
 TEST(BulkStore, SourceWrittenTooEarly) {
-  expect(store(4), "still reads: nothing has waited for it");
+  expect_told(store(4), "still reads: nothing has waited for it");
 }
 
 TEST(Product, CleanTwin) {
   EXPECT_EQ(product(0), "");
 }
 TEST(Product, ResultsUsedTooEarly) {
-  expect(product(1), "is in use by the wgmma of");
+  expect_told(product(1), "is in use by the wgmma of");
 }
 TEST(Product, SourceWrittenTooEarly) {
-  expect(product(2), "still reads: nothing has waited for it");
+  expect_told(product(2), "still reads: nothing has waited for it");
 }
 TEST(Product, NoProxyFence) {
-  expect(product(3), "without a fence.proxy.async between");
+  expect_told(product(3), "without a fence.proxy.async between");
 }
 TEST(Product, NothingCommits) {
-  expect(product(4), "is in use by the wgmma of");
+  expect_told(product(4), "is in use by the wgmma of");
 }
 
 TEST(BulkLoad, CleanTwin) {
   EXPECT_EQ(load(0), "");
 }
 TEST(BulkLoad, NobodyWaits) {
-  expect(load(1), "still writes: nothing has waited for it");
+  expect_told(load(1), "still writes: nothing has waited for it");
 }
 TEST(BulkLoad, MoreBytesExpectedThanCome) {
-  expect(load(2), "deadlock");
+  expect_told(load(2), "deadlock");
 }
 TEST(BulkLoad, ASecondArrival) {
-  expect(load(3), "mbarrier");
+  expect_told(load(3), "mbarrier");
 }
 
 }  // namespace

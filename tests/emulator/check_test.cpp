@@ -1,32 +1,16 @@
 // Every check sees the faults seeded for it, and only those: kernels of tests/emulator/mutants, run with
 // FA_EMU_CHECK=2, where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the
 // context.
-#include <gtest/gtest.h>
-
 #include <cmath>
 
-#include "client.h"
-#include "told.h"
+#include "mutant.h"
 
 namespace {
 
 using emulated::Array;
 using emulated::kernel;
 using emulated::launch;
-
-struct Mutant {
-  const char *name;
-  int fault;
-  const char *report;  // part of what must be told; empty: nothing may be
-};
-
-void PrintTo(const Mutant &mutant, std::ostream *out) {
-  *out << mutant.name;
-}
-
-std::string named(const testing::TestParamInfo<Mutant> &info) {
-  return info.param.name;
-}
+using emulated::Mutant;
 
 class Attention : public testing::TestWithParam<Mutant> {};
 
@@ -43,11 +27,7 @@ TEST_P(Attention, Sm80) {
     launch(attention, {count / 64}, {128}, 49152, q.address, k.address, v.address, o.address, count, 0.18f,
            GetParam().fault);
   });
-  std::string expected = GetParam().report;
-  if (expected.empty())
-    EXPECT_EQ(text, "");
-  else
-    EXPECT_NE(text.find(expected), std::string::npos) << text;
+  emulated::expect_told(text, GetParam().report);
 }
 
 const Mutant attention_mutants[] = {
@@ -69,6 +49,6 @@ const Mutant attention_mutants[] = {
     {"NoBarrierAtTheEndWhichIsClean", 15, ""},
 };
 
-INSTANTIATE_TEST_SUITE_P(Mutants, Attention, testing::ValuesIn(attention_mutants), named);
+INSTANTIATE_TEST_SUITE_P(Mutants, Attention, testing::ValuesIn(attention_mutants), emulated::name_of);
 
 }  // namespace

@@ -1,14 +1,10 @@
 // Faults in the use of tensor memory: a small kernel with a fault by number, run with FA_EMU_CHECK=2. 0 is the clean
 // twin.
-#include <gtest/gtest.h>
-
-#include "client.h"
-#include "told.h"
+#include "mutant.h"
 
 namespace {
 
-using emulated::Array;
-using emulated::launch;
+using emulated::expect_told;
 
 /// Four warps put their numbers into 32 columns of their lanes and load them again; with `product` one thread
 /// multiplies zeros into them in between. Faults: 1 a store that nothing waits for, 2 columns loaded that nobody has
@@ -112,15 +108,7 @@ done:
 )";
 
 std::string columns(int product, int fault) {
-  return emulated::told([&] {
-    emulated::start();
-    Array<int> out(std::vector<int>(128));
-    launch(emulated::kernel(text, "columns"), {1}, {128}, 0, out.address, product, fault);
-  });
-}
-
-void expect(const std::string &told, const char *parts) {
-  EXPECT_TRUE(emulated::tells(told, parts)) << told;
+  return emulated::told_of(text, "columns", {1}, {128}, product, fault);
 }
 
 TEST(TensorMemory, CleanTwin) {
@@ -130,25 +118,25 @@ TEST(TensorMemory, CleanTwinWithProduct) {
   EXPECT_EQ(columns(1, 0), "");
 }
 TEST(TensorMemory, StoreNotWaitedFor) {
-  expect(columns(0, 1), "no tcgen05.wait::st has waited for this store|still writes");
+  expect_told(columns(0, 1), "no tcgen05.wait::st has waited for this store|still writes");
 }
 TEST(TensorMemory, NeverWritten) {
-  expect(columns(0, 2), "of tensor memory, which was never written");
+  expect_told(columns(0, 2), "of tensor memory, which was never written");
 }
 TEST(TensorMemory, NothingCommits) {
-  expect(columns(1, 3), "is still in flight when the block ends|still writes");
+  expect_told(columns(1, 3), "is still in flight when the block ends|still writes");
 }
 TEST(TensorMemory, GivenBackTooEarly) {
-  expect(columns(0, 4), "race: writes column|allocated are none");
+  expect_told(columns(0, 4), "race: writes column|allocated are none");
 }
 TEST(TensorMemory, UsedAfterGivenBack) {
-  expect(columns(0, 5), "allocated are none");
+  expect_told(columns(0, 5), "allocated are none");
 }
 TEST(TensorMemory, ProductBeforeStores) {
-  expect(columns(1, 6), "race: writes column|still writes");
+  expect_told(columns(1, 6), "race: writes column|still writes");
 }
 TEST(TensorMemory, ProductBeforeLoads) {
-  expect(columns(1, 7), "race: writes column|still reads");
+  expect_told(columns(1, 7), "race: writes column|still reads");
 }
 
 }  // namespace

@@ -1,27 +1,11 @@
 // Faults seeded into the attention kernels of sm_90a and sm_100a, run with FA_EMU_CHECK=2: what the checks must tell of
 // each, or, where only the program's meaning is wrong, that its results are.
-#include <gtest/gtest.h>
-
-#include "client.h"
+#include "mutant.h"
 #include "tensor_attention.h"
-#include "told.h"
 
 namespace {
 
-struct Mutant {
-  const char *name;
-  int fault;
-  const char *report;  // parts of which one must be told; empty: nothing may be
-  bool wrong = false;  // results are
-};
-
-void PrintTo(const Mutant &mutant, std::ostream *out) {
-  *out << mutant.name;
-}
-
-std::string named(const testing::TestParamInfo<Mutant> &info) {
-  return info.param.name;
-}
+using emulated::Mutant;
 
 void expect(const Mutant &mutant) {
   constexpr double tolerance = 2e-3;
@@ -30,10 +14,7 @@ void expect(const Mutant &mutant) {
     if (std::isfinite(error) && (error > tolerance) != mutant.wrong)
       std::fprintf(stderr, "the greatest difference is %g\n", error);
   });
-  if (*mutant.report == 0)
-    EXPECT_EQ(text, "");
-  else
-    EXPECT_TRUE(emulated::tells(text, mutant.report)) << text;
+  emulated::expect_told(text, mutant.report);
 }
 
 class Wgmma : public testing::TestWithParam<Mutant> {};
@@ -73,7 +54,7 @@ const Mutant tcgen05_mutants[] = {
     {"NoFenceBeforeBarrier", 11, "without tcgen05.fence"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Mutants, Wgmma, testing::ValuesIn(wgmma_mutants), named);
-INSTANTIATE_TEST_SUITE_P(Mutants, Tcgen05, testing::ValuesIn(tcgen05_mutants), named);
+INSTANTIATE_TEST_SUITE_P(Mutants, Wgmma, testing::ValuesIn(wgmma_mutants), emulated::name_of);
+INSTANTIATE_TEST_SUITE_P(Mutants, Tcgen05, testing::ValuesIn(tcgen05_mutants), emulated::name_of);
 
 }  // namespace

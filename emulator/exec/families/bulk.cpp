@@ -42,7 +42,7 @@ class LinearCopy : public BulkOperation {
     if (to_space == Space::global)
       report(to_space, reduce ? AccessKind::atomic : AccessKind::async_issue_write, to, bytes);
     for (const SharedTarget &target : targets)
-      report(Space::shared, AccessKind::async_issue_write, target.address, bytes, target.mbarrier);
+      report(Space::shared, AccessKind::async_issue_write, target.address, bytes, target.mbarrier, reduce != nullptr);
   }
 
  protected:
@@ -60,7 +60,7 @@ class LinearCopy : public BulkOperation {
     }
     for (const SharedTarget &target : targets) {
       write(shared(target.address, bytes));
-      report(Space::shared, AccessKind::async_land, target.address, bytes, target.mbarrier);
+      report(Space::shared, AccessKind::async_land, target.address, bytes, target.mbarrier, reduce != nullptr);
       complete(target.mbarrier, bytes);
     }
   }

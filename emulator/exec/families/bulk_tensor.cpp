@@ -245,6 +245,7 @@ void add_map(Decoder &d, size_t operand, std::vector<Slot> &coordinates) {
   for (std::string_view modifier : d.opcode().modifiers)
     if (modifier.size() == 2 && modifier[1] == 'd') dimensions = static_cast<size_t>(modifier[0] - '0');
   bool by_rows = d.out().detail & four_rows;
+  if (by_rows && dimensions != 2) d.fail("gather4 and scatter4 need a tensor of two dimensions");
   if (dimensions < 1 || dimensions > 5 || coordinates.size() != (by_rows ? 5 : dimensions))
     d.fail("the number of coordinates is not that of dimensions");
 }
@@ -255,7 +256,9 @@ bool decode_tensor(Decoder &d) {
   Instruction &out = d.out();
   bool fetching = d.has("prefetch"), loading = d.has("mbarrier::complete_tx::bytes");
   if (!fetching && !loading && !d.has("bulk_group")) return false;
-  if (d.has("tile::gather4") || d.has("tile::scatter4")) out.detail |= four_rows;
+  bool stores = !fetching && !loading;
+  if (d.has(stores ? "tile::gather4" : "tile::scatter4")) d.fail("rows are gathered by loads and scattered by stores");
+  if (d.has(stores ? "tile::scatter4" : "tile::gather4")) out.detail |= four_rows;
   if (d.has("im2col") || d.has("im2col_no_offs")) out.detail |= im2col;
   if (d.has("multicast::cluster")) out.detail |= multicasting;
   if (d.has("cta_group::2")) out.detail |= pairs;

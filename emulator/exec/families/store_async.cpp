@@ -41,6 +41,7 @@ struct Store {
     access.bytes = bytes;
     access.mask = 1u << lane;
     access.address = addresses;
+    access.reduces = reduce != nullptr;
     access.key = mbarrier;
     observer->access(warp, instruction, access);
   }
@@ -73,6 +74,27 @@ void store_async(Warp &warp, const Instruction &instruction, uint32_t mask) {
   }
 }
 
+/// Fewer than other reductions have.
+bool has_reduction(Reduction reduction, Type type) {
+  switch (reduction) {
+    case Reduction::add:
+      return type == Type::u32 || type == Type::s32 || type == Type::u64 || type == Type::s64;
+    case Reduction::min:
+    case Reduction::max:
+      return type == Type::u32 || type == Type::s32;
+    case Reduction::inc:
+    case Reduction::dec:
+      return type == Type::u32;
+    case Reduction::bit_and:
+    case Reduction::bit_or:
+    case Reduction::bit_xor:
+      return type == Type::b32;
+    case Reduction::none:
+      break;
+  }
+  return false;
+}
+
 bool decode(Decoder &d, bool reducing) {
   if (!d.has("async") || !d.has("mbarrier::complete_tx::bytes") || d.has("bulk")) return false;
   d.expect_operands(3, 3);
@@ -80,9 +102,10 @@ bool decode(Decoder &d, bool reducing) {
   uint32_t bytes = ptx::bytes_of(type);
   Reduction reduction = reducing ? reduction_of(d.opcode()) : Reduction::none;
   if (bytes != 4 && bytes != 8) return false;
-  if (reducing && !reduce_of(reduction, type)) d.fail("there is no such reduction");
+  if (reducing && !has_reduction(reduction, type)) d.fail("red.async has no such reduction");
   std::vector<Slot> values;
   for (const ptx::Operand &element : d.elements(1)) values.push_back(d.source(element, type));
+  if (reducing && values.size() > 1) d.fail("red.async takes one value");
   if (values.size() * bytes > 16) d.fail("more than 16 bytes");
   Decoder::Address mbarrier = d.address_of(d.operand(2));
   d.address(0);
