@@ -156,12 +156,14 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
   std::string name = "sm_" + std::to_string(device.capability());
   Chosen chosen;
   const Code *cubin = best(codes, kind_cubin, [&](const Code &code) { return machine_code_runs_on(code, device); });
-  const Code *ptx = best(codes, kind_ptx, [&](const Code &code) {
-    if (!cubin) return runs_on(code.target(), device);
-    // What the machine code was compiled from: a target of its own name, or the next lower one.
-    if (code.suffix() == 'a') return code.target() == cubin->target();
-    return runs_on(code.target(), device) && code.entry.capability <= cubin->entry.capability;
-  });
+  const Code *ptx = nullptr;
+  // What machine code was compiled from: PTX of its own name, or the next lower one.
+  if (cubin) ptx = best(codes, kind_ptx, [&](const Code &code) { return code.target() == cubin->target(); });
+  if (!ptx)
+    ptx = best(codes, kind_ptx, [&](const Code &code) {
+      if (cubin && (code.suffix() == 'a' || code.entry.capability > cubin->entry.capability)) return false;
+      return runs_on(code.target(), device);
+    });
   if (cubin) {
     chosen.compiled = true;
     chosen.resources = resources_of(bytes_of(*cubin));

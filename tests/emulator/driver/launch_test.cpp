@@ -171,19 +171,4 @@ TEST(Settings, FailAndVersion) {
   EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void *>(known.c_str())), CUDA_SUCCESS);
 }
 
-TEST(TensorMaps, ArgumentsAreChecked) {
-  start();
-  alignas(64) unsigned char map[128];
-  const uint64_t extents[] = {64, 16}, strides[] = {128};
-  const uint32_t box[] = {64, 16}, steps[] = {1, 1}, wide[] = {128, 16};
-  auto encode = [&](const uint32_t *chosen, uint32_t swizzle) {
-    static Array<unsigned short> tensor(std::vector<unsigned short>(64 * 16));
-    return call("cuTensorMapEncodeTiled", static_cast<void *>(map), 6u, 2u, reinterpret_cast<void *>(tensor.address),
-                &extents[0], &strides[0], chosen, &steps[0], 0u, swizzle, 0u, 0u);
-  };
-  EXPECT_EQ(encode(box, 3), CUDA_SUCCESS);
-  EXPECT_EQ(encode(wide, 3), CUDA_ERROR_INVALID_VALUE);  // 256 bytes do not fit a swizzle of 128
-  EXPECT_EQ(encode(box, 9), CUDA_ERROR_INVALID_VALUE);
-}
-
 }  // namespace
