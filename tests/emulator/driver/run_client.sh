@@ -4,4 +4,4 @@ if [ ! -f "$1/done" ]; then
   echo "skipped: there is no $1/done (see the test emulator.clients.install)"
   exit 77
 fi
-exec "$1/bin/python" "$2"
+exec "$1/bin/python" -B "$2"
