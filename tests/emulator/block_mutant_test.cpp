@@ -18,7 +18,7 @@ using emulated::launch;
 /// registers: setmaxnreg in a producer and two consumer warpgroups. 1 the producer gives nothing, 2 one warp of it does
 /// not, 3 .inc to fewer than before.
 /// phases: warp 0 ends phase after phase, which warp 1 waits for. 1 it does not wait for warp 1.
-const char *const text = R"(
+const std::string text = R"(
 .version 8.0
 .target sm_90a
 .address_size 64
@@ -154,16 +154,9 @@ done:
   @%p4 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r8], 33;
   bra end;
 wait:
-  setp.eq.u32 %p5, %r1, 1;
-  @%p5 bra read;
-again:
-  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p6, [%r10], 0;
-  @!%p6 bra again;
-read:
-  ld.shared.u32 %r9, [%r6];
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r9;
+  setp.ne.u32 %p5, %r1, 1;
+)" + emulated::receive("%p5", "%r10", "%r6") +
+                         R"(
 end:
   barrier.cluster.arrive;
   barrier.cluster.wait;

@@ -13,7 +13,7 @@ using emulated::launch;
 /// fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early.
 /// load: the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second
 /// arrival.
-const char *const text = R"(
+const std::string text = R"(
 .version 8.0
 .target sm_90a
 .address_size 64
@@ -90,8 +90,8 @@ waited:
   .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
   .shared .align 128 .b8 tile[512];
   .shared .align 8 .b64 bar;
-  ld.param.u64 %rd1, [from];
-  ld.param.u64 %rd2, [to];
+  ld.param.u64 %rd1, [to];
+  ld.param.u64 %rd2, [from];
   ld.param.u32 %r1, [fault];
   mov.u32 %r2, %tid.x;
   mov.u32 %r3, tile;
@@ -106,19 +106,12 @@ waited:
   mbarrier.arrive.expect_tx.shared.b64 _, [%r4], %r5;
   setp.eq.u32 %p3, %r1, 3;
   @%p3 mbarrier.arrive.shared.b64 _, [%r4];
-  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], 512, [%r4];
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd2], 512, [%r4];
 wait:
-  setp.eq.u32 %p4, %r1, 1;
-  @%p4 bra read;
-again:
-  mbarrier.try_wait.parity.shared.b64 %p5, [%r4], 0;
-  @!%p5 bra again;
-read:
+  setp.ne.u32 %p4, %r1, 1;
   mad.lo.u32 %r6, %r2, 4, %r3;
-  ld.shared.u32 %r7, [%r6];
-  mul.wide.u32 %rd3, %r2, 4;
-  add.s64 %rd4, %rd2, %rd3;
-  st.global.u32 [%rd4], %r7;
+)" + emulated::receive("%p4", "%r4", "%r6") +
+                         R"(
   ret;
 }
 )";

@@ -10,7 +10,7 @@ using emulated::expect_told;
 /// for, 3 the bytes of three rows are expected.
 /// scatter: what the threads have written goes to four rows. 1 no proxy fence, 2 nothing waits for the copy, 3 its
 /// source is written again too early.
-const char *const text = R"(
+const std::string text = R"(
 .version 8.6
 .target sm_100a
 .address_size 64
@@ -18,9 +18,9 @@ const char *const text = R"(
   .reg .pred %p<8>; .reg .b32 %r<14>; .reg .b64 %rd<6>;
   .shared .align 128 .b8 tile[512];
   .shared .align 8 .b64 bar[2];
-  mov.u64 %rd1, map;
-  cvta.param.u64 %rd1, %rd1;
-  ld.param.u64 %rd2, [out];
+  mov.u64 %rd2, map;
+  cvta.param.u64 %rd2, %rd2;
+  ld.param.u64 %rd1, [out];
   ld.param.u32 %r1, [fault];
   mov.u32 %r2, %tid.x;
   mov.u32 %r3, tile;
@@ -43,19 +43,12 @@ const char *const text = R"(
   mov.u32 %r9, 2;
   mov.u32 %r10, 9;
   cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes
-    [%r3], [%rd1, {%r7, %r8, %r9, %r10, %r9}], [%r5];
+    [%r3], [%rd2, {%r7, %r8, %r9, %r10, %r9}], [%r5];
 wait:
-  setp.eq.u32 %p4, %r1, 1;
-  @%p4 bra read;
-again:
-  mbarrier.try_wait.parity.shared.b64 %p5, [%r4], 0;
-  @!%p5 bra again;
-read:
+  setp.ne.u32 %p4, %r1, 1;
   mad.lo.u32 %r11, %r2, 4, %r3;
-  ld.shared.u32 %r12, [%r11];
-  mul.wide.u32 %rd3, %r2, 4;
-  add.s64 %rd4, %rd2, %rd3;
-  st.global.u32 [%rd4], %r12;
+)" + emulated::receive("%p4", "%r4", "%r11") +
+                         R"(
   ret;
 }
 .visible .entry scatter(.param .align 64 .b8 map[128], .param .u64 out, .param .u32 fault) {

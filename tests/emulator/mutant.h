@@ -27,9 +27,19 @@ inline std::string name_of(const testing::TestParamInfo<Mutant> &info) {
   return info.param.name;
 }
 
+/// PTX that ends kernels to which something is sent: threads wait for the first phase of an mbarrier, if a predicate
+/// says so, and each (%r2) stores a word of its own in shared memory to its place of the kernel's words (%rd1).
+/// Registers.
+inline std::string receive(const std::string &waits, const std::string &mbarrier, const std::string &word) {
+  return "{\n.reg .pred %done; .reg .b32 %found; .reg .b64 %place;\n@!" + waits +
+         " bra read;\nagain:\nmbarrier.try_wait.parity.shared.b64 %done, [" + mbarrier +
+         "], 0;\n@!%done bra again;\nread:\nld.shared.u32 %found, [" + word +
+         "];\nmul.wide.u32 %place, %r2, 4;\nadd.s64 %place, %place, %rd1;\nst.global.u32 [%place], %found;\n}\n";
+}
+
 /// What is told of a kernel of the PTX that is given 512 words of zeros and further parameters.
 template <class... Parameters>
-std::string told_of(const char *ptx, const char *name, Shape grid, Shape block, Parameters... parameters) {
+std::string told_of(const std::string &ptx, const char *name, Shape grid, Shape block, Parameters... parameters) {
   return told([&] {
     start();
     Array<int> words(std::vector<int>(512));

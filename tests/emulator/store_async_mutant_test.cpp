@@ -11,7 +11,7 @@ using emulated::expect_told;
 /// counted: every lane of both blocks adds to one word of block 0 by red.async. 1 block 0 does not wait, 2 nobody has
 /// written the word before, 3 a lane of block 1 then stores to it, 4 half of the bytes are expected.
 /// summed: both blocks add 32 words to block 0's by cp.reduce.async.bulk. 1 block 0 does not wait.
-const char *const text = R"(
+const std::string text = R"(
 .version 8.1
 .target sm_90a
 .address_size 64
@@ -56,21 +56,15 @@ const char *const text = R"(
   barrier.cluster.wait;
   ret;
 receive:
-  setp.eq.u32 %p7, %r1, 1;
-  @%p7 bra read;
-  setp.eq.u32 %p6, %r1, 4;
-  @!%p6 bra again;
+  setp.ne.u32 %p7, %r1, 1;
+  setp.ne.u32 %p6, %r1, 4;
+  and.pred %p7, %p7, %p6;
+  @%p6 bra look;
   barrier.cluster.arrive;
   barrier.cluster.wait;
-  bra read;
-again:
-  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p8, [%r10], 0;
-  @!%p8 bra again;
-read:
-  ld.shared.u32 %r9, [%r6];
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r9;
+look:
+)" + emulated::receive("%p7", "%r10", "%r6") +
+                         R"(
   ret;
 }
 .visible .entry counted(.param .u64 words, .param .u32 fault) .reqnctapercluster 2 {
@@ -105,16 +99,9 @@ read:
   @%p5 st.shared::cluster.u32 [%r7], 9;
   bra done;
 receive:
-  setp.eq.u32 %p7, %r1, 1;
-  @%p7 bra read;
-again:
-  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p8, [%r10], 0;
-  @!%p8 bra again;
-read:
-  ld.shared.u32 %r9, [%r5];
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r9;
+  setp.ne.u32 %p7, %r1, 1;
+)" + emulated::receive("%p7", "%r10", "%r5") +
+                         R"(
 done:
   barrier.cluster.arrive;
   barrier.cluster.wait;
@@ -149,16 +136,9 @@ done:
   mapa.shared::cluster.u32 %r8, %r10, %r9;
   @%p1 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r7], [%r4], 128, [%r8];
   @!%p2 bra done;
-  setp.eq.u32 %p7, %r1, 1;
-  @%p7 bra read;
-again:
-  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p8, [%r10], 0;
-  @!%p8 bra again;
-read:
-  ld.shared.u32 %r9, [%r6];
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r9;
+  setp.ne.u32 %p7, %r1, 1;
+)" + emulated::receive("%p7", "%r10", "%r6") +
+                         R"(
 done:
   barrier.cluster.arrive;
   barrier.cluster.wait;
