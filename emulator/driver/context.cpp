@@ -191,12 +191,7 @@ EMU_API CUresult cuCtxSynchronize() {
 }
 
 EMU_API CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context) {
-  return api("cuCtxGetDevice", [&] {
-    Lock lock(process().mutex);
-    require(device != nullptr, "no place for the device");
-    *device = context_or_current(context).device->ordinal;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuCtxGetDevice", device, "device", [&] { return context_or_current(context).device->ordinal; });
 }
 EMU_API CUresult cuCtxGetDevice(CUdevice *device) {
   return cuCtxGetDevice_v2(device, nullptr);
@@ -218,12 +213,7 @@ EMU_API CUresult cuCtxSetFlags(unsigned flags) {
 }
 
 EMU_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id) {
-  return api("cuCtxGetId", [&] {
-    Lock lock(process().mutex);
-    require(id != nullptr, "no place for the number");
-    *id = context_or_current(context).id;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuCtxGetId", id, "number", [&] { return context_or_current(context).id; });
 }
 
 EMU_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {

@@ -91,12 +91,7 @@ EMU_API CUresult cuGraphDestroy(CUgraph graph) {
 }
 
 EMU_API CUresult cuGraphClone(CUgraph *clone, CUgraph original) {
-  return api("cuGraphClone", [&] {
-    Lock lock(process().mutex);
-    require(clone != nullptr, "no place for the graph");
-    *clone = adopt(graph_of(original)->clone());
-    return CUDA_SUCCESS;
-  });
+  return answer("cuGraphClone", clone, "graph", [&] { return adopt(graph_of(original)->clone()); });
 }
 
 EMU_API CUresult cuGraphNodeFindInClone(CUgraphNode *found, CUgraphNode original, CUgraph clone) {
@@ -227,12 +222,7 @@ EMU_API CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *fro
 }
 
 EMU_API CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
-  return api("cuGraphNodeGetType", [&] {
-    Lock lock(process().mutex);
-    require(type != nullptr, "no place for the type");
-    *type = type_of(object<GraphNode>(node).work);
-    return CUDA_SUCCESS;
-  });
+  return answer("cuGraphNodeGetType", type, "type", [&] { return type_of(object<GraphNode>(node).work); });
 }
 
 EMU_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
@@ -263,12 +253,7 @@ EMU_API CUresult cuGraphExecDestroy(CUgraphExec handle) {
 }
 
 EMU_API CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
-  return api("cuGraphExecGetFlags", [&] {
-    Lock lock(process().mutex);
-    require(flags != nullptr, "no place for the flags");
-    *flags = object<GraphExec>(handle).flags;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuGraphExecGetFlags", flags, "flags", [&] { return object<GraphExec>(handle).flags; });
 }
 
 EMU_API CUresult cuGraphUpload(CUgraphExec handle, CUstream stream) {
@@ -330,12 +315,7 @@ EMU_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsig
 }
 
 EMU_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned *enabled) {
-  return api("cuGraphNodeGetEnabled", [&] {
-    Lock lock(process().mutex);
-    require(enabled != nullptr, "no place for the answer");
-    *enabled = step_of(exec, node).enabled;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuGraphNodeGetEnabled", enabled, "answer", [&] { return step_of(exec, node).enabled; });
 }
 
 /// Version 1 tells less of what differs.

@@ -131,12 +131,8 @@ EMU_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, cons
 }
 
 EMU_API CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module) {
-  return api("cuModuleGetFunctionCount", [&] {
-    Lock lock(process().mutex);
-    require(count != nullptr, "no place for the number");
-    *count = static_cast<unsigned>(kernel_names(*object<Module>(module).ptx).size());
-    return CUDA_SUCCESS;
-  });
+  return answer("cuModuleGetFunctionCount", count, "number",
+                [&] { return static_cast<unsigned>(kernel_names(*object<Module>(module).ptx).size()); });
 }
 
 EMU_API CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule handle) {
@@ -189,21 +185,12 @@ EMU_API CUresult cuFuncSetSharedMemConfig(CUfunction function, int) {
 }
 
 EMU_API CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
-  return api("cuFuncGetModule", [&] {
-    Lock lock(process().mutex);
-    require(module != nullptr, "no place for the module");
-    *module = handle_of<CUmodule>(kernel_of(function, current()).module);
-    return CUDA_SUCCESS;
-  });
+  return answer("cuFuncGetModule", module, "module",
+                [&] { return handle_of<CUmodule>(kernel_of(function, current()).module); });
 }
 
 EMU_API CUresult cuFuncGetName(const char **name, CUfunction function) {
-  return api("cuFuncGetName", [&] {
-    Lock lock(process().mutex);
-    require(name != nullptr, "no place for the name");
-    *name = kernel_of(function, current()).name.c_str();
-    return CUDA_SUCCESS;
-  });
+  return answer("cuFuncGetName", name, "name", [&] { return kernel_of(function, current()).name.c_str(); });
 }
 
 EMU_API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes) {

@@ -121,12 +121,8 @@ EMU_API CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary handle, const ch
 }
 
 EMU_API CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary library) {
-  return api("cuLibraryGetKernelCount", [&] {
-    Lock lock(process().mutex);
-    require(count != nullptr, "no place for the number");
-    *count = static_cast<unsigned>(names_of(object<Library>(library)).size());
-    return CUDA_SUCCESS;
-  });
+  return answer("cuLibraryGetKernelCount", count, "number",
+                [&] { return static_cast<unsigned>(names_of(object<Library>(library)).size()); });
 }
 
 EMU_API CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned count, CUlibrary handle) {
@@ -142,12 +138,8 @@ EMU_API CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned count, CU
 }
 
 EMU_API CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
-  return api("cuLibraryGetModule", [&] {
-    Lock lock(process().mutex);
-    require(module != nullptr, "no place for the module");
-    *module = handle_of<CUmodule>(&module_of(object<Library>(library), current()));
-    return CUDA_SUCCESS;
-  });
+  return answer("cuLibraryGetModule", module, "module",
+                [&] { return handle_of<CUmodule>(&module_of(object<Library>(library), current())); });
 }
 
 EMU_API CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name) {
@@ -172,21 +164,12 @@ EMU_API CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
 }
 
 EMU_API CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel) {
-  return api("cuKernelGetLibrary", [&] {
-    Lock lock(process().mutex);
-    require(library != nullptr, "no place for the library");
-    *library = handle_of<CUlibrary>(object<LibraryKernel>(kernel).library);
-    return CUDA_SUCCESS;
-  });
+  return answer("cuKernelGetLibrary", library, "library",
+                [&] { return handle_of<CUlibrary>(object<LibraryKernel>(kernel).library); });
 }
 
 EMU_API CUresult cuKernelGetName(const char **name, CUkernel kernel) {
-  return api("cuKernelGetName", [&] {
-    Lock lock(process().mutex);
-    require(name != nullptr, "no place for the name");
-    *name = object<LibraryKernel>(kernel).name.c_str();
-    return CUDA_SUCCESS;
-  });
+  return answer("cuKernelGetName", name, "name", [&] { return object<LibraryKernel>(kernel).name.c_str(); });
 }
 
 EMU_API CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {

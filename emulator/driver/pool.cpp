@@ -164,21 +164,12 @@ EMU_API CUresult cuMemPoolGetAccess(int *flags, CUmemoryPool handle, CudaMemLoca
 }
 
 EMU_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-  return api("cuDeviceGetDefaultMemPool", [&] {
-    Lock lock(process().mutex);
-    require(pool != nullptr, "no place for the pool");
-    *pool = handle_of<CUmemoryPool>(&device_at(device).default_pool);
-    return CUDA_SUCCESS;
-  });
+  return answer("cuDeviceGetDefaultMemPool", pool, "pool",
+                [&] { return handle_of<CUmemoryPool>(&device_at(device).default_pool); });
 }
 
 EMU_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
-  return api("cuDeviceGetMemPool", [&] {
-    Lock lock(process().mutex);
-    require(pool != nullptr, "no place for the pool");
-    *pool = handle_of<CUmemoryPool>(device_at(device).pool);
-    return CUDA_SUCCESS;
-  });
+  return answer("cuDeviceGetMemPool", pool, "pool", [&] { return handle_of<CUmemoryPool>(device_at(device).pool); });
 }
 
 EMU_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {

@@ -137,6 +137,17 @@ struct Process {
 Process &process();
 using Lock = std::lock_guard<std::recursive_mutex>;
 
+/// A function of the API that gives one value: its name, where the value goes and what it is, and how to get it.
+template <class T, class F>
+CUresult answer(const char *name, T *place, const char *what, F value) {
+  return api(name, [&] {
+    Lock lock(process().mutex);
+    if (!place) refuse(CUDA_ERROR_INVALID_VALUE, std::string("no place for the ") + what);
+    *place = value();
+    return CUDA_SUCCESS;
+  });
+}
+
 /// The device of an ordinal; refuses others.
 Device &device_at(CUdevice ordinal);
 /// The calling thread's stack of contexts; the last is current.

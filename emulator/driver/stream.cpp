@@ -208,39 +208,19 @@ EMU_API CUresult cuStreamAddCallback(CUstream handle, void (*function)(CUstream,
 }
 
 EMU_API CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
-  return api("cuStreamGetFlags", [&] {
-    Lock lock(process().mutex);
-    require(flags != nullptr, "no place for the flags");
-    *flags = stream_of(stream).flags;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuStreamGetFlags", flags, "flags", [&] { return stream_of(stream).flags; });
 }
 
 EMU_API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
-  return api("cuStreamGetPriority", [&] {
-    Lock lock(process().mutex);
-    require(priority != nullptr, "no place for the priority");
-    *priority = stream_of(stream).priority;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuStreamGetPriority", priority, "priority", [&] { return stream_of(stream).priority; });
 }
 
 EMU_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
-  return api("cuStreamGetId", [&] {
-    Lock lock(process().mutex);
-    require(id != nullptr, "no place for the number");
-    *id = stream_of(stream).id;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuStreamGetId", id, "number", [&] { return stream_of(stream).id; });
 }
 
 EMU_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
-  return api("cuStreamGetCtx", [&] {
-    Lock lock(process().mutex);
-    require(context != nullptr, "no place for the context");
-    *context = handle_of<CUcontext>(stream_of(stream).context);
-    return CUDA_SUCCESS;
-  });
+  return answer("cuStreamGetCtx", context, "context", [&] { return handle_of<CUcontext>(stream_of(stream).context); });
 }
 
 EMU_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, void **green) {
@@ -249,10 +229,5 @@ EMU_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, void **g
 }
 
 EMU_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
-  return api("cuStreamGetDevice", [&] {
-    Lock lock(process().mutex);
-    require(device != nullptr, "no place for the device");
-    *device = stream_of(stream).context->device->ordinal;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuStreamGetDevice", device, "device", [&] { return stream_of(stream).context->device->ordinal; });
 }

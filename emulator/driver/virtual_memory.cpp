@@ -272,10 +272,6 @@ EMU_API CUresult cuMemRetainAllocationHandle(uint64_t *handle, void *address) {
 }
 
 EMU_API CUresult cuMemGetAllocationPropertiesFromHandle(CudaMemoryProperties *properties, uint64_t handle) {
-  return api("cuMemGetAllocationPropertiesFromHandle", [&] {
-    Lock lock(process().mutex);
-    require(properties != nullptr, "no place for the properties");
-    *properties = memory_of(handle)->properties;
-    return CUDA_SUCCESS;
-  });
+  return answer("cuMemGetAllocationPropertiesFromHandle", properties, "properties",
+                [&] { return memory_of(handle)->properties; });
 }
