@@ -53,6 +53,19 @@ def in_parallel(session, work, jobs, workers=6):
         return list(pool.map(begun, jobs))
 
 
+def cold(session):
+    """From a process's start to the first result, and what fa_create takes of the device's memory: three processes."""
+    program, runs = session.pack.program("fa_bench_cold"), []
+    if not program.exists():
+        return {"name": "cold start", "status": NOT_AVAILABLE, "reason": f"there is no {program}"}
+    for _ in range(3):
+        outcome = tools.run([program], min(30, session.left()), session.pack.environment())
+        if outcome.code != 0:
+            return {"name": "cold start", "status": NOT_AVAILABLE, "reason": outcome.tail(2)}
+        runs.append(json.loads(outcome.output.splitlines()[-1]))
+    return outcome.item("cold start", values=runs)
+
+
 def machine(session):
     """What there is, and what it does at most."""
     items = []
@@ -68,6 +81,7 @@ def machine(session):
     kernels, why = session.pack.kernels()
     items.append({"name": "fa info", "status": NOT_AVAILABLE if why else PASSED, "reason": why,
                   "kernels": [kernel["name"] for kernel in kernels]})
+    items.append(cold(session))
     why = tools.no_torch()
     if why:
         items.append({"name": "ceilings", "status": NOT_AVAILABLE, "reason": why})
