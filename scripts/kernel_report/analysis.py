@@ -64,7 +64,9 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool) -> Ent
     moves = loop.tensor + loop.counts["LDSM"]
     issued = len(loop.steady)
     rates, gpu = RATES.get(image.sm), model.default_gpu(image.sm)
-    blocks = model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates and function.registers else 0
+    blocks = (
+        model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates and function.registers else 0
+    )
     entry = Entry(
         image, function.name, tile, function.registers, loop.local, loop.tensor, ideal, issued, len(loop.seldom),
         issued / scores, (issued - moves) / scores, dict(loop.counts.most_common()), blocks,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .analysis import Entry, LATENCY
+from .analysis import LATENCY, Entry
 from .emulator import DECODE, Shape, call
 from .rates import GPUS
 

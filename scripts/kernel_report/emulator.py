@@ -75,14 +75,14 @@ def call(build: Path, arch: str, dtype: str, shape: Shape, splits: int = 0) -> l
         for tensor, heads, rows in (("q", shape.heads_q, shape.queries), ("k", shape.heads_kv, shape.keys),
                                     ("v", shape.heads_kv, shape.keys)):  # fmt: skip
             write_npy(folder / f"{tensor}.npy", (1, heads, rows, shape.dim), ord(tensor))
-        command = [build / "tools" / "fa", "run", "--layout", "bhsd", "--device", "cuda", "--dtype", dtype]
+        program = str((build / "tools" / "fa").resolve())
+        command = [program, "run", "--layout", "bhsd", "--device", "cuda", "--dtype", dtype]
         command += ["--num-splits", str(splits), "-o", "out.npy"]
         for tensor in "qkv":
             command += [f"--{tensor}", f"{tensor}.npy"]
         environment = {**os.environ, "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_JSON": "launches",
                        "LD_LIBRARY_PATH": str((build / "emulator").resolve())}  # fmt: skip
-        command[0] = command[0].resolve()
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise SystemExit(f"{command[0]} on an emulated sm_{arch} failed:\n{done.stderr.strip()}")
+            raise SystemExit(f"{program} on an emulated sm_{arch} failed:\n{done.stderr.strip()}")
         return launches(folder / "launches")

@@ -65,6 +65,6 @@ def functions(image: Image, tools: Path) -> list[sass.Function]:
 def tiles(compiler: str, preset: str = "standard") -> dict[tuple[str, int, int, str], Tile]:
     """By family, SM, dimension and entry point, as the kernels' own headers have them."""
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "tiles"
-        run(compiler, "-std=c++20", f"-DFA_TILE_PRESET={preset}", "-I", ROOT / "kernels", Path(__file__).with_name("tiles.cpp"), "-o", program)
+        program, source = Path(folder) / "tiles", Path(__file__).with_name("tiles.cpp")
+        run(compiler, "-std=c++20", f"-DFA_TILE_PRESET={preset}", "-I", ROOT / "kernels", source, "-o", program)
         return {key: Tile(*values) for key, values in ast.literal_eval(run(program)).items()}

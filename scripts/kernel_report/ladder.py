@@ -11,6 +11,7 @@ from .analysis import analyse
 from .nest import L2_LATENCY, nest
 from .rates import GPUS, RATES, SUB_CORES
 from .render import table
+from .sass import Function
 
 GPU, SEQUENCE, BATCH_HEADS = "A100", 4096, 64
 
@@ -50,7 +51,7 @@ class Row:
         return model.teraflops(self.turn, GPUS[GPU], SEQUENCE, 128, BATCH_HEADS, False)
 
 
-def scalar_turn(function: images.sass.Function, image: images.Image, tile: images.Tile) -> tuple[model.Turn, float, float] | None:
+def scalar_turn(function: Function, image: images.Image, tile: images.Tile) -> tuple[model.Turn, float, float] | None:
     """The turn, instructions and loads from shared memory a score. Nothing comes in while a block works: a turn takes no
     less than a block alone with its waits for the L2 cache."""
     found = nest(function, tile, image.dim)

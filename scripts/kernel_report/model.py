@@ -36,7 +36,7 @@ class Turn:
 
     @property
     def cycles(self) -> float:
-        together = sum(t**OVERLAP for name, t in self.units.items() if name not in MEMORY) ** (1 / OVERLAP)
+        together = math.pow(sum(t**OVERLAP for name, t in self.units.items() if name not in MEMORY), 1 / OVERLAP)
         return max(together, self.schedule, *(self.units.get(name, 0) for name in MEMORY))
 
     @property

@@ -49,9 +49,7 @@ class Loops(unittest.TestCase):
         loop = steady()
         self.assertEqual((loop.begin, loop.end), (7, 18))
         self.assertEqual((len(loop.steady), len(loop.seldom), loop.tensor, loop.local), (10, 2, 2, 0))
-        self.assertEqual(
-            dict(loop.counts), {"LDSM": 1, "HMMA": 2, "BRA": 3, "FFMA": 1, "MUFU": 1, "LDGSTS": 1, "BAR": 1}
-        )
+        self.assertEqual(dict(loop.counts), {"LDSM": 1, "HMMA": 2, "BRA": 3, "FFMA": 1, "MUFU": 1, "LDGSTS": 1, "BAR": 1})
 
     def test_masked_loop_is_another(self) -> None:
         self.assertEqual([len(loop.steady) for loop in loops.tensor_loops(sass.parse(TEXT)[0])], [6, 10])
@@ -202,7 +200,15 @@ class Decoding(unittest.TestCase):
                 emulator.launches(path)
 
 
-TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float), "null": type(None)}
+TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "null": type(None),
+}
 
 
 class Schema(unittest.TestCase):
