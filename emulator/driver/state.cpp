@@ -1,6 +1,8 @@
 // Process state: devices, contexts, and the frame of every call.
 #include "driver/state.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -38,8 +40,16 @@ Device &device_at(CUdevice ordinal) {
 }
 
 std::vector<Context *> &context_stack() {
-  static thread_local std::vector<Context *> stack;
-  return stack;
+  // The main thread's is kept: a program's static objects may free memory after its thread_local ones are gone.
+  static thread_local auto *const stack = new std::vector<Context *>;
+  struct Owner {
+    std::vector<Context *> *owned = stack;
+    ~Owner() {
+      if (gettid() != getpid()) delete owned;
+    }
+  };
+  static thread_local const Owner owner;
+  return *stack;
 }
 
 Context &current() {
