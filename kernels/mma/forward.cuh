@@ -132,6 +132,7 @@ struct Pass {
 
 template <class B>
 __device__ inline void forward(const Params &p) {
+  if constexpr (B::splits) launch_dependents();
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
   {
