@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fa.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
@@ -24,12 +25,13 @@ struct Call {
     check(fa_create(&desc, &op));
     fa_args_init(&args, sizeof args);
     char *const memory = reinterpret_cast<char *>(uintptr_t{1} << 40);
+    constexpr ptrdiff_t apart = 1 << 30;  // bytes: more than any has
     fa_tensor_init(&args.q, memory, FA_F16, batch, queries, heads_q, 128);
-    fa_tensor_init(&args.k, memory + 4096, FA_F16, batch, keys, heads_kv, 128);
-    fa_tensor_init(&args.v, memory + 8192, FA_F16, batch, keys, heads_kv, 128);
-    fa_tensor_init(&args.out, memory + 12288, FA_F16, batch, queries, heads_q, 128);
+    fa_tensor_init(&args.k, memory + apart, FA_F16, batch, keys, heads_kv, 128);
+    fa_tensor_init(&args.v, memory + 2 * apart, FA_F16, batch, keys, heads_kv, 128);
+    fa_tensor_init(&args.out, memory + 3 * apart, FA_F16, batch, queries, heads_q, 128);
     check(fa_workspace_size(op, &args, &args.workspace_size));
-    if (args.workspace_size) args.workspace = memory + 16384;
+    if (args.workspace_size) args.workspace = memory + 4 * apart;
   }
   ~Call() { fa_destroy(op); }
 
