@@ -168,7 +168,7 @@ void get_status(const Stream &stream, int *status, cuuint64_t *id) {
 EMU_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
   return api("cuStreamBeginCapture", [&] {
     Lock lock(process().mutex);
-    begin(stream, std::make_shared<Graph>(), {}, mode);
+    begin(stream, std::shared_ptr<Graph>(new Graph), {}, mode);
     return CUDA_SUCCESS;
   });
 }

@@ -67,7 +67,7 @@ void Graph::remove(GraphNode *node) {
 }
 
 std::shared_ptr<Graph> Graph::clone() const {
-  auto copy = std::make_shared<Graph>();
+  auto copy = std::shared_ptr<Graph>(new Graph);
   std::map<const GraphNode *, GraphNode *> twin;
   for (const auto &node : nodes) {
     twin[node.get()] = copy->add(node->work, {});

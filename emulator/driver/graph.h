@@ -12,7 +12,7 @@ namespace fa::emu::driver {
 
 struct Graph;
 
-struct GraphNode {
+struct GraphNode : Handled {
   Graph *graph = nullptr;
   Work work;
   std::vector<GraphNode *> after;
@@ -21,7 +21,7 @@ struct GraphNode {
   std::vector<void *> parameters;       // of a kernel, where they were asked for
 };
 
-struct Graph {
+struct Graph : Handled {
   std::vector<std::unique_ptr<GraphNode>> nodes;
   std::vector<uint64_t> memory;             // allocated by its nodes; lives as long as the graph
   std::vector<std::shared_ptr<void>> kept;  // user objects, whose references the graph holds
@@ -38,7 +38,7 @@ struct Graph {
   std::vector<const GraphNode *> order() const;
 };
 
-struct GraphExec {
+struct GraphExec : Handled {
   struct Step {
     Work work;
     std::vector<size_t> after;

@@ -77,7 +77,7 @@ EMU_API CUresult cuGraphCreate(CUgraph *graph, unsigned flags) {
   return api("cuGraphCreate", [&] {
     Lock lock(process().mutex);
     require(graph != nullptr && flags == 0, "no place for the graph, or flags that are not 0");
-    *graph = adopt(std::make_shared<Graph>());
+    *graph = adopt(std::shared_ptr<Graph>(new Graph));
     return CUDA_SUCCESS;
   });
 }
@@ -276,7 +276,7 @@ EMU_API CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
       enqueue_steps(stream, exec);
       return CUDA_SUCCESS;
     }
-    auto child = std::make_shared<Graph>();
+    auto child = std::shared_ptr<Graph>(new Graph);
     std::vector<GraphNode *> nodes;
     for (const GraphExec::Step &step : exec.steps) {
       std::vector<GraphNode *> after;

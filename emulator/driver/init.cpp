@@ -22,7 +22,7 @@ EMU_API CUresult cuInit(unsigned flags) {
           device->limits = limits;
           if (settings().memory_bytes) device->limits.memory_bytes = settings().memory_bytes;
           device->memory = std::make_unique<fa::emu::memory::DeviceMemory>(device->limits.memory_bytes);
-          device->default_pool = {device.get(), 0, 0, 0, 0, true};
+          device->default_pool = {{}, device.get(), 0, 0, 0, 0, true};
           device->pool = &device->default_pool;
           make_alive(device->pool);
           process().devices.push_back(std::move(device));

@@ -160,7 +160,9 @@ EMU_API CUresult cuModuleGetGlobal_v2(CUdeviceptr *address, size_t *bytes, CUmod
 EMU_API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
   return api("cuFuncSetAttribute", [&] {
     Lock lock(process().mutex);
-    set_function_attribute(kernel_of(function, current()), attribute, value);
+    Kernel &kernel = kernel_of(function, current());
+    set_function_attribute(kernel, attribute, value);
+    kernel.own_attributes.insert(attribute);
     return CUDA_SUCCESS;
   });
 }

@@ -40,10 +40,20 @@ std::vector<std::string> names_of(Library &library) {
 LibraryKernel &kernel_named(Library &library, const std::string &name) {
   auto &kernel = library.kernels[name];
   if (!kernel) {
-    kernel = std::make_unique<LibraryKernel>(LibraryKernel{&library, name});
+    kernel = std::make_unique<LibraryKernel>(LibraryKernel{{}, &library, name, {}});
     make_alive(kernel.get());
   }
   return *kernel;
+}
+
+/// Sets an attribute of a kernel in every context of a device, but where cuFuncSetAttribute has set it.
+void set_on_device(LibraryKernel &kernel, Device &device, int attribute, int value) {
+  for (const auto &[context, module] : kernel.library->modules) {
+    if (!module || context->device != &device) continue;
+    Kernel &there = *find_kernel(*module, kernel.name);
+    if (!there.own_attributes.count(attribute)) set_function_attribute(there, attribute, value);
+  }
+  kernel.attributes[&device][attribute] = value;
 }
 
 /// The kernel in a device's primary context, or in the current one where that is of the device.
@@ -183,7 +193,8 @@ EMU_API CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute
 EMU_API CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device) {
   return api("cuKernelSetAttribute", [&] {
     Lock lock(process().mutex);
-    set_function_attribute(kernel_on(kernel, device), attribute, value);
+    kernel_on(kernel, device);  // in one context at least: it judges the value
+    set_on_device(object<LibraryKernel>(kernel), device_at(device), attribute, value);
     return CUDA_SUCCESS;
   });
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr int ptx_text = 1;  // CU_JIT_INPUT_PTX
 enum Option : int { info_log = 3, info_log_bytes = 4, error_log = 5, error_log_bytes = 6 };
 
-struct Link {
+struct Link : Handled {
   std::string text;
   char *log = nullptr;
   size_t log_bytes = 0;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "driver/fatbin.h"
+#include "driver/function_attributes.h"
 #include "driver/state.h"
 #include "exec/builder.h"
 #include "ptx/parser.h"
@@ -106,6 +107,10 @@ Kernel *find_kernel(Module &module, const std::string &name) {
   kernel->parameters = parameters_of(*module.ptx, entry);
   kernel->program = built.program;
   if (auto known = module.resources.find(name); known != module.resources.end()) kernel->resources = known->second;
+  if (module.library)
+    if (auto shared = module.library->kernels.find(name); shared != module.library->kernels.end())
+      for (const auto &[attribute, value] : shared->second->attributes[module.context->device])
+        set_function_attribute(*kernel, attribute, value);
   Kernel *result = kernel.get();
   module.kernels[name] = std::move(kernel);
   make_alive(result);

@@ -16,6 +16,7 @@
 #include "driver/api.h"
 #include "driver/cubin.h"
 #include "driver/devices.h"
+#include "driver/handled.h"
 #include "driver/settings.h"
 #include "driver/stream.h"
 #include "exec/program.h"
@@ -26,6 +27,7 @@
 namespace fa::emu::driver {
 
 struct Context;
+struct Device;
 struct Library;
 struct Module;
 
@@ -40,7 +42,7 @@ struct KernelSettings {
 };
 
 /// A function of a module, decoded when it is first asked for.
-struct Kernel {
+struct Kernel : Handled {
   struct Parameter {
     uint32_t offset = 0, bytes = 0;
   };
@@ -50,12 +52,13 @@ struct Kernel {
   std::vector<Parameter> parameters;
   std::shared_ptr<const Program> program;
   KernelSettings settings;
+  std::set<int> own_attributes;  // that cuFuncSetAttribute gave, over those of its library
   KernelResources resources;
 
   const ptx::EntryLimits &limits() const;
 };
 
-struct Module {
+struct Module : Handled {
   Context *context = nullptr;
   std::shared_ptr<const ptx::Module> ptx;
   CubinResources resources;
@@ -66,18 +69,19 @@ struct Module {
 };
 
 /// Code that belongs to no context; each context that uses it has a module of it.
-struct LibraryKernel {
+struct LibraryKernel : Handled {
   Library *library = nullptr;
   std::string name;
+  std::map<Device *, std::map<int, int>> attributes;  // a device's, in all of its contexts
 };
-struct Library {
+struct Library : Handled {
   std::vector<uint8_t> image;
   std::map<Context *, Module *> modules;
   std::map<std::string, std::unique_ptr<LibraryKernel>> kernels;
 };
 
-struct Pool {
-  struct Device *device = nullptr;
+struct Pool : Handled {
+  Device *device = nullptr;
   uint64_t used = 0, high = 0, threshold = 0, most = 0;
   bool is_default = false;
 };
@@ -95,7 +99,7 @@ struct Device {
   Pool *pool = nullptr;  // that cuMemAllocAsync takes from
 };
 
-struct Context {
+struct Context : Handled {
   Device *device = nullptr;
   std::atomic<CUresult> sticky{CUDA_SUCCESS};  // after a fault every call fails with it
   std::set<std::unique_ptr<Module>> modules;

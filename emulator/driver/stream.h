@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/cuda_structs.h"
+#include "driver/handled.h"
 #include "driver/queue.h"
 #include "driver/work.h"
 
@@ -15,7 +16,7 @@ struct Context;
 struct Capture;
 struct GraphNode;
 
-struct Stream {
+struct Stream : Handled {
   Context *context = nullptr;
   unsigned flags = 0;
   int priority = 0;
@@ -29,7 +30,7 @@ struct Stream {
   bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
 };
 
-struct Event {
+struct Event : Handled {
   Context *context = nullptr;
   unsigned flags = 0;
   Done recorded;                   // null: never

@@ -9,7 +9,7 @@ using namespace fa::emu::driver;
 namespace fa::emu::driver {
 namespace {
 
-struct UserObject {
+struct UserObject : Handled {
   void *object = nullptr;
   CUhostFn destroy = nullptr;
   uint64_t references = 0;
@@ -36,7 +36,7 @@ EMU_API CUresult cuUserObjectCreate(void **handle, void *pointer, CUhostFn destr
     constexpr unsigned no_destructor_sync = 1;
     require(handle != nullptr && destroy != nullptr && references >= 1, "no place, no function, or no references");
     require(flags == no_destructor_sync, "flags must be CU_USER_OBJECT_NO_DESTRUCTOR_SYNC");
-    auto *object = new UserObject{pointer, destroy, references};
+    auto *object = new UserObject{{}, pointer, destroy, references};
     make_alive(object);
     *handle = object;
     return CUDA_SUCCESS;

@@ -147,6 +147,13 @@ TEST_F(Fatbins, RegistersAndStackComeFromTheMachineCode) {
   call("cuModuleUnload", module);
 }
 
+int most_shared(CUfunction function) {
+  int value = 0;
+  EXPECT_EQ(call("cuFuncGetAttribute", &value, int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, function),
+            CUDA_SUCCESS);
+  return value;
+}
+
 TEST(Modules, Errors) {
   use_device(0);
   CUmodule module = nullptr;
@@ -161,6 +168,24 @@ TEST(Modules, Errors) {
   EXPECT_EQ(call("cuModuleGetFunction", &function, module, "nothing"), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(call("cuModuleUnload", module), CUDA_SUCCESS);
   EXPECT_EQ(call("cuModuleUnload", module), CUDA_ERROR_INVALID_HANDLE);
+}
+
+/// A handle that was kept for too long is never taken for a newer one, as soon as memory is used again.
+TEST(Modules, HandlesDoNotComeAgainSoon) {
+  use_device(0);
+  CUmodule first = load(step_ptx());
+  CUfunction kept = nullptr;
+  ASSERT_EQ(call("cuModuleGetFunction", &kept, first, "step"), CUDA_SUCCESS);
+  call("cuModuleUnload", first);
+  for (int turn = 0; turn < 20; turn++) {
+    CUmodule module = load(step_ptx());
+    CUfunction function = nullptr;
+    ASSERT_EQ(call("cuModuleGetFunction", &function, module, "step"), CUDA_SUCCESS);
+    int value = 0;
+    EXPECT_EQ(call("cuFuncGetAttribute", &value, 0, kept), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(call("cuModuleUnload", first), CUDA_ERROR_INVALID_HANDLE);
+    call("cuModuleUnload", module);
+  }
 }
 
 TEST(Modules, TheLogTellsWhy) {
@@ -217,9 +242,19 @@ TEST_F(Libraries, KernelsOfSeveralContexts) {
     EXPECT_EQ(run(reinterpret_cast<CUfunction>(which)), expected(capability_of(device)));
     EXPECT_EQ(call("cuKernelSetAttribute", int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, 50000, which, device),
               CUDA_SUCCESS);
-    int value = 0;
-    call("cuFuncGetAttribute", &value, int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, function);
-    EXPECT_EQ(value, 50000);
+    EXPECT_EQ(most_shared(function), 50000);
+
+    // A device's attributes hold in contexts to come, too; a function's own goes before them.
+    CUcontext other = nullptr;
+    ASSERT_EQ(call("cuCtxCreate_v2", &other, 0u, device), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuKernelGetFunction", &function, which), CUDA_SUCCESS);
+    EXPECT_EQ(most_shared(function), 50000);
+    call("cuFuncSetAttribute", function, int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, 40000);
+    call("cuKernelSetAttribute", int{CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES}, 50001, which, device);
+    EXPECT_EQ(most_shared(function), 40000);
+    call("cuCtxDestroy_v2", other);
+    use_device(device);
+    EXPECT_EQ(most_shared(reinterpret_cast<CUfunction>(which)), 50001);
   }
   EXPECT_EQ(call("cuLibraryUnload", library), CUDA_SUCCESS);
   CUfunction function = nullptr;
