@@ -74,12 +74,13 @@ Driver null_driver() {
   d.cuLibraryGetGlobal = [](CUdeviceptr *address, size_t *, CUlibrary, const char *) { return give(address, 64ull); };
   d.cuLibraryGetKernel = [](CUkernel *kernel, CUlibrary, const char *) { return give(kernel, some<CUkernel>()); };
   d.cuKernelGetFunction = [](CUfunction *function, CUkernel) { return give(function, some<CUfunction>()); };
+  d.cuKernelSetAttribute = [](int, int, CUkernel, CUdevice) { return CUresult(CUDA_SUCCESS); };
   d.cuFuncLoad = [](CUfunction) { return CUresult(CUDA_SUCCESS); };
-  d.cuFuncSetAttribute = [](CUfunction, int, int) { return CUresult(CUDA_SUCCESS); };
   d.cuLaunchKernelEx = [](const CUlaunchConfig *, CUfunction, void **, void **) { return CUresult(CUDA_SUCCESS); };
   d.cuPointerGetAttributes = pointer_attributes;
   d.cuMemAllocAsync = [](CUdeviceptr *address, size_t, CUstream) { return give(address, 256ull); };
   d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };
+  d.cuStreamGetCtx = [](CUstream, CUcontext *context) { return give(context, some<CUcontext>()); };
   d.cuStreamIsCapturing = [](CUstream, int *capturing) { return give(capturing, 0); };
   return d;
 }

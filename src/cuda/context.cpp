@@ -64,4 +64,20 @@ fa_status InContext::enter(const Device &device, CUcontext wanted) {
   return FA_OK;
 }
 
+fa_status check_stream(CUstream stream, const Context &context) {
+  constexpr uintptr_t last_special = 2;  // NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are the current context's
+  if (reinterpret_cast<uintptr_t>(stream) <= last_special) return FA_OK;
+  const Driver &driver = machine().driver;
+  CUcontext of = nullptr;
+  const CUresult result = driver.cuStreamGetCtx(stream, &of);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) return FA_OK;  // of a green context
+  if (result != CUDA_SUCCESS)
+    return failed(driver, "cuStreamGetCtx", result, "was args.stream destroyed, or is it no stream?");
+  if (of == context.handle) return FA_OK;
+  return fail(
+      FA_ERROR_INVALID_ARGUMENT,
+      "args.stream belongs to another CUDA context than the call's tensors; expected a stream of theirs (of the "
+      "current context, where all of them are managed memory or the host's)");
+}
+
 }  // namespace fa::cuda

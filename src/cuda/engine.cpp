@@ -15,13 +15,7 @@ using kernels::Entry;
 /// Launches that wait for the one before by themselves (griddepcontrol), from this architecture on.
 constexpr int first_dependent_sm = 90;
 
-/// True when the driver no longer knows handles that it gave: a context was reset under our feet.
-bool is_stale(CUresult result) {
-  return result == CUDA_ERROR_INVALID_HANDLE || result == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
-         result == CUDA_ERROR_INVALID_CONTEXT;
-}
-
-CUresult launch_kernel(CUfunction function, int64_t x, int64_t y, const kernels::Tile &tile, CUstream stream,
+CUresult launch_kernel(CUkernel kernel, int64_t x, int64_t y, const kernels::Tile &tile, CUstream stream,
                        bool dependent, kernels::Params *params) {
   CUlaunchAttribute attribute = {CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, {}};
   attribute.value.number = 1;
@@ -32,7 +26,8 @@ CUresult launch_kernel(CUfunction function, int64_t x, int64_t y, const kernels:
                                  dependent ? &attribute : nullptr,
                                  dependent ? 1u : 0u};
   void *arguments[] = {params};
-  return machine().driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
+  const auto launched = reinterpret_cast<CUfunction>(kernel);  // as the driver has it: in whichever context is current
+  return machine().driver.cuLaunchKernelEx(&config, launched, arguments, nullptr);
 }
 
 /// Memory in the order of a stream, for the length of a call. In a capture it becomes nodes of the graph.
@@ -88,12 +83,12 @@ fa_status CudaEngine::load() {
 }
 
 /// Contexts are added in front and never taken away, so that no lock is needed to look.
-CudaEngine::Bound *CudaEngine::bind(const Context &context, const CUstream *stream) const {
+const CudaEngine::Bound *CudaEngine::bind(const Context &context, const CUstream *stream) const {
   Bound *first = bound_.load(std::memory_order_acquire);
   for (Bound *bound = first; bound != nullptr; bound = bound->next)
-    if (bound->context.load(std::memory_order_relaxed) == context.id) return bound;
-  const Module *kernels = module_of(image_, context, stream);
-  const Module *combine = kernels != nullptr ? module_of(combine_, context, stream) : nullptr;
+    if (bound->context == context.id) return bound;
+  const Module *kernels = module_of(image_, device_, context, stream);
+  const Module *combine = kernels != nullptr ? module_of(combine_, device_, context, stream) : nullptr;
   if (combine == nullptr) return nullptr;
   Bound *added = new Bound{context.id, kernels, combine, first};
   while (!bound_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
@@ -116,11 +111,12 @@ fa_status CudaEngine::forward(const Problem &given) const {
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   const CUstream stream = static_cast<CUstream>(problem.stream);
-  Bound *bound = bind(in.context(), &stream);
-  return bound != nullptr ? run(problem, in.context(), bound) : last_status();
+  if (const fa_status status = check_stream(stream, in.context())) return status;
+  const Bound *bound = bind(in.context(), &stream);
+  return bound != nullptr ? run(problem, *bound) : last_status();
 }
 
-fa_status CudaEngine::run(const Problem &problem, const Context &context, Bound *bound) const {
+fa_status CudaEngine::run(const Problem &problem, const Bound &bound) const {
   const CUstream stream = static_cast<CUstream>(problem.stream);
   const Plan plan = plan_of(problem, image_, device_);
   char *workspace = static_cast<char *>(problem.workspace);
@@ -129,16 +125,9 @@ fa_status CudaEngine::run(const Problem &problem, const Context &context, Bound 
     if (const fa_status status = own.allocate(device_, plan.partial_bytes)) return status;
     workspace = own.data();
   }
-  Launched launched = launch(problem, plan, *bound, workspace);
-  if (is_stale(launched.result)) {  // all once more: the combine kernel may be older than the one before it
-    bound->context = 0;
-    forget_modules(context);
-    if ((bound = bind(context, &stream)) == nullptr) return last_status();
-    launched = launch(problem, plan, *bound, workspace);
-  }
+  const Launched launched = launch(problem, plan, bound, workspace);
   if (launched.result == CUDA_SUCCESS) return FA_OK;
-  return failed(machine().driver, "cuLaunchKernelEx", launched.result,
-                "%s of %s.%s on device %d (%s); args.stream must belong to the context of the tensors",
+  return failed(machine().driver, "cuLaunchKernelEx", launched.result, "%s of %s.%s on device %d (%s)",
                 name_of(launched.entry), image_.arch, image_.family, device_.index, device_.name);
 }
 

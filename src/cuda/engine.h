@@ -23,7 +23,7 @@ class CudaEngine final : public Engine {
  private:
   /// The kernels in one context.
   struct Bound {
-    std::atomic<unsigned long long> context;  // its identity; 0: gone
+    unsigned long long context;  // its identity
     const Module *kernels, *combine;
     Bound *next;
   };
@@ -34,8 +34,8 @@ class CudaEngine final : public Engine {
     kernels::Entry entry;
   };
 
-  Bound *bind(const Context &context, const CUstream *stream) const;
-  fa_status run(const Problem &problem, const Context &context, Bound *bound) const;
+  const Bound *bind(const Context &context, const CUstream *stream) const;
+  fa_status run(const Problem &problem, const Bound &bound) const;
   Launched launch(const Problem &problem, const Plan &plan, const Bound &bound, char *workspace) const;
 
   Attention attention_;

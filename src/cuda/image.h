@@ -38,8 +38,8 @@ bool runs_on(const char *arch, const Device &device);
 /// True when a device runs an image as machine code, without compiling.
 bool runs_compiled(const char *arch, const Device &device);
 
-/// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read anew by every call, for the
-/// caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.
+/// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read anew by every call, for
+/// the caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.
 char *read_image(const Image &image);
 
 }  // namespace fa::cuda

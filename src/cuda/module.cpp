@@ -1,5 +1,5 @@
-// Libraries belong to the process, their functions to a context: both are kept in one list, under one lock. Engines
-// remember what they found, so the lock is not on the way of a call.
+// Libraries belong to the process, and what is resident to a context: both are kept in one list, under one lock.
+// Engines remember what they found, so the lock is not on the way of a call.
 #include "cuda/module.h"
 
 #include <cstdlib>
@@ -37,7 +37,7 @@ struct Library {
 struct Cache {
   std::mutex mutex;
   std::vector<Library> libraries;
-  std::list<Loaded> loaded;  // forgotten ones stay, with context 0: a call may still look at them
+  std::list<Loaded> loaded;
 };
 
 Cache &cache() {
@@ -89,18 +89,20 @@ fa_status load_library(Cache &all, const Image &image, CUlibrary *library) {
   return status;
 }
 
-/// One entry point, made resident.
-fa_status load_function(const Image &image, CUlibrary library, kernels::Entry entry, CUfunction *function) {
+/// One entry point, made resident in the current context.
+fa_status load_kernel(const Image &image, const Device &device, CUlibrary library, kernels::Entry entry,
+                      CUkernel *kernel) {
   const Driver &driver = machine().driver;
-  CUkernel kernel = nullptr;
-  CUresult result = driver.cuLibraryGetKernel(&kernel, library, kernels::name_of(entry));
+  CUresult result = driver.cuLibraryGetKernel(kernel, library, kernels::name_of(entry));
   if (result != CUDA_SUCCESS) return not_loaded("cuLibraryGetKernel", result, image);
-  if ((result = driver.cuKernelGetFunction(function, kernel)) != CUDA_SUCCESS)
+  result = driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                       image.tile_of(entry).shared_bytes, *kernel, device.handle);
+  if (result != CUDA_SUCCESS) return not_loaded("cuKernelSetAttribute", result, image);
+  CUfunction function = nullptr;
+  if ((result = driver.cuKernelGetFunction(&function, *kernel)) != CUDA_SUCCESS)
     return not_loaded("cuKernelGetFunction", result, image);
-  if ((result = driver.cuFuncLoad(*function)) != CUDA_SUCCESS) return not_loaded("cuFuncLoad", result, image);
-  result = driver.cuFuncSetAttribute(*function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                     image.tile_of(entry).shared_bytes);
-  return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncSetAttribute", result, image);
+  result = driver.cuFuncLoad(function);
+  return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncLoad", result, image);
 }
 
 fa_status check_capture(const CUstream *stream) {
@@ -108,7 +110,7 @@ fa_status check_capture(const CUstream *stream) {
   const Driver &driver = machine().driver;
   int capturing = 0;
   if (const CUresult result = driver.cuStreamIsCapturing(*stream, &capturing); result != CUDA_SUCCESS)
-    return failed(driver, "cuStreamIsCapturing", result, "is args.stream a stream of the tensors' context?");
+    return failed(driver, "cuStreamIsCapturing", result, "%s", "");
   if (capturing == 0) return FA_OK;
   return fail(FA_ERROR_UNSUPPORTED,
               "args.stream is being captured, and the op's kernels are not loaded in its context, which a capture "
@@ -117,7 +119,7 @@ fa_status check_capture(const CUstream *stream) {
 
 }  // namespace
 
-const Module *module_of(const Image &image, const Context &context, const CUstream *stream) {
+const Module *module_of(const Image &image, const Device &device, const Context &context, const CUstream *stream) {
   Cache &all = cache();
   const std::lock_guard lock(all.mutex);
   for (const Loaded &known : all.loaded)
@@ -128,17 +130,11 @@ const Module *module_of(const Image &image, const Context &context, const CUstre
   Loaded fresh = {&image, context.id, {}};
   for (int i = 0; i < entry_count; i++) {
     const auto entry = kernels::Entry(i);
-    if (image.has(entry) && load_function(image, library, entry, &fresh.module.functions[i]) != FA_OK) return nullptr;
+    if (image.has(entry) && load_kernel(image, device, library, entry, &fresh.module.kernels[i]) != FA_OK)
+      return nullptr;
   }
   all.loaded.push_back(fresh);
   return &all.loaded.back().module;
-}
-
-void forget_modules(const Context &context) {
-  Cache &all = cache();
-  const std::lock_guard lock(all.mutex);
-  for (Loaded &known : all.loaded)
-    if (known.context == context.id) known.context = 0;
 }
 
 }  // namespace fa::cuda

@@ -1,5 +1,6 @@
 // Kernels made ready in a context: loaded, resident, allowed the shared memory that they need. Once a context and
-// image, for all ops of the process.
+// image, for all ops of the process. They are the library's kernels, not the context's functions, so that they outlive
+// a reset of the context, after which the driver loads them anew by itself.
 #pragma once
 
 #include "cuda/context.h"
@@ -11,17 +12,14 @@ constexpr int entry_count = 4;
 
 /// An image's kernels in a context, by kernels::Entry; null where the family has no such entry.
 struct Module {
-  CUfunction functions[entry_count] = {};
+  CUkernel kernels[entry_count] = {};
 
-  CUfunction operator[](kernels::Entry entry) const { return functions[static_cast<int>(entry)]; }
+  CUkernel operator[](kernels::Entry entry) const { return kernels[static_cast<int>(entry)]; }
 };
 
-/// The module of an image in the current context, loaded if need be; it stays as long as the process. nullptr after an
-/// error that core/status.h describes. stream: that of a call,
-/// whose capture forbids loading; nullptr where there is none.
-const Module *module_of(const Image &image, const Context &context, const CUstream *stream);
-
-/// Drops what is known of a context's modules: the driver no longer knows them.
-void forget_modules(const Context &context);
+/// The module of an image in the current context, which is one of that device, loaded if need be; it stays as long as
+/// the process. nullptr after an error that core/status.h describes. stream: that of a call, whose capture forbids
+/// loading; nullptr where there is none.
+const Module *module_of(const Image &image, const Device &device, const Context &context, const CUstream *stream);
 
 }  // namespace fa::cuda

@@ -132,15 +132,24 @@ TEST(Streams, EveryHandle) {
   }
 }
 
-TEST(Streams, OneOfAnotherContextIsTheDriversError) {
+TEST(Streams, OneOfAnotherContextIsNamed) {
   const InContext other(0, InContext::own);
   const Stream stream;
   const InContext in(0, InContext::own);
   const Op op(desc_of(small_case()));
   Call own(small_case());
   own.args.stream = stream.handle;
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.stream", "another CUDA context"}), "");
+}
+
+TEST(Streams, OneThatWasDestroyedIsTheDriversError) {
+  const InContext in;
+  const Op op(desc_of(small_case()));
+  Call own(small_case());
+  own.args.stream = Stream().handle;
   EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_DRIVER);
-  EXPECT_EQ(last_error_lacks({"cuLaunchKernelEx", "CUDA_ERROR_", "args.stream"}), "");
+  EXPECT_EQ(last_error_lacks({"cuStreamGetCtx", "CUDA_ERROR_INVALID_HANDLE", "args.stream"}), "");
 }
 
 TEST(Streams, ManyThreadsOneOp) {
