@@ -44,10 +44,7 @@ class Reporter {
   }
 
   /// "line 17 (st.shared.b32)" for messages.
-  std::string line(uint32_t pc) const {
-    return "line " + std::to_string(launch_.program->source(pc).line) + " (" +
-           std::string(launch_.program->opcode(pc)) + ")";
-  }
+  std::string line(uint32_t pc) const { return launch_.program->place(pc); }
 
  private:
   Launch &launch_;

@@ -28,7 +28,9 @@ inline void require(bool condition, const char *reason, CUresult code = CUDA_ERR
 
 /// Counts the call; the error that FA_EMU_FAIL asks for, or success. before_init: allowed before cuInit.
 CUresult enter(const char *name, bool before_init);
-/// Tells on stderr (unless FA_EMU_QUIET) and returns the code.
+/// Tells on stderr and returns the code.
+CUresult tell_always(const char *name, CUresult code, const std::string &reason);
+/// The same, unless FA_EMU_QUIET.
 CUresult tell(const char *name, CUresult code, const std::string &reason);
 
 template <class Body>

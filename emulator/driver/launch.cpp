@@ -136,7 +136,7 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
   report(run_state, fault);
   if (!fault) return;
   context.sticky = code_of(fault->kind);
-  tell("kernel", context.sticky, fault->what());
+  tell_always("kernel", context.sticky, fault->what());
 }
 
 }  // namespace fa::emu::driver

@@ -10,7 +10,7 @@
 //   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion tells
 //   FA_EMU_MEMORY   1G                memory of each device
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
-//   FA_EMU_QUIET    1                 no reasons of errors on stderr
+//   FA_EMU_QUIET    1                 no reasons of refused calls on stderr; a kernel's faults are told all the same
 #pragma once
 
 #include <cstdint>

@@ -26,10 +26,13 @@ CUresult enter(const char *name, bool before_init) {
   return CUDA_SUCCESS;
 }
 
-CUresult tell(const char *name, CUresult code, const std::string &reason) {
-  if (!settings().quiet)
-    std::fprintf(stderr, "fa-emu: %s: error %d: %s\n", name, static_cast<int>(code), reason.c_str());
+CUresult tell_always(const char *name, CUresult code, const std::string &reason) {
+  std::fprintf(stderr, "fa-emu: %s: error %d: %s\n", name, static_cast<int>(code), reason.c_str());
   return code;
+}
+
+CUresult tell(const char *name, CUresult code, const std::string &reason) {
+  return settings().quiet ? code : tell_always(name, code, reason);
 }
 
 Device &device_at(CUdevice ordinal) {

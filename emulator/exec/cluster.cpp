@@ -200,8 +200,7 @@ std::string Cluster::where() const {
       uint32_t pc = group.pc - (group.state == GroupState::blocked);
       text += (text.empty() ? "" : "; ");
       text += "block (" + std::to_string(cta.id[0]) + "," + std::to_string(cta.id[1]) + "," +
-              std::to_string(cta.id[2]) + ") warp " + std::to_string(warp->index) + " at line " +
-              std::to_string(launch->program->source(pc).line) + " (" + std::string(launch->program->opcode(pc)) + ")";
+              std::to_string(cta.id[2]) + ") warp " + std::to_string(warp->index) + " at " + launch->program->place(pc);
     }
   }
   return text;

@@ -53,8 +53,7 @@ Fault make_fault(const Warp &warp, const Instruction &instruction, FaultKind kin
   result.kernel = program.name;
   result.ptx_line = source.line;
   result.ptx_text = program.module->text_of_line(source.line);
-  if (auto file = program.module->files.find(source.source.file); file != program.module->files.end())
-    result.source = std::string(file->second) + ":" + std::to_string(source.source.line);
+  result.source = program.module->name_of(source.source);
   for (int d = 0; d < 3; d++) result.cta[d] = warp.cta->id[d];
   result.warp = warp.index;
   result.lane = lane;

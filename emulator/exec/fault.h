@@ -27,7 +27,7 @@ struct Fault {
   std::string kernel;
   uint32_t ptx_line = 0;
   std::string ptx_text;
-  std::string source;  // "file.cu:12" where the PTX has .loc
+  std::string source;  // ptx::Module::name_of, where the PTX has .loc
   uint32_t cta[3] = {0, 0, 0};
   uint32_t warp = 0;
   int lane = -1;  // -1: no single one

@@ -39,4 +39,10 @@ size_t next_state_number() {
   return next++;
 }
 
+std::string Program::place(uint32_t pc) const {
+  const ptx::Instruction &at = source(pc);
+  std::string line = module->name_of(at.source);
+  return "line " + std::to_string(at.line) + " (" + std::string(opcode(pc)) + (line.empty() ? "" : ", ") + line + ")";
+}
+
 }  // namespace fa::emu

@@ -86,6 +86,8 @@ struct Program {
   const ptx::Instruction &source(uint32_t pc) const;
   const ptx::Function &function_at(uint32_t pc) const;
   std::string_view opcode(uint32_t pc) const;
+  /// "line 1287 (cp.async.cg, common/copy.cuh:30, inlined at mma/load.cuh:128)": where an instruction is, for messages.
+  std::string place(uint32_t pc) const;
 };
 
 }  // namespace fa::emu

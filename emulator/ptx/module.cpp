@@ -1,4 +1,4 @@
-// What reports ask of a parsed module: names of registers, texts of lines.
+// What reports ask of a parsed module: names of registers, texts of lines, places in the source.
 #include "ptx/module.h"
 
 #include <array>
@@ -25,6 +25,21 @@ std::string_view Module::text_of_line(uint32_t line) const {
   size_t first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::string Module::name_of(const SourceLine &line) const {
+  std::string text;
+  const char *separator = "";
+  for (const SourceLine *at = &line;; at = &lines[at->inlined_at]) {
+    auto file = files.find(at->file);
+    if (file == files.end()) return text;
+    std::string_view name = file->second;
+    size_t slash = name.rfind('/', name.rfind('/') - 1);
+    if (slash < name.size()) name.remove_prefix(slash + 1);
+    text += separator + std::string(name) + ":" + std::to_string(at->line);
+    if (at->inlined_at == none) return text;
+    separator = *separator ? ", " : ", inlined at ";
+  }
 }
 
 std::string Error::what() const {

@@ -65,6 +65,7 @@ struct Operand {
 struct SourceLine {
   uint32_t file = 0;
   uint32_t line = 0;
+  Index inlined_at = none;  // Module::lines: the call that stands for it there
 };
 
 struct Instruction {
@@ -149,11 +150,16 @@ struct Module {
   std::vector<Variable> variables;
   std::vector<Function> functions;
   std::unordered_map<uint32_t, std::string_view> files;        // .file number -> path
+  std::vector<SourceLine> lines;                               // a line comes behind the one that it is inlined at
   std::unordered_map<std::string_view, Index> variable_index;  // of the module's scope
   std::unordered_map<std::string_view, Index> function_index;
 
   /// The text of a line (from 1) without surrounding blanks, for messages.
   std::string_view text_of_line(uint32_t line) const;
+
+  /// "common/tile.cuh:12, inlined at mma/forward.cuh:88, mma/kernel.cu:20": files with the last folder of their path;
+  /// empty where the line is unknown.
+  std::string name_of(const SourceLine &line) const;
 };
 
 struct Error {

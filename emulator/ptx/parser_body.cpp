@@ -121,10 +121,32 @@ void Parser::declare_registers() {
   at_.expect(';');
 }
 
+/// File, line and column.
+std::array<uint32_t, 3> Parser::position() {
+  std::array<uint32_t, 3> result;
+  for (uint32_t &number : result) number = static_cast<uint32_t>(at_.unsigned_integer());
+  return result;
+}
+
+/// .loc file line column {, function_name label {+ number}, inlined_at file line column} (PTX ISA 11.6).
 void Parser::location() {
-  source_.file = static_cast<uint32_t>(at_.unsigned_integer());
-  source_.line = static_cast<uint32_t>(at_.unsigned_integer());
-  at_.skip_line();  // the column, function_name, inlined_at
+  std::array<uint32_t, 3> here = position();
+  SourceLine line{here[0], here[1], none};
+  while (at_.accept(',')) {
+    if (at_.word() != "inlined_at") {
+      at_.word();
+      if (at_.accept('+')) at_.unsigned_integer();
+      continue;
+    }
+    std::array<uint32_t, 3> call = position();
+    auto [found, added] = lines_.try_emplace(call, static_cast<Index>(module_.lines.size()));
+    if (added) module_.lines.push_back({call[0], call[1], none});
+    line.inlined_at = found->second;
+  }
+  if (line.line == 0) return;  // code of the compiler's own: it belongs to the line before
+  source_ = line;
+  lines_[here] = static_cast<Index>(module_.lines.size());
+  module_.lines.push_back(line);
 }
 
 Index Parser::intern(std::string_view text) {

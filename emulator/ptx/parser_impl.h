@@ -2,6 +2,8 @@
 // parser_operand.cpp operands.
 #pragma once
 
+#include <array>
+#include <map>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -50,6 +52,7 @@ class Parser {
   void declare_registers(Type type);
   void open_scope() { scopes_.emplace_back(); }
   void close_scope();
+  std::array<uint32_t, 3> position();
   void location();
   void instruction();
   void operands_of(std::string_view opcode, Instruction instruction);
@@ -71,6 +74,7 @@ class Parser {
   Index function_number_ = none;
   std::vector<Scope> scopes_;
   SourceLine source_;
+  std::map<std::array<uint32_t, 3>, Index> lines_;  // file, line and column -> the newest such of Module::lines
   std::unordered_map<std::string_view, Index> opcode_index_;
   std::unordered_map<std::string_view, Index> special_index_;
   std::vector<Operand> pending_;  // operands of the instruction and of vectors being read: a stack

@@ -33,6 +33,25 @@ TEST(Parser, WhatNvccWrites) {
   }
 }
 
+TEST(Parser, PlacesAndWhatTheyAreInlinedAt) {
+  Parsed parsed =
+      parse(in_kernel(".reg .b32 r<2>;\n"
+                      ".loc 1 20 3\n mov.b32 r0, 0;\n"
+                      ".loc 2 88 5, function_name $L__info_string0, inlined_at 1 20 3\n"
+                      ".loc 3 12 9, function_name $L__info_string1+6, inlined_at 2 88 5\n mov.b32 r0, 1;\n"
+                      ".loc 3 0 9\n mov.b32 r0, 2;\n"
+                      ".loc 3 12 9, function_name $L__info_string1, inlined_at 4 7 1\n mov.b32 r0, 3;\n"
+                      ".loc 9 1 1\n mov.b32 r0, 4;") +
+            ".file 1 \"/a/mma/kernel.cu\"\n.file 2 \"/a/mma/forward.cuh\", 17, 4\n.file 3 \"/a/b/tile.cuh\"\n"
+            ".file 4 \"short.cuh\"\n");
+  ASSERT_FALSE(parsed.error) << parsed.error->what();
+  const auto &instructions = parsed.module->functions[0].instructions;
+  const char *names[] = {"mma/kernel.cu:20", "b/tile.cuh:12, inlined at mma/forward.cuh:88, mma/kernel.cu:20",
+                         "b/tile.cuh:12, inlined at mma/forward.cuh:88, mma/kernel.cu:20",
+                         "b/tile.cuh:12, inlined at short.cuh:7", ""};
+  for (size_t i = 0; i < std::size(names); i++) EXPECT_EQ(parsed.module->name_of(instructions[i].source), names[i]);
+}
+
 TEST(Parser, ScopesHideNames) {
   Parsed parsed =
       parse(in_kernel(".reg .b32 r<4>, x;\n"

@@ -11,13 +11,14 @@ def name_of(arch, family, dtype, dim):
     return f"sm_{arch}.{family}.{dtype}.{dim}"
 
 
-def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}"):
-    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH among them; code: what the fatbin holds, {0} the arch."""
+def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",)):
+    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH among them; code: what
+    the file holds, {0} the arch; flags: nvcc's, of what to make."""
     arch, family, dtype, dim = image
     definition = next(one for one in definitions.split(",") if one.startswith("FA_KERNEL_HASH="))
     command = [os.environ["NVCC"], *FLAGS, "-I", str(sources), f"-D{definition}", "-gencode"]
     command += [f"arch=compute_{arch},code=[{code.format(arch)}]", f"-DFA_SM={arch.rstrip('abf')}", f"-DFA_DTYPE={dtype}"]
-    command += [f"-DFA_DIM={dim}", "-fatbin", str(sources / family / "kernel.cu"), "-o", str(out)]
+    command += [f"-DFA_DIM={dim}", *flags, str(sources / family / "kernel.cu"), "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{name_of(*image)} does not compile:\n{done.stdout}{done.stderr}")

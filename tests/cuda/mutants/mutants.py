@@ -37,7 +37,7 @@ def outcome_of(mutant, folders):
             (copy / mutant.file).write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
         fatbin.unlink(missing_ok=True)
-        compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}")  # the emulator runs PTX
+        compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}", ["-lineinfo", "-fatbin"])  # the emulator runs PTX
         environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
         environment |= {"FA_EMU_SEED": "1", "FA_EMU_THREADS": "2", "LD_LIBRARY_PATH": emulator, "TEST_EMULATED": "1"}
@@ -52,9 +52,11 @@ def judge(mutant, folders):
     status, text = outcome_of(mutant, folders)
     wanted = 1 if mutant.file else 0
     told = [line for line in text.splitlines() if mutant.file and re.search(mutant.tells, line)]
+    # What the emulator tells of a kernel names the source, up to the entry point.
+    told = [line for line in told if "[kernel" not in line or f" {mutant.image[1]}/kernel.cu:" in line]
     if status != wanted or (mutant.file and not told):
         return False, f"{mutant.name}: status {status}, expected {wanted} and a line like '{mutant.tells}'\n{text[:3000]}"
-    return True, f"{mutant.name}: {told[0].strip()[:200] if mutant.file else 'clean'}"
+    return True, f"{mutant.name}: {told[0].strip()[:400] if mutant.file else 'clean'}"
 
 
 def main(*arguments):
