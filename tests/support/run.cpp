@@ -72,12 +72,17 @@ std::string repeat_line(const Case &c, const std::string &kernel) {
 
 namespace {
 
+thread_local std::string why;  // the last call failed
+
 /// fa_forward and what follows on the GPU; an error there is one of the call, as far as the tests are concerned.
 fa_status finished(const Op &op, const fa_args &args) {
   const fa_status status = fa_forward(op.get(), &args);
+  why = status != FA_OK ? fa_last_error() : "";
   const std::string error = wait_for_gpu();
-  if (!error.empty()) std::fprintf(stderr, "the GPU says %s\n", error.c_str());
-  return status == FA_OK && !error.empty() ? FA_ERROR_DRIVER : status;
+  if (error.empty()) return status;
+  std::fprintf(stderr, "the GPU says %s\n", error.c_str());
+  why += (why.empty() ? "the GPU says " : "; the GPU says ") + error;
+  return status != FA_OK ? status : FA_ERROR_DRIVER;
 }
 
 }  // namespace
@@ -87,7 +92,10 @@ fa_status forward(const Op &op, const Instance &instance, int fill) {
   if (!instance.c.workspace) return finished(op, instance.args);
   fa_args args = instance.args;
   const fa_status status = fa_workspace_size(op.get(), &args, &args.workspace_size);
-  if (status != FA_OK) return status;
+  if (status != FA_OK) {
+    why = fa_last_error();
+    return status;
+  }
   // 256-byte alignment leaves a gap of less than that before the guard page.
   const GuardedMemory memory((args.workspace_size + 255) / 256 * 256, Guard::end);
   if (memory.size()) std::memset(memory.data(), fill, memory.size());
@@ -106,7 +114,7 @@ std::string failure_of(const Case &c, const std::string &kernel, Errors *errors)
     if (!op) {
       text = std::string("fa_create: ") + fa_status_string(op.status()) + ": " + fa_last_error();
     } else if (const fa_status status = forward(op, instance); status != FA_OK) {
-      text = std::string("fa_forward: ") + fa_status_string(status) + ": " + fa_last_error();
+      text = std::string("fa_forward: ") + fa_status_string(status) + ": " + why;
     } else {
       if (!expected) expected = std::make_unique<Expected>(instance);
       text = compare(instance, *expected, errors);
