@@ -3,31 +3,71 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$root"
 
-usage="usage: scripts/quickstart.sh [--all-archs]    installs what is missing, builds libfa and its tool, runs both on real input
-  --all-archs   with the kernels of every GPU architecture, rather than those of this machine's GPU, if there is one"
+usage="usage: scripts/quickstart.sh [--all-archs | --print-archs]    installs what is missing, builds libfa, runs it on real input
+  --all-archs     with the kernels of every GPU architecture, rather than those of this machine's GPUs, if there are any
+  --print-archs   only tells what it would build for this machine's GPUs, as FA_ARCHS names it: an empty line for none"
 all_archs=
+print_archs=
 case "$*" in
   '') ;;
   --all-archs) all_archs=yes ;;
+  --print-archs) print_archs=yes ;;
   -h | --help) echo "$usage" && exit 0 ;;
-  *) echo "$usage" >&2 && step_cure="it takes no other arguments than --all-archs" && exit 2 ;;
+  *) echo "$usage" >&2 && step_cure="it takes one of the arguments above, or none" && exit 2 ;;
 esac
 
-# The architectures of this machine's GPUs, as FA_ARCHS names them; a later GPU runs the newest one's.
-gpu_archs() {
-  command -v nvidia-smi >/dev/null || return 0
-  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' |
-    sed -E -e 's/^(90|100)$/&a/' -e '/^(75|80|86|87|89|90a|100a|103|110|120|121)$/!s/.*/120/' | sort -u | paste -s -d ';'
+# gpu_arch CAPABILITY: the architecture, as FA_ARCHS names it, whose kernels run on such a GPU; nothing when none do. Machine
+# code runs on later GPUs of its major version (docs/gpus.md); what is newer than all compiles the PTX of the newest.
+gpu_arch() {
+  case $1 in
+    7.5) echo 75 ;;
+    8.[0-5]) echo 80 ;;
+    8.[68]) echo 86 ;;
+    8.7) echo 87 ;;
+    8.9) echo 89 ;;
+    9.[0-9]) echo 90a ;;
+    10.[0-9]) echo 100a ;;
+    11.[0-9]) echo 110 ;;
+    [1-9][0-9].[0-9]) echo 120 ;;
+  esac
 }
+
+# The architectures of this machine's GPUs, each once, newest last; why there are none, or not for each GPU, on stderr.
+gpu_archs() {
+  local capabilities capability arch
+  if ! command -v nvidia-smi >/dev/null; then
+    echo "   no nvidia-smi, so no GPU is looked for" >&2
+    return
+  fi
+  capabilities=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>&1) || {
+    echo "   nvidia-smi fails (exit status $?), so no GPU is looked for: ${capabilities%%$'\n'*}" >&2
+    return 0
+  }
+  sort -uV <<<"$capabilities" | while read -r capability; do
+    arch=$(gpu_arch "$capability")
+    if [ -n "$arch" ]; then
+      echo "$arch"
+    else
+      echo "   none for a GPU whose compute capability nvidia-smi tells as '$capability': kernels run from 7.5 on" >&2
+    fi
+  done | sort -uV | paste -sd ';'
+}
+
+archs=
+if [ -z "$all_archs" ]; then
+  [ -n "$print_archs" ] || step "Looking for this machine's GPUs" "build for every GPU: $0 --all-archs"
+  archs=$(gpu_archs)
+  [ -z "$print_archs" ] || { echo "$archs" && exit; }
+  echo "   GPU kernels: ${archs:-none, it is built for the CPU alone (--all-archs builds them all)}"
+fi
 
 step "Looking for the compiler and the libraries of the tool" "see above"
 need_packages "${build_packages[@]}"
 need_cmake
 
 kernels=(-DFA_KERNELS=off)
-archs=$(gpu_archs)
 if [ -n "$all_archs" ]; then
-  kernels=(-DFA_KERNELS=embed)
+  kernels=(-DFA_KERNELS=embed -UFA_ARCHS) # an earlier run may have named some
 elif [ -n "$archs" ]; then
   kernels=(-DFA_KERNELS=embed "-DFA_ARCHS=$archs")
 fi

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What scripts/quickstart.sh builds for which GPUs, as a stand-in for nvidia-smi tells them: quickstart_archs.sh SOURCE
+set -euo pipefail
+source=$1
+folder=$(mktemp -d)
+trap 'rm -r "$folder"' EXIT
+for program in bash dirname paste sh sort; do # nothing else, so not this machine's nvidia-smi
+  ln -s "$(command -v "$program")" "$folder/$program"
+done
+status=0
+
+# expect ARCHS TEXT: what is printed, and what is in the line that says why, "" for no such line.
+expect() {
+  local archs said result=0
+  archs=$(PATH=$folder FA_JOBS=1 bash "$source/scripts/quickstart.sh" --print-archs 2>"$folder/said") || result=$?
+  said=$(<"$folder/said")
+  if [[ $result != 0 || $archs != "$1" || $said != *"$2"* || (-z $2 && -n $said) ]]; then
+    echo "nvidia-smi: '${smi_lines-absent}'; printed '$archs', said '$said', exit status $result; expected '$1', saying '$2'"
+    status=1
+  fi
+}
+
+# told STATUS LINE...: how nvidia-smi ends from here on, and what it prints.
+told() {
+  export smi_status=$1 smi_lines
+  smi_lines=$(shift && printf '%s\n' "$@")
+}
+
+expect "" "no nvidia-smi"
+cat >"$folder/nvidia-smi" <<'TEXT'
+#!/bin/sh
+[ "$*" = "--query-gpu=compute_cap --format=csv,noheader" ] || exit 2
+echo "$smi_lines"
+exit "$smi_status"
+TEXT
+chmod +x "$folder/nvidia-smi"
+
+told 9 "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver." "Make sure that it runs."
+expect "" "nvidia-smi fails (exit status 9), so no GPU is looked for: NVIDIA-SMI has failed"
+for capability in "[N/A]" "" 7.0; do
+  told 0 "$capability"
+  expect "" "'$capability': kernels run from 7.5 on"
+done
+while read -r capability arch; do
+  told 0 "$capability"
+  expect "$arch" ""
+done <<'TEXT'
+7.5 75
+8.6 86
+8.8 86
+9.0 90a
+10.3 100a
+12.0 120
+TEXT
+told 0 8.6 9.0
+expect "86;90a" ""
+told 0 13.0 12.1 11.0 10.0 8.9 8.7 8.0 8.8 8.6 8.6
+expect "80;86;87;89;100a;110;120" ""
+told 0 7.2 8.0 # one of the two is built for
+expect "80" "'7.2'"
+exit $status
