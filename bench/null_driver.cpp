@@ -62,6 +62,7 @@ Driver null_driver() {
   d.cuDeviceGetName = [](char *name, int, CUdevice) { return std::strcpy(name, "null"), CUresult(CUDA_SUCCESS); };
   d.cuDeviceGetAttribute = device_attribute;
   d.cuDevicePrimaryCtxRetain = [](CUcontext *context, CUdevice) { return give(context, some<CUcontext>()); };
+  d.cuDevicePrimaryCtxGetState = [](CUdevice, unsigned *, int *active) { return give(active, 1); };
   d.cuCtxGetCurrent = [](CUcontext *context) { return give(context, some<CUcontext>()); };
   d.cuCtxGetDevice = [](CUdevice *device) { return give(device, 0); };
   d.cuCtxGetId = [](CUcontext, unsigned long long *id) { return give(id, 1ull); };
@@ -80,7 +81,8 @@ Driver null_driver() {
   d.cuPointerGetAttributes = pointer_attributes;
   d.cuMemAllocAsync = [](CUdeviceptr *address, size_t, CUstream) { return give(address, 256ull); };
   d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };
-  d.cuStreamGetCtx = [](CUstream, CUcontext *context) { return give(context, some<CUcontext>()); };
+  d.cuThreadExchangeStreamCaptureMode = [](int *) { return CUresult(CUDA_SUCCESS); };
+  d.cuStreamGetCtx = [](CUstream, CUcontext *context, void **) { return give(context, some<CUcontext>()); };
   d.cuStreamIsCapturing = [](CUstream, int *capturing) { return give(capturing, 0); };
   return d;
 }

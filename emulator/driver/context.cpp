@@ -74,6 +74,7 @@ EMU_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
     make_alive(&context->legacy);
     context->legacy.last = nullptr;
     device.primary_flags = context->flags = 0;
+    device.primary_users = 0;
     return CUDA_SUCCESS;
   });
 }

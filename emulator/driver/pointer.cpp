@@ -47,6 +47,7 @@ CUresult answer(void *place, int attribute, CUdeviceptr address) {
     case memory_type:
       return store(place, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case device_pointer:
+      current();  // whose address it is; refuses without one
       return store(place, address);
     case host_pointer:
       if (!on_host && !managed) return CUDA_ERROR_INVALID_VALUE;

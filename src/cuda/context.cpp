@@ -12,12 +12,22 @@ constexpr int most_devices = 64;
 std::atomic<CUcontext> retained[most_devices];
 std::mutex retaining;
 
-/// The device's primary context, retained once a process.
+/// True when the primary context is retained, by whomever: a reset takes what was retained from all.
+bool is_active(const Device &device) {
+  unsigned flags = 0;
+  int active = 0;
+  return machine().driver.cuDevicePrimaryCtxGetState(device.handle, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+/// The device's primary context, retained once a process and after each reset.
 fa_status primary(const Device &device, CUcontext *context) {
   const bool kept = device.index < most_devices;
-  if (kept && (*context = retained[device.index].load(std::memory_order_acquire)) != nullptr) return FA_OK;
+  const auto is_kept = [&] {
+    return kept && (*context = retained[device.index].load(std::memory_order_acquire)) != nullptr && is_active(device);
+  };
+  if (is_kept()) return FA_OK;
   const std::lock_guard lock(retaining);
-  if (kept && (*context = retained[device.index].load(std::memory_order_relaxed)) != nullptr) return FA_OK;
+  if (is_kept()) return FA_OK;
   const Driver &driver = machine().driver;
   if (const CUresult result = driver.cuDevicePrimaryCtxRetain(context, device.handle); result != CUDA_SUCCESS)
     return failed(driver, "cuDevicePrimaryCtxRetain", result, "device %d (%s) gives no context", device.index,
@@ -69,11 +79,11 @@ fa_status check_stream(CUstream stream, const Context &context) {
   if (reinterpret_cast<uintptr_t>(stream) <= last_special) return FA_OK;
   const Driver &driver = machine().driver;
   CUcontext of = nullptr;
-  const CUresult result = driver.cuStreamGetCtx(stream, &of);
-  if (result == CUDA_ERROR_NOT_SUPPORTED) return FA_OK;  // of a green context
+  void *green = nullptr;  // a part of a context, with which the stream may work, too
+  const CUresult result = driver.cuStreamGetCtx(stream, &of, &green);
   if (result != CUDA_SUCCESS)
     return failed(driver, "cuStreamGetCtx", result, "was args.stream destroyed, or is it no stream?");
-  if (of == context.handle) return FA_OK;
+  if (of == context.handle || green != nullptr) return FA_OK;
   return fail(
       FA_ERROR_INVALID_ARGUMENT,
       "args.stream belongs to another CUDA context than the call's tensors; expected a stream of theirs (of the "

@@ -12,18 +12,18 @@
 
 // The version of CUDA that built the kernels: 13000 for 13.0.
 #ifndef FA_KERNEL_CUDA_VERSION
-#define FA_KERNEL_CUDA_VERSION 12040
+#define FA_KERNEL_CUDA_VERSION 12050
 #endif
 
 namespace fa::cuda {
 namespace {
 
-/// Kernels run on drivers of their toolkit's major version; we call functions of 12.4.
-constexpr int needed_version = std::max(FA_KERNEL_CUDA_VERSION / 1000 * 1000, 12040);
+/// Kernels run on drivers of their toolkit's major version; we call functions of 12.5.
+constexpr int needed_version = std::max(FA_KERNEL_CUDA_VERSION / 1000 * 1000, 12050);
 
 /// The first driver for a version of CUDA.
 constexpr const char *first_driver(int version) {
-  return version >= 13000 ? "580" : "550";
+  return version >= 13000 ? "580" : "555";
 }
 
 using GetProcAddress = CUresult (*)(const char *, void **, int, uint64_t, int *);

@@ -106,10 +106,14 @@ fa_status CudaEngine::forward(const Problem &given) const {
   const bool host_serves = attention_.device == FA_DEVICE_AUTO;
   Place place;
   CUcontext wanted = nullptr;
-  if (const fa_status status = find_place(device_, &problem, host_serves, &place, &wanted)) return status;
+  bool translate = false;
+  if (const fa_status status = find_place(device_, &problem, host_serves, &place, &wanted, &translate)) return status;
   if (place == Place::host) return not_here;
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
+  if (translate) {
+    if (const fa_status status = translate_addresses(&problem)) return status;
+  }
   const CUstream stream = static_cast<CUstream>(problem.stream);
   if (const fa_status status = check_stream(stream, in.context())) return status;
   const Bound *bound = bind(in.context(), &stream);

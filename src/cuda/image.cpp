@@ -120,9 +120,10 @@ char *read_image(const Image &image) {
   if (std::fread(&header, sizeof header, 1, file.get()) != 1 || header.magic != container_magic ||
       header.header_bytes < sizeof header)
     return refuse("is no fatbin");
-  const uint64_t size = header.header_bytes + header.bytes;
-  if (std::fseek(file.get(), 0, SEEK_END) != 0 || static_cast<uint64_t>(std::ftell(file.get())) < size)
-    return refuse("is cut off");
+  const long end = std::fseek(file.get(), 0, SEEK_END) == 0 ? std::ftell(file.get()) : -1;
+  const uint64_t there = end > header.header_bytes ? static_cast<uint64_t>(end) - header.header_bytes : 0;
+  if (header.bytes > there) return refuse("is cut off");
+  const size_t size = header.header_bytes + static_cast<size_t>(header.bytes);
   std::unique_ptr<char, Free> bytes(static_cast<char *>(std::malloc(size)));
   if (bytes == nullptr) {
     fail(FA_ERROR_OUT_OF_MEMORY, "no memory for the kernel image %s", path.c_str());

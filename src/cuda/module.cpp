@@ -105,6 +105,19 @@ fa_status load_kernel(const Image &image, const Device &device, CUlibrary librar
   return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncLoad", result, image);
 }
 
+/// While one lives, the calling thread may load although streams are captured elsewhere, which is none of their
+/// concern.
+class BesideCaptures {
+ public:
+  BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }
+  BesideCaptures(const BesideCaptures &) = delete;
+  BesideCaptures &operator=(const BesideCaptures &) = delete;
+
+ private:
+  int mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
 fa_status check_capture(const CUstream *stream) {
   if (stream == nullptr) return FA_OK;
   const Driver &driver = machine().driver;
@@ -125,6 +138,7 @@ const Module *module_of(const Image &image, const Device &device, const Context 
   for (const Loaded &known : all.loaded)
     if (known.context == context.id && known.image == &image) return &known.module;
   if (check_capture(stream) != FA_OK) return nullptr;
+  const BesideCaptures beside;
   CUlibrary library = nullptr;
   if (load_library(all, image, &library) != FA_OK) return nullptr;
   Loaded fresh = {&image, context.id, {}};

@@ -11,8 +11,29 @@ struct Attributes {
   int ordinal = -1;
   unsigned managed = 0;
   CUcontext context = nullptr;
-  CUdeviceptr address = 0;
 };
+
+/// Calls f(name, address of the pointer) for every pointer of a problem, until it is false.
+template <class F>
+bool each_pointer(Problem *p, F f) {
+  const auto array = [&](const char *name, const int32_t *&data) {
+    char *address = reinterpret_cast<char *>(const_cast<int32_t *>(data));
+    if (!f(name, &address)) return false;
+    data = reinterpret_cast<const int32_t *>(address);
+    return true;
+  };
+  char *workspace = static_cast<char *>(p->workspace);
+  const bool all = f("args.q", &p->q.data) && f("args.k", &p->k.data) && f("args.v", &p->v.data) &&
+                   f("args.out", &p->out.data) && f("args.lse", &p->lse.data) && f("args.bias", &p->bias.data) &&
+                   f("args.mask", &p->mask.data) && f("args.alibi_slopes", &p->alibi_slopes.data) &&
+                   f("args.sinks", &p->sinks.data) && f("args.block_table", &p->block_table.data) &&
+                   array("args.cu_seqlens_q", p->cu_seqlens_q) && array("args.cu_seqlens_k", p->cu_seqlens_k) &&
+                   array("args.seqused_q", p->seqused_q) && array("args.seqused_k", p->seqused_k) &&
+                   array("args.leftpad_k", p->leftpad_k) && array("args.kv_batch_idx", p->kv_batch_idx) &&
+                   array("args.q_offset", p->q_offset) && f("args.workspace", &workspace);
+  p->workspace = workspace;
+  return all;
+}
 
 /// The pointers of a problem one after another, with their names.
 class Finder {
@@ -20,10 +41,10 @@ class Finder {
   Finder(const Device &device, bool host_serves) : device_(device), host_serves_(host_serves) {}
 
   /// Looks at one pointer and keeps what follows from it; absent ones are nowhere. False after an error.
-  bool look(const char *name, char **data) {
-    if (*data == nullptr) return true;
+  bool look(const char *name, const char *data) {
+    if (data == nullptr) return true;
     Attributes is;
-    if (!ask(*data, &is)) return false;
+    if (!ask(data, &is)) return false;
     const bool managed = is.managed != 0;
     const bool on_device = is.memory_type == CU_MEMORYTYPE_DEVICE && !managed;
     if (on_device && is.ordinal != device_.index) {
@@ -44,10 +65,12 @@ class Finder {
       if (device_only_ == nullptr) device_only_ = name;
     }
     const bool known = is.memory_type != 0;
-    if (!known && !device_.pageable && host_only_ == nullptr) host_only_ = name, host_data_ = *data;
-    if (known && is.address != 0) *data = reinterpret_cast<char *>(is.address);
+    if (!known && !device_.pageable && host_only_ == nullptr) host_only_ = name, host_data_ = data;
+    has_host_memory_ |= known && is.memory_type != CU_MEMORYTYPE_DEVICE;
     return true;
   }
+
+  bool has_host_memory() const { return has_host_memory_; }
 
   fa_status answer(Place *place, CUcontext *context) const {
     *place = host_only_ == nullptr ? Place::device : Place::host;
@@ -69,10 +92,10 @@ class Finder {
  private:
   bool ask(const char *data, Attributes *is) const {
     int wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
-    void *places[] = {&is->memory_type, &is->ordinal, &is->managed, &is->context, &is->address};
+                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *places[] = {&is->memory_type, &is->ordinal, &is->managed, &is->context};
     const Driver &driver = machine().driver;
-    const CUresult result = driver.cuPointerGetAttributes(5, wanted, places, reinterpret_cast<CUdeviceptr>(data));
+    const CUresult result = driver.cuPointerGetAttributes(4, wanted, places, reinterpret_cast<CUdeviceptr>(data));
     if (result == CUDA_SUCCESS) return true;
     failed(driver, "cuPointerGetAttributes", result, "%s", "");
     return false;
@@ -85,31 +108,32 @@ class Finder {
   const char *device_only_ = nullptr;   // the first that only the device reaches
   const char *host_only_ = nullptr;     // the first that only the host reaches
   const char *host_data_ = nullptr;
+  bool has_host_memory_ = false;  // that the driver knows: pinned or registered
 };
 
 }  // namespace
 
-fa_status find_place(const Device &device, Problem *p, bool host_serves, Place *place, CUcontext *context) {
+fa_status find_place(const Device &device, Problem *p, bool host_serves, Place *place, CUcontext *context,
+                     bool *translate) {
   Finder finder(device, host_serves);
-  const auto tensor = [&](const char *name, View &view) { return finder.look(name, &view.data); };
-  const auto array = [&](const char *name, const int32_t *&data) {
-    char *address = reinterpret_cast<char *>(const_cast<int32_t *>(data));
-    if (!finder.look(name, &address)) return false;
-    data = reinterpret_cast<const int32_t *>(address);
-    return true;
-  };
-  char *workspace = static_cast<char *>(p->workspace);
-  const bool looked = tensor("args.q", p->q) && tensor("args.k", p->k) && tensor("args.v", p->v) &&
-                      tensor("args.out", p->out) && tensor("args.lse", p->lse) && tensor("args.bias", p->bias) &&
-                      tensor("args.mask", p->mask) && tensor("args.alibi_slopes", p->alibi_slopes) &&
-                      tensor("args.sinks", p->sinks) && tensor("args.block_table", p->block_table) &&
-                      array("args.cu_seqlens_q", p->cu_seqlens_q) && array("args.cu_seqlens_k", p->cu_seqlens_k) &&
-                      array("args.seqused_q", p->seqused_q) && array("args.seqused_k", p->seqused_k) &&
-                      array("args.leftpad_k", p->leftpad_k) && array("args.kv_batch_idx", p->kv_batch_idx) &&
-                      array("args.q_offset", p->q_offset) && finder.look("args.workspace", &workspace);
-  if (!looked) return last_status();
-  p->workspace = workspace;
+  if (!each_pointer(p, [&](const char *name, char **data) { return finder.look(name, *data); })) return last_status();
+  *translate = finder.has_host_memory();
   return finder.answer(place, context);
+}
+
+fa_status translate_addresses(Problem *p) {
+  const Driver &driver = machine().driver;
+  const auto move = [&](const char *name, char **data) {
+    if (*data == nullptr) return true;
+    int wanted[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    CUdeviceptr address = 0;
+    void *places[] = {&address};
+    const CUresult result = driver.cuPointerGetAttributes(1, wanted, places, reinterpret_cast<CUdeviceptr>(*data));
+    if (result != CUDA_SUCCESS) failed(driver, "cuPointerGetAttributes", result, "%s", name);
+    if (address != 0) *data = reinterpret_cast<char *>(address);
+    return result == CUDA_SUCCESS;
+  };
+  return each_pointer(p, move) ? FA_OK : last_status();
 }
 
 }  // namespace fa::cuda

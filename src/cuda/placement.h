@@ -12,9 +12,14 @@ enum class Place {
 };
 
 /// Finds where the tensors, arrays and the workspace of a problem are. *context is the context that the device's memory
-/// belongs to, null where any of the device's will do. Views that the device sees at other addresses are moved there.
-/// FA_OK, or an error that core/status.h describes: memory of another device, or neither place reaches all of it.
-/// host_serves: Place::host is an answer, not an error.
-fa_status find_place(const Device &device, Problem *problem, bool host_serves, Place *place, CUcontext *context);
+/// belongs to, null where any of the device's will do. *translate: some memory is the host's, which the device may see
+/// at other addresses. No context need be current. FA_OK, or an error that core/status.h describes: memory of another
+/// device, or neither place reaches all of it. host_serves: Place::host is an answer, not an error.
+fa_status find_place(const Device &device, Problem *problem, bool host_serves, Place *place, CUcontext *context,
+                     bool *translate);
+
+/// Moves a problem's pointers to where the device sees them, in the current context. FA_OK, or an error that
+/// core/status.h describes.
+fa_status translate_addresses(Problem *problem);
 
 }  // namespace fa::cuda

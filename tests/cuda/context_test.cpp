@@ -19,16 +19,30 @@ TEST(Context, NoneIsNeededAndNoneIsLeft) {
   const Op op(desc_of(small_case()));
   ASSERT_EQ(op.status, FA_OK) << fa_last_error();
   EXPECT_EQ(contexts_depth(), 0u);
-  std::unique_ptr<Call> own;
-  {
+  for (const Where where : {Where::device, Where::managed, Where::pinned}) {
+    std::unique_ptr<Call> own;
+    {
+      const InContext in;
+      own = std::make_unique<Call>(small_case(), where);
+    }
+    EXPECT_EQ(fa_forward(op.op, &own->args), FA_OK) << fa_last_error();
+    EXPECT_EQ(contexts_depth(), 0u);
     const InContext in;
-    own = std::make_unique<Call>(small_case());
+    EXPECT_EQ(own->failure(), "");
+    own.reset();
   }
-  EXPECT_EQ(fa_forward(op.op, &own->args), FA_OK) << fa_last_error();
-  EXPECT_EQ(contexts_depth(), 0u);
-  const InContext in;
-  EXPECT_EQ(own->failure(), "");
-  own.reset();
+}
+
+TEST(Context, ThePrimaryOneIsRetainedAgainAfterAReset) {
+  for (int turn = 0; turn < 2; ++turn) {
+    const Op op(desc_of(small_case()));
+    ASSERT_EQ(op.status, FA_OK) << fa_last_error();
+    unsigned flags = 0;
+    int active = 0;
+    ASSERT_EQ(call("cuDevicePrimaryCtxGetState", 0, &flags, &active), CUDA_SUCCESS);
+    EXPECT_EQ(active, 1);
+    ASSERT_EQ(call("cuDevicePrimaryCtxReset_v2", 0), CUDA_SUCCESS);
+  }
 }
 
 TEST(Context, TheCallersOwnIsUsed) {

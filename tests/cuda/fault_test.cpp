@@ -245,6 +245,14 @@ TEST_F(Image, Truncated) {
   }
 }
 
+TEST_F(Image, OfAnImpossibleSize) {
+  const Images images;
+  std::string bytes = images.bytes();
+  for (size_t at = 8; at < 16; ++at) bytes[at] = char(at == 8 ? 0xff - 15 : 0xff);  // with its header less than that
+  images.write(bytes);
+  EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {"cut off"}), fine);
+}
+
 TEST_F(Image, Damaged) {
   const Images images;
   std::string bytes = images.bytes();

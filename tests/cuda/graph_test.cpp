@@ -55,6 +55,7 @@ TEST(Graphs, ReplayFollowsLengths) {
   const Stream stream;
   for (const int32_t splits : {0, 3}) {
     Case c = small_case();
+    c.q = splits ? FA_F32 : FA_F16;
     c.b = 3, c.splits = splits, c.used_k = c.used_q = true, c.page = 16, c.sk = 96;
     Call own(c);
     const Op op(desc_of(c));
@@ -82,6 +83,41 @@ TEST(Graphs, ReplayFollowsLengths) {
       own.update(own.instance.used_k);
       ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
       EXPECT_EQ(own.failure(), "") << l[0] << " " << l[3];
+    }
+  }
+}
+
+TEST(Graphs, ReplayFollowsCumulativeLengths) {
+  const InContext in;
+  const Stream stream;
+  for (const int32_t splits : {0, 3}) {
+    Case c = small_case();
+    c.q = splits ? FA_F16 : FA_F32;
+    c.b = 3, c.splits = splits, c.cu_q = c.cu_k = true, c.seed = 4;
+    Call own(c);
+    const Op op(desc_of(c));
+    own.args.stream = stream.handle;
+    const Workspace workspace(op, &own.args);
+    const Graph graph(op, own.args);
+    ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
+    const int32_t most_q = own.instance.cu_q[3], most_k = own.instance.cu_k[3];
+    ASSERT_GE(most_q, 6);
+    ASSERT_GE(most_k, 100);
+    const std::vector<std::vector<int32_t>> offsets = {
+        {1, 3, 6, 10, 40, 100}, {0, 0, 0, 0, 0, 0}, {0, 5, 5, 7, 7, 90}, {5, 5, 6, 0, 64, 64}, {2, 4, 5, 90, 90, 91}};
+    for (const std::vector<int32_t> &at : offsets) {
+      for (size_t b = 0; b < 3; ++b) own.instance.cu_q[b + 1] = at[b], own.instance.cu_k[b + 1] = at[3 + b];
+      own.instance.q.randomise(7, 1, 1);
+      own.instance.k.randomise(7, 2, 1);
+      own.instance.v.randomise(7, 3, 1);
+      own.instance.clear_outputs();
+      for (const test::Tensor *tensor :
+           {&own.instance.q, &own.instance.k, &own.instance.v, &own.instance.out, &own.instance.lse})
+        own.update(*tensor);
+      own.update(own.instance.cu_q);
+      own.update(own.instance.cu_k);
+      ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+      EXPECT_EQ(own.failure(), "") << at[0] << " " << at[3];
     }
   }
 }
@@ -115,6 +151,19 @@ TEST(Graphs, NothingIsLoadedInACapture) {
   EXPECT_EQ(graph.status, FA_OK) << fa_last_error();
   EXPECT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
   EXPECT_EQ(own.failure(), "");
+}
+
+TEST(Graphs, ACaptureElsewhereIsNotDisturbedByLoading) {
+  Case c = small_case();
+  c.q = FA_BF16;  // of an image that no other test here has loaded
+  const InContext in(0, InContext::own);
+  const Stream stream;
+  ASSERT_EQ(call("cuStreamBeginCapture_v2", stream.handle, 0), CUDA_SUCCESS);
+  const Op op(desc_of(c));
+  EXPECT_EQ(op.status, FA_OK) << fa_last_error();
+  CUgraph graph = nullptr;
+  EXPECT_EQ(call("cuStreamEndCapture", stream.handle, &graph), CUDA_SUCCESS);
+  call("cuGraphDestroy", graph);
 }
 
 }  // namespace
