@@ -321,7 +321,7 @@ FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_
  * library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
  * call that needs them, not here.
  * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
- * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY. Thread-safe. Since 0.1. */
+ * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
 FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 
 /* Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits alone
@@ -334,7 +334,8 @@ FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t 
  * args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and may be
  * captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may overlap in time
  * need one each.
- * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where
+ * kernels are loaded and are not there. Thread-safe. Since 0.1. */
 FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
 
 /* Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1. */

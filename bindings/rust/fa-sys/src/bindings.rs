@@ -426,7 +426,7 @@ functions! {
  library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
  call that needs them, not here.
  Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
- FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY. Thread-safe. Since 0.1.*/
+ FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
     pub fn fa_create(desc: *const fa_desc, op: *mut *mut fa_op) -> fa_status;
     /** Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits alone
  (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these bounds rises:
@@ -441,7 +441,8 @@ functions! {
  args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and may be
  captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may overlap in time
  need one each.
- Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
+ Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where
+ kernels are loaded and are not there. Thread-safe. Since 0.1.*/
     pub fn fa_forward(op: *const fa_op, args: *const fa_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
