@@ -40,7 +40,7 @@ prepare() {
 
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFA_KERNELS=embed "-DFA_ARCHS=$archs" "-DFA_PORT_TO=$sm" \
     ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"}
-  local targets=(fa fa_cli fa_test_engine fa_bench_cold)
+  local targets=(fa fa_cli fa_test_engine fa_test_cuda fa_bench_cold)
   [ ${#older[@]} -eq 0 ] || targets+=(fa_ported_kernels)
   cmake --build "$build" -j "${FA_JOBS:-$(nproc)}" --target "${targets[@]}"
   python3 "$root/bench/gpu/pack.py" --build "$build" --pack "$pack" --sm "$sm"

@@ -11,7 +11,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gpu import preflight, tools
 
-PROGRAMS = {"fa": "tools/fa", "fa_test_engine": "tests/engine/fa_test_engine", "fa_bench_cold": "bench/fa_bench_cold"}
+PROGRAMS = {"fa": "tools/fa", "fa_test_engine": "tests/engine/fa_test_engine",
+            "fa_test_cuda": "tests/cuda/fa_test_cuda", "fa_bench_cold": "bench/fa_bench_cold"}
 EVERYWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so")  # that a machine has of its own
 
 

@@ -156,6 +156,19 @@ def ported(session):
     return summed(items)
 
 
+def driver(session):
+    """What the library expects of the driver: contexts, streams, graphs, and where memory is."""
+    program = session.pack.program("fa_test_cuda")
+    if not program.exists():
+        return missing(f"there is no {program}")
+
+    def suite_of(suite):
+        outcome = tools.run([program, "--gtest_brief=1", f"--gtest_filter={suite}.*"], session.left(), session.pack.environment())
+        return outcome.item(suite, printed=outcome.tail(12))
+
+    return summed(in_parallel(session, suite_of, [(suite,) for suite in ("Context", "Streams", "Graphs", "Place")], 1))
+
+
 def engine(session):
     """The engine's suites on the driver: the best kernels of this architecture, and of each older one."""
     program = session.pack.program("fa_test_engine")
@@ -218,7 +231,8 @@ def profile(session):
 PHASES = {
     "machine": (machine, 30),
     "check": (check, 60),
-    "speed": (speed, 170),
+    "driver": (driver, 10),
+    "speed": (speed, 165),
     "ported": (ported, 80),
     "engine": (engine, 90),
     "sanitizer": (sanitizer, 60),

@@ -4,6 +4,13 @@
 
 namespace cuda_test {
 
+int device_count() {
+  int count = 0;
+  EXPECT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuDeviceGetCount", &count), CUDA_SUCCESS);
+  return count;
+}
+
 InContext::InContext(int device, Kind kind) : device_(device), kind_(kind) {
   EXPECT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
   if (kind == primary) {

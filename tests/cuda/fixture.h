@@ -17,6 +17,9 @@ using emulated::call;
 using test::Case;
 using test::Instance;
 
+/// How many GPUs there are: one or more on hardware, two under the emulator.
+int device_count();
+
 /// A device's primary context, current for the life of the object; or a new one, which ends with it.
 class InContext {
  public:
