@@ -3,6 +3,10 @@
 # FOLDER: build/nvcc by default. Prints nvcc's path. Does nothing where it is there already; 77 where pip cannot get it.
 set -eu
 folder=${1:-build/nvcc}
+case $folder in
+  -h | --help) exec sed -n '2,3s/^# //p' "$0" ;;
+  -*) echo "fetch_nvcc.sh takes a folder, not $folder" >&2 && exit 2 ;;
+esac
 packages="nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl"
 nvcc=$folder/nvidia/cu13/bin/nvcc
 if [ ! -f "$folder/done" ]; then
