@@ -92,6 +92,35 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInEachTensorAndDimension) {
   }
 }
 
+/// More rows than a tile has, one split and no group of heads: Entry::forward and Entry::general, where a family has
+/// them.
+TEST_P(Offsets, BeyondThirtyTwoBitsInTilesOfManyRows) {
+  const InContext in;
+  for (const bool general : {false, true}) {
+    for (int which = 0; which < (general ? 7 : 5); ++which) {
+      for (const int dimension : {0, 1, 2}) {
+        if (dimension == 1 && !general) continue;  // Entry::forward has rows less than 2^24 bytes apart
+        Case c;
+        c.b = c.hq = c.hkv = 2, c.sq = c.sk = 131, c.d = 16, c.q = GetParam(), c.splits = 1, c.mask = FA_MASK_CAUSAL;
+        if (general) c.softcap = 3, c.bias = "f32:bhqk", c.boolmask = "bhqk";
+        Call own(c, Where::pinned);
+        fa_tensor *const views[] = {&own.args.q,   &own.args.k,    &own.args.v,   &own.args.out,
+                                    &own.args.lse, &own.args.bias, &own.args.mask};
+        const test::Tensor *const tensors[] = {&own.instance.q,   &own.instance.k,   &own.instance.v,
+                                               &own.instance.out, &own.instance.lse, &own.instance.bias,
+                                               &own.instance.mask};
+        const auto memory = spread(*tensors[which], views[which], dimension, (int64_t{1} << 32) + 64);
+        const Op op(desc_of(c));
+        ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+        ASSERT_EQ(call("cuCtxSynchronize"), CUDA_SUCCESS);
+        for (const int output : {3, 4}) gather(*views[output], *tensors[output]);
+        EXPECT_EQ(test::compare(own.instance, test::Expected(own.instance)), "")
+            << (general ? "general " : "plain ") << which << " " << dimension;
+      }
+    }
+  }
+}
+
 TEST_P(Offsets, BeyondThirtyTwoBitsInThePagedPool) {
   const InContext in;
   Case c = small_case();
