@@ -89,6 +89,7 @@ std::string archs() {
 
 const char *why_not_here(const Kernel &kernel) {
   const Machine &m = machine();
+  if (const char *why = why_not_after_fork()) return why;
   if (m.device_count == 0) return m.why_none;
   for (int i = 0; i < m.device_count; i++)
     if (runs_on(kernel.arch, m.devices[i])) return nullptr;
@@ -171,6 +172,7 @@ KernelList kernels() {
 const char *why_no_device(int32_t index) {
   if (images().empty()) return "this build of libfa has no GPU kernels (FA_KERNELS=off)";
   const Machine &m = machine();
+  if (const char *why = why_not_after_fork()) return why;
   if (m.device_count == 0) return m.why_none;
   if (index >= m.device_count)
     return kept("desc.device_index is %d, and there are %d GPUs, counted from 0", index, m.device_count);

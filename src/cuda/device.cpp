@@ -1,9 +1,14 @@
 #include "cuda/device.h"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cstdio>
 
 namespace fa::cuda {
 namespace {
+
+std::atomic<bool> forked{false};
 
 struct Wanted {
   int attribute;
@@ -40,6 +45,7 @@ const char *describe(const Driver &driver, int index, Device *device, CUresult *
 
 Machine::Machine() {
   if (!load_driver(&driver, why_none, sizeof why_none)) return;
+  pthread_atfork(nullptr, nullptr, [] { forked = true; });
   int count = 0;
   const char *call = "cuDeviceGetCount";
   CUresult result = driver.cuDeviceGetCount(&count);
@@ -60,6 +66,14 @@ Machine::Machine() {
   driver.cuGetErrorName(result, &name);
   std::snprintf(why_none, sizeof why_none, "NVIDIA's driver does not list its GPUs: %s failed: %s", call,
                 name ? name : "an unknown error");
+}
+
+const char *why_not_after_fork() {
+  return !forked.load(std::memory_order_relaxed)
+             ? nullptr
+             : "this process was forked from one that had started NVIDIA's driver, which does not work in both: fork "
+               "before "
+               "libfa is used, or start the process anew (Python: multiprocessing's \"spawn\")";
 }
 
 const Machine &machine() {

@@ -33,6 +33,10 @@ struct Machine {
   Machine();
 };
 
+/// Why a process may not use the driver that it has inherited: nullptr where it has not; else it was forked from one
+/// that had started the driver, which CUDA does not survive.
+const char *why_not_after_fork();
+
 /// Never fails: a machine without a usable driver has no devices, and a reason.
 const Machine &machine();
 

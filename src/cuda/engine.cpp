@@ -104,6 +104,7 @@ fa_status CudaEngine::workspace_size(const Problem &problem, size_t *bytes) cons
 fa_status CudaEngine::forward(const Problem &given) const {
   Problem problem = given;
   const bool host_serves = attention_.device == FA_DEVICE_AUTO;
+  if (const char *why = why_not_after_fork()) return host_serves ? not_here : fail(FA_ERROR_DRIVER, "%s", why);
   Place place;
   CUcontext wanted = nullptr;
   bool translate = false;

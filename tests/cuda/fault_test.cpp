@@ -218,6 +218,26 @@ class Images {
   fs::path folder_;
 };
 
+/// A process that inherits a started driver cannot use it; what the CPU can do is done there.
+TEST(Fault, AfterAForkTheCpuServes) {
+  const int outcome = in_child({}, [] {
+    const Op on_any(desc_of(small_case(), FA_DEVICE_AUTO)), on_gpu(desc_of(small_case()));
+    if (on_any.status != FA_OK || on_gpu.status != FA_OK) return bad(fa_last_error());
+    return in_child({}, [&] {
+      Call own(small_case(), Where::host);
+      if (fa_forward(on_any.op, &own.args) != FA_OK) return bad(fa_last_error());
+      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+      if (fa_forward(on_gpu.op, &own.args) != FA_ERROR_DRIVER || !last_error_lacks({"forked", "spawn"}).empty())
+        return bad(fa_last_error());
+      const Op later(desc_of(small_case(), FA_DEVICE_AUTO)), none(desc_of(small_case()));
+      if (later.status != FA_OK || later.kernel().rfind("cpu.", 0) != 0) return bad("fa_create: auto");
+      return none.status == FA_ERROR_NO_DEVICE && last_error_lacks({"forked"}).empty() ? int(fine)
+                                                                                       : bad(fa_last_error());
+    });
+  });
+  EXPECT_EQ(outcome, fine);
+}
+
 class Image : public testing::Test {
  protected:
   void SetUp() override {
