@@ -50,6 +50,17 @@ class Graph {
   CUgraphExec exec_ = nullptr;
 };
 
+/// Every query, key and value anew, as the instance poisons those that its own lengths leave out; and no outputs.
+void renew(Call *own) {
+  Instance &instance = own->instance;
+  instance.q.randomise(7, 1, 1);
+  instance.k.randomise(7, 2, 1);
+  instance.v.randomise(7, 3, 1);
+  instance.clear_outputs();
+  for (const test::Tensor *tensor : {&instance.q, &instance.k, &instance.v, &instance.out, &instance.lse})
+    own->update(*tensor);
+}
+
 TEST(Graphs, ReplayFollowsLengths) {
   const InContext in;
   const Stream stream;
@@ -68,17 +79,11 @@ TEST(Graphs, ReplayFollowsLengths) {
         {5, 1, 3, 96, 40, 17}, {0, 0, 0, 96, 96, 96}, {5, 5, 5, 0, 0, 0}, {1, 2, 0, 1, 95, 33}, {5, 5, 5, 96, 96, 96}};
     for (const std::vector<int32_t> &l : lengths) {
       for (size_t b = 0; b < 3; ++b) own.instance.used_q[b] = l[b], own.instance.used_k[b] = l[3 + b];
-      // The instance poisons what its own lengths leave out, so give every key and page a value again.
-      own.instance.table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {
+      own.instance.table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {  // every page is one again, too
         own.instance.table.set(i, j, 0, 0, double((i * own.instance.table.shape()[1] + j + l[3]) % 18));
       });
-      own.instance.q.randomise(7, 1, 1);
-      own.instance.k.randomise(7, 2, 1);
-      own.instance.v.randomise(7, 3, 1);
-      own.instance.clear_outputs();
-      for (const test::Tensor *tensor : {&own.instance.table, &own.instance.q, &own.instance.k, &own.instance.v,
-                                         &own.instance.out, &own.instance.lse})
-        own.update(*tensor);
+      own.update(own.instance.table);
+      renew(&own);
       own.update(own.instance.used_q);
       own.update(own.instance.used_k);
       ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
@@ -107,13 +112,7 @@ TEST(Graphs, ReplayFollowsCumulativeLengths) {
         {1, 3, 6, 10, 40, 100}, {0, 0, 0, 0, 0, 0}, {0, 5, 5, 7, 7, 90}, {5, 5, 6, 0, 64, 64}, {2, 4, 5, 90, 90, 91}};
     for (const std::vector<int32_t> &at : offsets) {
       for (size_t b = 0; b < 3; ++b) own.instance.cu_q[b + 1] = at[b], own.instance.cu_k[b + 1] = at[3 + b];
-      own.instance.q.randomise(7, 1, 1);
-      own.instance.k.randomise(7, 2, 1);
-      own.instance.v.randomise(7, 3, 1);
-      own.instance.clear_outputs();
-      for (const test::Tensor *tensor :
-           {&own.instance.q, &own.instance.k, &own.instance.v, &own.instance.out, &own.instance.lse})
-        own.update(*tensor);
+      renew(&own);
       own.update(own.instance.cu_q);
       own.update(own.instance.cu_k);
       ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
