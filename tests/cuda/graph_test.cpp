@@ -61,63 +61,63 @@ void renew(Call *own) {
     own->update(*tensor);
 }
 
-TEST(Graphs, ReplayFollowsLengths) {
+using Numbers = std::vector<int32_t>;
+
+/// Captures a case's call, and replays it with each of the lists, once `change` has put its numbers into the arrays.
+void replay(const Case &c, const std::vector<Numbers> &lists, void (*change)(Call *, const Numbers &)) {
   const InContext in;
   const Stream stream;
+  Call own(c);
+  const Op op(desc_of(c));
+  own.args.stream = stream.handle;
+  const Workspace workspace(op, &own.args);
+  const Graph graph(op, own.args);
+  ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
+  EXPECT_EQ(graph.nodes, c.splits ? 2u : 1u);
+  for (const Numbers &list : lists) {
+    change(&own, list);
+    renew(&own);
+    ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
+    EXPECT_EQ(own.failure(), "") << testing::PrintToString(list);
+  }
+}
+
+TEST(Graphs, ReplayFollowsLengths) {
   for (const int32_t splits : {0, 3}) {
     Case c = small_case();
     c.q = splits ? FA_F32 : FA_F16;
     c.b = 3, c.splits = splits, c.used_k = c.used_q = true, c.page = 16, c.sk = 96;
-    Call own(c);
-    const Op op(desc_of(c));
-    own.args.stream = stream.handle;
-    const Workspace workspace(op, &own.args);
-    const Graph graph(op, own.args);
-    ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
-    EXPECT_EQ(graph.nodes, splits ? 2u : 1u);
-    const std::vector<std::vector<int32_t>> lengths = {
+    const std::vector<Numbers> lengths = {
         {5, 1, 3, 96, 40, 17}, {0, 0, 0, 96, 96, 96}, {5, 5, 5, 0, 0, 0}, {1, 2, 0, 1, 95, 33}, {5, 5, 5, 96, 96, 96}};
-    for (const std::vector<int32_t> &l : lengths) {
-      for (size_t b = 0; b < 3; ++b) own.instance.used_q[b] = l[b], own.instance.used_k[b] = l[3 + b];
-      own.instance.table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {  // every page is one again, too
-        own.instance.table.set(i, j, 0, 0, double((i * own.instance.table.shape()[1] + j + l[3]) % 18));
+    replay(c, lengths, [](Call *own, const Numbers &list) {
+      Instance &instance = own->instance;
+      for (size_t b = 0; b < 3; ++b) instance.used_q[b] = list[b], instance.used_k[b] = list[3 + b];
+      instance.table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {  // every page is one again, too
+        instance.table.set(i, j, 0, 0, double((i * instance.table.shape()[1] + j + list[3]) % 18));
       });
-      own.update(own.instance.table);
-      renew(&own);
-      own.update(own.instance.used_q);
-      own.update(own.instance.used_k);
-      ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
-      EXPECT_EQ(own.failure(), "") << l[0] << " " << l[3];
-    }
+      own->update(instance.table);
+      own->update(instance.used_q);
+      own->update(instance.used_k);
+    });
   }
 }
 
 TEST(Graphs, ReplayFollowsCumulativeLengths) {
-  const InContext in;
-  const Stream stream;
   for (const int32_t splits : {0, 3}) {
     Case c = small_case();
     c.q = splits ? FA_F16 : FA_F32;
     c.b = 3, c.splits = splits, c.cu_q = c.cu_k = true, c.seed = 4;
-    Call own(c);
-    const Op op(desc_of(c));
-    own.args.stream = stream.handle;
-    const Workspace workspace(op, &own.args);
-    const Graph graph(op, own.args);
-    ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
-    const int32_t most_q = own.instance.cu_q[3], most_k = own.instance.cu_k[3];
-    ASSERT_GE(most_q, 6);
-    ASSERT_GE(most_k, 100);
-    const std::vector<std::vector<int32_t>> offsets = {
+    const Instance built(c);
+    ASSERT_GE(built.cu_q[3], 6);  // rows that the lists below count on
+    ASSERT_GE(built.cu_k[3], 100);
+    const std::vector<Numbers> offsets = {
         {1, 3, 6, 10, 40, 100}, {0, 0, 0, 0, 0, 0}, {0, 5, 5, 7, 7, 90}, {5, 5, 6, 0, 64, 64}, {2, 4, 5, 90, 90, 91}};
-    for (const std::vector<int32_t> &at : offsets) {
-      for (size_t b = 0; b < 3; ++b) own.instance.cu_q[b + 1] = at[b], own.instance.cu_k[b + 1] = at[3 + b];
-      renew(&own);
-      own.update(own.instance.cu_q);
-      own.update(own.instance.cu_k);
-      ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
-      EXPECT_EQ(own.failure(), "") << at[0] << " " << at[3];
-    }
+    replay(c, offsets, [](Call *own, const Numbers &list) {
+      Instance &instance = own->instance;
+      for (size_t b = 0; b < 3; ++b) instance.cu_q[b + 1] = list[b], instance.cu_k[b + 1] = list[3 + b];
+      own->update(instance.cu_q);
+      own->update(instance.cu_k);
+    });
   }
 }
 
