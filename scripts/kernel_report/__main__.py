@@ -6,7 +6,7 @@ import argparse
 import re
 from pathlib import Path
 
-from . import analysis, decode, emulator, images, ladder, model, plot, render
+from . import analysis, decode, emulator, images, ladder, model, peers, plot, render
 from .rates import GPUS
 
 # (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
@@ -28,6 +28,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
     parser.add_argument("--schema", action="store_true", help="the JSON Schema of --json")
     parser.add_argument("--peers", action="store_true", help="the model held to what was published of other kernels")
+    parser.add_argument("--peers-of", type=Path, metavar="FOLDER", help="of bench/peers/peers: read those kernels anew")
     parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of bench/ladder/ladder: the steps, each by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
@@ -45,7 +46,7 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
         image = images.Image.of(path)
         if image is None:
             raise SystemExit(f"{path}: got this name, expected one like sm_80.mma.bf16.128.fatbin")
-        for function in images.functions(image, args.tools):
+        for function in images.functions(image.path, args.tools):
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
                 continue
@@ -78,6 +79,8 @@ def main() -> None:
     args = arguments()
     if args.schema:
         print(Path(__file__).with_name("schema.json").read_text(), end="")
+    if args.peers_of:
+        peers.write(peers.read(args.peers_of, args.tools))
     if args.peers:
         print(render.peers())
     if args.ladder:

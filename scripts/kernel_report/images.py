@@ -52,12 +52,12 @@ def run(*command: str | Path, cwd: str | None = None) -> str:
     return result.stdout
 
 
-def functions(image: Image, tools: Path) -> list[sass.Function]:
-    """Of an image's machine code; tools: the folder of nvdisasm and cuobjdump."""
-    if image.path.suffix == ".cubin":
-        return sass.parse(run(tools / "nvdisasm", "-hex", image.path))
+def functions(path: Path, tools: Path) -> list[sass.Function]:
+    """Of the machine code in a fatbin or cubin; tools: the folder of nvdisasm and cuobjdump."""
+    if path.suffix == ".cubin":
+        return sass.parse(run(tools / "nvdisasm", "-hex", path))
     with tempfile.TemporaryDirectory() as folder:
-        run(tools / "cuobjdump", "-xelf", "all", image.path.resolve(), cwd=folder)
+        run(tools / "cuobjdump", "-xelf", "all", path.resolve(), cwd=folder)
         cubins = sorted(Path(folder).glob("*.cubin"))
         return [f for cubin in cubins for f in sass.parse(run(tools / "nvdisasm", "-hex", cubin))]
 

@@ -76,7 +76,7 @@ def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
     if image is None:
         raise SystemExit(f"{folder / step.folder}: got no cubin, expected one as bench/ladder/ladder makes it")
     tiles = images.tiles(compiler, step.preset)
-    for function in images.functions(image, tools):
+    for function in images.functions(image.path, tools):
         tile = tiles.get((image.family, step.tile_of, image.dim, function.name))
         if tile is None or function.name != ("fa_forward" if image.family == "mma" else "fa_forward_split"):
             continue

@@ -10,14 +10,14 @@ from .rates import SUB_CORES, Gpu, Rates, cycles, unit
 from .sass import Instruction
 
 # T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect. Fitted to
-# the figures in peers.py, with FIXED: the model has no other number of its own but MASKED.
+# the figures in peers.py, with FIXED and MOVED: the model has no other number of its own but MASKED.
 OVERLAP = 2.3
 
 # What a ring of tiles brings in while others are worked on: no warp waits for it unless it is what takes longest.
 MEMORY = ("L2", "DRAM")
 
-# Cycles that a tile of rows takes beside its turns: queries and first keys from memory, the last sums out.
-FIXED = 2500
+# Cycles that a tile of rows takes beside its turns: FIXED, and MOVED for queries in and results out of 128 x 128.
+FIXED, MOVED = 500, 2500
 
 # A turn with masks takes this much longer (its body has about as many more instructions).
 MASKED = 1.3
@@ -92,7 +92,8 @@ def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, c
     """Of a call with as many queries as keys. A full call ends with its last wave of blocks; a causal one, longest
     tiles first, ends evenly."""
     tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
-    cost = [(n + masked * (MASKED - 1)) * turn.cycles + FIXED for n, masked in tiles]
+    beside = FIXED + MOVED * turn.rows * dim / (128 * 128)
+    cost = [(n + masked * (MASKED - 1)) * turn.cycles + beside for n, masked in tiles]
     slots = gpu.sms * turn.blocks
     # A turn's cycles are for all blocks of the SM at once.
     if causal:

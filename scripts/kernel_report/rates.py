@@ -5,7 +5,8 @@ Sources: [P] CUDA programming guide, arithmetic instructions' throughput by comp
 white papers (T4, A100, GA102, AD102, H100, RTX Blackwell); [J] Jia et al. 2019, Dissecting the Turing T4 by
 microbenchmarking; [L] Luo et al. 2024, Benchmarking and dissecting the Hopper GPU: mma.sync reaches 63 % of what wgmma
 does; [B] Bekman, Machine learning engineering: matrix products, the best of all shapes: 267.9 of 312 TFLOP/s on an A100
-SXM, 792.1 of 989 on an H100 SXM.
+SXM, 792.1 of 989 on an H100 SXM; [M] main-horse.github.io/posts/5090-mm-perf: a product of bf16 matrices by torch at 224.3 of
+209.5 TFLOP/s on an RTX 5090, whose clock goes above the one that its peak is told for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ class Rates:
 
     mma: float  # HMMA.16816 with f32 sums (HMMA.1688 on SM 75) [W]
     fp32: float  # FFMA, FADD, FMUL, IMAD [P]
+    wgmma: float = 0  # HGMMA with a depth of 16, for each of its columns: 64 x 128 x 16 in 64 cycles [W]
     alu: float = 2  # maxima, integers, logic, conversions: 16 lanes [P]
     mufu: float = 8  # 4 lanes [P]
     shared_bytes: float = 128  # [W]; 32 banks of 4 bytes
@@ -36,7 +38,7 @@ RATES = {
     80: Rates(mma=8, fp32=2, l2_bytes=47, shared_memory=164 << 10, warps=64, blocks=32),
     86: Rates(mma=16, fp32=1, blocks=16),
     89: Rates(mma=16, fp32=1),
-    90: Rates(mma=4 / 0.63, fp32=1, l2_bytes=42, shared_memory=228 << 10, warps=64, blocks=32),  # [L]
+    90: Rates(mma=4 / 0.63, fp32=1, wgmma=0.5, l2_bytes=42, shared_memory=228 << 10, warps=64, blocks=32),  # [L]
     120: Rates(mma=16, fp32=1),
 }
 
@@ -47,7 +49,7 @@ class Gpu:
     sms: int
     clock: float  # GHz, to which the peak belongs
     dram: float  # GB/s
-    sustained: float = 1.0  # of the peak, by the best matrix product [B]; 1: no independent figure
+    sustained: float = 1.0  # of the peak, by the best matrix product [B, M]; 1: no independent figure
     mma_factor: float = 1.0  # 2 where sums in f32 run at half the rate (GeForce, L20)
     wgmma: bool = False
 
@@ -70,7 +72,7 @@ GPUS = {
     "H100 wgmma": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989, wgmma=True),
     "H100 mma.sync": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989),
     "RTX PRO 6000": Gpu(120, 188, 2.6, 1792),
-    "RTX 5090": Gpu(120, 170, 2.41, 1792, mma_factor=2),
+    "RTX 5090": Gpu(120, 170, 2.41, 1792, sustained=224.3 / 209.5, mma_factor=2),
 }
 
 FP32 = {"FFMA", "FADD", "FMUL", "IMAD", "FSWZADD"}
@@ -109,6 +111,8 @@ def unit(opcode: str) -> str:
 def cycles(rates: Rates, opcode: str, modifiers: str, mma_factor: float = 1) -> float:
     """For which a warp's instruction holds its unit of a sub-core. Shared memory is the SM's: a sub-core has a quarter."""
     of = unit(opcode)
+    if opcode == "HGMMA":
+        return rates.wgmma * int(modifiers.split("x")[1])
     if of == "tensor":
         half = 2 if opcode == "HMMA" and ".1688" in modifiers and rates is not RATES[75] else 1
         return rates.mma * mma_factor / half

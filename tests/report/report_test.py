@@ -91,7 +91,7 @@ class Model(unittest.TestCase):
 
     def test_published(self) -> None:
         """What docs/kernel-model.md says of the peers. A change of the rules must say anew how near they come."""
-        self.assertEqual((sum(abs(p.error) <= 0.1 for p in peers.PUBLISHED), len(peers.PUBLISHED)), (15, 17))
+        self.assertEqual((sum(abs(p.error) <= 0.1 for p in peers.PUBLISHED), len(peers.PUBLISHED)), (23, 23))
 
 
 class Schedule(unittest.TestCase):
@@ -106,6 +106,34 @@ class Schedule(unittest.TestCase):
     def test_barrier_keeps_a_block_together(self) -> None:
         loop, rates = steady().steady, RATES[80]
         self.assertLessEqual(schedule.cycles_a_turn(loop, rates, 2, 2), schedule.cycles_a_turn(loop, rates, 2, 1))
+
+    @staticmethod
+    def of_wgmma(*beside: str) -> list[sass.Instruction]:
+        """Two products of 64 cycles in a group, 40 instructions beside them, and the wait for the products."""
+
+        def made(text: str) -> sass.Instruction:
+            opcode, _, operands = text.partition(" ")
+            name, dot, modifiers = opcode.partition(".")
+            return sass.Instruction(name, dot + modifiers, operands)
+
+        product = "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR16], R24"
+        work = ["FFMA R0, R0, R0, R0"] * 40
+        turn = [*beside[:1], product, f"{product}, gsb0", *beside[1:], *work, "WARPGROUP.DEPBAR.LE gsb0, 0x0"]
+        return [made(text) for text in turn]
+
+    def test_asynchronous_products(self) -> None:
+        """A warp works on beside its products, and waits for them at the end of its turn; two keep the unit busy."""
+        loop = self.of_wgmma()
+        self.assertEqual(model.unit_cycles(loop, RATES[90])["tensor"], 128)
+        alone = schedule.cycles_a_turn(loop, RATES[90], 1, 1)
+        self.assertTrue(128 + 18 <= alone < 128 + 18 + 10, alone)
+        self.assertAlmostEqual(schedule.cycles_a_turn(loop, RATES[90], 2, 1), 2 * 128, delta=10)
+
+    def test_warpgroups_in_turn(self) -> None:
+        """Each lets the next pass when its products are asked for: none is lost, and no order can hang."""
+        loop = self.of_wgmma("BAR.SYNC R9, 0x100", "BAR.ARV R9, 0x100")
+        for warps in (2, 3):
+            self.assertAlmostEqual(schedule.cycles_a_turn(loop, RATES[90], warps, 1), warps * 128, delta=20)
 
 
 def entry(text: str = TEXT, simulate: bool = False) -> Entry:
@@ -236,7 +264,8 @@ class Schema(unittest.TestCase):
             render.write_json([entry(simulate=True)], [decode], path)
             written = json.loads(path.read_text())
         self.check(written, self.schema, "report")
-        self.assertEqual((len(written["kernels"]), len(written["decode"]), len(written["peers"])), (1, 1, 17))
+        counts = {name: len(part) for name, part in written.items() if isinstance(part, list)}
+        self.assertEqual(counts, {"kernels": 1, "decode": 1, "peers": len(peers.PUBLISHED)})
 
 
 if __name__ == "__main__":
