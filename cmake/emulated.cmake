@@ -21,7 +21,9 @@ function(fa_add_emulated_test name device)
   if(DEFINED arg_SEED)
     list(APPEND environment FA_EMU_SEED=${arg_SEED})
   endif()
-  string(REPLACE "," ";" devices "${device}")
+  string(REGEX REPLACE ":[^,]*" "" devices "${device}") # properties are no labels
+  string(REPLACE "," ";" devices "${devices}")
+  list(REMOVE_DUPLICATES devices)
   set_tests_properties(${name} PROPERTIES LABELS "emulated;emulator;${devices};${arg_LABELS}" ENVIRONMENT
                                                                                              "${environment}")
   if(TARGET ${program})

@@ -49,6 +49,8 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
       return 1;  // concurrent kernels
     case 33:
       return 1;  // PCI bus, of the first device
+    case 20:
+      return limits.busy ? 3 : 0;  // compute mode: one process at a time, or as many as there are
     case 36:
       return limits.memory_clock_khz;
     case 37:
@@ -79,6 +81,8 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 89:
     case 90:
       return 1;  // managed memory, concurrently; preemption
+    case 88:
+      return limits.pageable;
     case 95:
       return 1;  // cooperative launch
     case 97:
@@ -92,6 +96,10 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 122:
     case 123:
       return 1;  // streams wait for values of 32 and 64 bits, also by none of their bits
+    case 86:
+    case 100:
+    case 101:
+      return limits.host_page_tables;  // with it: the host's own atomics, and its reads of managed memory in place
     case 102:
       return 1;  // virtual memory management
     case 108:
@@ -102,7 +110,7 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 111:
       return static_cast<int>(limits.shared_reserved);
     case 115:
-      return 1;  // memory pools
+      return limits.pools;  // of memory
     case 120:
       return limits.has_clusters();
     case 126:

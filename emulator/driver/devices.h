@@ -19,6 +19,12 @@ struct DeviceLimits {
   int clock_khz, memory_clock_khz, bus_bits;
   uint64_t memory_bytes;
 
+  // What boards have or not, whatever their generation.
+  bool pools = true;              // memory in the order of streams
+  bool pageable = false;          // kernels reach all memory of the host
+  bool host_page_tables = false;  // by the host's own page tables
+  bool busy = false;              // another process has the device for itself
+
   int capability() const { return major * 10 + minor; }
   bool has_clusters() const { return major >= 9; }
 };

@@ -26,6 +26,7 @@ AllocateWork allocate_work(const CudaAllocateNode &node, Context &context) {
   require(node.pool.location.type == CU_MEM_LOCATION_TYPE_DEVICE, "the emulator's pools are on devices",
           CUDA_ERROR_NOT_SUPPORTED);
   Device &device = device_at(node.pool.location.id);
+  require(device.limits.pools, "the device has no memory in the order of streams", CUDA_ERROR_NOT_SUPPORTED);
   return {make_allocation(context, device, node.bytes, memory::RangeKind::device, device.pool), node.bytes};
 }
 

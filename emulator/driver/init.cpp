@@ -20,7 +20,6 @@ EMU_API CUresult cuInit(unsigned flags) {
           auto device = std::make_unique<Device>();
           device->ordinal = static_cast<int>(process().devices.size());
           device->limits = limits;
-          if (settings().memory_bytes) device->limits.memory_bytes = settings().memory_bytes;
           device->memory = std::make_unique<fa::emu::memory::DeviceMemory>(device->limits.memory_bytes);
           device->default_pool = {{}, device.get(), 0, 0, 0, 0, true};
           device->pool = &device->default_pool;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "check/attach.h"
+#include "driver/host_memory.h"
 #include "driver/report.h"
 #include "driver/state.h"
 
@@ -124,7 +125,7 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
     run_state.heap = device.heap.get();
   }
   if (work.cooperative) run_state.grid_workspace = device.memory->allocate(16);
-  run_state.ranges = device.memory->ranges();
+  run_state.ranges = reachable(device);
   run_state.resident_ctas = blocks_per_sm(limits, *work.kernel, work.shape) * static_cast<uint32_t>(limits.sm_count);
   run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
   run_state.grid_number = ++launches;

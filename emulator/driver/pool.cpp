@@ -20,11 +20,17 @@ enum PoolAttribute : int {
   used_high,
 };
 
+Device &with_pools(Device &device) {
+  require(device.limits.pools, "the device has no memory in the order of streams", CUDA_ERROR_NOT_SUPPORTED);
+  return device;
+}
+
 CUresult allocate(CUdeviceptr *address, size_t bytes, CUmemoryPool pool_handle, CUstream handle) {
   return api("cuMemAllocAsync", [&] {
     Lock lock(process().mutex);
     require(address != nullptr && bytes > 0, "no place for the address, or 0 bytes");
     Stream &stream = stream_of(handle);
+    with_pools(*stream.context->device);
     Pool *pool = pool_handle ? &object<Pool>(pool_handle) : stream.context->device->pool;
     *address = make_allocation(*stream.context, *pool->device, bytes, fa::emu::memory::RangeKind::device, pool);
     if (stream.capture) {
@@ -63,6 +69,7 @@ EMU_API CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
   return api("cuMemFreeAsync", [&] {
     Lock lock(process().mutex);
     Stream &stream = stream_of(handle);
+    with_pools(*stream.context->device);
     if (address == 0) return CUDA_SUCCESS;
     auto found = process().allocations.find(address);
     bool whole = found != process().allocations.end() && found->second.kind != fa::emu::memory::RangeKind::host;
@@ -87,7 +94,7 @@ EMU_API CUresult cuMemPoolCreate(CUmemoryPool *handle, const CudaPoolProperties 
     require(properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE, "the emulator's pools are on devices",
             CUDA_ERROR_NOT_SUPPORTED);
     auto pool = std::make_unique<Pool>();
-    pool->device = &device_at(properties->location.id);
+    pool->device = &with_pools(device_at(properties->location.id));
     pool->most = properties->most_bytes;
     make_alive(pool.get());
     *handle = handle_of<CUmemoryPool>(pool.get());
@@ -165,18 +172,19 @@ EMU_API CUresult cuMemPoolGetAccess(int *flags, CUmemoryPool handle, CudaMemLoca
 
 EMU_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
   return answer("cuDeviceGetDefaultMemPool", pool, "pool",
-                [&] { return handle_of<CUmemoryPool>(&device_at(device).default_pool); });
+                [&] { return handle_of<CUmemoryPool>(&with_pools(device_at(device)).default_pool); });
 }
 
 EMU_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
-  return answer("cuDeviceGetMemPool", pool, "pool", [&] { return handle_of<CUmemoryPool>(device_at(device).pool); });
+  return answer("cuDeviceGetMemPool", pool, "pool",
+                [&] { return handle_of<CUmemoryPool>(with_pools(device_at(device)).pool); });
 }
 
 EMU_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
   return api("cuDeviceSetMemPool", [&] {
     Lock lock(process().mutex);
     Pool &chosen = object<Pool>(pool);
-    require(chosen.device == &device_at(device), "a pool of another device");
+    require(chosen.device == &with_pools(device_at(device)), "a pool of another device");
     chosen.device->pool = &chosen;
     return CUDA_SUCCESS;
   });

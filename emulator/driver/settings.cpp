@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 namespace fa::emu::driver {
@@ -14,32 +15,79 @@ std::string_view variable(const char *name) {
   return value ? std::string_view(value) : std::string_view();
 }
 
-/// A number, with K, M or G behind it where sizes are meant.
-uint64_t number(const char *name, uint64_t otherwise, std::vector<std::string> &errors) {
-  std::string_view text = variable(name);
-  if (text.empty()) return otherwise;
+/// A number, with K, M or G behind it where sizes are meant; nothing where the text is none.
+std::optional<uint64_t> parse_number(std::string_view text) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   std::string_view suffix(end, static_cast<size_t>(text.data() + text.size() - end));
   int shift = suffix.empty() ? 0 : suffix == "K" ? 10 : suffix == "M" ? 20 : suffix == "G" ? 30 : -1;
-  if (error != std::errc() || shift < 0) {
-    errors.push_back(std::string(name) + "=" + std::string(text) + " is no number, such as 64, 512M or 2G");
-    return otherwise;
-  }
+  if (error != std::errc() || shift < 0 || value > UINT64_MAX >> shift) return {};
   return value << shift;
 }
 
-std::vector<DeviceLimits> devices(std::vector<std::string> &errors) {
+uint64_t number(const char *name, uint64_t otherwise, std::vector<std::string> &errors) {
+  std::string_view text = variable(name);
+  if (text.empty()) return otherwise;
+  if (auto value = parse_number(text)) return *value;
+  errors.push_back(std::string(name) + "=" + std::string(text) + " is no number, such as 64, 512M or 2G");
+  return otherwise;
+}
+
+/// The text up to a separator, which it is cut behind.
+std::string_view take(std::string_view &text, char separator) {
+  std::string_view first = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(text.size(), first.size() + 1));
+  return first;
+}
+
+/// Changes a device by a property, such as "sms=14"; false where it is none, or its number is out of range.
+bool change(DeviceLimits &device, std::string_view property) {
+  constexpr uint64_t most_sms = 1024, least_shared = 48 << 10, most_shared = 1 << 20;
+  std::string_view value = property, name = take(value, '=');
+  if (name.size() == property.size()) {
+    if (name == "pageable" || name == "ats") {
+      device.pageable = true;
+      device.host_page_tables = name == "ats";
+    } else if (name == "nopools") {
+      device.pools = false;
+    } else if (name == "busy") {
+      device.busy = true;
+    } else {
+      return false;
+    }
+    return true;
+  }
+  uint64_t n = parse_number(value).value_or(0);
+  if (name == "sms" && n >= 1 && n <= most_sms) {
+    device.sm_count = static_cast<int>(n);
+  } else if (name == "memory" && n >= 1) {
+    device.memory_bytes = n;
+  } else if (name == "shared" && n >= least_shared && n <= most_shared) {
+    device.shared_per_block_optin = static_cast<uint32_t>(n);
+    device.shared_per_sm = device.shared_per_block_optin + device.shared_reserved;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::vector<DeviceLimits> devices(uint64_t memory_bytes, std::vector<std::string> &errors) {
   std::vector<DeviceLimits> result;
   std::string_view list = variable("FA_EMU_DEVICE");
   if (list.empty()) list = "sm_80";
   while (!list.empty()) {
-    std::string_view name = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), name.size() + 1));
-    if (auto limits = limits_of(name))
-      result.push_back(*limits);
-    else
+    std::string_view text = take(list, ','), name = take(text, ':');
+    auto limits = limits_of(name);
+    if (!limits) {
       errors.push_back("FA_EMU_DEVICE: '" + std::string(name) + "' is no device, such as sm_80 or sm_90a");
+      continue;
+    }
+    if (memory_bytes) limits->memory_bytes = memory_bytes;
+    while (!text.empty())
+      if (std::string_view property = take(text, ':'); !change(*limits, property))
+        errors.push_back("FA_EMU_DEVICE: '" + std::string(property) + "' is no property of a device, such as sms=14, " +
+                         "memory=10G, shared=64K, pageable, ats, nopools or busy");
+    result.push_back(*limits);
   }
   return result;
 }
@@ -47,7 +95,7 @@ std::vector<DeviceLimits> devices(std::vector<std::string> &errors) {
 Settings read() {
   Settings result;
   auto &errors = result.errors;
-  result.devices = devices(errors);
+  result.devices = devices(number("FA_EMU_MEMORY", 0, errors), errors);
   uint64_t check = number("FA_EMU_CHECK", 0, errors);
   result.run.check = check != 0;
   result.strict = check > 1;
@@ -58,7 +106,6 @@ Settings read() {
   result.json = variable("FA_EMU_JSON");
   result.run.count = detail > 1 || !result.json.empty();
   result.driver_version = static_cast<int>(number("FA_EMU_DRIVER", 13000, errors));
-  result.memory_bytes = number("FA_EMU_MEMORY", 0, errors);
   result.fail_call = number("FA_EMU_FAIL", 0, errors);
   result.quiet = number("FA_EMU_QUIET", 0, errors) != 0;
   return result;

@@ -1,6 +1,14 @@
 // What the environment asks for: the only place that reads FA_EMU_ variables.
 //
-//   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default
+//   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default. What is unlike a generation's
+//                                     usual board stands behind colons, as in sm_80:sms=14:memory=10G:pageable :
+//                                       sms=14      multiprocessors, of which a MIG slice has fewer
+//                                       memory=10G  memory, whatever FA_EMU_MEMORY says
+//                                       shared=64K  shared memory of a block (by opting in) and of a multiprocessor
+//                                       pageable    kernels reach all memory of the host
+//                                       ats         the same, by the host's own page tables
+//                                       nopools     no memory in the order of streams
+//                                       busy        no contexts, as another process has the device for itself
 //   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: what is found fails the
 //                                     launch, with CUDA_ERROR_LAUNCH_FAILED
 //   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order
@@ -29,8 +37,7 @@ struct Settings {
   bool report = false;
   std::string json;
   int driver_version = 13000;
-  uint64_t memory_bytes = 0;  // 0: the board's
-  uint64_t fail_call = 0;     // 0: none
+  uint64_t fail_call = 0;  // 0: none
   bool quiet = false;
   std::vector<std::string> errors;  // variables that make no sense, for stderr
 };

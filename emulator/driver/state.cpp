@@ -64,6 +64,7 @@ Context &current() {
 }
 
 std::unique_ptr<Context> make_context(Device &device) {
+  require(!device.limits.busy, "another process has the device for itself", CUDA_ERROR_DEVICE_UNAVAILABLE);
   auto context = std::make_unique<Context>();
   context->device = &device;
   context->id = ++process().ids;

@@ -12,6 +12,8 @@ fail() {
   --gtest_filter='Streams.OperationsRunInOrderAndLater:Contexts.*' || fail "the program failed under fa-emu"
 [ -s "$json" ] || fail "--json wrote nothing"
 "$emu" --driver 12040 --fail 3 --quiet "$program" --gtest_filter='Settings.*' || fail "--driver or --fail did not work"
+"$emu" --device sm_80:sms=0:fast "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "'sms=0' is no property" ||
+  fail "a property that makes no sense was taken"
 "$emu" --nonsense true 2>/dev/null && fail "an unknown option was taken"
 "$emu" --device 2>/dev/null && fail "--device without a value was taken"
 "$emu" --help | grep -q -- --strict || fail "--help tells nothing"

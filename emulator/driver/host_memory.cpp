@@ -1,0 +1,54 @@
+// The mappings are Linux's own list, /proc/self/maps, read anew for each launch. What lies in them and is known already
+// (pinned, registered, managed) is cut out, so that ranges do not overlap; devices' own memory does not count.
+#include "driver/host_memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "memory/windows.h"
+
+namespace fa::emu::driver {
+namespace {
+
+using memory::Range;
+using memory::RangeKind;
+using memory::RangeTable;
+
+bool belongs_to_a_device(uint64_t address) {
+  return std::any_of(process().devices.begin(), process().devices.end(),
+                     [=](const auto &device) { return device->memory->holds(address); });
+}
+
+/// What of a mapping no known range has, one part after another.
+void add_rest(Range mapping, const std::vector<Range> &known, std::vector<Range> &out) {
+  auto at = std::lower_bound(known.begin(), known.end(), mapping.begin,
+                             [](const Range &range, uint64_t begin) { return range.end <= begin; });
+  for (; at != known.end() && at->begin < mapping.end; ++at) {
+    if (at->begin > mapping.begin) out.push_back({mapping.begin, at->begin, RangeKind::host});
+    mapping.begin = std::max(mapping.begin, at->end);
+  }
+  if (mapping.begin < mapping.end) out.push_back(mapping);
+}
+
+}  // namespace
+
+std::shared_ptr<const RangeTable> reachable(const Device &device) {
+  std::shared_ptr<const RangeTable> known = device.memory->ranges();
+  const std::unique_ptr<FILE, int (*)(FILE *)> maps(
+      device.limits.pageable ? std::fopen("/proc/self/maps", "re") : nullptr, std::fclose);
+  if (!maps) return known;
+  auto all = std::make_shared<RangeTable>(*known);
+  char line[512];
+  while (std::fgets(line, sizeof line, maps.get())) {
+    unsigned long begin = 0, end = 0;
+    char read = '-';
+    if (std::sscanf(line, "%lx-%lx %c", &begin, &end, &read) != 3 || read != 'r') continue;
+    if (end >> memory::window_shift || belongs_to_a_device(begin)) continue;
+    add_rest({begin, end, RangeKind::host}, known->ranges, all->ranges);
+  }
+  std::sort(all->ranges.begin(), all->ranges.end(), [](const Range &a, const Range &b) { return a.begin < b.begin; });
+  return all;
+}
+
+}  // namespace fa::emu::driver

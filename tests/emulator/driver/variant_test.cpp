@@ -1,0 +1,168 @@
+// Devices unlike their generation's usual board: MIG slices, pageable access, no pools, no contexts to be had.
+#include <sys/mman.h>
+
+#include "fixture.h"
+
+namespace {
+
+using namespace emulated;
+
+/// The devices of emulator.driver.variants.
+enum : int { usual, slice, pageable, ats, without_pools, busy };
+
+int attribute(int number, int device) {
+  int value = -1;
+  EXPECT_EQ(call("cuDeviceGetAttribute", &value, number, device), CUDA_SUCCESS) << number;
+  return value;
+}
+
+/// A context of its own, current for the life of the object: a fault ends with it.
+class Own {
+ public:
+  explicit Own(int device) {
+    EXPECT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuCtxCreate_v2", &context_, 0u, device), CUDA_SUCCESS);
+  }
+  ~Own() { call("cuCtxDestroy_v2", context_); }
+  Own(const Own &) = delete;
+  Own &operator=(const Own &) = delete;
+
+ private:
+  CUcontext context_ = nullptr;
+};
+
+/// Runs step, here out[i] = 2 * out[i] + 1, on n values at an address: the kernel's own error.
+CUresult step_at(const void *out, unsigned n) {
+  return launch(kernel(step_ptx(), "step"), {}, {n}, 0, reinterpret_cast<CUdeviceptr>(out), 2u, 1u);
+}
+
+TEST(Variants, ASliceHasFewerMultiprocessorsAndLessMemory) {
+  ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  EXPECT_EQ(attribute(16, usual), 108);
+  EXPECT_EQ(attribute(16, slice), 14);
+  size_t bytes = 0;
+  EXPECT_EQ(call("cuDeviceTotalMem_v2", &bytes, int{usual}), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, size_t{64} << 20);
+  EXPECT_EQ(call("cuDeviceTotalMem_v2", &bytes, int{slice}), CUDA_SUCCESS);
+  EXPECT_EQ(bytes, size_t{10} << 20);
+  const Own own(slice);
+  CUdeviceptr address = 0;
+  EXPECT_EQ(call("cuMemAlloc_v2", &address, (size_t{10} << 20) + 1), CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST(Variants, SharedMemoryIsLimited) {
+  ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  EXPECT_EQ(attribute(97, slice), 64 << 10);
+  EXPECT_EQ(attribute(81, slice), 65 << 10);
+  constexpr int max_dynamic_shared = 8;
+  for (const int device : {usual, slice}) {
+    const Own own(device);
+    const CUfunction function = kernel(step_ptx(), "step");
+    EXPECT_EQ(call("cuFuncSetAttribute", function, max_dynamic_shared, 64 << 10), CUDA_SUCCESS);
+    EXPECT_EQ(call("cuFuncSetAttribute", function, max_dynamic_shared, 65 << 10),
+              device == usual ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+TEST(Variants, PageableAccess) {
+  ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  const int tells[][3] = {{usual, 0, 0}, {pageable, 1, 0}, {ats, 1, 1}};
+  for (const auto &[device, access, by_host_tables] : tells) {
+    EXPECT_EQ(attribute(88, device), access);
+    EXPECT_EQ(attribute(100, device), by_host_tables);
+  }
+  static unsigned fixed[32] = {1};
+  for (const int device : {pageable, ats}) {
+    const Own own(device);
+    std::vector<unsigned> values(32, 20);
+    unsigned local[32] = {3};
+    EXPECT_EQ(step_at(values.data(), 32), CUDA_SUCCESS);
+    EXPECT_EQ(step_at(local, 32), CUDA_SUCCESS);
+    EXPECT_EQ(step_at(fixed, 32), CUDA_SUCCESS);
+    EXPECT_EQ(values, std::vector<unsigned>(32, 41));
+    EXPECT_EQ(local[0], 7u);
+  }
+  EXPECT_EQ(fixed[0], 7u);
+}
+
+TEST(Variants, OtherDevicesDoNotReachIt) {
+  const Own own(usual);
+  std::vector<unsigned> values(32, 20);
+  EXPECT_EQ(step_at(values.data(), 32), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(values[0], 20u);
+}
+
+TEST(Variants, PageableAccessEndsWhereNothingIsMapped) {
+  void *nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(nothing, MAP_FAILED);
+  {
+    const Own own(pageable);
+    EXPECT_EQ(step_at(nothing, 32), CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
+  {
+    const Own own(pageable);
+    EXPECT_EQ(step_at(nullptr, 32), CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
+  munmap(nothing, 4096);
+}
+
+TEST(Variants, PageableAccessIsNotToOtherDevicesMemory) {
+  const Own first(usual);
+  const Array<unsigned> others({1, 2, 3});
+  const Own own(pageable);
+  EXPECT_EQ(step_at(reinterpret_cast<void *>(others.address), 3), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST(Variants, RegisteredAmongPageable) {
+  const Own own(pageable);
+  std::vector<unsigned> values(96, 20);
+  ASSERT_EQ(call("cuMemHostRegister_v2", static_cast<void *>(&values[32]), 32 * sizeof(unsigned), 0u), CUDA_SUCCESS);
+  EXPECT_EQ(step_at(values.data(), 96), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemHostUnregister", static_cast<void *>(&values[32])), CUDA_SUCCESS);
+  EXPECT_EQ(step_at(values.data(), 96), CUDA_SUCCESS);
+  EXPECT_EQ(values, std::vector<unsigned>(96, 83));
+}
+
+/// As NVIDIA documents for memory that was neither allocated by, mapped by, nor registered with a context.
+TEST(Variants, ThePointersOfPageableMemoryAreNotKnown) {
+  const Own own(ats);
+  unsigned value = 0, type = 7;
+  int ordinal = 7;
+  const auto address = reinterpret_cast<CUdeviceptr>(&value);
+  constexpr int memory_type = 2, device_ordinal = 9;
+  EXPECT_EQ(call("cuPointerGetAttribute", static_cast<void *>(&type), memory_type, address), CUDA_ERROR_INVALID_VALUE);
+  int wanted[] = {memory_type, device_ordinal};
+  void *places[] = {&type, &ordinal};
+  EXPECT_EQ(call("cuPointerGetAttributes", 2u, static_cast<int *>(wanted), static_cast<void **>(places), address),
+            CUDA_SUCCESS);
+  EXPECT_EQ(type, 0u);
+  EXPECT_EQ(ordinal, -2);
+}
+
+TEST(Variants, NoPools) {
+  ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  EXPECT_EQ(attribute(115, usual), 1);
+  EXPECT_EQ(attribute(115, without_pools), 0);
+  const Own own(without_pools);
+  CUdeviceptr address = 0;
+  void *pool = nullptr;
+  const CUstream legacy = nullptr;
+  EXPECT_EQ(call("cuMemAllocAsync", &address, size_t{64}, legacy), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call("cuDeviceGetDefaultMemPool", &pool, int{without_pools}), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call("cuDeviceGetMemPool", &pool, int{without_pools}), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call("cuMemAlloc_v2", &address, size_t{64}), CUDA_SUCCESS);
+  EXPECT_EQ(call("cuMemFreeAsync", address, legacy), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call("cuMemFree_v2", address), CUDA_SUCCESS);
+}
+
+TEST(Variants, BusyGivesNoContext) {
+  ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
+  constexpr int exclusive_process = 3;
+  EXPECT_EQ(attribute(20, usual), 0);
+  EXPECT_EQ(attribute(20, busy), exclusive_process);
+  CUcontext context = nullptr;
+  EXPECT_EQ(call("cuDevicePrimaryCtxRetain", &context, int{busy}), CUDA_ERROR_DEVICE_UNAVAILABLE);
+  EXPECT_EQ(call("cuCtxCreate_v2", &context, 0u, int{busy}), CUDA_ERROR_DEVICE_UNAVAILABLE);
+}
+
+}  // namespace
