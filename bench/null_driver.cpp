@@ -83,6 +83,7 @@ Driver null_driver() {
   d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };
   d.cuThreadExchangeStreamCaptureMode = [](int *) { return CUresult(CUDA_SUCCESS); };
   d.cuStreamGetCtx = [](CUstream, CUcontext *context, void **) { return give(context, some<CUcontext>()); };
+  d.cuStreamSynchronize = [](CUstream) { return CUresult(CUDA_SUCCESS); };
   d.cuStreamIsCapturing = [](CUstream, int *capturing) { return give(capturing, 0); };
   return d;
 }

@@ -319,7 +319,9 @@ FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_
 
 /* Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
  * library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
- * call that needs them, not here.
+ * call that needs them, not here. An op of FA_DEVICE_AUTO whose GPU cannot be made ready (its memory is full, another
+ * process has it) is created all the same: it serves memory of the host, and each call with the GPU's memory tries again,
+ * and fails with the reason.
  * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
  * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
 FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
@@ -331,11 +333,13 @@ FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
 
 /* Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on
- * args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and may be
- * captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may overlap in time
- * need one each.
- * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where
- * kernels are loaded and are not there. Thread-safe. Since 0.1. */
+ * args->stream and faults of the device surface there; but where FA_DEVICE_AUTO finds plain memory of the host alone, which
+ * the GPU reaches, and no stream, the result is there when it returns, too. With a workspace it otherwise neither allocates
+ * nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call;
+ * calls that may overlap in time need one each.
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and
+ * none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are
+ * not there. Thread-safe. Since 0.1. */
 FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
 
 /* Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1. */

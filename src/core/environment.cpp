@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "core/log.h"
+
 namespace fa {
 
 const char *environment(const char *name) {
@@ -18,6 +20,9 @@ int64_t environment_number(const char *name, int64_t low, int64_t high, int64_t 
   errno = 0;
   const long long number = std::strtoll(value, &end, 10);
   const bool valid = errno == 0 && end != value && *end == '\0' && number >= low && number <= high;
+  if (!valid && verbose_dispatch())
+    say("%s is \"%s\", which is ignored: expected a number of %lld to %lld", name, value, static_cast<long long>(low),
+        static_cast<long long>(high));
   return valid ? number : fallback;
 }
 

@@ -6,11 +6,6 @@
 namespace fa {
 namespace {
 
-struct Error {
-  fa_status status;
-  char text[1024];
-};
-
 constinit thread_local Error error = {FA_OK, ""};
 
 }  // namespace
@@ -35,6 +30,12 @@ fa_status last_status() {
 
 const char *last_error() {
   return error.text;
+}
+
+KeepError::KeepError() : kept_(error) {}
+
+KeepError::~KeepError() {
+  error = kept_;
 }
 
 }  // namespace fa

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/log.h"
 #include "core/status.h"
 #include "cuda/engine.h"
 
@@ -91,9 +92,14 @@ const char *why_not_here(const Kernel &kernel) {
   const Machine &m = machine();
   if (const char *why = why_not_after_fork()) return why;
   if (m.device_count == 0) return m.why_none;
-  for (int i = 0; i < m.device_count; i++)
+  const Device *usable = nullptr;
+  for (int i = 0; i < m.device_count; i++) {
+    if (!m.devices[i].usable()) continue;
     if (runs_on(kernel.arch, m.devices[i])) return nullptr;
-  return kept("code for %s does not run on %s", kernel.arch, Told(m.devices[0]).text);
+    if (usable == nullptr) usable = &m.devices[i];
+  }
+  if (usable == nullptr) return m.devices[0].why_not;
+  return kept("code for %s does not run on %s", kernel.arch, Told(*usable).text);
 }
 
 /// The type in which a family works on q, k and v: its own 16-bit one, or anything as f32.
@@ -116,6 +122,7 @@ const char *why_not(const Kernel &kernel, const Attention &a) {
   if (a.device_index >= m.device_count)
     return kept("desc.device_index is %d, and there are %d GPUs", a.device_index, m.device_count);
   const Device &device = m.devices[a.device_index];
+  if (!device.usable()) return device.why_not;
   if (!runs_on(row.arch(), device)) return kept("code for %s does not run on %s", row.arch(), Told(device).text);
   if (!same(row.family(), "simt"))
     if (const char *reason = why_not_mma(row, a)) return reason;
@@ -134,7 +141,13 @@ Engine *create(const Kernel &kernel, const Attention &a) {
   const Row &row = row_of(kernel);
   const Image *image = row.find(working_dtype(row, a), std::max(a.head_dim, a.head_dim_v));
   auto engine = std::make_unique<CudaEngine>(a, machine().devices[a.device_index], *image, *row.combine);
-  return engine->load() == FA_OK ? engine.release() : nullptr;
+  if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
+  // Memory of the host is served whatever the GPU's state is; calls that need it load again.
+  const KeepError keep;
+  if (engine->load() != FA_OK && verbose_dispatch())
+    say("dispatch: device auto: %s is not ready, calls with the GPU's memory will try again: %s", kernel.name,
+        last_error());
+  return engine.release();
 }
 
 Table::Table() {
@@ -177,6 +190,7 @@ const char *why_no_device(int32_t index) {
   if (index >= m.device_count)
     return kept("desc.device_index is %d, and there are %d GPUs, counted from 0", index, m.device_count);
   const Device &device = m.devices[index];
+  if (!device.usable()) return device.why_not;
   for (const Kernel &kernel : table().kernels)
     if (runs_on(kernel.arch, device)) return nullptr;
   if (device.capability < 75)

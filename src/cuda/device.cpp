@@ -41,31 +41,40 @@ const char *describe(const Driver &driver, int index, Device *device, CUresult *
   return nullptr;
 }
 
+const char *name_of(const Driver &driver, CUresult result) {
+  const char *name = nullptr;
+  driver.cuGetErrorName(result, &name);
+  return name != nullptr ? name : "an unknown error";
+}
+
+/// A device that does not tell what it is leaves the others as they are.
+void find(const Driver &driver, int index, Device *device) {
+  CUresult result = CUDA_SUCCESS;
+  if (const char *call = describe(driver, index, device, &result))
+    std::snprintf(device->why_not, sizeof device->why_not,
+                  "NVIDIA's driver does not describe device %d%s%s%s: %s failed: %s", index, *device->name ? " (" : "",
+                  device->name, *device->name ? ")" : "", call, name_of(driver, result));
+}
+
 }  // namespace
 
 Machine::Machine() {
   if (!load_driver(&driver, why_none, sizeof why_none)) return;
   pthread_atfork(nullptr, nullptr, [] { forked = true; });
   int count = 0;
-  const char *call = "cuDeviceGetCount";
-  CUresult result = driver.cuDeviceGetCount(&count);
+  const CUresult result = driver.cuDeviceGetCount(&count);
   if (result == CUDA_SUCCESS) {
     if (count == 0) {
       std::snprintf(why_none, sizeof why_none, "NVIDIA's driver finds no GPU");
       return;
     }
     devices = new Device[static_cast<size_t>(count)]();
-    call = nullptr;
-    for (int i = 0; i < count && call == nullptr; i++) call = describe(driver, i, &devices[i], &result);
-    if (call == nullptr) {
-      device_count = count;
-      return;
-    }
+    for (int i = 0; i < count; i++) find(driver, i, &devices[i]);
+    device_count = count;
+    return;
   }
-  const char *name = nullptr;
-  driver.cuGetErrorName(result, &name);
-  std::snprintf(why_none, sizeof why_none, "NVIDIA's driver does not list its GPUs: %s failed: %s", call,
-                name ? name : "an unknown error");
+  std::snprintf(why_none, sizeof why_none, "NVIDIA's driver does not list its GPUs: cuDeviceGetCount failed: %s",
+                name_of(driver, result));
 }
 
 const char *why_not_after_fork() {

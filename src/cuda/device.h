@@ -17,13 +17,15 @@ struct Device {
   int shared_per_block;  // bytes that a block may opt in to
   int shared_per_sm;     // bytes
   int threads_per_sm;
-  bool pools;     // memory may be allocated in the order of a stream
-  bool pageable;  // reaches all memory of the host
+  bool pools;         // memory may be allocated in the order of a stream
+  bool pageable;      // reaches all memory of the host
+  char why_not[256];  // why the driver tells nothing of it, and it cannot be used; "" when it can
 
+  bool usable() const { return *why_not == '\0'; }
   int major() const { return capability / 10; }
 };
 
-/// The driver and its devices.
+/// The driver and its devices, of which some may not be usable.
 struct Machine {
   Driver driver;
   Device *devices = nullptr;

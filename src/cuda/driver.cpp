@@ -85,6 +85,8 @@ bool check_version(const Driver &driver, char *text, size_t bytes) {
 
 }  // namespace
 
+const int kernel_cuda_version = FA_KERNEL_CUDA_VERSION;
+
 bool load_driver(Driver *driver, char *text, size_t bytes) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -119,10 +121,11 @@ fa_status failed(const Driver &driver, const char *call, CUresult result, const 
   va_start(arguments, more);
   std::vsnprintf(rest, sizeof rest, more, arguments);
   va_end(arguments);
-  const fa_status status = result == CUDA_ERROR_OUT_OF_MEMORY       ? FA_ERROR_OUT_OF_MEMORY
-                           : result == CUDA_ERROR_NO_DEVICE         ? FA_ERROR_NO_DEVICE
-                           : result == CUDA_ERROR_NO_BINARY_FOR_GPU ? FA_ERROR_NO_DEVICE
-                                                                    : FA_ERROR_DRIVER;
+  const fa_status status = result == CUDA_ERROR_OUT_OF_MEMORY             ? FA_ERROR_OUT_OF_MEMORY
+                           : result == CUDA_ERROR_NO_DEVICE               ? FA_ERROR_NO_DEVICE
+                           : result == CUDA_ERROR_NO_BINARY_FOR_GPU       ? FA_ERROR_NO_DEVICE
+                           : result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ? FA_ERROR_NO_DEVICE
+                                                                          : FA_ERROR_DRIVER;
   const Described error(driver, result);
   return fail(status, "%s failed: %s (%s)%s%s", call, error.name, error.text, *rest ? "; " : "", rest);
 }

@@ -23,6 +23,7 @@ enum : CUresult {
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+  CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
   CUDA_ERROR_NOT_FOUND = 500
 };
 
@@ -46,6 +47,7 @@ enum : int {
 };
 enum : int { CU_MEMORYTYPE_DEVICE = 2 };
 
+inline const CUstream CU_STREAM_PER_THREAD = reinterpret_cast<CUstream>(2);  // the calling thread's own
 enum : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 enum : int { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
@@ -74,6 +76,9 @@ struct Driver {
 #include "cuda/driver.inc"
 #undef FA_CUDA_FUNCTION
 };
+
+/// The version of CUDA that built the kernels: 13000 for 13.0.
+extern const int kernel_cuda_version;
 
 /// Loads and initialises the driver. False, with the reason in text, when it is not there or too old.
 bool load_driver(Driver *driver, char *text, size_t bytes);

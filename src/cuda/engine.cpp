@@ -4,6 +4,7 @@
 #include <new>
 
 #include "combine/tiles.h"
+#include "core/log.h"
 #include "core/status.h"
 #include "cuda/placement.h"
 
@@ -110,6 +111,7 @@ fa_status CudaEngine::forward(const Problem &given) const {
   bool translate = false;
   if (const fa_status status = find_place(device_, &problem, host_serves, &place, &wanted, &translate)) return status;
   if (place == Place::host) return not_here;
+  if (place == Place::both && host_serves && problem.stream == nullptr) return forward_plain(problem);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   if (translate) {
@@ -119,6 +121,30 @@ fa_status CudaEngine::forward(const Problem &given) const {
   if (const fa_status status = check_stream(stream, in.context())) return status;
   const Bound *bound = bind(in.context(), &stream);
   return bound != nullptr ? run(problem, *bound) : last_status();
+}
+
+/// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and a
+/// GPU that is not ready leaves the call to the CPU. The thread's own stream waits for the legacy one as that would
+/// itself, but leaves other threads and their captures alone.
+fa_status CudaEngine::forward_plain(Problem problem) const {
+  const CUstream stream = CU_STREAM_PER_THREAD;
+  problem.stream = stream;
+  InContext in;
+  const Bound *bound = nullptr;
+  {
+    const KeepError keep;
+    if (in.enter(device_, nullptr) == FA_OK) bound = bind(in.context(), &stream);
+    if (bound == nullptr) {
+      if (verbose_dispatch()) say("forward: device %d is not ready: %s", device_.index, last_error());
+      return not_here;
+    }
+  }
+  if (const fa_status status = run(problem, *bound)) return status;
+  const Driver &driver = machine().driver;
+  const CUresult result = driver.cuStreamSynchronize(stream);
+  return result == CUDA_SUCCESS ? FA_OK
+                                : failed(driver, "cuStreamSynchronize", result, "after %s.%s on device %d (%s)",
+                                         image_.arch, image_.family, device_.index, device_.name);
 }
 
 fa_status CudaEngine::run(const Problem &problem, const Bound &bound) const {

@@ -49,8 +49,23 @@ struct Free {
   void operator()(char *p) const { std::free(p); }
 };
 
+/// Only machine code runs on a driver that is older than the toolkit: PTX is for it to compile.
+fa_status too_new(const char *call, CUresult result, const Image &image) {
+  const Driver &driver = machine().driver;
+  int version = 0;
+  driver.cuDriverGetVersion(&version);
+  return failed(
+      driver, call, result,
+      "the kernel image %s.%s has no machine code for this GPU, and its PTX is of CUDA %d.%d, which the driver, for "
+      "CUDA %d.%d, cannot compile: update the driver, or build libfa with FA_ARCHS naming this GPU's "
+      "architecture, or with a CUDA toolkit that is no newer than the driver",
+      image.arch, image.family, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, version / 1000,
+      version % 1000 / 10);
+}
+
 /// What to tell of an image that does not load.
 fa_status not_loaded(const char *call, CUresult result, const Image &image) {
+  if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) return too_new(call, result, image);
   return failed(machine().driver, call, result, "in loading the kernel image %s.%s for head dimensions up to %d",
                 image.arch, image.family, image.dim);
 }

@@ -65,6 +65,7 @@ class Finder {
       if (device_only_ == nullptr) device_only_ = name;
     }
     const bool known = is.memory_type != 0;
+    plain_ &= !known;
     if (!known && !device_.pageable && host_only_ == nullptr) host_only_ = name, host_data_ = data;
     has_host_memory_ |= known && is.memory_type != CU_MEMORYTYPE_DEVICE;
     return true;
@@ -73,7 +74,7 @@ class Finder {
   bool has_host_memory() const { return has_host_memory_; }
 
   fa_status answer(Place *place, CUcontext *context) const {
-    *place = host_only_ == nullptr ? Place::device : Place::host;
+    *place = host_only_ != nullptr ? Place::host : plain_ ? Place::both : Place::device;
     *context = context_;
     if (host_only_ == nullptr || (host_serves_ && device_only_ == nullptr)) return FA_OK;
     if (device_only_ != nullptr)
@@ -108,6 +109,7 @@ class Finder {
   const char *device_only_ = nullptr;   // the first that only the device reaches
   const char *host_only_ = nullptr;     // the first that only the host reaches
   const char *host_data_ = nullptr;
+  bool plain_ = true;             // the driver knows none of it
   bool has_host_memory_ = false;  // that the driver knows: pinned or registered
 };
 

@@ -8,7 +8,8 @@ namespace fa::cuda {
 
 enum class Place {
   device,  // the device reaches all of it
-  host     // the device does not reach all of it, but the host does
+  host,    // the device does not reach all of it, but the host does
+  both     // plain memory of the host, all of which the device reaches
 };
 
 /// Finds where the tensors, arrays and the workspace of a problem are. *context is the context that the device's memory

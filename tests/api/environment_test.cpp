@@ -153,9 +153,14 @@ TEST(Environment, MessagesGoToTheStandardErrorByDefault) {
 TEST(Environment, NonsenseThreadsAreIgnored) {
   for (const char *value : {"0", "-3", "many", "3x", "99999999999999999999", "2"}) {
     const Variable threads("FA_NUM_THREADS", value);
+    const Log log;
+    const Variable verbose("FA_VERBOSE", "dispatch");
     Call call;
     call.desc.num_threads = 0;
     EXPECT_EQ(call.run(), FA_OK) << value << ": " << fa_last_error();
+    const std::string said =
+        std::string("FA_NUM_THREADS is \"") + value + "\", which is ignored: expected a number of 1 to 1024";
+    EXPECT_EQ(log.text().find(said) != std::string::npos, value != std::string("2")) << value << ": " << log.text();
   }
 }
 

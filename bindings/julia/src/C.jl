@@ -269,8 +269,10 @@ const _fa_create = Ref{Ptr{Cvoid}}(C_NULL)
 
 Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
 library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
-call that needs them, not here. Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text
-gives each reason); FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.
+call that needs them, not here. An op of FA_DEVICE_AUTO whose GPU cannot be made ready (its memory is full, another
+process has it) is created all the same: it serves memory of the host, and each call with the GPU's memory tries
+again, and fails with the reason. Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the
+text gives each reason); FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.
 """
 fa_create(desc, op) =
     @ccall $(address(_fa_create, :fa_create))(desc::Ptr{fa_desc}, op::Ptr{Ptr{fa_op}})::fa_status
@@ -293,10 +295,13 @@ const _fa_forward = Ref{Ptr{Cvoid}}(C_NULL)
     fa_forward(op, args)
 
 Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued
-on args->stream and faults of the device surface there. With a workspace it neither allocates nor synchronises, and
-may be captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call; calls that may
-overlap in time need one each. Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED; FA_ERROR_OUT_OF_MEMORY;
-FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are not there. Thread-safe. Since 0.1.
+on args->stream and faults of the device surface there; but where FA_DEVICE_AUTO finds plain memory of the host alone,
+which the GPU reaches, and no stream, the result is there when it returns, too. With a workspace it otherwise neither
+allocates nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in it
+survives the call; calls that may overlap in time need one each. Errors: FA_ERROR_INVALID_ARGUMENT;
+FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and none is given;
+FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are not there. Thread-safe.
+Since 0.1.
 """
 fa_forward(op, args) =
     @ccall $(address(_fa_forward, :fa_forward))(op::Ptr{fa_op}, args::Ptr{fa_args})::fa_status

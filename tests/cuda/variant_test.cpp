@@ -1,0 +1,203 @@
+// GPUs unlike the usual board: those that reach all memory of the host, MIG slices, those without memory pools, and
+// those that cannot be used just now, beside which the CPU goes on serving.
+#include <cstdio>
+
+#include "cuda/child.h"
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+enum Outcome { fine, wrong, left_out };
+
+int bad(const std::string &what) {
+  std::fprintf(stderr, "%s\n", what.c_str());
+  return wrong;
+}
+
+/// body() in a process with these devices of SM 80, which is fine.
+template <class Body>
+void on(const char *devices, Body body) {
+  const int outcome = in_child({{"FA_EMU_DEVICE", devices}, {"FA_EMU_QUIET", "1"}}, [&] {
+    if (!is_built("sm_80")) return int(left_out);
+    const int answer = body();
+    return testing::Test::HasFailure() ? int(wrong) : answer;
+  });
+  if (outcome == left_out) GTEST_SKIP() << "FA_ARCHS leaves out 80";
+  EXPECT_EQ(outcome, fine) << devices;
+}
+
+/// "" when the call is served and its results, which are in memory of the host, are right as soon as it returns.
+std::string served(const Op &op, const Case &c) {
+  Call own(c, Where::host);
+  return op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK ? fa_last_error() : own.failure();
+}
+
+bool says(const Log &log, const std::string &words) {
+  return log.text.find(words) != std::string::npos;
+}
+
+constexpr const char *by_the_cpu = "forward: the tensors are in memory of the host: cpu.";
+
+/// A caller who knows nothing of GPUs has no stream to wait for.
+TEST(Pageable, AutoServesTheHostsMemoryOnTheGpuAndWaits) {
+  for (const char *device : {"sm_80:pageable", "sm_80:ats"})
+    on(device, [] {
+      const Log log;
+      for (const Case &c : {small_case(), split_case()}) {
+        const Op op(desc_of(c, FA_DEVICE_AUTO));
+        const std::string failure = served(op, c);
+        if (!failure.empty()) return bad(failure);
+        if (op.kernel().rfind("cuda.", 0) != 0) return bad(op.kernel());
+      }
+      return says(log, "forward:") ? bad(log.text) : int(fine);
+    });
+}
+
+TEST(Pageable, WithAStreamTheCallerWaits) {
+  on("sm_80:pageable", [] {
+    const InContext in;
+    const Stream stream;
+    for (const fa_device device : {FA_DEVICE_AUTO, FA_DEVICE_CUDA}) {
+      const Op op(desc_of(split_case(), device));
+      Call own(split_case(), Where::host);
+      own.args.stream = stream.handle;
+      if (op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+      if (call("cuStreamSynchronize", stream.handle) != CUDA_SUCCESS) return bad("the stream");
+      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+    }
+    return int(fine);
+  });
+}
+
+/// Whatever is mixed with memory of the device, and a workspace of the host as well.
+TEST(Pageable, AllPlacesMix) {
+  on("sm_80:pageable", [] {
+    const InContext in;
+    for (const fa_device device : {FA_DEVICE_AUTO, FA_DEVICE_CUDA})
+      for (const Where where : {Where::device, Where::managed, Where::pinned}) {
+        const Op op(desc_of(split_case(), device));
+        Call own(split_case(), where);
+        own.args.q.data = own.instance.args.q.data;
+        own.args.v.data = own.instance.args.v.data;
+        if (op.op == nullptr || fa_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
+          return bad(fa_last_error());
+        const test::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, test::Guard::start);
+        own.args.workspace = memory.data();
+        if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+        if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+      }
+    return int(fine);
+  });
+}
+
+TEST(Pools, WithoutThemAWorkspaceIsAskedFor) {
+  on("sm_80:nopools", [] {
+    const InContext in;
+    const Op op(desc_of(split_case()));
+    Call own(split_case());
+    if (fa_forward(op.op, &own.args) != FA_ERROR_UNSUPPORTED) return bad("served");
+    if (const std::string lacks = last_error_lacks({"args.workspace is NULL", "device 0", "fa_workspace_size"});
+        !lacks.empty())
+      return bad(lacks);
+    if (fa_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK) return bad(fa_last_error());
+    CUdeviceptr workspace = 0;
+    if (call("cuMemAlloc_v2", &workspace, own.args.workspace_size) != CUDA_SUCCESS) return bad("no workspace");
+    own.args.workspace = reinterpret_cast<void *>(workspace);
+    if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+    if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+    Call without(small_case());  // needs none
+    if (fa_forward(op.op, &without.args) != FA_OK) return bad(fa_last_error());
+    const std::string failure = without.failure();
+    return failure.empty() ? int(fine) : bad(failure);
+  });
+}
+
+/// Decode of one sequence: as many splits as fill the device.
+TEST(Slices, SplitsFollowTheirMultiprocessors) {
+  on("sm_80,sm_80:sms=14:memory=64M", [] {
+    Case c;
+    c.b = 1, c.sq = 1, c.sk = 3000, c.hq = 4, c.hkv = 2, c.d = 16;
+    size_t bytes[2] = {};
+    for (const int device : {0, 1}) {
+      const InContext in(device);
+      const Op op(desc_of(c, FA_DEVICE_CUDA, device));
+      Call own(c);
+      if (op.op == nullptr || fa_workspace_size(op.op, &own.args, &bytes[device]) != FA_OK) return bad(fa_last_error());
+      CUdeviceptr workspace = 0;
+      if (call("cuMemAlloc_v2", &workspace, bytes[device]) != CUDA_SUCCESS) return bad("no workspace");
+      own.args.workspace = reinterpret_cast<void *>(workspace);
+      own.args.workspace_size = bytes[device];
+      if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+      if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+    }
+    return bytes[1] > 0 && bytes[1] < bytes[0] ? int(fine)
+                                               : bad(std::to_string(bytes[0]) + ", " + std::to_string(bytes[1]));
+  });
+}
+
+/// Kernels whose blocks do not fit are passed over, with the numbers.
+TEST(Slices, SharedMemoryDecidesTheKernel) {
+  on("sm_80:shared=48K", [] {
+    Case c = small_case();
+    c.q = FA_F16;
+    c.d = 128;
+    const Log log;
+    const Op op(desc_of(c));
+    const std::string told = op.op != nullptr ? log.text : std::string(fa_last_error());
+    if (told.find("bytes of shared memory, and device 0") == std::string::npos) return bad(told);
+    if (op.kernel() == "cuda.sm_80.mma") return bad(op.kernel());
+    if (op.op == nullptr) return int(fine);
+    const InContext in;
+    Call own(c);
+    if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+    const std::string failure = own.failure();
+    return failure.empty() ? int(fine) : bad(failure);
+  });
+}
+
+TEST(Unready, AnOpForCudaSaysWhy) {
+  on("sm_80:busy", [] {
+    const Op op(desc_of(small_case()));
+    if (op.status != FA_ERROR_DRIVER) return bad(fa_status_string(op.status));
+    const std::string lacks =
+        last_error_lacks({"cuDevicePrimaryCtxRetain", "CUDA_ERROR_DEVICE_UNAVAILABLE", "device 0"});
+    return lacks.empty() ? int(fine) : bad(lacks);
+  });
+}
+
+TEST(Unready, AutoServesTheHostsMemoryAndSaysSo) {
+  for (const char *device : {"sm_80:busy", "sm_80:busy:pageable"})
+    on(device, [] {
+      const Log log;
+      const Op op(desc_of(small_case(), FA_DEVICE_AUTO));
+      if (op.kernel().rfind("cuda.", 0) != 0) return bad(op.kernel() + fa_last_error());
+      if (!says(log, "is not ready") || !says(log, "CUDA_ERROR_DEVICE_UNAVAILABLE")) return bad(log.text);
+      if (const std::string failure = served(op, small_case()); !failure.empty()) return bad(failure);
+      if (!says(log, by_the_cpu)) return bad(log.text);
+      return *fa_last_error() == '\0' ? int(fine) : bad(fa_last_error());  // nothing that was called has failed
+    });
+}
+
+/// The GPU's own memory is never served elsewhere: its calls fail until there is room again.
+TEST(Unready, CallsOnTheGpuTryAgain) {
+  on("sm_80:memory=1M", [] {
+    const InContext in;
+    CUdeviceptr others = 0;
+    if (call("cuMemAlloc_v2", &others, size_t{1} << 20) != CUDA_SUCCESS) return bad("the device's memory");
+    const Op op(desc_of(small_case(), FA_DEVICE_AUTO));
+    if (op.status != FA_OK) return bad(fa_last_error());
+    Call own(small_case(), Where::pinned);
+    if (fa_forward(op.op, &own.args) != FA_ERROR_OUT_OF_MEMORY) return bad(fa_last_error());
+    if (const std::string lacks = last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY", "sm_80"}); !lacks.empty())
+      return bad(lacks);
+    if (const std::string failure = served(op, small_case()); !failure.empty()) return bad(failure);
+    call("cuMemFree_v2", others);
+    if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+    const std::string failure = own.failure();
+    return failure.empty() ? int(fine) : bad(failure);
+  });
+}
+
+}  // namespace
+}  // namespace cuda_test
