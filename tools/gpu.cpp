@@ -1,10 +1,8 @@
 #include "gpu.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 
-#include "error.h"
+#include "driver.h"
 #include "library.h"
 #include "support/number.h"
 
@@ -17,31 +15,15 @@ DevicePointer address(const void *p) {
   return reinterpret_cast<DevicePointer>(p);
 }
 
-template <class... Arguments>
-int ask(const char *name, Arguments... arguments) {
-  static void *const library = dlopen("libcuda.so.1", RTLD_NOW);
-  void *function = library ? dlsym(library, name) : nullptr;
-  if (function == nullptr) failure("NVIDIA's driver has no {}", name);
-  return reinterpret_cast<int (*)(Arguments...)>(function)(arguments...);
-}
-
-/// A function of the driver that must not fail.
-template <class... Arguments>
-void call(const char *name, Arguments... arguments) {
-  const int result = ask(name, arguments...);
-  if (result == 0) return;
-  const char *text = nullptr;
-  ask("cuGetErrorName", result, &text);
-  failure("the GPU's driver failed: {}: {}", name, text ? text : "an unknown error");
-}
-
 /// Makes the device's primary context current.
 void enter(int32_t device_index) {
   int device = 0;
   void *context = nullptr;
   call("cuInit", 0u);
   call("cuDeviceGet", &device, int{device_index});
-  call("cuDevicePrimaryCtxRetain", &context, device);
+  if (const int result = ask("cuDevicePrimaryCtxRetain", &context, device))
+    failure("GPU {} is not to be had now: cuDevicePrimaryCtxRetain: {}; fa run --device cpu does without", device_index,
+            error_name(result));
   call("cuCtxSetCurrent", context);
 }
 

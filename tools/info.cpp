@@ -8,6 +8,7 @@
 
 #include "command.h"
 #include "error.h"
+#include "gpus.h"
 #include "library.h"
 #include "machine.h"
 
@@ -80,6 +81,18 @@ Json as_json() {
   for (const char *name : variables) {
     if (const char *value = std::getenv(name)) json["environment"][name] = value;
   }
+  const Gpus gpus = find_gpus();
+  json["driver"] = gpus.driver;
+  json["gpus"] = Json::array();
+  for (const Gpu &gpu : gpus.list) {
+    json["gpus"].push_back({{"name", gpu.name},
+                            {"arch", gpu.arch},
+                            {"multiprocessors", gpu.multiprocessors},
+                            {"memory_gib", gpu.memory_gib},
+                            {"kernel", gpu.kernel},
+                            {"why_not", gpu.why_not}});
+  }
+  json["why_no_gpu"] = gpus.why_none;
   json["kernels"] = Json::array();
   for (const fa_kernel &kernel : kernels()) {
     json["kernels"].push_back({{"name", kernel.name},
@@ -99,6 +112,17 @@ Json as_json() {
   return json;
 }
 
+void print_gpus() {
+  const Gpus gpus = find_gpus();
+  fmt::print("\nGPUs{}:\n", gpus.driver.empty() ? "" : fmt::format(", by a driver for CUDA {}", gpus.driver));
+  if (gpus.list.empty()) fmt::print("  none: {}\n", gpus.why_none);
+  for (size_t i = 0; i < gpus.list.size(); ++i) {
+    const Gpu &gpu = gpus.list[i];
+    fmt::print("  {} {}, {}, {} multiprocessors, {:.1f} GiB: {}\n", i, gpu.name, gpu.arch, gpu.multiprocessors,
+               gpu.memory_gib, gpu.kernel.empty() ? fmt::format("no: {}", gpu.why_not) : gpu.kernel);
+  }
+}
+
 void print_text() {
   const Machine machine = this_machine();
   const std::string version = version_text(fa_version());
@@ -113,6 +137,7 @@ void print_text() {
   for (const char *name : variables) {
     if (const char *value = std::getenv(name)) fmt::print("set        {}={}\n", name, value);
   }
+  print_gpus();
   fmt::print("\nKernels, best first:\n");
   for (const fa_kernel &kernel : kernels()) {
     fmt::print("  {:<20} {:<6} {:<16} {}\n", kernel.name, kernel.device, kernel.dtypes,
@@ -134,9 +159,7 @@ Command info_command() {
   command.usage = "[--json]";
   command.details =
       "Prints the version and build of the library that is loaded, the machine's processor with the instruction sets "
-      "that "
-      "matter here, every kernel of the library with the reason why this machine cannot run it where that is so, and "
-      "the "
+      "that matter here, its GPUs and every kernel of the library, with the reason where one cannot serve, and the "
       "kernel that the library chooses for each type of element.";
   command.examples = {{"For a bug report:", "fa info"}, {"For a program:", "fa info --json"}};
   command.define = [](Options &options) -> std::function<int()> {

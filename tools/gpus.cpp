@@ -1,0 +1,69 @@
+// Nothing here may fail: what is not told stays empty, and why nothing serves is the library's to say.
+#include "gpus.h"
+
+#include <cstdint>
+
+#include "driver.h"
+#include "library.h"
+
+namespace fa::tool {
+namespace {
+
+enum : int { multiprocessor_count = 16, capability_major = 75, capability_minor = 76 };
+
+int attribute(int number, int device) {
+  int value = 0;
+  return ask("cuDeviceGetAttribute", &value, number, device) == 0 ? value : 0;
+}
+
+/// What the driver tells of a device.
+Gpu describe(int index) {
+  Gpu gpu;
+  int device = 0;
+  char name[96] = "";
+  size_t bytes = 0;
+  if (ask("cuDeviceGet", &device, index) != 0) return gpu;
+  if (ask("cuDeviceGetName", static_cast<char *>(name), int{sizeof name}, device) == 0) gpu.name = name;
+  if (ask("cuDeviceTotalMem_v2", &bytes, device) == 0) gpu.memory_gib = static_cast<double>(bytes) / (1 << 30);
+  gpu.multiprocessors = attribute(multiprocessor_count, device);
+  gpu.arch = fmt::format("sm_{}{}", attribute(capability_major, device), attribute(capability_minor, device));
+  return gpu;
+}
+
+/// Asks the library for an attention on a device.
+void serve(int32_t index, Gpu &gpu) {
+  fa_desc desc;
+  fa_desc_init(&desc, sizeof desc);
+  desc.device = FA_DEVICE_CUDA;
+  desc.device_index = index;
+  desc.dtype_q = FA_F16;
+  desc.head_dim = 64;
+  try {
+    gpu.kernel = fa_op_kernel(create_op(desc).get());
+  } catch (const std::runtime_error &error) {
+    gpu.why_not = error.what();
+  }
+}
+
+}  // namespace
+
+Gpus find_gpus() {
+  Gpus gpus;
+  int version = 0, count = 0;
+  if (driver_function("cuInit") != nullptr) {
+    if (ask("cuDriverGetVersion", &version) == 0)
+      gpus.driver = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+    if (ask("cuInit", 0u) != 0 || ask("cuDeviceGetCount", &count) != 0) count = 0;
+  }
+  for (int i = 0; i < count; ++i) {
+    gpus.list.push_back(describe(i));
+    serve(i, gpus.list.back());
+  }
+  if (!gpus.list.empty()) return gpus;
+  Gpu none;
+  serve(0, none);
+  gpus.why_none = none.why_not;
+  return gpus;
+}
+
+}  // namespace fa::tool
