@@ -333,8 +333,8 @@ FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
 
 /* Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on
- * args->stream and faults of the device surface there; but where FA_DEVICE_AUTO finds plain memory of the host alone, which
- * the GPU reaches, and no stream, the result is there when it returns, too. With a workspace it otherwise neither allocates
+ * args->stream and faults of the device surface there; but where all memory of the call is plain memory of the host, which
+ * the GPU reaches, and stream is NULL, the result is there when it returns, too. With a workspace it otherwise neither allocates
  * nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call;
  * calls that may overlap in time need one each.
  * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and

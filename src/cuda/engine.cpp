@@ -111,7 +111,7 @@ fa_status CudaEngine::forward(const Problem &given) const {
   bool translate = false;
   if (const fa_status status = find_place(device_, &problem, host_serves, &place, &wanted, &translate)) return status;
   if (place == Place::host) return not_here;
-  if (place == Place::both && host_serves && problem.stream == nullptr) return forward_plain(problem);
+  if (place == Place::both && problem.stream == nullptr) return forward_plain(problem, host_serves);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   if (translate) {
@@ -123,21 +123,23 @@ fa_status CudaEngine::forward(const Problem &given) const {
   return bound != nullptr ? run(problem, *bound) : last_status();
 }
 
-/// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and a
-/// GPU that is not ready leaves the call to the CPU. The thread's own stream waits for the legacy one as that would
-/// itself, but leaves other threads and their captures alone.
-fa_status CudaEngine::forward_plain(Problem problem) const {
+/// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and
+/// where the CPU may serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy
+/// one as that would itself, but leaves other threads and their captures alone.
+fa_status CudaEngine::forward_plain(Problem problem, bool host_serves) const {
   const CUstream stream = CU_STREAM_PER_THREAD;
   problem.stream = stream;
   InContext in;
+  const auto prepared = [&] { return in.enter(device_, nullptr) == FA_OK ? bind(in.context(), &stream) : nullptr; };
   const Bound *bound = nullptr;
-  {
+  if (host_serves) {
     const KeepError keep;
-    if (in.enter(device_, nullptr) == FA_OK) bound = bind(in.context(), &stream);
-    if (bound == nullptr) {
+    if ((bound = prepared()) == nullptr) {
       if (verbose_dispatch()) say("forward: device %d is not ready: %s", device_.index, last_error());
       return not_here;
     }
+  } else if ((bound = prepared()) == nullptr) {
+    return last_status();
   }
   if (const fa_status status = run(problem, *bound)) return status;
   const Driver &driver = machine().driver;

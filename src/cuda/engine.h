@@ -34,7 +34,7 @@ class CudaEngine final : public Engine {
     kernels::Entry entry;
   };
 
-  fa_status forward_plain(Problem problem) const;
+  fa_status forward_plain(Problem problem, bool host_serves) const;
   const Bound *bind(const Context &context, const CUstream *stream) const;
   fa_status run(const Problem &problem, const Bound &bound) const;
   Launched launch(const Problem &problem, const Plan &plan, const Bound &bound, char *workspace) const;

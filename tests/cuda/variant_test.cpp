@@ -40,16 +40,17 @@ bool says(const Log &log, const std::string &words) {
 constexpr const char *by_the_cpu = "forward: the tensors are in memory of the host: cpu.";
 
 /// A caller who knows nothing of GPUs has no stream to wait for.
-TEST(Pageable, AutoServesTheHostsMemoryOnTheGpuAndWaits) {
+TEST(Pageable, TheHostsMemoryIsServedOnTheGpuAndWaitedFor) {
   for (const char *device : {"sm_80:pageable", "sm_80:ats"})
     on(device, [] {
       const Log log;
-      for (const Case &c : {small_case(), split_case()}) {
-        const Op op(desc_of(c, FA_DEVICE_AUTO));
-        const std::string failure = served(op, c);
-        if (!failure.empty()) return bad(failure);
-        if (op.kernel().rfind("cuda.", 0) != 0) return bad(op.kernel());
-      }
+      for (const fa_device asked : {FA_DEVICE_AUTO, FA_DEVICE_CUDA})
+        for (const Case &c : {small_case(), split_case()}) {
+          const Op op(desc_of(c, asked));
+          const std::string failure = served(op, c);
+          if (!failure.empty()) return bad(failure);
+          if (op.kernel().rfind("cuda.", 0) != 0) return bad(op.kernel());
+        }
       return says(log, "forward:") ? bad(log.text) : int(fine);
     });
 }
@@ -162,6 +163,23 @@ TEST(Unready, AnOpForCudaSaysWhy) {
     if (op.status != FA_ERROR_DRIVER) return bad(fa_status_string(op.status));
     const std::string lacks =
         last_error_lacks({"cuDevicePrimaryCtxRetain", "CUDA_ERROR_DEVICE_UNAVAILABLE", "device 0"});
+    return lacks.empty() ? int(fine) : bad(lacks);
+  });
+}
+
+/// Its memory is full once it is created; kernels of another context are to be loaded then.
+TEST(Unready, AnOpForCudaLeavesNothingToTheCpu) {
+  on("sm_80:pageable:memory=1M", [] {
+    const Op op(desc_of(small_case()));
+    if (op.status != FA_OK) return bad(fa_last_error());
+    const InContext in(0, InContext::own);
+    CUdeviceptr others = 0;
+    size_t left = 0, all = 0;
+    if (call("cuMemGetInfo_v2", &left, &all) != CUDA_SUCCESS) return bad("cuMemGetInfo");
+    if (call("cuMemAlloc_v2", &others, left) != CUDA_SUCCESS) return bad("the device's memory");
+    Call own(small_case(), Where::host);
+    if (fa_forward(op.op, &own.args) != FA_ERROR_OUT_OF_MEMORY) return bad("served");
+    const std::string lacks = last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY", "sm_80"});
     return lacks.empty() ? int(fine) : bad(lacks);
   });
 }

@@ -295,10 +295,10 @@ const _fa_forward = Ref{Ptr{Cvoid}}(C_NULL)
     fa_forward(op, args)
 
 Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued
-on args->stream and faults of the device surface there; but where FA_DEVICE_AUTO finds plain memory of the host alone,
-which the GPU reaches, and no stream, the result is there when it returns, too. With a workspace it otherwise neither
-allocates nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in it
-survives the call; calls that may overlap in time need one each. Errors: FA_ERROR_INVALID_ARGUMENT;
+on args->stream and faults of the device surface there; but where all memory of the call is plain memory of the host,
+which the GPU reaches, and stream is NULL, the result is there when it returns, too. With a workspace it otherwise
+neither allocates nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in
+it survives the call; calls that may overlap in time need one each. Errors: FA_ERROR_INVALID_ARGUMENT;
 FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and none is given;
 FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are not there. Thread-safe.
 Since 0.1.
