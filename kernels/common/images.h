@@ -25,6 +25,7 @@ enum class Entry {
             // are 1
   general,  // "fa_forward_general": everything, num_splits is 1
   split,    // "fa_forward_split": everything, and partial results when num_splits is above 1
+  decode,   // "fa_forward_decode": as split, of few rows
   combine   // "fa_combine": partial results to results
 };
 
@@ -35,6 +36,7 @@ constexpr const char *name_of(Entry entry) {
   return entry == Entry::forward   ? "fa_forward"
          : entry == Entry::general ? "fa_forward_general"
          : entry == Entry::split   ? "fa_forward_split"
+         : entry == Entry::decode  ? "fa_forward_decode"
                                    : "fa_combine";
 }
 

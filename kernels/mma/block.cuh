@@ -16,7 +16,8 @@ struct Block {
   static constexpr Shape shape = mma::shape(Sm, Dim, E);
   static constexpr Dtype dtype = Type;
   static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
-  static constexpr bool splits = E == Entry::split;
+  static constexpr bool splits = E == Entry::split || E == Entry::decode;
+  static constexpr bool same_rows = shape.same_rows;
   static constexpr bool staged = plain && Sm < 80;  // copies pass through registers
   static_assert(Sm >= 80 || shape.stages == 2);
   static constexpr bool scarce = shape.row_blocks * Dim >= 256;  // registers are: sums take half of them
@@ -29,10 +30,15 @@ struct Block {
   static constexpr int threads = 32 * shape.warps;
   static constexpr int row_blocks = shape.row_blocks;
   static constexpr int warp_rows = 16 * row_blocks;
-  static constexpr int rows = warp_rows * shape.warps;
+  static constexpr int rows = mma::rows(shape);
+  static constexpr int warp_keys = same_rows ? keys / shape.warps : keys;  // of a tile
   static constexpr int shared_bytes = mma::shared_bytes(shape, dim, E);
-  static constexpr int score_blocks = keys / 8;  // of 8 columns
+  static constexpr int score_blocks = warp_keys / 8;  // of 8 columns
   static constexpr int out_blocks = dim / 8;
+
+  /// The first of a warp's rows and keys within the tile.
+  __device__ static int first_row(int warp) { return same_rows ? 0 : warp * warp_rows; }
+  __device__ static int first_key(int warp) { return same_rows ? warp * warp_keys : 0; }
 
   /// The query and head of a row of the sequence's head group.
   __device__ static Row row_of(const Params &p, const Work &w, int row) {
@@ -82,7 +88,7 @@ __device__ inline int thread_anew() {
 /// The row of the tile that a lane's sums belong to; i: block of 16 of its warp's, h: upper or lower half.
 template <class B>
 __device__ inline int row_of_sums(int thread, int i, int h) {
-  return thread / 32 * B::warp_rows + i * 16 + h * 8 + thread % 32 / 4;
+  return B::first_row(thread / 32) + i * 16 + h * 8 + thread % 32 / 4;
 }
 
 template <class B>

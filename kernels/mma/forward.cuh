@@ -2,6 +2,7 @@
 //   S = Q K^T;  m' = max(m, rowmax S);  P = 2^(c S - c m');  l = l a + rowsum P;  O = O a + P V
 #pragma once
 
+#include "mma/join.cuh"
 #include "mma/load.cuh"
 #include "mma/products.cuh"
 #include "mma/store.cuh"
@@ -84,7 +85,7 @@ struct Pass {
 
   /// True when this warp has rows at all.
   __device__ bool busy() const {
-    return B::plain || shared.kept->work.first_row + int(threadIdx.x / 32) * B::warp_rows < shared.kept->work.rows;
+    return B::plain || shared.kept->work.first_row + B::first_row(threadIdx.x / 32) < shared.kept->work.rows;
   }
 
   template <bool Masked>
@@ -95,7 +96,7 @@ struct Pass {
     if (busy()) {
       multiply_keys<B>(s, queries, keys);
       if constexpr (!B::plain) {
-        finish_scores<B>(p, s, tile * B::keys, kept);
+        finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), kept);
       } else if constexpr (Masked) {
         mask_intervals<B>(s, tile * B::keys, kept);
       }
@@ -154,8 +155,11 @@ __device__ inline void forward(const Params &p) {
     Pass<B> pass(p, shared);
     pass.run();
     wait_for_copies<0>();
-    __syncthreads();  // the tile of queries is free
-    const bool spoiled = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, shared.kept->again);
+    __syncthreads();  // the tiles are free
+    bool spoiled = false;
+    if constexpr (B::same_rows) join_warps<B>(pass.state, pass.out, shared.ring);
+    if (!B::same_rows || threadIdx.x < 32)
+      spoiled = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, shared.kept->again);
     if (shared.kept->again || !__syncthreads_or(spoiled)) return;
     if (threadIdx.x == 0) shared.kept->again = true;
     __syncthreads();

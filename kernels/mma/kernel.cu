@@ -22,4 +22,9 @@ extern "C" __global__ void __launch_bounds__(This<Entry::split>::threads, This<E
   forward<This<Entry::split>>(p);
 }
 
+extern "C" __global__ void __launch_bounds__(This<Entry::decode>::threads, This<Entry::decode>::shape.blocks_an_sm)
+    fa_forward_decode(const __grid_constant__ Params p) {
+  forward<This<Entry::decode>>(p);
+}
+
 }  // namespace fa::kernels::mma

@@ -64,17 +64,29 @@ struct Part {
 /// The tile of queries; zeros behind the last row.
 template <class B>
 __device__ inline void load_queries(const Params &p, const Work &w, uint32_t tile) {
-  using P = Part<B::threads, typename B::QueryTile>;
   const bool aligned = B::plain || has_aligned_rows(p.q);
+  if constexpr (B::same_rows) {  // few rows: a chunk a thread
+    constexpr int chunks = B::dim / 8;
 #pragma unroll 1
-  for (int i = 0; i < P::passes; i++) {
-    const int r = w.first_row + P::row() + i * P::step;
-    const bool read = r < w.rows;
-    const Row row = B::row_of(p, w, read ? r : w.first_row);
-    const char *from = q_row(p, w.sequence, row);
-    P::template for_each_chunk<B::plain>(tile, i, [&](uint32_t at, int column) {
-      copy_columns(at, from, P::column() + column, p.head_dim, p.q.stride[3], aligned, read);
-    });
+    for (int i = threadIdx.x; i < B::rows * chunks; i += B::threads) {
+      const int r = w.first_row + i / chunks;
+      const bool read = r < w.rows;
+      const char *from = q_row(p, w.sequence, B::row_of(p, w, read ? r : w.first_row));
+      copy_columns(tile + B::QueryTile::offset(i / chunks, i % chunks), from, i % chunks * 8, p.head_dim, p.q.stride[3],
+                   aligned, read);
+    }
+  } else {
+    using P = Part<B::threads, typename B::QueryTile>;
+#pragma unroll 1
+    for (int i = 0; i < P::passes; i++) {
+      const int r = w.first_row + P::row() + i * P::step;
+      const bool read = r < w.rows;
+      const Row row = B::row_of(p, w, read ? r : w.first_row);
+      const char *from = q_row(p, w.sequence, row);
+      P::template for_each_chunk<B::plain>(tile, i, [&](uint32_t at, int column) {
+        copy_columns(at, from, P::column() + column, p.head_dim, p.q.stride[3], aligned, read);
+      });
+    }
   }
 }
 
@@ -143,15 +155,25 @@ class EvenRows {
   int stride_;        // where there is a register for it
 };
 
-/// Copies tiles of any rows: paged, unaligned, of any stride.
+/// Copies tiles of any rows: paged, unaligned, of any stride. Where they happen to lie evenly, with a fraction of the
+/// instructions.
 template <class B>
 class AnyRows {
  public:
   __device__ AnyRows(const Params &p, const View &view, int columns, const Work &w, int tile)
-      : p_(p), view_(view), columns_(columns), tile_(tile), aligned_(has_aligned_rows(view)) {}
+      : p_(p),
+        view_(view),
+        even_rows_(p, view, columns, w, tile),
+        columns_(columns),
+        tile_(tile),
+        aligned_(has_aligned_rows(view)) {
+    const int64_t stride = view.stride[1];
+    even_ = aligned_ && columns % 8 == 0 && p.page_size == 0 && stride < (1 << 24) && stride > -(1 << 24);
+  }
 
   template <bool>
   __device__ void copy(uint32_t to, bool exists, int keys, const Work &w) {
+    if (even_) return even_rows_.template copy<true>(to, exists, keys, chunks_);
     if (!exists) return;
 #pragma unroll 1
     for (int i = 0; i < P::passes; i++) {
@@ -169,8 +191,10 @@ class AnyRows {
   using P = Part<B::threads, typename B::KeyTile>;
   const Params &p_;
   const View &view_;
+  EvenRows<B> even_rows_;
+  typename EvenRows<B>::Chunks chunks_;
   int columns_, tile_;
-  bool aligned_;
+  bool aligned_, even_;
 };
 
 }  // namespace fa::kernels::mma

@@ -11,7 +11,7 @@ class Queries {
  public:
   __device__ explicit Queries(uint32_t tile) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    lane_ = tile + B::QueryTile::lane_offset(warp * B::warp_rows + lane_row(lane), lane_chunk(lane));
+    lane_ = tile + B::QueryTile::lane_offset(B::first_row(warp) + lane_row(lane), lane_chunk(lane));
   }
   __device__ void load() {}
   __device__ void get(Left<typename B::Element> &a, int i, int k) const {
@@ -46,7 +46,8 @@ template <class B>
 __device__ inline void multiply_keys(typename B::Scores &s, const Queries<B> &q, uint32_t keys) {
   using Tile = typename B::KeyTile;
   const int lane = threadIdx.x % 32;
-  const uint32_t at = keys + Tile::lane_offset(lane_row_of_columns(lane), lane_chunk_of_columns(lane));
+  const int first = B::first_key(threadIdx.x / 32);
+  const uint32_t at = keys + Tile::lane_offset(first + lane_row_of_columns(lane), lane_chunk_of_columns(lane));
 #pragma unroll
   for (int k = 0; k < B::dim / 16; k++) {
     Left<typename B::Element> a[B::row_blocks];
@@ -71,9 +72,9 @@ __device__ inline void multiply_values(typename B::Out &o, const typename B::Sco
   using Tile = typename B::KeyTile;
   const int thread = B::scarce ? thread_anew() : int(threadIdx.x);
   const int lane = B::lane_by_mask ? thread & 31 : thread % 32;
-  const uint32_t at = values + Tile::lane_offset(lane_row(lane), lane_chunk(lane));
+  const uint32_t at = values + Tile::lane_offset(B::first_key(thread / 32) + lane_row(lane), lane_chunk(lane));
 #pragma unroll
-  for (int k = 0; k < B::keys / 16; k++) {
+  for (int k = 0; k < B::warp_keys / 16; k++) {
     Left<typename B::Element> a[B::row_blocks];
 #pragma unroll
     for (int i = 0; i < B::row_blocks; i++) convert(a[i], p[i][2 * k], p[i][2 * k + 1]);

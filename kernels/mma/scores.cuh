@@ -63,11 +63,12 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
     for (int h = 0; h < 2; h++) {
       const int r = row_of_sums<B>(thread, i, h);
       const Interval keys = kept.attended(r);
-      const Row row = row_at(p, w, w.first_row + r);
+      Row row = {};
+      if (p.bias.data || p.alibi_slopes.data || p.mask.data) row = row_at(p, w, w.first_row + r);
 #pragma unroll
       for (int j = 0; j < B::score_blocks; j++) s[i][j].x[2 * h] *= p.scale, s[i][j].x[2 * h + 1] *= p.scale;
 
-      const char *bias = score_element(p.bias, w.sequence, row, 0);
+      const char *bias = p.bias.data ? score_element(p.bias, w.sequence, row, 0) : nullptr;
       if (p.bias.data && p.bias_before_softcap) add_bias<B>(p, s, i, h, first_key, keys, bias, true);
       if (p.softcap > 0) {
         const float in = 2 * log2_e / p.softcap;

@@ -9,12 +9,13 @@ namespace fa::kernels::mma {
 
 /// How a block of threads works. Queries, and a ring of tiles of keys and values in turn, are in shared memory.
 struct Shape {
-  int row_blocks;        // of 16 rows, that a warp has
-  int warps;             // of a block
-  int keys;              // of a tile
-  int stages;            // tiles in the ring
-  bool q_in_registers;   // rather than read from shared memory for every tile
-  int blocks_an_sm = 1;  // that registers must leave room for
+  int row_blocks;          // of 16 rows, that a warp has
+  int warps;               // of a block
+  int keys;                // of a tile
+  int stages;              // tiles in the ring
+  bool q_in_registers;     // rather than read from shared memory for every tile
+  int blocks_an_sm = 1;    // that registers must leave room for
+  bool same_rows = false;  // all warps have the same rows, and each its part of a tile's keys
 };
 
 /// Tables to measure beside each other; the build's FA_TILE_PRESET names one. Nothing but speed depends on it.
@@ -69,14 +70,21 @@ constexpr Shape split_shape(int sm, int dim) {
   return {1, 4, 32, dim <= 192 ? 4 : 3, false};
 }
 
+/// The rows of a token or two would keep one warp of split's busy, which then takes longer than the memory.
+constexpr Shape decode_shape(int sm, int dim) {
+  if (dim > 128) return {1, 2, 32, sm == 75 ? 2 : 4, false, 1, true};
+  return {1, 4, dim <= 64 ? 128 : 64, sm == 75 ? 2 : 4, false, 1, true};
+}
+
 constexpr Shape shape(int sm, int dim, Entry entry) {
   return entry == Entry::forward   ? forward_shape(sm, dim)
          : entry == Entry::general ? general_shape(sm, dim)
-                                   : split_shape(sm, dim);
+         : entry == Entry::split   ? split_shape(sm, dim)
+                                   : decode_shape(sm, dim);
 }
 
 constexpr int rows(const Shape &s) {
-  return 16 * s.row_blocks * s.warps;
+  return 16 * s.row_blocks * (s.same_rows ? 1 : s.warps);
 }
 
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
@@ -95,7 +103,7 @@ constexpr Tile tile(int sm, int dim, Entry entry) {
 constexpr bool fits_everywhere() {
   for (const int sm : {75, 80, 86, 87, 89, 90, 100, 103, 120, 121})
     for (const int dim : {32, 64, 96, 128, 192, 256})
-      for (const Entry entry : {Entry::forward, Entry::general, Entry::split})
+      for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::decode})
         if ((tile(sm, dim, entry).shared_bytes + 1024) * shape(sm, dim, entry).blocks_an_sm > shared_limit(sm) + 1024)
           return false;
   return true;

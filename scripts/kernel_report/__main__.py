@@ -71,8 +71,8 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
 def decodes(args: argparse.Namespace, found: list[analysis.Entry]) -> list[decode.Decode]:
     if not args.run:
         return []
-    splits = [e for e in found if e.name == "fa_forward_split" and e.gpu and e.blocks and e.image.dim in emulator.DECODE]
-    return [decode.decode(args.run, e) for e in splits]
+    few = [e for e in found if e.name == "fa_forward_decode" and e.gpu and e.blocks and e.image.dim in emulator.DECODE]
+    return [decode.decode(args.run, e) for e in few]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ static void print(const char *family, int sm, int dim, Entry entry, const Tile &
 int main() {
   std::puts("{");
   for (const int sm : {75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121}) {
-    for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::combine}) {
+    for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::decode, Entry::combine}) {
       for (const int dim : {32, 64, 96, 128, 192, 256})
         print("mma", sm, dim, entry, mma::tile(sm, dim, entry), mma::shape(sm, dim, entry).stages);
       for (const int dim : {64, 128, 256, 576}) print("simt", sm, dim, entry, simt::tile(sm, dim, entry), 1);

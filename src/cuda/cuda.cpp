@@ -128,7 +128,8 @@ const char *why_not(const Kernel &kernel, const Attention &a) {
     if (const char *reason = why_not_mma(row, a)) return reason;
   const Image *image = row.find(working_dtype(row, a), std::max(a.head_dim, a.head_dim_v));
   if (image == nullptr) return kept("its head dimensions go up to %d", row.images.back()->dim);
-  for (const kernels::Entry entry : {kernels::Entry::forward, kernels::Entry::general, kernels::Entry::split}) {
+  using kernels::Entry;
+  for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::decode}) {
     const int needed = image->tile_of(entry).shared_bytes;
     if (needed > device.shared_per_block)
       return kept("its blocks need %d bytes of shared memory, and %s has %d", needed, Told(device).text,

@@ -8,7 +8,7 @@
 
 namespace fa::cuda {
 
-constexpr int entry_count = 4;
+constexpr int entry_count = 5;
 
 /// An image's kernels in a context, by kernels::Entry; null where the family has no such entry.
 struct Module {

@@ -28,11 +28,15 @@ int64_t group_of(const Problem &p) {
   return p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
 }
 
-/// Blocks that the device works on at once.
-int64_t slots_of(const Tile &tile, const Device &device) {
+/// Blocks that the device works on at once, as far as splits are for them. One of Entry::decode asks for as many keys
+/// in advance as keep its multiprocessor's share of the memory busy, if it has this much shared memory: a second one
+/// would only have more results to combine.
+int64_t slots_of(Entry entry, const Tile &tile, const Device &device) {
+  constexpr int plenty = 48 << 10;
   const int64_t by_threads = device.threads_per_sm / tile.threads;
   const int64_t by_shared = device.shared_per_sm / std::max(tile.shared_bytes, 1);
-  return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, 2);
+  const int64_t most = entry == Entry::decode && tile.shared_bytes >= plenty ? 1 : 2;
+  return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, most);
 }
 
 /// Tiles of every sequence, or a bound on those of all packed ones together.
@@ -122,18 +126,20 @@ kernels::View view_of(const View &view) {
 
 Plan plan_of(const Problem &p, const Image &image, const Device &device) {
   const Attention &a = *p.attention;
-  const Tile split = image.tile_of(Entry::split);
-  const bool pack = packing_pays(p, split.rows);
+  const bool pack = packing_pays(p, image.tile_of(Entry::split).rows);
   const int64_t packed = pack ? group_of(p) : 1;
-  const int64_t places = places_of(p, split.rows, packed);
-  int64_t splits = fixed_splits(p, split);
-  if (splits == 0) splits = splits_for(places, slots_of(split, device), ceil_div(p.max_seqlen_k, split.keys));
+  // Under the flag a row's result must not follow from how many rows there are.
+  const bool few = p.max_seqlen_q * packed <= image.tile_of(Entry::decode).rows && !a.batch_invariant;
+  const Entry entry = few ? Entry::decode : Entry::split;
+  const Tile tile = image.tile_of(entry);
+  const int64_t places = places_of(p, tile.rows, packed);
+  int64_t splits = fixed_splits(p, tile);
+  if (splits == 0) splits = splits_for(places, slots_of(entry, tile, device), ceil_div(p.max_seqlen_k, tile.keys));
 
   Plan plan = {};
   plan.num_splits = static_cast<int32_t>(splits);
-  const bool few = p.max_seqlen_q * packed <= split.rows && split.rows < image.tile_of(Entry::general).rows;
   if (splits > 1 || pack || few || a.batch_invariant || !image.has(Entry::general)) {
-    plan.entry = Entry::split;
+    plan.entry = entry;
     plan.packed_heads = static_cast<int32_t>(packed);
   } else {
     plan.entry = image.has(Entry::forward) && is_plain(p) ? Entry::forward : Entry::general;
@@ -146,11 +152,11 @@ Plan plan_of(const Problem &p, const Image &image, const Device &device) {
   plan.launch_places = std::min(plan.places, most_blocks / splits);
   if (splits == 1) return plan;
 
-  const int64_t of_a_place = splits * tile_bytes(p, split.rows);
+  const int64_t of_a_place = splits * tile_bytes(p, tile.rows);
   if (p.num_splits != 0 || a.batch_invariant)
     plan.launch_places = std::clamp<int64_t>(most_partial_bytes / of_a_place, 1, plan.launch_places);
   plan.partial_bytes = plan.launch_places * of_a_place;
-  plan.max_sum_offset = splits * plan.launch_places * split.rows * a.head_dim_v * static_cast<int64_t>(sizeof(float));
+  plan.max_sum_offset = splits * plan.launch_places * tile.rows * a.head_dim_v * static_cast<int64_t>(sizeof(float));
   return plan;
 }
 
@@ -162,7 +168,8 @@ int64_t workspace_bound(const Problem &p, const Image &image, const Device &devi
     return fixed == 1 ? 0 : std::min(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
-  return std::min(std::min(most_splits, key_blocks) * places, most_waves * slots_of(split, device)) * bytes;
+  return std::min(std::min(most_splits, key_blocks) * places, most_waves * slots_of(Entry::split, split, device)) *
+         bytes;
 }
 
 kernels::Params params_of(const Problem &p, const Plan &plan, char *workspace) {

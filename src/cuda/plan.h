@@ -17,7 +17,7 @@ constexpr int32_t invariant_split_keys = 1024;
 constexpr int64_t most_partial_bytes = int64_t{64} << 20;
 
 struct Plan {
-  kernels::Entry entry;  // forward, general or split
+  kernels::Entry entry;  // any but combine
   kernels::Tile tile;
   int32_t packed_heads;    // of a tile
   int32_t tiles;           // Schedule::tiles

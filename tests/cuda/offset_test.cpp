@@ -188,10 +188,9 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
   const int sm = emulated::capability();
   if (!is_built("sm_" + std::to_string(sm))) GTEST_SKIP() << "FA_ARCHS leaves out " << sm;
   const bool wide = GetParam() == FA_F32;
-  const kernels::Tile tile =
-      wide ? kernels::simt::tile(sm, 64, Entry::split) : kernels::mma::tile(sm, 32, Entry::split);
   const kernels::Tile ends = kernels::combine::tile(sm, 576, Entry::combine);
-  for (const int64_t rows : {int64_t{1} << 27, int64_t{1} << 28, int64_t{1} << 31}) {
+  const auto expect_right = [&](Entry entry, int64_t rows) {
+    const kernels::Tile tile = wide ? kernels::simt::tile(sm, 64, entry) : kernels::mma::tile(sm, 32, entry);
     Case c;
     c.sq = 3, c.sk = 280, c.d = 16, c.q = GetParam(), c.mask = FA_MASK_CAUSAL;
     Call own(c, Where::pinned);
@@ -201,11 +200,15 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
     const Sparse max_sum(size_t(3 * params.partial_rows * 2) * sizeof(float));
     params.partial_values = static_cast<float *>(values.data());
     params.partial_max_sum = static_cast<float *>(max_sum.data());
-    ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", Entry::split, tile, {3}, params), CUDA_SUCCESS);
+    ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", entry, tile, {3}, params), CUDA_SUCCESS);
     ASSERT_EQ(
         run_kernel("combine.f32.576", Entry::combine, ends, {1, unsigned(tile.rows / kernels::combine::rows)}, params),
         CUDA_SUCCESS);
-    EXPECT_EQ(own.failure(), "") << rows;
+    EXPECT_EQ(own.failure(), "") << kernels::name_of(entry) << " " << rows;
+  };
+  for (const int64_t rows : {int64_t{1} << 27, int64_t{1} << 28, int64_t{1} << 31}) {
+    expect_right(Entry::split, rows);
+    if (!wide) expect_right(Entry::decode, rows);
   }
 }
 

@@ -92,15 +92,31 @@ TEST(Plan, DecodePacksHeadsAndSplitsKeys) {
   const Image &image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
   const Plan plan = plan_of(s.get(), image, device_of(108));
-  EXPECT_EQ(plan.entry, Entry::split);
+  EXPECT_EQ(plan.entry, Entry::decode);
   EXPECT_EQ(plan.packed_heads, 4);
   EXPECT_EQ(plan.places, 8);
   EXPECT_GE(plan.num_splits * plan.places, 85);
-  EXPECT_LE(plan.num_splits * plan.places, 432);
+  EXPECT_LE(plan.num_splits * plan.places, 108);  // one block a multiprocessor has enough on its way
   Shaped many(64, 1, 32768, 32, 8, 64);
   EXPECT_EQ(plan_of(many.get(), image, device_of(108)).num_splits, 1);
   Shaped few_keys(1, 1, 64, 32, 8, 64);
   EXPECT_EQ(plan_of(few_keys.get(), image, device_of(108)).num_splits, 1);
+}
+
+TEST(Plan, FewRowsHaveATileOfTheirOwn) {
+  const auto entry_of = [](const char *family, int64_t batch, int64_t queries, int64_t heads_kv, bool invariant) {
+    Shaped s(batch, queries, 4096, 8, heads_kv, 64);
+    s.attention.batch_invariant = invariant;
+    return plan_of(s.get(), image_of(family, 64), device_of(108)).entry;
+  };
+  EXPECT_EQ(entry_of("mma", 1, 1, 8, false), Entry::decode);
+  EXPECT_EQ(entry_of("mma", 500, 1, 8, false), Entry::decode);  // not split
+  EXPECT_EQ(entry_of("mma", 1, 16, 8, false), Entry::decode);
+  EXPECT_EQ(entry_of("mma", 1, 17, 8, false), Entry::split);
+  EXPECT_EQ(entry_of("mma", 1, 4, 2, false), Entry::decode);  // 16 rows of a group's heads
+  EXPECT_EQ(entry_of("mma", 1, 5, 2, false), Entry::split);
+  EXPECT_EQ(entry_of("mma", 1, 1, 8, true), Entry::split);
+  EXPECT_EQ(entry_of("simt", 1, 1, 8, false), Entry::split);
 }
 
 TEST(Plan, SplitCountsFollowTheDevicesSize) {
@@ -158,7 +174,7 @@ TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
     ASSERT_GE(plan.launches() * plan.launch_places, plan.places);
     ASSERT_TRUE(s.problem.num_splits == 0 || plan.num_splits <= s.problem.num_splits);
     if (plan.num_splits > 1) {
-      ASSERT_EQ(plan.entry, Entry::split);
+      ASSERT_TRUE(plan.entry == Entry::split || plan.entry == Entry::decode);
       ASSERT_EQ(plan.partial_bytes, plan.num_splits * plan.launch_places * plan.tile.rows *
                                         (s.attention.head_dim_v + 2) * int64_t{sizeof(float)});
     }

@@ -40,13 +40,21 @@ class Checked : public EngineTest {
   /// Entry::split and Entry::combine: heads of a group in one tile, large scores early, so that sums are scaled anew.
   static Case split(int64_t dim) {
     Case c;
-    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim - 8, c.cu_q = c.cu_k = true, c.amp = 6,
+    c.b = 2, c.sq = 9, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim - 8, c.cu_q = c.cu_k = true, c.amp = 6,
     c.mask = FA_MASK_CAUSAL, c.splits = 3, c.workspace = true;
     return c;
   }
 
+  /// Entry::decode: what each warp has found in its keys is joined.
+  static Case decode(int64_t dim) {
+    Case c;
+    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim, c.page = 24, c.amp = 6, c.mask = FA_MASK_CAUSAL,
+    c.splits = 2;
+    return c;
+  }
+
   void run(int64_t dim) {
-    for (const Case &c : {plain(dim), general(dim), paged(dim), split(dim)}) expect_right(c);
+    for (const Case &c : {plain(dim), general(dim), paged(dim), split(dim), decode(dim)}) expect_right(c);
     mend(plain(dim));
   }
 

@@ -14,6 +14,7 @@ PLAIN = r"lse\[.*\] is .*, expected .*sq=130 "
 GENERAL = r"\] is .*, expected .*softcap=2 "
 PAGED = r"\] is .*, expected .*page=7 "
 SPLIT = r"\] is .*, expected .*splits=3 "
+DECODE = r"\] is .*, expected .*splits=2 "
 
 # Faults that the emulator tells.
 RACE = r"kernel: error 719: check: race: (reads|writes) shared memory .*"
@@ -66,6 +67,11 @@ MUTANTS = [
     Mutant("entry_forward", MMA, "mma/kernel.cu", "  forward<This<Entry::forward>>(p);\n", "", PLAIN),
     Mutant("entry_general", MMA, "mma/kernel.cu", "  forward<This<Entry::general>>(p);\n", "", GENERAL),
     Mutant("entry_split", MMA, "mma/kernel.cu", "  forward<This<Entry::split>>(p);\n", "", SPLIT),
+    Mutant("entry_decode", MMA, "mma/kernel.cu", "  forward<This<Entry::decode>>(p);\n", "", DECODE),
+    Mutant("keys_of_a_warp", MMA, "mma/block.cuh", "same_rows ? warp * warp_keys : 0", "0", DECODE),
+    Mutant("join", MMA, "mma/join.cuh", " + its.get(2 + h) * b[h];", ";", DECODE),
+    Mutant("barrier_of_the_join", MMA, "mma/join.cuh", "  __syncthreads();\n#pragma unroll 1", "#pragma unroll 1",
+           RACE + r"\(ld\.shared\.f32"),
     Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  combine::combine_row(params, w, row);\n", "", SPLIT),
     Mutant("combine_weights", COMBINE, "combine/kernel.cu", "part.sum * exp2f(part.max - finite)", "part.sum", SPLIT),
     Mutant("simt_barrier", SIMT, "simt/forward.cuh", "    weigh<dim>(p, shared, mine, j);\n    __syncthreads();\n",
