@@ -16,9 +16,9 @@ struct Block {
   static constexpr Shape shape = mma::shape(Sm, Dim, E);
   static constexpr Dtype dtype = Type;
   static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
-  static constexpr bool splits = E == Entry::split || E == Entry::decode;
   static constexpr bool same_rows = shape.same_rows;
-  static constexpr bool staged = plain && Sm < 80;  // copies pass through registers
+  static constexpr bool splits = E == Entry::split || E == Entry::decode;
+  static constexpr bool staged = Sm < 80 && (plain || (same_rows && Dim <= 192));  // copies pass through registers
   static_assert(Sm >= 80 || shape.stages == 2);
   static constexpr bool scarce = shape.row_blocks * Dim >= 256;  // registers are: sums take half of them
   // The compiler does not know that a thread's number has no sign. A mask is ten instructions fewer with 64 keys (SM

@@ -39,7 +39,8 @@ class Ring {
   __device__ uint32_t next(int ahead, int tile, const Kept<B> &kept) {
     const uint32_t free = at_;
     at_ = at_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : at_ + B::KeyTile::bytes;
-    if constexpr (B::staged) chunks_.deliver(at_);
+    if constexpr (B::staged)
+      if (ahead == B::stages ? values_.staged() : keys_.staged()) chunks_.deliver(at_);
     wait_for_copies<B::stages - 2>();
     __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
     ask<Bounded>(ahead, free, tile, kept);
@@ -52,11 +53,7 @@ class Ring {
     tile -= ahead / 2;
     const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
     auto &rows = ahead % 2 == 0 ? keys_ : values_;
-    if constexpr (B::plain) {
-      rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, chunks_);
-    } else {
-      rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, kept.work);
-    }
+    rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, kept.work, chunks_);
     commit_copies();
   }
 

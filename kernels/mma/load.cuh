@@ -115,6 +115,11 @@ class EvenRows {
     }
   };
 
+  /// True when what copy asks for is in its chunks.
+  __device__ bool staged() const {
+    return B::staged;
+  }
+
   __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
       : view_(view),
         columns_(kept_in_register(columns - P::column())),
@@ -126,7 +131,7 @@ class EvenRows {
 
   /// The next tile, unless there is none; its keys from `keys` on are none. Staged: into `chunks`, for deliver.
   template <bool Bounded>
-  __device__ void copy(uint32_t to, bool exists, int keys, Chunks &chunks) {
+  __device__ void copy(uint32_t to, bool exists, int keys, const Work &, Chunks &chunks) {
 #pragma unroll
     for (int i = P::passes - 1; i >= 0; i--, from_ += int64_t(stride())) {
       const char *const row = from_;
@@ -171,9 +176,11 @@ class AnyRows {
     even_ = aligned_ && columns % 8 == 0 && p.page_size == 0 && stride < (1 << 24) && stride > -(1 << 24);
   }
 
+  __device__ bool staged() const { return B::staged && even_; }
+
   template <bool>
-  __device__ void copy(uint32_t to, bool exists, int keys, const Work &w) {
-    if (even_) return even_rows_.template copy<true>(to, exists, keys, chunks_);
+  __device__ void copy(uint32_t to, bool exists, int keys, const Work &w, typename EvenRows<B>::Chunks &chunks) {
+    if (even_) return even_rows_.template copy<true>(to, exists, keys, w, chunks);
     if (!exists) return;
 #pragma unroll 1
     for (int i = 0; i < P::passes; i++) {
@@ -192,7 +199,6 @@ class AnyRows {
   const Params &p_;
   const View &view_;
   EvenRows<B> even_rows_;
-  typename EvenRows<B>::Chunks chunks_;
   int columns_, tile_;
   bool aligned_, even_;
 };

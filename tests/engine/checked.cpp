@@ -48,8 +48,7 @@ class Checked : public EngineTest {
   /// Entry::decode: what each warp has found in its keys is joined.
   static Case decode(int64_t dim) {
     Case c;
-    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim, c.page = 24, c.amp = 6, c.mask = FA_MASK_CAUSAL,
-    c.splits = 2;
+    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim, c.amp = 6, c.mask = FA_MASK_CAUSAL, c.splits = 2;
     return c;
   }
 

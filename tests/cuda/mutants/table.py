@@ -51,7 +51,7 @@ MUTANTS = [
     Mutant("syncwarp_before_staging", MMA, "mma/store.cuh",
            "  __syncwarp();\n#pragma unroll\n  for (int j = 0; j < B::out_blocks; j++)  // blocks",
            "#pragma unroll\n  for (int j = 0; j < B::out_blocks; j++)  // blocks", RACE + r"\(ld\.shared\.f32"),
-    Mutant("delivery", STAGED, "mma/forward.cuh", "    if constexpr (B::staged) chunks_.deliver(at_);\n", "",
+    Mutant("delivery", STAGED, "mma/forward.cuh", "keys_.staged()) chunks_.deliver(at_);", "keys_.staged()) {}",
            "check: reads shared memory .* which was never written", test_types="f16"),
     Mutant("swizzle", MMA, "common/shared_tile.cuh", "return row * row_bytes + (chunk ^ swizzle(row)) * 16;",
            "return row * row_bytes + (chunk ^ swizzle(row + 2)) * 16;", PLAIN),
