@@ -106,7 +106,7 @@ TEST(Graphs, ReplayFollowsCumulativeLengths) {
   for (const int32_t splits : {0, 3}) {
     Case c = small_case();
     c.q = splits ? FA_F16 : FA_F32;
-    c.b = 3, c.splits = splits, c.cu_q = c.cu_k = true, c.seed = 4;
+    c.b = 3, c.sk = splits ? 300 : 90, c.splits = splits, c.cu_q = c.cu_k = true, c.seed = 4;
     const Instance built(c);
     ASSERT_GE(built.cu_q[3], 6);  // rows that the lists below count on
     ASSERT_GE(built.cu_k[3], 100);
