@@ -92,7 +92,7 @@ def main() -> None:
     if args.json:
         render.write_json(found, decoded, args.json)
     if args.plot:
-        plot.plot([e for e in found if e.name == "fa_forward"], args.plot)
+        plot.plot([e for e in found if e.name == "fa_forward" and e.image.dim in SHAPES], args.plot)
 
 
 main()
