@@ -3,6 +3,7 @@
 #pragma once
 
 #include <climits>
+#include <type_traits>
 
 #include "common/schedule.cuh"
 #include "common/shared_tile.cuh"

@@ -76,7 +76,7 @@ __device__ inline float over_lanes(float x, F f) {
 template <int dim>
 __device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<dim> &mine, int32_t key) {
   constexpr int columns = keys(dim) / lanes;
-  float s[mine.rows][columns] = {};
+  float s[Mine<dim>::rows][columns] = {};
 #pragma unroll 4
   for (int d = 0; d < p.head_dim; ++d) {
 #pragma unroll
