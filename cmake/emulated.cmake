@@ -21,6 +21,11 @@ function(fa_add_emulated_test name device)
   if(DEFINED arg_SEED)
     list(APPEND environment FA_EMU_SEED=${arg_SEED})
   endif()
+  if(FA_SANITIZE) # what is found kills the process: a child's exit status is its answer to a test
+    set(fa_tsan_suppressions ${PROJECT_SOURCE_DIR}/tests/cuda/tsan.supp)
+    list(APPEND environment ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
+         TSAN_OPTIONS=halt_on_error=1:abort_on_error=1:atexit_sleep_ms=0:history_size=7:suppressions=${fa_tsan_suppressions})
+  endif()
   string(REGEX REPLACE ":[^,]*" "" devices "${device}") # properties are no labels
   string(REPLACE "," ";" devices "${devices}")
   list(REMOVE_DUPLICATES devices)
