@@ -17,6 +17,8 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
            valgrind     a quick selection under valgrind
            coverage     a selection, then the line coverage of src/, which must be 95 % or more
 
+  The sanitizers watch the CUDA engine, too, where release or ci comes before them: its emulator and kernels are used.
+
   scripts/test.sh release -- -R forward.bf16       some tests of one preset
   scripts/test.sh release -- -L avx2               the tests with a label
   FA_JOBS=1 scripts/test.sh                        less memory
@@ -76,6 +78,9 @@ measure_coverage() {
   awk 'NF >= 4 && $2 != $3 && /%/' build/coverage/lines.txt # the files with lines that did not run
 }
 
+# What is instrumented is libfa: its CUDA engine uses the emulator and the kernels of a build without instruments.
+emulated_by=
+
 logs=build/logs
 mkdir -p "$logs"
 for preset in "${presets[@]}"; do
@@ -83,8 +88,17 @@ for preset in "${presets[@]}"; do
   case $preset in
     release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # what scripts/quickstart.sh leaves out
     ci) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON) ;;
+    asan-ubsan | tsan)
+      options=("-DFA_EMULATED_BY=$emulated_by")
+      if [ -n "$emulated_by" ]; then
+        options+=(-DFA_KERNELS=file "-DFA_ARCHS=80;75")
+      else
+        say "The CUDA engine is left out of $preset: name release or ci before it"
+      fi
+      ;;
   esac
   configure_and_build "$preset" "${options[@]}"
+  [[ $preset != ci && $preset != release ]] || emulated_by=$root/build/$preset
   [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # counts of an earlier run
   step "Testing build/$preset" "run one test alone: ctest --preset $preset -R NAME -V; the log is $logs/$preset.log"
   ctest --preset "$preset" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"
