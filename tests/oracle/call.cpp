@@ -95,8 +95,8 @@ double Call::sink(const Sequence &s, int64_t head) const {
 bool Call::attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const {
   const int64_t p = i + s.offset;
   if (desc.mask != FA_MASK_NONE && j > p) return false;
-  if (desc.window_left >= 0 && j < p - desc.window_left) return false;
-  if (desc.window_right >= 0 && j > p + desc.window_right) return false;
+  if (desc.window_left >= 0 && p - j > desc.window_left) return false;
+  if (desc.window_right >= 0 && j - p > desc.window_right) return false;
   if (desc.attention_chunk > 0 && floor_divide(j, desc.attention_chunk) != floor_divide(p, desc.attention_chunk)) {
     return false;
   }

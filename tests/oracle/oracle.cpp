@@ -57,7 +57,7 @@ Result empty_result(const Call &call) {
   r.lse.assign(size_t(r.batch * r.rows * r.heads), 0);
   r.score = r.keys = r.lse;
   r.out.assign(r.lse.size() * size_t(r.dim), 0);
-  r.mean_v = r.out;
+  r.mean_v = r.largest_v = r.even_v = r.out;
   return r;
 }
 
@@ -86,13 +86,14 @@ struct Head {
   struct Score {
     Real x;          // of fa.h
     Real magnitude;  // no less than the sum of the absolute values of all that x adds up
+    bool attended;   // an attended key's score may be -inf, too
   };
 
   Score score(int64_t i, int64_t j) const {
     const Real masked = -Real(infinity);
-    if (!call.attends(s, head, i, j)) return {masked, 0};
+    if (!call.attends(s, head, i, j)) return {masked, 0, false};
     const Real bias = Real(call.bias(s, head, i, j));
-    if (bias == masked) return {masked, 0};
+    if (bias == masked) return {masked, 0, false};
     const Real cap = Real(call.desc.softcap), scale = Real(call.scale());
     const bool bias_first = call.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
     const Real *qi = &q[size_t(i * call.dim())], *kj = &k[size_t(j * call.dim())];
@@ -102,7 +103,8 @@ struct Head {
     if (cap > 0) x = cap * std::tanh(x / cap);
     if (!bias_first) x += bias;
     const Real alibi = Real(call.slope(s, head)) * Real(std::abs(i + s.offset - j));
-    return {x - alibi, std::abs(scale) * q_length[size_t(i)] * k_length[size_t(j)] + std::abs(bias) + std::abs(alibi)};
+    return {x - alibi, std::abs(scale) * q_length[size_t(i)] * k_length[size_t(j)] + std::abs(bias) + std::abs(alibi),
+            true};
   }
 };
 
@@ -120,16 +122,20 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   double *out = &r->out[size_t(at * r->dim)];
   double *mean_v = &r->mean_v[size_t(at * r->dim)];
 
+  double *largest_v = &r->largest_v[size_t(at * r->dim)];
+  double *even_v = &r->even_v[size_t(at * r->dim)];
+
   std::vector<double> x;
-  double largest = 0, attended = 0;
+  std::vector<int64_t> attended;
+  double largest = 0;
   for (int64_t j = 0; j < h.s.keys; ++j) {
     const auto score = h.score(i, j);
     x.push_back(score.x);
     largest = std::max(largest, score.magnitude);
-    attended += score.x != -infinity;
+    if (score.attended) attended.push_back(j);
   }
   r->score[size_t(at)] = largest;
-  r->keys[size_t(at)] = attended;
+  r->keys[size_t(at)] = double(attended.size());
   const double sink = h.call.sink(h.s, h.head);
   const double m = maximum(x, sink);
   if (m == -infinity) {
@@ -140,15 +146,23 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   for (const double value : x) l += value == -infinity ? 0 : std::exp(value - m);
   r->lse[size_t(at)] = m + std::log(l);
 
-  for (int64_t j = 0; j < h.s.keys; ++j) {
-    if (x[size_t(j)] == -infinity) continue;  // weight exactly zero: neither key nor value is looked at
+  std::vector<double> special(size_t(r->dim), 0.0);  // the sum of the values that are NaN or infinite
+  for (const int64_t j : attended) {
     const double p = std::exp(x[size_t(j)] - m) / l;
     for (int64_t d = 0; d < r->dim; ++d) {
       const double value = h.v[size_t(j * r->dim + d)];
+      if (!std::isfinite(value)) {
+        special[size_t(d)] += value;
+        continue;
+      }
       out[d] += p * value;
       mean_v[d] += p * std::abs(value);
+      largest_v[d] = std::max(largest_v[d], std::abs(value));
+      even_v[d] += std::abs(value) / l;
     }
   }
+  for (int64_t d = 0; d < r->dim; ++d)
+    if (special[size_t(d)] != 0) out[d] = std::isnan(l) ? l : special[size_t(d)];
 }
 
 /// The same in f32 with probabilities of q's type and an output of out's type.

@@ -16,11 +16,12 @@ struct Result {
   std::vector<double> out;    // (batch, rows, heads, dim)
   std::vector<double> lse;    // (batch, rows, heads)
 
-  // What the error bounds are made of; attention() alone fills them in.
-  std::vector<double> mean_v;  // (batch, rows, heads, dim): sum_j p_j |v_j|
-  std::vector<double>
-      score;  // (batch, rows, heads): the largest |scale| |q| |k| + |bias| + |ALiBi| of an attended score
-  std::vector<double> keys;  // (batch, rows, heads): the number of keys attended
+  // What the error bounds are made of, over the keys attended; attention() alone fills them in.
+  std::vector<double> mean_v;     // (batch, rows, heads, dim): sum_j p_j |v_j|
+  std::vector<double> largest_v;  // (batch, rows, heads, dim): max_j |v_j|
+  std::vector<double> even_v;     // (batch, rows, heads, dim): sum_j |v_j| / l: as mean_v, were all weights the largest
+  std::vector<double> score;      // (batch, rows, heads): the largest |scale| |q| |k| + |bias| + |ALiBi|
+  std::vector<double> keys;       // (batch, rows, heads): how many
 
   int64_t row(int64_t b, int64_t i) const { return b * rows + i; }
   int64_t head(int64_t b, int64_t i, int64_t h) const { return row(b, i) * heads + h; }

@@ -116,6 +116,11 @@ std::vector<Field> fields_of(Case *c) {
   layout("v_layout", &c->v_layout);
   layout("out_layout", &c->out_layout);
   real("amp", &c->amp);
+  real("k_amp", &c->k_amp);
+  real("v_amp", &c->v_amp);
+  integer("special", &c->special);
+  integer("far", &c->far);
+  integer("padded", &c->padded);
   fields.push_back({"seed", [c] { return std::to_string(c->seed); },
                     [c](const std::string &text) {
                       char *end;

@@ -34,7 +34,11 @@ struct Case {
   bool bounds = false;     // max_seqlen_q and max_seqlen_k given where they need not be
 
   Layout q_layout = Layout::bshd, k_layout = Layout::bshd, v_layout = Layout::bshd, out_layout = Layout::bshd;
-  double amp = 1;  // of q: large ones make few keys matter
+  double amp = 1, k_amp = 1;  // of q and k: large ones make few keys matter
+  double v_amp = 1;           // of v; when it is not 1, every other value is 0, so that small weights count
+  bool special = false;       // some values are NaN or infinite
+  bool far = false;           // q_offset lies at the ends of its range
+  bool padded = false;        // a part of the bias is as low as finite numbers go, as in masks of models
   uint64_t seed = 1;
 
   int64_t dim_v() const { return dv ? dv : d; }

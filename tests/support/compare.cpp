@@ -33,16 +33,24 @@ double probability_roundoff(const Case &c) {
   return c.q == FA_F32 ? 0 : unit_roundoff(c.q);
 }
 
+/// The error, relative to the largest one, of a probability that is too small for the normal numbers of q's type. Those
+/// of f16 are stored as 2^10 times themselves at least.
+double smallest_probability(const Case &c) {
+  return c.q == FA_F16 ? 0x1p-35 : 0;
+}
+
 }  // namespace
 
 double out_bound(const Case &c, const oracle::Result &r, int64_t at, int64_t d) {
   const size_t element = size_t(at * r.dim + d);
-  const double weights =
-      std::expm1(2 * score_error(c, r, at)) + (r.keys[size_t(at)] + 32) * u32 + 3 * probability_roundoff(c);
+  const double moved = 2 * score_error(c, r, at), furthest = 2 * r.largest_v[element];
+  // Weights that may be off by more than their own size: any mean of the values is possible.
+  const double by_scores = moved < 1 ? std::min(std::expm1(moved) * r.mean_v[element], furthest) : furthest;
+  const double weights = (r.keys[size_t(at)] + 32) * u32 + 3 * probability_roundoff(c);
   // Weights below the normal numbers of f32, relative to the largest, may be taken for 0.
-  const double underflow = r.keys[size_t(at)] * 0x1p-124;
-  return weights * r.mean_v[element] + unit_roundoff(c.out_type()) * std::abs(r.out[element]) + smallest(c.out_type()) +
-         underflow;
+  const double underflow = r.keys[size_t(at)] * 0x1p-124 * std::max(1.0, r.largest_v[element]);
+  return by_scores + weights * r.mean_v[element] + smallest_probability(c) * r.even_v[element] +
+         unit_roundoff(c.out_type()) * std::abs(r.out[element]) + smallest(c.out_type()) + underflow;
 }
 
 double lse_bound(const Case &c, const oracle::Result &r, int64_t at) {
@@ -79,7 +87,8 @@ std::string compare(const Instance &instance, const Expected &expected, Errors *
           e.of_bound = std::max(e.of_bound, error / bound);
           e.naive = std::max(e.naive, std::abs(expected.naive.out[element] - want));
           // One rounding of a probability and one of a score: what luck alone can make naive better by in a small case.
-          floor = std::max(floor, (unit_roundoff(c.q) + 4 * u32 * (1 + r.score[size_t(at)])) * r.mean_v[element]);
+          floor = std::max(floor, (unit_roundoff(c.q) + 4 * u32 * (1 + r.score[size_t(at)])) * r.mean_v[element] +
+                                      smallest_probability(c) * r.even_v[element]);
         }
       }
     }

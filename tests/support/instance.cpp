@@ -12,7 +12,10 @@
 namespace test {
 namespace {
 
-enum Stream : uint64_t { for_q = 1, for_k, for_v, for_bias, for_mask, for_alibi, for_sinks, for_arrays };
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+enum Stream : uint64_t { for_q = 1, for_k, for_v, for_bias, for_mask, for_alibi, for_sinks, for_arrays, for_special };
 
 /// An optional tensor takes another tensor's layout unless that repeats elements, which its contents could not survive.
 Layout gapped(Layout layout) {
@@ -32,6 +35,17 @@ std::vector<int32_t> packed_offsets(int64_t count, int64_t longest, Random *rand
   for (int64_t b = 0; b < count; ++b)
     offsets.push_back(offsets.back() + int32_t(b == full ? longest : random->between(0, longest)));
   return offsets;
+}
+
+int32_t far_offset(Random *random) {
+  return int32_t(random->one_of<int64_t>(INT_MIN, INT_MIN + 1, -5, INT_MAX - 100, INT_MAX - 1, INT_MAX));
+}
+
+/// What stands for a masked key in a model: large, negative, and finite in the bias' type.
+double padding(uint64_t bits, fa_dtype dtype) {
+  const double lowest = dtype == FA_F16 ? -65504 : dtype == FA_BF16 ? -0x1.fep127 : -0x1.fffffep127;
+  const double values[] = {lowest, lowest, lowest / 2, std::max(lowest, -1e12), std::max(lowest, -3e9), -1e4};
+  return values[bits / 3 % 6];
 }
 
 }  // namespace
@@ -82,7 +96,7 @@ void Instance::make_arrays(Guard guard) {
     const int64_t keys = c.used_k ? uk.back() : rows_k;
     lp.push_back(int32_t(random.between(0, std::min<int64_t>(keys, random.chance(80) ? 9 : keys))));
     idx.push_back(int32_t(random.between(0, c.b + 1)));
-    off.push_back(int32_t(random.between(-c.sq / 2, c.sk)));
+    off.push_back(c.far ? far_offset(&random) : int32_t(random.between(-c.sq / 2, c.sk)));
   }
   if (c.used_q) used_q = GuardedInts(uq, guard);
   if (c.used_k) used_k = GuardedInts(uk, guard);
@@ -121,8 +135,9 @@ void Instance::make_tensors(Guard guard) {
   out = Tensor({batch_q, rows_q, c.hq, c.dim_v()}, c.out_type(), c.out_layout, guard);
   if (c.lse) lse = Tensor({batch_q, c.hq, rows_q, 1}, FA_F32, c.out_layout, guard);
   q.randomise(c.seed, for_q, c.amp);
-  k.randomise(c.seed, for_k, 1);
-  v.randomise(c.seed, for_v, 1);
+  k.randomise(c.seed, for_k, c.k_amp);
+  v.randomise(c.seed, for_v, c.v_amp);
+  if (c.v_amp != 1 || c.special) make_values_uneven();
 
   const Tensor::Shape scores = {c.b, c.hq, c.sq, longest_k};
   if (!c.bias.empty()) {
@@ -131,7 +146,8 @@ void Instance::make_tensors(Guard guard) {
                   guard);
     bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
       const uint64_t bits = hash(c.seed, for_bias, uint64_t(index));
-      bias.set(i, j, m, n, bits % 11 == 0 ? -std::numeric_limits<double>::infinity() : normal(bits));
+      const double value = c.padded && bits % 3 == 0 ? padding(bits, bias.dtype()) : normal(bits);
+      bias.set(i, j, m, n, bits % 11 == 0 ? -infinity : value);
     });
   }
   if (!c.boolmask.empty()) {
@@ -149,6 +165,16 @@ void Instance::make_tensors(Guard guard) {
   per_head(c.alibi, &alibi,
            [&](int64_t n) { return std::ldexp(1 + 0.25 * normal(hash(c.seed, for_alibi, uint64_t(n))), -int(n % 6)); });
   per_head(c.sinks, &sinks, [&](int64_t n) { return 2 * normal(hash(c.seed, for_sinks, uint64_t(n))); });
+}
+
+/// v_amp: values of every other row are 0. special: a few are NaN or infinite.
+void Instance::make_values_uneven() const {
+  v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
+    const uint64_t bits = hash(c.seed, for_special, uint64_t(index));
+    if (c.v_amp != 1 && j % 2 == 0) v.set(i, j, m, n, 0);
+    if (c.special && bits % 53 == 0)
+      v.set(i, j, m, n, bits / 53 % 3 == 0 ? nan : bits / 53 % 3 == 1 ? infinity : -infinity);
+  });
 }
 
 void Instance::bind() {
@@ -205,7 +231,6 @@ void Instance::poison_unused() const {
       if (live[size_t(i * t.shape()[1] + j)]) t.set(i, j, m, n, values[size_t(index)]);
     });
   };
-  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   poison(q, live_q, nan, infinity);
   poison(k, live_k, nan, infinity);
   poison(v, live_k, infinity, nan);

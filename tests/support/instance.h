@@ -45,6 +45,7 @@ class Instance {
   void make_arrays(Guard guard);
   void make_tensors(Guard guard);
   void make_table(Guard guard);
+  void make_values_uneven() const;
   void poison_unused() const;
   std::vector<char> input_bytes() const;
 
