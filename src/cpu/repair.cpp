@@ -22,27 +22,28 @@ bool attends(const Tile &tile, const Row &row, int64_t j) {
          (row.bias == nullptr || load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) != -HUGE_VALF);
 }
 
-/// True when a key that the row attends explains why element d is not finite.
-bool genuine(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end) {
-  for (int64_t j = begin; j < end; j++)
-    if (attends(tile, row, j) &&
-        !std::isfinite(load_element(value_row(tile.keys, j) + d * tile.keys.v_elem, tile.keys.dtype)))
-      return true;
-  return false;
+/// The sum of the values of column d that are NaN or infinite, over the keys that the row attends; 0 when there are
+/// none.
+float special_value(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end) {
+  float sum = 0;
+  for (int64_t j = begin; j < end && !std::isnan(sum); j++) {
+    const float value = load_element(value_row(tile.keys, j) + d * tile.keys.v_elem, tile.keys.dtype);
+    if (!std::isfinite(value) && attends(tile, row, j)) sum += value;
+  }
+  return sum;
 }
 
-/// Calls found(values, d) for each spoiled element until it returns true; whether it did.
-template <class Found>
-bool find_spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, const Found &found) {
+/// Calls visit(i, row, d) for each element i of the result that is not finite: column d of a row whose sum is. A sum
+/// that is not comes from a score that is attended: the row is what it should be.
+template <class Visit>
+void for_each_special(const Tile &tile, const Partial &partial, const Visit &visit) {
   const int64_t dim = tile.attention->head_dim_v;
   for (int r = 0; r < tile.rows; r++) {
     const float *values = partial.values + r * dim;
-    // A sum that is not finite comes from a score that is attended: the row is what it should be.
     if (finite(values, dim) || !std::isfinite(partial.sum[r])) continue;
     for (int64_t d = 0; d < dim; d++)
-      if (!std::isfinite(values[d]) && !genuine(tile, tile.row[r], d, begin, end) && found(r * dim + d)) return true;
+      if (!std::isfinite(values[d])) visit(r * dim + d, tile.row[r], d);
   }
-  return false;
 }
 
 }  // namespace
@@ -51,14 +52,19 @@ bool all_finite(const Tile &tile, const Partial &partial) {
   return finite(partial.values, tile.rows * tile.attention->head_dim_v);
 }
 
-bool spoiled(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {
-  return find_spoiled(tile, begin, end, partial, [](int64_t) { return true; });
+bool settle(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {
+  bool settled = true;
+  for_each_special(tile, partial, [&](int64_t i, const Row &row, int64_t d) {
+    const float value = special_value(tile, row, d, begin, end);
+    if (value != 0) partial.values[i] = value;
+    settled = settled && value != 0;
+  });
+  return settled;
 }
 
 void mend(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, const Partial &clean) {
-  find_spoiled(tile, begin, end, partial, [&](int64_t i) {
-    partial.values[i] = clean.values[i];
-    return false;
+  for_each_special(tile, partial, [&](int64_t i, const Row &row, int64_t d) {
+    if (special_value(tile, row, d, begin, end) == 0) partial.values[i] = clean.values[i];
   });
 }
 

@@ -113,8 +113,8 @@ Sequence::Interval Sequence::attended(const Attention &a, int64_t query) const {
   const int64_t position = query + offset;
   int64_t low = 0, high = k_len;
   if (a.mask != FA_MASK_NONE) high = std::min(high, position + 1);
-  if (a.window_left >= 0) low = std::max(low, position - std::min<int64_t>(a.window_left, INT32_MAX));
-  if (a.window_right >= 0) high = std::min(high, position + std::min<int64_t>(a.window_right, INT32_MAX) + 1);
+  if (a.window_left >= 0) low = std::max(low, position - a.window_left);
+  if (a.window_right >= 0) high = std::min(high, position + a.window_right + 1);
   if (a.chunk > 0) {
     const int64_t chunk = position / a.chunk - (position % a.chunk < 0 ? 1 : 0);  // rounded down
     if (chunk < 0) return {0, 0};

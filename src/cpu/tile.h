@@ -40,12 +40,14 @@ struct Row {
   const char *bias;   // at key 0
   const char *mask;   // at key 0
   int32_t low, high;  // the keys low <= j < high that causal, window and chunk leave
-  int32_t position;   // among the keys
+  int32_t position;   // among the keys, or the nearest that is 0 or more and fits
+  float beyond;       // how far the true position lies past that
   float slope;        // ALiBi
   float sink;         // -inf: none
 };
 
-/// A row's unfinished softmax over some of its keys: maximum (base 2, scaled), sum, and sum-weighted values.
+/// A row's unfinished softmax over some of its keys: maximum m of its scores x, sum of exp(x - m), and values so
+/// weighted.
 struct Partial {
   float *max;     // [rows]
   float *sum;     // [rows]

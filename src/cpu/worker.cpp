@@ -61,7 +61,7 @@ class Worker {
     const int64_t end = std::max(begin, std::min(begin + job.keys_per_split, job.sequence.k_len));
     const auto kernel = job.decode ? call_.kernels.decode : call_.kernels.prefill;
     kernel(tile_, begin, end, partial, kernel_scratch_);
-    if (!masked_ || all_finite(tile_, partial)) return;
+    if (all_finite(tile_, partial)) return;
     if (tile_.heads == 1) return mend_tile(begin, end, partial);
     const int64_t heads = tile_.heads, rows = tile_.rows / heads;
     for (int64_t head = 0; head < heads; head++) {
@@ -73,7 +73,7 @@ class Worker {
   }
 
   void mend_tile(int64_t begin, int64_t end, const Partial &partial) {
-    if (!spoiled(tile_, begin, end, partial)) return;
+    if (settle(tile_, begin, end, partial)) return;
     const Partial clean = result(2);
     tile_.finite_values_only = true;
     call_.kernels.prefill(tile_, begin, end, clean, kernel_scratch_);
@@ -124,13 +124,11 @@ class Worker {
     tile_.rows = 0;
     tile_.heads = static_cast<int>(heads);
     fill_keys(job.sequence, at.head, sequence_index(job));
-    masked_ = static_cast<bool>(p.bias) || static_cast<bool>(p.mask);
     for (int64_t head = at.head; head < at.head + heads; head++) {
       int64_t query = first / group, member = first % group;
       Sequence::Interval interval = job.sequence.attended(attention_, query);
       for (int64_t left = std::min(job.tile_rows, job.rows - first); left > 0; left--) {
         fill_row(tile_.row[tile_.rows++], job, query, head * group + member, interval);
-        masked_ = masked_ || interval.low != 0 || interval.high != job.sequence.k_len;
         if (++member == group) {
           member = 0;
           interval = job.sequence.attended(attention_, ++query);
@@ -152,7 +150,9 @@ class Worker {
     row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;
     row.low = interval.low;
     row.high = interval.high;
-    row.position = static_cast<int32_t>(query + s.offset);
+    const int64_t position = query + s.offset, near = std::clamp<int64_t>(position, 0, INT32_MAX);
+    row.position = static_cast<int32_t>(near);
+    row.beyond = static_cast<float>(std::abs(position - near));
     row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
     row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
   }
@@ -185,7 +185,6 @@ class Worker {
   Tile &tile_;
   float *results_;
   char *kernel_scratch_ = nullptr;
-  bool masked_ = false;  // some key is kept from some row of the tile
 };
 
 }  // namespace

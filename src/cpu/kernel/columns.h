@@ -11,9 +11,9 @@ namespace {
 /// Up to tile_vectors vectors of queries, transposed: [dim][lanes].
 struct SubTile {
   float *q, *out;
-  float *max, *sum;  // [lanes]; the maximum in units of the exponent
+  float *max, *sum;  // [lanes]; the maximum of the kernel's scores
   int32_t *low, *high, *position;
-  float *slope;
+  float *beyond, *slope;
   int first_row;
   int vectors;
   int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];  // some lane of the vector attends [low_of, high_of)
@@ -64,11 +64,11 @@ inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
 }
 
 /// Columns of results back to rows, unfinished.
-inline void store_partial(const Tile &tile, const SubTile &t, const Partial &partial) {
+inline void store_partial(const Tile &tile, const SubTile &t, float unit, const Partial &partial) {
   const int64_t dim = tile.attention->head_dim_v;
   const int rows = smaller(t.vectors * width, tile.rows - t.first_row);
   for (int i = 0; i < rows; i++) {
-    partial.max[t.first_row + i] = t.max[i];
+    partial.max[t.first_row + i] = t.max[i] * unit;
     partial.sum[t.first_row + i] = t.sum[i];
   }
   for (int v = 0; v < t.vectors; v++) {
@@ -110,7 +110,7 @@ inline void store_rows(const float *columns, Vec factor, int64_t dim, char *cons
 }
 
 /// Finishes the rows of a sub-tile: sinks, division, out and lse. False when some element of out is not finite.
-inline bool store_results(const Tile &tile, const SubTile &t) {
+inline bool store_results(const Tile &tile, const SubTile &t, float unit) {
   const Attention &a = *tile.attention;
   Vec spoilt = Simd::zero();
   for (int v = 0; v < t.vectors; v++) {
@@ -119,7 +119,7 @@ inline bool store_results(const Tile &tile, const SubTile &t) {
     alignas(64) float factor[width] = {};
     for (int i = 0; i < rows; i++) {
       row[i] = tile.row[first + i].out;
-      factor[i] = finish_row(tile.row[first + i], t.max[v * width + i], t.sum[v * width + i]);
+      factor[i] = finish_row(tile.row[first + i], t.max[v * width + i] * unit, t.sum[v * width + i]);
     }
     const float *columns = t.out + v * width;
     const Vec factors = Simd::load(factor);

@@ -21,7 +21,7 @@ struct Group {
   const float *q[group_rows];
   int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
   alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
-  alignas(64) float slope[width];
+  alignas(64) float beyond[width], slope[width];
   alignas(64) float max[width];  // equal for all lanes of a row
   float sum[group_rows];
 };
@@ -116,7 +116,7 @@ template <int rows>
 inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifiers &m, int64_t key, int n,
                                  float *scores) {
   constexpr int keys = width / rows;
-  const Lane lane = {g.low, g.high, g.position, g.slope};
+  const Lane lane = {g.low, g.high, g.position, g.beyond, g.slope};
   const Vec none = Simd::set1(-infinity);
   for (int j = 0; j < n; j += keys) {
     const int32_t at = static_cast<int32_t>(key + j);
@@ -156,17 +156,17 @@ inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const B
   const float scale = m.exponent_scale();
   for (int r = 0; r < rows; r++) {
     float now = g.max[r];
-    for (int i = r; i < width; i += rows) now = larger(now, found[i] * scale);
+    for (int i = r; i < width; i += rows) now = larger(now, found[i]);
     const float finite = now == -infinity ? 0.0f : now;
-    factor[r] = g.max[r] - finite;
+    factor[r] = (g.max[r] - finite) * scale;
     for (int i = r; i < width; i += rows) {
       g.max[i] = now;
-      shift[i] = -finite;
+      shift[i] = finite;
     }
   }
   Vec sum = Simd::zero();
   for (int i = 0; i < pairs; i += width) {
-    const Vec p = exp2(Simd::fma(Simd::load(scores + i), Simd::set1(scale), Simd::load(shift)));
+    const Vec p = exp2(Simd::mul(Simd::sub(Simd::load(scores + i), Simd::load(shift)), Simd::set1(scale)));
     sum = Simd::add(sum, p);
     Simd::store(scores + i, p);
   }
@@ -211,6 +211,7 @@ inline void begin_group(const Tile &tile, Group &g, int head, int first, int end
     g.low[i] = row.low - shift;
     g.high[i] = row.high - shift;
     g.position[i] = row.position - shift;
+    g.beyond[i] = row.beyond;
     g.slope[i] = row.slope;
     g.max[i] = -infinity;
   }
@@ -277,7 +278,7 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
   for (int i = 0; i < groups; i++) {
     const Group &g = group[i];
     for (int r = g.first; r <= smaller(g.last, g.first + group_rows - 1); r++) {
-      partial.max[r] = g.max[r - g.first];
+      partial.max[r] = g.max[r - g.first] * modifiers.unit();
       partial.sum[r] = g.sum[r - g.first];
       if (paired) to_pair_order(partial.values + r * a.head_dim_v, a.head_dim_v, true);
     }

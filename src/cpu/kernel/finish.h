@@ -17,9 +17,22 @@ inline float exp2_of(float x) {
   return lane0(exp2(Simd::set1(x)));
 }
 
-/// to[i] = a to[i] + b from[i]
+/// True when some number is NaN or infinite.
+inline bool any_special(const float *x, int64_t n) {
+  uint32_t any = 0;  // its sign is set once an exponent was all ones
+  for (int64_t i = 0; i < n; i++) any |= (float_to_bits(x[i]) & 0x7f800000) + 0x800000;
+  return any >> 31 != 0;
+}
+
+/// to[i] = a to[i] + b from[i]; what is NaN or infinite stays so whatever its weight.
 inline void blend_rows(float *to, float a, const float *from, float b, int64_t n) {
   int64_t i = 0;
+  if (any_special(to, n) || any_special(from, n)) {
+    for (; i < n; i++) {
+      const bool x = any_special(to + i, 1), y = any_special(from + i, 1);
+      to[i] = x || y ? (x ? to[i] : 0) + (y ? from[i] : 0) : a * to[i] + b * from[i];
+    }
+  }
   for (; i + width <= n; i += width)
     Simd::store(to + i, Simd::fma(Simd::set1(a), Simd::load(to + i), Simd::mul(Simd::set1(b), Simd::load(from + i))));
   for (; i < n; i++) to[i] = a * to[i] + b * from[i];
@@ -29,10 +42,10 @@ inline void blend_rows(float *to, float a, const float *from, float b, int64_t n
 inline void merge(const Tile &tile, const Partial &total, const Partial &next) {
   const int64_t dim = tile.attention->head_dim_v;
   for (int r = 0; r < tile.rows; r++) {
-    if (next.max[r] == -infinity && next.sum[r] == 0) continue;
+    if (next.sum[r] == 0 && !any_special(next.values + r * dim, dim)) continue;
     const float now = larger(total.max[r], next.max[r]);
     const float finite = now == -infinity ? 0.0f : now;
-    const float a = exp2_of(total.max[r] - finite), b = exp2_of(next.max[r] - finite);
+    const float a = exp2_of((total.max[r] - finite) * log2_e), b = exp2_of((next.max[r] - finite) * log2_e);
     blend_rows(total.values + r * dim, a, next.values + r * dim, b, dim);
     total.sum[r] = a * total.sum[r] + b * next.sum[r];
     total.max[r] = now;
@@ -41,23 +54,29 @@ inline void merge(const Tile &tile, const Partial &total, const Partial &next) {
 
 /// Adds the sink to a row's softmax, stores its lse, and returns the factor that makes its sum-weighted values results.
 inline float finish_row(const Row &row, float max, float sum) {
-  constexpr double ln_2 = 0.693147180559945309;
   float factor = 1;
   if (row.sink != -infinity) {
-    const float sink = row.sink * log2_e, now = larger(max, sink);
-    factor = exp2_of(max - now);
-    sum = sum * factor + exp2_of(sink - now);
+    const float now = larger(max, row.sink);
+    factor = exp2_of((max - now) * log2_e);
+    sum = sum * factor + exp2_of((row.sink - now) * log2_e);
     max = now;
   }
-  if (row.lse != nullptr) *row.lse = sum == 0 ? -infinity : static_cast<float>(max * ln_2 + __builtin_log(sum));
+  if (row.lse != nullptr) *row.lse = sum == 0 ? -infinity : static_cast<float>(max + __builtin_log(sum));
   return sum == 0 ? 0.0f : factor / sum;  // sum is 0 exactly when no key is left: out = 0 then
 }
 
 inline void finish(const Tile &tile, const Partial &partial) {
   const Attention &a = *tile.attention;
   for (int r = 0; r < tile.rows; r++) {
-    const float factor = finish_row(tile.row[r], partial.max[r], partial.sum[r]);
-    store_row(tile.row[r].out, tile.out_elem, a.out_dtype, partial.values + r * a.head_dim_v, factor, a.head_dim_v);
+    float *values = partial.values + r * a.head_dim_v;
+    float factor = finish_row(tile.row[r], partial.max[r], partial.sum[r]);
+    if (any_special(values, a.head_dim_v)) {
+      const bool no_key = partial.sum[r] == 0;  // scores of -inf alone leave none, whatever the values are
+      for (int64_t d = 0; d < a.head_dim_v; d++)
+        values[d] = no_key ? 0 : any_special(values + d, 1) ? values[d] + (factor - factor) : values[d] * factor;
+      factor = 1;
+    }
+    store_row(tile.row[r].out, tile.out_elem, a.out_dtype, values, factor, a.head_dim_v);
   }
 }
 

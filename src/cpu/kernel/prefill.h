@@ -1,8 +1,9 @@
 // Attention of a tile of query rows, lanes = queries (Dao, FlashAttention-2, 2023, with scores transposed): for every
 // block of keys
-//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c S - c m');  l = l a + rowsum P;  O = O a + P V,  a = exp2(c m - c
-//   m')
-// Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
+//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V,  a = exp2(c (m -
+//   m'))
+// The largest weight is 1 exactly, however large S is: c S - c m' as one rounding of a product less another's would not
+// do. Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
 #pragma once
 
 #include "cpu/kernel/columns.h"
@@ -32,7 +33,7 @@ struct PrefillScratch {
 
 inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
-  const int64_t floats = subtiles * lanes * (a.head_dim + a.head_dim_v + 6) + key_block * lanes + staging_floats(a) +
+  const int64_t floats = subtiles * lanes * (a.head_dim + a.head_dim_v + 7) + key_block * lanes + staging_floats(a) +
                          width * (larger_dim(a) + width);
   return sizeof(PrefillScratch) + 64 + static_cast<size_t>(floats) * sizeof(float);
 }
@@ -53,6 +54,7 @@ inline PrefillScratch *carve(const Tile &tile, void *memory) {
     t.out = take(a.head_dim_v * lanes);
     t.max = take(lanes);
     t.sum = take(lanes);
+    t.beyond = take(lanes);
     t.slope = take(lanes);
     t.low = reinterpret_cast<int32_t *>(take(lanes));
     t.high = reinterpret_cast<int32_t *>(take(lanes));
@@ -76,6 +78,7 @@ inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vecto
       t.low[i] = row.low;
       t.high[i] = row.high;
       t.position[i] = row.position;
+      t.beyond[i] = row.beyond;
       t.slope[i] = row.slope;
       t.max[i] = -infinity;
       t.sum[i] = 0;
@@ -118,7 +121,8 @@ inline int cut(const SubTile &t, int64_t key, int n, Segment *segments) {
 /// Inlined where n is a constant, so that the scores stay in registers.
 [[gnu::always_inline]] inline Vec finish_scores(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores,
                                                 int v, int64_t key, int k, int n, bool whole) {
-  const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.slope + v * width};
+  const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.beyond + v * width,
+                     t.slope + v * width};
   const Vec none = Simd::set1(-infinity);
   const int32_t j = static_cast<int32_t>(key + k);
   Vec maximum = none, x[width], bias[width], mask[width];
@@ -166,17 +170,17 @@ inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m
   }
 }
 
-/// P = exp2(c S - m) for one segment; adds to the row sums. Operands of weights take the place of scores that have been
-/// read.
+/// P = exp2(c (S - m)) for one segment; adds to the row sums. Operands of weights take the place of scores that have
+/// been read.
 template <int vectors>
-inline void weigh(const float *scores, int keys, Vec scale, const Vec *minus_max, Vec *sum, float *weights) {
-  Vec total[vectors], shift[vectors];
+inline void weigh(const float *scores, int keys, Vec scale, const Vec *max, Vec *sum, float *weights) {
+  Vec total[vectors], maximum[vectors];
   FA_UNROLL for (int v = 0; v < vectors; v++) {
     total[v] = sum[v];
-    shift[v] = minus_max[v];
+    maximum[v] = max[v];
   }
   const auto weight = [&](int k, int v) {
-    const Vec p = exp2(Simd::fma(Simd::load(scores + k * lanes + v * width), scale, shift[v]));
+    const Vec p = exp2(Simd::mul(Simd::sub(Simd::load(scores + k * lanes + v * width), maximum[v]), scale));
     total[v] = Simd::add(total[v], p);
     return p;
   };
@@ -196,17 +200,16 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
   if (count == 0) return;
 
   constexpr int vectors = Simd::tile_vectors;
-  Vec maxima[vectors], alpha[vectors], minus_max[vectors], sum[vectors];
+  Vec maxima[vectors], alpha[vectors], finite[vectors], sum[vectors];
   for (int v = 0; v < vectors; v++) maxima[v] = Simd::set1(-infinity);
   for (int i = 0; i < count; i++) score_segment(tile, t, m, keys, key, segments[i], scores, maxima);
 
   const Vec scale = Simd::set1(m.exponent_scale());
   for (int v = 0; v < t.vectors; v++) {
     const Vec before = Simd::load(t.max + v * width);
-    const Vec now = Simd::max(before, Simd::mul(maxima[v], scale));
-    const Vec finite = Simd::select(Simd::equal(now, Simd::set1(-infinity)), Simd::zero(), now);
-    alpha[v] = exp2(Simd::sub(before, finite));
-    minus_max[v] = Simd::sub(Simd::zero(), finite);
+    const Vec now = Simd::max(before, maxima[v]);
+    finite[v] = Simd::select(Simd::equal(now, Simd::set1(-infinity)), Simd::zero(), now);
+    alpha[v] = exp2(Simd::mul(Simd::sub(before, finite[v]), scale));
     sum[v] = Simd::zero();
     Simd::store(t.max + v * width, now);
   }
@@ -215,7 +218,7 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
     with_count(g.last - g.first, [&](auto active) {
       if constexpr (decltype(active)::value <= vectors)
         weigh<decltype(active)::value>(scores + g.begin * lanes + g.first * width, g.end - g.begin, scale,
-                                       minus_max + g.first, sum + g.first,
+                                       finite + g.first, sum + g.first,
                                        scores + operands(g.begin) * lanes + g.first * width);
     });
   }
@@ -248,9 +251,8 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
 
 /// Attends keys [begin, end) for all rows; the sub-tiles then hold their unfinished softmax. Returns how many there
 /// are.
-inline int attend_tile(const Tile &tile, int64_t begin, int64_t end, PrefillScratch *s) {
+inline int attend_tile(const Tile &tile, const Modifiers &modifiers, int64_t begin, int64_t end, PrefillScratch *s) {
   const Attention &a = *tile.attention;
-  const Modifiers modifiers(tile);
   int32_t low = INT32_MAX, high = 0;
   // Vectors are shared out evenly: one alone would leave the products waiting for their operands.
   int vectors = (tile.rows + width - 1) / width, first_row = 0;
@@ -279,16 +281,18 @@ inline int attend_tile(const Tile &tile, int64_t begin, int64_t end, PrefillScra
 
 inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
   PrefillScratch *s = carve(tile, memory);
-  const int subtiles = attend_tile(tile, begin, end, s);
-  for (int i = 0; i < subtiles; i++) store_partial(tile, s->sub[i], partial);
+  const Modifiers modifiers(tile);
+  const int subtiles = attend_tile(tile, modifiers, begin, end, s);
+  for (int i = 0; i < subtiles; i++) store_partial(tile, s->sub[i], modifiers.unit(), partial);
 }
 
 inline bool prefill_whole(const Tile &tile, int64_t keys, void *memory) {
   if (tile.out_elem != element_bytes(tile.attention->out_dtype)) return false;
   PrefillScratch *s = carve(tile, memory);
-  const int subtiles = attend_tile(tile, 0, keys, s);
+  const Modifiers modifiers(tile);
+  const int subtiles = attend_tile(tile, modifiers, 0, keys, s);
   bool finite = true;
-  for (int i = 0; i < subtiles; i++) finite = store_results(tile, s->sub[i]) && finite;
+  for (int i = 0; i < subtiles; i++) finite = store_results(tile, s->sub[i], modifiers.unit()) && finite;
   return finite;
 }
 

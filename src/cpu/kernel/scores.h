@@ -2,17 +2,25 @@
 // fa.h. Lanes are whatever the caller says: queries of one key (prefill), or key and query pairs (decode).
 #pragma once
 
+#include <cfloat>
+
 #include "cpu/kernel/convert.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Per lane: the interval of keys it attends, its position among them, its ALiBi slope. Keys and positions may be
-/// shifted together by a constant of the lane.
+/// Per lane: the interval of keys it attends, its position among them (and what Row adds to that), its ALiBi slope.
+/// Keys and positions may be shifted together by a constant of the lane.
 struct Lane {
   const int32_t *low, *high, *position;
-  const float *slope;
+  const float *beyond, *slope;
 };
+
+/// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
+/// leave no weight, and the factor itself stays finite.
+inline bool folds(float scale) {
+  return scale >= 0x1p-100f && scale <= FLT_MAX / log2_e;
+}
 
 /// What a call asks of its scores. `plain` scores need nothing but the scale, which then folds into the exponential.
 struct Modifiers {
@@ -26,10 +34,12 @@ struct Modifiers {
         bias_first(bias && tile.attention->bias_before_softcap),
         alibi(tile.alibi),
         mask(tile.row[0].mask != nullptr),
-        plain(scale > 0 && softcap == 0 && !bias && !alibi && !mask) {}
+        plain(folds(scale) && softcap == 0 && !bias && !alibi && !mask) {}
 
-  /// The factor that takes a finished score to a power of two.
-  float exponent_scale() const { return plain ? scale * log2_e : log2_e; }
+  /// What a kernel's scores are multiplied by to be those of fa.h: where they are plain, they are products.
+  float unit() const { return plain ? scale : 1; }
+  /// The factor that takes a difference of scores to a power of two.
+  float exponent_scale() const { return unit() * log2_e; }
 };
 
 /// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them.
@@ -40,7 +50,7 @@ struct Modifiers {
   if (m.bias && m.bias_first)
     for (int i = 0; i < n; i++) x[i] = Simd::add(x[i], bias[i]);
   if (m.softcap > 0) {
-    const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(1.0f / m.softcap);
+    const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(smaller(1.0f / m.softcap, FLT_MAX));
     for (int i = 0; i < n; i++) {
       const Vec capped = Simd::mul(cap, tanh(Simd::mul(x[i], inverse)));
       // An addend of -inf masks, before the softcap too.
@@ -51,7 +61,9 @@ struct Modifiers {
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(bias[i], none), none, Simd::add(x[i], bias[i]));
   if (m.alibi) {
     const Vec slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
-    for (int i = 0; i < n; i++) x[i] = Simd::fma(slope, Simd::distance(lane.position, key + i), x[i]);
+    const Vec beyond = Simd::load(lane.beyond);
+    for (int i = 0; i < n; i++)
+      x[i] = Simd::fma(slope, Simd::add(Simd::distance(lane.position, key + i), beyond), x[i]);
   }
   if (m.mask)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(mask[i], Simd::zero()), none, x[i]);
