@@ -1,11 +1,12 @@
 // Joins the partial results of all splits, in their order: a warp a row.
-//   m = max_s m_s; l = sum_s 2^(m_s - m) l_s; out = sum_s 2^(m_s - m) O_s / l
+//   m = max_s m_s; l = sum_s e^(m_s - m) l_s; out = sum_s e^(m_s - m) O_s / l
 //
 // Block (x, y) works on rows y * rows and after of the tile at place x.
 #include "combine/tiles.h"
 #include "common/build.cuh"
 #include "common/element.cuh"
 #include "common/finish.cuh"
+#include "common/repair.cuh"
 
 namespace fa::kernels::combine {
 
@@ -29,18 +30,23 @@ __device__ inline void combine_row(const Params &p, const Work &w, int row_of_ti
   const float finite = finite_max(all.max);
   for (int i = 0; i < splits; ++i) {
     const Softmax part = softmax_of(p, first + i * step);
-    all.sum += part.sum * exp2f(part.max - finite);
+    all.sum += part.sum * weight_of(part.max - finite);
   }
 
   const float factor = finish_row(p, w.sequence, row, all, lane == 0);
   char *out = out_row(p, w.sequence, row);
   for (int d = lane; d < p.head_dim_v; d += 32) {
-    float sum = 0;
+    float sum = 0, special = 0;
     for (int i = 0; i < splits; ++i) {
       const int64_t part = first + i * step;
-      sum += p.partial_values[part * p.head_dim_v + d] * exp2f(softmax_of(p, part).max - finite);
+      const float value = p.partial_values[part * p.head_dim_v + d];
+      if (is_finite(value)) {
+        sum += value * weight_of(softmax_of(p, part).max - finite);
+      } else {
+        special += value;
+      }
     }
-    store_element(out + d * p.out.stride[3], p.out_dtype, sum * factor);
+    store_element(out + d * p.out.stride[3], p.out_dtype, finished(sum, special, factor, all));
   }
 }
 

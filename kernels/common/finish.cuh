@@ -8,10 +8,16 @@ namespace fa::kernels {
 constexpr float infinity = __builtin_huge_valf();
 constexpr float log2_e = 1.44269504088896341f;
 
-/// A row's softmax over the keys seen so far: the largest score in base 2, and sum_j 2^(x_j - max).
+/// A row's softmax over the keys seen so far: a score that none of the weights is large beside, and sum_j e^(x_j -
+/// max).
 struct Softmax {
   float max = -infinity, sum = 0;
 };
+
+/// e^x, of a difference of scores.
+__device__ inline float weight_of(float x) {
+  return exp2f(x * log2_e);
+}
 
 /// x, or 0 for -inf: what to subtract from scores that may all be -inf.
 __device__ inline float finite_max(float x) {
@@ -23,21 +29,25 @@ __device__ inline float finite_max(float x) {
 __device__ inline float finish_row(const Params &p, const Sequence &s, Row row, Softmax softmax, bool writes_lse) {
   float factor = 1;
   if (p.sinks.data) {
-    const float sink = log2_e * *reinterpret_cast<const float *>(p.sinks.data + s.index * p.sinks.stride[0] +
-                                                                 row.head * p.sinks.stride[1]);
+    const float sink =
+        *reinterpret_cast<const float *>(p.sinks.data + s.index * p.sinks.stride[0] + row.head * p.sinks.stride[1]);
     const float max = fmaxf(softmax.max, sink), finite = finite_max(max);
-    factor = exp2f(softmax.max - finite);
-    softmax.sum = softmax.sum * factor + exp2f(sink - finite);
+    factor = weight_of(softmax.max - finite);
+    softmax.sum = softmax.sum * factor + weight_of(sink - finite);
     softmax.max = max;
   }
   if (p.lse.data && writes_lse) {
-    constexpr double ln_2 = 0.693147180559945309;
     char *lse = p.lse.data + s.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
                 int64_t(s.q_first + row.query) * p.lse.stride[2];
-    const float max = softmax.max * float(ln_2);
-    *reinterpret_cast<float *>(lse) = softmax.sum == 0 ? -infinity : max + logf(softmax.sum);
+    *reinterpret_cast<float *>(lse) = softmax.sum == 0 ? -infinity : softmax.max + logf(softmax.sum);
   }
   return softmax.sum == 0 ? 0 : factor / softmax.sum;
+}
+
+/// An element of a result: sum is of its finite weighted values, special of those that are NaN or infinite, which no
+/// weight changes. Scores of -inf alone leave no key, whatever the values are.
+__device__ inline float finished(float sum, float special, float factor, const Softmax &softmax) {
+  return softmax.sum == 0 ? 0 : special == 0 ? sum * factor : special + (factor - factor);
 }
 
 /// The address of a row of q.

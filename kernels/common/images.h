@@ -19,15 +19,19 @@ struct Tile {
 /// Entry points. A family has those that its tiles.h gives rows; each takes one Params. `split` serves what the others
 /// are missing for.
 enum class Entry {
-  forward,  // "fa_forward": scores need nothing but the scale, a positive normal number; q, k, v, out have rows of unit
-            // stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; rows of k and v are
-            // less than 2^24 bytes apart, and not paged; chunks of at most longest_chunk keys; num_splits and packed_heads
-            // are 1
+  forward,  // "fa_forward": scores need nothing but the scale, from least_scale to most_scale; q, k, v, out have rows
+            // of unit stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; rows of k
+            // and v are less than 2^24 bytes apart, and not paged; chunks of at most longest_chunk keys; num_splits and
+            // packed_heads are 1
   general,  // "fa_forward_general": everything, num_splits is 1
   split,    // "fa_forward_split": everything, and partial results when num_splits is above 1
   decode,   // "fa_forward_decode": as split, of few rows
   combine   // "fa_combine": partial results to results
 };
+
+/// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
+/// leave no weight, and the factor itself, times log2 e, stays finite.
+constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
 
 /// Of Entry::forward: rows of a tile then begin within 2^16 keys of each other.
 constexpr int longest_chunk = 1 << 15;

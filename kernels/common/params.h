@@ -42,8 +42,8 @@ struct Params {
 
   // Unfinished softmaxes of every split, when there is more than one; see common/finish.cuh. A row's place is
   // Work::place * tile_rows + its row in the tile: memory for tiles that exist, however large the tensors are.
-  float *partial_values;   // (split, place, head_dim_v): sum_j 2^(x_j - max) v_j
-  float *partial_max_sum;  // (split, place, 2): max of the scores in base 2, sum_j 2^(x_j - max)
+  float *partial_values;   // (split, place, head_dim_v): sum_j e^(x_j - max) v_j
+  float *partial_max_sum;  // (split, place, 2): max, a score that no weight is large beside; sum_j e^(x_j - max)
   int64_t partial_rows;    // places: the stride of splits
 
   Schedule schedule;

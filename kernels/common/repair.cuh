@@ -1,9 +1,11 @@
-// Keeps masked values out of results for certain. A masked key has the weight 0, and 0 * v is 0 unless v is NaN or Inf.
-// Rows so spoiled, which are rare, show in their results: the block then works once more on values of which those that
-// are not finite are 0, and takes from this second run each element that no attended value explains.
+// Keeps masked values out of results for certain, and makes those that are attended show as fa.h says. A masked key has
+// the weight 0, and 0 * v is 0 unless v is NaN or Inf; so is the product of Inf and an attended weight too small for a
+// float. Rows so spoiled, which are rare, show in their results: the block then works once more on values of which
+// those that are not finite are 0, and puts in the place of each element what the attended ones give.
 #pragma once
 
 #include "common/copy.cuh"
+#include "common/element.cuh"
 #include "common/schedule.cuh"
 
 namespace fa::kernels {
@@ -24,14 +26,15 @@ __device__ inline bool hidden(const Params &p, const Sequence &s, Row row, int32
   return p.bias.data && load_element(score_element(p.bias, s, row, key), p.bias_dtype) == -__int_as_float(0x7f800000);
 }
 
-/// True when one of a row's keys, whose value is NaN or Inf there, says why column d of its result is not finite.
-__device__ inline bool explained(const Params &p, const Work &w, Row row, Interval keys, int32_t d) {
+/// The sum of the values of column d that are NaN or infinite, over the keys that a row attends; 0 when there are none.
+__device__ inline float special_value(const Params &p, const Work &w, Row row, Interval keys, int32_t d) {
+  float sum = 0;
 #pragma unroll 1
   for (int32_t j = keys.low; j < keys.high; j++) {
-    const char *value = key_row(p, p.v, w.sequence, j, w.kv_head) + d * p.v.stride[3];
-    if (!is_finite(load_element(value, p.kv_dtype)) && !hidden(p, w.sequence, row, j)) return true;
+    const float value = load_element(key_row(p, p.v, w.sequence, j, w.kv_head) + d * p.v.stride[3], p.kv_dtype);
+    if (!is_finite(value) && !hidden(p, w.sequence, row, j)) sum += value;
   }
-  return false;
+  return sum;
 }
 
 /// Both halves of a word, 0 in place of one that is NaN or Inf; exponent: its bits in both halves.

@@ -10,7 +10,7 @@ namespace fa::kernels {
 /// What a row's scores depend on beside its products.
 struct RowScores {
   Interval keys;            // that causal mask, window and chunk leave it; empty for a row that is none
-  int32_t position;         // of the query among the keys
+  int64_t position;         // of the query among the keys
   float slope;              // ALiBi
   const char *bias, *mask;  // at key 0; null when absent
 };
@@ -22,7 +22,7 @@ __device__ inline RowScores row_scores(const Params &p, const Sequence &s, Row r
   };
   RowScores r;
   r.keys = attended(p, s, row.query);
-  r.position = int32_t(row.query + s.offset);
+  r.position = row.query + s.offset;
   r.slope = 0;
   if (p.alibi_slopes.data) {
     r.slope = *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
@@ -33,7 +33,7 @@ __device__ inline RowScores row_scores(const Params &p, const Sequence &s, Row r
   return r;
 }
 
-/// The score of a key in base 2, -inf when the row does not attend it, which *attends says.
+/// The score of a key, -inf when the row does not attend it, which *attends says.
 __device__ inline float finished_score(const Params &p, const RowScores &row, float product, int32_t key,
                                        bool *attends) {
   *attends = row.keys.low <= key && key < row.keys.high;
@@ -46,7 +46,7 @@ __device__ inline float finished_score(const Params &p, const RowScores &row, fl
   if (p.softcap > 0) x = p.softcap * tanhf(x / p.softcap);
   if (!p.bias_before_softcap) x += addend;
   if (p.alibi_slopes.data) x -= row.slope * fabsf(float(row.position - key));
-  return *attends ? x * log2_e : -infinity;
+  return *attends ? x : -infinity;
 }
 
 }  // namespace fa::kernels

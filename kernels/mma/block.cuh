@@ -68,8 +68,8 @@ struct Kept {
   using Low = std::conditional_t<B::plain, uint16_t, int32_t>;
 
   int32_t high[B::rows];
-  Low low[B::rows];          // beyond base
-  uint8_t spoiled[B::rows];  // rows that a second run is to mend
+  Low low[B::rows];       // beyond base
+  uint8_t redo[B::rows];  // rows that a second run is to mend, and why
   int32_t base;
   Work work;
   Tiles tiles;
@@ -77,6 +77,12 @@ struct Kept {
 
   /// The keys that a row of the tile attends.
   __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }
+};
+
+/// Why a row is worked on a second time.
+enum Redo : uint8_t {
+  spoiled = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
+  far_off = 2   // its scores are so large that weights must be exact
 };
 
 /// threadIdx.x, read anew: what follows from it is computed where it is used and takes no registers before.
@@ -136,7 +142,8 @@ __device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval spli
     full_high = min(full_high, __shfl_xor_sync(~0u, full_high, d));
   }
   if (low >= high) return {0, 0, 0, 0};
-  return {low / B::keys, (high - 1) / B::keys + 1, (full_low + B::keys - 1) / B::keys, full_high / B::keys};
+  return {low / B::keys, (high - 1) / B::keys + 1, int((uint32_t(full_low) + B::keys - 1) / B::keys),
+          full_high / B::keys};
 }
 
 }  // namespace fa::kernels::mma

@@ -1,5 +1,5 @@
 // Attention of a tile of queries over tiles of keys and values that pass through a ring in shared memory:
-//   S = Q K^T;  m' = max(m, rowmax S);  P = 2^(c S - c m');  l = l a + rowsum P;  O = O a + P V
+//   S = Q K^T;  m' = max(m, rowmax S);  P = 2^(c (S - m'));  l = l a + rowsum P;  O = O a + P V
 #pragma once
 
 #include "mma/join.cuh"
@@ -62,7 +62,8 @@ class Ring {
   uint32_t begin_, at_;  // at_: the item in use
 };
 
-/// A block's pass over its tiles. `again`: a second one, in which values that are not finite count as 0.
+/// A block's pass over its tiles. `again`: a second one, in which values that are not finite count as 0, and weights of
+/// rows that need it are exact.
 template <class B>
 struct Pass {
   const Params &p;
@@ -97,7 +98,7 @@ struct Pass {
       } else if constexpr (Masked) {
         mask_intervals<B>(s, tile * B::keys, kept);
       }
-      update<B>(state, out, s, B::plain ? p.scale * log2_e : 1);
+      weigh<Masked>(s, kept);
     }
     const uint32_t values = ring.template next_values<Masked>(tile, kept);
     if (Masked && kept.again) {
@@ -105,6 +106,22 @@ struct Pass {
       __syncthreads();
     }
     if (busy()) multiply_values<B>(out, s, values);
+  }
+
+  /// Scores become weights. Those of plain scores are exact in a second run alone, where the first has shown the need.
+  template <bool Masked>
+  __device__ void weigh(typename B::Scores &s, const Kept<B> &kept) {
+    if constexpr (!B::plain) {
+      update<B>(state, out, s, log2_e, [](int, int) { return true; });
+    } else if (Masked && kept.again) {
+      bool exact[B::row_blocks][2];
+#pragma unroll
+      for (int i = 0; i < B::row_blocks; i++)
+        for (int h = 0; h < 2; h++) exact[i][h] = kept.redo[row_of_sums<B>(threadIdx.x, i, h)] & far_off;
+      update<B>(state, out, s, p.scale * log2_e, [&](int i, int h) { return exact[i][h]; });
+    } else {
+      update<B>(state, out, s, p.scale * log2_e, [](int, int) { return false; });
+    }
   }
 
   __device__ void run() {
@@ -153,11 +170,11 @@ __device__ inline void forward(const Params &p) {
     pass.run();
     wait_for_copies<0>();
     __syncthreads();  // the tiles are free
-    bool spoiled = false;
+    bool again = false;
     if constexpr (B::same_rows) join_warps<B>(pass.state, pass.out, shared.ring);
     if (!B::same_rows || threadIdx.x < 32)
-      spoiled = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, shared.kept->again);
-    if (shared.kept->again || !__syncthreads_or(spoiled)) return;
+      again = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, shared.kept->again);
+    if (shared.kept->again || !__syncthreads_or(again)) return;
     if (threadIdx.x == 0) shared.kept->again = true;
     __syncthreads();
   }

@@ -1,6 +1,7 @@
 // The end of a block whose warps have the same rows: what each has found in its keys becomes one result.
 #pragma once
 
+#include "common/finish.cuh"
 #include "mma/softmax.cuh"
 
 namespace fa::kernels::mma {
@@ -26,7 +27,7 @@ class Found {
   uint32_t at_;
 };
 
-/// l = sum_w 2^(m_w - m) l_w, O = sum_w 2^(m_w - m) O_w with m = max_w m_w, in the first warp's registers, by way of
+/// l = sum_w e^(m_w - m) l_w, O = sum_w e^(m_w - m) O_w with m = max_w m_w, in the first warp's registers, by way of
 /// the ring of tiles, which nobody uses any more.
 template <class B>
 __device__ inline void join_warps(Softmax<B> &state, typename B::Out &o, uint32_t ring) {
@@ -49,7 +50,7 @@ __device__ inline void join_warps(Softmax<B> &state, typename B::Out &o, uint32_
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const float before = state.minus_m[0][h], minus_m = fminf(before, its.get(h));
-      a[h] = exp2_fast(minus_m - before), b[h] = exp2_fast(minus_m - its.get(h));
+      a[h] = exp2_fast((minus_m - before) * log2_e), b[h] = exp2_fast((minus_m - its.get(h)) * log2_e);
       state.minus_m[0][h] = minus_m;
       state.l[0][h] = state.l[0][h] * a[h] + its.get(2 + h) * b[h];
     }

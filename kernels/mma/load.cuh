@@ -125,7 +125,7 @@ class EvenRows {
         columns_(kept_in_register(columns - P::column())),
         stride_(kept_in_register(int(-P::step * view.stride[1]))) {
     const int key = tile * B::keys + (P::passes - 1) * P::step + P::row();
-    from_ = view.data + w.sequence.k_batch * view.stride[0] + (w.sequence.k_first + key) * view.stride[1] +
+    from_ = view.data + w.sequence.k_batch * view.stride[0] + (int64_t(w.sequence.k_first) + key) * view.stride[1] +
             w.kv_head * view.stride[2] + P::column() * 2;
   }
 

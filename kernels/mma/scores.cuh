@@ -1,6 +1,8 @@
 // What a score is, beyond the product: masks everywhere; in the general kernels scale, softcap, bias and ALiBi.
 #pragma once
 
+#include <cfloat>
+
 #include "common/finish.cuh"
 #include "common/repair.cuh"
 #include "mma/block.cuh"
@@ -42,6 +44,24 @@ __device__ inline void for_each_attended(typename B::Scores &s, int i, int h, in
   }
 }
 
+/// x = cap * tanh(x / cap) for the scores of a lane's row. tanh y = 1 - 2 / (1 + e^2y) errs by a few roundings of 1,
+/// which matters where the cap is large: near 0 its series serves then.
+template <class B, bool LargeCap>
+__device__ inline void cap_scores(typename B::Scores &s, int i, int h, float cap) {
+  const float inverse = fminf(1 / cap, FLT_MAX / (2 * log2_e));
+#pragma unroll
+  for (int j = 0; j < B::score_blocks; j++) {
+#pragma unroll
+    for (int e = 0; e < 2; e++) {
+      float &x = s[i][j].x[2 * h + e];
+      const float y = x * inverse, square = y * y;
+      const float series = x * fmaf(fmaf(fmaf(-17.f / 315, square, 2.f / 15), square, -1.f / 3), square, 1.f);
+      const float by_exponential = cap * (1 - __fdividef(2.f, 1 + exp2_fast(y * (2 * log2_e))));
+      x = LargeCap && fabsf(y) < 0.25f ? series : by_exponential;
+    }
+  }
+}
+
 /// Adds the bias, or only hides what a bias of -inf does.
 template <class B>
 __device__ inline void add_bias(const Params &p, typename B::Scores &s, int i, int h, int first_key, Interval keys,
@@ -52,7 +72,7 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int i, i
   });
 }
 
-/// The scores of a tile from its products, in base 2; -inf where masked. In fa.h's order.
+/// The scores of a tile from its products; -inf where masked. In fa.h's order.
 template <class B>
 __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const Kept<B> &kept) {
   const Work &w = kept.work;
@@ -70,16 +90,10 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
 
       const char *bias = p.bias.data ? score_element(p.bias, w.sequence, row, 0) : nullptr;
       if (p.bias.data && p.bias_before_softcap) add_bias<B>(p, s, i, h, first_key, keys, bias, true);
-      if (p.softcap > 0) {
-        const float in = 2 * log2_e / p.softcap;
-#pragma unroll
-        for (int j = 0; j < B::score_blocks; j++) {
-#pragma unroll
-          for (int e = 0; e < 2; e++) {  // tanh x = 1 - 2 / (1 + e^2x)
-            float &x = s[i][j].x[2 * h + e];
-            x = p.softcap * (1 - __fdividef(2.f, 1 + exp2_fast(x * in)));
-          }
-        }
+      if (p.softcap > 256) {
+        cap_scores<B, true>(s, i, h, p.softcap);
+      } else if (p.softcap > 0) {
+        cap_scores<B, false>(s, i, h, p.softcap);
       }
       if (p.bias.data) add_bias<B>(p, s, i, h, first_key, keys, bias, !p.bias_before_softcap);
       if (p.alibi_slopes.data && keys.low < keys.high) {
@@ -96,8 +110,6 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
           if (mask[key * p.mask.stride[3]] == 0) x = -infinity;
         });
       }
-#pragma unroll
-      for (int j = 0; j < B::score_blocks; j++) s[i][j].x[2 * h] *= log2_e, s[i][j].x[2 * h + 1] *= log2_e;
     }
   }
   mask_intervals<B>(s, first_key, kept);

@@ -46,20 +46,19 @@ __device__ inline int64_t partial_place(const Params &p, const Work &w, int r) {
 template <class B>
 __device__ inline void finish_row(const Params &p, const Work &w, Row row, Sums (&o)[B::out_blocks], int h, float m,
                                   float l) {
-  float a = l == 0 ? 0 : 1 / l, lse = l == 0 ? -infinity : (m + __log2f(l)) * ln_2;
+  float a = 1 / l, lse = l == 0 ? -infinity : m + __log2f(l) * ln_2;
   if (p.sinks.data) {
     const float sink = *reinterpret_cast<const float *>(p.sinks.data + w.sequence.index * p.sinks.stride[0] +
                                                         row.head * p.sinks.stride[1]);
-    const float x = sink * log2_e, top = fmaxf(m, x);
-    const float total = l * exp2_fast(m - top) + exp2_fast(x - top);
-    if (l == 0) {
-      lse = sink;
-    } else {
-      a = exp2_fast(m - top) / total, lse = (top + __log2f(total)) * ln_2;
-    }
+    const float top = fmaxf(m, sink), of_keys = exp2_fast((m - top) * log2_e);
+    const float total = l * of_keys + exp2_fast((sink - top) * log2_e);
+    a = of_keys / total, lse = l == 0 ? sink : top + __log2f(total) * ln_2;
   }
 #pragma unroll
-  for (int j = 0; j < B::out_blocks; j++) o[j].x[2 * h] *= a, o[j].x[2 * h + 1] *= a;
+  for (int j = 0; j < B::out_blocks; j++) {
+    o[j].x[2 * h] = l == 0 ? 0 : o[j].x[2 * h] * a;
+    o[j].x[2 * h + 1] = l == 0 ? 0 : o[j].x[2 * h + 1] * a;
+  }
   if (p.lse.data && thread_anew() % 4 == 0)
     *reinterpret_cast<float *>(p.lse.data + w.sequence.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
                                (w.sequence.q_first + row.query) * p.lse.stride[2]) = lse;
@@ -91,8 +90,24 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
   }
 }
 
-/// Writes what a block has found, and notes which rows masked values have spoiled: the caller then comes `again` with
-/// the sums of finite values. True when this lane's rows hold one of those.
+/// The reference of a row in units of scores, from what the softmax adds.
+template <class B>
+__device__ inline float reference(const Params &p, float minus_m, bool exact) {
+  return -minus_m * (!B::plain ? 1 : exact ? p.scale : ln_2);
+}
+
+/// Why a row must be worked on again, by what the first run has found.
+template <class B>
+__device__ inline int reasons_to_redo(const Kept<B> &kept, int r, float minus_m, float l, bool nonfinite) {
+  const Interval keys = kept.attended(r);
+  const bool is_far = B::plain && keys.low < keys.high && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
+  // A sum l that is not finite though weights are exact comes from a score that is attended: the row is what it should
+  // be.
+  return (is_far ? far_off : 0) | (nonfinite && (is_far || is_finite(l)) ? spoiled : 0);
+}
+
+/// Writes what a block has found, and notes which rows are to be worked on again: the caller then comes `again` with
+/// sums of finite values and exact weights. True when this lane's rows hold one of those.
 template <class B>
 __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o, const Softmax<B> &state, uint32_t tile,
                              bool again) {
@@ -100,14 +115,15 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
   const bool partial = B::splits && p.schedule.num_splits > 1;
   const bool chunks =
       !partial && !again && p.out_dtype == B::dtype && (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
-  bool any_spoiled = false;
+  bool any = false;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const int thread = thread_anew(), r = row_of_sums<B>(thread, i, h);
       const bool exists = w.first_row + r < w.rows;
-      const float m = -state.minus_m[i][h], l = row_sum(state.l[i][h]);
+      const bool exact = B::plain && again && (kept->redo[r] & far_off);
+      const float m = reference<B>(p, state.minus_m[i][h], exact), l = row_sum(state.l[i][h]);
       if (partial) {
         if (exists && thread % 4 == 0)
           *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? -infinity : m, l};
@@ -115,17 +131,19 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
         finish_row<B>(p, w, B::row_of(p, w, w.first_row + r), o[i], h, m, l);
       }
       if (!again) {
-        // A sum l that is not finite comes from a score that is attended: the row is what it should be.
         const bool nonfinite = row_sum(any_nonfinite<B>(o[i], h)) != 0;
-        const bool spoiled = exists && is_finite(l) && nonfinite;
-        if (thread % 4 == 0) kept->spoiled[r] = spoiled;
-        any_spoiled |= spoiled;
+        const int redo = exists ? reasons_to_redo<B>(*kept, r, state.minus_m[i][h], l, nonfinite) : 0;
+        if (thread % 4 == 0) kept->redo[r] = uint8_t(redo);
+        any |= redo != 0;
       }
-      if (chunks || (again && !__any_sync(~0u, kept->spoiled[r]))) continue;
+      if (chunks || (again && !__any_sync(~0u, kept->redo[r]))) continue;
       for_each_element<B>(o[i], i, h, p.head_dim_v, tile, [&](int at, int d, float x) {
-        if (w.first_row + at >= w.rows || (again && !kept->spoiled[at])) return;
+        if (w.first_row + at >= w.rows || (again && !kept->redo[at])) return;
         const Row row = B::row_of(p, w, w.first_row + at);
-        if (again && explained(p, w, row, kept->attended(at), d)) return;
+        if (again && (kept->redo[at] & spoiled) && is_finite(x)) {
+          const float special = special_value(p, w, row, kept->attended(at), d);
+          x = special == 0 ? x : special;
+        }
         if (partial) {
           p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
         } else {
@@ -135,7 +153,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
     }
   }
   if (chunks) store_chunks<B>(p, w, o, tile);
-  return any_spoiled;
+  return any;
 }
 
 }  // namespace fa::kernels::mma

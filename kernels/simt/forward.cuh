@@ -2,6 +2,7 @@
 // share a few rows: in S = Q K^T each works on every eighth key, in O = P V on every eighth dimension.
 #pragma once
 
+#include "common/repair.cuh"
 #include "common/scores.cuh"
 #include "simt/tiles.h"
 
@@ -72,7 +73,7 @@ __device__ inline float over_lanes(float x, F f) {
   return x;
 }
 
-/// S = Q K^T, scaled, masked, in base 2; then m' = max(m, rowmax S); P = 2^(S - m'); l = l a + rowsum P; O = O a.
+/// S = Q K^T, scaled, masked; then m' = max(m, rowmax S); P = e^(S - m'); l = l a + rowsum P; O = O a.
 template <int dim>
 __device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<dim> &mine, int32_t key) {
   constexpr int columns = keys(dim) / lanes;
@@ -97,11 +98,11 @@ __device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<di
       max = fmaxf(max, s[i][c]);
     }
     max = over_lanes(max, [](float a, float b) { return fmaxf(a, b); });
-    const float finite = finite_max(max), rescale = exp2f(softmax.max - finite);
+    const float finite = finite_max(max), rescale = weight_of(softmax.max - finite);
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
       // A masked key has the weight -0, which tells it from one whose weight is too small for a float.
-      const float weight = attends[c] ? exp2f(s[i][c] - finite) : -0.0f;
+      const float weight = attends[c] ? weight_of(s[i][c] - finite) : -0.0f;
       shared.p[mine.first + i][mine.lane + c * lanes] = weight;
       sum += weight;
     }
@@ -128,7 +129,7 @@ __device__ inline void accumulate(const Shared<dim> &shared, Mine<dim> &mine) {
 
 /// Writes the rows' results, or what is to be combined with other splits' keys.
 template <int dim>
-__device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mine) {
+__device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mine, Interval split) {
   const bool whole = p.schedule.num_splits == 1;
 #pragma unroll
   for (int i = 0; i < mine.rows; ++i) {
@@ -145,10 +146,16 @@ __device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mi
     for (int d = 0; d < mine.dims; ++d) {
       const int at = mine.lane + d * lanes;
       if (at >= p.head_dim_v) break;
+      const float sum = mine.o[i][d];
+      float special = 0;
+      if (!is_finite(sum) && is_finite(mine.softmax[i].sum)) {
+        const Interval keys = mine.scores[i].keys;
+        special = special_value(p, w, row, {max(keys.low, split.low), min(keys.high, split.high)}, at);
+      }
       if (whole) {
-        store_element(out + at * p.out.stride[3], p.out_dtype, mine.o[i][d] * factor);
+        store_element(out + at * p.out.stride[3], p.out_dtype, finished(sum, special, factor, mine.softmax[i]));
       } else {
-        p.partial_values[part * p.head_dim_v + at] = mine.o[i][d];
+        p.partial_values[part * p.head_dim_v + at] = special == 0 ? sum : special;
       }
     }
   }
@@ -192,7 +199,7 @@ __device__ inline void forward(const Params &p, float *memory) {
     }
     __syncthreads();
   }
-  store(p, w, mine);
+  store(p, w, mine, split);
 }
 
 }  // namespace fa::kernels::simt

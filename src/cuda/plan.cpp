@@ -108,7 +108,8 @@ bool aligned(const View &view, int64_t row_bytes, int64_t element) {
 bool is_plain(const Problem &p) {
   const Attention &a = *p.attention;
   if (a.softcap != 0 || p.bias || p.mask || p.alibi_slopes || p.page_size != 0) return false;
-  if (!(a.scale > 0) || !std::isnormal(a.scale) || a.chunk > kernels::longest_chunk) return false;
+  if (!(a.scale >= kernels::least_scale && a.scale <= kernels::most_scale)) return false;
+  if (a.chunk > kernels::longest_chunk) return false;
   const auto fits = [](const View &view, int64_t dim) {
     const int64_t element = dtype_bytes(view.dtype);
     return !view || aligned(view, dim * element, element);
