@@ -70,9 +70,17 @@
  *                    1 1 1 1                                1 1 . .
  *
  * Masking comes after everything else, so nothing masked leaks: neither the key's nor the value's contents, NaN and Inf
- * included, reach a query that does not attend it. A NaN in a key that is attended reaches the queries which attend it and no
- * others. A query with no key left has out = 0 and lse = -inf (with a sink: out = 0 and lse = the sink).
- * A batch, sequence, or key length of 0 is legal.
+ * included, reach a query that does not attend it. A query with no key left has out = 0 and lse = -inf (with a sink: out = 0
+ * and lse = the sink). A batch, sequence, or key length of 0 is legal.
+ *
+ * What is not finite follows the formulas. A score of NaN or +inf makes out and lse of its query NaN. A score of -inf gives its
+ * key no weight, and a query whose scores are all -inf has no key left. Only -inf masks: a bias of -FLT_MAX on every key of a
+ * query masks nothing. A value of NaN or infinity reaches the queries that attend its key, in its column alone and however
+ * small its weight: they get NaN where one is NaN or two infinities differ in sign, else that infinity.
+ *
+ * All else is finite and within the bounds of docs/precision.md as long as the inputs are finite and, for every query and the n
+ * keys that it attends, sum_d |q[d] k[d]|, x and each step towards it, and 256 n max |v| stay below FLT_MAX, and the result
+ * fits the type of out.
  *
  *
  * TENSORS

@@ -2,6 +2,7 @@
 // prints the line that repeats it.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -49,8 +50,9 @@ void random_sizes(Random *r, Case *c) {
 
 void random_description(Random *r, Case *c) {
   if (r->chance(40)) c->mask = r->one_of<fa_mask>(FA_MASK_CAUSAL, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT);
-  if (r->chance(20)) c->window_left = r->between(0, c->sk + 5);
-  if (r->chance(20)) c->window_right = r->between(0, c->sk + 5);
+  const auto side = [&] { return r->chance(90) ? r->between(0, c->sk + 5) : int64_t{1} << r->between(30, 62); };
+  if (r->chance(20)) c->window_left = side();
+  if (r->chance(20)) c->window_right = side();
   if (r->chance(10)) c->chunk = r->between(1, c->sk + 5);
   if (r->chance(15)) c->scale = 0.05 * double(r->between(-10, 20));
   if (r->chance(15)) c->softcap = 0.5 * double(r->between(1, 60));
@@ -87,7 +89,24 @@ void random_memory(Random *r, Case *c) {
   c->k_layout = layout(layout_count);
   c->v_layout = layout(layout_count);
   c->out_layout = layout(output_layout_count);
+}
+
+/// What numbers can be at their worst, within the domain that fa.h states.
+void random_numbers(Random *r, Case *c) {
   c->amp = r->one_of(1.0, 1.0, 1.0, 4.0, 20.0);
+  if (r->chance(8)) {  // scores of any size
+    const double largest = c->q == FA_F16 ? 1e4 : 1e16, largest_k = c->kv_type() == FA_F16 ? 1e4 : 1e16;
+    c->amp = std::pow(largest, double(r->between(1, 100)) / 100);
+    c->k_amp = std::pow(largest_k, double(r->between(1, 100)) / 100);
+  }
+  if (r->chance(8)) {  // small weights of large values
+    c->amp = double(r->between(2, 8));
+    c->v_amp = c->kv_type() == FA_F16 ? 1e4 : 1e6;
+    c->out = FA_F32;
+  }
+  c->special = r->chance(6);
+  c->far = c->offset && r->chance(30);
+  c->padded = !c->bias.empty() && r->chance(30);
 }
 
 class Fuzz : public EngineTest {};
@@ -104,6 +123,7 @@ TEST_P(Fuzz, RandomCalls) {
     random_call(&r, &c);
     random_memory(&r, &c);
     c = typed(c, r.next());
+    random_numbers(&r, &c);
     c.seed = r.next() % 100000;
     if (!refused(c).empty()) continue;
     ++run;
