@@ -1,0 +1,17 @@
+#!/bin/sh
+# c_only.sh: projects whose one language is C, which link the static library embedded, and then installed.
+set -eu
+build=$WORK/c_only
+rm -rf "$build"
+configure() {
+  "$CMAKE" -S "$SOURCE/tests/install/c_only" -DCMAKE_BUILD_TYPE=Release -DCLIENT="$SOURCE/tests/abi/client.c" "$@"
+}
+configure -B "$build/embedded" -DFETCHCONTENT_SOURCE_DIR_FA="$SOURCE" -DFA_INSTALL=ON -DFA_CCACHE=ON \
+  -DCMAKE_INSTALL_PREFIX="$build/prefix"
+"$CMAKE" --build "$build/embedded" -j "$(nproc)"
+"$build/embedded/client"
+
+"$CMAKE" --install "$build/embedded"
+configure -B "$build/installed" -DINSTALLED=ON -DCMAKE_PREFIX_PATH="$build/prefix"
+"$CMAKE" --build "$build/installed"
+"$build/installed/client"
