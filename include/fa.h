@@ -88,7 +88,9 @@
  * fa_tensor is (batch, sequence, heads, dim) with a stride for each, counted in elements and of any sign, so every layout is
  * a matter of strides: BSHD, BHSD, a slice of a packed QKV, a broadcast (stride 0, inputs only), a reversed view. A unit
  * stride in the last dimension is the fast path; any other stride is served right, at the cost of one gather of each element
- * for every tile of queries that uses it. Nothing outside the elements described is read or written.
+ * for every tile of queries that uses it. Nothing outside the elements described is read or written. Each element of out and
+ * of lse has a place of its own, in no other tensor or array of the call and not in its workspace: where addresses and strides
+ * alone show otherwise the call is refused; tensors may interleave.
  *
  * The number of key/value heads divides the number of query heads (MHA, GQA, MQA): query head h reads key/value head
  * h / (Hq / Hkv). Lengths are below 2^31; sizes are 64-bit throughout, up to 2^48 elements a tensor. Data and arrays are aligned

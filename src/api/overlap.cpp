@@ -1,60 +1,75 @@
 #include "api/overlap.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <iterator>
+#include <cstddef>
 
 #include "api/refuse.h"
+#include "api/steps.h"
 
 namespace fa::api {
 namespace {
 
-/// A tensor's bytes: low is that of its lowest element, end the one behind its highest.
+/// A tensor's bytes, or an array's: low is that of its lowest element, end the one behind its highest.
 struct Memory {
   const char *name;
   uintptr_t low, end;
-  const int64_t *shape, *stride;  // in bytes; null for plain memory
-  int64_t element;
+  uint64_t element;  // bytes of one
+  const int64_t (*shape)[4], (*stride)[4];
+
+  Steps steps() const { return {*shape, *stride}; }  // in bytes
 };
+
+constexpr int64_t ones[4] = {1, 1, 1, 1};
 
 Memory memory_of(const char *name, const fa_tensor &tensor, const View &view) {
   const auto data = reinterpret_cast<uintptr_t>(view.data);
-  Memory memory = {name, data, data, tensor.shape, view.stride, dtype_bytes(view.dtype)};
+  const auto element = static_cast<uint64_t>(dtype_bytes(view.dtype));
+  Memory memory = {name, data, data + element, element, &tensor.shape, &view.stride};
   for (int i = 0; i < 4; ++i) {
     const int64_t way = view.stride[i] * (tensor.shape[i] - 1);
     (way < 0 ? memory.low : memory.end) += static_cast<uintptr_t>(way);
   }
-  memory.end += static_cast<uintptr_t>(memory.element);
   return memory;
+}
+
+/// An array's memory is one element.
+Memory memory_of(const char *name, const void *data, size_t bytes) {
+  const auto low = reinterpret_cast<uintptr_t>(data);
+  return {name, low, low + bytes, bytes, &ones, &ones};
 }
 
 /// Whether each byte from low to end belongs to an element: every step is at most as long as what is stepped with.
 bool has_no_gaps(const Memory &memory) {
-  if (memory.shape == nullptr) return true;
-  int64_t covered = memory.element;
-  bool done[4] = {};
-  for (int turn = 0; turn < 4; ++turn) {
-    for (int i = 0; i < 4; ++i) {
-      if (done[i] || std::abs(memory.stride[i]) > covered) continue;
-      covered += std::abs(memory.stride[i]) * (memory.shape[i] - 1);
-      done[i] = true;
-    }
-  }
-  return std::all_of(done, std::end(done), [](bool each) { return each; });
+  const Steps steps = memory.steps();
+  uint64_t covered = memory.element;
+  for (int i = steps.count; i-- > 0; covered += steps.of[i].reach())
+    if (steps.of[i].length > covered) return false;
+  return true;
 }
 
-/// Whether one of b's outermost elements lies within a, all of whose bytes are elements.
-bool certainly_holds_an_end(const Memory &a, const Memory &b) {
-  const auto is_within = [&](uintptr_t byte) { return a.low <= byte && byte < a.end; };
-  return (is_within(b.low) || is_within(b.end - 1)) && has_no_gaps(a);
+/// Whether an element of a certainly has one of the bytes from low to end: one that begins before end, reached by as
+/// many of the longest steps as lead there, then of the next. It is the last such element where each step passes all
+/// that shorter ones reach.
+bool holds(const Memory &a, uintptr_t low, uintptr_t end) {
+  if (end <= a.low || a.end <= low) return false;
+  uint64_t left = end - 1 - a.low;  // from the element's first byte to the last one before end
+  const Steps steps = a.steps();
+  for (int i = 0; i < steps.count && steps.of[i].length != 0; ++i)
+    left -= std::min(left / steps.of[i].length, steps.of[i].most) * steps.of[i].length;
+  return left < a.element + (end - 1 - low);
 }
 
-/// Of two extents that cross, one holds an end of the other.
+/// Whether a certainly has bytes of b, of whose elements only the outermost are looked at where there are gaps.
+bool holds_some_of(const Memory &a, const Memory &b) {
+  if (has_no_gaps(b)) return holds(a, b.low, b.end);
+  return holds(a, b.low, b.low + b.element) || holds(a, b.end - b.element, b.end);
+}
+
 bool check_apart(const Memory &written, const Memory &other) {
   if (written.end <= other.low || other.end <= written.low) [[likely]]
     return true;
-  if (!certainly_holds_an_end(written, other) && !certainly_holds_an_end(other, written)) return true;
-  return refuse("%s overlaps %s: %p .. %p and %p .. %p; expected memory that no other tensor of the call uses",
+  if (!holds_some_of(written, other) && !holds_some_of(other, written)) return true;
+  return refuse("%s overlaps %s: %p .. %p and %p .. %p; expected memory that nothing else of the call uses",
                 written.name, other.name, reinterpret_cast<void *>(written.low), reinterpret_cast<void *>(written.end),
                 reinterpret_cast<void *>(other.low), reinterpret_cast<void *>(other.end));
 }
@@ -62,15 +77,15 @@ bool check_apart(const Memory &written, const Memory &other) {
 }  // namespace
 
 bool check_overlap(const fa_args &args, const Problem &p) {
-  Memory all[11];
+  Memory all[18];
   int count = 0;
   const auto add = [&](const char *name, const fa_tensor &tensor, const View &view) {
     if (view) all[count++] = memory_of(name, tensor, view);
   };
-  if (p.workspace != nullptr) {
-    const auto low = reinterpret_cast<uintptr_t>(p.workspace);
-    all[count++] = {"args.workspace", low, low + p.workspace_size, nullptr, nullptr, 1};
-  }
+  const auto add_plain = [&](const char *name, const void *data, size_t bytes) {
+    if (data != nullptr && bytes != 0) all[count++] = memory_of(name, data, bytes);
+  };
+  add_plain("args.workspace", p.workspace, p.workspace_size);
   add("args.out", args.out, p.out);
   add("args.lse", args.lse, p.lse);
   const int written = count;
@@ -82,6 +97,14 @@ bool check_overlap(const fa_args &args, const Problem &p) {
   add("args.alibi_slopes", args.alibi_slopes, p.alibi_slopes);
   add("args.sinks", args.sinks, p.sinks);
   add("args.block_table", args.block_table, p.block_table);
+  const size_t entries = static_cast<size_t>(p.batch) * sizeof(int32_t);
+  add_plain("args.cu_seqlens_q", p.cu_seqlens_q, entries + sizeof(int32_t));
+  add_plain("args.cu_seqlens_k", p.cu_seqlens_k, entries + sizeof(int32_t));
+  add_plain("args.seqused_q", p.seqused_q, entries);
+  add_plain("args.seqused_k", p.seqused_k, entries);
+  add_plain("args.leftpad_k", p.leftpad_k, entries);
+  add_plain("args.kv_batch_idx", p.kv_batch_idx, entries);
+  add_plain("args.q_offset", p.q_offset, entries);
   for (int i = 0; i < written; ++i)
     for (int j = i + 1; j < count; ++j)
       if (!check_apart(all[i], all[j])) return false;

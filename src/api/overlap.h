@@ -5,8 +5,9 @@
 
 namespace fa::api {
 
-/// Checks the outputs and the workspace of a call against each other and its other tensors. Only what is certain is
-/// refused: tensors that interleave (packed QKV) share no element though their extents cross. False after a refusal.
+/// Checks the outputs and the workspace of a call against each other, its other tensors and its arrays. Only what is
+/// certain is refused: tensors that interleave (packed QKV) share no element though their extents cross. False after a
+/// refusal.
 bool check_overlap(const fa_args &args, const Problem &problem);
 
 }  // namespace fa::api

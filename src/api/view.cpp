@@ -1,6 +1,8 @@
 // The rules that every tensor obeys: lengths, strides and extents that fit 64 bits, a type of the set, aligned data.
 #include "api/view.h"
 
+#include "api/distinct.h"
+
 namespace fa::api {
 namespace {
 
@@ -71,6 +73,7 @@ bool read_tensor(const char *name, const fa_tensor &t, Use use, const Types &typ
 
   const int64_t element = dtype_bytes(view->dtype);
   if (!check_count(name, t) || !read_strides(name, t, use, element, view)) return false;
+  if (use.written && !check_distinct(name, t)) return false;
   if (!use.data) return true;
   view->data = static_cast<char *>(t.data);
   return check_data(name, t, element);
