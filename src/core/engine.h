@@ -25,6 +25,11 @@ class Engine {
   virtual fa_status forward(const Problem &problem) const = 0;
 };
 
+/// Room for a reason that names what it found.
+struct Reason {
+  char text[512];
+};
+
 /// One line of the dispatch table: a kernel family that an engine can run. Lines stand best first.
 struct Kernel {
   const char *name;    // "cpu.avx2"
@@ -35,14 +40,14 @@ struct Kernel {
   /// nullptr when this machine can run the kernel, else the reason why not, a string that lives as long as the library.
   const char *(*why_not_here)(const Kernel &kernel);
 
-  /// nullptr when the kernel serves this attention, else the reason why not, as above.
-  const char *(*why_not)(const Kernel &kernel, const Attention &attention);
+  /// nullptr when the kernel serves this attention, else the reason why not, which may lie in *room.
+  const char *(*why_not)(const Kernel &kernel, const Attention &attention, Reason *room);
 
   /// Prepares the attention; nullptr after an error that core/status.h describes.
   Engine *(*create)(const Kernel &kernel, const Attention &attention);
 };
 
-/// An engine's lines of the table, best first.
+/// An engine's lines of the table, best first. They are constants: asking for them cannot fail.
 struct KernelList {
   const Kernel *first;
   size_t count;

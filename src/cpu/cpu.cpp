@@ -26,11 +26,11 @@ Engine *create(const Kernel &, const Attention &attention) {
 }
 
 /// The CPU serves every attention that fa.h describes.
-const char *serves_all(const Kernel &, const Attention &) {
+const char *serves_all(const Kernel &, const Attention &, Reason *) {
   return nullptr;
 }
 
-[[maybe_unused]] const char *needs_bf16(const Kernel &, const Attention &attention) {
+[[maybe_unused]] const char *needs_bf16(const Kernel &, const Attention &attention, Reason *) {
   return attention.q_dtype == FA_BF16 && attention.kv_dtype == FA_BF16 ? nullptr : "q, k and v are not all bf16";
 }
 

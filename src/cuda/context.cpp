@@ -8,7 +8,6 @@
 namespace fa::cuda {
 namespace {
 
-constexpr int most_devices = 64;
 std::atomic<CUcontext> retained[most_devices];
 std::mutex retaining;
 
@@ -21,9 +20,8 @@ bool is_active(const Device &device) {
 
 /// The device's primary context, retained once a process and after each reset.
 fa_status primary(const Device &device, CUcontext *context) {
-  const bool kept = device.index < most_devices;
   const auto is_kept = [&] {
-    return kept && (*context = retained[device.index].load(std::memory_order_acquire)) != nullptr && is_active(device);
+    return (*context = retained[device.index].load(std::memory_order_acquire)) != nullptr && is_active(device);
   };
   if (is_kept()) return FA_OK;
   const std::lock_guard lock(retaining);
@@ -32,7 +30,7 @@ fa_status primary(const Device &device, CUcontext *context) {
   if (const CUresult result = driver.cuDevicePrimaryCtxRetain(context, device.handle); result != CUDA_SUCCESS)
     return failed(driver, "cuDevicePrimaryCtxRetain", result, "device %d (%s) gives no context", device.index,
                   device.name);
-  if (kept) retained[device.index].store(*context, std::memory_order_release);
+  retained[device.index].store(*context, std::memory_order_release);
   return FA_OK;
 }
 

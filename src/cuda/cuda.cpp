@@ -1,71 +1,95 @@
-// The lines are made from the list of images when they are first asked for; reasons name devices, and are kept.
+// The lines are made from the list of images while compiling, so that asking for them needs no memory and cannot fail.
 #include "cuda/cuda.h"
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "core/log.h"
 #include "core/status.h"
 #include "cuda/engine.h"
+#include "cuda/list.h"
 
 namespace fa::cuda {
 namespace {
 
-bool same(const char *a, const char *b) {
-  return std::strcmp(a, b) == 0;
-}
-
-/// The text, printf-like, at an address where it stays.
-[[gnu::format(printf, 1, 2)]] const char *kept(const char *format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  static std::mutex mutex;
-  static std::set<std::string> &texts = *new std::set<std::string>;
-  const std::lock_guard lock(mutex);
-  return texts.insert(text).first->c_str();
+constexpr bool same(std::string_view a, std::string_view b) {
+  return a == b;
 }
 
 /// What a line of the dispatch table stands for.
 struct Row {
-  std::string name, dtypes;
-  std::vector<const Image *> images;  // narrow head dimensions first
+  const Image *first = nullptr;  // narrow head dimensions first
+  size_t count = 0;
   const Image *combine = nullptr;
 
-  const char *arch() const { return images[0]->arch; }
-  const char *family() const { return images[0]->family; }
+  const char *arch() const { return first->arch; }
+  const char *family() const { return first->family; }
 
   const Image *find(fa_dtype dtype, int64_t dim) const {
     const Image *best = nullptr;
-    for (const Image *image : images)
+    for (const Image *image = first; image < first + count; image++)
       if (image->dtype == dtype && image->dim >= dim && (best == nullptr || image->dim < best->dim)) best = image;
     return best;
   }
 };
 
-struct Table {
-  std::vector<Row> rows;
-  std::vector<Kernel> kernels;
+const char *why_not_here(const Kernel &kernel);
+const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room);
+Engine *create(const Kernel &kernel, const Attention &attention);
 
-  Table();
-};
-
-const Table &table() {
-  static const Table &it = *new Table;
-  return it;
+/// True at the first image of a row.
+constexpr bool begins_row(size_t i) {
+  return !same(list[i].family, "combine") && (i == 0 || !same(list[i].name, list[i - 1].name));
 }
 
-const Row &row_of(const Kernel &kernel) {
-  return table().rows[static_cast<size_t>(&kernel - table().kernels.data())];
+constexpr size_t row_count = [] {
+  size_t count = 0;
+  for (size_t i = 0; i < list_length; i++) count += begins_row(i);
+  return count;
+}();
+
+struct Table {
+  Row rows[row_count + 1];  // there may be none
+  Kernel kernels[row_count + 1];
+};
+
+/// The types of some images, one bit each, in words.
+constexpr const char *type_names[] = {"", "f32", "f16", "f32 f16", "bf16", "f32 bf16", "f16 bf16", "f32 f16 bf16"};
+constexpr unsigned bit_of(fa_dtype dtype) {
+  return 1u << (dtype - FA_F32);
+}
+
+constexpr Table table = [] {
+  Table made = {};
+  for (size_t i = 0, row = 0; i < list_length; i++) {
+    if (!begins_row(i)) continue;
+    const Image &first = list[i];
+    unsigned types = 0;
+    size_t end = i;
+    for (; end < list_length && same(list[end].name, first.name); end++) types |= bit_of(list[end].dtype);
+    made.rows[row] = {&first, end - i, nullptr};
+    for (const Image &image : std::span(list, list_length))
+      if (same(image.family, "combine") && same(image.arch, first.arch)) made.rows[row].combine = &image;
+    made.kernels[row++] = {first.name, "cuda", first.arch, type_names[types], why_not_here, why_not, create};
+  }
+  return made;
+}();
+
+size_t index_of(const Kernel &kernel) {
+  return static_cast<size_t>(&kernel - table.kernels);
+}
+
+/// A text, printf-like.
+[[gnu::format(printf, 2, 3)]] const char *reason(Reason *room, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(room->text, sizeof room->text, format, arguments);
+  va_end(arguments);
+  return room->text;
 }
 
 /// "device 0 (NVIDIA A100, sm_80)".
@@ -88,6 +112,25 @@ std::string archs() {
   return text;
 }
 
+const char *not_for(const char *arch, const Device &device, Reason *room) {
+  return reason(room, "code for %s does not run on %s", arch, Told(device).text);
+}
+
+const char *no_such_device(int32_t index, const Machine &m, Reason *room) {
+  const bool one = m.device_count == 1;
+  return reason(room, "desc.device_index is %d, and there %s %d GPU%s, counted from 0", index, one ? "is" : "are",
+                m.device_count, one ? "" : "s");
+}
+
+/// Why each row runs on no device, where the first that is usable is this one; for as long as the library lives.
+struct NotHere {
+  Reason reasons[row_count + 1];
+
+  explicit NotHere(const Device &device) {
+    for (size_t i = 0; i < row_count; i++) not_for(table.rows[i].arch(), device, &reasons[i]);
+  }
+};
+
 const char *why_not_here(const Kernel &kernel) {
   const Machine &m = machine();
   if (const char *why = why_not_after_fork()) return why;
@@ -99,7 +142,8 @@ const char *why_not_here(const Kernel &kernel) {
     if (usable == nullptr) usable = &m.devices[i];
   }
   if (usable == nullptr) return m.devices[0].why_not;
-  return kept("code for %s does not run on %s", kernel.arch, Told(*usable).text);
+  static const NotHere kept(*usable);
+  return kept.reasons[index_of(kernel)].text;
 }
 
 /// The type in which a family works on q, k and v: its own 16-bit one, or anything as f32.
@@ -108,38 +152,37 @@ fa_dtype working_dtype(const Row &row, const Attention &a) {
 }
 
 /// Why the tensor cores' kernels do not serve; nullptr when they do.
-const char *why_not_mma(const Row &row, const Attention &a) {
+const char *why_not_mma(const Row &row, const Attention &a, Reason *room) {
   if (a.q_dtype == FA_F32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != FA_F32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
   if (row.find(a.q_dtype, 0) == nullptr)
-    return kept("the tensor cores of %s do not multiply %s", row.arch(), a.q_dtype == FA_BF16 ? "bf16" : "f16");
+    return reason(room, "the tensor cores of %s do not multiply %s", row.arch(), a.q_dtype == FA_BF16 ? "bf16" : "f16");
   return nullptr;
 }
 
-const char *why_not(const Kernel &kernel, const Attention &a) {
-  const Row &row = row_of(kernel);
+const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
+  const Row &row = table.rows[index_of(kernel)];
   const Machine &m = machine();
-  if (a.device_index >= m.device_count)
-    return kept("desc.device_index is %d, and there are %d GPUs", a.device_index, m.device_count);
+  if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, room);
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.why_not;
-  if (!runs_on(row.arch(), device)) return kept("code for %s does not run on %s", row.arch(), Told(device).text);
+  if (!runs_on(row.arch(), device)) return not_for(row.arch(), device, room);
   if (!same(row.family(), "simt"))
-    if (const char *reason = why_not_mma(row, a)) return reason;
+    if (const char *why = why_not_mma(row, a, room)) return why;
   const Image *image = row.find(working_dtype(row, a), std::max(a.head_dim, a.head_dim_v));
-  if (image == nullptr) return kept("its head dimensions go up to %d", row.images.back()->dim);
+  if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
   using kernels::Entry;
   for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::decode}) {
     const int needed = image->tile_of(entry).shared_bytes;
     if (needed > device.shared_per_block)
-      return kept("its blocks need %d bytes of shared memory, and %s has %d", needed, Told(device).text,
-                  device.shared_per_block);
+      return reason(room, "its blocks need %d bytes of shared memory, and %s has %d", needed, Told(device).text,
+                    device.shared_per_block);
   }
   return nullptr;
 }
 
 Engine *create(const Kernel &kernel, const Attention &a) {
-  const Row &row = row_of(kernel);
+  const Row &row = table.rows[index_of(kernel)];
   const Image *image = row.find(working_dtype(row, a), std::max(a.head_dim, a.head_dim_v));
   auto engine = std::make_unique<CudaEngine>(a, machine().devices[a.device_index], *image, *row.combine);
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
@@ -151,53 +194,26 @@ Engine *create(const Kernel &kernel, const Attention &a) {
   return engine.release();
 }
 
-Table::Table() {
-  constexpr const char *type_names[] = {"", "f32", "f16", "bf16"};
-  for (const Image &image : images()) {
-    if (same(image.family, "combine")) continue;
-    const auto is_its = [&](const Row &row) {
-      return same(row.arch(), image.arch) && same(row.family(), image.family);
-    };
-    auto row = std::find_if(rows.begin(), rows.end(), is_its);
-    if (row == rows.end()) {
-      rows.emplace_back();
-      row = rows.end() - 1;
-      row->name.append("cuda.").append(image.arch).append(".").append(image.family);
-    }
-    if (row->find(image.dtype, 0) == nullptr) {
-      row->dtypes.append(row->dtypes.empty() ? "" : " ").append(type_names[image.dtype]);
-    }
-    row->images.push_back(&image);
-  }
-  for (const Image &image : images())
-    for (Row &row : rows)
-      if (same(image.family, "combine") && same(image.arch, row.arch())) row.combine = &image;
-  std::erase_if(rows, [](const Row &row) { return row.combine == nullptr; });
-  for (const Row &row : rows)
-    kernels.push_back({row.name.c_str(), "cuda", row.arch(), row.dtypes.c_str(), why_not_here, why_not, create});
-}
-
 }  // namespace
 
 KernelList kernels() {
-  return {table().kernels.data(), table().kernels.size()};
+  return {table.kernels, row_count};
 }
 
-const char *why_no_device(int32_t index) {
-  if (images().empty()) return "this build of libfa has no GPU kernels (FA_KERNELS=off)";
+const char *why_no_device(int32_t index, Reason *room) {
+  if (row_count == 0) return "this build of libfa has no GPU kernels (FA_KERNELS=off)";
   const Machine &m = machine();
   if (const char *why = why_not_after_fork()) return why;
   if (m.device_count == 0) return m.why_none;
-  if (index >= m.device_count)
-    return kept("desc.device_index is %d, and there are %d GPUs, counted from 0", index, m.device_count);
+  if (index >= m.device_count) return no_such_device(index, m, room);
   const Device &device = m.devices[index];
   if (!device.usable()) return device.why_not;
-  for (const Kernel &kernel : table().kernels)
-    if (runs_on(kernel.arch, device)) return nullptr;
+  for (size_t i = 0; i < row_count; i++)
+    if (runs_on(table.rows[i].arch(), device)) return nullptr;
   if (device.capability < 75)
-    return kept("%s is older than Turing (sm_75), the first that libfa serves", Told(device).text);
-  return kept("no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %d",
-              Told(device).text, archs().c_str(), device.capability);
+    return reason(room, "%s is older than Turing (sm_75), the first that libfa serves", Told(device).text);
+  return reason(room, "no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %d",
+                Told(device).text, archs().c_str(), device.capability);
 }
 
 }  // namespace fa::cuda

@@ -8,8 +8,8 @@ namespace fa::cuda {
 /// A line for every architecture and family of kernels/kernels.inc that this build has, newest architecture first.
 KernelList kernels();
 
-/// nullptr when GPU index is there and some kernel of this build runs on it, else the reason why not, a string that
-/// lives as long as the library.
-const char *why_no_device(int32_t index);
+/// nullptr when GPU index is there and some kernel of this build runs on it, else the reason why not, which may lie in
+/// *room.
+const char *why_no_device(int32_t index, Reason *room);
 
 }  // namespace fa::cuda

@@ -2,8 +2,10 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <type_traits>
 
 namespace fa::cuda {
 namespace {
@@ -68,9 +70,8 @@ Machine::Machine() {
       std::snprintf(why_none, sizeof why_none, "NVIDIA's driver finds no GPU");
       return;
     }
-    devices = new Device[static_cast<size_t>(count)]();
-    for (int i = 0; i < count; i++) find(driver, i, &devices[i]);
-    device_count = count;
+    device_count = std::min(count, most_devices);
+    for (int i = 0; i < device_count; i++) find(driver, i, &devices[i]);
     return;
   }
   std::snprintf(why_none, sizeof why_none, "NVIDIA's driver does not list its GPUs: cuDeviceGetCount failed: %s",
@@ -86,8 +87,8 @@ const char *why_not_after_fork() {
 }
 
 const Machine &machine() {
-  // Never destroyed: calls may still run when the program ends.
-  static const Machine &it = *new Machine;
+  static_assert(std::is_trivially_destructible_v<Machine>);
+  static const Machine it;
   return it;
 }
 

@@ -25,10 +25,14 @@ struct Device {
   int major() const { return capability / 10; }
 };
 
-/// The driver and its devices, of which some may not be usable.
+/// Of a process: more than any machine has.
+constexpr int most_devices = 64;
+
+/// The driver and its devices, of which some may not be usable. Nothing of it is allocated, as it has to be found
+/// whether or not memory is short, and it needs no destruction: calls may still run when the program ends.
 struct Machine {
   Driver driver;
-  Device *devices = nullptr;
+  Device devices[most_devices] = {};
   int device_count = 0;
   char why_none[512] = "";  // why there is no device; "" when there is one
 

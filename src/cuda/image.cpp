@@ -7,22 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "combine/tiles.h"
-#include "common/params.h"
 #include "core/environment.h"
 #include "core/status.h"
-#include "mma/tiles.h"
-#include "simt/tiles.h"
-
-#ifdef FA_KERNELS_EMBEDDED
-#define FA_CUDA_KERNEL(arch, family, dtype, dim) \
-  extern "C" const unsigned char fa_image_##arch##_##family##_##dtype##_##dim[];
-#include "built.inc"
-#undef FA_CUDA_KERNEL
-#define FA_IMAGE_DATA(name) name
-#else
-#define FA_IMAGE_DATA(name) nullptr
-#endif
+#include "cuda/list.h"
 
 // Where the images of a build with FA_KERNELS=file are; FA_KERNEL_PATH overrules this, and what is embedded as well.
 #ifndef FA_KERNEL_DIR
@@ -36,18 +23,6 @@
 
 namespace fa::cuda {
 namespace {
-
-#define FA_CUDA_KERNEL(arch, family, dtype, dim) \
-  {#arch,                                        \
-   #family,                                      \
-   kernels::dtype,                               \
-   dim,                                          \
-   &kernels::family::tile,                       \
-   FA_IMAGE_DATA(fa_image_##arch##_##family##_##dtype##_##dim)},
-const Image list[] = {
-#include "built.inc"
-    {}};
-#undef FA_CUDA_KERNEL
 
 /// What the first bytes of a fatbin tell of its size; a fact of the format.
 struct Container {
@@ -90,7 +65,7 @@ int Image::sm() const {
 }
 
 std::span<const Image> images() {
-  return {list, std::size(list) - 1};
+  return {list, list_length};
 }
 
 bool runs_compiled(const char *arch, const Device &device) {

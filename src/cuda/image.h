@@ -10,8 +10,9 @@
 
 namespace fa::cuda {
 
-/// One line of built.inc: a fatbin of machine code and PTX.
+/// One line of built.inc: a fatbin of machine code and PTX. Those of one architecture and family stand together there.
 struct Image {
+  const char *name;    // of its line of the dispatch table: "cuda.sm_80.mma"
   const char *arch;    // "sm_80"
   const char *family;  // "mma"; "combine" for the kernel that ends split calls
   fa_dtype dtype;      // of q, k and v; FA_F32: of any

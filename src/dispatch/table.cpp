@@ -38,11 +38,11 @@ size_t find(const char *Kernel::*member, const char *value) {
 }
 
 /// Why a kernel cannot serve, whatever the environment says; nullptr when it can.
-const char *why_not(const Kernel &kernel, const Attention &attention) {
+const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room) {
   if (attention.device == FA_DEVICE_CPU && !same(kernel.device, "cpu")) return "desc.device asks for the CPU";
   if (attention.device == FA_DEVICE_CUDA && !same(kernel.device, "cuda")) return "desc.device asks for a GPU";
   if (const char *reason = kernel.why_not_here(kernel)) return reason;
-  return kernel.why_not(kernel, attention);
+  return kernel.why_not(kernel, attention, room);
 }
 
 /// Reasons for a text: kernels that have the same one in turn are told together, and those of a device that the
@@ -50,7 +50,7 @@ const char *why_not(const Kernel &kernel, const Attention &attention) {
 class Reasons {
  public:
   void add(const Kernel &kernel, const char *reason) {
-    if (last_ != nullptr && same(reason, last_)) {
+    if (reason == last_) {
       names_ += std::string(", ") + kernel.name;
       return;
     }
@@ -66,12 +66,11 @@ class Reasons {
 
  private:
   void flush() {
-    if (last_ != nullptr) text_ += "; " + names_ + ": " + last_;
-    last_ = nullptr;
+    if (!names_.empty()) text_ += "; " + names_ + ": " + last_;
+    names_.clear();
   }
 
-  std::string text_, names_;
-  const char *last_ = nullptr;
+  std::string text_, names_, last_;
 };
 
 bool asked_for(const Kernel &kernel, const Attention &attention) {
@@ -85,7 +84,8 @@ const Kernel *forced(const char *name, const Attention &attention) {
          list(&Kernel::name).c_str());
     return nullptr;
   }
-  if (const char *reason = why_not(kernel(i), attention)) {
+  Reason room;
+  if (const char *reason = why_not(kernel(i), attention, &room)) {
     fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\", which cannot serve here: %s", name, reason);
     return nullptr;
   }
@@ -106,8 +106,9 @@ const Kernel &kernel(size_t index) {
 
 const Kernel *choose(const Attention &attention) {
   const bool verbose = verbose_dispatch();
+  Reason room;
   if (attention.device != FA_DEVICE_CPU) {
-    const char *reason = cuda::why_no_device(attention.device_index);
+    const char *reason = cuda::why_no_device(attention.device_index, &room);
     if (reason && attention.device == FA_DEVICE_CUDA) {
       fail(FA_ERROR_NO_DEVICE,
            "desc.device is FA_DEVICE_CUDA, but %s; FA_DEVICE_AUTO and FA_DEVICE_CPU serve on the CPU", reason);
@@ -128,7 +129,7 @@ const Kernel *choose(const Attention &attention) {
   Reasons reasons;
   for (size_t i = 0; i < kernel_count(); ++i) {
     const bool too_new = i < newest && same(kernel(i).device, kernel(newest).device);
-    const char *reason = too_new ? "FA_MAX_ARCH forbids it" : why_not(kernel(i), attention);
+    const char *reason = too_new ? "FA_MAX_ARCH forbids it" : why_not(kernel(i), attention, &room);
     if (verbose) say("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
     if (!reason) return &kernel(i);
     if (asked_for(kernel(i), attention)) reasons.add(kernel(i), reason);

@@ -23,13 +23,13 @@ const char *never(const Kernel &) {
 const char *here(const Kernel &) {
   return nullptr;
 }
-const char *bf16_only(const Kernel &, const Attention &a) {
+const char *bf16_only(const Kernel &, const Attention &a, Reason *) {
   return a.q_dtype == FA_BF16 ? nullptr : "it computes in bf16 only";
 }
-const char *small_only(const Kernel &, const Attention &a) {
+const char *small_only(const Kernel &, const Attention &a, Reason *) {
   return a.head_dim <= 64 ? nullptr : "head_dim is above 64";
 }
-const char *not_100(const Kernel &, const Attention &a) {
+const char *not_100(const Kernel &, const Attention &a, Reason *) {
   return a.head_dim == 100 ? "head_dim is 100" : nullptr;
 }
 
@@ -54,7 +54,7 @@ KernelList cpu::kernels() {
 KernelList cuda::kernels() {
   return {of_gpu, std::size(of_gpu)};
 }
-const char *cuda::why_no_device(int32_t) {
+const char *cuda::why_no_device(int32_t, Reason *) {
   return why_no_gpu;
 }
 

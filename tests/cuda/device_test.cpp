@@ -1,7 +1,6 @@
 // Which kernels a GPU runs, of every generation: the table of docs/gpus.md.
 #include <cstdio>
 
-#include "cuda/child.h"
 #include "cuda/fixture.h"
 
 namespace cuda_test {

@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "cuda/child.h"
 #include "cuda/fixture.h"
 
 namespace cuda_test {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "emulator/client.h"
+#include "support/child.h"
 #include "support/compare.h"
 #include "support/instance.h"
 
@@ -15,7 +16,9 @@ namespace cuda_test {
 
 using emulated::call;
 using test::Case;
+using test::in_child;
 using test::Instance;
+using test::Variables;
 
 /// How many GPUs there are: one or more on hardware, two under the emulator.
 int device_count();

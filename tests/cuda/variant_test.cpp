@@ -2,7 +2,6 @@
 // those that cannot be used just now, beside which the CPU goes on serving.
 #include <cstdio>
 
-#include "cuda/child.h"
 #include "cuda/fixture.h"
 
 namespace cuda_test {

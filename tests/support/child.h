@@ -10,12 +10,12 @@
 #include <initializer_list>
 #include <utility>
 
-namespace cuda_test {
+namespace test {
 
 using Variables = std::initializer_list<std::pair<const char *, const char *>>;
 
 /// What body() answers in a child with these variables of the environment; 100 + the signal's number if it dies of one.
-/// The caller has not used the driver.
+/// The caller has not used what a process does once.
 template <class Body>
 int in_child(Variables variables, Body body) {
   std::fflush(stdout);  // or the child would say it again
@@ -33,4 +33,4 @@ int in_child(Variables variables, Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
 }
 
-}  // namespace cuda_test
+}  // namespace test
