@@ -133,7 +133,8 @@
  *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail
  *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80)
  *   FA_NUM_THREADS=N        the default number of CPU threads
- *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there
+ *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there: they are code that runs with the process's
+ *                           rights, so name no folder that others can write to
  *
  *
  * STABILITY
@@ -336,10 +337,11 @@ FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_
  * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
 FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 
-/* Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits alone
- * (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these bounds rises:
- * the size for the largest call serves every smaller one.
- * Errors: as fa_forward's checks. Thread-safe. Since 0.1. */
+/* Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_*, num_splits and which
+ * arrays are given alone (strides, data pointers of q, k, v, out and the contents of arrays do not matter) and never falls when
+ * one of these bounds rises, lengths, the batch and either number of heads alike: the size for the largest call serves every
+ * smaller one. (num_splits = 0 is no bound: what is chosen may need more or less than a number that is given.)
+ * Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1. */
 FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
 
 /* Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on

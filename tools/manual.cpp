@@ -108,7 +108,9 @@ std::string man_page(const Command &command, const Options &options) {
   roff.item("FA_FORCE_KERNEL=NAME", "Use this kernel, as --kernel does, or fail.");
   roff.item("FA_MAX_ARCH=ARCH", "Skip kernels for anything newer than this instruction set or GPU.");
   roff.item("FA_NUM_THREADS=N", "The default number of CPU threads.");
-  roff.item("FA_KERNEL_PATH=FOLDER", "Take this build's GPU kernels from the files there.");
+  roff.item("FA_KERNEL_PATH=FOLDER",
+            "Take this build's GPU kernels from the files there: they are code that runs with the process's rights, so "
+            "name no folder that others can write to.");
   roff.section("See also");
   std::vector<std::string> others;
   if (*command.name) others.emplace_back("\\fBfa\\fR(1)");

@@ -36,8 +36,7 @@ CpuEngine::CpuEngine(const Attention &attention, const Kernels &kernels)
 }
 
 fa_status CpuEngine::workspace_size(const Problem &problem, size_t *bytes) const {
-  *bytes = Plan::bounds(problem, kernels_, threads_).total();
-  return FA_OK;
+  return store_size(Plan::bounds(problem, kernels_, threads_).total(), bytes);
 }
 
 fa_status CpuEngine::forward(const Problem &problem) const {
@@ -46,7 +45,8 @@ fa_status CpuEngine::forward(const Problem &problem) const {
   std::unique_ptr<char, Free> own;
   char *memory = static_cast<char *>(problem.workspace);
   if (memory == nullptr) {
-    const size_t bytes = (bounds.total() + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+    size_t bytes = 0;
+    if (const fa_status status = store_size(rounded_up(bounds.total(), workspace_alignment), &bytes)) return status;
     own.reset(static_cast<char *>(std::aligned_alloc(workspace_alignment, bytes)));
     memory = own.get();
     if (memory == nullptr)

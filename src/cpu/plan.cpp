@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
-constexpr size_t aligned(size_t bytes) {
-  return (bytes + 63) / 64 * 64;
+constexpr Count aligned(Count bytes) {
+  return rounded_up(bytes, 64);
 }
 
 int64_t group(const Problem &p) {
@@ -23,11 +23,14 @@ int64_t partial_floats(const Attention &a) {
   return a.head_dim_v + 2;
 }
 
+/// True when decode serves few rows, if keys and values have unit stride.
+bool decode_may_serve(const Attention &a, const Kernels &kernels) {
+  return !a.batch_invariant && a.head_dim % kernels.width == 0 && a.head_dim_v % kernels.width == 0;
+}
+
 bool decode_serves(const Problem &p, const Kernels &kernels, int64_t rows) {
-  const Attention &a = *p.attention;
-  return !a.batch_invariant && rows <= kernels.decode_rows && a.head_dim % kernels.width == 0 &&
-         a.head_dim_v % kernels.width == 0 && p.k.stride[3] == dtype_bytes(p.k.dtype) &&
-         p.v.stride[3] == dtype_bytes(p.v.dtype);
+  return decode_may_serve(*p.attention, kernels) && rows <= kernels.decode_rows &&
+         p.k.stride[3] == dtype_bytes(p.k.dtype) && p.v.stride[3] == dtype_bytes(p.v.dtype);
 }
 
 /// True when a key's heads stand side by side in memory, and so do its values': it pays to read them together, as rows
@@ -42,59 +45,62 @@ bool heads_interleaved(const Problem &p) {
 int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
   if (!job.decode || !heads_interleaved(p) || job.rows == 0) return 1;
   int64_t most = std::min(p.heads_kv, max_tile_rows / job.rows);
-  if (workers > 1) most = std::min(most, p.batch * p.heads_kv * job.items_per_tile() / (2 * workers));
+  const Count items = Count(p.batch) * p.heads_kv * job.items_per_tile();
+  if (workers > 1) most = static_cast<int64_t>(std::min<Count>(most, items / (2 * workers)).value());
   while (most > 1 && p.heads_kv % most != 0) most--;
   return std::max<int64_t>(most, 1);
 }
 
-/// The most rows that the tiles of one key/value head hold.
-int64_t rows_bound(const Problem &p) {
-  return p.max_seqlen_q * group(p);
-}
-
 }  // namespace
 
+/// Rows are counted over all heads of q, however they are shared out among those of k: one of these has no more in a
+/// tile, and tiles of decode may have rows of all.
 Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   const Attention &a = *p.attention;
-  const int64_t rows = rows_bound(p);
-  const int64_t one_tile = std::min<int64_t>(rows, kernels.tile_rows);
-  const int64_t all_rows = p.cu_seqlens_q != nullptr ? p.rows_q * group(p) : p.batch * rows;
-  const int64_t tiles = all_rows / kernels.tile_rows + p.batch;
-  const int64_t auto_splits =
-      p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + p.batch : p.batch * ceil_div(p.max_seqlen_k, split_keys);
+  const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
+  const Count all_rows = p.cu_seqlens_q != nullptr ? Count(p.rows_q) * p.heads_q : batch * rows;
+  const Count tiles = all_rows / kernels.tile_rows + batch * heads_kv;
+  // Splits that the engine chooses are those of a sequence's only tile.
+  const Count auto_splits =
+      p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + batch : batch * ceil_div(p.max_seqlen_k, split_keys);
   const bool given = p.num_splits > 0;
   const bool split = given ? p.num_splits > 1 : p.max_seqlen_k > split_keys;
-  const int64_t split_rows = !split ? 0 : given ? all_rows * p.num_splits : one_tile * auto_splits;
+  const Count split_rows = !split  ? 0
+                           : given ? all_rows * p.num_splits
+                                   : std::min(rows, kernels.tile_rows * heads_kv) * auto_splits;
   // A sequence is worked on by its tiles, or by the splits of its only tile.
-  int64_t items = std::max(p.batch * ceil_div(rows, kernels.tile_rows), auto_splits);
-  if (p.cu_seqlens_q != nullptr || p.cu_seqlens_k != nullptr) items = tiles + auto_splits;
-  if (given) items = tiles * p.num_splits;
+  const bool packed = p.cu_seqlens_q != nullptr || p.cu_seqlens_k != nullptr;
+  const Count items = given    ? tiles * p.num_splits
+                      : packed ? tiles + heads_kv * auto_splits
+                               : std::max(tiles, heads_kv * auto_splits);
 
-  Bounds bounds = {};
-  bounds.workers = std::clamp<int64_t>(p.heads_kv * items, 1, threads);
-  bounds.tile_rows = one_tile;
-  size_t kernel = kernels.prefill_scratch(a, static_cast<int>(one_tile));
-  if (decode_serves(p, kernels, 1)) {
-    int64_t few = std::min<int64_t>(one_tile, kernels.decode_rows);
-    if (heads_interleaved(p)) few = std::min<int64_t>(few * p.heads_kv, max_tile_rows);
-    bounds.tile_rows = std::max(one_tile, few);
-    kernel = std::max(kernel, kernels.decode_scratch(a, static_cast<int>(few)));
+  const auto at_most = [](Count count, int64_t most) {
+    return static_cast<int64_t>(std::min<Count>(count, most).value());
+  };
+  Bounds bounds = {0, 0, 0, 0, 0, 0};
+  bounds.workers = std::max<int64_t>(at_most(items, threads), 1);
+  bounds.tile_rows = at_most(rows, kernels.tile_rows);
+  Count kernel = kernels.prefill_scratch(a, static_cast<int>(bounds.tile_rows));
+  if (decode_may_serve(a, kernels)) {
+    const int64_t few = at_most(std::min(rows, kernels.decode_rows * heads_kv), max_tile_rows);
+    bounds.tile_rows = std::max(bounds.tile_rows, few);
+    kernel = std::max<Count>(kernel, kernels.decode_scratch(a, static_cast<int>(few)));
   }
   // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
-  const size_t results = static_cast<size_t>(3 * bounds.tile_rows * partial_floats(a)) * sizeof(float);
-  bounds.scratch_bytes = aligned(sizeof(Tile)) + aligned(results) + aligned(kernel);
-  bounds.jobs_bytes = aligned(static_cast<size_t>(p.batch) * sizeof(Job));
-  bounds.counters_bytes = split ? aligned(static_cast<size_t>(p.heads_kv * tiles) * sizeof(std::atomic<int32_t>)) : 0;
-  bounds.partials_bytes = aligned(static_cast<size_t>(p.heads_kv * split_rows * partial_floats(a)) * sizeof(float));
+  const Count results = Count(3 * bounds.tile_rows) * partial_floats(a) * sizeof(float);
+  bounds.scratch_bytes = (aligned(sizeof(Tile)) + aligned(results) + aligned(kernel)).value();
+  bounds.jobs_bytes = aligned(batch * sizeof(Job));
+  bounds.counters_bytes = split ? aligned(tiles * sizeof(std::atomic<int32_t>)) : 0;
+  bounds.partials_bytes = aligned(split_rows * partial_floats(a) * sizeof(float));
   return bounds;
 }
 
 Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char *memory)
     : jobs_(reinterpret_cast<Job *>(memory)),
       job_count_(p.batch),
-      counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + bounds.jobs_bytes)),
-      partials_(reinterpret_cast<float *>(memory + bounds.jobs_bytes + bounds.counters_bytes)),
-      scratch_(memory + bounds.jobs_bytes + bounds.counters_bytes + bounds.partials_bytes),
+      counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + bounds.jobs_bytes.value())),
+      partials_(reinterpret_cast<float *>(memory + (bounds.jobs_bytes + bounds.counters_bytes).value())),
+      scratch_(memory + (bounds.jobs_bytes + bounds.counters_bytes + bounds.partials_bytes).value()),
       scratch_bytes_(static_cast<int64_t>(bounds.scratch_bytes)),
       tile_rows_(bounds.tile_rows) {
   const Attention &a = *p.attention;

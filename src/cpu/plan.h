@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "core/count.h"
 #include "cpu/sequences.h"
 #include "cpu/tile.h"
 
@@ -29,23 +30,22 @@ struct Job {
   int64_t items_per_tile() const { return splits_in_item ? 1 : splits; }
 };
 
-/// What follows from shapes, bounds and num_splits alone: never falls when one of these rises.
+/// What follows from shapes, bounds and num_splits alone, never from strides, and never falls when one of these rises,
+/// numbers of heads among them.
 struct Bounds {
   int64_t workers;
   int64_t tile_rows;     // of the largest tile
   size_t scratch_bytes;  // of one worker
-  size_t jobs_bytes, counters_bytes, partials_bytes;
+  Count jobs_bytes, counters_bytes, partials_bytes;
 
-  size_t total() const {
-    return jobs_bytes + counters_bytes + partials_bytes + static_cast<size_t>(workers) * scratch_bytes;
-  }
+  Count total() const { return jobs_bytes + counters_bytes + partials_bytes + Count(workers) * scratch_bytes; }
 };
 
 class Plan {
  public:
   static Bounds bounds(const Problem &problem, const Kernels &kernels, int64_t threads);
 
-  /// Lays the plan of a problem that check_sequences has passed into memory of bounds.total() bytes.
+  /// Lays the plan of a problem that check_sequences has passed into memory of bounds.total() bytes, which fit.
   Plan(const Problem &problem, const Kernels &kernels, const Bounds &bounds, char *memory);
 
   int64_t items() const { return items_; }

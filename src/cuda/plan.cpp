@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/count.h"
+
 namespace fa::cuda {
 namespace {
 
@@ -39,14 +41,19 @@ int64_t slots_of(Entry entry, const Tile &tile, const Device &device) {
   return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, most);
 }
 
-/// Tiles of every sequence, or a bound on those of all packed ones together.
-int64_t tiles_of(const Problem &p, int64_t rows, int64_t packed) {
-  const int64_t each = ceil_div(p.max_seqlen_q * packed, rows);
-  if (p.cu_seqlens_q == nullptr) return each;
-  return std::min(p.rows_q * packed / rows + p.batch, each * p.batch);
+/// One that fits: of tiles there are less than 2^63 whatever the shapes.
+int64_t number(Count count) {
+  return static_cast<int64_t>(count.value());
 }
 
-int64_t places_of(const Problem &p, int64_t rows, int64_t packed) {
+/// Tiles of every sequence, or a bound on those of all packed ones together.
+Count tiles_of(const Problem &p, int64_t rows, int64_t packed) {
+  const Count each = ceil_div(p.max_seqlen_q * packed, rows);
+  if (p.cu_seqlens_q == nullptr) return each;
+  return std::min(Count(p.rows_q) * packed / rows + p.batch, each * p.batch);
+}
+
+Count places_of(const Problem &p, int64_t rows, int64_t packed) {
   return tiles_of(p, rows, packed) * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
 }
 
@@ -133,7 +140,7 @@ Plan plan_of(const Problem &p, const Image &image, const Device &device) {
   const bool few = p.max_seqlen_q * packed <= image.tile_of(Entry::decode).rows && !a.batch_invariant;
   const Entry entry = few ? Entry::decode : Entry::split;
   const Tile tile = image.tile_of(entry);
-  const int64_t places = places_of(p, tile.rows, packed);
+  const int64_t places = number(places_of(p, tile.rows, packed));
   int64_t splits = fixed_splits(p, tile);
   if (splits == 0) splits = splits_for(places, slots_of(entry, tile, device), ceil_div(p.max_seqlen_k, tile.keys));
 
@@ -147,8 +154,8 @@ Plan plan_of(const Problem &p, const Image &image, const Device &device) {
     plan.packed_heads = 1;
   }
   plan.tile = image.tile_of(plan.entry);
-  plan.tiles = static_cast<int32_t>(tiles_of(p, plan.tile.rows, plan.packed_heads));
-  plan.places = places_of(p, plan.tile.rows, plan.packed_heads);
+  plan.tiles = static_cast<int32_t>(number(tiles_of(p, plan.tile.rows, plan.packed_heads)));
+  plan.places = number(places_of(p, plan.tile.rows, plan.packed_heads));
   plan.split_keys = a.batch_invariant ? invariant_split_keys : 0;
   plan.launch_places = std::min(plan.places, most_blocks / splits);
   if (splits == 1) return plan;
@@ -164,13 +171,14 @@ Plan plan_of(const Problem &p, const Image &image, const Device &device) {
 int64_t workspace_bound(const Problem &p, const Image &image, const Device &device) {
   const Tile split = image.tile_of(Entry::split);
   const int64_t bytes = tile_bytes(p, split.rows);
-  const int64_t places = places_of(p, split.rows, 1);  // packing has fewer
+  const Count places = places_of(p, split.rows, 1);  // packing has fewer
   if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
-    return fixed == 1 ? 0 : std::min(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes));
+    return fixed == 1 ? 0
+                      : number(std::min<Count>(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
-  return std::min(std::min(most_splits, key_blocks) * places, most_waves * slots_of(Entry::split, split, device)) *
-         bytes;
+  const int64_t most = most_waves * slots_of(Entry::split, split, device);
+  return number(std::min<Count>(std::min(most_splits, key_blocks) * places, most)) * bytes;
 }
 
 kernels::Params params_of(const Problem &p, const Plan &plan, char *workspace) {

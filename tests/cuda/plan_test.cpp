@@ -207,6 +207,32 @@ TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
   }
 }
 
+/// The workspace is bounded by the device, or by what is worked on in turn, however large the legal shapes are.
+TEST(Plan, TheWorkspaceOfExtremeShapesIsBounded) {
+  constexpr int64_t longest = INT32_MAX;
+  const Image &image = image_of("simt", 576);
+  const int64_t tile = image.tile_of(Entry::split).rows * (576 + 2) * int64_t{sizeof(float)};
+  static const int32_t cumulative = 0;
+  for (const bool invariant : {false, true}) {
+    for (const int32_t splits : {0, 2, 1024}) {
+      if (invariant && splits != 0) continue;
+      int64_t before = 0;
+      for (const int64_t batch : {int64_t{1}, int64_t{1} << 20, longest}) {
+        for (const int64_t heads : {int64_t{1}, int64_t{1} << 20, longest}) {
+          Shaped s(batch, longest, longest, heads, 1, 576);  // of which the sequences have few
+          s.problem.cu_seqlens_q = &cumulative;
+          s.attention.batch_invariant = invariant;
+          s.problem.num_splits = splits;
+          const int64_t bytes = workspace_bound(s.get(), image, device_of(108));
+          ASSERT_LE(bytes, std::max(most_partial_bytes, int64_t{longest / 1024 + 1} * tile)) << batch << " x " << heads;
+          ASSERT_GE(bytes, heads == 1 ? 1 : before) << batch << " x " << heads;
+          before = bytes;
+        }
+      }
+    }
+  }
+}
+
 /// Partial results are bounded however long the sequences are: the rest is done in turns.
 TEST(Plan, LongCallsAreDoneInTurns) {
   Shaped s(1, 131072, 131072, 8, 8, 128);

@@ -281,9 +281,11 @@ const _fa_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_workspace_size(op, args, bytes)
 
-Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits
-alone (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these
-bounds rises: the size for the largest call serves every smaller one. Errors: as fa_forward's checks. Thread-safe.
+Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_*, num_splits and
+which arrays are given alone (strides, data pointers of q, k, v, out and the contents of arrays do not matter) and
+never falls when one of these bounds rises, lengths, the batch and either number of heads alike: the size for the
+largest call serves every smaller one. (num_splits = 0 is no bound: what is chosen may need more or less than a number
+that is given.) Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe.
 Since 0.1.
 """
 fa_workspace_size(op, args, bytes) =

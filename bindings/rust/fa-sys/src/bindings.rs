@@ -430,10 +430,11 @@ functions! {
  Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
  FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
     pub fn fa_create(desc: *const fa_desc, op: *mut *mut fa_op) -> fa_status;
-    /** Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_* and num_splits alone
- (data pointers of q, k, v, out and the contents of arrays are not looked at) and never falls when one of these bounds rises:
- the size for the largest call serves every smaller one.
- Errors: as fa_forward's checks. Thread-safe. Since 0.1.*/
+    /** Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_*, num_splits and which
+ arrays are given alone (strides, data pointers of q, k, v, out and the contents of arrays do not matter) and never falls when
+ one of these bounds rises, lengths, the batch and either number of heads alike: the size for the largest call serves every
+ smaller one. (num_splits = 0 is no bound: what is chosen may need more or less than a number that is given.)
+ Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.*/
     pub fn fa_workspace_size(
         op: *const fa_op,
         args: *const fa_args,
