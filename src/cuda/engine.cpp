@@ -88,9 +88,10 @@ const CudaEngine::Bound *CudaEngine::bind(const Context &context, const CUstream
   Bound *first = bound_.load(std::memory_order_acquire);
   for (Bound *bound = first; bound != nullptr; bound = bound->next)
     if (bound->context == context.id) return bound;
-  const Module *kernels = module_of(image_, device_, context, stream);
-  const Module *combine = kernels != nullptr ? module_of(combine_, device_, context, stream) : nullptr;
-  if (combine == nullptr) return nullptr;
+  Module kernels, combine;
+  if (find_module(image_, device_, context, stream, &kernels) != FA_OK ||
+      find_module(combine_, device_, context, stream, &combine) != FA_OK)
+    return nullptr;
   Bound *added = new Bound{context.id, kernels, combine, first};
   while (!bound_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
   }
@@ -174,11 +175,11 @@ CudaEngine::Launched CudaEngine::launch(const Problem &problem, const Plan &plan
     const int64_t places = std::min(plan.launch_places, plan.places - first);
     params.schedule.first_tile = first;
     CUresult result =
-        launch_kernel((*bound.kernels)[plan.entry], places * plan.num_splits, 1, plan.tile, stream, false, &params);
+        launch_kernel(bound.kernels[plan.entry], places * plan.num_splits, 1, plan.tile, stream, false, &params);
     if (result != CUDA_SUCCESS) return {result, plan.entry};
     if (plan.num_splits == 1) continue;
-    result = launch_kernel((*bound.combine)[Entry::combine], places, plan.tile.rows / kernels::combine::rows, ends,
-                           stream, dependent, &params);
+    result = launch_kernel(bound.combine[Entry::combine], places, plan.tile.rows / kernels::combine::rows, ends, stream,
+                           dependent, &params);
     if (result != CUDA_SUCCESS) return {result, Entry::combine};
   }
   return {CUDA_SUCCESS, plan.entry};

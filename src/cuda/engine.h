@@ -24,7 +24,7 @@ class CudaEngine final : public Engine {
   /// The kernels in one context.
   struct Bound {
     unsigned long long context;  // its identity
-    const Module *kernels, *combine;
+    Module kernels, combine;
     Bound *next;
   };
 

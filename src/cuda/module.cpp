@@ -1,15 +1,15 @@
-// Libraries belong to the process, and what is resident to a context: both are kept in one list, under one lock.
+// Libraries belong to the process, and what is resident to a context: both are kept under one lock.
 // Engines remember what they found, so the lock is not on the way of a call.
 #include "cuda/module.h"
 
 #include <cstdlib>
-#include <list>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #include "core/environment.h"
 #include "core/status.h"
+#include "cuda/list.h"
 
 #ifndef FA_KERNEL_HASH
 #define FA_KERNEL_HASH none
@@ -23,27 +23,25 @@ namespace {
 /// A symbol that only images of this build have.
 constexpr const char *build_symbol = "fa_build_" FA_STRING(FA_KERNEL_HASH);
 
+std::mutex loading;
+CUlibrary libraries[list_length + 1];  // by image; null: not loaded
+
 struct Loaded {
   const Image *image;
   unsigned long long context;
   Module module;
+  Loaded *next;
 };
+Loaded *loaded = nullptr;
 
-struct Library {
-  const Image *image;
-  CUlibrary handle;
-};
-
-struct Cache {
-  std::mutex mutex;
-  std::vector<Library> libraries;
-  std::list<Loaded> loaded;
-};
-
-Cache &cache() {
-  static Cache &it = *new Cache;
-  return it;
-}
+/// Forgets what is loaded when the library is unloaded. In a program that ends calls may still run: they load anew. A
+/// child of fork may never get the lock.
+struct AtUnload {
+  ~AtUnload() {
+    const std::unique_lock lock(loading, std::try_to_lock);
+    while (lock.owns_lock() && loaded != nullptr) delete std::exchange(loaded, loaded->next);
+  }
+} at_unload;
 
 struct Free {
   void operator()(char *p) const { std::free(p); }
@@ -70,19 +68,15 @@ fa_status not_loaded(const char *call, CUresult result, const Image &image) {
                 image.arch, image.family, image.dim);
 }
 
-fa_status load_library(Cache &all, const Image &image, CUlibrary *library) {
-  for (const Library &known : all.libraries) {
-    if (known.image != &image) continue;
-    *library = known.handle;
-    return FA_OK;
-  }
+fa_status load_library(const Image &image, CUlibrary *library) {
+  CUlibrary &known = libraries[&image - list];
+  if ((*library = known) != nullptr) return FA_OK;
   const Driver &driver = machine().driver;
   std::unique_ptr<char, Free> file;
   if (image.data == nullptr || environment("FA_KERNEL_PATH") != nullptr) {
     file.reset(read_image(image));
     if (file == nullptr) return last_status();
   }
-  all.libraries.reserve(all.libraries.size() + 1);
   const void *bytes = file != nullptr ? static_cast<const void *>(file.get()) : image.data;
   CUresult result = driver.cuLibraryLoadData(library, bytes, nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (result != CUDA_SUCCESS) return not_loaded("cuLibraryLoadData", result, image);
@@ -90,7 +84,7 @@ fa_status load_library(Cache &all, const Image &image, CUlibrary *library) {
   size_t size = 0;
   result = driver.cuLibraryGetGlobal(&address, &size, *library, build_symbol);
   if (result == CUDA_SUCCESS) {
-    all.libraries.push_back({&image, *library});
+    known = *library;
     return FA_OK;
   }
   const fa_status status =
@@ -147,23 +141,27 @@ fa_status check_capture(const CUstream *stream) {
 
 }  // namespace
 
-const Module *module_of(const Image &image, const Device &device, const Context &context, const CUstream *stream) {
-  Cache &all = cache();
-  const std::lock_guard lock(all.mutex);
-  for (const Loaded &known : all.loaded)
-    if (known.context == context.id && known.image == &image) return &known.module;
-  if (check_capture(stream) != FA_OK) return nullptr;
+fa_status find_module(const Image &image, const Device &device, const Context &context, const CUstream *stream,
+                      Module *module) {
+  const std::lock_guard lock(loading);
+  for (const Loaded *known = loaded; known != nullptr; known = known->next) {
+    if (known->context != context.id || known->image != &image) continue;
+    *module = known->module;
+    return FA_OK;
+  }
+  if (const fa_status status = check_capture(stream)) return status;
   const BesideCaptures beside;
   CUlibrary library = nullptr;
-  if (load_library(all, image, &library) != FA_OK) return nullptr;
-  Loaded fresh = {&image, context.id, {}};
+  if (const fa_status status = load_library(image, &library)) return status;
+  Module fresh = {};
   for (int i = 0; i < entry_count; i++) {
     const auto entry = kernels::Entry(i);
-    if (image.has(entry) && load_kernel(image, device, library, entry, &fresh.module.kernels[i]) != FA_OK)
-      return nullptr;
+    if (!image.has(entry)) continue;
+    if (const fa_status status = load_kernel(image, device, library, entry, &fresh.kernels[i])) return status;
   }
-  all.loaded.push_back(fresh);
-  return &all.loaded.back().module;
+  loaded = new Loaded{&image, context.id, fresh, loaded};
+  *module = fresh;
+  return FA_OK;
 }
 
 }  // namespace fa::cuda

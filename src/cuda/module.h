@@ -17,9 +17,10 @@ struct Module {
   CUkernel operator[](kernels::Entry entry) const { return kernels[static_cast<int>(entry)]; }
 };
 
-/// The module of an image in the current context, which is one of that device, loaded if need be; it stays as long as
-/// the process. nullptr after an error that core/status.h describes. stream: that of a call, whose capture forbids
-/// loading; nullptr where there is none.
-const Module *module_of(const Image &image, const Device &device, const Context &context, const CUstream *stream);
+/// Stores the module of an image in the current context, which is one of that device, loaded if need be; its kernels
+/// stay as long as the process. An error has been described by core/status.h. stream: that of a call, whose capture
+/// forbids loading; nullptr where there is none.
+fa_status find_module(const Image &image, const Device &device, const Context &context, const CUstream *stream,
+                      Module *module);
 
 }  // namespace fa::cuda
