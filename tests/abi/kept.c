@@ -7,17 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-size_t __sanitizer_get_current_allocated_bytes(void);
-static size_t allocated(void) {
-  return __sanitizer_get_current_allocated_bytes();
-}
-#else
 static size_t allocated(void) {
   const struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
 }
-#endif
 
 /* The functions of one loaded library. */
 struct library {
