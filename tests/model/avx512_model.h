@@ -115,11 +115,19 @@ inline uint16_t to_bf16(float x) {
   return static_cast<uint16_t>((b + 0x7fff + (b >> 16 & 1)) >> 16);
 }
 
+/// a * b + c rounded once, to zero where that would be below 2^-126 if exponents had no bounds. Double decides this
+/// exactly: the product has 16 bits, and where the sum is small, c is none too large for them.
+inline float flushed_fma(float a, float b, float c) {
+  const double sum = static_cast<double>(a) * b + c;
+  return std::abs(sum) < 0x1p-126 - 0x1p-151 ? std::copysign(0.0f, static_cast<float>(sum)) : std::fma(a, b, c);
+}
+
 /// a * 2^floor(b), rounded once: 2^+-300 is out of every float's range, and in double's.
 inline float scale(float a, float b) {
-  if (std::isnan(b) || (std::isnan(a) && !std::isinf(b))) return a + b;
-  if (std::isinf(b) && std::isnan(a)) return b > 0 ? b : 0.0f;  // a quiet NaN
-  if (std::isinf(b)) return b > 0 ? a * b : a / b;              // 0 * inf and inf / -inf are NaN
+  const bool quiet = std::isnan(a) && (bits(a) & float_quiet) != 0;
+  if (std::isinf(b) && quiet) return b > 0 ? b : 0.0f;
+  if (std::isnan(a) || std::isnan(b)) return a + b;
+  if (std::isinf(b)) return b > 0 ? a * b : a / -b;  // 0 * inf and inf / inf are NaN
   const float n = std::floor(b);
   const int64_t exponent = n > 300 ? 300 : n < -300 ? -300 : static_cast<int64_t>(n);
   return static_cast<float>(a * std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52));
@@ -315,14 +323,13 @@ MODEL_CALL __m512bh _mm512_cvtne2ps_pbh(__m512 a, __m512 b) {
   return std::bit_cast<__m512bh>(r);
 }
 
-// Products of pairs of bf16 added to c, the upper pair first. The products are exact but where they are flushed.
+// Products of pairs of bf16 added to c, the upper pair first, each rounded once.
 
 MODEL_CALL __m512 _mm512_dpbf16_ps(__m512 c, __m512bh a, __m512bh b) {
-  using model::flush, model::from_bf16;
+  using model::from_bf16, model::flushed_fma;
   return model::floats([&](int i) {
-    const float upper = from_bf16(a[i] >> 16) * from_bf16(b[i] >> 16);
-    const float lower = from_bf16(a[i] & 0xffff) * from_bf16(b[i] & 0xffff);
-    return flush(flush(flush(c[i]) + upper) + lower);
+    const float upper = flushed_fma(from_bf16(a[i] >> 16), from_bf16(b[i] >> 16), model::flush(c[i]));
+    return flushed_fma(from_bf16(a[i] & 0xffff), from_bf16(b[i] & 0xffff), upper);
   });
 }
 

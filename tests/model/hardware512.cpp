@@ -1,0 +1,41 @@
+#include "model/hardware512.h"
+
+#include <immintrin.h>
+
+namespace hardware512 {
+
+#define X(imm)                                                                              \
+  void shuffle_f32x4_##imm(const float *a, const float *b, float *r) {                      \
+    _mm512_storeu_ps(r, _mm512_shuffle_f32x4(_mm512_loadu_ps(a), _mm512_loadu_ps(b), imm)); \
+  }
+HARDWARE_BLOCKS(X)
+#undef X
+
+void roundscale_ps(const float *a, float *r) {
+  _mm512_storeu_ps(r, _mm512_roundscale_ps(_mm512_loadu_ps(a), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+void reduce_ps(const float *a, float *r) {
+  _mm512_storeu_ps(r, _mm512_reduce_ps(_mm512_loadu_ps(a), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+void scalef_ps(const float *a, const float *b, float *r) {
+  _mm512_storeu_ps(r, _mm512_scalef_ps(_mm512_loadu_ps(a), _mm512_loadu_ps(b)));
+}
+void mask_blend_ps(uint16_t k, const float *a, const float *b, float *r) {
+  _mm512_storeu_ps(r, _mm512_mask_blend_ps(k, _mm512_loadu_ps(a), _mm512_loadu_ps(b)));
+}
+void cvtepi32_epi16(const uint32_t *a, uint16_t *r) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i *>(r), _mm512_cvtepi32_epi16(_mm512_loadu_si512(a)));
+}
+void permutexvar_epi16(const uint32_t *index, const uint32_t *a, uint32_t *r) {
+  _mm512_storeu_si512(r, _mm512_permutexvar_epi16(_mm512_loadu_si512(index), _mm512_loadu_si512(a)));
+}
+
+void cvtne2ps_pbh(const float *a, const float *b, uint32_t *r) {
+  _mm512_storeu_si512(r, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(a), _mm512_loadu_ps(b)));
+}
+void dpbf16_ps(const float *c, const uint32_t *a, const uint32_t *b, float *r) {
+  const auto pairs = [](const uint32_t *p) { return (__m512bh)_mm512_loadu_si512(p); };
+  _mm512_storeu_ps(r, _mm512_dpbf16_ps(_mm512_loadu_ps(c), pairs(a), pairs(b)));
+}
+
+}  // namespace hardware512
