@@ -14,6 +14,7 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
            ci           as release, with warnings as errors
            debug        every suite, little optimised
            neon         the engine for 64-bit ARM, under qemu-user
+           avx512       the kernels for AVX-512, with and without BF16, on an emulated CPU
            valgrind     a quick selection under valgrind
            coverage     a selection, then the line coverage of src/, which must be 95 % or more
 
@@ -31,7 +32,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
     --) shift && break ;;
-    release | asan-ubsan | tsan | ci | debug | neon | valgrind | coverage) presets+=("$1") ;;
+    release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
     *)
       echo "unknown preset: $1" >&2
       step_cure="one of those that scripts/test.sh --help lists"
@@ -49,6 +50,7 @@ packages+=(libzstd-dev liblz4-dev) # the emulator: compressed kernels
 for preset in "${presets[@]}"; do
   case $preset in
     neon) packages+=(gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user) ;;
+    avx512) packages+=(cpio xorriso bsdutils) ;;
     valgrind) packages+=(valgrind libc6-dbg) ;;
     coverage) packages+=(gcovr) ;;
   esac
@@ -88,6 +90,7 @@ for preset in "${presets[@]}"; do
   case $preset in
     release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # what scripts/quickstart.sh leaves out
     ci) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON) ;;
+    avx512) scripts/fetch_bochs.sh ;;
     asan-ubsan | tsan)
       options=("-DFA_EMULATED_BY=$emulated_by")
       if [ -n "$emulated_by" ]; then

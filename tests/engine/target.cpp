@@ -1,6 +1,10 @@
 #include "engine/target.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "support/gpu.h"
+#include "support/random.h"
 #include "support/run.h"
 
 namespace test {
@@ -86,6 +90,16 @@ Case EngineTest::typed(Case c, uint64_t index) const {
     c.q = mixed.q, c.kv = mixed.kv, c.out = mixed.out;
   }
   return c;
+}
+
+bool EngineTest::takes(uint64_t number) const {
+  const char *text = std::getenv("TEST_SHARE");
+  const uint64_t share = text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 1;
+  const std::vector<Target> all = targets(all_types);
+  const auto mine = std::find_if(all.begin(), all.end(), [](const Target &target) {
+    return target.types == GetParam().types && target.arch == GetParam().arch;
+  });
+  return (hash(number) + uint64_t(mine - all.begin())) % share == 0;
 }
 
 }  // namespace test

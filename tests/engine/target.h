@@ -41,6 +41,10 @@ class EngineTest : public testing::TestWithParam<Target> {
   /// The case with the target's element types; index chooses among mixed ones.
   Case typed(Case c, uint64_t index = 0) const;
 
+  /// Whether this target runs the case of that number: under TEST_SHARE=n it runs one of n, others than the next
+  /// target.
+  bool takes(uint64_t number) const;
+
   std::string kernel;  // its name, "cpu.avx2"; of a GPU architecture, "sm_80", the best one of each call
 };
 
