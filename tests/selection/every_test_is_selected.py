@@ -1,0 +1,70 @@
+"""Every test that a GoogleTest program has is run by some ctest: a filter that forgets a suite would leave it out in silence.
+
+every_test_is_selected.py CTEST BUILD [ARCH...]    ARCH: the GPU architectures that the build has kernels for, "sm_80"
+
+Of a test with parameters one instance is enough: which of them run on which emulated GPU is chosen in tests/engine.
+"""
+
+import fnmatch
+import json
+import re
+import subprocess
+import sys
+
+
+def commands_of(ctest, build):
+    """The programs that some ctest filters, each with its filters; [] where it runs unfiltered, too."""
+    shown = subprocess.run([ctest, "--test-dir", build, "-C", "slow", "--show-only=json-v1"], capture_output=True, check=True)
+    filters, unfiltered = {}, set()
+    for test in json.loads(shown.stdout)["tests"]:
+        command = test.get("command", [])
+        if not command:
+            continue
+        program = tuple(word for word in command if not word.startswith("--gtest_"))
+        given = [word.removeprefix("--gtest_filter=") for word in command if word.startswith("--gtest_filter=")]
+        filters.setdefault(program, []).extend(given)
+        if not given:
+            unfiltered.add(program)
+    return {program: given for program, given in filters.items() if given and program not in unfiltered}
+
+
+def tests_of(program):
+    listed = subprocess.run([*program, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout
+    suite = ""
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if name.startswith("  "):
+            yield suite + name.strip()
+        elif name.endswith("."):
+            suite = name
+
+
+def is_selected(name, filters):
+    for given in filters:
+        wanted, _, unwanted = given.partition("-")
+        matches = [any(fnmatch.fnmatchcase(name, each) for each in part.split(":")) for part in (wanted, unwanted)]
+        if matches[0] and not matches[1]:
+            return True
+    return False
+
+
+def main(ctest, build, *archs):
+    missing, count = 0, 0
+    for program, filters in commands_of(ctest, build).items():
+        selected = {}
+        for name in tests_of(program):
+            arch = re.search(r"_(sm_\w+)$", name)
+            if arch and arch[1] not in archs:
+                continue
+            definition = re.sub(r"^\w+/(?=\w+\.)|(?<=\w)/\w+$", "", name)
+            selected[definition] = selected.get(definition, False) or is_selected(name, filters)
+        count += len(selected)
+        for definition in [each for each, is_run in selected.items() if not is_run]:
+            print(f"{program[0].rsplit('/', 1)[-1]}: {definition} is run by no ctest: add its suite to a filter")
+            missing += 1
+    print(f"{count} tests of the programs that ctest filters, {missing} of them run by none")
+    return 1 if missing or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
