@@ -1,0 +1,166 @@
+// The pool from inside: every task once, threads that are kept, take no signals, come too late without harm, and end.
+#include "cpu/pool.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/sanitizer.h"
+
+namespace fa::cpu {
+namespace {
+
+/// The threads of this process, by their numbers.
+std::set<std::string> threads() {
+  std::set<std::string> numbers;
+  for (const auto &entry : std::filesystem::directory_iterator("/proc/self/task"))
+    numbers.insert(entry.path().filename());
+  return numbers;
+}
+
+/// A sanitizer has a thread of its own, which is there from the beginning.
+const size_t others = threads().size() - 1;
+
+/// The blocked signals of a thread, bit n - 1 for signal n.
+uint64_t blocked_signals(const std::string &thread) {
+  std::ifstream status("/proc/self/task/" + thread + "/status");
+  for (std::string word; status >> word;)
+    if (word == "SigBlk:" && status >> word) return std::stoull(word, nullptr, 16);
+  ADD_FAILURE() << "/proc has no SigBlk of thread " << thread;
+  return 0;
+}
+
+/// How often each task ran, and whether the call that they belong to has returned.
+struct Round {
+  explicit Round(int64_t n) : runs(size_t(n)) {}
+  std::vector<std::atomic<int>> runs;
+  std::atomic<bool> over = false;
+  std::atomic<int> late = 0;
+
+  static void task(void *ctx, int64_t i) {
+    Round &round = *static_cast<Round *>(ctx);
+    round.late += round.over;
+    ++round.runs[size_t(i)];
+  }
+
+  bool right() const {
+    for (const auto &count : runs)
+      if (count != 1) return false;
+    return late == 0;
+  }
+};
+
+class Pool : public testing::Test {
+ protected:
+  ~Pool() override { shutdown_pool(); }
+};
+
+TEST_F(Pool, RunsEveryTaskOnce) {
+  for (const int64_t n : {0, 1, 2, 3, 7, 100, 5, 2}) {
+    Round round(n);
+    run_in_pool(Round::task, &round, n);
+    EXPECT_TRUE(round.right()) << n;
+  }
+}
+
+TEST_F(Pool, KeepsItsThreadsAndEndsThem) {
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const int64_t n : {1, 2, 4, 3, 4}) {
+      Round round(n);
+      run_in_pool(Round::task, &round, n);
+    }
+    EXPECT_EQ(threads().size(), others + 4) << "the caller's and three";
+    shutdown_pool();
+    EXPECT_EQ(threads().size(), others + 1);
+    shutdown_pool();
+  }
+}
+
+TEST_F(Pool, OfOneTaskHasNoThreads) {
+  Round round(1);
+  run_in_pool(Round::task, &round, 1);
+  EXPECT_EQ(threads().size(), others + 1);
+}
+
+/// A signal to the process must reach one of the host's threads.
+TEST_F(Pool, TakesNoSignals) {
+  const std::set<std::string> before = threads();
+  const std::string self = *before.begin();
+  const uint64_t mask = blocked_signals(self);
+  Round round(4);
+  run_in_pool(Round::task, &round, 4);
+  EXPECT_EQ(blocked_signals(self), mask) << "of the caller's thread";
+  int ours = 0;
+  for (const std::string &thread : threads()) {
+    if (before.count(thread)) continue;
+    ++ours;
+    for (int number = 1; number <= SIGRTMAX; ++number) {
+      if (number == SIGKILL || number == SIGSTOP || (number > 31 && number < SIGRTMIN)) continue;
+      EXPECT_TRUE(blocked_signals(thread) >> (number - 1) & 1) << "signal " << number;
+    }
+  }
+  EXPECT_EQ(ours, 3);
+}
+
+TEST_F(Pool, UsesTheCpusThatItsThreadMay) {
+  cpu_set_t all;
+  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+  EXPECT_EQ(usable_cpus(), CPU_COUNT(&all));
+  std::thread([&] {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(cpu, &all)) continue;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(cpu, &one);
+      ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+      EXPECT_EQ(usable_cpus(), 1);
+    }
+  }).join();
+}
+
+/// Who finds it busy does without: all tasks on the caller's own thread, one after another.
+TEST_F(Pool, ThatIsBusyLeavesItsCallerAlone) {
+  struct Nested {
+    std::thread::id caller;
+    int64_t next = 0;
+    bool in_order = true;
+    static void task(void *ctx, int64_t i) {
+      Nested &self = *static_cast<Nested *>(ctx);
+      self.in_order &= i == self.next++ && std::this_thread::get_id() == self.caller;
+    }
+  };
+  std::atomic<int> wrong = 0;
+  const auto outer = [](void *ctx, int64_t) {
+    Nested nested;
+    nested.caller = std::this_thread::get_id();
+    run_in_pool(Nested::task, &nested, 5);
+    *static_cast<std::atomic<int> *>(ctx) += !nested.in_order || nested.next != 5;
+  };
+  run_in_pool(outer, &wrong, 3);
+  EXPECT_EQ(wrong, 0);
+}
+
+/// Tasks so short that threads come when all is done, at the call's end, or with the next one.
+TEST_F(Pool, ClosesARoundBeforeItsCallerReturns) {
+  const int rounds = test::slow ? 2000 : 40000;
+  for (int i = 0; i < rounds; ++i) {
+    Round round(2 + i % 3);
+    run_in_pool(Round::task, &round, int64_t(round.runs.size()));
+    round.over = true;
+    ASSERT_TRUE(round.right()) << i;
+    if (i % 64 == 0) std::this_thread::sleep_for(std::chrono::microseconds(150));  // they fall asleep
+  }
+}
+
+}  // namespace
+}  // namespace fa::cpu
