@@ -160,6 +160,25 @@ TEST_P(Invariant, LongDecode) {
   }
 }
 
+/// Three splits, folded in their order: of many rows, whose tiles have theirs one after another, and of few, whose
+/// splits are worked on by themselves.
+TEST_P(Invariant, SplitsOfManyRowsAndOfFew) {
+  Case c = alone(0);
+  c.sk = 2300;
+  const Instance whole(c);
+  run(whole);
+  for (const int64_t queries : {1, 9, 20}) {
+    for (const int64_t first : {0, 80}) {
+      Case few = c;
+      few.sq = queries, few.sk = 2300 - rows + first + queries, few.threads = 2;
+      const Instance part(few);
+      place(whole, part, 0, first);
+      run(part);
+      expect_same_bits(whole, part, 0, kernel, first);
+    }
+  }
+}
+
 TEST_ALL_TARGETS(Invariant, all_types);
 
 }  // namespace

@@ -1,0 +1,114 @@
+// many_keys.*: what only many keys bring: windows wider than a tile of rows and its keys, lengths between a few
+// thousand keys and 70,000, windows beyond 2^16 keys, splits by the hundred and in several launches, the largest window
+// sides.
+#include <gtest/gtest.h>
+
+#include "engine/target.h"
+#include "support/gpu.h"
+#include "support/run.h"
+#include "support/sanitizer.h"
+
+namespace test {
+namespace {
+
+class ManyKeys : public EngineTest {
+ protected:
+  void check(Case c) {
+    c = typed(c, count_);
+    c.seed = ++count_;
+    EXPECT_EQ(failure_of(c, kernel), "");
+  }
+
+ private:
+  uint64_t count_ = 0;
+};
+
+/// One head of its own and one split: on a GPU the kernel for plain calls.
+Case plain(int64_t sq, int64_t sk) {
+  Case c;
+  c.sq = sq, c.sk = sk, c.d = 32, c.splits = 1;
+  return c;
+}
+
+/// Some tiles of keys are attended by every row of a tile of rows, and both windows' sides cut tiles in two.
+TEST_P(ManyKeys, WindowsWiderThanATile) {
+  for (const int64_t left : {-1, 288, 301, 350}) {
+    for (const int64_t right : {-1, 0, 289, 310}) {
+      Case c = plain(slow ? 200 : 420, 900);
+      c.window_left = left, c.window_right = right;
+      check(c);
+      c.mask = FA_MASK_CAUSAL;
+      if (right < 0) check(c);
+    }
+  }
+}
+
+TEST_P(ManyKeys, ThousandsOfKeys) {
+  for (const int64_t keys : {4095, 4097, 9000, 33000}) {
+    if (slow && keys > 9000) continue;
+    for (const int64_t queries : {1, 20}) {
+      Case c;
+      c.sq = queries, c.sk = keys, c.hq = 2, c.hkv = 1, c.d = 16, c.mask = FA_MASK_CAUSAL, c.threads = 2;
+      check(c);
+      c.chunk = 2000, c.softcap = 3;
+      check(c);
+    }
+  }
+}
+
+TEST_P(ManyKeys, WindowsBeyondSixteenBits) {
+  for (const int64_t queries : {1, 20}) {
+    Case c = plain(queries, 70000);
+    c.d = 16, c.window_left = 66000, c.window_right = 0;
+    check(c);
+    c.window_left = 65535, c.window_right = 65536, c.mask = FA_MASK_CAUSAL_TOP_LEFT, c.offset = true;
+    check(c);
+  }
+}
+
+/// More than a warp has lanes, and more than the engines choose by themselves.
+TEST_P(ManyKeys, SplitsByTheHundred) {
+  for (const int32_t splits : {41, 64, 200}) {
+    for (const int64_t queries : {1, 18}) {
+      Case c;
+      c.sq = queries, c.sk = 128 * splits + 1, c.hq = 2, c.hkv = 1, c.d = 16, c.splits = splits, c.sinks = "h";
+      c.threads = 2, c.workspace = true;
+      check(c);
+    }
+  }
+}
+
+/// So many splits that a GPU's partial results do not fit into what one launch may have: heads are done in turns.
+TEST_P(ManyKeys, SplitsInTurns) {
+  if (!is_gpu(kernel) && slow) GTEST_SKIP() << "the CPU has no turns";
+  Case c;
+  c.sq = 17, c.sk = 66000, c.hq = c.hkv = 8, c.d = 8, c.splits = 1024;
+  check(c);
+}
+
+/// A side that reaches every key is none at all, to the bit, whatever its number.
+TEST_P(ManyKeys, TheLargestWindowSides) {
+  Case open = typed(plain(70, 400));
+  open.b = 2, open.offset = true;
+  const Instance expected(open);
+  const Op op(expected.desc, kernel);
+  ASSERT_EQ(forward(op, expected), FA_OK) << fa_last_error();
+  for (const int64_t side : {int64_t{INT32_MAX} - 1, int64_t{INT32_MAX}, int64_t{INT32_MAX} + 1, int64_t{1} << 32,
+                             (int64_t{1} << 33) - 1, int64_t{1} << 33, INT64_MAX}) {
+    for (const bool left : {true, false}) {
+      for (const bool both : {true, false}) {
+        Instance wide(open);
+        if (left || both) wide.c.window_left = wide.desc.window_left = side;
+        if (!left || both) wide.c.window_right = wide.desc.window_right = side;
+        const Op windowed(wide.desc, kernel);
+        ASSERT_EQ(forward(windowed, wide), FA_OK) << fa_last_error();
+        EXPECT_EQ(same_outputs(expected, wide, kernel), "") << side;
+      }
+    }
+  }
+}
+
+TEST_ALL_TARGETS(ManyKeys, {"f32", "f16", "bf16"});
+
+}  // namespace
+}  // namespace test
