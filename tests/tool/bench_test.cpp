@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "arrays.h"
 #include "bench_report.h"
@@ -111,6 +112,78 @@ TEST_F(Bench, KeepsEverythingInJson) {
     EXPECT_EQ(back.measurements[i].seconds, run.measurements[i].seconds);
     EXPECT_EQ(back.measurements[i].flops, run.measurements[i].flops);
   }
+}
+
+/// One measurement whose every figure is another number: 4e9 operations and 3e7 bytes in 1 to 5 ms.
+BenchRun of_known_figures() {
+  BenchRun run{"0.1.0", "a processor", {}};
+  Measurement m;
+  m.c = parse_shape("1,4,2,64,128,32");
+  m.kernel = "cpu.generic";
+  m.flops = 4e9;
+  m.bytes = 3e7;
+  for (int i = 0; i < 15; ++i) m.seconds.push_back(1e-3 * (i < 5 ? 1 : i < 10 ? 2 : 5));
+  run.measurements.push_back(m);
+  return run;
+}
+
+TEST_F(Bench, EachFigureOfTheTableIsInItsColumn) {
+  const Finished f = test::fa({"bench", "--measured", saved("a.json", of_known_figures())});
+  ASSERT_EQ(f.code, 0) << f.err;
+  std::istringstream lines(f.out);
+  std::string titles, line;
+  std::getline(lines, titles);
+  std::getline(lines, line);
+  // What stands at the right end of each title, or at its left end.
+  const auto ending_at = [&](const std::string &title) {
+    const size_t end = titles.find(title) + title.size(), begin = line.rfind(' ', end - 1) + 1;
+    return line.substr(begin, end - begin);
+  };
+  const auto beginning_at = [&](const std::string &title) {
+    const size_t begin = titles.find(title);
+    return line.substr(begin, line.find("  ", begin) - begin);
+  };
+  EXPECT_EQ(beginning_at("B,Hq,Hkv,Sq,Sk,D"), "1,4,2,64,128,32 f32") << f.out;
+  EXPECT_EQ(beginning_at("kernel"), "cpu.generic") << f.out;
+  EXPECT_EQ(line.substr(titles.find("median") - 4, 10), "   2.00 ms") << f.out;
+  EXPECT_EQ(beginning_at("95 % within"), "[1.00 ms, 5.00 ms]") << f.out;
+  EXPECT_EQ(ending_at("GFLOP/s"), "2000.0") << f.out;  // 4e9 / 2 ms
+  EXPECT_EQ(ending_at("GB/s"), "15.0") << f.out;       // 3e7 / 2 ms
+}
+
+TEST_F(Bench, EachFigureOfTheJsonHasItsName) {
+  const json result = json::parse(json_of(of_known_figures())).at("results").at(0);
+  EXPECT_EQ(result.at("shape"), "1,4,2,64,128,32");
+  EXPECT_EQ(result.at("dtype"), "f32");
+  EXPECT_EQ(result.at("causal"), false);
+  EXPECT_EQ(result.at("kernel"), "cpu.generic");
+  EXPECT_DOUBLE_EQ(result.at("flops").get<double>(), 4e9);
+  EXPECT_DOUBLE_EQ(result.at("bytes").get<double>(), 3e7);
+  EXPECT_DOUBLE_EQ(result.at("median_seconds").get<double>(), 2e-3);
+  EXPECT_DOUBLE_EQ(result.at("interval_95_seconds").at(0).get<double>(), 1e-3);
+  EXPECT_DOUBLE_EQ(result.at("interval_95_seconds").at(1).get<double>(), 5e-3);
+  EXPECT_DOUBLE_EQ(result.at("gflops").get<double>(), 2000);
+}
+
+/// "before" and "now", and the change between them, which has a direction.
+TEST_F(Bench, EachFigureOfTheComparisonIsInItsColumn) {
+  BenchRun before = of_known_figures(), now = before;
+  for (size_t i = 0; i < 15; ++i) {
+    before.measurements[0].seconds[i] = 2e-3 + 1e-6 * (double(i) - 7);
+    now.measurements[0].seconds[i] = 3 * before.measurements[0].seconds[i];
+  }
+  const Finished f = compare(saved("a.json", before), saved("b.json", now));
+  EXPECT_EQ(f.code, 1);
+  std::istringstream lines(f.out);
+  std::string titles, line;
+  std::getline(lines, titles);
+  std::getline(lines, line);
+  const auto right_end = [&](const std::string &title, size_t width) {
+    return line.substr(titles.find(title) + title.size() - width, width);
+  };
+  EXPECT_EQ(right_end("before", 7), "2.00 ms") << f.out;
+  EXPECT_EQ(right_end("now", 7), "6.00 ms") << f.out;
+  EXPECT_EQ(right_end("change", 8), "+200.0 %") << f.out;
 }
 
 TEST_F(Bench, RefusesBaselinesThatAreNone) {

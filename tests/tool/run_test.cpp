@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <functional>
 
 #include "arrays.h"
@@ -296,6 +297,33 @@ TEST(Run, PrintsTheMedianTime) {
   EXPECT_NE(f.out.find("of 7 calls"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("GFLOP/s"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("kernel     cpu."), f.out.npos) << f.out;
+}
+
+/// GFLOP/s are the operations, which follow from the sizes, over the median.
+TEST(Run, PrintsOperationsOverTheMedianTime) {
+  const test::TemporaryFolder folder;
+  const auto array = [&](const char *name) {
+    return save(folder / name, random_array(NpyType::f32, {1, 200, 4, 64}, 1));
+  };
+  const Finished f = test::fa({"run", "--q", array("q.npy"), "--k", array("k.npy"), "--v", array("v.npy"), "--causal",
+                               "--repeat", "5", "--kernel", "cpu.generic"});
+  ASSERT_EQ(f.code, 0) << f.err;
+  double median = 0, low = 0, high = 0, rate = 0;
+  char unit[3] = "", low_unit[3] = "", high_unit[3] = "";
+  const size_t at = f.out.find("median");
+  ASSERT_NE(at, f.out.npos) << f.out;
+  ASSERT_EQ(
+      std::sscanf(f.out.c_str() + at, "median %lf %2[a-z] of 5 calls, 95 %% within [%lf %2[a-z], %lf %2[a-z]]: %lf",
+                  &median, unit, &low, low_unit, &high, high_unit, &rate),
+      7)
+      << f.out;
+  const auto seconds = [](double value, const std::string &of) {
+    return value * (of == "s" ? 1 : of == "ms" ? 1e-3 : 1e-6);
+  };
+  const double middle = seconds(median, unit), operations = 4.0 * 4 * 64 * (200 * 201 / 2);
+  EXPECT_NEAR(rate, operations / middle * 1e-9, 0.06 + rate * 0.01) << f.out;
+  EXPECT_LE(seconds(low, low_unit), middle) << f.out;
+  EXPECT_GE(seconds(high, high_unit), middle) << f.out;
 }
 
 TEST(Run, TheEnvironmentChoosesAKernelToo) {
