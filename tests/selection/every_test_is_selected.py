@@ -1,6 +1,8 @@
 """Every test that a GoogleTest program has is run by some ctest: a filter that forgets a suite would leave it out in silence.
 
-every_test_is_selected.py CTEST BUILD [ARCH...]    ARCH: the GPU architectures that the build has kernels for, "sm_80"
+every_test_is_selected.py CTEST BUILD REPEATING [ARCH...]
+REPEATING: a program that has another one's tests, and runs those that it is for; ARCH: the GPU architectures that the build
+has kernels for, "sm_80"
 
 Of a test with parameters one instance is enough: which of them run on which emulated GPU is chosen in tests/engine.
 """
@@ -48,9 +50,11 @@ def is_selected(name, filters):
     return False
 
 
-def main(ctest, build, *archs):
+def main(ctest, build, repeating, *archs):
     missing, count = 0, 0
     for program, filters in commands_of(ctest, build).items():
+        if program[0].endswith("/" + repeating):
+            continue
         selected = {}
         for name in tests_of(program):
             arch = re.search(r"_(sm_\w+)$", name)
