@@ -1,10 +1,9 @@
 // many_keys.*: what only many keys bring: windows wider than a tile of rows and its keys, lengths between a few
-// thousand keys and 70,000, windows beyond 2^16 keys, splits by the hundred and in several launches, the largest window
+// thousand keys and 70,000, windows beyond 2^16 keys, splits by the hundred, the largest window
 // sides.
 #include <gtest/gtest.h>
 
 #include "engine/target.h"
-#include "support/gpu.h"
 #include "support/run.h"
 #include "support/sanitizer.h"
 
@@ -76,14 +75,6 @@ TEST_P(ManyKeys, SplitsByTheHundred) {
       check(c);
     }
   }
-}
-
-/// So many splits that a GPU's partial results do not fit into what one launch may have: heads are done in turns.
-TEST_P(ManyKeys, SplitsInTurns) {
-  if (!is_gpu(kernel) && slow) GTEST_SKIP() << "the CPU has no turns";
-  Case c;
-  c.sq = 17, c.sk = 66000, c.hq = c.hkv = 8, c.d = 8, c.splits = 1024;
-  check(c);
 }
 
 /// A side that reaches every key is none at all, to the bit, whatever its number.

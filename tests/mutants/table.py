@@ -1,0 +1,211 @@
+"""The faults that are planted: what is replaced where, and the tests of which one must then fail."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Mutant:
+    name: str
+    file: str
+    old: str  # once in the file
+    new: str
+    tests: str  # a regular expression of ctest's
+    build: str = "host"  # of scratch.py
+    targets: tuple = ()  # what is to be built beside the tests' programs
+
+    def __post_init__(self):
+        assert self.old != self.new, self.name
+
+
+def emulated(name, file, old, new, tests="^cuda"):
+    return Mutant(name, file, old, new, tests, "emulated")
+
+
+def python(name, file, old, new, tests):
+    return Mutant(f"python_{name}", f"bindings/python/{file}", old, new, f"^python\\.{tests}$", "bindings", ("fa_python",))
+
+
+def rust(name, file, old, new, tests):
+    return Mutant(f"rust_{name}", f"bindings/rust/libfa/src/{file}", old, new, f"^rust\\.{tests}$", "bindings", ("fa",))
+
+
+def julia(name, file, old, new, tests):
+    return Mutant(f"julia_{name}", f"bindings/julia/src/{file}", old, new, f"^julia\\.{tests}$", "bindings", ("fa",))
+
+
+INVARIANT = r"^property\.f32\.(avx2|generic)$"
+PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
+FORWARD = r"^forward\.(f32|bf16)\.(avx2|generic)$"
+MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
+
+API = [
+    Mutant("suite_in_no_filter", "tests/api/CMakeLists.txt", '"Overlap.*"', '"Overlaps.*"', "^selection"),
+    Mutant("overlap_without_slopes", "src/api/overlap.cpp",
+           '  add("args.alibi_slopes", args.alibi_slopes, p.alibi_slopes);\n', "", "^api.overlap"),
+    Mutant("overlap_without_q", "src/api/overlap.cpp", '  add("args.q", args.q, p.q);\n', "", r"^api\.(overlap|errors)"),
+    Mutant("overlap_of_neighbours", "src/api/overlap.cpp", "written.end <= other.low", "written.end < other.low", "^api.overlap"),
+    Mutant("overlap_of_workspace", "src/api/overlap.cpp", "low + p.workspace_size", "low + 1", "^api.overlap"),
+    Mutant("gaps_of_reversed_tensors", "src/api/overlap.cpp", "way < 0 ? memory.low : memory.end", "way < 0 ? memory.end : memory.end",
+           r"^api\.(overlap|errors|legal|fuzz)|^forward\.f32\.generic$"),
+    Mutant("windows_of_16_bits", "src/api/desc.cpp", "side >= everything ? -1 : side;",
+           "side >= everything ? -1 : std::min<int64_t>(side, 65535);", MANY_KEYS),
+    Mutant("largest_window_closes", "src/api/desc.cpp", "side < 0 || side >= everything ? -1 : side",
+           "side < 0 ? -1 : side >= everything ? 0 : side", MANY_KEYS),
+    Mutant("flag_of_bias", "src/api/desc.cpp", "d.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;", "d.flags & FA_FLAG_BATCH_INVARIANT;",
+           r"^forward\.f32\.generic$"),
+    Mutant("scale_of_values", "src/api/desc.cpp", "std::sqrt(static_cast<double>(d.head_dim))",
+           "std::sqrt(static_cast<double>(a->head_dim_v))", r"^forward\.f32\.generic$"),
+    Mutant("bound_above_rows", "src/api/args.cpp", "std::min(b.given, b.rows)", "b.given", r"^(api|memory)\."),
+    Mutant("workspace_alignment", "src/api/args.cpp", "(args.workspace) % 256", "(args.workspace) % 64", r"^api\."),
+    Mutant("newer_fields", "src/api/struct_size.h", "bytes + sizeof(T), bytes + size", "bytes + sizeof(T) + 8, bytes + size",
+           r"^(api|abi)\."),
+    Mutant("older_fields", "src/api/struct_size.h", "std::memcpy(storage, given, size);", "std::memcpy(storage, given, size - 8);",
+           r"^(api|abi)\."),
+    Mutant("strides_below", "src/api/view.cpp", "reach[t.stride[i] < 0]", "reach[0]", r"^api\."),
+    Mutant("written_twice", "src/api/view.cpp", "use.written && t.stride[i] == 0", "use.written && t.stride[i] == 1", r"^api\."),
+    Mutant("most_elements", "src/api/view.cpp", "fits && count <= max_elements", "fits", r"^api\."),
+    Mutant("heads_divide", "src/api/tensors.cpp", "p.heads_q % p.heads_kv == 0", "p.heads_q >= p.heads_kv", r"^api\."),
+    Mutant("lse_of_workspace_size", "src/api/op.cpp", "std::max(*bytes, on_host)", "on_host", "^cuda_", "emulated"),
+    Mutant("info_of_the_last", "src/api/info.cpp", "fa_kernel_count() - 1,", "fa_kernel_count(),", r"^api\.info"),
+    Mutant("number_of_another_base", "src/core/environment.cpp", "std::strtoll(value, &end, 10)", "std::strtoll(value, &end, 0)",
+           r"^api\.(environment|dispatch)"),
+    Mutant("errors_of_all_threads", "src/core/status.cpp", "constinit thread_local Error", "constinit Error", r"^api\."),
+    Mutant("error_not_kept", "src/core/status.cpp", "  error = kept_;\n", "", "^cuda_", "emulated"),
+    Mutant("forced_kernel_ignored", "src/dispatch/table.cpp", 'environment("FA_FORCE_KERNEL")) return forced',
+           'environment("FA_FORCE_KERNEL_")) return forced', r"^api\.dispatch"),
+    Mutant("max_arch_of_any_device", "src/dispatch/table.cpp", "i < newest && same(kernel(i).device, kernel(newest).device)",
+           "i < newest", r"^api\.dispatch"),
+]
+
+CPU = [
+    Mutant("no_avx2", "src/cpu/features.cpp", '!__builtin_cpu_supports("avx2")', "true", r"^kernels\.any"),
+    Mutant("invariance_of_many_rows", "src/cpu/plan.cpp", "(job.tiles == 1 || a.batch_invariant)", "(job.tiles == 1)", INVARIANT),
+    Mutant("invariance_of_decode", "src/cpu/plan.cpp", "return !a.batch_invariant && rows", "return rows", INVARIANT),
+    Mutant("splits_backwards", "src/cpu/worker.cpp",
+           "for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, split(0), split(i));",
+           "for (int64_t i = job.splits - 1; i > 0; i--) call_.kernels.merge(tile_, split(0), split(i));", INVARIANT),
+    Mutant("splits_above_40", "src/cpu/worker.cpp", "for (int64_t i = 1; i < job.splits; i++) call_",
+           "for (int64_t i = 1; i < std::min<int64_t>(job.splits, 40); i++) call_", MANY_KEYS),
+    Mutant("keys_above_3072", "src/cpu/plan.cpp", "job.splits = std::max<int64_t>(ceil_div(keys, split_keys), 1);",
+           "job.splits = std::clamp<int64_t>(ceil_div(keys, split_keys), 1, 3);", MANY_KEYS),
+    Mutant("split_counter", "src/cpu/worker.cpp", "done.fetch_add(1, std::memory_order_acq_rel)",
+           "done.fetch_add(1, std::memory_order_relaxed)", r"^threads\.f32\.(avx2|generic)$", "tsan"),
+    Mutant("exp2_coefficient", "src/cpu/kernel/vector_math.h", "6.931470036506653e-1f", "6.93150e-1f", "^math"),
+    Mutant("tanh_coefficient", "src/cpu/kernel/vector_math.h", "2.05834764e-5f", "2.05e-5f", "^math"),
+    Mutant("tanh_end", "src/cpu/kernel/vector_math.h", "Simd::min(Simd::set1(9.02f), x)", "Simd::min(Simd::set1(8.02f), x)", "^math"),
+    Mutant("exp2_end", "src/cpu/isa/generic.h", "x = max(set1(-127.0f), x);", "x = max(set1(-126.0f), x);", "^math"),
+    Mutant("cpus_of_the_machine", "src/cpu/pool.cpp", "sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1",
+           "sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? static_cast<int>(std::thread::hardware_concurrency() + 0 * CPU_COUNT(&cpus)) : 1",
+           "^pool"),
+    Mutant("signals_of_the_pool", "src/cpu/pool.cpp", "sigfillset(&all);", "sigemptyset(&all);", "^pool"),
+    Mutant("signals_of_the_caller", "src/cpu/pool.cpp", "    pthread_sigmask(SIG_SETMASK, &before, nullptr);\n", "", "^pool"),
+    Mutant("round_left_open", "src/cpu/pool.cpp", "uint64_t now = round_.fetch_and(~open, std::memory_order_acq_rel) & ~open;",
+           "uint64_t now = round_.load(std::memory_order_acquire);", "^pool"),
+    Mutant("pool_at_unload", "src/cpu/pool.cpp", "  ~AtUnload() { shutdown_pool(); }\n", "  ~AtUnload() {}\n", r"^abi\.unload"),
+    Mutant("pool_after_fork", "src/cpu/pool.cpp", "pthread_atfork(nullptr, nullptr, forget_pool)",
+           "pthread_atfork(nullptr, nullptr, nullptr)", r"^threads\.f32\.generic$"),
+    Mutant("workers_by_items", "src/cpu/engine.cpp", "std::min(bounds.workers, plan.items())", "plan.items()",
+           r"^(threads|memory)\.f32\.generic$"),
+    Mutant("hosts_pool", "src/cpu/engine.cpp", "attention_.parallel_for != nullptr", "false", r"^threads\.f32\.generic$"),
+    Mutant("last_tile_first", "src/cpu/worker.cpp", "job.tiles - 1 - i / per_tile % job.tiles", "job.tiles - 1 - i % job.tiles",
+           PROPERTIES),
+    Mutant("counter_of_heads", "src/cpu/worker.cpp", "job.first_counter + at.head * job.tiles + at.tile",
+           "job.first_counter + at.head + at.tile", r"^(bitwise|threads|many_keys|forward)\.f32\.generic$"),
+    Mutant("partials_of_tiles", "src/cpu/worker.cpp", "at.head * job.rows + at.tile * job.tile_rows",
+           "at.head * job.rows + at.tile", r"^(bitwise|threads|many_keys|forward)\.f32\.generic$"),
+    Mutant("spoilt_split", "src/cpu/worker.cpp", "if (!masked_ || all_finite(tile_, partial)) return;", "return;",
+           r"^property\.f32\.(avx2|generic)$"),
+    Mutant("masked_by_interval", "src/cpu/worker.cpp", "interval.low != 0 || interval.high != job.sequence.k_len", "interval.low != 0",
+           r"^property\.f32\.(avx2|generic)$"),
+    Mutant("heads_of_a_page", "src/cpu/worker.cpp", "keys.first = s.k_first;", "keys.first = 0;", FORWARD),
+    Mutant("bound_of_workers", "src/cpu/plan.cpp", "std::clamp<int64_t>(p.heads_kv * items, 1, threads)", "threads",
+           r"^(memory|threads)\.f32\.generic$"),
+    Mutant("three_results", "src/cpu/plan.cpp", "static_cast<size_t>(3 * bounds.tile_rows", "static_cast<size_t>(2 * bounds.tile_rows",
+           r"^(memory|property|forward)\.f32\.(avx2|generic)$"),
+    Mutant("interleaved_heads", "src/cpu/plan.cpp", "p.k.stride[1] > p.k.stride[2] &&", "", r"^(forward|property|fuzz)\.f32\.generic$"),
+    Mutant("splits_in_item", "src/cpu/plan.cpp", "p.num_splits == 0 && job.tiles > 1;", "job.tiles > 1;",
+           r"^(memory|bitwise|property)\.f32\.generic$"),
+]
+
+TOOL = [
+    Mutant("rate_of_the_table", "tools/bench_report.cpp", "m.flops / middle * 1e-9, m.bytes", "m.flops / middle * 1e-6, m.bytes",
+           r"^tool\.bench"),
+    Mutant("rate_of_the_json", "tools/bench_report.cpp", '{"gflops", m.flops / middle * 1e-9}', '{"gflops", m.flops / middle * 1e-6}',
+           r"^tool\.bench"),
+    Mutant("rate_of_run", "tools/run.cpp", "flops / middle * 1e-9", "flops / middle * 1e-6", r"^tool\.run$"),
+    Mutant("columns_of_rates", "tools/bench_report.cpp", "m.flops / middle * 1e-9, m.bytes / middle * 1e-9",
+           "m.bytes / middle * 1e-9, m.flops / middle * 1e-9", r"^tool\.bench"),
+    Mutant("columns_of_changes", "tools/bench_report.cpp",
+           "seconds_text(median(change.base->seconds)), seconds_text(median(change.current->seconds))",
+           "seconds_text(median(change.current->seconds)), seconds_text(median(change.base->seconds))", r"^tool\.bench"),
+    Mutant("names_in_json", "tools/bench_report.cpp", '{"flops", m.flops},\n          {"bytes", m.bytes}',
+           '{"flops", m.bytes},\n          {"bytes", m.flops}', r"^tool\.bench"),
+    Mutant("ends_in_json", "tools/bench_report.cpp", "{interval.low, interval.high}", "{interval.high, interval.low}",
+           r"^tool\.bench"),
+    Mutant("work_of_windows", "tools/work.cpp", "std::max(low, p - desc.window_left)", "std::max(low, p - desc.window_right)",
+           r"^tool\."),
+    Mutant("bytes_of_values", "tools/work.cpp", "keys * call.heads_kv()", "keys * call.heads()", r"^tool\."),
+]
+
+CUDA = [
+    emulated("launches_in_turns", "src/cuda/engine.cpp", "params.schedule.first_tile = first;", "params.schedule.first_tile = 0;",
+             "^cuda_offsets.any.sm_80"),
+    emulated("capture_mode", "src/cuda/module.cpp", "  ~BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }\n",
+             "  ~BesideCaptures() {}\n", "^cuda.f32"),
+    emulated("order_of_a_stream", "src/cuda/engine.cpp", "place == Place::both && problem.stream == nullptr", "place == Place::both",
+             "^cuda_variants"),
+    emulated("order_without_a_stream", "src/cuda/engine.cpp", "const CUresult result = driver.cuStreamSynchronize(stream);\n  return",
+             "const CUresult result = CUDA_SUCCESS;\n  return", "^cuda_variants"),
+    emulated("stream_of_a_call", "src/cuda/engine.cpp", "const CUstream stream = static_cast<CUstream>(problem.stream);\n  const kernels::Tile ends",
+             "const CUstream stream = nullptr;\n  const kernels::Tile ends", "^cuda.f32"),
+    emulated("addresses_of_the_host", "src/cuda/engine.cpp", "  if (translate) {", "  if (false) {", "^cuda_variants"),
+    emulated("addresses_of_arrays", "src/cuda/placement.cpp", "    data = reinterpret_cast<const int32_t *>(address);\n", "",
+             "^cuda_variants"),
+    emulated("address_of_the_workspace", "src/cuda/placement.cpp", "  p->workspace = workspace;\n", "", "^cuda_variants"),
+    emulated("forced_kernel_alone", "src/api/op.cpp", "    op->attention.device = FA_DEVICE_CUDA;  // by name: no other kernel may stand in\n",
+             "", "^cuda.f32"),
+    emulated("rows_far_apart", "src/cuda/plan.cpp", "std::abs(view.stride[1]) < int64_t{1} << 24", "view.stride[1] == view.stride[1]",
+             "^cuda_(plan|offsets)"),
+    emulated("rows_of_values", "src/cuda/plan.cpp", "near(p.k) && near(p.v)", "near(p.k)", "^cuda_plan"),
+    emulated("aligned_values", "src/cuda/plan.cpp", "fits(p.v, a.head_dim_v) && ", "", "^cuda_plan"),
+    emulated("two_splits_at_least", "src/cuda/plan.cpp", "invariant_split_keys), 2)", "invariant_split_keys), 1)", "^cuda"),
+    emulated("bound_of_partials", "src/cuda/plan.cpp", "std::max(most_partial_bytes, fixed * bytes)", "most_partial_bytes", "^cuda_plan"),
+    emulated("maxima_behind_values", "src/cuda/plan.cpp", "plan.max_sum_offset = splits * plan.launch_places",
+             "plan.max_sum_offset = plan.launch_places", "^cuda.f32"),
+    emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", "^cuda.f32"),
+    emulated("pinned_is_known", "src/cuda/placement.cpp", "!known && !device_.pageable", "!device_.pageable", "^cuda.f32"),
+    emulated("primary_after_reset", "src/cuda/context.cpp", " && is_active(device);", ";", "^cuda.f32"),
+    emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", "^cuda.f32"),
+    emulated("image_of_another_build", "src/cuda/module.cpp", "if (result == CUDA_SUCCESS) {\n    all.libraries", "if (true) {\n    all.libraries",
+             "^cuda_fault"),
+    emulated("newest_ptx", "src/cuda/image.cpp", "!is_special(arch) && device.capability >= sm_of(arch)", "!is_special(arch)",
+             "^cuda_devices"),
+    emulated("shared_memory_of_decode", "src/cuda/cuda.cpp", "needed > device.shared_per_block)", "needed > device.shared_per_sm)",
+             "^cuda_variants"),
+]
+
+BINDINGS = [
+    python("lengths_of_leftpad", "libfa/tensors.py", '"leftpad_k", "kv_batch_idx"', '"kv_batch_idx", "leftpad_k"', "(attention|cases)"),
+    python("heads_first", "libfa/tensors.py", "(b_step, s_step, h_step, d_step)", "(b_step, h_step, s_step, d_step)",
+           "(attention|cases)"),
+    python("bias_from_the_left", "libfa/tensors.py", "(1,) * missing + seen[2], (0,) * missing + seen[3]",
+           "seen[2] + (1,) * missing, seen[3] + (0,) * missing", "(attention|cases)"),
+    python("slopes_of_batches", "libfa/tensors.py", "shape, strides = (1,) + shape, (0,) + strides",
+           "shape, strides = shape + (1,), strides + (0,)", "(attention|cases)"),
+    python("read_only_out", "libfa/tensors.py", "    if not seen[5]:", "    if seen[5] is None:", "(attention|errors)"),
+    python("masks_swapped", "libfa/attention.py", 'True: capi.FA_MASK_CAUSAL, "top_left": capi.FA_MASK_CAUSAL_TOP_LEFT',
+           'True: capi.FA_MASK_CAUSAL_TOP_LEFT, "top_left": capi.FA_MASK_CAUSAL', "(attention|cases)"),
+    python("window_of_flash_attn", "libfa/flash_attn.py", "seqused_k=used,\n", "seqused_k=used if causal else None,\n", "flash_attn"),
+    python("new_keys_counted", "libfa/flash_attn.py", "        used = used + k.shape[1]\n", "", "flash_attn"),
+    python("interleaved_pairs", "libfa/kvcache.py", "slice(0, width, 2), slice(1, width, 2)", "slice(1, width, 2), slice(0, width, 2)",
+           "flash_attn"),
+    python("page_of_a_key", "libfa/kvcache.py", "at // size], at % size]", "at // size], at % (size - 1)]", "flash_attn"),
+    rust("reach_of_strides", "tensor.rs", "(extent.max(&1) - 1) as i128", "*extent as i128", "(layer|cases)"),
+    rust("outputs_overlap", "tensor.rs", "step as u128 <= reach", "(step as u128) < reach", "layer"),
+    rust("masks_swapped", "builder.rs", "Mask::Causal => FA_MASK_CAUSAL,", "Mask::Causal => FA_MASK_CAUSAL_TOP_LEFT,", "(layer|cases)"),
+    rust("flags_replace", "builder.rs", "self.desc.flags | $flag", "$flag", "(layer|cases|coverage)"),
+    rust("task_twice", "parallel.rs", "Ordering::Relaxed) & bit == 0", "Ordering::Relaxed) & bit == bit + 1", "layer"),
+    rust("lengths_of_packed", "args.rs", "entries as i64 - 1)", "entries as i64)", "(layer|cases)"),
+]
+
+MUTANTS = API + CPU + TOOL + CUDA + BINDINGS
