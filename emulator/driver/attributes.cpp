@@ -88,6 +88,7 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 97:
       return static_cast<int>(limits.shared_per_block_optin);
     case 91:
+      return !limits.apart;  // registered memory has the host's addresses
     case 99:
       return 1;  // host memory can be registered
     case 92:

@@ -24,6 +24,7 @@ struct DeviceLimits {
   bool pageable = false;          // kernels reach all memory of the host
   bool host_page_tables = false;  // by the host's own page tables
   bool busy = false;              // another process has the device for itself
+  bool apart = false;             // kernels see registered memory at other addresses than the host
 
   int capability() const { return major * 10 + minor; }
   bool has_clusters() const { return major >= 9; }

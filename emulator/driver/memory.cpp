@@ -18,7 +18,7 @@ uint64_t host_address(const void *pointer) {
 }
 
 /// Enters memory of the host into the table, and lets every device see it.
-void add_host(Context &context, void *begin, size_t bytes, unsigned flags, bool owned_by_host) {
+Allocation &add_host(Context &context, void *begin, size_t bytes, unsigned flags, bool owned_by_host) {
   Allocation allocation;
   allocation.device = context.device;
   allocation.context = &context;
@@ -27,21 +27,49 @@ void add_host(Context &context, void *begin, size_t bytes, unsigned flags, bool 
   allocation.flags = flags;
   allocation.kind = RangeKind::host;
   allocation.owned_by_host = owned_by_host;
-  process().allocations[host_address(begin)] = allocation;
   for (const auto &device : process().devices) device->memory->add_host(begin, bytes);
+  return process().allocations[host_address(begin)] = allocation;
+}
+
+/// The whole pages around a range.
+struct Pages {
+  Pages(uint64_t address, uint64_t bytes)
+      : begin(address / size * size), length((address + bytes + size - 1) / size * size - begin) {}
+  static constexpr uint64_t size = 4096;
+  uint64_t begin, length;
+};
+
+/// Enters registered memory at a second address, which devices use.
+void add_host_apart(Context &context, void *pointer, size_t bytes, unsigned flags) {
+  const Pages pages(host_address(pointer), bytes);
+  void *view = mremap(reinterpret_cast<void *>(pages.begin), 0, pages.length, MREMAP_MAYMOVE);
+  require(view != MAP_FAILED, "only what is mapped as shared (MAP_SHARED) is seen at two addresses",
+          CUDA_ERROR_NOT_SUPPORTED);
+  uint64_t distance = host_address(view) - pages.begin;
+  Allocation &seen = add_host(context, reinterpret_cast<char *>(pointer) + distance, bytes, flags, true);
+  seen.to_host = -static_cast<int64_t>(distance);
+  Allocation &own = process().allocations[host_address(pointer)] = seen;
+  own.to_host = 0;
+  own.to_device = static_cast<int64_t>(distance);
 }
 
 Allocation &host_allocation(const void *pointer, bool owned_by_host, CUresult code) {
   auto found = process().allocations.find(host_address(pointer));
   bool right = found != process().allocations.end() && found->second.kind == RangeKind::host &&
-               found->second.owned_by_host == owned_by_host;
+               found->second.owned_by_host == owned_by_host && found->second.to_host == 0;
   if (!right) refuse(code, "no such memory of the host begins there");
   return found->second;
 }
 
 void remove_host(const void *pointer) {
-  for (const auto &device : process().devices) device->memory->remove_host(pointer);
+  const Allocation allocation = process().allocations.at(host_address(pointer));
+  const uint64_t seen = host_address(pointer) + static_cast<uint64_t>(allocation.to_device);
+  for (const auto &device : process().devices) device->memory->remove_host(reinterpret_cast<void *>(seen));
+  process().allocations.erase(seen);
+  if (allocation.to_device == 0) return;
   process().allocations.erase(host_address(pointer));
+  const Pages pages(seen, allocation.bytes);
+  munmap(reinterpret_cast<void *>(pages.begin), pages.length);
 }
 
 }  // namespace
@@ -178,7 +206,11 @@ EMU_API CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned flag
     auto behind = process().allocations.upper_bound(begin);
     overlaps |= behind != process().allocations.end() && behind->first < begin + bytes;
     require(!overlaps, "the range is registered already", CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-    add_host(context, pointer, bytes, flags, true);
+    if (context.device->limits.apart) {
+      add_host_apart(context, pointer, bytes, flags);
+    } else {
+      add_host(context, pointer, bytes, flags, true);
+    }
     return CUDA_SUCCESS;
   });
 }
@@ -205,7 +237,7 @@ EMU_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address, void *pointe
     current();
     Allocation *allocation = find_allocation(host_address(pointer));
     require(allocation && allocation->kind == RangeKind::host, "memory that is neither pinned nor registered");
-    *address = host_address(pointer);
+    *address = host_address(pointer) + static_cast<uint64_t>(allocation->to_device);
     return CUDA_SUCCESS;
   });
 }

@@ -48,10 +48,10 @@ CUresult answer(void *place, int attribute, CUdeviceptr address) {
       return store(place, on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case device_pointer:
       current();  // whose address it is; refuses without one
-      return store(place, address);
+      return store(place, address + static_cast<uint64_t>(allocation->to_device));
     case host_pointer:
       if (!on_host && !managed) return CUDA_ERROR_INVALID_VALUE;
-      return store(place, address);
+      return store(place, address + static_cast<uint64_t>(allocation->to_host));
     case sync_memops:
     case legacy_ipc:
     case gpu_direct:

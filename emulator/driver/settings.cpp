@@ -52,6 +52,8 @@ bool change(DeviceLimits &device, std::string_view property) {
       device.pools = false;
     } else if (name == "busy") {
       device.busy = true;
+    } else if (name == "apart") {
+      device.apart = true;
     } else {
       return false;
     }
@@ -86,7 +88,7 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, std::vector<std::string
     while (!text.empty())
       if (std::string_view property = take(text, ':'); !change(*limits, property))
         errors.push_back("FA_EMU_DEVICE: '" + std::string(property) + "' is no property of a device, such as sms=14, " +
-                         "memory=10G, shared=64K, pageable, ats, nopools or busy");
+                         "memory=10G, shared=64K, pageable, ats, nopools, busy or apart");
     result.push_back(*limits);
   }
   return result;

@@ -9,6 +9,8 @@
 //                                       ats         the same, by the host's own page tables
 //                                       nopools     no memory in the order of streams
 //                                       busy        no contexts, as another process has the device for itself
+//                                       apart       kernels see registered memory, which must be mapped as shared, at
+//                                                   other addresses than the host
 //   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: what is found fails the
 //                                     launch, with CUDA_ERROR_LAUNCH_FAILED
 //   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order

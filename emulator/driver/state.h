@@ -124,6 +124,8 @@ struct Allocation {
   bool owned_by_host = false;  // cuMemHostRegister
   bool freed = false;          // cuMemFreeAsync was called
   bool mapped = false;         // by cuMemMap
+  // What takes an address to where devices, or the host, see the same byte: registered memory may have two entries.
+  int64_t to_device = 0, to_host = 0;
 };
 
 struct Process {

@@ -8,7 +8,7 @@ namespace {
 using namespace emulated;
 
 /// The devices of emulator.driver.variants.
-enum : int { usual, slice, pageable, ats, without_pools, busy };
+enum : int { usual, slice, pageable, ats, without_pools, busy, apart };
 
 int attribute(int number, int device) {
   int value = -1;
@@ -153,6 +153,62 @@ TEST(Variants, NoPools) {
   EXPECT_EQ(call("cuMemAlloc_v2", &address, size_t{64}), CUDA_SUCCESS);
   EXPECT_EQ(call("cuMemFreeAsync", address, legacy), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(call("cuMemFree_v2", address), CUDA_SUCCESS);
+}
+
+/// A page that is mapped as shared, for the life of the object.
+class SharedPage {
+ public:
+  SharedPage() : data_(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    EXPECT_NE(data_, MAP_FAILED);
+  }
+  ~SharedPage() { munmap(data_, 4096); }
+  SharedPage(const SharedPage &) = delete;
+  SharedPage &operator=(const SharedPage &) = delete;
+  unsigned *data() const { return static_cast<unsigned *>(data_); }
+
+ private:
+  void *data_;
+};
+
+CUdeviceptr pointer_attribute(int attribute, const void *of) {
+  CUdeviceptr answer = 0;
+  EXPECT_EQ(call("cuPointerGetAttribute", static_cast<void *>(&answer), attribute, reinterpret_cast<CUdeviceptr>(of)),
+            CUDA_SUCCESS);
+  return answer;
+}
+
+TEST(Variants, RegisteredMemoryHasAnAddressOfItsOwn) {
+  constexpr int can_use_host_pointer = 91, device_pointer = 3, host_pointer = 4;
+  EXPECT_EQ(attribute(can_use_host_pointer, usual), 1);
+  EXPECT_EQ(attribute(can_use_host_pointer, apart), 0);
+  const SharedPage page;
+  unsigned *const values = page.data() + 5;
+  values[0] = values[31] = 20;
+  {
+    const Own own(apart);
+    for (int turn = 0; turn < 2; ++turn) {
+      ASSERT_EQ(call("cuMemHostRegister_v2", static_cast<void *>(values), 32 * sizeof(unsigned), 0u), CUDA_SUCCESS);
+      CUdeviceptr seen = 0;
+      ASSERT_EQ(call("cuMemHostGetDevicePointer_v2", &seen, static_cast<void *>(values), 0u), CUDA_SUCCESS);
+      EXPECT_NE(seen, reinterpret_cast<CUdeviceptr>(values));
+      EXPECT_EQ(pointer_attribute(device_pointer, values + 3), seen + 12);
+      EXPECT_EQ(pointer_attribute(device_pointer, reinterpret_cast<void *>(seen + 12)), seen + 12);
+      EXPECT_EQ(pointer_attribute(host_pointer, reinterpret_cast<void *>(seen + 12)),
+                reinterpret_cast<CUdeviceptr>(values + 3));
+      EXPECT_EQ(step_at(reinterpret_cast<void *>(seen), 32), CUDA_SUCCESS);
+      EXPECT_NE(call("cuMemHostUnregister", reinterpret_cast<void *>(seen)), CUDA_SUCCESS);
+      EXPECT_EQ(call("cuMemHostUnregister", static_cast<void *>(values)), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(values[0], 83u);
+    EXPECT_EQ(values[31], 83u);
+    std::vector<unsigned> own_values(32);
+    EXPECT_EQ(call("cuMemHostRegister_v2", static_cast<void *>(own_values.data()), size_t{128}, 0u),
+              CUDA_ERROR_NOT_SUPPORTED);
+  }
+  const Own own(apart);
+  ASSERT_EQ(call("cuMemHostRegister_v2", static_cast<void *>(values), 32 * sizeof(unsigned), 0u), CUDA_SUCCESS);
+  EXPECT_EQ(step_at(values, 32), CUDA_ERROR_ILLEGAL_ADDRESS);
+  EXPECT_EQ(values[0], 83u);
 }
 
 TEST(Variants, BusyGivesNoContext) {
