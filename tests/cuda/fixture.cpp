@@ -1,5 +1,7 @@
 #include "cuda/fixture.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 
 namespace cuda_test {
@@ -60,17 +62,29 @@ Call::Call(const Case &c, Where where) : instance(c), where_(where) {
 
 Call::~Call() {
   for (const auto &[from, address] : moved_) {
+    if (where_ == Where::registered) continue;
     if (where_ == Where::pinned) {
       call("cuMemFreeHost", address);
     } else {
       call("cuMemFree_v2", reinterpret_cast<CUdeviceptr>(address));
     }
   }
+  for (const auto &[address, bytes] : registered_) {
+    call("cuMemHostUnregister", address);
+    munmap(address, bytes);
+  }
 }
 
 void *Call::place(size_t bytes, Where where) {
   CUdeviceptr address = 0;
   void *pinned = nullptr;
+  if (where == Where::registered) {
+    void *const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    EXPECT_EQ(call("cuMemHostRegister_v2", mapped, bytes, 0u), CUDA_SUCCESS);
+    registered_[mapped] = bytes;
+    return mapped;
+  }
   const CUresult result = where == Where::device    ? call("cuMemAlloc_v2", &address, bytes)
                           : where == Where::managed ? call("cuMemAllocManaged", &address, bytes, 1u)
                                                     : call("cuMemAllocHost_v2", &pinned, bytes);

@@ -52,7 +52,7 @@ class Stream {
   CUstream handle = nullptr;
 };
 
-enum class Where { device, managed, pinned, host };
+enum class Where { device, managed, pinned, registered, host };
 
 /// A call of a case, its tensors in the current context's memory or elsewhere. Layouts have no gaps.
 class Call {
@@ -68,6 +68,9 @@ class Call {
   /// Copies tensors' present contents likewise.
   void update(const test::Tensor &tensor) { copy_in(address_of(tensor), tensor); }
 
+  /// Memory of a kind for as long as the call lives, where it is registered; else the caller's to free.
+  void *place(size_t bytes, Where where);
+
   /// Waits, copies the outputs back and compares them: "" when they are right.
   std::string failure();
 
@@ -75,7 +78,6 @@ class Call {
   fa_args args;
 
  private:
-  void *place(size_t bytes, Where where);
   void *address_of(const test::Tensor &tensor) const { return moved_.at(tensor.view().data); }
   void copy_in(void *to, const test::Tensor &tensor);
   void move(const test::Tensor &tensor, fa_tensor *view);
@@ -83,6 +85,7 @@ class Call {
 
   Where where_;
   std::map<const void *, void *> moved_;  // from where the instance has it
+  std::map<void *, size_t> registered_;   // the lengths of mappings
 };
 
 /// An op on device 0 unless desc says otherwise; its own destructor.

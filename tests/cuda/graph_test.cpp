@@ -165,5 +165,20 @@ TEST(Graphs, ACaptureElsewhereIsNotDisturbedByLoading) {
   call("cuGraphDestroy", graph);
 }
 
+/// What a thread has said of captures elsewhere is its own, also after libfa has loaded kernels beside them.
+TEST(Graphs, LoadingLeavesTheThreadsCaptureModeAlone) {
+  for (const int set : {0, 1, 2}) {  // global, of the thread, relaxed
+    const InContext in(0, InContext::own);
+    int mode = set;
+    ASSERT_EQ(call("cuThreadExchangeStreamCaptureMode", &mode), CUDA_SUCCESS);
+    const int before = mode;
+    const Op op(desc_of(small_case()));
+    EXPECT_EQ(op.status, FA_OK) << fa_last_error();
+    mode = before;
+    ASSERT_EQ(call("cuThreadExchangeStreamCaptureMode", &mode), CUDA_SUCCESS);
+    EXPECT_EQ(mode, set);
+  }
+}
+
 }  // namespace
 }  // namespace cuda_test

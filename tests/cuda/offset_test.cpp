@@ -121,6 +121,27 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInTilesOfManyRows) {
   }
 }
 
+/// From row to row, and from one to a later one of a tile, on both sides of what 32 bits hold.
+TEST_P(Offsets, RowsOfKeysMegabytesApart) {
+  const InContext in;
+  const int64_t element = GetParam() == FA_F32 ? 4 : 2;
+  for (const int64_t bytes : {(1 << 24) - 64, (1 << 24) + 64, (1 << 26) + 64, (1 << 28) + 64}) {
+    for (const int64_t queries : {1, 20, 131}) {
+      for (const bool general : {false, true}) {
+        Case c;
+        c.sq = queries, c.sk = 131, c.d = 16, c.q = GetParam(), c.splits = 1;
+        if (general) c.softcap = 3;
+        Call own(c, Where::pinned);
+        const auto keys = spread(own.instance.k, &own.args.k, 1, bytes / element);
+        const auto values = spread(own.instance.v, &own.args.v, 1, bytes / element);
+        const Op op(desc_of(c));
+        ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+        EXPECT_EQ(own.failure(), "") << bytes << " bytes apart, " << queries << " queries";
+      }
+    }
+  }
+}
+
 TEST_P(Offsets, BeyondThirtyTwoBitsInThePagedPool) {
   const InContext in;
   Case c = small_case();
@@ -139,6 +160,23 @@ TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
   c.b = 4100, c.hq = 16, c.sq = c.sk = 1, c.d = 8, c.q = GetParam(), c.lse = false;
   Call own(c, Where::pinned);
   const Op op(desc_of(c));
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+}
+
+/// So many splits that the partial results of all heads are more than one launch may have (most_partial_bytes of
+/// cuda/plan.h): the others' are done in turns.
+TEST_P(Offsets, SplitsOfManyHeadsInTurns) {
+  const InContext in;
+  Case c;
+  c.sq = 1, c.sk = 8200, c.hq = c.hkv = 3, c.d = 8, c.dv = 576, c.splits = 1024, c.q = GetParam();
+  Call own(c, Where::pinned);
+  const Op op(desc_of(c));
+  size_t bytes = 0;
+  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &bytes), FA_OK) << fa_last_error();
+  constexpr int64_t simt_rows = fa::kernels::simt::rows(576);  // the kernel for such a head dimension
+  const size_t all = size_t(c.hq * c.splits * simt_rows * (c.dv + 2)) * sizeof(float);
+  ASSERT_LT(bytes, all) << "one launch has room for all: this test tells nothing";
   ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
   EXPECT_EQ(own.failure(), "");
 }

@@ -69,6 +69,31 @@ TEST(Place, HostMemoryWithDeviceCudaIsNamed) {
   EXPECT_EQ(own.instance.out.untouched_outside(none), "");
 }
 
+/// A kernel that is asked for by name is taken though better ones are there, and no other one stands in for it.
+TEST(Place, AForcedKernelIsTheOnlyOne) {
+  if (!is_built("cuda.sm_80.simt")) GTEST_SKIP() << "FA_ARCHS leaves out 80";
+  Case c = small_case();
+  c.q = FA_F16;
+  const InContext in;
+  EXPECT_EQ(Op(desc_of(c, FA_DEVICE_AUTO)).kernel(), "cuda.sm_80.mma");
+  setenv("FA_FORCE_KERNEL", "cuda.sm_80.simt", 1);
+  const Op forced(desc_of(c, FA_DEVICE_AUTO));
+  setenv("FA_FORCE_KERNEL", "cpu.generic", 1);
+  const Op on_cpu(desc_of(c, FA_DEVICE_AUTO));
+  unsetenv("FA_FORCE_KERNEL");
+  EXPECT_EQ(forced.kernel(), "cuda.sm_80.simt");
+  EXPECT_EQ(on_cpu.kernel(), "cpu.generic");
+  Call own(c);
+  ASSERT_EQ(fa_forward(forced.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  Call host(c, Where::host);
+  ASSERT_EQ(fa_forward(on_cpu.op, &host.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(host.failure(), "");
+  if (reaches_the_host()) return;
+  EXPECT_EQ(fa_forward(forced.op, &host.args), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.q", "host", "device 0"}), "");
+}
+
 TEST(Place, MixedPlacesAreNamed) {
   if (reaches_the_host()) GTEST_SKIP() << "the device reaches all memory of the host";
   const InContext in;

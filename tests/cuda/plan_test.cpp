@@ -84,6 +84,13 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.k.data += 8; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.v.stride[1] += 2; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.out.stride[3] = 4; }), Entry::general);
+  for (View Problem::*rows : {&Problem::k, &Problem::v}) {
+    for (const int64_t sign : {1, -1}) {
+      constexpr int64_t far = int64_t{1} << 24;
+      EXPECT_EQ(entry_after([=](Shaped &s) { (s.problem.*rows).stride[1] = sign * (far - 16); }), Entry::forward);
+      EXPECT_EQ(entry_after([=](Shaped &s) { (s.problem.*rows).stride[1] = sign * far; }), Entry::general);
+    }
+  }
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.head_dim = 60; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.batch_invariant = true; }), Entry::split);
 }

@@ -156,6 +156,33 @@ TEST(Slices, SharedMemoryDecidesTheKernel) {
   });
 }
 
+/// Every pointer of a call has to be moved to where the device sees it.
+TEST(Apart, RegisteredMemoryIsServedWhereTheDeviceSeesIt) {
+  on("sm_80:apart", [] {
+    const InContext in;
+    Case all = split_case(), paged = split_case(), packed = split_case();
+    all.used_q = all.used_k = all.leftpad = all.batch_idx = all.offset = true;
+    all.bias = "f32:hk", all.boolmask = "k", all.sinks = all.alibi = "h";
+    paged.page = 16, paged.used_k = true;
+    packed.cu_q = packed.cu_k = true;
+    for (const Case &c : {all, paged, packed})
+      for (const fa_device device : {FA_DEVICE_AUTO, FA_DEVICE_CUDA}) {
+        const Op op(desc_of(c, device));
+        Call own(c, Where::registered);
+        if (op.op == nullptr || fa_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
+          return bad(fa_last_error());
+        own.args.workspace = own.place(own.args.workspace_size, Where::registered);
+        CUdeviceptr seen = 0;
+        if (call("cuMemHostGetDevicePointer_v2", &seen, own.args.q.data, 0u) != CUDA_SUCCESS ||
+            seen == reinterpret_cast<CUdeviceptr>(own.args.q.data))
+          return bad("the device sees it where the host does");
+        if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+        if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+      }
+    return int(fine);
+  });
+}
+
 TEST(Unready, AnOpForCudaSaysWhy) {
   on("sm_80:busy", [] {
     const Op op(desc_of(small_case()));

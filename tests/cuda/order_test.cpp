@@ -1,0 +1,98 @@
+// A call's place among what its stream, or the legacy one, has been given before: inputs that come late are the ones
+// that count, wherever they lie.
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "cuda/child.h"
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+/// A host function of a stream: waits until it is opened, then writes the queries, which were zeros until then.
+struct LateQueries {
+  explicit LateQueries(Call *call) : place(static_cast<char *>(call->args.q.data)), bytes(call->instance.q.bytes()) {
+    std::memset(place, 0, bytes.size());
+  }
+  ~LateQueries() {
+    open = true;
+    while (!written) std::this_thread::yield();
+  }
+  static void write(void *self) {
+    LateQueries &late = *static_cast<LateQueries *>(self);
+    while (!late.open) std::this_thread::yield();
+    std::memcpy(late.place, late.bytes.data(), late.bytes.size());
+    late.written = true;
+  }
+  CUresult enqueue(CUstream stream) {
+    const CUresult result = call("cuLaunchHostFunc", stream, &LateQueries::write, static_cast<void *>(this));
+    written = result != CUDA_SUCCESS;
+    return result;
+  }
+  char *place;
+  const std::vector<char> bytes;
+  std::atomic<bool> open = false, written = true;
+};
+
+/// Memory of the host that the device reaches by a registration, or by itself.
+void expect_calls_in_their_turn(Where where) {
+  const InContext in;
+  const Stream stream;
+  for (const Case &c : {small_case(), split_case()}) {
+    Call own(c, where);
+    const Op op(desc_of(c));
+    own.args.stream = stream.handle;
+    LateQueries late(&own);
+    ASSERT_EQ(late.enqueue(stream.handle), CUDA_SUCCESS);
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();  // returns, and the queries are still to come
+    late.open = true;
+    ASSERT_EQ(call("cuStreamSynchronize", stream.handle), CUDA_SUCCESS);
+    EXPECT_EQ(own.failure(), "");
+  }
+}
+
+TEST(Order, ACallIsBehindWhatItsStreamHas) {
+  expect_calls_in_their_turn(Where::pinned);
+}
+
+/// body() in a process with a device that reaches all memory of the host.
+template <class Body>
+void with_pageable_access(Body body) {
+  enum { fine, wrong, left_out };
+  const int outcome = in_child({{"FA_EMU_DEVICE", "sm_80:pageable"}, {"FA_EMU_QUIET", "1"}}, [&] {
+    if (!is_built("sm_80")) return int(left_out);
+    body();
+    return int(testing::Test::HasFailure() ? wrong : fine);
+  });
+  if (outcome == left_out) GTEST_SKIP() << "FA_ARCHS leaves out 80";
+  EXPECT_EQ(outcome, fine);
+}
+
+TEST(PageableOrder, ACallIsBehindWhatItsStreamHas) {
+  with_pageable_access([] { expect_calls_in_their_turn(Where::host); });
+}
+
+/// Without a stream the call waits for what the legacy stream has, as a call of the run-time would, and for itself.
+TEST(PageableOrder, ACallWithoutAStreamIsBehindTheLegacyOne) {
+  with_pageable_access([] {
+    const InContext in;
+    for (const Case &c : {small_case(), split_case()}) {
+      Call own(c, Where::host);
+      const Op op(desc_of(c));
+      LateQueries late(&own);
+      ASSERT_EQ(late.enqueue(nullptr), CUDA_SUCCESS);
+      std::thread opens([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a call that does not wait is over by then
+        late.open = true;
+      });
+      EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "");
+      opens.join();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace cuda_test
