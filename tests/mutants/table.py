@@ -22,15 +22,15 @@ def emulated(name, file, old, new, tests="^cuda"):
 
 
 def python(name, file, old, new, tests):
-    return Mutant(f"python_{name}", f"bindings/python/{file}", old, new, f"^python\\.{tests}$", "bindings", ("fa_python",))
+    return Mutant(f"python_{name}", f"bindings/python/{file}", old, new, f"^python\\.{tests}$", "bindings", ("fa_python", "fa_dump_cases"))
 
 
 def rust(name, file, old, new, tests):
-    return Mutant(f"rust_{name}", f"bindings/rust/libfa/src/{file}", old, new, f"^rust\\.{tests}$", "bindings", ("fa",))
+    return Mutant(f"rust_{name}", f"bindings/rust/libfa/src/{file}", old, new, f"^rust\\.{tests}$", "bindings", ("fa", "fa_dump_cases"))
 
 
 def julia(name, file, old, new, tests):
-    return Mutant(f"julia_{name}", f"bindings/julia/src/{file}", old, new, f"^julia\\.{tests}$", "bindings", ("fa",))
+    return Mutant(f"julia_{name}", f"bindings/julia/src/{file}", old, new, f"^julia\\.{tests}$", "bindings", ("fa", "fa_dump_cases"))
 
 
 INVARIANT = r"^property\.f32\.(avx2|generic)$"
@@ -39,7 +39,7 @@ FORWARD = r"^forward\.(f32|bf16)\.(avx2|generic)$"
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
 API = [
-    Mutant("suite_in_no_filter", "tests/api/CMakeLists.txt", '"Overlap.*"', '"Overlaps.*"', "^selection"),
+    Mutant("suite_in_no_filter", "tests/api/CMakeLists.txt", '"Overlap.*"', '"Overlaps.*"', "^selection", "host", ("fa_test_api",)),
     Mutant("overlap_without_slopes", "src/api/overlap.cpp",
            '  add("args.alibi_slopes", args.alibi_slopes, p.alibi_slopes);\n', "", "^api.overlap"),
     Mutant("overlap_without_q", "src/api/overlap.cpp", '  add("args.q", args.q, p.q);\n', "", r"^api\.(overlap|errors)"),
@@ -100,7 +100,7 @@ CPU = [
     Mutant("signals_of_the_pool", "src/cpu/pool.cpp", "sigfillset(&all);", "sigemptyset(&all);", "^pool"),
     Mutant("signals_of_the_caller", "src/cpu/pool.cpp", "    pthread_sigmask(SIG_SETMASK, &before, nullptr);\n", "", "^pool"),
     Mutant("round_left_open", "src/cpu/pool.cpp", "uint64_t now = round_.fetch_and(~open, std::memory_order_acq_rel) & ~open;",
-           "uint64_t now = round_.load(std::memory_order_acquire);", "^pool"),
+           "uint64_t now = round_.load(std::memory_order_acquire);", "^pool", "tsan"),
     Mutant("pool_at_unload", "src/cpu/pool.cpp", "  ~AtUnload() { shutdown_pool(); }\n", "  ~AtUnload() {}\n", r"^abi\.unload"),
     Mutant("pool_after_fork", "src/cpu/pool.cpp", "pthread_atfork(nullptr, nullptr, forget_pool)",
            "pthread_atfork(nullptr, nullptr, nullptr)", r"^threads\.f32\.generic$"),

@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 
 def commands_of(ctest, build):
@@ -54,6 +55,9 @@ def main(ctest, build, repeating, *archs):
     missing, count = 0, 0
     for program, filters in commands_of(ctest, build).items():
         if program[0].endswith("/" + repeating):
+            continue
+        if not Path(program[0]).exists():
+            print(f"{program[0]} is not built")
             continue
         selected = {}
         for name in tests_of(program):
