@@ -1,8 +1,8 @@
 """Faults seeded into the kernels, one to an image: the checked suite must see every one of them.
 
-mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAM ARCHS [NAME...]
+mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [NAME...]
 SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH=...,...;
-PROGRAM: fa_test_engine; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default
+PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default
 """
 
 import os
@@ -22,7 +22,8 @@ JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt tells ctest
 
 def outcome_of(mutant, folders):
     """Whether the suite fails, and what it says."""
-    sources, images, emulator, definitions, program = folders
+    sources, images, emulator, definitions, programs = folders
+    program = next(each for each in programs.split(",") if each.endswith(mutant.program))
     with tempfile.TemporaryDirectory(prefix="fa-mutant-") as temporary:
         copy, path = Path(temporary, "kernels"), Path(temporary, "images")
         shutil.copytree(sources, copy)
@@ -41,7 +42,7 @@ def outcome_of(mutant, folders):
         environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
         environment |= {"FA_EMU_SEED": "1", "FA_EMU_THREADS": "2", "LD_LIBRARY_PATH": emulator, "TEST_EMULATED": "1"}
-        test = f"*/Checked.Dim{mutant.test_dim}/{mutant.test_types}_sm_{arch}"
+        test = mutant.test or f"*/Checked.Dim{mutant.test_dim}/{mutant.test_types}_sm_{arch}"
         done = subprocess.run([program, "--gtest_brief=1", f"--gtest_filter={test}"], env=environment, capture_output=True,
                               text=True, errors="replace", timeout=900)
         return done.returncode, done.stdout + done.stderr

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 MMA = ("80", "mma", "bf16", "32")
 STAGED = ("75", "mma", "f16", "32")
+F16 = ("80", "mma", "f16", "32")
 SIMT = ("80", "simt", "f32", "64")
 COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
@@ -15,6 +16,9 @@ GENERAL = r"\] is .*, expected .*softcap=2 "
 PAGED = r"\] is .*, expected .*page=7 "
 SPLIT = r"\] is .*, expected .*splits=3 "
 DECODE = r"\] is .*, expected .*splits=2 "
+
+WRONG = r"\] is .*, expected "
+FAR = WRONG + "|kernel: error 700: illegal address"
 
 # Faults that the emulator tells.
 RACE = r"kernel: error 719: check: race: (reads|writes) shared memory .*"
@@ -32,6 +36,8 @@ class Mutant:
     tells: str
     test_dim: int = 32
     test_types: str = "bf16"
+    test: str = ""  # a filter of GoogleTest's in place of the checked suite's
+    program: str = "engine"  # or "cuda": fa_test_cuda
 
 
 CLEAN = [
@@ -79,6 +85,14 @@ MUTANTS = [
     Mutant("simt_rescale", SIMT, "simt/forward.cuh", "for (float &o : mine.o[i]) o *= rescale;", "", SPLIT, 64, "f32"),
     Mutant("wait_for_the_splits", DEPENDENT, "combine/kernel.cu", "  wait_for_primary();\n", "", PLAIN + "|" + SPLIT, 64,
            "f32"),
+    Mutant("full_tiles", MMA, "mma/block.cuh", "(full_low + B::keys - 1) / B::keys, full_high", "full_low / B::keys, full_high",
+           WRONG, test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
+    Mutant("full_tiles_end", MMA, "mma/block.cuh", "full_high / B::keys};", "(full_high + B::keys - 1) / B::keys};",
+           WRONG, test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
+    Mutant("even_rows_far_apart", F16, "mma/load.cuh", "stride < (1 << 24) && stride > -(1 << 24);", "true;", FAR,
+           test="*Offsets.RowsOfKeysMegabytesApart/*", program="cuda"),
+    Mutant("window_of_16_bits", MMA, "common/sequence.cuh", "position - p.window_left);", "position - uint16_t(p.window_left));", WRONG,
+           test="*/ManyKeys.WindowsBeyondSixteenBits/bf16_sm_80"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
