@@ -56,10 +56,11 @@ TEST_P(ManyKeys, ThousandsOfKeys) {
 }
 
 TEST_P(ManyKeys, WindowsBeyondSixteenBits) {
-  for (const int64_t queries : {1, 20}) {
+  for (const int64_t queries : {20, 1}) {
     Case c = plain(queries, 70000);
     c.d = 16, c.window_left = 66000, c.window_right = 0;
     check(c);
+    if (slow) break;
     c.window_left = 65535, c.window_right = 65536, c.mask = FA_MASK_CAUSAL_TOP_LEFT, c.offset = true;
     check(c);
   }
