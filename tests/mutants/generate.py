@@ -5,14 +5,18 @@ import contextlib
 import io
 import random
 
-from table import Mutant
+from mutant import Mutant
 from universalmutator import mutator
 
 # The first that a file's path begins with. Tests in the order in which they are quick.
 SUITES = [
     ("src/cpu/kernel/vector_math.h", r"^math", "host"),
     ("src/cpu/pool", r"^(pool|abi\.unload|threads\.f32\.generic)", "host"),
-    ("src/cpu", r"^(math|(contents|memory|threads|bitwise|property|many_keys|forward|fuzz)\.(f32|bf16)\.(avx2|generic)$)", "host"),
+    (
+        "src/cpu",
+        r"^(math|(contents|memory|threads|bitwise|property|many_keys|forward|fuzz)\.(f32|bf16)\.(avx2|generic)$)",
+        "host",
+    ),
     ("src/cuda", r"^cuda", "emulated"),
     ("src", r"^(api|abi)\.|^(contents|forward)\.f32\.generic$", "host"),
     ("tools", r"^tool\.", "host"),
@@ -28,7 +32,11 @@ RULES = {
     ".h": ["universal.rules", "c_like.rules", "cpp.rules"],
 }
 # Comments, preprocessing, strings that are words for people, and what only the compiler looks at.
-LEFT_OUT = [r"^\s*(//|#|\"\"\"|///|import |from |use |using |namespace |template |static_assert)", r"^\s*\"", r"prefetch", r"refuse\(", r"fail\("]
+LEFT_OUT = [
+    r"^\s*(//|#|\"\"\"|///|import |from |use |using |namespace |template |static_assert)",
+    r"^\s*\"",
+    r"prefetch|refuse\(|fail\(",
+]
 TARGETS = {"bindings": ("fa", "fa_python", "fa_dump_cases")}
 
 
@@ -68,6 +76,9 @@ def generated(root, under, count, seed):
         if old is None or any(each.old == old and each.file == str(name) for each in mutants):
             continue
         tests, build = suite_of(str(name))
-        mutants.append(Mutant(f"{name}:{number + 1}", str(name), old, old[: -len(lines[number])] + text, tests, build,
-                              TARGETS.get(build, ())))
+        mutants.append(
+            Mutant(
+                f"{name}:{number + 1}", str(name), old, old[: -len(lines[number])] + text, tests, build, TARGETS.get(build, ())
+            )
+        )
     return mutants

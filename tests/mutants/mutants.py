@@ -29,7 +29,9 @@ def arguments():
     parser.add_argument("--names", default="", help="of the table, with commas")
     parser.add_argument("--check", action="store_true", help="run nothing")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutants", help="where the copy and its builds are kept")
-    parser.add_argument("--emulated-by", type=Path, metavar="BUILD", help="a build with the emulator and kernels for SM 80 and 75")
+    parser.add_argument(
+        "--emulated-by", type=Path, metavar="BUILD", help="a build with the emulator and kernels for SM 80 and 75"
+    )
     parser.add_argument("--jobs", default="2", help="of ninja and ctest; default: 2")
     return parser.parse_args()
 

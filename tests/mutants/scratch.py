@@ -33,8 +33,8 @@ class Scratch:
 
     def copy_tree(self):
         """Brings the copy up to date: files that are the same stay as they are, for what is built of them."""
-        listed = run(["git", "ls-files", "-co", "--exclude-standard"], cwd=self.root, check=True).stdout.splitlines()
-        for name in listed:
+        listed = set(run(["git", "ls-files", "-co", "--exclude-standard"], cwd=self.root, check=True).stdout.splitlines())
+        for name in sorted(listed):
             source, copy = self.root / name, self.tree / name
             if not source.is_file() and not source.is_symlink():
                 continue
@@ -45,8 +45,8 @@ class Scratch:
             elif not copy.is_file() or copy.read_bytes() != source.read_bytes():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, copy)
-        for copy in [*self.tree.rglob("*")]:
-            if copy.is_file() and str(copy.relative_to(self.tree)) not in set(listed):
+        for copy in list(self.tree.rglob("*")):
+            if copy.is_file() and str(copy.relative_to(self.tree)) not in listed:
                 copy.unlink()
 
     def configure(self, build):
@@ -74,7 +74,8 @@ class Scratch:
 
     def build(self, folder, mutant, tests):
         """Builds what the tests run, as far as ninja knows it."""
-        programs = {word for command in tests.values() for word in re.findall(r'"([^"]*)"', command) if word.startswith(f"{folder}/")}
+        words = {word for command in tests.values() for word in re.findall(r'"([^"]*)"', command)}
+        programs = {word for word in words if word.startswith(f"{folder}/")}
         known = run(["ninja", "-C", folder, "-t", "targets", "all"]).stdout
         outputs = {line.split(":")[0] for line in known.splitlines()}
         targets = {str(Path(each).relative_to(folder)) for each in programs} & outputs
@@ -83,8 +84,10 @@ class Scratch:
     def failures(self, folder, pattern):
         """What fails of the tests: none is fine; a text."""
         try:
-            done = run(["ctest", "--test-dir", folder, "-C", "slow", "-R", pattern, "-j", self.jobs, "--stop-on-failure"],
-                       timeout=LONGEST)
+            done = run(
+                ["ctest", "--test-dir", folder, "-C", "slow", "-R", pattern, "-j", self.jobs, "--stop-on-failure"],
+                timeout=LONGEST,
+            )
         except subprocess.TimeoutExpired:
             return f"not done within {LONGEST} s"
         failed = re.findall(r"^\s*\d+ - (\S+) \((?!Skipped)", done.stdout.split("tests failed")[-1], re.MULTILINE)

@@ -1,0 +1,70 @@
+"""Faults of the bindings, which the suites in their own languages see."""
+
+from mutant import Mutant
+
+
+def binding(language, folder, targets=("fa",)):
+    def planted(name, file, old, new, tests):
+        of, to_build = f"{language}_{name}", (*targets, "fa_dump_cases")
+        return Mutant(of, f"bindings/{folder}/{file}", old, new, f"^{language}\\.{tests}$", "bindings", to_build)
+
+    return planted
+
+
+python = binding("python", "python/libfa", ("fa_python",))
+rust = binding("rust", "rust/libfa/src")
+julia = binding("julia", "julia/src")
+
+
+BINDINGS = [
+    python(
+        "lengths_of_leftpad", "tensors.py", '"leftpad_k", "kv_batch_idx"', '"kv_batch_idx", "leftpad_k"', "(attention|cases)"
+    ),
+    python(
+        "heads_first", "tensors.py", "(b_step, s_step, h_step, d_step)", "(b_step, h_step, s_step, d_step)", "(attention|cases)"
+    ),
+    python(
+        "bias_from_the_left",
+        "tensors.py",
+        "(1,) * missing + seen[2], (0,) * missing + seen[3]",
+        "seen[2] + (1,) * missing, seen[3] + (0,) * missing",
+        "(attention|cases)",
+    ),
+    python(
+        "slopes_of_batches",
+        "tensors.py",
+        "shape, strides = (1,) + shape, (0,) + strides",
+        "shape, strides = shape + (1,), strides + (0,)",
+        "(attention|cases)",
+    ),
+    python("read_only_out", "tensors.py", "    if not seen[5]:", "    if seen[5] is None:", "(attention|errors)"),
+    python(
+        "masks_swapped",
+        "attention.py",
+        'True: capi.FA_MASK_CAUSAL, "top_left": capi.FA_MASK_CAUSAL_TOP_LEFT',
+        'True: capi.FA_MASK_CAUSAL_TOP_LEFT, "top_left": capi.FA_MASK_CAUSAL',
+        "(attention|cases)",
+    ),
+    python("window_of_flash_attn", "flash_attn.py", "seqused_k=used,\n", "seqused_k=used if causal else None,\n", "flash_attn"),
+    python("new_keys_counted", "flash_attn.py", "        used = used + k.shape[1]\n", "", "flash_attn"),
+    python(
+        "interleaved_pairs",
+        "kvcache.py",
+        "slice(0, width, 2), slice(1, width, 2)",
+        "slice(1, width, 2), slice(0, width, 2)",
+        "flash_attn",
+    ),
+    python("page_of_a_key", "kvcache.py", "at // size], at % size]", "at // size], at % (size - 1)]", "flash_attn"),
+    rust("reach_of_strides", "tensor.rs", "(extent.max(&1) - 1) as i128", "*extent as i128", "(layer|cases)"),
+    rust("outputs_overlap", "tensor.rs", "step as u128 <= reach", "(step as u128) < reach", "layer"),
+    rust(
+        "masks_swapped",
+        "builder.rs",
+        "Mask::Causal => FA_MASK_CAUSAL,",
+        "Mask::Causal => FA_MASK_CAUSAL_TOP_LEFT,",
+        "(layer|cases)",
+    ),
+    rust("flags_replace", "builder.rs", "self.desc.flags | $flag", "$flag", "(layer|cases|coverage)"),
+    rust("task_twice", "parallel.rs", "Ordering::Relaxed) & bit == 0", "Ordering::Relaxed) & bit == bit + 1", "layer"),
+    rust("lengths_of_packed", "args.rs", "entries as i64 - 1)", "entries as i64)", "(layer|cases)"),
+]

@@ -1,0 +1,111 @@
+"""Faults of the CUDA engine, on emulated GPUs. The kernels' own are in tests/cuda/mutants."""
+
+from mutant import Mutant
+
+
+def emulated(name, file, old, new, tests="^cuda"):
+    return Mutant(name, file, old, new, tests, "emulated")
+
+
+CUDA = [
+    emulated(
+        "launches_in_turns",
+        "src/cuda/engine.cpp",
+        "params.schedule.first_tile = first;",
+        "params.schedule.first_tile = 0;",
+        "^cuda_offsets.any.sm_80",
+    ),
+    emulated(
+        "capture_mode",
+        "src/cuda/module.cpp",
+        "  ~BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }\n",
+        "  ~BesideCaptures() {}\n",
+        "^cuda.f32",
+    ),
+    emulated(
+        "order_of_a_stream",
+        "src/cuda/engine.cpp",
+        "place == Place::both && problem.stream == nullptr",
+        "place == Place::both",
+        "^cuda_variants",
+    ),
+    emulated(
+        "order_without_a_stream",
+        "src/cuda/engine.cpp",
+        "const CUresult result = driver.cuStreamSynchronize(stream);\n  return",
+        "const CUresult result = CUDA_SUCCESS;\n  return",
+        "^cuda_variants",
+    ),
+    emulated(
+        "stream_of_a_call",
+        "src/cuda/engine.cpp",
+        "const CUstream stream = static_cast<CUstream>(problem.stream);\n  const kernels::Tile ends",
+        "const CUstream stream = nullptr;\n  const kernels::Tile ends",
+        "^cuda.f32",
+    ),
+    emulated("addresses_of_the_host", "src/cuda/engine.cpp", "  if (translate) {", "  if (false) {", "^cuda_variants"),
+    emulated(
+        "addresses_of_arrays",
+        "src/cuda/placement.cpp",
+        "    data = reinterpret_cast<const int32_t *>(address);\n",
+        "",
+        "^cuda_variants",
+    ),
+    emulated("address_of_the_workspace", "src/cuda/placement.cpp", "  p->workspace = workspace;\n", "", "^cuda_variants"),
+    emulated(
+        "forced_kernel_alone",
+        "src/api/op.cpp",
+        "    op->attention.device = FA_DEVICE_CUDA;  // by name: no other kernel may stand in\n",
+        "",
+        "^cuda.f32",
+    ),
+    emulated(
+        "rows_far_apart",
+        "src/cuda/plan.cpp",
+        "std::abs(view.stride[1]) < int64_t{1} << 24",
+        "view.stride[1] == view.stride[1]",
+        "^cuda_(plan|offsets)",
+    ),
+    emulated("rows_of_values", "src/cuda/plan.cpp", "near(p.k) && near(p.v)", "near(p.k)", "^cuda_plan"),
+    emulated("aligned_values", "src/cuda/plan.cpp", "fits(p.v, a.head_dim_v) && ", "", "^cuda_plan"),
+    emulated("two_splits_at_least", "src/cuda/plan.cpp", "invariant_split_keys), 2)", "invariant_split_keys), 1)", "^cuda"),
+    emulated(
+        "bound_of_partials",
+        "src/cuda/plan.cpp",
+        "std::max(most_partial_bytes, fixed * bytes)",
+        "most_partial_bytes",
+        "^cuda_plan",
+    ),
+    emulated(
+        "maxima_behind_values",
+        "src/cuda/plan.cpp",
+        "plan.max_sum_offset = splits * plan.launch_places",
+        "plan.max_sum_offset = plan.launch_places",
+        "^cuda.f32",
+    ),
+    emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", "^cuda.f32"),
+    emulated("pinned_is_known", "src/cuda/placement.cpp", "!known && !device_.pageable", "!device_.pageable", "^cuda.f32"),
+    emulated("primary_after_reset", "src/cuda/context.cpp", " && is_active(device);", ";", "^cuda.f32"),
+    emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", "^cuda.f32"),
+    emulated(
+        "image_of_another_build",
+        "src/cuda/module.cpp",
+        "if (result == CUDA_SUCCESS) {\n    all.libraries",
+        "if (true) {\n    all.libraries",
+        "^cuda_fault",
+    ),
+    emulated(
+        "newest_ptx",
+        "src/cuda/image.cpp",
+        "!is_special(arch) && device.capability >= sm_of(arch)",
+        "!is_special(arch)",
+        "^cuda_devices",
+    ),
+    emulated(
+        "shared_memory_of_decode",
+        "src/cuda/cuda.cpp",
+        "needed > device.shared_per_block)",
+        "needed > device.shared_per_sm)",
+        "^cuda_variants",
+    ),
+]

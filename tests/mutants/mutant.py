@@ -1,0 +1,17 @@
+"""A fault that is planted: what is replaced where, and the tests of which one must then fail."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Mutant:
+    name: str
+    file: str
+    old: str  # once in the file
+    new: str
+    tests: str  # a regular expression of ctest's
+    build: str = "host"  # of scratch.py
+    targets: tuple = ()  # what is to be built beside the tests' programs
+
+    def __post_init__(self):
+        assert self.old != self.new, self.name
