@@ -238,24 +238,24 @@ def flash_attn_with_kvcache(
 
     k and v, when given, are rotated (k) and written to the cache first, in place, at cache_seqlens (an int or int32 (batch,))
     of each sequence; q is rotated too: at its own positions when causal or local, else all at cache_seqlens. The cache holds
-    cache_seqlens (+ new) keys then. Append and rotation are done by the arrays' own library.
+    cache_seqlens (+ new) keys then. Positions count cache_leftpad: it hides the first keys and moves no angle. Append and
+    rotation are done by the arrays' own library.
     """
     batch, rows = q.shape[:2]
     used = kvcache.lengths(cache_seqlens, batch, q)
     if (k is None) != (v is None):
         raise ValueError("k and v: both or neither must be given")
+    if k is not None and used is None:
+        raise ValueError("cache_seqlens: expected where k and v are to be written")
     if rotary_cos is not None:
         if k is None or rotary_sin is None:
             raise ValueError("rotary_cos: expected rotary_sin, k and v as well")
-        begin = used if cache_leftpad is None else used - cache_leftpad
         local = causal or tuple(window_size) != (-1, -1)
-        at_q = begin[:, None] + (kvcache.arange(rows, q) if local else 0)
+        at_q = used[:, None] + (kvcache.arange(rows, q) if local else 0)
         q = kvcache.rotated(q, rotary_cos, rotary_sin, at_q, rotary_interleaved)
-        at_k = begin[:, None] + kvcache.arange(k.shape[1], k)
+        at_k = used[:, None] + kvcache.arange(k.shape[1], k)
         k = kvcache.rotated(k, rotary_cos, rotary_sin, at_k, rotary_interleaved)
     if k is not None:
-        if used is None:
-            raise ValueError("cache_seqlens: expected where k and v are to be written")
         kvcache.append(k_cache, k, used, cache_batch_idx, block_table)
         kvcache.append(v_cache, v, used, cache_batch_idx, block_table)
         used = used + k.shape[1]

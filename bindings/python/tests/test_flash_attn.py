@@ -130,9 +130,8 @@ def test_with_kvcache(form, interleaved, causal):
         **given,
     )
     for b in range(2):
-        first = used[b] - pad[b]
-        rows = first + np.arange(new)
-        rotated_q = rotate(q[b], angles, rows if causal else np.full(new, first), interleaved)
+        rows = used[b] + np.arange(new)  # positions in the cache, padding included
+        rotated_q = rotate(q[b], angles, rows if causal else np.full(new, used[b]), interleaved)
         keys = np.concatenate([caches[0, b, pad[b] : used[b]], rotate(k[b], angles, rows, interleaved)])
         values = np.concatenate([caches[1, b, pad[b] : used[b]], v[b]])
         want, want_lse = reference.attention(rotated_q[None], keys[None], values[None], causal=causal)
@@ -159,6 +158,8 @@ def test_what_is_not_there():
         fa.flash_attn_with_kvcache(Q, K, V, k=K)
     with pytest.raises(ValueError, match="cache_seqlens"):
         fa.flash_attn_with_kvcache(Q, K, V, k=K, v=V)
+    with pytest.raises(ValueError, match="cache_seqlens"):
+        fa.flash_attn_with_kvcache(Q, K, V, k=K, v=V, rotary_cos=Q[0, :, 0], rotary_sin=Q[0, :, 0])
     with pytest.raises(ValueError, match="the cache holds 21"):
         fa.flash_attn_with_kvcache(Q, K, V, k=K[:, :2], v=V[:, :2], cache_seqlens=20)
     with pytest.raises(ValueError, match="rotary_sin"):
