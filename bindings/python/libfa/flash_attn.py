@@ -2,23 +2,26 @@
 
     from flash_attn import flash_attn_func          by          from libfa.flash_attn import flash_attn_func
 
-What differs: float32 works, and so does the CPU; dropout_p > 0, return_attn_probs and gradients raise NotImplementedError;
-deterministic changes nothing (the forward pass always is).
+What differs: float32 works, and so does the CPU; dropout_p > 0 and gradients raise NotImplementedError; deterministic
+changes nothing (the forward pass always is); the logsumexp of a row without keys is -inf (flash_attn: inf).
+return_attn_probs gives (out, softmax_lse, S_dmask) as flash_attn 2.8.3 does without dropout, where S_dmask is empty.
 """
 
 from typing import Any
 
 from . import kvcache
 from .attention import attention
+from .libraries import adapter_of, view
 
 
-def _refuse(dropout_p: float, return_attn_probs: bool) -> None:
+def _attention(q: Any, k: Any, v: Any, dropout_p: float, return_attn_probs: bool, **keywords: Any) -> Any:
     if dropout_p:
         raise NotImplementedError(f"dropout_p: got {dropout_p}, and libfa has no dropout; 0.0 works")
-    if return_attn_probs:
-        raise NotImplementedError(
-            "return_attn_probs: libfa never stores probabilities; libfa.attention(..., return_lse=True) gives the logsumexp"
-        )
+    if not return_attn_probs:
+        return attention(q, k, v, **keywords)
+    out, lse = attention(q, k, v, return_lse=True, **keywords)
+    adapter = adapter_of(q)
+    return out, lse, adapter.finish(adapter.empty(q, (0,), view(q, "q")[1]))
 
 
 def flash_attn_func(
@@ -36,11 +39,12 @@ def flash_attn_func(
 ) -> Any:
     """q (batch, queries, heads, dim), k and v (batch, keys, kv heads, dim) -> out, shaped as q. causal is aligned
     bottom-right; rows with no key are 0."""
-    _refuse(dropout_p, return_attn_probs)
-    return attention(
+    return _attention(
         q,
         k,
         v,
+        dropout_p,
+        return_attn_probs,
         softmax_scale=softmax_scale,
         causal=causal,
         window=window_size,
@@ -124,12 +128,13 @@ def flash_attn_varlen_func(
 ) -> Any:
     """q (total queries, heads, dim), k and v (total keys, kv heads, dim), or with block_table (pages, page size, kv heads,
     dim); cu_seqlens_* int32 (sequences + 1,)."""
-    _refuse(dropout_p, return_attn_probs)
     packed = block_table is None
-    return attention(
+    return _attention(
         q,
         k,
         v,
+        dropout_p,
+        return_attn_probs,
         cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k=cu_seqlens_k if packed else None,
         seqused_k=None if packed else cu_seqlens_k[1:] - cu_seqlens_k[:-1],

@@ -149,11 +149,32 @@ def test_the_cache_alone():
     assert error(fa.flash_attn_with_kvcache(Q, K, V), reference.attention(Q, K, V)[0]) < NEAR
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_return_attn_probs(dtype):
+    """(out, softmax_lse, S_dmask): without dropout upstream's S_dmask is an empty tensor of q's type."""
+    q, k, v = (x.astype(dtype) for x in (Q, K, V))
+    qkv = np.stack([q, q, q], 2)
+    ends_q, ends_k = np.array([0, 4, 9], "i4"), np.array([0, 13, 21], "i4")
+    packed = (q[0], k[0], v[0], ends_q, ends_k, 5, 13)
+    for function, given in (
+        (fa.flash_attn_func, (q, k, v)),
+        (fa.flash_attn_kvpacked_func, (q, np.stack([k, v], 2))),
+        (fa.flash_attn_qkvpacked_func, (qkv,)),
+        (fa.flash_attn_varlen_func, packed),
+        (fa.flash_attn_varlen_kvpacked_func, (q[0], np.stack([k[0], v[0]], 1), *packed[3:])),
+        (fa.flash_attn_varlen_qkvpacked_func, (qkv[0], ends_q, 5)),
+    ):
+        out, lse, probabilities = function(*given, causal=True, return_attn_probs=True)
+        assert (out == function(*given, causal=True)).all()
+        assert lse.shape == ((2, 4, 9) if out.ndim == 4 else (4, 9)) and lse.dtype == np.float32
+        assert probabilities.shape == (0,) and probabilities.dtype == q.dtype
+    lse = fa.flash_attn_func(q, k, v, causal=True, return_attn_probs=True)[1]
+    assert error(lse, reference.attention(q, k, v, causal=True)[1]) < 1e-5
+
+
 def test_what_is_not_there():
     with pytest.raises(NotImplementedError, match="dropout_p"):
         fa.flash_attn_func(Q, K, V, dropout_p=0.1)
-    with pytest.raises(NotImplementedError, match="return_attn_probs"):
-        fa.flash_attn_varlen_func(Q[0], K[0], V[0], None, None, 9, 21, return_attn_probs=True)
     with pytest.raises(ValueError, match="both or neither"):
         fa.flash_attn_with_kvcache(Q, K, V, k=K)
     with pytest.raises(ValueError, match="cache_seqlens"):
