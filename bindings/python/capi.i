@@ -13,6 +13,7 @@
 #include <fa.h>
 
 #include "dlpack.h"
+#include "forward.h"
 #include "log.h"
 
 /* The name that marks a capsule as an op. */
@@ -148,5 +149,9 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %rename(fa_set_log) set_log;
 PyObject *set_log(PyObject *callable);
 
-/* (address, type code, bits, lanes, device type, device index, shape, strides or None, read-only) of a DLPack capsule. */
+/* A DLPack capsule's view (arrays.py); the dtype is (code, bits, lanes) where it is none of fa_dtype. */
 PyObject *dlpack_view(PyObject *capsule);
+
+/* fa_forward of views, q, k, v and out with heads before rows when heads_first; lse a view or None; all else as in more. */
+PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse, int heads_first,
+                  const fa_args *more);

@@ -26,15 +26,6 @@ SIZES = {capi.FA_F32: 4, capi.FA_F16: 2, capi.FA_BF16: 2, capi.FA_BOOL: 1, capi.
 BY_NAME = {name: dtype for dtype, name in NAMES.items()}
 BY_NAME["uint8"] = capi.FA_BOOL  # one byte, true when not zero
 
-_dlpack_types = {
-    (2, 32): capi.FA_F32,
-    (2, 16): capi.FA_F16,
-    (4, 16): capi.FA_BF16,
-    (6, 8): capi.FA_BOOL,
-    (1, 8): capi.FA_BOOL,
-    (0, 32): capi.FA_I32,
-}
-_dlpack_devices = {1: capi.FA_DEVICE_CPU, 2: capi.FA_DEVICE_CUDA, 3: capi.FA_DEVICE_CPU, 13: capi.FA_DEVICE_CUDA}
 _typestrs = {"f4": capi.FA_F32, "f2": capi.FA_F16, "b1": capi.FA_BOOL, "u1": capi.FA_BOOL, "i4": capi.FA_I32}
 _formats = {
     "f": capi.FA_F32,
@@ -51,8 +42,19 @@ def dtype_named(name: str, what: str) -> int:
     """The fa_dtype of "float32", "float16", "bfloat16", "bool", "uint8" or "int32"."""
     dtype = BY_NAME.get(name)
     if dtype is None:
-        raise InvalidArgument(f"{what}: got dtype {name}, expected float32, float16 or bfloat16 (masks: bool; indices: int32)")
+        raise dtype_error(name, what)
     return dtype
+
+
+def dtype_of(dtype: Any, what: str) -> int:
+    """The fa_dtype of a name, of a number of libfa.capi, or of a dtype of numpy or torch."""
+    if isinstance(dtype, int):
+        return dtype
+    return dtype_named(dtype if isinstance(dtype, str) else getattr(dtype, "name", str(dtype)).removeprefix("torch."), what)
+
+
+def dtype_error(name: str, what: str) -> InvalidArgument:
+    return InvalidArgument(f"{what}: got dtype {name}, expected float32, float16 or bfloat16 (masks: bool; indices: int32)")
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -87,24 +89,19 @@ class Adapter:
         return self.buffer(x, what)
 
     def dlpack(self, x: Any, what: str) -> View:
-        device_type, device_index = x.__dlpack_device__()
-        device = _dlpack_devices.get(device_type)
-        if device is None:
-            raise BufferError(f"{what}: lives on a device of DLPack type {int(device_type)}: neither CPU (1) nor CUDA (2)")
+        device = int(x.__dlpack_device__()[0])
+        if device not in (1, 2, 3, 13):
+            raise BufferError(f"{what}: lives on a device of DLPack type {device}: neither CPU (1) nor CUDA (2)")
         # -1: nothing waits; the caller's stream is where the work goes, too.
-        capsule = x.__dlpack__() if device == capi.FA_DEVICE_CPU else x.__dlpack__(stream=-1)
-        return self.capsule(capsule, what)
+        return self.capsule(x.__dlpack__() if device in (1, 3) else x.__dlpack__(stream=-1), what)
 
     def capsule(self, capsule: Any, what: str) -> View:
-        address, code, bits, lanes, device, index, shape, strides, read_only = capi.dlpack_view(capsule)
-        dtype = _dlpack_types.get((code, bits)) if lanes == 1 else None
-        if dtype is None:
+        view = capi.dlpack_view(capsule)
+        if type(view[1]) is tuple:
+            code, bits, lanes = view[1]
             kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code, f"DLPack type {code} of ")
-            dtype = dtype_named(f"{kind}{bits}", what)
-        if strides is None:
-            strides = contiguous(shape)
-        place = CPU if _dlpack_devices[device] == capi.FA_DEVICE_CPU else (capi.FA_DEVICE_CUDA, index)
-        return address, dtype, shape, strides, place, not read_only, capsule
+            raise dtype_error(f"{kind}{bits}" + (f"x{lanes}" if lanes != 1 else ""), what)
+        return view
 
     def interface(self, fields: Any, x: Any, what: str, device: tuple[int, int]) -> View:
         typestr = fields["typestr"]

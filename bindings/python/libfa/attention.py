@@ -1,26 +1,72 @@
 """libfa.attention: fa_forward on arrays of any library."""
 
-from typing import Any
+from __future__ import annotations
 
-from . import capi, tensors
-from .arrays import NAMES, dtype_named
-from .errors import InvalidArgument
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
+
+from . import capi, scalars, tensors
+from .arrays import CPU, NAMES, dtype_of
+from .errors import InvalidArgument, check
 from .libraries import adapter_of, view
 from .op import op_of
+from .options import Array, Causal, Dtype, Layout, MemoryOptions
 
-_MASKS = {False: capi.FA_MASK_NONE, True: capi.FA_MASK_CAUSAL, "top_left": capi.FA_MASK_CAUSAL_TOP_LEFT}
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+Q = TypeVar("Q", bound=Array)
+Out = TypeVar("Out", bound=Array)
+OPEN, ZERO = (-1, -1), 0  # defaults, known by identity
+_No = Literal[False]
+_Yes = Literal[True]
+
+# The result is of out's kind where out is given, else of q's, unless out_dtype asks for another type.
 
 
+@overload
+def attention(
+    q: Q, k: Array, v: Array, *, out: None = ..., out_dtype: None = ..., return_lse: _No = ..., **_: Unpack[MemoryOptions]
+) -> Q: ...
+@overload
+def attention(
+    q: Q, k: Array, v: Array, *, out: None = ..., out_dtype: None = ..., return_lse: _Yes, **_: Unpack[MemoryOptions]
+) -> tuple[Q, Any]: ...
+@overload
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    out: Out,
+    out_dtype: Dtype | None = ...,
+    return_lse: _No = ...,
+    **_: Unpack[MemoryOptions],
+) -> Out: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, out: Out, out_dtype: Dtype | None = ..., return_lse: _Yes, **_: Unpack[MemoryOptions]
+) -> tuple[Out, Any]: ...
+@overload
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    out: Array | None = ...,
+    out_dtype: Dtype | None = ...,
+    return_lse: bool = ...,
+    **_: Unpack[MemoryOptions],
+) -> Any: ...
 def attention(
     q: Any,
     k: Any,
     v: Any,
     *,
-    causal: bool | str = False,
-    window: tuple[int, int] = (-1, -1),
-    attention_chunk: int = 0,
-    softcap: float = 0.0,
-    softmax_scale: float | None = None,
+    causal: Causal = False,
+    window: tuple[SupportsIndex, SupportsIndex] = OPEN,
+    attention_chunk: SupportsIndex = 0,
+    softcap: SupportsFloat = 0.0,
+    softmax_scale: SupportsFloat | None = None,
     bias: Any = None,
     mask: Any = None,
     alibi_slopes: Any = None,
@@ -34,17 +80,17 @@ def attention(
     kv_batch_idx: Any = None,
     q_offset: Any = None,
     block_table: Any = None,
-    max_seqlen_q: int = 0,
-    max_seqlen_k: int = 0,
-    num_splits: int = 0,
+    max_seqlen_q: SupportsIndex = ZERO,
+    max_seqlen_k: SupportsIndex = ZERO,
+    num_splits: SupportsIndex = ZERO,
     deterministic: bool = True,
     batch_invariant: bool = False,
-    layout: str = "bshd",
+    layout: Layout = "bshd",
     out: Any = None,
-    out_dtype: str | None = None,
+    out_dtype: Dtype | None = None,
     return_lse: bool = False,
     lse: Any = None,
-    num_threads: int = 0,
+    num_threads: SupportsIndex = 0,
     parallel_for: tuple[int, int] = (0, 0),
     workspace: Any = None,
     stream: int | None = None,
@@ -68,7 +114,8 @@ def attention(
     num_splits          0: chosen
     deterministic       False lets an engine trade bitwise reproducibility for speed
     batch_invariant     a query's bits depend on its own row, keys and mask alone
-    out, out_dtype      where, or as what, the result is written; None: a new array of q's kind and type
+    out, out_dtype      where, or as what ("float16", a dtype of numpy or torch), the result is written; None: a new array
+                        of q's kind and type
     return_lse, lse     also the natural logarithm of each row's sum: float32 (batch, heads, queries), packed (heads, rows)
     num_threads, parallel_for (addresses of an fa_parallel_for and of its host), workspace (a byte array), stream (an
     address): as in fa.h; None: the stream that q's library is using
@@ -79,87 +126,94 @@ def attention(
     adapter = adapter_of(q)
     seen_q, seen_k, seen_v = adapter.view(q, "q"), view(k, "k"), view(v, "v")
     device = seen_q[4]
-    tensors.require_device(seen_k, "k", device)
-    tensors.require_device(seen_v, "v", device)
+    if seen_k[4] != device or seen_v[4] != device:
+        tensors.require_device(seen_k, "k", device)
+        tensors.require_device(seen_v, "v", device)
     if seen_v[1] != seen_k[1]:
         raise InvalidArgument(f"v: got {NAMES[seen_v[1]]}, expected k's {NAMES[seen_k[1]]}")
     if layout != "bshd" and layout != "bhsd":
         raise InvalidArgument(f"layout: got {layout!r}, expected 'bshd' or 'bhsd'")
     heads_first = layout == "bhsd"
     packed_q, packed_k = cu_seqlens_q is not None, cu_seqlens_k is not None
-
-    tensor_q = tensors.four(seen_q, "q", heads_first, packed_q)
-    tensor_k = tensors.four(seen_k, "k", heads_first, packed_k)
-    tensor_v = tensors.four(seen_v, "v", heads_first, packed_k)
-    batch, rows, heads, dim = tensor_q[2]
-    dim_v = tensor_v[2][3]
+    shape = seen_q[2]
+    if not len(shape) == len(seen_k[2]) == len(seen_v[2]) == 4:
+        tensors.require_heads(seen_q, "q", heads_first, packed_q)
+        tensors.require_heads(seen_k, "k", heads_first, packed_k)
+        tensors.require_heads(seen_v, "v", heads_first, packed_k)
+    dim, dim_v = shape[-1], seen_v[2][-1]
 
     result = out
     if out is None:
-        result = adapter.empty(q, seen_q[2][:-1] + (dim_v,), dtype_named(out_dtype, "out_dtype") if out_dtype else seen_q[1])
+        dtype = seen_q[1] if out_dtype is None else dtype_of(out_dtype, "out_dtype")
+        result = adapter.empty(q, shape[:-1] + (dim_v,), dtype)
         seen_out = view(result, "out")
     else:
         seen_out = tensors.written(out, "out", device)
-        if out_dtype and dtype_named(out_dtype, "out_dtype") != seen_out[1]:
+        tensors.require_heads(seen_out, "out", heads_first, packed_q)
+        if out_dtype is not None and dtype_of(out_dtype, "out_dtype") != seen_out[1]:
             raise InvalidArgument(f"out_dtype: got {out_dtype}, expected out's {NAMES[seen_out[1]]}")
-    args = capi.fa_args(tensor_q, tensor_k, tensor_v, tensors.four(seen_out, "out", heads_first, packed_q))
 
-    if lse is not None:
-        args.lse = tensors.of_lse(tensors.written(lse, "lse", device))
+    seen_lse, given_lse = None, lse is not None
+    if given_lse:
+        seen_lse = tensors.lse(lse, device)
     elif return_lse:
-        made = adapter.empty(q, (heads, rows) if packed_q else (batch, heads, rows), capi.FA_F32)
-        args.lse = tensors.of_lse(view(made, "lse"))
+        rows, heads = (shape[-2], shape[-3]) if heads_first else (shape[-3], shape[-2])
+        lse = adapter.empty(q, (heads, rows) if packed_q else (shape[0], heads, rows), capi.FA_F32)
+        seen_lse = view(lse, "lse")
 
-    if bias is not None:
-        args.bias = tensors.aligned_right(bias, "bias", device)
-    if mask is not None:
-        args.mask = tensors.aligned_right(mask, "mask", device)
-    if alibi_slopes is not None:
-        args.alibi_slopes = tensors.of_heads(alibi_slopes, "alibi_slopes", device)
-    if sinks is not None:
-        args.sinks = tensors.of_heads(sinks, "sinks", device)
-    if block_table is not None:
-        args.block_table = tensors.of_heads(block_table, "block_table", device)
-    if not (cu_seqlens_q is cu_seqlens_k is seqused_q is seqused_k is leftpad_k is kv_batch_idx is q_offset is None):
+    more = keep = None
+    numbers = (max_seqlen_q, max_seqlen_k, num_splits)
+    if (
+        not (bias is mask is alibi_slopes is sinks is block_table is workspace is seqused_q is seqused_k is None)
+        or not (cu_seqlens_q is cu_seqlens_k is leftpad_k is kv_batch_idx is q_offset is None)
+        or not (max_seqlen_q is max_seqlen_k is num_splits is ZERO)
+        or device != CPU
+    ):
+        more = capi.fa_args()
+        if bias is not None:
+            more.bias = tensors.aligned_right(bias, "bias", device)
+        if mask is not None:
+            more.mask = tensors.aligned_right(mask, "mask", device)
+        if alibi_slopes is not None:
+            more.alibi_slopes = tensors.of_heads(alibi_slopes, "alibi_slopes", device)
+        if sinks is not None:
+            more.sinks = tensors.of_heads(sinks, "sinks", device)
+        if block_table is not None:
+            more.block_table = tensors.of_heads(block_table, "block_table", device)
         arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
-        keep = tensors.set_arrays(args, arrays, batch, device)  # noqa: F841 (lives as long as the call)
-    if max_seqlen_q:
-        args.max_seqlen_q = max_seqlen_q
-    if max_seqlen_k:
-        args.max_seqlen_k = max_seqlen_k
-    if num_splits:
-        args.num_splits = num_splits
-    if workspace is not None:
-        args.workspace, args.workspace_size = tensors.of_bytes(workspace, "workspace", device)
-    if device[0] == capi.FA_DEVICE_CUDA:
-        args.stream = adapter.stream(q) if stream is None else stream
+        keep = tensors.set_arrays(more, arrays, shape[0], device)  # noqa: F841 (lives as long as the call)
+        tensors.set_numbers(more, numbers)
+        if workspace is not None:
+            more.workspace, more.workspace_size = tensors.of_bytes(workspace, "workspace", device)
+        if device != CPU:
+            more.stream = adapter.stream(q) if stream is None else stream
 
     flags = (
         (0 if deterministic else capi.FA_FLAG_NONDETERMINISTIC)
         | (capi.FA_FLAG_BATCH_INVARIANT if batch_invariant else 0)
         | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if bias_before_softcap else 0)
     )
-    if causal not in _MASKS:
-        raise InvalidArgument(f"causal: got {causal!r}, expected True, False or 'top_left'")
+    if window is not OPEN:
+        window = scalars.pair(window, "window")
     op = op_of(
         *device,
         seen_q[1],
         seen_k[1],
         seen_out[1],
-        _MASKS[causal],
+        scalars.mask_of(causal),
         dim,
         dim_v,
         *window,
-        attention_chunk,
-        softmax_scale or 0.0,
-        softcap,
+        attention_chunk if type(attention_chunk) is int else scalars.integer(attention_chunk, "attention_chunk"),
+        0.0 if softmax_scale is None else scalars.scale(softmax_scale, "softmax_scale"),
+        softcap if type(softcap) is float else scalars.real(softcap, "softcap"),
         flags,
-        num_threads,
+        num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
         *parallel_for,
     )
-    op.forward(args)
+    status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, more)
+    if status:
+        check(status)
     if out is None:
         result = adapter.finish(result)
-    if not return_lse:
-        return result
-    return result, adapter.finish(made) if lse is None else lse
+    return (result, lse if given_lse else adapter.finish(lse)) if return_lse else result

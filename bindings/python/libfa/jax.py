@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from . import capi
-from .attention import _MASKS
+from . import capi, scalars
 from .errors import InvalidArgument
 
 _TARGET = "libfa_attention"
@@ -71,8 +70,6 @@ def attention(
 ) -> Any:
     """libfa.attention of q (batch, sequence, heads, dim), k and v (batch, keys, kv heads, dim), packed ones without the batch;
     the same keywords, less those of memory that the caller lends and layout."""
-    if causal not in _MASKS:
-        raise InvalidArgument(f"causal: got {causal!r}, expected True, False or 'top_left'")
     for name in arrays:
         if name not in _TENSORS and name not in _INTS:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
@@ -108,17 +105,17 @@ def attention(
         | (capi.FA_FLAG_BATCH_INVARIANT if batch_invariant else 0)
         | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if bias_before_softcap else 0)
     )
+    left, right = scalars.pair(window, "window")
     numbers = dict(
-        mask=_MASKS[causal],
-        window_left=window[0],
-        window_right=window[1],
         attention_chunk=attention_chunk,
-        flags=flags,
         num_threads=num_threads,
         max_seqlen_q=max_seqlen_q,
         max_seqlen_k=max_seqlen_k,
         num_splits=num_splits,
     )
+    numbers = {name: scalars.integer(value, name) for name, value in numbers.items()}
+    numbers.update(mask=scalars.mask_of(causal), window_left=left, window_right=right, flags=flags)
+    scale, cap = scalars.scale(softmax_scale, "softmax_scale"), scalars.real(softcap, "softcap")
     results = (
         jax.ShapeDtypeStruct(q.shape[:-1] + v.shape[-1:], q.dtype if out_dtype is None else jnp.dtype(out_dtype)),
         jax.ShapeDtypeStruct((batch, heads, rows, 1), jnp.float32),
@@ -129,8 +126,8 @@ def attention(
         return call(
             *inputs,
             given=given,
-            softmax_scale=numpy.float32(softmax_scale or 0.0),
-            softcap=numpy.float32(softcap),
+            softmax_scale=numpy.float32(scale),
+            softcap=numpy.float32(cap),
             **{name: numpy.int64(value) for name, value in numbers.items()},
         )
 

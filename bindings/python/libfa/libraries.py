@@ -27,16 +27,23 @@ class Numpy(Adapter):
 
 
 class Torch(Adapter):
+    def __init__(self) -> None:
+        self.dtypes: dict[Any, int] = {}  # of torch's types, as they are met
+
     def view(self, x: Any, what: str) -> View:
         if x.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise NotImplementedError(
                 f"{what}: requires a gradient, which libfa does not compute yet (no fa_backward); call it under torch.no_grad()"
             )
-        kind = x.device.type
-        if kind not in ("cpu", "cuda"):
+        if x.is_cpu:
+            device = CPU
+        elif x.is_cuda:
+            device = (capi.FA_DEVICE_CUDA, x.device.index)
+        else:
             raise BufferError(f"{what}: lives on the device {x.device}: neither CPU nor CUDA")
-        dtype = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
-        device = CPU if kind == "cpu" else (capi.FA_DEVICE_CUDA, x.device.index)
+        dtype = self.dtypes.get(x.dtype)
+        if dtype is None:
+            dtype = self.dtypes[x.dtype] = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
         return x.data_ptr(), dtype, tuple(x.shape), x.stride(), device, True, x
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
@@ -44,6 +51,15 @@ class Torch(Adapter):
 
     def stream(self, x: Any) -> int:
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
+
+
+class Masked(Adapter):
+    """numpy.ma's arrays: what they mask would be attended all the same."""
+
+    def view(self, x: Any, what: str) -> View:
+        raise TypeError(
+            f"{what}: is a masked array, whose mask libfa does not read; pass {what}.data, and mask= for masked keys"
+        )
 
 
 class Cupy(Adapter):
@@ -58,6 +74,11 @@ class Cupy(Adapter):
 
 class Jax(Adapter):
     """Arrays of JAX never change: out is written in memory of our own, which becomes a JAX array."""
+
+    def view(self, x: Any, what: str) -> View:
+        if isinstance(x, sys.modules["jax"].core.Tracer):
+            raise TypeError(f"{what}: is traced (jax.jit, vmap, grad), and has no elements yet; use libfa.jax.attention there")
+        return super().view(x, what)
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
         if like.devices() and next(iter(like.devices())).platform != "cpu":
@@ -76,6 +97,7 @@ class Jax(Adapter):
 
 
 _protocols = Adapter()
+_masked = Masked()
 _by_library = {"numpy": Numpy(), "torch": Torch(), "cupy": Cupy(), "jaxlib": Jax(), "jax": Jax()}
 _by_type: "dict[type, Adapter]" = {}
 
@@ -84,8 +106,11 @@ def adapter_of(x: Any) -> Adapter:
     """The adapter for x's type, by the library that defined it or one of its bases."""
     found = _by_type.get(type(x))
     if found is None:
-        libraries = [base.__module__.partition(".")[0] for base in type(x).__mro__ if hasattr(base, "__dlpack__")]
+        bases = type(x).__mro__
+        libraries = [base.__module__.partition(".")[0] for base in bases if hasattr(base, "__dlpack__")]
         found = next((_by_library[name] for name in libraries if name in _by_library), _protocols)
+        if any(base.__name__ == "MaskedArray" and base.__module__.startswith("numpy.") for base in bases):
+            found = _masked
         _by_type[type(x)] = found
     return found
 

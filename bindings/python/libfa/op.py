@@ -1,32 +1,58 @@
 """fa_op as a Python object, and the cache of ops that attention() takes its own from."""
 
-import functools
-from typing import Any
+from __future__ import annotations
 
-from . import capi
+import functools
+from typing import TYPE_CHECKING, Any
+
+from . import capi, scalars
+from .arrays import NAMES, dtype_of
 from .errors import InvalidArgument, check
+from .options import Desc
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_REALS = ("softmax_scale", "softcap")
 
 
 class Op:
     """An attention, ready to run: its keywords are fa_desc's fields. Immutable; any number of threads may use one.
 
-    head_dim and dtype_q are required, all others have the header's defaults. close(), or the last reference, ends it;
-    a call that is under way in another thread is completed first.
+    head_dim and dtype_q are required, all others have the header's defaults. Types are named: dtype_q="float16". close(), or
+    the last reference, ends it; a call that is under way in another thread is completed first. An unpickled or copied op is
+    a new one, of the machine that it is made on.
     """
 
-    __slots__ = ("_handle",)
+    __slots__ = ("handle", "_desc")
 
-    def __init__(self, **desc: Any) -> None:
+    def __init__(self, **desc: Unpack[Desc]) -> None:
         fields = capi.fa_desc()
+        self.handle: Any = None
+        self._desc: dict[str, Any] = {}
         for name, value in desc.items():
             if not hasattr(fields, name):
                 raise TypeError(f"Op() got an unexpected keyword argument {name!r}: expected a field of fa_desc")
+            convert = dtype_of if name.startswith("dtype_") else scalars.real if name in _REALS else scalars.integer
+            self._desc[name] = convert(value, name)
             try:
-                setattr(fields, name, value)
+                setattr(fields, name, self._desc[name])
             except OverflowError:
                 raise InvalidArgument(f"{name}: got {value!r}, which its field of fa_desc cannot hold") from None
-        status, self._handle = capi.fa_create(fields)
+        status, self.handle = capi.fa_create(fields)
         check(status)
+
+    def __repr__(self) -> str:
+        fields = (
+            f"{name}={NAMES.get(value, value) if name.startswith('dtype_') else value}" for name, value in self._desc.items()
+        )
+        return f"<libfa.Op {', '.join(fields)}: {'closed' if self.handle is None else self.kernel}>"
+
+    def __reduce__(self) -> Any:
+        self._open()
+        if self._desc.get("parallel_for"):
+            raise TypeError("Op: parallel_for is an address, which means nothing elsewhere; an op without it can be pickled")
+        return functools.partial(Op, **self._desc), ()
 
     @property
     def kernel(self) -> str:
@@ -42,11 +68,11 @@ class Op:
     def forward(self, args: "capi.fa_args") -> None:
         """Computes what args describes, without the GIL. Whatever args points at must live until it returns (on CUDA:
         until its stream has come that far)."""
-        check(capi.fa_forward(self._handle or self._open(), args))
+        check(capi.fa_forward(self._open(), args))
 
     def close(self) -> None:
         """Ends the op. Using it afterwards raises InvalidArgument; closing it again does nothing."""
-        self._handle = None
+        self.handle = None
 
     def __enter__(self) -> "Op":
         return self
@@ -55,9 +81,9 @@ class Op:
         self.close()
 
     def _open(self) -> Any:
-        if self._handle is None:
+        if self.handle is None:
             raise InvalidArgument("op: it has been closed")
-        return self._handle
+        return self.handle
 
 
 @functools.lru_cache(maxsize=256)

@@ -2,16 +2,19 @@
 
 import array
 import math
+import reprlib
 from typing import Any
 
 from . import capi
 from .arrays import CPU, NAMES, SIZES, View, contiguous, device_name
 from .errors import InvalidArgument
 from .libraries import view
+from .scalars import integer
 
 Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 _ARRAYS = ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx", "q_offset")
+_NUMBERS = ("max_seqlen_q", "max_seqlen_k", "num_splits")
 
 
 def require_device(seen: View, what: str, device: tuple[int, int]) -> None:
@@ -28,30 +31,19 @@ def written(x: Any, what: str, device: tuple[int, int]) -> View:
     return seen
 
 
-def four(seen: View, what: str, heads_first: bool, packed: bool) -> Tensor:
-    """(batch, sequence, heads, dim) of any layout; a packed tensor may lack its batch of 1."""
-    address, dtype, shape, strides = seen[:4]
-    if len(shape) == 3 and packed:
-        shape, strides = (1,) + shape, (math.prod(shape),) + strides
-    if len(shape) != 4:
+def require_heads(seen: View, what: str, heads_first: bool, packed: bool) -> None:
+    """(batch, sequence, heads, dim) in any layout; a packed tensor may lack its batch of 1."""
+    if len(seen[2]) != 4 and not (packed and len(seen[2]) == 3):
         axes = "batch, heads, sequence, dim" if heads_first else "batch, sequence, heads, dim"
-        raise InvalidArgument(f"{what}: got shape {shape}, expected ({axes}); three dimensions only with cu_seqlens")
-    if heads_first:
-        (b, h, s, d), (b_step, h_step, s_step, d_step) = shape, strides
-        shape, strides = (b, s, h, d), (b_step, s_step, h_step, d_step)
-    return address, dtype, shape, strides
+        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected ({axes}); three dimensions only with cu_seqlens")
 
 
-def of_lse(seen: View) -> Tensor:
-    """(batch, heads, rows, 1) of (batch, heads, rows), or packed of (heads, rows)."""
-    address, dtype, shape, strides = seen[:4]
-    if len(shape) == 2:
-        shape, strides = (1,) + shape, (math.prod(shape) or 1,) + strides
-    if len(shape) == 3:
-        shape, strides = shape + (1,), strides + (1,)
-    if len(shape) != 4:
-        raise InvalidArgument(f"lse: got shape {shape}, expected (batch, heads, queries), packed (heads, rows)")
-    return address, dtype, shape, strides
+def lse(x: Any, device: tuple[int, int]) -> View:
+    """The view of a caller's lse: (batch, heads, rows), packed (heads, rows)."""
+    seen = written(x, "lse", device)
+    if not 2 <= len(seen[2]) <= 4:
+        raise InvalidArgument(f"lse: got shape {seen[2]}, expected (batch, heads, queries), packed (heads, rows)")
+    return seen
 
 
 def aligned_right(x: Any, what: str, device: tuple[int, int]) -> Tensor:
@@ -100,9 +92,27 @@ def ints(x: Any, what: str, count: int, device: tuple[int, int]) -> View:
     return seen
 
 
+def _array(values: Any, what: str) -> Any:
+    """An array of int32 of a list or tuple."""
+    try:
+        return array.array("i", [integer(value, what) for value in values])
+    except OverflowError:
+        raise InvalidArgument(f"{what}: got {reprlib.repr(values)}, expected numbers that int32 can hold") from None
+
+
+def set_numbers(args: "capi.fa_args", given: tuple[Any, ...]) -> None:
+    """Sets the fields of args that are numbers of the caller's, in the order of _NUMBERS."""
+    for name, value in zip(_NUMBERS, given):
+        number = integer(value, name)
+        try:
+            setattr(args, name, number)
+        except OverflowError:
+            raise InvalidArgument(f"{name}: got {number}, which its field of fa_args cannot hold") from None
+
+
 def set_arrays(args: "capi.fa_args", given: tuple[Any, ...], batch: int, device: tuple[int, int]) -> list[View]:
     """Points args at the arrays given, in the order of fa_args. Returns what must live until the call is done."""
-    arrays = [array.array("i", x) if isinstance(x, (list, tuple)) and device == CPU else x for x in given]
+    arrays = [_array(x, name) if isinstance(x, (list, tuple)) and device == CPU else x for name, x in zip(_ARRAYS, given)]
     keep: list[View] = []
     packed = next((i for i in (0, 1) if arrays[i] is not None), None)
     if arrays[0] is not None:

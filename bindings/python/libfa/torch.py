@@ -4,12 +4,20 @@ over it: attention(), and scaled_dot_product_attention() with the arguments of t
 Importing this module imports torch. Backward passes raise NotImplementedError: libfa computes no gradients yet.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
+from torch.autograd import forward_ad
 
 from . import attention as _attention
+from . import scalars
 from .errors import InvalidArgument
+from .options import LayoutOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # The tensors that may be left out, in the operator's order.
 _TENSORS = (
@@ -28,11 +36,15 @@ _TENSORS = (
 )
 _SCHEMA = f"""(Tensor q, Tensor k, Tensor v, {", ".join(f"Tensor? {name}=None" for name in _TENSORS)}, *,
     str causal="", SymInt window_left=-1, SymInt window_right=-1, SymInt attention_chunk=0, float softcap=0.0,
-    float softmax_scale=0.0, bool bias_before_softcap=False, SymInt max_seqlen_q=0, SymInt max_seqlen_k=0,
+    float? softmax_scale=None, bool bias_before_softcap=False, SymInt max_seqlen_q=0, SymInt max_seqlen_k=0,
     SymInt num_splits=0, bool deterministic=True, bool batch_invariant=False, str layout="bshd", ScalarType? out_dtype=None,
     bool return_lse=False, int num_threads=0) -> (Tensor, Tensor)"""
-_CAUSAL = {"": False, "bottom_right": True, "top_left": "top_left"}
-_CAUSAL_NAMES: dict[Any, str] = {value: name for name, value in _CAUSAL.items()}
+_CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
+_CAUSAL_NAMES = dict(zip((scalars.mask_of(value) for value in _CAUSAL.values()), _CAUSAL))
+_CONVERTED = {"softcap": scalars.real} | dict.fromkeys(
+    ("attention_chunk", "max_seqlen_q", "max_seqlen_k", "num_splits", "num_threads"), scalars.integer
+)
+_KEYWORDS = {*LayoutOptions.__annotations__, "out_dtype", "return_lse"}
 
 
 # The dispatcher leaves out keywords that have their default.
@@ -42,11 +54,8 @@ def _forward(q: Any, k: Any, v: Any, *tensors: Any, **given: Any) -> tuple[Any, 
     given.update(zip(_TENSORS, tensors))
     given["causal"] = _CAUSAL[given.pop("causal", "")]
     given["window"] = (given.pop("window_left", -1), given.pop("window_right", -1))
-    out_dtype = given.pop("out_dtype", None)
-    given["out_dtype"] = str(out_dtype)[6:] if out_dtype is not None else None  # "torch.float32"
-    return_lse = given.pop("return_lse", False)
-    result = _attention(q, k, v, return_lse=return_lse, **given)
-    return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
+    result = _attention(q, k, v, **given)
+    return result if given.get("return_lse") else (result, q.new_empty(0, dtype=torch.float32))
 
 
 def _fake(q: Any, k: Any, v: Any, *tensors: Any, **given: Any) -> tuple[Any, Any]:
@@ -68,62 +77,134 @@ operator.register_fake(_fake)
 operator.register_autograd(_backward)
 
 
+def _eager(q: Any, k: Any, v: Any, keywords: dict[str, Any]) -> bool:
+    """Whether nothing but the result is asked for: no tracing, transformation, mode, subclass or gradient needs to see the
+    operator, whose dispatch takes ten times as long as a small attention."""
+    if torch.compiler.is_compiling() or torch._C._is_tracing() or not type(q) is type(k) is type(v) is torch.Tensor:
+        return False
+    if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or forward_ad._current_level >= 0:
+        return False
+    if torch._C._functorch.peek_interpreter_stack() is not None or not (q.is_cpu or q.is_cuda):
+        return False
+    if not torch.is_grad_enabled():
+        return True
+    tensors = (q, k, v, *(keywords[name] for name in _TENSORS if name in keywords)) if keywords else (q, k, v)
+    return not any(x is not None and x.requires_grad for x in tensors)
+
+
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    out_dtype: torch.dtype | None = ...,
+    return_lse: Literal[False] = ...,
+    **_: Unpack[LayoutOptions],
+) -> torch.Tensor: ...
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    out_dtype: torch.dtype | None = ...,
+    return_lse: Literal[True],
+    **_: Unpack[LayoutOptions],
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+@overload
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    out_dtype: torch.dtype | None = ...,
+    return_lse: bool,
+    **_: Unpack[LayoutOptions],
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 def attention(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
-    """libfa.attention on tensors, as an operator: the same keywords, less those of memory that the caller lends (out, lse,
-    workspace, parallel_for, stream); out_dtype is a torch.dtype."""
-    causal = keywords.pop("causal", False)
-    if causal not in _CAUSAL_NAMES:
-        raise InvalidArgument(f"causal: got {causal!r}, expected True, False or 'top_left'")
-    window_left, window_right = keywords.pop("window", (-1, -1))
+    """libfa.attention on tensors, as an operator where torch compiles, traces or transforms: the same keywords, less those of
+    memory that the caller lends (out, lse, workspace, parallel_for, stream); out_dtype is a torch.dtype. Under autocast q, k
+    and v are of its type, as in torch's own."""
+    for name in keywords:
+        if name not in _KEYWORDS:
+            raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
+    if torch.is_autocast_enabled(q.device.type):
+        q, k, v = _autocast(q, k, v)
+    if _eager(q, k, v, keywords):
+        return _attention(q, k, v, **keywords)
+    causal = _CAUSAL_NAMES[scalars.mask_of(keywords.pop("causal", False))]
+    left, right = scalars.pair(keywords.pop("window", (-1, -1)), "window")
     scale = keywords.pop("softmax_scale", None)
+    for name, convert in _CONVERTED.items():
+        if name in keywords:
+            keywords[name] = convert(keywords[name], name)
     out, lse = torch.ops.libfa.attention(
         q,
         k,
         v,
         *(keywords.pop(name, None) for name in _TENSORS),
-        causal=_CAUSAL_NAMES[causal],
-        window_left=window_left,
-        window_right=window_right,
-        softmax_scale=scale or 0.0,
+        causal=causal,
+        window_left=left,
+        window_right=right,
+        softmax_scale=None if scale is None else scalars.scale(scale, "softmax_scale"),
         **keywords,
     )
     return (out, lse) if keywords.get("return_lse") else out
 
 
+def _autocast(*tensors: Any) -> list[Any]:
+    """float32 and the other half type as autocast's type, where tensors live."""
+    wanted = torch.get_autocast_dtype(tensors[0].device.type)
+    return [x.to(wanted) if x.dtype.is_floating_point and x.dtype != torch.float64 else x for x in tensors]
+
+
 def scaled_dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any = None,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> Any:
+) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., heads, queries, dim); is_causal is aligned top-left, as torch's
-    is; attn_mask is boolean (True: attend) or is added to the scores."""
+    is; attn_mask is boolean (True: attend) or is added to the scores; leading dimensions are broadcast."""
     if dropout_p:
         raise NotImplementedError(f"dropout_p: got {dropout_p}, and libfa has no dropout; 0.0 works")
     if attn_mask is not None and is_causal:
         raise InvalidArgument("attn_mask: expected None where is_causal is set, as torch's function does")
-    lead = query.shape[:-3]
-    q, k, v = (_four(x) for x in (query, key, value))
-    if q.shape[1] != k.shape[1] and not enable_gqa:
-        raise InvalidArgument(f"key: got {k.shape[1]} heads, expected query's {q.shape[1]}; enable_gqa=True allows fewer")
-    if attn_mask is not None and attn_mask.dim() > 4:
-        attn_mask = attn_mask.expand(*lead, *attn_mask.shape[-3:]).flatten(0, -4)
-    boolean = attn_mask is not None and attn_mask.dtype == torch.bool
-    out = attention(
-        q,
-        k,
-        v,
-        causal="top_left" if is_causal else False,
-        softmax_scale=scale,
-        mask=attn_mask if boolean else None,
-        bias=None if boolean else attn_mask,
-        layout="bhsd",
-    )
-    return out.reshape(*query.shape[:-1], value.shape[-1])
+    given: dict[str, Any] = {"layout": "bhsd"}
+    if is_causal:
+        given["causal"] = "top_left"
+    if scale is not None:
+        given["softmax_scale"] = scalars.scale(scale, "scale")
+    q, k, v, lead = query, key, value, None
+    if not (q.dim() == k.dim() == v.dim() == 4 and q.shape[0] == k.shape[0] == v.shape[0]) or (
+        not enable_gqa and not q.shape[1] == k.shape[1] == v.shape[1]
+    ):
+        q, k, v, attn_mask, lead = _broadcast(q, k, v, attn_mask, 3 if enable_gqa else 2)
+    if attn_mask is not None:
+        given["mask" if attn_mask.dtype == torch.bool else "bias"] = attn_mask
+    out = attention(q, k, v, **given)
+    return out if lead is None else out.reshape(*lead, *out.shape[-2:])
+
+
+def _broadcast(q: Any, k: Any, v: Any, mask: Any, own: int) -> tuple[Any, Any, Any, Any, Any]:
+    """q, k, v and mask as (batch, heads, sequence, dim), broadcast in all but their last dimensions, own in number, and the
+    leading dimensions of the result."""
+    try:
+        lead = torch.broadcast_shapes(*(x.shape[:-own] for x in (q, k, v)))
+    except RuntimeError:
+        raise InvalidArgument(
+            f"key: got leading dimensions {tuple(k.shape[:-2])} and value's {tuple(v.shape[:-2])}, expected query's "
+            f"{tuple(q.shape[:-2])} or what broadcasts with them; enable_gqa=True allows fewer heads"
+        ) from None
+    q, k, v = (x.expand(*lead, *x.shape[-own:]) for x in (q, k, v))
+    if mask is not None and mask.dim() > 3:
+        mask = _four(mask.expand(*q.shape[:-3], *mask.shape[-3:]))
+    return _four(q), _four(k), _four(v), mask, q.shape[:-2]
 
 
 def _four(x: Any) -> Any:

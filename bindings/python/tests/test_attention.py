@@ -80,6 +80,43 @@ def test_features_that_take_tensors():
     assert abs(out - want).max() < 2e-6
 
 
+def scalar(value):
+    """A number as callers have it: of numpy, and an array without dimensions."""
+    kind = "f4" if isinstance(value, float) else "?" if isinstance(value, bool) else "i8"
+    return [np.dtype(kind).type(value), np.array(value, kind)]
+
+
+@pytest.mark.parametrize("way", [0, 1], ids=["scalar", "array"])
+def test_numbers_of_numpy(way):
+    q, k, v = inputs()
+    plain = dict(
+        causal=True,
+        window=(7, 0),
+        attention_chunk=16,
+        softcap=2.0,
+        softmax_scale=0.25,
+        max_seqlen_q=9,
+        max_seqlen_k=21,
+        num_splits=2,
+    )
+    given = {
+        name: tuple(scalar(side)[way] for side in x) if isinstance(x, tuple) else scalar(x)[way] for name, x in plain.items()
+    }
+    want = libfa.attention(q, k, v, num_threads=1, **plain)
+    assert (libfa.attention(q, k, v, num_threads=scalar(1)[way], **given) == want).all()
+    assert (libfa.attention(q, k, v, num_threads=1, **{**given, "window": np.array([7, 0])}) == want).all()
+    assert not (libfa.attention(q, k, v, num_threads=1, **{**given, "softmax_scale": scalar(0.5)[way]}) == want).all()
+
+
+def test_a_number_that_changes_is_read_anew():
+    q, k, v = inputs()
+    scale = np.array(0.25)
+    before = libfa.attention(q, k, v, softmax_scale=scale)
+    scale[()] = 0.5
+    assert (libfa.attention(q, k, v, softmax_scale=scale) == libfa.attention(q, k, v, softmax_scale=0.5)).all()
+    assert not (libfa.attention(q, k, v, softmax_scale=scale) == before).all()
+
+
 def test_the_buffer_protocol():
     q, k, v = inputs()
     buffers = [memoryview(x.tobytes()).cast("f", x.shape) for x in (q, k, v)]  # read-only

@@ -71,6 +71,14 @@ REFUSED = {
     "lse of the wrong shape": (dict(lse=np.zeros((2, 8), "f4"), return_lse=True), "lse"),
     "a negative softcap": (dict(softcap=-1.0), "softcap"),
     "a scale that is no number": (dict(softmax_scale=float("nan")), "softmax_scale"),
+    "a scale of 0": (dict(softmax_scale=0.0), "softmax_scale: got 0.0, which float32 holds as 0; expected None"),
+    "a scale that float32 holds as 0": (dict(softmax_scale=-1e-46), "softmax_scale: got -1e-46"),
+    "a scale that float32 does not hold": (dict(softmax_scale=1e39), "softmax_scale"),
+    "three sides of a window": (dict(window=(1, 2, 3)), "window: got (1, 2, 3), expected (left, right)"),
+    "causal that cannot be looked up": (dict(causal=[]), "causal: got [], expected True, False or 'top_left'"),
+    "a length no field holds": (dict(max_seqlen_q=2**80), "max_seqlen_q: got 1208925819614629174706176"),
+    "splits no field holds": (dict(num_splits=2**40), "num_splits: got 1099511627776"),
+    "lengths no int32 holds": (dict(seqused_k=[2**40, 1]), "seqused_k: got [1099511627776, 1]"),
     "too many threads": (dict(num_threads=5000), "num_threads"),
     "a number no field holds": (dict(num_threads=2**40), "num_threads"),
     "a workspace too small": (dict(workspace=np.zeros(1, "u1"), num_splits=4), "workspace"),
@@ -88,23 +96,32 @@ def test_refused(what):
     assert (FLOATS == before).all()
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        dict(q=3),
-        dict(k=None),
-        dict(v="text"),
-        dict(q=[[1.0]]),
-        dict(softcap="1"),
-        dict(window=3),
-        dict(num_splits=1.5),
-        dict(what=1),
-    ],
-    ids=str,
-)
-def test_no_arrays_and_no_numbers(changed):
-    with pytest.raises(TypeError):
+NO_ARRAYS_AND_NO_NUMBERS = [
+    (dict(q=3), "q: a int is no array"),
+    (dict(k=None), "k: a NoneType is no array"),
+    (dict(v="text"), "v: a str is no array"),
+    (dict(q=[[1.0]]), "q: a list is no array"),
+    (dict(q=np.ma.zeros(FLOATS.shape, "f4")), "q: is a masked array"),
+    (dict(bias=np.ma.zeros((8, 8), "f4")), "bias: is a masked array"),
+    (dict(softcap="1"), "softcap: got '1', expected a number"),
+    (dict(softcap=np.ones(2)), "softcap: got array([1., 1.]), expected a number"),
+    (dict(softmax_scale=[1.0]), "softmax_scale: got [1.0], expected a number"),
+    (dict(window=4), "window: got 4, expected (left, right)"),
+    (dict(window=(1, 2.5)), "window: got 2.5, expected an integer"),
+    (dict(num_splits=1.5), "num_splits: got 1.5, expected an integer"),
+    (dict(max_seqlen_k=np.float32(3)), "max_seqlen_k: got np.float32(3.0), expected an integer"),
+    (dict(attention_chunk=np.zeros(2, "i4")), "attention_chunk: got array([0, 0], dtype=int32), expected an integer"),
+    (dict(num_threads="2"), "num_threads: got '2', expected an integer"),
+    (dict(seqused_k=[1, 1.5]), "seqused_k: got 1.5, expected an integer"),
+    (dict(what=1), "what"),
+]
+
+
+@pytest.mark.parametrize("changed, text", NO_ARRAYS_AND_NO_NUMBERS, ids=lambda x: "" if isinstance(x, dict) else x)
+def test_no_arrays_and_no_numbers(changed, text):
+    with pytest.raises(TypeError) as error:
         libfa.attention(**tensors(**changed))
+    assert text in str(error.value), str(error.value)
 
 
 def test_kinds():
@@ -138,7 +155,7 @@ def test_every_status_has_its_exception(monkeypatch):
         (capi.FA_ERROR_DRIVER, libfa.DriverError),
         (99, libfa.Error),
     ):
-        monkeypatch.setattr(capi, "fa_forward", lambda op, args, status=status: status)
+        monkeypatch.setattr(capi, "forward", lambda *_, status=status: status)
         with pytest.raises(kind):
             libfa.attention(**tensors())
 

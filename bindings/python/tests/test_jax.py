@@ -35,13 +35,13 @@ def test_attention(way, dtype):
 
 def test_nothing_is_copied(monkeypatch):
     seen = []
-    forward = libfa.capi.fa_forward
+    forward = libfa.capi.forward
 
-    def looked_at(op, args):
-        seen.append([x.data for x in (args.q, args.k, args.v, args.out)])
-        return forward(op, args)
+    def looked_at(op, *views):
+        seen.append([view[0] for view in views[:4]])
+        return forward(op, *views)
 
-    monkeypatch.setattr(libfa.capi, "fa_forward", looked_at)
+    monkeypatch.setattr(libfa.capi, "forward", looked_at)
     inputs = arrays()
     out = libfa.attention(*inputs)
     assert seen == [[x.unsafe_buffer_pointer() for x in (*inputs, out)]]
@@ -91,5 +91,20 @@ def test_errors():
         libfa.jax.attention(q[0], k, v, cu_seqlens_q=np.zeros(3, "f4"))
     with pytest.raises(TypeError, match="biass"):
         libfa.jax.attention(q, k, v, biass=None)
-    with pytest.raises(libfa.InvalidArgument, match="causal"):
-        libfa.jax.attention(q, k, v, causal="left")
+    for wrong in (dict(causal="left"), dict(causal=[]), dict(softmax_scale=0.0), dict(window=(1, 2, 3))):
+        with pytest.raises(libfa.InvalidArgument, match=next(iter(wrong))):
+            libfa.jax.attention(q, k, v, **wrong)
+    with pytest.raises(TypeError, match="num_splits: got 1.5, expected an integer"):
+        libfa.jax.attention(q, k, v, num_splits=1.5)
+    for transformed in (jax.jit, jax.vmap, jax.grad):
+        with pytest.raises(TypeError, match="q: is traced .*; use libfa.jax.attention there"):
+            transformed(lambda *x: libfa.attention(*x))(q, k, v)
+
+
+def test_numbers_of_arrays():
+    q, k, v = arrays()
+    given = dict(softmax_scale=0.25, softcap=2.0, window=(7, 0), num_splits=2, causal=True)
+    want = libfa.jax.attention(q, k, v, **given)
+    given = {name: tuple(map(jnp.asarray, x)) if isinstance(x, tuple) else jnp.asarray(x) for name, x in given.items()}
+    for function in (libfa.attention, libfa.jax.attention):
+        assert (function(q, k, v, **given) == want).all()

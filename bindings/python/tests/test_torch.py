@@ -34,13 +34,28 @@ def test_tensors(dtype):
 
 def test_nothing_is_copied(monkeypatch):
     seen = []
-    forward = libfa.capi.fa_forward
-    monkeypatch.setattr(libfa.capi, "fa_forward", lambda op, args: seen.append(args.k.data) or forward(op, args))
+    forward = libfa.capi.forward
+    monkeypatch.setattr(libfa.capi, "forward", lambda *given: seen.append(given[2][0]) or forward(*given))
     q, k, v = tensors()
     libfa.attention(q, k.transpose(2, 3).contiguous().transpose(2, 3), v, layout="bhsd")
     k_view = k[:, :, ::2]
     libfa.attention(q, k_view, v[:, :, ::2], layout="bhsd")
     assert seen[1] == k_view.data_ptr() == k.data_ptr()
+
+
+@pytest.mark.parametrize("function", [libfa.attention, libfa.torch.attention])
+def test_numbers_of_torch(function):
+    q, k, v = tensors()
+    given = dict(softmax_scale=0.25, softcap=2.0, window=(7, 0), max_seqlen_k=21, causal=True)
+    want = function(q, k, v, layout="bhsd", **given)
+    given = {name: tuple(map(torch.tensor, x)) if isinstance(x, tuple) else torch.tensor(x) for name, x in given.items()}
+    assert torch.equal(function(q, k, v, layout="bhsd", **given), want)
+    assert torch.equal(function(q, k, v, layout="bhsd", **{**given, "window": torch.tensor([7, 0])}), want)
+    for wrong in (dict(softmax_scale=0.0), dict(window=(1, 2, 3)), dict(causal=[]), dict(causal="left")):
+        with pytest.raises(libfa.InvalidArgument, match=next(iter(wrong))):
+            function(q, k, v, layout="bhsd", **wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'windows'"):
+        function(q, k, v, windows=1)
 
 
 def test_gradients_are_refused():

@@ -1,0 +1,106 @@
+"""What a type checker is to know of the keywords that attention() and Op take. Numbers may be of any integral or real type."""
+
+from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypedDict
+
+DtypeName = Literal["float32", "float16", "bfloat16"]
+Causal = bool | Literal["top_left"]
+Layout = Literal["bshd", "bhsd"]
+
+
+class SupportsDlpack(Protocol):
+    @property
+    def __dlpack__(self) -> Any: ...
+
+
+class SupportsCudaArrayInterface(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+
+class SupportsArrayInterface(Protocol):
+    @property
+    def __array_interface__(self) -> Any: ...
+
+
+class SupportsBuffer(Protocol):
+    @property
+    def __buffer__(self) -> Any: ...
+
+
+class DtypeObject(Protocol):
+    """A dtype of numpy, ml_dtypes or torch."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+
+Dtype = DtypeName | DtypeObject
+Array = SupportsDlpack | SupportsCudaArrayInterface | SupportsArrayInterface | SupportsBuffer
+Ints = Array | list[int] | tuple[int, ...]
+
+
+class Options(TypedDict, total=False):
+    """Of every attention(): libfa's, libfa.torch's, libfa.jax's."""
+
+    causal: Causal
+    window: tuple[SupportsIndex, SupportsIndex]
+    attention_chunk: SupportsIndex
+    softcap: SupportsFloat
+    softmax_scale: SupportsFloat | None
+    bias: Array | None
+    mask: Array | None
+    alibi_slopes: Array | None
+    sinks: Array | None
+    bias_before_softcap: bool
+    cu_seqlens_q: Ints | None
+    cu_seqlens_k: Ints | None
+    seqused_q: Ints | None
+    seqused_k: Ints | None
+    leftpad_k: Ints | None
+    kv_batch_idx: Ints | None
+    q_offset: Ints | None
+    block_table: Array | None
+    max_seqlen_q: SupportsIndex
+    max_seqlen_k: SupportsIndex
+    num_splits: SupportsIndex
+    deterministic: bool
+    batch_invariant: bool
+    num_threads: SupportsIndex
+
+
+class LayoutOptions(Options, total=False):
+    layout: Layout
+
+
+class MemoryOptions(LayoutOptions, total=False):
+    """Memory and threads that the caller lends."""
+
+    lse: Array | None
+    parallel_for: tuple[int, int]
+    workspace: Array | None
+    stream: int | None
+
+
+class _Required(TypedDict):
+    head_dim: int
+    dtype_q: DtypeName | int
+
+
+class Desc(_Required, total=False):
+    """fa_desc's fields. Types are named, or are numbers of libfa.capi."""
+
+    device: int
+    device_index: int
+    dtype_kv: DtypeName | int
+    dtype_out: DtypeName | int
+    mask: int
+    head_dim_v: int
+    window_left: int
+    window_right: int
+    attention_chunk: int
+    softmax_scale: float
+    softcap: float
+    flags: int
+    num_threads: int
+    parallel_for: int
+    parallel_for_host: int
