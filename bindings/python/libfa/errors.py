@@ -11,6 +11,10 @@ class InvalidArgument(Error, ValueError):
     """The call can never work: the text names the argument, what was got, what was expected and what would work."""
 
 
+class InvalidCall(InvalidArgument, RuntimeError):
+    """InvalidArgument of libfa.flash_attn: also the RuntimeError that flash_attn raises."""
+
+
 class Unsupported(Error, NotImplementedError):
     """Legal, but nothing in this build or on this machine serves it."""
 

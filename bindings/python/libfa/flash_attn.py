@@ -7,39 +7,68 @@ changes nothing (the forward pass always is); the logsumexp of a row without key
 return_attn_probs gives (out, softmax_lse, S_dmask) as flash_attn 2.8.3 does without dropout, where S_dmask is empty.
 """
 
-from typing import Any
+import re
+from typing import Any, SupportsFloat, SupportsIndex
 
-from . import kvcache
+from . import errors, kvcache, scalars
 from .attention import attention
 from .libraries import adapter_of, view
+from .options import Array
 
 
-def _attention(q: Any, k: Any, v: Any, dropout_p: float, return_attn_probs: bool, **keywords: Any) -> Any:
+_PAGED = {"the keys of the sequence": "the keys that the pages of its row of block_table hold"}
+
+
+def _attention(names: dict[str, str], q: Any, k: Any, v: Any, **keywords: Any) -> Any:
+    """libfa.attention, whose errors speak of the caller's arguments: names has theirs by libfa's."""
+    try:
+        return attention(q, k, v, **keywords)
+    except (errors.Error, BufferError, NotImplementedError, TypeError) as error:
+        names = {"window": "window_size", **names}
+        known = "|".join(sorted(names, key=len, reverse=True))
+        text = re.sub(r"\b(args|desc)\.", "", str(error))
+        text = re.sub(rf"\b({known})\b", lambda found: names[found[1]], text)
+        kind = errors.InvalidCall if isinstance(error, errors.InvalidArgument) else type(error)
+        raise kind(text) from None
+
+
+def _forward(names: dict[str, str], q: Any, k: Any, v: Any, dropout_p: float, return_attn_probs: bool, **keywords: Any) -> Any:
     if dropout_p:
         raise NotImplementedError(f"dropout_p: got {dropout_p}, and libfa has no dropout; 0.0 works")
     if not return_attn_probs:
-        return attention(q, k, v, **keywords)
-    out, lse = attention(q, k, v, return_lse=True, **keywords)
+        return _attention(names, q, k, v, **keywords)
+    out, lse = _attention(names, q, k, v, return_lse=True, **keywords)
     adapter = adapter_of(q)
     return out, lse, adapter.finish(adapter.empty(q, (0,), view(q, "q")[1]))
 
 
+def _unpacked(x: Any, what: str, axis: int, count: int) -> tuple[list[Any], list[str]]:
+    """The count arrays that x holds along axis, and how each is written."""
+    shape = tuple(getattr(x, "shape", ()))
+    if len(shape) != axis + 3 or shape[axis] != count:
+        lead = "(batch, sequence" if axis == 2 else "(total"
+        raise errors.InvalidCall(f"{what}: got shape {shape}, expected {lead}, {count}, heads, dim)")
+    index = (slice(None),) * axis
+    return [x[(*index, i)] for i in range(count)], [f"{what}[{':, ' * axis}{i}]" for i in range(count)]
+
+
 def flash_attn_func(
-    q: Any,
-    k: Any,
-    v: Any,
+    q: Array,
+    k: Array,
+    v: Array,
     dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
+    alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
     """q (batch, queries, heads, dim), k and v (batch, keys, kv heads, dim) -> out, shaped as q. causal is aligned
     bottom-right; rows with no key are 0."""
-    return _attention(
+    return _forward(
+        {},
         q,
         k,
         v,
@@ -54,90 +83,96 @@ def flash_attn_func(
 
 
 def flash_attn_kvpacked_func(
-    q: Any,
-    kv: Any,
+    q: Array,
+    kv: Array,
     dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
+    alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
     """kv (batch, keys, 2, kv heads, dim)."""
-    return flash_attn_func(
+    (k, v), names = _unpacked(kv, "kv", 2, 2)
+    return _forward(
+        dict(zip("kv", names)),
         q,
-        kv[:, :, 0],
-        kv[:, :, 1],
+        k,
+        v,
         dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
         return_attn_probs,
+        softmax_scale=softmax_scale,
+        causal=causal,
+        window=window_size,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
     )
 
 
 def flash_attn_qkvpacked_func(
-    qkv: Any,
+    qkv: Array,
     dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
+    alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
     """qkv (batch, sequence, 3, heads, dim)."""
-    return flash_attn_func(
-        qkv[:, :, 0],
-        qkv[:, :, 1],
-        qkv[:, :, 2],
+    (q, k, v), names = _unpacked(qkv, "qkv", 2, 3)
+    return _forward(
+        dict(zip("qkv", names)),
+        q,
+        k,
+        v,
         dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
         return_attn_probs,
+        softmax_scale=softmax_scale,
+        causal=causal,
+        window=window_size,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
     )
 
 
 def flash_attn_varlen_func(
-    q: Any,
-    k: Any,
-    v: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
+    q: Array,
+    k: Array,
+    v: Array,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    max_seqlen_q: SupportsIndex,
+    max_seqlen_k: SupportsIndex,
     dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
+    alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
-    block_table: Any = None,
+    block_table: Array | None = None,
 ) -> Any:
     """q (total queries, heads, dim), k and v (total keys, kv heads, dim), or with block_table (pages, page size, kv heads,
     dim); cu_seqlens_* int32 (sequences + 1,)."""
-    packed = block_table is None
-    return _attention(
+    names, used = {}, None
+    if block_table is not None:
+        used = cu_seqlens_k[1:] - cu_seqlens_k[:-1]  # type: ignore[index]
+        names = {"seqused_k": "(cu_seqlens_k[1:] - cu_seqlens_k[:-1])", **_PAGED}
+    return _forward(
+        names,
         q,
         k,
         v,
         dropout_p,
         return_attn_probs,
         cu_seqlens_q=cu_seqlens_q,
-        cu_seqlens_k=cu_seqlens_k if packed else None,
-        seqused_k=None if packed else cu_seqlens_k[1:] - cu_seqlens_k[:-1],
+        cu_seqlens_k=cu_seqlens_k if used is None else None,
+        seqused_k=used,
         block_table=block_table,
         max_seqlen_q=max_seqlen_q,
         max_seqlen_k=max_seqlen_k,
@@ -150,93 +185,98 @@ def flash_attn_varlen_func(
 
 
 def flash_attn_varlen_kvpacked_func(
-    q: Any,
-    kv: Any,
-    cu_seqlens_q: Any,
-    cu_seqlens_k: Any,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
+    q: Array,
+    kv: Array,
+    cu_seqlens_q: Array,
+    cu_seqlens_k: Array,
+    max_seqlen_q: SupportsIndex,
+    max_seqlen_k: SupportsIndex,
     dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
+    alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
     """kv (total keys, 2, kv heads, dim)."""
-    return flash_attn_varlen_func(
+    (k, v), names = _unpacked(kv, "kv", 1, 2)
+    return _forward(
+        dict(zip("kv", names)),
         q,
-        kv[:, 0],
-        kv[:, 1],
-        cu_seqlens_q,
-        cu_seqlens_k,
-        max_seqlen_q,
-        max_seqlen_k,
+        k,
+        v,
         dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
         return_attn_probs,
+        cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_k,
+        max_seqlen_q=max_seqlen_q,
+        max_seqlen_k=max_seqlen_k,
+        softmax_scale=softmax_scale,
+        causal=causal,
+        window=window_size,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
     )
 
 
 def flash_attn_varlen_qkvpacked_func(
-    qkv: Any,
-    cu_seqlens: Any,
-    max_seqlen: int,
+    qkv: Array,
+    cu_seqlens: Array,
+    max_seqlen: SupportsIndex,
     dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Any = None,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
+    alibi_slopes: Array | None = None,
     deterministic: bool = False,
     return_attn_probs: bool = False,
 ) -> Any:
     """qkv (total, 3, heads, dim)."""
-    return flash_attn_varlen_func(
-        qkv[:, 0],
-        qkv[:, 1],
-        qkv[:, 2],
-        cu_seqlens,
-        cu_seqlens,
-        max_seqlen,
-        max_seqlen,
+    (q, k, v), names = _unpacked(qkv, "qkv", 1, 3)
+    one = dict.fromkeys(("cu_seqlens_q", "cu_seqlens_k"), "cu_seqlens") | dict.fromkeys(
+        ("max_seqlen_q", "max_seqlen_k"), "max_seqlen"
+    )
+    return _forward(
+        dict(zip("qkv", names)) | one,
+        q,
+        k,
+        v,
         dropout_p,
-        softmax_scale,
-        causal,
-        window_size,
-        softcap,
-        alibi_slopes,
-        deterministic,
         return_attn_probs,
+        cu_seqlens_q=cu_seqlens,
+        cu_seqlens_k=cu_seqlens,
+        max_seqlen_q=max_seqlen,
+        max_seqlen_k=max_seqlen,
+        softmax_scale=softmax_scale,
+        causal=causal,
+        window=window_size,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
     )
 
 
 def flash_attn_with_kvcache(
-    q: Any,
-    k_cache: Any,
-    v_cache: Any,
-    k: Any = None,
-    v: Any = None,
-    rotary_cos: Any = None,
-    rotary_sin: Any = None,
-    cache_seqlens: Any = None,
-    cache_batch_idx: Any = None,
-    cache_leftpad: Any = None,
-    block_table: Any = None,
-    softmax_scale: float | None = None,
+    q: Array,
+    k_cache: Array,
+    v_cache: Array,
+    k: Array | None = None,
+    v: Array | None = None,
+    rotary_cos: Array | None = None,
+    rotary_sin: Array | None = None,
+    cache_seqlens: SupportsIndex | Array | None = None,
+    cache_batch_idx: Array | None = None,
+    cache_leftpad: Array | None = None,
+    block_table: Array | None = None,
+    softmax_scale: SupportsFloat | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
+    window_size: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    softcap: SupportsFloat = 0.0,
     rotary_interleaved: bool = True,
-    alibi_slopes: Any = None,
-    num_splits: int = 0,
+    alibi_slopes: Array | None = None,
+    num_splits: SupportsIndex = 0,
     return_softmax_lse: bool = False,
 ) -> Any:
     """q (batch, queries, heads, dim) over a cache (rows, length, kv heads, dim), or with block_table (pages, page size, ...).
@@ -246,25 +286,33 @@ def flash_attn_with_kvcache(
     cache_seqlens (+ new) keys then. Positions count cache_leftpad: it hides the first keys and moves no angle. Append and
     rotation are done by the arrays' own library.
     """
-    batch, rows = q.shape[:2]
-    used = kvcache.lengths(cache_seqlens, batch, q)
+    used = kvcache.lengths(cache_seqlens, q)
     if (k is None) != (v is None):
-        raise ValueError("k and v: both or neither must be given")
-    if k is not None and used is None:
-        raise ValueError("cache_seqlens: expected where k and v are to be written")
-    if rotary_cos is not None:
-        if k is None or rotary_sin is None:
-            raise ValueError("rotary_cos: expected rotary_sin, k and v as well")
-        local = causal or tuple(window_size) != (-1, -1)
-        at_q = used[:, None] + (kvcache.arange(rows, q) if local else 0)
-        q = kvcache.rotated(q, rotary_cos, rotary_sin, at_q, rotary_interleaved)
-        at_k = used[:, None] + kvcache.arange(k.shape[1], k)
-        k = kvcache.rotated(k, rotary_cos, rotary_sin, at_k, rotary_interleaved)
+        raise errors.InvalidCall("k and v: both or neither must be given")
+    if (rotary_cos is None) != (rotary_sin is None) or (rotary_cos is not None and k is None):
+        raise errors.InvalidCall("rotary_cos: expected rotary_sin, k and v as well")
     if k is not None:
-        kvcache.append(k_cache, k, used, cache_batch_idx, block_table)
-        kvcache.append(v_cache, v, used, cache_batch_idx, block_table)
-        used = used + k.shape[1]
-    return attention(
+        if used is None:
+            raise errors.InvalidCall("cache_seqlens: expected where k and v are to be written")
+        place = kvcache.Place(k_cache, used, k, cache_batch_idx, block_table)
+        place.require(k_cache, k, "k")
+        place.require(v_cache, v, "v")
+        if rotary_cos is not None:
+            local = bool(scalars.mask_of(causal)) or scalars.pair(window_size, "window_size") != (-1, -1)
+            q = kvcache.rotated(q, rotary_cos, rotary_sin, used, local, rotary_interleaved)
+            k = kvcache.rotated(k, rotary_cos, rotary_sin, used, True, rotary_interleaved)
+        place.write(k_cache, k)
+        place.write(v_cache, v)
+        used = used + place.lead[1]
+    names = {
+        "k": "k_cache",
+        "v": "v_cache",
+        "seqused_k": "cache_seqlens",
+        "kv_batch_idx": "cache_batch_idx",
+        "leftpad_k": "cache_leftpad",
+    }
+    return _attention(
+        names if block_table is None else names | _PAGED,
         q,
         k_cache,
         v_cache,
@@ -272,11 +320,11 @@ def flash_attn_with_kvcache(
         kv_batch_idx=cache_batch_idx,
         leftpad_k=cache_leftpad,
         block_table=block_table,
+        num_splits=num_splits,
+        return_lse=return_softmax_lse,
         softmax_scale=softmax_scale,
         causal=causal,
         window=window_size,
         softcap=softcap,
         alibi_slopes=alibi_slopes,
-        num_splits=num_splits,
-        return_lse=return_softmax_lse,
     )

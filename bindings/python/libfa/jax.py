@@ -3,9 +3,11 @@
 Importing this module imports jax. Differentiating raises NotImplementedError: libfa computes no gradients yet.
 """
 
+from __future__ import annotations
+
 import ctypes
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, overload
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,10 @@ import numpy
 
 from . import capi, scalars
 from .errors import InvalidArgument
+from .options import Array, Causal, Options
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _TARGET = "libfa_attention"
 
@@ -47,25 +53,37 @@ def _no_gradient(*_: Any) -> Any:
     raise NotImplementedError("libfa.jax.attention: libfa computes no gradients yet")
 
 
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, out_dtype: Any = ..., return_lse: Literal[False] = ..., **_: Unpack[Options]
+) -> jax.Array: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, out_dtype: Any = ..., return_lse: Literal[True], **_: Unpack[Options]
+) -> tuple[jax.Array, jax.Array]: ...
+@overload
+def attention(
+    q: Array, k: Array, v: Array, *, out_dtype: Any = ..., return_lse: bool, **_: Unpack[Options]
+) -> jax.Array | tuple[jax.Array, jax.Array]: ...
 def attention(
     q: Any,
     k: Any,
     v: Any,
     *,
-    causal: bool | str = False,
-    window: tuple[int, int] = (-1, -1),
-    attention_chunk: int = 0,
-    softcap: float = 0.0,
-    softmax_scale: float | None = None,
+    causal: Causal = False,
+    window: tuple[SupportsIndex, SupportsIndex] = (-1, -1),
+    attention_chunk: SupportsIndex = 0,
+    softcap: SupportsFloat = 0.0,
+    softmax_scale: SupportsFloat | None = None,
     bias_before_softcap: bool = False,
-    max_seqlen_q: int = 0,
-    max_seqlen_k: int = 0,
-    num_splits: int = 0,
+    max_seqlen_q: SupportsIndex = 0,
+    max_seqlen_k: SupportsIndex = 0,
+    num_splits: SupportsIndex = 0,
     deterministic: bool = True,
     batch_invariant: bool = False,
     out_dtype: Any = None,
     return_lse: bool = False,
-    num_threads: int = 0,
+    num_threads: SupportsIndex = 0,
     **arrays: Any,
 ) -> Any:
     """libfa.attention of q (batch, sequence, heads, dim), k and v (batch, keys, kv heads, dim), packed ones without the batch;

@@ -1,8 +1,12 @@
 """Writing to a key/value cache in place and rotary embeddings, by the arrays' own library (numpy, torch, CuPy): what
-flash_attn_with_kvcache does before its attention."""
+flash_attn_with_kvcache does before its attention. Errors name its arguments.
+"""
 
 import sys
 from typing import Any
+
+from .errors import InvalidCall
+from .scalars import integer
 
 
 def _library(x: Any) -> Any:
@@ -14,7 +18,7 @@ def _library(x: Any) -> Any:
     return sys.modules[name]
 
 
-def arange(count: int, like: Any) -> Any:
+def _arange(count: int, like: Any) -> Any:
     """0 .. count - 1 as int32, beside like."""
     library = _library(like)
     if library.__name__ == "torch":
@@ -22,34 +26,78 @@ def arange(count: int, like: Any) -> Any:
     return library.arange(count, dtype="int32")
 
 
-def lengths(cache_seqlens: Any, batch: int, like: Any) -> Any:
-    """cache_seqlens as int32 (batch,); None stays None."""
-    if isinstance(cache_seqlens, int):
-        return arange(batch, like) * 0 + cache_seqlens
-    return cache_seqlens
+def lengths(cache_seqlens: Any, q: Any) -> Any:
+    """cache_seqlens as int32 (batch,), one for all where it is a number; None stays None."""
+    if cache_seqlens is None or len(getattr(cache_seqlens, "shape", ())) > 0:
+        return cache_seqlens
+    length = integer(cache_seqlens, "cache_seqlens")
+    if not 0 <= length < 2**31:
+        raise InvalidCall(f"cache_seqlens: got {length}, expected 0 .. {2**31 - 1}")
+    return _arange(q.shape[0], q) * 0 + length
 
 
-def append(cache: Any, new: Any, used: Any, batch_idx: Any, block_table: Any) -> None:
-    """cache[row of b, used[b] + i] = new[b, i], through the pages of block_table where it is given."""
-    batch, count = new.shape[:2]
-    at = used[:, None] + arange(count, new)
-    rows = arange(batch, new) if batch_idx is None else batch_idx
-    if block_table is None:
-        limit = cache.shape[1]
-        if count and batch and int(at.max()) >= limit:
-            raise ValueError(f"k: cache_seqlens + {count} new keys reach {int(at.max()) + 1}, and the cache holds {limit}")
-        cache[rows[:, None], at] = new
-        return
-    size = cache.shape[1]
-    limit = block_table.shape[1] * size
-    if count and batch and int(at.max()) >= limit:
-        raise ValueError(f"k: cache_seqlens + {count} new keys reach {int(at.max()) + 1}, and the pages hold {limit}")
-    cache[block_table[rows[:, None], at // size], at % size] = new
+def _require_within(values: Any, limit: int, what: str, meaning: str) -> None:
+    """Every one of values is 0 .. limit - 1: others would be taken from the end, or lie outside."""
+    for value in (int(values.min()), int(values.max())) if 0 not in values.shape else ():
+        if not 0 <= value < limit:
+            raise InvalidCall(f"{what}: got {value}, expected 0 .. {limit - 1}, {meaning}")
 
 
-def rotated(x: Any, cos: Any, sin: Any, at: Any, interleaved: bool) -> Any:
+class Place:
+    """Where new keys and values go in a cache: row used[b] + i of sequence b has new[b, i], through the pages of block_table
+    where it is given."""
+
+    def __init__(self, cache: Any, used: Any, new: Any, batch_idx: Any, block_table: Any) -> None:
+        batch, count = new.shape[:2]
+        if tuple(used.shape) != (batch,):
+            raise InvalidCall(f"cache_seqlens: got shape {tuple(used.shape)}, expected ({batch},), as k has {batch} sequences")
+        if batch_idx is not None and block_table is not None:
+            raise InvalidCall(
+                "cache_batch_idx with block_table: the table's rows already choose the pages; permute them instead"
+            )
+        size = cache.shape[1]
+        limit = size if block_table is None else size * block_table.shape[1]
+        holder = "the cache holds" if block_table is None else "a row of block_table has pages for"
+        at = used[:, None] + _arange(count, new)
+        if batch and count and int(at.max()) >= limit:
+            raise InvalidCall(f"cache_seqlens: with {count} new keys it reaches {int(at.max()) + 1}, and {holder} {limit}")
+        _require_within(used, limit + 1, "cache_seqlens", "the keys of the sequence")
+        rows = _arange(batch, new) if batch_idx is None else batch_idx
+        if block_table is None:
+            _require_within(rows, cache.shape[0], "cache_batch_idx", "a row of k_cache")
+            self.index = (rows[:, None], at)
+        else:
+            pages = block_table[rows[:, None], at // size]
+            _require_within(pages, cache.shape[0], "block_table", "a page of k_cache")
+            self.index = (pages, at % size)
+        self.lead, self.rows = (batch, count), tuple(cache.shape[:2])
+
+    def require(self, cache: Any, new: Any, what: str) -> None:
+        """That new can go there, as nothing is written before everything can be."""
+        if tuple(cache.shape[:2]) != self.rows:
+            raise InvalidCall(f"{what}_cache: got shape {tuple(cache.shape)}, expected k_cache's {self.rows} in front")
+        want = self.lead + tuple(cache.shape[2:])
+        if tuple(new.shape) != want:
+            raise InvalidCall(f"{what}: got shape {tuple(new.shape)}, expected {want}")
+        if new.dtype != cache.dtype:
+            raise InvalidCall(f"{what}: got {new.dtype}, expected {what}_cache's {cache.dtype}")
+
+    def write(self, cache: Any, new: Any) -> None:
+        cache[self.index] = new
+
+
+def rotated(x: Any, cos: Any, sin: Any, used: Any, stepping: bool, interleaved: bool) -> Any:
     """A copy of x (batch, rows, heads, dim) whose first 2 * cos.shape[1] elements are rotated, pair by pair, by the angles of
-    row at[b, i] of cos and sin (positions, dim / 2); pairs are neighbours (interleaved) or half a rotation apart."""
+    row used[b] of cos and sin (positions, dim / 2), or used[b] + i for row i when stepping; pairs are neighbours (interleaved)
+    or half a rotation apart."""
+    if len(cos.shape) != 2 or 2 * cos.shape[1] > x.shape[-1] or tuple(sin.shape) != tuple(cos.shape):
+        raise InvalidCall(
+            f"rotary_cos: got shape {tuple(cos.shape)} and rotary_sin's {tuple(sin.shape)}, expected (positions, at most "
+            f"{x.shape[-1] // 2}) of both"
+        )
+    at = used[:, None] + (_arange(x.shape[1], x) if stepping else 0)
+    if 0 not in at.shape and int(at.max()) >= cos.shape[0]:
+        raise InvalidCall(f"rotary_cos: got {cos.shape[0]} positions, expected at least {int(at.max()) + 1}")
     half = cos.shape[1]
     width = 2 * half
     if interleaved:

@@ -175,18 +175,118 @@ def test_return_attn_probs(dtype):
 def test_what_is_not_there():
     with pytest.raises(NotImplementedError, match="dropout_p"):
         fa.flash_attn_func(Q, K, V, dropout_p=0.1)
-    with pytest.raises(ValueError, match="both or neither"):
-        fa.flash_attn_with_kvcache(Q, K, V, k=K)
-    with pytest.raises(ValueError, match="cache_seqlens"):
-        fa.flash_attn_with_kvcache(Q, K, V, k=K, v=V)
-    with pytest.raises(ValueError, match="cache_seqlens"):
-        fa.flash_attn_with_kvcache(Q, K, V, k=K, v=V, rotary_cos=Q[0, :, 0], rotary_sin=Q[0, :, 0])
-    with pytest.raises(ValueError, match="the cache holds 21"):
-        fa.flash_attn_with_kvcache(Q, K, V, k=K[:, :2], v=V[:, :2], cache_seqlens=20)
-    with pytest.raises(ValueError, match="rotary_sin"):
-        fa.flash_attn_with_kvcache(Q, K, V, rotary_cos=K, cache_seqlens=2)
-    with pytest.raises(libfa.InvalidArgument):
-        fa.flash_attn_func(Q, K[..., :8], V)
+
+
+CACHE, NEW = np.zeros((2, 8, 2, 16), "f4"), np.ones((2, 3, 2, 16), "f4")
+TABLE, ENDS = np.array([[0], [1]], "i4"), np.array([0, 3, 6], "i4")
+ANGLES = np.zeros((10, 8), "f4")
+INTS = {n: np.full(2, n, "i4") for n in (-1, 2, 5, 9)}
+
+
+def cached(**given):
+    return lambda: fa.flash_attn_with_kvcache(Q[:, :1], CACHE, CACHE, **given)
+
+
+def appended(**given):
+    return cached(**{"k": NEW, "v": NEW, "cache_seqlens": INTS[2], **given})
+
+
+def dense(**given):
+    return lambda: fa.flash_attn_func(Q, K, V, **given)
+
+
+REFUSED = {
+    "pages too few": (cached(cache_seqlens=9, block_table=TABLE), "cache_seqlens[0] is 9", "block_table hold"),
+    "pages too few to append": (
+        appended(cache_seqlens=INTS[5] + 1, block_table=TABLE),
+        "cache_seqlens: with 3 new keys it reaches 9, and a row of block_table has pages for 8",
+    ),
+    "a cache too short": (
+        appended(cache_seqlens=INTS[9]),
+        "cache_seqlens: with 3 new keys it reaches 12, and the cache holds 8",
+    ),
+    "a negative length": (appended(cache_seqlens=INTS[-1]), "cache_seqlens: got -1, expected 0 .. 8"),
+    "a length no int32 holds": (cached(cache_seqlens=2**31), "cache_seqlens: got 2147483648"),
+    "lengths of other sequences": (appended(cache_seqlens=np.zeros(3, "i4")), "cache_seqlens: got shape (3,), expected (2,)"),
+    "a row that is none": (appended(cache_batch_idx=INTS[2]), "cache_batch_idx: got 2, expected 0 .. 1"),
+    "a row that is none, nothing appended": (cached(cache_batch_idx=INTS[2]), "cache_batch_idx[0] is 2: expected 0 .. 1"),
+    "a page that is none": (appended(block_table=TABLE + 1), "block_table: got 2, expected 0 .. 1, a page of k_cache"),
+    "a negative page": (appended(block_table=TABLE - 1), "block_table: got -1, expected 0 .. 1, a page of k_cache"),
+    "rows and pages": (appended(block_table=TABLE, cache_batch_idx=INTS[2]), "cache_batch_idx with block_table"),
+    "new keys of other heads": (appended(k=NEW[:, :, :1]), "k: got shape (2, 3, 1, 16), expected (2, 3, 2, 16)"),
+    "fewer new values": (appended(v=NEW[:, :1]), "v: got shape (2, 1, 2, 16), expected (2, 3, 2, 16)"),
+    "new keys of another type": (appended(k=NEW.astype("f2")), "k: got float16, expected k_cache's float32"),
+    "angles too few": (
+        appended(rotary_cos=ANGLES[:4], rotary_sin=ANGLES[:4]),
+        "rotary_cos: got 4 positions, expected at least 5",
+    ),
+    "angles too wide": (appended(rotary_cos=Q[0, :, 0], rotary_sin=Q[0, :, 0]), "rotary_cos: got shape (9, 16)", "at most 8"),
+    "no sines": (appended(rotary_cos=ANGLES), "rotary_cos: expected rotary_sin, k and v as well"),
+    "new keys alone": (cached(k=NEW), "k and v: both or neither must be given"),
+    "nowhere to append": (cached(k=NEW, v=NEW), "cache_seqlens: expected where k and v are to be written"),
+    "padding of more than there is": (cached(cache_seqlens=2, cache_leftpad=INTS[5]), "cache_leftpad[0] is 5: expected 0 .. 2"),
+    "another head dimension": (
+        lambda: fa.flash_attn_with_kvcache(Q, CACHE[..., :8], CACHE),
+        "k_cache.shape[3] is 8; expected 16 (head_dim)",
+    ),
+    "a window of three": (dense(window_size=(1, 2, 3)), "window_size: got (1, 2, 3), expected (left, right)"),
+    "slopes too few": (dense(alibi_slopes=SLOPES[:3]), "alibi_slopes.shape[1] is 3; expected 4"),
+    "packed in two": (
+        lambda: fa.flash_attn_qkvpacked_func(np.stack([Q, Q], 2)),
+        "qkv: got shape (2, 9, 2, 4, 16), expected (batch",
+    ),
+    "packed in one": (
+        lambda: fa.flash_attn_kvpacked_func(Q, K),
+        "kv: got shape (2, 21, 2, 16), expected (batch, sequence, 2, ",
+    ),
+    "packed doubles": (
+        lambda: fa.flash_attn_kvpacked_func(Q, np.stack([K, V], 2).astype("f8")),
+        "kv[:, :, 0]: got dtype float64",
+    ),
+    "lengths past the end": (
+        lambda: fa.flash_attn_varlen_qkvpacked_func(np.stack([Q[0]] * 3, 1), np.array([0, 10], "i4"), 10),
+        "cu_seqlens ends at 10, but qkv[:, 0] has only 9 rows",
+    ),
+    "packed sequences of too many pages": (
+        lambda: fa.flash_attn_varlen_func(Q[0, :6], CACHE, CACHE, ENDS, 3 * ENDS, 3, 9, block_table=TABLE),
+        "(cu_seqlens_k[1:] - cu_seqlens_k[:-1])[0] is 9",
+        "block_table hold",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_errors_name_the_callers_arguments(what):
+    call, *texts = REFUSED[what]
+    with pytest.raises(libfa.InvalidArgument) as error:
+        call()
+    assert isinstance(error.value, RuntimeError), "flash_attn raises RuntimeError"
+    for text in texts:
+        assert text in str(error.value), str(error.value)
+    assert not CACHE.any(), "refused, and yet the cache was written"
+
+
+def test_what_is_no_number_is_a_type_error():
+    for call, text in (
+        (dense(window_size=4), "window_size: got 4"),
+        (cached(cache_seqlens=1.5), "cache_seqlens: got 1.5, expected an integer"),
+        (dense(softmax_scale="1"), "softmax_scale: got '1', expected a number"),
+    ):
+        with pytest.raises(TypeError) as error:
+            call()
+        assert text in str(error.value)
+
+
+@pytest.mark.parametrize("way", [np.int32, np.int64, np.array], ids=["int32", "int64", "array"])
+def test_numbers_of_numpy(way):
+    given = dict(k=NEW, v=NEW, cache_seqlens=2, window_size=(4, 0))
+    given_so = dict(k=NEW, v=NEW, cache_seqlens=way(2), window_size=(way(4), way(0)))
+    caches = np.stack([K[:, :8], V[:, :8]])
+    want = fa.flash_attn_with_kvcache(Q[:, :3], *caches.copy(), **given)
+    assert (fa.flash_attn_with_kvcache(Q[:, :3], *caches.copy(), **given_so) == want).all()
+    ends = np.array([0, 9], "i4")
+    want = fa.flash_attn_varlen_func(Q[0], K[0], V[0], ends, ends, 9, 9)
+    assert (fa.flash_attn_varlen_func(Q[0], K[0], V[0], ends, ends, way(9), way(9)) == want).all()
 
 
 def test_signatures():

@@ -1,4 +1,4 @@
-"""The type hints: mypy --strict finds nothing in the package and in a client, and tells a wrong client of each mistake."""
+"""The type hints: mypy --strict finds nothing in the package, in a client, nor in legal calls, and each planted mistake."""
 
 import os
 import subprocess
@@ -6,27 +6,106 @@ import sys
 
 from conftest import SOURCE
 
+import libfa
+from libfa import options
+
 HERE = SOURCE / "bindings" / "python"
-WRONG = ["libfa.attention(1, 2, 3, windows=(1, 2))", "libfa.capi.fa_create(3)", "libfa.Op(3)", "libfa.attention(1, 2)"]
+
+HEAD = """
+import numpy, numpy.typing, libfa, libfa.jax, libfa.torch
+from libfa import capi, flash_attn
+x = numpy.zeros((1, 4, 2, 8), "float32")
+flag = bool(x.size)
+"""
+
+MISTAKES = """
+libfa.attention(1, x, x)
+libfa.attention(x, x)
+libfa.attention(x, x, x, windows=(1, 2))
+libfa.attention(x, x, x, causal="left")
+libfa.attention(x, x, x, layout="sbhd")
+libfa.attention(x, x, x, window=4)
+libfa.attention(x, x, x, window=(1, 2, 3))
+libfa.attention(x, x, x, softmax_scale="1")
+libfa.attention(x, x, x, num_splits=1.5)
+libfa.attention(x, x, x, seqused_k=3)
+libfa.attention(x, x, x, out_dtype="float8")
+libfa.attention(x, x, x, out=x, out_dtype="float8")
+libfa.attention(x, x, x).lse
+libfa.attention(x, x, x, return_lse=True).shape
+a, b, c = libfa.attention(x, x, x, out=x, return_lse=True)
+libfa.torch.attention(x, x, x, out=x)
+libfa.torch.attention(x, x, x, causal="left")
+libfa.torch.scaled_dot_product_attention(x, x, x, is_causal="yes")
+libfa.jax.attention(x, x, x, causal="left")
+libfa.jax.attention(x, x, x, layout="bhsd")
+flash_attn.flash_attn_func(x, x, x, causal="top_left")
+flash_attn.flash_attn_func(1, x, x)
+flash_attn.flash_attn_func(x, x, x, window_size=4)
+flash_attn.flash_attn_varlen_func(x, x, x, x, x, "4", 4)
+flash_attn.flash_attn_with_kvcache(x, x, x, cache_seqlens=1.5)
+libfa.Op(3)
+libfa.Op(head_dim=8)
+libfa.Op(head_dim="8", dtype_q="float32")
+libfa.Op(head_dim=8, dtype_q="float8")
+libfa.Op(head_dims=8, head_dim=8, dtype_q="float32")
+libfa.Op(head_dim=8, dtype_q="float32").forward(x)
+capi.fa_create(3)
+"""
+
+LEGAL = """
+y: numpy.typing.NDArray[numpy.float32] = libfa.attention(x, x, x, causal="top_left", window=(numpy.int64(1), 2))
+y, lse = libfa.attention(x, x, x, softcap=numpy.float32(1), seqused_k=[3], cu_seqlens_q=x, return_lse=True)
+either = libfa.attention(x, x, x, return_lse=flag)
+half = libfa.attention(x, x, x, out_dtype="float16").astype("float32")
+half = libfa.attention(x, x, x, out_dtype=numpy.dtype("float16"))
+m = libfa.attention(memoryview(b""), memoryview(b""), memoryview(b"")).nbytes
+y = libfa.attention(memoryview(b""), memoryview(b""), memoryview(b""), out=y)
+y = flash_attn.flash_attn_func(x, x, x, window_size=(numpy.int64(1), 2))
+y, lse, dmask = flash_attn.flash_attn_func(x, x, x, return_attn_probs=True)
+y = flash_attn.flash_attn_with_kvcache(x, x, x, cache_seqlens=3)
+y = libfa.jax.attention(x, x, x, causal=True, bias=x)
+kernel: str = libfa.Op(head_dim=8, dtype_q=capi.FA_F32, dtype_out="float16").kernel
+"""
 
 
-def test_mypy(tmp_path):
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text("\n".join(["import libfa, libfa.capi", *WRONG, ""]))
-    files = [HERE / "libfa", HERE / "tests" / "client.py", wrong]
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        f"--config-file={SOURCE / 'pyproject.toml'}",
-        f"--cache-dir={tmp_path}",
-    ]
+def mypy(tmp_path, *files):
+    """The lines of mypy --strict that name an error."""
+    config = SOURCE / "pyproject.toml"
+    command = [sys.executable, "-m", "mypy", "--strict", f"--config-file={config}", f"--cache-dir={tmp_path}"]
     environment = {**os.environ, "MYPYPATH": str(HERE)}
     done = subprocess.run([*command, *map(str, files)], capture_output=True, text=True, env=environment)
-    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
-    assert errors and all(str(wrong) in line for line in errors), done.stdout + done.stderr
-    assert {line.split(":")[1] for line in errors} == {str(2 + index) for index in range(len(WRONG))}, done.stdout
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if ": error:" in line]
+
+
+def test_the_package_a_client_and_legal_calls(tmp_path):
+    legal = tmp_path / "legal.py"
+    legal.write_text(HEAD + LEGAL)
+    assert mypy(tmp_path, HERE / "libfa", HERE / "tests" / "client.py", legal) == []
+
+
+def test_every_mistake_is_found(tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(HEAD + MISTAKES)
+    found = {int(line.split(":")[1]) for line in mypy(tmp_path, wrong)}
+    lines = (HEAD + MISTAKES).splitlines()
+    missed = [line for number, line in enumerate(lines, 1) if number > HEAD.count("\n") + 1 and number not in found]
+    assert missed == []
+    assert all(number > HEAD.count("\n") for number in found)
+
+
+def test_the_types_have_every_keyword():
+    """A keyword of attention() that the types lack would be refused by a type checker."""
+    own = {"q", "k", "v", "out", "out_dtype", "return_lse", "return"}
+    assert set(libfa.attention.__annotations__) - own == set(options.MemoryOptions.__annotations__)
+    fields = {name for name in dir(libfa.capi.fa_desc) if not name.startswith("_")} - {
+        "struct_size",
+        "reserved",
+        "this",
+        "thisown",
+    }
+    assert fields == set(options.Desc.__annotations__)
 
 
 def test_the_client_runs():
