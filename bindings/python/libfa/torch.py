@@ -129,10 +129,12 @@ def attention(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
     for name in keywords:
         if name not in _KEYWORDS:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
-    if torch.is_autocast_enabled(q.device.type):
+    if (q.is_cpu or q.is_cuda) and torch.is_autocast_enabled(q.device.type):
         q, k, v = _autocast(q, k, v)
     if _eager(q, k, v, keywords):
         return _attention(q, k, v, **keywords)
+    if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
+        _refuse_tangents(q, k, v)
     causal = _CAUSAL_NAMES[scalars.mask_of(keywords.pop("causal", False))]
     left, right = scalars.pair(keywords.pop("window", (-1, -1)), "window")
     scale = keywords.pop("softmax_scale", None)
@@ -153,8 +155,14 @@ def attention(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
     return (out, lse) if keywords.get("return_lse") else out
 
 
+def _refuse_tangents(*tensors: Any) -> None:
+    """Of an operator without a derivative torch takes the tangent for 0."""
+    if any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise NotImplementedError("libfa.torch.attention: libfa computes no gradients yet, nor derivatives in forward mode")
+
+
 def _autocast(*tensors: Any) -> list[Any]:
-    """float32 and the other half type as autocast's type, where tensors live."""
+    """tensors as autocast's type, but for those of float64, which it leaves as they are."""
     wanted = torch.get_autocast_dtype(tensors[0].device.type)
     return [x.to(wanted) if x.dtype.is_floating_point and x.dtype != torch.float64 else x for x in tensors]
 

@@ -1,8 +1,10 @@
 """libfa.attention on what Python has arrays in: numpy, buffers, anything with DLPack; outputs of the same kind, in place."""
 
 import array
+import copy
 import ctypes
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -54,6 +56,7 @@ def test_out_and_its_type():
     q, k, v = inputs(dtype="f2")
     wide = libfa.attention(q, k, v, out_dtype="float32")
     assert wide.dtype == np.float32
+    assert (libfa.attention(q, k, v, out_dtype=np.dtype("f4")) == wide).all()
     own = np.empty(q.shape, "f4")
     assert libfa.attention(q, k, v, out=own) is own and (own == wide).all()
 
@@ -214,6 +217,27 @@ def test_an_op_of_ones_own():
         with pytest.raises(libfa.InvalidArgument, match="closed"):
             use()
     op.close()
+
+
+@pytest.mark.parametrize("dtype", ["float16", capi.FA_F16, np.dtype("float16")], ids=["name", "number", "dtype"])
+def test_an_op_by_names(dtype):
+    op = libfa.Op(head_dim=16, dtype_q=dtype, dtype_out="float32", softmax_scale=np.float32(0.25), window_left=np.int64(3))
+    fields = "head_dim=16, dtype_q=float16, dtype_out=float32, softmax_scale=0.25, window_left=3"
+    assert repr(op) == f"<libfa.Op {fields}: {op.kernel}>"
+    twin, other = pickle.loads(pickle.dumps(op)), copy.copy(op)
+    assert repr(twin) == repr(other) == repr(op) and len({id(x.handle) for x in (op, twin, other)}) == 3
+    op.close()
+    assert repr(op) == f"<libfa.Op {fields}: closed>" and twin.kernel
+    with pytest.raises(libfa.InvalidArgument, match="closed"):
+        pickle.dumps(op)
+
+
+def test_an_op_that_cannot_be_pickled():
+    lent = libfa.Op(
+        head_dim=16, dtype_q="float32", parallel_for=ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
+    )
+    with pytest.raises(TypeError, match="parallel_for"):
+        pickle.dumps(lent)
 
 
 def test_threads_lent_through_parallel_for():

@@ -167,6 +167,10 @@ def test_fields_that_are_none():
         libfa.Op(dtype_q=capi.FA_F32, head_dim=2**80)
     with pytest.raises(libfa.InvalidArgument, match="head_dim"):
         libfa.Op(dtype_q=capi.FA_F32)
+    with pytest.raises(libfa.InvalidArgument, match="dtype_q: got dtype float8"):
+        libfa.Op(dtype_q="float8", head_dim=16)
+    with pytest.raises(TypeError, match="head_dim: got 1.5, expected an integer"):
+        libfa.Op(dtype_q="float32", head_dim=1.5)
 
 
 @pytest.mark.parametrize(
@@ -181,3 +185,22 @@ def test_the_module_of_the_header_checks_types(value):
             capi.fa_forward(wrong, args)
         with pytest.raises((TypeError, ValueError)):
             capi.dlpack_view(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong", [3, (), (0, 1, (1,) * 4), (0, 1, (1,) * 4, (1,) * 3), (0, 1, (1,) * 5, (1,) * 5), (0, 1, 4, 4)], ids=str
+)
+def test_forward_checks_views(wrong):
+    """Whatever is no view is refused before anything is read."""
+    op = libfa.Op(dtype_q="float32", head_dim=16)
+    view = (FLOATS.ctypes.data, capi.FA_F32, FLOATS.shape, (256, 32, 16, 1))
+    for at in range(5):
+        views = [view] * 4 + [None]
+        views[at] = wrong
+        with pytest.raises(TypeError, match="expected a view"):
+            capi.forward(op.handle, *views, False, None)
+    for odd in (("x", 1), (0, "x")):
+        with pytest.raises(TypeError):
+            capi.forward(op.handle, odd + view[2:], view, view, view, None, False, None)
+    with pytest.raises((TypeError, ValueError)):
+        capi.forward(op.handle, view, view, view, view, None, False, 3)

@@ -1,11 +1,17 @@
 """libfa on torch's tensors: directly, as an operator (opcheck, torch.compile), and in the place of torch's own attention."""
 # needs: torch
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import reference
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import libfa
 import libfa.torch
@@ -68,6 +74,56 @@ def test_gradients_are_refused():
     out = libfa.torch.attention(q, k, v, layout="bhsd")  # the operator can be in a graph, until its gradient is asked for
     with pytest.raises(NotImplementedError, match="no gradients yet"):
         out.sum().backward()
+
+
+class Recorded(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        self.names.append(str(function))
+        return function(*arguments, **(keywords or {}))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.* is deprecated", "ignore:There is a performance drop")
+def test_an_operator_where_torch_looks():
+    """A small call is no operator; under whatever watches, traces or transforms, it is."""
+    q, k, v = tensors()
+    seen = []
+    forward = torch.ops.libfa.attention
+
+    def call(*given, **keywords):
+        return libfa.torch.attention(*given, layout="bhsd", **keywords)
+
+    def looked_at(*given, **keywords):
+        seen.append(1)
+        return forward(*given, **keywords)
+
+    with mock.patch.object(torch.ops.libfa, "attention", looked_at):
+        want = call(q, k, v)
+        with torch.inference_mode():
+            call(q, k, v)
+        assert not seen
+        call(q.requires_grad_(), k, v)
+        call(q, k, v.detach(), bias=torch.zeros(9, 21).requires_grad_())
+        assert len(seen) == 2
+        q = q.detach()
+        call(torch.nn.Parameter(q, requires_grad=False), k, v)
+        assert len(seen) == 3
+    with Recorded() as mode:
+        assert torch.equal(call(q, k, v), want)
+    assert "libfa.attention.default" in mode.names
+    assert "libfa.attention" in make_fx(call)(q, k, v).code
+    assert "libfa::attention" in str(torch.jit.trace(call, (q, k, v)).graph)
+    with FakeTensorMode() as fake:
+        assert call(*(fake.from_tensor(x) for x in (q, k, v))).shape == q.shape
+    assert call(*(x.to("meta") for x in (q, k, v))).device.type == "meta"
+    assert torch.equal(torch.vmap(call)(q[None], k[None], v[None])[0], want)
+    with pytest.raises(NotImplementedError, match="forward mode"):
+        torch.func.jvp(lambda x: call(x, k, v), (q,), (q,))
+    with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
+        call(forward_ad.make_dual(q, q), k, v)
 
 
 @pytest.mark.parametrize(
@@ -139,12 +195,58 @@ def test_scaled_dot_product_attention(given, dtype):
     assert (out.double() - want).abs().max() < 2 * TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize(
+    "shapes, given",
+    [
+        ([(2, 4, 9, 16), (1, 4, 21, 16)], {}),
+        ([(1, 4, 9, 16), (3, 4, 21, 16)], dict(is_causal=True)),
+        ([(2, 4, 9, 16), (2, 1, 21, 16)], {}),
+        ([(2, 4, 9, 16), (1, 2, 21, 16)], dict(enable_gqa=True)),
+        ([(2, 4, 9, 16), (4, 21, 16)], {}),
+        ([(3, 2, 4, 9, 16), (2, 4, 21, 16)], {}),
+        ([(3, 2, 4, 9, 16), (3, 1, 4, 21, 16)], dict(attn_mask=torch.rand(2, 1, 9, 21) < 0.7)),
+        ([(2, 4, 9, 16), (2, 4, 21, 16), (1, 4, 21, 8)], {}),
+        ([(9, 16), (4, 21, 16)], {}),
+    ],
+    ids=str,
+)
+def test_scaled_dot_product_attention_broadcasts(shapes, given):
+    q, k, v = (torch.randn(shape) for shape in (*shapes, shapes[1])[:3])
+    want = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), **given)
+    out = libfa.torch.scaled_dot_product_attention(q, k, v, **given)
+    assert out.shape == want.shape and (out.double() - want).abs().max() < 4e-6
+
+
+@pytest.mark.parametrize("given", [torch.float32, torch.float16, torch.float64])
+@pytest.mark.parametrize("wanted", [torch.float16, torch.bfloat16])
+def test_autocast(wanted, given):
+    """q, k and v as in torch's own: of autocast's type, but for double, which libfa has not."""
+    q, k, v = tensors(torch.float32)
+    q = q.to(given)
+    mask = torch.randn(9, 21)
+    with torch.autocast("cpu", dtype=wanted):
+        if given == torch.float64:
+            with pytest.raises(libfa.InvalidArgument, match="q: got dtype float64"):
+                libfa.torch.scaled_dot_product_attention(q, k, v)
+            return
+        out = libfa.torch.scaled_dot_product_attention(q, k, v, mask)
+        want = F.scaled_dot_product_attention(q, k, v, mask)
+        assert libfa.torch.attention(q, k, v, layout="bhsd").dtype == wanted
+    assert out.dtype == want.dtype == wanted
+    assert (out.float() - want.float()).abs().max() < 2 * TOLERANCE[wanted]
+    assert libfa.torch.attention(*tensors(), layout="bhsd").dtype == torch.float32
+
+
 def test_scaled_dot_product_attention_refuses():
     q, k, v = tensors(kv_heads=2)
     with pytest.raises(NotImplementedError, match="dropout_p"):
         libfa.torch.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
     with pytest.raises(libfa.InvalidArgument, match="enable_gqa"):
         libfa.torch.scaled_dot_product_attention(q, k, v)
+    with pytest.raises(libfa.InvalidArgument, match=r"key: got leading dimensions \(2, 2\) and value's"):
+        libfa.torch.scaled_dot_product_attention(q, k, v)
+    with pytest.raises(libfa.InvalidArgument, match="scale: got 0.0"):
+        libfa.torch.scaled_dot_product_attention(q, k, v, scale=0.0, enable_gqa=True)
     with pytest.raises(libfa.InvalidArgument, match="attn_mask"):
         libfa.torch.scaled_dot_product_attention(q, k, v, torch.ones(9, 21), is_causal=True)
     with pytest.raises(libfa.InvalidArgument, match="causal"):
