@@ -26,7 +26,7 @@ struct BenchOptions {
 };
 
 BenchRun read_run(const std::string &path) {
-  const std::vector<std::byte> bytes = read_file(path);
+  const std::vector<std::byte> bytes = read_text_file(path);
   return parse_bench_run(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()), path);
 }
 

@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "library.h"
+#include "printable.h"
 #include "units.h"
 
 namespace fa::tool {
@@ -101,8 +102,9 @@ std::vector<Change> changes_between(const BenchRun &base, const BenchRun &curren
 }
 
 int print_changes(const BenchRun &base, const BenchRun &current, const std::vector<Change> &changes, double threshold) {
-  if (base.cpu != current.cpu) fmt::print("note: the baseline was measured on {}, this on {}\n", base.cpu, current.cpu);
-  if (base.version != current.version) fmt::print("library {} against {}\n", current.version, base.version);
+  if (base.cpu != current.cpu)
+    fmt::print("note: the baseline was measured on {}, this on {}\n", printable(base.cpu), current.cpu);
+  if (base.version != current.version) fmt::print("library {} against {}\n", current.version, printable(base.version));
   fmt::print("{:<34} {:>10} {:>10} {:>9}  {:<22} {}\n", "time against the baseline", "before", "now", "change",
              "95 % within", "verdict");
   int slower = 0;
@@ -110,11 +112,12 @@ int print_changes(const BenchRun &base, const BenchRun &current, const std::vect
     slower += change.verdict == Verdict::slower;
     const Interval &i = change.ratio.interval;
     const bool same_kernel = change.base->kernel == change.current->kernel;
-    fmt::print("{:<34} {:>10} {:>10} {:>9}  {:<22} {}{}\n", name_of(change.current->c),
-               seconds_text(median(change.base->seconds)), seconds_text(median(change.current->seconds)),
-               percent(change.ratio.estimate), fmt::format("[{}, {}]", percent(i.low), percent(i.high)),
-               verdict_name(change.verdict),
-               same_kernel ? "" : fmt::format(" ({} before, {} now)", change.base->kernel, change.current->kernel));
+    fmt::print(
+        "{:<34} {:>10} {:>10} {:>9}  {:<22} {}{}\n", name_of(change.current->c),
+        seconds_text(median(change.base->seconds)), seconds_text(median(change.current->seconds)),
+        percent(change.ratio.estimate), fmt::format("[{}, {}]", percent(i.low), percent(i.high)),
+        verdict_name(change.verdict),
+        same_kernel ? "" : fmt::format(" ({} before, {} now)", printable(change.base->kernel), change.current->kernel));
   }
   fmt::print("A change counts when its whole interval is beyond {:g} %.\n", 100 * threshold);
   return slower;

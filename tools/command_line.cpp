@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <charconv>
 #include <list>
+#include <sstream>
 
 #include "command.h"
 #include "error.h"
 #include "manual.h"
 #include "options.h"
+#include "printable.h"
 #include "suggestion.h"
 
 namespace fa::tool {
@@ -162,7 +164,7 @@ void explain_usage_error(const CLI::App &app, const CLI::ParseError &error) {
   } else if (dynamic_cast<const CLI::ArgumentMismatch *>(&error)) {
     message = fmt::format("{} takes one value, and stands once", message.substr(0, message.find(':')));
   }
-  fmt::print(stderr, "{}: {}\nSee {} --help.\n", name, message, name);
+  fmt::print(stderr, "{}: {}\nSee {} --help.\n", name, printable(message), name);
 }
 
 }  // namespace
@@ -184,7 +186,10 @@ Asked parse_command_line(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {  // --help, --version
-    return {"", {}, app.exit(success)};
+    std::ostringstream text;               // std::cout would forget that it could not be written
+    const int code = app.exit(success, text, text);
+    fmt::print("{}", text.str());
+    return {"", {}, code};
   } catch (const CLI::ParseError &error) {
     explain_usage_error(app, error);
     return {"", {}, exit_bad_input};

@@ -7,11 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <filesystem>
 
 #include "error.h"
 
@@ -78,6 +80,8 @@ int take_slot(const std::string &path) {
   return -1;
 }
 
+constexpr int most_links = 40;  // as the kernel follows
+
 void write_all(int descriptor, std::span<const std::byte> bytes, const std::string &path) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(descriptor, bytes.data(), bytes.size());
@@ -87,13 +91,15 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
   }
 }
 
-/// The path behind symbolic links, or the path itself where there is nothing yet.
+/// The path behind symbolic links, whether or not there is something yet.
 std::string resolved(const std::string &path) {
-  char *real = realpath(path.c_str(), nullptr);
-  if (!real) return path;
-  std::string result(real);
-  free(real);
-  return result;
+  std::filesystem::path at = path;
+  std::error_code none;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(at, none)); ++links) {
+    if (links == most_links) bad_input("{}: cannot be written: {}", path, std::strerror(ELOOP));
+    at = at.parent_path() / std::filesystem::read_symlink(at, none);
+  }
+  return at.string();
 }
 
 class Descriptor {
@@ -109,17 +115,20 @@ class Descriptor {
 
 }  // namespace
 
-std::vector<std::byte> read_file(const std::string &path) {
+std::vector<std::byte> read_file(const std::string &path, const Needed &needed) {
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) bad_input("{}: cannot be opened: {}", path, std::strerror(errno));
   const Descriptor closer(descriptor);
   struct stat status = {};
   if (fstat(descriptor, &status) == 0 && S_ISDIR(status.st_mode)) bad_input("{}: is a directory", path);
-  // One byte more than the size, so that the end of a regular file is seen without growing; pipes grow as they come.
-  std::vector<std::byte> bytes(status.st_size > 0 ? static_cast<size_t>(status.st_size) + 1 : size_t{1} << 16);
+  std::vector<std::byte> bytes(size_t{1} << 16);
   size_t used = 0;
-  for (;;) {
-    if (used == bytes.size()) bytes.resize(2 * bytes.size());
+  for (size_t enough = 0;;) {
+    if (used >= enough) enough = needed(std::span(bytes).first(used));
+    if (used >= enough) break;
+    // A regular file's size is known; others grow as they come, whatever they claim to hold.
+    const size_t known = std::min(enough, static_cast<size_t>(status.st_size));
+    if (used == bytes.size()) bytes.resize(std::max(known, 2 * used));
     const ssize_t n = ::read(descriptor, &bytes[used], bytes.size() - used);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) bad_input("{}: cannot be read: {}", path, std::strerror(errno));
@@ -128,6 +137,14 @@ std::vector<std::byte> read_file(const std::string &path) {
   }
   bytes.resize(used);
   return bytes;
+}
+
+std::vector<std::byte> read_text_file(const std::string &path) {
+  constexpr size_t most = size_t{64} << 20;
+  return read_file(path, [&](std::span<const std::byte> bytes) {
+    if (bytes.size() > most) bad_input("{}: has more than {} bytes, which no text file here has", path, most);
+    return most + 1;
+  });
 }
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resolved(path_)) {

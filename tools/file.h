@@ -2,14 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace fa::tool {
 
-/// A file's bytes. Throws BadInput that says why it cannot be read.
-std::vector<std::byte> read_file(const std::string &path);
+/// Looks at the bytes that a file begins with, perhaps none yet, and returns how many are needed, to say more or in
+/// all. May throw BadInput.
+using Needed = std::function<size_t(std::span<const std::byte>)>;
+
+/// A file's bytes, all that are needed and perhaps some more: what has no end (/dev/zero, a pipe) is not read to its
+/// end. Throws BadInput that says why it cannot be read.
+std::vector<std::byte> read_file(const std::string &path, const Needed &needed);
+
+/// A text file's bytes, of which there are at most 64 MiB.
+std::vector<std::byte> read_text_file(const std::string &path);
 
 /// A file to be written. Its bytes go to a temporary file beside it, which commit() puts in its place; without a
 /// commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "gpus.h"
 #include "library.h"
 #include "machine.h"
+#include "printable.h"
 
 namespace fa::tool {
 namespace {
@@ -112,14 +114,26 @@ Json as_json() {
   return json;
 }
 
-void print_gpus() {
-  const Gpus gpus = find_gpus();
+void print_gpus(const Gpus &gpus) {
   fmt::print("\nGPUs{}:\n", gpus.driver.empty() ? "" : fmt::format(", by a driver for CUDA {}", gpus.driver));
-  if (gpus.list.empty()) fmt::print("  none: {}\n", gpus.why_none);
+  if (gpus.list.empty()) fmt::print("  none: {}\n", printable(gpus.why_none));
   for (size_t i = 0; i < gpus.list.size(); ++i) {
     const Gpu &gpu = gpus.list[i];
     fmt::print("  {} {}, {}, {} multiprocessors, {:.1f} GiB: {}\n", i, gpu.name, gpu.arch, gpu.multiprocessors,
-               gpu.memory_gib, gpu.kernel.empty() ? fmt::format("no: {}", gpu.why_not) : gpu.kernel);
+               gpu.memory_gib, gpu.kernel.empty() ? fmt::format("no: {}", printable(gpu.why_not)) : gpu.kernel);
+  }
+}
+
+/// One line a kernel. What kernels in turn lack alike is said once, and that there is no GPU has been said.
+void print_kernels(bool any_gpu) {
+  fmt::print("\nKernels, best first:\n");
+  std::string before;
+  for (const fa_kernel &kernel : kernels()) {
+    const std::string why_not = any_gpu || std::strcmp(kernel.device, "cuda") != 0 ? kernel.why_not : "there is no GPU";
+    const bool again = why_not == before;
+    before = why_not;
+    fmt::print("  {:<20} {:<6} {:<16} {}\n", kernel.name, kernel.device, kernel.dtypes,
+               kernel.available ? "available" : fmt::format("no: {}", again ? "likewise" : why_not));
   }
 }
 
@@ -128,25 +142,22 @@ void print_text() {
   const std::string version = version_text(fa_version());
   fmt::print("libfa      {}{}\n", version,
              version == FA_VERSION_STRING ? "" : fmt::format(" (this tool was built for {})", FA_VERSION_STRING));
-  fmt::print("build      {}\nlibrary    {}\nsystem     {}\ncpu        {}\n", fa_build_info(), library_path(),
+  fmt::print("build      {}\nlibrary    {}\nsystem     {}\ncpu        {}\n", fa_build_info(), printable(library_path()),
              machine.system, machine.cpu);
   fmt::print("isas       {}\n", fmt::join(machine.isas, " "));
   fmt::print("cpus       {} usable of {}{}\n", machine.cpus_usable, machine.cpus_online,
              machine.cpu_quota > 0 ? fmt::format(", limited to {:g} by the control group", machine.cpu_quota) : "");
   fmt::print("memory     {:.1f} GiB\n", machine.memory_gib);
   for (const char *name : variables) {
-    if (const char *value = std::getenv(name)) fmt::print("set        {}={}\n", name, value);
+    if (const char *value = std::getenv(name)) fmt::print("set        {}={}\n", name, printable(value));
   }
-  print_gpus();
-  fmt::print("\nKernels, best first:\n");
-  for (const fa_kernel &kernel : kernels()) {
-    fmt::print("  {:<20} {:<6} {:<16} {}\n", kernel.name, kernel.device, kernel.dtypes,
-               kernel.available ? "available" : fmt::format("no: {}", kernel.why_not));
-  }
+  const Gpus gpus = find_gpus();
+  print_gpus(gpus);
+  print_kernels(!gpus.list.empty());
   fmt::print("\nWhat serves here:\n");
   for (const Choice &choice : choices()) {
     fmt::print("  {:<20} {}\n", choice_name(choice),
-               choice.kernel.empty() ? fmt::format("nothing: {}", choice.why_not) : choice.kernel);
+               choice.kernel.empty() ? fmt::format("nothing: {}", printable(choice.why_not)) : choice.kernel);
   }
 }
 

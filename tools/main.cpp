@@ -1,29 +1,37 @@
 // The program `fa`: runs the command that is asked for, and turns what went wrong into a message and an exit code.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 
 #include "command_line.h"
 #include "error.h"
+#include "printable.h"
 
 namespace fa::tool {
 namespace {
 
-/// Does a command's work; its exit code, whatever happens.
+void complain(const Asked &asked, const std::string &what) {
+  fmt::print(stderr, "fa{}{}: {}\n", asked.command.empty() ? "" : " ", asked.command, what);
+}
+
+/// Does a command's work, if any is left; the exit code, whatever happens.
 int run(const Asked &asked) {
   try {
-    const int code = asked.work();
-    if (std::fflush(stdout) != 0) failure("the standard output cannot be written");
+    const int code = asked.work ? asked.work() : asked.code;
+    if (std::fflush(stdout) != 0) failure("the standard output cannot be written: {}", std::strerror(errno));
     return code;
   } catch (const BadInput &error) {
-    fmt::print(stderr, "fa {}: {}\n", asked.command, error.what());
+    complain(asked, printable(error.what()));
     return exit_bad_input;
   } catch (const std::bad_alloc &) {
-    fmt::print(stderr, "fa {}: out of memory\n", asked.command);
+    complain(asked, "out of memory");
   } catch (const std::exception &error) {
-    fmt::print(stderr, "fa {}: {}\n", asked.command, error.what());
+    complain(asked, printable(error.what(), true));
   }
   return exit_failure;
 }
@@ -33,8 +41,7 @@ int run(const Asked &asked) {
 
 int main(int argc, char **argv) {
   try {
-    const fa::tool::Asked asked = fa::tool::parse_command_line(argc, argv);
-    return asked.work ? fa::tool::run(asked) : asked.code;
+    return fa::tool::run(fa::tool::parse_command_line(argc, argv));
   } catch (...) {  // memory too short even for the options
     std::fputs("fa: out of memory\n", stderr);
     return fa::tool::exit_failure;

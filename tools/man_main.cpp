@@ -39,7 +39,7 @@ void write_pages(const std::filesystem::path &folder, const std::string &header_
     command.define(options);
     write_page(folder / fmt::format("man1/fa-{}.1", command.name), man_page(command, options));
   }
-  const std::vector<std::byte> bytes = read_file(header_path);
+  const std::vector<std::byte> bytes = read_text_file(header_path);
   const std::string_view header(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   write_page(folder / "man3/libfa.3", header_man_page(header));
   for (const std::string &name : functions_of(header)) {

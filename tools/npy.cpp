@@ -68,6 +68,16 @@ void swap_bytes(std::vector<std::byte> &bytes, size_t element_bytes) {
   }
 }
 
+/// The bytes of a file with its array, or of its header while that is not all there.
+size_t needed_bytes(std::span<const std::byte> file, std::string_view name) {
+  const size_t header_bytes = npy_header_bytes(file, name);
+  if (file.size() < header_bytes) return header_bytes;
+  const NpyHeader header = parse_npy_header(file, name);
+  bool swapped = false;
+  const size_t element = npy_type_bytes(parse_descr(header.descr, name, &swapped));
+  return header.data_offset + static_cast<size_t>(checked_elements(header.shape, element, name)) * element;
+}
+
 /// Reorders elements that stand first dimension fastest into last dimension fastest.
 std::vector<std::byte> from_fortran(std::span<const std::byte> bytes, std::span<const int64_t> shape, size_t size) {
   std::vector<std::byte> result(bytes.size());
@@ -174,7 +184,7 @@ Array parse_npy(std::span<const std::byte> file, std::string_view name) {
 }
 
 Array read_npy(const std::string &path) {
-  return parse_npy(read_file(path), path);
+  return parse_npy(read_file(path, [&](std::span<const std::byte> file) { return needed_bytes(file, path); }), path);
 }
 
 std::vector<std::byte> format_npy(const Array &array) {

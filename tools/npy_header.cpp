@@ -12,6 +12,7 @@ namespace fa::tool {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
+constexpr size_t shortest_header = 10;
 constexpr size_t max_header = 1 << 20;  // NumPy itself writes some 100 bytes
 
 /// Reads Python literals from the header's text, front to back.
@@ -149,27 +150,32 @@ size_t little_endian(std::span<const std::byte> file, size_t offset, size_t coun
 
 }  // namespace
 
-NpyHeader parse_npy_header(std::span<const std::byte> file, std::string_view name) {
+size_t npy_header_bytes(std::span<const std::byte> file, std::string_view name) {
   const std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
-  if (file.empty()) bad_input("{}: is empty; a .npy file as numpy.save writes it is needed", name);
   if (text.substr(0, magic.size()) != magic.substr(0, text.size())) {
     bad_input("{}: is not a .npy file: it does not begin with \\x93NUMPY{}", name,
               text.starts_with("PK") ? " (a .npz archive? unpack it: each member is a .npy file)" : "");
   }
-  if (file.size() < 10) bad_input("{}: truncated: {} bytes, shorter than any .npy header", name, file.size());
+  if (file.size() < shortest_header) return shortest_header;
   const int major = std::to_integer<int>(file[6]), minor = std::to_integer<int>(file[7]);
   if (major < 1 || major > 3 || minor != 0) {
     bad_input("{}: .npy format version {}.{}; versions 1.0, 2.0 and 3.0 can be read", name, major, minor);
   }
   const size_t length_bytes = major == 1 ? 2 : 4, begin = 8 + length_bytes;
-  if (file.size() < begin) bad_input("{}: truncated within its header", name);
+  if (file.size() < begin) return begin;
   const size_t length = little_endian(file, 8, length_bytes);
   if (length > max_header) bad_input("{}: malformed .npy header: {} bytes long", name, length);
-  if (file.size() < begin + length) {
-    bad_input("{}: truncated: {} bytes, its header alone says {}", name, file.size(), begin + length);
-  }
-  NpyHeader header = parse_dictionary(text.substr(begin, length), name);
-  header.data_offset = begin + length;
+  return begin + length;
+}
+
+NpyHeader parse_npy_header(std::span<const std::byte> file, std::string_view name) {
+  if (file.empty()) bad_input("{}: is empty; a .npy file as numpy.save writes it is needed", name);
+  const size_t end = npy_header_bytes(file, name);
+  if (file.size() < end) bad_input("{}: truncated: {} bytes, its header alone says {}", name, file.size(), end);
+  const size_t begin = std::to_integer<int>(file[6]) == 1 ? 10 : 12;
+  const std::string_view text(reinterpret_cast<const char *>(file.data()), end);
+  NpyHeader header = parse_dictionary(text.substr(begin), name);
+  header.data_offset = end;
   return header;
 }
 

@@ -17,6 +17,10 @@ struct NpyHeader {
   size_t data_offset = 0;  // where the array begins in the file
 };
 
+/// The bytes of a file before its array, or fewer while its beginning does not say. Throws BadInput where it is no .npy
+/// file.
+size_t npy_header_bytes(std::span<const std::byte> beginning, std::string_view name);
+
 /// Parses the beginning of a file. Throws BadInput, naming the file and what is wrong.
 NpyHeader parse_npy_header(std::span<const std::byte> file, std::string_view name);
 

@@ -13,6 +13,7 @@
 #include "gpu.h"
 #include "library.h"
 #include "npy.h"
+#include "printable.h"
 #include "progress.h"
 #include "run_call.h"
 #include "run_options.h"
@@ -74,11 +75,11 @@ void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
 /// Prints the distance to the reference; false when it is larger than allowed.
 bool compare_with_reference(const RunOptions &options, const Array &out, const Array &reference) {
   const Distance distance = distance_between(out, reference, options.reference);
-  fmt::print("reference  {}: largest difference {:.3g} at {}, relative {:.3g}\n", options.reference, distance.largest,
-             shape_text(distance.where), distance.relative);
+  fmt::print("reference  {}: largest difference {:.3g} at {}, relative {:.3g}\n", printable(options.reference),
+             distance.largest, shape_text(distance.where), distance.relative);
   if (options.max_error < 0 || distance.largest <= options.max_error) return true;
-  fmt::print(stderr, "fa run: the largest difference to {} is {:.3g}, more than --max-error {:g}\n", options.reference,
-             distance.largest, options.max_error);
+  fmt::print(stderr, "fa run: the largest difference to {} is {:.3g}, more than --max-error {:g}\n",
+             printable(options.reference), distance.largest, options.max_error);
   return false;
 }
 
@@ -105,8 +106,8 @@ int run_files(const RunOptions &options) {
   for (std::optional<OutputFile> *file : {&out, &lse}) {
     if (*file) (*file)->commit();
   }
-  fmt::print("out        {}{}{}\n", describe(call.out), out ? " -> " : "", options.out);
-  if (lse) fmt::print("lse        {} -> {}\n", describe(call.lse), options.lse_out);
+  fmt::print("out        {}{}{}\n", describe(call.out), out ? " -> " : "", printable(options.out));
+  if (lse) fmt::print("lse        {} -> {}\n", describe(call.lse), printable(options.lse_out));
   return !reference || compare_with_reference(options, call.out, *reference) ? exit_ok : exit_failure;
 }
 

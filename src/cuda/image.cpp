@@ -90,7 +90,7 @@ char *read_image(const Image &image) {
     return nullptr;
   };
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) return refuse(std::strerror(errno));
+  if (file == nullptr) return refuse((std::string("cannot be opened: ") + std::strerror(errno)).c_str());
   Container header;
   if (std::fread(&header, sizeof header, 1, file.get()) != 1 || header.magic != container_magic ||
       header.header_bytes < sizeof header)

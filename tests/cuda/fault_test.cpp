@@ -287,7 +287,8 @@ TEST_F(Image, FromAFolder) {
 TEST_F(Image, Missing) {
   const Images images;
   fs::remove(images.path());
-  EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {images.path(), "No such file", "FA_KERNEL_PATH"}), fine);
+  EXPECT_EQ(images.create(FA_ERROR_NO_DEVICE, {images.path() + " cannot be opened: No such file", "FA_KERNEL_PATH"}),
+            fine);
 }
 
 TEST_F(Image, Truncated) {

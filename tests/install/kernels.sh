@@ -47,12 +47,12 @@ refused "an image is cut off" "$image is cut off" FA_KERNEL_PATH
 cp "$SOURCE/tests/emulator/driver/images/select.fatbin" "$image"
 refused "an image is another build's" "sm_80.simt" "another build" fa_build_
 rm "$image"
-refused "an image is missing" "$image No such file" FA_KERNEL_PATH
+refused "an image is missing" "$image cannot be opened: No such file" FA_KERNEL_PATH
 cp "$build/whole" "$image"
 attention >/dev/null
 
 # The folder is part of the library: a tree that is moved needs to be told.
 mv "$prefix" "$prefix.moved"
 export LD_LIBRARY_PATH="$prefix.moved/$LIBDIR:$4"
-refused "the tree was moved" "$image No such file" FA_KERNEL_PATH
+refused "the tree was moved" "$image cannot be opened: No such file" FA_KERNEL_PATH
 FA_KERNEL_PATH=$prefix.moved/$LIBDIR/libfa/kernels attention >/dev/null

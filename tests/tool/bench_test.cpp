@@ -56,7 +56,7 @@ TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
        {"1,2,1,32,48,16 f32 causal threads=1", "2,2,2,16,16,8 bf16 causal", "cpu.generic", "GFLOP/s"}) {
     EXPECT_NE(f.out.find(part), f.out.npos) << f.out;
   }
-  const std::vector<std::byte> bytes = read_file(folder / "b.json");
+  const std::vector<std::byte> bytes = read_text_file(folder / "b.json");
   const json kept = json::parse(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
   ASSERT_EQ(kept.at("results").size(), 4u);
   const json &first = kept.at("results").at(0);

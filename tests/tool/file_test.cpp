@@ -20,7 +20,7 @@ std::span<const std::byte> bytes_of(const std::string &text) {
 }
 
 std::string contents(const std::string &path) {
-  const std::vector<std::byte> bytes = read_file(path);
+  const std::vector<std::byte> bytes = read_text_file(path);
   return std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size());
 }
 
@@ -78,6 +78,26 @@ TEST(File, FollowsLinks) {
   EXPECT_EQ(contents(folder / "a"), "y");
 }
 
+/// A link to a file that is not there yet stays a link, and the file comes where it leads.
+TEST(File, FollowsLinksToNothingYet) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "elsewhere");
+  ASSERT_EQ(symlink("second", (folder / "first").c_str()), 0);
+  ASSERT_EQ(symlink("elsewhere/a", (folder / "second").c_str()), 0);
+  write(folder / "first", "x");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "first"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "second"));
+  EXPECT_EQ(contents(folder / "elsewhere/a"), "x");
+  EXPECT_EQ(folder.names(), (Names{"elsewhere", "first", "second"}));
+}
+
+TEST(File, RefusesLinksThatGoRound) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(symlink("b", (folder / "a").c_str()), 0);
+  ASSERT_EQ(symlink("a", (folder / "b").c_str()), 0);
+  EXPECT_THROW(OutputFile(folder / "a"), BadInput);
+}
+
 TEST(File, LeavesDevicesWhereTheyAre) {
   write("/dev/null", "x");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
@@ -89,12 +109,24 @@ TEST(File, RefusesPlacesThatCannotBeWritten) {
   const test::TemporaryFolder folder;
   EXPECT_THROW(OutputFile(folder / ""), BadInput);
   EXPECT_THROW(OutputFile(folder / "no/such/folder"), BadInput);
-  EXPECT_THROW(read_file(folder / ""), BadInput);
-  EXPECT_THROW(read_file(folder / "nothing"), BadInput);
+  EXPECT_THROW(read_text_file(folder / ""), BadInput);
+  EXPECT_THROW(read_text_file(folder / "nothing"), BadInput);
 }
 
 TEST(File, ReadsWhatTellsNoSize) {
-  EXPECT_FALSE(read_file("/proc/self/status").empty());
+  EXPECT_FALSE(read_text_file("/proc/self/status").empty());
+}
+
+TEST(File, ReadsWhatIsNeeded) {
+  EXPECT_THROW(read_text_file("/dev/zero"), BadInput);
+  std::vector<size_t> asked;
+  const std::vector<std::byte> bytes = read_file("/dev/zero", [&](std::span<const std::byte> beginning) {
+    asked.push_back(beginning.size());
+    return beginning.size() < 100000 ? beginning.size() + 100000 : 0;
+  });
+  EXPECT_GE(bytes.size(), 100000u);
+  EXPECT_LT(bytes.size(), 1000000u);
+  EXPECT_EQ(asked.front(), 0u);
 }
 
 }  // namespace

@@ -43,6 +43,30 @@ TEST(Info, JsonHasTheSame) {
   for (const json &choice : info.at("serves")) EXPECT_NE(choice.at("kernel"), "") << choice;
 }
 
+/// Many kernels may lack the same.
+TEST(Info, SaysEachReasonOnce) {
+  const std::string text = fa({"info"}).out;
+  const json info = json::parse(fa({"info", "--json"}).out);
+  const auto times = [&](const std::string &reason) {
+    int count = 0;
+    for (size_t at = reason.empty() ? text.npos : text.find(reason); at != text.npos; at = text.find(reason, at + 1))
+      ++count;
+    return count;
+  };
+  const std::string none = info.at("why_no_gpu");
+  EXPECT_EQ(times(none), none.empty() ? 0 : 1) << text;
+  for (const json &kernel : info.at("kernels")) {
+    const std::string why_not = kernel.at("why_not");
+    EXPECT_EQ(times(why_not), why_not.empty() ? 0 : 1) << text;
+  }
+}
+
+TEST(Info, ControlCharactersAreNotShown) {
+  const Finished f = fa({"info"}, {{"FA_KERNEL_PATH", "\033[31m"}, {"FA_FORCE_KERNEL", "\033[32m"}});
+  EXPECT_EQ(f.out.find('\033'), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("FA_KERNEL_PATH=\\x1b[31m"), f.out.npos) << f.out;
+}
+
 TEST(Info, SaysWhyNothingServes) {
   const Finished f = fa({"info"}, {{"FA_FORCE_KERNEL", "no.such.kernel"}});
   EXPECT_EQ(f.code, 0);

@@ -36,7 +36,7 @@ TEST_P(Interrupt, LeavesNoOutput) {
   const test::Finished f = program.wait();
   EXPECT_EQ(f.signal, GetParam());
   EXPECT_EQ(folder.names(), (Names{"out.npy", "q.npy"}));
-  const std::vector<std::byte> left = fa::tool::read_file(folder / "out.npy");
+  const std::vector<std::byte> left = fa::tool::read_text_file(folder / "out.npy");
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "what was there before");
 }
 

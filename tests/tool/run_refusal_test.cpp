@@ -43,6 +43,11 @@ TEST_F(RunRefusal, Missing) {
   expect_refusal({}, {"missing.npy: cannot be opened: No such file or directory"});
 }
 
+TEST_F(RunRefusal, NoEndOfNoFile) {
+  q = "/dev/zero";
+  expect_refusal({}, {"/dev/zero: is not a .npy file"});
+}
+
 TEST_F(RunRefusal, NothingGiven) {
   const Finished f = test::fa({"run"});
   EXPECT_EQ(f.code, 2);

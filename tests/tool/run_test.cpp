@@ -1,6 +1,7 @@
 // `fa run`: every option reaches its field. What the tool writes is compared with the oracle's attention of the same
 // arrays, described here by hand.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstdio>
@@ -216,6 +217,17 @@ TEST(Run, Paged) {
   fa_tensor_init(&call.args.block_table,
                  call.add("--block-table", int32_array({5, 0, 3, 1, 2, 4}, {b, 3}))->bytes.data(), FA_I32, b, 3, 1, 1);
   call.args.seqused_k = call.add("--seqused-k", int32_array({9, 4}))->data<int32_t>();
+  call.expect_right();
+}
+
+/// What comes behind the array is left in the pipe, which need not end.
+TEST(Run, APipeThatDoesNotEnd) {
+  Call call;
+  ASSERT_EQ(mkfifo((call.folder / "pipe").c_str(), 0600), 0);
+  const std::string writer =
+      "(cat " + (call.folder / "q.npy") + " /dev/zero > " + (call.folder / "pipe") + " 2> /dev/null) &";
+  ASSERT_EQ(std::system(writer.c_str()), 0);
+  call.options[2] = call.folder / "pipe";
   call.expect_right();
 }
 

@@ -2,7 +2,10 @@
 #include <fa.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "program.h"
+#include "temporary.h"
 
 namespace {
 
@@ -61,9 +64,26 @@ TEST(Usage, SaysWhatIsWrong) {
 }
 
 TEST(Usage, AFullDiskIsAnError) {
-  const std::string command = std::string(TEST_FA) + " info > /dev/full 2> /dev/null";
-  const int status = std::system(command.c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 1);
+  for (const char *arguments : {"info", "--help", "run --help", "--version"}) {
+    const test::TemporaryFolder folder;
+    const std::string command = std::string(TEST_FA) + " " + arguments + " > /dev/full 2> " + (folder / "err");
+    const int status = std::system(command.c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 1) << arguments;
+    std::string text;
+    std::getline(std::ifstream(folder / "err"), text);
+    EXPECT_NE(text.find(": the standard output cannot be written: No space left on device"), text.npos) << text;
+  }
+}
+
+TEST(Usage, ControlCharactersAreNotShown) {
+  const std::string hostile = "a\033[31m\r\n\xc2\x9b\xff.npy", shown = "a\\x1b[31m\\x0d\\x0a\\xc2\\x9b\\xff.npy";
+  for (const std::vector<std::string> &arguments :
+       {std::vector<std::string>{"run", "--q", hostile, "--k", "k", "--v", "v", "--repeat", "1"}, {"run", hostile}}) {
+    const Finished f = fa(arguments);
+    EXPECT_EQ(f.code, 2);
+    EXPECT_NE(f.err.find(shown), f.err.npos) << f.err;
+    EXPECT_EQ(f.err.find_first_of("\033\r\x9b\xff"), f.err.npos) << f.err;
+  }
 }
 
 }  // namespace
