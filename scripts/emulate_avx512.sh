@@ -2,9 +2,10 @@
 # Runs a program on an emulated CPU with AVX-512 and BF16: boots a small Linux in Bochs (scripts/fetch_bochs.sh), with the
 # program, its libraries and the variables FA_* and TEST_* in its initial file system. Usage: emulate_avx512.sh PROGRAM [ARGUMENTS]
 # Prints what the program prints, and ends with its exit status; 1 where it skipped itself, for lack of what this CPU has.
+# EMULATED_WITHOUT=avx512bf16, or another feature by Bochs' name, takes that away.
 set -euo pipefail
 case ${1:-} in
-  -h | --help) exec sed -n '2,4s/^# //p' "$0" ;;
+  -h | --help) exec sed -n '2,5s/^# //p' "$0" ;;
   '') echo "usage: emulate_avx512.sh PROGRAM [ARGUMENTS]" >&2 && exit 2 ;;
 esac
 bochs=$(realpath "$(dirname "$0")/../build/bochs")/root
@@ -55,7 +56,7 @@ xorriso -as mkisofs -quiet -o "$dir/boot.iso" -b isolinux/isolinux.bin -c isolin
 
 # XSAVEC, XSAVES and AMX have states of sizes that Linux finds inconsistent here; it would leave AVX off.
 cat >"$dir/bochsrc" <<TEXT
-cpu: model=sapphire_rapids, exclude_features="xsavec,xsaves,amx,amx_int8,amx_bf16", ips=50000000, reset_on_triple_fault=0
+cpu: model=sapphire_rapids, exclude_features="xsavec,xsaves,amx,amx_int8,amx_bf16${EMULATED_WITHOUT:+,$EMULATED_WITHOUT}", ips=50000000, reset_on_triple_fault=0
 megs: 512
 romimage: file=$bochs/usr/share/bochs/BIOS-bochs-latest
 vgaromimage: file=$bochs/usr/share/vgabios/vgabios.bin

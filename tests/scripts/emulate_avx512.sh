@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# What fails or is skipped on the emulated CPU fails outside, and so does a CPU that lacks something: emulate_avx512.sh SOURCE
+set -euo pipefail
+status=0
+
+# expect STATUS TEXT COMMAND...: how COMMAND, which emulates, ends, and what is in what it prints.
+expect() {
+  local expected=$1 text=$2 printed result=0
+  shift 2
+  printed=$("$@" 2>&1) || result=$?
+  if [[ $result != "$expected" || $printed != *"$text"* ]]; then
+    echo "$*: exit status $result, printed '$printed'; expected $expected and '$text'"
+    status=1
+  fi
+}
+emulate=$1/scripts/emulate_avx512.sh
+expect 0 "two words of x y" env FA_SAID="x y" "$emulate" /bin/sh -c 'echo two words of "$FA_SAID"'
+expect 3 "" "$emulate" /bin/sh -c "exit 3"
+expect 1 "exit status 77" "$emulate" /bin/sh -c "exit 77"
+expect 1 "the emulated CPU lacks avx512_bf16" env EMULATED_WITHOUT=avx512bf16 "$emulate" /bin/sh -c "exit 0"
+exit "$status"
