@@ -55,7 +55,9 @@ The fa_args of a call, and what must be kept alive while it is used. The keyword
 @inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
     alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
     seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
-    max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing)
+    max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
+    unknown...)
+    isempty(unknown) || throw_unknown(first(keys(unknown)))
     common_device(q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table)
     q_tensor = tensor("q", q, layout)
     count = sequences(q_tensor.shape[1], cu_seqlens_q, cu_seqlens_k)

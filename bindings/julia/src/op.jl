@@ -29,12 +29,20 @@ function mask_of(causal::Union{Bool,Symbol})
                           "key), :top_left or false"))
 end
 
+"Refuses a keyword that nothing has, with those that there are."
+@noinline function throw_unknown(name)
+    listed(f) = join(filter(keyword -> !endswith(string(keyword), "..."), Base.kwarg_decl(first(methods(f)))), ", ")
+    throw(InvalidArgument("$name is no keyword here; expected, for an op or attention, $(listed(describe)); for a call, " *
+                          "$(listed(arguments))"))
+end
+
 "The fa_desc of an attention; the keywords are those of [`Op`](@ref)."
 function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type::Type = T, out_type::Type = T,
-    causal::Union{Bool,Symbol} = false, window::Tuple{Integer,Integer} = (-1, -1), chunk::Integer = 0, scale::Real = 0,
-    softcap::Real = 0, deterministic::Bool = true, batch_invariant::Bool = false, bias_before_softcap::Bool = false,
-    num_threads::Integer = 0, julia_threads::Bool = false, device::Union{Symbol,Int32} = :auto,
-    device_index::Integer = 0) where {T}
+    causal::Union{Bool,Symbol} = false, window::Tuple{Integer,Integer} = (-1, -1), attention_chunk::Integer = 0,
+    softmax_scale::Real = 0, softcap::Real = 0, deterministic::Bool = true, batch_invariant::Bool = false,
+    bias_before_softcap::Bool = false, num_threads::Integer = 0, julia_threads::Bool = false,
+    device::Union{Symbol,Int32} = :auto, device_index::Integer = 0, unknown...) where {T}
+    isempty(unknown) || throw_unknown(first(keys(unknown)))
     flags = (deterministic ? Int32(0) : C.FA_FLAG_NONDETERMINISTIC) |
             (batch_invariant ? C.FA_FLAG_BATCH_INVARIANT : Int32(0)) |
             (bias_before_softcap ? C.FA_FLAG_BIAS_BEFORE_SOFTCAP : Int32(0))
@@ -42,7 +50,7 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
     return with(defaults(C.fa_desc_init, C.fa_desc), (device = device_of(device), device_index = device_index,
         dtype_q = dtype(T), dtype_kv = dtype(kv_type), dtype_out = dtype(out_type), mask = mask_of(causal),
         head_dim = head_dim, head_dim_v = head_dim_v, window_left = window[1], window_right = window[2],
-        attention_chunk = chunk, softmax_scale = scale, softcap = softcap, flags = flags, num_threads = threads,
+        attention_chunk = attention_chunk, softmax_scale = softmax_scale, softcap = softcap, flags = flags, num_threads = threads,
         parallel_for = julia_threads ? parallel_for_address[] : C_NULL, parallel_for_host = C_NULL))
 end
 
@@ -56,8 +64,8 @@ of times, from any thread: `op(out, q, k, v; ...)`, see [`attention!`](@ref). En
 |---|---|---|
 | `causal` | `false` | `true`: the last query attends every key; `:top_left`: the first query attends the first key |
 | `window` | `(-1, -1)` | keys before and after the query's position that it attends; -1: all |
-| `chunk` | 0 | queries attend keys of their own chunk of so many positions |
-| `scale` | 0 | of the scores; 0: 1 / sqrt(head_dim) |
+| `attention_chunk` | 0 | queries attend keys of their own chunk of so many positions |
+| `softmax_scale` | 0 | of the scores; 0: 1 / sqrt(head_dim) |
 | `softcap` | 0 | x = softcap * tanh(x / softcap); 0: none |
 | `bias_before_softcap` | `false` | adds the bias before the softcap rather than after it |
 | `head_dim_v` | 0 | head dimension of v and out; 0: `head_dim` |

@@ -70,8 +70,9 @@ function options_of(c::Case)
     d(name, default) = get(c.desc, name, default)
     flags = Int32(d(:flags, 0))
     mask = Int32(d(:mask, 0))
-    options = Dict{Symbol,Any}(:num_threads => Int(d(:num_threads, 0)), :scale => d(:softmax_scale, 0), :softcap => d(:softcap, 0),
-        :window => (Int(d(:window_left, -1)), Int(d(:window_right, -1))), :chunk => Int(d(:attention_chunk, 0)),
+    options = Dict{Symbol,Any}(:num_threads => Int(d(:num_threads, 0)), :softmax_scale => d(:softmax_scale, 0),
+        :softcap => d(:softcap, 0), :attention_chunk => Int(d(:attention_chunk, 0)),
+        :window => (Int(d(:window_left, -1)), Int(d(:window_right, -1))),
         :causal => mask == C.FA_MASK_CAUSAL_TOP_LEFT ? :top_left : mask == C.FA_MASK_CAUSAL,
         :deterministic => flags & C.FA_FLAG_NONDETERMINISTIC == 0,
         :batch_invariant => flags & C.FA_FLAG_BATCH_INVARIANT != 0,

@@ -52,6 +52,15 @@ end
     @test invalid(() -> attention(q, k, v; block_table = Int32[0 0 0], cu_seqlens_k = [0, 7, 14, 21]), "block_table")
 end
 
+@testset "keywords" begin
+    @test invalid(() -> attention(q, k, v; scale = 2), "scale is no keyword", "softmax_scale", "causal", "seqused_k")
+    @test invalid(() -> attention!(similar(q), q, k, v; causel = true), "causel is no keyword", "causal")
+    @test invalid(() -> LibFA.Op(Float32, 16; chunk = 4), "chunk is no keyword", "attention_chunk")
+    op = LibFA.Op(Float32, 16)
+    @test invalid(() -> op(similar(q), q, k, v; causal = true), "causal is no keyword here", "for an op", "for a call, layout")
+    @test invalid(() -> LibFA.workspace_size(op, similar(q), q, k, v; splits = 2), "splits is no keyword", "num_splits")
+end
+
 @testset "ops" begin
     @test invalid(() -> LibFA.Op(Int, 16), "Int64")
     @test invalid(() -> LibFA.Op(Bool, 16), "desc.dtype_q")
@@ -118,11 +127,11 @@ end
 
 const names = [:seqused_q, :seqused_k, :leftpad_k, :kv_batch_idx, :q_offset, :cu_seqlens_q, :cu_seqlens_k, :lse, :bias, :mask,
     :sinks, :alibi_slopes, :block_table, :workspace, :causal, :deterministic, :batch_invariant, :bias_before_softcap,
-    :window, :layout, :scale, :softcap, :chunk, :num_threads, :num_splits, :max_seqlen_q, :max_seqlen_k]
+    :window, :layout, :softmax_scale, :softcap, :attention_chunk, :num_threads, :num_splits, :max_seqlen_q, :max_seqlen_k]
 
 @testset "fuzz" begin
     told = Dict{Any,Int}()
-    for i in 1:parse(Int, get(ENV, "FA_FUZZ_CALLS", "1500"))
+    for i in 1:parse(Int, get(ENV, "FA_FUZZ_CALLS", "250"))
         memory = fill(0x7b, 4 * length(q) + 512)
         out = StridedMemory{Float32,4}(memory, 256, size(q), strides(q))
         three = map(a -> rand(rng) < 0.3 ? any_array(size(a)) : copy(a), (q, k, v))

@@ -64,7 +64,7 @@ const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_args" => ["struct_siz
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
     "dtype_kv" => (kv_type = Float16,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
-    "window_right" => (window = (-1, 3),), "attention_chunk" => (chunk = 2,), "softmax_scale" => (scale = 2,),
+    "window_right" => (window = (-1, 3),), "attention_chunk" => (attention_chunk = 2,), "softmax_scale" => (softmax_scale = 2,),
     "softcap" => (softcap = 3,), "flags" => (batch_invariant = true,), "num_threads" => (num_threads = 2,),
     "parallel_for" => (julia_threads = true,), "parallel_for_host" => nothing)
 const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTuple(), "out" => NamedTuple(),

@@ -1,5 +1,5 @@
-# As a new user: `] dev` of the folder, and `] add` of a git repository that has it in a folder, each in a fresh depot with an
-# empty registry; then the README's example in a process of its own.
+# As a new user: `] dev` of the folder and `] test`, and `] add` of a git repository that has it in a folder, each in a fresh
+# depot with an empty registry, and nothing else in reach; then the README's example in a process of its own.
 #
 #   julia packages.jl PACKAGE SCRATCH
 using Test
@@ -34,8 +34,9 @@ end
 function works(name, command)
     depot = fresh_depot(name)
     example = match(r"```julia\n(.*?)```"s, read(joinpath(package, "README.md"), String))[1]
-    environment = merge(ENV, Dict("JULIA_DEPOT_PATH" => depot, "JULIA_LOAD_PATH" => "@:@stdlib",
-        "JULIA_PROJECT" => joinpath(depot, "project"), "JULIA_PKG_OFFLINE" => "true", "JULIA_PKG_SERVER" => ""))
+    environment = merge(ENV, Dict("JULIA_DEPOT_PATH" => depot, "JULIA_PROJECT" => joinpath(depot, "project"),
+        "JULIA_PKG_OFFLINE" => "true", "JULIA_PKG_SERVER" => ""))
+    delete!(environment, "JULIA_LOAD_PATH") # that of the other tests would lead `] test` to packages that it does not name
     mkpath(joinpath(depot, "project"))
     code = "import Pkg; Pkg.UPDATED_REGISTRY_THIS_SESSION[] = true; $command\n$example\nprintln(pathof(LibFA), ' ', size(out))"
     text = read(setenv(`$(Base.julia_cmd()) --startup-file=no -O0 -e $code`, environment), String)
@@ -44,8 +45,8 @@ function works(name, command)
 end
 
 @testset "packages" begin
-    text = works("dev", "Pkg.develop(Pkg.PackageSpec(path = $(repr(package))))")
-    @test occursin("(64, 8, 128, 2)", text) && occursin(joinpath(package, "src"), text)
+    text = works("dev", "Pkg.develop(Pkg.PackageSpec(path = $(repr(package)))); Pkg.test(\"LibFA\")")
+    @test occursin("(64, 8, 128, 2)", text) && occursin(r"fuzz +\|", text) && occursin(joinpath(package, "src"), text)
     text = works("add", "Pkg.add(Pkg.PackageSpec(url = $(repr(repository())), subdir = \"bindings/julia\"))")
     @test occursin("(64, 8, 128, 2)", text) && occursin(joinpath(scratch, "add", "packages", "LibFA"), text)
 end

@@ -12,7 +12,7 @@ const readme = read(joinpath(@__DIR__, "..", "README.md"), String)
     documented = string(@doc(LibFA.Op), @doc(attention!), @doc(attention))
     keywords = [Base.kwarg_decl(first(methods(LibFA.describe))); Base.kwarg_decl(first(methods(LibFA.arguments)))]
     @test length(keywords) > 30
-    for keyword in keywords
+    for keyword in setdiff(keywords, [Symbol("unknown...")])
         @test occursin("$keyword", documented)
     end
 end
