@@ -23,6 +23,7 @@ impl LoadError {
     }
 
     /// What was looked for, and what would work.
+    #[must_use]
     pub fn message(&self) -> &str {
         core::str::from_utf8(&self.text[..self.length]).unwrap_or("")
     }

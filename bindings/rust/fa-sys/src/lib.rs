@@ -69,6 +69,9 @@ include!("bindings.rs");
 include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 
 /// Whether the functions may be called: always, unless the feature `load-dynamic` has to look for the library first.
+///
+/// # Errors
+/// Where it has looked and not found it.
 pub fn ensure_loaded() -> Result<(), LoadError> {
     #[cfg(feature = "load-dynamic")]
     dynamic::ensure_loaded()?;

@@ -9,6 +9,7 @@ use crate::{Array, Error, Result, TensorMut, TensorRef, Workspace};
 
 /// What one call works on. B is the number of sequences, Sq and Sk are rows of q and of k, Hq and Hkv heads.
 #[derive(Debug)]
+#[must_use = "Op::forward computes it"]
 pub struct Args<'a> {
     raw: fa_args,
     offsets_q: Option<usize>, // entries of cu_seqlens_q
@@ -48,6 +49,7 @@ macro_rules! arrays {
 impl<'a> Args<'a> {
     /// The tensors that every call has: `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D), `v` (B, Sk, Hkv, Dv), `out` (B, Sq, Hq, Dv).
     /// Packed by `cu_seqlens_*`: (1, total, H, D). Paged by `block_table`: k and v are (pages, page_size, Hkv, D).
+    #[allow(clippy::needless_pass_by_value)] // out is one call's alone
     pub fn new(q: TensorRef<'a>, k: TensorRef<'a>, v: TensorRef<'a>, out: TensorMut<'a>) -> Self {
         let mut raw = MaybeUninit::<fa_args>::zeroed();
         let raw = unsafe {
@@ -165,6 +167,7 @@ impl<'a> Args<'a> {
     }
 
     /// The structure as the library gets it.
+    #[must_use]
     pub fn raw(&self) -> &fa_args {
         &self.raw
     }

@@ -16,6 +16,7 @@ impl Array<'_> {
     /// # Safety
     /// `data` has `length` entries in memory that the op's device can reach, which nobody writes until the work of every call
     /// that is given them has ended on its stream; they are in the range that the header gives, which is not checked there.
+    #[must_use]
     pub unsafe fn on_device(data: *const i32, length: usize) -> Self {
         Array { data, length, on_device: true, borrow: PhantomData }
     }

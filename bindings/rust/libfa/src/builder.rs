@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use fa_sys::*;
 
-use crate::{DType, Op, ParallelFor, Result};
+use crate::{DType, Op, ParallelFor, Result, TensorRef};
 
 /// Where an op runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +38,7 @@ pub enum Mask {
 /// assert!(Op::builder(DType::F32, 64).softcap(-1.0).build().unwrap_err().message().contains("softcap"));
 /// # Ok::<(), Error>(())
 /// ```
+#[must_use = "build() makes it an Op"]
 pub struct OpBuilder {
     desc: fa_desc,
     pool: Option<Box<dyn ParallelFor>>,
@@ -83,6 +84,15 @@ impl OpBuilder {
         desc.dtype_q = dtype_q.raw();
         desc.head_dim = i64::try_from(head_dim).unwrap_or(i64::MAX);
         OpBuilder { desc, pool: None }
+    }
+
+    /// The attention that tensors describe.
+    pub(crate) fn for_tensors(q: &TensorRef<'_>, k: &TensorRef<'_>, v: &TensorRef<'_>, out: DType) -> OpBuilder {
+        let mut builder = OpBuilder::new(out, 0);
+        let desc = &mut builder.desc;
+        (desc.dtype_q, desc.dtype_kv, desc.dtype_out) = (q.raw.dtype, k.raw.dtype, out.raw());
+        (desc.head_dim, desc.head_dim_v) = (q.raw.shape[3], v.raw.shape[3]);
+        builder
     }
 
     types! {
@@ -168,11 +178,17 @@ impl OpBuilder {
     }
 
     /// The structure as the library gets it, but for the pool, which `build` adds.
+    #[must_use]
     pub fn raw(&self) -> &fa_desc {
         &self.desc
     }
 
     /// Checks everything and takes the best kernel that can serve it here.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) by the name of the field;
+    /// [`Unsupported`](crate::Error::Unsupported) with each kernel's reason, [`NoDevice`](crate::Error::NoDevice),
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver).
     pub fn build(self) -> Result<Op> {
         ensure_loaded()?;
         Op::create(self.desc, self.pool)

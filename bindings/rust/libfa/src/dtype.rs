@@ -20,6 +20,7 @@ pub enum DType {
 
 impl DType {
     /// The fa_dtype.
+    #[must_use]
     pub fn raw(self) -> fa_dtype {
         match self {
             DType::F32 => FA_F32,

@@ -1,4 +1,5 @@
 //! fa_status as an enum that carries the library's explanation.
+use std::convert::Infallible;
 use std::ffi::CStr;
 use std::fmt;
 
@@ -29,6 +30,7 @@ pub enum Error {
 
 impl Error {
     /// The explanation.
+    #[must_use]
     pub fn message(&self) -> &str {
         match self {
             Error::InvalidArgument(text)
@@ -42,6 +44,7 @@ impl Error {
     }
 
     /// The fa_status. An error of loading the library is FA_ERROR_UNSUPPORTED.
+    #[must_use]
     pub fn status(&self) -> i32 {
         match self {
             Error::InvalidArgument(_) => FA_ERROR_INVALID_ARGUMENT,
@@ -54,6 +57,7 @@ impl Error {
     }
 
     /// The name of the status: `FA_ERROR_INVALID_ARGUMENT`.
+    #[must_use]
     pub fn name(&self) -> &'static str {
         match ensure_loaded() {
             Ok(()) => text(unsafe { fa_status_string(self.status()) }),
@@ -73,6 +77,13 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Of conversions that cannot fail, as that of a tensor to itself.
+impl From<Infallible> for Error {
+    fn from(never: Infallible) -> Error {
+        match never {}
+    }
+}
 
 impl From<LoadError> for Error {
     fn from(error: LoadError) -> Error {

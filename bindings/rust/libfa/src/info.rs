@@ -35,6 +35,9 @@ pub struct Kernel {
 /// }
 /// # Ok::<(), libfa::Error>(())
 /// ```
+///
+/// # Errors
+/// [`Error::Load`](crate::Error::Load) where `load-dynamic` finds no library.
 pub fn kernels() -> Result<Vec<Kernel>> {
     ensure_loaded()?;
     (0..unsafe { fa_kernel_count() }).map(kernel).collect()
@@ -43,7 +46,7 @@ pub fn kernels() -> Result<Vec<Kernel>> {
 fn kernel(index: i32) -> Result<Kernel> {
     let mut info = unsafe { MaybeUninit::<fa_kernel>::zeroed().assume_init() };
     info.struct_size = size_of::<fa_kernel>();
-    check(unsafe { fa_kernel_info(index, &mut info) })?;
+    check(unsafe { fa_kernel_info(index, &raw mut info) })?;
     Ok(Kernel {
         name: text(info.name),
         device: text(info.device),
@@ -55,6 +58,9 @@ fn kernel(index: i32) -> Result<Kernel> {
 }
 
 /// The version of the library as loaded: major, minor, patch.
+///
+/// # Errors
+/// [`Error::Load`](crate::Error::Load) where `load-dynamic` finds no library.
 pub fn version() -> Result<(u32, u32, u32)> {
     ensure_loaded()?;
     let version = unsafe { fa_version() }.unsigned_abs();
@@ -62,6 +68,9 @@ pub fn version() -> Result<(u32, u32, u32)> {
 }
 
 /// One line on how the library was built.
+///
+/// # Errors
+/// [`Error::Load`](crate::Error::Load) where `load-dynamic` finds no library.
 pub fn build_info() -> Result<&'static str> {
     ensure_loaded()?;
     Ok(text(unsafe { fa_build_info() }))
@@ -78,6 +87,9 @@ static LOGS: Mutex<Vec<&'static Owned>> = Mutex::new(Vec::new());
 
 /// Sends the library's messages (`FA_VERBOSE=dispatch`) to `log`, a line at a time, instead of the standard error; `None` restores
 /// that. The closure lives as long as the process.
+///
+/// # Errors
+/// [`Error::Load`](crate::Error::Load) where `load-dynamic` finds no library.
 ///
 /// # Safety
 /// No other thread uses the library yet.
@@ -101,6 +113,9 @@ unsafe extern "C" fn write_line(user: *mut c_void, line: *const c_char) {
 }
 
 /// Ends the library's own threads and waits for them; a later call starts new ones. Never needed.
+///
+/// # Errors
+/// [`Error::Load`](crate::Error::Load) where `load-dynamic` finds no library.
 ///
 /// # Safety
 /// No [`Op::forward`](crate::Op::forward) is under way.

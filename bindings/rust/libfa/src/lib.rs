@@ -1,8 +1,12 @@
 #![doc = include_str!("../README.md")]
-#![warn(missing_docs)]
+#![warn(missing_docs, clippy::pedantic)]
+#![allow(clippy::doc_markdown)] // names of fa.h, as it writes them
+#![allow(clippy::wildcard_imports)] // all names of fa_sys begin with fa_
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // lengths are below 2^63
 
 mod args;
 mod array;
+mod attention;
 mod builder;
 mod dtype;
 mod error;
@@ -18,6 +22,7 @@ mod workspace;
 
 pub use args::Args;
 pub use array::Array;
+pub use attention::attention;
 pub use builder::{Device, Mask, OpBuilder};
 pub use dtype::{DType, Element};
 pub use error::{Error, Result};

@@ -55,13 +55,19 @@ impl Op {
             desc.parallel_for_host = (&raw const **host).cast_mut().cast();
         }
         let mut raw = null_mut();
-        check(unsafe { fa_create(&desc, &mut raw) })?;
+        check(unsafe { fa_create(&raw const desc, &raw mut raw) })?;
         let raw = NonNull::new(raw).expect("fa_create stores an op when it answers FA_OK");
         Ok(Op { raw, device: desc.device, _host: host })
     }
 
     /// Computes out, and lse where it is given. On the CPU they are there when it returns; on CUDA the work is enqueued on the
     /// stream of `args`.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument) by the name of the argument;
+    /// [`Unsupported`](crate::Error::Unsupported), [`NoDevice`](crate::Error::NoDevice),
+    /// [`OutOfMemory`](crate::Error::OutOfMemory), [`Driver`](crate::Error::Driver). Nothing was computed, unless the driver
+    /// failed meanwhile.
     ///
     /// # Panics
     /// When the pool of [`OpBuilder::parallel_for`] has panicked: with its panic, after the results are complete.
@@ -74,19 +80,24 @@ impl Op {
 
     /// The size of the [`Workspace`](crate::Workspace) that [`forward`](Op::forward) needs. It follows from shapes, the bounds
     /// `max_seqlen_*` and `num_splits`, and never falls when one of the bounds rises.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](crate::Error::InvalidArgument), as those of [`forward`](Op::forward).
     pub fn workspace_size(&self, args: &Args<'_>) -> Result<usize> {
         args.check(self.device)?;
         let mut bytes = 0;
-        check(unsafe { fa_workspace_size(self.raw.as_ptr(), args.raw(), &mut bytes) })?;
+        check(unsafe { fa_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
         Ok(bytes)
     }
 
     /// The name of the kernel that it runs: `cpu.avx2`.
+    #[must_use]
     pub fn kernel(&self) -> &'static str {
         text(unsafe { fa_op_kernel(self.raw.as_ptr()) })
     }
 
     /// For calls of [`sys`](crate::sys); still owned.
+    #[must_use]
     pub fn raw(&self) -> *mut fa_op {
         self.raw.as_ptr()
     }

@@ -17,7 +17,7 @@ pub trait ParallelFor: Send + Sync {
 
 impl<F: Fn(&Tasks<'_>) + Send + Sync> ParallelFor for F {
     fn run(&self, tasks: &Tasks<'_>) {
-        self(tasks)
+        self(tasks);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{DType, Element, Error, Result};
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct TensorRef<'a> {
     pub(crate) raw: fa_tensor,
     pub(crate) on_device: bool,
@@ -25,6 +26,7 @@ pub struct TensorRef<'a> {
 
 /// A tensor that is written.
 #[derive(Debug)]
+#[must_use]
 pub struct TensorMut<'a> {
     pub(crate) raw: fa_tensor,
     pub(crate) on_device: bool,
@@ -39,12 +41,18 @@ unsafe impl Sync for TensorMut<'_> {}
 
 impl<'a> TensorRef<'a> {
     /// A contiguous tensor, last dimension fastest: exactly the elements of `data`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where `data` has other than the shape's number of elements.
     pub fn new<T: Element>(data: &'a [T], shape: [usize; 4]) -> Result<Self> {
         let raw = contiguous(data.as_ptr().cast(), data.len(), T::DTYPE, shape)?;
         Ok(TensorRef { raw, on_device: false, borrow: PhantomData })
     }
 
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements; they may be negative, or 0 to repeat.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where they lead out of `data`.
     pub fn strided<T: Element>(data: &'a [T], first: usize, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         let raw = view(data.as_ptr().cast(), data.len(), size_of::<T>(), T::DTYPE, first, shape, stride)?;
         Ok(TensorRef { raw, on_device: false, borrow: PhantomData })
@@ -52,12 +60,21 @@ impl<'a> TensorRef<'a> {
 
     /// A tensor in a device's memory.
     ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where a dimension is 2^63 or more.
+    ///
     /// # Safety
     /// All elements lie in memory that the op's device can reach, and nobody writes them until the work of every call that is
     /// given the tensor has ended on its stream. An engine on a device does not check the contents of a block table.
     pub unsafe fn on_device(data: *const c_void, dtype: DType, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         let raw = raw(data.cast_mut(), dtype, shape, stride)?;
         Ok(TensorRef { raw, on_device: true, borrow: PhantomData })
+    }
+
+    /// (batch, sequence, heads, dim), or as the argument that it is given for says.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 4] {
+        self.raw.shape.map(|size| size as usize) // that it was made of
     }
 
     #[cfg(feature = "ndarray")]
@@ -74,6 +91,9 @@ impl<'a> TensorRef<'a> {
 
 impl<'a> TensorMut<'a> {
     /// A contiguous tensor, last dimension fastest: exactly the elements of `data`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where `data` has other than the shape's number of elements.
     pub fn new<T: Element>(data: &'a mut [T], shape: [usize; 4]) -> Result<Self> {
         let raw = contiguous(data.as_mut_ptr().cast(), data.len(), T::DTYPE, shape)?;
         Ok(TensorMut { raw, on_device: false, borrow: PhantomData })
@@ -81,6 +101,9 @@ impl<'a> TensorMut<'a> {
 
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements and may be negative; no two elements may be
     /// the same.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where they lead out of `data`, or two elements may be the same.
     pub fn strided<T: Element>(data: &'a mut [T], first: usize, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         distinct(shape, stride)?;
         let raw = view(data.as_mut_ptr().cast(), data.len(), size_of::<T>(), T::DTYPE, first, shape, stride)?;
@@ -89,10 +112,18 @@ impl<'a> TensorMut<'a> {
 
     /// A tensor in a device's memory.
     ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where a dimension is 2^63 or more.
+    ///
     /// # Safety
     /// As [`TensorRef::on_device`], and nobody reads them meanwhile either; no two elements are the same.
     pub unsafe fn on_device(data: *mut c_void, dtype: DType, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         Ok(TensorMut { raw: raw(data, dtype, shape, stride)?, on_device: true, borrow: PhantomData })
+    }
+
+    /// Of memory that may not have been written yet.
+    pub(crate) unsafe fn contiguous(data: *mut c_void, dtype: DType, shape: [usize; 4]) -> Result<Self> {
+        Ok(TensorMut { raw: initialised(data, dtype, shape)?, on_device: false, borrow: PhantomData })
     }
 
     #[cfg(feature = "ndarray")]
@@ -114,11 +145,15 @@ fn contiguous(data: *const c_void, length: usize, dtype: DType, shape: [usize; 4
             elements.map_or("too many".to_owned(), |elements| elements.to_string()),
         )));
     }
+    initialised(data.cast_mut(), dtype, shape)
+}
+
+fn initialised(data: *mut c_void, dtype: DType, shape: [usize; 4]) -> Result<fa_tensor> {
     let [d0, d1, d2, d3] = extents(shape)?;
     ensure_loaded()?;
     let mut tensor = std::mem::MaybeUninit::uninit();
     Ok(unsafe {
-        fa_tensor_init(tensor.as_mut_ptr(), data.cast_mut(), dtype.raw(), d0, d1, d2, d3);
+        fa_tensor_init(tensor.as_mut_ptr(), data, dtype.raw(), d0, d1, d2, d3);
         tensor.assume_init()
     })
 }

@@ -30,6 +30,9 @@ unsafe impl Sync for Workspace {}
 
 impl Workspace {
     /// Allocates `bytes`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
     pub fn new(bytes: usize) -> Result<Workspace> {
         let too_large = || Error::OutOfMemory(format!("no memory for a workspace of {bytes} bytes"));
         let layout = Layout::from_size_align(bytes, 256).map_err(|_| too_large())?;
@@ -41,6 +44,7 @@ impl Workspace {
     }
 
     /// Its size in bytes.
+    #[must_use]
     pub fn size(&self) -> usize {
         self.layout.size()
     }
