@@ -3,7 +3,7 @@
 from mutant import Mutant
 
 
-def emulated(name, file, old, new, tests="^cuda"):
+def emulated(name, file, old, new, tests):
     return Mutant(name, file, old, new, tests, "emulated")
 
 
@@ -20,7 +20,7 @@ CUDA = [
         "src/cuda/module.cpp",
         "  ~BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }\n",
         "  ~BesideCaptures() {}\n",
-        "^cuda.f32",
+        r"^cuda\.f32",
     ),
     emulated(
         "order_of_a_stream",
@@ -41,7 +41,7 @@ CUDA = [
         "src/cuda/engine.cpp",
         "const CUstream stream = static_cast<CUstream>(problem.stream);\n  const kernels::Tile ends",
         "const CUstream stream = nullptr;\n  const kernels::Tile ends",
-        "^cuda.f32",
+        r"^cuda\.f32",
     ),
     emulated("addresses_of_the_host", "src/cuda/engine.cpp", "  if (translate) {", "  if (false) {", "^cuda_variants"),
     emulated(
@@ -57,7 +57,7 @@ CUDA = [
         "src/api/op.cpp",
         "    op->attention.device = FA_DEVICE_CUDA;  // by name: no other kernel may stand in\n",
         "",
-        "^cuda.f32",
+        r"^cuda\.f32",
     ),
     emulated(
         "rows_far_apart",
@@ -68,7 +68,7 @@ CUDA = [
     ),
     emulated("rows_of_values", "src/cuda/plan.cpp", "near(p.k) && near(p.v)", "near(p.k)", "^cuda_plan"),
     emulated("aligned_values", "src/cuda/plan.cpp", "fits(p.v, a.head_dim_v) && ", "", "^cuda_plan"),
-    emulated("two_splits_at_least", "src/cuda/plan.cpp", "invariant_split_keys), 2)", "invariant_split_keys), 1)", "^cuda"),
+    emulated("two_splits_at_least", "src/cuda/plan.cpp", "invariant_split_keys), 2)", "invariant_split_keys), 1)", r"^cuda_plan|^cuda\.f32"),
     emulated(
         "bound_of_partials",
         "src/cuda/plan.cpp",
@@ -81,12 +81,12 @@ CUDA = [
         "src/cuda/plan.cpp",
         "plan.max_sum_offset = splits * plan.launch_places",
         "plan.max_sum_offset = plan.launch_places",
-        "^cuda.f32",
+        r"^cuda\.f32",
     ),
-    emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", "^cuda.f32"),
-    emulated("pinned_is_known", "src/cuda/placement.cpp", "!known && !device_.pageable", "!device_.pageable", "^cuda.f32"),
-    emulated("primary_after_reset", "src/cuda/context.cpp", " && is_active(device);", ";", "^cuda.f32"),
-    emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", "^cuda.f32"),
+    emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", r"^cuda\.f32"),
+    emulated("pinned_is_known", "src/cuda/placement.cpp", "!known && !device_.pageable", "!device_.pageable", r"^cuda\.f32"),
+    emulated("primary_after_reset", "src/cuda/context.cpp", " && is_active(device);", ";", r"^cuda\.f32"),
+    emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", r"^cuda\.f32"),
     emulated(
         "image_of_another_build",
         "src/cuda/module.cpp",

@@ -84,7 +84,7 @@ API = [
     ),
     Mutant("most_elements", "src/api/view.cpp", "fits && count <= max_elements", "fits", r"^api\."),
     Mutant("heads_divide", "src/api/tensors.cpp", "p.heads_q % p.heads_kv == 0", "p.heads_q >= p.heads_kv", r"^api\."),
-    Mutant("lse_of_workspace_size", "src/api/op.cpp", "std::max(*bytes, on_host)", "on_host", "^cuda_", "emulated"),
+    Mutant("lse_of_workspace_size", "src/api/op.cpp", "std::max(*bytes, on_host)", "on_host", "^cuda.f32", "emulated"),
     Mutant("info_of_the_last", "src/api/info.cpp", "fa_kernel_count() - 1,", "fa_kernel_count(),", r"^api\.info"),
     Mutant(
         "number_of_another_base",
@@ -94,7 +94,7 @@ API = [
         r"^api\.(environment|dispatch)",
     ),
     Mutant("errors_of_all_threads", "src/core/status.cpp", "constinit thread_local Error", "constinit Error", r"^api\."),
-    Mutant("error_not_kept", "src/core/status.cpp", "  error = kept_;\n", "", "^cuda_", "emulated"),
+    Mutant("error_not_kept", "src/core/status.cpp", "  error = kept_;\n", "", "^cuda_variants", "emulated"),
     Mutant(
         "forced_kernel_ignored",
         "src/dispatch/table.cpp",
