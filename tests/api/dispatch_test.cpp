@@ -170,7 +170,8 @@ TEST(Environment, NumbersInRangeOnly) {
   };
   EXPECT_EQ(number("1"), 1);
   EXPECT_EQ(number("100"), 100);
-  for (const char *value : {"", "0", "101", "-1", "x", "5x", "5 ", "99999999999999999999999"}) {
+  EXPECT_EQ(number("012"), 12);
+  for (const char *value : {"", "0", "101", "-1", "0x10", "x", "5x", "5 ", "99999999999999999999999"}) {
     EXPECT_EQ(number(value), -7) << value;
   }
   EXPECT_EQ(environment_number("FA_TEST_NUMBER", 1, 100, -7), -7);

@@ -101,13 +101,14 @@ TEST_F(Pool, OfOneTaskHasNoThreads) {
 TEST_F(Pool, TakesNoSignals) {
   const std::set<std::string> before = threads();
   const std::string self = std::to_string(getpid());
-  sigset_t one;
+  sigset_t one, usual;
   sigemptyset(&one);
   sigaddset(&one, SIGUSR2);
-  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &one, nullptr), 0);
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &one, &usual), 0);
   Round round(4);
   run_in_pool(Round::task, &round, 4);
   EXPECT_EQ(blocked_signals(self), uint64_t{1} << (SIGUSR2 - 1)) << "of the caller's thread";
+  EXPECT_EQ(pthread_sigmask(SIG_SETMASK, &usual, nullptr), 0);
   int ours = 0;
   for (const std::string &thread : threads()) {
     if (before.count(thread)) continue;

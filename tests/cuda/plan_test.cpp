@@ -151,6 +151,16 @@ TEST(Plan, BatchInvarianceFixesTheSplit) {
   }
 }
 
+/// A single kernel's results may differ from combined ones in their last bit, and how many splits there are follows
+/// from bounds: there are two of the shortest sequence.
+TEST(Plan, BatchInvarianceHasTwoSplitsAtLeast) {
+  for (const int64_t keys : {0, 1, 1024, 1025}) {
+    Shaped s(2, 300, keys, 8, 2, 64);
+    s.attention.batch_invariant = true;
+    EXPECT_EQ(plan_of(s.get(), image_of("mma", 64), device_of(108)).num_splits, 2) << keys;
+  }
+}
+
 /// A problem of random size, packed or not, whose bounds a test may raise.
 Shaped random_shape(test::Random *random) {
   const int64_t heads_kv = random->between(1, 9), group = random->one_of(1, 2, 4, 7);
@@ -249,6 +259,18 @@ TEST(Plan, LongCallsAreDoneInTurns) {
   EXPECT_EQ(plan.num_splits, 128);
   EXPECT_GT(plan.launches(), 1);
   EXPECT_LE(workspace_bound(s.get(), image, device_of(108)), most_partial_bytes);
+}
+
+/// One tile's own may be more than the bound of a launch: it is done by itself, with the memory that it takes.
+TEST(Plan, ATileOfManySplitsHasItsMemory) {
+  Shaped s(1, 40, 131072, 2, 2, 256);
+  s.problem.num_splits = 1024;
+  const Image &image = image_of("mma", 256);
+  const Plan plan = plan_of(s.get(), image, device_of(108));
+  EXPECT_EQ(plan.num_splits, 1024);
+  EXPECT_EQ(plan.launch_places, 1);
+  EXPECT_GT(plan.partial_bytes, most_partial_bytes);
+  EXPECT_GE(workspace_bound(s.get(), image, device_of(108)), plan.partial_bytes);
 }
 
 }  // namespace

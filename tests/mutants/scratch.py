@@ -83,16 +83,13 @@ class Scratch:
 
     def failures(self, folder, pattern):
         """What fails of the tests: none is fine; a text."""
-        try:
-            done = run(
-                ["ctest", "--test-dir", folder, "-C", "slow", "-R", pattern, "-j", self.jobs, "--stop-on-failure"],
-                timeout=LONGEST,
-            )
-        except subprocess.TimeoutExpired:
-            return f"not done within {LONGEST} s"
-        failed = re.findall(r"^\s*\d+ - (\S+) \((?!Skipped)", done.stdout.split("tests failed")[-1], re.MULTILINE)
+        tests = ["ctest", "--test-dir", folder, "-C", "slow", "-R", pattern, "-j", self.jobs, "--stop-on-failure"]
+        done = run(["timeout", LONGEST, *tests])
         if done.returncode == 0:
             return ""
+        if done.returncode == 124:
+            return f"not done within {LONGEST} s"
+        failed = re.findall(r"^\s*\d+ - (\S+) \((?!Skipped)", done.stdout.split("tests failed")[-1], re.MULTILINE)
         return ", ".join(failed) or done.stdout[-500:]
 
     def judge(self, mutant):

@@ -65,6 +65,8 @@ TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
   int64_t pairs = 0;
   for (int i = 0; i < 32; ++i) pairs += i + 17;
   EXPECT_EQ(first.at("flops").get<double>(), static_cast<double>(2 * pairs * 4 * 16));
+  // Queries and results of 2 heads, keys and values of one, of 16 elements each.
+  EXPECT_EQ(first.at("bytes").get<double>(), 4.0 * 16 * 2 * (32 * 2 + 48));
   EXPECT_LE(first.at("interval_95_seconds").at(0).get<double>(), first.at("median_seconds").get<double>());
 
   std::vector<std::string> again = {"bench", "--compare", folder / "b.json", "--threshold", "1000"};
