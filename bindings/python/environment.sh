@@ -22,6 +22,10 @@ wanted=$(cat "${lists[@]}")
 if [ ! -f "$folder/installed.txt" ] || [ "$wanted" != "$(cat "$folder/installed.txt")" ]; then
   "$folder/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${lists[@]/#/--requirement=}"
+  if [ ${#lists[@]} -gt 1 ]; then # the sources of flash_attn, for tests/test_upstream.py: nothing of them is compiled
+    FLASH_ATTENTION_SKIP_CUDA_BUILD=TRUE "$folder/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps \
+      --no-build-isolation --no-binary flash-attn --dest "$folder/sources" flash-attn==2.8.3.post2
+  fi
   echo "$wanted" >"$folder/installed.txt"
 else
   echo "   all there"

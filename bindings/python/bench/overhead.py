@@ -1,9 +1,12 @@
-"""What one call of libfa.attention costs beside the attention: microseconds on tiny arrays, the least of many rounds.
+"""What one call costs beside the attention: microseconds of processor time on tiny arrays, the calls in turn, round by round, so
+that all see the same machine: the median of the rounds and the least. With torch where it is installed.
 
 python overhead.py [ROUNDS]
 """
 
+import statistics
 import sys
+import time
 import timeit
 
 import numpy
@@ -11,22 +14,45 @@ import numpy
 import libfa
 from libfa import capi
 
+try:
+    import torch
+    import torch.nn.functional
+
+    import libfa.torch
+except ImportError:
+    torch = None
+
 ROUNDS, CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 300, 100
 
 q, k, v = (numpy.ones((1, 4, 2, 8), "float32") for _ in range(3))
 out = numpy.empty_like(q)
 
 
-def microseconds(call):
-    return min(timeit.repeat(call, number=CALLS, repeat=ROUNDS)) / CALLS * 1e6
-
-
 def tensor(x):
     return x.__array_interface__["data"][0], capi.FA_F32, x.shape, tuple(step // 4 for step in x.strides)
 
 
-op = libfa.Op(dtype_q=capi.FA_F32, head_dim=8)
+op = libfa.Op(dtype_q="float32", head_dim=8)
 args = capi.fa_args(*(tensor(x) for x in (q, k, v, out)))
-print(f"libfa.attention(q, k, v)            {microseconds(lambda: libfa.attention(q, k, v)):6.2f} us")
-print(f"libfa.attention(q, k, v, out=out)   {microseconds(lambda: libfa.attention(q, k, v, out=out)):6.2f} us")
-print(f"op.forward(args)                    {microseconds(lambda: op.forward(args)):6.2f} us")
+calls = {
+    "op.forward(args)": lambda: op.forward(args),
+    "libfa.attention(q, k, v), numpy": lambda: libfa.attention(q, k, v),
+    "libfa.attention(q, k, v, out=out)": lambda: libfa.attention(q, k, v, out=out),
+}
+if torch:
+    torch.set_num_threads(1)
+    tq, tk, tv = (torch.from_numpy(x) for x in (q, k, v))
+    hq, hk, hv = (x.transpose(1, 2) for x in (tq, tk, tv))
+    calls["libfa.attention(q, k, v), torch"] = lambda: libfa.attention(tq, tk, tv)
+    calls["libfa.torch.attention(q, k, v)"] = lambda: libfa.torch.attention(tq, tk, tv)
+    calls["libfa.torch.scaled_dot_product_attention"] = lambda: libfa.torch.scaled_dot_product_attention(hq, hk, hv)
+    calls["torch's scaled_dot_product_attention"] = lambda: torch.nn.functional.scaled_dot_product_attention(hq, hk, hv)
+
+times = {name: [] for name in calls}
+for call in calls.values():
+    call()
+for _ in range(ROUNDS):
+    for name, call in calls.items():
+        times[name].append(timeit.timeit(call, number=CALLS, timer=time.thread_time) / CALLS * 1e6)
+for name, rounds in times.items():
+    print(f"{name:42}{statistics.median(rounds):7.2f} us, least {min(rounds):6.2f}")
