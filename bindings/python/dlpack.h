@@ -33,13 +33,19 @@ static int dlpack_dtype(int code, int bits, int lanes) {
   enum { INT, UINT, FLOAT, BFLOAT = 4, BOOL = 6 };
   if (lanes != 1) return 0;
   switch (code << 8 | bits) {
-  case FLOAT << 8 | 32: return FA_F32;
-  case FLOAT << 8 | 16: return FA_F16;
-  case BFLOAT << 8 | 16: return FA_BF16;
-  case BOOL << 8 | 8:
-  case UINT << 8 | 8: return FA_BOOL;
-  case INT << 8 | 32: return FA_I32;
-  default: return 0;
+    case FLOAT << 8 | 32:
+      return FA_F32;
+    case FLOAT << 8 | 16:
+      return FA_F16;
+    case BFLOAT << 8 | 16:
+      return FA_BF16;
+    case BOOL << 8 | 8:
+    case UINT << 8 | 8:
+      return FA_BOOL;
+    case INT << 8 | 32:
+      return FA_I32;
+    default:
+      return 0;
   }
 }
 
@@ -84,15 +90,15 @@ static PyObject *dlpack_view(PyObject *capsule) {
   }
   const int on_gpu = t->device.type == ON_CUDA || t->device.type == ON_CUDA_MANAGED;
   if (!on_gpu && t->device.type != ON_CPU && t->device.type != ON_CUDA_HOST) {
-    return PyErr_Format(PyExc_BufferError, "DLPack device type %d is neither CPU (1) nor CUDA (2)", (int)t->device.type);
+    return PyErr_Format(PyExc_BufferError, "DLPack device type %d is neither CPU (1) nor CUDA (2)",
+                        (int)t->device.type);
   }
   const int dtype = dlpack_dtype(t->dtype.code, t->dtype.bits, t->dtype.lanes);
-  return Py_BuildValue("(KNNN(ii)NO)", (unsigned long long)((uintptr_t)t->data + t->byte_offset),
-                       dtype ? PyLong_FromLong(dtype) : Py_BuildValue("(iii)", t->dtype.code, t->dtype.bits, t->dtype.lanes),
-                       tuple_of(t->shape, t->ndim),
-                       t->strides ? tuple_of(t->strides, t->ndim) : packed_strides(t->shape, t->ndim),
-                       on_gpu ? FA_DEVICE_CUDA : FA_DEVICE_CPU, on_gpu ? (int)t->device.index : 0,
-                       PyBool_FromLong(!read_only), capsule);
+  return Py_BuildValue(
+      "(KNNN(ii)NO)", (unsigned long long)((uintptr_t)t->data + t->byte_offset),
+      dtype ? PyLong_FromLong(dtype) : Py_BuildValue("(iii)", t->dtype.code, t->dtype.bits, t->dtype.lanes),
+      tuple_of(t->shape, t->ndim), t->strides ? tuple_of(t->strides, t->ndim) : packed_strides(t->shape, t->ndim),
+      on_gpu ? FA_DEVICE_CUDA : FA_DEVICE_CPU, on_gpu ? (int)t->device.index : 0, PyBool_FromLong(!read_only), capsule);
 }
 
 #endif /* LIBFA_PYTHON_DLPACK_H */

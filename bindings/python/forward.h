@@ -1,5 +1,5 @@
-/* fa_forward on views (arrays.py), in one step from Python: what a call on small arrays would mostly wait for is the making of
- * an fa_args, field by field. */
+/* fa_forward on views (arrays.py), in one step from Python: most of a small call would be the making of an fa_args,
+ * field by field. */
 #ifndef LIBFA_PYTHON_FORWARD_H
 #define LIBFA_PYTHON_FORWARD_H
 
@@ -7,7 +7,8 @@
 #include <fa.h>
 #include <stdint.h>
 
-/* How many dimensions a view has; -1, with a Python error set, when it is none or has fewer than least or more than 4. */
+/* How many dimensions a view has; -1, with a Python error set, when it is none or has fewer than least or more than 4.
+ */
 static int view_dimensions(PyObject *view, int least) {
   PyObject *shape = PyTuple_Check(view) && PyTuple_Size(view) > 3 ? PyTuple_GetItem(view, 2) : NULL;
   PyObject *strides = shape ? PyTuple_GetItem(view, 3) : NULL;
@@ -15,7 +16,8 @@ static int view_dimensions(PyObject *view, int least) {
     const int ndim = (int)PyTuple_Size(shape);
     if (ndim >= least && ndim <= 4) return ndim;
   }
-  PyErr_Format(PyExc_TypeError, "forward: expected a view (address, dtype, shape, strides) of %d to 4 dimensions", least);
+  PyErr_Format(PyExc_TypeError, "forward: expected a view (address, dtype, shape, strides) of %d to 4 dimensions",
+               least);
   return -1;
 }
 
@@ -32,7 +34,8 @@ static int view_integers(PyObject *view, int i, int64_t *values, int count) {
 /* The dimensions first .. first + ndim - 1 of *tensor are view's, the others have one element. */
 static int tensor_of_view(PyObject *view, int first, int ndim, fa_tensor *tensor) {
   for (int i = 0; i < 4; ++i) tensor->shape[i] = 1, tensor->stride[i] = 0;
-  if (!view_integers(view, 2, tensor->shape + first, ndim) || !view_integers(view, 3, tensor->stride + first, ndim)) return 0;
+  if (!view_integers(view, 2, tensor->shape + first, ndim) || !view_integers(view, 3, tensor->stride + first, ndim))
+    return 0;
   tensor->data = (void *)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(view, 0));
   tensor->dtype = (int32_t)PyLong_AsLong(PyTuple_GetItem(view, 1));
   return !PyErr_Occurred();
@@ -56,8 +59,8 @@ static int tensor_of_lse(PyObject *view, fa_tensor *tensor) {
   return ndim > 0 && tensor_of_view(view, ndim == 2, ndim, tensor);
 }
 
-static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse, int heads_first,
-                         const fa_args *more) {
+static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse,
+                         int heads_first, const fa_args *more) {
   fa_args args;
   if (more) {
     args = *more;

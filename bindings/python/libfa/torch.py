@@ -79,7 +79,7 @@ operator.register_autograd(_backward)
 
 def _eager(q: Any, k: Any, v: Any, keywords: dict[str, Any]) -> bool:
     """Whether nothing but the result is asked for: no tracing, transformation, mode, subclass or gradient needs to see the
-    operator, whose dispatch takes ten times as long as a small attention."""
+    operator, whose dispatch takes longer than a small attention."""
     if torch.compiler.is_compiling() or torch._C._is_tracing() or not type(q) is type(k) is type(v) is torch.Tensor:
         return False
     if torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack() or forward_ad._current_level >= 0:
@@ -89,7 +89,7 @@ def _eager(q: Any, k: Any, v: Any, keywords: dict[str, Any]) -> bool:
     if not torch.is_grad_enabled():
         return True
     tensors = (q, k, v, *(keywords[name] for name in _TENSORS if name in keywords)) if keywords else (q, k, v)
-    return not any(x is not None and x.requires_grad for x in tensors)
+    return not any(getattr(x, "requires_grad", False) for x in tensors)
 
 
 @overload

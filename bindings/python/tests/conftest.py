@@ -12,9 +12,16 @@ sys.path.insert(0, str(SOURCE / "bindings"))
 
 
 def pytest_configure(config):
-    """A file that names packages in its line `# needs: torch, ...` ends as skipped (77) where one is missing."""
+    """A file that names packages in its line `# needs: torch, ...`, or a file of the environment in `# needs file: ...`, ends
+    as skipped (77) where one is missing."""
     for argument in config.args:
         for line in pathlib.Path(argument).read_text().splitlines() if argument.endswith(".py") else ():
+            if line.startswith("# needs file: "):
+                path = pathlib.Path(sys.prefix, line[len("# needs file: ") :])
+                if not path.exists():
+                    pytest.exit(
+                        f"skipped: no {path} (FA_TEST_TORCH=1 bindings/python/environment.sh fetches it)", returncode=77
+                    )
             if line.startswith("# needs: "):
                 for package in line[len("# needs: ") :].split(", "):
                     try:

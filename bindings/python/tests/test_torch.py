@@ -106,6 +106,8 @@ def test_an_operator_where_torch_looks():
             call(q, k, v)
         assert not seen
         call(q.requires_grad_(), k, v)
+        call(q.detach(), k, v, seqused_k=[21, 3])
+        assert len(seen) == 1
         call(q, k, v.detach(), bias=torch.zeros(9, 21).requires_grad_())
         assert len(seen) == 2
         q = q.detach()
