@@ -2,6 +2,7 @@
  * of calls that it has refused. kept LIBRARY */
 #include <dlfcn.h>
 #include <fa.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -107,14 +108,18 @@ static int cycle(const char *path) {
 
 int main(int argc, char **argv) {
   if (argc != 2) return 2;
-  enum { warm = 5, cycles = 200, refusals = 20000 };
-  enum { least_leak = 16 }; /* a cycle; glibc keeps something for itself now and then, less than that */
-  for (int i = 0; i < warm; i++)
-    if (!cycle(argv[1])) return 1;
-  size_t before = allocated();
-  for (int i = 0; i < cycles; i++)
-    if (!cycle(argv[1])) return 1;
-  const long of_cycles = (long)(allocated() - before);
+  enum { batches = 4, cycles = 50, refusals = 20000 };
+  enum { least_leak = 16 }; /* a cycle */
+  /* What leaks does so in every batch; glibc and the loader keep something for themselves once. */
+  long of_cycles = LONG_MAX;
+  size_t before;
+  for (int batch = 0; batch < batches; batch++) {
+    before = allocated();
+    for (int i = 0; i < cycles; i++)
+      if (!cycle(argv[1])) return 1;
+    const long kept = (long)(allocated() - before);
+    if (kept < of_cycles) of_cycles = kept;
+  }
   printf("%ld bytes kept by %d cycles of dlopen and dlclose\n", of_cycles, cycles);
 
   struct library lib;

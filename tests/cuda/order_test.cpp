@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "cuda/child.h"
+#include "support/child.h"
 #include "cuda/fixture.h"
 
 namespace cuda_test {
