@@ -91,7 +91,13 @@ CUDA = [
     ),
     emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", r"^cuda\.f32"),
     emulated("pinned_is_known", "src/cuda/placement.cpp", "!known && !device_.pageable", "!device_.pageable", r"^cuda\.f32"),
-    emulated("primary_after_reset", "src/cuda/context.cpp", " && is_active(device);", " && (is_active(device) || true);", r"^cuda\.f32"),
+    emulated(
+        "primary_after_reset",
+        "src/cuda/context.cpp",
+        " && is_active(device);",
+        " && (is_active(device) || true);",
+        r"^cuda\.f32",
+    ),
     emulated("contexts_popped", "src/cuda/context.cpp", "while (pushed_-- > 0)", "while (pushed_-- > 1)", r"^cuda\.f32"),
     emulated(
         "image_of_another_build",
