@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
     }
     dlclose(library);
     if (is_mapped(argv[1])) {
-      fprintf(stderr, "%s is still there: this test tells nothing\n", argv[1]);
+      fprintf(stderr, "%s is still there: this test proves nothing\n", argv[1]);
       return 1;
     }
     if (threads() != before) {

@@ -99,7 +99,7 @@ TEST_F(Pool, OfOneTaskHasNoThreads) {
 
 /// A signal to the process must reach one of the host's threads.
 TEST_F(Pool, TakesNoSignals) {
-  if (test::emulated) GTEST_SKIP() << "Linux tells of the emulator's threads";
+  if (test::emulated) GTEST_SKIP() << "Linux knows the emulator's threads";
   const std::set<std::string> before = threads();
   const std::string self = std::to_string(getpid());
   sigset_t one, usual;

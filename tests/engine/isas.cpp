@@ -37,7 +37,7 @@ const std::map<std::string, std::set<std::string>> needed = {
 };
 
 TEST(Kernels, OfTheCpuAreAvailableWhereLinuxSaysSo) {
-  if (emulated) GTEST_SKIP() << "Linux tells of the machine, not of the emulated CPU";
+  if (emulated) GTEST_SKIP() << "Linux knows the machine, not the emulated CPU";
   const std::set<std::string> flags = flags_of_the_cpu();
   ASSERT_FALSE(flags.empty()) << "/proc/cpuinfo has no flags";
   int found = 0;

@@ -210,7 +210,7 @@ CPU = [
         r"^(bitwise|threads|many_keys|forward)\.f32\.generic$",
     ),
     Mutant(
-        "spoilt_split",
+        "split_not_mended",
         "src/cpu/worker.cpp",
         "if (!masked_ || all_finite(tile_, partial)) return;",
         "return;",
