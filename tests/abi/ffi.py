@@ -58,6 +58,6 @@ if described != constants:
 
 if len(sys.argv) > 2:
     example = re.search(r"```python\n(.*?)```", document, re.S)[1]
-    told = subprocess.run([sys.executable, "-", sys.argv[2]], input=example, text=True, capture_output=True)
-    if (told.returncode, told.stdout) != (0, "[1.0, 1.5, 2.0, 2.5]\n"):
-        sys.exit(f"the example: {told}")
+    run = subprocess.run([sys.executable, "-", sys.argv[2]], input=example, text=True, capture_output=True)
+    if (run.returncode, run.stdout) != (0, "[1.0, 1.5, 2.0, 2.5]\n"):
+        sys.exit(f"the example: {run}")

@@ -17,6 +17,8 @@ pub struct Args<'a> {
     lengths: [(&'static str, Option<usize>); 5], // of the arrays with one entry for each sequence
     host: Option<&'static str>,                  // an argument in memory of the host
     device: Option<&'static str>,                // one in a device's
+    stream: Option<*mut c_void>,                 // of tensors that have one
+    astray: Option<&'static str>,                // one of another stream than those before
     borrow: PhantomData<&'a mut [u8]>,
 }
 
@@ -28,6 +30,7 @@ macro_rules! tensors {
     ($($(#[$meta:meta])* $name:ident: $kind:ident;)*) => {
         $($(#[$meta])* pub fn $name(mut self, $name: $kind<'a>) -> Self {
             self.seen(stringify!($name), $name.on_device);
+            self.on_stream(stringify!($name), $name.stream);
             self.raw.$name = $name.raw;
             self
         })*
@@ -63,10 +66,15 @@ impl<'a> Args<'a> {
             lengths: [("", None); 5],
             host: None,
             device: None,
+            stream: None,
+            astray: None,
             borrow: PhantomData,
         };
         for (name, on_device) in [("q", q.on_device), ("k", k.on_device), ("v", v.on_device), ("out", out.on_device)] {
             args.seen(name, on_device);
+        }
+        for (name, stream) in [("q", q.stream), ("k", k.stream), ("v", v.stream), ("out", out.stream)] {
+            args.on_stream(name, stream);
         }
         args
     }
@@ -177,11 +185,25 @@ impl<'a> Args<'a> {
         place.get_or_insert(name);
     }
 
+    /// A tensor of a stream puts the call there.
+    fn on_stream(&mut self, name: &'static str, stream: Option<*mut c_void>) {
+        let Some(stream) = stream else { return };
+        if *self.stream.get_or_insert(stream) != stream {
+            self.astray.get_or_insert(name);
+        }
+        self.raw.stream = stream;
+    }
+
     /// What the library cannot see: whether arrays have the lengths that it will read, and whose memory tensors are in.
     pub(crate) fn check(&self, device: fa_device) -> Result<()> {
         if let (Some(host), Some(device)) = (self.host, self.device) {
             return Err(Error::invalid(format!(
                 "mixed devices: args.{host} is in memory of the host, args.{device} in a device's; expected all in one"
+            )));
+        }
+        if let Some(name) = self.astray {
+            return Err(Error::invalid(format!(
+                "args.{name} is of another stream than the tensors before it; expected all of one, which the call is put on"
             )));
         }
         let wrong = match device {

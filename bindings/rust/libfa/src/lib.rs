@@ -8,6 +8,8 @@ mod args;
 mod array;
 mod attention;
 mod builder;
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
 mod dtype;
 mod error;
 mod info;

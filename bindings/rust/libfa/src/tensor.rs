@@ -21,6 +21,7 @@ use crate::{DType, Element, Error, Result};
 pub struct TensorRef<'a> {
     pub(crate) raw: fa_tensor,
     pub(crate) on_device: bool,
+    pub(crate) stream: Option<*mut c_void>, // that its calls must be on
     borrow: PhantomData<&'a [u8]>,
 }
 
@@ -30,6 +31,7 @@ pub struct TensorRef<'a> {
 pub struct TensorMut<'a> {
     pub(crate) raw: fa_tensor,
     pub(crate) on_device: bool,
+    pub(crate) stream: Option<*mut c_void>, // that its calls must be on
     borrow: PhantomData<&'a mut [u8]>,
 }
 
@@ -46,7 +48,7 @@ impl<'a> TensorRef<'a> {
     /// [`Error::InvalidArgument`] where `data` has other than the shape's number of elements.
     pub fn new<T: Element>(data: &'a [T], shape: [usize; 4]) -> Result<Self> {
         let raw = contiguous(data.as_ptr().cast(), data.len(), T::DTYPE, shape)?;
-        Ok(TensorRef { raw, on_device: false, borrow: PhantomData })
+        Ok(TensorRef { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements; they may be negative, or 0 to repeat.
@@ -55,7 +57,7 @@ impl<'a> TensorRef<'a> {
     /// [`Error::InvalidArgument`] where they lead out of `data`.
     pub fn strided<T: Element>(data: &'a [T], first: usize, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         let raw = view(data.as_ptr().cast(), data.len(), size_of::<T>(), T::DTYPE, first, shape, stride)?;
-        Ok(TensorRef { raw, on_device: false, borrow: PhantomData })
+        Ok(TensorRef { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
     /// A tensor in a device's memory.
@@ -68,7 +70,13 @@ impl<'a> TensorRef<'a> {
     /// given the tensor has ended on its stream. An engine on a device does not check the contents of a block table.
     pub unsafe fn on_device(data: *const c_void, dtype: DType, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         let raw = raw(data.cast_mut(), dtype, shape, stride)?;
-        Ok(TensorRef { raw, on_device: true, borrow: PhantomData })
+        Ok(TensorRef { raw, on_device: true, stream: None, borrow: PhantomData })
+    }
+
+    /// Of memory that the stream orders.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn of_stream(raw: fa_tensor, stream: *mut c_void) -> Self {
+        TensorRef { raw, on_device: true, stream: Some(stream), borrow: PhantomData }
     }
 
     /// (batch, sequence, heads, dim), or as the argument that it is given for says.
@@ -85,7 +93,7 @@ impl<'a> TensorRef<'a> {
         stride: [isize; 4],
     ) -> Result<Self> {
         let raw = raw(data.cast_mut(), dtype, shape, stride)?;
-        Ok(TensorRef { raw, on_device: false, borrow: PhantomData })
+        Ok(TensorRef { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 }
 
@@ -96,7 +104,7 @@ impl<'a> TensorMut<'a> {
     /// [`Error::InvalidArgument`] where `data` has other than the shape's number of elements.
     pub fn new<T: Element>(data: &'a mut [T], shape: [usize; 4]) -> Result<Self> {
         let raw = contiguous(data.as_mut_ptr().cast(), data.len(), T::DTYPE, shape)?;
-        Ok(TensorMut { raw, on_device: false, borrow: PhantomData })
+        Ok(TensorMut { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements and may be negative; no two elements may be
@@ -107,7 +115,7 @@ impl<'a> TensorMut<'a> {
     pub fn strided<T: Element>(data: &'a mut [T], first: usize, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         distinct(shape, stride)?;
         let raw = view(data.as_mut_ptr().cast(), data.len(), size_of::<T>(), T::DTYPE, first, shape, stride)?;
-        Ok(TensorMut { raw, on_device: false, borrow: PhantomData })
+        Ok(TensorMut { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
     /// A tensor in a device's memory.
@@ -118,12 +126,18 @@ impl<'a> TensorMut<'a> {
     /// # Safety
     /// As [`TensorRef::on_device`], and nobody reads them meanwhile either; no two elements are the same.
     pub unsafe fn on_device(data: *mut c_void, dtype: DType, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
-        Ok(TensorMut { raw: raw(data, dtype, shape, stride)?, on_device: true, borrow: PhantomData })
+        Ok(TensorMut { raw: raw(data, dtype, shape, stride)?, on_device: true, stream: None, borrow: PhantomData })
+    }
+
+    /// Of memory that the stream orders.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn of_stream(raw: fa_tensor, stream: *mut c_void) -> Self {
+        TensorMut { raw, on_device: true, stream: Some(stream), borrow: PhantomData }
     }
 
     /// Of memory that may not have been written yet.
     pub(crate) unsafe fn contiguous(data: *mut c_void, dtype: DType, shape: [usize; 4]) -> Result<Self> {
-        Ok(TensorMut { raw: initialised(data, dtype, shape)?, on_device: false, borrow: PhantomData })
+        Ok(TensorMut { raw: initialised(data, dtype, shape)?, on_device: false, stream: None, borrow: PhantomData })
     }
 
     #[cfg(feature = "ndarray")]
@@ -133,11 +147,11 @@ impl<'a> TensorMut<'a> {
         shape: [usize; 4],
         stride: [isize; 4],
     ) -> Result<Self> {
-        Ok(TensorMut { raw: raw(data, dtype, shape, stride)?, on_device: false, borrow: PhantomData })
+        Ok(TensorMut { raw: raw(data, dtype, shape, stride)?, on_device: false, stream: None, borrow: PhantomData })
     }
 }
 
-fn contiguous(data: *const c_void, length: usize, dtype: DType, shape: [usize; 4]) -> Result<fa_tensor> {
+pub(crate) fn contiguous(data: *const c_void, length: usize, dtype: DType, shape: [usize; 4]) -> Result<fa_tensor> {
     let elements = shape.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
     if elements != Some(length) {
         return Err(Error::invalid(format!(
@@ -158,7 +172,7 @@ fn initialised(data: *mut c_void, dtype: DType, shape: [usize; 4]) -> Result<fa_
     })
 }
 
-fn view(
+pub(crate) fn view(
     data: *const c_void,
     length: usize,
     size: usize,
