@@ -24,6 +24,7 @@ done
 {
   cat <<'TEXT'
 #!/bin/busybox sh
+export TERM=dumb
 /bin/busybox mount -t proc proc /proc
 for flag in avx512f avx512bw avx512dq avx512vl avx512_bf16; do
   /bin/busybox grep -qw "$flag" /proc/cpuinfo || lacks="$lacks $flag"
@@ -35,6 +36,8 @@ TEXT
   cat <<'TEXT'
 
 echo "== exit status $?${lacks:+: the emulated CPU lacks$lacks}"
+/bin/busybox stty -echo # waits until all that is printed has left
+/bin/busybox sleep 0.1
 /bin/busybox reboot -f
 TEXT
 } >"$dir/ram/init"
@@ -77,7 +80,7 @@ export TERM=vt100 LTDL_LIBRARY_PATH=$libraries/bochs/plugins
 timeout 880 script -qfc "$bochs/usr/lib64/ld-linux-x86-64.so.2 --library-path $libraries:$LTDL_LIBRARY_PATH $bochs/usr/bin/bochs-bin -q -f $dir/bochsrc" \
   "$dir/screen" >/dev/null 2>&1 </dev/null || true # it ends by a triple fault
 
-tr -d '\r' <"$dir/serial" | sed '/^ISOLINUX/d'
+tr -d '\r' <"$dir/serial" | sed '/reboot: Restarting system/d'
 status=$(sed -n 's/^== exit status \([0-9]*\).*/\1/p' "$dir/serial" | tail -n 1)
 case $status in
   '')

@@ -11,6 +11,7 @@
 #include "model/hardware.h"
 #include "model/hardware512.h"
 #include "support/random.h"
+#include "support/sanitizer.h"
 
 namespace test {
 namespace {
@@ -70,7 +71,7 @@ Words mixed_words(Random *r) {
   return w;
 }
 
-constexpr int rounds = 4000;
+const int rounds = slow ? 500 : 4000;
 
 /// Against the machine's own instructions.
 class Model : public testing::Test {
