@@ -352,6 +352,39 @@ TEST_P(Extremes, OffsetsOfAnySize) {
   }
 }
 
+/// The last keys' scores are large and negative, so that they are rounded by more than weights can hold, and a later tile
+/// has a score of 0.
+TEST_P(Extremes, OneScoreOfZeroAboveAllOthers) {
+  for (Case c : cases()) {
+    for (const double x : scores_of(c)) {
+      c.scale = 1;
+      const Instance s(c);
+      const double element = std::sqrt(x / double(c.d));
+      attend_everything(s);
+      fill(s.q, element);
+      fill(s.k, -element);
+      set_key(s, 2, 0);
+      run(s);
+      expect_means(s, {2}, c.mask == FA_MASK_CAUSAL ? 2 : 0, "scores of 0 and -" + std::to_string(x));
+    }
+  }
+}
+
+TEST_P(Extremes, NonFiniteValuesOfKeysWithoutWeight) {
+  for (Case c : cases()) {
+    c.special = true;
+    for (const bool sinks : {false, true}) {
+      c.sinks = sinks ? "h" : "";
+      const Instance s(c);
+      fill(s.q, 0.25);
+      for (int64_t j = 0; j < c.sk; j += 2) set_key(s, j, -infinity);
+      check(s, "every other score is -inf");
+      fill(s.k, -infinity);
+      check(s, "nothing but scores of -inf");
+    }
+  }
+}
+
 TEST_ALL_TARGETS(Extremes, all_types);
 
 }  // namespace

@@ -145,6 +145,7 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
   double l = std::exp(sink - m);
   for (const double value : x) l += value == -infinity ? 0 : std::exp(value - m);
   r->lse[size_t(at)] = m + std::log(l);
+  if (maximum(x, -infinity) == -infinity) return;  // the sink alone: no key is left
 
   std::vector<double> special(size_t(r->dim), 0.0);  // the sum of the values that are NaN or infinite
   for (const int64_t j : attended) {
