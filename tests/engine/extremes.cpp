@@ -352,8 +352,8 @@ TEST_P(Extremes, OffsetsOfAnySize) {
   }
 }
 
-/// The last keys' scores are large and negative, so that they are rounded by more than weights can hold, and a later tile
-/// has a score of 0.
+/// The last keys' scores are large and negative, so that they are rounded by more than weights can hold, and a later
+/// tile has a score of 0.
 TEST_P(Extremes, OneScoreOfZeroAboveAllOthers) {
   for (Case c : cases()) {
     for (const double x : scores_of(c)) {
