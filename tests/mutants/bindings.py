@@ -20,8 +20,14 @@ BINDINGS = [
     python(
         "lengths_of_leftpad", "tensors.py", '"leftpad_k", "kv_batch_idx"', '"kv_batch_idx", "leftpad_k"', "(attention|cases)"
     ),
-    python(
-        "heads_first", "tensors.py", "(b_step, s_step, h_step, d_step)", "(b_step, h_step, s_step, d_step)", "(attention|cases)"
+    Mutant(
+        "python_heads_first",
+        "bindings/python/forward.h",
+        "tensor->stride[1] = tensor->stride[2];",
+        "tensor->stride[1] = step;",
+        r"^python\.(attention|cases)$",
+        "bindings",
+        ("fa_python", "fa_dump_cases"),
     ),
     python(
         "bias_from_the_left",
@@ -40,13 +46,19 @@ BINDINGS = [
     python("read_only_out", "tensors.py", "    if not seen[5]:", "    if seen[5] is None:", "(attention|errors)"),
     python(
         "masks_swapped",
-        "attention.py",
+        "scalars.py",
         'True: capi.FA_MASK_CAUSAL, "top_left": capi.FA_MASK_CAUSAL_TOP_LEFT',
         'True: capi.FA_MASK_CAUSAL_TOP_LEFT, "top_left": capi.FA_MASK_CAUSAL',
         "(attention|cases)",
     ),
-    python("window_of_flash_attn", "flash_attn.py", "seqused_k=used,\n", "seqused_k=used if causal else None,\n", "flash_attn"),
-    python("new_keys_counted", "flash_attn.py", "        used = used + k.shape[1]\n", "", "flash_attn"),
+    python(
+        "lengths_of_a_cache",
+        "flash_attn.py",
+        "seqused_k=used,\n        kv_batch",
+        "seqused_k=used if causal else None,\n        kv_batch",
+        "flash_attn",
+    ),
+    python("new_keys_counted", "flash_attn.py", "        used = used + place.lead[1]\n", "", "flash_attn"),
     python(
         "interleaved_pairs",
         "kvcache.py",
@@ -54,7 +66,7 @@ BINDINGS = [
         "slice(1, width, 2), slice(0, width, 2)",
         "flash_attn",
     ),
-    python("page_of_a_key", "kvcache.py", "at // size], at % size]", "at // size], at % (size - 1)]", "flash_attn"),
+    python("page_of_a_key", "kvcache.py", "(pages, at % size)", "(pages, at % (size - 1))", "flash_attn"),
     rust("reach_of_strides", "tensor.rs", "(extent.max(&1) - 1) as i128", "*extent as i128", "(layer|cases)"),
     rust("outputs_overlap", "tensor.rs", "step as u128 <= reach", "(step as u128) < reach", "layer"),
     rust(

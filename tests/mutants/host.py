@@ -4,11 +4,12 @@ from mutant import Mutant
 
 INVARIANT = r"^property\.f32\.(avx2|generic)$"
 PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
+EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
 API = [
     Mutant(
-        "suite_in_no_filter", "tests/api/CMakeLists.txt", '"Overlap.*"', '"Overlaps.*"', "^selection", "host", ("fa_test_api",)
+        "suite_in_no_filter", "tests/api/CMakeLists.txt", '"Overlap*"', '"Overlaps*"', "^selection", "host", ("fa_test_api",)
     ),
     Mutant(
         "overlap_without_slopes",
@@ -21,11 +22,11 @@ API = [
     Mutant(
         "overlap_by_either_end",
         "src/api/overlap.cpp",
-        "is_within(b.low) || is_within(b.end - 1)",
-        "is_within(b.low) && is_within(b.end - 1)",
+        "b.low + b.element) || holds(",
+        "b.low + b.element) && holds(",
         "^api.overlap",
     ),
-    Mutant("overlap_of_workspace", "src/api/overlap.cpp", "low + p.workspace_size", "low + 1", "^api.overlap"),
+    Mutant("overlap_of_workspace", "src/api/overlap.cpp", "p.workspace, p.workspace_size);", "p.workspace, 1);", "^api.overlap"),
     Mutant(
         "gaps_of_reversed_tensors",
         "src/api/overlap.cpp",
@@ -115,7 +116,7 @@ CPU = [
     Mutant(
         "invariance_of_many_rows", "src/cpu/plan.cpp", "(job.tiles == 1 || a.batch_invariant)", "(job.tiles == 1)", INVARIANT
     ),
-    Mutant("invariance_of_decode", "src/cpu/plan.cpp", "return !a.batch_invariant && rows", "return rows", INVARIANT),
+    Mutant("invariance_of_decode", "src/cpu/plan.cpp", "return !a.batch_invariant && a.head_dim", "return a.head_dim", INVARIANT),
     Mutant(
         "splits_backwards",
         "src/cpu/worker.cpp",
@@ -209,28 +210,86 @@ CPU = [
         "at.head * job.rows + at.tile",
         r"^(bitwise|threads|many_keys|forward)\.f32\.generic$",
     ),
-    Mutant(
-        "split_not_mended",
-        "src/cpu/worker.cpp",
-        "if (!masked_ || all_finite(tile_, partial)) return;",
-        "return;",
-        r"^property\.f32\.(avx2|generic)$",
-    ),
-    Mutant(
-        "masked_by_interval",
-        "src/cpu/worker.cpp",
-        "interval.low != 0 || interval.high != job.sequence.k_len",
-        "interval.low != 0",
-        r"^property\.f32\.(avx2|generic)$",
-    ),
     Mutant("heads_of_a_page", "src/cpu/worker.cpp", "keys.first = s.k_first;", "keys.first = 0;", r"^forward\.f32\.generic$"),
     Mutant(
         "three_results",
         "src/cpu/plan.cpp",
-        "static_cast<size_t>(3 * bounds.tile_rows",
-        "static_cast<size_t>(2 * bounds.tile_rows",
+        "Count(3 * bounds.tile_rows)",
+        "Count(2 * bounds.tile_rows)",
         r"^(memory|property|forward)\.f32\.generic$",
     ),
+]
+
+REPAIR = [
+    Mutant("split_not_mended", "src/cpu/worker.cpp", "if (all_finite(tile_, partial)) return;", "return;", EXTREME),
+    Mutant(
+        "masked_values_show",
+        "src/cpu/repair.cpp",
+        "!std::isfinite(value) && attends(tile, row, j)",
+        "!std::isfinite(value)",
+        EXTREME,
+    ),
+    Mutant("last_special_value", "src/cpu/repair.cpp", "sum += value;", "sum = value;", EXTREME),
+    Mutant("special_unsettled", "src/cpu/repair.cpp", "    if (value != 0) partial.values[i] = value;\n", "", EXTREME),
+    Mutant(
+        "special_mended_away",
+        "src/cpu/repair.cpp",
+        "if (special_value(tile, row, d, begin, end) == 0) partial",
+        "partial",
+        EXTREME,
+    ),
+    Mutant(
+        "special_weighed", "src/cpu/kernel/finish.h", "if (any_special(to, n) || any_special(from, n)) {", "if (false) {", EXTREME
+    ),
+    Mutant("special_without_keys", "src/cpu/kernel/finish.h", "values[d] = no_key ? 0 : any", "values[d] = any", EXTREME),
+]
+
+EXTREMES = [
+    Mutant(
+        "weights_by_fma",
+        "src/cpu/kernel/prefill.h",
+        "exp2(Simd::mul(Simd::sub(Simd::load(scores + k * lanes + v * width), maximum[v]), scale));",
+        "exp2(Simd::fma(Simd::load(scores + k * lanes + v * width), scale, Simd::mul(Simd::sub(Simd::zero(), maximum[v]), scale)));",
+        EXTREME,
+    ),
+    Mutant("small_scales_fold", "src/cpu/kernel/scores.h", "scale >= 0x1p-100f &&", "scale > 0 &&", EXTREME),
+    Mutant("large_scales_fold", "src/cpu/kernel/scores.h", " && scale <= FLT_MAX / log2_e;", ";", EXTREME),
+    Mutant(
+        "inverse_of_tiny_softcaps",
+        "src/cpu/kernel/scores.h",
+        "smaller(1.0f / m.softcap, FLT_MAX)",
+        "1.0f / m.softcap",
+        EXTREME,
+    ),
+    Mutant(
+        "positions_beyond_32_bits",
+        "src/cpu/worker.cpp",
+        "row.beyond = static_cast<float>(std::abs(position - near));",
+        "row.beyond = 0;",
+        EXTREME,
+    ),
+    Mutant(
+        "window_left_of_32_bits",
+        "src/cpu/sequences.cpp",
+        "position - a.window_left",
+        "position - static_cast<int32_t>(a.window_left)",
+        EXTREME,
+    ),
+    Mutant(
+        "window_right_of_32_bits",
+        "src/cpu/sequences.cpp",
+        "position + a.window_right + 1",
+        "position + static_cast<int32_t>(a.window_right + 1)",
+        EXTREME,
+    ),
+    Mutant(
+        "offsets_of_32_bits",
+        "src/cpu/sequences.cpp",
+        "const int64_t position = query + offset;",
+        "const int64_t position = static_cast<int32_t>(query + offset);",
+        EXTREME,
+    ),
+    Mutant("chunks_below_0", "src/cpu/sequences.cpp", "(position % a.chunk < 0 ? 1 : 0)", "0", EXTREME),
 ]
 
 TOOL = [

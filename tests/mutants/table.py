@@ -2,6 +2,6 @@
 
 from bindings import BINDINGS
 from cuda import CUDA
-from host import API, CPU, TOOL
+from host import API, CPU, EXTREMES, REPAIR, TOOL
 
-MUTANTS = API + CPU + TOOL + CUDA + BINDINGS
+MUTANTS = API + CPU + REPAIR + EXTREMES + TOOL + CUDA + BINDINGS

@@ -7,6 +7,7 @@ MMA = ("80", "mma", "bf16", "32")
 STAGED = ("75", "mma", "f16", "32")
 F16 = ("80", "mma", "f16", "32")
 SIMT = ("80", "simt", "f32", "64")
+F16_64 = ("80", "mma", "f16", "64")  # which the suites of whole results run
 COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
 
@@ -38,6 +39,11 @@ class Mutant:
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
+
+
+def extreme(name, file, old, new, test, image=F16_64, types="f16", tells=WRONG):
+    """A fault that tests/engine/extremes.cpp shows."""
+    return Mutant(name, image, file, old, new, tells, test=f"*/Extremes.{test}/{types}_sm_80")
 
 
 CLEAN = [
@@ -85,7 +91,7 @@ MUTANTS = [
     Mutant("simt_rescale", SIMT, "simt/forward.cuh", "for (float &o : mine.o[i]) o *= rescale;", "", SPLIT, 64, "f32"),
     Mutant("wait_for_the_splits", DEPENDENT, "combine/kernel.cu", "  wait_for_primary();\n", "", PLAIN + "|" + SPLIT, 64,
            "f32"),
-    Mutant("full_tiles", MMA, "mma/block.cuh", "(full_low + B::keys - 1) / B::keys, full_high", "full_low / B::keys, full_high",
+    Mutant("full_tiles", MMA, "mma/block.cuh", "int((uint32_t(full_low) + B::keys - 1) / B::keys)", "full_low / B::keys",
            WRONG, test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
     Mutant("full_tiles_end", MMA, "mma/block.cuh", "full_high / B::keys};", "(full_high + B::keys - 1) / B::keys};",
            WRONG, test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
@@ -93,6 +99,23 @@ MUTANTS = [
            test="*Offsets.RowsOfKeysMegabytesApart/*", program="cuda"),
     Mutant("window_of_16_bits", MMA, "common/sequence.cuh", "position - p.window_left);", "position - uint16_t(p.window_left));", WRONG,
            test="*/ManyKeys.WindowsBeyondSixteenBits/bf16_sm_80"),
+    # Large scores, small weights and values that are not finite.
+    extreme("lift_of_f16", "mma/softmax.cuh", "return type == f16 ? 10 : 0;", "return 0;", "SmallWeights"),
+    extreme("far_scores_unnoticed", "mma/softmax.cuh", "constexpr float far = 0x1p22f;", "constexpr float far = 0x1p100f;",
+            "TiesShareEvenly"),
+    extreme("far_rows_not_redone", "mma/store.cuh", "(is_far ? far_off : 0) |", "0 |", "TiesShareEvenly"),
+    extreme("sums_of_inexact_weights", "mma/softmax.cuh", "*= lost ? nan_value() : a;", "*= a;", "OneScoreOfZeroAboveAllOthers"),
+    extreme("reference_of_exact_rows", "mma/store.cuh", "exact ? p.scale : ln_2", "ln_2", "OneKeyAboveAllOthers",
+            tells=r"difference between s\.lse"),
+    extreme("special_values_lost", "mma/store.cuh", "          x = special == 0 ? x : special;\n", "", "NonFiniteValues"),
+    extreme("last_special_value", "common/repair.cuh", "sum += value;", "sum = value;", "NonFiniteValues"),
+    extreme("hidden_values_show", "common/repair.cuh", "!is_finite(value) && !hidden(p, w.sequence, row, j)", "!is_finite(value)",
+            "NonFiniteValues"),
+    extreme("special_of_one_split", "combine/kernel.cu", "special += value;", "special = value;", "NonFiniteValues", COMBINE),
+    extreme("special_of_keys_without_weight", "common/finish.cuh", "softmax.sum == 0 ? 0 : special == 0", "special == 0",
+            "NonFiniteValuesOfKeysWithoutWeight", COMBINE),
+    extreme("simt_special_values", "simt/forward.cuh", "special == 0 ? sum : special;", "sum;", "NonFiniteValues", SIMT, "f32"),
+    extreme("simt_masked_values", "simt/forward.cuh", "if (special && signbit(weight)) continue;", "", "NonFiniteValues", SIMT, "f32"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
