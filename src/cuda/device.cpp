@@ -52,10 +52,12 @@ const char *name_of(const Driver &driver, CUresult result) {
 /// A device that does not tell what it is leaves the others as they are.
 void find(const Driver &driver, int index, Device *device) {
   CUresult result = CUDA_SUCCESS;
-  if (const char *call = describe(driver, index, device, &result))
-    std::snprintf(device->why_not, sizeof device->why_not,
-                  "NVIDIA's driver does not describe device %d%s%s%s: %s failed: %s", index, *device->name ? " (" : "",
-                  device->name, *device->name ? ")" : "", call, name_of(driver, result));
+  const char *call = describe(driver, index, device, &result);
+  if (call == nullptr) return;
+  char name[sizeof device->name + 4] = "";
+  if (*device->name) std::snprintf(name, sizeof name, " (%s)", device->name);
+  std::snprintf(device->why_not, sizeof device->why_not, "NVIDIA's driver does not describe device %d%s: %s failed: %s",
+                index, name, call, name_of(driver, result));
 }
 
 }  // namespace
