@@ -26,7 +26,7 @@ API = [
         "b.low + b.element) && holds(",
         "^api.overlap",
     ),
-    Mutant("overlap_of_workspace", "src/api/overlap.cpp", "p.workspace, p.workspace_size);", "p.workspace, 1);", "^api.overlap"),
+    Mutant("overlap_of_workspace", "src/api/overlap.cpp", "p.workspace_size);", "1);", "^api.overlap"),
     Mutant(
         "gaps_of_reversed_tensors",
         "src/api/overlap.cpp",
@@ -116,7 +116,7 @@ CPU = [
     Mutant(
         "invariance_of_many_rows", "src/cpu/plan.cpp", "(job.tiles == 1 || a.batch_invariant)", "(job.tiles == 1)", INVARIANT
     ),
-    Mutant("invariance_of_decode", "src/cpu/plan.cpp", "return !a.batch_invariant && a.head_dim", "return a.head_dim", INVARIANT),
+    Mutant("invariance_of_decode", "src/cpu/plan.cpp", "!a.batch_invariant && a.head_dim", "a.head_dim", INVARIANT),
     Mutant(
         "splits_backwards",
         "src/cpu/worker.cpp",
@@ -238,9 +238,7 @@ REPAIR = [
         "partial",
         EXTREME,
     ),
-    Mutant(
-        "special_weighed", "src/cpu/kernel/finish.h", "if (any_special(to, n) || any_special(from, n)) {", "if (false) {", EXTREME
-    ),
+    Mutant("special_weighed", "src/cpu/kernel/finish.h", "any_special(to, n) || any_special(from, n)", "false", EXTREME),
     Mutant("special_without_keys", "src/cpu/kernel/finish.h", "values[d] = no_key ? 0 : any", "values[d] = any", EXTREME),
 ]
 
@@ -248,8 +246,9 @@ EXTREMES = [
     Mutant(
         "weights_by_fma",
         "src/cpu/kernel/prefill.h",
-        "exp2(Simd::mul(Simd::sub(Simd::load(scores + k * lanes + v * width), maximum[v]), scale));",
-        "exp2(Simd::fma(Simd::load(scores + k * lanes + v * width), scale, Simd::mul(Simd::sub(Simd::zero(), maximum[v]), scale)));",
+        "Simd::mul(Simd::sub(Simd::load(scores + k * lanes + v * width), maximum[v]), scale));",
+        "Simd::fma(Simd::load(scores + k * lanes + v * width), scale, "
+        "Simd::mul(Simd::set1(-1), Simd::mul(maximum[v], scale))));",
         EXTREME,
     ),
     Mutant("small_scales_fold", "src/cpu/kernel/scores.h", "scale >= 0x1p-100f &&", "scale > 0 &&", EXTREME),
