@@ -83,7 +83,7 @@ MUTANTS = [
     Mutant("keys_of_a_warp", MMA, "mma/block.cuh", "same_rows ? warp * warp_keys : 0", "0", DECODE),
     Mutant("join", MMA, "mma/join.cuh", " + its.get(2 + h) * b[h];", ";", DECODE),
     Mutant("barrier_of_the_join", MMA, "mma/join.cuh", "  __syncthreads();\n#pragma unroll 1", "#pragma unroll 1",
-           RACE + r"\(ld\.shared\.f32"),
+           r"check: race: (reads|writes) shared memory .*mma/join\.cuh"),
     Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  combine::combine_row(params, w, row);\n", "", SPLIT),
     Mutant("combine_weights", COMBINE, "combine/kernel.cu", "part.sum * weight_of(part.max - finite)", "part.sum", SPLIT),
     Mutant("simt_barrier", SIMT, "simt/forward.cuh", "    weigh<dim>(p, shared, mine, j);\n    __syncthreads();\n",
