@@ -48,7 +48,9 @@ struct Shaped {
       v.data = reinterpret_cast<char *>(uintptr_t{4096});
       v.dtype = FA_F16;
       const int64_t row = heads * dim * 2;
-      v.stride[0] = rows * row, v.stride[1] = row, v.stride[2] = dim * 2, v.stride[3] = 2;
+      v.stride[0] =
+          static_cast<int64_t>(static_cast<uint64_t>(rows) * static_cast<uint64_t>(row));  // not stepped where packed
+      v.stride[1] = row, v.stride[2] = dim * 2, v.stride[3] = 2;
       return v;
     };
     problem.q = problem.out = view(rows_q, heads_q);
