@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/sanitizer.h"
@@ -21,11 +22,16 @@
 namespace fa::cpu {
 namespace {
 
-/// The threads of this process, by their numbers.
+/// The threads of this process, by their numbers, once they stay as they are: Linux lists a thread that has been joined
+/// for a moment longer.
 std::set<std::string> threads() {
-  std::set<std::string> numbers;
-  for (const auto &entry : std::filesystem::directory_iterator("/proc/self/task"))
-    numbers.insert(entry.path().filename());
+  std::set<std::string> numbers, before;
+  do {
+    before = std::exchange(numbers, {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (const auto &entry : std::filesystem::directory_iterator("/proc/self/task"))
+      numbers.insert(entry.path().filename());
+  } while (numbers != before);
   return numbers;
 }
 
