@@ -101,8 +101,7 @@ template <class B>
 __device__ inline int reasons_to_redo(const Kept<B> &kept, int r, float minus_m, float l, bool nonfinite) {
   const Interval keys = kept.attended(r);
   const bool is_far = B::plain && keys.low < keys.high && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
-  // A sum l that is not finite though weights are exact comes from a score that is attended: the row is what it should
-  // be.
+  // Where weights are exact, a sum l that is not finite comes from a score that is attended: the row is right.
   return (is_far ? far_off : 0) | (nonfinite && (is_far || is_finite(l)) ? spoiled : 0);
 }
 

@@ -11,12 +11,6 @@ using namespace baseline;
 
 namespace {
 
-bool finite(const float *values, int64_t n) {
-  uint32_t any = 0;  // its sign is set once an exponent was all ones
-  for (int64_t i = 0; i < n; i++) any |= (float_to_bits(values[i]) & 0x7f800000) + 0x800000;
-  return any >> 31 == 0;
-}
-
 bool attends(const Tile &tile, const Row &row, int64_t j) {
   return row.low <= j && j < row.high && (row.mask == nullptr || row.mask[j * tile.mask_elem] != 0) &&
          (row.bias == nullptr || load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) != -HUGE_VALF);
@@ -40,7 +34,7 @@ void for_each_special(const Tile &tile, const Partial &partial, const Visit &vis
   const int64_t dim = tile.attention->head_dim_v;
   for (int r = 0; r < tile.rows; r++) {
     const float *values = partial.values + r * dim;
-    if (finite(values, dim) || !std::isfinite(partial.sum[r])) continue;
+    if (!any_special(values, dim) || !std::isfinite(partial.sum[r])) continue;
     for (int64_t d = 0; d < dim; d++)
       if (!std::isfinite(values[d])) visit(r * dim + d, tile.row[r], d);
   }
@@ -49,7 +43,7 @@ void for_each_special(const Tile &tile, const Partial &partial, const Visit &vis
 }  // namespace
 
 bool all_finite(const Tile &tile, const Partial &partial) {
-  return finite(partial.values, tile.rows * tile.attention->head_dim_v);
+  return !any_special(partial.values, tile.rows * tile.attention->head_dim_v);
 }
 
 bool settle(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {

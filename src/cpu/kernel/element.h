@@ -18,6 +18,13 @@ inline uint32_t float_to_bits(float value) {
   return bits;
 }
 
+/// True when some number is NaN or infinite.
+inline bool any_special(const float *x, int64_t n) {
+  uint32_t any = 0;  // its sign is set once an exponent was all ones
+  for (int64_t i = 0; i < n; i++) any |= (float_to_bits(x[i]) & 0x7f800000) + 0x800000;
+  return any >> 31 != 0;
+}
+
 inline float bf16_to_float(uint16_t x) {
   return bits_to_float(static_cast<uint32_t>(x) << 16);
 }

@@ -17,13 +17,6 @@ inline float exp2_of(float x) {
   return lane0(exp2(Simd::set1(x)));
 }
 
-/// True when some number is NaN or infinite.
-inline bool any_special(const float *x, int64_t n) {
-  uint32_t any = 0;  // its sign is set once an exponent was all ones
-  for (int64_t i = 0; i < n; i++) any |= (float_to_bits(x[i]) & 0x7f800000) + 0x800000;
-  return any >> 31 != 0;
-}
-
 /// to[i] = a to[i] + b from[i]; what is NaN or infinite stays so whatever its weight.
 inline void blend_rows(float *to, float a, const float *from, float b, int64_t n) {
   int64_t i = 0;
