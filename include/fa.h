@@ -130,7 +130,8 @@
  * Environment variables, read through secure_getenv and overruled by the API:
  *
  *   FA_VERBOSE=dispatch     say which kernel was chosen and why each better one was not (all: everything)
- *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail
+ *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail; one that serves some calls only
+ *                           fails in the others (FA_ERROR_UNSUPPORTED)
  *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80)
  *   FA_NUM_THREADS=N        the default number of CPU threads
  *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there: they are code that runs with the process's
@@ -366,7 +367,9 @@ FA_API const char *fa_last_error(void);
 /* A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1. */
 FA_API const char *fa_status_string(fa_status status);
 
-/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library. Thread-safe. Since 0.1. */
+/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. An op may hold several for the GPU: this is the best of
+ * them, and calls that it does not serve run on the next (FA_VERBOSE=dispatch says which and why). Under
+ * FA_FLAG_BATCH_INVARIANT one kernel serves all calls. Lives as long as the library. Thread-safe. Since 0.1. */
 FA_API const char *fa_op_kernel(const fa_op *op);
 
 /* The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1. */

@@ -3,6 +3,7 @@
 # (nvcc, a network) is prepared where it is.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+source "$root/scripts/archs.sh"
 
 usage() {
   cat <<'TEXT'
@@ -32,9 +33,12 @@ prepare() {
     shift 2
   done
   [[ $sm =~ ^[0-9]+$ ]] || { echo "prepare --sm takes the GPU's compute capability without a dot: 90" >&2 && exit 2; }
-  case $sm in 90 | 100) arch=${arch:-${sm}a} ;; *) arch=${arch:-$sm} ;; esac
-  local older=() each
-  for each in 75 80 86 89; do [ "$each" -ge "$sm" ] || older+=("$each"); done
+  local older=() each name code built shared reach
+  while read -r each name code built shared reach; do
+    [ "$each" -ne "$sm" ] || [ "$name" = "${each}f" ] || arch=${arch:-$name}
+    [ "$each" -ge "$sm" ] || [ "$built $reach" != "always onward" ] || older=("$each" "${older[@]}")
+  done < <(each_arch)
+  [ -n "$arch" ] || { echo "kernels/archs.inc has no SM $sm: name what to build for it with --arch" >&2 && exit 2; }
   local archs
   archs=$(IFS=';' && echo "${older[*]:-}${older:+;}$arch")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a clean clone to attention computed on real input: installs what is missing, builds, runs, and says how it went.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$root/scripts/archs.sh"
 cd "$root"
 
 usage="usage: scripts/quickstart.sh [--all-archs | --print-archs]    installs what is missing, builds libfa, runs it on real input
@@ -19,17 +20,15 @@ esac
 # gpu_arch CAPABILITY: the architecture, as FA_ARCHS names it, whose kernels run on such a GPU; nothing when none do. Machine
 # code runs on later GPUs of its major version (docs/gpus.md); what is newer than all compiles the PTX of the newest.
 gpu_arch() {
-  case $1 in
-    7.5) echo 75 ;;
-    8.[0-5]) echo 80 ;;
-    8.[68]) echo 86 ;;
-    8.7) echo 87 ;;
-    8.9) echo 89 ;;
-    9.[0-9]) echo 90a ;;
-    10.[0-9]) echo 100a ;;
-    11.[0-9]) echo 110 ;;
-    [1-9][0-9].[0-9]) echo 120 ;;
-  esac
+  local sm name code built shared reach newest=
+  [[ $1 =~ ^([0-9]+)\.([0-9])$ ]] || return 0
+  local gpu=${BASH_REMATCH[1]}${BASH_REMATCH[2]}
+  while read -r sm name code built shared reach; do
+    [ "$sm" -le "$gpu" ] || continue
+    [ $((sm / 10)) -ne $((gpu / 10)) ] || { echo "$code" && return; }
+    [ "$reach" != onward ] || newest=${newest:-$code}
+  done < <(each_arch)
+  [ -z "$newest" ] || echo "$newest"
 }
 
 # The architectures of this machine's GPUs, each once, newest last; why there are none, or not for each GPU, on stderr.

@@ -9,9 +9,17 @@ namespace fa::kernels::combine {
 /// Rows that a block combines: one a warp. Divides every family's tile_rows.
 constexpr int rows = 4;
 
-constexpr Tile tile(int, int, Entry entry) {
+constexpr Tile tile(const Arch &, int, Entry entry) {
   if (entry != Entry::combine) return {};
   return {rows, 0, 32 * rows, 0};
 }
+
+inline constexpr Family family = {
+    tile,
+    [](const Attention &) { return f32; },
+    [](const Attention &) { return "it ends the calls of other families"; },
+    [](Entry, const Params &) -> const char * { return nullptr; },
+    false,
+};
 
 }  // namespace fa::kernels::combine

@@ -1,40 +1,38 @@
-// What the host knows of a compiled kernel: its family's entry points, and the tile of each, from which grid, threads
-// and shared memory follow. Compiled by the host's compiler and by nvcc alike.
+// What the host knows of a compiled kernel: its family's entry points, the tile of each, from which grid, threads and
+// shared memory follow, and what it serves. Compiled by the host's compiler and by nvcc alike.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+
+#include "common/archs.h"
+#include "common/params.h"
 
 namespace fa::kernels {
 
-/// How a block of threads is made. One function a family gives it, tiles.h in its folder:
-///   constexpr Tile tile(int sm, int dim, Entry entry)    sm: 75, 80, ... without the suffix
-/// It has no rows for an entry point that the family does not have: {}.
+/// How a block of threads is made, and what of an SM it takes.
 struct Tile {
-  int rows;          // of queries
-  int keys;          // worked on at a time; the kernel's splits are whole multiples
-  int threads;       // of a block
-  int shared_bytes;  // dynamic shared memory of a block
+  int rows;                 // of queries
+  int keys;                 // worked on at a time; the kernel's splits are whole multiples
+  int threads;              // of a block
+  int shared_bytes;         // dynamic shared memory of a block
+  int blocks_an_sm = 1;     // that it leaves room for
+  int stages = 1;           // tiles of keys or values that shared memory has room for
+  int cluster = 1;          // blocks that share their memory; where work is left for fewer, the others find none
+  int tensor_columns = 0;   // of tensor memory (tcgen05), of the SM's 512
+  bool persistent = false;  // the grid is as large as the device, and blocks take one piece of work after another
 };
 
-/// Entry points. A family has those that its tiles.h gives rows; each takes one Params. `split` serves what the others
-/// are missing for.
+/// Entry points; each takes one Params.
 enum class Entry {
-  forward,  // "fa_forward": scores need nothing but the scale, from least_scale to most_scale; q, k, v, out have rows
-            // of unit stride, 16-byte aligned addresses and strides, and head dimensions in whole 16 bytes; rows of k
-            // and v are less than 2^24 bytes apart, and not paged; chunks of at most longest_chunk keys; num_splits and
-            // packed_heads are 1
-  general,  // "fa_forward_general": everything, num_splits is 1
-  split,    // "fa_forward_split": everything, and partial results when num_splits is above 1
+  forward,  // "fa_forward": what the family is fastest at; num_splits and packed_heads are 1
+  general,  // "fa_forward_general": num_splits and packed_heads are 1
+  split,    // "fa_forward_split": partial results when num_splits is above 1
   decode,   // "fa_forward_decode": as split, of few rows
   combine   // "fa_combine": partial results to results
 };
 
-/// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
-/// leave no weight, and the factor itself, times log2 e, stays finite.
-constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
-
-/// Of Entry::forward: rows of a tile then begin within 2^16 keys of each other.
-constexpr int longest_chunk = 1 << 15;
+constexpr int entry_count = 5;
 
 constexpr const char *name_of(Entry entry) {
   return entry == Entry::forward   ? "fa_forward"
@@ -44,21 +42,39 @@ constexpr const char *name_of(Entry entry) {
                                    : "fa_combine";
 }
 
-/// The dynamic shared memory that a block may take.
-constexpr int shared_limit(int sm) {
-  switch (sm) {
-    case 75:
-      return 64 << 10;
-    case 80:
-    case 87:
-      return 163 << 10;
-    case 90:
-    case 100:
-    case 103:
-      return 227 << 10;
-    default:
-      return 99 << 10;  // 86, 89, 120, 121
-  }
+/// A family of kernels, as its tiles.h describes it: one constant `family` in its namespace. An op holds, in the order
+/// of families.inc, the families that serve its attention, up to the first that serves all of its calls; each call
+/// takes the first that serves it.
+struct Family {
+  /// The tile of an entry point; {} for those that the family does not have.
+  Tile (*tile)(const Arch &arch, int dim, Entry entry);
+
+  /// The element type of the images that serve an attention.
+  Dtype (*works_in)(const Attention &attention);
+
+  /// Why the family does not serve an attention; nullptr when it does.
+  const char *(*why_not)(const Attention &attention);
+
+  /// Why an entry point that the family has does not serve a call; nullptr when it does. Of the schedule nothing is
+  /// set.
+  const char *(*why_not_call)(Entry entry, const Params &call);
+
+  /// Some entry point serves each call of an attention that the family serves, with splits and without.
+  bool serves_all_calls;
+};
+
+/// No tile of a family asks for more shared memory than an architecture that has what the family needs gives a block,
+/// nor for more of it and of tensor memory than lets as many blocks as it is meant for work side by side; each costs a
+/// kilobyte of shared memory more than it asks for.
+constexpr bool fits_everywhere(const Family &family, unsigned needs, std::initializer_list<int> dims) {
+  for (const Arch &arch : archs)
+    for (const int dim : dims)
+      for (int entry = 0; entry < entry_count && (arch.hardware & needs) == needs; entry++) {
+        const Tile tile = family.tile(arch, dim, Entry(entry));
+        if ((tile.shared_bytes + 1024) * tile.blocks_an_sm > arch.shared_bytes + 1024) return false;
+        if (tile.tensor_columns * tile.blocks_an_sm > 512) return false;
+      }
+  return true;
 }
 
 }  // namespace fa::kernels

@@ -27,11 +27,26 @@ struct Schedule {
   int32_t packed_heads;  // 1, or heads_q / heads_kv: the heads of a tile
   int32_t num_splits;    // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;    // 0: each sequence's keys are shared out evenly; else keys of one split, the last ones shorter
+  int64_t blocks;        // of this launch that have work; splits counted in
   int64_t first_tile;    // of this launch, heads counted in: several launches share out what one grid, or the memory
                          // for partial results, does not hold
 };
 
-struct Params {
+/// What an op computes, of which its families and their images follow.
+struct Attention {
+  int32_t q_dtype, kv_dtype, out_dtype;  // Dtype
+  int32_t head_dim, head_dim_v;
+  int32_t causal;                     // 1: no key after the query's position
+  int32_t top_left;                   // 1: positions count from query 0 = key 0
+  int64_t window_left, window_right;  // -1: open; up to 2^33, as positions are below 2^32
+  int64_t chunk;                      // 0: none; up to 2^33
+  float scale;
+  float softcap;                // 0: none
+  int32_t bias_before_softcap;  // 1: the addend comes before the softcap
+};
+
+/// A call of it.
+struct Params : Attention {
   View q, k, v, out;
   View lse, bias, mask, alibi_slopes, sinks, block_table;
 
@@ -48,21 +63,11 @@ struct Params {
 
   Schedule schedule;
 
-  int32_t q_dtype, kv_dtype, out_dtype, bias_dtype;  // Dtype
+  int32_t bias_dtype;  // Dtype
   int32_t batch, heads_q, heads_kv;
-  int32_t head_dim, head_dim_v;
   int32_t rows_q, rows_k;              // of every sequence; packed: unused
   int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
   int32_t page_size;                   // 0: not paged
-
-  int32_t causal;                     // 1: no key after the query's position
-  int32_t top_left;                   // 1: positions count from query 0 = key 0
-  int64_t window_left, window_right;  // -1: open; up to 2^33, as positions are below 2^32
-  int64_t chunk;                      // 0: none; up to 2^33
-
-  float scale;
-  float softcap;                // 0: none
-  int32_t bias_before_softcap;  // 1: the addend comes before the softcap
 };
 
 }  // namespace fa::kernels

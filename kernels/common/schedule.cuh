@@ -100,4 +100,16 @@ __device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
   return work_of_tile(p, block_rows, blockIdx.x / splits, int32_t(blockIdx.x % splits));
 }
 
+/// Calls f(work) for each work of this block in a persistent grid, and in one of clusters: a last cluster that has too
+/// few works calls f with rows = 0, so that its blocks may wait for each other.
+template <int Cluster = 1, class F>
+__device__ inline void for_each_work(const Params &p, int32_t block_rows, F &&f) {
+  const int64_t splits = p.schedule.num_splits, blocks = p.schedule.blocks;
+  for (int64_t block = blockIdx.x; block < (blocks + Cluster - 1) / Cluster * Cluster; block += gridDim.x) {
+    Work w = {};
+    if (block < blocks) w = work_of_tile(p, block_rows, block / splits, int32_t(block % splits));
+    f(w);
+  }
+}
+
 }  // namespace fa::kernels

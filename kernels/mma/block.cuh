@@ -14,7 +14,7 @@ namespace fa::kernels::mma {
 template <int Sm, Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = typename ElementOf<Type>::type;
-  static constexpr Shape shape = mma::shape(Sm, Dim, E);
+  static constexpr Shape shape = mma::shape(arch_of(Sm), Dim, E);
   static constexpr Dtype dtype = Type;
   static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
   static constexpr bool same_rows = shape.same_rows;

@@ -1,8 +1,6 @@
 // The tiles of the tensor-core kernels, for every SM, head dimension and entry point.
 #pragma once
 
-#include <initializer_list>
-
 #include "common/images.h"
 
 namespace fa::kernels::mma {
@@ -31,17 +29,18 @@ constexpr Preset preset = Preset::FA_TILE_PRESET;
 
 /// Two blocks of rows a warp halve what the tensor cores ask of shared memory. Two blocks of threads an SM: when one
 /// waits at a barrier, the other works.
-constexpr Shape forward_shape(int sm, int dim) {
-  const bool fast = sm == 80 || sm == 87 || sm == 90 || sm == 100 || sm == 103;
-  if (sm == 75) {
+constexpr Shape forward_shape(const Arch &arch, int dim) {
+  const int sm = arch.number;
+  const bool roomy = arch.shared_bytes >= 163 << 10;  // and fast tensor cores
+  if (!arch.has(cp_async)) {
     if (dim <= 96) return {1, 8, 64, 2, true};
     if (dim <= 128) return {1, 8, 32, 2, true};
     return {1, 4, dim <= 192 ? 32 : 16, 2, false};
   }
-  if (preset == Preset::narrow && dim <= 128) return {fast ? 2 : 1, fast ? 4 : 8, 32, 6, false, fast ? 2 : 1};
-  if (preset == Preset::narrow) return {1, 8, 32, fast ? 4 : dim <= 192 ? 3 : 2, false};
-  if (preset == Preset::even && dim <= 128) return {1, 8, 64, 3, dim <= 64 || !fast};
-  if (fast) {
+  if (preset == Preset::narrow && dim <= 128) return {roomy ? 2 : 1, roomy ? 4 : 8, 32, 6, false, roomy ? 2 : 1};
+  if (preset == Preset::narrow) return {1, 8, 32, roomy ? 4 : dim <= 192 ? 3 : 2, false};
+  if (preset == Preset::even && dim <= 128) return {1, 8, 64, 3, dim <= 64 || !roomy};
+  if (roomy) {
     if (dim == 64 && sm < 90) return {2, 4, 96, 3, false, 2};
     if (dim <= 64) return {2, 4, 64, 4, true, 2};
     if (dim <= 128 && sm >= 90) return {2, 4, 32, 6, false, 2};  // ptxas spills with 64 keys
@@ -56,31 +55,31 @@ constexpr Shape forward_shape(int sm, int dim) {
 }
 
 /// Few registers for queries and sums, so that masks, biases and strides of any kind have theirs.
-constexpr Shape general_shape(int sm, int dim) {
-  if (sm == 75) return {1, 4, dim <= 128 ? 64 : dim <= 192 ? 32 : 16, 2, false};
+constexpr Shape general_shape(const Arch &arch, int dim) {
+  if (!arch.has(cp_async)) return {1, 4, dim <= 128 ? 64 : dim <= 192 ? 32 : 16, 2, false};
   if (dim <= 128) return {1, 4, 64, 3, false};
   return {1, 4, 32, dim <= 192 ? 4 : 3, false};
 }
 
 /// As general, with more keys on their way: the memory's rate decides.
-constexpr Shape split_shape(int sm, int dim) {
-  if (sm == 75) return general_shape(sm, dim);
+constexpr Shape split_shape(const Arch &arch, int dim) {
+  if (!arch.has(cp_async)) return general_shape(arch, dim);
   if (dim <= 64) return {1, 4, 64, 6, false};
   if (dim <= 128) return {1, 4, 64, 4, false};
   return {1, 4, 32, dim <= 192 ? 4 : 3, false};
 }
 
 /// The rows of a token or two would keep one warp of split's busy, which then takes longer than the memory.
-constexpr Shape decode_shape(int sm, int dim) {
-  if (dim > 128) return {1, 2, 32, sm == 75 ? 2 : 4, false, 1, true};
-  return {1, 4, dim <= 64 ? 128 : 64, sm == 75 ? 2 : 4, false, 1, true};
+constexpr Shape decode_shape(const Arch &arch, int dim) {
+  if (dim > 128) return {1, 2, 32, arch.has(cp_async) ? 4 : 2, false, 1, true};
+  return {1, 4, dim <= 64 ? 128 : 64, arch.has(cp_async) ? 4 : 2, false, 1, true};
 }
 
-constexpr Shape shape(int sm, int dim, Entry entry) {
-  return entry == Entry::forward   ? forward_shape(sm, dim)
-         : entry == Entry::general ? general_shape(sm, dim)
-         : entry == Entry::split   ? split_shape(sm, dim)
-                                   : decode_shape(sm, dim);
+constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
+  return entry == Entry::forward   ? forward_shape(arch, dim)
+         : entry == Entry::general ? general_shape(arch, dim)
+         : entry == Entry::split   ? split_shape(arch, dim)
+                                   : decode_shape(arch, dim);
 }
 
 constexpr int rows(const Shape &s) {
@@ -92,22 +91,60 @@ constexpr int shared_bytes(const Shape &s, int dim, Entry entry) {
   return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (entry == Entry::forward ? 7 : 9) + 128;
 }
 
-constexpr Tile tile(int sm, int dim, Entry entry) {
+constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
   if (entry == Entry::combine) return {};
-  const Shape s = shape(sm, dim, entry);
-  return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry)};
+  const Shape s = shape(arch, dim, entry);
+  return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
 }
 
-/// No tile asks for more shared memory than its SM gives a block, nor for more than lets as many blocks as it is meant
-/// for work side by side; each costs a kilobyte more than it asks for.
-constexpr bool fits_everywhere() {
-  for (const int sm : {75, 80, 86, 87, 89, 90, 100, 103, 120, 121})
-    for (const int dim : {32, 64, 96, 128, 192, 256})
-      for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::decode})
-        if ((tile(sm, dim, entry).shared_bytes + 1024) * shape(sm, dim, entry).blocks_an_sm > shared_limit(sm) + 1024)
-          return false;
-  return true;
+/// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
+/// leave no weight, and the factor itself, times log2 e, stays finite.
+constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
+
+/// Of Entry::forward: rows of a tile then begin within 2^16 keys of each other.
+constexpr int longest_chunk = 1 << 15;
+
+/// Keys' and values' rows are this many bytes apart at most, so that a tile's are within 32 bits of each other.
+constexpr int64_t longest_row = int64_t{1} << 24;
+
+constexpr const char *why_not(const Attention &a) {
+  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
+  return nullptr;
 }
-static_assert(fits_everywhere());
+
+/// Rows in whole copies of 16 bytes; an absent tensor has none.
+inline bool is_aligned(const View &view, int64_t dim, int64_t element) {
+  const int64_t strides = view.stride[0] | view.stride[1] | view.stride[2];
+  return view.data == nullptr || (reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && strides % 16 == 0 &&
+                                  dim * element % 16 == 0 && view.stride[3] == element);
+}
+
+inline bool is_near(const View &rows) {
+  return -longest_row < rows.stride[1] && rows.stride[1] < longest_row;
+}
+
+/// Entry::forward has scores that need nothing but the scale, from rows in the middle of memory as it is; the others
+/// take everything.
+inline const char *why_not_call(Entry entry, const Params &p) {
+  if (entry != Entry::forward) return nullptr;
+  if (p.softcap != 0) return "a softcap";
+  if (p.bias.data != nullptr) return "a bias";
+  if (p.mask.data != nullptr) return "a mask";
+  if (p.alibi_slopes.data != nullptr) return "ALiBi";
+  if (p.page_size != 0) return "paged keys";
+  if (!(p.scale >= least_scale && p.scale <= most_scale)) return "a scale that is negative or extreme";
+  if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
+  const int64_t of_out = p.out_dtype == f32 ? 4 : 2;
+  if (!is_aligned(p.q, p.head_dim, 2) || !is_aligned(p.k, p.head_dim, 2) || !is_aligned(p.v, p.head_dim_v, 2) ||
+      !is_aligned(p.out, p.head_dim_v, of_out))
+    return "rows that are not whole multiples of 16 bytes";
+  if (!is_near(p.k) || !is_near(p.v)) return "rows of keys or values 2^24 bytes apart or more";
+  return nullptr;
+}
+
+/// f16 and bf16 up to head dimension 256.
+inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
+                                  true};
 
 }  // namespace fa::kernels::mma

@@ -23,12 +23,18 @@ constexpr int shared_bytes(int dim) {
   return int(sizeof(float)) * ((rows(dim) + keys(dim)) * (dim + 1) + rows(dim) * (keys(dim) + 1));
 }
 
-constexpr Tile tile(int, int dim, Entry entry) {
+constexpr Tile tile(const Arch &, int dim, Entry entry) {
   if (entry != Entry::split) return {};
   return {rows(dim), keys(dim), threads, shared_bytes(dim)};
 }
 
-static_assert(shared_bytes(64) <= shared_limit(75) && shared_bytes(128) <= shared_limit(75));
-static_assert(shared_bytes(256) <= shared_limit(75) && shared_bytes(576) <= shared_limit(75));
+/// Everything.
+inline constexpr Family family = {
+    tile,
+    [](const Attention &) { return f32; },
+    [](const Attention &) -> const char * { return nullptr; },
+    [](Entry, const Params &) -> const char * { return nullptr; },
+    true,
+};
 
 }  // namespace fa::kernels::simt

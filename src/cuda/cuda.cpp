@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "core/environment.h"
 #include "core/log.h"
 #include "core/status.h"
 #include "cuda/engine.h"
@@ -15,6 +17,8 @@
 
 namespace fa::cuda {
 namespace {
+
+using kernels::Entry;
 
 constexpr bool same(std::string_view a, std::string_view b) {
   return a == b;
@@ -26,14 +30,19 @@ struct Row {
   size_t count = 0;
   const Image *combine = nullptr;
 
-  const char *arch() const { return first->arch; }
-  const char *family() const { return first->family; }
+  const kernels::Arch &arch() const { return *first->arch; }
+  const kernels::Family &family() const { return *first->family; }
 
-  const Image *find(fa_dtype dtype, int64_t dim) const {
+  /// The narrowest image for a type and a head dimension; nullptr where there is none.
+  const Image *find(kernels::Dtype dtype, int64_t dim) const {
     const Image *best = nullptr;
     for (const Image *image = first; image < first + count; image++)
       if (image->dtype == dtype && image->dim >= dim && (best == nullptr || image->dim < best->dim)) best = image;
     return best;
+  }
+
+  const Image *serving(const kernels::Attention &a) const {
+    return find(family().works_in(a), std::max(a.head_dim, a.head_dim_v));
   }
 };
 
@@ -41,9 +50,13 @@ const char *why_not_here(const Kernel &kernel);
 const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room);
 Engine *create(const Kernel &kernel, const Attention &attention);
 
+/// Entry points that work on queries and keys. Families without any have no row.
+constexpr std::initializer_list<Entry> working = {Entry::forward, Entry::general, Entry::split, Entry::decode};
+
 /// True at the first image of a row.
 constexpr bool begins_row(size_t i) {
-  return !same(list[i].family, "combine") && (i == 0 || !same(list[i].name, list[i - 1].name));
+  return std::ranges::any_of(working, [&](Entry entry) { return list[i].has(entry); }) &&
+         (i == 0 || !same(list[i].name, list[i - 1].name));
 }
 
 constexpr size_t row_count = [] {
@@ -59,8 +72,8 @@ struct Table {
 
 /// The types of some images, one bit each, in words.
 constexpr const char *type_names[] = {"", "f32", "f16", "f32 f16", "bf16", "f32 bf16", "f16 bf16", "f32 f16 bf16"};
-constexpr unsigned bit_of(fa_dtype dtype) {
-  return 1u << (dtype - FA_F32);
+constexpr unsigned bit_of(kernels::Dtype dtype) {
+  return 1u << (dtype - kernels::f32);
 }
 
 constexpr Table table = [] {
@@ -73,8 +86,8 @@ constexpr Table table = [] {
     for (; end < list_length && same(list[end].name, first.name); end++) types |= bit_of(list[end].dtype);
     made.rows[row] = {&first, end - i, nullptr};
     for (const Image &image : std::span(list, list_length))
-      if (same(image.family, "combine") && same(image.arch, first.arch)) made.rows[row].combine = &image;
-    made.kernels[row++] = {first.name, "cuda", first.arch, type_names[types], why_not_here, why_not, create};
+      if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
+    made.kernels[row++] = {first.name, "cuda", first.arch->name, type_names[types], why_not_here, why_not, create};
   }
   return made;
 }();
@@ -93,10 +106,10 @@ size_t index_of(const Kernel &kernel) {
 }
 
 /// "device 0 (NVIDIA A100, sm_80)".
-struct Told {
+struct DeviceName {
   char text[160];
 
-  explicit Told(const Device &device) {
+  explicit DeviceName(const Device &device) {
     std::snprintf(text, sizeof text, "device %d (%s, sm_%d)", device.index, device.name, device.capability);
   }
 };
@@ -106,14 +119,14 @@ std::string archs() {
   std::string text;
   const char *last = "";
   for (const Image &image : images()) {
-    if (same(image.arch, last)) continue;
-    text.append(text.empty() ? "" : ", ").append(last = image.arch);
+    if (same(image.arch->name, last)) continue;
+    text.append(text.empty() ? "" : ", ").append(last = image.arch->name);
   }
   return text;
 }
 
-const char *not_for(const char *arch, const Device &device, Reason *room) {
-  return reason(room, "code for %s does not run on %s", arch, Told(device).text);
+const char *not_for(const kernels::Arch &arch, const Device &device, Reason *room) {
+  return reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text);
 }
 
 const char *no_such_device(int32_t index, const Machine &m, Reason *room) {
@@ -138,7 +151,7 @@ const char *why_not_here(const Kernel &kernel) {
   const Device *usable = nullptr;
   for (int i = 0; i < m.device_count; i++) {
     if (!m.devices[i].usable()) continue;
-    if (runs_on(kernel.arch, m.devices[i])) return nullptr;
+    if (runs_on(table.rows[index_of(kernel)].arch(), m.devices[i])) return nullptr;
     if (usable == nullptr) usable = &m.devices[i];
   }
   if (usable == nullptr) return m.devices[0].why_not;
@@ -146,17 +159,23 @@ const char *why_not_here(const Kernel &kernel) {
   return kept.reasons[index_of(kernel)].text;
 }
 
-/// The type in which a family works on q, k and v: its own 16-bit one, or anything as f32.
-fa_dtype working_dtype(const Row &row, const Attention &a) {
-  return same(row.family(), "simt") ? FA_F32 : a.q_dtype;
-}
-
-/// Why the tensor cores' kernels do not serve; nullptr when they do.
-const char *why_not_mma(const Row &row, const Attention &a, Reason *room) {
-  if (a.q_dtype == FA_F32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
-  if (a.out_dtype != FA_F32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
-  if (row.find(a.q_dtype, 0) == nullptr)
-    return reason(room, "the tensor cores of %s do not multiply %s", row.arch(), a.q_dtype == FA_BF16 ? "bf16" : "f16");
+/// Why a row's images do not serve on a device that runs them; nullptr when one does.
+const char *why_not_serving(const Row &row, const Attention &attention, const Device &device, Reason *room) {
+  const kernels::Attention a = attention_of(attention);
+  if (const char *why = row.family().why_not(a)) return why;
+  if (attention.batch_invariant && !row.family().serves_all_calls)
+    return "it serves some calls only, and FA_FLAG_BATCH_INVARIANT has one kernel serve all";
+  const kernels::Dtype dtype = row.family().works_in(a);
+  if (row.find(dtype, 0) == nullptr)
+    return reason(room, "%s lacks what its kernels for %s need", row.arch().name, name_of(dtype));
+  const Image *image = row.serving(a);
+  if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
+  for (const Entry entry : working) {
+    const int needed = image->tile_of(entry).shared_bytes;
+    if (needed > device.shared_per_block)
+      return reason(room, "its blocks need %d bytes of shared memory, and %s has %d", needed, DeviceName(device).text,
+                    device.shared_per_block);
+  }
   return nullptr;
 }
 
@@ -167,24 +186,29 @@ const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.why_not;
   if (!runs_on(row.arch(), device)) return not_for(row.arch(), device, room);
-  if (!same(row.family(), "simt"))
-    if (const char *why = why_not_mma(row, a, room)) return why;
-  const Image *image = row.find(working_dtype(row, a), std::max(a.head_dim, a.head_dim_v));
-  if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
-  using kernels::Entry;
-  for (const Entry entry : {Entry::forward, Entry::general, Entry::split, Entry::decode}) {
-    const int needed = image->tile_of(entry).shared_bytes;
-    if (needed > device.shared_per_block)
-      return reason(room, "its blocks need %d bytes of shared memory, and %s has %d", needed, Told(device).text,
-                    device.shared_per_block);
+  return why_not_serving(row, a, device, room);
+}
+
+/// The images of an op whose best kernel is this one: with those of its architecture that follow, up to one that serves
+/// all calls. One that was asked for by name stays alone.
+Serving serving_of(const Kernel &kernel, const Attention &a, const Device &device) {
+  const size_t best = index_of(kernel);
+  const bool alone = environment("FA_FORCE_KERNEL") != nullptr;
+  Serving serving;
+  serving.combine = table.rows[best].combine;
+  for (size_t i = best; i < row_count && table.kernels[i].arch == kernel.arch; i++) {
+    Reason room;
+    const Row &row = table.rows[i];
+    if (why_not_serving(row, a, device, &room) != nullptr) continue;
+    serving.images[serving.count++] = row.serving(attention_of(a));
+    if (alone || row.family().serves_all_calls) break;
   }
-  return nullptr;
+  return serving;
 }
 
 Engine *create(const Kernel &kernel, const Attention &a) {
-  const Row &row = table.rows[index_of(kernel)];
-  const Image *image = row.find(working_dtype(row, a), std::max(a.head_dim, a.head_dim_v));
-  auto engine = std::make_unique<CudaEngine>(a, machine().devices[a.device_index], *image, *row.combine);
+  const Device &device = machine().devices[a.device_index];
+  auto engine = std::make_unique<CudaEngine>(a, device, serving_of(kernel, a, device));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
   // Memory of the host is served whatever the GPU's state is; calls that need it load again.
   const KeepError keep;
@@ -210,10 +234,12 @@ const char *why_no_device(int32_t index, Reason *room) {
   if (!device.usable()) return device.why_not;
   for (size_t i = 0; i < row_count; i++)
     if (runs_on(table.rows[i].arch(), device)) return nullptr;
-  if (device.capability < 75)
-    return reason(room, "%s is older than Turing (sm_75), the first that libfa serves", Told(device).text);
+  if (const kernels::Arch &oldest = *std::ranges::min_element(kernels::archs, {}, &kernels::Arch::number);
+      device.capability < oldest.number)
+    return reason(room, "%s is older than Turing (%s), the first that libfa serves", DeviceName(device).text,
+                  oldest.name);
   return reason(room, "no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %d",
-                Told(device).text, archs().c_str(), device.capability);
+                DeviceName(device).text, archs().c_str(), device.capability);
 }
 
 }  // namespace fa::cuda

@@ -50,7 +50,7 @@ enum : int { CU_MEMORYTYPE_DEVICE = 2 };
 inline const CUstream CU_STREAM_PER_THREAD = reinterpret_cast<CUstream>(2);  // the calling thread's own
 enum : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum : int { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
-enum : int { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+enum : int { CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 
 struct CUlaunchAttribute {
   int id;
@@ -58,6 +58,7 @@ struct CUlaunchAttribute {
   union {
     char bytes[64];
     int number;
+    unsigned shape[3];
   } value;
 };
 static_assert(sizeof(CUlaunchAttribute) == 72);

@@ -2,34 +2,19 @@
 
 #include <algorithm>
 #include <new>
+#include <string>
+#include <utility>
 
 #include "combine/tiles.h"
 #include "core/log.h"
 #include "core/status.h"
+#include "cuda/launch.h"
 #include "cuda/placement.h"
 
 namespace fa::cuda {
 namespace {
 
 using kernels::Entry;
-
-/// Launches that wait for the one before by themselves (griddepcontrol), from this architecture on.
-constexpr int first_dependent_sm = 90;
-
-CUresult launch_kernel(CUkernel kernel, int64_t x, int64_t y, const kernels::Tile &tile, CUstream stream,
-                       bool dependent, kernels::Params *params) {
-  CUlaunchAttribute attribute = {CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, {}};
-  attribute.value.number = 1;
-  const CUlaunchConfig config = {{static_cast<unsigned>(x), static_cast<unsigned>(y), 1},
-                                 {static_cast<unsigned>(tile.threads), 1, 1},
-                                 static_cast<unsigned>(tile.shared_bytes),
-                                 stream,
-                                 dependent ? &attribute : nullptr,
-                                 dependent ? 1u : 0u};
-  void *arguments[] = {params};
-  const auto launched = reinterpret_cast<CUfunction>(kernel);  // as the driver has it: in whichever context is current
-  return machine().driver.cuLaunchKernelEx(&config, launched, arguments, nullptr);
-}
 
 /// Memory in the order of a stream, for the length of a call. In a capture it becomes nodes of the graph.
 class StreamMemory {
@@ -64,42 +49,59 @@ class StreamMemory {
   CUdeviceptr address_ = 0;
 };
 
+/// One line a call: which kernel, and why not those that are better at other calls.
+void say_choice(const Plan &plan) {
+  std::string text;
+  for (int i = 0; i < plan.skipped_count; i++) {
+    const Skipped &skipped = plan.skipped[i];
+    text.append("; not ").append(skipped.image->name).append(" ").append(name_of(skipped.entry));
+    text.append(": ").append(skipped.why);
+  }
+  if (plan.image != nullptr) say("call: %s %s%s", plan.image->name, name_of(plan.entry), text.c_str());
+}
+
+/// Of an op whose kernel was asked for by name.
+fa_status not_served(const Plan &plan) {
+  const Skipped &last = plan.skipped[plan.skipped_count - 1];
+  return fail(
+      FA_ERROR_UNSUPPORTED,
+      "FA_FORCE_KERNEL is \"%s\", which serves some calls only, and not this one: %s; without it another kernel "
+      "would serve",
+      last.image->name, last.why);
+}
+
 }  // namespace
 
-CudaEngine::CudaEngine(const Attention &attention, const Device &device, const Image &image, const Image &combine)
-    : attention_(attention), device_(device), image_(image), combine_(combine) {}
+CudaEngine::CudaEngine(const Attention &attention, const Device &device, const Serving &serving)
+    : attention_(attention), device_(device), serving_(serving) {}
 
 CudaEngine::~CudaEngine() {
-  for (Bound *bound = bound_; bound != nullptr;) {
-    Bound *next = bound->next;
-    delete bound;
-    bound = next;
-  }
+  for (Resident *resident = resident_; resident != nullptr;) delete std::exchange(resident, resident->next);
 }
 
 fa_status CudaEngine::load() {
   InContext in;
   if (const fa_status status = in.enter(device_, nullptr)) return status;
-  return bind(in.context(), nullptr) != nullptr ? FA_OK : last_status();
+  return make_resident(in.context(), nullptr) != nullptr ? FA_OK : last_status();
 }
 
 /// Contexts are added in front and never taken away, so that no lock is needed to look.
-const CudaEngine::Bound *CudaEngine::bind(const Context &context, const CUstream *stream) const {
-  Bound *first = bound_.load(std::memory_order_acquire);
-  for (Bound *bound = first; bound != nullptr; bound = bound->next)
-    if (bound->context == context.id) return bound;
-  Module kernels, combine;
-  if (find_module(image_, device_, context, stream, &kernels) != FA_OK ||
-      find_module(combine_, device_, context, stream, &combine) != FA_OK)
-    return nullptr;
-  Bound *added = new Bound{context.id, kernels, combine, first};
-  while (!bound_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
+const CudaEngine::Resident *CudaEngine::make_resident(const Context &context, const CUstream *stream) const {
+  Resident *first = resident_.load(std::memory_order_acquire);
+  for (const Resident *known = first; known != nullptr; known = known->next)
+    if (known->context == context.id) return known;
+  Resident found = {context.id, {}, {}, first};
+  for (int i = 0; i < serving_.count; i++)
+    if (find_module(*serving_.images[i], device_, context, stream, &found.modules[i]) != FA_OK) return nullptr;
+  if (find_module(*serving_.combine, device_, context, stream, &found.combine) != FA_OK) return nullptr;
+  Resident *added = new Resident(found);
+  while (!resident_.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {
   }
   return added;
 }
 
 fa_status CudaEngine::workspace_size(const Problem &problem, size_t *bytes) const {
-  *bytes = static_cast<size_t>(workspace_bound(problem, image_, device_));
+  *bytes = static_cast<size_t>(workspace_bound(problem, serving_, device_));
   return FA_OK;
 }
 
@@ -120,8 +122,8 @@ fa_status CudaEngine::forward(const Problem &given) const {
   }
   const CUstream stream = static_cast<CUstream>(problem.stream);
   if (const fa_status status = check_stream(stream, in.context())) return status;
-  const Bound *bound = bind(in.context(), &stream);
-  return bound != nullptr ? run(problem, *bound) : last_status();
+  const Resident *resident = make_resident(in.context(), &stream);
+  return resident != nullptr ? run(problem, *resident) : last_status();
 }
 
 /// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and
@@ -131,58 +133,66 @@ fa_status CudaEngine::forward_plain(Problem problem, bool host_serves) const {
   const CUstream stream = CU_STREAM_PER_THREAD;
   problem.stream = stream;
   InContext in;
-  const auto prepared = [&] { return in.enter(device_, nullptr) == FA_OK ? bind(in.context(), &stream) : nullptr; };
-  const Bound *bound = nullptr;
+  const auto prepared = [&] {
+    return in.enter(device_, nullptr) == FA_OK ? make_resident(in.context(), &stream) : nullptr;
+  };
+  const Resident *resident = nullptr;
   if (host_serves) {
     const KeepError keep;
-    if ((bound = prepared()) == nullptr) {
+    if ((resident = prepared()) == nullptr) {
       if (verbose_dispatch()) say("forward: device %d is not ready: %s", device_.index, last_error());
       return not_here;
     }
-  } else if ((bound = prepared()) == nullptr) {
+  } else if ((resident = prepared()) == nullptr) {
     return last_status();
   }
-  if (const fa_status status = run(problem, *bound)) return status;
+  if (const fa_status status = run(problem, *resident)) return status;
   const Driver &driver = machine().driver;
   const CUresult result = driver.cuStreamSynchronize(stream);
   return result == CUDA_SUCCESS ? FA_OK
-                                : failed(driver, "cuStreamSynchronize", result, "after %s.%s on device %d (%s)",
-                                         image_.arch, image_.family, device_.index, device_.name);
+                                : failed(driver, "cuStreamSynchronize", result, "after %s on device %d (%s)",
+                                         serving_.images[0]->name, device_.index, device_.name);
 }
 
-fa_status CudaEngine::run(const Problem &problem, const Bound &bound) const {
+fa_status CudaEngine::run(const Problem &problem, const Resident &resident) const {
   const CUstream stream = static_cast<CUstream>(problem.stream);
-  const Plan plan = plan_of(problem, image_, device_);
-  char *workspace = static_cast<char *>(problem.workspace);
+  Plan plan = plan_of(problem, serving_, device_);
+  if (verbose_dispatch()) say_choice(plan);
+  if (plan.image == nullptr) return not_served(plan);
   StreamMemory own(stream);
-  if (plan.partial_bytes > 0 && workspace == nullptr) {
-    if (const fa_status status = own.allocate(device_, plan.partial_bytes)) return status;
-    workspace = own.data();
+  if (plan.partial_bytes > 0) {
+    char *workspace = static_cast<char *>(problem.workspace);
+    if (workspace == nullptr) {
+      if (const fa_status status = own.allocate(device_, plan.partial_bytes)) return status;
+      workspace = own.data();
+    }
+    plan.place_partials(workspace);
   }
-  const Launched launched = launch(problem, plan, bound, workspace);
-  if (launched.result == CUDA_SUCCESS) return FA_OK;
-  return failed(machine().driver, "cuLaunchKernelEx", launched.result, "%s of %s.%s on device %d (%s)",
-                name_of(launched.entry), image_.arch, image_.family, device_.index, device_.name);
+  return launch(plan, resident, stream);
 }
 
-CudaEngine::Launched CudaEngine::launch(const Problem &problem, const Plan &plan, const Bound &bound,
-                                        char *workspace) const {
-  kernels::Params params = params_of(problem, plan, workspace);
-  const CUstream stream = static_cast<CUstream>(problem.stream);
-  const kernels::Tile ends = combine_.tile_of(Entry::combine);
-  const bool dependent = combine_.sm() >= first_dependent_sm;
+fa_status CudaEngine::launch(Plan plan, const Resident &resident, CUstream stream) const {
+  const auto check = [&](CUresult result, const Image &image, Entry entry) -> fa_status {
+    if (result == CUDA_SUCCESS) return FA_OK;
+    return failed(machine().driver, "cuLaunchKernelEx", result, "%s of %s on device %d (%s)", name_of(entry),
+                  image.name, device_.index, device_.name);
+  };
+  const Image &image = *plan.image, &combine = *serving_.combine;
+  const auto chosen = std::find(serving_.begin(), serving_.end(), plan.image) - serving_.begin();
+  const CUkernel kernel = resident.modules[chosen][plan.entry];
+  const bool dependent = combine.arch->has(kernels::dependent_launch);
   for (int64_t first = 0; first < plan.places; first += plan.launch_places) {
     const int64_t places = std::min(plan.launch_places, plan.places - first);
-    params.schedule.first_tile = first;
-    CUresult result =
-        launch_kernel(bound.kernels[plan.entry], places * plan.num_splits, 1, plan.tile, stream, false, &params);
-    if (result != CUDA_SUCCESS) return {result, plan.entry};
-    if (plan.num_splits == 1) continue;
-    result = launch_kernel(bound.combine[Entry::combine], places, plan.tile.rows / kernels::combine::rows, ends, stream,
-                           dependent, &params);
-    if (result != CUDA_SUCCESS) return {result, Entry::combine};
+    plan.params.schedule.first_tile = first;
+    CUresult result = start({kernel, plan.tile, places * plan.splits()}, device_, stream, &plan.params);
+    if (const fa_status status = check(result, image, plan.entry)) return status;
+    if (plan.splits() == 1) continue;
+    const int64_t rows = plan.tile.rows / kernels::combine::rows;
+    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), places, rows, dependent},
+                   device_, stream, &plan.params);
+    if (const fa_status status = check(result, combine, Entry::combine)) return status;
   }
-  return {CUDA_SUCCESS, plan.entry};
+  return FA_OK;
 }
 
 }  // namespace fa::cuda

@@ -11,7 +11,7 @@ namespace fa::cuda {
 
 class CudaEngine final : public Engine {
  public:
-  CudaEngine(const Attention &attention, const Device &device, const Image &image, const Image &combine);
+  CudaEngine(const Attention &attention, const Device &device, const Serving &serving);
   ~CudaEngine() override;
 
   /// Loads the kernels in the context that fa_create is called in, so that no call there loads anything.
@@ -21,28 +21,23 @@ class CudaEngine final : public Engine {
   fa_status forward(const Problem &problem) const override;
 
  private:
-  /// The kernels in one context.
-  struct Bound {
-    unsigned long long context;  // its identity
-    Module kernels, combine;
-    Bound *next;
-  };
-
-  /// A launch's result, and which.
-  struct Launched {
-    CUresult result;
-    kernels::Entry entry;
+  /// The op's kernels in one context.
+  struct Resident {
+    unsigned long long context;   // its identity
+    Module modules[most_images];  // of serving_.images
+    Module combine;
+    Resident *next;
   };
 
   fa_status forward_plain(Problem problem, bool host_serves) const;
-  const Bound *bind(const Context &context, const CUstream *stream) const;
-  fa_status run(const Problem &problem, const Bound &bound) const;
-  Launched launch(const Problem &problem, const Plan &plan, const Bound &bound, char *workspace) const;
+  const Resident *make_resident(const Context &context, const CUstream *stream) const;
+  fa_status run(const Problem &problem, const Resident &resident) const;
+  fa_status launch(Plan plan, const Resident &resident, CUstream stream) const;
 
   Attention attention_;
   const Device &device_;
-  const Image &image_, &combine_;
-  mutable std::atomic<Bound *> bound_{nullptr};
+  const Serving serving_;
+  mutable std::atomic<Resident *> resident_{nullptr};
 };
 
 }  // namespace fa::cuda

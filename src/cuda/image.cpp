@@ -39,51 +39,45 @@ struct Free {
   void operator()(char *p) const { std::free(p); }
 };
 
-int sm_of(const char *arch) {
-  return std::atoi(arch + 3);
+/// Code for a family, which its newer members run: nvcc makes it since 12.9.
+bool is_for_family(const kernels::Arch &arch) {
+  return arch.reach == kernels::Reach::family && FA_KERNEL_CUDA_VERSION >= 12090;
 }
 
-bool ends_in(const char *arch, char suffix) {
-  return arch[std::strlen(arch) - 1] == suffix;
-}
-
-/// Architectures with instructions of their own, which no other major version has.
-bool is_special(const char *arch) {
-  const int sm = sm_of(arch);
-  return ends_in(arch, 'a') || ends_in(arch, 'f') || sm == 100 || sm == 103 || sm == 110;
-}
-
-/// Those of which the build makes code for the whole family, which its newer members run: nvcc can since 12.9.
-bool is_family(const char *arch) {
-  return ends_in(arch, 'f') || (is_special(arch) && sm_of(arch) >= 100 && FA_KERNEL_CUDA_VERSION >= 12090);
+/// True when a device runs code for an architecture as machine code, without compiling.
+bool runs_compiled(const kernels::Arch &arch, const Device &device) {
+  if (arch.reach != kernels::Reach::onward && !is_for_family(arch)) return device.capability == arch.number;
+  return device.major() == arch.number / 10 && device.capability >= arch.number;
 }
 
 }  // namespace
 
-int Image::sm() const {
-  return sm_of(arch);
+const char *name_of(kernels::Dtype dtype) {
+  switch (dtype) {
+    case kernels::f32:
+      return "f32";
+    case kernels::f16:
+      return "f16";
+    case kernels::bf16:
+      return "bf16";
+  }
+  __builtin_unreachable();
 }
 
 std::span<const Image> images() {
   return {list, list_length};
 }
 
-bool runs_compiled(const char *arch, const Device &device) {
-  const int sm = sm_of(arch);
-  if (is_special(arch) && !is_family(arch)) return device.capability == sm;
-  return device.major() == sm / 10 && device.capability >= sm;
-}
-
-bool runs_on(const char *arch, const Device &device) {
-  return runs_compiled(arch, device) || (!is_special(arch) && device.capability >= sm_of(arch));
+bool runs_on(const kernels::Arch &arch, const Device &device) {
+  if (runs_compiled(arch, device)) return true;
+  return arch.reach == kernels::Reach::onward && device.capability >= arch.number;
 }
 
 char *read_image(const Image &image) {
   const char *folder = environment("FA_KERNEL_PATH");
-  const char *dtype = image.dtype == FA_F16 ? "f16" : image.dtype == FA_BF16 ? "bf16" : "f32";
   std::string path = folder ? folder : FA_KERNEL_DIR;
-  path.append("/").append(image.arch).append(".").append(image.family).append(".").append(dtype);
-  path.append(".").append(std::to_string(image.dim)).append(".fatbin");
+  path.append("/").append(image.arch->name).append(".").append(image.family_name);
+  path.append(".").append(name_of(image.dtype)).append(".").append(std::to_string(image.dim)).append(".fatbin");
   const auto refuse = [&](const char *what) -> char * {
     fail(FA_ERROR_NO_DEVICE, "the kernel image %s %s; FA_KERNEL_PATH names the folder that this build's images are in",
          path.c_str(), what);

@@ -1,8 +1,6 @@
 // The compiled kernels of this build, as kernels/built.inc lists them, and the rule for where each runs.
 #pragma once
 
-#include <fa.h>
-
 #include <span>
 
 #include "common/images.h"
@@ -12,32 +10,47 @@ namespace fa::cuda {
 
 /// One line of built.inc: a fatbin of machine code and PTX. Those of one architecture and family stand together there.
 struct Image {
-  const char *name;    // of its line of the dispatch table: "cuda.sm_80.mma"
-  const char *arch;    // "sm_80"
-  const char *family;  // "mma"; "combine" for the kernel that ends split calls
-  fa_dtype dtype;      // of q, k and v; FA_F32: of any
-  int dim;             // head dimensions up to this one
-  kernels::Tile (*tile)(int sm, int dim, kernels::Entry entry);
+  const char *name;  // of its line of the dispatch table: "cuda.sm_80.mma"
+  const kernels::Arch *arch;
+  const char *family_name;  // "mma"
+  const kernels::Family *family;
+  kernels::Dtype dtype;       // of q, k and v; f32: of any
+  int dim;                    // head dimensions up to this one
   const unsigned char *data;  // nullptr: in a file of its own
 
-  /// 80 for "sm_80".
-  int sm() const;
-
-  kernels::Tile tile_of(kernels::Entry entry) const { return tile(sm(), dim, entry); }
+  constexpr kernels::Tile tile_of(kernels::Entry entry) const { return family->tile(*arch, dim, entry); }
 
   /// Not every family has every entry point.
-  bool has(kernels::Entry entry) const { return tile_of(entry).rows > 0; }
+  constexpr bool has(kernels::Entry entry) const { return tile_of(entry).rows > 0; }
 };
+
+/// As many as an op may hold.
+constexpr int most_images = 0
+#define FA_FAMILY(...) +1
+#include "families.inc"
+#undef FA_FAMILY
+    ;
+
+/// What an op has: the images that serve its attention, best first, and the one that ends split calls. The last serves
+/// every call, unless one was asked for by name.
+struct Serving {
+  const Image *images[most_images] = {};
+  int count = 0;
+  const Image *combine = nullptr;
+
+  const Image *const *begin() const { return images; }
+  const Image *const *end() const { return images + count; }
+};
+
+/// "bf16".
+const char *name_of(kernels::Dtype dtype);
 
 /// All of them, in the order of the list.
 std::span<const Image> images();
 
-/// True when code for an architecture runs on a device: machine code of its own major version, or PTX that the driver
-/// compiles. Code for "sm_90a" runs on that one only, and "sm_100a" on its family.
-bool runs_on(const char *arch, const Device &device);
-
-/// True when a device runs an image as machine code, without compiling.
-bool runs_compiled(const char *arch, const Device &device);
+/// True when code for an architecture runs on a device: machine code as far as its reach goes, or PTX that the driver
+/// compiles.
+bool runs_on(const kernels::Arch &arch, const Device &device);
 
 /// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read anew by every call, for
 /// the caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.

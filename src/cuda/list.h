@@ -4,11 +4,8 @@
 #include <cstddef>
 #include <iterator>
 
-#include "combine/tiles.h"
-#include "common/params.h"
 #include "cuda/image.h"
-#include "mma/tiles.h"
-#include "simt/tiles.h"
+#include "families.h"
 
 #ifdef FA_KERNELS_EMBEDDED
 #define FA_CUDA_KERNEL(arch, family, dtype, dim) \
@@ -22,14 +19,19 @@
 
 namespace fa::cuda {
 
-#define FA_CUDA_KERNEL(arch, family, dtype, dim) \
-  {"cuda." #arch "." #family,                    \
-   #arch,                                        \
-   #family,                                      \
-   kernels::dtype,                               \
-   dim,                                          \
-   &kernels::family::tile,                       \
-   FA_IMAGE_DATA(fa_image_##arch##_##family##_##dtype##_##dim)},
+#define FA_FAMILY(name, dtype, needs, ...) \
+  static_assert(fits_everywhere(kernels::name::family, kernels::needs, {__VA_ARGS__}));
+#include "families.inc"
+#undef FA_FAMILY
+
+#define FA_CUDA_KERNEL(arch, name, dtype, dim) \
+  {"cuda." #arch "." #name,                    \
+   &kernels::arch_of(#arch),                   \
+   #name,                                      \
+   &kernels::name::family,                     \
+   kernels::dtype,                             \
+   dim,                                        \
+   FA_IMAGE_DATA(fa_image_##arch##_##name##_##dtype##_##dim)},
 inline constexpr Image list[] = {
 #include "built.inc"
     {}};  // there may be none

@@ -9,7 +9,6 @@
 
 #include "core/environment.h"
 #include "core/status.h"
-#include "cuda/list.h"
 
 #ifndef FA_KERNEL_HASH
 #define FA_KERNEL_HASH none
@@ -24,7 +23,13 @@ namespace {
 constexpr const char *build_symbol = "fa_build_" FA_STRING(FA_KERNEL_HASH);
 
 std::mutex loading;
-CUlibrary libraries[list_length + 1];  // by image; null: not loaded
+
+struct Library {
+  const Image *image;
+  CUlibrary handle;
+  Library *next;
+};
+Library *libraries = nullptr;
 
 struct Loaded {
   const Image *image;
@@ -39,7 +44,9 @@ Loaded *loaded = nullptr;
 struct AtUnload {
   ~AtUnload() {
     const std::unique_lock lock(loading, std::try_to_lock);
-    while (lock.owns_lock() && loaded != nullptr) delete std::exchange(loaded, loaded->next);
+    if (!lock.owns_lock()) return;
+    while (loaded != nullptr) delete std::exchange(loaded, loaded->next);
+    while (libraries != nullptr) delete std::exchange(libraries, libraries->next);
   }
 } at_unload;
 
@@ -54,23 +61,25 @@ fa_status too_new(const char *call, CUresult result, const Image &image) {
   driver.cuDriverGetVersion(&version);
   return failed(
       driver, call, result,
-      "the kernel image %s.%s has no machine code for this GPU, and its PTX is of CUDA %d.%d, which the driver, for "
+      "the kernel image %s has no machine code for this GPU, and its PTX is of CUDA %d.%d, which the driver, for "
       "CUDA %d.%d, cannot compile: update the driver, or build libfa with FA_ARCHS naming this GPU's "
       "architecture, or with a CUDA toolkit that is no newer than the driver",
-      image.arch, image.family, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, version / 1000,
-      version % 1000 / 10);
+      image.name, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, version / 1000, version % 1000 / 10);
 }
 
 /// What to tell of an image that does not load.
 fa_status not_loaded(const char *call, CUresult result, const Image &image) {
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) return too_new(call, result, image);
-  return failed(machine().driver, call, result, "in loading the kernel image %s.%s for head dimensions up to %d",
-                image.arch, image.family, image.dim);
+  return failed(machine().driver, call, result, "in loading the kernel image %s for head dimensions up to %d",
+                image.name, image.dim);
 }
 
 fa_status load_library(const Image &image, CUlibrary *library) {
-  CUlibrary &known = libraries[&image - list];
-  if ((*library = known) != nullptr) return FA_OK;
+  for (const Library *known = libraries; known != nullptr; known = known->next) {
+    if (known->image != &image) continue;
+    *library = known->handle;
+    return FA_OK;
+  }
   const Driver &driver = machine().driver;
   std::unique_ptr<char, Free> file;
   if (image.data == nullptr || environment("FA_KERNEL_PATH") != nullptr) {
@@ -84,15 +93,15 @@ fa_status load_library(const Image &image, CUlibrary *library) {
   size_t size = 0;
   result = driver.cuLibraryGetGlobal(&address, &size, *library, build_symbol);
   if (result == CUDA_SUCCESS) {
-    known = *library;
+    libraries = new Library{&image, *library, libraries};
     return FA_OK;
   }
   const fa_status status =
       result == CUDA_ERROR_NOT_FOUND
           ? fail(FA_ERROR_NO_DEVICE,
-                 "the kernel image %s.%s for head dimensions up to %d belongs to another build of libfa: it has no %s; "
+                 "the kernel image %s for head dimensions up to %d belongs to another build of libfa: it has no %s; "
                  "install the images that were built with this library",
-                 image.arch, image.family, image.dim, build_symbol)
+                 image.name, image.dim, build_symbol)
           : not_loaded("cuLibraryGetGlobal", result, image);
   driver.cuLibraryUnload(*library);
   return status;
@@ -154,7 +163,7 @@ fa_status find_module(const Image &image, const Device &device, const Context &c
   CUlibrary library = nullptr;
   if (const fa_status status = load_library(image, &library)) return status;
   Module fresh = {};
-  for (int i = 0; i < entry_count; i++) {
+  for (int i = 0; i < kernels::entry_count; i++) {
     const auto entry = kernels::Entry(i);
     if (!image.has(entry)) continue;
     if (const fa_status status = load_kernel(image, device, library, entry, &fresh.kernels[i])) return status;

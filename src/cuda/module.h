@@ -8,11 +8,9 @@
 
 namespace fa::cuda {
 
-constexpr int entry_count = 5;
-
 /// An image's kernels in a context, by kernels::Entry; null where the family has no such entry.
 struct Module {
-  CUkernel kernels[entry_count] = {};
+  CUkernel kernels[fa::kernels::entry_count] = {};
 
   CUkernel operator[](kernels::Entry entry) const { return kernels[static_cast<int>(entry)]; }
 };

@@ -105,85 +105,67 @@ int64_t fixed_splits(const Problem &p, const Tile &split) {
   return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
 }
 
-bool aligned(const View &view, int64_t row_bytes, int64_t element) {
-  const int64_t strides = view.stride[0] | view.stride[1] | view.stride[2];
-  return reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && strides % 16 == 0 && row_bytes % 16 == 0 &&
-         view.stride[3] == element;
-}
-
-/// What Entry::forward asks for.
-bool is_plain(const Problem &p) {
-  const Attention &a = *p.attention;
-  if (a.softcap != 0 || p.bias || p.mask || p.alibi_slopes || p.page_size != 0) return false;
-  if (!(a.scale >= kernels::least_scale && a.scale <= kernels::most_scale)) return false;
-  if (a.chunk > kernels::longest_chunk) return false;
-  const auto fits = [](const View &view, int64_t dim) {
-    const int64_t element = dtype_bytes(view.dtype);
-    return !view || aligned(view, dim * element, element);
-  };
-  const auto near = [](const View &view) { return std::abs(view.stride[1]) < int64_t{1} << 24; };  // rows
-  return fits(p.q, a.head_dim) && fits(p.k, a.head_dim) && fits(p.v, a.head_dim_v) && fits(p.out, a.head_dim_v) &&
-         near(p.k) && near(p.v);
-}
-
 kernels::View view_of(const View &view) {
   return {view.data, {view.stride[0], view.stride[1], view.stride[2], view.stride[3]}};
 }
 
-}  // namespace
+/// How a call is shared out, from the tiles of an image that splits.
+struct Cut {
+  Entry entry;  // split, or decode for few rows
+  int64_t packed, splits;
+  bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split serve it, too
+};
 
-Plan plan_of(const Problem &p, const Image &image, const Device &device) {
-  const Attention &a = *p.attention;
+Cut cut_of(const Problem &p, const Image &image, const Device &device) {
+  const bool invariant = p.attention->batch_invariant;
   const bool pack = packing_pays(p, image.tile_of(Entry::split).rows);
   const int64_t packed = pack ? group_of(p) : 1;
   // Under the flag a row's result must not follow from how many rows there are.
-  const bool few = p.max_seqlen_q * packed <= image.tile_of(Entry::decode).rows && !a.batch_invariant;
+  const bool few = p.max_seqlen_q * packed <= image.tile_of(Entry::decode).rows && !invariant;
   const Entry entry = few ? Entry::decode : Entry::split;
   const Tile tile = image.tile_of(entry);
-  const int64_t places = number(places_of(p, tile.rows, packed));
   int64_t splits = fixed_splits(p, tile);
-  if (splits == 0) splits = splits_for(places, slots_of(entry, tile, device), ceil_div(p.max_seqlen_k, tile.keys));
+  if (splits == 0)
+    splits = splits_for(number(places_of(p, tile.rows, packed)), slots_of(entry, tile, device),
+                        ceil_div(p.max_seqlen_k, tile.keys));
+  return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
+}
 
-  Plan plan = {};
-  plan.num_splits = static_cast<int32_t>(splits);
-  if (splits > 1 || pack || few || a.batch_invariant || !image.has(Entry::general)) {
-    plan.entry = entry;
-    plan.packed_heads = static_cast<int32_t>(packed);
-  } else {
-    plan.entry = image.has(Entry::forward) && is_plain(p) ? Entry::forward : Entry::general;
-    plan.packed_heads = 1;
+/// The cut of a call for an image, by the first one's tiles that splits where this one does not.
+Cut cut_for(const Problem &p, const Image &image, const Serving &serving, const Device &device) {
+  if (image.has(Entry::split)) return cut_of(p, image, device);
+  for (const Image *other : serving)
+    if (other->has(Entry::split)) return cut_of(p, *other, device);
+  const bool whole = p.num_splits <= 1 && !p.attention->batch_invariant;
+  return {Entry::split, 1, 1, whole};
+}
+
+/// Chooses the image and its entry point, best first; false when none serves.
+bool choose(const Problem &p, const Serving &serving, const Device &device, Plan *plan, Cut *cut) {
+  for (const Image *image : serving) {
+    *cut = cut_for(p, *image, serving, device);
+    const auto skip = [&](Entry entry, const char *why) { plan->skipped[plan->skipped_count++] = {image, entry, why}; };
+    bool has_any = false;
+    for (const Entry entry : {Entry::forward, Entry::general, cut->entry}) {
+      const bool splits = entry == cut->entry;
+      if (!image->has(entry) || (!splits && !cut->whole)) continue;
+      has_any = true;
+      if (const char *why = image->family->why_not_call(entry, plan->params)) {
+        skip(entry, why);
+        continue;
+      }
+      plan->image = image, plan->entry = entry;
+      return true;
+    }
+    if (!has_any) skip(cut->entry, "the family does not have it");
   }
-  plan.tile = image.tile_of(plan.entry);
-  plan.tiles = static_cast<int32_t>(number(tiles_of(p, plan.tile.rows, plan.packed_heads)));
-  plan.places = number(places_of(p, plan.tile.rows, plan.packed_heads));
-  plan.split_keys = a.batch_invariant ? invariant_split_keys : 0;
-  plan.launch_places = std::min(plan.places, most_blocks / splits);
-  if (splits == 1) return plan;
-
-  const int64_t of_a_place = splits * tile_bytes(p, tile.rows);
-  if (p.num_splits != 0 || a.batch_invariant)
-    plan.launch_places = std::clamp<int64_t>(most_partial_bytes / of_a_place, 1, plan.launch_places);
-  plan.partial_bytes = plan.launch_places * of_a_place;
-  plan.max_sum_offset = splits * plan.launch_places * tile.rows * a.head_dim_v * static_cast<int64_t>(sizeof(float));
-  return plan;
+  return false;
 }
 
-int64_t workspace_bound(const Problem &p, const Image &image, const Device &device) {
-  const Tile split = image.tile_of(Entry::split);
-  const int64_t bytes = tile_bytes(p, split.rows);
-  const Count places = places_of(p, split.rows, 1);  // packing has fewer
-  if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
-    return fixed == 1 ? 0
-                      : number(std::min<Count>(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes)));
-  const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
-  if (key_blocks < fewest_blocks_to_split) return 0;
-  const int64_t most = most_waves * slots_of(Entry::split, split, device);
-  return number(std::min<Count>(std::min(most_splits, key_blocks) * places, most)) * bytes;
-}
-
-kernels::Params params_of(const Problem &p, const Plan &plan, char *workspace) {
-  const Attention &a = *p.attention;
+/// All but the schedule and the partial results.
+kernels::Params params_of(const Problem &p) {
   kernels::Params s = {};
+  static_cast<kernels::Attention &>(s) = attention_of(*p.attention);
   s.q = view_of(p.q);
   s.k = view_of(p.k);
   s.v = view_of(p.v);
@@ -202,33 +184,41 @@ kernels::Params params_of(const Problem &p, const Plan &plan, char *workspace) {
   s.kv_batch_idx = p.kv_batch_idx;
   s.q_offset = p.q_offset;
 
-  if (plan.num_splits > 1) {
-    s.partial_values = reinterpret_cast<float *>(workspace);
-    s.partial_max_sum = reinterpret_cast<float *>(workspace + plan.max_sum_offset);
-    s.partial_rows = plan.launch_places * plan.tile.rows;
-  }
-  s.schedule.tile_rows = plan.tile.rows;
-  s.schedule.tiles = plan.tiles;
-  s.schedule.head_groups = static_cast<int32_t>(p.heads_q / plan.packed_heads);
-  s.schedule.packed_heads = plan.packed_heads;
-  s.schedule.num_splits = plan.num_splits;
-  s.schedule.split_keys = plan.split_keys;
-
-  s.q_dtype = a.q_dtype;
-  s.kv_dtype = a.kv_dtype;
-  s.out_dtype = a.out_dtype;
   s.bias_dtype = p.bias.dtype;
   s.batch = static_cast<int32_t>(p.batch);
   s.heads_q = static_cast<int32_t>(p.heads_q);
   s.heads_kv = static_cast<int32_t>(p.heads_kv);
-  s.head_dim = static_cast<int32_t>(a.head_dim);
-  s.head_dim_v = static_cast<int32_t>(a.head_dim_v);
   s.rows_q = static_cast<int32_t>(p.rows_q);
   s.rows_k = static_cast<int32_t>(p.rows_k);
   s.max_seqlen_q = static_cast<int32_t>(p.max_seqlen_q);
   s.max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
   s.page_size = static_cast<int32_t>(p.page_size);
+  return s;
+}
 
+/// Of the calls that one image serves.
+int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
+  const Tile split = image.tile_of(Entry::split);
+  const int64_t bytes = tile_bytes(p, split.rows);
+  const Count places = places_of(p, split.rows, 1);  // packing has fewer
+  if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
+    return fixed == 1 ? 0
+                      : number(std::min<Count>(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes)));
+  const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
+  if (key_blocks < fewest_blocks_to_split) return 0;
+  const int64_t most = most_waves * slots_of(Entry::split, split, device);
+  return number(std::min<Count>(std::min(most_splits, key_blocks) * places, most)) * bytes;
+}
+
+}  // namespace
+
+kernels::Attention attention_of(const Attention &a) {
+  kernels::Attention s = {};
+  s.q_dtype = a.q_dtype;
+  s.kv_dtype = a.kv_dtype;
+  s.out_dtype = a.out_dtype;
+  s.head_dim = static_cast<int32_t>(a.head_dim);
+  s.head_dim_v = static_cast<int32_t>(a.head_dim_v);
   s.causal = a.mask != FA_MASK_NONE;
   s.top_left = a.mask == FA_MASK_CAUSAL_TOP_LEFT;
   s.window_left = a.window_left;
@@ -238,6 +228,44 @@ kernels::Params params_of(const Problem &p, const Plan &plan, char *workspace) {
   s.softcap = a.softcap;
   s.bias_before_softcap = a.bias_before_softcap;
   return s;
+}
+
+Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
+  Plan plan = {};
+  plan.params = params_of(p);
+  Cut cut;
+  if (!choose(p, serving, device, &plan, &cut)) return plan;
+  plan.tile = plan.image->tile_of(plan.entry);
+  plan.places = number(places_of(p, plan.tile.rows, cut.packed));
+  plan.launch_places = std::min(plan.places, most_blocks / cut.splits);
+
+  kernels::Schedule &schedule = plan.params.schedule;
+  schedule.tile_rows = plan.tile.rows;
+  schedule.tiles = static_cast<int32_t>(number(tiles_of(p, plan.tile.rows, cut.packed)));
+  schedule.head_groups = static_cast<int32_t>(p.heads_q / cut.packed);
+  schedule.packed_heads = static_cast<int32_t>(cut.packed);
+  schedule.num_splits = static_cast<int32_t>(cut.splits);
+  schedule.split_keys = p.attention->batch_invariant ? invariant_split_keys : 0;
+  if (cut.splits == 1) return plan;
+
+  const int64_t of_a_place = cut.splits * tile_bytes(p, plan.tile.rows);
+  if (p.num_splits != 0 || p.attention->batch_invariant)
+    plan.launch_places = std::clamp<int64_t>(most_partial_bytes / of_a_place, 1, plan.launch_places);
+  plan.partial_bytes = plan.launch_places * of_a_place;
+  return plan;
+}
+
+void Plan::place_partials(char *workspace) {
+  params.partial_rows = launch_places * tile.rows;
+  params.partial_values = reinterpret_cast<float *>(workspace);
+  params.partial_max_sum = params.partial_values + params.schedule.num_splits * params.partial_rows * params.head_dim_v;
+}
+
+int64_t workspace_bound(const Problem &p, const Serving &serving, const Device &device) {
+  int64_t most = 0;
+  for (const Image *image : serving)
+    if (image->has(Entry::split)) most = std::max(most, bound_of(p, *image, device));
+  return most;
 }
 
 }  // namespace fa::cuda

@@ -1,30 +1,29 @@
 // Which kernels a GPU runs, of every generation: the table of docs/gpus.md.
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <regex>
 
+#include "common/archs.h"
 #include "cuda/fixture.h"
 
 namespace cuda_test {
 namespace {
 
 struct Served {
-  const char *device, *f16, *bf16, *f32;
+  std::string device, f16, bf16, f32;
 };
 
-constexpr Served table[] = {
-    {"sm_75", "cuda.sm_75.mma", "cuda.sm_75.simt", "cuda.sm_75.simt"},
-    {"sm_80", "cuda.sm_80.mma", "cuda.sm_80.mma", "cuda.sm_80.simt"},
-    {"sm_86", "cuda.sm_86.mma", "cuda.sm_86.mma", "cuda.sm_86.simt"},
-    {"sm_87", "cuda.sm_86.mma", "cuda.sm_86.mma", "cuda.sm_86.simt"},
-    {"sm_88", "cuda.sm_86.mma", "cuda.sm_86.mma", "cuda.sm_86.simt"},
-    {"sm_89", "cuda.sm_89.mma", "cuda.sm_89.mma", "cuda.sm_89.simt"},
-    {"sm_90", "cuda.sm_90a.mma", "cuda.sm_90a.mma", "cuda.sm_90a.simt"},
-    {"sm_100", "cuda.sm_100a.mma", "cuda.sm_100a.mma", "cuda.sm_100a.simt"},
-    {"sm_103", "cuda.sm_100a.mma", "cuda.sm_100a.mma", "cuda.sm_100a.simt"},
-    {"sm_110", "cuda.sm_89.mma", "cuda.sm_89.mma", "cuda.sm_89.simt"},
-    {"sm_120", "cuda.sm_120.mma", "cuda.sm_120.mma", "cuda.sm_120.simt"},
-    {"sm_121", "cuda.sm_120.mma", "cuda.sm_120.mma", "cuda.sm_120.simt"},
-    {"sm_130", "cuda.sm_120.mma", "cuda.sm_120.mma", "cuda.sm_120.simt"},
-};
+/// The rows of the page's table: | GPUs | SM | f16 | bf16 | f32 | ... |, kernels in backquotes.
+std::vector<Served> table() {
+  std::ifstream page(TEST_GPUS_PAGE);
+  std::vector<Served> rows;
+  const std::regex row(R"(\|[^|]*\| (\d+)[^|]*\| `(cuda\.[^`]*)` \| `(cuda\.[^`]*)` \| `(cuda\.[^`]*)` \|.*)");
+  std::smatch cells;
+  for (std::string line; std::getline(page, line);)
+    if (std::regex_match(line, cells, row)) rows.push_back({"sm_" + cells.str(1), cells[2], cells[3], cells[4]});
+  return rows;
+}
 
 std::string chosen(fa_dtype dtype) {
   Case c = small_case();
@@ -36,9 +35,10 @@ std::string chosen(fa_dtype dtype) {
 /// Each kernel is loaded, too, and runs a call.
 int check(const Served &served) {
   int wrong = 0;
-  for (const auto &[dtype, kernel] : {std::pair{FA_F16, served.f16}, {FA_BF16, served.bf16}, {FA_F32, served.f32}}) {
+  for (const auto &[dtype, kernel] : {std::pair(FA_F16, served.f16), {FA_BF16, served.bf16}, {FA_F32, served.f32}}) {
     const std::string got = chosen(fa_dtype(dtype));
-    if (got != kernel) ++wrong, std::fprintf(stderr, "%s: %s, expected %s\n", served.device, got.c_str(), kernel);
+    if (got != kernel)
+      ++wrong, std::fprintf(stderr, "%s: %s, expected %s\n", served.device.c_str(), got.c_str(), kernel.c_str());
     const InContext in;
     Case c = split_case();
     c.q = fa_dtype(dtype);
@@ -46,7 +46,7 @@ int check(const Served &served) {
     const Op op(desc_of(c));
     const bool ran = op.status == FA_OK && fa_forward(op.op, &own.args) == FA_OK;
     const std::string failure = ran ? own.failure() : fa_last_error();
-    if (!failure.empty()) ++wrong, std::fprintf(stderr, "%s: %s\n", served.device, failure.c_str());
+    if (!failure.empty()) ++wrong, std::fprintf(stderr, "%s: %s\n", served.device.c_str(), failure.c_str());
   }
   return wrong;
 }
@@ -56,20 +56,44 @@ bool has_kernels(const Served &served) {
   return is_built(served.f16) && is_built(served.bf16) && is_built(served.f32);
 }
 
+/// Dynamic shared memory that a block of device 0 may opt in to.
+int most_shared_bytes() {
+  int bytes = 0;
+  CUdevice device = 0;
+  call("cuInit", 0u);
+  call("cuDeviceGet", &device, 0);
+  call("cuDeviceGetAttribute", &bytes, 97, device);
+  return bytes;
+}
+
 TEST(Devices, EachRunsWhatTheTableSays) {
   int devices = 0;
   std::string others;
-  for (const Served &served : table) {
+  for (const Served &served : table()) {
     // In a child as well: asking which kernels there are starts the driver.
-    if (in_child({{"FA_EMU_DEVICE", served.device}}, [&] { return has_kernels(served) ? 0 : 1; }) != 0) {
-      others += std::string(" ") + served.device;
+    if (in_child({{"FA_EMU_DEVICE", served.device.c_str()}}, [&] { return has_kernels(served) ? 0 : 1; }) != 0) {
+      others += " " + served.device;
       continue;
     }
     ++devices;
-    EXPECT_EQ(in_child({{"FA_EMU_DEVICE", served.device}}, [&] { return check(served); }), 0) << served.device;
+    EXPECT_EQ(in_child({{"FA_EMU_DEVICE", served.device.c_str()}}, [&] { return check(served); }), 0) << served.device;
   }
   if (!others.empty()) std::printf("FA_ARCHS leaves out the kernels of%s\n", others.c_str());
   if (devices == 0) GTEST_SKIP() << "FA_ARCHS has none of the kernels that the table names";
+}
+
+/// Every architecture of the list is one that the emulator knows by itself, with the same shared memory; the page names
+/// each.
+TEST(Devices, TheListOfArchitecturesIsAsTheEmulatorHasIt) {
+  const std::vector<Served> rows = table();
+  for (const fa::kernels::Arch &arch : fa::kernels::archs) {
+    const std::string device = "sm_" + std::to_string(arch.number);
+    EXPECT_EQ(
+        in_child({{"FA_EMU_DEVICE", device.c_str()}}, [&] { return most_shared_bytes() == arch.shared_bytes ? 0 : 1; }),
+        0)
+        << arch.name;
+    EXPECT_TRUE(std::ranges::any_of(rows, [&](const Served &row) { return row.device == device; })) << device;
+  }
 }
 
 TEST(Devices, OneBeforeTuringIsRefusedByItsName) {

@@ -2,6 +2,7 @@
 // is never touched costs nothing.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "combine/tiles.h"
@@ -198,7 +199,7 @@ kernels::Params params_of(const Call &own, int32_t tile_rows) {
   kernels::Params p = {};
   p.q = view_of(own.args.q), p.k = view_of(own.args.k), p.v = view_of(own.args.v);
   p.out = view_of(own.args.out), p.lse = view_of(own.args.lse);
-  p.schedule = {tile_rows, 1, 1, 1, 3, 0, 0};
+  p.schedule = {tile_rows, 1, 1, 1, 3, 0, 3, 0};
   p.q_dtype = p.kv_dtype = p.out_dtype = c.q;
   p.batch = p.heads_q = p.heads_kv = 1;
   p.head_dim = p.head_dim_v = int32_t(c.d);
@@ -225,10 +226,11 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
   const InContext in;
   const int sm = emulated::capability();
   if (!is_built("sm_" + std::to_string(sm))) GTEST_SKIP() << "FA_ARCHS leaves out " << sm;
+  const kernels::Arch &arch = *std::ranges::find(kernels::archs, sm, &kernels::Arch::number);
   const bool wide = GetParam() == FA_F32;
-  const kernels::Tile ends = kernels::combine::tile(sm, 576, Entry::combine);
+  const kernels::Tile ends = kernels::combine::tile(arch, 576, Entry::combine);
   const auto expect_right = [&](Entry entry, int64_t rows) {
-    const kernels::Tile tile = wide ? kernels::simt::tile(sm, 64, entry) : kernels::mma::tile(sm, 32, entry);
+    const kernels::Tile tile = wide ? kernels::simt::tile(arch, 64, entry) : kernels::mma::tile(arch, 32, entry);
     Case c;
     c.sq = 3, c.sk = 280, c.d = 16, c.q = GetParam(), c.mask = FA_MASK_CAUSAL;
     Call own(c, Where::pinned);

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "cuda/launch.h"
+#include "mma/tiles.h"
 #include "support/random.h"
 
 namespace fa::cuda {
@@ -13,12 +15,12 @@ namespace {
 using kernels::Entry;
 
 /// The narrowest image of a family that serves this head dimension, of any architecture.
-const Image &image_of(const char *family, int dim) {
+Serving image_of(const char *family, int dim) {
   const Image *found = nullptr;
   for (const Image &image : images())
-    if (std::strcmp(image.family, family) == 0 && image.dim >= dim && (!found || image.dim < found->dim))
+    if (std::strcmp(image.family_name, family) == 0 && image.dim >= dim && (!found || image.dim < found->dim))
       found = &image;
-  return *found;
+  return {{found}, 1};
 }
 
 Device device_of(int sm_count) {
@@ -64,7 +66,7 @@ struct Shaped {
 };
 
 TEST(Plan, PlainCallsTakeThePlainEntry) {
-  const Image &image = image_of("mma", 64);
+  const Serving image = image_of("mma", 64);
   const Device device = device_of(108);
   const auto entry_after = [&](auto change) {
     Shaped s(2, 4096, 4096, 16, 16, 64);
@@ -74,8 +76,8 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   EXPECT_EQ(entry_after([](Shaped &) {}), Entry::forward);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.mask = FA_MASK_CAUSAL; }), Entry::forward);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.lse = s.problem.sinks = s.problem.q; }), Entry::forward);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::longest_chunk; }), Entry::forward);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::longest_chunk + 1; }), Entry::general);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk; }), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk + 1; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.softcap = 3; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = -1; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = 1e-40f; }), Entry::general);
@@ -98,18 +100,18 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
 }
 
 TEST(Plan, DecodePacksHeadsAndSplitsKeys) {
-  const Image &image = image_of("mma", 64);
+  const Serving image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
   const Plan plan = plan_of(s.get(), image, device_of(108));
   EXPECT_EQ(plan.entry, Entry::decode);
-  EXPECT_EQ(plan.packed_heads, 4);
+  EXPECT_EQ(plan.params.schedule.packed_heads, 4);
   EXPECT_EQ(plan.places, 8);
-  EXPECT_GE(plan.num_splits * plan.places, 85);
-  EXPECT_LE(plan.num_splits * plan.places, 108);  // one block a multiprocessor has enough on its way
+  EXPECT_GE(plan.splits() * plan.places, 85);
+  EXPECT_LE(plan.splits() * plan.places, 108);  // one block a multiprocessor has enough on its way
   Shaped many(64, 1, 32768, 32, 8, 64);
-  EXPECT_EQ(plan_of(many.get(), image, device_of(108)).num_splits, 1);
+  EXPECT_EQ(plan_of(many.get(), image, device_of(108)).splits(), 1);
   Shaped few_keys(1, 1, 64, 32, 8, 64);
-  EXPECT_EQ(plan_of(few_keys.get(), image, device_of(108)).num_splits, 1);
+  EXPECT_EQ(plan_of(few_keys.get(), image, device_of(108)).splits(), 1);
 }
 
 TEST(Plan, FewRowsHaveATileOfTheirOwn) {
@@ -129,25 +131,25 @@ TEST(Plan, FewRowsHaveATileOfTheirOwn) {
 }
 
 TEST(Plan, SplitCountsFollowTheDevicesSize) {
-  const Image &image = image_of("mma", 64);
+  const Serving image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
   int32_t before = 0;
   for (const int sms : {2, 14, 40, 108, 148}) {
-    const int32_t splits = plan_of(s.get(), image, device_of(sms)).num_splits;
+    const int32_t splits = plan_of(s.get(), image, device_of(sms)).splits();
     EXPECT_GE(splits, before) << sms;
     before = splits;
   }
 }
 
 TEST(Plan, BatchInvarianceFixesTheSplit) {
-  const Image &image = image_of("mma", 64);
+  const Serving image = image_of("mma", 64);
   for (const int64_t queries : {1, 300}) {
     for (const int64_t batch : {1, 50}) {
       Shaped s(batch, queries, 10000, 8, 2, 64);
       s.attention.batch_invariant = true;
       const Plan plan = plan_of(s.get(), image, device_of(108));
-      EXPECT_EQ(plan.split_keys, invariant_split_keys);
-      EXPECT_EQ(plan.num_splits, 10);
+      EXPECT_EQ(plan.params.schedule.split_keys, invariant_split_keys);
+      EXPECT_EQ(plan.splits(), 10);
       EXPECT_EQ(plan.entry, Entry::split);
     }
   }
@@ -159,7 +161,7 @@ TEST(Plan, BatchInvarianceHasTwoSplitsAtLeast) {
   for (const int64_t keys : {0, 1, 1024, 1025}) {
     Shaped s(2, 300, keys, 8, 2, 64);
     s.attention.batch_invariant = true;
-    EXPECT_EQ(plan_of(s.get(), image_of("mma", 64), device_of(108)).num_splits, 2) << keys;
+    EXPECT_EQ(plan_of(s.get(), image_of("mma", 64), device_of(108)).splits(), 2) << keys;
   }
 }
 
@@ -183,19 +185,19 @@ TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
   test::Random random(1);
   for (int i = 0; i < 20000; ++i) {
     Shaped s = random_shape(&random);
-    const Image &image = image_of(random.chance(50) ? "mma" : "simt", 100);
+    const Serving image = image_of(random.chance(50) ? "mma" : "simt", 100);
     const Device device = device_of(int(random.between(1, 200)));
     const Plan plan = plan_of(s.get(), image, device);
     ASSERT_LE(plan.partial_bytes, workspace_bound(s.get(), image, device)) << i;
     ASSERT_GE(plan.places, 1);
     ASSERT_GE(plan.launch_places, 1);
-    ASSERT_LE(plan.launch_places * plan.num_splits, 0x7fffffff);
+    ASSERT_LE(plan.launch_places * plan.splits(), 0x7fffffff);
     ASSERT_GE(plan.launches() * plan.launch_places, plan.places);
-    ASSERT_TRUE(s.problem.num_splits == 0 || plan.num_splits <= s.problem.num_splits);
-    if (plan.num_splits > 1) {
+    ASSERT_TRUE(s.problem.num_splits == 0 || plan.splits() <= s.problem.num_splits);
+    if (plan.splits() > 1) {
       ASSERT_TRUE(plan.entry == Entry::split || plan.entry == Entry::decode);
-      ASSERT_EQ(plan.partial_bytes, plan.num_splits * plan.launch_places * plan.tile.rows *
-                                        (s.attention.head_dim_v + 2) * int64_t{sizeof(float)});
+      ASSERT_EQ(plan.partial_bytes, plan.splits() * plan.launch_places * plan.tile.rows * (s.attention.head_dim_v + 2) *
+                                        int64_t{sizeof(float)});
     }
   }
 }
@@ -204,7 +206,7 @@ TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
   test::Random random(2);
   for (int i = 0; i < 5000; ++i) {
     Shaped s = random_shape(&random);
-    const Image &image = image_of(random.chance(50) ? "mma" : "simt", 100);
+    const Serving image = image_of(random.chance(50) ? "mma" : "simt", 100);
     const Device device = device_of(int(random.between(1, 200)));
     for (int bound = 0; bound < 4; ++bound) {
       Shaped larger = s;
@@ -229,8 +231,8 @@ TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
 /// The workspace is bounded by the device, or by what is worked on in turn, however large the legal shapes are.
 TEST(Plan, TheWorkspaceOfExtremeShapesIsBounded) {
   constexpr int64_t longest = INT32_MAX;
-  const Image &image = image_of("simt", 576);
-  const int64_t tile = image.tile_of(Entry::split).rows * (576 + 2) * int64_t{sizeof(float)};
+  const Serving image = image_of("simt", 576);
+  const int64_t tile = image.images[0]->tile_of(Entry::split).rows * (576 + 2) * int64_t{sizeof(float)};
   static const int32_t cumulative = 0;
   for (const bool invariant : {false, true}) {
     for (const int32_t splits : {0, 2, 1024}) {
@@ -252,13 +254,29 @@ TEST(Plan, TheWorkspaceOfExtremeShapesIsBounded) {
   }
 }
 
+/// A grid has a block a work; a persistent one as many as the device holds; one of clusters is whole.
+TEST(Plan, GridsFollowTheTile) {
+  const Device device = device_of(10);
+  Launch launch = {};
+  launch.blocks = 25;
+  EXPECT_EQ(grid_of(launch, device), 25);
+  launch.tile.cluster = 2;
+  EXPECT_EQ(grid_of(launch, device), 26);
+  launch.tile.persistent = true;
+  EXPECT_EQ(grid_of(launch, device), 10);
+  launch.tile.blocks_an_sm = 2;
+  EXPECT_EQ(grid_of(launch, device), 20);
+  launch.blocks = 3;
+  EXPECT_EQ(grid_of(launch, device), 4);
+}
+
 /// Partial results are bounded however long the sequences are: the rest is done in turns.
 TEST(Plan, LongCallsAreDoneInTurns) {
   Shaped s(1, 131072, 131072, 8, 8, 128);
   s.attention.batch_invariant = true;
-  const Image &image = image_of("mma", 128);
+  const Serving image = image_of("mma", 128);
   const Plan plan = plan_of(s.get(), image, device_of(108));
-  EXPECT_EQ(plan.num_splits, 128);
+  EXPECT_EQ(plan.splits(), 128);
   EXPECT_GT(plan.launches(), 1);
   EXPECT_LE(workspace_bound(s.get(), image, device_of(108)), most_partial_bytes);
 }
@@ -267,9 +285,9 @@ TEST(Plan, LongCallsAreDoneInTurns) {
 TEST(Plan, ATileOfManySplitsHasItsMemory) {
   Shaped s(1, 40, 131072, 2, 2, 256);
   s.problem.num_splits = 1024;
-  const Image &image = image_of("mma", 256);
+  const Serving image = image_of("mma", 256);
   const Plan plan = plan_of(s.get(), image, device_of(108));
-  EXPECT_EQ(plan.num_splits, 1024);
+  EXPECT_EQ(plan.splits(), 1024);
   EXPECT_EQ(plan.launch_places, 1);
   EXPECT_GT(plan.partial_bytes, most_partial_bytes);
   EXPECT_GE(workspace_bound(s.get(), image, device_of(108)), plan.partial_bytes);

@@ -27,7 +27,11 @@ std::vector<Target> targets(const std::vector<std::string> &types) {
 }
 
 std::vector<std::string> gpu_archs() {
-  return {"sm_120", "sm_100a", "sm_90a", "sm_89", "sm_86", "sm_80", "sm_75"};
+  return {
+#define FA_ARCH(number, suffix, ...) "sm_" #number #suffix,
+#include "archs.inc"
+#undef FA_ARCH
+  };
 }
 
 std::vector<Target> all_targets(const std::vector<std::string> &types) {

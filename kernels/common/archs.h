@@ -1,0 +1,55 @@
+// The lines of archs.inc as constants. Compiled by the host's compiler and by nvcc alike.
+#pragma once
+
+#include <string_view>
+
+namespace fa::kernels {
+
+/// What an architecture has beyond the tensor cores for f16, which all have.
+enum Hardware : unsigned {
+  nothing = 0,
+  cp_async = 1,           // copies from global to shared memory that do not wait
+  bf16_mma = 2,           // mma.sync of bf16, and of f16 with 16 columns of k
+  fp8_mma = 4,            // mma.sync of e4m3 and e5m2
+  tma = 8,                // cp.async.bulk with tensor maps, mbarrier, clusters
+  wgmma = 16,             // mma of warpgroups
+  tcgen05 = 32,           // the fifth generation's mma, and its memory
+  dependent_launch = 64,  // griddepcontrol
+};
+
+/// Where code runs that was built for an architecture, besides on itself.
+enum class Reach { onward, family, itself };
+
+/// A line of archs.inc.
+struct Arch {
+  const char *name;  // "sm_90a"
+  int number;        // 90
+  int shared_bytes;  // dynamic shared memory that a block may take
+  Reach reach;
+  unsigned hardware;  // Hardware
+
+  constexpr bool has(Hardware what) const { return (hardware & what) != 0; }
+};
+
+inline constexpr Arch archs[] = {
+#define FA_ARCH(number, suffix, code, built, shared, reach, hardware) \
+  {"sm_" #number #suffix, number, (shared) << 10, Reach::reach, hardware},
+#include "archs.inc"
+#undef FA_ARCH
+};
+
+/// The architecture of a number, 80; what has no line in archs.inc does not compile.
+consteval const Arch &arch_of(int number) {
+  const Arch *arch = archs;
+  while (arch->number != number) ++arch;
+  return *arch;
+}
+
+/// The architecture of a name, "sm_90a"; what has no line in archs.inc does not compile.
+consteval const Arch &arch_of(std::string_view name) {
+  const Arch *arch = archs;
+  while (arch->name != name) ++arch;
+  return *arch;
+}
+
+}  // namespace fa::kernels

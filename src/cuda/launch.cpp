@@ -1,0 +1,55 @@
+#include "cuda/launch.h"
+
+#include <algorithm>
+
+namespace fa::cuda {
+namespace {
+
+/// The attributes of a launch, one after another.
+class Attributes {
+ public:
+  CUlaunchAttribute &add(int id) {
+    list_[count_] = {id, 0, {}};
+    return list_[count_++];
+  }
+
+  CUlaunchAttribute *list() { return list_; }
+  unsigned count() const { return count_; }
+
+ private:
+  CUlaunchAttribute list_[2];
+  unsigned count_ = 0;
+};
+
+}  // namespace
+
+int64_t grid_of(const Launch &launch, const Device &device) {
+  const int64_t cluster = launch.tile.cluster;
+  int64_t blocks = launch.blocks;
+  if (launch.tile.persistent) blocks = std::min<int64_t>(blocks, int64_t{device.sm_count} * launch.tile.blocks_an_sm);
+  return (blocks + cluster - 1) / cluster * cluster;
+}
+
+CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params) {
+  const kernels::Tile &tile = launch.tile;
+  params->schedule.blocks = launch.blocks;
+  Attributes attributes;
+  if (launch.dependent) attributes.add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).value.number = 1;
+  if (tile.cluster > 1) {
+    unsigned(&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
+    shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;
+  }
+  const auto x = static_cast<unsigned>(grid_of(launch, device)), y = static_cast<unsigned>(launch.rows);
+  const CUlaunchConfig config = {{x, y, 1},
+                                 {static_cast<unsigned>(tile.threads), 1, 1},
+                                 static_cast<unsigned>(tile.shared_bytes),
+                                 stream,
+                                 attributes.list(),
+                                 attributes.count()};
+  void *arguments[] = {params};
+  const auto function =
+      reinterpret_cast<CUfunction>(launch.kernel);  // as the driver has it: in whichever context is current
+  return machine().driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
+}
+
+}  // namespace fa::cuda
