@@ -1,0 +1,98 @@
+// An op of several families: each call takes the first that serves it. Runs on a libfa with the family of family/.
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+constexpr const char *best = "cuda.sm_90a.probe", *other = "cuda.sm_90a.simt";
+
+/// What the probe serves; more works than the device has blocks, and an odd number of them.
+Case plain_case() {
+  Case c;
+  c.b = 67, c.sq = 40, c.sk = 50, c.hq = 3, c.hkv = 3, c.d = 16, c.q = FA_F32, c.mask = FA_MASK_CAUSAL;
+  return c;
+}
+
+/// Runs a call; "" when its result is right, else why not. *log is what the library says of it.
+std::string run(const Case &c, std::string *log) {
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  if (op.status != FA_OK) return fa_last_error();
+  Log said;
+  if (fa_forward(op.op, &own.args) != FA_OK) return fa_last_error();
+  *log = said.text;
+  return own.failure();
+}
+
+TEST(Family, TheOpHasTheNameOfItsBestFamily) {
+  EXPECT_EQ(Op(desc_of(plain_case())).kernel(), best);
+  Case half = plain_case();
+  half.q = FA_F16;
+  EXPECT_EQ(Op(desc_of(half)).kernel(), other);
+}
+
+TEST(Family, EachCallTakesTheFirstThatServesIt) {
+  struct Way {
+    const char *taken, *why;
+    void (*change)(Case *);
+  };
+  const Way ways[] = {
+      {best, "", [](Case *) {}},
+      {best, "", [](Case *c) { c->b = 1; }},  // fewer works than blocks, and an odd number
+      {other, "not cuda.sm_90a.probe fa_forward: a softcap", [](Case *c) { c->softcap = 3; }},
+      {other, "not cuda.sm_90a.probe fa_forward: scores with an addend", [](Case *c) { c->alibi = "h"; }},
+      {other, "not cuda.sm_90a.probe fa_forward_split: the family does not have it", [](Case *c) { c->splits = 2; }},
+  };
+  for (const Way &way : ways) {
+    Case c = plain_case();
+    way.change(&c);
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + way.taken), std::string::npos) << log;
+    EXPECT_NE(log.find(way.why), std::string::npos) << log;
+  }
+}
+
+TEST(Family, BatchInvarianceHasOneFamilyServeAllCalls) {
+  Case c = plain_case();
+  c.flags = FA_FLAG_BATCH_INVARIANT;
+  std::string log;
+  EXPECT_EQ(run(c, &log), "");
+  EXPECT_EQ(Op(desc_of(c)).kernel(), other);
+  EXPECT_EQ(log.find("probe"), std::string::npos) << log;
+}
+
+TEST(Family, OneThatIsAskedForByNameServesAlone) {
+  setenv("FA_FORCE_KERNEL", best, 1);
+  std::string log;
+  EXPECT_EQ(run(plain_case(), &log), "");
+  Case c = plain_case();
+  c.softcap = 3;
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_UNSUPPORTED);
+  EXPECT_EQ(last_error_lacks({"FA_FORCE_KERNEL", best, "some calls only", "a softcap"}), "");
+  unsetenv("FA_FORCE_KERNEL");
+}
+
+/// The workspace of an op is enough whichever of its families takes the call.
+TEST(Family, TheWorkspaceIsEnoughForEach) {
+  const InContext in;
+  Case c = plain_case();
+  c.splits = 2;
+  Call own(c);
+  const Op op(desc_of(c));
+  size_t bytes = 0;
+  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &bytes), FA_OK);
+  ASSERT_GT(bytes, 0u);
+  own.args.workspace = own.place(bytes, Where::device);
+  own.args.workspace_size = bytes;
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  call("cuMemFree_v2", reinterpret_cast<CUdeviceptr>(own.args.workspace));
+}
+
+}  // namespace
+}  // namespace cuda_test

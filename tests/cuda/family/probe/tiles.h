@@ -1,0 +1,29 @@
+// A thread a row, two blocks a cluster, as many blocks as there are multiprocessors; no softcap, no addends to scores.
+#pragma once
+
+#include "common/images.h"
+
+namespace fa::kernels::probe {
+
+constexpr int rows = 32;
+constexpr int cluster = 2;
+
+constexpr Tile tile(const Arch &, int, Entry entry) {
+  if (entry != Entry::forward) return {};
+  return {.rows = rows, .keys = 1, .threads = rows, .shared_bytes = 0, .cluster = cluster, .persistent = true};
+}
+
+inline const char *why_not_call(Entry, const Params &p) {
+  if (p.softcap != 0) return "a softcap";
+  return p.bias.data || p.mask.data || p.alibi_slopes.data ? "scores with an addend or a mask" : nullptr;
+}
+
+inline constexpr Family family = {
+    tile,
+    [](const Attention &) { return f32; },
+    [](const Attention &a) { return a.q_dtype == f32 ? nullptr : "q is not f32"; },
+    why_not_call,
+    false,
+};
+
+}  // namespace fa::kernels::probe
