@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<bool> forked{false};
 
-struct Wanted {
+struct Query {
   int attribute;
   int *to;
 };
@@ -20,7 +20,7 @@ struct Wanted {
 /// Asks for everything of device index; the name of the call that failed, or nullptr.
 const char *describe(const Driver &driver, int index, Device *device, CUresult *result) {
   int major = 0, minor = 0, pools = 0, pageable = 0;
-  const Wanted wanted[] = {
+  const Query queries[] = {
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &device->sm_count},
@@ -34,8 +34,8 @@ const char *describe(const Driver &driver, int index, Device *device, CUresult *
   if ((*result = driver.cuDeviceGet(&device->handle, index)) != CUDA_SUCCESS) return "cuDeviceGet";
   if ((*result = driver.cuDeviceGetName(device->name, sizeof device->name, device->handle)) != CUDA_SUCCESS)
     return "cuDeviceGetName";
-  for (const Wanted &w : wanted)
-    if ((*result = driver.cuDeviceGetAttribute(w.to, w.attribute, device->handle)) != CUDA_SUCCESS)
+  for (const Query &query : queries)
+    if ((*result = driver.cuDeviceGetAttribute(query.to, query.attribute, device->handle)) != CUDA_SUCCESS)
       return "cuDeviceGetAttribute";
   device->capability = 10 * major + minor;
   device->pools = pools != 0;

@@ -181,15 +181,15 @@ fa_status CudaEngine::launch(Plan plan, const Resident &resident, CUstream strea
   const auto chosen = std::find(serving_.begin(), serving_.end(), plan.image) - serving_.begin();
   const CUkernel kernel = resident.modules[chosen][plan.entry];
   const bool dependent = combine.arch->has(kernels::dependent_launch);
-  for (int64_t first = 0; first < plan.places; first += plan.launch_places) {
-    const int64_t places = std::min(plan.launch_places, plan.places - first);
+  for (int64_t first = 0; first < plan.tiles; first += plan.launch_tiles) {
+    const int64_t tiles = std::min(plan.launch_tiles, plan.tiles - first);
     plan.params.schedule.first_tile = first;
-    CUresult result = start({kernel, plan.tile, places * plan.splits()}, device_, stream, &plan.params);
+    CUresult result = start({kernel, plan.tile, tiles * plan.splits()}, device_, stream, &plan.params);
     if (const fa_status status = check(result, image, plan.entry)) return status;
     if (plan.splits() == 1) continue;
     const int64_t rows = plan.tile.rows / kernels::combine::rows;
-    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), places, rows, dependent},
-                   device_, stream, &plan.params);
+    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), tiles, rows, dependent}, device_,
+                   stream, &plan.params);
     if (const fa_status status = check(result, combine, Entry::combine)) return status;
   }
   return FA_OK;

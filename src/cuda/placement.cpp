@@ -92,11 +92,11 @@ class Finder {
 
  private:
   bool ask(const char *data, Attributes *is) const {
-    int wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                    CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT};
-    void *places[] = {&is->memory_type, &is->ordinal, &is->managed, &is->context};
+    int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                        CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_CONTEXT};
+    void *values[] = {&is->memory_type, &is->ordinal, &is->managed, &is->context};
     const Driver &driver = machine().driver;
-    const CUresult result = driver.cuPointerGetAttributes(4, wanted, places, reinterpret_cast<CUdeviceptr>(data));
+    const CUresult result = driver.cuPointerGetAttributes(4, attributes, values, reinterpret_cast<CUdeviceptr>(data));
     if (result == CUDA_SUCCESS) return true;
     failed(driver, "cuPointerGetAttributes", result, "%s", "");
     return false;
@@ -127,10 +127,10 @@ fa_status translate_addresses(Problem *p) {
   const Driver &driver = machine().driver;
   const auto move = [&](const char *name, char **data) {
     if (*data == nullptr) return true;
-    int wanted[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
+    int attributes[] = {CU_POINTER_ATTRIBUTE_DEVICE_POINTER};
     CUdeviceptr address = 0;
-    void *places[] = {&address};
-    const CUresult result = driver.cuPointerGetAttributes(1, wanted, places, reinterpret_cast<CUdeviceptr>(*data));
+    void *values[] = {&address};
+    const CUresult result = driver.cuPointerGetAttributes(1, attributes, values, reinterpret_cast<CUdeviceptr>(*data));
     if (result != CUDA_SUCCESS) failed(driver, "cuPointerGetAttributes", result, "%s", name);
     if (address != 0) *data = reinterpret_cast<char *>(address);
     return result == CUDA_SUCCESS;

@@ -53,7 +53,7 @@ Count tiles_of(const Problem &p, int64_t rows, int64_t packed) {
   return std::min(Count(p.rows_q) * packed / rows + p.batch, each * p.batch);
 }
 
-Count places_of(const Problem &p, int64_t rows, int64_t packed) {
+Count all_tiles_of(const Problem &p, int64_t rows, int64_t packed) {
   return tiles_of(p, rows, packed) * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
 }
 
@@ -70,15 +70,15 @@ bool packing_pays(const Problem &p, int64_t rows) {
 }
 
 /// The fewest splits that use the device nearly as well as any number does.
-int64_t splits_for(int64_t places, int64_t slots, int64_t key_blocks) {
-  if (static_cast<double>(places) >= filled * static_cast<double>(slots) || key_blocks < fewest_blocks_to_split)
+int64_t splits_for(int64_t tiles, int64_t slots, int64_t key_blocks) {
+  if (static_cast<double>(tiles) >= filled * static_cast<double>(slots) || key_blocks < fewest_blocks_to_split)
     return 1;
-  const int64_t most = std::min({most_splits, key_blocks, most_waves * slots / std::max<int64_t>(places, 1)});
+  const int64_t most = std::min({most_splits, key_blocks, most_waves * slots / std::max<int64_t>(tiles, 1)});
   const auto efficiency = [&](int64_t n) {
     // Splits of which some have no keys only cost.
     const int64_t useful = ceil_div(key_blocks, ceil_div(key_blocks, n));
-    const double waves = static_cast<double>(places * useful) / static_cast<double>(slots);
-    return waves / std::ceil(static_cast<double>(places * n) / static_cast<double>(slots));
+    const double waves = static_cast<double>(tiles * useful) / static_cast<double>(slots);
+    return waves / std::ceil(static_cast<double>(tiles * n) / static_cast<double>(slots));
   };
   double best = 0;
   for (int64_t n = 1; n <= most; n++) best = std::max(best, efficiency(n));
@@ -126,7 +126,7 @@ Cut cut_of(const Problem &p, const Image &image, const Device &device) {
   const Tile tile = image.tile_of(entry);
   int64_t splits = fixed_splits(p, tile);
   if (splits == 0)
-    splits = splits_for(number(places_of(p, tile.rows, packed)), slots_of(entry, tile, device),
+    splits = splits_for(number(all_tiles_of(p, tile.rows, packed)), slots_of(entry, tile, device),
                         ceil_div(p.max_seqlen_k, tile.keys));
   return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
 }
@@ -200,14 +200,13 @@ kernels::Params params_of(const Problem &p) {
 int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
   const Tile split = image.tile_of(Entry::split);
   const int64_t bytes = tile_bytes(p, split.rows);
-  const Count places = places_of(p, split.rows, 1);  // packing has fewer
+  const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
   if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
-    return fixed == 1 ? 0
-                      : number(std::min<Count>(fixed * places * bytes, std::max(most_partial_bytes, fixed * bytes)));
+    return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(most_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
   const int64_t most = most_waves * slots_of(Entry::split, split, device);
-  return number(std::min<Count>(std::min(most_splits, key_blocks) * places, most)) * bytes;
+  return number(std::min<Count>(std::min(most_splits, key_blocks) * tiles, most)) * bytes;
 }
 
 }  // namespace
@@ -236,8 +235,8 @@ Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
   Cut cut;
   if (!choose(p, serving, device, &plan, &cut)) return plan;
   plan.tile = plan.image->tile_of(plan.entry);
-  plan.places = number(places_of(p, plan.tile.rows, cut.packed));
-  plan.launch_places = std::min(plan.places, most_blocks / cut.splits);
+  plan.tiles = number(all_tiles_of(p, plan.tile.rows, cut.packed));
+  plan.launch_tiles = std::min(plan.tiles, most_blocks / cut.splits);
 
   kernels::Schedule &schedule = plan.params.schedule;
   schedule.tile_rows = plan.tile.rows;
@@ -248,15 +247,15 @@ Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
   schedule.split_keys = p.attention->batch_invariant ? invariant_split_keys : 0;
   if (cut.splits == 1) return plan;
 
-  const int64_t of_a_place = cut.splits * tile_bytes(p, plan.tile.rows);
+  const int64_t of_a_tile = cut.splits * tile_bytes(p, plan.tile.rows);
   if (p.num_splits != 0 || p.attention->batch_invariant)
-    plan.launch_places = std::clamp<int64_t>(most_partial_bytes / of_a_place, 1, plan.launch_places);
-  plan.partial_bytes = plan.launch_places * of_a_place;
+    plan.launch_tiles = std::clamp<int64_t>(most_partial_bytes / of_a_tile, 1, plan.launch_tiles);
+  plan.partial_bytes = plan.launch_tiles * of_a_tile;
   return plan;
 }
 
 void Plan::place_partials(char *workspace) {
-  params.partial_rows = launch_places * tile.rows;
+  params.partial_rows = launch_tiles * tile.rows;
   params.partial_values = reinterpret_cast<float *>(workspace);
   params.partial_max_sum = params.partial_values + params.schedule.num_splits * params.partial_rows * params.head_dim_v;
 }

@@ -27,8 +27,8 @@ struct Plan {
   const Image *image;     // nullptr: none of the op's serves the call
   kernels::Entry entry;   // any but combine
   kernels::Tile tile;     // of the entry point
-  int64_t places;         // all tiles, those of every head (and sequence, unless packed) counted in
-  int64_t launch_places;  // of one launch
+  int64_t tiles;          // all tiles, those of every head (and sequence, unless packed) counted in
+  int64_t launch_tiles;   // of one launch
   int64_t partial_bytes;  // of workspace that the plan itself needs; 0: no combine
 
   kernels::Params params;  // what its kernels are launched with; Schedule::first_tile is 0
@@ -39,7 +39,7 @@ struct Plan {
   /// Splits of each tile's keys; 1: no combine.
   int32_t splits() const { return params.schedule.num_splits; }
 
-  int64_t launches() const { return (places + launch_places - 1) / launch_places; }
+  int64_t launches() const { return (tiles + launch_tiles - 1) / launch_tiles; }
 
   /// Tells the kernels where their partial results are.
   void place_partials(char *workspace);

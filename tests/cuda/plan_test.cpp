@@ -105,9 +105,9 @@ TEST(Plan, DecodePacksHeadsAndSplitsKeys) {
   const Plan plan = plan_of(s.get(), image, device_of(108));
   EXPECT_EQ(plan.entry, Entry::decode);
   EXPECT_EQ(plan.params.schedule.packed_heads, 4);
-  EXPECT_EQ(plan.places, 8);
-  EXPECT_GE(plan.splits() * plan.places, 85);
-  EXPECT_LE(plan.splits() * plan.places, 108);  // one block a multiprocessor has enough on its way
+  EXPECT_EQ(plan.tiles, 8);
+  EXPECT_GE(plan.splits() * plan.tiles, 85);
+  EXPECT_LE(plan.splits() * plan.tiles, 108);  // one block a multiprocessor has enough on its way
   Shaped many(64, 1, 32768, 32, 8, 64);
   EXPECT_EQ(plan_of(many.get(), image, device_of(108)).splits(), 1);
   Shaped few_keys(1, 1, 64, 32, 8, 64);
@@ -189,14 +189,14 @@ TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
     const Device device = device_of(int(random.between(1, 200)));
     const Plan plan = plan_of(s.get(), image, device);
     ASSERT_LE(plan.partial_bytes, workspace_bound(s.get(), image, device)) << i;
-    ASSERT_GE(plan.places, 1);
-    ASSERT_GE(plan.launch_places, 1);
-    ASSERT_LE(plan.launch_places * plan.splits(), 0x7fffffff);
-    ASSERT_GE(plan.launches() * plan.launch_places, plan.places);
+    ASSERT_GE(plan.tiles, 1);
+    ASSERT_GE(plan.launch_tiles, 1);
+    ASSERT_LE(plan.launch_tiles * plan.splits(), 0x7fffffff);
+    ASSERT_GE(plan.launches() * plan.launch_tiles, plan.tiles);
     ASSERT_TRUE(s.problem.num_splits == 0 || plan.splits() <= s.problem.num_splits);
     if (plan.splits() > 1) {
       ASSERT_TRUE(plan.entry == Entry::split || plan.entry == Entry::decode);
-      ASSERT_EQ(plan.partial_bytes, plan.splits() * plan.launch_places * plan.tile.rows * (s.attention.head_dim_v + 2) *
+      ASSERT_EQ(plan.partial_bytes, plan.splits() * plan.launch_tiles * plan.tile.rows * (s.attention.head_dim_v + 2) *
                                         int64_t{sizeof(float)});
     }
   }
@@ -288,7 +288,7 @@ TEST(Plan, ATileOfManySplitsHasItsMemory) {
   const Serving image = image_of("mma", 256);
   const Plan plan = plan_of(s.get(), image, device_of(108));
   EXPECT_EQ(plan.splits(), 1024);
-  EXPECT_EQ(plan.launch_places, 1);
+  EXPECT_EQ(plan.launch_tiles, 1);
   EXPECT_GT(plan.partial_bytes, most_partial_bytes);
   EXPECT_GE(workspace_bound(s.get(), image, device_of(108)), plan.partial_bytes);
 }
