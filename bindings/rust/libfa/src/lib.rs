@@ -8,6 +8,8 @@ mod args;
 mod array;
 mod attention;
 mod builder;
+#[cfg(feature = "candle")]
+pub mod candle;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
 mod dtype;

@@ -1,0 +1,66 @@
+//! candle's tensors: what candle's own operations compute of them.
+#![cfg(feature = "candle")]
+
+use ::candle_core::{DType as Type, Device, Result, Tensor, D};
+use libfa::candle::Attention;
+use libfa::{DType, Mask, Op};
+
+/// (B, S, H, D) in, (B, S, H, D) out, by candle's products in f32; heads of k and v repeat.
+fn expected(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor> {
+    let group = q.dim(2)? / k.dim(2)?;
+    let heads_first = |t: &Tensor| t.to_dtype(Type::F32)?.transpose(1, 2)?.contiguous();
+    let repeated = |t: &Tensor| {
+        let (b, h, s, d) = t.dims4()?;
+        t.unsqueeze(2)?.expand((b, h, group, s, d))?.reshape((b, h * group, s, d))
+    };
+    let (q, k, v) = (heads_first(q)?, repeated(&heads_first(k)?)?, repeated(&heads_first(v)?)?);
+    let mut scores = (q.matmul(&k.t()?.contiguous()?)? / (q.dim(3)? as f64).sqrt())?;
+    if causal {
+        let (rows, keys) = (q.dim(2)?, k.dim(2)?);
+        let mask: Vec<f32> =
+            (0..rows * keys).map(|i| if i % keys > i / keys + keys - rows { f32::NEG_INFINITY } else { 0. }).collect();
+        scores = scores.broadcast_add(&Tensor::from_vec(mask, (rows, keys), &Device::Cpu)?)?;
+    }
+    let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
+    let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
+    weights.matmul(&v)?.transpose(1, 2)
+}
+
+fn largest_difference(a: &Tensor, b: &Tensor) -> Result<f32> {
+    (a.to_dtype(Type::F32)? - b)?.abs()?.flatten_all()?.max(0)?.to_scalar()
+}
+
+#[test]
+fn tensors_of_any_type_and_stride() -> Result<()> {
+    for (dtype, ours, bound) in
+        [(Type::F32, DType::F32, 3e-6), (Type::F16, DType::F16, 2e-3), (Type::BF16, DType::BF16, 2e-2)]
+    {
+        for causal in [false, true] {
+            let packed = Tensor::randn(0f32, 1., (2, 60, 4, 48), &Device::Cpu)?.to_dtype(dtype)?; // q, k and v behind each other
+            let q = Tensor::randn(0f32, 1., (2, 4, 37, 16), &Device::Cpu)?.to_dtype(dtype)?.transpose(1, 2)?;
+            let k = packed.narrow(3, 16, 16)?.narrow(2, 1, 2)?;
+            let v = packed.narrow(3, 32, 16)?.narrow(2, 0, 2)?;
+            let mask = if causal { Mask::Causal } else { Mask::None };
+            let op = Op::builder(ours, 16).mask(mask).build().unwrap();
+            let out = q.apply_op3_no_bwd(&k, &v, &Attention(&op))?;
+            assert_eq!((out.dims(), out.dtype()), ([2, 37, 4, 16].as_slice(), dtype));
+            let difference = largest_difference(&out, &expected(&q, &k, &v, causal)?)?;
+            assert!(difference < bound, "{dtype:?} {causal}: {difference}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    let op = Op::builder(DType::F32, 16).build().unwrap();
+    let q = Tensor::zeros((1, 5, 2, 16), Type::F32, &Device::Cpu).unwrap();
+    let refused = |k: &Tensor, word: &str| {
+        let text = q.apply_op3_no_bwd(k, &q, &Attention(&op)).unwrap_err().to_string();
+        assert!(text.contains(word), "{text}");
+    };
+    refused(&Tensor::zeros((1, 5, 2, 8), Type::F32, &Device::Cpu).unwrap(), "args.k.shape[3] is 8");
+    refused(&Tensor::zeros((5, 2, 16), Type::F32, &Device::Cpu).unwrap(), "rank");
+    refused(&q.to_dtype(Type::F64).unwrap(), "neither f32, f16 nor bf16");
+    refused(&q.to_dtype(Type::F16).unwrap(), "args.k.dtype");
+}
