@@ -6,6 +6,7 @@
 #include "common/build.cuh"
 #include "common/element.cuh"
 #include "common/finish.cuh"
+#include "common/ptx.cuh"
 #include "common/repair.cuh"
 
 namespace fa::kernels::combine {
@@ -55,7 +56,7 @@ __device__ inline void combine_row(const Params &p, const Work &w, int row_of_ti
 extern "C" __global__ void __launch_bounds__(32 * fa::kernels::combine::rows)
     fa_combine(const __grid_constant__ fa::kernels::Params params) {
   using namespace fa::kernels;
-  wait_for_primary();
+  griddepcontrol_wait();
   const Work w = work_of_tile(params, params.schedule.tile_rows, blockIdx.x, 0);
   const int row = blockIdx.y * combine::rows + threadIdx.x / 32;
   if (w.rows == 0 || row >= params.schedule.tile_rows || w.first_row + row >= w.rows) return;

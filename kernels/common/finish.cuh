@@ -67,17 +67,4 @@ __device__ inline int64_t partial_row(const Params &p, const Work &w, int32_t ro
   return split * p.partial_rows + w.place * p.schedule.tile_rows + row_of_tile;
 }
 
-/// Lets the kernel that combines the splits be launched (programmatic dependent launch), and waits for the kernel
-/// before.
-__device__ inline void launch_dependents() {
-#if FA_SM >= 90
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-__device__ inline void wait_for_primary() {
-#if FA_SM >= 90
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 }  // namespace fa::kernels

@@ -4,8 +4,8 @@
 // those that are not finite are 0, and puts in the place of each element what the attended ones give.
 #pragma once
 
-#include "common/copy.cuh"
 #include "common/element.cuh"
+#include "common/ptx.cuh"
 #include "common/schedule.cuh"
 
 namespace fa::kernels {
@@ -49,12 +49,12 @@ __device__ inline uint32_t finite_halves(uint32_t word, uint32_t exponent) {
 __device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t exponent) {
 #pragma unroll 1
   for (int32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
-    uint4 chunk = load_chunk(tile + at);
+    uint4 chunk = ld_shared_v4_b32(tile + at);
     chunk.x = finite_halves(chunk.x, exponent);
     chunk.y = finite_halves(chunk.y, exponent);
     chunk.z = finite_halves(chunk.z, exponent);
     chunk.w = finite_halves(chunk.w, exponent);
-    store_chunk(tile + at, chunk);
+    st_shared_v4_b32(tile + at, chunk);
   }
 }
 

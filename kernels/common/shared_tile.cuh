@@ -1,8 +1,7 @@
 // Where the elements of a tile lie in shared memory, so that neither rows nor columns of 8 x 8 matrices share banks.
 #pragma once
 
-#include "common/copy.cuh"
-#include "common/tensor_core.cuh"
+#include "common/ptx.cuh"
 
 namespace fa::kernels {
 
@@ -37,7 +36,8 @@ struct SharedTile {
   }
 };
 
-/// Where a lane's row is within 16 x 16 elements that become a Left, or (transposed) two Rights of rows x 8 columns.
+/// Where a lane's row is within 16 x 16 elements that become a FragmentA, or (transposed) two FragmentB of rows x 8
+/// columns.
 __device__ inline int lane_row(int lane) {
   return lane % 16;
 }
@@ -45,7 +45,7 @@ __device__ inline int lane_chunk(int lane) {
   return lane / 16;
 }
 
-/// The same for elements whose rows become the columns of two Rights.
+/// The same for elements whose rows become the columns of two FragmentB.
 __device__ inline int lane_row_of_columns(int lane) {
   return lane % 8 + lane / 16 * 8;
 }

@@ -49,9 +49,9 @@ struct Block {
   using QueryTile = SharedTile<rows, dim>;
   using KeyTile = SharedTile<keys, dim>;
 
-  /// Sums of a warp: block i of 16 rows, block j of 8 columns.
-  using Scores = Sums[row_blocks][score_blocks];
-  using Out = Sums[row_blocks][out_blocks];
+  /// Accumulator of a warp: block i of 16 rows, block j of 8 columns.
+  using Scores = Accumulator[row_blocks][score_blocks];
+  using Out = Accumulator[row_blocks][out_blocks];
 };
 
 /// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
@@ -84,13 +84,6 @@ enum Redo : uint8_t {
   spoiled = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
   far_off = 2   // its scores are so large that weights must be exact
 };
-
-/// threadIdx.x, read anew: what follows from it is computed where it is used and takes no registers before.
-__device__ inline int thread_anew() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
 
 /// The row of the tile that a lane's sums belong to; i: block of 16 of its warp's, h: upper or lower half.
 template <class B>

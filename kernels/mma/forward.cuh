@@ -41,7 +41,7 @@ class Ring {
     at_ = at_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : at_ + B::KeyTile::bytes;
     if constexpr (B::staged)
       if (ahead == B::stages ? values_.staged() : keys_.staged()) chunks_.deliver(at_);
-    wait_for_copies<B::stages - 2>();
+    cp_async_wait_group<B::stages - 2>();
     __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
     ask<Bounded>(ahead, free, tile, kept);
     return at_;
@@ -54,7 +54,7 @@ class Ring {
     const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
     auto &rows = ahead % 2 == 0 ? keys_ : values_;
     rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, kept.work, chunks_);
-    commit_copies();
+    cp_async_commit_group();
   }
 
   std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
@@ -126,7 +126,7 @@ struct Pass {
 
   __device__ void run() {
     if constexpr (B::shape.q_in_registers) {
-      wait_for_copies<B::stages - 1>();
+      cp_async_wait_group<B::stages - 1>();
       __syncthreads();
       queries.load();
     }
@@ -147,7 +147,7 @@ struct Pass {
 
 template <class B>
 __device__ inline void forward(const Params &p) {
-  if constexpr (B::splits) launch_dependents();
+  if constexpr (B::splits) griddepcontrol_launch_dependents();
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
   {
@@ -165,10 +165,10 @@ __device__ inline void forward(const Params &p) {
 #pragma unroll 1
   for (;;) {
     load_queries<B>(p, shared.kept->work, shared.queries);
-    commit_copies();
+    cp_async_commit_group();
     Pass<B> pass(p, shared);
     pass.run();
-    wait_for_copies<0>();
+    cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
     bool again = false;
     if constexpr (B::same_rows) join_warps<B>(pass.state, pass.out, shared.ring);

@@ -14,14 +14,8 @@ class Found {
   static constexpr int bytes = numbers * 32 * int(sizeof(float));
 
   __device__ Found(uint32_t memory, int warp) : at_(memory + warp * bytes + threadIdx.x % 32 * int(sizeof(float))) {}
-  __device__ void set(int n, float x) const {
-    asm volatile("st.shared.f32 [%0], %1;" ::"r"(at_ + n * 128), "f"(x) : "memory");
-  }
-  __device__ float get(int n) const {
-    float x;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(at_ + n * 128) : "memory");
-    return x;
-  }
+  __device__ void set(int n, float x) const { st_shared_f32(at_ + n * 128, x); }
+  __device__ float get(int n) const { return ld_shared_f32(at_ + n * 128); }
 
  private:
   uint32_t at_;
@@ -50,7 +44,7 @@ __device__ inline void join_warps(Softmax<B> &state, typename B::Out &o, uint32_
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const float before = state.minus_m[0][h], minus_m = fminf(before, its.get(h));
-      a[h] = exp2_fast((minus_m - before) * log2_e), b[h] = exp2_fast((minus_m - its.get(h)) * log2_e);
+      a[h] = ex2_approx_ftz((minus_m - before) * log2_e), b[h] = ex2_approx_ftz((minus_m - its.get(h)) * log2_e);
       state.minus_m[0][h] = minus_m;
       state.l[0][h] = state.l[0][h] * a[h] + its.get(2 + h) * b[h];
     }

@@ -17,7 +17,7 @@ __device__ inline bool has_aligned_rows(const View &view) {
 __device__ inline void copy_columns(uint32_t to, const char *row, int column, int columns, int64_t stride, bool aligned,
                                     bool read) {
   if (!read || column >= columns || (aligned && column + 8 <= columns)) {
-    copy_chunk(to, row + column * stride, read && column < columns);
+    cp_async_16(to, row + column * stride, read && column < columns);
     return;
   }
   uint32_t word[4] = {};
@@ -27,7 +27,7 @@ __device__ inline void copy_columns(uint32_t to, const char *row, int column, in
     if (column + i < columns) element = *reinterpret_cast<const uint16_t *>(row + (column + i) * stride);
     word[i / 2] |= element << (i % 2 * 16);
   }
-  store_chunk(to, {word[0], word[1], word[2], word[3]});
+  st_shared_v4_b32(to, {word[0], word[1], word[2], word[3]});
 }
 
 /// A thread's part in copying a tensor's tiles: of every `step`-th row the chunks that are `lanes` apart, one or two of
@@ -110,7 +110,7 @@ class EvenRows {
 #pragma unroll
       for (int i = 0; i < P::passes; i++) {
         int n = i * P::chunks;
-        P::template for_each_chunk<true>(to, i, [&](uint32_t at, int) { store_chunk(at, chunk[n++]); });
+        P::template for_each_chunk<true>(to, i, [&](uint32_t at, int) { st_shared_v4_b32(at, chunk[n++]); });
       }
     }
   };
@@ -142,7 +142,7 @@ class EvenRows {
         if constexpr (B::staged) {
           chunks.chunk[n++] = there ? __ldg(reinterpret_cast<const uint4 *>(row + column * 2)) : uint4{};
         } else {
-          copy_chunk(at, row + column * 2, there);
+          cp_async_16(at, row + column * 2, there);
         }
       });
     }

@@ -14,8 +14,8 @@ class Queries {
     lane_ = tile + B::QueryTile::lane_offset(B::first_row(warp) + lane_row(lane), lane_chunk(lane));
   }
   __device__ void load() {}
-  __device__ void get(Left<typename B::Element> &a, int i, int k) const {
-    load_matrices(a.word, B::QueryTile::matrices_at(lane_, i, k));
+  __device__ void get(FragmentA<typename B::Element> &a, int i, int k) const {
+    ldmatrix_x4(a.word, B::QueryTile::matrices_at(lane_, i, k));
   }
 
  private:
@@ -32,13 +32,13 @@ class Queries<B, true> {
 #pragma unroll
       for (int k = 0; k < B::dim / 16; k++) tile_.get(blocks_[i][k], i, k);
   }
-  __device__ void get(Left<typename B::Element> &a, int i, int k) const {
+  __device__ void get(FragmentA<typename B::Element> &a, int i, int k) const {
     a = blocks_[i][k];
   }
 
  private:
   Queries<B, false> tile_;
-  Left<typename B::Element> blocks_[B::row_blocks][B::dim / 16];
+  FragmentA<typename B::Element> blocks_[B::row_blocks][B::dim / 16];
 };
 
 /// S = Q K^T for a tile of keys.
@@ -50,17 +50,17 @@ __device__ inline void multiply_keys(typename B::Scores &s, const Queries<B> &q,
   const uint32_t at = keys + Tile::lane_offset(first + lane_row_of_columns(lane), lane_chunk_of_columns(lane));
 #pragma unroll
   for (int k = 0; k < B::dim / 16; k++) {
-    Left<typename B::Element> a[B::row_blocks];
+    FragmentA<typename B::Element> a[B::row_blocks];
 #pragma unroll
     for (int i = 0; i < B::row_blocks; i++) q.get(a[i], i, k);
 #pragma unroll
     for (int j = 0; j < B::score_blocks / 2; j++) {
       uint32_t b[4];
-      load_matrices(b, Tile::matrices_at(at, j, k));
+      ldmatrix_x4(b, Tile::matrices_at(at, j, k));
 #pragma unroll
       for (int i = 0; i < B::row_blocks; i++) {
-        multiply_add(s[i][2 * j], a[i], {b[0], b[1]}, k == 0 ? Sums{} : s[i][2 * j]);
-        multiply_add(s[i][2 * j + 1], a[i], {b[2], b[3]}, k == 0 ? Sums{} : s[i][2 * j + 1]);
+        mma_m16n8k16(s[i][2 * j], a[i], {b[0], b[1]}, k == 0 ? Accumulator{} : s[i][2 * j]);
+        mma_m16n8k16(s[i][2 * j + 1], a[i], {b[2], b[3]}, k == 0 ? Accumulator{} : s[i][2 * j + 1]);
       }
     }
   }
@@ -70,22 +70,22 @@ __device__ inline void multiply_keys(typename B::Scores &s, const Queries<B> &q,
 template <class B>
 __device__ inline void multiply_values(typename B::Out &o, const typename B::Scores &p, uint32_t values) {
   using Tile = typename B::KeyTile;
-  const int thread = B::scarce ? thread_anew() : int(threadIdx.x);
+  const int thread = B::scarce ? mov_tid_x() : int(threadIdx.x);
   const int lane = B::lane_by_mask ? thread & 31 : thread % 32;
   const uint32_t at = values + Tile::lane_offset(B::first_key(thread / 32) + lane_row(lane), lane_chunk(lane));
 #pragma unroll
   for (int k = 0; k < B::warp_keys / 16; k++) {
-    Left<typename B::Element> a[B::row_blocks];
+    FragmentA<typename B::Element> a[B::row_blocks];
 #pragma unroll
     for (int i = 0; i < B::row_blocks; i++) convert(a[i], p[i][2 * k], p[i][2 * k + 1]);
 #pragma unroll
     for (int j = 0; j < B::out_blocks / 2; j++) {
       uint32_t b[4];
-      load_matrices_transposed(b, Tile::matrices_at(at, k, j));
+      ldmatrix_x4_trans(b, Tile::matrices_at(at, k, j));
 #pragma unroll
       for (int i = 0; i < B::row_blocks; i++) {
-        multiply_add(o[i][2 * j], a[i], {b[0], b[1]}, o[i][2 * j]);
-        multiply_add(o[i][2 * j + 1], a[i], {b[2], b[3]}, o[i][2 * j + 1]);
+        mma_m16n8k16(o[i][2 * j], a[i], {b[0], b[1]}, o[i][2 * j]);
+        mma_m16n8k16(o[i][2 * j + 1], a[i], {b[2], b[3]}, o[i][2 * j + 1]);
       }
     }
   }

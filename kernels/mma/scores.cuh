@@ -12,7 +12,7 @@ namespace fa::kernels::mma {
 /// Scores of keys outside each row's interval become -inf, NaN included.
 template <class B>
 __device__ inline void mask_intervals(typename B::Scores &s, int first_key, const Kept<B> &kept) {
-  const int thread = thread_anew(), first = first_key + thread % 4 * 2;
+  const int thread = mov_tid_x(), first = first_key + thread % 4 * 2;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
@@ -56,7 +56,7 @@ __device__ inline void cap_scores(typename B::Scores &s, int i, int h, float cap
       float &x = s[i][j].x[2 * h + e];
       const float y = x * inverse, square = y * y;
       const float series = x * fmaf(fmaf(fmaf(-17.f / 315, square, 2.f / 15), square, -1.f / 3), square, 1.f);
-      const float by_exponential = cap * (1 - __fdividef(2.f, 1 + exp2_fast(y * (2 * log2_e))));
+      const float by_exponential = cap * (1 - __fdividef(2.f, 1 + ex2_approx_ftz(y * (2 * log2_e))));
       x = LargeCap && fabsf(y) < 0.25f ? series : by_exponential;
     }
   }
@@ -76,7 +76,7 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int i, i
 template <class B>
 __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const Kept<B> &kept) {
   const Work &w = kept.work;
-  const int thread = thread_anew();
+  const int thread = mov_tid_x();
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll

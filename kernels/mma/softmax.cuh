@@ -69,8 +69,9 @@ __device__ inline void move_maxima(Softmax<B> &state, typename B::Out &o, const 
       const float unit = is_exact ? c : 1, before = state.minus_m[i][h];
       const float t = row_max(top[i][h]) * (is_exact ? 1 : c);
       const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
-      const float now = (t + before) * unit > most<B> ? lifted : before, a = exp2_fast((now - before) * unit);
-      // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
+      const float now = (t + before) * unit > most<B> ? lifted : before, a = ex2_approx_ftz((now - before) * unit);
+      // Accumulator of weights that were not exact, though they had to be, are worth nothing: the row is worked on
+      // again.
       const bool lost = !is_exact && fabsf(before) >= far && state.l[i][h] != 0;
       state.minus_m[i][h] = now;
       state.l[i][h] *= lost ? nan_value() : a;
@@ -107,7 +108,7 @@ __device__ inline void update(Softmax<B> &state, typename B::Out &o, typename B:
 #pragma unroll
       for (int e = 0; e < 4; e++) {
         float &x = s[i][j].x[e];
-        x = exp2_fast(exponent(x, c, state.minus_m[i][e / 2], exact(i, e / 2)));
+        x = ex2_approx_ftz(exponent(x, c, state.minus_m[i][e / 2], exact(i, e / 2)));
         state.l[i][e / 2] += x;
       }
     }

@@ -11,7 +11,7 @@ constexpr float ln_2 = 0.693147181f;
 
 /// Not 0 when a lane's part of a row holds NaN or Inf.
 template <class B>
-__device__ inline float any_nonfinite(const Sums (&o)[B::out_blocks], int h) {
+__device__ inline float any_nonfinite(const Accumulator (&o)[B::out_blocks], int h) {
   float zero = 0;
 #pragma unroll
   for (int j = 0; j < B::out_blocks; j++) zero = fmaf(o[j].x[2 * h], 0.f, fmaf(o[j].x[2 * h + 1], 0.f, zero));
@@ -21,8 +21,9 @@ __device__ inline float any_nonfinite(const Sums (&o)[B::out_blocks], int h) {
 /// Calls f(row of the tile, column, sum) for 8 rows of a warp's, by way of its part of the tile of queries, where they
 /// fit as floats: neighbouring lanes have neighbouring columns.
 template <class B, class F>
-__device__ inline void for_each_element(const Sums (&o)[B::out_blocks], int i, int h, int columns, uint32_t tile, F f) {
-  const int thread = thread_anew(), lane = thread % 32, first = row_of_sums<B>(thread, i, h) - lane / 4;
+__device__ inline void for_each_element(const Accumulator (&o)[B::out_blocks], int i, int h, int columns, uint32_t tile,
+                                        F f) {
+  const int thread = mov_tid_x(), lane = thread % 32, first = row_of_sums<B>(thread, i, h) - lane / 4;
   float *const staged = reinterpret_cast<float *>(__cvta_shared_to_generic(tile)) + thread / 32 * 8 * B::dim;
   __syncwarp();
 #pragma unroll
@@ -44,14 +45,14 @@ __device__ inline int64_t partial_place(const Params &p, const Work &w, int r) {
 
 /// Divides a row's sums by l, the sink included, and writes its lse.
 template <class B>
-__device__ inline void finish_row(const Params &p, const Work &w, Row row, Sums (&o)[B::out_blocks], int h, float m,
-                                  float l) {
+__device__ inline void finish_row(const Params &p, const Work &w, Row row, Accumulator (&o)[B::out_blocks], int h,
+                                  float m, float l) {
   float a = 1 / l, lse = l == 0 ? -infinity : m + __log2f(l) * ln_2;
   if (p.sinks.data) {
     const float sink = *reinterpret_cast<const float *>(p.sinks.data + w.sequence.index * p.sinks.stride[0] +
                                                         row.head * p.sinks.stride[1]);
-    const float top = fmaxf(m, sink), of_keys = exp2_fast((m - top) * log2_e);
-    const float total = l * of_keys + exp2_fast((sink - top) * log2_e);
+    const float top = fmaxf(m, sink), of_keys = ex2_approx_ftz((m - top) * log2_e);
+    const float total = l * of_keys + ex2_approx_ftz((sink - top) * log2_e);
     a = of_keys / total, lse = l == 0 ? sink : top + __log2f(total) * ln_2;
   }
 #pragma unroll
@@ -59,7 +60,7 @@ __device__ inline void finish_row(const Params &p, const Work &w, Row row, Sums 
     o[j].x[2 * h] = l == 0 ? 0 : o[j].x[2 * h] * a;
     o[j].x[2 * h + 1] = l == 0 ? 0 : o[j].x[2 * h + 1] * a;
   }
-  if (p.lse.data && thread_anew() % 4 == 0)
+  if (p.lse.data && mov_tid_x() % 4 == 0)
     *reinterpret_cast<float *>(p.lse.data + w.sequence.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
                                (w.sequence.q_first + row.query) * p.lse.stride[2]) = lse;
 }
@@ -69,24 +70,22 @@ template <class B>
 __device__ inline void store_chunks(const Params &p, const Work &w, const typename B::Out &o, uint32_t tile) {
   using Tile = typename B::QueryTile;
   constexpr int chunks = B::dim / 8;
-  const int thread = thread_anew(), lane = thread % 32;
+  const int thread = mov_tid_x(), lane = thread % 32;
 #pragma unroll
   for (int i = 0; i < B::row_blocks; i++)
 #pragma unroll
     for (int h = 0; h < 2; h++)
 #pragma unroll
       for (int j = 0; j < B::out_blocks; j++)
-        asm volatile(
-            "st.shared.b32 [%0], %1;" ::"r"(tile + Tile::offset(row_of_sums<B>(thread, i, h), j) + lane % 4 * 4),
-            "r"(pack(o[i][j].x[2 * h], o[i][j].x[2 * h + 1], typename B::Element()))
-            : "memory");
+        st_shared_b32(tile + Tile::offset(row_of_sums<B>(thread, i, h), j) + lane % 4 * 4,
+                      pack<typename B::Element>(o[i][j].x[2 * h], o[i][j].x[2 * h + 1]));
   __syncwarp();
 #pragma unroll 1
   for (int i = lane; i < B::warp_rows * chunks; i += 32) {
     const int r = thread / 32 * B::warp_rows + i / chunks, chunk = i % chunks;
     if (w.first_row + r < w.rows && chunk * 8 < p.head_dim_v)
       *reinterpret_cast<uint4 *>(out_row(p, w.sequence, B::row_of(p, w, w.first_row + r)) + chunk * 16) =
-          load_chunk(tile + Tile::offset(r, chunk));
+          ld_shared_v4_b32(tile + Tile::offset(r, chunk));
   }
 }
 
@@ -119,7 +118,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
   for (int i = 0; i < B::row_blocks; i++) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-      const int thread = thread_anew(), r = row_of_sums<B>(thread, i, h);
+      const int thread = mov_tid_x(), r = row_of_sums<B>(thread, i, h);
       const bool exists = w.first_row + r < w.rows;
       const bool exact = B::plain && again && (kept->redo[r] & far_off);
       const float m = reference<B>(p, state.minus_m[i][h], exact), l = row_sum(state.l[i][h]);

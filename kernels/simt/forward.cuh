@@ -2,6 +2,7 @@
 // share a few rows: in S = Q K^T each works on every eighth key, in O = P V on every eighth dimension.
 #pragma once
 
+#include "common/ptx.cuh"
 #include "common/repair.cuh"
 #include "common/scores.cuh"
 #include "simt/tiles.h"
@@ -163,7 +164,7 @@ __device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mi
 
 template <int dim>
 __device__ inline void forward(const Params &p, float *memory) {
-  launch_dependents();
+  griddepcontrol_launch_dependents();
   const Work w = work_of_block(p, rows(dim));
   if (w.rows == 0) return;
 

@@ -53,8 +53,8 @@ CLEAN = [
 ]
 
 MUTANTS = [
-    Mutant("wait_for_copies", MMA, "mma/forward.cuh", "wait_for_copies<B::stages - 2>();",
-           "wait_for_copies<B::stages - 1>();", UNDER_WAY),
+    Mutant("cp_async_wait_group", MMA, "mma/forward.cuh", "cp_async_wait_group<B::stages - 2>();",
+           "cp_async_wait_group<B::stages - 1>();", UNDER_WAY),
     Mutant("barrier_of_the_ring", MMA, "mma/forward.cuh",
            "    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before\n", "",
            UNDER_WAY + "|" + RACE + r"\(cp\.async"),
@@ -69,8 +69,8 @@ MUTANTS = [
            "return row * row_bytes + (chunk ^ swizzle(row + 2)) * 16;", PLAIN),
     Mutant("mask", MMA, "mma/scores.cuh", "if (key < low || key >= high)", "if (key < low)", PLAIN),
     Mutant("bound_of_keys", MMA, "mma/load.cuh", "exists && (!Bounded || P::row() + i * P::step < keys)", "exists", OUTSIDE),
-    Mutant("bound_of_columns", MMA, "mma/load.cuh", "copy_chunk(to, row + column * stride, read && column < columns);",
-           "copy_chunk(to, row + column * stride, read);", SPLIT),
+    Mutant("bound_of_columns", MMA, "mma/load.cuh", "cp_async_16(to, row + column * stride, read && column < columns);",
+           "cp_async_16(to, row + column * stride, read);", SPLIT),
     Mutant("rescale", MMA, "mma/softmax.cuh", "        o[i][j].x[2 * h] *= a;\n", "", SPLIT),
     Mutant("repair", MMA, "mma/store.cuh", "nonfinite && (is_far || is_finite(l)) ? spoiled : 0", "0", r"out\[.*\] is nan, expected -?[0-9]"),
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
@@ -89,7 +89,7 @@ MUTANTS = [
     Mutant("simt_barrier", SIMT, "simt/forward.cuh", "    weigh<dim>(p, shared, mine, j);\n    __syncthreads();\n",
            "    weigh<dim>(p, shared, mine, j);\n", RACE + r"\(ld\.shared\.f32", 64, "f32"),
     Mutant("simt_rescale", SIMT, "simt/forward.cuh", "for (float &o : mine.o[i]) o *= rescale;", "", SPLIT, 64, "f32"),
-    Mutant("wait_for_the_splits", DEPENDENT, "combine/kernel.cu", "  wait_for_primary();\n", "", PLAIN + "|" + SPLIT, 64,
+    Mutant("wait_for_the_splits", DEPENDENT, "combine/kernel.cu", "  griddepcontrol_wait();\n", "", PLAIN + "|" + SPLIT, 64,
            "f32"),
     Mutant("full_tiles", MMA, "mma/block.cuh", "int((uint32_t(full_low) + B::keys - 1) / B::keys)", "full_low / B::keys", WRONG,
            test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),

@@ -1,0 +1,60 @@
+// Small matrices in the registers of a warp, as mma.sync and ldmatrix lay them out (PTX ISA, "Matrix fragments for
+// mma.m16n8k16"). A lane is g = lane / 4, t = lane % 4; a word holds two neighbours in the dimension that is summed.
+#pragma once
+
+#include <type_traits>
+
+#include "common/element.cuh"
+
+namespace fa::kernels {
+
+template <Dtype>
+struct ElementOf;
+template <>
+struct ElementOf<f16> {
+  using type = __half;
+};
+template <>
+struct ElementOf<bf16> {
+  using type = __nv_bfloat16;
+};
+
+/// 16 x 16 of A. Words: columns 2t of rows g and g + 8, columns 2t + 8 of rows g and g + 8.
+template <class T>
+struct FragmentA {
+  uint32_t word[4];
+};
+
+/// 16 x 8 of B. Words: rows 2t and 2t + 8 of column g.
+template <class T>
+struct FragmentB {
+  uint32_t word[2];
+};
+
+/// 16 x 8 of C and D: columns 2t, 2t + 1 of row g, then of row g + 8.
+struct Accumulator {
+  float x[4];
+};
+
+/// Two numbers rounded to T, the first in the lower half.
+template <class T>
+__device__ inline uint32_t pack(float low, float high) {
+  if constexpr (std::is_same_v<T, __half>) {
+    const __half2 both = __floats2half2_rn(low, high);
+    return *reinterpret_cast<const uint32_t *>(&both);
+  } else {
+    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+    return *reinterpret_cast<const uint32_t *>(&both);
+  }
+}
+
+/// Sums of two neighbouring blocks of columns as the left side of the next product: no lane needs another's.
+template <class T>
+__device__ inline void convert(FragmentA<T> &a, const Accumulator &left, const Accumulator &right) {
+  a.word[0] = pack<T>(left.x[0], left.x[1]);
+  a.word[1] = pack<T>(left.x[2], left.x[3]);
+  a.word[2] = pack<T>(right.x[0], right.x[1]);
+  a.word[3] = pack<T>(right.x[2], right.x[3]);
+}
+
+}  // namespace fa::kernels

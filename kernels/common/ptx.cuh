@@ -1,0 +1,142 @@
+// Instructions that CUDA C++ has no name for, by the PTX ISA's names, destination first.
+#pragma once
+
+#include <cstdint>
+
+#include "common/fragment.cuh"
+
+namespace fa::kernels {
+
+/// The address of shared memory as instructions take it.
+__device__ inline uint32_t shared_address(const void *p) {
+  return uint32_t(__cvta_generic_to_shared(p));
+}
+
+__device__ inline void st_shared_b32(uint32_t to, uint32_t x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(x) : "memory");
+}
+
+__device__ inline void st_shared_f32(uint32_t to, float x) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");
+}
+
+__device__ inline float ld_shared_f32(uint32_t from) {
+  float x;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
+  return x;
+}
+
+__device__ inline void st_shared_v4_b32(uint32_t to, uint4 x) {
+  asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+}
+
+__device__ inline uint4 ld_shared_v4_b32(uint32_t from) {
+  uint4 x;
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(from)
+               : "memory");
+  return x;
+}
+
+/// Copies 16 bytes from global to shared memory, or writes zeros when they are not to be read. Both addresses are
+/// multiples of 16. SM 75, which has no asynchronous copies, copies at once.
+__device__ inline void cp_async_16(uint32_t to, const char *from, bool read) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read ? 16 : 0)
+               : "memory");
+#else
+  st_shared_v4_b32(to, read ? *reinterpret_cast<const uint4 *>(from) : uint4{});
+#endif
+}
+
+/// Ends a group of this thread's copies.
+__device__ inline void cp_async_commit_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most `Groups` of this thread's groups are still under way.
+template <int Groups>
+__device__ inline void cp_async_wait_group() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
+#endif
+}
+
+/// Four 8 x 8 matrices of 16-bit elements from shared memory; lane i gives the address of row i % 8 of matrix i / 8.
+__device__ inline void ldmatrix_x4(uint32_t (&word)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "r"(row)
+               : "memory");
+}
+
+/// The same, each matrix transposed.
+__device__ inline void ldmatrix_x4_trans(uint32_t (&word)[4], uint32_t row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+               : "r"(row)
+               : "memory");
+}
+
+/// d = a b + c of half the depth: columns 0 .. 7 of A by rows 0 .. 7 of B.
+__device__ inline void mma_m16n8k8(Accumulator &d, const uint32_t (&a)[2], uint32_t b, const Accumulator &c) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
+      : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b), "f"(c.x[0]), "f"(c.x[1]), "f"(c.x[2]), "f"(c.x[3]));
+}
+
+/// d = a b + c. SM 75 takes two steps of half the depth.
+__device__ inline void mma_m16n8k16(Accumulator &d, const FragmentA<__half> &a, const FragmentB<__half> &b,
+                                    const Accumulator &c) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
+      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]), "f"(c.x[0]),
+        "f"(c.x[1]), "f"(c.x[2]), "f"(c.x[3]));
+#else
+  Accumulator half;
+  mma_m16n8k8(half, {a.word[0], a.word[1]}, b.word[0], c);
+  mma_m16n8k8(d, {a.word[2], a.word[3]}, b.word[1], half);
+#endif
+}
+
+__device__ inline void mma_m16n8k16(Accumulator &d, const FragmentA<__nv_bfloat16> &a,
+                                    const FragmentB<__nv_bfloat16> &b, const Accumulator &c) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
+      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]), "f"(c.x[0]),
+        "f"(c.x[1]), "f"(c.x[2]), "f"(c.x[3]));
+}
+
+/// 2^x, 0 for -inf.
+__device__ inline float ex2_approx_ftz(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/// threadIdx.x, read anew each time: what follows from it is computed where it is used and takes no registers before.
+__device__ inline int mov_tid_x() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
+/// Lets the kernel that combines the splits be launched (programmatic dependent launch).
+__device__ inline void griddepcontrol_launch_dependents() {
+#if FA_SM >= 90
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// Waits for the kernel before.
+__device__ inline void griddepcontrol_wait() {
+#if FA_SM >= 90
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+}  // namespace fa::kernels
