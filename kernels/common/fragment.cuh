@@ -48,13 +48,4 @@ __device__ inline uint32_t pack(float low, float high) {
   }
 }
 
-/// Sums of two neighbouring blocks of columns as the left side of the next product: no lane needs another's.
-template <class T>
-__device__ inline void convert(FragmentA<T> &a, const Accumulator &left, const Accumulator &right) {
-  a.word[0] = pack<T>(left.x[0], left.x[1]);
-  a.word[1] = pack<T>(left.x[2], left.x[3]);
-  a.word[2] = pack<T>(right.x[0], right.x[1]);
-  a.word[3] = pack<T>(right.x[2], right.x[3]);
-}
-
 }  // namespace fa::kernels

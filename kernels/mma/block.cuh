@@ -5,6 +5,7 @@
 #include <climits>
 #include <type_traits>
 
+#include "common/register_tile.cuh"
 #include "common/schedule.cuh"
 #include "common/shared_tile.cuh"
 #include "mma/tiles.h"
@@ -34,8 +35,6 @@ struct Block {
   static constexpr int rows = mma::rows(shape);
   static constexpr int warp_keys = same_rows ? keys / shape.warps : keys;  // of a tile
   static constexpr int shared_bytes = mma::shared_bytes(shape, dim, E);
-  static constexpr int score_blocks = warp_keys / 8;  // of 8 columns
-  static constexpr int out_blocks = dim / 8;
 
   /// The first of a warp's rows and keys within the tile.
   __device__ static int first_row(int warp) { return same_rows ? 0 : warp * warp_rows; }
@@ -49,9 +48,10 @@ struct Block {
   using QueryTile = SharedTile<rows, dim>;
   using KeyTile = SharedTile<keys, dim>;
 
-  /// Accumulator of a warp: block i of 16 rows, block j of 8 columns.
-  using Scores = Accumulator[row_blocks][score_blocks];
-  using Out = Accumulator[row_blocks][out_blocks];
+  /// Sums of a warp, and a number for each of their rows.
+  using Scores = AccumulatorTile<row_blocks, warp_keys / 8>;
+  using Out = AccumulatorTile<row_blocks, dim / 8>;
+  using Rows = typename Out::Rows;
 };
 
 /// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
@@ -85,10 +85,10 @@ enum Redo : uint8_t {
   far_off = 2   // its scores are so large that weights must be exact
 };
 
-/// The row of the tile that a lane's sums belong to; i: block of 16 of its warp's, h: upper or lower half.
+/// Which row of the tile a lane's row r is.
 template <class B>
-__device__ inline int row_of_sums(int thread, int i, int h) {
-  return B::first_row(thread / 32) + i * 16 + h * 8 + thread % 32 / 4;
+__device__ inline int row_of_tile(int thread, int r) {
+  return B::first_row(thread / 32) + r * 8 + B::Out::first_row(thread % 32);
 }
 
 template <class B>

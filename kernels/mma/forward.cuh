@@ -75,10 +75,7 @@ struct Pass {
 
   __device__ Pass(const Params &params, const SharedMemory<B> &memory)
       : p(params), shared(memory), queries(memory.queries), ring(params, memory, memory.kept->tiles) {
-#pragma unroll
-    for (int i = 0; i < B::row_blocks; i++)
-#pragma unroll
-      for (int j = 0; j < B::out_blocks; j++) out[i][j] = {};
+    out.clear();
   }
 
   /// True when this warp has rows at all.
@@ -112,15 +109,13 @@ struct Pass {
   template <bool Masked>
   __device__ void weigh(typename B::Scores &s, const Kept<B> &kept) {
     if constexpr (!B::plain) {
-      update<B>(state, out, s, log2_e, [](int, int) { return true; });
+      update<B>(state, out, s, log2_e, [](int) { return true; });
     } else if (Masked && kept.again) {
-      bool exact[B::row_blocks][2];
-#pragma unroll
-      for (int i = 0; i < B::row_blocks; i++)
-        for (int h = 0; h < 2; h++) exact[i][h] = kept.redo[row_of_sums<B>(threadIdx.x, i, h)] & far_off;
-      update<B>(state, out, s, p.scale * log2_e, [&](int i, int h) { return exact[i][h]; });
+      bool exact[B::Rows::rows];
+      unroll<B::Rows::rows>([&](int r) { exact[r] = kept.redo[row_of_tile<B>(threadIdx.x, r)] & far_off; });
+      update<B>(state, out, s, p.scale * log2_e, [&](int r) { return exact[r]; });
     } else {
-      update<B>(state, out, s, p.scale * log2_e, [](int, int) { return false; });
+      update<B>(state, out, s, p.scale * log2_e, [](int) { return false; });
     }
   }
 

@@ -10,7 +10,7 @@ namespace fa::kernels::mma {
 template <class B>
 class Found {
  public:
-  static constexpr int numbers = 4 + 4 * B::out_blocks;
+  static constexpr int numbers = 2 * B::Rows::rows + B::Out::rows * B::dim / 4;
   static constexpr int bytes = numbers * 32 * int(sizeof(float));
 
   __device__ Found(uint32_t memory, int warp) : at_(memory + warp * bytes + threadIdx.x % 32 * int(sizeof(float))) {}
@@ -25,33 +25,28 @@ class Found {
 /// the ring of tiles, which nobody uses any more.
 template <class B>
 __device__ inline void join_warps(Softmax<B> &state, typename B::Out &o, uint32_t ring) {
-  static_assert(B::row_blocks == 1 && (B::shape.warps - 1) * Found<B>::bytes <= B::stages * B::KeyTile::bytes);
+  static_assert((B::shape.warps - 1) * Found<B>::bytes <= B::stages * B::KeyTile::bytes);
+  constexpr int rows = B::Rows::rows;
   const int warp = threadIdx.x / 32;
   if (warp > 0) {
     const Found<B> mine(ring, warp - 1);
-#pragma unroll
-    for (int h = 0; h < 2; h++) mine.set(h, state.minus_m[0][h]), mine.set(2 + h, state.l[0][h]);
-#pragma unroll
-    for (int j = 0; j < B::out_blocks; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) mine.set(4 + 4 * j + e, o[0][j].x[e]);
+    int n = 0;
+    unroll<rows>([&](int r) { mine.set(r, state.minus_m[r]), mine.set(rows + r, state.l[r]); });
+    o.for_each([&](float x, int, int) { mine.set(2 * rows + n++, x); });
   }
   __syncthreads();
 #pragma unroll 1
   for (int other = 1; warp == 0 && other < B::shape.warps; other++) {
     const Found<B> its(ring, other - 1);
-    float a[2], b[2];
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const float before = state.minus_m[0][h], minus_m = fminf(before, its.get(h));
-      a[h] = ex2_approx_ftz((minus_m - before) * log2_e), b[h] = ex2_approx_ftz((minus_m - its.get(h)) * log2_e);
-      state.minus_m[0][h] = minus_m;
-      state.l[0][h] = state.l[0][h] * a[h] + its.get(2 + h) * b[h];
-    }
-#pragma unroll
-    for (int j = 0; j < B::out_blocks; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) o[0][j].x[e] = o[0][j].x[e] * a[e / 2] + its.get(4 + 4 * j + e) * b[e / 2];
+    typename B::Rows a, b;
+    int n = 0;
+    unroll<rows>([&](int r) {
+      const float before = state.minus_m[r], minus_m = fminf(before, its.get(r));
+      a[r] = ex2_approx_ftz((minus_m - before) * log2_e), b[r] = ex2_approx_ftz((minus_m - its.get(r)) * log2_e);
+      state.minus_m[r] = minus_m;
+      state.l[r] = state.l[r] * a[r] + its.get(rows + r) * b[r];
+    });
+    o.for_each([&](float &x, int r, int) { x = x * a[r] + its.get(2 * rows + n++) * b[r]; });
   }
 }
 

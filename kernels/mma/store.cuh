@@ -11,30 +11,29 @@ constexpr float ln_2 = 0.693147181f;
 
 /// Not 0 when a lane's part of a row holds NaN or Inf.
 template <class B>
-__device__ inline float any_nonfinite(const Accumulator (&o)[B::out_blocks], int h) {
+__device__ inline float any_nonfinite(const typename B::Out &o, int r) {
   float zero = 0;
-#pragma unroll
-  for (int j = 0; j < B::out_blocks; j++) zero = fmaf(o[j].x[2 * h], 0.f, fmaf(o[j].x[2 * h + 1], 0.f, zero));
+  o.for_each_pair_in_row(r, [&](float x, float y, int) { zero = fmaf(x, 0.f, fmaf(y, 0.f, zero)); });
   return zero;
 }
 
 /// Calls f(row of the tile, column, sum) for 8 rows of a warp's, by way of its part of the tile of queries, where they
 /// fit as floats: neighbouring lanes have neighbouring columns.
 template <class B, class F>
-__device__ inline void for_each_element(const Accumulator (&o)[B::out_blocks], int i, int h, int columns, uint32_t tile,
-                                        F f) {
-  const int thread = mov_tid_x(), lane = thread % 32, first = row_of_sums<B>(thread, i, h) - lane / 4;
+__device__ inline void for_each_element(const typename B::Out &o, int r, int columns, uint32_t tile, F f) {
+  const int thread = mov_tid_x(), lane = thread % 32, first = row_of_tile<B>(thread, r) - lane / 4;
   float *const staged = reinterpret_cast<float *>(__cvta_shared_to_generic(tile)) + thread / 32 * 8 * B::dim;
+  float *const to = staged + lane / 4 * B::dim + lane % 4 * 2;
+  const int exchange = lane / 4 % 4;  // of blocks of 8 columns, so that rows do not share banks
   __syncwarp();
-#pragma unroll
-  for (int j = 0; j < B::out_blocks; j++)  // blocks of 8 columns are exchanged so that rows do not share banks
-    *reinterpret_cast<float2 *>(staged + lane / 4 * B::dim + (j ^ lane / 4 % 4) * 8 + lane % 4 * 2) = {
-        o[j].x[2 * h], o[j].x[2 * h + 1]};
+  o.for_each_pair_in_row(r, [=](float x, float y, int j) {
+    *reinterpret_cast<float2 *>(to + (j ^ exchange) * 8) = {x, y};
+  });
   __syncwarp();
 #pragma unroll 1
-  for (int r = 0; r < 8; r++)
+  for (int i = 0; i < 8; i++)
 #pragma unroll 1
-    for (int d = lane; d < columns; d += 32) f(first + r, d, staged[r * B::dim + (d ^ r % 4 * 8)]);
+    for (int d = lane; d < columns; d += 32) f(first + i, d, staged[i * B::dim + (d ^ i % 4 * 8)]);
 }
 
 /// Where the partial results of row r of the tile are.
@@ -45,8 +44,8 @@ __device__ inline int64_t partial_place(const Params &p, const Work &w, int r) {
 
 /// Divides a row's sums by l, the sink included, and writes its lse.
 template <class B>
-__device__ inline void finish_row(const Params &p, const Work &w, Row row, Accumulator (&o)[B::out_blocks], int h,
-                                  float m, float l) {
+__device__ inline void finish_row(const Params &p, const Work &w, Row row, typename B::Out &o, int r, float m,
+                                  float l) {
   float a = 1 / l, lse = l == 0 ? -infinity : m + __log2f(l) * ln_2;
   if (p.sinks.data) {
     const float sink = *reinterpret_cast<const float *>(p.sinks.data + w.sequence.index * p.sinks.stride[0] +
@@ -55,11 +54,7 @@ __device__ inline void finish_row(const Params &p, const Work &w, Row row, Accum
     const float total = l * of_keys + ex2_approx_ftz((sink - top) * log2_e);
     a = of_keys / total, lse = l == 0 ? sink : top + __log2f(total) * ln_2;
   }
-#pragma unroll
-  for (int j = 0; j < B::out_blocks; j++) {
-    o[j].x[2 * h] = l == 0 ? 0 : o[j].x[2 * h] * a;
-    o[j].x[2 * h + 1] = l == 0 ? 0 : o[j].x[2 * h + 1] * a;
-  }
+  o.for_each_in_row(r, [&](float &x, int) { x = l == 0 ? 0 : x * a; });
   if (p.lse.data && mov_tid_x() % 4 == 0)
     *reinterpret_cast<float *>(p.lse.data + w.sequence.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
                                (w.sequence.q_first + row.query) * p.lse.stride[2]) = lse;
@@ -71,14 +66,12 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
   using Tile = typename B::QueryTile;
   constexpr int chunks = B::dim / 8;
   const int thread = mov_tid_x(), lane = thread % 32;
-#pragma unroll
-  for (int i = 0; i < B::row_blocks; i++)
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-#pragma unroll
-      for (int j = 0; j < B::out_blocks; j++)
-        st_shared_b32(tile + Tile::offset(row_of_sums<B>(thread, i, h), j) + lane % 4 * 4,
-                      pack<typename B::Element>(o[i][j].x[2 * h], o[i][j].x[2 * h + 1]));
+  unroll<B::Rows::rows>([&](int r) {
+    const int row = row_of_tile<B>(thread, r);
+    o.for_each_pair_in_row(r, [&](float x, float y, int j) {
+      st_shared_b32(tile + Tile::offset(row, j) + lane % 4 * 4, pack<typename B::Element>(x, y));
+    });
+  });
   __syncwarp();
 #pragma unroll 1
   for (int i = lane; i < B::warp_rows * chunks; i += 32) {
@@ -114,42 +107,39 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
   const bool chunks =
       !partial && !again && p.out_dtype == B::dtype && (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
   bool any = false;
-#pragma unroll
-  for (int i = 0; i < B::row_blocks; i++) {
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      const int thread = mov_tid_x(), r = row_of_sums<B>(thread, i, h);
-      const bool exists = w.first_row + r < w.rows;
-      const bool exact = B::plain && again && (kept->redo[r] & far_off);
-      const float m = reference<B>(p, state.minus_m[i][h], exact), l = row_sum(state.l[i][h]);
-      if (partial) {
-        if (exists && thread % 4 == 0)
-          *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? -infinity : m, l};
-      } else if (exists) {
-        finish_row<B>(p, w, B::row_of(p, w, w.first_row + r), o[i], h, m, l);
-      }
-      if (!again) {
-        const bool nonfinite = row_sum(any_nonfinite<B>(o[i], h)) != 0;
-        const int redo = exists ? reasons_to_redo<B>(*kept, r, state.minus_m[i][h], l, nonfinite) : 0;
-        if (thread % 4 == 0) kept->redo[r] = uint8_t(redo);
-        any |= redo != 0;
-      }
-      if (chunks || (again && !__any_sync(~0u, kept->redo[r]))) continue;
-      for_each_element<B>(o[i], i, h, p.head_dim_v, tile, [&](int at, int d, float x) {
-        if (w.first_row + at >= w.rows || (again && !kept->redo[at])) return;
-        const Row row = B::row_of(p, w, w.first_row + at);
-        if (again && (kept->redo[at] & spoiled) && is_finite(x)) {
-          const float special = special_value(p, w, row, kept->attended(at), d);
-          x = special == 0 ? x : special;
-        }
-        if (partial) {
-          p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
-        } else {
-          store_element(out_row(p, w.sequence, row) + d * p.out.stride[3], p.out_dtype, x);
-        }
-      });
+  unroll<B::Rows::rows>([&](int row_of_lane) {
+    const int thread = mov_tid_x(), r = row_of_tile<B>(thread, row_of_lane);
+    const bool exists = w.first_row + r < w.rows;
+    const bool exact = B::plain && again && (kept->redo[r] & far_off);
+    const float minus_m = state.minus_m[row_of_lane];
+    const float m = reference<B>(p, minus_m, exact), l = quad_sum(state.l[row_of_lane]);
+    if (partial) {
+      if (exists && thread % 4 == 0)
+        *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? -infinity : m, l};
+    } else if (exists) {
+      finish_row<B>(p, w, B::row_of(p, w, w.first_row + r), o, row_of_lane, m, l);
     }
-  }
+    if (!again) {
+      const bool nonfinite = quad_sum(any_nonfinite<B>(o, row_of_lane)) != 0;
+      const int redo = exists ? reasons_to_redo<B>(*kept, r, minus_m, l, nonfinite) : 0;
+      if (thread % 4 == 0) kept->redo[r] = uint8_t(redo);
+      any |= redo != 0;
+    }
+    if (chunks || (again && !__any_sync(~0u, kept->redo[r]))) return;
+    for_each_element<B>(o, row_of_lane, p.head_dim_v, tile, [&](int at, int d, float x) {
+      if (w.first_row + at >= w.rows || (again && !kept->redo[at])) return;
+      const Row row = B::row_of(p, w, w.first_row + at);
+      if (again && (kept->redo[at] & spoiled) && is_finite(x)) {
+        const float special = special_value(p, w, row, kept->attended(at), d);
+        x = special == 0 ? x : special;
+      }
+      if (partial) {
+        p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
+      } else {
+        store_element(out_row(p, w.sequence, row) + d * p.out.stride[3], p.out_dtype, x);
+      }
+    });
+  });
   if (chunks) store_chunks<B>(p, w, o, tile);
   return any;
 }
