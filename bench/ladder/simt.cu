@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         s[i][c] = j + lane + c * lanes < end ? s[i][c] * (p.scale * log2_e) : -infinity;
         max = fmaxf(max, s[i][c]);
       }
-      max = over_lanes(max, [](float a, float b) { return fmaxf(a, b); });
+      max = max_over_lanes<lanes>(max);
       const float rescale = exp2f(softmax[i].max - max);
 #pragma unroll
       for (int c = 0; c < columns; ++c) {
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         tiles.p[first + i][(lane + c * lanes) ^ exchange] = weight;
         sum += weight;
       }
-      softmax[i] = {max, softmax[i].sum * rescale + over_lanes(sum, [](float a, float b) { return a + b; })};
+      softmax[i] = {max, softmax[i].sum * rescale + sum_over_lanes<lanes>(sum)};
 #pragma unroll
       for (int c = 0; c < chunks; ++c)
 #pragma unroll

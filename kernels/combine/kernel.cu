@@ -11,26 +11,17 @@
 
 namespace fa::kernels::combine {
 
-__device__ inline float warp_max(float x) {
-  for (int d = 16; d > 0; d /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, d));
-  return x;
-}
-
-__device__ inline Softmax softmax_of(const Params &p, int64_t partial) {
-  return {p.partial_max_sum[2 * partial], p.partial_max_sum[2 * partial + 1]};
-}
-
 __device__ inline void combine_row(const Params &p, const Work &w, int row_of_tile) {
   const int lane = threadIdx.x % 32, splits = p.schedule.num_splits;
-  const int64_t first = partial_row(p, w, row_of_tile, 0), step = p.partial_rows;
+  const int64_t first = w.partial_row + row_of_tile, step = p.partial_rows;
   const Row row = row_at(p, w, w.first_row + row_of_tile);
 
   Softmax all;
-  for (int i = lane; i < splits; i += 32) all.max = fmaxf(all.max, softmax_of(p, first + i * step).max);
-  all.max = warp_max(all.max);
+  for (int i = lane; i < splits; i += 32) all.max = fmaxf(all.max, load_partial(p, first + i * step).max);
+  all.max = max_over_lanes<32>(all.max);
   const float finite = finite_max(all.max);
   for (int i = 0; i < splits; ++i) {
-    const Softmax part = softmax_of(p, first + i * step);
+    const Softmax part = load_partial(p, first + i * step);
     all.sum += part.sum * weight_of(part.max - finite);
   }
 
@@ -42,7 +33,7 @@ __device__ inline void combine_row(const Params &p, const Work &w, int row_of_ti
       const int64_t part = first + i * step;
       const float value = p.partial_values[part * p.head_dim_v + d];
       if (is_finite(value)) {
-        sum += value * weight_of(softmax_of(p, part).max - finite);
+        sum += value * weight_of(load_partial(p, part).max - finite);
       } else {
         special += value;
       }

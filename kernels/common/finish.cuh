@@ -1,12 +1,10 @@
-// From a row's unfinished softmax to its results: the sink, the division, the lse.
+// From a row's unfinished softmax to its results: the sink, the division, the lse; or to memory, for combine.
 #pragma once
 
+#include "common/numbers.cuh"
 #include "common/schedule.cuh"
 
 namespace fa::kernels {
-
-constexpr float infinity = __builtin_huge_valf();
-constexpr float log2_e = 1.44269504088896341f;
 
 /// A row's softmax over the keys seen so far: a score that none of the weights is large beside, and sum_j e^(x_j -
 /// max).
@@ -62,9 +60,12 @@ __device__ inline char *out_row(const Params &p, const Sequence &s, Row row) {
          row.head * p.out.stride[2];
 }
 
-/// Where the partial results of a row of the tile are.
-__device__ inline int64_t partial_row(const Params &p, const Work &w, int32_t row_of_tile, int32_t split) {
-  return split * p.partial_rows + w.place * p.schedule.tile_rows + row_of_tile;
+/// The unfinished softmax of a row of partial results.
+__device__ inline Softmax load_partial(const Params &p, int64_t partial_row) {
+  return {p.partial_max_sum[2 * partial_row], p.partial_max_sum[2 * partial_row + 1]};
+}
+__device__ inline void store_partial(const Params &p, int64_t partial_row, const Softmax &softmax) {
+  *reinterpret_cast<float2 *>(p.partial_max_sum + 2 * partial_row) = {softmax.max, softmax.sum};
 }
 
 }  // namespace fa::kernels

@@ -5,6 +5,7 @@
 // column c, which is 0, 1, 8, 9, 16, ..., is column c + first_column(lane).
 #pragma once
 
+#include "common/numbers.cuh"
 #include "common/ptx.cuh"
 
 namespace fa::kernels {
@@ -29,17 +30,6 @@ struct RowVector {
     unroll<Rows>([&](int r) { x[r] = value; });
   }
 };
-
-/// The largest of the four lanes that share a row.
-__device__ __forceinline__ float quad_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-
-__device__ __forceinline__ float quad_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
 
 /// RowBlocks x ColumnBlocks of 16 x 16 as A.
 template <class T, int RowBlocks, int ColumnBlocks = 1>
@@ -91,7 +81,7 @@ struct AccumulatorTile {
     unroll<ColumnBlocks>([&](int j) { f(at(row, 8 * j), at(row, 8 * j + 1), j); });
   }
 
-  /// Of a lane's part of each row; quad_max makes it the row's.
+  /// Of a lane's part of each row; max_over_lanes<4> makes it the row's.
   __device__ __forceinline__ Rows row_max() {
     Rows top;
     unroll<rows>([&](int r) {

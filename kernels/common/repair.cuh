@@ -5,14 +5,11 @@
 #pragma once
 
 #include "common/element.cuh"
+#include "common/numbers.cuh"
 #include "common/ptx.cuh"
 #include "common/schedule.cuh"
 
 namespace fa::kernels {
-
-__device__ inline bool is_finite(float x) {
-  return fabsf(x) < __int_as_float(0x7f800000);
-}
 
 /// The element of a (batch, head, query, key) tensor for a score.
 __device__ inline const char *score_element(const View &view, const Sequence &s, Row row, int32_t key) {
@@ -23,7 +20,7 @@ __device__ inline const char *score_element(const View &view, const Sequence &s,
 /// True when the mask, or a bias of -inf, hides a key from a row.
 __device__ inline bool hidden(const Params &p, const Sequence &s, Row row, int32_t key) {
   if (p.mask.data && *score_element(p.mask, s, row, key) == 0) return true;
-  return p.bias.data && load_element(score_element(p.bias, s, row, key), p.bias_dtype) == -__int_as_float(0x7f800000);
+  return p.bias.data && load_element(score_element(p.bias, s, row, key), p.bias_dtype) == -infinity;
 }
 
 /// The sum of the values of column d that are NaN or infinite, over the keys that a row attends; 0 when there are none.

@@ -13,7 +13,7 @@ struct Work {
   int32_t head_group;  // first query head: head_group * packed_heads
   int32_t kv_head;
   int32_t split;
-  int64_t place;  // of the tile among those of this launch, heads counted in: where its partial results are
+  int64_t partial_row;  // of the tile's first row, where there are partial results
 };
 
 /// A row of the tile: its query and its head.
@@ -66,14 +66,14 @@ __device__ inline int32_t sequence_of_tile(const Params &p, int32_t block_rows, 
   return -1;
 }
 
-/// The work of one split of the tile at a place. Under a causal mask a sequence's last tiles are the longest: they come
-/// first, so that all multiprocessors end together.
+/// The work of one split of tile `place` of this launch, heads counted in. Under a causal mask a sequence's last tiles
+/// are the longest: they come first, so that all multiprocessors end together.
 __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int32_t split) {
   const Schedule &s = p.schedule;
   int64_t index = s.first_tile + place;
   Work w;
   w.split = split;
-  w.place = place;
+  w.partial_row = split * p.partial_rows + place * block_rows;
   w.head_group = int32_t(index % s.head_groups);
   index /= s.head_groups;
   w.kv_head = w.head_group * s.packed_heads / (p.heads_q / p.heads_kv);

@@ -128,12 +128,8 @@ __device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval spli
       kept->high[r] = keys.high;
     }
   }
-  for (int d = 16; d > 0; d /= 2) {
-    low = min(low, __shfl_xor_sync(~0u, low, d));
-    high = max(high, __shfl_xor_sync(~0u, high, d));
-    full_low = max(full_low, __shfl_xor_sync(~0u, full_low, d));
-    full_high = min(full_high, __shfl_xor_sync(~0u, full_high, d));
-  }
+  low = min_over_lanes<32>(low), high = max_over_lanes<32>(high);
+  full_low = max_over_lanes<32>(full_low), full_high = min_over_lanes<32>(full_high);
   if (low >= high) return {0, 0, 0, 0};
   return {low / B::keys, (high - 1) / B::keys + 1, int((uint32_t(full_low) + B::keys - 1) / B::keys),
           full_high / B::keys};

@@ -70,7 +70,7 @@ struct Pass {
   const SharedMemory<B> &shared;
   Queries<B> queries;
   Ring<B> ring;
-  Softmax<B> state;
+  OnlineSoftmax<B> state;
   typename B::Out out;
 
   __device__ Pass(const Params &params, const SharedMemory<B> &memory)

@@ -24,7 +24,7 @@ class Found {
 /// l = sum_w e^(m_w - m) l_w, O = sum_w e^(m_w - m) O_w with m = max_w m_w, in the first warp's registers, by way of
 /// the ring of tiles, which nobody uses any more.
 template <class B>
-__device__ inline void join_warps(Softmax<B> &state, typename B::Out &o, uint32_t ring) {
+__device__ inline void join_warps(OnlineSoftmax<B> &state, typename B::Out &o, uint32_t ring) {
   static_assert((B::shape.warps - 1) * Found<B>::bytes <= B::stages * B::KeyTile::bytes);
   constexpr int rows = B::Rows::rows;
   const int warp = threadIdx.x / 32;

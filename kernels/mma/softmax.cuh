@@ -26,18 +26,14 @@ constexpr float far = 0x1p22f;
 
 /// Of each of a lane's rows: -m, as it is added, and this lane's part of l.
 template <class B>
-struct Softmax {
+struct OnlineSoftmax {
   typename B::Rows minus_m, l;
 
-  __device__ Softmax() {
+  __device__ OnlineSoftmax() {
     minus_m.fill(FLT_MAX);  // finite: 2^(-inf - m) is 0, not NaN
     l.fill(0);
   }
 };
-
-__device__ inline float nan_value() {
-  return __int_as_float(0x7fffffff);
-}
 
 /// The exponent of a weight: c (x - m) of a row that is exact, which is 0 where x is m, however large both are; else
 /// c x - m, which is one instruction less.
@@ -47,13 +43,13 @@ __device__ inline float exponent(float x, float c, float minus_m, bool exact) {
 
 /// m' = max(m, c rowmax S), l = l a, O = O a with a = 2^(m - m'): for the rows whose maximum has moved.
 template <class B, class Exact>
-__device__ inline void move_maxima(Softmax<B> &state, typename B::Out &o, const typename B::Rows &top, float c,
+__device__ inline void move_maxima(OnlineSoftmax<B> &state, typename B::Out &o, const typename B::Rows &top, float c,
                                    Exact exact) {
   typename B::Rows a;
   unroll<B::Rows::rows>([&](int r) {
     const bool is_exact = exact(r);
     const float unit = is_exact ? c : 1, before = state.minus_m[r], sum = state.l[r];
-    const float t = quad_max(top[r]) * (is_exact ? 1 : c);
+    const float t = max_over_lanes<4>(top[r]) * (is_exact ? 1 : c);
     const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
     const float now = (t + before) * unit > most<B> ? lifted : before;
     a[r] = ex2_approx_ftz((now - before) * unit);
@@ -67,7 +63,8 @@ __device__ inline void move_maxima(Softmax<B> &state, typename B::Out &o, const 
 
 /// P = 2^(c S - m') in place of S, l = l + rowsum P. exact(r) says which of the lane's rows are.
 template <class B, class Exact>
-__device__ inline void update(Softmax<B> &state, typename B::Out &o, typename B::Scores &s, float c, Exact exact) {
+__device__ inline void update(OnlineSoftmax<B> &state, typename B::Out &o, typename B::Scores &s, float c,
+                              Exact exact) {
   const typename B::Rows top = s.row_max();
   bool moved = false;
   unroll<B::Rows::rows>([&](int r) { moved |= exponent(top[r], c, state.minus_m[r], exact(r)) > most<B>; });

@@ -1,13 +1,12 @@
 // From sums to results: O / l, lse, partial results of a split; and the mending of what masked values have spoiled.
 #pragma once
 
+#include "common/finish.cuh"
 #include "common/repair.cuh"
 #include "mma/scores.cuh"
 #include "mma/softmax.cuh"
 
 namespace fa::kernels::mma {
-
-constexpr float ln_2 = 0.693147181f;
 
 /// Not 0 when a lane's part of a row holds NaN or Inf.
 template <class B>
@@ -34,30 +33,6 @@ __device__ inline void for_each_element(const typename B::Out &o, int r, int col
   for (int i = 0; i < 8; i++)
 #pragma unroll 1
     for (int d = lane; d < columns; d += 32) f(first + i, d, staged[i * B::dim + (d ^ i % 4 * 8)]);
-}
-
-/// Where the partial results of row r of the tile are.
-template <class B>
-__device__ inline int64_t partial_place(const Params &p, const Work &w, int r) {
-  return w.split * p.partial_rows + w.place * B::rows + r;
-}
-
-/// Divides a row's sums by l, the sink included, and writes its lse.
-template <class B>
-__device__ inline void finish_row(const Params &p, const Work &w, Row row, typename B::Out &o, int r, float m,
-                                  float l) {
-  float a = 1 / l, lse = l == 0 ? -infinity : m + __log2f(l) * ln_2;
-  if (p.sinks.data) {
-    const float sink = *reinterpret_cast<const float *>(p.sinks.data + w.sequence.index * p.sinks.stride[0] +
-                                                        row.head * p.sinks.stride[1]);
-    const float top = fmaxf(m, sink), of_keys = ex2_approx_ftz((m - top) * log2_e);
-    const float total = l * of_keys + ex2_approx_ftz((sink - top) * log2_e);
-    a = of_keys / total, lse = l == 0 ? sink : top + __log2f(total) * ln_2;
-  }
-  o.for_each_in_row(r, [&](float &x, int) { x = l == 0 ? 0 : x * a; });
-  if (p.lse.data && mov_tid_x() % 4 == 0)
-    *reinterpret_cast<float *>(p.lse.data + w.sequence.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
-                               (w.sequence.q_first + row.query) * p.lse.stride[2]) = lse;
 }
 
 /// Writes a warp's rows in whole chunks, by way of its part of the tile of queries.
@@ -100,8 +75,8 @@ __device__ inline int reasons_to_redo(const Kept<B> &kept, int r, float minus_m,
 /// Writes what a block has found, and notes which rows are to be worked on again: the caller then comes `again` with
 /// sums of finite values and exact weights. True when this lane's rows hold one of those.
 template <class B>
-__device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o, const Softmax<B> &state, uint32_t tile,
-                             bool again) {
+__device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o, const OnlineSoftmax<B> &state,
+                             uint32_t tile, bool again) {
   const Work &w = kept->work;
   const bool partial = B::splits && p.schedule.num_splits > 1;
   const bool chunks =
@@ -112,15 +87,17 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
     const bool exists = w.first_row + r < w.rows;
     const bool exact = B::plain && again && (kept->redo[r] & far_off);
     const float minus_m = state.minus_m[row_of_lane];
-    const float m = reference<B>(p, minus_m, exact), l = quad_sum(state.l[row_of_lane]);
+    const float l = sum_over_lanes<4>(state.l[row_of_lane]);
+    const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, exact), l};
+    const bool writes = exists && thread % 4 == 0;
     if (partial) {
-      if (exists && thread % 4 == 0)
-        *reinterpret_cast<float2 *>(p.partial_max_sum + partial_place<B>(p, w, r) * 2) = {l == 0 ? -infinity : m, l};
+      if (writes) store_partial(p, w.partial_row + r, softmax);
     } else if (exists) {
-      finish_row<B>(p, w, B::row_of(p, w, w.first_row + r), o, row_of_lane, m, l);
+      const float factor = finish_row(p, w.sequence, B::row_of(p, w, w.first_row + r), softmax, writes);
+      o.for_each_in_row(row_of_lane, [=](float &x, int) { x = finished(x, 0, factor, softmax); });
     }
     if (!again) {
-      const bool nonfinite = quad_sum(any_nonfinite<B>(o, row_of_lane)) != 0;
+      const bool nonfinite = sum_over_lanes<4>(any_nonfinite<B>(o, row_of_lane)) != 0;
       const int redo = exists ? reasons_to_redo<B>(*kept, r, minus_m, l, nonfinite) : 0;
       if (thread % 4 == 0) kept->redo[r] = uint8_t(redo);
       any |= redo != 0;
@@ -134,7 +111,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
         x = special == 0 ? x : special;
       }
       if (partial) {
-        p.partial_values[partial_place<B>(p, w, at) * p.head_dim_v + d] = x;
+        p.partial_values[(w.partial_row + at) * p.head_dim_v + d] = x;
       } else {
         store_element(out_row(p, w.sequence, row) + d * p.out.stride[3], p.out_dtype, x);
       }

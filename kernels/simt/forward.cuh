@@ -67,13 +67,6 @@ __device__ inline Interval attended_by_block(const Mine<dim> &mine) {
   return {low, high};
 }
 
-template <class F>
-__device__ inline float over_lanes(float x, F f) {
-#pragma unroll
-  for (int d = lanes / 2; d > 0; d /= 2) x = f(x, __shfl_xor_sync(~0u, x, d));
-  return x;
-}
-
 /// S = Q K^T, scaled, masked; then m' = max(m, rowmax S); P = e^(S - m'); l = l a + rowsum P; O = O a.
 template <int dim>
 __device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<dim> &mine, int32_t key) {
@@ -98,7 +91,7 @@ __device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<di
       s[i][c] = finished_score(p, mine.scores[i], s[i][c], key + mine.lane + c * lanes, &attends[c]);
       max = fmaxf(max, s[i][c]);
     }
-    max = over_lanes(max, [](float a, float b) { return fmaxf(a, b); });
+    max = max_over_lanes<lanes>(max);
     const float finite = finite_max(max), rescale = weight_of(softmax.max - finite);
 #pragma unroll
     for (int c = 0; c < columns; ++c) {
@@ -107,7 +100,7 @@ __device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<di
       shared.p[mine.first + i][mine.lane + c * lanes] = weight;
       sum += weight;
     }
-    softmax = {max, softmax.sum * rescale + over_lanes(sum, [](float a, float b) { return a + b; })};
+    softmax = {max, softmax.sum * rescale + sum_over_lanes<lanes>(sum)};
 #pragma unroll
     for (float &o : mine.o[i]) o *= rescale;
   }
@@ -136,12 +129,9 @@ __device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mi
   for (int i = 0; i < mine.rows; ++i) {
     if (w.first_row + mine.first + i >= w.rows) break;
     const Row row = row_at(p, w, w.first_row + mine.first + i);
-    const int64_t part = partial_row(p, w, mine.first + i, w.split);
+    const int64_t partial_row = w.partial_row + mine.first + i;
     const float factor = whole ? finish_row(p, w.sequence, row, mine.softmax[i], mine.lane == 0) : 1;
-    if (!whole && mine.lane == 0) {
-      p.partial_max_sum[2 * part] = mine.softmax[i].max;
-      p.partial_max_sum[2 * part + 1] = mine.softmax[i].sum;
-    }
+    if (!whole && mine.lane == 0) store_partial(p, partial_row, mine.softmax[i]);
     char *out = out_row(p, w.sequence, row);
 #pragma unroll
     for (int d = 0; d < mine.dims; ++d) {
@@ -156,7 +146,7 @@ __device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mi
       if (whole) {
         store_element(out + at * p.out.stride[3], p.out_dtype, finished(sum, special, factor, mine.softmax[i]));
       } else {
-        p.partial_values[part * p.head_dim_v + at] = special == 0 ? sum : special;
+        p.partial_values[partial_row * p.head_dim_v + at] = special == 0 ? sum : special;
       }
     }
   }
