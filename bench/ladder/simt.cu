@@ -9,8 +9,8 @@ namespace fa::kernels::simt {
 
 constexpr int width = FA_LADDER_WIDTH, halves = width == 1 ? 1 : 8;  // of a load from shared, from global memory
 constexpr int dim = FA_DIM, tile_rows = rows(dim), tile_keys = keys(dim), columns = tile_keys / lanes;
-constexpr int mine = tile_rows / (threads / lanes);  // rows that a thread shares
-constexpr int chunks = dim / (width * lanes);        // of a row, that a lane has
+constexpr int thread_rows = tile_rows / (threads / lanes);  // rows that a thread shares
+constexpr int chunks = dim / (width * lanes);               // of a row, that a lane has
 
 struct alignas(4 * width) Chunk {
   float x[width];
@@ -55,32 +55,32 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
   Tiles &tiles = *reinterpret_cast<Tiles *>(memory);
   const Work w = work_of_block(p, tile_rows);
   if (w.rows == 0) return;
-  const int lane = threadIdx.x % lanes, first = threadIdx.x / lanes * mine, end = w.sequence.keys;
+  const int lane = threadIdx.x % lanes, first = threadIdx.x / lanes * thread_rows, end = w.sequence.keys;
   const int exchange = threadIdx.x / lanes % 4 * lanes;
   load_tile(tiles.q, q_row(p, w.sequence, row_at(p, w, w.first_row)), p.q.stride[1], tile_rows, w.rows - w.first_row);
-  Softmax softmax[mine];
-  float o[mine][chunks][width] = {};
+  Softmax softmax[thread_rows];
+  float o[thread_rows][chunks][width] = {};
 
   for (int j = 0; j < end; j += tile_keys) {
     load_tile(tiles.kv, key_row(p, p.k, w.sequence, j, w.kv_head), p.k.stride[1], tile_keys, end - j);
     __syncthreads();
-    float s[mine][columns] = {};
+    float s[thread_rows][columns] = {};
 #pragma unroll(8 / width)
     for (int d = 0; d < dim; d += width) {
-      Chunk q[mine];
+      Chunk q[thread_rows];
 #pragma unroll
-      for (int i = 0; i < mine; ++i) q[i] = load(&tiles.q[first + i][d]);
+      for (int i = 0; i < thread_rows; ++i) q[i] = load(&tiles.q[first + i][d]);
 #pragma unroll
       for (int c = 0; c < columns; ++c) {
         const Chunk k = load(&tiles.kv[lane + c * lanes][d]);
 #pragma unroll
-        for (int i = 0; i < mine; ++i)
+        for (int i = 0; i < thread_rows; ++i)
 #pragma unroll
           for (int n = 0; n < width; ++n) s[i][c] += q[i].x[n] * k.x[n];
       }
     }
 #pragma unroll
-    for (int i = 0; i < mine; ++i) {
+    for (int i = 0; i < thread_rows; ++i) {
       float max = softmax[i].max, sum = 0;
 #pragma unroll
       for (int c = 0; c < columns; ++c) {
@@ -106,16 +106,16 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
     __syncthreads();
 #pragma unroll 1
     for (int e = 0; e < tile_keys; e += width) {
-      Chunk weight[mine];
+      Chunk weight[thread_rows];
 #pragma unroll
-      for (int i = 0; i < mine; ++i) weight[i] = load(&tiles.p[first + i][e ^ exchange]);
+      for (int i = 0; i < thread_rows; ++i) weight[i] = load(&tiles.p[first + i][e ^ exchange]);
 #pragma unroll
       for (int n = 0; n < width; ++n) {
 #pragma unroll
         for (int c = 0; c < chunks; ++c) {
           const Chunk v = load(&tiles.kv[e + n][(lane + c * lanes) * width]);
 #pragma unroll
-          for (int i = 0; i < mine; ++i)
+          for (int i = 0; i < thread_rows; ++i)
 #pragma unroll
             for (int m = 0; m < width; ++m) o[i][c][m] += weight[i].x[n] * v.x[m];
         }
@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
   }
 
 #pragma unroll
-  for (int i = 0; i < mine; ++i) {
+  for (int i = 0; i < thread_rows; ++i) {
     if (w.first_row + first + i >= w.rows) break;
     const Row row = row_at(p, w, w.first_row + first + i);
     const float factor = finish_row(p, w.sequence, row, softmax[i], lane == 0);

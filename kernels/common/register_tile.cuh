@@ -7,15 +7,9 @@
 
 #include "common/numbers.cuh"
 #include "common/ptx.cuh"
+#include "common/unroll.cuh"
 
 namespace fa::kernels {
-
-/// f(0) .. f(N - 1), unrolled.
-template <int N, class F>
-__device__ __forceinline__ void unroll(F f) {
-#pragma unroll
-  for (int i = 0; i < N; i++) f(i);
-}
 
 /// A number for each of a lane's rows.
 template <int Rows>
@@ -68,10 +62,18 @@ struct AccumulatorTile {
           [&](int j) { unroll<4>([&](int e) { f(block[i][j].x[e], 2 * i + e / 2, 8 * j + e % 2); }); });
     });
   }
+  template <class F>
+  __device__ __forceinline__ void for_each(F f) const {
+    const_cast<AccumulatorTile *>(this)->for_each([&](const float &x, int row, int column) { f(x, row, column); });
+  }
 
   /// f(number, column) for a row.
   template <class F>
   __device__ __forceinline__ void for_each_in_row(int row, F f) {
+    unroll<ColumnBlocks>([&](int j) { unroll<2>([&](int e) { f(at(row, 8 * j + e), 8 * j + e); }); });
+  }
+  template <class F>
+  __device__ __forceinline__ void for_each_in_row(int row, F f) const {
     unroll<ColumnBlocks>([&](int j) { unroll<2>([&](int e) { f(at(row, 8 * j + e), 8 * j + e); }); });
   }
 
@@ -82,13 +84,17 @@ struct AccumulatorTile {
   }
 
   /// Of a lane's part of each row; max_over_lanes<4> makes it the row's.
-  __device__ __forceinline__ Rows row_max() {
+  __device__ __forceinline__ Rows row_max() const {
     Rows top;
     unroll<rows>([&](int r) {
       top[r] = at(r, 0);
       for_each_in_row(r, [&](float x, int) { top[r] = fmaxf(top[r], x); });
     });
     return top;
+  }
+
+  __device__ __forceinline__ void add_row_sums(Rows &sum) const {
+    for_each([&](float x, int r, int) { sum[r] += x; });
   }
 
   __device__ __forceinline__ void scale_row(int row, float factor) {

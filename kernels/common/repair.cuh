@@ -1,7 +1,7 @@
 // Keeps masked values out of results for certain, and makes those that are attended show as fa.h says. A masked key has
 // the weight 0, and 0 * v is 0 unless v is NaN or Inf; so is the product of Inf and an attended weight too small for a
-// float. Rows so spoiled, which are rare, show in their results: the block then works once more on values of which
-// those that are not finite are 0, and puts in the place of each element what the attended ones give.
+// float. Rows with such a product, which are rare, show in their results: the block then works once more on values of
+// which those that are not finite are 0, and puts in the place of each element what the attended ones give.
 #pragma once
 
 #include "common/element.cuh"

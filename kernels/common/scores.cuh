@@ -36,7 +36,7 @@ __device__ inline RowScores row_scores(const Params &p, const Sequence &s, Row r
 /// The score of a key, -inf when the row does not attend it, which *attends says.
 __device__ inline float finished_score(const Params &p, const RowScores &row, float product, int32_t key,
                                        bool *attends) {
-  *attends = row.keys.low <= key && key < row.keys.high;
+  *attends = row.keys.holds(key);
   if (*attends && row.mask) *attends = row.mask[key * p.mask.stride[3]] != 0;
   float addend = 0;
   if (*attends && row.bias) addend = load_element(row.bias + key * p.bias.stride[3], p.bias_dtype);

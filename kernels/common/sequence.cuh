@@ -9,10 +9,13 @@ namespace fa::kernels {
 /// Keys low <= j < high.
 struct Interval {
   int32_t low, high;
+
+  __device__ bool empty() const { return low >= high; }
+  __device__ bool holds(int32_t key) const { return low <= key && key < high; }
 };
 
 struct Sequence {
-  int32_t index;             // b: its place in arrays, bias, mask, slopes and sinks
+  int32_t index;             // b: in arrays, bias, mask, slopes and sinks
   int32_t queries, keys;     // used ones, left padding not counted
   int32_t q_batch, q_first;  // query 0 in q and out
   int32_t k_batch, k_first;  // key 0 in k and v; paged: k_first is the token that is key 0

@@ -20,7 +20,7 @@ struct SharedTile {
 
   __device__ static int swizzle(int row) { return panel_columns == 64 ? row % 8 : row / 2 % 4; }
 
-  /// The place of a chunk: 8 columns of a row.
+  /// Where a chunk lies: 8 columns of a row.
   __device__ static uint32_t offset(int row, int chunk) {
     return chunk / row_chunks * panel_bytes + row * row_bytes + (chunk % row_chunks ^ swizzle(row)) * 16;
   }

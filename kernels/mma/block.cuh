@@ -18,14 +18,15 @@ struct Block {
   static constexpr Shape shape = mma::shape(arch_of(Sm), Dim, E);
   static constexpr Dtype dtype = Type;
   static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
-  static constexpr bool same_rows = shape.same_rows;
+  static constexpr bool warps_split_keys = shape.same_rows;
   static constexpr bool splits = E == Entry::split || E == Entry::decode;
-  static constexpr bool staged = Sm < 80 && (plain || (same_rows && Dim <= 192));  // copies pass through registers
+  static constexpr bool staged =
+      Sm < 80 && (plain || (warps_split_keys && Dim <= 192));  // copies pass through registers
   static_assert(Sm >= 80 || shape.stages == 2);
-  static constexpr bool scarce = shape.row_blocks * Dim >= 256;  // registers are: sums take half of them
+  static constexpr bool scarce_registers = shape.row_blocks * Dim >= 256;  // sums take half of them
   // The compiler does not know that a thread's number has no sign. A mask is ten instructions fewer with 64 keys (SM
   // 80), and by ptxas's order of things fifteen more with 32 (SM 120).
-  static constexpr bool lane_by_mask = scarce && shape.row_blocks == 2 && shape.keys == 64;
+  static constexpr bool lane_by_mask = scarce_registers && shape.row_blocks == 2 && shape.keys == 64;
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
@@ -33,12 +34,12 @@ struct Block {
   static constexpr int row_blocks = shape.row_blocks;
   static constexpr int warp_rows = 16 * row_blocks;
   static constexpr int rows = mma::rows(shape);
-  static constexpr int warp_keys = same_rows ? keys / shape.warps : keys;  // of a tile
+  static constexpr int warp_keys = warps_split_keys ? keys / shape.warps : keys;  // of a tile
   static constexpr int shared_bytes = mma::shared_bytes(shape, dim, E);
 
   /// The first of a warp's rows and keys within the tile.
-  __device__ static int first_row(int warp) { return same_rows ? 0 : warp * warp_rows; }
-  __device__ static int first_key(int warp) { return same_rows ? warp * warp_keys : 0; }
+  __device__ static int first_row(int warp) { return warps_split_keys ? 0 : warp * warp_rows; }
+  __device__ static int first_key(int warp) { return warps_split_keys ? warp * warp_keys : 0; }
 
   /// The query and head of a row of the sequence's head group.
   __device__ static Row row_of(const Params &p, const Work &w, int row) {
@@ -55,7 +56,7 @@ struct Block {
 };
 
 /// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
-struct Tiles {
+struct TileRange {
   int first, end, full_first, full_end;
 
   __device__ bool full(int tile) const { return full_first <= tile && tile < full_end; }
@@ -63,26 +64,26 @@ struct Tiles {
 
 /// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
 template <class B>
-struct Kept {
+struct BlockState {
   /// Intervals of keys. Those of plain scores begin near each other, as chunks are short (Entry::forward).
   using Low = std::conditional_t<B::plain, uint16_t, int32_t>;
 
   int32_t high[B::rows];
-  Low low[B::rows];       // beyond base
-  uint8_t redo[B::rows];  // rows that a second run is to mend, and why
+  Low low[B::rows];          // beyond base
+  uint8_t repairs[B::rows];  // of a second run: see Repair
   int32_t base;
   Work work;
-  Tiles tiles;
-  bool again;  // the second run
+  TileRange tiles;
+  bool second_run;
 
   /// The keys that a row of the tile attends.
   __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }
 };
 
-/// Why a row is worked on a second time.
-enum Redo : uint8_t {
-  spoiled = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
-  far_off = 2   // its scores are so large that weights must be exact
+/// What a row needs of a second run.
+enum Repair : uint8_t {
+  finite_values = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
+  exact_weights = 2   // its scores are too large for others
 };
 
 /// Which row of the tile a lane's row r is.
@@ -94,24 +95,24 @@ __device__ inline int row_of_tile(int thread, int r) {
 template <class B>
 struct SharedMemory {
   uint32_t queries, ring;  // addresses
-  Kept<B> *kept;
+  BlockState<B> *block;
 
   __device__ explicit SharedMemory(char *memory)
       : queries(shared_address(memory)),
         ring(queries + B::QueryTile::bytes),
-        kept(reinterpret_cast<Kept<B> *>(memory + B::QueryTile::bytes + B::stages * B::KeyTile::bytes)) {
-    static_assert(B::QueryTile::bytes + B::stages * B::KeyTile::bytes + int(sizeof(Kept<B>)) <= B::shared_bytes);
+        block(reinterpret_cast<BlockState<B> *>(memory + B::QueryTile::bytes + B::stages * B::KeyTile::bytes)) {
+    static_assert(B::QueryTile::bytes + B::stages * B::KeyTile::bytes + int(sizeof(BlockState<B>)) <= B::shared_bytes);
   }
 };
 
 /// Notes which keys each row attends, and finds the tiles that hold any. By every warp for itself, all rows; it notes
 /// its own.
 template <class B>
-__device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval split, Kept<B> *kept) {
+__device__ inline TileRange find_tiles(const Params &p, const Work &w, Interval split, BlockState<B> *block) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // Rows that follow begin no earlier; one without keys has its end at 0.
   const int base = B::plain ? attended(p, w.sequence, B::row_of(p, w, w.first_row).query).low : 0;
-  if (threadIdx.x == 0) kept->base = base;
+  if (threadIdx.x == 0) block->base = base;
   int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
 #pragma unroll 1
   for (int r = lane; r < B::rows; r += 32) {
@@ -119,13 +120,13 @@ __device__ inline Tiles find_tiles(const Params &p, const Work &w, Interval spli
     if (w.first_row + r < w.rows) {
       keys = attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query);
       keys = {max(keys.low, split.low), min(keys.high, split.high)};
-      if (keys.low >= keys.high) keys = {0, 0};
-      if (keys.low < keys.high) low = min(low, keys.low), high = max(high, keys.high);
+      if (keys.empty()) keys = {0, 0};
+      if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
       full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
     }
     if (r / B::warp_rows == warp) {
-      kept->low[r] = keys.low < keys.high ? keys.low - base : 0;
-      kept->high[r] = keys.high;
+      block->low[r] = keys.empty() ? 0 : keys.low - base;
+      block->high[r] = keys.high;
     }
   }
   low = min_over_lanes<32>(low), high = max_over_lanes<32>(high);

@@ -1,122 +1,70 @@
-// Attention of a tile of queries over tiles of keys and values that pass through a ring in shared memory:
-//   S = Q K^T;  m' = max(m, rowmax S);  P = 2^(c (S - m'));  l = l a + rowsum P;  O = O a + P V
+// Attention of a tile of queries over tiles of keys and values that pass through a ring in shared memory; Pass::step
+// has the five lines.
 #pragma once
 
 #include "mma/join.cuh"
-#include "mma/load.cuh"
 #include "mma/products.cuh"
+#include "mma/ring.cuh"
 #include "mma/store.cuh"
 
 namespace fa::kernels::mma {
 
-/// Keys and values of tiles from the last to the first, as items K, V, K, V, ... of a ring of `stages` places. Each
-/// item is asked for stages - 1 items ahead.
-template <class B>
-class Ring {
- public:
-  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const Tiles &tiles)
-      : keys_(p, p.k, p.head_dim, shared.kept->work, tiles.end - 1),
-        values_(p, p.v, p.head_dim_v, shared.kept->work, tiles.end - 1),
-        begin_(shared.ring),
-        at_(shared.ring + (B::stages - 1) * B::KeyTile::bytes) {
-#pragma unroll
-    for (int item = 0; item < B::stages - 1; item++)
-      ask<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.kept);
-  }
-
-  /// Waits for the next item, which is tile `tile`'s keys or values, asks for a later one, and returns the address.
-  template <bool Bounded>
-  __device__ uint32_t next_keys(int tile, const Kept<B> &kept) {
-    return next<Bounded>(B::stages - 1, tile, kept);
-  }
-  template <bool Bounded>
-  __device__ uint32_t next_values(int tile, const Kept<B> &kept) {
-    return next<Bounded>(B::stages, tile, kept);
-  }
-
- private:
-  template <bool Bounded>
-  __device__ uint32_t next(int ahead, int tile, const Kept<B> &kept) {
-    const uint32_t free = at_;
-    at_ = at_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : at_ + B::KeyTile::bytes;
-    if constexpr (B::staged)
-      if (ahead == B::stages ? values_.staged() : keys_.staged()) chunks_.deliver(at_);
-    cp_async_wait_group<B::stages - 2>();
-    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
-    ask<Bounded>(ahead, free, tile, kept);
-    return at_;
-  }
-
-  /// Asks for the item that comes `ahead` items after tile `tile`'s keys.
-  template <bool Bounded>
-  __device__ void ask(int ahead, uint32_t to, int tile, const Kept<B> &kept) {
-    tile -= ahead / 2;
-    const int keys = Bounded ? kept.work.sequence.keys - tile * B::keys : B::keys;
-    auto &rows = ahead % 2 == 0 ? keys_ : values_;
-    rows.template copy<Bounded>(to, tile >= kept.tiles.first, keys, kept.work, chunks_);
-    cp_async_commit_group();
-  }
-
-  std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
-  typename EvenRows<B>::Chunks chunks_;
-  uint32_t begin_, at_;  // at_: the item in use
-};
-
-/// A block's pass over its tiles. `again`: a second one, in which values that are not finite count as 0, and weights of
-/// rows that need it are exact.
+/// A block's pass over its tiles. In a second one values that are not finite count as 0, and weights of rows that need
+/// it are exact.
 template <class B>
 struct Pass {
+  using Scores = typename B::Scores;
+
   const Params &p;
   const SharedMemory<B> &shared;
   Queries<B> queries;
   Ring<B> ring;
-  OnlineSoftmax<B> state;
+  OnlineSoftmax<B> softmax;
   typename B::Out out;
 
   __device__ Pass(const Params &params, const SharedMemory<B> &memory)
-      : p(params), shared(memory), queries(memory.queries), ring(params, memory, memory.kept->tiles) {
+      : p(params), shared(memory), queries(memory.queries), ring(params, memory, memory.block->tiles) {
     out.clear();
   }
 
   /// True when this warp has rows at all.
-  __device__ bool busy() const {
-    return B::plain || shared.kept->work.first_row + B::first_row(threadIdx.x / 32) < shared.kept->work.rows;
+  __device__ bool has_rows() const {
+    return B::plain || shared.block->work.first_row + B::first_row(threadIdx.x / 32) < shared.block->work.rows;
   }
 
   template <bool Masked>
   __device__ void step(int tile) {
-    const Kept<B> &kept = *shared.kept;
-    typename B::Scores s;
-    const uint32_t keys = ring.template next_keys<Masked>(tile, kept);
-    if (busy()) {
-      multiply_keys<B>(s, queries, keys);
+    const BlockState<B> &block = *shared.block;
+    Scores s;
+    const auto weigh = [&](float c, auto exact) {
+      softmax.raise_maxima(out, s, c, exact);  // m' = max(m, rowmax S), and the scale a of l and O
+      softmax.exponentiate(s, c, exact);       // P = exp2(c S - c m')
+      softmax.add_weights(s);                  // l = l a + rowsum P
+    };
+    const uint32_t keys = ring.template next_keys<Masked>(tile, block);
+    if (has_rows()) {
+      multiply_keys<B>(s, queries, keys);  // S = Q K^T
       if constexpr (!B::plain) {
-        finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), kept);
-      } else if constexpr (Masked) {
-        mask_intervals<B>(s, tile * B::keys, kept);
+        finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), block);
+        weigh(log2_e, [](int) { return true; });
+      } else {
+        if constexpr (Masked) mask_intervals<B>(s, tile * B::keys, block);
+        if (Masked && block.second_run) {  // the first has shown which rows need exact weights
+          bool exact[B::Rows::rows];
+          unroll<B::Rows::rows>(
+              [&](int r) { exact[r] = block.repairs[row_of_tile<B>(threadIdx.x, r)] & exact_weights; });
+          weigh(p.scale * log2_e, [&](int r) { return exact[r]; });
+        } else {
+          weigh(p.scale * log2_e, [](int) { return false; });
+        }
       }
-      weigh<Masked>(s, kept);
     }
-    const uint32_t values = ring.template next_values<Masked>(tile, kept);
-    if (Masked && kept.again) {
+    const uint32_t values = ring.template next_values<Masked>(tile, block);
+    if (Masked && block.second_run) {
       clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
       __syncthreads();
     }
-    if (busy()) multiply_values<B>(out, s, values);
-  }
-
-  /// Scores become weights. Those of plain scores are exact in a second run alone, where the first has shown the need.
-  template <bool Masked>
-  __device__ void weigh(typename B::Scores &s, const Kept<B> &kept) {
-    if constexpr (!B::plain) {
-      update<B>(state, out, s, log2_e, [](int) { return true; });
-    } else if (Masked && kept.again) {
-      bool exact[B::Rows::rows];
-      unroll<B::Rows::rows>([&](int r) { exact[r] = kept.redo[row_of_tile<B>(threadIdx.x, r)] & far_off; });
-      update<B>(state, out, s, p.scale * log2_e, [&](int r) { return exact[r]; });
-    } else {
-      update<B>(state, out, s, p.scale * log2_e, [](int) { return false; });
-    }
+    if (has_rows()) multiply_values<B>(out, s, values);  // O = O a + P V
   }
 
   __device__ void run() {
@@ -125,14 +73,14 @@ struct Pass {
       __syncthreads();
       queries.load();
     }
-    const int first = shared.kept->tiles.first;
-    int tile = shared.kept->tiles.end - 1;
+    const BlockState<B> &block = *shared.block;
+    const int first = block.tiles.first;
+    int tile = block.tiles.end - 1;
     while (tile >= first) {
 #pragma unroll 1
-      for (; tile >= first && (!B::plain || shared.kept->again || !shared.kept->tiles.full(tile)); tile--)
-        step<true>(tile);
+      for (; tile >= first && (!B::plain || block.second_run || !block.tiles.full(tile)); tile--) step<true>(tile);
       if constexpr (B::plain) {
-        const int last = max(first, shared.kept->tiles.full_first);
+        const int last = max(first, block.tiles.full_first);
 #pragma unroll 1
         for (; tile >= last; tile--) step<false>(tile);
       }
@@ -145,32 +93,33 @@ __device__ inline void forward(const Params &p) {
   if constexpr (B::splits) griddepcontrol_launch_dependents();
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
+  BlockState<B> *const block = shared.block;
   {
     const Work w = work_of_block(p, B::rows);
     if (w.rows == 0) return;
     const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
-    const Tiles tiles = find_tiles<B>(p, w, split, shared.kept);
+    const TileRange tiles = find_tiles<B>(p, w, split, block);
     // Gaps between fields too: neighbouring ones are read together.
     static_assert(sizeof(Work) <= 32 * sizeof(int));
-    if (threadIdx.x < sizeof(Work) / sizeof(int)) reinterpret_cast<volatile int *>(&shared.kept->work)[threadIdx.x] = 0;
+    if (threadIdx.x < sizeof(Work) / sizeof(int)) reinterpret_cast<volatile int *>(&block->work)[threadIdx.x] = 0;
     __syncwarp();
-    if (threadIdx.x == 0) shared.kept->work = w, shared.kept->tiles = tiles, shared.kept->again = false;
+    if (threadIdx.x == 0) block->work = w, block->tiles = tiles, block->second_run = false;
   }
   __syncthreads();
 #pragma unroll 1
   for (;;) {
-    load_queries<B>(p, shared.kept->work, shared.queries);
+    load_queries<B>(p, block->work, shared.queries);
     cp_async_commit_group();
     Pass<B> pass(p, shared);
     pass.run();
     cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
-    bool again = false;
-    if constexpr (B::same_rows) join_warps<B>(pass.state, pass.out, shared.ring);
-    if (!B::same_rows || threadIdx.x < 32)
-      again = store<B>(p, shared.kept, pass.out, pass.state, shared.queries, shared.kept->again);
-    if (shared.kept->again || !__syncthreads_or(again)) return;
-    if (threadIdx.x == 0) shared.kept->again = true;
+    bool needs_repair = false;
+    if constexpr (B::warps_split_keys) join_warps<B>(pass.softmax, pass.out, shared.ring);
+    if (!B::warps_split_keys || threadIdx.x < 32)
+      needs_repair = store<B>(p, block, pass.out, pass.softmax, shared.queries, block->second_run);
+    if (block->second_run || !__syncthreads_or(needs_repair)) return;
+    if (threadIdx.x == 0) block->second_run = true;
     __syncthreads();
   }
 }

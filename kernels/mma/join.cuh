@@ -1,4 +1,4 @@
-// The end of a block whose warps have the same rows: what each has found in its keys becomes one result.
+// The end of a block whose warps have the same rows: the sums of each over its keys become one result.
 #pragma once
 
 #include "common/finish.cuh"
@@ -6,14 +6,14 @@
 
 namespace fa::kernels::mma {
 
-/// A lane's numbers of one warp, in shared memory: minus_m, l, O.
+/// A lane's part of one warp's sums, in shared memory: minus_m, l, O.
 template <class B>
-class Found {
+class WarpSums {
  public:
   static constexpr int numbers = 2 * B::Rows::rows + B::Out::rows * B::dim / 4;
   static constexpr int bytes = numbers * 32 * int(sizeof(float));
 
-  __device__ Found(uint32_t memory, int warp) : at_(memory + warp * bytes + threadIdx.x % 32 * int(sizeof(float))) {}
+  __device__ WarpSums(uint32_t memory, int warp) : at_(memory + warp * bytes + threadIdx.x % 32 * int(sizeof(float))) {}
   __device__ void set(int n, float x) const { st_shared_f32(at_ + n * 128, x); }
   __device__ float get(int n) const { return ld_shared_f32(at_ + n * 128); }
 
@@ -24,29 +24,29 @@ class Found {
 /// l = sum_w e^(m_w - m) l_w, O = sum_w e^(m_w - m) O_w with m = max_w m_w, in the first warp's registers, by way of
 /// the ring of tiles, which nobody uses any more.
 template <class B>
-__device__ inline void join_warps(OnlineSoftmax<B> &state, typename B::Out &o, uint32_t ring) {
-  static_assert((B::shape.warps - 1) * Found<B>::bytes <= B::stages * B::KeyTile::bytes);
+__device__ inline void join_warps(OnlineSoftmax<B> &softmax, typename B::Out &o, uint32_t ring) {
+  static_assert((B::shape.warps - 1) * WarpSums<B>::bytes <= B::stages * B::KeyTile::bytes);
   constexpr int rows = B::Rows::rows;
   const int warp = threadIdx.x / 32;
   if (warp > 0) {
-    const Found<B> mine(ring, warp - 1);
+    const WarpSums<B> own(ring, warp - 1);
     int n = 0;
-    unroll<rows>([&](int r) { mine.set(r, state.minus_m[r]), mine.set(rows + r, state.l[r]); });
-    o.for_each([&](float x, int, int) { mine.set(2 * rows + n++, x); });
+    unroll<rows>([&](int r) { own.set(r, softmax.minus_m[r]), own.set(rows + r, softmax.l[r]); });
+    o.for_each([&](float x, int, int) { own.set(2 * rows + n++, x); });
   }
   __syncthreads();
 #pragma unroll 1
   for (int other = 1; warp == 0 && other < B::shape.warps; other++) {
-    const Found<B> its(ring, other - 1);
+    const WarpSums<B> sums(ring, other - 1);
     typename B::Rows a, b;
     int n = 0;
     unroll<rows>([&](int r) {
-      const float before = state.minus_m[r], minus_m = fminf(before, its.get(r));
-      a[r] = ex2_approx_ftz((minus_m - before) * log2_e), b[r] = ex2_approx_ftz((minus_m - its.get(r)) * log2_e);
-      state.minus_m[r] = minus_m;
-      state.l[r] = state.l[r] * a[r] + its.get(rows + r) * b[r];
+      const float before = softmax.minus_m[r], minus_m = fminf(before, sums.get(r));
+      a[r] = ex2_approx_ftz((minus_m - before) * log2_e), b[r] = ex2_approx_ftz((minus_m - sums.get(r)) * log2_e);
+      softmax.minus_m[r] = minus_m;
+      softmax.l[r] = softmax.l[r] * a[r] + sums.get(rows + r) * b[r];
     });
-    o.for_each([&](float &x, int r, int) { x = x * a[r] + its.get(2 * rows + n++) * b[r]; });
+    o.for_each([&](float &x, int r, int) { x = x * a[r] + sums.get(2 * rows + n++) * b[r]; });
   }
 }
 

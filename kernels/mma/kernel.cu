@@ -5,26 +5,29 @@
 namespace fa::kernels::mma {
 
 template <Entry E>
-using This = Block<FA_SM, Dtype::FA_DTYPE, FA_DIM, E>;
+using BlockOf = Block<FA_SM, Dtype::FA_DTYPE, FA_DIM, E>;
 
-extern "C" __global__ void __launch_bounds__(This<Entry::forward>::threads, This<Entry::forward>::shape.blocks_an_sm)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::forward>::threads,
+                                             BlockOf<Entry::forward>::shape.blocks_an_sm)
     fa_forward(const __grid_constant__ Params p) {
-  forward<This<Entry::forward>>(p);
+  forward<BlockOf<Entry::forward>>(p);
 }
 
-extern "C" __global__ void __launch_bounds__(This<Entry::general>::threads, This<Entry::general>::shape.blocks_an_sm)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::general>::threads,
+                                             BlockOf<Entry::general>::shape.blocks_an_sm)
     fa_forward_general(const __grid_constant__ Params p) {
-  forward<This<Entry::general>>(p);
+  forward<BlockOf<Entry::general>>(p);
 }
 
-extern "C" __global__ void __launch_bounds__(This<Entry::split>::threads, This<Entry::split>::shape.blocks_an_sm)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::split>::threads, BlockOf<Entry::split>::shape.blocks_an_sm)
     fa_forward_split(const __grid_constant__ Params p) {
-  forward<This<Entry::split>>(p);
+  forward<BlockOf<Entry::split>>(p);
 }
 
-extern "C" __global__ void __launch_bounds__(This<Entry::decode>::threads, This<Entry::decode>::shape.blocks_an_sm)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::decode>::threads,
+                                             BlockOf<Entry::decode>::shape.blocks_an_sm)
     fa_forward_decode(const __grid_constant__ Params p) {
-  forward<This<Entry::decode>>(p);
+  forward<BlockOf<Entry::decode>>(p);
 }
 
 }  // namespace fa::kernels::mma

@@ -33,7 +33,7 @@ __device__ inline void copy_columns(uint32_t to, const char *row, int column, in
 /// A thread's part in copying a tensor's tiles: of every `step`-th row the chunks that are `lanes` apart, one or two of
 /// each panel. Four lanes a row are fewest addresses to compute; they are still whole sectors.
 template <int Threads, class Tile>
-struct Part {
+struct CopyPattern {
   static constexpr int lanes = Threads / 4 <= Tile::rows ? 4 : 8;
   static constexpr int step = Threads / lanes;
   static constexpr int passes = Tile::rows / step;
@@ -65,7 +65,7 @@ struct Part {
 template <class B>
 __device__ inline void load_queries(const Params &p, const Work &w, uint32_t tile) {
   const bool aligned = B::plain || has_aligned_rows(p.q);
-  if constexpr (B::same_rows) {  // few rows: a chunk a thread
+  if constexpr (B::warps_split_keys) {  // few rows: a chunk a thread
     constexpr int chunks = B::dim / 8;
 #pragma unroll 1
     for (int i = threadIdx.x; i < B::rows * chunks; i += B::threads) {
@@ -76,7 +76,7 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
                    aligned, read);
     }
   } else {
-    using P = Part<B::threads, typename B::QueryTile>;
+    using P = CopyPattern<B::threads, typename B::QueryTile>;
 #pragma unroll 1
     for (int i = 0; i < P::passes; i++) {
       const int r = w.first_row + P::row() + i * P::step;
@@ -91,7 +91,7 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
 }
 
 /// A value that the compiler is to keep in its register rather than to compute again where it is used.
-__device__ inline int kept_in_register(int x) {
+__device__ inline int keep_in_register(int x) {
   asm volatile("" : "+r"(x));
   return x;
 }
@@ -99,7 +99,7 @@ __device__ inline int kept_in_register(int x) {
 /// Copies tiles of aligned rows that lie evenly apart.
 template <class B>
 class EvenRows {
-  using P = Part<B::threads, typename B::KeyTile>;
+  using P = CopyPattern<B::threads, typename B::KeyTile>;
 
  public:
   /// Where SM 75, which has no asynchronous copies, keeps a tile from when it is asked for until it is needed.
@@ -122,20 +122,20 @@ class EvenRows {
 
   __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
       : view_(view),
-        columns_(kept_in_register(columns - P::column())),
-        stride_(kept_in_register(int(-P::step * view.stride[1]))) {
+        columns_(keep_in_register(columns - P::column())),
+        stride_(keep_in_register(int(-P::step * view.stride[1]))) {
     const int key = tile * B::keys + (P::passes - 1) * P::step + P::row();
     from_ = view.data + w.sequence.k_batch * view.stride[0] + (int64_t(w.sequence.k_first) + key) * view.stride[1] +
             w.kv_head * view.stride[2] + P::column() * 2;
   }
 
   /// The next tile, unless there is none; its keys from `keys` on are none. Staged: into `chunks`, for deliver.
-  template <bool Bounded>
+  template <bool Masked>
   __device__ void copy(uint32_t to, bool exists, int keys, const Work &, Chunks &chunks) {
 #pragma unroll
     for (int i = P::passes - 1; i >= 0; i--, from_ += int64_t(stride())) {
       const char *const row = from_;
-      const bool read = exists && (!Bounded || P::row() + i * P::step < keys);
+      const bool read = exists && (!Masked || P::row() + i * P::step < keys);
       int n = i * P::chunks;
       P::template for_each_chunk<true>(to, i, [&](uint32_t at, int column) {
         const bool there = read && column < columns_;
@@ -151,7 +151,7 @@ class EvenRows {
  private:
   /// Bytes from one pass to the one before it.
   __device__ int stride() const {
-    return B::scarce ? -P::step * int(view_.stride[1]) : stride_;
+    return B::scarce_registers ? -P::step * int(view_.stride[1]) : stride_;
   }
 
   const View &view_;
@@ -195,7 +195,7 @@ class AnyRows {
   }
 
  private:
-  using P = Part<B::threads, typename B::KeyTile>;
+  using P = CopyPattern<B::threads, typename B::KeyTile>;
   const Params &p_;
   const View &view_;
   EvenRows<B> even_rows_;

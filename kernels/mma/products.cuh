@@ -66,7 +66,7 @@ __device__ inline void multiply_keys(typename B::Scores &s, const Queries<B> &q,
 template <class B>
 __device__ inline void multiply_values(typename B::Out &o, const typename B::Scores &p, uint32_t values) {
   using Tile = typename B::KeyTile;
-  const int thread = B::scarce ? mov_tid_x() : int(threadIdx.x);
+  const int thread = B::scarce_registers ? mov_tid_x() : int(threadIdx.x);
   const int lane = B::lane_by_mask ? thread & 31 : thread % 32;
   const uint32_t at = values + Tile::lane_offset(B::first_key(thread / 32) + lane_row(lane), lane_chunk(lane));
   unroll<B::warp_keys / 16>([&](int k) {

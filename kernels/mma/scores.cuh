@@ -11,13 +11,13 @@ namespace fa::kernels::mma {
 
 /// Scores of keys outside each row's interval become -inf, NaN included.
 template <class B>
-__device__ inline void mask_intervals(typename B::Scores &s, int first_key, const Kept<B> &kept) {
+__device__ inline void mask_intervals(typename B::Scores &s, int first_key, const BlockState<B> &block) {
   const int thread = mov_tid_x(), first = first_key + B::Scores::first_column(thread);
   unroll<B::Rows::rows>([&](int r) {
-    const Interval keys = kept.attended(row_of_tile<B>(thread, r));
-    const int low = keys.low - first, high = keys.high - first;
-    s.for_each_in_row(r, [=](float &x, int key) {
-      if (key < low || key >= high) x = -infinity;
+    const Interval keys = block.attended(row_of_tile<B>(thread, r));
+    const Interval columns = {keys.low - first, keys.high - first};
+    s.for_each_in_row(r, [=](float &x, int column) {
+      if (!columns.holds(column)) x = -infinity;
     });
   });
 }
@@ -28,7 +28,7 @@ __device__ inline void for_each_attended(typename B::Scores &s, int r, int first
   const int first = first_key + B::Scores::first_column(threadIdx.x);
   s.for_each_in_row(r, [&](float &x, int column) {
     const int key = first + column;
-    if (key >= keys.low && key < keys.high) f(x, key);
+    if (keys.holds(key)) f(x, key);
   });
 }
 
@@ -57,12 +57,13 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int r, i
 
 /// The scores of a tile from its products; -inf where masked. In fa.h's order.
 template <class B>
-__device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const Kept<B> &kept) {
-  const Work &w = kept.work;
+__device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key,
+                                     const BlockState<B> &block) {
+  const Work &w = block.work;
   const int thread = mov_tid_x();
   unroll<B::Rows::rows>([&](int r) {
     const int row_in_tile = row_of_tile<B>(thread, r);
-    const Interval keys = kept.attended(row_in_tile);
+    const Interval keys = block.attended(row_in_tile);
     Row row = {};
     if (p.bias.data || p.alibi_slopes.data || p.mask.data) row = row_at(p, w, w.first_row + row_in_tile);
     s.scale_row(r, p.scale);
@@ -75,7 +76,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
       cap_scores<B, false>(s, r, p.softcap);
     }
     if (p.bias.data) add_bias<B>(p, s, r, first_key, keys, bias, !p.bias_before_softcap);
-    if (p.alibi_slopes.data && keys.low < keys.high) {
+    if (p.alibi_slopes.data && !keys.empty()) {
       const float slope = *reinterpret_cast<const float *>(
           p.alibi_slopes.data + w.sequence.index * p.alibi_slopes.stride[0] + row.head * p.alibi_slopes.stride[1]);
       for_each_attended<B>(s, r, first_key, keys, [&](float &x, int key) {
@@ -90,7 +91,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
       });
     }
   });
-  mask_intervals<B>(s, first_key, kept);
+  mask_intervals<B>(s, first_key, block);
 }
 
 }  // namespace fa::kernels::mma

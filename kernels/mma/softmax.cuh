@@ -24,53 +24,63 @@ static_assert(lift(f16) + slack(f16) <= 15);
 /// From here on c x loses so many bits to its size that c x - m, where x is the largest score, is not near 0.
 constexpr float far = 0x1p22f;
 
-/// Of each of a lane's rows: -m, as it is added, and this lane's part of l.
-template <class B>
-struct OnlineSoftmax {
-  typename B::Rows minus_m, l;
-
-  __device__ OnlineSoftmax() {
-    minus_m.fill(FLT_MAX);  // finite: 2^(-inf - m) is 0, not NaN
-    l.fill(0);
-  }
-};
-
 /// The exponent of a weight: c (x - m) of a row that is exact, which is 0 where x is m, however large both are; else
 /// c x - m, which is one instruction less.
 __device__ inline float exponent(float x, float c, float minus_m, bool exact) {
   return exact ? (x + minus_m) * c : fmaf(x, c, minus_m);
 }
 
-/// m' = max(m, c rowmax S), l = l a, O = O a with a = 2^(m - m'): for the rows whose maximum has moved.
-template <class B, class Exact>
-__device__ inline void move_maxima(OnlineSoftmax<B> &state, typename B::Out &o, const typename B::Rows &top, float c,
-                                   Exact exact) {
-  typename B::Rows a;
-  unroll<B::Rows::rows>([&](int r) {
-    const bool is_exact = exact(r);
-    const float unit = is_exact ? c : 1, before = state.minus_m[r], sum = state.l[r];
-    const float t = max_over_lanes<4>(top[r]) * (is_exact ? 1 : c);
-    const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
-    const float now = (t + before) * unit > most<B> ? lifted : before;
-    a[r] = ex2_approx_ftz((now - before) * unit);
-    // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
-    const bool lost = !is_exact && fabsf(before) >= far && sum != 0;
-    state.minus_m[r] = now;
-    state.l[r] = sum * (lost ? nan_value() : a[r]);
-  });
-  o.scale_rows(a);
-}
+/// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
+template <class B>
+struct OnlineSoftmax {
+  using Rows = typename B::Rows;
+  using Scores = typename B::Scores;
+  using Out = typename B::Out;
 
-/// P = 2^(c S - m') in place of S, l = l + rowsum P. exact(r) says which of the lane's rows are.
-template <class B, class Exact>
-__device__ inline void update(OnlineSoftmax<B> &state, typename B::Out &o, typename B::Scores &s, float c,
-                              Exact exact) {
-  const typename B::Rows top = s.row_max();
-  bool moved = false;
-  unroll<B::Rows::rows>([&](int r) { moved |= exponent(top[r], c, state.minus_m[r], exact(r)) > most<B>; });
-  if (__any_sync(~0u, moved)) move_maxima<B>(state, o, top, c, exact);
-  s.for_each([&](float &x, int r, int) { x = ex2_approx_ftz(exponent(x, c, state.minus_m[r], exact(r))); });
-  s.for_each([&](float x, int r, int) { state.l[r] += x; });
-}
+  Rows minus_m, l;
+
+  __device__ OnlineSoftmax() {
+    minus_m.fill(FLT_MAX);  // finite: 2^(-inf - m) is 0, not NaN
+    l.fill(0);
+  }
+
+  /// m' = max(m, rowmax S), and l and O in its scale, once a row of the warp has moved by more than the slack.
+  template <class Exact>
+  __device__ void raise_maxima(Out &o, const Scores &s, float c, Exact exact) {
+    const Rows top = s.row_max();
+    bool moved = false;
+    unroll<Rows::rows>([&](int r) { moved |= exponent(top[r], c, minus_m[r], exact(r)) > most<B>; });
+    if (__any_sync(~0u, moved)) move_maxima(o, top, c, exact);
+  }
+
+  /// P = 2^(c S - m') in place of S.
+  template <class Exact>
+  __device__ void exponentiate(Scores &s, float c, Exact exact) const {
+    s.for_each([&](float &x, int r, int) { x = ex2_approx_ftz(exponent(x, c, minus_m[r], exact(r))); });
+  }
+
+  /// l = l + rowsum P.
+  __device__ void add_weights(const Scores &p) { p.add_row_sums(l); }
+
+ private:
+  /// m' = max(m, c rowmax S), l = l a, O = O a with a = 2^(m - m'): for the rows whose maximum has moved.
+  template <class Exact>
+  __device__ void move_maxima(Out &o, const Rows &top, float c, Exact exact) {
+    Rows a;
+    unroll<Rows::rows>([&](int r) {
+      const bool is_exact = exact(r);
+      const float unit = is_exact ? c : 1, before = minus_m[r], sum = l[r];
+      const float t = max_over_lanes<4>(top[r]) * (is_exact ? 1 : c);
+      const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
+      const float now = (t + before) * unit > most<B> ? lifted : before;
+      a[r] = ex2_approx_ftz((now - before) * unit);
+      // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
+      const bool lost = !is_exact && fabsf(before) >= far && sum != 0;
+      minus_m[r] = now;
+      l[r] = sum * (lost ? nan_value() : a[r]);
+    });
+    o.scale_rows(a);
+  }
+};
 
 }  // namespace fa::kernels::mma

@@ -1,4 +1,4 @@
-// From sums to results: O / l, lse, partial results of a split; and the mending of what masked values have spoiled.
+// From sums to results: O / l, lse, partial results of a split; and which rows a second run must repair.
 #pragma once
 
 #include "common/finish.cuh"
@@ -63,51 +63,49 @@ __device__ inline float reference(const Params &p, float minus_m, bool exact) {
   return -minus_m * (!B::plain ? 1 : exact ? p.scale : ln_2);
 }
 
-/// Why a row must be worked on again, by what the first run has found.
+/// What a second run must repair of a row, by the sums of the first.
 template <class B>
-__device__ inline int reasons_to_redo(const Kept<B> &kept, int r, float minus_m, float l, bool nonfinite) {
-  const Interval keys = kept.attended(r);
-  const bool is_far = B::plain && keys.low < keys.high && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
+__device__ inline int repairs_of(const BlockState<B> &block, int r, float minus_m, float l, bool nonfinite) {
+  const Interval keys = block.attended(r);
+  const bool is_far = B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
   // Where weights are exact, a sum l that is not finite comes from a score that is attended: the row is right.
-  return (is_far ? far_off : 0) | (nonfinite && (is_far || is_finite(l)) ? spoiled : 0);
+  return (is_far ? exact_weights : 0) | (nonfinite && (is_far || is_finite(l)) ? finite_values : 0);
 }
 
-/// Writes what a block has found, and notes which rows are to be worked on again: the caller then comes `again` with
-/// sums of finite values and exact weights. True when this lane's rows hold one of those.
+/// Writes a block's results, and notes which rows a second run must repair, which then comes with sums of finite values
+/// and exact weights. True when this lane's rows hold one of those.
 template <class B>
-__device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o, const OnlineSoftmax<B> &state,
-                             uint32_t tile, bool again) {
-  const Work &w = kept->work;
+__device__ inline bool store(const Params &p, BlockState<B> *block, typename B::Out &o, const OnlineSoftmax<B> &online,
+                             uint32_t tile, bool second_run) {
+  const Work &w = block->work;
   const bool partial = B::splits && p.schedule.num_splits > 1;
-  const bool chunks =
-      !partial && !again && p.out_dtype == B::dtype && (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
-  bool any = false;
+  const bool chunks = !partial && !second_run && p.out_dtype == B::dtype &&
+                      (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
+  bool needs_repair = false;
   unroll<B::Rows::rows>([&](int row_of_lane) {
     const int thread = mov_tid_x(), r = row_of_tile<B>(thread, row_of_lane);
-    const bool exists = w.first_row + r < w.rows;
-    const bool exact = B::plain && again && (kept->redo[r] & far_off);
-    const float minus_m = state.minus_m[row_of_lane];
-    const float l = sum_over_lanes<4>(state.l[row_of_lane]);
+    const bool exists = w.first_row + r < w.rows, writes = exists && thread % 4 == 0;
+    const bool exact = B::plain && second_run && (block->repairs[r] & exact_weights);
+    const float minus_m = online.minus_m[row_of_lane], l = sum_over_lanes<4>(online.l[row_of_lane]);
     const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, exact), l};
-    const bool writes = exists && thread % 4 == 0;
     if (partial) {
       if (writes) store_partial(p, w.partial_row + r, softmax);
     } else if (exists) {
       const float factor = finish_row(p, w.sequence, B::row_of(p, w, w.first_row + r), softmax, writes);
       o.for_each_in_row(row_of_lane, [=](float &x, int) { x = finished(x, 0, factor, softmax); });
     }
-    if (!again) {
+    if (!second_run) {
       const bool nonfinite = sum_over_lanes<4>(any_nonfinite<B>(o, row_of_lane)) != 0;
-      const int redo = exists ? reasons_to_redo<B>(*kept, r, minus_m, l, nonfinite) : 0;
-      if (thread % 4 == 0) kept->redo[r] = uint8_t(redo);
-      any |= redo != 0;
+      const int repairs = exists ? repairs_of<B>(*block, r, minus_m, l, nonfinite) : 0;
+      if (thread % 4 == 0) block->repairs[r] = uint8_t(repairs);
+      needs_repair |= repairs != 0;
     }
-    if (chunks || (again && !__any_sync(~0u, kept->redo[r]))) return;
+    if (chunks || (second_run && !__any_sync(~0u, block->repairs[r]))) return;
     for_each_element<B>(o, row_of_lane, p.head_dim_v, tile, [&](int at, int d, float x) {
-      if (w.first_row + at >= w.rows || (again && !kept->redo[at])) return;
+      if (w.first_row + at >= w.rows || (second_run && !block->repairs[at])) return;
       const Row row = B::row_of(p, w, w.first_row + at);
-      if (again && (kept->redo[at] & spoiled) && is_finite(x)) {
-        const float special = special_value(p, w, row, kept->attended(at), d);
+      if (second_run && (block->repairs[at] & finite_values) && is_finite(x)) {
+        const float special = special_value(p, w, row, block->attended(at), d);
         x = special == 0 ? x : special;
       }
       if (partial) {
@@ -118,7 +116,7 @@ __device__ inline bool store(const Params &p, Kept<B> *kept, typename B::Out &o,
     });
   });
   if (chunks) store_chunks<B>(p, w, o, tile);
-  return any;
+  return needs_repair;
 }
 
 }  // namespace fa::kernels::mma

@@ -1,10 +1,12 @@
-// The five lines of attention in scalar f32, for one tile of rows and one split of its keys. Eight neighbouring lanes
-// share a few rows: in S = Q K^T each works on every eighth key, in O = P V on every eighth dimension.
+// The five lines of attention in scalar f32 (multiply_keys, weigh, multiply_values), for one tile of rows and one split
+// of its keys. Eight neighbouring lanes share a few rows: in S = Q K^T each works on every eighth key, in O = P V on
+// every eighth dimension.
 #pragma once
 
 #include "common/ptx.cuh"
 #include "common/repair.cuh"
 #include "common/scores.cuh"
+#include "common/unroll.cuh"
 #include "simt/tiles.h"
 
 namespace fa::kernels::simt {
@@ -22,10 +24,11 @@ struct Shared {
         p(reinterpret_cast<float (*)[keys(dim) + 1]>(kv + keys(dim))) {}
 };
 
-/// The rows that a thread shares, and what they have come to.
+/// The rows that a thread shares, and their unfinished softmax and sums.
 template <int dim>
-struct Mine {
+struct ThreadRows {
   static constexpr int rows = simt::rows(dim) / (threads / lanes);
+  static constexpr int columns = keys(dim) / lanes;
   static constexpr int dims = dim / lanes;
 
   int first = threadIdx.x / lanes * rows;  // of the tile
@@ -54,12 +57,12 @@ __device__ inline bool load_rows(float (*to)[dim + 1], int n, F row, int row_dim
 
 /// The keys that some row of the block attends.
 template <int dim>
-__device__ inline Interval attended_by_block(const Mine<dim> &mine) {
+__device__ inline Interval attended_by_block(const ThreadRows<dim> &thread) {
   __shared__ int low, high;
   if (threadIdx.x == 0) low = INT32_MAX, high = 0;
   __syncthreads();
-  for (const RowScores &row : mine.scores) {
-    if (row.keys.low >= row.keys.high) continue;
+  for (const RowScores &row : thread.scores) {
+    if (row.keys.empty()) continue;
     atomicMin(&low, row.keys.low);
     atomicMax(&high, row.keys.high);
   }
@@ -67,84 +70,87 @@ __device__ inline Interval attended_by_block(const Mine<dim> &mine) {
   return {low, high};
 }
 
-/// S = Q K^T, scaled, masked; then m' = max(m, rowmax S); P = e^(S - m'); l = l a + rowsum P; O = O a.
+/// Of a thread's rows with keys lane, lane + 8, ... of the tile.
 template <int dim>
-__device__ inline void weigh(const Params &p, const Shared<dim> &shared, Mine<dim> &mine, int32_t key) {
-  constexpr int columns = keys(dim) / lanes;
-  float s[Mine<dim>::rows][columns] = {};
+using Scores = float[ThreadRows<dim>::rows][ThreadRows<dim>::columns];
+
+/// S = Q K^T.
+template <int dim>
+__device__ inline void multiply_keys(Scores<dim> &s, const ThreadRows<dim> &thread, const Shared<dim> &shared,
+                                     int head_dim) {
 #pragma unroll 4
-  for (int d = 0; d < p.head_dim; ++d) {
-#pragma unroll
-    for (int c = 0; c < columns; ++c) {
-      const float k = shared.kv[mine.lane + c * lanes][d];
-#pragma unroll
-      for (int i = 0; i < mine.rows; ++i) s[i][c] += shared.q[mine.first + i][d] * k;
-    }
+  for (int d = 0; d < head_dim; ++d) {
+    unroll<ThreadRows<dim>::columns>([&](int c) {
+      const float k = shared.kv[thread.lane + c * lanes][d];
+      unroll<ThreadRows<dim>::rows>([&](int i) { s[i][c] += shared.q[thread.first + i][d] * k; });
+    });
   }
+}
+
+/// m' = max(m, rowmax S); P = e^(S - m'); l = l a + rowsum P; O = O a, of scores yet to be scaled and masked.
+template <int dim>
+__device__ inline void weigh(const Params &p, ThreadRows<dim> &thread, const Shared<dim> &shared, Scores<dim> &s,
+                             int32_t key) {
+  constexpr int columns = ThreadRows<dim>::columns;
 #pragma unroll
-  for (int i = 0; i < mine.rows; ++i) {
-    Softmax &softmax = mine.softmax[i];
+  for (int i = 0; i < thread.rows; ++i) {
+    Softmax &softmax = thread.softmax[i];
     bool attends[columns];
     float max = softmax.max, sum = 0;
-#pragma unroll
-    for (int c = 0; c < columns; ++c) {
-      s[i][c] = finished_score(p, mine.scores[i], s[i][c], key + mine.lane + c * lanes, &attends[c]);
+    unroll<columns>([&](int c) {
+      s[i][c] = finished_score(p, thread.scores[i], s[i][c], key + thread.lane + c * lanes, &attends[c]);
       max = fmaxf(max, s[i][c]);
-    }
+    });
     max = max_over_lanes<lanes>(max);
     const float finite = finite_max(max), rescale = weight_of(softmax.max - finite);
-#pragma unroll
-    for (int c = 0; c < columns; ++c) {
+    unroll<columns>([&](int c) {
       // A masked key has the weight -0, which tells it from one whose weight is too small for a float.
       const float weight = attends[c] ? weight_of(s[i][c] - finite) : -0.0f;
-      shared.p[mine.first + i][mine.lane + c * lanes] = weight;
+      shared.p[thread.first + i][thread.lane + c * lanes] = weight;
       sum += weight;
-    }
+    });
     softmax = {max, softmax.sum * rescale + sum_over_lanes<lanes>(sum)};
-#pragma unroll
-    for (float &o : mine.o[i]) o *= rescale;
+    unroll<ThreadRows<dim>::dims>([&](int d) { thread.o[i][d] *= rescale; });
   }
 }
 
 /// O = O + P V. With special values masked keys are left out, as 0 times NaN is not 0.
-template <int dim, bool special>
-__device__ inline void accumulate(const Shared<dim> &shared, Mine<dim> &mine) {
+template <bool special, int dim>
+__device__ inline void multiply_values(ThreadRows<dim> &thread, const Shared<dim> &shared) {
 #pragma unroll 1
   for (int e = 0; e < keys(dim); ++e) {
-#pragma unroll
-    for (int i = 0; i < mine.rows; ++i) {
-      const float weight = shared.p[mine.first + i][e];
-      if (special && signbit(weight)) continue;
-#pragma unroll
-      for (int d = 0; d < mine.dims; ++d) mine.o[i][d] += weight * shared.kv[e][mine.lane + d * lanes];
-    }
+    unroll<ThreadRows<dim>::rows>([&](int i) {
+      const float weight = shared.p[thread.first + i][e];
+      if (special && signbit(weight)) return;
+      unroll<ThreadRows<dim>::dims>([&](int d) { thread.o[i][d] += weight * shared.kv[e][thread.lane + d * lanes]; });
+    });
   }
 }
 
 /// Writes the rows' results, or what is to be combined with other splits' keys.
 template <int dim>
-__device__ inline void store(const Params &p, const Work &w, const Mine<dim> &mine, Interval split) {
+__device__ inline void store(const Params &p, const Work &w, const ThreadRows<dim> &thread, Interval split) {
   const bool whole = p.schedule.num_splits == 1;
 #pragma unroll
-  for (int i = 0; i < mine.rows; ++i) {
-    if (w.first_row + mine.first + i >= w.rows) break;
-    const Row row = row_at(p, w, w.first_row + mine.first + i);
-    const int64_t partial_row = w.partial_row + mine.first + i;
-    const float factor = whole ? finish_row(p, w.sequence, row, mine.softmax[i], mine.lane == 0) : 1;
-    if (!whole && mine.lane == 0) store_partial(p, partial_row, mine.softmax[i]);
+  for (int i = 0; i < thread.rows; ++i) {
+    if (w.first_row + thread.first + i >= w.rows) break;
+    const Row row = row_at(p, w, w.first_row + thread.first + i);
+    const int64_t partial_row = w.partial_row + thread.first + i;
+    const float factor = whole ? finish_row(p, w.sequence, row, thread.softmax[i], thread.lane == 0) : 1;
+    if (!whole && thread.lane == 0) store_partial(p, partial_row, thread.softmax[i]);
     char *out = out_row(p, w.sequence, row);
 #pragma unroll
-    for (int d = 0; d < mine.dims; ++d) {
-      const int at = mine.lane + d * lanes;
+    for (int d = 0; d < thread.dims; ++d) {
+      const int at = thread.lane + d * lanes;
       if (at >= p.head_dim_v) break;
-      const float sum = mine.o[i][d];
+      const float sum = thread.o[i][d];
       float special = 0;
-      if (!is_finite(sum) && is_finite(mine.softmax[i].sum)) {
-        const Interval keys = mine.scores[i].keys;
+      if (!is_finite(sum) && is_finite(thread.softmax[i].sum)) {
+        const Interval keys = thread.scores[i].keys;
         special = special_value(p, w, row, {max(keys.low, split.low), min(keys.high, split.high)}, at);
       }
       if (whole) {
-        store_element(out + at * p.out.stride[3], p.out_dtype, finished(sum, special, factor, mine.softmax[i]));
+        store_element(out + at * p.out.stride[3], p.out_dtype, finished(sum, special, factor, thread.softmax[i]));
       } else {
         p.partial_values[partial_row * p.head_dim_v + at] = special == 0 ? sum : special;
       }
@@ -159,18 +165,18 @@ __device__ inline void forward(const Params &p, float *memory) {
   if (w.rows == 0) return;
 
   const Shared<dim> shared(memory);
-  Mine<dim> mine;
+  ThreadRows<dim> thread;
 #pragma unroll
-  for (int i = 0; i < mine.rows; ++i) {
-    const int r = w.first_row + mine.first + i;
-    mine.scores[i] = row_scores(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
-    if (r >= w.rows) mine.scores[i].keys = {0, 0};
+  for (int i = 0; i < thread.rows; ++i) {
+    const int r = w.first_row + thread.first + i;
+    thread.scores[i] = row_scores(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
+    if (r >= w.rows) thread.scores[i].keys = {0, 0};
   }
   load_rows<dim>(
       shared.q, rows(dim), [&](int r) { return q_row(p, w.sequence, row_at(p, w, min(w.first_row + r, w.rows - 1))); },
       p.head_dim, p.q.stride[3], p.q_dtype);
   const Interval split = keys_of_split(p, w.sequence, w.split, keys(dim));
-  const Interval all = attended_by_block(mine);
+  const Interval all = attended_by_block(thread);
   const int end = min(split.high, all.high);
 
   // Blocks of keys count from key 0, so that a row's bits do not depend on where its tile begins.
@@ -180,17 +186,19 @@ __device__ inline void forward(const Params &p, float *memory) {
     };
     load_rows<dim>(shared.kv, keys(dim), row_of(p.k), p.head_dim, p.k.stride[3], p.kv_dtype);
     __syncthreads();
-    weigh<dim>(p, shared, mine, j);
+    Scores<dim> s = {};
+    multiply_keys<dim>(s, thread, shared, p.head_dim);
+    weigh<dim>(p, thread, shared, s, j);
     __syncthreads();
     const bool special = load_rows<dim>(shared.kv, keys(dim), row_of(p.v), p.head_dim_v, p.v.stride[3], p.kv_dtype);
     if (__syncthreads_or(special)) {
-      accumulate<dim, true>(shared, mine);
+      multiply_values<true>(thread, shared);
     } else {
-      accumulate<dim, false>(shared, mine);
+      multiply_values<false>(thread, shared);
     }
     __syncthreads();
   }
-  store(p, w, mine, split);
+  store(p, w, thread, split);
 }
 
 }  // namespace fa::kernels::simt

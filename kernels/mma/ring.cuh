@@ -1,0 +1,63 @@
+// The ring in shared memory through which tiles of keys and values pass.
+#pragma once
+
+#include <type_traits>
+
+#include "mma/load.cuh"
+
+namespace fa::kernels::mma {
+
+/// Keys and values of tiles from the last to the first, as items K, V, K, V, ... of a ring of `stages` slots. Each
+/// item is prefetched stages - 1 items ahead.
+template <class B>
+class Ring {
+ public:
+  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const TileRange &tiles)
+      : keys_(p, p.k, p.head_dim, shared.block->work, tiles.end - 1),
+        values_(p, p.v, p.head_dim_v, shared.block->work, tiles.end - 1),
+        begin_(shared.ring),
+        current_(shared.ring + (B::stages - 1) * B::KeyTile::bytes) {
+    unroll<B::stages - 1>(
+        [&](int item) { prefetch<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.block); });
+  }
+
+  /// Waits for the next item, which is tile `tile`'s keys or values, prefetches a later one, and returns the address.
+  /// Not masked: all of the later one's keys exist.
+  template <bool Masked>
+  __device__ uint32_t next_keys(int tile, const BlockState<B> &block) {
+    return next<Masked>(B::stages - 1, tile, block);
+  }
+  template <bool Masked>
+  __device__ uint32_t next_values(int tile, const BlockState<B> &block) {
+    return next<Masked>(B::stages, tile, block);
+  }
+
+ private:
+  template <bool Masked>
+  __device__ uint32_t next(int ahead, int tile, const BlockState<B> &block) {
+    const uint32_t free = current_;
+    current_ = current_ == begin_ + (B::stages - 1) * B::KeyTile::bytes ? begin_ : current_ + B::KeyTile::bytes;
+    if constexpr (B::staged)
+      if (ahead == B::stages ? values_.staged() : keys_.staged()) chunks_.deliver(current_);
+    cp_async_wait_group<B::stages - 2>();
+    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
+    prefetch<Masked>(ahead, free, tile, block);
+    return current_;
+  }
+
+  /// Begins to copy the item that comes `ahead` items after tile `tile`'s keys.
+  template <bool Masked>
+  __device__ void prefetch(int ahead, uint32_t to, int tile, const BlockState<B> &block) {
+    tile -= ahead / 2;
+    const int keys = Masked ? block.work.sequence.keys - tile * B::keys : B::keys;
+    auto &rows = ahead % 2 == 0 ? keys_ : values_;
+    rows.template copy<Masked>(to, tile >= block.tiles.first, keys, block.work, chunks_);
+    cp_async_commit_group();
+  }
+
+  std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
+  typename EvenRows<B>::Chunks chunks_;
+  uint32_t begin_, current_;  // current_: the slot in use
+};
+
+}  // namespace fa::kernels::mma
