@@ -35,7 +35,7 @@ __device__ inline float finish_row(const Params &p, const Sequence &s, Row row, 
     softmax.max = max;
   }
   if (p.lse.data && writes_lse) {
-    char *lse = p.lse.data + s.q_batch * p.lse.stride[0] + row.head * p.lse.stride[1] +
+    char *lse = p.lse.data + q_batch(p, s) * p.lse.stride[0] + row.head * p.lse.stride[1] +
                 int64_t(s.q_first + row.query) * p.lse.stride[2];
     *reinterpret_cast<float *>(lse) = softmax.sum == 0 ? -infinity : softmax.max + logf(softmax.sum);
   }
@@ -50,13 +50,13 @@ __device__ inline float finished(float sum, float special, float factor, const S
 
 /// The address of a row of q.
 __device__ inline const char *q_row(const Params &p, const Sequence &s, Row row) {
-  return p.q.data + s.q_batch * p.q.stride[0] + int64_t(s.q_first + row.query) * p.q.stride[1] +
+  return p.q.data + q_batch(p, s) * p.q.stride[0] + int64_t(s.q_first + row.query) * p.q.stride[1] +
          row.head * p.q.stride[2];
 }
 
 /// The address of a row of out.
 __device__ inline char *out_row(const Params &p, const Sequence &s, Row row) {
-  return p.out.data + s.q_batch * p.out.stride[0] + int64_t(s.q_first + row.query) * p.out.stride[1] +
+  return p.out.data + q_batch(p, s) * p.out.stride[0] + int64_t(s.q_first + row.query) * p.out.stride[1] +
          row.head * p.out.stride[2];
 }
 

@@ -1,6 +1,8 @@
 // Which work a block of threads has: a tile of rows of one sequence and head group, and a split of its keys.
 #pragma once
 
+#include <type_traits>
+
 #include "common/sequence.cuh"
 
 namespace fa::kernels {
@@ -12,9 +14,10 @@ struct Work {
   int32_t rows;        // of the sequence's head group: queries * packed_heads
   int32_t head_group;  // first query head: head_group * packed_heads
   int32_t kv_head;
-  int32_t split;
+  int64_t split;        // of the tile's keys
   int64_t partial_row;  // of the tile's first row, where there are partial results
 };
+static_assert(std::has_unique_object_representations_v<Work>, "a gap between fields is read together with them");
 
 /// A row of the tile: its query and its head.
 struct Row {
@@ -27,14 +30,14 @@ __device__ inline Row row_at(const Params &p, const Work &w, int32_t row) {
 }
 
 /// The keys of split i of n: split_keys each, or even shares in whole blocks of block_keys; {0, 0} where none are left.
-__device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int32_t split, int32_t block_keys) {
+__device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int64_t split, int32_t block_keys) {
   int32_t share = p.schedule.split_keys;
   if (p.schedule.num_splits == 1) share = s.keys;
   if (share == 0) {
     const int32_t blocks = (s.keys + block_keys - 1) / block_keys;
     share = (blocks + p.schedule.num_splits - 1) / p.schedule.num_splits * block_keys;
   }
-  const int64_t low = int64_t(split) * share, high = min(low + share, int64_t(s.keys));
+  const int64_t low = split * share, high = min(low + share, int64_t(s.keys));
   return low < high ? Interval{int32_t(low), int32_t(high)} : Interval{0, 0};
 }
 
@@ -68,7 +71,7 @@ __device__ inline int32_t sequence_of_tile(const Params &p, int32_t block_rows, 
 
 /// The work of one split of tile `place` of this launch, heads counted in. Under a causal mask a sequence's last tiles
 /// are the longest: they come first, so that all multiprocessors end together.
-__device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int32_t split) {
+__device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int64_t split) {
   const Schedule &s = p.schedule;
   int64_t index = s.first_tile + place;
   Work w;
@@ -96,8 +99,8 @@ __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t
 
 /// The work of this block.
 __device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
-  const int64_t splits = p.schedule.num_splits;
-  return work_of_tile(p, block_rows, blockIdx.x / splits, int32_t(blockIdx.x % splits));
+  const uint32_t splits = p.schedule.num_splits;
+  return work_of_tile(p, block_rows, blockIdx.x / splits, blockIdx.x % splits);
 }
 
 /// Calls f(work) for each work of this block in a persistent grid, and in one of clusters: a last cluster that has too
@@ -107,7 +110,7 @@ __device__ inline void for_each_work(const Params &p, int32_t block_rows, F &&f)
   const int64_t splits = p.schedule.num_splits, blocks = p.schedule.blocks;
   for (int64_t block = blockIdx.x; block < (blocks + Cluster - 1) / Cluster * Cluster; block += gridDim.x) {
     Work w = {};
-    if (block < blocks) w = work_of_tile(p, block_rows, block / splits, int32_t(block % splits));
+    if (block < blocks) w = work_of_tile(p, block_rows, block / splits, block % splits);
     f(w);
   }
 }

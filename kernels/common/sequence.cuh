@@ -17,7 +17,7 @@ struct Interval {
 struct Sequence {
   int32_t index;             // b: in arrays, bias, mask, slopes and sinks
   int32_t queries, keys;     // used ones, left padding not counted
-  int32_t q_batch, q_first;  // query 0 in q and out
+  int32_t q_first;           // query 0 in q and out, of batch entry q_batch
   int32_t k_batch, k_first;  // key 0 in k and v; paged: k_first is the token that is key 0
   int64_t offset;            // of query 0 among the keys
 };
@@ -29,7 +29,6 @@ __device__ inline int32_t rows_of(const int32_t *cumulative, int32_t rows, int32
 __device__ inline Sequence sequence(const Params &p, int32_t b) {
   Sequence s;
   s.index = b;
-  s.q_batch = p.cu_seqlens_q ? 0 : b;
   s.q_first = p.cu_seqlens_q ? p.cu_seqlens_q[b] : 0;
   s.queries = p.seqused_q ? p.seqused_q[b] : rows_of(p.cu_seqlens_q, p.rows_q, b);
   s.k_batch = p.cu_seqlens_k ? 0 : p.kv_batch_idx ? p.kv_batch_idx[b] : b;
@@ -41,6 +40,11 @@ __device__ inline Sequence sequence(const Params &p, int32_t b) {
   }
   s.offset = p.q_offset ? p.q_offset[b] : p.top_left ? 0 : s.keys - s.queries;
   return s;
+}
+
+/// The batch entry of q, out and lse that a sequence is in.
+__device__ inline int32_t q_batch(const Params &p, const Sequence &s) {
+  return p.cu_seqlens_q ? 0 : s.index;
 }
 
 /// The keys that the causal mask, the window and the chunk leave to a query; empty: {0, 0}.

@@ -99,10 +99,6 @@ __device__ inline void forward(const Params &p) {
     if (w.rows == 0) return;
     const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
     const TileRange tiles = find_tiles<B>(p, w, split, block);
-    // Gaps between fields too: neighbouring ones are read together.
-    static_assert(sizeof(Work) <= 32 * sizeof(int));
-    if (threadIdx.x < sizeof(Work) / sizeof(int)) reinterpret_cast<volatile int *>(&block->work)[threadIdx.x] = 0;
-    __syncwarp();
     if (threadIdx.x == 0) block->work = w, block->tiles = tiles, block->second_run = false;
   }
   __syncthreads();
