@@ -3,9 +3,13 @@
 
 #include <cstdint>
 
+#include "common/archs.h"
 #include "common/fragment.cuh"
 
 namespace fa::kernels {
+
+/// The architecture that this image is compiled for.
+constexpr Arch this_arch = arch_of(FA_SM);
 
 /// The address of shared memory as instructions take it.
 __device__ inline uint32_t shared_address(const void *p) {
@@ -42,27 +46,23 @@ __device__ inline uint4 ld_shared_v4_b32(uint32_t from) {
 /// Copies 16 bytes from global to shared memory, or writes zeros when they are not to be read. Both addresses are
 /// multiples of 16. SM 75, which has no asynchronous copies, copies at once.
 __device__ inline void cp_async_16(uint32_t to, const char *from, bool read) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read ? 16 : 0)
-               : "memory");
-#else
-  st_shared_v4_b32(to, read ? *reinterpret_cast<const uint4 *>(from) : uint4{});
-#endif
+  if constexpr (this_arch.has(cp_async)) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read ? 16 : 0)
+                 : "memory");
+  } else {
+    st_shared_v4_b32(to, read ? *reinterpret_cast<const uint4 *>(from) : uint4{});
+  }
 }
 
 /// Ends a group of this thread's copies.
 __device__ inline void cp_async_commit_group() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+  if constexpr (this_arch.has(cp_async)) asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
 /// Waits until at most `Groups` of this thread's groups are still under way.
 template <int Groups>
 __device__ inline void cp_async_wait_group() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
-#endif
+  if constexpr (this_arch.has(cp_async)) asm volatile("cp.async.wait_group %0;" ::"n"(Groups) : "memory");
 }
 
 /// Four 8 x 8 matrices of 16-bit elements from shared memory; lane i gives the address of row i % 8 of matrix i / 8.
@@ -91,16 +91,16 @@ __device__ inline void mma_m16n8k8(Accumulator &d, const uint32_t (&a)[2], uint3
 /// d = a b + c. SM 75 takes two steps of half the depth.
 __device__ inline void mma_m16n8k16(Accumulator &d, const FragmentA<__half> &a, const FragmentB<__half> &b,
                                     const Accumulator &c) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-      : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
-      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]), "f"(c.x[0]),
-        "f"(c.x[1]), "f"(c.x[2]), "f"(c.x[3]));
-#else
-  Accumulator half;
-  mma_m16n8k8(half, {a.word[0], a.word[1]}, b.word[0], c);
-  mma_m16n8k8(d, {a.word[2], a.word[3]}, b.word[1], half);
-#endif
+  if constexpr (this_arch.has(bf16_mma)) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+        : "=f"(d.x[0]), "=f"(d.x[1]), "=f"(d.x[2]), "=f"(d.x[3])
+        : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b.word[0]), "r"(b.word[1]), "f"(c.x[0]),
+          "f"(c.x[1]), "f"(c.x[2]), "f"(c.x[3]));
+  } else {
+    Accumulator half;
+    mma_m16n8k8(half, {a.word[0], a.word[1]}, b.word[0], c);
+    mma_m16n8k8(d, {a.word[2], a.word[3]}, b.word[1], half);
+  }
 }
 
 __device__ inline void mma_m16n8k16(Accumulator &d, const FragmentA<__nv_bfloat16> &a,
@@ -127,16 +127,12 @@ __device__ inline int mov_tid_x() {
 
 /// Lets the kernel that combines the splits be launched (programmatic dependent launch).
 __device__ inline void griddepcontrol_launch_dependents() {
-#if FA_SM >= 90
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+  if constexpr (this_arch.has(dependent_launch)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 /// Waits for the kernel before.
 __device__ inline void griddepcontrol_wait() {
-#if FA_SM >= 90
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  if constexpr (this_arch.has(dependent_launch)) asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 }  // namespace fa::kernels

@@ -25,10 +25,10 @@ struct RowVector {
   }
 };
 
-/// RowBlocks x ColumnBlocks of 16 x 16 as A.
-template <class T, int RowBlocks, int ColumnBlocks = 1>
+/// 16 columns of RowBlocks blocks of 16 rows as A.
+template <class T, int RowBlocks>
 struct FragmentsA {
-  FragmentA<T> block[RowBlocks][ColumnBlocks];
+  FragmentA<T> block[RowBlocks];
 };
 
 /// RowBlocks x ColumnBlocks of 16 x 8 sums.
@@ -64,7 +64,10 @@ struct AccumulatorTile {
   }
   template <class F>
   __device__ __forceinline__ void for_each(F f) const {
-    const_cast<AccumulatorTile *>(this)->for_each([&](const float &x, int row, int column) { f(x, row, column); });
+    unroll<RowBlocks>([&](int i) {
+      unroll<ColumnBlocks>(
+          [&](int j) { unroll<4>([&](int e) { f(block[i][j].x[e], 2 * i + e / 2, 8 * j + e % 2); }); });
+    });
   }
 
   /// f(number, column) for a row.
@@ -111,8 +114,8 @@ struct AccumulatorTile {
     FragmentsA<T, RowBlocks> a;
     unroll<RowBlocks>([&](int i) {
       const Accumulator &left = block[i][2 * k], &right = block[i][2 * k + 1];
-      a.block[i][0] = {pack<T>(left.x[0], left.x[1]), pack<T>(left.x[2], left.x[3]), pack<T>(right.x[0], right.x[1]),
-                       pack<T>(right.x[2], right.x[3])};
+      a.block[i] = {pack<T>(left.x[0], left.x[1]), pack<T>(left.x[2], left.x[3]), pack<T>(right.x[0], right.x[1]),
+                    pack<T>(right.x[2], right.x[3])};
     });
     return a;
   }
@@ -121,8 +124,8 @@ struct AccumulatorTile {
   template <class T>
   __device__ __forceinline__ void multiply_add(int j, const FragmentsA<T, RowBlocks> &a, const uint32_t (&b)[4]) {
     unroll<RowBlocks>([&](int i) {
-      mma_m16n8k16(block[i][2 * j], a.block[i][0], {b[0], b[1]}, block[i][2 * j]);
-      mma_m16n8k16(block[i][2 * j + 1], a.block[i][0], {b[2], b[3]}, block[i][2 * j + 1]);
+      mma_m16n8k16(block[i][2 * j], a.block[i], {b[0], b[1]}, block[i][2 * j]);
+      mma_m16n8k16(block[i][2 * j + 1], a.block[i], {b[2], b[3]}, block[i][2 * j + 1]);
     });
   }
 };

@@ -15,14 +15,15 @@ namespace fa::kernels::mma {
 template <int Sm, Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = typename ElementOf<Type>::type;
-  static constexpr Shape shape = mma::shape(arch_of(Sm), Dim, E);
+  static constexpr Arch arch = arch_of(Sm);
+  static constexpr Shape shape = mma::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
   static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
-  static constexpr bool warps_split_keys = shape.same_rows;
+  static constexpr bool warps_split_keys = shape.warps_split_keys;
   static constexpr bool splits = E == Entry::split || E == Entry::decode;
-  static constexpr bool staged =
-      Sm < 80 && (plain || (warps_split_keys && Dim <= 192));  // copies pass through registers
-  static_assert(Sm >= 80 || shape.stages == 2);
+  /// Copies pass through registers.
+  static constexpr bool staged = !arch.has(cp_async) && (plain || (warps_split_keys && Dim <= 192));
+  static_assert(arch.has(cp_async) || shape.stages == 2);
   static constexpr bool scarce_registers = shape.row_blocks * Dim >= 256;  // sums take half of them
   // The compiler does not know that a thread's number has no sign. A mask is ten instructions fewer with 64 keys (SM
   // 80), and by ptxas's order of things fifteen more with 32 (SM 120).

@@ -20,7 +20,7 @@ class Queries {
   /// Columns 16 k .. 16 k + 15.
   __device__ Column column(int k) const {
     Column a;
-    unroll<B::row_blocks>([&](int i) { ldmatrix_x4(a.block[i][0].word, B::QueryTile::matrices_at(lane_, i, k)); });
+    unroll<B::row_blocks>([&](int i) { ldmatrix_x4(a.block[i].word, B::QueryTile::matrices_at(lane_, i, k)); });
     return a;
   }
 

@@ -7,13 +7,13 @@ namespace fa::kernels::mma {
 
 /// How a block of threads works. Queries, and a ring of tiles of keys and values in turn, are in shared memory.
 struct Shape {
-  int row_blocks;          // of 16 rows, that a warp has
-  int warps;               // of a block
-  int keys;                // of a tile
-  int stages;              // tiles in the ring
-  bool q_in_registers;     // rather than read from shared memory for every tile
-  int blocks_an_sm = 1;    // that registers must leave room for
-  bool same_rows = false;  // all warps have the same rows, and each its part of a tile's keys
+  int row_blocks;                 // of 16 rows, that a warp has
+  int warps;                      // of a block
+  int keys;                       // of a tile
+  int stages;                     // tiles in the ring
+  bool q_in_registers;            // rather than read from shared memory for every tile
+  int blocks_an_sm = 1;           // that registers must leave room for
+  bool warps_split_keys = false;  // all have the same rows, and each its part of a tile's keys
 };
 
 /// Tables to measure beside each other; the build's FA_TILE_PRESET names one. Nothing but speed depends on it.
@@ -83,7 +83,7 @@ constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
 }
 
 constexpr int rows(const Shape &s) {
-  return 16 * s.row_blocks * (s.same_rows ? 1 : s.warps);
+  return 16 * s.row_blocks * (s.warps_split_keys ? 1 : s.warps);
 }
 
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
