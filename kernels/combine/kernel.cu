@@ -6,6 +6,7 @@
 #include "common/build.cuh"
 #include "common/element.cuh"
 #include "common/finish.cuh"
+#include "common/lanes.cuh"
 #include "common/ptx.cuh"
 #include "common/repair.cuh"
 

@@ -5,7 +5,6 @@
 // column c, which is 0, 1, 8, 9, 16, ..., is column c + first_column(lane).
 #pragma once
 
-#include "common/numbers.cuh"
 #include "common/ptx.cuh"
 #include "common/unroll.cuh"
 
@@ -86,7 +85,7 @@ struct AccumulatorTile {
     unroll<ColumnBlocks>([&](int j) { f(at(row, 8 * j), at(row, 8 * j + 1), j); });
   }
 
-  /// Of a lane's part of each row; max_over_lanes<4> makes it the row's.
+  /// Of a lane's part of each row; max_over_lanes<4> (lanes.cuh) makes it the row's.
   __device__ __forceinline__ Rows row_max() const {
     Rows top;
     unroll<rows>([&](int r) {

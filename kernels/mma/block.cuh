@@ -5,6 +5,7 @@
 #include <climits>
 #include <type_traits>
 
+#include "common/lanes.cuh"
 #include "common/register_tile.cuh"
 #include "common/schedule.cuh"
 #include "common/shared_tile.cuh"

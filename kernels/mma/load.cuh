@@ -102,23 +102,20 @@ class EvenRows {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
 
  public:
-  /// Where SM 75, which has no asynchronous copies, keeps a tile from when it is asked for until it is needed.
+  /// Where SM 75, which has no asynchronous copies, keeps a tile between its loads and its use.
   struct Chunks {
     uint4 chunk[B::staged ? P::passes * P::chunks : 1];
 
     __device__ void deliver(uint32_t to) {
-#pragma unroll
-      for (int i = 0; i < P::passes; i++) {
+      unroll<P::passes>([&](int i) {
         int n = i * P::chunks;
         P::template for_each_chunk<true>(to, i, [&](uint32_t at, int) { st_shared_v4_b32(at, chunk[n++]); });
-      }
+      });
     }
   };
 
-  /// True when what copy asks for is in its chunks.
-  __device__ bool staged() const {
-    return B::staged;
-  }
+  /// True when what copy loads is in its chunks.
+  __device__ bool staged() const { return B::staged; }
 
   __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
       : view_(view),
@@ -129,7 +126,8 @@ class EvenRows {
             w.kv_head * view.stride[2] + P::column() * 2;
   }
 
-  /// The next tile, unless there is none; its keys from `keys` on are none. Staged: into `chunks`, for deliver.
+  /// Copies the next tile if it exists: its first `keys` keys, and zeros for the others. Staged: into `chunks`, for
+  /// deliver.
   template <bool Masked>
   __device__ void copy(uint32_t to, bool exists, int keys, const Work &, Chunks &chunks) {
 #pragma unroll
@@ -173,7 +171,7 @@ class AnyRows {
         tile_(tile),
         aligned_(has_aligned_rows(view)) {
     const int64_t stride = view.stride[1];
-    even_ = aligned_ && columns % 8 == 0 && p.page_size == 0 && stride < (1 << 24) && stride > -(1 << 24);
+    even_ = aligned_ && columns % 8 == 0 && p.page_size == 0 && -longest_row < stride && stride < longest_row;
   }
 
   __device__ bool staged() const { return B::staged && even_; }

@@ -4,6 +4,9 @@
 
 #include <cfloat>
 
+#include "common/lanes.cuh"
+#include "common/numbers.cuh"
+#include "common/ptx.cuh"
 #include "mma/block.cuh"
 
 namespace fa::kernels::mma {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/finish.cuh"
+#include "common/lanes.cuh"
 #include "common/repair.cuh"
 #include "mma/scores.cuh"
 #include "mma/softmax.cuh"

@@ -3,6 +3,7 @@
 // every eighth dimension.
 #pragma once
 
+#include "common/lanes.cuh"
 #include "common/ptx.cuh"
 #include "common/repair.cuh"
 #include "common/scores.cuh"
