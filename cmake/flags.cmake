@@ -15,6 +15,8 @@ target_compile_options(
             -Wpointer-arith
             -Wformat=2
             -Wimplicit-fallthrough
+            # A switch over an enumeration has no default: a case that it lacks does not compile.
+            -Werror=switch
             $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
             $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
             $<$<COMPILE_LANGUAGE:CXX>:-Wextra-semi>

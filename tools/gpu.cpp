@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/operands.h"
 #include "driver.h"
 #include "library.h"
 #include "support/number.h"
@@ -45,12 +46,8 @@ bool is_gpu_kernel(const std::string &kernel) {
 
 OnGpu::OnGpu(const fa_args &host, const fa_op *op, int64_t sequences, int32_t device_index) : args(host), host_(host) {
   enter(device_index);
-  for (fa_tensor *tensor : {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.bias, &args.mask, &args.alibi_slopes,
-                            &args.sinks, &args.block_table})
-    move(tensor);
-  for (const int32_t **array : {&args.cu_seqlens_q, &args.cu_seqlens_k}) move(array, sequences + 1);
-  for (const int32_t **array : {&args.seqused_q, &args.seqused_k, &args.leftpad_k, &args.kv_batch_idx, &args.q_offset})
-    move(array, sequences);
+  for (const TensorField &t : tensor_fields) move(&(args.*t.given));
+  for (const ArrayField &a : array_fields) move(&(args.*a.given), a.entries(sequences));
   args.workspace = nullptr;
   args.workspace_size = 0;
   check(fa_workspace_size(op, &args, &args.workspace_size));
@@ -87,8 +84,10 @@ void OnGpu::wait() const {
 
 void OnGpu::fetch() const {
   wait();
-  for (const auto &[to, from] : {std::pair(&host_.out, &args.out), {&host_.lse, &args.lse}})
-    if (to->data) call("cuMemcpyDtoH_v2", to->data, address(from->data), bytes_of(*to));
+  for (const TensorField &t : tensor_fields) {
+    const fa_tensor &to = host_.*t.given, &from = args.*t.given;
+    if (t.access == Access::written && to.data) call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
+  }
 }
 
 }  // namespace fa::tool

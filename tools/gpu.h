@@ -27,7 +27,7 @@ class OnGpu {
   /// Waits until all calls are done.
   void wait() const;
 
-  /// Waits, and copies out and lse to where the host has them.
+  /// Waits, and copies what the call has written to where the host has it.
   void fetch() const;
 
  private:

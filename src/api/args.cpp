@@ -1,13 +1,13 @@
 // fa_args: its defaults, the combinations that are refused, and the order in which its fields are read.
 #include "api/args.h"
 
-#include <algorithm>
 #include <cstddef>
 
 #include "api/overlap.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
 #include "api/view.h"
+#include "core/operands.h"
 
 namespace fa::api {
 namespace {
@@ -17,26 +17,10 @@ constexpr Form<fa_args> form = {"fa_args", offsetof(fa_args, out) + sizeof(fa_ar
 
 constexpr fa_args defaults = {};
 
-struct Array {
-  const char *name;
-  const int32_t *fa_args::*from;
-  const int32_t *Problem::*to;
-};
-
-constexpr Array arrays[] = {
-    {"args.cu_seqlens_q", &fa_args::cu_seqlens_q, &Problem::cu_seqlens_q},
-    {"args.cu_seqlens_k", &fa_args::cu_seqlens_k, &Problem::cu_seqlens_k},
-    {"args.seqused_q", &fa_args::seqused_q, &Problem::seqused_q},
-    {"args.seqused_k", &fa_args::seqused_k, &Problem::seqused_k},
-    {"args.leftpad_k", &fa_args::leftpad_k, &Problem::leftpad_k},
-    {"args.kv_batch_idx", &fa_args::kv_batch_idx, &Problem::kv_batch_idx},
-    {"args.q_offset", &fa_args::q_offset, &Problem::q_offset},
-};
-
 bool read_arrays(const fa_args &args, Problem *problem) {
-  for (const Array &array : arrays) {
-    problem->*array.to = args.*array.from;
-    if (!check_aligned(array.name, "", args.*array.from, sizeof(int32_t))) return false;
+  for (const ArrayField &a : array_fields) {
+    problem->*a.data = args.*a.given;
+    if (!check_aligned(a.name, "", args.*a.given, sizeof(int32_t))) return false;
   }
   return true;
 }
@@ -86,33 +70,6 @@ bool check_workspace(const fa_args &args, Problem *problem) {
   return true;
 }
 
-/// What bounds the length of the sequences along q or k.
-struct Bound {
-  const char *name;    // "max_seqlen_q"
-  const char *tensor;  // "q"
-  const char *fewer;   // what gives sequences fewer rows than the tensor has
-  int64_t given;       // args' own bound, 0 when unknown
-  int64_t rows;        // of the tensor
-  bool fixed;          // every sequence has exactly these rows
-};
-
-bool read_bound(const Bound &b, int64_t *bound) {
-  *bound = b.given == 0 ? b.rows : std::min(b.given, b.rows);
-  if (!b.fixed || *bound == b.rows) return true;
-  return refuse(
-      "args.%s is %lld, but every sequence has all %lld rows of %s; expected at least %lld, or %s that says "
-      "how many are used",
-      b.name, ll{b.given}, ll{b.rows}, b.tensor, ll{b.rows}, b.fewer);
-}
-
-bool read_bounds(const fa_args &args, Problem *p) {
-  const bool any = p->batch > 0;
-  const bool fixed_q = any && !args.cu_seqlens_q && !args.seqused_q;
-  const bool fixed_k = any && !args.cu_seqlens_k && !args.seqused_k && !args.leftpad_k;
-  return read_bound({"max_seqlen_q", "q", "seqused_q", args.max_seqlen_q, p->rows_q, fixed_q}, &p->max_seqlen_q) &&
-         read_bound({"max_seqlen_k", "k", "seqused_k", args.max_seqlen_k, p->rows_k, fixed_k}, &p->max_seqlen_k);
-}
-
 }  // namespace
 
 bool read_args(const Attention &attention, const fa_args *args, Purpose purpose, Problem *problem) {
@@ -122,8 +79,7 @@ bool read_args(const Attention &attention, const fa_args *args, Purpose purpose,
   if (!a) return false;
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
-         read_queries(attention, *a, purpose, problem) && read_keys(attention, *a, purpose, problem) &&
-         read_bounds(*a, problem) && read_outputs(attention, *a, purpose, problem) && read_addends(*a, problem) &&
+         read_tensors(attention, *a, purpose, problem) &&
          (purpose == Purpose::size || (check_workspace(*a, problem) && check_overlap(*a, *problem)));
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "api/refuse.h"
 #include "api/steps.h"
+#include "core/operands.h"
 
 namespace fa::api {
 namespace {
@@ -77,34 +79,21 @@ bool check_apart(const Memory &written, const Memory &other) {
 }  // namespace
 
 bool check_overlap(const fa_args &args, const Problem &p) {
-  Memory all[18];
+  Memory all[1 + std::size(tensor_fields) + std::size(array_fields)];
   int count = 0;
-  const auto add = [&](const char *name, const fa_tensor &tensor, const View &view) {
-    if (view) all[count++] = memory_of(name, tensor, view);
+  const auto add_tensors = [&](Access access) {
+    for (const TensorField &t : tensor_fields)
+      if (t.access == access && p.*t.view) all[count++] = memory_of(t.name, args.*t.given, p.*t.view);
   };
   const auto add_plain = [&](const char *name, const void *data, size_t bytes) {
     if (data != nullptr && bytes != 0) all[count++] = memory_of(name, data, bytes);
   };
   add_plain("args.workspace", p.workspace, p.workspace_size);
-  add("args.out", args.out, p.out);
-  add("args.lse", args.lse, p.lse);
+  add_tensors(Access::written);
   const int written = count;
-  add("args.q", args.q, p.q);
-  add("args.k", args.k, p.k);
-  add("args.v", args.v, p.v);
-  add("args.bias", args.bias, p.bias);
-  add("args.mask", args.mask, p.mask);
-  add("args.alibi_slopes", args.alibi_slopes, p.alibi_slopes);
-  add("args.sinks", args.sinks, p.sinks);
-  add("args.block_table", args.block_table, p.block_table);
-  const size_t entries = static_cast<size_t>(p.batch) * sizeof(int32_t);
-  add_plain("args.cu_seqlens_q", p.cu_seqlens_q, entries + sizeof(int32_t));
-  add_plain("args.cu_seqlens_k", p.cu_seqlens_k, entries + sizeof(int32_t));
-  add_plain("args.seqused_q", p.seqused_q, entries);
-  add_plain("args.seqused_k", p.seqused_k, entries);
-  add_plain("args.leftpad_k", p.leftpad_k, entries);
-  add_plain("args.kv_batch_idx", p.kv_batch_idx, entries);
-  add_plain("args.q_offset", p.q_offset, entries);
+  add_tensors(Access::read);
+  for (const ArrayField &a : array_fields)
+    add_plain(a.name, p.*a.data, static_cast<size_t>(a.entries(p.batch)) * sizeof(int32_t));
   for (int i = 0; i < written; ++i)
     for (int j = i + 1; j < count; ++j)
       if (!check_apart(all[i], all[j])) return false;

@@ -2,44 +2,14 @@
 #include "api/tensors.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "api/view.h"
+#include "core/operands.h"
 
 namespace fa::api {
 namespace {
 
 constexpr Dim one = exactly(1, "unused dimension");
-constexpr Types f32 = just(FA_F32);
-constexpr Types floats = {FA_F32, float_types, ""};
-
-constexpr Use read = {.written = false, .data = true};
-constexpr Use written = {.written = true, .data = true};
-
-/// How a required tensor is used for a purpose.
-constexpr Use required(Use use, Purpose purpose) {
-  return {use.written, purpose == Purpose::run};
-}
-
-/// Reads a tensor that is absent when it has no data.
-bool read_optional(const char *name, const fa_tensor &t, Use use, const Types &types, const Shape &shape, View *view) {
-  return !t.data || read_tensor(name, t, use, types, shape, view);
-}
-
-/// The first dimension of q.
-Dim batch_dim(const fa_args &args) {
-  if (args.cu_seqlens_q) return exactly(1, "cu_seqlens_q packs all sequences into one");
-  if (args.cu_seqlens_k || args.num_seqs != 0) return exactly(args.num_seqs, "num_seqs");
-  return any("sequences");
-}
-
-/// The first dimension of k and v.
-Dim batch_k_dim(const fa_args &args, const Problem &problem) {
-  if (args.block_table.data) return any("pages");
-  if (args.cu_seqlens_k) return exactly(1, "cu_seqlens_k packs all sequences into one");
-  if (args.kv_batch_idx) return any("rows of the cache");
-  return exactly(problem.batch, args.cu_seqlens_q ? "num_seqs" : "sequences of q");
-}
 
 bool check_num_seqs(const fa_args &args) {
   const int64_t rows = args.cu_seqlens_q ? args.q.shape[1] : args.q.shape[0];
@@ -62,74 +32,164 @@ bool check_heads(const Problem &p) {
       ll{p.heads_kv}, ll{p.heads_q}, ll{p.heads_q});
 }
 
-/// The rows of k that a sequence may have, and the number of them that a page holds.
-bool derive_rows_k(const fa_args &args, Problem *problem) {
-  problem->rows_k = args.k.shape[1];
-  if (!args.block_table.data) return true;
-  problem->page_size = args.k.shape[1];
-  problem->rows_k = args.block_table.shape[1] * problem->page_size;
-  return in_range("args.block_table.shape[1] x args.k.shape[1]", problem->rows_k, 0, max_length,
-                  "keys of a sequence: pages x rows of a page");
+/// What bounds the length of the sequences along q or k.
+struct Bound {
+  const char *name;    // "max_seqlen_q"
+  const char *tensor;  // "q"
+  const char *fewer;   // what gives sequences fewer rows than the tensor has
+  int64_t given;       // args' own bound, 0 when unknown
+  int64_t rows;        // of the tensor
+  bool fixed;          // every sequence has exactly these rows
+};
+
+bool read_bound(const Bound &b, int64_t *bound) {
+  *bound = b.given == 0 ? b.rows : std::min(b.given, b.rows);
+  if (!b.fixed || *bound == b.rows) return true;
+  return refuse(
+      "args.%s is %lld, but every sequence has all %lld rows of %s; expected at least %lld, or %s that says "
+      "how many are used",
+      b.name, ll{b.given}, ll{b.rows}, b.tensor, ll{b.rows}, b.fewer);
 }
+
+/// Reads the tensors one after another. What a rule needs of the problem is there once the tensors before it are read.
+class Reader {
+ public:
+  Reader(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem)
+      : a_(attention), args_(args), purpose_(purpose), p_(*problem) {}
+
+  bool read(const TensorField &t) {
+    const fa_tensor &given = args_.*t.given;
+    const bool required = t.presence == Presence::required;
+    const Use use = {.written = t.access == Access::written, .data = !required || purpose_ == Purpose::run};
+    if (!required && !given.data) return true;
+    return read_tensor(t.name, given, use, types(t.type), shape(t.shape), &(p_.*t.view)) && derive(t.shape);
+  }
+
+ private:
+  Types types(TypeRule rule) const {
+    switch (rule) {
+      case TypeRule::as_desc_q:
+        return just(a_.q_dtype, "desc.dtype_q");
+      case TypeRule::as_desc_kv:
+        return just(a_.kv_dtype, "desc.dtype_kv");
+      case TypeRule::as_desc_out:
+        return just(a_.out_dtype, "desc.dtype_out");
+      case TypeRule::f32:
+        return just(FA_F32);
+      case TypeRule::any_float:
+        return {FA_F32, float_types, ""};
+      case TypeRule::boolean:
+        return just(FA_BOOL);
+      case TypeRule::i32:
+        return just(FA_I32);
+    }
+    __builtin_unreachable();
+  }
+
+  Shape shape(ShapeRule rule) const {
+    const int64_t(&q)[4] = args_.q.shape, (&k)[4] = args_.k.shape;
+    switch (rule) {
+      case ShapeRule::queries:
+        return {batch(), any("queries"), any("heads"), exactly(a_.head_dim, "desc.head_dim")};
+      case ShapeRule::pages:
+        return {exactly(p_.batch, "sequences"), any("pages of a sequence"), one, one};
+      case ShapeRule::keys:
+        return {batch_k(), rows_k(), any("heads"), exactly(a_.head_dim, "desc.head_dim")};
+      case ShapeRule::values:
+        return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
+                exactly(a_.head_dim_v, "desc.head_dim_v")};
+      case ShapeRule::results:
+        return {exactly(q[0], "as q"), exactly(q[1], "as q"), exactly(q[2], "as q"),
+                exactly(a_.head_dim_v, "desc.head_dim_v")};
+      case ShapeRule::row_sums:
+        return {exactly(q[0], "sequences, as q"), exactly(q[2], "heads of q"), exactly(q[1], "queries, as q"), one};
+      case ShapeRule::scores:
+        return {repeatable(p_.batch, p_.batch, "sequences"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
+                repeatable(p_.max_seqlen_q, std::max(p_.rows_q, args_.max_seqlen_q),
+                           "queries of the longest sequence: max_seqlen_q, else all rows of q"),
+                repeatable(p_.max_seqlen_k, std::max(p_.rows_k, args_.max_seqlen_k),
+                           "keys of the longest sequence: max_seqlen_k, else all rows of k")};
+      case ShapeRule::heads:
+        return {repeatable(p_.batch, p_.batch, "sequences"), exactly(p_.heads_q, "heads of q"), one, one};
+    }
+    __builtin_unreachable();
+  }
+
+  /// The first dimension of q.
+  Dim batch() const {
+    if (args_.cu_seqlens_q) return exactly(1, "cu_seqlens_q packs all sequences into one");
+    if (args_.cu_seqlens_k || args_.num_seqs != 0) return exactly(args_.num_seqs, "num_seqs");
+    return any("sequences");
+  }
+
+  /// The first dimension of k and v.
+  Dim batch_k() const {
+    if (paged()) return any("pages");
+    if (args_.cu_seqlens_k) return exactly(1, "cu_seqlens_k packs all sequences into one");
+    if (args_.kv_batch_idx) return any("rows of the cache");
+    return exactly(p_.batch, args_.cu_seqlens_q ? "num_seqs" : "sequences of q");
+  }
+
+  Dim rows_k() const { return paged() ? Dim{1, max_length, "rows of a page"} : any("keys"); }
+
+  bool paged() const { return args_.block_table.data != nullptr; }
+
+  /// What follows from a tensor whose shape is legal.
+  bool derive(ShapeRule shape) {
+    switch (shape) {
+      case ShapeRule::queries:
+        p_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];
+        p_.rows_q = args_.q.shape[1];
+        p_.heads_q = args_.q.shape[2];
+        return true;
+      case ShapeRule::keys:
+        p_.batch_k = args_.k.shape[0];
+        p_.heads_kv = args_.k.shape[2];
+        return true;
+      case ShapeRule::values:
+        return derive_rows_k() && check_heads(p_) && derive_bounds();
+      case ShapeRule::pages:
+      case ShapeRule::results:
+      case ShapeRule::row_sums:
+      case ShapeRule::scores:
+      case ShapeRule::heads:
+        return true;
+    }
+    __builtin_unreachable();
+  }
+
+  /// The rows of k that a sequence may have, and the number of them that a page holds.
+  bool derive_rows_k() {
+    p_.rows_k = args_.k.shape[1];
+    if (!paged()) return true;
+    p_.page_size = args_.k.shape[1];
+    p_.rows_k = args_.block_table.shape[1] * p_.page_size;
+    return in_range("args.block_table.shape[1] x args.k.shape[1]", p_.rows_k, 0, max_length,
+                    "keys of a sequence: pages x rows of a page");
+  }
+
+  bool derive_bounds() {
+    const bool any = p_.batch > 0;
+    const bool fixed_q = any && !args_.cu_seqlens_q && !args_.seqused_q;
+    const bool fixed_k = any && !args_.cu_seqlens_k && !args_.seqused_k && !args_.leftpad_k;
+    return read_bound({"max_seqlen_q", "q", "seqused_q", args_.max_seqlen_q, p_.rows_q, fixed_q}, &p_.max_seqlen_q) &&
+           read_bound({"max_seqlen_k", "k", "seqused_k", args_.max_seqlen_k, p_.rows_k, fixed_k}, &p_.max_seqlen_k);
+  }
+
+  const Attention &a_;
+  const fa_args &args_;
+  Purpose purpose_;
+  Problem &p_;
+};
 
 }  // namespace
 
-bool read_queries(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
-  const Shape shape = {batch_dim(args), any("queries"), any("heads"), exactly(attention.head_dim, "desc.head_dim")};
+bool read_tensors(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
   if (!check_num_seqs(args)) return false;
-  if (!read_tensor("args.q", args.q, required(read, purpose), just(attention.q_dtype, "desc.dtype_q"), shape,
-                   &problem->q)) {
-    return false;
-  }
-  problem->batch = args.cu_seqlens_q ? args.num_seqs : args.q.shape[0];
-  problem->rows_q = args.q.shape[1];
-  problem->heads_q = args.q.shape[2];
+  Reader reader(attention, args, purpose, problem);
+  for (const TensorField &t : tensor_fields)
+    if (!reader.read(t)) return false;
   return true;
-}
-
-bool read_keys(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
-  const int64_t(&k)[4] = args.k.shape;
-  const bool paged = args.block_table.data;
-  const Shape table = {exactly(problem->batch, "sequences"), any("pages of a sequence"), one, one};
-  const Shape keys = {batch_k_dim(args, *problem),
-                      {paged ? 1 : 0, max_length, paged ? "rows of a page" : "keys"},
-                      any("heads"),
-                      exactly(attention.head_dim, "desc.head_dim")};
-  const Shape values = {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
-                        exactly(attention.head_dim_v, "desc.head_dim_v")};
-  const Types types = just(attention.kv_dtype, "desc.dtype_kv");
-  const Use use = required(read, purpose);
-  problem->batch_k = k[0];
-  problem->heads_kv = k[2];
-  return read_optional("args.block_table", args.block_table, read, just(FA_I32), table, &problem->block_table) &&
-         read_tensor("args.k", args.k, use, types, keys, &problem->k) &&
-         read_tensor("args.v", args.v, use, types, values, &problem->v) && derive_rows_k(args, problem) &&
-         check_heads(*problem);
-}
-
-bool read_outputs(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
-  const int64_t(&q)[4] = args.q.shape;
-  const Shape out = {exactly(q[0], "as q"), exactly(q[1], "as q"), exactly(q[2], "as q"),
-                     exactly(attention.head_dim_v, "desc.head_dim_v")};
-  const Shape lse = {exactly(q[0], "sequences, as q"), exactly(q[2], "heads of q"), exactly(q[1], "queries, as q"),
-                     one};
-  return read_tensor("args.out", args.out, required(written, purpose), just(attention.out_dtype, "desc.dtype_out"), out,
-                     &problem->out) &&
-         read_optional("args.lse", args.lse, written, f32, lse, &problem->lse);
-}
-
-bool read_addends(const fa_args &args, Problem *problem) {
-  const auto [batch, heads_q] = std::pair(problem->batch, problem->heads_q);
-  const Shape scores = {repeatable(batch, batch, "sequences"), repeatable(heads_q, heads_q, "heads of q"),
-                        repeatable(problem->max_seqlen_q, std::max(problem->rows_q, args.max_seqlen_q),
-                                   "queries of the longest sequence: max_seqlen_q, else all rows of q"),
-                        repeatable(problem->max_seqlen_k, std::max(problem->rows_k, args.max_seqlen_k),
-                                   "keys of the longest sequence: max_seqlen_k, else all rows of k")};
-  const Shape heads = {repeatable(batch, batch, "sequences"), exactly(heads_q, "heads of q"), one, one};
-  return read_optional("args.bias", args.bias, read, floats, scores, &problem->bias) &&
-         read_optional("args.mask", args.mask, read, just(FA_BOOL), scores, &problem->mask) &&
-         read_optional("args.alibi_slopes", args.alibi_slopes, read, f32, heads, &problem->alibi_slopes) &&
-         read_optional("args.sinks", args.sinks, read, f32, heads, &problem->sinks);
 }
 
 }  // namespace fa::api

@@ -1,6 +1,8 @@
 // From the caller's fa_tensor to a View: one rule per tensor says what its shape and type must be.
 #pragma once
 
+#include <array>
+
 #include "api/refuse.h"
 
 namespace fa::api {
@@ -13,7 +15,7 @@ struct Dim {
   bool or_one = false;  // 1 is legal too, and repeats
 };
 
-using Shape = Dim[4];
+using Shape = std::array<Dim, 4>;
 
 constexpr Dim any(const char *what) {
   return {0, max_length, what};

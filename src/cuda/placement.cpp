@@ -1,5 +1,6 @@
 #include "cuda/placement.h"
 
+#include "core/operands.h"
 #include "core/status.h"
 
 namespace fa::cuda {
@@ -16,21 +17,15 @@ struct Attributes {
 /// Calls f(name, address of the pointer) for every pointer of a problem, until it is false.
 template <class F>
 bool each_pointer(Problem *p, F f) {
-  const auto array = [&](const char *name, const int32_t *&data) {
-    char *address = reinterpret_cast<char *>(const_cast<int32_t *>(data));
-    if (!f(name, &address)) return false;
-    data = reinterpret_cast<const int32_t *>(address);
-    return true;
-  };
+  for (const TensorField &t : tensor_fields)
+    if (!f(t.name, &(p->*t.view).data)) return false;
+  for (const ArrayField &a : array_fields) {
+    char *data = reinterpret_cast<char *>(const_cast<int32_t *>(p->*a.data));
+    if (!f(a.name, &data)) return false;
+    p->*a.data = reinterpret_cast<const int32_t *>(data);
+  }
   char *workspace = static_cast<char *>(p->workspace);
-  const bool all = f("args.q", &p->q.data) && f("args.k", &p->k.data) && f("args.v", &p->v.data) &&
-                   f("args.out", &p->out.data) && f("args.lse", &p->lse.data) && f("args.bias", &p->bias.data) &&
-                   f("args.mask", &p->mask.data) && f("args.alibi_slopes", &p->alibi_slopes.data) &&
-                   f("args.sinks", &p->sinks.data) && f("args.block_table", &p->block_table.data) &&
-                   array("args.cu_seqlens_q", p->cu_seqlens_q) && array("args.cu_seqlens_k", p->cu_seqlens_k) &&
-                   array("args.seqused_q", p->seqused_q) && array("args.seqused_k", p->seqused_k) &&
-                   array("args.leftpad_k", p->leftpad_k) && array("args.kv_batch_idx", p->kv_batch_idx) &&
-                   array("args.q_offset", p->q_offset) && f("args.workspace", &workspace);
+  const bool all = f("args.workspace", &workspace);
   p->workspace = workspace;
   return all;
 }

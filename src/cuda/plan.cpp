@@ -166,23 +166,9 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
 kernels::Params params_of(const Problem &p) {
   kernels::Params s = {};
   static_cast<kernels::Attention &>(s) = attention_of(*p.attention);
-  s.q = view_of(p.q);
-  s.k = view_of(p.k);
-  s.v = view_of(p.v);
-  s.out = view_of(p.out);
-  s.lse = view_of(p.lse);
-  s.bias = view_of(p.bias);
-  s.mask = view_of(p.mask);
-  s.alibi_slopes = view_of(p.alibi_slopes);
-  s.sinks = view_of(p.sinks);
-  s.block_table = view_of(p.block_table);
-  s.cu_seqlens_q = p.cu_seqlens_q;
-  s.cu_seqlens_k = p.cu_seqlens_k;
-  s.seqused_q = p.seqused_q;
-  s.seqused_k = p.seqused_k;
-  s.leftpad_k = p.leftpad_k;
-  s.kv_batch_idx = p.kv_batch_idx;
-  s.q_offset = p.q_offset;
+#define FA_TENSOR(name, ...) s.name = view_of(p.name);
+#define FA_ARRAY(name, ...) s.name = p.name;
+#include "core/operands.inc"
 
   s.bias_dtype = p.bias.dtype;
   s.batch = static_cast<int32_t>(p.batch);

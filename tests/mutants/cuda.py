@@ -47,7 +47,7 @@ CUDA = [
     emulated(
         "addresses_of_arrays",
         "src/cuda/placement.cpp",
-        "    data = reinterpret_cast<const int32_t *>(address);\n",
+        "    p->*a.data = reinterpret_cast<const int32_t *>(data);\n",
         "",
         "^cuda_variants",
     ),

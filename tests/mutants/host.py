@@ -14,11 +14,17 @@ API = [
     Mutant(
         "overlap_without_slopes",
         "src/api/overlap.cpp",
-        '  add("args.alibi_slopes", args.alibi_slopes, p.alibi_slopes);\n',
-        "",
+        "t.access == access && p.*t.view",
+        "t.access == access && t.view != &Problem::alibi_slopes && p.*t.view",
         "^api.overlap",
     ),
-    Mutant("overlap_without_q", "src/api/overlap.cpp", '  add("args.q", args.q, p.q);\n', "", r"^api\.(overlap|errors)"),
+    Mutant(
+        "overlap_without_q",
+        "src/api/overlap.cpp",
+        "t.access == access && p.*t.view",
+        "t.access == access && t.view != &Problem::q && p.*t.view",
+        r"^api\.(overlap|errors)",
+    ),
     Mutant(
         "overlap_by_either_end",
         "src/api/overlap.cpp",
@@ -62,7 +68,7 @@ API = [
         "std::sqrt(static_cast<double>(a->head_dim_v))",
         r"^forward\.f32\.generic$",
     ),
-    Mutant("bound_above_rows", "src/api/args.cpp", "std::min(b.given, b.rows)", "b.given", r"^(api|memory)\."),
+    Mutant("bound_above_rows", "src/api/tensors.cpp", "std::min(b.given, b.rows)", "b.given", r"^(api|memory)\."),
     Mutant("workspace_alignment", "src/api/args.cpp", "(args.workspace) % 256", "(args.workspace) % 64", r"^api\."),
     Mutant(
         "newer_fields",
