@@ -51,6 +51,19 @@ struct BuildInfo {
   }
 };
 
+/// fa_kernel.device. No kernel is for FA_DEVICE_AUTO.
+const char *device_name(fa_device device) {
+  switch (static_cast<decltype(FA_DEVICE_AUTO)>(device)) {
+    case FA_DEVICE_CPU:
+      return "cpu";
+    case FA_DEVICE_CUDA:
+      return "cuda";
+    case FA_DEVICE_AUTO:
+      break;
+  }
+  __builtin_unreachable();
+}
+
 constexpr const char *status_names[] = {
     "FA_OK",
     "FA_ERROR_INVALID_ARGUMENT",
@@ -70,7 +83,7 @@ bool kernel_info(int32_t index, fa_kernel *info) {
   const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
   fa_kernel told = {};
   told.name = kernel.name;
-  told.device = kernel.device;
+  told.device = device_name(kernel.device);
   told.arch = kernel.arch;
   told.dtypes = kernel.dtypes;
   told.why_not = kernel.why_not_here(kernel);

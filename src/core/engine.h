@@ -1,4 +1,4 @@
-// What every engine offers to the API: one prepared attention that serves validated problems.
+// What every engine offers to the API: one prepared attention that serves validated calls.
 #pragma once
 
 #include <cstddef>
@@ -7,22 +7,31 @@
 
 namespace fa {
 
-/// What forward answers instead of computing when an engine does not reach the problem's memory and the attention may be
-/// served elsewhere (FA_DEVICE_AUTO). Never leaves the library.
+/// What compute returns where an engine does not reach the call's memory and another may serve it (FA_DEVICE_AUTO).
+/// Never leaves src/dispatch.
 constexpr fa_status not_here = -1;
 
-/// An attention prepared by an engine. Immutable after construction: forward may be called from any thread,
-/// concurrently. A failing call has described itself through core/status.h.
-class Engine {
+/// What an engine does with calls of one kind: forward's are Problems. A further operation has a kind of its own, made
+/// of Inputs, Execution and its outputs.
+template <class Call>
+class Operation {
+ public:
+  /// Bytes of workspace for a call, from its shapes, bounds and num_splits alone; never falls when a bound rises.
+  virtual fa_status workspace_size(const Call &call, size_t *bytes) const = 0;
+
+  /// Computes the call, or returns not_here. The API has checked call.workspace against workspace_size when there is
+  /// one.
+  virtual fa_status compute(const Call &call) const = 0;
+
+ protected:
+  ~Operation() = default;
+};
+
+/// An attention prepared by an engine, with an Operation for each kind of call. Immutable after construction: calls may
+/// come from any thread, concurrently. A failing call has described itself through core/status.h.
+class Engine : public Operation<Problem> {
  public:
   virtual ~Engine() = default;
-
-  /// Bytes of workspace for a problem, from its shapes, bounds and num_splits alone; never falls when a bound rises.
-  virtual fa_status workspace_size(const Problem &problem, size_t *bytes) const = 0;
-
-  /// Computes the problem, or answers not_here. The API has checked problem.workspace against workspace_size when there
-  /// is one.
-  virtual fa_status forward(const Problem &problem) const = 0;
 };
 
 /// Room for a reason that names what it found.
@@ -33,7 +42,7 @@ struct Reason {
 /// One line of the dispatch table: a kernel family that an engine can run. Lines stand best first.
 struct Kernel {
   const char *name;    // "cpu.avx2"
-  const char *device;  // "cpu", "cuda"
+  fa_device device;    // FA_DEVICE_CPU or FA_DEVICE_CUDA
   const char *arch;    // "avx2", "sm_80"
   const char *dtypes;  // what it computes in: "f32", "bf16"
 

@@ -51,9 +51,9 @@ inline int64_t dtype_bytes(fa_dtype dtype) {
   return dtype == FA_F16 || dtype == FA_BF16 ? 2 : dtype == FA_BOOL ? 1 : 4;
 }
 
-/// A validated fa_args. Shapes agree with each other; the contents of arrays are not looked at (the engine does, where
-/// it can).
-struct Problem {
+/// What a call reads, whatever it computes. Shapes agree with each other; the contents of arrays are not looked at (the
+/// engine does, where it can).
+struct Inputs {
   const Attention *attention = nullptr;
 
   int64_t batch = 0;    // sequences
@@ -65,7 +65,7 @@ struct Problem {
   int64_t max_seqlen_q = 0;  // bound on a sequence's queries: max_seqlen_q, else rows_q
   int64_t max_seqlen_k = 0;  // bound on a sequence's keys: max_seqlen_k, else rows_k
 
-  View q, k, v, out, lse, bias, mask, alibi_slopes, sinks;
+  View q, k, v, bias, mask, alibi_slopes, sinks;
 
   const int32_t *cu_seqlens_q = nullptr;
   const int32_t *cu_seqlens_k = nullptr;
@@ -77,12 +77,19 @@ struct Problem {
 
   View block_table;       // (batch, pages of a sequence), FA_I32
   int64_t page_size = 0;  // rows of a page; 0 when not paged
+};
 
+/// How a call is carried out.
+struct Execution {
   int32_t num_splits = 0;  // 0: the engine chooses
-
   void *workspace = nullptr;
   size_t workspace_size = 0;
   void *stream = nullptr;
+};
+
+/// A validated fa_args of fa_forward.
+struct Problem : Inputs, Execution {
+  View out, lse;
 };
 
 }  // namespace fa

@@ -41,7 +41,7 @@ const char *why_not_here(const Kernel &) {
 
 constexpr Kernel list[] = {
 #define FA_CPU_ISA(isa, computes_in, why_not) \
-  {"cpu." #isa, "cpu", #isa, computes_in, &why_not_here<lacks_##isa>, &why_not, &create<isa::kernels>},
+  {"cpu." #isa, FA_DEVICE_CPU, #isa, computes_in, &why_not_here<lacks_##isa>, &why_not, &create<isa::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

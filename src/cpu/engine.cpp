@@ -39,7 +39,7 @@ fa_status CpuEngine::workspace_size(const Problem &problem, size_t *bytes) const
   return store_size(Plan::bounds(problem, kernels_, threads_).total(), bytes);
 }
 
-fa_status CpuEngine::forward(const Problem &problem) const {
+fa_status CpuEngine::compute(const Problem &problem) const {
   if (const fa_status status = check_sequences(problem)) return status;
   const Bounds bounds = Plan::bounds(problem, kernels_, threads_);
   std::unique_ptr<char, Free> own;

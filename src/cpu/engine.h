@@ -11,7 +11,7 @@ class CpuEngine final : public Engine {
   CpuEngine(const Attention &attention, const Kernels &kernels);
 
   fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
-  fa_status forward(const Problem &problem) const override;
+  fa_status compute(const Problem &problem) const override;
 
  private:
   Attention attention_;

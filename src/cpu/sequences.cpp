@@ -36,7 +36,7 @@ int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
   return cumulative != nullptr ? cumulative[b + 1] - cumulative[b] : rows;
 }
 
-fa_status check_pages(const Problem &p, int64_t b, const Sequence &s) {
+fa_status check_pages(const Inputs &p, int64_t b, const Sequence &s) {
   if (s.k_len == 0) return FA_OK;
   const int64_t last = (s.k_first + s.k_len - 1) / p.page_size;
   for (int64_t i = s.k_first / p.page_size; i <= last; i++) {
@@ -55,7 +55,7 @@ fa_status check_bound(const char *name, int64_t b, int64_t length, int64_t bound
               static_cast<long long>(bound), static_cast<long long>(b), static_cast<long long>(length));
 }
 
-fa_status check_sequence(const Problem &p, int64_t b) {
+fa_status check_sequence(const Inputs &p, int64_t b) {
   const int64_t rows_q = rows_of(p.cu_seqlens_q, p.rows_q, b);
   const int64_t rows_k = rows_of(p.cu_seqlens_k, p.rows_k, b);
   if (p.seqused_q != nullptr)
@@ -84,7 +84,7 @@ int32_t clamp(int64_t a) {
 
 }  // namespace
 
-fa_status check_sequences(const Problem &p) {
+fa_status check_sequences(const Inputs &p) {
   if (const fa_status status = check_lengths("cu_seqlens_q", p.cu_seqlens_q, p.batch, p.rows_q, "q")) return status;
   if (const fa_status status = check_lengths("cu_seqlens_k", p.cu_seqlens_k, p.batch, p.rows_k, "k")) return status;
   for (int64_t b = 0; b < p.batch; b++)
@@ -92,7 +92,7 @@ fa_status check_sequences(const Problem &p) {
   return FA_OK;
 }
 
-Sequence sequence(const Problem &p, int64_t b) {
+Sequence sequence(const Inputs &p, int64_t b) {
   Sequence s = {};
   s.q_batch = p.cu_seqlens_q != nullptr ? 0 : b;
   s.q_first = p.cu_seqlens_q != nullptr ? p.cu_seqlens_q[b] : 0;

@@ -18,9 +18,9 @@ struct Sequence {
 };
 
 /// Checks the contents of every array that describes sequences, pages included.
-fa_status check_sequences(const Problem &problem);
+fa_status check_sequences(const Inputs &inputs);
 
-/// Sequence b of a problem that check_sequences has passed.
-Sequence sequence(const Problem &problem, int64_t b);
+/// Sequence b of a call that check_sequences has passed.
+Sequence sequence(const Inputs &inputs, int64_t b);
 
 }  // namespace fa::cpu

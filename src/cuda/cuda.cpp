@@ -87,7 +87,7 @@ constexpr Table table = [] {
     made.rows[row] = {&first, end - i, nullptr};
     for (const Image &image : std::span(list, list_length))
       if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
-    made.kernels[row++] = {first.name, "cuda", first.arch->name, type_names[types], why_not_here, why_not, create};
+    made.kernels[row++] = {first.name, FA_DEVICE_CUDA, first.arch->name, type_names[types], why_not_here, why_not, create};
   }
   return made;
 }();

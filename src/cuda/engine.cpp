@@ -105,7 +105,7 @@ fa_status CudaEngine::workspace_size(const Problem &problem, size_t *bytes) cons
   return FA_OK;
 }
 
-fa_status CudaEngine::forward(const Problem &given) const {
+fa_status CudaEngine::compute(const Problem &given) const {
   Problem problem = given;
   const bool host_serves = attention_.device == FA_DEVICE_AUTO;
   if (const char *why = why_not_after_fork()) return host_serves ? not_here : fail(FA_ERROR_DRIVER, "%s", why);
@@ -114,7 +114,7 @@ fa_status CudaEngine::forward(const Problem &given) const {
   bool translate = false;
   if (const fa_status status = find_place(device_, &problem, host_serves, &place, &wanted, &translate)) return status;
   if (place == Place::host) return not_here;
-  if (place == Place::both && problem.stream == nullptr) return forward_plain(problem, host_serves);
+  if (place == Place::both && problem.stream == nullptr) return compute_plain(problem, host_serves);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   if (translate) {
@@ -129,7 +129,7 @@ fa_status CudaEngine::forward(const Problem &given) const {
 /// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and
 /// where the CPU may serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy
 /// one as that would itself, but leaves other threads and their captures alone.
-fa_status CudaEngine::forward_plain(Problem problem, bool host_serves) const {
+fa_status CudaEngine::compute_plain(Problem problem, bool host_serves) const {
   const CUstream stream = CU_STREAM_PER_THREAD;
   problem.stream = stream;
   InContext in;

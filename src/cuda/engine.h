@@ -18,7 +18,7 @@ class CudaEngine final : public Engine {
   fa_status load();
 
   fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
-  fa_status forward(const Problem &problem) const override;
+  fa_status compute(const Problem &problem) const override;
 
  private:
   /// The op's kernels in one context.
@@ -29,7 +29,7 @@ class CudaEngine final : public Engine {
     Resident *next;
   };
 
-  fa_status forward_plain(Problem problem, bool host_serves) const;
+  fa_status compute_plain(Problem problem, bool host_serves) const;
   const Resident *make_resident(const Context &context, const CUstream *stream) const;
   fa_status run(const Problem &problem, const Resident &resident) const;
   fa_status launch(Plan plan, const Resident &resident, CUstream stream) const;

@@ -39,8 +39,8 @@ size_t find(const char *Kernel::*member, const char *value) {
 
 /// Why a kernel cannot serve, whatever the environment says; nullptr when it can.
 const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room) {
-  if (attention.device == FA_DEVICE_CPU && !same(kernel.device, "cpu")) return "desc.device asks for the CPU";
-  if (attention.device == FA_DEVICE_CUDA && !same(kernel.device, "cuda")) return "desc.device asks for a GPU";
+  if (attention.device == FA_DEVICE_CPU && kernel.device != FA_DEVICE_CPU) return "desc.device asks for the CPU";
+  if (attention.device == FA_DEVICE_CUDA && kernel.device != FA_DEVICE_CUDA) return "desc.device asks for a GPU";
   if (const char *reason = kernel.why_not_here(kernel)) return reason;
   return kernel.why_not(kernel, attention, room);
 }
@@ -74,7 +74,7 @@ class Reasons {
 };
 
 bool asked_for(const Kernel &kernel, const Attention &attention) {
-  return attention.device == FA_DEVICE_AUTO || same(kernel.device, "cuda") == (attention.device == FA_DEVICE_CUDA);
+  return attention.device == FA_DEVICE_AUTO || attention.device == kernel.device;
 }
 
 const Kernel *forced(const char *name, const Attention &attention) {
@@ -128,7 +128,7 @@ const Kernel *choose(const Attention &attention) {
 
   Reasons reasons;
   for (size_t i = 0; i < kernel_count(); ++i) {
-    const bool too_new = i < newest && same(kernel(i).device, kernel(newest).device);
+    const bool too_new = i < newest && kernel(i).device == kernel(newest).device;
     const char *reason = too_new ? "FA_MAX_ARCH forbids it" : why_not(kernel(i), attention, &room);
     if (verbose) say("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
     if (!reason) return &kernel(i);
@@ -139,7 +139,7 @@ const Kernel *choose(const Attention &attention) {
 }
 
 const Kernel *beside(const Kernel &chosen, const Attention &attention) {
-  if (attention.device != FA_DEVICE_AUTO || !same(chosen.device, "cuda") || environment("FA_FORCE_KERNEL"))
+  if (attention.device != FA_DEVICE_AUTO || chosen.device != FA_DEVICE_CUDA || environment("FA_FORCE_KERNEL"))
     return nullptr;
   if (verbose_dispatch()) say("dispatch: device auto: for tensors in memory of the host");
   Attention on_host = attention;

@@ -54,8 +54,8 @@ CUDA = [
     emulated("address_of_the_workspace", "src/cuda/placement.cpp", "  p->workspace = workspace;\n", "", "^cuda_variants"),
     emulated(
         "forced_kernel_alone",
-        "src/api/op.cpp",
-        "    op->attention.device = FA_DEVICE_CUDA;  // by name: no other kernel may stand in\n",
+        "src/dispatch/prepare.cpp",
+        "  attention.device = kernel.device;  // no other kernel may stand in\n",
         "",
         r"^cuda\.f32",
     ),

@@ -90,7 +90,7 @@ API = [
     ),
     Mutant("most_elements", "src/api/view.cpp", "fits && count <= max_elements", "fits", r"^api\."),
     Mutant("heads_divide", "src/api/tensors.cpp", "p.heads_q % p.heads_kv == 0", "p.heads_q >= p.heads_kv", r"^api\."),
-    Mutant("lse_of_workspace_size", "src/api/op.cpp", "std::max(*bytes, on_host)", "on_host", "^cuda.f32", "emulated"),
+    Mutant("lse_of_workspace_size", "src/dispatch/auto.cpp", "std::max(*bytes, on_cpu)", "on_cpu", "^cuda.f32", "emulated"),
     Mutant("info_of_the_last", "src/api/info.cpp", "fa_kernel_count() - 1,", "fa_kernel_count(),", r"^api\.info"),
     Mutant(
         "number_of_another_base",
@@ -111,7 +111,7 @@ API = [
     Mutant(
         "max_arch_of_any_device",
         "src/dispatch/table.cpp",
-        "i < newest && same(kernel(i).device, kernel(newest).device)",
+        "i < newest && kernel(i).device == kernel(newest).device",
         "i < newest",
         r"^api\.dispatch",
     ),

@@ -1,0 +1,28 @@
+#include "dispatch/auto.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/log.h"
+
+namespace fa::dispatch {
+
+AutoEngine::AutoEngine(std::unique_ptr<Engine> gpu, std::unique_ptr<Engine> cpu, const Kernel &cpu_kernel)
+    : gpu_(std::move(gpu)), cpu_(std::move(cpu)), cpu_kernel_(cpu_kernel) {}
+
+fa_status AutoEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+  size_t on_cpu = 0;
+  if (const fa_status status = cpu_->workspace_size(problem, &on_cpu)) return status;
+  const fa_status status = gpu_->workspace_size(problem, bytes);
+  *bytes = std::max(*bytes, on_cpu);
+  return status;
+}
+
+fa_status AutoEngine::compute(const Problem &problem) const {
+  const fa_status status = gpu_->compute(problem);
+  if (status != not_here) return status;
+  if (verbose_dispatch()) say("forward: the tensors are in memory of the host: %s serves", cpu_kernel_.name);
+  return cpu_->compute(problem);
+}
+
+}  // namespace fa::dispatch

@@ -1,0 +1,44 @@
+#include "dispatch/prepare.h"
+
+#include <utility>
+
+#include "core/status.h"
+#include "dispatch/auto.h"
+#include "dispatch/table.h"
+
+namespace fa::dispatch {
+namespace {
+
+using OwnedEngine = std::unique_ptr<Engine>;
+
+/// nullptr after an error.
+OwnedEngine create(const Kernel &kernel, const Attention &attention) {
+  return OwnedEngine(kernel.create(kernel, attention));
+}
+
+OwnedEngine create_alone(const Kernel &kernel, Attention attention) {
+  attention.device = kernel.device;  // no other kernel may stand in
+  return create(kernel, attention);
+}
+
+OwnedEngine create_pair(const Kernel &gpu_kernel, const Kernel &cpu_kernel, const Attention &attention) {
+  OwnedEngine cpu = create(cpu_kernel, attention);
+  if (!cpu) return nullptr;
+  OwnedEngine gpu = create(gpu_kernel, attention);
+  if (!gpu) return nullptr;
+  return std::make_unique<AutoEngine>(std::move(gpu), std::move(cpu), cpu_kernel);
+}
+
+}  // namespace
+
+fa_status prepare(const Attention &attention, Prepared *prepared) {
+  const Kernel *kernel = choose(attention);
+  if (!kernel) return last_status();
+  const Kernel *cpu_kernel = beside(*kernel, attention);
+  OwnedEngine engine = cpu_kernel ? create_pair(*kernel, *cpu_kernel, attention) : create_alone(*kernel, attention);
+  if (!engine) return last_status();
+  *prepared = {kernel, std::move(engine)};
+  return FA_OK;
+}
+
+}  // namespace fa::dispatch

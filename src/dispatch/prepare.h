@@ -1,0 +1,20 @@
+// From an attention to what runs it.
+#pragma once
+
+#include <memory>
+
+#include "core/engine.h"
+
+namespace fa::dispatch {
+
+/// The kernel that was chosen for an attention, and the engine that is ready to run it.
+struct Prepared {
+  const Kernel *kernel = nullptr;
+  std::unique_ptr<Engine> engine;
+};
+
+/// Chooses from the table and prepares what was chosen; under FA_DEVICE_AUTO a CPU's engine stands beside a GPU's.
+/// FA_OK, or an error that core/status.h describes.
+fa_status prepare(const Attention &attention, Prepared *prepared);
+
+}  // namespace fa::dispatch
