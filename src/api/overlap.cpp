@@ -6,6 +6,7 @@
 
 #include "api/refuse.h"
 #include "api/steps.h"
+#include "core/dtype.h"
 #include "core/operands.h"
 
 namespace fa::api {

@@ -2,6 +2,7 @@
 #include "api/view.h"
 
 #include "api/distinct.h"
+#include "core/dtype.h"
 
 namespace fa::api {
 namespace {

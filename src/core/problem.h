@@ -46,11 +46,6 @@ struct View {
   }
 };
 
-/// Bytes of one element of a validated dtype.
-inline int64_t dtype_bytes(fa_dtype dtype) {
-  return dtype == FA_F16 || dtype == FA_BF16 ? 2 : dtype == FA_BOOL ? 1 : 4;
-}
-
 /// What a call reads, whatever it computes. Shapes agree with each other; the contents of arrays are not looked at (the
 /// engine does, where it can).
 struct Inputs {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include "core/dtype.h"
+
 namespace fa::cpu {
 
 namespace {

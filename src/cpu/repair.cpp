@@ -1,14 +1,10 @@
 #include "cpu/repair.h"
 
-#define FA_ISA baseline
 #include <cmath>
 
-#include "cpu/kernel/element.h"
+#include "cpu/element.h"
 
 namespace fa::cpu {
-
-using namespace baseline;
-
 namespace {
 
 bool attends(const Tile &tile, const Row &row, int64_t j) {
@@ -19,9 +15,10 @@ bool attends(const Tile &tile, const Row &row, int64_t j) {
 /// The sum of the values of column d that are NaN or infinite, over the keys that the row attends; 0 when there are
 /// none.
 float special_value(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end) {
+  const KeyStream &keys = tile.keys;
   float sum = 0;
   for (int64_t j = begin; j < end && !std::isnan(sum); j++) {
-    const float value = load_element(value_row(tile.keys, j) + d * tile.keys.v_elem, tile.keys.dtype);
+    const float value = load_element(value_row(keys, j) + d * keys.v_elem, keys.dtype);
     if (!std::isfinite(value) && attends(tile, row, j)) sum += value;
   }
   return sum;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "core/count.h"
+#include "core/dtype.h"
 
 namespace fa::cuda {
 namespace {

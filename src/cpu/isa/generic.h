@@ -1,7 +1,7 @@
 // Any architecture, through GCC's and Clang's vector extensions: 4 lanes, 16 registers assumed.
 #pragma once
 
-#include "cpu/kernel/element.h"
+#include "cpu/element.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {

@@ -4,7 +4,7 @@
 // and much slower where a head's rows are far apart.
 #pragma once
 
-#include "cpu/kernel/element.h"
+#include "cpu/element.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {

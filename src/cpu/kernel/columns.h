@@ -89,7 +89,7 @@ inline void store_partial(const Tile &tile, const SubTile &t, float unit, const 
 /// W rows of results, finished: `factor` times columns, to rows.
 template <fa_dtype dtype>
 inline void store_rows(const float *columns, Vec factor, int64_t dim, char *const *row, int rows, Vec &spoilt) {
-  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  constexpr int64_t bytes = dtype_bytes(dtype);
   int64_t d = 0;
   for (; d + width <= dim; d += width) {
     Vec block[width];
@@ -105,7 +105,7 @@ inline void store_rows(const float *columns, Vec factor, int64_t dim, char *cons
     const Vec x = Simd::mul(Simd::load(columns + d * lanes), factor);
     spoilt = Simd::fma(x, Simd::zero(), spoilt);
     Simd::store(column, x);
-    for (int i = 0; i < rows; i++) store_element(row[i] + d * bytes, dtype, column[i]);
+    for (int i = 0; i < rows; i++) store_element<dtype>(row[i] + d * bytes, column[i]);
   }
 }
 
@@ -123,9 +123,8 @@ inline bool store_results(const Tile &tile, const SubTile &t, float unit) {
     }
     const float *columns = t.out + v * width;
     const Vec factors = Simd::load(factor);
-    if (a.out_dtype == FA_F32) store_rows<FA_F32>(columns, factors, a.head_dim_v, row, rows, spoilt);
-    if (a.out_dtype == FA_F16) store_rows<FA_F16>(columns, factors, a.head_dim_v, row, rows, spoilt);
-    if (a.out_dtype == FA_BF16) store_rows<FA_BF16>(columns, factors, a.head_dim_v, row, rows, spoilt);
+    with_type(a.out_dtype,
+              [&](auto type) { store_rows<decltype(type)::dtype>(columns, factors, a.head_dim_v, row, rows, spoilt); });
   }
   alignas(64) float found[width];
   Simd::store(found, spoilt);

@@ -1,7 +1,7 @@
 // Rows of a tensor to and from packed f32: any dtype, any stride, never an element more than asked for.
 #pragma once
 
-#include "cpu/kernel/element.h"
+#include "cpu/element.h"
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/vector_math.h"
 
@@ -10,9 +10,14 @@ namespace {
 
 template <fa_dtype dtype>
 inline Vec load_vector(const char *p) {
-  if constexpr (dtype == FA_F32) return Simd::load(reinterpret_cast<const float *>(p));
-  if constexpr (dtype == FA_F16) return Simd::load_f16(reinterpret_cast<const uint16_t *>(p));
-  if constexpr (dtype == FA_BF16) return Simd::load_bf16(reinterpret_cast<const uint16_t *>(p));
+  if constexpr (dtype == FA_F32) {
+    return Simd::load(reinterpret_cast<const float *>(p));
+  } else if constexpr (dtype == FA_F16) {
+    return Simd::load_f16(reinterpret_cast<const uint16_t *>(p));
+  } else {
+    static_assert(dtype == FA_BF16);
+    return Simd::load_bf16(reinterpret_cast<const uint16_t *>(p));
+  }
 }
 
 /// vectors * width elements, in pair order: of every two vectors of bf16 the first holds the even elements, the second
@@ -20,7 +25,7 @@ inline Vec load_vector(const char *p) {
 /// vector.
 template <fa_dtype dtype, int vectors>
 inline void load_pairs(const char *p, Vec *to) {
-  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  constexpr int64_t bytes = dtype_bytes(dtype);
   if constexpr (dtype == FA_BF16 && vectors % 2 == 0) {
     FA_UNROLL for (int i = 0; i < vectors; i += 2)
         Simd::load_bf16_pair(reinterpret_cast<const uint16_t *>(p) + i * width, to[i], to[i + 1]);
@@ -43,51 +48,48 @@ inline void to_pair_order(float *row, int64_t n, bool back) {
 
 template <fa_dtype dtype>
 inline void store_vector(char *p, Vec x) {
-  if constexpr (dtype == FA_F32) Simd::store(reinterpret_cast<float *>(p), x);
-  if constexpr (dtype == FA_F16) Simd::store_f16(reinterpret_cast<uint16_t *>(p), x);
-  if constexpr (dtype == FA_BF16) Simd::store_bf16(reinterpret_cast<uint16_t *>(p), x);
+  if constexpr (dtype == FA_F32) {
+    Simd::store(reinterpret_cast<float *>(p), x);
+  } else if constexpr (dtype == FA_F16) {
+    Simd::store_f16(reinterpret_cast<uint16_t *>(p), x);
+  } else {
+    static_assert(dtype == FA_BF16);
+    Simd::store_bf16(reinterpret_cast<uint16_t *>(p), x);
+  }
 }
 
 template <fa_dtype dtype>
 inline void load_unit_row(float *to, const char *from, int64_t n) {
-  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  constexpr int64_t bytes = dtype_bytes(dtype);
   int64_t i = 0;
   for (; i + width <= n; i += width) Simd::store(to + i, load_vector<dtype>(from + i * bytes));
-  for (; i < n; i++) to[i] = load_element(from + i * bytes, dtype);
+  for (; i < n; i++) to[i] = load_element<dtype>(from + i * bytes);
 }
 
 /// to[0, n) = the n elements at from, `stride` bytes apart.
 inline void load_row(float *to, const char *from, int64_t stride, fa_dtype dtype, int64_t n) {
-  if (stride != element_bytes(dtype)) {
+  if (stride != dtype_bytes(dtype)) {
     for (int64_t i = 0; i < n; i++) to[i] = load_element(from + i * stride, dtype);
-  } else if (dtype == FA_F32) {
-    load_unit_row<FA_F32>(to, from, n);
-  } else if (dtype == FA_F16) {
-    load_unit_row<FA_F16>(to, from, n);
   } else {
-    load_unit_row<FA_BF16>(to, from, n);
+    with_type(dtype, [&](auto type) { load_unit_row<decltype(type)::dtype>(to, from, n); });
   }
 }
 
 template <fa_dtype dtype>
 inline void store_unit_row(char *to, const float *from, float factor, int64_t n) {
-  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  constexpr int64_t bytes = dtype_bytes(dtype);
   const Vec factors = Simd::set1(factor);
   int64_t i = 0;
   for (; i + width <= n; i += width) store_vector<dtype>(to + i * bytes, Simd::mul(Simd::load(from + i), factors));
-  for (; i < n; i++) store_element(to + i * bytes, dtype, from[i] * factor);
+  for (; i < n; i++) store_element<dtype>(to + i * bytes, from[i] * factor);
 }
 
 /// The n elements at to, `stride` bytes apart, = factor * from[0, n).
 inline void store_row(char *to, int64_t stride, fa_dtype dtype, const float *from, float factor, int64_t n) {
-  if (stride != element_bytes(dtype)) {
+  if (stride != dtype_bytes(dtype)) {
     for (int64_t i = 0; i < n; i++) store_element(to + i * stride, dtype, from[i] * factor);
-  } else if (dtype == FA_F32) {
-    store_unit_row<FA_F32>(to, from, factor, n);
-  } else if (dtype == FA_F16) {
-    store_unit_row<FA_F16>(to, from, factor, n);
   } else {
-    store_unit_row<FA_BF16>(to, from, factor, n);
+    with_type(dtype, [&](auto type) { store_unit_row<decltype(type)::dtype>(to, from, factor, n); });
   }
 }
 

@@ -56,7 +56,7 @@ template <int rows, fa_dtype dtype>
 [[gnu::noinline]] void decode_scores(const BlockRows &block, const Group &g, int64_t dim, int64_t lines, Ahead &next,
                                      float *scores) {
   constexpr int keys = width / rows;  // of one vector of sums
-  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  constexpr int64_t bytes = dtype_bytes(dtype);
   Ahead ahead = next;  // in registers
   for (int j = 0; j < block.n; j += keys) {
     FA_UNROLL for (int i = 0; i < keys; i++) ahead.ask(lines);
@@ -84,7 +84,7 @@ template <int rows, fa_dtype dtype>
 template <int rows, int vectors, fa_dtype dtype>
 [[gnu::noinline]] void decode_values(const BlockRows &block, const Group &g, const float *p, int64_t d,
                                      const Vec *alpha, float *const *values, Ahead &next) {
-  constexpr int64_t bytes = dtype == FA_F32 ? 4 : 2;
+  constexpr int64_t bytes = dtype_bytes(dtype);
   Ahead ahead = next;  // in registers
   const int64_t at = g.v_head + d * bytes;
   Vec sum[rows][vectors];
@@ -123,12 +123,17 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
     Vec x = Simd::load(scores + j * rows), bias = Simd::zero(), mask = Simd::zero();
     if (m.bias || m.mask) {
       alignas(64) float biases[width] = {}, masks[width] = {};
-      for (int i = 0; i < width && j + i / rows < n; i++) {
-        const Row &row = group_row(tile, g, i % rows);
-        const int64_t k = key + j + i / rows;
-        if (m.bias) biases[i] = load_element(row.bias + k * tile.bias_elem, tile.bias_dtype);
-        if (m.mask) masks[i] = row.mask[k * tile.mask_elem] != 0 ? 1.0f : 0.0f;
-      }
+      const int used = smaller(width, (n - j) * rows);
+      const auto row_of_lane = [&](int i) -> const Row & { return group_row(tile, g, i % rows); };
+      const auto key_of_lane = [&](int i) { return key + j + i / rows; };
+      if (m.bias)
+        with_type(tile.bias_dtype, [&](auto type) {
+          for (int i = 0; i < used; i++)
+            biases[i] = load_element<decltype(type)::dtype>(row_of_lane(i).bias + key_of_lane(i) * tile.bias_elem);
+        });
+      if (m.mask)
+        for (int i = 0; i < used; i++)
+          masks[i] = row_of_lane(i).mask[key_of_lane(i) * tile.mask_elem] != 0 ? 1.0f : 0.0f;
       bias = Simd::load(biases);
       mask = Simd::load(masks);
     }
@@ -142,7 +147,7 @@ inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const B
                          const Partial &partial) {
   const Attention &a = *tile.attention;
   const int n = block.rows.n;
-  const int64_t lines = (a.head_dim_v * element_bytes(dtype) + 63) / 64;
+  const int64_t lines = (a.head_dim_v * dtype_bytes(dtype) + 63) / 64;
   decode_scores<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);
   const bool whole = g.full_low <= block.first && g.full_high >= block.first + n;
   if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, block.first, n, scores);
@@ -231,8 +236,8 @@ inline void decode_keys_of(const Tile &tile, Group *group, int groups, const Mod
                            float *scores, const Partial &partial) {
   const Attention &a = *tile.attention;
   const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
-  const int64_t k_bytes = (tile.heads - 1) * tile.keys.k_head + a.head_dim * element_bytes(dtype);
-  const int64_t v_bytes = (tile.heads - 1) * tile.keys.v_head + a.head_dim_v * element_bytes(dtype);
+  const int64_t k_bytes = (tile.heads - 1) * tile.keys.k_head + a.head_dim * dtype_bytes(dtype);
+  const int64_t v_bytes = (tile.heads - 1) * tile.keys.v_head + a.head_dim_v * dtype_bytes(dtype);
   BlockRows rows(tile.keys, begin, larger(begin, block_end(begin)));
   for (int64_t key = begin; key < end;) {
     const int64_t next = block_end(key);
@@ -271,9 +276,9 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
 
   begin = larger<int64_t>(begin, low);
   end = smaller<int64_t>(end, high);
-  if (a.kv_dtype == FA_F32) decode_keys_of<FA_F32>(tile, group, groups, modifiers, begin, end, scores, partial);
-  if (a.kv_dtype == FA_F16) decode_keys_of<FA_F16>(tile, group, groups, modifiers, begin, end, scores, partial);
-  if (a.kv_dtype == FA_BF16) decode_keys_of<FA_BF16>(tile, group, groups, modifiers, begin, end, scores, partial);
+  with_type(a.kv_dtype, [&](auto type) {
+    decode_keys_of<decltype(type)::dtype>(tile, group, groups, modifiers, begin, end, scores, partial);
+  });
 
   for (int i = 0; i < groups; i++) {
     const Group &g = group[i];

@@ -19,7 +19,7 @@ inline bool evenly_spaced(const KeyStream &s, int64_t j, int64_t n) {
 
 /// Keys j .. j + n - 1, operands(dim) operands a row.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  const int64_t bytes = element_bytes(s.dtype);
+  const int64_t bytes = dtype_bytes(s.dtype);
   const bool are_operands = bytes * Simd::pack == 4 && dim % Simd::pack == 0 && s.k_elem == bytes && s.k_row % 4 == 0;
   if (are_operands && evenly_spaced(s, j, n)) return {reinterpret_cast<const float *>(key_row(s, j)), s.k_row / 4};
   const int64_t pitch = operands(dim);

@@ -287,7 +287,7 @@ inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial 
 }
 
 inline bool prefill_whole(const Tile &tile, int64_t keys, void *memory) {
-  if (tile.out_elem != element_bytes(tile.attention->out_dtype)) return false;
+  if (tile.out_elem != dtype_bytes(tile.attention->out_dtype)) return false;
   PrefillScratch *s = carve(tile, memory);
   const Modifiers modifiers(tile);
   const int subtiles = attend_tile(tile, modifiers, 0, keys, s);

@@ -71,18 +71,17 @@ struct Modifiers {
 
 /// The W x W corner of bias that belongs to lanes' rows and keys key .. key + n - 1, a vector of lanes for each key.
 [[gnu::always_inline]] inline void load_bias(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
-  const bool unit = tile.bias_elem == element_bytes(tile.bias_dtype) && n == width;
-  for (int lane = 0; lane < width; lane++) {
-    const char *from = tile.row[smaller(first_row + lane, tile.rows - 1)].bias + key * tile.bias_elem;
-    if (unit && tile.bias_dtype == FA_F32) {
-      to[lane] = load_vector<FA_F32>(from);
-    } else if (unit && tile.bias_dtype == FA_F16) {
-      to[lane] = load_vector<FA_F16>(from);
-    } else if (unit) {
-      to[lane] = load_vector<FA_BF16>(from);
-    } else {
+  const auto bias_of = [&](int lane) {
+    return tile.row[smaller(first_row + lane, tile.rows - 1)].bias + key * tile.bias_elem;
+  };
+  if (tile.bias_elem == dtype_bytes(tile.bias_dtype) && n == width) {
+    with_type(tile.bias_dtype, [&](auto type) {
+      for (int lane = 0; lane < width; lane++) to[lane] = load_vector<decltype(type)::dtype>(bias_of(lane));
+    });
+  } else {
+    for (int lane = 0; lane < width; lane++) {
       float row[width] = {};
-      load_row(row, from, tile.bias_elem, tile.bias_dtype, n);
+      load_row(row, bias_of(lane), tile.bias_elem, tile.bias_dtype, n);
       to[lane] = Simd::load(row);
     }
   }

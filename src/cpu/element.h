@@ -1,10 +1,11 @@
-// Single elements of a tensor: the 16-bit types in plain integer arithmetic. Compiled anew for each ISA, like all of
-// kernel/.
+// Single elements of a tensor: the 16-bit types in plain integer arithmetic. Of internal linkage, as kernels are
+// compiled for an ISA each.
 #pragma once
 
+#include "core/dtype.h"
 #include "cpu/tile.h"
 
-namespace fa::cpu::FA_ISA {
+namespace fa::cpu {
 namespace {
 
 inline float bits_to_float(uint32_t bits) {
@@ -58,28 +59,59 @@ inline uint16_t float_to_f16(float x) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));
 }
 
-inline float load_element(const char *p, fa_dtype dtype) {
-  if (dtype == FA_F32) {
+/// An element type as an argument: Type<FA_F16>().
+template <fa_dtype type>
+struct Type {
+  static constexpr fa_dtype dtype = type;
+};
+
+/// Calls f(Type<dtype>()) for the type of q, k, v, out or bias.
+template <class F>
+[[gnu::always_inline]] inline auto with_type(fa_dtype dtype, const F &f) {
+  switch (static_cast<Dtype>(dtype)) {
+    case FA_F32:
+      return f(Type<FA_F32>());
+    case FA_F16:
+      return f(Type<FA_F16>());
+    case FA_BF16:
+      return f(Type<FA_BF16>());
+    case FA_BOOL:
+    case FA_I32:
+    case FA_DTYPE_DEFAULT:
+      break;  // none of theirs
+  }
+  __builtin_unreachable();
+}
+
+template <fa_dtype dtype>
+inline float load_element(const char *p) {
+  if constexpr (dtype == FA_F32) {
     float value;
     __builtin_memcpy(&value, p, sizeof value);
     return value;
+  } else {
+    static_assert(dtype == FA_F16 || dtype == FA_BF16);
+    uint16_t half;
+    __builtin_memcpy(&half, p, sizeof half);
+    return dtype == FA_F16 ? f16_to_float(half) : bf16_to_float(half);
   }
-  uint16_t half;
-  __builtin_memcpy(&half, p, sizeof half);
-  return dtype == FA_F16 ? f16_to_float(half) : bf16_to_float(half);
+}
+inline float load_element(const char *p, fa_dtype dtype) {
+  return with_type(dtype, [&](auto type) { return load_element<decltype(type)::dtype>(p); });
 }
 
-inline void store_element(char *p, fa_dtype dtype, float value) {
-  if (dtype == FA_F32) {
+template <fa_dtype dtype>
+inline void store_element(char *p, float value) {
+  if constexpr (dtype == FA_F32) {
     __builtin_memcpy(p, &value, sizeof value);
-    return;
+  } else {
+    static_assert(dtype == FA_F16 || dtype == FA_BF16);
+    const uint16_t half = dtype == FA_F16 ? float_to_f16(value) : float_to_bf16(value);
+    __builtin_memcpy(p, &half, sizeof half);
   }
-  const uint16_t half = dtype == FA_F16 ? float_to_f16(value) : float_to_bf16(value);
-  __builtin_memcpy(p, &half, sizeof half);
 }
-
-inline int64_t element_bytes(fa_dtype dtype) {
-  return dtype == FA_F32 ? 4 : 2;
+inline void store_element(char *p, fa_dtype dtype, float value) {
+  with_type(dtype, [&](auto type) { store_element<decltype(type)::dtype>(p, value); });
 }
 
 /// The bytes of key (value) j of a stream.
@@ -98,4 +130,4 @@ inline const char *value_row(const KeyStream &s, int64_t j) {
 }
 
 }  // namespace
-}  // namespace fa::cpu::FA_ISA
+}  // namespace fa::cpu
