@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/dtype.h"
-#include "cpu/tile.h"
 
 namespace fa::cpu {
 namespace {
@@ -112,21 +111,6 @@ inline void store_element(char *p, float value) {
 }
 inline void store_element(char *p, fa_dtype dtype, float value) {
   with_type(dtype, [&](auto type) { store_element<decltype(type)::dtype>(p, value); });
-}
-
-/// The bytes of key (value) j of a stream.
-inline const char *stream_row(const KeyStream &s, const char *base, int64_t row, int64_t page_bytes, int64_t j) {
-  if (s.pages == nullptr) return base + j * row;
-  const int64_t token = s.first + j;
-  int32_t page;
-  __builtin_memcpy(&page, s.pages + token / s.page_size * s.pages_stride, sizeof page);
-  return base + page * page_bytes + token % s.page_size * row;
-}
-inline const char *key_row(const KeyStream &s, int64_t j) {
-  return stream_row(s, s.k, s.k_row, s.k_page, j);
-}
-inline const char *value_row(const KeyStream &s, int64_t j) {
-  return stream_row(s, s.v, s.v_row, s.v_page, j);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ float special_value(const Tile &tile, const Row &row, int64_t d, int64_t begin, 
   const KeyStream &keys = tile.keys;
   float sum = 0;
   for (int64_t j = begin; j < end && !std::isnan(sum); j++) {
-    const float value = load_element(value_row(keys, j) + d * keys.v_elem, keys.dtype);
+    const float value = load_element(row_of(keys.v, keys.pages, j) + d * keys.v.element, keys.dtype);
     if (!std::isfinite(value) && attends(tile, row, j)) sum += value;
   }
   return sum;

@@ -38,9 +38,10 @@ int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
 
 fa_status check_pages(const Inputs &p, int64_t b, const Sequence &s) {
   if (s.k_len == 0) return FA_OK;
-  const int64_t last = (s.k_first + s.k_len - 1) / p.page_size;
-  for (int64_t i = s.k_first / p.page_size; i <= last; i++) {
-    const int32_t page = *p.block_table.at<const int32_t>(b, i, 0);
+  const Pages pages = pages_of(p, s, b);
+  const int64_t last = page_index(pages, s.k_len - 1);
+  for (int64_t i = page_index(pages, 0); i <= last; i++) {
+    const int32_t page = page_entry(pages, i);
     if (page < 0 || page >= p.batch_k)
       return fail(FA_ERROR_INVALID_ARGUMENT, "args.block_table[%lld][%lld] is %d: expected 0 .. %lld, a page of args.k",
                   static_cast<long long>(b), static_cast<long long>(i), page, static_cast<long long>(p.batch_k - 1));
@@ -107,6 +108,16 @@ Sequence sequence(const Inputs &p, int64_t b) {
   const bool top_left = p.attention->mask == FA_MASK_CAUSAL_TOP_LEFT;
   s.offset = p.q_offset != nullptr ? p.q_offset[b] : top_left ? 0 : s.k_len - s.q_len;
   return s;
+}
+
+Pages pages_of(const Inputs &p, const Sequence &s, int64_t b) {
+  if (p.page_size == 0) return {};
+  return {p.block_table.at(b, 0, 0), p.block_table.stride[1], p.page_size, s.k_first};
+}
+
+CacheRows cache_rows(const Inputs &p, const View &tensor, const Sequence &s, int64_t head) {
+  char *data = p.page_size > 0 ? tensor.at(0, 0, head) : tensor.at(s.k_batch, s.k_first, head);
+  return {data, tensor.stride[1], tensor.stride[3], tensor.stride[2], tensor.stride[0]};
 }
 
 Sequence::Interval Sequence::attended(const Attention &a, int64_t query) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/problem.h"
+#include "cpu/cache.h"
 
 namespace fa::cpu {
 
@@ -22,5 +23,11 @@ fa_status check_sequences(const Inputs &inputs);
 
 /// Sequence b of a call that check_sequences has passed.
 Sequence sequence(const Inputs &inputs, int64_t b);
+
+/// Its part of the block table, where the call is paged.
+Pages pages_of(const Inputs &inputs, const Sequence &s, int64_t b);
+
+/// Its rows of k or of v, from a head on.
+CacheRows cache_rows(const Inputs &inputs, const View &tensor, const Sequence &s, int64_t head);
 
 }  // namespace fa::cpu

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/problem.h"
+#include "cpu/cache.h"
 
 namespace fa::cpu {
 
@@ -16,20 +17,11 @@ constexpr int max_tile_rows = 128;
 /// bits do not depend on where its tile begins.
 constexpr int key_block = 128;
 
-/// The keys and values of one sequence and head, or of some heads in turn. Strides are in bytes.
+/// The keys and values of one sequence and head, or of some heads in turn.
 struct KeyStream {
-  const char *k = nullptr;  // key 0 (paged: token 0 of page 0)
-  const char *v = nullptr;
-  int64_t k_row = 0, v_row = 0;    // from a key to the next (paged: within a page)
-  int64_t k_elem = 0, v_elem = 0;  // from an element of a row to the next
-  int64_t k_head = 0, v_head = 0;  // from a head to the next
+  CacheRows k, v;
+  Pages pages;
   fa_dtype dtype = FA_F32;
-
-  const char *pages = nullptr;  // the sequence's row of the block table; null when not paged
-  int64_t pages_stride = 0;
-  int64_t page_size = 0;
-  int64_t k_page = 0, v_page = 0;  // from a page to the next
-  int64_t first = 0;               // paged: the token that is key 0
 };
 
 /// One query row: where it is, what it attends, where its result goes. Pointers of absent features are null.

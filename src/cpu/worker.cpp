@@ -123,7 +123,8 @@ class Worker {
     const int64_t group = p.heads_q / p.heads_kv, first = at.tile * job.tile_rows;
     tile_.rows = 0;
     tile_.heads = static_cast<int>(heads);
-    fill_keys(job.sequence, at.head, sequence_index(job));
+    tile_.keys = {cache_rows(p, p.k, job.sequence, at.head), cache_rows(p, p.v, job.sequence, at.head),
+                  pages_of(p, job.sequence, sequence_index(job)), p.k.dtype};
     for (int64_t head = at.head; head < at.head + heads; head++) {
       int64_t query = first / group, member = first % group;
       Sequence::Interval interval = job.sequence.attended(attention_, query);
@@ -155,28 +156,6 @@ class Worker {
     row.beyond = static_cast<float>(std::abs(position - near));
     row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
     row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
-  }
-
-  void fill_keys(const Sequence &s, int64_t head, int64_t b) {
-    const Problem &p = problem_;
-    KeyStream &keys = tile_.keys;
-    const bool paged = p.page_size > 0;
-    keys.k = p.k.at(paged ? 0 : s.k_batch, paged ? 0 : s.k_first, head);
-    keys.v = p.v.at(paged ? 0 : s.k_batch, paged ? 0 : s.k_first, head);
-    keys.k_row = p.k.stride[1];
-    keys.v_row = p.v.stride[1];
-    keys.k_elem = p.k.stride[3];
-    keys.v_elem = p.v.stride[3];
-    keys.k_head = p.k.stride[2];
-    keys.v_head = p.v.stride[2];
-    keys.dtype = p.k.dtype;
-    if (!paged) return;
-    keys.pages = p.block_table.at(b, 0, 0);
-    keys.pages_stride = p.block_table.stride[1];
-    keys.page_size = p.page_size;
-    keys.k_page = p.k.stride[0];
-    keys.v_page = p.v.stride[0];
-    keys.first = s.k_first;
   }
 
   Call &call_;

@@ -216,7 +216,7 @@ CPU = [
         "at.head * job.rows + at.tile",
         r"^(bitwise|threads|many_keys|forward)\.f32\.generic$",
     ),
-    Mutant("heads_of_a_page", "src/cpu/worker.cpp", "keys.first = s.k_first;", "keys.first = 0;", r"^forward\.f32\.generic$"),
+    Mutant("heads_of_a_page", "src/cpu/sequences.cpp", "p.page_size, s.k_first};", "p.page_size, 0};", r"^forward\.f32\.generic$"),
     Mutant(
         "three_results",
         "src/cpu/plan.cpp",

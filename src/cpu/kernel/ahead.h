@@ -4,7 +4,7 @@
 // and much slower where a head's rows are far apart.
 #pragma once
 
-#include "cpu/element.h"
+#include "cpu/tile.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -39,8 +39,8 @@ struct BlockRows {
   const char *key[decode_keys], *value[decode_keys];
 
   BlockRows(const KeyStream &stream, int64_t begin, int64_t end) : n(static_cast<int>(end - begin)) {
-    for (int j = 0; j < n; j++) key[j] = key_row(stream, begin + j);
-    for (int j = 0; j < n; j++) value[j] = value_row(stream, begin + j);
+    for (int j = 0; j < n; j++) key[j] = row_of(stream.k, stream.pages, begin + j);
+    for (int j = 0; j < n; j++) value[j] = row_of(stream.v, stream.pages, begin + j);
   }
 };
 

@@ -198,8 +198,8 @@ inline void begin_group(const Tile &tile, Group &g, int head, int first, int end
   g.first = first;
   g.last = end - 1;
   g.rows = end - first >= 3 ? 4 : end - first;
-  g.k_head = head * tile.keys.k_head;
-  g.v_head = head * tile.keys.v_head;
+  g.k_head = head * tile.keys.k.head;
+  g.v_head = head * tile.keys.v.head;
   for (int r = 0; r < g.rows; r++) {
     g.q[r] = q + smaller(first + r, g.last) * dim;
     g.sum[r] = 0;
@@ -236,8 +236,8 @@ inline void decode_keys_of(const Tile &tile, Group *group, int groups, const Mod
                            float *scores, const Partial &partial) {
   const Attention &a = *tile.attention;
   const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
-  const int64_t k_bytes = (tile.heads - 1) * tile.keys.k_head + a.head_dim * dtype_bytes(dtype);
-  const int64_t v_bytes = (tile.heads - 1) * tile.keys.v_head + a.head_dim_v * dtype_bytes(dtype);
+  const int64_t k_bytes = (tile.heads - 1) * tile.keys.k.head + a.head_dim * dtype_bytes(dtype);
+  const int64_t v_bytes = (tile.heads - 1) * tile.keys.v.head + a.head_dim_v * dtype_bytes(dtype);
   BlockRows rows(tile.keys, begin, larger(begin, block_end(begin)));
   for (int64_t key = begin; key < end;) {
     const int64_t next = block_end(key);

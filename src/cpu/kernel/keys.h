@@ -12,25 +12,22 @@ struct Rows {
   int64_t pitch;
 };
 
-/// True when rows j .. j + n - 1 stand at one stride in memory.
-inline bool evenly_spaced(const KeyStream &s, int64_t j, int64_t n) {
-  return s.pages == nullptr || (s.first + j) / s.page_size == (s.first + j + n - 1) / s.page_size;
-}
-
 /// Keys j .. j + n - 1, operands(dim) operands a row.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const int64_t bytes = dtype_bytes(s.dtype);
-  const bool are_operands = bytes * Simd::pack == 4 && dim % Simd::pack == 0 && s.k_elem == bytes && s.k_row % 4 == 0;
-  if (are_operands && evenly_spaced(s, j, n)) return {reinterpret_cast<const float *>(key_row(s, j)), s.k_row / 4};
+  const bool are_operands =
+      bytes * Simd::pack == 4 && dim % Simd::pack == 0 && s.k.element == bytes && s.k.row % 4 == 0;
+  if (are_operands && evenly_spaced(s.pages, j, n))
+    return {reinterpret_cast<const float *>(row_of(s.k, s.pages, j)), s.k.row / 4};
   const int64_t pitch = operands(dim);
   for (int64_t i = 0; i < n; i++) {
-    const char *from = key_row(s, j + i);
+    const char *from = row_of(s.k, s.pages, j + i);
     if constexpr (Simd::pack == 1) {
-      load_row(buffer + i * pitch, from, s.k_elem, s.dtype, dim);
+      load_row(buffer + i * pitch, from, s.k.element, s.dtype, dim);
     } else {
       buffer[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one
       char *to = reinterpret_cast<char *>(buffer + i * pitch);
-      for (int64_t d = 0; d < dim; d++) __builtin_memcpy(to + d * 2, from + d * s.k_elem, 2);
+      for (int64_t d = 0; d < dim; d++) __builtin_memcpy(to + d * 2, from + d * s.k.element, 2);
     }
   }
   return {buffer, pitch};
@@ -53,9 +50,9 @@ inline void stage_value_pairs(const Tile &tile, int64_t j, int64_t n, int64_t di
   uint16_t rows[2][FA_MAX_HEAD_DIM];
   for (int64_t i = 0; i < n; i += 2) {
     const bool alone = i + 1 == n;
-    const uint16_t *low = bf16_row(value_row(s, j + i), s.v_elem, dim, tile.finite_values_only, rows[0]);
+    const uint16_t *low = bf16_row(row_of(s.v, s.pages, j + i), s.v.element, dim, tile.finite_values_only, rows[0]);
     const uint16_t *high =
-        alone ? nullptr : bf16_row(value_row(s, j + i + 1), s.v_elem, dim, tile.finite_values_only, rows[1]);
+        alone ? nullptr : bf16_row(row_of(s.v, s.pages, j + i + 1), s.v.element, dim, tile.finite_values_only, rows[1]);
     float *to = buffer + i / 2 * dim;
     int64_t d = 0;
     if (!alone)
@@ -74,9 +71,9 @@ inline Rows stage_values(const Tile &tile, int64_t j, int64_t n, int64_t dim, fl
   if constexpr (S::pack == 2) {
     stage_value_pairs(tile, j, n, dim, buffer);
   } else {
-    if (s.dtype == FA_F32 && s.v_elem == 4 && evenly_spaced(s, j, n) && !tile.finite_values_only)
-      return {reinterpret_cast<const float *>(value_row(s, j)), s.v_row / 4};
-    for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, value_row(s, j + i), s.v_elem, s.dtype, dim);
+    if (s.dtype == FA_F32 && s.v.element == 4 && evenly_spaced(s.pages, j, n) && !tile.finite_values_only)
+      return {reinterpret_cast<const float *>(row_of(s.v, s.pages, j)), s.v.row / 4};
+    for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, row_of(s.v, s.pages, j + i), s.v.element, s.dtype, dim);
     if (tile.finite_values_only)
       for (int64_t i = 0; i < n * dim; i++) buffer[i] = buffer[i] - buffer[i] == 0 ? buffer[i] : 0;
   }
