@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 
 #include "core/dtype.h"
 
@@ -25,14 +26,18 @@ int64_t partial_floats(const Attention &a) {
   return a.head_dim_v + 2;
 }
 
-/// True when decode serves few rows, if keys and values have unit stride.
-bool decode_may_serve(const Attention &a, const Kernels &kernels) {
-  return !a.batch_invariant && a.head_dim % kernels.width == 0 && a.head_dim_v % kernels.width == 0;
+std::span<const Scheme> schemes_of(const Kernels &kernels) {
+  return {kernels.schemes, static_cast<size_t>(kernels.scheme_count)};
 }
 
-bool decode_serves(const Problem &p, const Kernels &kernels, int64_t rows) {
-  return decode_may_serve(*p.attention, kernels) && rows <= kernels.decode_rows &&
-         p.k.stride[3] == dtype_bytes(p.k.dtype) && p.v.stride[3] == dtype_bytes(p.v.dtype);
+/// The first scheme that serves so many rows of a head.
+const Scheme &scheme_for(const Problem &p, const Kernels &kernels, int64_t rows) {
+  const bool unit_stride = p.k.stride[3] == dtype_bytes(p.k.dtype) && p.v.stride[3] == dtype_bytes(p.v.dtype);
+  for (const Scheme &scheme : schemes_of(kernels))
+    if (scheme.serves(*p.attention) && (scheme.many_tiles || rows <= scheme.tile_rows) &&
+        (scheme.any_stride || unit_stride))
+      return scheme;
+  return kernels.general();
 }
 
 /// True when a key's heads stand side by side in memory, and so do its values': it pays to read them together, as rows
@@ -43,9 +48,9 @@ bool heads_interleaved(const Problem &p) {
          p.v.stride[2] == a.head_dim_v * dtype_bytes(p.v.dtype) && p.v.stride[1] > p.v.stride[2];
 }
 
-/// The heads that a decode job's items work on together: as many as leave every worker two items.
+/// The heads that a job's items work on together: as many as leave every worker two items.
 int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
-  if (!job.decode || !heads_interleaved(p) || job.rows == 0) return 1;
+  if (!job.scheme->many_heads || !heads_interleaved(p) || job.rows == 0) return 1;
   int64_t most = std::min(p.heads_kv, max_tile_rows / job.rows);
   const Count items = Count(p.batch) * p.heads_kv * job.items_per_tile();
   if (workers > 1) most = static_cast<int64_t>(std::min<Count>(most, items / (2 * workers)).value());
@@ -59,9 +64,15 @@ int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
 /// tile, and tiles of decode may have rows of all.
 Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   const Attention &a = *p.attention;
+  int least_rows = max_tile_rows, most_rows = 0;  // of a head's tiles where it has many, of its only one
+  for (const Scheme &scheme : schemes_of(kernels)) {
+    if (!scheme.serves(a)) continue;
+    if (scheme.many_tiles) least_rows = std::min(least_rows, scheme.tile_rows);
+    most_rows = std::max(most_rows, scheme.tile_rows);
+  }
   const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
   const Count all_rows = p.cu_seqlens_q != nullptr ? Count(p.rows_q) * p.heads_q : batch * rows;
-  const Count tiles = all_rows / kernels.tile_rows + batch * heads_kv;
+  const Count tiles = all_rows / least_rows + batch * heads_kv;
   // Splits that the engine chooses are those of a sequence's only tile.
   const Count auto_splits =
       p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + batch : batch * ceil_div(p.max_seqlen_k, split_keys);
@@ -69,7 +80,7 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   const bool split = given ? p.num_splits > 1 : p.max_seqlen_k > split_keys;
   const Count split_rows = !split  ? 0
                            : given ? all_rows * p.num_splits
-                                   : std::min(rows, kernels.tile_rows * heads_kv) * auto_splits;
+                                   : std::min(rows, most_rows * heads_kv) * auto_splits;
   // A sequence is worked on by its tiles, or by the splits of its only tile.
   const bool packed = p.cu_seqlens_q != nullptr || p.cu_seqlens_k != nullptr;
   const Count items = given    ? tiles * p.num_splits
@@ -81,12 +92,13 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   };
   Bounds bounds = {0, 0, 0, 0, 0, 0};
   bounds.workers = std::max<int64_t>(at_most(items, threads), 1);
-  bounds.tile_rows = at_most(rows, kernels.tile_rows);
-  Count kernel = kernels.prefill_scratch(a, static_cast<int>(bounds.tile_rows));
-  if (decode_may_serve(a, kernels)) {
-    const int64_t few = at_most(std::min(rows, kernels.decode_rows * heads_kv), max_tile_rows);
-    bounds.tile_rows = std::max(bounds.tile_rows, few);
-    kernel = std::max<Count>(kernel, kernels.decode_scratch(a, static_cast<int>(few)));
+  Count kernel = 0;
+  for (const Scheme &scheme : schemes_of(kernels)) {
+    if (!scheme.serves(a)) continue;
+    const Count heads = scheme.many_heads ? heads_kv : 1;
+    const int64_t tile_rows = at_most(std::min(rows, scheme.tile_rows * heads), max_tile_rows);
+    bounds.tile_rows = std::max(bounds.tile_rows, tile_rows);
+    kernel = std::max<Count>(kernel, scheme.scratch(a, static_cast<int>(tile_rows)));
   }
   // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
   const Count results = Count(3 * bounds.tile_rows) * partial_floats(a) * sizeof(float);
@@ -114,9 +126,9 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
     job.first_counter = counters;
     job.first_partial = partials;
     job.rows = job.sequence.q_len * group(p);
-    job.tile_rows = std::min<int64_t>(job.rows, kernels.tile_rows);
+    job.scheme = &scheme_for(p, kernels, job.rows);
+    job.tile_rows = std::min<int64_t>(job.rows, job.scheme->tile_rows);
     job.tiles = job.rows > 0 ? ceil_div(job.rows, job.tile_rows) : 0;
-    job.decode = decode_serves(p, kernels, job.rows);
 
     const int64_t keys = job.sequence.k_len, blocks = ceil_div(keys, key_block);
     job.splits = 1;

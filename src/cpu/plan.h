@@ -24,7 +24,7 @@ struct Job {
   int64_t rows;           // q_len * group
   int64_t tiles, tile_rows;
   int64_t splits, keys_per_split;
-  bool decode;          // which kernel
+  const Scheme *scheme;
   bool splits_in_item;  // one item works through all splits in turn
 
   int64_t items_per_tile() const { return splits_in_item ? 1 : splits; }

@@ -50,40 +50,49 @@ struct Tile {
   const Attention *attention = nullptr;
   KeyStream keys;
   int rows = 0;
-  int heads = 1;  // decode: of keys and values; rows are theirs in turn, as many each
+  int heads = 1;  // of keys and values; rows are theirs in turn, as many each
   Row row[max_tile_rows];
   int64_t q_elem = 0, out_elem = 0;  // bytes from an element of a row to the next
   int64_t bias_elem = 0, mask_elem = 0;
   fa_dtype bias_dtype = FA_F32;
   bool alibi = false;
-  bool finite_values_only = false;  // prefill: take values that are NaN or Inf for 0
+  bool finite_values_only = false;  // take values that are NaN or Inf for 0
+};
+
+/// A way to attend a tile, written once over all ISAs: a file of kernel/, which ends in its Scheme.
+struct Scheme {
+  int tile_rows;    // of one head at most
+  bool many_tiles;  // false: serves a head whose rows one tile has
+  bool many_heads;  // a tile may have the rows of several key/value heads in turn
+  bool any_stride;  // false: elements of a key's row and of a value's stand side by side
+
+  /// Whether it serves an attention, as far as that alone decides.
+  bool (*serves)(const Attention &attention);
+
+  /// Bytes of scratch, 64-byte aligned, that a tile of so many rows needs.
+  size_t (*scratch)(const Attention &attention, int rows);
+
+  /// Attends keys [begin, end) for all rows; leaves the rows' unfinished softmax in `partial`.
+  void (*attend)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
+
+  /// The same for keys [0, keys) to the end: stores out and lse. False when it did not serve: an element of out is not
+  /// finite, which may be a masked value's doing, or has no unit stride. What it has stored is then to be done again.
+  /// nullptr where a scheme has none.
+  bool (*attend_whole)(const Tile &tile, int64_t keys, void *scratch);
 };
 
 /// What one ISA offers.
 struct Kernels {
-  int tile_rows;    // rows of a tile at most: a multiple of the vector width
-  int decode_rows;  // at most this many rows are better served by decode
-  int width;        // decode needs head dims that are multiples of it
-
-  /// Bytes of scratch, 64-byte aligned, that a tile of so many rows needs.
-  size_t (*prefill_scratch)(const Attention &attention, int rows);
-  size_t (*decode_scratch)(const Attention &attention, int rows);
-
-  /// Attends keys [begin, end) for all rows, lanes = queries; leaves the rows' unfinished softmax in `partial`.
-  void (*prefill)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
-
-  /// The same for keys [0, keys) to the end: stores out and lse. False when it did not serve: an element of out is not
-  /// finite, which may be a masked value's doing, or has no unit stride. What it has stored is then to be done again.
-  bool (*prefill_whole)(const Tile &tile, int64_t keys, void *scratch);
-
-  /// As prefill for a few rows a head, lanes = elements of a row.
-  void (*decode)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
+  const Scheme *schemes;  // best first; the last serves everything, and heeds Tile::finite_values_only
+  int scheme_count;
 
   /// Folds `next` (later keys) into `total`, row by row.
   void (*merge)(const Tile &tile, const Partial &total, const Partial &next);
 
   /// Adds the sinks, divides, and stores out and lse.
   void (*finish)(const Tile &tile, const Partial &partial);
+
+  const Scheme &general() const { return schemes[scheme_count - 1]; }
 };
 
 }  // namespace fa::cpu

@@ -59,8 +59,7 @@ class Worker {
   void attend(const Job &job, const Item &at, int64_t split, const Partial &partial) {
     const int64_t begin = split * job.keys_per_split;
     const int64_t end = std::max(begin, std::min(begin + job.keys_per_split, job.sequence.k_len));
-    const auto kernel = job.decode ? call_.kernels.decode : call_.kernels.prefill;
-    kernel(tile_, begin, end, partial, kernel_scratch_);
+    job.scheme->attend(tile_, begin, end, partial, kernel_scratch_);
     if (all_finite(tile_, partial)) return;
     if (tile_.heads == 1) return mend_tile(begin, end, partial);
     const int64_t heads = tile_.heads, rows = tile_.rows / heads;
@@ -76,14 +75,14 @@ class Worker {
     if (settle(tile_, begin, end, partial)) return;
     const Partial clean = result(2);
     tile_.finite_values_only = true;
-    call_.kernels.prefill(tile_, begin, end, clean, kernel_scratch_);
+    call_.kernels.general().attend(tile_, begin, end, clean, kernel_scratch_);
     tile_.finite_values_only = false;
     mend(tile_, begin, end, partial, clean);
   }
 
   void run_whole(const Job &job, const Item &at) {
-    if (job.splits == 1 && !job.decode && call_.kernels.prefill_whole(tile_, job.sequence.k_len, kernel_scratch_))
-      return;
+    const auto attend_whole = job.scheme->attend_whole;
+    if (job.splits == 1 && attend_whole != nullptr && attend_whole(tile_, job.sequence.k_len, kernel_scratch_)) return;
     const Partial total = result(0), next = result(1);
     attend(job, at, 0, total);
     for (int64_t split = 1; split < job.splits; split++) {

@@ -122,7 +122,7 @@ CPU = [
     Mutant(
         "invariance_of_many_rows", "src/cpu/plan.cpp", "(job.tiles == 1 || a.batch_invariant)", "(job.tiles == 1)", INVARIANT
     ),
-    Mutant("invariance_of_decode", "src/cpu/plan.cpp", "!a.batch_invariant && a.head_dim", "a.head_dim", INVARIANT),
+    Mutant("invariance_of_decode", "src/cpu/kernel/decode.h", "!a.batch_invariant && a.head_dim", "a.head_dim", INVARIANT),
     Mutant(
         "splits_backwards",
         "src/cpu/worker.cpp",

@@ -1,8 +1,12 @@
-// Attention of a few query rows, lanes = elements of a row: every key and value is read once, straight from memory, for
-// all the rows of its group. Scores stand as [key][row], so that a vector holds the pairs of width / rows keys.
+// Attention of a few query rows, lanes = elements of a row: for every block of keys
+//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V
+//   where a = exp2(c (m - m'))
+// Every key and value is read once, straight from memory, for all the rows of its group. Scores stand as [key][row], so
+// that a vector holds the pairs of width / rows keys.
 #pragma once
 
 #include "cpu/kernel/ahead.h"
+#include "cpu/kernel/group.h"
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/products.h"
 #include "cpu/kernel/scores.h"
@@ -10,34 +14,18 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Rows worked on together at most, and sums kept in registers.
-constexpr int group_rows = 4;
+/// Sums kept in registers.
 constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
-/// Rows of one group, their lanes, and their running softmax.
-struct Group {
-  int first, last, rows;   // rows stands for 1, 2 or 4: rows past the last repeat it
-  int64_t k_head, v_head;  // bytes from the tile's first head
-  const float *q[group_rows];
-  int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
-  alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
-  alignas(64) float beyond[width], slope[width];
-  alignas(64) float max[width];  // equal for all lanes of a row
-  float sum[group_rows];
-};
-
-inline int group_count(int rows) {
-  return (rows + group_rows - 1) / group_rows;
+/// Rows are whole vectors. Not under FA_FLAG_BATCH_INVARIANT: a row's bits would follow from how many came with it.
+inline bool decode_serves(const Attention &a) {
+  return !a.batch_invariant && a.head_dim % width == 0 && a.head_dim_v % width == 0;
 }
 
 inline size_t decode_scratch_bytes(const Attention &a, int rows) {
   const int64_t floats = rows * a.head_dim + decode_keys * group_rows + width;
   return static_cast<size_t>(rows) * sizeof(Group) +  // rows may belong to as many heads
          static_cast<size_t>(floats) * sizeof(float) + 64;
-}
-
-inline const Row &group_row(const Tile &tile, const Group &g, int i) {
-  return tile.row[smaller(g.first + i, g.last)];
 }
 
 /// Calls step(Count<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
@@ -142,84 +130,81 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
   }
 }
 
-template <int rows, fa_dtype dtype>
-inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const Block &block, float *scores,
-                         const Partial &partial) {
-  const Attention &a = *tile.attention;
-  const int n = block.rows.n;
-  const int64_t lines = (a.head_dim_v * dtype_bytes(dtype) + 63) / 64;
-  decode_scores<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);
-  const bool whole = g.full_low <= block.first && g.full_high >= block.first + n;
-  if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, block.first, n, scores);
-  pad_scores<rows>(n, scores);
+/// A block's step of the softmax: per lane what is taken off a score, per row the factor c (m - m').
+struct Step {
+  alignas(64) float shift[width];
+  float factor[group_rows];
+};
 
-  const int pairs = (n * rows + width - 1) / width * width;
+/// Over `pairs` scores. m is -inf until some key is attended, and then nothing is taken off.
+template <int rows>
+[[gnu::always_inline]] inline void raise_maxima(Group &g, const float *scores, int pairs, float scale, Step &step) {
   Vec maximum = Simd::set1(-infinity);
   for (int i = 0; i < pairs; i += width) maximum = Simd::max(maximum, Simd::load(scores + i));
-  alignas(64) float found[width], shift[width], total[width], factor[group_rows];
+  alignas(64) float found[width];
   Simd::store(found, maximum);
-  const float scale = m.exponent_scale();
   for (int r = 0; r < rows; r++) {
     float now = g.max[r];
     for (int i = r; i < width; i += rows) now = larger(now, found[i]);
     const float finite = now == -infinity ? 0.0f : now;
-    factor[r] = (g.max[r] - finite) * scale;
+    step.factor[r] = (g.max[r] - finite) * scale;
     for (int i = r; i < width; i += rows) {
       g.max[i] = now;
-      shift[i] = finite;
+      step.shift[i] = finite;
     }
   }
+}
+
+/// Weights take the place of scores; total[lane] is their sum.
+[[gnu::always_inline]] inline void weigh_pairs(float *scores, int pairs, float scale, const Step &step, float *total) {
   Vec sum = Simd::zero();
   for (int i = 0; i < pairs; i += width) {
-    const Vec p = exp2(Simd::mul(Simd::sub(Simd::load(scores + i), Simd::load(shift)), Simd::set1(scale)));
+    const Vec p = exp2(Simd::mul(Simd::sub(Simd::load(scores + i), Simd::load(step.shift)), Simd::set1(scale)));
     sum = Simd::add(sum, p);
     Simd::store(scores + i, p);
   }
   Simd::store(total, sum);
+}
 
-  Vec alpha[rows];
-  float *values[rows];
+/// Leaves a in alpha.
+template <int rows>
+[[gnu::always_inline]] inline void add_sums(Group &g, const Step &step, const float *total, Vec *alpha) {
   for (int r = 0; r < rows; r++) {
-    alpha[r] = exp2(Simd::set1(factor[r]));
+    alpha[r] = exp2(Simd::set1(step.factor[r]));
     alignas(64) float scalar[width];
     Simd::store(scalar, alpha[r]);
     g.sum[r] *= scalar[0];
     for (int i = r; i < width; i += rows) g.sum[r] += total[i];
-    values[r] = partial.values + smaller(g.first + r, g.last) * a.head_dim_v;
   }
+}
+
+/// One block of keys for one group.
+template <int rows, fa_dtype dtype>
+inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const Block &block, float *scores,
+                         const Partial &partial) {
+  const Attention &a = *tile.attention;
+  const int n = block.rows.n, pairs = (n * rows + width - 1) / width * width;
+  const int64_t lines = (a.head_dim_v * dtype_bytes(dtype) + 63) / 64;
+  const float scale = m.exponent_scale();
+
+  decode_scores<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);  // S = Q K^T
+  const bool whole = g.full_low <= block.first && g.full_high >= block.first + n;
+  if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, block.first, n, scores);
+  pad_scores<rows>(n, scores);
+
+  Step step;
+  alignas(64) float total[width];
+  Vec alpha[rows];
+  raise_maxima<rows>(g, scores, pairs, scale, step);  // m' = max(m, rowmax S)
+  weigh_pairs(scores, pairs, scale, step, total);     // P = exp2(c (S - m'))
+  add_sums<rows>(g, step, total, alpha);              // l = l a + rowsum P
+
+  float *values[rows];
+  for (int r = 0; r < rows; r++) values[r] = partial.values + smaller(g.first + r, g.last) * a.head_dim_v;
+  // O = O a + P V
   over_row<smaller(4, decode_sums / rows)>(a.head_dim_v, [&](auto count, int64_t d) {
     decode_values<rows, decltype(count)::value, dtype>(block.rows, g, scores, d, alpha, values, block.keys);
   });
-}
-
-/// Groups rows [first, end), which are head `head`'s.
-inline void begin_group(const Tile &tile, Group &g, int head, int first, int end, float *q) {
-  const int64_t dim = tile.attention->head_dim;
-  g.first = first;
-  g.last = end - 1;
-  g.rows = end - first >= 3 ? 4 : end - first;
-  g.k_head = head * tile.keys.k.head;
-  g.v_head = head * tile.keys.v.head;
-  for (int r = 0; r < g.rows; r++) {
-    g.q[r] = q + smaller(first + r, g.last) * dim;
-    g.sum[r] = 0;
-  }
-  g.full_low = INT32_MIN;
-  g.full_high = INT32_MAX;
-  for (int r = 0; r < g.rows; r++) {
-    g.full_low = larger(g.full_low, group_row(tile, g, r).low);
-    g.full_high = smaller(g.full_high, group_row(tile, g, r).high);
-  }
-  for (int i = 0; i < width; i++) {
-    const Row &row = group_row(tile, g, i % g.rows);
-    const int shift = i / g.rows;
-    g.low[i] = row.low - shift;
-    g.high[i] = row.high - shift;
-    g.position[i] = row.position - shift;
-    g.beyond[i] = row.beyond;
-    g.slope[i] = row.slope;
-    g.max[i] = -infinity;
-  }
 }
 
 template <fa_dtype dtype>
@@ -289,6 +274,17 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
     }
   }
 }
+
+constexpr Scheme decode_scheme = {
+    .tile_rows = Simd::decode_rows,
+    .many_tiles = false,
+    .many_heads = true,
+    .any_stride = false,
+    .serves = decode_serves,
+    .scratch = decode_scratch_bytes,
+    .attend = decode,
+    .attend_whole = nullptr,
+};
 
 }  // namespace
 }  // namespace fa::cpu::FA_ISA

@@ -10,18 +10,10 @@
 
 namespace fa::cpu::FA_ISA {
 
+/// Best first: the first that serves is taken.
+constexpr Scheme schemes[] = {decode_scheme, prefill_scheme};
+
 extern const Kernels kernels;
-const Kernels kernels = {
-    Simd::subtiles * lanes,
-    Simd::decode_rows,
-    width,
-    &prefill_scratch_bytes,
-    &decode_scratch_bytes,
-    &prefill,
-    &prefill_whole,
-    &decode,
-    &merge,
-    &finish,
-};
+const Kernels kernels = {schemes, sizeof schemes / sizeof *schemes, &merge, &finish};
 
 }  // namespace fa::cpu::FA_ISA

@@ -1,7 +1,7 @@
 // Attention of a tile of query rows, lanes = queries (Dao, FlashAttention-2, 2023, with scores transposed): for every
 // block of keys
-//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V,  a = exp2(c (m -
-//   m'))
+//   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V
+//   where a = exp2(c (m - m'))
 // The largest weight is 1 exactly, however large S is: c S - c m' as one rounding of a product less another's would not
 // do. Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
 #pragma once
@@ -30,6 +30,10 @@ struct PrefillScratch {
   float *staging;
   float *rows;  // [lanes][the larger head dim], for transposing
 };
+
+inline bool prefill_serves(const Attention &) {
+  return true;
+}
 
 inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   const int64_t subtiles = (rows + lanes - 1) / lanes;
@@ -295,6 +299,17 @@ inline bool prefill_whole(const Tile &tile, int64_t keys, void *memory) {
   for (int i = 0; i < subtiles; i++) finite = store_results(tile, s->sub[i], modifiers.unit()) && finite;
   return finite;
 }
+
+constexpr Scheme prefill_scheme = {
+    .tile_rows = Simd::subtiles * lanes,
+    .many_tiles = true,
+    .many_heads = false,
+    .any_stride = true,
+    .serves = prefill_serves,
+    .scratch = prefill_scratch_bytes,
+    .attend = prefill,
+    .attend_whole = prefill_whole,
+};
 
 }  // namespace
 }  // namespace fa::cpu::FA_ISA

@@ -1,0 +1,64 @@
+// The rows that decode works on together, and where their softmax stands.
+#pragma once
+
+#include "cpu/kernel/vector_math.h"
+#include "cpu/tile.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Rows worked on together at most.
+constexpr int group_rows = 4;
+
+/// Rows of one group, their lanes, and their running softmax.
+struct Group {
+  int first, last, rows;   // rows stands for 1, 2 or 4: rows past the last repeat it
+  int64_t k_head, v_head;  // bytes from the tile's first head
+  const float *q[group_rows];
+  int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
+  alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
+  alignas(64) float beyond[width], slope[width];
+  alignas(64) float max[width];  // equal for all lanes of a row
+  float sum[group_rows];
+};
+
+inline int group_count(int rows) {
+  return (rows + group_rows - 1) / group_rows;
+}
+
+inline const Row &group_row(const Tile &tile, const Group &g, int i) {
+  return tile.row[smaller(g.first + i, g.last)];
+}
+
+/// Groups rows [first, end), which are head `head`'s.
+inline void begin_group(const Tile &tile, Group &g, int head, int first, int end, float *q) {
+  const int64_t dim = tile.attention->head_dim;
+  g.first = first;
+  g.last = end - 1;
+  g.rows = end - first >= 3 ? 4 : end - first;
+  g.k_head = head * tile.keys.k.head;
+  g.v_head = head * tile.keys.v.head;
+  for (int r = 0; r < g.rows; r++) {
+    g.q[r] = q + smaller(first + r, g.last) * dim;
+    g.sum[r] = 0;
+  }
+  g.full_low = INT32_MIN;
+  g.full_high = INT32_MAX;
+  for (int r = 0; r < g.rows; r++) {
+    g.full_low = larger(g.full_low, group_row(tile, g, r).low);
+    g.full_high = smaller(g.full_high, group_row(tile, g, r).high);
+  }
+  for (int i = 0; i < width; i++) {
+    const Row &row = group_row(tile, g, i % g.rows);
+    const int shift = i / g.rows;
+    g.low[i] = row.low - shift;
+    g.high[i] = row.high - shift;
+    g.position[i] = row.position - shift;
+    g.beyond[i] = row.beyond;
+    g.slope[i] = row.slope;
+    g.max[i] = -infinity;
+  }
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA
