@@ -1,6 +1,8 @@
 // The list of figures.
 #include "figures.h"
 
+#include "core/dtype.h"
+
 namespace fa::bench {
 namespace {
 
@@ -13,7 +15,19 @@ struct Machine {
 };
 
 const char *dtype_name(fa_dtype dtype) {
-  return dtype == FA_F32 ? "f32" : dtype == FA_F16 ? "f16" : "bf16";
+  switch (static_cast<Dtype>(dtype)) {
+    case FA_F32:
+      return "f32";
+    case FA_F16:
+      return "f16";
+    case FA_BF16:
+      return "bf16";
+    case FA_BOOL:
+    case FA_I32:
+    case FA_DTYPE_DEFAULT:
+      break;  // no figure has them
+  }
+  return "";
 }
 
 const char *mask_name(const Case &c) {

@@ -5,12 +5,10 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/dtype.h"
+
 namespace fa::bench {
 namespace {
-
-int64_t element_bytes(fa_dtype dtype) {
-  return dtype == FA_F32 ? 4 : 2;
-}
 
 /// Small pseudo-random numbers in about [-1, 1], written as bit patterns so that no conversion is needed for f16.
 void fill(void *data, int64_t count, fa_dtype dtype) {
@@ -18,12 +16,20 @@ void fill(void *data, int64_t count, fa_dtype dtype) {
   for (int64_t i = 0; i < count; ++i) {
     state = state * 1664525u + 1013904223u;
     const uint32_t sign = state >> 31, mantissa = state >> 8 & 0x3ff, below = state >> 18 & 3;
-    if (dtype == FA_F32) {
-      static_cast<float *>(data)[i] = static_cast<float>(static_cast<int32_t>(state)) * 4.6566129e-10f;
-    } else if (dtype == FA_F16) {
-      static_cast<uint16_t *>(data)[i] = static_cast<uint16_t>(sign << 15 | (14 - below) << 10 | mantissa);
-    } else {
-      static_cast<uint16_t *>(data)[i] = static_cast<uint16_t>(sign << 15 | (126 - below) << 7 | mantissa >> 3);
+    switch (static_cast<Dtype>(dtype)) {
+      case FA_F32:
+        static_cast<float *>(data)[i] = static_cast<float>(static_cast<int32_t>(state)) * 4.6566129e-10f;
+        break;
+      case FA_F16:
+        static_cast<uint16_t *>(data)[i] = static_cast<uint16_t>(sign << 15 | (14 - below) << 10 | mantissa);
+        break;
+      case FA_BF16:
+        static_cast<uint16_t *>(data)[i] = static_cast<uint16_t>(sign << 15 | (126 - below) << 7 | mantissa >> 3);
+        break;
+      case FA_BOOL:
+      case FA_I32:
+      case FA_DTYPE_DEFAULT:
+        break;  // no figure has them
     }
   }
 }
@@ -99,7 +105,7 @@ void *Workload::allocate(size_t bytes) {
 
 fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout) {
   const int64_t count = rows * heads * case_.head_dim;
-  void *data = allocate(static_cast<size_t>(count * element_bytes(case_.dtype)));
+  void *data = allocate(static_cast<size_t>(count * dtype_bytes(case_.dtype)));
   fill(data, count, case_.dtype);
   fa_tensor result;
   fa_tensor_init(&result, data, case_.dtype, 1, rows, heads, case_.head_dim);
@@ -151,7 +157,7 @@ void Workload::create_tensors() {
 }
 
 double Workload::kv_bytes() const {
-  return 2.0 * static_cast<double>(case_.rows_k * case_.heads_kv * case_.head_dim * element_bytes(case_.dtype));
+  return 2.0 * static_cast<double>(case_.rows_k * case_.heads_kv * case_.head_dim * dtype_bytes(case_.dtype));
 }
 
 void Workload::use_next_set() {
