@@ -3,8 +3,10 @@
  *
  *   out = softmax(scale * q k^T, masked) v          for every batch entry and head, exactly, without storing the scores
  *
- * This header is the library's specification: what it states, the test suite checks. It is C99 (and C++), needs no other
- * library's types, and every function may be called through a foreign-function interface: plain functions, scalars, pointers.
+ * This header is the library's specification, and the test suite checks what it states.
+ *
+ * The header is C99 (and C++) and needs no other library's types. Every function can be called through a foreign-function
+ * interface: plain functions, scalars and pointers.
  *
  *
  * THE THREE CALLS
@@ -45,17 +47,18 @@
  *
  * THE MATHEMATICS
  *
- * For query i of a sequence of Sq queries and key j of its Sk keys, with offset o (see below), in this order:
+ * For query i of a sequence of Sq queries and key j of its Sk keys, with the offset o defined below, in this order:
  *
  *   x = scale * dot(q[i], k[j])
  *   x = softcap * tanh(x / softcap)                            when softcap > 0
- *   x = x + bias[i][j]                                         when a bias is given (before the softcap: FA_FLAG_BIAS_BEFORE_SOFTCAP)
+ *   x = x + bias[i][j]                                         when a bias is given (before the softcap under
+ *                                                              FA_FLAG_BIAS_BEFORE_SOFTCAP)
  *   x = x - slope * |i + o - j|                                when ALiBi slopes are given
  *   x = -inf                                                   when key j is masked for query i
  *   m = max_j x        l = sum_j exp(x - m) [+ exp(sink - m)]  the sink, when given, takes part in m too
  *   out[i] = sum_j exp(x - m) / l * v[j]       lse[i] = m + ln(l)
  *
- * Key j is attended by query i when all of these hold, p = i + o being the position of the query among the keys:
+ * Query i attends key j when all of these hold, where p = i + o is the position of the query among the keys:
  *
  *   causal       j <= p                                        FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT
  *   window       p - window_left <= j <= p + window_right      each side only when it is not negative
@@ -63,87 +66,109 @@
  *   mask         mask[i][j] is not zero
  *   bias         bias[i][j] is not -inf: an addend of -inf masks
  *
- * The offset o aligns queries with keys: Sk - Sq (the last query sees the last key: "bottom-right") for FA_MASK_NONE and
- * FA_MASK_CAUSAL, 0 for FA_MASK_CAUSAL_TOP_LEFT, or q_offset of the sequence when given. For Sq = 2, Sk = 4:
+ * The offset o aligns queries with keys. It is
+ *
+ *   Sk - Sq       for FA_MASK_NONE and FA_MASK_CAUSAL: the last query sees the last key ("bottom-right");
+ *   0             for FA_MASK_CAUSAL_TOP_LEFT;
+ *   q_offset      of the sequence, whatever the mask, when that is given.
+ *
+ * For Sq = 2, Sk = 4:
  *
  *   FA_MASK_CAUSAL   1 1 1 .      FA_MASK_CAUSAL_TOP_LEFT   1 . . .
  *                    1 1 1 1                                1 1 . .
  *
- * Masking comes after everything else, so nothing masked leaks: neither the key's nor the value's contents, NaN and Inf
- * included, reach a query that does not attend it. A query with no key left has out = 0 and lse = -inf (with a sink: out = 0
- * and lse = the sink). A batch, sequence, or key length of 0 is legal.
+ * Masking comes after everything else, so nothing masked leaks. What a masked key and its value contain, NaN and Inf
+ * included, never reaches a query that does not attend the key.
  *
- * What is not finite follows the formulas. A score of NaN or +inf makes out and lse of its query NaN. A score of -inf gives its
- * key no weight, and a query whose scores are all -inf has no key left. Only -inf masks: a bias of -FLT_MAX on every key of a
- * query masks nothing. A value of NaN or infinity reaches the queries that attend its key, in its column alone and however
- * small its weight: they get NaN where one is NaN or two infinities differ in sign, else that infinity.
+ * A query with no key left has out = 0 and lse = -inf; with a sink, out = 0 and lse = the sink. A batch, sequence or key
+ * length of 0 is legal.
  *
- * All else is finite and within the bounds of docs/precision.md as long as the inputs are finite and, for every query and the n
- * keys that it attends, sum_d |q[d] k[d]|, x and each step towards it, and 256 n max |v| stay below FLT_MAX, and the result
- * fits the type of out.
+ * NaN and infinity follow the formulas:
+ *
+ *   - A score of NaN or +inf makes out and lse of its query NaN.
+ *   - A score of -inf gives its key no weight. A query whose scores are all -inf has no key left.
+ *   - Only -inf masks: a bias of -FLT_MAX on every key of a query masks nothing.
+ *   - A value of NaN or infinity reaches every query that attends its key, however small its weight, and no other, and there
+ *     its own column alone. The result is NaN where one such value is NaN or two infinities differ in sign, else that
+ *     infinity.
+ *
+ * All else is finite and within the bounds of docs/precision.md, as long as
+ *
+ *   - the inputs are finite;
+ *   - sum_d |q[d] k[d]|, x and each step towards it, and 256 n max |v| stay below FLT_MAX for every query and the n keys that
+ *     it attends;
+ *   - the result fits the type of out.
  *
  *
  * TENSORS
  *
- * fa_tensor is (batch, sequence, heads, dim) with a stride for each, counted in elements and of any sign, so every layout is
- * a matter of strides: BSHD, BHSD, a slice of a packed QKV, a broadcast (stride 0, inputs only), a reversed view. A unit
- * stride in the last dimension is the fast path; any other stride is served right, at the cost of one gather of each element
- * for every tile of queries that uses it. Nothing outside the elements described is read or written. Each element of out and
- * of lse has a place of its own, in no other tensor or array of the call and not in its workspace: where addresses and strides
- * alone show otherwise the call is refused; tensors may interleave.
+ * An fa_tensor has the dimensions (batch, sequence, heads, dim) and a stride for each, counted in elements and of any sign.
+ * So every layout is a matter of strides: BSHD, BHSD, a slice of a packed QKV, a reversed view, or a broadcast (stride 0,
+ * inputs only). A unit stride in the last dimension is the fast path. Any other stride gives the right result too, at the
+ * cost of one gather of each element for every tile of queries that uses it.
+ *
+ * Nothing outside the described elements is read or written. Each element of out and of lse needs memory of its own, shared
+ * with no other tensor or array of the call and not with its workspace. Where addresses and strides alone show otherwise, the
+ * call is refused. Tensors may interleave.
  *
  * The number of key/value heads divides the number of query heads (MHA, GQA, MQA): query head h reads key/value head
- * h / (Hq / Hkv). Lengths are below 2^31; sizes are 64-bit throughout, up to 2^48 elements a tensor. Data and arrays are aligned
- * to their elements.
+ * h / (Hq / Hkv). Lengths are below 2^31. Sizes are 64-bit throughout, up to 2^48 elements a tensor. Data and arrays are
+ * aligned to their elements.
  *
- * Sequences of several lengths are described by one or more of:
+ * Sequences of different lengths are described by one or more of:
  *
  *   cu_seqlens_q / k   packed ("varlen"): sequence b is rows cu_seqlens[b] .. cu_seqlens[b + 1] of a tensor of batch 1
- *   seqused_q / k      only the first seqused[b] rows of sequence b are used; queries past it are neither read nor written
- *   leftpad_k          the first leftpad_k[b] keys are not part of sequence b: its key 0 is the one after (seqused_k counts them)
+ *   seqused_q / k      only the first seqused[b] rows of sequence b are used; queries past them are neither read nor
+ *                      written
+ *   leftpad_k          the first leftpad_k[b] keys are not part of sequence b: its key 0 is the one after them, but seqused_k
+ *                      counts them
  *   kv_batch_idx       the row of the K/V cache that serves batch entry b
  *   block_table        paged K/V: token t of sequence b is row t % page_size of page block_table[b][t / page_size]
  *
  * Positions (mask, window, ALiBi, the columns of bias and mask) count from each sequence's own first query and first key.
  *
  *
- * COMBINATIONS THAT ARE REFUSED (FA_ERROR_INVALID_ARGUMENT, by name; everything else combines freely)
+ * COMBINATIONS THAT ARE REFUSED
+ *
+ * Each of these is FA_ERROR_INVALID_ARGUMENT, and the text names both sides. Everything else combines freely.
  *
  *   block_table with cu_seqlens_k             pages have no packed layout
  *   block_table with kv_batch_idx             the table's rows already choose the pages
  *   kv_batch_idx with cu_seqlens_k            a packed tensor has no batch rows to choose
- *   num_splits with FA_FLAG_BATCH_INVARIANT   the split is fixed by that flag
+ *   num_splits with FA_FLAG_BATCH_INVARIANT   the flag fixes the split
  *   FA_FLAG_BATCH_INVARIANT with FA_FLAG_NONDETERMINISTIC
  *   FA_FLAG_BIAS_BEFORE_SOFTCAP without a softcap
  *
  *
  * THREADS, MEMORY, ERRORS
  *
- * Every function may be called from any thread at any time, on the same fa_op too, except that fa_destroy must come after all
- * other uses of its op and fa_set_log before other threads use the library. Results are bitwise the same from run to run and
- * for every number of threads unless FA_FLAG_NONDETERMINISTIC is set.
+ * Any function may be called from any thread at any time, also on the same fa_op, with two exceptions: fa_destroy must come
+ * after all other uses of its op, and fa_set_log before other threads use the library. Results are bitwise the same from run
+ * to run and for every number of threads unless FA_FLAG_NONDETERMINISTIC is set.
  *
- * A function that can fail returns a fa_status, and fa_last_error() then explains: which argument, what was got, what was
- * expected, what would work. No function aborts, throws, or prints to the standard output. After an error that is found
- * before the work begins (all but FA_ERROR_DRIVER) no output has been written.
+ * A function that can fail returns an fa_status. fa_last_error() then says which argument is wrong, what its value is, what
+ * was expected, and what would work. No function aborts or throws. None prints to the standard output. After an error that is
+ * found before the work begins (any but FA_ERROR_DRIVER), no output has been written.
  *
  * Environment variables, read through secure_getenv and overruled by the API:
  *
- *   FA_VERBOSE=dispatch     say which kernel was chosen and why each better one was not (all: everything)
- *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail; one that serves some calls only
- *                           fails in the others (FA_ERROR_UNSUPPORTED)
+ *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything)
+ *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail. A kernel that serves only some calls
+ *                           fails the others (FA_ERROR_UNSUPPORTED)
  *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80)
  *   FA_NUM_THREADS=N        the default number of CPU threads
- *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there: they are code that runs with the process's
- *                           rights, so name no folder that others can write to
+ *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there. They are code that runs with the
+ *                           rights of the process: name no folder that others can write to
  *
  *
  * STABILITY
  *
- * Structures carry their own size first and are only ever appended to; initialise them with their function. A caller built
- * against an older or newer header is served: fields it does not have are as before, fields the library does not know must be
- * zero. A field appended after the first release means "as before" when zero. fa_tensor is frozen. Symbols are versioned
- * (FA_0); the library's soname is libfa.so.FA_ABI_VERSION.
+ * Every structure but fa_tensor starts with its own size and only ever grows at its end; initialise it with its function.
+ * fa_tensor is frozen. A caller built against an older or a newer header is served: fields that it lacks behave as before,
+ * and fields that the library does not know must be zero. A field appended after the first release means "as before" when it
+ * is zero.
+ *
+ * Symbols are versioned (FA_0). The library's soname is libfa.so.FA_ABI_VERSION.
  */
 #ifndef LIBFA_FA_H
 #define LIBFA_FA_H
@@ -169,7 +194,7 @@ extern "C" {
 
 /* ---- constants ------------------------------------------------------------------------------------------------------- */
 
-/* What a function answers. Values are fixed forever; treat one that you do not know as an error. */
+/* What a function returns. Values are fixed forever; treat one that you do not know as an error. */
 typedef int32_t fa_status;
 enum {
   FA_OK = 0,
@@ -208,7 +233,7 @@ enum {
 /* fa_desc.flags, any of these or-ed together. */
 enum {
   FA_FLAG_NONDETERMINISTIC = 1,  /* an engine may trade bitwise reproducibility from run to run for speed */
-  FA_FLAG_BATCH_INVARIANT = 2,   /* a query's bits depend on its own row, keys and mask alone: neither on batch, padding and
+  FA_FLAG_BATCH_INVARIANT = 2,   /* a query's bits depend on its own row, keys and mask alone: not on batch, padding or
                                     neighbours, nor on how many queries the call holds (prefill and decode agree) */
   FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) */
 };
@@ -225,8 +250,8 @@ enum {
 /* An attention, ready to run. Immutable; shared freely between threads. */
 typedef struct fa_op fa_op;
 
-/* A view of memory that the caller owns. Frozen: it never grows.
- * data may be NULL where the tensor has no elements, or where the field that holds it is optional: then it is absent. */
+/* A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements. Where the
+ * field that holds it is optional, NULL means absent. */
 typedef struct fa_tensor {
   void *data;        /* the element at index (0, 0, 0, 0) */
   int64_t shape[4];  /* (batch, sequence, heads, dim), or as the field says */
@@ -235,9 +260,9 @@ typedef struct fa_tensor {
   int32_t reserved;  /* 0 */
 } fa_tensor;
 
-/* The host's own thread pool. Must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order, possibly
- * one after another, and return when all have returned. Tasks never wait for one another. n <= fa_desc.num_threads.
- * host is fa_desc.parallel_for_host. */
+/* The host's own thread pool. It must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order,
+ * possibly one after another, and return when all calls have returned. Tasks never wait for one another.
+ * n <= fa_desc.num_threads. host is fa_desc.parallel_for_host. */
 typedef void (*fa_task)(void *ctx, int64_t i);
 typedef void (*fa_parallel_for)(void *host, fa_task task, void *ctx, int64_t n);
 
@@ -260,15 +285,16 @@ typedef struct fa_desc {
   uint32_t flags;          /* 0; FA_FLAG_* */
   int32_t num_threads;     /* 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS */
   fa_parallel_for parallel_for; /* NULL: the library's own threads */
-  void *parallel_for_host;      /* NULL; handed to parallel_for */
+  void *parallel_for_host;      /* NULL; passed to parallel_for */
 } fa_desc;
 
 /* One call. Initialise with fa_args_init, then set q, k, v and out at least.
  *
  * B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
  * Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
- * Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU their
- * contents are checked; on CUDA the host never reads them, so contents out of range cannot be reported. */
+ *
+ * Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU
+ * their contents are checked. On CUDA the host never reads them, so contents out of range cannot be reported. */
 typedef struct fa_args {
   size_t struct_size; /* set by fa_args_init */
 
@@ -278,7 +304,7 @@ typedef struct fa_args {
   fa_tensor out; /* (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input */
 
   fa_tensor lse;          /* absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included */
-  fa_tensor bias;         /* absent; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16 */
+  fa_tensor bias;         /* absent; (B, Hq, Sq, Sk), each may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16 */
   fa_tensor mask;         /* absent; shape as bias; FA_BOOL: true = attend */
   fa_tensor alibi_slopes; /* absent; (B or 1, Hq, 1, 1); FA_F32 */
   fa_tensor sinks;        /* absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator */
@@ -304,7 +330,7 @@ typedef struct fa_args {
   void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU */
 } fa_args;
 
-/* What fa_kernel_info tells of one kernel. Strings live as long as the library is loaded. */
+/* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. */
 typedef struct fa_kernel {
   size_t struct_size;   /* set by the caller to sizeof(fa_kernel) */
   const char *name;     /* "cpu.avx2": what FA_FORCE_KERNEL takes */
@@ -329,30 +355,40 @@ FA_API void fa_args_init(fa_args *args, size_t struct_size);
  * Thread-safe. Since 0.1. */
 FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 
-/* Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
- * library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
- * call that needs them, not here. An op of FA_DEVICE_AUTO whose GPU cannot be made ready (its memory is full, another
- * process has it) is created all the same: it serves memory of the host, and each call with the GPU's memory tries again,
- * and fails with the reason.
+/* Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel of the
+ * library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first call
+ * that needs them, not here.
+ *
+ * An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
+ * then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that fails, the
+ * call fails with the reason.
+ *
  * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
  * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
 FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 
-/* Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_*, num_splits and which
- * arrays are given alone (strides, data pointers of q, k, v, out and the contents of arrays do not matter) and never falls when
- * one of these bounds rises, lengths, the batch and either number of heads alike: the size for the largest call serves every
- * smaller one. (num_splits = 0 is no bound: what is chosen may need more or less than a number that is given.)
+/* Stores in *bytes the workspace that fa_forward needs for *args.
+ *
+ * The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides, data
+ * pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds rises,
+ * lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller one.
+ * (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+ *
  * Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1. */
 FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
 
-/* Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on
- * args->stream and faults of the device surface there; but where all memory of the call is plain memory of the host, which
- * the GPU reaches, and stream is NULL, the result is there when it returns, too. With a workspace it otherwise neither allocates
- * nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call;
- * calls that may overlap in time need one each.
- * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and
- * none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are
- * not there. Thread-safe. Since 0.1. */
+/* Computes out (and lse) from q, k and v.
+ *
+ * On the CPU, the result is there when the call returns. On CUDA, the work is enqueued on args->stream, and faults of the
+ * device surface there. One case on CUDA is synchronous too: when all memory of the call is plain memory of the host, which
+ * the GPU reaches, and stream is NULL, the result is there when the call returns.
+ *
+ * With a workspace, the call otherwise neither allocates nor synchronises, and may be captured into a CUDA graph. The
+ * workspace may hold anything, and nothing in it survives the call. Calls that may overlap in time need one each.
+ *
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
+ * needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load kernels and
+ * they are not there. Thread-safe. Since 0.1. */
 FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
 
 /* Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1. */
@@ -360,16 +396,18 @@ FA_API void fa_destroy(fa_op *op);
 
 /* ---- what happened, and what there is --------------------------------------------------------------------------------- */
 
-/* The text of the calling thread's last error: argument, what was got, what was expected, what would work. "" when there was
- * none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1. */
+/* The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when there
+ * was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1. */
 FA_API const char *fa_last_error(void);
 
 /* A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1. */
 FA_API const char *fa_status_string(fa_status status);
 
-/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. An op may hold several for the GPU: this is the best of
- * them, and calls that it does not serve run on the next (FA_VERBOSE=dispatch says which and why). Under
- * FA_FLAG_BATCH_INVARIANT one kernel serves all calls. Lives as long as the library. Thread-safe. Since 0.1. */
+/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library.
+ *
+ * On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next one
+ * (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls.
+ * Thread-safe. Since 0.1. */
 FA_API const char *fa_op_kernel(const fa_op *op);
 
 /* The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1. */
@@ -381,8 +419,8 @@ FA_API const char *fa_build_info(void);
 /* The number of kernels in the library. Thread-safe. Since 0.1. */
 FA_API int32_t fa_kernel_count(void);
 
-/* Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index, 0 .. fa_kernel_count()
- * - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1. */
+/* Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index,
+ * 0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1. */
 FA_API fa_status fa_kernel_info(int32_t index, fa_kernel *info);
 
 /* Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the standard

@@ -14,7 +14,7 @@ const FA_VERSION_PATCH = 0
 const FA_VERSION_STRING = "0.1.0"
 const FA_ABI_VERSION = 0
 
-"What a function answers. Values are fixed forever; treat one that you do not know as an error."
+"What a function returns. Values are fixed forever; treat one that you do not know as an error."
 const fa_status = Int32
 const FA_OK = Int32(0)
 "the call can never work: fa_last_error() names the argument"
@@ -59,7 +59,7 @@ const FA_MASK_CAUSAL_TOP_LEFT = Int32(2)
 "an engine may trade bitwise reproducibility from run to run for speed"
 const FA_FLAG_NONDETERMINISTIC = Int32(1)
 """
-a query's bits depend on its own row, keys and mask alone: neither on batch, padding and neighbours, nor on how many
+a query's bits depend on its own row, keys and mask alone: not on batch, padding or neighbours, nor on how many
 queries the call holds (prefill and decode agree)
 """
 const FA_FLAG_BATCH_INVARIANT = Int32(2)
@@ -76,8 +76,8 @@ const FA_MAX_SPLITS = Int32(1024)
 struct fa_op end
 
 """
-A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements, or
-where the field that holds it is optional: then it is absent.
+A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements.
+Where the field that holds it is optional, NULL means absent.
 
 - `data`: the element at index (0, 0, 0, 0)
 - `shape`: (batch, sequence, heads, dim), or as the field says
@@ -94,9 +94,9 @@ struct fa_tensor
 end
 
 """
-`void (*)(void *ctx, int64_t i)`. The host's own thread pool. Must call task(ctx, i) exactly once for every i in [0,
-n), on any thread, in any order, possibly one after another, and return when all have returned. Tasks never wait for
-one another. n <= fa_desc.num_threads. host is fa_desc.parallel_for_host.
+`void (*)(void *ctx, int64_t i)`. The host's own thread pool. It must call task(ctx, i) exactly once for every i in
+[0, n), on any thread, in any order, possibly one after another, and return when all calls have returned. Tasks never
+wait for one another. n <= fa_desc.num_threads. host is fa_desc.parallel_for_host.
 """
 const fa_task = Ptr{Cvoid}
 
@@ -123,7 +123,7 @@ What the attention is, for the life of the op. Initialise with fa_desc_init, the
 - `flags`: 0; FA_FLAG_*
 - `num_threads`: 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS
 - `parallel_for`: NULL: the library's own threads
-- `parallel_for_host`: NULL; handed to parallel_for
+- `parallel_for_host`: NULL; passed to parallel_for
 """
 struct fa_desc
     struct_size::Csize_t
@@ -150,9 +150,10 @@ end
 One call. Initialise with fa_args_init, then set q, k, v and out at least.
 
 B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
-Hq, Hkv: heads. D, Dv: head_dim, head_dim_v. Pointers to int32_t are arrays in memory that the op's device can reach,
-of B entries unless said otherwise. On the CPU their contents are checked; on CUDA the host never reads them, so
-contents out of range cannot be reported.
+Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
+
+Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the
+CPU their contents are checked. On CUDA the host never reads them, so contents out of range cannot be reported.
 
 - `struct_size`: set by fa_args_init
 - `q`: (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
@@ -160,7 +161,7 @@ contents out of range cannot be reported.
 - `v`: as k, with Dv for D
 - `out`: (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input
 - `lse`: absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included
-- `bias`: absent; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
+- `bias`: absent; (B, Hq, Sq, Sk), each may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
 - `mask`: absent; shape as bias; FA_BOOL: true = attend
 - `alibi_slopes`: absent; (B or 1, Hq, 1, 1); FA_F32
 - `sinks`: absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator
@@ -211,7 +212,7 @@ struct fa_args
 end
 
 """
-What fa_kernel_info tells of one kernel. Strings live as long as the library is loaded.
+What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded.
 
 - `struct_size`: set by the caller to sizeof(fa_kernel)
 - `name`: \"cpu.avx2\": what FA_FORCE_KERNEL takes
@@ -267,12 +268,16 @@ const _fa_create = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_create(desc, op)
 
-Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
+Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel of the
 library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
-call that needs them, not here. An op of FA_DEVICE_AUTO whose GPU cannot be made ready (its memory is full, another
-process has it) is created all the same: it serves memory of the host, and each call with the GPU's memory tries
-again, and fails with the reason. Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the
-text gives each reason); FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.
+call that needs them, not here.
+
+An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has
+it). It then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that
+fails, the call fails with the reason.
+
+Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
+FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.
 """
 fa_create(desc, op) =
     @ccall $(address(_fa_create, :fa_create))(desc::Ptr{fa_desc}, op::Ptr{Ptr{fa_op}})::fa_status
@@ -281,12 +286,14 @@ const _fa_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_workspace_size(op, args, bytes)
 
-Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_*, num_splits and
-which arrays are given alone (strides, data pointers of q, k, v, out and the contents of arrays do not matter) and
-never falls when one of these bounds rises, lengths, the batch and either number of heads alike: the size for the
-largest call serves every smaller one. (num_splits = 0 is no bound: what is chosen may need more or less than a number
-that is given.) Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe.
-Since 0.1.
+Stores in *bytes the workspace that fa_forward needs for *args.
+
+The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides,
+data pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds
+rises, lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller one.
+(num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+
+Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.
 """
 fa_workspace_size(op, args, bytes) =
     @ccall $(address(_fa_workspace_size, :fa_workspace_size))(
@@ -296,14 +303,18 @@ const _fa_forward = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_forward(op, args)
 
-Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued
-on args->stream and faults of the device surface there; but where all memory of the call is plain memory of the host,
-which the GPU reaches, and stream is NULL, the result is there when it returns, too. With a workspace it otherwise
-neither allocates nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in
-it survives the call; calls that may overlap in time need one each. Errors: FA_ERROR_INVALID_ARGUMENT;
-FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and none is given;
-FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are not there. Thread-safe.
-Since 0.1.
+Computes out (and lse) from q, k and v.
+
+On the CPU, the result is there when the call returns. On CUDA, the work is enqueued on args->stream, and faults of
+the device surface there. One case on CUDA is synchronous too: when all memory of the call is plain memory of the
+host, which the GPU reaches, and stream is NULL, the result is there when the call returns.
+
+With a workspace, the call otherwise neither allocates nor synchronises, and may be captured into a CUDA graph. The
+workspace may hold anything, and nothing in it survives the call. Calls that may overlap in time need one each.
+
+Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
+needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load
+kernels and they are not there. Thread-safe. Since 0.1.
 """
 fa_forward(op, args) =
     @ccall $(address(_fa_forward, :fa_forward))(op::Ptr{fa_op}, args::Ptr{fa_args})::fa_status
@@ -321,8 +332,8 @@ const _fa_last_error = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_last_error()
 
-The text of the calling thread's last error: argument, what was got, what was expected, what would work. \"\" when there
-was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.
+The text of the calling thread's last error: which argument, its value, what was expected, what would work. \"\" when
+there was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.
 """
 fa_last_error() =
     @ccall $(address(_fa_last_error, :fa_last_error))()::Cstring

@@ -5,7 +5,7 @@ pub const FA_VERSION_MINOR: u32 = 1;
 pub const FA_VERSION_PATCH: u32 = 0;
 pub const FA_VERSION_STRING: &[u8; 6] = b"0.1.0\0";
 pub const FA_ABI_VERSION: u32 = 0;
-/// What a function answers. Values are fixed forever; treat one that you do not know as an error.
+/// What a function returns. Values are fixed forever; treat one that you do not know as an error.
 pub type fa_status = i32;
 pub const FA_OK: fa_status = 0;
 /// the call can never work: fa_last_error() names the argument
@@ -44,7 +44,7 @@ pub const FA_MASK_CAUSAL: fa_mask = 1;
 pub const FA_MASK_CAUSAL_TOP_LEFT: fa_mask = 2;
 /// an engine may trade bitwise reproducibility from run to run for speed
 pub const FA_FLAG_NONDETERMINISTIC: u32 = 1;
-/** a query's bits depend on its own row, keys and mask alone: neither on batch, padding and
+/** a query's bits depend on its own row, keys and mask alone: not on batch, padding or
 neighbours, nor on how many queries the call holds (prefill and decode agree)*/
 pub const FA_FLAG_BATCH_INVARIANT: u32 = 2;
 /// x = scale * q.k + bias; x = softcap * tanh(x / softcap)
@@ -59,8 +59,8 @@ pub const FA_MAX_SPLITS: u32 = 1024;
 pub struct fa_op {
     _unused: [u8; 0],
 }
-/** A view of memory that the caller owns. Frozen: it never grows.
- data may be NULL where the tensor has no elements, or where the field that holds it is optional: then it is absent.*/
+/** A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements. Where the
+ field that holds it is optional, NULL means absent.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_tensor {
@@ -96,9 +96,9 @@ const _: () = {
         "Offset of field: fa_tensor::reserved",
     ][::core::mem::offset_of!(fa_tensor, reserved) - 76usize];
 };
-/** The host's own thread pool. Must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order, possibly
- one after another, and return when all have returned. Tasks never wait for one another. n <= fa_desc.num_threads.
- host is fa_desc.parallel_for_host.*/
+/** The host's own thread pool. It must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order,
+ possibly one after another, and return when all calls have returned. Tasks never wait for one another.
+ n <= fa_desc.num_threads. host is fa_desc.parallel_for_host.*/
 pub type fa_task = ::core::option::Option<
     unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, i: i64),
 >;
@@ -148,7 +148,7 @@ pub struct fa_desc {
     pub num_threads: i32,
     /// NULL: the library's own threads
     pub parallel_for: fa_parallel_for,
-    /// NULL; handed to parallel_for
+    /// NULL; passed to parallel_for
     pub parallel_for_host: *mut ::core::ffi::c_void,
 }
 #[cfg(target_pointer_width = "64")]
@@ -213,8 +213,9 @@ const _: () = {
 
  B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
  Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
- Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU their
- contents are checked; on CUDA the host never reads them, so contents out of range cannot be reported.*/
+
+ Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU
+ their contents are checked. On CUDA the host never reads them, so contents out of range cannot be reported.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_args {
@@ -230,7 +231,7 @@ pub struct fa_args {
     pub out: fa_tensor,
     /// absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included
     pub lse: fa_tensor,
-    /// absent; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
+    /// absent; (B, Hq, Sq, Sk), each may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
     pub bias: fa_tensor,
     /// absent; shape as bias; FA_BOOL: true = attend
     pub mask: fa_tensor,
@@ -345,7 +346,7 @@ const _: () = {
         "Offset of field: fa_args::stream",
     ][::core::mem::offset_of!(fa_args, stream) - 912usize];
 };
-/// What fa_kernel_info tells of one kernel. Strings live as long as the library is loaded.
+/// What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_kernel {
@@ -422,37 +423,47 @@ functions! {
         d2: i64,
         d3: i64,
     );
-    /** Creates an op for *desc and stores it in *op (NULL on error): checks every field, then takes the first kernel of the
- library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
- call that needs them, not here. An op of FA_DEVICE_AUTO whose GPU cannot be made ready (its memory is full, another
- process has it) is created all the same: it serves memory of the host, and each call with the GPU's memory tries again,
- and fails with the reason.
+    /** Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel of the
+ library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first call
+ that needs them, not here.
+
+ An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
+ then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that fails, the
+ call fails with the reason.
+
  Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
  FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
     pub fn fa_create(desc: *const fa_desc, op: *mut *mut fa_op) -> fa_status;
-    /** Stores in *bytes the workspace that fa_forward needs for *args. It follows from shapes, max_seqlen_*, num_splits and which
- arrays are given alone (strides, data pointers of q, k, v, out and the contents of arrays do not matter) and never falls when
- one of these bounds rises, lengths, the batch and either number of heads alike: the size for the largest call serves every
- smaller one. (num_splits = 0 is no bound: what is chosen may need more or less than a number that is given.)
+    /** Stores in *bytes the workspace that fa_forward needs for *args.
+
+ The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides, data
+ pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds rises,
+ lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller one.
+ (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+
  Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.*/
     pub fn fa_workspace_size(
         op: *const fa_op,
         args: *const fa_args,
         bytes: *mut usize,
     ) -> fa_status;
-    /** Computes out (and lse) from q, k and v. On the CPU the result is there when it returns; on CUDA the work is enqueued on
- args->stream and faults of the device surface there; but where all memory of the call is plain memory of the host, which
- the GPU reaches, and stream is NULL, the result is there when it returns, too. With a workspace it otherwise neither allocates
- nor synchronises, and may be captured into a CUDA graph. The workspace may hold anything; nothing in it survives the call;
- calls that may overlap in time need one each.
- Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, as for a GPU without memory pools when a workspace is needed and
- none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE where kernels are loaded and are
- not there. Thread-safe. Since 0.1.*/
+    /** Computes out (and lse) from q, k and v.
+
+ On the CPU, the result is there when the call returns. On CUDA, the work is enqueued on args->stream, and faults of the
+ device surface there. One case on CUDA is synchronous too: when all memory of the call is plain memory of the host, which
+ the GPU reaches, and stream is NULL, the result is there when the call returns.
+
+ With a workspace, the call otherwise neither allocates nor synchronises, and may be captured into a CUDA graph. The
+ workspace may hold anything, and nothing in it survives the call. Calls that may overlap in time need one each.
+
+ Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
+ needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load kernels and
+ they are not there. Thread-safe. Since 0.1.*/
     pub fn fa_forward(op: *const fa_op, args: *const fa_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
-    /** The text of the calling thread's last error: argument, what was got, what was expected, what would work. "" when there was
- none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.*/
+    /** The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when there
+ was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.*/
     pub fn fa_last_error() -> *const ::core::ffi::c_char;
     /// A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1.
     pub fn fa_status_string(status: fa_status) -> *const ::core::ffi::c_char;
@@ -464,8 +475,8 @@ functions! {
     pub fn fa_build_info() -> *const ::core::ffi::c_char;
     /// The number of kernels in the library. Thread-safe. Since 0.1.
     pub fn fa_kernel_count() -> i32;
-    /** Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index, 0 .. fa_kernel_count()
- - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
+    /** Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index,
+ 0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
     pub fn fa_kernel_info(index: i32, info: *mut fa_kernel) -> fa_status;
     pub fn fa_set_log(log: fa_log, user: *mut ::core::ffi::c_void);
     /** Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
