@@ -3,10 +3,11 @@
  *
  *   out = softmax(scale * q k^T, masked) v          for every batch entry and head, exactly, without storing the scores
  *
- * This header is the library's specification, and the test suite checks what it states.
+ * This header is the library's specification, and the test suite checks what it states. Each promise carries a tag, a letter
+ * and a number in brackets. The tests of the promise name its tag, which is never reused and never changes its meaning.
  *
- * The header is C99 (and C++) and needs no other library's types. Every function can be called through a foreign-function
- * interface: plain functions, scalars and pointers.
+ * The header is C99 (and C++) and needs no other library's types [F1]. Every function can be called through a
+ * foreign-function interface: plain functions, scalars and pointers [F2].
  *
  *
  * THE THREE CALLS
@@ -49,28 +50,28 @@
  *
  * For query i of a sequence of Sq queries and key j of its Sk keys, with the offset o defined below, in this order:
  *
- *   x = scale * dot(q[i], k[j])
- *   x = softcap * tanh(x / softcap)                            when softcap > 0
+ *   x = scale * dot(q[i], k[j])                                [F3]
+ *   x = softcap * tanh(x / softcap)                            when softcap > 0 [F4]
  *   x = x + bias[i][j]                                         when a bias is given (before the softcap under
- *                                                              FA_FLAG_BIAS_BEFORE_SOFTCAP)
- *   x = x - slope * |i + o - j|                                when ALiBi slopes are given
- *   x = -inf                                                   when key j is masked for query i
- *   m = max_j x        l = sum_j exp(x - m) [+ exp(sink - m)]  the sink, when given, takes part in m too
- *   out[i] = sum_j exp(x - m) / l * v[j]       lse[i] = m + ln(l)
+ *                                                              FA_FLAG_BIAS_BEFORE_SOFTCAP) [F5]
+ *   x = x - slope * |i + o - j|                                when ALiBi slopes are given [F6]
+ *   x = -inf                                                   when key j is masked for query i [F7]
+ *   m = max_j x        l = sum_j exp(x - m) [+ exp(sink - m)]  the sink, when given, takes part in m too [F8]
+ *   out[i] = sum_j exp(x - m) / l * v[j]       lse[i] = m + ln(l) [F9]
  *
  * Query i attends key j when all of these hold, where p = i + o is the position of the query among the keys:
  *
- *   causal       j <= p                                        FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT
- *   window       p - window_left <= j <= p + window_right      each side only when it is not negative
- *   chunk        floor(j / attention_chunk) == floor(p / attention_chunk)
- *   mask         mask[i][j] is not zero
- *   bias         bias[i][j] is not -inf: an addend of -inf masks
+ *   causal       j <= p                                        FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT [F10]
+ *   window       p - window_left <= j <= p + window_right      each side only when it is not negative [F11]
+ *   chunk        floor(j / attention_chunk) == floor(p / attention_chunk) [F12]
+ *   mask         mask[i][j] is not zero [F13]
+ *   bias         bias[i][j] is not -inf: an addend of -inf masks [F14]
  *
  * The offset o aligns queries with keys. It is
  *
- *   Sk - Sq       for FA_MASK_NONE and FA_MASK_CAUSAL: the last query sees the last key ("bottom-right");
- *   0             for FA_MASK_CAUSAL_TOP_LEFT;
- *   q_offset      of the sequence, whatever the mask, when that is given.
+ *   Sk - Sq       for FA_MASK_NONE and FA_MASK_CAUSAL: the last query sees the last key ("bottom-right") [F15];
+ *   0             for FA_MASK_CAUSAL_TOP_LEFT [F16];
+ *   q_offset      of the sequence, whatever the mask, when that is given [F17].
  *
  * For Sq = 2, Sk = 4:
  *
@@ -78,21 +79,21 @@
  *                    1 1 1 1                                1 1 . .
  *
  * Masking comes after everything else, so nothing masked leaks. What a masked key and its value contain, NaN and Inf
- * included, never reaches a query that does not attend the key.
+ * included, never reaches a query that does not attend the key [F18].
  *
- * A query with no key left has out = 0 and lse = -inf; with a sink, out = 0 and lse = the sink. A batch, sequence or key
- * length of 0 is legal.
+ * A query with no key left has out = 0 and lse = -inf; with a sink, out = 0 and lse = the sink [F19]. A batch, sequence or
+ * key length of 0 is legal [F20].
  *
  * NaN and infinity follow the formulas:
  *
- *   - A score of NaN or +inf makes out and lse of its query NaN.
- *   - A score of -inf gives its key no weight. A query whose scores are all -inf has no key left.
- *   - Only -inf masks: a bias of -FLT_MAX on every key of a query masks nothing.
+ *   - A score of NaN or +inf makes out and lse of its query NaN [F21].
+ *   - A score of -inf gives its key no weight. A query whose scores are all -inf has no key left [F22].
+ *   - Only -inf masks: a bias of -FLT_MAX on every key of a query masks nothing [F23].
  *   - A value of NaN or infinity reaches every query that attends its key, however small its weight, and no other, and there
  *     its own column alone. The result is NaN where one such value is NaN or two infinities differ in sign, else that
- *     infinity.
+ *     infinity [F24].
  *
- * All else is finite and within the bounds of docs/precision.md, as long as
+ * All else is finite and within the bounds of docs/precision.md [F25], as long as
  *
  *   - the inputs are finite;
  *   - sum_d |q[d] k[d]|, x and each step towards it, and 256 n max |v| stay below FLT_MAX for every query and the n keys that
@@ -103,72 +104,73 @@
  * TENSORS
  *
  * An fa_tensor has the dimensions (batch, sequence, heads, dim) and a stride for each, counted in elements and of any sign.
- * So every layout is a matter of strides: BSHD, BHSD, a slice of a packed QKV, a reversed view, or a broadcast (stride 0,
- * inputs only). A unit stride in the last dimension is the fast path. Any other stride gives the right result too, at the
- * cost of one gather of each element for every tile of queries that uses it.
+ * So every layout is a matter of strides: BSHD, BHSD, a slice of a packed QKV, a reversed view [F26], or a broadcast
+ * (stride 0, inputs only) [F27]. A unit stride in the last dimension is the fast path. Any other stride gives the right
+ * result too [F28], at the cost of one gather of each element for every tile of queries that uses it.
  *
- * Nothing outside the described elements is read or written. Each element of out and of lse needs memory of its own, shared
- * with no other tensor or array of the call and not with its workspace. Where addresses and strides alone show otherwise, the
- * call is refused. Tensors may interleave.
+ * Nothing outside the described elements is read or written [F29]. Each element of out and of lse needs memory of its own,
+ * shared with no other tensor or array of the call and not with its workspace. Where addresses and strides alone show
+ * otherwise, the call is refused [F30]. Tensors may interleave [F31].
  *
  * The number of key/value heads divides the number of query heads (MHA, GQA, MQA): query head h reads key/value head
- * h / (Hq / Hkv). Lengths are below 2^31. Sizes are 64-bit throughout, up to 2^48 elements a tensor. Data and arrays are
- * aligned to their elements.
+ * h / (Hq / Hkv) [F32]. Lengths are below 2^31 [F33]. Sizes are 64-bit throughout [F34], up to 2^48 elements a tensor [F35].
+ * Data and arrays are aligned to their elements [F36].
  *
  * Sequences of different lengths are described by one or more of:
  *
- *   cu_seqlens_q / k   packed ("varlen"): sequence b is rows cu_seqlens[b] .. cu_seqlens[b + 1] of a tensor of batch 1
- *   seqused_q / k      only the first seqused[b] rows of sequence b are used; queries past them are neither read nor
- *                      written
+ *   cu_seqlens_q / k   packed ("varlen"): sequence b is rows cu_seqlens[b] .. cu_seqlens[b + 1] of a tensor of batch 1 [F37]
+ *   seqused_q / k      only the first seqused[b] rows of sequence b are used [F38]; queries past them are neither read nor
+ *                      written [F39]
  *   leftpad_k          the first leftpad_k[b] keys are not part of sequence b: its key 0 is the one after them, but seqused_k
- *                      counts them
- *   kv_batch_idx       the row of the K/V cache that serves batch entry b
- *   block_table        paged K/V: token t of sequence b is row t % page_size of page block_table[b][t / page_size]
+ *                      counts them [F40]
+ *   kv_batch_idx       the row of the K/V cache that serves batch entry b [F41]
+ *   block_table        paged K/V: token t of sequence b is row t % page_size of page block_table[b][t / page_size] [F42]
  *
- * Positions (mask, window, ALiBi, the columns of bias and mask) count from each sequence's own first query and first key.
+ * Positions (mask, window, ALiBi, the columns of bias and mask) count from each sequence's own first query and first
+ * key [F43].
  *
  *
  * COMBINATIONS THAT ARE REFUSED
  *
- * Each of these is FA_ERROR_INVALID_ARGUMENT, and the text names both sides. Everything else combines freely.
+ * Each of these is FA_ERROR_INVALID_ARGUMENT, and the text names both sides. Everything else combines freely [F44].
  *
- *   block_table with cu_seqlens_k             pages have no packed layout
- *   block_table with kv_batch_idx             the table's rows already choose the pages
- *   kv_batch_idx with cu_seqlens_k            a packed tensor has no batch rows to choose
- *   num_splits with FA_FLAG_BATCH_INVARIANT   the flag fixes the split
- *   FA_FLAG_BATCH_INVARIANT with FA_FLAG_NONDETERMINISTIC
- *   FA_FLAG_BIAS_BEFORE_SOFTCAP without a softcap
+ *   block_table with cu_seqlens_k             pages have no packed layout [F45]
+ *   block_table with kv_batch_idx             the table's rows already choose the pages [F46]
+ *   kv_batch_idx with cu_seqlens_k            a packed tensor has no batch rows to choose [F47]
+ *   num_splits with FA_FLAG_BATCH_INVARIANT   the flag fixes the split [F48]
+ *   FA_FLAG_BATCH_INVARIANT with FA_FLAG_NONDETERMINISTIC [F49]
+ *   FA_FLAG_BIAS_BEFORE_SOFTCAP without a softcap [F50]
  *
  *
  * THREADS, MEMORY, ERRORS
  *
- * Any function may be called from any thread at any time, also on the same fa_op, with two exceptions: fa_destroy must come
- * after all other uses of its op, and fa_set_log before other threads use the library. Results are bitwise the same from run
- * to run and for every number of threads unless FA_FLAG_NONDETERMINISTIC is set.
+ * Any function may be called from any thread at any time, also on the same fa_op [F51], with two exceptions: fa_destroy must
+ * come after all other uses of its op, and fa_set_log before other threads use the library. Results are bitwise the same from
+ * run to run and for every number of threads unless FA_FLAG_NONDETERMINISTIC is set [F52].
  *
  * A function that can fail returns an fa_status. fa_last_error() then says which argument is wrong, what its value is, what
- * was expected, and what would work. No function aborts or throws. None prints to the standard output. After an error that is
- * found before the work begins (any but FA_ERROR_DRIVER), no output has been written.
+ * was expected, and what would work [F53]. No function aborts or throws [F54]. None prints to the standard output [F55].
+ * After an error that is found before the work begins (any but FA_ERROR_DRIVER), no output has been written [F56].
  *
- * Environment variables, read through secure_getenv and overruled by the API:
+ * Environment variables, read through secure_getenv [F57] and overruled by the API:
  *
- *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything)
- *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail. A kernel that serves only some calls
- *                           fails the others (FA_ERROR_UNSUPPORTED)
- *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80)
- *   FA_NUM_THREADS=N        the default number of CPU threads
- *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there. They are code that runs with the
+ *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything) [F58]
+ *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail [F59]. Calls that it does not serve fail
+ *                           with FA_ERROR_UNSUPPORTED [F154]
+ *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80) [F60]
+ *   FA_NUM_THREADS=N        the default number of CPU threads [F61]
+ *   FA_KERNEL_PATH=FOLDER   take this build's GPU kernels from the files there [F62]. They are code that runs with the
  *                           rights of the process: name no folder that others can write to
  *
  *
  * STABILITY
  *
- * Every structure but fa_tensor starts with its own size and only ever grows at its end; initialise it with its function.
- * fa_tensor is frozen. A caller built against an older or a newer header is served: fields that it lacks behave as before,
- * and fields that the library does not know must be zero. A field appended after the first release means "as before" when it
- * is zero.
+ * Every structure but fa_tensor starts with its own size and only ever grows at its end [F63]; initialise it with its
+ * function. fa_tensor is frozen. A caller built against an older or a newer header is served: fields that it lacks behave as
+ * before [F64], and fields that the library does not know must be zero [F65]. A field appended after the first release means
+ * "as before" when it is zero.
  *
- * Symbols are versioned (FA_0). The library's soname is libfa.so.FA_ABI_VERSION.
+ * Symbols are versioned (FA_0) [F66]. The library's soname is libfa.so.FA_ABI_VERSION [F67].
  */
 #ifndef LIBFA_FA_H
 #define LIBFA_FA_H
@@ -194,31 +196,31 @@ extern "C" {
 
 /* ---- constants ------------------------------------------------------------------------------------------------------- */
 
-/* What a function returns. Values are fixed forever; treat one that you do not know as an error. */
+/* What a function returns. Values are fixed forever [F68]; treat one that you do not know as an error. */
 typedef int32_t fa_status;
 enum {
   FA_OK = 0,
-  FA_ERROR_INVALID_ARGUMENT = 1, /* the call can never work: fa_last_error() names the argument */
-  FA_ERROR_UNSUPPORTED = 2,      /* legal, but nothing in this build or on this machine serves it */
-  FA_ERROR_NO_DEVICE = 3,        /* the device asked for is not there: no driver, no such index, no kernel image */
-  FA_ERROR_OUT_OF_MEMORY = 4,    /* host or device memory is short; nothing was computed */
-  FA_ERROR_DRIVER = 5            /* the device's driver failed: its own name and text are in fa_last_error() */
+  FA_ERROR_INVALID_ARGUMENT = 1, /* the call can never work: fa_last_error() names the argument [F69] */
+  FA_ERROR_UNSUPPORTED = 2,      /* legal, but nothing in this build or on this machine serves it [F70] */
+  FA_ERROR_NO_DEVICE = 3,        /* the device asked for is not there: no driver, no such index, no kernel image [F71] */
+  FA_ERROR_OUT_OF_MEMORY = 4,    /* host or device memory is short; nothing was computed [F72] */
+  FA_ERROR_DRIVER = 5            /* the device's driver failed: its own name and text are in fa_last_error() [F73] */
 };
 
-/* Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names. */
+/* Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names [F74]. */
 typedef int32_t fa_dtype;
 enum {
   FA_DTYPE_DEFAULT = 0,
   FA_F32 = 1,  /* IEEE 754 binary32 */
   FA_F16 = 2,  /* IEEE 754 binary16 */
   FA_BF16 = 3, /* bfloat16: the upper half of a binary32 */
-  FA_BOOL = 4, /* one byte, true when not zero */
+  FA_BOOL = 4, /* one byte, true when not zero [F75] */
   FA_I32 = 5   /* 32-bit signed integer */
 };
 
 typedef int32_t fa_device;
 enum {
-  FA_DEVICE_AUTO = 0, /* the GPU where the tensors live on one, else the CPU */
+  FA_DEVICE_AUTO = 0, /* the GPU where the tensors live on one, else the CPU [F76] */
   FA_DEVICE_CPU = 1,
   FA_DEVICE_CUDA = 2
 };
@@ -234,13 +236,14 @@ enum {
 enum {
   FA_FLAG_NONDETERMINISTIC = 1,  /* an engine may trade bitwise reproducibility from run to run for speed */
   FA_FLAG_BATCH_INVARIANT = 2,   /* a query's bits depend on its own row, keys and mask alone: not on batch, padding or
-                                    neighbours, nor on how many queries the call holds (prefill and decode agree) */
-  FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) */
+                                    neighbours [F77], nor on how many queries the call holds (prefill and decode
+                                    agree) [F78] */
+  FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) [F79] */
 };
 
 /* Limits. */
 enum {
-  FA_MAX_HEAD_DIM = 576,  /* of q, k and of v */
+  FA_MAX_HEAD_DIM = 576,  /* of q, k and of v [F80] */
   FA_MAX_THREADS = 1024,
   FA_MAX_SPLITS = 1024
 };
@@ -250,19 +253,19 @@ enum {
 /* An attention, ready to run. Immutable; shared freely between threads. */
 typedef struct fa_op fa_op;
 
-/* A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements. Where the
- * field that holds it is optional, NULL means absent. */
+/* A view of memory that the caller owns. Frozen: it never grows [F81]. data may be NULL where the tensor has no
+ * elements [F82]. Where the field that holds it is optional, NULL means absent. */
 typedef struct fa_tensor {
   void *data;        /* the element at index (0, 0, 0, 0) */
   int64_t shape[4];  /* (batch, sequence, heads, dim), or as the field says */
   int64_t stride[4]; /* in elements; any sign; 0 repeats (inputs only) */
   fa_dtype dtype;    /* FA_DTYPE_DEFAULT: the type that the field names */
-  int32_t reserved;  /* 0 */
+  int32_t reserved;  /* 0 [F83] */
 } fa_tensor;
 
 /* The host's own thread pool. It must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order,
- * possibly one after another, and return when all calls have returned. Tasks never wait for one another.
- * n <= fa_desc.num_threads. host is fa_desc.parallel_for_host. */
+ * possibly one after another, and return when all calls have returned. Tasks never wait for one another [F84].
+ * n <= fa_desc.num_threads [F85]. host is fa_desc.parallel_for_host. */
 typedef void (*fa_task)(void *ctx, int64_t i);
 typedef void (*fa_parallel_for)(void *host, fa_task task, void *ctx, int64_t n);
 
@@ -270,21 +273,21 @@ typedef void (*fa_parallel_for)(void *host, fa_task task, void *ctx, int64_t n);
 typedef struct fa_desc {
   size_t struct_size;      /* set by fa_desc_init */
   fa_device device;        /* FA_DEVICE_AUTO */
-  int32_t device_index;    /* 0; which GPU */
-  fa_dtype dtype_q;        /* required: FA_F32, FA_F16 or FA_BF16 */
-  fa_dtype dtype_kv;       /* FA_DTYPE_DEFAULT: as dtype_q. May differ from it: an f16 or bf16 cache under f32 queries */
+  int32_t device_index;    /* 0; which GPU [F86] */
+  fa_dtype dtype_q;        /* required: FA_F32, FA_F16 or FA_BF16 [F87] */
+  fa_dtype dtype_kv;       /* FA_DTYPE_DEFAULT: as dtype_q. May differ from it: an f16 or bf16 cache under f32 queries [F88] */
   fa_dtype dtype_out;      /* FA_DTYPE_DEFAULT: as dtype_q */
   fa_mask mask;            /* FA_MASK_NONE */
   int64_t head_dim;        /* required: of q and k, 1 .. FA_MAX_HEAD_DIM */
-  int64_t head_dim_v;      /* 0: as head_dim; of v and out, 1 .. FA_MAX_HEAD_DIM */
+  int64_t head_dim_v;      /* 0: as head_dim; of v and out, 1 .. FA_MAX_HEAD_DIM [F89] */
   int64_t window_left;     /* -1: open; keys before the query's position that it attends */
-  int64_t window_right;    /* -1: open; keys after it (a causal mask allows none whatever this says) */
+  int64_t window_right;    /* -1: open; keys after it (a causal mask allows none whatever this says [F90]) */
   int64_t attention_chunk; /* 0: none; queries attend keys of their own chunk of this many positions */
-  float softmax_scale;     /* 0: 1 / sqrt(head_dim); finite */
+  float softmax_scale;     /* 0: 1 / sqrt(head_dim); finite [F91] */
   float softcap;           /* 0: none; positive, finite */
   uint32_t flags;          /* 0; FA_FLAG_* */
-  int32_t num_threads;     /* 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS */
-  fa_parallel_for parallel_for; /* NULL: the library's own threads */
+  int32_t num_threads;     /* 0: FA_NUM_THREADS, else the CPUs that the process may use [F92]; at most FA_MAX_THREADS */
+  fa_parallel_for parallel_for; /* NULL: the library's own threads [F93] */
   void *parallel_for_host;      /* NULL; passed to parallel_for */
 } fa_desc;
 
@@ -294,142 +297,144 @@ typedef struct fa_desc {
  * Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
  *
  * Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU
- * their contents are checked. On CUDA the host never reads them, so contents out of range cannot be reported. */
+ * their contents are checked [F94]. On CUDA the host never reads them [F95], so contents out of range cannot be reported. */
 typedef struct fa_args {
   size_t struct_size; /* set by fa_args_init */
 
-  fa_tensor q;   /* (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D) */
+  fa_tensor q;   /* (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D) [F96] */
   fa_tensor k;   /* (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D) */
   fa_tensor v;   /* as k, with Dv for D */
-  fa_tensor out; /* (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input */
+  fa_tensor out; /* (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input [F97] */
 
   fa_tensor lse;          /* absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included */
-  fa_tensor bias;         /* absent; (B, Hq, Sq, Sk), each may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16 */
+  fa_tensor bias;         /* absent; (B, Hq, Sq, Sk), each may be 1 (repeated) [F98]; FA_F32 (default), FA_F16, FA_BF16 */
   fa_tensor mask;         /* absent; shape as bias; FA_BOOL: true = attend */
   fa_tensor alibi_slopes; /* absent; (B or 1, Hq, 1, 1); FA_F32 */
   fa_tensor sinks;        /* absent; (B or 1, Hq, 1, 1); FA_F32: a logit per head in the softmax's denominator */
-  fa_tensor block_table;  /* absent; (B, pages per sequence, 1, 1); FA_I32; entries past the used pages are never read */
+  fa_tensor block_table;  /* absent; (B, pages per sequence, 1, 1); FA_I32; entries past the used pages are never read [F99] */
 
-  const int32_t *cu_seqlens_q; /* NULL; num_seqs + 1 entries: the first 0 or more, never falling, the last at most total_q */
+  const int32_t *cu_seqlens_q; /* NULL; num_seqs + 1 entries: the first 0 or more, never falling, the last at most total_q [F100] */
   const int32_t *cu_seqlens_k; /* NULL; the same for k and v */
-  const int32_t *seqused_q;    /* NULL; 0 .. rows of the sequence */
-  const int32_t *seqused_k;    /* NULL; 0 .. keys of the sequence, leftpad_k included */
-  const int32_t *leftpad_k;    /* NULL; 0 .. used keys of the sequence */
-  const int32_t *kv_batch_idx; /* NULL; 0 .. shape[0] of k - 1 */
-  const int32_t *q_offset;     /* NULL; position of query 0 relative to key 0, of any sign */
+  const int32_t *seqused_q;    /* NULL; 0 .. rows of the sequence [F101] */
+  const int32_t *seqused_k;    /* NULL; 0 .. keys of the sequence, leftpad_k included [F102] */
+  const int32_t *leftpad_k;    /* NULL; 0 .. used keys of the sequence [F103] */
+  const int32_t *kv_batch_idx; /* NULL; 0 .. shape[0] of k - 1 [F104] */
+  const int32_t *q_offset;     /* NULL; position of query 0 relative to key 0, of any sign [F105] */
 
-  int64_t num_seqs;     /* 0; required with cu_seqlens_*: the number of sequences B (0 only where q has no rows) */
-  int64_t max_seqlen_q; /* 0: unknown (all rows of q); else no sequence has more queries */
+  int64_t num_seqs;     /* 0; required with cu_seqlens_*: the number of sequences B (0 only where q has no rows) [F106] */
+  int64_t max_seqlen_q; /* 0: unknown (all rows of q); else no sequence has more queries [F107] */
   int64_t max_seqlen_k; /* 0: unknown (all rows of k, or table width x page size); else no sequence has more keys */
 
-  int32_t num_splits; /* 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS */
+  int32_t num_splits; /* 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS [F108] */
   int32_t reserved;   /* 0 */
 
-  void *workspace;       /* NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents */
+  void *workspace;       /* NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents [F109] */
   size_t workspace_size; /* 0; bytes behind workspace */
-  void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU */
+  void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t) [F110]; ignored on the CPU [F111] */
 } fa_args;
 
-/* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. */
+/* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. */
 typedef struct fa_kernel {
   size_t struct_size;   /* set by the caller to sizeof(fa_kernel) */
   const char *name;     /* "cpu.avx2": what FA_FORCE_KERNEL takes */
   const char *device;   /* "cpu" or "cuda" */
   const char *arch;     /* ISA or SM that it is compiled for: "avx2", "sm_80" */
   const char *dtypes;   /* what it computes in at full speed: "f32", "bf16" */
-  int32_t available;    /* 1 when this machine can run it */
+  int32_t available;    /* 1 when this machine can run it [F112] */
   int32_t reserved;     /* 0 */
-  const char *why_not;  /* when not available, the reason; else "" */
+  const char *why_not;  /* when not available, the reason; else "" [F113] */
 } fa_kernel;
 
 /* ---- attention ------------------------------------------------------------------------------------------------------- */
 
-/* Fills *desc with the defaults given at each field. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
- * written. Does nothing when desc is NULL. Thread-safe. Since 0.1. */
+/* Fills *desc with the defaults given at each field [F114]. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
+ * written [F115]. Does nothing when desc is NULL [F116]. Thread-safe. Since 0.1. */
 FA_API void fa_desc_init(fa_desc *desc, size_t struct_size);
 
 /* The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1. */
 FA_API void fa_args_init(fa_args *args, size_t struct_size);
 
-/* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
+/* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Does nothing when tensor is NULL.
  * Thread-safe. Since 0.1. */
 FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 
-/* Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel of the
- * library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first call
- * that needs them, not here.
+/* Creates an op for *desc and stores it in *op (NULL on error [F118]). Checks every field [F119], then takes the first kernel
+ * of the library's table, best first, that can serve it here [F120]. *desc may be dropped afterwards [F121]. Threads are
+ * started by the first call that needs them, not here [F122].
  *
  * An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
- * then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that fails, the
- * call fails with the reason.
+ * then serves memory of the host [F123]. Each call with the GPU's memory tries again to make it ready, and while that fails,
+ * the call fails with the reason [F124].
  *
- * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason [F125]);
  * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
 FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 
 /* Stores in *bytes the workspace that fa_forward needs for *args.
  *
- * The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides, data
- * pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds rises,
- * lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller one.
- * (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+ * The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides [F126],
+ * data pointers of q, k, v and out, and the contents of arrays do not matter [F127]. It never falls when one of these bounds
+ * rises, lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller
+ * one [F128]. (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
  *
- * Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1. */
+ * Errors: as fa_forward's checks [F159]; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t [F129]. Thread-safe. Since 0.1. */
 FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
 
 /* Computes out (and lse) from q, k and v.
  *
- * On the CPU, the result is there when the call returns. On CUDA, the work is enqueued on args->stream, and faults of the
- * device surface there. One case on CUDA is synchronous too: when all memory of the call is plain memory of the host, which
- * the GPU reaches, and stream is NULL, the result is there when the call returns.
+ * On the CPU, the result is there when the call returns [F130]. On CUDA, the work is enqueued on args->stream, and faults of
+ * the device surface there [F131]. One case on CUDA is synchronous too: when all memory of the call is plain memory of the
+ * host, which the GPU reaches, and stream is NULL, the result is there when the call returns [F132].
  *
- * With a workspace, the call otherwise neither allocates nor synchronises, and may be captured into a CUDA graph. The
- * workspace may hold anything, and nothing in it survives the call. Calls that may overlap in time need one each.
+ * With a workspace, the call otherwise neither allocates [F133] nor synchronises, and may be captured into a CUDA
+ * graph [F134]. The workspace may hold anything [F135], and nothing in it survives the call. Calls that may overlap in time
+ * need one each.
  *
  * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
- * needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load kernels and
- * they are not there. Thread-safe. Since 0.1. */
+ * needed and none is given [F136]; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load
+ * kernels and they are not there. Thread-safe. Since 0.1. */
 FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
 
-/* Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1. */
+/* Ends an op. NULL is a no-op [F137]. No call on the op may be under way. Since 0.1. */
 FA_API void fa_destroy(fa_op *op);
 
 /* ---- what happened, and what there is --------------------------------------------------------------------------------- */
 
-/* The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when there
- * was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1. */
+/* The text of the calling thread's last error [F138]: which argument, its value, what was expected, what would work. "" when
+ * there was none [F139]. Valid until the thread's next failing call [F140]. Never NULL; works out of memory [F141].
+ * Thread-safe. Since 0.1. */
 FA_API const char *fa_last_error(void);
 
-/* A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1. */
+/* A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none [F142]. Never NULL. Thread-safe. Since 0.1. */
 FA_API const char *fa_status_string(fa_status status);
 
-/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library.
+/* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL [F143]. Lives as long as the library [F144].
  *
- * On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next one
- * (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls.
+ * On a GPU an op may hold several kernels. The name is that of the best [F155]; calls that it does not serve run on the next
+ * one (FA_VERBOSE=dispatch says which, and why) [F156]. Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls [F157].
  * Thread-safe. Since 0.1. */
 FA_API const char *fa_op_kernel(const fa_op *op);
 
-/* The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1. */
+/* The version of the library as loaded: major * 10000 + minor * 100 + patch [F145]. Thread-safe. Since 0.1. */
 FA_API int32_t fa_version(void);
 
-/* One line on how the library was built: version, compiler, architecture, kernels. Thread-safe. Since 0.1. */
+/* One line on how the library was built: version, compiler, architecture, kernels [F146]. Thread-safe. Since 0.1. */
 FA_API const char *fa_build_info(void);
 
 /* The number of kernels in the library. Thread-safe. Since 0.1. */
 FA_API int32_t fa_kernel_count(void);
 
-/* Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index,
- * 0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1. */
+/* Fills *info (whose struct_size the caller has set; no byte beyond it is written [F147]) with kernel index,
+ * 0 .. fa_kernel_count() - 1, best first [F148]. Errors: FA_ERROR_INVALID_ARGUMENT [F149]. Thread-safe. Since 0.1. */
 FA_API fa_status fa_kernel_info(int32_t index, fa_kernel *info);
 
-/* Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the standard
- * error; NULL restores that. Call it before other threads use the library. Since 0.1. */
+/* Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call [F150], instead of the
+ * standard error; NULL restores that [F151]. Call it before other threads use the library. Since 0.1. */
 typedef void (*fa_log)(void *user, const char *text);
 FA_API void fa_set_log(fa_log log, void *user);
 
-/* Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
- * needed, but lets a program be unloaded or measured cleanly. Since 0.1. */
+/* Ends the library's own threads and waits for them [F152]; a later call starts new ones [F153]. No fa_forward may be under
+ * way. Never needed, but lets a program be unloaded or measured cleanly. Since 0.1. */
 FA_API void fa_shutdown(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* A plain C99 program as a user writes it: causal attention of 4 query heads over 2 key/value heads, checked against the
- * definition, and a look at every other function. Also the consumer that the install tests build. */
+ * definition, and a look at every other function. Also the consumer that the install tests build. [F130] */
 #include <fa.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 #!/bin/sh
 # exported.sh LIBRARY LIST HEADER: the library exports exactly the versioned symbols of LIST, which are the functions of HEADER.
+# [F66]
 set -eu
 export LC_ALL=C
 work=$(mktemp -d)

@@ -1,5 +1,6 @@
 /* Where every field of the first release lies on 64-bit machines, and what every constant is worth. None of these lines ever
- * changes; fields that are appended add lines and enlarge a size (but fa_tensor's). It fails by not compiling. */
+ * changes; fields that are appended add lines and enlarge a size (but fa_tensor's). It fails by not compiling.
+ * [F63] [F68] [F81] */
 #include <fa.h>
 #include <stddef.h>
 

@@ -5,6 +5,7 @@ namespace api_test {
 namespace {
 
 /// "no sequence has more" is true of any larger number.
+// [F107]
 TEST(Legal, BoundsAboveTheRows) {
   Call plain, more;
   ASSERT_EQ(plain.run(), FA_OK) << fa_last_error();

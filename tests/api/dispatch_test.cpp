@@ -76,6 +76,7 @@ std::string chosen(const Attention &a) {
   return kernel ? kernel->name : "";
 }
 
+// [F120]
 TEST(Dispatch, TakesTheFirstThatServes) {
   EXPECT_EQ(chosen(attention(FA_BF16, 64)), "cpu.wide_bf16");
   EXPECT_EQ(chosen(attention(FA_F32, 64)), "cpu.wide");
@@ -85,6 +86,7 @@ TEST(Dispatch, TakesTheFirstThatServes) {
   EXPECT_EQ(chosen(a), "cuda.sm_1.new");
 }
 
+// [F70] [F125]
 TEST(Dispatch, WhenNothingServesEachReasonIsTold) {
   EXPECT_EQ(chosen(attention(FA_F32, 100)), "");
   EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
@@ -104,6 +106,7 @@ TEST(Dispatch, ReasonsOfOtherDevicesAreNotTold) {
   EXPECT_EQ(std::string(last_error()).find("cpu."), std::string::npos) << last_error();
 }
 
+// [F71]
 TEST(Dispatch, CudaWithoutAGpu) {
   why_no_gpu = "the GPU is at the opera";
   Attention a = attention(FA_F32, 64);
@@ -148,6 +151,7 @@ TEST(Dispatch, MaxArchUnknownListsEachArchOnce) {
   EXPECT_EQ(missing_words(last_error(), {"narrow", "sm_2, sm_1, future, wide, plain"}), "");
 }
 
+// [F59]
 TEST(Dispatch, ForcedKernelMustServe) {
   const struct {
     const char *name;

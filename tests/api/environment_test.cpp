@@ -1,5 +1,6 @@
 // The environment variables and the log callback, read anew by every fa_create.
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 #include "call.h"
@@ -27,7 +28,10 @@ class Log {
   std::string text() const { return text_; }
 
  private:
-  static void add(void *self, const char *line) { static_cast<Log *>(self)->text_ += std::string(line) + "\n"; }
+  static void add(void *self, const char *line) {
+    EXPECT_EQ(std::strchr(line, '\n'), nullptr) << line;
+    static_cast<Log *>(self)->text_ += std::string(line) + "\n";
+  }
   std::string text_;
 };
 
@@ -49,6 +53,7 @@ fa_status create_status(fa_dtype dtype = FA_F32) {
   return status;
 }
 
+// [F59]
 TEST(Environment, ForceKernelTakesEachThatServes) {
   for (const fa_kernel &kernel : kernels()) {
     const Variable force("FA_FORCE_KERNEL", kernel.name);
@@ -63,6 +68,7 @@ TEST(Environment, ForceKernelTakesEachThatServes) {
   }
 }
 
+// [F59]
 TEST(Environment, ForceKernelListsTheNamesThatExist) {
   const Variable force("FA_FORCE_KERNEL", "cpu.abacus");
   EXPECT_EQ(create_status(), FA_ERROR_UNSUPPORTED);
@@ -77,6 +83,7 @@ TEST(Environment, EmptyIsUnset) {
   EXPECT_EQ(chosen_kernel(), best);
 }
 
+// [F60]
 TEST(Environment, MaxArchSkipsWhatIsNewer) {
   const std::vector<fa_kernel> all = kernels();
   for (const fa_kernel &limit : all) {
@@ -107,6 +114,7 @@ TEST(Environment, ForceKernelOverrulesMaxArch) {
   EXPECT_EQ(chosen_kernel(), "cpu.generic");
 }
 
+// [F58] [F148] [F150]
 TEST(Environment, VerboseTellsEveryKernelUpToTheChosen) {
   for (const char *level : {"dispatch", "all"}) {
     const Log log;
@@ -141,8 +149,10 @@ TEST(Environment, SilentUnlessAsked) {
   EXPECT_EQ(log.text(), "");
 }
 
+// [F55] [F151]
 TEST(Environment, MessagesGoToTheStandardErrorByDefault) {
   const Variable verbose("FA_VERBOSE", "dispatch");
+  { const Log elsewhere; }
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   const std::string chosen = chosen_kernel();
@@ -164,6 +174,40 @@ TEST(Environment, NonsenseThreadsAreIgnored) {
   }
 }
 
+/// The tasks that a call has for the host's pool, one a thread.
+int64_t tasks_of_a_call(int32_t num_threads) {
+  int64_t most = 0;
+  fa_desc desc;
+  fa_desc_init(&desc, sizeof desc);
+  desc.device = FA_DEVICE_CPU;
+  desc.dtype_q = FA_F32;
+  desc.head_dim = 64;
+  desc.num_threads = num_threads;
+  desc.parallel_for_host = &most;
+  desc.parallel_for = [](void *host, fa_task task, void *ctx, int64_t n) {
+    *static_cast<int64_t *>(host) = n;
+    for (int64_t i = 0; i < n; ++i) task(ctx, i);
+  };
+  std::vector<float> in(256 * 4 * 64), out(in.size());
+  fa_args args;
+  fa_args_init(&args, sizeof args);
+  for (fa_tensor *tensor : {&args.q, &args.k, &args.v}) fa_tensor_init(tensor, in.data(), FA_F32, 1, 256, 4, 64);
+  fa_tensor_init(&args.out, out.data(), FA_F32, 1, 256, 4, 64);
+  fa_op *op = nullptr;
+  EXPECT_EQ(fa_create(&desc, &op), FA_OK) << fa_last_error();
+  EXPECT_EQ(fa_forward(op, &args), FA_OK) << fa_last_error();
+  fa_destroy(op);
+  return most;
+}
+
+// [F61]
+TEST(Environment, NumberOfThreads) {
+  const Variable threads("FA_NUM_THREADS", "3");
+  EXPECT_EQ(tasks_of_a_call(0), 3);
+  EXPECT_EQ(tasks_of_a_call(2), 2) << "the API overrules the environment";
+}
+
+// [F54]
 TEST(Log, HostThatThrowsBecomesAnError) {
   const Variable verbose("FA_VERBOSE", "dispatch");
   fa_set_log([](void *, const char *) { throw std::runtime_error("the log is full"); }, nullptr);

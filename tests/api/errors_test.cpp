@@ -36,6 +36,7 @@ std::string name_of(const testing::TestParamInfo<Refusal> &info) {
 
 class Desc : public testing::TestWithParam<Refusal> {};
 
+// [F53] [F69] [F118] [F119]
 TEST_P(Desc, IsRefused) {
   Call call;
   GetParam().spoil(call);
@@ -50,8 +51,8 @@ const Refusal desc_refusals[] = {
     {"device_below", [](Call &c) { c.desc.device = -1; }, {"desc.device is -1", "0 .. 2", "FA_DEVICE_CPU"}},
     {"device_above", [](Call &c) { c.desc.device = 3; }, {"desc.device is 3", "0 .. 2", "FA_DEVICE_CUDA"}},
     {"device_index", [](Call &c) { c.desc.device_index = -2; }, {"desc.device_index is -2", "GPU"}},
-    {"dtype_q_default", [](Call &c) { c.desc.dtype_q = 0; }, {"desc.dtype_q is 0", "FA_F32, FA_F16 or FA_BF16"}},
-    {"dtype_q_bool", [](Call &c) { c.desc.dtype_q = FA_BOOL; }, {"desc.dtype_q is 4 (FA_BOOL)", "FA_BF16"}},
+    {"dtype_q_default", [](Call &c) { c.desc.dtype_q = 0; }, {"desc.dtype_q is 0", "FA_F32, FA_F16 or FA_BF16"}},  // [F87]
+    {"dtype_q_bool", [](Call &c) { c.desc.dtype_q = FA_BOOL; }, {"desc.dtype_q is 4 (FA_BOOL)", "FA_BF16"}},  // [F87]
     {"dtype_q_unknown", [](Call &c) { c.desc.dtype_q = 77; }, {"desc.dtype_q is 77", "no fa_dtype", "FA_BF16"}},
     {"dtype_q_negative", [](Call &c) { c.desc.dtype_q = INT32_MIN; }, {"desc.dtype_q is -2147483648", "FA_F32"}},
     {"dtype_kv", [](Call &c) { c.desc.dtype_kv = FA_I32; }, {"desc.dtype_kv is 5 (FA_I32)", "as dtype_q"}},
@@ -59,12 +60,12 @@ const Refusal desc_refusals[] = {
     {"mask_below", [](Call &c) { c.desc.mask = -1; }, {"desc.mask is -1", "FA_MASK_CAUSAL"}},
     {"mask_above", [](Call &c) { c.desc.mask = 3; }, {"desc.mask is 3", "FA_MASK_CAUSAL_TOP_LEFT"}},
     {"head_dim_zero", [](Call &c) { c.desc.head_dim = 0; }, {"desc.head_dim is 0", "1 .. 576"}},
-    {"head_dim_above", [](Call &c) { c.desc.head_dim = 577; }, {"desc.head_dim is 577", "1 .. 576"}},
+    {"head_dim_above", [](Call &c) { c.desc.head_dim = 577; }, {"desc.head_dim is 577", "1 .. 576"}},  // [F80]
     {"head_dim_wraps", [](Call &c) { c.desc.head_dim = (1LL << 32) + 8; }, {"desc.head_dim is 4294967304"}},
     {"head_dim_v_below", [](Call &c) { c.desc.head_dim_v = -1; }, {"desc.head_dim_v is -1", "as head_dim"}},
-    {"head_dim_v_above", [](Call &c) { c.desc.head_dim_v = 577; }, {"desc.head_dim_v is 577", "0 .. 576"}},
+    {"head_dim_v_above", [](Call &c) { c.desc.head_dim_v = 577; }, {"desc.head_dim_v is 577", "0 .. 576"}},  // [F89]
     {"attention_chunk", [](Call &c) { c.desc.attention_chunk = -4; }, {"desc.attention_chunk is -4", "0 is no"}},
-    {"softmax_scale_nan", [](Call &c) { c.desc.softmax_scale = nan; }, {"desc.softmax_scale", "nan", "finite"}},
+    {"softmax_scale_nan", [](Call &c) { c.desc.softmax_scale = nan; }, {"desc.softmax_scale", "nan", "finite"}},  // [F91]
     {"softmax_scale_inf", [](Call &c) { c.desc.softmax_scale = infinity; }, {"desc.softmax_scale", "inf", "finite"}},
     {"softcap_negative", [](Call &c) { c.desc.softcap = -1; }, {"desc.softcap is -1", "positive"}},
     {"softcap_nan", [](Call &c) { c.desc.softcap = nan; }, {"desc.softcap", "nan", "finite"}},
@@ -72,10 +73,10 @@ const Refusal desc_refusals[] = {
     {"flags_unknown", [](Call &c) { c.desc.flags = 0x80000001u; }, {"desc.flags is 0x80000001", "0x80000000", "0x7"}},
     {"flags_contradict",
      [](Call &c) { c.desc.flags = FA_FLAG_BATCH_INVARIANT | FA_FLAG_NONDETERMINISTIC; },
-     {"FA_FLAG_BATCH_INVARIANT", "FA_FLAG_NONDETERMINISTIC", "choose one"}},
+     {"FA_FLAG_BATCH_INVARIANT", "FA_FLAG_NONDETERMINISTIC", "choose one"}},  // [F49]
     {"bias_before_softcap",
      [](Call &c) { c.desc.flags = FA_FLAG_BIAS_BEFORE_SOFTCAP; },
-     {"FA_FLAG_BIAS_BEFORE_SOFTCAP", "desc.softcap is 0"}},
+     {"FA_FLAG_BIAS_BEFORE_SOFTCAP", "desc.softcap is 0"}},  // [F50]
     {"num_threads_below", [](Call &c) { c.desc.num_threads = -1; }, {"desc.num_threads is -1", "0 .. 1024"}},
     {"num_threads_above", [](Call &c) { c.desc.num_threads = 1025; }, {"desc.num_threads is 1025", "0 .. 1024"}},
     {"struct_size_zero", [](Call &c) { c.desc.struct_size = 0; }, {"fa_desc.struct_size is 0", "fa_desc_init"}},
@@ -91,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Errors, Desc, testing::ValuesIn(desc_refusals), name_of
 
 class Args : public testing::TestWithParam<Refusal> {};
 
+// [F53] [F56] [F69] [F159]
 TEST_P(Args, AreRefused) {
   Call call;
   GetParam().spoil(call);
@@ -111,32 +113,32 @@ TEST_P(Args, AreRefused) {
 // clang-format off
 const Refusal shape_refusals[] = {
     {"q_batch_negative", [](Call &c) { c.args.q.shape[0] = -1; }, {"args.q.shape[0] is -1", "0 .. 2147483647"}},
-    {"q_rows_huge", [](Call &c) { c.args.q.shape[1] = 1LL << 31; }, {"args.q.shape[1] is 2147483648", "queries"}},
+    {"q_rows_huge", [](Call &c) { c.args.q.shape[1] = 1LL << 31; }, {"args.q.shape[1] is 2147483648", "queries"}},  // [F33]
     {"q_heads_negative", [](Call &c) { c.args.q.shape[2] = INT64_MIN; }, {"args.q.shape[2] is -9223372036854775808"}},
-    {"q_dim", [](Call &c) { c.args.q.shape[3] = 7; }, {"args.q.shape[3] is 7", "expected 8", "desc.head_dim"}},
-    {"k_batch", [](Call &c) { c.args.k.shape[0] = 1; }, {"args.k.shape[0] is 1", "expected 2", "sequences of q"}},
+    {"q_dim", [](Call &c) { c.args.q.shape[3] = 7; }, {"args.q.shape[3] is 7", "expected 8", "desc.head_dim"}},  // [F96]
+    {"k_batch", [](Call &c) { c.args.k.shape[0] = 1; }, {"args.k.shape[0] is 1", "expected 2", "sequences of q"}},  // [F96]
     {"k_rows", [](Call &c) { c.args.k.shape[1] = -4; }, {"args.k.shape[1] is -4", "keys"}},
     {"k_heads", [](Call &c) { c.args.k.shape[2] = c.args.v.shape[2] = 3; },
      {"args.k.shape[2] is 3", "4 heads", "divisor of 4"}},
     {"k_heads_none", [](Call &c) { c.args.k.shape[2] = c.args.v.shape[2] = 0; }, {"args.k.shape[2] is 0", "4 heads"}},
     {"k_dim", [](Call &c) { c.args.k.shape[3] = 16; }, {"args.k.shape[3] is 16", "expected 8", "desc.head_dim"}},
     {"v_batch", [](Call &c) { c.args.v.shape[0] = 1; }, {"args.v.shape[0] is 1", "expected 2 (as k)"}},
-    {"v_rows", [](Call &c) { c.args.v.shape[1] = 3; }, {"args.v.shape[1] is 3", "expected 4 (as k)"}},
+    {"v_rows", [](Call &c) { c.args.v.shape[1] = 3; }, {"args.v.shape[1] is 3", "expected 4 (as k)"}},  // [F96]
     {"v_heads", [](Call &c) { c.args.v.shape[2] = 4; }, {"args.v.shape[2] is 4", "expected 2 (as k)"}},
     {"v_dim", [](Call &c) { c.args.v.shape[3] = 4; }, {"args.v.shape[3] is 4", "expected 8", "desc.head_dim_v"}},
     {"out_batch", [](Call &c) { c.args.out.shape[0] = 1; }, {"args.out.shape[0] is 1", "expected 2 (as q)"}},
     {"out_rows", [](Call &c) { c.args.out.shape[1] = 4; }, {"args.out.shape[1] is 4", "expected 3 (as q)"}},
-    {"out_heads", [](Call &c) { c.args.out.shape[2] = 2; }, {"args.out.shape[2] is 2", "expected 4 (as q)"}},
+    {"out_heads", [](Call &c) { c.args.out.shape[2] = 2; }, {"args.out.shape[2] is 2", "expected 4 (as q)"}},  // [F96]
     {"out_dim", [](Call &c) { c.args.out.shape[3] = 9; }, {"args.out.shape[3] is 9", "expected 8", "head_dim_v"}},
     {"lse_order", [](Call &c) { c.add_lse(); std::swap(c.args.lse.shape[1], c.args.lse.shape[2]); },
-     {"args.lse.shape[1] is 3", "expected 4", "heads"}},
+     {"args.lse.shape[1] is 3", "expected 4", "heads"}},  // [F96]
     {"lse_last", [](Call &c) { c.add_lse(); c.args.lse.shape[3] = 8; }, {"args.lse.shape[3] is 8", "expected 1"}},
     {"bias_batch", [](Call &c) { c.add_bias(); c.args.bias.shape[0] = 3; },
      {"args.bias.shape[0] is 3", "expected 1 or 2", "sequences"}},
     {"bias_heads", [](Call &c) { c.add_bias(); c.args.bias.shape[1] = 2; },
      {"args.bias.shape[1] is 2", "expected 1 or 4", "heads of q"}},
     {"bias_rows", [](Call &c) { c.add_bias(); c.args.bias.shape[2] = 2; },
-     {"args.bias.shape[2] is 2", "expected 1 or 3", "queries"}},
+     {"args.bias.shape[2] is 2", "expected 1 or 3", "queries"}},  // [F98]
     {"bias_columns", [](Call &c) { c.add_bias(); c.args.bias.shape[3] = 5; },
      {"args.bias.shape[3] is 5", "expected 1 or 4", "keys"}},
     {"bias_none", [](Call &c) { c.add_bias(); c.args.bias.shape[3] = 0; }, {"args.bias.shape[3] is 0", "1 or 4"}},
@@ -156,7 +158,7 @@ const Refusal shape_refusals[] = {
     {"page_size", [](Call &c) { c.page(); c.args.k.shape[1] = c.args.v.shape[1] = 0; },
      {"args.k.shape[1] is 0", "expected 1", "page"}},
     {"just_too_many", [](Call &c) { for (int i = 0; i < 3; ++i) { c.args.q.shape[i] = 1 << 16; c.args.q.stride[i] = 0; } },
-     {"args.q.shape is (65536, 65536, 65536, 8)", "2^48"}},
+     {"args.q.shape is (65536, 65536, 65536, 8)", "2^48"}},  // [F35]
     {"too_many", [](Call &c) { for (int i = 0; i < 3; ++i) { c.args.q.shape[i] = 1 << 30; c.args.q.stride[i] = 0; } },
      {"args.q.shape is (1073741824, 1073741824, 1073741824, 8)", "2^48"}},
 };
@@ -179,16 +181,16 @@ const Refusal tensor_refusals[] = {
     {"sinks_dtype", [](Call &c) { c.add_sinks(); c.args.sinks.dtype = -1; }, {"args.sinks.dtype is -1", "FA_F32"}},
     {"table_dtype", [](Call &c) { c.page(); c.args.block_table.dtype = FA_F32; },
      {"args.block_table.dtype is 1 (FA_F32)", "FA_I32"}},
-    {"q_reserved", [](Call &c) { c.args.q.reserved = 1; }, {"args.q.reserved is 1", "expected 0"}},
+    {"q_reserved", [](Call &c) { c.args.q.reserved = 1; }, {"args.q.reserved is 1", "expected 0"}},  // [F83]
     {"bias_reserved", [](Call &c) { c.add_bias(); c.args.bias.reserved = -1; }, {"args.bias.reserved is -1"}},
     {"q_stride", [](Call &c) { c.args.q.stride[1] = largest; }, {"args.q.stride[1]", "9223372036854775807", "2^63"}},
     {"k_stride", [](Call &c) { c.args.k.stride[0] = INT64_MIN; }, {"args.k.stride[0] is -9223372036854775808"}},
     {"v_stride_sum", [](Call &c) { c.args.v.stride[0] = c.args.v.stride[2] = largest / 5; }, {"args.v.stride[2]"}},
-    {"out_stride_zero", [](Call &c) { c.args.out.stride[0] = 0; }, {"args.out.stride[0] is 0", "written"}},
+    {"out_stride_zero", [](Call &c) { c.args.out.stride[0] = 0; }, {"args.out.stride[0] is 0", "written"}},  // [F97]
     {"out_stride_dim", [](Call &c) { c.args.out.stride[3] = 0; }, {"args.out.stride[3] is 0", "repeats"}},
-    {"lse_stride_zero", [](Call &c) { c.add_lse(); c.args.lse.stride[2] = 0; }, {"args.lse.stride[2] is 0"}},
+    {"lse_stride_zero", [](Call &c) { c.add_lse(); c.args.lse.stride[2] = 0; }, {"args.lse.stride[2] is 0"}},  // [F97]
     {"lse_misaligned", [](Call &c) { c.add_lse(); c.args.lse.data = behind(c.lse); }, {"args.lse.data is 0x", "multiple", "4"}},
-    {"cu_q_misaligned", [](Call &c) { c.pack_q(); c.args.cu_seqlens_q = behind(c.cu_q); }, {"args.cu_seqlens_q is 0x"}},
+    {"cu_q_misaligned", [](Call &c) { c.pack_q(); c.args.cu_seqlens_q = behind(c.cu_q); }, {"args.cu_seqlens_q is 0x"}},  // [F36]
     {"offset_misaligned", [](Call &c) { c.args.q_offset = behind(c.offset); }, {"args.q_offset is 0x", "multiple"}},
 };
 // clang-format on
@@ -198,23 +200,23 @@ INSTANTIATE_TEST_SUITE_P(Tensors, Args, testing::ValuesIn(tensor_refusals), name
 // clang-format off
 const Refusal call_refusals[] = {
     {"table_and_cu_k", [](Call &c) { c.page(); c.args.cu_seqlens_k = c.cu_k; },
-     {"args.block_table with args.cu_seqlens_k", "packed"}},
+     {"args.block_table with args.cu_seqlens_k", "packed"}},  // [F45]
     {"table_and_batch_idx", [](Call &c) { c.page(); c.args.kv_batch_idx = c.batch_idx; },
-     {"args.block_table with args.kv_batch_idx", "pages"}},
+     {"args.block_table with args.kv_batch_idx", "pages"}},  // [F46]
     {"batch_idx_and_cu_k", [](Call &c) { c.pack_k(); c.args.kv_batch_idx = c.batch_idx; },
-     {"args.kv_batch_idx with args.cu_seqlens_k", "packed"}},
+     {"args.kv_batch_idx with args.cu_seqlens_k", "packed"}},  // [F47]
     {"splits_and_invariant", [](Call &c) { c.args.num_splits = 2; c.desc.flags = FA_FLAG_BATCH_INVARIANT; },
-     {"args.num_splits is 2", "FA_FLAG_BATCH_INVARIANT"}},
+     {"args.num_splits is 2", "FA_FLAG_BATCH_INVARIANT"}},  // [F48]
     {"splits_negative", [](Call &c) { c.args.num_splits = -1; }, {"args.num_splits is -1", "0 .. 1024"}},
-    {"splits_many", [](Call &c) { c.args.num_splits = 1025; }, {"args.num_splits is 1025", "0 .. 1024"}},
-    {"reserved", [](Call &c) { c.args.reserved = 7; }, {"args.reserved is 7", "expected 0"}},
+    {"splits_many", [](Call &c) { c.args.num_splits = 1025; }, {"args.num_splits is 1025", "0 .. 1024"}},  // [F108]
+    {"reserved", [](Call &c) { c.args.reserved = 7; }, {"args.reserved is 7", "expected 0"}},  // [F83]
     {"num_seqs_negative", [](Call &c) { c.args.num_seqs = -1; }, {"args.num_seqs is -1"}},
     {"num_seqs_dense", [](Call &c) { c.args.num_seqs = 3; }, {"args.q.shape[0] is 2", "expected 3", "num_seqs"}},
     {"num_seqs_forgotten", [](Call &c) { c.pack_q(); c.args.num_seqs = 0; },
-     {"args.num_seqs is 0", "cu_seqlens_q", "less one"}},
+     {"args.num_seqs is 0", "cu_seqlens_q", "less one"}},  // [F106]
     {"num_seqs_forgotten_k", [](Call &c) { c.pack_k(); c.args.num_seqs = 0; }, {"args.num_seqs is 0", "cu_seqlens_k"}},
     {"packed_q_batch", [](Call &c) { c.pack_q(); c.args.q.shape[0] = 2; },
-     {"args.q.shape[0] is 2", "expected 1", "cu_seqlens_q"}},
+     {"args.q.shape[0] is 2", "expected 1", "cu_seqlens_q"}},  // [F96]
     {"packed_k_batch", [](Call &c) { c.pack_k(); c.args.k.shape[0] = 2; },
      {"args.k.shape[0] is 2", "expected 1", "cu_seqlens_k"}},
     {"packed_q_dense_k", [](Call &c) { c.pack_q(); c.args.num_seqs = 4; },
@@ -257,7 +259,7 @@ const Refusal data_refusals[] = {
     {"k_null", [](Call &c) { c.args.k.data = nullptr; }, {"args.k.data is NULL", "(2, 4, 2, 8)"}},
     {"v_null", [](Call &c) { c.args.v.data = nullptr; }, {"args.v.data is NULL"}},
     {"out_null", [](Call &c) { c.args.out.data = nullptr; }, {"args.out.data is NULL"}},
-    {"q_misaligned", [](Call &c) { c.args.q.data = behind(c.q); }, {"args.q.data is 0x", "multiple", "4 bytes"}},
+    {"q_misaligned", [](Call &c) { c.args.q.data = behind(c.q); }, {"args.q.data is 0x", "multiple", "4 bytes"}},  // [F36]
     {"out_is_q", [](Call &c) { c.args.out.data = c.q; }, {"args.out overlaps args.q: 0x", "nothing else"}},
     {"out_is_lse", [](Call &c) { c.add_lse(); c.args.lse.data = c.out; }, {"args.out overlaps args.lse"}},
     {"out_begins_in_k", [](Call &c) { c.args.out.data = c.k + 5; }, {"args.out overlaps args.k"}},
@@ -276,7 +278,7 @@ const Refusal data_refusals[] = {
      {"args.workspace overlaps args.out"}},
     {"workspace_misaligned",
      [](Call &c) { c.args.workspace = c.workspace + 128; c.args.workspace_size = 1024; },
-     {"args.workspace is 0x", "multiple of 256"}},
+     {"args.workspace is 0x", "multiple of 256"}},  // [F109]
     {"workspace_null", [](Call &c) { c.args.workspace_size = 64; },
      {"args.workspace is NULL", "args.workspace_size is 64"}},
 };
@@ -300,6 +302,7 @@ TEST(Workspace, TooSmallTellsBothSizes) {
   fa_destroy(op);
 }
 
+// [F71]
 TEST(Device, CudaNeedsAGpu) {
   fa_kernel best = {};
   best.struct_size = sizeof best;
@@ -341,6 +344,7 @@ TEST(Null, IsNamed) {
   fa_destroy(op);
 }
 
+// [F116] [F137] [F143]
 TEST(Null, IsHarmlessWhereNothingIsAnswered) {
   fa_destroy(nullptr);
   fa_desc_init(nullptr, sizeof(fa_desc));

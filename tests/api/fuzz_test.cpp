@@ -118,6 +118,7 @@ bool may_run(const Call &call) {
          inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table);
 }
 
+// [F54]
 TEST(Fuzz, WhateverComesIsAnswered) {
   const char *given = std::getenv("FA_FUZZ_SEED");
   const uint32_t first = given ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;

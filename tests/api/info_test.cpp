@@ -7,6 +7,7 @@
 namespace api_test {
 namespace {
 
+// [F142]
 TEST(Status, NamesAreThoseOfTheHeader) {
   EXPECT_STREQ(fa_status_string(FA_OK), "FA_OK");
   EXPECT_STREQ(fa_status_string(FA_ERROR_INVALID_ARGUMENT), "FA_ERROR_INVALID_ARGUMENT");
@@ -19,6 +20,7 @@ TEST(Status, NamesAreThoseOfTheHeader) {
   }
 }
 
+// [F138] [F139]
 TEST(LastError, BelongsToItsThread) {
   ASSERT_NE(fa_kernel_info(-5, nullptr), FA_OK);
   const std::string ours = fa_last_error();
@@ -30,6 +32,7 @@ TEST(LastError, BelongsToItsThread) {
   EXPECT_EQ(fa_last_error(), ours);
 }
 
+// [F140]
 TEST(LastError, OutlivesSuccess) {
   Call call;
   ASSERT_NE(fa_create(nullptr, nullptr), FA_OK);
@@ -37,12 +40,14 @@ TEST(LastError, OutlivesSuccess) {
   EXPECT_EQ(missing_words(fa_last_error(), {"op is NULL"}), "");
 }
 
+// [F145]
 TEST(Version, AgreesWithTheHeader) {
   EXPECT_EQ(fa_version(), FA_VERSION_MAJOR * 10000 + FA_VERSION_MINOR * 100 + FA_VERSION_PATCH);
   EXPECT_EQ(std::string(FA_VERSION_STRING), std::to_string(FA_VERSION_MAJOR) + "." + std::to_string(FA_VERSION_MINOR) +
                                                 "." + std::to_string(FA_VERSION_PATCH));
 }
 
+// [F146]
 TEST(Version, BuildInfoIsOneLineWithEveryKernel) {
   std::vector<std::string> words = {"libfa " FA_VERSION_STRING};
   for (int32_t i = 0; i < fa_kernel_count(); ++i) {
@@ -56,6 +61,7 @@ TEST(Version, BuildInfoIsOneLineWithEveryKernel) {
   EXPECT_EQ(fa_build_info(), fa_build_info());
 }
 
+// [F112] [F113]
 TEST(Kernels, EachIsDescribed) {
   ASSERT_GT(fa_kernel_count(), 0);
   std::set<std::string> names;
@@ -77,6 +83,37 @@ TEST(Kernels, EachIsDescribed) {
   EXPECT_GT(available, 0) << "the generic kernel runs anywhere";
 }
 
+// [F144]
+TEST(Kernels, NamesOutliveTheirOps) {
+  fa_op *op = Call().create();
+  const char *const name = fa_op_kernel(op);
+  const std::string before = name;
+  fa_destroy(op);
+  EXPECT_EQ(name, before);
+}
+
+// [F158]
+TEST(Kernels, StringsStay) {
+  std::vector<fa_kernel> first(static_cast<size_t>(fa_kernel_count()));
+  std::vector<std::string> texts;
+  const auto strings = [](const fa_kernel &k) {
+    return std::string(k.name) + "|" + k.device + "|" + k.arch + "|" + k.dtypes + "|" + k.why_not;
+  };
+  for (size_t i = 0; i < first.size(); ++i) {
+    first[i].struct_size = sizeof(fa_kernel);
+    ASSERT_EQ(fa_kernel_info(static_cast<int32_t>(i), &first[i]), FA_OK);
+    texts.push_back(strings(first[i]));
+  }
+  fa_destroy(Call().create());
+  for (size_t i = 0; i < first.size(); ++i) {
+    fa_kernel again;
+    again.struct_size = sizeof again;
+    ASSERT_EQ(fa_kernel_info(static_cast<int32_t>(first.size() - 1 - i), &again), FA_OK);
+  }
+  for (size_t i = 0; i < first.size(); ++i) EXPECT_EQ(strings(first[i]), texts[i]);
+}
+
+// [F149]
 TEST(Kernels, IndexBeyondTheTableIsRefused) {
   fa_kernel info;
   info.struct_size = sizeof info;
@@ -88,6 +125,7 @@ TEST(Kernels, IndexBeyondTheTableIsRefused) {
   }
 }
 
+// [F117]
 TEST(Initialisers, TensorIsContiguous) {
   float data[1];
   fa_tensor tensor;
@@ -110,6 +148,7 @@ TEST(Initialisers, TensorTooLargeForItsStridesIsRefusedWhenUsed) {
   EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT);
 }
 
+// [F74]
 TEST(Initialisers, DefaultsOfTheTypesAreFilledIn) {
   Call call;
   for (fa_tensor *tensor : {&call.args.q, &call.args.k, &call.args.v, &call.args.out}) tensor->dtype = FA_DTYPE_DEFAULT;
@@ -127,6 +166,7 @@ TEST(Initialisers, DefaultsOfTheTypesAreFilledIn) {
 
 // ---- legal calls at the edge of what is refused
 
+// [F20] [F82]
 TEST(Legal, EmptyProblems) {
   for (int empty = 0; empty < 3; ++empty) {
     Call call;
@@ -163,6 +203,23 @@ TEST(Legal, WindowsAndChunksOfAnySize) {
   }
 }
 
+// [F121]
+TEST(Legal, DescriptionsAreDropped) {
+  Call call;
+  fa_op *op = call.create();
+  std::memset(&call.desc, 0xa5, sizeof call.desc);
+  EXPECT_EQ(fa_forward(op, &call.args), FA_OK) << fa_last_error();
+  fa_destroy(op);
+}
+
+// [F111]
+TEST(Legal, StreamsOnTheCpuAreIgnored) {
+  Call call;
+  call.desc.device = FA_DEVICE_CPU;
+  call.args.stream = &call;  // no stream of any driver
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+}
+
 TEST(Legal, ShutdownBeforeBetweenAndAfterCalls) {
   fa_shutdown();
   Call call;
@@ -174,6 +231,7 @@ TEST(Legal, ShutdownBeforeBetweenAndAfterCalls) {
   fa_shutdown();
 }
 
+// [F44]
 TEST(Legal, EverythingThatCombines) {
   Call call;
   call.pack_q();

@@ -122,6 +122,7 @@ TEST(Memory, EachAllocationOfForwardMayFail) {
   fa_destroy(op);
 }
 
+// [F141]
 TEST(Memory, ErrorsAllocateNothing) {
   Call call;
   call.desc.head_dim = 0;

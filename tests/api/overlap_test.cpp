@@ -92,6 +92,7 @@ TEST(OverlapTensors, AreRefusedAcrossARowFromGapToGap) {
   EXPECT_EQ(missing_words(fa_last_error(), {"args.out overlaps args.bias"}), "");
 }
 
+// [F31]
 TEST(OverlapTensors, AreServedWhereTheyInterleave) {
   Call call;
   float both[2 * Call::b * Call::sq * Call::hq * Call::d] = {};
@@ -188,6 +189,7 @@ std::vector<int64_t> places(const fa_tensor &t) {
   return all;
 }
 
+// [F30]
 TEST(OverlapItself, IsWhatAnEnumerationFinds) {
   Layouts layouts(13);
   fa_op *const op = Call().create();

@@ -30,6 +30,7 @@ class Sized {
   std::unique_ptr<char[]> bytes_;
 };
 
+// [F114] [F115]
 TEST(StructSize, InitialisersWriteNothingBeyondIt) {
   for (size_t size = 0; size <= sizeof(fa_args) + 64; ++size) {
     Sized<fa_desc> desc(size);
@@ -49,6 +50,7 @@ TEST(StructSize, InitialisersWriteNothingBeyondIt) {
   }
 }
 
+// [F147]
 TEST(StructSize, KernelInfoWritesNothingBeyondIt) {
   for (size_t size = 16; size <= sizeof(fa_kernel) + 64; size += 8) {
     Sized<fa_kernel> info(size);
@@ -71,6 +73,7 @@ TEST(StructSize, KernelInfoRefusesWhatIsNoSize) {
   }
 }
 
+// [F64]
 TEST(StructSize, ShortenedStructuresAreServed) {
   Call call;
   for (size_t desc_size = offsetof(fa_desc, head_dim_v); desc_size <= sizeof(fa_desc); desc_size += 8) {
@@ -94,6 +97,7 @@ TEST(StructSize, ShortenedStructuresAreServed) {
   fa_destroy(op);
 }
 
+// [F65]
 TEST(StructSize, LengthenedStructuresAreServedWhenTheTailIsZero) {
   Call call;
   fa_op *op = nullptr;

@@ -183,6 +183,7 @@ class WorkspaceSize : public testing::TestWithParam<const char *> {
   fa_dtype dtype() const { return std::strstr(GetParam(), "bf16") ? FA_BF16 : FA_F32; }
 };
 
+// [F126]
 TEST_P(WorkspaceSize, DoesNotFollowFromStrides) {
   int64_t compared = 0;
   each_op([&](const Sizes &sizes, test::Random *random, bool extreme) {
@@ -200,6 +201,7 @@ TEST_P(WorkspaceSize, DoesNotFollowFromStrides) {
   EXPECT_GT(compared, 3000);
 }
 
+// [F128]
 TEST_P(WorkspaceSize, NeverFallsWhenABoundRises) {
   int64_t compared[bounds] = {}, refused = 0;
   each_op([&](const Sizes &sizes, test::Random *random, bool extreme) {
@@ -242,6 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, WorkspaceSize, testing::ValuesIn(cpu_kernels()
 });
 
 /// A call of legal extents that would need 2^69 bytes. No memory is looked at.
+// [F129]
 TEST(WorkspaceLimit, AForwardThatNeedsTooMuchIsRefused) {
   Call call;
   call.desc.head_dim = 1;

@@ -84,6 +84,7 @@ TEST_F(Pool, RunsEveryTaskOnce) {
   }
 }
 
+// [F152]
 TEST_F(Pool, KeepsItsThreadsAndEndsThem) {
   for (int turn = 0; turn < 3; ++turn) {
     for (const int64_t n : {1, 2, 4, 3, 4}) {
@@ -128,6 +129,7 @@ TEST_F(Pool, TakesNoSignals) {
   EXPECT_EQ(ours, 3);
 }
 
+// [F92]
 TEST_F(Pool, UsesTheCpusThatItsThreadMay) {
   cpu_set_t all;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);

@@ -122,6 +122,7 @@ TEST(Context, AfterAResetNewOpsShareOldModules) {
   }
 }
 
+// [F131]
 TEST(Context, AFaultOfTheDeviceIsTheDriversError) {
   const InContext in(0, InContext::own);
   Call own(small_case());
@@ -133,6 +134,7 @@ TEST(Context, AFaultOfTheDeviceIsTheDriversError) {
   EXPECT_EQ(last_error_lacks({"CUDA_ERROR_ILLEGAL_ADDRESS"}), "");
 }
 
+// [F110]
 TEST(Streams, EveryHandle) {
   const InContext in;
   const Stream stream;

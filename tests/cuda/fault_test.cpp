@@ -79,6 +79,7 @@ int run_with_one_failure(const Case &c, fa_device device) {
   return fine;
 }
 
+// [F73]
 TEST(Fault, EveryCallOfTheDriver) {
   for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
     int errors = 0, none = 0;
@@ -280,10 +281,12 @@ class Image : public testing::Test {
   }
 };
 
+// [F62]
 TEST_F(Image, FromAFolder) {
   EXPECT_EQ(Images().create(FA_OK, {}), fine);
 }
 
+// [F71]
 TEST_F(Image, Missing) {
   const Images images;
   fs::remove(images.path());

@@ -82,6 +82,7 @@ void replay(const Case &c, const std::vector<Numbers> &lists, void (*change)(Cal
   }
 }
 
+// [F95] [F134]
 TEST(Graphs, ReplayFollowsLengths) {
   for (const int32_t splits : {0, 3}) {
     Case c = small_case();

@@ -65,6 +65,7 @@ void gather(const fa_tensor &view, const test::Tensor &to) {
 
 class Offsets : public testing::TestWithParam<fa_dtype> {};
 
+// [F34]
 TEST_P(Offsets, BeyondThirtyTwoBitsInEachTensorAndDimension) {
   const InContext in;
   for (const int64_t stride : {(int64_t{1} << 31) + 64, (int64_t{1} << 32) + 64}) {

@@ -60,6 +60,7 @@ void expect_calls_in_their_turn(Where where) {
   }
 }
 
+// [F131]
 TEST(Order, ACallIsBehindWhatItsStreamHas) {
   expect_calls_in_their_turn(Where::pinned);
 }
@@ -82,6 +83,7 @@ TEST(PageableOrder, ACallIsBehindWhatItsStreamHas) {
 }
 
 /// Without a stream the call waits for what the legacy stream has, as a call of the run-time would, and for itself.
+// [F132]
 TEST(PageableOrder, ACallWithoutAStreamIsBehindTheLegacyOne) {
   with_pageable_access([] {
     const InContext in;

@@ -27,6 +27,7 @@ TEST(Place, MemoryThatTheDeviceReachesIsServedThere) {
   }
 }
 
+// [F76]
 TEST(Place, AutoServesEachCallWhereItsTensorsLive) {
   if (reaches_the_host()) GTEST_SKIP() << "the device reaches all memory of the host";
   const InContext in;
@@ -150,6 +151,7 @@ TEST(Place, MemoryOfAnotherDeviceIsNamed) {
   EXPECT_EQ(last_error_lacks({"args.q", "device 1", "device 0", "desc.device_index"}), "");
 }
 
+// [F86]
 TEST(Place, TwoDevicesInOneProcess) {
   if (device_count() < 2) GTEST_SKIP() << "there is one GPU";
   for (const int device : {0, 1, 0, 1}) {
@@ -163,6 +165,7 @@ TEST(Place, TwoDevicesInOneProcess) {
   }
 }
 
+// [F71]
 TEST(Place, ADeviceThatIsNotThere) {
   const int count = device_count();
   const Op op(desc_of(small_case(), FA_DEVICE_CUDA, count + 5));

@@ -202,6 +202,7 @@ TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
   }
 }
 
+// [F128]
 TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
   test::Random random(2);
   for (int i = 0; i < 5000; ++i) {

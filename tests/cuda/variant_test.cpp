@@ -39,6 +39,7 @@ bool says(const Log &log, const std::string &words) {
 constexpr const char *by_the_cpu = "forward: the tensors are in memory of the host: cpu.";
 
 /// A caller who knows nothing of GPUs has no stream to wait for.
+// [F132]
 TEST(Pageable, TheHostsMemoryIsServedOnTheGpuAndWaitedFor) {
   for (const char *device : {"sm_80:pageable", "sm_80:ats"})
     on(device, [] {
@@ -91,6 +92,7 @@ TEST(Pageable, AllPlacesMix) {
   });
 }
 
+// [F136]
 TEST(Pools, WithoutThemAWorkspaceIsAskedFor) {
   on("sm_80:nopools", [] {
     const InContext in;
@@ -210,6 +212,7 @@ TEST(Unready, AnOpForCudaLeavesNothingToTheCpu) {
   });
 }
 
+// [F123]
 TEST(Unready, AutoServesTheHostsMemoryAndSaysSo) {
   for (const char *device : {"sm_80:busy", "sm_80:busy:pageable"})
     on(device, [] {
@@ -224,6 +227,7 @@ TEST(Unready, AutoServesTheHostsMemoryAndSaysSo) {
 }
 
 /// The GPU's own memory is never served elsewhere: its calls fail until there is room again.
+// [F124]
 TEST(Unready, CallsOnTheGpuTryAgain) {
   on("sm_80:memory=1M", [] {
     const InContext in;

@@ -38,6 +38,7 @@ class Bitwise : public EngineTest {
   }
 };
 
+// [F52]
 TEST_P(Bitwise, RerunAndNumberOfThreads) {
   for (const Case &c : cases()) {
     const Instance first(c);
@@ -52,6 +53,7 @@ TEST_P(Bitwise, RerunAndNumberOfThreads) {
   }
 }
 
+// [F109] [F135]
 TEST_P(Bitwise, ContentsOfTheWorkspace) {
   for (const Case &c : cases()) {
     const Instance without(c);

@@ -111,10 +111,12 @@ std::optional<bool> is_nan(int64_t, double after) {
   return std::isnan(after);
 }
 
+// [F18]
 TEST_P(Containment, NanInAKeyReachesItsQueriesAlone) {
   for (const Case &c : masked_cases()) expect_contained(c, true, {0, 17, 130, 149}, nan_value, is_nan);
 }
 
+// [F18] [F24]
 TEST_P(Containment, NanInAValueReachesItsColumnAlone) {
   const auto column = [](int64_t d, double after) { return d == 1 ? std::optional(std::isnan(after)) : std::nullopt; };
   for (const Case &c : masked_cases()) expect_contained(c, false, {0, 17, 130, 149}, nan_value, column);
@@ -136,6 +138,7 @@ TEST_P(Containment, InfinityInAKeyReachesItsQueriesAlone) {
   }
 }
 
+// [F22]
 TEST_P(Containment, AKeyOfScoreMinusInfinityHasNoWeight) {
   for (const int64_t sq : {1, 40}) {
     Case c = typed(prefill());
@@ -177,6 +180,7 @@ TEST_P(Containment, NanInAQueryReachesItAlone) {
   }
 }
 
+// [F19]
 TEST_P(Containment, RowsWithoutKeysAreZero) {
   for (const bool sinks : {false, true}) {
     Case c = typed(prefill(), sinks);

@@ -2,6 +2,7 @@
 // nothing is read or written because of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <climits>
 
 #include "engine/target.h"
@@ -45,12 +46,14 @@ class Contents : public EngineTest {
   }
 };
 
+// [F94] [F101]
 TEST_P(Contents, SequsedQ) {
   Case c = base();
   c.used_q = true;
   expect_each_refused(c, &Instance::used_q, {-1, 6, INT_MAX, INT_MIN}, "seqused_q");
 }
 
+// [F94] [F102]
 TEST_P(Contents, SequsedK) {
   Case c = base();
   c.used_k = true;
@@ -59,6 +62,7 @@ TEST_P(Contents, SequsedK) {
   expect_each_refused(c, &Instance::used_k, {-1, 25, INT_MAX}, "seqused_k");
 }
 
+// [F94] [F103]
 TEST_P(Contents, LeftpadK) {
   Case c = base();
   c.leftpad = true;
@@ -70,12 +74,14 @@ TEST_P(Contents, LeftpadK) {
   expect_refused(instance, {"leftpad_k", "8"});
 }
 
+// [F94] [F104]
 TEST_P(Contents, KvBatchIdx) {
   Case c = base();
   c.batch_idx = true;
   expect_each_refused(c, &Instance::batch_idx, {-1, 5, INT_MAX, INT_MIN}, "kv_batch_idx");
 }
 
+// [F94] [F100]
 TEST_P(Contents, CuSeqlens) {
   for (const bool of_q : {true, false}) {
     Case c = base();
@@ -99,9 +105,15 @@ TEST_P(Contents, CuSeqlens) {
     refuse(3, int32_t(rows + 1));  // the tensor has no such row
     (instance.*array)[3] = int32_t(rows);
     EXPECT_EQ(forward(Op(instance.desc, kernel), instance), FA_OK) << name << ": " << fa_last_error();
+    const Instance later(c);  // the rows before the first entry are no sequence's
+    (later.*array)[0] = 1;
+    for (size_t b = 1; b <= 3; ++b) (later.*array)[b] = std::max((later.*array)[b], 1);
+    EXPECT_EQ(forward(Op(later.desc, kernel), later), FA_OK) << name << ": " << fa_last_error();
+    EXPECT_EQ(compare(later, Expected(later)), "") << name;
   }
 }
 
+// [F107]
 TEST_P(Contents, LongerThanTheBound) {
   Case c = base();
   c.cu_q = true;
@@ -119,6 +131,7 @@ TEST_P(Contents, LongerThanTheBound) {
   expect_refused(instance, {"max_seqlen_k"});
 }
 
+// [F94]
 TEST_P(Contents, BlockTable) {
   Case c = base();
   c.page = 8;
@@ -134,6 +147,7 @@ TEST_P(Contents, BlockTable) {
 }
 
 /// Columns past a sequence's used pages are not even read: those of the last sequence lie in an inaccessible page.
+// [F99]
 TEST_P(Contents, UnusedPagesAreNotLookedUp) {
   Case c = base();
   c.page = 4, c.used_k = true, c.sk = 40;
@@ -156,6 +170,7 @@ TEST_P(Contents, UnusedPagesAreNotLookedUp) {
   }
 }
 
+// [F105]
 TEST_P(Contents, OffsetsOfAnySize) {
   for (const int32_t offset : {INT_MIN, -1000000000, 1000000000, INT_MAX}) {
     Case c = base();

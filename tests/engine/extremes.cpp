@@ -105,6 +105,7 @@ std::vector<double> scores_of(const Case &c) {
   return list;
 }
 
+// [F25]
 TEST_P(Extremes, OneKeyAboveAllOthers) {
   for (Case c : cases()) {
     for (const double x : scores_of(c)) {
@@ -144,6 +145,7 @@ TEST_P(Extremes, TiesShareEvenly) {
 }
 
 /// What models write where a key is masked: on every key of a row it masks nothing.
+// [F23]
 TEST_P(Extremes, PaddingOnEveryKeyOfARow) {
   for (Case c : cases()) {
     for (const char *bias : {"f32:q", "bf16:q", "f16:q"}) {
@@ -168,6 +170,7 @@ TEST_P(Extremes, PaddingOnEveryKeyOfARow) {
   }
 }
 
+// [F14]
 TEST_P(Extremes, OnlyMinusInfinityMasks) {
   for (Case c : cases()) {
     c.bias = "f32:k";
@@ -244,6 +247,7 @@ TEST_P(Extremes, LargeProductsOfASmallScale) {
   }
 }
 
+// [F21] [F22]
 TEST_P(Extremes, InfiniteScores) {
   for (Case c : cases()) {
     for (const bool sinks : {false, true}) {
@@ -298,6 +302,7 @@ TEST_P(Extremes, RisingAndFallingScores) {
 }
 
 /// Values that are NaN or infinite give what fa.h says, whatever is masked and however small their weights are.
+// [F24]
 TEST_P(Extremes, NonFiniteValues) {
   for (Case c : cases()) {
     c.special = true;

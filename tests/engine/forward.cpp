@@ -51,6 +51,7 @@ class Forward : public EngineTest {
   uint64_t count_ = 0;
 };
 
+// [F9] [F29] [F88] [F91]
 TEST_P(Forward, EachFeatureAlone) {
   for (const Case &base : bases()) {
     check(base);
@@ -63,6 +64,7 @@ TEST_P(Forward, EachFeatureAlone) {
   }
 }
 
+// [F43] [F44] [F90]
 TEST_P(Forward, FeaturesInPairs) {
   size_t turn = 0;
   for (size_t i = 0; i < features().size(); ++i) {
@@ -89,6 +91,7 @@ TEST_P(Forward, RefusesTheFlagWithoutItsSoftcap) {
   check_refused(c, refused(c));
 }
 
+// [F15]
 TEST_P(Forward, Lengths) {
   const std::vector<int64_t> queries =
       slow ? std::vector<int64_t>{0, 1, 3, 17, 65}
@@ -106,6 +109,7 @@ TEST_P(Forward, Lengths) {
   }
 }
 
+// [F20]
 TEST_P(Forward, NothingToDo) {
   Case c;
   c.b = 0;
@@ -120,6 +124,7 @@ TEST_P(Forward, NothingToDo) {
   check(c);
 }
 
+// [F80]
 TEST_P(Forward, HeadDims) {
   std::vector<int64_t> dims = {31, 32, 33, 40, 64, 80, 96, 100, 128, 192, 256, 512};
   for (int64_t d = 1; d <= 20; ++d) dims.push_back(d);
@@ -143,6 +148,7 @@ TEST_P(Forward, HeadDims) {
   }
 }
 
+// [F32]
 TEST_P(Forward, GroupsOfHeads) {
   for (const int64_t group : {1, 2, 3, 4, 8, 16}) {
     for (const int64_t sq : {1, 2, 5, 33}) {
@@ -166,6 +172,7 @@ TEST_P(Forward, ManyKeys) {
 }
 
 /// q, k and v as slices of one tensor (batch, sequence, 3 x heads, dim).
+// [F26]
 TEST_P(Forward, PackedQkv) {
   for (const int64_t s : {1, 50}) {
     Case c = typed(Case{}, 0);
@@ -187,6 +194,7 @@ TEST_P(Forward, PackedQkv) {
 }
 
 /// The largest difference that f16 may show at these sizes: S = 4 with D = 4, and S up to 512 with D = 64.
+// [F25]
 TEST_P(Forward, Accuracy) {
   for (const int64_t s : {4, 64, 65, 128, 192, 256, 512}) {
     if (slow && s > 128) continue;

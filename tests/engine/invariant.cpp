@@ -69,6 +69,7 @@ void expect_same_bits(const Instance &from, const Instance &to, int64_t b, const
   }
 }
 
+// [F77]
 TEST_P(Invariant, WhateverTheCallAround) {
   const auto setups = {
       +[](Case *c) { c->b = 1; },
@@ -125,6 +126,7 @@ TEST_P(Invariant, WhateverTheCallAround) {
   }
 }
 
+// [F78]
 TEST_P(Invariant, PrefillAndDecodeAgree) {
   for (uint64_t index = 0; index < 3; ++index) {
     const Instance whole(alone(index));

@@ -35,6 +35,7 @@ class Memory : public EngineTest {
   }
 };
 
+// [F109] [F133]
 TEST_P(Memory, NoAllocationWithAWorkspace) {
   for (Case c : cases()) {
     for (const int32_t threads : {1, 3}) {
@@ -79,6 +80,7 @@ TEST_P(Memory, CreateWithoutMemory) {
   EXPECT_GT(failing, 1) << "fa_create allocated nothing that these tests see";
 }
 
+// [F56] [F72]
 TEST_P(Memory, ForwardWithoutMemory) {
   for (Case c : cases()) {
     for (const int32_t threads : {1, 3}) {
@@ -114,6 +116,7 @@ TEST_P(Memory, ForwardWithoutMemory) {
   }
 }
 
+// [F128]
 TEST_P(Memory, WorkspaceSizeNeverFallsWhenABoundRises) {
   for (Case c : cases()) {
     c.d = 8;  // quick to build
@@ -160,6 +163,7 @@ TEST_P(Memory, WorkspaceSizeFollowsMaxSeqlen) {
   }
 }
 
+// [F127]
 TEST_P(Memory, WorkspaceSizeLooksAtNoData) {
   for (const Case &c : cases()) {
     const Instance instance(c);

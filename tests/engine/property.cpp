@@ -132,6 +132,7 @@ TEST_P(Property, LaterKeysDoNotReachCausalQueries) {
   }
 }
 
+// [F108]
 TEST_P(Property, SplitsAgree) {
   for (Case c : cases()) {
     const Instance whole(c);

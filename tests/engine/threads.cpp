@@ -71,6 +71,7 @@ class Threads : public EngineTest {
   }
 };
 
+// [F84] [F85]
 TEST_P(Threads, HostsPool) {
   for (Case c : cases()) {
     const auto expected = reference(c);
@@ -122,6 +123,7 @@ TEST_P(Threads, NestedCallers) {
   }
 }
 
+// [F51]
 TEST_P(Threads, ConcurrentCallersOfOneOp) {
   constexpr int callers = 4;
   const int rounds = slow ? 3 : 12;
@@ -146,6 +148,7 @@ TEST_P(Threads, ConcurrentCallersOfOneOp) {
   }
 }
 
+// [F51]
 TEST_P(Threads, EveryCallFromAnyThread) {
   const Case c = cases()[0];
   const auto expected = reference(c);
@@ -169,6 +172,7 @@ TEST_P(Threads, EveryCallFromAnyThread) {
   EXPECT_EQ(failures, 0);
 }
 
+// [F153]
 TEST_P(Threads, ShutdownAndReuse) {
   Case c = cases()[0];
   const auto expected = reference(c);

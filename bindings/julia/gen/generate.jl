@@ -14,8 +14,9 @@ struct Member
     comment::String
 end
 
-"The words of a C comment, one paragraph a line."
+"The words of a C comment, one paragraph a line. Promises lose their tags, which are for fa.h's own tests."
 function words(comment)
+    comment = replace(comment, r" \[F\d+\]" => "")
     lines = [replace(strip(line), r"^(/\*|\*)\s?" => "") for line in split(replace(comment, r"\*/\s*$" => ""), '\n')]
     paragraphs = split(join(rstrip.(lines), "\n"), r"\n\s*\n")
     strip(join((join(strip.(split(p, '\n')), " ") for p in paragraphs), "\n\n"))

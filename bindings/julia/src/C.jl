@@ -351,8 +351,11 @@ const _fa_op_kernel = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_op_kernel(op)
 
-The name of the kernel that an op runs (\"cpu.avx2\"); \"\" for NULL. Lives as long as the library. Thread-safe. Since
-0.1.
+The name of the kernel that an op runs (\"cpu.avx2\"); \"\" for NULL. Lives as long as the library.
+
+On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next
+one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls. Thread-safe.
+Since 0.1.
 """
 fa_op_kernel(op) =
     @ccall $(address(_fa_op_kernel, :fa_op_kernel))(op::Ptr{fa_op})::Cstring

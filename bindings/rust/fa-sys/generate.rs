@@ -1,8 +1,9 @@
-// Generates the bindings from fa.h: bindgen's output with three changes that make it easier to use.
+// Generates the bindings from fa.h: bindgen's output with changes that make it easier to use.
 //
 //   - the functions stand in one functions! { ... }, which src/lib.rs links or loads
 //   - a constant has the type of the typedef that precedes its enum in the header (fa_dtype), else u32
 //   - offsets are asserted where pointers have 64 bits only
+//   - comments have no tags of promises
 
 /// The text of src/bindings.rs for a header.
 pub fn bindings(header: &str) -> String {
@@ -20,7 +21,21 @@ pub fn bindings(header: &str) -> String {
         .generate()
         .expect("bindgen could not read fa.h: is libclang installed (Debian: libclang-dev)?")
         .to_string();
-    arranged(&raw)
+    arranged(&untagged(&raw))
+}
+
+/// Without the tags of promises (` [F12]`), which are for fa.h's own tests and would be links in Rust's documentation.
+fn untagged(raw: &str) -> String {
+    let mut parts = raw.split(" [F");
+    let mut text = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        let digits = part.chars().take_while(char::is_ascii_digit).count();
+        match part[digits..].strip_prefix(']') {
+            Some(rest) if digits > 0 => text += rest,
+            _ => text += &format!(" [F{part}"),
+        }
+    }
+    text
 }
 
 fn arranged(raw: &str) -> String {

@@ -25,6 +25,7 @@ std::string run(const Case &c, std::string *log) {
   return own.failure();
 }
 
+// [F155]
 TEST(Family, TheOpHasTheNameOfItsBestFamily) {
   EXPECT_EQ(Op(desc_of(plain_case())).kernel(), best);
   Case half = plain_case();
@@ -32,6 +33,7 @@ TEST(Family, TheOpHasTheNameOfItsBestFamily) {
   EXPECT_EQ(Op(desc_of(half)).kernel(), other);
 }
 
+// [F156]
 TEST(Family, EachCallTakesTheFirstThatServesIt) {
   struct Way {
     const char *taken, *why;
@@ -54,6 +56,7 @@ TEST(Family, EachCallTakesTheFirstThatServesIt) {
   }
 }
 
+// [F157]
 TEST(Family, BatchInvarianceHasOneFamilyServeAllCalls) {
   Case c = plain_case();
   c.flags = FA_FLAG_BATCH_INVARIANT;
@@ -63,6 +66,7 @@ TEST(Family, BatchInvarianceHasOneFamilyServeAllCalls) {
   EXPECT_EQ(log.find("probe"), std::string::npos) << log;
 }
 
+// [F154]
 TEST(Family, OneThatIsAskedForByNameServesAlone) {
   setenv("FA_FORCE_KERNEL", best, 1);
   std::string log;

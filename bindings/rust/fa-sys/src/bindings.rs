@@ -45,7 +45,8 @@ pub const FA_MASK_CAUSAL_TOP_LEFT: fa_mask = 2;
 /// an engine may trade bitwise reproducibility from run to run for speed
 pub const FA_FLAG_NONDETERMINISTIC: u32 = 1;
 /** a query's bits depend on its own row, keys and mask alone: not on batch, padding or
-neighbours, nor on how many queries the call holds (prefill and decode agree)*/
+neighbours, nor on how many queries the call holds (prefill and decode
+agree)*/
 pub const FA_FLAG_BATCH_INVARIANT: u32 = 2;
 /// x = scale * q.k + bias; x = softcap * tanh(x / softcap)
 pub const FA_FLAG_BIAS_BEFORE_SOFTCAP: u32 = 4;
@@ -59,8 +60,8 @@ pub const FA_MAX_SPLITS: u32 = 1024;
 pub struct fa_op {
     _unused: [u8; 0],
 }
-/** A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no elements. Where the
- field that holds it is optional, NULL means absent.*/
+/** A view of memory that the caller owns. Frozen: it never grows. data may be NULL where the tensor has no
+ elements. Where the field that holds it is optional, NULL means absent.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_tensor {
@@ -397,8 +398,8 @@ const _: () = {
         "Offset of field: fa_kernel::why_not",
     ][::core::mem::offset_of!(fa_kernel, why_not) - 48usize];
 };
-/** Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the standard
- error; NULL restores that. Call it before other threads use the library. Since 0.1.*/
+/** Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the
+ standard error; NULL restores that. Call it before other threads use the library. Since 0.1.*/
 pub type fa_log = ::core::option::Option<
     unsafe extern "C" fn(
         user: *mut ::core::ffi::c_void,
@@ -423,23 +424,23 @@ functions! {
         d2: i64,
         d3: i64,
     );
-    /** Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel of the
- library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first call
- that needs them, not here.
+    /** Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel
+ of the library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are
+ started by the first call that needs them, not here.
 
  An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
- then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that fails, the
- call fails with the reason.
+ then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that fails,
+ the call fails with the reason.
 
  Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
  FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
     pub fn fa_create(desc: *const fa_desc, op: *mut *mut fa_op) -> fa_status;
     /** Stores in *bytes the workspace that fa_forward needs for *args.
 
- The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides, data
- pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds rises,
- lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller one.
- (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+ The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides,
+ data pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds
+ rises, lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller
+ one. (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
 
  Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.*/
     pub fn fa_workspace_size(
@@ -449,25 +450,31 @@ functions! {
     ) -> fa_status;
     /** Computes out (and lse) from q, k and v.
 
- On the CPU, the result is there when the call returns. On CUDA, the work is enqueued on args->stream, and faults of the
- device surface there. One case on CUDA is synchronous too: when all memory of the call is plain memory of the host, which
- the GPU reaches, and stream is NULL, the result is there when the call returns.
+ On the CPU, the result is there when the call returns. On CUDA, the work is enqueued on args->stream, and faults of
+ the device surface there. One case on CUDA is synchronous too: when all memory of the call is plain memory of the
+ host, which the GPU reaches, and stream is NULL, the result is there when the call returns.
 
- With a workspace, the call otherwise neither allocates nor synchronises, and may be captured into a CUDA graph. The
- workspace may hold anything, and nothing in it survives the call. Calls that may overlap in time need one each.
+ With a workspace, the call otherwise neither allocates nor synchronises, and may be captured into a CUDA
+ graph. The workspace may hold anything, and nothing in it survives the call. Calls that may overlap in time
+ need one each.
 
  Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
- needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load kernels and
- they are not there. Thread-safe. Since 0.1.*/
+ needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load
+ kernels and they are not there. Thread-safe. Since 0.1.*/
     pub fn fa_forward(op: *const fa_op, args: *const fa_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
-    /** The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when there
- was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.*/
+    /** The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when
+ there was none. Valid until the thread's next failing call. Never NULL; works out of memory.
+ Thread-safe. Since 0.1.*/
     pub fn fa_last_error() -> *const ::core::ffi::c_char;
     /// A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1.
     pub fn fa_status_string(status: fa_status) -> *const ::core::ffi::c_char;
-    /// The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library. Thread-safe. Since 0.1.
+    /** The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library.
+
+ On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next
+ one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls.
+ Thread-safe. Since 0.1.*/
     pub fn fa_op_kernel(op: *const fa_op) -> *const ::core::ffi::c_char;
     /// The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1.
     pub fn fa_version() -> i32;
@@ -479,7 +486,7 @@ functions! {
  0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
     pub fn fa_kernel_info(index: i32, info: *mut fa_kernel) -> fa_status;
     pub fn fa_set_log(log: fa_log, user: *mut ::core::ffi::c_void);
-    /** Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
- needed, but lets a program be unloaded or measured cleanly. Since 0.1.*/
+    /** Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under
+ way. Never needed, but lets a program be unloaded or measured cleanly. Since 0.1.*/
     pub fn fa_shutdown();
 }
