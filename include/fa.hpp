@@ -1,4 +1,4 @@
-// Thin RAII over fa.h for C++11 and later: nothing but an owner for fa_op, an exception for fa_status, and tensors by value.
+// Thin RAII over fa.h for C++11 and later: an owner for fa_op, an exception for fa_status, tensors by value, and nothing else.
 //
 //   fa::Desc desc;                                  // an fa_desc with its defaults
 //   desc.dtype_q = FA_F32;
@@ -26,29 +26,29 @@
 
 namespace fa {
 
-/// A call that failed: what() is fa_last_error()'s text.
+/// Thrown when a call fails: what() is the text of fa_last_error().
 class Error : public std::runtime_error {
  public:
   Error(fa_status status, const std::string &text) : std::runtime_error(text), status_(status) {}
 
-  /// Which kind of error: FA_ERROR_INVALID_ARGUMENT, FA_ERROR_UNSUPPORTED, ...
+  /// The kind of error: FA_ERROR_INVALID_ARGUMENT, FA_ERROR_UNSUPPORTED, ...
   fa_status status() const noexcept { return status_; }
 
  private:
   fa_status status_;
 };
 
-/// Throws Error unless status is FA_OK. Call it at once, on the thread whose call answered status.
+/// Throws Error unless status is FA_OK. Call it at once, on the thread that made the call.
 inline void check(fa_status status) {
   if (status != FA_OK) throw Error(status, fa_last_error());
 }
 
-/// An fa_desc that starts out with its defaults.
+/// An fa_desc, initialised to its defaults.
 struct Desc : fa_desc {
   Desc() { fa_desc_init(this, sizeof(fa_desc)); }
 };
 
-/// An fa_args that starts out with everything absent.
+/// An fa_args, initialised with everything absent.
 struct Args : fa_args {
   Args() { fa_args_init(this, sizeof(fa_args)); }
 };
@@ -80,13 +80,13 @@ inline fa_tensor tensor(const void *data, fa_dtype dtype, std::int64_t d0, std::
   return result;
 }
 
-/// The same with the type taken from the pointer.
+/// The same, with the element type taken from the pointer.
 template <class T>
 fa_tensor tensor(T *data, std::int64_t d0, std::int64_t d1 = 1, std::int64_t d2 = 1, std::int64_t d3 = 1) {
   return tensor(data, dtype_of<T>::value, d0, d1, d2, d3);
 }
 
-/// The tensor with strides of its own, in elements: a slice, another layout, a broadcast.
+/// The tensor with other strides, in elements: a slice, another layout, a broadcast.
 inline fa_tensor strided(fa_tensor contiguous, std::int64_t s0, std::int64_t s1, std::int64_t s2, std::int64_t s3) {
   contiguous.stride[0] = s0;
   contiguous.stride[1] = s1;
@@ -95,7 +95,7 @@ inline fa_tensor strided(fa_tensor contiguous, std::int64_t s0, std::int64_t s1,
   return contiguous;
 }
 
-/// Owns an fa_op. Moves, does not copy; a moved-from Op holds none and may only be assigned to or destroyed.
+/// Owns an fa_op. It can be moved but not copied; a moved-from Op is empty and may only be assigned to or destroyed.
 class Op {
  public:
   /// fa_create. Throws Error.
@@ -127,7 +127,7 @@ class Op {
   /// The name of the kernel that it runs.
   const char *kernel() const noexcept { return fa_op_kernel(op_); }
 
-  /// For calls to fa.h; still owned.
+  /// For calls to fa.h; this object keeps ownership.
   fa_op *get() const noexcept { return op_; }
 
  private:
