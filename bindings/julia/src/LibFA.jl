@@ -1,6 +1,6 @@
 """
 Fused attention (FlashAttention) through libfa: [`attention`](@ref) and [`attention!`](@ref) on arrays, without copies.
-[`Op`](@ref) holds an attention for many calls, [`kernels`](@ref) and [`info`](@ref) tell what this machine has, and
+[`Op`](@ref) holds an attention for many calls, [`kernels`](@ref) and [`info`](@ref) list what this machine has, and
 `LibFA.C` is the C interface as it is.
 """
 module LibFA

@@ -1,4 +1,4 @@
-# Element types, and the devices that arrays live on: what other packages' arrays have to tell about themselves.
+# Element types, and the devices that arrays live on: what other packages' arrays have to say about themselves.
 
 @static if isdefined(Core, :BFloat16)
     const BFloat16 = Core.BFloat16
@@ -35,7 +35,7 @@ end
 # Arrays that are views of others live where those live; extensions add methods for the arrays of their devices.
 const Wrapper = Union{SubArray,PermutedDimsArray,Base.ReshapedArray,Base.ReinterpretArray}
 
-"The fa_device whose memory an array lies in."
+"The fa_device whose memory holds an array."
 device(array) = C.FA_DEVICE_CPU
 device(array::Wrapper) = device(parent(array))
 

@@ -1,7 +1,7 @@
-# Finds libfa.so and the functions in it, once, when the package is loaded. A library that is missing is told of by the first
+# Finds libfa.so and the functions in it, once, when the package is loaded. A missing library is reported by the first
 # call that needs it, so that the package itself can always be loaded and precompiled.
 
-"The library is not there, or is not the one that this package needs."
+"The library was not found, or is not the one that this package needs."
 struct LibraryError <: Exception
     text::String
 end
@@ -67,7 +67,7 @@ function open_library()
     catch e
         handle[] = C_NULL
         load_error[] = string("libfa could not be loaded from ", repr(path), " (", source, "): ", sprint(showerror, e),
-            "; install libfa, or set FA_LIB to the path of libfa.so, or write a LocalPreferences.toml beside the ",
+            "; install libfa, or set FA_LIB to the path of libfa.so, or write a LocalPreferences.toml next to the ",
             "Project.toml in use: [LibFA] library = \"/path/to/libfa.so\"")
     end
     for (name, found) in C.functions

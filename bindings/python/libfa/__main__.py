@@ -1,4 +1,4 @@
-"""python -m libfa: the library's version, where it lies, and its kernels with the reason why one is not available."""
+"""python -m libfa: the library's version and path, and its kernels, with the reason where one is not available."""
 
 import pathlib
 import platform

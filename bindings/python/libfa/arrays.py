@@ -184,7 +184,7 @@ class _Buffer(ctypes.Structure):
 
 
 def _address(x: Any) -> int:
-    """Where a buffer's first element lies, which Python code cannot ask of a read-only one otherwise."""
+    """The address of a buffer's first element, which Python code cannot get of a read-only buffer otherwise."""
     buffer = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(x), ctypes.byref(buffer), 0x1C)  # PyBUF_FULL_RO less its writability
     address = buffer.buf or 0

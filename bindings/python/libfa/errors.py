@@ -4,11 +4,11 @@ from . import capi
 
 
 class Error(Exception):
-    """A call of libfa that failed."""
+    """A call of libfa failed."""
 
 
 class InvalidArgument(Error, ValueError):
-    """The call can never work: the text names the argument, what was got, what was expected and what would work."""
+    """The call can never work: the text names the argument, its value, what was expected and what would work."""
 
 
 class InvalidCall(InvalidArgument, RuntimeError):
@@ -41,6 +41,6 @@ _of_status = {
 
 
 def check(status: int) -> None:
-    """Raises a status's exception unless it is FA_OK. To be called on the thread whose call answered it."""
+    """Raises a status's exception unless it is FA_OK. Call it on the thread that made the call."""
     if status != capi.FA_OK:
         raise _of_status.get(status, Error)(capi.fa_last_error())

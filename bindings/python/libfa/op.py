@@ -67,7 +67,7 @@ class Op:
 
     def forward(self, args: "capi.fa_args") -> None:
         """Computes what args describes, without the GIL. Whatever args points at must live until it returns (on CUDA:
-        until its stream has come that far)."""
+        until its stream has finished the call)."""
         check(capi.fa_forward(self._open(), args))
 
     def close(self) -> None:
@@ -111,5 +111,5 @@ def op_of(
 
 
 def clear_cache() -> None:
-    """Forgets the ops kept for attention(): the next call makes its own anew, and reads the environment again."""
+    """Drops the ops cached for attention(): the next call creates a new one and reads the environment again."""
     op_of.cache_clear()

@@ -78,7 +78,7 @@ operator.register_autograd(_backward)
 
 
 def _eager(q: Any, k: Any, v: Any, keywords: dict[str, Any]) -> bool:
-    """Whether nothing but the result is asked for: no tracing, transformation, mode, subclass or gradient needs to see the
+    """Whether nothing but the result is needed: no tracing, transformation, mode, subclass or gradient needs to see the
     operator, whose dispatch takes longer than a small attention."""
     if torch.compiler.is_compiling() or torch._C._is_tracing() or not type(q) is type(k) is type(v) is torch.Tensor:
         return False

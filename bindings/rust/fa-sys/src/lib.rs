@@ -9,13 +9,13 @@
 //!   more, and links it statically; or
 //! - the feature `load-dynamic`, which looks for it when the program runs: see [`load`].
 //!
-//! A build script of a crate that depends on this one is told the folder of the library as `DEP_FA_LIB_DIR`.
+//! The build script of a crate that depends on this one gets the folder of the library in `DEP_FA_LIB_DIR`.
 //!
-//! The bindings are committed, so neither libclang nor the header is needed; the feature `bindgen` generates them anew (from
+//! The bindings are committed, so neither libclang nor the header is needed; the feature `bindgen` regenerates them (from
 //! `FA_INCLUDE_DIR`, else from the header in this crate). The crate is `no_std`.
 #![no_std]
 #![allow(non_camel_case_types)]
-#![allow(clippy::result_large_err)] // an error's text lies in it: there is no allocator
+#![allow(clippy::result_large_err)] // an error holds its text: there is no allocator
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)] // C's comments: shape[4], <fa.h>
 
 #[cfg(feature = "load-dynamic")]
@@ -49,7 +49,7 @@ macro_rules! functions {
             $(#[$meta])*
             ///
             /// # Panics
-            /// When the library cannot be loaded; [`ensure_loaded`] tells before.
+            /// When the library cannot be loaded; [`ensure_loaded`] checks that beforehand.
             ///
             /// # Safety
             /// As the header says.

@@ -2,8 +2,8 @@
 use crate::{Args, Element, Error, Op, OpBuilder, Result, TensorMut, TensorRef};
 
 /// `softmax(q kᵀ / sqrt(D)) v` for every batch entry and head, of `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D) and `v` (B, Sk, Hkv, Dv)
-/// in memory of the host: a vector (B, Sq, Hq, Dv) of the type that is asked for. A mask, and whatever else an attention may
-/// have, is said to an [`Op`], whose [`attention`](Op::attention) is the same function.
+/// in memory of the host: a vector (B, Sq, Hq, Dv) of the type that the caller names. For a mask or any
+/// other feature, build an [`Op`], whose [`attention`](Op::attention) is the same function.
 ///
 /// ```
 /// # use libfa::{attention, DType, Mask, Op, TensorRef};

@@ -96,7 +96,7 @@ impl OpBuilder {
     }
 
     types! {
-        /// The type of q, which [`Op::builder`] was told.
+        /// The type of q, given to [`Op::builder`].
         dtype_q;
         /// The type of k and v; otherwise as q. May differ: an f16 or bf16 cache under f32 queries.
         dtype_kv;
@@ -105,7 +105,7 @@ impl OpBuilder {
     }
 
     sizes! {
-        /// The head dimension of q and k, which [`Op::builder`] was told.
+        /// The head dimension of q and k, given to [`Op::builder`].
         head_dim: i64;
         /// The head dimension of v and out; otherwise as that of q and k.
         head_dim_v: i64;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use fa_sys::*;
 
-/// What a call of this crate answers.
+/// What a call of this crate returns.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call failed. The text names the argument, what was got, what was expected, and what would work.
@@ -16,7 +16,7 @@ pub enum Error {
     InvalidArgument(String),
     /// Legal, but nothing in this build of the library or on this machine serves it.
     Unsupported(String),
-    /// The device asked for is not there.
+    /// The requested device is not there.
     NoDevice(String),
     /// Memory of the host or of the device is short; nothing was computed.
     OutOfMemory(String),

@@ -76,7 +76,7 @@ pub fn build_info() -> Result<&'static str> {
     Ok(text(unsafe { fa_build_info() }))
 }
 
-/// What is told the library's messages.
+/// What receives the library's messages.
 pub type Log = dyn Fn(&str) + Send + Sync;
 
 /// What fa_set_log's user points to.

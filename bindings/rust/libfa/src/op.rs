@@ -56,7 +56,7 @@ impl Op {
         }
         let mut raw = null_mut();
         check(unsafe { fa_create(&raw const desc, &raw mut raw) })?;
-        let raw = NonNull::new(raw).expect("fa_create stores an op when it answers FA_OK");
+        let raw = NonNull::new(raw).expect("fa_create stores an op when it returns FA_OK");
         Ok(Op { raw, device: desc.device, _host: host })
     }
 
@@ -96,7 +96,7 @@ impl Op {
         text(unsafe { fa_op_kernel(self.raw.as_ptr()) })
     }
 
-    /// For calls of [`sys`](crate::sys); still owned.
+    /// For calls of [`sys`](crate::sys); this object keeps ownership.
     #[must_use]
     pub fn raw(&self) -> *mut fa_op {
         self.raw.as_ptr()

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 
 use crate::{Error, Result};
 
-/// Memory for calls, of the size that [`Op::workspace_size`](crate::Op::workspace_size) tells; one for each call that is under way
-/// at the same time.
+/// Memory for calls, of the size that [`Op::workspace_size`](crate::Op::workspace_size) returns. Calls that are under way at the same
+/// time need one each.
 ///
 /// ```
 /// # use libfa::*;
