@@ -1,7 +1,7 @@
 # nvcc: of a CUDA toolkit that is there, or 13.0 from PyPI, fetched into build/nvcc of the source tree (300 MB, shared by all
 # build trees).
 #
-#   fa_need_nvcc(VARIABLE)                       now, while configuring; fails with the cure where it cannot be had
+#   fa_need_nvcc(VARIABLE)                       now, while configuring; fails with advice where it is not available
 #   fa_add_nvcc_test(images.nvcc sh script.sh)   for a test; NVCC in its environment names the compiler, which the test
 #                                                nvcc.fetch gets; skipped where it cannot be had
 # FA_NVCC is what the machine has, if anything.

@@ -1,24 +1,24 @@
 # Shared by the scripts (sourced, not run): says what is being done, installs Debian packages, and when something fails
-# names the step and its cure.
+# names the step and what to do about it.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${FA_JOBS:-$(nproc)}
 step_name="starting"
-step_cure="read the lines above"
+step_advice="read the lines above"
 
 say() { printf '\n== %s\n' "$*"; }
 
-# step WHAT CURE: announces a step; the cure is printed if it fails.
+# step WHAT ADVICE: announces a step; the advice is printed if it fails.
 step() {
   step_name=$1
-  step_cure=$2
+  step_advice=$2
   say "$step_name"
 }
 
 finish() {
   local status=$?
-  [ "$status" -eq 0 ] || printf '\nFAILED (exit status %s) at the step: %s\nCure: %s\n' "$status" "$step_name" "$step_cure" >&2
+  [ "$status" -eq 0 ] || printf '\nFAILED (exit status %s) at the step: %s\nWhat to do: %s\n' "$status" "$step_name" "$step_advice" >&2
 }
 trap finish EXIT
 
@@ -29,7 +29,7 @@ as_root() {
     echo "   (through sudo: $*)"
     sudo "$@"
   else
-    step_cure="run this as root, where neither root nor sudo is at hand: $*"
+    step_advice="run this as root, as there is no sudo here: $*"
     return 1
   fi
 }
@@ -38,17 +38,17 @@ as_root() {
 need_packages() {
   local missing=() package
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "   not a Debian system: the equivalents of these packages are expected to be installed: $*"
+    echo "   not a Debian system: install the equivalents of these packages yourself: $*"
     return
   fi
   for package in "$@"; do
     [[ "$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null)" == *"installed "* ]] || missing+=("$package")
   done
   if [ ${#missing[@]} -eq 0 ]; then
-    echo "   all there: $*"
+    echo "   all installed: $*"
     return
   fi
-  step_cure="install by hand: apt-get install ${missing[*]}"
+  step_advice="install by hand: apt-get install ${missing[*]}"
   echo "   installing from Debian: ${missing[*]}"
   as_root apt-get update -qq </dev/null
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
@@ -59,7 +59,7 @@ need_cmake() {
   local have
   have=$(cmake --version | awk 'NR == 1 { print $3 }')
   if [ "$(printf '%s\n3.24\n' "$have" | sort -V | head -n 1)" != 3.24 ]; then
-    step_cure="put CMake 3.24 or newer first in PATH (found $have)"
+    step_advice="put CMake 3.24 or newer first in PATH (found $have)"
     return 1
   fi
 }

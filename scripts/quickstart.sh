@@ -6,7 +6,7 @@ cd "$root"
 
 usage="usage: scripts/quickstart.sh [--all-archs | --print-archs]    installs what is missing, builds libfa, runs it on real input
   --all-archs     with the kernels of every GPU architecture, rather than those of this machine's GPUs, if there are any
-  --print-archs   only tells what it would build for this machine's GPUs, as FA_ARCHS names it: an empty line for none"
+  --print-archs   only prints what it would build for this machine's GPUs, as a value of FA_ARCHS: an empty line for none"
 all_archs=
 print_archs=
 case "$*" in
@@ -14,7 +14,7 @@ case "$*" in
   --all-archs) all_archs=yes ;;
   --print-archs) print_archs=yes ;;
   -h | --help) echo "$usage" && exit 0 ;;
-  *) echo "$usage" >&2 && step_cure="it takes one of the arguments above, or none" && exit 2 ;;
+  *) echo "$usage" >&2 && step_advice="use one of the arguments above, or none" && exit 2 ;;
 esac
 
 # gpu_arch CAPABILITY: the architecture, as FA_ARCHS names it, whose kernels run on such a GPU; nothing when none do. Machine
@@ -35,11 +35,11 @@ gpu_arch() {
 gpu_archs() {
   local capabilities capability arch
   if ! command -v nvidia-smi >/dev/null; then
-    echo "   no nvidia-smi, so no GPU is looked for" >&2
+    echo "   no nvidia-smi: not looking for a GPU" >&2
     return
   fi
   capabilities=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>&1) || {
-    echo "   nvidia-smi fails (exit status $?), so no GPU is looked for: ${capabilities%%$'\n'*}" >&2
+    echo "   nvidia-smi fails (exit status $?): not looking for a GPU: ${capabilities%%$'\n'*}" >&2
     return 0
   }
   sort -uV <<<"$capabilities" | while read -r capability; do
@@ -47,7 +47,7 @@ gpu_archs() {
     if [ -n "$arch" ]; then
       echo "$arch"
     else
-      echo "   none for a GPU whose compute capability nvidia-smi tells as '$capability': kernels run from 7.5 on" >&2
+      echo "   none for a GPU whose compute capability nvidia-smi reports as '$capability': kernels need 7.5 or later" >&2
     fi
   done | sort -uV | paste -sd ';'
 }
@@ -57,7 +57,7 @@ if [ -z "$all_archs" ]; then
   [ -n "$print_archs" ] || step "Looking for this machine's GPUs" "build for every GPU: $0 --all-archs"
   archs=$(gpu_archs)
   [ -z "$print_archs" ] || { echo "$archs" && exit; }
-  echo "   GPU kernels: ${archs:-none, it is built for the CPU alone (--all-archs builds them all)}"
+  echo "   GPU kernels: ${archs:-none, the build is for the CPU only (--all-archs builds them all)}"
 fi
 
 step "Looking for the compiler and the libraries of the tool" "see above"

@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
     release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
     *)
       echo "unknown preset: $1" >&2
-      step_cure="one of those that scripts/test.sh --help lists"
+      step_advice="use one that scripts/test.sh --help lists"
       exit 2
       ;;
   esac
@@ -72,7 +72,7 @@ done
 # measure_coverage LOG: a line counts when any ISA's build of it ran. The kernels of AVX-512 ran on the model of tests/model;
 # src/cpu/isa/neon.* is not compiled for this architecture, and so not among the lines (the preset neon tests it).
 measure_coverage() {
-  step "Line coverage of src/" "look for the lines that no test runs in build/coverage/html/index.html, and test them"
+  step "Line coverage of src/" "build/coverage/html/index.html shows the lines that no test runs: test them"
   mkdir -p build/coverage/html
   gcovr --root . --object-directory build/coverage --filter 'src/' --exclude-throw-branches --sort-uncovered \
     --txt build/coverage/lines.txt --html-details build/coverage/html/index.html --print-summary --fail-under-line 95 |

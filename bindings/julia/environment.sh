@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
 if [ $# -gt 0 ]; then
   echo "usage: bindings/julia/environment.sh    installs Debian's Julia 1.5.3, unless there is a julia already"
-  [ "$1" = -h ] || [ "$1" = --help ] || { step_cure="it takes no arguments" && exit 2; }
+  [ "$1" = -h ] || [ "$1" = --help ] || { step_advice="it takes no arguments" && exit 2; }
   exit 0
 fi
 

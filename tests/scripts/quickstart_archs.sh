@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What scripts/quickstart.sh builds for which GPUs, as a stand-in for nvidia-smi tells them: quickstart_archs.sh SOURCE
+# What scripts/quickstart.sh builds for which GPUs, as a stand-in for nvidia-smi reports them: quickstart_archs.sh SOURCE
 set -euo pipefail
 source=$1
 folder=$(mktemp -d)
@@ -36,10 +36,10 @@ TEXT
 chmod +x "$folder/nvidia-smi"
 
 told 9 "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver." "Make sure that it runs."
-expect "" "nvidia-smi fails (exit status 9), so no GPU is looked for: NVIDIA-SMI has failed"
+expect "" "nvidia-smi fails (exit status 9): not looking for a GPU: NVIDIA-SMI has failed"
 for capability in "[N/A]" "" 7.0; do
   told 0 "$capability"
-  expect "" "'$capability': kernels run from 7.5 on"
+  expect "" "'$capability': kernels need 7.5 or later"
 done
 while read -r capability arch; do
   told 0 "$capability"
