@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "error.h"
-#include "gpu.h"
 #include "library.h"
 #include "npy.h"
+#include "on_gpu.h"
 #include "stats.h"
 #include "support/number.h"
 #include "support/random.h"

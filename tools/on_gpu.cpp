@@ -1,4 +1,4 @@
-#include "gpu.h"
+#include "on_gpu.h"
 
 #include <algorithm>
 
