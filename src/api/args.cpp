@@ -48,8 +48,8 @@ bool read_numbers(const fa_args &args, Problem *problem) {
   problem->num_splits = args.num_splits;
   problem->stream = args.stream;
   return in_range("args.num_seqs", args.num_seqs, 0, max_length, "sequences of cu_seqlens_*; 0 without them") &&
-         in_range("args.max_seqlen_q", args.max_seqlen_q, 0, max_length, "0 is all rows of q") &&
-         in_range("args.max_seqlen_k", args.max_seqlen_k, 0, max_length, "0 is all rows of k") &&
+         in_range("args.max_seqlen_q", args.max_seqlen_q, 0, max_length, "0 means all rows of q") &&
+         in_range("args.max_seqlen_k", args.max_seqlen_k, 0, max_length, "0 means all rows of k") &&
          in_range("args.num_splits", args.num_splits, 0, FA_MAX_SPLITS, "0 lets the kernel choose") &&
          in_range("args.reserved", args.reserved, 0, 0);
 }

@@ -38,9 +38,9 @@ bool check_ranges(const fa_desc &d) {
          in_range("desc.device_index", d.device_index, 0, INT32_MAX, "which GPU") &&
          in_range("desc.mask", d.mask, 0, 2, "FA_MASK_NONE, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT") &&
          in_range("desc.head_dim", d.head_dim, 1, FA_MAX_HEAD_DIM, "elements of a row of q and k") &&
-         in_range("desc.head_dim_v", d.head_dim_v, 0, FA_MAX_HEAD_DIM, "elements of a row of v; 0 is as head_dim") &&
-         in_range("desc.attention_chunk", d.attention_chunk, 0, INT64_MAX, "positions; 0 is no chunks") &&
-         in_range("desc.num_threads", d.num_threads, 0, FA_MAX_THREADS, "0 is the CPUs of the process");
+         in_range("desc.head_dim_v", d.head_dim_v, 0, FA_MAX_HEAD_DIM, "elements of a row of v; 0 means as head_dim") &&
+         in_range("desc.attention_chunk", d.attention_chunk, 0, INT64_MAX, "positions; 0 means no chunks") &&
+         in_range("desc.num_threads", d.num_threads, 0, FA_MAX_THREADS, "0 means the CPUs of the process");
 }
 
 bool check_floats(const fa_desc &d) {
@@ -55,7 +55,7 @@ bool check_floats(const fa_desc &d) {
 
 bool check_flags(const fa_desc &d) {
   if (d.flags & ~known_flags) {
-    return refuse("desc.flags is 0x%x: 0x%x is no FA_FLAG_* of libfa %s; expected any of 0x%x", d.flags,
+    return refuse("desc.flags is 0x%x: 0x%x is not an FA_FLAG_* of libfa %s; expected any of 0x%x", d.flags,
                   d.flags & ~known_flags, FA_VERSION_STRING, known_flags);
   }
   if ((d.flags & FA_FLAG_BATCH_INVARIANT) && (d.flags & FA_FLAG_NONDETERMINISTIC)) {

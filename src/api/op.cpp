@@ -39,7 +39,7 @@ fa_status check_workspace_size(const Engine &engine, const Problem &problem) {
   if (const fa_status status = engine.workspace_size(problem, &needed)) return status;
   if (problem.workspace_size >= needed) return FA_OK;
   return fail(FA_ERROR_INVALID_ARGUMENT,
-              "args.workspace_size is %zu; expected at least %zu, which fa_workspace_size tells for these arguments",
+              "args.workspace_size is %zu; expected at least %zu, which fa_workspace_size returns for these arguments",
               problem.workspace_size, needed);
 }
 

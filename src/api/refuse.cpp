@@ -18,7 +18,7 @@ struct DtypeText {
 
   explicit DtypeText(fa_dtype dtype) {
     const bool known = dtype >= 0 && dtype < dtype_count;
-    std::snprintf(text, sizeof text, "%d%s%s%s", dtype, known ? " (" : ", which is no fa_dtype",
+    std::snprintf(text, sizeof text, "%d%s%s%s", dtype, known ? " (" : ", which is not an fa_dtype",
                   known ? dtype_names[dtype] : "", known ? ")" : "");
   }
 

@@ -46,7 +46,7 @@ const T *current_form(const Form<T> &form, const T *given, const T &defaults, T 
   const char *unknown = std::find_if(bytes + sizeof(T), bytes + size, [](char byte) { return byte != 0; });
   if (unknown == bytes + size) return given;
   refuse(
-      "%s.struct_size is %zu, and byte %td is not zero, but libfa %s knows the first %zu bytes only: leave newer "
+      "%s.struct_size is %zu, and byte %td is not zero, but libfa %s knows only the first %zu bytes: leave newer "
       "fields zero, or load a newer libfa",
       form.type, size, unknown - bytes, FA_VERSION_STRING, sizeof(T));
   return nullptr;

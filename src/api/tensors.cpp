@@ -28,7 +28,7 @@ bool check_heads(const Problem &p) {
     return true;
   return refuse(
       "args.k.shape[2] is %lld, but q has %lld heads; expected a divisor of %lld, so that each head of k and "
-      "v serves as many heads of q",
+      "v serves the same number of heads of q",
       ll{p.heads_kv}, ll{p.heads_q}, ll{p.heads_q});
 }
 
@@ -46,7 +46,7 @@ bool read_bound(const Bound &b, int64_t *bound) {
   *bound = b.given == 0 ? b.rows : std::min(b.given, b.rows);
   if (!b.fixed || *bound == b.rows) return true;
   return refuse(
-      "args.%s is %lld, but every sequence has all %lld rows of %s; expected at least %lld, or %s that says "
+      "args.%s is %lld, but every sequence has all %lld rows of %s; expected at least %lld, or %s to say "
       "how many are used",
       b.name, ll{b.given}, ll{b.rows}, b.tensor, ll{b.rows}, b.fewer);
 }

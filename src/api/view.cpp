@@ -29,7 +29,7 @@ bool read_strides(const char *name, const fa_tensor &t, Use use, int64_t element
     if (t.shape[i] < 2) continue;
     if (use.written && t.stride[i] == 0) {
       return refuse(
-          "%s.stride[%d] is 0, which repeats elements; expected a place of its own for each of the %lld, as "
+          "%s.stride[%d] is 0, which repeats elements; expected an address of its own for each of the %lld, as "
           "they are written",
           name, i, ll{t.shape[i]});
     }

@@ -42,7 +42,7 @@ class Count {
 inline fa_status store_size(Count bytes, size_t *size) {
   if (bytes >= Count(std::numeric_limits<size_t>::max()))
     return fail(FA_ERROR_OUT_OF_MEMORY,
-                "the workspace of these arguments has more bytes than a size_t can say: a smaller batch, fewer splits "
+                "the workspace of these arguments has more bytes than fit in a size_t: a smaller batch, fewer splits "
                 "(args.num_splits), or bounds (args.max_seqlen_q, max_seqlen_k) need less");
   *size = static_cast<size_t>(bytes.value());
   return FA_OK;

@@ -21,7 +21,7 @@ namespace {
 template <const Kernels &kernels>
 Engine *create(const Kernel &, const Attention &attention) {
   Engine *engine = new (std::nothrow) CpuEngine(attention, kernels);
-  if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an attention of %zu bytes", sizeof(CpuEngine));
+  if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an op of %zu bytes", sizeof(CpuEngine));
   return engine;
 }
 

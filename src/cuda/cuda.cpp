@@ -164,7 +164,7 @@ const char *why_not_serving(const Row &row, const Attention &attention, const De
   const kernels::Attention a = attention_of(attention);
   if (const char *why = row.family().why_not(a)) return why;
   if (attention.batch_invariant && !row.family().serves_all_calls)
-    return "it serves some calls only, and FA_FLAG_BATCH_INVARIANT has one kernel serve all";
+    return "it serves some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
   const kernels::Dtype dtype = row.family().works_in(a);
   if (row.find(dtype, 0) == nullptr)
     return reason(room, "%s lacks what its kernels for %s need", row.arch().name, name_of(dtype));

@@ -91,7 +91,7 @@ bool load_driver(Driver *driver, char *text, size_t bytes) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char *reason = dlerror();
-    std::snprintf(text, bytes, "NVIDIA's driver is not there (%s)", reason ? reason : "libcuda.so.1");
+    std::snprintf(text, bytes, "NVIDIA's driver was not found (%s)", reason ? reason : "libcuda.so.1");
     return false;
   }
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));

@@ -30,15 +30,15 @@ class StreamMemory {
     const Driver &driver = machine().driver;
     if (!device.pools)
       return fail(FA_ERROR_UNSUPPORTED,
-                  "args.workspace is NULL, and device %d (%s) allocates no memory in the order of a stream; expected a "
-                  "workspace of %lld bytes, as fa_workspace_size tells",
+                  "args.workspace is NULL, and device %d (%s) cannot allocate memory in stream order; expected a "
+                  "workspace of %lld bytes, as fa_workspace_size returns",
                   device.index, device.name, static_cast<long long>(bytes));
     const CUresult result = driver.cuMemAllocAsync(&address_, static_cast<size_t>(bytes), stream_);
     if (result == CUDA_SUCCESS) return FA_OK;
     address_ = 0;
     return failed(driver, "cuMemAllocAsync", result,
-                  "of %lld bytes on device %d: a workspace that is allocated once (fa_workspace_size), or fewer "
-                  "num_splits, need not be found by each call",
+                  "of %lld bytes on device %d: pass a workspace that is allocated once (fa_workspace_size), or ask for "
+                  "fewer num_splits",
                   static_cast<long long>(bytes), device.index);
   }
 

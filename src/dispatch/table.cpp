@@ -121,7 +121,7 @@ const Kernel *choose(const Attention &attention) {
   const char *max_arch = environment("FA_MAX_ARCH");
   const size_t newest = max_arch ? find(&Kernel::arch, max_arch) : 0;
   if (max_arch && newest == kernel_count()) {
-    fail(FA_ERROR_UNSUPPORTED, "FA_MAX_ARCH is \"%s\": no kernel is for that; there are %s", max_arch,
+    fail(FA_ERROR_UNSUPPORTED, "FA_MAX_ARCH is \"%s\": no kernel is for that architecture; there are %s", max_arch,
          list(&Kernel::arch).c_str());
     return nullptr;
   }

@@ -169,7 +169,7 @@ TEST(Environment, NonsenseThreadsAreIgnored) {
     call.desc.num_threads = 0;
     EXPECT_EQ(call.run(), FA_OK) << value << ": " << fa_last_error();
     const std::string said =
-        std::string("FA_NUM_THREADS is \"") + value + "\", which is ignored: expected a number of 1 to 1024";
+        std::string("FA_NUM_THREADS is \"") + value + "\", which is ignored: expected a number from 1 to 1024";
     EXPECT_EQ(log.text().find(said) != std::string::npos, value != std::string("2")) << value << ": " << log.text();
   }
 }

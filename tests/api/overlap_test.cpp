@@ -125,9 +125,9 @@ const Strides own_strides[] = {
     {"a_row_short", {96, 31, 8, 1}, "elements (0, 0, 3, 7) and (0, 1, 0, 0)"},
     {"a_head_short", {84, 28, 7, 1}, "elements (0, 0, 0, 7) and (0, 0, 1, 0)"},
     {"a_batch_short", {95, 32, 8, 1}, "elements (0, 2, 3, 7) and (1, 0, 0, 0)"},
-    {"alike", {96, 8, 8, 1}, "in one place"},
-    {"alike_backwards", {96, 8, -8, 1}, "in one place"},
-    {"far", {int64_t{1} << 59, int64_t{1} << 58, int64_t{1} << 57, 1}, "in one place"},
+    {"alike", {96, 8, 8, 1}, "at the same address"},
+    {"alike_backwards", {96, 8, -8, 1}, "at the same address"},
+    {"far", {int64_t{1} << 59, int64_t{1} << 58, int64_t{1} << 57, 1}, "at the same address"},
 };
 
 TEST(OverlapItself, IsRefusedWithTheTwoElements) {
@@ -139,7 +139,7 @@ TEST(OverlapItself, IsRefusedWithTheTwoElements) {
     const fa_status status = fa_workspace_size(op, &call.args, &bytes);
     EXPECT_EQ(status, *strides.words ? FA_ERROR_INVALID_ARGUMENT : FA_OK) << strides.name << ": " << fa_last_error();
     if (*strides.words) {
-      EXPECT_EQ(missing_words(fa_last_error(), {"args.out.stride", strides.words, "place of its own"}), "");
+      EXPECT_EQ(missing_words(fa_last_error(), {"args.out.stride", strides.words, "address of its own"}), "");
     }
     fa_destroy(op);
   }

@@ -228,7 +228,7 @@ fn distinct(shape: [usize; 4], stride: [isize; 4]) -> Result<()> {
     for (step, extent) in steps {
         if step as u128 <= reach {
             return Err(Error::invalid(format!(
-                "strides {stride:?} of an output of shape {shape:?} overlap; expected each element at a place of its own"
+                "strides {stride:?} of an output of shape {shape:?} overlap; expected each element at an address of its own"
             )));
         }
         reach += (extent - 1) as u128 * step as u128;
