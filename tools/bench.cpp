@@ -88,20 +88,20 @@ int bench(const BenchOptions &options) {
 
 void define_bench_options(Options *o, BenchOptions *b) {
   o->group("What");
-  o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D", "sizes of a call; may be given again");
+  o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D", "sizes of a call; may be repeated");
   o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
   o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
   o->flag("--causal", b->causal, "with a causal mask");
   o->group("How");
   o->value("--threads", b->threads, "N", "CPU threads; default: all");
-  o->value("--kernel", b->kernel, "NAME", "this kernel of `fa info` or none");
+  o->value("--kernel", b->kernel, "NAME", "use this kernel (see `fa info`) or fail");
   o->value("--rounds", b->measure.rounds, "N", "rounds over all cases; default: 15", Range{1, 1000});
-  o->value("--time", b->measure.seconds, "SECONDS", "of a case in a round; default: 0.05", Range{0, 3600});
+  o->value("--time", b->measure.seconds, "SECONDS", "per case and round; default: 0.05", Range{0, 3600});
   o->group("Results");
-  o->value("--json", b->json, "FILE", "keep the results");
-  o->value("--compare", b->compare, "FILE", "judge against results kept before; exit 1 when slower");
+  o->value("--json", b->json, "FILE", "save the results");
+  o->value("--compare", b->compare, "FILE", "compare with saved results; exit 1 when slower");
   o->value("--threshold", b->threshold, "PERCENT", "smallest change that counts; default: 2", Range{0, 1000});
-  o->value("--measured", b->measured, "FILE", "take these results, measure nothing");
+  o->value("--measured", b->measured, "FILE", "use these results, measure nothing");
   o->help("print this");
 }
 
@@ -114,23 +114,19 @@ Command bench_command() {
   command.usage = "[--shape B,Hq,Hkv,Sq,Sk,D | --sweep NAME] [options]";
   command.details =
       "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
-      "and Sk "
-      "keys of D dimensions. Causal operations that the mask leaves out are not counted in GFLOP/s.\n"
+      "and Sk keys of D dimensions. Operations that a causal mask leaves out do not count in GFLOP/s.\n"
       "\n"
-      "All cases are measured once in each of several rounds, and the spread between rounds makes the confidence "
-      "interval: "
-      "it holds what the machine does from second to second, other programs included. The interval of the median is "
-      "that "
+      "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
+      "it "
+      "covers what the machine does from second to second, other programs included. The interval of the median is "
       "between two order statistics, at 95 %.\n"
       "\n"
-      "--compare measures the cases of the file (or those given) and tells for each whether it is faster, slower, or "
-      "without "
-      "a difference: the change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it "
-      "counts "
+      "--compare measures the cases of the file (or those given) and says for each whether it is faster, slower or "
+      "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it counts "
       "only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
   command.examples = {{"A few shapes in every type:", "fa bench"},
-                      {"One shape, kept:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
-                      {"After a change, the same again:", "fa bench --compare before.json"}};
+                      {"One shape, saved:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
+                      {"The same again after a change:", "fa bench --compare before.json"}};
   command.define = [](Options &all) -> std::function<int()> {
     const auto options = std::make_shared<BenchOptions>();
     define_bench_options(&all, options.get());

@@ -94,7 +94,7 @@ class Prepared {
 /// The median of as many samples as the budget allows; a call that is longer than the budget is a sample by itself.
 double one_round(const Prepared &prepared, double budget) {
   constexpr double shortest_sample = 20e-6;  // so that reading the clock does not count
-  // The first call brings the tensors back into the caches that they fit, and tells how long a call takes.
+  // The first call brings the tensors back into the caches that they fit, and shows how long a call takes.
   const double first = std::max(seconds_of(1, [&] { prepared.call(); }), 1e-8);
   if (first > budget) return first;
   const int64_t calls = std::max<int64_t>(1, static_cast<int64_t>(shortest_sample / first));

@@ -13,7 +13,7 @@ namespace {
 void check_sizes(const test::Case &c) {
   constexpr int64_t most = int64_t{1} << 24;
   for (const int64_t size : {c.b, c.sq, c.sk, c.hq, c.hkv, c.d, c.dv, c.page}) {
-    if (size < 0 || size > most) bad_input("not a case: {} is no size of a tensor", size);
+    if (size < 0 || size > most) bad_input("not a case: {} is not a size of a tensor", size);
   }
   if (c.hkv == 0 || c.hq % c.hkv != 0) bad_input("not a case: hkv={} does not divide hq={}", c.hkv, c.hq);
 }

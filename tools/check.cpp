@@ -98,7 +98,8 @@ class Check {
                  judged_);
       return exit_failure;
     }
-    fmt::print("\nAll {} checks are right; the percentages are the largest error as a part of its bound.\n", judged_);
+    fmt::print("\nAll {} checks are right; the percentages are the largest error as a fraction of its bound.\n",
+               judged_);
     return exit_ok;
   }
 
@@ -117,18 +118,14 @@ Command check_command() {
   command.summary = "verify that every kernel here computes what it should";
   command.usage = "[--kernel NAME] [--verbose]";
   command.details =
-      "Runs a small list of cases, which has every feature of the library in it, on each kernel that this machine can "
-      "run "
-      "and in each type of element, and compares the results with attention computed in double precision. Tensors lie "
-      "between inaccessible pages, so reading or writing outside of them is found too.\n"
+      "Runs a small list of cases, which covers every feature of the library, on each kernel that this machine can run "
+      "and with each type of element, and compares the results with attention computed in double precision. Tensors "
+      "are placed between inaccessible pages, so reads and writes outside of them are found too.\n"
       "\n"
-      "An error is right when it is within a bound that follows from the type's precision, element by element, and at "
-      "most "
-      "twice that of the same maths done naively in that precision. Prints a table: for each kernel and type the "
-      "number of "
-      "cases that are right, and the largest error as a part of its bound. A dash stands for what a kernel does not "
-      "serve. "
-      "For each failure it prints the line that repeats it.";
+      "A result is right when its error is within a bound that follows from the type's precision, element by element, "
+      "and at most twice that of the same maths done naively in that precision. Prints a table: for each kernel and "
+      "type the number of cases that are right, and the largest error as a fraction of its bound. A dash stands for a "
+      "type that a kernel does not serve. For each failure it prints the line that repeats it.";
   command.examples = {{"After an installation:", "fa check"}};
   command.define = [](Options &options) -> std::function<int()> {
     struct Given {

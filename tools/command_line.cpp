@@ -160,9 +160,9 @@ void explain_usage_error(const CLI::App &app, const CLI::ParseError &error) {
     message = fmt::format("unknown {} '{}'{}", unknown[0].starts_with("-") ? "option" : "argument", unknown[0],
                           suggestion(unknown[0], known_words(*chosen)));
   } else if (dynamic_cast<const CLI::RequiredError *>(&error)) {
-    message = "a command is needed";
+    message = "expected a command";
   } else if (dynamic_cast<const CLI::ArgumentMismatch *>(&error)) {
-    message = fmt::format("{} takes one value, and stands once", message.substr(0, message.find(':')));
+    message = fmt::format("{} takes one value and may be given only once", message.substr(0, message.find(':')));
   }
   fmt::print(stderr, "{}: {}\nSee {} --help.\n", name, printable(message), name);
 }

@@ -9,7 +9,7 @@ namespace fa::tool {
 /// The driver's function, nullptr where there is none.
 void *driver_function(const char *name);
 
-/// What a function of the driver answers: 0 when it did what it should. Throws Failure where there is no such function.
+/// What a function of the driver returns: 0 on success. Throws Failure where there is no such function.
 template <class... Arguments>
 int ask(const char *name, Arguments... arguments) {
   void *function = driver_function(name);

@@ -142,7 +142,7 @@ std::vector<std::byte> read_file(const std::string &path, const Needed &needed) 
 std::vector<std::byte> read_text_file(const std::string &path) {
   constexpr size_t most = size_t{64} << 20;
   return read_file(path, [&](std::span<const std::byte> bytes) {
-    if (bytes.size() > most) bad_input("{}: has more than {} bytes, which no text file here has", path, most);
+    if (bytes.size() > most) bad_input("{}: has more than {} bytes, too many for a text file", path, most);
     return most + 1;
   });
 }

@@ -16,7 +16,7 @@ int attribute(int number, int device) {
   return ask("cuDeviceGetAttribute", &value, number, device) == 0 ? value : 0;
 }
 
-/// What the driver tells of a device.
+/// What the driver reports of a device.
 Gpu describe(int index) {
   Gpu gpu;
   int device = 0;

@@ -1,4 +1,4 @@
-// The GPUs of this machine: what the driver tells of each, and what the library makes of it.
+// The GPUs of this machine: what the driver reports of each, and what the library makes of it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Reads what Linux tells of its processors; nothing here may fail, what is not told stays empty.
+// Reads what Linux reports of its processors. Nothing here may fail: what is missing stays empty.
 #include "machine.h"
 
 #include <fmt/format.h>

@@ -100,17 +100,18 @@ std::string man_page(const Command &command, const Options &options) {
     roff.verbatim(example.line);
   }
   roff.section("Exit status");
-  roff.item("0", "All went well.");
+  roff.item("0", "Success.");
   roff.item("1", "A check failed, or the computation did.");
-  roff.item("2", "Wrong usage, or a file that does not hold what it should; the message says which and why.");
+  roff.item("2", "Wrong usage, or a file with the wrong contents; the message says which and why.");
   roff.section("Environment");
-  roff.item("FA_VERBOSE=dispatch", "Say which kernel was chosen and why each better one was not.");
+  roff.item("FA_VERBOSE=dispatch", "Log which kernel was chosen and why each better one was not.");
   roff.item("FA_FORCE_KERNEL=NAME", "Use this kernel, as --kernel does, or fail.");
   roff.item("FA_MAX_ARCH=ARCH", "Skip kernels for anything newer than this instruction set or GPU.");
   roff.item("FA_NUM_THREADS=N", "The default number of CPU threads.");
-  roff.item("FA_KERNEL_PATH=FOLDER",
-            "Take this build's GPU kernels from the files there: they are code that runs with the process's rights, so "
-            "name no folder that others can write to.");
+  roff.item(
+      "FA_KERNEL_PATH=FOLDER",
+      "Take this build's GPU kernels from the files there. They are code that runs with the rights of the process: "
+      "name no folder that others can write to.");
   roff.section("See also");
   std::vector<std::string> others;
   if (*command.name) others.emplace_back("\\fBfa\\fR(1)");

@@ -58,7 +58,7 @@ int64_t checked_elements(std::span<const int64_t> shape, size_t element_bytes, s
   bool overflow = false;
   for (const int64_t n : shape) overflow |= __builtin_mul_overflow(elements, n, &elements);
   overflow |= __builtin_mul_overflow(elements, static_cast<int64_t>(element_bytes), &bytes);
-  if (overflow) bad_input("{}: shape {} is beyond any memory", name, shape_text(shape));
+  if (overflow) bad_input("{}: shape {} does not fit in any memory", name, shape_text(shape));
   return elements;
 }
 

@@ -42,7 +42,7 @@ class Reader {
     const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
     if (!quote) fail("expected a string");
     const size_t end = text_.find(quote, position_);
-    if (end == text_.npos) fail("a string without its end");
+    if (end == text_.npos) fail("a string without an end");
     std::string result(text_.substr(position_, end - position_));
     position_ = end + 1;
     return result;
@@ -119,7 +119,7 @@ NpyHeader parse_dictionary(std::string_view text, std::string_view name) {
     if (*have) reader.fail(fmt::format("'{}' a second time", key));
     *have = true;
     if (key == "descr") {
-      if (reader.next_is('[')) bad_input("{}: holds a structured type; a plain array of numbers is needed", name);
+      if (reader.next_is('[')) bad_input("{}: holds a structured type; expected a plain array of numbers", name);
       header.descr = reader.string();
     } else if (key == "fortran_order") {
       header.fortran_order = reader.boolean();
@@ -131,7 +131,7 @@ NpyHeader parse_dictionary(std::string_view text, std::string_view name) {
       break;
     }
   }
-  if (!reader.at_end()) reader.fail("something after the dictionary");
+  if (!reader.at_end()) reader.fail("text after the dictionary");
   if (!have_descr || !have_order || !have_shape) {
     bad_input("{}: malformed .npy header: '{}' is missing", name,
               !have_descr   ? "descr"
@@ -169,9 +169,9 @@ size_t npy_header_bytes(std::span<const std::byte> file, std::string_view name) 
 }
 
 NpyHeader parse_npy_header(std::span<const std::byte> file, std::string_view name) {
-  if (file.empty()) bad_input("{}: is empty; a .npy file as numpy.save writes it is needed", name);
+  if (file.empty()) bad_input("{}: is empty; expected a .npy file as numpy.save writes it", name);
   const size_t end = npy_header_bytes(file, name);
-  if (file.size() < end) bad_input("{}: truncated: {} bytes, its header alone says {}", name, file.size(), end);
+  if (file.size() < end) bad_input("{}: truncated: {} bytes, but its header alone has {}", name, file.size(), end);
   const size_t begin = std::to_integer<int>(file[6]) == 1 ? 10 : 12;
   const std::string_view text(reinterpret_cast<const char *>(file.data()), end);
   NpyHeader header = parse_dictionary(text.substr(begin), name);

@@ -16,7 +16,7 @@ bool is_gpu_kernel(const std::string &kernel);
 /// where the driver fails.
 class OnGpu {
  public:
-  /// sequences: B, which fa_args does not tell for all of them.
+  /// sequences: B, which fa_args does not have for every call.
   OnGpu(const fa_args &host, const fa_op *op, int64_t sequences, int32_t device_index);
   ~OnGpu();
   OnGpu(const OnGpu &) = delete;

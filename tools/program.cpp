@@ -12,19 +12,19 @@ std::vector<Command> commands() {
 Command program() {
   Command command{};
   command.name = "";
-  command.summary = "fused attention on this machine, computed, checked and measured";
+  command.summary = "compute, check and measure fused attention on this machine";
   command.usage = "COMMAND [options]";
   command.details =
       "fa is the command line of libfa, which computes exact attention without storing the scores. It shows what the "
-      "library finds on a machine, computes attention of arrays in .npy files, verifies an installation, and measures "
+      "library finds on a machine, computes attention on arrays in .npy files, verifies an installation, and measures "
       "its "
       "speed.";
-  command.examples = {{"What is here, as text for a bug report:", "fa info"},
-                      {"Whether every kernel that this machine can run computes what it should:", "fa check"},
-                      {"Causal attention of arrays that numpy.save wrote:",
+  command.examples = {{"What this machine has, as text for a bug report:", "fa info"},
+                      {"Check that every kernel that this machine can run is right:", "fa check"},
+                      {"Causal attention on arrays that numpy.save wrote:",
                        "fa run --q q.npy --k k.npy --v v.npy -o out.npy --causal"}};
   command.define = [](Options &options) -> std::function<int()> {
-    options.help("print this; behind a command: its options");
+    options.help("print this; after a command: its options");
     options.version("fa " FA_VERSION_STRING, "print the version");
     return [] { return 0; };
   };

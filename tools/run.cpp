@@ -28,11 +28,11 @@ namespace {
 void check_usage(const RunOptions &options) {
   for (const auto &[path, option] : {std::pair(&options.q, "--q"), {&options.k, "--k"}, {&options.v, "--v"}}) {
     if (path->empty())
-      bad_input("{} is missing; the least is: fa run --q Q.npy --k K.npy --v V.npy -o OUT.npy", option);
+      bad_input("{} is missing; the shortest call is: fa run --q Q.npy --k K.npy --v V.npy -o OUT.npy", option);
   }
   if (options.out.empty() && options.lse_out.empty() && options.reference.empty() && options.repeat == 0) {
     bad_input(
-        "nothing is asked for: say where the output goes (-o OUT.npy), what to compare it with (--reference FILE) or "
+        "there is nothing to do: say where the output goes (-o OUT.npy), what to compare it with (--reference FILE) or "
         "how often to time it (--repeat N)");
   }
   if (!options.out.empty() && options.out == options.lse_out)
@@ -113,7 +113,7 @@ int run_files(const RunOptions &options) {
 
 /// Replays a case: its tensors follow from the line alone.
 int run_case(const RunOptions &options) {
-  if (!options.q.empty() || !options.out.empty()) bad_input("--case stands alone: its line says everything");
+  if (!options.q.empty() || !options.out.empty()) bad_input("--case takes no other files: its line says everything");
   const bool any_of_gpu = options.device == "cuda" && forced_kernel().empty();
   const CaseOutcome outcome = check_case(options.case_text, any_of_gpu ? "cuda" : forced_kernel());
   fmt::print("kernel     {}\ncase       {}\n", outcome.kernel, outcome.text);
@@ -128,7 +128,7 @@ int run_case(const RunOptions &options) {
 Command run_command() {
   Command command{};
   command.name = "run";
-  command.summary = "compute attention of .npy files";
+  command.summary = "compute attention on .npy files";
   command.usage = "--q FILE --k FILE --v FILE -o FILE [options]";
   command.details =
       "Reads queries, keys and values from files that numpy.save wrote, computes out = softmax(scale q k^T, masked) v, "
@@ -147,11 +147,12 @@ Command run_command() {
       "is read "
       "as ml_dtypes writes it (a two-byte void), or from uint16 with --u2-as-bf16, and written as ml_dtypes does.\n"
       "\n"
-      "An output appears whole or not at all: it is written beside its place and renamed, and removed when the command "
+      "An output appears whole or not at all: it is written next to its destination and renamed, and removed when the "
+      "command "
       "fails "
       "or is interrupted.\n"
       "\n"
-      "What each option computes is written in libfa(3), under the name of the field that it sets.";
+      "libfa(3) says what each option computes, under the name of the field that it sets.";
   command.examples = {{"Causal attention:", "fa run --q q.npy --k k.npy --v v.npy -o out.npy --causal"},
                       {"Packed sequences, compared with an array computed elsewhere:",
                        "fa run --q q.npy --k k.npy --v v.npy --cu-seqlens cu.npy --reference out.npy"}};

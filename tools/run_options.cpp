@@ -27,15 +27,15 @@ void define_attention(Options *o, RunOptions *r) {
   o->flag("--bias-before-softcap", r->bias_before_softcap, "add the bias first");
   o->value("--scale", r->scale, "X", "of scores; default: 1 / sqrt(dim)");
   o->value("--bias", r->bias, "FILE", "added to scores; broadcasts to (B, Hq, Sq, Sk)");
-  o->value("--mask", r->mask, "FILE", "bool, true: attend; broadcasts likewise");
+  o->value("--mask", r->mask, "FILE", "bool, true: attend; broadcasts like the bias");
   o->value("--alibi", r->alibi, "FILE", "ALiBi slopes (Hq,) or (B, Hq)");
-  o->value("--sinks", r->sinks, "FILE", "a logit per head in the denominator; likewise");
+  o->value("--sinks", r->sinks, "FILE", "a logit per head in the denominator, shaped alike");
 }
 
 void define_sequences(Options *o, RunOptions *r) {
   o->group("Sequences (int32 or int64 arrays)");
-  o->value("--cu-seqlens", r->cu_seqlens, "FILE", "both of the next two");
-  o->value("--cu-seqlens-q", r->cu_seqlens_q, "FILE", "packed q: where sequences begin, and the end");
+  o->value("--cu-seqlens", r->cu_seqlens, "FILE", "sets both of the next two");
+  o->value("--cu-seqlens-q", r->cu_seqlens_q, "FILE", "packed q: where sequences begin, and the total");
   o->value("--cu-seqlens-k", r->cu_seqlens_k, "FILE", "the same for k and v");
   o->value("--seqused-q", r->seqused_q, "FILE", "queries used of each sequence");
   o->value("--seqused-k", r->seqused_k, "FILE", "keys used of each sequence");
@@ -48,14 +48,14 @@ void define_sequences(Options *o, RunOptions *r) {
 void define_execution(Options *o, RunOptions *r) {
   o->group("Execution");
   o->choice("--device", r->device, {"auto", "cpu", "cuda"}, "NAME", "auto (the default), cpu or cuda");
-  o->value("--kernel", r->kernel, "NAME", "this kernel of `fa info` or none");
+  o->value("--kernel", r->kernel, "NAME", "use this kernel (see `fa info`) or fail");
   o->value("--threads", r->threads, "N", "CPU threads; default: all");
   o->value("--num-splits", r->num_splits, "N", "parts of each sequence's keys; 0: chosen");
   o->flag("--batch-invariant", r->batch_invariant, "bits that do not depend on the batch");
   o->flag("--nondeterministic", r->nondeterministic, "trade reproducible bits for speed");
   o->value("--repeat", r->repeat, "N", "call N times; print the median time", Range{1, 1e6});
-  o->value("--reference", r->reference, "FILE", "print the distance to this array");
-  o->value("--max-error", r->max_error, "X", "fail when the distance's largest element is more");
+  o->value("--reference", r->reference, "FILE", "print the difference from this array");
+  o->value("--max-error", r->max_error, "X", "fail when the largest difference is more");
   o->value("--case", r->case_text, "LINE", "replay a case of the test suite instead");
   o->help("print this");
 }

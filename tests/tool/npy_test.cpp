@@ -120,7 +120,7 @@ TEST(Npy, RefusesWhatIsNoNpyFile) {
   expect_refusal("\x93NUMPX\x01", "is not a .npy file");
   expect_refusal("\x93NUM", "truncated");
   expect_refusal(std::string("\x93NUMPY\x09\x00\x10\x00", 10), "version 9.0");
-  expect_refusal(std::string("\x93NUMPY\x01\x00\x76\x00{", 11), "truncated: 11 bytes, its header alone says 128");
+  expect_refusal(std::string("\x93NUMPY\x01\x00\x76\x00{", 11), "truncated: 11 bytes, but its header alone has 128");
   expect_refusal(std::string("\x93NUMPY\x02\x00\x76\x00\x00", 11), "truncated");
   expect_refusal(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12), "header: 4294967295 bytes");
 }
@@ -135,7 +135,7 @@ TEST(Npy, RefusesMalformedDictionaries) {
            {"", "expected '{'"},
            {"{", "expected a string"},
            {"{'descr'", "expected ':'"},
-           {"{'descr", "a string without its end"},
+           {"{'descr", "a string without an end"},
            {"{'descr': '<f4', 'shape': (2,)}", "'fortran_order' is missing"},
            {"{'fortran_order': False, 'shape': (2,)}", "'descr' is missing"},
            {"{'descr': '<f4', 'fortran_order': False}", "'shape' is missing"},
@@ -145,9 +145,10 @@ TEST(Npy, RefusesMalformedDictionaries) {
            {"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}", "expected a dimension"},
            {"{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", "expected ')'"},
            {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "beyond 64 bits"},
-           {"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999, 9999999999)}", "beyond any memory"},
+           {"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999, 9999999999)}",
+            "does not fit in any memory"},
            {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), 'more': 1}", "unknown key 'more'"},
-           {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "something after the dictionary"},
+           {"{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x", "text after the dictionary"},
            {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,)}", "structured type"},
            {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", "elements of type '<c8'; float32,"}}) {
     expect_refusal(file_of(dictionary, "12345678"), part);

@@ -161,9 +161,9 @@ TEST_F(RunRefusal, Cases) {
   for (const auto &[line, part] :
        std::vector<std::pair<std::string, std::string>>{{"nonsense", "nonsense"},
                                                         {"b=x", "b=x"},
-                                                        {"b=-1", "-1 is no size"},
+                                                        {"b=-1", "-1 is not a size"},
                                                         {"hq=3 hkv=2", "hkv=2 does not divide hq=3"},
-                                                        {"sq=999999999999", "no size"}}) {
+                                                        {"sq=999999999999", "not a size"}}) {
     const Finished f = test::fa({"run", "--case", line});
     EXPECT_EQ(f.code, 2) << line;
     EXPECT_NE(f.err.find(part), f.err.npos) << f.err;

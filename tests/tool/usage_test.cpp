@@ -42,14 +42,14 @@ TEST(Usage, Version) {
 }
 
 TEST(Usage, SaysWhatIsWrong) {
-  expect_usage_error({}, "fa: a command is needed");
+  expect_usage_error({}, "fa: expected a command");
   expect_usage_error({"rum"}, "unknown argument 'rum'; did you mean run?");
   expect_usage_error({"--nonsense"}, "unknown option '--nonsense'\n");
   expect_usage_error({"run", "--casual"}, "fa run: unknown option '--casual'; did you mean --causal?");
   expect_usage_error({"run", "--casual=1"}, "did you mean --causal?");
   expect_usage_error({"run", "stray.npy"}, "unknown argument 'stray.npy'");
   expect_usage_error({"run", "--q"}, "--q takes one value");
-  expect_usage_error({"run", "--q", "a", "--q", "b"}, "--q takes one value, and stands once");
+  expect_usage_error({"run", "--q", "a", "--q", "b"}, "--q takes one value and may be given only once");
   expect_usage_error({"run", "--softcap", "much"}, "--softcap is 'much'; a number is expected");
   expect_usage_error({"run", "--threads", "2x"}, "--threads is '2x'; a whole number is expected");
   expect_usage_error({"run", "--layout", "sbhd"}, "--layout is 'sbhd'; one of bshd, bhsd is expected");
