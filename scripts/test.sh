@@ -18,7 +18,8 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
            valgrind     a quick selection under valgrind
            coverage     a selection, then the line coverage of src/, which must be 95 % or more
 
-  The sanitizers watch the CUDA engine, too, where release or ci comes before them: its emulator and kernels are used.
+  The sanitizers watch the CUDA engine, too, where release or ci comes before them: its emulator and kernels are used, and
+  by coverage, too, which otherwise builds its own.
 
   scripts/test.sh release -- -R forward.bf16       some tests of one preset
   scripts/test.sh release -- -L avx2               the tests with a label
@@ -80,7 +81,8 @@ measure_coverage() {
   awk 'NF >= 4 && $2 != $3 && /%/' build/coverage/lines.txt # the files with lines that did not run
 }
 
-# What is instrumented is libfa: its CUDA engine uses the emulator and the kernels of a build without instruments.
+# What is instrumented is libfa: its CUDA engine uses the emulator and the kernels of a build without instruments, which are
+# compiled once.
 emulated_by=
 
 logs=build/logs
@@ -91,10 +93,12 @@ for preset in "${presets[@]}"; do
     release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # what scripts/quickstart.sh leaves out
     ci) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON) ;;
     avx512) scripts/fetch_bochs.sh ;;
-    asan-ubsan | tsan)
+    asan-ubsan | tsan | coverage)
       options=("-DFA_EMULATED_BY=$emulated_by")
       if [ -n "$emulated_by" ]; then
-        options+=(-DFA_KERNELS=file "-DFA_ARCHS=80;75")
+        options+=(-DFA_KERNELS=file "-DFA_ARCHS=80;75" -DFA_BUILD_EMULATOR=OFF)
+      elif [ "$preset" = coverage ]; then
+        options+=(-DFA_KERNELS=embed -DFA_BUILD_EMULATOR=ON) # its own: all of it is what coverage measures
       else
         say "The CUDA engine is left out of $preset: name release or ci before it"
       fi
