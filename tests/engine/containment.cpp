@@ -54,7 +54,7 @@ class Containment : public EngineTest {
     add([](Case *c) { c->bias = "bf16:qk", c->softcap = 3; });
     add([](Case *c) { c->bias = "f16:qk", c->softcap = 3, c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP; });
     add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->alibi = "h", c->sinks = "h", c->splits = 3; });
-    return list;
+    return taken(list);
   }
 
   /// What outputs that depend on a spoilt element must be: given their column and value, right or not; or nothing, when

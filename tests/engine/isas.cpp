@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "engine/target.h"
 #include "support/sanitizer.h"
 
 namespace test {
@@ -53,6 +54,18 @@ TEST(Kernels, OfTheCpuAreAvailableWhereLinuxSaysSo) {
     ++found;
   }
   EXPECT_GE(found, 2) << "generic, and at least one for this architecture";
+}
+
+TEST(Kernels, TargetsInARowShareOutEveryCase) {
+  for (uint64_t share = 1; share <= 8; ++share) {
+    for (uint64_t first = 0; first < 16; ++first) {
+      for (uint64_t number = 0; number < 100; ++number) {
+        uint64_t takers = 0;
+        for (uint64_t target = first; target < first + share; ++target) takers += falls_to(target, number, share);
+        EXPECT_EQ(takers, 1u) << "case " << number << " of " << share << " targets from " << first << " on";
+      }
+    }
+  }
 }
 
 }  // namespace

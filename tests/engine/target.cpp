@@ -96,14 +96,42 @@ Case EngineTest::typed(Case c, uint64_t index) const {
   return c;
 }
 
-bool EngineTest::takes(uint64_t number) const {
+namespace {
+
+uint64_t share() {
   const char *text = std::getenv("TEST_SHARE");
-  const uint64_t share = text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 1;
+  return text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 1;
+}
+
+/// Among the targets that share cases out; those on GPUs are none.
+uint64_t index_of(const Target &wanted) {
   const std::vector<Target> all = targets(all_types);
-  const auto mine = std::find_if(all.begin(), all.end(), [](const Target &target) {
-    return target.types == GetParam().types && target.arch == GetParam().arch;
+  const auto mine = std::find_if(all.begin(), all.end(), [&](const Target &target) {
+    return target.types == wanted.types && target.arch == wanted.arch;
   });
-  return (hash(number) + uint64_t(mine - all.begin())) % share == 0;
+  return uint64_t(mine - all.begin());
+}
+
+/// A number of the test that runs: the same for all of its targets.
+uint64_t number_of_test() {
+  const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+  uint64_t number = 0;
+  for (const char letter : name.substr(0, name.find('/'))) number = hash(number ^ uint64_t(letter));
+  return number % (uint64_t{1} << 32);
+}
+
+}  // namespace
+
+bool EngineTest::takes(uint64_t number) const {
+  return falls_to(index_of(GetParam()), hash(number) % (uint64_t{1} << 32), share());
+}
+
+std::vector<Case> EngineTest::taken(const std::vector<Case> &list) const {
+  const uint64_t target = index_of(GetParam()), begin = number_of_test();
+  std::vector<Case> result;
+  for (size_t i = 0; i < list.size(); ++i)
+    if (falls_to(target, begin + i, share())) result.push_back(list[i]);
+  return result;
 }
 
 }  // namespace test

@@ -33,6 +33,11 @@ std::vector<Target> all_targets(const std::vector<std::string> &types);
 
 inline const std::vector<std::string> all_types = {"f32", "f16", "bf16", "mixed"};
 
+/// Whether the target of that index runs the case of that number where `share` targets share the cases out.
+constexpr bool falls_to(uint64_t target, uint64_t number, uint64_t share) {
+  return (number + target) % share == 0;
+}
+
 /// Runs a test on one target, or skips it and says why when this machine or kernel cannot.
 class EngineTest : public testing::TestWithParam<Target> {
  protected:
@@ -42,8 +47,11 @@ class EngineTest : public testing::TestWithParam<Target> {
   Case typed(Case c, uint64_t index = 0) const;
 
   /// Whether this target runs the case of that number: under TEST_SHARE=n it runs one of n, others than the next
-  /// target.
+  /// target, so that n targets in a row run them all.
   bool takes(uint64_t number) const;
+
+  /// Those of a list that this target runs, in the same way; each test begins elsewhere in the list.
+  std::vector<Case> taken(const std::vector<Case> &list) const;
 
   std::string kernel;  // its name, "cpu.avx2"; of a GPU architecture, "sm_80", the best one of each call
 };
