@@ -77,7 +77,7 @@ info: action=ignore
 TEXT
 libraries=$bochs/usr/lib/x86_64-linux-gnu
 export TERM=vt100 LTDL_LIBRARY_PATH=$libraries/bochs/plugins
-timeout 880 script -qfc "$bochs/usr/lib64/ld-linux-x86-64.so.2 --library-path $libraries:$LTDL_LIBRARY_PATH $bochs/usr/bin/bochs-bin -q -f $dir/bochsrc" \
+timeout 1780 script -qfc "$bochs/usr/lib64/ld-linux-x86-64.so.2 --library-path $libraries:$LTDL_LIBRARY_PATH $bochs/usr/bin/bochs-bin -q -f $dir/bochsrc" \
   "$dir/screen" >/dev/null 2>&1 </dev/null || true # it ends by a triple fault
 
 tr -d '\r' <"$dir/serial" | sed '/reboot: Restarting system/d'

@@ -1,9 +1,11 @@
 // Runs the suites; or, with FA_CASE set, the one case that it describes.
 #include <fa.h>
+#include <fnmatch.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,6 +47,25 @@ int replay(const char *text) {
   return failures ? 1 : 0;
 }
 
+/// A part of the filter that selects no test; or "".
+std::string name_of_none() {
+  const std::string filter = testing::GTEST_FLAG(filter);
+  std::istringstream parts(filter.substr(0, filter.find('-')));
+  const testing::UnitTest &all = *testing::UnitTest::GetInstance();
+  for (std::string part; std::getline(parts, part, ':');) {
+    bool selects = false;
+    for (int i = 0; i < all.total_test_suite_count(); ++i) {
+      const testing::TestSuite &suite = *all.GetTestSuite(i);
+      for (int j = 0; j < suite.total_test_count() && !selects; ++j) {
+        const std::string name = std::string(suite.name()) + "." + suite.GetTestInfo(j)->name();
+        selects = fnmatch(part.c_str(), name.c_str(), 0) == 0;
+      }
+    }
+    if (!selects) return part;
+  }
+  return "";
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
@@ -53,9 +74,14 @@ int main(int argc, char **argv) {
   if (const char *text = std::getenv("FA_CASE")) return replay(text);
   const int result = RUN_ALL_TESTS();
   const testing::UnitTest &all = *testing::UnitTest::GetInstance();
-  if (all.test_to_run_count() == 0) {
-    std::fprintf(stderr, "no test has such a name\n");
-    return testing::GTEST_FLAG(list_tests) ? 0 : 1;
+  if (testing::GTEST_FLAG(list_tests)) return 0;
+  if (const std::string name = name_of_none(); !name.empty()) {
+    std::fprintf(stderr, "no test has such a name: %s\n", name.c_str());
+    return 1;
+  }
+  if (std::getenv("TEST_SKIPS_NONE") && all.skipped_test_count() > 0) {
+    std::fprintf(stderr, "%d tests were skipped, and none may be\n", all.skipped_test_count());
+    return 1;
   }
   return result == 0 && all.successful_test_count() == 0 ? skipped : result;
 }
