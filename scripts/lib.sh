@@ -64,14 +64,18 @@ need_cmake() {
   fi
 }
 
-# configure_and_build PRESET [cmake arguments]
+# configure_and_build PRESET [cmake arguments] [--target TARGET...]
 configure_and_build() {
-  local preset=$1
+  local preset=$1 arguments=()
   shift
+  while [ $# -gt 0 ] && [ "$1" != --target ]; do
+    arguments+=("$1")
+    shift
+  done
   step "Configuring build/$preset" "the CMake message above names what is missing; to start afresh: rm -r build/$preset"
-  cmake --preset "$preset" "$@"
+  cmake --preset "$preset" "${arguments[@]}"
   step "Building build/$preset with $jobs jobs" "the first error above; when memory ran out: FA_JOBS=1 $0; to start afresh: rm -r build/$preset"
-  cmake --build --preset "$preset" -j "$jobs"
+  cmake --build --preset "$preset" -j "$jobs" "$@"
 }
 
 # What the library and the tool are built with, and on top of it what the tests use.

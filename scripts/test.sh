@@ -56,19 +56,36 @@ for preset in "${presets[@]}"; do
     coverage) packages+=(gcovr) ;;
   esac
 done
+python3 -m pip --version >/dev/null 2>&1 || packages+=(python3 python3-pip) # nvcc may come from PyPI
 step "Looking for the compilers and the libraries of the tests" "see above"
 need_packages "${packages[@]}"
 need_cmake
 
 # The bindings are tested in the builds without instruments: programs in other languages could not load an instrumented library.
 bindings=(python rust julia) # each has an environment.sh, which fetches what it needs
-for preset in "${presets[@]}"; do
-  [[ $preset == ci || $preset == release ]] || continue
+environments=                # once fetched
+
+fetch_environments() {
+  local language
   for language in "${bindings[@]}"; do
-    bash "bindings/$language/environment.sh"
+    bash "bindings/$language/environment.sh" || return
   done
-  break
-done
+  [[ " ${presets[*]} " != *" avx512 "* ]] || scripts/fetch_bochs.sh
+}
+
+# build_while_fetching PRESET: what other languages need comes from networks, while what needs none of it is compiled.
+build_while_fetching() {
+  local preset=$1 log=$logs/environments.log
+  say "Fetching what the bindings' tests need, meanwhile; the log is $log"
+  fetch_environments >"$log" 2>&1 &
+  environments=$!
+  configure_and_build "$preset" "${options[@]}" -DFA_BUILD_BINDINGS=OFF --target fa_kernels fa_emulator_builds
+  step "Waiting for what the bindings' tests need" "see $log, whose end is above"
+  if ! wait "$environments"; then
+    tail -n 40 "$log" >&2
+    exit 1
+  fi
+}
 
 # measure_coverage LOG: a line counts when any ISA's build of it ran. The kernels of AVX-512 ran on the model of tests/model;
 # src/cpu/isa/neon.* is not compiled for this architecture, and so not among the lines (the preset neon tests it).
@@ -104,6 +121,7 @@ for preset in "${presets[@]}"; do
       fi
       ;;
   esac
+  [[ $preset != ci && $preset != release || -n $environments ]] || build_while_fetching "$preset"
   configure_and_build "$preset" "${options[@]}"
   [[ $preset != ci && $preset != release ]] || emulated_by=$root/build/$preset
   [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # counts of an earlier run
