@@ -25,7 +25,7 @@ struct Tile {
 
 /// Entry points; each takes one Params.
 enum class Entry {
-  forward,  // "fa_forward": what the family is fastest at; num_splits and packed_heads are 1
+  plain,    // "fa_forward_plain": what the family is fastest at; num_splits and packed_heads are 1
   general,  // "fa_forward_general": num_splits and packed_heads are 1
   split,    // "fa_forward_split": partial results when num_splits is above 1
   decode,   // "fa_forward_decode": as split, of few rows
@@ -35,7 +35,7 @@ enum class Entry {
 constexpr int entry_count = 5;
 
 constexpr const char *name_of(Entry entry) {
-  return entry == Entry::forward   ? "fa_forward"
+  return entry == Entry::plain     ? "fa_forward_plain"
          : entry == Entry::general ? "fa_forward_general"
          : entry == Entry::split   ? "fa_forward_split"
          : entry == Entry::decode  ? "fa_forward_decode"

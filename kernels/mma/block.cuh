@@ -19,7 +19,7 @@ struct Block {
   static constexpr Arch arch = arch_of(Sm);
   static constexpr Shape shape = mma::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
-  static constexpr bool plain = E == Entry::forward;  // scores need nothing but the scale, rows are aligned
+  static constexpr bool plain = E == Entry::plain;  // scores need nothing but the scale, rows are aligned
   static constexpr bool warps_split_keys = shape.warps_split_keys;
   static constexpr bool splits = E == Entry::split || E == Entry::decode;
   /// Copies pass through registers.
@@ -67,7 +67,7 @@ struct TileRange {
 /// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
 template <class B>
 struct BlockState {
-  /// Intervals of keys. Those of plain scores begin near each other, as chunks are short (Entry::forward).
+  /// Intervals of keys. Those of plain scores begin near each other, as chunks are short (Entry::plain).
   using Low = std::conditional_t<B::plain, uint16_t, int32_t>;
 
   int32_t high[B::rows];

@@ -7,10 +7,9 @@ namespace fa::kernels::mma {
 template <Entry E>
 using BlockOf = Block<FA_SM, Dtype::FA_DTYPE, FA_DIM, E>;
 
-extern "C" __global__ void __launch_bounds__(BlockOf<Entry::forward>::threads,
-                                             BlockOf<Entry::forward>::shape.blocks_an_sm)
-    fa_forward(const __grid_constant__ Params p) {
-  forward<BlockOf<Entry::forward>>(p);
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, BlockOf<Entry::plain>::shape.blocks_an_sm)
+    fa_forward_plain(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::plain>>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::general>::threads,

@@ -29,7 +29,7 @@ constexpr Preset preset = Preset::FA_TILE_PRESET;
 
 /// Two blocks of rows a warp halve what the tensor cores ask of shared memory. Two blocks of threads an SM: when one
 /// waits at a barrier, the other works.
-constexpr Shape forward_shape(const Arch &arch, int dim) {
+constexpr Shape plain_shape(const Arch &arch, int dim) {
   const int sm = arch.number;
   const bool roomy = arch.shared_bytes >= 163 << 10;  // and fast tensor cores
   if (!arch.has(cp_async)) {
@@ -76,7 +76,7 @@ constexpr Shape decode_shape(const Arch &arch, int dim) {
 }
 
 constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
-  return entry == Entry::forward   ? forward_shape(arch, dim)
+  return entry == Entry::plain     ? plain_shape(arch, dim)
          : entry == Entry::general ? general_shape(arch, dim)
          : entry == Entry::split   ? split_shape(arch, dim)
                                    : decode_shape(arch, dim);
@@ -88,7 +88,7 @@ constexpr int rows(const Shape &s) {
 
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim, Entry entry) {
-  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (entry == Entry::forward ? 7 : 9) + 128;
+  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (entry == Entry::plain ? 7 : 9) + 128;
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
@@ -101,7 +101,7 @@ constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
 /// leave no weight, and the factor itself, times log2 e, stays finite.
 constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
 
-/// Of Entry::forward: rows of a tile then begin within 2^16 keys of each other.
+/// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other.
 constexpr int longest_chunk = 1 << 15;
 
 /// Keys' and values' rows are this many bytes apart at most, so that a tile's are within 32 bits of each other.
@@ -124,10 +124,10 @@ inline bool is_near(const View &rows) {
   return -longest_row < rows.stride[1] && rows.stride[1] < longest_row;
 }
 
-/// Entry::forward has scores that need nothing but the scale, from rows in the middle of memory as it is; the others
+/// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; the others
 /// take everything.
 inline const char *why_not_call(Entry entry, const Params &p) {
-  if (entry != Entry::forward) return nullptr;
+  if (entry != Entry::plain) return nullptr;
   if (p.softcap != 0) return "a softcap";
   if (p.bias.data != nullptr) return "a bias";
   if (p.mask.data != nullptr) return "a mask";

@@ -20,7 +20,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("files", nargs="*", type=Path, help="sm_80.mma.bf16.128.fatbin and such, or .cubin; or a folder")
     parser.add_argument("--tools", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--entry", default="fa_forward$", metavar="REGEX", help="entry points (default: %(default)s)")
+    parser.add_argument("--entry", default="fa_forward_plain$", metavar="REGEX", help="entry points (default: %(default)s)")
     parser.add_argument("--no-schedule", action="store_true", help="without the simulated schedule, which takes seconds")
     parser.add_argument("--emulated", type=Path, metavar="FILE", help="lines of FA_EMU_JSON of these kernels")
     parser.add_argument("--run", type=Path, metavar="BUILD", help="a build folder, whose fa the emulator is to count")
@@ -50,16 +50,16 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
                 continue
-            simulated = function.name == "fa_forward" and not args.no_schedule
+            simulated = function.name == "fa_forward_plain" and not args.no_schedule
             entry = analysis.analyse(image, function, tile, simulated)
             if entry is None:
                 print(f"{path.name}: {function.name}: no tensor-core loop, left out\n")
                 continue
             entry.emulated = counted.get(function.name, {})
-            if args.run and function.name == "fa_forward" and image.dim in emulator.PREFILL:
+            if args.run and function.name == "fa_forward_plain" and image.dim in emulator.PREFILL:
                 (launch,) = emulator.call(args.run, image.arch, image.dtype, emulator.PREFILL[image.dim], 1)
                 entry.emulated = emulator.figures(launch)
-            for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward" else []:
+            for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward_plain" else []:
                 if entry.turn and entry.gpu:
                     name = f"S={s} D={image.dim}, batch x heads = {heads}, {'causal' if causal else 'full'}"
                     speed = model.teraflops(entry.turn, GPUS[entry.gpu], s, image.dim, heads, causal)
@@ -92,7 +92,7 @@ def main() -> None:
     if args.json:
         render.write_json(found, decoded, args.json)
     if args.plot:
-        plot.plot([e for e in found if e.name == "fa_forward" and e.image.dim in SHAPES], args.plot)
+        plot.plot([e for e in found if e.name == "fa_forward_plain" and e.image.dim in SHAPES], args.plot)
 
 
 main()

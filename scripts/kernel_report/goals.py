@@ -34,7 +34,7 @@ def judge(entry: Entry) -> Iterator[Verdict]:
     yield at_most("tensor-core instructions over the ideal", 1.01, entry.tensor / entry.tensor_ideal)
     if "bank_conflict_factor" in entry.emulated:
         yield at_most("bank conflict factor", 1.02, entry.emulated["bank_conflict_factor"])
-    if entry.name != "fa_forward":
+    if entry.name != "fa_forward_plain":
         return
     if sectors := entry.emulated.get("sectors_per_request"):
         # A request is of 16 bytes for each lane of a warp, which are 16 sectors at least.

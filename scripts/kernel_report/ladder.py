@@ -78,7 +78,7 @@ def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
     tiles = images.tiles(compiler, step.preset)
     for function in images.functions(image.path, tools):
         tile = tiles.get((image.family, step.tile_of, image.dim, function.name))
-        if tile is None or function.name != ("fa_forward" if image.family == "mma" else "fa_forward_split"):
+        if tile is None or function.name != ("fa_forward_plain" if image.family == "mma" else "fa_forward_split"):
             continue
         if image.family == "simt":
             if scalar := scalar_turn(function, image, tile):

@@ -147,7 +147,7 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
     *cut = cut_for(p, *image, serving, device);
     const auto skip = [&](Entry entry, const char *why) { plan->skipped[plan->skipped_count++] = {image, entry, why}; };
     bool has_any = false;
-    for (const Entry entry : {Entry::forward, Entry::general, cut->entry}) {
+    for (const Entry entry : {Entry::plain, Entry::general, cut->entry}) {
       const bool splits = entry == cut->entry;
       if (!image->has(entry) || (!splits && !cut->whole)) continue;
       has_any = true;

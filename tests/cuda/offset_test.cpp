@@ -94,14 +94,14 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInEachTensorAndDimension) {
   }
 }
 
-/// More rows than a tile has, one split and no group of heads: Entry::forward and Entry::general, where a family has
+/// More rows than a tile has, one split and no group of heads: Entry::plain and Entry::general, where a family has
 /// them.
 TEST_P(Offsets, BeyondThirtyTwoBitsInTilesOfManyRows) {
   const InContext in;
   for (const bool general : {false, true}) {
     for (int which = 0; which < (general ? 7 : 5); ++which) {
       for (const int dimension : {0, 1, 2}) {
-        if (dimension == 1 && !general) continue;  // Entry::forward has rows less than 2^24 bytes apart
+        if (dimension == 1 && !general) continue;  // Entry::plain has rows less than 2^24 bytes apart
         Case c;
         c.b = c.hq = c.hkv = 2, c.sq = c.sk = 131, c.d = 16, c.q = GetParam(), c.splits = 1, c.mask = FA_MASK_CAUSAL;
         if (general) c.softcap = 3, c.bias = "f32:bhqk", c.boolmask = "bhqk";

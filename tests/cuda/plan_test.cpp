@@ -73,10 +73,10 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
     change(s);
     return plan_of(s.get(), image, device).entry;
   };
-  EXPECT_EQ(entry_after([](Shaped &) {}), Entry::forward);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.mask = FA_MASK_CAUSAL; }), Entry::forward);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.lse = s.problem.sinks = s.problem.q; }), Entry::forward);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk; }), Entry::forward);
+  EXPECT_EQ(entry_after([](Shaped &) {}), Entry::plain);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.mask = FA_MASK_CAUSAL; }), Entry::plain);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.lse = s.problem.sinks = s.problem.q; }), Entry::plain);
+  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk; }), Entry::plain);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk + 1; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.softcap = 3; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = -1; }), Entry::general);
@@ -91,7 +91,7 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   for (View Problem::*rows : {&Problem::k, &Problem::v}) {
     for (const int64_t sign : {1, -1}) {
       constexpr int64_t far = int64_t{1} << 24;
-      EXPECT_EQ(entry_after([=](Shaped &s) { (s.problem.*rows).stride[1] = sign * (far - 16); }), Entry::forward);
+      EXPECT_EQ(entry_after([=](Shaped &s) { (s.problem.*rows).stride[1] = sign * (far - 16); }), Entry::plain);
       EXPECT_EQ(entry_after([=](Shaped &s) { (s.problem.*rows).stride[1] = sign * far; }), Entry::general);
     }
   }

@@ -15,7 +15,7 @@ class Checked : public EngineTest {
  protected:
   void expect_right(const Case &c) { EXPECT_EQ(failure_of(typed(c), kernel), ""); }
 
-  /// Entry::forward: two tiles of queries, the diagonal, a last tile of keys with a few.
+  /// Entry::plain: two tiles of queries, the diagonal, a last tile of keys with a few.
   static Case plain(int64_t dim) {
     Case c;
     c.sq = 130, c.sk = 150, c.d = dim, c.mask = FA_MASK_CAUSAL;

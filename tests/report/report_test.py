@@ -30,7 +30,7 @@ def steady(text: str = TEXT) -> loops.Loop:
 class Text(unittest.TestCase):
     def test_function(self) -> None:
         (function,) = sass.parse(TEXT)
-        self.assertEqual((function.name, function.registers), ("fa_forward", 168))
+        self.assertEqual((function.name, function.registers), ("fa_forward_plain", 168))
         self.assertEqual(len(function.instructions), 20)
         self.assertEqual(function.labels[".L_x_2"], 7)
 
@@ -223,7 +223,7 @@ class Decoding(unittest.TestCase):
     def test_lines_of_another_program(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "lines"
-            path.write_text('{"kernel": "fa_forward"}\n')
+            path.write_text('{"kernel": "fa_forward_plain"}\n')
             with self.assertRaisesRegex(SystemExit, "lines:1: .*expected a line of FA_EMU_JSON"):
                 emulator.launches(path)
 

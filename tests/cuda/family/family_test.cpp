@@ -42,8 +42,8 @@ TEST(Family, EachCallTakesTheFirstThatServesIt) {
   const Way ways[] = {
       {best, "", [](Case *) {}},
       {best, "", [](Case *c) { c->b = 1; }},  // fewer works than blocks, and an odd number
-      {other, "not cuda.sm_90a.probe fa_forward: a softcap", [](Case *c) { c->softcap = 3; }},
-      {other, "not cuda.sm_90a.probe fa_forward: scores with an addend", [](Case *c) { c->alibi = "h"; }},
+      {other, "not cuda.sm_90a.probe fa_forward_plain: a softcap", [](Case *c) { c->softcap = 3; }},
+      {other, "not cuda.sm_90a.probe fa_forward_plain: scores with an addend", [](Case *c) { c->alibi = "h"; }},
       {other, "not cuda.sm_90a.probe fa_forward_split: the family does not have it", [](Case *c) { c->splits = 2; }},
   };
   for (const Way &way : ways) {

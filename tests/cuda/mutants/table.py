@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
     Mutant("split_bounds", MMA, "common/schedule.cuh", "low = split * share,",
            "low = split * share + (split > 0),", SPLIT),
-    Mutant("entry_forward", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::forward>>(p);\n", "", PLAIN),
+    Mutant("entry_forward", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::plain>>(p);\n", "", PLAIN),
     Mutant("entry_general", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::general>>(p);\n", "", GENERAL),
     Mutant("entry_split", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::split>>(p);\n", "", SPLIT),
     Mutant("entry_decode", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::decode>>(p);\n", "", DECODE),

@@ -49,7 +49,7 @@ __device__ inline void work_on(const Params &p, const Work &w, int32_t index) {
 
 }  // namespace fa::kernels::probe
 
-extern "C" __global__ void fa_forward(const __grid_constant__ fa::kernels::Params p) {
+extern "C" __global__ void fa_forward_plain(const __grid_constant__ fa::kernels::Params p) {
   using namespace fa::kernels;
   if (probe::blocks_of_cluster() != probe::cluster) return;
   for_each_work<probe::cluster>(p, probe::rows, [&](const Work &w) {
