@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "error.h"
+#include "judge/number.h"
+#include "judge/random.h"
 #include "library.h"
 #include "npy.h"
 #include "on_gpu.h"
 #include "stats.h"
-#include "support/number.h"
-#include "support/random.h"
 #include "timing.h"
 #include "work.h"
 

@@ -2,9 +2,9 @@
 #include "case_check.h"
 
 #include "error.h"
-#include "support/case.h"
-#include "support/instance.h"
-#include "support/run.h"
+#include "judge/case.h"
+#include "judge/instance.h"
+#include "judge/run.h"
 
 namespace fa::tool {
 namespace {

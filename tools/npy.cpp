@@ -7,8 +7,8 @@
 
 #include "error.h"
 #include "file.h"
+#include "judge/number.h"
 #include "npy_header.h"
-#include "support/number.h"
 
 namespace fa::tool {
 namespace {

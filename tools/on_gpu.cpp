@@ -4,8 +4,8 @@
 
 #include "core/operands.h"
 #include "driver.h"
+#include "judge/number.h"
 #include "library.h"
-#include "support/number.h"
 
 namespace fa::tool {
 namespace {

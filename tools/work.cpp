@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "oracle/call.h"
-#include "support/number.h"
+#include "judge/call.h"
+#include "judge/number.h"
 
 namespace fa::tool {
 namespace {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "call.h"
-#include "support/random.h"
+#include "judge/random.h"
 
 namespace api_test {
 namespace {

@@ -1,4 +1,4 @@
-// dump_cases FOLDER: the shared case list for languages that cannot call tests/support, as cases.txt and cases.bin.
+// dump_cases FOLDER: the shared case list for languages that cannot call judge/, as cases.txt and cases.bin.
 // Every feature of fa.h alone over plain cases in changing element types, what fa.h refuses, and what the oracle
 // expects of each.
 //
@@ -30,9 +30,9 @@
 #include <vector>
 
 #include "engine/features.h"
-#include "support/compare.h"
-#include "support/instance.h"
-#include "support/number.h"
+#include "judge/compare.h"
+#include "judge/instance.h"
+#include "judge/number.h"
 
 namespace test {
 namespace {

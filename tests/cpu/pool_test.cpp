@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "support/sanitizer.h"
+#include "judge/sanitizer.h"
 
 namespace fa::cpu {
 namespace {

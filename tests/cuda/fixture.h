@@ -8,9 +8,9 @@
 #include <string>
 
 #include "emulator/client.h"
+#include "judge/compare.h"
+#include "judge/instance.h"
 #include "support/child.h"
-#include "support/compare.h"
-#include "support/instance.h"
 
 namespace cuda_test {
 

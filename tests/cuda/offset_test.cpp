@@ -8,9 +8,9 @@
 #include "combine/tiles.h"
 #include "common/params.h"
 #include "cuda/fixture.h"
+#include "judge/number.h"
 #include "mma/tiles.h"
 #include "simt/tiles.h"
-#include "support/number.h"
 
 namespace cuda_test {
 namespace {

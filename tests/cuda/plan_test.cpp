@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "cuda/launch.h"
+#include "judge/random.h"
 #include "mma/tiles.h"
-#include "support/random.h"
 
 namespace fa::cuda {
 namespace {

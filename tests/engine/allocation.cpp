@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "support/sanitizer.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/target.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "support/run.h"
+#include "judge/run.h"
 
 namespace test {
 namespace {

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "engine/target.h"
-#include "oracle/call.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
+#include "judge/call.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

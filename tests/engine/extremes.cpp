@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "support/number.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
+#include "judge/number.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

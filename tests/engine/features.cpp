@@ -1,6 +1,6 @@
 #include "engine/features.h"
 
-#include "support/sanitizer.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "engine/features.h"
 #include "engine/target.h"
+#include "judge/random.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 #include "support/npy.h"
-#include "support/random.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
 
 namespace test {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "engine/features.h"
 #include "engine/target.h"
-#include "support/random.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
+#include "judge/random.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "engine/target.h"
-#include "oracle/call.h"
-#include "support/number.h"
-#include "support/run.h"
+#include "judge/call.h"
+#include "judge/number.h"
+#include "judge/run.h"
 
 namespace test {
 namespace {

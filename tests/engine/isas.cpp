@@ -12,7 +12,7 @@
 #include <string>
 
 #include "engine/target.h"
-#include "support/sanitizer.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/tensor.h"
+#include "judge/tensor.h"
 
 namespace test {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run.h"
+#include "judge/run.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "engine/allocation.h"
 #include "engine/target.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "engine/target.h"
-#include "support/gpu.h"
-#include "support/number.h"
-#include "support/run.h"
+#include "judge/gpu.h"
+#include "judge/number.h"
+#include "judge/run.h"
 
 namespace test {
 namespace {

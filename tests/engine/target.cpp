@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "support/gpu.h"
-#include "support/random.h"
-#include "support/run.h"
+#include "judge/gpu.h"
+#include "judge/random.h"
+#include "judge/run.h"
 
 namespace test {
 

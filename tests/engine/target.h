@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "support/case.h"
+#include "judge/case.h"
 
 namespace test {
 

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "engine/target.h"
-#include "support/run.h"
-#include "support/sanitizer.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
 
 namespace test {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "cpu/features.h"
+#include "judge/random.h"
+#include "judge/sanitizer.h"
 #include "model/avx512_model.h"
 #include "model/hardware.h"
 #include "model/hardware512.h"
-#include "support/random.h"
-#include "support/sanitizer.h"
 
 namespace test {
 namespace {

@@ -1,15 +1,15 @@
 // The oracle itself, against a second formulation written another way, against values worked out by hand, and against
 // the reference that comes with the MiniLM tensors.
-#include "oracle/oracle.h"
+#include "judge/oracle.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "support/instance.h"
+#include "judge/instance.h"
+#include "judge/random.h"
 #include "support/npy.h"
-#include "support/random.h"
 
 namespace {
 

@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "support/case.h"
-#include "support/memory.h"
-#include "support/number.h"
-#include "support/random.h"
-#include "support/tensor.h"
+#include "judge/case.h"
+#include "judge/memory.h"
+#include "judge/number.h"
+#include "judge/random.h"
+#include "judge/tensor.h"
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "file.h"
+#include "judge/random.h"
 #include "npy.h"
-#include "support/random.h"
 
 namespace test {
 

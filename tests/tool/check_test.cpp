@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "check_cases.h"
+#include "judge/sanitizer.h"
 #include "program.h"
-#include "support/sanitizer.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "error.h"
+#include "judge/memory.h"
+#include "judge/random.h"
 #include "npy.h"
-#include "support/memory.h"
-#include "support/random.h"
 
 namespace fa::tool {
 namespace {

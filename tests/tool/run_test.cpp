@@ -8,9 +8,9 @@
 #include <functional>
 
 #include "arrays.h"
-#include "oracle/oracle.h"
+#include "judge/number.h"
+#include "judge/oracle.h"
 #include "program.h"
-#include "support/number.h"
 #include "temporary.h"
 
 namespace {
@@ -94,7 +94,8 @@ struct Call {
           for (int64_t e = 0; e < d; ++e) {
             const double want = written ? expected.out[static_cast<size_t>(at * d + e)] : 0;
             // An ISA may round weights to q's type: docs/precision.md.
-            const double rounding = 3 * test::unit_roundoff(desc.dtype_q) * expected.mean_v[static_cast<size_t>(at * d + e)];
+            const double rounding =
+                3 * test::unit_roundoff(desc.dtype_q) * expected.mean_v[static_cast<size_t>(at * d + e)];
             ASSERT_NEAR(got.value(at * d + e), want, 1e-4 + rounding) << i << " " << row << " " << head << " " << e;
           }
           const double lse_want = expected.lse[static_cast<size_t>(at)];

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "support/random.h"
+#include "judge/random.h"
 
 namespace fa::tool {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/case.h"
+#include "judge/case.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "support/tensor.h"
+#include "judge/tensor.h"
 
 namespace test {
 

@@ -1,10 +1,10 @@
-#include "support/tensor.h"
+#include "judge/tensor.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "support/number.h"
-#include "support/random.h"
+#include "judge/number.h"
+#include "judge/random.h"
 
 namespace test {
 namespace {

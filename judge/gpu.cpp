@@ -1,4 +1,4 @@
-#include "support/gpu.h"
+#include "judge/gpu.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "support/memory.h"
+#include "judge/memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "support/gpu.h"
+#include "judge/gpu.h"
 
 namespace test {
 

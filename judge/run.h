@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "support/case.h"
-#include "support/compare.h"
-#include "support/instance.h"
+#include "judge/case.h"
+#include "judge/compare.h"
+#include "judge/instance.h"
 
 namespace test {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "support/memory.h"
+#include "judge/memory.h"
 
 namespace test {
 

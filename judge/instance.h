@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "support/case.h"
-#include "support/memory.h"
-#include "support/tensor.h"
+#include "judge/case.h"
+#include "judge/memory.h"
+#include "judge/tensor.h"
 
 namespace test {
 

@@ -1,11 +1,11 @@
-#include "oracle/oracle.h"
+#include "judge/oracle.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "oracle/call.h"
-#include "support/number.h"
+#include "judge/call.h"
+#include "judge/number.h"
 
 namespace oracle {
 namespace {

@@ -1,4 +1,4 @@
-#include "support/run.h"
+#include "judge/run.h"
 
 #include <unistd.h>
 
@@ -8,8 +8,8 @@
 #include <cstring>
 #include <memory>
 
-#include "support/gpu.h"
-#include "support/sanitizer.h"
+#include "judge/gpu.h"
+#include "judge/sanitizer.h"
 
 #ifdef TEST_ASAN
 extern "C" void __sanitizer_set_death_callback(void (*callback)());

@@ -1,10 +1,10 @@
-#include "oracle/call.h"
+#include "judge/call.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "support/number.h"
+#include "judge/number.h"
 
 namespace oracle {
 namespace {

@@ -1,13 +1,13 @@
-#include "support/instance.h"
+#include "judge/instance.h"
 
 #include <algorithm>
 #include <climits>
 #include <cmath>
 #include <limits>
 
-#include "oracle/call.h"
-#include "support/number.h"
-#include "support/random.h"
+#include "judge/call.h"
+#include "judge/number.h"
+#include "judge/random.h"
 
 namespace test {
 namespace {

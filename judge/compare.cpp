@@ -1,10 +1,10 @@
-#include "support/compare.h"
+#include "judge/compare.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "support/number.h"
+#include "judge/number.h"
 
 namespace test {
 namespace {

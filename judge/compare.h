@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "oracle/oracle.h"
-#include "support/instance.h"
+#include "judge/instance.h"
+#include "judge/oracle.h"
 
 namespace test {
 
