@@ -61,7 +61,7 @@ int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
 }  // namespace
 
 /// Rows are counted over all heads of q, however they are shared out among those of k: one of these has no more in a
-/// tile, and tiles of decode may have rows of all.
+/// tile, and tiles of several heads may have rows of all.
 Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   const Attention &a = *p.attention;
   int least_rows = max_tile_rows, most_rows = 0;  // of a head's tiles where it has many, of its only one

@@ -61,7 +61,7 @@ struct Tile {
 
 /// A way to attend a tile, written once over all ISAs: a file of kernel/, which ends in its Scheme.
 struct Scheme {
-  int tile_rows;    // of one head at most
+  int tile_rows;    // of one head at most, and at most the last scheme's
   bool many_tiles;  // false: serves a head whose rows one tile has
   bool many_heads;  // a tile may have the rows of several key/value heads in turn
   bool any_stride;  // false: elements of a key's row and of a value's stand side by side

@@ -124,6 +124,13 @@ CPU = [
     ),
     Mutant("invariance_of_decode", "src/cpu/kernel/decode.h", "!a.batch_invariant && a.head_dim", "a.head_dim", INVARIANT),
     Mutant(
+        "scheme_of_any_stride",
+        "src/cpu/plan.cpp",
+        "(scheme.any_stride || unit_stride)",
+        "(scheme.any_stride || true)",
+        r"^forward\.f32\.generic$",
+    ),
+    Mutant(
         "splits_backwards",
         "src/cpu/worker.cpp",
         "for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, split(0), split(i));",
