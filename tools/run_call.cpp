@@ -142,7 +142,7 @@ void RunCall::describe_attention(const RunOptions &options) {
   args.num_splits = options.num_splits;
 }
 
-const int32_t *RunCall::read_int32(const std::string &path, const char *option, std::vector<int32_t> *values,
+const int32_t *RunCall::read_int32(const std::string &path, const std::string &option, std::vector<int32_t> *values,
                                    int64_t count) const {
   if (path.empty()) return nullptr;
   const Array array = read_npy(path);
@@ -179,11 +179,9 @@ void RunCall::read_sequences(const RunOptions &options) {
     }
     *target = values->data();
   }
-  args.seqused_q = read_int32(options.seqused_q, "--seqused-q", &seqused_q_, batch_);
-  args.seqused_k = read_int32(options.seqused_k, "--seqused-k", &seqused_k_, batch_);
-  args.leftpad_k = read_int32(options.leftpad_k, "--leftpad-k", &leftpad_k_, batch_);
-  args.kv_batch_idx = read_int32(options.kv_batch_idx, "--kv-batch-idx", &kv_batch_idx_, batch_);
-  args.q_offset = read_int32(options.q_offset, "--q-offset", &q_offset_, batch_);
+#define FA_ARRAY(name, more) \
+  if (more == 0) args.name = read_int32(options.name, option_of(#name), &name##_, batch_);
+#include "core/operands.inc"
   if (options.block_table.empty()) return;
   block_table_ = read_npy(options.block_table);
   if (block_table_.shape.size() != 2) {

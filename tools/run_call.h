@@ -34,14 +34,15 @@ class RunCall {
   void read_sequences(const RunOptions &options);
   fa_tensor view(Array *array) const;
   fa_tensor read_per_head(const std::string &path, Array *array) const;
-  const int32_t *read_int32(const std::string &path, const char *option, std::vector<int32_t> *values,
+  const int32_t *read_int32(const std::string &path, const std::string &option, std::vector<int32_t> *values,
                             int64_t count) const;
 
   bool bhsd_ = false;
   int64_t batch_ = 0;
   Array bias_, mask_, alibi_, sinks_, block_table_;
-  std::vector<int32_t> cu_seqlens_q_, cu_seqlens_k_, seqused_q_, seqused_k_, leftpad_k_, kv_batch_idx_, q_offset_,
-      pages_;
+  std::vector<int32_t> pages_;
+#define FA_ARRAY(name, more) std::vector<int32_t> name##_;
+#include "core/operands.inc"
 };
 
 }  // namespace fa::tool

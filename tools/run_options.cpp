@@ -1,8 +1,21 @@
 // Names and help texts of the options of `fa run`; they follow the fields of fa_desc and fa_args.
 #include "run_options.h"
 
+#include <algorithm>
+
 namespace fa::tool {
 namespace {
+
+/// Of the arrays of core/operands.inc.
+namespace help {
+constexpr const char *cu_seqlens_q = "packed q: where sequences begin, and the total";
+constexpr const char *cu_seqlens_k = "the same for k and v";
+constexpr const char *seqused_q = "queries used of each sequence";
+constexpr const char *seqused_k = "keys used of each sequence";
+constexpr const char *leftpad_k = "first keys that are not part of each sequence";
+constexpr const char *kv_batch_idx = "row of k and v for each sequence";
+constexpr const char *q_offset = "position of each sequence's query 0";
+}  // namespace help
 
 void define_tensors(Options *o, RunOptions *r) {
   o->group("Tensors");
@@ -35,13 +48,8 @@ void define_attention(Options *o, RunOptions *r) {
 void define_sequences(Options *o, RunOptions *r) {
   o->group("Sequences (int32 or int64 arrays)");
   o->value("--cu-seqlens", r->cu_seqlens, "FILE", "sets both of the next two");
-  o->value("--cu-seqlens-q", r->cu_seqlens_q, "FILE", "packed q: where sequences begin, and the total");
-  o->value("--cu-seqlens-k", r->cu_seqlens_k, "FILE", "the same for k and v");
-  o->value("--seqused-q", r->seqused_q, "FILE", "queries used of each sequence");
-  o->value("--seqused-k", r->seqused_k, "FILE", "keys used of each sequence");
-  o->value("--leftpad-k", r->leftpad_k, "FILE", "first keys that are not part of each sequence");
-  o->value("--kv-batch-idx", r->kv_batch_idx, "FILE", "row of k and v for each sequence");
-  o->value("--q-offset", r->q_offset, "FILE", "position of each sequence's query 0");
+#define FA_ARRAY(name, more) o->value(option_of(#name).c_str(), r->name, "FILE", help::name);
+#include "core/operands.inc"
   o->value("--block-table", r->block_table, "FILE", "(B, pages) of paged k and v (pages, rows, heads, dim)");
 }
 
@@ -61,6 +69,11 @@ void define_execution(Options *o, RunOptions *r) {
 }
 
 }  // namespace
+
+std::string option_of(std::string array) {
+  std::replace(array.begin(), array.end(), '_', '-');
+  return "--" + array;
+}
 
 void define_run_options(Options *o, RunOptions *options) {
   define_tensors(o, options);

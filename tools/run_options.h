@@ -11,8 +11,9 @@ namespace fa::tool {
 struct RunOptions {
   // Paths; "" where not given.
   std::string q, k, v, out, lse_out, reference, bias, mask, alibi, sinks;
-  std::string cu_seqlens, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset,
-      block_table;
+  std::string cu_seqlens, block_table;
+#define FA_ARRAY(name, more) std::string name;
+#include "core/operands.inc"
 
   std::string layout = "bshd", dtype, out_dtype;
   bool u2_as_bf16 = false;
@@ -30,6 +31,9 @@ struct RunOptions {
   int64_t repeat = 0;
   std::string case_text;
 };
+
+/// The option of an array of fa_args: "--seqused-q" of "seqused_q".
+std::string option_of(std::string array);
 
 /// Defines them; options must live until the command line has been parsed.
 void define_run_options(Options *o, RunOptions *options);
