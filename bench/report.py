@@ -2,6 +2,7 @@
 """Turns fa_bench's JSON into a table of figure, goal, measured and verdict.
 
     fa_bench --benchmark_out=result.json && bench/report.py result.json [--missed]
+    bench/report.py --shrink result.json     rewrites it with what tables need, to be kept in bench/results
 """
 import argparse
 import json
@@ -68,11 +69,36 @@ def ceilings(lines):
     return rows
 
 
+COUNTERS = ["GFLOPs", "GBs", "goal", *MEASURES]
+KEPT = ["run_name", "run_type", "aggregate_name", "label", "error_occurred", "error_message", "skipped", *COUNTERS]
+CONTEXT = ["date", "num_cpus", "load_avg", "cpu", "isa", "libfa", "native_bf16"]
+
+
+def shrink(path):
+    """Leaves a line a median or coefficient of variation, and of numbers six digits."""
+    result = json.loads(path.read_text())
+    context = {key: result["context"][key] for key in CONTEXT if key in result["context"]}
+    lines = []
+    for run in result["benchmarks"]:
+        if run.get("aggregate_name", "median") not in ("median", "cv"):
+            continue
+        kept = {key: run[key] for key in KEPT if key in run}
+        if run.get("aggregate_name") == "cv":
+            kept.pop("goal", None)
+        lines.append(json.dumps({key: float(f"{value:.6g}") if key in COUNTERS else value for key, value in kept.items()}))
+    path.write_text('{"context": %s,\n"benchmarks": [\n%s\n]}\n' % (json.dumps(context), ",\n".join(lines)))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("json", nargs="+", help="what fa_bench wrote with --benchmark_out; a later file's figures win")
     parser.add_argument("--missed", action="store_true", help="only the figures below their goal")
+    parser.add_argument("--shrink", action="store_true", help="rewrite the files with what a table needs, and print none")
     options = parser.parse_args()
+    if options.shrink:
+        for path in options.json:
+            shrink(Path(path))
+        return 0
     lines = {}
     for path in options.json:
         result = json.loads(Path(path).read_text())

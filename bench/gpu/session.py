@@ -32,10 +32,18 @@ class Session:
 
 
 def gpu_name():
-    """As a folder's name: "nvidia-h200"."""
+    """As a folder's name: "nvidia-h200"; None without one."""
     outcome = tools.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], 20)
-    name = outcome.output.strip().splitlines()[0] if outcome.code == 0 and outcome.output.strip() else "no-gpu"
+    if outcome.code != 0 or not outcome.output.strip():
+        return None
+    name = outcome.output.strip().splitlines()[0]
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def folder_of_results(dry):
+    """What nothing was measured for is not kept."""
+    name = None if dry else gpu_name()
+    return ROOT / "bench" / "results" / name if name else ROOT / "build" / "session-results"
 
 
 def run_phase(session, name, dry, patience):
@@ -66,7 +74,7 @@ def versions(results):
 def parse():
     parser = argparse.ArgumentParser(prog="scripts/gpu-session.sh run", description=__doc__)
     parser.add_argument("--phases", help=f"of {','.join(PHASES)}; all of them by default, in this order")
-    parser.add_argument("--out", type=Path, help="folder of the results; bench/results/<gpu> by default")
+    parser.add_argument("--out", type=Path, help="folder of the results; by default bench/results/<gpu>, without one build/session-results")
     parser.add_argument("--pack", default=ROOT / "build" / "session", help="what scripts/gpu-session.sh prepare made")
     parser.add_argument("--kernels", help="of check and ported only these, separated by commas")
     parser.add_argument("--seconds", type=float, default=SESSION_SECONDS, help="of the whole session")
@@ -91,7 +99,7 @@ def main():
         return 0
     pack = tools.Pack(options.pack)
     session = Session(pack, options.kernels.split(",") if options.kernels else None, options.seconds)
-    out = options.out or ROOT / "bench" / "results" / gpu_name()
+    out = options.out or folder_of_results(options.dry_run)
     for problem in preflight.problems(pack):
         print(f"preflight: {problem}", file=sys.stderr)
     results = {}

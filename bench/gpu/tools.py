@@ -135,8 +135,9 @@ def provenance(pack):
 
 
 def write_json(path, value):
-    """Whole or not at all: a session that is cut off leaves no half a file."""
+    """Whole or not at all: a session that is cut off leaves no half a file. Results are published: they name no
+    folder of the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(value, indent=1) + "\n")
+    new.write_text(json.dumps(value, indent=1).replace(f"{ROOT}/", "") + "\n")
     new.replace(path)

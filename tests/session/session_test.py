@@ -68,9 +68,15 @@ class Session(unittest.TestCase):
         for result in results.values():
             self.assertEqual(result["status"], "not run")
             self.assertEqual(result["commit"], COMMIT)
-            self.assertIn("session.py", result["command"])
+            self.assertRegex(result["command"], r"^bench/gpu/session\.py ")  # no path of the machine
             self.assertEqual(result["versions"]["nvcc"], "13.0.0")
         self.assertIn("| speed | not run |", done.stdout)
+
+    def test_what_nothing_was_measured_for_is_not_kept(self):
+        kept = set((ROOT / "bench" / "results").iterdir())
+        done = self.script("gpu-session.sh", "run", "--pack", self.pack, "--dry-run")
+        self.assertIn("build/session-results", done.stdout)
+        self.assertEqual(set((ROOT / "bench" / "results").iterdir()), kept)
 
     def test_without_a_gpu_nothing_passes(self):
         self.tool(self.pack / "bin", "fa", """echo '{"kernels": []}'""")
