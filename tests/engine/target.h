@@ -43,8 +43,9 @@ class EngineTest : public testing::TestWithParam<Target> {
  protected:
   void SetUp() override;
 
-  /// The case with the target's element types; index chooses among mixed ones.
+  /// The case with the target's element types; index chooses among mixed ones, and means nothing for others.
   Case typed(Case c, uint64_t index = 0) const;
+  bool is_mixed() const { return GetParam().types == "mixed"; }
 
   /// Whether this target runs the case of that number: under TEST_SHARE=n it runs one of n, others than the next
   /// target, so that n targets in a row run them all.
