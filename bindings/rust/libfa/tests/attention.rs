@@ -47,7 +47,7 @@ fn refuses_by_name() {
     let ints = [0i32; 640];
     assert!(text(attention(TensorRef::new(&ints, QUERIES).unwrap(), q, q)).contains("desc.dtype_q"));
     let empty = TensorRef::new(&data[..0], [0, 5, 4, 16]).unwrap();
-    assert_eq!(attention::<f32>(empty, empty, empty).unwrap(), []);
+    assert!(attention::<f32>(empty, empty, empty).unwrap().is_empty());
     // More elements than there is memory for, all one.
     let many = TensorRef::strided(&data, 0, [1 << 20, 1 << 20, 1 << 7, 16], [0, 0, 0, 1]).unwrap();
     assert!(matches!(attention::<f32>(many, many, many), Err(Error::OutOfMemory(_))));
