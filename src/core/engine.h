@@ -52,8 +52,9 @@ struct Kernel {
   /// nullptr when the kernel serves this attention, else the reason why not, which may lie in *room.
   const char *(*why_not)(const Kernel &kernel, const Attention &attention, Reason *room);
 
-  /// Prepares the attention; nullptr after an error that core/status.h describes.
-  Engine *(*create)(const Kernel &kernel, const Attention &attention);
+  /// Prepares the attention; nullptr after an error that core/status.h describes. alone: what this kernel does not serve
+  /// no other does.
+  Engine *(*create)(const Kernel &kernel, const Attention &attention, bool alone);
 };
 
 /// An engine's lines of the table, best first. They are constants: asking for them cannot fail.

@@ -19,7 +19,7 @@ namespace fa::cpu {
 namespace {
 
 template <const Kernels &kernels>
-Engine *create(const Kernel &, const Attention &attention) {
+Engine *create(const Kernel &, const Attention &attention, bool) {
   Engine *engine = new (std::nothrow) CpuEngine(attention, kernels);
   if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an op of %zu bytes", sizeof(CpuEngine));
   return engine;

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 
-#include "core/environment.h"
 #include "core/log.h"
 #include "core/status.h"
 #include "cuda/engine.h"
@@ -48,7 +47,7 @@ struct Row {
 
 const char *why_not_here(const Kernel &kernel);
 const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room);
-Engine *create(const Kernel &kernel, const Attention &attention);
+Engine *create(const Kernel &kernel, const Attention &attention, bool alone);
 
 /// Entry points that work on queries and keys. Families without any have no row.
 constexpr std::initializer_list<Entry> working = {Entry::plain, Entry::general, Entry::split, Entry::decode};
@@ -87,7 +86,8 @@ constexpr Table table = [] {
     made.rows[row] = {&first, end - i, nullptr};
     for (const Image &image : std::span(list, list_length))
       if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
-    made.kernels[row++] = {first.name, FA_DEVICE_CUDA, first.arch->name, type_names[types], why_not_here, why_not, create};
+    made.kernels[row++] = {first.name, FA_DEVICE_CUDA, first.arch->name, type_names[types], why_not_here,
+                           why_not,    create};
   }
   return made;
 }();
@@ -190,10 +190,9 @@ const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
 }
 
 /// The images of an op whose best kernel is this one: with those of its architecture that follow, up to one that serves
-/// all calls. One that was asked for by name stays alone.
-Serving serving_of(const Kernel &kernel, const Attention &a, const Device &device) {
+/// all calls.
+Serving serving_of(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
   const size_t best = index_of(kernel);
-  const bool alone = environment("FA_FORCE_KERNEL") != nullptr;
   Serving serving;
   serving.combine = table.rows[best].combine;
   for (size_t i = best; i < row_count && table.kernels[i].arch == kernel.arch; i++) {
@@ -206,9 +205,9 @@ Serving serving_of(const Kernel &kernel, const Attention &a, const Device &devic
   return serving;
 }
 
-Engine *create(const Kernel &kernel, const Attention &a) {
+Engine *create(const Kernel &kernel, const Attention &a, bool alone) {
   const Device &device = machine().devices[a.device_index];
-  auto engine = std::make_unique<CudaEngine>(a, device, serving_of(kernel, a, device));
+  auto engine = std::make_unique<CudaEngine>(a, device, serving_of(kernel, a, device, alone));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
   // Memory of the host is served whatever the GPU's state is; calls that need it load again.
   const KeepError keep;

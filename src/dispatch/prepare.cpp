@@ -13,7 +13,7 @@ using OwnedEngine = std::unique_ptr<Engine>;
 
 /// nullptr after an error.
 OwnedEngine create(const Kernel &kernel, const Attention &attention) {
-  return OwnedEngine(kernel.create(kernel, attention));
+  return OwnedEngine(kernel.create(kernel, attention, asked_by_name()));
 }
 
 OwnedEngine create_alone(const Kernel &kernel, Attention attention) {

@@ -138,9 +138,12 @@ const Kernel *choose(const Attention &attention) {
   return nullptr;
 }
 
+bool asked_by_name() {
+  return environment("FA_FORCE_KERNEL") != nullptr;
+}
+
 const Kernel *beside(const Kernel &chosen, const Attention &attention) {
-  if (attention.device != FA_DEVICE_AUTO || chosen.device != FA_DEVICE_CUDA || environment("FA_FORCE_KERNEL"))
-    return nullptr;
+  if (attention.device != FA_DEVICE_AUTO || chosen.device != FA_DEVICE_CUDA || asked_by_name()) return nullptr;
   if (verbose_dispatch()) say("dispatch: device auto: for tensors in memory of the host");
   Attention on_host = attention;
   on_host.device = FA_DEVICE_CPU;
