@@ -82,19 +82,21 @@ bool check_apart(const Memory &written, const Memory &other) {
 bool check_overlap(const fa_args &args, const Problem &p) {
   Memory all[1 + std::size(tensor_fields) + std::size(array_fields)];
   int count = 0;
-  const auto add_tensors = [&](Access access) {
-    for (const TensorField &t : tensor_fields)
-      if (t.access == access && p.*t.view) all[count++] = memory_of(t.name, args.*t.given, p.*t.view);
+  const auto add = [&](const char *name, const fa_tensor &tensor, const View &view) {
+    if (view) all[count++] = memory_of(name, tensor, view);
   };
   const auto add_plain = [&](const char *name, const void *data, size_t bytes) {
     if (data != nullptr && bytes != 0) all[count++] = memory_of(name, data, bytes);
   };
   add_plain("args.workspace", p.workspace, p.workspace_size);
-  add_tensors(Access::written);
+#define FA_TENSOR(name, access, ...) \
+  if (Access::access == Access::written) add("args." #name, args.name, p.name);
+#include "core/operands.inc"
   const int written = count;
-  add_tensors(Access::read);
-  for (const ArrayField &a : array_fields)
-    add_plain(a.name, p.*a.data, static_cast<size_t>(a.entries(p.batch)) * sizeof(int32_t));
+#define FA_TENSOR(name, access, ...) \
+  if (Access::access == Access::read) add("args." #name, args.name, p.name);
+#define FA_ARRAY(name, more) add_plain("args." #name, p.name, static_cast<size_t>(p.batch + more) * sizeof(int32_t));
+#include "core/operands.inc"
   for (int i = 0; i < written; ++i)
     for (int j = i + 1; j < count; ++j)
       if (!check_apart(all[i], all[j])) return false;

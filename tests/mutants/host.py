@@ -14,15 +14,15 @@ API = [
     Mutant(
         "overlap_without_slopes",
         "src/api/overlap.cpp",
-        "t.access == access && p.*t.view",
-        "t.access == access && t.view != &Problem::alibi_slopes && p.*t.view",
+        "    if (view) all",
+        "    if (view && &tensor != &args.alibi_slopes) all",
         "^api.overlap",
     ),
     Mutant(
         "overlap_without_q",
         "src/api/overlap.cpp",
-        "t.access == access && p.*t.view",
-        "t.access == access && t.view != &Problem::q && p.*t.view",
+        "    if (view) all",
+        "    if (view && &tensor != &args.q) all",
         r"^api\.(overlap|errors)",
     ),
     Mutant(
