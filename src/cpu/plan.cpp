@@ -64,13 +64,22 @@ int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
 /// tile, and tiles of several heads may have rows of all.
 Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   const Attention &a = *p.attention;
+  const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
+  const auto at_most = [](Count count, int64_t most) {
+    return static_cast<int64_t>(std::min<Count>(count, most).value());
+  };
+  Bounds bounds = {0, 0, 0, 0, 0, 0};
+  Count kernel = 0;
   int least_rows = max_tile_rows, most_rows = 0;  // of a head's tiles where it has many, of its only one
   for (const Scheme &scheme : schemes_of(kernels)) {
     if (!scheme.serves(a)) continue;
     if (scheme.many_tiles) least_rows = std::min(least_rows, scheme.tile_rows);
     most_rows = std::max(most_rows, scheme.tile_rows);
+    const Count heads = scheme.many_heads ? heads_kv : 1;
+    const int64_t tile_rows = at_most(std::min(rows, scheme.tile_rows * heads), max_tile_rows);
+    bounds.tile_rows = std::max(bounds.tile_rows, tile_rows);
+    kernel = std::max<Count>(kernel, scheme.scratch(a, static_cast<int>(tile_rows)));
   }
-  const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
   const Count all_rows = p.cu_seqlens_q != nullptr ? Count(p.rows_q) * p.heads_q : batch * rows;
   const Count tiles = all_rows / least_rows + batch * heads_kv;
   // Splits that the engine chooses are those of a sequence's only tile.
@@ -87,19 +96,7 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
                       : packed ? tiles + heads_kv * auto_splits
                                : std::max(tiles, heads_kv * auto_splits);
 
-  const auto at_most = [](Count count, int64_t most) {
-    return static_cast<int64_t>(std::min<Count>(count, most).value());
-  };
-  Bounds bounds = {0, 0, 0, 0, 0, 0};
   bounds.workers = std::max<int64_t>(at_most(items, threads), 1);
-  Count kernel = 0;
-  for (const Scheme &scheme : schemes_of(kernels)) {
-    if (!scheme.serves(a)) continue;
-    const Count heads = scheme.many_heads ? heads_kv : 1;
-    const int64_t tile_rows = at_most(std::min(rows, scheme.tile_rows * heads), max_tile_rows);
-    bounds.tile_rows = std::max(bounds.tile_rows, tile_rows);
-    kernel = std::max<Count>(kernel, scheme.scratch(a, static_cast<int>(tile_rows)));
-  }
   // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
   const Count results = Count(3 * bounds.tile_rows) * partial_floats(a) * sizeof(float);
   bounds.scratch_bytes = (aligned(sizeof(Tile)) + aligned(results) + aligned(kernel)).value();
