@@ -52,12 +52,13 @@ bool read_bound(const Bound &b, int64_t *bound) {
 }
 
 /// Reads the tensors one after another. What a rule needs of the problem is there once the tensors before it are read.
+/// Inlined for each tensor, so that its rules are chosen by the compiler and not by every call.
 class Reader {
  public:
   Reader(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem)
       : a_(attention), args_(args), purpose_(purpose), p_(*problem) {}
 
-  bool read(const TensorField &t) {
+  [[gnu::always_inline]] bool read(const TensorField &t) {
     const fa_tensor &given = args_.*t.given;
     const bool required = t.presence == Presence::required;
     const Use use = {.written = t.access == Access::written, .data = !required || purpose_ == Purpose::run};
@@ -66,7 +67,7 @@ class Reader {
   }
 
  private:
-  Types types(TypeRule rule) const {
+  [[gnu::always_inline]] Types types(TypeRule rule) const {
     switch (rule) {
       case TypeRule::as_desc_q:
         return just(a_.q_dtype, "desc.dtype_q");
@@ -86,7 +87,7 @@ class Reader {
     __builtin_unreachable();
   }
 
-  Shape shape(ShapeRule rule) const {
+  [[gnu::always_inline]] Shape shape(ShapeRule rule) const {
     const int64_t(&q)[4] = args_.q.shape, (&k)[4] = args_.k.shape;
     switch (rule) {
       case ShapeRule::queries:
@@ -135,7 +136,7 @@ class Reader {
   bool paged() const { return args_.block_table.data != nullptr; }
 
   /// What follows from a tensor whose shape is legal.
-  bool derive(ShapeRule shape) {
+  [[gnu::always_inline]] bool derive(ShapeRule shape) {
     switch (shape) {
       case ShapeRule::queries:
         p_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];
@@ -187,9 +188,12 @@ class Reader {
 bool read_tensors(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
   if (!check_num_seqs(args)) return false;
   Reader reader(attention, args, purpose, problem);
-  for (const TensorField &t : tensor_fields)
-    if (!reader.read(t)) return false;
-  return true;
+  bool legal = true;
+#define FA_TENSOR(name, access, presence, type, shape)                                                               \
+  legal = legal && reader.read({"args." #name, Access::access, Presence::presence, TypeRule::type, ShapeRule::shape, \
+                                &fa_args::name, &Problem::name});
+#include "core/operands.inc"
+  return legal;
 }
 
 }  // namespace fa::api
