@@ -55,11 +55,11 @@ struct Params : Attention {
   const int32_t *seqused_q, *seqused_k;
   const int32_t *leftpad_k, *kv_batch_idx, *q_offset;
 
-  // Unfinished softmaxes of every split, when there is more than one; see common/finish.cuh. A row's place is
-  // Work::place * tile_rows + its row in the tile: memory for tiles that exist, however large the tensors are.
-  float *partial_values;   // (split, place, head_dim_v): sum_j e^(x_j - max) v_j
-  float *partial_max_sum;  // (split, place, 2): max, a score that no weight is large beside; sum_j e^(x_j - max)
-  int64_t partial_rows;    // places: the stride of splits
+  // Unfinished softmaxes of every split, when there is more than one; see common/finish.cuh. A tile's rows lie
+  // together, in the order of this launch's tiles: memory for tiles that exist, however large the tensors are.
+  float *partial_values;   // (split, row, head_dim_v): sum_j e^(x_j - max) v_j
+  float *partial_max_sum;  // (split, row, 2): max, a score that no weight is large beside; sum_j e^(x_j - max)
+  int64_t partial_rows;    // of all tiles of a launch: the stride of splits
 
   Schedule schedule;
 

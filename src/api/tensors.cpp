@@ -33,7 +33,7 @@ bool check_heads(const Problem &p) {
 }
 
 /// What bounds the length of the sequences along q or k.
-struct Bound {
+struct LengthBound {
   const char *name;    // "max_seqlen_q"
   const char *tensor;  // "q"
   const char *fewer;   // what gives sequences fewer rows than the tensor has
@@ -42,7 +42,7 @@ struct Bound {
   bool fixed;          // every sequence has exactly these rows
 };
 
-bool read_bound(const Bound &b, int64_t *bound) {
+bool read_bound(const LengthBound &b, int64_t *bound) {
   *bound = b.given == 0 ? b.rows : std::min(b.given, b.rows);
   if (!b.fixed || *bound == b.rows) return true;
   return refuse(

@@ -68,7 +68,7 @@ class Finder {
 
   bool has_host_memory() const { return has_host_memory_; }
 
-  fa_status answer(Place *place, CUcontext *context) const {
+  fa_status place_of_all(Place *place, CUcontext *context) const {
     *place = host_only_ != nullptr ? Place::host : plain_ ? Place::both : Place::device;
     *context = context_;
     if (host_only_ == nullptr || (host_serves_ && device_only_ == nullptr)) return FA_OK;
@@ -115,7 +115,7 @@ fa_status find_place(const Device &device, Problem *p, bool host_serves, Place *
   Finder finder(device, host_serves);
   if (!each_pointer(p, [&](const char *name, char **data) { return finder.look(name, *data); })) return last_status();
   *translate = finder.has_host_memory();
-  return finder.answer(place, context);
+  return finder.place_of_all(place, context);
 }
 
 fa_status translate_addresses(Problem *p) {
