@@ -53,7 +53,7 @@ class Workload {
   /// One call on the present K/V set. False after an error.
   bool call() { return fa_forward(op_, &args_) == FA_OK; }
 
-  /// Seconds of one call on the next K/V set; negative after an error (fa_last_error tells).
+  /// Seconds of one call on the next K/V set; negative after an error (fa_last_error says why).
   double time(Clock clock);
 
   /// Seconds to do nothing but read the next K/V set on the case's threads, on their clock.

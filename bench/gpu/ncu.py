@@ -26,7 +26,7 @@ SHOWN = ["gpu__time_duration.sum", "sm__throughput.avg.pct_of_peak_sustained_ela
 
 
 def why_not():
-    """None where ncu answers; else why it cannot. Whether it may read the counters shows with the first kernel."""
+    """None where ncu runs; else why it cannot. Whether it may read the counters shows with the first kernel."""
     return tools.probe("ncu", "--version")
 
 

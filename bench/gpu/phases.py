@@ -191,7 +191,7 @@ def engine(session):
 
 
 def sanitizer(session):
-    """compute-sanitizer's tools on a few small calls. Only a summary that tells of no error is passed."""
+    """compute-sanitizer's tools on a few small calls. Only a summary without errors passes."""
     kernels, why = session.pack.kernels()
     why = why or tools.probe("compute-sanitizer", "--version")
     if why:

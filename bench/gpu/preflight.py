@@ -23,7 +23,7 @@ FATBIN = 0xBA55ED50
 
 
 def fatbin_problem(file):
-    """None for a whole fatbin; a header tells how long it is."""
+    """None for a whole fatbin; its header says how long it is."""
     if not file.exists():
         return f"{file} is missing"
     data = file.read_bytes()

@@ -61,7 +61,7 @@ def run(command, seconds, environment=None):
 
 
 def probe(tool, *arguments, seconds=20):
-    """None where the tool answers; else why it is not available."""
+    """None where the tool runs; else why it is not available."""
     if shutil.which(str(tool)) is None:
         return f"{tool} is not on the PATH"
     outcome = run([tool, *arguments], seconds)
