@@ -405,7 +405,7 @@ FA_API void fa_destroy(fa_op *op);
  * Thread-safe. Since 0.1. */
 FA_API const char *fa_last_error(void);
 
-/* A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none [F142]. Never NULL. Thread-safe. Since 0.1. */
+/* A status's name, "FA_OK" for 0; "unknown fa_status" for any other value [F142]. Never NULL. Thread-safe. Since 0.1. */
 FA_API const char *fa_status_string(fa_status status);
 
 /* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL [F143]. Lives as long as the library [F144].

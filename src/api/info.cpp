@@ -81,15 +81,15 @@ bool kernel_info(int32_t index, fa_kernel *info) {
   if (!check_struct_size(kernel_form, info->struct_size)) return false;
   if (!in_range("index", index, 0, fa_kernel_count() - 1, "kernels, best first")) return false;
   const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
-  fa_kernel told = {};
-  told.name = kernel.name;
-  told.device = device_name(kernel.device);
-  told.arch = kernel.arch;
-  told.dtypes = kernel.dtypes;
-  told.why_not = kernel.why_not_here(kernel);
-  told.available = !told.why_not;
-  if (told.available) told.why_not = "";
-  initialise(info, info->struct_size, told);
+  fa_kernel described = {};
+  described.name = kernel.name;
+  described.device = device_name(kernel.device);
+  described.arch = kernel.arch;
+  described.dtypes = kernel.dtypes;
+  described.why_not = kernel.why_not_here(kernel);
+  described.available = !described.why_not;
+  if (described.available) described.why_not = "";
+  initialise(info, info->struct_size, described);
   return true;
 }
 

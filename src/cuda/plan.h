@@ -41,7 +41,7 @@ struct Plan {
 
   int64_t launches() const { return (tiles + launch_tiles - 1) / launch_tiles; }
 
-  /// Tells the kernels where their partial results are.
+  /// Partial results are in this workspace, of partial_bytes at least.
   void place_partials(char *workspace);
 };
 

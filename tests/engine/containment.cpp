@@ -57,13 +57,13 @@ class Containment : public EngineTest {
     return taken(list);
   }
 
-  /// What outputs that depend on a spoilt element must be: given their column and value, right or not; or nothing, when
-  /// they must stay as they were.
+  /// What outputs that depend on a spoiled element must be: given their column and value, right or not; or nothing,
+  /// when they must stay as they were.
   using Verdict = std::function<std::optional<bool>(int64_t, double)>;
 
-  /// Runs the case clean, and with one element of each of the keys or values `rows` (of batch entry 0, head 0) spoilt.
+  /// Runs the case clean, and with one element of each of the keys or values `rows` (of batch entry 0, head 0) spoiled.
   void expect_contained(const Case &c, bool in_k, std::initializer_list<int64_t> rows, double poison,
-                        const Verdict &spoilt) {
+                        const Verdict &spoiled) {
     const Instance clean(c), dirty(c);
     run(clean);
     const oracle::Result exact = oracle::attention(clean.desc, clean.args);
@@ -74,12 +74,12 @@ class Containment : public EngineTest {
       dirty.clear_outputs();
       run(dirty);
       tensor.set(0, bad, 0, 1, good);
-      compare_with_clean(clean, dirty, exact, in_k, bad, poison, spoilt);
+      compare_with_clean(clean, dirty, exact, in_k, bad, poison, spoiled);
     }
   }
 
   void compare_with_clean(const Instance &clean, const Instance &dirty, const oracle::Result &exact, bool in_k,
-                          int64_t bad, double poison, const Verdict &spoilt) {
+                          int64_t bad, double poison, const Verdict &spoiled) {
     const Case &c = clean.c;
     const oracle::Call call(clean.desc, clean.args);
     const auto same = [&](double before, double after, double bound) {
@@ -89,7 +89,7 @@ class Containment : public EngineTest {
       const double before = clean.out.get(b, i, h, d), after = dirty.out.get(b, i, h, d);
       const bool attends = b == 0 && h < c.hq / c.hkv && call.attends(call.sequences[0], h, i, bad) &&
                            call.bias(call.sequences[0], h, i, bad) != -infinity;
-      const std::optional<bool> verdict = attends ? spoilt(d, after) : std::nullopt;
+      const std::optional<bool> verdict = attends ? spoiled(d, after) : std::nullopt;
       ASSERT_TRUE(verdict ? *verdict : same(before, after, out_bound(c, exact, exact.head(b, i, h), d)))
           << "key " << bad << (in_k ? " of k is " : " of v is ") << poison << ": query " << i << " of batch entry " << b
           << ", head " << h << ", which " << (attends ? "attends it" : "does not attend it") << ", gives " << after

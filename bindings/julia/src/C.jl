@@ -342,7 +342,7 @@ const _fa_status_string = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_status_string(status)
 
-A status's name, \"FA_OK\" for 0; \"unknown fa_status\" for a value that is none. Never NULL. Thread-safe. Since 0.1.
+A status's name, \"FA_OK\" for 0; \"unknown fa_status\" for any other value. Never NULL. Thread-safe. Since 0.1.
 """
 fa_status_string(status) =
     @ccall $(address(_fa_status_string, :fa_status_string))(status::fa_status)::Cstring

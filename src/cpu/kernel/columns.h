@@ -88,14 +88,14 @@ inline void store_partial(const Tile &tile, const SubTile &t, float unit, const 
 
 /// W rows of results, finished: `factor` times columns, to rows.
 template <fa_dtype dtype>
-inline void store_rows(const float *columns, Vec factor, int64_t dim, char *const *row, int rows, Vec &spoilt) {
+inline void store_rows(const float *columns, Vec factor, int64_t dim, char *const *row, int rows, Vec &nonfinite) {
   constexpr int64_t bytes = dtype_bytes(dtype);
   int64_t d = 0;
   for (; d + width <= dim; d += width) {
     Vec block[width];
     for (int i = 0; i < width; i++) {
       block[i] = Simd::mul(Simd::load(columns + (d + i) * lanes), factor);
-      spoilt = Simd::fma(block[i], Simd::zero(), spoilt);
+      nonfinite = Simd::fma(block[i], Simd::zero(), nonfinite);
     }
     Simd::transpose(block);
     for (int i = 0; i < rows; i++) store_vector<dtype>(row[i] + d * bytes, block[i]);
@@ -103,7 +103,7 @@ inline void store_rows(const float *columns, Vec factor, int64_t dim, char *cons
   for (; d < dim; d++) {
     alignas(64) float column[width];
     const Vec x = Simd::mul(Simd::load(columns + d * lanes), factor);
-    spoilt = Simd::fma(x, Simd::zero(), spoilt);
+    nonfinite = Simd::fma(x, Simd::zero(), nonfinite);
     Simd::store(column, x);
     for (int i = 0; i < rows; i++) store_element<dtype>(row[i] + d * bytes, column[i]);
   }
@@ -112,7 +112,7 @@ inline void store_rows(const float *columns, Vec factor, int64_t dim, char *cons
 /// Finishes the rows of a sub-tile: sinks, division, out and lse. False when some element of out is not finite.
 inline bool store_results(const Tile &tile, const SubTile &t, float unit) {
   const Attention &a = *tile.attention;
-  Vec spoilt = Simd::zero();
+  Vec nonfinite = Simd::zero();
   for (int v = 0; v < t.vectors; v++) {
     const int first = t.first_row + v * width, rows = smaller(width, tile.rows - first);
     char *row[width];
@@ -123,11 +123,12 @@ inline bool store_results(const Tile &tile, const SubTile &t, float unit) {
     }
     const float *columns = t.out + v * width;
     const Vec factors = Simd::load(factor);
-    with_type(a.out_dtype,
-              [&](auto type) { store_rows<decltype(type)::dtype>(columns, factors, a.head_dim_v, row, rows, spoilt); });
+    with_type(a.out_dtype, [&](auto type) {
+      store_rows<decltype(type)::dtype>(columns, factors, a.head_dim_v, row, rows, nonfinite);
+    });
   }
   alignas(64) float found[width];
-  Simd::store(found, spoilt);
+  Simd::store(found, nonfinite);
   float sum = 0;
   for (int i = 0; i < width; i++) sum += found[i];
   return sum == 0;

@@ -468,7 +468,7 @@ functions! {
  there was none. Valid until the thread's next failing call. Never NULL; works out of memory.
  Thread-safe. Since 0.1.*/
     pub fn fa_last_error() -> *const ::core::ffi::c_char;
-    /// A status's name, "FA_OK" for 0; "unknown fa_status" for a value that is none. Never NULL. Thread-safe. Since 0.1.
+    /// A status's name, "FA_OK" for 0; "unknown fa_status" for any other value. Never NULL. Thread-safe. Since 0.1.
     pub fn fa_status_string(status: fa_status) -> *const ::core::ffi::c_char;
     /** The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library.
 
