@@ -353,7 +353,7 @@ TOOL = [
         "tools/work.cpp",
         "std::max(low, p - desc.window_left)",
         "std::max(low, p - desc.window_right)",
-        r"^tool\.(bench|run$)",
+        r"^tool\.(bench|text)",
     ),
-    Mutant("bytes_of_values", "tools/work.cpp", "keys * call.heads_kv()", "keys * call.heads()", r"^tool\.(bench|run$)"),
+    Mutant("bytes_of_values", "tools/work.cpp", "keys * call.heads_kv()", "keys * call.heads()", r"^tool\.(bench|text)"),
 ]
