@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "emulator/client.h"
+#include "emulator/tests/client.h"
 #include "judge/compare.h"
 #include "judge/instance.h"
 #include "support/child.h"

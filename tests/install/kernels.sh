@@ -44,7 +44,7 @@ image=$prefix/$LIBDIR/libfa/kernels/sm_80.simt.f32.64.fatbin
 cp "$image" "$build/whole"
 head -c 1000 "$build/whole" >"$image"
 refused "an image is cut off" "$image is cut off" FA_KERNEL_PATH
-cp "$SOURCE/tests/emulator/driver/images/select.fatbin" "$image"
+cp "$SOURCE/emulator/tests/driver/images/select.fatbin" "$image"
 refused "an image is another build's" "sm_80.simt" "another build" fa_build_
 rm "$image"
 refused "an image is missing" "$image cannot be opened: No such file" FA_KERNEL_PATH

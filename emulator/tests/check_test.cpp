@@ -1,4 +1,4 @@
-// Every check sees the faults seeded for it, and only those: kernels of tests/emulator/mutants, run with
+// Every check sees the faults seeded for it, and only those: kernels of tests/mutants, run with
 // FA_EMU_CHECK=2, where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the
 // context.
 #include <cmath>

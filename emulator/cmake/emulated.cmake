@@ -4,7 +4,7 @@
 #
 # NAME, DEVICE (as FA_EMU_DEVICE), the program (a target or a path) and its arguments; then CHECK: what the checks find
 # fails the test; SEED n: schedules vary with it; SLOW: only ctest -C slow runs it; LABELS: further ones beside emulated
-# and each device's name; ENVIRONMENT: further variables.
+# and each device's name; ENVIRONMENT: further variables, as those of fa_emulated_environment are for every test.
 function(fa_add_emulated_test name device)
   cmake_parse_arguments(arg "CHECK;SLOW" "SEED" "LABELS;ENVIRONMENT" ${ARGN})
   list(POP_FRONT arg_UNPARSED_ARGUMENTS program)
@@ -14,17 +14,13 @@ function(fa_add_emulated_test name device)
     list(APPEND arg_LABELS slow)
   endif()
   add_test(NAME ${name} COMMAND ${program} ${arg_UNPARSED_ARGUMENTS} ${configurations})
-  set(environment FA_EMU_DEVICE=${device} LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fa_emulator> ${arg_ENVIRONMENT})
+  set(environment FA_EMU_DEVICE=${device} LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fa_emulator> ${fa_emulated_environment}
+      ${arg_ENVIRONMENT})
   if(arg_CHECK)
     list(APPEND environment FA_EMU_CHECK=2)
   endif()
   if(DEFINED arg_SEED)
     list(APPEND environment FA_EMU_SEED=${arg_SEED})
-  endif()
-  if(FA_SANITIZE) # what is found kills the process: a child's exit status is its answer to a test
-    set(fa_tsan_suppressions ${PROJECT_SOURCE_DIR}/tests/cuda/tsan.supp)
-    list(APPEND environment ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
-         TSAN_OPTIONS=halt_on_error=1:abort_on_error=1:atexit_sleep_ms=0:history_size=7:suppressions=${fa_tsan_suppressions})
   endif()
   string(REGEX REPLACE ":[^,]*" "" devices "${device}") # properties are no labels
   string(REPLACE "," ";" devices "${devices}")

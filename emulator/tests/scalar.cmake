@@ -1,9 +1,7 @@
 # Tests of scalar instructions: text written around one instruction, checked against formulas of their own.
 add_executable(emulator_scalar_test client.cpp access_test.cpp convert_test.cpp float_test.cpp integer_test.cpp
                                     program_test.cpp scalar_kernel_test.cpp unsupported_test.cpp)
-target_include_directories(emulator_scalar_test PRIVATE ${PROJECT_SOURCE_DIR}/emulator)
-target_link_libraries(emulator_scalar_test PRIVATE ${CMAKE_DL_LIBS} GTest::gtest_main)
-fa_test_target(emulator_scalar_test)
+emu_test_target(emulator_scalar_test)
 target_compile_definitions(emulator_scalar_test PRIVATE TEST_KERNELS="${CMAKE_CURRENT_SOURCE_DIR}/kernels")
 add_dependencies(emulator_scalar_test fa_emulator_builds)
 foreach(suite Access Approximations Control Convert Floats Halves Integers Programs Unsupported)
