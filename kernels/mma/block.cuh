@@ -26,9 +26,9 @@ struct Block {
   static constexpr bool staged = !arch.has(cp_async) && (plain || (warps_split_keys && Dim <= 192));
   static_assert(arch.has(cp_async) || shape.stages == 2);
   static constexpr bool scarce_registers = shape.row_blocks * Dim >= 256;  // sums take half of them
-  // The compiler does not know that a thread's number has no sign. A mask is ten instructions fewer with 64 keys (SM
-  // 80), and by ptxas's order of things fifteen more with 32 (SM 120).
-  static constexpr bool lane_by_mask = scarce_registers && shape.row_blocks == 2 && shape.keys == 64;
+  // The compiler does not know that a thread's number has no sign. A mask is ten instructions fewer, but fifteen more
+  // with 32 keys on SM 120, by ptxas's order of things.
+  static constexpr bool lane_by_mask = scarce_registers && (shape.keys == 64 || arch.number < 100);
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;

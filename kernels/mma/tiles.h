@@ -75,13 +75,6 @@ constexpr Shape decode_shape(const Arch &arch, int dim) {
   return {1, 4, dim <= 64 ? 128 : 64, arch.has(cp_async) ? 4 : 2, false, 1, true};
 }
 
-constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
-  return entry == Entry::plain     ? plain_shape(arch, dim)
-         : entry == Entry::general ? general_shape(arch, dim)
-         : entry == Entry::split   ? split_shape(arch, dim)
-                                   : decode_shape(arch, dim);
-}
-
 constexpr int rows(const Shape &s) {
   return 16 * s.row_blocks * (s.warps_split_keys ? 1 : s.warps);
 }
@@ -89,6 +82,17 @@ constexpr int rows(const Shape &s) {
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim, Entry entry) {
   return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (entry == Entry::plain ? 7 : 9) + 128;
+}
+
+constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
+  if (entry == Entry::plain) return plain_shape(arch, dim);
+  Shape s = entry == Entry::general ? general_shape(arch, dim)
+            : entry == Entry::split ? split_shape(arch, dim)
+                                    : decode_shape(arch, dim);
+  // Three blocks where shared memory holds them: left to itself, ptxas takes a few registers more than they have.
+  const bool third_fits = 3 * (shared_bytes(s, dim, entry) + 1024) <= arch.shared_bytes + 1024;
+  if (arch.has(cp_async) && third_fits && (dim == 96 || (dim == 128 && entry == Entry::decode))) s.blocks_an_sm = 3;
+  return s;
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
