@@ -1,9 +1,7 @@
-// The rules of capture, and its part of the API.
+// The rules of capture.
 #include "driver/capture.h"
 
 #include <algorithm>
-
-using namespace fa::emu::driver;
 
 namespace fa::emu::driver {
 namespace {
@@ -20,7 +18,25 @@ thread_local int thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   refuse(code, reason);
 }
 
-void finish(const std::shared_ptr<Capture> &capture) {
+}  // namespace
+
+void begin_capture(Stream &stream, std::shared_ptr<Graph> graph, std::vector<GraphNode *> after, int mode) {
+  require(mode >= 0 && mode <= 2, "no such mode of capture");
+  require(!stream.legacy, "the legacy stream cannot capture", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  require(!stream.capture, "the stream captures already", CUDA_ERROR_ILLEGAL_STATE);
+  auto capture = std::make_shared<Capture>();
+  capture->graph = std::move(graph);
+  capture->origin = &stream;
+  capture->streams = {&stream};
+  capture->thread = std::this_thread::get_id();
+  capture->mode = mode;
+  capture->id = ++process().ids;
+  stream.capture = capture;
+  stream.capture_after = std::move(after);
+  captures().push_back(capture);
+}
+
+void end_capture(const std::shared_ptr<Capture> &capture) {
   for (Stream *stream : capture->streams) {
     stream->capture.reset();
     stream->capture_after.clear();
@@ -28,13 +44,7 @@ void finish(const std::shared_ptr<Capture> &capture) {
   std::erase(captures(), capture);
 }
 
-void add_after(std::vector<GraphNode *> &list, const std::vector<GraphNode *> &more) {
-  for (GraphNode *node : more)
-    if (std::find(list.begin(), list.end(), node) == list.end()) list.push_back(node);
-}
-
-/// Whether everything that the other streams captured comes before the origin's end.
-bool joined(const Capture &capture) {
+bool is_joined(const Capture &capture) {
   std::set<const GraphNode *> before;
   std::vector<const GraphNode *> open(capture.origin->capture_after.begin(), capture.origin->capture_after.end());
   while (!open.empty()) {
@@ -48,7 +58,10 @@ bool joined(const Capture &capture) {
   return true;
 }
 
-}  // namespace
+void add_dependencies(std::vector<GraphNode *> &list, const std::vector<GraphNode *> &more) {
+  for (GraphNode *node : more)
+    if (std::find(list.begin(), list.end(), node) == list.end()) list.push_back(node);
+}
 
 void require_no_capture() {
   if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
@@ -118,7 +131,7 @@ bool capture_wait(Stream &stream, Event &event) {
   }
   stream.capture = capture;
   capture->streams.insert(&stream);
-  add_after(stream.capture_after, event.after);
+  add_dependencies(stream.capture_after, event.after);
   return true;
 }
 
@@ -132,127 +145,12 @@ void forget(Stream &stream) {
   if (!stream.capture) return;
   auto capture = stream.capture;
   capture->invalid = true;
-  if (capture->origin == &stream) return finish(capture);
+  if (capture->origin == &stream) return end_capture(capture);
   capture->streams.erase(&stream);
 }
 
+void exchange_mode(int &mode) {
+  std::swap(mode, thread_mode);
+}
+
 }  // namespace fa::emu::driver
-
-namespace {
-
-void begin(CUstream handle, std::shared_ptr<Graph> graph, std::vector<GraphNode *> after, int mode) {
-  Stream &stream = stream_of(handle);
-  require(mode >= 0 && mode <= 2, "no such mode of capture");
-  require(!stream.legacy, "the legacy stream cannot capture", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  require(!stream.capture, "the stream captures already", CUDA_ERROR_ILLEGAL_STATE);
-  auto capture = std::make_shared<Capture>();
-  capture->graph = std::move(graph);
-  capture->origin = &stream;
-  capture->streams = {&stream};
-  capture->thread = std::this_thread::get_id();
-  capture->mode = mode;
-  capture->id = ++process().ids;
-  stream.capture = capture;
-  stream.capture_after = std::move(after);
-  captures().push_back(capture);
-}
-
-void get_status(const Stream &stream, int *status, cuuint64_t *id) {
-  require(status != nullptr, "no place for the status");
-  *status = !stream.capture ? 0 : stream.capture->invalid ? 2 : 1;
-  if (id) *id = stream.capture ? stream.capture->id : 0;
-}
-
-}  // namespace
-
-EMU_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
-  return api("cuStreamBeginCapture", [&] {
-    Lock lock(process().mutex);
-    begin(stream, std::shared_ptr<Graph>(new Graph), {}, mode);
-    return CUDA_SUCCESS;
-  });
-}
-
-EMU_API CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *after,
-                                             const CudaGraphEdge *, size_t count, int mode) {
-  return api("cuStreamBeginCaptureToGraph", [&] {
-    Lock lock(process().mutex);
-    begin(stream, graph_of(graph), nodes_of(after, count), mode);
-    return CUDA_SUCCESS;
-  });
-}
-
-EMU_API CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
-  return api("cuStreamEndCapture", [&] {
-    Lock lock(process().mutex);
-    require(graph != nullptr, "no place for the graph");
-    Stream &stream = stream_of(handle);
-    *graph = nullptr;
-    auto capture = stream.capture;
-    require(capture != nullptr, "the stream does not capture", CUDA_ERROR_ILLEGAL_STATE);
-    require(capture->origin == &stream, "the capture began in another stream", CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
-    require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == std::this_thread::get_id(),
-            "the capture began in another thread", CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
-    bool whole = joined(*capture);
-    finish(capture);
-    require(!capture->invalid, "a call while capturing has failed", CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    require(whole, "another stream took part whose work the first one does not wait for",
-            CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-    *graph = adopt(capture->graph);
-    return CUDA_SUCCESS;
-  });
-}
-
-EMU_API CUresult cuStreamIsCapturing(CUstream stream, int *status) {
-  return api("cuStreamIsCapturing", [&] {
-    Lock lock(process().mutex);
-    get_status(stream_of(stream), status, nullptr);
-    return CUDA_SUCCESS;
-  });
-}
-
-EMU_API CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, cuuint64_t *id, CUgraph *graph,
-                                           const CUgraphNode **after, const CudaGraphEdge **edges, size_t *count) {
-  return api("cuStreamGetCaptureInfo", [&] {
-    Lock lock(process().mutex);
-    Stream &stream = stream_of(handle);
-    get_status(stream, status, id);
-    if (*status != 1) return CUDA_SUCCESS;
-    if (graph) *graph = handle_while_capturing(stream.capture->graph);
-    // Valid until the stream's next call, as the driver says.
-    if (after) *after = reinterpret_cast<const CUgraphNode *>(stream.capture_after.data());
-    if (edges) *edges = nullptr;
-    if (count) *count = stream.capture_after.size();
-    return CUDA_SUCCESS;
-  });
-}
-
-EMU_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *status, cuuint64_t *id, CUgraph *graph,
-                                           const CUgraphNode **after, size_t *count) {
-  return cuStreamGetCaptureInfo_v3(stream, status, id, graph, after, nullptr, count);
-}
-
-EMU_API CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, CUgraphNode *after, const CudaGraphEdge *,
-                                                      size_t count, unsigned flags) {
-  return api("cuStreamUpdateCaptureDependencies", [&] {
-    Lock lock(process().mutex);
-    Stream &stream = stream_of(handle);
-    require(stream.capture != nullptr, "the stream does not capture", CUDA_ERROR_ILLEGAL_STATE);
-    require(flags <= 1, "flags are 0 (add) or 1 (set)");
-    if (flags == 1) stream.capture_after.clear();
-    add_after(stream.capture_after, nodes_of(after, count));
-    return CUDA_SUCCESS;
-  });
-}
-
-EMU_API CUresult cuStreamUpdateCaptureDependencies(CUstream stream, CUgraphNode *after, size_t count, unsigned flags) {
-  return cuStreamUpdateCaptureDependencies_v2(stream, after, nullptr, count, flags);
-}
-
-EMU_API CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
-  return api("cuThreadExchangeStreamCaptureMode", [&] {
-    require(mode != nullptr && *mode >= 0 && *mode <= 2, "no such mode of capture");
-    std::swap(*mode, thread_mode);
-    return CUDA_SUCCESS;
-  });
-}

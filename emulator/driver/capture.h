@@ -22,6 +22,16 @@ struct Capture {
   bool invalid = false;
 };
 
+/// Lets a stream capture into a graph, behind nodes of it.
+void begin_capture(Stream &stream, std::shared_ptr<Graph> graph, std::vector<GraphNode *> after, int mode);
+/// Its streams capture no longer.
+void end_capture(const std::shared_ptr<Capture> &capture);
+/// Whether everything that the other streams captured comes before the origin's end.
+bool is_joined(const Capture &capture);
+/// Adds nodes that are not there yet.
+void add_dependencies(std::vector<GraphNode *> &list, const std::vector<GraphNode *> &more);
+/// The calling thread's mode, which says what require_no_capture forbids it.
+void exchange_mode(int &mode);
 /// Refuses calls that would wait for or allocate something, or load code, while a capture forbids them; invalidates it.
 void require_no_capture();
 /// The same for calls that wait for a whole context, which no capture of it allows.

@@ -6,6 +6,7 @@
 #include "driver/capture.h"
 #include "driver/graph.h"
 #include "driver/memory_table.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 

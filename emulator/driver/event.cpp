@@ -1,6 +1,7 @@
 // Events: recorded in streams, waited for, and timed.
 #include "driver/capture.h"
 #include "driver/state.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 

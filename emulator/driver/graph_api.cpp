@@ -5,6 +5,7 @@
 
 #include "driver/capture.h"
 #include "driver/graph.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 

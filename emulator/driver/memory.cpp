@@ -5,6 +5,7 @@
 
 #include "driver/capture.h"
 #include "driver/memory_table.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 using fa::emu::memory::RangeKind;

@@ -3,6 +3,7 @@
 
 #include "driver/memory_table.h"
 #include "driver/state.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 

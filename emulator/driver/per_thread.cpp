@@ -2,6 +2,7 @@
 // --default-stream per-thread), by the names with _ptsz (they take a stream) and _ptds (they do not).
 #include "driver/cuda_structs.h"
 #include "driver/state.h"
+#include "driver/submit.h"
 
 using fa::emu::driver::PerThreadDefault;
 

@@ -4,6 +4,7 @@
 
 #include "driver/capture.h"
 #include "driver/memory_table.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 

@@ -3,6 +3,7 @@
 #include "driver/capture.h"
 #include "driver/graph.h"
 #include "driver/state.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 

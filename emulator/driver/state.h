@@ -19,6 +19,7 @@
 #include "driver/handled.h"
 #include "driver/settings.h"
 #include "driver/stream.h"
+#include "driver/work.h"
 #include "exec/program.h"
 #include "memory/device_heap.h"
 #include "memory/device_memory.h"

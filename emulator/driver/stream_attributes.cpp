@@ -5,6 +5,7 @@
 #include "driver/cuda_structs.h"
 #include "driver/graph.h"
 #include "driver/state.h"
+#include "driver/submit.h"
 
 using namespace fa::emu::driver;
 
