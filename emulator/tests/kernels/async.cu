@@ -1,5 +1,4 @@
-// Kernels of the tests of asynchronous copies, mbarriers and clusters, for SM 9.0a:
-// nvcc -std=c++17 -ptx -arch=sm_90a async.cu -o async.sm_90a.ptx
+// Kernels of the tests of asynchronous copies, mbarriers and clusters, for SM 9.0a.
 #include <cuda.h>
 #include <stdint.h>
 

@@ -1,5 +1,4 @@
 // Attention on sm_100a: 128 queries a block, scores and values by tcgen05.mma, probabilities through tensor memory.
-// nvcc -std=c++17 -ptx -arch=sm_100a tcgen05_attention.cu -o tcgen05_attention.sm_100a.ptx
 #include "tensor_attention.cuh"
 
 __device__ inline uint64_t descriptor(uint32_t address) {

@@ -1,5 +1,4 @@
 // Attention on sm_90a: a warpgroup loads with TMA, another one multiplies with wgmma; two stages of keys and values.
-// nvcc -std=c++17 -ptx -arch=sm_90a wgmma_attention.cu -o wgmma_attention.sm_90a.ptx
 #include "tensor_attention.cuh"
 
 constexpr int stages = 2;

@@ -7,7 +7,6 @@
 //   4 nothing ends a step together                10 no tcgen05.wait::st before the product that reads it
 //   5 the product before all have stored          11 no fence between the stores and the barrier
 //
-// nvcc -std=c++17 -ptx -arch=sm_100a tcgen05_attention.cu -o tcgen05_attention.sm_100a.ptx
 #define FAULT(number) (fault == (number))
 #define FAULT_PARAMETER , int fault
 #include "../kernels/tcgen05_attention.cu"

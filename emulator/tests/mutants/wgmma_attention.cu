@@ -6,7 +6,6 @@
 //   3 the consumer does not wait for data          8 no wgmma.fence behind what has written the registers
 //   4 scores used before they are there
 //
-// nvcc -std=c++17 -ptx -arch=sm_90a wgmma_attention.cu -o wgmma_attention.sm_90a.ptx
 #define FAULT(number) (fault == (number))
 #define FAULT_PARAMETER , int fault
 #include "../kernels/wgmma_attention.cu"
