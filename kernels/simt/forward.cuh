@@ -128,6 +128,26 @@ __device__ inline void multiply_values(ThreadRows<dim> &thread, const Shared<dim
   }
 }
 
+/// Where elements of a row's result go, and how: whole ones as the call wants them, those of a split in f32.
+struct Output {
+  char *row;
+  int64_t stride;
+  int32_t dtype;
+
+  __device__ char *element(int at) const { return row + at * stride; }
+};
+
+/// Puts what the attended values give in the place of a row's elements that are not finite.
+__device__ inline void repair(const Params &p, const Work &w, const Row &row, Interval keys, int lane, float factor,
+                              const Output &out) {
+#pragma unroll 1
+  for (int at = lane; at < p.head_dim_v; at += lanes) {
+    if (is_finite(load_element(out.element(at), out.dtype))) continue;
+    const float special = special_value(p, w, row, keys, at);
+    if (special != 0) store_element(out.element(at), out.dtype, special + (factor - factor));
+  }
+}
+
 /// Writes the rows' results, or what is to be combined with other splits' keys.
 template <int dim>
 __device__ inline void store(const Params &p, const Work &w, const ThreadRows<dim> &thread, Interval split) {
@@ -137,25 +157,24 @@ __device__ inline void store(const Params &p, const Work &w, const ThreadRows<di
     if (w.first_row + thread.first + i >= w.rows) break;
     const Row row = row_at(p, w, w.first_row + thread.first + i);
     const int64_t partial_row = w.partial_row + thread.first + i;
-    const float factor = whole ? finish_row(p, w.sequence, row, thread.softmax[i], thread.lane == 0) : 1;
-    if (!whole && thread.lane == 0) store_partial(p, partial_row, thread.softmax[i]);
-    char *out = out_row(p, w.sequence, row);
+    const Softmax &softmax = thread.softmax[i];
+    const float factor = whole ? finish_row(p, w.sequence, row, softmax, thread.lane == 0) : 1;
+    if (!whole && thread.lane == 0) store_partial(p, partial_row, softmax);
+    const Output out =
+        whole ? Output{out_row(p, w.sequence, row), p.out.stride[3], p.out_dtype}
+              : Output{reinterpret_cast<char *>(p.partial_values + partial_row * p.head_dim_v), sizeof(float), f32};
+    bool finite = true;
 #pragma unroll
     for (int d = 0; d < thread.dims; ++d) {
       const int at = thread.lane + d * lanes;
       if (at >= p.head_dim_v) break;
       const float sum = thread.o[i][d];
-      float special = 0;
-      if (!is_finite(sum) && is_finite(thread.softmax[i].sum)) {
-        const Interval keys = thread.scores[i].keys;
-        special = special_value(p, w, row, {max(keys.low, split.low), min(keys.high, split.high)}, at);
-      }
-      if (whole) {
-        store_element(out + at * p.out.stride[3], p.out_dtype, finished(sum, special, factor, thread.softmax[i]));
-      } else {
-        p.partial_values[partial_row * p.head_dim_v + at] = special == 0 ? sum : special;
-      }
+      store_element(out.element(at), out.dtype, whole ? finished(sum, 0, factor, softmax) : sum);
+      finite &= is_finite(sum);
     }
+    const Interval keys = thread.scores[i].keys;
+    if (!finite && is_finite(softmax.sum))
+      repair(p, w, row, {max(keys.low, split.low), min(keys.high, split.high)}, thread.lane, factor, out);
   }
 }
 
