@@ -247,10 +247,34 @@ void Builder::finish_function(uint32_t number, size_t first_list) {
     if (instruction.flow == Flow::call) settle(program_->calls[instruction.target].pointer);
   }
   for (size_t i = first_list; i < program_->lists.size(); i++) settle(program_->lists[i]);
+  count_straight_lines();
   if (!options_.observed) return;
   for (size_t i = 0; i + 1 < first_use_.size(); i++)
     program_->first_use.push_back(static_cast<uint32_t>(program_->uses.size()) + first_use_[i]);
   program_->uses.insert(program_->uses.end(), uses_.begin(), uses_.end());
+}
+
+/// From the last instruction of the function back to the first.
+void Builder::count_straight_lines() {
+  auto all_members = [&](const Instruction &instruction) {
+    uint32_t members = 0;
+    if (instruction.members.bank() != Slot::constant) return false;
+    std::memcpy(&members, program_->constants.front().bytes + instruction.members.offset(), sizeof members);
+    return members == all_lanes;
+  };
+  uint16_t straight = 0, together = 0;
+  auto one_more = [](uint16_t count) { return static_cast<uint16_t>(std::min(count + 1, UINT16_MAX)); };
+  for (size_t pc = program_->code.size(); pc-- > first_;) {
+    Instruction &instruction = program_->code[pc];
+    bool guarded = instruction.guard.bank() != Slot::constant || instruction.guard_negated;
+    bool plain = !guarded && instruction.flow == Flow::plain;
+    bool meets = !guarded && instruction.flow == Flow::converging &&
+                 (instruction.converge == Converge::warp || all_members(instruction));
+    straight = plain ? one_more(straight) : 0;
+    together = plain || meets ? one_more(together) : 0;
+    instruction.straight = straight;
+    instruction.straight_together = together;
+  }
 }
 
 Built build(std::shared_ptr<const ptx::Module> module, ptx::Index entry, const std::vector<uint64_t> &addresses,

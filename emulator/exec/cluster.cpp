@@ -119,7 +119,10 @@ void Cluster::begin(Launch &new_launch, uint64_t n) {
   states.clear();
   random.seed(launch->options.seed * 0x9e3779b97f4a7c15u + n);
   if (!observer && launch->make_observer) observer = launch->make_observer(*launch);
-  if (counts.size() != launch->program->code.size()) counts.assign(launch->program->code.size(), {});
+  if (size_t length = launch->program->code.size(); counts.size() != length) {
+    counts.assign(length, {});
+    passes.assign(length + 1, {});
+  }
   uint32_t size = static_cast<uint32_t>(launch->cluster_size());
   if (ctas.size() != size) ctas = std::vector<Cta>(size);
   order_.clear();

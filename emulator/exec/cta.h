@@ -2,6 +2,7 @@
 // them lives on a host thread's stack.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -68,13 +69,26 @@ struct Cluster {
   States states;
   std::mt19937_64 random;
   std::unique_ptr<Observer> observer;
-  std::vector<ExecutionCount> counts;  // by program counter
+  std::vector<ExecutionCount> counts;  // by program counter; without those of straight lines
+  std::vector<ExecutionCount> passes;  // by program counter, of straight lines: how many more than of the one before
 
   template <class T>
   T &state() {
     return states.get<T>();
   }
 
+  /// These lanes execute all instructions from one to before another.
+  void count_straight(uint32_t first, uint32_t end, uint32_t mask) {
+    uint64_t active = static_cast<uint32_t>(std::popcount(mask));
+    passes[first].warps++, passes[first].lanes += active;
+    passes[end].warps--, passes[end].lanes -= active;
+  }
+  /// They did not after all.
+  void uncount_straight(uint32_t first, uint32_t end, uint32_t mask) {
+    uint64_t active = static_cast<uint32_t>(std::popcount(mask));
+    passes[first].warps--, passes[first].lanes -= active;
+    passes[end].warps++, passes[end].lanes += active;
+  }
   /// Prepares cluster number n of the launch to run from the start; storage is reused.
   void begin(Launch &new_launch, uint64_t n);
   /// Runs every warp once or more, until about so many instructions are executed or nothing can go on.

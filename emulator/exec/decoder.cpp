@@ -196,8 +196,7 @@ int64_t Decoder::immediate(size_t i) const {
 
 void Decoder::converge_members(const ptx::Operand &mask) {
   out_.members = source(mask, Type::b32);
-  out_.converge = Converge::members;
-  out_.flow = Flow::pausing;
+  converge(Converge::members);
 }
 
 void Decoder::list(const std::vector<Slot> &slots) {

@@ -66,7 +66,7 @@ class Decoder {
   // The result.
   Instruction &out() { return out_; }
   void list(const std::vector<Slot> &slots);
-  void converge_warp() { out_.converge = Converge::warp, out_.flow = Flow::pausing; }
+  void converge_warp() { converge(Converge::warp); }
   void converge_members(const ptx::Operand &mask);
   void pausing() { out_.flow = Flow::pausing; }
   /// Whether to choose handlers that report to an Observer.
@@ -79,6 +79,10 @@ class Decoder {
   const ptx::Function &function() const { return function_; }
 
  private:
+  void converge(Converge which) {
+    out_.converge = which;
+    if (out_.flow == Flow::plain) out_.flow = Flow::converging;
+  }
   Slot register_slot(const ptx::Operand &operand, bool write);
   uint32_t width_of(const ptx::Operand &operand) const;
 

@@ -37,8 +37,9 @@ struct Slot {
 
 /// What the interpreter's loop itself must know of an instruction.
 enum class Flow : uint8_t {
-  plain,    // the handler does everything
-  pausing,  // the handler may set Warp::pause
+  plain,       // the handler does everything
+  converging,  // the same, once the lanes that Converge names are there
+  pausing,     // the handler may set Warp::pause
   branch,
   branch_table,
   call,
@@ -72,6 +73,9 @@ struct alignas(64) Instruction {
   ptx::Space space = ptx::Space::generic;
   bool guard_negated = false;
   bool joins_anywhere = false;  // bar.warp.sync: lanes may arrive at different instructions
+  /// How many instructions from here on have no guard and only a handler: all lanes of a group run them, one after the
+  /// other. straight_together: with those that converge, for a group of all lanes that are alive.
+  uint16_t straight = 0, straight_together = 0;
 
   uint32_t guard_flip() const { return guard_negated ? all_lanes : 0; }
 };

@@ -185,11 +185,15 @@ class Worker {
     std::lock_guard lock(launch_.mutex);
     launch_.counts.resize(launch_.program->code.size());
     for (auto *list : {&resident_, &spare_})
-      for (const auto &cluster : *list)
+      for (const auto &cluster : *list) {
+        ExecutionCount straight;
         for (size_t pc = 0; pc < cluster->counts.size(); pc++) {
-          launch_.counts[pc].warps += cluster->counts[pc].warps;
-          launch_.counts[pc].lanes += cluster->counts[pc].lanes;
+          straight.warps += cluster->passes[pc].warps;
+          straight.lanes += cluster->passes[pc].lanes;
+          launch_.counts[pc].warps += cluster->counts[pc].warps + straight.warps;
+          launch_.counts[pc].lanes += cluster->counts[pc].lanes + straight.lanes;
         }
+      }
   }
 
   Launch &launch_;

@@ -1,4 +1,5 @@
 // The interpreter's loop: fetches decoded instructions for one group of lanes, runs handlers, follows control flow.
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -92,19 +93,26 @@ class Loop {
     active_ = group.mask;
     pc_ = group.pc;
     uint32_t meeting = warp_.group_count > 1 ? meeting_point(warp_, group) : UINT32_MAX;
+    const bool together = active_ == warp_.live;
     while (pc_ != meeting) {
       if (budget_ == 0) {
         save();
         if (warp_.group_count > 1) warp_.groups[number_].state = GroupState::yielded;
         return true;
       }
-      budget_--;
       const Instruction &instruction = code_[pc_];
+      uint32_t straight = together ? instruction.straight_together : instruction.straight;
+      if (straight > 0) {
+        run_straight(std::min({straight, budget_, meeting - pc_}));
+        continue;
+      }
+      budget_--;
       uint32_t mask = active_ & (*warp_.row<uint32_t>(instruction.guard) ^ instruction.guard_flip());
       counts_[pc_].warps++;
       counts_[pc_].lanes += static_cast<uint32_t>(std::popcount(mask));
       if constexpr (observed)
-        if (mask && instruction.flow != Flow::pausing) cluster_.observer->instruction(warp_, instruction, mask);
+        if (mask && instruction.flow != Flow::pausing && instruction.flow != Flow::converging)
+          cluster_.observer->instruction(warp_, instruction, mask);
       if (instruction.flow == Flow::plain) {
         if (mask) instruction.run(warp_, instruction, mask);
         pc_++;
@@ -116,12 +124,30 @@ class Loop {
     return false;
   }
 
+  /// Instructions of which all lanes of the group run the handlers, and nothing more.
+  void run_straight(uint32_t count) {
+    const Instruction *at = code_ + pc_, *const end = at + count;
+    cluster_.count_straight(pc_, pc_ + count, active_);
+    try {
+      for (; at != end; at++) {
+        if constexpr (observed) cluster_.observer->instruction(warp_, *at, active_);
+        at->run(warp_, *at, active_);
+      }
+    } catch (...) {  // those behind it were not run
+      cluster_.uncount_straight(static_cast<uint32_t>(at - code_) + 1, pc_ + count, active_);
+      throw;
+    }
+    pc_ += count;
+    budget_ -= count;
+  }
+
   void save() { warp_.groups[number_].pc = pc_; }
 
   /// Everything but plain instructions; false: choose a group anew (the program counter is saved).
   bool special(const Instruction &instruction, uint32_t mask) {
     switch (instruction.flow) {
       case Flow::plain:
+      case Flow::converging:
       case Flow::pausing:
         return mask == 0 ? (pc_++, true) : synchronised(instruction, mask);
       case Flow::branch:
