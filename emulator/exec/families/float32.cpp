@@ -150,7 +150,7 @@ bool decode_rsqrt(Decoder &d) {
 /// 2^x: the whole part goes to the exponent, a polynomial (interpolation at Chebyshev's points, relative error
 /// 2^-28 before rounding) does the fraction. Branch-free, so that
 /// a warp is a few vector instructions.
-float exp2_of(float x) {
+[[gnu::always_inline]] inline float exp2_of(float x) {
   float clamped = x < -151.f ? -151.f : (x > 129.f ? 129.f : x);
   float whole = (clamped + 0x1.8p23f) - 0x1.8p23f;
   float f = clamped - whole;
