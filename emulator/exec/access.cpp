@@ -67,70 +67,91 @@ Space space_of(uint64_t generic) {
   }
 }
 
-void resolve_global(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t bytes, Resolved &out) {
-  uint64_t low = UINT64_MAX, high = 0;
+/// Idle lanes get the address of one that is not: what holds for all of them then holds for those that matter.
+void fill_idle(uint64_t *address, uint32_t mask) {
+  const uint64_t any = address[std::countr_zero(mask)];
+  for (uint32_t lane = 0; lane < lanes; lane++) address[lane] = mask >> lane & 1 ? address[lane] : any;
+}
+
+void clear_idle(Resolved &out, uint32_t mask) {
+  if (mask == all_lanes) return;
+  for (uint32_t lane = 0; lane < lanes; lane++) out.at[lane] = mask >> lane & 1 ? out.at[lane] : nullptr;
+}
+
+/// Whether address - begin is from 0 to limit for all lanes; begin and limit are below 2^63.
+bool all_inside(const uint64_t *address, uint64_t begin, uint64_t limit) {
+  uint64_t negative = 0;
   for (uint32_t lane = 0; lane < lanes; lane++) {
-    uint64_t address = out.address[lane];
-    bool active = mask >> lane & 1;
-    low = active && address < low ? address : low;
-    high = active && address > high ? address : high;
+    uint64_t offset = address[lane] - begin;
+    negative |= offset | (limit - offset);
   }
+  return negative >> 63 == 0;
+}
+
+void resolve_global(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t bytes, Resolved &out) {
   const memory::Range *range = warp.cta->last_range;
-  bool inside = range && low >= range->begin && high + bytes <= range->end && high + bytes > high;
+  bool inside = range && range->end - range->begin >= bytes &&
+                all_inside(out.address, range->begin, range->end - range->begin - bytes);
   if (!inside)
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
       int lane = std::countr_zero(rest);
       global_at(warp, instruction, lane, out.address[lane], bytes);
     }
-  for (uint32_t lane = 0; lane < lanes; lane++)
-    out.at[lane] = mask >> lane & 1 ? reinterpret_cast<uint8_t *>(out.address[lane]) : nullptr;
+  for (uint32_t lane = 0; lane < lanes; lane++) out.at[lane] = reinterpret_cast<uint8_t *>(out.address[lane]);
+  clear_idle(out, mask);
 }
 
 void resolve_shared(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t bytes, Resolved &out) {
   const Cta &cta = *warp.cta;
-  uint32_t limit = cta.shared_bytes >= bytes ? cta.shared_bytes - bytes : 0;
-  uint64_t base = cta.shared_base;
   if (cta.shared_bytes < bytes)
     shared_fault(warp, instruction, std::countr_zero(mask), static_cast<uint32_t>(out.address[std::countr_zero(mask)]),
                  bytes);
-  uint32_t outside = 0;
+  const uint64_t base = cta.shared_base, limit = cta.shared_bytes - bytes;
   for (uint32_t lane = 0; lane < lanes; lane++) {
-    uint64_t offset = (out.address[lane] & UINT32_MAX) - base;
-    outside |= uint32_t{offset > limit} << lane;
     out.address[lane] &= UINT32_MAX;
-    out.at[lane] = mask >> lane & 1 ? cta.shared + offset : nullptr;
+    out.at[lane] = cta.shared + (out.address[lane] - base);
   }
-  for (uint32_t rest = outside & mask; rest; rest &= rest - 1) {
-    int lane = std::countr_zero(rest);
-    out.at[lane] = shared_at(warp, instruction, lane, static_cast<uint32_t>(out.address[lane]), bytes);
-  }
+  if (!all_inside(out.address, base, limit))
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+      int lane = std::countr_zero(rest);
+      out.at[lane] = shared_at(warp, instruction, lane, static_cast<uint32_t>(out.address[lane]), bytes);
+    }
+  clear_idle(out, mask);
 }
 
 void resolve_local(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t bytes, Resolved &out) {
+  const uint64_t stride = warp.local_stride;
   for (uint32_t lane = 0; lane < lanes; lane++) {
-    out.at[lane] = nullptr;
-    if (!(mask >> lane & 1)) continue;
-    uint64_t offset = out.address[lane] & memory::offset_mask;
-    if (offset + bytes > warp.local_stride)
-      fault(warp, instruction, FaultKind::illegal_address, static_cast<int>(lane),
-            "access to " + std::to_string(bytes) + " bytes of local memory at " + hex(offset) + " of " +
-                std::to_string(warp.local_stride));
-    out.address[lane] = offset;
-    out.at[lane] = warp.local + size_t{warp.local_stride} * lane + offset;
+    out.address[lane] &= memory::offset_mask;
+    out.at[lane] = warp.local + stride * lane + out.address[lane];
+  }
+  clear_idle(out, mask);
+  if (stride >= bytes && all_inside(out.address, 0, stride - bytes)) return;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    int lane = std::countr_zero(rest);
+    if (out.address[lane] + bytes > stride)
+      fault(warp, instruction, FaultKind::illegal_address, lane,
+            "access to " + std::to_string(bytes) + " bytes of local memory at " + hex(out.address[lane]) + " of " +
+                std::to_string(stride));
   }
 }
 
 void resolve_param(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t bytes, Resolved &out) {
   const auto &parameters = warp.cta->launch->parameters;
+  uint8_t *const begin = const_cast<uint8_t *>(parameters.data());
+  uint64_t offset[lanes];
   for (uint32_t lane = 0; lane < lanes; lane++) {
-    out.at[lane] = nullptr;
-    if (!(mask >> lane & 1)) continue;
-    uint64_t offset = out.address[lane] & memory::offset_mask;
-    if (offset + bytes > parameters.size())
-      fault(warp, instruction, FaultKind::illegal_address, static_cast<int>(lane),
-            "access to " + std::to_string(bytes) + " bytes at " + std::to_string(offset) + " of " +
+    offset[lane] = out.address[lane] & memory::offset_mask;
+    out.at[lane] = begin + offset[lane];
+  }
+  clear_idle(out, mask);
+  if (parameters.size() >= bytes && all_inside(offset, 0, parameters.size() - bytes)) return;
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    int lane = std::countr_zero(rest);
+    if (offset[lane] + bytes > parameters.size())
+      fault(warp, instruction, FaultKind::illegal_address, lane,
+            "access to " + std::to_string(bytes) + " bytes at " + std::to_string(offset[lane]) + " of " +
                 std::to_string(parameters.size()) + " bytes of parameters");
-    out.at[lane] = const_cast<uint8_t *>(parameters.data()) + offset;
   }
 }
 
@@ -207,8 +228,9 @@ void addresses(const Warp &warp, const Instruction &instruction, uint64_t *addre
 
 void resolve(Warp &warp, const Instruction &instruction, Space space, uint32_t mask, uint32_t bytes, uint32_t alignment,
              Resolved &out) {
+  if (mask != all_lanes) fill_idle(out.address, mask);
   uint64_t all = 0;
-  for (uint32_t lane = 0; lane < lanes; lane++) all |= mask >> lane & 1 ? out.address[lane] : 0;
+  for (uint32_t lane = 0; lane < lanes; lane++) all |= out.address[lane];
   if (all & (alignment - 1)) check_alignment(warp, instruction, mask, alignment, out.address);
   out.uniform = true;
   if (space == Space::generic) {

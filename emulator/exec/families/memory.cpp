@@ -6,6 +6,7 @@
 
 #include "exec/access.h"
 #include "exec/dispatch.h"
+#include "exec/launch.h"
 
 namespace fa::emu {
 namespace {
@@ -39,6 +40,16 @@ void write_strong(uint8_t *at, M value) {
   }
 }
 
+/// Whether one lane's element lies behind the other's.
+template <class M>
+bool in_a_row(const Resolved &memory) {
+  uint64_t differs = 0;
+  for (uint32_t lane = 0; lane < lanes; lane++)
+    differs |=
+        reinterpret_cast<uintptr_t>(memory.at[lane]) - lane * sizeof(M) ^ reinterpret_cast<uintptr_t>(memory.at[0]);
+  return differs == 0;
+}
+
 /// Memory holds M, the register R (as wide or wider; sign or zero goes into the rest). detail: whether it is strong.
 template <class M, class R, bool observed>
 void load(Warp &warp, const Instruction &instruction, uint32_t mask) {
@@ -48,6 +59,9 @@ void load(Warp &warp, const Instruction &instruction, uint32_t mask) {
   if constexpr (observed) observe(warp, instruction, AccessKind::read, mask, bytes, memory);
   const Slot *registers = warp.list(instruction);
   const bool strong = instruction.detail;
+  if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
+    if (mask == all_lanes && !strong && instruction.list_count == 1 && in_a_row<M>(memory))
+      return std::memcpy(warp.row<R>(registers[0]), memory.at[0], sizeof(M) * lanes), void();
   for (uint32_t e = 0; e < instruction.list_count; e++) {
     R *row = warp.row<R>(registers[e]);
     if (strong) {
@@ -83,6 +97,9 @@ void store(Warp &warp, const Instruction &instruction, uint32_t mask) {
   resolve(warp, instruction, mask, bytes, bytes, memory);
   if constexpr (observed) observe(warp, instruction, AccessKind::write, mask, bytes, memory);
   const Slot *registers = warp.list(instruction);
+  if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
+    if (mask == all_lanes && !instruction.detail && instruction.list_count == 1 && in_a_row<M>(memory))
+      return std::memcpy(memory.at[0], warp.row<R>(registers[0]), sizeof(M) * lanes), void();
   // Lane by lane: of lanes that write one address, the last one's value stays whole.
   for (uint32_t e = 0; e < instruction.list_count; e++) {
     const R *row = warp.row<R>(registers[e]);
@@ -104,12 +121,18 @@ void store(Warp &warp, const Instruction &instruction, uint32_t mask) {
 /// A parameter at a fixed place is the same for all lanes.
 template <class M, class R>
 void load_parameter(Warp &warp, const Instruction &instruction, uint32_t mask) {
-  Resolved memory;
-  uint32_t first = static_cast<uint32_t>(__builtin_ctz(mask)), bytes = sizeof(M) * instruction.list_count;
-  resolve(warp, instruction, 1u << first, bytes, bytes, memory);
+  const auto &parameters = warp.cta->launch->parameters;
+  const uint32_t bytes = sizeof(M) * instruction.list_count;
+  const uint64_t offset = static_cast<uint64_t>(instruction.imm);
+  const uint8_t *at = parameters.data() + offset;
+  if (offset % bytes || offset > parameters.size() || parameters.size() - offset < bytes) {
+    Resolved memory;
+    resolve(warp, instruction, mask, bytes, bytes, memory);
+    at = memory.at[__builtin_ctz(mask)];
+  }
   for (uint32_t e = 0; e < instruction.list_count; e++) {
     M value;
-    std::memcpy(&value, memory.at[first] + e * sizeof(M), sizeof(M));
+    std::memcpy(&value, at + e * sizeof(M), sizeof(M));
     R computed[lanes];
     for (uint32_t lane = 0; lane < lanes; lane++) {
       if constexpr (std::is_same_v<M, R>)
