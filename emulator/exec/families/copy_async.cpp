@@ -4,6 +4,9 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <memory>
+#include <type_traits>
+#include <vector>
 
 #include "exec/access.h"
 #include "exec/dispatch.h"
@@ -29,39 +32,46 @@ struct Copy {
 
 /// Copies of a warp in flight, oldest first. Threads commit groups on their own, most often all together.
 struct Copies : State {
-  std::deque<Copy> copies;
-  std::deque<Copy> spare;                   // storage to reuse
-  std::array<uint32_t, lanes> committed{};  // groups so far, by lane
+  std::deque<std::unique_ptr<Copy>> copies;
+  std::vector<std::unique_ptr<Copy>> spare;  // storage to reuse
+  std::array<uint32_t, lanes> committed{};   // groups so far, by lane
   uint64_t issued = 0;
 
   Copy &add() {
-    if (spare.empty()) return copies.emplace_back();
+    if (spare.empty()) return *copies.emplace_back(std::make_unique<Copy>());
     copies.push_back(std::move(spare.back()));
     spare.pop_back();
-    return copies.back();
+    return *copies.back();
   }
 
   void at_exit(Cta &cta) override {
     if (copies.empty() || !cta.launch->options.check) return;
     for (Warp &warp : cta.warps)
       if (&warp.state<Copies>() == this)
-        cta.launch->report(make_fault(warp, *copies.front().instruction, FaultKind::check,
-                                      __builtin_ctz(copies.front().mask), "a copy that nobody waited for"));
+        cta.launch->report(make_fault(warp, *copies.front()->instruction, FaultKind::check,
+                                      __builtin_ctz(copies.front()->mask), "a copy that nobody waited for"));
   }
 };
 
 /// Lands copies; lanes_of(copy): which lanes' of it, among others.
 template <class F>
 void land(Copies &state, F lanes_of) {
-  for (Copy &copy : state.copies) {
+  for (const auto &held : state.copies) {
+    Copy &copy = *held;
     uint32_t landing = copy.mask & lanes_of(copy);
-    for (uint32_t rest = landing; rest; rest &= rest - 1) {
-      size_t lane = static_cast<size_t>(__builtin_ctz(rest));
-      std::memcpy(copy.to[lane], copy.data[lane].data(), copy.bytes);
-    }
+    auto store = [&](auto bytes) {
+      for (uint32_t rest = landing; rest; rest &= rest - 1) {
+        size_t lane = static_cast<size_t>(__builtin_ctz(rest));
+        std::memcpy(copy.to[lane], copy.data[lane].data(), bytes);
+      }
+    };
+    if (copy.bytes == 16)
+      store(std::integral_constant<size_t, 16>{});
+    else
+      store(copy.bytes);
     copy.mask &= ~landing;
   }
-  while (!state.copies.empty() && state.copies.front().mask == 0) {
+  while (!state.copies.empty() && state.copies.front()->mask == 0) {
     state.spare.push_back(std::move(state.copies.front()));
     state.copies.pop_front();
   }
@@ -107,6 +117,10 @@ void copy_async(Warp &warp, const Instruction &instruction, uint32_t mask) {
               "cp.async reads " + std::to_string(sizes[lane]) + " bytes, more than the " + std::to_string(bytes) +
                   " it copies");
       copy.to[lane] = to.at[lane];
+      if (sizes[lane] == 16) {
+        std::memcpy(copy.data[lane].data(), from.at[lane], 16);
+        continue;
+      }
       copy.data[lane] = {};
       if (sizes[lane]) std::memcpy(copy.data[lane].data(), from.at[lane], sizes[lane]);
     }

@@ -5,6 +5,7 @@
 
 #include "exec/access.h"
 #include "exec/dispatch.h"
+#include "exec/halves.h"
 
 namespace fa::emu {
 namespace {
@@ -52,6 +53,11 @@ void load_matrices(Warp &warp, const Instruction &instruction, uint32_t) {
   for (uint32_t r = 0; r < count; r++) {
     if constexpr (place == plain) {
       for (uint32_t row = 0; row < 8; row++) std::memcpy(computed[r] + row * 16, memory.at[8 * r + row], 16);
+    } else if constexpr (place == transposed16) {
+      Halves rows[8];
+      for (uint32_t row = 0; row < 8; row++) std::memcpy(&rows[row], memory.at[8 * r + row], 16);
+      transpose(rows);
+      std::memcpy(computed[r], rows, sizeof rows);
     } else {
       for (uint32_t lane = 0; lane < lanes; lane++)
         for (uint32_t b = 0; b < 4; b++) {
@@ -73,6 +79,11 @@ void store_matrices(Warp &warp, const Instruction &instruction, uint32_t) {
     const uint8_t *source = warp.row<uint8_t>(warp.list(instruction)[r]);
     if constexpr (place == plain) {
       for (uint32_t row = 0; row < 8; row++) std::memcpy(memory.at[8 * r + row], source + row * 16, 16);
+    } else if constexpr (place == transposed16) {
+      Halves rows[8];
+      std::memcpy(rows, source, sizeof rows);
+      transpose(rows);
+      for (uint32_t row = 0; row < 8; row++) std::memcpy(memory.at[8 * r + row], &rows[row], 16);
     } else {
       for (uint32_t lane = 0; lane < lanes; lane++)
         for (uint32_t b = 0; b < 4; b++) {
@@ -144,12 +155,11 @@ bool decode_stmatrix(Decoder &d) {
                         : d.run(store_matrices<plain, false>, store_matrices<plain, true>);
 }
 
-void transpose(Warp &warp, const Instruction &instruction, uint32_t) {
-  uint16_t source[8][8], computed[8][8];
-  std::memcpy(source, warp.row<uint32_t>(instruction.a), sizeof source);
-  for (int i = 0; i < 8; i++)
-    for (int j = 0; j < 8; j++) computed[i][j] = source[j][i];
-  std::memcpy(warp.row<uint32_t>(instruction.dst), computed, sizeof computed);
+void move_transposed(Warp &warp, const Instruction &instruction, uint32_t) {
+  Halves rows[8];
+  std::memcpy(rows, warp.row<uint32_t>(instruction.a), sizeof rows);
+  transpose(rows);
+  std::memcpy(warp.row<uint32_t>(instruction.dst), rows, sizeof rows);
 }
 
 bool decode_movmatrix(Decoder &d) {
@@ -158,7 +168,7 @@ bool decode_movmatrix(Decoder &d) {
   d.out().a = d.source(1, Type::b32);
   d.out().dst = d.destination(0, Type::b32);
   d.converge_warp();
-  return d.run(transpose);
+  return d.run(move_transposed);
 }
 
 const Registration registration{

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "exec/halves.h"
 #include "exec/number.h"
 #include "exec/warp.h"
 
@@ -177,20 +178,6 @@ inline void accumulate(Value a, const Vector<Value> &b, Vector<Value> &sum) {
   }
 #endif
   sum += a * b;
-}
-
-typedef uint16_t Halves __attribute__((vector_size(16)));
-
-/// Interleaving the rows' halves three times transposes 8 x 8.
-inline void transpose(Halves *rows) {
-  Halves next[8];
-  for (int stage = 0; stage < 3; stage++) {
-    for (int i = 0; i < 4; i++) {
-      next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-      next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
-    }
-    for (int i = 0; i < 8; i++) rows[i] = next[i];
-  }
 }
 
 /// A tile of b, whose rows are columns of the matrix: out[k] is row k, its columns in the accumulators' order.
