@@ -24,12 +24,16 @@ bool checked = false, hopper = false;
 
 void *library() {
   std::string folder = EMULATOR_FOLDER;
-  std::string fast = folder + "/glibc-hwcaps/x86-64-v3/libcuda.so.1", plain = folder + "/libcuda.so.1";
   void *opened = nullptr;
+  auto open_build = [&](const char *build) {
+    if (!opened) opened = dlopen((folder + build + "/libcuda.so.1").c_str(), RTLD_NOW);
+  };
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) opened = dlopen(fast.c_str(), RTLD_NOW);
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    open_build("/glibc-hwcaps/x86-64-v4");
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) open_build("/glibc-hwcaps/x86-64-v3");
 #endif
-  if (!opened) opened = dlopen(plain.c_str(), RTLD_NOW);
+  open_build("");
   if (!opened) std::fprintf(stderr, "%s\n", dlerror()), std::exit(1);
   return opened;
 }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "exec/dispatch.h"
-#include "exec/families/mma.h"
+#include "exec/families/mma_wide.h"
 
 namespace fa::emu {
 namespace {
@@ -22,7 +22,12 @@ template <class Element, class Sum, int rows, int depth>
 constexpr Form form(std::string_view shape) {
   constexpr size_t width = sizeof(typename Element::Bits) == 8 ? 4 : 16 / sizeof(typename Element::Bits);
   constexpr size_t accumulators = rows / 8 * Sum::registers, tiles = depth / width;
-  return {shape, multiply<Element, Sum, rows, depth>, {accumulators, rows / 8 * tiles, tiles, accumulators}};
+  Handler run = multiply<Element, Sum, rows, depth>;
+#ifdef FA_EMU_WIDE_MMA
+  if constexpr (std::is_same_v<Sum, Pairs<float>> && rows == 16 && std::is_same_v<typename Element::Bits, uint16_t>)
+    run = multiply_wide<Element, depth>;
+#endif
+  return {shape, run, {accumulators, rows / 8 * tiles, tiles, accumulators}};
 }
 
 template <size_t count>
