@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "exec/warp.h"
 
@@ -45,8 +46,13 @@ Registers::FrameRegisters &Registers::registers_of(const Warp &warp, uint32_t pc
 
 void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
-  std::vector<uint32_t> &written = registers_of(warp, pc).written;
+  FrameRegisters &frame = registers_of(warp, pc);
   missing_.clear();
+  const uint32_t index = pc - program.functions[warp.frame->function].first;
+  const bool nothing_in_flight = pending_count_ == 0 && fences_ == 0;
+  if (nothing_in_flight && index < frame.settled.size() && (mask & ~frame.settled[index]) == 0) return;
+  std::vector<uint32_t> &written = frame.written;
+  bool complete = true;
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (use.reg >= written.size()) written.resize(use.reg + 1);
     if (use.write) {
@@ -56,6 +62,7 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
     uint32_t missing = mask & ~written[use.reg];
     // Whether accumulators are read depends on scale-d.
     if (missing == 0 || use.conditional) continue;
+    complete = false;
     if (what.vector && is_element(program, pc, use.reg)) {
       const uint32_t some = missing & lanes_with_some(program, pc, written);
       if (some) missing_.push_back({use.reg, some});
@@ -70,7 +77,7 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
       return text + ": " + reporter.line(load->second) + " loads it from shared memory that nobody has written";
     });
   }
-  if (!pending_.empty()) check_pending(reporter, warp, pc, what);
+  if (pending_count_ > 0) check_pending(reporter, warp, pc, what);
   switch (what.what) {
     case Class::wgmma:
       check_fence(reporter, warp, pc);
@@ -90,7 +97,21 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
       return loaded();
     default:
       if (fences_ > 0) touch(program, pc, what);
+      if (complete) settle(index, mask);
   }
+}
+
+void Registers::settle(uint32_t index, uint32_t mask) {
+  std::vector<uint32_t> &settled = last_->settled;
+  if (index >= settled.size()) settled.resize(index + 1);
+  settled[index] |= mask;
+}
+
+Registers::Pending &Registers::pending(uint32_t reg) {
+  if (reg >= pending_.size()) pending_.resize(reg + 1);
+  Pending &one = pending_[reg];
+  if (one.users == 0) one = {}, pending_count_++;
+  return one;
 }
 
 /// Lanes that hold a value for one element at least of the vector that the instruction stores.
@@ -155,23 +176,24 @@ void Registers::check_fence(Reporter &reporter, const Warp &warp, uint32_t pc) {
 void Registers::load(const Program &program, uint32_t pc) {
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (!use.write) continue;
-    pending_[use.reg] = {pc, true, true, 1};
+    pending(use.reg) = {pc, true, true, 1};
     loads_.push_back(use.reg);
   }
 }
 
 void Registers::loaded() {
-  for (uint32_t reg : loads_) pending_.erase(reg);
+  for (uint32_t reg : loads_)
+    if (std::exchange(pending_[reg].users, 0) > 0) pending_count_--;
   loads_.clear();
 }
 
 void Registers::issue(const Program &program, uint32_t pc) {
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (!keeps(program, pc, use)) continue;
-    Pending &pending = pending_[use.reg];
-    pending.pc = pc;
-    pending.result |= use.write;
-    pending.users++;
+    Pending &operand = pending(use.reg);
+    operand.pc = pc;
+    operand.result |= use.write;
+    operand.users++;
     open_.push_back(use.reg);
   }
 }
@@ -179,8 +201,8 @@ void Registers::issue(const Program &program, uint32_t pc) {
 void Registers::wait(size_t groups) {
   while (groups_.size() > groups) {
     for (uint32_t reg : groups_.front()) {
-      auto found = pending_.find(reg);
-      if (found != pending_.end() && --found->second.users == 0) pending_.erase(found);
+      Pending &operand = pending_[reg];
+      if (operand.users > 0 && --operand.users == 0) pending_count_--;
     }
     groups_.pop_front();
   }
@@ -190,13 +212,13 @@ void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
   if (what.what == Class::wgmma) return;  // accumulators may be shared by wgmma in a row
   const Program &program = *warp.cta->launch->program;
   for (const RegisterUse &use : uses_of(program, pc)) {
-    auto found = pending_.find(use.reg);
-    if (found == pending_.end() || (!use.write && !found->second.result)) continue;
-    if (what.what == Class::move) continue;
-    reporter.report(Violation::pending_accumulator, warp, pc, found->second.pc, -1, [&] {
-      bool loaded = found->second.loaded;
+    if (use.reg >= pending_.size() || pending_[use.reg].users == 0) continue;
+    const Pending &operand = pending_[use.reg];
+    if ((!use.write && !operand.result) || what.what == Class::move) continue;
+    reporter.report(Violation::pending_accumulator, warp, pc, operand.pc, -1, [&] {
+      bool loaded = operand.loaded;
       return "register " + program.function_at(pc).register_name(use.reg) + " is in use by the " +
-             (loaded ? "load" : "wgmma") + " of " + reporter.line(found->second.pc) + ", which no " +
+             (loaded ? "load" : "wgmma") + " of " + reporter.line(operand.pc) + ", which no " +
              (loaded ? "tcgen05.wait::ld" : "wgmma.wait_group") + " has waited for";
     });
   }

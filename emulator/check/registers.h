@@ -26,6 +26,7 @@ class Registers {
   /// What the instruction there, the last one, has loaded into the register is nothing: nobody has written it.
   void forget(uint32_t reg, uint32_t lane, uint32_t pc) {
     last_->written[reg] &= ~(1u << lane);
+    last_->settled.clear();
     last_->loads_of_nothing[reg] = pc;
   }
 
@@ -38,6 +39,8 @@ class Registers {
   /// A frame's registers: lanes that hold a value, by register.
   struct FrameRegisters {
     std::vector<uint32_t> written;
+    /// Lanes, by instruction of the function, that have all that it reads and have been through it.
+    std::vector<uint32_t> settled;
     std::unordered_map<uint32_t, uint32_t> loads_of_nothing;  // by register, for messages
     std::vector<Touch> touched;  // by others than wgmma; kept once a warp has met a wgmma.fence
   };
@@ -45,10 +48,12 @@ class Registers {
     uint32_t pc = 0;
     bool result = false;  // an accumulator or what is loaded; else a source
     bool loaded = false;  // by tcgen05.ld
-    uint32_t users = 0;
+    uint32_t users = 0;   // 0: none is in flight
   };
 
   FrameRegisters &registers_of(const Warp &warp, uint32_t pc);
+  Pending &pending(uint32_t reg);
+  void settle(uint32_t index, uint32_t mask);
   void issue(const Program &program, uint32_t pc);
   void wait(size_t groups);
   void load(const Program &program, uint32_t pc);
@@ -62,7 +67,8 @@ class Registers {
   const Frame *last_frame_ = nullptr;
   FrameRegisters *last_ = nullptr;
   // wgmma in flight, by register of the function that issued it.
-  std::unordered_map<uint32_t, Pending> pending_;
+  std::vector<Pending> pending_;
+  uint32_t pending_count_ = 0;                // that have users
   std::vector<uint32_t> open_;                // registers of operations that are not committed
   std::deque<std::vector<uint32_t>> groups_;  // of those that are, oldest first
   std::vector<uint32_t> loads_;               // registers of tcgen05.ld that nothing has waited for
