@@ -1,6 +1,7 @@
 // From the interpreter's events to the checks.
 #include "check/checker.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace fa::emu::check {
@@ -70,10 +71,13 @@ void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
   Accessor who{&warp, agent_of(warp), 0, 0, false};
   operations.wait(groups, [&](const Operation &operation) {
     who.pc = operation.pc;
-    for (uint32_t rest = operation.mask; rest; rest &= rest - 1) {
-      who.lane = static_cast<uint32_t>(std::countr_zero(rest));
-      shared_.access(who, operation.ends, operation.address[who.lane], operation.bytes, false, 0);
-    }
+    Access access;
+    access.space = ptx::Space::shared;
+    access.kind = operation.ends;
+    access.bytes = operation.bytes;
+    access.mask = operation.mask;
+    access.address = operation.address.data();
+    shared_.access_rows(who, access, [](uint32_t) {});
   });
 }
 
@@ -94,14 +98,14 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   // A flag: whoever reads it afterwards knows what came before.
   uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
-  for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
-    who.lane = static_cast<uint32_t>(std::countr_zero(rest));
-    uint32_t address = static_cast<uint32_t>(access.address[who.lane]);
+  shared_.access_rows(who, access, [&](uint32_t lane) {
+    who.lane = lane;
+    uint32_t address = static_cast<uint32_t>(access.address[lane]);
     bool unwritten = false;
     if (checks_->classes[pc].vector && access.kind == AccessKind::read) who.unwritten = &unwritten;
     shared_.access(who, access.kind, address, access.bytes, access.async_proxy, access.key);
     if (unwritten) read_in_part(who, access, address);
-  }
+  });
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
@@ -112,7 +116,7 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   operation.bytes = access.bytes;
   operation.mask = access.mask;
   operation.pc = pc;
-  for (uint32_t lane = 0; lane < lanes; lane++) operation.address[lane] = static_cast<uint32_t>(access.address[lane]);
+  std::copy_n(access.address, lanes, operation.address.begin());
   WarpChecks &own = warps_[who.agent];
   (what == Class::wgmma ? own.products : own.copies).issue(operation);
 }

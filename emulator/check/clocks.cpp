@@ -36,6 +36,18 @@ void Clocks::begin(uint32_t warps) {
   warps_ = warps;
 }
 
+Clocks::View Clocks::view(uint32_t agent) const {
+  const Agent &self = agents_[agent];
+  return {self.known.data(),
+          self.fenced.data(),
+          static_cast<uint32_t>(self.known.size()),
+          static_cast<uint32_t>(self.fenced.size()),
+          agent,
+          self.now,
+          self.met,
+          self.lanes != nullptr};
+}
+
 bool Clocks::knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other_lanes, uint32_t clock) const {
   const Agent &self = agents_[agent];
   if (agent != other) return other < self.known.size() && self.known[other].covers(other_lanes, clock);

@@ -34,6 +34,22 @@ class Clocks {
   void begin(uint32_t warps);
 
   uint32_t now(uint32_t agent) const { return agents_[agent].now; }
+  /// What an agent knows, for many questions in a row; until anything changes.
+  struct View {
+    const Known *known;
+    const Known *fenced;
+    uint32_t known_count, fenced_count;
+    uint32_t agent, now, met;
+    bool lanes_differ;  // lanes of the warp know different things of one another
+
+    bool covers(uint32_t other, uint32_t of_lanes, uint32_t clock) const {
+      return other < known_count && known[other].covers(of_lanes, clock);
+    }
+    bool covers_fenced(uint32_t other, uint32_t of_lanes, uint32_t clock) const {
+      return other < fenced_count && fenced[other].covers(of_lanes, clock);
+    }
+  };
+  View view(uint32_t agent) const;
   /// Whether this lane's next access comes after what these lanes of another agent (or its own) did at that clock.
   bool knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other_lanes, uint32_t clock) const;
   /// The same with a proxy fence between.

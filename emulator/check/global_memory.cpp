@@ -28,9 +28,19 @@ uint64_t common_address(const Access &access) {
 void GlobalShadow::Page::refine() {
   uint32_t parts = granule == 16 ? 4 : 2;
   std::vector<GlobalCell> finer(cells.size() * parts);
-  for (size_t i = 0; i < finer.size(); i++) finer[i] = cells[i / parts];
-  cells = std::move(finer);
   granule /= parts;
+  for (size_t i = 0; i < finer.size(); i++) {
+    const uint32_t offset = static_cast<uint32_t>(i % parts) * granule;
+    const auto narrow = [&](GlobalEpoch &epoch) {
+      if (epoch.share == whole_cell) return;
+      epoch.lane = static_cast<uint8_t>(epoch.lane + (offset >> epoch.share));
+      if (granule <= 1u << epoch.share) epoch.share = whole_cell;
+    };
+    finer[i] = cells[i / parts];
+    narrow(finer[i].write);
+    for (GlobalEpoch &read : finer[i].reads) narrow(read);
+  }
+  cells = std::move(finer);
 }
 
 void GlobalShadow::release(uint64_t address, const ClusterClocks &known) {
@@ -64,20 +74,36 @@ void GlobalMemory::access(Accessor who, const Access &access) {
     clocks_.acquire(who.agent, flag);
     shadow_.acquire(flag, known_);
   }
-  for (uint32_t rest = access.mask; rest; rest &= rest - 1) {
-    who.lane = static_cast<uint32_t>(std::countr_zero(rest));
-    uint64_t address = access.address[who.lane], end = address + access.bytes;
-    while (address < end) {
-      uint64_t part_end = std::min(end, (address / GlobalShadow::page_bytes + 1) * GlobalShadow::page_bytes);
-      shadow_.visit(address, static_cast<uint32_t>(part_end - address),
-                    [&](GlobalCell &cell) { reads ? read(who, cell, address) : write(who, cell, address); });
-      address = part_end;
+  {
+    const Clocks::View view = clocks_.view(who.agent);
+    GlobalShadow::Held held(shadow_);
+    for (uint32_t left = access.mask; left;) {
+      const Lanes lanes = together(access, left, static_cast<uint32_t>(std::countr_zero(left)));
+      const uint32_t mask = static_cast<uint32_t>(((uint64_t{1} << lanes.count) - 1) << lanes.first);
+      left &= ~mask;
+      who.lane = lanes.first;
+      if (access_together(view, who, access, lanes, held)) continue;
+      for (; who.lane < lanes.first + lanes.count; who.lane++) access_alone(who, access, held);
     }
   }
   if (!flag || reads) return;
   clocks_.release(who.agent, access.mask, who.warp->live, flag);
   known_[cluster_] = clock_++;
   shadow_.release(flag, known_);
+}
+
+/// Through the rules for each cell, which report.
+void GlobalMemory::access_alone(const Accessor &who, const Access &access, GlobalShadow::Held &held) {
+  constexpr uint64_t page_bytes = GlobalShadow::page_bytes;
+  const bool reads = access.kind == AccessKind::read || access.kind == AccessKind::async_issue_read;
+  uint64_t address = access.address[who.lane], end = address + access.bytes;
+  while (address < end) {
+    uint64_t part_end = std::min(end, (address / page_bytes + 1) * page_bytes);
+    held.page(address / page_bytes)
+        .visit(static_cast<uint32_t>(address % page_bytes), static_cast<uint32_t>(part_end - address),
+               [&](GlobalCell &cell) { reads ? read(who, cell, address) : write(who, cell, address); });
+    address = part_end;
+  }
 }
 
 GlobalEpoch GlobalMemory::now(const Accessor &who) const {
@@ -87,12 +113,14 @@ GlobalEpoch GlobalMemory::now(const Accessor &who) const {
           who.pc,
           static_cast<uint16_t>(who.agent),
           static_cast<uint8_t>(who.lane),
-          who.strong};
+          who.strong,
+          whole_cell};
 }
 
 bool GlobalMemory::knows(const Accessor &who, const GlobalEpoch &epoch) const {
   if (epoch.cluster == 0 || (epoch.strong && who.strong)) return true;
   if (epoch.cluster == cluster_) return clocks_.knows(who.agent, who.lane, epoch.agent, 1u << epoch.lane, epoch.clock);
+  if (known_.empty()) return false;
   auto found = known_.find(epoch.cluster);
   return found != known_.end() && epoch.cluster_clock <= found->second;
 }

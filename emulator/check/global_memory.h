@@ -12,7 +12,9 @@
 
 namespace fa::emu::check {
 
-/// When an access happened: by the clocks of its warp, inside of its cluster, and by the cluster's, for all others.
+/// When an access happened: by the clocks of its warp, inside of its cluster, and by the cluster's, for all others. Of
+/// lanes in a row that have accessed a cell together, a share each, the first one is remembered, and share (see
+/// Shadow).
 struct GlobalEpoch {
   uint32_t cluster = 0;  // its number plus 1; 0: none
   uint32_t cluster_clock = 0;
@@ -20,12 +22,22 @@ struct GlobalEpoch {
   uint32_t pc = 0;
   uint16_t agent = 0;
   uint8_t lane = 0;
-  bool strong = false;
+  bool strong : 1 = false;
+  uint8_t share : 7 = whole_cell;
+
+  uint32_t lanes() const {
+    const uint32_t count = share == whole_cell ? 1 : 16u >> share;
+    return static_cast<uint32_t>(((uint64_t{1} << count) - 1) << lane);
+  }
 };
 
 struct GlobalCell {
   GlobalEpoch write;
   GlobalEpoch reads[2];  // that nothing orders; of more readers two are enough to see a race
+
+  bool shared_out() const {
+    return write.share != whole_cell || reads[0].share != whole_cell || reads[1].share != whole_cell;
+  }
 };
 
 /// Clocks of clusters, by their number plus 1.
@@ -37,29 +49,52 @@ class GlobalShadow {
 
   explicit GlobalShadow(Reporter &told) : reporter(told) {}
 
-  /// Calls f(cell) for what is remembered of bytes that lie in one page. Locks that page.
-  template <class F>
-  void visit(uint64_t address, uint32_t bytes, F &&f) {
-    uint64_t number = address / page_bytes;
-    Shard &shard = shards_[number % shards_.size()];
-    std::lock_guard lock(shard.mutex);
-    std::unique_ptr<Page> &page = shard.pages[number];
-    if (!page) page = std::make_unique<Page>();
-    uint32_t offset = static_cast<uint32_t>(address % page_bytes);
-    while ((offset | bytes) % page->granule) page->refine();
-    for (uint32_t at = offset; at < offset + bytes; at += page->granule) f(page->cells[at / page->granule]);
-  }
+  /// What is remembered of a page.
+  struct Page {
+    uint32_t granule = 16;  // bytes a cell
+    std::vector<GlobalCell> cells = std::vector<GlobalCell>(page_bytes / 16);
+
+    /// Calls f(cell) for each cell of bytes that lie in it, as small as they need be, without shares.
+    template <class F>
+    void visit(uint32_t offset, uint32_t bytes, F &&f) {
+      while ((offset | bytes) % granule || is_shared_out(offset, bytes)) refine();
+      for (uint32_t at = offset; at < offset + bytes; at += granule) f(cells[at / granule]);
+    }
+    bool is_shared_out(uint32_t offset, uint32_t bytes) const {
+      for (uint32_t at = offset / granule; at <= (offset + bytes - 1) / granule; at++)
+        if (cells[at].shared_out()) return true;
+      return false;
+    }
+    void refine();
+  };
+  /// A page, locked until another one is.
+  class Held {
+   public:
+    explicit Held(GlobalShadow &shadow) : shadow_(shadow) {}
+    Page &page(uint64_t number) {
+      if (page_ && number == number_) return *page_;
+      if (lock_) lock_.unlock();
+      Shard &shard = shadow_.shards_[number % shadow_.shards_.size()];
+      lock_ = std::unique_lock(shard.mutex);
+      std::unique_ptr<Page> &found = shard.pages[number];
+      if (!found) found = std::make_unique<Page>();
+      number_ = number;
+      page_ = found.get();
+      return *page_;
+    }
+
+   private:
+    GlobalShadow &shadow_;
+    std::unique_lock<std::mutex> lock_;
+    uint64_t number_ = 0;
+    Page *page_ = nullptr;
+  };
   void release(uint64_t address, const ClusterClocks &known);
   void acquire(uint64_t address, ClusterClocks &known);
 
   Reporter &reporter;
 
  private:
-  struct Page {
-    uint32_t granule = 16;  // bytes a cell
-    std::vector<GlobalCell> cells = std::vector<GlobalCell>(page_bytes / 16);
-    void refine();
-  };
   struct Shard {
     std::mutex mutex;
     std::unordered_map<uint64_t, std::unique_ptr<Page>> pages;
@@ -77,6 +112,17 @@ class GlobalMemory {
   void access(Accessor who, const Access &access);
 
  private:
+  /// Lanes from `first` on that access a cell together, a share each; of one lane, all of its bytes.
+  struct Lanes {
+    uint32_t first = 0, count = 1, share = whole_cell;
+  };
+  static Lanes together(const Access &access, uint32_t left, uint32_t lane);
+  bool in_order(const Clocks::View &view, const GlobalEpoch &now, const GlobalEpoch &before) const;
+  bool quick_read(const Clocks::View &view, const GlobalEpoch &now, GlobalCell &cell) const;
+  bool quick_write(const Clocks::View &view, const GlobalEpoch &now, GlobalCell &cell) const;
+  bool access_together(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes,
+                       GlobalShadow::Held &held);
+  void access_alone(const Accessor &who, const Access &access, GlobalShadow::Held &held);
   GlobalEpoch now(const Accessor &who) const;
   bool knows(const Accessor &who, const GlobalEpoch &epoch) const;
   void read(const Accessor &who, GlobalCell &cell, uint64_t address);

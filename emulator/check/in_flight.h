@@ -14,7 +14,7 @@ struct Operation {
   uint32_t bytes = 0;
   uint32_t mask = 0;
   uint32_t pc = 0;
-  std::array<uint32_t, 32> address{};  // in shared memory
+  std::array<uint64_t, 32> address{};  // in shared memory
 };
 
 class InFlight {

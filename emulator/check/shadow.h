@@ -1,33 +1,41 @@
 // What is remembered of every byte of a CTA's shared memory: who wrote it last, who has read it since, what is in
-// flight. Bytes that are always accessed together share a cell: 16 of them, else 4, else 1.
+// flight. Bytes that are always accessed together share a cell: 16 of them, else 4, else 1. So do 16 bytes that lanes
+// in a row access together, a share each: which lane it was follows from the place.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
 namespace fa::emu::check {
 
+/// How many bytes of a cell are a lane's share, as a power of two. whole_cell: each lane has accessed all bytes.
+constexpr uint32_t whole_cell = 4;
+
 /// Reads of one warp at one clock.
 struct ReadEpoch {
   uint32_t clock = 0;
   uint32_t lanes = 0;
   uint32_t pc = 0;
-  uint32_t agent = 0;
+  uint32_t agent : 28 = 0;
+  uint32_t share : 4 = whole_cell;
 };
 
 struct Cell {
   uint32_t write_clock = 0;  // 0: none
   uint32_t write_pc = 0;
   uint32_t write_agent = 0;
-  uint8_t write_lane = 0;
-  bool initialised = false;
-  bool generic = false;  // written through the generic proxy
-  bool atomic = false;   // written by an atomic or strong operation
-  ReadEpoch read;        // the only reader since, where there are no more
-  uint32_t readers = 0;  // else number of a set of them in Shadow
+  uint8_t write_lane = 0;  // where lanes have shares: of the first one
+  uint8_t write_share = whole_cell;
+  bool initialised : 1 = false;
+  bool generic : 1 = false;     // written through the generic proxy
+  bool atomic : 1 = false;      // written by an atomic or strong operation
+  bool shared_out : 1 = false;  // some of its epochs have shares
+  ReadEpoch read;               // the only reader since, where there are no more
+  uint32_t readers = 0;         // else number of a set of them in Shadow
   uint32_t pending_pc = 0;
   uint16_t pending_reads = 0;
   uint16_t pending_writes : 15 = 0;  // more than one only of reductions
@@ -59,6 +67,37 @@ class Shadow {
     }
   }
 
+  /// Calls quick(cell) for what 16 bytes, or 4 of them, have a cell for; where there is none or it returns false,
+  /// slow(first byte, bytes).
+  template <class Quick, class Slow>
+  void visit_quickly(uint32_t offset, uint32_t bytes, Quick &&quick, Slow &&slow) {
+    for (uint32_t at = offset, end = offset + bytes; at < end;) {
+      uint32_t stop = std::min(end, at / 16 * 16 + 16);
+      Cell *cell = cell_of(at, stop - at);
+      if (!cell || !quick(*cell)) slow(at, stop - at);
+      at = stop;
+    }
+  }
+
+  /// Calls f(cell, first byte) for every cell there is.
+  template <class F>
+  void visit_all(F &&f) {
+    for (uint32_t chunk = 0; chunk < chunks_.size(); chunk++) visit_leaves(chunks_[chunk], 16, chunk * 16, f);
+  }
+
+  /// Lanes have written their shares of these 16 bytes in one instruction, from this one on: from here on they have a
+  /// cell, unless something is in flight.
+  void join_shares(uint32_t offset, uint32_t lane, uint32_t share) {
+    Node &node = chunks_[offset / 16];
+    if (node.children == 0) return;
+    for (const Node &child : nodes_[node.children])
+      if (child.children != 0 || child.cell.pending_reads || child.cell.pending_writes) return;
+    join(node);
+    node.cell.write_lane = static_cast<uint8_t>(lane);
+    node.cell.write_share = static_cast<uint8_t>(share);
+    node.cell.shared_out = true;
+  }
+
   std::vector<ReadEpoch> &readers(uint32_t set) { return sets_[set]; }
   uint32_t new_readers() {
     if (free_sets_.empty()) {
@@ -87,8 +126,8 @@ class Shadow {
   template <class F>
   void visit(Node &node, uint32_t width, uint32_t begin, uint32_t from, uint32_t to, bool overwrites, F &f) {
     bool whole = from == begin && to == begin + width;
-    if (node.children == 0 && whole) return f(node.cell, begin);
-    if (node.children == 0) split(node);
+    if (node.children == 0 && whole && !node.cell.shared_out) return f(node.cell, begin);
+    if (node.children == 0) split(node, width / 4);
     uint32_t number = node.children, part = width / 4;
     for (uint32_t i = 0; i < 4; i++) {
       uint32_t low = std::max(from, begin + i * part), high = std::min(to, begin + i * part + part);
@@ -97,7 +136,23 @@ class Shadow {
     if (whole && overwrites) join(node);
   }
 
-  void split(Node &node) {
+  template <class F>
+  void visit_leaves(Node &node, uint32_t width, uint32_t begin, F &f) {
+    if (node.children == 0) return f(node.cell, begin);
+    for (uint32_t i = 0; i < 4; i++) visit_leaves(nodes_[node.children][i], width / 4, begin + i * (width / 4), f);
+  }
+
+  /// The cell of exactly these bytes of a chunk; null where there is none.
+  Cell *cell_of(uint32_t at, uint32_t bytes) {
+    Node &node = chunks_[at / 16];
+    if (bytes == 16) return node.children ? nullptr : &node.cell;
+    if (bytes != 4 || at % 4 != 0 || node.children == 0) return nullptr;
+    Node &child = nodes_[node.children][at % 16 / 4];
+    return child.children || child.cell.shared_out ? nullptr : &child.cell;
+  }
+
+  /// part: bytes of a child.
+  void split(Node &node, uint32_t part) {
     if (free_nodes_.empty()) {
       node.children = static_cast<uint32_t>(nodes_.size());
       nodes_.emplace_back();
@@ -105,7 +160,39 @@ class Shadow {
       node.children = free_nodes_.back();
       free_nodes_.pop_back();
     }
-    for (uint32_t i = 0; i < 4; i++) nodes_[node.children][i] = {copy(node.cell, i == 0), 0};
+    for (uint32_t i = 4; i-- > 0;) {
+      Node &child = nodes_[node.children][i];
+      child = {copy(node.cell, i == 0), 0};
+      if (child.cell.shared_out) narrow(child.cell, i * part, part);
+    }
+  }
+
+  /// A copy of a cell becomes that of some of its bytes.
+  void narrow(Cell &cell, uint32_t offset, uint32_t bytes) {
+    bool shared_out = false;
+    auto narrow_lanes = [&](uint32_t lanes, uint32_t share) {
+      uint32_t first = static_cast<uint32_t>(std::countr_zero(lanes)) + (offset >> share);
+      uint32_t count = std::max(bytes >> share, 1u);
+      return ((1u << count) - 1) << first;
+    };
+    auto narrow_share = [&](uint32_t share) {
+      bool alone = share == whole_cell || bytes <= 1u << share;
+      shared_out |= !alone;
+      return alone ? whole_cell : share;
+    };
+    auto narrow_reads = [&](ReadEpoch &epoch) {
+      if (epoch.share == whole_cell) return;
+      epoch.lanes = narrow_lanes(epoch.lanes, epoch.share);
+      epoch.share = narrow_share(epoch.share) & 15;
+    };
+    if (cell.write_share != whole_cell) {
+      cell.write_lane = static_cast<uint8_t>(cell.write_lane + (offset >> cell.write_share));
+      cell.write_share = static_cast<uint8_t>(narrow_share(cell.write_share));
+    }
+    narrow_reads(cell.read);
+    if (cell.readers)
+      for (ReadEpoch &epoch : sets_[cell.readers]) narrow_reads(epoch);
+    cell.shared_out = shared_out;
   }
 
   Cell copy(const Cell &cell, bool keeps_readers) {

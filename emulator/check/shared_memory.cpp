@@ -243,8 +243,11 @@ void SharedMemory::end(const Cta &cta) {
   uint32_t rank = cta.rank;
   if (cta.shared_bytes == 0) return;
   bool told = false, others = shadows_.size() > 1;
-  shadows_[rank].visit(0, cta.shared_bytes, false, [&](Cell &cell, uint32_t at) {
-    if (others) check_remote(cta, cell, (rank << memory::rank_shift) + at + memory::shared_begin);
+  if (others)
+    shadows_[rank].visit(0, cta.shared_bytes, false, [&](Cell &cell, uint32_t at) {
+      check_remote(cta, cell, (rank << memory::rank_shift) + at + memory::shared_begin);
+    });
+  shadows_[rank].visit_all([&](Cell &cell, uint32_t at) {
     if (told || (cell.pending_writes == 0 && cell.pending_reads == 0)) return;
     told = true;
     reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, 0, -1, [&] {

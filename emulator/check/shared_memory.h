@@ -2,6 +2,7 @@
 // bytes never written, and generic writes that the async proxy reads without a fence.
 #pragma once
 
+#include <bit>
 #include <vector>
 
 #include "check/clocks.h"
@@ -27,6 +28,11 @@ class SharedMemory {
 
   /// address: 32 bits with the CTA's rank; completion: the key of Access::key, for landings.
   void access(const Accessor &who, AccessKind kind, uint32_t address, uint32_t bytes, bool async_proxy, uint64_t key);
+  /// The same for all lanes of an access, in their order; who.lane is ignored. Where it is plain that a cell's accesses
+  /// are in order, they are remembered for all lanes and bytes at once (shared_rows.cpp); the rest goes through access:
+  /// of reads, writes and atomics by slow(lane).
+  template <class F>
+  void access_rows(Accessor who, const Access &access, F &&slow);
   /// Whether all these bytes were written; and as if they never had been.
   bool is_written(uint32_t address, uint32_t bytes);
   void forget(uint32_t address, uint32_t bytes);
@@ -34,6 +40,31 @@ class SharedMemory {
   void end(const Cta &cta);
 
  private:
+  /// Lanes that access a cell: all of its bytes each, or a share each.
+  struct Lanes {
+    uint32_t mask = 0;
+    uint32_t share = whole_cell;
+  };
+  bool in_order(const Clocks::View &view, const Lanes &lanes, uint32_t agent, uint32_t of_lanes, uint32_t share,
+                uint32_t clock) const;
+  bool write_in_order(const Clocks::View &view, const Lanes &lanes, const Cell &cell) const;
+  bool readers_in_order(const Clocks::View &view, const Lanes &lanes, Shadow &shadow, const Cell &cell) const;
+  bool quick_read(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
+  bool quick_remember(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
+  bool quick_write(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
+  bool quick_issue_read(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Cell &cell, bool async_proxy);
+  bool quick_issue_write(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
+  bool quick_land(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
+  bool quick_end_read(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
+  bool quick(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes, Shadow &shadow,
+             Cell &cell);
+  /// Lanes from this one on, of those that are left, that access a cell together.
+  static Lanes together(const Access &access, uint32_t left, uint32_t lane);
+  /// False where lanes have to go through access, one by one.
+  bool access_together(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes,
+                       uint32_t address);
+  void join_shares(uint32_t address, const Lanes &lanes);
+
   void read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
   void write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
   void issue_read(const Accessor &who, Cell &cell, uint32_t address, bool async_proxy);
@@ -55,5 +86,23 @@ class SharedMemory {
   std::vector<Shadow> shadows_;  // by rank
   uint32_t warps_per_cta_ = 1, warps_ = 1;
 };
+
+template <class F>
+void SharedMemory::access_rows(Accessor who, const Access &access, F &&slow) {
+  const bool lands = access.kind == AccessKind::async_land || access.kind == AccessKind::async_end_read;
+  const bool completes = lands && access.key != 0;
+  if (completes) who.agent = clocks_.complete(access.key);
+  const Clocks::View view = clocks_.view(who.agent);
+  for (uint32_t left = access.mask; left;) {
+    const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
+    const Lanes lanes = who.strong ? Lanes{1u << lane} : together(access, left, lane);
+    left &= ~lanes.mask;
+    who.lane = completes ? 0 : lane;
+    const uint32_t address = static_cast<uint32_t>(access.address[lane]);
+    if (access_together(view, who, access, completes ? Lanes{1} : lanes, address)) continue;
+    for (uint32_t rest = lanes.mask; rest; rest &= rest - 1) slow(static_cast<uint32_t>(std::countr_zero(rest)));
+    if (lanes.share != whole_cell && access.kind == AccessKind::write) join_shares(address, lanes);
+  }
+}
 
 }  // namespace fa::emu::check
