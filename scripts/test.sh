@@ -70,6 +70,7 @@ fetch_environments() {
   for language in "${bindings[@]}"; do
     bash "bindings/$language/environment.sh" || return
   done
+  sh emulator/strangers/python.sh "${XDG_CACHE_HOME:-$HOME/.cache}/fa-emu/strangers" install || [ $? -eq 77 ] || return
   [[ " ${presets[*]} " != *" avx512 "* ]] || scripts/fetch_bochs.sh
 }
 

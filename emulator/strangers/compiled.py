@@ -1,0 +1,143 @@
+"""Strangers that nvcc compiles: CUB and thrust, which come with it; CUTLASS and FlashAttention where there are checkouts."""
+
+import pathlib
+
+from programs import Program, device_of, here
+
+# Device code stays readable in the executable, so that mutants can edit it.
+COMMON = ("-std=c++17", "-w", "-DNDEBUG", "--no-compress")
+UNDEFINED = ("is read and was never written", "elements behind the end, which no result takes part in")
+STALE = ("reads shared memory at offset .* which was never written", "rows behind the last key, whose scores are masked")
+
+
+def nvcc_program(name, sm, nvcc, emulator, file, source, flags, arguments=(), known=()):
+    """A program in CUDA C++, as PTX for that architecture alone; the CUDA runtime is linked statically, as nvcc does it."""
+    arch = f"compute_{device_of(sm)[3:]}"
+    libraries = ("-L", nvcc.resolve().parent.parent / "lib", "-L", emulator, "-lcuda")
+    command = (nvcc, *COMMON, "-gencode", f"arch={arch},code={arch}", *flags, source, "-o", file, *libraries)
+    return Program(name, device_of(sm), (file, *arguments), (file,), (command,), (source,), known=known)
+
+
+def cccl(work, nvcc, emulator):
+    """CUB's and thrust's algorithms over a whole device."""
+    for name in ("device", "sort", "thrust"):
+        yield nvcc_program(
+            f"cccl.{name}",
+            75,
+            nvcc,
+            emulator,
+            work / "cccl" / f"{name}-75",
+            here / "cccl" / f"{name}.cu",
+            ("-O1",),
+            known=(UNDEFINED,),
+        )
+
+
+FLASH = tuple(
+    f"-DFLASHATTENTION_DISABLE_{what}"
+    for what in (
+        "DROPOUT",
+        "ALIBI",
+        "LOCAL",
+        "SOFTCAP",
+        "UNEVEN_K",
+        "PAGEDKV",
+        "SPLIT",
+        "APPENDKV",
+        "PACKGQA",
+        "VARLEN",
+        "SM8x",
+        "FP8",
+    )
+)
+FLASHES = (  # version, backward, head dimension, causal
+    (2, 0, 64, 1),
+    (3, 0, 64, 1),
+    (2, 1, 64, 1),
+    (2, 0, 128, 1),
+    (3, 0, 128, 0),
+    (2, 1, 128, 0),
+    (3, 1, 64, 1),
+    (3, 1, 128, 0),
+)
+
+
+def flash_attention(work, nvcc, emulator, checkouts):
+    """FlashAttention 2 for SM 80 and 3 for SM 90, without torch."""
+    own = here / "flash_attention"
+    for version, backward, dim, causal in FLASHES:
+        flags = (
+            "-O2",
+            "--use_fast_math",
+            "--expt-relaxed-constexpr",
+            "--expt-extended-lambda",
+            *FLASH,
+            f"-DHEADDIM={dim}",
+            f"-DCAUSAL={causal}",
+            f"-DBACKWARD={backward}",
+            "-I",
+            own,
+            "-I",
+            own / "shims",
+            "-I",
+            checkouts / "flash-attention" / ("csrc/flash_attn/src" if version == 2 else "hopper"),
+            "-I",
+            checkouts / "cutlass/include",
+        )
+        name = f"fa{version}_{'bwd' if backward else 'fwd'}_{dim}"
+        yield nvcc_program(
+            f"flash_attention.{name}",
+            80 if version == 2 else 90,
+            nvcc,
+            emulator,
+            work / "flash_attention" / name,
+            own / f"fa{version}.cu",
+            flags,
+            known=(STALE,),
+        )
+
+
+SMALL = ("--m=256", "--n=256", "--k=128", "--iterations=1")
+HEADS = ("--b=1", "--h=1", "--q=256", "--k=256", "--d=64", "--verify", "--iterations=1")
+EXAMPLES = (  # number, SM, folder, file, arguments
+    ("14", 80, "14_ampere_tf32_tensorop_gemm", "ampere_tf32_tensorop_gemm.cu", SMALL),
+    ("48", 90, "48_hopper_warp_specialized_gemm", "48_hopper_warp_specialized_gemm.cu", SMALL),
+    ("88", 90, "88_hopper_fmha", "88_hopper_fmha.cu", HEADS),
+    ("77", 100, "77_blackwell_fmha", "77_blackwell_fmha.cu", (*HEADS, "--warmup_iterations=0")),
+    ("70", 100, "70_blackwell_gemm", "70_blackwell_fp16_gemm.cu", SMALL),
+    ("79a", 120, "79_blackwell_geforce_gemm", "79a_blackwell_geforce_nvfp4_bf16_gemm.cu", SMALL),
+)
+
+
+def cutlass(work, nvcc, emulator, checkouts):
+    """Examples of CUTLASS, which verify themselves."""
+    root = checkouts / "cutlass"
+    for number, sm, folder, file, arguments in EXAMPLES:
+        source = root / "examples" / folder / file
+        flags = (
+            "-O2",
+            "--expt-relaxed-constexpr",
+            *(
+                word
+                for include in (
+                    root / "include",
+                    root / "tools/util/include",
+                    root / "examples/common",
+                    source.parent,
+                    checkouts / "curand/nvidia/cu13/include",
+                )
+                for word in ("-I", include)
+            ),
+        )
+        yield nvcc_program(f"cutlass.{number}", sm, nvcc, emulator, work / "cutlass" / number, source, flags, arguments)
+
+
+def all_compiled(work, nvcc, emulator, checkouts):
+    """What can be compiled: nothing without nvcc, and only what comes with it without checkouts."""
+    if not nvcc:
+        return []
+    found = [*cccl(work, nvcc, emulator)]
+    for folder, programs in (("flash-attention", flash_attention), ("cutlass", cutlass)):
+        if checkouts and (checkouts / "cutlass").is_dir() and (checkouts / folder).is_dir():
+            found += programs(work, nvcc, emulator, pathlib.Path(checkouts).resolve())
+    return found

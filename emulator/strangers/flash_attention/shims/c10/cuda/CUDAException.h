@@ -1,0 +1,17 @@
+// Stands for torch's header: what a failing call of the CUDA runtime does.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#define C10_CUDA_CHECK(call)                                                                       \
+  do {                                                                                             \
+    cudaError_t status_of_call = (call);                                                           \
+    if (status_of_call != cudaSuccess) {                                                           \
+      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(status_of_call)); \
+      std::exit(1);                                                                                \
+    }                                                                                              \
+  } while (0)
+#define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())

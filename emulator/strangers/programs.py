@@ -1,0 +1,98 @@
+"""Every stranger: what builds it, how it is started, on which devices, and which findings are known."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+here = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(here / "triton_aot"))
+import cases
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A stranger on one device. `build`: commands that make `files` from `sources`; mutants edit the first of the files."""
+
+    name: str
+    device: str
+    command: tuple
+    files: tuple
+    build: tuple = ()
+    sources: tuple = ()
+    environment: tuple = ()
+    known: tuple = ()  # pairs: what the message and the PTX match, why it is no fault
+
+    @property
+    def title(self):
+        """As tests and tables name it."""
+        return f"{self.name}.{self.device}"
+
+    def prepare(self):
+        """Builds what is missing or older than what it is made from."""
+        if not self.build:
+            return
+        newest = max(source.stat().st_mtime for source in self.sources)
+        if all(file.exists() and file.stat().st_mtime > newest for file in self.files):
+            return
+        for file in self.files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        for command in self.build:
+            done = subprocess.run(
+                [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            )
+            if done.returncode:
+                raise SystemExit(f"{self.title}: this command failed: {' '.join(map(str, command))}\n{done.stdout[-4000:]}")
+
+    def unexplained(self, findings):
+        """The findings that nobody has written an explanation of."""
+        return [one for one in findings if not any(re.search(text, f"{one['message']} {one['ptx']}") for text, _ in self.known)]
+
+
+EQUAL = (r"^race: writes shared memory .*, 0;$", "all warps of the race store the same value")
+UNDEFINED = ("is read and was never written", "half of a pair that nothing uses: LLVM puts what is undefined beside it")
+KNOWN = {
+    "triton.histogram": (EQUAL,),
+    "triton.attention_described": (UNDEFINED,),
+}
+
+
+def device_of(sm):
+    """The device that has all features of a compute capability."""
+    return f"sm_{sm}a" if sm >= 90 else f"sm_{sm}"
+
+
+def triton(work):
+    """Kernels in Triton: attention, products, softmax and what else has another shape."""
+    sources = tuple(here / "triton_aot" / file for file in ("kernels.py", "cases.py", "compile.py"))
+    for name, case in cases.CASES.items():
+        for sm in case.sms:
+            file = work / "triton" / f"{name}-{sm}"
+            compiler = (sys.executable, "-B", here / "triton_aot/compile.py", name, sm, file)
+            yield Program(
+                f"triton.{name}",
+                device_of(sm),
+                (sys.executable, "-B", here / "triton_aot/run.py", name, file),
+                (file.with_suffix(".ptx"), file.with_suffix(".json")),
+                (compiler,),
+                sources,
+                (("FA_EMU_DRIVER", "13040"),),
+                KNOWN.get(f"triton.{name}", ()),
+            )
+
+
+def numba():
+    """Kernels in Python, which numba-cuda compiles when they are called."""
+    file = here / "numba_kernels.py"
+    names = re.findall(r"^def (\w+)\(\):", file.read_text(), re.MULTILINE)
+    for name in names:
+        for device in ("sm_75", "sm_90a"):
+            yield Program(f"numba.{name}", device, (sys.executable, "-B", file, name), (file,))
+
+
+def all_programs(work):
+    """All that can be built here."""
+    os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")  # as it was before Triton asked; it warns where nothing says so
+    return [*triton(work), *numba()]

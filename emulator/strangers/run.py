@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Runs strangers' kernels on the emulator: with and without checks, under several seeds. See README.md."""
+
+import argparse
+import os
+import pathlib
+import re
+import sys
+
+import compiled
+import emulated
+import mutants
+import programs
+
+TEXT = """# Strangers on the emulator
+
+Written by `run.py --report` ([README.md](README.md)). Each program runs without checks, then with them under the seeds {seeds}.
+*Right*: how many of these runs pass the program's own verification. *Findings*: what the checks report and nobody has
+explained; *explained*: what is written down as no fault (`KNOWN` in [programs.py](programs.py)). *Speed*: millions of thread
+instructions a second, on one thread of the machine at hand, without checks and with them.
+
+{good} of {runs} are right and without a finding.
+
+{programs}
+
+## Faults planted into them
+
+{caught} of {planted} show where they must, under each seed.
+
+{faults}
+"""
+
+
+def arguments():
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--emulator", type=pathlib.Path, required=True, help="the folder of libcuda.so.1")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/strangers"), help="where compiled kernels go")
+    parser.add_argument(
+        "--nvcc",
+        type=pathlib.Path,
+        default=os.environ.get("NVCC") or None,
+        help="for CUB, thrust and the checkouts; $NVCC by default",
+    )
+    parser.add_argument(
+        "--checkouts",
+        type=pathlib.Path,
+        default=os.environ.get("FA_STRANGERS") or None,
+        metavar="FOLDER",
+        help="with cutlass/ and flash-attention/; $FA_STRANGERS by default",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="REGEX",
+        help="programs whose name, such as triton.softmax.sm_75, matches; of mutants, 'NAME: FAULT'",
+    )
+    parser.add_argument("--seeds", default="0,1,5", help="the checked runs' seeds (%(default)s)")
+    parser.add_argument("--mutants", action="store_true", help="run programs with planted faults, each of which must show")
+    parser.add_argument("--report", type=pathlib.Path, metavar="FILE", help="run both, and write both tables, as Markdown")
+    parser.add_argument("--build", action="store_true", help="compile the programs, and run none")
+    parser.add_argument("--list", action="store_true", help="name the programs, and run none")
+    options = parser.parse_args()
+    if not (options.emulator / "libcuda.so.1").exists():
+        parser.error(f"{options.emulator} has no libcuda.so.1: --emulator takes the folder that the emulator was built into")
+    options.seeds = [int(seed) for seed in options.seeds.split(",")]
+    options.emulator, options.work = options.emulator.resolve(), options.work.resolve()
+    return options
+
+
+HEAD = ("program", "device", "loads", "right", "findings", "explained", "speed", "checked")
+
+
+def row_of(program, emulator, seeds):
+    """Runs a program unchecked, then checked under each seed: its line of the table, and what is wrong."""
+    program.prepare()
+    environment = {**dict(program.environment), "FA_EMU_THREADS": "1"}
+    plain = emulated.run(emulator, program.device, program.command, check=0, environment=environment)
+    checked = [
+        emulated.run(emulator, program.device, program.command, check=1, seed=seed, environment=environment) for seed in seeds
+    ]
+    wrong = [f"without checks: {plain.why}"] * (not plain.right)
+    wrong += [f"seed {seed}: {run.why}" for seed, run in zip(seeds, checked) if not run.right]
+    findings = [finding for run in checked for finding in run.findings]
+    unexplained = program.unexplained(findings)
+    wrong += sorted({f"finding: {one['message']} [PTX line {one['ptx_line']}] {one['ptx']}" for one in unexplained})
+    right = sum(run.right for run in (plain, *checked))
+    row = (
+        program.name,
+        program.device,
+        "yes" if plain.launches else "no",
+        f"{right} of {1 + len(checked)}",
+        str(len(unexplained)),
+        str(len(findings) - len(unexplained)),
+        f"{plain.speed:.0f}",
+        f"{sum(run.instructions for run in checked) / max(1e-9, sum(run.seconds for run in checked)) / 1e6:.0f}",
+    )
+    return row, wrong
+
+
+def run_all(chosen, emulator, seeds):
+    """Runs programs: lines of the table, and how many are right and without a finding."""
+    rows, good = [], 0
+    for program in chosen:
+        row, wrong = row_of(program, emulator, seeds)
+        rows.append(row)
+        good += not wrong
+        print("  ".join(row), flush=True)
+        for line in wrong:
+            print("   ", line, flush=True)
+    print(f"{good} of {len(rows)} are right and without a finding")
+    return rows, good
+
+
+def table(head, rows):
+    """As Markdown."""
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))
+
+
+def main():
+    options = arguments()
+    everything = [
+        *programs.all_programs(options.work),
+        *compiled.all_compiled(options.work, options.nvcc, options.emulator, options.checkouts),
+    ]
+    chosen = [one for one in everything if options.mutants or re.search(options.only, one.title)]
+    if options.list:
+        print("\n".join(one.title for one in chosen))
+        return
+    if options.build:
+        for program in chosen:
+            program.prepare()
+            print(program.title, flush=True)
+        return
+    rows, good, faults, caught = [], 0, [], 0
+    if not options.mutants:
+        rows, good = run_all(chosen, options.emulator, options.seeds)
+    if options.mutants or options.report:
+        faults, caught = mutants.run(options.only, everything, options.emulator, options.seeds)
+    if options.report:
+        options.report.write_text(
+            TEXT.format(
+                programs=table(HEAD, rows),
+                good=good,
+                runs=len(rows),
+                faults=table(mutants.HEAD, faults),
+                caught=caught,
+                planted=len(faults),
+                seeds=", ".join(map(str, options.seeds)),
+            )
+        )
+    if not rows and not faults:
+        print(
+            f"nothing's name matches {options.only!r}: run.py --list names the programs"
+            + ("" if options.nvcc else ", of which those in CUDA C++ need --nvcc")
+        )
+        sys.exit(1 if options.nvcc or os.environ.get("CI") == "true" else 77)
+    sys.exit(0 if good == len(rows) and caught == len(faults) else 1)
+
+
+if __name__ == "__main__":
+    main()
