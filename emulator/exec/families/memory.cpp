@@ -43,10 +43,10 @@ void write_strong(uint8_t *at, M value) {
 /// Whether one lane's element lies behind the other's.
 template <class M>
 bool in_a_row(const Resolved &memory) {
-  uint64_t differs = 0;
+  const uintptr_t first = reinterpret_cast<uintptr_t>(memory.at[0]);
+  uintptr_t differs = 0;
   for (uint32_t lane = 0; lane < lanes; lane++)
-    differs |=
-        reinterpret_cast<uintptr_t>(memory.at[lane]) - lane * sizeof(M) ^ reinterpret_cast<uintptr_t>(memory.at[0]);
+    differs |= reinterpret_cast<uintptr_t>(memory.at[lane]) ^ (first + lane * sizeof(M));
   return differs == 0;
 }
 
