@@ -5,6 +5,7 @@
 #include "driver/capture.h"
 #include "driver/fatbin.h"
 #include "driver/function_attributes.h"
+#include "driver/managed.h"
 #include "ptx/parser.h"
 
 using namespace fa::emu::driver;
@@ -160,7 +161,13 @@ EMU_API CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibra
   });
 }
 EMU_API CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name) {
-  return cuLibraryGetGlobal(address, bytes, library, name);
+  return api("cuLibraryGetManaged", [&] {
+    Lock lock(process().mutex);
+    const ManagedVariable &place = managed_variable(object<Library>(library), name);
+    if (address) *address = place.address;
+    if (bytes) *bytes = place.bytes;
+    return CUDA_SUCCESS;
+  });
 }
 
 EMU_API CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {

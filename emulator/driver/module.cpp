@@ -4,12 +4,12 @@
 
 #include "driver/fatbin.h"
 #include "driver/function_attributes.h"
-#include "driver/state.h"
+#include "driver/managed.h"
+#include "driver/variables.h"
 #include "exec/builder.h"
 #include "ptx/parser.h"
 
 namespace fa::emu::driver {
-namespace {
 
 bool in_memory(const ptx::Variable &variable) {
   return (variable.space == ptx::Space::global || variable.space == ptx::Space::constant) && !variable.external;
@@ -33,18 +33,21 @@ void initialise(Module &module, ptx::Index number) {
   }
 }
 
+namespace {
+
 void place_variables(Module &module) {
   memory::DeviceMemory &memory = *module.context->device->memory;
   const auto &variables = module.ptx->variables;
   module.addresses.resize(variables.size());
+  if (module.library) place_managed(*module.library, module);
   for (ptx::Index v = 0; v < variables.size(); v++) {
-    if (!in_memory(variables[v]) || variables[v].size == 0) continue;
+    if (!in_memory(variables[v]) || variables[v].size == 0 || module.addresses[v]) continue;
     auto kind = variables[v].managed ? memory::RangeKind::managed : memory::RangeKind::module;
     module.addresses[v] = memory.allocate(variables[v].size, kind, variables[v].align);
     if (module.addresses[v] == 0) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the module's variables do not fit into memory");
   }
   for (ptx::Index v = 0; v < variables.size(); v++)
-    if (module.addresses[v]) initialise(module, v);
+    if (module.addresses[v] && !(module.library && variables[v].managed)) initialise(module, v);
 }
 
 std::vector<Kernel::Parameter> parameters_of(const ptx::Module &module, const ptx::Function &function) {
@@ -62,11 +65,11 @@ std::vector<Kernel::Parameter> parameters_of(const ptx::Module &module, const pt
 }  // namespace
 
 Module::~Module() {
-  for (uint64_t address : addresses)
-    if (address) context->device->memory->release(address);
+  for (size_t v = 0; v < addresses.size(); v++)
+    if (addresses[v] && !(library && ptx->variables[v].managed)) context->device->memory->release(addresses[v]);
 }
 
-Module *load_module(Context &context, const void *image) {
+Module *load_module(Context &context, const void *image, Library *library) {
   require(image != nullptr, "no image");
   const DeviceLimits &limits = context.device->limits;
   Chosen chosen = choose(image, limits, settings().driver_version);
@@ -83,6 +86,7 @@ Module *load_module(Context &context, const void *image) {
            "PTX for " + std::string(code.target) + " does not run on sm_" + std::to_string(limits.capability()));
   auto module = std::make_unique<Module>();
   module->context = &context;
+  module->library = library;
   module->ptx = std::move(parsed.module);
   module->resources = std::move(chosen.resources);
   place_variables(*module);
@@ -129,8 +133,7 @@ const ptx::EntryLimits &Kernel::limits() const {
 Module &module_of(Library &library, Context &context) {
   Module *&module = library.modules[&context];
   if (!module) {
-    module = load_module(context, library.image.data());
-    module->library = &library;
+    module = load_module(context, library.image.data(), &library);
   }
   return *module;
 }

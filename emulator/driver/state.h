@@ -75,10 +75,15 @@ struct LibraryKernel : Handled {
   std::string name;
   std::map<Device *, std::map<int, int>> attributes;  // a device's, in all of its contexts
 };
+struct ManagedVariable {
+  uint64_t address = 0, bytes = 0;
+};
 struct Library : Handled {
   std::vector<uint8_t> image;
   std::map<Context *, Module *> modules;
   std::map<std::string, std::unique_ptr<LibraryKernel>> kernels;
+  std::map<std::string, ManagedVariable> managed;
+  ~Library();
 };
 
 struct Pool : Handled {
@@ -204,8 +209,8 @@ void erase_owned(std::set<std::unique_ptr<T>> &set, T *object) {
     }
 }
 
-/// Parses an image and places its variables. Refuses what cannot run on the device.
-Module *load_module(Context &context, const void *image);
+/// Parses an image and places its variables. Refuses what cannot run on the device. library: whose code it is, if any.
+Module *load_module(Context &context, const void *image, Library *library = nullptr);
 /// Null where the module has no such kernel; refuses instructions that the emulator does not know.
 Kernel *find_kernel(Module &module, const std::string &name);
 void unload(Module *module);
