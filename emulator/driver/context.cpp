@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "driver/capture.h"
+#include "driver/export_storage.h"
 #include "driver/state.h"
 
 using namespace fa::emu::driver;
@@ -18,7 +19,9 @@ CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
   return api("cuCtxCreate", [&] {
     Lock lock(process().mutex);
     require(handle != nullptr && flags <= all_flags, "no place for the context, or unknown flags");
-    auto context = make_context(device_at(ordinal));
+    Device &device = device_at(ordinal);
+    require_free(device);
+    auto context = make_context(device);
     context->flags = flags;
     context_stack().push_back(context.get());
     *handle = handle_of<CUcontext>(context.get());
@@ -30,6 +33,7 @@ CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
 /// Waits for the context's work and ends it; owner: what keeps the object.
 void end(Context &context) {
   drain(&context);
+  give_back_storage(context);
   Lock lock(process().mutex);
   auto &stack = context_stack();
   if (!stack.empty() && stack.back() == &context) stack.pop_back();
@@ -43,12 +47,10 @@ EMU_API CUresult cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice ordinal) {
     Lock lock(process().mutex);
     require(handle != nullptr, "no place for the context");
     Device &device = device_at(ordinal);
-    if (!device.primary) {
-      device.primary = make_context(device);
-      device.primary->flags = device.primary_flags;
-    }
-    device.primary_users++;
-    *handle = handle_of<CUcontext>(device.primary.get());
+    require_free(device);
+    Context &context = primary_of(device);
+    if (device.primary_users++ == 0) context.flags = device.primary_flags;
+    *handle = handle_of<CUcontext>(&context);
     return CUDA_SUCCESS;
   });
 }
@@ -62,6 +64,7 @@ EMU_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
     }
     if (!context) return CUDA_SUCCESS;
     drain(context);
+    give_back_storage(*context);
     Lock lock(process().mutex);
     // The handle stays: who holds it goes on in a context that is empty again.
     Device &device = device_at(ordinal);
@@ -91,6 +94,13 @@ EMU_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
   return last ? cuDevicePrimaryCtxReset_v2(ordinal) : released;
 }
 
+EMU_API CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) {
+  return cuDevicePrimaryCtxReset_v2(ordinal);
+}
+EMU_API CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
+  return cuDevicePrimaryCtxRelease_v2(ordinal);
+}
+
 EMU_API CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *active) {
   return api("cuDevicePrimaryCtxGetState", [&] {
     Lock lock(process().mutex);
@@ -111,6 +121,10 @@ EMU_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned flags)
     if (device.primary) device.primary->flags = flags;
     return CUDA_SUCCESS;
   });
+}
+
+EMU_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned flags) {
+  return cuDevicePrimaryCtxSetFlags_v2(ordinal, flags);
 }
 
 EMU_API CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device) {
@@ -257,6 +271,19 @@ EMU_API CUresult cuCtxGetCacheConfig(int *config) {
 }
 EMU_API CUresult cuCtxSetCacheConfig(int) {
   return api("cuCtxSetCacheConfig", [&] { return current(), CUDA_SUCCESS; });
+}
+/// Banks of shared memory are as wide on all emulated devices.
+EMU_API CUresult cuCtxGetSharedMemConfig(int *config) {
+  return api("cuCtxGetSharedMemConfig", [&] {
+    require(config != nullptr, "no place for the answer");
+    current();
+    constexpr int four_bytes = 1;
+    *config = four_bytes;
+    return CUDA_SUCCESS;
+  });
+}
+EMU_API CUresult cuCtxSetSharedMemConfig(int) {
+  return api("cuCtxSetSharedMemConfig", [&] { return current(), CUDA_SUCCESS; });
 }
 EMU_API CUresult cuCtxResetPersistingL2Cache() {
   return api("cuCtxResetPersistingL2Cache", [&] { return current(), CUDA_SUCCESS; });

@@ -64,7 +64,6 @@ Context &current() {
 }
 
 std::unique_ptr<Context> make_context(Device &device) {
-  require(!device.limits.busy, "another process has the device for itself", CUDA_ERROR_DEVICE_UNAVAILABLE);
   auto context = std::make_unique<Context>();
   context->device = &device;
   context->id = ++process().ids;
@@ -77,6 +76,15 @@ std::unique_ptr<Context> make_context(Device &device) {
   make_alive(context.get());
   make_alive(&context->legacy);
   return context;
+}
+
+Context &primary_of(Device &device) {
+  if (!device.primary) device.primary = make_context(device);
+  return *device.primary;
+}
+
+void require_free(const Device &device) {
+  require(!device.limits.busy, "another process has the device for itself", CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
 void dismantle(Context &context) {

@@ -168,6 +168,10 @@ std::vector<Context *> &context_stack();
 Context &current();
 /// A new context of the device, alive.
 std::unique_ptr<Context> make_context(Device &device);
+/// The device's primary context, retained or not.
+Context &primary_of(Device &device);
+/// Refuses a device that another process has for itself.
+void require_free(const Device &device);
 /// Ends all that belongs to a context. Nothing of it may be running.
 void dismantle(Context &context);
 /// Waits until nothing is running; call it without the lock.

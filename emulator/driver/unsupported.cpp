@@ -39,17 +39,27 @@ EMU_UNSUPPORTED(cuTexObjectCreate, "textures; global loads read the same memory"
 EMU_UNSUPPORTED(cuTexObjectDestroy, "textures; global loads read the same memory")
 EMU_UNSUPPORTED(cuSurfObjectCreate, "surfaces; global stores write the same memory")
 EMU_UNSUPPORTED(cuSurfObjectDestroy, "surfaces; global stores write the same memory")
-
-/// The tables behind this are private to NVIDIA's own runtime, which therefore does not start on the emulator.
-EMU_API CUresult cuGetExportTable(const void **table, const CUuuid *) {
-  return api(
-      "cuGetExportTable",
-      [&]() -> CUresult {
-        require(table != nullptr, "no place for the table");
-        *table = nullptr;
-        refuse(CUDA_ERROR_NOT_FOUND,
-               "the emulator has no private tables, which libcudart needs: use the driver API, which is complete "
-               "without (cuLibraryLoadData, cuLaunchKernelEx)");
-      },
-      true);
-}
+EMU_UNSUPPORTED(cuArray3DGetDescriptor_v2, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuArrayGetDescriptor_v2, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuArrayGetMemoryRequirements, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuArrayGetPlane, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuArrayGetSparseProperties, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuDestroyExternalMemory, "memory or semaphores of other APIs")
+EMU_UNSUPPORTED(cuDestroyExternalSemaphore, "memory or semaphores of other APIs")
+EMU_UNSUPPORTED(cuDeviceGetTexture1DLinearMaxWidth, "textures; global loads read the same memory")
+EMU_UNSUPPORTED(cuExternalMemoryGetMappedBuffer, "memory or semaphores of other APIs")
+EMU_UNSUPPORTED(cuExternalMemoryGetMappedMipmappedArray, "memory or semaphores of other APIs")
+EMU_UNSUPPORTED(cuImportExternalMemory, "memory or semaphores of other APIs")
+EMU_UNSUPPORTED(cuImportExternalSemaphore, "memory or semaphores of other APIs")
+EMU_UNSUPPORTED(cuLibraryGetUnifiedFunction, "unified functions; kernels call __device__ functions")
+EMU_UNSUPPORTED(cuMipmappedArrayCreate, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuMipmappedArrayDestroy, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuMipmappedArrayGetLevel, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuMipmappedArrayGetMemoryRequirements, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuMipmappedArrayGetSparseProperties, "arrays; tensor maps and linear memory are there")
+EMU_UNSUPPORTED(cuModuleGetSurfRef, "surfaces; global stores write the same memory")
+EMU_UNSUPPORTED(cuModuleGetTexRef, "textures; global loads read the same memory")
+EMU_UNSUPPORTED(cuSurfObjectGetResourceDesc, "surfaces; global stores write the same memory")
+EMU_UNSUPPORTED(cuTexObjectGetResourceDesc, "textures; global loads read the same memory")
+EMU_UNSUPPORTED(cuTexObjectGetResourceViewDesc, "textures; global loads read the same memory")
+EMU_UNSUPPORTED(cuTexObjectGetTextureDesc, "textures; global loads read the same memory")
