@@ -2,6 +2,7 @@
 #include "exec/tensor_map.h"
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 
@@ -13,7 +14,9 @@ constexpr uint64_t most_extent = uint64_t{1} << 32, stride_limit = uint64_t{1} <
 
 /// The 128 bytes.
 struct Encoded {
-  uint64_t signature, address;
+  uint64_t signature;
+  uint64_t of_others;  // programs change bits of it (tensor_map.h)
+  uint64_t address;
   uint64_t stride[4];
   uint32_t extent_less_one[5];
   uint16_t box_less_one[5];
@@ -21,8 +24,9 @@ struct Encoded {
   uint8_t type, rank, interleave, swizzle, promotion, fill, im2col;
   int16_t lower[3], upper[3];
   uint16_t channels, pixels;
-  uint8_t rest[18];
+  uint8_t rest[10];
 };
+static_assert(offsetof(Encoded, of_others) == 8);
 static_assert(sizeof(Encoded) == tensor_map_bytes && std::is_trivially_copyable_v<Encoded>);
 
 bool is_float(TensorType type) {

@@ -1,6 +1,11 @@
 // Tensor maps: how a tensor in global memory and a box of it in shared memory are described to cp.async.bulk.tensor
 // (PTX ISA 5.5 "Tensors", CUDA driver API "Tensor Map Object Management"). NVIDIA's 128 bytes are undocumented; these
 // are our own, and only what encode_* made is taken for a map.
+//
+// Some programs write to NVIDIA's bytes all the same, so nothing is kept where they do: of the 16 words of 64 bits,
+//   word 1   CUTLASS (copy_traits_sm90_tma.hpp, copy_traits_sm90_im2col.hpp) and Triton (its driver.c) clear bit 21 for
+//            drivers up to 13.10 where the tensor has less than 128 KB: a fault of those drivers' encoder on Blackwell.
+// No other writes were found in CUTLASS, Triton, FlashAttention and FlashInfer, which change maps by tensormap.replace.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tensor_map_arguments.h"
@@ -45,6 +46,23 @@ TEST(TensorMap, RoundTrip) {
   EXPECT_NE(fa::emu::replace_address(map.bytes, reinterpret_cast<void *>(0x2008)), "");
   Bytes none;
   EXPECT_FALSE(fa::emu::decode(none.bytes, decoded));
+}
+
+/// CUTLASS and Triton clear bit 21 of the second word, for the sake of NVIDIA's drivers.
+TEST(TensorMap, WordsOfOthersSayNothing) {
+  Bytes map;
+  Arguments good;
+  TensorMap before, after;
+  ASSERT_EQ(encode(good, map.bytes), "");
+  ASSERT_TRUE(fa::emu::decode(map.bytes, before));
+  for (uint8_t byte : {0x00, 0xff, 0x20}) {
+    std::fill_n(map.bytes + 8, 8, byte);
+    ASSERT_TRUE(fa::emu::decode(map.bytes, after));
+    Bytes again, first;
+    fa::emu::encode(before, first.bytes);
+    fa::emu::encode(after, again.bytes);
+    EXPECT_TRUE(std::equal(first.bytes, first.bytes + 128, again.bytes));
+  }
 }
 
 TEST(TensorMap, EveryRule) {

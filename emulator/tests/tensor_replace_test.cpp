@@ -94,6 +94,17 @@ TEST(TensorMaps, ChangedByAKernel) {
       }
 }
 
+/// What CUTLASS and Triton do to maps (exec/tensor_map.h), and its opposite.
+TEST(TensorMaps, WithABitThatOthersChange) {
+  const Outcome as_it_was = load("", 8, 6, 0, 0);
+  for (const char *change : {"and.b64 %rd7, %rd7, -2097153;", "or.b64 %rd7, %rd7, 2097152;"}) {
+    Outcome outcome =
+        load(std::string("ld.shared.u64 %rd7, [copy+8];\n") + change + "\nst.shared.u64 [copy+8], %rd7;\n", 8, 6, 0, 0);
+    ASSERT_EQ(outcome.code, CUDA_SUCCESS);
+    EXPECT_EQ(outcome.box, as_it_was.box);
+  }
+}
+
 /// A map that says what no map may is refused by what uses it; one that is no map by what changes it.
 TEST(TensorMaps, ThatCannotBe) {
   auto refuses = [](const std::string &extra) {
