@@ -109,6 +109,10 @@ Settings read() {
   result.run.count = detail > 1 || !result.json.empty();
   result.driver_version = static_cast<int>(number("FA_EMU_DRIVER", 13000, errors));
   result.fail_call = number("FA_EMU_FAIL", 0, errors);
+  std::string_view capture = variable("FA_EMU_CAPTURE_CONTEXT");
+  result.refuse_capture_context = capture == "refuse";
+  if (!capture.empty() && capture != "refuse" && capture != "allow")
+    errors.push_back("FA_EMU_CAPTURE_CONTEXT=" + std::string(capture) + " is neither allow nor refuse");
   result.quiet = number("FA_EMU_QUIET", 0, errors) != 0;
   return result;
 }

@@ -20,6 +20,9 @@
 //   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion tells
 //   FA_EMU_MEMORY   1G                memory of each device
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
+//   FA_EMU_CAPTURE_CONTEXT  refuse    cuStreamGetCtx and cuStreamGetDevice of a stream that captures fail with
+//                                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and invalidate the capture, as a strict
+//                                     driver has it; allow, the default: they give what they are asked for
 //   FA_EMU_QUIET    1                 no reasons of refused calls on stderr; a kernel's faults are told all the same
 #pragma once
 
@@ -41,7 +44,8 @@ struct Settings {
   int driver_version = 13000;
   uint64_t fail_call = 0;  // 0: none
   bool quiet = false;
-  std::vector<std::string> errors;  // variables that make no sense, for stderr
+  bool refuse_capture_context = false;  // of a stream that captures, its context and device
+  std::vector<std::string> errors;      // variables that make no sense, for stderr
 };
 
 /// Read once, on first use.

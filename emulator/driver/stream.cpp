@@ -22,6 +22,13 @@ void run_callback(void *argument) {
   callback->function(callback->stream, CUDA_SUCCESS, callback->argument);
 }
 
+/// For those who ask which context a stream is of, which FA_EMU_CAPTURE_CONTEXT may forbid.
+Context *asked_context(CUstream handle) {
+  Stream &stream = stream_of(handle);
+  if (settings().refuse_capture_context) require_not_capturing(stream);
+  return stream.context;
+}
+
 }  // namespace
 
 EMU_API CUresult cuStreamCreateWithPriority(CUstream *handle, unsigned flags, int priority) {
@@ -133,7 +140,7 @@ EMU_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
 }
 
 EMU_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
-  return answer("cuStreamGetCtx", context, "context", [&] { return handle_of<CUcontext>(stream_of(stream).context); });
+  return answer("cuStreamGetCtx", context, "context", [&] { return handle_of<CUcontext>(asked_context(stream)); });
 }
 
 EMU_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, void **green) {
@@ -142,5 +149,5 @@ EMU_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, void **g
 }
 
 EMU_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
-  return answer("cuStreamGetDevice", device, "device", [&] { return stream_of(stream).context->device->ordinal; });
+  return answer("cuStreamGetDevice", device, "device", [&] { return asked_context(stream)->device->ordinal; });
 }
