@@ -5,6 +5,12 @@
 #include <bit>
 
 namespace fa::emu::check {
+namespace {
+
+/// Keys of warpgroups' products, apart from addresses; the warpgroup's number below.
+constexpr uint64_t products_key = uint64_t{1} << 63;
+
+}  // namespace
 
 Checker::Checker(std::shared_ptr<LaunchChecks> checks)
     : Counting(checks->reporter.launch()),
@@ -16,6 +22,11 @@ Checker::Checker(std::shared_ptr<LaunchChecks> checks)
 
 uint32_t Checker::agent_of(const Warp &warp) const {
   return warp.cta->rank * warps_per_cta_ + warp.index;
+}
+
+uint32_t Checker::warpgroup_of(const Warp &warp) const {
+  uint32_t in_cta = (warps_per_cta_ + ProductReads::warps - 1) / ProductReads::warps;
+  return warp.cta->rank * in_cta + warp.index / ProductReads::warps;
 }
 
 uint32_t Checker::pc_of(const Instruction &instruction) const {
@@ -32,7 +43,8 @@ void Checker::cta_begins(Cta &cta) {
   tensor_.begin(*cta.cluster);
   mbarriers_.begin();
   warps_.resize(warps);
-  for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin(), warp.products.begin();
+  for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin();
+  products_.assign(warpgroup_of(cta.warps.back()) + 1, {});
 }
 
 void Checker::cta_ends(Cta &cta) {
@@ -51,10 +63,8 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
       return own.copies.commit();
     case Class::copy_wait:
       return complete(warp, own.copies, what.groups);
-    case Class::wgmma_commit:
-      return own.products.commit();
-    case Class::wgmma_wait:
-      return complete(warp, own.products, what.groups);
+    case Class::wgmma:
+      return products_of(warp).issue(warp.index % ProductReads::warps, clocks_.come_so_far(agent_of(warp)));
     case Class::tensor_wait_load:
     case Class::tensor_wait_store:
       return tensor_.wait(warp, agent_of(warp), what.what == Class::tensor_wait_store);
@@ -110,15 +120,17 @@ void Checker::shared_access(Warp &warp, uint32_t pc, const Access &access) {
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
   if (!issues || access.key != 0 || (access.async_proxy && what != Class::wgmma)) return;
-  // Commit groups tell when it is over.
+  // Commit groups say when it is over.
   Operation operation;
   operation.ends = access.kind == AccessKind::async_issue_read ? AccessKind::async_end_read : AccessKind::async_land;
   operation.bytes = access.bytes;
   operation.mask = access.mask;
   operation.pc = pc;
   std::copy_n(access.address, lanes, operation.address.begin());
-  WarpChecks &own = warps_[who.agent];
-  (what == Class::wgmma ? own.products : own.copies).issue(operation);
+  if (what == Class::wgmma)
+    products_of(warp).read(warp.index % ProductReads::warps, operation);
+  else
+    warps_[who.agent].copies.issue(operation);
 }
 
 /// nvcc loads and stores gaps between fields along with the fields. Elements of a vector that nobody has written are
@@ -157,6 +169,22 @@ void Checker::release(Warp &warp, uint32_t mask, uint64_t key) {
 
 void Checker::acquire(Warp &warp, uint32_t, uint64_t key) {
   clocks_.acquire(agent_of(warp), key);
+}
+
+/// The first wait that covers a product ends what all four warps read for it. From then on it is an event of its own,
+/// which other warps of the group know of when they have waited for it themselves, whichever warp was first.
+void Checker::products_complete(Warp &warp, uint64_t count) {
+  const uint64_t key = products_key | warpgroup_of(warp);
+  const uint32_t agent = agent_of(warp);
+  KnownOfAll reached =
+      products_of(warp).wait(warp.index % ProductReads::warps, count, [&](const Operation &operation, uint64_t number) {
+        Accessor who{&warp, clocks_.complete_at(key, static_cast<uint32_t>(number + 1)), 0, operation.pc, false};
+        for (uint32_t rest = operation.mask; rest; rest &= rest - 1)
+          shared_.access(who, operation.ends, operation.address[static_cast<uint32_t>(std::countr_zero(rest))],
+                         operation.bytes, false, 0);
+      });
+  clocks_.acquire_up_to(agent, key, static_cast<uint32_t>(count));
+  clocks_.others_have_come(agent, reached);
 }
 
 void Checker::tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) {

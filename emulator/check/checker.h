@@ -8,6 +8,7 @@
 #include "check/global_memory.h"
 #include "check/in_flight.h"
 #include "check/mbarriers.h"
+#include "check/product_reads.h"
 #include "check/registers.h"
 #include "check/shared_memory.h"
 #include "check/tensor_memory.h"
@@ -49,6 +50,7 @@ class Checker : public Counting {
   void acquire(Warp &warp, uint32_t mask, uint64_t key) override;
   void lanes_meet(Warp &warp, uint32_t mask) override;
   void proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) override;
+  void products_complete(Warp &warp, uint64_t count) override;
   void tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) override;
   void tells_too(uint64_t key, uint64_t other) override { clocks_.tells_too(key, other); }
   void mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) override;
@@ -59,7 +61,7 @@ class Checker : public Counting {
  private:
   struct WarpChecks {
     Registers registers;
-    InFlight copies, products;
+    InFlight copies;
   };
 
   uint32_t agent_of(const Warp &warp) const;
@@ -68,6 +70,8 @@ class Checker : public Counting {
   void read_in_part(const Accessor &who, const Access &access, uint32_t address);
   void forget_missing(const Accessor &who, const Access &access);
   void complete(const Warp &warp, InFlight &operations, int32_t groups);
+  uint32_t warpgroup_of(const Warp &warp) const;
+  ProductReads &products_of(const Warp &warp) { return products_[warpgroup_of(warp)]; }
 
   std::shared_ptr<LaunchChecks> checks_;
   Clocks clocks_;
@@ -76,6 +80,7 @@ class Checker : public Counting {
   TensorMemory tensor_;
   Mbarriers mbarriers_;
   std::vector<WarpChecks> warps_;
+  std::vector<ProductReads> products_;  // by warpgroup
   uint32_t warps_per_cta_ = 1;
 };
 

@@ -7,17 +7,17 @@
 namespace fa::emu::check {
 namespace {
 
-void join(KnownOfAll &into, const KnownOfAll &from) {
-  if (into.size() < from.size()) into.resize(from.size());
-  for (size_t i = 0; i < from.size(); i++) into[i].join(from[i]);
-}
-
 void join(KnownOfAll &into, uint32_t agent, const Known &known) {
   if (into.size() <= agent) into.resize(agent + 1);
   into[agent].join(known);
 }
 
 }  // namespace
+
+void join(KnownOfAll &into, const KnownOfAll &from) {
+  if (into.size() < from.size()) into.resize(from.size());
+  for (size_t i = 0; i < from.size(); i++) into[i].join(from[i]);
+}
 
 void Known::join(const Known &other) {
   all = std::max(all, other.all);
@@ -88,10 +88,19 @@ void Clocks::tensor_fence_before(uint32_t agent) {
   agents_[agent].tensor_fences.push_back(agents_[agent].now++);
 }
 
+KnownOfAll Clocks::come_so_far(uint32_t agent) {
+  Agent &self = agents_[agent];
+  KnownOfAll result = self.known;
+  join(result, self.reached);
+  join(result, agent, {self.now++, 0, 0});
+  return result;
+}
+
 void Clocks::arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key) {
   Agent &self = agents_[agent];
   KnownOfAll &arrived = arrived_[key];
   join(arrived, self.known);
+  join(arrived, self.reached);
   join(arrived, agent, own(self, mask, live));
   self.now++;
 }
@@ -138,6 +147,7 @@ void Clocks::release(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key)
   Released &released = released_[key];
   join(released.known, self.known);
   join(released.fenced, self.fenced);
+  join(released.reached, self.reached);
   join(released.known, agent, own(self, mask, live));
   self.now++;
 }
@@ -147,6 +157,7 @@ void Clocks::acquire(uint32_t agent, uint64_t key) {
   if (found == released_.end()) return;
   join(agents_[agent].known, found->second.known);
   join(agents_[agent].fenced, found->second.fenced);
+  join(agents_[agent].reached, found->second.reached);
 }
 
 void Clocks::proxy_fence(uint32_t agent, uint32_t mask, uint32_t live) {
@@ -156,13 +167,28 @@ void Clocks::proxy_fence(uint32_t agent, uint32_t mask, uint32_t live) {
   self.now++;
 }
 
-uint32_t Clocks::complete(uint64_t key) {
+/// The agent that stands for the key's completions.
+uint32_t Clocks::completions_of(uint64_t key) {
   auto [found, added] = completions_.try_emplace(key, static_cast<uint32_t>(agents_.size()));
   if (added) agents_.emplace_back();
-  Agent &agent = agents_[found->second];
-  agent.now++;
-  join(released_[key].known, found->second, {agent.now, 0, 0});
   return found->second;
+}
+
+uint32_t Clocks::complete(uint64_t key) {
+  uint32_t number = completions_of(key);
+  agents_[number].now++;
+  join(released_[key].known, number, {agents_[number].now, 0, 0});
+  return number;
+}
+
+uint32_t Clocks::complete_at(uint64_t key, uint32_t clock) {
+  uint32_t number = completions_of(key);
+  agents_[number].now = clock;
+  return number;
+}
+
+void Clocks::acquire_up_to(uint32_t agent, uint64_t key, uint32_t clock) {
+  join(agents_[agent].known, completions_of(key), {clock, 0, 0});
 }
 
 }  // namespace fa::emu::check

@@ -26,6 +26,7 @@ struct Known {
 };
 
 using KnownOfAll = std::vector<Known>;
+void join(KnownOfAll &into, const KnownOfAll &from);
 
 /// Agents are the warps, by their number in the cluster, and behind them the completions of asynchronous operations,
 /// one a key. Keys are those of Observer::release and acquire.
@@ -69,25 +70,36 @@ class Clocks {
   void proxy_fence(uint32_t agent, uint32_t mask, uint32_t live);
   void tensor_fence_before(uint32_t agent);
   void tensor_fence_after(uint32_t agent) { agents_[agent].tensor = agents_[agent].known; }
+  /// How far the agent and, by what it knows, others have come in their programs. Whoever learns of that does not know
+  /// that their accesses to memory are over: it is about arrivals only.
+  KnownOfAll come_so_far(uint32_t agent);
+  void others_have_come(uint32_t agent, const KnownOfAll &reached) { join(agents_[agent].reached, reached); }
   void arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
   /// The other key tells of the key's completions so far, too.
   void tells_too(uint64_t key, uint64_t other);
   /// Something completes that the key tells of: the agent for its accesses, at its clock of now.
   uint32_t complete(uint64_t key);
+  /// The same for what completes in an order that is known: at this clock, no earlier than the last one. Who waits for
+  /// it says up to which clock.
+  uint32_t complete_at(uint64_t key, uint32_t clock);
+  void acquire_up_to(uint32_t agent, uint64_t key, uint32_t clock);
 
  private:
+  uint32_t completions_of(uint64_t key);
+
   using Matrix = std::array<std::array<uint32_t, 32>, 32>;
 
   struct Agent {
     uint32_t now = 1;
     uint32_t met = 0;  // all lanes know of all accesses up to this clock
     KnownOfAll known, fenced;
+    KnownOfAll reached;                   // by others, beyond what is known
     KnownOfAll tensor;                    // known as of the last tcgen05.fence::after_thread_sync
     std::vector<uint32_t> tensor_fences;  // clocks of tcgen05.fence::before_thread_sync
     std::unique_ptr<Matrix> lanes;  // [lane][other]: the clock up to which it knows; made by the first partial meeting
   };
   struct Released {
-    KnownOfAll known, fenced;
+    KnownOfAll known, fenced, reached;
   };
 
   Known own(const Agent &agent, uint32_t mask, uint32_t live) const;

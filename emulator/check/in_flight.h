@@ -1,4 +1,4 @@
-// A warp's asynchronous operations that commit groups keep track of: cp.async, and the reads of wgmma.
+// A warp's asynchronous operations that commit groups keep track of: cp.async.
 #pragma once
 
 #include <array>

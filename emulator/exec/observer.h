@@ -32,7 +32,8 @@ struct Access {
   bool async_proxy = false;           // TMA, wgmma, tcgen05
   /// Of async_land and async_end_read, and of issues where it is known: what tells of the completion, the same key that
   /// acquire gets; 0: a commit group, for which the issuing warp itself waits. cp.async without .bulk and wgmma report
-  /// issues only: the checks follow their commit_group and wait_group by themselves.
+  /// issues only: the checks follow commit_group and wait_group of the one by themselves, and hear of the other's end
+  /// by products_complete.
   uint64_t key = 0;
   bool reduces = false;  // async_issue_write and async_land: others may reduce the same bytes at the same time
 };
@@ -66,6 +67,8 @@ class Observer {
   virtual void lanes_meet(Warp &, uint32_t /*mask*/) {}
   /// fence.proxy: generic writes become visible to the async proxy.
   virtual void proxy_fence(Warp &, const Instruction &, uint32_t /*mask*/) {}
+  /// wgmma.wait_group returns: so many wgmma of the warp's warpgroup, the first ones, are complete for all four warps.
+  virtual void products_complete(Warp &, uint64_t /*count*/) {}
   virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
   /// What the key tells of completions so far, the other one tells, too.
   virtual void tells_too(uint64_t /*key*/, uint64_t /*other*/) {}
