@@ -48,6 +48,7 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
   const Program &program = *warp.cta->launch->program;
   FrameRegisters &frame = registers_of(warp, pc);
   missing_.clear();
+  early_loads_.clear();
   const uint32_t index = pc - program.functions[warp.frame->function].first;
   const bool nothing_in_flight = pending_count_ == 0 && fences_ == 0;
   if (nothing_in_flight && index < frame.settled.size() && (mask & ~frame.settled[index]) == 0) return;
@@ -211,17 +212,50 @@ void Registers::wait(size_t groups) {
 void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what) {
   if (what.what == Class::wgmma) return;  // accumulators may be shared by wgmma in a row
   const Program &program = *warp.cta->launch->program;
+  if (what.what == Class::move) return copy_pending(program, pc);
   for (const RegisterUse &use : uses_of(program, pc)) {
     if (use.reg >= pending_.size() || pending_[use.reg].users == 0) continue;
     const Pending &operand = pending_[use.reg];
-    if ((!use.write && !operand.result) || what.what == Class::move) continue;
+    if (!use.write && !operand.result) continue;
+    if (operand.loaded) {
+      use_early(reporter, warp, pc, use.reg);
+      continue;
+    }
     reporter.report(Violation::pending_accumulator, warp, pc, operand.pc, -1, [&] {
-      bool loaded = operand.loaded;
-      return "register " + program.function_at(pc).register_name(use.reg) + " is in use by the " +
-             (loaded ? "load" : "wgmma") + " of " + reporter.line(operand.pc) + ", which no " +
-             (loaded ? "tcgen05.wait::ld" : "wgmma.wait_group") + " has waited for";
+      return "register " + program.function_at(pc).register_name(use.reg) + " is in use by the wgmma of " +
+             reporter.line(operand.pc) + ", which no wgmma.wait_group has waited for";
     });
   }
+}
+
+/// A copy of what a load brings is in flight as long as the load.
+void Registers::copy_pending(const Program &program, uint32_t pc) {
+  std::span<const RegisterUse> uses = uses_of(program, pc);
+  for (const RegisterUse &from : uses) {
+    if (from.write || from.reg >= pending_.size() || pending_[from.reg].users == 0) continue;
+    const Pending source = pending_[from.reg];
+    if (!source.loaded) continue;
+    for (const RegisterUse &to : uses) {
+      if (!to.write) continue;
+      pending(to.reg) = source;
+      loads_.push_back(to.reg);
+    }
+  }
+}
+
+/// The load is over where the first of its results is used: one report, and none of the others.
+void Registers::use_early(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg) {
+  uint32_t load = pending_[reg].pc;
+  reporter.report(Violation::unwaited_load, warp, load, load, -1, [&] {
+    return reporter.line(pc) + " uses register " + warp.cta->launch->program->function_at(pc).register_name(reg) +
+           " of this load, which no tcgen05.wait::ld has waited for: ptxas makes it wait, the PTX ISA does not";
+  });
+  early_loads_.push_back(load);
+  std::erase_if(loads_, [&](uint32_t loaded) {
+    if (pending_[loaded].pc != load) return false;
+    if (std::exchange(pending_[loaded].users, 0) > 0) pending_count_--;
+    return true;
+  });
 }
 
 }  // namespace fa::emu::check

@@ -23,6 +23,8 @@ class Registers {
     uint32_t reg = 0, lanes = 0;
   };
   const std::vector<Missing> &missing() const { return missing_; }
+  /// The tcgen05.ld, by program counter, whose results it uses although no tcgen05.wait::ld has waited for them.
+  const std::vector<uint32_t> &early_loads() const { return early_loads_; }
   /// What the instruction there, the last one, has loaded into the register is nothing: nobody has written it.
   void forget(uint32_t reg, uint32_t lane, uint32_t pc) {
     last_->written[reg] &= ~(1u << lane);
@@ -62,6 +64,8 @@ class Registers {
   uint32_t lanes_with_some(const Program &program, uint32_t pc, const std::vector<uint32_t> &written) const;
   void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
   void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
+  void copy_pending(const Program &program, uint32_t pc);
+  void use_early(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg);
 
   std::unordered_map<const Frame *, FrameRegisters> frames_;
   const Frame *last_frame_ = nullptr;
@@ -73,6 +77,7 @@ class Registers {
   std::deque<std::vector<uint32_t>> groups_;  // of those that are, oldest first
   std::vector<uint32_t> loads_;               // registers of tcgen05.ld that nothing has waited for
   std::vector<Missing> missing_;
+  std::vector<uint32_t> early_loads_;
   uint32_t fences_ = 0;  // wgmma.fence so far
 };
 

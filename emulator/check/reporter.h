@@ -19,6 +19,7 @@ enum class Violation : uint8_t {
   uninitialised_register,
   missing_proxy_fence,
   pending_accumulator,
+  unwaited_load,  // of tcgen05.ld's results, for which the hardware waits by itself
   unwaited,
   missing_wgmma_fence,
   tensor_race,  // on tensor memory

@@ -78,12 +78,14 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
   if (access.pipe == 0 && access.kind != AccessKind::write && !ends) issued_[agent].push_back({pc, access});
 }
 
-void TensorMemory::wait(const Warp &warp, uint32_t agent, bool stores) {
+/// Ends those of the agent's ld and st of which finished(issued, whether it is a store) says so.
+template <class F>
+void TensorMemory::finish(const Warp &warp, uint32_t agent, F &&finished) {
   std::vector<Issued> &all = issued_[agent];
   std::vector<Issued> rest;
   for (Issued &one : std::exchange(all, {})) {
     bool store = one.access.kind == AccessKind::async_issue_write;
-    if (store != stores) {
+    if (!finished(one, store)) {
       rest.push_back(one);
       continue;
     }
@@ -91,6 +93,14 @@ void TensorMemory::wait(const Warp &warp, uint32_t agent, bool stores) {
     access(warp, agent, one.pc, one.access);
   }
   all = std::move(rest);
+}
+
+void TensorMemory::wait(const Warp &warp, uint32_t agent, bool stores) {
+  finish(warp, agent, [&](const Issued &, bool store) { return store == stores; });
+}
+
+void TensorMemory::loaded(const Warp &warp, uint32_t agent, uint32_t pc) {
+  finish(warp, agent, [&](const Issued &one, bool store) { return !store && one.pc == pc; });
 }
 
 void TensorMemory::end(const Cta &cta) {

@@ -17,6 +17,8 @@ class TensorMemory {
   void access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access);
   /// tcgen05.wait::ld or ::st of the warp.
   void wait(const Warp &warp, uint32_t agent, bool stores);
+  /// The warp has used what the load there has brought.
+  void loaded(const Warp &warp, uint32_t agent, uint32_t pc);
   /// A warp's stores that nothing has waited for when its block ends.
   void end(const Cta &cta);
 
@@ -49,6 +51,8 @@ class TensorMemory {
 
   template <class F>
   void visit(const TensorAccess &access, F &&f);
+  template <class F>
+  void finish(const Warp &warp, uint32_t agent, F &&finished);
   void read(const Who &who, const Cell &cell, uint32_t column);
   void write(const Who &who, const Cell &cell, uint32_t column);
   void check_pending(const Who &who, const Cell &cell, uint32_t column, bool writes);

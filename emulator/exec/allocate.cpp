@@ -105,26 +105,38 @@ void cover_all(const Bits &live, uint32_t at, std::vector<Interval> &intervals) 
       intervals[w * 64 + static_cast<size_t>(__builtin_ctzll(rest))].cover(at);
 }
 
-/// Keeps the rows of late writes until they have landed, wherever control may go before.
-void cover_late(const AllocationInput &input, const std::vector<Block> &blocks, std::vector<Interval> &intervals) {
-  std::vector<bool> landing(input.code.size());
+/// Keeps the rows of late writes until they have landed, wherever control may go before. Gives the instructions whose
+/// results something uses on such a way.
+std::vector<uint32_t> cover_late(const AllocationInput &input, const std::vector<Block> &blocks,
+                                 std::vector<Interval> &intervals) {
+  std::vector<uint32_t> used_early;
+  std::vector<bool> landing(input.code.size()), late(input.registers.size());
   for (uint32_t at : input.landings) landing[at] = true;
+  auto uses_late = [&](uint32_t first, uint32_t last) {
+    for (uint32_t u = input.first_use[first]; u < input.first_use[last + 1]; u++)
+      if (late[input.uses[u].reg]) return true;
+    return false;
+  };
   for (size_t first = 0, end = 0; first < input.late.size(); first = end) {
     uint32_t at = input.late[first].at;
     while (end < input.late.size() && input.late[end].at == at) end++;
+    for (size_t i = first; i < end; i++) late[input.late[i].reg] = !input.late[i].accumulates;
+    bool used = false;
     Interval reach;
     std::vector<bool> seen(blocks.size());
     std::vector<uint32_t> starts{at};
     while (!starts.empty()) {
       uint32_t start = starts.back();
       starts.pop_back();
-      auto after = std::upper_bound(blocks.begin(), blocks.end(), start,
-                                    [](uint32_t value, const Block &block) { return value < block.first; });
-      const Block &block = *std::prev(after);
+      auto next_block = std::upper_bound(blocks.begin(), blocks.end(), start,
+                                         [](uint32_t value, const Block &block) { return value < block.first; });
+      const Block &block = *std::prev(next_block);
       uint32_t stop = start;
       while (stop + 1 < block.end && !landing[stop]) stop++;
       reach.cover(start);
       reach.cover(stop);
+      uint32_t after = start == at ? start + 1 : start;
+      if (!used && after <= stop) used = uses_late(after, stop);
       if (landing[stop]) continue;
       for (uint32_t next : block.next)
         if (!seen[next]) seen[next] = true, starts.push_back(blocks[next].first);
@@ -132,11 +144,14 @@ void cover_late(const AllocationInput &input, const std::vector<Block> &blocks, 
     for (size_t i = first; i < end; i++) {
       intervals[input.late[i].reg].cover(reach.first);
       intervals[input.late[i].reg].cover(reach.last);
+      late[input.late[i].reg] = false;
     }
+    if (used) used_early.push_back(at);
   }
+  return used_early;
 }
 
-std::vector<Interval> intervals_of(const AllocationInput &input) {
+std::vector<Interval> intervals_of(const AllocationInput &input, std::vector<uint32_t> &used_early) {
   std::vector<Interval> intervals(input.registers.size());
   for (uint32_t at = 0; at < input.code.size(); at++)
     for (uint32_t u = input.first_use[at]; u < input.first_use[at + 1]; u++) intervals[input.uses[u].reg].cover(at);
@@ -146,7 +161,7 @@ std::vector<Interval> intervals_of(const AllocationInput &input) {
     cover_all(block.in, block.first, intervals);
     cover_all(block.out, block.end - 1, intervals);
   }
-  cover_late(input, blocks, intervals);
+  used_early = cover_late(input, blocks, intervals);
   return intervals;
 }
 
@@ -180,7 +195,7 @@ uint32_t row_bytes(ptx::Type type) {
 Allocation allocate(const AllocationInput &input) {
   Allocation result;
   result.slots.resize(input.registers.size());
-  std::vector<Interval> intervals = intervals_of(input);
+  std::vector<Interval> intervals = intervals_of(input, result.used_early);
   std::vector<ptx::Index> order;
   for (ptx::Index reg = 0; reg < intervals.size(); reg++)
     if (intervals[reg].first != UINT32_MAX) order.push_back(reg);

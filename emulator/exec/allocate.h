@@ -14,6 +14,7 @@ namespace fa::emu {
 struct LateWrite {
   uint32_t at = 0;
   ptx::Index reg = 0;
+  bool accumulates = false;  // other such instructions may use it while it is in flight
 };
 
 struct AllocationInput {
@@ -32,6 +33,7 @@ struct AllocationInput {
 struct Allocation {
   std::vector<Slot> slots;
   uint32_t frame_bytes = 0;
+  std::vector<uint32_t> used_early;  // instructions whose late writes, but for accumulators, are used before a landing
 };
 
 Allocation allocate(const AllocationInput &input);

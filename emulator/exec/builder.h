@@ -50,7 +50,9 @@ class Builder {
   bool is_entry_parameter(ptx::Index variable) const;
   void use(ptx::Index reg, bool write, bool conditional = false) { uses_.push_back({reg, write, conditional}); }
   /// The instruction being decoded writes the register at some later time, up to the next landing.
-  void use_late(ptx::Index reg) { late_.push_back({static_cast<uint32_t>(first_use_.size()) - 1, reg}); }
+  void use_late(ptx::Index reg, bool accumulates) {
+    late_.push_back({static_cast<uint32_t>(first_use_.size()) - 1, reg, accumulates});
+  }
   /// After the instruction being decoded no late write is outstanding.
   void landing() { landings_.push_back(static_cast<uint32_t>(first_use_.size()) - 1); }
   /// A register that nobody reads, for results that the program throws away.

@@ -99,13 +99,15 @@ Slot Decoder::destination(const ptx::Operand &operand, Type type) {
 
 Slot Decoder::late_destination(const ptx::Operand &operand, Type type) {
   Slot slot = destination(operand, type);
-  builder_.use_late(slot.bits >> 2);
+  builder_.use_late(slot.bits >> 2, false);
   return slot;
 }
 
 Slot Decoder::late_accumulator(const ptx::Operand &operand, Type type) {
   if (operand.kind == OperandKind::reg) builder_.use(operand.index, false, true);
-  return late_destination(operand, type);
+  Slot slot = destination(operand, type);
+  builder_.use_late(slot.bits >> 2, true);
+  return slot;
 }
 
 void Decoder::lands_late_results() {

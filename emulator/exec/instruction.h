@@ -76,6 +76,7 @@ struct alignas(64) Instruction {
   /// How many instructions from here on have no guard and only a handler: all lanes of a group run them, one after the
   /// other. straight_together: with those that converge, for a group of all lanes that are alive.
   uint16_t straight = 0, straight_together = 0;
+  bool lands_at_once = false;   // its late results are used before an instruction that waits for them
 
   uint32_t guard_flip() const { return guard_negated ? all_lanes : 0; }
 };

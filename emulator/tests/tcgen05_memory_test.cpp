@@ -125,16 +125,44 @@ bool no_seed() {
   return !seed || std::string(seed) == "0";
 }
 
-TEST(Tcgen05, NothingLandsWithoutItsWait) {
-  if (!no_seed()) GTEST_SKIP() << "under a seed loads and stores may land early";
+TEST(Tcgen05, NoStoreLandsWithoutItsWait) {
+  if (!no_seed()) GTEST_SKIP() << "under a seed stores may land early";
+  std::vector<uint32_t> cells(threads * columns_kept, 5);
+  Outcome outcome =
+      run(program("tcgen05.st.sync.aligned.32x32b.x1.b32 [%t10+1], {%t0};\n", 2048), std::vector<uint8_t>(2048), cells);
+  ASSERT_EQ(outcome.result, CUDA_SUCCESS);
+  EXPECT_EQ(outcome.cells[1], 5u);
+}
+
+/// What a load brings is there when it is used, whether a wait comes before, behind or not at all.
+TEST(Tcgen05, LoadsLandBeforeTheyAreUsed) {
+  std::vector<uint32_t> cells(threads * columns_kept);
+  for (size_t i = 0; i < cells.size(); i++) cells[i] = static_cast<uint32_t>(i);
+  const std::string load =
+                        "mov.u32 %d0, 9;\nmov.u32 %d1, 9;\ntcgen05.ld.sync.aligned.32x32b.x2.b32 {%d0, %d1}, [%t10];\n",
+                    wait = "tcgen05.wait::ld.sync.aligned;\n";
+  for (const std::string &use :
+       {"st.global.v2.u32 [%r4], {%d0, %d1};\n" + wait,
+        std::string("add.u32 %d2, %d1, 0;\nst.global.v2.u32 [%r4], {%d0, %d2};\n"),
+        "mov.u32 %d2, %d1;\n" + wait + "st.global.v2.u32 [%r4], {%d0, %d2};\n",
+        "setp.lt.u32 %p5, %t0, 64;\n@%p5 bra first;\n" + wait + "first:\nst.global.v2.u32 [%r4], {%d0, %d1};\n"}) {
+    Outcome outcome = run(program(load + use, 2048), std::vector<uint8_t>(2048), cells);
+    ASSERT_EQ(outcome.result, CUDA_SUCCESS) << use;
+    for (int t = 0; t < threads; t++)
+      for (int i = 0; i < 2; i++) ASSERT_EQ(outcome.extra[t * 128 + i], cells[t * columns_kept + i]) << use << t;
+  }
+}
+
+/// One that is used behind its wait reads as late as that.
+TEST(Tcgen05, LoadsReadUntilTheirWait) {
+  if (!no_seed()) GTEST_SKIP() << "under a seed loads may land early";
   std::vector<uint32_t> cells(threads * columns_kept, 5);
   std::string body =
-      "mov.u32 %d0, 9;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%d0}, [%t10];\nst.global.u32 [%r4], %d0;\n"
-      "tcgen05.st.sync.aligned.32x32b.x1.b32 [%t10+1], {%t0};\n";
+      "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%d0}, [%t10];\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%t10], {%t0};\n"
+      "tcgen05.wait::st.sync.aligned;\ntcgen05.wait::ld.sync.aligned;\nst.global.u32 [%r4], %d0;\n";
   Outcome outcome = run(program(body, 2048), std::vector<uint8_t>(2048), cells);
   ASSERT_EQ(outcome.result, CUDA_SUCCESS);
-  EXPECT_EQ(outcome.extra[0], 9u);
-  EXPECT_EQ(outcome.cells[1], 5u);
+  EXPECT_EQ(outcome.extra[128], 1u);
 }
 
 int code_of(const std::string &body, uint32_t idesc = 0, uint64_t da = 0) {

@@ -10,7 +10,7 @@ using emulated::expect_told;
 /// multiplies zeros into them in between. Faults: 1 a store that nothing waits for, 2 columns loaded that nobody has
 /// written, 3 a product that nobody commits, 4 columns given back that others may still load, 5 columns used after they
 /// were given back, 6 a product on columns that others may still store to, 7 one that overwrites what others may still
-/// load.
+/// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used.
 const char *const text = R"(
 .version 8.7
 .target sm_100a
@@ -61,9 +61,18 @@ allocated:
   bar.sync 0;
   tcgen05.fence::after_thread_sync;
 stored:
-  setp.ne.u32 %p7, %r1, 7;
+  setp.lt.u32 %p7, %r1, 7;
   @%p7 bra multiply;
   tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
+  setp.eq.u32 %p7, %r1, 7;
+  @%p7 bra wait;
+  setp.eq.u32 %p7, %r1, 9;
+  @%p7 add.u32 %r15, %r11, 0;
+  tcgen05.fence::before_thread_sync;
+  bar.sync 0;
+  tcgen05.fence::after_thread_sync;
+  bra multiply;
+wait:
   tcgen05.wait::ld.sync.aligned;
 multiply:
   @!%p1 bra multiplied;
@@ -137,6 +146,14 @@ TEST(TensorMemory, ProductBeforeStores) {
 }
 TEST(TensorMemory, ProductBeforeLoads) {
   expect_told(columns(1, 7), "race: writes column|still reads");
+}
+TEST(TensorMemory, ProductBeforeLoadsThatNobodyWaitsFor) {
+  expect_told(columns(1, 8), "still reads");
+}
+TEST(TensorMemory, ProductBehindResultsThatNobodyWaitsFor) {
+  std::string told = columns(1, 9);
+  expect_told(told, "which no tcgen05.wait::ld has waited for");
+  EXPECT_FALSE(emulated::tells(told, "race: writes column|still reads")) << told;
 }
 
 }  // namespace

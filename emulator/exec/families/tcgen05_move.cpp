@@ -1,5 +1,6 @@
 // tcgen05.ld, st and wait (PTX ISA 9.7.16.8): between tensor memory and registers. Loads read and write, stores write
-// when a wait covers them, so that a missing wait shows in the results.
+// when a wait covers them, so that a missing wait shows in the results. A load whose results the program uses before
+// is done at once: ptxas makes the first use wait (check/README.md).
 #include <cstring>
 #include <string>
 #include <vector>
@@ -153,7 +154,7 @@ void load(Warp &warp, const Instruction &instruction, uint32_t) {
   observe(warp, instruction, form, address, AccessKind::async_issue_read);
   auto &loads = warp.state<Moves>().loads;
   loads.push_back({&instruction, warp.frame->registers, address, {}});
-  if (lands_early(warp)) land(warp, loads, land_load);
+  if (instruction.lands_at_once || lands_early(warp)) land(warp, loads, land_load);
 }
 
 void store(Warp &warp, const Instruction &instruction, uint32_t) {
