@@ -42,6 +42,7 @@ void Checker::cta_begins(Cta &cta) {
   global_.begin(*cta.cluster);
   tensor_.begin(*cta.cluster);
   mbarriers_.begin();
+  marks_.clear();
   warps_.resize(warps);
   for (WarpChecks &warp : warps_) warp.registers.begin(), warp.copies.begin();
   products_.assign(warpgroup_of(cta.warps.back()) + 1, {});
@@ -190,6 +191,16 @@ void Checker::products_complete(Warp &warp, uint64_t count) {
 
 void Checker::tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) {
   tensor_.access(warp, agent_of(warp), pc_of(instruction), access);
+}
+
+uint64_t Checker::come_so_far(Warp &warp) {
+  marks_.push_back(clocks_.come_so_far(agent_of(warp)));
+  return marks_.size() - 1;
+}
+
+void Checker::tells_too(uint64_t key, uint64_t other, uint64_t mark) {
+  clocks_.tells_too(key, other);
+  clocks_.tells_reached(other, marks_[mark]);
 }
 
 void Checker::mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) {

@@ -52,7 +52,8 @@ class Checker : public Counting {
   void proxy_fence(Warp &warp, const Instruction &instruction, uint32_t mask) override;
   void products_complete(Warp &warp, uint64_t count) override;
   void tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) override;
-  void tells_too(uint64_t key, uint64_t other) override { clocks_.tells_too(key, other); }
+  uint64_t come_so_far(Warp &warp) override;
+  void tells_too(uint64_t key, uint64_t other, uint64_t mark) override;
   void mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) override;
   void mbarrier_passed(Warp &warp, const Instruction &instruction, uint32_t mask, uint64_t key) override;
   void mbarrier_ends_phase(Warp &warp, const Instruction &instruction, uint64_t key) override;
@@ -79,6 +80,7 @@ class Checker : public Counting {
   GlobalMemory global_;
   TensorMemory tensor_;
   Mbarriers mbarriers_;
+  std::deque<KnownOfAll> marks_;  // of come_so_far, by their number
   std::vector<WarpChecks> warps_;
   std::vector<ProductReads> products_;  // by warpgroup
   uint32_t warps_per_cta_ = 1;

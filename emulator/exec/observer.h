@@ -70,8 +70,10 @@ class Observer {
   /// wgmma.wait_group returns: so many wgmma of the warp's warpgroup, the first ones, are complete for all four warps.
   virtual void products_complete(Warp &, uint64_t /*count*/) {}
   virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
-  /// What the key tells of completions so far, the other one tells, too.
-  virtual void tells_too(uint64_t /*key*/, uint64_t /*other*/) {}
+  /// A mark of how far the warp has come, for tells_too: what it started shows its end to others.
+  virtual uint64_t come_so_far(Warp &) { return 0; }
+  /// What the key tells of completions so far, the other one tells, too; and that a warp has come up to the mark.
+  virtual void tells_too(uint64_t /*key*/, uint64_t /*other*/, uint64_t /*mark*/) {}
   /// These lanes arrive at an mbarrier, or what they have started will when it is done.
   virtual void mbarrier_arrives(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
   /// They have seen that its phase is over.

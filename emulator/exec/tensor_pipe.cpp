@@ -17,6 +17,12 @@ uint32_t order_of(const Warp &warp, uint32_t lane) {
   return 0x40000000 | warp.cta->rank << 12 | thread_of(warp, lane);
 }
 
+/// Of the completions of what a thread has started: those before a commit, which tells of all of them, however many
+/// commits there were in between.
+uint64_t key_of(const Warp &warp, uint32_t lane) {
+  return uint64_t{1} << 62 | order_of(warp, lane);
+}
+
 }  // namespace
 
 void TensorPipe::at_exit(Cta &cta) {
@@ -56,12 +62,16 @@ void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vect
   auto &pipe = warp.cta->state<TensorPipe>();
   TensorPipe::Operations operations = std::move(pipe.open[thread_of(warp, lane)]);
   pipe.open.erase(thread_of(warp, lane));
-  if (Observer *observer = warp.cta->cluster->observer.get())
+  uint64_t begun = 0;
+  if (Observer *observer = warp.cta->cluster->observer.get()) {
     for (uint32_t mbarrier : mbarriers) observer->mbarrier_arrives(warp, 1u << lane, mbarrier);
-  auto land = [&warp, &instruction, lane, operations = std::move(operations), mbarriers = std::move(mbarriers)] {
+    begun = observer->come_so_far(warp);
+  }
+  auto land = [&warp, &instruction, lane, begun, operations = std::move(operations), mbarriers = std::move(mbarriers)] {
     if (Observer *observer = warp.cta->cluster->observer.get()) {
-      for (const auto &operation : operations) operation->observe(AccessKind::async_end_read, mbarriers.front());
-      for (uint32_t mbarrier : mbarriers) observer->tells_too(mbarriers.front(), mbarrier);
+      uint64_t key = key_of(warp, lane);
+      for (const auto &operation : operations) operation->observe(AccessKind::async_end_read, key);
+      for (uint32_t mbarrier : mbarriers) observer->tells_too(key, mbarrier, begun);
     }
     for (uint32_t mbarrier : mbarriers) mbarrier_arrive(warp, instruction, static_cast<int>(lane), mbarrier, 1);
   };

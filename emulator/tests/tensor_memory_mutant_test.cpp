@@ -10,7 +10,8 @@ using emulated::expect_told;
 /// multiplies zeros into them in between. Faults: 1 a store that nothing waits for, 2 columns loaded that nobody has
 /// written, 3 a product that nobody commits, 4 columns given back that others may still load, 5 columns used after they
 /// were given back, 6 a product on columns that others may still store to, 7 one that overwrites what others may still
-/// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used.
+/// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used. 10, no fault:
+/// a second commit tells of the product, too.
 const char *const text = R"(
 .version 8.7
 .target sm_100a
@@ -18,7 +19,7 @@ const char *const text = R"(
 .visible .entry columns(.param .u64 out, .param .u32 product, .param .u32 fault) {
   .reg .pred %p<12>; .reg .b32 %r<16>; .reg .b64 %rd<9>;
   .shared .align 128 .b8 tile[8192];
-  .shared .align 8 .b64 bar;
+  .shared .align 8 .b64 bar[2];
   .shared .b32 where;
   ld.param.u64 %rd1, [out];
   ld.param.u32 %r1, [fault];
@@ -38,6 +39,7 @@ const char *const text = R"(
   setp.eq.u32 %p2, %r3, 0;
   setp.ne.u32 %p3, %r14, 0;
   @%p1 mbarrier.init.shared.b64 [%r5], 1;
+  @%p1 mbarrier.init.shared.b64 [%r5+8], 1;
   fence.proxy.async.shared::cta;
   @!%p2 bra allocated;
   tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r6], 32;
@@ -62,6 +64,7 @@ allocated:
   tcgen05.fence::after_thread_sync;
 stored:
   setp.lt.u32 %p7, %r1, 7;
+  setp.eq.or.u32 %p7, %r1, 10, %p7;
   @%p7 bra multiply;
   tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
   setp.eq.u32 %p7, %r1, 7;
@@ -85,9 +88,13 @@ multiply:
   setp.eq.u32 %p9, %r1, 3;
   @%p9 bra multiplied;
   tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];
+  add.u32 %r12, %r5, 8;
+  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r12];
 multiplied:
   setp.eq.u32 %p9, %r1, 3;
   @%p9 bra end;
+  setp.eq.u32 %p9, %r1, 10;
+  @%p9 add.u32 %r5, %r5, 8;
 again:
   mbarrier.try_wait.parity.shared.b64 %p10, [%r5], 0;
   @!%p10 bra again;
@@ -143,6 +150,9 @@ TEST(TensorMemory, UsedAfterGivenBack) {
 }
 TEST(TensorMemory, ProductBeforeStores) {
   expect_told(columns(1, 6), "race: writes column|still writes");
+}
+TEST(TensorMemory, TheSecondCommitTellsAsWellWhichIsClean) {
+  EXPECT_EQ(columns(1, 10), "");
 }
 TEST(TensorMemory, ProductBeforeLoads) {
   expect_told(columns(1, 7), "race: writes column|still reads");
