@@ -118,6 +118,7 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
   run_state.shape = work.shape;
   run_state.options = settings().run;
   run_state.parameters = work.parameters;
+  run_state.registers = work.kernel->resources.registers;
   Device &device = *context.device;
   if (work.kernel->program->uses_heap) {
     Lock lock(process().mutex);

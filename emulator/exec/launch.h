@@ -66,6 +66,7 @@ struct Launch {
   std::shared_ptr<const memory::RangeTable> ranges;
   uint32_t resident_ctas = 1;  // that the device holds at once, over all SMs
   uint32_t sm_count = 1;
+  uint32_t registers = 0;  // a thread, that the kernel's machine code has; 0: it has none
   uint64_t grid_number = 0;
   uint64_t grid_workspace = 0;         // of a cooperative launch: zeroed memory that its barrier counts in
   memory::DeviceHeap *heap = nullptr;  // of malloc in kernels; null: they get nothing

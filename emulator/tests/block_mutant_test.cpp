@@ -15,8 +15,6 @@ using emulated::launch;
 /// 3 the same where only block 1 reads.
 /// signal: block 1 stores into block 0 and arrives at its mbarrier. 1 block 0 does not wait, 2 a second arrival, 3 the
 /// arrival comes before the store.
-/// registers: setmaxnreg in a producer and two consumer warpgroups. 1 the producer gives nothing, 2 one warp of it does
-/// not, 3 .inc to fewer than before.
 /// phases: warp 0 ends phase after phase, which warp 1 waits for. 1 it does not wait for warp 1.
 const std::string text = R"(
 .version 8.0
@@ -162,34 +160,6 @@ end:
   barrier.cluster.wait;
   ret;
 }
-.visible .entry registers(.param .u64 words, .param .u32 fault) {
-  .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [words];
-  ld.param.u32 %r1, [fault];
-  mov.u32 %r2, %tid.x;
-  shr.u32 %r3, %r2, 5;
-  setp.ge.u32 %p1, %r3, 4;
-  @%p1 bra consumer;
-  setp.eq.u32 %p2, %r1, 1;
-  @%p2 bra done;
-  setp.eq.u32 %p3, %r1, 2;
-  setp.eq.u32 %p4, %r3, 3;
-  and.pred %p3, %p3, %p4;
-  @%p3 bra done;
-  setmaxnreg.dec.sync.aligned.u32 24;
-  bra done;
-consumer:
-  setmaxnreg.inc.sync.aligned.u32 216;
-  setp.eq.u32 %p5, %r1, 3;
-  @!%p5 bra done;
-  setmaxnreg.inc.sync.aligned.u32 208;
-done:
-  bar.sync 0;
-  mul.wide.u32 %rd2, %r2, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r1;
-  ret;
-}
 .visible .entry phases(.param .u64 words, .param .u32 fault) {
   .reg .pred %p<8>; .reg .b32 %r<12>; .reg .b64 %rd<4>;
   .shared .align 8 .b64 full;
@@ -239,7 +209,7 @@ std::string run(const Run &what, int fault) {
 }
 
 constexpr Run neighbour{"neighbour", 1, 128}, cluster{"cluster", 2, 32}, signal_{"signal", 2, 32},
-    registers{"registers", 1, 384}, phases{"phases", 1, 64};
+    phases{"phases", 1, 64};
 
 TEST(Block, CleanTwin) {
   EXPECT_EQ(run(neighbour, 0), "");
@@ -308,19 +278,6 @@ TEST(Signal, TooManyArrivals) {
 }
 TEST(Signal, ArrivesBeforeItStores) {
   expect_told(run(signal_, 3), "which was never written|race: ");
-}
-
-TEST(RegisterPool, CleanTwin) {
-  EXPECT_EQ(run(registers, 0), "");
-}
-TEST(RegisterPool, TheProducerGivesNothing) {
-  expect_told(run(registers, 1), "deadlock");
-}
-TEST(RegisterPool, OneWarpDoesNotTakePart) {
-  expect_told(run(registers, 2), "for all four warps of a warpgroup");
-}
-TEST(RegisterPool, IncreaseToFewer) {
-  expect_told(run(registers, 3), "and the warp has 216");
 }
 
 TEST(Phases, CleanTwin) {

@@ -1,5 +1,9 @@
 // setmaxnreg (PTX ISA 9.7.19.5): registers that a warpgroup gives to its block's pool or takes from it. Here they cost
 // nothing; what is kept is that .inc waits until the pool has them, for ever where nobody gives enough.
+//
+// The pool is what the block begins with. Machine code says how much that is; where there is none, ptxas' rule: as many
+// registers a thread as .maxnreg allows, or as let .minnctapersm blocks of .maxntid threads onto an SM, but no more
+// than the greatest number that a setmaxnreg of the kernel names. Without either ptxas leaves setmaxnreg out (C7508).
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +14,21 @@
 namespace fa::emu {
 namespace {
 
-constexpr uint32_t registers_of_sm = 65536, most_registers = 256, unit = 8, group_warps = 4;
+constexpr uint32_t registers_of_quarter = 65536 / 4, most_registers = 256, unit = 8, group_warps = 4;
+
+void change(Warp &warp, const Instruction &instruction, uint32_t);
+
+/// Registers a thread with which a kernel of these limits begins, most of which it names; 0: ptxas cannot know.
+uint32_t registers_of(const ptx::EntryLimits &limits, uint32_t most) {
+  if (limits.max_registers) return limits.max_registers;
+  const uint32_t(&block)[3] = limits.required_threads[0] ? limits.required_threads : limits.max_threads;
+  uint32_t threads = block[0] * std::max(block[1], 1u) * std::max(block[2], 1u);
+  if (threads == 0 || limits.min_ctas == 0) return 0;
+  // Each quarter of an SM has registers of its own, and every fourth warp.
+  uint32_t warps = (threads + lanes - 1) / lanes * limits.min_ctas;
+  uint32_t in_quarter = (warps + group_warps - 1) / group_warps;
+  return std::min(registers_of_quarter / in_quarter / lanes / unit * unit, most);
+}
 
 struct RegisterPool : State {
   struct Share {
@@ -19,20 +37,28 @@ struct RegisterPool : State {
     const Instruction *last = nullptr;
   };
   std::vector<Share> shares;  // by warp
+  uint32_t whole = 0;         // registers of the block; 0: setmaxnreg does nothing
 
-  /// A kernel starts with what its machine code asks for; as that may be unknown, with the most that fits.
   void begin(const Cta &cta) {
     if (!shares.empty()) return;
-    uint32_t padded = static_cast<uint32_t>(cta.warps.size()) * lanes;
-    shares.assign(cta.warps.size(), {std::min(most_registers, registers_of_sm / padded / unit * unit), 0, nullptr});
+    const Program &program = *cta.launch->program;
+    uint32_t most = 0;
+    for (const Instruction &instruction : program.code)
+      if (instruction.run == change) most = std::max(most, static_cast<uint32_t>(instruction.imm));
+    uint32_t each = registers_of(program.module->functions[program.functions[0].function].limits, most);
+    if (each != 0 && cta.launch->registers != 0) each = cta.launch->registers;
+    each = (each + unit - 1) / unit * unit;
+    uint32_t warps = static_cast<uint32_t>(cta.warps.size());
+    shares.assign(warps, {each, 0, nullptr});
+    whole = (warps + group_warps - 1) / group_warps * group_warps * lanes * each;
   }
 
-  /// Free for the warp: the SM's registers less those of the other warps that have not ended.
+  /// Free for the warp: the block's registers less those of the other warps that have not ended.
   uint32_t left_for(const Warp &warp) const {
     uint32_t taken = 0;
     for (const Warp &other : warp.cta->warps)
       if (&other != &warp && !other.finished()) taken += shares[other.index].registers * lanes;
-    return taken < registers_of_sm ? registers_of_sm - taken : 0;
+    return taken < whole ? whole - taken : 0;
   }
 
   void at_exit(Cta &cta) override {
@@ -58,7 +84,12 @@ void change(Warp &warp, const Instruction &instruction, uint32_t) {
   RegisterPool::Share &mine = pool.shares[warp.index];
   uint32_t registers = static_cast<uint32_t>(instruction.imm);
   bool increase = instruction.detail;
-  if (mine.changes > 0 && (increase ? registers < mine.registers : registers > mine.registers))
+  if (pool.whole == 0) {
+    mine.changes++;
+    mine.last = &instruction;
+    return;
+  }
+  if (increase ? registers < mine.registers : registers > mine.registers)
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
           std::string(increase ? "setmaxnreg.inc to " : "setmaxnreg.dec to ") + std::to_string(registers) +
               " registers a thread, and the warp has " + std::to_string(mine.registers));
