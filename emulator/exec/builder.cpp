@@ -7,6 +7,7 @@
 
 #include "exec/allocate.h"
 #include "exec/special.h"
+#include "exec/target.h"
 #include "memory/windows.h"
 
 namespace fa::emu {
@@ -204,6 +205,9 @@ void Builder::decode_function(uint32_t number) {
 void Builder::decode(const ptx::Function &function, uint32_t number) {
   const ptx::Instruction &source = function.instructions[number];
   const ptx::Opcode &opcode = module_->opcodes[source.opcode];
+  if (std::string needs = missing_target(opcode, module_->target); !needs.empty())
+    throw BuildFailure{source.line, std::string(opcode.text) + " needs .target " + needs + ", and the module has " +
+                                        std::string(module_->target)};
   Instruction &out = program_->code[first_ + number];
   first_use_.push_back(static_cast<uint32_t>(uses_.size()));
   out.guard = constant(all_lanes, 4);

@@ -9,6 +9,7 @@ foreach(suite Access Approximations Control Convert Floats Halves Integers Progr
   fa_add_emulated_test(emulator.${name}.sm_100a sm_100a emulator_scalar_test "--gtest_filter=${suite}*"
                        LABELS unit)
 endforeach()
+fa_add_emulated_test(emulator.unsupported.sm_90a sm_90a emulator_scalar_test "--gtest_filter=Unsupported*" LABELS unit)
 
 # What nvcc writes for each SM, also with schedules that a seed varies.
 foreach(sm sm_75 sm_80 sm_86 sm_89 sm_90a sm_100a sm_120)

@@ -33,10 +33,16 @@ const char *const unknown[] = {
     "alloca.u64 %rd0, 64, 16;",
 };
 
+std::string device() {
+  const char *name = std::getenv("FA_EMU_DEVICE");
+  return name ? name : "sm_100a";
+}
+
 TEST(Unsupported, NamesLineAndText) {
   for (std::string instruction : unknown) {
     std::string text =
-        ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k() {\n"
+        ".version 9.0\n.target " + device() +
+        "\n.address_size 64\n.visible .entry k() {\n"
         ".reg .b16 %h<2>; .reg .b32 %r<7>; .reg .b64 %rd<4>; .reg .b128 %q<1>; .reg .f32 %f<4>; .reg .pred %p<1>;\n"
         ".shared .align 128 .b8 memory[128];\n" +
         instruction + "\nret;\n}\n";
@@ -46,6 +52,43 @@ TEST(Unsupported, NamesLineAndText) {
     });
     EXPECT_NE(told.find("PTX line 7"), std::string::npos) << told;
     EXPECT_NE(told.find(instruction), std::string::npos) << told;
+    EXPECT_NE(told.find("cuModuleGetFunction gives 218"), std::string::npos) << told;
+  }
+}
+
+/// What ptxas refuses for sm_75, whatever the device has.
+const char *const of_later_targets[] = {
+    "wgmma.fence.sync.aligned; | sm_90a",
+    "setmaxnreg.dec.sync.aligned.u32 24; | sm_90a,",
+    "tensormap.replace.tile.global_address.global.b1024.b64 [%rd0], %rd1; | sm_90a,",
+    "tcgen05.fence::before_thread_sync; | sm_100a,",
+    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1]; | sm_100 or",
+    "cp.async.bulk.commit_group; | sm_90 or",
+    "mbarrier.try_wait.parity.shared.b64 %p0, [%r0], 0; | sm_90 or",
+    "mapa.shared::cluster.u32 %r0, %r1, %r2; | sm_90 or",
+    "elect.sync _|%p0, -1; | sm_90 or",
+    "griddepcontrol.wait; | sm_90 or",
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r0], {%r1}; | sm_90 or",
+    "barrier.cluster.arrive; | sm_90 or",
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r0], %r1, [%r2]; | sm_90 or",
+    "mbarrier.init.shared.b64 [%r0], 1; | sm_80 or",
+    "cp.async.wait_all; | sm_80 or",
+    "redux.sync.add.s32 %r0, %r1, -1; | sm_80 or",
+};
+
+TEST(Unsupported, NeedsALaterTarget) {
+  for (std::string line : of_later_targets) {
+    std::string instruction = line.substr(0, line.find(" | ")), needs = line.substr(line.rfind("| ") + 2);
+    std::string text =
+        ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n"
+        ".reg .b32 %r<7>; .reg .b64 %rd<4>; .reg .pred %p<1>;\n" +
+        instruction + "\nret;\n}\n";
+    std::string told = emulated::told([&] {
+      emulated::start();
+      emulated::kernel(text, "k");
+    });
+    EXPECT_NE(told.find("needs .target " + needs), std::string::npos) << told;
+    EXPECT_NE(told.find("and the module has sm_75"), std::string::npos) << told;
     EXPECT_NE(told.find("cuModuleGetFunction gives 218"), std::string::npos) << told;
   }
 }
