@@ -206,7 +206,14 @@ EMU_API CUresult cuCtxSynchronize() {
 }
 
 EMU_API CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context) {
-  return answer("cuCtxGetDevice", device, "device", [&] { return context_or_current(context).device->ordinal; });
+  return api("cuCtxGetDevice", [&] {
+    Lock lock(process().mutex);
+    require(device != nullptr, "no place for the device");
+    // Programs ask in order to know whether a context is current: not told on stderr.
+    if (!context && context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
+    *device = context_or_current(context).device->ordinal;
+    return CUDA_SUCCESS;
+  });
 }
 EMU_API CUresult cuCtxGetDevice(CUdevice *device) {
   return cuCtxGetDevice_v2(device, nullptr);

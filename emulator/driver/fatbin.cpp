@@ -170,7 +170,7 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
     if (!ptx)
       refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "the fat binary has machine code for " + cubin->target() +
                                                ", which a GPU would run, but no PTX beside it, which the emulator "
-                                               "needs; it holds " +
+                                               "needs (nvcc leaves none with -rdc=true); it holds " +
                                                list_of(codes));
   }
   if (!ptx) refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "no code for " + name + "; the fat binary holds " + list_of(codes));
@@ -216,8 +216,10 @@ Chosen choose(const void *image, const DeviceLimits &device, int driver_version)
     case ImageKind::fatbin:
       return choose_from(entries_of(container_of(image)), device, driver_version);
     case ImageKind::elf:
-      refuse(CUDA_ERROR_NO_BINARY_FOR_GPU,
-             "machine code alone: the emulator runs PTX (nvcc -fatbin with code=compute_... holds it too)");
+      refuse(
+          CUDA_ERROR_NO_BINARY_FOR_GPU,
+          "machine code alone: the emulator runs PTX (nvcc -fatbin with code=compute_... holds it too; CuPy keeps it "
+          "with CUPY_COMPILE_WITH_PTX=1)");
     case ImageKind::ptx:
       break;
   }

@@ -3,7 +3,7 @@
 # 77 where that cannot be done here (no network, no wheels for this Python): ctest then skips the clients.
 set -u
 python=$1 folder=$2
-packages="cuda-bindings==13.0.3 cuda-core==1.2.2"
+packages="cuda-bindings==13.0.3 cuda-core==1.2.2 nvidia-cuda-runtime-cu12==12.8.90"
 if [ -f "$folder/done" ] && [ "$(cat "$folder/done")" = "$packages" ]; then exit 0; fi
 rm -rf "$folder"
 if ! "$python" -m venv "$folder"; then
