@@ -194,13 +194,15 @@ void Checker::tensor_access(Warp &warp, const Instruction &instruction, const Te
 }
 
 uint64_t Checker::come_so_far(Warp &warp) {
-  marks_.push_back(clocks_.come_so_far(agent_of(warp)));
+  uint32_t agent = agent_of(warp);
+  marks_.push_back({clocks_.known(agent), clocks_.come_so_far(agent)});
   return marks_.size() - 1;
 }
 
+/// What was complete before an operation was started, as its warp knew, is so when it ends.
 void Checker::tells_too(uint64_t key, uint64_t other, uint64_t mark) {
   clocks_.tells_too(key, other);
-  clocks_.tells_reached(other, marks_[mark]);
+  clocks_.tells_of(other, marks_[mark].known, marks_[mark].reached);
 }
 
 void Checker::mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) {

@@ -65,6 +65,11 @@ class Checker : public Counting {
     InFlight copies;
   };
 
+  /// What a warp knew, and how far it and others had come.
+  struct Mark {
+    KnownOfAll known, reached;
+  };
+
   uint32_t agent_of(const Warp &warp) const;
   uint32_t pc_of(const Instruction &instruction) const;
   void shared_access(Warp &warp, uint32_t pc, const Access &access);
@@ -80,7 +85,7 @@ class Checker : public Counting {
   GlobalMemory global_;
   TensorMemory tensor_;
   Mbarriers mbarriers_;
-  std::deque<KnownOfAll> marks_;  // of come_so_far, by their number
+  std::deque<Mark> marks_;  // of come_so_far, by their number
   std::vector<WarpChecks> warps_;
   std::vector<ProductReads> products_;  // by warpgroup
   uint32_t warps_per_cta_ = 1;

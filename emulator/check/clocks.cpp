@@ -111,6 +111,12 @@ void Clocks::tells_too(uint64_t key, uint64_t other) {
     join(released_[other].known, found->second, {agents_[found->second].now, 0, 0});
 }
 
+void Clocks::tells_of(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached) {
+  Released &released = released_[key];
+  join(released.reached, reached);
+  for (uint32_t agent = warps_; agent < known.size(); agent++) join(released.known, agent, known[agent]);
+}
+
 void Clocks::meet(uint32_t agent, uint32_t mask, uint32_t live) {
   Agent &self = agents_[agent];
   if ((live & ~mask) == 0) {

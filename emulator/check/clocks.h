@@ -77,8 +77,9 @@ class Clocks {
   void arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
   /// The other key tells of the key's completions so far, too.
   void tells_too(uint64_t key, uint64_t other);
-  /// It tells how far others have come, as well.
-  void tells_reached(uint64_t key, const KnownOfAll &reached) { join(released_[key].reached, reached); }
+  const KnownOfAll &known(uint32_t agent) const { return agents_[agent].known; }
+  /// It tells, as well, of those completions of which is known, and how far others have come.
+  void tells_of(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached);
   /// Something completes that the key tells of: the agent for its accesses, at its clock of now.
   uint32_t complete(uint64_t key);
   /// The same for what completes in an order that is known: at this clock, no earlier than the last one. Who waits for

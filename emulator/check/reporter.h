@@ -19,7 +19,8 @@ enum class Violation : uint8_t {
   uninitialised_register,
   missing_proxy_fence,
   pending_accumulator,
-  unwaited_load,  // of tcgen05.ld's results, for which the hardware waits by itself
+  unwaited_load,   // results of tcgen05.ld, for which the hardware waits by itself
+  unwaited_store,  // of tcgen05.st, before a tcgen05.ld of the same lanes
   unwaited,
   missing_wgmma_fence,
   tensor_race,  // on tensor memory

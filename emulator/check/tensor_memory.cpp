@@ -36,13 +36,18 @@ void TensorMemory::visit(const TensorAccess &access, F &&f) {
 }
 
 void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access) {
+  this->access(warp, agent, pc, access, clocks_.now(agent));
+}
+
+/// issued: of ld and st, the agent's clock then.
+void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access, uint32_t issued) {
   Who who{warp, agent, pc, access.pipe, access.kind == AccessKind::write};
-  Epoch done{agent, 0, pc};
+  Epoch done{agent, 0, pc, who.moves() ? issued : 0};
   bool ends = access.kind == AccessKind::async_land || access.kind == AccessKind::async_end_read;
   if (ends && access.key != 0) done.agent = clocks_.complete(access.key);
   done.clock = clocks_.now(done.agent);
   bool writes = access.kind == AccessKind::async_issue_write || access.kind == AccessKind::async_land;
-  Pending pending{access.pipe, agent, pc, 1, writes};
+  Pending pending{access.pipe, agent, pc, 1, issued, writes};
   visit(access, [&](Cell &cell, uint32_t column) {
     switch (access.kind) {
       case AccessKind::async_issue_read:
@@ -56,14 +61,17 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
         if (found == cell.pending.end())
           cell.pending.push_back(pending);
         else
-          found->count++;
+          found->count++, found->issued = issued;
+        if (writes && who.moves()) cell.write = done, cell.write_pipe = 0;
         return;
       }
       case AccessKind::async_land:
         if (!take_pending(cell, pending)) return;
+        cell.written = true;
+        // A later store may have come in between.
+        if (who.moves() && (cell.write.agent != agent || cell.write.pc != pc)) return;
         cell.write = done;
         cell.write_pipe = access.pipe;
-        cell.written = true;
         return;
       case AccessKind::async_end_read:
         if (take_pending(cell, pending)) remember_read(cell, done);
@@ -75,7 +83,7 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
         return;
     }
   });
-  if (access.pipe == 0 && access.kind != AccessKind::write && !ends) issued_[agent].push_back({pc, access});
+  if (access.pipe == 0 && access.kind != AccessKind::write && !ends) issued_[agent].push_back({pc, access, issued});
 }
 
 /// Ends those of the agent's ld and st of which finished(issued, whether it is a store) says so.
@@ -90,7 +98,7 @@ void TensorMemory::finish(const Warp &warp, uint32_t agent, F &&finished) {
       continue;
     }
     one.access.kind = store ? AccessKind::async_land : AccessKind::async_end_read;
-    access(warp, agent, one.pc, one.access);
+    access(warp, agent, one.pc, one.access, one.clock);
   }
   all = std::move(rest);
 }
@@ -130,6 +138,10 @@ void TensorMemory::check_pending(const Who &who, const Cell &cell, uint32_t colu
   for (const Pending &one : cell.pending) {
     // A pipe does what it was told in its order.
     if ((who.pipe && one.pipe == who.pipe) || (!writes && !one.writes)) continue;
+    if (who.moves() && one.pipe == 0) {
+      check_move(who, one, column, writes ? "writes " : "reads ");
+      continue;
+    }
     reporter_.report(Violation::pending_tensor_operation, who.warp, who.pc, one.pc, -1, [&] {
       return std::string(writes ? "writes " : "reads ") + where(column) + ", which the operation of " +
              reporter_.line(one.pc) + " still " + (one.writes ? "writes" : "reads") + ": nothing has waited for it";
@@ -137,9 +149,19 @@ void TensorMemory::check_pending(const Who &who, const Cell &cell, uint32_t colu
   }
 }
 
+void TensorMemory::check_move(const Who &who, const Pending &one, uint32_t column, const char *does) {
+  if (!one.writes) return check_order(who, {one.agent, one.issued, one.pc, one.issued}, column, "writes", "read");
+  reporter_.report(Violation::unwaited_store, who.warp, one.pc, one.pc, -1, [&] {
+    return reporter_.line(who.pc) + " " + does + where(column) +
+           " behind this store, which no tcgen05.wait::st has waited for: accesses of the same lanes keep their order, "
+           "which the PTX ISA does not promise";
+  });
+}
+
 void TensorMemory::check_order(const Who &who, const Epoch &other, uint32_t column, const char *does, const char *did) {
-  if (other.clock == 0 || clocks_.reaches_tensor(who.agent, other.agent, other.clock)) return;
-  bool fence = clocks_.reaches(who.agent, other.agent, other.clock);
+  uint32_t clock = who.moves() && other.issued ? other.issued : other.clock;
+  if (clock == 0 || clocks_.reaches_tensor(who.agent, other.agent, clock)) return;
+  bool fence = clocks_.reaches(who.agent, other.agent, clock);
   if (fence && who.gives_back) return;
   reporter_.report(
       fence ? Violation::missing_tensor_fence : Violation::tensor_race, who.warp, who.pc, other.pc, -1, [&] {

@@ -25,10 +25,11 @@ class TensorMemory {
  private:
   struct Epoch {
     uint32_t agent = 0, clock = 0, pc = 0;  // clock 0: none
+    uint32_t issued = 0;                    // of ld and st the clock of that, as clock is of their wait; else 0
   };
   /// Operations in flight on a cell, of one pipe or, with pipe 0, of one warp's ld and st.
   struct Pending {
-    uint32_t pipe = 0, agent = 0, pc = 0, count = 0;
+    uint32_t pipe = 0, agent = 0, pc = 0, count = 0, issued = 0;
     bool writes = false;
   };
   /// 16 lanes of a column: no access has fewer.
@@ -42,13 +43,17 @@ class TensorMemory {
   struct Issued {
     uint32_t pc = 0;
     TensorAccess access;
+    uint32_t clock = 0;
   };
   struct Who {
     const Warp &warp;
     uint32_t agent, pc, pipe;
     bool gives_back;  // tcgen05.dealloc, which is not asynchronous: it needs no fences
+    /// ld and st of the same lanes come one after another, with waits or without.
+    bool moves() const { return pipe == 0 && !gives_back; }
   };
 
+  void access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access, uint32_t issued);
   template <class F>
   void visit(const TensorAccess &access, F &&f);
   template <class F>
@@ -56,6 +61,7 @@ class TensorMemory {
   void read(const Who &who, const Cell &cell, uint32_t column);
   void write(const Who &who, const Cell &cell, uint32_t column);
   void check_pending(const Who &who, const Cell &cell, uint32_t column, bool writes);
+  void check_move(const Who &who, const Pending &one, uint32_t column, const char *does);
   void check_order(const Who &who, const Epoch &other, uint32_t column, const char *does, const char *did);
   static void remember_read(Cell &cell, const Epoch &epoch);
   static bool take_pending(Cell &cell, const Pending &of);

@@ -125,13 +125,20 @@ bool no_seed() {
   return !seed || std::string(seed) == "0";
 }
 
-TEST(Tcgen05, NoStoreLandsWithoutItsWait) {
+/// Stores without a wait come in their order with loads; a product may come before them.
+TEST(Tcgen05, NoProductSeesAStoreWithoutItsWait) {
   if (!no_seed()) GTEST_SKIP() << "under a seed stores may land early";
-  std::vector<uint32_t> cells(threads * columns_kept, 5);
-  Outcome outcome =
-      run(program("tcgen05.st.sync.aligned.32x32b.x1.b32 [%t10+1], {%t0};\n", 2048), std::vector<uint8_t>(2048), cells);
+  std::vector<uint32_t> cells(threads * columns_kept);
+  std::string body =
+      "mov.u32 %d0, 0x3f800000;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%t10], {%d0};\nbar.sync 0;\n"
+      "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%t7], %r6, %r7, %t12, %p3;\n" +
+      commit_and_wait("1");
+  Layout layout{128, false, 16, 1024};
+  uint64_t zeros = descriptor(2048, layout);
+  Outcome outcome = run(program(body, 32 * 1024), std::vector<uint8_t>(32 * 1024), cells, zeros, zeros,
+                        1u << 4 | 8u << 17 | 8u << 24, false);
   ASSERT_EQ(outcome.result, CUDA_SUCCESS);
-  EXPECT_EQ(outcome.cells[1], 5u);
+  EXPECT_EQ(outcome.cells[0], 0x3f800000u);  // the store came behind the product, which is 0
 }
 
 /// What a load brings is there when it is used, whether a wait comes before, behind or not at all.
@@ -153,16 +160,18 @@ TEST(Tcgen05, LoadsLandBeforeTheyAreUsed) {
   }
 }
 
-/// One that is used behind its wait reads as late as that.
-TEST(Tcgen05, LoadsReadUntilTheirWait) {
-  if (!no_seed()) GTEST_SKIP() << "under a seed loads may land early";
+TEST(Tcgen05, LoadsAndStoresKeepTheirOrder) {
   std::vector<uint32_t> cells(threads * columns_kept, 5);
   std::string body =
       "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%d0}, [%t10];\ntcgen05.st.sync.aligned.32x32b.x1.b32 [%t10], {%t0};\n"
-      "tcgen05.wait::st.sync.aligned;\ntcgen05.wait::ld.sync.aligned;\nst.global.u32 [%r4], %d0;\n";
+      "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%d1}, [%t10];\ntcgen05.wait::st.sync.aligned;\n"
+      "tcgen05.wait::ld.sync.aligned;\nst.global.v2.u32 [%r4], {%d0, %d1};\n";
   Outcome outcome = run(program(body, 2048), std::vector<uint8_t>(2048), cells);
   ASSERT_EQ(outcome.result, CUDA_SUCCESS);
-  EXPECT_EQ(outcome.extra[128], 1u);
+  for (uint32_t t = 0; t < threads; t++) {
+    ASSERT_EQ(outcome.extra[t * 128], 5u);
+    ASSERT_EQ(outcome.extra[t * 128 + 1], t);
+  }
 }
 
 int code_of(const std::string &body, uint32_t idesc = 0, uint64_t da = 0) {

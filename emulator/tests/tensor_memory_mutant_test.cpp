@@ -10,8 +10,8 @@ using emulated::expect_told;
 /// multiplies zeros into them in between. Faults: 1 a store that nothing waits for, 2 columns loaded that nobody has
 /// written, 3 a product that nobody commits, 4 columns given back that others may still load, 5 columns used after they
 /// were given back, 6 a product on columns that others may still store to, 7 one that overwrites what others may still
-/// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used. 10, no fault:
-/// a second commit tells of the product, too.
+/// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used. 10, no
+/// fault: a second commit tells of the product, too. 11 nothing waits for a store before the columns are loaded.
 const char *const text = R"(
 .version 8.7
 .target sm_100a
@@ -55,6 +55,8 @@ allocated:
   tcgen05.st.sync.aligned.32x32b.x1.b32 [%r10], {%r2};
   setp.eq.u32 %p5, %r1, 1;
   @%p5 bra end;
+  setp.eq.u32 %p5, %r1, 11;
+  @%p5 bra load;
   tcgen05.wait::st.sync.aligned;
   @!%p3 bra load;
   setp.eq.u32 %p6, %r1, 6;
@@ -102,6 +104,7 @@ again:
 load:
   tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
   tcgen05.wait::ld.sync.aligned;
+  tcgen05.wait::st.sync.aligned;
   mul.wide.u32 %rd4, %r2, 4;
   add.s64 %rd5, %rd1, %rd4;
   st.global.u32 [%rd5], %r11;
@@ -159,6 +162,11 @@ TEST(TensorMemory, ProductBeforeLoads) {
 }
 TEST(TensorMemory, ProductBeforeLoadsThatNobodyWaitsFor) {
   expect_told(columns(1, 8), "still reads");
+}
+TEST(TensorMemory, LoadBehindAStoreThatNobodyWaitsFor) {
+  std::string told = columns(0, 11);
+  expect_told(told, "behind this store, which no tcgen05.wait::st has waited for");
+  EXPECT_FALSE(emulated::tells(told, "race: |still writes")) << told;
 }
 TEST(TensorMemory, ProductBehindResultsThatNobodyWaitsFor) {
   std::string told = columns(1, 9);

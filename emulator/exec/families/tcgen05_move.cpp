@@ -1,7 +1,10 @@
 // tcgen05.ld, st and wait (PTX ISA 9.7.16.8): between tensor memory and registers. Loads read and write, stores write
-// when a wait covers them, so that a missing wait shows in the results. A load whose results the program uses before
-// is done at once: ptxas makes the first use wait (check/README.md).
+// when a wait covers them, so that a missing wait shows in what tcgen05.mma and cp read and write. A load whose results
+// the program uses before is done at once: ptxas makes the first use wait. Those of a quarter of the lanes, to which
+// one quarter of an SM has access, keep their order (check/README.md).
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -63,20 +66,26 @@ uint32_t columns_of(const Form &form, uint32_t registers) {
 
 /// A load or store in flight.
 struct Move {
+  Warp *warp;
   const Instruction *instruction;
+  bool loads;
   uint8_t *frame;
   TensorAddress address;
   std::vector<uint32_t> data;  // of a store: rows of 32
 };
 
+/// Of a CTA: those of each quarter of the lanes, oldest first.
 struct Moves : State {
-  std::vector<Move> loads, stores;
+  std::deque<Move> quarters[4];
 };
 
-void land_load(Warp &warp, const Move &move) {
-  auto &memory = warp.cta->state<TensorMemory>();
+std::deque<Move> &moves_of(Warp &warp) {
+  return warp.cta->state<Moves>().quarters[warp.index % 4];
+}
+
+void land_load(TensorMemory &memory, const Move &move) {
   Form form = form_of(*move.instruction);
-  const Slot *slots = warp.list(*move.instruction);
+  const Slot *slots = move.warp->list(*move.instruction);
   for (uint32_t r = 0; r < move.instruction->list_count; r++) {
     auto *row = reinterpret_cast<uint32_t *>(move.frame + slots[r].offset());
     for (uint32_t lane = 0; lane < lanes; lane++) {
@@ -88,8 +97,7 @@ void land_load(Warp &warp, const Move &move) {
   }
 }
 
-void land_store(Warp &warp, const Move &move) {
-  auto &memory = warp.cta->state<TensorMemory>();
+void land_store(TensorMemory &memory, const Move &move) {
   Form form = form_of(*move.instruction);
   for (uint32_t r = 0; r < move.instruction->list_count; r++)
     for (uint32_t lane = 0; lane < lanes; lane++) {
@@ -101,9 +109,18 @@ void land_store(Warp &warp, const Move &move) {
     }
 }
 
-void land(Warp &warp, std::vector<Move> &moves, void (*land_one)(Warp &, const Move &)) {
-  for (const Move &move : moves) land_one(warp, move);
-  moves.clear();
+/// Lands what is in flight on the warp's lanes up to the last move of which is_last says so.
+template <class F>
+void land_up_to(Warp &warp, F &&is_last) {
+  std::deque<Move> &moves = moves_of(warp);
+  auto &memory = warp.cta->state<TensorMemory>();
+  auto end = std::find_if(moves.rbegin(), moves.rend(), is_last).base();
+  for (auto move = moves.begin(); move != end; move++) (move->loads ? land_load : land_store)(memory, *move);
+  moves.erase(moves.begin(), end);
+}
+
+void land_all(Warp &warp) {
+  land_up_to(warp, [](const Move &) { return true; });
 }
 
 void check_place(Warp &warp, const Instruction &instruction, const Form &form, TensorAddress address) {
@@ -152,9 +169,8 @@ void load(Warp &warp, const Instruction &instruction, uint32_t) {
   TensorAddress address = address_of(warp, instruction, form);
   check_place(warp, instruction, form, address);
   observe(warp, instruction, form, address, AccessKind::async_issue_read);
-  auto &loads = warp.state<Moves>().loads;
-  loads.push_back({&instruction, warp.frame->registers, address, {}});
-  if (instruction.lands_at_once || lands_early(warp)) land(warp, loads, land_load);
+  moves_of(warp).push_back({&warp, &instruction, true, warp.frame->registers, address, {}});
+  if (instruction.lands_at_once || lands_early(warp)) land_all(warp);
 }
 
 void store(Warp &warp, const Instruction &instruction, uint32_t) {
@@ -162,20 +178,19 @@ void store(Warp &warp, const Instruction &instruction, uint32_t) {
   TensorAddress address = address_of(warp, instruction, form);
   check_place(warp, instruction, form, address);
   observe(warp, instruction, form, address, AccessKind::async_issue_write);
-  auto &stores = warp.state<Moves>().stores;
-  Move &move = stores.emplace_back(Move{&instruction, nullptr, address, {}});
+  Move &move = moves_of(warp).emplace_back(Move{&warp, &instruction, false, nullptr, address, {}});
   for (uint32_t r = 0; r < instruction.list_count; r++) {
     const uint32_t *row = warp.row<uint32_t>(warp.list(instruction)[r]);
     move.data.insert(move.data.end(), row, row + lanes);
   }
-  if (lands_early(warp)) land(warp, stores, land_store);
+  if (lands_early(warp)) land_all(warp);
 }
 
 void wait_for_loads(Warp &warp, const Instruction &, uint32_t) {
-  land(warp, warp.state<Moves>().loads, land_load);
+  land_up_to(warp, [&](const Move &move) { return move.warp == &warp && move.loads; });
 }
 void wait_for_stores(Warp &warp, const Instruction &, uint32_t) {
-  land(warp, warp.state<Moves>().stores, land_store);
+  land_up_to(warp, [&](const Move &move) { return move.warp == &warp && !move.loads; });
 }
 
 /// Registers a repetition, and the most repetitions: together no more than 128 registers.
