@@ -135,8 +135,9 @@ done:
   mad.lo.u32 %r6, %r2, 4, %r5;
   setp.eq.u32 %p1, %r2, 0;
   @%p1 mbarrier.init.shared.b64 [%r10], 32;
-  fence.mbarrier_init.release.cluster;
-  barrier.cluster.arrive;
+  setp.ne.u32 %p6, %r1, 4;
+  @%p6 fence.mbarrier_init.release.cluster;
+  barrier.cluster.arrive.relaxed;
   barrier.cluster.wait;
   setp.eq.u32 %p2, %r3, 0;
   @%p2 bra wait;
@@ -278,6 +279,9 @@ TEST(Signal, TooManyArrivals) {
 }
 TEST(Signal, ArrivesBeforeItStores) {
   expect_told(run(signal_, 3), "which was never written|race: ");
+}
+TEST(Signal, NothingReleasesTheMbarrier) {
+  expect_told(run(signal_, 4), "race: writes shared memory");
 }
 
 TEST(Phases, CleanTwin) {

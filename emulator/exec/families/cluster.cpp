@@ -99,8 +99,23 @@ bool decode_barrier_cluster(Decoder &d) {
   return d.run(arriving ? arrive : wait);
 }
 
-const Registration registration{
-    {"mapa", decode_mapa}, {"getctarank", decode_getctarank}, {"barrier", decode_barrier_cluster}};
+/// fence.mbarrier_init.release.cluster: what came before is released to those who pass a barrier of the cluster behind
+/// it, although its arrivals may be relaxed. PTX promises that of mbarriers that were made; the rest is let through.
+void mbarrier_init_fence(Warp &warp, const Instruction &, uint32_t mask) {
+  const Cluster &cluster = *warp.cta->cluster;
+  if (cluster.observer) cluster.observer->release(warp, mask, key_of(cluster));
+}
+
+bool decode_fence(Decoder &d) {
+  if (!d.has("mbarrier_init")) return false;
+  d.expect_operands(0, 0);
+  return d.run(mbarrier_init_fence);
+}
+
+const Registration registration{{"mapa", decode_mapa},
+                                {"getctarank", decode_getctarank},
+                                {"barrier", decode_barrier_cluster},
+                                {"fence", decode_fence}};
 
 }  // namespace
 

@@ -16,7 +16,6 @@ void fence_proxy(Warp &warp, const Instruction &instruction, uint32_t mask) {
 }
 
 bool decode_fence(Decoder &d) {
-  if (d.has("mbarrier_init")) return d.run(nothing);
   if (!d.has("proxy")) return false;
   return d.run(nothing, fence_proxy);
 }
