@@ -7,6 +7,10 @@ from programs import Program, device_of, here
 # Device code stays readable in the executable, so that mutants can edit it.
 COMMON = ("-std=c++17", "-w", "-DNDEBUG", "--no-compress")
 UNDEFINED = ("is read and was never written", "elements behind the end, which no result takes part in")
+ORDERED = (
+    r"^race: writes global memory .* ld\.global\.nc",
+    "what a tile has read is in the count that it stores for the next tile, whose writes depend on it; the stores are relaxed",
+)
 STALE = ("reads shared memory at offset .* which was never written", "rows behind the last key, whose scores are masked")
 
 
@@ -29,7 +33,7 @@ def cccl(work, nvcc, emulator):
             work / "cccl" / f"{name}-75",
             here / "cccl" / f"{name}.cu",
             ("-O1",),
-            known=(UNDEFINED,),
+            known=(UNDEFINED, ORDERED),
         )
 
 
@@ -97,7 +101,7 @@ def flash_attention(work, nvcc, emulator, checkouts):
         )
 
 
-SMALL = ("--m=256", "--n=256", "--k=128", "--iterations=1")
+SMALL = ("--m=128", "--n=128", "--k=64", "--iterations=1")
 HEADS = ("--b=1", "--h=1", "--q=256", "--k=256", "--d=64", "--verify", "--iterations=1")
 EXAMPLES = (  # number, SM, folder, file, arguments
     ("14", 80, "14_ampere_tf32_tensorop_gemm", "ampere_tf32_tensorop_gemm.cu", SMALL),

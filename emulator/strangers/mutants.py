@@ -95,7 +95,7 @@ MUTANTS = (
         "triton.attention_described.sm_90a", "no proxy fence before the store", r"fence\.proxy\.async\.shared::cta;", at=(1,)
     ),
     Mutant("triton.attention_described.sm_90a", "no wait for the store", r"cp\.async\.bulk\.wait_group \t0;"),
-    Mutant("triton.attention_described.sm_90a", "a tile that is still read is filled", BARRIER, at=(11, 12, 13, 14, 15)),
+    Mutant("triton.attention_described.sm_120a", "a tile that is still read is filled", BARRIER, at=(11, 12, 13, 14, 15)),
     Mutant("triton.attention_described.sm_120a", "no barrier after mbarriers are made", BARRIER, at=(0, 1)),
     Mutant(
         "triton.attention_described.sm_120a",
@@ -126,6 +126,51 @@ MUTANTS = (
         "nobody waits for the other blocks",
         r"while cuda\.atomic\.add\(arrived, 0, 0\) < .*:",
         "while False:",
+    ),
+    Mutant("triton.attention.sm_100a", "no wait for products", r"mbarrier\.try_wait\.parity.*;", "setp.eq.u32 complete, 0, 0;"),
+    Mutant("triton.attention.sm_100a", "stores that nobody waits for", r"tcgen05\.wait::st\.sync\.aligned;", at=()),
+    Mutant("triton.attention.sm_100a", "nothing commits", r"@%p\d+ tcgen05\.commit.*;"),
+    Mutant("triton.attention.sm_100a", "tensor memory is not given back", r"@%p\d+ tcgen05\.dealloc.*;"),
+    Mutant(
+        "triton.matmul.sm_100a",
+        "a product of other rows",
+        r"mov\.b32 \t(%r\d+), 68222992;",
+        r"mov.b32 \1, 68222984;",
+    ),
+    Mutant("cccl.device.sm_75", "no barriers", r"bar\.sync\s+0;", at=()),
+    Mutant("cccl.device.sm_75", "tiles tell the next ones by weak stores", r"st\.relaxed\.gpu(\S+)", r"st\1", at=()),
+    Mutant(
+        "cccl.sort.sm_75",
+        "ranks that are no atomics",
+        r"atom\.shared\.add\.u32\s+(%r\d+, \[%r\d+\]), \w+;",
+        r"ld.shared.u32 \1;",
+        at=(),
+    ),
+    Mutant("cccl.sort.sm_75", "no barriers", r"bar\.sync\s+0;", at=()),
+    Mutant("flash_attention.fa2_fwd_64.sm_80", "copies that nobody waits for", r"cp\.async\.wait_group 0;", at=()),
+    Mutant(
+        "flash_attention.fa2_fwd_64.sm_80",
+        "one group too many in flight",
+        r"cp\.async\.wait_group 0;",
+        "cp.async.wait_group 1;",
+        at=(),
+    ),
+    Mutant("flash_attention.fa2_fwd_64.sm_80", "no barriers", r"bar\.sync\s+0;", at=()),
+    Mutant("flash_attention.fa2_fwd_64.sm_80", "nothing commits", r"cp\.async\.commit_group;", at=()),
+    Mutant(
+        "flash_attention.fa3_fwd_128.sm_90a",
+        "scores read before they are there",
+        r"wgmma\.wait_group\.sync\.aligned [01];",
+        at=(),
+    ),
+    Mutant("flash_attention.fa3_fwd_128.sm_90a", "no wgmma.fence", r"wgmma\.fence\.sync\.aligned;", at=()),
+    Mutant("flash_attention.fa3_fwd_128.sm_90a", "no proxy fence before the store", r"fence\.proxy\.async\S*;", at=()),
+    Mutant("flash_attention.fa3_fwd_128.sm_90a", "the producer keeps its registers", r"setmaxnreg\.dec\S* 24;", at=()),
+    Mutant("cutlass.14.sm_80", "copies that nobody waits for", r"cp\.async\.wait_group \d;", at=()),
+    Mutant("cutlass.48.sm_90a", "products read before they are done", r"wgmma\.wait_group\.sync\.aligned \d;", at=()),
+    Mutant("cutlass.48.sm_90a", "mbarriers are not released", r"fence\.mbarrier_init\.release\.cluster;", at=()),
+    Mutant(
+        "cutlass.48.sm_90a", "blocks of a cluster do not wait", r"barrier\.cluster\.(arrive\.relaxed|wait)\.aligned;", at=()
     ),
     Mutant(
         "triton.matmul.sm_80",
@@ -162,9 +207,11 @@ def what_showed(mutant, program, emulator, seed):
             check=1,
             seed=seed,
             environment=dict(program.environment),
-            timeout=60,
+            timeout=300,
         )
-    seen = ["checks"] * bool(program.unexplained(run.findings) or run.faults) + ["results"] * (run.why == "WRONG")
+    seen = ["checks"] * bool(program.unexplained(run.findings) or run.faults) + ["results"] * (
+        run.why in ("WRONG", "Failed") or "Disposition: Failed" in run.why
+    )
     return " and ".join(seen) or run.why or "nothing"
 
 

@@ -63,6 +63,9 @@ def arguments():
     options = parser.parse_args()
     if not (options.emulator / "libcuda.so.1").exists():
         parser.error(f"{options.emulator} has no libcuda.so.1: --emulator takes the folder that the emulator was built into")
+    if options.nvcc and not options.nvcc.exists():
+        print(f"there is no {options.nvcc}: nothing in CUDA C++ is compiled")
+        options.nvcc = None
     options.seeds = [int(seed) for seed in options.seeds.split(",")]
     options.emulator, options.work = options.emulator.resolve(), options.work.resolve()
     return options

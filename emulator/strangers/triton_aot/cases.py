@@ -35,7 +35,7 @@ class Case:
     specialized: bool = False  # warps of a block take roles
     warps: int = 4
     stages: int = 2
-    sms: tuple = (75, 80, 90, 120)
+    sms: tuple = (75, 80, 90, 100, 120)
     aligned: tuple = ()
 
     def options(self, _sm):
@@ -212,13 +212,13 @@ class Scan(Case):
         return [("sums", sums.host(), x.cumsum(1), 0), ("order", order.host(), np.sort(x), 0)]
 
 
-TMA = (90, 120)
+TMA = (90, 100, 120)
 CASES = {
     "attention": Attention("attention", dim=64, causal=True),
-    "attention_128": Attention("attention", dim=128, warps=8, sms=(80, 90)),
+    "attention_128": Attention("attention", dim=128, warps=8, sms=(80, 90, 100)),
     "attention_described": AttentionDescribed("attention_described", causal=True, sms=TMA, stages=3),
     "matmul": Matmul("matmul", stages=3),
     "softmax": Softmax("softmax", sms=(75, 90)),
-    "histogram": Histogram("histogram", sms=(75, 90)),
+    "histogram": Histogram("histogram", sms=(75, 100)),
     "scan": Scan("scan", sms=(75, 80)),
 }
