@@ -8,7 +8,7 @@ from programs import Program, device_of, here
 COMMON = ("-std=c++17", "-w", "-DNDEBUG", "--no-compress")
 UNDEFINED = ("is read and was never written", "elements behind the end, which no result takes part in")
 ORDERED = (
-    r"^race: writes global memory .* ld\.global\.nc",
+    r"^race: writes global memory .*which .* read at .*\(ld\.global",
     "what a tile has read is in the count that it stores for the next tile, whose writes depend on it; the stores are relaxed",
 )
 STALE = ("reads shared memory at offset .* which was never written", "rows behind the last key, whose scores are masked")
