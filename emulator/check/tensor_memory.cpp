@@ -54,15 +54,12 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
       case AccessKind::async_issue_write: {
         writes ? write(who, cell, column) : read(who, cell, column);
         if (writes) cell.reads.clear();
-        auto same = [&](const Pending &one) {
-          return one.pipe == pending.pipe && one.agent == agent && one.pc == pc && one.writes == writes;
-        };
-        auto found = std::find_if(cell.pending.begin(), cell.pending.end(), same);
-        if (found == cell.pending.end())
-          cell.pending.push_back(pending);
+        Pending *last = cell.pending.empty() ? nullptr : &cell.pending.back();
+        if (last && last->pipe == pending.pipe && last->agent == agent && last->pc == pc && last->writes == writes)
+          last->count++, last->issued = issued;
         else
-          found->count++, found->issued = issued;
-        if (writes && who.moves()) cell.write = done, cell.write_pipe = 0;
+          cell.pending.push_back(pending);
+        if (writes && who.moves()) cell.write = done, cell.write_pipe = 0, cell.seen = {};
         return;
       }
       case AccessKind::async_land:
@@ -71,9 +68,11 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
         // A later store may have come in between.
         if (who.moves() && (cell.write.agent != agent || cell.write.pc != pc)) return;
         cell.write = done;
+        cell.seen = {};
         cell.write_pipe = access.pipe;
         return;
       case AccessKind::async_end_read:
+        if (who.moves()) end_stores_before(cell, pending, done);
         if (take_pending(cell, pending)) remember_read(cell, done);
         return;
       default:
@@ -126,11 +125,13 @@ void TensorMemory::read(const Who &who, const Cell &cell, uint32_t column) {
     reporter_.report(Violation::uninitialised_memory, who.warp, who.pc, 0, -1,
                      [&] { return "reads " + where(column) + ", which was never written"; });
   if (!who.pipe || cell.write_pipe != who.pipe) check_order(who, cell.write, column, "reads", "written");
+  if (!who.moves()) check_order(who, cell.seen, column, "reads", "stored to and loaded");
 }
 
 void TensorMemory::write(const Who &who, const Cell &cell, uint32_t column) {
   check_pending(who, cell, column, true);
   if (!who.pipe || cell.write_pipe != who.pipe) check_order(who, cell.write, column, "writes", "written");
+  if (!who.moves()) check_order(who, cell.seen, column, "writes", "stored to and loaded");
   for (const Epoch &reader : cell.reads) check_order(who, reader, column, "writes", "read");
 }
 
@@ -180,6 +181,17 @@ void TensorMemory::remember_read(Cell &cell, const Epoch &epoch) {
       return;
     }
   cell.reads.push_back(epoch);
+}
+
+/// A load that is over has seen the stores before it: what is ordered behind it is ordered behind them.
+void TensorMemory::end_stores_before(Cell &cell, const Pending &load, const Epoch &done) {
+  auto found = std::find_if(cell.pending.begin(), cell.pending.end(), [&](const Pending &one) {
+    return one.pipe == 0 && one.agent == load.agent && one.pc == load.pc && !one.writes;
+  });
+  if (found == cell.pending.end()) return;
+  auto store = [](const Pending &one) { return one.pipe == 0 && one.writes; };
+  if (std::any_of(cell.pending.begin(), found, store)) cell.written = true, cell.seen = done;
+  cell.pending.erase(std::remove_if(cell.pending.begin(), found, store), found);
 }
 
 /// Takes one operation of the same kind out; false where there is none any more.

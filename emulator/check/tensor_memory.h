@@ -35,6 +35,7 @@ class TensorMemory {
   /// 16 lanes of a column: no access has fewer.
   struct Cell {
     Epoch write;
+    Epoch seen;  // the end of a load behind it, where nothing else has waited for the store
     uint32_t write_pipe = 0;
     bool written = false;
     std::vector<Epoch> reads;  // since
@@ -64,6 +65,7 @@ class TensorMemory {
   void check_move(const Who &who, const Pending &one, uint32_t column, const char *does);
   void check_order(const Who &who, const Epoch &other, uint32_t column, const char *does, const char *did);
   static void remember_read(Cell &cell, const Epoch &epoch);
+  static void end_stores_before(Cell &cell, const Pending &load, const Epoch &done);
   static bool take_pending(Cell &cell, const Pending &of);
 
   Reporter &reporter_;

@@ -104,7 +104,6 @@ again:
 load:
   tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
   tcgen05.wait::ld.sync.aligned;
-  tcgen05.wait::st.sync.aligned;
   mul.wide.u32 %rd4, %r2, 4;
   add.s64 %rd5, %rd1, %rd4;
   st.global.u32 [%rd5], %r11;
