@@ -56,7 +56,7 @@ class Program:
         ]
 
 
-EQUAL = (r"^race: writes shared memory .*, 0;$", "all warps of the race store the same value")
+EQUAL = (r"^race: writes shared memory .*(, 0|\{\d+, \d+\});$", "all warps of the race store the same value")
 UNDEFINED = ("is read and was never written", "half of a pair that nothing uses: LLVM puts what is undefined beside it")
 NOT_WAITED = ("which no tcgen05.wait::ld has waited for: ptxas makes it wait", "formal: ptxas waits where results are used")
 NOT_FENCED = (
@@ -70,6 +70,7 @@ UNUSED = (
 KNOWN = {
     "triton.histogram": (EQUAL,),
     "triton.attention_described": (UNDEFINED,),
+    "triton.attention_specialized": (EQUAL,),
 }
 
 

@@ -217,6 +217,7 @@ CASES = {
     "attention": Attention("attention", dim=64, causal=True),
     "attention_128": Attention("attention", dim=128, warps=8, sms=(80, 90, 100)),
     "attention_described": AttentionDescribed("attention_described", causal=True, sms=TMA, stages=3),
+    "attention_specialized": AttentionDescribed("attention_described", specialized=True, sms=(100,), stages=3),
     "matmul": Matmul("matmul", stages=3),
     "softmax": Softmax("softmax", sms=(75, 90)),
     "histogram": Histogram("histogram", sms=(75, 100)),
