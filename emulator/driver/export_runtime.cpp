@@ -13,6 +13,11 @@ CUresult get_primary_context(CUcontext *handle, CUdevice ordinal) {
                 [&] { return handle_of<CUcontext>(&primary_of(device_at(ordinal))); });
 }
 
+/// Makes the driver's compiler of PTX ready, which is not apart from the rest here.
+CUresult load_compiler() {
+  return CUDA_SUCCESS;
+}
+
 struct Interface {
   static constexpr const char *name = "CUDART_INTERFACE";
   static constexpr ExportId id = {0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a,
@@ -20,7 +25,7 @@ struct Interface {
   static constexpr size_t words = 13;
   static constexpr bool sized = true;
 };
-const ExportTable<Interface> interface({{2, address_of(get_primary_context)}});
+const ExportTable<Interface> interface({{2, address_of(get_primary_context)}, {12, address_of(load_compiler)}});
 
 /// Whether a context wraps one of another API, and which; none does.
 CUresult unwrap(CUcontext, uint32_t *wrapped, void **) {
@@ -39,5 +44,15 @@ struct Wrappers {
   static constexpr bool sized = true;
 };
 const ExportTable<Wrappers> wrappers({{2, address_of(unwrap)}, {3, address_of(get_wrappers)}});
+
+/// Functions of contexts. The runtimes of CUDA 13.4 and later want it to be there, and were not seen to call any.
+struct Contexts {
+  static constexpr const char *name = "CONTEXT_INTERFACE";
+  static constexpr ExportId id = {0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48,
+                                  0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8, 0xf2};
+  static constexpr size_t words = 95;
+  static constexpr bool sized = true;
+};
+const ExportTable<Contexts> contexts({});
 
 }  // namespace
