@@ -47,11 +47,11 @@ class Program:
                 raise SystemExit(f"{self.title}: this command failed: {' '.join(map(str, command))}\n{done.stdout[-4000:]}")
 
     def unexplained(self, findings):
-        """The errors that nobody has written an explanation of."""
+        """The findings that are not merely formal, and that nobody has written an explanation of."""
         return [
             one
             for one in findings
-            if one.get("severity", "error") == "error"
+            if one.get("severity") != "formal"
             and not any(re.search(text, f"{one['message']} {one['ptx']}") for text, _ in self.known)
         ]
 
