@@ -1,5 +1,6 @@
 // Modules: from an image to parsed PTX with its variables in device memory.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "driver/fatbin.h"
@@ -7,12 +8,24 @@
 #include "driver/managed.h"
 #include "driver/variables.h"
 #include "exec/builder.h"
+#include "memory/windows.h"
 #include "ptx/parser.h"
 
 namespace fa::emu::driver {
 
 bool in_memory(const ptx::Variable &variable) {
   return (variable.space == ptx::Space::global || variable.space == ptx::Space::constant) && !variable.external;
+}
+
+uint64_t address_of(const Module &module, const ptx::InitialValue &value) {
+  const ptx::Module &code = *module.ptx;
+  if (auto found = code.variable_index.find(value.symbol); found != code.variable_index.end())
+    return module.addresses[found->second];
+  if (auto found = code.function_index.find(value.symbol); found != code.function_index.end())
+    return memory::function_window | found->second;
+  ptx::Error error{value.line, "an initial value names " + std::string(value.symbol) + ", which nothing declares",
+                   std::string(code.text_of_line(value.line))};
+  refuse(CUDA_ERROR_INVALID_PTX, error.what());
 }
 
 void initialise(Module &module, ptx::Index number) {
@@ -22,13 +35,8 @@ void initialise(Module &module, ptx::Index number) {
   for (size_t i = 0; i < variable.values.size(); i++) {
     const ptx::InitialValue &value = variable.values[i];
     uint64_t bits = static_cast<uint64_t>(value.value);
-    if (!value.symbol.empty()) {
-      auto found = module.ptx->variable_index.find(value.symbol);
-      if (found == module.ptx->variable_index.end())
-        refuse(CUDA_ERROR_INVALID_PTX,
-               "an initial value names " + std::string(value.symbol) + ", which is no variable");
-      bits += module.addresses[found->second];
-    }
+    if (!value.symbol.empty()) bits += address_of(module, value);
+    bits = (bits & value.mask) >> std::countr_zero(value.mask);
     std::memcpy(at + i * bytes, &bits, std::min(bytes, 8u));
   }
 }

@@ -131,6 +131,7 @@ void Builder::place_locals() {
     if (!function.entry)
       for (const auto *list : {&function.parameters, &function.results})
         for (ptx::Index number : *list) place(number);
+    share.parameter_bytes = static_cast<uint32_t>(at);
     for (ptx::Index number : function.variables) place(number);
     share.local_bytes = static_cast<uint32_t>(up(at, 16));
   }

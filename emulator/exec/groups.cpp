@@ -78,8 +78,15 @@ uint32_t called_function(Warp &warp, const Instruction &instruction, const CallS
   for (uint32_t lane = 0; lane < lanes; lane++) same |= uint32_t{pointers[lane] == pointer} << lane;
   mask &= same;
   const Program &program = program_of(warp);
-  for (uint32_t f = 1; f < program.functions.size(); f++)
-    if (pointer == (memory::function_window | program.functions[f].function)) return f;
+  for (uint32_t f = 1; f < program.functions.size(); f++) {
+    const ProgramFunction &callee = program.functions[f];
+    if (pointer != (memory::function_window | callee.function)) continue;
+    if (callee.parameter_bytes == site.parameter_bytes) return f;
+    fault(warp, instruction, FaultKind::illegal_instruction, first,
+          "call through a pointer: " + std::string(program.module->functions[callee.function].name) + " has " +
+              std::to_string(callee.parameter_bytes) + " bytes of parameters and results, the call " +
+              std::to_string(site.parameter_bytes));
+  }
   fault(warp, instruction, FaultKind::illegal_address, first, "call through a pointer to no function");
 }
 

@@ -24,6 +24,7 @@ struct ProgramFunction {
   uint32_t first = 0, end = 0;      // program counters
   uint32_t frame_bytes = 0;         // of registers, a warp
   uint32_t local_bytes = 0;         // of .local and .param variables, a thread
+  uint32_t parameter_bytes = 0;     // of them, those of its parameters and results, which come first
 };
 
 /// A parameter that a call hands over: bytes from the caller's .param variable to the callee's, or back.
@@ -39,8 +40,8 @@ using Builtin = void (*)(Warp &, const Instruction &, const CallSite &, uint32_t
 struct CallSite {
   uint32_t function = UINT32_MAX;  // Program::functions; UINT32_MAX: indirect or builtin
   Builtin builtin = nullptr;
-  Slot pointer;  // of an indirect call: u64 row
-  uint32_t prototype = UINT32_MAX;
+  Slot pointer;                  // of an indirect call: u64 row
+  uint32_t parameter_bytes = 0;  // ... ProgramFunction::parameter_bytes of what it may call
   std::vector<ParameterCopy> arguments, results;
 };
 
@@ -75,7 +76,7 @@ struct Program {
   uint32_t static_shared_bytes = 0;
   uint32_t dynamic_shared_offset = 0;  // from shared_begin
   uint32_t local_bytes = 0;            // deepest call chain, a thread
-  bool uses_heap = false;              // calls malloc
+  bool uses_heap = false;              // calls malloc or free
   bool recursive = false;              // or calls through pointers: local_bytes is a guess
 
   /// Whether handlers report to an Observer, and registers keep rows of their own (see check/).

@@ -78,11 +78,13 @@ struct Instruction {
   SourceLine source;
 };
 
-/// One value of an initialiser: bits, or the address of a symbol plus bits.
+/// One value of an initialiser: bits, or the address of a variable or function plus bits.
 struct InitialValue {
   int64_t value = 0;
-  std::string_view symbol;  // empty: a number
-  bool generic = false;     // generic(symbol)
+  std::string_view symbol;       // empty: a number
+  bool generic = false;          // generic(symbol)
+  uint64_t mask = ~uint64_t{0};  // 0xff00(symbol): only these bits of it, moved down to bit 0
+  uint32_t line = 0;
 };
 
 struct Variable {

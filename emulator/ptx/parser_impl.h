@@ -42,6 +42,7 @@ class Parser {
   /// Reads a declaration behind its state space up to, not including, its end.
   Variable variable(Space space, bool external);
   void initialiser(Variable &variable);
+  InitialValue initial_address();
   Index add_variable(Variable variable);
 
   // Bodies.

@@ -145,6 +145,20 @@ Variable Parser::variable(Space space, bool external) {
   return variable;
 }
 
+InitialValue Parser::initial_address() {
+  InitialValue value;
+  value.line = at_.line();
+  value.symbol = at_.word();
+  if (value.symbol == "generic") {
+    at_.expect('(');
+    value.symbol = at_.word();
+    value.generic = true;
+    at_.expect(')');
+  }
+  value.value = displacement();
+  return value;
+}
+
 void Parser::initialiser(Variable &variable) {
   int depth = 0;
   for (;;) {
@@ -154,22 +168,24 @@ void Parser::initialiser(Variable &variable) {
       depth--;
     } else if (at_.at_number()) {
       Literal literal = at_.number();
-      if (literal.type == Type::f64 && variable.type == Type::f32) {
-        float narrow = static_cast<float>(std::bit_cast<double>(literal.bits));
-        literal.bits = std::bit_cast<int32_t>(narrow);
-      }
-      variable.values.push_back({literal.bits, {}, false});
-    } else {
-      InitialValue value;
-      value.symbol = at_.word();
-      if (value.symbol == "generic") {
-        at_.expect('(');
-        value.symbol = at_.word();
-        value.generic = true;
+      if (at_.accept('(')) {  // a byte of an address, in arrays of bytes
+        if (literal.type != Type::none || literal.bits == 0)
+          at_.fail("the mask of an address must be an integer, not 0");
+        InitialValue value = initial_address();
+        value.mask = static_cast<uint64_t>(literal.bits);
         at_.expect(')');
+        variable.values.push_back(value);
+      } else {
+        if (literal.type == Type::f64 && variable.type == Type::f32) {
+          float narrow = static_cast<float>(std::bit_cast<double>(literal.bits));
+          literal.bits = std::bit_cast<int32_t>(narrow);
+        }
+        InitialValue value;
+        value.value = literal.bits;
+        variable.values.push_back(value);
       }
-      value.value = displacement();
-      variable.values.push_back(value);
+    } else {
+      variable.values.push_back(initial_address());
     }
     while (depth > 0 && at_.accept('}')) depth--;
     if (depth == 0) return;

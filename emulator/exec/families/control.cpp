@@ -1,4 +1,6 @@
 // Control flow: bra, brx.idx, call, ret, exit, trap; and what does nothing here.
+#include <algorithm>
+
 #include "exec/builder.h"
 #include "exec/builtin.h"
 #include "exec/dispatch.h"
@@ -80,6 +82,11 @@ bool decode_trap(Decoder &d) {
   return d.run(trap);
 }
 
+const ptx::Variable &variable_of(Decoder &d, const ptx::Operand &operand) {
+  if (operand.kind != OperandKind::variable) d.fail("parameters of a call must be .param variables");
+  return d.builder().module().variables[operand.index];
+}
+
 /// Copies between the variables of a call and the callee's parameters.
 std::vector<ParameterCopy> copies(Decoder &d, std::span<const ptx::Operand> actual,
                                   const std::vector<ptx::Index> *formal) {
@@ -87,14 +94,27 @@ std::vector<ParameterCopy> copies(Decoder &d, std::span<const ptx::Operand> actu
   std::vector<ParameterCopy> result;
   uint32_t builtin_offset = 0;
   for (size_t i = 0; i < actual.size(); i++) {
-    if (actual[i].kind != OperandKind::variable) d.fail("parameters of a call must be .param variables");
-    const ptx::Variable &variable = d.builder().module().variables[actual[i].index];
+    const ptx::Variable &variable = variable_of(d, actual[i]);
     uint32_t callee = formal ? static_cast<uint32_t>(d.builder().place((*formal)[i])) : builtin_offset;
     uint32_t bytes = static_cast<uint32_t>(variable.size);
     if (formal && d.builder().module().variables[(*formal)[i]].size != bytes)
       d.fail("a parameter of a call has another size than the function's");
     result.push_back({static_cast<uint32_t>(d.builder().place(actual[i].index)), callee, bytes});
     builtin_offset += (bytes + 7) / 8 * 8;
+  }
+  return result;
+}
+
+/// The same for a call through a pointer. Functions lay their parameters out alike where these have the same sizes and
+/// alignments (Builder::place_locals): bytes are those so far.
+std::vector<ParameterCopy> copies_to_pointee(Decoder &d, std::span<const ptx::Operand> actual, uint32_t &bytes) {
+  std::vector<ParameterCopy> result;
+  for (const ptx::Operand &operand : actual) {
+    const ptx::Variable &variable = variable_of(d, operand);
+    uint32_t align = std::max(variable.align, 1u), size = static_cast<uint32_t>(variable.size);
+    bytes = (bytes + align - 1) / align * align;
+    result.push_back({static_cast<uint32_t>(d.builder().place(operand.index)), bytes, size});
+    bytes += size;
   }
   return result;
 }
@@ -113,24 +133,15 @@ bool decode_call(Decoder &d) {
   }
   if (!callee) d.fail("a call of nothing");
   if (callee->kind == OperandKind::reg) {
-    // Functions lay their parameters out alike where these have the same sizes: any function's layout will do.
     site.pointer = d.source(*callee, Type::u64);
-    const auto &functions = d.builder().program().functions;
-    const ptx::Function *like = nullptr;
-    for (size_t f = 1; f < functions.size() && !like; f++) {
-      const ptx::Function &function = d.builder().module().functions[functions[f].function];
-      bool fits = function.parameters.size() == arguments.size() && function.results.size() == results.size();
-      if (fits) like = &function;
-    }
-    if (!like) d.fail("no function has the parameters of this call through a pointer");
-    site.arguments = copies(d, arguments, &like->parameters);
-    site.results = copies(d, results, &like->results);
+    site.arguments = copies_to_pointee(d, arguments, site.parameter_bytes);
+    site.results = copies_to_pointee(d, results, site.parameter_bytes);
   } else if (callee->kind == OperandKind::function) {
     const ptx::Function &function = d.builder().module().functions[callee->index];
     site.function = d.builder().function_number(callee->index);
     if (site.function == UINT32_MAX) {
       site.builtin = builtin_of(function.name);
-      if (function.name == "malloc") d.builder().program().uses_heap = true;
+      if (function.name == "malloc" || function.name == "free") d.builder().program().uses_heap = true;
       if (!site.builtin) d.fail("function " + std::string(function.name) + " is declared, but nothing defines it");
     }
     site.arguments = copies(d, arguments, site.builtin ? nullptr : &function.parameters);
