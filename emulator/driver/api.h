@@ -32,6 +32,8 @@ CUresult enter(const char *name, bool before_init);
 CUresult tell_always(const char *name, CUresult code, const std::string &reason);
 /// The same, unless FA_EMU_QUIET.
 CUresult tell(const char *name, CUresult code, const std::string &reason);
+/// What is no error: a line on stderr, unless FA_EMU_QUIET.
+void warn(const char *name, const std::string &text);
 
 template <class Body>
 CUresult api(const char *name, Body body, bool before_init = false) {

@@ -46,9 +46,23 @@ std::optional<DeviceLimits> limits_of(std::string_view name) {
   DeviceLimits limits = table[0];
   for (const DeviceLimits &row : table)
     if (row.capability() <= target->first) limits = row;
+  if (limits.capability() == target->first) return limits;
+  limits.like = limits.capability();
   limits.major = target->first / 10;
   limits.minor = target->first % 10;
   return limits;
+}
+
+std::string name_of(const DeviceLimits &device) {
+  if (!device.like) return std::string(device.name) + " (emulated)";
+  return "unknown sm_" + std::to_string(device.capability()) + ", limits of sm_" + std::to_string(device.like) +
+         " (emulated)";
+}
+
+std::string known_devices() {
+  std::string text;
+  for (const DeviceLimits &row : table) text += (text.empty() ? "sm_" : ", sm_") + std::to_string(row.capability());
+  return text;
 }
 
 bool runs_on(std::string_view target, const DeviceLimits &device) {

@@ -19,6 +19,8 @@ struct DeviceLimits {
   int clock_khz, memory_clock_khz, bus_bits;
   uint64_t memory_bytes;
 
+  int like = 0;  // of a capability that is not in the table: the one whose limits these are
+
   // What boards have or not, whatever their generation.
   bool pools = true;              // memory in the order of streams
   bool pageable = false;          // kernels reach all memory of the host
@@ -30,9 +32,15 @@ struct DeviceLimits {
   bool has_clusters() const { return major >= 9; }
 };
 
-/// The limits of "sm_90", "sm_90a" or "90"; for a capability that is not in the table those of the nearest lower one.
-/// Nothing where the text is no such name.
+/// The limits of "sm_90", "sm_90a" or "90"; for a capability that is not in the table those of the nearest lower one
+/// (of the first one, where none is lower), with `like` set. Nothing where the text is no such name.
 std::optional<DeviceLimits> limits_of(std::string_view name);
+
+/// What programs see as the device's name; one that is not in the table does not pass for a board that exists.
+std::string name_of(const DeviceLimits &device);
+
+/// "sm_75, sm_80, ...": all of the table, for messages.
+std::string known_devices();
 
 /// Whether code for a target ("sm_90a") may run on the device: the driver's rule for PTX.
 bool runs_on(std::string_view target, const DeviceLimits &device);

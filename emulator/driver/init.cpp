@@ -15,6 +15,7 @@ EMU_API CUresult cuInit(unsigned flags) {
         require(flags == 0, "flags must be 0");
         if (process().initialised) return CUDA_SUCCESS;
         for (const std::string &error : settings().errors) tell("cuInit", CUDA_ERROR_INVALID_VALUE, error);
+        for (const std::string &warning : settings().warnings) warn("cuInit", warning);
         require(!settings().devices.empty(), "FA_EMU_DEVICE names no device", CUDA_ERROR_NO_DEVICE);
         for (const DeviceLimits &limits : settings().devices) {
           auto device = std::make_unique<Device>();
@@ -62,7 +63,7 @@ EMU_API CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 EMU_API CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
   return api("cuDeviceGetName", [&] {
     require(name != nullptr && length > 0, "no place for the name");
-    std::string text = std::string(device_at(device).limits.name) + " (emulated)";
+    std::string text = name_of(device_at(device).limits);
     std::strncpy(name, text.c_str(), static_cast<size_t>(length) - 1);
     name[length - 1] = '\0';
     return CUDA_SUCCESS;

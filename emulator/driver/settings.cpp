@@ -73,17 +73,22 @@ bool change(DeviceLimits &device, std::string_view property) {
   return true;
 }
 
-std::vector<DeviceLimits> devices(uint64_t memory_bytes, std::vector<std::string> &errors) {
+std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
   std::vector<DeviceLimits> result;
+  auto &errors = settings.errors;
   std::string_view list = variable("FA_EMU_DEVICE");
   if (list.empty()) list = "sm_80";
   while (!list.empty()) {
     std::string_view text = take(list, ','), name = take(text, ':');
     auto limits = limits_of(name);
     if (!limits) {
-      errors.push_back("FA_EMU_DEVICE: '" + std::string(name) + "' is no device, such as sm_80 or sm_90a");
+      errors.push_back("FA_EMU_DEVICE: '" + std::string(name) + "' is no device; known are " + known_devices() +
+                       ", and with an 'a' or 'f' behind them");
       continue;
     }
+    if (limits->like)
+      settings.warnings.push_back("FA_EMU_DEVICE: '" + std::string(name) + "' is a device that is not known (known: " +
+                                  known_devices() + "); it has the limits of sm_" + std::to_string(limits->like));
     if (memory_bytes) limits->memory_bytes = memory_bytes;
     while (!text.empty())
       if (std::string_view property = take(text, ':'); !change(*limits, property))
@@ -97,7 +102,7 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, std::vector<std::string
 Settings read() {
   Settings result;
   auto &errors = result.errors;
-  result.devices = devices(number("FA_EMU_MEMORY", 0, errors), errors);
+  result.devices = devices(number("FA_EMU_MEMORY", 0, errors), result);
   uint64_t check = number("FA_EMU_CHECK", 0, errors);
   result.run.check = check != 0;
   result.strict = check > 1;

@@ -1,7 +1,9 @@
 // What the environment asks for: the only place that reads FA_EMU_ variables.
 //
-//   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default. What is unlike a generation's
-//                                     usual board stands behind colons, as in sm_80:sms=14:memory=10G:pageable :
+//   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default. One that is not known, such as
+//                                     sm_130, has the limits of the nearest lower one, under a name that says so and
+//                                     with a warning on stderr. What is unlike a generation's usual board stands
+//                                     behind colons, as in sm_80:sms=14:memory=10G:pageable :
 //                                       sms=14      multiprocessors, of which a MIG slice has fewer
 //                                       memory=10G  memory, whatever FA_EMU_MEMORY says
 //                                       shared=64K  shared memory of a block (by opting in) and of a multiprocessor
@@ -46,6 +48,7 @@ struct Settings {
   bool quiet = false;
   bool refuse_capture_context = false;  // of a stream that captures, its context and device
   std::vector<std::string> errors;      // variables that make no sense, for stderr
+  std::vector<std::string> warnings;    // what is done otherwise than it may seem
 };
 
 /// Read once, on first use.

@@ -35,6 +35,10 @@ CUresult tell(const char *name, CUresult code, const std::string &reason) {
   return settings().quiet ? code : tell_always(name, code, reason);
 }
 
+void warn(const char *name, const std::string &text) {
+  if (!settings().quiet) std::fprintf(stderr, "fa-emu: %s: warning: %s\n", name, text.c_str());
+}
+
 Device &device_at(CUdevice ordinal) {
   auto &devices = process().devices;
   if (ordinal < 0 || static_cast<size_t>(ordinal) >= devices.size())

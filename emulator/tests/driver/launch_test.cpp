@@ -95,6 +95,26 @@ TEST(Occupancy, CountsRegisters) {
   EXPECT_EQ(blocks, 7);  // three warps take the registers of four
 }
 
+/// The name is that of a board of this capability, or says that there is none.
+TEST(Contexts, DeviceNames) {
+  start();
+  const std::pair<int, const char *> boards[] = {
+      {75, "Tesla T4"},       {80, "A100-SXM4-80GB"}, {86, "A10"},   {87, "Orin"},  {88, "Orin (8.8)"}, {89, "L4"},
+      {90, "H100 80GB HBM3"}, {100, "B200"},          {103, "B300"}, {110, "Thor"}, {120, "RTX 5090"},  {121, "GB10"}};
+  int devices = 0;
+  ASSERT_EQ(call("cuDeviceGetCount", &devices), CUDA_SUCCESS);
+  for (int device = 0; device < devices; device++) {
+    int major = 0, minor = 0;
+    char name[100];
+    ASSERT_EQ(call("cuDeviceComputeCapability", &major, &minor, device), CUDA_SUCCESS);
+    ASSERT_EQ(call("cuDeviceGetName", static_cast<char *>(name), 100, device), CUDA_SUCCESS);
+    std::string expected = "unknown sm_" + std::to_string(major * 10 + minor) + ", limits of sm_121";
+    for (const auto &[capability, board] : boards)
+      if (capability == major * 10 + minor) expected = board;
+    EXPECT_EQ(name, expected + " (emulated)");
+  }
+}
+
 TEST(Contexts, StackAndDevices) {
   start();
   CUfunction of_primary = step_function();

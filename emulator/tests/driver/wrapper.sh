@@ -14,6 +14,13 @@ fail() {
 "$emu" --driver 12040 --fail 3 --quiet "$program" --gtest_filter='Settings.*' || fail "--driver or --fail did not work"
 "$emu" --device sm_80:sms=0:fast "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "'sms=0' is no property" ||
   fail "a property that makes no sense was taken"
+said=$("$emu" --device sm_9,sm_99 "$program" --gtest_filter='Contexts.StackAndDevices' 2>&1)
+for part in "'sm_9' is no device; known are sm_75, " "'sm_99' is a device that is not known" "the limits of sm_90"; do
+  case $said in
+    *"$part"*) ;;
+    *) fail "of the devices sm_9 and sm_99 it did not say: $part" ;;
+  esac
+done
 "$emu" --nonsense true 2>/dev/null && fail "an unknown option was taken"
 "$emu" --device 2>/dev/null && fail "--device without a value was taken"
 "$emu" --help | grep -q -- --strict || fail "--help tells nothing"
