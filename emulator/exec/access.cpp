@@ -57,16 +57,6 @@ Space space_of(uint64_t generic) {
             std::to_string(cta.shared_bytes) + " bytes that the block has");
 }
 
-[[gnu::cold]] void check_alignment(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t alignment,
-                                   const uint64_t *address) {
-  for (uint32_t rest = mask; rest; rest &= rest - 1) {
-    int lane = std::countr_zero(rest);
-    if (address[lane] & (alignment - 1))
-      fault(warp, instruction, FaultKind::misaligned_address, lane,
-            "address " + hex(address[lane]) + " is no multiple of " + std::to_string(alignment));
-  }
-}
-
 /// Idle lanes get the address of one that is not: what holds for all of them then holds for those that matter.
 void fill_idle(uint64_t *address, uint32_t mask) {
   const uint64_t any = address[std::countr_zero(mask)];
@@ -172,6 +162,16 @@ void resolve_mixed(Warp &warp, const Instruction &instruction, uint32_t mask, ui
 }
 
 }  // namespace
+
+void check_alignment(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t alignment,
+                     const uint64_t *address) {
+  for (uint32_t rest = mask; rest; rest &= rest - 1) {
+    int lane = std::countr_zero(rest);
+    if (address[lane] & (alignment - 1))
+      fault(warp, instruction, FaultKind::misaligned_address, lane,
+            "address " + hex(address[lane]) + " is no multiple of " + std::to_string(alignment));
+  }
+}
 
 uint32_t shared_address(uint64_t address) {
   return static_cast<uint32_t>(address);

@@ -28,6 +28,10 @@ void resolve(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t
 void resolve(Warp &warp, const Instruction &instruction, ptx::Space space, uint32_t mask, uint32_t bytes,
              uint32_t alignment, Resolved &out);
 
+/// A fault where a lane's address is no multiple of the alignment, a power of two.
+[[gnu::cold]] void check_alignment(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t alignment,
+                                   const uint64_t *address);
+
 /// One lane's access to shared memory: of its own CTA, or of the one whose rank the address carries.
 uint8_t *shared_at(Warp &warp, const Instruction &instruction, int lane, uint32_t address, uint32_t bytes);
 /// One lane's access to global memory.

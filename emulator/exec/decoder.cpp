@@ -243,6 +243,14 @@ Decoder::Address Decoder::address_of(const ptx::Operand &operand) {
   return address;
 }
 
+Decoder::Address Decoder::wide_address_of(const ptx::Operand &operand) {
+  Address address = address_of(operand);
+  if (address.base == AddressBase::none)
+    address = {AddressBase::row64, constant(static_cast<uint64_t>(address.displacement), 8), 0, address.space};
+  if (address.base != AddressBase::row64) fail("global memory is addressed by 64-bit registers and variables");
+  return address;
+}
+
 void Decoder::address(size_t i) {
   Address address = address_of(operand(i));
   out_.base = address.base;

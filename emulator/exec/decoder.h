@@ -62,6 +62,8 @@ class Decoder {
     ptx::Space space = ptx::Space::generic;
   };
   Address address_of(const ptx::Operand &operand);
+  /// The same of global memory: a row of 64 bits, for a variable a constant one.
+  Address wide_address_of(const ptx::Operand &operand);
 
   // The result.
   Instruction &out() { return out_; }

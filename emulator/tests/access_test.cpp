@@ -105,6 +105,26 @@ TEST(Access, VectorsAndStrongAccesses) {
   for (size_t i = 0; i < inputs.size(); i++) ASSERT_EQ(got[i], inputs[i][1]);
 }
 
+/// cp.async that reads nothing may have any source that is aligned: in no allocation, but at a multiple of its size.
+TEST(Access, CopiesOfNothing) {
+  auto copy = [](const std::string &source, const std::string &size) {
+    return own_shared + "st.shared.u64 [%r6], %d0; mov.u64 %d3, " + source + ";\nsetp.eq.u32 %p1, %r6, %r6;\n" +
+           "cp.async.ca.shared.global [%r6], [%d3], " + size + "; cp.async.wait_all; ld.shared.u64 %d7, [%r6];";
+  };
+  for (const char *size : {"8, 0", "8, %p1", "16, 0", "16, %p1"})
+    for (uint64_t value : run_over(copy("16", size), 'd', Inputs(40, {5, 0, 0}))) ASSERT_EQ(value, 0u) << size;
+  auto fails = [&](const std::string &size) {
+    try {
+      run_over(copy("24", size), 'd', Inputs(40, {5, 0, 0}));
+    } catch (std::runtime_error &error) {
+      return std::string(error.what()).ends_with(std::to_string(CUDA_ERROR_MISALIGNED_ADDRESS)) ? 0 : 2;
+    }
+    return 1;
+  };
+  for (const char *size : {"16, 0", "16, %p1", "16"})
+    EXPECT_EXIT(std::_Exit(fails(size)), testing::ExitedWithCode(0), "") << size;
+}
+
 TEST(Control, TablesOfBranches) {
   std::string body =
       "ts: .branchtargets A, B, C, A;\nbrx.idx %r0, ts;\n"

@@ -93,6 +93,8 @@ void copy_async(Warp &warp, const Instruction &instruction, uint32_t mask) {
     for (uint32_t lane = 0; lane < lanes; lane++) sizes[lane] = ignored >> lane & 1 ? 0 : sizes[lane];
   }
   uint32_t readers = mask & collect([&](uint32_t lane) { return sizes[lane] != 0; });
+  // The source of a lane that reads nothing may be anywhere, but aligned.
+  if (readers != mask) check_alignment(warp, instruction, mask & ~readers, bytes, from.address);
   if (readers) resolve(warp, instruction, ptx::Space::global, readers, bytes, bytes, from);
   if constexpr (observed) {
     observe(warp, instruction, AccessKind::async_issue_write, mask, bytes, to);
@@ -218,8 +220,7 @@ bool decode_copy(Decoder &d) {
   int64_t bytes = d.immediate(2);
   if (bytes != 4 && bytes != 8 && bytes != 16) d.fail("cp.async copies 4, 8 or 16 bytes");
   if (d.has("cg") && bytes != 16) d.fail("cp.async.cg copies 16 bytes");
-  Decoder::Address from = d.address_of(d.operand(1));
-  if (from.base != AddressBase::row64) d.fail("cp.async reads through a 64-bit register");
+  Decoder::Address from = d.wide_address_of(d.operand(1));
   d.address(0);
   d.out().space = ptx::Space::shared;
   d.out().b = from.row;
