@@ -1,6 +1,7 @@
 // Arguments of tensor maps are checked as the driver's documentation says, argument by argument.
 #include "exec/tensor_map.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -24,7 +25,9 @@ struct Encoded {
   uint8_t type, rank, interleave, swizzle, promotion, fill, im2col;
   int16_t lower[3], upper[3];
   uint16_t channels, pixels;
-  uint8_t rest[10];
+  uint16_t gap;
+  uint32_t set;
+  uint8_t rest[4];
 };
 static_assert(offsetof(Encoded, of_others) == 8);
 static_assert(sizeof(Encoded) == tensor_map_bytes && std::is_trivially_copyable_v<Encoded>);
@@ -136,9 +139,25 @@ std::string read_common(TensorMap &map, uint32_t type, uint32_t rank, const void
   return {};
 }
 
+/// The first part that nothing has set, by its name in tensormap.replace, or nothing.
+std::string missing_part(const TensorMap &map) {
+  const auto lacks = [&](uint32_t part) { return (map.set & part) == 0; };
+  if (lacks(map_part::address)) return ".global_address";
+  for (uint32_t i = 0; i < map.rank; i++) {
+    std::string of_dimension = " of dimension " + std::to_string(i);
+    if (lacks(map_part::box << i)) return ".box_dim" + of_dimension;
+    if (lacks(map_part::extent << i)) return ".global_dim" + of_dimension;
+    if (lacks(map_part::step << i)) return ".element_stride" + of_dimension;
+    if (i > 0 && lacks(map_part::stride << (i - 1))) return ".global_stride " + std::to_string(i - 1);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string wrong_with(const TensorMap &map) {
+  if (std::string missing = missing_part(map); !missing.empty())
+    return "nothing has set its " + missing + " (128 bytes of zeros become a map when tensormap.replace has)";
   if (map.interleave != TensorInterleave::none && map.rank < 3) return "an interleaved tensor has 3 dimensions or more";
   if (map.interleave == TensorInterleave::bytes32 && map.swizzle != TensorSwizzle::span32)
     return "the 32-byte interleave needs the 32-byte swizzle";
@@ -192,6 +211,7 @@ std::string replace_address(void *map, const void *address) {
 void encode(const TensorMap &map, void *bytes) {
   Encoded encoded{};
   encoded.signature = signature;
+  encoded.set = map.set;
   encoded.address = map.address;
   for (uint32_t i = 0; i < most_dimensions; i++) {
     encoded.extent_less_one[i] = static_cast<uint32_t>(map.extent[i] - 1);
@@ -222,6 +242,7 @@ bool decode(const void *bytes, TensorMap &map) {
                encoded.rank >= 1 && encoded.rank <= most_dimensions && encoded.interleave <= 2 &&
                encoded.swizzle <= 6 && encoded.fill <= 1;
   if (!known) return false;
+  map.set = encoded.set;
   map.type = static_cast<TensorType>(encoded.type);
   map.rank = encoded.rank;
   map.address = encoded.address;
@@ -242,6 +263,15 @@ bool decode(const void *bytes, TensorMap &map) {
   }
   map.channels = encoded.channels;
   map.pixels = encoded.pixels;
+  return true;
+}
+
+bool decode_or_begin(const void *bytes, TensorMap &map) {
+  const auto *byte = static_cast<const uint8_t *>(bytes);
+  if (std::any_of(byte, byte + tensor_map_bytes, [](uint8_t value) { return value != 0; })) return decode(bytes, map);
+  map = {};
+  map.rank = 1;
+  map.set = 0;
   return true;
 }
 

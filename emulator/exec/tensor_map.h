@@ -1,6 +1,6 @@
 // Tensor maps: how a tensor in global memory and a box of it in shared memory are described to cp.async.bulk.tensor
 // (PTX ISA 5.5 "Tensors", CUDA driver API "Tensor Map Object Management"). NVIDIA's 128 bytes are undocumented; these
-// are our own, and only what encode_* made is taken for a map.
+// are our own. What encode_* made is taken for a map, and what tensormap.replace made of zeros.
 //
 // Some programs write to NVIDIA's bytes all the same, so nothing is kept where they do: of the 16 words of 64 bits,
 //   word 1   CUTLASS (copy_traits_sm90_tma.hpp, copy_traits_sm90_im2col.hpp) and Triton (its driver.c) clear bit 21 for
@@ -48,7 +48,16 @@ enum class TensorSwizzle : uint8_t {
 };
 enum class TensorFill : uint8_t { zeros, nan };
 
+/// The parts of a map that have to be set, a bit each, those with dimensions one a dimension (at + d). Zeros mean
+/// something in all others: one dimension, elements of u8, no interleaving, no swizzling, zeros outside of the tensor.
+namespace map_part {
+constexpr uint32_t optional = 0, address = 1;
+constexpr uint32_t box = 1 << 1, extent = 1 << 6, stride = 1 << 11, step = 1 << 15;
+constexpr uint32_t all = (1 << 20) - 1;
+}  // namespace map_part
+
 struct TensorMap {
+  uint32_t set = map_part::all;  // of zeroed memory, which tensormap.replace makes a map of, fewer
   TensorType type = TensorType::u8;
   uint32_t rank = 0;
   uint64_t address = 0;
@@ -83,13 +92,16 @@ std::string encode_im2col(void *out, uint32_t type, uint32_t rank, const void *a
 /// cuTensorMapReplaceAddress: what is wrong, or nothing.
 std::string replace_address(void *map, const void *address);
 
-/// Reads 128 bytes; false where encode_* did not write them.
+/// Reads 128 bytes; false where neither encode_* nor tensormap.replace wrote them.
 bool decode(const void *bytes, TensorMap &map);
+
+/// A map that nothing has been set of, where the 128 bytes are zeros; else as decode.
+bool decode_or_begin(const void *bytes, TensorMap &map);
 
 /// Writes a map's 128 bytes without looking at it.
 void encode(const TensorMap &map, void *bytes);
 
-/// What no map may say, or nothing.
+/// What no map may say or lack, or nothing.
 std::string wrong_with(const TensorMap &map);
 
 /// Where a byte goes that without swizzling would be at this shared address.

@@ -17,8 +17,36 @@ struct alignas(64) Map {
 
 constexpr unsigned box_width = 8, box_height = 4;  // an element a lane
 
-/// extra: further changes of the map in shared memory.
-std::string program(const std::string &extra) {
+/// What the kernel sets of the map, one change a field.
+std::vector<std::string> changes() {
+  std::vector<std::string> result;
+  auto change = [&](const std::string &field, const std::string &value, const char *type = "b32") {
+    result.push_back("tensormap.replace.tile." + field + ".shared::cta.b1024." + type + " [copy], " + value + ";\n");
+  };
+  change("global_address", "%rd2", "b64");
+  change("rank", "1");
+  change("global_dim", "0, %r1");
+  change("global_dim", "1, %r2");
+  change("global_stride", "0, %rd4", "b64");
+  change("box_dim", "0, 8");
+  change("box_dim", "1, 4");
+  change("element_stride", "0, 1");
+  change("element_stride", "1, 1");
+  change("elemtype", "2");
+  change("interleave_layout", "0");
+  change("swizzle_mode", "0");
+  change("fill_mode", "0");
+  return result;
+}
+
+std::string all_changes() {
+  std::string text;
+  for (const std::string &change : changes()) text += change;
+  return text;
+}
+
+/// change: of the map in shared memory, which is a copy of the kernel's parameter, or zeros.
+std::string program(const std::string &change, bool from_zeros) {
   std::string text =
       ".version 8.6\n.target sm_90a\n.address_size 64\n"
       ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 place, .param .u64 tensor, .param .u64 out,"
@@ -27,20 +55,13 @@ std::string program(const std::string &extra) {
       ".shared .align 128 .b8 copy[128]; .shared .align 128 .b8 tile[128]; .shared .align 8 .b64 barrier;\n"
       "ld.param.u64 %rd1, [place]; ld.param.u64 %rd2, [tensor]; ld.param.u64 %rd3, [out]; ld.param.u64 %rd4, [pitch];\n"
       "ld.param.u32 %r1, [width]; ld.param.u32 %r2, [height]; ld.param.u32 %r3, [x]; ld.param.u32 %r4, [y];\n"
-      "mov.u32 %r5, %tid.x; setp.eq.u32 %p1, %r5, 0;\n@!%p1 bra changed;\n";
+      "mov.u32 %r5, %tid.x; setp.eq.u32 %p1, %r5, 0;\n@!%p1 bra changed;\nmov.u64 %rd5, 0;\n";
   for (int at = 0; at < 128; at += 8) {
     std::string offset = std::to_string(at);
-    text += "ld.param.u64 %rd5, [map+" + offset + "]; st.shared.u64 [copy+" + offset + "], %rd5;\n";
+    if (!from_zeros) text += "ld.param.u64 %rd5, [map+" + offset + "];\n";
+    text += "st.shared.u64 [copy+" + offset + "], %rd5;\n";
   }
-  std::string change = "tensormap.replace.tile.", where = ".shared::cta.b1024";
-  text += change + "global_address" + where + ".b64 [copy], %rd2;\n" + change + "rank" + where + ".b32 [copy], 1;\n" +
-          change + "global_dim" + where + ".b32 [copy], 0, %r1;\n" + change + "global_dim" + where +
-          ".b32 [copy], 1, %r2;\n" + change + "global_stride" + where + ".b64 [copy], 0, %rd4;\n" + change + "box_dim" +
-          where + ".b32 [copy], 0, 8;\n" + change + "box_dim" + where + ".b32 [copy], 1, 4;\n" + change +
-          "element_stride" + where + ".b32 [copy], 1, 1;\n" + change + "elemtype" + where + ".b32 [copy], 2;\n" +
-          change + "interleave_layout" + where + ".b32 [copy], 0;\n" + change + "swizzle_mode" + where +
-          ".b32 [copy], 0;\n" + change + "fill_mode" + where + ".b32 [copy], 0;\n" + extra;
-  return text +
+  return text + change +
          "mbarrier.init.shared.b64 [barrier], 1;\nfence.proxy.async;\nchanged:\nbar.warp.sync -1;\n"
          "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [copy], 128;\n"
          "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;\n"
@@ -58,7 +79,7 @@ struct Outcome {
 };
 
 /// The map that the kernel gets is of another tensor, of all that the kernel then changes.
-Outcome load(const std::string &extra, unsigned width, unsigned height, int x, int y) {
+Outcome load(const std::string &change, bool from_zeros, unsigned width, unsigned height, int x, int y) {
   emulated::start();
   unsigned pitch = width + 4;
   std::vector<unsigned> tensor(size_t{pitch} * height);
@@ -72,18 +93,18 @@ Outcome load(const std::string &extra, unsigned width, unsigned height, int x, i
   std::string wrong = fa::emu::encode_tiled(map.bytes, u8, 3, reinterpret_cast<void *>(out.address), extents, strides,
                                             box, steps, 0, swizzle32, 0, 0);
   EXPECT_EQ(wrong, "");
-  CUresult code = launch(emulated::kernel(program(extra), "k"), {1}, {32}, 0, map, place.address, memory.address,
-                         out.address, width, height, uint64_t{pitch} * 4, x, y);
+  CUresult code = launch(emulated::kernel(program(change, from_zeros), "k"), {1}, {32}, 0, map, place.address,
+                         memory.address, out.address, width, height, uint64_t{pitch} * 4, x, y);
   if (code != CUDA_SUCCESS) return {code, {}};
   return {code, out.values()};
 }
 
-TEST(TensorMaps, ChangedByAKernel) {
+void expect_boxes(const std::string &change, bool from_zeros) {
   for (unsigned width : {8u, 12u, 40u})
     for (int x : {-3, 0, 7})
       for (int y : {-1, 0, 4}) {
         constexpr unsigned height = 6;
-        Outcome outcome = load("", width, height, x, y);
+        Outcome outcome = load(change, from_zeros, width, height, x, y);
         ASSERT_EQ(outcome.code, CUDA_SUCCESS);
         for (int lane = 0; lane < 32; lane++) {
           int column = x + lane % static_cast<int>(box_width), row = y + lane / static_cast<int>(box_width);
@@ -96,26 +117,75 @@ TEST(TensorMaps, ChangedByAKernel) {
 
 /// What CUTLASS and Triton do to maps (exec/tensor_map.h), and its opposite.
 TEST(TensorMaps, WithABitThatOthersChange) {
-  const Outcome as_it_was = load("", 8, 6, 0, 0);
+  const Outcome as_it_was = load(all_changes(), false, 8, 6, 0, 0);
   for (const char *change : {"and.b64 %rd7, %rd7, -2097153;", "or.b64 %rd7, %rd7, 2097152;"}) {
     Outcome outcome =
-        load(std::string("ld.shared.u64 %rd7, [copy+8];\n") + change + "\nst.shared.u64 [copy+8], %rd7;\n", 8, 6, 0, 0);
+        load(all_changes() + "ld.shared.u64 %rd7, [copy+8];\n" + change + "\nst.shared.u64 [copy+8], %rd7;\n", false, 8,
+             6, 0, 0);
     ASSERT_EQ(outcome.code, CUDA_SUCCESS);
     EXPECT_EQ(outcome.box, as_it_was.box);
   }
 }
 
+TEST(TensorMaps, ChangedByAKernel) {
+  expect_boxes(all_changes(), false);
+}
+
+/// The driver has made no map: zeros, of which every field is set.
+TEST(TensorMaps, MadeByAKernel) {
+  expect_boxes(all_changes(), true);
+}
+
+/// said: a regular expression for what is said of it.
+void expect_refused(const std::string &change, bool from_zeros, const std::string &said) {
+  EXPECT_EXIT(std::_Exit(load(change, from_zeros, 8, 6, 0, 0).code == CUDA_ERROR_ILLEGAL_INSTRUCTION ? 0 : 1),
+              testing::ExitedWithCode(0), said)
+      << change;
+}
+
 /// A map that says what no map may is refused by what uses it; one that is no map by what changes it.
 TEST(TensorMaps, ThatCannotBe) {
-  auto refuses = [](const std::string &extra) {
-    EXPECT_EXIT(std::_Exit(load(extra, 8, 6, 0, 0).code == CUDA_ERROR_ILLEGAL_INSTRUCTION ? 0 : 1),
-                testing::ExitedWithCode(0), "")
-        << extra;
+  auto refuses = [](const std::string &change, const char *said) {
+    expect_refused(all_changes() + change, false, said);
   };
-  refuses("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [copy], 1, 500;\n");
-  refuses("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [copy], 0, 100;\n");
-  refuses("tensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 2;\n");
-  refuses("st.shared.u64 [copy], %rd1;\ntensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 1;\n");
+  refuses("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [copy], 1, 500;\n", "boxDim.1. is 500");
+  refuses("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [copy], 0, 100;\n", "globalStrides.0. is 100");
+  refuses("tensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 2;\n", "the tensor map has 3 dimensions");
+  refuses("st.shared.u64 [copy], %rd1;\ntensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 1;\n",
+          "no tensor map at this address, and no 128 bytes of zeros");
+}
+
+/// Of zeros, only fields may be left out in which 0 means something, as Triton does with .interleave_layout and
+/// .fill_mode. Another one is named where the map is used.
+TEST(TensorMaps, ThatLackAField) {
+  const char *names[] = {".global_address",
+                         "",
+                         ".global_dim of dimension 0",
+                         ".global_dim of dimension 1",
+                         ".global_stride 0",
+                         ".box_dim of dimension 0",
+                         ".box_dim of dimension 1",
+                         ".element_stride of dimension 0",
+                         ".element_stride of dimension 1",
+                         "",
+                         "",
+                         "",
+                         ""};
+  ASSERT_EQ(std::size(names), changes().size());
+  std::string only_those;
+  for (size_t i = 0; i < std::size(names); i++)
+    if (*names[i] || changes()[i].find(".rank") != std::string::npos ||
+        changes()[i].find(".elemtype") != std::string::npos)
+      only_those += changes()[i];
+  expect_boxes(only_those, true);
+  for (size_t left_out = 0; left_out < std::size(names); left_out++) {
+    if (!*names[left_out]) continue;
+    std::string change;
+    for (size_t i = 0; i < std::size(names); i++)
+      if (i != left_out) change += changes()[i];
+    expect_refused(change, true, std::string("nothing has set its ") + names[left_out] + ".*cp.async.bulk.tensor.2d");
+  }
+  expect_refused("", true, "there is no tensor map at this address");  // nothing was set of it
 }
 
 }  // namespace

@@ -15,10 +15,11 @@ namespace {
 using ptx::Space;
 using ptx::Type;
 
-/// A field, by its modifier; ordinal: one value a dimension.
+/// A field, by its modifier; ordinal: one value a dimension; part: of map_part.
 struct Field {
   std::string_view name;
   bool ordinal;
+  uint32_t part;
   Type type;
   uint64_t limit;  // of the new value
   void (*set)(TensorMap &map, uint32_t dimension, uint64_t value);
@@ -33,19 +34,26 @@ constexpr std::array element_types{
 constexpr uint64_t none = UINT64_MAX;
 
 constexpr Field fields[] = {
-    {"global_address", false, Type::b64, none, [](TensorMap &m, uint32_t, uint64_t v) { m.address = v; }},
-    {"rank", false, Type::b32, 4, [](TensorMap &m, uint32_t, uint64_t v) { m.rank = static_cast<uint32_t>(v) + 1; }},
-    {"box_dim", true, Type::b32, none, [](TensorMap &m, uint32_t d, uint64_t v) { m.box[d] = uint32_t(v); }},
-    {"global_dim", true, Type::b32, none, [](TensorMap &m, uint32_t d, uint64_t v) { m.extent[d] = v; }},
-    {"global_stride", true, Type::b64, none, [](TensorMap &m, uint32_t d, uint64_t v) { m.stride[d + 1] = v; }},
-    {"element_stride", true, Type::b32, none, [](TensorMap &m, uint32_t d, uint64_t v) { m.step[d] = uint32_t(v); }},
-    {"elemtype", false, Type::b32, element_types.size() - 1,
+    {"global_address", false, map_part::address, Type::b64, none,
+     [](TensorMap &m, uint32_t, uint64_t v) { m.address = v; }},
+    {"rank", false, map_part::optional, Type::b32, 4,
+     [](TensorMap &m, uint32_t, uint64_t v) { m.rank = static_cast<uint32_t>(v) + 1; }},
+    {"box_dim", true, map_part::box, Type::b32, none,
+     [](TensorMap &m, uint32_t d, uint64_t v) { m.box[d] = uint32_t(v); }},
+    {"global_dim", true, map_part::extent, Type::b32, none,
+     [](TensorMap &m, uint32_t d, uint64_t v) { m.extent[d] = v; }},
+    {"global_stride", true, map_part::stride, Type::b64, none,
+     [](TensorMap &m, uint32_t d, uint64_t v) { m.stride[d + 1] = v; }},
+    {"element_stride", true, map_part::step, Type::b32, none,
+     [](TensorMap &m, uint32_t d, uint64_t v) { m.step[d] = uint32_t(v); }},
+    {"elemtype", false, map_part::optional, Type::b32, element_types.size() - 1,
      [](TensorMap &m, uint32_t, uint64_t v) { m.type = element_types[v]; }},
-    {"interleave_layout", false, Type::b32, 2,
+    {"interleave_layout", false, map_part::optional, Type::b32, 2,
      [](TensorMap &m, uint32_t, uint64_t v) { m.interleave = static_cast<TensorInterleave>(v); }},
-    {"swizzle_mode", false, Type::b32, 3,
+    {"swizzle_mode", false, map_part::optional, Type::b32, 3,
      [](TensorMap &m, uint32_t, uint64_t v) { m.swizzle = static_cast<TensorSwizzle>(v); }},
-    {"fill_mode", false, Type::b32, 1, [](TensorMap &m, uint32_t, uint64_t v) { m.fill = static_cast<TensorFill>(v); }},
+    {"fill_mode", false, map_part::optional, Type::b32, 1,
+     [](TensorMap &m, uint32_t, uint64_t v) { m.fill = static_cast<TensorFill>(v); }},
 };
 
 /// detail: number of the field; target: the dimension; b: the new value.
@@ -60,12 +68,14 @@ void replace(Warp &warp, const Instruction &instruction, uint32_t mask) {
     auto refuse = [&](const std::string &message) {
       fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane), message);
     };
-    if (!decode(memory.at[lane], map)) refuse("there is no tensor map at this address");
+    if (!decode_or_begin(memory.at[lane], map))
+      refuse("there is no tensor map at this address, and no 128 bytes of zeros to make one of");
     uint64_t value = field.type == Type::b64 ? warp.row<uint64_t>(instruction.b)[lane]
                                              : uint64_t{warp.row<uint32_t>(instruction.b)[lane]};
     if (value > field.limit)
       refuse(std::string(field.name) + " " + std::to_string(value) + ": at most " + std::to_string(field.limit));
     field.set(map, instruction.target, value);
+    map.set |= field.part << instruction.target;
     encode(map, memory.at[lane]);
   }
   observe(warp, instruction, AccessKind::write, mask, tensor_map_bytes, memory);
@@ -106,8 +116,7 @@ void copy_map(Warp &warp, const Instruction &instruction, uint32_t mask) {
 bool decode_copy(Decoder &d) {
   d.expect_operands(3, 3);
   if (d.immediate(2) != tensor_map_bytes) d.fail("tensor maps have 128 bytes");
-  Decoder::Address to = d.address_of(d.operand(0));
-  if (to.base != AddressBase::row64) d.fail("the destination is a 64-bit address of global memory");
+  Decoder::Address to = d.wide_address_of(d.operand(0));
   d.out().b = to.row;
   d.out().target = static_cast<uint32_t>(to.displacement);
   d.address(1);
