@@ -80,12 +80,10 @@ void Cluster::begin_cta(Cta &cta, uint32_t rank) {
   cta.cluster = this;
   cta.launch = launch;
   cta.rank = rank;
-  uint64_t rest = number;
+  shape.first_block(number, cta.id);
   uint32_t inside = rank;
   for (int d = 0; d < 3; d++) {
-    uint32_t clusters = shape.grid[d] / shape.cluster[d];
-    cta.id[d] = static_cast<uint32_t>(rest % clusters) * shape.cluster[d] + inside % shape.cluster[d];
-    rest /= clusters;
+    cta.id[d] += inside % shape.cluster[d];
     inside /= shape.cluster[d];
   }
   cta.threads = shape.block[0] * shape.block[1] * shape.block[2];

@@ -223,6 +223,23 @@ Traffic &Traffic::operator+=(const Traffic &other) {
   return *this;
 }
 
+void LaunchShape::first_block(uint64_t n, uint32_t (&id)[3]) const {
+  for (int d = 0; d < 3; d++) {
+    uint32_t clusters = grid[d] / cluster[d];
+    id[d] = static_cast<uint32_t>(n % clusters) * cluster[d];
+    n /= clusters;
+  }
+}
+
+std::optional<uint64_t> Launch::take_cluster() {
+  for (uint64_t number = next_cluster; number < cluster_count();) {
+    if (!next_cluster.compare_exchange_weak(number, number + 1)) continue;
+    trigger(cluster_size());
+    return number;
+  }
+  return {};
+}
+
 void Launch::trigger(uint64_t blocks) {
   if (blocks > 0 && triggers.fetch_add(blocks) + blocks == cta_count() && triggered) triggered();
 }

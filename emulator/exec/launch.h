@@ -23,6 +23,9 @@ struct LaunchShape {
   uint32_t block[3] = {1, 1, 1};
   uint32_t cluster[3] = {1, 1, 1};
   uint32_t dynamic_shared = 0;
+
+  /// The grid index of the first block of cluster n.
+  void first_block(uint64_t n, uint32_t (&id)[3]) const;
 };
 
 /// How to run; the same for all launches of a process.
@@ -93,6 +96,8 @@ struct Launch {
   uint64_t cluster_count() const { return uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2] / cluster_size(); }
   uint64_t cta_count() const { return cluster_count() * cluster_size(); }
   bool all_begun() const { return next_cluster >= cluster_count(); }
+  /// Takes a cluster that has not begun out of the grid: its number, or nothing where none is left.
+  std::optional<uint64_t> take_cluster();
   /// So many more blocks have let dependents start, or ended without.
   void trigger(uint64_t blocks);
   /// Thread-safe; of equal reports (line and kind) the first is kept.

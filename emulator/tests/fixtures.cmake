@@ -3,8 +3,8 @@
 #
 # kernels/scalar.sm_75 is kernels/scalar.cu for SM 75, and so on.
 set(emu_fixtures
-    kernels/async.sm_90a kernels/basic.sm_80 kernels/basic.sm_100 kernels/cooperative.sm_75 kernels/cooperative.sm_80
-    kernels/tables.sm_80 kernels/tcgen05_attention.sm_100a kernels/wgmma_attention.sm_90a
+    kernels/async.sm_90a kernels/basic.sm_80 kernels/basic.sm_100 kernels/cluster_launch.sm_100a kernels/cooperative.sm_75
+    kernels/cooperative.sm_80 kernels/tables.sm_80 kernels/tcgen05_attention.sm_100a kernels/wgmma_attention.sm_90a
     mutants/attention.sm_80 mutants/tcgen05_attention.sm_100a mutants/wgmma_attention.sm_90a)
 foreach(sm 75 80 86 89 90a 100a 120)
   list(APPEND emu_fixtures kernels/scalar.sm_${sm})

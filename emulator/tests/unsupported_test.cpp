@@ -27,7 +27,6 @@ const char *const unknown[] = {
     "tcgen05.cp.cta_group::1.4x256b [%r0], %rd0;",
     "tcgen05.cp.cta_group::1.128x256b.b8x16.b6x16_p32 [%r0], %rd0;",
     "multimem.red.relaxed.sys.global.add.f32 [%rd0], %f0;",
-    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p0, %q0;",
     "tex.2d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [%rd0, {%r0, %r1}];",
     "vadd.s32.s32.s32 %r0, %r1, %r2;",
     "alloca.u64 %rd0, 64, 16;",
