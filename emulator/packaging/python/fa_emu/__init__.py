@@ -1,0 +1,14 @@
+"""fa-emu: CUDA programs run without a GPU. The emulator's libcuda.so.1 lies in a folder of this package, where no program
+takes it for the GPU's driver; the command `fa-emu` runs a program with it, and so does FOLDER in LD_LIBRARY_PATH."""
+
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+FOLDER = Path(__file__).resolve().parent / "emulator"
+
+
+def main() -> NoReturn:
+    """The command fa-emu: becomes the script beside the library."""
+    os.execv("/bin/sh", ["sh", str(FOLDER / "fa-emu"), *sys.argv[1:]])

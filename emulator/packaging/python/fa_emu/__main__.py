@@ -1,0 +1,5 @@
+"""python -m fa_emu is fa-emu."""
+
+from . import main
+
+main()
