@@ -58,7 +58,7 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
   uint32_t pc = pc_of(instruction);
   const Classified &what = checks_->classes[pc];
   WarpChecks &own = warps_[agent_of(warp)];
-  own.registers.instruction(checks_->reporter, warp, pc, what, mask);
+  if (!own.registers.is_settled(warp, pc, mask)) own.registers.instruction(checks_->reporter, warp, pc, what, mask);
   for (uint32_t load : own.registers.early_loads()) tensor_.loaded(warp, agent_of(warp), load);
   switch (what.what) {
     case Class::copy_commit:

@@ -16,6 +16,12 @@ namespace fa::emu::check {
 class Registers {
  public:
   void begin() { *this = {}; }
+  /// Whether these lanes have been through the instruction before, so that there is nothing to be seen.
+  bool is_settled(const Warp &warp, uint32_t pc, uint32_t mask) const {
+    if (pending_count_ > 0 || fences_ > 0 || warp.frame != last_frame_ || warp.frame->caller) return false;
+    if (!missing_.empty() || !early_loads_.empty()) return false;
+    return pc < last_->settled.size() && (mask & ~last_->settled[pc]) == 0;
+  }
   void instruction(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
 
   /// Of the last instruction, a store of a vector some of whose elements these lanes have, those that they have not.

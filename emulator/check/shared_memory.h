@@ -45,24 +45,12 @@ class SharedMemory {
     uint32_t mask = 0;
     uint32_t share = whole_cell;
   };
-  bool in_order(const Clocks::View &view, const Lanes &lanes, uint32_t agent, uint32_t of_lanes, uint32_t share,
-                uint32_t clock) const;
-  bool write_in_order(const Clocks::View &view, const Lanes &lanes, const Cell &cell) const;
-  bool readers_in_order(const Clocks::View &view, const Lanes &lanes, Shadow &shadow, const Cell &cell) const;
-  bool quick_read(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
-  bool quick_remember(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
-  bool quick_write(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
-  bool quick_issue_read(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Cell &cell, bool async_proxy);
-  bool quick_issue_write(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
-  bool quick_land(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
-  bool quick_end_read(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow, Cell &cell);
-  bool quick(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes, Shadow &shadow,
-             Cell &cell);
   /// Lanes from this one on, of those that are left, that access a cell together.
   static Lanes together(const Access &access, uint32_t left, uint32_t lane);
   /// False where lanes have to go through access, one by one.
   bool access_together(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes,
                        uint32_t address);
+  class Quick;
   void join_shares(uint32_t address, const Lanes &lanes);
 
   void read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
