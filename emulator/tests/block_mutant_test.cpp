@@ -281,7 +281,7 @@ TEST(Signal, ArrivesBeforeItStores) {
   expect_told(run(signal_, 3), "which was never written|race: ");
 }
 TEST(Signal, NothingReleasesTheMbarrier) {
-  expect_told(run(signal_, 4), "race: writes shared memory");
+  expect_told(run(signal_, 4), "race: reads shared memory");
 }
 
 TEST(Phases, CleanTwin) {
