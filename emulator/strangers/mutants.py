@@ -137,6 +137,12 @@ MUTANTS = (
         r"mov\.b32 \t(%r\d+), 68222992;",
         r"mov.b32 \1, 68222984;",
     ),
+    Mutant(
+        "triton.matmul_persistent.sm_90a",
+        "a map of another swizzle",
+        r"(tensormap\.replace\.tile\.swizzle_mode.* \], )0x3;",
+        r"\g<1>0x2;",
+    ),
     Mutant("cccl.device.sm_75", "no barriers", r"bar\.sync\s+0;", at=()),
     Mutant("cccl.device.sm_75", "tiles tell the next ones by weak stores", r"st\.relaxed\.gpu(\S+)", r"st\1", at=()),
     Mutant(

@@ -219,6 +219,8 @@ CASES = {
     "attention_described": AttentionDescribed("attention_described", causal=True, sms=TMA, stages=3),
     "attention_specialized": AttentionDescribed("attention_described", specialized=True, sms=(100,), stages=3),
     "matmul": Matmul("matmul", stages=3),
+    "matmul_persistent": MatmulPersistent("matmul_persistent", sms=(90, 120), stages=3, aligned=("k", "n")),
+    "matmul_specialized": MatmulPersistent("matmul_persistent", specialized=True, sms=(90,), stages=3, aligned=("k", "n")),
     "softmax": Softmax("softmax", sms=(75, 90)),
     "histogram": Histogram("histogram", sms=(75, 100)),
     "scan": Scan("scan", sms=(75, 80)),
