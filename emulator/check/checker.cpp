@@ -106,8 +106,8 @@ void Checker::access(Warp &warp, const Instruction &instruction, const Access &a
 void Checker::shared_access(Warp &warp, uint32_t pc, const Access &seen) {
   Class what = checks_->classes[pc].what;
   Access access = seen;
-  // Operations on an mbarrier are ordered by its phases. They come behind its making, whoever was the first of them, and
-  // before its end.
+  // Operations on an mbarrier are ordered by its phases. They come behind its making, whoever was the first of them,
+  // and before its end.
   if (what == Class::mbarrier && access.kind == AccessKind::atomic) access.kind = AccessKind::read;
   bool strong = access.kind == AccessKind::atomic || what == Class::strong_access;
   Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces};

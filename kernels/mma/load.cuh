@@ -13,10 +13,10 @@ __device__ inline bool has_aligned_rows(const View &view) {
 }
 
 /// Copies 8 columns of a row of 16-bit elements, zeros where they are past `columns` of the row or it is not to be
-/// read.
+/// read. An address that nothing is read from is to be a multiple of 16, too (PTX ISA 9.7.9.25.3.1).
 __device__ inline void copy_columns(uint32_t to, const char *row, int column, int columns, int64_t stride, bool aligned,
                                     bool read) {
-  if (!read || column >= columns || (aligned && column + 8 <= columns)) {
+  if (aligned && (!read || column >= columns || column + 8 <= columns)) {
     cp_async_16(to, row + column * stride, read && column < columns);
     return;
   }
@@ -24,7 +24,7 @@ __device__ inline void copy_columns(uint32_t to, const char *row, int column, in
 #pragma unroll
   for (int i = 0; i < 8; i++) {
     uint32_t element = 0;
-    if (column + i < columns) element = *reinterpret_cast<const uint16_t *>(row + (column + i) * stride);
+    if (read && column + i < columns) element = *reinterpret_cast<const uint16_t *>(row + (column + i) * stride);
     word[i / 2] |= element << (i % 2 * 16);
   }
   st_shared_v4_b32(to, {word[0], word[1], word[2], word[3]});
