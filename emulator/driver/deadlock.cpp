@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto patience = 10s;             // with threads of the program that could still do something
-constexpr auto until_dependents = 20ms;    // for the call that enqueues what depends on a kernel that is held
+constexpr auto until_dependents = 500ms;   // for the call that enqueues what depends on a kernel that is held
 constexpr auto between_questions = 100ms;  // of a program that asks over and over whether something is done
 
 size_t thread_count() {
