@@ -32,7 +32,7 @@ void Queue::begin_launch(Operation &operation, Launch &launch, Room &room) {
   operation.launch = &launch;
   launch.room = &room;
   launch.progress = &progress_;
-  launch.late = !varied_ || random_() % 2;
+  launch.late = !varied_ || (operation.lot & 2);
   launch.blocked = [this, &operation](uint64_t as_of) { return judge(operation, as_of); };
   launch.company = [this, &operation] {
     std::lock_guard held(mutex_);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "driver/attributes.h"
+#include "driver/interrupt.h"
 #include "driver/state.h"
 
 using namespace fa::emu::driver;
@@ -28,6 +29,7 @@ EMU_API CUresult cuInit(unsigned flags) {
           process().devices.push_back(std::move(device));
         }
         process().initialised = true;
+        watch_interrupts();
         return CUDA_SUCCESS;
       },
       true);

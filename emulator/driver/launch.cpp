@@ -7,6 +7,7 @@
 
 #include "check/attach.h"
 #include "driver/host_memory.h"
+#include "driver/interrupt.h"
 #include "driver/report.h"
 #include "driver/state.h"
 
@@ -26,6 +27,7 @@ CUresult code_of(FaultKind kind) {
     case FaultKind::stack_overflow:
       return CUDA_ERROR_HARDWARE_STACK_ERROR;
     case FaultKind::deadlock:
+    case FaultKind::timeout:
       return CUDA_ERROR_LAUNCH_TIMEOUT;
     default:
       return CUDA_ERROR_LAUNCH_FAILED;
@@ -131,14 +133,20 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
   run_state.sm_count = static_cast<uint32_t>(limits.sm_count);
   run_state.grid_number = ++launches;
   if (run_state.options.observed()) check::attach(run_state);
+  run_state.progressed = [&] { std::fprintf(stderr, "fa-emu: %s\n", progress_of(run_state).c_str()); };
   queue().begin_launch(operation, run_state, device.room);
-  std::optional<Fault> fault = run(run_state);
+  std::optional<Fault> fault;
+  {
+    Interruptible interruptible(run_state);
+    fault = run(run_state);
+  }
   queue().end_launch(operation);
   if (run_state.grid_workspace) device.memory->release(run_state.grid_workspace);
   report(run_state, fault);
   if (!fault) return;
+  // First the reason: the program may end as soon as it sees the error.
+  tell_always("kernel", code_of(fault->kind), fault->what());
   context.sticky = code_of(fault->kind);
-  tell_always("kernel", context.sticky, fault->what());
 }
 
 }  // namespace fa::emu::driver

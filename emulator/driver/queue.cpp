@@ -56,6 +56,7 @@ Done Queue::push(Done operation) {
   std::lock_guard lock(mutex_);
   std::erase_if(operation->after, [](const Done &one) { return !one || one->done; });
   for (const Done &one : operation->after) one->followed |= operation->body != nullptr;
+  if (varied_) operation->lot = random_();
   waiting_.push_back(operation);
   start_workers();
   return operation;
@@ -91,7 +92,9 @@ bool Queue::step(std::unique_lock<std::mutex> &lock, const Wanted *wanted) {
     if (wanted ? wanted->count(waiting_[i].get()) && is_ready(*waiting_[i]) : may_start(*waiting_[i]))
       choice.push_back(i);
   if (choice.empty()) return false;
-  size_t at = varied_ ? choice[random_() % choice.size()] : choice.front();
+  size_t at = *std::max_element(choice.begin(), choice.end(), [&](size_t a, size_t b) {
+    return waiting_[a]->lot < waiting_[b]->lot;  // of equal ones the first
+  });
   Done operation = waiting_[at];
   waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(at));
   run(lock, operation);
@@ -100,7 +103,7 @@ bool Queue::step(std::unique_lock<std::mutex> &lock, const Wanted *wanted) {
 
 void Queue::run(std::unique_lock<std::mutex> &lock, const Done &operation) {
   running_.push_back(operation);
-  operation->shares = varied_ && random_() % 2;
+  operation->shares = operation->lot & 1;
   if (operation->shares) start_workers();
   lock.unlock();
   runs_operation = true;

@@ -32,6 +32,7 @@ struct Operation {
   std::shared_ptr<Operation> trigger;             // of a kernel, a mark: done when dependents may start
   std::shared_ptr<Operation> prerequisite;        // of a dependent: what it waits for when it says so
   bool followed = false;                          // some operation waits for it
+  uint64_t lot = 0;                               // under a seed: drawn when the program handed it over
   std::atomic<bool> done{false};
   Clock::time_point ended;
 

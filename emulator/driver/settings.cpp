@@ -33,6 +33,17 @@ uint64_t number(const char *name, uint64_t otherwise, std::vector<std::string> &
   return otherwise;
 }
 
+/// Seconds, 0 where there are none.
+double seconds(const char *name, std::vector<std::string> &errors) {
+  std::string_view text = variable(name);
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || (error == std::errc() && end == text.data() + text.size() && value >= 0 && value < 1e9))
+    return value;
+  errors.push_back(std::string(name) + "=" + std::string(text) + " is no number of seconds, such as 60 or 0.5");
+  return 0;
+}
+
 /// The text up to a separator, which it is cut behind.
 std::string_view take(std::string_view &text, char separator) {
   std::string_view first = text.substr(0, text.find(separator));
@@ -108,6 +119,8 @@ Settings read() {
   result.strict = check > 1;
   result.run.seed = number("FA_EMU_SEED", 0, errors);
   result.run.threads = static_cast<uint32_t>(number("FA_EMU_THREADS", 0, errors));
+  result.run.timeout = seconds("FA_EMU_TIMEOUT", errors);
+  result.run.progress = seconds("FA_EMU_PROGRESS", errors);
   uint64_t detail = number("FA_EMU_REPORT", 0, errors);
   result.report = detail != 0;
   result.json = variable("FA_EMU_JSON");

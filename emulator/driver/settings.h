@@ -16,7 +16,12 @@
 //   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: what is found fails the
 //                                     launch, with CUDA_ERROR_LAUNCH_FAILED
 //   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order
-//   FA_EMU_THREADS  2                 threads of the host; all cores by default
+//   FA_EMU_THREADS  2                 threads of the host for a launch. By default all cores; one under a seed, and one
+//                                     where checks watch blocks that exchange data (atomics, strong accesses), so that
+//                                     every run is the same
+//   FA_EMU_TIMEOUT  60                seconds after which a launch fails, with CUDA_ERROR_LAUNCH_TIMEOUT and where its
+//                                     warps are
+//   FA_EMU_PROGRESS 5                 a line on stderr about a launch that runs, every so many seconds
 //   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
 //   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion tells

@@ -112,7 +112,7 @@ void Cluster::begin_cta(Cta &cta, uint32_t rank) {
 void Cluster::begin(Launch &new_launch, uint64_t n) {
   launch = &new_launch;
   number = n;
-  events = 0;
+  events = executed = 0;
   async.clear();
   states.clear();
   random.seed(launch->options.seed * 0x9e3779b97f4a7c15u + n);
@@ -160,6 +160,7 @@ bool Cluster::round(uint64_t &budget) {
     uint32_t left = quantum;
     Stop stop = run_warp(*warp, left);
     budget -= std::min<uint64_t>(budget, quantum - left);
+    executed += quantum - left;
     moved |= stop == Stop::finished || stop == Stop::budget;
     if (stop == Stop::budget) look_at_spinning(*warp, quantum - left);
     if (stop != Stop::finished) continue;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/observer.h"
+#include "exec/standing.h"
 #include "exec/warp.h"
 #include "memory/device_memory.h"
 
@@ -71,6 +72,7 @@ struct Cluster {
   std::unique_ptr<Observer> observer;
   std::vector<ExecutionCount> counts;  // by program counter; without those of straight lines
   std::vector<ExecutionCount> passes;  // by program counter, of straight lines: how many more than of the one before
+  uint64_t executed = 0;               // warp instructions since begin
 
   template <class T>
   T &state() {
@@ -97,6 +99,8 @@ struct Cluster {
   bool land_one();
   /// Where every warp is that has not ended, for reports of deadlocks.
   std::string where() const;
+  /// The same by block.
+  void stand(std::vector<Standing> &into) const;
 
  private:
   void begin_cta(Cta &cta, uint32_t rank);

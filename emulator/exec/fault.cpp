@@ -1,10 +1,44 @@
 // Where a fault happened, in words.
 #include "exec/fault.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
 #include "exec/cta.h"
 #include "exec/launch.h"
 
 namespace fa::emu {
+namespace {
+
+constexpr size_t longest_name = 160;
+
+/// Leaves out what is in brackets so deep or deeper.
+std::string without_brackets(std::string_view text, int deep) {
+  std::string result;
+  int depth = 0;
+  for (char c : text) {
+    if (c == '>' || c == ')') depth--;
+    if (depth < deep) result += c;
+    if (c == '<' || c == '(') depth++;
+    if ((c == '<' || c == '(') && depth == deep) result += "...";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string readable_name(const std::string &symbol) {
+  if (!symbol.starts_with("_Z")) return symbol;
+  int status = 0;
+  std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
+                                                   &std::free);
+  if (status != 0) return symbol;
+  std::string name = text.get();
+  for (int deep = 2; deep >= 1 && name.size() > longest_name; deep--) name = without_brackets(text.get(), deep);
+  return name;
+}
 
 std::string_view name_of(FaultKind kind) {
   switch (kind) {
@@ -24,6 +58,8 @@ std::string_view name_of(FaultKind kind) {
       return "trap";
     case FaultKind::stack_overflow:
       return "stack overflow";
+    case FaultKind::timeout:
+      return "launch timeout";
     case FaultKind::check:
       return "check";
   }
@@ -32,7 +68,8 @@ std::string_view name_of(FaultKind kind) {
 
 std::string Fault::what() const {
   std::string text(name_of(kind));
-  text += ": " + message + " [kernel " + kernel;
+  text += ": " + message + " [kernel " + readable_name(kernel);
+  if (kind == FaultKind::timeout) return text + "]";
   text += ", block (" + std::to_string(cta[0]) + "," + std::to_string(cta[1]) + "," + std::to_string(cta[2]) + ")";
   text += ", warp " + std::to_string(warp);
   if (lane >= 0) text += ", lane " + std::to_string(lane);

@@ -18,7 +18,8 @@ enum class FaultKind : uint8_t {
   assertion,
   trap,
   stack_overflow,
-  check,  // a violation that only a check sees
+  timeout,  // RunOptions::timeout
+  check,    // a violation that only a check sees
 };
 
 struct Fault {
@@ -37,6 +38,9 @@ struct Fault {
 };
 
 std::string_view name_of(FaultKind kind);
+
+/// A function as its source names it, from a mangled name; long arguments of templates are left out.
+std::string readable_name(const std::string &symbol);
 
 /// Throws a Fault at this instruction; lane -1: no single one.
 [[noreturn, gnu::cold]] void fault(const Warp &warp, const Instruction &instruction, FaultKind kind, int lane,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -30,10 +31,12 @@ struct LaunchShape {
 
 /// How to run; the same for all launches of a process.
 struct RunOptions {
-  uint32_t threads = 0;  // of the host; 0: as many as there are cores
+  uint32_t threads = 0;  // of the host; 0: as many as there are cores, or one where results depend on who is first
   uint64_t seed = 0;     // 0: in order; else schedules and landings vary with it
   bool check = false;    // decode for and attach the checks
   bool count = false;    // decode for and attach memory counters
+  double timeout = 0;    // seconds after which a launch fails; 0: none
+  double progress = 0;   // seconds between calls of Launch::progressed; 0: none
   bool observed() const { return check || count; }
 };
 
@@ -78,13 +81,16 @@ struct Launch {
 
   // What runs beside it; null: nothing does.
   Room *room = nullptr;
-  std::atomic<uint64_t> *progress = nullptr;  // counts whenever anything that runs gets on
-  std::function<Verdict(uint64_t)> blocked;   // asked when nothing of it can go on, as of that progress
-  std::function<void()> company;              // told when it runs for long, perhaps in wait of others
-  std::function<bool()> prerequisites;        // whether what griddepcontrol.wait waits for is done
-  std::function<void()> triggered;            // told when every block has let dependents start, or ended
-  std::atomic<bool> late{false};              // what follows griddepcontrol.launch_dependents runs as late as it can
-  std::atomic<bool> held{false};              // some block is, by that
+  std::atomic<uint64_t> *progress = nullptr;         // counts whenever anything that runs gets on
+  std::function<Verdict(uint64_t)> blocked;          // asked when nothing of it can go on, as of that progress
+  std::function<void()> company;                     // told when it runs for long, perhaps in wait of others
+  std::function<bool()> prerequisites;               // whether what griddepcontrol.wait waits for is done
+  std::function<void()> triggered;                   // told when every block has let dependents start, or ended
+  std::function<void()> progressed;                  // called now and then while it runs
+  const std::atomic<uint32_t> *questions = nullptr;  // changes when somebody wants to know where its warps are
+  std::function<void()> stands;                      // called when that is known, in `standing`
+  std::atomic<bool> late{false};  // what follows griddepcontrol.launch_dependents runs as late as it can
+  std::atomic<bool> held{false};  // some block is, by that
 
   // Filled by run.
   std::vector<ExecutionCount> counts;  // by program counter
@@ -95,6 +101,7 @@ struct Launch {
   uint64_t cluster_size() const { return uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2]; }
   uint64_t cluster_count() const { return uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2] / cluster_size(); }
   uint64_t cta_count() const { return cluster_count() * cluster_size(); }
+  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); }
   bool all_begun() const { return next_cluster >= cluster_count(); }
   /// Takes a cluster that has not begun out of the grid: its number, or nothing where none is left.
   std::optional<uint64_t> take_cluster();
@@ -105,12 +112,19 @@ struct Launch {
 
   std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
   std::atomic<uint64_t> next_cluster{0};
+  std::atomic<uint64_t> ended_clusters{0};
+  std::atomic<uint64_t> executed{0};  // warp instructions
   std::atomic<uint64_t> resident{0};
   std::atomic<uint64_t> own_progress{0};  // where progress is null
   std::atomic<uint64_t> triggers{0};      // blocks, see trigger
   std::atomic<uint32_t> working{0};       // threads
   uint32_t idle = 0;                      // of them, those that find nothing to do since idle_as_of; under the mutex
   uint64_t idle_as_of = 0;                // a value of progress
+  std::vector<Standing> standing;         // under the mutex
+  std::atomic<uint32_t> answers{0};       // workers that have said where theirs are
+  std::atomic<bool> overdue{false};
+  std::atomic<double> next_progress{0};  // seconds since the begin
+  std::chrono::steady_clock::time_point begun;
   std::atomic<bool> stop{false};
   std::mutex mutex;
 };

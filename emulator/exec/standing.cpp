@@ -1,0 +1,82 @@
+// Describing what stands alike once.
+#include "exec/standing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "exec/cta.h"
+#include "exec/launch.h"
+
+namespace fa::emu {
+namespace {
+
+constexpr size_t most_lines = 32, most_blocks_named = 3;
+
+std::string index_of(const Standing &one) {
+  return "(" + std::to_string(one.block[0]) + "," + std::to_string(one.block[1]) + "," + std::to_string(one.block[2]) +
+         ")";
+}
+
+}  // namespace
+
+std::string list_of(uint32_t mask) {
+  std::string text;
+  for (uint32_t first = 0; first < 32; first++) {
+    if (!(mask >> first & 1)) continue;
+    uint32_t last = first;
+    while (last < 31 && mask >> (last + 1) & 1) last++;
+    text += (text.empty() ? "" : ", ") + std::to_string(first) + (last > first ? "-" + std::to_string(last) : "");
+    first = last;
+  }
+  return text;
+}
+
+std::vector<std::string> describe(std::vector<Standing> standing) {
+  std::sort(standing.begin(), standing.end(), [](const Standing &a, const Standing &b) { return a.number < b.number; });
+  std::map<std::string, std::vector<const Standing *>> alike;
+  std::vector<const std::string *> order;
+  for (const Standing &one : standing) {
+    auto [found, added] = alike.try_emplace(one.warps);
+    if (added) order.push_back(&found->first);
+    found->second.push_back(&one);
+  }
+  std::vector<std::string> lines;
+  for (const std::string *warps : order) {
+    if (lines.size() == most_lines) {
+      lines.push_back("... and blocks elsewhere");
+      break;
+    }
+    const auto &blocks = alike[*warps];
+    std::string line = blocks.size() == 1 ? "block " : "blocks ";
+    for (size_t i = 0; i < std::min(blocks.size(), most_blocks_named); i++)
+      line += (i ? ", " : "") + index_of(*blocks[i]);
+    if (blocks.size() > most_blocks_named)
+      line += " and " + std::to_string(blocks.size() - most_blocks_named) + " more";
+    lines.push_back(line + ": " + *warps);
+  }
+  return lines;
+}
+
+void Cluster::stand(std::vector<Standing> &into) const {
+  for (const Cta &cta : ctas) {
+    std::map<std::pair<uint32_t, bool>, uint32_t> warps;  // by program counter and whether they wait there
+    for (const Warp &warp : cta.warps)
+      for (uint32_t g = 0; g < warp.group_count; g++) {
+        const Group &group = warp.groups[g];
+        bool waits = group.state == GroupState::blocked || group.state == GroupState::parked;
+        warps[{group.pc - (group.state == GroupState::blocked), waits}] |= 1u << warp.index;
+      }
+    if (warps.empty()) continue;
+    Standing one;
+    const LaunchShape &shape = launch->shape;
+    one.number = cta.id[0] + uint64_t{shape.grid[0]} * (cta.id[1] + uint64_t{shape.grid[1]} * cta.id[2]);
+    std::copy_n(cta.id, 3, one.block);
+    for (auto [where, mask] : warps)
+      one.warps += (one.warps.empty() ? "" : "; ") + std::string(mask & (mask - 1) ? "warps " : "warp ") +
+                   list_of(mask) + (where.second ? (mask & (mask - 1) ? " wait" : " waits") : "") + " at " +
+                   launch->program->place(where.first);
+    into.push_back(std::move(one));
+  }
+}
+
+}  // namespace fa::emu

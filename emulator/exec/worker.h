@@ -1,0 +1,240 @@
+// A thread that runs a grid: it holds some clusters and steps them in turn. A cluster that cannot go on by itself (it
+// spins on a flag, waits for the whole grid) makes room for the next one, up to what the device holds at once.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "exec/grid_dependency.h"
+#include "exec/launch.h"
+
+namespace fa::emu {
+
+class Worker {
+ public:
+  explicit Worker(Launch &launch)
+      : launch_(launch),
+        answered_(launch.questions ? launch.questions->load() : 0),
+        progress_(launch.progress ? *launch.progress : launch.own_progress),
+        room_(std::min(launch.cluster_size() * (Room::whole / std::max(launch.resident_ctas, 1u)), Room::whole)) {
+    launch_.working++;
+  }
+  ~Worker() {
+    set_idle(false);
+    launch_.working--;
+    for (size_t i = 0; i < resident_.size(); i++) leave();
+  }
+  Worker(const Worker &) = delete;
+  Worker &operator=(const Worker &) = delete;
+
+  void run() {
+    while (!launch_.stop) {
+      look_around();
+      if (!resident_.empty() || admit()) {
+        turn();
+      } else if (launch_.all_begun() || launch_.resident > 0) {
+        break;
+      } else {
+        wait_for_room();
+      }
+    }
+    if (launch_.overdue) stand();
+    add_counts();
+  }
+
+ private:
+  static constexpr uint64_t slice = 1 << 20;  // instructions of a cluster before another one has a turn
+  static constexpr uint64_t turns_until_company = 8;
+  static constexpr uint64_t idle_rounds_until_deadlock = 4;  // turns of every cluster of a worker
+  static constexpr uint32_t blocked_pause = 50;              // microseconds until another look at what others have done
+  static constexpr uint32_t answer_pause = 1000;             // microseconds
+  static constexpr int answer_pauses = 500;
+
+  /// Room on the device for one more cluster.
+  bool enter() {
+    if (!launch_.room || launch_.room->taken.fetch_add(room_) + room_ <= Room::whole) return true;
+    launch_.room->taken -= room_;
+    return false;
+  }
+  void leave() {
+    launch_.resident -= launch_.cluster_size();
+    if (launch_.room) launch_.room->taken -= room_;
+  }
+
+  /// Takes the grid's next cluster where the device has room for it.
+  bool admit() {
+    uint64_t size = launch_.cluster_size(), others = launch_.resident.fetch_add(size);
+    bool fits = others == 0 || others + size <= launch_.resident_ctas;
+    if (!fits || launch_.all_begun() || !enter()) {
+      launch_.resident -= size;
+      return false;
+    }
+    uint64_t number = launch_.next_cluster++;
+    if (number >= launch_.cluster_count()) {
+      leave();
+      return false;
+    }
+    if (!spare_.empty()) {
+      resident_.push_back(std::move(spare_.back()));
+      spare_.pop_back();
+    } else {
+      resident_.push_back(std::make_unique<Cluster>());
+    }
+    resident_.back()->begin(launch_, number);
+    return true;
+  }
+
+  void turn() {
+    bool varied = launch_.options.seed != 0;
+    if (varied && resident_[0]->random() % 4 == 0) admit();
+    // Where nothing gets on, every cluster has its turn.
+    bool any = varied && idle_turns_ == 0;
+    at_ = any ? resident_[0]->random() % resident_.size() : at_ % resident_.size();
+    Cluster &cluster = *resident_[at_];
+    uint64_t before = cluster.executed;
+    Step step = cluster.step(varied ? 1 + cluster.random() % slice : slice);
+    launch_.executed += cluster.executed - before;
+    if (step == Step::stuck) return stuck(cluster);
+    progress_++;
+    set_idle(false);
+    if (step == Step::running) {
+      // It may wait, in a way that is not recognised, for what another one has yet to write.
+      if (++running_turns_ % turns_until_company == 0 && !admit() && launch_.company) launch_.company();
+      at_++;
+      return;
+    }
+    leave();
+    launch_.ended_clusters++;
+    end_triggers(cluster);
+    spare_.push_back(std::move(resident_[at_]));
+    resident_.erase(resident_.begin() + static_cast<ptrdiff_t>(at_));
+  }
+
+  void stuck(const Cluster &cluster) {
+    if (admit()) {
+      at_ = resident_.size() - 1;
+      return;
+    }
+    at_++;
+    look_at_progress();
+    if (at_ >= resident_.size()) std::this_thread::yield();
+    if (++idle_turns_ < idle_rounds_until_deadlock * resident_.size()) return;
+    set_idle(true);
+    if (!all_idle() || judge() == Verdict::again) return;
+    const Warp &warp = first_waiting(cluster);
+    throw make_fault(warp, launch_.program->code[warp.groups[0].pc - (warp.groups[0].state == GroupState::blocked)],
+                     FaultKind::deadlock, -1, "nothing can go on: " + cluster.where());
+  }
+
+  /// No block of the launch has begun, as others fill the device.
+  void wait_for_room() {
+    look_at_progress();
+    set_idle(true);
+    if (all_idle())
+      judge();
+    else
+      usleep(blocked_pause);
+  }
+
+  void look_at_progress() {
+    uint64_t progress = progress_;
+    if (progress != std::exchange(seen_progress_, progress)) set_idle(false);
+  }
+
+  /// Whether this is a deadlock, which only those can tell that know what else runs.
+  Verdict judge() {
+    Verdict verdict = launch_.blocked ? launch_.blocked(seen_progress_) : Verdict::deadlock;
+    if (verdict == Verdict::end) launch_.stop = true;
+    if (verdict == Verdict::deadlock) return verdict;
+    usleep(blocked_pause);
+    return Verdict::again;
+  }
+
+  /// A worker is idle as of some progress: when another one gets on, its clusters may, too.
+  void set_idle(bool idle) {
+    if (!idle) idle_turns_ = 0;
+    if (idle && idle_ && idle_as_of_ == seen_progress_) return;
+    if (!idle && !idle_) return;
+    std::lock_guard lock(launch_.mutex);
+    if (idle_ && launch_.idle_as_of == idle_as_of_) launch_.idle--;
+    idle_ = idle;
+    if (!idle) return;
+    if (launch_.idle_as_of < seen_progress_) launch_.idle_as_of = seen_progress_, launch_.idle = 0;
+    idle_as_of_ = seen_progress_;
+    if (launch_.idle_as_of == idle_as_of_) launch_.idle++;
+  }
+
+  bool all_idle() {
+    std::lock_guard lock(launch_.mutex);
+    return launch_.idle == launch_.working && launch_.idle_as_of == progress_;
+  }
+
+  /// Does what is asked of a launch from outside while it runs.
+  void look_around() {
+    if (launch_.questions && launch_.questions->load(std::memory_order_relaxed) != answered_) answer();
+    const RunOptions &options = launch_.options;
+    if (options.timeout == 0 && options.progress == 0) return;
+    double now = launch_.elapsed(), next = launch_.next_progress;
+    if (options.progress > 0 && now >= next &&
+        launch_.next_progress.compare_exchange_strong(next, now + options.progress))
+      launch_.progressed();
+    if (options.timeout > 0 && now > options.timeout) launch_.overdue = launch_.stop = true;
+  }
+
+  /// Says where the warps of this worker's clusters are; how many have said so.
+  uint32_t stand() {
+    std::lock_guard lock(launch_.mutex);
+    for (const auto &cluster : resident_) cluster->stand(launch_.standing);
+    return ++launch_.answers;
+  }
+
+  /// The first to answer a question waits for the others, some of which may be about to end.
+  void answer() {
+    answered_ = *launch_.questions;
+    if (stand() > 1) return;
+    for (int i = 0; i < answer_pauses && launch_.answers < launch_.working; i++) usleep(answer_pause);
+    std::lock_guard lock(launch_.mutex);
+    launch_.stands();
+    launch_.answers = 0;
+    launch_.standing.clear();
+  }
+
+  static const Warp &first_waiting(const Cluster &cluster) {
+    for (const Cta &cta : cluster.ctas)
+      for (const Warp &warp : cta.warps)
+        if (!warp.finished()) return warp;
+    return cluster.ctas[0].warps[0];
+  }
+
+  void add_counts() {
+    std::lock_guard lock(launch_.mutex);
+    launch_.counts.resize(launch_.program->code.size());
+    for (auto *list : {&resident_, &spare_})
+      for (const auto &cluster : *list) {
+        ExecutionCount straight;
+        for (size_t pc = 0; pc < cluster->counts.size(); pc++) {
+          straight.warps += cluster->passes[pc].warps;
+          straight.lanes += cluster->passes[pc].lanes;
+          launch_.counts[pc].warps += cluster->counts[pc].warps + straight.warps;
+          launch_.counts[pc].lanes += cluster->counts[pc].lanes + straight.lanes;
+        }
+      }
+  }
+
+  Launch &launch_;
+  uint32_t answered_;  // the question
+  std::atomic<uint64_t> &progress_;
+  const uint64_t room_;  // that a cluster takes, of Room::whole
+  std::vector<std::unique_ptr<Cluster>> resident_, spare_;
+  size_t at_ = 0;
+  uint64_t idle_turns_ = 0, seen_progress_ = 0, idle_as_of_ = 0;
+  uint64_t running_turns_ = 0;
+  bool idle_ = false;
+};
+
+}  // namespace fa::emu

@@ -1,0 +1,145 @@
+// Launches that do not come to an end: a time limit, lines on the way, and SIGINT.
+#include <signal.h>
+
+#include <chrono>
+
+#include "mutant.h"
+
+namespace {
+
+using emulated::Array;
+using emulated::launch;
+
+/// endless: a loop that counts, so that nothing recognises it as a wait; warp 0 leaves it to wait at a barrier.
+/// brief: stores.
+const std::string text = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry _Z7endlessPj(.param .u64 words) {
+  .reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, 0;
+  setp.lt.u32 %p1, %r1, 32;
+  @%p1 bra wait;
+again:
+  add.u32 %r2, %r2, 1;
+  st.global.u32 [%rd1], %r2;
+  bra again;
+wait:
+  bar.sync 0;
+  ret;
+}
+.visible .entry brief(.param .u64 words) {
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [words];
+  st.global.u32 [%rd1], 1;
+  ret;
+}
+)";
+
+constexpr unsigned endlessly_many = 0x7fffffff;
+
+int run(const char *kernel, unsigned blocks) {
+  emulated::start();
+  Array<unsigned> words(std::vector<unsigned>(128));
+  return launch(emulated::kernel(text, kernel), {blocks}, {96}, 0, words.address);
+}
+
+struct Ended {
+  std::string told;
+  double seconds;
+};
+
+Ended timed(const char *variable, const char *value, const char *kernel, unsigned blocks) {
+  auto begin = std::chrono::steady_clock::now();
+  std::string told = emulated::told([&] {
+    setenv(variable, value, 1);
+    setenv("FA_EMU_TIMEOUT", "1", 1);
+    std::fprintf(stderr, "code %d\n", run(kernel, blocks));
+  });
+  return {told, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+}
+
+TEST(LongLaunch, AnEndlessLoopEndsInTime) {
+  for (const char *checks : {"0", "1"}) {
+    Ended end = timed("FA_EMU_CHECK", checks, "_Z7endlessPj", 2);
+    EXPECT_NE(end.told.find("code 702"), std::string::npos) << end.told;  // CUDA_ERROR_LAUNCH_TIMEOUT
+    EXPECT_NE(end.told.find("launch timeout: it has run for longer than the 1 s that FA_EMU_TIMEOUT gives it, 0 of 2 "
+                            "blocks have ended"),
+              std::string::npos)
+        << end.told;
+    EXPECT_NE(end.told.find("warp 0 waits at line 17 (bar.sync)"), std::string::npos) << end.told;
+    EXPECT_NE(end.told.find("[kernel endless(unsigned int*)]"), std::string::npos) << end.told;
+    EXPECT_LT(end.seconds, 30);
+  }
+}
+
+TEST(LongLaunch, TooManyBlocksEndInTime) {
+  Ended end = timed("FA_EMU_QUIET", "0", "brief", endlessly_many);
+  EXPECT_NE(end.told.find("code 702"), std::string::npos) << end.told;
+  EXPECT_NE(end.told.find(" of 2147483647 blocks have ended"), std::string::npos) << end.told;
+}
+
+TEST(LongLaunch, ABriefOneIsInTime) {
+  Ended end = timed("FA_EMU_PROGRESS", "1", "brief", 4);
+  EXPECT_EQ(end.told, "code 0\n");
+}
+
+TEST(LongLaunch, SaysHowFarItIs) {
+  Ended end = timed("FA_EMU_PROGRESS", "0.2", "brief", endlessly_many);
+  EXPECT_NE(end.told.find("fa-emu: kernel brief: "), std::string::npos) << end.told;
+  EXPECT_NE(end.told.find(" of 2147483647 blocks done, "), std::string::npos) << end.told;
+  EXPECT_NE(end.told.find(" warp instructions, 0."), std::string::npos) << end.told;
+}
+
+TEST(LongLaunch, LimitsThatMakeNoSenseAreRefused) {
+  std::string told = timed("FA_EMU_PROGRESS", "often", "brief", 1).told;
+  EXPECT_NE(told.find("FA_EMU_PROGRESS=often is no number of seconds"), std::string::npos) << told;
+}
+
+/// Runs the kernel in a process that gets SIGINT once a line says that it is under way; status: as of waitpid.
+std::string interrupted(int &status, bool with_handler) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    if (with_handler) signal(SIGINT, [](int) { _exit(7); });
+    setenv("FA_EMU_PROGRESS", "0.1", 1);
+    setenv("FA_EMU_TIMEOUT", "60", 1);
+    run("_Z7endlessPj", 2);
+    std::_Exit(1);
+  }
+  close(ends[1]);
+  std::string told;
+  char part[4096];
+  bool sent = false;
+  for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) {
+    told.append(part, static_cast<size_t>(got));
+    if (!sent && told.find("blocks done") != std::string::npos) sent = kill(child, SIGINT) == 0;
+  }
+  close(ends[0]);
+  waitpid(child, &status, 0);
+  return told;
+}
+
+TEST(LongLaunch, SigintSaysWhereWarpsAreAndEndsTheProgram) {
+  int status = 0;
+  std::string told = interrupted(status, false);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status << told;
+  EXPECT_NE(told.find("fa-emu: interrupted: kernel endless(unsigned int*): 0 of 2 blocks done"), std::string::npos)
+      << told;
+  EXPECT_NE(told.find("warp 0 waits at line 17 (bar.sync)"), std::string::npos) << told;
+}
+
+TEST(LongLaunch, AHandlerOfTheProgramsIsCalled) {
+  int status = 0;
+  std::string told = interrupted(status, true);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status << told;
+}
+
+}  // namespace
