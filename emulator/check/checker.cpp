@@ -80,7 +80,7 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
 }
 
 void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
-  Accessor who{&warp, agent_of(warp), 0, 0, false};
+  Accessor who{&warp, agent_of(warp)};
   operations.wait(groups, [&](const Operation &operation) {
     who.pc = operation.pc;
     Access access;
@@ -96,21 +96,22 @@ void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
 void Checker::access(Warp &warp, const Instruction &instruction, const Access &access) {
   Counting::access(warp, instruction, access);
   uint32_t pc = pc_of(instruction);
-  if (access.space == ptx::Space::shared) return shared_access(warp, pc, access);
+  if (access.space == ptx::Space::shared) return shared_access(warp, instruction, access);
   if (access.space != ptx::Space::global) return;
   bool strong = access.kind == AccessKind::atomic || checks_->classes[pc].what == Class::strong_access;
-  Accessor who{&warp, agent_of(warp), 0, pc, strong};
+  Accessor who{&warp, agent_of(warp), 0, pc, strong, &instruction, &access};
   global_.access(who, access);
 }
 
-void Checker::shared_access(Warp &warp, uint32_t pc, const Access &seen) {
+void Checker::shared_access(Warp &warp, const Instruction &instruction, const Access &seen) {
+  const uint32_t pc = pc_of(instruction);
   Class what = checks_->classes[pc].what;
   Access access = seen;
   // Operations on an mbarrier are ordered by its phases. They come behind its making, whoever was the first of them,
   // and before its end.
   if (what == Class::mbarrier && access.kind == AccessKind::atomic) access.kind = AccessKind::read;
   bool strong = access.kind == AccessKind::atomic || what == Class::strong_access;
-  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces};
+  Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces, &instruction, &access};
   // A flag: whoever reads it afterwards knows what came before.
   uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);

@@ -72,7 +72,7 @@ class Checker : public Counting {
 
   uint32_t agent_of(const Warp &warp) const;
   uint32_t pc_of(const Instruction &instruction) const;
-  void shared_access(Warp &warp, uint32_t pc, const Access &access);
+  void shared_access(Warp &warp, const Instruction &instruction, const Access &access);
   void read_in_part(const Accessor &who, const Access &access, uint32_t address);
   void forget_missing(const Accessor &who, const Access &access);
   void complete(const Warp &warp, InFlight &operations, int32_t groups);

@@ -140,7 +140,7 @@ void GlobalMemory::write(const Accessor &who, GlobalCell &cell, uint64_t address
   const GlobalEpoch &last = cell.write;
   // One instruction may write a place from several lanes.
   bool same = last.cluster == cluster_ && last.agent == who.agent && last.pc == who.pc;
-  if (!same && !knows(who, last)) conflict(who, last, address, "writes", "wrote");
+  if (!same && !knows(who, last)) conflict(who, last, address, "writes", "wrote", who.stores_the_same());
   for (GlobalEpoch &reader : cell.reads) {
     bool own = reader.cluster == cluster_ && reader.agent == who.agent && reader.lane == who.lane;
     if (!own && !knows(who, reader)) conflict(who, reader, address, "writes", "read");
@@ -150,9 +150,12 @@ void GlobalMemory::write(const Accessor &who, GlobalCell &cell, uint64_t address
 }
 
 void GlobalMemory::conflict(const Accessor &who, const GlobalEpoch &other, uint64_t address, const char *does,
-                            const char *did) {
+                            const char *did, bool equal) {
   bool inside = other.cluster == cluster_;
-  Violation kind = !inside ? Violation::grid_race : other.agent == who.agent ? Violation::lane_race : Violation::race;
+  Violation kind = equal                      ? Violation::equal_values
+                   : !inside                  ? Violation::grid_race
+                   : other.agent == who.agent ? Violation::lane_race
+                                              : Violation::race;
   shadow_.reporter.report(kind, *who.warp, who.pc, other.pc, static_cast<int>(who.lane), [&] {
     char place[32];
     std::snprintf(place, sizeof place, "0x%llx", static_cast<unsigned long long>(address));
@@ -165,7 +168,8 @@ void GlobalMemory::conflict(const Accessor &who, const GlobalEpoch &other, uint6
              "," + std::to_string(number / clusters[0] / clusters[1]) + ")";
     return std::string("race: ") + does + " global memory at " + place + ", which warp " +
            std::to_string(other.agent % warps_per_cta_) + ", lane " + std::to_string(other.lane) + " of " + block +
-           " " + did + " at " + shadow_.reporter.line(other.pc) + ", with no synchronisation between";
+           " " + did + " at " + shadow_.reporter.line(other.pc) + ", with no synchronisation between" +
+           (equal ? "; both store the same value" : "");
   });
 }
 

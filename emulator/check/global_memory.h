@@ -127,7 +127,8 @@ class GlobalMemory {
   bool knows(const Accessor &who, const GlobalEpoch &epoch) const;
   void read(const Accessor &who, GlobalCell &cell, uint64_t address);
   void write(const Accessor &who, GlobalCell &cell, uint64_t address);
-  void conflict(const Accessor &who, const GlobalEpoch &other, uint64_t address, const char *does, const char *did);
+  void conflict(const Accessor &who, const GlobalEpoch &other, uint64_t address, const char *does, const char *did,
+                bool equal = false);
 
   GlobalShadow &shadow_;
   Clocks &clocks_;

@@ -70,7 +70,7 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
       if ((missing &= ~some) == 0) continue;
     }
     written[use.reg] |= missing;
-    reporter.report(Violation::uninitialised_register, warp, pc, use.reg, std::countr_zero(missing), [&] {
+    reporter.report(Violation::uninitialised_register, warp, pc, no_pc, std::countr_zero(missing), [&] {
       std::string text =
           "register " + program.function_at(pc).register_name(use.reg) + " is read and was never written";
       auto load = last_->loads_of_nothing.find(use.reg);
@@ -150,7 +150,7 @@ void Registers::touch(const Program &program, uint32_t pc, const Classified &wha
 
 void Registers::check_fence(Reporter &reporter, const Warp &warp, uint32_t pc) {
   if (fences_ == 0) {
-    reporter.report(Violation::missing_wgmma_fence, warp, pc, 0, -1,
+    reporter.report(Violation::missing_wgmma_fence, warp, pc, no_pc, -1,
                     [] { return "the kernel's first wgmma, without a wgmma.fence before it"; });
     return;
   }

@@ -6,16 +6,13 @@
 #include "memory/windows.h"
 
 namespace fa::emu::check {
-namespace {
 
-std::string where(uint32_t address) {
+std::string shared_place(uint32_t address) {
   uint32_t rank = address >> memory::rank_shift;
   std::string text =
       "shared memory at offset " + std::to_string((address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin);
   return rank ? text + " of the cluster's block " + std::to_string(rank) : text;
 }
-
-}  // namespace
 
 void SharedMemory::begin(const Cluster &cluster) {
   shadows_.resize(cluster.ctas.size());
@@ -73,7 +70,7 @@ void SharedMemory::forget(uint32_t address, uint32_t bytes) {
 void SharedMemory::read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address) {
   check_pending(who, cell, address, false);
   if (who.unwritten != nullptr && !cell.initialised)
-    *who.unwritten = true;
+    *who.unwritten |= cell.pending_writes == 0;
   else
     check_written(who, cell, address, "reads");
   if (!who.strong) remember_read(who, shadow, cell);
@@ -101,8 +98,9 @@ void SharedMemory::issue_read(const Accessor &who, Cell &cell, uint32_t address,
                   !clocks_.knows_fenced(who.agent, cell.write_agent, cell.write_lane, cell.write_clock);
   if (unfenced)
     reporter_.report(Violation::missing_proxy_fence, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
-      return "the async proxy reads " + where(address) + ", which " + name_of_agent(cell.write_agent, cell.write_lane) +
-             " wrote at " + reporter_.line(cell.write_pc) + ", without a fence.proxy.async between";
+      return "the async proxy reads " + shared_place(address) + ", which " +
+             name_of_agent(cell.write_agent, cell.write_lane) + " wrote at " + reporter_.line(cell.write_pc) +
+             ", without a fence.proxy.async between";
     });
   cell.pending_reads++;
   cell.pending_pc = who.pc;
@@ -143,16 +141,17 @@ void SharedMemory::check_pending(const Accessor &who, Cell &cell, uint32_t addre
   bool written = cell.pending_writes && !(who.strong && cell.pending_reduces);
   if (!written && !(writes && cell.pending_reads)) return;
   reporter_.report(Violation::pending_copy, *who.warp, who.pc, cell.pending_pc, static_cast<int>(who.lane), [&] {
-    return std::string(writes ? "writes " : "reads ") + where(address) + ", which the asynchronous operation of " +
-           reporter_.line(cell.pending_pc) + " still " + (written ? "writes" : "reads") + ": nothing has waited for it";
+    return std::string(writes ? "writes " : "reads ") + shared_place(address) +
+           ", which the asynchronous operation of " + reporter_.line(cell.pending_pc) + " still " +
+           (written ? "writes" : "reads") + ": nothing has waited for it";
   });
 }
 
 void SharedMemory::check_written(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {
   if (!cell.initialised) {
     if (cell.pending_writes) return;
-    reporter_.report(Violation::uninitialised_memory, *who.warp, who.pc, 0, static_cast<int>(who.lane),
-                     [&] { return std::string(does) + " " + where(address) + ", which was never written"; });
+    reporter_.report(Violation::uninitialised_memory, *who.warp, who.pc, no_pc, static_cast<int>(who.lane),
+                     [&] { return std::string(does) + " " + shared_place(address) + ", which was never written"; });
     return;
   }
   check_order(who, cell, address, does);
@@ -161,11 +160,14 @@ void SharedMemory::check_written(const Accessor &who, const Cell &cell, uint32_t
 void SharedMemory::check_order(const Accessor &who, const Cell &cell, uint32_t address, const char *does) {
   if (cell.atomic && who.strong) return;
   if (clocks_.knows(who.agent, who.lane, cell.write_agent, 1u << cell.write_lane, cell.write_clock)) return;
-  Violation kind = cell.write_agent == who.agent ? Violation::lane_race : Violation::race;
+  const bool equal = who.stores_the_same();
+  Violation kind = equal                           ? Violation::equal_values
+                   : cell.write_agent == who.agent ? Violation::lane_race
+                                                   : Violation::race;
   reporter_.report(kind, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
-    return std::string("race: ") + does + " " + where(address) + ", which " +
+    return std::string("race: ") + does + " " + shared_place(address) + ", which " +
            name_of_agent(cell.write_agent, cell.write_lane) + " wrote at " + reporter_.line(cell.write_pc) +
-           ", with no synchronisation between";
+           ", with no synchronisation between" + (equal ? "; both store the same value" : "");
   });
 }
 
@@ -182,7 +184,7 @@ void SharedMemory::check_reader(const Accessor &who, const ReadEpoch &reader, ui
   reporter_.report(same ? Violation::lane_race : Violation::race, *who.warp, who.pc, reader.pc,
                    static_cast<int>(who.lane), [&] {
                      uint32_t others = same ? reader.lanes & ~(1u << who.lane) : reader.lanes;
-                     return "race: writes " + where(address) + ", which " +
+                     return "race: writes " + shared_place(address) + ", which " +
                             name_of_agent(reader.agent, static_cast<uint32_t>(std::countr_zero(others))) + " read at " +
                             reporter_.line(reader.pc) + ", with no synchronisation between";
                    });
@@ -228,9 +230,9 @@ void SharedMemory::check_remote(const Cta &cta, const Cell &cell, uint32_t addre
     if (clock == 0 || agent >= warps_ || agent / warps_per_cta_ == cta.rank) return;
     for (const Warp &warp : cta.warps)
       if (clocks_.knows(cta.rank * warps_per_cta_ + warp.index, 0, agent, lanes, clock)) return;
-    reporter_.report(Violation::remote_access, cta.warps[0], pc, 0, -1, [&] {
+    reporter_.report(Violation::remote_access, cta.warps[0], pc, no_pc, -1, [&] {
       return "race: " + name_of_agent(agent, static_cast<uint32_t>(std::countr_zero(lanes))) + " " + did + " " +
-             where(address) + ", and that block may have ended before: nothing makes it wait";
+             shared_place(address) + ", and that block may have ended before: nothing makes it wait";
     });
   };
   check(cell.write_agent, 1u << cell.write_lane, cell.write_clock, cell.write_pc, "writes");
@@ -250,10 +252,10 @@ void SharedMemory::end(const Cta &cta) {
   shadows_[rank].visit_all([&](Cell &cell, uint32_t at) {
     if (told || (cell.pending_writes == 0 && cell.pending_reads == 0)) return;
     told = true;
-    reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, 0, -1, [&] {
+    reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, no_pc, -1, [&] {
       return "the block ends, and nothing has waited for this asynchronous operation, which " +
              std::string(cell.pending_writes ? "writes " : "reads ") +
-             where((rank << memory::rank_shift) + at + memory::shared_begin);
+             shared_place((rank << memory::rank_shift) + at + memory::shared_begin);
     });
   });
 }

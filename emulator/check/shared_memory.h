@@ -11,14 +11,25 @@
 
 namespace fa::emu::check {
 
+/// "shared memory at offset 16 of the cluster's block 1".
+std::string shared_place(uint32_t address);
+
 /// Who accesses: a lane of a warp, now.
 struct Accessor {
   const Warp *warp = nullptr;
   uint32_t agent = 0;
   uint32_t lane = 0;
   uint32_t pc = 0;
-  bool strong = false;        // an atomic, an access that is meant to communicate, or an asynchronous reduction
+  bool strong = false;  // an atomic, an access that is meant to communicate, or an asynchronous reduction
+  const Instruction *instruction = nullptr;  // of plain stores
+  const Access *access = nullptr;
   bool *unwritten = nullptr;  // where to note that some bytes were never written, rather than to report it
+  /// Whether the lane stores what is there already.
+  bool stores_the_same() const {
+    return access && access->digest &&
+           access->digest(*warp, *instruction, lane, nullptr) ==
+               access->digest(*warp, *instruction, lane, access->at[lane]);
+  }
 };
 
 class SharedMemory {

@@ -114,7 +114,7 @@ void TensorMemory::end(const Cta &cta) {
   for (const Warp &warp : cta.warps)
     for (const Issued &one : issued_[cta.rank * cta.warps.size() + warp.index])
       if (one.access.kind == AccessKind::async_issue_write)
-        reporter_.report(Violation::unwaited, warp, one.pc, 0, -1,
+        reporter_.report(Violation::unwaited, warp, one.pc, no_pc, -1,
                          [] { return "the block ends, and no tcgen05.wait::st has waited for this store"; });
 }
 
@@ -122,7 +122,7 @@ void TensorMemory::read(const Who &who, const Cell &cell, uint32_t column) {
   check_pending(who, cell, column, false);
   auto writes = [](const Pending &one) { return one.writes; };
   if (!cell.written && std::none_of(cell.pending.begin(), cell.pending.end(), writes))
-    reporter_.report(Violation::uninitialised_memory, who.warp, who.pc, 0, -1,
+    reporter_.report(Violation::uninitialised_memory, who.warp, who.pc, no_pc, -1,
                      [&] { return "reads " + where(column) + ", which was never written"; });
   if (!who.pipe || cell.write_pipe != who.pipe) check_order(who, cell.write, column, "reads", "written");
   if (!who.moves()) check_order(who, cell.seen, column, "reads", "stored to and loaded");

@@ -17,7 +17,7 @@ function(fa_add_emulated_test name device)
   set(environment FA_EMU_DEVICE=${device} LD_LIBRARY_PATH=$<TARGET_FILE_DIR:fa_emulator> ${fa_emulated_environment}
       ${arg_ENVIRONMENT})
   if(arg_CHECK)
-    list(APPEND environment FA_EMU_CHECK=2)
+    list(APPEND environment FA_EMU_CHECK=2 FA_EMU_FAIL_ON=formal)
   endif()
   if(DEFINED arg_SEED)
     list(APPEND environment FA_EMU_SEED=${arg_SEED})

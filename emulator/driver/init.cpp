@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "driver/attributes.h"
+#include "driver/findings.h"
 #include "driver/interrupt.h"
 #include "driver/state.h"
 
@@ -29,6 +30,7 @@ EMU_API CUresult cuInit(unsigned flags) {
           process().devices.push_back(std::move(device));
         }
         process().initialised = true;
+        watch_exit();
         watch_interrupts();
         return CUDA_SUCCESS;
       },

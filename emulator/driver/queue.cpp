@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "driver/findings.h"
 #include "driver/state.h"
 
 namespace fa::emu::driver {
@@ -213,6 +214,7 @@ void Queue::after_fork_in_child() {
   new (&self.changed_) std::condition_variable;
   self.workers_ = self.idle_workers_ = self.waiters_ = 0;
   self.mutex_.unlock();
+  forget_findings();
 }
 
 void Queue::at_exit() {

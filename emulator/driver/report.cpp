@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <map>
 #include <string_view>
+#include <utility>
 
+#include "driver/findings.h"
+#include "driver/json.h"
 #include "driver/settings.h"
 
 namespace fa::emu::driver {
@@ -67,8 +70,8 @@ unsigned long long wide(uint64_t value) {
 
 void print(const Launch &launch, const Summary &summary) {
   std::fprintf(stderr, "fa-emu: %s: %.6f s, %llu warp instructions, %llu thread instructions, %.1f M/s\n",
-               launch.program->name.c_str(), launch.seconds, wide(summary.total.warps), wide(summary.total.lanes),
-               static_cast<double>(summary.total.lanes) / launch.seconds / 1e6);
+               readable_name(launch.program->name).c_str(), launch.seconds, wide(summary.total.warps),
+               wide(summary.total.lanes), static_cast<double>(summary.total.lanes) / launch.seconds / 1e6);
   std::fprintf(stderr, "fa-emu:   %llu floating point operations of tensor cores, %llu warps at barriers\n",
                wide(summary.tensor_operations), wide(summary.barriers));
   const Traffic &traffic = launch.traffic;
@@ -85,26 +88,6 @@ void print(const Launch &launch, const Summary &summary) {
                  static_cast<int>(summary.mix[i].first.size()), summary.mix[i].first.data());
 }
 
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (char c : text) {
-    char escape[8];
-    if (c == '"' || c == '\\') {
-      result += '\\', result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-      result += escape;
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
-}
-
-std::string triple(const uint32_t (&values)[3]) {
-  return "[" + std::to_string(values[0]) + "," + std::to_string(values[1]) + "," + std::to_string(values[2]) + "]";
-}
-
 std::string json_of(const Fault &fault) {
   return "{\"kind\":" + quoted(name_of(fault.kind)) + ",\"message\":" + quoted(fault.message) +
          ",\"ptx_line\":" + std::to_string(fault.ptx_line) + ",\"ptx\":" + quoted(fault.ptx_text) +
@@ -112,10 +95,29 @@ std::string json_of(const Fault &fault) {
          ",\"warp\":" + std::to_string(fault.warp) + ",\"lane\":" + std::to_string(fault.lane) + "}";
 }
 
-std::string json_of(const Launch &launch, const Summary &summary, const std::optional<Fault> &fault) {
+std::string json_of(const Finding &finding) {
+  const ViolationClass &what = class_of(finding.what);
+  std::string text = json_of(finding.first);
+  text.back() = ',';
+  text += "\"class\":" + quoted(what.name) + ",\"severity\":" + quoted(name_of(what.severity)) +
+          ",\"count\":" + std::to_string(finding.count) + ",\"blocks\":" + std::to_string(finding.blocks.size()) +
+          ",\"warps\":[";
+  bool some = false;
+  for (uint32_t warp = 0; warp < 32; warp++)
+    if (finding.warps >> warp & 1) text += (std::exchange(some, true) ? "," : "") + std::to_string(warp);
+  text += "],\"ptx_lines\":[";
+  some = false;
+  for (uint32_t line : finding.lines) text += (std::exchange(some, true) ? "," : "") + std::to_string(line);
+  return text + "],\"other\":" + quoted(finding.other) + "}";
+}
+
+std::string json_of(const Launch &launch, const Summary &summary, const Judged &findings,
+                    const std::optional<Fault> &fault) {
   const Traffic &traffic = launch.traffic;
-  std::string text = "{\"kernel\":" + quoted(launch.program->name) + ",\"grid\":" + triple(launch.shape.grid) +
-                     ",\"block\":" + triple(launch.shape.block) + ",\"cluster\":" + triple(launch.shape.cluster);
+  std::string text = "{\"kernel\":" + quoted(launch.program->name) +
+                     ",\"name\":" + quoted(readable_name(launch.program->name)) +
+                     ",\"grid\":" + triple(launch.shape.grid) + ",\"block\":" + triple(launch.shape.block) +
+                     ",\"cluster\":" + triple(launch.shape.cluster);
   auto add = [&](const char *name, auto value) { text += std::string(",\"") + name + "\":" + std::to_string(value); };
   add("seconds", launch.seconds);
   add("warp_instructions", summary.total.warps);
@@ -132,8 +134,9 @@ std::string json_of(const Launch &launch, const Summary &summary, const std::opt
   for (size_t i = 0; i < summary.mix.size(); i++)
     text += (i ? "," : "") + quoted(summary.mix[i].first) + ":" + std::to_string(summary.mix[i].second.warps);
   text += "},\"violations\":[";
-  for (size_t i = 0; i < launch.reports.size(); i++) text += (i ? "," : "") + json_of(launch.reports[i]);
-  text += "],\"fault\":" + (fault ? json_of(*fault) : "null") + "}\n";
+  for (size_t i = 0; i < findings.kept.size(); i++) text += (i ? "," : "") + json_of(findings.kept[i]);
+  text += "],\"suppressed\":" + std::to_string(findings.suppressed);
+  text += ",\"fault\":" + (fault ? json_of(*fault) : "null") + "}\n";
   return text;
 }
 
@@ -150,14 +153,19 @@ void append(const std::string &file_name, const std::string &line) {
 }  // namespace
 
 void report(const Launch &launch, std::optional<Fault> &fault) {
+  Judged findings = judge(launch);
   if (settings().report || !settings().json.empty()) {
     Summary summary = summarise(launch);
     if (settings().report) print(launch, summary);
-    if (!settings().json.empty()) append(settings().json, json_of(launch, summary, fault));
+    if (!settings().json.empty()) append(settings().json, json_of(launch, summary, findings, fault));
   }
-  if (!settings().quiet)
-    for (const Fault &found : launch.reports) std::fprintf(stderr, "fa-emu: %s\n", found.what().c_str());
-  if (settings().strict && !fault && !launch.reports.empty()) fault = launch.reports.front();
+  if (!settings().quiet) print(launch, findings);
+  if (!settings().strict || fault) return;
+  for (const Finding &finding : findings.kept)
+    if (class_of(finding.what).severity >= settings().fail_on) {
+      fault = finding.first;
+      return;
+    }
 }
 
 }  // namespace fa::emu::driver

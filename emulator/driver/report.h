@@ -7,7 +7,8 @@
 
 namespace fa::emu::driver {
 
-/// Tells what the settings ask for. Where checks are strict, the first violation becomes the launch's fault.
+/// Reports what the settings ask for. Where checks are strict, the first finding that is severe enough becomes the
+/// launch's fault.
 void report(const Launch &launch, std::optional<Fault> &fault);
 
 }  // namespace fa::emu::driver

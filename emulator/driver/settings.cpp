@@ -110,6 +110,15 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
   return result;
 }
 
+Severity severity(const char *name, std::vector<std::string> &errors) {
+  std::string_view text = variable(name);
+  for (Severity one : {Severity::formal, Severity::warning, Severity::error})
+    if (text == name_of(one)) return one;
+  if (!text.empty())
+    errors.push_back(std::string(name) + "=" + std::string(text) + " is no severity: error, warning or formal");
+  return Severity::error;
+}
+
 Settings read() {
   Settings result;
   auto &errors = result.errors;
@@ -117,6 +126,10 @@ Settings read() {
   uint64_t check = number("FA_EMU_CHECK", 0, errors);
   result.run.check = check != 0;
   result.strict = check > 1;
+  result.fail_on = severity("FA_EMU_FAIL_ON", errors);
+  result.exits = number("FA_EMU_EXIT", 0, errors) != 0;
+  result.suppression_file = variable("FA_EMU_SUPPRESS");
+  if (!result.suppression_file.empty()) result.suppressions = read_suppressions(result.suppression_file, errors);
   result.run.seed = number("FA_EMU_SEED", 0, errors);
   result.run.threads = static_cast<uint32_t>(number("FA_EMU_THREADS", 0, errors));
   result.run.timeout = seconds("FA_EMU_TIMEOUT", errors);

@@ -15,6 +15,11 @@
 //                                                   other addresses than the host
 //   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: what is found fails the
 //                                     launch, with CUDA_ERROR_LAUNCH_FAILED
+//   FA_EMU_FAIL_ON  error             the least severity that fails a launch (FA_EMU_CHECK=2) or a process
+//                                     (FA_EMU_EXIT): error, warning or formal
+//   FA_EMU_EXIT     1                 a process that would exit with 0 after findings exits with 10 (errors), 11
+//                                     (warnings) or 12 (formal)
+//   FA_EMU_SUPPRESS file              findings that are left out: see driver/suppressions.h
 //   FA_EMU_SEED     7                 vary schedules and landing times; 0: in order
 //   FA_EMU_THREADS  2                 threads of the host for a launch. By default all cores; one under a seed, and one
 //                                     where checks watch blocks that exchange data (atomics, strong accesses), so that
@@ -38,6 +43,7 @@
 #include <vector>
 
 #include "driver/devices.h"
+#include "driver/suppressions.h"
 #include "exec/launch.h"
 
 namespace fa::emu::driver {
@@ -46,6 +52,10 @@ struct Settings {
   std::vector<DeviceLimits> devices;
   RunOptions run;
   bool strict = false;  // what the checks find is a fault
+  Severity fail_on = Severity::error;
+  bool exits = false;  // what they find changes the process's exit status
+  std::string suppression_file;
+  std::vector<Suppression> suppressions;
   bool report = false;
   std::string json;
   int driver_version = 13000;

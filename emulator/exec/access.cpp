@@ -261,11 +261,13 @@ void resolve(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t
 }
 
 void observe(Warp &warp, const Instruction &instruction, AccessKind kind, uint32_t mask, uint32_t bytes,
-             const Resolved &resolved) {
+             const Resolved &resolved, decltype(Access::digest) digest) {
   Observer *observer = warp.cta->cluster->observer.get();
   if (!observer) return;
-  if (resolved.uniform)
-    return observer->access(warp, instruction, {resolved.space, kind, bytes, mask, resolved.address, false});
+  Access access{resolved.space, kind, bytes, mask, resolved.address};
+  access.digest = digest;
+  access.at = resolved.at;
+  if (resolved.uniform) return observer->access(warp, instruction, access);
   for (Space space : {Space::global, Space::shared, Space::local, Space::param}) {
     uint32_t same = mask & collect([&](uint32_t lane) { return space_of(resolved.address[lane]) == space; });
     if (same == 0) continue;
@@ -273,7 +275,10 @@ void observe(Warp &warp, const Instruction &instruction, AccessKind kind, uint32
     bool window = space != Space::global;
     for (uint32_t lane = 0; lane < lanes; lane++)
       inside[lane] = window ? resolved.address[lane] & memory::offset_mask : resolved.address[lane];
-    observer->access(warp, instruction, {space, kind, bytes, same, inside, false});
+    access.space = space;
+    access.mask = same;
+    access.address = inside;
+    observer->access(warp, instruction, access);
   }
 }
 

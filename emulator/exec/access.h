@@ -39,8 +39,8 @@ uint8_t *global_at(Warp &warp, const Instruction &instruction, int lane, uint64_
 /// A 32-bit shared address from a generic or a shared one.
 uint32_t shared_address(uint64_t address);
 
-/// Reports a resolved access to the observer; per space where lanes differ.
+/// Reports a resolved access to the observer; per space where lanes differ. digest: as in Access.
 void observe(Warp &warp, const Instruction &instruction, AccessKind kind, uint32_t mask, uint32_t bytes,
-             const Resolved &resolved);
+             const Resolved &resolved, decltype(Access::digest) digest = nullptr);
 
 }  // namespace fa::emu

@@ -53,8 +53,8 @@ void BulkOperation::complete(uint32_t mbarrier, uint32_t bytes) const {
   Launch &launch = *owner.launch;
   if (owner.warps_alive == 0) {
     if (launch.options.check)
-      launch.report(make_fault(warp_, instruction_, FaultKind::check, lane_,
-                               "data that nobody waited for: its block ended while it was in flight"));
+      launch.findings.add(Violation::unwaited, warp_, instruction_, lane_,
+                          "data that nobody waited for: its block ended while it was in flight");
     return;
   }
   mbarrier_complete(warp_, instruction_, lane_, mbarrier, bytes);
@@ -69,8 +69,8 @@ void BulkGroups::at_exit(Cta &cta) {
       if (!cta.launch->options.check) continue;
       for (Warp &warp : cta.warps)
         if (&warp.state<BulkGroups>() == this)
-          cta.launch->report(make_fault(warp, operation->instruction(), FaultKind::check, static_cast<int>(lane),
-                                        "the block ends while a bulk copy has yet to read its shared memory"));
+          cta.launch->findings.add(Violation::unwaited, warp, operation->instruction(), static_cast<int>(lane),
+                                   "the block ends while a bulk copy has yet to read its shared memory");
     }
   };
   for (uint32_t lane = 0; lane < lanes; lane++) {

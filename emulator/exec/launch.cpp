@@ -14,8 +14,6 @@
 namespace fa::emu {
 namespace {
 
-constexpr size_t most_reports = 1000;
-
 uint32_t core_count() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<uint32_t>(std::max(CPU_COUNT(&set), 1));
@@ -99,14 +97,6 @@ std::optional<uint64_t> Launch::take_cluster() {
 
 void Launch::trigger(uint64_t blocks) {
   if (blocks > 0 && triggers.fetch_add(blocks) + blocks == cta_count() && triggered) triggered();
-}
-
-void Launch::report(Fault fault) {
-  std::lock_guard lock(mutex);
-  if (reports.size() >= most_reports) return;
-  for (const Fault &known : reports)
-    if (known.ptx_line == fault.ptx_line && known.message == fault.message) return;
-  reports.push_back(std::move(fault));
 }
 
 std::optional<Fault> run(Launch &launch) {

@@ -11,6 +11,7 @@
 
 #include "exec/cta.h"
 #include "exec/fault.h"
+#include "exec/finding.h"
 #include "exec/program.h"
 
 namespace fa::emu {
@@ -94,7 +95,7 @@ struct Launch {
 
   // Filled by run.
   std::vector<ExecutionCount> counts;  // by program counter
-  std::vector<Fault> reports;          // of checks, which do not end the launch
+  Findings findings;                   // of checks, which do not end the launch
   Traffic traffic;
   double seconds = 0;
 
@@ -107,8 +108,6 @@ struct Launch {
   std::optional<uint64_t> take_cluster();
   /// So many more blocks have let dependents start, or ended without.
   void trigger(uint64_t blocks);
-  /// Thread-safe; of equal reports (line and kind) the first is kept.
-  void report(Fault fault);
 
   std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
   std::atomic<uint64_t> next_cluster{0};

@@ -35,6 +35,10 @@ struct Access {
   /// issues only: the checks follow commit_group and wait_group of the one by themselves, and hear of the other's end
   /// by products_complete.
   uint64_t key = 0;
+  /// Of plain stores: a digest of the value that a lane stores or, given the place, of what is there now. at: that
+  /// place, by lane.
+  uint32_t (*digest)(const Warp &, const Instruction &, uint32_t lane, const uint8_t *at) = nullptr;
+  const uint8_t *const *at = nullptr;
   bool reduces = false;  // async_issue_write and async_land: others may reduce the same bytes at the same time
 };
 

@@ -29,10 +29,10 @@ bool TensorMemory::allocated(uint32_t first, uint32_t count) const {
 
 void TensorMemory::at_exit(Cta &cta) {
   for (const Allocation &one : allocations)
-    cta.launch->report(make_fault(*one.warp, *one.instruction, FaultKind::check, -1,
-                                  "tensor memory is not given back: columns " + std::to_string(one.first) + " to " +
-                                      std::to_string(one.first + one.count - 1) +
-                                      " are still allocated when the block ends, and no tcgen05.dealloc has them"));
+    cta.launch->findings.add(Violation::tensor_not_freed, *one.warp, *one.instruction, -1,
+                             "tensor memory is not given back: columns " + std::to_string(one.first) + " to " +
+                                 std::to_string(one.first + one.count - 1) +
+                                 " are still allocated when the block ends, and no tcgen05.dealloc has them");
 }
 
 TensorMemory &tensor_memory(Warp &warp, const Instruction &instruction, Cta &cta, int group) {

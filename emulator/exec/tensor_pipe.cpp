@@ -29,9 +29,9 @@ void TensorPipe::at_exit(Cta &cta) {
   if (!cta.launch->options.check) return;
   for (const auto &operation : all)
     if (!operation->done())
-      cta.launch->report(make_fault(operation->warp(), operation->instruction(), FaultKind::check, -1,
-                                    "is still in flight when the block ends: nothing has waited for a tcgen05.commit "
-                                    "that covers it"));
+      cta.launch->findings.add(Violation::unwaited, operation->warp(), operation->instruction(), -1,
+                               "is still in flight when the block ends: nothing has waited for a tcgen05.commit that "
+                               "covers it");
 }
 
 void TensorOperation::observe_tensor(AccessKind kind, uint64_t key, TensorAccess access) const {

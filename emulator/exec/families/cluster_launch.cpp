@@ -80,9 +80,9 @@ void try_cancel(Warp &warp, const Instruction &instruction, uint32_t mask) {
   const Slot *slots = warp.list(instruction);
   Launch &launch = *warp.cta->launch;
   if (uint32_t again = mask & warp.state<Refusals>().seen; again && launch.options.check)
-    launch.report(make_fault(warp, instruction, FaultKind::check, __builtin_ctz(again),
-                             "a request to cancel a cluster by a thread that has seen a request fail: what comes of it "
-                             "is undefined"));
+    launch.findings.add(Violation::cluster_request, warp, instruction, __builtin_ctz(again),
+                        "a request to cancel a cluster by a thread that has seen a request fail: what comes of it is "
+                        "undefined");
   for (uint32_t rest = mask; rest; rest &= rest - 1) {
     uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
     auto operation = std::make_shared<Cancellation>(warp, instruction, lane);

@@ -48,8 +48,8 @@ struct Copies : State {
     if (copies.empty() || !cta.launch->options.check) return;
     for (Warp &warp : cta.warps)
       if (&warp.state<Copies>() == this)
-        cta.launch->report(make_fault(warp, *copies.front()->instruction, FaultKind::check,
-                                      __builtin_ctz(copies.front()->mask), "a copy that nobody waited for"));
+        cta.launch->findings.add(Violation::unwaited, warp, *copies.front()->instruction,
+                                 __builtin_ctz(copies.front()->mask), "a copy that nobody waited for");
   }
 };
 

@@ -90,12 +90,31 @@ void load(Warp &warp, const Instruction &instruction, uint32_t mask) {
   }
 }
 
+/// Access::digest of a store: FNV-1a over its elements.
+template <class M, class R>
+uint32_t digest(const Warp &warp, const Instruction &instruction, uint32_t lane, const uint8_t *at) {
+  uint32_t result = 2166136261u;
+  for (uint32_t e = 0; e < instruction.list_count; e++) {
+    M value;
+    if (at)
+      std::memcpy(&value, at + e * sizeof(M), sizeof(M));
+    else if constexpr (std::is_same_v<M, R>)
+      value = warp.row<R>(warp.list(instruction)[e])[lane];
+    else
+      value = static_cast<M>(warp.row<R>(warp.list(instruction)[e])[lane]);
+    uint8_t bytes[sizeof(M)];
+    std::memcpy(bytes, &value, sizeof(M));
+    for (uint8_t byte : bytes) result = (result ^ byte) * 16777619u;
+  }
+  return result;
+}
+
 template <class M, class R, bool observed>
 void store(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t bytes = sizeof(M) * instruction.list_count;
   Resolved memory;
   resolve(warp, instruction, mask, bytes, bytes, memory);
-  if constexpr (observed) observe(warp, instruction, AccessKind::write, mask, bytes, memory);
+  if constexpr (observed) observe(warp, instruction, AccessKind::write, mask, bytes, memory, digest<M, R>);
   const Slot *registers = warp.list(instruction);
   if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
     if (mask == all_lanes && !instruction.detail && instruction.list_count == 1 && in_a_row<M>(memory))

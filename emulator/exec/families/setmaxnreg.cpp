@@ -68,10 +68,10 @@ struct RegisterPool : State {
         const Share &one = shares[first], &other = shares[i];
         if (one.changes == other.changes && one.registers == other.registers) continue;
         const Share &more = one.changes >= other.changes ? one : other;
-        cta.launch->report(make_fault(cta.warps[&more == &one ? first : i], *more.last, FaultKind::check, -1,
-                                      "setmaxnreg is for all four warps of a warpgroup: warp " + std::to_string(first) +
-                                          " has executed " + std::to_string(one.changes) + ", warp " +
-                                          std::to_string(i) + " " + std::to_string(other.changes)));
+        cta.launch->findings.add(Violation::register_pool, cta.warps[&more == &one ? first : i], *more.last, -1,
+                                 "setmaxnreg is for all four warps of a warpgroup: warp " + std::to_string(first) +
+                                     " has executed " + std::to_string(one.changes) + ", warp " + std::to_string(i) +
+                                     " " + std::to_string(other.changes));
         return;
       }
   }

@@ -51,9 +51,9 @@ struct Warpgroups : State {
     for (size_t i = 0; i < groups.size() * group_warps; i++) {
       const Warpgroup::Member &member = groups[i / group_warps].members[i % group_warps];
       if (member.waited == member.issued) continue;
-      cta.launch->report(make_fault(cta.warps[i], *member.last, FaultKind::check, -1,
-                                    "wgmma.mma_async is still in flight when the block ends: no "
-                                    "wgmma.wait_group has covered it"));
+      cta.launch->findings.add(Violation::unwaited, cta.warps[i], *member.last, -1,
+                               "wgmma.mma_async is still in flight when the block ends: no wgmma.wait_group has "
+                               "covered it");
     }
   }
 };
