@@ -50,6 +50,7 @@ void Checker::cta_begins(Cta &cta) {
 
 void Checker::cta_ends(Cta &cta) {
   Counting::cta_ends(cta);
+  for (Warp &warp : cta.warps) warps_[agent_of(warp)].registers.end(checks_->reporter, warp);
   shared_.end(cta);
   tensor_.end(cta);
 }
@@ -77,6 +78,11 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
     default:
       return;
   }
+}
+
+void Checker::skipped(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  uint32_t pc = pc_of(instruction);
+  warps_[agent_of(warp)].registers.skip(checks_->reporter, warp, pc, checks_->classes[pc], mask);
 }
 
 void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
@@ -115,13 +121,14 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   // A flag: whoever reads it afterwards knows what came before.
   uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
+  const bool is_matrix = checks_->classes[pc].matrix;
   shared_.access_rows(who, access, [&](uint32_t lane) {
     who.lane = lane;
     uint32_t address = static_cast<uint32_t>(access.address[lane]);
     bool unwritten = false;
-    if (checks_->classes[pc].vector && access.kind == AccessKind::read) who.unwritten = &unwritten;
+    if (checks_->classes[pc].loads && access.kind == AccessKind::read) who.unwritten = &unwritten;
     shared_.access(who, access.kind, address, access.bytes, access.async_proxy, access.key);
-    if (unwritten) read_in_part(who, access, address);
+    if (unwritten) is_matrix ? read_unwritten_row(who, address) : read_unwritten(who, access, address);
   });
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
@@ -141,8 +148,8 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
 }
 
 /// nvcc loads and stores gaps between fields along with the fields. Elements of a vector that nobody has written are
-/// nobody's values, which may be moved; a vector that nobody has written at all is a fault.
-void Checker::read_in_part(const Accessor &who, const Access &access, uint32_t address) {
+/// nobody's values, which may be moved.
+void Checker::read_unwritten(const Accessor &who, const Access &access, uint32_t address) {
   auto vector = vector_of(*checks_->reporter.launch().program, who.pc);
   const uint32_t bytes = access.bytes / static_cast<uint32_t>(vector.size());
   const auto is_written = [&](size_t i) {
@@ -150,14 +157,25 @@ void Checker::read_in_part(const Accessor &who, const Access &access, uint32_t a
   };
   bool some = false;
   for (size_t i = 0; i < vector.size(); i++) some |= is_written(i);
-  if (!some) {
-    Accessor again = who;
-    again.unwritten = nullptr;
-    return shared_.access(again, access.kind, address, access.bytes, false, 0);
+  Registers &registers = warps_[who.agent].registers;
+  for (size_t i = 0; i < vector.size(); i++) {
+    if (vector[i].kind != ptx::OperandKind::reg || is_written(i)) continue;
+    if (some)
+      registers.forget(vector[i].index, 1u << who.lane, who.pc);
+    else
+      registers.forget_all(vector[i].index, 1u << who.lane, who.pc, address);
   }
-  for (size_t i = 0; i < vector.size(); i++)
-    if (vector[i].kind == ptx::OperandKind::reg && !is_written(i))
-      warps_[who.agent].registers.forget(vector[i].index, who.lane, who.pc);
+}
+
+/// ldmatrix: the row whose address a lane gives goes to four lanes, or, transposed, to those that hold that row's pair.
+void Checker::read_unwritten_row(const Accessor &who, uint32_t address) {
+  const Program &program = *checks_->reporter.launch().program;
+  auto vector = vector_of(program, who.pc);
+  const uint32_t row = who.lane % 8, matrix = who.lane / 8;
+  const bool transposed = program.module->opcodes[program.source(who.pc).opcode].has("trans");
+  if (matrix < vector.size() && vector[matrix].kind == ptx::OperandKind::reg)
+    warps_[who.agent].registers.forget_all(vector[matrix].index, transposed ? 0x11111111u << row / 2 : 0xfu << row * 4,
+                                           who.pc, address);
 }
 
 void Checker::forget_missing(const Accessor &who, const Access &access) {

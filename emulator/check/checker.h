@@ -45,6 +45,7 @@ class Checker : public Counting {
   void cta_begins(Cta &cta) override;
   void cta_ends(Cta &cta) override;
   void instruction(Warp &warp, const Instruction &instruction, uint32_t mask) override;
+  void skipped(Warp &warp, const Instruction &instruction, uint32_t mask) override;
   void access(Warp &warp, const Instruction &instruction, const Access &access) override;
   void release(Warp &warp, uint32_t mask, uint64_t key) override;
   void acquire(Warp &warp, uint32_t mask, uint64_t key) override;
@@ -73,7 +74,8 @@ class Checker : public Counting {
   uint32_t agent_of(const Warp &warp) const;
   uint32_t pc_of(const Instruction &instruction) const;
   void shared_access(Warp &warp, const Instruction &instruction, const Access &access);
-  void read_in_part(const Accessor &who, const Access &access, uint32_t address);
+  void read_unwritten(const Accessor &who, const Access &access, uint32_t address);
+  void read_unwritten_row(const Accessor &who, uint32_t address);
   void forget_missing(const Accessor &who, const Access &access);
   void complete(const Warp &warp, InFlight &operations, int32_t groups);
   uint32_t warpgroup_of(const Warp &warp) const;

@@ -1,6 +1,8 @@
 // Telling instructions apart by their modifiers.
 #include "check/classes.h"
 
+#include "check/spread.h"
+
 namespace fa::emu::check {
 namespace {
 
@@ -18,26 +20,26 @@ Classified tensor_class(const ptx::Opcode &opcode) {
        {Name{"ld", Class::tensor_load}, Name{"st", Class::tensor_store}, Name{"wait::ld", Class::tensor_wait_load},
         Name{"wait::st", Class::tensor_wait_store}, Name{"fence::before_thread_sync", Class::tensor_fence_before},
         Name{"fence::after_thread_sync", Class::tensor_fence_after}})
-    if (opcode.has(name.modifier)) return {name.what, 0, false};
+    if (opcode.has(name.modifier)) return {name.what};
   return {};
 }
 
 Classified classify(const ptx::Module &module, const ptx::Function &function, const ptx::Instruction &instruction) {
   const ptx::Opcode &opcode = module.opcodes[instruction.opcode];
-  if (opcode.name == "mov") return {Class::move, 0, false};
+  if (opcode.name == "mov") return {Class::move};
   if (opcode.name == "cp" && opcode.has("async") && !opcode.has("bulk")) {
-    if (opcode.has("mbarrier")) return {Class::mbarrier, 0, false};
-    if (opcode.has("commit_group")) return {Class::copy_commit, 0, false};
-    if (opcode.has("wait_group")) return {Class::copy_wait, number_of_groups(function, instruction), false};
-    if (opcode.has("wait_all")) return {Class::copy_wait, -1, false};
+    if (opcode.has("mbarrier")) return {Class::mbarrier};
+    if (opcode.has("commit_group")) return {Class::copy_commit};
+    if (opcode.has("wait_group")) return {Class::copy_wait, number_of_groups(function, instruction)};
+    if (opcode.has("wait_all")) return {Class::copy_wait, -1};
   }
-  if (opcode.name == "mbarrier") return {Class::mbarrier, 0, false};
+  if (opcode.name == "mbarrier") return {Class::mbarrier};
   if (opcode.name == "tcgen05") return tensor_class(opcode);
   if (opcode.name == "wgmma") {
-    if (opcode.has("mma_async")) return {Class::wgmma, 0, false};
-    if (opcode.has("fence")) return {Class::wgmma_fence, 0, false};
-    if (opcode.has("commit_group")) return {Class::wgmma_commit, 0, false};
-    if (opcode.has("wait_group")) return {Class::wgmma_wait, number_of_groups(function, instruction), false};
+    if (opcode.has("mma_async")) return {Class::wgmma};
+    if (opcode.has("fence")) return {Class::wgmma_fence};
+    if (opcode.has("commit_group")) return {Class::wgmma_commit};
+    if (opcode.has("wait_group")) return {Class::wgmma_wait, number_of_groups(function, instruction)};
   }
   if (opcode.name == "ld" || opcode.name == "st") {
     Classified result;
@@ -56,15 +58,22 @@ std::span<const ptx::Operand> vector_of(const Program &program, uint32_t pc) {
   const ptx::Function &function = program.function_at(pc);
   for (const ptx::Operand &operand : function.operands_of(program.source(pc)))
     if (operand.kind == ptx::OperandKind::vector) return function.children_of(operand);
-  return {};
+  auto operands = function.operands_of(program.source(pc));
+  return operands.first(std::min<size_t>(operands.size(), 1));
 }
 
 std::vector<Classified> classify(const Program &program) {
   std::vector<Classified> result(program.code.size());
   for (const ProgramFunction &share : program.functions) {
     const ptx::Function &function = program.module->functions[share.function];
-    for (uint32_t i = 0; i < function.instructions.size(); i++)
-      result[share.first + i] = classify(*program.module, function, function.instructions[i]);
+    for (uint32_t i = 0; i < function.instructions.size(); i++) {
+      const ptx::Opcode &opcode = program.module->opcodes[function.instructions[i].opcode];
+      Classified &one = result[share.first + i];
+      one = classify(*program.module, function, function.instructions[i]);
+      one.matrix = opcode.name == "ldmatrix" && opcode.has("m8n8");
+      one.loads = one.matrix || opcode.name == "ld";
+      one.spread = spread_of(opcode, function.operands_of(function.instructions[i]));
+    }
   }
   return result;
 }

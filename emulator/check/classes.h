@@ -27,16 +27,33 @@ enum class Class : uint8_t {
   strong_access,  // ld, st with .volatile, .relaxed, .acquire, .release: may communicate without being a race
 };
 
+/// What an instruction makes of sources that nobody has written: see spread.h.
+enum class Spread : uint8_t {
+  counts,       // uses them: memory, addresses, branches, and all that is not known better
+  lane,         // results of the same lanes have no value
+  pack,         // mov of a vector into one register
+  unpack,       // mov of one register into a vector
+  choice,       // selp
+  conjunction,  // and.pred
+  disjunction,  // or.pred
+  exchange,     // shfl
+  product,      // mma
+  warp,         // results of all lanes have no value
+};
+
 struct Classified {
   Class what = Class::other;
   int32_t groups = 0;   // of waits: how many may stay in flight
   bool vector = false;  // ld, st of a vector in shared memory
+  bool loads = false;   // ld, ldmatrix: brings values into registers that may be nobody's
+  bool matrix = false;  // ldmatrix
+  Spread spread = Spread::counts;
 };
 
 /// By program counter.
 std::vector<Classified> classify(const Program &program);
 
-/// The elements of the vector that the instruction there loads or stores.
+/// The elements of the vector that the instruction there loads or stores; of ld, without one, where it loads to.
 std::span<const ptx::Operand> vector_of(const Program &program, uint32_t pc);
 
 }  // namespace fa::emu::check

@@ -10,23 +10,11 @@
 namespace fa::emu::check {
 namespace {
 
-std::span<const RegisterUse> uses_of(const Program &program, uint32_t pc) {
-  uint32_t first = program.first_use[pc];
-  return {program.uses.data() + first, program.first_use[pc + 1] - first};
-}
-
 /// Whether a wgmma in flight uses the register: descriptors and predicates are read when it is issued.
 bool keeps(const Program &program, uint32_t pc, const RegisterUse &use) {
   const auto &registers = program.function_at(pc).registers;
   ptx::Type type = registers.size() > use.reg ? registers[use.reg] : ptx::Type::none;
   return use.write || (type != ptx::Type::pred && ptx::bytes_of(type) != 8);
-}
-
-bool is_element(const Program &program, uint32_t pc, uint32_t reg) {
-  auto vector = vector_of(program, pc);
-  return std::any_of(vector.begin(), vector.end(), [&](const ptx::Operand &element) {
-    return element.kind == ptx::OperandKind::reg && element.index == reg;
-  });
 }
 
 }  // namespace
@@ -53,31 +41,19 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
   const bool nothing_in_flight = pending_count_ == 0 && fences_ == 0;
   if (nothing_in_flight && index < frame.settled.size() && (mask & ~frame.settled[index]) == 0) return;
   std::vector<uint32_t> &written = frame.written;
-  bool complete = true;
-  for (const RegisterUse &use : uses_of(program, pc)) {
+  std::span<const RegisterUse> uses = uses_of(program, pc);
+  uint32_t missing = 0;
+  for (const RegisterUse &use : uses) {
     if (use.reg >= written.size()) written.resize(use.reg + 1);
-    if (use.write) {
-      written[use.reg] |= mask;
-      continue;
-    }
-    uint32_t missing = mask & ~written[use.reg];
     // Whether accumulators are read depends on scale-d.
-    if (missing == 0 || use.conditional) continue;
-    complete = false;
-    if (what.vector && is_element(program, pc, use.reg)) {
-      const uint32_t some = missing & lanes_with_some(program, pc, written);
-      if (some) missing_.push_back({use.reg, some});
-      if ((missing &= ~some) == 0) continue;
-    }
-    written[use.reg] |= missing;
-    reporter.report(Violation::uninitialised_register, warp, pc, no_pc, std::countr_zero(missing), [&] {
-      std::string text =
-          "register " + program.function_at(pc).register_name(use.reg) + " is read and was never written";
-      auto load = last_->loads_of_nothing.find(use.reg);
-      if (load == last_->loads_of_nothing.end()) return text;
-      return text + ": " + reporter.line(load->second) + " loads it from shared memory that nobody has written";
-    });
+    if (!use.write && !use.conditional) missing |= mask & ~written[use.reg];
   }
+  const bool complete = missing == 0 && (frame.parts.empty() || !has_parts(uses));
+  if (!complete)
+    follow(reporter, warp, pc, what, mask);
+  else
+    for (const RegisterUse &use : uses)
+      if (use.write) written[use.reg] |= mask;
   if (pending_count_ > 0) check_pending(reporter, warp, pc, what);
   switch (what.what) {
     case Class::wgmma:

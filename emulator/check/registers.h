@@ -1,16 +1,24 @@
-// Registers of a warp: which lanes have been written, which are in use by a wgmma or tcgen05.ld that is in flight
-// (accessing them before wgmma.wait_group or tcgen05.wait::ld is undefined), and which a wgmma uses without a
-// wgmma.fence behind what accessed them before (PTX ISA 9.7.15.7.1).
+// Registers of a warp: which lanes hold a value (spread.h follows those that hold none), which are in use by a wgmma or
+// tcgen05.ld that is in flight (accessing them before wgmma.wait_group or tcgen05.wait::ld is undefined), and which a
+// wgmma uses without a wgmma.fence behind what accessed them before (PTX ISA 9.7.15.7.1).
 #pragma once
 
 #include <deque>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
 #include "check/classes.h"
 #include "check/reporter.h"
+#include "check/spread.h"
 
 namespace fa::emu::check {
+
+/// What an instruction reads and writes.
+inline std::span<const RegisterUse> uses_of(const Program &program, uint32_t pc) {
+  uint32_t first = program.first_use[pc];
+  return {program.uses.data() + first, program.first_use[pc + 1] - first};
+}
 
 /// Of one warp.
 class Registers {
@@ -31,12 +39,15 @@ class Registers {
   const std::vector<Missing> &missing() const { return missing_; }
   /// The tcgen05.ld, by program counter, whose results it uses although no tcgen05.wait::ld has waited for them.
   const std::vector<uint32_t> &early_loads() const { return early_loads_; }
-  /// What the instruction there, the last one, has loaded into the register is nothing: nobody has written it.
-  void forget(uint32_t reg, uint32_t lane, uint32_t pc) {
-    last_->written[reg] &= ~(1u << lane);
-    last_->settled.clear();
-    last_->loads_of_nothing[reg] = pc;
-  }
+  /// What the instruction there, the last one, has loaded into these lanes of the register is nobody's element of a
+  /// vector that somebody has written.
+  void forget(uint32_t reg, uint32_t mask, uint32_t pc);
+  /// The same where nobody has written anything of what it loads.
+  void forget_all(uint32_t reg, uint32_t mask, uint32_t pc, uint32_t address);
+  /// These lanes do not run an instruction, as its guard says.
+  void skip(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
+  /// When the warp's block ends.
+  void end(Reporter &reporter, const Warp &warp);
 
  private:
   /// The last write and read of a register, by the number of wgmma.fences before, plus 1; 0: none.
@@ -44,12 +55,29 @@ class Registers {
     uint32_t written = 0, read = 0;
     uint32_t pc = 0;  // of the later one
   };
+  /// Where a value that is nobody's comes from: a load, or the first use of a register.
+  struct Origin {
+    uint32_t pc = no_pc, reg = ptx::none;
+    uint32_t load_pc = no_pc;  // of a register: what loaded it
+    uint32_t address = 0;      // of a load
+    bool operator==(const Origin &) const = default;
+  };
+  struct Result {
+    uint32_t reg = 0, nobodys = 0;  // lanes
+    Origin origin;
+  };
+  /// An element of a packed register that some lanes do not have, while they have others.
+  struct Part {
+    uint32_t lanes = 0;
+    Origin origin;
+  };
   /// A frame's registers: lanes that hold a value, by register.
   struct FrameRegisters {
     std::vector<uint32_t> written;
     /// Lanes, by instruction of the function, that have all that it reads and have been through it.
     std::vector<uint32_t> settled;
-    std::unordered_map<uint32_t, uint32_t> loads_of_nothing;  // by register, for messages
+    std::unordered_map<uint32_t, Origin> origins;  // of lanes that hold none, by register
+    std::unordered_map<uint32_t, std::vector<Part>> parts;
     std::vector<Touch> touched;  // by others than wgmma; kept once a warp has met a wgmma.fence
   };
   struct Pending {
@@ -67,6 +95,12 @@ class Registers {
   void load(const Program &program, uint32_t pc);
   void loaded();
   void touch(const Program &program, uint32_t pc, const Classified &what);
+  void lose(uint32_t reg, uint32_t lanes_of_it);
+  Origin origin_of(uint32_t reg, uint32_t pc) const;
+  bool has_parts(std::span<const RegisterUse> uses) const;
+  void follow_parts(const Spreading &spreading, std::vector<Result> &results);
+  void count(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg, uint32_t lanes_of_it);
+  void follow(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
   uint32_t lanes_with_some(const Program &program, uint32_t pc, const std::vector<uint32_t> &written) const;
   void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
   void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
@@ -84,7 +118,9 @@ class Registers {
   std::vector<uint32_t> loads_;               // registers of tcgen05.ld that nothing has waited for
   std::vector<Missing> missing_;
   std::vector<uint32_t> early_loads_;
-  uint32_t fences_ = 0;  // wgmma.fence so far
+  std::unordered_map<uint32_t, Origin> unused_;  // loads of nothing, by program counter, that nothing has used so far
+  std::set<uint32_t> used_;                      // the others
+  uint32_t fences_ = 0;                          // wgmma.fence so far
 };
 
 }  // namespace fa::emu::check

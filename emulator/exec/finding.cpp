@@ -89,6 +89,7 @@ const ViolationClass &class_of(Violation what) {
       {"remote-access"},
       {"tensor-not-freed"},
       {"register-pool"},
+      {"unused-memory", Severity::formal},
       {"equal-values", Severity::warning},
       {"unwaited-load", Severity::formal},
       {"unwaited-store", Severity::formal},

@@ -41,6 +41,7 @@ enum class Violation : uint8_t {
   remote_access,     // to shared memory of a block that may have ended
   tensor_not_freed,  // columns that nobody has given back
   register_pool,     // setmaxnreg in part of a warpgroup
+  unused_memory,     // never written, and read for nothing
   equal_values,      // a race of stores that store the same
   unwaited_load,     // of tcgen05.ld's results, for which the hardware waits by itself
   unwaited_store,    // of tcgen05.st, before a tcgen05.ld of the same lanes

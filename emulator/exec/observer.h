@@ -62,6 +62,8 @@ class Observer {
   virtual void cta_ends(Cta &) {}
   /// Before every instruction that has lanes to run for; those that wait may come again.
   virtual void instruction(Warp &, const Instruction &, uint32_t) {}
+  /// These lanes do not run an instruction, as its guard says.
+  virtual void skipped(Warp &, const Instruction &, uint32_t /*mask*/) {}
   virtual void access(Warp &, const Instruction &, const Access &) {}
   /// What these lanes did so far happens before whatever acquires the key afterwards. Keys are addresses (of an
   /// mbarrier in shared memory, of a barrier's state, of a flag in global memory).

@@ -83,6 +83,9 @@ class Loop {
       counts_[pc_].warps++;
       counts_[pc_].lanes += static_cast<uint32_t>(std::popcount(mask));
       if constexpr (observed)
+        if (mask != active_ && instruction.guard.bank() == Slot::frame)
+          cluster_.observer->skipped(warp_, instruction, active_ & ~mask);
+      if constexpr (observed)
         if (mask && instruction.flow != Flow::pausing && instruction.flow != Flow::converging)
           cluster_.observer->instruction(warp_, instruction, mask);
       if (instruction.flow == Flow::plain) {

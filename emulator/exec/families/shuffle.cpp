@@ -1,4 +1,6 @@
 // Exchange between the lanes of a warp: shfl, vote, activemask, redux, elect, match.
+#include "exec/shuffle.h"
+
 #include <algorithm>
 #include <functional>
 
@@ -9,25 +11,16 @@ namespace {
 
 using ptx::Type;
 
-enum Mode : uint16_t { up, down, butterfly, index };
-
-/// b: lane or distance; c: clamp in bits 0-4, segment mask in bits 8-12. list[0]: the predicate "in range".
-template <Mode mode>
+/// list[0]: the predicate "in range".
+template <Shuffle mode>
 void shuffle(Warp &warp, const Instruction &instruction, uint32_t mask) {
   const uint32_t *a = warp.row<uint32_t>(instruction.a), *b = warp.row<uint32_t>(instruction.b);
   const uint32_t *c = warp.row<uint32_t>(instruction.c);
   uint32_t computed[lanes], inside = 0;
   for (uint32_t lane = 0; lane < lanes; lane++) {
-    uint32_t by = b[lane] & 31, clamp = c[lane] & 31, segment = c[lane] >> 8 & 31;
-    uint32_t highest = (lane & segment) | (clamp & ~segment), lowest = lane & segment;
-    uint32_t from = 0;
-    bool in_range = false;
-    if constexpr (mode == up) from = lane - by, in_range = static_cast<int32_t>(from) >= static_cast<int32_t>(highest);
-    if constexpr (mode == down) from = lane + by, in_range = from <= highest;
-    if constexpr (mode == butterfly) from = lane ^ by, in_range = from <= highest;
-    if constexpr (mode == index) from = lowest | (by & ~segment), in_range = from <= highest;
-    computed[lane] = a[in_range ? from & 31 : lane];
-    inside |= uint32_t{in_range} << lane;
+    ShuffleSource source = shuffle_source(mode, lane, b[lane], c[lane]);
+    computed[lane] = a[source.lane];
+    inside |= uint32_t{source.in_range} << lane;
   }
   store_lanes(warp.row<uint32_t>(instruction.dst), computed, mask);
   if (instruction.list_count) store_predicate(warp.row<uint32_t>(warp.list(instruction)[0]), inside, mask);
@@ -42,10 +35,10 @@ bool decode_shfl(Decoder &d) {
   d.converge_members(d.operand(4));
   d.out().dst = d.destination(0, Type::b32);
   if (Slot second = d.second_destination(0); second.exists()) d.list({second});
-  return d.run(d.has("up")     ? shuffle<up>
-               : d.has("down") ? shuffle<down>
-               : d.has("bfly") ? shuffle<butterfly>
-                               : shuffle<index>);
+  return d.run(d.has("up")     ? shuffle<Shuffle::up>
+               : d.has("down") ? shuffle<Shuffle::down>
+               : d.has("bfly") ? shuffle<Shuffle::butterfly>
+                               : shuffle<Shuffle::index>);
 }
 
 enum Vote : uint16_t { all, any, uni, ballot };

@@ -1,0 +1,44 @@
+// Values that nobody has written, followed through arithmetic: compilers compute with lanes, rows and columns that are
+// nobody's and drop the result. They count where they reach memory, an address or a branch.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "check/classes.h"
+#include "exec/warp.h"
+
+namespace fa::emu::check {
+
+/// What an instruction makes of sources without a value.
+Spread spread_of(const ptx::Opcode &opcode, std::span<const ptx::Operand> operands);
+
+/// An instruction, and which lanes of each register have a value.
+struct Spreading {
+  const Warp &warp;
+  uint32_t pc = 0;
+  Spread how = Spread::counts;
+  uint32_t mask = 0;
+  std::span<const uint32_t> written;
+  uint32_t only = ptx::none;  // as if all other registers had values
+
+  /// Lanes of the result in that register that are nobody's.
+  uint32_t into(uint32_t reg) const;
+  uint32_t missing(const ptx::Operand &operand) const;
+  std::span<const ptx::Operand> operands() const;
+  /// Of a vector, or the operand itself.
+  std::span<const ptx::Operand> elements(size_t operand) const;
+
+ private:
+  uint32_t missing(uint32_t reg) const { return mask & ~lanes_with_values(reg); }
+  uint32_t lanes_with_values(uint32_t reg) const {
+    return reg >= written.size() || (only != ptx::none && only != reg) ? all_lanes : written[reg];
+  }
+  uint32_t missing_sources() const;
+  uint32_t chosen() const;
+  uint32_t absorbed(bool absorbing) const;
+  uint32_t exchanged(uint32_t reg) const;
+  uint32_t multiplied(uint32_t reg) const;
+};
+
+}  // namespace fa::emu::check
