@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "driver/api.h"
+#include "driver/ptx_version.h"
 
 namespace fa::emu::driver {
 namespace {
@@ -174,11 +175,7 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
                                                list_of(codes));
   }
   if (!ptx) refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "no code for " + name + "; the fat binary holds " + list_of(codes));
-  int version = ptx->entry.major * 10 + ptx->entry.minor;
-  if (!cubin && version > newest_ptx(driver_version))
-    refuse(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "PTX " + std::to_string(ptx->entry.major) + "." +
-                                                   std::to_string(ptx->entry.minor) + " is newer than the driver (" +
-                                                   std::to_string(driver_version) + ")");
+  if (!cubin) refuse_newer_ptx(ptx->entry.major * 10 + ptx->entry.minor, driver_version);
   chosen.ptx = text_of(*ptx);
   return chosen;
 }
@@ -201,14 +198,6 @@ std::vector<uint8_t> copy_of_image(const void *image) {
   }
   if (kind_of(image) == ImageKind::elf) return {begin, begin + 64};
   return {begin, begin + std::strlen(static_cast<const char *>(image)) + 1};
-}
-
-int newest_ptx(int driver_version) {
-  int major = driver_version / 1000, minor = driver_version % 1000 / 10;
-  if (major >= 13) return 90 + (major - 13) * 10 + minor;
-  // 12.5 and 12.6 share a version.
-  if (major == 12) return 80 + (minor >= 6 ? minor - 1 : minor);
-  return major == 11 ? 70 + minor : 65;
 }
 
 Chosen choose(const void *image, const DeviceLimits &device, int driver_version) {

@@ -27,7 +27,4 @@ struct Chosen {
 /// Chooses from an image; refuses with the driver's error code. driver_version: 13000 for 13.0, whose PTX is 9.0.
 Chosen choose(const void *image, const DeviceLimits &device, int driver_version);
 
-/// The newest PTX that a driver knows, as 90 for 9.0.
-int newest_ptx(int driver_version);
-
 }  // namespace fa::emu::driver

@@ -6,6 +6,7 @@
 #include "driver/fatbin.h"
 #include "driver/function_attributes.h"
 #include "driver/managed.h"
+#include "driver/ptx_version.h"
 #include "driver/variables.h"
 #include "exec/builder.h"
 #include "memory/windows.h"
@@ -81,14 +82,11 @@ Module *load_module(Context &context, const void *image, Library *library) {
   require(image != nullptr, "no image");
   const DeviceLimits &limits = context.device->limits;
   Chosen chosen = choose(image, limits, settings().driver_version);
+  const int version = written_version(chosen.ptx);
+  if (!chosen.compiled) refuse_newer_ptx(version, settings().driver_version);
   ptx::Parsed parsed = ptx::parse(std::move(chosen.ptx));
-  if (parsed.error) refuse(CUDA_ERROR_INVALID_PTX, parsed.error->what());
+  if (parsed.error) refuse(CUDA_ERROR_INVALID_PTX, parsed.error->what() + hint_of_newer_ptx(version));
   const ptx::Module &code = *parsed.module;
-  std::string version = std::to_string(code.version_major) + "." + std::to_string(code.version_minor);
-  if (!chosen.compiled &&
-      static_cast<int>(code.version_major * 10 + code.version_minor) > newest_ptx(settings().driver_version))
-    refuse(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-           "PTX " + version + " is newer than the driver (" + std::to_string(settings().driver_version) + ")");
   if (!runs_on(code.target, limits))
     refuse(CUDA_ERROR_INVALID_PTX,
            "PTX for " + std::string(code.target) + " does not run on sm_" + std::to_string(limits.capability()));
@@ -111,7 +109,9 @@ Kernel *find_kernel(Module &module, const std::string &name) {
   const ptx::Function &entry = module.ptx->functions[function->second];
   if (!entry.entry || !entry.defined) return nullptr;
   Built built = build(module.ptx, function->second, module.addresses, {settings().run.observed()});
-  if (built.error) refuse(CUDA_ERROR_INVALID_PTX, "kernel " + name + ": " + built.error->what());
+  if (built.error)
+    refuse(CUDA_ERROR_INVALID_PTX, "kernel " + readable_name(name) + ": " + built.error->what() +
+                                       hint_of_newer_ptx(written_version(module.ptx->source)));
   auto kernel = std::make_unique<Kernel>();
   kernel->module = &module;
   kernel->function = function->second;

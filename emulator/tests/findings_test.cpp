@@ -301,4 +301,28 @@ TEST(Findings, JsonHasClassSeverityAndCount) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " is not in " << line;
 }
 
+std::string changed(std::string ptx, const std::string &from, const std::string &to) {
+  return ptx.replace(ptx.find(from), from.size(), to);
+}
+
+TEST(NewerPtx, IsRefusedWithWhatWouldWork) {
+  const std::string newer = changed(text, ".version 8.0", ".version 9.4");
+  std::string told = run(newer, 0).told;
+  EXPECT_NE(
+      told.find("error 222: PTX 9.4 is newer than PTX 9.0, the newest of a driver for CUDA 13.0: compile with the "
+                "nvcc of CUDA 13.0 or older, or have it tried with FA_EMU_DRIVER=13040"),
+      std::string::npos)
+      << told;
+  // Also where the text has what only newer parsers know.
+  told = run(newer + ".newdirective 1;\n", 0).told;
+  EXPECT_NE(told.find("error 222: PTX 9.4 is newer"), std::string::npos) << told;
+  EXPECT_EQ(run(newer, 0, {{"FA_EMU_DRIVER", "13040"}}).told, "");
+  told = run(changed(newer, "setp.eq.u32", "frobnicate.u32"), 0, {{"FA_EMU_DRIVER", "13040"}}).told;
+  EXPECT_NE(told.find("no instruction that the emulator knows: frobnicate.u32"), std::string::npos) << told;
+  EXPECT_NE(told.find("; the text is PTX 9.4, and the instructions known here are those of PTX 9.0, which the nvcc of "
+                      "CUDA 13.0 writes"),
+            std::string::npos)
+      << told;
+}
+
 }  // namespace
