@@ -1,16 +1,24 @@
-// Chooses observers: counters where they are asked for, checks where they are.
+// Chooses observers: counters where they are asked for, checks where they are, and a timeline beside either.
 #include "check/attach.h"
 
 #include "check/checker.h"
+#include "check/recording.h"
 
 namespace fa::emu::check {
 
 void attach(Launch &launch) {
+  const bool records = launch.options.timeline;
+  if (records) launch.timeline = std::make_shared<Timeline>(*launch.program);
   if (!launch.options.check) {
-    launch.make_observer = [](Launch &watched) { return std::make_unique<Counting>(watched); };
+    launch.make_observer = [records](Launch &watched) -> std::unique_ptr<Observer> {
+      if (records) return std::make_unique<Recording<Counting>>(watched, watched);
+      return std::make_unique<Counting>(watched);
+    };
     return;
   }
-  launch.make_observer = [checks = std::make_shared<LaunchChecks>(launch)](Launch &) {
+  auto checks = std::make_shared<LaunchChecks>(launch);
+  launch.make_observer = [checks, records](Launch &watched) -> std::unique_ptr<Observer> {
+    if (records) return std::make_unique<Recording<Checker>>(watched, checks);
     return std::make_unique<Checker>(checks);
   };
 }

@@ -10,6 +10,7 @@
 #include "driver/findings.h"
 #include "driver/json.h"
 #include "driver/settings.h"
+#include "driver/trace.h"
 
 namespace fa::emu::driver {
 namespace {
@@ -153,6 +154,7 @@ void append(const std::string &file_name, const std::string &line) {
 }  // namespace
 
 void report(const Launch &launch, std::optional<Fault> &fault) {
+  if (launch.timeline) write_timeline(launch);
   Judged findings = judge(launch);
   if (settings().report || !settings().json.empty()) {
     Summary summary = summarise(launch);

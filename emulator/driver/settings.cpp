@@ -137,6 +137,8 @@ Settings read() {
   uint64_t detail = number("FA_EMU_REPORT", 0, errors);
   result.report = detail != 0;
   result.json = variable("FA_EMU_JSON");
+  result.timeline = variable("FA_EMU_TIMELINE");
+  result.run.timeline = !result.timeline.empty();
   result.run.count = detail > 1 || !result.json.empty();
   result.driver_version = static_cast<int>(number("FA_EMU_DRIVER", 13000, errors));
   result.fail_call = number("FA_EMU_FAIL", 0, errors);

@@ -29,6 +29,8 @@
 //   FA_EMU_PROGRESS 5                 a line on stderr about a launch that runs, every so many seconds
 //   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
+//   FA_EMU_TIMELINE file              when warps of the first blocks did what, as a trace for chrome://tracing and
+//                                     tools/timeline
 //   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion tells
 //   FA_EMU_MEMORY   1G                memory of each device
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
@@ -57,7 +59,7 @@ struct Settings {
   std::string suppression_file;
   std::vector<Suppression> suppressions;
   bool report = false;
-  std::string json;
+  std::string json, timeline;
   int driver_version = 13000;
   uint64_t fail_call = 0;  // 0: none
   bool quiet = false;

@@ -20,6 +20,10 @@ namespace memory {
 class DeviceHeap;
 }
 
+namespace check {
+class Timeline;
+}
+
 struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
@@ -32,13 +36,14 @@ struct LaunchShape {
 
 /// How to run; the same for all launches of a process.
 struct RunOptions {
-  uint32_t threads = 0;  // of the host; 0: as many as there are cores, or one where results depend on who is first
-  uint64_t seed = 0;     // 0: in order; else schedules and landings vary with it
-  bool check = false;    // decode for and attach the checks
-  bool count = false;    // decode for and attach memory counters
-  double timeout = 0;    // seconds after which a launch fails; 0: none
-  double progress = 0;   // seconds between calls of Launch::progressed; 0: none
-  bool observed() const { return check || count; }
+  uint32_t threads = 0;   // of the host; 0: as many as there are cores, or one where results depend on who is first
+  uint64_t seed = 0;      // 0: in order; else schedules and landings vary with it
+  bool check = false;     // decode for and attach the checks
+  bool count = false;     // decode for and attach memory counters
+  double timeout = 0;     // seconds after which a launch fails; 0: none
+  double progress = 0;    // seconds between calls of Launch::progressed; 0: none
+  bool timeline = false;  // decode for and attach what records when warps did what
+  bool observed() const { return check || count || timeline; }
 };
 
 /// A device's room for blocks, shared by the launches that run on it at the same time.
@@ -94,8 +99,9 @@ struct Launch {
   std::atomic<bool> held{false};  // some block is, by that
 
   // Filled by run.
-  std::vector<ExecutionCount> counts;  // by program counter
-  Findings findings;                   // of checks, which do not end the launch
+  std::vector<ExecutionCount> counts;         // by program counter
+  std::shared_ptr<check::Timeline> timeline;  // where RunOptions asks for it
+  Findings findings;                          // of checks, which do not end the launch
   Traffic traffic;
   double seconds = 0;
 

@@ -23,5 +23,10 @@ for part in "'sm_9' is no device; known are sm_75, " "'sm_99' is a device that i
 done
 "$emu" --nonsense true 2>/dev/null && fail "an unknown option was taken"
 "$emu" --device 2>/dev/null && fail "--device without a value was taken"
+"$emu" --check --fail-on warning --suppress /dev/null --timeout 60 --progress 30 --timeline "$json" --threads 1 -- \
+  "$program" --gtest_filter=Streams.OperationsRunInOrderAndLater || fail "the program failed under its checks"
+grep -q traceEvents "$json" || fail "--timeline wrote no trace"
+"$emu" --fail-on nothing --timeout soon "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "nothing is no severity" ||
+  fail "a severity that makes no sense was taken"
 "$emu" --help | grep -q -- --strict || fail "--help tells nothing"
 exit 0

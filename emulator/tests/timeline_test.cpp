@@ -1,0 +1,90 @@
+// A timeline: barriers take the time until the last warp is there, copies last until something waits for them. What
+// Python makes of the file is tools/timeline's part (timeline.py).
+#include "mutant.h"
+
+namespace {
+
+using emulated::Array;
+using emulated::launch;
+
+/// Warp 1 computes for longer than warp 0, which waits for it at a barrier and then for its own copy.
+const std::string text = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry waits(.param .u64 words, .param .u32 count) {
+  .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<3>;
+  .shared .align 16 .b8 tile[16];
+  ld.param.u64 %rd1, [words];
+  ld.param.u32 %r1, [count];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, tile;
+  setp.ne.u32 %p1, %r2, 0;
+  @!%p1 cp.async.cg.shared.global [%r3], [%rd1], 16;
+  cp.async.commit_group;
+  setp.lt.u32 %p1, %r2, 32;
+  @%p1 bra meet;
+  mov.u32 %r4, 0;
+again:
+  add.u32 %r4, %r4, 1;
+  setp.lt.u32 %p2, %r4, %r1;
+  @%p2 bra again;
+meet:
+  bar.sync 0;
+  cp.async.wait_group 0;
+  ret;
+}
+)";
+
+std::string trace(const char *checks, int launches) {
+  std::string name = testing::TempDir() + "fa_emu_timeline_" + std::to_string(getpid()) + ".json";
+  std::string told = emulated::told([&] {
+    setenv("FA_EMU_TIMELINE", name.c_str(), 1);
+    setenv("FA_EMU_CHECK", checks, 1);
+    emulated::start();
+    Array<unsigned> words(std::vector<unsigned>(128));
+    CUfunction function = emulated::kernel(text, "waits");
+    for (int i = 0; i < launches; i++) launch(function, {2}, {64}, 0, words.address, 100);
+  });
+  EXPECT_EQ(told, "");
+  std::string result = emulated::read_file(name);
+  std::remove(name.c_str());
+  return result;
+}
+
+/// The number behind a field in the first event behind a part.
+uint64_t field(const std::string &json, const std::string &part, const std::string &name) {
+  size_t at = json.find("\"" + name + "\":", json.find(part));
+  return at == std::string::npos ? 0 : std::strtoull(json.c_str() + at + name.size() + 3, nullptr, 10);
+}
+
+TEST(Timeline, WarpsWaitForTheLastOne) {
+  for (const char *checks : {"0", "1"}) {
+    std::string json = trace(checks, 1);
+    const std::string wait = "\"name\":\"bar.sync\",\"cat\":\"wait\",\"pid\":1,\"tid\":0,\"ph\":\"X\"";
+    ASSERT_NE(json.find(wait), std::string::npos) << json;
+    EXPECT_LT(field(json, wait, "ts"), 20u) << json;
+    EXPECT_GT(field(json, wait, "dur"), 290u) << json;
+    EXPECT_EQ(json.substr(json.size() - 4), "\n]}\n");
+  }
+}
+
+TEST(Timeline, CopiesLastUntilSomethingWaits) {
+  std::string json = trace("0", 1);
+  const std::string copy = "\"name\":\"cp.async.cg.shared.global\",\"cat\":\"copy\",\"pid\":1,\"tid\":0,\"id\":";
+  size_t begin = json.find(copy), end = json.find(copy, begin + 1);
+  ASSERT_NE(end, std::string::npos) << json;
+  EXPECT_GT(field(json.substr(end), "", "ts"), field(json.substr(begin), "", "ts") + 290) << json;
+}
+
+TEST(Timeline, ADocumentForAllLaunches) {
+  std::string json = trace("0", 3);
+  EXPECT_NE(json.find("\"name\":\"waits, launch 3, block [1,0,0]\""), std::string::npos) << json;
+  EXPECT_EQ(json.find("\n]}\n"), json.size() - 4);
+}
+
+TEST(Timeline, TheSameInEveryRun) {
+  EXPECT_EQ(trace("0", 2), trace("0", 2));
+}
+
+}  // namespace
