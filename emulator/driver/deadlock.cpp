@@ -70,7 +70,8 @@ bool Queue::release_held() {
     if (!one->launch || !one->launch->late || !one->launch->held) continue;
     if (one->blocked_since == Operation::Clock::time_point()) one->blocked_since = now;
     bool followed = one->followed || (one->trigger && one->trigger->followed);
-    if (!followed && !is_awaited() && now - one->blocked_since < until_dependents) return true;
+    bool awaited = waiters_ > 0 || asked_ > one->blocked_since;
+    if (!followed && !awaited && now - one->blocked_since < until_dependents) return true;
     one->launch->late = false;
     progress_++;
     return true;
