@@ -78,7 +78,7 @@ class Clocks {
   /// The other key tells of the key's completions so far, too.
   void tells_too(uint64_t key, uint64_t other);
   const KnownOfAll &known(uint32_t agent) const { return agents_[agent].known; }
-  /// It tells, as well, of those completions of which is known, and how far others have come.
+  /// Whoever acquires the key then also knows of these completions, and how far others have come.
   void tells_of(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached);
   /// Something completes that the key tells of: the agent for its accesses, at its clock of now.
   uint32_t complete(uint64_t key);

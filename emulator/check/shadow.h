@@ -67,7 +67,7 @@ class Shadow {
     }
   }
 
-  /// Calls quick(cell) for what 16 bytes, or 4 of them, have a cell for; where there is none or it returns false,
+  /// Calls quick(cell) for each cell of 16 or of 4 whole bytes; where there is no such cell or quick returns false,
   /// slow(first byte, bytes).
   template <class Quick, class Slow>
   void visit_quickly(uint32_t offset, uint32_t bytes, Quick &&quick, Slow &&slow) {
@@ -142,7 +142,7 @@ class Shadow {
     for (uint32_t i = 0; i < 4; i++) visit_leaves(nodes_[node.children][i], width / 4, begin + i * (width / 4), f);
   }
 
-  /// The cell of exactly these bytes of a chunk; null where there is none.
+  /// The cell of exactly these bytes of a chunk, or null.
   Cell *cell_of(uint32_t at, uint32_t bytes) {
     Node &node = chunks_[at / 16];
     if (bytes == 16) return node.children ? nullptr : &node.cell;

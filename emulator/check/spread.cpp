@@ -101,7 +101,7 @@ uint32_t Spreading::into(uint32_t reg) const {
   return 0;
 }
 
-/// selp: the operand that the predicate does not name is none of the result's.
+/// selp: the operand that the predicate does not choose has no part in the result.
 uint32_t Spreading::chosen() const {
   const Instruction &instruction = warp.cta->launch->program->code[pc];
   uint32_t first = *warp.row<uint32_t>(instruction.c) ^ (instruction.detail ? all_lanes : 0);
