@@ -223,9 +223,9 @@ uint64_t Checker::come_so_far(Warp &warp) {
 }
 
 /// What was complete before an operation was started, as its warp knew, is so when it ends.
-void Checker::tells_too(uint64_t key, uint64_t other, uint64_t mark) {
-  clocks_.tells_too(key, other);
-  clocks_.tells_of(other, marks_[mark].known, marks_[mark].reached);
+void Checker::signals_too(uint64_t key, uint64_t other, uint64_t mark) {
+  clocks_.signals_too(key, other);
+  clocks_.signals(other, marks_[mark].known, marks_[mark].reached);
 }
 
 void Checker::mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) {

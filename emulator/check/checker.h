@@ -1,4 +1,4 @@
-// The observers: the counters' and, behind --check, the one that tells each check what it must know.
+// The observers: the counters' and, behind --check, the one that passes each check what it must know.
 #pragma once
 
 #include <memory>
@@ -54,7 +54,7 @@ class Checker : public Counting {
   void products_complete(Warp &warp, uint64_t count) override;
   void tensor_access(Warp &warp, const Instruction &instruction, const TensorAccess &access) override;
   uint64_t come_so_far(Warp &warp) override;
-  void tells_too(uint64_t key, uint64_t other, uint64_t mark) override;
+  void signals_too(uint64_t key, uint64_t other, uint64_t mark) override;
   void mbarrier_arrives(Warp &warp, uint32_t mask, uint64_t key) override;
   void mbarrier_passed(Warp &warp, const Instruction &instruction, uint32_t mask, uint64_t key) override;
   void mbarrier_ends_phase(Warp &warp, const Instruction &instruction, uint64_t key) override;

@@ -17,7 +17,7 @@ enum class Class : uint8_t {
   wgmma_fence,
   wgmma_commit,
   wgmma_wait,
-  mbarrier,      // mbarrier, cp.async.mbarrier: what they order is told apart from their accesses
+  mbarrier,      // mbarrier, cp.async.mbarrier: what they order is reported apart from their accesses
   tensor_load,   // tcgen05.ld
   tensor_store,  // tcgen05.st
   tensor_wait_load,

@@ -23,7 +23,7 @@ void Known::join(const Known &other) {
   all = std::max(all, other.all);
   some = std::max(some, other.some);
   lanes |= other.lanes;
-  // What is known of all lanes need not be told of some.
+  // What is known of all lanes need not be repeated for some.
   if (some <= all) some = lanes = 0;
 }
 
@@ -105,13 +105,13 @@ void Clocks::arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key) 
   self.now++;
 }
 
-void Clocks::tells_too(uint64_t key, uint64_t other) {
+void Clocks::signals_too(uint64_t key, uint64_t other) {
   auto found = completions_.find(key);
   if (key != other && found != completions_.end())
     join(released_[other].known, found->second, {agents_[found->second].now, 0, 0});
 }
 
-void Clocks::tells_of(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached) {
+void Clocks::signals(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached) {
   Released &released = released_[key];
   join(released.reached, reached);
   for (uint32_t agent = warps_; agent < known.size(); agent++) join(released.known, agent, known[agent]);

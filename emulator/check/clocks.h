@@ -75,12 +75,12 @@ class Clocks {
   KnownOfAll come_so_far(uint32_t agent);
   void others_have_come(uint32_t agent, const KnownOfAll &reached) { join(agents_[agent].reached, reached); }
   void arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
-  /// The other key tells of the key's completions so far, too.
-  void tells_too(uint64_t key, uint64_t other);
+  /// The other key signals the key's completions so far, too.
+  void signals_too(uint64_t key, uint64_t other);
   const KnownOfAll &known(uint32_t agent) const { return agents_[agent].known; }
   /// Whoever acquires the key then also knows of these completions, and how far others have come.
-  void tells_of(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached);
-  /// Something completes that the key tells of: the agent for its accesses, at its clock of now.
+  void signals(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached);
+  /// Something completes that the key signals: the agent for its accesses, at its clock of now.
   uint32_t complete(uint64_t key);
   /// The same for what completes in an order that is known: at this clock, no earlier than the last one. Who waits for
   /// it says up to which clock.

@@ -1,4 +1,4 @@
-// Counts of a launch's memory traffic, as profilers tell them: bank conflicts of shared memory, sectors of global
+// Counts of a launch's memory traffic, as profilers count it: bank conflicts of shared memory, sectors of global
 // memory.
 #pragma once
 

@@ -47,7 +47,7 @@ class GlobalShadow {
  public:
   static constexpr uint64_t page_bytes = 4096;
 
-  explicit GlobalShadow(Reporter &told) : reporter(told) {}
+  explicit GlobalShadow(Reporter &to) : reporter(to) {}
 
   /// What is remembered of a page.
   struct Page {

@@ -1,5 +1,5 @@
 // Phases of mbarriers: one that ends before all who wait for the phase before have seen that leaves them waiting for
-// ever, as a phase's parity is all that a wait tells (PTX ISA 9.7.13.15.16).
+// ever, as a phase's parity is all that a wait shows (PTX ISA 9.7.13.15.16).
 #pragma once
 
 #include <unordered_map>

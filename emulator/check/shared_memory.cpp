@@ -244,14 +244,14 @@ void SharedMemory::check_remote(const Cta &cta, const Cell &cell, uint32_t addre
 void SharedMemory::end(const Cta &cta) {
   uint32_t rank = cta.rank;
   if (cta.shared_bytes == 0) return;
-  bool told = false, others = shadows_.size() > 1;
+  bool reported = false, others = shadows_.size() > 1;
   if (others)
     shadows_[rank].visit(0, cta.shared_bytes, false, [&](Cell &cell, uint32_t at) {
       check_remote(cta, cell, (rank << memory::rank_shift) + at + memory::shared_begin);
     });
   shadows_[rank].visit_all([&](Cell &cell, uint32_t at) {
-    if (told || (cell.pending_writes == 0 && cell.pending_reads == 0)) return;
-    told = true;
+    if (reported || (cell.pending_writes == 0 && cell.pending_reads == 0)) return;
+    reported = true;
     reporter_.report(Violation::unwaited, cta.warps[0], cell.pending_pc, no_pc, -1, [&] {
       return "the block ends, and nothing has waited for this asynchronous operation, which " +
              std::string(cell.pending_writes ? "writes " : "reads ") +

@@ -137,7 +137,7 @@ void TensorMemory::write(const Who &who, const Cell &cell, uint32_t column) {
 
 void TensorMemory::check_pending(const Who &who, const Cell &cell, uint32_t column, bool writes) {
   for (const Pending &one : cell.pending) {
-    // A pipe does what it was told in its order.
+    // A pipe works in the order of its instructions.
     if ((who.pipe && one.pipe == who.pipe) || (!writes && !one.writes)) continue;
     if (who.moves() && one.pipe == 0) {
       check_move(who, one, column, writes ? "writes " : "reads ");

@@ -1,6 +1,6 @@
 // Checks of tensor memory (PTX ISA 9.7.16.6, memory consistency of tcgen05): mma and cp are over when a wait has seen
-// what their commit tells, ld and st when tcgen05.wait has; between warps it takes tcgen05.fence on both sides of what
-// synchronises them.
+// what their commit signals, ld and st when tcgen05.wait has; between warps it takes tcgen05.fence on both sides of
+// what synchronises them.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The frame around every function of the API: it counts calls, turns exceptions into error codes, and tells why on
+// The frame around every function of the API: it counts calls, turns exceptions into error codes, and says why on
 // stderr. Functions are written as
 //
 //   EMU_API CUresult cuMemFree_v2(CUdeviceptr address) {
@@ -28,10 +28,10 @@ inline void require(bool condition, const char *reason, CUresult code = CUDA_ERR
 
 /// Counts the call; the error that FA_EMU_FAIL asks for, or success. before_init: allowed before cuInit.
 CUresult enter(const char *name, bool before_init);
-/// Tells on stderr and returns the code.
-CUresult tell_always(const char *name, CUresult code, const std::string &reason);
+/// Says so on stderr and returns the code.
+CUresult report_always(const char *name, CUresult code, const std::string &reason);
 /// The same, unless FA_EMU_QUIET.
-CUresult tell(const char *name, CUresult code, const std::string &reason);
+CUresult report(const char *name, CUresult code, const std::string &reason);
 /// What is no error: a line on stderr, unless FA_EMU_QUIET.
 void warn(const char *name, const std::string &text);
 
@@ -41,11 +41,11 @@ CUresult api(const char *name, Body body, bool before_init = false) {
     if (CUresult early = enter(name, before_init); early != CUDA_SUCCESS) return early;
     return body();
   } catch (const ApiError &error) {
-    return tell(name, error.code, error.reason);
+    return report(name, error.code, error.reason);
   } catch (const std::bad_alloc &) {
-    return tell(name, CUDA_ERROR_OUT_OF_MEMORY, "the host's memory is exhausted");
+    return report(name, CUDA_ERROR_OUT_OF_MEMORY, "the host's memory is exhausted");
   } catch (const std::exception &error) {
-    return tell(name, CUDA_ERROR_UNKNOWN, error.what());
+    return report(name, CUDA_ERROR_UNKNOWN, error.what());
   }
 }
 

@@ -1,4 +1,4 @@
-// What machine code tells of kernels: registers and stack, which the emulator takes from the cubin beside the PTX.
+// What machine code says of kernels: registers and stack, which the emulator takes from the cubin beside the PTX.
 #pragma once
 
 #include <cstdint>

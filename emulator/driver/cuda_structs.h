@@ -110,7 +110,7 @@ struct CudaAllocateNode {
   CudaPoolProperties pool;
   const CudaAccess *access;
   size_t access_count, bytes;
-  CUdeviceptr address;  // told by the driver
+  CUdeviceptr address;  // set by the driver
 };
 static_assert(sizeof(CudaAllocateNode) == 120);
 

@@ -48,7 +48,7 @@ const void *find_export_table(const ExportId &id) {
 }
 
 CUresult missing_export(const char *name, const ExportId &id, size_t slot) {
-  return tell(
+  return report(
       "cuGetExportTable", CUDA_ERROR_NOT_SUPPORTED,
       "slot " + std::to_string(slot) + " of the private table " + name + " " + text_of(id) +
           " was called, which the emulator does not have: the call of the CUDA runtime that needs it fails; the "

@@ -16,7 +16,7 @@ std::set<std::unique_ptr<GraphExec>> &executables() {
   return *all;
 }
 
-/// The count-and-fill protocol: without a list only the number is told.
+/// The count-and-fill protocol: without a list only the number is returned.
 template <class T>
 void fill(const std::vector<T> &values, T *list, size_t *count) {
   require(count != nullptr, "no place for the number");
@@ -319,7 +319,7 @@ EMU_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsig
   return answer("cuGraphNodeGetEnabled", enabled, "answer", [&] { return step_of(exec, node).enabled; });
 }
 
-/// Version 1 tells less of what differs.
+/// Version 1 says less of what differs.
 EMU_API CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result) {
   CudaGraphUpdateInfo info = {};
   CUresult updated = cuGraphExecUpdate_v2(exec, graph, &info);

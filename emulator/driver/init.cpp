@@ -16,7 +16,7 @@ EMU_API CUresult cuInit(unsigned flags) {
         Lock lock(process().mutex);
         require(flags == 0, "flags must be 0");
         if (process().initialised) return CUDA_SUCCESS;
-        for (const std::string &error : settings().errors) tell("cuInit", CUDA_ERROR_INVALID_VALUE, error);
+        for (const std::string &error : settings().errors) report("cuInit", CUDA_ERROR_INVALID_VALUE, error);
         for (const std::string &warning : settings().warnings) warn("cuInit", warning);
         require(!settings().devices.empty(), "FA_EMU_DEVICE names no device", CUDA_ERROR_NO_DEVICE);
         for (const DeviceLimits &limits : settings().devices) {

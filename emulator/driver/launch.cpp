@@ -145,7 +145,7 @@ void launch(Context &context, const KernelWork &work, Operation &operation) {
   report(run_state, fault);
   if (!fault) return;
   // First the reason: the program may end as soon as it sees the error.
-  tell_always("kernel", code_of(fault->kind), fault->what());
+  report_always("kernel", code_of(fault->kind), fault->what());
   context.sticky = code_of(fault->kind);
 }
 

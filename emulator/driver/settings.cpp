@@ -1,4 +1,4 @@
-// Reading the environment; what makes no sense is told and left out.
+// Reading the environment; what makes no sense is reported and left out.
 #include "driver/settings.h"
 
 #include <algorithm>

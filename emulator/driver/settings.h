@@ -31,13 +31,14 @@
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
 //   FA_EMU_TIMELINE file              when warps of the first blocks did what, as a trace for chrome://tracing and
 //                                     tools/timeline
-//   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion tells
+//   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion returns
 //   FA_EMU_MEMORY   1G                memory of each device
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
 //   FA_EMU_CAPTURE_CONTEXT  refuse    cuStreamGetCtx and cuStreamGetDevice of a stream that captures fail with
 //                                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and invalidate the capture, as a strict
 //                                     driver has it; allow, the default: they give what they are asked for
-//   FA_EMU_QUIET    1                 no reasons of refused calls on stderr; a kernel's faults are told all the same
+//   FA_EMU_QUIET    1                 no reasons of refused calls on stderr; a kernel's faults are reported all the
+//   same
 #pragma once
 
 #include <cstdint>

@@ -19,20 +19,20 @@ Process &process() {
 
 CUresult enter(const char *name, bool before_init) {
   static std::atomic<uint64_t> calls{0};
-  if (++calls == settings().fail_call) return tell(name, CUDA_ERROR_UNKNOWN, "FA_EMU_FAIL asked for it");
+  if (++calls == settings().fail_call) return report(name, CUDA_ERROR_UNKNOWN, "FA_EMU_FAIL asked for it");
   if (Queue::inside())
-    return tell(name, CUDA_ERROR_NOT_PERMITTED, "functions that a stream calls may not call the API");
-  if (!before_init && !process().initialised) return tell(name, CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
+    return report(name, CUDA_ERROR_NOT_PERMITTED, "functions that a stream calls may not call the API");
+  if (!before_init && !process().initialised) return report(name, CUDA_ERROR_NOT_INITIALIZED, "cuInit was not called");
   return CUDA_SUCCESS;
 }
 
-CUresult tell_always(const char *name, CUresult code, const std::string &reason) {
+CUresult report_always(const char *name, CUresult code, const std::string &reason) {
   std::fprintf(stderr, "fa-emu: %s: error %d: %s\n", name, static_cast<int>(code), reason.c_str());
   return code;
 }
 
-CUresult tell(const char *name, CUresult code, const std::string &reason) {
-  return settings().quiet ? code : tell_always(name, code, reason);
+CUresult report(const char *name, CUresult code, const std::string &reason) {
+  return settings().quiet ? code : report_always(name, code, reason);
 }
 
 void warn(const char *name, const std::string &text) {

@@ -1,4 +1,4 @@
-// Attributes of streams and of kernel nodes. Those that would only make a GPU faster are kept and told, and change
+// Attributes of streams and of kernel nodes. Those that would only make a GPU faster are kept and returned, and change
 // nothing here.
 #include <cstring>
 

@@ -1,5 +1,5 @@
 // Functions that the emulator has only to say that it lacks what they do: programs that link them load, and those that
-// call them are told why it fails. Arguments are not looked at.
+// call them learn why it fails. Arguments are not looked at.
 #include "driver/api.h"
 
 using namespace fa::emu::driver;

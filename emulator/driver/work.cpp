@@ -27,7 +27,7 @@ void check_end(const CopyWork &work, const CopyEnd &end) {
 bool still_there(Context &context, uint64_t address, uint64_t bytes, Side side) {
   if (side == Side::host || bytes == 0 || is_accessible(address, bytes, side == Side::device)) return true;
   context.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
-  tell("copy or set", CUDA_ERROR_ILLEGAL_ADDRESS, "its memory was freed before its turn came");
+  report("copy or set", CUDA_ERROR_ILLEGAL_ADDRESS, "its memory was freed before its turn came");
   return false;
 }
 

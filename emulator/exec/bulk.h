@@ -21,7 +21,7 @@ class BulkOperation {
       : warp_(warp), instruction_(instruction), lane_(static_cast<int>(lane)) {}
   virtual ~BulkOperation() = default;
 
-  /// Tells the observer what will be read and written.
+  /// Reports what will be read and written.
   virtual void announce() = 0;
   /// Reads the source, unless that has been done.
   void read();

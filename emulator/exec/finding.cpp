@@ -129,7 +129,7 @@ Findings::Group *Findings::count(Violation what, const Warp &warp, uint32_t pc, 
   return is_first && found->second < most_groups ? &group : nullptr;
 }
 
-void Findings::tell(Group &group, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, std::string message) {
+void Findings::describe(Group &group, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, std::string message) {
   const Program &program = *warp.cta->launch->program;
   group.finding.first = make_fault(warp, program.code[pc], FaultKind::check, lane, std::move(message));
   if (other_pc != no_pc) {

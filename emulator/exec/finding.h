@@ -79,7 +79,7 @@ class Findings {
   void add(Violation what, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, F message) {
     std::lock_guard lock(mutex_);
     Group *group = count(what, warp, pc, other_pc);
-    if (group) tell(*group, warp, pc, other_pc, lane, message());
+    if (group) describe(*group, warp, pc, other_pc, lane, message());
   }
   void add(Violation what, const Warp &warp, const Instruction &instruction, int lane, std::string message);
 
@@ -96,7 +96,7 @@ class Findings {
   };
 
   Group *count(Violation what, const Warp &warp, uint32_t pc, uint32_t other_pc);
-  void tell(Group &group, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, std::string message);
+  void describe(Group &group, const Warp &warp, uint32_t pc, uint32_t other_pc, int lane, std::string message);
   Place place_of(const Program &program, uint32_t pc);
 
   mutable std::mutex mutex_;

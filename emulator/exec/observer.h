@@ -15,7 +15,7 @@ enum class AccessKind : uint8_t {
   read,
   write,
   atomic,
-  async_issue_read,   // an asynchronous operation was told to read these bytes: nobody may write them until it has
+  async_issue_read,   // an asynchronous operation has begun to read these bytes: nobody may write them until it has
   async_issue_write,  // ... to write them: nobody may touch them until it has landed
   async_land,         // it has written them
   async_end_read,     // it has read them
@@ -30,7 +30,7 @@ struct Access {
   uint32_t mask = 0;
   const uint64_t *address = nullptr;  // 32 of them
   bool async_proxy = false;           // TMA, wgmma, tcgen05
-  /// Of async_land and async_end_read, and of issues where it is known: what tells of the completion, the same key that
+  /// Of async_land and async_end_read, and of issues where it is known: what signals the completion, the same key that
   /// acquire gets; 0: a commit group, for which the issuing warp itself waits. cp.async without .bulk and wgmma report
   /// issues only: the checks follow commit_group and wait_group of the one by themselves, and hear of the other's end
   /// by products_complete.
@@ -43,7 +43,7 @@ struct Access {
 };
 
 /// One access to tensor memory: these lanes of these columns of a CTA. mma and cp report when they are issued (kinds
-/// async_issue_) and what their commit tells of (async_land, async_end_read); ld and st report issues only: the checks
+/// async_issue_) and what their commit signals (async_land, async_end_read); ld and st report issues only: the checks
 /// follow tcgen05.wait by themselves. kind write: the columns are given back.
 struct TensorAccess {
   AccessKind kind = AccessKind::read;
@@ -76,10 +76,10 @@ class Observer {
   /// wgmma.wait_group returns: so many wgmma of the warp's warpgroup, the first ones, are complete for all four warps.
   virtual void products_complete(Warp &, uint64_t /*count*/) {}
   virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
-  /// A mark of how far the warp has come, for tells_too: what it started shows its end to others.
+  /// A mark of how far the warp has come, for signals_too: what it started shows its end to others.
   virtual uint64_t come_so_far(Warp &) { return 0; }
-  /// What the key tells of completions so far, the other one tells, too; and that a warp has come up to the mark.
-  virtual void tells_too(uint64_t /*key*/, uint64_t /*other*/, uint64_t /*mark*/) {}
+  /// What the key signals of completions so far, the other one signals, too; and that a warp has come up to the mark.
+  virtual void signals_too(uint64_t /*key*/, uint64_t /*other*/, uint64_t /*mark*/) {}
   /// These lanes arrive at an mbarrier, or what they have started will when it is done.
   virtual void mbarrier_arrives(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
   /// They have seen that its phase is over.

@@ -1,4 +1,4 @@
-// Tells the observer which shared memory an operand of a tensor core instruction is in.
+// Reports which shared memory an operand of a tensor core instruction is in.
 #pragma once
 
 #include "exec/cta.h"

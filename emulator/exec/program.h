@@ -57,7 +57,7 @@ struct WarpRow {
 struct RegisterUse {
   ptx::Index reg = 0;  // of its function
   bool write = false;
-  bool conditional = false;  // a read that values decide on: accumulators, which scale-d may tell to ignore
+  bool conditional = false;  // a read that depends on values: of accumulators, which scale-d may have ignored
 };
 
 struct Program {

@@ -1,4 +1,4 @@
-// Which code knows which instruction. A family's file registers its mnemonics; nothing else has to be told of it:
+// Which code knows which instruction. A family's file registers its mnemonics; nothing else has to know of it:
 //
 //   bool decode_popc(Decoder &d) { ... }
 //   const Registration registration{{"popc", decode_popc}};

@@ -40,7 +40,7 @@ class Loop {
   }
 
  private:
-  /// No group is ready: tells why; Stop::budget where some are now.
+  /// No group is ready: says why; Stop::budget where some are now.
   Stop nothing_ready() {
     bool yielded = false, blocked = false;
     for (uint32_t g = 0; g < warp_.group_count; g++) {
@@ -228,7 +228,7 @@ class Loop {
     }
   }
 
-  /// A short quantum often ends between two tries: it takes a look to tell that nothing comes of them.
+  /// A short quantum often ends between two tries: it takes a look to see that nothing comes of them.
   void waited_in_vain() {
     SpinWatch &watch = warp_.state<SpinWatch>();
     if (++watch.waits >= SpinWatch::turns_until_look) watch.look();

@@ -21,7 +21,7 @@ struct SpinWatch : State {
   void look() { next_look = turns = waits = 0; }
 };
 
-/// Runs the warp on for a while, and tells whether it came round.
+/// Runs the warp on for a while, and says whether it came back to the same state.
 bool spins(Warp &warp);
 
 }  // namespace fa::emu

@@ -17,7 +17,7 @@ uint32_t order_of(const Warp &warp, uint32_t lane) {
   return 0x40000000 | warp.cta->rank << 12 | thread_of(warp, lane);
 }
 
-/// Of the completions of what a thread has started: those before a commit, which tells of all of them, however many
+/// Of the completions of what a thread has started: those before a commit, which signals all of them, however many
 /// commits there were in between.
 uint64_t key_of(const Warp &warp, uint32_t lane) {
   return uint64_t{1} << 62 | order_of(warp, lane);
@@ -71,7 +71,7 @@ void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vect
     if (Observer *observer = warp.cta->cluster->observer.get()) {
       uint64_t key = key_of(warp, lane);
       for (const auto &operation : operations) operation->observe(AccessKind::async_end_read, key);
-      for (uint32_t mbarrier : mbarriers) observer->tells_too(key, mbarrier, begun);
+      for (uint32_t mbarrier : mbarriers) observer->signals_too(key, mbarrier, begun);
     }
     for (uint32_t mbarrier : mbarriers) mbarrier_arrive(warp, instruction, static_cast<int>(lane), mbarrier, 1);
   };

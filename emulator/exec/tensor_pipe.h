@@ -1,5 +1,5 @@
 // What tcgen05 instructions start and do not wait for (PTX ISA 9.7.16.6): mma and cp. Those of a thread happen one
-// after another, as late as the program allows; tcgen05.commit tells an mbarrier when all before it are done.
+// after another, as late as the program allows; tcgen05.commit signals an mbarrier when all before it are done.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class TensorOperation {
   virtual ~TensorOperation() = default;
   virtual void run() = 0;
   /// Reports what it reads of shared memory, and what it reads and writes of tensor memory. kind: async_issue_read when
-  /// it is issued, async_end_read when a commit tells of its end; key as in Access.
+  /// it is issued, async_end_read when a commit signals its end; key as in Access.
   virtual void observe(AccessKind kind, uint64_t key) const = 0;
 
   bool done() const { return done_; }
@@ -28,7 +28,7 @@ class TensorOperation {
   uint32_t lane() const { return lane_; }
 
  protected:
-  /// observe's share of tensor memory: access.kind tells whether it reads or writes.
+  /// observe's share of tensor memory: access.kind says whether it reads or writes.
   void observe_tensor(AccessKind kind, uint64_t key, TensorAccess access) const;
 
   Warp &warp_;

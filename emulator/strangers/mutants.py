@@ -144,7 +144,7 @@ MUTANTS = (
         r"\g<1>0x2;",
     ),
     Mutant("cccl.device.sm_75", "no barriers", r"bar\.sync\s+0;", at=()),
-    Mutant("cccl.device.sm_75", "tiles tell the next ones by weak stores", r"st\.relaxed\.gpu(\S+)", r"st\1", at=()),
+    Mutant("cccl.device.sm_75", "tiles signal the next ones by weak stores", r"st\.relaxed\.gpu(\S+)", r"st\1", at=()),
     Mutant(
         "cccl.sort.sm_75",
         "ranks that are no atomics",

@@ -5,7 +5,7 @@
 namespace {
 
 using emulated::Array;
-using emulated::expect_told;
+using emulated::expect_report;
 using emulated::launch;
 
 /// neighbour: threads exchange words of global memory. 1 no barrier, 2 the last address is odd, 3 barrier 1 for 64
@@ -206,7 +206,7 @@ struct Run {
 };
 
 std::string run(const Run &what, int fault) {
-  return emulated::told_of(text, what.kernel, {what.blocks}, {what.threads}, fault);
+  return emulated::report_of(text, what.kernel, {what.blocks}, {what.threads}, fault);
 }
 
 constexpr Run neighbour{"neighbour", 1, 128}, cluster{"cluster", 2, 32}, signal_{"signal", 2, 32},
@@ -216,26 +216,26 @@ TEST(Block, CleanTwin) {
   EXPECT_EQ(run(neighbour, 0), "");
 }
 TEST(Block, NoBarrierOverGlobalMemory) {
-  expect_told(run(neighbour, 1), "race: reads global memory|race: writes global memory");
+  expect_report(run(neighbour, 1), "race: reads global memory|race: writes global memory");
 }
 TEST(Block, MisalignedGlobalAddress) {
-  expect_told(run(neighbour, 2), "misaligned address");
+  expect_report(run(neighbour, 2), "misaligned address");
 }
 TEST(Block, BarrierOfTwoCounts) {
-  expect_told(run(neighbour, 3), "threads, and for");
+  expect_report(run(neighbour, 3), "threads, and for");
 }
 TEST(Block, FreedMemory) {
-  std::string told = emulated::told([] {
+  std::string report = emulated::reported([] {
     emulated::start();
     CUfunction function = emulated::kernel(text, "neighbour");
     CUdeviceptr freed = Array<int>(std::vector<int>(512)).address;
     launch(function, {1}, {128}, 0, freed, 0);
   });
-  expect_told(told, "which is in no allocation");
+  expect_report(report, "which is in no allocation");
 }
 
 std::string flag(int fault) {
-  return emulated::told([&] {
+  return emulated::reported([&] {
     emulated::start();
     Array<int> words(std::vector<int>(64)), ready(std::vector<int>(2));
     launch(emulated::kernel(text, "flag"), {2}, {32}, 0, words.address, ready.address, fault);
@@ -246,49 +246,49 @@ TEST(Grid, CleanTwin) {
   EXPECT_EQ(flag(0), "");
 }
 TEST(Grid, NobodyWaits) {
-  expect_told(flag(1), "race: reads global memory|race: writes global memory");
+  expect_report(flag(1), "race: reads global memory|race: writes global memory");
 }
 TEST(Grid, NothingIsReleased) {
-  expect_told(flag(2), "race: reads global memory|race: writes global memory");
+  expect_report(flag(2), "race: reads global memory|race: writes global memory");
 }
 TEST(Grid, BothWrite) {
-  expect_told(flag(3), "race: writes global memory");
+  expect_report(flag(3), "race: writes global memory");
 }
 
 TEST(Cluster, CleanTwin) {
   EXPECT_EQ(run(cluster, 0), "");
 }
 TEST(Cluster, NoBarrierBefore) {
-  expect_told(run(cluster, 1), "which was never written|race: ");
+  expect_report(run(cluster, 1), "which was never written|race: ");
 }
 TEST(Cluster, NoBarrierAtTheEnd) {
-  expect_told(run(cluster, 2), "that block may have ended before|which has ended");
+  expect_report(run(cluster, 2), "that block may have ended before|which has ended");
 }
 TEST(Cluster, NoBarrierAfterABlockThatReads) {
-  expect_told(run(cluster, 3), "that block may have ended before|which has ended");
+  expect_report(run(cluster, 3), "that block may have ended before|which has ended");
 }
 
 TEST(Signal, CleanTwin) {
   EXPECT_EQ(run(signal_, 0), "");
 }
 TEST(Signal, NobodyWaits) {
-  expect_told(run(signal_, 1), "which was never written|race: ");
+  expect_report(run(signal_, 1), "which was never written|race: ");
 }
 TEST(Signal, TooManyArrivals) {
-  expect_told(run(signal_, 2), "33 arrivals at an mbarrier of which");
+  expect_report(run(signal_, 2), "33 arrivals at an mbarrier of which");
 }
 TEST(Signal, ArrivesBeforeItStores) {
-  expect_told(run(signal_, 3), "which was never written|race: ");
+  expect_report(run(signal_, 3), "which was never written|race: ");
 }
 TEST(Signal, NothingReleasesTheMbarrier) {
-  expect_told(run(signal_, 4), "race: reads shared memory");
+  expect_report(run(signal_, 4), "race: reads shared memory");
 }
 
 TEST(Phases, CleanTwin) {
   EXPECT_EQ(run(phases, 0), "");
 }
 TEST(Phases, APhaseThatNobodyMayHaveSeen) {
-  expect_told(run(phases, 1), "may not have seen that|deadlock");
+  expect_report(run(phases, 1), "may not have seen that|deadlock");
 }
 
 }  // namespace

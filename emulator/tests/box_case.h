@@ -1,4 +1,4 @@
-// A tensor and a box of it: what cp.async.bulk.tensor must leave in shared memory, told by coordinates, rows and
+// A tensor and a box of it: what cp.async.bulk.tensor must leave in shared memory, said by coordinates, rows and
 // chunks.
 #pragma once
 

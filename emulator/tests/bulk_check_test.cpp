@@ -4,7 +4,7 @@
 namespace {
 
 using emulated::Array;
-using emulated::expect_told;
+using emulated::expect_report;
 using emulated::launch;
 
 /// product: one wgmma over zeros that all threads have written. Faults: 1 nothing waits before its results are used,
@@ -117,13 +117,13 @@ wait:
 )";
 
 std::string store(int fault) {
-  return emulated::told_of(text, "store", {1}, {128}, fault);
+  return emulated::report_of(text, "store", {1}, {128}, fault);
 }
 std::string product(int fault) {
-  return emulated::told_of(text, "product", {1}, {128}, fault);
+  return emulated::report_of(text, "product", {1}, {128}, fault);
 }
 std::string load(int fault) {
-  return emulated::told([&] {
+  return emulated::reported([&] {
     emulated::start();
     Array<int> from(std::vector<int>(128, 3)), to(std::vector<int>(128));
     launch(emulated::kernel(text, "load"), {1}, {128}, 0, from.address, to.address, fault);
@@ -134,45 +134,45 @@ TEST(BulkStore, CleanTwin) {
   EXPECT_EQ(store(0), "");
 }
 TEST(BulkStore, NoProxyFence) {
-  expect_told(store(1), "without a fence.proxy.async between");
+  expect_report(store(1), "without a fence.proxy.async between");
 }
 TEST(BulkStore, NoBarrier) {
-  expect_told(store(2), "race: asynchronously reads");
+  expect_report(store(2), "race: asynchronously reads");
 }
 TEST(BulkStore, NothingWaits) {
-  expect_told(store(3), "nothing has waited for this asynchronous operation");
+  expect_report(store(3), "nothing has waited for this asynchronous operation");
 }
 TEST(BulkStore, SourceWrittenTooEarly) {
-  expect_told(store(4), "still reads: nothing has waited for it");
+  expect_report(store(4), "still reads: nothing has waited for it");
 }
 
 TEST(Product, CleanTwin) {
   EXPECT_EQ(product(0), "");
 }
 TEST(Product, ResultsUsedTooEarly) {
-  expect_told(product(1), "is in use by the wgmma of");
+  expect_report(product(1), "is in use by the wgmma of");
 }
 TEST(Product, SourceWrittenTooEarly) {
-  expect_told(product(2), "still reads: nothing has waited for it");
+  expect_report(product(2), "still reads: nothing has waited for it");
 }
 TEST(Product, NoProxyFence) {
-  expect_told(product(3), "without a fence.proxy.async between");
+  expect_report(product(3), "without a fence.proxy.async between");
 }
 TEST(Product, NothingCommits) {
-  expect_told(product(4), "is in use by the wgmma of");
+  expect_report(product(4), "is in use by the wgmma of");
 }
 
 TEST(BulkLoad, CleanTwin) {
   EXPECT_EQ(load(0), "");
 }
 TEST(BulkLoad, NobodyWaits) {
-  expect_told(load(1), "still writes: nothing has waited for it");
+  expect_report(load(1), "still writes: nothing has waited for it");
 }
 TEST(BulkLoad, MoreBytesExpectedThanCome) {
-  expect_told(load(2), "deadlock");
+  expect_report(load(2), "deadlock");
 }
 TEST(BulkLoad, ASecondArrival) {
-  expect_told(load(3), "mbarrier");
+  expect_report(load(3), "mbarrier");
 }
 
 }  // namespace

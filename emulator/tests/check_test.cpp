@@ -16,7 +16,7 @@ class Attention : public testing::TestWithParam<Mutant> {};
 
 TEST_P(Attention, Sm80) {
   constexpr int count = 256, width = 64;
-  std::string text = emulated::told([] {
+  std::string text = emulated::reported([] {
     emulated::start();
     CUfunction attention = kernel(emulated::read_file(TEST_MUTANTS "/attention.sm_80.ptx"), "attention");
     emulated::call("cuFuncSetAttribute", attention, 8, 65536);
@@ -27,7 +27,7 @@ TEST_P(Attention, Sm80) {
     launch(attention, {count / 64}, {128}, 49152, q.address, k.address, v.address, o.address, count, 0.18f,
            GetParam().fault);
   });
-  emulated::expect_told(text, GetParam().report);
+  emulated::expect_report(text, GetParam().report);
 }
 
 const Mutant attention_mutants[] = {

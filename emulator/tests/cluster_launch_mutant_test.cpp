@@ -3,42 +3,42 @@
 
 namespace {
 
-using emulated::expect_told;
+using emulated::expect_report;
 
 /// What is reported of a kernel of kernels/cluster_launch.cu, which says what its faults are.
 std::string run(const char *kernel, int fault) {
   constexpr int begun = 511;
-  return emulated::told_of(emulated::read_file(TEST_MUTANTS "/../kernels/cluster_launch.sm_100a.ptx"), kernel, {4, 3},
-                           {64}, fault, begun);
+  return emulated::report_of(emulated::read_file(TEST_MUTANTS "/../kernels/cluster_launch.sm_100a.ptx"), kernel, {4, 3},
+                             {64}, fault, begun);
 }
 
 TEST(TakenBlocks, CleanTwin) {
   EXPECT_EQ(run("blocks", 0), "");
 }
 TEST(TakenBlocks, ResponseReadTooEarly) {
-  expect_told(run("blocks", 1), "nothing has waited for it|which was never written");
+  expect_report(run("blocks", 1), "nothing has waited for it|which was never written");
 }
 TEST(TakenBlocks, RequestAfterAFailedOne) {
-  expect_told(run("blocks", 2), "by a thread that has seen a request fail");
+  expect_report(run("blocks", 2), "by a thread that has seen a request fail");
 }
 TEST(TakenBlocks, ResponseMayStillBeRead) {
-  expect_told(run("blocks", 3), "race: ");
+  expect_report(run("blocks", 3), "race: ");
 }
 TEST(TakenBlocks, TooFewBytesExpected) {
-  expect_told(run("blocks", 4), "deadlock");
+  expect_report(run("blocks", 4), "deadlock");
 }
 TEST(TakenBlocks, NobodyWaitsForTheLastResponse) {
-  expect_told(run("blocks", 5), "nothing has waited for this asynchronous operation");
+  expect_report(run("blocks", 5), "nothing has waited for this asynchronous operation");
 }
 
 TEST(TakenClusters, CleanTwin) {
   EXPECT_EQ(run("clusters", 0), "");
 }
 TEST(TakenClusters, OneBlockDoesNotWait) {
-  expect_told(run("clusters", 1), "nothing has waited for it|which was never written");
+  expect_report(run("clusters", 1), "nothing has waited for it|which was never written");
 }
 TEST(TakenClusters, ResponseOfTheOtherBlockMayStillBeRead) {
-  expect_told(run("clusters", 2), "race: ");
+  expect_report(run("clusters", 2), "race: ");
 }
 
 }  // namespace

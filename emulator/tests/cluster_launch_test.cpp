@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "client.h"
-#include "told.h"
+#include "reported.h"
 
 namespace {
 

@@ -1,11 +1,11 @@
-// What FA_EMU_JSON tells of a launch, against counts made by hand.
+// What FA_EMU_JSON reports of a launch, against counts made by hand.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cstdlib>
 
+#include "reported.h"
 #include "tensor_attention.h"
-#include "told.h"
 
 namespace {
 
@@ -52,7 +52,7 @@ template <class F>
 std::string line_of(F f) {
   char name[] = "/tmp/fa-emu-counters-XXXXXX";
   close(mkstemp(name));
-  EXPECT_EQ(emulated::told([&] {
+  EXPECT_EQ(emulated::reported([&] {
               setenv("FA_EMU_JSON", name, 1);
               f();
             }),

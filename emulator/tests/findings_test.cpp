@@ -82,7 +82,7 @@ std::string without_lines(std::string ptx) {
 }
 
 struct Ending {
-  std::string told;
+  std::string report;
   int status;  // as a shell shows it
 };
 
@@ -91,7 +91,7 @@ Ending run(const std::string &ptx, int fault, const std::vector<std::pair<const 
            int launches = 1, unsigned blocks = 1) {
   int status_of[2];
   if (pipe(status_of) != 0) return {"no pipe", -1};
-  std::string told = emulated::told([&] {
+  std::string report = emulated::reported([&] {
     pid_t child = fork();
     if (child == 0) {
       setenv("FA_EMU_CHECK", "1", 1);
@@ -109,10 +109,10 @@ Ending run(const std::string &ptx, int fault, const std::vector<std::pair<const 
     if (write(status_of[1], &status, sizeof status) < 0) std::fputs("no status\n", stderr);
   });
   int status = -1;
-  if (read(status_of[0], &status, sizeof status) < 0) told += "no status";
+  if (read(status_of[0], &status, sizeof status) < 0) report += "no status";
   close(status_of[0]);
   close(status_of[1]);
-  return {told, status};
+  return {report, status};
 }
 
 size_t count(const std::string &in, const std::string &part) {
@@ -131,35 +131,36 @@ std::string file_of(const std::string &content) {
 
 TEST(Findings, NothingIsSaidOfACleanKernel) {
   Ending end = run(text, 0, {{"FA_EMU_EXIT", "1"}});
-  EXPECT_EQ(end.told, "");
+  EXPECT_EQ(end.report, "");
   EXPECT_EQ(end.status, 0);
 }
 
 TEST(Findings, OneCauseIsOneReport) {
-  std::string told = run(without_lines(text), 1).told;
-  EXPECT_EQ(count(told, "fa-emu: error (race): "), 1u) << told;
-  EXPECT_NE(told.find(" at 5 lines of the PTX ("), std::string::npos) << told;
-  EXPECT_NE(told.find("by warps 0-2 of 1 block: (0,0,0)"), std::string::npos) << told;
+  std::string report = run(without_lines(text), 1).report;
+  EXPECT_EQ(count(report, "fa-emu: error (race): "), 1u) << report;
+  EXPECT_NE(report.find(" at 5 lines of the PTX ("), std::string::npos) << report;
+  EXPECT_NE(report.find("by warps 0-2 of 1 block: (0,0,0)"), std::string::npos) << report;
 }
 
 TEST(Findings, LinesOfTheSourceAreCausesOfTheirOwn) {
-  std::string told = run(text, 1).told;
-  EXPECT_EQ(count(told, "fa-emu: error (race): "), 2u) << told;
-  EXPECT_EQ(count(told, "times at 3 lines of the PTX ("), 2u) << told;
-  EXPECT_NE(told.find("kernel unrolled(unsigned int*, int): 2 errors"), std::string::npos) << told;
+  std::string report = run(text, 1).report;
+  EXPECT_EQ(count(report, "fa-emu: error (race): "), 2u) << report;
+  EXPECT_EQ(count(report, "times at 3 lines of the PTX ("), 2u) << report;
+  EXPECT_NE(report.find("kernel unrolled(unsigned int*, int): 2 errors"), std::string::npos) << report;
 }
 
 TEST(Findings, KernelsHaveTheNamesOfTheSource) {
-  std::string told = run(text, 1).told;
-  EXPECT_NE(told.find("[kernel unrolled(unsigned int*, int), block"), std::string::npos) << told;
+  std::string report = run(text, 1).report;
+  EXPECT_NE(report.find("[kernel unrolled(unsigned int*, int), block"), std::string::npos) << report;
 }
 
 TEST(Findings, ALaterLaunchRepeatsNothing) {
-  std::string told = run(text, 1, {}, 3).told;
-  EXPECT_EQ(count(told, "fa-emu: error (race): "), 2u) << told;
-  EXPECT_EQ(count(told, "2 of them as in a launch before"), 2u) << told;
-  EXPECT_NE(told.find("checks: 2 errors in 3 of 3 launches; 0 suppressed"), std::string::npos) << told;
-  EXPECT_NE(told.find("in 3 launches: unrolled(unsigned int*, int), kernels/tile.cuh:13"), std::string::npos) << told;
+  std::string report = run(text, 1, {}, 3).report;
+  EXPECT_EQ(count(report, "fa-emu: error (race): "), 2u) << report;
+  EXPECT_EQ(count(report, "2 of them as in a launch before"), 2u) << report;
+  EXPECT_NE(report.find("checks: 2 errors in 3 of 3 launches; 0 suppressed"), std::string::npos) << report;
+  EXPECT_NE(report.find("in 3 launches: unrolled(unsigned int*, int), kernels/tile.cuh:13"), std::string::npos)
+      << report;
 }
 
 /// Blocks draw tickets, and the ticket decides which race a block has: findings name blocks by who was first.
@@ -198,7 +199,7 @@ done:
 )";
 
 TEST(Findings, TheSameInEveryRun) {
-  EXPECT_EQ(run(text, 1).told, run(text, 1).told);
+  EXPECT_EQ(run(text, 1).report, run(text, 1).report);
   std::atomic<bool> done{false};
   std::vector<std::thread> busy(6);
   for (std::thread &one : busy)
@@ -207,9 +208,9 @@ TEST(Findings, TheSameInEveryRun) {
       }
     });
   for (const char *seed : {"0", "7"}) {
-    std::string first = run(tickets, 0, {{"FA_EMU_SEED", seed}}, 1, 40).told;
+    std::string first = run(tickets, 0, {{"FA_EMU_SEED", seed}}, 1, 40).report;
     EXPECT_NE(first.find("fa-emu: error (race): "), std::string::npos) << first;
-    for (int i = 0; i < 4; i++) EXPECT_EQ(run(tickets, 0, {{"FA_EMU_SEED", seed}}, 1, 40).told, first);
+    for (int i = 0; i < 4; i++) EXPECT_EQ(run(tickets, 0, {{"FA_EMU_SEED", seed}}, 1, 40).report, first);
   }
   done = true;
   for (std::thread &one : busy) one.join();
@@ -219,14 +220,14 @@ TEST(Findings, TheSameInEveryRun) {
 TEST(Findings, TheReasonComesBeforeTheError) {
   const std::string trap = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry traps() {\ntrap;\n}\n";
   for (int i = 0; i < 20; i++) {
-    std::string told = emulated::told([&] {
+    std::string report = emulated::reported([&] {
       emulated::start();
       emulated::call("cuLaunchKernel", emulated::kernel(trap, "traps"), 1u, 1u, 1u, 32u, 1u, 1u, 0u, CUstream{},
                      static_cast<void **>(nullptr), static_cast<void **>(nullptr));
       while (emulated::call("cuStreamQuery", CUstream{}) == CUDA_ERROR_NOT_READY) {
       }
     });
-    ASSERT_NE(told.find("kernel: error 719: trap"), std::string::npos) << told;
+    ASSERT_NE(report.find("kernel: error 719: trap"), std::string::npos) << report;
   }
 }
 
@@ -240,17 +241,17 @@ TEST(Findings, TheExitStatusIsBySeverity) {
 TEST(Findings, EqualValuesAreAWarning) {
   for (int fault : {1, 2}) {
     Ending end = run(stores, fault, {{"FA_EMU_EXIT", "1"}, {"FA_EMU_CHECK", "2"}});
-    EXPECT_EQ(count(end.told, "fa-emu: warning (equal-values): check: race: writes "), 1u) << end.told;
-    EXPECT_NE(end.told.find("; both store the same value"), std::string::npos) << end.told;
-    EXPECT_EQ(end.told.find("error"), std::string::npos) << end.told;
+    EXPECT_EQ(count(end.report, "fa-emu: warning (equal-values): check: race: writes "), 1u) << end.report;
+    EXPECT_NE(end.report.find("; both store the same value"), std::string::npos) << end.report;
+    EXPECT_EQ(end.report.find("error"), std::string::npos) << end.report;
     EXPECT_EQ(end.status, 0);
     end = run(stores, fault, {{"FA_EMU_EXIT", "1"}, {"FA_EMU_FAIL_ON", "warning"}});
     EXPECT_EQ(end.status, 11);
     end = run(stores, fault, {{"FA_EMU_CHECK", "2"}, {"FA_EMU_FAIL_ON", "formal"}});
-    EXPECT_NE(end.told.find("kernel: error 719: check: race: writes "), std::string::npos) << end.told;
+    EXPECT_NE(end.report.find("kernel: error 719: check: race: writes "), std::string::npos) << end.report;
   }
   Ending end = run(stores, 0, {{"FA_EMU_EXIT", "1"}});
-  EXPECT_EQ(count(end.told, "fa-emu: error (race): "), 1u) << end.told;
+  EXPECT_EQ(count(end.report, "fa-emu: error (race): "), 1u) << end.report;
   EXPECT_EQ(end.status, 10);
 }
 
@@ -260,7 +261,7 @@ TEST_P(Suppressions, LeaveOutWhatTheyMatch) {
   std::string file = file_of("# known\n" + std::string(GetParam()) + "\n");
   Ending end = run(text, 1, {{"FA_EMU_SUPPRESS", file}, {"FA_EMU_EXIT", "1"}});
   std::remove(file.c_str());
-  EXPECT_EQ(end.told, "fa-emu: checks: no findings in 0 of 1 launch; 2 suppressed\n");
+  EXPECT_EQ(end.report, "fa-emu: checks: no findings in 0 of 1 launch; 2 suppressed\n");
   EXPECT_EQ(end.status, 0);
 }
 INSTANTIATE_TEST_SUITE_P(Findings, Suppressions,
@@ -272,21 +273,21 @@ TEST(Findings, SuppressionsThatMatchNothingAreNamed) {
   std::string file = file_of("class:race source:*:12\nclass:unwaited\n");
   Ending end = run(text, 1, {{"FA_EMU_SUPPRESS", file}, {"FA_EMU_EXIT", "1"}});
   std::remove(file.c_str());
-  EXPECT_EQ(count(end.told, "fa-emu: error (race): "), 1u) << end.told;
-  EXPECT_NE(end.told.find(file + ", line 2: 'class:unwaited' matched nothing"), std::string::npos) << end.told;
-  EXPECT_EQ(count(end.told, "matched nothing"), 1u) << end.told;
+  EXPECT_EQ(count(end.report, "fa-emu: error (race): "), 1u) << end.report;
+  EXPECT_NE(end.report.find(file + ", line 2: 'class:unwaited' matched nothing"), std::string::npos) << end.report;
+  EXPECT_EQ(count(end.report, "matched nothing"), 1u) << end.report;
   EXPECT_EQ(end.status, 10);
 }
 
 TEST(Findings, SuppressionsThatMakeNoSenseAreRefused) {
   std::string file = file_of("race\nline:9-1\ncolour:red\n");
-  std::string told = run(text, 0, {{"FA_EMU_SUPPRESS", file}}).told;
+  std::string report = run(text, 0, {{"FA_EMU_SUPPRESS", file}}).report;
   std::remove(file.c_str());
   for (const char *word : {"'race' is no pattern", "'line:9-1' is no pattern", "'colour:red' is no pattern"})
-    EXPECT_NE(told.find(word), std::string::npos) << told;
-  EXPECT_NE(run(text, 0, {{"FA_EMU_SUPPRESS", "/no/such/file"}}).told.find("'/no/such/file' cannot be read"),
+    EXPECT_NE(report.find(word), std::string::npos) << report;
+  EXPECT_NE(run(text, 0, {{"FA_EMU_SUPPRESS", "/no/such/file"}}).report.find("'/no/such/file' cannot be read"),
             std::string::npos);
-  EXPECT_NE(run(text, 0, {{"FA_EMU_FAIL_ON", "notes"}}).told.find("FA_EMU_FAIL_ON=notes is no severity"),
+  EXPECT_NE(run(text, 0, {{"FA_EMU_FAIL_ON", "notes"}}).report.find("FA_EMU_FAIL_ON=notes is no severity"),
             std::string::npos);
 }
 
@@ -307,22 +308,23 @@ std::string changed(std::string ptx, const std::string &from, const std::string 
 
 TEST(NewerPtx, IsRefusedWithWhatWouldWork) {
   const std::string newer = changed(text, ".version 8.0", ".version 9.4");
-  std::string told = run(newer, 0).told;
+  std::string report = run(newer, 0).report;
   EXPECT_NE(
-      told.find("error 222: PTX 9.4 is newer than PTX 9.0, the newest of a driver for CUDA 13.0: compile with the "
-                "nvcc of CUDA 13.0 or older, or have it tried with FA_EMU_DRIVER=13040"),
+      report.find("error 222: PTX 9.4 is newer than PTX 9.0, the newest of a driver for CUDA 13.0: compile with the "
+                  "nvcc of CUDA 13.0 or older, or have it tried with FA_EMU_DRIVER=13040"),
       std::string::npos)
-      << told;
+      << report;
   // Also where the text has what only newer parsers know.
-  told = run(newer + ".newdirective 1;\n", 0).told;
-  EXPECT_NE(told.find("error 222: PTX 9.4 is newer"), std::string::npos) << told;
-  EXPECT_EQ(run(newer, 0, {{"FA_EMU_DRIVER", "13040"}}).told, "");
-  told = run(changed(newer, "setp.eq.u32", "frobnicate.u32"), 0, {{"FA_EMU_DRIVER", "13040"}}).told;
-  EXPECT_NE(told.find("no instruction that the emulator knows: frobnicate.u32"), std::string::npos) << told;
-  EXPECT_NE(told.find("; the text is PTX 9.4, and the instructions known here are those of PTX 9.0, which the nvcc of "
-                      "CUDA 13.0 writes"),
-            std::string::npos)
-      << told;
+  report = run(newer + ".newdirective 1;\n", 0).report;
+  EXPECT_NE(report.find("error 222: PTX 9.4 is newer"), std::string::npos) << report;
+  EXPECT_EQ(run(newer, 0, {{"FA_EMU_DRIVER", "13040"}}).report, "");
+  report = run(changed(newer, "setp.eq.u32", "frobnicate.u32"), 0, {{"FA_EMU_DRIVER", "13040"}}).report;
+  EXPECT_NE(report.find("no instruction that the emulator knows: frobnicate.u32"), std::string::npos) << report;
+  EXPECT_NE(
+      report.find("; the text is PTX 9.4, and the instructions known here are those of PTX 9.0, which the nvcc of "
+                  "CUDA 13.0 writes"),
+      std::string::npos)
+      << report;
 }
 
 }  // namespace

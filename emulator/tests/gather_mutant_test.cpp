@@ -4,9 +4,9 @@
 
 namespace {
 
-using emulated::expect_told;
+using emulated::expect_report;
 
-/// gather: four rows to shared memory. 1 nobody waits, 2 the copy tells another mbarrier than the one that is waited
+/// gather: four rows to shared memory. 1 nobody waits, 2 the copy signals another mbarrier than the one that is waited
 /// for, 3 the bytes of three rows are expected.
 /// scatter: what the threads have written goes to four rows. 1 no proxy fence, 2 nothing waits for the copy, 3 its
 /// source is written again too early.
@@ -86,9 +86,9 @@ done:
 }
 )";
 
-/// What is told of a kernel over a tensor of 32 x 16 words.
+/// The report of a kernel over a tensor of 32 x 16 words.
 std::string run(const char *kernel, int fault) {
-  return emulated::told([&] {
+  return emulated::reported([&] {
     emulated::start();
     emulated::Array<int> tensor(std::vector<int>(512)), out(std::vector<int>(128));
     emulated::BoxCase rows;
@@ -106,26 +106,26 @@ TEST(Gather, CleanTwin) {
   EXPECT_EQ(run("gather", 0), "");
 }
 TEST(Gather, NobodyWaits) {
-  expect_told(run("gather", 1), "still writes: nothing has waited for it");
+  expect_report(run("gather", 1), "still writes: nothing has waited for it");
 }
-TEST(Gather, TellsAnotherMbarrier) {
-  expect_told(run("gather", 2), "still writes: nothing has waited for it");
+TEST(Gather, SignalsAnotherMbarrier) {
+  expect_report(run("gather", 2), "still writes: nothing has waited for it");
 }
 TEST(Gather, ThreeRowsExpected) {
-  expect_told(run("gather", 3), "deadlock");
+  expect_report(run("gather", 3), "deadlock");
 }
 
 TEST(Scatter, CleanTwin) {
   EXPECT_EQ(run("scatter", 0), "");
 }
 TEST(Scatter, NoProxyFence) {
-  expect_told(run("scatter", 1), "without a fence.proxy.async between");
+  expect_report(run("scatter", 1), "without a fence.proxy.async between");
 }
 TEST(Scatter, NothingWaits) {
-  expect_told(run("scatter", 2), "nothing has waited for this asynchronous operation");
+  expect_report(run("scatter", 2), "nothing has waited for this asynchronous operation");
 }
 TEST(Scatter, SourceWrittenTooEarly) {
-  expect_told(run("scatter", 3), "still reads: nothing has waited for it");
+  expect_report(run("scatter", 3), "still reads: nothing has waited for it");
 }
 
 }  // namespace

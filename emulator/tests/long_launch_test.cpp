@@ -48,55 +48,55 @@ int run(const char *kernel, unsigned blocks) {
 }
 
 struct Ended {
-  std::string told;
+  std::string report;
   double seconds;
 };
 
 Ended timed(const char *variable, const char *value, const char *kernel, unsigned blocks) {
   auto begin = std::chrono::steady_clock::now();
-  std::string told = emulated::told([&] {
+  std::string report = emulated::reported([&] {
     setenv(variable, value, 1);
     setenv("FA_EMU_TIMEOUT", "1", 1);
     std::fprintf(stderr, "code %d\n", run(kernel, blocks));
   });
-  return {told, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+  return {report, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
 }
 
 TEST(LongLaunch, AnEndlessLoopEndsInTime) {
   for (const char *checks : {"0", "1"}) {
     Ended end = timed("FA_EMU_CHECK", checks, "_Z7endlessPj", 2);
-    EXPECT_NE(end.told.find("code 702"), std::string::npos) << end.told;  // CUDA_ERROR_LAUNCH_TIMEOUT
-    EXPECT_NE(end.told.find("launch timeout: it has run for longer than the 1 s that FA_EMU_TIMEOUT gives it, 0 of 2 "
-                            "blocks have ended"),
+    EXPECT_NE(end.report.find("code 702"), std::string::npos) << end.report;  // CUDA_ERROR_LAUNCH_TIMEOUT
+    EXPECT_NE(end.report.find("launch timeout: it has run for longer than the 1 s that FA_EMU_TIMEOUT gives it, 0 of 2 "
+                              "blocks have ended"),
               std::string::npos)
-        << end.told;
-    EXPECT_NE(end.told.find("warp 0 waits at line 17 (bar.sync)"), std::string::npos) << end.told;
-    EXPECT_NE(end.told.find("[kernel endless(unsigned int*)]"), std::string::npos) << end.told;
+        << end.report;
+    EXPECT_NE(end.report.find("warp 0 waits at line 17 (bar.sync)"), std::string::npos) << end.report;
+    EXPECT_NE(end.report.find("[kernel endless(unsigned int*)]"), std::string::npos) << end.report;
     EXPECT_LT(end.seconds, 30);
   }
 }
 
 TEST(LongLaunch, TooManyBlocksEndInTime) {
   Ended end = timed("FA_EMU_QUIET", "0", "brief", endlessly_many);
-  EXPECT_NE(end.told.find("code 702"), std::string::npos) << end.told;
-  EXPECT_NE(end.told.find(" of 2147483647 blocks have ended"), std::string::npos) << end.told;
+  EXPECT_NE(end.report.find("code 702"), std::string::npos) << end.report;
+  EXPECT_NE(end.report.find(" of 2147483647 blocks have ended"), std::string::npos) << end.report;
 }
 
 TEST(LongLaunch, ABriefOneIsInTime) {
   Ended end = timed("FA_EMU_PROGRESS", "1", "brief", 4);
-  EXPECT_EQ(end.told, "code 0\n");
+  EXPECT_EQ(end.report, "code 0\n");
 }
 
 TEST(LongLaunch, SaysHowFarItIs) {
   Ended end = timed("FA_EMU_PROGRESS", "0.2", "brief", endlessly_many);
-  EXPECT_NE(end.told.find("fa-emu: kernel brief: "), std::string::npos) << end.told;
-  EXPECT_NE(end.told.find(" of 2147483647 blocks done, "), std::string::npos) << end.told;
-  EXPECT_NE(end.told.find(" warp instructions, 0."), std::string::npos) << end.told;
+  EXPECT_NE(end.report.find("fa-emu: kernel brief: "), std::string::npos) << end.report;
+  EXPECT_NE(end.report.find(" of 2147483647 blocks done, "), std::string::npos) << end.report;
+  EXPECT_NE(end.report.find(" warp instructions, 0."), std::string::npos) << end.report;
 }
 
 TEST(LongLaunch, LimitsThatMakeNoSenseAreRefused) {
-  std::string told = timed("FA_EMU_PROGRESS", "often", "brief", 1).told;
-  EXPECT_NE(told.find("FA_EMU_PROGRESS=often is no number of seconds"), std::string::npos) << told;
+  std::string report = timed("FA_EMU_PROGRESS", "often", "brief", 1).report;
+  EXPECT_NE(report.find("FA_EMU_PROGRESS=often is no number of seconds"), std::string::npos) << report;
 }
 
 /// Runs the kernel in a process that gets SIGINT once a line says that it is under way; status: as of waitpid.
@@ -115,31 +115,31 @@ std::string interrupted(int &status, bool with_handler) {
     std::_Exit(1);
   }
   close(ends[1]);
-  std::string told;
+  std::string report;
   char part[4096];
   bool sent = false;
   for (ssize_t got; (got = read(ends[0], part, sizeof part)) > 0;) {
-    told.append(part, static_cast<size_t>(got));
-    if (!sent && told.find("blocks done") != std::string::npos) sent = kill(child, SIGINT) == 0;
+    report.append(part, static_cast<size_t>(got));
+    if (!sent && report.find("blocks done") != std::string::npos) sent = kill(child, SIGINT) == 0;
   }
   close(ends[0]);
   waitpid(child, &status, 0);
-  return told;
+  return report;
 }
 
 TEST(LongLaunch, SigintSaysWhereWarpsAreAndEndsTheProgram) {
   int status = 0;
-  std::string told = interrupted(status, false);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status << told;
-  EXPECT_NE(told.find("fa-emu: interrupted: kernel endless(unsigned int*): 0 of 2 blocks done"), std::string::npos)
-      << told;
-  EXPECT_NE(told.find("warp 0 waits at line 17 (bar.sync)"), std::string::npos) << told;
+  std::string report = interrupted(status, false);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status << report;
+  EXPECT_NE(report.find("fa-emu: interrupted: kernel endless(unsigned int*): 0 of 2 blocks done"), std::string::npos)
+      << report;
+  EXPECT_NE(report.find("warp 0 waits at line 17 (bar.sync)"), std::string::npos) << report;
 }
 
 TEST(LongLaunch, AHandlerOfTheProgramsIsCalled) {
   int status = 0;
-  std::string told = interrupted(status, true);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status << told;
+  std::string report = interrupted(status, true);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status << report;
 }
 
 }  // namespace

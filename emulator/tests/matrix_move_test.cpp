@@ -78,7 +78,7 @@ TEST(MatrixMove, EightBits) {
   emulated::start();
   if (emulated::capability() < 100) GTEST_SKIP() << "needs SM 10.0";
   // The number of the row has bit 0 from the byte's bit 0, bit 1 from the register's, bits 2 and 3 from the lane's
-  // lowest two; the byte's bit 1 tells left from right half of the row.
+  // lowest two; the byte's bit 1 is the left or right half of the row.
   for (int count : {1, 2})
     check_load("m16n16.x" + std::to_string(count) + ".trans.shared.b8", 2 * count, [](int lane, int r, int b) {
       int row = (b & 1) | (r & 1) << 1 | (lane & 3) << 2 | (r & 2) << 3;

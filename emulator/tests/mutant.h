@@ -1,4 +1,4 @@
-// Kernels with a fault by number: one launch, and what the checks tell of it (FA_EMU_CHECK=2).
+// Kernels with a fault by number: one launch, and what the checks report of it (FA_EMU_CHECK=2).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client.h"
-#include "told.h"
+#include "reported.h"
 
 namespace emulated {
 
@@ -15,7 +15,7 @@ namespace emulated {
 struct Mutant {
   const char *name;
   int fault;
-  const char *report;  // parts of which one must be told; empty: nothing may be
+  const char *report;  // parts of which one must be in the report; empty: no report
   bool wrong = false;  // results are
 };
 
@@ -37,22 +37,22 @@ inline std::string receive(const std::string &waits, const std::string &mbarrier
          "];\nmul.wide.u32 %place, %r2, 4;\nadd.s64 %place, %place, %rd1;\nst.global.u32 [%place], %found;\n}\n";
 }
 
-/// What is told of a kernel of the PTX that is given 512 words of zeros and further parameters.
+/// The report of a kernel of the PTX that is given 512 words of zeros and further parameters.
 template <class... Parameters>
-std::string told_of(const std::string &ptx, const char *name, Shape grid, Shape block, Parameters... parameters) {
-  return told([&] {
+std::string report_of(const std::string &ptx, const char *name, Shape grid, Shape block, Parameters... parameters) {
+  return reported([&] {
     start();
     Array<int> words(std::vector<int>(512));
     launch(kernel(ptx, name), grid, block, 0, words.address, parameters...);
   });
 }
 
-/// parts: as tells takes them; empty: nothing may be told.
-inline void expect_told(const std::string &told, const std::string &parts) {
+/// parts: as mentions() takes them; empty: no report.
+inline void expect_report(const std::string &report, const std::string &parts) {
   if (parts.empty())
-    EXPECT_EQ(told, "");
+    EXPECT_EQ(report, "");
   else
-    EXPECT_TRUE(tells(told, parts)) << told;
+    EXPECT_TRUE(mentions(report, parts)) << report;
 }
 
 }  // namespace emulated

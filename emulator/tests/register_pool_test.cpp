@@ -3,7 +3,7 @@
 
 namespace {
 
-using emulated::expect_told;
+using emulated::expect_report;
 
 /// Faults: 1 the producer gives nothing, 2 one warp of it does not, 3 .inc to fewer than before.
 std::string program(const std::string &limits, const std::string &taken) {
@@ -46,25 +46,25 @@ done:
 
 /// A producer and two consumers begin with 168 registers a thread: 24 + 2 * 216 are less than 3 * 168.
 std::string run(int fault) {
-  return emulated::told_of(program(".maxntid 384 .minnctapersm 1", "216"), "registers", {1}, {384}, fault);
+  return emulated::report_of(program(".maxntid 384 .minnctapersm 1", "216"), "registers", {1}, {384}, fault);
 }
 
 /// A producer and a consumer, which takes 232.
 std::string run_pair(const std::string &limits, int fault) {
-  return emulated::told_of(program(limits, "232"), "registers", {1}, {256}, fault);
+  return emulated::report_of(program(limits, "232"), "registers", {1}, {256}, fault);
 }
 
 TEST(RegisterPool, CleanTwin) {
   EXPECT_EQ(run(0), "");
 }
 TEST(RegisterPool, TheProducerGivesNothing) {
-  expect_told(run(1), "deadlock");
+  expect_report(run(1), "deadlock");
 }
 TEST(RegisterPool, OneWarpDoesNotTakePart) {
-  expect_told(run(2), "for all four warps of a warpgroup");
+  expect_report(run(2), "for all four warps of a warpgroup");
 }
 TEST(RegisterPool, IncreaseToFewer) {
-  expect_told(run(3), "and the warp has 216");
+  expect_report(run(3), "and the warp has 216");
 }
 
 // As two blocks go onto an SM, this one begins with 128 a thread, and 24 + 232 are all that it has.
@@ -74,19 +74,19 @@ TEST(RegisterPool, CleanTwinOfTwoBlocks) {
   EXPECT_EQ(run_pair(half, 0), "");
 }
 TEST(RegisterPool, TheProducerOfTwoBlocksGivesNothing) {
-  expect_told(run_pair(half, 1), "deadlock");
+  expect_report(run_pair(half, 1), "deadlock");
 }
 TEST(RegisterPool, CleanTwinOfMaxnreg) {
   EXPECT_EQ(run_pair(".maxnreg 128", 0), "");
 }
 TEST(RegisterPool, TheProducerOfMaxnregGivesNothing) {
-  expect_told(run_pair(".maxnreg 128", 1), "deadlock");
+  expect_report(run_pair(".maxnreg 128", 1), "deadlock");
 }
 TEST(RegisterPool, MoreThanThereEverIs) {
-  expect_told(run_pair(".maxnreg 120", 0), "deadlock");
+  expect_report(run_pair(".maxnreg 120", 0), "deadlock");
 }
 TEST(RegisterPool, IncreaseFromMoreAtEntry) {
-  expect_told(run_pair(".maxnreg 240", 0), "and the warp has 240");
+  expect_report(run_pair(".maxnreg 240", 0), "and the warp has 240");
 }
 TEST(RegisterPool, NothingToGiveWithoutLimitsWhichIsClean) {
   EXPECT_EQ(run_pair(".maxntid 256", 1), "");

@@ -1,5 +1,5 @@
-// Blocks and warps that wait for each other by plain loads or at mbarriers: they get on, and where nothing can, that is
-// told.
+// Blocks and warps that wait for each other by plain loads or at mbarriers: they get on, and where nothing can, the
+// report says so.
 #include <gtest/gtest.h>
 
 #include "client.h"

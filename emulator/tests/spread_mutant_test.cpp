@@ -115,7 +115,7 @@ done:
 )";
 
 std::string run(int fault) {
-  return emulated::told([&] {
+  return emulated::reported([&] {
     setenv("FA_EMU_FAIL_ON", "error", 1);
     emulated::start();
     emulated::Array<int> words(std::vector<int>(512));
@@ -125,17 +125,17 @@ std::string run(int fault) {
 
 TEST(Spread, CleanTwin) {
   // What nothing uses is a formal finding, which fails nothing.
-  std::string told = run(0);
-  EXPECT_EQ(told.find("error"), std::string::npos) << told;
-  EXPECT_NE(told.find("fa-emu: formal (unused-memory)"), std::string::npos) << told;
+  std::string report = run(0);
+  EXPECT_EQ(report.find("error"), std::string::npos) << report;
+  EXPECT_NE(report.find("fa-emu: formal (unused-memory)"), std::string::npos) << report;
 }
 
-/// report: of the value; use: what counts.
-void expect(int fault, const std::string &report, const std::string &use) {
-  std::string told = run(fault);
-  EXPECT_NE(told.find(report), std::string::npos) << told;
-  EXPECT_NE(told.find(use + " uses what comes of it"), std::string::npos) << told;
-  EXPECT_NE(told.find("kernel: error 719: check: "), std::string::npos) << told;
+/// value: its report; use: what counts.
+void expect(int fault, const std::string &value, const std::string &use) {
+  std::string report = run(fault);
+  EXPECT_NE(report.find(value), std::string::npos) << report;
+  EXPECT_NE(report.find(use + " uses what comes of it"), std::string::npos) << report;
+  EXPECT_NE(report.find("kernel: error 719: check: "), std::string::npos) << report;
 }
 
 TEST(Spread, ChosenBySelp) {

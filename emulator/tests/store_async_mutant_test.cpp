@@ -3,14 +3,14 @@
 
 namespace {
 
-using emulated::expect_told;
+using emulated::expect_report;
 
-/// given: block 1 sends a word a lane by st.async. 1 block 0 does not wait, 2 the store tells the other mbarrier there,
-/// which nobody looks at, 3 it tells the sender's own, 4 the sender waits for its cp.async and then for block 0
-/// instead, 5 block 0 may still read what was there before.
-/// counted: every lane of both blocks adds to one word of block 0 by red.async. 1 block 0 does not wait, 2 nobody has
-/// written the word before, 3 a lane of block 1 then stores to it, 4 half of the bytes are expected.
-/// summed: both blocks add 32 words to block 0's by cp.reduce.async.bulk. 1 block 0 does not wait.
+/// given: block 1 sends a word a lane by st.async. 1 block 0 does not wait, 2 the store signals the other mbarrier
+/// there, which nobody looks at, 3 it signals the sender's own, 4 the sender waits for its cp.async and then for block
+/// 0 instead, 5 block 0 may still read what was there before. counted: every lane of both blocks adds to one word of
+/// block 0 by red.async. 1 block 0 does not wait, 2 nobody has written the word before, 3 a lane of block 1 then stores
+/// to it, 4 half of the bytes are expected. summed: both blocks add 32 words to block 0's by cp.reduce.async.bulk. 1
+/// block 0 does not wait.
 const std::string text = R"(
 .version 8.1
 .target sm_90a
@@ -147,49 +147,49 @@ done:
 )";
 
 std::string run(const char *kernel, int fault) {
-  return emulated::told_of(text, kernel, {2}, {32}, fault);
+  return emulated::report_of(text, kernel, {2}, {32}, fault);
 }
 
 TEST(AsyncStore, CleanTwin) {
   EXPECT_EQ(run("given", 0), "");
 }
 TEST(AsyncStore, NobodyWaits) {
-  expect_told(run("given", 1), "nothing has waited for it|race: ");
+  expect_report(run("given", 1), "nothing has waited for it|race: ");
 }
-TEST(AsyncStore, TellsAnotherMbarrier) {
-  expect_told(run("given", 2), "nothing has waited for it|race: ");
+TEST(AsyncStore, SignalsAnotherMbarrier) {
+  expect_report(run("given", 2), "nothing has waited for it|race: ");
 }
-TEST(AsyncStore, TellsTheSendersMbarrier) {
-  expect_told(run("given", 3), "deadlock");
+TEST(AsyncStore, SignalsTheSendersMbarrier) {
+  expect_report(run("given", 3), "deadlock");
 }
 TEST(AsyncStore, TheSenderWaitsForItsCopies) {
-  expect_told(run("given", 4), "nothing has waited for it|race: ");
+  expect_report(run("given", 4), "nothing has waited for it|race: ");
 }
 TEST(AsyncStore, WordsMayStillBeRead) {
-  expect_told(run("given", 5), "nothing has waited for it|race: ");
+  expect_report(run("given", 5), "nothing has waited for it|race: ");
 }
 
 TEST(AsyncReduction, CleanTwin) {
   EXPECT_EQ(run("counted", 0), "");
 }
 TEST(AsyncReduction, NobodyWaits) {
-  expect_told(run("counted", 1), "nothing has waited for it|race: ");
+  expect_report(run("counted", 1), "nothing has waited for it|race: ");
 }
 TEST(AsyncReduction, NeverWritten) {
-  expect_told(run("counted", 2), "asynchronously reduces shared memory at offset");
+  expect_report(run("counted", 2), "asynchronously reduces shared memory at offset");
 }
 TEST(AsyncReduction, AStoreInBetween) {
-  expect_told(run("counted", 3), "nothing has waited for it|race: ");
+  expect_report(run("counted", 3), "nothing has waited for it|race: ");
 }
 TEST(AsyncReduction, HalfOfTheBytesExpected) {
-  expect_told(run("counted", 4), "nothing has waited for it|race: ");
+  expect_report(run("counted", 4), "nothing has waited for it|race: ");
 }
 
 TEST(BulkReduction, CleanTwin) {
   EXPECT_EQ(run("summed", 0), "");
 }
 TEST(BulkReduction, NobodyWaits) {
-  expect_told(run("summed", 1), "nothing has waited for it|race: ");
+  expect_report(run("summed", 1), "nothing has waited for it|race: ");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // st.async and red.async, one instruction a kernel: every type and reduction, where they land, when, and which mbarrier
-// they tell.
+// they signal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "client.h"
-#include "told.h"
+#include "reported.h"
 
 namespace {
 
@@ -98,7 +98,7 @@ void check(const std::string &instruction, unsigned bytes, const Bytes &old, con
   ASSERT_EQ(outcome.code, CUDA_SUCCESS) << instruction;
   EXPECT_EQ(outcome.late, expected) << instruction;
   EXPECT_EQ(outcome.others, (std::array<uint32_t, 2>{0, 0}))
-      << instruction << " tells an mbarrier that it does not name";
+      << instruction << " signals an mbarrier that it does not name";
   if (is_late()) {
     EXPECT_EQ(outcome.early, old) << instruction << " lands before anyone waits for it";
   }
@@ -206,8 +206,8 @@ TEST(ReduceAsync, AllLanesIntoOneWord) {
 
 /// What ptxas refuses is an error that names the line; what the running instruction does not allow ends the launch.
 TEST(StoreAsync, Errors) {
-  auto told = [](const std::string &instruction) {
-    return emulated::told(
+  auto reported = [](const std::string &instruction) {
+    return emulated::reported(
         [&] { std::fprintf(stderr, "ends with %d\n", run(instruction, 4, random_bytes(1), random_bytes(2)).code); });
   };
   std::string store = std::string("st.async.shared::cluster") + completes,
@@ -219,10 +219,10 @@ TEST(StoreAsync, Errors) {
         reduce + ".add.b32 [%r1], %r4, [%r2];", reduce + ".or.u32 [%r1], %r4, [%r2];",
         reduce + ".add.f32 [%r1], %r4, [%r2];", reduce + ".add.v2.u32 [%r1], {%r4, %r5}, [%r2];",
         reduce + ".u32 [%r1], %r4, [%r2];"})
-    EXPECT_NE(told(unknown).find("gives 218"), std::string::npos) << unknown;
-  EXPECT_NE(told(store + ".b64 [%r1+4], %d4, [%r2];").find("ends with 716"), std::string::npos);
-  EXPECT_NE(told(store + ".b32 [%r1], %r4, [%r2+4];").find("ends with 716"), std::string::npos);
-  EXPECT_NE(told(store + ".b32 [%r1], %r4, [%r1];").find("ends with 715"), std::string::npos);
+    EXPECT_NE(reported(unknown).find("gives 218"), std::string::npos) << unknown;
+  EXPECT_NE(reported(store + ".b64 [%r1+4], %d4, [%r2];").find("ends with 716"), std::string::npos);
+  EXPECT_NE(reported(store + ".b32 [%r1], %r4, [%r2+4];").find("ends with 716"), std::string::npos);
+  EXPECT_NE(reported(store + ".b32 [%r1], %r4, [%r1];").find("ends with 715"), std::string::npos);
 }
 
 }  // namespace

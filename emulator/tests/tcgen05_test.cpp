@@ -179,7 +179,7 @@ void expect_pair_product(int rows, int columns) {
       cell = as_bits(as_float(cell) + static_cast<float>(sum));
     }
   uint32_t idesc = 1u << 4 | static_cast<uint32_t>(columns / 8) << 17 | static_cast<uint32_t>(rows / 16) << 24;
-  // The first CTA multiplies; the commit tells both.
+  // The first CTA multiplies; the commit signals both.
   std::string body =
       "setp.eq.u32 %p5, %t9, 0;\nand.pred %p5, %p5, %p1;\nmov.b16 %h0, 3;\n"
       "@%p5 tcgen05.mma.cta_group::2.kind::f16 [%t7], %r6, %r7, %t12, %p3;\n"

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "box_case.h"
-#include "told.h"
+#include "reported.h"
 
 namespace {
 
@@ -30,8 +30,8 @@ constexpr const char *scatter = "cp.async.bulk.tensor.2d.global.shared::cta.tile
 constexpr const char *rows = "[%d1, {%r1, %r2, %r3, %r4, %r5}]";
 
 /// A cluster of so many blocks takes `bytes` of image to shared memory (at %r6), block 0's thread 0 executes the
-/// instruction, which tells the mbarrier at %r7 of `counted` bytes or belongs to a bulk group, and the image goes back
-/// to `image` after that was waited for. early: the first words of the tensor and of the image, before.
+/// instruction, which signals the mbarrier at %r7 of `counted` bytes or belongs to a bulk group, and the image goes
+/// back to `image` after that was waited for. early: the first words of the tensor and of the image, before.
 std::string program(const std::string &instruction, unsigned blocks) {
   return ".version 8.6\n.target sm_100a\n.address_size 64\n"
          ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 tensor, .param .align 4 .b8 at[20],\n"
@@ -207,8 +207,8 @@ TEST(Scatter, AddsToRowsThatAreThereTwice) {
 
 /// What ptxas refuses is an error that names the line; a map that does not fit ends the launch.
 TEST(Gather, Errors) {
-  auto told = [](const std::string &instruction, unsigned rank = 2, unsigned height = 1) {
-    return emulated::told([&] {
+  auto reported = [](const std::string &instruction, unsigned rank = 2, unsigned height = 1) {
+    return emulated::reported([&] {
       emulated::start();
       BoxCase one = box_of(2, 4, 0);
       one.rank = rank;
@@ -224,19 +224,19 @@ TEST(Gather, Errors) {
     EXPECT_NE(text.find(error), std::string::npos) << text;
   };
   std::string prefetch = "cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4 ", loads = gather, stores = scatter;
-  gives(told(prefetch + rows + ";"), "ends with 0");
-  gives(told(prefetch + rows + ";", 3), "ends with 715");
-  gives(told(prefetch + rows + ";", 2, 2), "ends with 715");
-  gives(told(prefetch + "[%d1, {%r1, %r2, %r3, %r4}];"), "gives 218");
-  gives(told(loads + " [%r6], [%d1, {%r1, %r2}], [%r7];"), "gives 218");
-  gives(told(stores + " [%d1, {%r1, %r2}], [%r6];"), "gives 218");
+  gives(reported(prefetch + rows + ";"), "ends with 0");
+  gives(reported(prefetch + rows + ";", 3), "ends with 715");
+  gives(reported(prefetch + rows + ";", 2, 2), "ends with 715");
+  gives(reported(prefetch + "[%d1, {%r1, %r2, %r3, %r4}];"), "gives 218");
+  gives(reported(loads + " [%r6], [%d1, {%r1, %r2}], [%r7];"), "gives 218");
+  gives(reported(stores + " [%d1, {%r1, %r2}], [%r6];"), "gives 218");
   auto changed = [](std::string text, const std::string &from, const std::string &to) {
     return text.replace(text.find(from), from.size(), to);
   };
-  gives(told(changed(loads, "gather4", "scatter4") + " [%r6], " + rows + ", [%r7];"), "gives 218");
-  gives(told(changed(stores, "scatter4", "gather4") + " " + rows + ", [%r6];"), "gives 218");
-  gives(told(changed(loads, "2d", "3d") + " [%r6], " + rows + ", [%r7];"), "gives 218");
-  gives(told(changed(loads, "2d", "5d") + " [%r6], " + rows + ", [%r7];"), "gives 218");
+  gives(reported(changed(loads, "gather4", "scatter4") + " [%r6], " + rows + ", [%r7];"), "gives 218");
+  gives(reported(changed(stores, "scatter4", "gather4") + " " + rows + ", [%r6];"), "gives 218");
+  gives(reported(changed(loads, "2d", "3d") + " [%r6], " + rows + ", [%r7];"), "gives 218");
+  gives(reported(changed(loads, "2d", "5d") + " [%r6], " + rows + ", [%r7];"), "gives 218");
 }
 
 }  // namespace

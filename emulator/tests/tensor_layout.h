@@ -1,5 +1,5 @@
 // An independent formulation of what the tensor core tests need: number formats bit by bit, and where the elements of a
-// matrix are in shared memory, told by rows and columns (as TMA writes them), not by address bits.
+// matrix are in shared memory, by rows and columns (as TMA writes them), not by address bits.
 #pragma once
 
 #include <cmath>

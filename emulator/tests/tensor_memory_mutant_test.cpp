@@ -4,14 +4,14 @@
 
 namespace {
 
-using emulated::expect_told;
+using emulated::expect_report;
 
 /// Four warps put their numbers into 32 columns of their lanes and load them again; with `product` one thread
 /// multiplies zeros into them in between. Faults: 1 a store that nothing waits for, 2 columns loaded that nobody has
 /// written, 3 a product that nobody commits, 4 columns given back that others may still load, 5 columns used after they
 /// were given back, 6 a product on columns that others may still store to, 7 one that overwrites what others may still
 /// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used. 10, no
-/// fault: a second commit tells of the product, too. 11 nothing waits for a store before the columns are loaded.
+/// fault: a second commit signals the product, too. 11 nothing waits for a store before the columns are loaded.
 const char *const text = R"(
 .version 8.7
 .target sm_100a
@@ -126,7 +126,7 @@ done:
 )";
 
 std::string columns(int product, int fault) {
-  return emulated::told_of(text, "columns", {1}, {128}, product, fault);
+  return emulated::report_of(text, "columns", {1}, {128}, product, fault);
 }
 
 TEST(TensorMemory, CleanTwin) {
@@ -136,41 +136,41 @@ TEST(TensorMemory, CleanTwinWithProduct) {
   EXPECT_EQ(columns(1, 0), "");
 }
 TEST(TensorMemory, StoreNotWaitedFor) {
-  expect_told(columns(0, 1), "no tcgen05.wait::st has waited for this store|still writes");
+  expect_report(columns(0, 1), "no tcgen05.wait::st has waited for this store|still writes");
 }
 TEST(TensorMemory, NeverWritten) {
-  expect_told(columns(0, 2), "of tensor memory, which was never written");
+  expect_report(columns(0, 2), "of tensor memory, which was never written");
 }
 TEST(TensorMemory, NothingCommits) {
-  expect_told(columns(1, 3), "is still in flight when the block ends|still writes");
+  expect_report(columns(1, 3), "is still in flight when the block ends|still writes");
 }
 TEST(TensorMemory, GivenBackTooEarly) {
-  expect_told(columns(0, 4), "race: writes column|allocated are none");
+  expect_report(columns(0, 4), "race: writes column|allocated are none");
 }
 TEST(TensorMemory, UsedAfterGivenBack) {
-  expect_told(columns(0, 5), "allocated are none");
+  expect_report(columns(0, 5), "allocated are none");
 }
 TEST(TensorMemory, ProductBeforeStores) {
-  expect_told(columns(1, 6), "race: writes column|still writes");
+  expect_report(columns(1, 6), "race: writes column|still writes");
 }
-TEST(TensorMemory, TheSecondCommitTellsAsWellWhichIsClean) {
+TEST(TensorMemory, TheSecondCommitSignalsAsWellWhichIsClean) {
   EXPECT_EQ(columns(1, 10), "");
 }
 TEST(TensorMemory, ProductBeforeLoads) {
-  expect_told(columns(1, 7), "race: writes column|still reads");
+  expect_report(columns(1, 7), "race: writes column|still reads");
 }
 TEST(TensorMemory, ProductBeforeLoadsThatNobodyWaitsFor) {
-  expect_told(columns(1, 8), "still reads");
+  expect_report(columns(1, 8), "still reads");
 }
 TEST(TensorMemory, LoadBehindAStoreThatNobodyWaitsFor) {
-  std::string told = columns(0, 11);
-  expect_told(told, "behind this store, which no tcgen05.wait::st has waited for");
-  EXPECT_FALSE(emulated::tells(told, "race: |still writes")) << told;
+  std::string report = columns(0, 11);
+  expect_report(report, "behind this store, which no tcgen05.wait::st has waited for");
+  EXPECT_FALSE(emulated::mentions(report, "race: |still writes")) << report;
 }
 TEST(TensorMemory, ProductBehindResultsThatNobodyWaitsFor) {
-  std::string told = columns(1, 9);
-  expect_told(told, "which no tcgen05.wait::ld has waited for");
-  EXPECT_FALSE(emulated::tells(told, "race: writes column|still reads")) << told;
+  std::string report = columns(1, 9);
+  expect_report(report, "which no tcgen05.wait::ld has waited for");
+  EXPECT_FALSE(emulated::mentions(report, "race: writes column|still reads")) << report;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Faults seeded into the attention kernels of sm_90a and sm_100a, run with FA_EMU_CHECK=2: what the checks must tell of
-// each, or, where only the program's meaning is wrong, that its results are.
+// Faults seeded into the attention kernels of sm_90a and sm_100a, run with FA_EMU_CHECK=2: what the checks must report
+// of each, or, where only the program's meaning is wrong, that its results are.
 #include "mutant.h"
 #include "tensor_attention.h"
 
@@ -9,12 +9,12 @@ using emulated::Mutant;
 
 void expect(const Mutant &mutant) {
   constexpr double tolerance = 2e-3;
-  std::string text = emulated::told([&] {
+  std::string text = emulated::reported([&] {
     double error = emulated::attention::error(TEST_MUTANTS, 128, 256, 1, mutant.fault);
     if (std::isfinite(error) && (error > tolerance) != mutant.wrong)
       std::fprintf(stderr, "the greatest difference is %g\n", error);
   });
-  emulated::expect_told(text, mutant.report);
+  emulated::expect_report(text, mutant.report);
 }
 
 class Wgmma : public testing::TestWithParam<Mutant> {};

@@ -38,7 +38,7 @@ meet:
 
 std::string trace(const char *checks, int launches) {
   std::string name = testing::TempDir() + "fa_emu_timeline_" + std::to_string(getpid()) + ".json";
-  std::string told = emulated::told([&] {
+  std::string report = emulated::reported([&] {
     setenv("FA_EMU_TIMELINE", name.c_str(), 1);
     setenv("FA_EMU_CHECK", checks, 1);
     emulated::start();
@@ -46,7 +46,7 @@ std::string trace(const char *checks, int launches) {
     CUfunction function = emulated::kernel(text, "waits");
     for (int i = 0; i < launches; i++) launch(function, {2}, {64}, 0, words.address, 100);
   });
-  EXPECT_EQ(told, "");
+  EXPECT_EQ(report, "");
   std::string result = emulated::read_file(name);
   std::remove(name.c_str());
   return result;

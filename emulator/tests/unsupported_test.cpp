@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "client.h"
-#include "told.h"
+#include "reported.h"
 
 namespace {
 
@@ -45,13 +45,13 @@ TEST(Unsupported, NamesLineAndText) {
         ".reg .b16 %h<2>; .reg .b32 %r<7>; .reg .b64 %rd<4>; .reg .b128 %q<1>; .reg .f32 %f<4>; .reg .pred %p<1>;\n"
         ".shared .align 128 .b8 memory[128];\n" +
         instruction + "\nret;\n}\n";
-    std::string told = emulated::told([&] {
+    std::string report = emulated::reported([&] {
       emulated::start();
       emulated::kernel(text, "k");
     });
-    EXPECT_NE(told.find("PTX line 7"), std::string::npos) << told;
-    EXPECT_NE(told.find(instruction), std::string::npos) << told;
-    EXPECT_NE(told.find("cuModuleGetFunction gives 218"), std::string::npos) << told;
+    EXPECT_NE(report.find("PTX line 7"), std::string::npos) << report;
+    EXPECT_NE(report.find(instruction), std::string::npos) << report;
+    EXPECT_NE(report.find("cuModuleGetFunction gives 218"), std::string::npos) << report;
   }
 }
 
@@ -82,13 +82,13 @@ TEST(Unsupported, NeedsALaterTarget) {
         ".version 9.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n"
         ".reg .b32 %r<7>; .reg .b64 %rd<4>; .reg .pred %p<1>;\n" +
         instruction + "\nret;\n}\n";
-    std::string told = emulated::told([&] {
+    std::string report = emulated::reported([&] {
       emulated::start();
       emulated::kernel(text, "k");
     });
-    EXPECT_NE(told.find("needs .target " + needs), std::string::npos) << told;
-    EXPECT_NE(told.find("and the module has sm_75"), std::string::npos) << told;
-    EXPECT_NE(told.find("cuModuleGetFunction gives 218"), std::string::npos) << told;
+    EXPECT_NE(report.find("needs .target " + needs), std::string::npos) << report;
+    EXPECT_NE(report.find("and the module has sm_75"), std::string::npos) << report;
+    EXPECT_NE(report.find("cuModuleGetFunction gives 218"), std::string::npos) << report;
   }
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "client.h"
-#include "told.h"
+#include "reported.h"
 
 namespace {
 
@@ -60,7 +60,7 @@ patient:
 )";
 
 std::string vectors(int fault) {
-  return emulated::told([&] {
+  return emulated::reported([&] {
     emulated::start();
     Array<int> to(std::vector<int>(1));
     launch(emulated::kernel(text, "vectors"), {1}, {64}, 0, to.address, fault);
@@ -69,8 +69,8 @@ std::string vectors(int fault) {
 }
 
 void expect(int fault, const char *part) {
-  const std::string told = vectors(fault);
-  EXPECT_NE(told.find(part), std::string::npos) << told;
+  const std::string report = vectors(fault);
+  EXPECT_NE(report.find(part), std::string::npos) << report;
 }
 
 TEST(Vector, CleanTwin) {

@@ -8,7 +8,7 @@
 namespace {
 
 using emulated::Array;
-using emulated::expect_told;
+using emulated::expect_report;
 
 /// Thread 128 fills stages of 64 x 16 of A and 8 x 16 of B; threads 0 to 127 add up their products; thread 32 gives a
 /// stage back when its wait for the product of the step before returns. Faults: 1 before it waits, 2 its warp's wait
@@ -143,7 +143,7 @@ int place(int row, int k) {
 }
 
 std::string ring(int fault) {
-  return emulated::told([&] {
+  return emulated::reported([&] {
     emulated::start();
     std::vector<uint16_t> stages(steps * stage_halves);
     for (int step = 0; step < steps; step++)
@@ -174,19 +174,19 @@ TEST(Release, CleanTwin) {
   EXPECT_EQ(ring(0), "");
 }
 TEST(Release, BeforeTheWait) {
-  expect_told(ring(1), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
+  expect_report(ring(1), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
 }
 TEST(Release, OneGroupTooMuchInFlight) {
-  expect_told(ring(2), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
+  expect_report(ring(2), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
 }
 TEST(Release, OfTheStageInUse) {
-  expect_told(ring(3), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
+  expect_report(ring(3), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
 }
 TEST(Release, AWarpThatDoesNotTakePart) {
-  expect_told(ring(4), "which all four warps must execute");
+  expect_report(ring(4), "which all four warps must execute");
 }
 TEST(Release, AMatrixOfItsOwn) {
-  expect_told(ring(5), "the matrix descriptor of B differs between the warps");
+  expect_report(ring(5), "the matrix descriptor of B differs between the warps");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class LinearCopy : public BulkOperation {
 
   void announce() override {
     report(from_space, AccessKind::async_issue_read, from, bytes);
-    // A reduction may meet others: it is told of as the atomic operation that it is.
+    // A reduction may meet others: it is reported as the atomic operation that it is.
     if (to_space == Space::global)
       report(to_space, reduce ? AccessKind::atomic : AccessKind::async_issue_write, to, bytes);
     for (const SharedTarget &target : targets)

@@ -130,7 +130,7 @@ class TensorStore : public BulkOperation {
 };
 
 /// The instruction's own address is the map's. list: shared address and mbarrier (a row and a displacement each), mask
-/// of CTAs, three im2col offsets, coordinates. target: how many coordinates; list_count tells nothing new.
+/// of CTAs, three im2col offsets, coordinates. target: how many coordinates; list_count adds nothing.
 class Operands {
  public:
   Operands(Warp &warp, const Instruction &instruction, uint32_t lane)

@@ -135,7 +135,7 @@ void to_integer(Warp &warp, const Instruction &instruction, uint32_t mask) {
   for (uint32_t lane = 0; lane < lanes; lane++) {
     double value = prepared(instruction.target & ~uint32_t{saturate}, source[lane]);
     constexpr double above = static_cast<double>(uint64_t{1} << (sizeof(D) * 8 - 1)) * (std::is_signed_v<D> ? 1 : 2);
-    if (value != value)  // only 64-bit results tell it
+    if (value != value)  // only 64-bit results show it
       computed[lane] = sizeof(D) == 8 ? static_cast<D>(uint64_t{1} << 63) : D{0};
     else if (value >= above)
       computed[lane] = Limits::max();

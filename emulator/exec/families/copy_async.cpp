@@ -156,7 +156,7 @@ struct Promise {
     Observer *observer = warp.cta->cluster->observer.get();
     land(warp.state<Copies>(), [&](const Copy &copy) {
       uint32_t landing = copy.number < end ? mask : 0;
-      if (observer) tell(*observer, copy, copy.mask & landing);
+      if (observer) report(*observer, copy, copy.mask & landing);
       return landing;
     });
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
@@ -165,7 +165,7 @@ struct Promise {
     }
   }
 
-  void tell(Observer &observer, const Copy &copy, uint32_t left) const {
+  void report(Observer &observer, const Copy &copy, uint32_t left) const {
     while (left) {
       uint32_t barrier = barriers[static_cast<size_t>(__builtin_ctz(left))];
       uint32_t same = left & collect([&](uint32_t lane) { return barriers[lane] == barrier; });

@@ -29,7 +29,7 @@ void each_lane(uint32_t mask, F f) {
 
 /// f(observer, lanes, key) for each barrier that these lanes name.
 template <class F>
-void tell(Warp &warp, uint32_t mask, const Resolved &where, F f) {
+void report(Warp &warp, uint32_t mask, const Resolved &where, F f) {
   Observer *observer = warp.cta->cluster->observer.get();
   if (!observer) return;
   while (mask) {
@@ -42,7 +42,7 @@ void tell(Warp &warp, uint32_t mask, const Resolved &where, F f) {
 
 void reset(Warp &warp, const Instruction &instruction, uint32_t mask, const Resolved &where) {
   observe(warp, instruction, AccessKind::write, mask, 8, where);
-  tell(warp, mask, where, [](Observer &observer, uint32_t, uint64_t key) { observer.mbarrier_resets(key); });
+  report(warp, mask, where, [](Observer &observer, uint32_t, uint64_t key) { observer.mbarrier_resets(key); });
 }
 
 /// c: the count.
@@ -80,7 +80,7 @@ void arrive(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t flags = instruction.detail;
   if constexpr (observed) {
     observe(warp, instruction, AccessKind::atomic, mask, 8, where);
-    tell(warp, mask, where, [&](Observer &observer, uint32_t same, uint64_t key) {
+    report(warp, mask, where, [&](Observer &observer, uint32_t same, uint64_t key) {
       observer.mbarrier_arrives(warp, same, key);
       if (!(flags & relaxed)) observer.release(warp, same, key);
     });
@@ -134,7 +134,7 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   });
   if constexpr (observed) {
     observe(warp, instruction, AccessKind::atomic, mask, 8, where);
-    tell(warp, complete, where, [&](Observer &observer, uint32_t same, uint64_t key) {
+    report(warp, complete, where, [&](Observer &observer, uint32_t same, uint64_t key) {
       if (!(instruction.detail & relaxed)) observer.acquire(warp, same, key);
       observer.mbarrier_passed(warp, instruction, same, key);
     });

@@ -1,5 +1,5 @@
 // st.async and red.async (PTX ISA 9.7.9.13 and 9.7.13.8): writes to the shared memory of another block of the cluster
-// that tell an mbarrier there when they have landed.
+// that signal an mbarrier there when they have landed.
 #include <array>
 #include <cstring>
 
@@ -26,11 +26,11 @@ struct Store {
   void land() const {
     uint8_t *at = shared_at(warp, instruction, lane, address, bytes);
     reduce ? reduce(at, data.data(), bytes) : (std::memcpy(at, data.data(), bytes), void());
-    tell(AccessKind::async_land);
+    report(AccessKind::async_land);
     mbarrier_complete(warp, instruction, lane, mbarrier, bytes);
   }
 
-  void tell(AccessKind kind) const {
+  void report(AccessKind kind) const {
     Observer *observer = warp.cta->cluster->observer.get();
     if (!observer) return;
     uint64_t addresses[lanes] = {};
@@ -69,7 +69,7 @@ void store_async(Warp &warp, const Instruction &instruction, uint32_t mask) {
                 reduce};
     for (uint32_t e = 0; e < instruction.list_count; e++)
       std::memcpy(&store.data[e * one], warp.row<uint8_t>(warp.list(instruction)[e]) + lane * one, one);
-    store.tell(AccessKind::async_issue_write);
+    store.report(AccessKind::async_issue_write);
     warp.cta->cluster->async.push_back({[store] { store.land(); }, 0});
   }
 }

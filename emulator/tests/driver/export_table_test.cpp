@@ -1,7 +1,7 @@
 // The private tables, as far as they can be asked without the runtime that uses them (tests/runtime has programs).
 #include <array>
 
-#include "../told.h"
+#include "../reported.h"
 #include "fixture.h"
 
 namespace {
@@ -27,14 +27,15 @@ constexpr std::array<uint8_t, 16> storage = {0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21,
 // Most runs of these tests are with FA_EMU_QUIET; one is without.
 TEST(ExportTables, AnUnknownOneIsNamed) {
   if (std::getenv("FA_EMU_QUIET")) GTEST_SKIP() << "no reasons on stderr";
-  std::string said = told([] { table({0x12, 0x34}, CUDA_ERROR_NOT_FOUND); });
+  std::string said = reported([] { table({0x12, 0x34}, CUDA_ERROR_NOT_FOUND); });
   EXPECT_NE(said.find("{12340000-0000-0000-0000-000000000000}"), std::string::npos) << said;
   EXPECT_NE(said.find("CUDART_INTERFACE"), std::string::npos) << said;
 }
 
 TEST(ExportTables, AnUnknownSlotIsNamed) {
   if (std::getenv("FA_EMU_QUIET")) GTEST_SKIP() << "no reasons on stderr";
-  std::string said = told([] { EXPECT_EQ(call_slot(table(interface), 9, 1, nullptr, 3.0), CUDA_ERROR_NOT_SUPPORTED); });
+  std::string said =
+      reported([] { EXPECT_EQ(call_slot(table(interface), 9, 1, nullptr, 3.0), CUDA_ERROR_NOT_SUPPORTED); });
   EXPECT_NE(said.find("slot 9 of the private table CUDART_INTERFACE"), std::string::npos) << said;
 }
 

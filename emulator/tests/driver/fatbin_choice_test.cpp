@@ -1,4 +1,4 @@
-// What the driver runs of a fat binary, by a table: containers put together here, whose every PTX tells which one it
+// What the driver runs of a fat binary, by a table: containers put together here, whose every PTX says which one it
 // is.
 #include <cstring>
 #include <map>

@@ -188,7 +188,7 @@ TEST(Modules, HandlesDoNotComeAgainSoon) {
   }
 }
 
-TEST(Modules, TheLogTellsWhy) {
+TEST(Modules, TheLogSaysWhy) {
   use_device(0);
   char log[200] = "untouched";
   int options[] = {5, 6};

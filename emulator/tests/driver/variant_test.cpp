@@ -66,8 +66,8 @@ TEST(Variants, SharedMemoryIsLimited) {
 
 TEST(Variants, PageableAccess) {
   ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
-  const int tells[][3] = {{usual, 0, 0}, {pageable, 1, 0}, {ats, 1, 1}};
-  for (const auto &[device, access, by_host_tables] : tells) {
+  const int expected[][3] = {{usual, 0, 0}, {pageable, 1, 0}, {ats, 1, 1}};
+  for (const auto &[device, access, by_host_tables] : expected) {
     EXPECT_EQ(attribute(88, device), access);
     EXPECT_EQ(attribute(100, device), by_host_tables);
   }

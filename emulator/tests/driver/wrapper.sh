@@ -1,5 +1,5 @@
 #!/bin/sh
-# fa-emu's options reach the library; mistakes are told. Usage: wrapper.sh FA_EMU DRIVER_TEST
+# fa-emu's options reach the library; mistakes are reported. Usage: wrapper.sh FA_EMU DRIVER_TEST
 set -u
 emu=$1 program=$2
 json=$(mktemp) || exit 1
@@ -28,5 +28,5 @@ done
 grep -q traceEvents "$json" || fail "--timeline wrote no trace"
 "$emu" --fail-on nothing --timeout soon "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "nothing is no severity" ||
   fail "a severity that makes no sense was taken"
-"$emu" --help | grep -q -- --strict || fail "--help tells nothing"
+"$emu" --help | grep -q -- --strict || fail "--help does not list --strict"
 exit 0

@@ -1,4 +1,4 @@
-// Tells which code runs: the architecture that it was compiled for, and whether with its own features ('a' targets).
+// Says which code runs: the architecture that it was compiled for, and whether with its own features ('a' targets).
 // The images beside this file are nvcc 13.0's; make.sh makes them.
 extern "C" __global__ void which(int *out) {
   out[0] = __CUDA_ARCH__;
@@ -9,7 +9,7 @@ extern "C" __global__ void which(int *out) {
 #endif
 }
 
-/// Many registers and a stack frame, which the machine code tells.
+/// Many registers and a stack frame, which the machine code shows.
 extern "C" __global__ void __launch_bounds__(128) heavy(float *out, int n) {
   float local[64];
   for (int i = 0; i < 64; i++) local[i] = out[i * 3] * i;

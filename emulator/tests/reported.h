@@ -1,4 +1,4 @@
-// What the emulator tells of a run that may end its process or its context.
+// What the emulator reports of a run that may end its process or its context.
 #pragma once
 
 #include <sys/wait.h>
@@ -12,9 +12,9 @@
 
 namespace emulated {
 
-/// What the emulator says on stderr while f runs in a process of its own.
+/// What the emulator writes to stderr while f runs in a process of its own.
 template <class F>
-std::string told(F f) {
+std::string reported(F f) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
   pid_t child = fork();
@@ -40,7 +40,7 @@ std::string told(F f) {
 }
 
 /// Whether the text has one of these parts, which '|' separates: schedules differ in what they come upon first.
-inline bool tells(const std::string &text, const std::string &parts) {
+inline bool mentions(const std::string &text, const std::string &parts) {
   for (size_t at = 0, end; at <= parts.size(); at = end + 1) {
     end = std::min(parts.find('|', at), parts.size());
     if (text.find(parts.substr(at, end - at)) != std::string::npos) return true;
