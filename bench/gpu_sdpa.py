@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import libfa
-from gpu import ceilings
-from gpu.calls import Device, Failed, contenders, error_of, inputs
+from gpu import capture, ceilings
+from gpu.calls import CONTENDERS, Device, Failed, contenders, error_of, inputs
 
 TOKENS = 16384  # of a batch of the forward sweep
 WIDTH = 2048    # heads times head dimension there
@@ -53,7 +53,7 @@ def spread(times):
     return (high - low) / statistics.median(times)
 
 
-def compare(device, library, shape, rounds, ceiling):
+def compare(device, library, shape, rounds, ceiling, stream):
     """All contenders on one shape: correct first, then medians of rounds in turn."""
     operations, least_bytes = work(shape)
     sets = inputs(device, shape, least_bytes)
@@ -66,7 +66,7 @@ def compare(device, library, shape, rounds, ceiling):
             facts["error"] = error_of(device, call, sets, shape)
             if not facts["error"] <= TOLERANCE[shape[6]]:
                 raise Failed(f"wrong: error {facts['error']:.2g}, allowed is {TOLERANCE[shape[6]]:.2g}")
-            timed[name] = device.prepare(call, len(sets))
+            timed[name] = device.prepare(call, len(sets), name not in stream)
             facts.update(call.facts, timing=timed[name].kind)
         except (RuntimeError, Failed) as failure:
             facts["not_measured"] = str(failure).strip().splitlines()[0][:300]
@@ -130,6 +130,8 @@ def parse():
     parser.add_argument("--seconds", type=float, default=180, help="no shape is begun after them")
     parser.add_argument("--rounds", type=int, default=7, help="timed repetitions of each contender at every shape")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--stream", nargs="*", choices=CONTENDERS, metavar="NAME",
+                        help="contenders to time without CUDA graphs; by default those that fail in gpu/capture.py, run first")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: a trial of this program, at small sizes")
     return parser.parse_args()
 
@@ -137,6 +139,9 @@ def parse():
 def main():
     options = parse()
     end = time.monotonic() + options.seconds
+    stream = options.stream
+    if stream is None:
+        stream = [] if options.device == "cpu" else [name for name in CONTENDERS if not capture.works(options.library, name)]
     device, library = Device(options.device), libfa.Library(options.library)
     ceiling = {}
     if options.device == "cuda":
@@ -153,7 +158,7 @@ def main():
         if time.monotonic() > end:
             result["not_begun"] += 1
             continue
-        result["shapes"].append(compare(device, library, shape, options.rounds, ceiling))
+        result["shapes"].append(compare(device, library, shape, options.rounds, ceiling, stream))
         device.release()
         print(line(result["shapes"][-1]), flush=True)
         if options.json:

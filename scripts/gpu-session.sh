@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# One command for a machine with a GPU: is it right there, how fast is it there, in nine minutes. What that machine lacks
-# (nvcc, a network) is prepared where it is.
+# One command for a machine with a GPU: is it right there, how fast is it there. Each call of it takes nine minutes at most,
+# and the next one goes on. What that machine lacks (nvcc, a network) is prepared where it is.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 source "$root/scripts/archs.sh"
@@ -8,12 +8,14 @@ source "$root/scripts/archs.sh"
 usage() {
   cat <<'TEXT'
 usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--pack FOLDER]
-       scripts/gpu-session.sh run [--phases NAME,...] [--out FOLDER] [--pack FOLDER] [--seconds N] [--dry-run]
+       scripts/gpu-session.sh run [--out FOLDER] [--before FILE] [--phases NAME,...] [--pack FOLDER] [--seconds N] [--dry-run]
        scripts/gpu-session.sh phases
 
   prepare   where nvcc is: builds the library, the tool and the suites, and machine code for SM from the PTX of each older
-            architecture; puts what travels (at most 60 MiB) into build/session
-  run       where the GPU is; python3 with torch for what is compared with torch. A JSON for each phase, and a table
+            architecture; puts what travels into build/session, and says how much it is (with the checkout 64 MiB at most)
+  run       where the GPU is; python3 with torch for what is compared with torch. Two files in FOLDER: session.json, with the
+            results of all phases, and a table. Three calls run everything: each goes on with the session.json that is in
+            FOLDER, or with --before where that lies elsewhere
   phases    what there is to run, and how long it may take
 
 scripts/preflight.sh says whether everything is there.

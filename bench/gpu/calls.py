@@ -3,6 +3,7 @@ import time
 
 import libfa
 
+CONTENDERS = ("libfa", "cudnn", "flash", "efficient")
 LEAST_BYTES = 200 << 20  # that the sets of inputs together have: several times the second-level cache
 MOST_SETS = 32
 
@@ -49,14 +50,21 @@ class Device:
         self.wait()
         return (time.perf_counter() - start) / times
 
-    def prepare(self, call, sets):
+    def prepare(self, call, sets, captured):
         """Timed repetitions, ready to be called: of a CUDA graph where the call can be captured, so that the host's work
         between calls does not count."""
         self.seconds(call, sets)
         times = max(sets, min(500, int(3e-3 / self.seconds(call, sets)) + 1))
         if self.name == "cpu":
             return Timed("host", lambda: self.seconds(call, times) * 1e3)
-        return Timed.on_gpu(self.torch, call, times)
+        return Timed.on_gpu(self, call, times, captured)
+
+    def graph(self, run):
+        """A CUDA graph of what run() does on the current stream."""
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph):
+            run()
+        return graph
 
 
 class Timed:
@@ -69,21 +77,14 @@ class Timed:
         return self.measure()
 
     @staticmethod
-    def on_gpu(torch, call, times):
+    def on_gpu(device, call, times, captured):
         def run():
             for i in range(times):
                 call(i)
 
-        kind = "graph"
-        try:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                run()
-            once = graph.replay
-            once()
-        except RuntimeError:
-            kind, once = "stream", run
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        once = device.graph(run).replay if captured else run
+        once()
+        start, end = (device.torch.cuda.Event(enable_timing=True) for _ in range(2))
 
         def measure():
             start.record()
@@ -92,7 +93,7 @@ class Timed:
             end.synchronize()
             return start.elapsed_time(end) / times
 
-        return Timed(kind, measure)
+        return Timed("graph" if captured else "stream", measure)
 
 
 def inputs(device, shape, least_bytes):

@@ -63,9 +63,9 @@ def main():
         "files": files,
         "ported": sorted(file.name for file in (options.pack / "ported").glob("*.fatbin")),
     })
-    size = sum(file.stat().st_size for file in options.pack.rglob("*") if file.is_file())
-    print(f"{options.pack}: {size / 2**20:.1f} MiB")
-    found = preflight.problems(tools.Pack(options.pack))
+    pack = tools.Pack(options.pack)
+    print(preflight.luggage(pack))
+    found = preflight.problems(pack)
     for problem in found:
         print(f"missing: {problem}", file=sys.stderr)
     return 1 if found else 0

@@ -1,4 +1,4 @@
-"""The phases of a session, most valuable first. Each is a function of the session that returns its results: a dict with a
+"""The phases of a session, in order: first whether it is right, then how fast. Each is a function of the session that returns its results: a dict with a
 status, and items with a status of their own. What a machine cannot do is "not available", with the reason."""
 import concurrent.futures
 import json
@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from gpu import ncu, tools
+from gpu.calls import CONTENDERS
 from gpu.tools import FAILED, NOT_AVAILABLE, OUT_OF_TIME, PASSED, ROOT
 
 BENCH = ROOT / "bench"
@@ -82,7 +83,7 @@ def machine(session):
     items.append({"name": "fa info", "status": NOT_AVAILABLE if why else PASSED, "reason": why,
                   "kernels": [kernel["name"] for kernel in kernels]})
     items.append(cold(session))
-    why = tools.no_torch()
+    why = session.torch.why_not()
     if why:
         items.append({"name": "ceilings", "status": NOT_AVAILABLE, "reason": why})
     else:
@@ -122,15 +123,32 @@ def check(session):
     return summed(items)
 
 
+def capture(session):
+    """Calls in CUDA graphs, of libfa and of torch's backends, each in a process of its own: a broken one breaks no other."""
+    why = session.torch.why_not()
+    if why:
+        return missing(why)
+
+    def captured(name):
+        outcome = tools.run([sys.executable, BENCH / "gpu" / "capture.py", session.pack.library, name], session.left())
+        item = outcome.item(name, printed=outcome.tail(2))
+        return item if name == "libfa" or item["status"] != FAILED else {**item, "status": NOT_AVAILABLE, "reason": outcome.tail(1)}
+
+    return summed(in_parallel(session, captured, [(name,) for name in CONTENDERS], len(CONTENDERS)))
+
+
 def speed(session):
     """Beside torch's backends, in one process."""
-    why = tools.no_torch()
+    why = session.torch.why_not()
     if why:
         return missing(why)
     file = Path(tempfile.mkdtemp()) / "speed.json"
     seconds = session.left()
-    outcome = tools.run([sys.executable, BENCH / "gpu_sdpa.py", session.pack.library, "--seconds", round(max(seconds - 20, 1)),
-                         "--json", file], seconds)
+    command = [sys.executable, BENCH / "gpu_sdpa.py", session.pack.library, "--seconds", round(max(seconds - 20, 1)), "--json", file]
+    captured = session.results.get("capture", {}).get("items", [])
+    if captured:
+        command += ["--stream", *(item["name"] for item in captured if item["status"] != PASSED)]
+    outcome = tools.run(command, seconds)
     values = json.loads(file.read_text()) if file.exists() else {}
     file.unlink(missing_ok=True)
     file.parent.rmdir()
@@ -227,14 +245,18 @@ def profile(session):
     return summed([ncu.profile(session.pack, name, shape, "bf16", session.left()) for shape in shapes])
 
 
-# Name -> what it does, and its seconds: together below the nine minutes of a session.
+# Name -> what it does, and its seconds, in which a cold start is counted: a second or two of each process, of which engine
+# has ninety, is the driver's. The first call of nine minutes says whether all is right and can be captured, the second how
+# fast it is, the third what compute-sanitizer sees.
 PHASES = {
-    "machine": (machine, 30),
-    "check": (check, 60),
-    "driver": (driver, 10),
-    "speed": (speed, 165),
-    "ported": (ported, 80),
-    "engine": (engine, 90),
-    "sanitizer": (sanitizer, 60),
-    "profile": (profile, 40),
+    "machine": (machine, 75),
+    "check": (check, 80),
+    "driver": (driver, 40),
+    "capture": (capture, 60),
+    "ported": (ported, 100),
+    "engine": (engine, 170),
+    "speed": (speed, 390),
+    "profile": (profile, 120),
+    "sanitizer": (sanitizer, 400),
 }
+NEED_TORCH = {"machine", "capture", "speed"}

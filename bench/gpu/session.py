@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the phases of a GPU session, each within its seconds, and writes each one's JSON as soon as it ends."""
+"""Runs the phases of a GPU session, each within its seconds. All results are in one file, session.json, written anew after
+each phase, beside a table. A call goes on where the one before it stood: a phase that no longer fits is left to the next."""
 import argparse
+import json
 import re
 import sys
 import time
@@ -9,26 +11,30 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from gpu import preflight, summary, tools
-from gpu.phases import PHASES
+from gpu.phases import NEED_TORCH, PHASES
 from gpu.tools import FAILED, NOT_RUN, OUT_OF_TIME, PASSED, ROOT
 
-SESSION_SECONDS = 540
+CALL_SECONDS = 540
 NOTHING_RAN = 77  # an exit status
 
 
 class Session:
-    """What a phase is given: the pack, which kernels, and how many seconds it has left."""
+    """What a phase is given: the pack, which kernels, how many seconds it has left, and what the phases before it found."""
 
-    def __init__(self, pack, kernels, seconds):
-        self.pack, self.kernels = pack, kernels
+    def __init__(self, pack, kernels, seconds, results):
+        self.pack, self.kernels, self.results = pack, kernels, results
         self.end = time.monotonic() + seconds
         self.phase_end = self.end
+        self.torch = tools.Torch()
 
     def begin(self, seconds):
         self.phase_end = min(self.end, time.monotonic() + seconds)
 
     def left(self):
         return max(self.phase_end - time.monotonic(), 0)
+
+    def fits(self, seconds):
+        return time.monotonic() + seconds <= self.end
 
 
 def gpu_name():
@@ -52,8 +58,6 @@ def run_phase(session, name, dry, patience):
     session.begin(budget)
     if dry:
         result = {"status": NOT_RUN, "items": []}
-    elif session.left() <= 1:
-        result = {"status": OUT_OF_TIME, "reason": "the session's time was used up before it", "items": []}
     else:
         try:
             result = work(session)
@@ -75,9 +79,11 @@ def parse():
     parser = argparse.ArgumentParser(prog="scripts/gpu-session.sh run", description=__doc__)
     parser.add_argument("--phases", help=f"of {','.join(PHASES)}; all of them by default, in this order")
     parser.add_argument("--out", type=Path, help="folder of the results; by default bench/results/<gpu>, without one build/session-results")
+    parser.add_argument("--before", type=Path, help="session.json of the calls before this one; by default the folder's own")
+    parser.add_argument("--again", action="store_true", help="run phases that have results, too")
     parser.add_argument("--pack", default=ROOT / "build" / "session", help="what scripts/gpu-session.sh prepare made")
     parser.add_argument("--kernels", help="of check and ported only these, separated by commas")
-    parser.add_argument("--seconds", type=float, default=SESSION_SECONDS, help="of the whole session")
+    parser.add_argument("--seconds", type=float, default=CALL_SECONDS, help="of this call")
     parser.add_argument("--patience", type=float, default=1, help="a factor for the seconds of each phase")
     parser.add_argument("--dry-run", action="store_true", help="run no phase, but write what would be run")
     parser.add_argument("--list", action="store_true", help="print the phases and their seconds")
@@ -90,6 +96,16 @@ def parse():
     return options
 
 
+def results_before(file):
+    """Of earlier calls, by phase."""
+    if not file.exists():
+        return {}
+    try:
+        return {name: result for name, result in json.loads(file.read_text())["phases"].items() if result["status"] != NOT_RUN}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise SystemExit(f"{file} is no session.json of an earlier call ({type(error).__name__}: {error})")
+
+
 def main():
     options = parse()
     if options.list:
@@ -98,22 +114,36 @@ def main():
             print(f"{name:<10} {seconds:>4} s  {work.__doc__.splitlines()[0]}")
         return 0
     pack = tools.Pack(options.pack)
-    session = Session(pack, options.kernels.split(",") if options.kernels else None, options.seconds)
     out = options.out or folder_of_results(options.dry_run)
+    if options.before and not options.before.exists():
+        raise SystemExit(f"--before: there is no {options.before}; expected session.json of an earlier call")
+    before = results_before(options.before or out / "session.json")
+    results = dict(before)
+    chosen = [name for name in options.phases if options.again or name not in before]
+    session = Session(pack, options.kernels.split(",") if options.kernels else None, options.seconds, results)
+    if not options.dry_run and any(name in NEED_TORCH for name in chosen):
+        session.torch.begin()
     for problem in preflight.problems(pack):
         print(f"preflight: {problem}", file=sys.stderr)
-    results = {}
-    for name in options.phases:
-        results[name] = run_phase(session, name, options.dry_run, options.patience)
-        facts = tools.provenance(pack)
-        facts["versions"].update(versions(results))
-        tools.write_json(out / f"{name}.json", {**facts, **results[name]})
-        print(f"{name}: {results[name]['status']} ({results[name]['seconds']} s)", flush=True)
-    text = summary.table(results)
+    if not chosen:
+        print("every phase that was asked for has results; --again runs it anew")
+        return 0
+    ran, left_over = [], []
+    for name in chosen:
+        if ran and not options.dry_run and not session.fits(PHASES[name][1] * options.patience):
+            left_over.append(name)
+            continue
+        result = run_phase(session, name, options.dry_run, options.patience)
+        results[name] = {**tools.provenance(pack), **result}
+        ran.append(result["status"])
+        facts = {"versions": versions(results), "phases": {name: results[name] for name in PHASES if name in results}}
+        tools.write_json(out / "session.json", facts)
+        print(f"{name}: {result['status']} ({result['seconds']} s)", flush=True)
+    text = summary.table({name: results[name] for name in PHASES if name in results}, left_over)
+    out.mkdir(parents=True, exist_ok=True)
     (out / "summary.md").write_text(text)
     print(f"\n{text}\n{out}")
-    states = {result["status"] for result in results.values()}
-    return 1 if {FAILED, OUT_OF_TIME} & states else 0 if {PASSED, NOT_RUN} & states else NOTHING_RAN
+    return 1 if {FAILED, OUT_OF_TIME} & set(ran) else 0 if {PASSED, NOT_RUN} & set(ran) else NOTHING_RAN
 
 
 if __name__ == "__main__":

@@ -34,10 +34,12 @@ def speed_rows(values):
     return rows if values.get("shapes") else []
 
 
-def table(results):
+def table(results, left_over=()):
     rows = ["| phase | status | seconds | items |", "|---|---|---|---|"]
     for name, result in results.items():
         rows.append(f"| {name} | {result['status']} | {result['seconds']} | {said(result)} |")
+    if left_over:
+        rows.append(f"\nLeft to the next call, which goes on with session.json: {', '.join(left_over)}.")
     rows += speed_rows(results.get("speed", {}).get("values", {}))
     troubles = [(name, item) for name, result in results.items() for item in result["items"] if item["status"] != PASSED]
     if troubles:

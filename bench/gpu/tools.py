@@ -1,4 +1,5 @@
 """What every phase of a session uses: programs with a time limit, the folder that `prepare` made, results as JSON."""
+import concurrent.futures
 import datetime
 import json
 import os
@@ -70,10 +71,24 @@ def probe(tool, *arguments, seconds=20):
     return None if outcome.code == 0 else f"{shlex.join(outcome.command)}: exit status {outcome.code}: {outcome.tail(2)}"
 
 
-def no_torch():
-    """None where this Python has torch and torch has a GPU; else why not."""
-    outcome = run([sys.executable, "-c", "import torch; torch.zeros(1, device='cuda')"], 90)
-    return None if outcome.status == PASSED else f"torch with a GPU: {outcome.tail(1) or outcome.status}"
+class Torch:
+    """Whether this Python has torch and torch has a GPU. The first import reads gigabytes, for which a fresh machine takes
+    long: it goes on beside the phases that do without torch."""
+
+    SECONDS = 120
+
+    def __init__(self):
+        self.trial = None
+
+    def begin(self):
+        program = "import torch; torch.zeros(1, device='cuda')"
+        self.trial = self.trial or concurrent.futures.ThreadPoolExecutor(1).submit(run, [sys.executable, "-c", program], self.SECONDS)
+
+    def why_not(self):
+        """None where it can be used; else why not."""
+        self.begin()
+        outcome = self.trial.result()
+        return None if outcome.status == PASSED else f"torch with a GPU: {outcome.tail(1) or outcome.status}"
 
 
 class Pack:
@@ -85,6 +100,9 @@ class Pack:
         self.facts = json.loads(file.read_text()) if file.exists() else {}
         self.ported = self.folder / "ported"
         self.library = self.folder / "lib" / "libfa.so.0"
+
+    def bytes(self):
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
 
     def program(self, name):
         return self.folder / "bin" / name

@@ -24,11 +24,12 @@ def main():
                 shutil.copy(image, pack / "ported")
         ran = subprocess.run([ROOT / "scripts" / "gpu-session.sh", "run", "--phases", "ported,driver", "--kernels", OLDER, "--pack", pack,
                               "--out", out, "--seconds", "850", "--patience", "100"])
-        result = json.loads((out / "ported.json").read_text())
+        phases = json.loads((out / "session.json").read_text())["phases"]
+        result = phases["ported"]
         print(json.dumps(result, indent=1))
         assert ran.returncode == 0 and result["status"] == "passed"
         assert [item["status"] for item in result["items"]] == ["passed"] * 3
-        driver = json.loads((out / "driver.json").read_text())
+        driver = phases["driver"]
         print(json.dumps(driver, indent=1))
         assert [item["status"] for item in driver["items"]] == ["passed"] * 4
         assert f"{OLDER} " in result["items"][0]["table"]

@@ -1,5 +1,5 @@
 """scripts/gpu-session.sh, preflight.sh and profile.sh on a machine that has neither a GPU nor the profilers: nothing that did
-not run may be told as passed. Programs of the pack are stand-ins that say what the test wants."""
+not run may be reported as passed. Programs of the pack are stand-ins that say what the test wants."""
 import json
 import struct
 import subprocess
@@ -7,10 +7,11 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from gpu import ncu, preflight, summary, tools  # noqa: E402
+from gpu import ncu, preflight, session, summary, tools  # noqa: E402
 from gpu.phases import PHASES  # noqa: E402
 
 FATBIN = struct.pack("<IHHQ", preflight.FATBIN, 1, 16, 8) + b"8 bytes."
@@ -54,10 +55,19 @@ class Session(unittest.TestCase):
         """Runs a session; its exit status and the phases' JSON."""
         out = self.folder / "out"
         done = self.script("gpu-session.sh", "run", "--pack", self.pack, "--out", out, *arguments)
-        return done, {file.stem: json.loads(file.read_text()) for file in out.glob("*.json")}
+        file = out / "session.json"
+        return done, json.loads(file.read_text())["phases"] if file.exists() else {}
 
-    def test_phases_fit_nine_minutes(self):
-        self.assertLessEqual(sum(seconds for _, seconds in PHASES.values()), 540)
+    def test_phases_fit_three_calls(self):
+        calls, left = [[]], 540
+        for name, (_, seconds) in PHASES.items():
+            if seconds > left:
+                calls.append([])
+                left = 540
+            calls[-1].append(name)
+            left -= seconds
+        self.assertEqual(len(calls), 3, calls)
+        self.assertLessEqual({"machine", "check", "driver", "capture"}, set(calls[0]))
         listed = self.script("gpu-session.sh", "phases").stdout
         self.assertEqual([line.split()[0] for line in listed.splitlines()], list(PHASES))
 
@@ -91,13 +101,14 @@ class Session(unittest.TestCase):
         self.fa()
         done, results = self.session("--phases", "check")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual({file.name for file in (self.folder / "out").iterdir()}, {"session.json", "summary.md"})
         items = {item["name"]: item for item in results["check"]["items"]}
         self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "layer0", "layer5"})
         self.assertEqual(items["cuda.sm_90a.mma"]["table"], "cuda.sm_90a.mma 19 right")
         for wrong in ("exit 1", "kill -9 $$", 'echo "All 76 checks are right"; exit 1', "echo nothing was checked",
                       'echo "All 0 checks are right"'):
             self.fa(wrong)
-            done, results = self.session("--phases", "check")
+            done, results = self.session("--phases", "check", "--again")
             self.assertEqual((done.returncode, results["check"]["status"]), (1, "failed"), wrong)
 
     def test_ported_images_are_named_to_the_library(self):
@@ -112,7 +123,7 @@ class Session(unittest.TestCase):
         for text, status in [("exit 77", "not available"), ("exit 0", "passed"), ("exit 1", "failed"),
                              ('case "$2" in *Fuzz*bf16_sm_80) exit 139;; esac', "failed")]:
             self.tool(self.pack / "bin", "fa_test_engine", text)
-            _, results = self.session("--phases", "engine")
+            _, results = self.session("--phases", "engine", "--again")
             self.assertEqual(results["engine"]["status"], status, text)
         names = [item["name"] for item in results["engine"]["items"]]
         self.assertEqual((len(names), names[0]), (36, "Forward f16 sm_90a"))  # suites, types, architectures
@@ -122,6 +133,54 @@ class Session(unittest.TestCase):
         done, results = self.session("--phases", "check", "--seconds", 3)
         self.assertEqual((done.returncode, results["check"]["status"]), (1, "out of time"), done.stdout)
 
+    def test_the_next_call_goes_on(self):
+        """The first phase of a call is begun whatever time there is, and another only where its seconds fit."""
+        self.fa()
+        first, results = self.session("--phases", "check,ported,sanitizer", "--seconds", 99)
+        self.assertEqual((set(results), first.returncode), ({"check"}, 0), first.stdout + first.stderr)
+        self.assertIn("Left to the next call, which goes on with session.json: ported, sanitizer.", first.stdout)
+        self.fa("exit 1")
+        second, results = self.session("--phases", "check,ported", "--seconds", 99)
+        self.assertEqual((results["check"]["status"], results["ported"]["status"]), ("passed", "failed"), second.stdout)
+        self.assertIn("| check | passed |", second.stdout)
+        self.assertEqual(second.returncode, 1)
+        third, _ = self.session("--phases", "check,ported")
+        self.assertIn("every phase that was asked for has results", third.stdout)
+        elsewhere = self.folder / "elsewhere.json"
+        (self.folder / "out" / "session.json").rename(elsewhere)
+        self.fa()
+        _, results = self.session("--phases", "check,ported,sanitizer", "--before", elsewhere)
+        self.assertEqual([results[name]["status"] for name in ("check", "ported", "sanitizer")], ["passed", "failed", "not available"])
+
+    def test_results_of_an_earlier_call_that_are_none(self):
+        self.fa()
+        file = self.folder / "file.json"
+        for text in ("", "[1]", '{"phases": 3}', '{"phases": {"check": {}}'):
+            file.write_text(text)
+            done, _ = self.session("--phases", "check", "--before", file)
+            self.assertEqual(done.returncode, 1, text)
+            self.assertIn("is no session.json of an earlier call", done.stderr)
+        done, _ = self.session("--phases", "check", "--before", self.folder / "none.json")
+        self.assertIn("--before: there is no", done.stderr)
+
+    def test_a_capture_that_fails_is_of_its_contender_alone(self):
+        """Those that fail are timed on the stream."""
+        commands = []
+
+        def run(command, seconds, environment=None):
+            commands.append([str(part) for part in command])
+            broken = commands[-1][1].endswith("capture.py") and commands[-1][-1] == "cudnn"
+            return tools.Outcome(commands[-1], int(broken), "cannot be captured" if broken else "", 0, False)
+
+        with mock.patch.object(tools, "run", run):
+            one = session.Session(tools.Pack(self.pack), None, 500, {})
+            one.begin(100)
+            one.results["capture"] = PHASES["capture"][0](one)
+            PHASES["speed"][0](one)
+        states = {item["name"]: item["status"] for item in one.results["capture"]["items"]}
+        self.assertEqual(states, {"libfa": "passed", "cudnn": "not available", "flash": "passed", "efficient": "passed"})
+        self.assertEqual(commands[-1][-2:], ["--stream", "cudnn"])
+
     def test_a_sanitizer_that_sees_nothing_is_not_available(self):
         self.fa()
         for text, status in [("echo Device not supported; exit 1", "not available"), ("exit 0", "not available"),
@@ -129,7 +188,7 @@ class Session(unittest.TestCase):
                              ("echo ERROR SUMMARY: 0 errors; [ x$2 != xracecheck ] || exit 9", "failed"),
                              ("echo ERROR SUMMARY: 0 errors", "failed")]:
             self.tool(self.bin, "compute-sanitizer", text)
-            _, results = self.session("--phases", "sanitizer")
+            _, results = self.session("--phases", "sanitizer", "--again")
             self.assertEqual(results["sanitizer"]["status"], status, text)
 
     def test_profiler(self):
