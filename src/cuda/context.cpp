@@ -76,6 +76,11 @@ fa_status check_stream(CUstream stream, const Context &context) {
   constexpr uintptr_t last_special = 2;  // NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are the current context's
   if (reinterpret_cast<uintptr_t>(stream) <= last_special) return FA_OK;
   const Driver &driver = machine().driver;
+  int capturing = 0;
+  if (const CUresult result = driver.cuStreamIsCapturing(stream, &capturing); result != CUDA_SUCCESS)
+    return failed(driver, "cuStreamIsCapturing", result, "was args.stream destroyed, or is it no stream?");
+  // A driver may refuse the question during a capture, and end the capture by it.
+  if (capturing != 0) return FA_OK;
   CUcontext of = nullptr;
   void *green = nullptr;  // a part of a context, with which the stream may work, too
   const CUresult result = driver.cuStreamGetCtx(stream, &of, &green);

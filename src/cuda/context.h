@@ -33,7 +33,8 @@ class InContext {
 };
 
 /// Refuses a stream of another context than the current one, which context describes: a library's kernel would run in
-/// the stream's. FA_OK, or an error that core/status.h describes.
+/// the stream's. A stream that is being captured is left to the launch. FA_OK, or an error that core/status.h
+/// describes.
 fa_status check_stream(CUstream stream, const Context &context);
 
 }  // namespace fa::cuda

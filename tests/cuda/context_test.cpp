@@ -165,7 +165,7 @@ TEST(Streams, OneThatWasDestroyedIsTheDriversError) {
   Call own(small_case());
   own.args.stream = Stream().handle;
   EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_DRIVER);
-  EXPECT_EQ(last_error_lacks({"cuStreamGetCtx", "CUDA_ERROR_INVALID_HANDLE", "args.stream"}), "");
+  EXPECT_EQ(last_error_lacks({"cuStreamIsCapturing", "CUDA_ERROR_INVALID_HANDLE", "args.stream"}), "");
 }
 
 TEST(Streams, ManyThreadsOneOp) {
