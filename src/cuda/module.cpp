@@ -2,6 +2,7 @@
 // Engines remember what they found, so the lock is not on the way of a call.
 #include "cuda/module.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -116,6 +117,8 @@ fa_status load_kernel(const Image &image, const Device &device, CUlibrary librar
   result = driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                        image.tile_of(entry).shared_bytes, *kernel, device.handle);
   if (result != CUDA_SUCCESS) return not_loaded("cuKernelSetAttribute", result, image);
+  if (const int percent = carveout_of(image.tile_of(entry), device); percent > 0)  // a hint, without which it is slower
+    driver.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, percent, *kernel, device.handle);
   CUfunction function = nullptr;
   if ((result = driver.cuKernelGetFunction(&function, *kernel)) != CUDA_SUCCESS)
     return not_loaded("cuKernelGetFunction", result, image);
@@ -149,6 +152,13 @@ fa_status check_capture(const CUstream *stream) {
 }
 
 }  // namespace
+
+int carveout_of(const kernels::Tile &tile, const Device &device) {
+  constexpr int of_a_block = 1024;  // of the system's own
+  const int64_t each = tile.shared_bytes + of_a_block, all = device.shared_per_sm;
+  const int64_t blocks = std::min<int64_t>(all / each, std::max(tile.blocks_an_sm, 2));
+  return blocks >= 2 && 8 * blocks * each > 7 * all ? 100 : 0;
+}
 
 fa_status find_module(const Image &image, const Device &device, const Context &context, const CUstream *stream,
                       Module *module) {

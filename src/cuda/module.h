@@ -15,6 +15,10 @@ struct Module {
   CUkernel operator[](kernels::Entry entry) const { return kernels[static_cast<int>(entry)]; }
 };
 
+/// The share of its shared memory, in percent, that a multiprocessor is asked to set aside for a tile's blocks: all of
+/// it where two or more fit only so, as the driver's own choice may leave room for one fewer. 0: the driver's choice.
+int carveout_of(const kernels::Tile &tile, const Device &device);
+
 /// Stores the module of an image in the current context, which is one of that device, loaded if need be; its kernels
 /// stay as long as the process. An error has been described by core/status.h. stream: that of a call, whose capture
 /// forbids loading; nullptr where there is none.

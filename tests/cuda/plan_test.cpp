@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cuda/launch.h"
+#include "cuda/module.h"
 #include "judge/random.h"
 #include "mma/tiles.h"
 
@@ -292,6 +293,25 @@ TEST(Plan, ATileOfManySplitsHasItsMemory) {
   EXPECT_EQ(plan.launch_tiles, 1);
   EXPECT_GT(plan.partial_bytes, most_partial_bytes);
   EXPECT_GE(workspace_bound(s.get(), image, device_of(108)), plan.partial_bytes);
+}
+
+/// On an A100, of 164 KB: a kilobyte of each block is the system's.
+TEST(Carveout, IsAskedForWhereBlocksFitOnlyExactly) {
+  const Device device = device_of(108);
+  const auto asked = [&](int kilobytes, int blocks = 1) {
+    kernels::Tile tile = {};
+    tile.shared_bytes = kilobytes << 10;
+    tile.blocks_an_sm = blocks;
+    return carveout_of(tile, device);
+  };
+  EXPECT_EQ(asked(81), 100);
+  EXPECT_EQ(asked(82), 0) << "only one block fits";
+  EXPECT_EQ(asked(71), 100);
+  EXPECT_EQ(asked(70), 0) << "there is room left";
+  EXPECT_EQ(asked(53), 0);
+  EXPECT_EQ(asked(53, 3), 100);
+  EXPECT_EQ(asked(160), 0);
+  EXPECT_EQ(asked(0), 0);
 }
 
 }  // namespace
