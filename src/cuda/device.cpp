@@ -19,7 +19,7 @@ struct Query {
 
 /// Asks for everything of device index; the name of the call that failed, or nullptr.
 const char *describe(const Driver &driver, int index, Device *device, CUresult *result) {
-  int major = 0, minor = 0, pools = 0, pageable = 0;
+  int major = 0, minor = 0, pools = 0, pageable = 0, host_tables = 0;
   const Query queries[] = {
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
@@ -29,6 +29,7 @@ const char *describe(const Driver &driver, int index, Device *device, CUresult *
       {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &device->threads_per_sm},
       {CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &pools},
       {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, &pageable},
+      {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, &host_tables},
   };
   device->index = index;
   if ((*result = driver.cuDeviceGet(&device->handle, index)) != CUDA_SUCCESS) return "cuDeviceGet";
@@ -40,6 +41,7 @@ const char *describe(const Driver &driver, int index, Device *device, CUresult *
   device->capability = 10 * major + minor;
   device->pools = pools != 0;
   device->pageable = pageable != 0;
+  device->host_tables = host_tables != 0;
   return nullptr;
 }
 

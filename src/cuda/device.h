@@ -19,6 +19,7 @@ struct Device {
   int threads_per_sm;
   bool pools;         // memory may be allocated in the order of a stream
   bool pageable;      // reaches all memory of the host
+  bool host_tables;   // by the host's own page tables: without moving pages
   char why_not[256];  // why the driver tells nothing of it, and it cannot be used; "" when it can
 
   bool usable() const { return *why_not == '\0'; }

@@ -33,7 +33,10 @@ bool each_pointer(Problem *p, F f) {
 /// The pointers of a problem one after another, with their names.
 class Finder {
  public:
-  Finder(const Device &device, bool host_serves) : device_(device), host_serves_(host_serves) {}
+  Finder(const Device &device, bool host_serves)
+      : device_(device),
+        host_serves_(host_serves),
+        device_reads_plain_(device.pageable && (device.host_tables || !host_serves)) {}
 
   /// Looks at one pointer and keeps what follows from it; absent ones are nowhere. False after an error.
   bool look(const char *name, const char *data) {
@@ -61,7 +64,7 @@ class Finder {
     }
     const bool known = is.memory_type != 0;
     plain_ &= !known;
-    if (!known && !device_.pageable && host_only_ == nullptr) host_only_ = name, host_data_ = data;
+    if (!known && !device_reads_plain_ && host_only_ == nullptr) host_only_ = name, host_data_ = data;
     has_host_memory_ |= known && is.memory_type != CU_MEMORYTYPE_DEVICE;
     return true;
   }
@@ -72,6 +75,10 @@ class Finder {
     *place = host_only_ != nullptr ? Place::host : plain_ ? Place::both : Place::device;
     *context = context_;
     if (host_only_ == nullptr || (host_serves_ && device_only_ == nullptr)) return FA_OK;
+    if (device_.pageable) {
+      *place = Place::device;
+      return FA_OK;
+    }
     if (device_only_ != nullptr)
       return fail(FA_ERROR_INVALID_ARGUMENT,
                   "%s is %p, memory of the host that device %d (%s) does not reach, and %s is memory of the device; "
@@ -99,6 +106,9 @@ class Finder {
 
   const Device &device_;
   bool host_serves_;
+  /// Plain memory of the host is the device's to read. Where it does so by page faults, which move pages to and fro,
+  /// the host serves such calls if it may.
+  bool device_reads_plain_;
   CUcontext context_ = nullptr;
   const char *context_name_ = nullptr;  // whose context it is
   const char *device_only_ = nullptr;   // the first that only the device reaches
