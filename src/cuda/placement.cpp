@@ -1,5 +1,10 @@
 #include "cuda/placement.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "core/operands.h"
 #include "core/status.h"
 
@@ -14,6 +19,19 @@ struct Attributes {
   CUcontext context = nullptr;
 };
 
+/// Whether the host can read at an address. The system call fails in any case, as there is no such thing as its first
+/// argument, but copies the set of signals before it looks at that: without memory there it is EFAULT. Drivers keep
+/// addresses of freed device memory to themselves, without access, and to read there would end the process.
+bool is_mapped(const char *data) {
+  constexpr uintptr_t set = 8;  // bytes, which never cross a page
+  const int kept = errno;
+  const bool fault =
+      syscall(SYS_rt_sigprocmask, ~0, reinterpret_cast<uintptr_t>(data) / set * set, nullptr, set) != 0 &&
+      errno == EFAULT;
+  errno = kept;
+  return !fault;
+}
+
 /// Calls f(name, address of the pointer) for every pointer of a problem, until it is false.
 template <class F>
 bool each_pointer(Problem *p, F f) {
@@ -24,6 +42,7 @@ bool each_pointer(Problem *p, F f) {
     if (!f(a.name, &data)) return false;
     p->*a.data = reinterpret_cast<const int32_t *>(data);
   }
+  if (p->workspace_size == 0) return true;
   char *workspace = static_cast<char *>(p->workspace);
   const bool all = f("args.workspace", &workspace);
   p->workspace = workspace;
@@ -63,6 +82,14 @@ class Finder {
       if (device_only_ == nullptr) device_only_ = name;
     }
     const bool known = is.memory_type != 0;
+    if (!known && !is_mapped(data)) {
+      fail(
+          FA_ERROR_INVALID_ARGUMENT,
+          "%s is %p, which is neither memory of a device nor of the host; expected memory that lives until the call is "
+          "done: was it freed?",
+          name, static_cast<const void *>(data));
+      return false;
+    }
     plain_ &= !known;
     if (!known && !device_reads_plain_ && host_only_ == nullptr) host_only_ = name, host_data_ = data;
     has_host_memory_ |= known && is.memory_type != CU_MEMORYTYPE_DEVICE;

@@ -142,6 +142,41 @@ TEST(Place, AWorkspaceOfTheHostIsNamed) {
   EXPECT_EQ(last_error_lacks({"args.workspace", "host"}), "");
 }
 
+/// A pointer to memory that was freed is not taken for memory of the host, which an auto op would read.
+TEST(Place, MemoryThatNobodyHasIsNamed) {
+  const InContext in;
+  const test::GuardedMemory gone(4096, test::Guard::end);
+  char *const nobodys = gone.data() + 4096;  // a page without access
+  Case c = small_case();
+  c.used_k = true, c.sinks = "h";
+  for (const fa_device device : {FA_DEVICE_AUTO, FA_DEVICE_CUDA}) {
+    const Op op(desc_of(c, device));
+    for (const Where where : {Where::host, Where::device}) {
+      const auto expect_named = [&](const char *name, auto set) {
+        Call own(c, where);
+        set(&own.args);
+        EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT) << name;
+        EXPECT_EQ(last_error_lacks({std::string(name) + " is", "neither memory of a device nor of the host", "freed"}),
+                  "");
+      };
+      expect_named("args.q", [=](fa_args *a) { a->q.data = nobodys; });
+      expect_named("args.out", [=](fa_args *a) { a->out.data = nobodys; });
+      expect_named("args.sinks", [=](fa_args *a) { a->sinks.data = nobodys; });
+      expect_named("args.seqused_k", [=](fa_args *a) { a->seqused_k = reinterpret_cast<const int32_t *>(nobodys); });
+    }
+  }
+}
+
+/// A workspace of no bytes is nowhere.
+TEST(Place, AnEmptyWorkspaceIsNotLookedAt) {
+  const InContext in;
+  const Op op(desc_of(small_case()));  // needs none
+  Call own(small_case());
+  own.args.workspace = reinterpret_cast<void *>(uintptr_t{256});  // an empty array's, in some languages
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+}
+
 TEST(Place, MemoryOfAnotherDeviceIsNamed) {
   if (device_count() < 2) GTEST_SKIP() << "there is one GPU";
   const InContext in(1);
