@@ -19,10 +19,16 @@ std::vector<std::string> archs() {
 #endif
 }
 
+/// Its instructions multiply bf16: there is no kernel of it for other types.
+bool is_of_bf16_alone(const std::string &arch) {
+  return arch == "avx512_bf16";
+}
+
 std::vector<Target> targets(const std::vector<std::string> &types) {
   std::vector<Target> all;
   for (const std::string &arch : archs())
-    for (const std::string &type : types) all.push_back({type, arch});
+    for (const std::string &type : types)
+      if (!is_of_bf16_alone(arch) || type == "bf16") all.push_back({type, arch});
   return all;
 }
 
