@@ -21,7 +21,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("files", nargs="*", type=Path, help="sm_80.mma.bf16.128.fatbin and such, or .cubin; or a folder")
     parser.add_argument("--tools", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--entry", default="fa_forward_plain$", metavar="REGEX", help="entry points (default: %(default)s)")
-    parser.add_argument("--no-schedule", action="store_true", help="without the simulated schedule, which takes seconds")
     parser.add_argument("--emulated", type=Path, metavar="FILE", help="lines of FA_EMU_JSON of these kernels")
     parser.add_argument("--run", type=Path, metavar="BUILD", help="a build folder, whose fa the emulator is to count")
     parser.add_argument("--json", type=Path, metavar="FILE", help="as --schema has it")
@@ -50,8 +49,7 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
                 continue
-            simulated = function.name == "fa_forward_plain" and not args.no_schedule
-            entry = analysis.analyse(image, function, tile, simulated)
+            entry = analysis.analyse(image, function, tile, function.name == "fa_forward_decode")
             if entry is None:
                 print(f"{path.name}: {function.name}: no tensor-core loop, left out\n")
                 continue

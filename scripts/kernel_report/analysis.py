@@ -30,6 +30,7 @@ class Entry:
     counts: dict[str, int]
     blocks: int  # of an SM
     turn: model.Turn | None = None
+    alone: float = 0  # cycles of a turn by the simulated schedule; 0: not simulated
     speeds: dict[str, float] = field(default_factory=dict)  # TFLOP/s of shapes
     emulated: dict[str, float] = field(default_factory=dict)
 
@@ -52,8 +53,8 @@ class Entry:
         return self.turn.of_peak(GPUS[self.gpu]) if self.turn and self.gpu else None
 
 
-def analyse(image: Image, function: Function, tile: Tile, simulate: bool) -> Entry | None:
-    """None where there is no tensor-core loop."""
+def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False) -> Entry | None:
+    """None where there is no tensor-core loop. simulate: also by the schedule, of a block alone."""
     loop = loops.steady_loop(function)
     if loop is None:
         return None
@@ -78,8 +79,7 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool) -> Ent
     bytes_a_turn = blocks * model.tile_bytes(tile.keys, image.dim)
     units["L2"] = bytes_a_turn / rates.l2_bytes
     cost = rates.mma * (0.5 if depth == 8 and image.sm != 75 else 1)
-    took = 0.0
-    if simulate and resident >= 1:
-        took = schedule.cycles_a_turn(loop.steady, rates, int(resident), blocks)
-    entry.turn = model.Turn(units, resident * ideal * cost, blocks, tile.rows, tile.keys, took)
+    entry.turn = model.Turn(units, resident * ideal * cost, blocks, tile.rows, tile.keys)
+    if simulate:
+        entry.alone = schedule.cycles_a_turn(loop.steady, rates, max(warps // SUB_CORES, 1), 1)
     return entry

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import model
 from .analysis import LATENCY, Entry
 from .emulator import DECODE, Shape, call
 from .rates import GPUS
@@ -36,6 +37,18 @@ class Decode:
         """Bytes of keys and values that are asked for in advance, an SM."""
         tile = self.entry.tile
         return (tile.stages - 1) * tile.keys * self.shape.dim * 2 * self.resident
+
+    @property
+    def cycles(self) -> float:
+        """For which a block alone works on 64 keys."""
+        return self.entry.alone / self.entry.tile.keys * 64
+
+    @property
+    def memory_cycles(self) -> float:
+        """In which an SM's share of the memory's rate brings 64 keys and values."""
+        assert self.entry.gpu
+        gpu = GPUS[self.entry.gpu]
+        return model.tile_bytes(64, self.shape.dim) / (gpu.dram / gpu.sms) * gpu.clock
 
     @property
     def needed(self) -> float:

@@ -83,7 +83,7 @@ def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
         if image.family == "simt":
             if scalar := scalar_turn(function, image, tile):
                 return Row(step, tile, function.registers, scalar[1], scalar[2], scalar[0])
-        elif (entry := analyse(image, function, tile, True)) and entry.turn:
+        elif (entry := analyse(image, function, tile)) and entry.turn:
             scores = tile.rows * tile.keys / tile.threads
             return Row(step, tile, function.registers, entry.per_score, entry.counts.get("LDSM", 0) / scores, entry.turn)
     raise SystemExit(f"{image.path}: got no loop over tiles of keys")

@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from .rates import SUB_CORES, Gpu, Rates, cycles, unit
 from .sass import Instruction
 
-# T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect. Fitted to
-# the figures in peers.py, with FIXED and MOVED: the model has no other number of its own but MASKED.
-OVERLAP = 2.3
+
+@dataclass(frozen=True)
+class Fit:
+    """The model's numbers of its own, but for MASKED: fitted to the figures in peers.py (fit.py)."""
+
+    overlap: float  # T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect
+    fixed: float  # cycles that a tile of rows takes beside its turns
+    moved: float  # and for queries in and results out of 128 x 128
+
+
+FITTED = Fit(2.3, 500, 2500)
 
 # What a ring of tiles brings in while others are worked on: no warp waits for it unless it is what takes longest.
 MEMORY = ("L2", "DRAM")
-
-# Cycles that a tile of rows takes beside its turns: FIXED, and MOVED for queries in and results out of 128 x 128.
-FIXED, MOVED = 500, 2500
 
 # A turn with masks takes this much longer (its body has about as many more instructions).
 MASKED = 1.3
@@ -32,18 +37,20 @@ class Turn:
     blocks: int  # of an SM
     rows: int  # of a block's tile
     keys: int
-    schedule: float = 0  # cycles by the simulated schedule; 0: not known
+    least: float = 0  # cycles that a block's waits take in any case; 0: it waits for nothing
+    fit: Fit = FITTED
 
     @property
     def cycles(self) -> float:
-        together = math.pow(sum(t**OVERLAP for name, t in self.units.items() if name not in MEMORY), 1 / OVERLAP)
-        return max(together, self.schedule, *(self.units.get(name, 0) for name in MEMORY))
+        p = self.fit.overlap
+        together = math.pow(sum(t**p for name, t in self.units.items() if name not in MEMORY), 1 / p)
+        return max(together, self.least, *(self.units.get(name, 0) for name in MEMORY))
 
     @property
     def limit(self) -> str:
-        """The unit that the turn waits for most, or `schedule` where the warps' order is what costs."""
+        """The unit that the turn waits for most, or `waits` where a block's own are what costs."""
         unit = max(self.units, key=lambda name: self.units[name])
-        return "schedule" if self.schedule > self.cycles - 1e-9 and self.units[unit] < 0.9 * self.schedule else unit
+        return "waits" if self.units[unit] < self.least == self.cycles else unit
 
     def of_peak(self, gpu: Gpu) -> float:
         """Fraction of the tensor peak in steady turns, at the clock that the GPU sustains in products."""
@@ -92,7 +99,7 @@ def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, c
     """Of a call with as many queries as keys. A full call ends with its last wave of blocks; a causal one, longest
     tiles first, ends evenly."""
     tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
-    beside = FIXED + MOVED * turn.rows * dim / (128 * 128)
+    beside = turn.fit.fixed + turn.fit.moved * turn.rows * dim / (128 * 128)
     cost = [(n + masked * (MASKED - 1)) * turn.cycles + beside for n, masked in tiles]
     slots = gpu.sms * turn.blocks
     # A turn's cycles are for all blocks of the SM at once.
