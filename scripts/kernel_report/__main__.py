@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from . import analysis, decode, emulator, images, ladder, model, peers, plot, render
@@ -60,8 +61,11 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
             for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward_plain" else []:
                 if entry.turn and entry.gpu:
                     name = f"S={s} D={image.dim}, batch x heads = {heads}, {'causal' if causal else 'full'}"
-                    speed = model.teraflops(entry.turn, GPUS[entry.gpu], s, image.dim, heads, causal)
-                    entry.speeds[name] = speed
+                    gpu = GPUS[entry.gpu]
+                    entry.speeds[name] = model.teraflops(entry.turn, gpu, s, image.dim, heads, causal)
+                    if gpu.capped:
+                        slowed = replace(gpu, sustained=gpu.capped)
+                        entry.capped[name] = model.teraflops(entry.turn, slowed, s, image.dim, heads, causal)
             result.append(entry)
     return result
 

@@ -32,6 +32,7 @@ class Entry:
     turn: model.Turn | None = None
     alone: float = 0  # cycles of a turn by the simulated schedule; 0: not simulated
     speeds: dict[str, float] = field(default_factory=dict)  # TFLOP/s of shapes
+    capped: dict[str, float] = field(default_factory=dict)  # at the board's power limit, where there is a figure of it
     emulated: dict[str, float] = field(default_factory=dict)
 
     @property

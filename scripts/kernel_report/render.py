@@ -74,12 +74,13 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
         table(["kernel", "GPU", *UNITS, "turn", "limit", "of the peak"], [model_row(e) for e in whole]),
     ]  # fmt: skip
     shapes = [
-        [e.label, str(e.gpu), shape, f"{flops:.0f}", f"{100 * flops / e.peak:.0f} %"]
+        [e.label, str(e.gpu), shape, f"{flops:.0f}", f"{100 * flops / e.peak:.0f} %",
+         f"{e.capped[shape]:.0f}" if shape in e.capped else ""]
         for e in entries
         for shape, flops in e.speeds.items()
-    ]
+    ]  # fmt: skip
     if shapes:
-        head = ["kernel", "GPU", "shape", "TFLOP/s", "of the peak"]
+        head = ["kernel", "GPU", "shape", "TFLOP/s", "of the peak", "at the power limit"]
         parts += ["\nShapes, modelled, not yet measured on hardware:\n\n", table(head, shapes)]
     names = ("bank_conflict_factor", "sectors_per_request")
     counted = [[e.label, *(f"{e.emulated[name]:.3f}" for name in names)] for e in entries if e.emulated]
@@ -132,7 +133,7 @@ def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:
                 "issued_a_score": e.per_score, "issued_a_score_rest": e.per_score_rest, "counts": e.counts,
                 "gpu": e.gpu, "cycles": e.turn.units if e.turn else None, "turn": e.turn.cycles if e.turn else None,
                 "limit": e.turn.limit if e.turn else None,
-                "of_peak": e.of_peak, "teraflops": e.speeds, "emulated": e.emulated, "goals": [vars(v) for v in judge(e)],
+                "of_peak": e.of_peak, "teraflops": e.speeds, "teraflops_capped": e.capped, "emulated": e.emulated, "goals": [vars(v) for v in judge(e)],
             }
             for e in entries
         ],
