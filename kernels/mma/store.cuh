@@ -70,7 +70,8 @@ __device__ inline int repairs_of(const BlockState<B> &block, int r, float minus_
   const Interval keys = block.attended(r);
   const bool is_far = B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
   // Where weights are exact, a sum l that is not finite comes from a score that is attended: the row is right.
-  return (is_far ? exact_weights : 0) | (nonfinite && (is_far || is_finite(l)) ? finite_values : 0);
+  const bool special = nonfinite && !keys.empty() && (is_far || is_finite(l));
+  return (is_far ? exact_weights : 0) | (special ? finite_values : 0);
 }
 
 /// Writes a block's results, and notes which rows a second run must repair, which then comes with sums of finite values
@@ -89,6 +90,8 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
     const bool exact = B::plain && second_run && (block->repairs[r] & exact_weights);
     const float minus_m = online.minus_m[row_of_lane], l = sum_over_lanes<4>(online.l[row_of_lane]);
     const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, exact), l};
+    // Before results are finished where weights may be lost: of a sum l of 0 nothing is left then.
+    float zero = B::plain && !second_run ? any_nonfinite<B>(o, row_of_lane) : 0;
     if (partial) {
       if (writes) store_partial(p, w.partial_row + r, softmax);
     } else if (exists) {
@@ -96,10 +99,16 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
       o.for_each_in_row(row_of_lane, [=](float &x, int) { x = finished(x, 0, factor, softmax); });
     }
     if (!second_run) {
-      const bool nonfinite = sum_over_lanes<4>(any_nonfinite<B>(o, row_of_lane)) != 0;
+      if constexpr (!B::plain) zero = any_nonfinite<B>(o, row_of_lane);
+      const bool nonfinite = sum_over_lanes<4>(zero) != 0;
       const int repairs = exists ? repairs_of<B>(*block, r, minus_m, l, nonfinite) : 0;
       if (thread % 4 == 0) block->repairs[r] = uint8_t(repairs);
       needs_repair |= repairs != 0;
+    } else {
+      // Scores of -inf alone leave no key, whatever the values are.
+      __syncwarp();
+      if (l == 0 && thread % 4 == 0) block->repairs[r] &= exact_weights;
+      __syncwarp();
     }
     if (chunks || (second_run && !__any_sync(~0u, block->repairs[r]))) return;
     for_each_element<B>(o, row_of_lane, p.head_dim_v, tile, [&](int at, int d, float x) {

@@ -314,6 +314,11 @@ TEST_P(Extremes, NonFiniteValues) {
         c.amp = amp;
         check(Instance(c), "values that are not finite");
       }
+      if (c.q != FA_F16 && c.kv_type() != FA_F16) {
+        c.amp = 1e3, c.k_amp = 1e14;
+        check(Instance(c), "values that are not finite, beside scores that leave most keys no weight");
+        c.k_amp = Case{}.k_amp;
+      }
       c.amp = 1;
       Case sunk = c;
       sunk.sinks = "h";

@@ -8,6 +8,7 @@ STAGED = ("75", "mma", "f16", "32")
 F16 = ("80", "mma", "f16", "32")
 SIMT = ("80", "simt", "f32", "64")
 F16_64 = ("80", "mma", "f16", "64")  # which the suites of whole results run
+BF16_64 = ("80", "mma", "bf16", "64")  # holds larger scores
 COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
 
@@ -71,7 +72,7 @@ MUTANTS = [
     Mutant("bound_of_columns", MMA, "mma/load.cuh", "cp_async_16(to, row + column * stride, read && column < columns);",
            "cp_async_16(to, row + column * stride, read);", SPLIT),
     Mutant("rescale", MMA, "mma/softmax.cuh", "  o.scale_rows(a);\n", "", SPLIT),
-    Mutant("repair", MMA, "mma/store.cuh", "nonfinite && (is_far || is_finite(l)) ? finite_values : 0", "0", r"out\[.*\] is nan, expected -?[0-9]"),
+    Mutant("repair", MMA, "mma/store.cuh", "special ? finite_values : 0", "0", r"out\[.*\] is nan, expected -?[0-9]"),
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
     Mutant("split_bounds", MMA, "common/schedule.cuh", "low = split * share,",
            "low = split * share + (split > 0),", SPLIT),
@@ -108,6 +109,10 @@ MUTANTS = [
     extreme("reference_of_exact_rows", "mma/store.cuh", "exact ? p.scale : ln_2", "ln_2", "OneKeyAboveAllOthers",
             tells=r"difference between s\.lse"),
     extreme("special_values_lost", "mma/store.cuh", "x = special == 0 ? x : special;", "", "NonFiniteValues"),
+    extreme("special_values_of_lost_sums", "mma/store.cuh", "if constexpr (!B::plain) zero =", "zero =", "NonFiniteValues", BF16_64,
+            "bf16"),
+    extreme("special_values_without_keys", "mma/store.cuh",
+            "if (l == 0 && thread % 4 == 0) block->repairs[r] &= exact_weights;", "", "NonFiniteValuesOfKeysWithoutWeight"),
     extreme("last_special_value", "common/repair.cuh", "sum += value;", "sum = value;", "NonFiniteValues"),
     extreme("hidden_values_show", "common/repair.cuh", " && !hidden(p, w.sequence, row, j)) sum", ") sum", "NonFiniteValues"),
     extreme("special_of_one_split", "combine/kernel.cu", "special += value;", "special = value;", "NonFiniteValues", COMBINE),
