@@ -14,6 +14,7 @@ constexpr Tile tile(const Arch &, int, Entry entry) {
   return {rows, 0, 32 * rows, 0};
 }
 
+#ifndef __CUDACC_RTC__  // which would put it on the device
 inline constexpr Family family = {
     tile,
     [](const Attention &) { return f32; },
@@ -21,5 +22,6 @@ inline constexpr Family family = {
     [](Entry, const Params &) -> const char * { return nullptr; },
     false,
 };
+#endif
 
 }  // namespace fa::kernels::combine

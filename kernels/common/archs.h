@@ -1,8 +1,6 @@
 // The lines of archs.inc as constants. Compiled by the host's compiler and by nvcc alike.
 #pragma once
 
-#include <string_view>
-
 namespace fa::kernels {
 
 /// What an architecture has beyond the tensor cores for f16, which all have.
@@ -39,16 +37,9 @@ inline constexpr Arch archs[] = {
 };
 
 /// The architecture of a number, 80; what has no line in archs.inc does not compile.
-consteval const Arch &arch_of(int number) {
+consteval Arch arch_of(int number) {
   const Arch *arch = archs;
   while (arch->number != number) ++arch;
-  return *arch;
-}
-
-/// The architecture of a name, "sm_90a"; what has no line in archs.inc does not compile.
-consteval const Arch &arch_of(std::string_view name) {
-  const Arch *arch = archs;
-  while (arch->name != name) ++arch;
   return *arch;
 }
 

@@ -3,7 +3,7 @@
 
 namespace fa::kernels {
 
-constexpr float infinity = __builtin_huge_valf();
+constexpr float infinity = __builtin_bit_cast(float, 0x7f800000);
 constexpr float log2_e = 1.44269504088896341f, ln_2 = 0.693147181f;
 
 __device__ inline float nan_value() {

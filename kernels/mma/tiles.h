@@ -147,8 +147,10 @@ inline const char *why_not_call(Entry entry, const Params &p) {
   return nullptr;
 }
 
+#ifndef __CUDACC_RTC__  // which would put it on the device
 /// f16 and bf16 up to head dimension 256.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
                                   true};
+#endif
 
 }  // namespace fa::kernels::mma

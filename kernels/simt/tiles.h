@@ -28,6 +28,7 @@ constexpr Tile tile(const Arch &, int dim, Entry entry) {
   return {rows(dim), keys(dim), threads, shared_bytes(dim)};
 }
 
+#ifndef __CUDACC_RTC__  // which would put it on the device
 /// Everything.
 inline constexpr Family family = {
     tile,
@@ -36,5 +37,6 @@ inline constexpr Family family = {
     [](Entry, const Params &) -> const char * { return nullptr; },
     true,
 };
+#endif
 
 }  // namespace fa::kernels::simt

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <iterator>
+#include <string_view>
 
 #include "cuda/image.h"
 #include "families.h"
@@ -19,6 +20,13 @@
 
 namespace fa::cuda {
 
+/// The architecture of a name, "sm_90a"; what has no line in archs.inc does not compile.
+consteval const kernels::Arch &arch_of(std::string_view name) {
+  const kernels::Arch *arch = kernels::archs;
+  while (arch->name != name) ++arch;
+  return *arch;
+}
+
 #define FA_FAMILY(name, dtype, needs, ...) \
   static_assert(fits_everywhere(kernels::name::family, kernels::needs, {__VA_ARGS__}));
 #include "families.inc"
@@ -26,7 +34,7 @@ namespace fa::cuda {
 
 #define FA_CUDA_KERNEL(arch, name, dtype, dim) \
   {"cuda." #arch "." #name,                    \
-   &kernels::arch_of(#arch),                   \
+   &arch_of(#arch),                            \
    #name,                                      \
    &kernels::name::family,                     \
    kernels::dtype,                             \
