@@ -121,6 +121,15 @@ std::vector<uint8_t> bytes_of(const Code &code) {
   return bytes;
 }
 
+/// Drivers know zstd since CUDA 12.4 (nvcc's manual, --compress-mode); what code was chosen is what they decompress.
+void refuse_early_zstd(const Code &code, int driver_version) {
+  constexpr int since = 12040;
+  if (!(code.entry.flags & flag_zstd) || driver_version >= since) return;
+  refuse(CUDA_ERROR_INVALID_IMAGE, "code for " + code.target() +
+                                       " is compressed with zstd, which drivers have since CUDA 12.4: compile with "
+                                       "-Xfatbin -compress-all, which takes LZ4 (before CUDA 13)");
+}
+
 std::string text_of(const Code &code) {
   std::vector<uint8_t> bytes = bytes_of(code);
   const char *begin = reinterpret_cast<const char *>(bytes.data());
@@ -175,6 +184,7 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
                                                list_of(codes));
   }
   if (!ptx) refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "no code for " + name + "; the fat binary holds " + list_of(codes));
+  refuse_early_zstd(cubin ? *cubin : *ptx, driver_version);
   if (!cubin) refuse_newer_ptx(ptx->entry.major * 10 + ptx->entry.minor, driver_version);
   chosen.ptx = text_of(*ptx);
   return chosen;

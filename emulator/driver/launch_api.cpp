@@ -29,6 +29,13 @@ KernelWork work_of(Context &context, CUfunction function, const unsigned (&grid)
   return work;
 }
 
+/// Graphs have edges between parts of kernels since CUDA 12.3, and no older driver is known to capture one.
+void refuse_early_edges(const Stream &stream, const KernelWork &work) {
+  constexpr int since = 12030;
+  if (stream.capture && work.programmatic && settings().driver_version < since)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "a programmatic dependency in a capture, which drivers have since CUDA 12.3");
+}
+
 /// Marks the kernel that was launched last: when its dependents may start, or its end.
 void record(const Stream &stream, CUevent event, bool programmatic) {
   Event &marked = object<Event>(event);
@@ -83,6 +90,7 @@ EMU_API CUresult cuLaunchKernelEx(const CudaLaunchConfig *config, CUfunction fun
     KernelWork work =
         work_of(*stream.context, function, config->grid, config->block, config->shared, parameters, extra);
     for (unsigned i = 0; i < config->attribute_count; i++) apply(work, config->attributes[i]);
+    refuse_early_edges(stream, work);
     submit(stream, std::move(work));
     for (unsigned i = 0; i < config->attribute_count; i++) {
       const CudaLaunchAttribute &attribute = config->attributes[i];
