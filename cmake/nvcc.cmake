@@ -1,25 +1,69 @@
-# nvcc: of a CUDA toolkit that is there, or 13.0 from PyPI, fetched into build/nvcc of the source tree (300 MB, shared by all
-# build trees).
+# nvcc: of a CUDA toolkit that is there, or from PyPI, fetched into the source tree, where all build trees share it: 13.0 into
+# build/nvcc (300 MB), what stands for nvcc 12.9 into build/nvcc12 (140 MB, scripts/nvcc12.py).
 #
-#   fa_need_nvcc(VARIABLE)                       now, while configuring; fails with advice where it is not available
+#   fa_need_nvcc(COMPILER VERSION)               now, while configuring: of the CUDA that FA_CUDA asks for, and its version,
+#                                                13000 for 13.0; fails with advice where it is not available
 #   fa_nvcc_for_tests(VARIABLE)                  its path, for tests that require the fixture emu_nvcc
 #   fa_add_nvcc_test(images.nvcc sh script.sh)   such a test; NVCC in its environment names the compiler, which the test
 #                                                nvcc.fetch gets; skipped where it cannot be had
-# FA_NVCC is what the machine has, if anything.
+# FA_NVCC is what the machine has, if anything, or else the nvcc 13.0 that was fetched.
 include_guard(GLOBAL)
 set(fa_nvcc_folder ${PROJECT_SOURCE_DIR}/build/nvcc)
 
-function(fa_need_nvcc variable)
-  if(NOT FA_NVCC)
-    execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/fetch_nvcc.sh ${fa_nvcc_folder} OUTPUT_VARIABLE fetched
+# The version of CUDA that an nvcc is of: 13000 for 13.0; 0 where it does not run.
+function(fa_nvcc_version nvcc variable)
+  execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE text ERROR_QUIET RESULT_VARIABLE ignored)
+  set(version 0)
+  if(text MATCHES "release ([0-9]+)[.]([0-9]+)")
+    math(EXPR version "${CMAKE_MATCH_1} * 1000 + ${CMAKE_MATCH_2} * 10")
+  endif()
+  set(${variable} ${version} PARENT_SCOPE)
+endfunction()
+
+function(fa_need_nvcc variable version_variable)
+  if(NOT "${FA_CUDA}" MATCHES "^(|12|13)$")
+    message(FATAL_ERROR "FA_CUDA is ${FA_CUDA}: expected 12, 13 or nothing, for what the CUDA toolkit that is found has. "
+                        "Kernels of CUDA 12 run on drivers from 525 on, those of CUDA 13 from 580 on: there is no need for both")
+  endif()
+  set(nvcc ${FA_NVCC})
+  set(version 0)
+  if(FA_NVCC)
+    fa_nvcc_version(${FA_NVCC} version)
+    if(version EQUAL 0)
+      message(FATAL_ERROR "FA_NVCC is ${FA_NVCC}, which tells no version: expected an nvcc of CUDA 12.8 or later")
+    endif()
+    math(EXPR major "${version} / 1000")
+    if(FA_CUDA AND NOT major EQUAL FA_CUDA)
+      message(STATUS "${FA_NVCC} is not of CUDA ${FA_CUDA}: fetching one that is")
+      set(version 0)
+    elseif(version LESS 12080)
+      math(EXPR minor "${version} % 1000 / 10")
+      message(FATAL_ERROR "FA_NVCC is ${FA_NVCC}, of CUDA ${major}.${minor}: expected 12.8 or later. Name another, or have "
+                          "12.9 fetched: -DFA_CUDA=12 -DFA_NVCC=")
+    endif()
+  endif()
+  if(version EQUAL 0)
+    set(cuda ${FA_CUDA})
+    if(NOT cuda)
+      set(cuda 13)
+    endif()
+    set(folder ${fa_nvcc_folder})
+    if(cuda EQUAL 12)
+      set(folder ${fa_nvcc_folder}12)
+    endif()
+    execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/fetch_nvcc.sh --cuda ${cuda} ${folder} OUTPUT_VARIABLE nvcc
                     RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
     if(status)
       message(FATAL_ERROR "GPU kernels need nvcc, and neither a CUDA toolkit was found nor PyPI's nvcc could be installed. "
                           "Name one with -DFA_NVCC=/path/to/nvcc, or build without GPU kernels: -DFA_KERNELS=off")
     endif()
-    set(FA_NVCC ${fetched} CACHE FILEPATH "nvcc" FORCE)
+    fa_nvcc_version(${nvcc} version)
+    if(NOT FA_NVCC AND cuda EQUAL 13)
+      set(FA_NVCC ${nvcc} CACHE FILEPATH "nvcc" FORCE)
+    endif()
   endif()
-  set(${variable} ${FA_NVCC} PARENT_SCOPE)
+  set(${variable} ${nvcc} PARENT_SCOPE)
+  set(${version_variable} ${version} PARENT_SCOPE)
 endfunction()
 
 # Where nvcc is missing, the test nvcc.fetch gets it: fixture emu_nvcc, as the emulator's tests name it (emulator/tests).

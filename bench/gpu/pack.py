@@ -51,7 +51,7 @@ def main():
     options = parser.parse_args()
     fill(options.build, options.pack, options.sm)
     cache = cache_of(options.build)
-    version = tools.run([cache.get("FA_NVCC") or "nvcc", "--version"], 60).output
+    version = tools.run([cache.get("FA_KERNEL_NVCC") or "nvcc", "--version"], 60).output
     release = re.search(r"V(\d+\.\d+\.\d+)", version)
     files = sorted(str(file.relative_to(options.pack)) for folder in ("bin", "lib") for file in options.pack.glob(f"{folder}/*"))
     tools.write_json(options.pack / "pack.json", {
