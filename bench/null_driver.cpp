@@ -82,7 +82,9 @@ Driver null_driver() {
   d.cuMemAllocAsync = [](CUdeviceptr *address, size_t, CUstream) { return give(address, 256ull); };
   d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };
   d.cuThreadExchangeStreamCaptureMode = [](int *) { return CUresult(CUDA_SUCCESS); };
-  d.cuStreamGetCtx = [](CUstream, CUcontext *context, void **) { return give(context, some<CUcontext>()); };
+  d.cuStreamGetCtx_v2 = [](CUstream, CUcontext *context, void **) { return give(context, some<CUcontext>()); };
+  d.cuStreamGetCtx = [](CUstream, CUcontext *context) { return give(context, some<CUcontext>()); };
+  d.cuFuncGetAttribute = [](int *value, int, CUfunction) { return give(value, 0); };
   d.cuStreamSynchronize = [](CUstream) { return CUresult(CUDA_SUCCESS); };
   d.cuStreamIsCapturing = [](CUstream, int *capturing) { return give(capturing, 0); };
   return d;
@@ -90,11 +92,14 @@ Driver null_driver() {
 
 }  // namespace
 
-NULL_API CUresult cuGetProcAddress_v2(const char *name, void **function, int, uint64_t, int *) {
+NULL_API CUresult cuGetProcAddress_v2(const char *name, void **function, int asked, uint64_t, int *) {
   static const Driver driver = null_driver();
-#define FA_CUDA_FUNCTION(known, version, ...) \
-  if (std::strcmp(name, #known) == 0) return give(function, reinterpret_cast<void *>(driver.known));
+#define FA_CUDA_FUNCTION(known, since, ...) \
+  if (asked == since && std::strcmp(name, #known) == 0) return give(function, reinterpret_cast<void *>(driver.known));
+#define FA_CUDA_LATER_FUNCTION(member, known, since, ...) \
+  if (asked == since && std::strcmp(name, #known) == 0) return give(function, reinterpret_cast<void *>(driver.member));
 #include "cuda/driver.inc"
+#undef FA_CUDA_LATER_FUNCTION
 #undef FA_CUDA_FUNCTION
   return give(function, static_cast<void *>(nullptr));
 }

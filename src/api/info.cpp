@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "cpu/cpu.h"
+#include "cuda/cuda.h"
 #include "dispatch/table.h"
 
 namespace fa::api {
@@ -34,7 +35,10 @@ struct BuildInfo {
   char text[1024];
 
   BuildInfo() {
-    size_t length = append(0, "libfa " FA_VERSION_STRING ", " FA_BUILT_BY ", " FA_BUILT_FOR ", kernels:");
+    size_t length = append(0, "libfa " FA_VERSION_STRING ", " FA_BUILT_BY ", " FA_BUILT_FOR);
+    Reason room;
+    if (const char *toolkit = cuda::toolkit(&room)) length = append(append(length, ", "), toolkit);
+    length = append(length, ", kernels:");
     for (size_t i = 0; i < dispatch::kernel_count(); ++i) {
       length = append(length, " ");
       length = append(length, dispatch::kernel(i).name);

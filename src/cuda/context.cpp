@@ -83,7 +83,9 @@ fa_status check_stream(CUstream stream, const Context &context) {
   if (capturing != 0) return FA_OK;
   CUcontext of = nullptr;
   void *green = nullptr;  // a part of a context, with which the stream may work, too
-  const CUresult result = driver.cuStreamGetCtx(stream, &of, &green);
+  // Drivers before 12.5 do not report green contexts: their streams are taken for those of another context.
+  const CUresult result = driver.cuStreamGetCtx_v2 != nullptr ? driver.cuStreamGetCtx_v2(stream, &of, &green)
+                                                              : driver.cuStreamGetCtx(stream, &of);
   if (result != CUDA_SUCCESS)
     return failed(driver, "cuStreamGetCtx", result, "was args.stream destroyed, or is it no stream?");
   if (of == context.handle || green != nullptr) return FA_OK;

@@ -13,6 +13,7 @@
 #include "core/status.h"
 #include "cuda/engine.h"
 #include "cuda/list.h"
+#include "cuda/toolkit.h"
 
 namespace fa::cuda {
 namespace {
@@ -125,7 +126,21 @@ std::string archs() {
   return text;
 }
 
+const char *needs_newer_driver(const char *arch, const Device &device, Reason *room) {
+  const int driver = machine().driver.version;
+  return reason(
+      room,
+      "%s would run code for %s from its PTX, which is of CUDA %d.%d, and the driver, for CUDA %d.%d, does not "
+      "know it: update the driver to %s, or build libfa with FA_ARCHS naming %d",
+      DeviceName(device).text, arch, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, driver / 1000,
+      driver % 1000 / 10, driver_for(kernel_cuda_version), device.capability);
+}
+
+/// Why code for an architecture does not run on a device; nullptr when it does.
 const char *not_for(const kernels::Arch &arch, const Device &device, Reason *room) {
+  const Runs runs = runs_on(arch, device);
+  if (runs == Runs::yes) return nullptr;
+  if (runs == Runs::with_newer_driver) return needs_newer_driver(arch.name, device, room);
   return reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text);
 }
 
@@ -151,7 +166,7 @@ const char *why_not_here(const Kernel &kernel) {
   const Device *usable = nullptr;
   for (int i = 0; i < m.device_count; i++) {
     if (!m.devices[i].usable()) continue;
-    if (runs_on(table.rows[index_of(kernel)].arch(), m.devices[i])) return nullptr;
+    if (runs_on(table.rows[index_of(kernel)].arch(), m.devices[i]) == Runs::yes) return nullptr;
     if (usable == nullptr) usable = &m.devices[i];
   }
   if (usable == nullptr) return m.devices[0].why_not;
@@ -185,7 +200,7 @@ const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
   if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, room);
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.why_not;
-  if (!runs_on(row.arch(), device)) return not_for(row.arch(), device, room);
+  if (const char *why = not_for(row.arch(), device, room)) return why;
   return why_not_serving(row, a, device, room);
 }
 
@@ -231,14 +246,26 @@ const char *why_no_device(int32_t index, Reason *room) {
   if (index >= m.device_count) return no_such_device(index, m, room);
   const Device &device = m.devices[index];
   if (!device.usable()) return device.why_not;
-  for (size_t i = 0; i < row_count; i++)
-    if (runs_on(table.rows[i].arch(), device)) return nullptr;
+  const kernels::Arch *newest = nullptr;  // whose code a newer driver would run
+  for (size_t i = 0; i < row_count; i++) {
+    const kernels::Arch &arch = table.rows[i].arch();
+    const Runs runs = runs_on(arch, device);
+    if (runs == Runs::yes) return nullptr;
+    if (runs == Runs::with_newer_driver && newest == nullptr) newest = &arch;
+  }
+  if (newest != nullptr) return needs_newer_driver(newest->name, device, room);
   if (const kernels::Arch &oldest = *std::ranges::min_element(kernels::archs, {}, &kernels::Arch::number);
       device.capability < oldest.number)
     return reason(room, "%s is older than Turing (%s), the first that libfa serves", DeviceName(device).text,
                   oldest.name);
   return reason(room, "no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %d",
                 DeviceName(device).text, archs().c_str(), device.capability);
+}
+
+const char *toolkit(Reason *room) {
+  if (row_count == 0) return nullptr;
+  return reason(room, "CUDA %d.%d (driver %s)", kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10,
+                driver_for(needed_driver_version()));
 }
 
 }  // namespace fa::cuda

@@ -12,4 +12,8 @@ KernelList kernels();
 /// *room.
 const char *why_no_device(int32_t index, Reason *room);
 
+/// What compiled the GPU kernels and which drivers run them, "CUDA 12.9 (driver 525 or later)", in *room; nullptr where
+/// this build has none.
+const char *toolkit(Reason *room);
+
 }  // namespace fa::cuda

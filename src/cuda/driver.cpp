@@ -4,27 +4,14 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
 #include "core/status.h"
-
-// The version of CUDA that built the kernels: 13000 for 13.0.
-#ifndef FA_KERNEL_CUDA_VERSION
-#define FA_KERNEL_CUDA_VERSION 12050
-#endif
+#include "cuda/toolkit.h"
 
 namespace fa::cuda {
 namespace {
-
-/// Kernels run on drivers of their toolkit's major version; we call functions of 12.5.
-constexpr int needed_version = std::max(FA_KERNEL_CUDA_VERSION / 1000 * 1000, 12050);
-
-/// The first driver for a version of CUDA.
-constexpr const char *first_driver(int version) {
-  return version >= 13000 ? "580" : "555";
-}
 
 using GetProcAddress = CUresult (*)(const char *, void **, int, uint64_t, int *);
 
@@ -50,8 +37,8 @@ bool find_function(GetProcAddress find, const char *name, int version, Function 
     return true;
   }
   if (result == CUDA_SUCCESS) {
-    std::snprintf(text, bytes, "NVIDIA's driver has no %s: expected one of version %s or later", name,
-                  first_driver(needed_version));
+    std::snprintf(text, bytes, "NVIDIA's driver has no %s: expected one of version %s", name,
+                  driver_for(needed_driver_version()));
   } else {
     const Described error(driver, result);
     std::snprintf(text, bytes, "cuGetProcAddress(\"%s\") failed: %s (%s)", name, error.name, error.text);
@@ -62,30 +49,38 @@ bool find_function(GetProcAddress find, const char *name, int version, Function 
 bool find_functions(GetProcAddress find, Driver *driver, char *text, size_t bytes) {
 #define FA_CUDA_FUNCTION(name, version, ...) \
   if (!find_function(find, #name, version, &driver->name, *driver, text, bytes)) return false;
+// An older driver would give an older form of the function.
+#define FA_CUDA_LATER_FUNCTION(member, name, since, ...)                                                     \
+  if (driver->version >= since && !find_function(find, #name, since, &driver->member, *driver, text, bytes)) \
+    return false;
 #include "cuda/driver.inc"
+#undef FA_CUDA_LATER_FUNCTION
 #undef FA_CUDA_FUNCTION
   return true;
 }
 
-bool check_version(const Driver &driver, char *text, size_t bytes) {
-  int version = 0;
-  if (const CUresult result = driver.cuDriverGetVersion(&version); result != CUDA_SUCCESS) {
-    const Described error(driver, result);
+/// What else would work than a newer driver: nothing where the functions that are called are missing.
+const char *other_advice(int version) {
+  return version >= 12000 ? ", or build libfa with -DFA_CUDA=12, whose kernels run on drivers from 525 on" : "";
+}
+
+bool check_version(Driver *driver, char *text, size_t bytes) {
+  if (const CUresult result = driver->cuDriverGetVersion(&driver->version); result != CUDA_SUCCESS) {
+    const Described error(*driver, result);
     std::snprintf(text, bytes, "cuDriverGetVersion failed: %s (%s)", error.name, error.text);
     return false;
   }
-  if (version >= needed_version) return true;
+  const int version = driver->version, needed = needed_driver_version();
+  if (version >= needed) return true;
   std::snprintf(text, bytes,
                 "NVIDIA's driver is for CUDA %d.%d, and the kernels of this build need one for %d.%d: update the "
-                "driver to %s or later, or build libfa with an older CUDA toolkit",
-                version / 1000, version % 1000 / 10, needed_version / 1000, needed_version % 1000 / 10,
-                first_driver(needed_version));
+                "driver to %s%s",
+                version / 1000, version % 1000 / 10, needed / 1000, needed % 1000 / 10, driver_for(needed),
+                other_advice(version));
   return false;
 }
 
 }  // namespace
-
-const int kernel_cuda_version = FA_KERNEL_CUDA_VERSION;
 
 bool load_driver(Driver *driver, char *text, size_t bytes) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -96,15 +91,15 @@ bool load_driver(Driver *driver, char *text, size_t bytes) {
   }
   const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (find == nullptr) {
-    std::snprintf(text, bytes, "NVIDIA's driver is older than CUDA 12: update it to %s or later",
-                  first_driver(needed_version));
+    std::snprintf(text, bytes, "NVIDIA's driver is older than CUDA 12: update it to %s",
+                  driver_for(needed_driver_version()));
     return false;
   }
   // The version first: an old driver lacks functions, and its version is what to tell.
   if (!find_function(find, "cuGetErrorName", 6000, &driver->cuGetErrorName, *driver, text, bytes) ||
       !find_function(find, "cuGetErrorString", 6000, &driver->cuGetErrorString, *driver, text, bytes) ||
       !find_function(find, "cuDriverGetVersion", 2020, &driver->cuDriverGetVersion, *driver, text, bytes) ||
-      !check_version(*driver, text, bytes)) {
+      !check_version(driver, text, bytes)) {
     return false;
   }
   if (!find_functions(find, driver, text, bytes)) return false;

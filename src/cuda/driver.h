@@ -51,6 +51,7 @@ enum : int { CU_MEMORYTYPE_DEVICE = 2 };
 inline const CUstream CU_STREAM_PER_THREAD = reinterpret_cast<CUstream>(2);  // the calling thread's own
 enum : int { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 enum : int {
+  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
   CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 9
 };
@@ -77,13 +78,13 @@ struct CUlaunchConfig {
 static_assert(sizeof(CUlaunchConfig) == 56);
 
 struct Driver {
+  int version = 0;  // of CUDA: 12040 for 12.4
 #define FA_CUDA_FUNCTION(name, version, ...) CUresult (*name)(__VA_ARGS__) = nullptr;
+#define FA_CUDA_LATER_FUNCTION(member, name, version, ...) CUresult (*member)(__VA_ARGS__) = nullptr;
 #include "cuda/driver.inc"
+#undef FA_CUDA_LATER_FUNCTION
 #undef FA_CUDA_FUNCTION
 };
-
-/// The version of CUDA that built the kernels: 13000 for 13.0.
-extern const int kernel_cuda_version;
 
 /// Loads and initialises the driver. False, with the reason in text, when it is not there or too old.
 bool load_driver(Driver *driver, char *text, size_t bytes);

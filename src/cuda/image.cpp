@@ -10,15 +10,11 @@
 #include "core/environment.h"
 #include "core/status.h"
 #include "cuda/list.h"
+#include "cuda/toolkit.h"
 
 // Where the images of a build with FA_KERNELS=file are; FA_KERNEL_PATH overrules this, and what is embedded as well.
 #ifndef FA_KERNEL_DIR
 #define FA_KERNEL_DIR "."
-#endif
-
-// The version of CUDA that built the kernels: 13000 for 13.0.
-#ifndef FA_KERNEL_CUDA_VERSION
-#define FA_KERNEL_CUDA_VERSION 0
 #endif
 
 namespace fa::cuda {
@@ -39,14 +35,10 @@ struct Free {
   void operator()(char *p) const { std::free(p); }
 };
 
-/// Code for a family, which its newer members run: nvcc makes it since 12.9.
-bool is_for_family(const kernels::Arch &arch) {
-  return arch.reach == kernels::Reach::family && FA_KERNEL_CUDA_VERSION >= 12090;
-}
-
 /// True when a device runs code for an architecture as machine code, without compiling.
 bool runs_compiled(const kernels::Arch &arch, const Device &device) {
-  if (arch.reach != kernels::Reach::onward && !is_for_family(arch)) return device.capability == arch.number;
+  const bool for_family = arch.reach == kernels::Reach::family && makes_family_code();
+  if (arch.reach != kernels::Reach::onward && !for_family) return device.capability == arch.number;
   return device.major() == arch.number / 10 && device.capability >= arch.number;
 }
 
@@ -68,9 +60,10 @@ std::span<const Image> images() {
   return {list, list_length};
 }
 
-bool runs_on(const kernels::Arch &arch, const Device &device) {
-  if (runs_compiled(arch, device)) return true;
-  return arch.reach == kernels::Reach::onward && device.capability >= arch.number;
+Runs runs_on(const kernels::Arch &arch, const Device &device) {
+  if (runs_compiled(arch, device)) return Runs::yes;
+  if (arch.reach != kernels::Reach::onward || device.capability < arch.number) return Runs::no;
+  return compiles_ptx(machine().driver.version) ? Runs::yes : Runs::with_newer_driver;
 }
 
 char *read_image(const Image &image) {

@@ -48,9 +48,11 @@ const char *name_of(kernels::Dtype dtype);
 /// All of them, in the order of the list.
 std::span<const Image> images();
 
-/// True when code for an architecture runs on a device: machine code as far as its reach goes, or PTX that the driver
-/// compiles.
-bool runs_on(const kernels::Arch &arch, const Device &device);
+enum class Runs { no, with_newer_driver, yes };
+
+/// Whether code for an architecture runs on a device: machine code as far as its reach goes, or PTX that the driver
+/// compiles if it is as new as the toolkit.
+Runs runs_on(const kernels::Arch &arch, const Device &device);
 
 /// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read anew by every call, for
 /// the caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.

@@ -21,6 +21,15 @@ class Attributes {
   unsigned count_ = 0;
 };
 
+/// Whether a launch may depend on the one before it by itself. Graphs have such edges since CUDA 12.3; what older
+/// drivers do with one in a capture is not documented.
+bool may_be_dependent(CUstream stream) {
+  constexpr int since = 12030;
+  const Driver &driver = machine().driver;
+  int capturing = 0;
+  return driver.version >= since || (driver.cuStreamIsCapturing(stream, &capturing) == CUDA_SUCCESS && capturing == 0);
+}
+
 }  // namespace
 
 int64_t grid_of(const Launch &launch, const Device &device) {
@@ -34,7 +43,8 @@ CUresult start(const Launch &launch, const Device &device, CUstream stream, kern
   const kernels::Tile &tile = launch.tile;
   params->schedule.blocks = launch.blocks;
   Attributes attributes;
-  if (launch.dependent) attributes.add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).value.number = 1;
+  if (launch.dependent && may_be_dependent(stream))
+    attributes.add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).value.number = 1;
   if (tile.cluster > 1) {
     unsigned(&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
     shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;

@@ -10,6 +10,7 @@
 
 #include "core/environment.h"
 #include "core/status.h"
+#include "cuda/toolkit.h"
 
 #ifndef FA_KERNEL_HASH
 #define FA_KERNEL_HASH none
@@ -58,8 +59,7 @@ struct Free {
 /// Only machine code runs on a driver that is older than the toolkit: PTX is for it to compile.
 fa_status too_new(const char *call, CUresult result, const Image &image) {
   const Driver &driver = machine().driver;
-  int version = 0;
-  driver.cuDriverGetVersion(&version);
+  const int version = driver.version;
   return failed(
       driver, call, result,
       "the kernel image %s has no machine code for this GPU, and its PTX is of CUDA %d.%d, which the driver, for "
@@ -122,8 +122,14 @@ fa_status load_kernel(const Image &image, const Device &device, CUlibrary librar
   CUfunction function = nullptr;
   if ((result = driver.cuKernelGetFunction(&function, *kernel)) != CUDA_SUCCESS)
     return not_loaded("cuKernelGetFunction", result, image);
-  result = driver.cuFuncLoad(function);
-  return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncLoad", result, image);
+  if (driver.cuFuncLoad != nullptr) {
+    result = driver.cuFuncLoad(function);
+    return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncLoad", result, image);
+  }
+  // Drivers before 12.4 load a function when it is got, or at the latest when its registers are asked for.
+  int registers = 0;
+  result = driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, function);
+  return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncGetAttribute", result, image);
 }
 
 /// While one lives, the calling thread may load although streams are captured elsewhere, which is none of their

@@ -34,13 +34,14 @@ TEST(Info, TellsEachGpu) {
 
 /// The line that tells what to do: kernels that were built with CUDA 13 take a driver of 580 or later.
 TEST(Info, TellsWhichDriverIsNeeded) {
-  for (const char *version : {"12040", "12090"}) {
-    const std::string shown = version == std::string("12040") ? "12.4" : "12.9";
+  if (TEST_CUDA_VERSION < 13000) GTEST_SKIP() << "kernels of CUDA 12, whose drivers are the suite Drivers'";
+  for (const auto &[version, shown] : {std::pair("12040", std::string("12.4")), {"12080", "12.8"}, {"12090", "12.9"}}) {
     const std::string text = info({{"FA_EMU_DRIVER", version}});
     EXPECT_TRUE(has(text, "GPUs, by a driver for CUDA " + shown)) << text;
     const std::string reason = "NVIDIA's driver is for CUDA " + shown +
                                ", and the kernels of this build need one for 13.0: update the driver to 580 or later, "
-                               "or build libfa with an older CUDA toolkit";
+                               "or build libfa with -DFA_CUDA=12, whose kernels run on drivers from 525 on";
+    EXPECT_TRUE(has(text, "CUDA 13.0 (driver 580 or later)")) << "the build\n" << text;
     EXPECT_TRUE(has(text, "sm_80, 108 multiprocessors, 80.0 GiB: no: desc.device is FA_DEVICE_CUDA, but " + reason))
         << text;
     EXPECT_TRUE(has(text, "no: " + reason)) << "a kernel's line\n" << text;

@@ -9,6 +9,13 @@ for program in bash dirname paste sh sort; do # nothing else, so not this machin
 done
 status=0
 
+# expect_cuda CUDA: what is printed for FA_CUDA.
+expect_cuda() {
+  local cuda
+  cuda=$(PATH=$folder FA_JOBS=1 bash "$source/scripts/quickstart.sh" --print-cuda)
+  [ "$cuda" = "$1" ] || { echo "nvidia-smi: '${smi_lines-absent}'; printed '$cuda', expected '$1'" && status=1; }
+}
+
 # expect ARCHS TEXT: what is printed, and what is in the line that says why, "" for no such line.
 expect() {
   local archs said result=0
@@ -27,9 +34,13 @@ told() {
 }
 
 expect "" "no nvidia-smi"
+expect_cuda ""
 cat >"$folder/nvidia-smi" <<'TEXT'
 #!/bin/sh
-[ "$*" = "--query-gpu=compute_cap --format=csv,noheader" ] || exit 2
+case $* in
+  "--query-gpu=compute_cap --format=csv,noheader" | "--query-gpu=driver_version --format=csv,noheader") ;;
+  *) exit 2 ;;
+esac
 echo "$smi_lines"
 exit "$smi_status"
 TEXT
@@ -58,4 +69,12 @@ told 0 13.0 12.1 11.0 10.0 8.9 8.7 8.0 8.8 8.6 8.6
 expect "80;86;87;89;100a;110;120" ""
 told 0 7.2 8.0 # one of the two is built for
 expect "80" "'7.2'"
+told 0 535.183.01 535.183.01
+expect_cuda 12
+told 0 570.86
+expect_cuda 12
+told 0 580.65.06
+expect_cuda ""
+told 9 "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+expect_cuda ""
 exit $status

@@ -1,0 +1,48 @@
+#include "cuda/toolkit.h"
+
+#include <algorithm>
+
+#ifndef FA_KERNEL_CUDA_VERSION
+#define FA_KERNEL_CUDA_VERSION 12000
+#endif
+
+namespace fa::cuda {
+namespace {
+
+constexpr int oldest_driver = 12000;  // has the functions of driver.inc
+
+struct Release {
+  int version;
+  const char *driver;
+};
+
+/// The first driver of each release (NVIDIA's release notes of the toolkit).
+constexpr Release releases[] = {
+    {12000, "525 or later"}, {12010, "530 or later"}, {12020, "535 or later"}, {12030, "545 or later"},
+    {12040, "550 or later"}, {12050, "555 or later"}, {12060, "560 or later"}, {12080, "570 or later"},
+    {12090, "575 or later"}, {13000, "580 or later"}, {13010, "590 or later"},
+};
+
+}  // namespace
+
+const int kernel_cuda_version = FA_KERNEL_CUDA_VERSION;
+
+int needed_driver_version() {
+  return std::max(kernel_cuda_version / 1000 * 1000, oldest_driver);
+}
+
+bool compiles_ptx(int driver_version) {
+  return driver_version >= kernel_cuda_version;
+}
+
+bool makes_family_code() {
+  return kernel_cuda_version >= 12090;
+}
+
+const char *driver_for(int version) {
+  for (const Release &release : releases)
+    if (release.version >= version) return release.driver;
+  return "the newest";
+}
+
+}  // namespace fa::cuda
