@@ -4,15 +4,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$root/scripts/archs.sh"
 cd "$root"
 
-usage="usage: scripts/quickstart.sh [--all-archs | --print-archs]    installs what is missing, builds libfa, runs it on real input
+usage="usage: scripts/quickstart.sh [--all-archs | --print-archs | --print-cuda]    installs what is missing, builds libfa, runs it on real input
   --all-archs     with the kernels of every GPU architecture, rather than those of this machine's GPUs, if there are any
-  --print-archs   only prints what it would build for this machine's GPUs, as a value of FA_ARCHS: an empty line for none"
+  --print-archs   only prints what it would build for this machine's GPUs, as a value of FA_ARCHS: an empty line for none
+  --print-cuda    the same for FA_CUDA: 12 for a driver that runs no kernels of CUDA 13, else an empty line"
 all_archs=
 print_archs=
+print_cuda=
 case "$*" in
   '') ;;
   --all-archs) all_archs=yes ;;
   --print-archs) print_archs=yes ;;
+  --print-cuda) print_cuda=yes ;;
   -h | --help) echo "$usage" && exit 0 ;;
   *) echo "$usage" >&2 && step_advice="use one of the arguments above, or none" && exit 2 ;;
 esac
@@ -52,12 +55,25 @@ gpu_archs() {
   done | sort -uV | paste -sd ';'
 }
 
+# driver_cuda: the CUDA that compiles kernels for this machine's driver, as FA_CUDA names it; an empty line where any does, or
+# where there is none to be seen.
+driver_cuda() {
+  local versions=
+  ! command -v nvidia-smi >/dev/null || versions=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || versions=
+  local major=${versions%%.*}
+  if [[ $major =~ ^[0-9]+$ ]] && [ "$major" -lt 580 ]; then echo 12; else echo; fi
+}
+
+[ -z "$print_cuda" ] || { driver_cuda && exit; }
+cuda=
 archs=
 if [ -z "$all_archs" ]; then
   [ -n "$print_archs" ] || step "Looking for this machine's GPUs" "build for every GPU: $0 --all-archs"
   archs=$(gpu_archs)
   [ -z "$print_archs" ] || { echo "$archs" && exit; }
   echo "   GPU kernels: ${archs:-none, the build is for the CPU only (--all-archs builds them all)}"
+  [ -z "$archs" ] || cuda=$(driver_cuda)
+  [ -z "$cuda" ] || echo "   by CUDA $cuda, as the driver is older than 580"
 fi
 
 step "Looking for the compiler and the libraries of the tool" "see above"
@@ -66,9 +82,9 @@ need_cmake
 
 kernels=(-DFA_KERNELS=off)
 if [ -n "$all_archs" ]; then
-  kernels=(-DFA_KERNELS=embed -UFA_ARCHS) # an earlier run may have named some
+  kernels=(-DFA_KERNELS=embed -UFA_ARCHS -UFA_CUDA) # an earlier run may have named some
 elif [ -n "$archs" ]; then
-  kernels=(-DFA_KERNELS=embed "-DFA_ARCHS=$archs")
+  kernels=(-DFA_KERNELS=embed "-DFA_ARCHS=$archs" "-DFA_CUDA=$cuda")
 fi
 [ "${kernels[0]}" = -DFA_KERNELS=off ] || need_packages python3 python3-pip # nvcc may come from PyPI
 
