@@ -113,8 +113,10 @@ CUDA = [
     emulated(
         "newest_ptx",
         "src/cuda/image.cpp",
-        "kernels::Reach::onward && device.capability >= arch.number",
+        "kernels::Reach::onward || device.capability < arch.number",
         "kernels::Reach::onward",
         "^cuda_devices",
     ),
+    emulated("graph_edges_since_123", "src/cuda/launch.cpp", "since = 12030", "since = 12000", "^cuda_drivers"),
+    emulated("ptx_of_a_newer_cuda", "src/cuda/toolkit.cpp", "driver_version >= kernel_cuda_version", "driver_version > 0", "^cuda_drivers"),
 ]
