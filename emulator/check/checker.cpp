@@ -15,6 +15,8 @@ constexpr uint64_t products_key = uint64_t{1} << 63;
 Checker::Checker(std::shared_ptr<LaunchChecks> checks)
     : Counting(checks->reporter.launch()),
       checks_(std::move(checks)),
+      code_(checks_->reporter.launch().program->code.data()),
+      classes_(checks_->classes.data()),
       shared_(checks_->reporter, clocks_),
       global_(checks_->global, clocks_),
       tensor_(checks_->reporter, clocks_),
@@ -30,7 +32,7 @@ uint32_t Checker::warpgroup_of(const Warp &warp) const {
 }
 
 uint32_t Checker::pc_of(const Instruction &instruction) const {
-  return static_cast<uint32_t>(&instruction - checks_->reporter.launch().program->code.data());
+  return static_cast<uint32_t>(&instruction - code_);
 }
 
 void Checker::cta_begins(Cta &cta) {
@@ -57,7 +59,7 @@ void Checker::cta_ends(Cta &cta) {
 
 void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t pc = pc_of(instruction);
-  const Classified &what = checks_->classes[pc];
+  const Classified &what = classes_[pc];
   WarpChecks &own = warps_[agent_of(warp)];
   if (!own.registers.is_settled(warp, pc, mask)) own.registers.instruction(checks_->reporter, warp, pc, what, mask);
   for (uint32_t load : own.registers.early_loads()) tensor_.loaded(warp, agent_of(warp), load);
@@ -82,7 +84,7 @@ void Checker::instruction(Warp &warp, const Instruction &instruction, uint32_t m
 
 void Checker::skipped(Warp &warp, const Instruction &instruction, uint32_t mask) {
   uint32_t pc = pc_of(instruction);
-  warps_[agent_of(warp)].registers.skip(checks_->reporter, warp, pc, checks_->classes[pc], mask);
+  warps_[agent_of(warp)].registers.skip(checks_->reporter, warp, pc, classes_[pc], mask);
 }
 
 void Checker::complete(const Warp &warp, InFlight &operations, int32_t groups) {
@@ -104,14 +106,14 @@ void Checker::access(Warp &warp, const Instruction &instruction, const Access &a
   uint32_t pc = pc_of(instruction);
   if (access.space == ptx::Space::shared) return shared_access(warp, instruction, access);
   if (access.space != ptx::Space::global) return;
-  bool strong = access.kind == AccessKind::atomic || checks_->classes[pc].what == Class::strong_access;
+  bool strong = access.kind == AccessKind::atomic || classes_[pc].what == Class::strong_access;
   Accessor who{&warp, agent_of(warp), 0, pc, strong, &instruction, &access};
   global_.access(who, access);
 }
 
 void Checker::shared_access(Warp &warp, const Instruction &instruction, const Access &seen) {
   const uint32_t pc = pc_of(instruction);
-  Class what = checks_->classes[pc].what;
+  Class what = classes_[pc].what;
   Access access = seen;
   // Operations on an mbarrier are ordered by its phases. They come behind its making, whoever was the first of them,
   // and before its end.
@@ -121,12 +123,12 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   // A flag: whoever reads it afterwards knows what came before.
   uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
-  const bool is_matrix = checks_->classes[pc].matrix;
+  const bool is_matrix = classes_[pc].matrix;
   shared_.access_rows(who, access, [&](uint32_t lane) {
     who.lane = lane;
     uint32_t address = static_cast<uint32_t>(access.address[lane]);
     bool unwritten = false;
-    if (checks_->classes[pc].loads && access.kind == AccessKind::read) who.unwritten = &unwritten;
+    if (classes_[pc].loads && access.kind == AccessKind::read) who.unwritten = &unwritten;
     shared_.access(who, access.kind, address, access.bytes, access.async_proxy, access.key);
     if (unwritten) is_matrix ? read_unwritten_row(who, address) : read_unwritten(who, access, address);
   });

@@ -82,6 +82,8 @@ class Checker : public Counting {
   ProductReads &products_of(const Warp &warp) { return products_[warpgroup_of(warp)]; }
 
   std::shared_ptr<LaunchChecks> checks_;
+  const Instruction *const code_;
+  const Classified *const classes_;
   Clocks clocks_;
   SharedMemory shared_;
   GlobalMemory global_;

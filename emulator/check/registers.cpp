@@ -27,6 +27,7 @@ Registers::FrameRegisters &Registers::registers_of(const Warp &warp, uint32_t pc
   if (warp.frame == last_frame_ && !entered) return *last_;
   FrameRegisters &frame = frames_[warp.frame];
   if (entered) frame = {};
+  if (frame.written.empty()) frame.written.resize(program.function_at(pc).registers.size());
   last_frame_ = warp.frame;
   last_ = &frame;
   return frame;

@@ -10,32 +10,22 @@
 #include <deque>
 #include <vector>
 
+#include "check/readers.h"
+
 namespace fa::emu::check {
 
-/// How many bytes of a cell are a lane's share, as a power of two. whole_cell: each lane has accessed all bytes.
-constexpr uint32_t whole_cell = 4;
-
-/// Reads of one warp at one clock.
-struct ReadEpoch {
-  uint32_t clock = 0;
-  uint32_t lanes = 0;
-  uint32_t pc = 0;
-  uint32_t agent : 28 = 0;
-  uint32_t share : 4 = whole_cell;
-};
-
+/// Small, as there are many: half a line of the cache with what Shadow adds.
 struct Cell {
   uint32_t write_clock = 0;  // 0: none
   uint32_t write_pc = 0;
-  uint32_t write_agent = 0;
-  uint8_t write_lane = 0;  // where lanes have shares: of the first one
-  uint8_t write_share = whole_cell;
-  bool initialised : 1 = false;
-  bool generic : 1 = false;     // written through the generic proxy
-  bool atomic : 1 = false;      // written by an atomic or strong operation
-  bool shared_out : 1 = false;  // some of its epochs have shares
-  ReadEpoch read;               // the only reader since, where there are no more
-  uint32_t readers = 0;         // else number of a set of them in Shadow
+  uint32_t write_agent : 20 = 0;
+  uint32_t write_lane : 5 = 0;  // where lanes have shares: of the first one
+  uint32_t write_share : 3 = whole_cell;
+  uint32_t initialised : 1 = false;
+  uint32_t generic : 1 = false;     // written through the generic proxy
+  uint32_t atomic : 1 = false;      // written by an atomic or strong operation
+  uint32_t shared_out : 1 = false;  // some of its epochs have shares
+  uint32_t readers = 0;             // since: number of a set of them in Shadow; 0: none
   uint32_t pending_pc = 0;
   uint16_t pending_reads = 0;
   uint16_t pending_writes : 15 = 0;  // more than one only of reductions
@@ -44,15 +34,13 @@ struct Cell {
 
 class Shadow {
  public:
-  void begin(uint32_t bytes) {
+  /// agents: how many warps there are that may access it.
+  void begin(uint32_t bytes, uint32_t agents) {
     chunks_.assign((bytes + 15) / 16, Node{});
     nodes_.clear();
     nodes_.emplace_back();
     free_nodes_.clear();
-    for (auto &set : sets_) set.clear();
-    free_sets_.clear();
-    for (uint32_t s = static_cast<uint32_t>(sets_.size()); s-- > 1;) free_sets_.push_back(s);
-    if (sets_.empty()) sets_.emplace_back();
+    sets_.begin(agents);
   }
 
   uint64_t bytes() const { return chunks_.size() * 16; }
@@ -93,35 +81,35 @@ class Shadow {
     for (const Node &child : nodes_[node.children])
       if (child.children != 0 || child.cell.pending_reads || child.cell.pending_writes) return;
     join(node);
-    node.cell.write_lane = static_cast<uint8_t>(lane);
-    node.cell.write_share = static_cast<uint8_t>(share);
+    node.cell.write_lane = lane & 31;
+    node.cell.write_share = share & 7;
     node.cell.shared_out = true;
   }
 
-  std::vector<ReadEpoch> &readers(uint32_t set) { return sets_[set]; }
-  uint32_t new_readers() {
-    if (free_sets_.empty()) {
-      sets_.emplace_back();
-      return static_cast<uint32_t>(sets_.size() - 1);
-    }
-    uint32_t set = free_sets_.back();
-    free_sets_.pop_back();
-    return set;
+  ReaderSets &readers() { return sets_; }
+
+  /// What an access to these 16 bytes will look at, on its way into the cache; then what a read of the agent will.
+  void prefetch(uint32_t offset) const {
+    if (offset / 16 < chunks_.size()) __builtin_prefetch(&chunks_[offset / 16], 1);
+  }
+  void prefetch_readers(uint32_t offset, uint32_t agent) const {
+    if (offset / 16 >= chunks_.size()) return;
+    const Node &node = chunks_[offset / 16];
+    if (node.children == 0 && node.cell.readers != 0) sets_.prefetch(node.cell.readers, agent);
   }
   /// Nobody has read it.
   void forget_reads(Cell &cell) {
-    cell.read = {};
     if (cell.readers == 0) return;
-    sets_[cell.readers].clear();
-    free_sets_.push_back(cell.readers);
+    sets_.free(cell.readers);
     cell.readers = 0;
   }
 
  private:
-  struct Node {
+  struct alignas(32) Node {
     Cell cell;
     uint32_t children = 0;  // number in nodes_; 0: the cell stands for all bytes
   };
+  static_assert(sizeof(Node) == 32);
 
   template <class F>
   void visit(Node &node, uint32_t width, uint32_t begin, uint32_t from, uint32_t to, bool overwrites, F &f) {
@@ -186,20 +174,16 @@ class Shadow {
       epoch.share = narrow_share(epoch.share) & 15;
     };
     if (cell.write_share != whole_cell) {
-      cell.write_lane = static_cast<uint8_t>(cell.write_lane + (offset >> cell.write_share));
-      cell.write_share = static_cast<uint8_t>(narrow_share(cell.write_share));
+      cell.write_lane = (cell.write_lane + (offset >> cell.write_share)) & 31;
+      cell.write_share = narrow_share(cell.write_share) & 7;
     }
-    narrow_reads(cell.read);
-    if (cell.readers)
-      for (ReadEpoch &epoch : sets_[cell.readers]) narrow_reads(epoch);
+    if (cell.readers) sets_.change(cell.readers, narrow_reads);
     cell.shared_out = shared_out;
   }
 
   Cell copy(const Cell &cell, bool keeps_readers) {
     Cell result = cell;
-    if (cell.readers == 0 || keeps_readers) return result;
-    result.readers = new_readers();
-    sets_[result.readers] = sets_[cell.readers];
+    if (cell.readers != 0 && !keeps_readers) result.readers = sets_.copy(cell.readers);
     return result;
   }
 
@@ -217,8 +201,7 @@ class Shadow {
   std::vector<Node> chunks_;
   std::deque<std::array<Node, 4>> nodes_;  // which stay where they are
   std::vector<uint32_t> free_nodes_;
-  std::vector<std::vector<ReadEpoch>> sets_;
-  std::vector<uint32_t> free_sets_;
+  ReaderSets sets_;
 };
 
 }  // namespace fa::emu::check

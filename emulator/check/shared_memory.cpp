@@ -16,9 +16,10 @@ std::string shared_place(uint32_t address) {
 
 void SharedMemory::begin(const Cluster &cluster) {
   shadows_.resize(cluster.ctas.size());
-  for (size_t rank = 0; rank < shadows_.size(); rank++) shadows_[rank].begin(cluster.ctas[rank].shared_bytes);
   warps_per_cta_ = static_cast<uint32_t>(cluster.ctas[0].warps.size());
   warps_ = warps_per_cta_ * static_cast<uint32_t>(cluster.ctas.size());
+  for (size_t rank = 0; rank < shadows_.size(); rank++)
+    shadows_[rank].begin(cluster.ctas[rank].shared_bytes, warps_per_cta_);
 }
 
 void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address, uint32_t bytes, bool async_proxy,
@@ -85,7 +86,7 @@ void SharedMemory::write(const Accessor &who, Shadow &shadow, Cell &cell, uint32
   shadow.forget_reads(cell);
   cell.write_clock = clocks_.now(who.agent);
   cell.write_agent = who.agent;
-  cell.write_lane = static_cast<uint8_t>(who.lane);
+  cell.write_lane = who.lane & 31;
   cell.write_pc = who.pc;
   cell.initialised = cell.generic = true;
   cell.atomic = who.strong;
@@ -125,7 +126,7 @@ void SharedMemory::land(const Accessor &who, Shadow &shadow, Cell &cell) {
   cell.pending_reduces = who.strong && cell.pending_writes;
   cell.write_clock = clocks_.now(who.agent);
   cell.write_agent = who.agent;
-  cell.write_lane = static_cast<uint8_t>(who.lane);
+  cell.write_lane = who.lane & 31;
   cell.write_pc = who.pc;
   cell.initialised = true;
   cell.generic = false;
@@ -172,8 +173,8 @@ void SharedMemory::check_order(const Accessor &who, const Cell &cell, uint32_t a
 }
 
 void SharedMemory::check_readers(const Accessor &who, Shadow &shadow, const Cell &cell, uint32_t address) {
-  if (cell.readers == 0) return check_reader(who, cell.read, address);
-  for (const ReadEpoch &reader : shadow.readers(cell.readers)) check_reader(who, reader, address);
+  if (cell.readers == 0) return;
+  shadow.readers().all(cell.readers, [&](const ReadEpoch &reader) { return check_reader(who, reader, address), true; });
 }
 
 void SharedMemory::check_reader(const Accessor &who, const ReadEpoch &reader, uint32_t address) {
@@ -193,29 +194,26 @@ void SharedMemory::check_reader(const Accessor &who, const ReadEpoch &reader, ui
 void SharedMemory::remember_read(const Accessor &who, Shadow &shadow, Cell &cell) {
   uint32_t clock = clocks_.now(who.agent);
   auto add = [&](ReadEpoch &epoch) {
-    if (epoch.agent != who.agent || epoch.clock == 0) return false;
     // Most reads come from the lane's own warp at the clock of the last one.
     bool replaces = epoch.clock != clock && clocks_.knows(who.agent, who.lane, epoch.agent, epoch.lanes, epoch.clock);
     epoch.lanes = (replaces ? 0 : epoch.lanes) | 1u << who.lane;
     epoch.clock = clock;
     epoch.pc = who.pc;
-    return true;
   };
+  ReaderSets &sets = shadow.readers();
+  const ReadEpoch now{clock, 1u << who.lane, who.pc, who.agent};
   if (cell.readers == 0) {
-    if (add(cell.read)) return;
-    bool follows =
-        cell.read.clock == 0 || clocks_.knows(who.agent, who.lane, cell.read.agent, cell.read.lanes, cell.read.clock);
-    if (follows) {
-      cell.read = {clock, 1u << who.lane, who.pc, who.agent};
+    cell.readers = sets.make(now);
+    return;
+  }
+  if (ReadEpoch *last = sets.only(cell.readers); last && last->agent != who.agent)
+    if (clocks_.knows(who.agent, who.lane, last->agent, last->lanes, last->clock)) {
+      *last = now;
       return;
     }
-    cell.readers = shadow.new_readers();
-    shadow.readers(cell.readers).push_back(cell.read);
-  }
-  auto &set = shadow.readers(cell.readers);
-  for (ReadEpoch &epoch : set)
-    if (add(epoch)) return;
-  set.push_back({clock, 1u << who.lane, who.pc, who.agent});
+  ReadEpoch &own = sets.add(cell.readers, who.agent);
+  if (own.clock != 0) return add(own);
+  own = now;
 }
 
 std::string SharedMemory::name_of_agent(uint32_t agent, uint32_t lane) const {
@@ -236,9 +234,10 @@ void SharedMemory::check_remote(const Cta &cta, const Cell &cell, uint32_t addre
     });
   };
   check(cell.write_agent, 1u << cell.write_lane, cell.write_clock, cell.write_pc, "writes");
-  if (cell.readers == 0) return check(cell.read.agent, cell.read.lanes, cell.read.clock, cell.read.pc, "reads");
-  for (const ReadEpoch &reader : shadows_[cta.rank].readers(cell.readers))
-    check(reader.agent, reader.lanes, reader.clock, reader.pc, "reads");
+  if (cell.readers == 0) return;
+  shadows_[cta.rank].readers().all(cell.readers, [&](const ReadEpoch &reader) {
+    return check(reader.agent, reader.lanes, reader.clock, reader.pc, "reads"), true;
+  });
 }
 
 void SharedMemory::end(const Cta &cta) {

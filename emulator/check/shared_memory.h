@@ -58,10 +58,11 @@ class SharedMemory {
   };
   /// Lanes from this one on, of those that are left, that access a cell together.
   static Lanes together(const Access &access, uint32_t left, uint32_t lane);
-  /// False where lanes have to go through access, one by one.
-  bool access_together(const Clocks::View &view, const Accessor &who, const Access &access, const Lanes &lanes,
-                       uint32_t address);
+  /// Takes lanes out of `left` until some have to go through access, one by one, which it returns; without lanes: none
+  /// had to. completes: in the name of the completion's key.
+  Lanes access_quickly(const Clocks::View &view, Accessor who, const Access &access, bool completes, uint32_t &left);
   class Quick;
+  void prefetch(const Access &access, uint32_t agent) const;
   void join_shares(uint32_t address, const Lanes &lanes);
 
   void read(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
@@ -92,15 +93,12 @@ void SharedMemory::access_rows(Accessor who, const Access &access, F &&slow) {
   const bool completes = lands && access.key != 0;
   if (completes) who.agent = clocks_.complete(access.key);
   const Clocks::View view = clocks_.view(who.agent);
+  if (access.mask == all_lanes) prefetch(access, who.agent);
   for (uint32_t left = access.mask; left;) {
-    const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
-    const Lanes lanes = who.strong ? Lanes{1u << lane} : together(access, left, lane);
-    left &= ~lanes.mask;
-    who.lane = completes ? 0 : lane;
-    const uint32_t address = static_cast<uint32_t>(access.address[lane]);
-    if (access_together(view, who, access, completes ? Lanes{1} : lanes, address)) continue;
+    const Lanes lanes = access_quickly(view, who, access, completes, left);
     for (uint32_t rest = lanes.mask; rest; rest &= rest - 1) slow(static_cast<uint32_t>(std::countr_zero(rest)));
-    if (lanes.share != whole_cell && access.kind == AccessKind::write) join_shares(address, lanes);
+    if (lanes.share != whole_cell && access.kind == AccessKind::write)
+      join_shares(static_cast<uint32_t>(access.address[std::countr_zero(lanes.mask)]), lanes);
   }
 }
 

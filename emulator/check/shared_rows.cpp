@@ -9,8 +9,12 @@ namespace fa::emu::check {
 /// What lanes of an agent do to a cell; false, and nothing done, where that is not plainly in order.
 class SharedMemory::Quick {
  public:
-  Quick(const Clocks::View &view, uint32_t pc, const Lanes &lanes, Shadow &shadow)
-      : view_(view), pc_(pc), lanes_(lanes), shadow_(shadow) {}
+  Quick(const Clocks::View &view, uint32_t pc) : view_(view), pc_(pc) {}
+
+  void set(const Lanes &lanes, Shadow &shadow) {
+    lanes_ = lanes;
+    shadow_ = &shadow;
+  }
 
   bool read(Cell &cell) {
     return cell.initialised && cell.pending_writes == 0 && write_in_order(cell) && remember(cell);
@@ -20,11 +24,11 @@ class SharedMemory::Quick {
     if (cell.pending_writes || cell.pending_reads) return false;
     const bool same = cell.write_agent == view_.agent && cell.write_pc == pc_ && cell.write_clock == view_.now;
     if ((!same && !write_in_order(cell)) || !readers_in_order(cell)) return false;
-    shadow_.forget_reads(cell);
+    shadow_->forget_reads(cell);
     cell.write_clock = view_.now;
     cell.write_agent = view_.agent;
-    cell.write_lane = static_cast<uint8_t>(std::countr_zero(lanes_.mask));
-    cell.write_share = static_cast<uint8_t>(lanes_.share);
+    cell.write_lane = static_cast<uint32_t>(std::countr_zero(lanes_.mask)) & 31;
+    cell.write_share = lanes_.share & 7;
     cell.write_pc = pc_;
     cell.initialised = true;
     cell.generic = true;
@@ -47,7 +51,7 @@ class SharedMemory::Quick {
     if (cell.pending_writes || cell.pending_reads || cell.shared_out || !write_in_order(cell) ||
         !readers_in_order(cell))
       return false;
-    shadow_.forget_reads(cell);
+    shadow_->forget_reads(cell);
     cell.pending_writes = 1;
     cell.pending_reduces = 0;
     cell.pending_pc = pc_;
@@ -55,12 +59,12 @@ class SharedMemory::Quick {
   }
 
   bool land(Cell &cell) {
-    shadow_.forget_reads(cell);
+    shadow_->forget_reads(cell);
     cell.pending_writes = 0;
     cell.pending_reduces = 0;
     cell.write_clock = view_.now;
     cell.write_agent = view_.agent;
-    cell.write_lane = static_cast<uint8_t>(std::countr_zero(lanes_.mask));
+    cell.write_lane = static_cast<uint32_t>(std::countr_zero(lanes_.mask)) & 31;
     cell.write_share = whole_cell;
     cell.write_pc = pc_;
     cell.initialised = true;
@@ -98,10 +102,7 @@ class SharedMemory::Quick {
     const auto follows = [&](const ReadEpoch &reader) {
       return reader.clock == 0 || in_order(reader.agent, reader.lanes, reader.share, reader.clock);
     };
-    if (cell.readers == 0) return follows(cell.read);
-    for (const ReadEpoch &reader : shadow_.readers(cell.readers))
-      if (!follows(reader)) return false;
-    return true;
+    return cell.readers == 0 || shadow_->readers().all(cell.readers, follows);
   }
 
   bool remember(Cell &cell) {
@@ -122,24 +123,24 @@ class SharedMemory::Quick {
       slot.pc = pc_;
       return true;
     };
+    ReaderSets &sets = shadow_->readers();
     if (cell.readers == 0) {
-      ReadEpoch &last = cell.read;
-      if (last.clock == 0) return put(last);
-      if (last.agent == view_.agent) return again(last);
-      if (view_.covers(last.agent, last.lanes, last.clock)) return put(last);
-      cell.readers = shadow_.new_readers();
-      shadow_.readers(cell.readers).push_back(last);
+      cell.readers = sets.make(epoch);
+      cell.shared_out |= lanes_.share != whole_cell;
+      return true;
     }
-    auto &set = shadow_.readers(cell.readers);
-    for (ReadEpoch &slot : set)
-      if (slot.agent == view_.agent && slot.clock != 0) return again(slot);
-    return put(set.emplace_back());
+    if (ReadEpoch *last = sets.only(cell.readers)) {
+      if (last->agent == view_.agent) return again(*last);
+      if (view_.covers(last->agent, last->lanes, last->clock)) return put(*last);
+    }
+    ReadEpoch &slot = sets.add(cell.readers, view_.agent);
+    return slot.clock == 0 ? put(slot) : again(slot);
   }
 
   const Clocks::View &view_;
   const uint32_t pc_;
-  const Lanes lanes_;
-  Shadow &shadow_;
+  Lanes lanes_;
+  Shadow *shadow_ = nullptr;
 };
 
 SharedMemory::Lanes SharedMemory::together(const Access &access, uint32_t left, uint32_t lane) {
@@ -162,45 +163,68 @@ SharedMemory::Lanes SharedMemory::together(const Access &access, uint32_t left, 
   return {((1u << count) - 1) << lane, static_cast<uint32_t>(std::countr_zero(bytes))};
 }
 
-bool SharedMemory::access_together(const Clocks::View &view, const Accessor &who, const Access &access,
-                                   const Lanes &lanes, uint32_t address) {
-  const uint32_t rank = address >> memory::rank_shift;
-  const uint32_t offset = (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin;
-  const uint32_t bytes = lanes.share == whole_cell ? access.bytes : 16;
-  // As in access: it is a fault elsewhere.
-  if (rank >= shadows_.size() || uint64_t{offset} + bytes > shadows_[rank].bytes()) return true;
-  Shadow &shadow = shadows_[rank];
+/// Tiles are larger than the nearest cache can hold of what is remembered of them, and a warp's lanes wait for it
+/// together rather than one after another.
+void SharedMemory::prefetch(const Access &access, uint32_t agent) const {
+  const auto each = [&](auto &&f) {
+    const uint32_t step = access.bytes >= 16 ? 1 : access.bytes >= 4 ? 16 / access.bytes : 4;
+    for (uint32_t lane = 0; lane < lanes; lane += step) {
+      const uint32_t address = static_cast<uint32_t>(access.address[lane]), rank = address >> memory::rank_shift;
+      if (rank < shadows_.size())
+        f(shadows_[rank], (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin);
+    }
+  };
+  each([](const Shadow &shadow, uint32_t offset) { shadow.prefetch(offset); });
+  each([&](const Shadow &shadow, uint32_t offset) { shadow.prefetch_readers(offset, agent); });
+}
+
+SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Accessor who, const Access &access,
+                                                 bool completes, uint32_t &left) {
+  Quick quick(view, who.pc);
   const bool by_lane =
       access.kind == AccessKind::read || access.kind == AccessKind::write || access.kind == AccessKind::atomic;
-  bool all = true;
-  Quick quick(view, who.pc, lanes, shadow);
-  const auto visit = [&](auto &&rule) {
-    shadow.visit_quickly(offset, bytes, rule, [&](uint32_t at, uint32_t part) {
-      if (by_lane)
-        all = false;
-      else
-        this->access(who, access.kind, address + (at - offset), part, access.async_proxy, 0);
-    });
-    return all;
+  const auto each = [&](auto &&rule) {
+    while (left) {
+      const uint32_t lane = static_cast<uint32_t>(std::countr_zero(left));
+      const Lanes lanes = who.strong ? Lanes{1u << lane} : together(access, left, lane);
+      left &= ~lanes.mask;
+      const uint32_t address = static_cast<uint32_t>(access.address[lane]);
+      const uint32_t rank = address >> memory::rank_shift;
+      const uint32_t offset = (address & ((1u << memory::rank_shift) - 1)) - memory::shared_begin;
+      const uint32_t bytes = lanes.share == whole_cell ? access.bytes : 16;
+      // As in access: it is a fault elsewhere.
+      if (rank >= shadows_.size() || uint64_t{offset} + bytes > shadows_[rank].bytes()) continue;
+      quick.set(completes ? Lanes{1} : lanes, shadows_[rank]);
+      who.lane = completes ? 0 : lane;
+      bool all = true;
+      shadows_[rank].visit_quickly(offset, bytes, rule, [&](uint32_t at, uint32_t part) {
+        if (by_lane)
+          all = false;
+        else
+          this->access(who, access.kind, address + (at - offset), part, access.async_proxy, 0);
+      });
+      if (!all) return lanes;
+    }
+    return Lanes{};
   };
-  if (who.strong) return visit([](Cell &) { return false; });
+  if (who.strong) return each([](Cell &) { return false; });
   switch (access.kind) {
     case AccessKind::read:
-      return visit([&](Cell &cell) { return quick.read(cell); });
+      return each([&](Cell &cell) { return quick.read(cell); });
     case AccessKind::write:
-      return visit([&](Cell &cell) { return quick.write(cell); });
+      return each([&](Cell &cell) { return quick.write(cell); });
     case AccessKind::atomic:
-      return false;
+      return each([](Cell &) { return false; });
     case AccessKind::async_issue_read:
-      return visit([&](Cell &cell) { return quick.issue_read(cell, access.async_proxy); });
+      return each([&](Cell &cell) { return quick.issue_read(cell, access.async_proxy); });
     case AccessKind::async_issue_write:
-      return visit([&](Cell &cell) { return quick.issue_write(cell); });
+      return each([&](Cell &cell) { return quick.issue_write(cell); });
     case AccessKind::async_land:
-      return visit([&](Cell &cell) { return quick.land(cell); });
+      return each([&](Cell &cell) { return quick.land(cell); });
     case AccessKind::async_end_read:
-      return visit([&](Cell &cell) { return quick.end_read(cell); });
+      return each([&](Cell &cell) { return quick.end_read(cell); });
   }
-  return false;
+  return {};
 }
 
 void SharedMemory::join_shares(uint32_t address, const Lanes &lanes) {
