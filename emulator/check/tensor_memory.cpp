@@ -42,7 +42,7 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
 /// issued: of ld and st, the agent's clock then.
 void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access, uint32_t issued) {
   Who who{warp, agent, pc, access.pipe, access.kind == AccessKind::write};
-  Epoch done{agent, 0, pc, who.moves() ? issued : 0};
+  Epoch done{agent, 0, pc, who.moves() ? issued : 0, access.pipe};
   bool ends = access.kind == AccessKind::async_land || access.kind == AccessKind::async_end_read;
   if (ends && access.key != 0) done.agent = clocks_.complete(access.key);
   done.clock = clocks_.now(done.agent);
@@ -59,7 +59,7 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
           last->count++, last->issued = issued;
         else
           cell.pending.push_back(pending);
-        if (writes && who.moves()) cell.write = done, cell.write_pipe = 0, cell.seen = {};
+        if (writes && who.moves()) cell.write = done, cell.seen = {};
         return;
       }
       case AccessKind::async_land:
@@ -69,7 +69,6 @@ void TensorMemory::access(const Warp &warp, uint32_t agent, uint32_t pc, const T
         if (who.moves() && (cell.write.agent != agent || cell.write.pc != pc)) return;
         cell.write = done;
         cell.seen = {};
-        cell.write_pipe = access.pipe;
         return;
       case AccessKind::async_end_read:
         if (who.moves()) end_stores_before(cell, pending, done);
@@ -124,13 +123,13 @@ void TensorMemory::read(const Who &who, const Cell &cell, uint32_t column) {
   if (!cell.written && std::none_of(cell.pending.begin(), cell.pending.end(), writes))
     reporter_.report(Violation::uninitialised_memory, who.warp, who.pc, no_pc, -1,
                      [&] { return "reads " + where(column) + ", which was never written"; });
-  if (!who.pipe || cell.write_pipe != who.pipe) check_order(who, cell.write, column, "reads", "written");
+  check_order(who, cell.write, column, "reads", "written");
   if (!who.moves()) check_order(who, cell.seen, column, "reads", "stored to and loaded");
 }
 
 void TensorMemory::write(const Who &who, const Cell &cell, uint32_t column) {
   check_pending(who, cell, column, true);
-  if (!who.pipe || cell.write_pipe != who.pipe) check_order(who, cell.write, column, "writes", "written");
+  check_order(who, cell.write, column, "writes", "written");
   if (!who.moves()) check_order(who, cell.seen, column, "writes", "stored to and loaded");
   for (const Epoch &reader : cell.reads) check_order(who, reader, column, "writes", "read");
 }
@@ -151,7 +150,7 @@ void TensorMemory::check_pending(const Who &who, const Cell &cell, uint32_t colu
 }
 
 void TensorMemory::check_move(const Who &who, const Pending &one, uint32_t column, const char *does) {
-  if (!one.writes) return check_order(who, {one.agent, one.issued, one.pc, one.issued}, column, "writes", "read");
+  if (!one.writes) return check_order(who, {one.agent, one.issued, one.pc, one.issued, 0}, column, "writes", "read");
   reporter_.report(Violation::unwaited_store, who.warp, one.pc, one.pc, -1, [&] {
     return reporter_.line(who.pc) + " " + does + where(column) +
            " behind this store, which no tcgen05.wait::st has waited for: accesses of the same lanes keep their order, "
@@ -160,6 +159,8 @@ void TensorMemory::check_move(const Who &who, const Pending &one, uint32_t colum
 }
 
 void TensorMemory::check_order(const Who &who, const Epoch &other, uint32_t column, const char *does, const char *did) {
+  // A pipe keeps the order of what it was given.
+  if (who.pipe && other.pipe == who.pipe) return;
   uint32_t clock = who.moves() && other.issued ? other.issued : other.clock;
   if (clock == 0 || clocks_.reaches_tensor(who.agent, other.agent, clock)) return;
   bool fence = clocks_.reaches(who.agent, other.agent, clock);

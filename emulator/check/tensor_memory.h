@@ -26,6 +26,7 @@ class TensorMemory {
   struct Epoch {
     uint32_t agent = 0, clock = 0, pc = 0;  // clock 0: none
     uint32_t issued = 0;                    // of ld and st the clock of that, as clock is of their wait; else 0
+    uint32_t pipe = 0;
   };
   /// Operations in flight on a cell, of one pipe or, with pipe 0, of one warp's ld and st.
   struct Pending {
@@ -36,7 +37,6 @@ class TensorMemory {
   struct Cell {
     Epoch write;
     Epoch seen;  // the end of a load behind it, where nothing else has waited for the store
-    uint32_t write_pipe = 0;
     bool written = false;
     std::vector<Epoch> reads;  // since
     std::vector<Pending> pending;

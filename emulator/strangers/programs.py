@@ -56,7 +56,10 @@ class Program:
         ]
 
 
-EQUAL = (r"^race: writes shared memory .*(, 0|\{\d+, \d+\});$", "all warps of the race store the same value")
+EQUAL = (
+    r"^race: writes shared memory .* both store the same value .*(, \d+|\{\d+(, \d+)*\});$",
+    "all warps of the race store the same constant",
+)
 UNDEFINED = ("is read and was never written", "half of a pair that nothing uses: LLVM puts what is undefined beside it")
 NOT_WAITED = ("which no tcgen05.wait::ld has waited for: ptxas makes it wait", "formal: ptxas waits where results are used")
 NOT_FENCED = (
@@ -71,6 +74,7 @@ KNOWN = {
     "triton.histogram": (EQUAL,),
     "triton.attention_described": (UNDEFINED,),
     "triton.attention_specialized": (EQUAL,),
+    "triton.matmul_specialized": (EQUAL,),
 }
 
 

@@ -11,13 +11,15 @@ using emulated::expect_report;
 /// written, 3 a product that nobody commits, 4 columns given back that others may still load, 5 columns used after they
 /// were given back, 6 a product on columns that others may still store to, 7 one that overwrites what others may still
 /// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used. 10, no
-/// fault: a second commit signals the product, too. 11 nothing waits for a store before the columns are loaded.
+/// fault: a second commit signals the product, too. 11 nothing waits for a store before the columns are loaded. 12, no
+/// fault: 64 products in a row add to the same columns, each with commits of its own, and only the last is waited
+/// for.
 const char *const text = R"(
 .version 8.7
 .target sm_100a
 .address_size 64
 .visible .entry columns(.param .u64 out, .param .u32 product, .param .u32 fault) {
-  .reg .pred %p<12>; .reg .b32 %r<16>; .reg .b64 %rd<9>;
+  .reg .pred %p<12>; .reg .b32 %r<17>; .reg .b64 %rd<9>;
   .shared .align 128 .b8 tile[8192];
   .shared .align 8 .b64 bar[2];
   .shared .b32 where;
@@ -38,8 +40,10 @@ const char *const text = R"(
   setp.eq.u32 %p1, %r2, 0;
   setp.eq.u32 %p2, %r3, 0;
   setp.ne.u32 %p3, %r14, 0;
-  @%p1 mbarrier.init.shared.b64 [%r5], 1;
-  @%p1 mbarrier.init.shared.b64 [%r5+8], 1;
+  setp.eq.u32 %p8, %r1, 12;
+  selp.u32 %r16, 64, 1, %p8;
+  @%p1 mbarrier.init.shared.b64 [%r5], %r16;
+  @%p1 mbarrier.init.shared.b64 [%r5+8], %r16;
   fence.proxy.async.shared::cta;
   @!%p2 bra allocated;
   tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r6], 32;
@@ -67,6 +71,7 @@ allocated:
 stored:
   setp.lt.u32 %p7, %r1, 7;
   setp.eq.or.u32 %p7, %r1, 10, %p7;
+  setp.eq.or.u32 %p7, %r1, 12, %p7;
   @%p7 bra multiply;
   tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r10];
   setp.eq.u32 %p7, %r1, 7;
@@ -86,12 +91,18 @@ multiply:
   or.b64 %rd3, %rd2, 0x401000080000;
   setp.ne.u32 %p8, %r1, %r1;
   mov.u32 %r13, 0x8080010;
+  mov.u32 %r12, %r5;
+  add.u32 %r15, %r5, 8;
+next:
   tcgen05.mma.cta_group::1.kind::f16 [%r9], %rd3, %rd3, %r13, %p8;
   setp.eq.u32 %p9, %r1, 3;
   @%p9 bra multiplied;
-  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r5];
-  add.u32 %r12, %r5, 8;
   tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r12];
+  tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r15];
+  setp.eq.u32 %p8, %r1, %r1;
+  sub.u32 %r16, %r16, 1;
+  setp.ne.u32 %p9, %r16, 0;
+  @%p9 bra next;
 multiplied:
   setp.eq.u32 %p9, %r1, 3;
   @%p9 bra end;
@@ -155,6 +166,9 @@ TEST(TensorMemory, ProductBeforeStores) {
 }
 TEST(TensorMemory, TheSecondCommitSignalsAsWellWhichIsClean) {
   EXPECT_EQ(columns(1, 10), "");
+}
+TEST(TensorMemory, ProductsInARowWithCommitsBetweenWhichIsClean) {
+  EXPECT_EQ(columns(1, 12), "");
 }
 TEST(TensorMemory, ProductBeforeLoads) {
   expect_report(columns(1, 7), "race: writes column|still reads");
