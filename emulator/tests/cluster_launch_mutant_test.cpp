@@ -19,7 +19,10 @@ TEST(TakenBlocks, ResponseReadTooEarly) {
   expect_report(run("blocks", 1), "nothing has waited for it|which was never written");
 }
 TEST(TakenBlocks, RequestAfterAFailedOne) {
-  expect_report(run("blocks", 2), "by a thread that has seen a request fail");
+  expect_report(run("blocks", 2), "by a block that has seen a request fail");
+}
+TEST(TakenBlocks, RequestOfAnotherThreadAfterAFailedOne) {
+  expect_report(run("blocks", 6), "by a block that has seen a request fail");
 }
 TEST(TakenBlocks, ResponseMayStillBeRead) {
   expect_report(run("blocks", 3), "race: ");

@@ -23,9 +23,9 @@ struct Response {
 static_assert(sizeof(Response) == 16);
 constexpr uint32_t cancelled = 0x636c6331, refused = 0x636c6330;
 
-/// Lanes of a warp that have seen a response that refuses.
+/// Of a block: some thread has seen a response that refuses.
 struct Refusals : State {
-  uint32_t seen = 0;
+  bool seen = false;
 };
 
 class Cancellation : public BulkOperation {
@@ -79,9 +79,9 @@ uint32_t own_shared(Warp &warp, const Instruction &instruction, uint32_t lane, u
 void try_cancel(Warp &warp, const Instruction &instruction, uint32_t mask) {
   const Slot *slots = warp.list(instruction);
   Launch &launch = *warp.cta->launch;
-  if (uint32_t again = mask & warp.state<Refusals>().seen; again && launch.options.check)
-    launch.findings.add(Violation::cluster_request, warp, instruction, __builtin_ctz(again),
-                        "a request to cancel a cluster by a thread that has seen a request fail: what comes of it is "
+  if (launch.options.check && warp.cta->state<Refusals>().seen)
+    launch.findings.add(Violation::cluster_request, warp, instruction, __builtin_ctz(mask),
+                        "a request to cancel a cluster by a block that has seen a request fail: what comes of it is "
                         "undefined");
   for (uint32_t rest = mask; rest; rest &= rest - 1) {
     uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
@@ -129,7 +129,7 @@ void is_canceled(Warp &warp, const Instruction &instruction, uint32_t mask) {
     uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));
     taken |= uint32_t{response_of(warp, instruction, lane).mark == cancelled} << lane;
   }
-  if (uint32_t refusing = mask & ~taken) warp.state<Refusals>().seen |= refusing;
+  if (mask & ~taken) warp.cta->state<Refusals>().seen = true;
   store_predicate(warp.row<uint32_t>(instruction.dst), taken, mask);
 }
 

@@ -71,7 +71,7 @@ __device__ void process(int *done, unsigned x, unsigned y, unsigned z) {
 
 /// faults: 1 the response is read before the mbarrier's phase has ended, 2 a request follows one that has failed, 3 the
 /// next request may overtake those who still read the response, 4 8 bytes are expected, 5 the last response is not
-/// waited for. done[begun] counts the blocks that run.
+/// waited for, 6 as 2, by another warp's thread. done[begun] counts the blocks that run.
 extern "C" __global__ void blocks(int *done, int fault, int begun) {
   __shared__ uint4 response;
   __shared__ unsigned long long barrier;
@@ -93,7 +93,7 @@ extern "C" __global__ void blocks(int *done, int fault, int begun) {
     more = taken(&response, x, y, z);
     asm volatile("fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;" ::: "memory");
     if (fault != 3) __syncthreads();
-    if (fault == 2 && !more && first) {
+    if (!more && ((fault == 2 && first) || (fault == 6 && threadIdx.x == blockDim.x - 1))) {
       request(&response, &barrier);
       expect(&barrier, 16);
       wait(&barrier, phase ^ 1);
