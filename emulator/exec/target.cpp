@@ -20,6 +20,7 @@ constexpr Requirement requirements[] = {
     {"tcgen05", "", 100, 119, true, "sm_100a, sm_100f, sm_103a, sm_103f, sm_110a or sm_110f"},
     {"setmaxnreg", "", 90, 0, true, "sm_90a, sm_100a, sm_120a or another with an a or f"},
     {"tensormap", "replace", 90, 0, true, "sm_90a, sm_100a, sm_120a or another with an a or f"},
+    {"tensormap", "swizzle_atomicity", 100, 0, true, "sm_100a, sm_120a or another of their generations with an a or f"},
     {"clusterlaunchcontrol", "", 100, 0, false, "sm_100 or later"},
     {"cp", "bulk", 90, 0, false, "sm_90 or later"},
     {"mbarrier", "try_wait", 90, 0, false, "sm_90 or later"},

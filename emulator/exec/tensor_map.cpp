@@ -27,7 +27,8 @@ struct Encoded {
   uint16_t channels, pixels;
   uint16_t gap;
   uint32_t set;
-  uint8_t rest[4];
+  uint8_t atomicity;
+  uint8_t rest[3];
 };
 static_assert(offsetof(Encoded, of_others) == 8);
 static_assert(sizeof(Encoded) == tensor_map_bytes && std::is_trivially_copyable_v<Encoded>);
@@ -52,6 +53,11 @@ uint32_t span_of(TensorSwizzle swizzle) {
          : swizzle == TensorSwizzle::span32 ? 32
          : swizzle == TensorSwizzle::span64 ? 64
                                             : 128;
+}
+
+/// The swizzles of 128 bytes follow one another as the values of .swizzle_atomicity do.
+uint8_t atomicity_of(TensorSwizzle swizzle) {
+  return static_cast<uint8_t>(static_cast<uint8_t>(swizzle) - static_cast<uint8_t>(TensorSwizzle::span128));
 }
 
 std::string argument(const char *name, uint32_t index, uint64_t value, const std::string &rule) {
@@ -161,6 +167,9 @@ std::string wrong_with(const TensorMap &map) {
   if (map.interleave != TensorInterleave::none && map.rank < 3) return "an interleaved tensor has 3 dimensions or more";
   if (map.interleave == TensorInterleave::bytes32 && map.swizzle != TensorSwizzle::span32)
     return "the 32-byte interleave needs the 32-byte swizzle";
+  if (map.atomicity != 0 && map.swizzle != TensorSwizzle::none && map.swizzle < TensorSwizzle::span128)
+    return ".swizzle_atomicity is " + std::to_string(map.atomicity) + " and must be 0, 16 bytes, for a swizzle of " +
+           std::to_string(span_of(map.swizzle)) + " bytes; of 128 bytes it may be 0 to 3";
   if (map.fill == TensorFill::nan && !is_float(map.type)) return "oobFill of NaN needs a data type of floating point";
   if (std::string wrong = wrong_extents(map); !wrong.empty()) return wrong;
   if (map.im2col) return wrong_pixels(map);
@@ -223,6 +232,7 @@ void encode(const TensorMap &map, void *bytes) {
   encoded.rank = static_cast<uint8_t>(map.rank);
   encoded.interleave = static_cast<uint8_t>(map.interleave);
   encoded.swizzle = static_cast<uint8_t>(map.swizzle);
+  encoded.atomicity = map.atomicity;
   encoded.promotion = map.promotion;
   encoded.fill = static_cast<uint8_t>(map.fill);
   encoded.im2col = map.im2col;
@@ -240,7 +250,7 @@ bool decode(const void *bytes, TensorMap &map) {
   std::memcpy(&encoded, bytes, sizeof encoded);
   bool known = encoded.signature == signature && encoded.type <= static_cast<uint8_t>(TensorType::u6_align16) &&
                encoded.rank >= 1 && encoded.rank <= most_dimensions && encoded.interleave <= 2 &&
-               encoded.swizzle <= 6 && encoded.fill <= 1;
+               encoded.swizzle <= 6 && encoded.atomicity <= 3 && encoded.fill <= 1;
   if (!known) return false;
   map.set = encoded.set;
   map.type = static_cast<TensorType>(encoded.type);
@@ -254,6 +264,8 @@ bool decode(const void *bytes, TensorMap &map) {
   }
   map.interleave = static_cast<TensorInterleave>(encoded.interleave);
   map.swizzle = static_cast<TensorSwizzle>(encoded.swizzle);
+  map.atomicity = encoded.atomicity;
+  if (map.swizzle >= TensorSwizzle::span128) map.atomicity = atomicity_of(map.swizzle);
   map.promotion = encoded.promotion;
   map.fill = static_cast<TensorFill>(encoded.fill);
   map.im2col = encoded.im2col != 0;

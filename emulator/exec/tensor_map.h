@@ -67,6 +67,7 @@ struct TensorMap {
   uint32_t step[most_dimensions] = {1, 1, 1, 1, 1};    // of which every step-th is copied
   TensorInterleave interleave = TensorInterleave::none;
   TensorSwizzle swizzle = TensorSwizzle::none;
+  uint8_t atomicity = 0;  // as tensormap.replace has it; part of what swizzle says, where that spans 128 bytes
   uint8_t promotion = 0;  // CUtensorMapL2promotion; no effect
   TensorFill fill = TensorFill::zeros;
   // Of im2col maps, whose box is channels x pixels: corners of the pixels' box in the dimensions 1 to rank - 2.

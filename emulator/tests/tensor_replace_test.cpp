@@ -45,14 +45,21 @@ std::string all_changes() {
   return text;
 }
 
-/// change: of the map in shared memory, which is a copy of the kernel's parameter, or zeros.
-std::string program(const std::string &change, bool from_zeros) {
+std::string device() {
+  const char *name = std::getenv("FA_EMU_DEVICE");
+  return name ? name : "sm_90a";
+}
+
+/// change: of the map in shared memory, which is a copy of the kernel's parameter, or zeros. line: of 128 bytes of the
+/// tile, which the kernel hands over.
+std::string program(const std::string &change, bool from_zeros, unsigned line) {
   std::string text =
-      ".version 8.6\n.target sm_90a\n.address_size 64\n"
+      ".version 8.6\n.target " + device() +
+      "\n.address_size 64\n"
       ".visible .entry k(.param .align 64 .b8 map[128], .param .u64 place, .param .u64 tensor, .param .u64 out,"
       " .param .u32 width, .param .u32 height, .param .u64 pitch, .param .u32 x, .param .u32 y) {\n"
       ".reg .b32 %r<12>; .reg .b64 %rd<12>; .reg .pred %p<4>;\n"
-      ".shared .align 128 .b8 copy[128]; .shared .align 128 .b8 tile[128]; .shared .align 8 .b64 barrier;\n"
+      ".shared .align 128 .b8 copy[128]; .shared .align 1024 .b8 tile[512]; .shared .align 8 .b64 barrier;\n"
       "ld.param.u64 %rd1, [place]; ld.param.u64 %rd2, [tensor]; ld.param.u64 %rd3, [out]; ld.param.u64 %rd4, [pitch];\n"
       "ld.param.u32 %r1, [width]; ld.param.u32 %r2, [height]; ld.param.u32 %r3, [x]; ld.param.u32 %r4, [y];\n"
       "mov.u32 %r5, %tid.x; setp.eq.u32 %p1, %r5, 0;\n@!%p1 bra changed;\nmov.u64 %rd5, 0;\n";
@@ -69,7 +76,9 @@ std::string program(const std::string &change, bool from_zeros) {
          "@%p1 cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [tile], [%rd1, {%r3, "
          "%r4}], [barrier];\n"
          "wait:\nmbarrier.try_wait.parity.shared.b64 %p2, [barrier], 0;\n@!%p2 bra wait;\n"
-         "mov.u32 %r6, tile; shl.b32 %r7, %r5, 2; add.u32 %r6, %r6, %r7; ld.shared.u32 %r8, [%r6];\n"
+         "mov.u32 %r6, tile+" +
+         std::to_string(line * 128) +
+         "; shl.b32 %r7, %r5, 2; add.u32 %r6, %r6, %r7; ld.shared.u32 %r8, [%r6];\n"
          "cvt.u64.u32 %rd6, %r7; add.u64 %rd6, %rd6, %rd3; st.global.u32 [%rd6], %r8;\nret;\n}\n";
 }
 
@@ -79,7 +88,8 @@ struct Outcome {
 };
 
 /// The map that the kernel gets is of another tensor, of all that the kernel then changes.
-Outcome load(const std::string &change, bool from_zeros, unsigned width, unsigned height, int x, int y) {
+Outcome load(const std::string &change, bool from_zeros, unsigned width, unsigned height, int x, int y,
+             unsigned line = 0) {
   emulated::start();
   unsigned pitch = width + 4;
   std::vector<unsigned> tensor(size_t{pitch} * height);
@@ -93,7 +103,7 @@ Outcome load(const std::string &change, bool from_zeros, unsigned width, unsigne
   std::string wrong = fa::emu::encode_tiled(map.bytes, u8, 3, reinterpret_cast<void *>(out.address), extents, strides,
                                             box, steps, 0, swizzle32, 0, 0);
   EXPECT_EQ(wrong, "");
-  CUresult code = launch(emulated::kernel(program(change, from_zeros), "k"), {1}, {32}, 0, map, place.address,
+  CUresult code = launch(emulated::kernel(program(change, from_zeros, line), "k"), {1}, {32}, 0, map, place.address,
                          memory.address, out.address, width, height, uint64_t{pitch} * 4, x, y);
   if (code != CUDA_SUCCESS) return {code, {}};
   return {code, out.values()};
@@ -136,6 +146,25 @@ TEST(TensorMaps, MadeByAKernel) {
   expect_boxes(all_changes(), true);
 }
 
+/// The driver's swizzles of 128 bytes are .swizzle_mode 3 with an atomicity, whichever is set first. A row of the box
+/// has a line of its own then, and the second row's parts are exchanged.
+TEST(TensorMaps, SwizzledInAtoms) {
+  if (device() == "sm_90a") GTEST_SKIP() << "of sm_100 and later";
+  const std::string field = "tensormap.replace.tile.swizzle_", mode = field + "mode.shared::cta.b1024.b32 [copy], 3;\n";
+  constexpr unsigned moved_by[] = {16, 32, 32 ^ 8, 64};  // bytes, exclusive-or
+  const Outcome plain = load(all_changes(), false, 8, 6, 0, 0);
+  for (unsigned atomicity = 0; atomicity < 4; atomicity++) {
+    const std::string atom = field + "atomicity.shared::cta.b1024.b32 [copy], " + std::to_string(atomicity) + ";\n";
+    for (const std::string &change : {all_changes() + mode + atom, all_changes() + atom + mode})
+      for (bool from_zeros : {false, true}) {
+        Outcome outcome = load(change, from_zeros, 8, 6, 0, 0, 1);
+        ASSERT_EQ(outcome.code, CUDA_SUCCESS);
+        for (unsigned i = 0; i < box_width; i++)
+          ASSERT_EQ(outcome.box[(i * 4 ^ moved_by[atomicity]) / 4], plain.box[box_width + i]) << atomicity << " " << i;
+      }
+  }
+}
+
 /// said: a regular expression for what is said of it.
 void expect_refused(const std::string &change, bool from_zeros, const std::string &said) {
   EXPECT_EXIT(std::_Exit(load(change, from_zeros, 8, 6, 0, 0).code == CUDA_ERROR_ILLEGAL_INSTRUCTION ? 0 : 1),
@@ -151,6 +180,11 @@ TEST(TensorMaps, ThatCannotBe) {
   refuses("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [copy], 1, 500;\n", "boxDim.1. is 500");
   refuses("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [copy], 0, 100;\n", "globalStrides.0. is 100");
   refuses("tensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 2;\n", "the tensor map has 3 dimensions");
+  if (device() != "sm_90a")
+    refuses(
+        "tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [copy], 2;\n"
+        "tensormap.replace.tile.swizzle_atomicity.shared::cta.b1024.b32 [copy], 1;\n",
+        "swizzle_atomicity is 1 and must be 0, 16 bytes, for a swizzle of 64 bytes");
   refuses("st.shared.u64 [copy], %rd1;\ntensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 1;\n",
           "no tensor map at this address, and no 128 bytes of zeros");
 }

@@ -13,7 +13,6 @@ const char *const unknown[] = {
     "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8x16.b6x16_p32 {%r0, %r1}, [memory];",
     "st.async.mmio.release.sys.global.u32 [%rd0], %r1;",
     "red.async.mmio.release.sys.global.add.u32 [%rd0], %r1;",
-    "tensormap.replace.tile.swizzle_atomicity.shared::cta.b1024.b32 [memory], 0;",
     "cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes [memory], [%rd0, {%r0, %r1, "
     "%r2}], [%r5], {%h0, %h1};",
     "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r4, %r5}, {%f0, %f1, "

@@ -32,6 +32,12 @@ constexpr std::array element_types{
     TensorType::f32_ftz,  TensorType::f64,       TensorType::bf16,       TensorType::tf32,
     TensorType::tf32_ftz, TensorType::u4_align8, TensorType::u4_align16, TensorType::u6_align16};
 constexpr uint64_t none = UINT64_MAX;
+constexpr uint64_t mode_span128 = 3;
+
+/// The swizzles of 128 bytes follow one another as the values of .swizzle_atomicity do.
+TensorSwizzle span128_by(uint8_t atomicity) {
+  return static_cast<TensorSwizzle>(static_cast<uint8_t>(TensorSwizzle::span128) + atomicity);
+}
 
 constexpr Field fields[] = {
     {"global_address", false, map_part::address, Type::b64, none,
@@ -50,8 +56,15 @@ constexpr Field fields[] = {
      [](TensorMap &m, uint32_t, uint64_t v) { m.type = element_types[v]; }},
     {"interleave_layout", false, map_part::optional, Type::b32, 2,
      [](TensorMap &m, uint32_t, uint64_t v) { m.interleave = static_cast<TensorInterleave>(v); }},
-    {"swizzle_mode", false, map_part::optional, Type::b32, 3,
-     [](TensorMap &m, uint32_t, uint64_t v) { m.swizzle = static_cast<TensorSwizzle>(v); }},
+    {"swizzle_mode", false, map_part::optional, Type::b32, mode_span128,
+     [](TensorMap &m, uint32_t, uint64_t v) {
+       m.swizzle = v == mode_span128 ? span128_by(m.atomicity) : static_cast<TensorSwizzle>(v);
+     }},
+    {"swizzle_atomicity", false, map_part::optional, Type::b32, 3,
+     [](TensorMap &m, uint32_t, uint64_t v) {
+       m.atomicity = static_cast<uint8_t>(v);
+       if (m.swizzle >= TensorSwizzle::span128) m.swizzle = span128_by(m.atomicity);
+     }},
     {"fill_mode", false, map_part::optional, Type::b32, 1,
      [](TensorMap &m, uint32_t, uint64_t v) { m.fill = static_cast<TensorFill>(v); }},
 };
@@ -125,7 +138,7 @@ bool decode_copy(Decoder &d) {
 }
 
 bool decode_tensormap(Decoder &d) {
-  if (d.has("replace")) return !d.has("swizzle_atomicity") && decode_replace(d);
+  if (d.has("replace")) return decode_replace(d);
   return d.has("cp_fenceproxy") && decode_copy(d);
 }
 
