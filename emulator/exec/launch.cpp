@@ -90,6 +90,7 @@ std::optional<uint64_t> Launch::take_cluster() {
   for (uint64_t number = next_cluster; number < cluster_count();) {
     if (!next_cluster.compare_exchange_weak(number, number + 1)) continue;
     trigger(cluster_size());
+    ended_clusters++;
     return number;
   }
   return {};

@@ -117,8 +117,8 @@ struct Launch {
 
   std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
   std::atomic<uint64_t> next_cluster{0};
-  std::atomic<uint64_t> ended_clusters{0};
-  std::atomic<uint64_t> executed{0};  // warp instructions
+  std::atomic<uint64_t> ended_clusters{0};  // those that were taken out of the grid among them
+  std::atomic<uint64_t> executed{0};        // warp instructions
   std::atomic<uint64_t> resident{0};
   std::atomic<uint64_t> own_progress{0};  // where progress is null
   std::atomic<uint64_t> triggers{0};      // blocks, see trigger

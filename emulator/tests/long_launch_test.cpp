@@ -39,12 +39,44 @@ wait:
 }
 )";
 
+/// The first block takes all others out of the grid, and goes on for ever.
+const std::string takes_all = R"(
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry taker(.param .u64 words) {
+  .reg .pred %p<3>; .reg .b32 %r<4>; .reg .b64 %rd<3>; .reg .b128 %q<2>;
+  .shared .align 16 .b8 response[16]; .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %tid.x;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 ret;
+  mov.u32 %r2, 0;
+  mov.u32 %r3, 0;
+  mbarrier.init.shared.b64 [bar], 1;
+request:
+  clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [response], [bar];
+  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+wait:
+  mbarrier.try_wait.parity.shared.b64 %p1, [bar], %r2;
+  @!%p1 bra wait;
+  ld.shared.b128 %q1, [response];
+  clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p2, %q1;
+  xor.b32 %r2, %r2, 1;
+  @%p2 bra request;
+again:
+  add.u32 %r3, %r3, 1;
+  st.global.u32 [%rd1], %r3;
+  bra again;
+}
+)";
+
 constexpr unsigned endlessly_many = 0x7fffffff;
 
-int run(const char *kernel, unsigned blocks) {
+int run(const char *kernel, unsigned blocks, const std::string &ptx = text) {
   emulated::start();
   Array<unsigned> words(std::vector<unsigned>(128));
-  return launch(emulated::kernel(text, kernel), {blocks}, {96}, 0, words.address);
+  return launch(emulated::kernel(ptx, kernel), {blocks}, {96}, 0, words.address);
 }
 
 struct Ended {
@@ -92,6 +124,18 @@ TEST(LongLaunch, SaysHowFarItIs) {
   EXPECT_NE(end.report.find("fa-emu: kernel brief: "), std::string::npos) << end.report;
   EXPECT_NE(end.report.find(" of 2147483647 blocks done, "), std::string::npos) << end.report;
   EXPECT_NE(end.report.find(" warp instructions, 0."), std::string::npos) << end.report;
+}
+
+TEST(LongLaunch, BlocksTakenOutOfTheGridAreDone) {
+  std::string report = emulated::reported([&] {
+    setenv("FA_EMU_DEVICE", "sm_100a", 1);
+    setenv("FA_EMU_THREADS", "1", 1);
+    setenv("FA_EMU_TIMEOUT", "1", 1);
+    setenv("FA_EMU_PROGRESS", "0.3", 1);
+    run("taker", 5, takes_all);
+  });
+  EXPECT_NE(report.find("fa-emu: kernel taker: 4 of 5 blocks done, 1 running"), std::string::npos) << report;
+  EXPECT_NE(report.find(", 4 of 5 blocks have ended"), std::string::npos) << report;
 }
 
 TEST(LongLaunch, LimitsThatMakeNoSenseAreRefused) {
