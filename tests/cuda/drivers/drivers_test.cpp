@@ -1,5 +1,7 @@
 // Drivers of CUDA 12, of which each lacks functions that later ones have, under a libfa whose kernels are of CUDA 12.9.
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "cuda/fixture.h"
@@ -60,8 +62,14 @@ int run(const Case &c) {
   return fine;
 }
 
+struct Drivers : testing::Test {
+  void SetUp() override {
+    if (!std::filesystem::exists(std::getenv("FA_KERNEL_PATH"))) GTEST_SKIP() << "CUDA 12 could not be fetched";
+  }
+};
+
 // Each driver, with what it has: with and without a second kernel, which depends on the first.
-TEST(Drivers, EachRunsCalls) {
+TEST_F(Drivers, EachRunsCalls) {
   for (const std::string &device : devices())
     for (const char *driver : drivers)
       for (const int32_t splits : {0, 3})
@@ -72,7 +80,7 @@ TEST(Drivers, EachRunsCalls) {
 }
 
 // In either form of the function that says so.
-TEST(Drivers, AStreamOfAnotherContextIsNamed) {
+TEST_F(Drivers, AStreamOfAnotherContextIsNamed) {
   const std::string device = devices().front();
   for (const char *driver : drivers) {
     const auto body = [&] {
@@ -91,7 +99,7 @@ TEST(Drivers, AStreamOfAnotherContextIsNamed) {
   }
 }
 
-TEST(Drivers, OneBeforeCuda12IsRefused) {
+TEST_F(Drivers, OneBeforeCuda12IsRefused) {
   for (const char *driver : {"11040", "11080"}) {
     const auto body = [] {
       const Op op(desc_of(small_case()));
@@ -103,7 +111,7 @@ TEST(Drivers, OneBeforeCuda12IsRefused) {
 }
 
 // A GPU that the build has no machine code for.
-TEST(Drivers, PtxNeedsOneAsNewAsTheToolkit) {
+TEST_F(Drivers, PtxNeedsOneAsNewAsTheToolkit) {
   for (const char *driver : {"12000", "12080", "12090", "13000"}) {
     const bool knows = std::string(driver) >= "12090";
     const auto body = [&] {
@@ -130,7 +138,7 @@ bool has(const std::string &text, const std::string &words) {
   return text.find(words) != std::string::npos;
 }
 
-TEST(Drivers, TheToolSaysWhichImagesTheyTake) {
+TEST_F(Drivers, TheToolSaysWhichImagesTheyTake) {
   if (!std::ranges::count(devices(), "sm_80")) GTEST_SKIP() << "FA_ARCHS leaves out 80";
   for (const char *driver : {"12000", "12080"}) {
     const std::string text = info(driver, "sm_80");
