@@ -126,14 +126,22 @@ std::string archs() {
   return text;
 }
 
+/// What FA_ARCHS calls a device's own architecture, "90a"; what this libfa does not know yet is called by its number.
+std::string own_arch(const Device &device) {
+  std::string name = std::to_string(device.capability);
+  for (const kernels::Arch &arch : kernels::archs)  // the oldest of a number: 120, not 120f
+    if (arch.number == device.capability) name = std::string_view(arch.name).substr(std::string_view("sm_").size());
+  return name;
+}
+
 const char *needs_newer_driver(const char *arch, const Device &device, Reason *room) {
   const int driver = machine().driver.version;
   return reason(
       room,
       "%s would run code for %s from its PTX, which is of CUDA %d.%d, and the driver, for CUDA %d.%d, does not "
-      "know it: update the driver to %s, or build libfa with FA_ARCHS naming %d",
+      "know it: update the driver to %s, or build libfa with FA_ARCHS naming %s",
       DeviceName(device).text, arch, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, driver / 1000,
-      driver % 1000 / 10, driver_for(kernel_cuda_version), device.capability);
+      driver % 1000 / 10, driver_for(kernel_cuda_version), own_arch(device).c_str());
 }
 
 /// Why code for an architecture does not run on a device; nullptr when it does.
@@ -258,8 +266,8 @@ const char *why_no_device(int32_t index, Reason *room) {
       device.capability < oldest.number)
     return reason(room, "%s is older than Turing (%s), the first that libfa serves", DeviceName(device).text,
                   oldest.name);
-  return reason(room, "no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %d",
-                DeviceName(device).text, archs().c_str(), device.capability);
+  return reason(room, "no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %s",
+                DeviceName(device).text, archs().c_str(), own_arch(device).c_str());
 }
 
 const char *toolkit(Reason *room) {

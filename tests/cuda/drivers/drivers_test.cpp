@@ -110,7 +110,7 @@ TEST_F(Drivers, OneBeforeCuda12IsRefused) {
   }
 }
 
-// A GPU that the build has no machine code for.
+// A GPU that the build has no machine code for; 130 is none that libfa knows by name.
 TEST_F(Drivers, PtxNeedsOneAsNewAsTheToolkit) {
   for (const char *driver : {"12000", "12080", "12090", "13000"}) {
     const bool knows = std::string(driver) >= "12090";
