@@ -75,6 +75,8 @@ bool change(DeviceLimits &device, std::string_view property) {
     device.sm_count = static_cast<int>(n);
   } else if (name == "memory" && n >= 1) {
     device.memory_bytes = n;
+  } else if (name == "l2" && n >= 1 && n <= INT32_MAX) {
+    device.l2_bytes = n;
   } else if (name == "shared" && n >= least_shared && n <= most_shared) {
     device.shared_per_block_optin = static_cast<uint32_t>(n);
     device.shared_per_sm = device.shared_per_block_optin + device.shared_reserved;
@@ -104,7 +106,7 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
     while (!text.empty())
       if (std::string_view property = take(text, ':'); !change(*limits, property))
         errors.push_back("FA_EMU_DEVICE: '" + std::string(property) + "' is no property of a device, such as sms=14, " +
-                         "memory=10G, shared=64K, pageable, ats, nopools, busy or apart");
+                         "memory=10G, shared=64K, l2=5M, pageable, ats, nopools, busy or apart");
     result.push_back(*limits);
   }
   return result;

@@ -40,6 +40,8 @@ TEST(Variants, ASliceHasFewerMultiprocessorsAndLessMemory) {
   ASSERT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
   EXPECT_EQ(attribute(16, usual), 108);
   EXPECT_EQ(attribute(16, slice), 14);
+  EXPECT_EQ(attribute(38, usual), 40 << 20);
+  EXPECT_EQ(attribute(38, slice), 5 << 20);
   size_t bytes = 0;
   EXPECT_EQ(call("cuDeviceTotalMem_v2", &bytes, int{usual}), CUDA_SUCCESS);
   EXPECT_EQ(bytes, size_t{64} << 20);
