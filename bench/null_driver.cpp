@@ -34,6 +34,8 @@ CUresult device_attribute(int *value, int attribute, CUdevice) {
       return give(value, 164 << 10);
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       return give(value, 163 << 10);
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return give(value, 40 << 20);
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
       return give(value, 1);
     default:

@@ -18,8 +18,9 @@ struct View {
 enum Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3 };
 
 /// How the call is cut into blocks of threads. A tile is block_rows rows of one sequence and one key/value head (or of
-/// one query head where packed_heads is 1): row r is query r / packed_heads of head first + r % packed_heads. Blocks
-/// number splits fastest, then heads, then tiles; see common/schedule.cuh.
+/// one query head where packed_heads is 1): row r is query r / packed_heads of head first + r % packed_heads. A column
+/// is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest, then
+/// columns of a group of them, then tiles from the last, then groups; see common/schedule.cuh.
 struct Schedule {
   int32_t tile_rows;     // rows of a tile: what the kernel was compiled for
   int32_t tiles;         // of each sequence, or of all together when cu_seqlens_q is given
@@ -27,6 +28,8 @@ struct Schedule {
   int32_t packed_heads;  // 1, or heads_q / heads_kv: the heads of a tile
   int32_t num_splits;    // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;    // 0: each sequence's keys are shared out evenly; else keys of one split, the last ones shorter
+  int32_t late_tiles;    // the first ones of each column, which come after all others, in one group
+  int64_t group;         // columns whose keys and values stay in the cache together; all of them: one group
   int64_t blocks;        // of this launch that have work; splits counted in
   int64_t first_tile;    // of this launch, heads counted in: several launches share out what one grid, or the memory
                          // for partial results, does not hold

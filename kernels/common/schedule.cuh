@@ -69,25 +69,46 @@ __device__ inline int32_t sequence_of_tile(const Params &p, int32_t block_rows, 
   return -1;
 }
 
-/// The work of one split of tile `place` of this launch, heads counted in. Under a causal mask a sequence's last tiles
-/// are the longest: they come first, so that all multiprocessors end together.
+/// A tile's column and its number in it.
+struct Place {
+  int64_t column;
+  int32_t tile;
+};
+
+/// Where work number `index` of a call is. Groups of columns follow one another, so that the blocks that are at work
+/// share keys and values that the cache holds. Under a causal mask a column's last tiles are the longest: they come
+/// first, and the shortest of all columns last of all, so that all multiprocessors end together.
+__device__ inline Place place_of(const Schedule &s, int64_t columns, int64_t index) {
+  int64_t first = 0, group = columns;
+  int32_t end = s.tiles;
+  if (s.group < columns) {
+    const int64_t early = s.tiles - s.late_tiles;  // of each column
+    if (index < columns * early) {
+      const int64_t groups_before = index / (s.group * early);
+      first = groups_before * s.group;
+      group = min(s.group, columns - first);
+      index -= first * early;
+    } else {
+      index -= columns * early;
+      end = s.late_tiles;
+    }
+  }
+  const int64_t turn = index / group;
+  return {first + index - turn * group, end - 1 - int32_t(turn)};
+}
+
+/// The work of one split of tile `place` of this launch, heads counted in.
 __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int64_t split) {
   const Schedule &s = p.schedule;
-  int64_t index = s.first_tile + place;
+  const int64_t sequences = p.cu_seqlens_q ? 1 : p.batch;
+  auto [column, tile] = place_of(s, sequences * s.head_groups, s.first_tile + place);
+  int32_t b = int32_t(column / s.head_groups);
   Work w;
   w.split = split;
   w.partial_row = split * p.partial_rows + place * block_rows;
-  w.head_group = int32_t(index % s.head_groups);
-  index /= s.head_groups;
+  w.head_group = int32_t(column - int64_t(b) * s.head_groups);
   w.kv_head = w.head_group * s.packed_heads / (p.heads_q / p.heads_kv);
-  int32_t tile, b;
-  if (p.cu_seqlens_q) {
-    tile = s.tiles - 1 - int32_t(index);
-    b = sequence_of_tile(p, block_rows, &tile);
-  } else {
-    b = int32_t(index % p.batch);
-    tile = s.tiles - 1 - int32_t(index / p.batch);
-  }
+  if (p.cu_seqlens_q) b = sequence_of_tile(p, block_rows, &tile);
   w.first_row = w.rows = 0;
   if (b < 0) return w;
   w.sequence = sequence(p, b);

@@ -17,6 +17,7 @@ struct Device {
   int shared_per_block;  // bytes that a block may opt in to
   int shared_per_sm;     // bytes
   int threads_per_sm;
+  int l2_bytes;       // of the cache that all multiprocessors share
   bool pools;         // memory may be allocated in the order of a stream
   bool pageable;      // reaches all memory of the host
   bool host_tables;   // by the host's own page tables: without moving pages

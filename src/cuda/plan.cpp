@@ -6,6 +6,7 @@
 
 #include "core/count.h"
 #include "core/dtype.h"
+#include "cuda/order.h"
 
 namespace fa::cuda {
 namespace {
@@ -232,6 +233,8 @@ Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
   schedule.packed_heads = static_cast<int32_t>(cut.packed);
   schedule.num_splits = static_cast<int32_t>(cut.splits);
   schedule.split_keys = p.attention->batch_invariant ? invariant_split_keys : 0;
+  plan.slots = slots_of(plan.entry, plan.tile, device);
+  set_order(p, device, plan.tile, plan.slots, &schedule);
   if (cut.splits == 1) return plan;
 
   const int64_t of_a_tile = cut.splits * tile_bytes(p, plan.tile.rows);

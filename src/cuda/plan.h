@@ -29,6 +29,7 @@ struct Plan {
   kernels::Tile tile;     // of the entry point
   int64_t tiles;          // all tiles, those of every head (and sequence, unless packed) counted in
   int64_t launch_tiles;   // of one launch
+  int64_t slots;          // blocks that the device works on at once
   int64_t partial_bytes;  // of workspace that the plan itself needs; 0: no combine
 
   kernels::Params params;  // what its kernels are launched with; Schedule::first_tile is 0

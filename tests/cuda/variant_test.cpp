@@ -164,6 +164,32 @@ TEST(Slices, SplitsFollowTheirMultiprocessors) {
   });
 }
 
+/// Where the L2 holds no head's keys, blocks come in groups, and the shortest last: not a bit of what they compute
+/// changes.
+TEST(Slices, SmallCachesChangeNoBit) {
+  on("sm_80:sms=2,sm_80:sms=2:l2=4K", [] {
+    Case prefill, packed, split;
+    prefill.b = 1, prefill.sq = prefill.sk = 1100, prefill.hq = 4, prefill.hkv = 2, prefill.d = 16;
+    prefill.q = FA_F16, prefill.mask = FA_MASK_CAUSAL;
+    packed = split = prefill;
+    packed.cu_q = packed.cu_k = true, packed.b = 3;
+    split.splits = 3;
+    for (const Case &c : {prefill, packed, split}) {
+      std::vector<char> results[2];
+      for (const int device : {0, 1}) {
+        const InContext in(device);
+        const Op op(desc_of(c, FA_DEVICE_CUDA, device));
+        Call own(c);
+        if (op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
+        if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);
+        results[device] = own.instance.out.bytes();
+      }
+      if (results[0] != results[1]) return bad("other bits");
+    }
+    return int(fine);
+  });
+}
+
 /// Kernels whose blocks do not fit are passed over, with the numbers.
 TEST(Slices, SharedMemoryDecidesTheKernel) {
   on("sm_80:shared=48K", [] {

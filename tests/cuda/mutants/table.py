@@ -99,6 +99,8 @@ MUTANTS = [
            test="*Offsets.RowsOfKeysMegabytesApart/*", program="cuda"),
     Mutant("window_of_16_bits", MMA, "common/sequence.cuh", "position - p.window_left);", "position - uint16_t(p.window_left));", WRONG,
            test="*/ManyKeys.WindowsBeyondSixteenBits/bf16_sm_80"),
+    Mutant("columns_of_a_group", F16, "common/schedule.cuh", "return {first + index - turn * group,",
+           "return {index - turn * group,", r"is -?nan, expected", test="Slices.SmallCachesChangeNoBit", program="cuda"),
     # Large scores, small weights and values that are not finite.
     extreme("lift_of_f16", "mma/softmax.cuh", "return type == f16 ? 10 : 0;", "return 0;", "SmallWeights"),
     extreme("far_scores_unnoticed", "mma/softmax.cuh", "constexpr float far = 0x1p22f;", "constexpr float far = 0x1p100f;",

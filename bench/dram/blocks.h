@@ -1,0 +1,32 @@
+// The work of every block that a plan starts, from the kernels' own function.
+#pragma once
+
+#include <vector>
+
+#include "bench/dram/host.h"
+// After it, which has CUDA's words.
+#include "common/schedule.cuh"
+#include "cuda/plan.h"
+
+namespace fa::dram {
+
+struct Block {
+  kernels::Work work;
+  kernels::Interval keys;  // that any of its rows attends, within its split
+  int64_t scores;          // of these rows with these keys
+};
+
+/// Those of one launch, in the order in which a device starts them; grids are not persistent.
+std::vector<Block> blocks_of(const kernels::Params &params, const kernels::Tile &tile, int64_t tiles);
+
+/// The parameters of each launch of a plan, one after another, and how many tiles it has: launch(params, tiles).
+template <class F>
+void for_each_launch(const cuda::Plan &plan, F launch) {
+  kernels::Params params = plan.params;
+  for (int64_t first = 0; first < plan.tiles; first += plan.launch_tiles) {
+    params.schedule.first_tile = first;
+    launch(params, std::min(plan.launch_tiles, plan.tiles - first));
+  }
+}
+
+}  // namespace fa::dram

@@ -1,0 +1,276 @@
+// Which work each block has, for every kind of schedule: the kernels' own function, compiled for the host.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "bench/dram/blocks.h"
+#include "cuda/order.h"
+#include "judge/random.h"
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Params;
+using kernels::Schedule;
+using kernels::Work;
+
+/// Sequence, head group, first row and split of a tile that has rows.
+using Key = std::tuple<int32_t, int32_t, int32_t, int64_t>;
+using Counts = std::map<Key, int>;
+
+/// A call of random shape, cut at random: every number that a kernel's schedule may hold.
+struct RandomCall {
+  std::vector<int32_t> cumulative, used;
+  Params params = {};
+  kernels::Tile tile = {};
+  int64_t tiles;  // heads and sequences counted in
+
+  explicit RandomCall(test::Random *random) {
+    Params &p = params;
+    Schedule &s = p.schedule;
+    p.batch = int32_t(random->between(1, random->chance(20) ? 70 : 6));
+    p.heads_kv = int32_t(random->between(1, 3));
+    const auto group = int32_t(random->one_of(1, 2, 3));
+    p.heads_q = p.heads_kv * group;
+    p.rows_q = int32_t(random->between(0, 100)), p.rows_k = int32_t(random->between(0, 200));
+    s.packed_heads = random->chance(40) ? group : 1;
+    s.head_groups = p.heads_q / s.packed_heads;
+    s.num_splits = int32_t(random->one_of(1, 1, 3));
+    s.tile_rows = tile.rows = int(random->one_of(16, 32));
+    tile.keys = 16;
+    const bool packed = random->chance(25);  // whose warps take time on the host
+    if (packed) pack(random);
+    if (random->chance(30)) use_fewer(random);
+    const auto tiles_of = [&](int64_t queries) { return (queries * s.packed_heads + tile.rows - 1) / tile.rows; };
+    s.tiles = int32_t(tiles_of(p.rows_q));
+    if (packed) s.tiles = int32_t(p.rows_q * s.packed_heads / tile.rows + p.batch);  // a bound, as the host has it
+    const int64_t columns = int64_t{s.head_groups} * (packed ? 1 : p.batch);
+    s.group = random->between(1, columns);
+    if (s.group < columns) s.late_tiles = int32_t(random->between(0, s.tiles));
+    tiles = columns * s.tiles;
+    p.partial_rows = 1 << 20;
+  }
+
+  /// What is worked on, by the definition of a call.
+  Counts expected() const {
+    const Params &p = params;
+    Counts counts;
+    for (int32_t b = 0; b < p.batch; b++)
+      for (int32_t head = 0; head < p.schedule.head_groups; head++)
+        for (int32_t row = 0; row < kernels::sequence(p, b).queries * p.schedule.packed_heads; row += tile.rows)
+          for (int64_t split = 0; split < p.schedule.num_splits; split++) counts[{b, head, row, split}] = 1;
+    return counts;
+  }
+
+  /// Counts a work, which has to be one of this call's.
+  void count(const Work &w, Counts *counts) const {
+    if (w.rows == 0) return;
+    ++(*counts)[{w.sequence.index, w.head_group, w.first_row, w.split}];
+    ASSERT_EQ(w.rows, w.sequence.queries * params.schedule.packed_heads);
+    ASSERT_EQ(w.kv_head, w.head_group * params.schedule.packed_heads / (params.heads_q / params.heads_kv));
+  }
+
+ private:
+  void pack(test::Random *random) {
+    cumulative = {0};
+    for (int32_t b = 0; b < params.batch; b++)
+      cumulative.push_back(cumulative.back() + int32_t(random->chance(30) ? 0 : random->between(0, 100)));
+    params.cu_seqlens_q = cumulative.data();
+    params.rows_q = cumulative.back();
+  }
+
+  void use_fewer(test::Random *random) {
+    for (int32_t b = 0; b < params.batch; b++)
+      used.push_back(int32_t(random->between(0, kernels::rows_of(params.cu_seqlens_q, params.rows_q, b))));
+    params.seqused_q = used.data();
+  }
+};
+
+/// The calls of a test, in launches of a few tiles or in one: body(params, tiles of the launch).
+template <class Body>
+void for_each_launch(const RandomCall &call, int64_t launch_tiles, Body body) {
+  Params p = call.params;
+  for (int64_t first = 0; first < call.tiles; first += launch_tiles) {
+    p.schedule.first_tile = first;
+    const int64_t tiles = std::min(launch_tiles, call.tiles - first);
+    p.schedule.blocks = tiles * p.schedule.num_splits;
+    body(p, tiles);
+  }
+}
+
+TEST(Schedule, EachTileIsWorkedOnOnce) {
+  test::Random random(1);
+  for (int i = 0; i < 150; i++) {
+    const RandomCall call(&random);
+    Counts counts;
+    const int64_t most = random.chance(30) ? random.between(1, std::max<int64_t>(call.tiles, 1)) : call.tiles;
+    for_each_launch(call, most, [&](const Params &p, int64_t tiles) {
+      std::map<int64_t, int> partial_rows;
+      for (const dram::Block &block : dram::blocks_of(p, call.tile, tiles)) {
+        call.count(block.work, &counts);
+        ASSERT_LE(block.work.partial_row % p.partial_rows + call.tile.rows, tiles * call.tile.rows);
+        ASSERT_EQ(++partial_rows[block.work.partial_row], 1);
+      }
+    });
+    ASSERT_EQ(counts, call.expected()) << i;
+  }
+}
+
+/// fa_combine has a block a tile, and finds it where its splits left their results.
+TEST(Schedule, ACombinationHasTheTileOfItsSplits) {
+  test::Random random(2);
+  for (int i = 0; i < 20; i++) {
+    const RandomCall call(&random);
+    for_each_launch(call, std::max<int64_t>(call.tiles / 2, 1), [&](const Params &p, int64_t tiles) {
+      const auto blocks = dram::blocks_of(p, call.tile, tiles);
+      for (int64_t place = 0; place < tiles; place++) {
+        const Work whole = dram::by_warp([&] { return kernels::work_of_tile(p, call.tile.rows, place, 0); });
+        for (int64_t split = 0; split < p.schedule.num_splits; split++) {
+          const Work &part = blocks[size_t(place * p.schedule.num_splits + split)].work;
+          ASSERT_EQ(part.split, split);
+          ASSERT_EQ(part.partial_row, whole.partial_row + split * p.partial_rows);
+          ASSERT_EQ(std::tuple(part.rows, part.first_row, part.head_group),
+                    std::tuple(whole.rows, whole.first_row, whole.head_group));
+        }
+      }
+    });
+  }
+}
+
+/// The works of all blocks of a persistent grid; those of a cluster have as many.
+template <int Cluster>
+void expect_each_once(test::Random *random) {
+  const RandomCall call(random);
+  Counts counts;
+  for_each_launch(call, std::max<int64_t>(call.tiles, 1), [&](const Params &p, int64_t) {
+    std::vector<int> turns;
+    gridDim.x = uint32_t(random->between(1, 12) * Cluster);
+    for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
+      const auto works = dram::by_warp([&] {
+        std::vector<Work> all;
+        kernels::for_each_work<Cluster>(p, call.tile.rows, [&](const Work &w) { all.push_back(w); });
+        return all;
+      });
+      for (const Work &w : works) call.count(w, &counts);
+      turns.push_back(int(works.size()));
+      ASSERT_EQ(turns.back(), turns[blockIdx.x / Cluster * Cluster]);
+    }
+  });
+  ASSERT_EQ(counts, call.expected());
+}
+
+TEST(Schedule, PersistentGridsAndClustersWorkOnEachTileOnce) {
+  test::Random random(3);
+  for (int i = 0; i < 15; i++) {
+    expect_each_once<1>(&random);
+    expect_each_once<2>(&random);
+    expect_each_once<4>(&random);
+  }
+}
+
+/// What a plan's order follows from.
+struct Ordered {
+  Attention attention;
+  Problem problem;
+  Device device = {};
+  kernels::Tile tile = {};
+  Schedule schedule = {};
+  int64_t columns, slots;
+
+  explicit Ordered(test::Random *random) {
+    attention.kv_dtype = random->one_of(FA_F16, FA_F32);
+    attention.head_dim = attention.head_dim_v = random->one_of(64, 100, 256);
+    attention.mask = random->chance(50) ? FA_MASK_CAUSAL : FA_MASK_NONE;
+    problem.attention = &attention;
+    problem.heads_kv = random->between(1, 40), problem.heads_q = problem.heads_kv * random->one_of(1, 4, 6);
+    problem.batch = random->between(1, 20);
+    problem.rows_k = problem.max_seqlen_k = random->between(1, 40000);
+    device.l2_bytes = int(random->between(1, 130)) << 20;
+    tile.cluster = int(random->one_of(1, 2, 4));
+    schedule.packed_heads = random->chance(30) ? int32_t(problem.heads_q / problem.heads_kv) : 1;
+    schedule.head_groups = int32_t(problem.heads_q) / schedule.packed_heads;
+    schedule.tiles = int32_t(random->between(1, 300));
+    schedule.num_splits = 1;
+    columns = schedule.head_groups * problem.batch, slots = random->between(40, 300);
+    set_order(problem, device, tile, slots, &schedule);
+  }
+
+  bool causal() const { return attention.mask != FA_MASK_NONE; }
+
+  /// Columns of one key/value head, and the bytes that it has.
+  int64_t head() const { return schedule.head_groups / problem.heads_kv; }
+  int64_t bytes() const { return problem.rows_k * 2 * attention.head_dim * (attention.kv_dtype == FA_F32 ? 4 : 2); }
+};
+
+TEST(Order, AGroupsKeysAndValuesFitTheCache) {
+  test::Random random(4);
+  int grouped = 0;
+  double fullness = 0;  // of last groups
+  for (int i = 0; i < 20000; i++) {
+    const Ordered o(&random);
+    const int64_t heads = o.schedule.group / o.head();
+    ASSERT_GE(o.schedule.group, 1);
+    ASSERT_LE(o.schedule.group, o.columns);
+    ASSERT_TRUE(o.schedule.tiles > 1 || o.schedule.group == o.columns);
+    if (o.schedule.group == o.columns) continue;
+    grouped++;
+    ASSERT_EQ(o.schedule.group % o.head(), 0) << "the heads of a key/value head are apart";
+    const bool at_once = (o.schedule.group - o.head()) * o.schedule.tiles < o.slots && o.causal();
+    ASSERT_TRUE(heads == 1 || 2 * heads * o.bytes() <= o.device.l2_bytes || at_once);
+    const int64_t whole = std::lcm<int64_t>(o.head(), o.tile.cluster);
+    ASSERT_TRUE(o.schedule.group < whole || o.schedule.group % whole == 0) << "a cluster is in two groups";
+    fullness += double((o.columns - 1) % o.schedule.group + 1) / double(o.schedule.group);
+  }
+  EXPECT_GT(grouped, 5000);
+  EXPECT_GT(fullness / grouped, 0.85) << "last groups are left with little";
+}
+
+/// Where each column has several blocks at work side by side, and the device's places are taken a few times, tiles of
+/// all columns come by their length.
+TEST(Order, FewCausalTilesAreOneGroup) {
+  test::Random random(6);
+  int few = 0;
+  for (int i = 0; i < 20000; i++) {
+    const Ordered o(&random);
+    if (!o.causal() || o.columns * o.schedule.tiles >= 8 * o.slots || 2 * o.columns > o.slots) continue;
+    few++;
+    ASSERT_EQ(o.schedule.group, o.columns);
+  }
+  EXPECT_GT(few, 200);
+}
+
+TEST(Order, ShortTilesComeLastUnderACausalMask) {
+  test::Random random(5);
+  for (int i = 0; i < 20000; i++) {
+    const Ordered o(&random);
+    ASSERT_LE(8 * o.schedule.late_tiles, o.schedule.tiles);
+    if (!o.causal() || o.schedule.group == o.columns) {
+      ASSERT_EQ(o.schedule.late_tiles, 0);
+    } else if (o.schedule.tiles >= 8) {
+      ASSERT_GE(o.schedule.late_tiles, 1);
+    }
+  }
+}
+
+/// Tiles of the columns of a group in turn, the last ones first, and then the next group's; late ones at the end.
+TEST(Order, IsByGroupThenByTile) {
+  const auto places = [](int64_t group, int32_t late) {
+    Schedule s = {};
+    s.tiles = 4, s.group = group, s.late_tiles = late;
+    std::string text;
+    for (int64_t i = 0; i < 12; i++) {
+      const kernels::Place at = kernels::place_of(s, 3, i);
+      text += char('a' + at.column), text += char('0' + at.tile), text += ' ';
+    }
+    return text;
+  };
+  EXPECT_EQ(places(3, 0), "a3 b3 c3 a2 b2 c2 a1 b1 c1 a0 b0 c0 ");
+  EXPECT_EQ(places(2, 0), "a3 b3 a2 b2 a1 b1 a0 b0 c3 c2 c1 c0 ");
+  EXPECT_EQ(places(2, 1), "a3 b3 a2 b2 a1 b1 c3 c2 c1 a0 b0 c0 ");
+  EXPECT_EQ(places(1, 4), "a3 b3 c3 a2 b2 c2 a1 b1 c1 a0 b0 c0 ");
+}
+
+}  // namespace
+}  // namespace fa::cuda
