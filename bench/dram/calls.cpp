@@ -1,0 +1,89 @@
+#include "bench/dram/calls.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "mma/tiles.h"
+
+namespace fa::dram {
+namespace {
+
+constexpr int image_dims[] = {32, 64, 96, 128, 192, 256};
+
+const kernels::Arch &arch_of(int number) {
+  return *std::find_if(std::begin(kernels::archs), std::end(kernels::archs),
+                       [&](const kernels::Arch &arch) { return arch.number == number; });
+}
+
+int image_dim(int64_t dim) {
+  return *std::find_if(std::begin(image_dims), std::end(image_dims), [&](int of_image) { return of_image >= dim; });
+}
+
+/// Rows of heads, somewhere of their own: nothing is read.
+View rows_of(int tensor, int64_t rows, int64_t heads, int64_t dim) {
+  View view;
+  view.data = reinterpret_cast<char *>(static_cast<uintptr_t>(tensor) << 44);
+  view.dtype = FA_F16;
+  view.stride[3] = 2, view.stride[2] = 2 * dim, view.stride[1] = heads * view.stride[2];
+  view.stride[0] = rows * view.stride[1];
+  return view;
+}
+
+}  // namespace
+
+cuda::Device Gpu::device() const {
+  cuda::Device device = {};
+  device.capability = sm;
+  device.sm_count = sms;
+  device.shared_per_block = arch_of(sm).shared_bytes;
+  device.shared_per_sm = shared_per_sm;
+  device.threads_per_sm = threads_per_sm;
+  device.l2_bytes = static_cast<int>(l2_bytes);
+  return device;
+}
+
+std::string Call::text() const {
+  std::ostringstream text;
+  if (lengths.empty()) text << batch << " x ";
+  text << heads_q;
+  if (heads_kv != heads_q) text << "/" << heads_kv;
+  text << " heads, ";
+  if (!lengths.empty()) {
+    const auto [least, most] = std::minmax_element(lengths.begin(), lengths.end());
+    text << lengths.size() << " packed of " << *least << " to " << *most;
+  } else {
+    if (rows_q != rows_k) text << rows_q << " of ";
+    text << rows_k;
+  }
+  text << " rows, hd" << dim;
+  if (causal) text << ", causal";
+  if (splits > 0) text << ", " << splits << " splits";
+  return text.str();
+}
+
+Planned::Planned(const Call &c)
+    : plan(), image_{"", &arch_of(c.gpu.sm), "mma", &kernels::mma::family, kernels::f16, image_dim(c.dim), nullptr} {
+  attention_.q_dtype = attention_.kv_dtype = attention_.out_dtype = FA_F16;
+  attention_.head_dim = attention_.head_dim_v = c.dim;
+  attention_.scale = 0.125f;
+  attention_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
+  Problem &p = problem_;
+  p.attention = &attention_;
+  p.batch = c.batch, p.heads_q = c.heads_q, p.heads_kv = c.heads_kv;
+  p.rows_q = p.max_seqlen_q = c.rows_q, p.rows_k = p.max_seqlen_k = c.rows_k;
+  p.num_splits = c.splits;
+  if (!c.lengths.empty()) {
+    cumulative_ = {0};
+    for (const int32_t length : c.lengths) cumulative_.push_back(cumulative_.back() + length);
+    p.batch = static_cast<int64_t>(c.lengths.size());
+    p.rows_q = p.rows_k = cumulative_.back();
+    p.max_seqlen_q = p.max_seqlen_k = *std::max_element(c.lengths.begin(), c.lengths.end());
+    p.cu_seqlens_q = p.cu_seqlens_k = cumulative_.data();
+  }
+  p.q = rows_of(1, p.rows_q, p.heads_q, c.dim), p.out = rows_of(2, p.rows_q, p.heads_q, c.dim);
+  p.k = rows_of(3, p.rows_k, p.heads_kv, c.dim), p.v = rows_of(4, p.rows_k, p.heads_kv, c.dim);
+  plan = cuda::plan_of(p, {{&image_}, 1}, c.gpu.device());
+  plan.place_partials(reinterpret_cast<char *>(uintptr_t{5} << 44));
+}
+
+}  // namespace fa::dram

@@ -1,0 +1,50 @@
+// fa_bench_dram: bytes that calls read from a device's memory, as a table: with all heads in turn, and by their plans'
+// order.
+#include <cstdio>
+
+#include "bench/dram/model.h"
+
+namespace {
+
+using namespace fa::dram;
+
+double gigabytes(int64_t bytes) {
+  return static_cast<double>(bytes) * 1e-9;
+}
+
+void print(const Call &call) {
+  const Planned planned(call);
+  const Traffic least = least_traffic_of(planned.plan);
+  const Traffic before = traffic_of(one_group(planned.plan), call.gpu), after = traffic_of(planned.plan, call.gpu);
+  std::printf("| %s | %s | %.2f | %.2f | %.2f | %.0f | %.0f | %.0f | %.0f | %.0f |\n", call.gpu.name,
+              call.text().c_str(), gigabytes(least.read), gigabytes(before.read), gigabytes(after.read),
+              before.bound(call.gpu), after.bound(call.gpu), call.gpu.peak, 100 * before.busy(), 100 * after.busy());
+}
+
+}  // namespace
+
+int main() {
+  const Call calls[] = {
+      {t4, 8, 4096, 4096, 32, 32, 64},
+      {t4, 8, 4096, 4096, 32, 32, 128},
+      {a10, 8, 4096, 4096, 32, 32, 128},
+      {l4, 8, 4096, 4096, 32, 32, 128},
+      {rtx4090, 8, 4096, 4096, 32, 32, 128},
+      {a100, 8, 4096, 4096, 32, 32, 128},
+      {h100, 8, 4096, 4096, 32, 32, 128},
+      {t4, 8, 4096, 4096, 32, 32, 64, true},
+      {a10, 8, 4096, 4096, 32, 32, 64, true},
+      {l4, 8, 4096, 4096, 32, 32, 128, true},
+      {a100, 8, 4096, 4096, 32, 32, 128, true},
+      {h100, 2, 32768, 32768, 32, 32, 128, true},
+      {a10, 4, 8192, 8192, 32, 8, 128, true},
+      {a100, 4, 8192, 8192, 64, 8, 128, true},
+      {l4, 0, 0, 0, 32, 32, 128, true, 0, {8192, 1000, 5000, 512, 3800, 77, 1900, 4096, 6000, 2500, 300, 8000}},
+      {l4, 2, 2048, 16384, 32, 32, 128, false, 4},
+      {a100, 4, 16, 32768, 32, 8, 128},
+      {l4, 4, 512, 512, 8, 8, 64},
+  };
+  std::puts("| GPU | call | least GB | before | now | TFLOP/s before | now | peak | busy before, % | now |");
+  std::puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+  for (const Call &call : calls) print(call);
+}

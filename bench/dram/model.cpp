@@ -1,0 +1,152 @@
+#include "bench/dram/model.h"
+
+#include <limits>
+#include <queue>
+
+#include "bench/dram/blocks.h"
+#include "bench/dram/cache.h"
+#include "judge/random.h"
+
+namespace fa::dram {
+namespace {
+
+using kernels::Params;
+using kernels::Tile;
+using kernels::Work;
+
+/// Turns of the loop over keys that a block's beginning and end take.
+constexpr double turns_around = 2;
+
+/// One launch's blocks at work: each takes a turn, a tile of keys and one of values, in about the same time.
+class Device {
+ public:
+  Device(const Params &p, const Tile &tile, int64_t slots, double drift, Cache *cache)
+      : p_(p), tile_(tile), slots_(slots), drift_(drift), cache_(cache) {}
+
+  void run(const std::vector<Block> &blocks, Traffic *traffic) {
+    for (size_t next = 0; next < blocks.size() || !at_work_.empty();) {
+      while (next < blocks.size() && at_work_.size() < static_cast<size_t>(slots_)) begin(blocks, next++);
+      AtWork block = at_work_.top();
+      at_work_.pop();
+      now_ = block.time;
+      if (block.turns_left == 0) {
+        finish(*block.block);
+        traffic->taken += now_ - block.begun;
+        continue;
+      }
+      take_turn(*block.block, --block.turns_left);
+      block.time += block.turn;
+      at_work_.push(block);
+    }
+    traffic->time += now_ * static_cast<double>(slots_);
+  }
+
+ private:
+  struct AtWork {
+    const Block *block;
+    size_t number;
+    int32_t turns_left;
+    double begun, time, turn;  // when it began, when it is at its next turn, how long a turn takes
+
+    bool operator<(const AtWork &other) const {  // the first in time is on top
+      return time != other.time ? time > other.time : number > other.number;
+    }
+  };
+
+  void begin(const std::vector<Block> &blocks, size_t number) {
+    const Block &block = blocks[number];
+    const double spread = static_cast<double>(test::hash(number) % 1024) / 1024;
+    const double turn = 1 + drift_ * spread;
+    int32_t turns = 0;
+    if (!block.keys.empty()) turns = (block.keys.high - 1) / tile_.keys + 1 - block.keys.low / tile_.keys;
+    if (block.work.rows > 0) read_queries(block.work);
+    at_work_.push({&block, number, turns, now_, now_ + (block.work.rows > 0 ? turns_around * turn : 0), turn});
+  }
+
+  int64_t rows_of(const Work &w) const { return std::min(tile_.rows, w.rows - w.first_row); }
+
+  template <class V>
+  const char *row_address(const V &view, const Work &w) const {
+    const kernels::Row row = kernels::row_at(p_, w, w.first_row);
+    return view.data + kernels::q_batch(p_, w.sequence) * view.stride[0] +
+           (w.sequence.q_first + row.query) * view.stride[1] + row.head * view.stride[2];
+  }
+
+  void read_queries(const Work &w) { cache_->read(row_address(p_.q, w), rows_of(w) * p_.head_dim * 2); }
+
+  void take_turn(const Block &block, int32_t turn) {
+    const Work &w = block.work;
+    const int32_t key = (block.keys.low / tile_.keys + turn) * tile_.keys;
+    const int64_t keys = std::min(tile_.keys, w.sequence.keys - key);
+    cache_->read(kernels::key_row(p_, p_.k, w.sequence, key, w.kv_head), keys * p_.head_dim * 2);
+    cache_->read(kernels::key_row(p_, p_.v, w.sequence, key, w.kv_head), keys * p_.head_dim_v * 2);
+  }
+
+  void finish(const Block &block) {
+    const Work &w = block.work;
+    if (w.rows == 0) return;
+    if (p_.schedule.num_splits == 1) {
+      cache_->write(row_address(p_.out, w), rows_of(w) * p_.head_dim_v * 2);
+    } else {
+      cache_->write(p_.partial_values + w.partial_row * p_.head_dim_v,
+                    rows_of(w) * (p_.head_dim_v + 2) * static_cast<int64_t>(sizeof(float)));
+    }
+  }
+
+  const Params &p_;
+  const Tile &tile_;
+  const int64_t slots_;
+  const double drift_;
+  Cache *const cache_;
+  std::priority_queue<AtWork> at_work_;
+  double now_ = 0;
+};
+
+/// fa_combine's reads and writes after a launch of splits.
+void combine(const Params &p, const Tile &tile, const std::vector<Block> &blocks, Cache *cache) {
+  for (const Block &block : blocks) {
+    const Work &w = block.work;
+    if (w.rows == 0) continue;
+    const int64_t rows = std::min(tile.rows, w.rows - w.first_row);
+    cache->read(p.partial_values + w.partial_row * p.head_dim_v,
+                rows * (p.head_dim_v + 2) * static_cast<int64_t>(sizeof(float)));
+    if (w.split == 0) cache->write(p.out.data + w.partial_row, rows * p.head_dim_v * 2);
+  }
+}
+
+Traffic traffic_through(int64_t cache_bytes, const cuda::Plan &plan, double drift) {
+  Traffic traffic;
+  Cache cache(cache_bytes);
+  for_each_launch(plan, [&](const Params &p, int64_t tiles) {
+    const std::vector<Block> blocks = blocks_of(p, plan.tile, tiles);
+    Device(p, plan.tile, plan.slots, drift, &cache).run(blocks, &traffic);
+    if (plan.splits() > 1) combine(p, plan.tile, blocks, &cache);
+    for (const Block &block : blocks)
+      traffic.operations += 2.0 * static_cast<double>(block.scores) * (p.head_dim + p.head_dim_v);
+  });
+  traffic.read = cache.bytes_read(), traffic.written = cache.bytes_written();
+  return traffic;
+}
+
+}  // namespace
+
+double Traffic::bound(const Gpu &gpu) const {
+  return operations / (static_cast<double>(read + written) / (gpu.bandwidth * 1e9)) * 1e-12;
+}
+
+Traffic traffic_of(const cuda::Plan &plan, const Gpu &gpu, double drift) {
+  return traffic_through(gpu.l2_bytes / gpu.l2s, plan, drift);
+}
+
+Traffic least_traffic_of(const cuda::Plan &plan) {
+  return traffic_through(std::numeric_limits<int64_t>::max() / 2, plan, 0);
+}
+
+cuda::Plan one_group(const cuda::Plan &plan) {
+  cuda::Plan one = plan;
+  one.params.schedule.group = std::numeric_limits<int64_t>::max();
+  one.params.schedule.late_tiles = 0;
+  return one;
+}
+
+}  // namespace fa::dram

@@ -1,0 +1,31 @@
+// What a call reads from a device's memory: its blocks' tiles, in the order of the schedule, through an L2 that keeps
+// what was used last. Nothing is executed.
+#pragma once
+
+#include "bench/dram/calls.h"
+
+namespace fa::dram {
+
+struct Traffic {
+  int64_t read = 0, written = 0;  // bytes
+  double operations = 0;          // of both products
+  double taken = 0, time = 0;     // of the blocks' places on the device, in turns of the loop over keys
+
+  /// TFLOP/s that the memory lets through.
+  double bound(const Gpu &gpu) const;
+
+  /// The part of the time for which a block's place on the device is taken, on the average.
+  double busy() const { return taken / time; }
+};
+
+/// drift: by how much the fastest of the blocks that work side by side gets ahead of the slowest, as a part of the
+/// time.
+Traffic traffic_of(const cuda::Plan &plan, const Gpu &gpu, double drift = 0.1);
+
+/// The same with a cache that holds everything: what has to be read at least.
+Traffic least_traffic_of(const cuda::Plan &plan);
+
+/// The plan with all columns in one group, as calls were ordered before.
+cuda::Plan one_group(const cuda::Plan &plan);
+
+}  // namespace fa::dram
