@@ -32,7 +32,9 @@
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
 //   FA_EMU_TIMELINE file              when warps of the first blocks did what, as a trace for chrome://tracing and
 //                                     tools/timeline
-//   FA_EMU_DRIVER   13000             the version that cuDriverGetVersion returns
+//   FA_EMU_DRIVER   13000             the driver's version of CUDA, which cuDriverGetVersion returns: what functions it
+//                                     has, the newest PTX, zstd in fat binaries (12.4), programmatic dependencies in
+//                                     captures (12.3)
 //   FA_EMU_MEMORY   1G                memory of each device
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
 //   FA_EMU_CAPTURE_CONTEXT  refuse    cuStreamGetCtx and cuStreamGetDevice of a stream that captures fail with
