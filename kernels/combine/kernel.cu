@@ -1,56 +1,107 @@
-// Joins the partial results of all splits, in their order: a warp a row.
+// Joins the partial results of all splits:
 //   m = max_s m_s; l = sum_s e^(m_s - m) l_s; out = sum_s e^(m_s - m) O_s / l
 //
-// Block (x, y) works on rows y * rows and after of the tile at place x.
-#include "combine/tiles.h"
+// A row's splits are shared out: each group of eight threads has eight of them, and each of its threads four columns,
+// which it asks for at once and before it knows their weights. So up to 256 splits wait for memory once; more of them
+// take further rounds. Sums are those of a binary tree over the splits of a round, where a split that does not exist
+// counts as 0: a row's bits follow from its own splits, whatever their number and the block's shape.
+#include "combine/sums.cuh"
 #include "common/build.cuh"
-#include "common/element.cuh"
 #include "common/finish.cuh"
-#include "common/lanes.cuh"
 #include "common/ptx.cuh"
 #include "common/repair.cuh"
 
 namespace fa::kernels::combine {
 
-__device__ inline void combine_row(const Params &p, const Work &w, int row_of_tile) {
-  const int lane = threadIdx.x % 32, splits = p.schedule.num_splits;
-  const int64_t first = w.partial_row + row_of_tile, step = p.partial_rows;
-  const Row row = row_at(p, w, w.first_row + row_of_tile);
+/// A row's partial results, from a column on.
+struct Partials {
+  const float *values;  // of split 0
+  int64_t row, rows;    // of split 0 and of each split
+  int splits, columns;  // that this thread has; no splits where there is no such row or column
+
+  /// The sum of the values of a column that are NaN or infinite.
+  __device__ float special(const Params &p, int c) const {
+    float special = 0;
+#pragma unroll 1
+    for (int i = 0; i < splits; i++) {
+      const float value = values[i * rows * p.head_dim_v + c];
+      if (!is_finite(value)) special += value;
+    }
+    return special;
+  }
+};
+
+/// The maximum, the sum and the weighted values of a row; the latter in the first threads of the row.
+__device__ inline Softmax combine_row(const Params &p, const Partials &partials, Quad &sum) {
+  __shared__ alignas(16) float weights[threads];  // of each thread's split
+  __shared__ float maxima_of_warps[threads / 32], sums_of_warps[threads / 32];
+  __shared__ Quad quads_of_warps[threads / 32][quads];
+  const int log2 = log2_groups(p.schedule.num_splits), span = depth << log2;
+  const int place = threadIdx.x & (span - 1),
+            first = place / quads * depth;  // the own split, and the group's first one
+  const int64_t step = partials.rows * p.head_dim_v;
+  const auto load = [&](int i) {
+    return i < partials.splits ? load_partial(p, partials.row + i * partials.rows) : Softmax{};
+  };
 
   Softmax all;
-  for (int i = lane; i < splits; i += 32) all.max = fmaxf(all.max, load_partial(p, first + i * step).max);
-  all.max = max_over_lanes<32>(all.max);
-  const float finite = finite_max(all.max);
-  for (int i = 0; i < splits; ++i) {
-    const Softmax part = load_partial(p, first + i * step);
-    all.sum += part.sum * weight_of(part.max - finite);
-  }
-
-  const float factor = finish_row(p, w.sequence, row, all, lane == 0);
-  char *out = out_row(p, w.sequence, row);
-  for (int d = lane; d < p.head_dim_v; d += 32) {
-    float sum = 0, special = 0;
-    for (int i = 0; i < splits; ++i) {
-      const int64_t part = first + i * step;
-      const float value = p.partial_values[part * p.head_dim_v + d];
-      if (is_finite(value)) {
-        sum += value * weight_of(load_partial(p, part).max - finite);
-      } else {
-        special += value;
-      }
+  float finite = 0, sum_of_thread = 0;
+#pragma unroll 1
+  for (int round = 0; round < p.schedule.num_splits; round += span) {
+    const Softmax own = load(round + place);
+    Quad values[depth];
+    load_quads(values, partials.values + (round + first) * step, step, partials.splits - round - first,
+               partials.columns);
+    if (round == 0) {
+      all.max = own.max;
+      for (int i = span + place; i < p.schedule.num_splits; i += span) all.max = fmaxf(all.max, load(i).max);
+      all.max = over_threads(all.max, span, maxima_of_warps, [](float a, float b) { return fmaxf(a, b); });
+      finite = finite_max(all.max);
+    } else {
+      __syncthreads();  // everyone has read the weights of the round before
     }
-    store_element(out + d * p.out.stride[3], p.out_dtype, finished(sum, special, factor, all));
+    const float weight = weight_of(own.max - finite);
+    weights[threadIdx.x] = weight;
+    sum_of_thread += own.sum * weight;
+    __syncthreads();
+    add_weighted(sum, weights + threadIdx.x / quads * depth, values);
   }
+  all.sum = over_threads(sum_of_thread, span, sums_of_warps, [](float a, float b) { return a + b; });
+  sum = sum_over_groups(sum, 1 << log2, quads_of_warps);
+  return all;
 }
 
 }  // namespace fa::kernels::combine
 
-extern "C" __global__ void __launch_bounds__(32 * fa::kernels::combine::rows)
-    fa_combine(const __grid_constant__ fa::kernels::Params params) {
+/// Block (x, y) has some rows and columns of the tile at place x; see tiles.h.
+extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
+    fa_combine(const __grid_constant__ fa::kernels::Params p) {
   using namespace fa::kernels;
+  using namespace fa::kernels::combine;
+  // All but the partial results is there before the kernel that makes them ends.
+  const Work w = work_of_tile(p, p.schedule.tile_rows, blockIdx.x, 0);
+  const int splits = p.schedule.num_splits, blocks = blocks_of_row(p.head_dim_v);
+  const int first_row = blockIdx.y / blocks * combine::rows(splits);
+  const int row_of_tile = first_row + (threadIdx.x / depth >> log2_groups(splits));
+  const int column = blockIdx.y % blocks * columns + threadIdx.x % quads * 4;
+  const bool exists = row_of_tile < p.schedule.tile_rows && w.first_row + row_of_tile < w.rows;
+  const Row row = row_at(p, w, exists ? w.first_row + row_of_tile : 0);
+  const int64_t partial_row = w.partial_row + row_of_tile;
+  const Partials partials = {p.partial_values + partial_row * p.head_dim_v + column, partial_row, p.partial_rows,
+                             exists ? splits : 0, p.head_dim_v - column};
+  const float sink = exists ? sink_of(p, w.sequence, row) : 0;
   griddepcontrol_wait();
-  const Work w = work_of_tile(params, params.schedule.tile_rows, blockIdx.x, 0);
-  const int row = blockIdx.y * combine::rows + threadIdx.x / 32;
-  if (w.rows == 0 || row >= params.schedule.tile_rows || w.first_row + row >= w.rows) return;
-  combine::combine_row(params, w, row);
+  if (first_row >= p.schedule.tile_rows || w.first_row + first_row >= w.rows) return;
+
+  Quad sum;
+  const Softmax all = combine_row(p, partials, sum);
+  const bool first_group = (threadIdx.x & ((depth << log2_groups(splits)) - 1)) < quads;
+  if (!exists || !first_group || partials.columns <= 0) return;
+  const float factor = finish_row(p, w.sequence, row, all, sink, column == 0);
+  unroll<4>([&](int c) {
+    const float special = is_finite(sum.x[c]) ? 0 : partials.special(p, c);
+    sum.x[c] = finished(sum.x[c], special, factor, all);
+  });
+  store_quad(out_row(p, w.sequence, row) + column * p.out.stride[3], p.out.stride[3], p.out_dtype, sum,
+             partials.columns);
 }

@@ -1,17 +1,46 @@
-// The combine kernel's blocks: a warp works on a row of the tiles that the split kernel had: block (x, y) on rows
-// y * rows and after of the tile at place x.
+// The combine kernel's blocks: each has some rows and 32 columns of a tile that the split kernel had, and all of their
+// splits. The more splits there are, the more threads share a row, and the fewer rows a block has.
 #pragma once
 
 #include "common/images.h"
 
 namespace fa::kernels::combine {
 
-/// Rows that a block combines: one a warp. Divides every family's tile_rows.
-constexpr int rows = 4;
+constexpr int threads = 256;
+
+/// Columns of a block: eight neighbouring threads have four each.
+constexpr int quads = 8, columns = 4 * quads;
+
+/// Splits that a thread adds up at a time: as many loads under way as registers hold.
+constexpr int depth = 8;
+
+/// Splits that a block adds up at a time, at most: all threads then share a row. Further ones take further rounds.
+constexpr int most_span = threads / quads * depth;
+
+/// The splits that a block adds up at a time, and the neighbouring threads that share a row, are 8 << this.
+constexpr int log2_groups(int splits) {
+  int log = 0;
+  while (depth << log < splits && depth << log < most_span) log++;
+  return log;
+}
+static_assert(quads == depth, "a group of threads has as many splits as threads: each finds the weight of one");
+
+/// Rows of a block.
+constexpr int rows(int splits) {
+  return threads / quads >> log2_groups(splits);
+}
+
+/// Blocks for each tile: neighbouring ones have neighbouring columns.
+constexpr int blocks_of_row(int head_dim_v) {
+  return (head_dim_v + columns - 1) / columns;
+}
+constexpr int blocks_of_tile(int tile_rows, int splits, int head_dim_v) {
+  return (tile_rows + rows(splits) - 1) / rows(splits) * blocks_of_row(head_dim_v);
+}
 
 constexpr Tile tile(const Arch &, int, Entry entry) {
   if (entry != Entry::combine) return {};
-  return {rows, 0, 32 * rows, 0};
+  return {rows(1), 0, threads, 0};
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device

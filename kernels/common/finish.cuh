@@ -22,13 +22,18 @@ __device__ inline float finite_max(float x) {
   return x == -infinity ? 0 : x;
 }
 
+/// The sink of a row's head; 0 in a call without sinks.
+__device__ inline float sink_of(const Params &p, const Sequence &s, Row row) {
+  if (p.sinks.data == nullptr) return 0;
+  return *reinterpret_cast<const float *>(p.sinks.data + s.index * p.sinks.stride[0] + row.head * p.sinks.stride[1]);
+}
+
 /// What the sum-weighted values of a row are multiplied by; 0 for a row without keys. Adds the head's sink to the
 /// softmax and writes its lse.
-__device__ inline float finish_row(const Params &p, const Sequence &s, Row row, Softmax softmax, bool writes_lse) {
+__device__ inline float finish_row(const Params &p, const Sequence &s, Row row, Softmax softmax, float sink,
+                                   bool writes_lse) {
   float factor = 1;
   if (p.sinks.data) {
-    const float sink =
-        *reinterpret_cast<const float *>(p.sinks.data + s.index * p.sinks.stride[0] + row.head * p.sinks.stride[1]);
     const float max = fmaxf(softmax.max, sink), finite = finite_max(max);
     factor = weight_of(softmax.max - finite);
     softmax.sum = softmax.sum * factor + weight_of(sink - finite);
@@ -62,7 +67,8 @@ __device__ inline char *out_row(const Params &p, const Sequence &s, Row row) {
 
 /// The unfinished softmax of a row of partial results.
 __device__ inline Softmax load_partial(const Params &p, int64_t partial_row) {
-  return {p.partial_max_sum[2 * partial_row], p.partial_max_sum[2 * partial_row + 1]};
+  const float2 both = *reinterpret_cast<const float2 *>(p.partial_max_sum + 2 * partial_row);
+  return {both.x, both.y};
 }
 __device__ inline void store_partial(const Params &p, int64_t partial_row, const Softmax &softmax) {
   *reinterpret_cast<float2 *>(p.partial_max_sum + 2 * partial_row) = {softmax.max, softmax.sum};

@@ -4,6 +4,7 @@
 #include "common/finish.cuh"
 #include "common/lanes.cuh"
 #include "common/repair.cuh"
+#include "mma/load.cuh"
 #include "mma/scores.cuh"
 #include "mma/softmax.cuh"
 
@@ -95,7 +96,8 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
     if (partial) {
       if (writes) store_partial(p, w.partial_row + r, softmax);
     } else if (exists) {
-      const float factor = finish_row(p, w.sequence, B::row_of(p, w, w.first_row + r), softmax, writes);
+      const Row row = B::row_of(p, w, w.first_row + r);
+      const float factor = finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), writes);
       o.for_each_in_row(row_of_lane, [=](float &x, int) { x = finished(x, 0, factor, softmax); });
     }
     if (!second_run) {

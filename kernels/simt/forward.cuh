@@ -158,7 +158,8 @@ __device__ inline void store(const Params &p, const Work &w, const ThreadRows<di
     const Row row = row_at(p, w, w.first_row + thread.first + i);
     const int64_t partial_row = w.partial_row + thread.first + i;
     const Softmax &softmax = thread.softmax[i];
-    const float factor = whole ? finish_row(p, w.sequence, row, softmax, thread.lane == 0) : 1;
+    const float factor =
+        whole ? finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), thread.lane == 0) : 1;
     if (!whole && thread.lane == 0) store_partial(p, partial_row, softmax);
     const Output out =
         whole ? Output{out_row(p, w.sequence, row), p.out.stride[3], p.out_dtype}

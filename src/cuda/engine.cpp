@@ -187,9 +187,9 @@ fa_status CudaEngine::launch(Plan plan, const Resident &resident, CUstream strea
     CUresult result = start({kernel, plan.tile, tiles * plan.splits()}, device_, stream, &plan.params);
     if (const fa_status status = check(result, image, plan.entry)) return status;
     if (plan.splits() == 1) continue;
-    const int64_t rows = plan.tile.rows / kernels::combine::rows;
-    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), tiles, rows, dependent}, device_,
-                   stream, &plan.params);
+    const int of_tile = kernels::combine::blocks_of_tile(plan.tile.rows, plan.splits(), plan.params.head_dim_v);
+    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), tiles, of_tile, dependent},
+                   device_, stream, &plan.params);
     if (const fa_status status = check(result, combine, Entry::combine)) return status;
   }
   return FA_OK;

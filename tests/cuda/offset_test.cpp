@@ -242,9 +242,8 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
     params.partial_values = static_cast<float *>(values.data());
     params.partial_max_sum = static_cast<float *>(max_sum.data());
     ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", entry, tile, {3}, params), CUDA_SUCCESS);
-    ASSERT_EQ(
-        run_kernel("combine.f32.576", Entry::combine, ends, {1, unsigned(tile.rows / kernels::combine::rows)}, params),
-        CUDA_SUCCESS);
+    const auto blocks = unsigned(kernels::combine::blocks_of_tile(tile.rows, 3, params.head_dim_v));
+    ASSERT_EQ(run_kernel("combine.f32.576", Entry::combine, ends, {1, blocks}, params), CUDA_SUCCESS);
     EXPECT_EQ(own.failure(), "") << kernels::name_of(entry) << " " << rows;
   };
   for (const int64_t rows : {int64_t{1} << 27, int64_t{1} << 28, int64_t{1} << 31}) {

@@ -89,14 +89,7 @@ TEST_P(Checked, Dim512) {
   run(512);
 }
 
-std::vector<Target> gpu_targets() {
-  std::vector<Target> all;
-  for (const std::string &arch : gpu_archs())
-    for (const char *types : {"f32", "f16", "bf16"}) all.push_back({types, arch});
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(Engine, Checked, testing::ValuesIn(gpu_targets()), target_name);
+INSTANTIATE_TEST_SUITE_P(Engine, Checked, testing::ValuesIn(gpu_targets({"f32", "f16", "bf16"})), target_name);
 
 }  // namespace
 }  // namespace test

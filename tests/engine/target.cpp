@@ -40,10 +40,16 @@ std::vector<std::string> gpu_archs() {
   };
 }
 
-std::vector<Target> all_targets(const std::vector<std::string> &types) {
-  std::vector<Target> all = targets(types);
+std::vector<Target> gpu_targets(const std::vector<std::string> &types) {
+  std::vector<Target> all;
   for (const std::string &arch : gpu_archs())
     for (const std::string &type : types) all.push_back({type, arch});
+  return all;
+}
+
+std::vector<Target> all_targets(const std::vector<std::string> &types) {
+  std::vector<Target> all = targets(types);
+  for (const Target &target : gpu_targets(types)) all.push_back(target);
   return all;
 }
 

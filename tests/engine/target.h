@@ -27,8 +27,9 @@ struct Target {
 /// As gtest shows it: "f32_avx2".
 void PrintTo(const Target &target, std::ostream *stream);
 
-/// Every ISA with each of types; and every GPU architecture.
+/// Every ISA with each of types; every GPU architecture; both.
 std::vector<Target> targets(const std::vector<std::string> &types);
+std::vector<Target> gpu_targets(const std::vector<std::string> &types);
 std::vector<Target> all_targets(const std::vector<std::string> &types);
 
 inline const std::vector<std::string> all_types = {"f32", "f16", "bf16", "mixed"};
