@@ -30,6 +30,16 @@ __device__ inline float ld_shared_f32(uint32_t from) {
   return x;
 }
 
+__device__ inline void st_shared_v2_f32(uint32_t to, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(x), "f"(y) : "memory");
+}
+
+__device__ inline float2 ld_shared_v2_f32(uint32_t from) {
+  float2 x;
+  asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
+  return x;
+}
+
 __device__ inline void st_shared_v4_b32(uint32_t to, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
 }

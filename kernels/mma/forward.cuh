@@ -111,9 +111,11 @@ __device__ inline void forward(const Params &p) {
     cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
     bool needs_repair = false;
-    if constexpr (B::warps_split_keys) join_warps<B>(pass.softmax, pass.out, shared.ring);
-    if (!B::warps_split_keys || threadIdx.x < 32)
+    if constexpr (B::warps_split_keys) {
+      needs_repair = join_warps<B>(p, shared, pass.softmax, pass.out, block->second_run);
+    } else {
       needs_repair = store<B>(p, block, pass.out, pass.softmax, shared.queries, block->second_run);
+    }
     if (block->second_run || !__syncthreads_or(needs_repair)) return;
     if (threadIdx.x == 0) block->second_run = true;
     __syncthreads();

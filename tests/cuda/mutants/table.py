@@ -18,6 +18,7 @@ GENERAL = r"\] is .*, expected .*softcap=2 "
 PAGED = r"\] is .*, expected .*page=7 "
 SPLIT = r"\] is .*, expected .*splits=3 "
 DECODE = r"\] is .*, expected .*splits=2 "
+SPLITS = "*/Splits.InTwoRounds/f32_sm_80"  # a test of the engine's suites
 
 WRONG = r"\] is .*, expected "
 FAR = WRONG + "|kernel: error 700: illegal address"
@@ -81,11 +82,27 @@ MUTANTS = [
     Mutant("entry_split", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::split>>(p);\n", "", SPLIT),
     Mutant("entry_decode", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::decode>>(p);\n", "", DECODE),
     Mutant("keys_of_a_warp", MMA, "mma/block.cuh", "warps_split_keys ? warp * warp_keys : 0", "0", DECODE),
-    Mutant("join", MMA, "mma/join.cuh", " + sums.get(rows + r) * b[r];", ";", DECODE),
-    Mutant("barrier_of_the_join", MMA, "mma/join.cuh", "  __syncthreads();\n#pragma unroll 1", "#pragma unroll 1",
+    Mutant("join", MMA, "mma/join.cuh", "l += weight[i] * sums.row(i, r).y;", "l += i == 0 ? sums.row(i, r).y : 0;", DECODE),
+    Mutant("join_values", MMA, "mma/join.cuh", "fmaf(weight[i], of_warp.x[c], sum.x[c])", "of_warp.x[c] + sum.x[c]", DECODE),
+    Mutant("barrier_of_the_join", MMA, "mma/join.cuh", "  sums.put(softmax, o);\n  __syncthreads();\n", "  sums.put(softmax, o);\n",
            r"check: race: (reads|writes) shared memory .*mma/join\.cuh"),
-    Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  combine::combine_row(params, w, row);\n", "", SPLIT),
-    Mutant("combine_weights", COMBINE, "combine/kernel.cu", "part.sum * weight_of(part.max - finite)", "part.sum", SPLIT),
+    Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  Quad sum;\n  const", "  if (p.batch > 0) return;\n  Quad sum;\n  const", SPLIT),
+    Mutant("combine_sums", COMBINE, "combine/kernel.cu", "own.sum * weight;", "own.sum;", SPLIT),
+    Mutant("combine_weights", COMBINE, "combine/kernel.cu", "weights[threadIdx.x] = weight;", "weights[threadIdx.x] = 1;", SPLIT),
+    Mutant("combine_maxima", COMBINE, "combine/kernel.cu", "all.max = over_threads(all.max, span, maxima_of_warps,",
+           "all.max = over_threads(all.max, 1, maxima_of_warps,", SPLIT),
+    Mutant("combine_last_split", COMBINE, "combine/kernel.cu", "partials.splits - round - first,",
+           "partials.splits - round - first - 1,", SPLIT),
+    Mutant("combine_groups", COMBINE, "combine/sums.cuh", "  if (warps <= 1) return sum;\n", "  return sum;\n", WRONG, test=SPLITS),
+    Mutant("combine_rounds", COMBINE, "combine/kernel.cu", "round < p.schedule.num_splits; round += span",
+           "round == 0; round += span", WRONG, test=SPLITS),
+    Mutant("barrier_of_the_weights", COMBINE, "combine/kernel.cu", "    __syncthreads();\n    add_weighted(", "    add_weighted(",
+           RACE + r"\(st\.shared\.f32"),
+    Mutant("barrier_of_the_rounds", COMBINE, "combine/kernel.cu",
+           "      __syncthreads();  // everyone has read the weights of the round before\n", "", RACE + r"\(ld\.shared\.v4",
+           test=SPLITS),
+    Mutant("barrier_of_the_groups", COMBINE, "combine/sums.cuh", "of_warps[warp][lane] = sum;\n  __syncthreads();\n",
+           "of_warps[warp][lane] = sum;\n", RACE + r"\(ld\.shared", test=SPLITS),
     Mutant("simt_barrier", SIMT, "simt/forward.cuh", "    weigh<dim>(p, thread, shared, s, j);\n    __syncthreads();\n",
            "    weigh<dim>(p, thread, shared, s, j);\n", RACE + r"\(ld\.shared\.f32", 64, "f32"),
     Mutant("simt_rescale", SIMT, "simt/forward.cuh", "thread.o[i][d] *= rescale;", "", SPLIT, 64, "f32"),
