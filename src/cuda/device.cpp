@@ -19,11 +19,14 @@ struct Query {
 
 /// Asks for everything of device index; the name of the call that failed, or nullptr.
 const char *describe(const Driver &driver, int index, Device *device, CUresult *result) {
-  int major = 0, minor = 0, pools = 0, pageable = 0, host_tables = 0;
+  int major = 0, minor = 0, pools = 0, pageable = 0, host_tables = 0, clock = 0, memory_clock = 0, bus_bits = 0;
   const Query queries[] = {
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major},
       {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor},
+      {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &clock},
       {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &device->sm_count},
+      {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &memory_clock},
+      {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &bus_bits},
       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &device->shared_per_block},
       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &device->shared_per_sm},
       {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &device->threads_per_sm},
@@ -40,6 +43,9 @@ const char *describe(const Driver &driver, int index, Device *device, CUresult *
     if ((*result = driver.cuDeviceGetAttribute(query.to, query.attribute, device->handle)) != CUDA_SUCCESS)
       return "cuDeviceGetAttribute";
   device->capability = 10 * major + minor;
+  // Twice a clock, whatever the kind of memory: the driver has its clocks so.
+  if (clock > 0 && device->sm_count > 0)
+    device->memory_rate = 2.0 * memory_clock * (bus_bits / 8.0) / (static_cast<double>(clock) * device->sm_count);
   device->pools = pools != 0;
   device->pageable = pageable != 0;
   device->host_tables = host_tables != 0;

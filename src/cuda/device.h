@@ -17,11 +17,12 @@ struct Device {
   int shared_per_block;  // bytes that a block may opt in to
   int shared_per_sm;     // bytes
   int threads_per_sm;
-  int l2_bytes;       // of the cache that all multiprocessors share
-  bool pools;         // memory may be allocated in the order of a stream
-  bool pageable;      // reaches all memory of the host
-  bool host_tables;   // by the host's own page tables: without moving pages
-  char why_not[256];  // why the driver tells nothing of it, and it cannot be used; "" when it can
+  int l2_bytes;        // of the cache that all multiprocessors share
+  double memory_rate;  // bytes that memory delivers to each multiprocessor in a clock, all reading; 0: not known
+  bool pools;          // memory may be allocated in the order of a stream
+  bool pageable;       // reaches all memory of the host
+  bool host_tables;    // by the host's own page tables: without moving pages
+  char why_not[256];   // why the driver tells nothing of it, and it cannot be used; "" when it can
 
   bool usable() const { return *why_not == '\0'; }
   int major() const { return capability / 10; }

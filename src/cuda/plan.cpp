@@ -7,6 +7,7 @@
 #include "core/count.h"
 #include "core/dtype.h"
 #include "cuda/order.h"
+#include "cuda/splits.h"
 
 namespace fa::cuda {
 namespace {
@@ -21,26 +22,8 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
 constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
 constexpr int64_t most_packed_rows = int64_t{1} << 30;
 
-/// Splits pay where most multiprocessors would idle, and each split has a few blocks of keys.
-constexpr double filled = 0.8;
-constexpr int64_t fewest_blocks_to_split = 5;
-constexpr int64_t most_splits = 128;
-constexpr int64_t most_waves = 2;
-constexpr double good_enough = 0.85;
-
 int64_t group_of(const Problem &p) {
   return p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
-}
-
-/// Blocks that the device works on at once, as far as splits are for them. One of Entry::decode asks for as many keys
-/// in advance as keep its multiprocessor's share of the memory busy, if it has this much shared memory: a second one
-/// would only have more results to combine.
-int64_t slots_of(Entry entry, const Tile &tile, const Device &device) {
-  constexpr int plenty = 48 << 10;
-  const int64_t by_threads = device.threads_per_sm / tile.threads;
-  const int64_t by_shared = device.shared_per_sm / std::max(tile.shared_bytes, 1);
-  const int64_t most = entry == Entry::decode && tile.shared_bytes >= plenty ? 1 : 2;
-  return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, most);
 }
 
 /// One that fits: of tiles there are less than 2^63 whatever the shapes.
@@ -69,24 +52,6 @@ bool packing_pays(const Problem &p, int64_t rows) {
   const int64_t group = group_of(p), queries = p.max_seqlen_q;
   return group > 1 && queries > 0 && queries * group <= most_packed_rows &&
          filled_part(queries, rows) < 0.9 * filled_part(queries * group, rows);
-}
-
-/// The fewest splits that use the device nearly as well as any number does.
-int64_t splits_for(int64_t tiles, int64_t slots, int64_t key_blocks) {
-  if (static_cast<double>(tiles) >= filled * static_cast<double>(slots) || key_blocks < fewest_blocks_to_split)
-    return 1;
-  const int64_t most = std::min({most_splits, key_blocks, most_waves * slots / std::max<int64_t>(tiles, 1)});
-  const auto efficiency = [&](int64_t n) {
-    // Splits of which some have no keys only cost.
-    const int64_t useful = ceil_div(key_blocks, ceil_div(key_blocks, n));
-    const double waves = static_cast<double>(tiles * useful) / static_cast<double>(slots);
-    return waves / std::ceil(static_cast<double>(tiles * n) / static_cast<double>(slots));
-  };
-  double best = 0;
-  for (int64_t n = 1; n <= most; n++) best = std::max(best, efficiency(n));
-  for (int64_t n = 1; n <= most; n++)
-    if (efficiency(n) >= good_enough * best) return n;
-  return 1;
 }
 
 /// Floats of a row's unfinished softmax.
@@ -128,8 +93,8 @@ Cut cut_of(const Problem &p, const Image &image, const Device &device) {
   const Tile tile = image.tile_of(entry);
   int64_t splits = fixed_splits(p, tile);
   if (splits == 0)
-    splits = splits_for(number(all_tiles_of(p, tile.rows, packed)), slots_of(entry, tile, device),
-                        ceil_div(p.max_seqlen_k, tile.keys));
+    splits = splits_for({entry, tile, number(all_tiles_of(p, tile.rows, packed)), ceil_div(p.max_seqlen_k, tile.keys)},
+                        device);
   return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
 }
 
@@ -194,7 +159,7 @@ int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
   const int64_t most = most_waves * slots_of(Entry::split, split, device);
-  return number(std::min<Count>(std::min(most_splits, key_blocks) * tiles, most)) * bytes;
+  return number(std::min<Count>(std::min(most_splits(device), key_blocks) * tiles, most)) * bytes;
 }
 
 }  // namespace

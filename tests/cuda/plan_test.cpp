@@ -34,6 +34,16 @@ Device device_of(int sm_count) {
   return device;
 }
 
+/// As an H200: its memory delivers more than one block of a decode gets through.
+Device fast_device(double memory_rate = 18.4) {
+  Device device = device_of(132);
+  device.capability = 90;
+  device.shared_per_block = 227 << 10;
+  device.shared_per_sm = 228 << 10;
+  device.memory_rate = memory_rate;
+  return device;
+}
+
 /// Contiguous q, k, v and out in (batch, row, head, dim) order, of f16.
 struct Shaped {
   Attention attention;
@@ -131,6 +141,53 @@ TEST(Plan, FewRowsHaveATileOfTheirOwn) {
   EXPECT_EQ(entry_of("simt", 1, 1, 8, false), Entry::split);
 }
 
+TEST(Plan, MemoryAsFastAsABlockGetsTwo) {
+  const Serving image = image_of("mma", 128);
+  const auto blocks_of = [&](const Device &device) {
+    Shaped s(1, 1, 131072, 8, 1, 128);
+    const Plan plan = plan_of(s.get(), image, device);
+    EXPECT_LE(plan.partial_bytes, workspace_bound(s.get(), image, device));
+    return plan.splits() * plan.tiles;
+  };
+  EXPECT_GE(blocks_of(fast_device()), 132 + 66);  // more than 128 splits of one head
+  EXPECT_LE(blocks_of(fast_device()), 264);
+  EXPECT_GE(blocks_of(fast_device(28)), 132 + 66);
+  EXPECT_GE(blocks_of(fast_device(13)), 132 + 66);  // an H100
+  EXPECT_LE(blocks_of(fast_device(10)), 132);
+  EXPECT_LE(blocks_of(fast_device(0)), 132);  // not known
+}
+
+/// A tile for each multiprocessor leaves fast memory idle, and slow memory busy.
+TEST(Plan, FullDevicesAreSplitForFastMemoryAlone) {
+  const Serving image = image_of("mma", 128);
+  Shaped s(16, 1, 32768, 64, 8, 128);
+  EXPECT_EQ(plan_of(s.get(), image, fast_device(13)).splits(), 1);
+  EXPECT_EQ(plan_of(s.get(), image, fast_device(28)).splits(), 2);
+}
+
+/// Few multiprocessors may be enough for the memory: the others would only cost a second kernel.
+TEST(Plan, MemoryThatIsBusyIsNotSplitFor) {
+  const Serving image = image_of("mma", 128);
+  Shaped s(10, 1, 32768, 64, 8, 128);  // 80 tiles
+  EXPECT_EQ(plan_of(s.get(), image, fast_device(8)).splits(), 1);
+  Shaped fewer(1, 1, 32768, 64, 8, 128);
+  EXPECT_GT(plan_of(fewer.get(), image, fast_device(8)).splits(), 8);
+}
+
+/// No split is without keys when all sequences have as many as their bound says.
+TEST(Plan, EverySplitHasKeys) {
+  test::Random random(3);
+  for (int i = 0; i < 5000; ++i) {
+    const int64_t keys = random.between(1, 140000), heads = random.between(1, 16);
+    Shaped s(random.between(1, 4), 1, keys, heads, heads, random.one_of(64, 128));
+    const Plan plan = plan_of(s.get(), image_of("mma", int(s.attention.head_dim)), fast_device(double(i % 30)));
+    const int64_t blocks = (keys + plan.tile.keys - 1) / plan.tile.keys;
+    const int64_t each = (blocks + plan.splits() - 1) / plan.splits();
+    ASSERT_LT((plan.splits() - 1) * each, blocks) << keys << " keys, " << plan.splits() << " splits";
+    ASSERT_LE(plan.splits(), 2 * 132);
+  }
+}
+
 TEST(Plan, SplitCountsFollowTheDevicesSize) {
   const Serving image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
@@ -187,7 +244,8 @@ TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
   for (int i = 0; i < 20000; ++i) {
     Shaped s = random_shape(&random);
     const Serving image = image_of(random.chance(50) ? "mma" : "simt", 100);
-    const Device device = device_of(int(random.between(1, 200)));
+    Device device = device_of(int(random.between(1, 200)));
+    device.memory_rate = random.one_of(0, 8, 18, 28);
     const Plan plan = plan_of(s.get(), image, device);
     ASSERT_LE(plan.partial_bytes, workspace_bound(s.get(), image, device)) << i;
     ASSERT_GE(plan.tiles, 1);
@@ -209,7 +267,8 @@ TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
   for (int i = 0; i < 5000; ++i) {
     Shaped s = random_shape(&random);
     const Serving image = image_of(random.chance(50) ? "mma" : "simt", 100);
-    const Device device = device_of(int(random.between(1, 200)));
+    Device device = device_of(int(random.between(1, 200)));
+    device.memory_rate = random.one_of(0, 8, 18, 28);
     for (int bound = 0; bound < 4; ++bound) {
       Shaped larger = s;
       Problem &p = larger.problem;

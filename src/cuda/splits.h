@@ -1,0 +1,76 @@
+// How many splits a tile's keys get where nothing fixes it, by a small model of time. Its unit is what a block of
+// threads takes for a block of keys. scripts/kernel-report reads it, too.
+#pragma once
+
+#include <algorithm>
+
+#include "common/images.h"
+#include "cuda/device.h"
+
+namespace fa::cuda {
+
+/// Bytes of keys and values that a block of Entry::decode gets through in a clock, by the simulated schedule of its
+/// loop (docs/performance.md); and the part of it that memory may deliver to a multiprocessor before a second block
+/// pays.
+constexpr double decode_rate = 15, decode_slack = 0.8;
+
+/// A block of threads until its first keys are there, and all of the second kernel.
+constexpr double start_time = 1, combine_time = 2;
+
+/// Splits fill two waves of blocks at most, and are for keys of a few blocks at least.
+constexpr int64_t most_waves = 2;
+constexpr int64_t fewest_blocks_to_split = 5;
+
+/// More of them would have more to combine than to gain.
+constexpr int64_t most_splits(const Device &device) {
+  return int64_t{2} * device.sm_count;
+}
+
+/// Blocks that the device works on at once, as far as splits are for them. One of Entry::decode asks for as many keys
+/// in advance as keep its multiprocessor's share of the memory busy, if it has this much shared memory: a second one
+/// would only have more results to combine, unless memory is nearly as fast as one block.
+constexpr int64_t slots_of(kernels::Entry entry, const kernels::Tile &tile, const Device &device) {
+  constexpr int plenty = 48 << 10;
+  const int64_t by_threads = device.threads_per_sm / tile.threads;
+  const int64_t by_shared = device.shared_per_sm / std::max(tile.shared_bytes, 1);
+  const bool one_is_enough = entry == kernels::Entry::decode && tile.shared_bytes >= plenty &&
+                             device.memory_rate <= decode_slack * decode_rate;
+  return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, one_is_enough ? 1 : 2);
+}
+
+/// What is to be shared out: tiles of all sequences and heads, and the blocks of keys of each.
+struct Work {
+  kernels::Entry entry;
+  kernels::Tile tile;
+  int64_t tiles, key_blocks;
+};
+
+constexpr int64_t blocks_of_split(const Work &w, int64_t splits) {
+  return (w.key_blocks + splits - 1) / splits;
+}
+
+constexpr double time_of(const Work &w, const Device &device, int64_t splits) {
+  const int64_t slots = slots_of(w.entry, w.tile, device), waves = (w.tiles * splits + slots - 1) / slots;
+  double time = static_cast<double>(waves) * (start_time + static_cast<double>(blocks_of_split(w, splits)));
+  if (w.entry == kernels::Entry::decode && device.memory_rate > 0) {
+    const double keys = static_cast<double>(w.tiles) * static_cast<double>(w.key_blocks);
+    time = std::max(time, start_time + keys / device.sm_count * decode_rate / device.memory_rate);
+  }
+  return time + (splits > 1 ? combine_time : 0);
+}
+
+/// The number of splits that takes the least time: 1, or as many as fill a wave of blocks or two.
+constexpr int64_t splits_for(const Work &w, const Device &device) {
+  int64_t best = 1;
+  if (w.key_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
+  for (int64_t waves = 1; waves <= most_waves; waves++) {
+    const int64_t slots = slots_of(w.entry, w.tile, device);
+    const int64_t room = std::min({most_splits(device), w.key_blocks, waves * slots / w.tiles});
+    if (room < 2) continue;
+    const int64_t splits = (w.key_blocks - 1) / blocks_of_split(w, room) + 1;  // those that have keys
+    if (time_of(w, device, splits) < time_of(w, device, best)) best = splits;
+  }
+  return best;
+}
+
+}  // namespace fa::cuda
