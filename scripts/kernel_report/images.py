@@ -45,8 +45,8 @@ class Image:
         return Image(path, int(found["sm"]), found["family"], found["dtype"], int(found["dim"]), found["suffix"])
 
 
-def run(*command: str | Path, cwd: str | None = None) -> str:
-    result = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd, check=False)
+def run(*command: str | Path, cwd: str | None = None, text: str | None = None) -> str:
+    result = subprocess.run([str(c) for c in command], input=text, capture_output=True, text=True, cwd=cwd, check=False)
     if result.returncode:
         raise SystemExit(f"{Path(command[0]).name} failed:\n{result.stderr.strip()}")
     return result.stdout

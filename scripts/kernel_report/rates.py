@@ -2,7 +2,7 @@
 here was measured by this project.
 
 Sources: [P] CUDA programming guide, arithmetic instructions' throughput by compute capability; [W] the architectures'
-white papers (T4, A100, GA102, AD102, H100, RTX Blackwell); [J] Jia et al. 2019, Dissecting the Turing T4 by
+white papers (T4, A100, GA102, AD102, H100, H200, RTX Blackwell); [J] Jia et al. 2019, Dissecting the Turing T4 by
 microbenchmarking; [L] Luo et al. 2024, Benchmarking and dissecting the Hopper GPU: mma.sync reaches 63 % of what wgmma
 does; [B] Bekman, Machine learning engineering: matrix products, the best of all shapes: 267.9 of 312 TFLOP/s on an A100
 SXM, 792.1 of 989 on an H100 SXM; [M] main-horse.github.io/posts/5090-mm-perf: a product of bf16 matrices by torch at 224.3 of
@@ -73,6 +73,7 @@ GPUS = {
     "RTX 4090": Gpu(89, 128, 2.52, 1008, mma_factor=2),
     "H100 wgmma": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989, wgmma=True),
     "H100 mma.sync": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989),
+    "H200 mma.sync": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989),
     "RTX PRO 6000": Gpu(120, 188, 2.6, 1792),
     "RTX 5090": Gpu(120, 170, 2.41, 1792, sustained=224.3 / 209.5, mma_factor=2),
 }

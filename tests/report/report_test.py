@@ -12,7 +12,7 @@ from unittest import mock
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import emulator, fit, loops, model, peers, render, sass, schedule  # noqa: E402
+from kernel_report import emulator, fit, latency, loops, model, peers, render, sass, schedule  # noqa: E402
 from kernel_report.analysis import Entry, analyse  # noqa: E402
 from kernel_report.decode import Decode  # noqa: E402
 from kernel_report.goals import judge, judge_decode  # noqa: E402
@@ -104,6 +104,29 @@ class Model(unittest.TestCase):
             found = fit.fitted([p for p in made if p.family != "FA3 hd64"])
         self.assertEqual(found, of)
         self.assertLess(fit.rms(fit.errors(made, found)), 1e-9)
+
+
+class Latency(unittest.TestCase):
+    COUNTS = latency.Counts({1: 2000, 2: 3000}, 64, 1000, 800, 100)
+
+    def seconds(self, rows: int, splits: int) -> float:
+        return latency.combine_seconds(GPUS["A100"], self.COUNTS, rows, splits, 0)
+
+    def test_rounds_of_loads(self) -> None:
+        """Up to 256 splits wait once; more of them for their maxima and another round."""
+        alone = 800 * 4 + 250
+        self.assertAlmostEqual(self.seconds(1, 8) * 1.41e9, alone + 32 * 8 * 136 / 47)
+        self.assertAlmostEqual(self.seconds(1, 256) * 1.41e9, alone + 256 * 136 / 47)
+        self.assertAlmostEqual(self.seconds(1, 257) * 1.41e9, alone + 100 * 4 + 2 * 250 + 257 * 136 / 47)
+
+    def test_blocks_that_share_a_multiprocessor(self) -> None:
+        self.assertGreater(self.seconds(64, 256), self.seconds(8, 256))
+
+    def test_memory_bounds_a_call(self) -> None:
+        both, second = latency.seconds_of(GPUS["A100"], self.COUNTS, 8, 1, 10, 108, 1 << 30)
+        self.assertEqual(second, 0)
+        self.assertGreater(both, (1 << 30) / 1555e9)
+        self.assertLess(both, (1 << 30) / 1555e9 + 6e-6)
 
 
 class Schedule(unittest.TestCase):
