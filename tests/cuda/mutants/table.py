@@ -102,7 +102,7 @@ MUTANTS = [
            "      __syncthreads();  // everyone has read the weights of the round before\n", "", RACE + r"\(ld\.shared\.v4",
            test=SPLITS),
     Mutant("barrier_of_the_groups", COMBINE, "combine/sums.cuh", "of_warps[warp][lane] = sum;\n  __syncthreads();\n",
-           "of_warps[warp][lane] = sum;\n", RACE + r"\(ld\.shared", test=SPLITS),
+           "of_warps[warp][lane] = sum;\n", RACE + r"\((ld|st)\.shared", test=SPLITS),
     Mutant("simt_barrier", SIMT, "simt/forward.cuh", "    weigh<dim>(p, thread, shared, s, j);\n    __syncthreads();\n",
            "    weigh<dim>(p, thread, shared, s, j);\n", RACE + r"\(ld\.shared\.f32", 64, "f32"),
     Mutant("simt_rescale", SIMT, "simt/forward.cuh", "thread.o[i][d] *= rescale;", "", SPLIT, 64, "f32"),
