@@ -25,21 +25,23 @@ struct Tile {
 
 /// Entry points; each takes one Params.
 enum class Entry {
-  plain,    // "fa_forward_plain": what the family is fastest at; num_splits and packed_heads are 1
-  general,  // "fa_forward_general": num_splits and packed_heads are 1
-  split,    // "fa_forward_split": partial results when num_splits is above 1
-  decode,   // "fa_forward_decode": as split, of few rows
-  combine   // "fa_combine": partial results to results
+  plain,     // "fa_forward_plain": what the family is fastest at; num_splits and packed_heads are 1
+  featured,  // "fa_forward_featured": nearly as fast at more calls; num_splits and packed_heads are 1
+  general,   // "fa_forward_general": num_splits and packed_heads are 1
+  split,     // "fa_forward_split": partial results when num_splits is above 1
+  decode,    // "fa_forward_decode": as split, of few rows
+  combine    // "fa_combine": partial results to results
 };
 
-constexpr int entry_count = 5;
+constexpr int entry_count = 6;
 
 constexpr const char *name_of(Entry entry) {
-  return entry == Entry::plain     ? "fa_forward_plain"
-         : entry == Entry::general ? "fa_forward_general"
-         : entry == Entry::split   ? "fa_forward_split"
-         : entry == Entry::decode  ? "fa_forward_decode"
-                                   : "fa_combine";
+  return entry == Entry::plain      ? "fa_forward_plain"
+         : entry == Entry::featured ? "fa_forward_featured"
+         : entry == Entry::general  ? "fa_forward_general"
+         : entry == Entry::split    ? "fa_forward_split"
+         : entry == Entry::decode   ? "fa_forward_decode"
+                                    : "fa_combine";
 }
 
 /// A family of kernels, as its tiles.h describes it: one constant `family` in its namespace. An op holds, in the order

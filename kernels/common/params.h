@@ -71,6 +71,8 @@ struct Params : Attention {
   int32_t rows_q, rows_k;              // of every sequence; packed: unused
   int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
   int32_t page_size;                   // 0: not paged
+  uint32_t page_multiplier;            // token / page_size is (token + token * page_multiplier / 2^32) >> page_shift
+  int32_t page_shift;
 };
 
 }  // namespace fa::kernels

@@ -128,6 +128,13 @@ __device__ inline float ex2_approx_ftz(float x) {
   return y;
 }
 
+/// 1 / x, of an infinite x 0.
+__device__ inline float rcp_approx_ftz(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /// threadIdx.x, read anew each time: what follows from it is computed where it is used and takes no registers before.
 __device__ inline int mov_tid_x() {
   int thread;

@@ -69,6 +69,13 @@ struct AccumulatorTile {
     });
   }
 
+  /// f(number, row, column), a block of columns of all rows after the other.
+  template <class F>
+  __device__ __forceinline__ void for_each_by_columns(F f) {
+    unroll<ColumnBlocks>(
+        [&](int j) { unroll<rows>([&](int r) { unroll<2>([&](int e) { f(at(r, 8 * j + e), r, 8 * j + e); }); }); });
+  }
+
   /// f(number, column) for a row.
   template <class F>
   __device__ __forceinline__ void for_each_in_row(int row, F f) {

@@ -62,6 +62,11 @@ __device__ inline Interval attended(const Params &p, const Sequence &s, int32_t 
   return low < high ? Interval{int32_t(low), int32_t(high)} : Interval{0, 0};
 }
 
+/// The number of the page that a token is on, in its sequence; 0 where keys are not paged.
+__device__ inline int32_t page_number(const Params &p, int32_t token) {
+  return int32_t((__umulhi(token, p.page_multiplier) + uint32_t(token)) >> p.page_shift);
+}
+
 /// The address of a key's (or value's) row 0 .. keys - 1 of a key/value head; paged: through the block table.
 __device__ inline const char *key_row(const Params &p, const View &view, const Sequence &s, int32_t key, int32_t head) {
   const int32_t token = s.k_first + key;

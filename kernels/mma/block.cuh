@@ -19,7 +19,9 @@ struct Block {
   static constexpr Arch arch = arch_of(Sm);
   static constexpr Shape shape = mma::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
-  static constexpr bool plain = E == Entry::plain;  // scores need nothing but the scale, rows are aligned
+  static constexpr bool plain = is_plain(E);              // scores need little, rows are aligned
+  static constexpr bool featured = E == Entry::featured;  // plain, from pages, with a softcap and ALiBi
+  static constexpr bool paged = E != Entry::plain;        // if the call's keys are
   static constexpr bool warps_split_keys = shape.warps_split_keys;
   static constexpr bool splits = E == Entry::split || E == Entry::decode;
   /// Copies pass through registers.
@@ -77,6 +79,10 @@ struct BlockState {
   Work work;
   TileRange tiles;
   bool second_run;
+  const char *table;  // the sequence's entries of the block table
+  float base_2;       // what a unit of what stands for a score is in base 2
+  float steepness;    // of a softcap: see cap_products
+  float slope;        // of ALiBi, in what stands for a score
 
   /// The keys that a row of the tile attends.
   __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }

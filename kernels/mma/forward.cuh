@@ -48,23 +48,27 @@ struct Pass {
         finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), block);
         weigh(log2_e, [](int) { return true; });
       } else {
+        if (B::featured && p.softcap > 0) cap_products<B>(s, block.steepness);
+        if (B::featured && p.alibi_slopes.data) slope_products<B>(s, tile * B::keys, block);
         if constexpr (Masked) mask_intervals<B>(s, tile * B::keys, block);
+        const float c = B::featured ? block.base_2 : p.scale * log2_e;
         if (Masked && block.second_run) {  // the first has shown which rows need exact weights
           bool exact[B::Rows::rows];
           unroll<B::Rows::rows>(
               [&](int r) { exact[r] = block.repairs[row_of_tile<B>(threadIdx.x, r)] & exact_weights; });
-          weigh(p.scale * log2_e, [&](int r) { return exact[r]; });
+          weigh(c, [&](int r) { return exact[r]; });
         } else {
-          weigh(p.scale * log2_e, [](int) { return false; });
+          weigh(c, [](int) { return false; });
         }
       }
     }
+    const std::conditional_t<B::featured, PackedWeights<B>, const Scores &> weights(s);
     const uint32_t values = ring.template next_values<Masked>(tile, block);
     if (Masked && block.second_run) {
       clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
       __syncthreads();
     }
-    if (has_rows()) multiply_values<B>(out, s, values);  // O = O a + P V
+    if (has_rows()) multiply_values<B>(out, weights, values);  // O = O a + P V
   }
 
   __device__ void run() {
@@ -99,7 +103,14 @@ __device__ inline void forward(const Params &p) {
     if (w.rows == 0) return;
     const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
     const TileRange tiles = find_tiles<B>(p, w, split, block);
-    if (threadIdx.x == 0) block->work = w, block->tiles = tiles, block->second_run = false;
+    if (threadIdx.x == 0) {
+      block->work = w, block->tiles = tiles, block->second_run = false;
+      if constexpr (B::paged) block->table = p.block_table.data + w.sequence.index * p.block_table.stride[0];
+      if constexpr (B::featured) {
+        block->base_2 = unit_of(p) * log2_e, block->steepness = steepness_of(p);
+        if (p.alibi_slopes.data) block->slope = alibi_slope(p, w.sequence, w.head_group) / unit_of(p);
+      }
+    }
   }
   __syncthreads();
 #pragma unroll 1

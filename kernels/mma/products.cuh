@@ -62,9 +62,24 @@ __device__ inline void multiply_keys(typename B::Scores &s, const Queries<B> &q,
   });
 }
 
-/// O = O + P V for a tile of values.
+/// P as A, in half the registers: before the copies that need some.
 template <class B>
-__device__ inline void multiply_values(typename B::Out &o, const typename B::Scores &p, uint32_t values) {
+struct PackedWeights {
+  static constexpr int blocks = B::warp_keys / 16;
+  FragmentsA<typename B::Element, B::row_blocks> columns[blocks];
+
+  __device__ explicit PackedWeights(const typename B::Scores &p) {
+    unroll<blocks>([&](int k) { columns[k] = p.template columns_as_a<typename B::Element>(k); });
+  }
+  template <class>
+  __device__ const auto &columns_as_a(int k) const {
+    return columns[k];
+  }
+};
+
+/// O = O + P V for a tile of values.
+template <class B, class Weights>
+__device__ inline void multiply_values(typename B::Out &o, const Weights &p, uint32_t values) {
   using Tile = typename B::KeyTile;
   const int thread = B::scarce_registers ? mov_tid_x() : int(threadIdx.x);
   const int lane = B::lane_by_mask ? thread & 31 : thread % 32;

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "mma/load.cuh"
+#include "mma/rows.cuh"
 
 namespace fa::kernels::mma {
 
@@ -13,10 +13,13 @@ template <class B>
 class Ring {
  public:
   __device__ Ring(const Params &p, const SharedMemory<B> &shared, const TileRange &tiles)
-      : keys_(p, p.k, p.head_dim, shared.block->work, tiles.end - 1),
+      : p_(p),
+        keys_(p, p.k, p.head_dim, shared.block->work, tiles.end - 1),
         values_(p, p.v, p.head_dim_v, shared.block->work, tiles.end - 1),
         begin_(shared.ring),
         current_(shared.ring + (B::stages - 1) * B::KeyTile::bytes) {
+    if constexpr (B::paged)
+      if (has_pages()) pages_.template find<false>(p, *shared.block, tiles.end - 1);
     unroll<B::stages - 1>(
         [&](int item) { prefetch<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.block); });
   }
@@ -51,12 +54,21 @@ class Ring {
     tile -= ahead / 2;
     const int keys = Masked ? block.work.sequence.keys - tile * B::keys : B::keys;
     auto &rows = ahead % 2 == 0 ? keys_ : values_;
-    rows.template copy<Masked>(to, tile >= block.tiles.first, keys, block.work, chunks_);
+    rows.template copy<Masked>(to, block, tile, tile >= block.tiles.first, keys, pages_, chunks_);
     cp_async_commit_group();
+    // Values follow upon the keys of the same tile, and lie on the same pages. All tiles but the last are whole.
+    if constexpr (B::paged)
+      if (ahead % 2 == 1 && has_pages()) pages_.template find<true>(p_, block, tile - 1);
   }
 
-  std::conditional_t<B::plain, EvenRows<B>, AnyRows<B>> keys_, values_;
-  typename EvenRows<B>::Chunks chunks_;
+  __device__ bool has_pages() const { return B::plain || p_.page_size != 0; }
+
+  using Rows = std::conditional_t<!B::plain, AnyRows<B>, std::conditional_t<B::paged, PagedRows<B>, EvenRows<B>>>;
+
+  const Params &p_;
+  std::conditional_t<B::paged, Pages<B>, NoPages> pages_;
+  Rows keys_, values_;
+  Chunks<B> chunks_;
   uint32_t begin_, current_;  // current_: the slot in use
 };
 

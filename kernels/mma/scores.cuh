@@ -1,4 +1,5 @@
-// What a score is, beyond the product: masks everywhere; in the general kernels scale, softcap, bias and ALiBi.
+// What a score is, beyond the product: masks everywhere; in the plain loop the unit of what stands for scores, and with
+// features a softcap and ALiBi; in the general kernels scale, softcap, bias and ALiBi.
 #pragma once
 
 #include <cfloat>
@@ -8,6 +9,29 @@
 #include "mma/block.cuh"
 
 namespace fa::kernels::mma {
+
+/// cap tanh y = cap - 2 cap / (1 + e^2y) with y = scale s / cap: x = -1 / (1 + e^2y) takes the place of a product s, of
+/// which it is an increasing function. steepness: 2 log2 e scale / cap.
+template <class B>
+__device__ inline void cap_products(typename B::Scores &s, float steepness) {
+  s.for_each([=](float &x, int, int) { x = rcp_approx_ftz(-1 - ex2_approx_ftz(x * steepness)); });
+}
+
+__device__ inline float alibi_slope(const Params &p, const Sequence &s, int32_t head) {
+  return *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
+                                          head * p.alibi_slopes.stride[1]);
+}
+
+/// x = x - slope |i + offset - j|, by which row and which column it is: few distances differ.
+template <class B>
+__device__ inline void slope_products(typename B::Scores &s, int first_key, const BlockState<B> &block) {
+  const int thread = mov_tid_x();
+  const int64_t query = block.work.first_row + row_of_tile<B>(thread, 0) + block.work.sequence.offset;
+  const float distance = float(query - first_key - B::Scores::first_column(thread));  // of the lane's first score
+  const float slope = block.slope;
+  s.for_each_by_columns(
+      [=](float &x, int row, int column) { x = fmaf(-slope, fabsf(distance + float(8 * row - column)), x); });
+}
 
 /// Scores of keys outside each row's interval become -inf, NaN included.
 template <class B>
@@ -77,8 +101,7 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
     }
     if (p.bias.data) add_bias<B>(p, s, r, first_key, keys, bias, !p.bias_before_softcap);
     if (p.alibi_slopes.data && !keys.empty()) {
-      const float slope = *reinterpret_cast<const float *>(
-          p.alibi_slopes.data + w.sequence.index * p.alibi_slopes.stride[0] + row.head * p.alibi_slopes.stride[1]);
+      const float slope = alibi_slope(p, w.sequence, row.head);
       for_each_attended<B>(s, r, first_key, keys, [&](float &x, int key) {
         const int64_t distance = row.query + w.sequence.offset - key;
         x -= slope * float(distance < 0 ? -distance : distance);

@@ -62,7 +62,8 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
 /// The reference of a row in units of scores, from what the softmax adds.
 template <class B>
 __device__ inline float reference(const Params &p, float minus_m, bool exact) {
-  return -minus_m * (!B::plain ? 1 : exact ? p.scale : ln_2);
+  const float from_zero = -minus_m * (!B::plain ? 1 : !exact ? ln_2 : B::featured ? unit_of(p) : p.scale);
+  return B::featured ? p.softcap + from_zero : from_zero;
 }
 
 /// What a second run must repair of a row, by the sums of the first.

@@ -79,13 +79,23 @@ constexpr int rows(const Shape &s) {
   return 16 * s.row_blocks * (s.warps_split_keys ? 1 : s.warps);
 }
 
+/// True of the entry points that share plain's loop.
+constexpr bool is_plain(Entry entry) {
+  return entry == Entry::plain || entry == Entry::featured;
+}
+
+/// Entry::featured takes as long to compile as plain: few models have head dimensions between powers of two.
+constexpr bool has_featured(int dim) {
+  return (dim & (dim - 1)) == 0;
+}
+
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim, Entry entry) {
-  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (entry == Entry::plain ? 7 : 9) + 128;
+  return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (is_plain(entry) ? 7 : 9) + 128;
 }
 
 constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
-  if (entry == Entry::plain) return plain_shape(arch, dim);
+  if (is_plain(entry)) return plain_shape(arch, dim);
   Shape s = entry == Entry::general ? general_shape(arch, dim)
             : entry == Entry::split ? split_shape(arch, dim)
                                     : decode_shape(arch, dim);
@@ -96,7 +106,7 @@ constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry == Entry::combine) return {};
+  if (entry == Entry::combine || (entry == Entry::featured && !has_featured(dim))) return {};
   const Shape s = shape(arch, dim, entry);
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
 }
@@ -104,6 +114,13 @@ constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
 /// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
 /// leave no weight, and the factor itself, times log2 e, stays finite.
 constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
+
+/// Caps up to this one are rounded by less than weights are; steeper ones overflow. See cap_products.
+constexpr float most_softcap = 256, least_steepness = 0x1p-100f, most_steepness = 0x1p100f;
+
+constexpr float steepness_of(const Attention &a) {
+  return 2 * 1.44269504f * (a.scale / a.softcap);
+}
 
 /// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other.
 constexpr int longest_chunk = 1 << 15;
@@ -124,19 +141,39 @@ inline bool is_aligned(const View &view, int64_t dim, int64_t element) {
                                   dim * element % 16 == 0 && view.stride[3] == element);
 }
 
-inline bool is_near(const View &rows) {
+constexpr bool is_near(const View &rows) {
   return -longest_row < rows.stride[1] && rows.stride[1] < longest_row;
 }
 
-/// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; the others
-/// take everything.
+/// A score is unit_of x, and the softcap, where x is what the plain loop has in place of it: the product of a query and
+/// a key, or what cap_products makes of it.
+constexpr float unit_of(const Attention &a) {
+  return a.softcap > 0 ? 2 * a.softcap : a.scale;
+}
+
+/// ALiBi's slopes and distances, in this unit or a larger one, are far from overflow.
+constexpr float least_sloped_unit = 0x1p-40f;
+
+inline const char *why_not_softcap(const Params &p) {
+  if (p.softcap > most_softcap) return "a softcap above 256";
+  const float steepness = steepness_of(p);
+  return steepness >= least_steepness && steepness <= most_steepness ? nullptr
+                                                                     : "a softcap that is extreme to the scale";
+}
+
+/// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; featured may
+/// have pages, a softcap and ALiBi; the others take everything.
 inline const char *why_not_call(Entry entry, const Params &p) {
-  if (entry != Entry::plain) return nullptr;
-  if (p.softcap != 0) return "a softcap";
+  if (!is_plain(entry)) return nullptr;
+  if (p.softcap != 0) {
+    if (entry == Entry::plain) return "a softcap";
+    if (const char *why = why_not_softcap(p)) return why;
+  }
   if (p.bias.data != nullptr) return "a bias";
   if (p.mask.data != nullptr) return "a mask";
-  if (p.alibi_slopes.data != nullptr) return "ALiBi";
-  if (p.page_size != 0) return "paged keys";
+  if (p.alibi_slopes.data != nullptr && entry == Entry::plain) return "ALiBi";
+  if (p.alibi_slopes.data != nullptr && unit_of(p) < least_sloped_unit) return "ALiBi of an extreme scale or softcap";
+  if (p.page_size != 0 && entry == Entry::plain) return "paged keys";
   if (!(p.scale >= least_scale && p.scale <= most_scale)) return "a scale that is negative or extreme";
   if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
   const int64_t of_out = p.out_dtype == f32 ? 4 : 2;

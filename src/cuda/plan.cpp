@@ -1,6 +1,7 @@
 #include "cuda/plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 
@@ -113,7 +114,7 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
     *cut = cut_for(p, *image, serving, device);
     const auto skip = [&](Entry entry, const char *why) { plan->skipped[plan->skipped_count++] = {image, entry, why}; };
     bool has_any = false;
-    for (const Entry entry : {Entry::plain, Entry::general, cut->entry}) {
+    for (const Entry entry : {Entry::plain, Entry::featured, Entry::general, cut->entry}) {
       const bool splits = entry == cut->entry;
       if (!image->has(entry) || (!splits && !cut->whole)) continue;
       has_any = true;
@@ -127,6 +128,15 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
     if (!has_any) skip(cut->entry, "the family does not have it");
   }
   return false;
+}
+
+/// Division of what is below 2^31 by a product and a shift (Granlund and Montgomery 1994); by 0: all quotients are 0.
+void set_page_size(int64_t size, kernels::Params *p) {
+  p->page_size = static_cast<int32_t>(size);
+  p->page_shift = size == 0 ? 31 : std::bit_width(static_cast<uint32_t>(size - 1));
+  if (size > 0)
+    p->page_multiplier = static_cast<uint32_t>(
+        ((((uint64_t{1} << p->page_shift) - static_cast<uint64_t>(size)) << 32) / static_cast<uint64_t>(size)) + 1);
 }
 
 /// All but the schedule and the partial results.
@@ -145,7 +155,7 @@ kernels::Params params_of(const Problem &p) {
   s.rows_k = static_cast<int32_t>(p.rows_k);
   s.max_seqlen_q = static_cast<int32_t>(p.max_seqlen_q);
   s.max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
-  s.page_size = static_cast<int32_t>(p.page_size);
+  set_page_size(p.page_size, &s);
   return s;
 }
 

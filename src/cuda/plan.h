@@ -34,7 +34,7 @@ struct Plan {
 
   kernels::Params params;  // what its kernels are launched with; Schedule::first_tile is 0
 
-  Skipped skipped[3 * most_images];
+  Skipped skipped[4 * most_images];
   int skipped_count;
 
   /// Splits of each tile's keys; 1: no combine.

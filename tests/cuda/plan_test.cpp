@@ -89,13 +89,10 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.lse = s.problem.sinks = s.problem.q; }), Entry::plain);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk; }), Entry::plain);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.chunk = kernels::mma::longest_chunk + 1; }), Entry::general);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.attention.softcap = 3; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = -1; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.scale = 1e-40f; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.bias = s.problem.q; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.mask = s.problem.q; }), Entry::general);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.alibi_slopes = s.problem.q; }), Entry::general);
-  EXPECT_EQ(entry_after([](Shaped &s) { s.problem.page_size = 16; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.k.data += 8; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.v.stride[1] += 2; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.out.stride[3] = 4; }), Entry::general);
@@ -108,6 +105,51 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   }
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.head_dim = 60; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.attention.batch_invariant = true; }), Entry::split);
+}
+
+TEST(Plan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
+  const Device device = device_of(108);
+  const auto entry_after = [&](int dim, auto change) {
+    Shaped s(2, 4096, 4096, 16, 16, dim);
+    change(s);
+    return plan_of(s.get(), image_of("mma", dim), device).entry;
+  };
+  const auto page = [](Shaped &s) { s.problem.page_size = 16; };
+  const auto cap = [](Shaped &s) { s.attention.softcap = 50; };
+  const auto slope = [](Shaped &s) { s.problem.alibi_slopes = s.problem.q; };
+  for (const int dim : {32, 64, 128, 256}) {
+    EXPECT_EQ(entry_after(dim, page), Entry::featured);
+    EXPECT_EQ(entry_after(dim, cap), Entry::featured);
+    EXPECT_EQ(entry_after(dim, slope), Entry::featured);
+    EXPECT_EQ(entry_after(dim, [&](Shaped &s) { page(s), cap(s), slope(s), s.problem.sinks = s.problem.q; }),
+              Entry::featured);
+  }
+  for (const int dim : {96, 192}) EXPECT_EQ(entry_after(dim, page), Entry::general);  // which has no such entry point
+  EXPECT_EQ(entry_after(64, [&](Shaped &s) { page(s), s.problem.k.data += 8; }), Entry::general);
+  EXPECT_EQ(entry_after(64, [&](Shaped &s) { page(s), s.problem.k.stride[1] = 1 << 24; }), Entry::general);
+  EXPECT_EQ(entry_after(64, [&](Shaped &s) { cap(s), s.problem.bias = s.problem.q; }), Entry::general);
+  EXPECT_EQ(entry_after(64, [&](Shaped &s) { cap(s), s.attention.scale = -1; }), Entry::general);
+  for (const float softcap : {1e-45F, 1e-35F, 257.F, 1e30F})
+    EXPECT_EQ(entry_after(64, [=](Shaped &s) { s.attention.softcap = softcap; }), Entry::general) << softcap;
+  EXPECT_EQ(entry_after(64, [&](Shaped &s) { slope(s), s.attention.scale = 1e-13F; }), Entry::general);
+}
+
+/// By page_number's product and shift, which are exact for every page size and every token.
+TEST(Plan, PagesAreFoundWithoutADivision) {
+  test::Random random(3);
+  for (int i = 0; i < 200000; ++i) {
+    Shaped s(1, 64, 64, 1, 1, 64);
+    constexpr int64_t most = INT32_MAX;
+    s.problem.page_size = i < 5000 ? i : random.chance(50) ? random.between(1, most) : most >> random.between(0, 30);
+    const kernels::Params p = plan_of(s.get(), image_of("mma", 64), device_of(108)).params;
+    const int64_t size = s.problem.page_size, multiple = size == 0 ? most : most / size * size;
+    for (const int64_t token : {int64_t{0}, size, multiple - 1, multiple, most, random.between(0, most)}) {
+      if (token < 0 || token > most) continue;
+      const uint64_t high = (static_cast<uint64_t>(token) * p.page_multiplier) >> 32;
+      ASSERT_EQ(int64_t(uint32_t(high + static_cast<uint64_t>(token)) >> p.page_shift), size == 0 ? 0 : token / size)
+          << token << " / " << size;
+    }
+  }
 }
 
 TEST(Plan, DecodePacksHeadsAndSplitsKeys) {

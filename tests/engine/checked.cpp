@@ -22,6 +22,13 @@ class Checked : public EngineTest {
     return c;
   }
 
+  /// Entry::featured, where the image has it: pages, a softcap and slopes, over whole tiles and others.
+  static Case featured(int64_t dim) {
+    Case c;
+    c.sq = 70, c.sk = 150, c.d = dim, c.page = 16, c.softcap = 3, c.alibi = "h", c.mask = FA_MASK_CAUSAL, c.splits = 1;
+    return c;
+  }
+
   /// Entry::general: nothing is aligned, and scores need everything.
   static Case general(int64_t dim) {
     Case c;
@@ -30,10 +37,10 @@ class Checked : public EngineTest {
     return c;
   }
 
-  /// The same from pages.
+  /// From pages, whose rows are not aligned.
   static Case paged(int64_t dim) {
     Case c;
-    c.b = 2, c.sq = 9, c.sk = 80, c.d = dim, c.page = 7, c.mask = FA_MASK_CAUSAL, c.splits = 1;
+    c.b = 2, c.sq = 9, c.sk = 80, c.d = dim - 4, c.page = 7, c.mask = FA_MASK_CAUSAL, c.splits = 1;
     return c;
   }
 
@@ -45,15 +52,17 @@ class Checked : public EngineTest {
     return c;
   }
 
-  /// Entry::decode: what each warp has found in its keys is joined.
+  /// Entry::decode, from pages: what each warp has found in its keys is joined.
   static Case decode(int64_t dim) {
     Case c;
-    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim, c.amp = 6, c.mask = FA_MASK_CAUSAL, c.splits = 2;
+    c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim, c.page = 5, c.amp = 6, c.mask = FA_MASK_CAUSAL,
+    c.splits = 2;
     return c;
   }
 
   void run(int64_t dim) {
-    for (const Case &c : {plain(dim), general(dim), paged(dim), split(dim), decode(dim)}) expect_right(c);
+    for (const Case &c : {plain(dim), featured(dim), general(dim), paged(dim), split(dim), decode(dim)})
+      expect_right(c);
     mend(plain(dim));
   }
 

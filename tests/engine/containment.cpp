@@ -54,6 +54,8 @@ class Containment : public EngineTest {
     add([](Case *c) { c->bias = "bf16:qk", c->softcap = 3; });
     add([](Case *c) { c->bias = "f16:qk", c->softcap = 3, c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP; });
     add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->alibi = "h", c->sinks = "h", c->splits = 3; });
+    add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->softcap = 3, c->d = 32; });  // whole rows of 16 bytes
+    add([](Case *c) { c->window_left = 30, c->window_right = 3, c->alibi = "h", c->d = 32; });
     return taken(list);
   }
 

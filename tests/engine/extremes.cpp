@@ -230,6 +230,46 @@ TEST_P(Extremes, ScalesAndSoftcapsOfAnySize) {
   }
 }
 
+/// Caps from where scores hardly reach them to where all are at them, of finite scores and infinite ones.
+TEST_P(Extremes, CappedScoresOfAnySize) {
+  for (Case c : cases()) {
+    for (const double softcap : {1e-3, 1.0, 30.0, 255.0, 300.0, 1e5}) {
+      c.softcap = softcap;
+      for (const double x : scores_of(c)) {
+        c.scale = 1;
+        const Instance s(c);
+        const double element = std::sqrt(x / double(c.d));
+        fill(s.q, element);
+        s.k.each([&](int64_t b, int64_t j, int64_t h, int64_t d, int64_t) {
+          s.k.set(b, j, h, d, j % 3 == 0 ? element : j % 3 == 1 ? -element : 0);
+        });
+        check(s, "scores of " + std::to_string(x) + ", capped");
+      }
+      const Instance s(c);
+      fill(s.q, 0.25);
+      set_key(s, 140, infinity);
+      set_key(s, 3, -infinity);
+      check(s, "scores of inf and -inf, capped");
+      fill(s.k, -infinity);
+      check(s, "nothing but scores of -inf, capped");
+    }
+  }
+}
+
+TEST_P(Extremes, SlopesOfAnySize) {
+  for (Case c : cases()) {
+    c.alibi = "h";
+    for (const double softcap : {0.0, 20.0}) {
+      c.softcap = softcap;
+      const Instance s(c);
+      for (const double slope : {0.0, -0.5, 1e-30, 100.0, 1e6, 1e12}) {
+        fill(s.alibi, slope);
+        check(s, "a slope of " + std::to_string(slope));
+      }
+    }
+  }
+}
+
 /// Products that nearly overflow with a scale that makes them small again.
 TEST_P(Extremes, LargeProductsOfASmallScale) {
   for (Case c : all_cases()) {  // not shared: some types have none

@@ -43,6 +43,25 @@ TEST_P(ManyKeys, WindowsWiderThanATile) {
   }
 }
 
+/// What a GPU serves in the loop of plain calls, too: pages of any size, a softcap and slopes, over whole tiles and
+/// others.
+TEST_P(ManyKeys, PagesCapsAndSlopes) {
+  for (const int64_t page : {0, 1, 7, 16, 48, 64, 200, 1024}) {
+    for (const bool causal : {false, true}) {
+      Case c = plain(slow ? 140 : 300, slow ? 400 : 700);
+      c.b = 2, c.d = 64, c.page = page, c.used_k = true;
+      if (causal) c.mask = FA_MASK_CAUSAL, c.offset = true;
+      check(c);
+      c.leftpad = true, c.softcap = 3, c.amp = 4;
+      check(c);
+      c.window_left = 190, c.sinks = "h", c.alibi = "h";
+      check(c);
+      c.softcap = 0, c.hq = 4, c.hkv = 2, c.amp = 1;
+      check(c);
+    }
+  }
+}
+
 TEST_P(ManyKeys, ThousandsOfKeys) {
   for (const int64_t keys : {4095, 4097, 9000, 33000}) {
     if (slow && keys > 9000) continue;

@@ -14,6 +14,7 @@ DEPENDENT = ("90a", "combine", "f32", "576")
 
 # Results, by the case of tests/engine/checked.cpp that they are of.
 PLAIN = r"lse\[.*\] is .*, expected .*sq=130 "
+FEATURED = r"\] is .*, expected .*softcap=3 "
 GENERAL = r"\] is .*, expected .*softcap=2 "
 PAGED = r"\] is .*, expected .*page=7 "
 SPLIT = r"\] is .*, expected .*splits=3 "
@@ -26,6 +27,7 @@ FAR = WRONG + "|kernel: error 700: illegal address"
 # Faults that the emulator tells.
 RACE = r"kernel: error 719: check: race: (reads|writes) shared memory .*"
 UNDER_WAY = r"kernel: error 719: check: reads shared memory .*\(cp\.async.* still writes: nothing has waited for it"
+TABLE = r"kernel: error 700: illegal address: .*ld\.global\.nc"
 OUTSIDE = r"kernel: error 700: illegal address: .* behind its end.*cp\.async"
 
 
@@ -69,15 +71,24 @@ MUTANTS = [
     Mutant("swizzle", MMA, "common/shared_tile.cuh", "return row * row_bytes + (chunk ^ swizzle(row)) * 16;",
            "return row * row_bytes + (chunk ^ swizzle(row + 2)) * 16;", PLAIN),
     Mutant("mask", MMA, "mma/scores.cuh", "if (!columns.holds(column))", "if (column < columns.low)", PLAIN),
-    Mutant("bound_of_keys", MMA, "mma/load.cuh", "exists && (!Masked || P::row() + i * P::step < keys)", "exists", OUTSIDE),
+    Mutant("bound_of_keys", MMA, "mma/rows.cuh", "exists && (!Masked || P::row() + i * P::step < keys)", "exists", OUTSIDE),
     Mutant("bound_of_columns", MMA, "mma/load.cuh", "cp_async_16(to, row + column * stride, read && column < columns);",
            "cp_async_16(to, row + column * stride, read);", SPLIT),
     Mutant("rescale", MMA, "mma/softmax.cuh", "  o.scale_rows(a);\n", "", SPLIT),
     Mutant("repair", MMA, "mma/store.cuh", "special ? finite_values : 0", "0", r"out\[.*\] is nan, expected -?[0-9]"),
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
+    Mutant("row_of_a_page", MMA, "mma/rows.cuh", "row = token - page_number(p_, token) * p_.page_size;", "row = token - page_number(p_, token + 8) * p_.page_size;", FEATURED + "|" + OUTSIDE),
+    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "+ uint32_t(token)) >> p.page_shift", ") >> p.page_shift", FEATURED + "|" + OUTSIDE),
+    Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE),
+    Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (!Whole && at >= ", "if (!Whole && at < 0 && at >= ", TABLE),
+    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tile - 1);", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE),
+    Mutant("cap", MMA, "mma/scores.cuh", "rcp_approx_ftz(-1 - ex2", "rcp_approx_ftz(-2 - ex2", FEATURED),
+    Mutant("zero_of_a_cap", MMA, "mma/store.cuh", "B::featured ? p.softcap + from_zero : from_zero;", "from_zero;", FEATURED),
+    Mutant("distance", MMA, "mma/scores.cuh", "float(8 * row - column)", "float(row - column)", FEATURED),
     Mutant("split_bounds", MMA, "common/schedule.cuh", "low = split * share,",
            "low = split * share + (split > 0),", SPLIT),
     Mutant("entry_forward", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::plain>>(p);\n", "", PLAIN),
+    Mutant("entry_featured", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::featured>>(p);\n", "", FEATURED),
     Mutant("entry_general", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::general>>(p);\n", "", GENERAL),
     Mutant("entry_split", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::split>>(p);\n", "", SPLIT),
     Mutant("entry_decode", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::decode>>(p);\n", "", DECODE),
@@ -112,7 +123,7 @@ MUTANTS = [
            test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
     Mutant("full_tiles_end", MMA, "mma/block.cuh", "full_high / B::keys};", "(full_high + B::keys - 1) / B::keys};",
            WRONG, test="*/ManyKeys.WindowsWiderThanATile/bf16_sm_80"),
-    Mutant("even_rows_far_apart", F16, "mma/load.cuh", "-longest_row < stride && stride < longest_row;", "true;", FAR,
+    Mutant("even_rows_far_apart", F16, "mma/rows.cuh", " && is_near(view);", ";", FAR,
            test="*Offsets.RowsOfKeysMegabytesApart/*", program="cuda"),
     Mutant("window_of_16_bits", MMA, "common/sequence.cuh", "position - p.window_left);", "position - uint16_t(p.window_left));", WRONG,
            test="*/ManyKeys.WindowsBeyondSixteenBits/bf16_sm_80"),
