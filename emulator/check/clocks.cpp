@@ -194,7 +194,8 @@ uint32_t Clocks::complete_at(uint64_t key, uint32_t clock) {
 }
 
 void Clocks::acquire_up_to(uint32_t agent, uint64_t key, uint32_t clock) {
-  join(agents_[agent].known, completions_of(key), {clock, 0, 0});
+  const uint32_t number = completions_of(key);  // may add an agent, which moves the others
+  join(agents_[agent].known, number, {clock, 0, 0});
 }
 
 }  // namespace fa::emu::check

@@ -185,7 +185,8 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t) {
   while (member.groups.size() > stay) member.groups.pop_front();
   member.waited = end;
   land(warp, group, end);
-  if (Observer *observer = warp.cta->cluster->observer.get()) observer->products_complete(warp, end);
+  Observer *observer = warp.cta->cluster->observer.get();
+  if (observer && end > 0) observer->products_complete(warp, end);
 }
 
 /// Orders accesses to registers: nothing to do where products read theirs when they are issued.
