@@ -17,9 +17,7 @@ class Recording : public Base {
     if (cta.rank + 1 == cta.cluster->ctas.size()) recorder_.begin(*cta.cluster);
   }
   void instruction(Warp &warp, const Instruction &instruction, uint32_t mask) override {
-    const uint32_t pc = pc_of(instruction);
-    const ptx::Opcode &opcode = program_.module->opcodes[program_.source(pc).opcode];
-    recorder_.instruction(warp, pc, opcode.has("wait_group") || opcode.has("wait_all"));
+    recorder_.instruction(warp, pc_of(instruction));
     Base::instruction(warp, instruction, mask);
   }
   void access(Warp &warp, const Instruction &instruction, const Access &access) override {

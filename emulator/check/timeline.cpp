@@ -41,9 +41,14 @@ std::string_view name_of(Role role) {
   return "other";
 }
 
-Timeline::Timeline(const Program &program) : roles_(program.code.size()) {
-  for (uint32_t pc = 0; pc < roles_.size(); pc++)
-    roles_[pc] = check::role_of(program.module->opcodes[program.source(pc).opcode]);
+Timeline::Timeline(const Program &program) : kinds_(program.code.size()) {
+  for (uint32_t pc = 0; pc < kinds_.size(); pc++) {
+    const ptx::Opcode &opcode = program.module->opcodes[program.source(pc).opcode];
+    Kind &kind = kinds_[pc];
+    kind.role = role_of(opcode);
+    kind.waits_for_groups = opcode.has("wait_group") || opcode.has("wait_all");
+    kind.polls = opcode.name == "mbarrier" && kind.role == Role::wait;
+  }
 }
 
 void Timeline::add(BlockTimeline block) {
@@ -92,15 +97,16 @@ void Recorder::close(Track &track, uint32_t rank) {
   record(rank, track.last);
 }
 
-void Recorder::instruction(const Warp &warp, uint32_t pc, bool waits_for_groups) {
+void Recorder::instruction(const Warp &warp, uint32_t pc) {
   if (!watched_) return;
   Track &track = track_of(warp);
-  // What it takes to ask an mbarrier again is waiting, too.
+  // All of a polling loop is waiting.
   if (track.polls > 0 && (pc == track.poll_pc || --track.polls > 0)) {
     if (pc == track.poll_pc) track.polls = longest_poll;
     return;
   }
-  const Role role = timeline_.role_of(pc);
+  const Kind &kind = timeline_.kind_of(pc);
+  const Role role = kind.role;
   const bool again = track.open && role == Role::wait && track.last.pc == pc;
   if (!again && (!track.open || role == Role::wait || track.last.role != role)) {
     close(track, warp.cta->rank);
@@ -108,9 +114,8 @@ void Recorder::instruction(const Warp &warp, uint32_t pc, bool waits_for_groups)
     track.last = {role, false, warp.index, pc, 0, track.clock, track.clock};
   }
   if (!again) track.clock++, track.last.instructions++;
-  const ptx::Opcode &opcode = warp.cta->launch->program->module->opcodes[warp.cta->launch->program->source(pc).opcode];
-  if (opcode.name == "mbarrier" && role == Role::wait) track.polls = longest_poll, track.poll_pc = pc;
-  if (!waits_for_groups) return;
+  if (kind.polls) track.polls = longest_poll, track.poll_pc = pc;
+  if (!kind.waits_for_groups) return;
   for (Span &span : track.grouped) {
     span.end = std::max(track.clock, span.begin + 1);
     record(warp.cta->rank, span);

@@ -14,6 +14,13 @@ namespace fa::emu::check {
 enum class Role : uint8_t { other, memory, copy, product, wait };
 std::string_view name_of(Role role);
 
+/// What an instruction is to a timeline.
+struct Kind {
+  Role role = Role::other;
+  bool waits_for_groups = false;  // that the warp has committed
+  bool polls = false;             // an mbarrier
+};
+
 /// Something that took a warp's time, or, asynchronous, went on beside it.
 struct Span {
   Role role = Role::other;
@@ -38,13 +45,13 @@ class Timeline {
   static constexpr size_t most_spans = 20000;  // of a block
 
   explicit Timeline(const Program &program);
-  Role role_of(uint32_t pc) const { return roles_[pc]; }
+  const Kind &kind_of(uint32_t pc) const { return kinds_[pc]; }
   void add(BlockTimeline block);
   /// In the order of blocks.
   std::vector<BlockTimeline> blocks() const;
 
  private:
-  std::vector<Role> roles_;
+  std::vector<Kind> kinds_;  // by program counter
   mutable std::mutex mutex_;
   std::vector<BlockTimeline> blocks_;
 };
@@ -58,7 +65,7 @@ class Recorder {
   Recorder &operator=(const Recorder &) = delete;
 
   void begin(const Cluster &cluster);
-  void instruction(const Warp &warp, uint32_t pc, bool waits_for_groups);
+  void instruction(const Warp &warp, uint32_t pc);
   void release(const Warp &warp, uint64_t key);
   void acquire(const Warp &warp, uint64_t key);
   void passed(const Warp &warp);
@@ -69,7 +76,7 @@ class Recorder {
   struct Track {
     uint64_t clock = 0;
     bool open = false;   // the last span may yet grow
-    uint32_t polls = 0;  // instructions that a loop may yet have that asks an mbarrier again
+    uint32_t polls = 0;  // instructions that a polling loop around an mbarrier may yet have
     uint32_t poll_pc = 0;
     Span last;
     std::vector<Span> grouped;  // asynchronous operations that its own wait ends
