@@ -193,11 +193,11 @@ uint8_t *shared_at(Warp &warp, const Instruction &instruction, int lane, uint32_
 
 uint8_t *global_at(Warp &warp, const Instruction &instruction, int lane, uint64_t address, uint64_t bytes) {
   const memory::Range *&range = warp.cta->last_range;
-  bool inside = range && address >= range->begin && address + bytes <= range->end;
+  // address + bytes may be beyond 2^64: of the word before null.
+  bool inside = range && address >= range->begin && address <= range->end && bytes <= range->end - address;
   if (!inside) {
     range = warp.cta->launch->ranges->find(address);
-    if (!range || address + bytes > range->end || address + bytes < address)
-      global_fault(warp, instruction, lane, address, bytes);
+    if (!range || bytes > range->end - address) global_fault(warp, instruction, lane, address, bytes);
   }
   return reinterpret_cast<uint8_t *>(address);
 }

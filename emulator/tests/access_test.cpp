@@ -125,6 +125,22 @@ TEST(Access, CopiesOfNothing) {
     EXPECT_EXIT(std::_Exit(fails(size)), testing::ExitedWithCode(0), "") << size;
 }
 
+/// By a program whose accesses before were in bounds.
+TEST(AccessFaults, TheWordBeforeNull) {
+  for (const char *text : {"mov.u64 %d3, -4; ld.global.u32 %r7, [%d3];", "mov.u64 %d3, -4; ld.u32 %r7, [%d3];",
+                           "mov.u64 %d3, 0; st.global.u32 [%d3+-4], %r0;", "mov.u64 %d3, -8; red.add.u64 [%d3], 1;"}) {
+    auto code = [&] {
+      try {
+        run_over(text, 'r', Inputs(1));
+      } catch (std::runtime_error &error) {
+        return std::string(error.what()).ends_with(" " + std::to_string(CUDA_ERROR_ILLEGAL_ADDRESS)) ? 0 : 2;
+      }
+      return 1;
+    };
+    EXPECT_EXIT(std::_Exit(code()), testing::ExitedWithCode(0), "") << text;
+  }
+}
+
 TEST(Control, TablesOfBranches) {
   std::string body =
       "ts: .branchtargets A, B, C, A;\nbrx.idx %r0, ts;\n"
