@@ -126,6 +126,8 @@ struct Launch {
   uint32_t idle = 0;                      // of them, those that find nothing to do since idle_as_of; under the mutex
   uint64_t idle_as_of = 0;                // a value of progress
   std::vector<Standing> standing;         // under the mutex
+  uint32_t question = 0;                  // the last one that workers looked at; under the mutex
+  bool collecting = false;                // its report is to come; under the mutex
   std::atomic<uint32_t> answers{0};       // workers that have said where theirs are
   std::atomic<bool> overdue{false};
   std::atomic<double> next_progress{0};  // seconds since the begin

@@ -43,7 +43,10 @@ class Worker {
         wait_for_room();
       }
     }
-    if (launch_.overdue) stand();
+    if (launch_.overdue) {
+      std::lock_guard lock(launch_.mutex);
+      stand();
+    }
     add_counts();
   }
 
@@ -183,24 +186,37 @@ class Worker {
     if (options.progress > 0 && now >= next &&
         launch_.next_progress.compare_exchange_strong(next, now + options.progress))
       launch_.progressed();
-    if (options.timeout > 0 && now > options.timeout) launch_.overdue = launch_.stop = true;
+    if (options.timeout == 0 || now <= options.timeout) return;
+    launch_.overdue = true;  // before other workers see that they are to stop
+    launch_.stop = true;
   }
 
-  /// Says where the warps of this worker's clusters are; how many have said so.
-  uint32_t stand() {
-    std::lock_guard lock(launch_.mutex);
+  /// Says where the warps of this worker's clusters are. Under the mutex.
+  void stand() {
     for (const auto &cluster : resident_) cluster->stand(launch_.standing);
-    return ++launch_.answers;
+    launch_.answers++;
   }
 
-  /// The first to answer a question waits for the others, some of which may be about to end.
+  /// The first to see a question waits for the others, some of which may be about to end. The report is made once: who
+  /// comes after it is left out.
   void answer() {
-    answered_ = *launch_.questions;
-    if (stand() > 1) return;
+    {
+      std::lock_guard lock(launch_.mutex);
+      const uint32_t question = launch_.collecting ? launch_.question : launch_.questions->load();
+      const bool seen = launch_.question == question;
+      if (answered_ == question || (seen && !launch_.collecting)) {
+        answered_ = question;
+        return;
+      }
+      answered_ = question;
+      if (!seen) launch_.question = question, launch_.collecting = true, launch_.answers = 0;
+      stand();
+      if (seen) return;
+    }
     for (int i = 0; i < answer_pauses && launch_.answers < launch_.working; i++) usleep(answer_pause);
     std::lock_guard lock(launch_.mutex);
     launch_.stands();
-    launch_.answers = 0;
+    launch_.collecting = false;
     launch_.standing.clear();
   }
 
