@@ -87,8 +87,11 @@ Recorder::Track &Recorder::track_of(const Warp &warp) {
 }
 
 void Recorder::record(uint32_t rank, const Span &span) {
-  std::vector<Span> &spans = blocks_[rank].spans;
-  if (spans.size() < Timeline::most_spans) spans.push_back(span);
+  BlockTimeline &block = blocks_[rank];
+  if (block.spans.size() < Timeline::most_spans)
+    block.spans.push_back(span);
+  else
+    block.left_out++;
 }
 
 void Recorder::close(Track &track, uint32_t rank) {

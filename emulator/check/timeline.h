@@ -36,6 +36,7 @@ struct BlockTimeline {
   uint64_t cluster = 0;
   uint32_t rank = 0;
   std::vector<Span> spans;
+  uint64_t left_out = 0;  // further spans
 };
 
 /// Of one launch: its first blocks. Thread-safe.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "driver/settings.h"
@@ -64,8 +65,8 @@ std::string warps_of(uint32_t mask) {
 
 std::string blocks_of(const Launch &launch, const Finding &finding) {
   const LaunchShape &shape = launch.shape;
-  std::string text = finding.blocks.size() == Finding::most_blocks ? "or more blocks" : "";
-  text = times(finding.blocks.size(), "block") + (text.empty() ? "" : " " + text);
+  std::string text = times(finding.blocks.size(), "block");
+  if (finding.blocks.size() == Finding::most_blocks) text += " or more";
   size_t named = 0;
   for (uint64_t number : finding.blocks) {
     if (named++ == most_blocks_named) return text + ", ...";
@@ -100,6 +101,8 @@ void summarise() {
                  std::string(known.what.name).c_str(), times(known.count, "time").c_str(),
                  times(known.launches, "launch").c_str(), known.where.c_str());
   }
+  if (all.order.size() > most_in_summary)
+    std::fprintf(stderr, "fa-emu:   ... and %zu more\n", all.order.size() - most_in_summary);
   const auto &suppressions = settings().suppressions;
   for (size_t i = 0; i < suppressions.size(); i++)
     if (i >= all.uses.size() || all.uses[i] == 0)
@@ -135,15 +138,20 @@ Judged judge(const Launch &launch) {
   all.launches += launch.options.check;
   all.with_findings += !result.kept.empty();
   all.suppressed += result.suppressed;
+  // A launch may have several findings of one key: one place between different barriers.
+  std::set<std::string> here, added;
   for (const Finding &finding : result.kept) {
     std::string key = key_of(finding);
     Known &known = all.known[key];
-    result.is_new.push_back(known.launches++ == 0);
+    const bool first_here = here.insert(key).second;
+    if (first_here && known.launches++ == 0) {
+      known.what = class_of(finding.what);
+      known.where = readable_name(finding.first.kernel) + ", " + place_of(finding.first);
+      all.order.push_back(key);
+      added.insert(key);
+    }
     known.count += finding.count;
-    if (!result.is_new.back()) continue;
-    all.order.push_back(std::move(key));
-    known.what = class_of(finding.what);
-    known.where = readable_name(finding.first.kernel) + ", " + place_of(finding.first);
+    result.is_new.push_back(added.contains(key));
   }
   return result;
 }
@@ -164,6 +172,8 @@ void print(const Launch &launch, const Judged &findings) {
     std::fprintf(stderr, "fa-emu: kernel %s: %s%s\n", readable_name(launch.program->name).c_str(),
                  by_severity(counts).c_str(),
                  before ? (", " + std::to_string(before) + " of them as in a launch before").c_str() : "");
+  if (size_t more = launch.findings.left_out())
+    std::fprintf(stderr, "fa-emu:   ... and %zu more, which are neither reported nor counted\n", more);
 }
 
 void watch_exit() {

@@ -84,7 +84,15 @@ void write_timeline(const Launch &launch) {
   Writer &to = writer();
   std::lock_guard lock(to.mutex);
   if (!to.open()) return;
-  for (const BlockTimeline &block : launch.timeline->blocks()) write(to, launch, block);
+  uint64_t left_out = 0;
+  for (const BlockTimeline &block : launch.timeline->blocks()) {
+    write(to, launch, block);
+    left_out += block.left_out;
+  }
+  if (left_out > 0 && !settings().quiet)
+    std::fprintf(stderr, "fa-emu: FA_EMU_TIMELINE: kernel %s: %llu spans are left out, of blocks with more than %zu\n",
+                 readable_name(launch.program->name).c_str(), static_cast<unsigned long long>(left_out),
+                 check::Timeline::most_spans);
   // The next launch goes on in the tail's place.
   std::fputs(tail, to.file);
   std::fflush(to.file);

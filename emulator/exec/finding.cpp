@@ -147,6 +147,11 @@ void Findings::add(Violation what, const Warp &warp, const Instruction &instruct
   add(what, warp, pc, no_pc, lane, [&] { return std::move(message); });
 }
 
+size_t Findings::left_out() const {
+  std::lock_guard lock(mutex_);
+  return groups_.size() - std::min(groups_.size(), most_groups);
+}
+
 std::vector<Finding> Findings::all() const {
   std::lock_guard lock(mutex_);
   std::vector<const Group *> order;

@@ -85,6 +85,8 @@ class Findings {
 
   /// In the order of blocks, which does not depend on what ran when.
   std::vector<Finding> all() const;
+  /// How many more there are.
+  size_t left_out() const;
 
  private:
   /// Where an instruction is, as people see it: a line of the source between two barriers, or else the opcode in

@@ -3,12 +3,14 @@
 #include <atomic>
 #include <thread>
 
+#include "ending.h"
 #include "mutant.h"
 
 namespace {
 
-using emulated::Array;
-using emulated::launch;
+using emulated::count;
+using emulated::Ending;
+using emulated::run;
 
 /// unrolled: threads of four warps store a word, and read those of all warps in straight-line code without waiting.
 /// Fault 0 waits. The loads are of two lines of the source.
@@ -79,46 +81,6 @@ const std::string stores = R"(
 std::string without_lines(std::string ptx) {
   for (size_t at; (at = ptx.find(".loc")) != std::string::npos;) ptx.replace(at, ptx.find('\n', at) - at, "");
   return ptx;
-}
-
-struct Ending {
-  std::string report;
-  int status;  // as a shell shows it
-};
-
-/// Runs the kernel in a process of its own, which ends like any other.
-Ending run(const std::string &ptx, int fault, const std::vector<std::pair<const char *, std::string>> &variables = {},
-           int launches = 1, unsigned blocks = 1) {
-  int status_of[2];
-  if (pipe(status_of) != 0) return {"no pipe", -1};
-  std::string report = emulated::reported([&] {
-    pid_t child = fork();
-    if (child == 0) {
-      setenv("FA_EMU_CHECK", "1", 1);
-      setenv("FA_EMU_FAIL_ON", "error", 1);
-      for (const auto &[name, value] : variables) setenv(name, value.c_str(), 1);
-      emulated::start();
-      Array<unsigned> words(std::vector<unsigned>(128));
-      CUfunction function = emulated::kernel(ptx, "_Z8unrolledPji");
-      for (int i = 0; i < launches; i++) launch(function, {blocks}, {128}, 0, words.address, fault);
-      std::exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (write(status_of[1], &status, sizeof status) < 0) std::fputs("no status\n", stderr);
-  });
-  int status = -1;
-  if (read(status_of[0], &status, sizeof status) < 0) report += "no status";
-  close(status_of[0]);
-  close(status_of[1]);
-  return {report, status};
-}
-
-size_t count(const std::string &in, const std::string &part) {
-  size_t result = 0;
-  for (size_t at = 0; (at = in.find(part, at)) != std::string::npos; at += part.size()) result++;
-  return result;
 }
 
 std::string file_of(const std::string &content) {
