@@ -27,10 +27,10 @@ bool communicates(const Launch &launch) {
   for (const ProgramFunction &function : program.functions)
     for (const ptx::Instruction &instruction : program.module->functions[function.function].instructions) {
       const ptx::Opcode &opcode = program.module->opcodes[instruction.opcode];
+      if (opcode.name == "cp" && opcode.has("reduce") && opcode.has("global")) return true;
       if (opcode.has("shared") || opcode.has("shared::cta") || opcode.has("shared::cluster")) continue;
       if (opcode.name == "atom" || opcode.name == "red" || opcode.name == "multimem") return true;
       if (opcode.name == "clusterlaunchcontrol") return true;
-      if (opcode.name == "cp" && opcode.has("reduce")) return true;
       if (opcode.name != "ld" && opcode.name != "st") continue;
       for (const char *strong : {"volatile", "relaxed", "acquire", "release", "mmio"})
         if (opcode.has(strong)) return true;

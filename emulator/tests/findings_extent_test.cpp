@@ -63,4 +63,53 @@ TEST(FindingsExtent, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(count(report, " more, which are neither reported nor counted\n"), 1u);
 }
 
+/// Blocks add to a word by bulk reductions and choose by it which line of theirs has the race: what they report depends
+/// on who was first.
+TEST(FindingsExtent, TheSameInEveryRunWithBulkReductions) {
+  const std::string text = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry _Z8unrolledPji(.param .u64 words, .param .u32 fault) {
+  .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %rd<4>;
+  .shared .align 16 .b8 tile[32];
+  ld.param.u64 %rd1, [words];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r3, tile;
+  setp.ne.u32 %p1, %r1, 0;
+  @%p1 bra met;
+  mov.u32 %r4, 1;
+  st.shared.v4.u32 [%r3], {%r4, %r4, %r4, %r4};
+  fence.proxy.async.shared::cta;
+  cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r3], 16;
+  cp.async.bulk.commit_group;
+  cp.async.bulk.wait_group 0;
+met:
+  bar.sync 0;
+  ld.global.u32 %r5, [%rd1];
+  and.b32 %r5, %r5, 3;
+  setp.ge.u32 %p2, %r5, 2;
+  @!%p1 st.shared.u32 [%r3+16], %r1;
+  setp.ne.u32 %p3, %r1, 96;
+  @%p3 bra done;
+  @%p2 bra second;
+  ld.shared.u32 %r6, [%r3+16];
+  bra done;
+second:
+  st.shared.u32 [%r3+16], 77;
+done:
+  ret;
+}
+)";
+  // Without addresses, which differ between processes.
+  auto report = [&] {
+    std::string all = run(text, 0, {{"FA_EMU_DEVICE", "sm_90a"}}, 1, 400).report;
+    for (size_t at; (at = all.find(" at 0x")) != std::string::npos;) all.erase(at, all.find(',', at) - at);
+    return all;
+  };
+  const std::string first = report();
+  EXPECT_EQ(count(first, "fa-emu: error (race)"), 2u) << first;
+  for (int i = 0; i < 5; i++) EXPECT_EQ(report(), first);
+}
+
 }  // namespace
