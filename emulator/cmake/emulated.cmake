@@ -27,7 +27,7 @@ function(fa_add_emulated_test name device)
   list(REMOVE_DUPLICATES devices)
   set_tests_properties(${name} PROPERTIES LABELS "emulated;emulator;${devices};${arg_LABELS}" ENVIRONMENT
                                                                                              "${environment}")
-  if(TARGET ${program})
+  if(TARGET ${program} AND TARGET fa_emulator_builds) # an installed emulator is built
     add_dependencies(${program} fa_emulator_builds)
   endif()
 endfunction()
