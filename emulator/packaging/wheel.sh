@@ -11,9 +11,8 @@ folder=$(cd "$2" && pwd)
 python=${3:-python3}
 platform=${4:-linux_$(uname -m)}
 
-stage=$folder/stage
-rm -rf "$stage"
-cmake --install "$build" --component wheel --strip --prefix "$stage" >"$folder/install.log"
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+cmake --install "$build" --component wheel --strip --prefix "$stage" >/dev/null
 printf '[bdist_wheel]\nplat_name = %s\npython_tag = py3\n' "$platform" >"$stage/setup.cfg"
 "$python" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$folder" "$stage"
-rm -r "$stage"

@@ -12,7 +12,9 @@ mkdir -p "$folder"
 "$python" -m venv "$folder/environment" || { echo "skipped: $python -m venv does not work" && exit 77; }
 pip="$folder/environment/bin/python -m pip --quiet --disable-pip-version-check"
 $pip download --no-deps --dest "$folder/tools" 'setuptools>=77' || { echo "skipped: pip cannot fetch setuptools" && exit 77; }
+mkdir "$folder/stage" # not the script's own
 sh "$(dirname "$0")/../../packaging/wheel.sh" "$build" "$folder" "$folder/environment/bin/python"
+[ -d "$folder/stage" ] || fail "the script has deleted a folder that it did not make"
 wheel=$(ls "$folder"/fa_emu-*-py3-none-linux_*.whl)
 $pip install --no-deps --no-index "$wheel"
 cd /
