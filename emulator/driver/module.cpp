@@ -57,6 +57,7 @@ void place_variables(Module &module) {
   }
   for (ptx::Index v = 0; v < variables.size(); v++)
     if (module.addresses[v] && !(module.library && variables[v].managed)) initialise(module, v);
+  if (module.library) initialise_managed(*module.library, module);
 }
 
 std::vector<Kernel::Parameter> parameters_of(const ptx::Module &module, const ptx::Function &function) {
@@ -140,9 +141,7 @@ const ptx::EntryLimits &Kernel::limits() const {
 
 Module &module_of(Library &library, Context &context) {
   Module *&module = library.modules[&context];
-  if (!module) {
-    module = load_module(context, library.image.data(), &library);
-  }
+  if (!module) module = load_module(context, library.image.data(), &library);
   return *module;
 }
 

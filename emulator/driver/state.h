@@ -77,6 +77,7 @@ struct LibraryKernel : Handled {
 };
 struct ManagedVariable {
   uint64_t address = 0, bytes = 0;
+  bool initialised = false;
 };
 struct Library : Handled {
   std::vector<uint8_t> image;
