@@ -1,7 +1,9 @@
 // The toolkits' numbers and PTX's.
 #include "driver/ptx_version.h"
 
-#include <cctype>
+#include <algorithm>
+#include <charconv>
+#include <climits>
 
 #include "driver/api.h"
 
@@ -9,6 +11,7 @@ namespace fa::emu::driver {
 namespace {
 
 constexpr int known_ptx = 90;  // whose instructions the families decode
+constexpr unsigned most_major = 99;
 
 /// "9.4" for 94.
 std::string with_point(int tenths) {
@@ -41,14 +44,17 @@ int written_version(std::string_view ptx) {
   constexpr std::string_view directive = ".version";
   size_t at = ptx.find(directive);
   if (at == std::string_view::npos) return 0;
-  int tenths = 0;
-  for (char c : ptx.substr(at + directive.size(), 8)) {
-    if (std::isdigit(static_cast<unsigned char>(c)))
-      tenths = tenths * 10 + c - '0';
-    else if (c != '.' && tenths > 0)
-      break;
-  }
-  return tenths;
+  ptx.remove_prefix(std::min(ptx.find_first_not_of(" \t", at + directive.size()), ptx.size()));
+  unsigned major = 0, minor = 0;
+  const char *end = ptx.data() + ptx.size();
+  auto [rest, error] = std::from_chars(ptx.data(), end, major);
+  if (error == std::errc::invalid_argument) return 0;
+  bool has_minor = error == std::errc() && rest != end && *rest == '.';
+  if (has_minor && std::from_chars(rest + 1, end, minor).ec == std::errc::result_out_of_range) minor = UINT_MAX;
+  if (error != std::errc() || major > most_major || minor > 9)
+    refuse(CUDA_ERROR_INVALID_PTX, ".version " + std::string(ptx.substr(0, ptx.find_first_of(" \t\r\n"))) +
+                                       " is not a version of PTX, such as " + with_point(known_ptx));
+  return static_cast<int>(major * 10 + minor);
 }
 
 void refuse_newer_ptx(int version, int driver_version) {

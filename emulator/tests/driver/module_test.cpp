@@ -162,6 +162,9 @@ TEST(Modules, Errors) {
   const char *foreign = capability_of(0) == 110 ? "sm_103a" : "sm_110a";
   EXPECT_EQ(load_image(step_ptx("9.0", foreign), &module), CUDA_ERROR_INVALID_PTX);
   EXPECT_EQ(load_image(step_ptx("9.9"), &module), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+  EXPECT_EQ(load_image(step_ptx("99.9"), &module), CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+  for (const char *version : {"99999999", "999999999999", "100.0", "9.10", "9.99999999999"})
+    EXPECT_EQ(load_image(step_ptx(version), &module), CUDA_ERROR_INVALID_PTX) << version;
   EXPECT_EQ(call("cuModuleLoadData", &module, static_cast<const void *>(nullptr)), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(call("cuModuleLoad", &module, "no such file"), CUDA_ERROR_FILE_NOT_FOUND);
   module = load(step_ptx());
