@@ -178,6 +178,9 @@ TEST(TensorMaps, ThatCannotBe) {
     expect_refused(all_changes() + change, false, said);
   };
   refuses("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [copy], 1, 500;\n", "boxDim.1. is 500");
+  refuses("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [copy], 1, 65540;\n", "box_dim 65540: at most 65536");
+  refuses("tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [copy], 0, 257;\n",
+          "element_stride 257: at most 255");
   refuses("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [copy], 0, 100;\n", "globalStrides.0. is 100");
   refuses("tensormap.replace.tile.rank.shared::cta.b1024.b32 [copy], 2;\n", "the tensor map has 3 dimensions");
   if (device() != "sm_90a")
