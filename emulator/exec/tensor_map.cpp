@@ -34,7 +34,7 @@ static_assert(offsetof(Encoded, of_others) == 8);
 static_assert(sizeof(Encoded) == tensor_map_bytes && std::is_trivially_copyable_v<Encoded>);
 
 bool is_float(TensorType type) {
-  return type >= TensorType::f16 && type <= TensorType::tf32_ftz && type != TensorType::u64;
+  return type >= TensorType::f16 && type <= TensorType::tf32_ftz;
 }
 
 uint32_t bytes_of(TensorType type) {
