@@ -28,6 +28,7 @@ bool TensorMemory::allocated(uint32_t first, uint32_t count) const {
 }
 
 void TensorMemory::at_exit(Cta &cta) {
+  if (!cta.launch->options.check) return;
   for (const Allocation &one : allocations)
     cta.launch->findings.add(Violation::tensor_not_freed, *one.warp, *one.instruction, -1,
                              "tensor memory is not given back: columns " + std::to_string(one.first) + " to " +
