@@ -49,7 +49,8 @@ void Registers::instruction(Reporter &reporter, const Warp &warp, uint32_t pc, c
     // Whether accumulators are read depends on scale-d.
     if (!use.write && !use.conditional) missing |= mask & ~written[use.reg];
   }
-  const bool complete = missing == 0 && (frame.parts.empty() || !has_parts(uses));
+  const bool partial_exchange = what.spread == Spread::exchange && mask != all_lanes;
+  const bool complete = missing == 0 && !partial_exchange && (frame.parts.empty() || !has_parts(uses));
   if (!complete)
     follow(reporter, warp, pc, what, mask);
   else

@@ -60,6 +60,7 @@ class Registers {
     uint32_t pc = no_pc, reg = ptx::none;
     uint32_t load_pc = no_pc;  // of a register: what loaded it
     uint32_t address = 0;      // of a load
+    bool absent = false;       // shfl took the register of a lane that does not take part
     bool operator==(const Origin &) const = default;
   };
   struct Result {

@@ -49,7 +49,11 @@ void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const 
     if (!use.write) continue;
     spreading.only = ptx::none;
     Result &result = results.emplace_back(Result{use.reg, spreading.into(use.reg), {}});
-    if (result.nobodys == 0 || sources.empty()) continue;
+    if (result.nobodys == 0) continue;
+    if (sources.empty()) {
+      if (what.spread == Spread::exchange) result.origin = {pc, spreading.operands()[1].index, no_pc, 0, true};
+      continue;
+    }
     result.origin = origin_of(sources.front(), pc);
     for (uint32_t source : sources) {
       spreading.only = source;
@@ -131,6 +135,9 @@ void Registers::count(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_
                     std::string text = loaded ? "reads " + shared_place(origin.address) + ", which was never written"
                                               : "register " + program.function_at(origin.pc).register_name(origin.reg) +
                                                     " is read and was never written";
+                    if (origin.absent)
+                      text = "shfl takes register " + program.function_at(origin.pc).register_name(origin.reg) +
+                             " from a lane that does not take part";
                     if (origin.load_pc != no_pc)
                       text +=
                           ": " + reporter.line(origin.load_pc) + " loads it from shared memory that nobody has written";

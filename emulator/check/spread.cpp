@@ -125,6 +125,7 @@ uint32_t Spreading::exchanged(uint32_t reg) const {
   uint32_t result = missing(operands()[2]) | missing(operands()[3]);
   if (operands()[0].second == reg) return result;  // whether a lane is in range
   uint32_t data = operands()[1].kind == ptx::OperandKind::reg ? ~lanes_with_values(operands()[1].index) : 0;
+  if (only == ptx::none && operands()[1].kind == ptx::OperandKind::reg) data |= ~mask;  // lanes that do not take part
   Shuffle mode = opcode.has("up")     ? Shuffle::up
                  : opcode.has("down") ? Shuffle::down
                  : opcode.has("bfly") ? Shuffle::butterfly
@@ -146,7 +147,8 @@ uint32_t Spreading::multiplied(uint32_t reg) const {
     known |=
         tall || (modifier.starts_with("m8n8k") && modifier != "m8n8k4") || (modifier == "m8n8k4" && opcode.has("f64"));
   }
-  if (!known || operands().size() < 4) return missing_sources() ? mask : 0;
+  // With .block_scale there are scales besides, of rows and columns.
+  if (!known || operands().size() != 4) return missing_sources() ? mask : 0;
   std::span<const ptx::Operand> d = elements(0), a = elements(1), b = elements(2), c = elements(3);
   uint32_t result = 0;
   for (size_t j = 0; j < d.size(); j++) {

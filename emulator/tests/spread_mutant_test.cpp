@@ -8,7 +8,7 @@ namespace {
 /// selp chooses it, 2 a lane without it gets it by shfl, 3 a sum with an unwritten place of shared memory is stored, 4
 /// a row of a product whose row of A is nobody's, 5 a column of a product whose column of B is, 6 an address, 7 a
 /// branch, 8 the guard of a store that does not happen, 9 a shuffle's result goes through a vote to a branch, 10
-/// a value guarded by it, 11 half of a pair.
+/// a value guarded by it, 11 half of a pair, 12 a lane that does not take part in a shuffle.
 const std::string text = R"(
 .version 8.0
 .target sm_80
@@ -109,6 +109,15 @@ const std::string text = R"(
   setp.eq.u32 %p21, %r1, 11;
   selp.b16 %rs4, %rs3, %rs2, %p21;
   st.global.u16 [%rd3+768], %rs4;
+
+  // half of a warp: lanes from 8 on get nothing
+  setp.ge.u32 %p22, %r2, 16;
+  @%p22 bra done;
+  shfl.sync.down.b32 %r33, %r2, 8, 31, 0xffff;
+  setp.lt.u32 %p23, %r2, 8;
+  setp.eq.u32 %p24, %r1, 12;
+  or.pred %p25, %p23, %p24;
+  @%p25 st.global.u32 [%rd3+896], %r33;
 done:
   ret;
 }
@@ -171,6 +180,9 @@ TEST(Spread, AGuardedValue) {
 
 TEST(Spread, HalfOfAPair) {
   expect(11, "register %rs9 is read and was never written", "(st.global.u16)");
+}
+TEST(Spread, FromALaneThatDoesNotTakePart) {
+  expect(12, "shfl takes register %r2 from a lane that does not take part", "(st.global.u32)");
 }
 
 }  // namespace
