@@ -172,6 +172,7 @@ void Registers::issue(const Program &program, uint32_t pc) {
     Pending &operand = pending(use.reg);
     operand.pc = pc;
     operand.result |= use.write;
+    operand.copy = false;
     operand.users++;
     open_.push_back(use.reg);
   }
@@ -195,6 +196,10 @@ void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
     if (use.reg >= pending_.size() || pending_[use.reg].users == 0) continue;
     const Pending &operand = pending_[use.reg];
     if (!use.write && !operand.result) continue;
+    if (use.write && operand.copy) {
+      overwrite_copy(use.reg);
+      continue;
+    }
     if (operand.loaded) {
       use_early(reporter, warp, pc, use.reg);
       continue;
@@ -206,19 +211,45 @@ void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
   }
 }
 
-/// A copy of what a load brings is in flight as long as the load.
+/// A copy of what a load or a wgmma brings is in flight as long as that is.
 void Registers::copy_pending(const Program &program, uint32_t pc) {
   std::span<const RegisterUse> uses = uses_of(program, pc);
+  for (const RegisterUse &to : uses)
+    if (to.write && to.reg < pending_.size() && pending_[to.reg].copy) overwrite_copy(to.reg);
   for (const RegisterUse &from : uses) {
     if (from.write || from.reg >= pending_.size() || pending_[from.reg].users == 0) continue;
     const Pending source = pending_[from.reg];
-    if (!source.loaded) continue;
+    if (!source.result) continue;
     for (const RegisterUse &to : uses) {
       if (!to.write) continue;
-      pending(to.reg) = source;
-      loads_.push_back(to.reg);
+      Pending &copy = pending(to.reg);
+      if (source.loaded) {
+        copy = source;
+        loads_.push_back(to.reg);
+      } else if (copy.users == 0) {
+        copy = {source.pc, true, false, 1, true};
+        group_of(from.reg).push_back(to.reg);
+      }
     }
   }
+}
+
+void Registers::overwrite_copy(uint32_t reg) {
+  if (pending_[reg].users > 0) pending_count_--;
+  pending_[reg] = {};
+  std::erase(open_, reg);
+  for (auto &group : groups_) std::erase(group, reg);
+}
+
+/// The registers that are in flight as long as this one.
+std::vector<uint32_t> &Registers::group_of(uint32_t reg) {
+  const auto has = [&](const std::vector<uint32_t> &list) {
+    return std::find(list.begin(), list.end(), reg) != list.end();
+  };
+  if (has(open_)) return open_;
+  for (auto group = groups_.rbegin(); group != groups_.rend(); ++group)
+    if (has(*group)) return *group;
+  return open_;
 }
 
 /// The load is over where the first of its results is used: one report, and none of the others.

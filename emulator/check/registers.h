@@ -86,6 +86,7 @@ class Registers {
     bool result = false;  // an accumulator or what is loaded; else a source
     bool loaded = false;  // by tcgen05.ld
     uint32_t users = 0;   // 0: none is in flight
+    bool copy = false;    // of an accumulator: no wgmma uses it itself
   };
 
   FrameRegisters &registers_of(const Warp &warp, uint32_t pc);
@@ -106,6 +107,8 @@ class Registers {
   void check_fence(Reporter &reporter, const Warp &warp, uint32_t pc);
   void check_pending(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what);
   void copy_pending(const Program &program, uint32_t pc);
+  void overwrite_copy(uint32_t reg);
+  std::vector<uint32_t> &group_of(uint32_t reg);
   void use_early(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg);
 
   std::unordered_map<const Frame *, FrameRegisters> frames_;

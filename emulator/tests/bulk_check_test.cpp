@@ -8,11 +8,10 @@ using emulated::expect_report;
 using emulated::launch;
 
 /// product: one wgmma over zeros that all threads have written. Faults: 1 nothing waits before its results are used,
-/// 2 its source is written again too early, 3 no proxy fence, 4 nothing commits it.
-/// store: 128 threads write 512 bytes of shared memory, which one thread copies to global memory. Faults: 1 no proxy
-/// fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early.
-/// load: the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second
-/// arrival.
+/// 2 its source is written again too early, 3 no proxy fence, 4 nothing commits it, 5 a copy of its results is used
+/// before the wait. store: 128 threads write 512 bytes of shared memory, which one thread copies to global memory.
+/// Faults: 1 no proxy fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early. load:
+/// the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second arrival.
 const std::string text = R"(
 .version 8.0
 .target sm_90a
@@ -47,7 +46,7 @@ done:
   ret;
 }
 .visible .entry product(.param .u64 to, .param .u32 fault) {
-  .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<6>;
+  .reg .pred %p<8>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;
   .shared .align 128 .b8 tile[4096];
   ld.param.u64 %rd1, [to];
   ld.param.u32 %r1, [fault];
@@ -76,13 +75,20 @@ fenced:
 committed:
   setp.eq.u32 %p4, %r1, 2;
   @%p4 st.shared.u32 [%r4], %r5;
+  mov.f32 %f6, %f1;
+  mov.f32 %f7, %f2;
+  mov.f32 %f7, 0f00000000;
+  add.f32 %f8, %f7, %f7;
+  setp.eq.u32 %p6, %r1, 5;
+  @%p6 add.f32 %f8, %f6, %f7;
   setp.eq.u32 %p5, %r1, 1;
   @%p5 bra waited;
   wgmma.wait_group.sync.aligned 0;
 waited:
   mul.wide.u32 %rd5, %r2, 4;
   add.s64 %rd6, %rd1, %rd5;
-  add.f32 %f5, %f1, %f2;
+  add.f32 %f5, %f6, %f2;
+  add.f32 %f5, %f5, %f8;
   st.global.f32 [%rd6], %f5;
   ret;
 }
@@ -162,6 +168,10 @@ TEST(Product, NothingCommits) {
   expect_report(product(4), "is in use by the wgmma of");
 }
 
+TEST(Product, ACopyOfResultsUsedTooEarly) {
+  expect_report(product(5), "register %f6 is in use by the wgmma of");
+}
+
 TEST(BulkLoad, CleanTwin) {
   EXPECT_EQ(load(0), "");
 }
@@ -172,7 +182,7 @@ TEST(BulkLoad, MoreBytesExpectedThanCome) {
   expect_report(load(2), "deadlock");
 }
 TEST(BulkLoad, ASecondArrival) {
-  expect_report(load(3), "mbarrier");
+  expect_report(load(3), "arrivals at an mbarrier of which");
 }
 
 }  // namespace
