@@ -2,7 +2,7 @@
 
 import pathlib
 
-from programs import NOT_FENCED, NOT_WAITED, Program, device_of, here
+from programs import NOT_FENCED, NOT_WAITED, PINS, Program, device_of, here
 
 # Device code stays readable in the executable, so that mutants can edit it.
 COMMON = ("-std=c++17", "-w", "-DNDEBUG", "--no-compress")
@@ -18,8 +18,10 @@ def nvcc_program(name, sm, nvcc, emulator, file, source, flags, arguments=(), kn
     """A program in CUDA C++, as PTX for that architecture alone; the CUDA runtime is linked statically, as nvcc does it."""
     arch = f"compute_{device_of(sm)[3:]}"
     libraries = ("-L", nvcc.resolve().parent.parent / "lib", "-L", emulator, "-lcuda")
+    beside = [one for one in source.parent.rglob("*") if one.suffix in (".h", ".hpp", ".cuh")]
+    sources = (source, *beside, PINS, pathlib.Path(__file__))
     command = (nvcc, *COMMON, "-gencode", f"arch={arch},code={arch}", *flags, source, "-o", file, *libraries)
-    return Program(name, device_of(sm), (file, *arguments), (file,), (command,), (source,), known=known)
+    return Program(name, device_of(sm), (file, *arguments), (file,), (command,), sources, known=known)
 
 
 def cccl(work, nvcc, emulator):

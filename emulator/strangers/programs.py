@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 here = pathlib.Path(__file__).resolve().parent
+PINS = here / "requirements.txt"  # the compilers' versions
 sys.path.append(str(here / "triton_aot"))
 import cases
 
@@ -85,7 +86,7 @@ def device_of(sm):
 
 def triton(work):
     """Kernels in Triton: attention, products, softmax and what else has another shape."""
-    sources = tuple(here / "triton_aot" / file for file in ("kernels.py", "cases.py", "compile.py"))
+    sources = tuple(here / "triton_aot" / file for file in ("kernels.py", "cases.py", "compile.py")) + (PINS,)
     for name, case in cases.CASES.items():
         for sm in case.sms:
             file = work / "triton" / f"{name}-{sm}"

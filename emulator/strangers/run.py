@@ -84,12 +84,14 @@ def row_of(program, emulator, seeds):
     checked = [
         emulated.run(emulator, program.device, program.command, check=1, seed=seed, environment=environment) for seed in seeds
     ]
-    wrong = [f"without checks: {plain.why}"] * (not plain.right)
-    wrong += [f"seed {seed}: {run.why}" for seed, run in zip(seeds, checked) if not run.right]
+    wrong = []
+    for when, run in zip(("without checks", *(f"seed {seed}" for seed in seeds)), (plain, *checked)):
+        wrong += [f"{when}: {run.why}"] * (not run.right)
+        wrong += [f"{when}: it launched no kernel"] * (run.right and not run.launches)
     findings = [finding for run in checked for finding in run.findings]
     unexplained = program.unexplained(findings)
     wrong += sorted({f"finding: {one['message']} [PTX line {one['ptx_line']}] {one['ptx']}" for one in unexplained})
-    right = sum(run.right for run in (plain, *checked))
+    right = sum(run.right and run.launches > 0 for run in (plain, *checked))
     row = (
         program.name,
         program.device,
