@@ -26,7 +26,12 @@ done
 "$emu" --check --fail-on warning --suppress /dev/null --timeout 60 --progress 30 --timeline "$json" --threads 1 -- \
   "$program" --gtest_filter=Streams.OperationsRunInOrderAndLater || fail "the program failed under its checks"
 grep -q traceEvents "$json" || fail "--timeline wrote no trace"
-"$emu" --fail-on nothing --timeout soon "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "nothing is no severity" ||
-  fail "a severity that makes no sense was taken"
+said=$("$emu" --fail-on nothing --timeout soon "$program" --gtest_filter='Contexts.*' 2>&1)
+for part in "FA_EMU_FAIL_ON=nothing is no severity" "FA_EMU_TIMEOUT=soon is no number of seconds"; do
+  case $said in
+    *"$part"*) ;;
+    *) fail "of --fail-on nothing --timeout soon it did not say: $part" ;;
+  esac
+done
 "$emu" --help | grep -q -- --strict || fail "--help does not list --strict"
 exit 0

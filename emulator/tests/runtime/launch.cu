@@ -32,6 +32,8 @@ __global__ void cluster_rank(int *out) {
   cluster.sync();
 #endif
 }
+// prints: block 0 of two
+// prints: block 1 of two
 __global__ void greet() {
   printf("block %d of %s\n", static_cast<int>(blockIdx.x), "two");
 }
