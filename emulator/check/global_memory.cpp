@@ -166,7 +166,7 @@ void GlobalMemory::conflict(const Accessor &who, const GlobalEpoch &other, uint6
     std::string block = launch.cluster_size() == 1 ? "block " : "cluster ";
     block += "(" + std::to_string(number % clusters[0]) + "," + std::to_string(number / clusters[0] % clusters[1]) +
              "," + std::to_string(number / clusters[0] / clusters[1]) + ")";
-    return std::string("race: ") + does + " global memory at " + place + ", which warp " +
+    return std::string(does) + " global memory at " + place + ", which warp " +
            std::to_string(other.agent % warps_per_cta_) + ", lane " + std::to_string(other.lane) + " of " + block +
            " " + did + " at " + shadow_.reporter.line(other.pc) + ", with no synchronisation between" +
            (equal ? "; both store the same value" : "");

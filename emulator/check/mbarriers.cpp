@@ -18,7 +18,7 @@ void Mbarriers::ends_phase(const Warp &warp, uint32_t pc, uint64_t key) {
     reporter_.report(Violation::lost_phase, warp, pc, one.pc, -1, [&] {
       std::string who = "warp " + std::to_string(one.warp);
       if (warp.cta->cluster->ctas.size() > 1) who += " of block " + std::to_string(one.rank);
-      return "race: a phase of an mbarrier ends, and " + who + ", which waits for the one before it at " +
+      return "a phase of an mbarrier ends, and " + who + ", which waits for the one before it at " +
              reporter_.line(one.pc) + ", may not have seen that: it would wait for ever";
     });
   }

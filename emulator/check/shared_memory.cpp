@@ -166,7 +166,7 @@ void SharedMemory::check_order(const Accessor &who, const Cell &cell, uint32_t a
                    : cell.write_agent == who.agent ? Violation::lane_race
                                                    : Violation::race;
   reporter_.report(kind, *who.warp, who.pc, cell.write_pc, static_cast<int>(who.lane), [&] {
-    return std::string("race: ") + does + " " + shared_place(address) + ", which " +
+    return std::string(does) + " " + shared_place(address) + ", which " +
            name_of_agent(cell.write_agent, cell.write_lane) + " wrote at " + reporter_.line(cell.write_pc) +
            ", with no synchronisation between" + (equal ? "; both store the same value" : "");
   });
@@ -185,7 +185,7 @@ void SharedMemory::check_reader(const Accessor &who, const ReadEpoch &reader, ui
   reporter_.report(same ? Violation::lane_race : Violation::race, *who.warp, who.pc, reader.pc,
                    static_cast<int>(who.lane), [&] {
                      uint32_t others = same ? reader.lanes & ~(1u << who.lane) : reader.lanes;
-                     return "race: writes " + shared_place(address) + ", which " +
+                     return "writes " + shared_place(address) + ", which " +
                             name_of_agent(reader.agent, static_cast<uint32_t>(std::countr_zero(others))) + " read at " +
                             reporter_.line(reader.pc) + ", with no synchronisation between";
                    });
@@ -229,7 +229,7 @@ void SharedMemory::check_remote(const Cta &cta, const Cell &cell, uint32_t addre
     for (const Warp &warp : cta.warps)
       if (clocks_.knows(cta.rank * warps_per_cta_ + warp.index, 0, agent, lanes, clock)) return;
     reporter_.report(Violation::remote_access, cta.warps[0], pc, no_pc, -1, [&] {
-      return "race: " + name_of_agent(agent, static_cast<uint32_t>(std::countr_zero(lanes))) + " " + did + " " +
+      return name_of_agent(agent, static_cast<uint32_t>(std::countr_zero(lanes))) + " " + did + " " +
              shared_place(address) + ", and that block may have ended before: nothing makes it wait";
     });
   };

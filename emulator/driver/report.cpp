@@ -163,11 +163,13 @@ void report(const Launch &launch, std::optional<Fault> &fault) {
   }
   if (!settings().quiet) print(launch, findings);
   if (!settings().strict || fault) return;
-  for (const Finding &finding : findings.kept)
-    if (class_of(finding.what).severity >= settings().fail_on) {
-      fault = finding.first;
-      return;
-    }
+  for (const Finding &finding : findings.kept) {
+    const ViolationClass &what = class_of(finding.what);
+    if (what.severity < settings().fail_on) continue;
+    fault = finding.first;
+    fault->message.insert(0, std::string(what.name) + ": ");
+    return;
+  }
 }
 
 }  // namespace fa::emu::driver

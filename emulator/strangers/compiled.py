@@ -8,7 +8,7 @@ from programs import NOT_FENCED, NOT_WAITED, PINS, Program, device_of, here
 COMMON = ("-std=c++17", "-w", "-DNDEBUG", "--no-compress")
 UNDEFINED = ("is read and was never written", "elements behind the end, which no result takes part in")
 ORDERED = (
-    r"^race: writes global memory .*which .* read at .*\(ld\.global",
+    r"^grid-race: writes global memory .*which .* read at .*\(ld\.global",
     "what a tile has read is in the count that it stores for the next tile, whose writes depend on it; the stores are relaxed",
 )
 STALE = ("reads shared memory at offset .* which was never written", "rows behind the last key, whose scores are masked")
@@ -110,8 +110,8 @@ KNOWN = {
         NOT_FENCED,
         ("no tcgen05.wait::st has waited for", "formal: accesses of the same lanes keep their order"),
         (r"^race: reads shared memory .*\(tcgen05\.alloc", HARMLESS),
-        ("^setmaxnreg is for all four warps of a warpgroup", HARMLESS),
-        (r"^race: reads global memory .*\(atom\.relaxed\.global\.cas", HARMLESS),
+        ("^register-pool: setmaxnreg is for all four warps of a warpgroup", HARMLESS),
+        (r"^grid-race: reads global memory .*\(atom\.relaxed\.global\.cas", HARMLESS),
     ),
 }
 SMALL = ("--m=128", "--n=128", "--k=64", "--iterations=1")

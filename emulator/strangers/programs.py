@@ -24,7 +24,7 @@ class Program:
     build: tuple = ()
     sources: tuple = ()
     environment: tuple = ()
-    known: tuple = ()  # pairs: what the message and the PTX match, why it is no fault
+    known: tuple = ()  # pairs: what "class: message PTX" matches, why it is no fault
 
     @property
     def title(self):
@@ -53,12 +53,12 @@ class Program:
             one
             for one in findings
             if one.get("severity") != "formal"
-            and not any(re.search(text, f"{one['message']} {one['ptx']}") for text, _ in self.known)
+            and not any(re.search(text, f"{one['class']}: {one['message']} {one['ptx']}") for text, _ in self.known)
         ]
 
 
 EQUAL = (
-    r"^race: writes shared memory .* both store the same value .*(, \d+|\{\d+(, \d+)*\});$",
+    r"^equal-values: writes shared memory .* both store the same value .*(, \d+|\{\d+(, \d+)*\});$",
     "all warps of the race store the same constant",
 )
 UNDEFINED = ("is read and was never written", "half of a pair that nothing uses: LLVM puts what is undefined beside it")

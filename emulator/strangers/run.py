@@ -90,7 +90,7 @@ def row_of(program, emulator, seeds):
         wrong += [f"{when}: it launched no kernel"] * (run.right and not run.launches)
     findings = [finding for run in checked for finding in run.findings]
     unexplained = program.unexplained(findings)
-    wrong += sorted({f"finding: {one['message']} [PTX line {one['ptx_line']}] {one['ptx']}" for one in unexplained})
+    wrong += sorted({f"finding ({one['class']}): {one['message']} [PTX line {one['ptx_line']}] {one['ptx']}" for one in unexplained})
     right = sum(run.right and run.launches > 0 for run in (plain, *checked))
     row = (
         program.name,

@@ -143,7 +143,7 @@ TEST(BulkStore, NoProxyFence) {
   expect_report(store(1), "without a fence.proxy.async between");
 }
 TEST(BulkStore, NoBarrier) {
-  expect_report(store(2), "race: asynchronously reads");
+  expect_report(store(2), "race): asynchronously reads");
 }
 TEST(BulkStore, NothingWaits) {
   expect_report(store(3), "nothing has waited for this asynchronous operation");

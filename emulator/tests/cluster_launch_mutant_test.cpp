@@ -25,7 +25,7 @@ TEST(TakenBlocks, RequestOfAnotherThreadAfterAFailedOne) {
   expect_report(run("blocks", 6), "by a block that has seen a request fail");
 }
 TEST(TakenBlocks, ResponseMayStillBeRead) {
-  expect_report(run("blocks", 3), "race: ");
+  expect_report(run("blocks", 3), "race): ");
 }
 TEST(TakenBlocks, TooFewBytesExpected) {
   expect_report(run("blocks", 4), "deadlock");
@@ -41,7 +41,7 @@ TEST(TakenClusters, OneBlockDoesNotWait) {
   expect_report(run("clusters", 1), "nothing has waited for it|which was never written");
 }
 TEST(TakenClusters, ResponseOfTheOtherBlockMayStillBeRead) {
-  expect_report(run("clusters", 2), "race: ");
+  expect_report(run("clusters", 2), "race): ");
 }
 
 }  // namespace

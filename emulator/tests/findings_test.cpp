@@ -203,14 +203,14 @@ TEST(Findings, TheExitStatusIsBySeverity) {
 TEST(Findings, EqualValuesAreAWarning) {
   for (int fault : {1, 2}) {
     Ending end = run(stores, fault, {{"FA_EMU_EXIT", "1"}, {"FA_EMU_CHECK", "2"}});
-    EXPECT_EQ(count(end.report, "fa-emu: warning (equal-values): check: race: writes "), 1u) << end.report;
+    EXPECT_EQ(count(end.report, "fa-emu: warning (equal-values): writes "), 1u) << end.report;
     EXPECT_NE(end.report.find("; both store the same value"), std::string::npos) << end.report;
     EXPECT_EQ(end.report.find("error"), std::string::npos) << end.report;
     EXPECT_EQ(end.status, 0);
     end = run(stores, fault, {{"FA_EMU_EXIT", "1"}, {"FA_EMU_FAIL_ON", "warning"}});
     EXPECT_EQ(end.status, 11);
     end = run(stores, fault, {{"FA_EMU_CHECK", "2"}, {"FA_EMU_FAIL_ON", "formal"}});
-    EXPECT_NE(end.report.find("kernel: error 719: check: race: writes "), std::string::npos) << end.report;
+    EXPECT_NE(end.report.find("kernel: error 719: equal-values: writes "), std::string::npos) << end.report;
   }
   Ending end = run(stores, 0, {{"FA_EMU_EXIT", "1"}});
   EXPECT_EQ(count(end.report, "fa-emu: error (race): "), 1u) << end.report;

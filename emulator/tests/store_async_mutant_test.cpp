@@ -154,42 +154,42 @@ TEST(AsyncStore, CleanTwin) {
   EXPECT_EQ(run("given", 0), "");
 }
 TEST(AsyncStore, NobodyWaits) {
-  expect_report(run("given", 1), "nothing has waited for it|race: ");
+  expect_report(run("given", 1), "nothing has waited for it|race): ");
 }
 TEST(AsyncStore, SignalsAnotherMbarrier) {
-  expect_report(run("given", 2), "nothing has waited for it|race: ");
+  expect_report(run("given", 2), "nothing has waited for it|race): ");
 }
 TEST(AsyncStore, SignalsTheSendersMbarrier) {
   expect_report(run("given", 3), "deadlock");
 }
 TEST(AsyncStore, TheSenderWaitsForItsCopies) {
-  expect_report(run("given", 4), "nothing has waited for it|race: ");
+  expect_report(run("given", 4), "nothing has waited for it|race): ");
 }
 TEST(AsyncStore, WordsMayStillBeRead) {
-  expect_report(run("given", 5), "nothing has waited for it|race: ");
+  expect_report(run("given", 5), "nothing has waited for it|race): ");
 }
 
 TEST(AsyncReduction, CleanTwin) {
   EXPECT_EQ(run("counted", 0), "");
 }
 TEST(AsyncReduction, NobodyWaits) {
-  expect_report(run("counted", 1), "nothing has waited for it|race: ");
+  expect_report(run("counted", 1), "nothing has waited for it|race): ");
 }
 TEST(AsyncReduction, NeverWritten) {
   expect_report(run("counted", 2), "asynchronously reduces shared memory at offset");
 }
 TEST(AsyncReduction, AStoreInBetween) {
-  expect_report(run("counted", 3), "nothing has waited for it|race: ");
+  expect_report(run("counted", 3), "nothing has waited for it|race): ");
 }
 TEST(AsyncReduction, HalfOfTheBytesExpected) {
-  expect_report(run("counted", 4), "nothing has waited for it|race: ");
+  expect_report(run("counted", 4), "nothing has waited for it|race): ");
 }
 
 TEST(BulkReduction, CleanTwin) {
   EXPECT_EQ(run("summed", 0), "");
 }
 TEST(BulkReduction, NobodyWaits) {
-  expect_report(run("summed", 1), "nothing has waited for it|race: ");
+  expect_report(run("summed", 1), "nothing has waited for it|race): ");
 }
 
 }  // namespace

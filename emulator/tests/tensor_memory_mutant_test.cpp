@@ -156,13 +156,13 @@ TEST(TensorMemory, NothingCommits) {
   expect_report(columns(1, 3), "is still in flight when the block ends|still writes");
 }
 TEST(TensorMemory, GivenBackTooEarly) {
-  expect_report(columns(0, 4), "race: writes column|allocated are none");
+  expect_report(columns(0, 4), "race): writes column|allocated are none");
 }
 TEST(TensorMemory, UsedAfterGivenBack) {
   expect_report(columns(0, 5), "allocated are none");
 }
 TEST(TensorMemory, ProductBeforeStores) {
-  expect_report(columns(1, 6), "race: writes column|still writes");
+  expect_report(columns(1, 6), "race): writes column|still writes");
 }
 TEST(TensorMemory, TheSecondCommitSignalsAsWellWhichIsClean) {
   EXPECT_EQ(columns(1, 10), "");
@@ -171,7 +171,7 @@ TEST(TensorMemory, ProductsInARowWithCommitsBetweenWhichIsClean) {
   EXPECT_EQ(columns(1, 12), "");
 }
 TEST(TensorMemory, ProductBeforeLoads) {
-  expect_report(columns(1, 7), "race: writes column|still reads");
+  expect_report(columns(1, 7), "race): writes column|still reads");
 }
 TEST(TensorMemory, ProductBeforeLoadsThatNobodyWaitsFor) {
   expect_report(columns(1, 8), "still reads");
@@ -179,12 +179,12 @@ TEST(TensorMemory, ProductBeforeLoadsThatNobodyWaitsFor) {
 TEST(TensorMemory, LoadBehindAStoreThatNobodyWaitsFor) {
   std::string report = columns(0, 11);
   expect_report(report, "behind this store, which no tcgen05.wait::st has waited for");
-  EXPECT_FALSE(emulated::mentions(report, "race: |still writes")) << report;
+  EXPECT_FALSE(emulated::mentions(report, "race): |still writes")) << report;
 }
 TEST(TensorMemory, ProductBehindResultsThatNobodyWaitsFor) {
   std::string report = columns(1, 9);
   expect_report(report, "which no tcgen05.wait::ld has waited for");
-  EXPECT_FALSE(emulated::mentions(report, "race: writes column|still reads")) << report;
+  EXPECT_FALSE(emulated::mentions(report, "race): writes column|still reads")) << report;
 }
 
 }  // namespace

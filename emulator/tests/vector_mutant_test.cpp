@@ -92,7 +92,7 @@ TEST(Vector, AVectorOfNobodysIsStored) {
   expect(5, "register %r22 is read and was never written");
 }
 TEST(Vector, OthersDoNotWait) {
-  expect(6, "race: ");
+  expect(6, "race): ");
 }
 
 }  // namespace

@@ -174,13 +174,13 @@ TEST(Release, CleanTwin) {
   EXPECT_EQ(ring(0), "");
 }
 TEST(Release, BeforeTheWait) {
-  expect_report(ring(1), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
+  expect_report(ring(1), "still reads: nothing has waited for it|race): asynchronously writes|race): writes");
 }
 TEST(Release, OneGroupTooMuchInFlight) {
-  expect_report(ring(2), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
+  expect_report(ring(2), "still reads: nothing has waited for it|race): asynchronously writes|race): writes");
 }
 TEST(Release, OfTheStageInUse) {
-  expect_report(ring(3), "still reads: nothing has waited for it|race: asynchronously writes|race: writes");
+  expect_report(ring(3), "still reads: nothing has waited for it|race): asynchronously writes|race): writes");
 }
 TEST(Release, AWarpThatDoesNotTakePart) {
   expect_report(ring(4), "which all four warps must execute");

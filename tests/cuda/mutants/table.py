@@ -25,8 +25,8 @@ WRONG = r"\] is .*, expected "
 FAR = WRONG + "|kernel: error 700: illegal address"
 
 # Faults that the emulator tells.
-RACE = r"kernel: error 719: check: race: (reads|writes) shared memory .*"
-UNDER_WAY = r"kernel: error 719: check: reads shared memory .*\(cp\.async.* still writes: nothing has waited for it"
+RACE = r"kernel: error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*"
+UNDER_WAY = r"kernel: error 719: pending-copy: reads shared memory .*\(cp\.async.* still writes: nothing has waited for it"
 TABLE = r"kernel: error 700: illegal address: .*ld\.global\.nc"
 OUTSIDE = r"kernel: error 700: illegal address: .* behind its end.*cp\.async"
 
@@ -67,7 +67,7 @@ MUTANTS = [
     Mutant("syncwarp_before_staging", MMA, "mma/store.cuh",
            "  __syncwarp();\n  o.for_each_pair_in_row(", "  o.for_each_pair_in_row(", RACE + r"\(ld\.shared\.f32"),
     Mutant("delivery", STAGED, "mma/ring.cuh", "keys_.staged()) chunks_.deliver(current_);", "keys_.staged()) {}",
-           "check: reads shared memory .* which was never written", test_types="f16"),
+           "unwritten-memory: reads shared memory .* which was never written", test_types="f16"),
     Mutant("swizzle", MMA, "common/shared_tile.cuh", "return row * row_bytes + (chunk ^ swizzle(row)) * 16;",
            "return row * row_bytes + (chunk ^ swizzle(row + 2)) * 16;", PLAIN),
     Mutant("mask", MMA, "mma/scores.cuh", "if (!columns.holds(column))", "if (column < columns.low)", PLAIN),
@@ -96,7 +96,7 @@ MUTANTS = [
     Mutant("join", MMA, "mma/join.cuh", "l += weight[i] * sums.row(i, r).y;", "l += i == 0 ? sums.row(i, r).y : 0;", DECODE),
     Mutant("join_values", MMA, "mma/join.cuh", "fmaf(weight[i], of_warp.x[c], sum.x[c])", "of_warp.x[c] + sum.x[c]", DECODE),
     Mutant("barrier_of_the_join", MMA, "mma/join.cuh", "  sums.put(softmax, o);\n  __syncthreads();\n", "  sums.put(softmax, o);\n",
-           r"check: race: (reads|writes) shared memory .*mma/join\.cuh"),
+           r"error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*mma/join\.cuh"),
     Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  Quad sum;\n  const", "  if (p.batch > 0) return;\n  Quad sum;\n  const", SPLIT),
     Mutant("combine_sums", COMBINE, "combine/kernel.cu", "own.sum * weight;", "own.sum;", SPLIT),
     Mutant("combine_weights", COMBINE, "combine/kernel.cu", "weights[threadIdx.x] = weight;", "weights[threadIdx.x] = 1;", SPLIT),
