@@ -169,9 +169,9 @@ void print(const Launch &launch, const Judged &findings) {
     if (finding.count > 1) std::fprintf(stderr, "fa-emu:   %s\n", extent_of(launch, finding).c_str());
   }
   if (findings.kept.size() > 1 || before)
-    std::fprintf(stderr, "fa-emu: kernel %s: %s%s\n", readable_name(launch.program->name).c_str(),
-                 by_severity(counts).c_str(),
-                 before ? (", " + std::to_string(before) + " of them as in a launch before").c_str() : "");
+    std::fprintf(
+        stderr, "fa-emu: kernel %s: %s%s\n", readable_name(launch.program->name).c_str(), by_severity(counts).c_str(),
+        before ? (", " + std::to_string(before) + " of them already reported for an earlier launch").c_str() : "");
   if (size_t more = launch.findings.left_out())
     std::fprintf(stderr, "fa-emu:   ... and %zu more, which are neither reported nor counted\n", more);
 }

@@ -57,7 +57,7 @@ void check_block(const DeviceLimits &limits, const Kernel &kernel, const LaunchS
 void check_cluster(const DeviceLimits &limits, const Kernel &kernel, const LaunchShape &shape) {
   constexpr CUresult code = CUDA_ERROR_INVALID_CLUSTER_SIZE;
   for (int d = 0; d < 3; d++)
-    require(shape.cluster[d] >= 1 && shape.grid[d] % shape.cluster[d] == 0, "the grid is no multiple of the cluster",
+    require(shape.cluster[d] >= 1 && shape.grid[d] % shape.cluster[d] == 0, "the grid is not a multiple of the cluster",
             code);
   uint64_t blocks = uint64_t{shape.cluster[0]} * shape.cluster[1] * shape.cluster[2];
   require(blocks == 1 || limits.has_clusters(), "this device has no clusters", code);

@@ -63,14 +63,14 @@ void refuse_newer_ptx(int version, int driver_version) {
   refuse(CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
          "PTX " + with_point(version) + " is newer than PTX " + with_point(newest_ptx(driver_version)) +
              ", the newest of a driver for CUDA " + cuda + ": compile with the nvcc of CUDA " + cuda +
-             " or older, or have it tried with FA_EMU_DRIVER=" + std::to_string(driver_of(version)) +
-             " (the instructions known here are those of PTX " + with_point(known_ptx) + ")");
+             " or older, or set FA_EMU_DRIVER=" + std::to_string(driver_of(version)) +
+             " to try it anyway (the instructions known here are those of PTX " + with_point(known_ptx) + ")");
 }
 
 std::string hint_of_newer_ptx(int version) {
   if (version <= known_ptx) return {};
   return "; the text is PTX " + with_point(version) + ", and the instructions known here are those of PTX " +
-         with_point(known_ptx) + ", which the nvcc of CUDA " + cuda_of(driver_of(known_ptx)) + " writes";
+         with_point(known_ptx) + ", as emitted by nvcc " + cuda_of(driver_of(known_ptx));
 }
 
 }  // namespace fa::emu::driver

@@ -1,4 +1,4 @@
-// Reading the environment; what makes no sense is reported and left out.
+// Reading the environment; invalid values are reported and ignored.
 #include "driver/settings.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ uint64_t number(const char *name, uint64_t otherwise, std::vector<std::string> &
   std::string_view text = variable(name);
   if (text.empty()) return otherwise;
   if (auto value = parse_number(text)) return *value;
-  errors.push_back(std::string(name) + "=" + std::string(text) + " is no number, such as 64, 512M or 2G");
+  errors.push_back(std::string(name) + "=" + std::string(text) + " is not a number, such as 64, 512M or 2G");
   return otherwise;
 }
 
@@ -40,7 +40,7 @@ double seconds(const char *name, std::vector<std::string> &errors) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (text.empty() || (error == std::errc() && end == text.data() + text.size() && value >= 0 && value < 1e9))
     return value;
-  errors.push_back(std::string(name) + "=" + std::string(text) + " is no number of seconds, such as 60 or 0.5");
+  errors.push_back(std::string(name) + "=" + std::string(text) + " is not a number of seconds, such as 60 or 0.5");
   return 0;
 }
 
@@ -95,17 +95,17 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
     std::string_view text = take(list, ','), name = take(text, ':');
     auto limits = limits_of(name);
     if (!limits) {
-      errors.push_back("FA_EMU_DEVICE: '" + std::string(name) + "' is no device; known are " + known_devices() +
+      errors.push_back("FA_EMU_DEVICE: unknown device '" + std::string(name) + "'; known devices: " + known_devices() +
                        ", and with an 'a' or 'f' behind them");
       continue;
     }
     if (limits->like)
-      settings.warnings.push_back("FA_EMU_DEVICE: '" + std::string(name) + "' is a device that is not known (known: " +
-                                  known_devices() + "); it has the limits of sm_" + std::to_string(limits->like));
+      settings.warnings.push_back("FA_EMU_DEVICE: unknown device '" + std::string(name) + "'; using the limits of sm_" +
+                                  std::to_string(limits->like) + " (known: " + known_devices() + ")");
     if (memory_bytes) limits->memory_bytes = memory_bytes;
     while (!text.empty())
       if (std::string_view property = take(text, ':'); !change(*limits, property))
-        errors.push_back("FA_EMU_DEVICE: '" + std::string(property) + "' is no property of a device, such as sms=14, " +
+        errors.push_back("FA_EMU_DEVICE: '" + std::string(property) + "' is not a property of a device, such as sms=14, " +
                          "memory=10G, shared=64K, l2=5M, pageable, ats, nopools, busy or apart");
     result.push_back(*limits);
   }
@@ -117,7 +117,7 @@ Severity severity(const char *name, std::vector<std::string> &errors) {
   for (Severity one : {Severity::formal, Severity::warning, Severity::error})
     if (text == name_of(one)) return one;
   if (!text.empty())
-    errors.push_back(std::string(name) + "=" + std::string(text) + " is no severity: error, warning or formal");
+    errors.push_back(std::string(name) + "=" + std::string(text) + " is not a severity: error, warning or formal");
   return Severity::error;
 }
 

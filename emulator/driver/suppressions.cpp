@@ -79,7 +79,7 @@ std::vector<Suppression> read_suppressions(const std::string &file, std::vector<
     }
     if (!makes_sense)
       errors.push_back("FA_EMU_SUPPRESS: " + file + ", line " + std::to_string(number) + ": '" + word +
-                       "' is no pattern, such as class:race, kernel:*attention*, source:*softmax.h:12?, "
+                       "' is not a pattern, such as class:race, kernel:*attention*, source:*softmax.h:12?, "
                        "ptx:*st.shared*, line:17 or line:120-140");
     else if (!one.text.empty())
       result.push_back(std::move(one));

@@ -96,7 +96,7 @@ EMU_API CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t 
     Lock lock(process().mutex);
     require(address != nullptr && flags == 0, "no place for the address, or flags that are not 0");
     require(bytes > 0 && bytes % granularity == 0, "sizes are multiples of 2 MiB, see cuMemGetAllocationGranularity");
-    require((alignment & (alignment - 1)) == 0, "an alignment that is no power of two");
+    require((alignment & (alignment - 1)) == 0, "an alignment that is not a power of two");
     // All devices have one range of addresses; which of them serves it does not matter to programs.
     Device &device = context_stack().empty() || !context_stack().back() ? device_at(0) : *current().device;
     uint64_t at = device.memory->reserve(bytes, std::max<uint64_t>(alignment, granularity));

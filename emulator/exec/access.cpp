@@ -169,7 +169,7 @@ void check_alignment(Warp &warp, const Instruction &instruction, uint32_t mask, 
     int lane = std::countr_zero(rest);
     if (address[lane] & (alignment - 1))
       fault(warp, instruction, FaultKind::misaligned_address, lane,
-            "address " + hex(address[lane]) + " is no multiple of " + std::to_string(alignment));
+            "address " + hex(address[lane]) + " is not a multiple of " + std::to_string(alignment));
   }
 }
 

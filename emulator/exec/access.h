@@ -28,7 +28,7 @@ void resolve(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t
 void resolve(Warp &warp, const Instruction &instruction, ptx::Space space, uint32_t mask, uint32_t bytes,
              uint32_t alignment, Resolved &out);
 
-/// A fault where a lane's address is no multiple of the alignment, a power of two.
+/// A fault where a lane's address is not a multiple of the alignment, a power of two.
 [[gnu::cold]] void check_alignment(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t alignment,
                                    const uint64_t *address);
 

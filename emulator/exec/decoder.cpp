@@ -93,7 +93,7 @@ Slot Decoder::destination(const ptx::Operand &operand, Type type) {
   uint32_t width = 0;
   Slot slot = wide_destination(operand, type, width);
   if (width != natural_width(type))
-    fail("register " + std::string(operand.text) + " has not the width of ." + std::string(ptx::name_of(type)));
+    fail("register " + std::string(operand.text) + " does not have the width of ." + std::string(ptx::name_of(type)));
   return slot;
 }
 
@@ -185,7 +185,7 @@ Slot Decoder::source(const ptx::Operand &operand, Type type) {
   uint32_t width = 0;
   Slot slot = wide_source(operand, type, width);
   if (width != natural_width(type))
-    fail("register " + std::string(operand.text) + " has not the width of ." + std::string(ptx::name_of(type)));
+    fail("register " + std::string(operand.text) + " does not have the width of ." + std::string(ptx::name_of(type)));
   return slot;
 }
 

@@ -55,8 +55,8 @@ Fault timeout_of(const Launch &launch) {
   uint64_t ended = launch.ended_clusters * launch.cluster_size();
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%g", launch.options.timeout);
-  result.message = "it has run for longer than the " + std::string(seconds) + " s that FA_EMU_TIMEOUT gives it, " +
-                   std::to_string(ended) + " of " + std::to_string(launch.cta_count()) + " blocks have ended";
+  result.message = "it ran longer than FA_EMU_TIMEOUT (" + std::string(seconds) + " s); " + std::to_string(ended) +
+                   " of " + std::to_string(launch.cta_count()) + " blocks had finished";
   for (const std::string &line : describe(launch.standing)) result.message += "; " + line;
   return result;
 }

@@ -43,7 +43,7 @@ std::vector<std::string> describe(std::vector<Standing> standing) {
   std::vector<std::string> lines;
   for (const std::string *warps : order) {
     if (lines.size() == most_lines) {
-      lines.push_back("... and blocks elsewhere");
+      lines.push_back("... and more blocks");
       break;
     }
     const auto &blocks = alike[*warps];

@@ -121,14 +121,14 @@ std::string checked(const TensorMap &map, void *out) {
 std::string read_common(TensorMap &map, uint32_t type, uint32_t rank, const void *address, const uint64_t *extents,
                         const uint64_t *strides, const uint32_t *steps, uint32_t interleave, uint32_t swizzle,
                         uint32_t promotion, uint32_t fill) {
-  if (type > static_cast<uint32_t>(TensorType::u6_align16)) return "tensorDataType is no CUtensorMapDataType";
+  if (type > static_cast<uint32_t>(TensorType::u6_align16)) return "tensorDataType is not a CUtensorMapDataType";
   if (rank == 0 || rank > most_dimensions) return "tensorRank is " + std::to_string(rank) + " and must be 1 to 5";
   if (!address) return "globalAddress is null";
   if (!extents || !steps || (rank > 1 && !strides)) return "globalDim, globalStrides or elementStrides is null";
-  if (interleave > 2) return "interleave is no CUtensorMapInterleave";
-  if (swizzle > 6) return "swizzle is no CUtensorMapSwizzle";
-  if (promotion > 3) return "l2Promotion is no CUtensorMapL2promotion";
-  if (fill > 1) return "oobFill is no CUtensorMapFloatOOBfill";
+  if (interleave > 2) return "interleave is not a CUtensorMapInterleave";
+  if (swizzle > 6) return "swizzle is not a CUtensorMapSwizzle";
+  if (promotion > 3) return "l2Promotion is not a CUtensorMapL2promotion";
+  if (fill > 1) return "oobFill is not a CUtensorMapFloatOOBfill";
   map.type = static_cast<TensorType>(type);
   map.rank = rank;
   map.address = reinterpret_cast<uint64_t>(address);

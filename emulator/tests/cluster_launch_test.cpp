@@ -67,7 +67,7 @@ TEST(ClusterLaunch, ThatCannotBe) {
   std::string early =
       "ld.shared.b128 %q1, [response]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p1, %q1;\n";
   expect_refused(program(".shared::cta.b128 [response], [barrier]", early), CUDA_ERROR_ILLEGAL_INSTRUCTION,
-                 "no response of clusterlaunchcontrol.try_cancel");
+                 "not a response from clusterlaunchcontrol.try_cancel");
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::string races_of(const std::string &report) {
 TEST(FindingsExtent, OnePlaceBetweenTwoFencesIsTwoFindingsOfOneLaunch) {
   std::string report = run(kernel(read_at(12) + "membar.cta;\n" + read_at(12)), 0).report;
   EXPECT_EQ(count(races_of(report), "kernels/tile.cuh:12"), 2u) << report;
-  EXPECT_EQ(report.find("launch before"), std::string::npos) << report;
+  EXPECT_EQ(report.find("an earlier launch"), std::string::npos) << report;
   EXPECT_NE(report.find("in 1 launch: unrolled(unsigned int*, int), kernels/tile.cuh:12"), std::string::npos) << report;
 }
 

@@ -53,7 +53,7 @@ void arrive_at(Warp &warp, const Instruction &instruction, uint32_t mask) {
     fault(warp, instruction, FaultKind::illegal_instruction, -1, "barrier " + std::to_string(number) + " of 0 to 15");
   if (expected % lanes != 0)
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
-          "a barrier of " + std::to_string(expected) + " threads, which is no multiple of 32");
+          "a barrier of " + std::to_string(expected) + " threads, which is not a multiple of 32");
   Barrier &barrier = cta.state<Barriers>().barrier[number];
   if (barrier.arrived != 0 && barrier.expected != expected)
     fault(warp, instruction, FaultKind::illegal_instruction, -1,

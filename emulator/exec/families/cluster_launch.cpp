@@ -115,10 +115,9 @@ bool decode_try_cancel(Decoder &d) {
 Response response_of(Warp &warp, const Instruction &instruction, uint32_t lane) {
   Response response = warp.row<Response>(instruction.a)[lane];
   if (response.mark != cancelled && response.mark != refused)
-    fault(
-        warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane),
-        "this is no response of clusterlaunchcontrol.try_cancel: it was read before the mbarrier's phase has ended, or "
-        "overwritten");
+    fault(warp, instruction, FaultKind::illegal_instruction, static_cast<int>(lane),
+          "not a response from clusterlaunchcontrol.try_cancel: it was read before the mbarrier's phase has ended, or "
+          "overwritten");
   return response;
 }
 

@@ -88,7 +88,7 @@ bool decode_mma(Decoder &d) {
   std::vector<Slot> slots;
   for (size_t i = 0; i < 4; i++) {
     if (d.elements(i).size() != found->registers[i])
-      d.fail("operand " + std::to_string(i + 1) + " has not " + std::to_string(found->registers[i]) + " registers");
+      d.fail("operand " + std::to_string(i + 1) + " must have " + std::to_string(found->registers[i]) + " registers");
     for (const ptx::Operand &one : d.elements(i))
       slots.push_back(i == 0 ? d.destination(one, held) : d.source(one, held));
   }

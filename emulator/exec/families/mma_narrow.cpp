@@ -193,7 +193,7 @@ bool find_floats(const Decoder &d, Form &form) {
 
 void add_registers(Decoder &d, size_t operand, size_t count, std::vector<Slot> &slots) {
   if (d.elements(operand).size() != count)
-    d.fail("operand " + std::to_string(operand + 1) + " has not " + std::to_string(count) + " registers");
+    d.fail("operand " + std::to_string(operand + 1) + " must have " + std::to_string(count) + " registers");
   for (const ptx::Operand &one : d.elements(operand))
     slots.push_back(operand == 0 ? d.destination(one, Type::b32) : d.source(one, Type::b32));
 }

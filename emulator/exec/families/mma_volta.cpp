@@ -84,7 +84,7 @@ bool decode_volta(Decoder &d) {
   std::vector<Slot> slots;
   for (size_t i = 0; i < 4; i++) {
     if (d.elements(i).size() != sizes[i])
-      d.fail("operand " + std::to_string(i + 1) + " has not " + std::to_string(sizes[i]) + " registers");
+      d.fail("operand " + std::to_string(i + 1) + " must have " + std::to_string(sizes[i]) + " registers");
     for (const ptx::Operand &one : d.elements(i))
       slots.push_back(i == 0 ? d.destination(one, Type::b32) : d.source(one, Type::b32));
   }

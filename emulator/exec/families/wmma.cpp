@@ -141,7 +141,7 @@ size_t fragment_registers(Type type, uint32_t elements, bool factor) {
 
 void add_fragment(Decoder &d, size_t operand, Type type, size_t count, bool writes, std::vector<Slot> &slots) {
   if (d.elements(operand).size() != count)
-    d.fail("operand " + std::to_string(operand + 1) + " has not " + std::to_string(count) + " registers");
+    d.fail("operand " + std::to_string(operand + 1) + " must have " + std::to_string(count) + " registers");
   Type held = type == Type::f64 ? Type::b64 : Type::b32;
   for (const ptx::Operand &one : d.elements(operand))
     slots.push_back(writes ? d.destination(one, held) : d.source(one, held));

@@ -12,10 +12,10 @@ fail() {
   --gtest_filter='Streams.OperationsRunInOrderAndLater:Contexts.*' || fail "the program failed under fa-emu"
 [ -s "$json" ] || fail "--json wrote nothing"
 "$emu" --driver 12040 --fail 3 --quiet "$program" --gtest_filter='Settings.*' || fail "--driver or --fail did not work"
-"$emu" --device sm_80:sms=0:fast "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "'sms=0' is no property" ||
+"$emu" --device sm_80:sms=0:fast "$program" --gtest_filter='Contexts.*' 2>&1 | grep -q "'sms=0' is not a property" ||
   fail "a property that makes no sense was taken"
 said=$("$emu" --device sm_9,sm_99 "$program" --gtest_filter='Contexts.StackAndDevices' 2>&1)
-for part in "'sm_9' is no device; known are sm_75, " "'sm_99' is a device that is not known" "the limits of sm_90"; do
+for part in "unknown device 'sm_9'; known devices: sm_75, " "unknown device 'sm_99'; using the limits of sm_90 (known: sm_75, "; do
   case $said in
     *"$part"*) ;;
     *) fail "of the devices sm_9 and sm_99 it did not say: $part" ;;
@@ -27,7 +27,7 @@ done
   "$program" --gtest_filter=Streams.OperationsRunInOrderAndLater || fail "the program failed under its checks"
 grep -q traceEvents "$json" || fail "--timeline wrote no trace"
 said=$("$emu" --fail-on nothing --timeout soon "$program" --gtest_filter='Contexts.*' 2>&1)
-for part in "FA_EMU_FAIL_ON=nothing is no severity" "FA_EMU_TIMEOUT=soon is no number of seconds"; do
+for part in "FA_EMU_FAIL_ON=nothing is not a severity" "FA_EMU_TIMEOUT=soon is not a number of seconds"; do
   case $said in
     *"$part"*) ;;
     *) fail "of --fail-on nothing --timeout soon it did not say: $part" ;;
