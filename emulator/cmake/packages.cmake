@@ -11,7 +11,7 @@ foreach(level IN LISTS fa_emulator_levels)
   install(TARGETS fa_emulator_${level} LIBRARY DESTINATION fa_emu/emulator/glibc-hwcaps/x86-64-${level} NAMELINK_SKIP
                                                ${emu_wheel})
 endforeach()
-install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/fa-emu DESTINATION fa_emu/emulator ${emu_wheel})
+install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/fa-emu ${CMAKE_CURRENT_BINARY_DIR}/fa-emu-timeline DESTINATION fa_emu/emulator ${emu_wheel})
 
 # The Debian package fa-emu.
 install(FILES ${PROJECT_SOURCE_DIR}/packaging/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT emulator)

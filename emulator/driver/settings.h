@@ -31,7 +31,7 @@
 //   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
 //   FA_EMU_TIMELINE file              when warps of the first blocks did what, as a trace for chrome://tracing and
-//                                     tools/timeline
+//                                     fa-emu-timeline
 //   FA_EMU_DRIVER   13000             the driver's version of CUDA, which cuDriverGetVersion returns: what functions it
 //                                     has, the newest PTX, zstd in fat binaries (12.4), programmatic dependencies in
 //                                     captures (12.3)
@@ -39,9 +39,9 @@
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
 //   FA_EMU_CAPTURE_CONTEXT  refuse    cuStreamGetCtx and cuStreamGetDevice of a stream that captures fail with
 //                                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and invalidate the capture, as a strict
-//                                     driver has it; allow, the default: they give what they are asked for
-//   FA_EMU_QUIET    1                 no reasons of refused calls on stderr; a kernel's faults are reported all the
-//   same
+//                                     driver does; allow, the default: they give what they are asked for
+//   FA_EMU_QUIET    1                 no reasons of refused calls, no findings and no summary on stderr; a kernel's
+//                                     faults are reported all the same
 #pragma once
 
 #include <cstdint>
@@ -68,7 +68,7 @@ struct Settings {
   uint64_t fail_call = 0;  // 0: none
   bool quiet = false;
   bool refuse_capture_context = false;  // of a stream that captures, its context and device
-  std::vector<std::string> errors;      // variables that make no sense, for stderr
+  std::vector<std::string> errors;      // invalid variables, for stderr
   std::vector<std::string> warnings;    // what is done otherwise than it may seem
 };
 

@@ -21,5 +21,6 @@ dpkg-deb --extract "$package" "$folder/root"
 found=$(find "$folder/root" -name 'libcuda.so.1' | grep -cv glibc-hwcaps) || true
 [ "$found" = 1 ] || fail "$found libraries instead of 1"
 cd /
+"$folder/root/usr/bin/fa-emu-timeline" --help >/dev/null || fail "fa-emu-timeline of the package does not run"
 env -i PATH=/usr/bin:/bin FA_EMU_QUIET=1 "$folder/root/usr/bin/fa-emu" --device sm_80 -- "$program" \
   --gtest_filter='Kernels.VectorAdd:Kernels.BlockSum' || fail "fa-emu of the package did not run a program"

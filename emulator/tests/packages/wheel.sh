@@ -22,6 +22,7 @@ outside() { env -i PATH="$folder/environment/bin:/usr/bin:/bin" FA_EMU_QUIET=1 "
 outside fa-emu --device sm_80 -- "$program" --gtest_filter='Kernels.VectorAdd:Kernels.BlockSum' ||
   fail "fa-emu of the wheel did not run a program"
 [ "$(outside python -m fa_emu --help)" = "$(outside fa-emu --help)" ] || fail "python -m fa_emu is not fa-emu"
+outside fa-emu-timeline --help >/dev/null || fail "fa-emu-timeline of the wheel does not run"
 library=$(outside python -c 'import fa_emu; print(fa_emu.FOLDER / "libcuda.so.1")')
 [ -f "$library" ] || fail "there is no $library"
 outside fa-emu --nonsense true 2>/dev/null && fail "an unknown option was taken"

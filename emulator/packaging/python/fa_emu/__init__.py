@@ -12,3 +12,8 @@ FOLDER = Path(__file__).resolve().parent / "emulator"
 def main() -> NoReturn:
     """The command fa-emu: becomes the script beside the library."""
     os.execv("/bin/sh", ["sh", str(FOLDER / "fa-emu"), *sys.argv[1:]])
+
+
+def timeline() -> NoReturn:
+    """The command fa-emu-timeline: becomes the script beside the library, which draws traces where matplotlib is there."""
+    os.execv(sys.executable, [sys.executable, str(FOLDER / "fa-emu-timeline"), *sys.argv[1:]])
