@@ -52,9 +52,10 @@ CUresult get(void **value, CUcontext handle, void *key) {
                        : context_stack().empty() ? nullptr
                                                  : context_stack().back();
     if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-    const Values &values = storage()[context];
-    auto found = values.find(key);
-    if (found == values.end()) return CUDA_ERROR_INVALID_HANDLE;
+    auto values = storage().find(context);
+    if (values == storage().end()) return CUDA_ERROR_INVALID_HANDLE;
+    auto found = values->second.find(key);
+    if (found == values->second.end()) return CUDA_ERROR_INVALID_HANDLE;
     *value = found->second.value;
     return CUDA_SUCCESS;
   });
