@@ -30,7 +30,7 @@ CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
   });
 }
 
-/// Waits for the context's work and ends it; owner: what keeps the object.
+/// Waits for the context's work and ends it.
 void end(Context &context) {
   drain(&context);
   give_back_storage(context);

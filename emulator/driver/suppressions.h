@@ -27,7 +27,7 @@ struct Suppression {
   bool matches(const Finding &finding) const;
 };
 
-/// Reads a file; what makes no sense is described in errors.
+/// Reads a file; invalid lines are described in errors.
 std::vector<Suppression> read_suppressions(const std::string &file, std::vector<std::string> &errors);
 
 }  // namespace fa::emu::driver

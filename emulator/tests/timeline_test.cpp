@@ -1,5 +1,5 @@
 // A timeline: barriers take the time until the last warp is there, copies last until something waits for them. What
-// Python makes of the file is tools/timeline's part (timeline.py).
+// Python makes of the file is tools/timeline's part (timeline_picture.py).
 #include "mutant.h"
 
 namespace {
