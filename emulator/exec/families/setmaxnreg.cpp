@@ -22,7 +22,7 @@ void change(Warp &warp, const Instruction &instruction, uint32_t);
 uint32_t registers_of(const ptx::EntryLimits &limits, uint32_t most) {
   if (limits.max_registers) return limits.max_registers;
   const uint32_t(&block)[3] = limits.required_threads[0] ? limits.required_threads : limits.max_threads;
-  uint32_t threads = block[0] * std::max(block[1], 1u) * std::max(block[2], 1u);
+  uint32_t threads = block[0] * block[1] * block[2];
   if (threads == 0 || limits.min_ctas == 0) return 0;
   // Each quarter of an SM has registers of its own, and every fourth warp.
   uint32_t warps = (threads + lanes - 1) / lanes * limits.min_ctas;
