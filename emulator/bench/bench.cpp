@@ -166,7 +166,7 @@ void parse(benchmark::State &state) {
     call("cuModuleUnload", module);
     state.ResumeTiming();
   }
-  // Seconds for 10,000 lines, as a rate turned round.
+  // Seconds for 10,000 lines, as an inverted rate.
   state.counters["10k_lines"] = benchmark::Counter(lines / 1e4 * static_cast<double>(state.iterations()),
                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
   state.counters["goal"] = benchmark::Counter(0.02);

@@ -150,7 +150,7 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
 }
 
 /// nvcc loads and stores gaps between fields along with the fields. Elements of a vector that nobody has written are
-/// nobody's values, which may be moved.
+/// uninitialised values, which may be moved.
 void Checker::read_unwritten(const Accessor &who, const Access &access, uint32_t address) {
   auto vector = vector_of(*checks_->reporter.launch().program, who.pc);
   const uint32_t bytes = access.bytes / static_cast<uint32_t>(vector.size());

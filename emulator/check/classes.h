@@ -45,7 +45,7 @@ struct Classified {
   Class what = Class::other;
   int32_t groups = 0;   // of waits: how many may stay in flight
   bool vector = false;  // ld, st of a vector in shared memory
-  bool loads = false;   // ld, ldmatrix: brings values into registers that may be nobody's
+  bool loads = false;   // ld, ldmatrix: brings values into registers that may be uninitialised
   bool matrix = false;  // ldmatrix
   Spread spread = Spread::counts;
 };

@@ -75,7 +75,7 @@ class Clocks {
   KnownOfAll come_so_far(uint32_t agent);
   void others_have_come(uint32_t agent, const KnownOfAll &reached) { join(agents_[agent].reached, reached); }
   void arrive(uint32_t agent, uint32_t mask, uint32_t live, uint64_t key);
-  /// The other key signals the key's completions so far, too.
+  /// Completions signalled by `key` so far are signalled by `other` as well.
   void signals_too(uint64_t key, uint64_t other);
   const KnownOfAll &known(uint32_t agent) const { return agents_[agent].known; }
   /// Whoever acquires the key then also knows of these completions, and how far others have come.

@@ -39,8 +39,8 @@ class Registers {
   const std::vector<Missing> &missing() const { return missing_; }
   /// The tcgen05.ld, by program counter, whose results it uses although no tcgen05.wait::ld has waited for them.
   const std::vector<uint32_t> &early_loads() const { return early_loads_; }
-  /// What the instruction there, the last one, has loaded into these lanes of the register is nobody's element of a
-  /// vector that somebody has written.
+  /// What the instruction there, the last one, has loaded into these lanes of the register is an uninitialised element
+  /// of a vector that somebody has written.
   void forget(uint32_t reg, uint32_t mask, uint32_t pc);
   /// The same where nobody has written anything of what it loads.
   void forget_all(uint32_t reg, uint32_t mask, uint32_t pc, uint32_t address);
@@ -55,7 +55,7 @@ class Registers {
     uint32_t written = 0, read = 0;
     uint32_t pc = 0;  // of the later one
   };
-  /// Where a value that is nobody's comes from: a load, or the first use of a register.
+  /// Where an uninitialised value comes from: a load, or the first use of a register.
   struct Origin {
     uint32_t pc = no_pc, reg = ptx::none;
     uint32_t load_pc = no_pc;  // of a register: what loaded it
@@ -64,7 +64,7 @@ class Registers {
     bool operator==(const Origin &) const = default;
   };
   struct Result {
-    uint32_t reg = 0, nobodys = 0;  // lanes
+    uint32_t reg = 0, uninitialised = 0;  // lanes
     Origin origin;
   };
   /// An element of a packed register that some lanes do not have, while they have others.

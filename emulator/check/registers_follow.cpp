@@ -24,7 +24,7 @@ bool is_copy(const Spreading &spreading) {
 
 }  // namespace
 
-/// An instruction some of whose sources are nobody's in some lanes.
+/// An instruction some of whose sources are uninitialised in some lanes.
 void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask) {
   const Program &program = *warp.cta->launch->program;
   std::vector<uint32_t> &written = last_->written;
@@ -49,7 +49,7 @@ void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const 
     if (!use.write) continue;
     spreading.only = ptx::none;
     Result &result = results.emplace_back(Result{use.reg, spreading.into(use.reg), {}});
-    if (result.nobodys == 0) continue;
+    if (result.uninitialised == 0) continue;
     if (sources.empty()) {
       if (what.spread == Spread::exchange) result.origin = {pc, spreading.operands()[1].index, no_pc, 0, true};
       continue;
@@ -65,9 +65,9 @@ void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const 
   spreading.only = ptx::none;
   follow_parts(spreading, results);
   for (const Result &result : results) {
-    written[result.reg] |= mask & ~result.nobodys;
-    if (result.nobodys == 0) continue;
-    lose(result.reg, result.nobodys);
+    written[result.reg] |= mask & ~result.uninitialised;
+    if (result.uninitialised == 0) continue;
+    lose(result.reg, result.uninitialised);
     last_->origins[result.reg] = result.origin;
   }
 }
@@ -96,14 +96,14 @@ void Registers::follow_parts(const Spreading &spreading, std::vector<Result> &re
       for (size_t i = 0; found != all.end() && i < std::min(elements.size(), found->second.size()); i++) {
         const Part &part = found->second[i];
         if (elements[i].kind != ptx::OperandKind::reg || elements[i].index != result.reg) continue;
-        if ((part.lanes & spreading.mask & ~result.nobodys) != 0) result.origin = part.origin;
-        result.nobodys |= part.lanes & spreading.mask;
+        if ((part.lanes & spreading.mask & ~result.uninitialised) != 0) result.origin = part.origin;
+        result.uninitialised |= part.lanes & spreading.mask;
       }
   }
   std::vector<Part> parts;
   if (spreading.how == Spread::pack && results.size() == 1)
     for (const ptx::Operand &element : spreading.elements(1)) {
-      const uint32_t missing = spreading.missing(element) & ~results[0].nobodys;
+      const uint32_t missing = spreading.missing(element) & ~results[0].uninitialised;
       parts.push_back({missing, missing ? origin_of(element.index, spreading.pc) : Origin{}});
     }
   if (spreading.how == Spread::lane && operands.size() == 2 && operands[1].kind == ptx::OperandKind::reg)
@@ -123,7 +123,7 @@ Registers::Origin Registers::origin_of(uint32_t reg, uint32_t pc) const {
   return origin;
 }
 
-/// A value that is nobody's is used: reported once a register.
+/// An uninitialised value is used: reported once a register.
 void Registers::count(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg, uint32_t lanes_of_it) {
   const Program &program = *warp.cta->launch->program;
   const Origin origin = origin_of(reg, pc);

@@ -1,5 +1,5 @@
 // Values that nobody has written, followed through arithmetic: compilers compute with lanes, rows and columns that are
-// nobody's and drop the result. They count where they reach memory, an address or a branch.
+// uninitialised and drop the result. They count where they reach memory, an address or a branch.
 #pragma once
 
 #include <span>
@@ -22,7 +22,7 @@ struct Spreading {
   std::span<const uint32_t> written;
   uint32_t only = ptx::none;  // as if all other registers had values
 
-  /// Lanes of the result in that register that are nobody's.
+  /// Lanes of the result in that register that are uninitialised.
   uint32_t into(uint32_t reg) const;
   uint32_t missing(const ptx::Operand &operand) const;
   std::span<const ptx::Operand> operands() const;

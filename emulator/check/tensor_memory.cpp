@@ -167,8 +167,7 @@ void TensorMemory::check_order(const Who &who, const Epoch &other, uint32_t colu
   if (fence && who.gives_back) return;
   reporter_.report(
       fence ? Violation::missing_tensor_fence : Violation::tensor_race, who.warp, who.pc, other.pc, -1, [&] {
-        return std::string(does) + " " + where(column) + ", " + did + " at " +
-               reporter_.line(other.pc) + ", without " +
+        return std::string(does) + " " + where(column) + ", " + did + " at " + reporter_.line(other.pc) + ", without " +
                (fence
                     ? "tcgen05.fence::before_thread_sync and ::after_thread_sync on the sides of what synchronises them"
                     : "synchronisation between");

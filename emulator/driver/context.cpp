@@ -209,7 +209,7 @@ EMU_API CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context) {
   return api("cuCtxGetDevice", [&] {
     Lock lock(process().mutex);
     require(device != nullptr, "no place for the device");
-    // Programs call this to learn whether a context is current: a failure is no news for stderr.
+    // Programs call this to learn whether a context is current: a failure is expected, so not logged.
     if (!context && context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
     *device = context_or_current(context).device->ordinal;
     return CUDA_SUCCESS;

@@ -42,7 +42,7 @@ CUresult remove(CUcontext handle, void *key) {
   });
 }
 
-/// The runtime asks in order to know whether it has seen a context before: that it has not is no news for anybody.
+/// The runtime asks in order to know whether it has seen a context before: that it has not is expected, so not logged.
 CUresult get(void **value, CUcontext handle, void *key) {
   return api("cudart: get from a context", [&] {
     Lock lock(process().mutex);

@@ -199,7 +199,7 @@ EMU_API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *o
   return api("cuFuncGetParamInfo", [&] {
     Lock lock(process().mutex);
     const auto &parameters = kernel_of(function, current()).parameters;
-    // Programs call this until it fails, which is no news for stderr.
+    // Programs call this until it fails, which is expected, so not logged.
     if (!offset || index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
     *offset = parameters[index].offset;
     if (bytes) *bytes = parameters[index].bytes;

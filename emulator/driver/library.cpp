@@ -218,7 +218,7 @@ EMU_API CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *off
   return api("cuKernelGetParamInfo", [&] {
     Lock lock(process().mutex);
     const auto &parameters = kernel_of(reinterpret_cast<CUfunction>(kernel), current()).parameters;
-    // Programs call this until it fails, which is no news for stderr.
+    // Programs call this until it fails, which is expected, so not logged.
     if (!offset || index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
     *offset = parameters[index].offset;
     if (bytes) *bytes = parameters[index].bytes;

@@ -1,4 +1,4 @@
-// As RFC 1319 has it: blocks of 16 bytes, a checksum block behind the padded message, 18 rounds over 48 bytes.
+// As in RFC 1319: blocks of 16 bytes, a checksum block behind the padded message, 18 rounds over 48 bytes.
 #include "driver/md2.h"
 
 #include <algorithm>

@@ -87,12 +87,12 @@ struct Launch {
 
   // What runs beside it; null: nothing does.
   Room *room = nullptr;
-  std::atomic<uint64_t> *progress = nullptr;         // counts whenever anything that runs gets on
-  std::function<Verdict(uint64_t)> blocked;          // asked when nothing of it can go on, as of that progress
-  std::function<void()> company;                     // called when it runs for long, perhaps in wait of others
-  std::function<bool()> prerequisites;               // whether what griddepcontrol.wait waits for is done
-  std::function<void()> triggered;                   // called when every block has let dependents start, or ended
-  std::function<void()> progressed;                  // called now and then while it runs
+  std::atomic<uint64_t> *progress = nullptr;  // counts whenever anything that runs gets on
+  std::function<Verdict(uint64_t)> blocked;   // asked when nothing of it can go on, as of that progress
+  std::function<void()> company;              // called when it has run for long and may be waiting for another kernel
+  std::function<bool()> prerequisites;        // whether what griddepcontrol.wait waits for is done
+  std::function<void()> triggered;            // called when every block has let dependents start, or ended
+  std::function<void()> progressed;           // called now and then while it runs
   const std::atomic<uint32_t> *questions = nullptr;  // changes when somebody wants to know where its warps are
   std::function<void()> stands;                      // called when that is known, in `standing`
   std::atomic<bool> late{false};  // what follows griddepcontrol.launch_dependents runs as late as it can

@@ -78,7 +78,7 @@ class Observer {
   virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
   /// A mark of how far the warp has come, for signals_too: what it started shows its end to others.
   virtual uint64_t come_so_far(Warp &) { return 0; }
-  /// What the key signals of completions so far, the other one signals, too; and that a warp has come up to the mark.
+  /// Completions signalled by `key` so far are signalled by `other` as well; and that a warp has come up to the mark.
   virtual void signals_too(uint64_t /*key*/, uint64_t /*other*/, uint64_t /*mark*/) {}
   /// These lanes arrive at an mbarrier, or what they have started will when it is done.
   virtual void mbarrier_arrives(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}

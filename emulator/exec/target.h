@@ -1,4 +1,4 @@
-// Which instructions a module may use: those of the .target that it names, as ptxas has it.
+// Which instructions a module may use: those of the .target that it names, as in ptxas.
 #pragma once
 
 #include <string>

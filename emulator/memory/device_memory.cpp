@@ -96,7 +96,7 @@ bool DeviceMemory::release(uint64_t address) {
 
 uint64_t DeviceMemory::reserve(uint64_t bytes, uint64_t alignment) {
   std::lock_guard lock(mutex_);
-  uint64_t at = place(bytes + page, std::max(alignment, page));  // a page that is nobody's behind it
+  uint64_t at = place(bytes + page, std::max(alignment, page));  // an unused page behind it
   if (at == 0) return 0;
   cursor_ = taken_[at] = at + bytes + page;
   return at;

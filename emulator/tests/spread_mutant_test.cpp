@@ -1,12 +1,12 @@
 // Values that nobody has written count when they reach memory, an address or a branch, and not when arithmetic meets
-// them: compilers compute with lanes, rows and columns that are nobody's and drop the result. Run with FA_EMU_CHECK=2.
+// them: compilers compute with lanes, rows and columns that are uninitialised and drop the result. Run with FA_EMU_CHECK=2.
 #include "mutant.h"
 
 namespace {
 
 /// One warp. Every part computes with something that nobody has written and, without its fault, drops it. Faults: 1
 /// selp chooses it, 2 a lane without it gets it by shfl, 3 a sum with an unwritten place of shared memory is stored, 4
-/// a row of a product whose row of A is nobody's, 5 a column of a product whose column of B is, 6 an address, 7 a
+/// a row of a product whose row of A is uninitialised, 5 a column of a product whose column of B is, 6 an address, 7 a
 /// branch, 8 the guard of a store that does not happen, 9 a shuffle's result goes through a vote to a branch, 10
 /// a value guarded by it, 11 half of a pair, 12 a lane that does not take part in a shuffle.
 const std::string text = R"(

@@ -1,5 +1,5 @@
-// Vectors in shared memory of which some elements are nobody's: nvcc makes such loads and stores of fields and the gaps
-// between them. They are no fault until an element is used.
+// Vectors in shared memory of which some elements are uninitialised: nvcc makes such loads and stores of fields and the
+// gaps between them. They are no fault until an element is used.
 #include <gtest/gtest.h>
 
 #include "client.h"
@@ -10,9 +10,9 @@ namespace {
 using emulated::Array;
 using emulated::launch;
 
-/// One thread stores {1, 2, 3, nobody's}, loads the vector and adds up what it knows. Faults: 1 the fourth counts, too;
-/// 2 its place is read alone; 3 its register is stored alone; 4 a vector is read that nobody has written; 5 all four of
-/// a stored vector are nobody's; 6 others read what was stored without waiting.
+/// One thread stores {1, 2, 3, uninitialised}, loads the vector and adds up what it knows. Faults: 1 the fourth counts,
+/// too; 2 its place is read alone; 3 its register is stored alone; 4 a vector is read that nobody has written; 5 all
+/// four of a stored vector are uninitialised; 6 others read what was stored without waiting.
 const char *const text = R"(
 .version 7.0
 .target sm_75
@@ -76,19 +76,19 @@ void expect(int fault, const char *part) {
 TEST(Vector, CleanTwin) {
   EXPECT_EQ(vectors(0), "");
 }
-TEST(Vector, AnElementOfNobodysIsUsed) {
+TEST(Vector, AnUninitialisedElementIsUsed) {
   expect(1, "register %r9 is read and was never written: line 18 (ld.shared.v4.u32) loads it");
 }
-TEST(Vector, APlaceOfNobodysIsRead) {
+TEST(Vector, AnUninitialisedPlaceIsRead) {
   expect(2, "which was never written");
 }
-TEST(Vector, ARegisterOfNobodysIsStored) {
+TEST(Vector, AnUninitialisedRegisterIsStored) {
   expect(3, "register %r21 is read and was never written");
 }
-TEST(Vector, AVectorOfNobodysIsRead) {
+TEST(Vector, AnUninitialisedVectorIsRead) {
   expect(4, "which was never written");
 }
-TEST(Vector, AVectorOfNobodysIsStored) {
+TEST(Vector, AnUninitialisedVectorIsStored) {
   expect(5, "register %r22 is read and was never written");
 }
 TEST(Vector, OthersDoNotWait) {

@@ -79,7 +79,7 @@ TEST(Limits, CooperativeGridsMustFit) {
   EXPECT_EQ(launch_shape(step, {fit + 1}, {1024}, 0, 1), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 }
 
-/// As NVIDIA's occupancy table has it for 67 registers: 72 are given out a thread, 2304 a warp.
+/// As in NVIDIA's occupancy table for 67 registers: 72 are given out a thread, 2304 a warp.
 TEST(Occupancy, CountsRegisters) {
   start();
   CUmodule module = nullptr;

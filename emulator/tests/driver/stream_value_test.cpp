@@ -129,8 +129,8 @@ TEST(Unsupported, SaysSo) {
   EXPECT_EQ(call("cuIpcGetMemHandle", &handle[0], CUdeviceptr{0}), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(call("cuMulticastCreate", &handle[0], nullptr), CUDA_ERROR_NOT_SUPPORTED);
   const void *table = &handle;
-  const CUuuid nobodys = {};
-  EXPECT_EQ(call("cuGetExportTable", &table, &nobodys), CUDA_ERROR_NOT_FOUND);
+  const CUuuid unknown = {};
+  EXPECT_EQ(call("cuGetExportTable", &table, &unknown), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(table, nullptr);
 }
 
