@@ -5,6 +5,7 @@ Usage: timeline_picture.py TOOL PROGRAM [arguments]: the program launches kernel
 import importlib.machinery
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,8 +35,13 @@ def main(tool, *program):
             print("the trace is right; no picture: no matplotlib")
             return SKIPPED
         assert drawn.returncode == 0, drawn.stderr
+        shown = blocks[:4]
+        bars = {(name, warp, *span[:2]) for name, warps in shown for warp, spans in warps.items() for span in spans}
         with open(picture, encoding="utf-8") as file:
-            assert "warp 0" in file.read() or os.path.getsize(picture) > 1000
+            svg = file.read()
+        # A group for each role of each warp, beside it and asynchronous; those without spans are left out of the file or empty.
+        drawn = len(re.findall(r'<g id="(?:Poly|FillBetweenPoly)Collection_\d+">\s*<(?!/)', svg))
+        assert drawn == len(bars), f"{drawn} rows of bars are drawn, and {len(bars)} have spans"
     return 0
 
 
