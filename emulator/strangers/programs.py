@@ -61,7 +61,6 @@ EQUAL = (
     r"^equal-values: writes shared memory .* both store the same value .*(, \d+|\{\d+(, \d+)*\});$",
     "all warps of the race store the same constant",
 )
-UNDEFINED = ("is read and was never written", "half of a pair that nothing uses: LLVM puts what is undefined beside it")
 NOT_WAITED = ("which no tcgen05.wait::ld has waited for: ptxas makes it wait", "formal: ptxas waits where results are used")
 NOT_FENCED = (
     "without tcgen05.fence::before_thread_sync and",
@@ -73,7 +72,6 @@ UNUSED = (
 )
 KNOWN = {
     "triton.histogram": (EQUAL,),
-    "triton.attention_described": (UNDEFINED,),
     "triton.attention_specialized": (EQUAL,),
     "triton.matmul_specialized": (EQUAL,),
 }
