@@ -63,6 +63,28 @@ TEST(FindingsExtent, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(count(report, " more, which are neither reported nor counted\n"), 1u);
 }
 
+TEST(FindingsExtent, NothingIsFoundWithoutChecks) {
+  const std::string text = R"(
+.version 8.6
+.target sm_100a
+.address_size 64
+.visible .entry _Z8unrolledPji(.param .u64 words, .param .u32 fault) {
+  .reg .pred %p1; .reg .b32 %r<3>;
+  .shared .align 4 .b8 place[4];
+  mov.u32 %r1, %tid.x;
+  setp.ge.u32 %p1, %r1, 32;
+  @%p1 bra done;
+  mov.u32 %r2, place;
+  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 32;
+done:
+  ret;
+}
+)";
+  EXPECT_EQ(run(text, 0, {{"FA_EMU_DEVICE", "sm_100a"}, {"FA_EMU_CHECK", "0"}}).report, "");
+  EXPECT_NE(run(text, 0, {{"FA_EMU_DEVICE", "sm_100a"}}).report.find("fa-emu: error (tensor-not-freed): "),
+            std::string::npos);
+}
+
 /// Blocks add to a word by bulk reductions and choose by it which line of theirs has the race: what they report depends
 /// on who was first.
 TEST(FindingsExtent, TheSameInEveryRunWithBulkReductions) {
