@@ -88,6 +88,9 @@ inline uint32_t __ballot_sync(uint32_t, bool value) {
   for (const int32_t of_lane : fa::dram::exchanges.exchange(value)) all |= of_lane != 0 ? bit : 0, bit *= 2;
   return all;
 }
+inline uint32_t __umulhi(uint32_t a, uint32_t b) {
+  return static_cast<uint32_t>(uint64_t{a} * b >> 32);
+}
 inline int32_t __ffs(uint32_t value) {
   return value == 0 ? 0 : std::countr_zero(value) + 1;
 }

@@ -40,7 +40,7 @@ __device__ inline void work_on(const Params &p, const Work &w, int32_t index) {
     for (int32_t i = 0; i < FA_DIM; i++)
       if (i < p.head_dim_v) sums[i] += weight * load_element(v + i * p.v.stride[3], p.kv_dtype);
   }
-  const float factor = finish_row(p, w.sequence, row, softmax, true);
+  const float factor = finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), true);
 #pragma unroll
   for (int32_t i = 0; i < FA_DIM; i++)
     if (i < p.head_dim_v)
