@@ -119,7 +119,7 @@ TEST(Fault, OneDeviceOfTwoIsNotDescribed) {
     for (const int device : {0, 1}) hidden[device] += outcome == 1 << device;
     both += outcome == 4;
   }
-  constexpr int questions = 11;  // of each device
+  constexpr int questions = 15;  // of each device
   EXPECT_EQ(hidden[0], questions);
   EXPECT_EQ(hidden[1], questions);
   EXPECT_GT(both, 0) << "a driver that does not start";
