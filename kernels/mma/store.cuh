@@ -72,7 +72,8 @@ __device__ inline int repairs_of(const BlockState<B> &block, int r, float minus_
   const Interval keys = block.attended(r);
   const bool is_far = B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
   // Where weights are exact, a sum l that is not finite comes from a score that is attended: the row is right.
-  const bool special = nonfinite && !keys.empty() && (is_far || is_finite(l));
+  // Without keys a row of plain is 0 in any case.
+  const bool special = nonfinite && !(B::plain && keys.empty()) && (is_far || is_finite(l));
   return (is_far ? exact_weights : 0) | (special ? finite_values : 0);
 }
 
@@ -108,9 +109,9 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
       if (thread % 4 == 0) block->repairs[r] = uint8_t(repairs);
       needs_repair |= repairs != 0;
     } else {
-      // Scores of -inf alone leave no key, whatever the values are.
+      // Scores of -inf alone leave no key, whatever the values are: the row is written as it is.
       __syncwarp();
-      if (l == 0 && thread % 4 == 0) block->repairs[r] &= exact_weights;
+      if (l == 0 && block->repairs[r] && thread % 4 == 0) block->repairs[r] = exact_weights;
       __syncwarp();
     }
     if (chunks || (second_run && !__any_sync(~0u, block->repairs[r]))) return;

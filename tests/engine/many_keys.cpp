@@ -54,9 +54,9 @@ TEST_P(ManyKeys, PagesCapsAndSlopes) {
       check(c);
       c.leftpad = true, c.softcap = 3, c.amp = 4;
       check(c);
-      c.window_left = 190, c.sinks = "h", c.alibi = "h";
+      c.window_left = 190, c.alibi = "h";
       check(c);
-      c.softcap = 0, c.hq = 4, c.hkv = 2, c.amp = 1;
+      c.softcap = 0, c.hq = 4, c.hkv = 2, c.amp = 1, c.sinks = "h", c.alibi = "";
       check(c);
     }
   }
