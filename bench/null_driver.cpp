@@ -96,12 +96,13 @@ Driver null_driver() {
 
 NULL_API CUresult cuGetProcAddress_v2(const char *name, void **function, int asked, uint64_t, int *) {
   static const Driver driver = null_driver();
+  void *newest = nullptr;  // of those that there were in the version asked for; later ones stand behind
 #define FA_CUDA_FUNCTION(known, since, ...) \
-  if (asked == since && std::strcmp(name, #known) == 0) return give(function, reinterpret_cast<void *>(driver.known));
+  if (asked >= since && std::strcmp(name, #known) == 0) newest = reinterpret_cast<void *>(driver.known);
 #define FA_CUDA_LATER_FUNCTION(member, known, since, ...) \
-  if (asked == since && std::strcmp(name, #known) == 0) return give(function, reinterpret_cast<void *>(driver.member));
+  if (asked >= since && std::strcmp(name, #known) == 0) newest = reinterpret_cast<void *>(driver.member);
 #include "cuda/driver.inc"
 #undef FA_CUDA_LATER_FUNCTION
 #undef FA_CUDA_FUNCTION
-  return give(function, static_cast<void *>(nullptr));
+  return give(function, newest);
 }
