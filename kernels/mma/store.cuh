@@ -111,7 +111,7 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
     } else {
       // Scores of -inf alone leave no key, whatever the values are: the row is written as it is.
       __syncwarp();
-      if (l == 0 && block->repairs[r] && thread % 4 == 0) block->repairs[r] = exact_weights;
+      if (thread % 4 == 0 && l == 0 && block->repairs[r]) block->repairs[r] = exact_weights;
       __syncwarp();
     }
     if (chunks || (second_run && !__any_sync(~0u, block->repairs[r]))) return;

@@ -142,7 +142,7 @@ MUTANTS = [
     extreme("special_values_of_lost_sums", "mma/store.cuh", "if constexpr (!B::plain) zero =", "zero =", "NonFiniteValues", BF16_64,
             "bf16"),
     extreme("special_values_without_keys", "mma/store.cuh",
-            "if (l == 0 && block->repairs[r] && thread % 4 == 0) block->repairs[r] = exact_weights;", "", "NonFiniteValuesOfKeysWithoutWeight"),
+            "if (thread % 4 == 0 && l == 0 && block->repairs[r]) block->repairs[r] = exact_weights;", "", "NonFiniteValuesOfKeysWithoutWeight"),
     extreme("last_special_value", "common/repair.cuh", "sum += value;", "sum = value;", "NonFiniteValues"),
     extreme("hidden_values_show", "common/repair.cuh", " && !hidden(p, w.sequence, row, j)) sum", ") sum", "NonFiniteValues"),
     extreme("special_of_one_split", "combine/kernel.cu", "special += value;", "special = value;", "NonFiniteValues", COMBINE),
