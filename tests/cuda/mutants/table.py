@@ -136,7 +136,7 @@ MUTANTS = [
     extreme("far_rows_not_redone", "mma/store.cuh", "(is_far ? exact_weights : 0) |", "0 |", "TiesShareEvenly"),
     extreme("sums_of_inexact_weights", "mma/softmax.cuh", "(lost ? nan_value() : a[r])", "a[r]",
             "OneScoreOfZeroAboveAllOthers"),
-    extreme("reference_of_exact_rows", "mma/store.cuh", "exact ? p.scale : ln_2", "ln_2", "OneKeyAboveAllOthers",
+    extreme("reference_of_exact_rows", "mma/store.cuh", "!exact ? ln_2 : B::featured ? unit_of(p) : p.scale", "ln_2", "OneKeyAboveAllOthers",
             tells=r"difference between s\.lse"),
     extreme("special_values_lost", "mma/store.cuh", "x = special == 0 ? x : special;", "", "NonFiniteValues"),
     extreme("special_values_of_lost_sums", "mma/store.cuh", "if constexpr (!B::plain) zero =", "zero =", "NonFiniteValues", BF16_64,
