@@ -7,7 +7,7 @@
 //                                       sms=14      multiprocessors, of which a MIG slice has fewer
 //                                       memory=10G  memory, whatever FA_EMU_MEMORY says
 //                                       shared=64K  shared memory of a block (by opting in) and of a multiprocessor
-//                                       l2=5M       what programs are told of the L2
+//                                       l2=5M       the size of the L2 that programs see
 //                                       pageable    kernels reach all memory of the host
 //                                       ats         the same, by the host's own page tables
 //                                       nopools     no memory in the order of streams

@@ -59,7 +59,7 @@ const ViolationClass &class_of(Violation what);
 struct Finding {
   Violation what{};
   Fault first;        // of the first block that met it
-  std::string other;  // Program::place of the other party; empty: there is none
+  std::string other;  // Program::place of the other party; empty where nobody else is involved
   std::string other_source, other_ptx;
   uint64_t count = 0;
   uint32_t warps = 0;         // a bit each, of all blocks together

@@ -128,7 +128,7 @@ struct Launch {
   std::vector<Standing> standing;         // under the mutex
   uint32_t question = 0;                  // the last one that workers looked at; under the mutex
   bool collecting = false;                // its report is to come; under the mutex
-  std::atomic<uint32_t> answers{0};       // workers that have said where theirs are
+  std::atomic<uint32_t> answers{0};       // workers that have reported where their warps are
   std::atomic<bool> overdue{false};
   std::atomic<double> next_progress{0};  // seconds since the begin
   std::chrono::steady_clock::time_point begun;
