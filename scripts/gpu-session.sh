@@ -12,7 +12,8 @@ usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--p
        scripts/gpu-session.sh phases
 
   prepare   where nvcc is: builds the library, the tool and the suites, and machine code for SM from the PTX of each older
-            architecture; puts what travels into build/session, and says how much it is (with the checkout 64 MiB at most)
+            architecture; puts what travels into build/session, and says how much it is (with the checkout 64 MiB at most).
+            In the environment: FA_CUDA=12 for a driver that runs no kernels of CUDA 13, FA_NVCC=NVCC for this one
   run       where the GPU is; python3 with torch for what is compared with torch. Two files in FOLDER: session.json, with the
             results of all phases, and a table. Three calls run everything: each goes on with the session.json that is in
             FOLDER, or with --before where that lies elsewhere
@@ -45,7 +46,7 @@ prepare() {
   archs=$(IFS=';' && echo "${older[*]:-}${older:+;}$arch")
 
   cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFA_KERNELS=embed "-DFA_ARCHS=$archs" "-DFA_PORT_TO=$sm" \
-    ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"}
+    ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"} ${FA_CUDA:+-DFA_CUDA="$FA_CUDA"}
   local targets=(fa fa_cli fa_test_engine fa_test_cuda fa_bench_cold)
   [ ${#older[@]} -eq 0 ] || targets+=(fa_ported_kernels)
   cmake --build "$build" -j "${FA_JOBS:-$(nproc)}" --target "${targets[@]}"
