@@ -39,6 +39,7 @@ cuda::Device Gpu::device() const {
   device.shared_per_sm = shared_per_sm;
   device.threads_per_sm = threads_per_sm;
   device.l2_bytes = static_cast<int>(l2_bytes);
+  device.memory_rate = bandwidth / clock / sms;
   return device;
 }
 
@@ -58,6 +59,10 @@ std::string Call::text() const {
   text << " rows, hd" << dim;
   if (causal) text << ", causal";
   if (splits > 0) text << ", " << splits << " splits";
+  if (page > 0) text << ", pages of " << page;
+  if (softcap > 0) text << ", softcap";
+  if (alibi) text << ", ALiBi";
+  if (bias) text << ", bias";
   return text.str();
 }
 
@@ -82,8 +87,35 @@ Planned::Planned(const Call &c)
   }
   p.q = rows_of(1, p.rows_q, p.heads_q, c.dim), p.out = rows_of(2, p.rows_q, p.heads_q, c.dim);
   p.k = rows_of(3, p.rows_k, p.heads_kv, c.dim), p.v = rows_of(4, p.rows_k, p.heads_kv, c.dim);
+  if (c.page > 0) set_pages(c);
+  set_features(c);
   plan = cuda::plan_of(p, {{&image_}, 1}, c.gpu.device());
   plan.place_partials(reinterpret_cast<char *>(uintptr_t{5} << 44));
+}
+
+/// Each sequence's pages lie one after another.
+void Planned::set_pages(const Call &c) {
+  Problem &p = problem_;
+  const int64_t width = (p.max_seqlen_k + c.page - 1) / c.page;
+  for (int64_t page = 0; page < p.batch * width; page++) pages_.push_back(static_cast<int32_t>(page));
+  p.page_size = c.page;
+  p.batch_k = p.batch * width, p.rows_k = width * c.page;
+  p.block_table.data = reinterpret_cast<char *>(pages_.data());
+  p.block_table.dtype = FA_I32;
+  p.block_table.stride[0] = width * int64_t{sizeof(int32_t)}, p.block_table.stride[1] = sizeof(int32_t);
+  for (View *rows : {&p.k, &p.v}) rows->stride[0] = c.page * rows->stride[1];
+}
+
+void Planned::set_features(const Call &c) {
+  Problem &p = problem_;
+  attention_.softcap = c.softcap;
+  if (c.alibi) {
+    p.alibi_slopes.data = reinterpret_cast<char *>(&slope_);
+    p.alibi_slopes.dtype = FA_F32;
+  }
+  if (!c.bias) return;
+  p.bias = rows_of(6, p.max_seqlen_q, 1, p.max_seqlen_k);
+  p.bias.stride[0] = p.bias.stride[1] = 0;  // (batch, head, query, key)
 }
 
 }  // namespace fa::dram

@@ -16,6 +16,7 @@ struct Gpu {
   int l2s;           // each keeps what its own multiprocessors read
   double bandwidth;  // of the memory, GB/s
   double peak;       // TFLOP/s of f16, sums in f32
+  double clock;      // GHz, to which the peak belongs
 
   cuda::Device device() const;
 };
@@ -23,12 +24,15 @@ struct Gpu {
 // Data sheets and white papers; peaks of GeForce with sums in f32.
 constexpr int64_t mib = 1 << 20;
 constexpr int kib = 1 << 10;
-constexpr Gpu t4 = {"T4", 75, 40, 64 * kib, 1024, 4 * mib, 1, 320, 65};
-constexpr Gpu a10 = {"A10", 86, 72, 100 * kib, 1536, 6 * mib, 1, 600, 125};
-constexpr Gpu l4 = {"L4", 89, 58, 100 * kib, 1536, 48 * mib, 1, 300, 121};
-constexpr Gpu rtx4090 = {"RTX 4090", 89, 128, 100 * kib, 1536, 72 * mib, 1, 1008, 165};
-constexpr Gpu a100 = {"A100", 80, 108, 164 * kib, 2048, 40 * mib, 2, 1555, 312};
-constexpr Gpu h100 = {"H100", 90, 132, 228 * kib, 2048, 50 * mib, 2, 3352, 989};
+constexpr Gpu t4 = {"T4", 75, 40, 64 * kib, 1024, 4 * mib, 1, 320, 65, 1.59};
+constexpr Gpu a10 = {"A10", 86, 72, 100 * kib, 1536, 6 * mib, 1, 600, 125, 1.695};
+constexpr Gpu l4 = {"L4", 89, 58, 100 * kib, 1536, 48 * mib, 1, 300, 121, 2.04};
+constexpr Gpu rtx4090 = {"RTX 4090", 89, 128, 100 * kib, 1536, 72 * mib, 1, 1008, 165, 2.52};
+constexpr Gpu a100 = {"A100", 80, 108, 164 * kib, 2048, 40 * mib, 2, 1555, 312, 1.41};
+constexpr Gpu h100 = {"H100", 90, 132, 228 * kib, 2048, 50 * mib, 2, 3352, 989, 1.83};
+constexpr Gpu h200 = {"H200", 90, 132, 228 * kib, 2048, 50 * mib, 2, 4800, 989, 1.83};
+constexpr Gpu rtx_pro_6000 = {"RTX PRO 6000", 120, 188, 100 * kib, 1536, 128 * mib, 1, 1792, 500, 2.6};
+constexpr Gpu gpus[] = {t4, a10, l4, rtx4090, a100, h100, h200, rtx_pro_6000};
 
 /// f16, contiguous in (batch, row, head, dimension) order.
 struct Call {
@@ -37,6 +41,9 @@ struct Call {
   bool causal = false;
   int32_t splits = 0;
   std::vector<int32_t> lengths = {};  // of packed sequences, queries and keys alike; then batch and rows are their own
+  int32_t page = 0;                   // keys of a page; 0: not paged
+  float softcap = 0;                  // 0: none
+  bool alibi = false, bias = false;   // the bias is one for all sequences and heads
 
   std::string text() const;
 };
@@ -53,7 +60,11 @@ class Planned {
  private:
   Attention attention_;
   Problem problem_;
-  std::vector<int32_t> cumulative_;
+  void set_pages(const Call &call);
+  void set_features(const Call &call);
+
+  std::vector<int32_t> cumulative_, pages_;
+  float slope_ = 0.5f;
   cuda::Image image_;
 };
 

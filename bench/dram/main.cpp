@@ -1,7 +1,11 @@
 // fa_bench_dram: bytes that calls read from a device's memory, as a table: with all heads in turn, and by their plans'
-// order.
+// order. fa_bench_dram --lines: those of the calls that the standard input has, a line each (lines.h).
 #include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
 
+#include "bench/dram/lines.h"
 #include "bench/dram/model.h"
 
 namespace {
@@ -21,9 +25,7 @@ void print(const Call &call) {
               before.bound(call.gpu), after.bound(call.gpu), call.gpu.peak, 100 * before.busy(), 100 * after.busy());
 }
 
-}  // namespace
-
-int main() {
+void print_table() {
   const Call calls[] = {
       {t4, 8, 4096, 4096, 32, 32, 64},
       {t4, 8, 4096, 4096, 32, 32, 128},
@@ -47,4 +49,35 @@ int main() {
   std::puts("| GPU | call | least GB | before | now | TFLOP/s before | now | peak | busy before, % | now |");
   std::puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
   for (const Call &call : calls) print(call);
+}
+
+/// Of a line's call: entry point, rows and keys of its tile, tiles, blocks that work at once, splits, bytes read and
+/// written.
+void print_line(const std::string &line) {
+  const Call call = call_of(line);
+  const Planned planned(call);
+  const fa::cuda::Plan &plan = planned.plan;
+  const Traffic traffic = traffic_of(plan, call.gpu);
+  std::printf("%s %d %d %lld %lld %d %lld %lld\n", fa::kernels::name_of(plan.entry), plan.tile.rows, plan.tile.keys,
+              static_cast<long long>(plan.tiles), static_cast<long long>(plan.slots), plan.splits(),
+              static_cast<long long>(traffic.read), static_cast<long long>(traffic.written));
+}
+
+}  // namespace
+
+int main(int count, char **words) {
+  if (count == 1) {
+    print_table();
+    return 0;
+  }
+  if (count != 2 || std::strcmp(words[1], "--lines") != 0) {
+    std::fprintf(stderr, "fa_bench_dram: got %s, expected nothing or --lines\n", words[1]);
+    return 2;
+  }
+  try {
+    for (std::string line; std::getline(std::cin, line);) print_line(line);
+  } catch (const std::invalid_argument &error) {
+    std::fprintf(stderr, "fa_bench_dram: %s\n", error.what());
+    return 1;
+  }
 }

@@ -77,9 +77,27 @@ class Device {
   void take_turn(const Block &block, int32_t turn) {
     const Work &w = block.work;
     const int32_t key = (block.keys.low / tile_.keys + turn) * tile_.keys;
-    const int64_t keys = std::min(tile_.keys, w.sequence.keys - key);
-    cache_->read(kernels::key_row(p_, p_.k, w.sequence, key, w.kv_head), keys * p_.head_dim * 2);
-    cache_->read(kernels::key_row(p_, p_.v, w.sequence, key, w.kv_head), keys * p_.head_dim_v * 2);
+    const int32_t end = std::min(key + tile_.keys, w.sequence.keys);
+    read_keys(p_.k, w, key, end, p_.head_dim);
+    read_keys(p_.v, w, key, end, p_.head_dim_v);
+    if (p_.bias.data != nullptr) read_bias(w, key, end);
+  }
+
+  /// Those of each page are a piece of their own.
+  void read_keys(const kernels::View &view, const Work &w, int32_t key, int32_t end, int32_t dim) {
+    while (key < end) {
+      const int32_t next = p_.page_size == 0 ? end : std::min(end, (key / p_.page_size + 1) * p_.page_size);
+      cache_->read(kernels::key_row(p_, view, w.sequence, key, w.kv_head), int64_t{next - key} * dim * 2);
+      key = next;
+    }
+  }
+
+  void read_bias(const Work &w, int32_t key, int32_t end) {
+    const kernels::View &bias = p_.bias;
+    const kernels::Row row = kernels::row_at(p_, w, w.first_row);
+    const char *const place = bias.data + w.sequence.index * bias.stride[0] + row.head * bias.stride[1] +
+                              row.query * bias.stride[2] + key * bias.stride[3];
+    cache_->read(place, rows_of(w) * (end - key) * 2);
   }
 
   void finish(const Block &block) {

@@ -1,7 +1,10 @@
 // What calls read from a device's memory, by the model of bench/dram: the order of blocks is what keeps it low.
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "bench/dram/cache.h"
+#include "bench/dram/lines.h"
 #include "bench/dram/model.h"
 
 namespace fa::dram {
@@ -73,6 +76,65 @@ TEST(Memory, SmallCallsAreOneGroup) {
   const Planned planned(small);
   EXPECT_EQ(planned.plan.params.schedule.group, 32);
   EXPECT_EQ(traffic_of(planned.plan, l4).read, least_traffic_of(planned.plan).read);
+}
+
+/// Pages are read as rows are: each key and value once where they fit the cache, and rows of the table's last page that
+/// no key has are not read.
+TEST(Memory, PagesAreReadOnce) {
+  const Call dense = {l4, 4, 500, 500, 8, 8, 64};
+  for (const int32_t page : {16, 48, 256}) {
+    Call paged = dense;
+    paged.page = page;
+    const Planned planned(paged), plain(dense);
+    EXPECT_EQ(planned.plan.entry, kernels::Entry::featured);
+    // The bound of keys is whole pages: a call knows no other.
+    const int64_t more = (500 + page - 1) / page * page - 500;
+    EXPECT_EQ(traffic_of(planned.plan, l4).read, traffic_of(plain.plan, l4).read + 4 * 8 * more * 64 * 2 * 2) << page;
+  }
+}
+
+/// A bias that all sequences and heads share is read as often as the cache drops it: once where it fits.
+TEST(Memory, ABiasIsRead) {
+  Call call = {l4, 4, 512, 512, 8, 8, 64};
+  const int64_t without = traffic_of(Planned(call).plan, l4).read;
+  call.bias = true;
+  const Planned planned(call);
+  EXPECT_EQ(planned.plan.entry, kernels::Entry::general);
+  EXPECT_EQ(traffic_of(planned.plan, l4).read, without + 512 * 512 * 2);
+}
+
+TEST(Lines, AreCalls) {
+  const Call call =
+      call_of("gpu=RTX_PRO_6000 batch=2 queries=16 keys=4096 heads=32 heads_kv=8 dim=128 causal=1 softcap=50");
+  EXPECT_STREQ(call.gpu.name, "RTX PRO 6000");
+  EXPECT_EQ(call.text(), "2 x 32/8 heads, 16 of 4096 rows, hd128, causal, softcap");
+  const Call packed = call_of("lengths=77,512 gpu=L4 heads=4 heads_kv=4 dim=64 page=16");
+  EXPECT_EQ(packed.text(), "4 heads, 2 packed of 77 to 512 rows, hd64, pages of 16");
+}
+
+TEST(Lines, SayWhatIsWrong) {
+  const std::string right = "gpu=L4 batch=1 queries=1 keys=1 heads=8 heads_kv=2 dim=64";
+  const char *const wrong[][2] = {
+      {"gpu=L5", "got gpu=L5, expected one of T4, "},
+      {"rows=5", "got rows=5, expected a word such as"},
+      {"keys=many", "got keys=many, expected a number"},
+      {"keys=-1", "got keys=-1, expected a number"},
+      {"keys=0", "batch, queries and keys of 1 at least"},
+      {"dim=300", "expected dim from 1 to 256"},
+      {"heads_kv=3", "of which the former is a multiple"},
+      {"lengths=1,x", "got lengths=1,x, expected a number"},
+      {"=", "got =, expected a word such as"},
+  };
+  EXPECT_NO_THROW(call_of(right));
+  for (const auto &[word, message] : wrong) {
+    try {
+      call_of(right + " " + word);
+      ADD_FAILURE() << word;
+    } catch (const std::invalid_argument &error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(call_of("batch=1 queries=1 keys=1 heads=8 heads_kv=2 dim=64"), std::invalid_argument);
 }
 
 }  // namespace
