@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from . import analysis, decode, emulator, images, ladder, latency, model, peers, plot, render
+from . import analysis, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes
 from .rates import GPUS
 
 # (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
@@ -31,9 +31,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers-of", type=Path, metavar="FOLDER", help="of bench/peers/peers: read those kernels anew")
     parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of bench/ladder/ladder: the steps, each by the model")
     parser.add_argument("--latency", type=Path, metavar="BUILD", help="short decode of few heads: both launches, by the model")
+    parser.add_argument("--shapes", type=Path, metavar="BUILD", help="calls that people make, on their boards, by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
-    if not (result.files or result.peers or result.schema or result.ladder or result.latency):
+    if not (result.files or result.peers or result.schema or result.ladder or result.latency or result.shapes):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
     return result
 
@@ -90,6 +91,8 @@ def main() -> None:
         print(ladder.text(args.ladder, args.tools, args.cxx), end="")
     if args.latency:
         print(latency.text(args.latency, args.tools, args.cxx), end="")
+    if args.shapes:
+        print(shapes.text(args.shapes, args.tools, args.cxx), end="")
     found = entries(args)
     decoded = decodes(args, found)
     if found:

@@ -68,6 +68,23 @@ def write_npy(path: Path, shape: tuple[int, ...], seed: int) -> None:
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
 
 
+def run(build: Path, arch: str, folder: Path, *words: str) -> list[dict[str, Any]]:
+    """The launches of `fa run` on an emulated device; paths are relative to the folder."""
+    program = str((build / "tools" / "fa").resolve())
+    environment = {**os.environ, "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_JSON": "launches",
+                   "LD_LIBRARY_PATH": str((build / "emulator").resolve())}  # fmt: skip
+    done = subprocess.run([program, "run", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{program} on an emulated sm_{arch} failed:\n{done.stderr.strip()}")
+    return launches(folder / "launches")
+
+
+def case(build: Path, arch: str, text: str) -> list[dict[str, Any]]:
+    """The launches of a case of the test suite."""
+    with tempfile.TemporaryDirectory() as name:
+        return run(build, arch, Path(name), "--device", "cuda", "--case", text)
+
+
 def call(build: Path, arch: str, dtype: str, shape: Shape, splits: int = 0) -> list[dict[str, Any]]:
     """The launches of one call of a build's library on an emulated device; splits: of the keys, 0: as it chooses."""
     with tempfile.TemporaryDirectory() as name:
@@ -75,14 +92,7 @@ def call(build: Path, arch: str, dtype: str, shape: Shape, splits: int = 0) -> l
         for tensor, heads, rows in (("q", shape.heads_q, shape.queries), ("k", shape.heads_kv, shape.keys),
                                     ("v", shape.heads_kv, shape.keys)):  # fmt: skip
             write_npy(folder / f"{tensor}.npy", (1, heads, rows, shape.dim), ord(tensor))
-        program = str((build / "tools" / "fa").resolve())
-        command = [program, "run", "--layout", "bhsd", "--device", "cuda", "--dtype", dtype]
-        command += ["--num-splits", str(splits), "-o", "out.npy"]
+        words = ["--layout", "bhsd", "--device", "cuda", "--dtype", dtype, "--num-splits", str(splits), "-o", "out.npy"]
         for tensor in "qkv":
-            command += [f"--{tensor}", f"{tensor}.npy"]
-        environment = {**os.environ, "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_JSON": "launches",
-                       "LD_LIBRARY_PATH": str((build / "emulator").resolve())}  # fmt: skip
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{program} on an emulated sm_{arch} failed:\n{done.stderr.strip()}")
-        return launches(folder / "launches")
+            words += [f"--{tensor}", f"{tensor}.npy"]
+        return run(build, arch, folder, *words)

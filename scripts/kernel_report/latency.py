@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import images, loops, schedule
 from .analysis import LATENCY
-from .emulator import Shape, call
+from .emulator import case
 from .nest import L2_LATENCY
 from .rates import GPUS, RATES, SUB_CORES, Gpu
 from .render import table
@@ -55,8 +55,9 @@ class Row:
         return 1.3 * self.bytes / (GPUS[self.card].dram * 1e9) + 5e-6
 
 
-def counts(build: Path, arch: str, tools: Path, compiler: str) -> Counts:
-    image = images.Image.of(build / "kernels" / f"sm_{arch}.mma.bf16.{DIM}.fatbin")
+def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf16", page: int = 0) -> Counts:
+    """page: keys of a page, of the emulator's counts; 0: not paged."""
+    image = images.Image.of(build / "kernels" / f"sm_{arch}.mma.{dtype}.{DIM}.fatbin")
     assert image is not None
     tile = images.tiles(compiler)[("mma", image.sm, DIM, "fa_forward_decode")]
     function = next(f for f in images.functions(image.path, tools) if f.name == "fa_forward_decode")
@@ -65,12 +66,16 @@ def counts(build: Path, arch: str, tools: Path, compiler: str) -> Counts:
     warps = tile.threads // 32
     turns = {n: schedule.cycles_a_turn(loop.steady, RATES[image.sm], n * warps // SUB_CORES, n) for n in (1, 2)}
 
-    def of_warp(blocks_of_keys: int, splits: int, kernel: int, heads: int = GROUP) -> float:
-        launch = call(build, arch, "bf16", Shape(heads, 1, 1, blocks_of_keys * splits * tile.keys, DIM), splits)[kernel]
+    def of_warp(blocks_of_keys: int, splits: int, kernel: int, heads: int = GROUP, pages: int = page) -> float:
+        text = f"sq=1 sk={blocks_of_keys * splits * tile.keys} hq={heads} hkv=1 d={DIM} q={dtype} splits={splits} page={pages}"
+        launch = case(build, arch, text)[kernel]
         threads = math.prod(launch["grid"]) * math.prod(launch["block"])
-        return launch["warp_instructions"] / (threads / 32)
+        return float(launch["warp_instructions"]) / (threads / 32)
 
     one, four = of_warp(1, 8, 0), of_warp(4, 8, 0)
+    if page:  # its loop is the same, and executes more of it
+        more = (four - one) / (of_warp(4, 8, 0, pages=0) - of_warp(1, 8, 0, pages=0))
+        turns = {n: cycles * more for n, cycles in turns.items()}
     combine, further = (of_warp(1, splits, 1, tile.rows) for splits in (256, 257))  # all rows of the tile exist
     return Counts(turns, tile.keys, one - (four - one) / 3, combine, further - combine)
 

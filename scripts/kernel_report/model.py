@@ -95,24 +95,28 @@ def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> l
     return result
 
 
-def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:
-    """Of a call with as many queries as keys. A full call ends with its last wave of blocks; a causal one, longest
-    tiles first, ends evenly."""
-    tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
+def seconds(turn: Turn, gpu: Gpu, tiles: list[tuple[int, int]], columns: int, dim: int, even: bool) -> float:
+    """Of a launch whose columns (heads of sequences) have these tiles each. A call ends with its last wave of blocks;
+    an even one, longest tiles first, ends evenly."""
     beside = turn.fit.fixed + turn.fit.moved * turn.rows * dim / (128 * 128)
     cost = [(n + masked * (MASKED - 1)) * turn.cycles + beside for n, masked in tiles]
     slots = gpu.sms * turn.blocks
     # A turn's cycles are for all blocks of the SM at once.
-    if causal:
-        total = max(sum(cost) * batch_heads / slots, max(cost))
+    if even:
+        total = max(sum(cost) * columns / slots, max(cost))
     else:
-        total = math.ceil(len(tiles) * batch_heads / slots) * max(cost)
-    seconds = total / (gpu.clock * 1e9 * gpu.sustained)
+        total = math.ceil(len(tiles) * columns / slots) * max(cost)
+    return total / (gpu.clock * 1e9 * gpu.sustained)
+
+
+def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:
+    """Of a call with as many queries as keys, which memory does not bound."""
+    tiles = turns(sequence, sequence, turn.rows, turn.keys, causal)
     flops = 4 * sequence * sequence * dim * batch_heads / (2 if causal else 1)
-    return flops / seconds / 1e12
+    return flops / seconds(turn, gpu, tiles, batch_heads, dim, causal) / 1e12
 
 
-def default_gpu(sm: int) -> str | None:
-    """The GPU that stands for an SM."""
+def default_gpu(sm: int, warpgroups: bool = False) -> str | None:
+    """The GPU that stands for an SM; warpgroups: of a kernel in which they multiply."""
     names = {75: "T4", 80: "A100", 86: "A10", 89: "L4", 90: "H100 mma.sync", 120: "RTX PRO 6000"}
-    return names.get(sm)
+    return "H100 wgmma" if warpgroups and sm == 90 else names.get(sm)

@@ -52,14 +52,14 @@ class Gpu:
     dram: float  # GB/s
     sustained: float = 1.0  # of the peak, by the best matrix product [B, M]; 1: no independent figure
     capped: float = 0  # the same where work lasts for seconds and the board's power limits the clock [C]; 0: no figure
-    mma_factor: float = 1.0  # 2 where sums in f32 run at half the rate (GeForce, L20)
+    mma_factor: float = 1.0  # 2 where sums in f32 run at half the rate (GeForce, L20); 4 where tensor cores do (H20)
     wgmma: bool = False
 
     @property
     def peak(self) -> float:
         """TFLOP/s, dense, f16 or bf16 with sums in f32."""
         if self.wgmma:
-            return 2 * 2048 * self.sms * self.clock / 1000
+            return 2 * 2048 * self.sms * self.clock / self.mma_factor / 1000
         flops = 2 * 16 * 8 * (8 if self.sm == 75 else 16)
         return flops / (RATES[self.sm].mma * self.mma_factor) * SUB_CORES * self.sms * self.clock / 1000
 
@@ -72,11 +72,19 @@ GPUS = {
     "L20": Gpu(89, 92, 2.52, 864, mma_factor=2),
     "RTX 4090": Gpu(89, 128, 2.52, 1008, mma_factor=2),
     "H100 wgmma": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989, wgmma=True),
+    "H200 wgmma": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989, wgmma=True),
+    "H20 wgmma": Gpu(90, 78, 1.853, 4000, mma_factor=4, wgmma=True),  # 148 TFLOP/s
     "H100 mma.sync": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989),
     "H200 mma.sync": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989),
     "RTX PRO 6000": Gpu(120, 188, 2.6, 1792),
     "RTX 5090": Gpu(120, 170, 2.41, 1792, sustained=224.3 / 209.5, mma_factor=2),
 }
+
+
+def card(gpu: str) -> str:
+    """The name of the board alone, without what its tensor cores are used by."""
+    return gpu.removesuffix(" mma.sync").removesuffix(" wgmma")
+
 
 FP32 = {"FFMA", "FADD", "FMUL", "IMAD", "FSWZADD"}
 ALU = {
@@ -115,7 +123,7 @@ def cycles(rates: Rates, opcode: str, modifiers: str, mma_factor: float = 1) -> 
     """For which a warp's instruction holds its unit of a sub-core. Shared memory is the SM's: a sub-core has a quarter."""
     of = unit(opcode)
     if opcode == "HGMMA":
-        return rates.wgmma * int(modifiers.split("x")[1])
+        return rates.wgmma * mma_factor * int(modifiers.split("x")[1])
     if of == "tensor":
         half = 2 if opcode == "HMMA" and ".1688" in modifiers and rates is not RATES[75] else 1
         return rates.mma * mma_factor / half

@@ -1,0 +1,176 @@
+"""What calls that people make take by the model, on the boards that they run on: prefills by the loop of the entry point
+that serves them, or by the bytes that they move, decodes by latency.py's rules. Nothing here was measured on hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import executed, images, latency, model
+from .analysis import analyse
+from .calls import Call, Plan, plans
+from .rates import GPUS, RATES, Gpu, card
+from .render import table
+from .sass import Function
+
+PACKED = (8192, 1000, 5000, 512, 3800, 77, 1900, 4096, 6000, 2500, 300, 8000)
+
+PREFILLS = [
+    Call(4, 16, 16, 4096, 4096, 128),
+    Call(4, 16, 16, 4096, 4096, 128, causal=True),
+    Call(4, 32, 32, 4096, 4096, 64),
+    Call(1, 32, 8, 8192, 8192, 128, causal=True),
+    Call(1, 64, 8, 16384, 16384, 128, causal=True),
+    Call(0, 32, 8, 0, 0, 128, causal=True, lengths=PACKED),
+    Call(1, 32, 8, 2048, 16384, 128, causal=True, page=16),
+    Call(1, 32, 16, 8192, 8192, 128, causal=True, softcap=50),
+    Call(4, 32, 32, 2048, 2048, 128, causal=True, alibi=True),
+    Call(4, 16, 16, 2048, 2048, 64, bias=True),
+]
+DECODES = [
+    Call(1, 32, 8, 1, 8192, 128),
+    Call(16, 32, 8, 1, 8192, 128),
+    Call(1, 64, 8, 1, 8192, 128, page=16),
+    Call(64, 32, 8, 1, 4096, 128, page=16),
+]
+
+# By the names of rates.py; their images.
+BOARDS = {"T4": "75", "A10": "86", "L4": "89", "RTX 4090": "89", "A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a",
+          "RTX PRO 6000": "120"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Made:
+    """A call on a board."""
+
+    call: Call
+    board: str
+    plan: Plan
+    seconds: float
+    by_memory: bool  # which decides
+
+    @property
+    def teraflops(self) -> float:
+        return self.call.operations / self.seconds / 1e12
+
+    @property
+    def of_rate(self) -> float:
+        """The part of the memory's rate at which keys and values come in."""
+        return self.plan.read / self.seconds / (GPUS[self.board].dram * 1e9)
+
+
+def dtype_of(arch: str) -> str:
+    return "f16" if arch == "75" else "bf16"
+
+
+class Turns:
+    """Turns of the kernels of a build, each found once."""
+
+    def __init__(self, build: Path, tools: Path, compiler: str) -> None:
+        self.build, self.tools, self.compiler = build, tools, compiler
+        self.tiles = images.tiles(compiler)
+        self.functions: dict[tuple[str, int], tuple[images.Image, dict[str, Function]]] = {}
+        self.found: dict[tuple[str, int, str], model.Turn] = {}
+        self.counted: dict[tuple[str, int], latency.Counts] = {}
+
+    def image(self, arch: str, dim: int) -> tuple[images.Image, dict[str, Function]]:
+        if (arch, dim) not in self.functions:
+            image = images.Image.of(self.build / "kernels" / f"sm_{arch}.mma.{dtype_of(arch)}.{dim}.fatbin")
+            assert image is not None
+            self.functions[arch, dim] = image, {f.name: f for f in images.functions(image.path, self.tools)}
+        return self.functions[arch, dim]
+
+    def tile(self, arch: str, dim: int, entry: str) -> images.Tile:
+        return self.tiles["mma", self.image(arch, dim)[0].sm, dim, entry]
+
+    def plain(self, arch: str, dim: int) -> tuple[model.Turn, int]:
+        """And how many instructions a warp issues in it."""
+        image, functions = self.image(arch, dim)
+        entry = analyse(image, functions["fa_forward_plain"], self.tile(arch, dim, "fa_forward_plain"))
+        assert entry is not None and entry.turn is not None
+        return entry.turn, entry.issued
+
+    def of_machine(self, arch: str, dim: int) -> float:
+        tile = self.tile(arch, dim, "fa_forward_plain")
+        _, of = executed.executed(self.build, arch, dtype_of(arch), Call(1, 1, 1, 0, 0, dim), tile)
+        return of.of_machine(self.plain(arch, dim)[1])
+
+    def turn(self, arch: str, call: Call, entry: str) -> model.Turn:
+        key = (arch, call.dim, call.features)
+        if key in self.found:
+            return self.found[key]
+        if entry == "fa_forward_plain":
+            self.found[key] = self.plain(arch, call.dim)[0]
+        else:
+            image, functions = self.image(arch, call.dim)
+            tile = self.tile(arch, call.dim, entry)
+            served_by, of = executed.executed(self.build, arch, dtype_of(arch), call, tile)
+            if served_by != entry:
+                raise SystemExit(f"{image.path}: got {served_by} for {call.text}, expected {entry}")
+            of_machine = self.of_machine(arch, call.dim)
+            self.found[key] = executed.turn(of, RATES[image.sm], functions[entry].registers, tile, call.dim, of_machine)
+        return self.found[key]
+
+    def counts(self, arch: str, page: int) -> latency.Counts:
+        if (arch, page) not in self.counted:
+            self.counted[arch, page] = latency.counts(self.build, arch, self.tools, self.compiler, dtype_of(arch), page)
+        return self.counted[arch, page]
+
+
+def on_board(turn: model.Turn, gpu: Gpu) -> model.Turn:
+    """With the rate of the board's tensor cores."""
+    units = {name: t * (gpu.mma_factor if name == "tensor" else 1) for name, t in turn.units.items()}
+    return replace(turn, units=units, ideal=turn.ideal * gpu.mma_factor)
+
+
+def prefill(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
+    gpu = GPUS[board]
+    turn = on_board(turns.turn(BOARDS[board], call, plan.entry), gpu)
+    even = call.causal or bool(call.lengths)
+    columns = call.heads
+    by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), columns, call.dim, even)
+    by_memory = plan.memory_seconds(gpu)
+    return Made(call, board, plan, max(by_units, by_memory), by_memory > by_units)
+
+
+def decode(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
+    gpu, of = GPUS[board], turns.counts(BOARDS[board], call.page)
+    each = -(-call.keys // plan.keys // plan.splits)
+    both, _ = latency.seconds_of(gpu, of, plan.tiles, plan.splits, each, plan.slots, plan.read)
+    return Made(call, board, plan, both, plan.memory_seconds(gpu) > both / 2)
+
+
+def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
+    wanted = [(call, board) for call in calls for board in boards]
+    planned = plans(turns.build, [(call, card(board)) for call, board in wanted])
+    for (call, board), plan in zip(wanted, planned, strict=True):
+        yield (decode if plan.entry == "fa_forward_decode" else prefill)(turns, call, board, plan)
+
+
+def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
+    """A call a row, a board a column. of: "TFLOP/s", or "us"."""
+    result = []
+    for call in dict.fromkeys(m.call for m in found):
+        its = {m.board: m for m in found if m.call == call}
+        entry = " / ".join(dict.fromkeys(its[b].plan.entry.removeprefix("fa_forward_") for b in boards))
+        cells = []
+        for board in boards:
+            one = its[board]
+            if of == "us":
+                cells.append(f"{1e6 * one.seconds:.3g}, {100 * one.of_rate:.0f} %")
+            else:
+                cells.append(f"{one.teraflops:.0f}" + (" (memory)" if one.by_memory else ""))
+        result.append([call.text, entry, *cells])
+    return result
+
+
+def text(build: Path, tools: Path, compiler: str) -> str:
+    boards = list(BOARDS)
+    turns = Turns(build, tools, compiler)
+    names = [card(board) for board in boards]
+    prefills, decodes = (list(made(turns, calls, boards)) for calls in (PREFILLS, DECODES))
+    return "\n".join([
+        table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
+        table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in names)], rows(decodes, boards, "us")),
+    ])  # fmt: skip
