@@ -101,7 +101,7 @@ def near() -> int:
 
 def figures(published: list[Published]) -> str:
     rows = [
-        [p.loop.title, p.gpu, str(p.sequence), "causal" if p.causal else "full", f"{p.teraflops:.0f}", f"{p.modelled:.0f}",
+        [p.loop.title + (f", for {p.of}" if p.of else ""), p.gpu, str(p.sequence), "causal" if p.causal else "full", f"{p.teraflops:.0f}", f"{p.modelled:.0f}",
          f"{100 * p.error:+.1f} %"] for p in published
     ]  # fmt: skip
     return table(["kernel", "GPU", "S", "mask", "published TFLOP/s", "modelled", "error"], rows)
