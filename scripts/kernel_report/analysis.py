@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from . import loops, model, schedule
+from . import loops, model, schedule, wgmma
 from .images import Image, Tile
 from .rates import GPUS, RATES, SUB_CORES
 from .sass import Function
@@ -21,7 +21,7 @@ class Entry:
     tile: Tile
     registers: int
     spills: int  # accesses of local memory in the steady loop
-    tensor: int
+    tensor: int  # tensor-core instructions; columns of wgmma
     tensor_ideal: float
     issued: int
     seldom: int
@@ -30,6 +30,8 @@ class Entry:
     counts: dict[str, int]
     blocks: int  # of an SM
     turn: model.Turn | None = None
+    products: wgmma.Products | None = None  # where warpgroups multiply
+    warnings: int = 0  # of ptxas, that it made products wait for one another
     alone: float = 0  # cycles of a turn by the simulated schedule; 0: not simulated
     speeds: dict[str, float] = field(default_factory=dict)  # TFLOP/s of shapes
     capped: dict[str, float] = field(default_factory=dict)  # at the board's power limit, where there is a figure of it
@@ -41,7 +43,7 @@ class Entry:
 
     @property
     def gpu(self) -> str | None:
-        return model.default_gpu(self.image.sm)
+        return model.default_gpu(self.image.sm, self.products is not None)
 
     @property
     def peak(self) -> float:
@@ -59,19 +61,25 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
     loop = loops.steady_loop(function)
     if loop is None:
         return None
-    warps = tile.threads // 32
+    products = wgmma.products(loop.steady)
+    # A producer's warps have no scores; each warpgroup of the others has 64 rows.
+    threads = tile.rows * wgmma.THREADS // wgmma.ROWS if products else tile.threads
+    warps = threads // 32
     depth = 8 if any(i.opcode == "HMMA" and ".1688" in i.modifiers for i in loop.steady) else 16
     ideal = 2 * tile.rows * tile.keys * image.dim / (16 * 8 * depth) / warps
-    scores = tile.rows * tile.keys / tile.threads
+    if products:
+        ideal = 2 * tile.keys * image.dim / 16
+    scores = tile.rows * tile.keys / threads
     moves = loop.tensor + loop.counts["LDSM"]
     issued = len(loop.steady)
-    rates, gpu = RATES.get(image.sm), model.default_gpu(image.sm)
+    rates, gpu = RATES.get(image.sm), model.default_gpu(image.sm, products is not None)
     blocks = (
         model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates and function.registers else 0
     )
     entry = Entry(
-        image, function.name, tile, function.registers, loop.local, loop.tensor, ideal, issued, len(loop.seldom),
-        issued / scores, (issued - moves) / scores, dict(loop.counts.most_common()), blocks,
+        image, function.name, tile, function.registers, loop.local, products.columns if products else loop.tensor, ideal,
+        issued, len(loop.seldom), issued / scores, (issued - moves) / scores, dict(loop.counts.most_common()), blocks,
+        products=products, warnings=wgmma.warnings(image.path),
     )  # fmt: skip
     if rates is None or gpu is None or blocks == 0:
         return entry
@@ -79,7 +87,9 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
     units = {name: resident * t for name, t in model.unit_cycles(loop.steady, rates).items()}
     bytes_a_turn = blocks * model.tile_bytes(tile.keys, image.dim)
     units["L2"] = bytes_a_turn / rates.l2_bytes
-    cost = rates.mma * (0.5 if depth == 8 and image.sm != 75 else 1)
+    if products:
+        units["shared"] += bytes_a_turn / rates.shared_bytes  # brought by TMA, of which a consumer's loop holds nothing
+    cost = rates.wgmma if products else rates.mma * (0.5 if depth == 8 and image.sm != 75 else 1)
     entry.turn = model.Turn(units, resident * ideal * cost, blocks, tile.rows, tile.keys)
     if simulate:
         entry.alone = schedule.cycles_a_turn(loop.steady, rates, max(warps // SUB_CORES, 1), 1)

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from . import model, peers
 from .analysis import Entry
 from .decode import Decode
+from .rates import GPUS
 
 PEAK = {75: 0.70, 80: 0.75, 86: 0.95, 89: 0.95, 120: 0.95}  # modelled, of the tensor peak, at head dimension 128
+
+# Of kernels whose warpgroups multiply, by head dimension: instructions a score, and how much faster than the loop of
+# FlashAttention-3 by the same model, with full and with causal masks.
+WARPGROUPS_A_SCORE = {64: 6.0, 128: 6.0}
+OVER_FA3 = {64: 1.05, 128: 1.06, 256: 1.03}
+FA3_SEQUENCE, FA3_HEADS, FA3_GPU = 8192, 128, "H200 wgmma"
 
 
 @dataclass(frozen=True)
@@ -36,14 +44,34 @@ def judge(entry: Entry) -> Iterator[Verdict]:
         yield at_most("bank conflict factor", 1.02, entry.emulated["bank_conflict_factor"])
     if entry.name != "fa_forward_plain":
         return
+    if entry.products:
+        yield from judge_products(entry)
     if sectors := entry.emulated.get("sectors_per_request"):
         # A request is of 16 bytes for each lane of a warp, which are 16 sectors at least.
         yield at_least("part of the global sectors that is used", 0.97, 16 / max(sectors, 16))
     if sm == 80 and entry.image.dtype == "bf16" and dim in (64, 128):
         yield at_most(f"instructions a score, head dimension {dim}", 12 if dim == 128 else 8, entry.per_score)
         yield at_most("of them neither mma nor ldmatrix", 6, entry.per_score_rest)
-    if dim == 128 and sm in PEAK and entry.of_peak is not None:
+    if dim == 128 and sm in PEAK and not entry.products and entry.of_peak is not None:
         yield at_least(f"fraction of the tensor peak on SM {sm}", PEAK[sm], entry.of_peak, True)
+
+
+def judge_products(entry: Entry) -> Iterator[Verdict]:
+    assert entry.products
+    dim = entry.image.dim
+    yield at_most("products: instructions between two of a group", 0, entry.products.between)
+    yield at_most("products: moves of their sums", 0, entry.products.moves)
+    yield at_most("products: waited for one by one", 0, entry.products.lonely)
+    yield at_most("products: warnings of ptxas that they wait for one another", 0, entry.warnings)
+    if dim in WARPGROUPS_A_SCORE:
+        yield at_most(f"products: instructions a score, head dimension {dim}", WARPGROUPS_A_SCORE[dim], entry.per_score)
+    if dim not in OVER_FA3 or entry.turn is None:
+        return
+    for causal in (False, True):
+        theirs = peers.fa3(dim, causal, FA3_GPU, FA3_SEQUENCE, FA3_HEADS)
+        ours = model.teraflops(entry.turn, GPUS[FA3_GPU], FA3_SEQUENCE, dim, FA3_HEADS, causal)
+        what = f"times as fast as FlashAttention-3, head dimension {dim}, {'causal' if causal else 'full'}"
+        yield at_least(what, OVER_FA3[dim], ours / theirs, True)
 
 
 def judge_decode(decode: Decode) -> Iterator[Verdict]:

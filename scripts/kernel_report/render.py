@@ -11,6 +11,7 @@ from .analysis import Entry
 from .decode import Decode
 from .goals import Verdict, judge, judge_decode
 from .fit import left_out
+from .loops import TENSOR
 from .peers import HELD_OUT, PUBLISHED, Published
 
 UNITS = ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "L2")
@@ -24,7 +25,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 def loop_row(e: Entry) -> list[str]:
     counts = [str(e.counts.get(name, 0)) for name in ("MUFU", "FFMA", "FMUL", "FMNMX", "LDSM")]
     return [e.label, f"{e.tile.rows}x{e.tile.keys}", str(e.issued), f"{e.tensor} / {e.tensor_ideal:.0f}",
-            f"{e.issued / e.tensor:.2f}", f"{e.per_score:.2f}", f"{e.per_score_rest:.2f}", *counts,
+            f"{e.issued / sum(e.counts.get(name, 0) for name in TENSOR):.2f}", f"{e.per_score:.2f}", f"{e.per_score_rest:.2f}", *counts,
             str(e.registers), str(e.spills), str(e.blocks or "?")]  # fmt: skip
 
 
@@ -34,6 +35,14 @@ def model_row(e: Entry) -> list[str]:
     units = [f"{e.turn.units[u]:.0f}" for u in UNITS]
     fraction = f"{100 * e.of_peak:.0f} %" if e.of_peak is not None else ""
     return [e.label, str(e.gpu), *units, f"{e.turn.cycles:.0f}", e.turn.limit, fraction]
+
+
+def product_row(e: Entry) -> list[str]:
+    p = e.products
+    assert p
+    whole = e.per_score * (e.issued + e.seldom) / e.issued
+    return [e.label, f"{e.tensor} / {e.tensor_ideal:.0f}", str(p.groups), str(p.between), str(p.moves), str(p.lonely),
+            str(e.warnings), str(e.seldom), f"{whole:.2f}"]  # fmt: skip
 
 
 def decode_row(d: Decode) -> list[str]:
@@ -73,6 +82,10 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
         "\nCycles of a sub-core for a turn of all its warps, not yet measured on hardware:\n\n",
         table(["kernel", "GPU", *UNITS, "turn", "limit", "of the peak"], [model_row(e) for e in whole]),
     ]  # fmt: skip
+    if rows := [product_row(e) for e in whole if e.products]:
+        head = ["kernel", "columns / ideal", "groups", "between two products", "moves of sums", "waited for alone",
+                "warnings of ptxas", "skipped in most turns", "a score, these included"]  # fmt: skip
+        parts += ["\nProducts of warpgroups in a turn:\n\n", table(head, rows)]
     shapes = [
         [e.label, str(e.gpu), shape, f"{flops:.0f}", f"{100 * flops / e.peak:.0f} %",
          f"{e.capped[shape]:.0f}" if shape in e.capped else ""]
@@ -131,9 +144,10 @@ def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:
                 "tile": vars(e.tile), "registers": e.registers, "spills": e.spills, "blocks_an_sm": e.blocks,
                 "tensor": e.tensor, "tensor_ideal": e.tensor_ideal, "issued": e.issued, "seldom": e.seldom,
                 "issued_a_score": e.per_score, "issued_a_score_rest": e.per_score_rest, "counts": e.counts,
-                "gpu": e.gpu, "cycles": e.turn.units if e.turn else None, "turn": e.turn.cycles if e.turn else None,
+                "products": vars(e.products) if e.products else None, "warnings": e.warnings, "gpu": e.gpu, "cycles": e.turn.units if e.turn else None, "turn": e.turn.cycles if e.turn else None,
                 "limit": e.turn.limit if e.turn else None,
-                "of_peak": e.of_peak, "teraflops": e.speeds, "teraflops_capped": e.capped, "emulated": e.emulated, "goals": [vars(v) for v in judge(e)],
+                "of_peak": e.of_peak, "teraflops": e.speeds, "teraflops_capped": e.capped, "emulated": e.emulated,
+                "goals": [vars(v) for v in judge(e)],
             }
             for e in entries
         ],

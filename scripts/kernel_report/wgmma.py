@@ -1,0 +1,89 @@
+"""What stands between and behind a loop's products of warpgroups (wgmma, HGMMA in machine code). They run on by themselves, but
+not where a warp waits for each of them, or touches its sums on the way."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from .sass import Instruction
+
+ROWS = 64  # of a warpgroup's product
+THREADS = 128
+OPCODES = ("HGMMA", "QGMMA")
+# The uniform datapath, which works beside the others: descriptors of the next product's operands.
+UNIFORM = re.compile(r"U[A-Z0-9]+$|R2UR$")
+REGISTER = re.compile(r"\bR(\d+)\b")
+MOVES = ("MOV", "IMAD.MOV", "IMAD.MOV.U32", "R2R")
+SERIALISED = re.compile(r"C75\d\d")  # ptxas' warnings of products that it made wait
+
+
+def columns(product: Instruction) -> int:
+    """Of ".64x176x16.F32.BF16" 176."""
+    return int(product.modifiers.split("x")[1])
+
+
+def sums(product: Instruction) -> range:
+    """Registers of a lane that hold the product's results, in f32."""
+    found = REGISTER.search(product.operands)
+    first = int(found[1]) if found else 0
+    return range(first, first + columns(product) * ROWS // THREADS)
+
+
+@dataclass(frozen=True)
+class Products:
+    """Of a turn of a warpgroup."""
+
+    columns: int  # of all products; one takes half as many cycles
+    groups: int  # that it waits for as a whole
+    between: int  # instructions between two products of a group, at most; uniform ones do not count
+    moves: int  # of sums from or to other registers
+    lonely: int  # groups of one product that the very next instructions wait for
+
+
+def is_product(i: Instruction) -> bool:
+    return i.opcode in OPCODES
+
+
+def is_wait(i: Instruction) -> bool:
+    return i.opcode == "WARPGROUP" and ".DEPBAR" in i.modifiers
+
+
+def is_move(i: Instruction) -> bool:
+    return i.opcode + i.modifiers in MOVES
+
+
+def products(loop: list[Instruction]) -> Products | None:
+    """None where there are none."""
+    at = [n for n, i in enumerate(loop) if is_product(i)]
+    if not at:
+        return None
+    held = {register for n in at for register in sums(loop[n])}
+    moves = sum(is_move(i) and any(int(r) in held for r in REGISTER.findall(i.operands)) for i in loop)
+    groups: list[list[int]] = [[]]
+    for n in at:
+        groups[-1].append(n)
+        if "gsb" in loop[n].operands:
+            groups.append([])
+    groups = [group for group in groups if group]
+    gaps = [
+        sum(not UNIFORM.match(i.opcode) for i in loop[here + 1 : after])
+        for group in groups
+        for here, after in pairwise(group)
+    ]
+    lonely = sum(len(group) == 1 and waits_at_once(loop, group[0]) for group in groups)
+    return Products(sum(columns(loop[n]) for n in at), len(groups), max(gaps, default=0), moves, lonely)
+
+
+def waits_at_once(loop: list[Instruction], product: int) -> bool:
+    """For all products, before anything but uniform instructions."""
+    rest = [i for i in loop[product + 1 :] if not UNIFORM.match(i.opcode)]
+    return bool(rest) and is_wait(rest[0]) and int(rest[0].operands.split(",")[1], 0) == 0
+
+
+def warnings(image: Path) -> int:
+    """Of ptxas, in the file that the build keeps beside an image: that products wait for one another. 0 without one."""
+    log = image.with_suffix(".ptxas")
+    return len(SERIALISED.findall(log.read_text())) if log.exists() else 0
