@@ -12,13 +12,14 @@ from unittest import mock
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import calls, emulator, executed, fit, latency, loops, model, peers, render, sass, schedule, shapes, wgmma  # noqa: E402
+from kernel_report import emulator, fit, latency, loops, model, peers, render, sass, schedule  # noqa: E402
 from kernel_report.analysis import Entry, analyse  # noqa: E402
 from kernel_report.decode import Decode  # noqa: E402
 from kernel_report.goals import judge, judge_decode  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.nest import nest  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
+from machine_code import made  # noqa: E402
 
 TEXT = (HERE / "loop.sass").read_text()
 
@@ -118,103 +119,6 @@ class Model(unittest.TestCase):
         self.assertLess(fit.rms(fit.errors(made, found)), 1e-9)
 
 
-class Calls(unittest.TestCase):
-    GROUPED = calls.Call(2, 8, 2, 128, 256, 64, causal=True)
-
-    def test_operations(self) -> None:
-        """Row i of 128 sees 129 + i of the 256 keys."""
-        scores = sum(129 + i for i in range(128))
-        self.assertEqual(self.GROUPED.operations, 4 * scores * 64 * 8 * 2)
-        packed = calls.Call(0, 8, 2, 0, 0, 64, lengths=(10, 20))
-        self.assertEqual(packed.operations, 4 * (100 + 400) * 64 * 8)
-        self.assertEqual(packed.tiles(16, 16), [(1, 1), (2, 1), (2, 1)])
-
-    def test_line(self) -> None:
-        of = dataclasses.replace(self.GROUPED, page=16, softcap=50)
-        words = "gpu=RTX_4090 heads=8 heads_kv=2 dim=64 causal=1 page=16 softcap=50 alibi=0 bias=0"
-        self.assertEqual(of.line("RTX 4090"), f"{words} batch=2 queries=128 keys=256")
-        self.assertEqual(of.case(64, 256), "sq=64 sk=256 d=64 splits=1 page=16 softcap=50")
-        self.assertEqual(of.text, "2 x 8/2 x 128/256 x 64, causal, pages of 16, softcap")
-
-    def test_program_is_missing(self) -> None:
-        with self.assertRaisesRegex(SystemExit, "fa_bench_dram: not there; cmake --build"):
-            calls.plans(Path("/nowhere"), [])
-
-    def test_plans(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder) / "bench" / "fa_bench_dram"
-            program.parent.mkdir()
-            program.write_text("#!/bin/sh\nread line && echo fa_forward_plain 128 64 16 216 1 1000 555\n")
-            program.chmod(0o755)
-            (plan,) = calls.plans(Path(folder), [(self.GROUPED, "A100")])
-            with self.assertRaisesRegex(SystemExit, "got 1 lines for 2 calls"):
-                calls.plans(Path(folder), [(self.GROUPED, "A100")] * 2)
-        self.assertEqual((plan.entry, plan.tiles, plan.splits), ("fa_forward_plain", 16, 1))
-        self.assertAlmostEqual(plan.memory_seconds(GPUS["A100"]), 1e-9)
-
-
-MIX = {
-    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 4.0, "ex2.approx.ftz.f32": 2.0, "fma.rn.f32": 3.0,
-    "ldmatrix.sync.aligned.m8n8.x4.shared.b16": 1.0, "ld.shared.v2.u32": 1.0, "cp.async.cg.shared.global.L2::128B": 1.0,
-    "max.f32": 5.0, "bra": 2.0, "ld.global.nc.s32": 1.0,
-}  # fmt: skip
-
-
-class Executed(unittest.TestCase):
-    def test_units(self) -> None:
-        """As the same instructions of the machine code: HMMA 8, MUFU 8, FP32 2, ALU 2, shared memory 4 + 2 + 4 cycles."""
-        units = executed.Executed(MIX).unit_cycles(RATES[80], 1)
-        self.assertEqual(units, {"tensor": 32, "MUFU": 16, "FP32": 6, "ALU": 10, "shared": 40, "issue": 20})
-
-    def test_fewer_of_the_machine(self) -> None:
-        """9 of the 20 are the same in both; 14.5 issued leave half of the others."""
-        of = executed.Executed(MIX)
-        self.assertEqual((of.issued, of.tensor, of.of_machine(14.5)), (20, 4, 0.5))
-        self.assertEqual(of.unit_cycles(RATES[80], 0.5)["issue"], 14.5)
-
-    def test_a_turn_is_the_difference(self) -> None:
-        """Of calls over four and over eight blocks of keys, of a block of two warps."""
-        made = []
-
-        def case(_build: Path, _arch: str, text: str) -> list[dict[str, Any]]:
-            made.append(text)
-            return [{"kernel": "fa_forward_plain", "mix": {"bra": 10.0 + (8 if "sk=128" in text else 0), "ret": 2.0}}]
-
-        with mock.patch.object(emulator, "case", case):
-            name, of = executed.executed(Path("b"), "80", "bf16", calls.Call(1, 1, 1, 0, 0, 64), Tile(32, 16, 64, 0, 2))
-        self.assertEqual(made, ["sq=32 sk=64 d=64 splits=1 q=bf16", "sq=32 sk=128 d=64 splits=1 q=bf16"])
-        self.assertEqual((name, dict(of.mix)), ("fa_forward_plain", {"bra": 1.0}))
-
-
-class Shapes(unittest.TestCase):
-    """One wave of 216 blocks of 100 turns on an A100, of 1000 cycles each."""
-
-    CALL = calls.Call(27, 8, 8, 64, 6400, 128)
-    PLAN = calls.Plan("fa_forward_plain", 64, 64, 216, 216, 1, 10**6, 0)
-
-    def prefill(self, plan: calls.Plan, board: str = "A100") -> shapes.Made:
-        turns = mock.Mock()
-        turns.turn.return_value = model.Turn({"tensor": 1000.0}, 1000, 2, 64, 64)
-        return shapes.prefill(turns, self.CALL, board, plan)
-
-    def test_units_decide(self) -> None:
-        made = self.prefill(self.PLAN)
-        self.assertFalse(made.by_memory)
-        self.assertAlmostEqual(made.seconds * 1.41e9 * GPUS["A100"].sustained, 100 * 1000 + 500 + 1250, delta=1)
-
-    def test_memory_decides(self) -> None:
-        """No call is faster than its bytes."""
-        made = self.prefill(dataclasses.replace(self.PLAN, read=10**9))
-        self.assertTrue(made.by_memory)
-        self.assertAlmostEqual(made.seconds, 1e9 / 1555e9)
-        (row,) = shapes.rows([made], ["A100"], "TFLOP/s")
-        self.assertEqual(row[1:], ["plain", f"{self.CALL.operations / made.seconds / 1e12:.0f} (memory)"])
-
-    def test_half_rate(self) -> None:
-        self.assertEqual(shapes.on_board(model.Turn({"tensor": 5.0, "MUFU": 3.0}, 5, 1, 1, 1), GPUS["RTX 4090"]).units,
-                         {"tensor": 10.0, "MUFU": 3.0})  # fmt: skip
-
-
 class Latency(unittest.TestCase):
     COUNTS = latency.Counts({1: 2000, 2: 3000}, 64, 1000, 800, 100)
 
@@ -236,12 +140,6 @@ class Latency(unittest.TestCase):
         self.assertEqual(second, 0)
         self.assertGreater(both, (1 << 30) / 1555e9)
         self.assertLess(both, (1 << 30) / 1555e9 + 6e-6)
-
-
-def made(text: str) -> sass.Instruction:
-    opcode, _, operands = text.partition(" ")
-    name, dot, modifiers = opcode.partition(".")
-    return sass.Instruction(name, dot + modifiers, operands)
 
 
 class Schedule(unittest.TestCase):
@@ -278,70 +176,6 @@ class Schedule(unittest.TestCase):
         loop = self.of_wgmma("BAR.SYNC R9, 0x100", "BAR.ARV R9, 0x100")
         for warps in (2, 3):
             self.assertAlmostEqual(schedule.cycles_a_turn(loop, RATES[90], warps, 1), warps * 128, delta=20)
-
-
-class Warpgroups(unittest.TestCase):
-    """A turn of a warpgroup with 64 rows, 32 keys and 16 dimensions: scores in R24 to R39, results in R40 to R47."""
-
-    KEYS = "HGMMA.64x32x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT, gsb0"
-    VALUES = "HGMMA.64x16x16.F32.BF16 R40, R56, gdesc[UR8].tnspB, R40"
-    WAIT = "WARPGROUP.DEPBAR.LE gsb0, 0x0"
-    TURN = (KEYS, VALUES, "UMOV UR8, UR9", f"{VALUES}, gsb0", "FFMA R0, R1, R2, R3", WAIT, "MOV R60, R61")
-
-    def of(self, *turn: str) -> wgmma.Products:
-        found = wgmma.products([made(text) for text in turn])
-        assert found is not None
-        return found
-
-    def test_back_to_back(self) -> None:
-        self.assertEqual(self.of(*self.TURN), wgmma.Products(columns=64, groups=2, between=0, moves=0, lonely=0))
-        self.assertIsNone(wgmma.products([made("HMMA.16816.F32.BF16 R8, R4, R12, R8")]))
-
-    def test_something_between(self) -> None:
-        turn = [*self.TURN[:2], "FMUL R0, R0, R1", "F2FP R56, R24, R25", *self.TURN[2:]]
-        self.assertEqual(self.of(*turn).between, 2)
-
-    def test_moved_sums(self) -> None:
-        for move in ("MOV R24, R60", "IMAD.MOV.U32 R60, RZ, RZ, R47"):
-            self.assertEqual(self.of(*self.TURN, move).moves, 1, move)
-
-    def test_one_by_one(self) -> None:
-        """As ptxas makes products that it cannot keep apart from what touches their registers."""
-        self.assertEqual(self.of(self.KEYS, "UMOV UR8, UR9", self.WAIT, f"{self.VALUES}, gsb0", self.WAIT).lonely, 2)
-
-    def test_warnings(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            image = Path(folder) / "sm_90a.wgmma.bf16.64.fatbin"
-            self.assertEqual(wgmma.warnings(image), 0)
-            image.with_suffix(".ptxas").write_text("ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async\n")
-            self.assertEqual(wgmma.warnings(image), 1)
-
-    def report(self, *turn: str) -> Entry:
-        """Of 128 rows, two warpgroups and one that loads."""
-        body = [sass.Instruction("BRA", "", "`(.L_x_0)", predicate="P0")]
-        loop = [made(text) for text in turn] + body
-        function = sass.Function("fa_forward_plain", 168, loop, {".L_x_0": 0})
-        image = Image.of(Path("sm_90a.wgmma.bf16.16.cubin"))
-        assert image is not None
-        found = analyse(image, function, Tile(128, 32, 384, 1024, 2))
-        assert found is not None and found.turn is not None
-        return found
-
-    def test_report(self) -> None:
-        """8 instructions, 16 scores a lane; 64 columns of two warpgroups are 64 cycles of a sub-core."""
-        found = self.report(*self.TURN)
-        assert found.turn is not None
-        self.assertEqual((found.gpu, found.per_score, found.tensor, found.tensor_ideal), ("H100 wgmma", 0.5, 64, 64))
-        self.assertEqual((found.turn.units["tensor"], found.turn.ideal), (64, 64))
-        self.assertTrue(all(v.met for v in judge(found)), list(judge(found)))
-        moving = self.report(*self.TURN, "MOV R24, R60")
-        self.assertEqual([v.what for v in judge(moving) if not v.met], ["products: moves of their sums"])
-        self.assertEqual(render.product_row(moving)[1:6], ["64 / 64", "2", "0", "1", "0"])
-
-    def test_fa3_is_the_measure(self) -> None:
-        """A loop of its own numbers is as fast as itself."""
-        ratio = peers.fa3(128, False, "H200 wgmma", 8192, 128)
-        self.assertAlmostEqual(ratio, next(p for p in peers.HELD_OUT if p.of == "FlashAttention-4").modelled)
 
 
 def entry(text: str = TEXT, simulate: bool = False) -> Entry:

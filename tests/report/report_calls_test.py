@@ -1,0 +1,117 @@
+"""Calls that people make, by the kernel report: what they compute, what is executed of them, what bounds them."""
+
+import dataclasses
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+
+from kernel_report import calls, emulator, executed, model, shapes  # noqa: E402
+from kernel_report.images import Tile  # noqa: E402
+from kernel_report.rates import GPUS, RATES  # noqa: E402
+
+
+class Calls(unittest.TestCase):
+    GROUPED = calls.Call(2, 8, 2, 128, 256, 64, causal=True)
+
+    def test_operations(self) -> None:
+        """Row i of 128 sees 129 + i of the 256 keys."""
+        scores = sum(129 + i for i in range(128))
+        self.assertEqual(self.GROUPED.operations, 4 * scores * 64 * 8 * 2)
+        packed = calls.Call(0, 8, 2, 0, 0, 64, lengths=(10, 20))
+        self.assertEqual(packed.operations, 4 * (100 + 400) * 64 * 8)
+        self.assertEqual(packed.tiles(16, 16), [(1, 1), (2, 1), (2, 1)])
+
+    def test_line(self) -> None:
+        of = dataclasses.replace(self.GROUPED, page=16, softcap=50)
+        words = "gpu=RTX_4090 heads=8 heads_kv=2 dim=64 causal=1 page=16 softcap=50 alibi=0 bias=0"
+        self.assertEqual(of.line("RTX 4090"), f"{words} batch=2 queries=128 keys=256")
+        self.assertEqual(of.case(64, 256), "sq=64 sk=256 d=64 splits=1 page=16 softcap=50")
+        self.assertEqual(of.text, "2 x 8/2 x 128/256 x 64, causal, pages of 16, softcap")
+
+    def test_program_is_missing(self) -> None:
+        with self.assertRaisesRegex(SystemExit, "fa_bench_dram: not there; cmake --build"):
+            calls.plans(Path("/nowhere"), [])
+
+    def test_plans(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "bench" / "fa_bench_dram"
+            program.parent.mkdir()
+            program.write_text("#!/bin/sh\nread line && echo fa_forward_plain 128 64 16 216 1 1000 555\n")
+            program.chmod(0o755)
+            (plan,) = calls.plans(Path(folder), [(self.GROUPED, "A100")])
+            with self.assertRaisesRegex(SystemExit, "got 1 lines for 2 calls"):
+                calls.plans(Path(folder), [(self.GROUPED, "A100")] * 2)
+        self.assertEqual((plan.entry, plan.tiles, plan.splits), ("fa_forward_plain", 16, 1))
+        self.assertAlmostEqual(plan.memory_seconds(GPUS["A100"]), 1e-9)
+
+
+MIX = {
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 4.0, "ex2.approx.ftz.f32": 2.0, "fma.rn.f32": 3.0,
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16": 1.0, "ld.shared.v2.u32": 1.0, "cp.async.cg.shared.global.L2::128B": 1.0,
+    "max.f32": 5.0, "bra": 2.0, "ld.global.nc.s32": 1.0,
+}  # fmt: skip
+
+
+class Executed(unittest.TestCase):
+    def test_units(self) -> None:
+        """As the same instructions of the machine code: HMMA 8, MUFU 8, FP32 2, ALU 2, shared memory 4 + 2 + 4 cycles."""
+        units = executed.Executed(MIX).unit_cycles(RATES[80], 1)
+        self.assertEqual(units, {"tensor": 32, "MUFU": 16, "FP32": 6, "ALU": 10, "shared": 40, "issue": 20})
+
+    def test_fewer_of_the_machine(self) -> None:
+        """9 of the 20 are the same in both; 14.5 issued leave half of the others."""
+        of = executed.Executed(MIX)
+        self.assertEqual((of.issued, of.tensor, of.of_machine(14.5)), (20, 4, 0.5))
+        self.assertEqual(of.unit_cycles(RATES[80], 0.5)["issue"], 14.5)
+
+    def test_a_turn_is_the_difference(self) -> None:
+        """Of calls over four and over eight blocks of keys, of a block of two warps."""
+        made = []
+
+        def case(_build: Path, _arch: str, text: str) -> list[dict[str, Any]]:
+            made.append(text)
+            return [{"kernel": "fa_forward_plain", "mix": {"bra": 10.0 + (8 if "sk=128" in text else 0), "ret": 2.0}}]
+
+        with mock.patch.object(emulator, "case", case):
+            name, of = executed.executed(Path("b"), "80", "bf16", calls.Call(1, 1, 1, 0, 0, 64), Tile(32, 16, 64, 0, 2))
+        self.assertEqual(made, ["sq=32 sk=64 d=64 splits=1 q=bf16", "sq=32 sk=128 d=64 splits=1 q=bf16"])
+        self.assertEqual((name, dict(of.mix)), ("fa_forward_plain", {"bra": 1.0}))
+
+
+class Shapes(unittest.TestCase):
+    """One wave of 216 blocks of 100 turns on an A100, of 1000 cycles each."""
+
+    CALL = calls.Call(27, 8, 8, 64, 6400, 128)
+    PLAN = calls.Plan("fa_forward_plain", 64, 64, 216, 216, 1, 10**6, 0)
+
+    def prefill(self, plan: calls.Plan, board: str = "A100") -> shapes.Made:
+        turns = mock.Mock()
+        turns.turn.return_value = model.Turn({"tensor": 1000.0}, 1000, 2, 64, 64)
+        return shapes.prefill(turns, self.CALL, board, plan)
+
+    def test_units_decide(self) -> None:
+        made = self.prefill(self.PLAN)
+        self.assertFalse(made.by_memory)
+        self.assertAlmostEqual(made.seconds * 1.41e9 * GPUS["A100"].sustained, 100 * 1000 + 500 + 1250, delta=1)
+
+    def test_memory_decides(self) -> None:
+        """No call is faster than its bytes."""
+        made = self.prefill(dataclasses.replace(self.PLAN, read=10**9))
+        self.assertTrue(made.by_memory)
+        self.assertAlmostEqual(made.seconds, 1e9 / 1555e9)
+        (row,) = shapes.rows([made], ["A100"], "TFLOP/s")
+        self.assertEqual(row[1:], ["plain", f"{self.CALL.operations / made.seconds / 1e12:.0f} (memory)"])
+
+    def test_half_rate(self) -> None:
+        self.assertEqual(shapes.on_board(model.Turn({"tensor": 5.0, "MUFU": 3.0}, 5, 1, 1, 1), GPUS["RTX 4090"]).units,
+                         {"tensor": 10.0, "MUFU": 3.0})  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
