@@ -29,6 +29,14 @@ def unit(opcode: str) -> str:
     return "ALU"
 
 
+SAME = ("tensor", "MUFU", "shared")  # units whose instructions are the same in machine code
+
+
+def kept(opcode: str, of_machine: float) -> float:
+    """Instructions of the machine code for one of the PTX, where of_machine is that of those which are not the same."""
+    return 1 if unit(opcode) in SAME else of_machine
+
+
 def shared_cycles(opcode: str) -> float:
     """Clocks for which a warp's access holds the SM's 128 bytes of shared memory."""
     if opcode.startswith("shfl"):
@@ -59,19 +67,22 @@ class Executed:
         nor a special function's, which are the same in both."""
         units = {"tensor": 0.0, "MUFU": 0.0, "FP32": 0.0, "ALU": 0.0, "shared": 0.0, "issue": 0.0}
         for opcode, times in self.mix.items():
-            name = unit(opcode)
-            kept = 1 if name in ("tensor", "MUFU", "shared") else of_machine
-            units["issue"] += times * kept
+            name, times = unit(opcode), times * kept(opcode, of_machine)
+            units["issue"] += times
             if name == "shared":
                 units[name] += times * shared_cycles(opcode) * SUB_CORES * 128 / rates.shared_bytes
             elif name != "issue":
                 each = {"tensor": rates.mma, "MUFU": rates.mufu, "FP32": rates.fp32, "ALU": rates.alu}[name]
-                units[name] += times * kept * each
+                units[name] += times * each
         return units
+
+    def issued_by(self, of_machine: float) -> float:
+        """Instructions of the machine code."""
+        return sum(times * kept(opcode, of_machine) for opcode, times in self.mix.items())
 
     def of_machine(self, issued: float) -> float:
         """unit_cycles' factor, where the machine code issues so many."""
-        same = sum(times for opcode, times in self.mix.items() if unit(opcode) in ("tensor", "MUFU", "shared"))
+        same = sum(times for opcode, times in self.mix.items() if unit(opcode) in SAME)
         return (issued - same) / (self.issued - same)
 
 

@@ -69,7 +69,7 @@ def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf1
     def of_warp(blocks_of_keys: int, splits: int, kernel: int, heads: int = GROUP, pages: int = page) -> float:
         text = f"sq=1 sk={blocks_of_keys * splits * tile.keys} hq={heads} hkv=1 d={DIM} q={dtype} splits={splits} page={pages}"
         launch = case(build, arch, text)[kernel]
-        threads = math.prod(launch["grid"]) * math.prod(launch["block"])
+        threads: int = math.prod(launch["grid"]) * math.prod(launch["block"])
         return float(launch["warp_instructions"]) / (threads / 32)
 
     one, four = of_warp(1, 8, 0), of_warp(4, 8, 0)

@@ -35,6 +35,11 @@ DECODES = [
     Call(64, 32, 8, 1, 4096, 128, page=16),
 ]
 
+# Others' decode on an H200, us: they took no part in anything here, and their kernels are not at hand.
+PUBLISHED = {Call(1, 64, 8, 1, 2048, 128, page=16): 6.4, Call(1, 64, 8, 1, 8192, 128, page=16): 14.6,
+             Call(1, 64, 8, 1, 131072, 128, page=16): 131}  # fmt: skip
+PUBLISHED_ON = "H200 mma.sync"
+
 # By the names of rates.py; their images.
 BOARDS = {"T4": "75", "A10": "86", "L4": "89", "RTX 4090": "89", "A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a",
           "RTX PRO 6000": "120"}  # fmt: skip
@@ -64,6 +69,13 @@ def dtype_of(arch: str) -> str:
     return "f16" if arch == "75" else "bf16"
 
 
+@dataclass(frozen=True)
+class Turn:
+    entry: str
+    a_score: float  # instructions of the machine code that a lane issues; but for plain, as far as is known
+    turn: model.Turn
+
+
 class Turns:
     """Turns of the kernels of a build, each found once."""
 
@@ -71,7 +83,7 @@ class Turns:
         self.build, self.tools, self.compiler = build, tools, compiler
         self.tiles = images.tiles(compiler)
         self.functions: dict[tuple[str, int], tuple[images.Image, dict[str, Function]]] = {}
-        self.found: dict[tuple[str, int, str], model.Turn] = {}
+        self.found: dict[tuple[str, int, str], Turn] = {}
         self.counted: dict[tuple[str, int], latency.Counts] = {}
 
     def image(self, arch: str, dim: int) -> tuple[images.Image, dict[str, Function]]:
@@ -96,20 +108,23 @@ class Turns:
         _, of = executed.executed(self.build, arch, dtype_of(arch), Call(1, 1, 1, 0, 0, dim), tile)
         return of.of_machine(self.plain(arch, dim)[1])
 
-    def turn(self, arch: str, call: Call, entry: str) -> model.Turn:
+    def turn(self, arch: str, call: Call, entry: str) -> Turn:
         key = (arch, call.dim, call.features)
         if key in self.found:
             return self.found[key]
+        tile = self.tile(arch, call.dim, entry)
+        scores = tile.rows * tile.keys / tile.threads
         if entry == "fa_forward_plain":
-            self.found[key] = self.plain(arch, call.dim)[0]
+            turn, issued = self.plain(arch, call.dim)
+            self.found[key] = Turn(entry, issued / scores, turn)
         else:
             image, functions = self.image(arch, call.dim)
-            tile = self.tile(arch, call.dim, entry)
             served_by, of = executed.executed(self.build, arch, dtype_of(arch), call, tile)
             if served_by != entry:
                 raise SystemExit(f"{image.path}: got {served_by} for {call.text}, expected {entry}")
             of_machine = self.of_machine(arch, call.dim)
-            self.found[key] = executed.turn(of, RATES[image.sm], functions[entry].registers, tile, call.dim, of_machine)
+            turn = executed.turn(of, RATES[image.sm], functions[entry].registers, tile, call.dim, of_machine)
+            self.found[key] = Turn(entry, of.issued_by(of_machine) / scores, turn)
         return self.found[key]
 
     def counts(self, arch: str, page: int) -> latency.Counts:
@@ -126,7 +141,7 @@ def on_board(turn: model.Turn, gpu: Gpu) -> model.Turn:
 
 def prefill(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
     gpu = GPUS[board]
-    turn = on_board(turns.turn(BOARDS[board], call, plan.entry), gpu)
+    turn = on_board(turns.turn(BOARDS[board], call, plan.entry).turn, gpu)
     even = call.causal or bool(call.lengths)
     columns = call.heads
     by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), columns, call.dim, even)
@@ -165,12 +180,37 @@ def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
     return result
 
 
+def turn_rows(turns: Turns) -> list[list[str]]:
+    """The turns that calls were modelled by: a line for each architecture, head dimension and set of features."""
+    result = []
+    for (arch, dim, features), of in sorted(turns.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])):
+        plain = turns.found.get((arch, dim, ""))
+        gpu = GPUS[next(board for board, its in BOARDS.items() if its == arch)]
+        cost = of.turn.cycles / of.turn.blocks / of.turn.rows / of.turn.keys
+        times = f"{cost / (plain.turn.cycles / plain.turn.blocks / plain.turn.rows / plain.turn.keys):.2f}" if plain else ""
+        result.append([f"sm_{arch} hd{dim}", features or "none", of.entry.removeprefix("fa_forward_"), f"{of.a_score:.1f}",
+                       f"{of.turn.cycles:.0f}", of.turn.limit, f"{100 * of.turn.of_peak(gpu):.0f} %", times])  # fmt: skip
+    return result
+
+
+def published_rows(turns: Turns) -> list[list[str]]:
+    """What others publish beside this library's decode and the bytes alone."""
+    rows = []
+    for one in made(turns, list(PUBLISHED), [PUBLISHED_ON]):
+        figures = [1e6 * one.seconds, PUBLISHED[one.call], 1e6 * one.plan.memory_seconds(GPUS[PUBLISHED_ON])]
+        rows.append([one.call.text, *(f"{us:.1f}" for us in figures), f"{100 * (figures[0] / figures[1] - 1):+.0f} %"])
+    return rows
+
+
 def text(build: Path, tools: Path, compiler: str) -> str:
     boards = list(BOARDS)
     turns = Turns(build, tools, compiler)
     names = [card(board) for board in boards]
     prefills, decodes = (list(made(turns, calls, boards)) for calls in (PREFILLS, DECODES))
+    head = ["kernel", "features", "entry point", "a score", "turn, cycles", "limit", "of the peak", "time, in plain's"]
     return "\n".join([
+        table(head, turn_rows(turns)),
         table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
         table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in names)], rows(decodes, boards, "us")),
+        table(["decode on an H200", "modelled, us", "published of others, us", "bytes alone, us", "difference"], published_rows(turns)),
     ])  # fmt: skip

@@ -69,9 +69,7 @@ def products(loop: list[Instruction]) -> Products | None:
             groups.append([])
     groups = [group for group in groups if group]
     gaps = [
-        sum(not UNIFORM.match(i.opcode) for i in loop[here + 1 : after])
-        for group in groups
-        for here, after in pairwise(group)
+        sum(not UNIFORM.match(i.opcode) for i in loop[here + 1 : after]) for group in groups for here, after in pairwise(group)
     ]
     lonely = sum(len(group) == 1 and waits_at_once(loop, group[0]) for group in groups)
     return Products(sum(columns(loop[n]) for n in at), len(groups), max(gaps, default=0), moves, lonely)

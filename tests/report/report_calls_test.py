@@ -68,7 +68,7 @@ class Executed(unittest.TestCase):
         """9 of the 20 are the same in both; 14.5 issued leave half of the others."""
         of = executed.Executed(MIX)
         self.assertEqual((of.issued, of.tensor, of.of_machine(14.5)), (20, 4, 0.5))
-        self.assertEqual(of.unit_cycles(RATES[80], 0.5)["issue"], 14.5)
+        self.assertEqual((of.unit_cycles(RATES[80], 0.5)["issue"], of.issued_by(0.5)), (14.5, 14.5))
 
     def test_a_turn_is_the_difference(self) -> None:
         """Of calls over four and over eight blocks of keys, of a block of two warps."""
@@ -92,7 +92,7 @@ class Shapes(unittest.TestCase):
 
     def prefill(self, plan: calls.Plan, board: str = "A100") -> shapes.Made:
         turns = mock.Mock()
-        turns.turn.return_value = model.Turn({"tensor": 1000.0}, 1000, 2, 64, 64)
+        turns.turn.return_value = shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 1000.0}, 1000, 2, 64, 64))
         return shapes.prefill(turns, self.CALL, board, plan)
 
     def test_units_decide(self) -> None:
@@ -107,6 +107,17 @@ class Shapes(unittest.TestCase):
         self.assertAlmostEqual(made.seconds, 1e9 / 1555e9)
         (row,) = shapes.rows([made], ["A100"], "TFLOP/s")
         self.assertEqual(row[1:], ["plain", f"{self.CALL.operations / made.seconds / 1e12:.0f} (memory)"])
+
+    def test_turns(self) -> None:
+        """Pages: as many cycles for half as many scores."""
+        turns = mock.Mock()
+        turns.found = {
+            ("80", 128, "pages of 16"): shapes.Turn("fa_forward_featured", 12, model.Turn({"MUFU": 9.0}, 5, 2, 64, 32)),
+            ("80", 128, ""): shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 9.0}, 9, 2, 64, 64)),
+        }
+        rows = shapes.turn_rows(turns)
+        self.assertEqual([row[1:4] + row[-1:] for row in rows],
+                         [["none", "plain", "9.0", "1.00"], ["pages of 16", "featured", "12.0", "2.00"]])  # fmt: skip
 
     def test_half_rate(self) -> None:
         self.assertEqual(shapes.on_board(model.Turn({"tensor": 5.0, "MUFU": 3.0}, 5, 1, 1, 1), GPUS["RTX 4090"]).units,
