@@ -58,7 +58,7 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
                 continue
             entry.emulated = counted.get(function.name, {})
             if args.run and function.name == "fa_forward_plain" and image.dim in emulator.PREFILL:
-                (launch,) = emulator.call(args.run, image.arch, image.dtype, emulator.PREFILL[image.dim], 1)
+                (launch,) = emulator.call(args.run, image.kernel, image.dtype, emulator.PREFILL[image.dim], 1)
                 entry.emulated = emulator.figures(launch)
             for s, heads, causal in SHAPES.get(image.dim, []) if function.name == "fa_forward_plain" else []:
                 if entry.turn and entry.gpu:

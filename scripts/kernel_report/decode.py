@@ -60,7 +60,7 @@ class Decode:
 
 def decode(build: Path, entry: Entry) -> Decode:
     shape = DECODE[entry.image.dim]
-    launches = call(build, entry.image.arch, entry.image.dtype, shape)
+    launches = call(build, entry.image.kernel, entry.image.dtype, shape)
     first = launches[0]
     if first["kernel"] != entry.name:
         raise SystemExit(f"{entry.label}: got a decode by {first['kernel']}, expected {entry.name}")

@@ -68,24 +68,26 @@ def write_npy(path: Path, shape: tuple[int, ...], seed: int) -> None:
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
 
 
-def run(build: Path, arch: str, folder: Path, *words: str) -> list[dict[str, Any]]:
-    """The launches of `fa run` on an emulated device; paths are relative to the folder."""
+def run(build: Path, kernel: str, folder: Path, *words: str) -> list[dict[str, Any]]:
+    """The launches of `fa run` with a kernel such as sm_80.mma, on the emulated device that has it; paths are relative to
+    the folder."""
     program = str((build / "tools" / "fa").resolve())
-    environment = {**os.environ, "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_JSON": "launches",
+    device = kernel.partition(".")[0]
+    environment = {**os.environ, "FA_EMU_DEVICE": device, "FA_EMU_JSON": "launches", "FA_FORCE_KERNEL": f"cuda.{kernel}",
                    "LD_LIBRARY_PATH": str((build / "emulator").resolve())}  # fmt: skip
     done = subprocess.run([program, "run", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{program} on an emulated sm_{arch} failed:\n{done.stderr.strip()}")
+        raise SystemExit(f"{program} on an emulated {device} failed:\n{done.stderr.strip()}")
     return launches(folder / "launches")
 
 
 def case(build: Path, arch: str, text: str) -> list[dict[str, Any]]:
-    """The launches of a case of the test suite."""
+    """The launches of a case of the test suite by an architecture's mma kernels."""
     with tempfile.TemporaryDirectory() as name:
-        return run(build, arch, Path(name), "--device", "cuda", "--case", text)
+        return run(build, f"sm_{arch}.mma", Path(name), "--device", "cuda", "--case", text)
 
 
-def call(build: Path, arch: str, dtype: str, shape: Shape, splits: int = 0) -> list[dict[str, Any]]:
+def call(build: Path, kernel: str, dtype: str, shape: Shape, splits: int = 0) -> list[dict[str, Any]]:
     """The launches of one call of a build's library on an emulated device; splits: of the keys, 0: as it chooses."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -95,4 +97,4 @@ def call(build: Path, arch: str, dtype: str, shape: Shape, splits: int = 0) -> l
         words = ["--layout", "bhsd", "--device", "cuda", "--dtype", dtype, "--num-splits", str(splits), "-o", "out.npy"]
         for tensor in "qkv":
             words += [f"--{tensor}", f"{tensor}.npy"]
-        return run(build, arch, folder, *words)
+        return run(build, kernel, folder, *words)

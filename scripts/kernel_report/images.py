@@ -37,6 +37,11 @@ class Image:
     def arch(self) -> str:
         return f"{self.sm}{self.suffix}"
 
+    @property
+    def kernel(self) -> str:
+        """As libfa's name for it ends: sm_80.mma."""
+        return f"sm_{self.arch}.{self.family}"
+
     @staticmethod
     def of(path: Path) -> "Image | None":
         found = NAME.search(path.name)
