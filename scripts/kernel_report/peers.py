@@ -32,6 +32,7 @@ LOOPS = [
     Loop("fa2.sm_80.128x64.128.full", "FA2 hd128 128x64", 128, 128, 64, 4, 2, ("A100",)),
     Loop("fa2.sm_80.128x64.128.causal", "FA2 hd128 128x64", 128, 128, 64, 4, 2, ("A100",)),
     Loop("fa2.sm_80.128x32.128.full", "FA2 hd128 128x32", 128, 128, 32, 4, 2, ("L20", "RTX 4090")),
+    Loop("fa2.sm_90.128x64.128.full", "FA2 hd128 128x64", 128, 128, 64, 4, 2, ("H100 mma.sync",)),
     Loop("fa2.sm_120.128x32.128.full", "FA2 hd128 128x32", 128, 128, 32, 4, 2, ("RTX 5090",)),
     Loop("fa3.sm_90a.128x176.128.full", "FA3 hd128 128x176", 128, 128, 176, 8, 1, ("H100 wgmma",)),
     Loop("fa3.sm_90a.128x128.128.causal", "FA3 hd128 128x128", 128, 128, 128, 8, 1, ("H100 wgmma",)),
@@ -146,16 +147,17 @@ PUBLISHED = [
 
 FA3_FULL, FA3_CAUSAL = loop("fa3.sm_90a.128x176.128.full"), loop("fa3.sm_90a.128x128.128.causal")
 FA3_NARROW, FA3_NARROW_CAUSAL = loop("fa3.sm_90a.192x128.64.full"), loop("fa3.sm_90a.192x128.64.causal")
-FA2_SMALL = loop("fa2.sm_120.128x32.128.full")
+FA2_HOPPER, FA2_SMALL = loop("fa2.sm_90.128x64.128.full"), loop("fa2.sm_120.128x32.128.full")
 
 # Figures that took no part in the fit: of others' machines. FlashAttention-3's on an H100 are pytorch/benchmark's, pull
-# request 2391, and FlashAttention's issue 1438; on an H20 its issue 1310. Where a kernel's code is not at hand, a loop of
+# request 2391, and FlashAttention's issue 1438; on an H20 its issue 1310. FlashAttention-2's on an H100: issue 1051. Where a kernel's code is not at hand, a loop of
 # the same instructions stands in for it.
 HELD_OUT = [
     Published(PUBLISHED[0].loop, "A100", 8192, False, 217, heads=128),
     Published(PUBLISHED[1].loop, "A100", 8192, True, 213, heads=128),
     *rows("fa3.sm_90a.128x176.128.full", "H100 wgmma",
           {512: 430.3, 1024: 517.1, 2048: 565.5, 4096: 590.2, 8192: 614.2, 16384: 620.7}),
+    Published(FA2_HOPPER, "H100 mma.sync", 32768, False, 355, heads=8),
     Published(FA3_NARROW, "H100 wgmma", 32768, False, 514, heads=8),
     Published(FA3_NARROW, "H200 wgmma", 32768, False, 487, heads=8),
     Published(FA3_FULL, "H20 wgmma", 2048, False, 126.2, heads=32),
