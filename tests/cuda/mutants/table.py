@@ -1,4 +1,4 @@
-"""The mutants of the kernels: what is replaced where, and a regular expression of the line that tells it (README.md has
+"""The mutants of the kernels: what is replaced where, and a regular expression of the line that shows it (README.md has
 them as a table)."""
 
 from dataclasses import dataclass
@@ -24,7 +24,9 @@ SPLITS = "*/Splits.InTwoRounds/f32_sm_80"  # a test of the engine's suites
 WRONG = r"\] is .*, expected "
 FAR = WRONG + "|kernel: error 700: illegal address"
 
-# Faults that the emulator tells.
+ENTRY_OF = {PLAIN: "plain", FEATURED: "featured", GENERAL: "general", PAGED: "decode", SPLIT: "split", DECODE: "decode"}
+
+# Faults that the emulator reports.
 RACE = r"kernel: error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*"
 UNDER_WAY = r"kernel: error 719: pending-copy: reads shared memory .*\(cp\.async.* still writes: nothing has waited for it"
 TABLE = r"kernel: error 700: illegal address: .*ld\.global\.nc"
@@ -38,16 +40,21 @@ class Mutant:
     file: str
     old: str
     new: str
-    tells: str
+    shown: str
     test_dim: int = 32
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
+    entry: str = ""  # the entry point of mma that is enough to see the fault; the others are empty, which compiles faster
+
+    def __post_init__(self):
+        if self.image[1] == "mma" and not self.test:
+            self.entry = self.entry or ENTRY_OF.get(self.shown, "")
 
 
-def extreme(name, file, old, new, test, image=F16_64, types="f16", tells=WRONG):
+def extreme(name, file, old, new, test, image=F16_64, types="f16", shown=WRONG):
     """A fault that tests/engine/extremes.cpp shows."""
-    return Mutant(name, image, file, old, new, tells, test=f"*/Extremes.{test}/{types}_sm_80")
+    return Mutant(name, image, file, old, new, shown, test=f"*/Extremes.{test}/{types}_sm_80")
 
 
 CLEAN = [
@@ -58,30 +65,30 @@ CLEAN = [
 
 MUTANTS = [
     Mutant("cp_async_wait_group", MMA, "mma/ring.cuh", "cp_async_wait_group<B::stages - 2>();",
-           "cp_async_wait_group<B::stages - 1>();", UNDER_WAY),
+           "cp_async_wait_group<B::stages - 1>();", UNDER_WAY, entry="plain"),
     Mutant("barrier_of_the_ring", MMA, "mma/ring.cuh",
            "    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before\n", "",
-           UNDER_WAY + "|" + RACE + r"\(cp\.async"),
+           UNDER_WAY + "|" + RACE + r"\(cp\.async", entry="plain"),
     Mutant("barrier_after_mending", MMA, "mma/forward.cuh",
-           "0x7c007c00 : 0x7f807f80);\n      __syncthreads();", "0x7c007c00 : 0x7f807f80);", RACE + r"\((st\.shared\.v4|ldmatrix)"),
+           "0x7c007c00 : 0x7f807f80);\n      __syncthreads();", "0x7c007c00 : 0x7f807f80);", RACE + r"\((st\.shared\.v4|ldmatrix)", entry="plain"),
     Mutant("syncwarp_before_staging", MMA, "mma/store.cuh",
-           "  __syncwarp();\n  o.for_each_pair_in_row(", "  o.for_each_pair_in_row(", RACE + r"\(ld\.shared\.f32"),
+           "  __syncwarp();\n  o.for_each_pair_in_row(", "  o.for_each_pair_in_row(", RACE + r"\(ld\.shared\.f32", entry="split"),
     Mutant("delivery", STAGED, "mma/ring.cuh", "keys_.staged()) chunks_.deliver(current_);", "keys_.staged()) {}",
-           "unwritten-memory: reads shared memory .* which was never written", test_types="f16"),
+           "unwritten-memory: reads shared memory .* which was never written", test_types="f16", entry="plain"),
     Mutant("swizzle", MMA, "common/shared_tile.cuh", "return row * row_bytes + (chunk ^ swizzle(row)) * 16;",
            "return row * row_bytes + (chunk ^ swizzle(row + 2)) * 16;", PLAIN),
     Mutant("mask", MMA, "mma/scores.cuh", "if (!columns.holds(column))", "if (column < columns.low)", PLAIN),
-    Mutant("bound_of_keys", MMA, "mma/rows.cuh", "exists && (!Masked || P::row() + i * P::step < keys)", "exists", OUTSIDE),
+    Mutant("bound_of_keys", MMA, "mma/rows.cuh", "exists && (!Masked || P::row() + i * P::step < keys)", "exists", OUTSIDE, entry="plain"),
     Mutant("bound_of_columns", MMA, "mma/load.cuh", "cp_async_16(to, row + column * stride, read && column < columns);",
            "cp_async_16(to, row + column * stride, read);", SPLIT),
     Mutant("rescale", MMA, "mma/softmax.cuh", "  o.scale_rows(a);\n", "", SPLIT),
-    Mutant("repair", MMA, "mma/store.cuh", "special ? finite_values : 0", "0", r"out\[.*\] is nan, expected -?[0-9]"),
+    Mutant("repair", MMA, "mma/store.cuh", "special ? finite_values : 0", "0", r"out\[.*\] is nan, expected -?[0-9]", entry="plain"),
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
     Mutant("row_of_a_page", MMA, "mma/rows.cuh", "row = token - page_number(p_, token) * p_.page_size;", "row = token - page_number(p_, token + 8) * p_.page_size;", FEATURED + "|" + OUTSIDE),
-    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "+ uint32_t(token)) >> p.page_shift", ") >> p.page_shift", FEATURED + "|" + OUTSIDE),
-    Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE),
-    Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (!Whole && at >= ", "if (!Whole && at < 0 && at >= ", TABLE),
-    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tile - 1);", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE),
+    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "+ uint32_t(token)) >> p.page_shift", ") >> p.page_shift", FEATURED + "|" + OUTSIDE, entry="featured"),
+    Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE, entry="featured"),
+    Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (!Whole && at >= ", "if (!Whole && at < 0 && at >= ", TABLE, entry="featured"),
+    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tile - 1);", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="featured"),
     Mutant("cap", MMA, "mma/scores.cuh", "rcp_approx_ftz(-1 - ex2", "rcp_approx_ftz(-2 - ex2", FEATURED),
     Mutant("zero_of_a_cap", MMA, "mma/store.cuh", "B::featured ? p.softcap + from_zero : from_zero;", "from_zero;", FEATURED),
     Mutant("distance", MMA, "mma/scores.cuh", "float(8 * row - column)", "float(row - column)", FEATURED),
@@ -96,7 +103,7 @@ MUTANTS = [
     Mutant("join", MMA, "mma/join.cuh", "l += weight[i] * sums.row(i, r).y;", "l += i == 0 ? sums.row(i, r).y : 0;", DECODE),
     Mutant("join_values", MMA, "mma/join.cuh", "fmaf(weight[i], of_warp.x[c], sum.x[c])", "of_warp.x[c] + sum.x[c]", DECODE),
     Mutant("barrier_of_the_join", MMA, "mma/join.cuh", "  sums.put(softmax, o);\n  __syncthreads();\n", "  sums.put(softmax, o);\n",
-           r"error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*mma/join\.cuh"),
+           r"error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*mma/join\.cuh", entry="decode"),
     Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  Quad sum;\n  const", "  if (p.batch > 0) return;\n  Quad sum;\n  const", SPLIT),
     Mutant("combine_sums", COMBINE, "combine/kernel.cu", "own.sum * weight;", "own.sum;", SPLIT),
     Mutant("combine_weights", COMBINE, "combine/kernel.cu", "weights[threadIdx.x] = weight;", "weights[threadIdx.x] = 1;", SPLIT),
@@ -137,7 +144,7 @@ MUTANTS = [
     extreme("sums_of_inexact_weights", "mma/softmax.cuh", "(lost ? nan_value() : a[r])", "a[r]",
             "OneScoreOfZeroAboveAllOthers"),
     extreme("reference_of_exact_rows", "mma/store.cuh", "!exact ? ln_2 : B::featured ? unit_of(p) : p.scale", "ln_2", "OneKeyAboveAllOthers",
-            tells=r"difference between s\.lse"),
+            shown=r"difference between s\.lse"),
     extreme("special_values_lost", "mma/store.cuh", "x = special == 0 ? x : special;", "", "NonFiniteValues"),
     extreme("special_values_of_lost_sums", "mma/store.cuh", "if constexpr (!B::plain) zero =", "zero =", "NonFiniteValues", BF16_64,
             "bf16"),
