@@ -6,6 +6,7 @@
 #include "driver/findings.h"
 #include "driver/interrupt.h"
 #include "driver/state.h"
+#include "driver/totals.h"
 
 using namespace fa::emu::driver;
 
@@ -31,6 +32,7 @@ EMU_API CUresult cuInit(unsigned flags) {
         }
         process().initialised = true;
         watch_exit();
+        write_totals_at_exit();
         watch_interrupts();
         return CUDA_SUCCESS;
       },

@@ -9,6 +9,7 @@
 
 #include "driver/findings.h"
 #include "driver/state.h"
+#include "driver/totals.h"
 
 namespace fa::emu::driver {
 namespace {
@@ -215,6 +216,7 @@ void Queue::after_fork_in_child() {
   self.workers_ = self.idle_workers_ = self.waiters_ = 0;
   self.mutex_.unlock();
   forget_findings();
+  forget_totals();
 }
 
 void Queue::at_exit() {

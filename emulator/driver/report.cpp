@@ -10,6 +10,7 @@
 #include "driver/findings.h"
 #include "driver/json.h"
 #include "driver/settings.h"
+#include "driver/totals.h"
 #include "driver/trace.h"
 
 namespace fa::emu::driver {
@@ -155,6 +156,7 @@ void append(const std::string &file_name, const std::string &line) {
 
 void report(const Launch &launch, std::optional<Fault> &fault) {
   if (launch.timeline) write_timeline(launch);
+  add_to_totals(launch);
   Judged findings = judge(launch);
   if (settings().report || !settings().json.empty()) {
     Summary summary = summarise(launch);

@@ -139,6 +139,7 @@ Settings read() {
   uint64_t detail = number("FA_EMU_REPORT", 0, errors);
   result.report = detail != 0;
   result.json = variable("FA_EMU_JSON");
+  result.totals = variable("FA_EMU_TOTALS");
   result.timeline = variable("FA_EMU_TIMELINE");
   result.run.timeline = !result.timeline.empty();
   result.run.count = detail > 1 || !result.json.empty();
