@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Python environment of the strangers, with Triton and numba-cuda (1.6 GB).
+# The Python environment of the strangers, with Triton and numba-cuda (1.6 GB), and with matplotlib.
 # python.sh FOLDER install        makes it, or brings it up to date
 # python.sh FOLDER SCRIPT ...     runs a script in it
 # 77 (skipped) where it cannot be had: no network, no wheels for this Python. With CI=true that is a failure.
