@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import tempfile
 
+import preloaded
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -26,7 +28,28 @@ class Outcome:
         return self.instructions / self.seconds / 1e6 if self.seconds else 0.0
 
 
-def run(emulator, device, command, *, check, seed=0, environment=None, timeout=300):
+def use(emulator):
+    """Programs load the emulator from this folder from now on."""
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, (str(emulator), os.environ.get("LD_LIBRARY_PATH"))))
+
+
+def start(command, environment, timeout):
+    """Runs a command: its status, None where it has not ended by then, and its output."""
+    if script := preloaded.script_of(command):
+        return preloaded.run(script, environment, timeout)
+    with tempfile.TemporaryFile(prefix="strangers-") as output:
+        try:
+            done = subprocess.run(
+                command, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT, timeout=timeout, check=False
+            )
+            status = done.returncode
+        except subprocess.TimeoutExpired:
+            status = None
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
+
+
+def run(device, command, *, check, seed=0, environment=None, timeout=300):
     """Runs a program as a device; check: 0 or 1."""
     with tempfile.TemporaryDirectory(prefix="strangers-") as folder:
         report = pathlib.Path(folder, "report.json")
@@ -36,24 +59,11 @@ def run(emulator, device, command, *, check, seed=0, environment=None, timeout=3
             "FA_EMU_SEED": str(seed),
             "FA_EMU_JSON": str(report),
             "FA_EMU_QUIET": "1",
-            "LD_LIBRARY_PATH": os.pathsep.join(filter(None, (str(emulator), os.environ.get("LD_LIBRARY_PATH")))),
         }
-        try:
-            done = subprocess.run(
-                command,
-                env={**os.environ, **settings, **(environment or {})},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=timeout,
-                check=False,
-            )
-            right, text = done.returncode == 0, done.stdout
-        except subprocess.TimeoutExpired as late:
-            output = late.stdout or ""
-            text = (output.decode(errors="replace") if isinstance(output, bytes) else output) + f"\nno end within {timeout} s"
-            right = False
+        status, text = start(command, {**settings, **(environment or {})}, timeout)
+        right = status == 0
+        if status is None:
+            text += f"\nno end within {timeout} s"
         launches = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
     lines = [line for line in text.splitlines() if line.strip()]
     return Outcome(

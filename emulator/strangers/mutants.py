@@ -202,12 +202,11 @@ def plant(mutant, program, folder):
     return [moved.get(word, word) for word in program.command]
 
 
-def what_showed(mutant, program, emulator, seed):
+def what_showed(mutant, program, seed):
     """Runs a mutant: "checks", "results", both, or what else happened."""
     program.prepare()
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         run = emulated.run(
-            emulator,
             program.device,
             plant(mutant, program, pathlib.Path(folder)),
             check=1,
@@ -225,7 +224,7 @@ HEAD = ("program", "fault", "must show in", "shows in")
 OPTIONAL = ("cccl", "cutlass", "flash_attention")  # they need nvcc, or checkouts
 
 
-def run(only, programs, emulator, seeds):
+def run(only, programs, seeds):
     """Runs the mutants whose 'program: what' matches: lines of the table, and how many are caught."""
     known = {one.title: one for one in programs}
     rows, caught = [], 0
@@ -237,7 +236,7 @@ def run(only, programs, emulator, seeds):
             if family in OPTIONAL and not any(title.startswith(f"{family}.") for title in known):
                 continue
             raise SystemExit(f"{mutant.program}: {mutant.what}: there is no such program; run.py --list names them")
-        shown = [what_showed(mutant, known[mutant.program], emulator, seed) for seed in seeds]
+        shown = [what_showed(mutant, known[mutant.program], seed) for seed in seeds]
         good = all(mutant.shows in one for one in shown)
         caught += good
         rows.append((mutant.program, mutant.what, mutant.shows, ", ".join(sorted(set(shown)))))

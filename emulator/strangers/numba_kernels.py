@@ -10,7 +10,7 @@ THREADS = 128
 rng = np.random.default_rng(1)
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def reduce_kernel(x, sums):
     part = cuda.shared.array(THREADS, float32)
     lane = cuda.threadIdx.x
@@ -37,7 +37,7 @@ def reduce():
     return sums.copy_to_host().sum() == x.sum()
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def histogram_kernel(x, counts):
     mine = cuda.shared.array(64, int32)
     if cuda.threadIdx.x < 64:
@@ -58,7 +58,7 @@ def histogram():
     return np.array_equal(counts.copy_to_host(), np.bincount(x, minlength=64))
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def matmul_kernel(a, b, c):
     tile_a = cuda.shared.array((16, 16), float32)
     tile_b = cuda.shared.array((16, 16), float32)
@@ -84,7 +84,7 @@ def matmul():
     return np.array_equal(c.copy_to_host(), a @ b)
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def scan_kernel(x, sums):
     totals = cuda.shared.array(4, int32)
     at, lane, warp = cuda.threadIdx.x, cuda.threadIdx.x % 32, cuda.threadIdx.x // 32
@@ -111,7 +111,7 @@ def scan():
     return np.array_equal(sums.copy_to_host(), x.cumsum())
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def sort_kernel(x):
     mine = cuda.local.array(24, int32)
     row = cuda.grid(1)
@@ -134,7 +134,7 @@ def sort():
     return np.array_equal(rows.copy_to_host(), np.sort(x))
 
 
-@cuda.jit
+@cuda.jit(cache=True)
 def wave_kernel(rows, arrived):
     column = cuda.grid(1)
     for row in range(1, rows.shape[0]):

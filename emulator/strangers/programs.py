@@ -4,8 +4,9 @@ import dataclasses
 import os
 import pathlib
 import re
-import subprocess
 import sys
+
+import emulated
 
 here = pathlib.Path(__file__).resolve().parent
 PINS = here / "requirements.txt"  # the compilers' versions
@@ -41,11 +42,9 @@ class Program:
         for file in self.files:
             file.parent.mkdir(parents=True, exist_ok=True)
         for command in self.build:
-            done = subprocess.run(
-                [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-            )
-            if done.returncode:
-                raise SystemExit(f"{self.title}: this command failed: {' '.join(map(str, command))}\n{done.stdout[-4000:]}")
+            status, text = emulated.start(command, {}, None)
+            if status != 0:
+                raise SystemExit(f"{self.title}: this command failed: {' '.join(map(str, command))}\n{text[-4000:]}")
 
     def unexplained(self, findings):
         """The findings that are not merely formal, and that nobody has written an explanation of."""

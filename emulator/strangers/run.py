@@ -10,6 +10,7 @@ import sys
 import compiled
 import emulated
 import mutants
+import preloaded
 import programs
 
 TEXT = """# Strangers on the emulator
@@ -76,13 +77,13 @@ def arguments():
 HEAD = ("program", "device", "loads", "right", "findings", "explained", "speed", "checked")
 
 
-def row_of(program, emulator, seeds):
+def row_of(program, seeds):
     """Runs a program unchecked, then checked under each seed: its line of the table, and what is wrong."""
     program.prepare()
     environment = {**dict(program.environment), "FA_EMU_THREADS": "1"}
-    plain = emulated.run(emulator, program.device, program.command, check=0, environment=environment)
+    plain = emulated.run(program.device, program.command, check=0, environment=environment)
     checked = [
-        emulated.run(emulator, program.device, program.command, check=1, seed=seed, environment=environment) for seed in seeds
+        emulated.run(program.device, program.command, check=1, seed=seed, environment=environment) for seed in seeds
     ]
     wrong = []
     for when, run in zip(("without checks", *(f"seed {seed}" for seed in seeds)), (plain, *checked)):
@@ -105,11 +106,11 @@ def row_of(program, emulator, seeds):
     return row, wrong
 
 
-def run_all(chosen, emulator, seeds):
+def run_all(chosen, seeds):
     """Runs programs: lines of the table, and how many are right and without a finding."""
     rows, good = [], 0
     for program in chosen:
-        row, wrong = row_of(program, emulator, seeds)
+        row, wrong = row_of(program, seeds)
         rows.append(row)
         good += not wrong
         print("  ".join(row), flush=True)
@@ -134,6 +135,8 @@ def main():
     if options.list:
         print("\n".join(one.title for one in chosen))
         return
+    emulated.use(options.emulator)
+    preloaded.preload({one.name.split(".")[0] for one in chosen})
     if options.build:
         for program in chosen:
             program.prepare()
@@ -141,9 +144,9 @@ def main():
         return
     rows, good, faults, caught = [], 0, [], 0
     if not options.mutants:
-        rows, good = run_all(chosen, options.emulator, options.seeds)
+        rows, good = run_all(chosen, options.seeds)
     if options.mutants or options.report:
-        faults, caught = mutants.run(options.only, everything, options.emulator, options.seeds)
+        faults, caught = mutants.run(options.only, everything, options.seeds)
     if options.report:
         options.report.write_text(
             TEXT.format(
