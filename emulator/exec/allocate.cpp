@@ -213,7 +213,7 @@ Allocation allocate(const AllocationInput &input) {
   uint32_t done = 0;
   for (ptx::Index reg : order) {
     // What ends before this one begins; at the same instruction both have rows, so handlers may write before they read.
-    for (; input.share && done < intervals[reg].first; done++)
+    for (; done < intervals[reg].first; done++)
       for (ptx::Index ended : ending[done]) pools[pool_of(input.registers[ended])].give(offset[ended]);
     int pool = pool_of(input.registers[reg]);
     offset[reg] = pools[pool].take(pool == 0 ? predicate_bytes : result.frame_bytes);

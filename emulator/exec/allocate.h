@@ -26,7 +26,6 @@ struct AllocationInput {
   std::span<const LateWrite> late;     // by instruction
   std::span<const uint32_t> landings;  // instructions after which all late writes are done
   std::span<const std::vector<uint32_t>> tables;
-  bool share = true;  // false: a row of its own for every register
 };
 
 /// The place of every register, and the bytes of the frame.

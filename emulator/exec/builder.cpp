@@ -238,7 +238,6 @@ void Builder::finish_function(uint32_t number, size_t first_list) {
   input.tables = program_->tables;
   input.late = late_;
   input.landings = landings_;
-  input.share = !options_.observed;
   Allocation allocation = allocate(input);
   share.frame_bytes = allocation.frame_bytes;
   for (uint32_t at : allocation.used_early) program_->code[first_ + at].lands_at_once = true;
