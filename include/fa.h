@@ -16,6 +16,8 @@
  *   fa_forward    computes it for the tensors of one call, from any thread;
  *   fa_destroy    ends it.
  *
+ * fa_backward computes its gradients.
+ *
  * A whole program, causal attention of 4 query heads over 2 key/value heads:
  *
  *   #include <fa.h>
@@ -142,6 +144,45 @@
  *   FA_FLAG_BIAS_BEFORE_SOFTCAP without a softcap [F50]
  *
  *
+ * THE BACKWARD PASS
+ *
+ * fa_backward computes the gradients of q, k, v, bias and sinks from those of out and, where it is given, of lse. With x, o and
+ * the attended keys as above, for query i and key j of a head, where the softcap made softcap * tanh(y / softcap) of y:
+ *
+ *   p = exp(x - lse[i])                                        never renormalised [F160]
+ *   delta[i] = dot(dout[i], out[i])                            unless it is given [F161]
+ *   dx = p * (dot(dout[i], v[j]) - delta[i] + dlse[i])         dlse[i] is 0 where it is absent [F162]
+ *   dy = dx * (1 - tanh(y / softcap)^2)                        when softcap > 0, else dx [F163]
+ *   dq[i] = scale * sum_j dy * k[j]                            [F164]
+ *   dk[j] = scale * sum_i dy * q[i]    dv[j] = sum_i p * dout[i]    over all query heads that read the head of k and v [F165]
+ *   dbias[i][j] = dx                                           (dy under FA_FLAG_BIAS_BEFORE_SOFTCAP); a dimension of 1 is
+ *                                                              summed over what it repeats [F166]
+ *   dsinks[h] = sum_i exp(sink - lse[i]) * (dlse[i] - delta[i])     over the rows of head h, those without keys too [F167]
+ *
+ * So lse and out, or delta, may come from more keys than k has, as in ring attention: the gradients are then the part that
+ * these keys have in those of the whole (dsinks, of no key, is to be asked of one part alone). That out and lse belong to the
+ * inputs cannot be checked.
+ *
+ * A query whose lse is -inf had no key left: its dq is 0, and it adds to no other gradient, whatever dout holds [F168]. A query
+ * and a key that it does not attend add exactly nothing to each other's gradients, NaN and infinity included [F169]. Where
+ * inputs, out, lse and gradients given are finite, and so is each step above, results are within the bounds of
+ * docs/precision.md [F170].
+ *
+ * Every used row of dq, dk and dv is written, 0 where nothing is attended [F171]. Rows that no sequence uses are neither read
+ * nor written [F172]. Every element of dbias and dsinks is written, 0 where no score has a part in it [F173]. Entries of
+ * kv_batch_idx that share a row of k are summed, in the order of the batch [F174]. A gradient that is absent is not
+ * computed [F175].
+ *
+ * Gradients have types of their own [F176] and are laid out as out is: they overlap nothing else of the call, but may be
+ * interleaved, as slices of one packed gradient [F177]. Bits of accumulate add them to what their tensors hold [F178], which
+ * is for FA_F32 alone [F179].
+ *
+ * Refused, as FA_ERROR_INVALID_ARGUMENT: block_table, as nobody trains on pages [F180]; dbias without bias [F181]; dsinks
+ * without sinks [F182]; neither out nor delta [F183]; and the combinations above that both structures can have. Kernels
+ * compute gradients on the CPU so far: a CUDA op, and memory of a GPU, is FA_ERROR_UNSUPPORTED [F184], and an op of
+ * FA_DEVICE_AUTO serves memory of the host [F185].
+ *
+ *
  * THREADS, MEMORY, ERRORS
  *
  * Any function may be called from any thread at any time, also on the same fa_op [F51], with two exceptions: fa_destroy must
@@ -237,8 +278,17 @@ enum {
   FA_FLAG_NONDETERMINISTIC = 1,  /* an engine may trade bitwise reproducibility from run to run for speed */
   FA_FLAG_BATCH_INVARIANT = 2,   /* a query's bits depend on its own row, keys and mask alone: not on batch, padding or
                                     neighbours [F77], nor on how many queries the call holds (prefill and decode
-                                    agree) [F78] */
+                                    agree) [F78]. dq, dk and dv of a sequence do not depend on other sequences [F186] */
   FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) [F79] */
+};
+
+/* fa_backward_args.accumulate, any of these or-ed together: the gradient is added to what its tensor holds. */
+enum {
+  FA_ACCUMULATE_DQ = 1,
+  FA_ACCUMULATE_DK = 2,
+  FA_ACCUMULATE_DV = 4,
+  FA_ACCUMULATE_DBIAS = 8,
+  FA_ACCUMULATE_DSINKS = 16
 };
 
 /* Limits. */
@@ -333,6 +383,52 @@ typedef struct fa_args {
   void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t) [F110]; ignored on the CPU [F111] */
 } fa_args;
 
+/* One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
+ * are wanted. What fa_forward had is given as it had it; letters as in fa_args. A gradient that is absent is not computed. */
+typedef struct fa_backward_args {
+  size_t struct_size; /* set by fa_backward_args_init */
+
+  fa_tensor q;    /* as fa_args.q */
+  fa_tensor k;    /* as fa_args.k */
+  fa_tensor v;    /* as fa_args.v */
+  fa_tensor out;  /* as fa_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent */
+  fa_tensor lse;  /* as fa_args.lse, which fa_forward wrote; FA_F32 */
+  fa_tensor dout; /* the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16 */
+
+  fa_tensor dq; /* absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16 */
+  fa_tensor dk; /* absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16 */
+  fa_tensor dv; /* absent; written: shaped as v; the same types */
+
+  fa_tensor dlse;         /* absent; the gradient of lse, shaped as lse; FA_F32 */
+  fa_tensor delta;        /* absent; the dot product of dout and out of each row, shaped as lse; FA_F32 */
+  fa_tensor bias;         /* absent; as fa_args.bias */
+  fa_tensor mask;         /* absent; as fa_args.mask */
+  fa_tensor alibi_slopes; /* absent; as fa_args.alibi_slopes: constants, without a gradient */
+  fa_tensor sinks;        /* absent; as fa_args.sinks; read for dsinks alone */
+  fa_tensor block_table;  /* must be absent */
+  fa_tensor dbias;        /* absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32 */
+  fa_tensor dsinks;       /* absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32 */
+
+  const int32_t *cu_seqlens_q; /* NULL; this and what follows as in fa_args */
+  const int32_t *cu_seqlens_k; /* NULL */
+  const int32_t *seqused_q;    /* NULL */
+  const int32_t *seqused_k;    /* NULL */
+  const int32_t *leftpad_k;    /* NULL */
+  const int32_t *kv_batch_idx; /* NULL */
+  const int32_t *q_offset;     /* NULL */
+
+  int64_t num_seqs;     /* 0; this and the next two as in fa_args */
+  int64_t max_seqlen_q; /* 0 */
+  int64_t max_seqlen_k; /* 0 */
+
+  uint32_t accumulate; /* 0; FA_ACCUMULATE_*, for gradients of FA_F32 alone; nothing for one that is absent */
+  int32_t reserved;    /* 0 */
+
+  void *workspace;       /* NULL: allocated by the call; else fa_backward_workspace_size bytes, 256-byte aligned */
+  size_t workspace_size; /* 0; bytes behind workspace */
+  void *stream;          /* NULL; as in fa_args */
+} fa_backward_args;
+
 /* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. */
 typedef struct fa_kernel {
   size_t struct_size;   /* set by the caller to sizeof(fa_kernel) */
@@ -353,6 +449,9 @@ FA_API void fa_desc_init(fa_desc *desc, size_t struct_size);
 
 /* The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1. */
 FA_API void fa_args_init(fa_args *args, size_t struct_size);
+
+/* The same for fa_backward_args [F187]. Thread-safe. Since 0.1. */
+FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
 
 /* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Does nothing when tensor is NULL.
  * Thread-safe. Since 0.1. */
@@ -395,6 +494,22 @@ FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t 
  * kernels and they are not there. Thread-safe. Since 0.1. */
 FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
 
+/* Stores in *bytes the workspace that fa_backward needs for *args.
+ *
+ * The size follows from shapes, max_seqlen_*, and which tensors and arrays are given, and from nothing else: data pointers of
+ * q, k, v, lse and dout, strides and the contents of arrays do not matter [F188]. It never falls when lengths, the batch or
+ * numbers of heads rise [F189], and grows no faster than the numbers of queries and keys do [F190].
+ *
+ * Errors: as fa_backward's checks [F191]; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1. */
+FA_API fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes);
+
+/* Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when the
+ * call returns. With a workspace, which may hold anything, the call does not allocate [F192].
+ *
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED on a GPU; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe.
+ * Since 0.1. */
+FA_API fa_status fa_backward(const fa_op *op, const fa_backward_args *args);
+
 /* Ends an op. NULL is a no-op [F137]. No call on the op may be under way. Since 0.1. */
 FA_API void fa_destroy(fa_op *op);
 
@@ -433,7 +548,7 @@ FA_API fa_status fa_kernel_info(int32_t index, fa_kernel *info);
 typedef void (*fa_log)(void *user, const char *text);
 FA_API void fa_set_log(fa_log log, void *user);
 
-/* Ends the library's own threads and waits for them [F152]; a later call starts new ones [F153]. No fa_forward may be under
+/* Ends the library's own threads and waits for them [F152]; a later call starts new ones [F153]. No call on an op may be under
  * way. Never needed, but lets a program be unloaded or measured cleanly. Since 0.1. */
 FA_API void fa_shutdown(void);
 

@@ -53,6 +53,11 @@ struct Args : fa_args {
   Args() { fa_args_init(this, sizeof(fa_args)); }
 };
 
+/// An fa_backward_args, initialised with everything absent.
+struct BackwardArgs : fa_backward_args {
+  BackwardArgs() { fa_backward_args_init(this, sizeof(fa_backward_args)); }
+};
+
 /// The fa_dtype of a C++ element type. For half and bfloat16 types of your own, specialise it:
 ///   template <> struct fa::dtype_of<my::half> { static constexpr fa_dtype value = FA_F16; };
 template <class T>
@@ -121,6 +126,16 @@ class Op {
   std::size_t workspace_size(const fa_args &args) const {
     std::size_t bytes = 0;
     check(fa_workspace_size(op_, &args, &bytes));
+    return bytes;
+  }
+
+  /// fa_backward. Thread-safe. Throws Error.
+  void backward(const fa_backward_args &args) const { check(fa_backward(op_, &args)); }
+
+  /// fa_backward_workspace_size. Thread-safe. Throws Error.
+  std::size_t backward_workspace_size(const fa_backward_args &args) const {
+    std::size_t bytes = 0;
+    check(fa_backward_workspace_size(op_, &args, &bytes));
     return bytes;
   }
 

@@ -121,6 +121,21 @@ std::vector<Field> fields_of(Case *c) {
   integer("special", &c->special);
   integer("far", &c->far);
   integer("padded", &c->padded);
+  integer("backward", &c->backward);
+  text_field("grads", &c->grads);
+  text_field("dbias", &c->dbias);
+  text_field("dsinks", &c->dsinks);
+  integer("dlse", &c->dlse);
+  integer("delta", &c->delta);
+  text_field("accumulate", &c->accumulate);
+  dtype("dout", &c->dout);
+  dtype("dq", &c->dq);
+  dtype("dk", &c->dk);
+  dtype("dv_type", &c->dv_type);
+  dtype("dbias_type", &c->dbias_type);
+  layout("dout_layout", &c->dout_layout);
+  layout("grad_layout", &c->grad_layout);
+  real("dout_amp", &c->dout_amp);
   fields.push_back({"seed", [c] { return std::to_string(c->seed); },
                     [c](const std::string &text) {
                       char *end;

@@ -39,6 +39,19 @@ struct Case {
   bool special = false;       // some values are NaN or infinite
   bool far = false;           // q_offset lies at the ends of its range
   bool padded = false;        // a part of the bias is as low as finite numbers go, as in masks of models
+  // The backward pass, of which the fields above are the inputs. out and lse are the oracle's.
+  bool backward = false;
+  std::string grads = "qkv";        // which of dq, dk and dv are computed
+  std::string dbias;                // the dimensions of "bhqk" that are not summed; "none"; "": not computed
+  std::string dsinks;               // "h" or "bh"
+  bool dlse = false;                // given
+  bool delta = false;               // given, and out is not
+  std::string accumulate = "none";  // what is added to: of "qkvbs"
+  fa_dtype dout = FA_DTYPE_DEFAULT, dq = FA_DTYPE_DEFAULT, dk = FA_DTYPE_DEFAULT, dv_type = FA_DTYPE_DEFAULT;
+  fa_dtype dbias_type = FA_DTYPE_DEFAULT;
+  Layout dout_layout = Layout::bshd, grad_layout = Layout::bshd;
+  double dout_amp = 1;
+
   uint64_t seed = 1;
 
   int64_t dim_v() const { return dv ? dv : d; }

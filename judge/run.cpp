@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "judge/compare_gradients.h"
 #include "judge/gpu.h"
 #include "judge/sanitizer.h"
 
@@ -74,9 +75,10 @@ namespace {
 
 thread_local std::string why;  // the last call failed
 
-/// fa_forward and what follows on the GPU; an error there is one of the call, as far as the tests are concerned.
-fa_status finished(const Op &op, const fa_args &args) {
-  const fa_status status = fa_forward(op.get(), &args);
+/// A call and what follows on the GPU; an error there is one of the call, as far as the tests are concerned.
+template <class Args>
+fa_status finished(const Op &op, const Args &args, fa_status (*run)(const fa_op *, const Args *)) {
+  const fa_status status = run(op.get(), &args);
   why = status != FA_OK ? fa_last_error() : "";
   const std::string error = wait_for_gpu();
   if (error.empty()) return status;
@@ -85,13 +87,11 @@ fa_status finished(const Op &op, const fa_args &args) {
   return status != FA_OK ? status : FA_ERROR_DRIVER;
 }
 
-}  // namespace
-
-fa_status forward(const Op &op, const Instance &instance, int fill) {
-  const Running running(instance.c, fa_op_kernel(op.get()));
-  if (!instance.c.workspace) return finished(op, instance.args);
-  fa_args args = instance.args;
-  const fa_status status = fa_workspace_size(op.get(), &args, &args.workspace_size);
+/// The same with a workspace of exactly the bytes that size asks for.
+template <class Args>
+fa_status finished_in_workspace(const Op &op, Args args, fa_status (*run)(const fa_op *, const Args *),
+                                fa_status (*size)(const fa_op *, const Args *, size_t *), int fill) {
+  const fa_status status = size(op.get(), &args, &args.workspace_size);
   if (status != FA_OK) {
     why = fa_last_error();
     return status;
@@ -100,40 +100,89 @@ fa_status forward(const Op &op, const Instance &instance, int fill) {
   const GuardedMemory memory((args.workspace_size + 255) / 256 * 256, Guard::end);
   if (memory.size()) std::memset(memory.data(), fill, memory.size());
   args.workspace = memory.size() ? memory.data() : nullptr;
-  return finished(op, args);
+  return finished(op, args, run);
 }
 
-std::string failure_of(const Case &c, const std::string &kernel, Errors *errors) {
-  std::unique_ptr<Expected> expected;
-  share_memory(is_gpu(kernel));
-  const Running running(c, kernel);
+}  // namespace
+
+fa_status forward(const Op &op, const Instance &instance, int fill) {
+  const Running running(instance.c, fa_op_kernel(op.get()));
+  if (!instance.c.workspace) return finished(op, instance.args, fa_forward);
+  return finished_in_workspace(op, instance.args, fa_forward, fa_workspace_size, fill);
+}
+
+fa_status backward(const Op &op, const BackwardInstance &instance, int fill) {
+  const Running running(instance.c, fa_op_kernel(op.get()));
+  if (!instance.c.workspace) return finished(op, instance.call, fa_backward);
+  return finished_in_workspace(op, instance.call, fa_backward, fa_backward_workspace_size, fill);
+}
+
+namespace {
+
+/// What a case of either pass is made of, run by and judged by.
+struct ForwardPass {
+  using Built = Instance;
+  using Wanted = Expected;
+  static constexpr const char *name = "fa_forward: ";
+  static fa_status run(const Op &op, const Built &instance) { return forward(op, instance); }
+  static std::string untouched(const Built &instance) { return instance.untouched(); }
+};
+
+struct BackwardPass {
+  using Built = BackwardInstance;
+  using Wanted = ExpectedGradients;
+  static constexpr const char *name = "fa_backward: ";
+  static fa_status run(const Op &op, const Built &instance) { return backward(op, instance); }
+  static std::string untouched(const Built &instance) { return instance.gradients_untouched(); }
+};
+
+template <class Pass>
+std::string failure_in(const Case &c, const std::string &kernel, Errors *errors) {
+  std::unique_ptr<typename Pass::Wanted> expected;
   for (const Guard guard : {Guard::end, Guard::start}) {
-    const Instance instance(c, guard);
+    const typename Pass::Built instance(c, guard);
     std::string text;
     const Op op(instance.desc, kernel);
     if (!op) {
       text = std::string("fa_create: ") + fa_status_string(op.status()) + ": " + fa_last_error();
-    } else if (const fa_status status = forward(op, instance); status != FA_OK) {
-      text = std::string("fa_forward: ") + fa_status_string(status) + ": " + why;
+    } else if (const fa_status status = Pass::run(op, instance); status != FA_OK) {
+      text = std::string(Pass::name) + fa_status_string(status) + ": " + why;
     } else {
-      if (!expected) expected = std::make_unique<Expected>(instance);
+      if (!expected) expected = std::make_unique<typename Pass::Wanted>(instance);
       text = compare(instance, *expected, errors);
-      if (text.empty()) text = instance.untouched();
+      if (text.empty()) text = Pass::untouched(instance);
     }
     if (!text.empty()) return text + "\n" + repeat_line(c, kernel);
   }
   return "";
 }
 
-std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel) {
-  const std::vector<char> x = a.output_bits(), y = b.output_bits();
+/// "" when the bits are the same, else where they first differ and how to repeat the second.
+std::string same_bits(const std::vector<char> &x, const std::vector<char> &y, const Case &a, const Case &b,
+                      const std::string &kernel) {
   if (x.size() != y.size()) return "outputs of different sizes";
   for (size_t byte = 0; byte < x.size(); ++byte) {
     if (x[byte] == y[byte]) continue;
     return "byte " + std::to_string(byte) + " of " + std::to_string(x.size()) + " of the outputs differs\n" +
-           repeat_line(a.c, kernel) + "\n" + repeat_line(b.c, kernel);
+           repeat_line(a, kernel) + "\n" + repeat_line(b, kernel);
   }
   return "";
+}
+
+}  // namespace
+
+std::string failure_of(const Case &c, const std::string &kernel, Errors *errors) {
+  share_memory(is_gpu(kernel));
+  const Running running(c, kernel);
+  return c.backward ? failure_in<BackwardPass>(c, kernel, errors) : failure_in<ForwardPass>(c, kernel, errors);
+}
+
+std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel) {
+  return same_bits(a.output_bits(), b.output_bits(), a.c, b.c, kernel);
+}
+
+std::string same_gradients(const BackwardInstance &a, const BackwardInstance &b, const std::string &kernel) {
+  return same_bits(a.gradient_bits(), b.gradient_bits(), a.c, b.c, kernel);
 }
 
 }  // namespace test

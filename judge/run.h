@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "judge/backward.h"
 #include "judge/case.h"
 #include "judge/compare.h"
 #include "judge/instance.h"
@@ -33,8 +34,11 @@ class Op {
 /// fill is what the workspace holds before.
 fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
 
-/// Creates, runs and checks a case with its tensors flush against either guard page: "" when all is right, else the
-/// failure and the line that repeats it.
+/// fa_backward in the same way.
+fa_status backward(const Op &op, const BackwardInstance &instance, int fill = 0xff);
+
+/// Creates, runs and checks a case, forward or backward, with its tensors flush against either guard page: "" when all
+/// is right, else the failure and the line that repeats it.
 std::string failure_of(const Case &c, const std::string &kernel, Errors *errors = nullptr);
 
 /// The line that repeats a case.
@@ -45,5 +49,6 @@ void explain_crashes();
 
 /// "" when two calls gave the same bits, else where they first differ and how to repeat the second.
 std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel);
+std::string same_gradients(const BackwardInstance &a, const BackwardInstance &b, const std::string &kernel);
 
 }  // namespace test

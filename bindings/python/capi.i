@@ -3,7 +3,8 @@
  *   structures     classes with the header's fields; constructed with the header's defaults, fa_args also of q, k, v, out
  *   pointers       integers (0 for NULL); an fa_op is a capsule that destroys it when the last reference goes
  *   fa_tensor      also a tuple (address, dtype, shape, strides), strides in elements
- *   fa_create      (status, op or None); fa_workspace_size (status, bytes); fa_kernel_info fills an fa_kernel
+ *   fa_create      (status, op or None); fa_workspace_size, fa_backward_workspace_size (status, bytes); fa_kernel_info fills
+ *                  an fa_kernel
  *   fa_set_log     takes a callable of one str, or None
  *
  * The GIL is released where work is done. What raises exceptions is libfa itself, from the statuses. */
@@ -46,6 +47,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 
 %nothread;
 %thread fa_forward;
+%thread fa_backward;
 %thread fa_shutdown;
 
 %define SWIGWORDSIZE64
@@ -107,6 +109,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %ignore fa_destroy;
 %ignore fa_desc_init;
 %ignore fa_args_init;
+%ignore fa_backward_args_init;
 %ignore fa_tensor_init;
 %ignore fa_set_log;
 %immutable struct_size;
@@ -135,6 +138,13 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
     if (k) args->k = *k;
     if (v) args->v = *v;
     if (out) args->out = *out;
+    return args;
+  }
+}
+%extend fa_backward_args {
+  fa_backward_args() {
+    fa_backward_args *args = (fa_backward_args *)malloc(sizeof *args);
+    fa_backward_args_init(args, sizeof *args);
     return args;
   }
 }

@@ -3,11 +3,10 @@
 
 #include <cstddef>
 
+#include "api/fields.h"
 #include "api/overlap.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
-#include "api/view.h"
-#include "core/operands.h"
 
 namespace fa::api {
 namespace {
@@ -16,14 +15,6 @@ namespace {
 constexpr Form<fa_args> form = {"fa_args", offsetof(fa_args, out) + sizeof(fa_args::out), "call fa_args_init"};
 
 constexpr fa_args defaults = {};
-
-bool read_arrays(const fa_args &args, Problem *problem) {
-  for (const ArrayField &a : array_fields) {
-    problem->*a.data = args.*a.given;
-    if (!check_aligned(a.name, "", args.*a.given, sizeof(int32_t))) return false;
-  }
-  return true;
-}
 
 bool check_combinations(const Attention &attention, const fa_args &args) {
   if (args.block_table.data && args.cu_seqlens_k) {
@@ -34,9 +25,7 @@ bool check_combinations(const Attention &attention, const fa_args &args) {
         "args.block_table with args.kv_batch_idx: the table's rows already choose the pages; permute them "
         "instead");
   }
-  if (args.kv_batch_idx && args.cu_seqlens_k) {
-    return refuse("args.kv_batch_idx with args.cu_seqlens_k: a packed tensor has no batch rows to choose");
-  }
+  if (!check_arrays(args)) return false;
   if (args.num_splits != 0 && attention.batch_invariant) {
     return refuse("args.num_splits is %d with FA_FLAG_BATCH_INVARIANT: the split is fixed by that flag; expected 0",
                   args.num_splits);
@@ -47,27 +36,8 @@ bool check_combinations(const Attention &attention, const fa_args &args) {
 bool read_numbers(const fa_args &args, Problem *problem) {
   problem->num_splits = args.num_splits;
   problem->stream = args.stream;
-  return in_range("args.num_seqs", args.num_seqs, 0, max_length, "sequences of cu_seqlens_*; 0 without them") &&
-         in_range("args.max_seqlen_q", args.max_seqlen_q, 0, max_length, "0 means all rows of q") &&
-         in_range("args.max_seqlen_k", args.max_seqlen_k, 0, max_length, "0 means all rows of k") &&
-         in_range("args.num_splits", args.num_splits, 0, FA_MAX_SPLITS, "0 lets the kernel choose") &&
-         in_range("args.reserved", args.reserved, 0, 0);
-}
-
-bool check_workspace(const fa_args &args, Problem *problem) {
-  problem->workspace = args.workspace;
-  problem->workspace_size = args.workspace_size;
-  if (!args.workspace && args.workspace_size != 0) {
-    return refuse(
-        "args.workspace is NULL, but args.workspace_size is %zu; expected memory of that size, or 0 to have "
-        "it allocated by the call",
-        args.workspace_size);
-  }
-  if (reinterpret_cast<uintptr_t>(args.workspace) % 256 != 0) {
-    return refuse("args.workspace is %p; expected a multiple of 256: allocate it with aligned_alloc(256, size)",
-                  args.workspace);
-  }
-  return true;
+  return check_numbers(args) &&
+         in_range("args.num_splits", args.num_splits, 0, FA_MAX_SPLITS, "0 lets the kernel choose");
 }
 
 }  // namespace
@@ -80,7 +50,7 @@ bool read_args(const Attention &attention, const fa_args *args, Purpose purpose,
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
          read_tensors(attention, *a, purpose, problem) &&
-         (purpose == Purpose::size || (check_workspace(*a, problem) && check_overlap(*a, *problem)));
+         (purpose == Purpose::size || (read_workspace(*a, problem) && check_overlap(*a, *problem)));
 }
 
 }  // namespace fa::api

@@ -1,4 +1,4 @@
-// The life of an op: create, size, forward, destroy.
+// The life of an op: create, size, forward, backward, destroy.
 #include "api/op.h"
 
 #include <memory>
@@ -27,31 +27,40 @@ bool writes_nothing(const Problem &problem) {
   return problem.batch == 0 || problem.heads_q == 0 || problem.rows_q == 0;
 }
 
-fa_status workspace_size(const fa_op *op, const fa_args *args, size_t *bytes) {
-  Problem problem;
-  if (!read_args(op->attention, args, Purpose::size, &problem)) return FA_ERROR_INVALID_ARGUMENT;
+/// Without queries there are still zeros to write.
+bool writes_nothing(const Backward &call) {
+  return !call.dq && !call.dk && !call.dv && !call.dbias && !call.dsinks;
+}
+
+template <class Call, class Args>
+fa_status workspace_size(const fa_op *op, const Args *args, size_t *bytes) {
+  Call call;
+  if (!read_args(op->attention, args, Purpose::size, &call)) return FA_ERROR_INVALID_ARGUMENT;
   *bytes = 0;
-  return writes_nothing(problem) ? FA_OK : op->prepared.engine->workspace_size(problem, bytes);
+  return writes_nothing(call) ? FA_OK : op->prepared.engine->workspace_size(call, bytes);
 }
 
-fa_status check_workspace_size(const Engine &engine, const Problem &problem) {
+template <class Call>
+fa_status check_workspace_size(const Engine &engine, const Call &call, const char *sized_by) {
   size_t needed = 0;
-  if (const fa_status status = engine.workspace_size(problem, &needed)) return status;
-  if (problem.workspace_size >= needed) return FA_OK;
+  if (const fa_status status = engine.workspace_size(call, &needed)) return status;
+  if (call.workspace_size >= needed) return FA_OK;
   return fail(FA_ERROR_INVALID_ARGUMENT,
-              "args.workspace_size is %zu; expected at least %zu, which fa_workspace_size returns for these arguments",
-              problem.workspace_size, needed);
+              "args.workspace_size is %zu; expected at least %zu, which %s returns for these arguments",
+              call.workspace_size, needed, sized_by);
 }
 
-fa_status forward(const fa_op *op, const fa_args *args) {
-  Problem problem;
-  if (!read_args(op->attention, args, Purpose::run, &problem)) return FA_ERROR_INVALID_ARGUMENT;
-  if (writes_nothing(problem)) return FA_OK;
+/// sized_by: the function that says how large the workspace is.
+template <class Call, class Args>
+fa_status compute(const fa_op *op, const Args *args, const char *sized_by) {
+  Call call;
+  if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
+  if (writes_nothing(call)) return FA_OK;
   const Engine &engine = *op->prepared.engine;
-  if (problem.workspace) {
-    if (const fa_status status = check_workspace_size(engine, problem)) return status;
+  if (call.workspace) {
+    if (const fa_status status = check_workspace_size(engine, call, sized_by)) return status;
   }
-  return engine.compute(problem);
+  return engine.compute(call);
 }
 
 }  // namespace
@@ -66,12 +75,23 @@ fa_status fa_create(const fa_desc *desc, fa_op **op) {
 fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=] { return fa::api::workspace_size(op, args, bytes); });
+  return fa::api::guarded([=] { return fa::api::workspace_size<fa::Problem>(op, args, bytes); });
 }
 
 fa_status fa_forward(const fa_op *op, const fa_args *args) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  return fa::api::guarded([=] { return fa::api::forward(op, args); });
+  return fa::api::guarded([=] { return fa::api::compute<fa::Problem>(op, args, "fa_workspace_size"); });
+}
+
+fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes) {
+  if (!op) return fa::api::refuse_null("op", "an op from fa_create");
+  if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
+  return fa::api::guarded([=] { return fa::api::workspace_size<fa::Backward>(op, args, bytes); });
+}
+
+fa_status fa_backward(const fa_op *op, const fa_backward_args *args) {
+  if (!op) return fa::api::refuse_null("op", "an op from fa_create");
+  return fa::api::guarded([=] { return fa::api::compute<fa::Backward>(op, args, "fa_backward_workspace_size"); });
 }
 
 void fa_destroy(fa_op *op) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <utility>
 
 #include "api/refuse.h"
 #include "api/steps.h"
@@ -77,10 +78,20 @@ bool check_apart(const Memory &written, const Memory &other) {
                 reinterpret_cast<void *>(other.low), reinterpret_cast<void *>(other.end));
 }
 
+/// Calls f(field) for every field of a table. Inlined for each, so that the compiler knows what it is.
+template <const auto &fields, class F>
+[[gnu::always_inline]] inline void each(F f) {
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    (f(fields[i]), ...);
+  }
+  (std::make_index_sequence<std::size(fields)>());
+}
+
 }  // namespace
 
-bool check_overlap(const fa_args &args, const Problem &p) {
-  Memory all[1 + std::size(tensor_fields) + std::size(array_fields)];
+template <class Args, class Call>
+bool check_overlap(const Args &args, const Call &call) {
+  Memory all[1 + std::size(Fields<Call>::tensors) + std::size(Fields<Call>::arrays)];
   int count = 0;
   const auto add = [&](const char *name, const fa_tensor &tensor, const View &view) {
     if (view) all[count++] = memory_of(name, tensor, view);
@@ -88,19 +99,24 @@ bool check_overlap(const fa_args &args, const Problem &p) {
   const auto add_plain = [&](const char *name, const void *data, size_t bytes) {
     if (data != nullptr && bytes != 0) all[count++] = memory_of(name, data, bytes);
   };
-  add_plain("args.workspace", p.workspace, p.workspace_size);
-#define FA_TENSOR(name, access, ...) \
-  if (Access::access == Access::written) add("args." #name, args.name, p.name);
-#include "core/operands.inc"
+  add_plain("args.workspace", call.workspace, call.workspace_size);
+  each<Fields<Call>::tensors>([&](const auto &t) {
+    if (t.access == Access::written) add(t.name, args.*t.given, call.*t.view);
+  });
   const int written = count;
-#define FA_TENSOR(name, access, ...) \
-  if (Access::access == Access::read) add("args." #name, args.name, p.name);
-#define FA_ARRAY(name, more) add_plain("args." #name, p.name, static_cast<size_t>(p.batch + more) * sizeof(int32_t));
-#include "core/operands.inc"
+  each<Fields<Call>::tensors>([&](const auto &t) {
+    if (t.access == Access::read) add(t.name, args.*t.given, call.*t.view);
+  });
+  each<Fields<Call>::arrays>([&](const auto &a) {
+    add_plain(a.name, call.*a.data, static_cast<size_t>(a.entries(call.batch)) * sizeof(int32_t));
+  });
   for (int i = 0; i < written; ++i)
     for (int j = i + 1; j < count; ++j)
       if (!check_apart(all[i], all[j])) return false;
   return true;
 }
+
+template bool check_overlap(const fa_args &, const Problem &);
+template bool check_overlap(const fa_backward_args &, const Backward &);
 
 }  // namespace fa::api

@@ -2,6 +2,8 @@
 #include "api/tensors.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "api/view.h"
 #include "core/operands.h"
@@ -11,7 +13,8 @@ namespace {
 
 constexpr Dim one = exactly(1, "unused dimension");
 
-bool check_num_seqs(const fa_args &args) {
+template <class Args>
+bool check_num_seqs(const Args &args) {
   const int64_t rows = args.cu_seqlens_q ? args.q.shape[1] : args.q.shape[0];
   if (!args.cu_seqlens_q && !args.cu_seqlens_k) return true;
   if (args.num_seqs != 0 || rows <= 0) return true;
@@ -22,7 +25,7 @@ bool check_num_seqs(const fa_args &args) {
       name, name);
 }
 
-bool check_heads(const Problem &p) {
+bool check_heads(const Inputs &p) {
   const bool divides = p.heads_kv == 0 ? p.heads_q == 0 : p.heads_q % p.heads_kv == 0;
   if (divides) [[likely]]
     return true;
@@ -53,12 +56,13 @@ bool read_bound(const LengthBound &b, int64_t *bound) {
 
 /// Reads the tensors one after another. What a rule needs of the problem is there once the tensors before it are read.
 /// Inlined for each tensor, so that its rules are chosen by the compiler and not by every call.
+template <class Args, class Call>
 class Reader {
  public:
-  Reader(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem)
-      : a_(attention), args_(args), purpose_(purpose), p_(*problem) {}
+  Reader(const Attention &attention, const Args &args, Purpose purpose, Call *call)
+      : a_(attention), args_(args), purpose_(purpose), p_(*call) {}
 
-  [[gnu::always_inline]] bool read(const TensorField &t) {
+  [[gnu::always_inline]] bool read(const TensorFieldOf<Args, Call> &t) {
     const fa_tensor &given = args_.*t.given;
     const bool required = t.presence == Presence::required;
     const Use use = {.written = t.access == Access::written, .data = !required || purpose_ == Purpose::run};
@@ -83,6 +87,14 @@ class Reader {
         return just(FA_BOOL);
       case TypeRule::i32:
         return just(FA_I32);
+      case TypeRule::like_q:
+        return {a_.q_dtype, float_types, ""};
+      case TypeRule::like_kv:
+        return {a_.kv_dtype, float_types, ""};
+      case TypeRule::like_out:
+        return {a_.out_dtype, float_types, ""};
+      case TypeRule::like_bias:
+        return {p_.bias.dtype, only(FA_F32) | only(p_.bias.dtype), "as args.bias, or FA_F32"};
     }
     __builtin_unreachable();
   }
@@ -98,6 +110,15 @@ class Reader {
         return {batch_k(), rows_k(), any("heads"), exactly(a_.head_dim, "desc.head_dim")};
       case ShapeRule::values:
         return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
+                exactly(a_.head_dim_v, "desc.head_dim_v")};
+      case ShapeRule::as_q:
+        return {exactly(q[0], "as q"), exactly(q[1], "as q"), exactly(q[2], "as q"),
+                exactly(a_.head_dim, "desc.head_dim")};
+      case ShapeRule::as_k:
+        return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
+                exactly(a_.head_dim, "desc.head_dim")};
+      case ShapeRule::as_v:
+        return {exactly(k[0], "as v"), exactly(k[1], "as v"), exactly(k[2], "as v"),
                 exactly(a_.head_dim_v, "desc.head_dim_v")};
       case ShapeRule::results:
         return {exactly(q[0], "as q"), exactly(q[1], "as q"), exactly(q[2], "as q"),
@@ -150,6 +171,9 @@ class Reader {
       case ShapeRule::values:
         return derive_rows_k() && check_heads(p_) && derive_bounds();
       case ShapeRule::pages:
+      case ShapeRule::as_q:
+      case ShapeRule::as_k:
+      case ShapeRule::as_v:
       case ShapeRule::results:
       case ShapeRule::row_sums:
       case ShapeRule::scores:
@@ -178,22 +202,25 @@ class Reader {
   }
 
   const Attention &a_;
-  const fa_args &args_;
+  const Args &args_;
   Purpose purpose_;
-  Problem &p_;
+  Call &p_;
 };
 
 }  // namespace
 
-bool read_tensors(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem) {
+template <class Args, class Call>
+bool read_tensors(const Attention &attention, const Args &args, Purpose purpose, Call *call) {
   if (!check_num_seqs(args)) return false;
-  Reader reader(attention, args, purpose, problem);
-  bool legal = true;
-#define FA_TENSOR(name, access, presence, type, shape)                                                               \
-  legal = legal && reader.read({"args." #name, Access::access, Presence::presence, TypeRule::type, ShapeRule::shape, \
-                                &fa_args::name, &Problem::name});
-#include "core/operands.inc"
-  return legal;
+  Reader<Args, Call> reader(attention, args, purpose, call);
+  constexpr auto &fields = Fields<Call>::tensors;
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return (reader.read(fields[i]) && ...);
+  }
+  (std::make_index_sequence<std::size(fields)>());
 }
+
+template bool read_tensors(const Attention &, const fa_args &, Purpose, Problem *);
+template bool read_tensors(const Attention &, const fa_backward_args &, Purpose, Backward *);
 
 }  // namespace fa::api

@@ -1,12 +1,13 @@
-// The rules for the tensors of fa_args.
+// The rules for the tensors of a call.
 #pragma once
 
 #include "api/args.h"
 
 namespace fa::api {
 
-/// Reads every tensor of core/operands.inc, and from their shapes the sizes of the problem and the bounds on lengths.
+/// Reads every tensor of the call's Fields, and from their shapes the sizes of the call and the bounds on lengths.
 /// False after a refusal.
-bool read_tensors(const Attention &attention, const fa_args &args, Purpose purpose, Problem *problem);
+template <class Args, class Call>
+bool read_tensors(const Attention &attention, const Args &args, Purpose purpose, Call *call);
 
 }  // namespace fa::api

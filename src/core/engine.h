@@ -11,8 +11,8 @@ namespace fa {
 /// Never leaves src/dispatch.
 constexpr fa_status not_here = -1;
 
-/// What an engine does with calls of one kind: forward's are Problems. A further operation has a kind of its own, made
-/// of Inputs, Execution and its outputs.
+/// What an engine does with calls of one kind: forward's are Problems, backward's Backwards. A further operation has a
+/// kind of its own, made of Inputs, Execution and its outputs.
 template <class Call>
 class Operation {
  public:
@@ -29,9 +29,14 @@ class Operation {
 
 /// An attention prepared by an engine, with an Operation for each kind of call. Immutable after construction: calls may
 /// come from any thread, concurrently. A failing call has described itself through core/status.h.
-class Engine : public Operation<Problem> {
+class Engine : public Operation<Problem>, public Operation<Backward> {
  public:
   virtual ~Engine() = default;
+
+  using Operation<Problem>::workspace_size;
+  using Operation<Problem>::compute;
+  using Operation<Backward>::workspace_size;
+  using Operation<Backward>::compute;
 };
 
 /// Room for a reason that names what it found.
@@ -52,8 +57,8 @@ struct Kernel {
   /// nullptr when the kernel serves this attention, else the reason why not, which may lie in *room.
   const char *(*why_not)(const Kernel &kernel, const Attention &attention, Reason *room);
 
-  /// Prepares the attention; nullptr after an error that core/status.h describes. alone: what this kernel does not serve
-  /// no other does.
+  /// Prepares the attention; nullptr after an error that core/status.h describes. alone: what this kernel does not
+  /// serve no other does.
   Engine *(*create)(const Kernel &kernel, const Attention &attention, bool alone);
 };
 

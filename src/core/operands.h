@@ -1,4 +1,5 @@
-// The tensors and arrays of a call as tables, for whoever goes through all of them; operands.inc is the list.
+// The tensors and arrays of a call as tables, for whoever goes through all of them. operands.inc is the list of
+// forward's, backward_operands.inc of backward's.
 #pragma once
 
 #include <concepts>
@@ -11,49 +12,94 @@ enum class Access { read, written };
 enum class Presence { required, optional };
 
 /// Which types a tensor may have; the first is the one that FA_DTYPE_DEFAULT stands for.
-enum class TypeRule { as_desc_q, as_desc_kv, as_desc_out, f32, any_float, boolean, i32 };
+enum class TypeRule {
+  as_desc_q,
+  as_desc_kv,
+  as_desc_out,
+  f32,
+  any_float,
+  boolean,
+  i32,
+  like_q,    // dtype_q, or any other of float
+  like_kv,   // dtype_kv, likewise
+  like_out,  // dtype_out, likewise
+  like_bias  // the bias', or f32
+};
 
 /// What a tensor's dimensions are; fa_args' comments have them in full.
 enum class ShapeRule {
-  queries,   // (B, Sq, Hq, D)
-  pages,     // (B, pages per sequence, 1, 1)
-  keys,      // (B, Sk, Hkv, D)
-  values,    // as keys, with Dv for D
-  results,   // as queries, with Dv for D
+  queries,  // (B, Sq, Hq, D)
+  pages,    // (B, pages per sequence, 1, 1)
+  keys,     // (B, Sk, Hkv, D)
+  values,   // as keys, with Dv for D
+  results,  // as queries, with Dv for D
+  as_q,     // the shape of q; of k; of v
+  as_k,
+  as_v,
   row_sums,  // (B, Hq, Sq, 1)
   scores,    // (B, Hq, Sq, Sk), each may be 1
   heads      // (B or 1, Hq, 1, 1)
 };
 
-struct TensorField {
+/// Of the structure that a caller fills, and of the call that it becomes.
+template <class Args, class Call>
+struct TensorFieldOf {
   const char *name;  // in errors: "args.q"
   Access access;
   Presence presence;
   TypeRule type;
   ShapeRule shape;
-  fa_tensor fa_args::*given;
-  View Problem::*view;
+  fa_tensor Args::*given;
+  View Call::*view;
 };
 
-struct ArrayField {
+template <class Args, class Call>
+struct ArrayFieldOf {
   const char *name;  // in errors: "args.cu_seqlens_q"
   int64_t more;      // entries beside one for each sequence
-  const int32_t *fa_args::*given;
-  const int32_t *Problem::*data;
+  const int32_t *Args::*given;
+  const int32_t *Call::*data;
 
   int64_t entries(int64_t sequences) const { return sequences + more; }
 };
 
-inline constexpr TensorField tensor_fields[] = {
+/// The fields of a kind of call.
+template <class Call>
+struct Fields;
+
+template <>
+struct Fields<Problem> {
+  using Args = fa_args;
+  static constexpr TensorFieldOf<fa_args, Problem> tensors[] = {
 #define FA_TENSOR(name, access, presence, type, shape) \
   {"args." #name, Access::access, Presence::presence, TypeRule::type, ShapeRule::shape, &fa_args::name, &Problem::name},
 #include "core/operands.inc"
-};
-
-inline constexpr ArrayField array_fields[] = {
+  };
+  static constexpr ArrayFieldOf<fa_args, Problem> arrays[] = {
 #define FA_ARRAY(name, more) {"args." #name, more, &fa_args::name, &Problem::name},
 #include "core/operands.inc"
+  };
 };
+
+template <>
+struct Fields<Backward> {
+  using Args = fa_backward_args;
+  static constexpr TensorFieldOf<fa_backward_args, Backward> tensors[] = {
+#define FA_TENSOR(name, access, presence, type, shape)                            \
+  {"args." #name,    Access::access,          Presence::presence, TypeRule::type, \
+   ShapeRule::shape, &fa_backward_args::name, &Backward::name},
+#include "core/backward_operands.inc"
+  };
+  static constexpr ArrayFieldOf<fa_backward_args, Backward> arrays[] = {
+#define FA_ARRAY(name, more) {"args." #name, more, &fa_backward_args::name, &Backward::name},
+#include "core/backward_operands.inc"
+  };
+};
+
+using TensorField = TensorFieldOf<fa_args, Problem>;
+using ArrayField = ArrayFieldOf<fa_args, Problem>;
+inline constexpr auto &tensor_fields = Fields<Problem>::tensors;
+inline constexpr auto &array_fields = Fields<Problem>::arrays;
 
 /// What is listed as FA_OTHER is no tensor and no array.
 template <class Field>
@@ -62,14 +108,26 @@ concept Other = !std::same_as<Field, fa_tensor> && !std::same_as<Field, const in
 #define FA_OTHER(name) \
   static_assert(Other<decltype(fa_args::name)>, "core/operands.inc lists fa_args::" #name " as neither");
 #include "core/operands.inc"
+#define FA_OTHER(name)                                   \
+  static_assert(Other<decltype(fa_backward_args::name)>, \
+                "core/backward_operands.inc lists fa_backward_args::" #name " as neither");
+#include "core/backward_operands.inc"
 
-/// Takes fa_args apart into as many names as operands.inc has: a field that it lacks does not compile.
+/// Take the structures apart into as many names as the lists have: a field that these lack does not compile.
 inline void take_apart(const fa_args &args) {
   [[maybe_unused]] const auto &[struct_size
 #define FA_TENSOR(name, ...) , name
 #define FA_ARRAY(name, ...) , name
 #define FA_OTHER(name) , name
 #include "core/operands.inc"
+  ] = args;
+}
+inline void take_apart(const fa_backward_args &args) {
+  [[maybe_unused]] const auto &[struct_size
+#define FA_TENSOR(name, ...) , name
+#define FA_ARRAY(name, ...) , name
+#define FA_OTHER(name) , name
+#include "core/backward_operands.inc"
   ] = args;
 }
 

@@ -70,7 +70,7 @@ struct Inputs {
   const int32_t *kv_batch_idx = nullptr;
   const int32_t *q_offset = nullptr;
 
-  View block_table;       // (batch, pages of a sequence), FA_I32
+  View block_table;       // (batch, pages of a sequence), FA_I32; absent in a Backward
   int64_t page_size = 0;  // rows of a page; 0 when not paged
 };
 
@@ -85,6 +85,19 @@ struct Execution {
 /// A validated fa_args of fa_forward.
 struct Problem : Inputs, Execution {
   View out, lse;
+};
+
+/// A validated fa_backward_args: gradients of what a Problem computes. Never paged. There may be nothing to write (all
+/// gradients absent or without elements), or no queries and yet zeros to write.
+struct Backward : Inputs, Execution {
+  View out, lse, dout;                    // out: absent when delta is given
+  View dlse, delta;                       // absent: 0; absent: the dot product of dout and out
+  View dq, dk, dv, dbias, dsinks;         // absent: not computed; float types of their own, dsinks f32
+  int64_t dbias_shape[4] = {0, 0, 0, 0};  // a dimension of 1 that has more scores is their sum
+  int64_t dsinks_batch = 0;               // 1: summed over the batch
+  uint32_t accumulate = 0;                // FA_ACCUMULATE_*: added to what is there; those gradients are f32
+
+  bool adds_to(uint32_t gradient) const { return (accumulate & gradient) != 0; }
 };
 
 }  // namespace fa

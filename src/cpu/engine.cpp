@@ -6,6 +6,7 @@
 
 #include "core/environment.h"
 #include "core/status.h"
+#include "cpu/backward/backward.h"
 #include "cpu/plan.h"
 #include "cpu/pool.h"
 #include "cpu/worker.h"
@@ -21,6 +22,23 @@ constexpr double least_shared_work = 2e5;
 
 struct Free {
   void operator()(char *p) const { std::free(p); }
+};
+
+/// A call's workspace: the caller's, or one for as long as this lives.
+struct Memory {
+  char *data = nullptr;
+  std::unique_ptr<char, Free> own;
+
+  fa_status take(const Execution &call, Count total, const char *advice) {
+    data = static_cast<char *>(call.workspace);
+    if (data != nullptr) return FA_OK;
+    size_t bytes = 0;
+    if (const fa_status status = store_size(rounded_up(total, workspace_alignment), &bytes)) return status;
+    own.reset(static_cast<char *>(std::aligned_alloc(workspace_alignment, bytes)));
+    data = own.get();
+    return data != nullptr ? FA_OK
+                           : fail(FA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes: %s", bytes, advice);
+  }
 };
 
 void run(void *ctx, int64_t i) {
@@ -42,18 +60,9 @@ fa_status CpuEngine::workspace_size(const Problem &problem, size_t *bytes) const
 fa_status CpuEngine::compute(const Problem &problem) const {
   if (const fa_status status = check_sequences(problem)) return status;
   const Bounds bounds = Plan::bounds(problem, kernels_, threads_);
-  std::unique_ptr<char, Free> own;
-  char *memory = static_cast<char *>(problem.workspace);
-  if (memory == nullptr) {
-    size_t bytes = 0;
-    if (const fa_status status = store_size(rounded_up(bounds.total(), workspace_alignment), &bytes)) return status;
-    own.reset(static_cast<char *>(std::aligned_alloc(workspace_alignment, bytes)));
-    memory = own.get();
-    if (memory == nullptr)
-      return fail(FA_ERROR_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes: fewer threads or splits need less",
-                  bytes);
-  }
-  const Plan plan(problem, kernels_, bounds, memory);
+  Memory memory;
+  if (const fa_status status = memory.take(problem, bounds.total(), "fewer threads or splits need less")) return status;
+  const Plan plan(problem, kernels_, bounds, memory.data);
   Call call{problem, kernels_, plan};
   const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
   if (workers <= 1) {
@@ -63,6 +72,20 @@ fa_status CpuEngine::compute(const Problem &problem) const {
   } else {
     run_in_pool(run, &call, workers);
   }
+  return FA_OK;
+}
+
+fa_status CpuEngine::workspace_size(const Backward &call, size_t *bytes) const {
+  return store_size(BackwardPlan::bounds(call, *kernels_.backward, threads_).total(), bytes);
+}
+
+fa_status CpuEngine::compute(const Backward &call) const {
+  if (const fa_status status = check_sequences(call)) return status;
+  const BackwardBounds bounds = BackwardPlan::bounds(call, *kernels_.backward, threads_);
+  Memory memory;
+  if (const fa_status status = memory.take(call, bounds.total(), "fewer threads need less")) return status;
+  const BackwardPlan plan(call, *kernels_.backward, bounds, memory.data);
+  run_backward(plan, Team(attention_, plan.work() < least_shared_work ? 1 : bounds.workers));
   return FA_OK;
 }
 

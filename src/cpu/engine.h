@@ -12,6 +12,8 @@ class CpuEngine final : public Engine {
 
   fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
   fa_status compute(const Problem &problem) const override;
+  fa_status workspace_size(const Backward &call, size_t *bytes) const override;
+  fa_status compute(const Backward &call) const override;
 
  private:
   Attention attention_;

@@ -81,6 +81,8 @@ struct Scheme {
   bool (*attend_whole)(const Tile &tile, int64_t keys, void *scratch);
 };
 
+struct BackwardScheme;  // backward/scheme.h
+
 /// What one ISA offers.
 struct Kernels {
   const Scheme *schemes;  // best first; the last serves everything, and heeds Tile::finite_values_only
@@ -91,6 +93,9 @@ struct Kernels {
 
   /// Adds the sinks, divides, and stores out and lse.
   void (*finish)(const Tile &tile, const Partial &partial);
+
+  /// Computes gradients.
+  const BackwardScheme *backward;
 
   const Scheme &general() const { return schemes[scheme_count - 1]; }
 };

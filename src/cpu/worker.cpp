@@ -1,11 +1,10 @@
 #include "cpu/worker.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <new>
 
 #include "cpu/repair.h"
+#include "cpu/rows.h"
 
 namespace fa::cpu {
 
@@ -106,14 +105,8 @@ class Worker {
   }
 
   void fill_constants() {
-    const Problem &p = problem_;
-    tile_.attention = &attention_;
-    tile_.q_elem = p.q.stride[3];
-    tile_.out_elem = p.out.stride[3];
-    tile_.bias_elem = p.bias.stride[3];
-    tile_.mask_elem = p.mask.stride[3];
-    tile_.bias_dtype = p.bias.dtype;
-    tile_.alibi = static_cast<bool>(p.alibi_slopes);
+    describe_inputs(tile_, problem_);
+    tile_.out_elem = problem_.out.stride[3];
   }
 
   /// The tile of `heads` key/value heads from the item's on.
@@ -142,19 +135,9 @@ class Worker {
   void fill_row(Row &row, const Job &job, int64_t query, int64_t head, Sequence::Interval interval) const {
     const Problem &p = problem_;
     const Sequence &s = job.sequence;
-    const int64_t b = sequence_index(job);
-    row.q = p.q.at(s.q_batch, s.q_first + query, head);
+    describe_row(row, p, s, sequence_index(job), query, head, interval);
     row.out = p.out.at(s.q_batch, s.q_first + query, head);
     row.lse = p.lse ? p.lse.at<float>(s.q_batch, head, s.q_first + query) : nullptr;
-    row.bias = p.bias ? p.bias.at(b, head, query) : nullptr;
-    row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;
-    row.low = interval.low;
-    row.high = interval.high;
-    const int64_t position = query + s.offset, near = std::clamp<int64_t>(position, 0, INT32_MAX);
-    row.position = static_cast<int32_t>(near);
-    row.beyond = static_cast<float>(std::abs(position - near));
-    row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
-    row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
   }
 
   Call &call_;

@@ -70,6 +70,12 @@ fa_status not_served(const Plan &plan) {
       last.image->name, last.why);
 }
 
+fa_status refuse_backward() {
+  return fail(FA_ERROR_UNSUPPORTED,
+              "fa_backward of a CUDA op: the backward pass runs on the CPU so far; expected an op of FA_DEVICE_CPU or "
+              "FA_DEVICE_AUTO and tensors in memory of the host: copy them there");
+}
+
 }  // namespace
 
 CudaEngine::CudaEngine(const Attention &attention, const Device &device, const Serving &serving)
@@ -124,6 +130,21 @@ fa_status CudaEngine::compute(const Problem &given) const {
   if (const fa_status status = check_stream(stream, in.context())) return status;
   const Resident *resident = make_resident(in.context(), &stream);
   return resident != nullptr ? run(problem, *resident) : last_status();
+}
+
+fa_status CudaEngine::workspace_size(const Backward &, size_t *) const {
+  return refuse_backward();
+}
+
+fa_status CudaEngine::compute(const Backward &given) const {
+  if (attention_.device != FA_DEVICE_AUTO) return refuse_backward();
+  if (why_not_after_fork() != nullptr) return not_here;
+  Backward call = given;
+  Place place;
+  CUcontext context = nullptr;
+  bool translate = false;
+  if (const fa_status status = find_place(device_, &call, true, &place, &context, &translate)) return status;
+  return place == Place::device ? refuse_backward() : not_here;
 }
 
 /// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and

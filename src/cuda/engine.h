@@ -20,6 +20,10 @@ class CudaEngine final : public Engine {
   fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
   fa_status compute(const Problem &problem) const override;
 
+  /// No kernel of a GPU computes gradients: an auto op leaves memory of the host to the CPU, all else is refused.
+  fa_status workspace_size(const Backward &call, size_t *bytes) const override;
+  fa_status compute(const Backward &call) const override;
+
  private:
   /// The op's kernels in one context.
   struct Resident {

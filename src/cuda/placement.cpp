@@ -32,12 +32,12 @@ bool is_mapped(const char *data) {
   return !fault;
 }
 
-/// Calls f(name, address of the pointer) for every pointer of a problem, until it is false.
-template <class F>
-bool each_pointer(Problem *p, F f) {
-  for (const TensorField &t : tensor_fields)
+/// Calls f(name, address of the pointer) for every pointer of a call, until it is false.
+template <class Call, class F>
+bool each_pointer(Call *p, F f) {
+  for (const auto &t : Fields<Call>::tensors)
     if (!f(t.name, &(p->*t.view).data)) return false;
-  for (const ArrayField &a : array_fields) {
+  for (const auto &a : Fields<Call>::arrays) {
     char *data = reinterpret_cast<char *>(const_cast<int32_t *>(p->*a.data));
     if (!f(a.name, &data)) return false;
     p->*a.data = reinterpret_cast<const int32_t *>(data);
@@ -147,13 +147,17 @@ class Finder {
 
 }  // namespace
 
-fa_status find_place(const Device &device, Problem *p, bool host_serves, Place *place, CUcontext *context,
+template <class Call>
+fa_status find_place(const Device &device, Call *p, bool host_serves, Place *place, CUcontext *context,
                      bool *translate) {
   Finder finder(device, host_serves);
   if (!each_pointer(p, [&](const char *name, char **data) { return finder.look(name, *data); })) return last_status();
   *translate = finder.has_host_memory();
   return finder.place_of_all(place, context);
 }
+
+template fa_status find_place(const Device &, Problem *, bool, Place *, CUcontext *, bool *);
+template fa_status find_place(const Device &, Backward *, bool, Place *, CUcontext *, bool *);
 
 fa_status translate_addresses(Problem *p) {
   const Driver &driver = machine().driver;

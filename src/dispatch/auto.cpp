@@ -25,4 +25,16 @@ fa_status AutoEngine::compute(const Problem &problem) const {
   return cpu_->compute(problem);
 }
 
+/// The GPU's engine has no backward pass that would need any.
+fa_status AutoEngine::workspace_size(const Backward &call, size_t *bytes) const {
+  return cpu_->workspace_size(call, bytes);
+}
+
+fa_status AutoEngine::compute(const Backward &call) const {
+  const fa_status status = gpu_->compute(call);
+  if (status != not_here) return status;
+  if (verbose_dispatch()) say("backward: the tensors are in memory of the host: %s serves", cpu_kernel_.name);
+  return cpu_->compute(call);
+}
+
 }  // namespace fa::dispatch

@@ -15,6 +15,8 @@ class AutoEngine final : public Engine {
   /// Where the tensors live is not looked at: enough for either engine.
   fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
   fa_status compute(const Problem &problem) const override;
+  fa_status workspace_size(const Backward &call, size_t *bytes) const override;
+  fa_status compute(const Backward &call) const override;
 
  private:
   std::unique_ptr<Engine> gpu_, cpu_;

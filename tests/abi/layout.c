@@ -66,6 +66,42 @@ AT(fa_args, workspace, 896);
 AT(fa_args, workspace_size, 904);
 AT(fa_args, stream, 912);
 
+HOLDS(sizeof(fa_backward_args) == 1560);
+AT(fa_backward_args, struct_size, 0);
+AT(fa_backward_args, q, 8);
+AT(fa_backward_args, k, 88);
+AT(fa_backward_args, v, 168);
+AT(fa_backward_args, out, 248);
+AT(fa_backward_args, lse, 328);
+AT(fa_backward_args, dout, 408);
+AT(fa_backward_args, dq, 488);
+AT(fa_backward_args, dk, 568);
+AT(fa_backward_args, dv, 648);
+AT(fa_backward_args, dlse, 728);
+AT(fa_backward_args, delta, 808);
+AT(fa_backward_args, bias, 888);
+AT(fa_backward_args, mask, 968);
+AT(fa_backward_args, alibi_slopes, 1048);
+AT(fa_backward_args, sinks, 1128);
+AT(fa_backward_args, block_table, 1208);
+AT(fa_backward_args, dbias, 1288);
+AT(fa_backward_args, dsinks, 1368);
+AT(fa_backward_args, cu_seqlens_q, 1448);
+AT(fa_backward_args, cu_seqlens_k, 1456);
+AT(fa_backward_args, seqused_q, 1464);
+AT(fa_backward_args, seqused_k, 1472);
+AT(fa_backward_args, leftpad_k, 1480);
+AT(fa_backward_args, kv_batch_idx, 1488);
+AT(fa_backward_args, q_offset, 1496);
+AT(fa_backward_args, num_seqs, 1504);
+AT(fa_backward_args, max_seqlen_q, 1512);
+AT(fa_backward_args, max_seqlen_k, 1520);
+AT(fa_backward_args, accumulate, 1528);
+AT(fa_backward_args, reserved, 1532);
+AT(fa_backward_args, workspace, 1536);
+AT(fa_backward_args, workspace_size, 1544);
+AT(fa_backward_args, stream, 1552);
+
 HOLDS(sizeof(fa_kernel) == 56);
 AT(fa_kernel, struct_size, 0);
 AT(fa_kernel, name, 8);
@@ -102,6 +138,11 @@ HOLDS(FA_MASK_CAUSAL_TOP_LEFT == 2);
 HOLDS(FA_FLAG_NONDETERMINISTIC == 1);
 HOLDS(FA_FLAG_BATCH_INVARIANT == 2);
 HOLDS(FA_FLAG_BIAS_BEFORE_SOFTCAP == 4);
+HOLDS(FA_ACCUMULATE_DQ == 1);
+HOLDS(FA_ACCUMULATE_DK == 2);
+HOLDS(FA_ACCUMULATE_DV == 4);
+HOLDS(FA_ACCUMULATE_DBIAS == 8);
+HOLDS(FA_ACCUMULATE_DSINKS == 16);
 
 #if FA_ABI_VERSION != 0
 #error "a new ABI version: a new soname, a new list, new numbers here"

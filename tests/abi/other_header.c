@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #ifdef HEADER_SHORTENED
-enum { desc_size = 80, args_size = 864, kernel_size = 48 };
+enum { desc_size = 80, args_size = 864, backward_size = 1504, kernel_size = 48 };
 #else
-enum { desc_size = 128, args_size = 944, kernel_size = 80 };
+enum { desc_size = 128, args_size = 944, backward_size = 1584, kernel_size = 80 };
 #endif
 typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
 typedef char args_was_edited[sizeof(fa_args) == args_size ? 1 : -1];
+typedef char backward_was_edited[sizeof(fa_backward_args) == backward_size ? 1 : -1];
 typedef char kernel_was_edited[sizeof(fa_kernel) == kernel_size ? 1 : -1];
 
 static int failures;
@@ -49,6 +50,8 @@ int main(void) {
   float q[4] = {1, 2, 3, 4}, k[8] = {1, 1, 1, 1, 1, 1, 1, 1}, v[8] = {1, 2, 3, 4, 3, 4, 5, 6}, out[4] = {0, 0, 0, 0};
   fa_desc *desc = (fa_desc *)guarded(sizeof *desc);
   fa_args *args = (fa_args *)guarded(sizeof *args);
+  float lse = 5.6931472f, dv[8] = {0, 0, 0, 0, 0, 0, 0, 0}, dout[4] = {2, 2, 2, 2};
+  fa_backward_args *backward = (fa_backward_args *)guarded(sizeof *backward);
   fa_kernel *kernel = (fa_kernel *)guarded(sizeof *kernel);
   fa_op *op = NULL;
   size_t workspace = 1;
@@ -68,6 +71,18 @@ int main(void) {
   check(fa_workspace_size(op, args, &workspace) == FA_OK, "fa_workspace_size");
   check(fa_forward(op, args) == FA_OK, "fa_forward");
   for (int d = 0; d < 4; ++d) check(fabsf(out[d] - (float)(d + 2)) < 1e-5f, "out");
+
+  fa_backward_args_init(backward, sizeof *backward);
+  check(backward->struct_size == sizeof *backward && untouched_before(backward), "fa_backward_args_init");
+  backward->q = args->q;
+  backward->k = args->k;
+  backward->v = args->v;
+  backward->out = backward->dout = args->out;
+  backward->dout.data = dout;
+  fa_tensor_init(&backward->lse, &lse, FA_F32, 1, 1, 1, 1);
+  fa_tensor_init(&backward->dv, dv, FA_F32, 1, 2, 1, 4);
+  check(fa_backward(op, backward) == FA_OK, "fa_backward");
+  for (int d = 0; d < 8; ++d) check(fabsf(dv[d] - 1) < 1e-5f, "dv");
 
   kernel->struct_size = sizeof *kernel;
   check(fa_kernel_info(0, kernel) == FA_OK, "fa_kernel_info");

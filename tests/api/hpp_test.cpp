@@ -36,6 +36,26 @@ TEST(Hpp, ComputesAnAttention) {
   EXPECT_FLOAT_EQ(out[1], 4);
 }
 
+TEST(Hpp, ComputesGradients) {
+  const fa::Op op(small_desc());
+  const std::vector<float> q = {0, 0}, k = {1, 2, 3, 4}, v = {1, 2, 3, 6}, out = {2, 4}, lse = {0.6931472f},
+                           dout = {1, 2};
+  std::vector<float> dv(4);
+  fa::BackwardArgs args;
+  args.q = fa::tensor(q.data(), 1, 1, 1, 2);
+  args.k = fa::tensor(k.data(), 1, 2, 1, 2);
+  args.v = fa::tensor(v.data(), 1, 2, 1, 2);
+  args.out = fa::tensor(out.data(), 1, 1, 1, 2);
+  args.lse = fa::tensor(lse.data(), 1, 1, 1, 1);
+  args.dout = fa::tensor(dout.data(), 1, 1, 1, 2);
+  args.dv = fa::tensor(dv.data(), 1, 2, 1, 2);
+  EXPECT_GT(op.backward_workspace_size(args), 0u);
+  op.backward(args);
+  for (const size_t n : {0, 1, 2, 3}) EXPECT_NEAR(dv[n], n % 2 ? 1 : 0.5, 1e-6);  // equal weights
+  args.dv = fa::tensor(dv.data(), 1, 3, 1, 2);
+  EXPECT_THROW(op.backward(args), fa::Error);
+}
+
 TEST(Hpp, ErrorsAreExceptionsWithStatusAndText) {
   fa::Desc desc = small_desc();
   desc.head_dim = 1000;

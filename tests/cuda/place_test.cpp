@@ -1,5 +1,6 @@
 // Where tensors live decides who serves a call; and every mixture that nobody can serve is an error with a name.
 #include "cuda/fixture.h"
+#include "judge/compare_gradients.h"
 
 namespace cuda_test {
 namespace {
@@ -56,6 +57,36 @@ TEST(Place, AutosWorkspaceServesBothPlaces) {
   ASSERT_EQ(fa_workspace_size(gpu.op, &instance.args, &on_gpu), FA_OK);
   EXPECT_EQ(both, std::max(on_cpu, on_gpu));
   EXPECT_GT(on_gpu, 0u);
+}
+
+/// No kernel of a GPU computes gradients.
+// [F184] [F185]
+TEST(Place, BackwardIsTheHosts) {
+  if (reaches_the_host()) GTEST_SKIP() << "the device reaches all memory of the host";
+  const InContext in;
+  Case c = small_case();
+  c.backward = true;
+  const test::BackwardInstance host(c);
+  const Op gpu(desc_of(c)), either(desc_of(c, FA_DEVICE_AUTO));
+  size_t bytes = 0;
+  EXPECT_EQ(fa_backward_workspace_size(gpu.op, &host.call, &bytes), FA_ERROR_UNSUPPORTED);
+  EXPECT_EQ(fa_backward(gpu.op, &host.call), FA_ERROR_UNSUPPORTED);
+  EXPECT_EQ(last_error_lacks({"fa_backward", "CPU so far", "FA_DEVICE_AUTO", "memory of the host"}), "");
+
+  EXPECT_EQ(fa_backward_workspace_size(either.op, &host.call, &bytes), FA_OK) << fa_last_error();
+  EXPECT_EQ(fa_backward(either.op, &host.call), FA_OK) << fa_last_error();
+  EXPECT_EQ(compare(host, test::ExpectedGradients(host)), "");
+
+  Call own(small_case());
+  fa_backward_args call = host.call;
+  call.q = own.args.q;
+  EXPECT_EQ(fa_backward(either.op, &call), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.k is", "host", "args.q is memory of the device"}), "");
+  call.k = own.args.k, call.v = own.args.v, call.out = call.dout = own.args.out, call.lse = own.args.lse;
+  call.dk.data = call.dv.data = nullptr;
+  call.dq.data = own.place(host.dq.bytes().size(), Where::registered);
+  EXPECT_EQ(fa_backward(either.op, &call), FA_ERROR_UNSUPPORTED) << fa_last_error();
+  EXPECT_EQ(last_error_lacks({"CPU so far"}), "");
 }
 
 TEST(Place, HostMemoryWithDeviceCudaIsNamed) {

@@ -71,6 +71,39 @@ const std::vector<Feature> all = {
     {"one_head", "layout", [](Case *c) { c->k_layout = c->v_layout = Layout::one_head; }},
 };
 
+void set_gradient_types(Case *c, fa_dtype type) {
+  c->dq = c->dk = c->dv_type = c->dbias_type = type;
+}
+
+const std::vector<Feature> of_backward = {
+    {"dlse", "dlse", [](Case *c) { c->dlse = true; }},     // [F162]
+    {"delta", "delta", [](Case *c) { c->delta = true; }},  // [F161]
+    {"no_dlse_no_delta", "delta", [](Case *c) { c->dlse = c->delta = false; }},
+    {"dq_alone", "grads", [](Case *c) { c->grads = "q"; }},  // [F175]
+    {"dk_alone", "grads", [](Case *c) { c->grads = "k"; }},  // [F175]
+    {"dv_alone", "grads", [](Case *c) { c->grads = "v"; }},  // [F175]
+    {"dk_and_dv", "grads", [](Case *c) { c->grads = "kv"; }},
+    {"no_gradient_of_a_row", "grads", [](Case *c) { c->grads = "none"; }},       // [F175]
+    {"gradients_f32", "types", [](Case *c) { set_gradient_types(c, FA_F32); }},  // [F176]
+    {"gradients_mixed", "types", [](Case *c) { c->dq = FA_BF16, c->dk = FA_F32, c->dv_type = FA_F16; }},
+    {"accumulated", "types", [](Case *c) { set_gradient_types(c, FA_F32), c->accumulate = "qkvbs"; }},  // [F178]
+    {"dq_accumulated", "types", [](Case *c) { c->dq = FA_F32, c->accumulate = "q"; }},
+    {"dout_f32", "dout", [](Case *c) { c->dout = FA_F32; }},
+    {"dout_bf16", "dout", [](Case *c) { c->dout = FA_BF16; }},
+    {"dout_one_row", "dout", [](Case *c) { c->dout_layout = Layout::one_row; }},  // [F27]
+    {"dout_transposed", "dout", [](Case *c) { c->dout_layout = Layout::transposed; }},
+    {"gradients_bhsd", "grad_layout", [](Case *c) { c->grad_layout = Layout::bhsd; }},
+    {"gradients_padded", "grad_layout", [](Case *c) { c->grad_layout = Layout::padded; }},
+    {"gradients_mirrored", "grad_layout", [](Case *c) { c->grad_layout = Layout::mirrored; }},
+    {"gradients_transposed", "grad_layout", [](Case *c) { c->grad_layout = Layout::transposed; }},
+    {"dbias_whole", "dbias", [](Case *c) { c->bias = "f32:bhqk", c->dbias = "bhqk"; }},
+    {"dbias_summed", "dbias", [](Case *c) { c->bias = "bf16:hqk", c->dbias = "none"; }},  // [F166]
+    {"dbias_of_keys", "dbias", [](Case *c) { c->bias = "f16:hk", c->dbias = "hk", c->dbias_type = FA_F32; }},
+    {"dbias_of_queries", "dbias", [](Case *c) { c->bias = "f32:q", c->dbias = "bq"; }},
+    {"dsinks", "sinks", [](Case *c) { c->sinks = c->dsinks = "bh"; }},                        // [F167]
+    {"dsinks_summed", "sinks", [](Case *c) { c->sinks = c->dsinks = "h", c->dlse = true; }},  // [F167]
+};
+
 Case base(int64_t b, int64_t sq, int64_t sk, int64_t hq, int64_t hkv, int64_t d) {
   Case c;
   c.b = b, c.sq = sq, c.sk = sk, c.hq = hq, c.hkv = hkv, c.d = d;
@@ -81,6 +114,19 @@ Case base(int64_t b, int64_t sq, int64_t sk, int64_t hq, int64_t hkv, int64_t d)
 
 const std::vector<Feature> &features() {
   return all;
+}
+
+const std::vector<Feature> &backward_features() {
+  static const std::vector<Feature> list = [] {
+    std::vector<Feature> result;
+    for (const Feature &feature : all) {
+      const std::string group = feature.group;
+      if (group != "splits" && group != "lse") result.push_back(feature);
+    }
+    result.insert(result.end(), of_backward.begin(), of_backward.end());
+    return result;
+  }();
+  return list;
 }
 
 const std::vector<Case> &bases() {

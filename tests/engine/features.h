@@ -17,6 +17,9 @@ struct Feature {
 
 const std::vector<Feature> &features();
 
+/// Those of the backward pass alone, and those of forward that it has too.
+const std::vector<Feature> &backward_features();
+
 /// Plain cases that exercise different paths of an engine: a few tiles, one query over many keys, several blocks.
 const std::vector<Case> &bases();
 

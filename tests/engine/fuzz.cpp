@@ -2,6 +2,7 @@
 // prints the line that repeats it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -109,6 +110,30 @@ void random_numbers(Random *r, Case *c) {
   c->padded = !c->bias.empty() && r->chance(30);
 }
 
+/// What the backward pass has beside its inputs.
+void random_gradients(Random *r, Case *c) {
+  c->backward = true;
+  c->page = 0, c->splits = 0;  // which it has not
+  c->sk = std::min<int64_t>(c->sk, 250);
+  c->grads = r->one_of<const char *>("qkv", "qkv", "qkv", "q", "kv", "v");
+  if (!c->bias.empty()) c->dbias = r->one_of<const char *>("bhqk", "hqk", "bqk", "qk", "k", "q", "none");
+  if (!c->sinks.empty()) c->dsinks = r->one_of<const char *>("h", "bh");
+  c->dlse = r->chance(30);
+  c->delta = r->chance(20);
+  for (fa_dtype *type : {&c->dq, &c->dk, &c->dv_type, &c->dout})
+    if (r->chance(40)) *type = r->one_of<fa_dtype>(FA_F32, FA_F16, FA_BF16);
+  if (r->chance(30)) {
+    c->dq = c->dk = c->dv_type = c->dbias_type = FA_F32;
+    c->accumulate = r->one_of<const char *>("qkvbs", "q", "kv");
+  }
+  c->amp = r->one_of(1.0, 1.0, 4.0);
+  c->special = r->chance(6);
+  if (r->chance(50)) {
+    c->dout_layout = Layout(r->between(0, layout_count - 1));
+    c->grad_layout = Layout(r->between(0, output_layout_count - 1));
+  }
+}
+
 class Fuzz : public EngineTest {};
 
 TEST_P(Fuzz, RandomCalls) {
@@ -134,7 +159,33 @@ TEST_P(Fuzz, RandomCalls) {
   }
 }
 
+class FuzzGradients : public EngineTest {};
+
+TEST_P(FuzzGradients, RandomCalls) {
+  const uint64_t iterations = number_from("FA_FUZZ_ITERATIONS", slow ? 30 : 100);
+  const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
+  uint64_t run = 0;
+  for (uint64_t n = 0, failures = 0; run < iterations && failures < 5; ++n) {
+    Random r(hash(seed, 2, n));
+    Case c;
+    random_sizes(&r, &c);
+    random_description(&r, &c);
+    random_call(&r, &c);
+    random_memory(&r, &c);
+    c = typed(c, r.next());
+    random_gradients(&r, &c);
+    c.seed = r.next() % 100000;
+    if (!refused(c).empty()) continue;
+    ++run;
+    if (!takes(n)) continue;
+    const std::string failure = failure_of(c, kernel);
+    failures += !failure.empty();
+    EXPECT_TRUE(failure.empty()) << failure << "\niteration " << n << " of FA_FUZZ_SEED=" << seed;
+  }
+}
+
 TEST_ALL_TARGETS(Fuzz, all_types);
+TEST_TARGETS(FuzzGradients, all_types);
 
 }  // namespace
 }  // namespace test

@@ -60,11 +60,18 @@ const FA_MASK_CAUSAL_TOP_LEFT = Int32(2)
 const FA_FLAG_NONDETERMINISTIC = Int32(1)
 """
 a query's bits depend on its own row, keys and mask alone: not on batch, padding or neighbours, nor on how many
-queries the call holds (prefill and decode agree)
+queries the call holds (prefill and decode agree). dq, dk and dv of a sequence do not depend on other sequences
 """
 const FA_FLAG_BATCH_INVARIANT = Int32(2)
 "x = scale * q.k + bias; x = softcap * tanh(x / softcap)"
 const FA_FLAG_BIAS_BEFORE_SOFTCAP = Int32(4)
+
+# fa_backward_args.accumulate, any of these or-ed together: the gradient is added to what its tensor holds.
+const FA_ACCUMULATE_DQ = Int32(1)
+const FA_ACCUMULATE_DK = Int32(2)
+const FA_ACCUMULATE_DV = Int32(4)
+const FA_ACCUMULATE_DBIAS = Int32(8)
+const FA_ACCUMULATE_DSINKS = Int32(16)
 
 # Limits.
 "of q, k and of v"
@@ -212,6 +219,83 @@ struct fa_args
 end
 
 """
+One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the
+gradients that are wanted. What fa_forward had is given as it had it; letters as in fa_args. A gradient that is absent
+is not computed.
+
+- `struct_size`: set by fa_backward_args_init
+- `q`: as fa_args.q
+- `k`: as fa_args.k
+- `v`: as fa_args.v
+- `out`: as fa_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent
+- `lse`: as fa_args.lse, which fa_forward wrote; FA_F32
+- `dout`: the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16
+- `dq`: absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16
+- `dk`: absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16
+- `dv`: absent; written: shaped as v; the same types
+- `dlse`: absent; the gradient of lse, shaped as lse; FA_F32
+- `delta`: absent; the dot product of dout and out of each row, shaped as lse; FA_F32
+- `bias`: absent; as fa_args.bias
+- `mask`: absent; as fa_args.mask
+- `alibi_slopes`: absent; as fa_args.alibi_slopes: constants, without a gradient
+- `sinks`: absent; as fa_args.sinks; read for dsinks alone
+- `block_table`: must be absent
+- `dbias`: absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32
+- `dsinks`: absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32
+- `cu_seqlens_q`: NULL; this and what follows as in fa_args
+- `cu_seqlens_k`: NULL
+- `seqused_q`: NULL
+- `seqused_k`: NULL
+- `leftpad_k`: NULL
+- `kv_batch_idx`: NULL
+- `q_offset`: NULL
+- `num_seqs`: 0; this and the next two as in fa_args
+- `max_seqlen_q`: 0
+- `max_seqlen_k`: 0
+- `accumulate`: 0; FA_ACCUMULATE_*, for gradients of FA_F32 alone; nothing for one that is absent
+- `reserved`: 0
+- `workspace`: NULL: allocated by the call; else fa_backward_workspace_size bytes, 256-byte aligned
+- `workspace_size`: 0; bytes behind workspace
+- `stream`: NULL; as in fa_args
+"""
+struct fa_backward_args
+    struct_size::Csize_t
+    q::fa_tensor
+    k::fa_tensor
+    v::fa_tensor
+    out::fa_tensor
+    lse::fa_tensor
+    dout::fa_tensor
+    dq::fa_tensor
+    dk::fa_tensor
+    dv::fa_tensor
+    dlse::fa_tensor
+    delta::fa_tensor
+    bias::fa_tensor
+    mask::fa_tensor
+    alibi_slopes::fa_tensor
+    sinks::fa_tensor
+    block_table::fa_tensor
+    dbias::fa_tensor
+    dsinks::fa_tensor
+    cu_seqlens_q::Ptr{Int32}
+    cu_seqlens_k::Ptr{Int32}
+    seqused_q::Ptr{Int32}
+    seqused_k::Ptr{Int32}
+    leftpad_k::Ptr{Int32}
+    kv_batch_idx::Ptr{Int32}
+    q_offset::Ptr{Int32}
+    num_seqs::Int64
+    max_seqlen_q::Int64
+    max_seqlen_k::Int64
+    accumulate::UInt32
+    reserved::Int32
+    workspace::Ptr{Cvoid}
+    workspace_size::Csize_t
+    stream::Ptr{Cvoid}
+end
+
+"""
 What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded.
 
 - `struct_size`: set by the caller to sizeof(fa_kernel)
@@ -252,6 +336,16 @@ The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
 """
 fa_args_init(args, struct_size) =
     @ccall $(address(_fa_args_init, :fa_args_init))(args::Ptr{fa_args}, struct_size::Csize_t)::Cvoid
+
+const _fa_backward_args_init = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_backward_args_init(args, struct_size)
+
+The same for fa_backward_args. Thread-safe. Since 0.1.
+"""
+fa_backward_args_init(args, struct_size) =
+    @ccall $(address(_fa_backward_args_init, :fa_backward_args_init))(
+        args::Ptr{fa_backward_args}, struct_size::Csize_t)::Cvoid
 
 const _fa_tensor_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -318,6 +412,35 @@ kernels and they are not there. Thread-safe. Since 0.1.
 """
 fa_forward(op, args) =
     @ccall $(address(_fa_forward, :fa_forward))(op::Ptr{fa_op}, args::Ptr{fa_args})::fa_status
+
+const _fa_backward_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_backward_workspace_size(op, args, bytes)
+
+Stores in *bytes the workspace that fa_backward needs for *args.
+
+The size follows from shapes, max_seqlen_*, and which tensors and arrays are given, and from nothing else: data
+pointers of q, k, v, lse and dout, strides and the contents of arrays do not matter. It never falls when lengths, the
+batch or numbers of heads rise, and grows no faster than the numbers of queries and keys do.
+
+Errors: as fa_backward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.
+"""
+fa_backward_workspace_size(op, args, bytes) =
+    @ccall $(address(_fa_backward_workspace_size, :fa_backward_workspace_size))(
+        op::Ptr{fa_op}, args::Ptr{fa_backward_args}, bytes::Ptr{Csize_t})::fa_status
+
+const _fa_backward = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_backward(op, args)
+
+Computes the gradients that *args has tensors for; \"THE BACKWARD PASS\" above says what they are. The result is there
+when the call returns. With a workspace, which may hold anything, the call does not allocate.
+
+Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED on a GPU; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER.
+Thread-safe. Since 0.1.
+"""
+fa_backward(op, args) =
+    @ccall $(address(_fa_backward, :fa_backward))(op::Ptr{fa_op}, args::Ptr{fa_backward_args})::fa_status
 
 const _fa_destroy = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -413,8 +536,8 @@ const _fa_shutdown = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_shutdown()
 
-Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under way. Never
-needed, but lets a program be unloaded or measured cleanly. Since 0.1.
+Ends the library's own threads and waits for them; a later call starts new ones. No call on an op may be under way.
+Never needed, but lets a program be unloaded or measured cleanly. Since 0.1.
 """
 fa_shutdown() =
     @ccall $(address(_fa_shutdown, :fa_shutdown))()::Cvoid
@@ -422,10 +545,13 @@ fa_shutdown() =
 const functions = (
     (:fa_desc_init, _fa_desc_init),
     (:fa_args_init, _fa_args_init),
+    (:fa_backward_args_init, _fa_backward_args_init),
     (:fa_tensor_init, _fa_tensor_init),
     (:fa_create, _fa_create),
     (:fa_workspace_size, _fa_workspace_size),
     (:fa_forward, _fa_forward),
+    (:fa_backward_workspace_size, _fa_backward_workspace_size),
+    (:fa_backward, _fa_backward),
     (:fa_destroy, _fa_destroy),
     (:fa_last_error, _fa_last_error),
     (:fa_status_string, _fa_status_string),

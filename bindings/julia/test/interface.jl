@@ -40,7 +40,7 @@ const structures, enumerators = compiled_header()
 const exported = [m[1] for m in eachmatch(r" T (fa_\w+)", read(`$nm -D --defined-only $library`, String))]
 
 @testset "structures, constants and functions are those of the compiler and of the library" begin
-    @test sort(collect(keys(structures))) == ["fa_args", "fa_desc", "fa_kernel", "fa_tensor"]
+    @test sort(collect(keys(structures))) == ["fa_args", "fa_backward_args", "fa_desc", "fa_kernel", "fa_tensor"]
     for (name, (size, fields)) in structures
         T = getfield(C, Symbol(name))
         @test sizeof(T) == size
@@ -114,8 +114,12 @@ const calls = Dict(
     "fa_op_kernel" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,
     "fa_build_info" => LibFA.build_info, "fa_kernel_count" => LibFA.kernels, "fa_kernel_info" => LibFA.kernels,
     "fa_set_log" => () -> LibFA.set_log(nothing), "fa_shutdown" => LibFA.shutdown)
-# Arrays describe themselves, strides included: fa_tensor_init is for those who use LibFA.C.
-const only_in_c = Dict("fa_tensor_init" => () -> C.fa_tensor_init(Ref(LibFA.absent), C_NULL, C.FA_F32, 1, 1, 1, 1))
+# Arrays describe themselves, strides included: fa_tensor_init is for those who use LibFA.C, and so is the backward pass so far.
+const no_gradients = LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args)
+const only_in_c = Dict("fa_tensor_init" => () -> C.fa_tensor_init(Ref(LibFA.absent), C_NULL, C.FA_F32, 1, 1, 1, 1),
+    "fa_backward_args_init" => () -> LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args),
+    "fa_backward" => () -> C.fa_backward(C_NULL, Ref(no_gradients)),
+    "fa_backward_workspace_size" => () -> C.fa_backward_workspace_size(C_NULL, Ref(no_gradients), Ref{Csize_t}(0)))
 
 @testset "every function is reached" begin
     ways = merge(calls, only_in_c)

@@ -21,6 +21,12 @@ struct Simd : Avx512 {
     return _mm512_castsi512_ps(_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low)));
   }
 
+  /// Stores 16 numbers as bf16, and 16 more behind them where asked.
+  static void store_bf16_rows(float *p, Vec first, Vec second, bool both) {
+    if (both) return store(p, _mm512_castsi512_ps((__m512i)_mm512_cvtne2ps_pbh(second, first)));
+    store_bf16(reinterpret_cast<uint16_t *>(p), first);
+  }
+
   /// Lane i: the pair (low[i], high[i]) of 16 bf16 each.
   static Vec interleave(const uint16_t *low, const uint16_t *high) {
     const __m512i l = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(low)));

@@ -35,6 +35,17 @@ inline void load_columns(const float *const *row, int64_t d, Vec *to) {
   }
 }
 
+/// W rows to columns of operands; past a row's last element stand zeros to the end of a vector.
+inline void rows_to_columns(const float *const *rows, int64_t dim, float *columns) {
+  for (int64_t d = 0; d < dim; d += width) {
+    Vec block[width];
+    load_columns(rows, d, block);
+    const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
+    for (int i = 0; i < n; i += Simd::pack)
+      Simd::store(columns + (d + i) / Simd::pack * lanes, make_operands(block[i], block[i + Simd::pack - 1]));
+  }
+}
+
 /// Rows of queries to columns, W at a time. Those that are not f32 in whole vectors pass through `buffer`.
 inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
   const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
@@ -51,15 +62,7 @@ inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
       load_row(buffer + i * pitch, row.q, tile.q_elem, tile.attention->q_dtype, dim);
       for (int64_t d = dim; d % width != 0; d++) buffer[i * pitch + d] = 0;
     }
-    for (int64_t d = 0; d < dim; d += width) {
-      Vec block[width];
-      load_columns(rows, d, block);
-      const int n = static_cast<int>(smaller<int64_t>(width, dim - d));
-      for (int i = 0; i < n; i += Simd::pack) {
-        const Vec made = make_operands(block[i], block[i + Simd::pack - 1]);  // past the last element stand zeros
-        Simd::store(t.q + (d + i) / Simd::pack * lanes + v * width, made);
-      }
-    }
+    rows_to_columns(rows, dim, t.q + v * width);
   }
 }
 

@@ -3,6 +3,7 @@
 // another's place.
 #pragma once
 
+#include "cpu/kernel/backward/scheme.h"
 #include "cpu/kernel/decode.h"
 #include "cpu/kernel/finish.h"
 #include "cpu/kernel/prefill.h"
@@ -14,6 +15,6 @@ namespace fa::cpu::FA_ISA {
 constexpr Scheme schemes[] = {decode_scheme, prefill_scheme};
 
 extern const Kernels kernels;
-const Kernels kernels = {schemes, sizeof schemes / sizeof *schemes, &merge, &finish};
+const Kernels kernels = {schemes, sizeof schemes / sizeof *schemes, &merge, &finish, &backward_scheme};
 
 }  // namespace fa::cpu::FA_ISA

@@ -10,19 +10,10 @@
 #include "cpu/kernel/keys.h"
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/scores.h"
+#include "cpu/kernel/segments.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
-
-/// Keys for which the set of attending vectors of queries is looked at anew within a block. Even: pairs do not straddle
-/// it.
-constexpr int segment_keys = 16;
-
-/// Keys begin .. end - 1 of a block, attended by some lane of vectors first .. last - 1.
-struct Segment {
-  int begin, end;
-  int first, last;
-};
 
 struct PrefillScratch {
   SubTile sub[Simd::subtiles];
@@ -97,28 +88,6 @@ inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vecto
   const int64_t used = t.vectors * width;
   for (int64_t d = 0; d < tile.attention->head_dim_v; d++)
     for (int64_t i = 0; i < used; i += width) Simd::store(t.out + d * lanes + i, Simd::zero());
-}
-
-/// Cuts a block of n keys from key on into segments; returns how many.
-inline int cut(const SubTile &t, int64_t key, int n, Segment *segments) {
-  int count = 0;
-  for (int begin = 0; begin < n; begin += segment_keys) {
-    const int end = smaller(n, begin + segment_keys);
-    int first = t.vectors, last = 0;
-    for (int v = 0; v < t.vectors; v++)
-      if (t.low_of[v] < key + end && t.high_of[v] > key + begin) {
-        first = smaller(first, v);
-        last = v + 1;
-      }
-    if (first >= last) continue;
-    Segment *before = count > 0 ? &segments[count - 1] : nullptr;
-    if (before != nullptr && before->end == begin && before->first == first && before->last == last) {
-      before->end = end;
-    } else {
-      segments[count++] = {begin, end, first, last};
-    }
-  }
-  return count;
 }
 
 /// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum.
@@ -200,7 +169,7 @@ inline void weigh(const float *scores, int keys, Vec scale, const Vec *max, Vec 
 inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const Rows &keys, const Rows &values,
                          int64_t key, int n, float *scores) {
   Segment segments[key_block / segment_keys];
-  const int count = cut(t, key, n, segments);
+  const int count = cut(t.vectors, t.low_of, t.high_of, key, n, segments);
   if (count == 0) return;
 
   constexpr int vectors = Simd::tile_vectors;

@@ -42,9 +42,10 @@ struct Modifiers {
   float exponent_scale() const { return unit() * log2_e; }
 };
 
-/// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them.
+/// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them. Where asked for, slope[i] is
+/// the softcap's derivative.
 [[gnu::always_inline]] inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask,
-                                          const Lane &lane, int32_t key) {
+                                          const Lane &lane, int32_t key, Vec *slope = nullptr) {
   const Vec scale = Simd::set1(m.scale), none = Simd::set1(-infinity);
   for (int i = 0; i < n; i++) x[i] = Simd::mul(x[i], scale);
   if (m.bias && m.bias_first)
@@ -52,7 +53,8 @@ struct Modifiers {
   if (m.softcap > 0) {
     const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(smaller(1.0f / m.softcap, FLT_MAX));
     for (int i = 0; i < n; i++) {
-      const Vec capped = Simd::mul(cap, tanh(Simd::mul(x[i], inverse)));
+      const Vec t = tanh(Simd::mul(x[i], inverse)), capped = Simd::mul(cap, t);
+      if (slope != nullptr) slope[i] = Simd::sub(Simd::set1(1.0f), Simd::mul(t, t));
       // An addend of -inf masks, before the softcap too.
       x[i] = m.bias_first ? Simd::select(Simd::equal(bias[i], none), none, capped) : capped;
     }
@@ -60,10 +62,10 @@ struct Modifiers {
   if (m.bias && !m.bias_first)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(bias[i], none), none, Simd::add(x[i], bias[i]));
   if (m.alibi) {
-    const Vec slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
+    const Vec minus_slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
     const Vec beyond = Simd::load(lane.beyond);
     for (int i = 0; i < n; i++)
-      x[i] = Simd::fma(slope, Simd::add(Simd::distance(lane.position, key + i), beyond), x[i]);
+      x[i] = Simd::fma(minus_slope, Simd::add(Simd::distance(lane.position, key + i), beyond), x[i]);
   }
   if (m.mask)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(mask[i], Simd::zero()), none, x[i]);

@@ -46,10 +46,15 @@ pub const FA_MASK_CAUSAL_TOP_LEFT: fa_mask = 2;
 pub const FA_FLAG_NONDETERMINISTIC: u32 = 1;
 /** a query's bits depend on its own row, keys and mask alone: not on batch, padding or
 neighbours, nor on how many queries the call holds (prefill and decode
-agree)*/
+agree). dq, dk and dv of a sequence do not depend on other sequences*/
 pub const FA_FLAG_BATCH_INVARIANT: u32 = 2;
 /// x = scale * q.k + bias; x = softcap * tanh(x / softcap)
 pub const FA_FLAG_BIAS_BEFORE_SOFTCAP: u32 = 4;
+pub const FA_ACCUMULATE_DQ: u32 = 1;
+pub const FA_ACCUMULATE_DK: u32 = 2;
+pub const FA_ACCUMULATE_DV: u32 = 4;
+pub const FA_ACCUMULATE_DBIAS: u32 = 8;
+pub const FA_ACCUMULATE_DSINKS: u32 = 16;
 /// of q, k and of v
 pub const FA_MAX_HEAD_DIM: u32 = 576;
 pub const FA_MAX_THREADS: u32 = 1024;
@@ -347,6 +352,190 @@ const _: () = {
         "Offset of field: fa_args::stream",
     ][::core::mem::offset_of!(fa_args, stream) - 912usize];
 };
+/** One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
+ are wanted. What fa_forward had is given as it had it; letters as in fa_args. A gradient that is absent is not computed.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_backward_args {
+    /// set by fa_backward_args_init
+    pub struct_size: usize,
+    /// as fa_args.q
+    pub q: fa_tensor,
+    /// as fa_args.k
+    pub k: fa_tensor,
+    /// as fa_args.v
+    pub v: fa_tensor,
+    /// as fa_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent
+    pub out: fa_tensor,
+    /// as fa_args.lse, which fa_forward wrote; FA_F32
+    pub lse: fa_tensor,
+    /// the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16
+    pub dout: fa_tensor,
+    /// absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16
+    pub dq: fa_tensor,
+    /// absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16
+    pub dk: fa_tensor,
+    /// absent; written: shaped as v; the same types
+    pub dv: fa_tensor,
+    /// absent; the gradient of lse, shaped as lse; FA_F32
+    pub dlse: fa_tensor,
+    /// absent; the dot product of dout and out of each row, shaped as lse; FA_F32
+    pub delta: fa_tensor,
+    /// absent; as fa_args.bias
+    pub bias: fa_tensor,
+    /// absent; as fa_args.mask
+    pub mask: fa_tensor,
+    /// absent; as fa_args.alibi_slopes: constants, without a gradient
+    pub alibi_slopes: fa_tensor,
+    /// absent; as fa_args.sinks; read for dsinks alone
+    pub sinks: fa_tensor,
+    /// must be absent
+    pub block_table: fa_tensor,
+    /// absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32
+    pub dbias: fa_tensor,
+    /// absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32
+    pub dsinks: fa_tensor,
+    /// NULL; this and what follows as in fa_args
+    pub cu_seqlens_q: *const i32,
+    /// NULL
+    pub cu_seqlens_k: *const i32,
+    /// NULL
+    pub seqused_q: *const i32,
+    /// NULL
+    pub seqused_k: *const i32,
+    /// NULL
+    pub leftpad_k: *const i32,
+    /// NULL
+    pub kv_batch_idx: *const i32,
+    /// NULL
+    pub q_offset: *const i32,
+    /// 0; this and the next two as in fa_args
+    pub num_seqs: i64,
+    /// 0
+    pub max_seqlen_q: i64,
+    /// 0
+    pub max_seqlen_k: i64,
+    /// 0; FA_ACCUMULATE_*, for gradients of FA_F32 alone; nothing for one that is absent
+    pub accumulate: u32,
+    /// 0
+    pub reserved: i32,
+    /// NULL: allocated by the call; else fa_backward_workspace_size bytes, 256-byte aligned
+    pub workspace: *mut ::core::ffi::c_void,
+    /// 0; bytes behind workspace
+    pub workspace_size: usize,
+    /// NULL; as in fa_args
+    pub stream: *mut ::core::ffi::c_void,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_backward_args"][::core::mem::size_of::<fa_backward_args>() - 1560usize];
+    [
+        "Alignment of fa_backward_args",
+    ][::core::mem::align_of::<fa_backward_args>() - 8usize];
+    [
+        "Offset of field: fa_backward_args::struct_size",
+    ][::core::mem::offset_of!(fa_backward_args, struct_size) - 0usize];
+    [
+        "Offset of field: fa_backward_args::q",
+    ][::core::mem::offset_of!(fa_backward_args, q) - 8usize];
+    [
+        "Offset of field: fa_backward_args::k",
+    ][::core::mem::offset_of!(fa_backward_args, k) - 88usize];
+    [
+        "Offset of field: fa_backward_args::v",
+    ][::core::mem::offset_of!(fa_backward_args, v) - 168usize];
+    [
+        "Offset of field: fa_backward_args::out",
+    ][::core::mem::offset_of!(fa_backward_args, out) - 248usize];
+    [
+        "Offset of field: fa_backward_args::lse",
+    ][::core::mem::offset_of!(fa_backward_args, lse) - 328usize];
+    [
+        "Offset of field: fa_backward_args::dout",
+    ][::core::mem::offset_of!(fa_backward_args, dout) - 408usize];
+    [
+        "Offset of field: fa_backward_args::dq",
+    ][::core::mem::offset_of!(fa_backward_args, dq) - 488usize];
+    [
+        "Offset of field: fa_backward_args::dk",
+    ][::core::mem::offset_of!(fa_backward_args, dk) - 568usize];
+    [
+        "Offset of field: fa_backward_args::dv",
+    ][::core::mem::offset_of!(fa_backward_args, dv) - 648usize];
+    [
+        "Offset of field: fa_backward_args::dlse",
+    ][::core::mem::offset_of!(fa_backward_args, dlse) - 728usize];
+    [
+        "Offset of field: fa_backward_args::delta",
+    ][::core::mem::offset_of!(fa_backward_args, delta) - 808usize];
+    [
+        "Offset of field: fa_backward_args::bias",
+    ][::core::mem::offset_of!(fa_backward_args, bias) - 888usize];
+    [
+        "Offset of field: fa_backward_args::mask",
+    ][::core::mem::offset_of!(fa_backward_args, mask) - 968usize];
+    [
+        "Offset of field: fa_backward_args::alibi_slopes",
+    ][::core::mem::offset_of!(fa_backward_args, alibi_slopes) - 1048usize];
+    [
+        "Offset of field: fa_backward_args::sinks",
+    ][::core::mem::offset_of!(fa_backward_args, sinks) - 1128usize];
+    [
+        "Offset of field: fa_backward_args::block_table",
+    ][::core::mem::offset_of!(fa_backward_args, block_table) - 1208usize];
+    [
+        "Offset of field: fa_backward_args::dbias",
+    ][::core::mem::offset_of!(fa_backward_args, dbias) - 1288usize];
+    [
+        "Offset of field: fa_backward_args::dsinks",
+    ][::core::mem::offset_of!(fa_backward_args, dsinks) - 1368usize];
+    [
+        "Offset of field: fa_backward_args::cu_seqlens_q",
+    ][::core::mem::offset_of!(fa_backward_args, cu_seqlens_q) - 1448usize];
+    [
+        "Offset of field: fa_backward_args::cu_seqlens_k",
+    ][::core::mem::offset_of!(fa_backward_args, cu_seqlens_k) - 1456usize];
+    [
+        "Offset of field: fa_backward_args::seqused_q",
+    ][::core::mem::offset_of!(fa_backward_args, seqused_q) - 1464usize];
+    [
+        "Offset of field: fa_backward_args::seqused_k",
+    ][::core::mem::offset_of!(fa_backward_args, seqused_k) - 1472usize];
+    [
+        "Offset of field: fa_backward_args::leftpad_k",
+    ][::core::mem::offset_of!(fa_backward_args, leftpad_k) - 1480usize];
+    [
+        "Offset of field: fa_backward_args::kv_batch_idx",
+    ][::core::mem::offset_of!(fa_backward_args, kv_batch_idx) - 1488usize];
+    [
+        "Offset of field: fa_backward_args::q_offset",
+    ][::core::mem::offset_of!(fa_backward_args, q_offset) - 1496usize];
+    [
+        "Offset of field: fa_backward_args::num_seqs",
+    ][::core::mem::offset_of!(fa_backward_args, num_seqs) - 1504usize];
+    [
+        "Offset of field: fa_backward_args::max_seqlen_q",
+    ][::core::mem::offset_of!(fa_backward_args, max_seqlen_q) - 1512usize];
+    [
+        "Offset of field: fa_backward_args::max_seqlen_k",
+    ][::core::mem::offset_of!(fa_backward_args, max_seqlen_k) - 1520usize];
+    [
+        "Offset of field: fa_backward_args::accumulate",
+    ][::core::mem::offset_of!(fa_backward_args, accumulate) - 1528usize];
+    [
+        "Offset of field: fa_backward_args::reserved",
+    ][::core::mem::offset_of!(fa_backward_args, reserved) - 1532usize];
+    [
+        "Offset of field: fa_backward_args::workspace",
+    ][::core::mem::offset_of!(fa_backward_args, workspace) - 1536usize];
+    [
+        "Offset of field: fa_backward_args::workspace_size",
+    ][::core::mem::offset_of!(fa_backward_args, workspace_size) - 1544usize];
+    [
+        "Offset of field: fa_backward_args::stream",
+    ][::core::mem::offset_of!(fa_backward_args, stream) - 1552usize];
+};
 /// What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -413,6 +602,8 @@ functions! {
     pub fn fa_desc_init(desc: *mut fa_desc, struct_size: usize);
     /// The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
     pub fn fa_args_init(args: *mut fa_args, struct_size: usize);
+    /// The same for fa_backward_args. Thread-safe. Since 0.1.
+    pub fn fa_backward_args_init(args: *mut fa_backward_args, struct_size: usize);
     /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
  Thread-safe. Since 0.1.*/
     pub fn fa_tensor_init(
@@ -462,6 +653,24 @@ functions! {
  needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load
  kernels and they are not there. Thread-safe. Since 0.1.*/
     pub fn fa_forward(op: *const fa_op, args: *const fa_args) -> fa_status;
+    /** Stores in *bytes the workspace that fa_backward needs for *args.
+
+ The size follows from shapes, max_seqlen_*, and which tensors and arrays are given, and from nothing else: data pointers of
+ q, k, v, lse and dout, strides and the contents of arrays do not matter. It never falls when lengths, the batch or
+ numbers of heads rise, and grows no faster than the numbers of queries and keys do.
+
+ Errors: as fa_backward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.*/
+    pub fn fa_backward_workspace_size(
+        op: *const fa_op,
+        args: *const fa_backward_args,
+        bytes: *mut usize,
+    ) -> fa_status;
+    /** Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when the
+ call returns. With a workspace, which may hold anything, the call does not allocate.
+
+ Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED on a GPU; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe.
+ Since 0.1.*/
+    pub fn fa_backward(op: *const fa_op, args: *const fa_backward_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
     /** The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when
@@ -486,7 +695,7 @@ functions! {
  0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
     pub fn fa_kernel_info(index: i32, info: *mut fa_kernel) -> fa_status;
     pub fn fa_set_log(log: fa_log, user: *mut ::core::ffi::c_void);
-    /** Ends the library's own threads and waits for them; a later call starts new ones. No fa_forward may be under
+    /** Ends the library's own threads and waits for them; a later call starts new ones. No call on an op may be under
  way. Never needed, but lets a program be unloaded or measured cleanly. Since 0.1.*/
     pub fn fa_shutdown();
 }

@@ -1,0 +1,84 @@
+#include "judge/compare_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "judge/number.h"
+
+namespace test {
+namespace {
+
+constexpr double u32 = 0x1p-24;
+
+/// How much larger than naive's the largest error of a gradient may be.
+constexpr double of_naive = 1.5;
+
+const oracle::Gradient &gradient_of(const oracle::Gradients &g, char letter) {
+  return letter == 'q' ? g.dq : letter == 'k' ? g.dk : letter == 'v' ? g.dv : letter == 'b' ? g.dbias : g.dsinks;
+}
+
+struct Place {
+  const char *name;
+  int64_t i, j, k, l;
+};
+
+std::string describe(const Place &p, double got, double want, double bound) {
+  char text[256];
+  std::snprintf(text, sizeof text, "%s[%lld][%lld][%lld][%lld] is %.9g, expected %.9g, error %.3g, bound %.3g", p.name,
+                (long long)p.i, (long long)p.j, (long long)p.k, (long long)p.l, got, want, std::abs(got - want), bound);
+  return text;
+}
+
+/// One gradient.
+std::string compare_one(const BackwardInstance &instance, const BackwardInstance::Output &output,
+                        const oracle::Gradient &exact, const oracle::Gradient &naive, Errors *total) {
+  const Tensor &t = *output.tensor;
+  const double rounding = unit_roundoff(t.dtype());
+  const bool adds = instance.adds_to(output);
+  double worst_error = 0, naive_error = 0, floor = 0;
+  std::string wrong, worst;
+  t.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
+    const auto at = size_t(n);
+    if (!wrong.empty() || !exact.written[size_t(i * t.shape()[1] + j)]) return;
+    const double before = adds ? instance.before(output, n) : 0, want = exact.value[at] + before;
+    if (!std::isfinite(want)) return;
+    const double got = t.get(i, j, k, l), error = std::abs(got - want);
+    const double bound = exact.bound[at] + 4 * u32 * std::abs(exact.value[at]) + 2 * u32 * std::abs(before) +
+                         rounding * std::abs(want) + smallest(t.dtype());
+    const Place place = {output.name, i, j, k, l};
+    if (!(error <= bound)) {
+      wrong = describe(place, got, want, bound);
+      return;
+    }
+    if (error > worst_error) worst = describe(place, got, want, bound);
+    worst_error = std::max(worst_error, error);
+    naive_error = std::max(naive_error, std::abs(naive.value[at] - exact.value[at]));
+    floor = std::max(floor, exact.floor[at] + 4 * u32 * std::abs(before) + 4 * u32 * std::abs(want));
+    if (bound > 0) total->of_bound = std::max(total->of_bound, error / bound);
+  });
+  if (!wrong.empty()) return wrong;
+  total->out = std::max(total->out, worst_error);
+  total->naive = std::max(total->naive, naive_error);
+  if (worst_error <= of_naive * naive_error + floor) return "";
+  char text[160];
+  std::snprintf(text, sizeof text, "; largest error %.3g is more than %.3g of naive's %.3g + %.3g", worst_error,
+                of_naive, naive_error, floor);
+  return worst + text;
+}
+
+}  // namespace
+
+std::string compare(const BackwardInstance &instance, const ExpectedGradients &expected, Errors *errors) {
+  Errors e;
+  std::string text;
+  for (const BackwardInstance::Output &output : instance.outputs()) {
+    text = compare_one(instance, output, gradient_of(expected.exact, output.letter),
+                       gradient_of(expected.naive, output.letter), &e);
+    if (!text.empty()) break;
+  }
+  if (errors) *errors = e;
+  return text;
+}
+
+}  // namespace test

@@ -1,0 +1,25 @@
+// When is a gradient right? The bounds that docs/precision.md publishes, and the comparison of a backward call's
+// outputs with the oracle's.
+#pragma once
+
+#include <string>
+
+#include "judge/backward.h"
+#include "judge/compare.h"
+#include "judge/gradients.h"
+
+namespace test {
+
+/// What the oracle expects of a backward call.
+struct ExpectedGradients {
+  oracle::Gradients exact, naive;
+  explicit ExpectedGradients(const BackwardInstance &instance)
+      : exact(oracle::gradients(instance.desc, instance.call)),
+        naive(oracle::naive_gradients(instance.desc, instance.call)) {}
+};
+
+/// "" when all gradients of the instance are within both bounds, else what is wrong and where. What a pair with
+/// something not finite has a part in may be anything.
+std::string compare(const BackwardInstance &instance, const ExpectedGradients &expected, Errors *errors = nullptr);
+
+}  // namespace test

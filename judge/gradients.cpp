@@ -1,0 +1,271 @@
+#include "judge/gradients.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "judge/head.h"
+#include "judge/number.h"
+
+namespace oracle {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double u32 = 0x1p-24;
+
+fa_dtype type_of(const fa_tensor &t, fa_dtype usual) {
+  return t.dtype ? t.dtype : usual;
+}
+
+double read(const fa_tensor &t, fa_dtype usual, int64_t i, int64_t j, int64_t k, int64_t l) {
+  const fa_dtype dtype = type_of(t, usual);
+  const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
+  return test::load(static_cast<const char *>(t.data) + offset * test::dtype_bytes(dtype), dtype);
+}
+
+Gradient empty_gradient(const fa_tensor &t) {
+  Gradient g;
+  if (!t.data) return g;
+  std::copy(std::begin(t.shape), std::end(t.shape), g.shape.begin());
+  g.written.assign(size_t(t.shape[0] * t.shape[1]), 0);
+  g.value.assign(size_t(t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3]), 0);
+  g.bound = g.floor = g.value;
+  return g;
+}
+
+/// The element of a tensor some of whose dimensions are 1, and stand for all.
+int64_t repeated(const Gradient &g, int64_t i, int64_t j, int64_t k, int64_t l) {
+  const auto index = [&](size_t dimension, int64_t n) { return g.shape[dimension] == 1 ? 0 : n; };
+  return g.at(index(0, i), index(1, j), index(2, k), index(3, l));
+}
+
+/// A term of a sum, with its error and one rounding of what it is made of. Only the exact sums have these.
+struct Term {
+  double value, error, rounding;
+};
+
+template <class Real>
+void add(Gradient *g, int64_t at, Term t, double factor) {
+  const auto n = size_t(at);
+  g->value[n] = Real(g->value[n]) + Real(t.value) * Real(factor);
+  if constexpr (std::is_same_v<Real, double>) {
+    g->bound[n] += t.error * std::abs(factor);
+    g->floor[n] += t.rounding * std::abs(factor);
+  }
+}
+
+/// The gradients that a sequence's head has a part in.
+template <class Real>
+class Pass {
+ public:
+  Pass(const Call &call, const fa_backward_args &args, Gradients *g) : call_(call), args_(args), g_(*g) {}
+
+  void run(const Sequence &s) {
+    mark_rows(s);
+    const int64_t group = call_.heads_kv() ? call_.heads() / call_.heads_kv() : 0;
+    for (int64_t kv = 0; kv < call_.heads_kv() && s.queries > 0; ++kv) {
+      Head<Real> head(call_, s, kv);
+      kv_ = kv;
+      v_length_ = lengths(head.v, s.keys, call_.dim_v());
+      terms_k_ = double(group * s.queries);
+      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+        head.turn_to(h);
+        for (int64_t i = 0; i < s.queries; ++i) row(head, i);
+      }
+    }
+  }
+
+ private:
+  /// What a row has of its own.
+  struct Row {
+    int64_t i;
+    double lse, delta, dlse;
+    double length, out_length;  // of dout and, where it is read, of out
+    std::vector<Real> dout;
+    std::vector<Real> operand;  // dout as it meets values and weights: naively, of q's type
+  };
+
+  void mark_rows(const Sequence &s) {
+    for (int64_t i = 0; g_.dq && i < s.queries; ++i)
+      g_.dq.written[size_t(s.q_batch * g_.dq.shape[1] + s.q_row + i)] = 1;
+    for (Gradient *g : {&g_.dk, &g_.dv})
+      for (int64_t j = 0; *g && j < s.keys; ++j) g->written[size_t(s.k_batch * g->shape[1] + s.k_row + j)] = 1;
+  }
+
+  Row read_row(const Head<Real> &h, int64_t i) const {
+    const int64_t b = h.s.q_batch, r = h.s.q_row + i;
+    Row row{i, read(args_.lse, FA_F32, b, h.head, r, 0), 0, 0, 0, 0, {}, {}};
+    if (row.lse == -infinity) return row;
+    if (args_.dlse.data) row.dlse = read(args_.dlse, FA_F32, b, h.head, r, 0);
+    std::vector<Real> out;
+    for (int64_t d = 0; d < call_.dim_v(); ++d) {
+      row.dout.push_back(Real(read(args_.dout, call_.out_type(), b, r, h.head, d)));
+      if (!args_.delta.data) out.push_back(Real(read(args_.out, call_.out_type(), b, r, h.head, d)));
+    }
+    row.operand = row.dout;
+    if constexpr (std::is_same_v<Real, float>)
+      for (float &x : row.operand) x = test::round_to(call_.q_type(), x);
+    row.length = std::sqrt(double(dot(row.dout.data(), row.dout.data(), call_.dim_v())));
+    if (args_.delta.data) {
+      row.delta = read(args_.delta, FA_F32, b, h.head, r, 0);
+    } else {
+      row.delta = dot(row.dout.data(), out.data(), call_.dim_v());
+      row.out_length = std::sqrt(double(dot(out.data(), out.data(), call_.dim_v())));
+    }
+    return row;
+  }
+
+  /// The error of delta, whose products are summed in f32.
+  double delta_error(const Row &r) const {
+    return (double(call_.dim_v()) + 16) * u32 * r.length * r.out_length +
+           4 * u32 * (std::abs(r.delta) + std::abs(r.dlse));
+  }
+
+  void row(const Head<Real> &h, int64_t i) {
+    const Row r = read_row(h, i);
+    if (r.lse == -infinity) return;
+    if (g_.dsinks) add_sink(h, r);
+    for (int64_t j = 0; j < h.s.keys; ++j) {
+      const auto score = h.score(i, j);
+      if (score.attended && score.x != -Real(infinity)) add_pair(h, r, j, score);
+    }
+  }
+
+  void add_sink(const Head<Real> &h, const Row &r) {
+    const double sink = call_.sink(h.s, h.head), weight = Real(std::exp(Real(sink) - Real(r.lse)));
+    const double value = weight * Real(Real(r.dlse) - Real(r.delta));
+    const double error = std::abs(value) * (2 * u32 * (std::abs(sink) + std::abs(r.lse)) + (count_sinks() + 32) * u32) +
+                         weight * delta_error(r);
+    add<Real>(&g_.dsinks, repeated(g_.dsinks, h.s.index, h.head, 0, 0), {value, error, std::abs(value) * 8 * u32}, 1);
+  }
+
+  double count_sinks() const { return double(args_.q.shape[0] * args_.q.shape[1]); }
+
+  void add_pair(const Head<Real> &h, const Row &r, int64_t j, const typename Head<Real>::Score &score) {
+    const int64_t dim = call_.dim(), dim_v = call_.dim_v();
+    const Real scale = Real(call_.scale());
+    const Real p = std::exp(score.x - Real(r.lse));
+    const Real of_p = dot(r.operand.data(), &h.v[size_t(j * dim_v)], dim_v);
+    const Real g = of_p - Real(r.delta) + Real(r.dlse);
+    const Real dx = p * g, dy = dx * score.slope;
+    const fa_dtype type = call_.q_type();
+    Term weight{p, 0, 0}, of_x{dx, 0, 0}, of_y{dy, 0, 0};
+    if (!is_finite(h, r, j)) {
+      weight.value = of_x.value = of_y.value = std::numeric_limits<double>::quiet_NaN();
+    } else if constexpr (std::is_same_v<Real, double>) {
+      errors(r, score, p, of_p, g, double(v_length_[size_t(j)]), &weight, &of_x, &of_y);
+    } else {
+      weight.value = test::round_to(type, p);
+      of_y.value = test::round_to(type, dy);
+    }
+    const bool before = call_.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+    const auto with_terms = [](Term t, double n) {
+      return Term{t.value, t.error + n * u32 * std::abs(t.value), t.rounding};
+    };
+    const Term over_q = with_terms(of_y, double(h.s.keys)), over_k = with_terms(of_y, terms_k_);
+    const int64_t q_row = h.s.q_row + r.i, k_row = h.s.k_row + j;
+    for (int64_t d = 0; d < dim && g_.dq; ++d)
+      add<Real>(&g_.dq, g_.dq.at(h.s.q_batch, q_row, h.head, d), over_q, scale * h.k[size_t(j * dim + d)]);
+    for (int64_t d = 0; d < dim && g_.dk; ++d)
+      add<Real>(&g_.dk, g_.dk.at(h.s.k_batch, k_row, kv_, d), over_k, scale * h.q[size_t(r.i * dim + d)]);
+    weight = with_terms(weight, terms_k_);
+    for (int64_t d = 0; d < dim_v && g_.dv; ++d)
+      add<Real>(&g_.dv, g_.dv.at(h.s.k_batch, k_row, kv_, d), weight, r.operand[size_t(d)]);
+    if (g_.dbias)
+      add<Real>(&g_.dbias, repeated(g_.dbias, h.s.index, h.head, r.i, j),
+                with_terms(before ? of_y : of_x, terms_bias(h.s)), 1);
+  }
+
+  /// Whether all that a pair is made of is. Where it is not, all its gradients may be anything.
+  bool is_finite(const Head<Real> &h, const Row &r, int64_t j) const {
+    return std::isfinite(double(h.q_length[size_t(r.i)]) + double(h.k_length[size_t(j)]) +
+                         double(v_length_[size_t(j)]) + r.length + r.lse + r.delta + r.dlse);
+  }
+
+  /// How many scores an element of dbias is the sum of, at most.
+  double terms_bias(const Sequence &s) const {
+    const int64_t all[] = {int64_t(call_.sequences.size()), call_.heads(), s.queries, s.keys};
+    double terms = 1;
+    for (size_t i = 0; i < 4; ++i) terms *= g_.dbias.shape[i] == 1 ? double(all[i]) : 1.0;
+    return terms;
+  }
+
+  /// Of dout to q's type, where it is more exact than that.
+  double dout_rounding(double rounded) const {
+    return test::unit_roundoff(type_of(args_.dout, call_.out_type())) < rounded ? rounded : 0;
+  }
+
+  /// docs/precision.md, "Gradients".
+  void errors(const Row &r, const typename Head<Real>::Score &score, double p, double of_p, double g, double v_length,
+              Term *weight, Term *of_x, Term *of_y) const {
+    const fa_dtype type = call_.q_type();
+    const double rounded = type == FA_F32 ? 0 : test::unit_roundoff(type);
+    const double cap = call_.desc.softcap;
+    const double of_score = (double(call_.dim()) + 16) * u32 * score.magnitude;
+    const double e = of_score + 8 * u32 * cap + 2 * u32 * (std::abs(score.x) + std::abs(r.lse));
+    const double most = std::exp(std::min(double(score.x) - r.lse + e, 600.0));  // that p may become
+    const double of_weight = most - p + most * (32 * u32 + rounded / 16);
+    const double of_g = dout_rounding(rounded) * r.length * v_length +
+                        (double(call_.dim_v()) + 16) * u32 * r.length * v_length + 4 * u32 * std::abs(of_p) +
+                        delta_error(r);
+    const double underflow = 0x1p-124 * (1 + std::abs(g));
+    weight->error = of_weight + most * (rounded + dout_rounding(rounded)) + 0x1p-124;
+    weight->rounding = p * (test::unit_roundoff(type) + 4 * u32 * (1 + score.magnitude));
+    of_x->error = (of_weight + most * rounded) * std::abs(g) + (most + of_weight) * of_g + underflow;
+    of_x->rounding = weight->rounding * std::abs(g) + p * of_g;
+    const double of_slope = cap > 0 ? 16 * u32 + 2 * of_score / cap : 0;
+    of_y->error = of_x->error * std::abs(score.slope) + p * std::abs(g) * of_slope;
+    of_y->rounding = of_x->rounding * std::abs(score.slope) + p * std::abs(g) * 16 * u32;
+  }
+
+  const Call &call_;
+  const fa_backward_args &args_;
+  Gradients &g_;
+  int64_t kv_ = 0;
+  std::vector<Real> v_length_;
+  double terms_k_ = 0;  // of a key's sums
+};
+
+template <class Real>
+Gradients evaluate(const fa_desc &desc, const fa_backward_args &args) {
+  const fa_args inputs = forward_args(args);
+  const Call call(desc, inputs);
+  Gradients g{empty_gradient(args.dq), empty_gradient(args.dk), empty_gradient(args.dv), empty_gradient(args.dbias),
+              empty_gradient(args.dsinks)};
+  for (Gradient *whole : {&g.dbias, &g.dsinks}) std::fill(whole->written.begin(), whole->written.end(), 1);
+  Pass<Real> pass(call, args, &g);
+  for (const Sequence &s : call.sequences) pass.run(s);
+  return g;
+}
+
+}  // namespace
+
+fa_args forward_args(const fa_backward_args &args) {
+  fa_args result;
+  fa_args_init(&result, sizeof result);
+  result.q = args.q, result.k = args.k, result.v = args.v, result.out = args.out;
+  result.bias = args.bias, result.mask = args.mask, result.alibi_slopes = args.alibi_slopes, result.sinks = args.sinks;
+  result.cu_seqlens_q = args.cu_seqlens_q, result.cu_seqlens_k = args.cu_seqlens_k;
+  result.seqused_q = args.seqused_q, result.seqused_k = args.seqused_k, result.leftpad_k = args.leftpad_k;
+  result.kv_batch_idx = args.kv_batch_idx, result.q_offset = args.q_offset;
+  result.num_seqs = args.num_seqs, result.max_seqlen_q = args.max_seqlen_q, result.max_seqlen_k = args.max_seqlen_k;
+  return result;
+}
+
+Gradients gradients(const fa_desc &desc, const fa_backward_args &args) {
+  return evaluate<double>(desc, args);
+}
+
+Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args) {
+  Gradients g = evaluate<float>(desc, args);
+  const fa_dtype kv = desc.dtype_kv ? desc.dtype_kv : desc.dtype_q;
+  const auto round = [](Gradient *gradient, fa_dtype type) {
+    for (double &x : gradient->value) x = test::round_to(type, float(x));
+  };
+  round(&g.dq, type_of(args.dq, desc.dtype_q));
+  round(&g.dk, type_of(args.dk, kv));
+  round(&g.dv, type_of(args.dv, kv));
+  round(&g.dbias, type_of(args.dbias, type_of(args.bias, FA_F32)));
+  return g;
+}
+
+}  // namespace oracle

@@ -1,0 +1,43 @@
+// The gradients of attention in double precision, straight from "THE BACKWARD PASS" of fa.h; and the same done naively
+// in the precision of the tensors.
+#pragma once
+
+#include <fa.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace oracle {
+
+/// One gradient, dense, in its tensor's shape; without elements where that is absent.
+struct Gradient {
+  std::array<int64_t, 4> shape{};
+  std::vector<char> written;  // (shape[0], shape[1]): whether the row is an output at all
+  std::vector<double> value;
+
+  // Of the exact ones alone.
+  std::vector<double> bound;  // the error that docs/precision.md allows, but for the last rounding
+  std::vector<double> floor;  // one rounding of each weight and of its gradient
+
+  explicit operator bool() const { return !value.empty(); }
+  int64_t at(int64_t i, int64_t j, int64_t k, int64_t l) const {
+    return ((i * shape[1] + j) * shape[2] + k) * shape[3] + l;
+  }
+};
+
+struct Gradients {
+  Gradient dq, dk, dv, dbias, dsinks;
+};
+
+/// The fields of a backward call that describe attention, as forward has them.
+fa_args forward_args(const fa_backward_args &args);
+
+/// The exact gradients of a call, whatever bits of accumulate it has: what tensors hold is not added.
+Gradients gradients(const fa_desc &desc, const fa_backward_args &args);
+
+/// The textbook's in the precision of q: products summed in f32 in plain order, probabilities and the gradients of
+/// scores rounded to q's type, and each gradient to its own at the end.
+Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args);
+
+}  // namespace oracle

@@ -1,0 +1,101 @@
+// fa_backward_args: its defaults, the combinations that are refused, and the order in which its fields are read.
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+#include "api/args.h"
+#include "api/fields.h"
+#include "api/overlap.h"
+#include "api/struct_size.h"
+#include "api/tensors.h"
+
+namespace fa::api {
+namespace {
+
+/// The last field that a caller must have: a shorter structure describes no call.
+constexpr Form<fa_backward_args> form = {
+    "fa_backward_args", offsetof(fa_backward_args, dv) + sizeof(fa_backward_args::dv), "call fa_backward_args_init"};
+
+constexpr fa_backward_args defaults = {};
+
+/// A gradient that can be added to what its tensor holds.
+struct Gradient {
+  uint32_t bit;
+  const char *flag;
+  const char *name;
+  View Backward::*view;
+};
+
+constexpr Gradient gradients[] = {{FA_ACCUMULATE_DQ, "FA_ACCUMULATE_DQ", "args.dq", &Backward::dq},
+                                  {FA_ACCUMULATE_DK, "FA_ACCUMULATE_DK", "args.dk", &Backward::dk},
+                                  {FA_ACCUMULATE_DV, "FA_ACCUMULATE_DV", "args.dv", &Backward::dv},
+                                  {FA_ACCUMULATE_DBIAS, "FA_ACCUMULATE_DBIAS", "args.dbias", &Backward::dbias},
+                                  {FA_ACCUMULATE_DSINKS, "FA_ACCUMULATE_DSINKS", "args.dsinks", &Backward::dsinks}};
+
+bool check_combinations(const fa_backward_args &args) {
+  if (args.block_table.data) {
+    return refuse(
+        "args.block_table is given: keys and values on pages have no backward pass, as pages are what a served model "
+        "reads and not what one trains on; expected k and v as one tensor, packed (cu_seqlens_k) or padded "
+        "(seqused_k)");
+  }
+  if (args.dbias.data && !args.bias.data) {
+    return refuse("args.dbias without args.bias; expected the bias that the scores had: zeros where there was none");
+  }
+  if (args.dsinks.data && !args.sinks.data) {
+    return refuse("args.dsinks without args.sinks; expected the sinks that the softmax had");
+  }
+  return check_arrays(args);
+}
+
+bool read_numbers(const fa_backward_args &args, Backward *call) {
+  uint32_t known = 0;
+  for (const Gradient &g : gradients) known |= g.bit;
+  call->stream = args.stream;
+  call->accumulate = args.accumulate;
+  if (!check_numbers(args)) return false;
+  if ((args.accumulate & ~known) == 0) return true;
+  return refuse("args.accumulate is %#x; expected FA_ACCUMULATE_* or-ed together: bits %#x are none of them",
+                args.accumulate, args.accumulate & ~known);
+}
+
+/// What follows from the tensors that have been read.
+bool check_gradients(const fa_backward_args &args, Backward *call) {
+  std::copy(std::begin(args.dbias.shape), std::end(args.dbias.shape), call->dbias_shape);
+  call->dsinks_batch = args.dsinks.shape[0];
+  for (const Gradient &g : gradients) {
+    const View &view = call->*g.view;
+    if (!view || !call->adds_to(g.bit) || view.dtype == FA_F32) continue;
+    return refuse("args.accumulate has %s, but %s is of %s; expected FA_F32, as sums of calls lose their bits in fewer",
+                  g.flag, g.name, view.dtype == FA_F16 ? "FA_F16" : "FA_BF16");
+  }
+  return true;
+}
+
+/// dout . out of each row comes from one of the two.
+bool check_delta(const Backward &call) {
+  if (call.out || call.delta || !call.dout) return true;
+  return refuse(
+      "args.out.data is NULL, and so is args.delta.data; expected out as fa_forward wrote it, or delta, the dot "
+      "product "
+      "of dout and out of each row");
+}
+
+}  // namespace
+
+bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, Backward *call) {
+  if (!args) return refuse("args is NULL; expected an fa_backward_args set by fa_backward_args_init");
+  fa_backward_args storage;
+  const fa_backward_args *a = current_form(form, args, defaults, &storage);
+  if (!a) return false;
+  call->attention = &attention;
+  return check_combinations(*a) && read_numbers(*a, call) && read_arrays(*a, call) &&
+         read_tensors(attention, *a, purpose, call) && check_gradients(*a, call) &&
+         (purpose == Purpose::size || (check_delta(*call) && read_workspace(*a, call) && check_overlap(*a, *call)));
+}
+
+}  // namespace fa::api
+
+void fa_backward_args_init(fa_backward_args *args, size_t struct_size) {
+  fa::api::initialise(args, struct_size, fa::api::defaults);
+}

@@ -1,0 +1,185 @@
+#include "cpu/backward/head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <new>
+
+#include "cpu/element.h"
+#include "cpu/rows.h"
+
+namespace fa::cpu {
+
+namespace {
+
+int64_t tiles_of(int64_t rows, int64_t tile_rows) {
+  return (rows + tile_rows - 1) / tile_rows;
+}
+
+/// The rows of dk or dv that belong to a sequence's keys.
+CacheRows gradient_rows(const Backward &call, const View &gradient, const Sequence &s, int64_t head) {
+  return gradient ? cache_rows(call, gradient, s, head) : CacheRows();
+}
+
+CacheRows shared_rows(const View &gradient, float *rows, const Sequence &s, int64_t dim) {
+  if (!gradient) return {};
+  const int64_t bytes = dim * static_cast<int64_t>(sizeof(float));
+  return {reinterpret_cast<char *>(rows + s.k_first * dim), bytes, sizeof(float), 0, 0};
+}
+
+}  // namespace
+
+QueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, int64_t head, int64_t first) {
+  const Backward &call = plan.call();
+  const Sequence &s = plan.sequence(b).sequence;
+  QueryTile &tile = *new (memory) QueryTile;
+  describe_inputs(tile, call);
+  tile.out_elem = call.out.stride[3];
+  tile.dout_elem = call.dout.stride[3];
+  tile.dout_dtype = call.dout.dtype;
+  tile.dq_elem = call.dq.stride[3];
+  tile.dq_dtype = call.dq.dtype;
+  tile.delta_given = static_cast<bool>(call.delta);
+  tile.add_dq = call.adds_to(FA_ACCUMULATE_DQ);
+  tile.rows = static_cast<int>(std::min<int64_t>(plan.scheme().tile_rows, s.q_len - first));
+  for (int i = 0; i < tile.rows; i++) {
+    const int64_t query = first + i, row = s.q_first + query;
+    describe_row(tile.row[i], call, s, b, query, head, s.attended(*call.attention, query));
+    GradientRow &g = tile.gradient[i];
+    g.lse = *call.lse.at<const float>(s.q_batch, head, row);
+    const bool empty = g.lse == -std::numeric_limits<float>::infinity();
+    const float dlse = call.dlse ? *call.dlse.at<const float>(s.q_batch, head, row) : 0;
+    g.dout = empty ? nullptr : call.dout.at(s.q_batch, row, head);
+    g.out = call.out ? call.out.at(s.q_batch, row, head) : nullptr;
+    g.dq = call.dq ? call.dq.at(s.q_batch, row, head) : nullptr;
+    g.delta = call.delta ? *call.delta.at<const float>(s.q_batch, head, row) - dlse : dlse;
+  }
+  return tile;
+}
+
+KeyTile &describe_keys(void *memory, const BackwardPlan &plan, int64_t b, int64_t head, int64_t first) {
+  const Backward &call = plan.call();
+  const Sequence &s = plan.sequence(b).sequence;
+  KeyTile &tile = *new (memory) KeyTile;
+  tile.attention = call.attention;
+  tile.keys = {cache_rows(call, call.k, s, head), cache_rows(call, call.v, s, head), {}, call.k.dtype};
+  tile.first = first;
+  tile.n = static_cast<int>(std::min<int64_t>(key_block, s.k_len - first));
+  tile.dk = gradient_rows(call, call.dk, s, head);
+  tile.dv = gradient_rows(call, call.dv, s, head);
+  tile.dk_dtype = call.dk.dtype;
+  tile.dv_dtype = call.dv.dtype;
+  tile.add_dk = call.adds_to(FA_ACCUMULATE_DK);
+  tile.add_dv = call.adds_to(FA_ACCUMULATE_DV);
+  return tile;
+}
+
+Head::Head(const BackwardPlan &plan, int64_t index, char *slot)
+    : plan_(plan), head_(index % plan.call().heads_kv), first_(plan.first_sequence(index)), sequence_(first_) {
+  const Attention &a = *plan.call().attention;
+  const BackwardBounds &bounds = plan.bounds();
+  query_memory_ = slot + (sizeof(Head) + 63) / 64 * 64;
+  key_memory_ = query_memory_ + bounds.query_tiles * static_cast<int64_t>(plan.scheme().query_bytes(a));
+  shared_dk_ =
+      reinterpret_cast<float *>(key_memory_ + bounds.key_tiles * static_cast<int64_t>(plan.scheme().key_bytes(a)));
+  shared_dv_ = shared_dk_ + plan.call().rows_k * a.head_dim;
+  if (shared()) clear_shared();
+}
+
+int64_t Head::key_tiles() const {
+  return done() ? 0 : tiles_of(sequence().k_len, key_block);
+}
+
+int64_t Head::query_tiles() const {
+  return done() ? 0 : tiles_of(sequence().q_len, plan_.scheme().tile_rows);
+}
+
+QueryTile &Head::queries(int64_t tile) const {
+  const auto bytes = static_cast<int64_t>(plan_.scheme().query_bytes(*plan_.call().attention));
+  return *reinterpret_cast<QueryTile *>(query_memory_ + tile * bytes);
+}
+
+KeyTile &Head::keys(int64_t tile) const {
+  const auto bytes = static_cast<int64_t>(plan_.scheme().key_bytes(*plan_.call().attention));
+  return *reinterpret_cast<KeyTile *>(key_memory_ + tile * bytes);
+}
+
+void Head::stage_keys(int64_t i) const {
+  if (i >= key_tiles()) return;
+  const Backward &call = plan_.call();
+  KeyTile &tile = describe_keys(&keys(i), plan_, sequence_, head_, i * key_block);
+  if (shared()) {
+    tile.dk = shared_rows(call.dk, shared_dk_, sequence(), call.attention->head_dim);
+    tile.dv = shared_rows(call.dv, shared_dv_, sequence(), call.attention->head_dim_v);
+    tile.dk_dtype = tile.dv_dtype = FA_F32;
+    tile.add_dk = tile.add_dv = true;
+  }
+  plan_.scheme().stage_keys(tile);
+}
+
+void Head::stage_queries(int64_t member, int64_t i, void *scratch) const {
+  if (i >= query_tiles()) return;
+  const int64_t head = head_ * (plan_.call().heads_q / plan_.call().heads_kv) + member;
+  QueryTile &tile = describe_queries(&queries(i), plan_, sequence_, head, i * plan_.scheme().tile_rows);
+  plan_.scheme().stage_queries(tile, scratch);
+}
+
+void Head::meet(int64_t round, int64_t i, void *scratch) const {
+  const Rounds rounds(key_tiles(), query_tiles());
+  if (i >= key_tiles() || round >= rounds.count()) return;
+  const int64_t partner = rounds.partner(round, i);
+  if (partner >= 0) plan_.scheme().attend(queries(partner), keys(i), scratch);
+}
+
+void Head::store_queries(int64_t i, void *scratch) const {
+  if (i < query_tiles() && plan_.call().dq) plan_.scheme().store_queries(queries(i), scratch);
+}
+
+void Head::store_keys(int64_t i) const {
+  if (i < key_tiles()) plan_.scheme().store_keys(keys(i));
+}
+
+/// Calls f(row of k) for every row that some sequence of the chain uses, once.
+template <class F>
+void Head::each_shared_row(const F &f) const {
+  for (int64_t b = first_; b >= 0; b = plan_.sequence(b).next) {
+    const Sequence &s = plan_.sequence(b).sequence;
+    for (int64_t row = s.k_first; row < s.k_first + s.k_len; row++) {
+      bool before = false;
+      for (int64_t other = first_; other != b; other = plan_.sequence(other).next) {
+        const Sequence &o = plan_.sequence(other).sequence;
+        before = before || (o.k_first <= row && row < o.k_first + o.k_len);
+      }
+      if (!before) f(row);
+    }
+  }
+}
+
+void Head::clear_shared() const {
+  const Attention &a = *plan_.call().attention;
+  each_shared_row([&](int64_t row) {
+    std::fill_n(shared_dk_ + row * a.head_dim, a.head_dim, 0.0f);
+    std::fill_n(shared_dv_ + row * a.head_dim_v, a.head_dim_v, 0.0f);
+  });
+}
+
+void Head::store_shared() const {
+  if (!shared()) return;
+  const Backward &call = plan_.call();
+  const Attention &a = *call.attention;
+  const int64_t batch = plan_.sequence(first_).sequence.k_batch;
+  const auto store = [&](const View &to, bool add, const float *from, int64_t row, int64_t dim) {
+    if (!to) return;
+    for (int64_t d = 0; d < dim; d++) {
+      char *at = to.at(batch, row, head_, d);
+      const float before = add ? load_element<FA_F32>(at) : 0;
+      store_element(at, to.dtype, before + from[row * dim + d]);
+    }
+  };
+  each_shared_row([&](int64_t row) {
+    store(call.dk, call.adds_to(FA_ACCUMULATE_DK), shared_dk_, row, a.head_dim);
+    store(call.dv, call.adds_to(FA_ACCUMULATE_DV), shared_dv_, row, a.head_dim_v);
+  });
+}
+
+}  // namespace fa::cpu

@@ -1,0 +1,63 @@
+// The contract between the engine and its kernels for gradients: a tile of queries and a tile of keys of one head, each
+// staged once in the workspace, and what a pair of them adds to the gradients that stand beside them.
+#pragma once
+
+#include "cpu/tile.h"
+
+namespace fa::cpu {
+
+/// What a query row has beside a Row. A row without keys (lse = -inf) has dout null and attends nothing.
+struct GradientRow {
+  const char *out, *dout;
+  char *dq;
+  float lse;
+  float delta;  // of dout and out, less the gradient of lse; where it is to be computed, the gradient of lse alone
+};
+
+/// Queries of one head, one after another. What a kernel stages stands behind it, query_bytes in all.
+struct QueryTile : Tile {
+  GradientRow gradient[max_tile_rows];
+  int64_t dout_elem = 0, dq_elem = 0;
+  fa_dtype dout_dtype = FA_F32, dq_dtype = FA_F32;
+  bool delta_given = false;
+  bool add_dq = false;
+  bool special = false;  // set by staging: something is NaN or infinite
+};
+
+/// Keys first .. first + n - 1 of one head. What a kernel stages stands behind it, key_bytes in all.
+struct KeyTile {
+  const Attention *attention = nullptr;
+  KeyStream keys;
+  int64_t first = 0;
+  int n = 0;
+  CacheRows dk, dv;  // of key 0; null: not wanted
+  fa_dtype dk_dtype = FA_F32, dv_dtype = FA_F32;
+  bool add_dk = false, add_dv = false;
+  bool dq_wanted = false;
+  bool special = false;  // set by staging
+};
+
+/// How an ISA computes gradients. All pointers to memory are 64-byte aligned.
+struct BackwardScheme {
+  int tile_rows;  // of a QueryTile at most; key tiles have key_block keys
+
+  size_t (*query_bytes)(const Attention &attention);
+  size_t (*key_bytes)(const Attention &attention);
+  size_t (*scratch_bytes)(const Attention &attention);
+
+  /// Stages a tile that the engine has described; its gradients are 0 then.
+  void (*stage_queries)(QueryTile &queries, void *scratch);
+  void (*stage_keys)(KeyTile &keys);
+
+  /// Adds what the pairs of the two tiles contribute to dq, dk and dv.
+  void (*attend)(const QueryTile &queries, const KeyTile &keys, void *scratch);
+
+  /// Adds the gradients of their scores to sum[key][tile_rows]: of the scores before the softcap, or after it.
+  void (*sum_scores)(const QueryTile &queries, const KeyTile &keys, bool before_softcap, float *sum, void *scratch);
+
+  /// Stores dq, or dk and dv.
+  void (*store_queries)(const QueryTile &queries, void *scratch);
+  void (*store_keys)(const KeyTile &keys);
+};
+
+}  // namespace fa::cpu

@@ -1,0 +1,169 @@
+// Tiles of queries and keys on their way into the workspace: rows of any type and stride become operands. What is not
+// finite stays so where scores are computed from it; in the rows that weights are multiplied with it becomes 0, so that
+// it reaches what attends it through the scores alone.
+#pragma once
+
+#include "cpu/kernel/backward/blocks.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+inline Vec finite_or_zero(Vec x) {
+  return Simd::select(Simd::equal(Simd::sub(x, x), Simd::zero()), x, Simd::zero());
+}
+
+/// W rows as operands of pairs of rows: [operands(W)][dim], dim a multiple of W.
+inline void rows_to_operands(const float *const *rows, int64_t dim, float *to) {
+  for (int i = 0; i < width; i += Simd::pack)
+    for (int64_t d = 0; d < dim; d += width)
+      Simd::store(to + i / Simd::pack * dim + d,
+                  make_operands(finite_or_zero(Simd::load(rows[i] + d)),
+                                finite_or_zero(Simd::load(rows[i + Simd::pack - 1] + d))));
+}
+
+inline float dot(const float *a, const float *b, int64_t n) {
+  Vec sum = Simd::zero();
+  for (int64_t i = 0; i < n; i += width) sum = Simd::fma(Simd::load(a + i), Simd::load(b + i), sum);
+  alignas(64) float part[width];
+  Simd::store(part, sum);
+  float total = 0;
+  for (int i = 0; i < width; i++) total += part[i];
+  return total;
+}
+
+/// A row of `dim` elements, with zeros to the end of a vector; all zeros where from is null.
+inline void load_padded(float *to, const char *from, int64_t stride, fa_dtype dtype, int64_t dim) {
+  const int64_t n = from != nullptr ? dim : 0;
+  if (n > 0) load_row(to, from, stride, dtype, dim);
+  for (int64_t d = n; d < padded(dim); d++) to[d] = 0;
+}
+
+/// Lanes of one vector of queries: what each attends, and all of them together.
+inline void stage_lanes(const QueryTile &tile, const QueryBlock &block, int v) {
+  block.low_of[v] = block.full_high[v] = INT32_MAX;
+  block.high_of[v] = block.full_low[v] = INT32_MIN;
+  for (int i = v * width; i < (v + 1) * width; i++) {
+    const bool there = i < tile.rows && tile.gradient[i].dout != nullptr;
+    const Row &row = tile.row[smaller(i, tile.rows - 1)];
+    block.low[i] = there ? row.low : 0;
+    block.high[i] = there ? row.high : 0;
+    block.position[i] = row.position;
+    block.beyond[i] = row.beyond;
+    block.slope[i] = row.slope;
+    block.minus_lse[i] = there ? -tile.gradient[i].lse * log2_e : 0;
+    if (block.low[i] < block.high[i]) {
+      block.low_of[v] = smaller(block.low_of[v], block.low[i]);
+      block.high_of[v] = larger(block.high_of[v], block.high[i]);
+    }
+    block.full_low[v] = larger(block.full_low[v], block.low[i]);
+    block.full_high[v] = smaller(block.full_high[v], block.high[i]);
+  }
+}
+
+inline void stage_queries(QueryTile &tile, void *scratch) {
+  const Attention &a = *tile.attention;
+  const QueryBlock block(a, Carver(behind(tile)));
+  const BackwardScratch s(a, Carver(scratch));
+  const int64_t dim = a.head_dim, dim_v = a.head_dim_v, pitch = BackwardScratch::row_pitch(a);
+  float *out = s.scores;  // a row, which fits: see below
+  static_assert(key_block * block_lanes >= FA_MAX_HEAD_DIM + width);
+  float *q[width], *dout[width];
+  for (int i = 0; i < width; i++) {
+    q[i] = s.rows + i * pitch;
+    dout[i] = s.rows + (width + i) * pitch;
+  }
+  uint32_t special = 0;
+  for (int v = 0; v * width < tile.rows; v++) {
+    stage_lanes(tile, block, v);
+    for (int i = 0; i < width; i++) {
+      const int r = v * width + i;
+      const bool there = r < tile.rows && tile.gradient[r].dout != nullptr;
+      load_padded(q[i], there ? tile.row[r].q : nullptr, tile.q_elem, a.q_dtype, dim);
+      load_padded(dout[i], there ? tile.gradient[r].dout : nullptr, tile.dout_elem, tile.dout_dtype, dim_v);
+      float delta = 0;
+      if (there) {
+        const GradientRow &g = tile.gradient[r];
+        delta = g.delta;
+        if (!tile.delta_given) {
+          load_padded(out, g.out, tile.out_elem, a.out_dtype, dim_v);
+          delta = dot(out, dout[i], padded(dim_v)) - g.delta;
+        }
+        special |= any_special(&delta, 1) | any_special(&g.lse, 1);
+      }
+      block.minus_delta[r] = -delta;
+      special |= any_special(q[i], padded(dim)) | any_special(dout[i], padded(dim_v));
+    }
+    const int subtile = v / Simd::tile_vectors, at = v % Simd::tile_vectors * width;
+    rows_to_columns(q, dim, block.q_columns_of(subtile, dim) + at);
+    rows_to_columns(dout, dim_v, block.dout_columns_of(subtile, dim_v) + at);
+    rows_to_operands(q, padded(dim), block.q_rows + operands(v * width) * padded(dim));
+    rows_to_operands(dout, padded(dim_v), block.dout_rows + operands(v * width) * padded(dim_v));
+  }
+  for (int64_t i = 0; i < dim * block_lanes; i += width) Simd::store(block.dq + i, Simd::zero());
+  tile.special = special != 0;
+}
+
+/// Rows of keys or values, operands(dim) operands each; true when some element is not finite.
+inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dtype dtype, int64_t first, int n,
+                               int64_t dim, float *to) {
+  const int64_t pitch = operands(dim);
+  uint32_t special = 0;
+  for (int i = 0; i < n; i++) {
+    const char *from = row_of(rows, pages, first + i);
+    if constexpr (Simd::pack == 1) {
+      load_row(to + i * pitch, from, rows.element, dtype, dim);
+      special |= any_special(to + i * pitch, dim);
+    } else {
+      to[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one
+      uint16_t *row = reinterpret_cast<uint16_t *>(to + i * pitch);
+      if (rows.element == 2) {
+        __builtin_memcpy(row, from, static_cast<size_t>(2 * dim));
+      } else {
+        for (int64_t d = 0; d < dim; d++) __builtin_memcpy(row + d, from + d * rows.element, 2);
+      }
+      uint32_t any = 0;
+      for (int64_t d = 0; d < dim; d++) any |= (row[d] & 0x7f80u) + 0x80;
+      special |= any >> 15;
+    }
+  }
+  return special != 0;
+}
+
+/// Finite keys, or pairs of them, for dq.
+inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
+  const int64_t dim = tile.attention->head_dim;
+  if constexpr (Simd::pack == 1) {
+    if (!tile.special) return;
+    for (int64_t i = 0; i < tile.n * dim; i++) block.k_by_keys[i] = block.k[i] - block.k[i] == 0 ? block.k[i] : 0;
+  } else {
+    const int64_t pitch = operands(dim);
+    const auto element = [&](int key, int64_t d) -> uint32_t {
+      if (key >= tile.n) return 0;
+      uint16_t x;
+      __builtin_memcpy(&x, reinterpret_cast<const char *>(block.k + key * pitch) + 2 * d, sizeof x);
+      return (x & 0x7f80) == 0x7f80 ? 0 : x;
+    };
+    for (int i = 0; i < tile.n; i += 2) {
+      float *to = block.k_by_keys + i / 2 * dim;
+      for (int64_t d = 0; d < dim; d++) {
+        const uint32_t pair = element(i, d) | element(i + 1, d) << 16;
+        __builtin_memcpy(to + d, &pair, sizeof pair);
+      }
+    }
+  }
+}
+
+inline void stage_keys(KeyTile &tile) {
+  const Attention &a = *tile.attention;
+  const KeyBlock block(a, Carver(behind(tile)));
+  const KeyStream &s = tile.keys;
+  const bool k = stage_operand_rows(s.k, s.pages, s.dtype, tile.first, tile.n, a.head_dim, block.k);
+  const bool v = stage_operand_rows(s.v, s.pages, s.dtype, tile.first, tile.n, a.head_dim_v, block.v);
+  tile.special = k || v;
+  stage_keys_for_dq(tile, block);
+  for (int64_t i = 0; i < tile.n * padded(a.head_dim); i += width) Simd::store(block.dk + i, Simd::zero());
+  for (int64_t i = 0; i < tile.n * padded(a.head_dim_v); i += width) Simd::store(block.dv + i, Simd::zero());
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

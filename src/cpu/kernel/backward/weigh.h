@@ -1,0 +1,145 @@
+// From products to weights and gradients of scores: P = exp(x - lse), dx = P (dP - delta), and dy = dx (1 - tanh^2)
+// under a softcap. What a mask leaves out is exactly 0, whatever stands there.
+#pragma once
+
+#include "cpu/kernel/backward/blocks.h"
+#include "cpu/kernel/scores.h"
+#include "cpu/kernel/segments.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// A pair of tiles: their scores and gradients of scores stand as [key][block_lanes].
+struct Pairs {
+  const QueryTile &queries;
+  const KeyTile &keys;
+  const QueryBlock &block;
+  const Modifiers &modifiers;
+  const BackwardScratch &scratch;
+  bool after_softcap;  // leave dx, not dy
+
+  float *score(int key, int v) const { return scratch.scores + key * block_lanes + v * width; }
+  float *dscore(int key, int v) const { return scratch.dscores + key * block_lanes + v * width; }
+  bool special() const { return queries.special || keys.special; }
+};
+
+/// 2^x, for lse that do not belong to their scores too.
+inline Vec weight(Vec x, Vec scale, Vec minus_lse) {
+  return exp2(Simd::min(Simd::set1(127.0f), Simd::fma(x, scale, minus_lse)));
+}
+
+/// Weighs one vector of queries and n <= width keys from k on, whatever their scores need; the results take the place
+/// of the products. Inlined where n is a constant, so that the scores stay in registers.
+[[gnu::always_inline]] inline void weigh_keys(const Pairs &p, int v, int k, int n, bool whole) {
+  const QueryBlock &b = p.block;
+  const Modifiers &m = p.modifiers;
+  const Lane lane = {b.low + v * width, b.high + v * width, b.position + v * width, b.beyond + v * width,
+                     b.slope + v * width};
+  const Vec none = Simd::set1(-infinity), scale = Simd::set1(m.exponent_scale());
+  const Vec minus_lse = Simd::load(b.minus_lse + v * width), minus_delta = Simd::load(b.minus_delta + v * width);
+  const int32_t j = static_cast<int32_t>(p.keys.first + k);
+  const bool capped = m.softcap > 0 && !p.after_softcap;
+  Vec x[width], bias[width], mask[width], slope[width];
+  for (int i = 0; i < n; i++) {
+    x[i] = Simd::load(p.score(k + i, v));
+    slope[i] = Simd::set1(1.0f);
+  }
+  if (!m.plain) {
+    if (m.bias) load_bias(bias, p.queries, v * width, j, n);
+    if (m.mask) load_mask(mask, p.queries, v * width, j, n);
+    modify(x, n, m, bias, mask, lane, j, slope);
+  }
+  if (!whole)
+    for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
+  for (int i = 0; i < n; i++) {
+    const auto masked = Simd::equal(x[i], none);
+    Vec weight_of = Simd::select(masked, Simd::zero(), weight(x[i], scale, minus_lse));
+    Vec d = Simd::mul(weight_of, Simd::add(Simd::load(p.dscore(k + i, v)), minus_delta));
+    if (capped) d = Simd::mul(d, slope[i]);
+    d = Simd::select(masked, Simd::zero(), d);
+    // dv is a sum over rows without what is not finite: it takes that from the gradient.
+    if (p.special()) weight_of = Simd::add(weight_of, Simd::sub(d, d));
+    Simd::store(p.score(k + i, v), weight_of);
+    Simd::store(p.dscore(k + i, v), d);
+  }
+}
+
+inline void weigh_vector(const Pairs &p, int v, int begin, int end, bool whole) {
+  int k = begin;
+  for (; k + width <= end; k += width) weigh_keys(p, v, k, width, whole);
+  if (k < end) weigh_keys(p, v, k, end - k, whole);
+}
+
+struct Weighed {
+  Vec weight, d;
+};
+
+/// Stores the operands of the last three products, of keys k and k + 1 and vectors v and v + 1, or of one where an
+/// operand is one element: `of(key, vector)` is what has been weighed.
+template <class S = Simd, class Of>
+[[gnu::always_inline]] inline void store_weighed(const BackwardScratch &s, int k, bool second_key, int v,
+                                                 bool second_vector, const Of &of) {
+  if constexpr (S::pack == 1) {
+    const Weighed w = of(k, v);
+    Simd::store(s.scores + k * block_lanes + v * width, w.weight);
+    Simd::store(s.dscores + k * block_lanes + v * width, w.d);
+  } else {
+    const Weighed none = {Simd::zero(), Simd::zero()};
+    Weighed w[2][2];
+    for (int i = 0; i < 2; i++)
+      for (int j = 0; j < 2; j++)
+        w[i][j] = (i == 0 || second_key) && (j == 0 || second_vector) ? of(k + i, v + j) : none;
+    for (int i = 0; i <= (second_key ? 1 : 0); i++) {
+      const int64_t at = (k + i) * block_lanes / 2 + v * width / 2;
+      S::store_bf16_rows(s.weights_by_queries + at, w[i][0].weight, w[i][1].weight, second_vector);
+      S::store_bf16_rows(s.dscores_by_queries + at, w[i][0].d, w[i][1].d, second_vector);
+    }
+    for (int j = 0; j <= (second_vector ? 1 : 0); j++)
+      Simd::store(s.dscores_by_keys + k / 2 * block_lanes + (v + j) * width, S::pair(w[0][j].d, w[1][j].d));
+  }
+}
+
+/// Weighs keys [g.begin, g.end) for vectors [first, last) in which every pair is attended and needs nothing but the
+/// scale.
+inline void weigh_plain(const Pairs &p, const Segment &g, int first, int last) {
+  const Vec scale = Simd::set1(p.modifiers.exponent_scale());
+  for (int v = first; v < last; v += Simd::pack) {
+    const int other = smaller(v + 1, last - 1);
+    const Vec minus_lse[2] = {Simd::load(p.block.minus_lse + v * width), Simd::load(p.block.minus_lse + other * width)};
+    const Vec minus_delta[2] = {Simd::load(p.block.minus_delta + v * width),
+                                Simd::load(p.block.minus_delta + other * width)};
+    const auto weighed = [&](int key, int vector) {
+      const Vec w = weight(Simd::load(p.score(key, vector)), scale, minus_lse[vector - v]);
+      return Weighed{w, Simd::mul(w, Simd::add(Simd::load(p.dscore(key, vector)), minus_delta[vector - v]))};
+    };
+    for (int k = g.begin; k < g.end; k += Simd::pack)
+      store_weighed(p.scratch, k, k + 1 < g.end, v, v + 1 < last, weighed);
+  }
+}
+
+/// Weighs a segment.
+inline void weigh_segment(const Pairs &p, const Segment &g) {
+  const int64_t begin = p.keys.first + g.begin, end = p.keys.first + g.end;
+  const auto whole = [&](int v) { return p.block.full_low[v] <= begin && p.block.full_high[v] >= end; };
+  const auto plain = [&](int v) { return p.modifiers.plain && !p.special() && whole(v); };
+  for (int v = g.first; v < g.last;) {
+    int last = v + 1;
+    const bool is_plain = plain(v);
+    while (last < g.last && plain(last) == is_plain) last++;
+    if (is_plain) {
+      weigh_plain(p, g, v, last);
+    } else {
+      for (int i = v; i < last; i++) weigh_vector(p, i, g.begin, g.end, whole(i));
+      if constexpr (Simd::pack == 2)
+        for (int i = v; i < last; i += 2)
+          for (int k = g.begin; k < g.end; k += 2)
+            store_weighed(p.scratch, k, k + 1 < g.end, i, i + 1 < last, [&](int key, int vector) {
+              return Weighed{Simd::load(p.score(key, vector)), Simd::load(p.dscore(key, vector))};
+            });
+    }
+    v = last;
+  }
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

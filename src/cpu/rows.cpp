@@ -1,0 +1,32 @@
+#include "cpu/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace fa::cpu {
+
+void describe_inputs(Tile &tile, const Inputs &p) {
+  tile.attention = p.attention;
+  tile.q_elem = p.q.stride[3];
+  tile.bias_elem = p.bias.stride[3];
+  tile.mask_elem = p.mask.stride[3];
+  tile.bias_dtype = p.bias.dtype;
+  tile.alibi = static_cast<bool>(p.alibi_slopes);
+}
+
+void describe_row(Row &row, const Inputs &p, const Sequence &s, int64_t b, int64_t query, int64_t head,
+                  Sequence::Interval interval) {
+  row.q = p.q.at(s.q_batch, s.q_first + query, head);
+  row.bias = p.bias ? p.bias.at(b, head, query) : nullptr;
+  row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;
+  row.low = interval.low;
+  row.high = interval.high;
+  const int64_t position = query + s.offset, near = std::clamp<int64_t>(position, 0, INT32_MAX);
+  row.position = static_cast<int32_t>(near);
+  row.beyond = static_cast<float>(std::abs(position - near));
+  row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
+  row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
+}
+
+}  // namespace fa::cpu

@@ -1,0 +1,228 @@
+// backward.*: the gradients of every kernel of the CPU against the oracle's, over the shared case list.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "engine/features.h"
+#include "engine/target.h"
+#include "judge/compare_gradients.h"
+#include "judge/random.h"
+#include "judge/run.h"
+#include "judge/sanitizer.h"
+
+namespace test {
+namespace {
+
+class Backward : public EngineTest {
+ protected:
+  /// The case with what the backward pass has beside it, which changes from one to the next.
+  Case complete(Case c) {
+    c = typed(c, count_);
+    c.backward = true;
+    c.seed = ++count_;
+    Random random(hash(c.seed, 7, 0));
+    if (!c.bias.empty() && c.dbias.empty())
+      c.dbias = random.one_of<const char *>("bhqk", "hqk", "qk", "k", "bh", "none");
+    if (!c.sinks.empty() && c.dsinks.empty()) c.dsinks = random.one_of<const char *>("h", "bh");
+    if (random.chance(30)) c.dlse = true;
+    if (random.chance(15)) c.delta = true;
+    if (random.chance(25) || c.accumulate != "none") take_types(&c, &random);
+    return c;
+  }
+
+  void check(const Case &given) {
+    const Case c = complete(given);
+    if (!takes(c.seed)) return;
+    EXPECT_EQ(failure_of(c, kernel), "");
+  }
+
+  void check_refused(const Case &given, const std::vector<std::string> &names) {
+    const Case c = complete(given);
+    if (!takes(c.seed)) return;
+    Case plain = c;  // out and lse of a call that is refused are not to be had
+    plain.page = 0, plain.batch_idx = plain.batch_idx && !plain.cu_k, plain.cu_k = plain.cu_k && !plain.batch_idx;
+    BackwardInstance instance(plain);
+    const int32_t none[64] = {};
+    if (c.page) fa_tensor_init(&instance.call.block_table, const_cast<int32_t *>(none), FA_I32, c.b, 1, 1, 1);
+    if (c.batch_idx) instance.call.kv_batch_idx = none;
+    if (c.cu_k) instance.call.cu_seqlens_k = none, instance.call.num_seqs = c.b;
+    const std::vector<char> before = instance.gradient_bits();
+    const Op op(instance.desc, kernel);
+    const fa_status status = op ? fa_backward(op.get(), &instance.call) : op.status();
+    EXPECT_EQ(status, FA_ERROR_INVALID_ARGUMENT) << to_text(c);
+    for (const std::string &name : names)
+      EXPECT_NE(std::string(fa_last_error()).find(name), std::string::npos)
+          << "\"" << fa_last_error() << "\" does not name " << name << "\n"
+          << to_text(c);
+    EXPECT_EQ(instance.gradient_bits(), before);
+  }
+
+  /// The pairs are shared out among the kernels of a type; where all is slow, they are fewer.
+  bool takes_pair(size_t turn) const {
+    const std::vector<std::string> all = archs();
+    const size_t index = size_t(std::find(all.begin(), all.end(), GetParam().arch) - all.begin());
+    return (hash(turn) + index) % (slow ? 12 : 4) == 0;
+  }
+
+ private:
+  /// Types of gradients that are legal with the case's accumulation: what is added to is f32.
+  static void take_types(Case *c, Random *random) {
+    const auto type = [&](char letter, fa_dtype *dtype) {
+      const bool added = c->accumulate.find(letter) != std::string::npos;
+      if (added || random->chance(50)) *dtype = FA_F32;
+    };
+    type('q', &c->dq);
+    type('k', &c->dk);
+    type('v', &c->dv_type);
+    type('b', &c->dbias_type);
+  }
+
+  uint64_t count_ = 0;
+};
+
+Case pair_case(int64_t sq, int64_t sk) {
+  Case c;
+  c.b = 2, c.sq = sq, c.sk = sk, c.hq = c.hkv = 2, c.d = 12;
+  return c;
+}
+
+/// For a combination that is refused, the names that the error must hold: fa_create's come first.
+std::vector<std::string> refused_backward(const Case &c) {
+  Case described = c;
+  described.page = 0, described.cu_k = described.batch_idx = false;
+  if (const auto names = refused(described); !names.empty() || c.page == 0) return names.empty() ? refused(c) : names;
+  return {"block_table"};
+}
+
+// [F160] [F164] [F165] [F168] [F170] [F171] [F172] [F173] [F177]
+TEST_P(Backward, EachFeatureAlone) {
+  const std::vector<Feature> &list = backward_features();
+  for (size_t b = 0; b < bases().size(); ++b) {
+    check(bases()[b]);
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (slow && (i + b) % bases().size() != 0) continue;  // each one at one of the sizes
+      SCOPED_TRACE(list[i].name);
+      Case c = bases()[b];
+      list[i].add(&c);
+      if (refused_backward(c).empty()) check(c);
+    }
+  }
+}
+
+// [F163] [F174] [F180]
+TEST_P(Backward, FeaturesInPairs) {
+  const std::vector<Feature> &list = backward_features();
+  const Case small[] = {pair_case(9, 21), pair_case(37, 18), pair_case(1, 70)};
+  size_t turn = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    for (size_t j = i + 1; j < list.size(); ++j) {
+      if (std::string(list[i].group) == list[j].group) continue;
+      Case c = small[turn % 3];
+      if (!takes_pair(turn++)) continue;
+      SCOPED_TRACE(std::string(list[i].name) + " with " + list[j].name);
+      list[i].add(&c);
+      list[j].add(&c);
+      if (const auto names = refused_backward(c); !names.empty()) {
+        check_refused(c, names);
+      } else {
+        check(c);
+      }
+    }
+  }
+}
+
+// [F171]
+TEST_P(Backward, Lengths) {
+  const fa_mask masks[] = {FA_MASK_NONE, FA_MASK_CAUSAL, FA_MASK_CAUSAL_TOP_LEFT};
+  size_t turn = 0;
+  for (const int64_t sq : {0, 1, 3, 15, 17, 33, 64, 65, 129}) {
+    for (const int64_t sk : {0, 1, 2, 16, 31, 65, 128, 129, 257}) {
+      if (slow && sq * sk > 4000) continue;
+      Case c;
+      c.sq = sq, c.sk = sk, c.d = 20, c.mask = masks[turn++ % 3];
+      check(c);
+    }
+  }
+}
+
+TEST_P(Backward, NothingToDo) {
+  Case c;
+  c.b = 0;
+  check(c);
+  c.cu_q = c.cu_k = true;
+  check(c);
+  c = Case{};
+  c.hq = c.hkv = 0;
+  check(c);
+  c = Case{};
+  c.sk = 0, c.sinks = "h", c.sq = 3;  // rows without keys: dsinks alone has something to sum
+  check(c);
+}
+
+TEST_P(Backward, HeadDims) {
+  for (const int64_t d : {1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 40, 64, 80, 96, 100, 128, 192, 256}) {
+    if (slow && d > 100) continue;
+    Case c;
+    c.hq = 2, c.d = d, c.sq = 21, c.sk = 26;
+    check(c);
+    c.dv = d % 37 + 1;
+    check(c);
+  }
+  for (const int64_t dv : {512, 576}) {
+    Case c;
+    c.hq = 2, c.d = 576, c.dv = dv, c.sq = 5, c.sk = 19;
+    check(c);
+  }
+}
+
+// [F165]
+TEST_P(Backward, GroupsOfHeads) {
+  for (const int64_t group : {1, 2, 3, 8}) {
+    for (const int64_t sq : {1, 5, 33}) {
+      Case c;
+      c.b = 2, c.hkv = 2, c.hq = 2 * group, c.sq = sq, c.sk = 70, c.d = 16, c.mask = FA_MASK_CAUSAL;
+      check(c);
+    }
+  }
+}
+
+/// More rows than any tile has, both ways.
+TEST_P(Backward, LongSequences) {
+  for (const bool few_queries : {false, true}) {
+    Case c;
+    c.hq = 2, c.sq = few_queries ? 3 : 600, c.sk = few_queries ? 1100 : 300, c.d = 16, c.threads = 2;
+    if (slow) c.sq = std::min<int64_t>(c.sq, 200), c.sk = std::min<int64_t>(c.sk, 400);
+    check(c);
+    c.window_left = 70, c.window_right = 10;
+    check(c);
+  }
+}
+
+/// dq, dk and dv as slices of one tensor (batch, sequence, heads, dim).
+// [F177]
+TEST_P(Backward, PackedGradients) {
+  Case c = typed(Case{});
+  c.kv = FA_DTYPE_DEFAULT, c.backward = true;
+  c.b = 2, c.sq = c.sk = 20, c.hq = c.hkv = 3, c.d = 12, c.mask = FA_MASK_CAUSAL;
+  BackwardInstance instance(c);
+  const Tensor packed({2, 20, 9, 12}, c.q, Layout::bshd, Guard::end);
+  fa_tensor *slices[] = {&instance.call.dq, &instance.call.dk, &instance.call.dv};
+  for (int64_t slice = 0; slice < 3; ++slice) {
+    *slices[slice] = packed.view();
+    slices[slice]->data = packed.at(0, 0, 3 * slice, 0);
+    slices[slice]->shape[2] = 3;
+  }
+  const Op op(instance.desc, kernel);
+  ASSERT_EQ(backward(op, instance), FA_OK) << fa_last_error();
+  const Tensor *own[] = {&instance.dq, &instance.dk, &instance.dv};
+  for (int64_t slice = 0; slice < 3; ++slice)
+    own[slice]->each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
+      own[slice]->set(i, j, k, l, packed.get(i, j, 3 * slice + k, l));
+    });
+  EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
+}
+
+TEST_TARGETS(Backward, all_types);
+
+}  // namespace
+}  // namespace test
