@@ -92,6 +92,34 @@ class List {
     }
   }
 
+  void backward() {
+    for (const fa_dtype dtype : {FA_F32, FA_BF16, FA_F16}) {
+      for (const fa_mask mask : {FA_MASK_NONE, FA_MASK_CAUSAL}) {
+        const bool full = mask == FA_MASK_NONE;
+        for (Case c : square_shapes(dtype, mask)) {
+          c.backward = true;
+          const bool native = dtype == FA_BF16 && machine_.native_bf16;
+          of_peak(c, dtype == FA_F32 ? full ? 88 : 82 : native && full && c.head_dim == 128 ? 80 : 0);
+          if (machine_.avx512 && dtype == FA_F32) {
+            c.arch = "avx2";
+            add({name_of("backward", c) + "/kernel:avx2", Measure::of_peak, c, {}, Peak::f32_avx2, full ? 82.0 : 78.0});
+          }
+        }
+      }
+    }
+    backward_threads();
+    for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
+      for (const int64_t rows : {64, 77, 128, 256}) {
+        Case c;
+        c.backward = true;
+        c.dtype = dtype;
+        c.rows_q = rows;
+        c.head_dim = 64;
+        of_peak(c, 0);
+      }
+    }
+  }
+
   void layouts() {
     for (const fa_dtype dtype : {FA_F32, FA_BF16}) {
       for (Case c : square_shapes(dtype, FA_MASK_NONE)) {
@@ -171,6 +199,25 @@ class List {
   }
 
  private:
+  /// Eight heads, and one alone, which the threads share.
+  void backward_threads() {
+    for (const int64_t heads : {8, 1}) {
+      for (const fa_mask mask : {FA_MASK_NONE, FA_MASK_CAUSAL}) {
+        for (const int64_t rows : {1024, 4096}) {
+          Case one;
+          one.backward = true;
+          one.mask = mask;
+          one.rows_q = rows;
+          one.heads_q = one.heads_kv = heads;
+          Case two = one;
+          two.threads = 2;
+          add({name_of("backward", two) + "/H:" + std::to_string(heads), Measure::of_twice_one, two, one, Peak::f32,
+               90});
+        }
+      }
+    }
+  }
+
   double percent(double goal) const { return goal > 0 ? goal - machine_.relief : 0; }
 
   Peak peak_of(fa_dtype dtype) const { return dtype == FA_BF16 && machine_.native_bf16 ? Peak::bf16 : Peak::f32; }
@@ -191,7 +238,12 @@ class List {
   }
 
   void of_peak(const Case &c, double goal, const char *suffix = "") {
-    add({name_of("forward", c) + suffix, Measure::of_peak, c, {}, peak_of(c.dtype), percent(goal)});
+    add({name_of(c.backward ? "backward" : "forward", c) + suffix,
+         Measure::of_peak,
+         c,
+         {},
+         peak_of(c.dtype),
+         c.backward ? goal : percent(goal)});
   }
 
   /// The kernels below the best one, where this machine has a better one.
@@ -253,6 +305,7 @@ std::vector<Figure> figures() {
   list.features();
   list.decode();
   list.layouts();
+  list.backward();
   return list.take();
 }
 

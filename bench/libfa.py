@@ -53,6 +53,22 @@ class Args(c.Structure):
     ]
 
 
+class BackwardArgs(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        *[(name, Tensor) for name in ("q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv", "dlse", "delta", "bias", "mask")],
+        *[(name, Tensor) for name in ("alibi_slopes", "sinks", "block_table", "dbias", "dsinks")],
+        *[(name, c.c_void_p) for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k")],
+        *[(name, c.c_void_p) for name in ("kv_batch_idx", "q_offset")],
+        *[(name, c.c_int64) for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k")],
+        ("accumulate", c.c_uint32),
+        ("reserved", c.c_int32),
+        ("workspace", c.c_void_p),
+        ("workspace_size", c.c_size_t),
+        ("stream", c.c_void_p),
+    ]
+
+
 class Library:
     def __init__(self, path):
         self.handle = c.CDLL(path)
@@ -66,6 +82,8 @@ class Library:
         self.handle.fa_forward.argtypes = [c.c_void_p, c.c_void_p]
         self.handle.fa_workspace_size.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
         self.handle.fa_destroy.argtypes = [c.c_void_p]
+        self.handle.fa_backward_args_init.argtypes = [c.c_void_p, c.c_size_t]
+        self.handle.fa_backward.argtypes = [c.c_void_p, c.c_void_p]
 
     def check(self, status):
         if status != 0:
@@ -111,3 +129,26 @@ class Attention:
 
     def __del__(self):
         self.library.handle.fa_destroy(self.op)
+
+
+class Backward:
+    """The gradients of `attention`, whose lse and the tensors dout, dq, dk and dv are given in the same form."""
+
+    def __init__(self, attention, lse, dout, dq, dk, dv):
+        self.attention, self.args = attention, BackwardArgs()
+        handle = attention.library.handle
+        handle.fa_backward_args_init(c.byref(self.args), c.sizeof(self.args))
+        lse_tensor = attention.args.lse
+        lse_tensor.data, lse_tensor.dtype = lse[0], DTYPES["f32"]
+        lse_tensor.shape[:], lse_tensor.stride[:] = lse[1], lse[2]
+        attention()  # out and lse are inputs here
+        for name in ("q", "k", "v", "out", "lse"):
+            setattr(self.args, name, getattr(attention.args, name))
+        for name, (address, shape, strides) in (("dout", dout), ("dq", dq), ("dk", dk), ("dv", dv)):
+            tensor = getattr(self.args, name)
+            tensor.data, tensor.dtype = address, attention.args.q.dtype
+            tensor.shape[:], tensor.stride[:] = shape, strides
+
+    def __call__(self):
+        library = self.attention.library
+        library.check(library.handle.fa_backward(self.attention.op, c.byref(self.args)))

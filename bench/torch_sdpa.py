@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares libfa with torch's scaled_dot_product_attention on the CPU: one thread, call by call in turn.
 
-    bench/torch_sdpa.py build/src/libfa.so [--environment FOLDER] [--rounds N] [--json FILE]
+    bench/torch_sdpa.py build/src/libfa.so [--backward] [--environment FOLDER] [--rounds N] [--json FILE]
 
 Makes its own environment with torch on the first run (see torch_environment.py). Never part of the tests.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 SHAPES = [(1024, 64), (1024, 128), (4096, 64), (4096, 128)]
 MODES = [("f32", False), ("f32", True), ("bf16", False), ("bf16", True)]
 # How many times as fast as torch libfa is to be, the median of the four shapes.
+BACKWARD_GOALS = {"f32 full": 2.0, "f32 causal": 2.0, "bf16 full": 3.0, "bf16 causal": 3.0}
 GOALS = {"zen5": {"f32 full": 2.3, "f32 causal": 3.0, "bf16 full": 4.8}, "zen4": {"f32 full": 1.1, "f32 causal": 1.4, "bf16 full": 2.0}}
 
 
@@ -32,11 +33,47 @@ def machine():
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", help="path of libfa.so")
+    parser.add_argument("--backward", action="store_true", help="compare gradients")
     parser.add_argument("--environment", default="build-torch", help="folder of the environment with torch (made if missing)")
     parser.add_argument("--rounds", type=int, default=7, help="timed calls of each at every shape")
     parser.add_argument("--json", help="also write the result to this file")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def in_turn(theirs, ours, rounds):
+    """CPU seconds of both, medians of calls in turn. One thread each: other work on the machine does not count."""
+    times = ([], [])
+    for _ in range(rounds):
+        for call, seconds in zip((theirs, ours), times):
+            start = time.process_time()
+            call()
+            seconds.append(time.process_time() - start)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def compare_gradients(library, dtype, causal, rows, head_dim, rounds):
+    """The same as compare, for the gradients of q, k and v."""
+    import torch
+
+    import libfa
+
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16}[dtype]
+    generator = torch.Generator().manual_seed(1)
+    q, k, v, dout = (torch.randn(1, 8, rows, head_dim, generator=generator).to(kind) for _ in range(4))
+    out, dq, dk, dv = (torch.empty_like(q) for _ in range(4))
+    lse = torch.empty(1, 8, rows, 1)
+    view = lambda t: (t.data_ptr(), t.transpose(1, 2).shape, t.transpose(1, 2).stride())
+    attention = libfa.Attention(library, dtype, causal, 1, view(q), view(k), view(v), view(out))
+    ours = libfa.Backward(attention, (lse.data_ptr(), lse.shape, lse.stride()), *map(view, (dout, dq, dk, dv)))
+    inputs = [t.clone().requires_grad_() for t in (q, k, v)]
+    with torch.enable_grad():
+        result = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
+    theirs = lambda: torch.autograd.grad(result, inputs, dout, retain_graph=True)
+    expected = theirs()
+    ours()
+    difference = max((a.float() - b.float()).abs().max().item() for a, b in zip(expected, (dq, dk, dv)))
+    return *in_turn(theirs, ours, rounds), difference, attention.kernel
 
 
 def compare(library, dtype, causal, rows, head_dim, rounds):
@@ -56,13 +93,7 @@ def compare(library, dtype, causal, rows, head_dim, rounds):
     expected = theirs()
     ours()
     difference = (expected.float() - out.float()).abs().max().item()
-    times = ([], [])
-    for _ in range(rounds):
-        for call, seconds in zip((theirs, ours), times):
-            start = time.process_time()  # one thread each: other work on the machine does not count
-            call()
-            seconds.append(time.process_time() - start)
-    return statistics.median(times[0]), statistics.median(times[1]), difference, ours.kernel
+    return *in_turn(theirs, ours, rounds), difference, ours.kernel
 
 
 def main():
@@ -81,6 +112,7 @@ def main():
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     library = libfa.Library(options.library)
+    measure = compare_gradients if options.backward else compare
     kind, name = machine()
     capability = torch.backends.cpu.get_cpu_capability()
     print(f"{name}; torch {torch.__version__} ({capability}); one thread; {library.handle.fa_build_info().decode()}\n")
@@ -91,7 +123,7 @@ def main():
         mode = f"{dtype} {'causal' if causal else 'full'}"
         ratios = []
         for rows, head_dim in SHAPES:
-            theirs, ours, difference, kernel = compare(library, dtype, causal, rows, head_dim, options.rounds)
+            theirs, ours, difference, kernel = measure(library, dtype, causal, rows, head_dim, options.rounds)
             ratios.append(theirs / ours)
             result["shapes"].append(
                 {"mode": mode, "S": rows, "D": head_dim, "torch_ms": theirs * 1e3, "libfa_ms": ours * 1e3,
@@ -101,7 +133,7 @@ def main():
         result["median"][mode] = statistics.median(ratios)
     print("\n| median of the four shapes | goal | measured | verdict |\n|---|---|---|---|")
     for mode, ratio in result["median"].items():
-        goal = GOALS.get(kind, {}).get(mode)
+        goal = BACKWARD_GOALS.get(mode) if options.backward else GOALS.get(kind, {}).get(mode)
         verdict = "reported" if goal is None else "reached" if ratio >= goal else "MISSED"
         print(f"| {mode} | {goal or '-'} | {ratio:.2f} | {verdict} |")
     if options.json:

@@ -65,9 +65,10 @@ std::string kernel_of(const std::string &arch) {
 
 Workload::Workload(const Case &wanted) : case_(wanted) {
   if (case_.rows_k == 0) case_.rows_k = case_.rows_q;
-  flops_ = 4.0 * static_cast<double>(case_.head_dim * case_.heads_q) * attended_pairs(case_);
+  flops_ = (case_.backward ? 10.0 : 4.0) * static_cast<double>(case_.head_dim * case_.heads_q) * attended_pairs(case_);
   create_op();
   if (op_ != nullptr) create_tensors();
+  if (op_ != nullptr && case_.backward) create_backward();
 }
 
 Workload::~Workload() {
@@ -154,6 +155,27 @@ void Workload::create_tensors() {
     args_.workspace = allocate(std::max<size_t>(bytes, 1));
     args_.workspace_size = bytes;
   }
+}
+
+/// Everything that fa_backward reads and writes; out and lse are those of a forward call.
+void Workload::create_backward() {
+  float *lse = static_cast<float *>(allocate(sizeof(float) * static_cast<size_t>(case_.rows_q * case_.heads_q)));
+  fa_tensor_init(&args_.lse, lse, FA_F32, 1, case_.heads_q, case_.rows_q, 1);
+  if (fa_forward(op_, &args_) != FA_OK) error_ = fa_last_error();
+  fa_backward_args_init(&backward_, sizeof backward_);
+  backward_.q = args_.q;
+  backward_.k = args_.k;
+  backward_.v = args_.v;
+  backward_.out = args_.out;
+  backward_.lse = args_.lse;
+  backward_.dout = tensor(case_.rows_q, case_.heads_q, case_.layout);
+  backward_.dq = tensor(case_.rows_q, case_.heads_q, case_.layout);
+  backward_.dk = tensor(case_.rows_k, case_.heads_kv, case_.layout);
+  backward_.dv = tensor(case_.rows_k, case_.heads_kv, case_.layout);
+  size_t bytes = 0;
+  if (fa_backward_workspace_size(op_, &backward_, &bytes) != FA_OK) error_ = fa_last_error();
+  backward_.workspace = allocate(std::max<size_t>(bytes, 1));
+  backward_.workspace_size = bytes;
 }
 
 double Workload::kv_bytes() const {

@@ -34,6 +34,7 @@ struct Case {
   std::string arch;            // "": the best; else the kernel of this ISA is forced
   bool cold = false;           // several K/V sets, used in turn, so that none is cached when its turn comes
   bool own_workspace = false;  // the caller's workspace instead of the library's allocation
+  bool backward = false;       // the gradients of q, k and v instead
 };
 
 /// A case's tensors and op. For use by one thread at a time.
@@ -51,7 +52,7 @@ class Workload {
   const char *kernel() const { return fa_op_kernel(op_); }
 
   /// One call on the present K/V set. False after an error.
-  bool call() { return fa_forward(op_, &args_) == FA_OK; }
+  bool call() { return (case_.backward ? fa_backward(op_, &backward_) : fa_forward(op_, &args_)) == FA_OK; }
 
   /// Seconds of one call on the next K/V set; negative after an error (fa_last_error says why).
   double time(Clock clock);
@@ -59,8 +60,8 @@ class Workload {
   /// Seconds to do nothing but read the next K/V set on the case's threads, on their clock.
   double time_read();
 
-  /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair, a causal square
-  /// counted as half.
+  /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair (backward: 10 * head_dim), a
+  /// causal square counted as half.
   double flops() const { return flops_; }
 
   /// Bytes of one K/V set.
@@ -71,6 +72,7 @@ class Workload {
   fa_tensor tensor(int64_t rows, int64_t heads, Layout layout);
   void create_op();
   void create_tensors();
+  void create_backward();
   void use_next_set();
 
   Case case_;
@@ -78,6 +80,7 @@ class Workload {
   std::string error_;
   fa_op *op_ = nullptr;
   fa_args args_;
+  fa_backward_args backward_;
   std::vector<HugeBuffer> buffers_;
   std::vector<Span> k_sets_, v_sets_;
   size_t next_set_ = 0;
