@@ -19,7 +19,7 @@ namespace {
 struct BenchOptions {
   std::vector<std::string> shapes, dtypes;
   std::string sweep, kernel, json, compare, measured;
-  bool causal = false;
+  bool causal = false, backward = false;
   int32_t threads = 0;
   MeasureOptions measure;
   double threshold = 2;
@@ -49,6 +49,7 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
     for (BenchCase c : shapes) {
       c.dtype = dtype_of_name(dtype);
       c.causal = options.causal;
+      c.backward = options.backward;
       c.threads = options.threads;
       c.kernel = options.kernel;
       cases.push_back(c);
@@ -92,6 +93,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
   o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
   o->flag("--causal", b->causal, "with a causal mask");
+  o->flag("--backward", b->backward, "the gradients of q, k and v, on the CPU");
   o->group("How");
   o->value("--threads", b->threads, "N", "CPU threads; default: all");
   o->value("--kernel", b->kernel, "NAME", "use this kernel (see `fa info`) or fail");
@@ -114,7 +116,9 @@ Command bench_command() {
   command.usage = "[--shape B,Hq,Hkv,Sq,Sk,D | --sweep NAME] [options]";
   command.details =
       "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
-      "and Sk keys of D dimensions. Operations that a causal mask leaves out do not count in GFLOP/s.\n"
+      "and Sk keys of D dimensions. Operations that a causal mask leaves out do not count in GFLOP/s. With --backward "
+      "it is fa_backward that is "
+      "timed, which has five products where fa_forward has two.\n"
       "\n"
       "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
       "it "

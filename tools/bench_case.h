@@ -13,6 +13,7 @@ struct BenchCase {
   int64_t batch = 1, heads_q = 8, heads_kv = 8, rows_q = 1024, rows_k = 1024, dim = 64;
   fa_dtype dtype = FA_F32;
   bool causal = false;
+  bool backward = false;
   int32_t threads = 0;  // 0: the library's default
   std::string kernel;   // forced; "": the library's choice
 

@@ -2,13 +2,12 @@
 #include "bench_measure.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 
+#include "bench_gradients.h"
+#include "bench_tensors.h"
 #include "error.h"
-#include "judge/number.h"
-#include "judge/random.h"
 #include "library.h"
 #include "npy.h"
 #include "on_gpu.h"
@@ -18,27 +17,6 @@
 
 namespace fa::tool {
 namespace {
-
-Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed) {
-  Array array = make_array(npy_type_of(dtype), std::move(shape));
-  const auto step = static_cast<size_t>(test::dtype_bytes(dtype));
-  const size_t period = step * 65521;  // a prime: rows do not repeat
-  for (size_t at = 0; at < array.bytes.size(); at += step) {
-    if (at < period) {
-      test::store(&array.bytes[at], dtype, test::normal(test::hash(seed + at)));
-    } else {
-      std::memcpy(&array.bytes[at], &array.bytes[at - period], step);
-    }
-  }
-  return array;
-}
-
-fa_tensor tensor_of(Array *array, fa_dtype dtype) {
-  fa_tensor tensor = {};
-  const std::vector<int64_t> &s = array->shape;
-  fa_tensor_init(&tensor, array->bytes.data(), dtype, s[0], s[1], s[2], s[3]);
-  return tensor;
-}
 
 /// One case with its op, its tensors and its workspace, ready to be called.
 class Prepared {
@@ -53,6 +31,7 @@ class Prepared {
     desc_.head_dim = c.dim;
     desc_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
     desc_.num_threads = c.threads;
+    if (c.backward) desc_.device = FA_DEVICE_CPU;  // alone has kernels of it
     force_kernel(c.kernel);
     op_ = create_op(desc_);
     fa_args_init(&args_, sizeof args_);
@@ -60,35 +39,48 @@ class Prepared {
     args_.k = tensor_of(&k_, c.dtype);
     args_.v = tensor_of(&v_, c.dtype);
     args_.out = tensor_of(&out_, c.dtype);
+    if (c.backward) {
+      gradients_.emplace(c, op_, args_);
+      return;
+    }
     if (is_gpu_kernel(kernel())) {
       gpu_.emplace(args_, op_.get(), c.batch, desc_.device_index);
       return;
     }
     check(fa_workspace_size(op_.get(), &args_, &args_.workspace_size));
-    workspace_.resize(args_.workspace_size + 256);
-    void *place = workspace_.data();
-    size_t room = workspace_.size();
-    args_.workspace = std::align(256, args_.workspace_size, place, room);
-    if (args_.workspace_size == 0) args_.workspace = nullptr;
+    args_.workspace = workspace_.allocate(args_.workspace_size);
   }
   Prepared(const Prepared &) = delete;
   Prepared &operator=(const Prepared &) = delete;
 
   /// Calls as often, and waits for the last.
   void call(int64_t times = 1) const {
-    for (int64_t i = 0; i < times; ++i) check(fa_forward(op_.get(), gpu_ ? &gpu_->args : &args_));
+    for (int64_t i = 0; i < times; ++i) {
+      if (gradients_) {
+        gradients_->call(op_);
+      } else {
+        check(fa_forward(op_.get(), gpu_ ? &gpu_->args : &args_));
+      }
+    }
     if (gpu_) gpu_->wait();
   }
   std::string kernel() const { return fa_op_kernel(op_.get()); }
-  Work work() const { return work_of(desc_, args_); }
+  Work work() const {
+    Work work = work_of(desc_, args_);
+    if (!gradients_) return work;
+    work.flops *= backward_of_forward;
+    work.bytes *= 2;  // each input has a gradient
+    return work;
+  }
 
  private:
   Array q_, k_, v_, out_;
-  std::vector<std::byte> workspace_;
+  BenchWorkspace workspace_;
   fa_desc desc_;
   fa_args args_;
   Op op_;
   std::optional<OnGpu> gpu_;
+  std::optional<BenchGradients> gradients_;
 };
 
 /// The median of as many samples as the budget allows; a call that is longer than the budget is a sample by itself.

@@ -24,6 +24,7 @@ Json json_of_measurement(const Measurement &m) {
   return {{"shape", shape_of(m.c)},
           {"dtype", dtype_name(m.c.dtype)},
           {"causal", m.c.causal},
+          {"backward", m.c.backward},
           {"threads", m.c.threads},
           {"kernel_asked", m.c.kernel},
           {"kernel", m.kernel},
@@ -40,6 +41,7 @@ Measurement parse_measurement(const Json &json) {
   m.c = parse_shape(json.at("shape").get<std::string>());
   m.c.dtype = dtype_of_name(json.at("dtype").get<std::string>());
   m.c.causal = json.at("causal").get<bool>();
+  m.c.backward = json.value("backward", false);
   m.c.threads = json.at("threads").get<int32_t>();
   m.c.kernel = json.at("kernel_asked").get<std::string>();
   m.kernel = json.at("kernel").get<std::string>();

@@ -23,7 +23,12 @@ const std::vector<CheckCase> &check_cases() {
       {"paged", "b=2 sq=3 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal"},
       {"decode", "b=2 sq=1 sk=300 hq=8 hkv=2 d=128 mask=causal splits=3 threads=2"},
       {"strides", "b=2 sq=33 sk=65 hq=4 hkv=4 d=64 q_layout=bhsd k_layout=slice v_layout=padded out_layout=bhsd"},
-      {"batch-invariant", "b=2 sq=17 sk=200 hq=4 hkv=2 d=64 flags=2 mask=causal"}};
+      {"batch-invariant", "b=2 sq=17 sk=200 hq=4 hkv=2 d=64 flags=2 mask=causal"},
+      {"backward", "b=2 sq=65 sk=129 hq=4 hkv=2 d=64 mask=causal backward=1"},
+      {"backward, every feature",
+       "b=2 sq=40 sk=90 hq=4 hkv=2 d=64 window_left=50 softcap=5 bias=f32:hqk sinks=h alibi=h boolmask=bqk used_k=1 "
+       "backward=1 dbias=hqk dsinks=h dlse=1 dq=f32 dk=f32 dv_type=f32 accumulate=qkv"},
+      {"backward, packed", "b=3 sq=50 sk=60 hq=4 hkv=4 d=32 cu_q=1 cu_k=1 mask=causal backward=1"}};
   return cases;
 }
 

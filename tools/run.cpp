@@ -16,6 +16,7 @@
 #include "printable.h"
 #include "progress.h"
 #include "run_call.h"
+#include "run_gradients.h"
 #include "run_options.h"
 #include "stats.h"
 #include "timing.h"
@@ -30,13 +31,13 @@ void check_usage(const RunOptions &options) {
     if (path->empty())
       bad_input("{} is missing; the shortest call is: fa run --q Q.npy --k K.npy --v V.npy -o OUT.npy", option);
   }
-  if (options.out.empty() && options.lse_out.empty() && options.reference.empty() && options.repeat == 0) {
+  check_gradient_usage(options);
+  if (options.out.empty() && options.lse_out.empty() && options.dout.empty() && options.reference.empty() &&
+      options.repeat == 0) {
     bad_input(
         "there is nothing to do: say where the output goes (-o OUT.npy), what to compare it with (--reference FILE) or "
         "how often to time it (--repeat N)");
   }
-  if (!options.out.empty() && options.out == options.lse_out)
-    bad_input("-o and --lse-out are the same file, {}", options.out);
   if (options.max_error >= 0 && options.reference.empty()) bad_input("--max-error needs --reference FILE");
 }
 
@@ -96,11 +97,15 @@ int run_files(const RunOptions &options) {
   if (!options.out.empty()) out.emplace(options.out);
   if (!options.lse_out.empty()) lse.emplace(options.lse_out);
 
+  std::optional<RunGradients> gradients;
+  if (!options.dout.empty()) gradients.emplace(options, &call);
+
   const Op op = create_op(call.desc);
   fmt::print("kernel     {}\n", fa_op_kernel(op.get()));
   fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k), describe(call.v),
              call.sequences(), call.sequences() == 1 ? "" : "s");
   run_calls(options, call, op);
+  if (gradients) gradients->run(op);
   if (out) out->write(format_npy(call.out));
   if (lse) lse->write(format_npy(call.lse));
   for (std::optional<OutputFile> *file : {&out, &lse}) {
@@ -108,6 +113,7 @@ int run_files(const RunOptions &options) {
   }
   fmt::print("out        {}{}{}\n", describe(call.out), out ? " -> " : "", printable(options.out));
   if (lse) fmt::print("lse        {} -> {}\n", describe(call.lse), printable(options.lse_out));
+  if (gradients) gradients->write();
   return !reference || compare_with_reference(options, call.out, *reference) ? exit_ok : exit_failure;
 }
 
@@ -142,6 +148,10 @@ Command run_command() {
       "beginnings "
       "--cu-seqlens gives. The number of heads of k and v divides that of q. Rows that no sequence uses are 0 in the "
       "output.\n"
+      "\n"
+      "With --dout, the gradient of the output, the gradients of q, k and v are computed too, on the CPU, and written "
+      "as "
+      "files in the order and type of what they are gradients of.\n"
       "\n"
       "Files may be in C or Fortran order and in either byte order. float64 is converted with --dtype only. bfloat16 "
       "is read "

@@ -30,19 +30,6 @@ bool is_floating(NpyType type) {
   return type == NpyType::f16 || type == NpyType::bf16 || type == NpyType::f32 || type == NpyType::f64;
 }
 
-/// A file of floating-point numbers; uint16 is taken for bfloat16 where that was said.
-Array read_floating(const std::string &path, bool u2_as_bf16) {
-  Array array = read_npy(path);
-  if (array.type == NpyType::u16 && u2_as_bf16) array.type = NpyType::bf16;
-  if (array.type == NpyType::u16) {
-    bad_input("{}: holds {}; if these are the bits of bfloat16, say --u2-as-bf16", path, describe(array));
-  }
-  if (!is_floating(array.type)) {
-    bad_input("{}: holds {}; float32, float16 or bfloat16 is expected", path, describe(array));
-  }
-  return array;
-}
-
 Array read_qkv(const std::string &path, const RunOptions &options, bool packed, const char *cu_seqlens) {
   Array array = read_floating(path, options.u2_as_bf16);
   if (!options.dtype.empty()) array = converted(std::move(array), npy_type_of(dtype_of_name(options.dtype)));
@@ -81,6 +68,18 @@ fa_tensor broadcast_view(Array *array, fa_dtype dtype, const std::string &path) 
 
 }  // namespace
 
+Array read_floating(const std::string &path, bool u2_as_bf16) {
+  Array array = read_npy(path);
+  if (array.type == NpyType::u16 && u2_as_bf16) array.type = NpyType::bf16;
+  if (array.type == NpyType::u16) {
+    bad_input("{}: holds {}; if these are the bits of bfloat16, say --u2-as-bf16", path, describe(array));
+  }
+  if (!is_floating(array.type)) {
+    bad_input("{}: holds {}; float32, float16 or bfloat16 is expected", path, describe(array));
+  }
+  return array;
+}
+
 RunCall::RunCall(const RunOptions &options) : bhsd_(options.layout == "bhsd") {
   fa_desc_init(&desc, sizeof desc);
   fa_args_init(&args, sizeof args);
@@ -91,7 +90,6 @@ RunCall::RunCall(const RunOptions &options) : bhsd_(options.layout == "bhsd") {
   make_outputs(options);
 }
 
-/// A 4-D array in the layout asked for, or a packed 3-D one, as (batch, sequence, heads, dim).
 fa_tensor RunCall::view(Array *array) const {
   const std::vector<int64_t> &s = array->shape;
   const fa_dtype dtype = dtype_of(array->type);
@@ -229,7 +227,7 @@ void RunCall::make_outputs(const RunOptions &options) {
   shape.back() = v.shape.back();
   out = make_array(npy_type_of(desc.dtype_out ? desc.dtype_out : desc.dtype_q), shape);
   args.out = view(&out);
-  if (options.lse_out.empty()) return;
+  if (options.lse_out.empty() && options.dout.empty()) return;
   const int64_t rows = args.q.shape[1], heads = args.q.shape[2];
   if (q.shape.size() == 3) {
     lse = make_array(NpyType::f32, {heads, rows});

@@ -11,6 +11,9 @@
 
 namespace fa::tool {
 
+/// A file of floating-point numbers; uint16 is taken for bfloat16 where that was said. Throws BadInput.
+Array read_floating(const std::string &path, bool u2_as_bf16);
+
 /// Owns every array that desc and args point to.
 class RunCall {
  public:
@@ -26,13 +29,15 @@ class RunCall {
 
   int64_t sequences() const { return batch_; }
 
+  /// A 4-D array in the layout asked for, or a packed 3-D one, as (batch, sequence, heads, dim).
+  fa_tensor view(Array *array) const;
+
  private:
   void read_tensors(const RunOptions &options);
   void describe_attention(const RunOptions &options);
   void make_outputs(const RunOptions &options);
   void read_features(const RunOptions &options);
   void read_sequences(const RunOptions &options);
-  fa_tensor view(Array *array) const;
   fa_tensor read_per_head(const std::string &path, Array *array) const;
   const int32_t *read_int32(const std::string &path, const std::string &option, std::vector<int32_t> *values,
                             int64_t count) const;

@@ -24,6 +24,10 @@ void define_tensors(Options *o, RunOptions *r) {
   o->value("--v", r->v, "FILE", "values");
   o->value("-o,--out", r->out, "FILE", "where the output goes");
   o->value("--lse-out", r->lse_out, "FILE", "where the log-sum-exp goes");
+  o->value("--dout", r->dout, "FILE", "gradient of the output: the backward pass follows");
+  o->value("--dq", r->dq, "FILE", "where the gradient of q goes");
+  o->value("--dk", r->dk, "FILE", "where the gradient of k goes");
+  o->value("--dv", r->dv, "FILE", "where the gradient of v goes");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
   o->choice("--dtype", r->dtype, {"f32", "f16", "bf16"}, "TYPE", "convert q, k, v first: to f32, f16 or bf16");
   o->choice("--out-dtype", r->out_dtype, {"f32", "f16", "bf16"}, "TYPE", "of the output; default: q's");

@@ -11,6 +11,7 @@ namespace fa::tool {
 struct RunOptions {
   // Paths; "" where not given.
   std::string q, k, v, out, lse_out, reference, bias, mask, alibi, sinks;
+  std::string dout, dq, dk, dv;
   std::string cu_seqlens, block_table;
 #define FA_ARRAY(name, more) std::string name;
 #include "core/operands.inc"

@@ -44,6 +44,19 @@ class Bench : public testing::Test {
   }
 };
 
+/// Five products where forward has two.
+TEST_F(Bench, Backward) {
+  const Finished f =
+      test::fa({"bench", "--backward", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel", "cpu.generic",
+                "--rounds", "1", "--time", "0", "--json", folder / "b.json"});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("1,2,1,32,48,16 f32 backward"), f.out.npos) << f.out;
+  const std::vector<std::byte> bytes = read_text_file(folder / "b.json");
+  const json kept = json::parse(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
+  EXPECT_EQ(kept.at("results").at(0).at("backward"), true);
+  EXPECT_EQ(kept.at("results").at(0).at("flops"), 5 * 2 * 16 * 2 * 32 * 48);
+}
+
 TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
   const std::vector<std::string> quick = {"--rounds", "6", "--time", "0.001"};
   std::vector<std::string> options = {"bench",     "--shape",  "1,2,1,32,48,16", "--shape",        "2,2,2,16,16,8",

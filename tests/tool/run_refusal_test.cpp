@@ -172,4 +172,13 @@ TEST_F(RunRefusal, Cases) {
   EXPECT_EQ(both.code, 2);
 }
 
+TEST_F(RunRefusal, Gradients) {
+  const std::string dq = folder / "dq.npy";
+  expect_refusal({"--dq", dq}, {"--dq, --dk and --dv need --dout"});
+  expect_refusal({"--dout", q}, {"where the gradients go", "--dv FILE"});
+  expect_refusal({"--dout", k, "--dq", dq}, {"k.npy: shape (1, 6, 2, 8)", "--dout", "(1, 4, 2, 8)"});
+  expect_refusal({"--dout", q, "--dq", dq, "--dk", dq}, {"the same file", "dq.npy"});
+  for (const std::string &name : folder.names()) EXPECT_EQ(name.find("dq.npy"), name.npos) << name;
+}
+
 }  // namespace

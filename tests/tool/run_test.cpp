@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "arrays.h"
+#include "judge/gradients.h"
 #include "judge/number.h"
 #include "judge/oracle.h"
 #include "program.h"
@@ -360,6 +361,38 @@ TEST(Run, ReplaysACase) {
   EXPECT_EQ(f.code, 0) << f.err;
   EXPECT_NE(f.out.find("cpu.generic"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("right      largest error"), f.out.npos) << f.out;
+}
+
+/// Gradients of what the tool itself wrote as output and logsumexp.
+TEST(Run, Gradients) {
+  Call call;
+  call.desc.mask = FA_MASK_CAUSAL;
+  call.add({"--causal", "--kernel", "cpu.generic"});
+  Array dout = random_array(NpyType::f32, {b, sq, hq, d}, 9);
+  call.add("--dout", dout);
+  const char *const names[] = {"dq", "dk", "dv"};
+  for (const char *name : names) call.add({std::string("--") + name, call.folder / (std::string(name) + ".npy")});
+  const Finished f = test::fa(call.options);
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("dk         float32 (2, 9, 2, 16) -> "), f.out.npos) << f.out;
+
+  Array out = read_npy(call.folder / "out.npy"), lse = read_npy(call.folder / "lse.npy");
+  Array gradients[] = {read_npy(call.folder / "dq.npy"), read_npy(call.folder / "dk.npy"),
+                       read_npy(call.folder / "dv.npy")};
+  fa_backward_args args;
+  fa_backward_args_init(&args, sizeof args);
+  args.q = call.args.q, args.k = call.args.k, args.v = call.args.v;
+  fa_tensor_init(&args.out, out.bytes.data(), FA_F32, b, sq, hq, d);
+  fa_tensor_init(&args.dout, dout.bytes.data(), FA_F32, b, sq, hq, d);
+  fa_tensor_init(&args.lse, lse.bytes.data(), FA_F32, b, hq, sq, 1);
+  fa_tensor_init(&args.dq, gradients[0].bytes.data(), FA_F32, b, sq, hq, d);
+  fa_tensor_init(&args.dk, gradients[1].bytes.data(), FA_F32, b, sk, hkv, d);
+  fa_tensor_init(&args.dv, gradients[2].bytes.data(), FA_F32, b, sk, hkv, d);
+  const oracle::Gradients expected = oracle::gradients(call.desc, args);
+  const oracle::Gradient *wanted[] = {&expected.dq, &expected.dk, &expected.dv};
+  for (size_t i = 0; i < 3; ++i)
+    for (int64_t n = 0; n < gradients[i].elements(); ++n)
+      ASSERT_NEAR(gradients[i].value(n), wanted[i]->value[static_cast<size_t>(n)], 1e-4) << names[i] << " " << n;
 }
 
 }  // namespace
