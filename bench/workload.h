@@ -60,8 +60,8 @@ class Workload {
   /// Seconds to do nothing but read the next K/V set on the case's threads, on their clock.
   double time_read();
 
-  /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair (backward: 10 * head_dim), a
-  /// causal square counted as half.
+  /// Floating-point operations of one call: 4 * head_dim for each attended (query, key) pair (backward: 10 * head_dim),
+  /// a causal square counted as half.
   double flops() const { return flops_; }
 
   /// Bytes of one K/V set.

@@ -12,10 +12,10 @@ enum class Place {
   both     // plain memory of the host, all of which the device reaches
 };
 
-/// Finds where the tensors, arrays and the workspace of a call (Problem, Backward) are. *context is the context that the device's memory
-/// belongs to, null where any of the device's will do. *translate: some memory is the host's, which the device may see
-/// at other addresses. No context need be current. FA_OK, or an error that core/status.h describes: memory of another
-/// device, or neither place reaches all of it. host_serves: Place::host is an answer, not an error.
+/// Finds where the tensors, arrays and the workspace of a call (Problem, Backward) are. *context is the context that
+/// the device's memory belongs to, null where any of the device's will do. *translate: some memory is the host's, which
+/// the device may see at other addresses. No context need be current. FA_OK, or an error that core/status.h describes:
+/// memory of another device, or neither place reaches all of it. host_serves: Place::host is an answer, not an error.
 template <class Call>
 fa_status find_place(const Device &device, Call *call, bool host_serves, Place *place, CUcontext *context,
                      bool *translate);

@@ -1,11 +1,11 @@
-// The order in which tiles of keys and of queries meet in the backward pass: everyone meets everyone once, no tile twice
-// in a round, and a causal mask leaves each round the same work.
+// The order in which tiles of keys and of queries meet in the backward pass: everyone meets everyone once, no tile
+// twice in a round, and a causal mask leaves each round the same work.
+#include "cpu/backward/rounds.h"
+
 #include <gtest/gtest.h>
 
 #include <set>
 #include <utility>
-
-#include "cpu/backward/rounds.h"
 
 namespace fa::cpu {
 namespace {

@@ -46,9 +46,8 @@ class Bench : public testing::Test {
 
 /// Five products where forward has two.
 TEST_F(Bench, Backward) {
-  const Finished f =
-      test::fa({"bench", "--backward", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel", "cpu.generic",
-                "--rounds", "1", "--time", "0", "--json", folder / "b.json"});
+  const Finished f = test::fa({"bench", "--backward", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel",
+                               "cpu.generic", "--rounds", "1", "--time", "0", "--json", folder / "b.json"});
   ASSERT_EQ(f.code, 0) << f.err;
   EXPECT_NE(f.out.find("1,2,1,32,48,16 f32 backward"), f.out.npos) << f.out;
   const std::vector<std::byte> bytes = read_text_file(folder / "b.json");
