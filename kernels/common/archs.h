@@ -10,7 +10,7 @@ enum Hardware : unsigned {
   bf16_mma = 2,           // mma.sync of bf16, and of f16 with 16 columns of k
   fp8_mma = 4,            // mma.sync of e4m3 and e5m2
   tma = 8,                // cp.async.bulk with tensor maps, mbarrier, clusters
-  wgmma = 16,             // mma of warpgroups
+  wg_mma = 16,            // wgmma: products of four warps together
   tcgen05 = 32,           // the fifth generation's mma, and its memory
   dependent_launch = 64,  // griddepcontrol
 };
