@@ -80,6 +80,8 @@ Driver null_driver() {
   d.cuKernelSetAttribute = [](int, int, CUkernel, CUdevice) { return CUresult(CUDA_SUCCESS); };
   d.cuFuncLoad = [](CUfunction) { return CUresult(CUDA_SUCCESS); };
   d.cuLaunchKernelEx = [](const CUlaunchConfig *, CUfunction, void **, void **) { return CUresult(CUDA_SUCCESS); };
+  d.cuTensorMapEncodeTiled = [](void *, int, unsigned, void *, const uint64_t *, const uint64_t *, const unsigned *,
+                                const unsigned *, int, int, int, int) { return CUresult(CUDA_SUCCESS); };
   d.cuPointerGetAttributes = pointer_attributes;
   d.cuMemAllocAsync = [](CUdeviceptr *address, size_t, CUstream) { return give(address, 256ull); };
   d.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUresult(CUDA_SUCCESS); };

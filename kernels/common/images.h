@@ -7,6 +7,7 @@
 
 #include "common/archs.h"
 #include "common/params.h"
+#include "common/tensor_maps.h"
 
 namespace fa::kernels {
 
@@ -21,9 +22,11 @@ struct Tile {
   int cluster = 1;          // blocks that share their memory; where work is left for fewer, the others find none
   int tensor_columns = 0;   // of tensor memory (tcgen05), of the SM's 512
   bool persistent = false;  // the grid is as large as the device, and blocks take one piece of work after another
+  int box_queries = 0;      // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
+  int box_keys = 0;         // the same of keys and values
 };
 
-/// Entry points; each takes one Params.
+/// Entry points; each takes one Params, and TensorMaps where its tile has boxes.
 enum class Entry {
   plain,     // "fa_forward_plain": what the family is fastest at; num_splits and packed_heads are 1
   featured,  // "fa_forward_featured": nearly as fast at more calls; num_splits and packed_heads are 1

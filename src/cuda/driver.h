@@ -61,6 +61,12 @@ enum : int {
 };
 enum : int { CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 
+enum : int { CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9 };
+enum : int { CU_TENSOR_MAP_INTERLEAVE_NONE = 0 };
+enum : int { CU_TENSOR_MAP_SWIZZLE_128B = 3 };
+enum : int { CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 };
+enum : int { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0 };  // zeros
+
 struct CUlaunchAttribute {
   int id;
   int padding;

@@ -192,7 +192,8 @@ fa_status CudaEngine::run(const Problem &problem, const Resident &resident) cons
   return launch(plan, resident, stream);
 }
 
-fa_status CudaEngine::launch(Plan plan, const Resident &resident, CUstream stream) const {
+fa_status CudaEngine::launch(const Plan &given, const Resident &resident, CUstream stream) const {
+  Plan plan = given;
   const auto check = [&](CUresult result, const Image &image, Entry entry) -> fa_status {
     if (result == CUDA_SUCCESS) return FA_OK;
     return failed(machine().driver, "cuLaunchKernelEx", result, "%s of %s on device %d (%s)", name_of(entry),
@@ -205,12 +206,12 @@ fa_status CudaEngine::launch(Plan plan, const Resident &resident, CUstream strea
   for (int64_t first = 0; first < plan.tiles; first += plan.launch_tiles) {
     const int64_t tiles = std::min(plan.launch_tiles, plan.tiles - first);
     plan.params.schedule.first_tile = first;
-    CUresult result = start({kernel, plan.tile, tiles * plan.splits()}, device_, stream, &plan.params);
+    CUresult result = start({kernel, plan.tile, tiles * plan.splits()}, device_, stream, &plan.params, &plan.maps);
     if (const fa_status status = check(result, image, plan.entry)) return status;
     if (plan.splits() == 1) continue;
     const int of_tile = kernels::combine::blocks_of_tile(plan.tile.rows, plan.splits(), plan.params.head_dim_v);
     result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), tiles, of_tile, dependent},
-                   device_, stream, &plan.params);
+                   device_, stream, &plan.params, &plan.maps);
     if (const fa_status status = check(result, combine, Entry::combine)) return status;
   }
   return FA_OK;

@@ -36,7 +36,7 @@ class CudaEngine final : public Engine {
   fa_status compute_plain(Problem problem, bool host_serves) const;
   const Resident *make_resident(const Context &context, const CUstream *stream) const;
   fa_status run(const Problem &problem, const Resident &resident) const;
-  fa_status launch(Plan plan, const Resident &resident, CUstream stream) const;
+  fa_status launch(const Plan &plan, const Resident &resident, CUstream stream) const;
 
   Attention attention_;
   const Device &device_;

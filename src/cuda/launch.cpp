@@ -39,7 +39,8 @@ int64_t grid_of(const Launch &launch, const Device &device) {
   return (blocks + cluster - 1) / cluster * cluster;
 }
 
-CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params) {
+CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params,
+               kernels::TensorMaps *maps) {
   const kernels::Tile &tile = launch.tile;
   params->schedule.blocks = launch.blocks;
   Attributes attributes;
@@ -56,7 +57,7 @@ CUresult start(const Launch &launch, const Device &device, CUstream stream, kern
                                  stream,
                                  attributes.list(),
                                  attributes.count()};
-  void *arguments[] = {params};
+  void *arguments[] = {params, maps};  // the driver takes as many as the kernel has
   const auto function =
       reinterpret_cast<CUfunction>(launch.kernel);  // as the driver has it: in whichever context is current
   return machine().driver.cuLaunchKernelEx(&config, function, arguments, nullptr);

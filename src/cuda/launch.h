@@ -17,7 +17,9 @@ struct Launch {
 /// The blocks that a launch starts.
 int64_t grid_of(const Launch &launch, const Device &device);
 
-/// Stores the number of blocks in params->schedule, and launches in the current context.
-CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params);
+/// Stores the number of blocks in params->schedule, and launches in the current context. A kernel whose tile has no
+/// boxes takes no maps.
+CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params,
+               kernels::TensorMaps *maps);
 
 }  // namespace fa::cuda

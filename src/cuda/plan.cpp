@@ -9,6 +9,7 @@
 #include "core/dtype.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
+#include "cuda/tensor_maps.h"
 
 namespace fa::cuda {
 namespace {
@@ -118,7 +119,10 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
       const bool splits = entry == cut->entry;
       if (!image->has(entry) || (!splits && !cut->whole)) continue;
       has_any = true;
-      if (const char *why = image->family->why_not_call(entry, plan->params)) {
+      const char *why = image->family->why_not_call(entry, plan->params);
+      const Tile tile = image->tile_of(entry);
+      if (why == nullptr && tile.box_keys > 0) why = encode_maps(p, tile, &plan->maps);
+      if (why != nullptr) {
         skip(entry, why);
         continue;
       }

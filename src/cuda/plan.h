@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/params.h"
+#include "common/tensor_maps.h"
 #include "core/problem.h"
 #include "cuda/image.h"
 
@@ -32,7 +33,8 @@ struct Plan {
   int64_t slots;          // blocks that the device works on at once
   int64_t partial_bytes;  // of workspace that the plan itself needs; 0: no combine
 
-  kernels::Params params;  // what its kernels are launched with; Schedule::first_tile is 0
+  kernels::Params params;    // what its kernels are launched with; Schedule::first_tile is 0
+  kernels::TensorMaps maps;  // the same, where the tile has boxes
 
   Skipped skipped[4 * most_images];
   int skipped_count;

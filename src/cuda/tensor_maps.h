@@ -1,0 +1,13 @@
+// The tensor maps of a call, for kernels that copy in boxes (TMA).
+#pragma once
+
+#include "common/images.h"
+#include "core/problem.h"
+
+namespace fa::cuda {
+
+/// Encodes q, k and v in the boxes of a tile that has them. Why it cannot be, or nullptr. What the arrays of the call
+/// hold has no part in it, so a captured graph keeps the maps.
+const char *encode_maps(const Problem &problem, const kernels::Tile &tile, kernels::TensorMaps *maps);
+
+}  // namespace fa::cuda
