@@ -42,10 +42,11 @@ __device__ inline uint32_t finite_halves(uint32_t word, uint32_t exponent) {
   return word;
 }
 
-/// Replaces what is not finite in a tile of 16-bit elements in shared memory by 0; by all threads of a block.
-__device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t exponent) {
+/// Replaces what is not finite in a tile of 16-bit elements in shared memory by 0; by `threads` threads.
+__device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t exponent, int32_t thread,
+                                       int32_t threads) {
 #pragma unroll 1
-  for (int32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
+  for (int32_t at = thread * 16; at < bytes; at += threads * 16) {
     uint4 chunk = ld_shared_v4_b32(tile + at);
     chunk.x = finite_halves(chunk.x, exponent);
     chunk.y = finite_halves(chunk.y, exponent);
@@ -53,6 +54,11 @@ __device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t ex
     chunk.w = finite_halves(chunk.w, exponent);
     st_shared_v4_b32(tile + at, chunk);
   }
+}
+
+/// The same by all threads of a block.
+__device__ inline void clear_nonfinite(uint32_t tile, int32_t bytes, uint32_t exponent) {
+  clear_nonfinite(tile, bytes, exponent, threadIdx.x, blockDim.x);
 }
 
 }  // namespace fa::kernels

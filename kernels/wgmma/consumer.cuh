@@ -1,0 +1,248 @@
+// A warpgroup that multiplies: attention of its 64 rows over the tiles of a work. Consumer::weigh and its callers have
+// the five lines.
+#pragma once
+
+#include "wgmma/products.cuh"
+#include "wgmma/store.cuh"
+
+namespace fa::kernels::wgmma {
+
+template <class B>
+class Consumer {
+ public:
+  /// group: of the consumers, 0 .. consumers - 1.
+  __device__ Consumer(const Params &p, const SharedMemory<B> &shared, int group)
+      : p_(p), state_(*shared.state), keys_(shared.keys), values_(shared.values), group_(group) {
+    queries_ = shared.queries + group * B::QueryTile::bytes;
+  }
+
+  __device__ void run() {
+    if (group_ == B::consumers - 1) pass_turn();  // to the first
+    for (uint32_t items = 0;; items++) {
+      mbarrier_wait(shared_address(&state_.q_full), items % 2);
+      const Item &item = state_.items[items % 2];
+      const Run run = item.run;
+      if (run == Run::end) break;
+      if (run == Run::pause) {
+        if (!any_verdict()) break;
+        release_queries();
+      } else {
+        attend(item);
+      }
+    }
+    if (group_ == 0) take_turn();  // which nobody else takes
+  }
+
+ private:
+  using Scores = typename B::Scores;
+
+  __device__ static int lane() { return threadIdx.x % 32; }
+  __device__ static bool leads() { return threadIdx.x % 128 == 0; }
+
+  __device__ void take_turn() const { bar_sync(first_turn + group_, 256); }
+  __device__ void pass_turn() const { bar_arrive(first_turn + (group_ + 1) % B::consumers, 256); }
+
+  /// Waits until everyone's first runs are over.
+  __device__ bool any_verdict() const {
+    bar_sync(verdicts, 32 + 128 * B::consumers);
+    return __any_sync(~0u, state_.verdicts[lane()] != 0);
+  }
+
+  __device__ void release_queries() const {
+    __syncwarp();
+    if (lane() == 0) mbarrier_arrive(shared_address(&state_.q_empty));
+  }
+
+  __device__ uint32_t wait_for_keys() const {
+    mbarrier_wait(shared_address(state_.k_full + at_keys_.stage), at_keys_.parity);
+    return keys_ + at_keys_.stage * B::KeyTile::bytes;
+  }
+  __device__ void release_keys() {
+    if (leads()) mbarrier_arrive(shared_address(state_.k_empty + at_keys_.stage));
+    at_keys_.advance();
+  }
+  __device__ uint32_t wait_for_values() const {
+    mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
+    return values_ + at_values_.stage * B::KeyTile::bytes;
+  }
+  __device__ void release_values() {
+    if (leads()) mbarrier_arrive(shared_address(state_.v_empty + at_values_.stage));
+    at_values_.advance();
+  }
+
+  /// The keys that this lane's rows attend.
+  __device__ RowsOfLane find_rows(const Work &w) const {
+    RowsOfLane rows;
+    unroll<2>([&](int r) {
+      rows.row[r] =
+          w.first_row + group_ * rows_of_warpgroup + threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(lane());
+      rows.keys[r] = rows.row[r] < w.rows ? attended(p_, w.sequence, rows.row[r]) : Interval{0, 0};
+    });
+    return rows;
+  }
+
+  __device__ void attend(const Item &item) {
+    RowsOfLane rows = find_rows(item.work);
+    if (item.run == Run::repair) {
+      unroll<2>([&](int r) { rows.repairs[r] = repairs_[r]; });
+      attend_exactly(item, rows);
+    } else {
+      attend_tiles(item, rows);
+    }
+  }
+
+  /// Scores of keys that a row does not attend become -inf, NaN included.
+  __device__ void mask(Scores &s, const RowsOfLane &rows, int tile) const {
+    const int first = tile * B::keys + B::Scores::first_column(lane());
+    unroll<2>([&](int r) {
+      const Interval columns = {rows.keys[r].low - first, rows.keys[r].high - first};
+      s.for_each_in_row(r, [=](float &x, int column) {
+        if (!columns.holds(column)) x = -infinity;
+      });
+    });
+  }
+
+  /// From scores to weights. True when O is to be multiplied by *a.
+  template <class Exact>
+  __device__ __forceinline__ bool weigh(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a, Exact exact) const {
+    const float c = p_.scale * log2_e;
+    const bool moved = softmax.raise_maxima(s, c, exact, a);  // m' = max(m, rowmax S), l = l a
+    softmax.exponentiate(s, c, exact);                        // P = exp2(c S - c m')
+    softmax.add_weights(s);                                   // l = l + rowsum P
+    return moved;
+  }
+
+  /// What a work's tiles pass through.
+  struct Pass {
+    OnlineSoftmax<B> softmax;
+    typename B::Out out;
+    Weights<B> weights;  // of the tile before
+  };
+
+  /// S of a tile, and O of the one before, whose values are still to come.
+  template <bool Masked>
+  __device__ __forceinline__ void step(Pass &pass, const RowsOfLane &rows, int tile) {
+    Scores s;
+    typename B::Rows a;
+    const uint32_t keys = wait_for_keys(), values = wait_for_values();
+    take_turn();
+    fence_products<B>(pass.out, pass.weights);
+    multiply_keys<B>(s, queries_, keys);                 // S = Q K^T
+    multiply_values<B>(pass.out, pass.weights, values);  // O = O + P V
+    pass_turn();
+    wgmma_wait_group<1>();
+    pin(s);
+    release_keys();
+    if constexpr (Masked) mask(s, rows, tile);
+    const bool moved = weigh(pass.softmax, s, &a, [](int) { return false; });
+    wgmma_wait_group<0>();
+    pin(pass.out);
+    pin(s);
+    release_values();
+    if (moved) pass.out.scale_rows(a);  // O = O a
+    pass.weights.pack(s);
+  }
+
+  __device__ void attend_tiles(const Item &item, RowsOfLane &rows) {
+    Pass pass;
+    pass.out.clear();
+    const TileRange tiles = item.tiles;
+    int tile = tiles.end - 1;
+    if (tile >= tiles.first) {
+      {
+        Scores s;
+        typename B::Rows a;
+        const uint32_t keys = wait_for_keys();
+        wgmma_fence();
+        multiply_keys<B>(s, queries_, keys);
+        wgmma_wait_group<0>();
+        pin(s);
+        release_keys();
+        mask(s, rows, tile);
+        weigh(pass.softmax, s, &a, [](int) { return false; });
+        pass.weights.pack(s);
+      }
+      clear_values(item.work.sequence.keys - tile * B::keys);
+      tile--;
+#pragma unroll 1
+      for (; tile >= tiles.first && tile >= tiles.full_end; tile--) step<true>(pass, rows, tile);
+      const int last = max(tiles.first, tiles.full_first);
+#pragma unroll 1
+      for (; tile >= last; tile--) step<false>(pass, rows, tile);
+#pragma unroll 1
+      for (; tile >= tiles.first; tile--) step<true>(pass, rows, tile);
+      release_queries();
+      const uint32_t values = wait_for_values();
+      fence_products<B>(pass.out, pass.weights);
+      multiply_values<B>(pass.out, pass.weights, values);
+      wgmma_wait_group<0>();
+      pin(pass.out);
+      release_values();
+    } else {
+      release_queries();
+    }
+    store<B>(p_, item, pass.out, pass.softmax, &rows);
+    unroll<2>([&](int r) { repairs_[r] = rows.repairs[r]; });
+    const bool needs = __any_sync(~0u, (rows.repairs[0] | rows.repairs[1]) != 0);
+    if (needs && item.run == Run::first && lane() == 0) {
+      const int32_t bit = item.number / works_a_bit<B>(p_);
+      atomicOr(&state_.verdicts[bit / 32], 1u << bit % 32);
+    }
+  }
+
+  /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be
+  /// of another sequence, or of nobody, and not finite.
+  __device__ void clear_values(int keys) const {
+    if (keys >= B::keys) return;
+    const uint32_t values = wait_for_values();
+    constexpr int chunks = B::dim / 8;
+#pragma unroll 1
+    for (int i = keys * chunks + group_ * 128 + threadIdx.x % 128; i < B::keys * chunks; i += 128 * B::consumers)
+      st_shared_v4_b32(values + B::KeyTile::offset(i / chunks, i % chunks), {});
+    fence_proxy_async();
+    bar_sync(everyone, 128 * B::consumers);
+  }
+
+  /// The same once more, one step after the other, for rows that need it: values that are not finite count as 0, and
+  /// weights are exact.
+  __device__ void attend_exactly(const Item &item, RowsOfLane &rows) {
+    Pass pass;
+    pass.out.clear();
+    const auto exact = [&](int r) { return (rows.repairs[r] & exact_weights) != 0; };
+#pragma unroll 1
+    for (int tile = item.tiles.end - 1; tile >= item.tiles.first; tile--) {
+      Scores s;
+      typename B::Rows a;
+      const uint32_t keys = wait_for_keys();
+      wgmma_fence();
+      multiply_keys<B>(s, queries_, keys);
+      wgmma_wait_group<0>();
+      pin(s);
+      release_keys();
+      mask(s, rows, tile);
+      if (weigh(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
+      pass.weights.pack(s);
+      const uint32_t values = wait_for_values();
+      clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80, threadIdx.x - 128,
+                      128 * B::consumers);
+      fence_proxy_async();
+      bar_sync(everyone, 128 * B::consumers);
+      fence_products<B>(pass.out, pass.weights);
+      multiply_values<B>(pass.out, pass.weights, values);
+      wgmma_wait_group<0>();
+      pin(pass.out);
+      release_values();
+    }
+    release_queries();
+    store<B>(p_, item, pass.out, pass.softmax, &rows);
+  }
+
+  const Params &p_;
+  State<B> &state_;
+  uint32_t queries_, keys_, values_;
+  int group_;
+  Position<B::stages> at_keys_, at_values_;
+  uint32_t repairs_[2];  // of the run before, where it is followed by a repair
+};
+
+}  // namespace fa::kernels::wgmma

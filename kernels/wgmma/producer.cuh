@@ -1,0 +1,132 @@
+// The warp that finds a block's works and brings their queries, keys and values.
+#pragma once
+
+#include "wgmma/block.cuh"
+
+namespace fa::kernels::wgmma {
+
+/// The tiles that hold keys of any row of a work. By a whole warp.
+template <class B>
+__device__ inline TileRange find_tiles(const Params &p, const Work &w) {
+  int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
+#pragma unroll 1
+  for (int r = w.first_row + threadIdx.x % 32; r < min(w.first_row + B::rows, w.rows); r += 32) {
+    const Interval keys = attended(p, w.sequence, r);
+    if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
+    full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
+  }
+  low = min_over_lanes<32>(low), high = max_over_lanes<32>(high);
+  full_low = max_over_lanes<32>(full_low), full_high = min_over_lanes<32>(full_high);
+  if (low >= high) return {0, 0, 0, 0};
+  return {low / B::keys, (high - 1) / B::keys + 1, int((uint32_t(full_low) + B::keys - 1) / B::keys),
+          full_high / B::keys};
+}
+
+template <class B>
+class Producer {
+ public:
+  __device__ Producer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared)
+      : p_(p), maps_(maps), shared_(shared), state_(*shared.state) {}
+
+  __device__ void run() {
+#pragma unroll 1
+    for (bool repeats = false;; repeats = true) {
+      int32_t number = 0;
+      for_each_work(p_, B::rows, [&](const Work &w) {
+        if (w.rows > 0 && (!repeats || has_verdict(number))) send(repeats ? Run::again : Run::first, number, w);
+        number++;
+      });
+      signal(repeats ? Run::end : Run::pause);
+      if (repeats || !any_verdict()) return;
+    }
+  }
+
+ private:
+  __device__ bool is_leader() const {
+    return threadIdx.x == 0;
+  }
+
+  /// Waits until every consumer has come to the pause.
+  __device__ bool any_verdict() const {
+    bar_sync(verdicts, 32 + 128 * B::consumers);
+    return __any_sync(~0u, state_.verdicts[threadIdx.x % 32] != 0);
+  }
+
+  __device__ bool has_verdict(int32_t number) const {
+    const int32_t bit = number / works_a_bit<B>(p_);
+    return state_.verdicts[bit / 32] >> bit % 32 & 1;
+  }
+
+  /// The place of the next item, once it and the queries before it are free.
+  __device__ Item &next_item() {
+    mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);
+    return state_.items[items_++ % 2];
+  }
+
+  __device__ void signal(Run run) {
+    Item &item = next_item();
+    if (is_leader()) {
+      item.run = run;
+      mbarrier_arrive(shared_address(&state_.q_full));
+    }
+  }
+
+  /// Hands a work to the consumers, and a repeated one once more to be repaired. Registers are few here: the work is
+  /// looked up in its item.
+  __device__ void send(Run run, int32_t number, const Work &given) {
+    Item &first = next_item();
+    if (is_leader()) first.run = run, first.number = number, first.work = given;
+    __syncwarp();
+    bring(first);
+    if (run == Run::first) return;
+    Item &second = next_item();
+    if (is_leader()) second = first, second.run = Run::repair;
+    __syncwarp();
+    bring(second);
+  }
+
+  /// Copies what an item needs.
+  __device__ void bring(Item &item) {
+    const Work &w = item.work;
+    const TileRange tiles = find_tiles<B>(p_, w);
+    if (is_leader()) {
+      item.tiles = tiles;
+      const uint32_t q_full = shared_address(&state_.q_full);
+      mbarrier_arrive_expect_tx(q_full, B::consumers * B::QueryTile::bytes);
+      const TensorRow q = {w.sequence.q_first + w.first_row, w.head_group, q_batch(p_, w.sequence)};
+      unroll<B::consumers>([&](int i) {
+        load_tile<typename B::QueryTile>(shared_.queries + i * B::QueryTile::bytes, maps_.q, q_full,
+                                         {q.row + i * rows_of_warpgroup, q.head, q.batch});
+      });
+      // In the order in which they are used: the next tile's keys before this one's values.
+#pragma unroll 1
+      for (int tile = tiles.end; tile >= tiles.first; tile--) {
+        const TensorRow from = {w.sequence.k_first + tile * B::keys, w.kv_head, w.sequence.k_batch};
+        if (tile > tiles.first)
+          load(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_,
+               {from.row - B::keys, from.head, from.batch});
+        if (tile < tiles.end) load(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, from);
+      }
+    }
+    __syncwarp();
+  }
+
+  /// Copies a tile into the next stage of a ring, once that is free.
+  __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
+                       TensorRow from) {
+    const uint32_t arrived = shared_address(full + at->stage);
+    mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
+    mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
+    load_tile<typename B::KeyTile>(ring + at->stage * B::KeyTile::bytes, map, arrived, from);
+    at->advance();
+  }
+
+  const Params &p_;
+  const TensorMaps &maps_;
+  const SharedMemory<B> &shared_;
+  State<B> &state_;
+  uint32_t items_ = 0;
+  Position<B::stages> keys_, values_;
+};
+
+}  // namespace fa::kernels::wgmma

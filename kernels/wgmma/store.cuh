@@ -1,0 +1,112 @@
+// From sums to results: O / l and lse; and which rows a second run must repair.
+#pragma once
+
+#include "common/finish.cuh"
+#include "common/repair.cuh"
+#include "wgmma/softmax.cuh"
+
+namespace fa::kernels::wgmma {
+
+/// What a row needs of a second run.
+enum Repair : uint8_t {
+  finite_values = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
+  exact_weights = 2   // its scores are too large for others
+};
+
+/// A lane's rows: their numbers in the sequence's head, the keys that they attend, and what they need.
+struct RowsOfLane {
+  int32_t row[2];
+  Interval keys[2];
+  uint32_t repairs[2] = {0, 0};
+};
+
+/// Writes a chunk of 8 columns a lane, of four neighbouring lanes' pairs of four blocks of 8 columns: word[i] is this
+/// lane's pair of block first + i.
+__device__ inline void store_chunks(char *row, int first, uint32_t (&word)[4], int columns, bool writes) {
+  const int t = threadIdx.x % 4;
+  // Lanes exchange words until lane t has those of block t: first with a neighbour, then with the one after the next.
+  unroll<2>([&](int i) {
+    const uint32_t other = __shfl_xor_sync(~0u, t % 2 == 0 ? word[2 * i + 1] : word[2 * i], 1);
+    (t % 2 == 0 ? word[2 * i + 1] : word[2 * i]) = other;
+  });
+  unroll<2>([&](int i) {
+    const uint32_t other = __shfl_xor_sync(~0u, t < 2 ? word[i + 2] : word[i], 2);
+    (t < 2 ? word[i + 2] : word[i]) = other;
+  });
+  const int column = (first + t) * 8;
+  if (writes && column < columns) *reinterpret_cast<uint4 *>(row + column * 2) = {word[0], word[1], word[2], word[3]};
+}
+
+/// Writes one of a lane's rows. By whole warps; `writes`: the row is to be written.
+template <class B>
+__device__ inline void store_row(const Params &p, const typename B::Out &o, int r, char *row, float factor, bool dead,
+                                 bool writes) {
+  const auto result = [&](float x) { return dead ? 0 : x * factor; };
+  if (p.out_dtype == f32) {
+    o.for_each_pair_in_row(r, [&](float x, float y, int j) {
+      const int column = j * 8 + threadIdx.x % 4 * 2;
+      if (writes && column < p.head_dim_v) *reinterpret_cast<float2 *>(row + column * 4) = {result(x), result(y)};
+    });
+  } else {
+    unroll<B::dim / 32>([&](int i) {
+      uint32_t word[4];
+      unroll<4>([&](int j) {
+        const int column = (4 * i + j) * 8;
+        word[j] = pack<typename B::Element>(result(o.at(r, column)), result(o.at(r, column + 1)));
+      });
+      store_chunks(row, 4 * i, word, p.head_dim_v, writes);
+    });
+  }
+}
+
+/// Puts what attended values that are not finite give in place of finite sums, in row `row` of out; by a whole warp.
+__device__ inline void add_special_values(const Params &p, const Work &w, Row row, Interval keys) {
+  char *const to = out_row(p, w.sequence, row);
+#pragma unroll 1
+  for (int32_t d = threadIdx.x % 32; d < p.head_dim_v; d += 32) {
+    char *const at = to + d * p.out.stride[3];
+    if (!is_finite(load_element(at, p.out_dtype))) continue;
+    const float special = special_value(p, w, row, keys, d);
+    if (special != 0) store_element(at, p.out_dtype, special);
+  }
+}
+
+/// Writes a warp's results: all of a first run, of a repair those of the rows that need it. Notes what rows need.
+template <class B>
+__device__ inline void store(const Params &p, const Item &item, const typename B::Out &o,
+                             const OnlineSoftmax<B> &online, RowsOfLane *rows) {
+  const Work &w = item.work;
+  unroll<2>([&](int r) {
+    const bool repairs = item.run == Run::repair, exact = repairs && (rows->repairs[r] & exact_weights);
+    const bool exists = rows->row[r] < w.rows;
+    const Interval keys = rows->keys[r];
+    const float minus_m = online.minus_m[r], l = sum_over_lanes<4>(online.l[r]);
+    const Softmax softmax = {l == 0 ? -infinity : -minus_m * (exact ? p.scale : ln_2), l};
+    if (!repairs) {
+      float zero = 0;
+      o.for_each_pair_in_row(r, [&](float x, float y, int) { zero = fmaf(x, 0.f, fmaf(y, 0.f, zero)); });
+      const bool nonfinite = sum_over_lanes<4>(zero) != 0;
+      const bool is_far = !keys.empty() && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
+      const bool special = nonfinite && !keys.empty() && (is_far || is_finite(l));
+      rows->repairs[r] = exists ? (is_far ? exact_weights : 0) | (special ? finite_values : 0) : 0;
+    }
+    const bool writes = exists && item.run != Run::again && (!repairs || rows->repairs[r] != 0);
+    if (!__any_sync(~0u, writes)) return;
+    const Row row = {exists ? rows->row[r] : w.first_row, w.head_group};
+    const float factor =
+        writes ? finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), threadIdx.x % 4 == 0) : 0;
+    store_row<B>(p, o, r, out_row(p, w.sequence, row), factor, l == 0, writes);
+    if (!repairs) return;
+    __syncwarp();
+    // Scores of -inf alone leave no key, whatever the values are.
+    const uint32_t needs = l == 0 ? 0 : rows->repairs[r] & finite_values;
+#pragma unroll 1
+    for (int lane = 0; lane < 32; lane += 4) {
+      const Interval attended = {__shfl_sync(~0u, keys.low, lane), __shfl_sync(~0u, keys.high, lane)};
+      const Row other = {__shfl_sync(~0u, row.query, lane), w.head_group};
+      if (__shfl_sync(~0u, needs, lane) != 0) add_special_values(p, w, other, attended);
+    }
+  });
+}
+
+}  // namespace fa::kernels::wgmma

@@ -1,0 +1,81 @@
+// The tiles of the kernels for warpgroups (Hopper), for every head dimension; and what they serve.
+#pragma once
+
+#include "common/images.h"
+
+namespace fa::kernels::wgmma {
+
+/// How a block of threads works: a warpgroup that loads, and some that multiply, each with 64 rows of queries.
+struct Shape {
+  int consumers;
+  int keys;                                    // of a tile
+  int stages;                                  // tiles of keys, and as many of values, that shared memory has room for
+  int producer_registers, consumer_registers;  // of a thread: 64 K in all
+};
+
+constexpr Shape shape(int dim) {
+  if (dim <= 64) return {2, 128, 3, 72, 216};
+  return {2, 128, 2, 72, 216};
+}
+
+constexpr int rows_of_warpgroup = 64;
+
+constexpr int rows(const Shape &s) {
+  return rows_of_warpgroup * s.consumers;
+}
+
+constexpr int threads(const Shape &s) {
+  return 128 * (1 + s.consumers);
+}
+
+/// Tiles first; then barriers and what the warpgroups say to each other.
+constexpr int shared_bytes(const Shape &s, int dim) {
+  return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 1024;
+}
+
+constexpr Tile tile(const Arch &, int dim, Entry entry) {
+  if (entry != Entry::plain) return {};
+  const Shape s = shape(dim);
+  return {.rows = rows(s),
+          .keys = s.keys,
+          .threads = threads(s),
+          .shared_bytes = shared_bytes(s, dim),
+          .stages = s.stages,
+          .persistent = true,
+          .box_queries = rows_of_warpgroup,
+          .box_keys = s.keys};
+}
+
+/// As in mma/tiles.h.
+constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
+
+constexpr const char *why_not(const Attention &a) {
+  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
+  if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
+  return nullptr;
+}
+
+/// Scores need nothing but the scale, and results are written in whole chunks of 16 bytes. Whether q, k and v can be
+/// copied in boxes is for the driver to say.
+inline const char *why_not_call(Entry, const Params &p) {
+  if (p.softcap != 0) return "a softcap";
+  if (p.bias.data != nullptr) return "a bias";
+  if (p.mask.data != nullptr) return "a mask";
+  if (p.alibi_slopes.data != nullptr) return "ALiBi";
+  if (p.page_size != 0) return "paged keys";
+  if (!(p.scale >= least_scale && p.scale <= most_scale)) return "a scale that is negative or extreme";
+  const int64_t element = p.out_dtype == f32 ? 4 : 2;
+  const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
+  if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
+    return "rows of out that are not whole multiples of 16 bytes";
+  return nullptr;
+}
+
+#ifndef __CUDACC_RTC__  // which would put it on the device
+/// f16 and bf16; splits, few rows and scores with more than a scale are for others.
+inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
+                                  false};
+#endif
+
+}  // namespace fa::kernels::wgmma

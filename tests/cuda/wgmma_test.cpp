@@ -1,0 +1,128 @@
+// The family for warpgroups: which calls it takes, and blocks that work through many tiles one after another. Meant for
+// a device of two multiprocessors, so that small calls have more works than blocks.
+#include <limits>
+
+#include "cuda/fixture.h"
+
+namespace cuda_test {
+namespace {
+
+constexpr const char *ours = "cuda.sm_90a.wgmma", *others = "cuda.sm_90a.mma";
+
+class Wgmma : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_built(ours)) GTEST_SKIP() << "this build has no " << ours;
+  }
+};
+
+Case base_case() {
+  Case c;
+  c.b = 2, c.sq = 70, c.sk = 150, c.hq = 2, c.hkv = 2, c.d = 64, c.q = FA_F16, c.mask = FA_MASK_CAUSAL, c.splits = 1;
+  return c;
+}
+
+/// Runs a call; "" when its result is right, else why not. *log is what the library says of it.
+std::string run(const Case &c, std::string *log) {
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  if (op.status != FA_OK) return fa_last_error();
+  Log said;
+  if (fa_forward(op.op, &own.args) != FA_OK) return fa_last_error();
+  *log = said.text;
+  return own.failure();
+}
+
+TEST_F(Wgmma, TakesWhatItIsFor) {
+  void (*const changes[])(Case *) = {
+      [](Case *) {},
+      [](Case *c) { c->cu_q = c->cu_k = true; },
+      [](Case *c) { c->used_q = c->used_k = c->leftpad = true; },
+      [](Case *c) { c->batch_idx = c->offset = true; },
+      [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
+      [](Case *c) { c->d = 96, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
+      [](Case *c) { c->chunk = 32; },
+  };
+  for (const auto change : changes) {
+    Case c = base_case();
+    change(&c);
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_plain"), std::string::npos) << log;
+  }
+}
+
+TEST_F(Wgmma, LeavesTheOthersToMma) {
+  struct Way {
+    const char *why;
+    void (*change)(Case *);
+  };
+  const Way ways[] = {
+      {"a softcap", [](Case *c) { c->softcap = 3; }},
+      {"paged keys", [](Case *c) { c->page = 16; }},
+      {"a mask", [](Case *c) { c->boolmask = "k"; }},
+      {"the family does not have it", [](Case *c) { c->splits = 2; }},
+      {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
+      {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
+  };
+  for (const Way &way : ways) {
+    Case c = base_case();
+    way.change(&c);
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + others), std::string::npos) << log;
+    EXPECT_NE(log.find(std::string("not ") + ours), std::string::npos) << log;
+    EXPECT_NE(log.find(way.why), std::string::npos) << log;
+  }
+}
+
+/// Strides that a tensor map cannot have: the call is served all the same.
+TEST_F(Wgmma, StridesWithoutTensorMaps) {
+  const InContext in;
+  const Case c = base_case();
+  const Op op(desc_of(c));
+  for (const int64_t stride : {int64_t{0}, int64_t{-64}}) {
+    Call own(c);
+    own.args.v.stride[2] = stride;  // the second head is the first one's, or lies before it
+    if (stride < 0) own.args.v.data = static_cast<char *>(own.args.v.data) + 64 * 2;
+    Log said;
+    EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_NE(said.text.find(std::string("call: ") + others), std::string::npos) << said.text;
+    EXPECT_NE(said.text.find("q, k or v with a stride that is 0 or negative"), std::string::npos) << said.text;
+  }
+}
+
+/// Each block has several works, with and without a mask's tiles, whose keys pass through its stages more than once; a
+/// value that is not finite, in the middle of one of them, is hidden from some rows.
+void work_through(const Case &c, int64_t key) {
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  own.instance.v.set(1, key, 0, 3, std::numeric_limits<double>::quiet_NaN());
+  own.update(own.instance.v);
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+}
+
+Case long_case(int64_t dim, fa_dtype type) {
+  Case c = base_case();
+  c.b = 3, c.sq = 250, c.sk = 700, c.hkv = 1, c.d = dim, c.q = type;
+  return c;
+}
+
+TEST_F(Wgmma, ManyWorksOf64Columns) {
+  work_through(long_case(64, FA_BF16), 620);
+}
+TEST_F(Wgmma, ManyWorksOf128Columns) {
+  work_through(long_case(128, FA_F16), 620);
+}
+
+TEST_F(Wgmma, ManyWorksInAWindow) {
+  Case c = long_case(64, FA_F16);
+  c.window_left = 300, c.used_k = true;
+  work_through(c, 300);
+}
+
+}  // namespace
+}  // namespace cuda_test
