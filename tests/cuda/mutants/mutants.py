@@ -59,7 +59,7 @@ def outcome_of(mutant, folders):
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
         fatbin.unlink(missing_ok=True)
         compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}", ["-lineinfo", "-fatbin"])  # the emulator runs PTX
-        environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": f"sm_{arch}", "FA_EMU_CHECK": "2"}
+        environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": mutant.device or f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
         environment |= {"FA_EMU_SEED": "1", "FA_EMU_THREADS": "2", "LD_LIBRARY_PATH": emulator, "TEST_EMULATED": "1"}
         test = mutant.test or f"*/Checked.Dim{mutant.test_dim}/{mutant.test_types}_sm_{arch}"

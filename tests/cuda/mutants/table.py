@@ -28,6 +28,7 @@ ENTRY_OF = {PLAIN: "plain", FEATURED: "featured", GENERAL: "general", PAGED: "de
 
 # Faults that the emulator reports.
 RACE = r"kernel: error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*"
+STALE = WRONG + r"|kernel: error 719: (race|pending-copy|unwritten-memory|lost-phase|lane-race): |error \((race|pending-copy)\): |deadlock"  # whichever comes first
 UNDER_WAY = r"kernel: error 719: pending-copy: reads shared memory .*\(cp\.async.* still writes: nothing has waited for it"
 TABLE = r"kernel: error 700: illegal address: .*ld\.global\.nc"
 OUTSIDE = r"kernel: error 700: illegal address: .* behind its end.*cp\.async"
@@ -45,6 +46,7 @@ class Mutant:
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
+    device: str = ""  # in place of the image's architecture
     entry: str = ""  # the entry point of mma that is enough to see the fault; the others are empty, which compiles faster
 
     def __post_init__(self):
@@ -57,10 +59,19 @@ def extreme(name, file, old, new, test, image=F16_64, types="f16", shown=WRONG):
     return Mutant(name, image, file, old, new, shown, test=f"*/Extremes.{test}/{types}_sm_80")
 
 
+WGMMA = ("90a", "wgmma", "bf16", "64")
+
+
+def warpgroups(name, file, old, new, shown):
+    """A fault of the family for warpgroups, in blocks that have several works each."""
+    return Mutant(name, WGMMA, file, old, new, shown, test="Wgmma.ManyWorksOf64Columns", program="cuda", device="sm_90a:sms=2")
+
+
 CLEAN = [
     Mutant("clean_mma", MMA, "", "", "", ""),
     Mutant("clean_simt", SIMT, "", "", "", "", 64, "f32"),
     Mutant("clean_dependent", DEPENDENT, "", "", "", "", 64, "f32"),
+    warpgroups("clean_warpgroups", "", "", "", ""),
 ]
 
 MUTANTS = [
@@ -159,6 +170,31 @@ MUTANTS = [
             "NonFiniteValues", SIMT, "f32"),
     extreme("simt_masked_values", "simt/forward.cuh", "if (special && signbit(weight)) return;", "", "NonFiniteValues",
             SIMT, "f32"),
+    # Warpgroups, their copies and products.
+    warpgroups("phase_of_the_values", "wgmma/consumer.cuh", "state_.v_full + at_values_.stage), at_values_.parity);",
+               "state_.v_full + at_values_.stage), at_values_.parity ^ 1);", STALE),
+    warpgroups("wait_for_a_free_stage", "wgmma/producer.cuh",
+               "    mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);\n", "", STALE),
+    warpgroups("bytes_of_a_tile", "wgmma/producer.cuh", "mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);",
+               "mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes - 128);", STALE),
+    warpgroups("keys_released_early", "wgmma/consumer.cuh",
+               "    wgmma_wait_group<1>();\n    pin(s);\n    release_keys();\n",
+               "    release_keys();\n    wgmma_wait_group<1>();\n    pin(s);\n", STALE),
+    warpgroups("wait_for_scores", "wgmma/consumer.cuh", "    wgmma_wait_group<1>();\n", "",
+               r"kernel: error 719: pending-register: "),
+    warpgroups("fence_of_registers", "wgmma/products.cuh", "  wgmma_fence();\n", "", r"kernel: error 719: wgmma-fence: "),
+    warpgroups("fence_of_cleared_values", "wgmma/consumer.cuh",
+               "{});\n    fence_proxy_async();\n", "{});\n", r"kernel: error 719: proxy-fence: "),
+    warpgroups("barrier_of_cleared_values", "wgmma/consumer.cuh",
+               "{});\n    fence_proxy_async();\n    bar_sync(everyone, 128 * B::consumers);\n",
+               "{});\n    fence_proxy_async();\n", STALE + r"|kernel: error 719: proxy-fence: "),
+    warpgroups("turn_of_the_next", "wgmma/consumer.cuh", "first_turn + (group_ + 1) % B::consumers",
+               "first_turn + (group_ + 2) % B::consumers", r"deadlock"),
+    warpgroups("step_of_the_grid", "common/schedule.cuh", "block += gridDim.x", "block += gridDim.x + 1", WRONG),
+    warpgroups("wait_for_free_queries", "wgmma/producer.cuh",
+               "    mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);\n", "", STALE),
+    warpgroups("works_not_repeated", "wgmma/consumer.cuh", "atomicOr(&state_.verdicts[bit / 32], 1u << bit % 32);", "",
+               r"is -?nan, expected"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
