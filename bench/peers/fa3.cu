@@ -6,7 +6,7 @@
 
 /// {rows, keys, whether the second product takes its left side from registers, whether the products of a warpgroup overlap}
 constexpr std::tuple<int, int, bool, bool> tile_size_fwd_sm90(int, int, bool, bool, int, bool, bool, bool) {
-  return {FA_PEER_ROWS, FA_PEER_KEYS, true, true};
+  return {FA_PEER_ROWS, FA_PEER_KEYS, FA_PEER_KEYS < 192, true};  // as its own: no registers are left for 192 keys
 }
 
 #include "flash_fwd_launch_template.h"

@@ -48,7 +48,10 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
         image = images.Image.of(path)
         if image is None:
             raise SystemExit(f"{path}: got this name, expected one like sm_80.mma.bf16.128.fatbin")
-        for function in images.functions(image.path, args.tools):
+        functions = images.functions(image.path, args.tools)
+        if not functions:
+            print(f"{path.name}: no machine code, left out\n")
+        for function in functions:
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
                 continue
