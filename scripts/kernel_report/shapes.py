@@ -40,9 +40,11 @@ PUBLISHED = {Call(1, 64, 8, 1, 2048, 128, page=16): 6.4, Call(1, 64, 8, 1, 8192,
              Call(1, 64, 8, 1, 131072, 128, page=16): 131}  # fmt: skip
 PUBLISHED_ON = "H200 mma.sync"
 
+PLAIN = "fa_forward_plain"
+
 # By the names of rates.py; their images.
 BOARDS = {"T4": "75", "A10": "86", "L4": "89", "RTX 4090": "89", "A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a",
-          "RTX PRO 6000": "120"}  # fmt: skip
+          "H200 wgmma": "90a", "RTX PRO 6000": "120"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,15 @@ class Turns:
         self.found: dict[tuple[str, int, str], Turn] = {}
         self.counted: dict[tuple[str, int], latency.Counts] = {}
 
+    def warpgroups(self, arch: str, dim: int) -> model.Turn:
+        """Of the kernel whose warpgroups multiply."""
+        image = images.Image.of(self.build / "kernels" / f"sm_{arch}.wgmma.{dtype_of(arch)}.{dim}.fatbin")
+        assert image is not None
+        function = next(f for f in images.functions(image.path, self.tools) if f.name == PLAIN)
+        entry = analyse(image, function, self.tiles["wgmma", image.sm, dim, function.name])
+        assert entry is not None and entry.turn is not None
+        return entry.turn
+
     def image(self, arch: str, dim: int) -> tuple[images.Image, dict[str, Function]]:
         if (arch, dim) not in self.functions:
             image = images.Image.of(self.build / "kernels" / f"sm_{arch}.mma.{dtype_of(arch)}.{dim}.fatbin")
@@ -99,12 +110,12 @@ class Turns:
     def plain(self, arch: str, dim: int) -> tuple[model.Turn, int]:
         """And how many instructions a warp issues in it."""
         image, functions = self.image(arch, dim)
-        entry = analyse(image, functions["fa_forward_plain"], self.tile(arch, dim, "fa_forward_plain"))
+        entry = analyse(image, functions[PLAIN], self.tile(arch, dim, PLAIN))
         assert entry is not None and entry.turn is not None
         return entry.turn, entry.issued
 
     def of_machine(self, arch: str, dim: int) -> float:
-        tile = self.tile(arch, dim, "fa_forward_plain")
+        tile = self.tile(arch, dim, PLAIN)
         _, of = executed.executed(self.build, arch, dtype_of(arch), Call(1, 1, 1, 0, 0, dim), tile)
         return of.of_machine(self.plain(arch, dim)[1])
 
@@ -114,7 +125,7 @@ class Turns:
             return self.found[key]
         tile = self.tile(arch, call.dim, entry)
         scores = tile.rows * tile.keys / tile.threads
-        if entry == "fa_forward_plain":
+        if entry == PLAIN:
             turn, issued = self.plain(arch, call.dim)
             self.found[key] = Turn(entry, issued / scores, turn)
         else:
@@ -141,7 +152,8 @@ def on_board(turn: model.Turn, gpu: Gpu) -> model.Turn:
 
 def prefill(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
     gpu = GPUS[board]
-    turn = on_board(turns.turn(BOARDS[board], call, plan.entry).turn, gpu)
+    arch = BOARDS[board]
+    turn = turns.warpgroups(arch, call.dim) if gpu.wgmma else on_board(turns.turn(arch, call, plan.entry).turn, gpu)
     even = call.causal or bool(call.lengths)
     columns = call.heads
     by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), columns, call.dim, even)
@@ -160,6 +172,9 @@ def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
     wanted = [(call, board) for call in calls for board in boards]
     planned = plans(turns.build, [(call, card(board)) for call, board in wanted])
     for (call, board), plan in zip(wanted, planned, strict=True):
+        # Warpgroups have kernels for some head dimensions, which serve what plain does.
+        if GPUS[board].wgmma and (plan.entry != PLAIN or ("wgmma", GPUS[board].sm, call.dim, PLAIN) not in turns.tiles):
+            continue
         yield (decode if plan.entry == "fa_forward_decode" else prefill)(turns, call, board, plan)
 
 
@@ -168,11 +183,13 @@ def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
     result = []
     for call in dict.fromkeys(m.call for m in found):
         its = {m.board: m for m in found if m.call == call}
-        entry = " / ".join(dict.fromkeys(its[b].plan.entry.removeprefix("fa_forward_") for b in boards))
+        entry = " / ".join(dict.fromkeys(m.plan.entry.removeprefix("fa_forward_") for m in its.values()))
         cells = []
         for board in boards:
-            one = its[board]
-            if of == "us":
+            one = its.get(board)
+            if one is None:
+                cells.append("")
+            elif of == "us":
                 cells.append(f"{1e6 * one.seconds:.3g}, {100 * one.of_rate:.0f} %")
             else:
                 cells.append(f"{one.teraflops:.0f}" + (" (memory)" if one.by_memory else ""))
@@ -203,14 +220,14 @@ def published_rows(turns: Turns) -> list[list[str]]:
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:
-    boards = list(BOARDS)
-    turns = Turns(build, tools, compiler)
-    names = [card(board) for board in boards]
-    prefills, decodes = (list(made(turns, calls, boards)) for calls in (PREFILLS, DECODES))
+    boards, turns = list(BOARDS), Turns(build, tools, compiler)
+    small = [board for board in boards if not GPUS[board].wgmma]  # on which few rows run
+    names, cards = [board.removesuffix(" mma.sync") for board in boards], [card(board) for board in small]
+    prefills, decodes = list(made(turns, PREFILLS, boards)), list(made(turns, DECODES, small))
     head = ["kernel", "features", "entry point", "a score", "turn, cycles", "limit", "of the peak", "time, in plain's"]
     return "\n".join([
         table(head, turn_rows(turns)),
         table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
-        table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in names)], rows(decodes, boards, "us")),
+        table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
         table(["decode on an H200", "modelled, us", "published of others, us", "bytes alone, us", "difference"], published_rows(turns)),
     ])  # fmt: skip

@@ -108,6 +108,18 @@ class Shapes(unittest.TestCase):
         (row,) = shapes.rows([made], ["A100"], "TFLOP/s")
         self.assertEqual(row[1:], ["plain", f"{self.CALL.operations / made.seconds / 1e12:.0f} (memory)"])
 
+    def test_warpgroups_serve_what_plain_does(self) -> None:
+        """A call with pages has no cell in their column."""
+        turns, paged = mock.Mock(), dataclasses.replace(self.CALL, page=16)
+        turns.tiles = {("wgmma", 90, 128, "fa_forward_plain"): None}
+        turns.warpgroups.return_value = model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128)
+        found = {self.CALL: self.PLAN, paged: dataclasses.replace(self.PLAN, entry="fa_forward_featured")}
+        with mock.patch.object(shapes, "plans", lambda _build, wanted: [found[call] for call, _ in wanted]):
+            made = list(shapes.made(turns, [self.CALL, paged], ["H200 wgmma"]))
+        self.assertEqual([m.call for m in made], [self.CALL])
+        turns.turn.assert_not_called()
+        self.assertEqual(shapes.rows([self.prefill(self.PLAN)], ["A100", "H200 wgmma"], "TFLOP/s")[0][-1], "")
+
     def test_turns(self) -> None:
         """Pages: as many cycles for half as many scores."""
         turns = mock.Mock()
