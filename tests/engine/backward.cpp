@@ -109,7 +109,7 @@ TEST_P(Backward, EachFeatureAlone) {
   }
 }
 
-// [F163] [F174] [F180]
+// [F163] [F180]
 TEST_P(Backward, FeaturesInPairs) {
   const std::vector<Feature> &list = backward_features();
   const Case small[] = {pair_case(9, 21), pair_case(37, 18), pair_case(1, 70)};
@@ -183,6 +183,19 @@ TEST_P(Backward, GroupsOfHeads) {
       c.b = 2, c.hkv = 2, c.hq = 2 * group, c.sq = sq, c.sk = 70, c.d = 16, c.mask = FA_MASK_CAUSAL;
       check(c);
     }
+  }
+}
+
+/// Entries that share rows of k and v, of which they use different parts.
+// [F174]
+TEST_P(Backward, SharedRowsOfTheCache) {
+  for (const bool added : {false, true}) {
+    Case c;
+    c.b = 7, c.sq = 11, c.sk = 30, c.hq = 4, c.hkv = 2, c.d = 12, c.batch_idx = c.used_k = c.leftpad = true;
+    if (added) c.dk = c.dv_type = FA_F32, c.accumulate = "kv";
+    check(c);
+    c.mask = FA_MASK_CAUSAL, c.threads = 3;
+    check(c);
   }
 }
 

@@ -90,6 +90,21 @@ TEST_P(BackwardProperty, ZeroWhereMasked) {
   EXPECT_EQ(compare(rows, ExpectedGradients(rows)), "");
 }
 
+/// An lse of -inf says that a row has no keys, whatever its mask does.
+// [F168]
+TEST_P(BackwardProperty, RowsThatAreSaidToBeEmpty) {
+  Case c = wide(40, 50);
+  c.sinks = c.dsinks = "bh", c.bias = "f32:hqk", c.dbias = "hqk", c.dlse = true;
+  const BackwardInstance instance(c);
+  for (int64_t i = 3; i < 40; i += 5) {
+    instance.lse.set(1, 2, i, 0, -infinity);
+    instance.dlse.set(1, 2, i, 0, nan);
+    for (int64_t d = 0; d < c.d; ++d) instance.dout.set(1, i, 2, d, nan), instance.q.set(1, i, 2, d, infinity);
+  }
+  expect_right(instance, "rows without keys");
+  for (int64_t d = 0; d < c.d; ++d) ASSERT_EQ(instance.dq.get(1, 8, 2, d), 0) << repeat_line(c, kernel);
+}
+
 /// What is not finite reaches the gradients of what attends it, and no other.
 // [F169]
 TEST_P(BackwardProperty, NothingLeaks) {

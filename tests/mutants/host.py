@@ -298,7 +298,7 @@ EXTREMES = [
     ),
     Mutant(
         "positions_beyond_32_bits",
-        "src/cpu/worker.cpp",
+        "src/cpu/rows.cpp",
         "row.beyond = static_cast<float>(std::abs(position - near));",
         "row.beyond = 0;",
         EXTREME,
