@@ -5,6 +5,7 @@ from mutant import Mutant
 INVARIANT = r"^property\.f32\.(avx2|generic)$"
 PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
+GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
 API = [
@@ -141,6 +142,25 @@ API = [
 ]
 
 CPU = [
+    Mutant("dlse_of_delta", "src/cpu/backward/head.cpp", "- dlse : dlse;", "+ dlse : dlse;", GRADIENTS),
+    Mutant(
+        "rows_said_to_be_empty", "src/cpu/backward/head.cpp", "const bool empty = g.lse ==", "const bool empty = false && g.lse ==", GRADIENTS
+    ),
+    Mutant("cache_rows_added_twice", "src/cpu/backward/head.cpp", "if (!before) f(row);", "f(row);", GRADIENTS),
+    Mutant("softcap_of_gradients", "src/cpu/kernel/backward/weigh.h", "if (capped) d = ", "if (false) d = ", GRADIENTS),
+    Mutant(
+        "masked_gradients", "src/cpu/kernel/backward/weigh.h", "d = Simd::select(masked, Simd::zero(), d);", "", GRADIENTS
+    ),
+    Mutant("special_keys", "src/cpu/kernel/backward/stage.h", "tile.special = k || v;", "tile.special = false;", GRADIENTS),
+    Mutant("sinks_without_dlse", "src/cpu/backward/scores.cpp", "weight * (dlse - delta)", "weight * (0 - delta)", GRADIENTS),
+    Mutant(
+        "bias_of_one_tile",
+        "src/cpu/backward/scores.cpp",
+        "if (dimension == 1) return {0, all, step};",
+        "if (dimension == 1) return {0, std::min<int64_t>(all, step), step};",
+        GRADIENTS,
+    ),
+    Mutant("added_gradients", "src/cpu/kernel/backward/store.h", "if (!add) return", "if (true) return", GRADIENTS),
     Mutant("no_avx2", "src/cpu/features.cpp", '!__builtin_cpu_supports("avx2")', "true", r"^kernels\.any"),
     Mutant(
         "invariance_of_many_rows", "src/cpu/plan.cpp", "(job.tiles == 1 || a.batch_invariant)", "(job.tiles == 1)", INVARIANT
