@@ -4,23 +4,25 @@
     FA_EMU_TOTALS=/tmp/totals.json ctest --test-dir build -L emulated
     bench/totals.py /tmp/totals.json
 
-A row is a program (and the devices it ran as), the one with the most instructions first. A process that launched nothing,
-or ended without exit handlers (a signal, _exit), is not in the file. Processor time is that of whole processes, which
-prepare inputs and compute references as well.
+A row is a suite, the one with the most instructions first. A process that launched nothing, or ended without exit handlers
+(a signal, _exit), is not in the file. Processor time is that of whole processes, which prepare inputs and compute
+references as well.
 """
 import argparse
 import json
 import os
+import re
 import sys
 
 
 def suite_of(command):
-    """The program's name; of a script, the script's."""
+    """The program's name (of a script, the script's), and the suite that GoogleTest's filter begins with."""
     words = [word for word in command.split() if not word.startswith("-")]
     name = os.path.basename(words[0]) if words else "?"
     if name.startswith("python") and len(words) > 1:
         name = os.path.basename(words[1])
-    return name
+    chosen = re.search(r"--gtest_filter=(?:\*/)?(\w+)\.", command)
+    return f"{name} {chosen[1]}" if chosen else name
 
 
 def add(lines):
@@ -50,8 +52,9 @@ def main():
     except OSError as wrong:
         sys.exit(f"totals.py: {wrong}")
     if not suites:
-        sys.exit(f"totals.py: {options.file} is empty: no process that launched a kernel has ended with FA_EMU_TOTALS set")
-    print("| suite | devices | processes | launches | thread-instructions | processor time |\n|---|---|---|---|---|---|")
+        sys.exit(f"totals.py: {options.file} is empty: no process with FA_EMU_TOTALS that launched a kernel has ended")
+    print("| suite | devices | processes | launches | thread-instructions | processor time |")
+    print("|---|---|---|---|---|---|")
     rows = sorted(suites.items(), key=lambda item: -item[1][3])
     for name, (devices, processes, launches, instructions, seconds) in rows:
         print(f"| {name} | {len(devices)} | {processes} | {launches} | {instructions / 1e6:,.0f} M | {seconds:.1f} s |")

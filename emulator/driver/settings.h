@@ -30,8 +30,7 @@
 //   FA_EMU_PROGRESS 5                 a line on stderr about a launch that runs, every so many seconds
 //   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
-//   FA_EMU_TOTALS   file              when the process ends, a line of JSON with the sums over its launches, appended to
-//                                     the file
+//   FA_EMU_TOTALS   file              when the process ends: a line of JSON with sums over its launches, appended to it
 //   FA_EMU_TIMELINE file              when warps of the first blocks did what, as a trace for chrome://tracing and
 //                                     fa-emu-timeline
 //   FA_EMU_DRIVER   13000             the driver's version of CUDA, which cuDriverGetVersion returns: what functions it
