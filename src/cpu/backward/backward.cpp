@@ -20,7 +20,7 @@ void run_alone(const BackwardPlan &plan, int64_t index, int64_t worker) {
     for (int64_t member = 0; member < group; member++) {
       for (int64_t i = 0; i < head.query_tiles(); i++) head.stage_queries(member, i, scratch);
       for (int64_t round = 0; round < head.rounds(); round++)
-        for (int64_t i = 0; i < head.key_tiles(); i++) head.meet(round, i, scratch);
+        for (int64_t i = 0; i * head.side() < head.key_tiles(); i++) head.meet(round, i, scratch);
       for (int64_t i = 0; i < head.query_tiles(); i++) head.store_queries(i, scratch);
     }
     for (int64_t i = 0; i < head.key_tiles(); i++) head.store_keys(i);

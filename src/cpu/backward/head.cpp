@@ -124,11 +124,25 @@ void Head::stage_queries(int64_t member, int64_t i, void *scratch) const {
   plan_.scheme().stage_queries(tile, scratch);
 }
 
-void Head::meet(int64_t round, int64_t i, void *scratch) const {
-  const Rounds rounds(key_tiles(), query_tiles());
-  if (i >= key_tiles() || round >= rounds.count()) return;
-  const int64_t partner = rounds.partner(round, i);
-  if (partner >= 0) plan_.scheme().attend(queries(partner), keys(i), scratch);
+int64_t Head::side() const {
+  const int64_t tiles = std::max(key_tiles(), query_tiles());
+  return tiles >= 64 ? 4 : tiles >= 8 ? 2 : 1;
+}
+
+Rounds Head::tournament() const {
+  return {tiles_of(key_tiles(), side()), tiles_of(query_tiles(), side())};
+}
+
+/// Keys go to and fro: those that the tile of queries before has used last come first.
+void Head::meet(int64_t round, int64_t key_side, void *scratch) const {
+  const Rounds rounds = tournament();
+  const int64_t first_key = key_side * side(), last_key = std::min(first_key + side(), key_tiles()) - 1;
+  if (first_key > last_key || round >= rounds.count()) return;
+  const int64_t partner = rounds.partner(round, key_side);
+  if (partner < 0) return;
+  for (int64_t i = partner * side(); i < std::min((partner + 1) * side(), query_tiles()); i++)
+    for (int64_t key = first_key; key <= last_key; key++)
+      plan_.scheme().attend(queries(i), keys(i % 2 == 0 ? key : first_key + last_key - key), scratch);
 }
 
 void Head::store_queries(int64_t i, void *scratch) const {

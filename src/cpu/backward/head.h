@@ -17,12 +17,16 @@ class Head {
 
   int64_t key_tiles() const;
   int64_t query_tiles() const;
-  int64_t rounds() const { return Rounds(key_tiles(), query_tiles()).count(); }
+  int64_t rounds() const { return tournament().count(); }
 
-  /// A step does nothing where there is no such tile. Member: which of the group's heads of queries.
+  /// Tiles that meet in a square of so many by so many: what one leaves in the caches the next finds there. It follows
+  /// from lengths alone.
+  int64_t side() const;
+
+  /// A step does nothing where there is no such tile, or side. Member: which of the group's heads of queries.
   void stage_keys(int64_t tile) const;
   void stage_queries(int64_t member, int64_t tile, void *scratch) const;
-  void meet(int64_t round, int64_t key_tile, void *scratch) const;
+  void meet(int64_t round, int64_t key_side, void *scratch) const;
   void store_queries(int64_t tile, void *scratch) const;
   void store_keys(int64_t tile) const;
 
@@ -30,6 +34,7 @@ class Head {
   void store_shared() const;
 
  private:
+  Rounds tournament() const;
   const Sequence &sequence() const { return plan_.sequence(sequence_).sequence; }
   QueryTile &queries(int64_t tile) const;
   KeyTile &keys(int64_t tile) const;

@@ -30,30 +30,34 @@ inline void score_pairs(const Pairs &p, const KeyBlock &keys, const Segment &g) 
   const Attention &a = *p.queries.attention;
   const int64_t dim = operands(a.head_dim), dim_v = operands(a.head_dim_v);
   over_subtiles(g, [&](int subtile, int first, int last) {
-    multiply<false, false>({keys.k + g.begin * dim, dim}, g.end - g.begin,
+    multiply<false, false>({keys.k + g.begin * row_pitch(dim), row_pitch(dim)}, g.end - g.begin,
                            columns_from(p.block.q_columns_of(subtile, a.head_dim), first), last - first, dim,
-                           p.score(g.begin, first), block_lanes);
-    multiply<false, false>({keys.v + g.begin * dim_v, dim_v}, g.end - g.begin,
+                           p.score(g.begin, first), score_pitch);
+    multiply<false, false>({keys.v + g.begin * row_pitch(dim_v), row_pitch(dim_v)}, g.end - g.begin,
                            columns_from(p.block.dout_columns_of(subtile, a.head_dim_v), first), last - first, dim_v,
-                           p.dscore(g.begin, first), block_lanes);
+                           p.dscore(g.begin, first), score_pitch);
   });
 }
 
 /// Adds weights times rows of queries to the rows of keys: dV += P^T dO, dK += dS^T Q.
 inline void add_to_keys(const Segment &g, const float *weights, const float *rows, int64_t dim, float *sum) {
-  const int64_t pitch = operands(block_lanes), first = operands(g.first * width);
-  multiply<false, true>({weights + g.begin * pitch + first, pitch}, g.end - g.begin, {rows + first * dim, dim},
-                        dim / width, operands((g.last - g.first) * width), sum + g.begin * dim, dim);
+  // Where an operand is one element, weights have taken the place of scores.
+  constexpr int64_t pitch = Simd::pack == 1 ? score_pitch : by_queries_pitch;
+  const int64_t first = operands(g.first * width);
+  multiply<false, true>({weights + g.begin * pitch + first, pitch}, g.end - g.begin,
+                        {rows + first * row_pitch(dim), row_pitch(dim)}, dim / width,
+                        operands((g.last - g.first) * width), sum + g.begin * dim, dim);
 }
 
 /// dQ += dS K.
 inline void add_to_queries(const Pairs &p, const KeyBlock &keys, const Segment &g) {
   const int64_t dim = p.queries.attention->head_dim, begin = operands(g.begin);
-  const float *k = keys.dq_operands(p.keys.special) + begin * dim;
+  const float *k = keys.dq_operands(p.keys.special) + begin * row_pitch(dim);
   over_subtiles(g, [&](int subtile, int first, int last) {
-    multiply<true, true>({k, dim}, dim, {p.scratch.dscores_by_keys + begin * block_lanes + first * width, block_lanes},
-                         last - first, operands(g.end - g.begin),
-                         p.block.dq_of(subtile, dim) + first % Simd::tile_vectors * width, lanes);
+    multiply<true, true>({k, row_pitch(dim)}, dim,
+                         {p.scratch.dscores_by_keys + begin * score_pitch + first * width, score_pitch}, last - first,
+                         operands(g.end - g.begin), p.block.dq_of(subtile, dim) + first % Simd::tile_vectors * width,
+                         lanes);
   });
 }
 

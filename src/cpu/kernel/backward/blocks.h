@@ -17,6 +17,14 @@ constexpr int64_t padded(int64_t dim) {
   return (dim + width - 1) / width * width;
 }
 
+/// The pitch of rows of so many floats: an odd number of cache lines, so that columns of rows use all sets of a cache.
+constexpr int64_t row_pitch(int64_t floats) {
+  return ((floats + 15) / 16 | 1) * 16;
+}
+
+/// Pitches of scores, and of what is summed over queries.
+constexpr int64_t score_pitch = row_pitch(block_lanes), by_queries_pitch = row_pitch(operands(block_lanes));
+
 /// Takes arrays of floats off a piece of memory, or only counts them. Each begins a cache line.
 class Carver {
  public:
@@ -49,8 +57,8 @@ inline void *behind(const Tile &tile) {
 /// Columns are sub-tiles in turn, [operands(dim)][lanes] each, as attend_tile of prefill has them.
 struct QueryBlock {
   float *q_columns, *dout_columns;
-  float *q_rows, *dout_rows;                         // [operands(block_lanes)][padded dim]; 0 for what is not finite
-  float *dq;                                         // [dim][lanes]
+  float *q_rows, *dout_rows;  // [operands(block_lanes)][row_pitch(padded dim)]; 0 for what is not finite
+  float *dq;                  // [dim][lanes]
   float *minus_lse, *minus_delta, *beyond, *slope;   // [block_lanes]; lse as a power of two
   int32_t *low, *high, *position;                    // [block_lanes]
   int32_t *low_of, *high_of, *full_low, *full_high;  // [block_vectors], as in SubTile
@@ -71,8 +79,8 @@ struct QueryBlock {
   void carve(const Attention &a, Carver &carver) {
     q_columns = carver.take(operands(a.head_dim) * block_lanes);
     dout_columns = carver.take(operands(a.head_dim_v) * block_lanes);
-    q_rows = carver.take(operands(block_lanes) * padded(a.head_dim));
-    dout_rows = carver.take(operands(block_lanes) * padded(a.head_dim_v));
+    q_rows = carver.take(operands(block_lanes) * row_pitch(padded(a.head_dim)));
+    dout_rows = carver.take(operands(block_lanes) * row_pitch(padded(a.head_dim_v)));
     dq = carver.take(a.head_dim * block_lanes);
     minus_lse = carver.take(block_lanes);
     minus_delta = carver.take(block_lanes);
@@ -89,8 +97,8 @@ struct QueryBlock {
 };
 
 struct KeyBlock {
-  float *k, *v;      // [key_block][operands(dim)]
-  float *k_by_keys;  // for dq: [operands(key_block)][dim], 0 for what is not finite; see dq_operands
+  float *k, *v;      // [key_block][row_pitch(operands(dim))]
+  float *k_by_keys;  // for dq: [operands(key_block)][row_pitch(dim)], 0 for what is not finite; see dq_operands
   float *dk, *dv;    // [key_block][padded dim]
 
   KeyBlock(const Attention &a, Carver carver) { carve(a, carver); }
@@ -106,9 +114,9 @@ struct KeyBlock {
  private:
   explicit KeyBlock(const Carver &) {}
   void carve(const Attention &a, Carver &carver) {
-    k = carver.take(key_block * operands(a.head_dim));
-    v = carver.take(key_block * operands(a.head_dim_v));
-    k_by_keys = carver.take(operands(key_block) * a.head_dim);
+    k = carver.take(key_block * row_pitch(operands(a.head_dim)));
+    v = carver.take(key_block * row_pitch(operands(a.head_dim_v)));
+    k_by_keys = carver.take(operands(key_block) * row_pitch(a.head_dim));
     dk = carver.take(key_block * padded(a.head_dim));
     dv = carver.take(key_block * padded(a.head_dim_v));
   }
@@ -116,10 +124,10 @@ struct KeyBlock {
 
 /// A worker's own memory.
 struct BackwardScratch {
-  float *scores, *dscores;  // [key_block][block_lanes]; weights and gradients of scores take their place
-  float *weights_by_queries, *dscores_by_queries;  // pairs of bf16: [key_block][block_lanes / 2]
-  float *dscores_by_keys;                          // pairs of bf16: [key_block / 2][block_lanes]
-  float *rows;                                     // [width][row_pitch], for transposing
+  float *scores, *dscores;  // [key_block][score_pitch]; weights and gradients of scores take their place
+  float *weights_by_queries, *dscores_by_queries;  // pairs of bf16: [key_block][by_queries_pitch]
+  float *dscores_by_keys;                          // pairs of bf16: [key_block / 2][score_pitch]
+  float *rows;                                     // [2 * width][staging_pitch], for transposing
 
   BackwardScratch(const Attention &a, Carver carver) { carve(a, carver); }
   static size_t bytes(const Attention &a) {
@@ -127,18 +135,18 @@ struct BackwardScratch {
     BackwardScratch(counter).carve(a, counter);
     return counter.bytes();
   }
-  static int64_t row_pitch(const Attention &a) { return padded(larger_dim(a)) + width; }
+  static int64_t staging_pitch(const Attention &a) { return padded(larger_dim(a)) + width; }
 
  private:
   explicit BackwardScratch(const Carver &) {}
   void carve(const Attention &a, Carver &carver) {
-    scores = carver.take(key_block * block_lanes);
-    dscores = carver.take(key_block * block_lanes);
-    rows = carver.take(2 * width * row_pitch(a));
+    scores = carver.take(key_block * score_pitch);
+    dscores = carver.take(key_block * score_pitch);
+    rows = carver.take(2 * width * staging_pitch(a));
     if constexpr (Simd::pack == 2) {
-      weights_by_queries = carver.take(key_block * block_lanes / 2);
-      dscores_by_queries = carver.take(key_block * block_lanes / 2);
-      dscores_by_keys = carver.take(key_block * block_lanes / 2);
+      weights_by_queries = carver.take(key_block * by_queries_pitch);
+      dscores_by_queries = carver.take(key_block * by_queries_pitch);
+      dscores_by_keys = carver.take(key_block / 2 * score_pitch);
     } else {
       weights_by_queries = scores;
       dscores_by_queries = dscores_by_keys = dscores;

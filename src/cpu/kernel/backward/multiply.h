@@ -37,13 +37,23 @@ template <int rows, int vectors, bool transposed, bool add>
       Simd::store(c + r * c_pitch + v * width, sum[r][v]);
 }
 
-/// For any number of rows, and up to tile_vectors vectors.
+/// Asks for rows of memory: tiles are larger than the first cache, and what a product needs of them is far apart.
+inline void ask(const float *row, int64_t pitch, int rows, int64_t floats) {
+  for (int r = 0; r < rows; r++)
+    for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(row + r * pitch + i);
+}
+
+/// For any number of rows, and up to tile_vectors vectors. While some are worked on, memory is asked for the next.
 template <int vectors, bool transposed, bool add>
 inline void multiply_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float *c, int64_t c_pitch) {
   constexpr int step = product_rows<vectors>;
   int64_t row = 0;
   const auto next = [&](auto count) {
     constexpr int block = decltype(count)::value;
+    if (row + 2 * block <= rows) {
+      if (!transposed) ask(a.data + (row + block) * a.pitch, a.pitch, block, n);
+      ask(c + (row + block) * c_pitch, c_pitch, block, vectors * width);
+    }
     multiply_block<block, vectors, transposed, add>(a.data + row * (transposed ? 1 : a.pitch), a.pitch, b.data, b.pitch,
                                                     n, c + row * c_pitch, c_pitch);
     row += block;

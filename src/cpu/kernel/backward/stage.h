@@ -12,11 +12,11 @@ inline Vec finite_or_zero(Vec x) {
   return Simd::select(Simd::equal(Simd::sub(x, x), Simd::zero()), x, Simd::zero());
 }
 
-/// W rows as operands of pairs of rows: [operands(W)][dim], dim a multiple of W.
+/// W rows as operands of pairs of rows: [operands(W)][row_pitch(dim)], dim a multiple of W.
 inline void rows_to_operands(const float *const *rows, int64_t dim, float *to) {
   for (int i = 0; i < width; i += Simd::pack)
     for (int64_t d = 0; d < dim; d += width)
-      Simd::store(to + i / Simd::pack * dim + d,
+      Simd::store(to + i / Simd::pack * row_pitch(dim) + d,
                   make_operands(finite_or_zero(Simd::load(rows[i] + d)),
                                 finite_or_zero(Simd::load(rows[i + Simd::pack - 1] + d))));
 }
@@ -64,7 +64,7 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
   const Attention &a = *tile.attention;
   const QueryBlock block(a, Carver(behind(tile)));
   const BackwardScratch s(a, Carver(scratch));
-  const int64_t dim = a.head_dim, dim_v = a.head_dim_v, pitch = BackwardScratch::row_pitch(a);
+  const int64_t dim = a.head_dim, dim_v = a.head_dim_v, pitch = BackwardScratch::staging_pitch(a);
   float *out = s.scores;  // a row, which fits: see below
   static_assert(key_block * block_lanes >= FA_MAX_HEAD_DIM + width);
   float *q[width], *dout[width];
@@ -96,8 +96,8 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
     const int subtile = v / Simd::tile_vectors, at = v % Simd::tile_vectors * width;
     rows_to_columns(q, dim, block.q_columns_of(subtile, dim) + at);
     rows_to_columns(dout, dim_v, block.dout_columns_of(subtile, dim_v) + at);
-    rows_to_operands(q, padded(dim), block.q_rows + operands(v * width) * padded(dim));
-    rows_to_operands(dout, padded(dim_v), block.dout_rows + operands(v * width) * padded(dim_v));
+    rows_to_operands(q, padded(dim), block.q_rows + operands(v * width) * row_pitch(padded(dim)));
+    rows_to_operands(dout, padded(dim_v), block.dout_rows + operands(v * width) * row_pitch(padded(dim_v)));
   }
   for (int64_t i = 0; i < dim * block_lanes; i += width) Simd::store(block.dq + i, Simd::zero());
   tile.special = special != 0;
@@ -106,7 +106,7 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
 /// Rows of keys or values, operands(dim) operands each; true when some element is not finite.
 inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dtype dtype, int64_t first, int n,
                                int64_t dim, float *to) {
-  const int64_t pitch = operands(dim);
+  const int64_t pitch = row_pitch(operands(dim));
   uint32_t special = 0;
   for (int i = 0; i < n; i++) {
     const char *from = row_of(rows, pages, first + i);
@@ -114,7 +114,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
       load_row(to + i * pitch, from, rows.element, dtype, dim);
       special |= any_special(to + i * pitch, dim);
     } else {
-      to[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one
+      to[i * pitch + operands(dim) - 1] = 0;  // the last pair may be half of one
       uint16_t *row = reinterpret_cast<uint16_t *>(to + i * pitch);
       if (rows.element == 2) {
         __builtin_memcpy(row, from, static_cast<size_t>(2 * dim));
@@ -134,9 +134,12 @@ inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
   const int64_t dim = tile.attention->head_dim;
   if constexpr (Simd::pack == 1) {
     if (!tile.special) return;
-    for (int64_t i = 0; i < tile.n * dim; i++) block.k_by_keys[i] = block.k[i] - block.k[i] == 0 ? block.k[i] : 0;
+    for (int i = 0; i < tile.n; i++) {
+      const float *from = block.k + i * row_pitch(dim);
+      for (int64_t d = 0; d < dim; d++) block.k_by_keys[i * row_pitch(dim) + d] = from[d] - from[d] == 0 ? from[d] : 0;
+    }
   } else {
-    const int64_t pitch = operands(dim);
+    const int64_t pitch = row_pitch(operands(dim));
     const auto element = [&](int key, int64_t d) -> uint32_t {
       if (key >= tile.n) return 0;
       uint16_t x;
@@ -144,7 +147,7 @@ inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
       return (x & 0x7f80) == 0x7f80 ? 0 : x;
     };
     for (int i = 0; i < tile.n; i += 2) {
-      float *to = block.k_by_keys + i / 2 * dim;
+      float *to = block.k_by_keys + i / 2 * row_pitch(dim);
       for (int64_t d = 0; d < dim; d++) {
         const uint32_t pair = element(i, d) | element(i + 1, d) << 16;
         __builtin_memcpy(to + d, &pair, sizeof pair);

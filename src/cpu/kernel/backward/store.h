@@ -19,7 +19,7 @@ inline void store_queries(const QueryTile &tile, void *scratch) {
   const Attention &a = *tile.attention;
   const QueryBlock block(a, Carver(behind(tile)));
   const BackwardScratch s(a, Carver(scratch));
-  const int64_t pitch = BackwardScratch::row_pitch(a);
+  const int64_t pitch = BackwardScratch::staging_pitch(a);
   char *rows[width];
   for (int i = 0; i < width; i++) rows[i] = reinterpret_cast<char *>(s.rows + i * pitch);
   for (int v = 0; v * width < tile.rows; v++) {

@@ -9,7 +9,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// A pair of tiles: their scores and gradients of scores stand as [key][block_lanes].
+/// A pair of tiles: their scores and gradients of scores stand as [key][score_pitch].
 struct Pairs {
   const QueryTile &queries;
   const KeyTile &keys;
@@ -18,8 +18,8 @@ struct Pairs {
   const BackwardScratch &scratch;
   bool after_softcap;  // leave dx, not dy
 
-  float *score(int key, int v) const { return scratch.scores + key * block_lanes + v * width; }
-  float *dscore(int key, int v) const { return scratch.dscores + key * block_lanes + v * width; }
+  float *score(int key, int v) const { return scratch.scores + key * score_pitch + v * width; }
+  float *dscore(int key, int v) const { return scratch.dscores + key * score_pitch + v * width; }
   bool special() const { return queries.special || keys.special; }
 };
 
@@ -81,8 +81,8 @@ template <class S = Simd, class Of>
                                                  bool second_vector, const Of &of) {
   if constexpr (S::pack == 1) {
     const Weighed w = of(k, v);
-    Simd::store(s.scores + k * block_lanes + v * width, w.weight);
-    Simd::store(s.dscores + k * block_lanes + v * width, w.d);
+    Simd::store(s.scores + k * score_pitch + v * width, w.weight);
+    Simd::store(s.dscores + k * score_pitch + v * width, w.d);
   } else {
     const Weighed none = {Simd::zero(), Simd::zero()};
     Weighed w[2][2];
@@ -90,12 +90,12 @@ template <class S = Simd, class Of>
       for (int j = 0; j < 2; j++)
         w[i][j] = (i == 0 || second_key) && (j == 0 || second_vector) ? of(k + i, v + j) : none;
     for (int i = 0; i <= (second_key ? 1 : 0); i++) {
-      const int64_t at = (k + i) * block_lanes / 2 + v * width / 2;
+      const int64_t at = (k + i) * by_queries_pitch + v * width / 2;
       S::store_bf16_rows(s.weights_by_queries + at, w[i][0].weight, w[i][1].weight, second_vector);
       S::store_bf16_rows(s.dscores_by_queries + at, w[i][0].d, w[i][1].d, second_vector);
     }
     for (int j = 0; j <= (second_vector ? 1 : 0); j++)
-      Simd::store(s.dscores_by_keys + k / 2 * block_lanes + (v + j) * width, S::pair(w[0][j].d, w[1][j].d));
+      Simd::store(s.dscores_by_keys + k / 2 * score_pitch + (v + j) * width, S::pair(w[0][j].d, w[1][j].d));
   }
 }
 
