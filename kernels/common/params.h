@@ -14,6 +14,11 @@ struct View {
   int64_t stride[4];
 };
 
+/// The way from one batch entry (or page) to the next, and from one row to the next, in Params::row_unit bytes.
+struct RowSteps {
+  int32_t entry, row;
+};
+
 /// Element types, numbered as fa_dtype is.
 enum Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3 };
 
@@ -73,6 +78,9 @@ struct Params : Attention {
   int32_t page_size;                   // 0: not paged
   uint32_t page_multiplier;            // token / page_size is (token + token * page_multiplier / 2^32) >> page_shift
   int32_t page_shift;
+  RowSteps k_steps, v_steps;  // of which 32 bits hold any row's sum
+  int32_t row_unit;           // 0: they do not
+  int32_t table_step;         // bytes from entry to entry of the block table; 0 where row_unit is
 };
 
 }  // namespace fa::kernels

@@ -53,6 +53,13 @@ __device__ inline uint4 ld_shared_v4_b32(uint32_t from) {
   return x;
 }
 
+/// from + count * bytes.
+__device__ inline const char *mad_wide_s32(int32_t count, int32_t bytes, const char *from) {
+  const char *to;
+  asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(to) : "r"(count), "r"(bytes), "l"(from));
+  return to;
+}
+
 /// Copies 16 bytes from global to shared memory, or writes zeros when they are not to be read. Both addresses are
 /// multiples of 16. SM 75, which has no asynchronous copies, copies at once.
 __device__ inline void cp_async_16(uint32_t to, const char *from, bool read) {

@@ -76,13 +76,14 @@ struct BlockState {
   Low low[B::rows];          // beyond base
   uint8_t repairs[B::rows];  // of a second run: see Repair
   int32_t base;
+  bool second_run;
   Work work;
   TileRange tiles;
-  bool second_run;
-  const char *table;  // the sequence's entries of the block table
-  float base_2;       // what a unit of what stands for a score is in base 2
-  float steepness;    // of a softcap: see cap_products
-  float slope;        // of ALiBi, in what stands for a score
+  const char *table;          // the sequence's entries of the block table
+  const char *keys, *values;  // of the head: row 0 of batch entry (or page) 0
+  float base_2;               // what a unit of what stands for a score is in base 2
+  float steepness;            // of a softcap: see cap_products
+  float slope;                // of ALiBi, in what stands for a score
 
   /// The keys that a row of the tile attends.
   __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }

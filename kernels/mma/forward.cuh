@@ -107,6 +107,7 @@ __device__ inline void forward(const Params &p) {
       block->work = w, block->tiles = tiles, block->second_run = false;
       if constexpr (B::paged) block->table = p.block_table.data + w.sequence.index * p.block_table.stride[0];
       if constexpr (B::featured) {
+        block->keys = p.k.data + w.kv_head * p.k.stride[2], block->values = p.v.data + w.kv_head * p.v.stride[2];
         block->base_2 = unit_of(p) * log2_e, block->steepness = steepness_of(p);
         if (p.alibi_slopes.data) block->slope = alibi_slope(p, w.sequence, w.head_group) / unit_of(p);
       }

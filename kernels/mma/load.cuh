@@ -48,10 +48,12 @@ struct CopyPattern {
   }
   __device__ static int column(unsigned thread = threadIdx.x) { return thread % lanes * 8; }
 
-  /// Calls f(address, columns further) for each chunk of pass i over the tile at `to`.
+  /// Where this thread's first chunk of a tile lies.
+  __device__ static uint32_t offset(unsigned thread = threadIdx.x) { return Tile::offset(row(thread), thread % lanes); }
+
+  /// Calls f(address, columns further) for each chunk of pass i over a tile of which `at` is this thread's first.
   template <bool Unrolled, class F>
-  __device__ static void for_each_chunk(uint32_t to, int i, F f, unsigned thread = threadIdx.x) {
-    const uint32_t at = to + Tile::offset(row(thread), thread % lanes);
+  __device__ static void for_each_chunk(uint32_t at, int i, F f) {
 #pragma unroll(Unrolled ? Tile::panels : 1)
     for (int panel = 0; panel < Tile::panels; panel++)
 #pragma unroll(Unrolled ? halves : 1)
@@ -83,7 +85,7 @@ __device__ inline void load_queries(const Params &p, const Work &w, uint32_t til
       const bool read = r < w.rows;
       const Row row = B::row_of(p, w, read ? r : w.first_row);
       const char *from = q_row(p, w.sequence, row);
-      P::template for_each_chunk<B::plain>(tile, i, [&](uint32_t at, int column) {
+      P::template for_each_chunk<B::plain>(tile + P::offset(), i, [&](uint32_t at, int column) {
         copy_columns(at, from, P::column() + column, p.head_dim, p.q.stride[3], aligned, read);
       });
     }

@@ -19,7 +19,7 @@ class Ring {
         begin_(shared.ring),
         current_(shared.ring + (B::stages - 1) * B::KeyTile::bytes) {
     if constexpr (B::paged)
-      if (has_pages()) pages_.template find<false>(p, *shared.block, tiles.end - 1);
+      if (has_pages()) pages_.begin(p, *shared.block, tiles.end - 1);
     unroll<B::stages - 1>(
         [&](int item) { prefetch<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.block); });
   }

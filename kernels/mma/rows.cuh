@@ -20,16 +20,16 @@ struct Chunks {
   __device__ void deliver(uint32_t to) {
     unroll<P::passes>([&](int i) {
       int n = i * P::chunks;
-      P::template for_each_chunk<true>(to, i, [&](uint32_t at, int) { st_shared_v4_b32(at, chunk[n++]); });
+      P::template for_each_chunk<true>(to + P::offset(), i,
+                                       [&](uint32_t at, int) { st_shared_v4_b32(at, chunk[n++]); });
     });
   }
 };
 
 /// Copies a thread's chunks of an aligned row, which is pass i's, or zeros where it is not to be read or they are past
-/// `columns`. Staged: into `chunks`, for deliver.
+/// `columns`. `first` is where the thread's first chunk goes. Staged: into `chunks`, for deliver.
 template <class B>
-__device__ inline void copy_row(uint32_t to, int i, const char *row, bool read, int columns, Chunks<B> &chunks,
-                                unsigned thread = threadIdx.x) {
+__device__ inline void copy_row(uint32_t first, int i, const char *row, bool read, int columns, Chunks<B> &chunks) {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
   int n = i * P::chunks;
   const auto copy = [&](uint32_t at, int column) {
@@ -40,28 +40,26 @@ __device__ inline void copy_row(uint32_t to, int i, const char *row, bool read, 
       cp_async_16(at, row + column * 2, there);
     }
   };
-  P::template for_each_chunk<true>(to, i, copy, thread);
-}
-
-/// The thread's number, where registers are scarce read anew each time: see mov_tid_x.
-template <class B>
-__device__ inline unsigned thread_number() {
-  return B::scarce_registers ? mov_tid_x() : threadIdx.x;
+  P::template for_each_chunk<true>(first, i, copy);
 }
 
 /// Of rows that follow one another in memory, nothing is looked up.
 struct NoPages {};
 
-/// The pages that this thread's rows of the next tile are on, keys and values alike. Rows that are not paged are on one
-/// page, which is their batch entry.
+/// Where this thread's rows of the next tile are, keys and values alike. The threads that copy a row copy as many
+/// others as they have passes: each looks one of them up for all. Rows that are not paged are on one page, their batch
+/// entry.
 template <class B>
-struct Pages {
+class Pages {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
-  uint32_t page[P::passes] = {};
+  static_assert(P::passes <= P::lanes && P::step * B::KeyTile::row_bytes < 1 << 16 && B::keys <= 256);
 
-  /// The token that is a row of a tile, of pass i.
-  __device__ static int32_t token(const BlockState<B> &block, int tile, int i, unsigned thread) {
-    return block.work.sequence.k_first + tile * B::keys + P::row(thread) + i * P::step;
+ public:
+  /// Begins at a tile, and asks for its pages.
+  __device__ void begin(const Params &p, const BlockState<B> &block, int tile) {
+    const int pass = B::plain && p.page_size == 0 ? 0 : threadIdx.x % P::lanes % P::passes;
+    place_ = keep_in_register(P::offset() | (P::row() + pass * P::step) << 16 | P::column() << 25);
+    find<false>(p, block, tile);
   }
 
   /// Asks for the pages of a tile if it exists, Whole or up to the sequence's end: half a turn before its keys are
@@ -69,14 +67,37 @@ struct Pages {
   template <bool Whole>
   __device__ void find(const Params &p, const BlockState<B> &block, int tile) {
     if (tile < block.tiles.first) return;
-    const unsigned thread = thread_number<B>();
-    unroll<P::passes>([&](int i) {
-      const int32_t at = token(block, tile, i, thread);
-      if (!Whole && at >= block.work.sequence.k_first + block.work.sequence.keys) return;
-      const char *entry = block.table + uint32_t(page_number(p, at)) * uint64_t(p.block_table.stride[1]);
-      page[i] = p.page_size == 0 ? block.work.sequence.k_batch : __ldg(reinterpret_cast<const int32_t *>(entry));
-    });
+    const int32_t token = block.work.sequence.k_first + tile * B::keys + (place_ >> 16 & 0xff);
+    if (B::plain && p.page_size == 0) {
+      page_ = block.work.sequence.k_batch, row_ = token;
+    } else if (Whole || token < block.work.sequence.k_first + block.work.sequence.keys) {
+      const int32_t number = page_number(p, token);
+      row_ = token - number * p.page_size;
+      page_ = __ldg(reinterpret_cast<const int32_t *>(mad_wide_s32(number, p.table_step, block.table)));
+    }
   }
+
+  /// Calls f(pass, address) for each pass: where its row is of a tensor whose first row's is `from`.
+  template <class F>
+  __device__ void for_each_row(const Params &p, const RowSteps &steps, const char *from, F f) const {
+    const int32_t own = page_ * steps.entry + row_ * steps.row;
+    int32_t at[P::passes];
+    if (!B::plain || p.page_size != 0) {
+      unroll<P::passes>([&](int i) { at[i] = P::passes == 1 ? own : __shfl_sync(~0u, own, i, P::lanes); });
+    } else {
+      unroll<P::passes>([&](int i) { at[i] = own + i * P::step * steps.row; });
+    }
+    unroll<P::passes>([&](int i) { f(i, mad_wide_s32(at[i], p.row_unit, from)); });
+  }
+
+  /// This thread's first chunk of a tile: its row and column, and where it lies.
+  __device__ int row() const { return offset() / B::KeyTile::row_bytes; }
+  __device__ int column() const { return uint32_t(place_) >> 25; }
+  __device__ uint32_t offset() const { return place_ & 0xffff; }
+
+ private:
+  int place_;  // the chunk's offset, above it the row of a tile to look up, above that the chunk's column in bytes
+  int32_t page_ = 0, row_ = 0;
 };
 
 /// Copies tiles of aligned rows that lie evenly apart.
@@ -104,9 +125,14 @@ class EvenRows {
 #pragma unroll
     for (int i = P::passes - 1; i >= 0; i--, from_ += int64_t(stride())) {
       const bool read = exists && (!Masked || P::row() + i * P::step < keys);
-      copy_row(to, i, from_, read, columns_, chunks);
+      copy_row(to + P::offset(), i, from_, read, columns_, chunks);
     }
   }
+
+ protected:
+  const View &view_;
+  const char *from_;  // the last row of the next tile
+  int columns_;       // from this thread's chunk to the row's end
 
  private:
   /// Bytes from one pass to the one before it.
@@ -114,13 +140,10 @@ class EvenRows {
     return B::scarce_registers ? -P::step * int(view_.stride[1]) : stride_;
   }
 
-  const View &view_;
-  const char *from_;  // the last row of the next tile
-  int columns_;       // from this thread's chunk to the row's end
-  int stride_;        // where there is a register for it
+  int stride_;  // where there is a register for it
 };
 
-/// Copies tiles of aligned rows by the pages that they are on.
+/// Copies tiles of aligned rows by the pages that they are on, with few registers.
 template <class B>
 class PagedRows {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
@@ -129,45 +152,35 @@ class PagedRows {
   __device__ bool staged() const { return B::staged; }
 
   __device__ PagedRows(const Params &p, const View &view, int columns, const Work &, int)
-      : p_(p), view_(view), columns_(columns) {}
+      : p_(p), of_keys_(&view == &p.k), columns_(columns) {}
 
-  /// As EvenRows::copy, tile by tile in any order.
+  /// As EvenRows::copy, the tile that was looked up last.
   template <bool Masked>
   __device__ void copy(uint32_t to, const BlockState<B> &block, int tile, bool exists, int keys, const Pages<B> &pages,
                        Chunks<B> &chunks) {
-    const unsigned thread = thread_number<B>();
-    const char *const head = view_.data + block.work.kv_head * view_.stride[2] + P::column(thread) * 2;
-    const char *from[P::passes];
-    unroll<P::passes>([&](int i) {
-      const int32_t token = Pages<B>::token(block, tile, i, thread),
-                    row = token - page_number(p_, token) * p_.page_size;
-      from[i] = head + pages.page[i] * uint64_t(view_.stride[0]) + row * int64_t(int32_t(view_.stride[1]));
-    });
-    unroll<P::passes>([&](int i) {
-      const bool read = exists && (!Masked || P::row(thread) + i * P::step < keys);
-      copy_row(to, i, from[i], read, columns_ - P::column(thread), chunks, thread);
+    const int columns = columns_ - pages.column();
+    const char *const head = of_keys_ ? block.keys : block.values;
+    pages.for_each_row(p_, of_keys_ ? p_.k_steps : p_.v_steps, head + pages.column() * 2, [&](int i, const char *from) {
+      const bool read = exists && (!Masked || pages.row() + i * P::step < keys);
+      copy_row(to + pages.offset(), i, from, read, columns, chunks);
     });
   }
 
  private:
   const Params &p_;
-  const View &view_;
+  bool of_keys_;  // known when this is compiled
   int columns_;
 };
 
 /// Copies tiles of any rows: unaligned, of any stride. Where they are aligned, and lie evenly or on pages, with a
 /// fraction of the instructions.
 template <class B>
-class AnyRows {
+class AnyRows : EvenRows<B> {
  public:
   __device__ AnyRows(const Params &p, const View &view, int columns, const Work &w, int tile)
-      : p_(p),
-        view_(view),
-        even_rows_(p, view, columns, w, tile),
-        paged_rows_(p, view, columns, w, tile),
-        columns_(columns),
-        aligned_(has_aligned_rows(view)) {
-    simple_ = aligned_ && columns % 8 == 0 && is_near(view);
+      : EvenRows<B>(p, view, columns, w, tile), p_(p), of_keys_(&view == &p.k), aligned_(has_aligned_rows(view)) {
+    simple_ = aligned_ && columns % 8 == 0 && (p.page_size == 0 ? is_near(view) : p.row_unit != 0);
+    if (p.page_size != 0) from_ = view.data + w.kv_head * view.stride[2] + P::column() * 2;
   }
 
   __device__ bool staged() const { return B::staged && simple_; }
@@ -176,27 +189,30 @@ class AnyRows {
   __device__ void copy(uint32_t to, const BlockState<B> &block, int tile, bool exists, int keys, const Pages<B> &pages,
                        Chunks<B> &chunks) {
     if (simple_ && p_.page_size == 0)
-      return even_rows_.template copy<true>(to, block, tile, exists, keys, pages, chunks);
-    if (simple_) return paged_rows_.template copy<true>(to, block, tile, exists, keys, pages, chunks);
+      return EvenRows<B>::template copy<true>(to, block, tile, exists, keys, pages, chunks);
+    if (simple_) {
+      return pages.for_each_row(p_, of_keys_ ? p_.k_steps : p_.v_steps, from_, [&](int i, const char *from) {
+        copy_row(to + P::offset(), i, from, exists && P::row() + i * P::step < keys, columns_, chunks);
+      });
+    }
     if (!exists) return;
 #pragma unroll 1
     for (int i = 0; i < P::passes; i++) {
       const int key = i * P::step + P::row();
       const bool read = key < keys;
       const char *row = key_row(p_, view_, block.work.sequence, tile * B::keys + (read ? key : 0), block.work.kv_head);
-      P::template for_each_chunk<false>(to, i, [&](uint32_t at, int column) {
-        copy_columns(at, row, P::column() + column, columns_, view_.stride[3], aligned_, read);
+      P::template for_each_chunk<false>(to + P::offset(), i, [&](uint32_t at, int column) {
+        copy_columns(at, row, P::column() + column, of_keys_ ? p_.head_dim : p_.head_dim_v, view_.stride[3], aligned_,
+                     read);
       });
     }
   }
 
  private:
   using P = CopyPattern<B::threads, typename B::KeyTile>;
+  using EvenRows<B>::view_, EvenRows<B>::from_, EvenRows<B>::columns_;
   const Params &p_;
-  const View &view_;
-  EvenRows<B> even_rows_;
-  PagedRows<B> paged_rows_;
-  int columns_;
+  bool of_keys_;  // known when this is compiled
   bool aligned_, simple_;
 };
 

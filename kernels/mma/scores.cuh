@@ -25,7 +25,7 @@ __device__ inline float alibi_slope(const Params &p, const Sequence &s, int32_t 
 /// x = x - slope |i + offset - j|, by which row and which column it is: few distances differ.
 template <class B>
 __device__ inline void slope_products(typename B::Scores &s, int first_key, const BlockState<B> &block) {
-  const int thread = mov_tid_x();
+  const int thread = mov_tid_x() & 0x3ff;  // has no sign: see Block::lane_by_mask
   const int64_t query = block.work.first_row + row_of_tile<B>(thread, 0) + block.work.sequence.offset;
   const float distance = float(query - first_key - B::Scores::first_column(thread));  // of the lane's first score
   const float slope = block.slope;

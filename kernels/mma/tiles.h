@@ -174,6 +174,7 @@ inline const char *why_not_call(Entry entry, const Params &p) {
   if (p.alibi_slopes.data != nullptr && entry == Entry::plain) return "ALiBi";
   if (p.alibi_slopes.data != nullptr && unit_of(p) < least_sloped_unit) return "ALiBi of an extreme scale or softcap";
   if (p.page_size != 0 && entry == Entry::plain) return "paged keys";
+  if (p.row_unit == 0 && entry == Entry::featured) return "rows of keys or values too far apart for 32 bits";
   if (!(p.scale >= least_scale && p.scale <= most_scale)) return "a scale that is negative or extreme";
   if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
   const int64_t of_out = p.out_dtype == f32 ? 4 : 2;

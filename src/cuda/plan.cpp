@@ -143,6 +143,26 @@ void set_page_size(int64_t size, kernels::Params *p) {
         ((((uint64_t{1} << p->page_shift) - static_cast<uint64_t>(size)) << 32) / static_cast<uint64_t>(size)) + 1);
 }
 
+/// Rows of keys and values in 32 bits: in units of the largest power of two that all of them are multiples of apart.
+void set_row_steps(const Problem &p, kernels::Params *s) {
+  const int64_t rows = p.page_size > 0 ? p.page_size : p.rows_k;
+  const auto step = [](int64_t stride, int64_t count) { return count > 1 ? stride : 0; };  // others are never taken
+  uint64_t bits = uint64_t{1} << 30;
+  for (const View *view : {&p.k, &p.v})
+    bits |= static_cast<uint64_t>(step(view->stride[0], p.batch_k) | step(view->stride[1], rows));
+  const auto unit = static_cast<int64_t>(bits & -bits);
+  bool fit = p.block_table.stride[1] == static_cast<int32_t>(p.block_table.stride[1]);
+  const auto steps_of = [&](const View &view) {
+    const int64_t entry = step(view.stride[0], p.batch_k) / unit, row = step(view.stride[1], rows) / unit;
+    const Count farthest = Count(std::abs(entry)) * (p.batch_k - 1) + Count(std::abs(row)) * (rows - 1);
+    fit = fit && farthest <= INT32_MAX;
+    return kernels::RowSteps{static_cast<int32_t>(entry), static_cast<int32_t>(row)};
+  };
+  s->k_steps = steps_of(p.k), s->v_steps = steps_of(p.v);
+  s->row_unit = fit ? static_cast<int32_t>(unit) : 0;
+  s->table_step = fit ? static_cast<int32_t>(p.block_table.stride[1]) : 0;
+}
+
 /// All but the schedule and the partial results.
 kernels::Params params_of(const Problem &p) {
   kernels::Params s = {};
@@ -160,6 +180,7 @@ kernels::Params params_of(const Problem &p) {
   s.max_seqlen_q = static_cast<int32_t>(p.max_seqlen_q);
   s.max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
   set_page_size(p.page_size, &s);
+  set_row_steps(p, &s);
   return s;
 }
 

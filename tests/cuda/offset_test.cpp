@@ -144,16 +144,21 @@ TEST_P(Offsets, RowsOfKeysMegabytesApart) {
   }
 }
 
+/// Pages whose rows 32 bits count in units of 16 bytes, and such whose rows they do not.
 TEST_P(Offsets, BeyondThirtyTwoBitsInThePagedPool) {
   const InContext in;
-  Case c = small_case();
-  c.q = GetParam(), c.page = 16, c.sk = 64;
-  Call own(c, Where::pinned);
-  const auto keys = spread(own.instance.k, &own.args.k, 0, (int64_t{1} << 32) + 64);
-  const auto values = spread(own.instance.v, &own.args.v, 0, (int64_t{1} << 31) + 64);
-  const Op op(desc_of(c));
-  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
-  EXPECT_EQ(own.failure(), "");
+  for (const int64_t far : {int64_t{1} << 31, int64_t{1} << 33}) {
+    for (const int64_t queries : {3, 131}) {
+      Case c = small_case();
+      c.q = GetParam(), c.page = 16, c.sq = queries, c.sk = 64, c.splits = 1;
+      Call own(c, Where::pinned);
+      const auto keys = spread(own.instance.k, &own.args.k, 0, far + 8);
+      const auto values = spread(own.instance.v, &own.args.v, 0, far / 2 + 64);
+      const Op op(desc_of(c));
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "") << queries << " queries, pages " << far << " elements apart";
+    }
+  }
 }
 
 TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {

@@ -152,6 +152,43 @@ TEST(Plan, PagesAreFoundWithoutADivision) {
   }
 }
 
+/// The sums of steps are those of strides for every row; calls of which 32 bits do not hold them stay general.
+TEST(Plan, RowsOfKeysAreCountedIn32Bits) {
+  const auto plan_with = [](int64_t entries, int64_t page_size, int64_t entry, int64_t k_row, int64_t v_row) {
+    Shaped s(1, 4096, 4096, 16, 16, 64);
+    Problem &p = s.problem;
+    p.batch_k = entries, p.page_size = page_size, p.rows_k = 4096, s.attention.softcap = 50;
+    p.k.stride[0] = entry, p.v.stride[0] = -entry, p.k.stride[1] = k_row, p.v.stride[1] = v_row;
+    return plan_of(s.get(), image_of("mma", 64), device_of(108));
+  };
+  const auto expect = [&](Entry expected, int64_t entries, int64_t page_size, int64_t entry, int64_t k_row,
+                          int64_t v_row) {
+    const Plan plan = plan_with(entries, page_size, entry, k_row, v_row);
+    EXPECT_EQ(plan.entry, expected) << entries << " entries " << entry << " bytes apart, rows " << k_row;
+    const kernels::Params &p = plan.params;
+    EXPECT_EQ(p.row_unit != 0, expected == Entry::featured);
+    if (p.row_unit == 0) return;
+    EXPECT_EQ(int64_t{p.k_steps.row} * p.row_unit, k_row);
+    EXPECT_EQ(int64_t{p.v_steps.row} * p.row_unit, v_row);
+    EXPECT_EQ(int64_t{p.k_steps.entry} * p.row_unit, entries > 1 ? entry : 0);
+    EXPECT_EQ(int64_t{p.v_steps.entry} * p.row_unit, entries > 1 ? -entry : 0);
+  };
+  constexpr int64_t far = int64_t{1} << 31;
+  expect(Entry::featured, 1000, 16, 16 * 384, 384, -384);
+  expect(Entry::featured, 44739242, 16, 16 * 384, 384, 384);  // 275 GB of pages, in units of 128
+  expect(Entry::general, 44739243, 16, 16 * 384, 384, 384);
+  expect(Entry::featured, 1000, 0, 4096 * 384, 384, 0);
+  expect(Entry::featured, 2, 0, (far - 4096) * 16, 16, 16);
+  expect(Entry::general, 2, 0, (far - 4094) * 16, 16, 16);
+  expect(Entry::featured, 1, 0, int64_t{1} << 62, 16, 16);  // of one entry the stride does not matter
+  expect(Entry::general, 2, 0, int64_t{1} << 62, 16, 16);
+  expect(Entry::general, 3, 16, int64_t{-1} << 35, -48, 16);
+
+  Shaped s(1, 4096, 4096, 16, 16, 64);
+  s.problem.page_size = 16, s.problem.block_table.stride[1] = int64_t{1} << 31;
+  EXPECT_EQ(plan_of(s.get(), image_of("mma", 64), device_of(108)).entry, Entry::general);
+}
+
 TEST(Plan, DecodePacksHeadsAndSplitsKeys) {
   const Serving image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
