@@ -20,6 +20,8 @@ PREFILLS = [
     Call(4, 16, 16, 4096, 4096, 128),
     Call(4, 16, 16, 4096, 4096, 128, causal=True),
     Call(4, 32, 32, 4096, 4096, 64),
+    Call(2, 64, 8, 8192, 8192, 128),
+    Call(2, 64, 8, 8192, 8192, 128, causal=True),
     Call(1, 32, 8, 8192, 8192, 128, causal=True),
     Call(1, 64, 8, 16384, 16384, 128, causal=True),
     Call(0, 32, 8, 0, 0, 128, causal=True, lengths=PACKED),

@@ -1,5 +1,6 @@
 """Kernels whose warpgroups multiply, by the kernel report."""
 
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -13,6 +14,8 @@ from kernel_report.analysis import Entry, analyse  # noqa: E402
 from kernel_report.goals import judge  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from machine_code import made  # noqa: E402
+
+COMPILE = HERE.parents[1] / "cmake" / "compile_kernel.sh"
 
 
 class Warpgroups(unittest.TestCase):
@@ -45,11 +48,18 @@ class Warpgroups(unittest.TestCase):
         self.assertEqual(self.of(self.KEYS, "UMOV UR8, UR9", self.WAIT, f"{self.VALUES}, gsb0", self.WAIT).lonely, 2)
 
     def test_warnings(self) -> None:
+        """The build keeps what ptxas said of products, and refuses it."""
+        said = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+        entry = "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n    0 bytes stack frame, 0 bytes spill stores, "
+        entry += "0 bytes spill loads\nptxas info    : Used 168 registers, used 16 barriers"
         with tempfile.TemporaryDirectory() as folder:
             image = Path(folder) / "sm_90a.wgmma.bf16.64.fatbin"
             self.assertEqual(wgmma.warnings(image), 0)
-            image.with_suffix(".ptxas").write_text("ptxas info : (C7510) Potential Performance Loss: wgmma.mma_async\n")
-            self.assertEqual(wgmma.warnings(image), 1)
+            for text, count, status in ((entry, 0, 0), (f"{said}\n{entry}", 1, 1)):
+                command = ["sh", COMPILE, image.stem, "strict", "printf", "%s\\n", text]
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, wgmma.warnings(image)), (status, count), done.stderr)
+                self.assertEqual("(C7510) Potential Performance Loss" in done.stderr, bool(count))
 
     def report(self, *turn: str) -> Entry:
         """Of 128 rows, two warpgroups and one that loads."""
