@@ -15,7 +15,8 @@ struct Shape {
 
 constexpr Shape shape(int dim) {
   if (dim <= 64) return {2, 128, 3, 72, 216};
-  return {2, 128, 2, 72, 216};
+  if (dim <= 128) return {2, 128, 2, 72, 216};
+  return {2, 96, 2, 72, 216};
 }
 
 constexpr int rows_of_warpgroup = 64;

@@ -118,6 +118,12 @@ TEST_F(Wgmma, ManyWorksOf128Columns) {
   work_through(long_case(128, FA_F16), 620);
 }
 
+TEST_F(Wgmma, ManyWorksOf192Columns) {
+  Case c = long_case(192, FA_BF16);
+  c.b = 2, c.hq = 1, c.sk = 400;  // wide tiles take the emulator long
+  work_through(c, 320);
+}
+
 TEST_F(Wgmma, ManyWorksInAWindow) {
   Case c = long_case(64, FA_F16);
   c.window_left = 300, c.used_k = true;
