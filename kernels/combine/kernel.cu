@@ -73,35 +73,38 @@ __device__ inline Softmax combine_row(const Params &p, const Partials &partials,
 
 }  // namespace fa::kernels::combine
 
-/// Block (x, y) has some rows and columns of the tile at place x; see tiles.h.
+/// Block (x, y, z) has some rows and columns of the tile at place x; see tiles.h.
 extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
     fa_combine(const __grid_constant__ fa::kernels::Params p) {
   using namespace fa::kernels;
   using namespace fa::kernels::combine;
   // All but the partial results is there before the kernel that makes them ends.
   const Work w = work_of_tile(p, p.schedule.tile_rows, blockIdx.x, 0);
-  const int splits = p.schedule.num_splits, blocks = blocks_of_row(p.head_dim_v);
-  const int first_row = blockIdx.y / blocks * combine::rows(splits);
-  const int row_of_tile = first_row + (threadIdx.x / depth >> log2_groups(splits));
-  const int column = blockIdx.y % blocks * columns + threadIdx.x % quads * 4;
+  const int splits = p.schedule.num_splits, log2 = log2_groups(splits);
+  const int first_row = blockIdx.y * (rows(1) >> log2), row_of_tile = first_row + (threadIdx.x / depth >> log2);
+  const int column = blockIdx.z * columns + threadIdx.x % quads * 4;
   const bool exists = row_of_tile < p.schedule.tile_rows && w.first_row + row_of_tile < w.rows;
-  const Row row = row_at(p, w, exists ? w.first_row + row_of_tile : 0);
+  const bool in_first_group = (threadIdx.x & ((depth << log2) - 1)) < quads;
+  const bool writes = exists && in_first_group && column < p.head_dim_v;
   const int64_t partial_row = w.partial_row + row_of_tile;
   const Partials partials = {p.partial_values + partial_row * p.head_dim_v + column, partial_row, p.partial_rows,
                              exists ? splits : 0, p.head_dim_v - column};
-  const float sink = exists ? sink_of(p, w.sequence, row) : 0;
+  const Row row = writes ? row_at(p, w, w.first_row + row_of_tile) : Row{};
+  const float sink = writes ? sink_of(p, w.sequence, row) : 0;
   griddepcontrol_wait();
   if (first_row >= p.schedule.tile_rows || w.first_row + first_row >= w.rows) return;
 
   Quad sum;
   const Softmax all = combine_row(p, partials, sum);
-  const bool first_group = (threadIdx.x & ((depth << log2_groups(splits)) - 1)) < quads;
-  if (!exists || !first_group || partials.columns <= 0) return;
+  if (!writes) return;
   const float factor = finish_row(p, w.sequence, row, all, sink, column == 0);
-  unroll<4>([&](int c) {
-    const float special = is_finite(sum.x[c]) ? 0 : partials.special(p, c);
-    sum.x[c] = finished(sum.x[c], special, factor, all);
-  });
+  float special[4] = {};
+  if (!sum.finite()) {
+    unroll<4>([&](int c) {
+      if (!is_finite(sum.x[c])) special[c] = partials.special(p, c);
+    });
+  }
+  unroll<4>([&](int c) { sum.x[c] = finished(sum.x[c], special[c], factor, all); });
   store_quad(out_row(p, w.sequence, row) + column * p.out.stride[3], p.out.stride[3], p.out_dtype, sum,
              partials.columns);
 }

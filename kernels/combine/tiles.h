@@ -19,10 +19,9 @@ constexpr int most_span = threads / quads * depth;
 
 /// The splits that a block adds up at a time, and the neighbouring threads that share a row, are 8 << this.
 constexpr int log2_groups(int splits) {
-  int log = 0;
-  while (depth << log < splits && depth << log < most_span) log++;
-  return log;
+  return (splits > depth) + (splits > 2 * depth) + (splits > 4 * depth) + (splits > 8 * depth) + (splits > 16 * depth);
 }
+static_assert(depth << log2_groups(most_span + 1) == most_span);
 static_assert(quads == depth, "a group of threads has as many splits as threads: each finds the weight of one");
 
 /// Rows of a block.
@@ -30,12 +29,12 @@ constexpr int rows(int splits) {
   return threads / quads >> log2_groups(splits);
 }
 
-/// Blocks for each tile: neighbouring ones have neighbouring columns.
+/// Blocks for the rows of each tile, and for their columns: the grid's second and third dimension.
+constexpr int blocks_of_tile(int tile_rows, int splits) {
+  return (tile_rows + rows(splits) - 1) / rows(splits);
+}
 constexpr int blocks_of_row(int head_dim_v) {
   return (head_dim_v + columns - 1) / columns;
-}
-constexpr int blocks_of_tile(int tile_rows, int splits, int head_dim_v) {
-  return (tile_rows + rows(splits) - 1) / rows(splits) * blocks_of_row(head_dim_v);
 }
 
 constexpr Tile tile(const Arch &, int, Entry entry) {

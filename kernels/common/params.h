@@ -22,6 +22,13 @@ struct RowSteps {
 /// Element types, numbered as fa_dtype is.
 enum Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3 };
 
+/// What divides a number below 2^31, by a product and a shift instead of the dozen instructions that wait for each
+/// other: see quotient. {0, 31}: all quotients are 0.
+struct Divisor {
+  uint32_t multiplier;
+  int32_t shift;
+};
+
 /// How the call is cut into blocks of threads. A tile is block_rows rows of one sequence and one key/value head (or of
 /// one query head where packed_heads is 1): row r is query r / packed_heads of head first + r % packed_heads. A column
 /// is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest, then
@@ -39,6 +46,13 @@ struct Schedule {
   int64_t first_tile;    // of this launch, heads counted in: several launches share out what one grid, or the memory
                          // for partial results, does not hold
 };
+
+/// How rows of 16-bit elements lie: in whole chunks of 16 bytes from their first element on; and, beside that, without
+/// a shorter chunk at their end, and so near each other that a tile's are within 32 bits.
+enum Layout : int32_t { any_rows, aligned_rows, simple_rows };
+
+/// The bytes from one row to the next are fewer than this where rows are simple.
+constexpr int64_t longest_row = int64_t{1} << 24;
 
 /// What an op computes, of which its families and their images follow.
 struct Attention {
@@ -76,11 +90,18 @@ struct Params : Attention {
   int32_t rows_q, rows_k;              // of every sequence; packed: unused
   int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
   int32_t page_size;                   // 0: not paged
-  uint32_t page_multiplier;            // token / page_size is (token + token * page_multiplier / 2^32) >> page_shift
-  int32_t page_shift;
-  RowSteps k_steps, v_steps;  // of which 32 bits hold any row's sum
-  int32_t row_unit;           // 0: they do not
-  int32_t table_step;         // bytes from entry to entry of the block table; 0 where row_unit is
+  RowSteps k_steps, v_steps;           // of which 32 bits hold any row's sum
+  int32_t row_unit;                    // 0: they do not
+  int32_t table_step;                  // bytes from entry to entry of the block table; 0 where row_unit is
+
+  // What follows from all this, found once by the host (cuda/derive.h).
+  Divisor by_num_splits, by_head_groups, by_packed_heads, by_page_size;
+  Divisor by_groups_of_kv_head;          // head_groups / heads_kv
+  int32_t q_layout, k_layout, v_layout;  // Layout
+  int32_t ragged;                        // 1: some of the arrays of the call are there
+  int32_t bounded;        // 1: a causal mask, a window or a chunk may leave a query fewer keys than its sequence has
+  int32_t scored;         // 1: a softcap, a bias, ALiBi or a mask makes scores differ from the scaled products
+  float inverse_softcap;  // 1 / softcap, small enough to be multiplied by 2 log2 e
 };
 
 }  // namespace fa::kernels

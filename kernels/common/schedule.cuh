@@ -26,19 +26,23 @@ struct Row {
 
 __device__ inline Row row_at(const Params &p, const Work &w, int32_t row) {
   const int32_t packed = p.schedule.packed_heads;
-  return {row / packed, w.head_group * packed + row % packed};
+  const auto query = int32_t(quotient(row, p.by_packed_heads));
+  return {query, w.head_group * packed + row - query * packed};
 }
 
 /// The keys of split i of n: split_keys each, or even shares in whole blocks of block_keys; {0, 0} where none are left.
 __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int64_t split, int32_t block_keys) {
-  int32_t share = p.schedule.split_keys;
-  if (p.schedule.num_splits == 1) share = s.keys;
+  const int32_t keys = max(s.keys, 0);
+  if (p.schedule.num_splits == 1) return {0, keys};
+  uint32_t share = p.schedule.split_keys;
   if (share == 0) {
-    const int32_t blocks = (s.keys + block_keys - 1) / block_keys;
-    share = (blocks + p.schedule.num_splits - 1) / p.schedule.num_splits * block_keys;
+    const uint32_t blocks = (uint32_t(keys) + block_keys - 1) / block_keys;
+    const uint32_t of_split = quotient(blocks + p.schedule.num_splits - 1, p.by_num_splits);
+    if (uint32_t(split) * of_split >= blocks) return {0, 0};
+    share = of_split * block_keys;
   }
-  const int64_t low = split * share, high = min(low + share, int64_t(s.keys));
-  return low < high ? Interval{int32_t(low), int32_t(high)} : Interval{0, 0};
+  const uint32_t low = uint32_t(split) * share;
+  return low < uint32_t(keys) ? Interval{int32_t(low), int32_t(min(low + share, uint32_t(keys)))} : Interval{0, 0};
 }
 
 /// The sequence that tile t of all tiles belongs to, and t counted from its first one; tiles of packed sequences follow
@@ -78,7 +82,10 @@ struct Place {
 /// Where work number `index` of a call is. Groups of columns follow one another, so that the blocks that are at work
 /// share keys and values that the cache holds. Under a causal mask a column's last tiles are the longest: they come
 /// first, and the shortest of all columns last of all, so that all multiprocessors end together.
-__device__ inline Place place_of(const Schedule &s, int64_t columns, int64_t index) {
+__device__ inline Place place_of(const Params &p, int64_t index) {
+  const Schedule &s = p.schedule;
+  if (s.tiles == 1) return {index, 0};
+  const int64_t columns = int64_t{p.cu_seqlens_q ? 1 : p.batch} * s.head_groups;
   int64_t first = 0, group = columns;
   int32_t end = s.tiles;
   if (s.group < columns) {
@@ -100,14 +107,13 @@ __device__ inline Place place_of(const Schedule &s, int64_t columns, int64_t ind
 /// The work of one split of tile `place` of this launch, heads counted in.
 __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int64_t split) {
   const Schedule &s = p.schedule;
-  const int64_t sequences = p.cu_seqlens_q ? 1 : p.batch;
-  auto [column, tile] = place_of(s, sequences * s.head_groups, s.first_tile + place);
-  int32_t b = int32_t(column / s.head_groups);
+  auto [column, tile] = place_of(p, s.first_tile + place);
+  int32_t b = int32_t(quotient(column, s.head_groups, p.by_head_groups));
   Work w;
   w.split = split;
   w.partial_row = split * p.partial_rows + place * block_rows;
   w.head_group = int32_t(column - int64_t(b) * s.head_groups);
-  w.kv_head = w.head_group * s.packed_heads / (p.heads_q / p.heads_kv);
+  w.kv_head = int32_t(quotient(w.head_group, p.by_groups_of_kv_head));
   if (p.cu_seqlens_q) b = sequence_of_tile(p, block_rows, &tile);
   w.first_row = w.rows = 0;
   if (b < 0) return w;
@@ -120,8 +126,8 @@ __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t
 
 /// The work of this block.
 __device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
-  const uint32_t splits = p.schedule.num_splits;
-  return work_of_tile(p, block_rows, blockIdx.x / splits, blockIdx.x % splits);
+  const uint32_t place = quotient(blockIdx.x, p.by_num_splits);
+  return work_of_tile(p, block_rows, place, blockIdx.x - place * p.schedule.num_splits);
 }
 
 /// Calls f(work) for each work of this block in a persistent grid, and in one of clusters: a last cluster that has too

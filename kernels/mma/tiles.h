@@ -125,9 +125,6 @@ constexpr float steepness_of(const Attention &a) {
 /// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other.
 constexpr int longest_chunk = 1 << 15;
 
-/// Keys' and values' rows are this many bytes apart at most, so that a tile's are within 32 bits of each other.
-constexpr int64_t longest_row = int64_t{1} << 24;
-
 constexpr const char *why_not(const Attention &a) {
   if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";

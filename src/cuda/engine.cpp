@@ -209,8 +209,9 @@ fa_status CudaEngine::launch(const Plan &given, const Resident &resident, CUstre
     CUresult result = start({kernel, plan.tile, tiles * plan.splits()}, device_, stream, &plan.params, &plan.maps);
     if (const fa_status status = check(result, image, plan.entry)) return status;
     if (plan.splits() == 1) continue;
-    const int of_tile = kernels::combine::blocks_of_tile(plan.tile.rows, plan.splits(), plan.params.head_dim_v);
-    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), tiles, of_tile, dependent},
+    result = start({resident.combine[Entry::combine], combine.tile_of(Entry::combine), tiles,
+                    kernels::combine::blocks_of_tile(plan.tile.rows, plan.splits()),
+                    kernels::combine::blocks_of_row(plan.params.head_dim_v), dependent},
                    device_, stream, &plan.params, &plan.maps);
     if (const fa_status status = check(result, combine, Entry::combine)) return status;
   }

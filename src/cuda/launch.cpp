@@ -50,8 +50,8 @@ CUresult start(const Launch &launch, const Device &device, CUstream stream, kern
     unsigned(&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
     shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;
   }
-  const auto x = static_cast<unsigned>(grid_of(launch, device)), y = static_cast<unsigned>(launch.rows);
-  const CUlaunchConfig config = {{x, y, 1},
+  const auto x = static_cast<unsigned>(grid_of(launch, device));
+  const CUlaunchConfig config = {{x, static_cast<unsigned>(launch.rows), static_cast<unsigned>(launch.columns)},
                                  {static_cast<unsigned>(tile.threads), 1, 1},
                                  static_cast<unsigned>(tile.shared_bytes),
                                  stream,

@@ -10,7 +10,8 @@ struct Launch {
   CUkernel kernel;
   kernels::Tile tile;
   int64_t blocks;          // that there is work for; a persistent grid has fewer, whole clusters may have more
-  int64_t rows = 1;        // of blocks: the grid's second dimension
+  int rows = 1;            // of blocks: the grid's second dimension
+  int columns = 1;         // the third
   bool dependent = false;  // waits for the launch before it by itself (griddepcontrol)
 };
 

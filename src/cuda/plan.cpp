@@ -1,12 +1,12 @@
 #include "cuda/plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 
 #include "core/count.h"
 #include "core/dtype.h"
+#include "cuda/derive.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
@@ -134,15 +134,6 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
   return false;
 }
 
-/// Division of what is below 2^31 by a product and a shift (Granlund and Montgomery 1994); by 0: all quotients are 0.
-void set_page_size(int64_t size, kernels::Params *p) {
-  p->page_size = static_cast<int32_t>(size);
-  p->page_shift = size == 0 ? 31 : std::bit_width(static_cast<uint32_t>(size - 1));
-  if (size > 0)
-    p->page_multiplier = static_cast<uint32_t>(
-        ((((uint64_t{1} << p->page_shift) - static_cast<uint64_t>(size)) << 32) / static_cast<uint64_t>(size)) + 1);
-}
-
 /// Rows of keys and values in 32 bits: in units of the largest power of two that all of them are multiples of apart.
 void set_row_steps(const Problem &p, kernels::Params *s) {
   const int64_t rows = p.page_size > 0 ? p.page_size : p.rows_k;
@@ -179,7 +170,7 @@ kernels::Params params_of(const Problem &p) {
   s.rows_k = static_cast<int32_t>(p.rows_k);
   s.max_seqlen_q = static_cast<int32_t>(p.max_seqlen_q);
   s.max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
-  set_page_size(p.page_size, &s);
+  s.page_size = static_cast<int32_t>(p.page_size);
   set_row_steps(p, &s);
   return s;
 }
@@ -235,6 +226,7 @@ Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
   schedule.split_keys = p.attention->batch_invariant ? invariant_split_keys : 0;
   plan.slots = slots_of(plan.entry, plan.tile, device);
   set_order(p, device, plan.tile, plan.slots, &schedule);
+  derive(&plan.params);
   if (cut.splits == 1) return plan;
 
   const int64_t of_a_tile = cut.splits * tile_bytes(p, plan.tile.rows);

@@ -7,6 +7,7 @@
 
 #include "combine/tiles.h"
 #include "common/params.h"
+#include "cuda/derive.h"
 #include "cuda/fixture.h"
 #include "judge/number.h"
 #include "mma/tiles.h"
@@ -214,6 +215,7 @@ kernels::Params params_of(const Call &own, int32_t tile_rows) {
   p.causal = 1;
   p.window_left = p.window_right = -1;
   p.scale = 0.25F;  // of head dimension 16
+  fa::cuda::derive(&p);
   return p;
 }
 
@@ -247,8 +249,9 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
     params.partial_values = static_cast<float *>(values.data());
     params.partial_max_sum = static_cast<float *>(max_sum.data());
     ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", entry, tile, {3}, params), CUDA_SUCCESS);
-    const auto blocks = unsigned(kernels::combine::blocks_of_tile(tile.rows, 3, params.head_dim_v));
-    ASSERT_EQ(run_kernel("combine.f32.576", Entry::combine, ends, {1, blocks}, params), CUDA_SUCCESS);
+    const auto of_rows = unsigned(kernels::combine::blocks_of_tile(tile.rows, 3));
+    const auto of_columns = unsigned(kernels::combine::blocks_of_row(params.head_dim_v));
+    ASSERT_EQ(run_kernel("combine.f32.576", Entry::combine, ends, {1, of_rows, of_columns}, params), CUDA_SUCCESS);
     EXPECT_EQ(own.failure(), "") << kernels::name_of(entry) << " " << rows;
   };
   for (const int64_t rows : {int64_t{1} << 27, int64_t{1} << 28, int64_t{1} << 31}) {

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "cuda/derive.h"
 #include "cuda/launch.h"
 #include "cuda/module.h"
 #include "judge/random.h"
@@ -134,20 +135,19 @@ TEST(Plan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { slope(s), s.attention.scale = 1e-13F; }), Entry::general);
 }
 
-/// By page_number's product and shift, which are exact for every page size and every token.
-TEST(Plan, PagesAreFoundWithoutADivision) {
+/// By quotient's product and shift, which are exact for every number and every divisor.
+TEST(Plan, DivisionIsByAProductAndAShift) {
   test::Random random(3);
   for (int i = 0; i < 200000; ++i) {
-    Shaped s(1, 64, 64, 1, 1, 64);
     constexpr int64_t most = INT32_MAX;
-    s.problem.page_size = i < 5000 ? i : random.chance(50) ? random.between(1, most) : most >> random.between(0, 30);
-    const kernels::Params p = plan_of(s.get(), image_of("mma", 64), device_of(108)).params;
-    const int64_t size = s.problem.page_size, multiple = size == 0 ? most : most / size * size;
-    for (const int64_t token : {int64_t{0}, size, multiple - 1, multiple, most, random.between(0, most)}) {
-      if (token < 0 || token > most) continue;
-      const uint64_t high = (static_cast<uint64_t>(token) * p.page_multiplier) >> 32;
-      ASSERT_EQ(int64_t(uint32_t(high + static_cast<uint64_t>(token)) >> p.page_shift), size == 0 ? 0 : token / size)
-          << token << " / " << size;
+    const int64_t n = i < 5000 ? i : random.chance(50) ? random.between(1, most) : most >> random.between(0, 30);
+    const kernels::Divisor by_n = divisor_of(n);
+    const int64_t multiple = n == 0 ? most : most / n * n;
+    for (const int64_t x : {int64_t{0}, n, multiple - 1, multiple, most, random.between(0, most)}) {
+      if (x < 0 || x > most) continue;
+      const uint64_t high = (static_cast<uint64_t>(x) * by_n.multiplier) >> 32;
+      ASSERT_EQ(int64_t(uint32_t(high + static_cast<uint64_t>(x)) >> by_n.shift), n == 0 ? 0 : x / n)
+          << x << " / " << n;
     }
   }
 }

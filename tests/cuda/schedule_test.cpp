@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "bench/dram/blocks.h"
+#include "cuda/derive.h"
 #include "cuda/order.h"
 #include "judge/random.h"
 
@@ -51,6 +52,7 @@ struct RandomCall {
     if (s.group < columns) s.late_tiles = int32_t(random->between(0, s.tiles));
     tiles = columns * s.tiles;
     p.partial_rows = 1 << 20;
+    derive(&p);
   }
 
   /// What is worked on, by the definition of a call.
@@ -257,11 +259,13 @@ TEST(Order, ShortTilesComeLastUnderACausalMask) {
 /// Tiles of the columns of a group in turn, the last ones first, and then the next group's; late ones at the end.
 TEST(Order, IsByGroupThenByTile) {
   const auto places = [](int64_t group, int32_t late) {
-    Schedule s = {};
+    Params p = {};
+    Schedule &s = p.schedule;
     s.tiles = 4, s.group = group, s.late_tiles = late;
+    p.batch = 1, s.head_groups = 3;
     std::string text;
     for (int64_t i = 0; i < 12; i++) {
-      const kernels::Place at = kernels::place_of(s, 3, i);
+      const kernels::Place at = kernels::place_of(p, i);
       text += char('a' + at.column), text += char('0' + at.tile), text += ' ';
     }
     return text;

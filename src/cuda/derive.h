@@ -1,0 +1,47 @@
+// What follows from the rest of a call's parameters, found once by the host in place of every block.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+
+#include "common/params.h"
+
+namespace fa::cuda {
+
+/// Division of what is below 2^31 by a product and a shift (Granlund and Montgomery 1994); by 0: all quotients are 0.
+constexpr kernels::Divisor divisor_of(int64_t n) {
+  if (n <= 0) return {0, 31};
+  const int shift = std::bit_width(static_cast<uint32_t>(n - 1));
+  const uint64_t rest = (uint64_t{1} << shift) - static_cast<uint64_t>(n);
+  return {static_cast<uint32_t>((rest << 32) / static_cast<uint64_t>(n) + 1), shift};
+}
+
+/// Of q's, keys' or values' rows of so many elements.
+inline kernels::Layout layout_of(const kernels::View &view, int64_t dim) {
+  const int64_t strides = view.stride[0] | view.stride[1] | view.stride[2];
+  if (view.stride[3] != 2 || (reinterpret_cast<intptr_t>(view.data) | strides) % 16 != 0) return kernels::any_rows;
+  const bool near = -kernels::longest_row < view.stride[1] && view.stride[1] < kernels::longest_row;
+  return dim % 8 == 0 && near ? kernels::simple_rows : kernels::aligned_rows;
+}
+
+inline void derive(kernels::Params *p) {
+  const kernels::Schedule &s = p->schedule;
+  p->by_num_splits = divisor_of(s.num_splits);
+  p->by_head_groups = divisor_of(s.head_groups);
+  p->by_packed_heads = divisor_of(s.packed_heads);
+  p->by_page_size = divisor_of(p->page_size);
+  p->by_groups_of_kv_head = divisor_of(p->heads_kv > 0 ? s.head_groups / p->heads_kv : 0);
+  p->q_layout = layout_of(p->q, p->head_dim);
+  p->k_layout = layout_of(p->k, p->head_dim);
+  p->v_layout = layout_of(p->v, p->head_dim_v);
+  p->inverse_softcap = p->softcap > 0 ? std::min(1 / p->softcap, FLT_MAX / (2 * 1.44269504F)) : 0;
+#define FA_ARRAY(name, ...) p->ragged |= p->name != nullptr;
+#include "core/operands.inc"
+  // A query alone, at the end of its keys, sees them all.
+  const bool causal = p->causal != 0 && (p->max_seqlen_q > 1 || p->top_left != 0 || p->q_offset != nullptr);
+  p->bounded = causal || p->window_left >= 0 || p->window_right >= 0 || p->chunk > 0;
+  p->scored = p->softcap != 0 || p->bias.data != nullptr || p->alibi_slopes.data != nullptr || p->mask.data != nullptr;
+}
+
+}  // namespace fa::cuda
