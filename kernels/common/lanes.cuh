@@ -1,6 +1,8 @@
 // What is summed, or the largest, over neighbouring lanes of a warp.
 #pragma once
 
+#include "common/ptx.cuh"
+
 namespace fa::kernels {
 
 /// f over the numbers of Lanes neighbouring lanes, in each of them.
@@ -19,6 +21,16 @@ __device__ inline T max_over_lanes(T x) {
 template <int Lanes, class T>
 __device__ inline T min_over_lanes(T x) {
   return over_lanes<Lanes>(x, [](T a, T b) { return min(a, b); });
+}
+
+/// Of a whole warp.
+__device__ inline int min_over_warp(int x) {
+  if constexpr (this_arch.number >= 80) return redux_sync_min_s32(x);
+  return min_over_lanes<32>(x);
+}
+__device__ inline int max_over_warp(int x) {
+  if constexpr (this_arch.number >= 80) return redux_sync_max_s32(x);
+  return max_over_lanes<32>(x);
 }
 
 template <int Lanes>

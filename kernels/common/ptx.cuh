@@ -142,6 +142,18 @@ __device__ inline float rcp_approx_ftz(float x) {
   return y;
 }
 
+/// The least and the largest x of a warp, in each of its lanes; from SM 80 on.
+__device__ inline int redux_sync_min_s32(int x) {
+  int y;
+  asm volatile("redux.sync.min.s32 %0, %1, 0xffffffff;" : "=r"(y) : "r"(x));
+  return y;
+}
+__device__ inline int redux_sync_max_s32(int x) {
+  int y;
+  asm volatile("redux.sync.max.s32 %0, %1, 0xffffffff;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 /// threadIdx.x, read anew each time: what follows from it is computed where it is used and takes no registers before.
 __device__ inline int mov_tid_x() {
   int thread;

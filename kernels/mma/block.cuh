@@ -127,7 +127,7 @@ __device__ inline TileRange find_tiles(const Params &p, const Work &w, Interval 
   for (int r = lane; r < B::rows; r += 32) {
     Interval keys = {0, 0};
     if (w.first_row + r < w.rows) {
-      keys = attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query);
+      keys = p.bounded ? attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query) : Interval{0, w.sequence.keys};
       keys = {max(keys.low, split.low), min(keys.high, split.high)};
       if (keys.empty()) keys = {0, 0};
       if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
@@ -138,8 +138,12 @@ __device__ inline TileRange find_tiles(const Params &p, const Work &w, Interval 
       block->high[r] = keys.high;
     }
   }
-  low = min_over_lanes<32>(low), high = max_over_lanes<32>(high);
-  full_low = max_over_lanes<32>(full_low), full_high = min_over_lanes<32>(full_high);
+  if (B::warps_split_keys && !p.bounded) {  // all rows attend the same keys: the first lane has one
+    low = split.low, high = full_high = split.high, full_low = split.low;
+  } else {
+    low = min_over_warp(low), high = max_over_warp(high);
+    full_low = max_over_warp(full_low), full_high = min_over_warp(full_high);
+  }
   if (low >= high) return {0, 0, 0, 0};
   return {low / B::keys, (high - 1) / B::keys + 1, int((uint32_t(full_low) + B::keys - 1) / B::keys),
           full_high / B::keys};

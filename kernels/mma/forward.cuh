@@ -22,8 +22,10 @@ struct Pass {
   OnlineSoftmax<B> softmax;
   typename B::Out out;
 
-  __device__ Pass(const Params &params, const SharedMemory<B> &memory)
-      : p(params), shared(memory), queries(memory.queries), ring(params, memory, memory.block->tiles) {
+  __device__ Pass(const Params &params, const SharedMemory<B> &memory, const Work &w, const TileRange &tiles)
+      : p(params), shared(memory), queries(memory.queries), ring(params, memory, w, tiles, [&] {
+          if constexpr (B::warps_split_keys) load_queries<B>(params, w, memory.queries);
+        }) {
     out.clear();
   }
 
@@ -45,7 +47,7 @@ struct Pass {
     if (has_rows()) {
       multiply_keys<B>(s, queries, keys);  // S = Q K^T
       if constexpr (!B::plain) {
-        finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), block);
+        finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), block, block.tiles.full(tile));
         weigh(log2_e, [](int) { return true; });
       } else {
         if (B::featured && p.softcap > 0) cap_products<B>(s, block.steepness);
@@ -98,27 +100,28 @@ __device__ inline void forward(const Params &p) {
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
   BlockState<B> *const block = shared.block;
-  {
-    const Work w = work_of_block(p, B::rows);
-    if (w.rows == 0) return;
-    const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
-    const TileRange tiles = find_tiles<B>(p, w, split, block);
-    if (threadIdx.x == 0) {
-      block->work = w, block->tiles = tiles, block->second_run = false;
-      if constexpr (B::paged) block->table = p.block_table.data + w.sequence.index * p.block_table.stride[0];
-      if constexpr (B::featured) {
-        block->keys = p.k.data + w.kv_head * p.k.stride[2], block->values = p.v.data + w.kv_head * p.v.stride[2];
-        block->base_2 = unit_of(p) * log2_e, block->steepness = steepness_of(p);
-        if (p.alibi_slopes.data) block->slope = alibi_slope(p, w.sequence, w.head_group) / unit_of(p);
-      }
+  Work w = work_of_block(p, B::rows);
+  if (w.rows == 0) return;
+  const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
+  TileRange tiles = find_tiles<B>(p, w, split, block);
+  if (threadIdx.x == 0) {
+    block->work = w, block->tiles = tiles, block->second_run = false;
+    if constexpr (B::paged) block->table = p.block_table.data + w.sequence.index * p.block_table.stride[0];
+    if constexpr (B::featured) {
+      block->keys = p.k.data + w.kv_head * p.k.stride[2], block->values = p.v.data + w.kv_head * p.v.stride[2];
+      block->base_2 = unit_of(p) * log2_e, block->steepness = steepness_of(p);
+      if (p.alibi_slopes.data) block->slope = alibi_slope(p, w.sequence, w.head_group) / unit_of(p);
     }
   }
   __syncthreads();
 #pragma unroll 1
   for (;;) {
-    load_queries<B>(p, block->work, shared.queries);
-    cp_async_commit_group();
-    Pass<B> pass(p, shared);
+    if constexpr (!B::warps_split_keys) {  // whose pass begins with keys, as they take longer to arrive
+      load_queries<B>(p, block->work, shared.queries);
+      cp_async_commit_group();
+    }
+    // A first pass that is to begin early has its work in registers already.
+    Pass<B> pass(p, shared, B::warps_split_keys ? w : block->work, B::warps_split_keys ? tiles : block->tiles);
     pass.run();
     cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
@@ -131,6 +134,7 @@ __device__ inline void forward(const Params &p) {
     if (block->second_run || !__syncthreads_or(needs_repair)) return;
     if (threadIdx.x == 0) block->second_run = true;
     __syncthreads();
+    if constexpr (B::warps_split_keys) w = block->work, tiles = block->tiles;
   }
 }
 

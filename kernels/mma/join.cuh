@@ -1,4 +1,4 @@
-// The end of a block whose warps have the same rows: the sums of each over its keys become results, a row a warp.
+// The end of a block whose warps have the same rows: the sums of each over its keys become results, half a warp a row.
 #pragma once
 
 #include <cfloat>
@@ -21,14 +21,18 @@ class WarpSums {
 
   __device__ explicit WarpSums(const SharedMemory<B> &shared) : values_(shared.ring), rows_(shared.queries) {}
 
-  __device__ void put(const OnlineSoftmax<B> &softmax, const typename B::Out &o) const {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  /// Of the first `rows` rows.
+  __device__ void put(const OnlineSoftmax<B> &softmax, const typename B::Out &o, int rows) const {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = B::Out::first_row(lane);
+    uint32_t at[exchanged];  // neighbouring blocks; rows that are 8 apart exchange them alike
+    unroll<exchanged>([&](int j) { at[j] = block(warp, first, j) + B::Out::first_column(lane) * int(sizeof(float)); });
     unroll<B::Rows::rows>([&](int r) {
-      const int row = r * 8 + B::Out::first_row(lane);
+      if (r * 8 >= rows) return;
       const float l = sum_over_lanes<4>(softmax.l[r]);
-      if (lane % 4 == 0) st_shared_v2_f32(of_row(warp, row), softmax.minus_m[r], l);
+      if (lane % 4 == 0) st_shared_v2_f32(of_row(warp, r * 8 + first), softmax.minus_m[r], l);
       o.for_each_pair_in_row(r, [&](float x, float y, int j) {
-        st_shared_v2_f32(block(warp, row, j) + B::Out::first_column(lane) * int(sizeof(float)), x, y);
+        const int further = r * 8 * B::dim + j / exchanged * exchanged * 8;
+        st_shared_v2_f32(at[j % exchanged] + further * int(sizeof(float)), x, y);
       });
     });
   }
@@ -47,61 +51,76 @@ class WarpSums {
 
   /// Columns 8 j .. 8 j + 7 of a row; blocks change places, so that neighbouring rows do not share banks.
   __device__ uint32_t block(int warp, int row, int j) const {
-    return values_ + ((warp * B::rows + row) * B::dim + (j ^ row % 4) * 8) * int(sizeof(float));
+    return values_ + ((warp * B::rows + row) * B::dim + (j ^ row % exchanged) * 8) * int(sizeof(float));
   }
+
+  static constexpr int exchanged = 4;
+  static_assert(8 % exchanged == 0 && B::dim / 8 % exchanged == 0);
 
   uint32_t values_, rows_;
 };
 
-/// l = sum_w e^(m_w - m) l_w, O = sum_w e^(m_w - m) O_w with m = max_w m_w, of the rows of this warp; writes results,
-/// and notes which rows a second run must repair, as store does. True when there is one.
+/// l = sum_w e^(m_w - m) l_w, O = sum_w e^(m_w - m) O_w with m = max_w m_w, two rows of this warp at a time; writes
+/// results, and notes which rows a second run must repair, as store does. True when there is one.
 template <class B>
 __device__ inline bool join_rows(const Params &p, BlockState<B> *block, const WarpSums<B> &sums, bool second_run) {
-  constexpr int warps = B::shape.warps;
+  constexpr int warps = B::shape.warps, lanes = 16;  // of a row
   const Work &w = block->work;
   const bool partial = p.schedule.num_splits > 1;
-  const int lane = threadIdx.x % 32;
+  const int lane = threadIdx.x % lanes, half = threadIdx.x & lanes, rows = min(B::rows, w.rows - w.first_row);
   bool needs_repair = false;
 #pragma unroll 1
-  for (int r = threadIdx.x / 32; r < B::rows && w.first_row + r < w.rows; r += warps) {
-    if (second_run && !block->repairs[r]) continue;
-    float minus_m = FLT_MAX, l = 0, weight[warps];
-    unroll<warps>([&](int i) { minus_m = fminf(minus_m, sums.row(i, r).x); });
-    unroll<warps>([&](int i) {
-      weight[i] = ex2_approx_ftz((minus_m - sums.row(i, r).x) * log2_e);
-      l += weight[i] * sums.row(i, r).y;
-    });
-    const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, true), l};
-    const Row row = B::row_of(p, w, w.first_row + r);
-    float factor = 1;
-    if (!partial) {
-      factor = finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), lane == 0);
-    } else if (lane == 0) {
-      store_partial(p, w.partial_row + r, softmax);
-    }
-    char *const to = partial ? reinterpret_cast<char *>(p.partial_values + (w.partial_row + r) * p.head_dim_v)
-                             : out_row(p, w.sequence, row);
-    const int64_t stride = partial ? int64_t(sizeof(float)) : p.out.stride[3];
+  for (int first = threadIdx.x / 32; first < rows; first += 2 * warps) {
+    const int r = half == 0 ? first : first + warps;
     bool finite = true;
-#pragma unroll 1
-    for (int d = 4 * lane; d < p.head_dim_v; d += 4 * 32) {
-      Quad sum;
+    float minus_m = FLT_MAX, l = 0;
+    if (r < rows && (!second_run || block->repairs[r])) {
+      float2 of_warps[warps];
+      unroll<warps>([&](int i) { of_warps[i] = sums.row(i, r); });
+      float weight[warps];
+      unroll<warps>([&](int i) { minus_m = fminf(minus_m, of_warps[i].x); });
       unroll<warps>([&](int i) {
-        const Quad of_warp = sums.quad(i, r, d);
-        unroll<4>([&](int c) { sum.x[c] = fmaf(weight[i], of_warp.x[c], sum.x[c]); });
+        weight[i] = ex2_approx_ftz((minus_m - of_warps[i].x) * log2_e);
+        l += weight[i] * of_warps[i].y;
       });
-      unroll<4>([&](int c) {
-        if (!partial) sum.x[c] = finished(sum.x[c], 0, factor, softmax);
-        if (second_run && d + c < p.head_dim_v && is_finite(sum.x[c])) {
-          const float special = special_value(p, w, row, block->attended(r), d + c);
-          sum.x[c] = special == 0 ? sum.x[c] : special;
+      const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, true), l};
+      float factor = 1;
+      char *to;
+      if (partial) {
+        if (lane == 0) store_partial(p, w.partial_row + r, softmax);
+        to = reinterpret_cast<char *>(p.partial_values + (w.partial_row + r) * p.head_dim_v);
+      } else {
+        const Row row = B::row_of(p, w, w.first_row + r);
+        factor = finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), lane == 0);
+        to = out_row(p, w.sequence, row);
+      }
+#pragma unroll 1
+      for (int d = 4 * lane; d < p.head_dim_v; d += 4 * lanes) {
+        Quad sum;
+        unroll<warps>([&](int i) {
+          const Quad of_warp = sums.quad(i, r, d);
+          unroll<4>([&](int c) { sum.x[c] = fmaf(weight[i], of_warp.x[c], sum.x[c]); });
+        });
+        if (!partial) unroll<4>([&](int c) { sum.x[c] = finished(sum.x[c], 0, factor, softmax); });
+        if (second_run) {
+          const Row row = B::row_of(p, w, w.first_row + r);
+          unroll<4>([&](int c) {
+            if (d + c >= p.head_dim_v || !is_finite(sum.x[c])) return;
+            const float special = special_value(p, w, row, block->attended(r), d + c);
+            sum.x[c] = special == 0 ? sum.x[c] : special;
+          });
         }
-      });
-      finite &= sum.finite();
-      store_quad(to + d * stride, stride, partial ? int32_t(f32) : p.out_dtype, sum, p.head_dim_v - d);
+        finite &= sum.finite();
+        if (partial) {
+          store_quad(to + d * int(sizeof(float)), sizeof(float), f32, sum, p.head_dim_v - d);
+        } else {
+          store_quad(to + d * p.out.stride[3], p.out.stride[3], p.out_dtype, sum, p.head_dim_v - d);
+        }
+      }
     }
-    if (!second_run) {
-      const int repairs = repairs_of<B>(*block, r, minus_m, l, __any_sync(~0u, !finite));
+    const bool nonfinite = __ballot_sync(~0u, !finite) >> half & 0xffff;
+    if (!second_run && r < rows) {
+      const int repairs = repairs_of<B>(*block, r, minus_m, l, nonfinite);
       if (lane == 0) block->repairs[r] = uint8_t(repairs);
       needs_repair |= repairs != 0;
     }
@@ -114,7 +133,7 @@ template <class B>
 __device__ inline bool join_warps(const Params &p, const SharedMemory<B> &shared, const OnlineSoftmax<B> &softmax,
                                   const typename B::Out &o, bool second_run) {
   const WarpSums<B> sums(shared);
-  sums.put(softmax, o);
+  sums.put(softmax, o, shared.block->work.rows - shared.block->work.first_row);
   __syncthreads();
   return join_rows<B>(p, shared.block, sums, second_run);
 }

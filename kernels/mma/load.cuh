@@ -6,7 +6,7 @@
 
 namespace fa::kernels::mma {
 
-/// True when every row of 16-bit elements can be read in chunks of 16 bytes.
+/// True when every row of 16-bit elements can be written in chunks of 16 bytes.
 __device__ inline bool has_aligned_rows(const View &view) {
   const int64_t all = reinterpret_cast<int64_t>(view.data) | view.stride[0] | view.stride[1] | view.stride[2];
   return view.stride[3] == 2 && all % 16 == 0;
@@ -66,7 +66,7 @@ struct CopyPattern {
 /// The tile of queries; zeros behind the last row.
 template <class B>
 __device__ inline void load_queries(const Params &p, const Work &w, uint32_t tile) {
-  const bool aligned = B::plain || has_aligned_rows(p.q);
+  const bool aligned = B::plain || p.q_layout != any_rows;
   if constexpr (B::warps_split_keys) {  // few rows: a chunk a thread
     constexpr int chunks = B::dim / 8;
 #pragma unroll 1

@@ -12,16 +12,22 @@ namespace fa::kernels::mma {
 template <class B>
 class Ring {
  public:
-  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const TileRange &tiles)
+  /// Begins to copy the tiles of a work, which are the block's; also() copies what is to arrive with the first keys.
+  template <class F>
+  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const Work &w, const TileRange &tiles, F also)
       : p_(p),
-        keys_(p, p.k, p.head_dim, shared.block->work, tiles.end - 1),
-        values_(p, p.v, p.head_dim_v, shared.block->work, tiles.end - 1),
+        keys_(p, p.k, p.k_layout, p.head_dim, w, tiles.end - 1),
+        values_(p, p.v, p.v_layout, p.head_dim_v, w, tiles.end - 1),
         begin_(shared.ring),
         current_(shared.ring + (B::stages - 1) * B::KeyTile::bytes) {
     if constexpr (B::paged)
       if (has_pages()) pages_.begin(p, *shared.block, tiles.end - 1);
-    unroll<B::stages - 1>(
-        [&](int item) { prefetch<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.block); });
+    unroll<B::stages - 1>([&](int item) {
+      prefetch<true>(item, begin_ + item * B::KeyTile::bytes, tiles.end - 1, *shared.block, w.sequence.keys,
+                     tiles.first, [&] {
+                       if (item == 0) also();
+                     });
+    });
   }
 
   /// Waits for the next item, which is tile `tile`'s keys or values, prefetches a later one, and returns the address.
@@ -44,17 +50,20 @@ class Ring {
       if (ahead == B::stages ? values_.staged() : keys_.staged()) chunks_.deliver(current_);
     cp_async_wait_group<B::stages - 2>();
     __syncthreads();  // everyone's copies have arrived, and everyone has left the item before
-    prefetch<Masked>(ahead, free, tile, block);
+    prefetch<Masked>(ahead, free, tile, block, block.work.sequence.keys, block.tiles.first, [] {});
     return current_;
   }
 
-  /// Begins to copy the item that comes `ahead` items after tile `tile`'s keys.
-  template <bool Masked>
-  __device__ void prefetch(int ahead, uint32_t to, int tile, const BlockState<B> &block) {
+  /// Begins to copy the item that comes `ahead` items after tile `tile`'s keys, and what also() does, as one group. Of
+  /// the sequence's keys, whose first tile is `first`.
+  template <bool Masked, class F>
+  __device__ void prefetch(int ahead, uint32_t to, int tile, const BlockState<B> &block, int of_sequence, int first,
+                           F also) {
     tile -= ahead / 2;
-    const int keys = Masked ? block.work.sequence.keys - tile * B::keys : B::keys;
+    const int keys = Masked ? of_sequence - tile * B::keys : B::keys;
     auto &rows = ahead % 2 == 0 ? keys_ : values_;
-    rows.template copy<Masked>(to, block, tile, tile >= block.tiles.first, keys, pages_, chunks_);
+    rows.template copy<Masked>(to, block, tile, tile >= first, keys, pages_, chunks_);
+    also();
     cp_async_commit_group();
     // Values follow upon the keys of the same tile, and lie on the same pages. All tiles but the last are whole.
     if constexpr (B::paged)

@@ -109,7 +109,7 @@ class EvenRows {
   /// True when what copy loads is in its chunks.
   __device__ bool staged() const { return B::staged; }
 
-  __device__ EvenRows(const Params &p, const View &view, int columns, const Work &w, int tile)
+  __device__ EvenRows(const Params &p, const View &view, int32_t, int columns, const Work &w, int tile)
       : view_(view),
         columns_(keep_in_register(columns - P::column())),
         stride_(keep_in_register(int(-P::step * view.stride[1]))) {
@@ -151,7 +151,7 @@ class PagedRows {
  public:
   __device__ bool staged() const { return B::staged; }
 
-  __device__ PagedRows(const Params &p, const View &view, int columns, const Work &, int)
+  __device__ PagedRows(const Params &p, const View &view, int32_t, int columns, const Work &, int)
       : p_(p), of_keys_(&view == &p.k), columns_(columns) {}
 
   /// As EvenRows::copy, the tile that was looked up last.
@@ -177,9 +177,12 @@ class PagedRows {
 template <class B>
 class AnyRows : EvenRows<B> {
  public:
-  __device__ AnyRows(const Params &p, const View &view, int columns, const Work &w, int tile)
-      : EvenRows<B>(p, view, columns, w, tile), p_(p), of_keys_(&view == &p.k), aligned_(has_aligned_rows(view)) {
-    simple_ = aligned_ && columns % 8 == 0 && (p.page_size == 0 ? is_near(view) : p.row_unit != 0);
+  __device__ AnyRows(const Params &p, const View &view, int32_t layout, int columns, const Work &w, int tile)
+      : EvenRows<B>(p, view, layout, columns, w, tile),
+        p_(p),
+        of_keys_(&view == &p.k),
+        aligned_(layout != any_rows),
+        simple_(layout == simple_rows) {
     if (p.page_size != 0) from_ = view.data + w.kv_head * view.stride[2] + P::column() * 2;
   }
 

@@ -2,8 +2,6 @@
 // features a softcap and ALiBi; in the general kernels scale, softcap, bias and ALiBi.
 #pragma once
 
-#include <cfloat>
-
 #include "common/finish.cuh"
 #include "common/repair.cuh"
 #include "mma/block.cuh"
@@ -59,8 +57,7 @@ __device__ inline void for_each_attended(typename B::Scores &s, int r, int first
 /// x = cap * tanh(x / cap) for the scores of a lane's row. tanh y = 1 - 2 / (1 + e^2y) errs by a few roundings of 1,
 /// which matters where the cap is large: near 0 its series serves then.
 template <class B, bool LargeCap>
-__device__ inline void cap_scores(typename B::Scores &s, int r, float cap) {
-  const float inverse = fminf(1 / cap, FLT_MAX / (2 * log2_e));
+__device__ inline void cap_scores(typename B::Scores &s, int r, float cap, float inverse) {
   s.for_each_in_row(r, [&](float &x, int) {
     const float y = x * inverse, square = y * y;
     const float series = x * fmaf(fmaf(fmaf(-17.f / 315, square, 2.f / 15), square, -1.f / 3), square, 1.f);
@@ -79,9 +76,9 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int r, i
   });
 }
 
-/// The scores of a tile from its products; -inf where masked. In fa.h's order.
+/// The scores of a tile from its products, where something changes them. In fa.h's order.
 template <class B>
-__device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key,
+__device__ inline void change_scores(const Params &p, typename B::Scores &s, int first_key,
                                      const BlockState<B> &block) {
   const Work &w = block.work;
   const int thread = mov_tid_x();
@@ -95,9 +92,9 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
     const char *bias = p.bias.data ? score_element(p.bias, w.sequence, row, 0) : nullptr;
     if (p.bias.data && p.bias_before_softcap) add_bias<B>(p, s, r, first_key, keys, bias, true);
     if (p.softcap > 256) {
-      cap_scores<B, true>(s, r, p.softcap);
+      cap_scores<B, true>(s, r, p.softcap, p.inverse_softcap);
     } else if (p.softcap > 0) {
-      cap_scores<B, false>(s, r, p.softcap);
+      cap_scores<B, false>(s, r, p.softcap, p.inverse_softcap);
     }
     if (p.bias.data) add_bias<B>(p, s, r, first_key, keys, bias, !p.bias_before_softcap);
     if (p.alibi_slopes.data && !keys.empty()) {
@@ -114,7 +111,18 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
       });
     }
   });
-  mask_intervals<B>(s, first_key, block);
+}
+
+/// The scores of a tile from its products; -inf where masked, which in a full tile none is.
+template <class B>
+__device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const BlockState<B> &block,
+                                     bool full) {
+  if (p.scored) {
+    change_scores<B>(p, s, first_key, block);
+  } else {
+    s.for_each([&](float &x, int, int) { x *= p.scale; });
+  }
+  if (!full) mask_intervals<B>(s, first_key, block);
 }
 
 }  // namespace fa::kernels::mma

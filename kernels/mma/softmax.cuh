@@ -70,7 +70,9 @@ struct OnlineSoftmax {
   template <class Exact>
   __device__ void move_maxima(Out &o, const Rows &top, float c, Exact exact) {
     Rows a;
+    bool any_sums = false;
     unroll<Rows::rows>([&](int r) {
+      any_sums |= minus_m[r] != FLT_MAX;
       const bool is_exact = exact(r);
       const float unit = is_exact ? c : 1, before = minus_m[r], sum = l[r];
       const float t = max_over_lanes<4>(top[r]) * (is_exact ? 1 : c);
@@ -82,6 +84,7 @@ struct OnlineSoftmax {
       minus_m[r] = now;
       l[r] = sum * (lost ? nan_value() : a[r]);
     });
+    if (B::warps_split_keys && !any_sums) return;
     o.scale_rows(a);
   }
 };

@@ -17,11 +17,10 @@ constexpr kernels::Divisor divisor_of(int64_t n) {
   return {static_cast<uint32_t>((rest << 32) / static_cast<uint64_t>(n) + 1), shift};
 }
 
-/// Of q's, keys' or values' rows of so many elements.
-inline kernels::Layout layout_of(const kernels::View &view, int64_t dim) {
+/// Of q's, keys' or values' rows of so many elements. near: where a row lies has room in 32 bits.
+inline kernels::Layout layout_of(const kernels::View &view, int64_t dim, bool near) {
   const int64_t strides = view.stride[0] | view.stride[1] | view.stride[2];
   if (view.stride[3] != 2 || (reinterpret_cast<intptr_t>(view.data) | strides) % 16 != 0) return kernels::any_rows;
-  const bool near = -kernels::longest_row < view.stride[1] && view.stride[1] < kernels::longest_row;
   return dim % 8 == 0 && near ? kernels::simple_rows : kernels::aligned_rows;
 }
 
@@ -32,9 +31,13 @@ inline void derive(kernels::Params *p) {
   p->by_packed_heads = divisor_of(s.packed_heads);
   p->by_page_size = divisor_of(p->page_size);
   p->by_groups_of_kv_head = divisor_of(p->heads_kv > 0 ? s.head_groups / p->heads_kv : 0);
-  p->q_layout = layout_of(p->q, p->head_dim);
-  p->k_layout = layout_of(p->k, p->head_dim);
-  p->v_layout = layout_of(p->v, p->head_dim_v);
+  const auto near = [&](const kernels::View &view) {
+    if (p->page_size != 0) return p->row_unit != 0;
+    return -kernels::longest_row < view.stride[1] && view.stride[1] < kernels::longest_row;
+  };
+  p->q_layout = layout_of(p->q, p->head_dim, true);
+  p->k_layout = layout_of(p->k, p->head_dim, near(p->k));
+  p->v_layout = layout_of(p->v, p->head_dim_v, near(p->v));
   p->inverse_softcap = p->softcap > 0 ? std::min(1 / p->softcap, FLT_MAX / (2 * 1.44269504F)) : 0;
 #define FA_ARRAY(name, ...) p->ragged |= p->name != nullptr;
 #include "core/operands.inc"

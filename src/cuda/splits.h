@@ -12,10 +12,11 @@ namespace fa::cuda {
 /// Bytes of keys and values that a block of Entry::decode gets through in a clock, by the simulated schedule of its
 /// loop (docs/performance.md); and the part of it that memory may deliver to a multiprocessor before a second block
 /// pays.
-constexpr double decode_rate = 15, decode_slack = 0.8;
+constexpr double decode_rate = 24, decode_slack = 0.75;
 
-/// A block of threads until its first keys are there, and all of the second kernel.
-constexpr double start_time = 1, combine_time = 2;
+/// A block of threads but for its blocks of keys: until the first is there, and from the last one to its results. And
+/// all of the second kernel.
+constexpr double start_time = 2.3, combine_time = 2.4;
 
 /// Splits fill two waves of blocks at most, and are for keys of a few blocks at least.
 constexpr int64_t most_waves = 2;

@@ -231,7 +231,8 @@ TEST(Plan, MemoryAsFastAsABlockGetsTwo) {
   EXPECT_GE(blocks_of(fast_device()), 132 + 66);  // more than 128 splits of one head
   EXPECT_LE(blocks_of(fast_device()), 264);
   EXPECT_GE(blocks_of(fast_device(28)), 132 + 66);
-  EXPECT_GE(blocks_of(fast_device(13)), 132 + 66);  // an H100
+  EXPECT_GE(blocks_of(fast_device(20)), 132 + 66);  // an H200
+  EXPECT_LE(blocks_of(fast_device(14)), 132);       // an H100
   EXPECT_LE(blocks_of(fast_device(10)), 132);
   EXPECT_LE(blocks_of(fast_device(0)), 132);  // not known
 }
@@ -240,7 +241,7 @@ TEST(Plan, MemoryAsFastAsABlockGetsTwo) {
 TEST(Plan, FullDevicesAreSplitForFastMemoryAlone) {
   const Serving image = image_of("mma", 128);
   Shaped s(16, 1, 32768, 64, 8, 128);
-  EXPECT_EQ(plan_of(s.get(), image, fast_device(13)).splits(), 1);
+  EXPECT_EQ(plan_of(s.get(), image, fast_device(14)).splits(), 1);
   EXPECT_EQ(plan_of(s.get(), image, fast_device(28)).splits(), 2);
 }
 

@@ -66,6 +66,7 @@ CUDA = [
         "rows.stride[1] == rows.stride[1]",
         "^cuda_(plan|offsets)",
     ),
+    emulated("even_rows_far_apart", "src/cuda/derive.h", "dim % 8 == 0 && near ?", "dim % 8 == 0 ?", "^cuda_offsets"),
     emulated("rows_of_values", "kernels/mma/tiles.h", "!is_near(p.k) || !is_near(p.v)", "!is_near(p.k)", "^cuda_plan"),
     emulated("aligned_values", "kernels/mma/tiles.h", "!is_aligned(p.v, p.head_dim_v, 2) ||", "", "^cuda_plan"),
     emulated(
