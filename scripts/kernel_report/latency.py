@@ -1,25 +1,26 @@
 """A token's decode over few key/value heads: what both launches take by the model, beside a goal in terms of the bytes that
-have to be read. Counted: instructions (emulator), splits (the engine's rule), bytes, rounds of loads that wait for each
-other. Assumed: the constants below."""
+have to be read. From machine code: instructions, their stalls and scoreboards (phases.py); counted: splits (the engine's
+rule), bytes. Assumed: the constants below."""
 
 from __future__ import annotations
 
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import images, loops, schedule
+from . import images, loops, phases, schedule
 from .analysis import LATENCY
 from .emulator import case
 from .nest import L2_LATENCY
+from .phases import Part
 from .rates import GPUS, RATES, SUB_CORES, Gpu
 from .render import table
 
 LAUNCH = 1.0e-6  # seconds from one kernel's end to the next one's first instruction, launched long before: an assumption
+ALONE = 4  # cycles for which a warp's instruction keeps the next one waiting, where only the PTX is counted
 DEPENDENT = 0.5e-6  # where that one is on the multiprocessors already and waits (programmatic dependent launch): as above
-ALONE = 4  # cycles for which a warp's instruction keeps the next one waiting: dependent arithmetic
 GROUP, DIM = 8, 128  # query heads of a key/value head; head dimension
 HEADS, KEYS = (1, 2, 8), (2048, 8192, 32768, 131072)
 MOST_ROWS, MOST_SPLITS = 64, 296  # of the combination's own goal
@@ -29,13 +30,10 @@ CARDS = {"A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a"}
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one architecture's kernels. Instructions are those of the PTX, of a warp."""
+    """Of one architecture."""
 
-    turns: dict[int, float]  # cycles of a turn over a block of keys, by blocks an SM
-    keys: int  # of a block of keys
-    beside: float  # instructions of a warp of the decode kernel beside its turns
-    combine: float  # of a warp of the combination with up to 256 splits
-    round: float  # of it with 256 more
+    decode: phases.Decode
+    combine: phases.Combine
 
 
 @dataclass(frozen=True)
@@ -56,15 +54,15 @@ class Row:
 
 
 def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf16", page: int = 0) -> Counts:
-    """page: keys of a page, of the emulator's counts; 0: not paged."""
-    image = images.Image.of(build / "kernels" / f"sm_{arch}.mma.{dtype}.{DIM}.fatbin")
-    assert image is not None
+    """page: keys of a page, which a turn takes as much longer for as the emulator executes more; 0: not paged."""
+
+    def function(name: str, entry: str) -> tuple[images.Image, phases.Function]:
+        image = images.Image.of(build / "kernels" / f"sm_{arch}.{name}.fatbin")
+        assert image is not None
+        return image, next(f for f in images.functions(image.path, tools) if f.name == entry)
+
+    image, decode = function(f"mma.{dtype}.{DIM}", "fa_forward_decode")
     tile = images.tiles(compiler)[("mma", image.sm, DIM, "fa_forward_decode")]
-    function = next(f for f in images.functions(image.path, tools) if f.name == "fa_forward_decode")
-    loop = loops.steady_loop(function)
-    assert loop is not None
-    warps = tile.threads // 32
-    turns = {n: schedule.cycles_a_turn(loop.steady, RATES[image.sm], n * warps // SUB_CORES, n) for n in (1, 2)}
 
     def of_warp(blocks_of_keys: int, splits: int, kernel: int, heads: int = GROUP, pages: int = page) -> float:
         text = f"sq=1 sk={blocks_of_keys * splits * tile.keys} hq={heads} hkv=1 d={DIM} q={dtype} splits={splits} page={pages}"
@@ -72,51 +70,78 @@ def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf1
         threads: int = math.prod(launch["grid"]) * math.prod(launch["block"])
         return float(launch["warp_instructions"]) / (threads / 32)
 
+    more = 1.0
+    if page:
+        more = (of_warp(4, 8, 0) - of_warp(1, 8, 0)) / (of_warp(4, 8, 0, pages=0) - of_warp(1, 8, 0, pages=0))
+    if image.sm in phases.PARAMETERS:
+        _, combine = function("combine.f32.576", "fa_combine")
+        known = phases.decode(decode, image.sm, DIM, tile, rows_q(compiler))
+        turns = {n: cycles * more for n, cycles in known.turns.items()}
+        return Counts(replace(known, turns=turns), phases.combine(combine, image.sm))
+
+    loop, warps = loops.steady_loop(decode), tile.threads // 32
+    assert loop is not None
+    turns = {n: more * schedule.cycles_a_turn(loop.steady, RATES[image.sm], n * warps // SUB_CORES, n) for n in (1, 2)}
     one, four = of_warp(1, 8, 0), of_warp(4, 8, 0)
-    if page:  # its loop is the same, and executes more of it
-        more = (four - one) / (of_warp(4, 8, 0, pages=0) - of_warp(1, 8, 0, pages=0))
-        turns = {n: cycles * more for n, cycles in turns.items()}
-    combine, further = (of_warp(1, splits, 1, tile.rows) for splits in (256, 257))  # all rows of the tile exist
-    return Counts(turns, tile.keys, one - (four - one) / 3, combine, further - combine)
+    splits, further = (of_warp(1, n, 1, tile.rows) for n in (256, 257))  # all rows of the tile exist
+    turn, none = Part(0, turns[1]), Part(0, 0)
+    beside = one - (four - one) / 3
+    return Counts(
+        phases.Decode(tile.keys, by_ptx(beside), none, turn, turns, turn, none),
+        phases.Combine(none, by_ptx(splits, 1), by_ptx(splits, 1), by_ptx(further - splits, 1)),
+    )
 
 
-def combine_seconds(gpu: Gpu, of: Counts, rows: int, splits: int, first: float) -> float:
-    """From the first kernel's end on; first: until the second one's first instruction."""
+def by_ptx(instructions: float, waits: int = 0) -> Part:
+    return Part(round(instructions), instructions * ALONE + waits * L2_LATENCY)
+
+
+def combine_seconds(gpu: Gpu, of: phases.Combine, rows: int, splits: int) -> float:
+    """From the first kernel's end on."""
     rates, clock = RATES[gpu.sm], gpu.clock * 1e9
-    groups = min(32, 1 << max(0, math.ceil(math.log2(splits / 8))))  # combine/tiles.h
+    groups = min(32, 1 << max(0, math.ceil(math.log2(splits / phases.DEPTH))))  # combine/tiles.h
     blocks = math.ceil(rows / (32 // groups)) * (DIM // 32)
     resident = math.ceil(blocks / gpu.sms)  # of an SM
-    rounds = math.ceil(splits / 256)
-    waits = rounds + (rounds > 1)  # further maxima first
+    further = math.ceil(splits / 256) - 1
     warps = resident * 8 / SUB_CORES
-    busy = (of.combine + (rounds - 1) * of.round) * max(ALONE, warps)
+    dependent = gpu.sm >= 90  # and before the wait while the first kernel runs
+    parts = ([] if dependent else [of.before]) + [of.few if splits <= 32 else of.many] + [of.round] * further
+    busy = max(sum(p.cycles for p in parts), warps * sum(p.instructions for p in parts))
     bytes_of_sm = resident * (32 // groups) * splits * (4 * 32 + 8)
-    return first + (busy + waits * L2_LATENCY + bytes_of_sm / rates.l2_bytes) / clock
+    return (DEPENDENT if dependent else LAUNCH) + (busy + bytes_of_sm / rates.l2_bytes) / clock
 
 
 def seconds_of(gpu: Gpu, of: Counts, tiles: int, splits: int, each: int, slots: int, kv_bytes: int) -> tuple[float, float]:
     """Of both launches, and of the second."""
-    clock = gpu.clock * 1e9
+    clock, decode = gpu.clock * 1e9, of.decode
     blocks = tiles * splits
     resident = 2 if slots > gpu.sms and blocks > gpu.sms else 1
-    turns = math.ceil(blocks / slots) * each * of.turns[resident] / clock
-    split = LAUNCH + LATENCY + max(turns, kv_bytes / (gpu.dram * 1e9)) + of.beside * ALONE / clock
+    turns = (decode.first.cycles + (math.ceil(blocks / slots) * each - 1) * decode.turns[resident]) / clock
+    split = LAUNCH + decode.asks.cycles / clock + max(LATENCY, decode.readies.cycles / clock)
+    split += max(turns, kv_bytes / (gpu.dram * 1e9)) + decode.ends.cycles / clock
     if splits == 1:
         return split, 0
-    combine = combine_seconds(gpu, of, tiles * GROUP, splits, DEPENDENT if gpu.sm >= 90 else LAUNCH)
+    combine = combine_seconds(gpu, of.combine, tiles * GROUP, splits)
     return split + combine, combine
 
 
-def plans(gpu: Gpu, compiler: str, wanted: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    """Slots, splits and blocks of keys of a split, for tiles and keys."""
+def engine(compiler: str, text: str) -> list[list[int]]:
+    """The numbers of each line that splits.cpp prints."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "splits", Path(__file__).with_name("splits.cpp")
         include = [word for path in ("kernels", "src", "include") for word in ("-I", images.ROOT / path)]
         images.run(compiler, "-std=c++20", *include, source, "-o", program)
-        rate = gpu.dram / gpu.clock / gpu.sms
-        text = "".join(f"{gpu.sm} {DIM} {gpu.sms} {rate} {tiles} {keys}\n" for tiles, keys in wanted)
-        lines = images.run(program, text=text).splitlines()
-    return [tuple(map(int, line.split())) for line in lines]  # type: ignore[misc]
+        return [[int(n) for n in line.split()] for line in images.run(program, text=text).splitlines()]
+
+
+def rows_q(compiler: str) -> int:
+    return engine(compiler, "")[0][0]
+
+
+def plans(gpu: Gpu, compiler: str, wanted: list[tuple[int, int]]) -> list[list[int]]:
+    """Slots, splits and blocks of keys of a split, for tiles and keys."""
+    rate = gpu.dram / gpu.clock / gpu.sms
+    return engine(compiler, "".join(f"{gpu.sm} {DIM} {gpu.sms} {rate} {tiles} {keys}\n" for tiles, keys in wanted))[1:]
 
 
 def rows(known: dict[str, Counts], compiler: str) -> Iterator[tuple[Row, Row]]:
@@ -132,7 +157,7 @@ def rows(known: dict[str, Counts], compiler: str) -> Iterator[tuple[Row, Row]]:
                 return Row(card, heads, keys, heads * splits, splits, each, both, second, kv_bytes)
 
             four = max(each, 4)
-            yield row(splits, each), row(math.ceil(keys / of.keys / four), four)
+            yield row(splits, each), row(math.ceil(keys / of.decode.keys / four), four)
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:
@@ -145,17 +170,25 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         for r, four in rows(known, compiler)
     ]  # fmt: skip
     most = [
-        [card, f"{1e6 * combine_seconds(GPUS[card], known[arch], MOST_ROWS, MOST_SPLITS, LAUNCH):.1f}",
-         f"{1e6 * combine_seconds(GPUS[card], known[arch], MOST_ROWS, 128, LAUNCH):.1f}", "4"]
+        [card, f"{1e6 * combine_seconds(GPUS[card], known[arch].combine, MOST_ROWS, MOST_SPLITS):.1f}",
+         f"{1e6 * combine_seconds(GPUS[card], known[arch].combine, MOST_ROWS, 128):.1f}", "4"]
         for card, arch in CARDS.items()
     ]  # fmt: skip
-    counted = [
-        [f"sm_{arch}", f"{of.turns[1]:.0f}", f"{of.turns[2]:.0f}", f"{of.beside:.0f}", f"{of.combine:.0f}", f"{of.round:.0f}"]
-        for arch, of in known.items()
+    parts: dict[str, dict[str, phases.Part]] = {}
+    for arch, of in known.items():
+        d, c = of.decode, of.combine
+        parts[arch] = {
+            "decode: until the first keys are asked for": d.asks, "until they are waited for": d.readies,
+            "first turn": d.first, "further turn": d.turn, "from the last turn to the end": d.ends,
+            "combine: until it waits for the splits": c.before, "from then on, up to 32 splits": c.few,
+            "up to 256 splits": c.many, "256 more": c.round,
+        }  # fmt: skip
+    steps = [
+        [name, *(f"{of[name].instructions}, {of[name].cycles:.0f}" for of in parts.values())] for name in parts[CARDS["A100"]]
     ]
+    two = ["further turn, two blocks an SM", *(f"{of.decode.turns[2]:.0f}" for of in known.values())]
     return "\n".join([
         table(head, lines),
         table(["GPU", f"combine of {MOST_ROWS} rows, {MOST_SPLITS} splits, us", "128 splits, us", "goal, us"], most),
-        table(["", "cycles of a turn, one block an SM", "two blocks", "instructions of a warp beside its turns",
-               "of a warp of the combination", "of a further round"], counted),
+        table(["instructions of a warp, cycles", *(f"sm_{arch}" for arch in known)], [*steps, two]),
     ])  # fmt: skip

@@ -96,3 +96,24 @@ def cycles_a_turn(
             if begun == 0 and min(w.turns for w in crew) >= warm_up:
                 begun = now
         last, now = warp, now + 1
+
+
+def cycles_of_way(way: list[Instruction], rates: Rates, loads: float = 0) -> float:
+    """For which a warp that has its sub-core to itself works on these instructions, once; loads: cycles from asking global
+    memory to having it. Instructions are there when they are needed, and other warps arrive at barriers at once."""
+    free: dict[str, float] = {}
+    boards = [0.0] * 6
+    now = 0.0
+    for what in way:
+        kind = unit(what.opcode)
+        when = max([now] + [boards[b] for b in range(6) if what.control.waits >> b & 1])
+        begin = max(when, free.get(kind, 0))
+        now = max(when, begin - (QUEUE if kind in BEHIND_A_QUEUE else 0))
+        if kind != "issue":
+            free[kind] = begin + cycles(rates, what.opcode, what.modifiers)
+        latency = loads if what.opcode == "LDG" else LATENCY[kind]
+        for board in {what.control.writes, what.control.reads} - {7}:
+            done = begin + (latency if board == what.control.writes else cycles(rates, what.opcode, what.modifiers))
+            boards[board] = max(boards[board], done)
+        now += max(what.control.stall, 1) + (LATENCY["issue"] if what.opcode == "BAR" else 0)
+    return now

@@ -1,8 +1,10 @@
 // How the engine splits a decode, by its own rule: reads lines of "SM, head dimension, multiprocessors, bytes of memory
 // a clock to each, tiles, keys" and prints blocks of threads that work at once, splits, and blocks of keys of a split.
+// Before that: where a kernel's parameters have the queries of a sequence.
 #include "cuda/splits.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <iterator>
 
@@ -12,6 +14,7 @@ using namespace fa;
 using kernels::Entry;
 
 int main() {
+  std::printf("%zu\n", offsetof(kernels::Params, rows_q));
   int sm = 0, dim = 0, sms = 0;
   double rate = 0;
   long tiles = 0, keys = 0;

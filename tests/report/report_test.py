@@ -12,7 +12,7 @@ from unittest import mock
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import emulator, fit, latency, loops, model, peers, render, sass, schedule  # noqa: E402
+from kernel_report import emulator, fit, latency, loops, model, peers, phases, render, sass, schedule, way  # noqa: E402
 from kernel_report.analysis import Entry, analyse  # noqa: E402
 from kernel_report.decode import Decode  # noqa: E402
 from kernel_report.goals import judge, judge_decode  # noqa: E402
@@ -120,26 +120,87 @@ class Model(unittest.TestCase):
 
 
 class Latency(unittest.TestCase):
-    COUNTS = latency.Counts({1: 2000, 2: 3000}, 64, 1000, 800, 100)
+    Part = phases.Part
+    DECODE = phases.Decode(
+        64, Part(200, 500), Part(300, 700), Part(300, 1500), {1: 1300, 2: 1900}, Part(250, 1300), Part(300, 1400)
+    )
+    COMBINE = phases.Combine(Part(150, 400), Part(300, 1200), Part(400, 1800), Part(100, 600))
 
-    def seconds(self, rows: int, splits: int) -> float:
-        return latency.combine_seconds(GPUS["A100"], self.COUNTS, rows, splits, 0)
+    def cycles(self, rows: int, splits: int, card: str = "A100") -> float:
+        launch = latency.DEPENDENT if card.startswith("H") else latency.LAUNCH
+        return (latency.combine_seconds(GPUS[card], self.COMBINE, rows, splits) - launch) * GPUS[card].clock * 1e9
 
     def test_rounds_of_loads(self) -> None:
-        """Up to 256 splits wait once; more of them for their maxima and another round."""
-        alone = 800 * 4 + 250
-        self.assertAlmostEqual(self.seconds(1, 8) * 1.41e9, alone + 32 * 8 * 136 / 47)
-        self.assertAlmostEqual(self.seconds(1, 256) * 1.41e9, alone + 256 * 136 / 47)
-        self.assertAlmostEqual(self.seconds(1, 257) * 1.41e9, alone + 100 * 4 + 2 * 250 + 257 * 136 / 47)
+        """Up to 256 splits wait once; more of them take another round."""
+        self.assertAlmostEqual(self.cycles(1, 8), 400 + 1200 + 32 * 8 * 136 / 47)
+        self.assertAlmostEqual(self.cycles(1, 256), 400 + 1800 + 256 * 136 / 47)
+        self.assertAlmostEqual(self.cycles(1, 257), 400 + 1800 + 600 + 257 * 136 / 47)
+
+    def test_what_a_dependent_launch_has_done_before(self) -> None:
+        self.assertAlmostEqual(self.cycles(1, 256, "H100 mma.sync"), 1800 + 256 * 136 / 42)
 
     def test_blocks_that_share_a_multiprocessor(self) -> None:
-        self.assertGreater(self.seconds(64, 256), self.seconds(8, 256))
+        """Three blocks of eight warps: six of a sub-core, an instruction a clock."""
+        self.assertAlmostEqual(self.cycles(64, 257), 6 * 650 + 3 * 257 * 136 / 47)
+
+    def test_copies_hide_what_follows_them(self) -> None:
+        of = latency.Counts(self.DECODE, self.COMBINE)
+        both, second = latency.seconds_of(GPUS["A100"], of, 1, 32, 2, 108, 1)
+        waits = max(latency.LATENCY, 700 / 1.41e9)
+        self.assertAlmostEqual(both - second, latency.LAUNCH + waits + (500 + 1500 + 1300 + 1400) / 1.41e9)
 
     def test_memory_bounds_a_call(self) -> None:
-        both, second = latency.seconds_of(GPUS["A100"], self.COUNTS, 8, 1, 10, 108, 1 << 30)
+        of = latency.Counts(self.DECODE, self.COMBINE)
+        both, second = latency.seconds_of(GPUS["A100"], of, 8, 1, 10, 108, 1 << 30)
         self.assertEqual(second, 0)
         self.assertGreater(both, (1 << 30) / 1555e9)
         self.assertLess(both, (1 << 30) / 1555e9 + 6e-6)
+
+
+class Ways(unittest.TestCase):
+    """Through a branch that leaves, one that skips a loop, and the loop."""
+
+    TEXT = """
+        .section .text.f
+        /*0000*/ @P0 EXIT ;
+        /*0010*/ @P1 BRA `(.L_x_2) ;
+        .L_x_1:
+        /*0020*/ STG.E.64 [R2.64], R4 ;
+        /*0030*/ FADD R1, R1, R2 ;
+        /*0040*/ @P2 BRA `(.L_x_1) ;
+        .L_x_2:
+        /*0050*/ BRA.DIV ~URZ, `(.L_x_4) ;
+        /*0060*/ CALL.REL.NOINC `(.L_x_3) ;
+        /*0070*/ STG.E.U16 [R2.64], R4 ;
+        .L_x_3:
+        /*0080*/ EXIT ;
+        .L_x_4:
+        /*0090*/ BRA `(.L_x_4) ;
+    """
+
+    def way(self, needs: dict[str, int], end: int = 8, begin: int = 0) -> list[str]:
+        (function,) = sass.parse(self.TEXT)
+        return [i.opcode for i in way.shortest(function, begin, end, needs)]
+
+    def test_what_is_not_needed_is_skipped(self) -> None:
+        self.assertEqual(self.way({}), ["EXIT", "BRA", "BRA", "CALL"])
+
+    def test_a_loop_is_passed_as_often_as_needed(self) -> None:
+        self.assertEqual(self.way({"STG": 2}), ["EXIT", "BRA", *["STG", "FADD", "BRA"] * 2, "BRA", "CALL"])
+
+    def test_a_turn_ends_where_it_begins(self) -> None:
+        self.assertEqual(self.way({"FADD": 1}, 2, 2), ["STG", "FADD", "BRA"])
+
+    def test_no_way(self) -> None:
+        with self.assertRaisesRegex(ValueError, "no way from instruction 0 to 8 has {'STG.E.U16': 1}"):
+            self.way({"STG.E.U16": 1})
+
+    def test_cycles(self) -> None:
+        """Two loads of 8 cycles each on their way together, then what waits for both, three cycles before the next."""
+        control = sass.Control
+        load = [sass.Instruction("LDG", ".E", "", control=control(2, board)) for board in (0, 1)]
+        add = sass.Instruction("FADD", "", "", control=control(3, waits=3))
+        self.assertEqual(schedule.cycles_of_way([*load, add], RATES[80], 100), 2 + 100 + 3)
 
 
 class Schedule(unittest.TestCase):
