@@ -18,9 +18,10 @@ TEXT = """# Strangers on the emulator
 Written by `run.py --report` ([README.md](README.md)). Each program runs without checks, then with them under the seeds {seeds}.
 *Right*: how many of these runs pass the program's own verification. *Findings*: what the checks report and nobody has
 explained; *explained*: what is written down as no fault (`KNOWN` in [programs.py](programs.py)). *Speed*: millions of thread
-instructions a second of the launches' time, on one thread of the machine at hand, without checks and with them. Launches
-are as small as their verification allows, a few milliseconds or less, in which much of the time goes into beginning blocks
-and running every instruction for the first time: [../README.md](../README.md) has the speed of long ones.
+instructions a second of the launches' time by the clock, on one thread, without checks and with them; other programs that
+keep the machine busy make it less. Launches are as small as their verification allows, a few milliseconds or less, in which
+much of the time goes into beginning blocks and running every instruction for the first time: [../README.md](../README.md)
+has the speed of long ones.
 
 {good} of {runs} are right and without a finding.
 
