@@ -105,7 +105,8 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
     if (memory_bytes) limits->memory_bytes = memory_bytes;
     while (!text.empty())
       if (std::string_view property = take(text, ':'); !change(*limits, property))
-        errors.push_back("FA_EMU_DEVICE: '" + std::string(property) + "' is not a property of a device, such as sms=14, " +
+        errors.push_back("FA_EMU_DEVICE: '" + std::string(property) +
+                         "' is not a property of a device, such as sms=14, " +
                          "memory=10G, shared=64K, l2=5M, pageable, ats, nopools, busy or apart");
     result.push_back(*limits);
   }

@@ -71,7 +71,7 @@ struct Settings {
   bool refuse_capture_context = false;  // of a stream that captures, its context and device
   std::vector<std::string> errors;      // invalid variables, for stderr
   std::vector<std::string> warnings;    // what is done otherwise than it may seem
-  std::string totals;  // a file: see totals.h
+  std::string totals;                   // a file: see totals.h
 };
 
 /// Read once, on first use.
