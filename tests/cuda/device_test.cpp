@@ -25,14 +25,21 @@ std::vector<Served> table() {
   return rows;
 }
 
+/// Of a head dimension, and as many queries, that every family of kernels serves.
+Case prefill_case() {
+  Case c = split_case(1);
+  c.d = 64, c.sq = 70;
+  return c;
+}
+
 std::string chosen(fa_dtype dtype) {
-  Case c = small_case();
+  Case c = prefill_case();
   c.q = dtype;
   const Op op(desc_of(c));
   return op.status == FA_OK ? op.kernel() : fa_last_error();
 }
 
-/// Each kernel is loaded, too, and runs a call.
+/// Each kernel is loaded, too, and runs calls.
 int check(const Served &served) {
   int wrong = 0;
   for (const auto &[dtype, kernel] : {std::pair(FA_F16, served.f16), {FA_BF16, served.bf16}, {FA_F32, served.f32}}) {
@@ -40,13 +47,14 @@ int check(const Served &served) {
     if (got != kernel)
       ++wrong, std::fprintf(stderr, "%s: %s, expected %s\n", served.device.c_str(), got.c_str(), kernel.c_str());
     const InContext in;
-    Case c = split_case();
-    c.q = fa_dtype(dtype);
-    Call own(c);
-    const Op op(desc_of(c));
-    const bool ran = op.status == FA_OK && fa_forward(op.op, &own.args) == FA_OK;
-    const std::string failure = ran ? own.failure() : fa_last_error();
-    if (!failure.empty()) ++wrong, std::fprintf(stderr, "%s: %s\n", served.device.c_str(), failure.c_str());
+    for (Case c : {prefill_case(), split_case()}) {
+      c.q = fa_dtype(dtype);
+      Call own(c);
+      const Op op(desc_of(c));
+      const bool ran = op.status == FA_OK && fa_forward(op.op, &own.args) == FA_OK;
+      const std::string failure = ran ? own.failure() : fa_last_error();
+      if (!failure.empty()) ++wrong, std::fprintf(stderr, "%s: %s\n", served.device.c_str(), failure.c_str());
+    }
   }
   return wrong;
 }
