@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
     Mutant("row_of_a_page", MMA, "mma/rows.cuh", "row_ = token - number * p.page_size;", "row_ = token - page_number(p, token + 8) * p.page_size;", FEATURED + "|" + OUTSIDE),
     Mutant("row_of_another_pass", MMA, "mma/rows.cuh", "__shfl_sync(~0u, own, i, P::lanes)", "own", FEATURED),
-    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "quotient(token, p.by_page_size)", "quotient(token + 1, p.by_page_size)", FEATURED + "|" + OUTSIDE, entry="featured"),
+    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "quotient(token, p.by_page_size)", "quotient(token / 2, p.by_page_size)", FEATURED + "|" + OUTSIDE, entry="featured"),
     Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE, entry="featured"),
     Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (Whole || token < ", "if (true || token < ", TABLE, entry="featured"),
     Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tile - 1);", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="featured"),
