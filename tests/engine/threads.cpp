@@ -244,15 +244,20 @@ TEST_P(Threads, ForkWhileAnotherThreadComputes) {
   c.threads = 3;
   const Instance busy(c), own(c);
   const Op op(own.desc, kernel);
+  // All calls have workspaces of their own: no thread may hold the allocator's lock when the process forks, which the
+  // sanitizers' allocators would hold in the child for ever.
+  fa_args args = own.args, busy_args = busy.args;
+  ASSERT_EQ(fa_workspace_size(op.get(), &args, &args.workspace_size), FA_OK);
+  const size_t bytes = (args.workspace_size + 255) / 256 * 256;
+  const GuardedMemory workspace(bytes, Guard::end), busy_workspace(bytes, Guard::end);
+  args.workspace = bytes ? workspace.data() : nullptr;
+  busy_args.workspace = bytes ? busy_workspace.data() : nullptr;
+  busy_args.workspace_size = args.workspace_size;
+  ASSERT_EQ(fa_forward(op.get(), &busy_args), FA_OK) << fa_last_error();  // the pool has its threads
   std::atomic<bool> stop = false;
   std::thread other([&] {
-    while (!stop) fa_forward(op.get(), &busy.args);
+    while (!stop) fa_forward(op.get(), &busy_args);
   });
-  // The child calls with a workspace of its own: another thread may have held the allocator's lock.
-  fa_args args = own.args;
-  ASSERT_EQ(fa_workspace_size(op.get(), &args, &args.workspace_size), FA_OK);
-  const GuardedMemory workspace((args.workspace_size + 255) / 256 * 256, Guard::end);
-  args.workspace = workspace.size() ? workspace.data() : nullptr;
   for (int round = 0; round < 8; ++round) {
     own.clear_outputs();
     EXPECT_TRUE(in_child([&] {
