@@ -38,7 +38,7 @@ def add(lines):
             suite[3] += one["thread_instructions"]
             suite[4] += one["processor_seconds"]
         except (ValueError, KeyError, TypeError, AttributeError) as wrong:
-            sys.exit(f"totals.py: line {number} is none that FA_EMU_TOTALS writes ({wrong!r}): {line.strip()[:80]}")
+            sys.exit(f"totals.py: line {number} is not as FA_EMU_TOTALS writes it ({wrong!r}): {line.strip()[:80]}")
     return suites
 
 
