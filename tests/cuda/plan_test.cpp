@@ -135,23 +135,6 @@ TEST(Plan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { slope(s), s.attention.scale = 1e-13F; }), Entry::general);
 }
 
-/// By quotient's product and shift, which are exact for every number and every divisor.
-TEST(Plan, DivisionIsByAProductAndAShift) {
-  test::Random random(3);
-  for (int i = 0; i < 200000; ++i) {
-    constexpr int64_t most = INT32_MAX;
-    const int64_t n = i < 5000 ? i : random.chance(50) ? random.between(1, most) : most >> random.between(0, 30);
-    const kernels::Divisor by_n = divisor_of(n);
-    const int64_t multiple = n == 0 ? most : most / n * n;
-    for (const int64_t x : {int64_t{0}, n, multiple - 1, multiple, most, random.between(0, most)}) {
-      if (x < 0 || x > most) continue;
-      const uint64_t high = (static_cast<uint64_t>(x) * by_n.multiplier) >> 32;
-      ASSERT_EQ(int64_t(uint32_t(high + static_cast<uint64_t>(x)) >> by_n.shift), n == 0 ? 0 : x / n)
-          << x << " / " << n;
-    }
-  }
-}
-
 /// The sums of steps are those of strides for every row; calls of which 32 bits do not hold them stay general.
 TEST(Plan, RowsOfKeysAreCountedIn32Bits) {
   const auto plan_with = [](int64_t entries, int64_t page_size, int64_t entry, int64_t k_row, int64_t v_row) {

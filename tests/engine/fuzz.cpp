@@ -134,54 +134,41 @@ void random_gradients(Random *r, Case *c) {
   }
 }
 
-class Fuzz : public EngineTest {};
+class Fuzz : public EngineTest {
+ protected:
+  /// Random calls whose numbers are those of `numbers`, as many as FA_FUZZ_ITERATIONS says.
+  void run(uint64_t iterations, uint64_t stream, void (*numbers)(Random *, Case *)) {
+    iterations = number_from("FA_FUZZ_ITERATIONS", iterations);
+    const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
+    uint64_t run = 0;
+    for (uint64_t n = 0, failures = 0; run < iterations && failures < 5; ++n) {
+      Random r(hash(seed, stream, n));
+      Case c;
+      random_sizes(&r, &c);
+      random_description(&r, &c);
+      random_call(&r, &c);
+      random_memory(&r, &c);
+      c = typed(c, r.next());
+      numbers(&r, &c);
+      c.seed = r.next() % 100000;
+      if (!refused(c).empty()) continue;
+      ++run;
+      if (!takes(n)) continue;
+      const std::string failure = failure_of(c, kernel);
+      failures += !failure.empty();
+      EXPECT_TRUE(failure.empty()) << failure << "\niteration " << n << " of FA_FUZZ_SEED=" << seed;
+    }
+  }
+};
 
 TEST_P(Fuzz, RandomCalls) {
-  const uint64_t iterations = number_from("FA_FUZZ_ITERATIONS", slow ? 100 : 500);
-  const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
-  uint64_t run = 0;
-  for (uint64_t n = 0, failures = 0; run < iterations && failures < 5; ++n) {
-    Random r(hash(seed, 1, n));
-    Case c;
-    random_sizes(&r, &c);
-    random_description(&r, &c);
-    random_call(&r, &c);
-    random_memory(&r, &c);
-    c = typed(c, r.next());
-    random_numbers(&r, &c);
-    c.seed = r.next() % 100000;
-    if (!refused(c).empty()) continue;
-    ++run;
-    if (!takes(n)) continue;
-    const std::string failure = failure_of(c, kernel);
-    failures += !failure.empty();
-    EXPECT_TRUE(failure.empty()) << failure << "\niteration " << n << " of FA_FUZZ_SEED=" << seed;
-  }
+  run(slow ? 100 : 500, 1, random_numbers);
 }
 
-class FuzzGradients : public EngineTest {};
+class FuzzGradients : public Fuzz {};
 
 TEST_P(FuzzGradients, RandomCalls) {
-  const uint64_t iterations = number_from("FA_FUZZ_ITERATIONS", slow ? 30 : 100);
-  const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
-  uint64_t run = 0;
-  for (uint64_t n = 0, failures = 0; run < iterations && failures < 5; ++n) {
-    Random r(hash(seed, 2, n));
-    Case c;
-    random_sizes(&r, &c);
-    random_description(&r, &c);
-    random_call(&r, &c);
-    random_memory(&r, &c);
-    c = typed(c, r.next());
-    random_gradients(&r, &c);
-    c.seed = r.next() % 100000;
-    if (!refused(c).empty()) continue;
-    ++run;
-    if (!takes(n)) continue;
-    const std::string failure = failure_of(c, kernel);
-    failures += !failure.empty();
-    EXPECT_TRUE(failure.empty()) << failure << "\niteration " << n << " of FA_FUZZ_SEED=" << seed;
-  }
+  run(slow ? 30 : 100, 2, random_gradients);
 }
 
 TEST_ALL_TARGETS(Fuzz, all_types);
