@@ -1,26 +1,22 @@
-"""libfa.attention as an operation of JAX, through jax.ffi: it can be used inside of jax.jit, vmap and shard_map. On the CPU.
+"""libfa.attention as an operation of JAX, through jax.ffi, inside of jax.jit, grad, vmap and shard_map. On the CPU.
 
-Importing this module imports jax. Differentiating raises NotImplementedError: libfa computes no gradients yet.
+Importing this module imports jax.
 """
 
 from __future__ import annotations
 
-import ctypes
-import pathlib
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, overload
 
 import jax
 import jax.numpy as jnp
 import numpy
 
-from . import capi, scalars
+from . import capi, jax_calls, scalars
 from .errors import InvalidArgument
 from .options import Array, Causal, Options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-_TARGET = "libfa_attention"
 
 # Optional arrays and the letters by which the library knows them (jax_ffi.cpp).
 _TENSORS = {"bias": "b", "mask": "m", "alibi_slopes": "a", "sinks": "s", "block_table": "t"}
@@ -33,24 +29,6 @@ _INTS = {
     "kv_batch_idx": "i",
     "q_offset": "o",
 }
-
-
-def _register() -> None:
-    path = pathlib.Path(capi.__file__).with_name("_jax.so")
-    if not path.exists():
-        raise ImportError(
-            "libfa.jax: this libfa was built where there was no jax; in its sources: pip install jax scikit-build-core swig, "
-            "then pip install --no-build-isolation --force-reinstall ."
-        )
-    library = ctypes.cdll.LoadLibrary(str(path))
-    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(library.fa_jax_attention), platform="cpu")
-
-
-_register()
-
-
-def _no_gradient(*_: Any) -> Any:
-    raise NotImplementedError("libfa.jax.attention: libfa computes no gradients yet")
 
 
 @overload
@@ -87,7 +65,13 @@ def attention(
     **arrays: Any,
 ) -> Any:
     """libfa.attention of q (batch, sequence, heads, dim), k and v (batch, keys, kv heads, dim), packed ones without the batch;
-    the same keywords, less those of memory that the caller lends and layout."""
+    the same keywords, less those of memory that the caller lends and layout. Rows that no sequence uses are 0, with an lse of
+    -inf.
+
+    q, k, v, bias and sinks have gradients, of out and of lse. Those of k, v, bias and sinks are sums over what they are shared
+    by, and only what is differentiated for is computed. alibi_slopes are constants, and there are none with block_table, of
+    second order or in forward mode. vmap runs one call after another.
+    """
     for name in arrays:
         if name not in _TENSORS and name not in _INTS:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
@@ -134,23 +118,12 @@ def attention(
     numbers = {name: scalars.integer(value, name) for name, value in numbers.items()}
     numbers.update(mask=scalars.mask_of(causal), window_left=left, window_right=right, flags=flags)
     scale, cap = scalars.scale(softmax_scale, "softmax_scale"), scalars.real(softcap, "softcap")
-    results = (
-        jax.ShapeDtypeStruct(q.shape[:-1] + v.shape[-1:], q.dtype if out_dtype is None else jnp.dtype(out_dtype)),
-        jax.ShapeDtypeStruct((batch, heads, rows, 1), jnp.float32),
+    attributes = dict(
+        softmax_scale=numpy.float32(scale),
+        softcap=numpy.float32(cap),
+        **{name: numpy.int64(value) for name, value in numbers.items()},
     )
-    call = jax.ffi.ffi_call(_TARGET, results, vmap_method="sequential")
-
-    def run(*inputs: Any) -> Any:
-        return call(
-            *inputs,
-            given=given,
-            softmax_scale=numpy.float32(scale),
-            softcap=numpy.float32(cap),
-            **{name: numpy.int64(value) for name, value in numbers.items()},
-        )
-
-    forward: Any = jax.custom_vjp(run)
-    forward.defvjp(_no_gradient, _no_gradient)
-    out, lse = forward(q, k, v, *rest)
+    call = jax_calls.attention(given, q.dtype if out_dtype is None else jnp.dtype(out_dtype), attributes)
+    out, lse = call(q, k, v, *rest)
     out = out.reshape(shape)
     return (out, lse[0, :, :, 0] if len(shape) == 3 else lse[..., 0]) if return_lse else out

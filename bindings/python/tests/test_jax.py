@@ -83,8 +83,6 @@ def test_vmap():
 
 def test_errors():
     q, k, v = arrays()
-    with pytest.raises(NotImplementedError, match="no gradients yet"):
-        jax.grad(lambda x: libfa.jax.attention(x, k, v).sum())(q)
     with pytest.raises(Exception, match="softcap"):  # XLA's own kind of exception, with the library's text
         libfa.jax.attention(q, k, v, softcap=-1.0).block_until_ready()
     with pytest.raises(libfa.InvalidArgument, match="cu_seqlens_q"):
