@@ -1,5 +1,6 @@
 """
-Fused attention (FlashAttention) through libfa: [`attention`](@ref) and [`attention!`](@ref) on arrays, without copies.
+Fused attention (FlashAttention) through libfa: [`attention`](@ref) and [`attention!`](@ref) on arrays, without copies, and its
+gradients, [`attention_backward`](@ref).
 [`Op`](@ref) holds an attention for many calls, [`kernels`](@ref) and [`info`](@ref) list what this machine has, and
 `LibFA.C` is the C interface as it is.
 """
@@ -7,7 +8,7 @@ module LibFA
 
 import Libdl
 
-export attention, attention!
+export attention, attention!, attention_backward, attention_backward!
 
 include("library.jl")
 include("C.jl")
@@ -19,6 +20,7 @@ include("threads.jl")
 include("op.jl")
 include("call.jl")
 include("attention.jl")
+include("backward.jl")
 include("nnlib_like.jl")
 include("information.jl")
 

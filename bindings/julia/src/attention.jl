@@ -36,7 +36,7 @@ function attention!(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = 
         num_splits = num_splits, workspace = workspace, stream = stream)
     op = op_of(describe(eltype(q), size(q, 1); head_dim_v = size(v, 1), kv_type = eltype(k), out_type = eltype(out),
         device = device(q), device_index = device_index(q), options...))
-    forward(op, call, roots)
+    run(C.fa_forward, op, call, roots)
     return out
 end
 
@@ -59,7 +59,7 @@ end
 
 function (op::Op)(out, q, k, v; options...)
     call, roots = arguments(out, q, k, v; options...)
-    forward(op, call, roots)
+    run(C.fa_forward, op, call, roots)
     return out
 end
 
@@ -74,8 +74,10 @@ end
 
 """
     attention(q, k, v; layout = :dhsb, out_type = eltype(q), return_lse = false, keywords...) -> out or (out, lse)
+    attention(q, k, v, bias, sinks = nothing; keywords...)
 
-[`attention!`](@ref) into a new array, of the kind of `q`.
+[`attention!`](@ref) into a new array, of the kind of `q`. `bias` and `sinks` as arguments are those of the keywords: automatic
+differentiation, for which there are rules with ChainRulesCore, sees arguments alone.
 
 ```julia
 q, k, v = (randn(Float32, 64, 8, 128, 2) for _ in 1:3)     # (D, H, S, B)
@@ -89,6 +91,14 @@ function attention(q, k, v; layout::Symbol = :dhsb, out_type::Type = eltype(q), 
     return_lse || return attention!(out, q, k, v; layout = layout, keywords...)
     attention!(out, q, k, v; layout = layout, lse = lse, keywords...)
     return out, lse
+end
+
+function attention(q, k, v, bias, sinks = nothing; keywords...)
+    for (name, given) in ((:bias, bias), (:sinks, sinks))
+        given === nothing || !haskey(keywords, name) ||
+            throw(InvalidArgument("$name is given as an argument and as a keyword; expected one of them"))
+    end
+    return attention(q, k, v; bias = bias, sinks = sinks, keywords...)
 end
 
 check_ranks(q, k, v) =

@@ -50,15 +50,11 @@ function check_spans(name, first, last, gapless, other, a, b, other_gapless)
 end
 
 """
-The fa_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
+What the structures of both passes have: the fields of the inputs, of their lengths and of the workspace, and the arrays of
+indices, to be kept alive.
 """
-@inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
-    alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
-    seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
-    max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
-    unknown...)
-    isempty(unknown) || throw_unknown(first(keys(unknown)))
-    common_device(q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table)
+@inline function inputs(q, k, v, layout, bias, mask, alibi_slopes, sinks, block_table, cu_seqlens_q, cu_seqlens_k, seqused_q,
+    seqused_k, leftpad_k, kv_batch_idx, q_offset, max_seqlen_q, max_seqlen_k, workspace, stream)
     q_tensor = tensor("q", q, layout)
     count = sequences(q_tensor.shape[1], cu_seqlens_q, cu_seqlens_k)
     arrays = (cu_seqlens_q = indices("cu_seqlens_q", cu_seqlens_q, count + 1),
@@ -68,34 +64,48 @@ The fa_args of a call, and what must be kept alive while it is used. The keyword
         q_offset = indices("q_offset", q_offset, count))
     common_device(q, values(arrays)...)
     packed = cu_seqlens_q !== nothing || cu_seqlens_k !== nothing
-    call = with(defaults(C.fa_args_init, C.fa_args), (q = q_tensor, k = tensor("k", k, layout), v = tensor("v", v, layout),
-        out = tensor("out", out, layout), lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"),
+    fields = (q = q_tensor, k = tensor("k", k, layout), v = tensor("v", v, layout),
         bias = optional_tensor("bias", bias, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
         mask = optional_tensor("mask", mask, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
         alibi_slopes = optional_tensor("alibi_slopes", alibi_slopes, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
         sinks = optional_tensor("sinks", sinks, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
-        block_table = optional_tensor("block_table", block_table, order_of_pages, 2, "2, (pages, B)")))
+        block_table = optional_tensor("block_table", block_table, order_of_pages, 2, "2, (pages, B)"),
+        num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
+        workspace = workspace === nothing ? C_NULL : address(workspace),
+        workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
+        stream = stream === nothing ? default_stream(q) : Ptr{Cvoid}(stream))
+    return merge(fields, map(index_address, arrays)), arrays
+end
+
+"""
+The fa_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
+"""
+@inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
+    alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
+    seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
+    max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
+    unknown...)
+    isempty(unknown) || throw_unknown(first(keys(unknown)), arguments)
+    common_device(q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table)
+    fields, arrays = inputs(q, k, v, layout, bias, mask, alibi_slopes, sinks, block_table, cu_seqlens_q, cu_seqlens_k,
+        seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset, max_seqlen_q, max_seqlen_k, workspace, stream)
+    call = with(with(defaults(C.fa_args_init, C.fa_args), fields), (out = tensor("out", out, layout),
+        lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"), num_splits = num_splits))
     for (name, written) in (("out", call.out), ("lse", call.lse))
         check_apart(name, written, "q", call.q)
         check_apart(name, written, "k", call.k)
         check_apart(name, written, "v", call.v)
     end
     check_apart("out", call.out, "lse", call.lse)
-    call = with(call, map(index_address, arrays))
-    call = with(call, (num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
-        num_splits = num_splits, workspace = workspace === nothing ? C_NULL : address(workspace),
-        workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
-        stream = stream === nothing ? default_stream(q) : Ptr{Cvoid}(stream)))
     return call, (out, q, k, v, lse, bias, mask, alibi_slopes, sinks, block_table, arrays, workspace)
 end
 
-"Runs fa_forward; what the pointers of the call point to is kept alive by `roots`."
-@inline function forward(op::Op, call::C.fa_args, roots)
+"Runs fa_forward or fa_backward; what the pointers of the call point to is kept alive by `roots`."
+@inline function run(pass, op::Op, call, roots)
     GC.@preserve op roots begin
         handle = opened(op)
         # A callback into Julia must not be interrupted: C code is below it.
-        status = op.desc.parallel_for == C_NULL ? C.fa_forward(handle, Ref(call)) :
-                 disable_sigint(() -> C.fa_forward(handle, Ref(call)))
+        status = op.desc.parallel_for == C_NULL ? pass(handle, Ref(call)) : disable_sigint(() -> pass(handle, Ref(call)))
         check(status)
     end
     return

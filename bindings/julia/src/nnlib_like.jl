@@ -18,9 +18,14 @@ function in_heads(run, q, k, v, bias, nheads, mask, fdrop)
         nheads > 0 && size(a, 1) % nheads == 0 ||
             throw(InvalidArgument("size($name, 1) is $(size(a, 1)); expected a multiple of nheads, which is $nheads"))
     end
-    split(a) = reshape(a, size(a, 1) ÷ nheads, nheads, size(a, 2), :)
-    heads = map(split, (q, k, v))
+    heads = map(a -> split_heads(a, nheads), (q, k, v))
     out, lse = results(heads[1], heads[3], eltype(q), :dhsb, false)
-    run(out, heads...; bias = bias, mask = mask isa BitArray ? Array(mask) : mask, lse = lse)
+    run(out, heads...; bias = bias, mask = plain_mask(mask), lse = lse)
     return reshape(out, size(v, 1), size(q)[2:end]...), lse
 end
+
+"(D * nheads, S, batch...) as (D, nheads, S, B)."
+split_heads(a, nheads) = reshape(a, size(a, 1) ÷ nheads, nheads, size(a, 2), :)
+
+plain_mask(mask) = mask
+plain_mask(mask::BitArray) = Array(mask)

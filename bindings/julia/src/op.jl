@@ -30,10 +30,10 @@ function mask_of(causal::Union{Bool,Symbol})
 end
 
 "Refuses a keyword that nothing has, with those that there are."
-@noinline function throw_unknown(name)
+@noinline function throw_unknown(name, call)
     listed(f) = join(filter(keyword -> !endswith(string(keyword), "..."), Base.kwarg_decl(first(methods(f)))), ", ")
     throw(InvalidArgument("$name is no keyword here; expected, for an op or attention, $(listed(describe)); for a call, " *
-                          "$(listed(arguments))"))
+                          "$(listed(call))"))
 end
 
 "The fa_desc of an attention; the keywords are those of [`Op`](@ref)."
@@ -42,7 +42,7 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
     softmax_scale::Real = 0, softcap::Real = 0, deterministic::Bool = true, batch_invariant::Bool = false,
     bias_before_softcap::Bool = false, num_threads::Integer = 0, julia_threads::Bool = false,
     device::Union{Symbol,Int32} = :auto, device_index::Integer = 0, unknown...) where {T}
-    isempty(unknown) || throw_unknown(first(keys(unknown)))
+    isempty(unknown) || throw_unknown(first(keys(unknown)), arguments)
     flags = (deterministic ? Int32(0) : C.FA_FLAG_NONDETERMINISTIC) |
             (batch_invariant ? C.FA_FLAG_BATCH_INVARIANT : Int32(0)) |
             (bias_before_softcap ? C.FA_FLAG_BIAS_BEFORE_SOFTCAP : Int32(0))

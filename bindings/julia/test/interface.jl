@@ -60,7 +60,8 @@ end
 const q = randn(Float32, 16, 2, 4, 3)
 const ints = Int32[1, 2, 3]
 const float = randn(Float32, 4, 4, 2, 3)
-const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_args" => ["struct_size", "reserved"])
+const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_args" => ["struct_size", "reserved"],
+    "fa_backward_args" => ["struct_size", "reserved"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
     "dtype_kv" => (kv_type = Float16,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
@@ -77,9 +78,14 @@ const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTup
     "num_splits" => (num_splits = 2,), "workspace" => (workspace = LibFA.workspace(64),),
     "workspace_size" => (workspace = LibFA.workspace(64),), "stream" => (stream = Ptr{Cvoid}(8),))
 
+const rows = randn(Float32, 4, 2, 3)
+const backward_ways = merge(Dict(name => way for (name, way) in args_ways if name != "lse" && name != "num_splits"),
+    Dict(name => NamedTuple() for name in ("lse", "dout", "dq", "dk", "dv", "dbias", "dsinks")),
+    Dict("dlse" => (dlse = rows,), "delta" => (delta = rows,), "accumulate" => (accumulate = (:dq,),)))
+
 changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
 
-@testset "every field of fa_desc and fa_args is reached" begin
+@testset "every field of fa_desc, fa_args and fa_backward_args is reached" begin
     plain = LibFA.defaults(C.fa_desc_init, C.fa_desc)
     for (field, _) in structures["fa_desc"][2]
         field in set_by_init["fa_desc"] && continue
@@ -99,6 +105,14 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         way = get(args_ways, field, NamedTuple())
         @test changed(LibFA.arguments(similar(q), q, q, q; way...)[1], plain, field)
     end
+    plain = LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args)
+    gradients = (dq = similar(q), dk = similar(q), dv = similar(q), dbias = similar(float), dsinks = similar(float[:, 1, 1, 1]))
+    for (field, _) in structures["fa_backward_args"][2]
+        field in set_by_init["fa_backward_args"] && continue
+        @test haskey(backward_ways, field)
+        way = get(backward_ways, field, NamedTuple())
+        @test changed(LibFA.backward_arguments(gradients, q, q, rows, q, q, q; way...)[1], plain, field)
+    end
     names = (:name, :device, :arch, :dtypes, :available, :why_not)
     @test issetequal(keys(LibFA.kernels()[1]), names)
     @test issetequal(String.(names), setdiff(first.(structures["fa_kernel"][2]), ["struct_size", "reserved"]))
@@ -109,17 +123,17 @@ const calls = Dict(
     "fa_desc_init" => () -> LibFA.describe(Float32, 16), "fa_args_init" => () -> LibFA.arguments(similar(q), q, q, q),
     "fa_create" => () -> LibFA.Op(Float32, 16), "fa_forward" => () -> attention(q, q, q),
     "fa_destroy" => () -> close(LibFA.Op(Float32, 16)),
+    "fa_backward_args_init" => () -> LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args),
+    "fa_backward" => () -> attention_backward(q, q, rows, q, q, q),
+    "fa_backward_workspace_size" =>
+        () -> LibFA.backward_workspace_size(LibFA.Op(Float32, 16), (dq = similar(q),), q, q, rows, q, q, q),
     "fa_workspace_size" => () -> LibFA.workspace_size(LibFA.Op(Float32, 16), similar(q), q, q, q),
     "fa_last_error" => LibFA.last_error, "fa_status_string" => () -> LibFA.status_string(0),
     "fa_op_kernel" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,
     "fa_build_info" => LibFA.build_info, "fa_kernel_count" => LibFA.kernels, "fa_kernel_info" => LibFA.kernels,
     "fa_set_log" => () -> LibFA.set_log(nothing), "fa_shutdown" => LibFA.shutdown)
-# Arrays describe themselves, strides included: fa_tensor_init is for those who use LibFA.C, and so is the backward pass so far.
-const no_gradients = LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args)
-const only_in_c = Dict("fa_tensor_init" => () -> C.fa_tensor_init(Ref(LibFA.absent), C_NULL, C.FA_F32, 1, 1, 1, 1),
-    "fa_backward_args_init" => () -> LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args),
-    "fa_backward" => () -> C.fa_backward(C_NULL, Ref(no_gradients)),
-    "fa_backward_workspace_size" => () -> C.fa_backward_workspace_size(C_NULL, Ref(no_gradients), Ref{Csize_t}(0)))
+# Arrays describe themselves, strides included: fa_tensor_init is for those who use LibFA.C.
+const only_in_c = Dict("fa_tensor_init" => () -> C.fa_tensor_init(Ref(LibFA.absent), C_NULL, C.FA_F32, 1, 1, 1, 1))
 
 @testset "every function is reached" begin
     ways = merge(calls, only_in_c)

@@ -1,17 +1,19 @@
-# The README's first example, as written.
+# The README's examples, as written.
 include("support.jl")
 const readme = read(joinpath(@__DIR__, "..", "README.md"), String)
 
 @testset "README" begin
-    example = match(r"```julia\n(.*?)```"s, readme)[1]
-    @test count(==('\n'), example) <= 8
+    examples = [m[1] for m in eachmatch(r"```julia\n(.*?)```"s, readme)]
+    @test length(examples) == 2 && count(==('\n'), examples[1]) <= 8
     scope = Module()
-    Base.include_string(scope, example, "README.md")
+    foreach(example -> Base.include_string(scope, example, "README.md"), examples)
     @test size(scope.out) == (64, 8, 128, 2) && all(isfinite, scope.out)
+    @test map(size, (scope.dq, scope.dk, scope.dv)) == map(size, (scope.q, scope.k, scope.v))
     # Every keyword is described where users look.
-    documented = string(@doc(LibFA.Op), @doc(attention!), @doc(attention))
-    keywords = [Base.kwarg_decl(first(methods(LibFA.describe))); Base.kwarg_decl(first(methods(LibFA.arguments)))]
-    @test length(keywords) > 30
+    documented = string(@doc(LibFA.Op), @doc(attention!), @doc(attention), @doc(attention_backward!))
+    keywords = mapreduce(f -> Base.kwarg_decl(first(methods(f))), vcat,
+        (LibFA.describe, LibFA.arguments, LibFA.backward_arguments))
+    @test length(keywords) > 50
     for keyword in setdiff(keywords, [Symbol("unknown...")])
         @test occursin("$keyword", documented)
     end
