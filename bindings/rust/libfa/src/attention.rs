@@ -1,5 +1,5 @@
-//! What most callers want: attention of tensors in a new vector.
-use crate::{Args, Element, Error, Op, OpBuilder, Result, TensorMut, TensorRef};
+//! What most callers want: attention of tensors in a new vector, and its gradients in others.
+use crate::{Args, BackwardArgs, Element, Error, Op, OpBuilder, Result, TensorMut, TensorRef};
 
 /// `softmax(q kᵀ / sqrt(D)) v` for every batch entry and head, of `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D) and `v` (B, Sk, Hkv, Dv)
 /// in memory of the host: a vector (B, Sq, Hq, Dv) of the type that the caller names. For a mask or any
@@ -39,19 +39,94 @@ impl Op {
         v: impl TryInto<TensorRef<'a>, Error: Into<Error>>,
     ) -> Result<Vec<T>> {
         let (q, k, v) = (tensor(q)?, tensor(k)?, tensor(v)?);
+        let mut out = Room::new("out", shape_of_out(&q, &v))?;
+        self.forward(&mut Args::new(q, k, v, out.tensor()?))?;
+        Ok(out.written())
+    }
+
+    /// As [`attention`](Op::attention), with the logarithms of each query's sum, (B, Hq, Sq, 1): what the backward pass takes.
+    ///
+    /// # Errors
+    /// As [`attention`](Op::attention).
+    pub fn attention_with_lse<'a, T: Element>(
+        &self,
+        q: impl TryInto<TensorRef<'a>, Error: Into<Error>>,
+        k: impl TryInto<TensorRef<'a>, Error: Into<Error>>,
+        v: impl TryInto<TensorRef<'a>, Error: Into<Error>>,
+    ) -> Result<(Vec<T>, Vec<f32>)> {
+        let (q, k, v) = (tensor(q)?, tensor(k)?, tensor(v)?);
         let [batch, rows, heads, _] = q.shape();
-        let shape = [batch, rows, heads, v.shape()[3]];
-        let mut out = Vec::<T>::new();
-        let count = shape
+        let (mut out, mut lse) = (Room::new("out", shape_of_out(&q, &v))?, Room::new("lse", [batch, heads, rows, 1])?);
+        self.forward(&mut Args::new(q, k, v, out.tensor()?).lse(lse.tensor()?))?;
+        Ok((out.written(), lse.written()))
+    }
+
+    /// The gradients of [`attention_with_lse`](Op::attention_with_lse) from `dout`, that of its first result, in new vectors
+    /// `[dq, dk, dv]`, each of the shape of what it is the gradient of. For other gradients, or into memory of one's own:
+    /// [`backward`](Op::backward).
+    ///
+    /// ```
+    /// # use libfa::{DType, Mask, Op, TensorRef};
+    /// let (q, kv, shape) = (vec![0.1f32; 128 * 4 * 64], vec![0.2f32; 128 * 2 * 64], [1, 128, 4, 64]);
+    /// let (q, kv) = (TensorRef::new(&q, shape)?, TensorRef::new(&kv, [1, 128, 2, 64])?);
+    /// let op = Op::builder(DType::F32, 64).mask(Mask::Causal).build()?;
+    /// let (out, lse) = op.attention_with_lse::<f32>(q, kv, kv)?;
+    /// let dout = vec![1f32; out.len()];
+    /// let (out, lse, dout) = (TensorRef::new(&out, shape)?, TensorRef::new(&lse, [1, 4, 128, 1])?, TensorRef::new(&dout, shape)?);
+    /// let [dq, dk, dv] = op.gradients::<f32>(q, kv, kv, out, lse, dout)?;
+    /// # Ok::<(), libfa::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`backward`](Op::backward); [`Error::OutOfMemory`] where there is no room for the gradients.
+    pub fn gradients<T: Element>(
+        &self,
+        q: TensorRef<'_>,
+        k: TensorRef<'_>,
+        v: TensorRef<'_>,
+        out: TensorRef<'_>,
+        lse: TensorRef<'_>,
+        dout: TensorRef<'_>,
+    ) -> Result<[Vec<T>; 3]> {
+        let [mut dq, mut dk, mut dv] =
+            [Room::new("dq", q.shape())?, Room::new("dk", k.shape())?, Room::new("dv", v.shape())?];
+        let args = BackwardArgs::new(q, k, v, lse, dout).out(out);
+        self.backward(&mut args.dq(dq.tensor()?).dk(dk.tensor()?).dv(dv.tensor()?))?;
+        Ok([dq, dk, dv].map(Room::written))
+    }
+}
+
+fn shape_of_out(q: &TensorRef<'_>, v: &TensorRef<'_>) -> [usize; 4] {
+    let [batch, rows, heads, _] = q.shape();
+    [batch, rows, heads, v.shape()[3]]
+}
+
+/// Room for a result of calls that have none of the arguments by which rows are left out: they write each element.
+struct Room<T> {
+    memory: Vec<T>,
+    shape: [usize; 4],
+}
+
+impl<T: Element> Room<T> {
+    fn new(name: &str, shape: [usize; 4]) -> Result<Self> {
+        let mut memory = Vec::new();
+        shape
             .iter()
             .try_fold(1usize, |product, size| product.checked_mul(*size))
-            .filter(|count| out.try_reserve_exact(*count).is_ok())
-            .ok_or_else(|| Error::OutOfMemory(format!("no memory for out, of shape {shape:?}")))?;
-        // Its elements are nobody else's, and a call that has none of the arguments which leave rows out writes each of them.
-        let memory = unsafe { TensorMut::contiguous(out.as_mut_ptr().cast(), T::DTYPE, shape)? };
-        self.forward(&mut Args::new(q, k, v, memory))?;
-        unsafe { out.set_len(count) };
-        Ok(out)
+            .filter(|count| memory.try_reserve_exact(*count).is_ok())
+            .ok_or_else(|| Error::OutOfMemory(format!("no memory for {name}, of shape {shape:?}")))?;
+        Ok(Room { memory, shape })
+    }
+
+    fn tensor(&mut self) -> Result<TensorMut<'_>> {
+        // Its elements are nobody else's while it is borrowed.
+        unsafe { TensorMut::contiguous(self.memory.as_mut_ptr().cast(), T::DTYPE, self.shape) }
+    }
+
+    /// After a call that wrote them.
+    fn written(mut self) -> Vec<T> {
+        unsafe { self.memory.set_len(self.shape.iter().product()) };
+        self.memory
     }
 }
 

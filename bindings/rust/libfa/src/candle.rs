@@ -1,5 +1,8 @@
 //! candle's tensors on the CPU, in place, whatever their strides are.
-use ::candle_core::{CpuStorage, CustomOp3, Error, Layout, Result, Shape};
+use std::borrow::Borrow;
+use std::ops::Deref;
+
+use ::candle_core::{CpuStorage, CustomOp3, DType, Device, Error, Layout, Result, Shape, Storage, Tensor};
 use half::{bf16, f16};
 
 use crate::{Op, TensorRef};
@@ -9,20 +12,26 @@ use crate::{Op, TensorRef};
 ///
 /// ```
 /// # use libfa::{candle::Attention, DType, Mask, Op};
-/// # use candle_core::{Device, Tensor};
-/// let op = Op::builder(DType::F32, 64).mask(Mask::Causal).build()?;
-/// let q = Tensor::randn(0f32, 1., (1, 8, 128, 64), &Device::Cpu)?.transpose(1, 2)?; // (B, H, S, D) in memory: no copy
+/// # use candle_core::{Device, Tensor, Var};
+/// let op = std::sync::Arc::new(Op::builder(DType::F32, 64).mask(Mask::Causal).build()?);
+/// let q = Var::randn(0f32, 1., (1, 8, 128, 64), &Device::Cpu)?; // (B, H, S, D) in memory: no copy
 /// let k = Tensor::randn(0f32, 1., (1, 128, 2, 64), &Device::Cpu)?;
-/// let out = q.apply_op3_no_bwd(&k, &k, &Attention(&op))?;
+/// let out = q.transpose(1, 2)?.apply_op3(&k, &k, Attention(op.clone()))?;
 /// assert_eq!(out.dims(), [1, 128, 8, 64]);
+/// let gradients = out.sqr()?.sum_all()?.backward()?;
+/// assert_eq!(gradients.get(&q).unwrap().dims(), [1, 8, 128, 64]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// It holds an `Arc<Op>`, an `Op`, or a `&Op` where there is nothing to differentiate, as in
+/// `q.apply_op3_no_bwd(&k, &v, &Attention(&op))`. The backward pass computes the forward pass once more, as candle keeps of an op
+/// nothing but its result, and the gradients of q, k and v always.
+///
 /// # Errors
-/// Those of [`Op::attention`], as candle's; tensors that have other than four dimensions or are not f32, f16 or bf16. It has no
-/// gradient (`apply_op3_no_bwd` says so), and serves candle's CPU device: on a GPU, cudarc's slices do ([`crate::cudarc`]).
+/// Those of [`Op::attention`] and [`Op::gradients`], as candle's; tensors that have other than four dimensions or are not f32, f16
+/// or bf16. It serves candle's CPU device: on a GPU, cudarc's slices do ([`crate::cudarc`]).
 #[derive(Clone, Copy, Debug)]
-pub struct Attention<'a>(pub &'a Op);
+pub struct Attention<O>(pub O);
 
 fn tensor<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<TensorRef<'a>> {
     let (shape, stride) = (layout.shape().dims4()?, layout.stride());
@@ -38,7 +47,24 @@ fn tensor<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<TensorRef<'a>>
     .map_err(Error::wrap)
 }
 
-impl CustomOp3 for Attention<'_> {
+/// What is in a tensor, by Tensor::storage_and_layout.
+fn view<'a>((storage, layout): &'a (impl Deref<Target = Storage>, &Layout)) -> Result<TensorRef<'a>> {
+    match &**storage {
+        Storage::Cpu(storage) => tensor(storage, layout),
+        _ => Err(Error::wrap(crate::Error::Unsupported("a tensor is on a GPU; expected candle's CPU device".into()))),
+    }
+}
+
+/// The logarithms of each query's sum.
+fn lse(op: &Op, dtype: DType, q: TensorRef<'_>, k: TensorRef<'_>, v: TensorRef<'_>) -> crate::Result<Vec<f32>> {
+    Ok(match dtype {
+        DType::F16 => op.attention_with_lse::<f16>(q, k, v)?.1,
+        DType::BF16 => op.attention_with_lse::<bf16>(q, k, v)?.1,
+        _ => op.attention_with_lse::<f32>(q, k, v)?.1,
+    })
+}
+
+impl<O: Borrow<Op>> CustomOp3 for Attention<O> {
     fn name(&self) -> &'static str {
         "libfa-attention"
     }
@@ -52,13 +78,36 @@ impl CustomOp3 for Attention<'_> {
         v: &CpuStorage,
         v_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
+        let op = self.0.borrow();
         let [q_view, k_view, v_view] = [tensor(q, q_layout)?, tensor(k, k_layout)?, tensor(v, v_layout)?];
         let [batch, rows, heads, _] = q_view.shape();
         let out = match q {
-            CpuStorage::F16(_) => self.0.attention::<f16>(q_view, k_view, v_view).map(CpuStorage::F16),
-            CpuStorage::BF16(_) => self.0.attention::<bf16>(q_view, k_view, v_view).map(CpuStorage::BF16),
-            _ => self.0.attention::<f32>(q_view, k_view, v_view).map(CpuStorage::F32),
+            CpuStorage::F16(_) => op.attention::<f16>(q_view, k_view, v_view).map(CpuStorage::F16),
+            CpuStorage::BF16(_) => op.attention::<bf16>(q_view, k_view, v_view).map(CpuStorage::BF16),
+            _ => op.attention::<f32>(q_view, k_view, v_view).map(CpuStorage::F32),
         };
         Ok((out.map_err(Error::wrap)?, (batch, rows, heads, v_view.shape()[3]).into()))
+    }
+
+    fn bwd(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        out: &Tensor,
+        dout: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let op = self.0.borrow();
+        let memory = [q, k, v, out, dout].map(Tensor::storage_and_layout);
+        let [q_view, k_view, v_view] = [view(&memory[0])?, view(&memory[1])?, view(&memory[2])?];
+        let [batch, rows, heads, _] = q_view.shape();
+        let lse = lse(op, out.dtype(), q_view, k_view, v_view).map_err(Error::wrap)?;
+        let lse = TensorRef::new(&lse, [batch, heads, rows, 1]).map_err(Error::wrap)?;
+        // In f32, and each rounded once to the type of what it is the gradient of.
+        let [dq, dk, dv] = op
+            .gradients::<f32>(q_view, k_view, v_view, view(&memory[3])?, lse, view(&memory[4])?)
+            .map_err(Error::wrap)?;
+        let gradient = |data, like: &Tensor| Tensor::from_vec(data, like.shape(), &Device::Cpu)?.to_dtype(like.dtype());
+        Ok((Some(gradient(dq, q)?), Some(gradient(dk, k)?), Some(gradient(dv, v)?)))
     }
 }

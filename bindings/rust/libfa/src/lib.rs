@@ -7,6 +7,7 @@
 mod args;
 mod array;
 mod attention;
+mod backward_args;
 mod builder;
 #[cfg(feature = "candle")]
 pub mod candle;
@@ -15,6 +16,7 @@ pub mod cudarc;
 mod dtype;
 mod error;
 mod info;
+mod inputs;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod op;
@@ -27,6 +29,7 @@ mod workspace;
 pub use args::Args;
 pub use array::Array;
 pub use attention::attention;
+pub use backward_args::BackwardArgs;
 pub use builder::{Device, Mask, OpBuilder};
 pub use dtype::{DType, Element};
 pub use error::{Error, Result};

@@ -6,7 +6,7 @@ use fa_sys::*;
 
 use crate::error::{check, text};
 use crate::parallel::{self, Host};
-use crate::{Args, DType, OpBuilder, ParallelFor, Result};
+use crate::{Args, BackwardArgs, DType, OpBuilder, ParallelFor, Result};
 
 /// An attention, ready to run. Immutable, and shared freely between threads. What it works on is borrowed, so neither an op nor a
 /// tensor can be used after its end, nor an output be read, written or an input too while a call may write it:
@@ -87,6 +87,33 @@ impl Op {
         args.check(self.device)?;
         let mut bytes = 0;
         check(unsafe { fa_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
+        Ok(bytes)
+    }
+
+    /// Computes the gradients that `args` has room for. On the CPU, for all that [`forward`](Op::forward) takes but pages;
+    /// bitwise the same for every number of threads.
+    ///
+    /// # Errors
+    /// As [`forward`](Op::forward): nothing was computed.
+    ///
+    /// # Panics
+    /// As [`forward`](Op::forward).
+    pub fn backward(&self, args: &mut BackwardArgs<'_>) -> Result<()> {
+        args.check(self.device)?;
+        let status = unsafe { fa_backward(self.raw.as_ptr(), args.raw()) };
+        parallel::resume_panic();
+        check(status)
+    }
+
+    /// The size of the [`Workspace`](crate::Workspace) that [`backward`](Op::backward) needs, which grows as that of
+    /// [`workspace_size`](Op::workspace_size) and linearly with the lengths.
+    ///
+    /// # Errors
+    /// As those of [`backward`](Op::backward).
+    pub fn backward_workspace_size(&self, args: &BackwardArgs<'_>) -> Result<usize> {
+        args.check(self.device)?;
+        let mut bytes = 0;
+        check(unsafe { fa_backward_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
         Ok(bytes)
     }
 

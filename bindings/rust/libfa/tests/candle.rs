@@ -1,14 +1,17 @@
-//! candle's tensors: what candle's own operations compute of them.
+//! candle's tensors: what candle's own operations compute of them, and its own gradients.
 #![cfg(feature = "candle")]
 
-use ::candle_core::{DType as Type, Device, Result, Tensor, D};
+use std::sync::Arc;
+
+use ::candle_core::{DType as Type, Device, Result, Tensor, Var, D};
 use libfa::candle::Attention;
 use libfa::{DType, Mask, Op};
 
-/// (B, S, H, D) in, (B, S, H, D) out, by candle's products in f32; heads of k and v repeat.
+/// (B, S, H, D) in, (B, S, H, D) out, by candle's products in f32, or f64 where q is that; heads of k and v repeat.
 fn expected(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor> {
     let group = q.dim(2)? / k.dim(2)?;
-    let heads_first = |t: &Tensor| t.to_dtype(Type::F32)?.transpose(1, 2)?.contiguous();
+    let wide = if q.dtype() == Type::F64 { Type::F64 } else { Type::F32 };
+    let heads_first = |t: &Tensor| t.to_dtype(wide)?.transpose(1, 2)?.contiguous();
     let repeated = |t: &Tensor| {
         let (b, h, s, d) = t.dims4()?;
         t.unsqueeze(2)?.expand((b, h, group, s, d))?.reshape((b, h * group, s, d))
@@ -19,7 +22,7 @@ fn expected(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor> 
         let (rows, keys) = (q.dim(2)?, k.dim(2)?);
         let mask: Vec<f32> =
             (0..rows * keys).map(|i| if i % keys > i / keys + keys - rows { f32::NEG_INFINITY } else { 0. }).collect();
-        scores = scores.broadcast_add(&Tensor::from_vec(mask, (rows, keys), &Device::Cpu)?)?;
+        scores = scores.broadcast_add(&Tensor::from_vec(mask, (rows, keys), &Device::Cpu)?.to_dtype(wide)?)?;
     }
     let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1)?)?.exp()?;
     let weights = weights.broadcast_div(&weights.sum_keepdim(D::Minus1)?)?;
@@ -46,6 +49,51 @@ fn tensors_of_any_type_and_stride() -> Result<()> {
             assert_eq!((out.dims(), out.dtype()), ([2, 37, 4, 16].as_slice(), dtype));
             let difference = largest_difference(&out, &expected(&q, &k, &v, causal)?)?;
             assert!(difference < bound, "{dtype:?} {causal}: {difference}");
+        }
+    }
+    Ok(())
+}
+
+/// Of the sum of what `attention` gives, element by element times `weights`.
+fn gradients(
+    inputs: [&Var; 3],
+    weights: &Tensor,
+    attention: impl Fn([&Tensor; 3]) -> Result<Tensor>,
+) -> Result<[Tensor; 3]> {
+    let out = attention(inputs.map(Var::as_tensor))?;
+    let loss = (out.to_dtype(weights.dtype())? * weights)?.sum_all()?;
+    let gradients = loss.backward()?;
+    Ok(inputs.map(|input| gradients.get(input).unwrap().clone()))
+}
+
+#[test]
+fn gradients_are_those_of_candle_in_double_precision() -> Result<()> {
+    for (dtype, ours, bound) in
+        [(Type::F32, DType::F32, 5e-6), (Type::F16, DType::F16, 5e-3), (Type::BF16, DType::BF16, 4e-2)]
+    {
+        let op = Arc::new(Op::builder(ours, 16).mask(Mask::Causal).build().unwrap());
+        let weights = Tensor::randn(0f32, 1., (2, 9, 4, 16), &Device::Cpu)?;
+        let input = |rows, heads| {
+            Var::from_tensor(&Tensor::randn(0f32, 1., (2, heads, rows, 16), &Device::Cpu)?.to_dtype(dtype)?)
+        };
+        let narrow = [input(9, 4)?, input(13, 2)?, input(13, 2)?];
+        let bshd = |inputs: [&Tensor; 3]| -> Result<[Tensor; 3]> {
+            Ok([inputs[0].transpose(1, 2)?, inputs[1].transpose(1, 2)?, inputs[2].transpose(1, 2)?])
+        };
+        let found = gradients(narrow.each_ref(), &weights, |inputs| {
+            let [q, k, v] = bshd(inputs)?;
+            q.apply_op3(&k, &v, Attention(op.clone()))
+        })?;
+        let exact = |input: &Var| Var::from_tensor(&input.to_dtype(Type::F64)?);
+        let exact = [exact(&narrow[0])?, exact(&narrow[1])?, exact(&narrow[2])?];
+        let wanted = gradients(exact.each_ref(), &weights.to_dtype(Type::F64)?, |inputs| {
+            let [q, k, v] = bshd(inputs)?;
+            expected(&q, &k, &v, true)
+        })?;
+        for (gradient, want) in found.iter().zip(&wanted) {
+            assert_eq!((gradient.dims(), gradient.dtype()), (want.dims(), dtype));
+            let difference = largest_difference(gradient, &want.to_dtype(Type::F32)?)?;
+            assert!(difference < bound, "{dtype:?}: {difference}");
         }
     }
     Ok(())

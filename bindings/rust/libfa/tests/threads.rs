@@ -3,7 +3,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use libfa::{Args, DType, Mask, Op, OpBuilder, Tasks, TensorMut, TensorRef, Workspace};
+use libfa::{Args, BackwardArgs, DType, Mask, Op, OpBuilder, Tasks, TensorMut, TensorRef, Workspace};
 
 const QUERIES: [usize; 4] = [2, 150, 4, 32];
 const KEYS: [usize; 4] = [2, 150, 2, 32];
@@ -34,6 +34,7 @@ fn what_crosses_threads() {
     fn crosses<T: Send + Sync>() {}
     crosses::<Op>();
     crosses::<Args>();
+    crosses::<BackwardArgs>();
     crosses::<TensorRef>();
     crosses::<TensorMut>();
     crosses::<Workspace>();

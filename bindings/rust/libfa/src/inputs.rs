@@ -1,0 +1,222 @@
+//! What the calls of both passes have in common: their optional inputs, and what the library cannot see of them.
+use std::ffi::c_void;
+
+use fa_sys::*;
+
+use crate::{Error, Result};
+
+/// Whether arrays have the lengths that the library will read, whose memory tensors are in, and whose stream they are of.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub offsets_q: Option<usize>, // entries of cu_seqlens_q
+    pub offsets_k: Option<usize>,
+    pub lengths: [(&'static str, Option<usize>); 5], // of the arrays with one entry for each sequence
+    host: Option<&'static str>,                      // an argument in memory of the host
+    device: Option<&'static str>,                    // one in a device's
+    stream: Option<*mut c_void>,                     // of tensors that have one
+    astray: Option<&'static str>,                    // one of another stream than those before
+}
+
+impl Seen {
+    pub fn memory(&mut self, name: &'static str, on_device: bool) {
+        let place = if on_device { &mut self.device } else { &mut self.host };
+        place.get_or_insert(name);
+    }
+
+    /// A tensor of a stream puts the call there, on what is returned.
+    pub fn tensor(
+        &mut self,
+        name: &'static str,
+        on_device: bool,
+        stream: Option<*mut c_void>,
+        before: *mut c_void,
+    ) -> *mut c_void {
+        self.memory(name, on_device);
+        let Some(stream) = stream else { return before };
+        if *self.stream.get_or_insert(stream) != stream {
+            self.astray.get_or_insert(name);
+        }
+        stream
+    }
+
+    /// For an op of this device, and a q of this batch.
+    pub fn check(&self, device: fa_device, batch: i64) -> Result<()> {
+        if let (Some(host), Some(device)) = (self.host, self.device) {
+            return Err(Error::invalid(format!(
+                "mixed devices: args.{host} is in memory of the host, args.{device} in a device's; expected all in one"
+            )));
+        }
+        if let Some(name) = self.astray {
+            return Err(Error::invalid(format!(
+                "args.{name} is of another stream than the tensors before it; expected all of one, which the call is put on"
+            )));
+        }
+        let wrong = match device {
+            FA_DEVICE_CPU => self.device.map(|name| (name, "a device's memory", "the CPU")),
+            FA_DEVICE_CUDA => self.host.map(|name| (name, "memory of the host", "CUDA")),
+            _ => None, // the library chooses by where they are
+        };
+        if let Some((name, place, device)) = wrong {
+            return Err(Error::invalid(format!(
+                "args.{name} is in {place}, but the op's device is {device}; expected memory that it can reach"
+            )));
+        }
+        self.check_lengths(batch)
+    }
+
+    fn check_lengths(&self, batch: i64) -> Result<()> {
+        for (name, entries) in [("cu_seqlens_q", self.offsets_q), ("cu_seqlens_k", self.offsets_k)] {
+            if entries == Some(0) {
+                return Err(Error::invalid(format!("args.{name} has no entries; expected B + 1, for B sequences")));
+            }
+        }
+        if let (Some(q), Some(k)) = (self.offsets_q, self.offsets_k) {
+            if q != k {
+                return Err(Error::invalid(format!(
+                    "args.cu_seqlens_k has {k} entries, but cu_seqlens_q has {q}; expected as many: one more than sequences"
+                )));
+            }
+        }
+        let packed = self.offsets_q.or(self.offsets_k);
+        let sequences = packed.map_or(batch, |entries| entries as i64 - 1);
+        for (name, length) in self.lengths {
+            if length.is_some_and(|entries| entries as i64 != sequences) {
+                return Err(Error::invalid(format!(
+                    "args.{name} has {} entries; expected {sequences}, one for each sequence",
+                    length.unwrap_or(0)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Methods that set tensors, of a structure with `raw` and `seen`.
+macro_rules! tensors {
+    ($($(#[$meta:meta])* $scope:vis $name:ident: $kind:ident;)*) => {
+        $($(#[$meta])* $scope fn $name(mut self, $name: $kind<'a>) -> Self {
+            self.raw.stream = self.seen.tensor(stringify!($name), $name.on_device, $name.stream, self.raw.stream);
+            self.raw.$name = $name.raw;
+            self
+        })*
+    };
+}
+
+/// Methods that set the arrays with one entry for each sequence.
+macro_rules! arrays {
+    ($($(#[$meta:meta])* $place:literal $name:ident;)*) => {
+        $($(#[$meta])* pub fn $name(mut self, $name: impl Into<Array<'a>>) -> Self {
+            let array = $name.into();
+            self.seen.memory(stringify!($name), array.on_device);
+            self.seen.lengths[$place] = (stringify!($name), Some(array.length));
+            self.raw.$name = array.data;
+            self
+        })*
+    };
+}
+
+/// Methods that set the arrays of offsets, which say how many sequences there are.
+macro_rules! offsets {
+    ($($(#[$meta:meta])* $name:ident: $seen:ident;)*) => {
+        $($(#[$meta])* pub fn $name(mut self, $name: impl Into<Array<'a>>) -> Self {
+            let array = $name.into();
+            self.seen.memory(stringify!($name), array.on_device);
+            self.seen.$seen = Some(array.length);
+            self.raw.$name = array.data;
+            self.raw.num_seqs = array.length.max(1) as i64 - 1;
+            self
+        })*
+    };
+}
+
+/// The optional inputs that forward and backward share, the workspace and the stream. `$size` is the function that sizes the
+/// workspace.
+macro_rules! inputs {
+    ($raw:ident, $size:literal) => {
+        tensors! {
+            /// Added to the scores; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); f32, f16 or bf16.
+            pub bias: TensorRef;
+            /// True where a query attends a key; shape as `bias`; bool or u8.
+            pub mask: TensorRef;
+            /// (B or 1, Hq, 1, 1); f32.
+            pub alibi_slopes: TensorRef;
+            /// A logit for each head in the softmax's denominator; (B or 1, Hq, 1, 1); f32.
+            pub sinks: TensorRef;
+            /// The pages of each sequence; (B, pages, 1, 1); i32.
+            pub block_table: TensorRef;
+        }
+
+        arrays! {
+            /// Rows of each sequence of q that are used; B entries.
+            0 seqused_q;
+            /// Keys of each sequence that are used, those of `leftpad_k` included; B entries.
+            1 seqused_k;
+            /// Keys at the front of each sequence that are no part of it; B entries.
+            2 leftpad_k;
+            /// The row of k and v that serves each sequence; B entries.
+            3 kv_batch_idx;
+            /// The position of query 0 of each sequence relative to its key 0; B entries.
+            4 q_offset;
+        }
+
+        offsets! {
+            /// Sequences packed one behind another: that of number b is rows `cu_seqlens_q[b]` to `cu_seqlens_q[b + 1]` of q;
+            /// B + 1 entries, which set num_seqs.
+            cu_seqlens_q: offsets_q;
+            /// The same for k and v.
+            cu_seqlens_k: offsets_k;
+        }
+
+        /// No sequence has more queries; 0: unknown.
+        pub fn max_seqlen_q(mut self, queries: usize) -> Self {
+            self.raw.max_seqlen_q = i64::try_from(queries).unwrap_or(i64::MAX);
+            self
+        }
+
+        /// No sequence has more keys; 0: unknown.
+        pub fn max_seqlen_k(mut self, keys: usize) -> Self {
+            self.raw.max_seqlen_k = i64::try_from(keys).unwrap_or(i64::MAX);
+            self
+        }
+
+        #[doc = concat!("Memory for the call, of [`Op::", $size, "`](crate::Op::", $size, ") bytes: with it the call allocates nothing.")]
+        pub fn workspace(mut self, workspace: &'a mut Workspace) -> Self {
+            self.raw.workspace = workspace.data().cast();
+            self.raw.workspace_size = workspace.size();
+            self
+        }
+
+        /// Memory of a device for the call.
+        ///
+        /// # Safety
+        /// `data` has `bytes` bytes in memory that the op's device can reach, used by nothing else until the work of the call
+        /// has ended on its stream.
+        pub unsafe fn workspace_on_device(mut self, data: *mut c_void, bytes: usize) -> Self {
+            self.seen.memory("workspace", true);
+            self.raw.workspace = data;
+            self.raw.workspace_size = bytes;
+            self
+        }
+
+        /// The CUDA stream (CUstream, cudaStream_t); ignored on the CPU.
+        ///
+        /// # Safety
+        /// It is a stream of the op's device.
+        pub unsafe fn stream(mut self, stream: *mut c_void) -> Self {
+            self.raw.stream = stream;
+            self
+        }
+
+        /// The structure as the library gets it.
+        #[must_use]
+        pub fn raw(&self) -> &$raw {
+            &self.raw
+        }
+
+        pub(crate) fn check(&self, device: fa_device) -> Result<()> {
+            self.seen.check(device, self.raw.q.shape[0])
+        }
+    };
+}
+
+pub(crate) use {arrays, inputs, offsets, tensors};
