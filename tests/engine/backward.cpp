@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "engine/features.h"
 #include "engine/target.h"
@@ -236,6 +237,36 @@ TEST_P(Backward, PackedGradients) {
       own[slice]->set(i, j, k, l, packed.get(i, j, 3 * slice + k, l));
     });
   EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
+}
+
+/// The largest error of all gradients, which are f32 so that it is not that of their own rounding. A small case is a
+/// matter of luck: the largest of many.
+// [F170]
+TEST_P(Backward, Accuracy) {
+  if (is_mixed()) return;  // figures are of one type
+  const auto report = [&](const char *name, int64_t s) {
+    Errors worst;
+    for (uint64_t seed = 1; seed <= (s == 4 ? 16 : 1); ++seed) {
+      Case c = typed(Case{});
+      c.backward = true, c.seed = seed;
+      c.sq = c.sk = s, c.d = s == 4 ? 4 : 64, c.hq = c.hkv = 2;
+      for (const Feature &feature : backward_features())
+        if (std::string(feature.name) == name || std::string(feature.name) == "gradients_f32") feature.add(&c);
+      Errors e;
+      EXPECT_EQ(failure_of(c, kernel, &e), "");
+      worst.out = std::max(worst.out, e.out);
+      worst.naive = std::max(worst.naive, e.naive);
+      worst.of_bound = std::max(worst.of_bound, e.of_bound);
+    }
+    std::printf("%-13s S=%-2lld largest error %.2e (naive %.2e), %.3f of the bound\n", name, (long long)s, worst.out,
+                worst.naive, worst.of_bound);
+  };
+  report("plain", 4);
+  report("plain", 64);
+  if (slow) return;
+  for (const char *name :
+       {"causal", "window", "softcap", "dbias_whole", "alibi_heads", "dsinks", "grouped_heads", "peaked"})
+    report(name, 64);
 }
 
 TEST_TARGETS(Backward, all_types);
