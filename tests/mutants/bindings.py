@@ -78,5 +78,10 @@ BINDINGS = [
     ),
     rust("flags_replace", "builder.rs", "self.desc.flags | $flag", "$flag", "(layer|cases|coverage)"),
     rust("task_twice", "parallel.rs", "Ordering::Relaxed) & bit == 0", "Ordering::Relaxed) & bit == bit + 1", "layer"),
-    rust("lengths_of_packed", "args.rs", "entries as i64 - 1)", "entries as i64)", "(layer|cases)"),
+    rust("lengths_of_packed", "inputs.rs", "entries as i64 - 1)", "entries as i64)", "(layer|cases)"),
+    python("jax_gradient_of_lse", "jax_calls.py", "if not isinstance(dlse, SymbolicZero):", "if False:", "jax_gradients"),
+    python("jax_gradients_wanted", "jax_calls.py", "{} if x.perturbed else None for x", "{} for x", "jax_gradients"),
+    rust("gradient_added", "backward_args.rs", "self.raw.accumulate |= $bit;", "", "(layer|coverage)"),
+    julia("gradient_added", "backward.jl", "name -> gradient_bits[name]", "name -> Int32(0)", "(gradients|interface)"),
+    julia("rows_of_gradients", "backward.jl", "&& fill!(array, 0)", "&& fill!(array, NaN)", "gradients"),
 ]
