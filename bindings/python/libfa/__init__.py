@@ -3,11 +3,13 @@
     import numpy, libfa
     out = libfa.attention(q, k, v, causal=True)      # (batch, sequence, heads, dim)
 
-libfa.flash_attn has flash_attn's functions; libfa.torch, libfa.transformers and libfa.jax are imported by who uses them.
+libfa.backward computes gradients; those of libfa.torch are known to autograd. libfa.flash_attn has flash_attn's functions;
+libfa.torch, libfa.transformers and libfa.jax are imported by who uses them.
 """
 
 from . import capi
 from .attention import attention
+from .backward import Gradients, backward
 from .errors import DriverError, Error, InvalidArgument, NoDevice, OutOfMemory, Unsupported
 from .op import Op, clear_cache
 
@@ -16,11 +18,13 @@ __version__: str = capi.FA_VERSION_STRING
 __all__ = [
     "DriverError",
     "Error",
+    "Gradients",
     "InvalidArgument",
     "NoDevice",
     "Op",
     "OutOfMemory",
     "Unsupported",
     "attention",
+    "backward",
     "clear_cache",
 ]

@@ -144,6 +144,13 @@ class Adapter:
         memory: Any = memoryview(bytearray(count * SIZES[dtype]))
         return memory.cast(_format_of[dtype], shape) if count else memory.cast(_format_of[dtype])
 
+    def zeros(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
+        """What empty() makes, with zeros in it."""
+        made = self.empty(like, shape, dtype)
+        if not isinstance(made, memoryview):  # which is of new memory
+            made[...] = 0
+        return made
+
     def stream(self, x: Any) -> int:
         """The stream that work on x is enqueued on: the default one where x's library is not known."""
         return 0

@@ -171,15 +171,15 @@ def attention(
     ):
         more = capi.fa_args()
         if bias is not None:
-            more.bias = tensors.aligned_right(bias, "bias", device)
+            more.bias = tensors.aligned_right(tensors.read(bias, "bias", device), "bias")
         if mask is not None:
-            more.mask = tensors.aligned_right(mask, "mask", device)
+            more.mask = tensors.aligned_right(tensors.read(mask, "mask", device), "mask")
         if alibi_slopes is not None:
-            more.alibi_slopes = tensors.of_heads(alibi_slopes, "alibi_slopes", device)
+            more.alibi_slopes = tensors.of_heads(tensors.read(alibi_slopes, "alibi_slopes", device), "alibi_slopes")
         if sinks is not None:
-            more.sinks = tensors.of_heads(sinks, "sinks", device)
+            more.sinks = tensors.of_heads(tensors.read(sinks, "sinks", device), "sinks")
         if block_table is not None:
-            more.block_table = tensors.of_heads(block_table, "block_table", device)
+            more.block_table = tensors.of_heads(tensors.read(block_table, "block_table", device), "block_table")
         arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
         keep = tensors.set_arrays(more, arrays, shape[0], device)  # noqa: F841 (lives as long as the call)
         tensors.set_numbers(more, numbers)

@@ -70,6 +70,16 @@ class Op:
         until its stream has finished the call)."""
         check(capi.fa_forward(self._open(), args))
 
+    def backward_workspace_size(self, args: "capi.fa_backward_args") -> int:
+        """The bytes of workspace that backward(args) needs."""
+        status, size = capi.fa_backward_workspace_size(self._open(), args)
+        check(status)
+        return int(size)
+
+    def backward(self, args: "capi.fa_backward_args") -> None:
+        """Computes the gradients that args has tensors for; as forward() otherwise."""
+        check(capi.fa_backward(self._open(), args))
+
     def close(self) -> None:
         """Ends the op. Using it afterwards raises InvalidArgument; closing it again does nothing."""
         self.handle = None

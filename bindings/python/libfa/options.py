@@ -39,8 +39,8 @@ Array = SupportsDlpack | SupportsCudaArrayInterface | SupportsArrayInterface | S
 Ints = Array | list[int] | tuple[int, ...]
 
 
-class Options(TypedDict, total=False):
-    """Of every attention(): libfa's, libfa.torch's, libfa.jax's."""
+class CommonOptions(TypedDict, total=False):
+    """Of both passes."""
 
     causal: Causal
     window: tuple[SupportsIndex, SupportsIndex]
@@ -59,26 +59,42 @@ class Options(TypedDict, total=False):
     leftpad_k: Ints | None
     kv_batch_idx: Ints | None
     q_offset: Ints | None
-    block_table: Array | None
     max_seqlen_q: SupportsIndex
     max_seqlen_k: SupportsIndex
-    num_splits: SupportsIndex
     deterministic: bool
     batch_invariant: bool
     num_threads: SupportsIndex
+
+
+class Options(CommonOptions, total=False):
+    """Of every attention(): libfa's, libfa.torch's, libfa.jax's."""
+
+    block_table: Array | None
+    num_splits: SupportsIndex
 
 
 class LayoutOptions(Options, total=False):
     layout: Layout
 
 
-class MemoryOptions(LayoutOptions, total=False):
+class LentOptions(TypedDict, total=False):
     """Memory and threads that the caller lends."""
 
-    lse: Array | None
     parallel_for: tuple[int, int]
     workspace: Array | None
     stream: int | None
+
+
+class MemoryOptions(LayoutOptions, LentOptions, total=False):
+    """Of libfa.attention."""
+
+    lse: Array | None
+
+
+class GradientOptions(CommonOptions, LentOptions, total=False):
+    """Of libfa.backward, those that attention() has, too."""
+
+    layout: Layout
 
 
 class _Required(TypedDict):

@@ -34,6 +34,11 @@ libfa.attention(x, x, x, out=x, out_dtype="float8")
 libfa.attention(x, x, x).lse
 libfa.attention(x, x, x, return_lse=True).shape
 a, b, c = libfa.attention(x, x, x, out=x, return_lse=True)
+libfa.backward(x, x, x, x, x)
+libfa.backward(x, x, x, x, x, x, dq=1)
+libfa.backward(x, x, x, x, x, x, block_table=x)
+libfa.backward(x, x, x, x, x, x, accumulate=1)
+libfa.backward(x, x, x, x, x, x).dx
 libfa.torch.attention(x, x, x, out=x)
 libfa.torch.attention(x, x, x, causal="left")
 libfa.torch.scaled_dot_product_attention(x, x, x, is_causal="yes")
@@ -61,6 +66,8 @@ half = libfa.attention(x, x, x, out_dtype="float16").astype("float32")
 half = libfa.attention(x, x, x, out_dtype=numpy.dtype("float16"))
 m = libfa.attention(memoryview(b""), memoryview(b""), memoryview(b"")).nbytes
 y = libfa.attention(memoryview(b""), memoryview(b""), memoryview(b""), out=y)
+found = libfa.backward(x, x, x, None, x, x, delta=x, causal=True, dq=x, dk=False, dbias=True, bias=x, accumulate=("dq",))
+y = found.dv
 y = flash_attn.flash_attn_func(x, x, x, window_size=(numpy.int64(1), 2))
 y, lse, dmask = flash_attn.flash_attn_func(x, x, x, return_attn_probs=True)
 y = flash_attn.flash_attn_with_kvcache(x, x, x, cache_seqlens=3)
@@ -99,6 +106,8 @@ def test_the_types_have_every_keyword():
     """A keyword of attention() that the types lack would be refused by a type checker."""
     own = {"q", "k", "v", "out", "out_dtype", "return_lse", "return"}
     assert set(libfa.attention.__annotations__) - own == set(options.MemoryOptions.__annotations__)
+    forward_alone = {"lse", "block_table", "num_splits"}
+    assert set(options.MemoryOptions.__annotations__) - forward_alone == set(options.GradientOptions.__annotations__)
     fields = {name for name in dir(libfa.capi.fa_desc) if not name.startswith("_")} - {
         "struct_size",
         "reserved",
