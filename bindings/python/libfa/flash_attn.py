@@ -2,8 +2,11 @@
 
     from flash_attn import flash_attn_func          by          from libfa.flash_attn import flash_attn_func
 
-What differs: float32 works, and so does the CPU; dropout_p > 0 and gradients raise NotImplementedError; deterministic
-changes nothing (the forward pass always is); the logsumexp of a row without keys is -inf (flash_attn: inf).
+Tensors of torch have gradients, in torch.compile as well; softmax_lse has one, too. deterministic is for gradients, as
+upstream's is: False lets libfa add them up in any order, unless torch.use_deterministic_algorithms(True) has been called.
+
+What differs: float32 works, and so does the CPU; dropout_p > 0 raises NotImplementedError, and so do gradients of
+alibi_slopes, through pages and of flash_attn_with_kvcache; the logsumexp of a row without keys is -inf (flash_attn: inf).
 return_attn_probs gives (out, softmax_lse, S_dmask) as flash_attn 2.8.3 does without dropout, where S_dmask is empty.
 """
 
@@ -12,17 +15,17 @@ from typing import Any, SupportsFloat, SupportsIndex
 
 from . import errors, kvcache, scalars
 from .attention import attention
-from .libraries import adapter_of, view
+from .libraries import adapter_of, of_torch, view
 from .options import Array
 
 
 _PAGED = {"the keys of the sequence": "the keys that the pages of its row of block_table hold"}
 
 
-def _attention(names: dict[str, str], q: Any, k: Any, v: Any, **keywords: Any) -> Any:
+def _attention(names: dict[str, str], q: Any, k: Any, v: Any, function: Any = attention, **keywords: Any) -> Any:
     """libfa.attention, whose errors speak of the caller's arguments: names has theirs by libfa's."""
     try:
-        return attention(q, k, v, **keywords)
+        return function(q, k, v, **keywords)
     except (errors.Error, BufferError, NotImplementedError, TypeError) as error:
         names = {"window": "window_size", **names}
         known = "|".join(sorted(names, key=len, reverse=True))
@@ -32,24 +35,40 @@ def _attention(names: dict[str, str], q: Any, k: Any, v: Any, **keywords: Any) -
         raise kind(text) from None
 
 
-def _forward(names: dict[str, str], q: Any, k: Any, v: Any, dropout_p: float, return_attn_probs: bool, **keywords: Any) -> Any:
+def _forward(
+    names: dict[str, str],
+    q: Any,
+    k: Any,
+    v: Any,
+    dropout_p: float,
+    return_attn_probs: bool,
+    deterministic: bool,
+    **keywords: Any,
+) -> Any:
     if dropout_p:
         raise NotImplementedError(f"dropout_p: got {dropout_p}, and libfa has no dropout; 0.0 works")
+    if of_torch(q):
+        from .torch import attend
+
+        keywords.update(function=attend, deterministic=deterministic)
     if not return_attn_probs:
         return _attention(names, q, k, v, **keywords)
     out, lse = _attention(names, q, k, v, return_lse=True, **keywords)
+    if of_torch(q):
+        return out, lse, q.new_empty(0)
     adapter = adapter_of(q)
     return out, lse, adapter.finish(adapter.empty(q, (0,), view(q, "q")[1]))
 
 
-def _unpacked(x: Any, what: str, axis: int, count: int) -> tuple[list[Any], list[str]]:
+def _unpacked(x: Any, what: str, axis: int, count: int) -> tuple[Any, list[str]]:
     """The count arrays that x holds along axis, and how each is written."""
     shape = tuple(getattr(x, "shape", ()))
     if len(shape) != axis + 3 or shape[axis] != count:
         lead = "(batch, sequence" if axis == 2 else "(total"
         raise errors.InvalidCall(f"{what}: got shape {shape}, expected {lead}, {count}, heads, dim)")
     index = (slice(None),) * axis
-    return [x[(*index, i)] for i in range(count)], [f"{what}[{':, ' * axis}{i}]" for i in range(count)]
+    parts = x.unbind(axis) if hasattr(x, "unbind") else [x[(*index, i)] for i in range(count)]  # torch: one gradient for all
+    return parts, [f"{what}[{':, ' * axis}{i}]" for i in range(count)]
 
 
 def flash_attn_func(
@@ -74,6 +93,7 @@ def flash_attn_func(
         v,
         dropout_p,
         return_attn_probs,
+        deterministic,
         softmax_scale=softmax_scale,
         causal=causal,
         window=window_size,
@@ -103,6 +123,7 @@ def flash_attn_kvpacked_func(
         v,
         dropout_p,
         return_attn_probs,
+        deterministic,
         softmax_scale=softmax_scale,
         causal=causal,
         window=window_size,
@@ -131,6 +152,7 @@ def flash_attn_qkvpacked_func(
         v,
         dropout_p,
         return_attn_probs,
+        deterministic,
         softmax_scale=softmax_scale,
         causal=causal,
         window=window_size,
@@ -170,6 +192,7 @@ def flash_attn_varlen_func(
         v,
         dropout_p,
         return_attn_probs,
+        deterministic,
         cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k=cu_seqlens_k if used is None else None,
         seqused_k=used,
@@ -209,6 +232,7 @@ def flash_attn_varlen_kvpacked_func(
         v,
         dropout_p,
         return_attn_probs,
+        deterministic,
         cu_seqlens_q=cu_seqlens_q,
         cu_seqlens_k=cu_seqlens_k,
         max_seqlen_q=max_seqlen_q,
@@ -246,6 +270,7 @@ def flash_attn_varlen_qkvpacked_func(
         v,
         dropout_p,
         return_attn_probs,
+        deterministic,
         cu_seqlens_q=cu_seqlens,
         cu_seqlens_k=cu_seqlens,
         max_seqlen_q=max_seqlen,

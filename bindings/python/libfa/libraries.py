@@ -33,7 +33,8 @@ class Torch(Adapter):
     def view(self, x: Any, what: str) -> View:
         if x.requires_grad and sys.modules["torch"].is_grad_enabled():
             raise NotImplementedError(
-                f"{what}: requires a gradient, which libfa does not compute yet (no fa_backward); call it under torch.no_grad()"
+                f"{what}: requires a gradient, which autograd does not see here; libfa.torch.attention has gradients, "
+                "and torch.no_grad() does without"
             )
         if x.is_cpu:
             device = CPU
@@ -113,6 +114,10 @@ def adapter_of(x: Any) -> Adapter:
             found = _masked
         _by_type[type(x)] = found
     return found
+
+
+def of_torch(x: Any) -> bool:
+    return isinstance(adapter_of(x), Torch)
 
 
 def view(x: Any, what: str) -> View:

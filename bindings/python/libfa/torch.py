@@ -1,7 +1,9 @@
-"""libfa as an operator of PyTorch, libfa::attention, which torch.compile sees through without a graph break, and functions
-over it: attention(), and scaled_dot_product_attention() with the arguments of torch's own.
+"""libfa on torch's tensors, with gradients: attention(), which is an operator that torch.compile sees through without a graph
+break, and scaled_dot_product_attention() with the arguments of torch's own.
 
-Importing this module imports torch. Backward passes raise NotImplementedError: libfa computes no gradients yet.
+Gradients of q, k, v, bias, sinks and lse are computed as far as they are asked for, by fa_backward; deterministic=False lets
+it add them up in any order, unless torch.use_deterministic_algorithms(True) has been called. Importing this module imports
+torch.
 """
 
 from __future__ import annotations
@@ -12,69 +14,18 @@ import torch
 from torch.autograd import forward_ad
 
 from . import attention as _attention
-from . import scalars
+from . import scalars, torch_operators
 from .errors import InvalidArgument
 from .options import LayoutOptions
+from .torch_operators import CAUSAL_NAMES, TENSORS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-# The tensors that may be left out, in the operator's order.
-_TENSORS = (
-    "bias",
-    "mask",
-    "alibi_slopes",
-    "sinks",
-    "cu_seqlens_q",
-    "cu_seqlens_k",
-    "seqused_q",
-    "seqused_k",
-    "leftpad_k",
-    "kv_batch_idx",
-    "q_offset",
-    "block_table",
-)
-_SCHEMA = f"""(Tensor q, Tensor k, Tensor v, {", ".join(f"Tensor? {name}=None" for name in _TENSORS)}, *,
-    str causal="", SymInt window_left=-1, SymInt window_right=-1, SymInt attention_chunk=0, float softcap=0.0,
-    float? softmax_scale=None, bool bias_before_softcap=False, SymInt max_seqlen_q=0, SymInt max_seqlen_k=0,
-    SymInt num_splits=0, bool deterministic=True, bool batch_invariant=False, str layout="bshd", ScalarType? out_dtype=None,
-    bool return_lse=False, int num_threads=0) -> (Tensor, Tensor)"""
-_CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
-_CAUSAL_NAMES = dict(zip((scalars.mask_of(value) for value in _CAUSAL.values()), _CAUSAL))
 _CONVERTED = {"softcap": scalars.real} | dict.fromkeys(
     ("attention_chunk", "max_seqlen_q", "max_seqlen_k", "num_splits", "num_threads"), scalars.integer
 )
 _KEYWORDS = {*LayoutOptions.__annotations__, "out_dtype", "return_lse"}
-
-
-# The dispatcher leaves out keywords that have their default.
-
-
-def _forward(q: Any, k: Any, v: Any, *tensors: Any, **given: Any) -> tuple[Any, Any]:
-    given.update(zip(_TENSORS, tensors))
-    given["causal"] = _CAUSAL[given.pop("causal", "")]
-    given["window"] = (given.pop("window_left", -1), given.pop("window_right", -1))
-    result = _attention(q, k, v, **given)
-    return result if given.get("return_lse") else (result, q.new_empty(0, dtype=torch.float32))
-
-
-def _fake(q: Any, k: Any, v: Any, *tensors: Any, **given: Any) -> tuple[Any, Any]:
-    given.update(zip(_TENSORS, tensors))
-    out = q.new_empty(q.shape[:-1] + v.shape[-1:], dtype=given.get("out_dtype"))
-    if not given.get("return_lse"):
-        return out, q.new_empty(0, dtype=torch.float32)
-    rows, heads = (q.shape[-3], q.shape[-2]) if given.get("layout", "bshd") == "bshd" else (q.shape[-2], q.shape[-3])
-    shape = (heads, rows) if given.get("cu_seqlens_q") is not None else (q.shape[0], heads, rows)
-    return out, q.new_empty(shape, dtype=torch.float32)
-
-
-def _backward(ctx: Any, *gradients: Any) -> None:
-    raise NotImplementedError("libfa::attention: libfa computes no gradients yet; run it under torch.no_grad()")
-
-
-operator: Any = torch.library.custom_op("libfa::attention", _forward, mutates_args=(), schema=_SCHEMA.replace("\n", ""))
-operator.register_fake(_fake)
-operator.register_autograd(_backward)
 
 
 def _eager(q: Any, k: Any, v: Any, keywords: dict[str, Any]) -> bool:
@@ -88,7 +39,7 @@ def _eager(q: Any, k: Any, v: Any, keywords: dict[str, Any]) -> bool:
         return False
     if not torch.is_grad_enabled():
         return True
-    tensors = (q, k, v, *(keywords[name] for name in _TENSORS if name in keywords)) if keywords else (q, k, v)
+    tensors = (q, k, v, *(keywords[name] for name in TENSORS if name in keywords)) if keywords else (q, k, v)
     return not any(getattr(x, "requires_grad", False) for x in tensors)
 
 
@@ -123,42 +74,47 @@ def attention(
     **_: Unpack[LayoutOptions],
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 def attention(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
-    """libfa.attention on tensors, as an operator where torch compiles, traces or transforms: the same keywords, less those of
-    memory that the caller lends (out, lse, workspace, parallel_for, stream); out_dtype is a torch.dtype. Under autocast q, k
-    and v are of its type, as in torch's own."""
+    """libfa.attention on tensors, with gradients, as an operator where torch compiles, traces or transforms: the same keywords,
+    less those of memory that the caller lends (out, lse, workspace, parallel_for, stream); out_dtype is a torch.dtype. Under
+    autocast q, k and v are of its type, as in torch's own.
+
+    q (batch, sequence, heads, dim), k and v (batch, keys, kv heads, dim); packed (cu_seqlens_*) without the batch;
+    layout="bhsd": heads first. Returns out, or (out, lse). Gradients of q, k, v, bias and sinks have their shapes and types;
+    those of out and lse may have any strides. Raises as libfa.attention does, and NotImplementedError for gradients of
+    alibi_slopes, of paged keys (block_table), second ones, and derivatives in forward mode.
+    """
+    if (q.is_cpu or q.is_cuda) and torch.is_autocast_enabled(q.device.type):
+        q, k, v = _autocast(q, k, v)
+    return attend(q, k, v, **keywords)
+
+
+def attend(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
+    """attention(), whatever autocast says."""
     for name in keywords:
         if name not in _KEYWORDS:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
-    if (q.is_cpu or q.is_cuda) and torch.is_autocast_enabled(q.device.type):
-        q, k, v = _autocast(q, k, v)
     if _eager(q, k, v, keywords):
         return _attention(q, k, v, **keywords)
     if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
         _refuse_tangents(q, k, v)
-    causal = _CAUSAL_NAMES[scalars.mask_of(keywords.pop("causal", False))]
-    left, right = scalars.pair(keywords.pop("window", (-1, -1)), "window")
-    scale = keywords.pop("softmax_scale", None)
+    keywords["causal"] = CAUSAL_NAMES[scalars.mask_of(keywords.get("causal", False))]
+    keywords["window_left"], keywords["window_right"] = scalars.pair(keywords.pop("window", (-1, -1)), "window")
+    if keywords.get("softmax_scale") is not None:
+        keywords["softmax_scale"] = scalars.scale(keywords["softmax_scale"], "softmax_scale")
     for name, convert in _CONVERTED.items():
         if name in keywords:
             keywords[name] = convert(keywords[name], name)
-    out, lse = torch.ops.libfa.attention(
-        q,
-        k,
-        v,
-        *(keywords.pop(name, None) for name in _TENSORS),
-        causal=causal,
-        window_left=left,
-        window_right=right,
-        softmax_scale=None if scale is None else scalars.scale(scale, "softmax_scale"),
-        **keywords,
-    )
-    return (out, lse) if keywords.get("return_lse") else out
+    return_lse = keywords.pop("return_lse", False)
+    tensors = [keywords.pop(name, None) for name in TENSORS]
+    inputs = (torch.tensor(x, dtype=torch.int32) if isinstance(x, (list, tuple)) else x for x in tensors)
+    out, lse = torch_operators.call((q, k, v, *inputs), keywords)
+    return (out, lse) if return_lse else out
 
 
 def _refuse_tangents(*tensors: Any) -> None:
     """Of an operator without a derivative torch takes the tangent for 0."""
     if any(forward_ad.unpack_dual(x).tangent is not None for x in tensors):
-        raise NotImplementedError("libfa.torch.attention: libfa computes no gradients yet, nor derivatives in forward mode")
+        raise NotImplementedError("libfa.torch.attention: libfa computes gradients, and no derivatives in forward mode (jvp)")
 
 
 def _autocast(*tensors: Any) -> list[Any]:

@@ -1,5 +1,6 @@
 """libfa under Hugging Face transformers: `import libfa.transformers`, then attn_implementation="libfa" for any model whose
-attention goes through AttentionInterface. Sliding windows, softcaps, sinks, grouped heads, padding and caches are served.
+attention goes through AttentionInterface, to generate and to train. Sliding windows, softcaps, sinks, grouped heads, padding
+and caches are served.
 """
 
 from typing import Any
@@ -33,7 +34,9 @@ def forward(
     (batch, queries, heads, dim). The mask is boolean or is added to the scores; where transformers leaves it out, several
     queries begin at the first key (aligned top-left) and a single one attends all."""
     if dropout:
-        raise NotImplementedError(f"dropout: got {dropout}, and libfa has no dropout; call model.eval()")
+        raise NotImplementedError(
+            f"dropout: got {dropout}, and libfa has no dropout; config.attention_dropout = 0.0 works, and so does model.eval()"
+        )
     if cache is not None:
         raise NotImplementedError("cache: paged caches of continuous batching are not served by libfa.transformers")
     if is_causal is None:

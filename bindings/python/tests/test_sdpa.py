@@ -1,5 +1,5 @@
 """libfa.torch.scaled_dot_product_attention at random against torch's own: no further from the result in double precision than twice
-what torch is in the same type, whatever the shapes, strides, masks, types and leading dimensions."""
+what torch is in the same type, whatever the shapes, strides, masks, types and leading dimensions; gradients, too."""
 # needs: torch
 
 import collections
@@ -13,6 +13,7 @@ import libfa.torch
 torch.set_num_threads(1)  # the suites run side by side
 
 CALLS = 400
+GRADIENTS = 5  # of every fifth call
 # What the seed comes to: calls by what they have.
 PINNED = {
     "float32": 135,
@@ -25,6 +26,7 @@ PINNED = {
     "broadcast": 56,
 }
 UNITS = {torch.float32: 2**-22, torch.float16: 2**-10, torch.bfloat16: 2**-7}
+GRADIENT_UNITS = {torch.float32: 2**-18, torch.float16: 2**-8, torch.bfloat16: 2**-5}
 
 
 def strided(shape, rng, generator, dtype):
@@ -77,6 +79,11 @@ def test_at_random():
         q, k, v, given, has = call(rng, generator)
         counts.update(has)
         mask = given.get("attn_mask")
+        inputs = [q, k, v] + ([mask] if "additive" in has else [])
+        keyless = "boolean" in has and not bool(mask.any(-1).all())  # rows for which torch's gradient is NaN
+        needed = index % GRADIENTS == 0 and not keyless and k.shape[-2] > 1  # (one key: q and k have none, but for roundings)
+        for x in inputs:
+            x.requires_grad_(needed)
         wide = {**given, "attn_mask": mask.double()} if mask is not None and mask.dtype != torch.bool else given
         exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), **wide).nan_to_num()  # rows without keys: 0
         torchs = F.scaled_dot_product_attention(q, k, v, **given).nan_to_num()
@@ -85,4 +92,12 @@ def test_at_random():
         assert ours.shape == exact.shape and ours.dtype == q.dtype, what
         allowed = 2 * (torchs.double() - exact).abs().max() + UNITS[q.dtype] * exact.abs().max()
         assert (ours.double() - exact).abs().max() <= allowed, what
+        if needed:
+            dout = torch.randn(ours.shape, generator=torch.Generator().manual_seed(index)).to(q.dtype)
+            every = (torch.autograd.grad(out, inputs, dout.to(out.dtype)) for out in (exact, torchs, ours))
+            for name, want, theirs, mine in zip(("q", "k", "v", "mask"), *every):
+                terms = given.get("scale", 1) * (q.shape[-2] * v.shape[-1]) ** 0.5  # may cancel
+                unit = GRADIENT_UNITS[q.dtype] * max(terms, want.abs().max())
+                allowed = 2 * (theirs.double() - want).abs().max() + unit
+                assert (mine.double() - want).abs().max() <= allowed, f"{what}: gradient of {name}"
     assert counts == PINNED

@@ -1,10 +1,10 @@
 """Tiny random models of transformers with libfa in every layer, against the same model in double precision: logits are no
-further off than twice what transformers' own eager attention is in the model's type, for prefill and padded batches; the same
-tokens are generated with caches."""
+further off than twice what transformers' own eager attention is in the model's type, for prefill and padded batches, and so are
+the gradients of a training step; the same tokens are generated with caches."""
 # needs: torch, transformers
 
 import pytest
-import reference
+import reference_torch
 import torch
 import transformers
 from transformers import AttentionInterface
@@ -51,11 +51,10 @@ def counting(module, *positional, **keywords):
 
 
 def exact(module, q, k, v, mask, scaling=None, sliding_window=None, softcap=None, s_aux=None, **_):
-    """Attention in double precision; eager's own has NaN in rows that attend nothing."""
-    given = dict(scale=scaling, softcap=softcap or 0.0, sinks=None if s_aux is None else s_aux.detach().numpy())
-    given.update(dict(mask=mask.numpy()) if mask is not None else dict(causal=True, window=((sliding_window or 0) - 1, -1)))
-    out, _ = reference.attention(*(x.transpose(1, 2).numpy() for x in (q, k, v)), **given)
-    return torch.from_numpy(out), None
+    """Attention in double precision; eager's own has NaN in rows that attend nothing, and its softmax is of float32."""
+    given = dict(scale=scaling, softcap=softcap or 0.0, sinks=s_aux)
+    given.update(dict(mask=mask) if mask is not None else dict(causal=True, window=((sliding_window or 0) - 1, -1)))
+    return reference_torch.attention(*(x.transpose(1, 2) for x in (q, k, v)), **given)[0], None
 
 
 AttentionInterface.register("exact", exact)
@@ -128,8 +127,26 @@ def test_generate(name, cache):
     assert len(served) == 3 * 8  # every layer of the prefill and of each further token
 
 
-def test_gradients_are_refused():
-    model = model_of("llama", torch.float32)
-    model.set_attn_implementation("libfa")
-    with pytest.raises(NotImplementedError, match="no gradients yet"):
-        model(input_ids=IDS).logits.sum().backward()
+def gradients(model, implementation):
+    """Of one step's loss, by parameter."""
+    model.set_attn_implementation(implementation)
+    model(input_ids=IDS, labels=IDS, use_cache=False).loss.backward()
+    return {name: x.grad.double() for name, x in model.named_parameters()}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_oss"])
+def test_a_training_step(name, dtype, monkeypatch):
+    """No parameter's gradient is further off than twice what eager's is, norm by norm."""
+    calls = []
+    backward = libfa.capi.fa_backward
+    monkeypatch.setattr(libfa.capi, "fa_backward", lambda *given: calls.append(1) or backward(*given))
+    want = gradients(model_of(name, TYPES[dtype]).double(), "exact")
+    eager, ours = (gradients(model_of(name, TYPES[dtype]), implementation) for implementation in ("eager", "libfa"))
+    assert [layer for layer, *_ in served] == [0, 1, 2] and len(calls) == 3
+    unit = {"float32": 1e-6, "bfloat16": 2**-9}[dtype]
+    for parameter, exact in want.items():
+        error, bound = (ours[parameter] - exact).norm(), 2 * (eager[parameter] - exact).norm() + unit * exact.norm()
+        assert error <= bound + 1e-9, f"{parameter}: {error} against {bound}"
+    if name == "gpt_oss":
+        assert any("sinks" in parameter and x.norm() > 0 for parameter, x in ours.items())

@@ -1,5 +1,5 @@
 """flash_attn's own test file, tests/test_flash_attn.py of its source distribution, with libfa.flash_attn in the place of flash_attn:
-a seeded sample of its cases on the CPU, without its backward parts and its dropout. Nothing of it is kept in this repository:
+a seeded sample of its cases on the CPU, with gradients, without dropout. Nothing of it is kept in this repository:
 environment.sh fetches the distribution, and the file is adapted as it is read."""
 # needs: torch, einops
 # needs file: sources/flash_attn-2.8.3.post2.tar.gz
@@ -9,7 +9,6 @@ import itertools
 import math
 import pathlib
 import random
-import re
 import sys
 import tarfile
 import types
@@ -40,23 +39,10 @@ TESTS = [
 
 
 class Adapted(ast.NodeTransformer):
-    """On the CPU, and without each statement of a test that has to do with a gradient: dq, dk, dv, dqkv and their kin."""
-
-    gradient = re.compile(r"d(q|k|v|kv|qkv)(_(?!pad)\w+)?$")
+    """On the CPU."""
 
     def visit_Constant(self, node):
         return ast.Constant("cpu") if node.value == "cuda" else node
-
-    def visit_FunctionDef(self, node):
-        for part in ast.walk(node) if node.name.startswith("test_") else ():
-            for body in (getattr(part, field, None) for field in ("body", "orelse")):
-                if isinstance(body, list):
-                    body[:] = [ast.Pass() if self.of_gradients(statement) else statement for statement in body]
-        return self.generic_visit(node)
-
-    def of_gradients(self, statement):
-        names = (part.id for part in ast.walk(statement) if isinstance(part, ast.Name))
-        return isinstance(statement, (ast.Assign, ast.Expr, ast.Assert)) and any(map(self.gradient.match, names))
 
 
 def rotary(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
@@ -100,7 +86,7 @@ def upstream():
     )
     tests = module("upstream")
     tree = ast.fix_missing_locations(Adapted().visit(ast.parse(texts["tests/test_flash_attn.py"])))
-    with mock.patch.dict(sys.modules, stand_ins), device, torch.no_grad():
+    with mock.patch.dict(sys.modules, stand_ins), device:
         exec(compile(tree, "test_flash_attn.py", "exec"), vars(tests))
         yield tests
 

@@ -1,0 +1,189 @@
+"""libfa::attention and libfa::attention_backward, operators of PyTorch: what torch.compile, autograd and torch.func see of libfa.
+libfa.torch has functions over them.
+
+attention gives out and lse; attention_backward gives dq, dk, dv, dbias and dsinks, empty where they are not wanted. lse has a
+gradient, too. Second derivatives, and those of alibi_slopes and of paged keys, raise NotImplementedError.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import attention as _attention
+from . import backward as _backward
+from . import scalars
+
+# The tensors that may be left out, in the operators' order.
+TENSORS = (
+    "bias",
+    "mask",
+    "alibi_slopes",
+    "sinks",
+    "cu_seqlens_q",
+    "cu_seqlens_k",
+    "seqused_q",
+    "seqused_k",
+    "leftpad_k",
+    "kv_batch_idx",
+    "q_offset",
+    "block_table",
+)
+CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
+CAUSAL_NAMES = dict(zip((scalars.mask_of(value) for value in CAUSAL.values()), CAUSAL))
+_INPUTS = ("q", "k", "v", *TENSORS)
+_DIFFERENTIABLE = ("q", "k", "v", "bias", "sinks")
+_FORWARD_ALONE = ("out_dtype", "num_splits")  # keywords that the gradients do not depend on
+_OPTIONAL = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
+_KEYWORDS = """str causal="", SymInt window_left=-1, SymInt window_right=-1, SymInt attention_chunk=0, float softcap=0.0,
+    float? softmax_scale=None, bool bias_before_softcap=False, SymInt max_seqlen_q=0, SymInt max_seqlen_k=0,
+    bool deterministic=True, bool batch_invariant=False, str layout="bshd", int num_threads=0"""
+
+
+def _operator(name: str, function: Any, schema: str) -> Any:
+    return torch.library.custom_op(f"libfa::{name}", function, mutates_args=(), schema=schema.replace("\n", ""))
+
+
+# The dispatcher leaves out arguments that have their default.
+
+
+def _given(tensors: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """An operator's optional arguments as keywords of libfa.attention and libfa.backward."""
+    given = {**keywords, **dict(zip(TENSORS, tensors))}
+    given["causal"] = CAUSAL[given.pop("causal", "")]
+    given["window"] = (given.pop("window_left", -1), given.pop("window_right", -1))
+    return given
+
+
+def _forward(q: Any, k: Any, v: Any, *tensors: Any, **keywords: Any) -> tuple[Any, Any]:
+    out, lse = _attention(q, k, v, return_lse=True, **_given(tensors, keywords))
+    return out, lse
+
+
+def _fake(q: Any, k: Any, v: Any, *tensors: Any, **keywords: Any) -> tuple[Any, Any]:
+    out = q.new_empty(q.shape[:-1] + v.shape[-1:], dtype=keywords.get("out_dtype"))
+    rows, heads = (q.shape[-3], q.shape[-2]) if keywords.get("layout", "bshd") == "bshd" else (q.shape[-2], q.shape[-3])
+    packed = dict(zip(TENSORS, tensors)).get("cu_seqlens_q") is not None
+    return out, q.new_empty((heads, rows) if packed else (q.shape[0], heads, rows), dtype=torch.float32)
+
+
+def _gradients(
+    dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *tensors: Any, wanted: Any, **keywords: Any
+) -> tuple[Any, ...]:
+    given = _given(tensors, keywords)
+    given.pop("block_table", None)
+    if torch.are_deterministic_algorithms_enabled():
+        given["deterministic"] = True
+    if dout is None:  # of lse alone
+        dout = out.new_zeros(()).expand(out.shape)
+    asked = dict(zip((f"d{name}" for name in _DIFFERENTIABLE), wanted))
+    found = _backward(q, k, v, out, lse, dout, dlse=dlse, **asked, **given)
+    return tuple(q.new_empty(0) if x is None else x for x in found)
+
+
+def _fake_gradients(
+    dout: Any, dlse: Any, q: Any, k: Any, v: Any, out: Any, lse: Any, *tensors: Any, wanted: Any, **_: Any
+) -> tuple[Any, ...]:
+    inputs = dict(zip(_INPUTS, (q, k, v, *tensors)))
+    return tuple(
+        inputs[name].new_empty(inputs[name].shape) if want else q.new_empty(0) for name, want in zip(_DIFFERENTIABLE, wanted)
+    )
+
+
+attention = _operator(
+    "attention",
+    _forward,
+    f"(Tensor q, Tensor k, Tensor v, {_OPTIONAL}, *, {_KEYWORDS}, SymInt num_splits=0, ScalarType? out_dtype=None)"
+    " -> (Tensor, Tensor)",
+)
+attention_backward = _operator(
+    "attention_backward",
+    _gradients,
+    f"(Tensor? dout, Tensor? dlse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {_OPTIONAL}, *, bool[] wanted, {_KEYWORDS})"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+
+
+def _save(ctx: Any, inputs: Any, keyword_only_inputs: dict[str, Any], output: Any) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs, *output)
+    ctx.keywords = {name: x for name, x in keyword_only_inputs.items() if name not in _FORWARD_ALONE}
+
+
+def _differentiate(ctx: Any, dout: Any, dlse: Any) -> tuple[Any, ...]:
+    *inputs, out, lse = ctx.saved_tensors
+    needed = {name for name, needs in zip(_INPUTS, ctx.needs_input_grad) if needs}
+    if "alibi_slopes" in needed:
+        raise NotImplementedError(
+            "alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works, or a bias"
+        )
+    if inputs[_INPUTS.index("block_table")] is not None:
+        raise NotImplementedError(
+            "block_table: libfa computes no gradients where keys and values are in pages; without block_table it does"
+        )
+    wanted = [name in needed for name in _DIFFERENTIABLE]
+    if not any(wanted) or (dout is None and dlse is None):
+        return (None,) * len(_INPUTS)
+    given = (dout, dlse, *inputs[:3], out, lse, *inputs[3:])
+    keywords = dict(ctx.keywords, wanted=wanted)
+    found = _Gradients.apply(*given, keywords) if transforming() else torch.ops.libfa.attention_backward(*given, **keywords)
+    gradients = {name: x for name, x, want in zip(_DIFFERENTIABLE, found, wanted) if want}
+    return tuple(gradients.get(name) for name in _INPUTS)
+
+
+def _no_second(ctx: Any, *_: Any) -> None:
+    raise NotImplementedError(
+        "libfa::attention_backward: libfa computes no second derivatives (create_graph=True, torch.func.hessian); torch's own "
+        "scaled_dot_product_attention does, in its math backend"
+    )
+
+
+attention.register_fake(_fake)
+attention.register_autograd(_differentiate, setup_context=_save)
+attention_backward.register_fake(_fake_gradients)
+attention_backward.register_autograd(_no_second)
+
+
+def transforming() -> bool:
+    """Whether torch.func transforms what runs now."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+class _Attention(torch.autograd.Function):  # type: ignore[misc]
+    """The operator under torch.func, which does not transform operators that have an autograd of their own."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        return torch.ops.libfa.attention(*given[:-1], **given[-1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        _save(ctx, inputs[:-1], inputs[-1], output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return *_differentiate(ctx, *gradients), None
+
+
+class _Gradients(torch.autograd.Function):  # type: ignore[misc]
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        return torch.ops.libfa.attention_backward(*given[:-1], **given[-1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    backward = staticmethod(_no_second)
+
+
+def call(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """(out, lse) of the operator: inputs are q, k, v and each of TENSORS."""
+    if not torch.compiler.is_compiling() and transforming():
+        return _Attention.apply(*inputs, keywords)
+    return torch.ops.libfa.attention(*inputs, **keywords)
