@@ -14,8 +14,7 @@ expect() {
   fi
 }
 emulate=$1/scripts/emulate_avx512.sh
-expect 0 "two words of x y" env FA_SAID="x y" "$emulate" /bin/sh -c 'echo two words of "$FA_SAID"'
-expect 3 "" "$emulate" /bin/sh -c "exit 3"
+expect 3 "two words of x y" env FA_SAID="x y" "$emulate" /bin/sh -c 'echo two words of "$FA_SAID"; exit 3'
 expect 1 "exit status 77" "$emulate" /bin/sh -c "exit 77"
 expect 1 "the emulated CPU lacks avx512_bf16" env EMULATED_WITHOUT=avx512bf16 "$emulate" /bin/sh -c "exit 0"
 exit "$status"
