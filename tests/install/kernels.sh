@@ -1,5 +1,5 @@
 #!/bin/sh
-# kernels.sh BUILD PREFIX NVCC EMULATOR ENGINE_TESTS TOOL WERROR: a library with FA_KERNELS=file, installed in PREFIX, finds
+# kernels.sh BUILD PREFIX NVCC EMULATOR ENGINE_TESTS TOOL: a library with FA_KERNELS=file, installed in PREFIX, finds
 # its images there, and says what is wrong with one that is not its own. The images are BUILD's, which a stand-in for nvcc
 # hands over.
 set -eu
@@ -19,7 +19,7 @@ TEXT
 chmod +x "$build/nvcc"
 "$CMAKE" -S "$SOURCE" -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$prefix" -DFA_KERNELS=file -DFA_ARCHS=80 \
   -DFA_NVCC="$build/nvcc" -DFA_BUILD_TESTS=OFF -DFA_BUILD_TOOL=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EXAMPLES=OFF \
-  -DFA_BUILD_EMULATOR=OFF -DFA_WERROR="$7" >"$build/configure.log"
+  -DFA_BUILD_EMULATOR=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0 >"$build/configure.log" # optimising it takes a minute
 "$CMAKE" --build "$build" -j "$(nproc)" >"$build/build.log" || { cat "$build/build.log" && exit 1; }
 "$CMAKE" --install "$build" >"$build/install.log"
 
