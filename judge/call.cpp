@@ -4,14 +4,16 @@
 #include <cmath>
 #include <limits>
 
-#include "judge/number.h"
-
 namespace oracle {
 namespace {
 
 const void *element(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k, int64_t l) {
   const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
   return static_cast<const char *>(t.data) + offset * test::dtype_bytes(dtype);
+}
+
+Elements row(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k) {
+  return {element(t, dtype, i, j, k, 0), t.stride[3] * test::dtype_bytes(dtype), dtype};
 }
 
 /// An element of an optional tensor whose dimensions may be 1 and are then repeated.
@@ -60,24 +62,24 @@ double Call::scale() const {
   return desc.softmax_scale != 0 ? desc.softmax_scale : 1 / std::sqrt(double(dim()));
 }
 
-double Call::q(const Sequence &s, int64_t i, int64_t head, int64_t d) const {
-  return test::load(element(args.q, q_type(), s.q_batch, s.q_row + i, head, d), q_type());
+Elements Call::q(const Sequence &s, int64_t i, int64_t head) const {
+  return row(args.q, q_type(), s.q_batch, s.q_row + i, head);
 }
 
-double Call::k(const Sequence &s, int64_t j, int64_t head, int64_t d) const {
-  return test::load(kv_element(args.k, s, j, head, d), kv_type());
+Elements Call::k(const Sequence &s, int64_t j, int64_t head) const {
+  return kv_row(args.k, s, j, head);
 }
 
-double Call::v(const Sequence &s, int64_t j, int64_t head, int64_t d) const {
-  return test::load(kv_element(args.v, s, j, head, d), kv_type());
+Elements Call::v(const Sequence &s, int64_t j, int64_t head) const {
+  return kv_row(args.v, s, j, head);
 }
 
-const void *Call::kv_element(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head, int64_t d) const {
+Elements Call::kv_row(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head) const {
   const int64_t token = s.k_row + j;
-  if (!args.block_table.data) return element(tensor, kv_type(), s.k_batch, token, head, d);
+  if (!args.block_table.data) return row(tensor, kv_type(), s.k_batch, token, head);
   const int64_t page_size = args.k.shape[1];
   const auto page = int64_t(test::load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
-  return element(tensor, kv_type(), page, token % page_size, head, d);
+  return row(tensor, kv_type(), page, token % page_size, head);
 }
 
 double Call::bias(const Sequence &s, int64_t head, int64_t i, int64_t j) const {

@@ -7,7 +7,22 @@
 #include <cstdint>
 #include <vector>
 
+#include "judge/number.h"
+
 namespace oracle {
+
+/// A row of a tensor: the elements of its last dimension.
+class Elements {
+ public:
+  Elements(const void *first, int64_t bytes_apart, fa_dtype dtype)
+      : first_(static_cast<const char *>(first)), bytes_apart_(bytes_apart), dtype_(dtype) {}
+  double operator[](int64_t d) const { return test::load(first_ + d * bytes_apart_, dtype_); }
+
+ private:
+  const char *first_;
+  int64_t bytes_apart_;
+  fa_dtype dtype_;
+};
 
 /// One sequence of a call.
 struct Sequence {
@@ -39,10 +54,10 @@ class Call {
   int64_t heads_kv() const { return args.k.shape[2]; }
   double scale() const;
 
-  /// Elements of sequence s: query i or key j of a head. Heads of k and v are key/value heads.
-  double q(const Sequence &s, int64_t i, int64_t head, int64_t d) const;
-  double k(const Sequence &s, int64_t j, int64_t head, int64_t d) const;
-  double v(const Sequence &s, int64_t j, int64_t head, int64_t d) const;
+  /// Rows of sequence s: query i or key j of a head. Heads of k and v are key/value heads.
+  Elements q(const Sequence &s, int64_t i, int64_t head) const;
+  Elements k(const Sequence &s, int64_t j, int64_t head) const;
+  Elements v(const Sequence &s, int64_t j, int64_t head) const;
 
   /// The addend of score (i, j), 0 without a bias.
   double bias(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
@@ -54,7 +69,7 @@ class Call {
   bool attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
 
  private:
-  const void *kv_element(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head, int64_t d) const;
+  Elements kv_row(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head) const;
 };
 
 }  // namespace oracle

@@ -43,14 +43,25 @@ struct Term {
   double value, error, rounding;
 };
 
+/// Adds it times scale times each of n factors to n neighbouring elements, the first of which is at.
 template <class Real>
-void add(Gradient *g, int64_t at, Term t, double factor) {
-  const auto n = size_t(at);
-  g->value[n] = Real(g->value[n]) + Real(t.value) * Real(factor);
-  if constexpr (std::is_same_v<Real, double>) {
-    g->bound[n] += t.error * std::abs(factor);
-    g->floor[n] += t.rounding * std::abs(factor);
+void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64_t n) {
+  double *__restrict value = g->value.data() + at, *__restrict bound = g->bound.data() + at;
+  double *__restrict floor = g->floor.data() + at;
+  for (int64_t d = 0; d < n; ++d) {
+    const Real factor = scale * factors[d];
+    value[d] = Real(value[d]) + Real(t.value) * factor;
+    if constexpr (std::is_same_v<Real, double>) {
+      bound[d] += t.error * std::abs(factor);
+      floor[d] += t.rounding * std::abs(factor);
+    }
   }
+}
+
+template <class Real>
+void add(Gradient *g, int64_t at, Term t) {
+  const Real one = 1;
+  add<Real>(g, at, t, one, &one, 1);
 }
 
 /// The gradients that a sequence's head has a part in.
@@ -65,7 +76,7 @@ class Pass {
     for (int64_t kv = 0; kv < call_.heads_kv() && s.queries > 0; ++kv) {
       Head<Real> head(call_, s, kv);
       kv_ = kv;
-      v_length_ = lengths(head.v, s.keys, call_.dim_v());
+      v_columns_ = columns_of(head.v, s.keys, call_.dim_v());
       terms_k_ = double(group * s.queries);
       for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
         head.turn_to(h);
@@ -124,9 +135,11 @@ class Pass {
     const Row r = read_row(h, i);
     if (r.lse == -infinity) return;
     if (g_.dsinks) add_sink(h, r);
+    const std::vector<Real> qk = h.products_of(i);
+    const std::vector<Real> of_weights = products(r.operand.data(), call_.dim_v(), v_columns_, h.s.keys);
     for (int64_t j = 0; j < h.s.keys; ++j) {
-      const auto score = h.score(i, j);
-      if (score.attended && score.x != -Real(infinity)) add_pair(h, r, j, score);
+      const auto score = h.score(i, j, qk[size_t(j)]);
+      if (score.attended && score.x != -Real(infinity)) add_pair(h, r, j, score, of_weights[size_t(j)]);
     }
   }
 
@@ -135,16 +148,15 @@ class Pass {
     const double value = weight * Real(Real(r.dlse) - Real(r.delta));
     const double error = std::abs(value) * (2 * u32 * (std::abs(sink) + std::abs(r.lse)) + (count_sinks() + 32) * u32) +
                          weight * delta_error(r);
-    add<Real>(&g_.dsinks, repeated(g_.dsinks, h.s.index, h.head, 0, 0), {value, error, std::abs(value) * 8 * u32}, 1);
+    add<Real>(&g_.dsinks, repeated(g_.dsinks, h.s.index, h.head, 0, 0), {value, error, std::abs(value) * 8 * u32});
   }
 
   double count_sinks() const { return double(args_.q.shape[0] * args_.q.shape[1]); }
 
-  void add_pair(const Head<Real> &h, const Row &r, int64_t j, const typename Head<Real>::Score &score) {
+  /// of_p: the gradient of the weight.
+  void add_pair(const Head<Real> &h, const Row &r, int64_t j, const typename Head<Real>::Score &score, Real of_p) {
     const int64_t dim = call_.dim(), dim_v = call_.dim_v();
-    const Real scale = Real(call_.scale());
     const Real p = std::exp(score.x - Real(r.lse));
-    const Real of_p = dot(r.operand.data(), &h.v[size_t(j * dim_v)], dim_v);
     const Real g = of_p - Real(r.delta) + Real(r.dlse);
     const Real dx = p * g, dy = dx * score.slope;
     const fa_dtype type = call_.q_type();
@@ -152,7 +164,7 @@ class Pass {
     if (!is_finite(h, r, j)) {
       weight.value = of_x.value = of_y.value = std::numeric_limits<double>::quiet_NaN();
     } else if constexpr (std::is_same_v<Real, double>) {
-      errors(r, score, p, of_p, g, double(v_length_[size_t(j)]), &weight, &of_x, &of_y);
+      errors(r, score, p, of_p, g, double(h.v_length[size_t(j)]), &weight, &of_x, &of_y);
     } else {
       weight.value = test::round_to(type, p);
       of_y.value = test::round_to(type, dy);
@@ -163,22 +175,19 @@ class Pass {
     };
     const Term over_q = with_terms(of_y, double(h.s.keys)), over_k = with_terms(of_y, terms_k_);
     const int64_t q_row = h.s.q_row + r.i, k_row = h.s.k_row + j;
-    for (int64_t d = 0; d < dim && g_.dq; ++d)
-      add<Real>(&g_.dq, g_.dq.at(h.s.q_batch, q_row, h.head, d), over_q, scale * h.k[size_t(j * dim + d)]);
-    for (int64_t d = 0; d < dim && g_.dk; ++d)
-      add<Real>(&g_.dk, g_.dk.at(h.s.k_batch, k_row, kv_, d), over_k, scale * h.q[size_t(r.i * dim + d)]);
-    weight = with_terms(weight, terms_k_);
-    for (int64_t d = 0; d < dim_v && g_.dv; ++d)
-      add<Real>(&g_.dv, g_.dv.at(h.s.k_batch, k_row, kv_, d), weight, r.operand[size_t(d)]);
+    if (g_.dq) add(&g_.dq, g_.dq.at(h.s.q_batch, q_row, h.head, 0), over_q, h.scale, h.k.data() + j * dim, dim);
+    if (g_.dk) add(&g_.dk, g_.dk.at(h.s.k_batch, k_row, kv_, 0), over_k, h.scale, h.q.data() + r.i * dim, dim);
+    if (g_.dv)
+      add(&g_.dv, g_.dv.at(h.s.k_batch, k_row, kv_, 0), with_terms(weight, terms_k_), Real(1), r.operand.data(), dim_v);
     if (g_.dbias)
       add<Real>(&g_.dbias, repeated(g_.dbias, h.s.index, h.head, r.i, j),
-                with_terms(before ? of_y : of_x, terms_bias(h.s)), 1);
+                with_terms(before ? of_y : of_x, terms_bias(h.s)));
   }
 
   /// Whether all that a pair is made of is. Where it is not, all its gradients may be anything.
   bool is_finite(const Head<Real> &h, const Row &r, int64_t j) const {
     return std::isfinite(double(h.q_length[size_t(r.i)]) + double(h.k_length[size_t(j)]) +
-                         double(v_length_[size_t(j)]) + r.length + r.lse + r.delta + r.dlse);
+                         double(h.v_length[size_t(j)]) + r.length + r.lse + r.delta + r.dlse);
   }
 
   /// How many scores an element of dbias is the sum of, at most.
@@ -221,7 +230,7 @@ class Pass {
   const fa_backward_args &args_;
   Gradients &g_;
   int64_t kv_ = 0;
-  std::vector<Real> v_length_;
+  std::vector<Real> v_columns_;
   double terms_k_ = 0;  // of a key's sums
 };
 

@@ -11,31 +11,41 @@
 
 namespace oracle {
 
-/// The keys or values of one head of a sequence, (keys, dim), converted once.
+/// The rows of one head of a sequence, (count, dim), converted once.
 template <class Real, class Read>
 std::vector<Real> dense(int64_t count, int64_t dim, Read read) {
-  std::vector<Real> values;
-  values.reserve(size_t(count * dim));
-  for (int64_t j = 0; j < count; ++j)
-    for (int64_t d = 0; d < dim; ++d) values.push_back(Real(read(j, d)));
+  std::vector<Real> values(size_t(count * dim));
+  for (int64_t j = 0; j < count; ++j) {
+    const Elements row = read(j);
+    for (int64_t d = 0; d < dim; ++d) values[size_t(j * dim + d)] = Real(row[d]);
+  }
   return values;
 }
 
 /// Summed in plain order.
-inline float dot(const float *a, const float *b, int64_t n) {
-  float sum = 0;
+template <class Real>
+Real dot(const Real *a, const Real *b, int64_t n) {
+  Real sum = 0;
   for (int64_t d = 0; d < n; ++d) sum += a[d] * b[d];
   return sum;
 }
 
-/// In four sums, for speed alone.
-inline double dot(const double *a, const double *b, int64_t n) {
-  double sum[4] = {};
-  int64_t d = 0;
-  for (; d + 4 <= n; d += 4)
-    for (int64_t part = 0; part < 4; ++part) sum[part] += a[d + part] * b[d + part];
-  for (; d < n; ++d) sum[0] += a[d] * b[d];
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+/// Rows, (count, dim), as columns: (dim, count).
+template <class Real>
+std::vector<Real> columns_of(const std::vector<Real> &rows, int64_t count, int64_t dim) {
+  std::vector<Real> columns(rows.size());
+  for (int64_t j = 0; j < count; ++j)
+    for (int64_t d = 0; d < dim; ++d) columns[size_t(d * count + j)] = rows[size_t(j * dim + d)];
+  return columns;
+}
+
+/// The products of a row with many, which are given as columns: each is summed in plain order, many at a time.
+template <class Real>
+std::vector<Real> products(const Real *row, int64_t dim, const std::vector<Real> &columns, int64_t count) {
+  std::vector<Real> sums(size_t(count), 0);
+  for (int64_t d = 0; d < dim; ++d)
+    for (int64_t j = 0; j < count; ++j) sums[size_t(j)] += row[d] * columns[size_t(d * count + j)];
+  return sums;
 }
 
 template <class Real>
@@ -51,21 +61,29 @@ template <class Real>
 struct Head {
   const Call &call;
   const Sequence &s;
+  const Real scale;
   int64_t head = 0;
-  std::vector<Real> q, k, v;             // rows of its queries, keys and values
-  std::vector<Real> q_length, k_length;  // Euclidean
+  std::vector<Real> q, k, v;                       // rows of its queries, keys and values
+  std::vector<Real> q_length, k_length, v_length;  // Euclidean
 
-  Head(const Call &c, const Sequence &sequence, int64_t kv) : call(c), s(sequence) {
-    k = dense<Real>(s.keys, c.dim(), [&](int64_t j, int64_t d) { return c.k(s, j, kv, d); });
-    v = dense<Real>(s.keys, c.dim_v(), [&](int64_t j, int64_t d) { return c.v(s, j, kv, d); });
+  Head(const Call &c, const Sequence &sequence, int64_t kv) : call(c), s(sequence), scale(Real(c.scale())) {
+    k = dense<Real>(s.keys, c.dim(), [&](int64_t j) { return c.k(s, j, kv); });
+    v = dense<Real>(s.keys, c.dim_v(), [&](int64_t j) { return c.v(s, j, kv); });
     k_length = lengths(k, s.keys, c.dim());
+    v_length = lengths(v, s.keys, c.dim_v());
+    k_columns_ = columns_of(k, s.keys, c.dim());
   }
 
   /// Goes on to a query head, one of those that share the key/value head.
   void turn_to(int64_t query_head) {
     head = query_head;
-    q = dense<Real>(s.queries, call.dim(), [&](int64_t i, int64_t d) { return call.q(s, i, head, d); });
+    q = dense<Real>(s.queries, call.dim(), [&](int64_t i) { return call.q(s, i, head); });
     q_length = lengths(q, s.queries, call.dim());
+  }
+
+  /// Those of a query with all keys.
+  std::vector<Real> products_of(int64_t i) const {
+    return products(q.data() + i * call.dim(), call.dim(), k_columns_, s.keys);
   }
 
   struct Score {
@@ -75,16 +93,16 @@ struct Head {
     Real slope = 1;  // of the softcap, at what it is given
   };
 
-  Score score(int64_t i, int64_t j) const {
+  /// Of query i and key j, whose product is given.
+  Score score(int64_t i, int64_t j, Real product) const {
     const Real masked = -std::numeric_limits<Real>::infinity();
     if (!call.attends(s, head, i, j)) return {masked, 0, false};
     const Real bias = Real(call.bias(s, head, i, j));
     if (bias == masked) return {masked, 0, false};
-    const Real cap = Real(call.desc.softcap), scale = Real(call.scale());
+    const Real cap = Real(call.desc.softcap);
     const bool bias_first = call.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
-    const Real *qi = &q[size_t(i * call.dim())], *kj = &k[size_t(j * call.dim())];
 
-    Real x = scale * dot(qi, kj, call.dim());
+    Real x = scale * product;
     if (bias_first) x += bias;
     const Real t = cap > 0 ? std::tanh(x / cap) : 0;
     if (cap > 0) x = cap * t;
@@ -93,6 +111,9 @@ struct Head {
     return {x - alibi, std::abs(scale) * q_length[size_t(i)] * k_length[size_t(j)] + std::abs(bias) + std::abs(alibi),
             true, 1 - t * t};
   }
+
+ private:
+  std::vector<Real> k_columns_;
 };
 
 }  // namespace oracle

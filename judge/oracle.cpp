@@ -34,21 +34,37 @@ Real maximum(const std::vector<Real> &x, Real sink) {
   return m;
 }
 
+/// What a row's sums are made of, for each column of the values.
+struct Sums {
+  double *out, *mean_v, *largest_v, *even_v;
+};
+
+/// Adds n finite values with the weight p, the largest one's being 1 / l.
+void add_values(const double *values, int64_t n, double p, double l, const Sums &sums) {
+  double *__restrict out = sums.out, *__restrict mean_v = sums.mean_v;
+  double *__restrict largest_v = sums.largest_v, *__restrict even_v = sums.even_v;
+  const double largest = 1 / l;
+  for (int64_t d = 0; d < n; ++d) {
+    const double size = std::abs(values[d]);
+    out[d] += p * values[d];
+    mean_v[d] += p * size;
+    largest_v[d] = size > largest_v[d] ? size : largest_v[d];
+    even_v[d] += size * largest;
+  }
+}
+
 /// Query i of a head, as fa.h writes it.
 void exact_row(const Head<double> &h, int64_t i, Result *r) {
-  const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head);
-  double *out = &r->out[size_t(at * r->dim)];
-  double *mean_v = &r->mean_v[size_t(at * r->dim)];
+  const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head), n = r->dim;
+  const auto row = [&](std::vector<double> *all) { return all->data() + at * n; };
+  const Sums sums{row(&r->out), row(&r->mean_v), row(&r->largest_v), row(&r->even_v)};
 
-  double *largest_v = &r->largest_v[size_t(at * r->dim)];
-  double *even_v = &r->even_v[size_t(at * r->dim)];
-
-  std::vector<double> x;
+  std::vector<double> x = h.products_of(i);
   std::vector<int64_t> attended;
   double largest = 0;
   for (int64_t j = 0; j < h.s.keys; ++j) {
-    const auto score = h.score(i, j);
-    x.push_back(score.x);
+    const auto score = h.score(i, j, x[size_t(j)]);
+    x[size_t(j)] = score.x;
     largest = std::max(largest, score.magnitude);
     if (score.attended) attended.push_back(j);
   }
@@ -61,27 +77,31 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
     return;
   }
   double l = std::exp(sink - m);
-  for (const double value : x) l += value == -infinity ? 0 : std::exp(value - m);
+  const bool keys_are_left = maximum(x, -infinity) != -infinity;  // not the sink alone
+  for (double &value : x) {
+    value = value == -infinity ? 0 : std::exp(value - m);
+    l += value;
+  }
   r->lse[size_t(at)] = m + std::log(l);
-  if (maximum(x, -infinity) == -infinity) return;  // the sink alone: no key is left
+  if (!keys_are_left) return;
 
-  std::vector<double> special(size_t(r->dim), 0.0);  // the sum of the values that are NaN or infinite
+  std::vector<double> special(size_t(n), 0.0);  // the sum of the values that are NaN or infinite
   for (const int64_t j : attended) {
-    const double p = std::exp(x[size_t(j)] - m) / l;
-    for (int64_t d = 0; d < r->dim; ++d) {
-      const double value = h.v[size_t(j * r->dim + d)];
-      if (!std::isfinite(value)) {
-        special[size_t(d)] += value;
-        continue;
+    const double p = x[size_t(j)] / l, *values = h.v.data() + j * n;
+    if (std::isfinite(h.v_length[size_t(j)])) {
+      add_values(values, n, p, l, sums);
+      continue;
+    }
+    for (int64_t d = 0; d < n; ++d) {
+      if (std::isfinite(values[d])) {
+        add_values(values + d, 1, p, l, {sums.out + d, sums.mean_v + d, sums.largest_v + d, sums.even_v + d});
+      } else {
+        special[size_t(d)] += values[d];
       }
-      out[d] += p * value;
-      mean_v[d] += p * std::abs(value);
-      largest_v[d] = std::max(largest_v[d], std::abs(value));
-      even_v[d] += std::abs(value) / l;
     }
   }
-  for (int64_t d = 0; d < r->dim; ++d)
-    if (special[size_t(d)] != 0) out[d] = std::isnan(l) ? l : special[size_t(d)];
+  for (int64_t d = 0; d < n; ++d)
+    if (special[size_t(d)] != 0) sums.out[d] = std::isnan(l) ? l : special[size_t(d)];
 }
 
 /// The same in f32 with probabilities of q's type and an output of out's type.
@@ -89,8 +109,8 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
   const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head);
   const float minus_infinity = -std::numeric_limits<float>::infinity();
 
-  std::vector<float> x;
-  for (int64_t j = 0; j < h.s.keys; ++j) x.push_back(h.score(i, j).x);
+  std::vector<float> x = h.products_of(i);
+  for (int64_t j = 0; j < h.s.keys; ++j) x[size_t(j)] = h.score(i, j, x[size_t(j)]).x;
   const float sink = float(h.call.sink(h.s, h.head));
   const float m = maximum(x, sink);
   if (m == minus_infinity) {
@@ -98,21 +118,25 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
     return;
   }
   float l = std::exp(sink - m);
-  for (const float value : x) l += value == minus_infinity ? 0 : std::exp(value - m);
+  std::vector<float> weights;
+  for (const float value : x) {
+    weights.push_back(value == minus_infinity ? 0 : std::exp(value - m));
+    l += weights.back();
+  }
   r->lse[size_t(at)] = m + std::log(l);
 
   std::vector<float> out(size_t(r->dim), 0.0f);
   for (int64_t j = 0; j < h.s.keys; ++j) {
     if (x[size_t(j)] == minus_infinity) continue;
-    const float p = test::round_to(h.call.q_type(), std::exp(x[size_t(j)] - m) / l);
-    for (int64_t d = 0; d < r->dim; ++d) out[size_t(d)] += p * h.v[size_t(j * r->dim + d)];
+    const float p = test::round_to(h.call.q_type(), weights[size_t(j)] / l), *values = h.v.data() + j * r->dim;
+    for (size_t d = 0; d < out.size(); ++d) out[d] += p * values[d];
   }
   for (int64_t d = 0; d < r->dim; ++d)
     r->out[size_t(at * r->dim + d)] = test::round_to(h.call.out_type(), out[size_t(d)]);
 }
 
-template <class Real, class Row>
-Result evaluate(const fa_desc &desc, const fa_args &args, Row row) {
+template <class Real, class EachRow>
+Result evaluate(const fa_desc &desc, const fa_args &args, EachRow row) {
   const Call call(desc, args);
   Result r = empty_result(call);
   for (const Sequence &s : call.sequences) {

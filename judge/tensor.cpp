@@ -83,8 +83,9 @@ void Tensor::set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const {
 }
 
 void Tensor::randomise(uint64_t seed, uint64_t stream, double amplitude) const {
-  each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
-    set(i, j, k, l, amplitude * normal(hash(seed, stream, uint64_t(n))));
+  const uint64_t of_stream = hash(hash(seed) ^ stream);  // once: hash(seed, stream, n) is that of this and n
+  each([=, this](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
+    set(i, j, k, l, amplitude * normal(hash(of_stream ^ uint64_t(n))));
   });
 }
 
