@@ -1,4 +1,4 @@
-// exp2 and tanh of every ISA against long double, over their ranges, within the errors that they promise.
+// exp2 and tanh of every ISA against double precision, over their ranges, within the errors that they promise.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -15,12 +15,12 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 /// What exp2 promises, and where Simd::fma rounds twice.
-constexpr long double fused = 1.7e-7L, unfused = 1.9e-7L;
+constexpr double fused = 1.7e-7, unfused = 1.9e-7;
 
 struct Isa {
   const Math *math;
   const char *(*lacks)();
-  long double exp2_error;
+  double exp2_error;
 };
 
 const char *nothing() {
@@ -62,7 +62,7 @@ float result(const Math &math, Function Math::*function, float x) {
 
 /// The largest relative error, and where.
 struct Worst {
-  long double error = 0;
+  double error = 0;
   float x = 0;
 };
 
@@ -71,8 +71,8 @@ Worst worst_of(const Math &math, Function Math::*function, const std::vector<flo
   const std::vector<float> y = results(math, function, x);
   Worst worst;
   for (size_t i = 0; i < x.size(); ++i) {
-    const long double right = exact(static_cast<long double>(x[i]));
-    const long double error = std::fabs(static_cast<long double>(y[i]) - right) / std::fabs(right);
+    const double right = exact(double(x[i]));
+    const double error = std::fabs(double(y[i]) - right) / std::fabs(right);
     if (!(error <= worst.error)) worst = {error, x[i]};
   }
   return worst;
@@ -95,8 +95,8 @@ TEST_P(MathOf, Exp2) {
     if (n % 16 == 0)
       for (int i = -5000; i <= 5000; ++i) x.push_back(std::max(float(n) + float(i) * 1e-4F, -126.0F));
   }
-  const Worst worst = worst_of(math, &Math::exp2, x, [](long double a) { return std::exp2(a); });
-  std::printf("%s: exp2 is off by %.3Lg at %.9g of %zu numbers\n", math.isa, worst.error, double(worst.x), x.size());
+  const Worst worst = worst_of(math, &Math::exp2, x, [](double a) { return std::exp2(a); });
+  std::printf("%s: exp2 is off by %.3g at %.9g of %zu numbers\n", math.isa, worst.error, double(worst.x), x.size());
   EXPECT_LE(worst.error, GetParam().exp2_error) << "at " << worst.x;
 }
 
@@ -116,9 +116,9 @@ TEST_P(MathOf, Tanh) {
   add_floats(&x, 0x1p-100F, 30, 997);
   add_floats(&x, -0x1p-100F, -30, 997);
   add_floats(&x, 0.01F, 9.5F, 53);
-  const Worst worst = worst_of(math, &Math::tanh, x, [](long double a) { return std::tanh(a); });
-  std::printf("%s: tanh is off by %.3Lg at %.9g of %zu numbers\n", math.isa, worst.error, double(worst.x), x.size());
-  EXPECT_LE(worst.error, 3.4e-7L) << "at " << worst.x;
+  const Worst worst = worst_of(math, &Math::tanh, x, [](double a) { return std::tanh(a); });
+  std::printf("%s: tanh is off by %.3g at %.9g of %zu numbers\n", math.isa, worst.error, double(worst.x), x.size());
+  EXPECT_LE(worst.error, 3.4e-7) << "at " << worst.x;
 }
 
 TEST_P(MathOf, TanhOfWhatIsSpecial) {
