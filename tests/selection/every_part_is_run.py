@@ -2,7 +2,8 @@
 
 every_part_is_run.py CTEST BUILD
 
-A test named suite.types.isa runs one of TEST_SHARE parts, by the place of its types among all (tests/engine/target.cpp).
+A test named suite.types.isa runs one of TEST_SHARE parts, by the place of its types among all (tests/engine/target.cpp). Of a
+test with the label "sample" one part is enough.
 """
 
 import json
@@ -19,7 +20,7 @@ def shares_of(ctest, build):
     for test in json.loads(shown.stdout)["tests"]:
         properties = {each["name"]: each["value"] for each in test.get("properties", [])}
         shares = [one.removeprefix("TEST_SHARE=") for one in properties.get("ENVIRONMENT", []) if one.startswith("TEST_SHARE=")]
-        if not shares:
+        if not shares or "sample" in properties.get("LABELS", []):
             continue
         suite, types, isa = test["name"].split(".")
         counts, parts = suites.setdefault((suite, isa), (set(), set()))
