@@ -31,12 +31,19 @@ struct Partials {
   }
 };
 
-/// The maximum, the sum and the weighted values of a row; the latter in the first threads of the row.
-__device__ inline Softmax combine_row(const Params &p, const Partials &partials, Quad &sum) {
-  __shared__ alignas(16) float weights[threads];  // of each thread's split
-  __shared__ float maxima_of_warps[threads / 32], sums_of_warps[threads / 32];
-  __shared__ Quad quads_of_warps[threads / 32][quads];
-  const int log2 = log2_groups(p.schedule.num_splits), span = depth << log2;
+/// log2_groups(splits), in fewer instructions.
+__device__ inline int log2_of_groups(int splits) {
+  static_assert(depth == 8 && log2_groups(most_span) == 5);
+  return splits <= depth ? 0 : min(32 - __clz((splits - 1) / depth), 5);
+}
+
+/// The maximum, the sum and the weighted values of a row; the latter two in the first threads of the row. Calls
+/// meanwhile() when it has asked for them.
+template <class F>
+__device__ inline Softmax combine_row(const Params &p, const Partials &partials, int log2, Quad &sum, F meanwhile) {
+  __shared__ float maxima_of_warps[threads / 32], weights_of_warps[threads / 32];
+  __shared__ Quad values_of_warps[threads / 32][quads];
+  const int span = depth << log2;
   const int place = threadIdx.x & (span - 1),
             first = place / quads * depth;  // the own split, and the group's first one
   const int64_t step = partials.rows * p.head_dim_v;
@@ -44,8 +51,8 @@ __device__ inline Softmax combine_row(const Params &p, const Partials &partials,
     return i < partials.splits ? load_partial(p, partials.row + i * partials.rows) : Softmax{};
   };
 
-  Softmax all;
-  float finite = 0, sum_of_thread = 0;
+  float max = -infinity, finite = 0;
+  Sums sums;
 #pragma unroll 1
   for (int round = 0; round < p.schedule.num_splits; round += span) {
     const Softmax own = load(round + place);
@@ -53,22 +60,19 @@ __device__ inline Softmax combine_row(const Params &p, const Partials &partials,
     load_quads(values, partials.values + (round + first) * step, step, partials.splits - round - first,
                partials.columns);
     if (round == 0) {
-      all.max = own.max;
-      for (int i = span + place; i < p.schedule.num_splits; i += span) all.max = fmaxf(all.max, load(i).max);
-      all.max = over_threads(all.max, span, maxima_of_warps, [](float a, float b) { return fmaxf(a, b); });
-      finite = finite_max(all.max);
-    } else {
-      __syncthreads();  // everyone has read the weights of the round before
+      meanwhile();
+      max = own.max;
+      for (int i = span + place; i < p.schedule.num_splits; i += span) max = fmaxf(max, load(i).max);
+      max = max_over_threads(max, span, maxima_of_warps);
+      finite = finite_max(max);
     }
     const float weight = weight_of(own.max - finite);
-    weights[threadIdx.x] = weight;
-    sum_of_thread += own.sum * weight;
-    __syncthreads();
-    add_weighted(sum, weights + threadIdx.x / quads * depth, values);
+    sums.weights += sum_over_lanes<depth>(own.sum * weight);
+    add_weighted(sums.values, weight, values);
   }
-  all.sum = over_threads(sum_of_thread, span, sums_of_warps, [](float a, float b) { return a + b; });
-  sum = sum_over_groups(sum, 1 << log2, quads_of_warps);
-  return all;
+  sums = sum_over_groups(sums, 1 << log2, values_of_warps, weights_of_warps);
+  sum = sums.values;
+  return {max, sums.weights};
 }
 
 }  // namespace fa::kernels::combine
@@ -80,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
   using namespace fa::kernels::combine;
   // All but the partial results is there before the kernel that makes them ends.
   const Work w = work_of_tile(p, p.schedule.tile_rows, blockIdx.x, 0);
-  const int splits = p.schedule.num_splits, log2 = log2_groups(splits);
+  const int splits = p.schedule.num_splits, log2 = log2_of_groups(splits);
   const int first_row = blockIdx.y * (rows(1) >> log2), row_of_tile = first_row + (threadIdx.x / depth >> log2);
   const int column = blockIdx.z * columns + threadIdx.x % quads * 4;
   const bool exists = row_of_tile < p.schedule.tile_rows && w.first_row + row_of_tile < w.rows;
@@ -89,13 +93,22 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
   const int64_t partial_row = w.partial_row + row_of_tile;
   const Partials partials = {p.partial_values + partial_row * p.head_dim_v + column, partial_row, p.partial_rows,
                              exists ? splits : 0, p.head_dim_v - column};
-  const Row row = writes ? row_at(p, w, w.first_row + row_of_tile) : Row{};
-  const float sink = writes ? sink_of(p, w.sequence, row) : 0;
+  Row row = {};
+  float sink = 0;
+  const auto find_row = [&] {
+    if (!writes) return;
+    row = row_at(p, w, w.first_row + row_of_tile);
+    sink = sink_of(p, w.sequence, row);
+  };
+  constexpr bool waits = this_arch.has(dependent_launch);  // so that this is for nothing
+  if (waits) find_row();
   griddepcontrol_wait();
   if (first_row >= p.schedule.tile_rows || w.first_row + first_row >= w.rows) return;
 
   Quad sum;
-  const Softmax all = combine_row(p, partials, sum);
+  const Softmax all = combine_row(p, partials, log2, sum, [&] {
+    if (!waits) find_row();
+  });
   if (!writes) return;
   const float factor = finish_row(p, w.sequence, row, all, sink, column == 0);
   float special[4] = {};

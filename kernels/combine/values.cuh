@@ -2,6 +2,7 @@
 #pragma once
 
 #include "combine/tiles.h"
+#include "common/ptx.cuh"
 #include "common/quad.cuh"
 
 namespace fa::kernels::combine {
@@ -11,9 +12,9 @@ namespace fa::kernels::combine {
 __device__ inline void load_quads(Quad (&quads)[depth], const float *from, int64_t step, int splits, int columns) {
   if (reinterpret_cast<uintptr_t>(from) % 16 == 0 && step % 4 == 0 && columns >= 4) {
     unroll<depth>([&](int i) {
-      float4 x = {};
-      if (i < splits) x = *reinterpret_cast<const float4 *>(from + i * step);
-      quads[i] = {{x.x, x.y, x.z, x.w}};
+      quads[i] = {};
+      ld_global_v4_f32_if(i < splits, quads[i].x, from);
+      from += step;
     });
   } else {
     unroll<depth>(
@@ -21,14 +22,14 @@ __device__ inline void load_quads(Quad (&quads)[depth], const float *from, int64
   }
 }
 
-/// Adds sum_i weights[i] quads[i], as a binary tree.
-__device__ inline void add_weighted(Quad &sum, const float *weights, const Quad (&quads)[depth]) {
+/// Adds sum_i weight_i quads[i], as a binary tree, where weight_i is that of a group's thread i.
+__device__ inline void add_weighted(Quad &sum, float weight, const Quad (&quads)[depth]) {
   static_assert(depth == 8);
-  const float4 w = *reinterpret_cast<const float4 *>(weights), u = *reinterpret_cast<const float4 *>(weights + 4);
+  float w[depth];
+  unroll<depth>([&](int i) { w[i] = __shfl_sync(~0u, weight, i, depth); });
   unroll<4>([&](int c) {
-    const float a = fmaf(w.y, quads[1].x[c], w.x * quads[0].x[c]), b = fmaf(w.w, quads[3].x[c], w.z * quads[2].x[c]);
-    const float d = fmaf(u.y, quads[5].x[c], u.x * quads[4].x[c]), e = fmaf(u.w, quads[7].x[c], u.z * quads[6].x[c]);
-    sum.x[c] += (a + b) + (d + e);
+    const auto pair = [&](int i) { return fmaf(w[i + 1], quads[i + 1].x[c], w[i] * quads[i].x[c]); };
+    sum.x[c] += (pair(0) + pair(2)) + (pair(4) + pair(6));
   });
 }
 

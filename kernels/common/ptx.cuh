@@ -60,6 +60,13 @@ __device__ inline const char *mad_wide_s32(int32_t count, int32_t bytes, const c
   return to;
 }
 
+/// Reads four numbers from global memory if they are to be read.
+__device__ inline void ld_global_v4_f32_if(bool read, float (&x)[4], const float *from) {
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+               : "+f"(x[0]), "+f"(x[1]), "+f"(x[2]), "+f"(x[3])
+               : "l"(from), "r"(int(read)));
+}
+
 /// Copies 16 bytes from global to shared memory, or writes zeros when they are not to be read. Both addresses are
 /// multiples of 16. SM 75, which has no asynchronous copies, copies at once.
 __device__ inline void cp_async_16(uint32_t to, const char *from, bool read) {

@@ -83,12 +83,13 @@ def combine(function: Function, sm: int) -> Combine:
     wait = (places(function, "ACQBULK") or [load])[0]
     written = places(function, "STG.E.64")[0] + 1
 
-    def of(rounds: int, reductions: int, shuffles: int) -> Part:
-        needs = {"LDG.E.128": DEPTH * rounds, "BAR": 1 + 3 * reductions + (rounds - 1) * 2, "SHFL": shuffles,
-                 "LDS.128": 2 * rounds + 2 * reductions, "STG.E.64": 1}  # fmt: skip
+    def of(rounds: int, warps: bool) -> Part:
+        """warps: a row's threads are of several."""
+        shuffles = rounds * (3 + DEPTH) + 2 * 5 * (1 + warps)  # five numbers over groups, and over warps
+        needs = {"LDG.E.128": DEPTH * rounds, "LDG.E.64": 2 * rounds - 1, "REDUX": 1 + warps, "BAR": 2 * warps,
+                 "SHFL": shuffles, "STG.E.64": 1}  # fmt: skip
         return Part.of(shortest(function, wait, written, needs), sm)
 
-    few, many = of(1, 0, 5 + 5 + 2 * 4), of(1, 1, 8 + 8 + 2 * 4 + 2 * 4)
-    two = of(2, 1, 8 + 8 + 2 * 4 + 2 * 4)
+    few, many, two = of(1, False), of(1, True), of(2, True)
     round = Part(two.instructions - many.instructions, two.cycles - many.cycles)
     return Combine(Part.of(shortest(function, 0, wait, {}), sm), few, many, round)

@@ -92,7 +92,7 @@ ALU = {
     "SEL", "PRMT", "MOV", "PLOP3", "F2FP", "POPC", "FLO", "BMSK", "SGXT", "LOP", "VIADD", "VOTE", "IADD", "P2R", "R2P",
 }  # fmt: skip
 MUFU = {"MUFU", "F2I", "I2F", "F2F", "I2FP", "FRND"}
-SHARED = {"LDSM", "LDS", "STS", "LDGSTS", "SHFL", "STSM", "LDL", "STL", "ATOMS"}
+SHARED = {"LDSM", "LDS", "STS", "LDGSTS", "SHFL", "STSM", "LDL", "STL", "ATOMS", "REDUX"}
 
 
 def shared_cycles(opcode: str, modifiers: str) -> float:
