@@ -50,7 +50,7 @@ struct Pass {
         finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), block, block.tiles.full(tile));
         weigh(log2_e, [](int) { return true; });
       } else {
-        if (B::featured && p.softcap > 0) cap_products<B>(s, block.steepness);
+        if (B::featured && p.softcap > 0) cap_products(s, block.steepness);
         if (B::featured && p.alibi_slopes.data) slope_products<B>(s, tile * B::keys, block);
         if constexpr (Masked) mask_intervals<B>(s, tile * B::keys, block);
         const float c = B::featured ? block.base_2 : p.scale * log2_e;

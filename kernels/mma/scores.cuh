@@ -2,23 +2,12 @@
 // features a softcap and ALiBi; in the general kernels scale, softcap, bias and ALiBi.
 #pragma once
 
+#include "common/features.cuh"
 #include "common/finish.cuh"
 #include "common/repair.cuh"
 #include "mma/block.cuh"
 
 namespace fa::kernels::mma {
-
-/// cap tanh y = cap - 2 cap / (1 + e^2y) with y = scale s / cap: x = -1 / (1 + e^2y) takes the place of a product s, of
-/// which it is an increasing function. steepness: 2 log2 e scale / cap.
-template <class B>
-__device__ inline void cap_products(typename B::Scores &s, float steepness) {
-  s.for_each([=](float &x, int, int) { x = rcp_approx_ftz(-1 - ex2_approx_ftz(x * steepness)); });
-}
-
-__device__ inline float alibi_slope(const Params &p, const Sequence &s, int32_t head) {
-  return *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
-                                          head * p.alibi_slopes.stride[1]);
-}
 
 /// x = x - slope |i + offset - j|, by which row and which column it is: few distances differ.
 template <class B>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/images.h"
+#include "common/units.h"
 
 namespace fa::kernels::mma {
 
@@ -111,17 +112,6 @@ constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
 }
 
-/// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
-/// leave no weight, and the factor itself, times log2 e, stays finite.
-constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
-
-/// Caps up to this one are rounded by less than weights are; steeper ones overflow. See cap_products.
-constexpr float most_softcap = 256, least_steepness = 0x1p-100f, most_steepness = 0x1p100f;
-
-constexpr float steepness_of(const Attention &a) {
-  return 2 * 1.44269504f * (a.scale / a.softcap);
-}
-
 /// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other.
 constexpr int longest_chunk = 1 << 15;
 
@@ -142,37 +132,13 @@ constexpr bool is_near(const View &rows) {
   return -longest_row < rows.stride[1] && rows.stride[1] < longest_row;
 }
 
-/// A score is unit_of x, and the softcap, where x is what the plain loop has in place of it: the product of a query and
-/// a key, or what cap_products makes of it.
-constexpr float unit_of(const Attention &a) {
-  return a.softcap > 0 ? 2 * a.softcap : a.scale;
-}
-
-/// ALiBi's slopes and distances, in this unit or a larger one, are far from overflow.
-constexpr float least_sloped_unit = 0x1p-40f;
-
-inline const char *why_not_softcap(const Params &p) {
-  if (p.softcap > most_softcap) return "a softcap above 256";
-  const float steepness = steepness_of(p);
-  return steepness >= least_steepness && steepness <= most_steepness ? nullptr
-                                                                     : "a softcap that is extreme to the scale";
-}
-
 /// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; featured may
 /// have pages, a softcap and ALiBi; the others take everything.
 inline const char *why_not_call(Entry entry, const Params &p) {
   if (!is_plain(entry)) return nullptr;
-  if (p.softcap != 0) {
-    if (entry == Entry::plain) return "a softcap";
-    if (const char *why = why_not_softcap(p)) return why;
-  }
-  if (p.bias.data != nullptr) return "a bias";
-  if (p.mask.data != nullptr) return "a mask";
-  if (p.alibi_slopes.data != nullptr && entry == Entry::plain) return "ALiBi";
-  if (p.alibi_slopes.data != nullptr && unit_of(p) < least_sloped_unit) return "ALiBi of an extreme scale or softcap";
+  if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
   if (p.page_size != 0 && entry == Entry::plain) return "paged keys";
   if (p.row_unit == 0 && entry == Entry::featured) return "rows of keys or values too far apart for 32 bits";
-  if (!(p.scale >= least_scale && p.scale <= most_scale)) return "a scale that is negative or extreme";
   if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
   const int64_t of_out = p.out_dtype == f32 ? 4 : 2;
   if (!is_aligned(p.q, p.head_dim, 2) || !is_aligned(p.k, p.head_dim, 2) || !is_aligned(p.v, p.head_dim_v, 2) ||

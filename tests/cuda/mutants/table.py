@@ -101,7 +101,7 @@ MUTANTS = [
     Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE, entry="featured"),
     Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (Whole || token < ", "if (true || token < ", TABLE, entry="featured"),
     Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tile - 1);", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="featured"),
-    Mutant("cap", MMA, "mma/scores.cuh", "rcp_approx_ftz(-1 - ex2", "rcp_approx_ftz(-2 - ex2", FEATURED),
+    Mutant("cap", MMA, "common/features.cuh", "rcp_approx_ftz(-1 - ex2", "rcp_approx_ftz(-2 - ex2", FEATURED),
     Mutant("zero_of_a_cap", MMA, "mma/store.cuh", "B::featured ? p.softcap + from_zero : from_zero;", "from_zero;", FEATURED),
     Mutant("distance", MMA, "mma/scores.cuh", "float(8 * row - column)", "float(row - column)", FEATURED),
     Mutant("split_bounds", MMA, "common/schedule.cuh", "low = uint32_t(split) * share;",

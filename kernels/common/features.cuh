@@ -1,0 +1,22 @@
+// A softcap and ALiBi, of what stands for scores in loops that multiply by the scale in the exponential (units.h).
+#pragma once
+
+#include "common/ptx.cuh"
+#include "common/sequence.cuh"
+#include "common/units.h"
+
+namespace fa::kernels {
+
+/// cap tanh y = cap - 2 cap / (1 + e^2y) with y = scale s / cap: x = -1 / (1 + e^2y) takes the place of a product s, of
+/// which it is an increasing function. steepness: 2 log2 e scale / cap.
+template <class Scores>
+__device__ inline void cap_products(Scores &s, float steepness) {
+  s.for_each([=](float &x, int, int) { x = rcp_approx_ftz(-1 - ex2_approx_ftz(x * steepness)); });
+}
+
+__device__ inline float alibi_slope(const Params &p, const Sequence &s, int32_t head) {
+  return *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
+                                          head * p.alibi_slopes.stride[1]);
+}
+
+}  // namespace fa::kernels
