@@ -21,12 +21,15 @@ struct Tile {
   int stages = 1;           // tiles of keys or values that shared memory has room for
   int cluster = 1;          // blocks that share their memory; where work is left for fewer, the others find none
   int tensor_columns = 0;   // of tensor memory (tcgen05), of the SM's 512
+  bool cuts = false;        // the entry point does what Entry::split does: num_splits and packed_heads may exceed 1
   bool persistent = false;  // the grid is as large as the device, and blocks take one piece of work after another
   int box_queries = 0;      // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
   int box_keys = 0;         // the same of keys and values
+  int box_columns = 64;     // of all of them: a panel's, in as many bytes as the swizzle has
 };
 
-/// Entry points; each takes one Params, and TensorMaps where its tile has boxes.
+/// Entry points; each takes one Params, and TensorMaps where its tile has boxes. What is said of num_splits and
+/// packed_heads is so unless Tile::cuts.
 enum class Entry {
   plain,     // "fa_forward_plain": what the family is fastest at; num_splits and packed_heads are 1
   featured,  // "fa_forward_featured": nearly as fast at more calls; num_splits and packed_heads are 1

@@ -37,7 +37,7 @@ struct Schedule {
   int32_t tile_rows;     // rows of a tile: what the kernel was compiled for
   int32_t tiles;         // of each sequence, or of all together when cu_seqlens_q is given
   int32_t head_groups;   // heads_q / packed_heads
-  int32_t packed_heads;  // 1, or heads_q / heads_kv: the heads of a tile
+  int32_t packed_heads;  // of a tile: 1, or what divides heads_q / heads_kv
   int32_t num_splits;    // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;    // 0: each sequence's keys are shared out evenly; else keys of one split, the last ones shorter
   int32_t late_tiles;    // the first ones of each column, which come after all others, in one group

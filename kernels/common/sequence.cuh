@@ -79,12 +79,17 @@ __device__ inline int32_t page_number(const Params &p, int32_t token) {
   return int32_t(quotient(token, p.by_page_size));
 }
 
+/// A page of a sequence, from the block table.
+__device__ inline int32_t page_of(const Params &p, const Sequence &s, int32_t number) {
+  return *reinterpret_cast<const int32_t *>(p.block_table.data + s.index * p.block_table.stride[0] +
+                                            number * p.block_table.stride[1]);
+}
+
 /// The address of a key's (or value's) row 0 .. keys - 1 of a key/value head; paged: through the block table.
 __device__ inline const char *key_row(const Params &p, const View &view, const Sequence &s, int32_t key, int32_t head) {
   const int32_t token = s.k_first + key;
   if (p.page_size == 0) return view.data + s.k_batch * view.stride[0] + token * view.stride[1] + head * view.stride[2];
-  const int32_t page = *reinterpret_cast<const int32_t *>(p.block_table.data + s.index * p.block_table.stride[0] +
-                                                          token / p.page_size * p.block_table.stride[1]);
+  const int32_t page = page_of(p, s, token / p.page_size);
   return view.data + page * view.stride[0] + token % p.page_size * view.stride[1] + head * view.stride[2];
 }
 

@@ -11,11 +11,11 @@ struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
 
-/// Of (element, row, head, batch entry); a box is a panel of a tile, as SharedTile has it: box_columns of some rows.
+/// A box is a panel of a tile, as SharedTile has it: Tile::box_columns of some rows.
 struct TensorMaps {
-  TensorMap q, k, v;
+  TensorMap q;     // of (element, head, row, batch entry): the rows of a box are its packed heads' of some queries
+  TensorMap k, v;  // of (element, row, head, batch entry); from pages of (element, row of a page, head, page)
+  int32_t rows_of_keys;  // of a box of keys or values: a tile's, or as many as are on one page whatever the tile
 };
-
-constexpr int box_columns = 64;
 
 }  // namespace fa::kernels

@@ -9,26 +9,27 @@
 namespace fa::kernels {
 
 /// Begins to copy a box; zeros where it is outside the tensor. The mbarrier's phase gets its bytes.
-__device__ inline void cp_async_bulk_tensor_4d(uint32_t to, const TensorMap &map, uint32_t barrier, int32_t column,
-                                               int32_t row, int32_t head, int32_t batch) {
+__device__ inline void cp_async_bulk_tensor_4d(uint32_t to, const TensorMap &map, uint32_t barrier, int32_t x0,
+                                               int32_t x1, int32_t x2, int32_t x3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
       "[%2];" ::"r"(to),
-      "l"(&map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch)
+      "l"(&map), "r"(barrier), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
       : "memory");
 }
 
-/// Where a tile's first row is in its tensor.
-struct TensorRow {
-  int32_t row, head, batch;
-};
+/// Where a box's first row is in its tensor: its place in the map's dimensions but for the elements.
+using TensorRow = int32_t[3];
 
-/// Begins to copy a tile by one thread, a box a panel; SWIZZLE_128B is how the tile lies.
+/// Begins to copy rows of a tile, from row `first` on, by one thread, a box a panel; SWIZZLE_128B, or _64B where panels
+/// have 32 columns, is how the tile lies.
 template <class Tile>
-__device__ inline void load_tile(uint32_t to, const TensorMap &map, uint32_t barrier, TensorRow from) {
-  static_assert(Tile::panel_columns == box_columns);
+__device__ inline void load_rows(uint32_t tile, int first, const TensorMap &map, uint32_t barrier,
+                                 const TensorRow &from) {
+  const uint32_t to = tile + first * Tile::row_bytes;
   unroll<Tile::panels>([&](int i) {
-    cp_async_bulk_tensor_4d(to + i * Tile::panel_bytes, map, barrier, i * box_columns, from.row, from.head, from.batch);
+    cp_async_bulk_tensor_4d(to + i * Tile::panel_bytes, map, barrier, i * Tile::panel_columns, from[0], from[1],
+                            from[2]);
   });
 }
 

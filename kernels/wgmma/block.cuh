@@ -27,11 +27,12 @@
 
 namespace fa::kernels::wgmma {
 
-template <Dtype Type, int Dim>
+template <Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
   static constexpr Shape shape = wgmma::shape(Dim);
+  static constexpr bool featured = E == Entry::featured;  // with a softcap and ALiBi
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
@@ -124,6 +125,13 @@ struct Position {
     if (++stage == Stages) stage = 0, parity ^= 1;
   }
 };
+
+/// The keys of a split that a row attends.
+__device__ inline Interval attended_of_split(const Params &p, const Work &w, Interval split, int32_t row) {
+  const Interval keys = attended(p, w.sequence, row_at(p, w, row).query);
+  const Interval both = {max(keys.low, split.low), min(keys.high, split.high)};
+  return both.empty() ? Interval{0, 0} : both;
+}
 
 /// Works that share a bit of the verdicts: 1, unless there are very many.
 template <class B>

@@ -2,6 +2,7 @@
 // the five lines.
 #pragma once
 
+#include "common/features.cuh"
 #include "wgmma/products.cuh"
 #include "wgmma/store.cuh"
 
@@ -73,12 +74,49 @@ class Consumer {
   /// The keys that this lane's rows attend.
   __device__ RowsOfLane find_rows(const Work &w) const {
     RowsOfLane rows;
+    const Interval split = keys_of_split(p_, w.sequence, w.split, B::keys);
     unroll<2>([&](int r) {
       rows.row[r] =
           w.first_row + group_ * rows_of_warpgroup + threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(lane());
-      rows.keys[r] = rows.row[r] < w.rows ? attended(p_, w.sequence, rows.row[r]) : Interval{0, 0};
+      rows.keys[r] = rows.row[r] < w.rows ? attended_of_split(p_, w, split, rows.row[r]) : Interval{0, 0};
     });
     return rows;
+  }
+
+  /// What a softcap and ALiBi need of a work; nothing where there are none.
+  struct Features {
+    float steepness, slope[2];
+    const Work *work;
+  };
+
+  __device__ Features find_features(const Work &w, const RowsOfLane &rows) const {
+    Features f = {};
+    if constexpr (B::featured) {
+      f.steepness = steepness_of(p_), f.work = &w;
+      if (p_.alibi_slopes.data != nullptr)
+        unroll<2>([&](int r) {
+          const Row row = row_at(p_, w, min(rows.row[r], w.rows - 1));
+          f.slope[r] = alibi_slope(p_, w.sequence, row.head) / unit_of(p_);
+        });
+    }
+    return f;
+  }
+
+  /// What stands for a tile's scores, in place of its products.
+  __device__ __forceinline__ void change(Scores &s, const RowsOfLane &rows, const Features &f, int tile) const {
+    if constexpr (B::featured) {
+      if (p_.softcap > 0) cap_products(s, f.steepness);
+      if (p_.alibi_slopes.data != nullptr) slope(s, rows, f, tile * B::keys + B::Scores::first_column(lane()));
+    }
+  }
+
+  /// x = x - slope |i + offset - j|; first: the key of a lane's first score.
+  __device__ __forceinline__ void slope(Scores &s, const RowsOfLane &rows, const Features &f, int first) const {
+    unroll<2>([&](int r) {
+      const int64_t query = row_at(p_, *f.work, rows.row[r]).query + f.work->sequence.offset;
+      const float distance = float(query - first);
+      s.for_each_in_row(r, [=](float &x, int column) { x = fmaf(-f.slope[r], fabsf(distance - float(column)), x); });
+    });
   }
 
   __device__ void attend(const Item &item) {
@@ -105,7 +143,7 @@ class Consumer {
   /// From scores to weights. True when O is to be multiplied by *a.
   template <class Exact>
   __device__ __forceinline__ bool weigh(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a, Exact exact) const {
-    const float c = p_.scale * log2_e;
+    const float c = (B::featured ? unit_of(p_) : p_.scale) * log2_e;
     const bool moved = softmax.raise_maxima(s, c, exact, a);  // m' = max(m, rowmax S), l = l a
     softmax.exponentiate(s, c, exact);                        // P = exp2(c S - c m')
     softmax.add_weights(s);                                   // l = l + rowsum P
@@ -114,6 +152,7 @@ class Consumer {
 
   /// What a work's tiles pass through.
   struct Pass {
+    Features features;
     OnlineSoftmax<B> softmax;
     typename B::Out out;
     Weights<B> weights;  // of the tile before
@@ -133,6 +172,7 @@ class Consumer {
     wgmma_wait_group<1>();
     pin(s);
     release_keys();
+    change(s, rows, pass.features, tile);
     if constexpr (Masked) mask(s, rows, tile);
     const bool moved = weigh(pass.softmax, s, &a, [](int) { return false; });
     wgmma_wait_group<0>();
@@ -144,7 +184,7 @@ class Consumer {
   }
 
   __device__ void attend_tiles(const Item &item, RowsOfLane &rows) {
-    Pass pass;
+    Pass pass = {find_features(item.work, rows)};
     pass.out.clear();
     const TileRange tiles = item.tiles;
     int tile = tiles.end - 1;
@@ -158,6 +198,7 @@ class Consumer {
         wgmma_wait_group<0>();
         pin(s);
         release_keys();
+        change(s, rows, pass.features, tile);
         mask(s, rows, tile);
         weigh(pass.softmax, s, &a, [](int) { return false; });
         pass.weights.pack(s);
@@ -206,7 +247,7 @@ class Consumer {
   /// The same once more, one step after the other, for rows that need it: values that are not finite count as 0, and
   /// weights are exact.
   __device__ void attend_exactly(const Item &item, RowsOfLane &rows) {
-    Pass pass;
+    Pass pass = {find_features(item.work, rows)};
     pass.out.clear();
     const auto exact = [&](int r) { return (rows.repairs[r] & exact_weights) != 0; };
 #pragma unroll 1
@@ -219,6 +260,7 @@ class Consumer {
       wgmma_wait_group<0>();
       pin(s);
       release_keys();
+      change(s, rows, pass.features, tile);
       mask(s, rows, tile);
       if (weigh(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s);

@@ -5,24 +5,41 @@
 
 namespace fa::kernels::wgmma {
 
-using ThisBlock = Block<Dtype::FA_DTYPE, FA_DIM>;
+template <Entry E>
+using BlockOf = Block<Dtype::FA_DTYPE, FA_DIM, E>;
 
-extern "C" __global__ void __launch_bounds__(ThisBlock::threads, 1)
-    fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+template <class B>
+__device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps) {
+  griddepcontrol_launch_dependents();               // where splits are combined
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
-  const SharedMemory<ThisBlock> shared(memory);
+  const SharedMemory<B> shared(memory);
   if (threadIdx.x == 0) shared.make_barriers();
   if (threadIdx.x < 32) shared.state->verdicts[threadIdx.x] = 0;
   __syncthreads();
   // The same in all lanes, as the compiler is to know.
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);
   if (warpgroup == 0) {
-    setmaxnreg_dec<ThisBlock::shape.producer_registers>();
-    if (threadIdx.x < 32) Producer<ThisBlock>(p, maps, shared).run();
+    setmaxnreg_dec<B::shape.producer_registers>();
+    if (threadIdx.x < 32) Producer<B>(p, maps, shared).run();
   } else {
-    setmaxnreg_inc<ThisBlock::shape.consumer_registers>();
-    Consumer<ThisBlock>(p, shared, warpgroup - 1).run();
+    setmaxnreg_inc<B::shape.consumer_registers>();
+    Consumer<B>(p, shared, warpgroup - 1).run();
   }
 }
+
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, 1)
+    fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+  forward<BlockOf<Entry::plain>>(p, maps);
+}
+
+#if FA_DIM == 64 || FA_DIM == 128
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::featured>::threads, 1)
+    fa_forward_featured(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+  forward<BlockOf<Entry::featured>>(p, maps);
+}
+static_assert(has_featured(FA_DIM));
+#else
+static_assert(!has_featured(FA_DIM));
+#endif
 
 }  // namespace fa::kernels::wgmma

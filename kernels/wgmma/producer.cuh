@@ -5,13 +5,14 @@
 
 namespace fa::kernels::wgmma {
 
-/// The tiles that hold keys of any row of a work. By a whole warp.
+/// The tiles that hold keys of any row of a work, which is a split's. By a whole warp.
 template <class B>
 __device__ inline TileRange find_tiles(const Params &p, const Work &w) {
+  const Interval split = keys_of_split(p, w.sequence, w.split, B::keys);
   int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
 #pragma unroll 1
   for (int r = w.first_row + threadIdx.x % 32; r < min(w.first_row + B::rows, w.rows); r += 32) {
-    const Interval keys = attended(p, w.sequence, r);
+    const Interval keys = attended_of_split(p, w, split, r);
     if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
     full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
   }
@@ -26,7 +27,11 @@ template <class B>
 class Producer {
  public:
   __device__ Producer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared)
-      : p_(p), maps_(maps), shared_(shared), state_(*shared.state) {}
+      : p_(p),
+        maps_(maps),
+        shared_(shared),
+        state_(*shared.state),
+        boxes_(p.page_size == 0 ? 1 : B::keys / maps.rows_of_keys) {}
 
   __device__ void run() {
 #pragma unroll 1
@@ -93,31 +98,49 @@ class Producer {
       item.tiles = tiles;
       const uint32_t q_full = shared_address(&state_.q_full);
       mbarrier_arrive_expect_tx(q_full, B::consumers * B::QueryTile::bytes);
-      const TensorRow q = {w.sequence.q_first + w.first_row, w.head_group, q_batch(p_, w.sequence)};
+      const int32_t packed = p_.schedule.packed_heads;
       unroll<B::consumers>([&](int i) {
-        load_tile<typename B::QueryTile>(shared_.queries + i * B::QueryTile::bytes, maps_.q, q_full,
-                                         {q.row + i * rows_of_warpgroup, q.head, q.batch});
+        const Row row = row_at(p_, w, w.first_row + i * rows_of_warpgroup);
+        load_rows<typename B::QueryTile>(
+            shared_.queries + i * B::QueryTile::bytes, 0, maps_.q, q_full,
+            {w.head_group * packed, w.sequence.q_first + row.query, q_batch(p_, w.sequence)});
       });
-      // In the order in which they are used: the next tile's keys before this one's values.
-#pragma unroll 1
-      for (int tile = tiles.end; tile >= tiles.first; tile--) {
-        const TensorRow from = {w.sequence.k_first + tile * B::keys, w.kv_head, w.sequence.k_batch};
-        if (tile > tiles.first)
-          load(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_,
-               {from.row - B::keys, from.head, from.batch});
-        if (tile < tiles.end) load(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, from);
-      }
     }
     __syncwarp();
+    // In the order in which they are used: the next tile's keys before this one's values. Pages are asked for a turn
+    // before their keys are copied.
+    int32_t here = 0, next = find_box(w, tiles.end - 1, tiles.first);
+#pragma unroll 1
+    for (int tile = tiles.end; tile >= tiles.first; tile--) {
+      const int32_t after = find_box(w, tile - 2, tiles.first);
+      if (tile > tiles.first) load(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_, w, tile - 1, next);
+      if (tile < tiles.end) load(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, w, tile, here);
+      here = next, next = after;
+    }
   }
 
-  /// Copies a tile into the next stage of a ring, once that is free.
+  /// Where the map has this lane's box of a tile, not before tile `first`: its page, or the batch entry. Boxes without
+  /// keys are outside the tensor, where TMA finds zeros; their entries of the table are not read.
+  __device__ int32_t find_box(const Work &w, int tile, int first) const {
+    if (p_.page_size == 0) return w.sequence.k_batch;
+    if (tile < first || int(threadIdx.x) >= boxes_) return -1;
+    const int32_t token = tile * B::keys + threadIdx.x * maps_.rows_of_keys;
+    return token < w.sequence.keys ? page_of(p_, w.sequence, page_number(p_, token)) : -1;
+  }
+
+  /// Copies a tile into the next stage of a ring, once that is free: each lane its box, which find_box has found.
   __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
-                       TensorRow from) {
+                       const Work &w, int tile, int32_t box) {
     const uint32_t arrived = shared_address(full + at->stage);
     mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
-    mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
-    load_tile<typename B::KeyTile>(ring + at->stage * B::KeyTile::bytes, map, arrived, from);
+    if (is_leader()) mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
+    __syncwarp();
+    if (int(threadIdx.x) < boxes_) {
+      const int row = threadIdx.x * maps_.rows_of_keys;
+      int32_t token = w.sequence.k_first + tile * B::keys + row;
+      token -= page_number(p_, token) * p_.page_size;
+      load_rows<typename B::KeyTile>(ring + at->stage * B::KeyTile::bytes, row, map, arrived, {token, w.kv_head, box});
+    }
     at->advance();
   }
 
@@ -125,6 +148,7 @@ class Producer {
   const TensorMaps &maps_;
   const SharedMemory<B> &shared_;
   State<B> &state_;
+  int boxes_;  // of a tile: each is a lane's to look up and to copy
   uint32_t items_ = 0;
   Position<B::stages> keys_, values_;
 };

@@ -16,14 +16,21 @@ struct Weights {
   }
 };
 
+/// The products of S = Q K^T from depth 16 i on. Not by unroll: nvcc leaves that loop to ptxas, which may not unroll it
+/// in time to see that products follow upon products.
+template <class B, int I = 0>
+__device__ __forceinline__ void multiply_depths(typename B::Scores &s, const typename B::Queries &q,
+                                                const typename B::Keys &k) {
+  if constexpr (I < B::dim / 16) {
+    Wgmma<typename B::Element, B::keys>::template multiply<(I > 0)>(s, q.rows(I), k.rows(I));
+    multiply_depths<B, I + 1>(s, q, k);
+  }
+}
+
 /// Begins S = Q K^T.
 template <class B>
 __device__ __forceinline__ void multiply_keys(typename B::Scores &s, uint32_t queries, uint32_t keys) {
-  using Product = Wgmma<typename B::Element, B::keys>;
-  const typename B::Queries q(queries);
-  const typename B::Keys k(keys);
-  Product::template multiply<false>(s, q.rows(0), k.rows(0));
-  unroll<B::dim / 16 - 1>([&](int i) { Product::template multiply<true>(s, q.rows(i + 1), k.rows(i + 1)); });
+  multiply_depths<B>(s, typename B::Queries(queries), typename B::Keys(keys));
   wgmma_commit_group();
 }
 

@@ -13,7 +13,7 @@ enum Repair : uint8_t {
   exact_weights = 2   // its scores are too large for others
 };
 
-/// A lane's rows: their numbers in the sequence's head, the keys that they attend, and what they need.
+/// A lane's rows: their numbers in the sequence's head group, the keys that they attend, and what they need.
 struct RowsOfLane {
   int32_t row[2];
   Interval keys[2];
@@ -37,12 +37,26 @@ __device__ inline void store_chunks(char *row, int first, uint32_t (&word)[4], i
   if (writes && column < columns) *reinterpret_cast<uint4 *>(row + column * 2) = {word[0], word[1], word[2], word[3]};
 }
 
+/// Where results of a row go: out, or the partial results of a split.
+struct Target {
+  char *row;
+  int64_t stride;  // from element to element
+  int32_t dtype;
+};
+
+__device__ inline Target target_of(const Params &p, const Work &w, int32_t row) {
+  if (p.schedule.num_splits == 1) return {out_row(p, w.sequence, row_at(p, w, row)), p.out.stride[3], p.out_dtype};
+  float *const partial = p.partial_values + (w.partial_row + row - w.first_row) * p.head_dim_v;
+  return {reinterpret_cast<char *>(partial), sizeof(float), f32};
+}
+
 /// Writes one of a lane's rows. By whole warps; `writes`: the row is to be written.
 template <class B>
-__device__ inline void store_row(const Params &p, const typename B::Out &o, int r, char *row, float factor, bool dead,
-                                 bool writes) {
+__device__ inline void store_row(const Params &p, const typename B::Out &o, int r, const Target &to, float factor,
+                                 bool dead, bool writes) {
   const auto result = [&](float x) { return dead ? 0 : x * factor; };
-  if (p.out_dtype == f32) {
+  char *const row = to.row;
+  if (to.dtype == f32) {
     o.for_each_pair_in_row(r, [&](float x, float y, int j) {
       const int column = j * 8 + threadIdx.x % 4 * 2;
       if (writes && column < p.head_dim_v) *reinterpret_cast<float2 *>(row + column * 4) = {result(x), result(y)};
@@ -59,15 +73,16 @@ __device__ inline void store_row(const Params &p, const typename B::Out &o, int 
   }
 }
 
-/// Puts what attended values that are not finite give in place of finite sums, in row `row` of out; by a whole warp.
-__device__ inline void add_special_values(const Params &p, const Work &w, Row row, Interval keys) {
-  char *const to = out_row(p, w.sequence, row);
+/// Puts what attended values that are not finite give in place of finite sums, in the results of row `row`; by a whole
+/// warp.
+__device__ inline void add_special_values(const Params &p, const Work &w, int32_t row, Interval keys) {
+  const Target to = target_of(p, w, row);
 #pragma unroll 1
   for (int32_t d = threadIdx.x % 32; d < p.head_dim_v; d += 32) {
-    char *const at = to + d * p.out.stride[3];
-    if (!is_finite(load_element(at, p.out_dtype))) continue;
-    const float special = special_value(p, w, row, keys, d);
-    if (special != 0) store_element(at, p.out_dtype, special);
+    char *const at = to.row + d * to.stride;
+    if (!is_finite(load_element(at, to.dtype))) continue;
+    const float special = special_value(p, w, row_at(p, w, row), keys, d);
+    if (special != 0) store_element(at, to.dtype, special);
   }
 }
 
@@ -81,7 +96,8 @@ __device__ inline void store(const Params &p, const Item &item, const typename B
     const bool exists = rows->row[r] < w.rows;
     const Interval keys = rows->keys[r];
     const float minus_m = online.minus_m[r], l = sum_over_lanes<4>(online.l[r]);
-    const Softmax softmax = {l == 0 ? -infinity : -minus_m * (exact ? p.scale : ln_2), l};
+    const float from_zero = -minus_m * (!exact ? ln_2 : B::featured ? unit_of(p) : p.scale);
+    const Softmax softmax = {l == 0 ? -infinity : B::featured ? p.softcap + from_zero : from_zero, l};
     if (!repairs) {
       float zero = 0;
       o.for_each_pair_in_row(r, [&](float x, float y, int) { zero = fmaf(x, 0.f, fmaf(y, 0.f, zero)); });
@@ -92,10 +108,16 @@ __device__ inline void store(const Params &p, const Item &item, const typename B
     }
     const bool writes = exists && item.run != Run::again && (!repairs || rows->repairs[r] != 0);
     if (!__any_sync(~0u, writes)) return;
-    const Row row = {exists ? rows->row[r] : w.first_row, w.head_group};
-    const float factor =
-        writes ? finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), threadIdx.x % 4 == 0) : 0;
-    store_row<B>(p, o, r, out_row(p, w.sequence, row), factor, l == 0, writes);
+    const int32_t row = exists ? rows->row[r] : w.first_row;
+    const bool leads = threadIdx.x % 4 == 0;
+    float factor = 1;
+    if (p.schedule.num_splits > 1) {
+      if (writes && leads) store_partial(p, w.partial_row + row - w.first_row, softmax);
+    } else if (writes) {
+      const Row at = row_at(p, w, row);
+      factor = finish_row(p, w.sequence, at, softmax, sink_of(p, w.sequence, at), leads);
+    }
+    store_row<B>(p, o, r, target_of(p, w, row), factor, l == 0, writes);
     if (!repairs) return;
     __syncwarp();
     // Scores of -inf alone leave no key, whatever the values are.
@@ -103,7 +125,7 @@ __device__ inline void store(const Params &p, const Item &item, const typename B
 #pragma unroll 1
     for (int lane = 0; lane < 32; lane += 4) {
       const Interval attended = {__shfl_sync(~0u, keys.low, lane), __shfl_sync(~0u, keys.high, lane)};
-      const Row other = {__shfl_sync(~0u, row.query, lane), w.head_group};
+      const int32_t other = __shfl_sync(~0u, row, lane);
       if (__shfl_sync(~0u, needs, lane) != 0) add_special_values(p, w, other, attended);
     }
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/images.h"
+#include "common/units.h"
 
 namespace fa::kernels::wgmma {
 
@@ -34,21 +35,25 @@ constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 1024;
 }
 
+/// As in mma few models have head dimensions between powers of two; and with 256 columns there are no registers left.
+constexpr bool has_featured(int dim) {
+  return dim == 64 || dim == 128;
+}
+
 constexpr Tile tile(const Arch &, int dim, Entry entry) {
-  if (entry != Entry::plain) return {};
+  if (entry != Entry::plain && (entry != Entry::featured || !has_featured(dim))) return {};
   const Shape s = shape(dim);
   return {.rows = rows(s),
           .keys = s.keys,
           .threads = threads(s),
           .shared_bytes = shared_bytes(s, dim),
           .stages = s.stages,
+          .cuts = true,
           .persistent = true,
           .box_queries = rows_of_warpgroup,
-          .box_keys = s.keys};
+          .box_keys = s.keys,
+          .box_columns = dim % 64 == 0 ? 64 : 32};
 }
-
-/// As in mma/tiles.h.
-constexpr float least_scale = 0x1p-100f, most_scale = 0x1p127f;
 
 constexpr const char *why_not(const Attention &a) {
   if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
@@ -57,15 +62,10 @@ constexpr const char *why_not(const Attention &a) {
   return nullptr;
 }
 
-/// Scores need nothing but the scale, and results are written in whole chunks of 16 bytes. Whether q, k and v can be
-/// copied in boxes is for the driver to say.
-inline const char *why_not_call(Entry, const Params &p) {
-  if (p.softcap != 0) return "a softcap";
-  if (p.bias.data != nullptr) return "a bias";
-  if (p.mask.data != nullptr) return "a mask";
-  if (p.alibi_slopes.data != nullptr) return "ALiBi";
-  if (p.page_size != 0) return "paged keys";
-  if (!(p.scale >= least_scale && p.scale <= most_scale)) return "a scale that is negative or extreme";
+/// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
+/// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
+inline const char *why_not_call(Entry entry, const Params &p) {
+  if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
   const int64_t element = p.out_dtype == f32 ? 4 : 2;
   const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
   if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
@@ -74,7 +74,7 @@ inline const char *why_not_call(Entry, const Params &p) {
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device
-/// f16 and bf16; splits, few rows and scores with more than a scale are for others.
+/// f16 and bf16; decode, and scores with a bias or a mask, are for others.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
                                   false};
 #endif

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 
 #include "core/count.h"
 #include "core/dtype.h"
@@ -49,11 +50,22 @@ double filled_part(int64_t queries, int64_t rows) {
   return static_cast<double>(queries) / static_cast<double>(ceil_div(queries, rows) * rows);
 }
 
-/// True when a tile of a group's heads together wastes less than tiles of single heads.
-bool packing_pays(const Problem &p, int64_t rows) {
-  const int64_t group = group_of(p), queries = p.max_seqlen_q;
-  return group > 1 && queries > 0 && queries * group <= most_packed_rows &&
-         filled_part(queries, rows) < 0.9 * filled_part(queries * group, rows);
+/// True when a tile of so many heads together wastes less than tiles of single heads.
+bool packing_pays(const Problem &p, int64_t rows, int64_t heads) {
+  const int64_t queries = p.max_seqlen_q;
+  return heads > 1 && queries > 0 && queries * heads <= most_packed_rows &&
+         filled_part(queries, rows) < 0.9 * filled_part(queries * heads, rows);
+}
+
+/// The heads that a tile may have, of a group's: where queries come in boxes, what divides one.
+int64_t heads_of(const Problem &p, const Tile &tile) {
+  return tile.box_queries > 0 ? std::gcd(group_of(p), int64_t{tile.box_queries}) : group_of(p);
+}
+
+/// The tile by which an image cuts calls: Entry::split's, or plain's where that does the same; {} of others.
+Tile cutting_tile(const Image &image) {
+  const Tile plain = image.tile_of(Entry::plain);
+  return plain.cuts ? plain : image.tile_of(Entry::split);
 }
 
 /// Floats of a row's unfinished softmax.
@@ -78,21 +90,30 @@ kernels::View view_of(const View &view) {
   return {view.data, {view.stride[0], view.stride[1], view.stride[2], view.stride[3]}};
 }
 
-/// How a call is shared out, from the tiles of an image that splits.
+/// How a call is shared out, from the tiles of an image that cuts.
 struct Cut {
   Entry entry;  // split, or decode for few rows
   int64_t packed, splits;
   bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split serve it, too
 };
 
-Cut cut_of(const Problem &p, const Image &image, const Device &device) {
+/// The rows up to which Entry::decode takes a call: of the first image that has it.
+int64_t few_rows(const Serving &serving) {
+  for (const Image *image : serving)
+    if (image->has(Entry::decode)) return image->tile_of(Entry::decode).rows;
+  return 0;
+}
+
+Cut cut_of(const Problem &p, const Image &image, const Serving &serving, const Device &device) {
   const bool invariant = p.attention->batch_invariant;
-  const bool pack = packing_pays(p, image.tile_of(Entry::split).rows);
-  const int64_t packed = pack ? group_of(p) : 1;
+  const Tile cutting = cutting_tile(image);
+  const int64_t heads = heads_of(p, cutting);
+  const bool pack = packing_pays(p, cutting.rows, heads);
+  const int64_t packed = pack ? heads : 1;
   // Under the flag a row's result must not follow from how many rows there are.
-  const bool few = p.max_seqlen_q * packed <= image.tile_of(Entry::decode).rows && !invariant;
+  const bool few = p.max_seqlen_q * packed <= few_rows(serving) && !invariant;
   const Entry entry = few ? Entry::decode : Entry::split;
-  const Tile tile = image.tile_of(entry);
+  const Tile tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
   int64_t splits = fixed_splits(p, tile);
   if (splits == 0)
     splits = splits_for({entry, tile, number(all_tiles_of(p, tile.rows, packed)), ceil_div(p.max_seqlen_k, tile.keys)},
@@ -100,28 +121,36 @@ Cut cut_of(const Problem &p, const Image &image, const Device &device) {
   return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
 }
 
-/// The cut of a call for an image, by the first one's tiles that splits where this one does not.
+/// The cut of a call for an image, by the first one's tiles that cuts where this one does not.
 Cut cut_for(const Problem &p, const Image &image, const Serving &serving, const Device &device) {
-  if (image.has(Entry::split)) return cut_of(p, image, device);
+  if (cutting_tile(image).rows > 0) return cut_of(p, image, serving, device);
   for (const Image *other : serving)
-    if (other->has(Entry::split)) return cut_of(p, *other, device);
+    if (cutting_tile(*other).rows > 0) return cut_of(p, *other, serving, device);
   const bool whole = p.num_splits <= 1 && !p.attention->batch_invariant;
   return {Entry::split, 1, 1, whole};
+}
+
+/// True when rows fill less than half of a tile which a family that packs any number of heads would fill.
+bool wastes_rows(const Problem &p, const Tile &tile, const Cut &cut) {
+  const int64_t group = group_of(p);
+  return cut.packed < group && heads_of(p, tile) < group && p.max_seqlen_q * cut.packed < tile.rows / 2;
 }
 
 /// Chooses the image and its entry point, best first; false when none serves.
 bool choose(const Problem &p, const Serving &serving, const Device &device, Plan *plan, Cut *cut) {
   for (const Image *image : serving) {
     *cut = cut_for(p, *image, serving, device);
+    const bool invariant = p.attention->batch_invariant;  // rows of any number, by one entry point
     const auto skip = [&](Entry entry, const char *why) { plan->skipped[plan->skipped_count++] = {image, entry, why}; };
     bool has_any = false;
     for (const Entry entry : {Entry::plain, Entry::featured, Entry::general, cut->entry}) {
-      const bool splits = entry == cut->entry;
-      if (!image->has(entry) || (!splits && !cut->whole)) continue;
-      has_any = true;
-      const char *why = image->family->why_not_call(entry, plan->params);
       const Tile tile = image->tile_of(entry);
-      if (why == nullptr && tile.box_keys > 0) why = encode_maps(p, tile, &plan->maps);
+      const bool cuts = entry == cut->entry || (tile.cuts && cut->entry == Entry::split && !invariant);
+      if (!image->has(entry) || (!cuts && !cut->whole)) continue;
+      has_any = true;
+      const char *why = wastes_rows(p, tile, *cut) ? "few rows of heads that its tiles do not pack" : nullptr;
+      if (why == nullptr) why = image->family->why_not_call(entry, plan->params);
+      if (why == nullptr && tile.box_keys > 0) why = encode_maps(p, tile, cut->packed, &plan->maps);
       if (why != nullptr) {
         skip(entry, why);
         continue;
@@ -177,7 +206,7 @@ kernels::Params params_of(const Problem &p) {
 
 /// Of the calls that one image serves.
 int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
-  const Tile split = image.tile_of(Entry::split);
+  const Tile split = cutting_tile(image);
   const int64_t bytes = tile_bytes(p, split.rows);
   const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
   if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
@@ -245,7 +274,7 @@ void Plan::place_partials(char *workspace) {
 int64_t workspace_bound(const Problem &p, const Serving &serving, const Device &device) {
   int64_t most = 0;
   for (const Image *image : serving)
-    if (image->has(Entry::split)) most = std::max(most, bound_of(p, *image, device));
+    if (cutting_tile(*image).rows > 0) most = std::max(most, bound_of(p, *image, device));
   return most;
 }
 

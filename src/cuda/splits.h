@@ -31,6 +31,7 @@ constexpr int64_t most_splits(const Device &device) {
 /// in advance as keep its multiprocessor's share of the memory busy, if it has this much shared memory: a second one
 /// would only have more results to combine, unless memory is nearly as fast as one block.
 constexpr int64_t slots_of(kernels::Entry entry, const kernels::Tile &tile, const Device &device) {
+  if (tile.persistent) return int64_t{device.sm_count} * tile.blocks_an_sm;
   constexpr int plenty = 48 << 10;
   const int64_t by_threads = device.threads_per_sm / tile.threads;
   const int64_t by_shared = device.shared_per_sm / std::max(tile.shared_bytes, 1);

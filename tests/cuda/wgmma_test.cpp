@@ -43,6 +43,11 @@ TEST_F(Wgmma, TakesWhatItIsFor) {
       [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
       [](Case *c) { c->d = 96, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
       [](Case *c) { c->chunk = 32; },
+      [](Case *c) { c->page = 16; },
+      [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
+      [](Case *c) { c->splits = 2; },
+      [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
+      [](Case *c) { c->hq = 6, c->sq = 70; },
   };
   for (const auto change : changes) {
     Case c = base_case();
@@ -53,16 +58,28 @@ TEST_F(Wgmma, TakesWhatItIsFor) {
   }
 }
 
+TEST_F(Wgmma, TakesSoftcapsAndSlopes) {
+  for (const bool cap : {true, false}) {
+    Case c = base_case();
+    c.hq = 4, c.sq = 20, c.sk = 100, c.page = 32, (cap ? c.softcap : c.amp) = 3, c.alibi = cap ? "" : "h";
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_featured"), std::string::npos) << log;
+  }
+}
+
 TEST_F(Wgmma, LeavesTheOthersToMma) {
   struct Way {
     const char *why;
     void (*change)(Case *);
   };
   const Way ways[] = {
-      {"a softcap", [](Case *c) { c->softcap = 3; }},
-      {"paged keys", [](Case *c) { c->page = 16; }},
+      {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
+      {"pages that are no multiple of 8 keys", [](Case *c) { c->page = 12; }},
+      {"left padding on pages", [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; }},
       {"a mask", [](Case *c) { c->boolmask = "k"; }},
-      {"the family does not have it", [](Case *c) { c->splits = 2; }},
+      {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
+      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 6; }},
       {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
       {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
   };
@@ -122,6 +139,19 @@ TEST_F(Wgmma, ManyWorksOf192Columns) {
   Case c = long_case(192, FA_BF16);
   c.b = 2, c.hq = 1, c.sk = 400;  // wide tiles take the emulator long
   work_through(c, 320);
+}
+
+/// Each block has several works of a group's heads; the last page of a sequence has rows that are not its own.
+TEST_F(Wgmma, ManyWorksFromPages) {
+  Case c = base_case();
+  c.sq = 40, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 32, c.splits = 2;
+  work_through(c, 31);
+}
+
+TEST_F(Wgmma, ManyWorksOfASlope) {
+  Case c = base_case();
+  c.b = 3, c.hq = 4, c.q = FA_BF16, c.alibi = "h", c.softcap = 3, c.page = 16;
+  work_through(c, 3);
 }
 
 TEST_F(Wgmma, ManyWorksInAWindow) {

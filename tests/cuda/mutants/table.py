@@ -47,7 +47,7 @@ class Mutant:
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
     device: str = ""  # in place of the image's architecture
-    entry: str = ""  # the entry point of mma that is enough to see the fault; the others are empty, which compiles faster
+    entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
 
     def __post_init__(self):
         if self.image[1] == "mma" and not self.test:
@@ -62,16 +62,15 @@ def extreme(name, file, old, new, test, image=F16_64, types="f16", shown=WRONG):
 WGMMA = ("90a", "wgmma", "bf16", "64")
 
 
-def warpgroups(name, file, old, new, shown):
+def warpgroups(name, file, old, new, shown, test="Of64Columns", entry="plain"):
     """A fault of the family for warpgroups, in blocks that have several works each."""
-    return Mutant(name, WGMMA, file, old, new, shown, test="Wgmma.ManyWorksOf64Columns", program="cuda", device="sm_90a:sms=2")
+    return Mutant(name, WGMMA, file, old, new, shown, test=f"Wgmma.ManyWorks{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
 
 
 CLEAN = [
     Mutant("clean_mma", MMA, "", "", "", ""),
     Mutant("clean_simt", SIMT, "", "", "", "", 64, "f32"),
     Mutant("clean_dependent", DEPENDENT, "", "", "", "", 64, "f32"),
-    warpgroups("clean_warpgroups", "", "", "", ""),
 ]
 
 MUTANTS = [
@@ -191,6 +190,14 @@ MUTANTS = [
                "    mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);\n", "", STALE),
     warpgroups("works_not_repeated", "wgmma/consumer.cuh", "atomicOr(&state_.verdicts[bit / 32], 1u << bit % 32);", "",
                r"is -?nan, expected"),
+    warpgroups("box_of_the_tile_before", "wgmma/producer.cuh", "w, tile - 1, next);", "w, tile - 1, here);", WRONG, "FromPages"),
+    warpgroups("boxes_without_keys", "wgmma/producer.cuh", "return token < w.sequence.keys ? ", "return true ? ",
+               r"kernel: error 700: illegal address: |" + WRONG, "FromPages"),
+    warpgroups("heads_of_a_box", "wgmma/producer.cuh", "w.head_group * packed", "w.head_group", WRONG, "FromPages"),
+    warpgroups("query_of_a_row", "wgmma/block.cuh", "row_at(p, w, row).query", "row", WRONG, "FromPages"),
+    warpgroups("split_of_a_row", "wgmma/block.cuh", "{max(keys.low, split.low), min(keys.high, split.high)}", "keys", WRONG, "FromPages"),
+    warpgroups("slope_of_a_row", "wgmma/consumer.cuh", "distance - float(column)", "distance + float(column)", WRONG,
+               "OfASlope", "featured"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
