@@ -47,13 +47,16 @@ __device__ __forceinline__ void pin(FragmentsA<T, 1> &a) {
   unroll<4>([&](int i) { asm volatile("" : "+r"(a.block[0].word[i])::"memory"); });
 }
 
-/// How a matrix lies in shared memory, for wgmma: SharedTile's panels of 64 columns are the layout of SWIZZLE_128B.
-/// Descriptors have addresses and distances in units of 16 bytes; those of a tile differ in their lower word alone.
+/// How a matrix lies in shared memory, for wgmma: SharedTile's panels of 64 columns are the layout of SWIZZLE_128B,
+/// those of 32 columns that of SWIZZLE_64B. Descriptors have addresses and distances in units of 16 bytes; those of a
+/// tile differ in their lower word alone.
 template <class Tile>
 struct MatrixDescriptor {
-  static_assert(Tile::row_bytes == 128 && Tile::rows % 8 == 0);
-  static constexpr uint32_t upper = 1u << 30 | 8 * Tile::row_bytes / 16;  // SWIZZLE_128B; from eight rows to the next
+  static_assert(Tile::rows % 8 == 0);
+  static constexpr uint32_t swizzle = Tile::row_bytes == 128 ? 1 : 2;
+  static constexpr uint32_t upper = swizzle << 30 | 8 * Tile::row_bytes / 16;  // from eight rows to the next
   static constexpr uint32_t panel = Tile::panel_bytes / 16;
+  static constexpr int steps = Tile::panel_columns / 16;  // of k, in a panel
 
   uint32_t as_rows, as_columns;
 
@@ -61,7 +64,7 @@ struct MatrixDescriptor {
       : as_rows(tile / 16 | 1u << 16), as_columns(tile / 16 | panel << 16) {}
 
   /// The tile's rows, as A or as columns of B: columns 16 k .. 16 k + 15.
-  __device__ uint64_t rows(int k) const { return descriptor(as_rows + (k / 4 * panel + k % 4 * 2)); }
+  __device__ uint64_t rows(int k) const { return descriptor(as_rows + (k / steps * panel + k % steps * 2)); }
 
   /// The tile's columns as those of B: rows 16 k .. 16 k + 15.
   __device__ uint64_t columns(int k) const { return descriptor(as_columns + k * Tile::row_bytes); }
@@ -82,6 +85,7 @@ struct Wgmma;
 #define FA_SUMS_32(d) FA_SUMS_16(d, 0), FA_SUMS_16(d, 16)
 #define FA_SUMS_40(d) FA_SUMS_32(d), FA_SUMS_8(d, 32)
 #define FA_SUMS_48(d) FA_SUMS_32(d), FA_SUMS_16(d, 32)
+#define FA_SUMS_56(d) FA_SUMS_48(d), FA_SUMS_8(d, 48)
 #define FA_SUMS_64(d) FA_SUMS_48(d), FA_SUMS_16(d, 48)
 #define FA_SUMS_96(d) FA_SUMS_64(d), FA_SUMS_16(d, 64), FA_SUMS_16(d, 80)
 #define FA_SUMS_128(d) FA_SUMS_96(d), FA_SUMS_16(d, 96), FA_SUMS_16(d, 112)
@@ -91,7 +95,8 @@ struct Wgmma;
   ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define FA_NAMES_40 FA_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
 #define FA_NAMES_48 FA_NAMES_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
-#define FA_NAMES_64 FA_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define FA_NAMES_56 FA_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
+#define FA_NAMES_64 FA_NAMES_56 ",%56,%57,%58,%59,%60,%61,%62,%63"
 #define FA_NAMES_96                                                  \
   FA_NAMES_64                                                        \
   ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79" \
@@ -128,6 +133,8 @@ FA_WGMMA(__half, "f16", 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")
 FA_WGMMA(__nv_bfloat16, "bf16", 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")
 FA_WGMMA(__half, "f16", 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")
 FA_WGMMA(__nv_bfloat16, "bf16", 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")
+FA_WGMMA(__half, "f16", 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")
+FA_WGMMA(__nv_bfloat16, "bf16", 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")
 FA_WGMMA(__half, "f16", 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")
 FA_WGMMA(__nv_bfloat16, "bf16", 128, 64, "%64", "%65", "%66", "%67", "%68", "%69")
 FA_WGMMA(__half, "f16", 192, 96, "%96", "%97", "%98", "%99", "%100", "%101")
@@ -138,6 +145,7 @@ FA_WGMMA(__nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130", "%131", "%132"
 #undef FA_WGMMA
 #undef FA_NAMES_32
 #undef FA_NAMES_40
+#undef FA_NAMES_56
 #undef FA_NAMES_48
 #undef FA_NAMES_64
 #undef FA_NAMES_96
@@ -145,6 +153,7 @@ FA_WGMMA(__nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130", "%131", "%132"
 #undef FA_SUMS_128
 #undef FA_SUMS_96
 #undef FA_SUMS_64
+#undef FA_SUMS_56
 #undef FA_SUMS_48
 #undef FA_SUMS_40
 #undef FA_SUMS_32

@@ -15,9 +15,10 @@ struct Shape {
 };
 
 constexpr Shape shape(int dim) {
-  if (dim <= 64) return {2, 128, 3, 72, 216};
+  if (dim <= 96) return {2, 128, 3, 72, 216};
   if (dim <= 128) return {2, 128, 2, 72, 216};
-  return {2, 96, 2, 72, 216};
+  if (dim <= 192) return {2, 112, 2, 72, 216};
+  return {2, 64, 2, 56, 224};  // half of the registers are sums
 }
 
 constexpr int rows_of_warpgroup = 64;
