@@ -8,7 +8,7 @@ namespace fa::emu {
 
 uint32_t TensorBox::pitch() const {
   constexpr uint32_t span[] = {0, 32, 64, 128, 128, 128, 128};
-  return std::max(row_bytes(), span[static_cast<size_t>(map.swizzle)]);
+  return std::max(static_cast<uint32_t>(map.shared_bytes(row_elements())), span[static_cast<size_t>(map.swizzle)]);
 }
 
 /// Rows along a dimension of a tile: every step-th element of the box.
@@ -65,21 +65,22 @@ TensorRow TensorBox::row(const Walk &walk) const {
   int64_t first = std::max<int64_t>(at[0], 0);
   int64_t end = std::min(int64_t{at[0]} + row_elements(), static_cast<int64_t>(map.extent[0]));
   if (end <= first) return row;
-  row.address = address + static_cast<uint64_t>(first) * map.element_bytes();
-  row.first = static_cast<uint32_t>(first - at[0]);
-  row.count = static_cast<uint32_t>(end - first);
+  row.address = address + map.global_bytes(static_cast<uint64_t>(first));
+  row.first = static_cast<uint32_t>(map.global_bytes(static_cast<uint64_t>(first - at[0])));
+  row.bytes = static_cast<uint32_t>(map.global_bytes(static_cast<uint64_t>(end - first)));
   return row;
 }
 
 /// f(offset in dense rows, offset in shared memory, bytes) for all that stays together.
 template <class F>
 void TensorBox::each_chunk(uint32_t address, F f) const {
-  if (map.swizzle == TensorSwizzle::none) return f(0, 0, bytes());
-  uint32_t chunk = map.swizzle == TensorSwizzle::span128_atom32_flip8 ? 8 : 16;
+  if (map.swizzle == TensorSwizzle::none && !map.has_gaps()) return f(0, 0, bytes());
+  uint32_t chunk = map.has_gaps() ? 4 : map.swizzle == TensorSwizzle::span128_atom32_flip8 ? 8 : 16;
   uint32_t width = row_bytes(), step = pitch(), count = rows();
   for (uint32_t row = 0; row < count; row++)
     for (uint32_t at_byte = 0; at_byte < width; at_byte += chunk)
-      f(row * width + at_byte, swizzled(address + row * step + at_byte, map.swizzle) - address, chunk);
+      f(row * width + at_byte, swizzled(address + row * step + map.shared_offset(at_byte), map.swizzle) - address,
+        chunk);
 }
 
 void TensorBox::from_shared(uint32_t address, const uint8_t *shared, uint8_t *dense) const {

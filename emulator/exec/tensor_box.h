@@ -8,11 +8,11 @@
 
 namespace fa::emu {
 
-/// What of a row is inside of the tensor: count elements from number first on; nothing if count is 0.
+/// What of a row is inside of the tensor: so many bytes from `first` on; nothing if there are 0.
 struct TensorRow {
   uint64_t address = 0;  // of the first of them, in global memory
   uint32_t first = 0;
-  uint32_t count = 0;
+  uint32_t bytes = 0;
 };
 
 class TensorBox {
@@ -24,11 +24,11 @@ class TensorBox {
   int32_t row_at[4] = {};            // their rows; at[0]: the column
 
   uint32_t row_elements() const { return map.im2col ? map.channels : map.box[0]; }
-  uint32_t row_bytes() const { return row_elements() * map.element_bytes(); }
+  uint32_t row_bytes() const { return static_cast<uint32_t>(map.global_bytes(row_elements())); }
   /// Rows in shared memory are that far apart: a swizzle's span is kept whole.
   uint32_t pitch() const;
   uint32_t rows() const;
-  uint32_t bytes() const { return rows() * row_bytes(); }
+  uint32_t bytes() const { return rows() * row_bytes(); }  // that are copied and count for an mbarrier
   uint32_t shared_bytes() const { return rows() * pitch(); }
 
   /// f(number, TensorRow) for every row in the order that they have in shared memory.

@@ -42,12 +42,6 @@ uint32_t bytes_of(TensorType type) {
   return bytes[static_cast<size_t>(type)];
 }
 
-/// Bytes in shared memory of so many elements.
-uint64_t row_bytes(TensorType type, uint64_t elements) {
-  if (type == TensorType::u4_align8) return elements / 2;
-  return elements * bytes_of(type);  // of the 16-byte aligned packed types too: 16 elements take 16 bytes
-}
-
 uint32_t span_of(TensorSwizzle swizzle) {
   return swizzle == TensorSwizzle::none     ? 0
          : swizzle == TensorSwizzle::span32 ? 32
@@ -65,16 +59,15 @@ std::string argument(const char *name, uint32_t index, uint64_t value, const std
 }
 
 std::string wrong_extents(const TensorMap &map) {
-  bool aligned16 = map.type == TensorType::u4_align16 || map.type == TensorType::u6_align16;
-  uint64_t alignment = map.interleave == TensorInterleave::bytes32 || aligned16 ? 32 : 16;
+  uint64_t alignment = map.interleave == TensorInterleave::bytes32 || map.has_gaps() ? 32 : 16;
   std::string multiple = "a multiple of " + std::to_string(alignment);
   if (map.address % alignment != 0) return "globalAddress must be " + multiple;
   for (uint32_t i = 0; i < map.rank; i++)
     if (map.extent[i] == 0 || map.extent[i] > most_extent)
       return argument("globalDim", i, map.extent[i], "from 1 to 2^32");
-  uint64_t packing = aligned16 ? 128 : map.type == TensorType::u4_align8 ? 2 : 1;
-  if (map.extent[0] % packing != 0)
-    return argument("globalDim", 0, map.extent[0], "a multiple of " + std::to_string(packing) + " for this data type");
+  if (map.extent[0] % map.granularity() != 0)
+    return argument("globalDim", 0, map.extent[0],
+                    "a multiple of " + std::to_string(map.granularity()) + " for this data type");
   for (uint32_t i = 1; i < map.rank; i++)
     if (map.stride[i] % alignment != 0 || map.stride[i] >= stride_limit)
       return argument("globalStrides", i - 1, map.stride[i], multiple + " below 2^40");
@@ -85,11 +78,9 @@ std::string wrong_extents(const TensorMap &map) {
 
 /// name: of the argument that says how wide the box is.
 std::string wrong_inner(const TensorMap &map, const char *name, uint64_t elements) {
-  uint64_t inner = row_bytes(map.type, elements);
+  uint64_t inner = map.shared_bytes(elements);
   std::string is = std::string("the box is ") + std::to_string(inner) + " bytes wide (" + name + ") and ";
-  if (map.type == TensorType::u4_align16 || map.type == TensorType::u6_align16) {
-    if (elements != 128) return is + "must be 128 elements wide for this data type";
-  }
+  if (map.has_gaps() && elements != 128) return is + "must be 128 elements wide for this data type";
   if (map.interleave != TensorInterleave::none) return {};
   if (inner % 16 != 0) return is + "must be a multiple of 16 bytes";
   uint32_t span = span_of(map.swizzle);
@@ -160,6 +151,19 @@ std::string missing_part(const TensorMap &map) {
 }
 
 }  // namespace
+
+uint64_t TensorMap::global_bytes(uint64_t elements) const {
+  return type == TensorType::u6_align16 ? elements * 6 / 8 : packed() ? elements / 2 : elements * element_bytes();
+}
+
+uint64_t TensorMap::shared_bytes(uint64_t elements) const {
+  return has_gaps() ? elements : global_bytes(elements);
+}
+
+uint32_t TensorMap::shared_offset(uint32_t byte) const {
+  const uint32_t group = 16, bytes = static_cast<uint32_t>(global_bytes(group));
+  return has_gaps() ? byte / bytes * group + byte % bytes : byte;
+}
 
 std::string wrong_with(const TensorMap &map) {
   if (std::string missing = missing_part(map); !missing.empty())

@@ -75,7 +75,19 @@ struct TensorMap {
   int32_t lower[3] = {}, upper[3] = {};
   uint32_t channels = 0, pixels = 0;
 
-  uint32_t element_bytes() const { return static_cast<uint32_t>(stride[0]); }
+  uint32_t element_bytes() const { return static_cast<uint32_t>(stride[0]); }  // where elements are no part of a byte
+
+  /// Elements of 4 and 6 bits lie side by side in global memory, and in shared memory so, or sixteen of them in 16
+  /// bytes.
+  bool packed() const { return type >= TensorType::u4_align8; }
+  bool has_gaps() const { return type >= TensorType::u4_align16; }
+  /// Of how many elements a tensor's width, and where a box begins, are multiples.
+  uint32_t granularity() const { return has_gaps() ? 128 : packed() ? 2 : 1; }
+  /// Bytes of so many elements in a row.
+  uint64_t global_bytes(uint64_t elements) const;
+  uint64_t shared_bytes(uint64_t elements) const;
+  /// Where in a row of shared memory a byte goes that has this place among the row's bytes of global memory.
+  uint32_t shared_offset(uint32_t byte) const;
 };
 
 /// cuTensorMapEncodeTiled's arguments, in its order: checks them all and writes 128 bytes to out. Returns what is wrong

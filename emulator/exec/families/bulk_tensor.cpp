@@ -57,9 +57,8 @@ class TensorLoad : public BulkOperation {
     if (fill != 0)
       for (size_t at = 0; at < data_.size(); at += element) std::memcpy(&data_[at], &fill, element);
     box.each_row([&](uint32_t number, const TensorRow &row) {
-      if (row.count == 0) return;
-      uint32_t bytes = row.count * element;
-      std::memcpy(&data_[size_t{number} * width + row.first * element], global(row.address, bytes), bytes);
+      if (row.bytes == 0) return;
+      std::memcpy(&data_[size_t{number} * width + row.first], global(row.address, row.bytes), row.bytes);
     });
     if (box.map.type == TensorType::f32_ftz || box.map.type == TensorType::tf32_ftz)
       for (size_t at = 0; at < data_.size(); at += sizeof(float)) {
@@ -83,7 +82,7 @@ class TensorLoad : public BulkOperation {
   void report_rows(AccessKind kind) const {
     if (!warp_.cta->cluster->observer) return;
     box.each_row([&](uint32_t, const TensorRow &row) {
-      report(Space::global, kind, row.address, row.count * box.map.element_bytes(), targets.front().mbarrier);
+      report(Space::global, kind, row.address, row.bytes, targets.front().mbarrier);
     });
   }
 };
@@ -109,13 +108,12 @@ class TensorStore : public BulkOperation {
   }
 
   void scatter() override {
-    uint32_t element = box.map.element_bytes(), width = box.row_bytes();
+    uint32_t width = box.row_bytes();
     box.each_row([&](uint32_t number, const TensorRow &row) {
-      if (row.count == 0) return;
-      uint32_t bytes = row.count * element;
-      uint8_t *to = global(row.address, bytes);
-      const uint8_t *from = &data_[size_t{number} * width + row.first * element];
-      reduce ? reduce(to, from, bytes) : (std::memcpy(to, from, bytes), void());
+      if (row.bytes == 0) return;
+      uint8_t *to = global(row.address, row.bytes);
+      const uint8_t *from = &data_[size_t{number} * width + row.first];
+      reduce ? reduce(to, from, row.bytes) : (std::memcpy(to, from, row.bytes), void());
     });
     if (!reduce) report_rows(AccessKind::async_land);
   }
@@ -123,9 +121,7 @@ class TensorStore : public BulkOperation {
  private:
   void report_rows(AccessKind kind) const {
     if (!warp_.cta->cluster->observer) return;
-    box.each_row([&](uint32_t, const TensorRow &row) {
-      report(Space::global, kind, row.address, row.count * box.map.element_bytes());
-    });
+    box.each_row([&](uint32_t, const TensorRow &row) { report(Space::global, kind, row.address, row.bytes); });
   }
 };
 
@@ -145,13 +141,15 @@ class Operands {
       refuse("the tensor map has " + std::to_string(box.map.rank) + " dimensions");
     if (box.map.im2col != bool{(flags & im2col) != 0})
       refuse(box.map.im2col ? "an im2col tensor map needs .im2col" : "a tiled tensor map and .im2col");
-    if (box.map.interleave != TensorInterleave::none || box.map.type >= TensorType::u4_align8)
-      refuse("tensor maps with interleaving or packed 4- and 6-bit elements are not emulated");
+    if (box.map.interleave != TensorInterleave::none) refuse("tensor maps with interleaving are not emulated");
     for (uint32_t i = 0; i < count; i++) {
       int32_t coordinate = warp_.row<int32_t>(slots_[8 + i])[lane_];
       (by_rows && i > 0 ? box.row_at[i - 1] : box.at[i]) = coordinate;
     }
     if (by_rows && (box.map.box[1] != 1)) refuse("gather4 and scatter4 need a box of one row");
+    if (int32_t multiple = static_cast<int32_t>(box.map.granularity()); box.at[0] % multiple != 0)
+      refuse("the box begins at element " + std::to_string(box.at[0]) + " of its rows, and must at a multiple of " +
+             std::to_string(multiple) + " of packed elements");
     box.four_rows = by_rows;
     if (flags & im2col)
       for (int i = 0; i < 3; i++) box.offset[i] = warp_.row<uint16_t>(slots_[5 + i])[lane_];
