@@ -10,6 +10,20 @@
 
 using namespace fa::emu::driver;
 
+namespace {
+
+/// Once; what makes no sense even where reasons are not wanted, since it keeps every program from starting.
+void report_settings() {
+  static const bool reported = [] {
+    for (const std::string &error : settings().errors) std::fprintf(stderr, "fa-emu: error: %s\n", error.c_str());
+    for (const std::string &warning : settings().warnings) warn("cuInit", warning);
+    return true;
+  }();
+  static_cast<void>(reported);
+}
+
+}  // namespace
+
 EMU_API CUresult cuInit(unsigned flags) {
   return api(
       "cuInit",
@@ -17,9 +31,9 @@ EMU_API CUresult cuInit(unsigned flags) {
         Lock lock(process().mutex);
         require(flags == 0, "flags must be 0");
         if (process().initialised) return CUDA_SUCCESS;
-        for (const std::string &error : settings().errors) report("cuInit", CUDA_ERROR_INVALID_VALUE, error);
-        for (const std::string &warning : settings().warnings) warn("cuInit", warning);
+        report_settings();
         require(!settings().devices.empty(), "FA_EMU_DEVICE names no device", CUDA_ERROR_NO_DEVICE);
+        require(settings().errors.empty(), "nothing runs with settings that make no sense, which are listed above");
         for (const DeviceLimits &limits : settings().devices) {
           auto device = std::make_unique<Device>();
           device->ordinal = static_cast<int>(process().devices.size());

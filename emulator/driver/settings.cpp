@@ -1,4 +1,4 @@
-// Reading the environment; invalid values are reported and ignored.
+// Reading the environment; with values that make no sense cuInit fails.
 #include "driver/settings.h"
 
 #include <algorithm>

@@ -33,5 +33,10 @@ for part in "FA_EMU_FAIL_ON=nothing is not a severity" "FA_EMU_TIMEOUT=soon is n
     *) fail "of --fail-on nothing --timeout soon it did not say: $part" ;;
   esac
 done
+said=$("$emu" --quiet --seed soon "$program" --gtest_filter='Contexts.*' 2>&1) && fail "the program ran with --seed soon"
+case $said in
+  *"FA_EMU_SEED=soon is not a number"*) ;;
+  *) fail "of --seed soon it did not say why nothing runs: $said" ;;
+esac
 "$emu" --help | grep -q -- --strict || fail "--help does not list --strict"
 exit 0
