@@ -61,23 +61,21 @@ void BulkOperation::complete(uint32_t mbarrier, uint32_t bytes) const {
 }
 
 void BulkGroups::at_exit(Cta &cta) {
-  bool unread = false;
   auto look = [&](uint32_t lane, const Group &group) {
     for (const auto &operation : group) {
       if (operation->has_read()) continue;
-      unread = true;
-      if (!cta.launch->options.check) continue;
-      for (Warp &warp : cta.warps)
-        if (&warp.state<BulkGroups>() == this)
-          cta.launch->findings.add(Violation::unwaited, warp, operation->instruction(), static_cast<int>(lane),
-                                   "the block ends while a bulk copy has yet to read its shared memory");
+      if (cta.launch->options.check)
+        for (Warp &warp : cta.warps)
+          if (&warp.state<BulkGroups>() == this)
+            cta.launch->findings.add(Violation::unwaited, warp, operation->instruction(), static_cast<int>(lane),
+                                     "the block ends while a bulk copy has yet to read its shared memory");
+      operation->read();
     }
   };
   for (uint32_t lane = 0; lane < lanes; lane++) {
     look(lane, open[lane]);
     for (const Group &group : committed[lane]) look(lane, group);
   }
-  if (unread) std::fill_n(cta.shared, cta.shared_bytes, uint8_t{0xff});
 }
 
 void submit(Warp &warp, uint32_t lane, std::shared_ptr<BulkOperation> operation, bool grouped) {

@@ -57,7 +57,8 @@ struct BulkGroups : State {
   std::array<Group, lanes> open;
   std::array<std::deque<Group>, lanes> committed;
 
-  /// Operations whose source has not been read when its CTA ends read what is left of it: nothing.
+  /// Operations whose source has not been read when its CTA ends read it then, and are a finding: machines keep shared
+  /// memory until they have, as what ships relies on (CUTLASS 70), and no document promises that.
   void at_exit(Cta &cta) override;
 };
 

@@ -252,4 +252,34 @@ TEST(Faults, MissingArrivalIsADeadlock) {
   EXPECT_EXIT(std::_Exit(code_of_pipeline(1) == CUDA_ERROR_LAUNCH_TIMEOUT ? 0 : 1), testing::ExitedWithCode(0), "");
 }
 
+/// A block's last copy needs no wait to come out right, although the checks report it.
+TEST(BulkCopy, ReadsItsSourceBeforeTheBlockIsGone) {
+  const char *text = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 to) {
+  .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %rd;
+  .shared .align 128 .b8 tile[512];
+  ld.param.u64 %rd, [to];
+  mov.u32 %r1, %tid.x;
+  mov.u32 %r2, tile;
+  mad.lo.u32 %r3, %r1, 4, %r2;
+  st.shared.u32 [%r3], %r1;
+  fence.proxy.async.shared::cta;
+  bar.sync 0;
+  setp.ne.u32 %p, %r1, 0;
+  @%p bra done;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd], [%r2], 512;
+  cp.async.bulk.commit_group;
+done:
+  ret;
+}
+)";
+  std::vector<int> expected(128);
+  std::iota(expected.begin(), expected.end(), 0);
+  Array<int> out(std::vector<int>(128, -1));
+  ASSERT_EQ(launch(emulated::kernel(text, "k"), {1}, {128}, 0, out.address), CUDA_SUCCESS);
+  EXPECT_EQ(out.values(), expected);
+}
+
 }  // namespace
