@@ -12,8 +12,8 @@ namespace {
 constexpr int pauses = 1000;
 constexpr useconds_t pause_between = 1000;  // until other launches have said where they are
 
-std::atomic<uint32_t> questions{0};             // signals so far
-std::atomic<uint32_t> running{0}, answered{0};  // launches
+std::atomic<uint32_t> interrupts{0};            // signals so far
+std::atomic<uint32_t> running{0}, reported{0};  // launches
 struct sigaction before;
 
 bool is_default() {
@@ -27,7 +27,7 @@ void end_by_default() {
 }
 
 void handle(int signal, siginfo_t *info, void *context) {
-  bool again = questions.fetch_add(1) > 0;
+  bool again = interrupts.fetch_add(1) > 0;
   if (is_default()) {
     if (again || running == 0) end_by_default();
   } else if (before.sa_flags & SA_SIGINFO) {
@@ -41,9 +41,9 @@ void say(const Launch &launch) {
   std::string text = "fa-emu: interrupted: " + progress_of(launch) + "\n";
   for (const std::string &line : describe(launch.standing)) text += "fa-emu:   " + line + "\n";
   std::fputs(text.c_str(), stderr);
-  answered++;
+  reported++;
   if (!is_default()) return;
-  for (int i = 0; i < pauses && answered < running; i++) usleep(pause_between);
+  for (int i = 0; i < pauses && reported < running; i++) usleep(pause_between);
   end_by_default();
 }
 
@@ -60,14 +60,14 @@ void watch_interrupts() {
 }
 
 Interruptible::Interruptible(Launch &launch) {
-  launch.questions = &questions;
+  launch.interrupts = &interrupts;
   launch.stands = [&launch] { say(launch); };
   running++;
 }
 
 Interruptible::~Interruptible() {
   // The signal came while the launch was ending, and no worker has looked.
-  if (--running == 0 && questions > 0 && is_default()) end_by_default();
+  if (--running == 0 && interrupts > 0 && is_default()) end_by_default();
 }
 
 std::string progress_of(const Launch &launch) {

@@ -93,8 +93,8 @@ struct Launch {
   std::function<bool()> prerequisites;        // whether what griddepcontrol.wait waits for is done
   std::function<void()> triggered;            // called when every block has let dependents start, or ended
   std::function<void()> progressed;           // called now and then while it runs
-  const std::atomic<uint32_t> *questions = nullptr;  // changes when somebody wants to know where its warps are
-  std::function<void()> stands;                      // called when that is known, in `standing`
+  const std::atomic<uint32_t> *interrupts = nullptr;  // requests so far to report where its warps are
+  std::function<void()> stands;                       // called when that is known, in `standing`
   std::atomic<bool> late{false};  // what follows griddepcontrol.launch_dependents runs as late as it can
   std::atomic<bool> held{false};  // some block is, by that
 
@@ -126,9 +126,9 @@ struct Launch {
   uint32_t idle = 0;                      // of them, those that find nothing to do since idle_as_of; under the mutex
   uint64_t idle_as_of = 0;                // a value of progress
   std::vector<Standing> standing;         // under the mutex
-  uint32_t question = 0;                  // the last one that workers looked at; under the mutex
+  uint32_t interrupt = 0;                 // the last one that workers looked at; under the mutex
   bool collecting = false;                // its report is to come; under the mutex
-  std::atomic<uint32_t> answers{0};       // workers that have reported where their warps are
+  std::atomic<uint32_t> reported{0};      // workers that have said for it where their warps are
   std::atomic<bool> overdue{false};
   std::atomic<double> next_progress{0};  // seconds since the begin
   std::chrono::steady_clock::time_point begun;

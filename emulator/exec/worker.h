@@ -19,7 +19,7 @@ class Worker {
  public:
   explicit Worker(Launch &launch)
       : launch_(launch),
-        answered_(launch.questions ? launch.questions->load() : 0),
+        interrupt_(launch.interrupts ? launch.interrupts->load() : 0),
         progress_(launch.progress ? *launch.progress : launch.own_progress),
         room_(std::min(launch.cluster_size() * (Room::whole / std::max(launch.resident_ctas, 1u)), Room::whole)) {
     launch_.working++;
@@ -55,8 +55,8 @@ class Worker {
   static constexpr uint64_t turns_until_company = 8;
   static constexpr uint64_t idle_rounds_until_deadlock = 4;  // turns of every cluster of a worker
   static constexpr uint32_t blocked_pause = 50;              // microseconds until another look at what others have done
-  static constexpr uint32_t answer_pause = 1000;             // microseconds
-  static constexpr int answer_pauses = 500;
+  static constexpr uint32_t report_pause = 1000;             // microseconds
+  static constexpr int report_pauses = 500;
 
   /// Room on the device for one more cluster.
   bool enter() {
@@ -179,7 +179,7 @@ class Worker {
 
   /// Does what is asked of a launch from outside while it runs.
   void look_around() {
-    if (launch_.questions && launch_.questions->load(std::memory_order_relaxed) != answered_) answer();
+    if (launch_.interrupts && launch_.interrupts->load(std::memory_order_relaxed) != interrupt_) report_positions();
     const RunOptions &options = launch_.options;
     if (options.timeout == 0 && options.progress == 0) return;
     double now = launch_.elapsed(), next = launch_.next_progress;
@@ -194,26 +194,26 @@ class Worker {
   /// Says where the warps of this worker's clusters are. Under the mutex.
   void stand() {
     for (const auto &cluster : resident_) cluster->stand(launch_.standing);
-    launch_.answers++;
+    launch_.reported++;
   }
 
-  /// The first to see a question waits for the others, some of which may be about to end. The report is made once: who
-  /// comes after it is left out.
-  void answer() {
+  /// The first to see an interrupt waits for the others, some of which may be about to end. The report is made once:
+  /// who comes after it is left out.
+  void report_positions() {
     {
       std::lock_guard lock(launch_.mutex);
-      const uint32_t question = launch_.collecting ? launch_.question : launch_.questions->load();
-      const bool seen = launch_.question == question;
-      if (answered_ == question || (seen && !launch_.collecting)) {
-        answered_ = question;
+      const uint32_t interrupt = launch_.collecting ? launch_.interrupt : launch_.interrupts->load();
+      const bool seen = launch_.interrupt == interrupt;
+      if (interrupt_ == interrupt || (seen && !launch_.collecting)) {
+        interrupt_ = interrupt;
         return;
       }
-      answered_ = question;
-      if (!seen) launch_.question = question, launch_.collecting = true, launch_.answers = 0;
+      interrupt_ = interrupt;
+      if (!seen) launch_.interrupt = interrupt, launch_.collecting = true, launch_.reported = 0;
       stand();
       if (seen) return;
     }
-    for (int i = 0; i < answer_pauses && launch_.answers < launch_.working; i++) usleep(answer_pause);
+    for (int i = 0; i < report_pauses && launch_.reported < launch_.working; i++) usleep(report_pause);
     std::lock_guard lock(launch_.mutex);
     launch_.stands();
     launch_.collecting = false;
@@ -243,7 +243,7 @@ class Worker {
   }
 
   Launch &launch_;
-  uint32_t answered_;  // the question
+  uint32_t interrupt_;  // the last one that it has reported for
   std::atomic<uint64_t> &progress_;
   const uint64_t room_;  // that a cluster takes, of Room::whole
   std::vector<std::unique_ptr<Cluster>> resident_, spare_;
