@@ -1,4 +1,4 @@
-// Plans, from inside: what a call is cut into, and that the workspace told for it is enough.
+// Plans, from inside: what a call is cut into, and that the workspace it asks for is enough.
 #include "cuda/plan.h"
 
 #include <gtest/gtest.h>
@@ -302,7 +302,7 @@ Shaped random_shape(test::Random *random) {
   return s;
 }
 
-TEST(Plan, TheWorkspaceToldIsEnoughAndTheGridIsLegal) {
+TEST(Plan, TheWorkspaceOfAPlanIsEnoughAndItsGridIsLegal) {
   test::Random random(1);
   for (int i = 0; i < 20000; ++i) {
     Shaped s = random_shape(&random);
