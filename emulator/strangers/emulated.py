@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -15,7 +16,8 @@ class Outcome:
     """What came of one run."""
 
     right: bool
-    why: str  # the last line of a run that failed
+    wrong: bool  # its own verification says so, whatever its status
+    why: str  # the line that says so, or the last one of a run that failed
     findings: list  # of the checks, as FA_EMU_JSON has them
     faults: list  # what ended launches
     instructions: int  # of threads
@@ -26,6 +28,10 @@ class Outcome:
     def speed(self):
         """Millions of thread instructions a second."""
         return self.instructions / self.seconds / 1e6 if self.seconds else 0.0
+
+
+# What the programs print where their results are wrong; some (CUTLASS 88) end with 0 all the same.
+WRONG = re.compile(r"WRONG|Failed|\[FAIL\].*|Disposition: Failed")
 
 
 def use(emulator):
@@ -49,7 +55,7 @@ def start(command, environment, timeout):
         return status, output.read().decode(errors="replace")
 
 
-def run(device, command, *, check, seed=0, environment=None, timeout=300):
+def run(device, command, *, check, seed=0, environment=None, timeout=900):
     """Runs a program as a device; check: 0 or 1."""
     with tempfile.TemporaryDirectory(prefix="strangers-") as folder:
         report = pathlib.Path(folder, "report.json")
@@ -61,14 +67,16 @@ def run(device, command, *, check, seed=0, environment=None, timeout=300):
             "FA_EMU_QUIET": "1",
         }
         status, text = start(command, {**settings, **(environment or {})}, timeout)
-        right = status == 0
         if status is None:
             text += f"\nno end within {timeout} s"
         launches = [json.loads(line) for line in report.read_text().splitlines()] if report.exists() else []
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = [line for line in lines if WRONG.fullmatch(line)]
+    right = status == 0 and not wrong
     return Outcome(
         right,
-        "" if right else (lines or ["it printed nothing"])[-1],
+        bool(wrong),
+        "" if right else (wrong or lines or ["it printed nothing"])[-1],
         [finding for launch in launches for finding in launch["violations"]],
         [launch["fault"] for launch in launches if launch["fault"]],
         sum(launch["thread_instructions"] for launch in launches),
