@@ -178,9 +178,9 @@
  * is for FA_F32 alone [F179].
  *
  * Refused, as FA_ERROR_INVALID_ARGUMENT: block_table, as nobody trains on pages [F180]; dbias without bias [F181]; dsinks
- * without sinks [F182]; neither out nor delta [F183]; and the combinations above that both structures can have. Kernels
- * compute gradients on the CPU so far: a CUDA op, and memory of a GPU, is FA_ERROR_UNSUPPORTED [F184], and an op of
- * FA_DEVICE_AUTO serves memory of the host [F185].
+ * without sinks [F182]; neither out nor delta [F183]; and the combinations above that both structures can have. A call is
+ * served where its memory is, as fa_forward's are [F184]. A build without kernels for it (FA_BACKWARD=OFF) refuses it as
+ * FA_ERROR_UNSUPPORTED [F185].
  *
  *
  * THREADS, MEMORY, ERRORS
@@ -503,11 +503,11 @@ FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
  * Errors: as fa_backward's checks [F191]; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1. */
 FA_API fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes);
 
-/* Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when the
- * call returns. With a workspace, which may hold anything, the call does not allocate [F192].
+/* Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when
+ * fa_forward's would be. With a workspace, which may hold anything, the call does not allocate [F192]. On CUDA the first call
+ * in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph [F193].
  *
- * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED on a GPU; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe.
- * Since 0.1. */
+ * Errors: as fa_forward. Thread-safe. Since 0.1. */
 FA_API fa_status fa_backward(const fa_op *op, const fa_backward_args *args);
 
 /* Ends an op. NULL is a no-op [F137]. No call on the op may be under way. Since 0.1. */

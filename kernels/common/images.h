@@ -6,15 +6,15 @@
 #include <initializer_list>
 
 #include "common/archs.h"
-#include "common/params.h"
+#include "common/backward_params.h"
 #include "common/tensor_maps.h"
 
 namespace fa::kernels {
 
 /// How a block of threads is made, and what of an SM it takes.
 struct Tile {
-  int rows;                 // of queries
-  int keys;                 // worked on at a time; the kernel's splits are whole multiples
+  int rows;                 // of queries (Entry::dkv: worked on at a time)
+  int keys;                 // worked on at a time (Entry::dkv: that a block owns); splits are whole multiples
   int threads;              // of a block
   int shared_bytes;         // dynamic shared memory of a block
   int blocks_an_sm = 1;     // that it leaves room for
@@ -26,28 +26,38 @@ struct Tile {
   int box_queries = 0;      // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
   int box_keys = 0;         // the same of keys and values
   int box_columns = 64;     // of all of them: a panel's, in as many bytes as the swizzle has
+  int columns = 0;          // of a gradient that a block sums, others are those of the grid's next row; 0: all
 };
 
-/// Entry points; each takes one Params, and TensorMaps where its tile has boxes. What is said of num_splits and
-/// packed_heads is so unless Tile::cuts.
+/// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; what is said of num_splits
+/// and packed_heads is so unless Tile::cuts. Those of backward take one BackwardParams.
 enum class Entry {
-  plain,     // "fa_forward_plain": what the family is fastest at; num_splits and packed_heads are 1
-  featured,  // "fa_forward_featured": nearly as fast at more calls; num_splits and packed_heads are 1
-  general,   // "fa_forward_general": num_splits and packed_heads are 1
-  split,     // "fa_forward_split": partial results when num_splits is above 1
-  decode,    // "fa_forward_decode": as split, of few rows
-  combine    // "fa_combine": partial results to results
+  plain,     // what the family is fastest at; num_splits and packed_heads are 1
+  featured,  // nearly as fast at more calls; num_splits and packed_heads are 1
+  general,   // num_splits and packed_heads are 1
+  split,     // partial results when num_splits is above 1
+  decode,    // as split, of few rows
+  combine,   // partial results to results
+  delta,     // backward: statistics of rows
+  dsinks,    // from statistics
+  dkv,       // dk and dv, by blocks that own keys
+  dq,        // by blocks that own queries
+  dbias      // by blocks that own its elements
 };
 
-constexpr int entry_count = 6;
+constexpr int entry_count = 11;
 
 constexpr const char *name_of(Entry entry) {
-  return entry == Entry::plain      ? "fa_forward_plain"
-         : entry == Entry::featured ? "fa_forward_featured"
-         : entry == Entry::general  ? "fa_forward_general"
-         : entry == Entry::split    ? "fa_forward_split"
-         : entry == Entry::decode   ? "fa_forward_decode"
-                                    : "fa_combine";
+  constexpr const char *names[entry_count] = {"fa_forward_plain",  "fa_forward_featured", "fa_forward_general",
+                                              "fa_forward_split",  "fa_forward_decode",   "fa_combine",
+                                              "fa_backward_delta", "fa_backward_dsinks",  "fa_backward_dkv",
+                                              "fa_backward_dq",    "fa_backward_dbias"};
+  return names[int(entry)];
+}
+
+/// True of the entry points that take a BackwardParams.
+constexpr bool is_backward(Entry entry) {
+  return entry >= Entry::delta;
 }
 
 /// A family of kernels, as its tiles.h describes it: one constant `family` in its namespace. An op holds, in the order
@@ -69,6 +79,9 @@ struct Family {
 
   /// Some entry point serves each call of an attention that the family serves, with splits and without.
   bool serves_all_calls;
+
+  /// Of a family of backward: why an entry point that it has does not serve a call; nullptr when it does.
+  const char *(*why_not_backward)(Entry entry, const BackwardParams &call) = nullptr;
 };
 
 /// No tile of a family asks for more shared memory than an architecture that has what the family needs gives a block,

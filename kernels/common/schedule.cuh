@@ -46,16 +46,13 @@ __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int
 }
 
 /// The sequence that tile t of all tiles belongs to, and t counted from its first one; tiles of packed sequences follow
-/// one another. -1 when there are fewer. Called by whole warps.
-__device__ inline int32_t sequence_of_tile(const Params &p, int32_t block_rows, int32_t *tile) {
+/// one another, and tiles_of(b) says how many each has. -1 when there are fewer. Called by whole warps.
+template <class F>
+__device__ inline int32_t sequence_of_tile(int32_t batch, int32_t *tile, F tiles_of) {
   const int32_t lane = threadIdx.x % 32;
-  for (int32_t first = 0; first < p.batch; first += 32) {
+  for (int32_t first = 0; first < batch; first += 32) {
     const int32_t b = first + lane;
-    int32_t tiles = 0;
-    if (b < p.batch) {
-      const int32_t queries = p.seqused_q ? p.seqused_q[b] : rows_of(p.cu_seqlens_q, p.rows_q, b);
-      tiles = (queries * p.schedule.packed_heads + block_rows - 1) / block_rows;
-    }
+    const int32_t tiles = b < batch ? tiles_of(b) : 0;
     int32_t before = tiles;  // after the scan: tiles of lanes 0 .. lane
     for (int32_t d = 1; d < 32; d *= 2) {
       const int32_t other = __shfl_up_sync(~0u, before, d);
@@ -114,7 +111,12 @@ __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t
   w.partial_row = split * p.partial_rows + place * block_rows;
   w.head_group = int32_t(column - int64_t(b) * s.head_groups);
   w.kv_head = int32_t(quotient(w.head_group, p.by_groups_of_kv_head));
-  if (p.cu_seqlens_q) b = sequence_of_tile(p, block_rows, &tile);
+  if (p.cu_seqlens_q) {
+    b = sequence_of_tile(p.batch, &tile, [&](int32_t i) {
+      const int32_t queries = p.seqused_q ? p.seqused_q[i] : rows_of(p.cu_seqlens_q, p.rows_q, i);
+      return (queries * s.packed_heads + block_rows - 1) / block_rows;
+    });
+  }
   w.first_row = w.rows = 0;
   if (b < 0) return w;
   w.sequence = sequence(p, b);

@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "cuda/engine.h"
+#include "cuda/inputs.h"
 #include "cuda/list.h"
 #include "cuda/toolkit.h"
 
@@ -229,9 +230,37 @@ Serving serving_of(const Kernel &kernel, const Attention &a, const Device &devic
   return serving;
 }
 
+/// True of an image whose entry points a device has room for, and which serves an attention's gradients.
+bool computes_gradients(const Image &image, const kernels::Attention &a, const Device &device) {
+  if (!image.has(Entry::dkv) && !image.has(Entry::dq)) return false;
+  if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
+  for (const Entry entry : {Entry::dkv, Entry::dq, Entry::dbias})
+    if (image.tile_of(entry).shared_bytes > device.shared_per_block) return false;
+  return image.family->why_not(a) == nullptr;
+}
+
+/// The narrowest image of each family that serves. A kernel of f32 that was asked for by name stands alone here, too.
+Gradients gradients_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
+  const Row &row = table.rows[index_of(kernel)];
+  const kernels::Attention a = attention_of(attention);
+  const bool f32_alone = alone && row.first->dtype == kernels::f32;
+  Gradients gradients;
+  const char *last = "";
+  for (const Image &image : images()) {
+    if (image.arch != &row.arch()) continue;
+    if (image.has(Entry::delta)) gradients.delta = &image;
+    if ((f32_alone && image.dtype != kernels::f32) || same(image.name, last)) continue;
+    if (!computes_gradients(image, a, device)) continue;
+    gradients.images[gradients.count++] = &image;
+    last = image.name;
+  }
+  return gradients;
+}
+
 Engine *create(const Kernel &kernel, const Attention &a, bool alone) {
   const Device &device = machine().devices[a.device_index];
-  auto engine = std::make_unique<CudaEngine>(a, device, serving_of(kernel, a, device, alone));
+  auto engine = std::make_unique<CudaEngine>(a, device, serving_of(kernel, a, device, alone),
+                                             gradients_of(kernel, a, device, alone));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
   // Memory of the host is served whatever the GPU's state is; calls that need it load again.
   const KeepError keep;

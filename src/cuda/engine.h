@@ -1,47 +1,46 @@
 // The CUDA engine: an attention bound to a device and to the images that serve it there.
 #pragma once
 
-#include <atomic>
-
 #include "core/engine.h"
-#include "cuda/module.h"
+#include "cuda/backward_plan.h"
 #include "cuda/plan.h"
+#include "cuda/resident.h"
 
 namespace fa::cuda {
 
 class CudaEngine final : public Engine {
  public:
-  CudaEngine(const Attention &attention, const Device &device, const Serving &serving);
-  ~CudaEngine() override;
+  CudaEngine(const Attention &attention, const Device &device, const Serving &serving, const Gradients &gradients);
 
-  /// Loads the kernels in the context that fa_create is called in, so that no call there loads anything.
+  /// Loads forward's kernels in the context that fa_create is called in, so that no call there loads anything. Those of
+  /// backward, which few programs need, are loaded by the first call that does.
   fa_status load();
 
   fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
   fa_status compute(const Problem &problem) const override;
 
-  /// No kernel of a GPU computes gradients: an auto op leaves memory of the host to the CPU, all else is refused.
   fa_status workspace_size(const Backward &call, size_t *bytes) const override;
   fa_status compute(const Backward &call) const override;
 
  private:
-  /// The op's kernels in one context.
-  struct Resident {
-    unsigned long long context;   // its identity
-    Module modules[most_images];  // of serving_.images
-    Module combine;
-    Resident *next;
-  };
+  template <class Call>
+  fa_status serve(Call call) const;
+  template <class Call>
+  fa_status serve_plain(Call call, bool host_serves) const;
 
-  fa_status compute_plain(Problem problem, bool host_serves) const;
-  const Resident *make_resident(const Context &context, const CUstream *stream) const;
+  const Resident *resident(const Problem &, const Context &context, const CUstream *stream) const;
+  const Resident *resident(const Backward &, const Context &context, const CUstream *stream) const;
   fa_status run(const Problem &problem, const Resident &resident) const;
+  fa_status run(const Backward &call, const Resident &resident) const;
   fa_status launch(const Plan &plan, const Resident &resident, CUstream stream) const;
+  fa_status launch(const BackwardPlan &plan, const Resident &resident, CUstream stream) const;
+  fa_status launched(CUresult result, const Image &image, kernels::Entry entry) const;
 
   Attention attention_;
   const Device &device_;
   const Serving serving_;
-  mutable std::atomic<Resident *> resident_{nullptr};
+  const Gradients gradients_;
+  mutable Residents forward_, backward_;
 };
 
 }  // namespace fa::cuda

@@ -42,6 +42,14 @@ struct Serving {
   const Image *const *end() const { return images + count; }
 };
 
+/// What an op has for gradients: the images that serve its attention, best first, of which the last serves every call,
+/// and the one that begins each. Without images there is no backward pass in this build.
+struct Gradients {
+  const Image *images[most_images] = {};
+  int count = 0;
+  const Image *delta = nullptr;
+};
+
 /// "bf16".
 const char *name_of(kernels::Dtype dtype);
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/dtype.h"
+#include "cuda/inputs.h"
 
 namespace fa::cuda {
 namespace {
@@ -19,10 +20,6 @@ constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.
 constexpr int64_t late_parts = 8;
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 /// True when a sequence's last tiles are its longest by far.
 bool has_long_tiles(const Attention &a) {
@@ -45,7 +42,7 @@ int64_t even_group(int64_t columns, int64_t most, int64_t step) {
 
 /// Columns of a group: as many as share the L2, of whole key/value heads, and of whole clusters where a cluster's
 /// columns are not more than that. slots: tiles that the device works on at once.
-int64_t group_for(const Problem &p, const Device &device, const kernels::Tile &tile, const kernels::Schedule &s,
+int64_t group_for(const Inputs &p, const Device &device, const kernels::Tile &tile, const kernels::Schedule &s,
                   int64_t columns, int64_t slots) {
   const Attention &a = *p.attention;
   const int64_t bytes = p.max_seqlen_k * (a.head_dim + a.head_dim_v) * dtype_bytes(a.kv_dtype);
@@ -65,7 +62,7 @@ int64_t group_for(const Problem &p, const Device &device, const kernels::Tile &t
 
 /// Of each column, where the last group begins late: its long tiles would end after everything else. These short ones
 /// are work for the multiprocessors that then wait.
-int64_t late_tiles_for(const Problem &p, const kernels::Schedule &s, int64_t columns, int64_t slots) {
+int64_t late_tiles_for(const Inputs &p, const kernels::Schedule &s, int64_t columns, int64_t slots) {
   if (!has_long_tiles(*p.attention) || p.cu_seqlens_q != nullptr || s.group >= columns) return 0;
   const double tiles = std::sqrt(static_cast<double>(slots) * s.tiles / static_cast<double>(columns)) / 2;
   return std::min(static_cast<int64_t>(std::ceil(tiles)), s.tiles / late_parts);
@@ -73,12 +70,21 @@ int64_t late_tiles_for(const Problem &p, const kernels::Schedule &s, int64_t col
 
 }  // namespace
 
-void set_order(const Problem &p, const Device &device, const kernels::Tile &tile, int64_t slots,
+void set_order(const Inputs &p, const Device &device, const kernels::Tile &tile, int64_t slots,
                kernels::Schedule *schedule) {
   const int64_t columns = int64_t{schedule->head_groups} * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
   const int64_t tiles_at_once = ceil_div(slots, schedule->num_splits);
   schedule->group = group_for(p, device, tile, *schedule, columns, tiles_at_once);
   schedule->late_tiles = static_cast<int32_t>(late_tiles_for(p, *schedule, columns, tiles_at_once));
+}
+
+void set_order_of_keys(const Inputs &p, const Device &device, int64_t columns, kernels::Schedule *schedule) {
+  const Attention &a = *p.attention;
+  const int64_t heads = p.heads_q / p.heads_kv;  // that a column's blocks read
+  const Count bytes = Count(p.max_seqlen_q) * heads * (a.head_dim + a.head_dim_v) * dtype_bytes(a.q_dtype);
+  const int64_t share = number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
+  schedule->group = std::clamp<int64_t>(device.l2_bytes / share, 1, columns);
+  schedule->late_tiles = 0;
 }
 
 }  // namespace fa::cuda

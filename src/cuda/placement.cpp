@@ -159,7 +159,8 @@ fa_status find_place(const Device &device, Call *p, bool host_serves, Place *pla
 template fa_status find_place(const Device &, Problem *, bool, Place *, CUcontext *, bool *);
 template fa_status find_place(const Device &, Backward *, bool, Place *, CUcontext *, bool *);
 
-fa_status translate_addresses(Problem *p) {
+template <class Call>
+fa_status translate_addresses(Call *p) {
   const Driver &driver = machine().driver;
   const auto move = [&](const char *name, char **data) {
     if (*data == nullptr) return true;
@@ -173,5 +174,8 @@ fa_status translate_addresses(Problem *p) {
   };
   return each_pointer(p, move) ? FA_OK : last_status();
 }
+
+template fa_status translate_addresses(Problem *);
+template fa_status translate_addresses(Backward *);
 
 }  // namespace fa::cuda

@@ -20,8 +20,9 @@ template <class Call>
 fa_status find_place(const Device &device, Call *call, bool host_serves, Place *place, CUcontext *context,
                      bool *translate);
 
-/// Moves a problem's pointers to where the device sees them, in the current context. FA_OK, or an error that
+/// Moves a call's pointers to where the device sees them, in the current context. FA_OK, or an error that
 /// core/status.h describes.
-fa_status translate_addresses(Problem *problem);
+template <class Call>
+fa_status translate_addresses(Call *call);
 
 }  // namespace fa::cuda

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "core/count.h"
 #include "core/dtype.h"
 #include "cuda/derive.h"
+#include "cuda/inputs.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
@@ -18,27 +18,15 @@ namespace {
 using kernels::Entry;
 using kernels::Tile;
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
-constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
 constexpr int64_t most_packed_rows = int64_t{1} << 30;
 
 int64_t group_of(const Problem &p) {
   return p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
 }
 
-/// One that fits: of tiles there are less than 2^63 whatever the shapes.
-int64_t number(Count count) {
-  return static_cast<int64_t>(count.value());
-}
-
 /// Tiles of every sequence, or a bound on those of all packed ones together.
 Count tiles_of(const Problem &p, int64_t rows, int64_t packed) {
-  const Count each = ceil_div(p.max_seqlen_q * packed, rows);
-  if (p.cu_seqlens_q == nullptr) return each;
-  return std::min(Count(p.rows_q) * packed / rows + p.batch, each * p.batch);
+  return cuda::tiles_of(p.cu_seqlens_q != nullptr, p.batch, Count(p.rows_q) * packed, p.max_seqlen_q * packed, rows);
 }
 
 Count all_tiles_of(const Problem &p, int64_t rows, int64_t packed) {
@@ -84,10 +72,6 @@ int64_t fixed_splits(const Problem &p, const Tile &split) {
   if (p.attention->batch_invariant) return std::max<int64_t>(ceil_div(p.max_seqlen_k, invariant_split_keys), 2);
   if (p.num_splits == 0) return 0;
   return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
-}
-
-kernels::View view_of(const View &view) {
-  return {view.data, {view.stride[0], view.stride[1], view.stride[2], view.stride[3]}};
 }
 
 /// How a call is shared out, from the tiles of an image that cuts.
@@ -163,44 +147,12 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
   return false;
 }
 
-/// Rows of keys and values in 32 bits: in units of the largest power of two that all of them are multiples of apart.
-void set_row_steps(const Problem &p, kernels::Params *s) {
-  const int64_t rows = p.page_size > 0 ? p.page_size : p.rows_k;
-  const auto step = [](int64_t stride, int64_t count) { return count > 1 ? stride : 0; };  // others are never taken
-  uint64_t bits = uint64_t{1} << 30;
-  for (const View *view : {&p.k, &p.v})
-    bits |= static_cast<uint64_t>(step(view->stride[0], p.batch_k) | step(view->stride[1], rows));
-  const auto unit = static_cast<int64_t>(bits & -bits);
-  bool fit = p.block_table.stride[1] == static_cast<int32_t>(p.block_table.stride[1]);
-  const auto steps_of = [&](const View &view) {
-    const int64_t entry = step(view.stride[0], p.batch_k) / unit, row = step(view.stride[1], rows) / unit;
-    const Count farthest = Count(std::abs(entry)) * (p.batch_k - 1) + Count(std::abs(row)) * (rows - 1);
-    fit = fit && farthest <= INT32_MAX;
-    return kernels::RowSteps{static_cast<int32_t>(entry), static_cast<int32_t>(row)};
-  };
-  s->k_steps = steps_of(p.k), s->v_steps = steps_of(p.v);
-  s->row_unit = fit ? static_cast<int32_t>(unit) : 0;
-  s->table_step = fit ? static_cast<int32_t>(p.block_table.stride[1]) : 0;
-}
-
 /// All but the schedule and the partial results.
 kernels::Params params_of(const Problem &p) {
   kernels::Params s = {};
-  static_cast<kernels::Attention &>(s) = attention_of(*p.attention);
-#define FA_TENSOR(name, ...) s.name = view_of(p.name);
-#define FA_ARRAY(name, ...) s.name = p.name;
-#include "core/operands.inc"
-
-  s.bias_dtype = p.bias.dtype;
-  s.batch = static_cast<int32_t>(p.batch);
-  s.heads_q = static_cast<int32_t>(p.heads_q);
-  s.heads_kv = static_cast<int32_t>(p.heads_kv);
-  s.rows_q = static_cast<int32_t>(p.rows_q);
-  s.rows_k = static_cast<int32_t>(p.rows_k);
-  s.max_seqlen_q = static_cast<int32_t>(p.max_seqlen_q);
-  s.max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
-  s.page_size = static_cast<int32_t>(p.page_size);
-  set_row_steps(p, &s);
+  set_inputs(p, &s);
+  s.out = view_of(p.out);
+  s.lse = view_of(p.lse);
   return s;
 }
 
@@ -218,24 +170,6 @@ int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
 }
 
 }  // namespace
-
-kernels::Attention attention_of(const Attention &a) {
-  kernels::Attention s = {};
-  s.q_dtype = a.q_dtype;
-  s.kv_dtype = a.kv_dtype;
-  s.out_dtype = a.out_dtype;
-  s.head_dim = static_cast<int32_t>(a.head_dim);
-  s.head_dim_v = static_cast<int32_t>(a.head_dim_v);
-  s.causal = a.mask != FA_MASK_NONE;
-  s.top_left = a.mask == FA_MASK_CAUSAL_TOP_LEFT;
-  s.window_left = a.window_left;
-  s.window_right = a.window_right;
-  s.chunk = a.chunk;
-  s.scale = a.scale;
-  s.softcap = a.softcap;
-  s.bias_before_softcap = a.bias_before_softcap;
-  return s;
-}
 
 Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
   Plan plan = {};

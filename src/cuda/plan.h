@@ -48,9 +48,6 @@ struct Plan {
   void place_partials(char *workspace);
 };
 
-/// The kernels' view of an attention.
-kernels::Attention attention_of(const Attention &attention);
-
 /// The plan of a problem that has something to compute.
 Plan plan_of(const Problem &problem, const Serving &serving, const Device &device);
 

@@ -10,12 +10,26 @@ namespace fa::dispatch {
 AutoEngine::AutoEngine(std::unique_ptr<Engine> gpu, std::unique_ptr<Engine> cpu, const Kernel &cpu_kernel)
     : gpu_(std::move(gpu)), cpu_(std::move(cpu)), cpu_kernel_(cpu_kernel) {}
 
-fa_status AutoEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+namespace {
+
+/// Enough wherever the call is served.
+template <class Call>
+fa_status largest_workspace(const Engine &gpu, const Engine &cpu, const Call &call, size_t *bytes) {
   size_t on_cpu = 0;
-  if (const fa_status status = cpu_->workspace_size(problem, &on_cpu)) return status;
-  const fa_status status = gpu_->workspace_size(problem, bytes);
+  if (const fa_status status = cpu.workspace_size(call, &on_cpu)) return status;
+  const fa_status status = gpu.workspace_size(call, bytes);
   *bytes = std::max(*bytes, on_cpu);
   return status;
+}
+
+}  // namespace
+
+fa_status AutoEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+  return largest_workspace(*gpu_, *cpu_, problem, bytes);
+}
+
+fa_status AutoEngine::workspace_size(const Backward &call, size_t *bytes) const {
+  return largest_workspace(*gpu_, *cpu_, call, bytes);
 }
 
 fa_status AutoEngine::compute(const Problem &problem) const {
@@ -23,11 +37,6 @@ fa_status AutoEngine::compute(const Problem &problem) const {
   if (status != not_here) return status;
   if (verbose_dispatch()) say("forward: the tensors are in memory of the host: %s serves", cpu_kernel_.name);
   return cpu_->compute(problem);
-}
-
-/// The GPU's engine has no backward pass that would need any.
-fa_status AutoEngine::workspace_size(const Backward &call, size_t *bytes) const {
-  return cpu_->workspace_size(call, bytes);
 }
 
 fa_status AutoEngine::compute(const Backward &call) const {

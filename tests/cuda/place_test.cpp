@@ -1,6 +1,7 @@
 // Where tensors live decides who serves a call; and every mixture that nobody can serve is an error with a name.
 #include "cuda/fixture.h"
 #include "judge/compare_gradients.h"
+#include "judge/gpu.h"
 
 namespace cuda_test {
 namespace {
@@ -59,34 +60,45 @@ TEST(Place, AutosWorkspaceServesBothPlaces) {
   EXPECT_GT(on_gpu, 0u);
 }
 
-/// No kernel of a GPU computes gradients.
-// [F184] [F185]
-TEST(Place, BackwardIsTheHosts) {
+/// Gradients are computed where the tensors are.
+// [F184]
+TEST(Place, BackwardFollowsItsMemory) {
   if (reaches_the_host()) GTEST_SKIP() << "the device reaches all memory of the host";
   const InContext in;
   Case c = small_case();
   c.backward = true;
   const test::BackwardInstance host(c);
-  const Op gpu(desc_of(c)), either(desc_of(c, FA_DEVICE_AUTO));
-  size_t bytes = 0;
-  EXPECT_EQ(fa_backward_workspace_size(gpu.op, &host.call, &bytes), FA_ERROR_UNSUPPORTED);
-  EXPECT_EQ(fa_backward(gpu.op, &host.call), FA_ERROR_UNSUPPORTED);
-  EXPECT_EQ(last_error_lacks({"fa_backward", "CPU so far", "FA_DEVICE_AUTO", "memory of the host"}), "");
-
+  const Op gpu(desc_of(c)), either(desc_of(c, FA_DEVICE_AUTO)), cpu(desc_of(c, FA_DEVICE_CPU));
+  size_t on_gpu = 0, on_cpu = 0, bytes = 0;
+  EXPECT_EQ(fa_backward_workspace_size(gpu.op, &host.call, &on_gpu), FA_OK) << fa_last_error();
+  EXPECT_EQ(fa_backward_workspace_size(cpu.op, &host.call, &on_cpu), FA_OK) << fa_last_error();
   EXPECT_EQ(fa_backward_workspace_size(either.op, &host.call, &bytes), FA_OK) << fa_last_error();
-  EXPECT_EQ(fa_backward(either.op, &host.call), FA_OK) << fa_last_error();
+  EXPECT_EQ(bytes, std::max(on_cpu, on_gpu));
+  EXPECT_EQ(fa_backward(gpu.op, &host.call), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"args.q", "host", "device 0", "cuMemHostRegister", "FA_DEVICE_AUTO"}), "");
+  {
+    const Log log;
+    EXPECT_EQ(fa_backward(either.op, &host.call), FA_OK) << fa_last_error();
+    EXPECT_NE(log.text.find("memory of the host: cpu."), std::string::npos) << log.text;
+  }
   EXPECT_EQ(compare(host, test::ExpectedGradients(host)), "");
+
+  test::share_memory(true);
+  for (const Op *op : {&gpu, &either}) {
+    const test::BackwardInstance shared(c);
+    const Log log;
+    EXPECT_EQ(fa_backward(op->op, &shared.call), FA_OK) << fa_last_error();
+    EXPECT_NE(log.text.find("backward: cuda.sm_80."), std::string::npos) << log.text;
+    EXPECT_EQ(test::wait_for_gpu(), "");
+    EXPECT_EQ(compare(shared, test::ExpectedGradients(shared)), "");
+  }
+  test::share_memory(false);
 
   Call own(small_case());
   fa_backward_args call = host.call;
   call.q = own.args.q;
   EXPECT_EQ(fa_backward(either.op, &call), FA_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(last_error_lacks({"args.k is", "host", "args.q is memory of the device"}), "");
-  call.k = own.args.k, call.v = own.args.v, call.out = call.dout = own.args.out, call.lse = own.args.lse;
-  call.dk.data = call.dv.data = nullptr;
-  call.dq.data = own.place(host.dq.bytes().size(), Where::registered);
-  EXPECT_EQ(fa_backward(either.op, &call), FA_ERROR_UNSUPPORTED) << fa_last_error();
-  EXPECT_EQ(last_error_lacks({"CPU so far"}), "");
 }
 
 TEST(Place, HostMemoryWithDeviceCudaIsNamed) {

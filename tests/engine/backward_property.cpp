@@ -200,18 +200,21 @@ TEST_P(BackwardProperty, PartsOfTheKeysAddUp) {
   BackwardInstance instance(c);
   const Op op(instance.desc, kernel);
   const fa_backward_args whole = instance.call;
+  GuardedInts offsets({0, 0}, Guard::end);
   for (const bool second : {false, true}) {
     fa_backward_args part = whole;
     const int64_t from = second ? first : 0, keys = second ? c.sk - first : first;
-    const int32_t offsets[] = {int32_t(c.sk - c.sq - from), int32_t(c.sk - c.sq - from)};
-    part.q_offset = offsets;
+    offsets[0] = offsets[1] = int32_t(c.sk - c.sq - from);
+    part.q_offset = offsets.data();
     for (fa_tensor *t : {&part.k, &part.v, &part.dk, &part.dv}) {
       t->data = static_cast<char *>(t->data) + from * t->stride[1] * dtype_bytes(t->dtype);
       t->shape[1] = keys;
     }
     part.accumulate = second ? FA_ACCUMULATE_DQ : 0;
-    ASSERT_EQ(fa_backward(op.get(), &part), FA_OK) << fa_last_error();
+    instance.call = part;
+    ASSERT_EQ(backward(op, instance), FA_OK) << fa_last_error();
   }
+  instance.call = whole;
   EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
   EXPECT_EQ(instance.gradients_untouched(), "");
 }
@@ -277,14 +280,14 @@ TEST_P(BackwardBitwise, OtherSequencesChangeNothing) {
   c.flags = FA_FLAG_BATCH_INVARIANT;
   const BackwardInstance all(c);
   run(all);
-  const BackwardInstance alone(c);
-  fa_backward_args one = alone.call;
+  BackwardInstance alone(c);
+  fa_backward_args &one = alone.call;
   for (fa_tensor *t : {&one.q, &one.k, &one.v, &one.out, &one.lse, &one.dout, &one.dq, &one.dk, &one.dv}) {
     t->data = static_cast<char *>(t->data) + t->stride[0] * dtype_bytes(t->dtype);
     t->shape[0] = 1;
   }
   const Op op(alone.desc, kernel);
-  ASSERT_EQ(fa_backward(op.get(), &one), FA_OK) << fa_last_error();
+  ASSERT_EQ(backward(op, alone), FA_OK) << fa_last_error();
   for (size_t n = 0; n < 3; ++n) {
     const Tensor &a = *all.outputs()[n].tensor, &b = *alone.outputs()[n].tensor;
     for (int64_t j = 0; j < a.shape()[1]; ++j)
@@ -294,8 +297,8 @@ TEST_P(BackwardBitwise, OtherSequencesChangeNothing) {
   }
 }
 
-TEST_TARGETS(BackwardProperty, {"f32", "f16", "bf16"});
-TEST_TARGETS(BackwardBitwise, {"f32", "f16", "bf16"});
+TEST_ALL_TARGETS(BackwardProperty, {"f32", "f16", "bf16"});
+TEST_ALL_TARGETS(BackwardBitwise, {"f32", "f16", "bf16"});
 
 }  // namespace
 }  // namespace test

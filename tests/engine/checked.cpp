@@ -60,6 +60,22 @@ class Checked : public EngineTest {
     return c;
   }
 
+  /// The kernels of the backward pass, each over more than one tile: the diagonal, a group of heads, used lengths.
+  static Case gradients(int64_t dim) {
+    Case c;
+    c.sq = 70, c.sk = 90, c.hq = 2, c.d = dim, c.mask = FA_MASK_CAUSAL, c.used_k = true, c.backward = true;
+    return c;
+  }
+
+  /// What scores may have, odd rows, sums over what bias and sinks repeat, rows of the cache that sequences share.
+  static Case gradients_of_all(int64_t dim) {
+    Case c;
+    c.b = 3, c.sq = 21, c.sk = 40, c.hq = 2, c.d = dim - 3, c.dv = dim - 9, c.softcap = 2, c.boolmask = "k",
+    c.bias = "f16:hk", c.dbias = "k", c.sinks = c.dsinks = "h", c.batch_idx = c.used_k = true, c.dlse = true,
+    c.backward = true;
+    return c;
+  }
+
   void run(int64_t dim) {
     for (const Case &c : {plain(dim), featured(dim), general(dim), paged(dim), split(dim), decode(dim)})
       expect_right(c);
@@ -76,6 +92,19 @@ class Checked : public EngineTest {
   }
 };
 
+TEST_P(Checked, GradientsDim32) {
+  expect_right(gradients(32));
+  expect_right(gradients_of_all(32));
+}
+TEST_P(Checked, GradientsDim64) {
+  expect_right(gradients(64));
+}
+TEST_P(Checked, GradientsDim128) {
+  expect_right(gradients(128));
+}
+TEST_P(Checked, GradientsDim256) {
+  expect_right(gradients(256));
+}
 TEST_P(Checked, Dim32) {
   run(32);
 }

@@ -11,8 +11,8 @@ CUDA = [
     emulated(
         "launches_in_turns",
         "src/cuda/engine.cpp",
-        "params.schedule.first_tile = first;",
-        "params.schedule.first_tile = 0;",
+        "plan.params.schedule.first_tile = first;",
+        "plan.params.schedule.first_tile = 0;",
         "^cuda_offsets.any.sm_80",
     ),
     emulated(
@@ -25,7 +25,7 @@ CUDA = [
     emulated(
         "order_of_a_stream",
         "src/cuda/engine.cpp",
-        "place == Place::both && problem.stream == nullptr",
+        "place == Place::both && call.stream == nullptr",
         "place == Place::both",
         "^cuda_variants",
     ),

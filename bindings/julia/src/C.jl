@@ -434,10 +434,10 @@ const _fa_backward = Ref{Ptr{Cvoid}}(C_NULL)
     fa_backward(op, args)
 
 Computes the gradients that *args has tensors for; \"THE BACKWARD PASS\" above says what they are. The result is there
-when the call returns. With a workspace, which may hold anything, the call does not allocate.
+when fa_forward's would be. With a workspace, which may hold anything, the call does not allocate. On CUDA the first
+call in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph.
 
-Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED on a GPU; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER.
-Thread-safe. Since 0.1.
+Errors: as fa_forward. Thread-safe. Since 0.1.
 """
 fa_backward(op, args) =
     @ccall $(address(_fa_backward, :fa_backward))(op::Ptr{fa_op}, args::Ptr{fa_backward_args})::fa_status

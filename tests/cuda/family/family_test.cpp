@@ -1,5 +1,7 @@
 // An op of several families: each call takes the first that serves it. Runs on a libfa with the family of family/.
 #include "cuda/fixture.h"
+#include "judge/backward.h"
+#include "judge/gpu.h"
 
 namespace cuda_test {
 namespace {
@@ -96,6 +98,23 @@ TEST(Family, TheWorkspaceIsEnoughForEach) {
   EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
   EXPECT_EQ(own.failure(), "");
   call("cuMemFree_v2", reinterpret_cast<CUdeviceptr>(own.args.workspace));
+}
+
+/// These lists of kernels have none of the backward pass, as builds with FA_BACKWARD=OFF.
+// [F185]
+TEST(Family, WithoutKernelsForGradientsTheyAreRefused) {
+  test::share_memory(true);
+  Case c = plain_case();
+  c.b = 1, c.backward = true;
+  const test::BackwardInstance instance(c);
+  const std::vector<char> before = instance.gradient_bits();
+  for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
+    const Op op(desc_of(c, device));
+    EXPECT_EQ(fa_backward(op.op, &instance.call), FA_ERROR_UNSUPPORTED);
+    EXPECT_EQ(last_error_lacks({"fa_backward", "device 0", "FA_BACKWARD=ON", "memory of the host"}), "");
+  }
+  EXPECT_EQ(instance.gradient_bits(), before);
+  test::share_memory(false);
 }
 
 }  // namespace

@@ -12,6 +12,9 @@ BF16_64 = ("80", "mma", "bf16", "64")  # holds larger scores
 COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
 
+BACKWARD = ("80", "backward_simt", "f32", "576")
+DELTA = ("80", "delta", "f32", "576")
+
 # Results, by the case of tests/engine/checked.cpp that they are of.
 PLAIN = r"lse\[.*\] is .*, expected .*sq=130 "
 FEATURED = r"\] is .*, expected .*softcap=3 "
@@ -67,9 +70,15 @@ def warpgroups(name, file, old, new, shown, test="Of64Columns", entry="plain"):
     return Mutant(name, WGMMA, file, old, new, shown, test=f"Wgmma.ManyWorks{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
 
 
+def gradients(name, file, old, new, image=BACKWARD, shown=WRONG):
+    """A fault of the backward pass."""
+    return Mutant(name, image, file, old, new, shown, test="*/Checked.GradientsDim32/f32_sm_80")
+
+
 CLEAN = [
     Mutant("clean_mma", MMA, "", "", "", ""),
     Mutant("clean_simt", SIMT, "", "", "", "", 64, "f32"),
+    gradients("clean_gradients", "", "", "", shown=""),
     Mutant("clean_dependent", DEPENDENT, "", "", "", "", 64, "f32"),
 ]
 
@@ -165,6 +174,12 @@ MUTANTS = [
             "NonFiniteValues", SIMT, "f32"),
     extreme("simt_masked_values", "simt/forward.cuh", "if (special && signbit(weight)) return;", "", "NonFiniteValues",
             SIMT, "f32"),
+    # Gradients.
+    gradients("barrier_of_gradients", "backward_simt/pairs.cuh", "  });\n  __syncthreads();\n}\n", "  });\n}\n", shown=RACE),
+    gradients("heads_of_keys", "backward_simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
+    gradients("sequences_of_a_row", "backward_simt/keys.cuh", "p.kv_batch_idx[b] != w.entry", "b != w.entry"),
+    gradients("sum_of_dbias", "backward_simt/bias.cuh", "one_query ? rows : i + 1", "i + 1"),
+    gradients("dlse", "delta/kernel.cu", "delta -= row_number", "delta += row_number", DELTA),
     # Warpgroups, their copies and products.
     warpgroups("phase_of_the_values", "wgmma/consumer.cuh", "state_.v_full + at_values_.stage), at_values_.parity);",
                "state_.v_full + at_values_.stage), at_values_.parity ^ 1);", STALE),

@@ -665,11 +665,11 @@ functions! {
         args: *const fa_backward_args,
         bytes: *mut usize,
     ) -> fa_status;
-    /** Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when the
- call returns. With a workspace, which may hold anything, the call does not allocate.
+    /** Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when
+ fa_forward's would be. With a workspace, which may hold anything, the call does not allocate. On CUDA the first call
+ in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph.
 
- Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED on a GPU; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe.
- Since 0.1.*/
+ Errors: as fa_forward. Thread-safe. Since 0.1.*/
     pub fn fa_backward(op: *const fa_op, args: *const fa_backward_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);

@@ -1,0 +1,49 @@
+// What a kernel of the backward pass is launched with: the inputs as forward has them, and the gradients. Compiled by
+// the host's compiler and by nvcc alike, and hashed as params.h is.
+#pragma once
+
+#include "common/params.h"
+
+namespace fa::kernels {
+
+/// Bits of BackwardParams::accumulate, numbered as FA_ACCUMULATE_* are.
+enum Accumulate : uint32_t {
+  accumulate_dq = 1,
+  accumulate_dk = 2,
+  accumulate_dv = 4,
+  accumulate_dbias = 8,
+  accumulate_dsinks = 16
+};
+
+/// What stands beside a row of scores: p = 2^(x log2 e + minus_lse2), dx = p (dP - delta).
+struct alignas(8) RowTerms {
+  float minus_lse2;  // -lse * log2 e
+  float delta;       // sum_d dout[d] out[d] - dlse
+};
+
+/// A sequence's rows begin at a multiple of it among the terms.
+constexpr int terms_block = 128;
+
+/// A call of fa_backward. Of Params: out and lse are forward's results, read by Entry::delta and dsinks alone; nothing
+/// is split, paged or packed, and schedule is that of the launch (common/backward_schedule.cuh).
+struct BackwardParams : Params {
+  View dout;                       // as out
+  View dlse, given_delta;          // as lse; null when absent
+  View dq, dk, dv, dbias, dsinks;  // as q, k, v, bias, sinks; null when they are not wanted
+
+  // Of each row, in the workspace; see first_term. Entry::delta writes them, for whole blocks of terms_block rows: rows
+  // behind a sequence's last query, and those whose lse is -inf, have {-inf, 0}, so that p is 0 for every finite x.
+  RowTerms *terms;
+  int64_t terms_rows;  // of a head (of a sequence, unless cu_seqlens_q is given): a multiple of terms_block
+
+  int32_t dbias_shape[4];  // a dimension of 1 that has more scores is their sum
+  int32_t dsinks_batch;    // 1: summed over the batch
+  int32_t batch_k;         // of k: sequences, rows of the cache under kv_batch_idx, 1 when packed
+  int32_t dout_dtype, dq_dtype, dk_dtype, dv_dtype, dbias_dtype;  // Dtype
+  uint32_t accumulate;                                            // Accumulate; what is added to is f32
+
+  // What follows from all this, found once by the host.
+  int32_t dout_layout, dq_layout, dk_layout, dv_layout;  // Layout; any_rows for what is not of 16-bit elements
+};
+
+}  // namespace fa::kernels

@@ -1,0 +1,28 @@
+// The first kernels of a backward pass: what stands beside each row of scores, and the sinks' gradients, which follow
+// from that alone.
+#pragma once
+
+#include "common/images.h"
+
+namespace fa::kernels::delta {
+
+constexpr int threads = 256;
+
+/// Entry::dsinks has a block for each element of dsinks.
+constexpr Tile tile(const Arch &, int, Entry entry) {
+  if (entry != Entry::delta && entry != Entry::dsinks) return {};
+  return {entry == Entry::delta ? terms_block : 1, 0, threads, 0};
+}
+
+#ifndef __CUDACC_RTC__  // which would put it on the device
+inline constexpr Family family = {
+    tile,
+    [](const Attention &) { return f32; },
+    [](const Attention &) { return "it begins the backward passes of other families"; },
+    [](Entry, const Params &) -> const char * { return nullptr; },
+    false,
+    [](Entry, const BackwardParams &) -> const char * { return nullptr; },
+};
+#endif
+
+}  // namespace fa::kernels::delta

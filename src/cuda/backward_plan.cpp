@@ -1,0 +1,152 @@
+#include "cuda/backward_plan.h"
+
+#include <algorithm>
+
+#include "cuda/derive.h"
+#include "cuda/inputs.h"
+#include "cuda/order.h"
+#include "cuda/splits.h"
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Entry;
+using kernels::Tile;
+
+/// Rows of terms of a head: of each sequence, unless they are packed, where each begins at a block of its own.
+Count terms_rows(const Backward &c) {
+  constexpr int64_t block = kernels::terms_block;
+  return rounded_up(Count(c.rows_q), block) + (c.cu_seqlens_q != nullptr ? Count(c.batch) * block : 0);
+}
+
+kernels::BackwardParams params_of(const Backward &c) {
+  kernels::BackwardParams s = {};
+  set_inputs(c, &s);
+  s.out = view_of(c.out);
+  s.lse = view_of(c.lse);
+  s.dout = view_of(c.dout);
+  s.dlse = view_of(c.dlse);
+  s.given_delta = view_of(c.delta);
+  s.dq = view_of(c.dq);
+  s.dk = view_of(c.dk);
+  s.dv = view_of(c.dv);
+  s.dbias = view_of(c.dbias);
+  s.dsinks = view_of(c.dsinks);
+  s.terms_rows = number(terms_rows(c));
+  std::copy(std::begin(c.dbias_shape), std::end(c.dbias_shape), s.dbias_shape);
+  s.dsinks_batch = static_cast<int32_t>(c.dsinks_batch);
+  s.batch_k = static_cast<int32_t>(c.batch_k);
+  s.dout_dtype = c.dout.dtype;
+  s.dq_dtype = c.dq.dtype;
+  s.dk_dtype = c.dk.dtype;
+  s.dv_dtype = c.dv.dtype;
+  s.dbias_dtype = c.dbias.dtype;
+  s.accumulate = c.accumulate;
+  derive(&s);  // families look at layouts
+  return s;
+}
+
+/// Adds steps to a plan.
+class Planner {
+ public:
+  Planner(const Backward &call, const Gradients &gradients, const Device &device, BackwardPlan *plan)
+      : c_(call), gradients_(gradients), device_(device), plan_(plan) {}
+
+  /// Of blocks that own queries: of delta and dq.
+  void add_queries(Entry entry) {
+    Step step = best(entry);
+    const Tile tile = step.image->tile_of(entry);
+    const bool packed = c_.cu_seqlens_q != nullptr;
+    const Count tiles = tiles_of(packed, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
+    set_schedule(tile.rows, tiles, c_.heads_q, &step);
+    step.tiles = number(tiles * c_.heads_q * (packed ? 1 : c_.batch));
+    if (step.tiles > 0) set_order(c_, device_, tile, slots_of(entry, tile, device_), &step.schedule);
+    add(step, c_.attention->head_dim);
+  }
+
+  /// Of blocks that own keys. Sequences may have the same ones under kv_batch_idx, so these are the cache's.
+  void add_keys(Entry entry) {
+    Step step = best(entry);
+    const Tile tile = step.image->tile_of(entry);
+    const int64_t longest = c_.kv_batch_idx != nullptr ? c_.rows_k : c_.max_seqlen_k;
+    const Count tiles = tiles_of(c_.cu_seqlens_k != nullptr, c_.batch, c_.rows_k, longest, tile.keys);
+    const int64_t columns = c_.batch_k * c_.heads_kv;
+    set_schedule(tile.keys, tiles, c_.heads_kv, &step);
+    step.tiles = number(tiles * columns);
+    if (step.tiles > 0) set_order_of_keys(c_, device_, columns, &step.schedule);
+    add(step, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
+  }
+
+  void add_bias() {
+    Step step = best(Entry::dbias);
+    const Tile tile = step.image->tile_of(Entry::dbias);
+    const int64_t *shape = c_.dbias_shape;
+    step.tiles = number(Count(shape[0]) * shape[1] * ceil_div(shape[2], tile.rows) * ceil_div(shape[3], tile.keys));
+    add(step, 0);
+  }
+
+  void add_sinks() {
+    Step step = best(Entry::dsinks);
+    step.tiles = c_.dsinks_batch * c_.heads_q;
+    add(step, 0);
+  }
+
+ private:
+  /// The first image that serves, of those that have the entry point.
+  Step best(Entry entry) const {
+    Step step = {};
+    step.entry = entry;
+    step.image = gradients_.delta;
+    if (step.image->has(entry)) return step;
+    for (int i = 0; i < gradients_.count; i++) {
+      step.image = gradients_.images[i];
+      if (!step.image->has(entry)) continue;
+      const char *why = step.image->family->why_not_backward(entry, plan_->params);
+      if (why == nullptr) break;
+      step.why_no_better = why;
+    }
+    return step;
+  }
+
+  static void set_schedule(int rows, Count tiles, int64_t heads, Step *step) {
+    kernels::Schedule &schedule = step->schedule;
+    schedule.tile_rows = rows;
+    schedule.tiles = static_cast<int32_t>(number(tiles));
+    schedule.head_groups = static_cast<int32_t>(heads);
+    schedule.packed_heads = 1;
+    schedule.num_splits = 1;
+  }
+
+  /// dim: of the gradient, 0 where one block sums all of it.
+  void add(Step step, int64_t dim) {
+    const Tile tile = step.image->tile_of(step.entry);
+    step.rows = tile.columns > 0 ? static_cast<int>(ceil_div(dim, tile.columns)) : 1;
+    if (step.tiles > 0) plan_->steps[plan_->count++] = step;
+  }
+
+  const Backward &c_;
+  const Gradients &gradients_;
+  const Device &device_;
+  BackwardPlan *plan_;
+};
+
+}  // namespace
+
+BackwardPlan plan_of(const Backward &call, const Gradients &gradients, const Device &device) {
+  BackwardPlan plan = {};
+  plan.params = params_of(call);
+  Planner planner(call, gradients, device, &plan);
+  planner.add_queries(Entry::delta);
+  if (call.dsinks) planner.add_sinks();
+  if (call.dk || call.dv) planner.add_keys(Entry::dkv);
+  if (call.dq) planner.add_queries(Entry::dq);
+  if (call.dbias) planner.add_bias();
+  return plan;
+}
+
+Count backward_workspace(const Backward &c) {
+  const Count heads = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch);
+  return heads * terms_rows(c) * static_cast<int64_t>(sizeof(kernels::RowTerms));
+}
+
+}  // namespace fa::cuda

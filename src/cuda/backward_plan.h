@@ -1,0 +1,41 @@
+// How a backward call is carried out: its kernels one after another, each with the image that serves it best and its
+// own blocks of threads. All of it follows from shapes, bounds, strides and types, never from what lies in the device's
+// memory.
+#pragma once
+
+#include <span>
+
+#include "common/backward_params.h"
+#include "core/count.h"
+#include "core/problem.h"
+#include "cuda/image.h"
+
+namespace fa::cuda {
+
+/// A kernel of the call.
+struct Step {
+  const Image *image;
+  kernels::Entry entry;
+  int64_t tiles;               // of all launches: blocks
+  int rows;                    // of blocks
+  kernels::Schedule schedule;  // but for first_tile and blocks
+  const char *why_no_better;   // why an image before this one does not serve the call; nullptr: it is the best
+};
+
+struct BackwardPlan {
+  kernels::BackwardParams params;  // all but the schedule, what derive finds, and the place of the terms
+
+  /// In the order of the stream. Gradients that are absent, or have no elements, have none.
+  std::span<const Step> list() const { return {steps, static_cast<size_t>(count)}; }
+
+  Step steps[5];
+  int count;
+};
+
+/// The plan of a call for which there are images.
+BackwardPlan plan_of(const Backward &call, const Gradients &gradients, const Device &device);
+
+/// Bytes of workspace: never falls when a bound rises.
+Count backward_workspace(const Backward &call);
+
+}  // namespace fa::cuda

@@ -1,0 +1,33 @@
+// What the plans of both passes have in common: a call's inputs as kernels take them, and how many tiles its queries
+// are.
+#pragma once
+
+#include "common/params.h"
+#include "core/count.h"
+#include "core/problem.h"
+
+namespace fa::cuda {
+
+constexpr int64_t most_blocks = 0x7fffffff;  // of a grid
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// One that fits: of tiles there are less than 2^63 whatever the shapes.
+inline int64_t number(Count count) {
+  return static_cast<int64_t>(count.value());
+}
+
+/// Tiles of so many rows of every sequence of `longest` rows at most, or a bound on those of all packed ones together.
+Count tiles_of(bool packed, int64_t batch, Count all_rows, int64_t longest, int64_t rows);
+
+/// The kernels' view of an attention.
+kernels::Attention attention_of(const Attention &attention);
+
+kernels::View view_of(const View &view);
+
+/// All that kernels are to know of a call's inputs, but for what derive finds.
+void set_inputs(const Inputs &inputs, kernels::Params *params);
+
+}  // namespace fa::cuda

@@ -1,0 +1,34 @@
+// The modules that an op needs for one kind of call, in each context that it has been called in.
+#pragma once
+
+#include <atomic>
+
+#include "cuda/module.h"
+
+namespace fa::cuda {
+
+/// The kernels of an op's images in one context, in the images' order.
+struct Resident {
+  unsigned long long context;  // its identity
+  Module modules[most_images + 1];
+  Resident *next;
+};
+
+/// Grows without a lock: calls of any thread look through it.
+class Residents {
+ public:
+  Residents() = default;
+  ~Residents();
+  Residents(const Residents &) = delete;
+  Residents &operator=(const Residents &) = delete;
+
+  /// Those of the current context, loaded if need be; nullptr after an error that core/status.h describes. stream: as
+  /// find_module has it.
+  const Resident *in(const Context &context, std::span<const Image *const> images, const Device &device,
+                     const CUstream *stream);
+
+ private:
+  std::atomic<Resident *> first_{nullptr};
+};
+
+}  // namespace fa::cuda

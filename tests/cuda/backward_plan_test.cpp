@@ -1,0 +1,116 @@
+// Plans of backward calls, from inside: which kernels in which order, their grids, and the workspace.
+#include "cuda/backward_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "judge/random.h"
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Entry;
+
+/// What an op of f32 has.
+Gradients scalar_images() {
+  Gradients gradients;
+  for (const Image &image : images()) {
+    if (std::strcmp(image.family_name, "delta") == 0) gradients.delta = &image;
+    if (std::strcmp(image.family_name, "backward_simt") == 0) gradients.images[0] = &image;
+  }
+  gradients.count = 1;
+  return gradients;
+}
+
+Device small_device() {
+  Device device = {};
+  device.sm_count = 108, device.threads_per_sm = 2048, device.shared_per_sm = 164 << 10, device.l2_bytes = 40 << 20;
+  return device;
+}
+
+/// A call of f32 that wants every gradient; what lies where does not matter.
+struct Shaped {
+  Attention attention;
+  Backward call;
+
+  Shaped(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv, int64_t dim) {
+    attention.head_dim = attention.head_dim_v = dim;
+    call.batch = call.batch_k = batch, call.heads_q = heads_q, call.heads_kv = heads_kv;
+    call.rows_q = call.max_seqlen_q = rows_q;
+    call.rows_k = call.max_seqlen_k = rows_k;
+    for (View *view : {&call.q, &call.k, &call.v, &call.out, &call.lse, &call.dout, &call.dq, &call.dk, &call.dv})
+      view->data = reinterpret_cast<char *>(uintptr_t{4096}), view->dtype = FA_F32;
+  }
+
+  const Backward &get() {
+    call.attention = &attention;
+    return call;
+  }
+};
+
+std::vector<Entry> entries_of(const BackwardPlan &plan) {
+  std::vector<Entry> entries;
+  for (const Step &step : plan.list()) entries.push_back(step.entry);
+  return entries;
+}
+
+// [F175]
+TEST(BackwardPlan, HasAKernelForWhatIsWanted) {
+  Shaped s(2, 100, 200, 4, 2, 64);
+  const auto entries = [&] { return entries_of(plan_of(s.get(), scalar_images(), small_device())); };
+  EXPECT_EQ(entries(), (std::vector{Entry::delta, Entry::dkv, Entry::dq}));
+  s.call.dk.data = nullptr;
+  EXPECT_EQ(entries(), (std::vector{Entry::delta, Entry::dkv, Entry::dq}));
+  s.call.dv.data = nullptr;
+  EXPECT_EQ(entries(), (std::vector{Entry::delta, Entry::dq}));
+  s.call.dq.data = nullptr;
+  s.call.dbias = s.call.dsinks = s.call.q;
+  s.call.dbias_shape[0] = s.call.dbias_shape[1] = 1, s.call.dbias_shape[2] = 100, s.call.dbias_shape[3] = 200;
+  s.call.dsinks_batch = 1;
+  EXPECT_EQ(entries(), (std::vector{Entry::delta, Entry::dsinks, Entry::dbias}));
+}
+
+/// Without queries dk and dv are still to be written, and without keys dq.
+// [F171]
+TEST(BackwardPlan, OfEmptyCallsWritesZeros) {
+  Shaped no_queries(2, 0, 200, 4, 2, 64), no_keys(2, 100, 0, 4, 2, 64);
+  EXPECT_EQ(entries_of(plan_of(no_queries.get(), scalar_images(), small_device())), (std::vector{Entry::dkv}));
+  EXPECT_EQ(entries_of(plan_of(no_keys.get(), scalar_images(), small_device())),
+            (std::vector{Entry::delta, Entry::dq}));
+}
+
+TEST(BackwardPlan, BlocksOwnTheKeysOfEachRowOfTheCache) {
+  Shaped s(5, 100, 200, 4, 2, 300);
+  const auto keys = [&] { return plan_of(s.get(), scalar_images(), small_device()).list()[1]; };
+  const int owned = keys().image->tile_of(Entry::dkv).keys;
+  EXPECT_EQ(keys().tiles, 5 * 2 * ((200 + owned - 1) / owned));
+  EXPECT_EQ(keys().rows, 3) << "of 300 columns a block sums 128";
+  static const int32_t rows[5] = {};
+  s.call.kv_batch_idx = rows;
+  s.call.batch_k = 3, s.call.max_seqlen_k = 50;  // of keys; padding may lie before them
+  EXPECT_EQ(keys().tiles, 3 * 2 * ((200 + owned - 1) / owned));
+}
+
+// [F189] [F190]
+TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
+  test::Random random(1);
+  static const int32_t cumulative = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Shaped s(random.between(1, 50), random.between(0, 5000), 100, 2 * random.between(1, 8), 2, 64);
+    if (random.chance(40)) s.call.cu_seqlens_q = &cumulative;
+    const Count bytes = backward_workspace(s.get());
+    const BackwardPlan plan = plan_of(s.get(), scalar_images(), small_device());
+    const Count heads = Count(s.call.heads_q) * (s.call.cu_seqlens_q ? 1 : s.call.batch);
+    ASSERT_EQ(plan.params.terms_rows % kernels::terms_block, 0);
+    ASSERT_TRUE(bytes == heads * plan.params.terms_rows * 8);
+    ASSERT_TRUE(Count(plan.params.terms_rows) >= Count(s.call.rows_q));
+    Shaped larger = s;
+    larger.call.rows_q += random.between(0, 300), larger.call.batch += random.between(0, 3);
+    larger.call.heads_q += 2 * random.between(0, 2);
+    ASSERT_TRUE(backward_workspace(larger.get()) >= bytes);
+  }
+}
+
+}  // namespace
+}  // namespace fa::cuda
