@@ -93,7 +93,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
   o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
   o->flag("--causal", b->causal, "with a causal mask");
-  o->flag("--backward", b->backward, "the gradients of q, k and v, on the CPU");
+  o->flag("--backward", b->backward, "the gradients of q, k and v");
   o->group("How");
   o->value("--threads", b->threads, "N", "CPU threads; default: all");
   o->value("--kernel", b->kernel, "NAME", "use this kernel (see `fa info`) or fail");

@@ -3,9 +3,12 @@
 
 #include <fa.h>
 
+#include <optional>
+
 #include "bench_case.h"
 #include "bench_tensors.h"
 #include "library.h"
+#include "on_gpu.h"
 
 namespace fa::tool {
 
@@ -16,16 +19,22 @@ constexpr double backward_of_forward = 2.5;
 class BenchGradients {
  public:
   /// Runs the forward call once, for out and lse.
-  BenchGradients(const BenchCase &c, const Op &op, const fa_args &forward);
+  BenchGradients(const BenchCase &c, const Op &op, const fa_args &forward, int32_t device_index);
   BenchGradients(const BenchGradients &) = delete;
   BenchGradients &operator=(const BenchGradients &) = delete;
 
-  void call(const Op &op) const { check(fa_backward(op.get(), &args_)); }
+  void call(const Op &op) const { check(fa_backward(op.get(), gpu_ ? &gpu_->args : &args_)); }
+
+  /// Until all calls are done.
+  void wait() const {
+    if (gpu_) gpu_->wait();
+  }
 
  private:
   Array lse_, dout_, dq_, dk_, dv_;
   BenchWorkspace workspace_;
   fa_backward_args args_;
+  std::optional<OnGpu<fa_backward_args>> gpu_;
 };
 
 }  // namespace fa::tool

@@ -31,7 +31,6 @@ class Prepared {
     desc_.head_dim = c.dim;
     desc_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
     desc_.num_threads = c.threads;
-    if (c.backward) desc_.device = FA_DEVICE_CPU;  // alone has kernels of it
     force_kernel(c.kernel);
     op_ = create_op(desc_);
     fa_args_init(&args_, sizeof args_);
@@ -40,7 +39,7 @@ class Prepared {
     args_.v = tensor_of(&v_, c.dtype);
     args_.out = tensor_of(&out_, c.dtype);
     if (c.backward) {
-      gradients_.emplace(c, op_, args_);
+      gradients_.emplace(c, op_, args_, desc_.device_index);
       return;
     }
     if (is_gpu_kernel(kernel())) {
@@ -63,6 +62,7 @@ class Prepared {
       }
     }
     if (gpu_) gpu_->wait();
+    if (gradients_) gradients_->wait();
   }
   std::string kernel() const { return fa_op_kernel(op_.get()); }
   Work work() const {
@@ -79,7 +79,7 @@ class Prepared {
   fa_desc desc_;
   fa_args args_;
   Op op_;
-  std::optional<OnGpu> gpu_;
+  std::optional<OnGpu<fa_args>> gpu_;
   std::optional<BenchGradients> gradients_;
 };
 

@@ -38,11 +38,6 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
     return outcome;
   }
   outcome.kernel = fa_op_kernel(op.get());
-  if (c.backward && test::is_gpu(outcome.kernel)) {
-    outcome.unserved = "the backward pass runs on the CPU so far";
-    outcome.failure = outcome.unserved;
-    return outcome;
-  }
   test::Errors errors;
   outcome.failure = test::failure_of(c, outcome.kernel, &errors);
   // A kernel that serves some calls only, and was asked for by name.

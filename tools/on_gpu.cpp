@@ -1,6 +1,7 @@
 #include "on_gpu.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/operands.h"
 #include "driver.h"
@@ -15,6 +16,20 @@ using DevicePointer = unsigned long long;
 DevicePointer address(const void *p) {
   return reinterpret_cast<DevicePointer>(p);
 }
+
+/// The call that a structure describes, and what says how large its workspace is.
+struct Forward {
+  using Call = Problem;
+  static constexpr auto size = fa_workspace_size;
+};
+struct Gradients {
+  using Call = Backward;
+  static constexpr auto size = fa_backward_workspace_size;
+};
+template <class Args>
+using Pass = std::conditional_t<std::is_same_v<Args, fa_args>, Forward, Gradients>;
+template <class Args>
+using FieldsOf = Fields<typename Pass<Args>::Call>;
 
 /// Makes the device's primary context current.
 void enter(int32_t device_index) {
@@ -44,25 +59,29 @@ bool is_gpu_kernel(const std::string &kernel) {
   return kernel.rfind("cuda.", 0) == 0;
 }
 
-OnGpu::OnGpu(const fa_args &host, const fa_op *op, int64_t sequences, int32_t device_index) : args(host), host_(host) {
+template <class Args>
+OnGpu<Args>::OnGpu(const Args &host, const fa_op *op, int64_t sequences, int32_t device_index)
+    : args(host), host_(host) {
   enter(device_index);
-  for (const TensorField &t : tensor_fields) move(&(args.*t.given));
-  for (const ArrayField &a : array_fields) move(&(args.*a.given), a.entries(sequences));
+  for (const auto &t : FieldsOf<Args>::tensors) move(&(args.*t.given));
+  for (const auto &a : FieldsOf<Args>::arrays) move(&(args.*a.given), a.entries(sequences));
   args.workspace = nullptr;
   args.workspace_size = 0;
-  check(fa_workspace_size(op, &args, &args.workspace_size));
+  check(Pass<Args>::size(op, &args, &args.workspace_size));
   if (args.workspace_size == 0) return;
   DevicePointer memory = 0;
   call("cuMemAlloc_v2", &memory, args.workspace_size);
   args.workspace = workspace_ = reinterpret_cast<void *>(memory);
 }
 
-OnGpu::~OnGpu() {
+template <class Args>
+OnGpu<Args>::~OnGpu() {
   for (const auto &[from, to] : copies_) ask("cuMemFree_v2", address(to));
   if (workspace_) ask("cuMemFree_v2", address(workspace_));
 }
 
-void *OnGpu::copy(const void *host, size_t bytes) {
+template <class Args>
+void *OnGpu<Args>::copy(const void *host, size_t bytes) {
   DevicePointer memory = 0;
   call("cuMemAlloc_v2", &memory, std::max<size_t>(bytes, 1));
   void *to = copies_[host] = reinterpret_cast<void *>(memory);
@@ -70,24 +89,31 @@ void *OnGpu::copy(const void *host, size_t bytes) {
   return to;
 }
 
-void OnGpu::move(fa_tensor *tensor) {
+template <class Args>
+void OnGpu<Args>::move(fa_tensor *tensor) {
   if (tensor->data) tensor->data = copy(tensor->data, bytes_of(*tensor));
 }
 
-void OnGpu::move(const int32_t **array, int64_t count) {
+template <class Args>
+void OnGpu<Args>::move(const int32_t **array, int64_t count) {
   if (*array) *array = static_cast<int32_t *>(copy(*array, static_cast<size_t>(count) * sizeof(int32_t)));
 }
 
-void OnGpu::wait() const {
+template <class Args>
+void OnGpu<Args>::wait() const {
   call("cuCtxSynchronize");
 }
 
-void OnGpu::fetch() const {
+template <class Args>
+void OnGpu<Args>::fetch() const {
   wait();
-  for (const TensorField &t : tensor_fields) {
+  for (const auto &t : FieldsOf<Args>::tensors) {
     const fa_tensor &to = host_.*t.given, &from = args.*t.given;
     if (t.access == Access::written && to.data) call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
   }
 }
+
+template class OnGpu<fa_args>;
+template class OnGpu<fa_backward_args>;
 
 }  // namespace fa::tool

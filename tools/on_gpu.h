@@ -12,17 +12,18 @@ namespace fa::tool {
 /// True for kernels of a GPU ("cuda.sm_80.mma").
 bool is_gpu_kernel(const std::string &kernel);
 
-/// The tensors, arrays and workspace of a call, copied to memory of a GPU for as long as this lives. Throws Failure
-/// where the driver fails.
+/// The tensors, arrays and workspace of a call (fa_args or fa_backward_args), copied to memory of a GPU for as long as
+/// this lives. Throws Failure where the driver fails.
+template <class Args>
 class OnGpu {
  public:
-  /// sequences: B, which fa_args does not have for every call.
-  OnGpu(const fa_args &host, const fa_op *op, int64_t sequences, int32_t device_index);
+  /// sequences: B, which the structure does not have for every call.
+  OnGpu(const Args &host, const fa_op *op, int64_t sequences, int32_t device_index);
   ~OnGpu();
   OnGpu(const OnGpu &) = delete;
   OnGpu &operator=(const OnGpu &) = delete;
 
-  fa_args args;  // what to call fa_forward with
+  Args args;  // what to call fa_forward or fa_backward with
 
   /// Waits until all calls are done.
   void wait() const;
@@ -35,7 +36,7 @@ class OnGpu {
   void move(fa_tensor *tensor);
   void move(const int32_t **array, int64_t count);
 
-  const fa_args host_;
+  const Args host_;
   std::map<const void *, void *> copies_;  // by their place in the host's memory
   void *workspace_ = nullptr;
 };

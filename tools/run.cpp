@@ -51,7 +51,7 @@ void print_times(const RunCall &call, const std::vector<double> &seconds) {
 
 /// A GPU's kernel works on copies on the GPU, which are no part of the times.
 void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
-  std::optional<OnGpu> gpu;
+  std::optional<OnGpu<fa_args>> gpu;
   if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(call.args, op.get(), call.sequences(), call.desc.device_index);
   const auto once = [&] {
     check(fa_forward(op.get(), gpu ? &gpu->args : &call.args));
@@ -105,7 +105,7 @@ int run_files(const RunOptions &options) {
   fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k), describe(call.v),
              call.sequences(), call.sequences() == 1 ? "" : "s");
   run_calls(options, call, op);
-  if (gradients) gradients->run(op);
+  if (gradients) gradients->run(op, call.sequences(), call.desc.device_index);
   if (out) out->write(format_npy(call.out));
   if (lse) lse->write(format_npy(call.lse));
   for (std::optional<OutputFile> *file : {&out, &lse}) {
@@ -149,8 +149,7 @@ Command run_command() {
       "--cu-seqlens gives. The number of heads of k and v divides that of q. Rows that no sequence uses are 0 in the "
       "output.\n"
       "\n"
-      "With --dout, the gradient of the output, the gradients of q, k and v are computed too, on the CPU, and written "
-      "as "
+      "With --dout, the gradient of the output, the gradients of q, k and v are computed too, and written as "
       "files in the order and type of what they are gradients of.\n"
       "\n"
       "Files may be in C or Fortran order and in either byte order. float64 is converted with --dtype only. bfloat16 "

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <set>
 
 #include "error.h"
+#include "on_gpu.h"
 #include "printable.h"
 #include "timing.h"
 #include "units.h"
@@ -52,8 +54,14 @@ RunGradients::RunGradients(const RunOptions &options, RunCall *call) {
   for (Output &output : outputs_) *output.tensor = call->view(&output.array);
 }
 
-void RunGradients::run(const Op &op) {
-  const double seconds = seconds_of(1, [&] { check(fa_backward(op.get(), &args_)); });
+void RunGradients::run(const Op &op, int64_t sequences, int32_t device_index) {
+  std::optional<OnGpu<fa_backward_args>> gpu;
+  if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(args_, op.get(), sequences, device_index);
+  const double seconds = seconds_of(1, [&] {
+    check(fa_backward(op.get(), gpu ? &gpu->args : &args_));
+    if (gpu) gpu->wait();
+  });
+  if (gpu) gpu->fetch();
   fmt::print("backward   {}, the first call\n", seconds_text(seconds));
 }
 

@@ -22,9 +22,8 @@ class RunGradients {
   /// Reads --dout and creates the files, so that a place that cannot be written is found early.
   RunGradients(const RunOptions &options, RunCall *call);
 
-  /// fa_backward, after fa_forward. Where that ran on a GPU, the tensors of the call have been fetched: the host's
-  /// serve.
-  void run(const Op &op);
+  /// fa_backward, after fa_forward, whose results have been fetched where that ran on a GPU; sequences: B.
+  void run(const Op &op, int64_t sequences, int32_t device_index);
 
   /// Writes the files and prints what they hold; a line each.
   void write();
