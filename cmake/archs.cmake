@@ -5,7 +5,8 @@
 #   fa_number_of_90a      90; fa_reach_of_90a: itself; fa_hardware_of_90a: a list
 #   fa_families           the families, best first
 #   fa_families_header    a folder with families.h, which includes every family's tiles.h
-#   fa_kernel_lines(90a lines)   "mma,f16,32", "mma,f16,64", ...: the kernels of an architecture
+#   fa_kernel_lines(90a lines)   "mma,f16,32", "mma,f16,64", ...: the kernels of an architecture, with FA_BACKWARD=OFF
+#                                without those of the backward pass
 include_guard(GLOBAL)
 set(fa_lists ${PROJECT_SOURCE_DIR}/kernels/archs.inc ${PROJECT_SOURCE_DIR}/kernels/families.inc)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${fa_lists})
@@ -49,6 +50,9 @@ function(fa_kernel_lines arch variable)
     set(kernel ${CMAKE_MATCH_1},${CMAKE_MATCH_2})
     set(needs ${CMAKE_MATCH_3})
     string(REPLACE ", " ";" dims "${CMAKE_MATCH_4}")
+    if(kernel MATCHES "^(backward|delta)" AND NOT FA_BACKWARD)
+      continue()
+    endif()
     if(needs STREQUAL "nothing" OR needs IN_LIST fa_hardware_of_${arch})
       list(TRANSFORM dims PREPEND "${kernel},")
       list(APPEND kernels ${dims})

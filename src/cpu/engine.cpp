@@ -75,6 +75,28 @@ fa_status CpuEngine::compute(const Problem &problem) const {
   return FA_OK;
 }
 
+#ifdef FA_NO_BACKWARD
+
+namespace {
+
+fa_status no_backward() {
+  return fail(FA_ERROR_UNSUPPORTED,
+              "fa_backward: this build of libfa has no backward pass; expected one that is configured with "
+              "FA_BACKWARD=ON");
+}
+
+}  // namespace
+
+fa_status CpuEngine::workspace_size(const Backward &, size_t *) const {
+  return no_backward();
+}
+
+fa_status CpuEngine::compute(const Backward &) const {
+  return no_backward();
+}
+
+#else
+
 fa_status CpuEngine::workspace_size(const Backward &call, size_t *bytes) const {
   return store_size(BackwardPlan::bounds(call, *kernels_.backward, threads_).total(), bytes);
 }
@@ -88,5 +110,7 @@ fa_status CpuEngine::compute(const Backward &call) const {
   run_backward(plan, Team(attention_, plan.work() < least_shared_work ? 1 : bounds.workers));
   return FA_OK;
 }
+
+#endif
 
 }  // namespace fa::cpu
