@@ -253,6 +253,7 @@ TEST_P(Backward, PackedGradients) {
 TEST_P(Backward, Accuracy) {
   if (is_mixed()) return;  // figures are of one type
   const auto report = [&](const char *name, int64_t s) {
+    if (!takes(uint64_t(s))) return;  // a part of what targets share out
     Errors worst;
     for (uint64_t seed = 1; seed <= (s == 4 ? 16 : 1); ++seed) {
       Case c = typed(Case{});
@@ -270,10 +271,9 @@ TEST_P(Backward, Accuracy) {
                 worst.naive, worst.of_bound);
   };
   report("plain", 4);
-  report("plain", 64);
   if (slow) return;
   for (const char *name :
-       {"causal", "window", "softcap", "dbias_whole", "alibi_heads", "dsinks", "grouped_heads", "peaked"})
+       {"plain", "causal", "window", "softcap", "dbias_whole", "alibi_heads", "dsinks", "grouped_heads", "peaked"})
     report(name, 64);
 }
 
