@@ -90,8 +90,8 @@ impl Op {
         Ok(bytes)
     }
 
-    /// Computes the gradients that `args` has room for. On the CPU, for all that [`forward`](Op::forward) takes but pages;
-    /// bitwise the same for every number of threads.
+    /// Computes the gradients that `args` has room for, for all that [`forward`](Op::forward) takes but pages, and as it does:
+    /// bitwise the same for every number of threads, there when it returns on the CPU, enqueued on CUDA.
     ///
     /// # Errors
     /// As [`forward`](Op::forward): nothing was computed.
