@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <vector>
 
 #include "judge/compare_gradients.h"
 #include "judge/gpu.h"
+#include "judge/random.h"
 #include "judge/sanitizer.h"
 
 #ifdef TEST_ASAN
@@ -136,10 +138,19 @@ struct BackwardPass {
   static std::string untouched(const Built &instance) { return instance.gradients_untouched(); }
 };
 
+/// Memory ends before an inaccessible page, and then begins behind one. The emulator knows all memory to the byte, so
+/// that an emulated GPU needs no such page: a case has one of both places, which are aligned differently.
+std::vector<Guard> guards_of(const Case &c, const std::string &kernel) {
+  if (!slow || !is_gpu(kernel)) return {Guard::end, Guard::start};
+  uint64_t number = 0;
+  for (const char letter : to_text(c)) number = hash(number ^ uint64_t(letter));
+  return {number % 2 ? Guard::end : Guard::start};
+}
+
 template <class Pass>
 std::string failure_in(const Case &c, const std::string &kernel, Errors *errors) {
   std::unique_ptr<typename Pass::Wanted> expected;
-  for (const Guard guard : {Guard::end, Guard::start}) {
+  for (const Guard guard : guards_of(c, kernel)) {
     const typename Pass::Built instance(c, guard);
     std::string text;
     const Op op(instance.desc, kernel);
