@@ -138,11 +138,11 @@ bool EngineTest::takes(uint64_t number) const {
   return falls_to(index_of(GetParam()), hash(number) % (uint64_t{1} << 32), share());
 }
 
-std::vector<Case> EngineTest::taken(const std::vector<Case> &list) const {
+std::vector<Case> EngineTest::taken(const std::vector<Case> &list, uint64_t one_of) const {
   const uint64_t target = index_of(GetParam()), begin = number_of_test();
   std::vector<Case> result;
   for (size_t i = 0; i < list.size(); ++i)
-    if (falls_to(target, begin + i, share())) result.push_back(list[i]);
+    if (falls_to(target, begin + i, share() * one_of)) result.push_back(list[i]);
   return result;
 }
 

@@ -52,8 +52,9 @@ class EngineTest : public testing::TestWithParam<Target> {
   /// target, so that n targets in a row run them all.
   bool takes(uint64_t number) const;
 
-  /// Those of a list that this target runs, in the same way; each test begins elsewhere in the list.
-  std::vector<Case> taken(const std::vector<Case> &list) const;
+  /// Those of a list that this target runs, in the same way; each test begins elsewhere in the list. one_of: the part
+  /// of them that is enough.
+  std::vector<Case> taken(const std::vector<Case> &list, uint64_t one_of = 1) const;
 
   std::string kernel;  // its name, "cpu.avx2"; of a GPU architecture, "sm_80", the best one of each call
 };
