@@ -67,6 +67,10 @@ BINDINGS = [
         "flash_attn",
     ),
     python("page_of_a_key", "kvcache.py", "(pages, at % size)", "(pages, at % (size - 1))", "flash_attn"),
+    python("gradients_of_heads_first", "tensors.py", "x[i] for i in (0, 2, 1, 3)", "x[i] for i in (0, 1, 2, 3)", "attention"),
+    python("gradients_wanted", "torch_operators.py", "[name in needed for", '[name in needed or name == "q" for', "torch"),
+    python("gradient_of_lse", "torch_operators.py", "dlse=dlse, **asked", "dlse=None, **asked", "torch"),
+    python("deterministic_gradients", "flash_attn.py", "attend, deterministic=deterministic)", "attend)", "torch"),
     rust("reach_of_strides", "tensor.rs", "(extent.max(&1) - 1) as i128", "*extent as i128", "(layer|cases)"),
     rust("outputs_overlap", "tensor.rs", "step as u128 <= reach", "(step as u128) < reach", "layer"),
     rust(

@@ -1,4 +1,4 @@
-"""libfa on torch's tensors: directly, as an operator (opcheck, torch.compile), and in the place of torch's own attention."""
+"""libfa on torch's tensors: directly, as an operator (torch.compile), and in the place of torch's own attention."""
 # needs: torch
 
 from unittest import mock
@@ -114,30 +114,6 @@ def test_an_operator_where_torch_looks():
         torch.func.jvp(lambda x: call(x, k, v), (q,), (q,))
     with forward_ad.dual_level(), pytest.raises(NotImplementedError, match="forward mode"):
         call(forward_ad.make_dual(q, q), k, v)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        dict(causal="bottom_right", window_left=4),
-        dict(layout="bshd", softcap=2.0, out_dtype=torch.float16),
-        dict(
-            cu_seqlens_q=torch.tensor([0, 4, 9], dtype=torch.int32),
-            cu_seqlens_k=torch.tensor([0, 9, 21], dtype=torch.int32),
-        ),
-    ],
-    ids=str,
-)
-def test_opcheck(given):
-    given = {"layout": "bhsd", **given}
-    q, k, v = tensors()
-    if "cu_seqlens_q" in given:
-        q, k, v = (x[0].transpose(0, 1) for x in (q, k, v))
-        given.update(layout="bshd")
-    elif given["layout"] == "bshd":
-        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    torch.library.opcheck(torch.ops.libfa.attention.default, (q, k, v), given)
 
 
 @pytest.mark.parametrize("backend, lengths", [("aot_eager", (9, 5)), ("inductor", (9,))])
