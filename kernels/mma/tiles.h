@@ -107,7 +107,7 @@ constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry == Entry::combine || (entry == Entry::featured && !has_featured(dim))) return {};
+  if (entry == Entry::combine || is_backward(entry) || (entry == Entry::featured && !has_featured(dim))) return {};
   const Shape s = shape(arch, dim, entry);
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
 }
