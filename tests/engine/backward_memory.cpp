@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/allocation.h"
+#include "engine/short_memory.h"
 #include "engine/target.h"
 #include "judge/compare_gradients.h"
 #include "judge/run.h"
@@ -90,27 +91,15 @@ TEST_P(BackwardMemory, BackwardWithoutMemory) {
       const Op op(instance.desc, kernel);
       instance.clear_gradients();
       const std::vector<char> before = instance.gradient_bits();
-      bool any = false;
-      int64_t failing = 0;
-      for (bool failed = true; failed; ++failing) {
-        ASSERT_LT(failing, 1000);
-        for (const bool all_after : {false, true}) {
-          fa_shutdown();  // starting threads allocates, too
-          instance.clear_gradients();
-          watch_allocations(failing, all_after);
-          const fa_status status = fa_backward(op.get(), &instance.call);
-          failed = stop_watching() > failing;
-          any |= status != FA_OK;
-          if (status == FA_OK) {  // it got by without: fewer threads, say
-            EXPECT_EQ(compare(instance, expected), "");
-          } else {
-            EXPECT_EQ(status, FA_ERROR_OUT_OF_MEMORY) << fa_last_error();
-            EXPECT_TRUE(failed);
-            EXPECT_STRNE(fa_last_error(), "");
-            EXPECT_EQ(instance.gradient_bits(), before) << "something was written";
-          }
-        }
-      }
+      const bool any = fails_where_memory_is_short(
+          [&] { instance.clear_gradients(); }, [&] { return fa_backward(op.get(), &instance.call); },
+          [&](bool done) {
+            if (done) {
+              EXPECT_EQ(compare(instance, expected), "");
+            } else {
+              EXPECT_EQ(instance.gradient_bits(), before) << "something was written";
+            }
+          });
       EXPECT_TRUE(any || !every_allocation_is_seen) << "no failing allocation made it fail";
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/allocation.h"
+#include "engine/short_memory.h"
 #include "engine/target.h"
 #include "judge/run.h"
 #include "judge/sanitizer.h"
@@ -89,28 +90,15 @@ TEST_P(Memory, ForwardWithoutMemory) {
       const Expected expected(instance);
       const Op op(instance.desc, kernel);
       const std::vector<char> none(size_t(instance.out.shape()[0] * instance.out.shape()[1]), 0);
-      bool any = false;
-      int64_t failing = 0;
-      for (bool failed = true; failed; ++failing) {
-        ASSERT_LT(failing, 1000);
-        for (const bool all_after : {false, true}) {
-          fa_shutdown();  // starting threads allocates, too
-          instance.clear_outputs();
-          watch_allocations(failing, all_after);
-          const fa_status status = fa_forward(op.get(), &instance.args);
-          failed = stop_watching() > failing;
-          any |= status != FA_OK;
-          if (status == FA_OK) {  // it got by without: fewer threads, say
-            EXPECT_EQ(compare(instance, expected), "");
-          } else {
-            EXPECT_EQ(status, FA_ERROR_OUT_OF_MEMORY) << fa_last_error();
-            EXPECT_TRUE(failed);
-            EXPECT_STRNE(fa_last_error(), "");
-            EXPECT_EQ(instance.out.untouched_outside(none), "");
-            EXPECT_EQ(instance.lse.untouched_outside(none, 2), "");
-          }
-        }
-      }
+      const bool any = fails_where_memory_is_short(
+          [&] { instance.clear_outputs(); }, [&] { return fa_forward(op.get(), &instance.args); },
+          [&](bool done) {
+            if (done) {
+              EXPECT_EQ(compare(instance, expected), "");
+            } else {
+              EXPECT_EQ(instance.out.untouched_outside(none) + instance.lse.untouched_outside(none, 2), "");
+            }
+          });
       EXPECT_TRUE(any || !every_allocation_is_seen || workspace_size(c) == 0) << "no failing allocation made it fail";
     }
   }
