@@ -12,16 +12,11 @@ extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, Blo
   forward<BlockOf<Entry::plain>>(p);
 }
 
-#if (FA_DIM & (FA_DIM - 1)) == 0
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::featured>::threads,
                                              BlockOf<Entry::featured>::shape.blocks_an_sm)
     fa_forward_featured(const __grid_constant__ Params p) {
   forward<BlockOf<Entry::featured>>(p);
 }
-static_assert(has_featured(FA_DIM));
-#else
-static_assert(!has_featured(FA_DIM));
-#endif
 
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::general>::threads,
                                              BlockOf<Entry::general>::shape.blocks_an_sm)

@@ -85,11 +85,6 @@ constexpr bool is_plain(Entry entry) {
   return entry == Entry::plain || entry == Entry::featured;
 }
 
-/// Entry::featured takes as long to compile as plain: few models have head dimensions between powers of two.
-constexpr bool has_featured(int dim) {
-  return (dim & (dim - 1)) == 0;
-}
-
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim, Entry entry) {
   return (rows(s) + s.stages * s.keys) * dim * 2 + rows(s) * (is_plain(entry) ? 7 : 9) + 128;
@@ -107,7 +102,7 @@ constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry == Entry::combine || is_backward(entry) || (entry == Entry::featured && !has_featured(dim))) return {};
+  if (entry == Entry::combine || is_backward(entry)) return {};
   const Shape s = shape(arch, dim, entry);
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
 }

@@ -118,14 +118,13 @@ TEST(Plan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
   const auto page = [](Shaped &s) { s.problem.page_size = 16; };
   const auto cap = [](Shaped &s) { s.attention.softcap = 50; };
   const auto slope = [](Shaped &s) { s.problem.alibi_slopes = s.problem.q; };
-  for (const int dim : {32, 64, 128, 256}) {
+  for (const int dim : {32, 64, 96, 128, 192, 256}) {
     EXPECT_EQ(entry_after(dim, page), Entry::featured);
     EXPECT_EQ(entry_after(dim, cap), Entry::featured);
     EXPECT_EQ(entry_after(dim, slope), Entry::featured);
     EXPECT_EQ(entry_after(dim, [&](Shaped &s) { page(s), cap(s), slope(s), s.problem.sinks = s.problem.q; }),
               Entry::featured);
   }
-  for (const int dim : {96, 192}) EXPECT_EQ(entry_after(dim, page), Entry::general);  // which has no such entry point
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { page(s), s.problem.k.data += 8; }), Entry::general);
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { page(s), s.problem.k.stride[1] = 1 << 24; }), Entry::general);
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { cap(s), s.problem.bias = s.problem.q; }), Entry::general);
