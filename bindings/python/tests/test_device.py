@@ -24,6 +24,20 @@ def test_as_on_the_cpu(kind, dtype):
     assert abs(lse.numpy() - want_lse).max() < 1e-4
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_gradients_as_on_the_cpu(dtype):
+    device.use(0)
+    host = [x.astype(dtype) for x in (Q, K, V)]
+    out, lse = libfa.attention(*host, causal=True, return_lse=True)
+    want = libfa.backward(*host, out, lse, out, causal=True)
+    found = [device.Interface(np.zeros_like(x)) for x in host]
+    libfa.backward(*(device.Interface(x) for x in (*host, out, lse, out)), causal=True, **dict(zip(("dq", "dk", "dv"), found)))
+    for x, y in zip(found, want):
+        assert abs(x.numpy().astype("f8") - y).max() < {"f4": 2e-5, "f2": 4e-3}[dtype]
+    with pytest.raises(libfa.InvalidArgument, match="lse: lives on the CPU, expected q's CUDA device 0"):
+        libfa.backward(*(device.Interface(x) for x in (*host, out)), lse, out)
+
+
 def test_the_second_device():
     device.use(1)
     there = [device.Interface(x, 1) for x in (Q, K, V, np.zeros_like(Q))]
