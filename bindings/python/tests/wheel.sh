@@ -2,7 +2,8 @@
 # The wheel, as a new user gets it: built from the source distribution, audited (abi3audit, auditwheel: manylinux_2_34 or older), then
 # installed into an empty environment of every CPython from 3.10 on that is found, where the README's first example and the
 # client run outside of the source tree. Usage: wheel.sh PYTHON SOURCE FOLDER WERROR; PYTHON is the one with the tools, WERROR
-# is FA_WERROR of the build tree, whose objects ccache, where it is, then has for the wheel.
+# is FA_WERROR of the build tree, whose objects ccache, where it is, then has for the wheel; elsewhere it is not optimised, which
+# would take a minute.
 set -euo pipefail
 python=$1
 source=$2
@@ -15,8 +16,10 @@ PATH=$(dirname "$python"):$PATH
 
 "$python" -m build --sdist --no-isolation --outdir source "$source" >sdist.log
 tar -xzf source/libfa-*.tar.gz -C source --strip-components=1
+options=(--config-settings=cmake.define.FA_WERROR="$werror")
+command -v ccache >/dev/null || options=(--config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0)
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir wheel \
-  --config-settings=build-dir="$folder/source/build/wheel" --config-settings=cmake.define.FA_WERROR="$werror" "$folder/source"
+  --config-settings=build-dir="$folder/source/build/wheel" "${options[@]}" "$folder/source"
 built=$(ls wheel/libfa-*-cp310-abi3-linux_*.whl)
 abi3audit --strict "$built"
 auditwheel show "$built" | tr '\n' ' ' | grep -oE 'manylinux_2_[0-9]+' | head -n 1 | tee tag
