@@ -32,7 +32,8 @@ struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
   static constexpr Shape shape = wgmma::shape(Dim);
-  static constexpr bool featured = E == Entry::featured;  // with a softcap and ALiBi
+  static constexpr bool featured = E == Entry::featured;            // with a softcap
+  static constexpr bool sloped = featured && Dim <= widest_sloped;  // and ALiBi
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;

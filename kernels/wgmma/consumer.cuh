@@ -83,39 +83,22 @@ class Consumer {
     return rows;
   }
 
-  /// What a softcap and ALiBi need of a work; nothing where there are none.
-  struct Features {
-    float steepness, slope[2];
-    const Work *work;
-  };
-
-  __device__ Features find_features(const Work &w, const RowsOfLane &rows) const {
-    Features f = {};
-    if constexpr (B::featured) {
-      f.steepness = steepness_of(p_), f.work = &w;
-      if (p_.alibi_slopes.data != nullptr)
-        unroll<2>([&](int r) {
-          const Row row = row_at(p_, w, min(rows.row[r], w.rows - 1));
-          f.slope[r] = alibi_slope(p_, w.sequence, row.head) / unit_of(p_);
-        });
-    }
-    return f;
-  }
-
-  /// What stands for a tile's scores, in place of its products.
-  __device__ __forceinline__ void change(Scores &s, const RowsOfLane &rows, const Features &f, int tile) const {
-    if constexpr (B::featured) {
-      if (p_.softcap > 0) cap_products(s, f.steepness);
-      if (p_.alibi_slopes.data != nullptr) slope(s, rows, f, tile * B::keys + B::Scores::first_column(lane()));
-    }
+  /// What stands for a tile's scores, in place of its products. Registers are few: what a softcap and ALiBi need is
+  /// looked up for each tile.
+  __device__ __forceinline__ void change(Scores &s, const Work &w, const RowsOfLane &rows, int tile) const {
+    if constexpr (B::featured)
+      if (p_.softcap > 0) cap_products(s, p_.scale * p_.inverse_softcap * (2 * log2_e));
+    if constexpr (B::sloped)
+      if (p_.alibi_slopes.data != nullptr) slope(s, w, rows, tile * B::keys + B::Scores::first_column(lane()));
   }
 
   /// x = x - slope |i + offset - j|; first: the key of a lane's first score.
-  __device__ __forceinline__ void slope(Scores &s, const RowsOfLane &rows, const Features &f, int first) const {
+  __device__ __forceinline__ void slope(Scores &s, const Work &w, const RowsOfLane &rows, int first) const {
     unroll<2>([&](int r) {
-      const int64_t query = row_at(p_, *f.work, rows.row[r]).query + f.work->sequence.offset;
-      const float distance = float(query - first);
-      s.for_each_in_row(r, [=](float &x, int column) { x = fmaf(-f.slope[r], fabsf(distance - float(column)), x); });
+      const Row row = row_at(p_, w, min(rows.row[r], w.rows - 1));
+      const float slope = __fdividef(alibi_slope(p_, w.sequence, row.head), unit_of(p_));
+      const float distance = float(row.query + w.sequence.offset - first);
+      s.for_each_in_row(r, [=](float &x, int column) { x = fmaf(-slope, fabsf(distance - float(column)), x); });
     });
   }
 
@@ -152,7 +135,6 @@ class Consumer {
 
   /// What a work's tiles pass through.
   struct Pass {
-    Features features;
     OnlineSoftmax<B> softmax;
     typename B::Out out;
     Weights<B> weights;  // of the tile before
@@ -160,7 +142,7 @@ class Consumer {
 
   /// S of a tile, and O of the one before, whose values are still to come.
   template <bool Masked>
-  __device__ __forceinline__ void step(Pass &pass, const RowsOfLane &rows, int tile) {
+  __device__ __forceinline__ void step(Pass &pass, const Item &item, const RowsOfLane &rows, int tile) {
     Scores s;
     typename B::Rows a;
     const uint32_t keys = wait_for_keys(), values = wait_for_values();
@@ -172,7 +154,7 @@ class Consumer {
     wgmma_wait_group<1>();
     pin(s);
     release_keys();
-    change(s, rows, pass.features, tile);
+    change(s, item.work, rows, tile);
     if constexpr (Masked) mask(s, rows, tile);
     const bool moved = weigh(pass.softmax, s, &a, [](int) { return false; });
     wgmma_wait_group<0>();
@@ -184,7 +166,7 @@ class Consumer {
   }
 
   __device__ void attend_tiles(const Item &item, RowsOfLane &rows) {
-    Pass pass = {find_features(item.work, rows)};
+    Pass pass;
     pass.out.clear();
     const TileRange tiles = item.tiles;
     int tile = tiles.end - 1;
@@ -198,7 +180,7 @@ class Consumer {
         wgmma_wait_group<0>();
         pin(s);
         release_keys();
-        change(s, rows, pass.features, tile);
+        change(s, item.work, rows, tile);
         mask(s, rows, tile);
         weigh(pass.softmax, s, &a, [](int) { return false; });
         pass.weights.pack(s);
@@ -206,12 +188,12 @@ class Consumer {
       clear_values(item.work.sequence.keys - tile * B::keys);
       tile--;
 #pragma unroll 1
-      for (; tile >= tiles.first && tile >= tiles.full_end; tile--) step<true>(pass, rows, tile);
+      for (; tile >= tiles.first && tile >= tiles.full_end; tile--) step<true>(pass, item, rows, tile);
       const int last = max(tiles.first, tiles.full_first);
 #pragma unroll 1
-      for (; tile >= last; tile--) step<false>(pass, rows, tile);
+      for (; tile >= last; tile--) step<false>(pass, item, rows, tile);
 #pragma unroll 1
-      for (; tile >= tiles.first; tile--) step<true>(pass, rows, tile);
+      for (; tile >= tiles.first; tile--) step<true>(pass, item, rows, tile);
       release_queries();
       const uint32_t values = wait_for_values();
       fence_products<B>(pass.out, pass.weights);
@@ -247,7 +229,7 @@ class Consumer {
   /// The same once more, one step after the other, for rows that need it: values that are not finite count as 0, and
   /// weights are exact.
   __device__ void attend_exactly(const Item &item, RowsOfLane &rows) {
-    Pass pass = {find_features(item.work, rows)};
+    Pass pass;
     pass.out.clear();
     const auto exact = [&](int r) { return (rows.repairs[r] & exact_weights) != 0; };
 #pragma unroll 1
@@ -260,7 +242,7 @@ class Consumer {
       wgmma_wait_group<0>();
       pin(s);
       release_keys();
-      change(s, rows, pass.features, tile);
+      change(s, item.work, rows, tile);
       mask(s, rows, tile);
       if (weigh(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s);

@@ -36,10 +36,13 @@ constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 1024;
 }
 
-/// As in mma few models have head dimensions between powers of two; and with 256 columns there are no registers left.
+/// As in mma: few models have head dimensions between powers of two.
 constexpr bool has_featured(int dim) {
-  return dim == 64 || dim == 128;
+  return (dim & (dim - 1)) == 0;
 }
+
+/// Head dimensions with ALiBi: beyond them no registers are left for it.
+constexpr int widest_sloped = 128;
 
 constexpr Tile tile(const Arch &, int dim, Entry entry) {
   if (entry != Entry::plain && (entry != Entry::featured || !has_featured(dim))) return {};
@@ -67,6 +70,8 @@ constexpr const char *why_not(const Attention &a) {
 /// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
 inline const char *why_not_call(Entry entry, const Params &p) {
   if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
+  if (p.alibi_slopes.data != nullptr && (p.head_dim > widest_sloped || p.head_dim_v > widest_sloped))
+    return "ALiBi at head dimensions above 128";
   const int64_t element = p.out_dtype == f32 ? 4 : 2;
   const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
   if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
