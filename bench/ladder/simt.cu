@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
   for (int i = 0; i < thread_rows; ++i) {
     if (w.first_row + first + i >= w.rows) break;
     const Row row = row_at(p, w, w.first_row + first + i);
-    const float factor = finish_row(p, w.sequence, row, softmax[i], lane == 0);
+    const float factor = finish_row(p, w.sequence, row, softmax[i], sink_of(p, w.sequence, row), lane == 0);
     char *out = out_row(p, w.sequence, row);
 #pragma unroll
     for (int c = 0; c < chunks; ++c)
