@@ -40,9 +40,11 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   outcome.kernel = fa_op_kernel(op.get());
   test::Errors errors;
   outcome.failure = test::failure_of(c, outcome.kernel, &errors);
-  // A kernel that serves some calls only, and was asked for by name.
-  if (!outcome.failure.empty() && test::forward(op, instance) == FA_ERROR_UNSUPPORTED)
-    outcome.unserved = fa_last_error();
+  // A kernel that serves some calls only, and was asked for by name; or a build without gradients.
+  const auto again = [&] {
+    return c.backward ? test::backward(op, test::BackwardInstance(c)) : test::forward(op, instance);
+  };
+  if (!outcome.failure.empty() && again() == FA_ERROR_UNSUPPORTED) outcome.unserved = fa_last_error();
   outcome.error = errors.out;
   outcome.naive_error = errors.naive;
   outcome.of_bound = errors.of_bound;
