@@ -19,11 +19,6 @@ KERNELS = [("80", "combine", "f32", "576"), ("80", "simt", "f32", "64"), ("80", 
 LINES = re.compile(r"^[ \t]*\.(loc|file)\s.*\n|^[ \t]*\.section\s+\.debug_str\s*\{[^}]*\}\n", re.MULTILINE)
 
 
-def ptx_of(sources, image, definitions, out, *flags):
-    compile_image(sources, image, definitions, out, "compute_{0}", [*flags, "-ptx"])
-    return out.read_text()
-
-
 def main(sources, images, definitions):
     differing = 0
     with tempfile.TemporaryDirectory(prefix="fa-elsewhere-") as temporary:
@@ -33,13 +28,16 @@ def main(sources, images, definitions):
             if not built.exists():
                 print(f"{built} is not built: build the target fa_kernels first")
                 return 77
-            again = Path(temporary, built.name)
-            compile_image(Path(temporary, "kernels"), image, definitions, again)
+            again, kept, lined = (Path(temporary, name) for name in (built.name, "kept", "lined.ptx"))
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.mkdir()
+            keep = ("-fatbin", "--keep", "--keep-dir", str(kept))
+            compile_image(Path(temporary, "kernels"), image, definitions, again, flags=keep)
             same = again.read_bytes() == built.read_bytes()
             print(f"{built.name}: {'the same' if same else 'differs'}")
-            ptx = ptx_of(Path(temporary, "kernels"), image, definitions, Path(temporary, "ptx"))
-            lined = ptx_of(Path(temporary, "kernels"), image, definitions, Path(temporary, "lined"), "-lineinfo")
-            stripped, places = LINES.subn("", lined)
+            ptx = (kept / "kernel.ptx").read_text()
+            compile_image(Path(temporary, "kernels"), image, definitions, lined, "compute_{0}", ["-lineinfo", "-ptx"])
+            stripped, places = LINES.subn("", lined.read_text())
             same_code = places > 100 and stripped.rstrip() == ptx.rstrip()
             print(f"{built.name}: with {places} places in the source, {'the same' if same_code else 'other'} PTX")
             differing += not same or not same_code
