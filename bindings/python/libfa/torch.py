@@ -102,7 +102,7 @@ def attend(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
     if keywords.get("softmax_scale") is not None:
         keywords["softmax_scale"] = scalars.scale(keywords["softmax_scale"], "softmax_scale")
     for name, convert in _CONVERTED.items():
-        if name in keywords:
+        if name in keywords and not isinstance(keywords[name], int):  # (sizes of a compiled graph stay symbols)
             keywords[name] = convert(keywords[name], name)
     return_lse = keywords.pop("return_lse", False)
     tensors = [keywords.pop(name, None) for name in TENSORS]

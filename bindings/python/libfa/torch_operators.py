@@ -150,8 +150,16 @@ def transforming() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
+def _unwatched(inputs: tuple[Any, ...]) -> bool:
+    """Whether nothing but autograd, no tracer, mode or subclass, has to see the operator."""
+    if torch._C._is_tracing() or torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
+        return False
+    return all(x is None or (type(x) in (torch.Tensor, torch.nn.Parameter) and (x.is_cpu or x.is_cuda)) for x in inputs)
+
+
 class _Attention(torch.autograd.Function):  # type: ignore[misc]
-    """The operator under torch.func, which does not transform operators that have an autograd of their own."""
+    """The operator under torch.func, which does not transform operators that have an autograd of their own; and where only
+    autograd looks on, as an operator's takes longer than a small attention."""
 
     generate_vmap_rule = True
 
@@ -184,6 +192,6 @@ class _Gradients(torch.autograd.Function):  # type: ignore[misc]
 
 def call(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """(out, lse) of the operator: inputs are q, k, v and each of TENSORS."""
-    if not torch.compiler.is_compiling() and transforming():
+    if not torch.compiler.is_compiling() and (transforming() or _unwatched(inputs)):
         return _Attention.apply(*inputs, keywords)
     return torch.ops.libfa.attention(*inputs, **keywords)
