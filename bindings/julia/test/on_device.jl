@@ -23,6 +23,12 @@ apart(a, b) = maximum(abs.(Float64.(a) .- Float64.(b)))
     result = CuArray(zeros(T, 16, 2, 5, 2))
     op(result, part, there[2], there[3])
     @test apart(Array(result), attention(q[:, 2:3, 5:-1:1, :], k, v; causal = true)) < near
+
+    # Gradients, there too.
+    wanted, logarithms = attention(q, k, v; causal = true, return_lse = true)
+    expected = attention_backward(wanted, wanted, logarithms, q, k, v; causal = true)
+    found = attention_backward(map(CuArray, (wanted, wanted, logarithms))..., there...; causal = true)
+    @test found.dq isa CuArray{T,4} && all(name -> apart(Array(found[name]), expected[name]) < 8near, keys(expected))
 end
 
 @testset "what does not fit" begin
