@@ -168,14 +168,13 @@ __device__ inline void each_score(const BackwardParams &p, const Pair &pair, con
   });
 }
 
-/// Weights and gradients of scores into shared memory, for all threads.
+/// Weights and gradients of scores into shared memory, which other threads see after the next barrier.
 __device__ inline void meet(const BackwardParams &p, const Pair &pair, const ThreadRows &thread, const Shared &shared) {
   const int row = threadIdx.x / lanes * thread_rows, lane = threadIdx.x % lanes;
   each_score(p, pair, thread, shared, [&](int i, int c, const Weighed &weighed) {
     shared.p[row + i][lane + c * lanes] = weighed.p;
     shared.ds[row + i][lane + c * lanes] = weighed.dy;
   });
-  __syncthreads();
 }
 
 /// Adds x to, or stores it in, an element of a gradient.

@@ -175,7 +175,7 @@ MUTANTS = [
     extreme("simt_masked_values", "simt/forward.cuh", "if (special && signbit(weight)) return;", "", "NonFiniteValues",
             SIMT, "f32"),
     # Gradients.
-    gradients("barrier_of_gradients", "backward_simt/pairs.cuh", "  });\n  __syncthreads();\n}\n", "  });\n}\n", shown=RACE),
+    gradients("barrier_of_gradients", "backward_simt/keys.cuh", "true, first);\n        __syncthreads();\n", "true, first);\n", shown=RACE),
     gradients("heads_of_keys", "backward_simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
     gradients("sequences_of_a_row", "backward_simt/keys.cuh", "p.kv_batch_idx[b] != w.entry", "b != w.entry"),
     gradients("sum_of_dbias", "backward_simt/bias.cuh", "one_query ? rows : i + 1", "i + 1"),
