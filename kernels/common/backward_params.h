@@ -41,9 +41,6 @@ struct BackwardParams : Params {
   int32_t batch_k;         // of k: sequences, rows of the cache under kv_batch_idx, 1 when packed
   int32_t dout_dtype, dq_dtype, dk_dtype, dv_dtype, dbias_dtype;  // Dtype
   uint32_t accumulate;                                            // Accumulate; what is added to is f32
-
-  // What follows from all this, found once by the host.
-  int32_t dout_layout, dq_layout, dk_layout, dv_layout;  // Layout; any_rows for what is not of 16-bit elements
 };
 
 }  // namespace fa::kernels

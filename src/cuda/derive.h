@@ -5,7 +5,7 @@
 #include <bit>
 #include <cfloat>
 
-#include "common/backward_params.h"
+#include "common/params.h"
 
 namespace fa::cuda {
 
@@ -45,14 +45,6 @@ inline void derive(kernels::Params *p) {
   const bool causal = p->causal != 0 && (p->max_seqlen_q > 1 || p->top_left != 0 || p->q_offset != nullptr);
   p->bounded = causal || p->window_left >= 0 || p->window_right >= 0 || p->chunk > 0;
   p->scored = p->softcap != 0 || p->bias.data != nullptr || p->alibi_slopes.data != nullptr || p->mask.data != nullptr;
-}
-
-inline void derive(kernels::BackwardParams *p) {
-  derive(static_cast<kernels::Params *>(p));
-  p->dout_layout = layout_of(p->dout, p->head_dim_v, true);
-  p->dq_layout = layout_of(p->dq, p->head_dim, true);
-  p->dk_layout = layout_of(p->dk, p->head_dim, true);
-  p->dv_layout = layout_of(p->dv, p->head_dim_v, true);
 }
 
 }  // namespace fa::cuda
