@@ -1,0 +1,105 @@
+// A block of threads of the backward kernels. It owns rows, which stay in shared memory, and walks through others,
+// which pass through a ring:
+//
+//   Entry::dkv   owns keys and values, walks through queries and the gradients of their results, of all heads of a
+//   group Entry::dq    owns queries and the gradients of their results, walks through keys and values
+//
+//   Entry::dkv: warps in pairs, which own the same keys            Entry::dq: each warp has queries of its own
+//     value warp                       key warp                      S  = Q K^T          dP = dO V^T
+//       S^T = K Q^T                      dP^T = V dO^T               P  = 2^(c S - lse)
+//       P^T = 2^(c S^T - lse) ---P--->   dS^T = P^T (dP^T - delta)   dS = P (dP - delta)
+//       dV += P^T dO                     dK += dS^T Q                dQ += dS K
+//
+// What a warp weighs is in its registers as A of the next product, so that no weight passes through shared memory but
+// the one that a pair shares. A pair's warps have a sum each, which leaves room for two blocks of rows.
+#pragma once
+
+#include <type_traits>
+
+#include "backward/tiles.h"
+#include "common/backward_schedule.cuh"
+#include "common/register_tile.cuh"
+#include "common/shared_tile.cuh"
+
+namespace fa::kernels::backward {
+
+template <int Sm, Dtype Type, int Dim, Entry E>
+struct Block {
+  using Element = typename ElementOf<Type>::type;
+  static constexpr Arch arch = arch_of(Sm);
+  static constexpr Shape shape = backward::shape(arch, Dim, E);
+  static constexpr Dtype dtype = Type;
+  static constexpr bool pairs = E == Entry::dkv;
+  /// Copies pass through registers, where there are enough.
+  static constexpr bool staged = !arch.has(cp_async) && (pairs || Dim <= 192);
+  static constexpr int dim = Dim;
+  static constexpr int threads = 32 * shape.warps;
+  static constexpr int row_blocks = shape.row_blocks;
+  static constexpr int warp_rows = 16 * row_blocks;
+  static constexpr int teams = pairs ? shape.warps / 2 : shape.warps;  // of warps with the same rows
+  static constexpr int rows = teams * warp_rows;                       // that the block owns
+  static constexpr int columns = shape.columns;                        // of a step
+  static constexpr int stages = shape.stages;
+  static constexpr bool fetches_ahead = stages == 2 || staged;
+  static_assert(fetches_ahead || (!pairs && !arch.has(cp_async)));
+  static_assert(!pairs || terms_block % columns == 0);
+
+  using OwnTile = SharedTile<rows, dim>;
+  using WalkedTile = SharedTile<columns, dim>;
+  static constexpr int slot_bytes = 2 * WalkedTile::bytes;
+
+  using Scores = AccumulatorTile<row_blocks, columns / 8>;
+  using Sums = AccumulatorTile<row_blocks, dim / 8>;
+  using Rows = typename Sums::Rows;
+
+  /// Which rows a warp has, and whether it is the key warp of a pair. What follows from a thread's number is found
+  /// where it is used (mov_tid_x) and takes no registers before.
+  __device__ static int team(int warp) { return warp % teams; }
+  __device__ static bool of_keys(int warp) { return warp >= teams; }
+
+  /// Which of the block's rows a lane's row r is.
+  __device__ static int row_of(int thread, int r) {
+    return team(thread / 32) * warp_rows + r * 8 + Sums::first_row(thread % 32);
+  }
+};
+
+/// What stays in shared memory beside tiles, so that it takes no registers in the loop.
+template <class B>
+struct BlockState {
+  std::conditional_t<B::pairs, Sequence, char> sequence;  // Entry::dkv
+  std::conditional_t<B::pairs, KeyWork, Work> work;
+  Interval full;   // Entry::dkv: the queries that attend all keys; Entry::dq: the tiles of keys that all queries attend
+  Interval tiles;  // that the block visits: of queries, of each head, or of keys
+  const RowTerms *row_terms;  // of query 0: of the head, or of the group's first one
+  const char *walked[2];      // where row 0 is: of Q and dO of the group's first head, or of K and V
+  alignas(16) RowTerms terms[B::pairs ? B::stages : 1][B::columns];  // of the queries in each slot
+  Interval attended[B::pairs ? B::columns : B::rows];                // by each query; Entry::dkv: of a masked step
+};
+
+/// Owned tiles, the ring, and what pairs exchange.
+template <class B>
+struct SharedMemory {
+  uint32_t begin;
+  BlockState<B> *state;
+
+  static constexpr int ring = 2 * B::OwnTile::bytes, tiles = ring + B::stages * B::slot_bytes;
+
+  __device__ explicit SharedMemory(char *memory) {
+    static_assert(shared_bytes(B::shape, B::dim, B::pairs) >=
+                  tiles + exchange_bytes(B::shape, B::pairs) + int(sizeof(BlockState<B>)));
+    begin = shared_address(memory);
+    state = reinterpret_cast<BlockState<B> *>(memory + tiles + exchange_bytes(B::shape, B::pairs));
+  }
+
+  /// K and V, or Q and dO.
+  __device__ uint32_t own(int which) const { return begin + which * B::OwnTile::bytes; }
+
+  /// A slot's tiles: Q and dO, or K and V.
+  __device__ uint32_t slot(int stage, int which) const {
+    return begin + ring + stage * B::slot_bytes + which * B::WalkedTile::bytes;
+  }
+
+  __device__ uint32_t exchange() const { return begin + tiles; }
+};
+
+}  // namespace fa::kernels::backward

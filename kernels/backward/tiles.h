@@ -1,0 +1,120 @@
+// The tiles of the backward kernels, for every SM and head dimension.
+#pragma once
+
+#include "common/images.h"
+#include "common/units.h"
+#include "mma/tiles.h"
+
+namespace fa::kernels::backward {
+
+/// How a block of threads works: what it owns, and a ring of what it walks through, are in shared memory.
+struct Shape {
+  int row_blocks;        // of 16 rows, that a warp has
+  int warps;             // of a block; Entry::dkv: in pairs, which share their rows
+  int columns;           // rows that it walks through at a time
+  int stages = 2;        // of the ring
+  int blocks_an_sm = 1;  // that registers must leave room for
+};
+
+/// Two blocks of rows a warp halve what the tensor cores ask of shared memory, which matters where those are fast.
+constexpr Shape dkv_shape(const Arch &arch, int dim) {
+  const bool roomy = arch.shared_bytes >= 163 << 10;  // and fast tensor cores
+  if (!arch.has(cp_async)) {
+    if (dim <= 96) return {1, 8, dim == 96 ? 16 : 32};
+    if (dim <= 128) return {1, 8, 16};
+    return {1, 4, 16, dim <= 192 ? 2 : 1};
+  }
+  if (dim <= 64) return {2, 8, 64};
+  if (roomy) {
+    if (dim <= 128) return {2, 8, 32};
+    return {1, 8, 32};
+  }
+  if (dim <= 96) return {1, 8, 64};
+  if (dim <= 128) return {1, 8, 32};
+  if (dim <= 192) return {1, 8, 16};
+  return {1, 6, 16};
+}
+
+constexpr Shape dq_shape(const Arch &arch, int dim) {
+  const bool roomy = arch.shared_bytes >= 163 << 10;
+  if (!arch.has(cp_async)) {
+    if (dim <= 64) return {1, 8, 32};
+    if (dim <= 96) return {1, 4, 32};
+    if (dim <= 128) return {1, 4, 16};
+    if (dim <= 192) return {1, 4, 16, 1};
+    return {1, 2, 16, 1};
+  }
+  if (roomy) {
+    if (dim <= 64) return {2, 4, 64, 2, 2};
+    if (dim <= 128 && arch.number >= 100) return {1, 8, 64};  // ptxas spills with two blocks of rows
+    if (dim <= 128) return {2, 8, 32};
+    if (dim <= 192) return {1, 8, 32};
+    return {1, 6, 32};
+  }
+  if (dim <= 64) return {1, 8, 64};
+  if (dim <= 128) return {1, 8, 32};
+  if (dim <= 192) return {1, 4, 32};
+  return {1, 4, 16};
+}
+
+constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
+  return entry == Entry::dkv ? dkv_shape(arch, dim) : dq_shape(arch, dim);
+}
+
+/// That a block owns.
+constexpr int rows(const Shape &s, bool pairs) {
+  return 16 * s.row_blocks * (pairs ? s.warps / 2 : s.warps);
+}
+
+/// A float for each score of a pair.
+constexpr int exchange_bytes(const Shape &s, bool pairs) {
+  return pairs ? rows(s, pairs) * s.columns * 4 : 0;
+}
+
+/// Tiles first, as they need alignment; then terms, the keys that rows attend, and the block's work.
+constexpr int shared_bytes(const Shape &s, int dim, bool pairs) {
+  return (2 * rows(s, pairs) + s.stages * 2 * s.columns) * dim * 2 + exchange_bytes(s, pairs) +
+         (pairs ? (s.stages + 1) * s.columns : s.columns + rows(s, pairs)) * 8 + 128;
+}
+
+constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
+  if (entry != Entry::dkv && entry != Entry::dq) return {};
+  const bool pairs = entry == Entry::dkv;
+  const Shape s = shape(arch, dim, entry);
+  const int owned = rows(s, pairs);
+  return {pairs ? s.columns : owned,
+          pairs ? owned : s.columns,
+          32 * s.warps,
+          shared_bytes(s, dim, pairs),
+          s.blocks_an_sm,
+          s.stages};
+}
+
+constexpr const char *why_not(const Attention &a) {
+  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  return nullptr;
+}
+
+/// Rows that come in whole copies of 16 bytes, and scores that need no array of their own.
+inline const char *why_not_backward(Entry entry, const BackwardParams &p) {
+  if (const char *why = why_not_scores(p, true)) return why;
+  if (p.kv_batch_idx != nullptr && entry == Entry::dkv) return "sequences that may share keys";
+  if (p.dout_dtype != p.q_dtype) return "dout is not of the type of q";
+  if (!mma::is_aligned(p.q, p.head_dim, 2) || !mma::is_aligned(p.k, p.head_dim, 2) ||
+      !mma::is_aligned(p.v, p.head_dim_v, 2) || !mma::is_aligned(p.dout, p.head_dim_v, 2))
+    return "rows that are not whole multiples of 16 bytes";
+  if (!mma::is_near(p.q) || !mma::is_near(p.k) || !mma::is_near(p.v) || !mma::is_near(p.dout))
+    return "rows 2^24 bytes apart or more";
+  return nullptr;
+}
+
+#ifndef __CUDACC_RTC__  // which would put it on the device
+/// f16 and bf16 up to head dimension 256.
+inline constexpr Family family = {
+    tile,    [](const Attention &a) { return Dtype(a.q_dtype); },
+    why_not, [](Entry, const Params &) -> const char * { return "it computes gradients"; },
+    false,   why_not_backward,
+};
+#endif
+
+}  // namespace fa::kernels::backward
