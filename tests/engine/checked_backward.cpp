@@ -1,0 +1,87 @@
+// kernels_checked_gradients.*: the kernels of backward in a few small calls, meant for the emulator with all its
+// checks. They have what these kernels do differently at edges: tiles that end early and whole ones, masks, heads that
+// share keys, columns that are zero-filled, and what is not finite.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "engine/target.h"
+#include "judge/compare_gradients.h"
+#include "judge/run.h"
+
+namespace test {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+
+class CheckedGradients : public EngineTest {
+ protected:
+  void expect_right(const Case &c) { EXPECT_EQ(failure_of(typed(c), kernel), ""); }
+
+  /// Tiles that a causal mask cuts, whole ones, those with a few rows; two heads that share keys.
+  static Case causal(int64_t dim) {
+    Case c;
+    c.backward = true;
+    c.sq = c.sk = 200, c.hq = 2, c.d = dim, c.mask = FA_MASK_CAUSAL;
+    return c;
+  }
+
+  /// Scores that need everything, rows shorter than the tile's, gradients of other types, one of them added to.
+  static Case scored(int64_t dim) {
+    Case c;
+    c.backward = true;
+    c.b = 2, c.sq = 70, c.sk = 90, c.hq = 4, c.hkv = 2, c.d = dim - 8, c.dv = dim - 16, c.cu_q = c.cu_k = true,
+    c.window_left = 20, c.softcap = 3, c.alibi = "h", c.sinks = c.dsinks = "h", c.dlse = true, c.dk = FA_F32,
+    c.dq = FA_F32, c.accumulate = "q";
+    return c;
+  }
+
+  /// Gradients that 16 bits do not hold on the way, and become larger or smaller from row to row.
+  static Case large(int64_t dim, double amp) {
+    Case c;
+    c.backward = true;
+    c.sq = 90, c.sk = 140, c.d = dim, c.amp = 2, c.dout_amp = amp, c.dq = c.dk = c.dv_type = FA_F32;
+    return c;
+  }
+
+  void run(int64_t dim) {
+    for (const Case &c : {causal(dim), scored(dim), large(dim, 0x1p-14), large(dim, 0x1p12)}) expect_right(c);
+    contain(causal(dim));
+  }
+
+  /// What is not finite reaches what attends it, and no other gradient; a row whose lse is -inf reaches none.
+  void contain(const Case &c) {
+    const BackwardInstance instance(typed(c));
+    const double infinity = std::numeric_limits<double>::infinity();
+    instance.k.set(0, 150, 0, 1, nan), instance.v.set(0, 199, 0, 0, infinity);
+    instance.q.set(0, 30, 0, 2, nan), instance.dout.set(0, 10, 1, 3, infinity);
+    instance.lse.set(0, 1, 140, 0, -infinity), instance.dout.set(0, 140, 1, 5, nan);
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(backward(op, instance), FA_OK) << fa_last_error();
+    EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
+  }
+};
+
+TEST_P(CheckedGradients, GradientsDim32) {
+  run(32);
+}
+TEST_P(CheckedGradients, GradientsDim64) {
+  run(64);
+}
+TEST_P(CheckedGradients, GradientsDim96) {
+  run(96);
+}
+TEST_P(CheckedGradients, GradientsDim128) {
+  run(128);
+}
+TEST_P(CheckedGradients, GradientsDim192) {
+  run(192);
+}
+TEST_P(CheckedGradients, GradientsDim256) {
+  run(256);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engine, CheckedGradients, testing::ValuesIn(gpu_targets({"f16", "bf16"})), target_name);
+
+}  // namespace
+}  // namespace test
