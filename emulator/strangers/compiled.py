@@ -126,7 +126,8 @@ KNOWN = {
     "88_backward": (
         COMPARED,
         (
-            r"^(race|lane-race|proxy-fence|unwritten-memory|pending-copy): .*shared memory .*(st\.shared\.v2\.u16|wgmma\.mma_async)",
+            r"^(race|lane-race|proxy-fence|unwritten-memory|pending-copy): "
+            r".*shared memory .*(st\.shared\.v2\.u16|wgmma\.mma_async)",
             HARMLESS,
         ),
     ),
