@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from compiler import compile_image, name_of
+from gradients import GRADIENTS
 from table import CLEAN, MUTANTS
 
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
@@ -83,7 +84,7 @@ def judge(mutant, folders):
 
 def main(*arguments):
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    chosen = [mutant for mutant in CLEAN + MUTANTS if not names or mutant.name in names]
+    chosen = [mutant for mutant in CLEAN + MUTANTS + GRADIENTS if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}
     if unknown:
         raise SystemExit(f"table.py has no {', '.join(sorted(unknown))}")

@@ -1,0 +1,52 @@
+"""The mutants of kernels/backward, as table.py has those of the other kernels. tests/engine/checked_backward.cpp shows them."""
+
+from table import OUTSIDE, RACE, UNDER_WAY, WRONG, Mutant
+
+F16 = ("80", "backward", "f16", "32")
+
+KEYS, QUERIES, LOAD = "backward/keys.cuh", "backward/queries.cuh", "backward/load.cuh"
+NAN = r"is -?nan, expected"
+UNWRITTEN = r"kernel: error 719: unwritten-memory: reads shared memory .* which was never written"
+OF_KEYS = r"d[kv]\[.*\] is .*, expected "
+OF_QUERIES = r"dq\[.*\] is .*, expected "
+
+
+def gradients(name, file, old, new, shown, image=F16):
+    arch, _, dtype, dim = image
+    return Mutant(name, image, file, old, new, shown, test=f"*/CheckedGradients.GradientsDim{dim}/{dtype}_sm_{arch}")
+
+
+GRADIENTS = [
+    gradients("clean_backward", "", "", "", ""),
+    gradients("entry_dkv", "backward/kernel.cu", "  keys_pass<BlockOf<Entry::dkv>>(p);\n", "", OF_KEYS),
+    gradients("entry_dq", "backward/kernel.cu", "  queries_pass<BlockOf<Entry::dq>>(p);\n", "", OF_QUERIES),
+    # Copies and barriers.
+    gradients("wait_for_a_step", LOAD, "cp_async_wait_group<0>();", "cp_async_wait_group<1>();", UNDER_WAY),
+    gradients("barrier_of_a_step", QUERIES, "    ring.arrive(stage);\n    __syncthreads();\n", "    ring.arrive(stage);\n",
+              UNDER_WAY + "|" + RACE),
+    gradients("barrier_of_the_stores", QUERIES, "  __syncthreads();  // the tiles are free\n", "", RACE),
+    gradients("wait_of_a_pair", KEYS, "    exchange.await();\n", "", UNWRITTEN + "|" + RACE),
+    gradients("barrier_of_noted_keys", KEYS, "__syncthreads_or(any_nonfinite<B>(x))", "__any_sync(~0u, any_nonfinite<B>(x))",
+              UNWRITTEN + "|" + RACE + "|deadlock|barrier"),
+    gradients("barrier_of_cleared_rows", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n    __syncthreads();\n",
+              "    clear_nonfinite<B>(shared.slot(stage, 1));\n", RACE),
+    gradients("slot_of_a_step", QUERIES, "    if (B::stages == 2) stage = 1 - stage;\n", "", WRONG + "|" + UNDER_WAY + "|" + RACE),
+    gradients("rows_past_the_last", LOAD, "row + r + i * step < end", "true", WRONG + "|" + OUTSIDE),
+    # Masks.
+    gradients("edge_of_the_keys", KEYS, ".holds(first_key + row)", ".holds(first_key + row - 1)", OF_KEYS),
+    gradients("edge_of_the_queries", QUERIES, "keys.holds(first + column)", "keys.holds(first + column - 1)", OF_QUERIES),
+    gradients("whole_tiles_of_queries", KEYS, "  if (p.causal) low = max(low, last);\n", "", OF_KEYS),
+    gradients("whole_tiles_of_keys", QUERIES, "full_high / B::columns};", "up(full_high)};", OF_QUERIES),
+    gradients("rows_without_keys", KEYS, "terms.minus_lse2 == -infinity;\n", "false;\n", NAN),
+    gradients("rows_of_dout_stay", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n", "", NAN),
+    gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
+    # Operands, heads, scores.
+    gradients("operands_of_a_pair", KEYS, "shared.slot(stage, 1 - keys)", "shared.slot(stage, keys)", OF_KEYS),
+    gradients("heads_of_a_group", KEYS, "Place{at.head + 1, tiles.low}", "Place{at.head + 2, tiles.low}", OF_KEYS),
+    gradients("slope_of_a_head", "backward/scores.cuh", "fmaf(-slope_2, fabsf(distance), x)", "x", WRONG),
+    gradients("derivative_of_a_cap", "backward/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
+    gradients("added_gradients", "backward/store.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
+    # What 16 bits do not hold.
+    gradients("factors_stay", "backward/factors.cuh", "__any_sync(~0u, moved)", "false", WRONG),
+    gradients("sums_keep_a_factor", "backward/factors.cuh", "      sum.scale_row(r, now / factor[r]);\n", "", WRONG),
+]
