@@ -36,7 +36,7 @@ constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 1024;
 }
 
-/// As in mma: few models have head dimensions between powers of two.
+/// Few models have features at head dimensions between powers of two: mma serves those.
 constexpr bool has_featured(int dim) {
   return (dim & (dim - 1)) == 0;
 }
