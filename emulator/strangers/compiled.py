@@ -168,8 +168,8 @@ def cutlass(work, nvcc, emulator, checkouts):
         )
         file = work / "cutlass" / number.partition("_")[0]
         known = KNOWN.get(number, ())
-        # As many blocks as the device holds make the random inputs, each by thousands of instructions a number.
-        environment = (("FA_EMU_DEVICE", f"{device_of(sm)}:sms=4"),)
+        # Small, as so many blocks as it holds make the random inputs, by thousands of instructions a number; a cluster has 8.
+        environment = (("FA_EMU_DEVICE", f"{device_of(sm)}:sms=8"),)
         yield nvcc_program(f"cutlass.{number}", sm, nvcc, emulator, file, source, flags, arguments, known, environment)
 
 
