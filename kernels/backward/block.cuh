@@ -1,8 +1,9 @@
 // A block of threads of the backward kernels. It owns rows, which stay in shared memory, and walks through others,
 // which pass through a ring:
 //
-//   Entry::dkv   owns keys and values, walks through queries and the gradients of their results, of all heads of a
-//   group Entry::dq    owns queries and the gradients of their results, walks through keys and values
+//   Entry::dkv   owns keys and values, walks through the group's queries and the gradients of their results
+//
+//   Entry::dq    owns queries and the gradients of their results, walks through keys and values
 //
 //   Entry::dkv: warps in pairs, which own the same keys            Entry::dq: each warp has queries of its own
 //     value warp                       key warp                      S  = Q K^T          dP = dO V^T

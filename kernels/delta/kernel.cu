@@ -30,6 +30,7 @@ __device__ inline RowTerms terms_of(const BackwardParams &p, const Sequence &s, 
     delta = row_number(p, p.given_delta, s, row);
   } else {
     const char *out = result_row(p, p.out, s, row), *dout = result_row(p, p.dout, s, row);
+#pragma unroll 2  // with more, ptxas spills for SM 100
     for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
       delta += load_element(out + d * p.out.stride[3], p.out_dtype) *
                load_element(dout + d * p.dout.stride[3], p.dout_dtype);
