@@ -91,6 +91,7 @@ std::vector<DeviceLimits> devices(uint64_t memory_bytes, Settings &settings) {
   auto &errors = settings.errors;
   std::string_view list = variable("FA_EMU_DEVICE");
   if (list.empty()) list = "sm_80";
+  if (list == "none") return result;
   while (!list.empty()) {
     std::string_view text = take(list, ','), name = take(text, ':');
     auto limits = limits_of(name);

@@ -1,6 +1,6 @@
 // What the environment asks for: the only place that reads FA_EMU_ variables.
 //
-//   FA_EMU_DEVICE   sm_90a            devices, separated by commas; sm_80 by default. One that is not known, such as
+//   FA_EMU_DEVICE   sm_90a            devices, separated by commas, or none; sm_80 by default. One not known, such as
 //                                     sm_130, has the limits of the nearest lower one, under a name that says so and
 //                                     with a warning on stderr. What is unlike a generation's usual board stands
 //                                     behind colons, as in sm_80:sms=14:memory=10G:pageable :

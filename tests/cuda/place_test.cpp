@@ -88,7 +88,7 @@ TEST(Place, BackwardFollowsItsMemory) {
     const test::BackwardInstance shared(c);
     const Log log;
     EXPECT_EQ(fa_backward(op->op, &shared.call), FA_OK) << fa_last_error();
-    EXPECT_NE(log.text.find("backward: cuda.sm_80."), std::string::npos) << log.text;
+    EXPECT_NE(log.text.find("backward: cuda.sm_"), std::string::npos) << log.text;
     EXPECT_EQ(test::wait_for_gpu(), "");
     EXPECT_EQ(compare(shared, test::ExpectedGradients(shared)), "");
   }
