@@ -5,7 +5,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "cuda/fixture.h"
+#include "cuda/graph.h"
 #include "judge/compare_gradients.h"
 #include "judge/gpu.h"
 
@@ -28,33 +28,6 @@ struct Shared {
   ~Shared() { test::share_memory(false); }
   Shared(const Shared &) = delete;
   Shared &operator=(const Shared &) = delete;
-};
-
-/// What fa_backward does in a capture, as a graph to launch.
-class Graph {
- public:
-  Graph(const Op &op, const fa_backward_args &args) {
-    EXPECT_EQ(call("cuStreamBeginCapture_v2", static_cast<CUstream>(args.stream), 0), CUDA_SUCCESS);
-    status = fa_backward(op.op, &args);
-    EXPECT_EQ(call("cuStreamEndCapture", static_cast<CUstream>(args.stream), &graph_), CUDA_SUCCESS);
-    call("cuGraphGetNodes", graph_, static_cast<CUgraphNode *>(nullptr), &nodes);
-    EXPECT_EQ(call("cuGraphInstantiateWithFlags", &exec_, graph_, 0ull), CUDA_SUCCESS);
-  }
-  ~Graph() {
-    call("cuGraphExecDestroy", exec_);
-    call("cuGraphDestroy", graph_);
-  }
-  Graph(const Graph &) = delete;
-  Graph &operator=(const Graph &) = delete;
-
-  CUresult launch(CUstream stream) const { return call("cuGraphLaunch", exec_, stream); }
-
-  fa_status status;
-  size_t nodes = 0;
-
- private:
-  CUgraph graph_ = nullptr;
-  CUgraphExec exec_ = nullptr;
 };
 
 /// Kernels are loaded by the first call, outside a capture; graphs then follow what arrays hold. The first test of its

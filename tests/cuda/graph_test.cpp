@@ -1,5 +1,5 @@
 // CUDA graphs: captured once, replayed while the contents of arrays change.
-#include "cuda/fixture.h"
+#include "cuda/graph.h"
 
 namespace cuda_test {
 namespace {
@@ -21,33 +21,6 @@ class Workspace {
 
  private:
   CUdeviceptr address_ = 0;
-};
-
-/// What fa_forward does in a capture, as a graph to launch.
-class Graph {
- public:
-  Graph(const Op &op, const fa_args &args) {
-    EXPECT_EQ(call("cuStreamBeginCapture_v2", static_cast<CUstream>(args.stream), 0), CUDA_SUCCESS);
-    status = fa_forward(op.op, &args);
-    EXPECT_EQ(call("cuStreamEndCapture", static_cast<CUstream>(args.stream), &graph_), CUDA_SUCCESS);
-    call("cuGraphGetNodes", graph_, static_cast<CUgraphNode *>(nullptr), &nodes);
-    EXPECT_EQ(call("cuGraphInstantiateWithFlags", &exec_, graph_, 0ull), CUDA_SUCCESS);
-  }
-  ~Graph() {
-    call("cuGraphExecDestroy", exec_);
-    call("cuGraphDestroy", graph_);
-  }
-  Graph(const Graph &) = delete;
-  Graph &operator=(const Graph &) = delete;
-
-  CUresult launch(CUstream stream) const { return call("cuGraphLaunch", exec_, stream); }
-
-  fa_status status;
-  size_t nodes = 0;
-
- private:
-  CUgraph graph_ = nullptr;
-  CUgraphExec exec_ = nullptr;
 };
 
 /// Every query, key and value anew, as the instance poisons those that its own lengths leave out; and no outputs.
