@@ -17,12 +17,9 @@
 // All tiles are visited from the last to the first, as in mma.
 #pragma once
 
-#include <climits>
-
-#include "common/lanes.cuh"
-#include "common/schedule.cuh"
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
+#include "common/works.cuh"
 #include "wgmma/tiles.h"
 
 namespace fa::kernels::wgmma {
@@ -52,37 +49,12 @@ struct Block {
   using Rows = typename Out::Rows;
 };
 
-/// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
-struct TileRange {
-  int first, end, full_first, full_end;
-};
-
-/// What a work is taken up for. Rows whose results NaN or Inf has reached, or whose scores are too large, are few:
-/// their works are repeated when all others are done, from the start, as nothing but the work is remembered.
-enum class Run : int32_t {
-  first,
-  again,   // the same without results: each lane finds what its rows need
-  repair,  // with finite values and exact weights, for those rows
-  pause,   // no work: a first run of all works is over
-  end      // no work: everything is
-};
-
-/// A work, as the producer hands it to the consumers.
-struct Item {
-  Run run;
-  int32_t number;  // among the block's works
-  TileRange tiles;
-  Work work;
-};
-
 /// What threads know of each other.
 template <class B>
 struct State {
-  static constexpr int verdict_bits = 1024;
-
   uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
-  Item items[2];                         // the next one's place is not the last one's, whose results are still written
-  uint32_t verdicts[verdict_bits / 32];  // works that are to be repeated, or as many in a row as share a bit
+  Item items[2];      // the next one's place is not the last one's, whose results are still written
+  Verdicts verdicts;  // by the warpgroups, on the block's works
 };
 
 template <class B>
@@ -116,29 +88,5 @@ struct SharedMemory {
 
 /// Named barriers; 0 is __syncthreads.
 enum Barrier : int { everyone = 1, verdicts = 2, first_turn = 3 };
-
-/// Which stage of a ring is next, and the parity of its phase.
-template <int Stages>
-struct Position {
-  uint32_t stage = 0, parity = 0;
-
-  __device__ void advance() {
-    if (++stage == Stages) stage = 0, parity ^= 1;
-  }
-};
-
-/// The keys of a split that a row attends.
-__device__ inline Interval attended_of_split(const Params &p, const Work &w, Interval split, int32_t row) {
-  const Interval keys = attended(p, w.sequence, row_at(p, w, row).query);
-  const Interval both = {max(keys.low, split.low), min(keys.high, split.high)};
-  return both.empty() ? Interval{0, 0} : both;
-}
-
-/// Works that share a bit of the verdicts: 1, unless there are very many.
-template <class B>
-__device__ inline int32_t works_a_bit(const Params &p) {
-  const int64_t works = (p.schedule.blocks + gridDim.x - 1) / gridDim.x;
-  return int32_t((works + State<B>::verdict_bits - 1) / State<B>::verdict_bits);
-}
 
 }  // namespace fa::kernels::wgmma

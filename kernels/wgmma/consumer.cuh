@@ -46,7 +46,7 @@ class Consumer {
   /// Waits until everyone's first runs are over.
   __device__ bool any_verdict() const {
     bar_sync(verdicts, 32 + 128 * B::consumers);
-    return __any_sync(~0u, state_.verdicts[lane()] != 0);
+    return state_.verdicts.any();
   }
 
   __device__ void release_queries() const {
@@ -207,10 +207,7 @@ class Consumer {
     store<B>(p_, item, pass.out, pass.softmax, &rows);
     unroll<2>([&](int r) { repairs_[r] = rows.repairs[r]; });
     const bool needs = __any_sync(~0u, (rows.repairs[0] | rows.repairs[1]) != 0);
-    if (needs && item.run == Run::first && lane() == 0) {
-      const int32_t bit = item.number / works_a_bit<B>(p_);
-      atomicOr(&state_.verdicts[bit / 32], 1u << bit % 32);
-    }
+    if (needs && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
   }
 
   /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be

@@ -14,7 +14,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
   if (threadIdx.x == 0) shared.make_barriers();
-  if (threadIdx.x < 32) shared.state->verdicts[threadIdx.x] = 0;
+  if (threadIdx.x < 32) shared.state->verdicts.clear();
   __syncthreads();
   // The same in all lanes, as the compiler is to know.
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);

@@ -5,24 +5,6 @@
 
 namespace fa::kernels::wgmma {
 
-/// The tiles that hold keys of any row of a work, which is a split's. By a whole warp.
-template <class B>
-__device__ inline TileRange find_tiles(const Params &p, const Work &w) {
-  const Interval split = keys_of_split(p, w.sequence, w.split, B::keys);
-  int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
-#pragma unroll 1
-  for (int r = w.first_row + threadIdx.x % 32; r < min(w.first_row + B::rows, w.rows); r += 32) {
-    const Interval keys = attended_of_split(p, w, split, r);
-    if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
-    full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
-  }
-  low = min_over_lanes<32>(low), high = max_over_lanes<32>(high);
-  full_low = max_over_lanes<32>(full_low), full_high = min_over_lanes<32>(full_high);
-  if (low >= high) return {0, 0, 0, 0};
-  return {low / B::keys, (high - 1) / B::keys + 1, int((uint32_t(full_low) + B::keys - 1) / B::keys),
-          full_high / B::keys};
-}
-
 template <class B>
 class Producer {
  public:
@@ -38,7 +20,8 @@ class Producer {
     for (bool repeats = false;; repeats = true) {
       int32_t number = 0;
       for_each_work(p_, B::rows, [&](const Work &w) {
-        if (w.rows > 0 && (!repeats || has_verdict(number))) send(repeats ? Run::again : Run::first, number, w);
+        if (w.rows > 0 && (!repeats || state_.verdicts.has(p_, number)))
+          send(repeats ? Run::again : Run::first, number, w);
         number++;
       });
       signal(repeats ? Run::end : Run::pause);
@@ -54,12 +37,7 @@ class Producer {
   /// Waits until every consumer has come to the pause.
   __device__ bool any_verdict() const {
     bar_sync(verdicts, 32 + 128 * B::consumers);
-    return __any_sync(~0u, state_.verdicts[threadIdx.x % 32] != 0);
-  }
-
-  __device__ bool has_verdict(int32_t number) const {
-    const int32_t bit = number / works_a_bit<B>(p_);
-    return state_.verdicts[bit / 32] >> bit % 32 & 1;
+    return state_.verdicts.any();
   }
 
   /// The place of the next item, once it and the queries before it are free.
@@ -93,7 +71,7 @@ class Producer {
   /// Copies what an item needs.
   __device__ void bring(Item &item) {
     const Work &w = item.work;
-    const TileRange tiles = find_tiles<B>(p_, w);
+    const TileRange tiles = find_tiles<B::rows, B::keys>(p_, w);
     if (is_leader()) {
       item.tiles = tiles;
       const uint32_t q_full = shared_address(&state_.q_full);

@@ -4,28 +4,13 @@
 
 #include <cfloat>
 
-#include "common/numbers.cuh"
+#include "common/weights.cuh"
 #include "wgmma/block.cuh"
 
 namespace fa::kernels::wgmma {
 
-/// Where m is set, a row's largest weight becomes 2^lift; m moves only when a weight rises above that by 2^slack.
-constexpr float lift(Dtype type) {
-  return type == f16 ? 10 : 0;
-}
-constexpr float slack(Dtype type) {
-  return type == f16 ? 5 : 8;
-}
 template <class B>
 constexpr float most = lift(B::dtype) + slack(B::dtype);
-
-/// From here on c x loses so many bits to its size that c x - m, where x is the largest score, is not near 0.
-constexpr float far = 0x1p22f;
-
-/// The exponent of a weight: c (x - m) of a row that is exact, else c x - m, which is one instruction less.
-__device__ inline float exponent(float x, float c, float minus_m, bool exact) {
-  return exact ? (x + minus_m) * c : fmaf(x, c, minus_m);
-}
 
 /// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
 template <class B>
