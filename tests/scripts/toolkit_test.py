@@ -38,12 +38,20 @@ class Build(unittest.TestCase):
                 self.assertIn(f"{compression} ", commands)
                 self.assertRegex(commands, rf"arch=compute_{arch},code=..?sm_{arch},compute_{arch}")
 
+    def test_103a_has_code_of_its_own_where_it_is_named(self):
+        for release in ("12.9", "13.0"):
+            with self.subTest(release):
+                status, errors, commands = self.configure(release, "-DFA_ARCHS=103a")
+                self.assertEqual(status, 0, errors)
+                self.assertRegex(commands, r"arch=compute_103f,code=..?sm_103f,compute_103f")
+                self.assertIn("sm_103a.mma.bf16.128.fatbin", commands)
+
     def test_what_cannot_be_built_is_named(self):
         for release, options, words in (
             ("12.4", [], ("of CUDA 12.4", "expected 12.8 or later", "-DFA_CUDA=12")),
             ("13.0", ["-DFA_CUDA=both"], ("FA_CUDA is both", "expected 12, 13", "no need for both")),
             ("12.9", ["-DFA_ARCHS=80;110"], ("FA_ARCHS names 110", "expected CUDA 13.0 or later")),
-            ("12.8", ["-DFA_ARCHS=103"], ("FA_ARCHS names 103", "expected CUDA 12.9 or later")),
+            ("12.8", ["-DFA_ARCHS=103a"], ("FA_ARCHS names 103a", "expected CUDA 12.9 or later")),
             ("none", [], ("tells no version", "expected an nvcc of CUDA 12.8 or later")),
         ):
             with self.subTest(f"{release} {options}"):
