@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from . import analysis, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes
+from . import analysis, backward_report, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes
 from .rates import GPUS
 
 # (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
@@ -32,9 +32,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of bench/ladder/ladder: the steps, each by the model")
     parser.add_argument("--latency", type=Path, metavar="BUILD", help="short decode of few heads: both launches, by the model")
     parser.add_argument("--shapes", type=Path, metavar="BUILD", help="calls that people make, on their boards, by the model")
+    parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
-    if not (result.files or result.peers or result.schema or result.ladder or result.latency or result.shapes):
+    reports = (result.peers, result.schema, result.ladder, result.latency, result.shapes, result.backward)
+    if not (result.files or any(reports)):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
     return result
 
@@ -99,7 +101,9 @@ def main() -> None:
     found = entries(args)
     decoded = decodes(args, found)
     if found:
-        print(render.text(found, decoded), end="")
+        print(render.text(found, decoded), end="\n" if args.backward else "")
+    if args.backward:
+        print(backward_report.text(args.backward, args.tools, args.cxx), end="")
     if args.json:
         render.write_json(found, decoded, args.json)
     if args.plot:

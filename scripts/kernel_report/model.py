@@ -95,18 +95,25 @@ def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> l
     return result
 
 
-def seconds(turn: Turn, gpu: Gpu, tiles: list[tuple[int, int]], columns: int, dim: int, even: bool) -> float:
+def tile_cycles(turn: Turn, tiles: list[tuple[int, int]], dim: int, moved: float = 1) -> list[float]:
+    """Of each tile. moved: pairs of tiles that a block reads or writes beside its turns."""
+    beside = turn.fit.fixed + moved * turn.fit.moved * turn.rows * dim / (128 * 128)
+    return [(n + masked * (MASKED - 1)) * turn.cycles + beside for n, masked in tiles]
+
+
+def seconds(
+    turn: Turn, gpu: Gpu, tiles: list[tuple[int, int]], columns: int, dim: int, even: bool, moved: float = 1
+) -> float:
     """Of a launch whose columns (heads of sequences) have these tiles each. A call ends with its last wave of blocks;
     an even one, longest tiles first, ends evenly."""
-    beside = turn.fit.fixed + turn.fit.moved * turn.rows * dim / (128 * 128)
-    cost = [(n + masked * (MASKED - 1)) * turn.cycles + beside for n, masked in tiles]
+    cost = tile_cycles(turn, tiles, dim, moved)
     slots = gpu.sms * turn.blocks
     # A turn's cycles are for all blocks of the SM at once.
     if even:
         total = max(sum(cost) * columns / slots, max(cost))
     else:
         total = math.ceil(len(tiles) * columns / slots) * max(cost)
-    return total / (gpu.clock * 1e9 * gpu.sustained)
+    return total / gpu.sustained_hertz
 
 
 def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, causal: bool) -> float:

@@ -27,6 +27,18 @@ class Loop:
     blocks: int  # of an SM
     gpus: tuple[str, ...]
 
+    @property
+    def backward(self) -> bool:
+        """Rows are then those of a turn, keys the block's."""
+        return self.name.startswith("fa2_backward")
+
+    @property
+    def bytes_a_turn(self) -> int:
+        """That a block brings in; backward also adds to a tile of dQ in f32."""
+        if self.backward:
+            return model.tile_bytes(self.rows, self.dim) + 4 * self.rows * self.dim
+        return model.tile_bytes(self.keys, self.dim)
+
 
 LOOPS = [
     Loop("fa2.sm_80.128x64.128.full", "FA2 hd128 128x64", 128, 128, 64, 4, 2, ("A100",)),
@@ -41,6 +53,14 @@ LOOPS = [
     Loop("fa3.sm_90a.192x128.64.causal", "FA3 hd64 192x128", 64, 192, 128, 12, 1, ("H100 wgmma",)),
     Loop("fa3.sm_90a.128x80.256.full", "FA3 hd256 128x80", 256, 128, 80, 8, 1, ("H100 wgmma",)),
     Loop("fa3.sm_90a.128x80.256.causal", "FA3 hd256 128x80", 256, 128, 80, 8, 1, ("H100 wgmma",)),
+    Loop("fa2.sm_80.128x128.64.full", "FA2 hd64 128x128", 64, 128, 128, 4, 2, ("A100",)),
+    Loop("fa2.sm_80.128x128.64.causal", "FA2 hd64 128x128", 64, 128, 128, 4, 2, ("A100",)),
+    Loop("fa2_backward.sm_80.64x128.128.full", "FA2 hd128 64x128", 128, 64, 128, 8, 1, ("A100",)),
+    Loop("fa2_backward.sm_80.64x128.128.causal", "FA2 hd128 64x128", 128, 64, 128, 8, 1, ("A100",)),
+    Loop("fa2_backward.sm_80.128x128.64.full", "FA2 hd64 128x128", 64, 128, 128, 8, 1, ("A100",)),
+    Loop("fa2_backward.sm_80.128x128.64.causal", "FA2 hd64 128x128", 64, 128, 128, 8, 1, ("A100",)),
+    Loop("fa2_backward.sm_90.64x128.128.full", "FA2 hd128 64x128", 128, 64, 128, 8, 1, ("H100 mma.sync",)),
+    Loop("fa2_backward.sm_120.64x64.128.full", "FA2 hd128 64x64", 128, 64, 64, 8, 1, ("RTX PRO 6000",)),
 ]
 
 
@@ -68,7 +88,7 @@ def read(folder: Path, tools: Path) -> list[Reading]:
         for name in of.gpus:
             gpu, rates = GPUS[name], RATES[GPUS[name].sm]
             units = {unit: warps * t for unit, t in model.unit_cycles(loop.steady, rates, gpu.mma_factor).items()}
-            moved = of.blocks * model.tile_bytes(of.keys, of.dim)
+            moved = of.blocks * of.bytes_a_turn
             if not any(i.opcode == "LDGSTS" for i in loop.steady):
                 units["shared"] += moved / rates.shared_bytes  # brought by TMA, of which the loop holds nothing
             units["L2"] = moved / rates.l2_bytes

@@ -56,6 +56,10 @@ class Gpu:
     wgmma: bool = False
 
     @property
+    def sustained_hertz(self) -> float:
+        return self.clock * 1e9 * self.sustained
+
+    @property
     def peak(self) -> float:
         """TFLOP/s, dense, f16 or bf16 with sums in f32."""
         if self.wgmma:
@@ -92,7 +96,7 @@ ALU = {
     "SEL", "PRMT", "MOV", "PLOP3", "F2FP", "POPC", "FLO", "BMSK", "SGXT", "LOP", "VIADD", "VOTE", "IADD", "P2R", "R2P",
 }  # fmt: skip
 MUFU = {"MUFU", "F2I", "I2F", "F2F", "I2FP", "FRND"}
-SHARED = {"LDSM", "LDS", "STS", "LDGSTS", "SHFL", "STSM", "LDL", "STL", "ATOMS", "REDUX"}
+SHARED = {"LDSM", "LDS", "STS", "LDGSTS", "SHFL", "STSM", "LDL", "STL", "ATOMS", "REDUX", "RED"}
 
 
 def shared_cycles(opcode: str, modifiers: str) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from . import backward_peers
 from .analysis import Entry
 from .decode import Decode
 from .goals import Verdict, judge, judge_decode
@@ -130,7 +131,18 @@ def peers() -> str:
     return (
         figures(PUBLISHED) + f"\n{near()} of {len(PUBLISHED)} within 10 %.\n\n" + table(head, rows)
         + "\nFigures that took no part in the fit:\n\n" + figures(HELD_OUT)
+        + "\nThe backward pass, to which nothing was fitted:\n\n" + gradients(backward_peers.PUBLISHED)
+        + "\nOf others, where their code is not at hand or forward is part of the figure:\n\n" + gradients(backward_peers.OTHERS)
     )  # fmt: skip
+
+
+def gradients(published: list[backward_peers.Published]) -> str:
+    rows = [
+        [p.loop.title + (f", for {p.of}" if p.of else ""), p.gpu, p.call.text,
+         "deterministic" if p.deterministic else "with forward" if p.forward else "", f"{p.teraflops:.0f}",
+         f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"] for p in published
+    ]  # fmt: skip
+    return table(["loop", "GPU", "call", "", "published TFLOP/s", "modelled", "error"], rows)
 
 
 def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:

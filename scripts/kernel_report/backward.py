@@ -1,0 +1,131 @@
+"""The backward pass: what a turn of its loops asks of an SM, in machine code, and how long a call takes. A block owns a tile
+of keys or of queries and walks through the other, tile by tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import loops, model
+from .images import Image, Tile
+from .rates import RATES, SUB_CORES, Gpu
+from .sass import Function, Instruction
+from .way import shortest
+
+PRODUCTS = {"fa_backward_dkv": 4, "fa_backward_dq": 3}  # of a tile of queries with one of keys, by entry point
+ALL_PRODUCTS = 5  # that gradients need
+MOVED = {"fa_backward_dkv": 4, "fa_backward_dq": 3}  # owned tiles that a block reads or writes; forward's are two
+
+
+@dataclass(frozen=True)
+class Call:
+    """As many queries as keys; heads are of one sequence."""
+
+    batch: int
+    heads: int
+    heads_kv: int
+    rows: int
+    dim: int
+    causal: bool
+
+    @property
+    def operations(self) -> float:
+        """Of the five products."""
+        return 2 * ALL_PRODUCTS * self.batch * self.heads * self.rows * self.rows * self.dim / (2 if self.causal else 1)
+
+    @property
+    def elements(self) -> int:
+        """Of q, and of whatever has its shape."""
+        return self.batch * self.heads * self.rows * self.dim
+
+    @property
+    def text(self) -> str:
+        return f"{self.batch} x {self.heads}/{self.heads_kv} x {self.rows} x {self.dim}{', causal' if self.causal else ''}"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Of a loop: each way that warps take through it (a pair's two differ), in instructions of a warp."""
+
+    ways: list[list[Instruction]]
+    tile: Tile
+    owned: int
+    walked: int
+
+    @property
+    def issued(self) -> float:
+        return sum(map(len, self.ways)) / len(self.ways)
+
+    def count(self, opcode: str) -> float:
+        return sum(i.opcode == opcode for way in self.ways for i in way) / len(self.ways)
+
+    @property
+    def scores(self) -> float:
+        """Of a lane."""
+        return self.owned * self.walked / self.tile.threads
+
+    def on(self, image: Image, function: Function, gpu: Gpu | None = None) -> model.Turn:
+        """What it asks of an SM."""
+        rates = RATES[image.sm]
+        factor = gpu.mma_factor if gpu else 1
+        blocks = model.blocks_an_sm(rates, function.registers, self.tile.threads, self.tile.shared_bytes)
+        warps = blocks * self.tile.threads / 32 / SUB_CORES  # of a sub-core
+        units: dict[str, float] = {}
+        for way in self.ways:
+            for unit, cycles in model.unit_cycles(way, rates, factor).items():
+                units[unit] = units.get(unit, 0) + warps * cycles / len(self.ways)
+        units["L2"] = blocks * model.tile_bytes(self.walked, image.dim) / rates.l2_bytes
+        ideal = warps * tensor_ideal(image, self, function.name) * rates.mma * factor
+        return model.Turn(units, ideal, blocks, self.owned, self.walked)
+
+
+def depth(image: Image) -> int:
+    return 8 if image.sm == 75 else 16
+
+
+def tensor_ideal(image: Image, turn: Turn, entry: str) -> float:
+    """Tensor-core instructions of a warp."""
+    products = PRODUCTS[entry] * turn.owned * turn.walked * image.dim / (16 * 8 * depth(image))
+    return products / (turn.tile.threads / 32)
+
+
+def turn(image: Image, function: Function, tile: Tile) -> Turn | None:
+    """The way through a step without masks. None where there is no tensor-core loop."""
+    found = loops.steady_loop(function)
+    if found is None:
+        return None
+    keys = function.name == "fa_backward_dkv"
+    owned, walked = (tile.keys, tile.rows) if keys else (tile.rows, tile.keys)
+    warps = tile.threads // 32
+    multiply = PRODUCTS[function.name] * owned * walked * image.dim // (16 * 8 * depth(image)) // warps
+    copies = 2 * walked * image.dim // 8 // tile.threads
+    needs = {"HMMA": multiply, "LDG.E.128" if image.sm == 75 else "LDGSTS": copies}
+    weights = owned * walked // tile.threads  # of a lane
+    if not keys:
+        ways = [{**needs, "MUFU.EX2": weights}]
+    else:
+        # Of a pair one warp weighs twice as many scores, the other fetches them, four at a time.
+        ways = [{**needs, "MUFU.EX2": 2 * weights}, {**needs, "LDS.U.128" if image.sm == 75 else "LDS.128": 2 * weights // 4}]
+    return Turn([once(function, found.begin, way) for way in ways], tile, owned, walked)
+
+
+def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruction]:
+    """The shortest way around a loop on which all of this happens, no product twice."""
+    way = shortest(function, begin, begin, needs)
+    got = sum(i.opcode == "HMMA" for i in way)
+    if got != needs["HMMA"]:
+        raise ValueError(f"{function.name}: got {got} HMMA around its loop with {needs}, expected {needs['HMMA']}")
+    return way
+
+
+def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
+    """Of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
+    heads, group = (call.heads_kv, call.heads // call.heads_kv) if entry == "fa_backward_dkv" else (call.heads, 1)
+    tiles = model.turns(call.rows, call.rows, turn.rows, turn.keys, call.causal)
+    columns = call.batch * heads
+    return model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], columns, call.dim, call.causal,
+                         MOVED[entry] / 2)  # fmt: skip
+
+
+def terms_seconds(gpu: Gpu, call: Call) -> float:
+    """Of the kernel before them, which reads the results and their gradients."""
+    return (2 * 2 * call.elements + 8 * call.elements / call.dim) / (gpu.dram * 1e9)

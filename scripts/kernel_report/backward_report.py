@@ -1,0 +1,158 @@
+"""Our backward kernels by the model of backward.py: their loops, and a call that others publish, beside what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import backward, images, model, peers
+from .analysis import analyse
+from .goals import Verdict, at_least, at_most
+from .rates import GPUS
+from .render import UNITS, table
+from .sass import Function
+
+# Boards by the names of rates.py, with the architecture and type of their images.
+BOARDS = {"T4": ("75", "f16"), "A100": ("80", "bf16"), "L4": ("89", "bf16"), "H100 mma.sync": ("90a", "bf16"),
+          "RTX PRO 6000": ("120", "bf16")}  # fmt: skip
+DIMS = (64, 128)
+
+FASTER = {"A100": 150, "RTX PRO 6000": 300}  # TFLOP/s at head dimension 128
+OF_FORWARD = {"T4": 0.8, "L4": 0.8}  # of the fraction of the peak that the forward pass has
+OF_FA2 = 0.9  # instructions a score
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A launch of a backward call."""
+
+    entry: str
+    image: images.Image
+    function: Function
+    turn: backward.Turn
+
+    @property
+    def spills(self) -> int:
+        return int(self.turn.count("LDL") + self.turn.count("STL"))
+
+    @property
+    def a_score(self) -> float:
+        return self.turn.issued / self.turn.scores
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The passes of an image."""
+
+    board: str
+    image: images.Image
+    passes: list[Pass]
+
+    def teraflops(self, call: backward.Call) -> float:
+        gpu = GPUS[self.board]
+        seconds = backward.terms_seconds(gpu, call)
+        for one in self.passes:
+            seconds += backward.launch_seconds(one.turn.on(self.image, one.function), gpu, one.entry, call)
+        return call.operations / seconds / 1e12
+
+
+def kernel(board: str, build: Path, dim: int, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> Kernel:
+    arch, dtype = BOARDS[board]
+    image = images.Image.of(build / "kernels" / f"sm_{arch}.backward.{dtype}.{dim}.fatbin")
+    assert image is not None
+    passes = []
+    for function in images.functions(image.path, tools):
+        found = backward.turn(image, function, tiles[image.family, image.sm, dim, function.name])
+        if found is None:
+            raise SystemExit(f"{image.path}: {function.name}: got no tensor-core loop, expected one")
+        passes.append(Pass(function.name, image, function, found))
+    return Kernel(board, image, passes)
+
+
+def loop_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
+    for of in kernels:
+        for one in of.passes:
+            turn, asked = one.turn, one.turn.on(of.image, one.function)
+            tensor = f"{turn.count('HMMA'):.0f} / {backward.tensor_ideal(of.image, turn, one.entry):.0f}"
+            yield [f"sm_{of.image.arch} {of.image.dtype} hd{of.image.dim} {one.entry}", f"{turn.owned} x {turn.walked}",
+                   " and ".join(str(len(way)) for way in turn.ways), tensor, f"{one.a_score:.1f}",
+                   *(f"{asked.units[unit]:.0f}" for unit in UNITS), f"{asked.cycles:.0f}", asked.limit,
+                   f"{100 * asked.of_peak(GPUS[of.board]):.0f} %", str(one.function.registers), str(one.spills),
+                   str(asked.blocks)]  # fmt: skip
+
+
+def anchors(dim: int) -> tuple[backward.Call, backward.Call]:
+    """Full and causal, as others publish it at head dimension 128."""
+    full, causal = (backward.Call(2, 64, 8, 8192, dim, causal) for causal in (False, True))
+    return full, causal
+
+
+def call_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
+    for of in kernels:
+        for call in anchors(of.image.dim):
+            speed, peak = of.teraflops(call), GPUS[of.board].peak
+            yield [of.board, call.text, f"{speed:.0f}", f"{100 * speed / peak:.0f} %"]
+
+
+def forward_fraction(of: Kernel, call: backward.Call, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> float:
+    """Of the peak that the forward pass of mma.sync has in a call."""
+    path = of.image.path.with_name(of.image.path.name.replace(".backward.", ".mma."))
+    image = images.Image.of(path)
+    assert image is not None
+    plain = next(f for f in images.functions(path, tools) if f.name == "fa_forward_plain")
+    entry = analyse(image, plain, tiles[image.family, image.sm, image.dim, plain.name])
+    assert entry is not None and entry.turn is not None
+    gpu = GPUS[of.board]
+    return model.teraflops(entry.turn, gpu, call.rows, call.dim, call.batch * call.heads, call.causal) / gpu.peak
+
+
+def fa2_a_score(dim: int) -> float:
+    """Of FlashAttention-2's loop of five products on an A100, without masks."""
+    (loop,) = [one for one in peers.LOOPS if one.backward and one.dim == dim and one.name.endswith("full") and ".sm_80." in one.name]
+    (reading,) = [r for r in peers.READINGS if r.loop == loop.name]
+    return reading.issued * loop.warps * 32 / (loop.rows * loop.keys)
+
+
+def judge(of: Kernel, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> Iterator[Verdict]:
+    dim = of.image.dim
+    yield at_most("spills in the steady loops", 0, sum(one.spills for one in of.passes))
+    if of.board == "A100" and dim in (64, 128):
+        goal = OF_FA2 * fa2_a_score(dim)
+        yield at_most(f"instructions a score, all passes, head dimension {dim}", round(goal, 1), sum(one.a_score for one in of.passes))
+    if dim != 128:
+        return
+    for call in anchors(dim):
+        mask, speed = "causal" if call.causal else "full", of.teraflops(call)
+        if of.board in FASTER:
+            yield at_least(f"TFLOP/s on {of.board}, {mask}", FASTER[of.board], speed, True)
+        if of.board in OF_FORWARD:
+            fraction = forward_fraction(of, call, tools, tiles)
+            got = speed / GPUS[of.board].peak / fraction
+            yield at_least(f"of the forward pass' fraction of the peak, {of.board}, {mask}", OF_FORWARD[of.board], got, True)
+
+
+def goal_rows(kernels: list[Kernel], tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> Iterator[list[str]]:
+    found: dict[tuple[str, str], list[Verdict]] = {}
+    for of in kernels:
+        for verdict in judge(of, tools, tiles):
+            found.setdefault((verdict.what, verdict.goal), []).append(verdict)
+    for (what, goal), its in found.items():
+        worst = (max if goal[0] == "<" else min)(its, key=lambda verdict: verdict.got)
+        met = sum(verdict.met for verdict in its)
+        reached = "reached in the model" if worst.modelled else "reached"
+        yield [what, goal, f"{worst.got:.3g}", f"{met} of {len(its)}", reached if met == len(its) else "**missed**"]
+
+
+def text(build: Path, tools: Path, compiler: str) -> str:
+    tiles = images.tiles(compiler)
+    kernels = [kernel(board, build, dim, tools, tiles) for board in BOARDS for dim in DIMS]
+    head = ["kernel", "owned x walked", "issued, by way", "tensor / ideal", "a score", *UNITS, "turn", "limit", "of the peak",
+            "registers", "spills", "blocks an SM"]  # fmt: skip
+    return "\n".join([
+        "## The backward pass\n\nBy [its model](kernel-model.md#the-backward-pass), **not yet measured on hardware**. A step without masks;"
+        " cycles of a\nsub-core for a turn of all its warps:\n",
+        table(head, list(loop_rows(kernels))),
+        table(["GPU", "call", "modelled TFLOP/s", "of the peak"], list(call_rows(kernels))),
+        table(["figure", "goal", "worst", "met by", "verdict"], list(goal_rows(kernels, tools, tiles))),
+    ])  # fmt: skip

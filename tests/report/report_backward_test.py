@@ -1,0 +1,118 @@
+"""The kernel report on the backward pass: ways through a loop, calls, and what is published of FlashAttention-2's."""
+
+import sys
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+
+from kernel_report import backward, backward_peers, model, peers  # noqa: E402
+from kernel_report.images import Image, Tile  # noqa: E402
+from kernel_report.rates import GPUS, RATES  # noqa: E402
+from kernel_report.sass import Function, Instruction  # noqa: E402
+
+IMAGE = Image(Path("sm_80.backward.bf16.32.fatbin"), 80, "backward", "bf16", 32)
+BRANCH = "`(.L_{})"
+
+
+def function(name: str, lines: list[tuple[str, str]], labels: dict[str, int]) -> Function:
+    """lines: an opcode with its modifiers, and a predicate or the label that a branch goes to."""
+    made = []
+    for text, more in lines:
+        opcode, _, modifiers = text.partition(".")
+        predicate, _, target = more.partition(" ")
+        operands = BRANCH.format(target) if target else ""
+        made.append(Instruction(opcode, f".{modifiers}" if modifiers else "", operands, predicate))
+    return Function(name, 128, made, {f".L_{label}": at for label, at in labels.items()})
+
+
+# A block of 2 warps owns 16 rows and walks 16: 3 products of 4 HMMA each, for both warps together; 4 scores a lane.
+PLAIN = [("HMMA", "")] * 6 + [("MUFU.EX2", "")] * 4 + [("LDGSTS", "")] * 2
+MASKED = [("ISETP", "")] * 5 + PLAIN
+
+
+class Ways(unittest.TestCase):
+    tile = Tile(16, 16, 64, 4096, 2)
+
+    def looped(self, body: list[tuple[str, str]], labels: dict[str, int], name: str = "fa_backward_dq") -> Function:
+        return function(name, [("NOP", ""), *body, ("BRA", "P0 head"), ("EXIT", "")], {"head": 1, **labels})
+
+    def test_step_without_masks(self) -> None:
+        body = [("BRA", "P1 masked"), *PLAIN, ("BRA", "PT joined"), *MASKED, ("NOP", "")]
+        masked = 1 + 1 + len(PLAIN) + 1
+        of = self.looped(body, {"masked": masked, "joined": masked + len(MASKED)})
+        turn = backward.turn(IMAGE, of, self.tile)
+        assert turn is not None
+        # The branch around, the plain step, its jump, what follows and the branch back.
+        self.assertEqual((turn.owned, turn.walked, turn.issued), (16, 16, 1 + len(PLAIN) + 1 + 2))
+        self.assertEqual((turn.count("ISETP"), turn.count("HMMA")), (0, backward.tensor_ideal(IMAGE, turn, of.name)))
+        self.assertEqual(turn.scores, 4)
+
+    def test_pairs_take_two_ways(self) -> None:
+        """Tile: 16 rows of queries are walked, 16 keys owned; a warp of each pair has 8 scores a lane, the other fetches them."""
+        value = [("MUFU.EX2", "")] * 8 + [("STS.128", "")] * 2 + [("BRA", "PT joined")]
+        key = [("LDS.128", "")] * 2 + [("FMUL", "")] * 8
+        body = [*[("HMMA", "")] * 8, *[("LDGSTS", "")] * 2, ("BRA", "P1 key"), *value, *key, ("NOP", "")]
+        at = 1 + 8 + 2 + 1 + len(value)
+        of = self.looped(body, {"key": at, "joined": at + len(key)}, "fa_backward_dkv")
+        turn = backward.turn(IMAGE, of, self.tile)
+        assert turn is not None
+        common = 8 + 2 + 1 + 2
+        self.assertEqual([len(way) for way in turn.ways], [common + len(value), common + len(key)])
+        self.assertEqual((turn.count("MUFU"), turn.count("LDS")), (4, 1))
+        units = turn.on(IMAGE, of).units
+        blocks = model.blocks_an_sm(RATES[80], 128, 64, 4096)
+        self.assertEqual(units["MUFU"], blocks * 2 / 4 * 4 * RATES[80].mufu)
+
+    def test_step_that_is_not_there(self) -> None:
+        with self.assertRaisesRegex(ValueError, "got 12 HMMA around its loop .* expected 6"):
+            backward.turn(IMAGE, self.looped(PLAIN[:-1], {}), self.tile)
+        self.assertIsNone(backward.turn(IMAGE, self.looped([("FMUL", "")], {}), self.tile))
+
+
+class Calls(unittest.TestCase):
+    def test_group_shares_blocks(self) -> None:
+        """Blocks of keys walk through all heads of a group, so fewer of them do as much."""
+        turn = model.Turn({"tensor": 1000.0}, 1000.0, 1, 128, 64)
+        apart, grouped = backward.Call(1, 64, 64, 4096, 128, True), backward.Call(1, 64, 8, 4096, 128, True)
+        times = [backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dkv", call) for call in (apart, grouped)]
+        self.assertLess(times[1], times[0])  # less is read and written beside the turns
+        self.assertGreater(times[1], 0.85 * times[0])
+        by_queries = {backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dq", call) for call in (apart, grouped)}
+        self.assertEqual(len(by_queries), 1)
+
+    def test_operations(self) -> None:
+        full, causal = (backward.Call(2, 64, 8, 8192, 128, causal) for causal in (False, True))
+        self.assertEqual(full.operations, 10 * 128 * 8192**2 * 128)
+        self.assertEqual(causal.operations, full.operations / 2)
+
+
+class Published(unittest.TestCase):
+    def test_on_an_a100(self) -> None:
+        """What docs/kernel-model.md says. A change of the rules must say anew how near the figures come."""
+        alone = [p for p in backward_peers.PUBLISHED if not p.forward]
+        self.assertEqual([p.teraflops for p in alone], [178, 173, 95, 96])
+        self.assertLess(max(abs(p.error) for p in alone), 0.06)
+        off = [p for p in backward_peers.PUBLISHED if abs(p.error) > 0.1]
+        self.assertEqual((len(backward_peers.PUBLISHED), [p.teraflops for p in off]), (12, [203]))
+
+    def test_deterministic_waves(self) -> None:
+        """128 blocks on 108 multiprocessors: two waves, the first of them bound by memory."""
+        self.assertEqual(backward_peers.waves(128, 108), [108, 20])
+        turn, gpu = backward_peers.turn(backward_peers.FULL, "A100"), GPUS["A100"]
+        many, few = (backward_peers.in_memory(turn, gpu, backward_peers.FULL, busy).cycles for busy in (108, 20))
+        self.assertGreater(many, turn.cycles)
+        self.assertEqual(few, turn.cycles)
+
+    def test_loops_have_five_products(self) -> None:
+        for loop in peers.LOOPS:
+            if not loop.backward or ".sm_80." not in loop.name:
+                continue
+            (reading,) = [r for r in peers.READINGS if r.loop == loop.name]
+            products = 5 * loop.rows * loop.keys * loop.dim / (16 * 8 * 16)
+            self.assertEqual(reading.units["tensor"], products / 4 * RATES[80].mma, loop.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
