@@ -7,7 +7,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from . import analysis, backward_report, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes
+from . import (
+    analysis, backward_report, blackwell, blackwell_text, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes,
+)  # fmt: skip
 from .rates import GPUS
 
 # (S, batch x heads, causal) of the shapes whose speed is modelled, by head dimension.
@@ -28,6 +30,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
     parser.add_argument("--schema", action="store_true", help="the JSON Schema of --json")
     parser.add_argument("--peers", action="store_true", help="the model held to what was published of other kernels")
+    parser.add_argument("--blackwell", action="store_true", help="kernels on tensor memory: FlashAttention-4's, and those among the files")
+    parser.add_argument("--fa4-of", type=Path, metavar="FOLDER", help="FlashAttention-4's cubins (docs/kernel-model.md): read them anew")
     parser.add_argument("--peers-of", type=Path, metavar="FOLDER", help="of bench/peers/peers: read those kernels anew")
     parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of bench/ladder/ladder: the steps, each by the model")
     parser.add_argument("--latency", type=Path, metavar="BUILD", help="short decode of few heads: both launches, by the model")
@@ -35,14 +39,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
-    reports = (result.peers, result.schema, result.ladder, result.latency, result.shapes, result.backward)
+    reports = (result.peers, result.blackwell, result.fa4_of, result.schema, result.ladder, result.latency, result.shapes, result.backward)
     if not (result.files or any(reports)):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
     return result
 
 
+def images_of(args: argparse.Namespace) -> list[Path]:
+    return [p for f in args.files for p in (sorted(f.glob("sm_*.fatbin")) if f.is_dir() else [f])]
+
+
 def entries(args: argparse.Namespace) -> list[analysis.Entry]:
-    paths = [p for f in args.files for p in (sorted(f.glob("sm_*.fatbin")) if f.is_dir() else [f])]
+    paths = images_of(args)
     tiles = images.tiles(args.cxx) if paths else {}
     counted = emulator.counters(args.emulated) if args.emulated else {}
     result = []
@@ -98,6 +106,11 @@ def main() -> None:
         print(latency.text(args.latency, args.tools, args.cxx), end="")
     if args.shapes:
         print(shapes.text(args.shapes, args.tools, args.cxx), end="")
+    if args.fa4_of:
+        blackwell.write(blackwell.read_all(args.fa4_of, args.tools))
+    if args.blackwell:
+        print(blackwell_text.text(images_of(args), args.tools), end="")
+        return
     found = entries(args)
     decoded = decodes(args, found)
     if found:

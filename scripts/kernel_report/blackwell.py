@@ -1,0 +1,166 @@
+"""Blackwell's kernels on tensor memory by the model: a turn of all roles, FlashAttention-4's by its machine code, and how near
+the model comes to what was published of it. Nothing here was measured by this project.
+
+Figures: NVIDIA's cudnn-frontend, benchmark/attention_training/results, files of 28 September 2026 (FlashAttention-4 and cuDNN
+9.27, 2 sequences; Llama 3.1: 64 heads, 8 of keys, head dimension 128). They name the peak at the clock that was sampled during
+the measurements, 2568 TFLOP/s on a GB200 and 2578 on a GB300: 152 multiprocessors at 2.0625 and 2.07 GHz. The paper's best on
+a B200 is 1613 TFLOP/s, taken as of its longest sequence, 16 heads of 32768 tokens; for the 148 multiprocessors the clock that NVIDIA's driver reports as the highest is taken, 1.965 GHz.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import images, model
+from .rates import Gpu, Rates
+from .roles import PRODUCT, ROWS, TILES, Role, roles, unit_cycles
+
+FILE = Path(__file__).with_name("fa4.json")
+KEYS = 128  # of a tile
+PRODUCTS = 8192  # operations a clock of an SM, dense, f16 or bf16
+
+# Tensor memory to registers: no published figure of a warp's; a register of its lanes a cycle is assumed.
+RATES = {
+    100: Rates(mma=0, fp32=1, l2_bytes=42, shared_memory=228 << 10, warps=64, blocks=32),
+    103: Rates(mma=0, fp32=1, mufu=4, l2_bytes=42, shared_memory=228 << 10, warps=64, blocks=32),
+}
+GPUS = {
+    "B200": Gpu(100, 148, 1.965, 8000),
+    "GB200": Gpu(100, 152, 2.0625, 8000),
+    "GB300": Gpu(103, 152, 2.0704, 8000),
+}
+
+
+def peak(gpu: Gpu) -> float:
+    """TFLOP/s, dense, f16 or bf16."""
+    return PRODUCTS * gpu.sms * gpu.clock / 1000
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a turn of a block asks of a sub-core, the one with the product warp, for SM 100."""
+
+    name: str
+    dim: int
+    dim_v: int
+    issued: dict[str, int]  # of a warp, by role
+    units: dict[str, float]
+    ctas: int = 1  # that share keys and values, 2 where products are of a pair
+
+    @property
+    def a_score(self) -> float:
+        return self.issued["softmax"] / KEYS
+
+    def turn(self, sm: int, fit: model.Fit = model.FITTED) -> model.Turn:
+        units = dict(self.units)
+        units["MUFU"] *= RATES[sm].mufu / RATES[100].mufu
+        ideal = TILES * 2 * ROWS * KEYS * (self.dim + self.dim_v) / PRODUCTS
+        units["tensor"] = ideal
+        moved = KEYS * (self.dim + self.dim_v) * 2 / self.ctas
+        units["shared"] += moved / RATES[sm].shared_bytes  # by TMA; what products read is part of theirs
+        units["L2"] = moved / RATES[sm].l2_bytes
+        return model.Turn(units, ideal, 1, TILES * ROWS, KEYS, fit=fit)
+
+
+def counts(name: str, dim: int, dim_v: int, found: list[Role]) -> Counts:
+    units: dict[str, float] = {}
+    for role in found:
+        for unit, time in unit_cycles(role.turn, RATES[100]).items():
+            units[unit] = units.get(unit, 0) + role.warps * time
+    units.pop("tensor")
+    pairs = any(i.opcode == PRODUCT and ".2CTA" in i.modifiers for role in found for i in role.turn)
+    return Counts(name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1)
+
+
+def read(path: Path, tools: Path, name: str, dim: int, dim_v: int, both: bool) -> Counts:
+    """Of an image or cubin with one kernel. both: as roles() has it."""
+    (function,) = [f for f in images.functions(path, tools) if any(i.opcode == PRODUCT for i in f.instructions)]
+    return counts(name, dim, dim_v, roles(function, dim, dim_v, KEYS, both))
+
+
+def read_all(folder: Path, tools: Path) -> list[Counts]:
+    """FlashAttention-4's, of cubins named sm_100.192.128.causal.cubin."""
+    found = []
+    for path in sorted(folder.glob("sm_*.cubin")):
+        arch, dim, dim_v, mask = path.stem.split(".")
+        found.append(read(path, tools, f"{arch} {dim}/{dim_v} {mask}", int(dim), int(dim_v), True))
+    if not found:
+        raise SystemExit(f"{folder}: no cubins named like sm_100.128.128.causal.cubin")
+    return found
+
+
+def write(found: list[Counts]) -> None:
+    FILE.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
+
+
+def kept() -> dict[str, Counts]:
+    """FlashAttention-4's, by mask and head dimension."""
+    return {one["name"]: Counts(**one) for one in json.loads(FILE.read_text())}
+
+
+def teraflops(of: Counts, gpu: str, sequence: int, heads: int, causal: bool) -> float:
+    """Of a call with as many queries as keys."""
+    turn, board = of.turn(GPUS[gpu].sm), GPUS[gpu]
+    tiles = model.turns(sequence, sequence, turn.rows, turn.keys, causal)
+    flops = 2 * sequence * sequence * (of.dim + of.dim_v) * heads / (2 if causal else 1)
+    return flops / model.seconds(turn, board, tiles, heads, (of.dim + of.dim_v) // 2, causal) / 1e12
+
+
+
+
+HEADS = 128  # of both sequences
+SEQUENCES = (4096, 8192, 16384)
+
+
+@dataclass(frozen=True)
+class Published:
+    """Of 2 x 64 heads of 128 elements: FlashAttention-4's, and cuDNN 9.27's beside it."""
+
+    gpu: str
+    sequence: int
+    causal: bool
+    teraflops: float
+    cudnn: float  # 0: none beside it
+    heads: int = HEADS
+
+    @property
+    def modelled(self) -> float:
+        return teraflops(loop_of(128, 128, self.causal, GPUS[self.gpu].sm), self.gpu, self.sequence, self.heads, self.causal)
+
+    @property
+    def error(self) -> float:
+        return self.modelled / self.teraflops - 1
+
+
+def rows(gpu: str, causal: bool, flash: list[float], cudnn: list[float]) -> list[Published]:
+    return [Published(gpu, s, causal, ours, theirs) for s, ours, theirs in zip(SEQUENCES, flash, cudnn, strict=True)]
+
+
+# Calls of less than 0.2 ms end before the last block of each multiprocessor counts for little; those of 32768 tokens, of 20 to
+# 45 ms, are slower than shorter ones on a GB200, cuDNN's too: its clock falls, and no figure says how far.
+PUBLISHED = [
+    *rows("GB200", True, [1334, 1576, 1658], [1319, 1559, 1609]),
+    *rows("GB200", False, [1522, 1695, 1636], [1560, 1702, 1662]),
+    *rows("GB300", True, [1657, 1888, 2001], [1738, 1886, 1986]),
+    *rows("GB300", False, [2011, 2116, 2138], [2031, 2115, 2112]),
+    Published("B200", 32768, False, 1613, 0, heads=16),
+]
+OTHERS = [
+    *(Published("GB200", s, causal, flash, cudnn) for s, causal, flash, cudnn in (
+        (2048, True, 1048, 1046), (2048, False, 1387, 1402), (32768, True, 1611, 1593), (32768, False, 1510, 1558))),
+    *(Published("GB300", s, causal, flash, cudnn) for s, causal, flash, cudnn in (
+        (2048, True, 1276, 1420), (2048, False, 1904, 1871), (32768, True, 2018, 2040), (32768, False, 2069, 2057))),
+]  # fmt: skip
+
+
+def loop_of(dim: int, dim_v: int, causal: bool, sm: int) -> Counts:
+    """FlashAttention-4's for a call: what is kept for this SM, or else for SM 100."""
+    mask, names = "causal" if causal else "full", kept()
+    own = f"sm_{sm} {dim}/{dim_v} {mask}"
+    return names.get(own) or names[f"sm_100 {dim}/{dim_v} {mask}"]
+
+
+def has_loop(dim: int) -> bool:
+    return f"sm_100 {dim}/{dim} full" in kept()
