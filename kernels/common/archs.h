@@ -11,7 +11,7 @@ enum Hardware : unsigned {
   fp8_mma = 4,            // mma.sync of e4m3 and e5m2
   tma = 8,                // cp.async.bulk with tensor maps, mbarrier, clusters
   wg_mma = 16,            // wgmma: products of four warps together
-  tcgen05 = 32,           // the fifth generation's mma, and its memory
+  tmem_mma = 32,          // tcgen05: the fifth generation's mma, and its memory
   dependent_launch = 64,  // griddepcontrol
 };
 

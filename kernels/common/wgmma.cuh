@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/register_tile.cuh"
+#include "common/registers.cuh"
 #include "common/shared_tile.cuh"
 
 namespace fa::kernels {
@@ -22,18 +23,6 @@ __device__ inline void wgmma_commit_group() {
 template <int Groups>
 __device__ inline void wgmma_wait_group() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Groups) : "memory");
-}
-
-/// Takes so many registers a thread, more than it has, from those that other warpgroups have given back.
-template <int Registers>
-__device__ inline void setmaxnreg_inc() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-
-/// Gives all but so many registers a thread back.
-template <int Registers>
-__device__ inline void setmaxnreg_dec() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
 /// Keeps what computes these registers before, and what uses them behind, the instructions around it: the compiler does

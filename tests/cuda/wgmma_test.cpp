@@ -1,8 +1,6 @@
 // The family for warpgroups: which calls it takes, and blocks that work through many tiles one after another. Meant for
 // a device of two multiprocessors, so that small calls have more works than blocks.
-#include <limits>
-
-#include "cuda/fixture.h"
+#include "cuda/works.h"
 
 namespace cuda_test {
 namespace {
@@ -15,24 +13,6 @@ class Wgmma : public testing::Test {
     if (!is_built(ours)) GTEST_SKIP() << "this build has no " << ours;
   }
 };
-
-Case base_case() {
-  Case c;
-  c.b = 2, c.sq = 70, c.sk = 150, c.hq = 2, c.hkv = 2, c.d = 64, c.q = FA_F16, c.mask = FA_MASK_CAUSAL, c.splits = 1;
-  return c;
-}
-
-/// Runs a call; "" when its result is right, else why not. *log is what the library says of it.
-std::string run(const Case &c, std::string *log) {
-  const InContext in;
-  Call own(c);
-  const Op op(desc_of(c));
-  if (op.status != FA_OK) return fa_last_error();
-  Log said;
-  if (fa_forward(op.op, &own.args) != FA_OK) return fa_last_error();
-  *log = said.text;
-  return own.failure();
-}
 
 TEST_F(Wgmma, TakesWhatItIsFor) {
   void (*const changes[])(Case *) = {
@@ -108,24 +88,6 @@ TEST_F(Wgmma, StridesWithoutTensorMaps) {
     EXPECT_NE(said.text.find(std::string("call: ") + others), std::string::npos) << said.text;
     EXPECT_NE(said.text.find("q, k or v with a stride that is 0 or negative"), std::string::npos) << said.text;
   }
-}
-
-/// Each block has several works, with and without a mask's tiles, whose keys pass through its stages more than once; a
-/// value that is not finite, in the middle of one of them, is hidden from some rows.
-void work_through(const Case &c, int64_t key) {
-  const InContext in;
-  Call own(c);
-  const Op op(desc_of(c));
-  own.instance.v.set(1, key, 0, 3, std::numeric_limits<double>::quiet_NaN());
-  own.update(own.instance.v);
-  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
-  EXPECT_EQ(own.failure(), "");
-}
-
-Case long_case(int64_t dim, fa_dtype type) {
-  Case c = base_case();
-  c.b = 3, c.sq = 250, c.sk = 700, c.hkv = 1, c.d = dim, c.q = type;
-  return c;
 }
 
 TEST_F(Wgmma, ManyWorksOf64Columns) {

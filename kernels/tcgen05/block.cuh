@@ -1,0 +1,189 @@
+// A block of threads, its memories, and who waits for whom in it. t: one of two tiles of queries, which take turns.
+//
+//   warp 13: loads        warp 12: products           warps 0 - 3, 4 - 7: softmax      warps 8 - 11: correction
+//   ──────────────        ─────────────────           of tile 0, of tile 1             and results of both
+//   Item, Q ─ q_full ───> ...........................> ...............................> (all; the Item's place is free
+//           <─ q_empty ── and when S is done with Q    ...............................  one item later)
+//   K, V by TMA
+//     k_full, v_full ───> S[t] = Q[t] K^T ─ s_full[t] > S[t] to registers, where there
+//     <─ k_empty, v_empty (commits)                     is a row a thread
+//                                                      a ─────────── scales_full[t] ──> O[t] = O[t] a, where a row of
+//                                                           <─────── scales_empty[t] ──
+//                         O[t] += P[t] V <── p_full[t] ─ P[t] in place of S[t]           the warp has an a below 1
+//                                        <── p_full[t] ──────────────────────────────── (O[t] may be added to)
+//                              ─ o_full[t] ───────────────────────────────────────────> O[t] / l to out
+//                                                      l, m ──────── finals_full[t] ──>
+//                                                           <─────── finals_empty[t] ──
+//
+//   The order of products: S[0], S[1] of the first tile of keys; then for each tile O[0] += P[0] V, S[0] of the next
+//   one, O[1] += P[1] V, S[1] of the next one: while one tile's rows are weighed, the other's products run. Products of
+//   a thread happen one after another, so S[t] takes the place of P[t] with no more waiting, and s_full[t] says also
+//   that O[t] is at rest.
+//
+//   p_full[t] of the first tile: the results of the item before have been read from O[t]. Correction clears values
+//   before it arrives there: those behind the end of a sequence, and in a repair all that are not finite. bar.sync
+//   verdicts: all first runs are over, and it is known which works must be repeated (Item).
+//
+// Tensor memory: S[0] (P[0] in its first half), S[1] (P[1]), O[0], O[1], of 128 lanes, which are rows.
+// All tiles are visited from the last to the first, as in mma.
+#pragma once
+
+#include "common/tcgen05.cuh"
+#include "common/tma.cuh"
+#include "common/works.cuh"
+#include "tcgen05/tiles.h"
+
+namespace fa::kernels::tcgen05 {
+
+template <Dtype Type, int Dim>
+struct Block {
+  using Element = typename ElementOf<Type>::type;
+  static constexpr Dtype dtype = Type;
+  static constexpr Shape shape = tcgen05::shape(Dim);
+  static constexpr int dim = Dim;
+  static constexpr int keys = shape.keys;
+  static constexpr int stages = shape.stages;
+
+  using QueryTile = SharedTile<rows_of_tile, dim>;
+  using KeyTile = SharedTile<keys, dim>;
+  using Scores = TensorTile<keys>;
+  using Weights = TensorOperand<keys>;
+  using Out = TensorTile<dim>;
+};
+
+enum Role : int { softmax_warps = 0, correction_warps = 8, product_warp = 12, load_warp = 13 };
+
+/// What a softmax warpgroup leaves of a row.
+struct Final {
+  float minus_m, l;
+};
+
+/// What threads know of each other.
+template <class B>
+struct State {
+  uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
+  uint64_t s_full[tiles_of_queries], p_full[tiles_of_queries], o_full[tiles_of_queries];
+  uint64_t scales_full[tiles_of_queries], scales_empty[tiles_of_queries];
+  uint64_t finals_full[tiles_of_queries], finals_empty[tiles_of_queries];
+  uint32_t tensor_memory;  // its address
+  Item items[2];           // the next one's place is not the last one's, whose results are still written
+  Verdicts verdicts;       // by the correction warps, on the block's works
+  float scales[tiles_of_queries][rows_of_tile];  // a, of each row
+  Final finals[tiles_of_queries][rows_of_tile];
+};
+
+template <class B>
+struct SharedMemory {
+  uint32_t queries, keys, values;  // addresses
+  State<B> *state;
+
+  static constexpr int of_queries = tiles_of_queries * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
+  static_assert(of_queries + 2 * of_keys + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
+
+  __device__ explicit SharedMemory(char *memory)
+      : queries(shared_address(memory)),
+        keys(queries + of_queries),
+        values(keys + of_keys),
+        state(reinterpret_cast<State<B> *>(memory + of_queries + 2 * of_keys)) {}
+
+  /// By one thread. Warps arrive by one of their threads, products by a commit.
+  __device__ void make_barriers() const {
+    constexpr int products = 1, correction = 4, softmax = 4;
+    mbarrier_init(shared_address(&state->q_full), 1);
+    mbarrier_init(shared_address(&state->q_empty), 1 + products + correction + tiles_of_queries * softmax);
+    for (int i = 0; i < B::stages; i++) {
+      mbarrier_init(shared_address(&state->k_full[i]), 1);
+      mbarrier_init(shared_address(&state->v_full[i]), 1);
+      mbarrier_init(shared_address(&state->k_empty[i]), products);
+      mbarrier_init(shared_address(&state->v_empty[i]), products + correction);
+    }
+    for (int t = 0; t < tiles_of_queries; t++) {
+      mbarrier_init(shared_address(&state->s_full[t]), products);
+      mbarrier_init(shared_address(&state->p_full[t]), softmax + correction);
+      mbarrier_init(shared_address(&state->o_full[t]), products);
+      mbarrier_init(shared_address(&state->scales_full[t]), softmax);
+      mbarrier_init(shared_address(&state->scales_empty[t]), correction);
+      mbarrier_init(shared_address(&state->finals_full[t]), softmax);
+      mbarrier_init(shared_address(&state->finals_empty[t]), correction);
+    }
+    fence_mbarrier_init();
+  }
+};
+
+/// Named barriers; 0 is __syncthreads.
+enum Barrier : int { verdicts = 1 };
+
+/// Where what is in tensor memory.
+template <class B>
+struct Columns {
+  uint32_t first;
+
+  static constexpr int of_scores = tiles_of_queries * B::keys;
+  static_assert(of_scores + tiles_of_queries * B::dim <= tensor_columns);
+
+  __device__ typename B::Scores scores(int t) const { return {first + t * B::keys}; }
+  __device__ typename B::Weights weights(int t) const { return {first + t * B::keys}; }
+  __device__ typename B::Out out(int t) const { return {first + of_scores + t * B::dim}; }
+};
+
+/// The phases of barriers of which each tile of queries has one.
+struct Phases {
+  uint32_t parities = 0;
+
+  /// Waits for the end of the next one.
+  __device__ void wait(uint64_t *barriers, int t) {
+    mbarrier_wait(shared_address(barriers + t), parities >> t & 1);
+    parities ^= 1u << t;
+  }
+};
+
+__device__ inline int lane() {
+  return threadIdx.x % 32;
+}
+
+/// A warp's arrival, behind what all of its lanes have done.
+__device__ inline void arrive_as_warp(uint64_t &barrier) {
+  __syncwarp();
+  if (lane() == 0) mbarrier_arrive(shared_address(&barrier));
+}
+
+/// The tiles of queries that a work has rows of.
+__device__ inline int tiles_of(const Work &w) {
+  return w.first_row + rows_of_tile < w.rows ? 2 : 1;
+}
+
+/// The row that a thread of a warpgroup has of tile t.
+__device__ inline int32_t row_of_thread(const Work &w, int t) {
+  return w.first_row + t * rows_of_tile + int32_t(threadIdx.x % rows_of_tile);
+}
+
+/// The keys that it attends, none where there is no such row.
+template <class B>
+__device__ inline Interval keys_of_row(const Params &p, const Work &w, int32_t row) {
+  return row < w.rows ? attended_of_split(p, w, keys_of_split(p, w.sequence, w.split, B::keys), row) : Interval{0, 0};
+}
+
+/// True of rows whose weights must be exact: their scores are too large for others, or no weight is left, or a sum is
+/// not finite.
+__device__ inline bool is_far(Interval keys, const Final &x) {
+  return !keys.empty() && (x.l == 0 || !is_finite(x.l) || fabsf(x.minus_m) >= far);
+}
+
+/// The items that a role goes through, each of which it has to release. serve(item) of those that have a work; pause()
+/// where all first runs are over.
+template <class B, class Serve, class Pause>
+__device__ __forceinline__ void for_each_item(State<B> &state, Serve &&serve, Pause &&pause) {
+#pragma unroll 1
+  for (uint32_t items = 0;; items++) {
+    mbarrier_wait(shared_address(&state.q_full), items % 2);
+    const Item &item = state.items[items % 2];
+    const Run run = item.run;
+    if (run == Run::end) return;
+    if (run == Run::pause)
+      pause();
+    else
+      serve(item);
+  }
+}
+
+}  // namespace fa::kernels::tcgen05

@@ -1,0 +1,121 @@
+// The warpgroup that keeps sums in the scale of their weights, off the softmax's way, clears values that must not
+// count, and writes results. A thread has a row of each tile of queries.
+#pragma once
+
+#include "common/results.cuh"
+#include "tcgen05/store.cuh"
+
+namespace fa::kernels::tcgen05 {
+
+template <class B>
+class Correction {
+ public:
+  __device__ Correction(const Params &p, const SharedMemory<B> &shared)
+      : p_(p), state_(*shared.state), values_(shared.values), columns_{state_.tensor_memory} {}
+
+  __device__ void run() {
+    const auto release = [&] { arrive_as_warp(state_.q_empty); };
+    for_each_item(
+        state_,
+        [&](const Item &item) {
+          release();
+          correct(item);
+          finish(item);
+        },
+        [&] {
+          release();
+          bar_sync(verdicts, 32 + 128);
+        });
+  }
+
+ private:
+  __device__ void correct(const Item &item) {
+    const TileRange tiles = item.tiles;
+    const int count = tiles_of(item.work);
+#pragma unroll 1
+    for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
+      const bool is_first = tile == tiles.end - 1;
+      if (item.run == Run::repair) {
+        clear_nonfinite(wait_for_values(), B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
+                        threadIdx.x % 128, 128);
+        fence_proxy_async();
+      } else if (is_first) {
+        clear_values(item.work.sequence.keys - tile * B::keys);
+      }
+#pragma unroll 1
+      for (int t = 0; t < count; t++) {
+        if (!is_first) scale(t);
+        tcgen05_fence_before_thread_sync();
+        arrive_as_warp(state_.p_full[t]);
+      }
+      arrive_as_warp(state_.v_empty[at_values_.stage]);
+      at_values_.advance();
+    }
+  }
+
+  /// O = O a, where it is not 1.
+  __device__ __forceinline__ void scale(int t) {
+    scales_.wait(state_.scales_full, t);
+    const float a = state_.scales[t][threadIdx.x % rows_of_tile];
+    arrive_as_warp(state_.scales_empty[t]);
+    if (!__any_sync(~0u, a != 1)) return;
+    tcgen05_fence_after_thread_sync();
+    const typename B::Out out = columns_.out(t);
+#pragma unroll 1
+    for (int column = 0; column < B::dim; column += 32) {
+      uint32_t o[32];
+      tcgen05_ld_32x32b_x32(o, out.of_warp(column));
+      tcgen05_wait_ld(o);
+      unroll<32>([&](int i) { o[i] = __float_as_uint(__uint_as_float(o[i]) * a); });
+      tcgen05_st_32x32b_x32(out.of_warp(column), o);
+    }
+    tcgen05_wait_st();
+  }
+
+  /// Results of an item, once its products are over.
+  __device__ void finish(const Item &item) {
+    const bool any_keys = item.tiles.first < item.tiles.end;
+    const int count = tiles_of(item.work);
+    uint32_t needs = 0;
+#pragma unroll 1
+    for (int t = 0; t < count; t++) {
+      finals_.wait(state_.finals_full, t);
+      const Final final = state_.finals[t][threadIdx.x % rows_of_tile];
+      arrive_as_warp(state_.finals_empty[t]);
+      if (any_keys) {
+        out_.wait(state_.o_full, t);
+        tcgen05_fence_after_thread_sync();
+      }
+      needs |= store<B>(p_, item, t, columns_.out(t), final, repairs_ >> 2 * t & 3) << 2 * t;
+    }
+    repairs_ = needs;
+    if (__any_sync(~0u, needs != 0) && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
+  }
+
+  __device__ uint32_t wait_for_values() const {
+    mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
+    return values_ + at_values_.stage * B::KeyTile::bytes;
+  }
+
+  /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be
+  /// of another sequence, or of nobody, and not finite.
+  __device__ void clear_values(int keys) const {
+    if (keys >= B::keys) return;
+    const uint32_t values = wait_for_values();
+    constexpr int chunks = B::dim / 8;
+#pragma unroll 1
+    for (int i = keys * chunks + threadIdx.x % 128; i < B::keys * chunks; i += 128)
+      st_shared_v4_b32(values + B::KeyTile::offset(i / chunks, i % chunks), {});
+    fence_proxy_async();
+  }
+
+  const Params &p_;
+  State<B> &state_;
+  uint32_t values_;
+  Columns<B> columns_;
+  Position<B::stages> at_values_;
+  Phases scales_, finals_, out_;
+  uint32_t repairs_ = 0;  // what rows need of the run after, where it is a repair: two bits of each tile
+};
+
+}  // namespace fa::kernels::tcgen05

@@ -1,0 +1,55 @@
+// Attention in f16 or bf16 on tcgen05, for one SM (FA_SM), element type (FA_DTYPE) and head dimension (FA_DIM).
+#include "common/build.cuh"
+#include "common/registers.cuh"
+#include "tcgen05/correction.cuh"
+#include "tcgen05/producer.cuh"
+#include "tcgen05/products.cuh"
+#include "tcgen05/softmax.cuh"
+
+namespace fa::kernels::tcgen05 {
+
+template <class B>
+__device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared) {
+  if (warp < correction_warps) {
+    setmaxnreg_inc<B::shape.softmax_registers>();
+    Softmax<B>(p, shared, warp / 4).run();
+  } else if (warp < product_warp) {
+    setmaxnreg_dec<B::shape.correction_registers>();
+    Correction<B>(p, shared).run();
+  } else {
+    setmaxnreg_dec<B::shape.other_registers>();
+    if (warp == product_warp && lane() == 0) Products<B>(shared).run();
+    if (warp == load_warp) Producer<B>(p, maps, shared).run();
+  }
+  __syncwarp();
+}
+
+template <class B>
+__device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps) {
+  griddepcontrol_launch_dependents();               // where splits are combined
+  extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
+  const SharedMemory<B> shared(memory);
+  // The same in all lanes, as the compiler is to know.
+  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+  if (threadIdx.x == 0) shared.make_barriers();
+  if (warp == load_warp) shared.state->verdicts.clear();
+  if (warp == product_warp) {
+    tcgen05_alloc<tensor_columns>(shared_address(&shared.state->tensor_memory));
+    tcgen05_relinquish_alloc_permit();
+  }
+  tcgen05_fence_before_thread_sync();
+  __syncthreads();
+  tcgen05_fence_after_thread_sync();
+  work<B>(warp, p, maps, shared);
+  tcgen05_fence_before_thread_sync();
+  __syncthreads();
+  tcgen05_fence_after_thread_sync();
+  if (warp == product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);
+}
+
+extern "C" __global__ void __launch_bounds__(threads, 1)
+    fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+  forward<Block<Dtype::FA_DTYPE, FA_DIM>>(p, maps);
+}
+
+}  // namespace fa::kernels::tcgen05

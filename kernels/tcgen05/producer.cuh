@@ -1,0 +1,135 @@
+// The warp that finds a block's works and brings their queries, keys and values.
+#pragma once
+
+#include "tcgen05/block.cuh"
+
+namespace fa::kernels::tcgen05 {
+
+template <class B>
+class Producer {
+ public:
+  __device__ Producer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared)
+      : p_(p),
+        maps_(maps),
+        shared_(shared),
+        state_(*shared.state),
+        boxes_(p.page_size == 0 ? 1 : B::keys / maps.rows_of_keys) {}
+
+  __device__ void run() {
+#pragma unroll 1
+    for (bool repeats = false;; repeats = true) {
+      int32_t number = 0;
+      for_each_work(p_, rows, [&](const Work &w) {
+        if (w.rows > 0 && (!repeats || state_.verdicts.has(p_, number)))
+          send(repeats ? Run::again : Run::first, number, w);
+        number++;
+      });
+      if (repeats) break;
+      signal(Run::pause);
+      bar_sync(verdicts, 32 + 128);
+      if (!state_.verdicts.any()) break;
+    }
+    signal(Run::end);
+  }
+
+ private:
+  __device__ static bool is_leader() {
+    return lane() == 0;
+  }
+
+  /// The place of the next item, once it and the queries before it are free.
+  __device__ Item &next_item() {
+    mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);
+    return state_.items[items_++ % 2];
+  }
+
+  __device__ void signal(Run run) {
+    Item &item = next_item();
+    if (is_leader()) {
+      item.run = run;
+      mbarrier_arrive(shared_address(&state_.q_full));
+    }
+    __syncwarp();
+  }
+
+  /// Hands a work to the other roles, and a repeated one once more to be repaired. Registers are few here: the work is
+  /// looked up in its item.
+  __device__ void send(Run run, int32_t number, const Work &given) {
+    Item &first = next_item();
+    if (is_leader()) first.run = run, first.number = number, first.work = given;
+    __syncwarp();
+    bring(first);
+    if (run == Run::first) return;
+    Item &second = next_item();
+    if (is_leader()) second = first, second.run = Run::repair;
+    __syncwarp();
+    bring(second);
+  }
+
+  /// Copies what an item needs.
+  __device__ void bring(Item &item) {
+    const Work &w = item.work;
+    const TileRange tiles = find_tiles<rows, B::keys>(p_, w);
+    if (is_leader()) {
+      item.tiles = tiles;
+      const uint32_t q_full = shared_address(&state_.q_full);
+      const int count = tiles_of(w);
+      mbarrier_arrive_expect_tx(q_full, count * B::QueryTile::bytes);
+      const int32_t packed = p_.schedule.packed_heads;
+#pragma unroll 1
+      for (int t = 0; t < count; t++) {
+        const Row row = row_at(p_, w, w.first_row + t * rows_of_tile);
+        load_rows<typename B::QueryTile>(
+            shared_.queries + t * B::QueryTile::bytes, 0, maps_.q, q_full,
+            {w.head_group * packed, w.sequence.q_first + row.query, q_batch(p_, w.sequence)});
+      }
+    }
+    __syncwarp();
+    // In the order in which they are used: the next tile's keys before this one's values. Pages are asked for a turn
+    // before their keys are copied.
+    int32_t here = 0, next = find_box(w, tiles.end - 1, tiles.first);
+#pragma unroll 1
+    for (int tile = tiles.end; tile >= tiles.first; tile--) {
+      const int32_t after = find_box(w, tile - 2, tiles.first);
+      if (tile > tiles.first) load(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_, w, tile - 1, next);
+      if (tile < tiles.end) load(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, w, tile, here);
+      here = next, next = after;
+    }
+  }
+
+  /// Where the map has this lane's box of a tile, not before tile `first`: its page, or the batch entry. Boxes without
+  /// keys are outside the tensor, where TMA finds zeros; their entries of the table are not read.
+  __device__ int32_t find_box(const Work &w, int tile, int first) const {
+    if (p_.page_size == 0) return w.sequence.k_batch;
+    if (tile < first || lane() >= boxes_) return -1;
+    const int32_t token = tile * B::keys + lane() * maps_.rows_of_keys;
+    return token < w.sequence.keys ? page_of(p_, w.sequence, page_number(p_, token)) : -1;
+  }
+
+  /// Copies a tile into the next stage of a ring, once that is free: each lane its box, which find_box has found.
+  __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
+                       const Work &w, int tile, int32_t box) {
+    const uint32_t arrived = shared_address(full + at->stage);
+    mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
+    if (is_leader()) mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
+    __syncwarp();
+    if (lane() < boxes_) {
+      const int row = lane() * maps_.rows_of_keys;
+      int32_t token = w.sequence.k_first + tile * B::keys + row;
+      token -= page_number(p_, token) * p_.page_size;
+      load_rows<typename B::KeyTile>(ring + at->stage * B::KeyTile::bytes, row, map, arrived, {token, w.kv_head, box});
+    }
+    __syncwarp();
+    at->advance();
+  }
+
+  const Params &p_;
+  const TensorMaps &maps_;
+  const SharedMemory<B> &shared_;
+  State<B> &state_;
+  int boxes_;  // of a tile: each is a lane's to look up and to copy
+  uint32_t items_ = 0;
+  Position<B::stages> keys_, values_;
+};
+
+}  // namespace fa::kernels::tcgen05

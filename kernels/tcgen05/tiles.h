@@ -1,0 +1,79 @@
+// The tiles of the kernels for tensor memory (Blackwell's data-centre GPUs), for every head dimension; and what they
+// serve.
+#pragma once
+
+#include "common/images.h"
+#include "common/units.h"
+
+namespace fa::kernels::tcgen05 {
+
+/// How a block of threads works: two tiles of queries, a row a thread of its softmax warpgroup.
+struct Shape {
+  int keys;    // of a tile
+  int stages;  // tiles of keys, and as many of values, that shared memory has room for
+  int softmax_registers, correction_registers, other_registers;  // of a thread: 64 K in all
+};
+
+constexpr Shape shape(int dim) {
+  if (dim <= 64) return {128, 4, 184, 80, 64};
+  return {128, 2, 184, 80, 64};
+}
+
+/// Of queries: what a product has.
+constexpr int rows_of_tile = 128;
+constexpr int tiles_of_queries = 2;
+constexpr int rows = rows_of_tile * tiles_of_queries;
+
+/// Four warpgroups: two of softmax, one of correction, and one with the warps that multiply and load.
+constexpr int threads = 512;
+
+/// All that an SM has: scores of both tiles, in whose place their weights are put, and both sums.
+constexpr int tensor_columns = 512;
+
+/// Tiles first; then barriers and what the roles say to each other.
+constexpr int shared_bytes(const Shape &s, int dim) {
+  return (rows + 2 * s.stages * s.keys) * dim * 2 + 5 * 1024;
+}
+
+constexpr Tile tile(const Arch &, int dim, Entry entry) {
+  if (entry != Entry::plain) return {};
+  const Shape s = shape(dim);
+  return {.rows = rows,
+          .keys = s.keys,
+          .threads = threads,
+          .shared_bytes = shared_bytes(s, dim),
+          .stages = s.stages,
+          .tensor_columns = tensor_columns,
+          .cuts = true,
+          .persistent = true,
+          .box_queries = rows_of_tile,
+          .box_keys = s.keys,
+          .box_columns = dim % 64 == 0 ? 64 : 32};
+}
+
+constexpr const char *why_not(const Attention &a) {
+  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
+  if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
+  if (a.head_dim > 128 || a.head_dim_v > 128) return "its widest tiles have 128 columns";
+  return nullptr;
+}
+
+/// Scores need nothing but the scale; results are written in whole chunks of 16 bytes. Whether q, k and v can be copied
+/// in boxes is for the host to find when it encodes their maps.
+inline const char *why_not_call(Entry, const Params &p) {
+  if (const char *why = why_not_scores(p, false)) return why;
+  const int64_t element = p.out_dtype == f32 ? 4 : 2;
+  const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
+  if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
+    return "rows of out that are not whole multiples of 16 bytes";
+  return nullptr;
+}
+
+#ifndef __CUDACC_RTC__  // which would put it on the device
+/// f16 and bf16; decode, and scores with a bias or a mask, are for others.
+inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
+                                  false};
+#endif
+
+}  // namespace fa::kernels::tcgen05

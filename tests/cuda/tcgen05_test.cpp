@@ -1,0 +1,102 @@
+// The family for tensor memory: which calls it takes, and blocks that work through many tiles one after another. Meant
+// for a device of two multiprocessors, so that small calls have more works than blocks.
+#include "cuda/works.h"
+
+namespace cuda_test {
+namespace {
+
+constexpr const char *ours = "cuda.sm_100a.tcgen05", *others = "cuda.sm_100a.mma";
+
+class Tcgen05 : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_built(ours)) GTEST_SKIP() << "this build has no " << ours;
+  }
+};
+
+TEST_F(Tcgen05, TakesWhatItIsFor) {
+  void (*const changes[])(Case *) = {
+      [](Case *) {},
+      [](Case *c) { c->cu_q = c->cu_k = true; },
+      [](Case *c) { c->used_q = c->used_k = c->leftpad = true; },
+      [](Case *c) { c->batch_idx = c->offset = true; },
+      [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
+      [](Case *c) { c->d = 128, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
+      [](Case *c) { c->chunk = 32; },
+      [](Case *c) { c->page = 16; },
+      [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
+      [](Case *c) { c->splits = 2; },
+      [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
+      [](Case *c) { c->hq = 6, c->sq = 140; },
+  };
+  for (const auto change : changes) {
+    Case c = base_case();
+    change(&c);
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_plain"), std::string::npos) << log;
+  }
+}
+
+TEST_F(Tcgen05, LeavesTheOthersToMma) {
+  struct Way {
+    const char *why;
+    void (*change)(Case *);
+  };
+  const Way ways[] = {
+      {"a softcap", [](Case *c) { c->softcap = 3; }},
+      {"ALiBi", [](Case *c) { c->alibi = "h"; }},
+      {"a mask", [](Case *c) { c->boolmask = "k"; }},
+      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 40, c->hq = 6; }},
+      {"pages that are no multiple of 8 keys", [](Case *c) { c->page = 12; }},
+      {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
+      {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
+      {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
+  };
+  for (const Way &way : ways) {
+    Case c = base_case();
+    way.change(&c);
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + others), std::string::npos) << log;
+    EXPECT_NE(log.find(std::string("not ") + ours), std::string::npos) << log;
+    EXPECT_NE(log.find(way.why), std::string::npos) << log;
+  }
+}
+
+/// Two works a block, whose keys go round the stages.
+Case round_case(int64_t dim, fa_dtype type, int64_t keys) {
+  Case c = long_case(dim, type);
+  c.b = 2, c.sk = keys;
+  return c;
+}
+
+TEST_F(Tcgen05, ManyWorksOf64Columns) {
+  work_through(round_case(64, FA_BF16, 600), 520);
+}
+TEST_F(Tcgen05, ManyWorksOf128Columns) {
+  work_through(round_case(128, FA_F16, 450), 380);
+}
+
+/// Both tiles of a work have rows, or the second one none or a few.
+TEST_F(Tcgen05, ManyWorksOfTwoTiles) {
+  Case c = long_case(64, FA_F16);
+  c.sq = 400, c.sk = 300, c.hq = 1, c.cu_q = true;
+  work_through(c, 220);
+}
+
+/// Each block has several works of a group's heads; the last page of a sequence has rows that are not its own.
+TEST_F(Tcgen05, ManyWorksFromPages) {
+  Case c = base_case();
+  c.sq = 40, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 32, c.splits = 2;
+  work_through(c, 31);
+}
+
+TEST_F(Tcgen05, ManyWorksInAWindow) {
+  Case c = long_case(64, FA_F16);
+  c.window_left = 300, c.used_k = true;
+  work_through(c, 300);
+}
+
+}  // namespace
+}  // namespace cuda_test
