@@ -7,6 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "exec/tensor_map_bits.h"
+
 namespace fa::emu {
 namespace {
 
@@ -255,7 +257,7 @@ bool decode(const void *bytes, TensorMap &map) {
   bool known = encoded.signature == signature && encoded.type <= static_cast<uint8_t>(TensorType::u6_align16) &&
                encoded.rank >= 1 && encoded.rank <= most_dimensions && encoded.interleave <= 2 &&
                encoded.swizzle <= 6 && encoded.atomicity <= 3 && encoded.fill <= 1;
-  if (!known) return false;
+  if (!known) return decode_bits(bytes, map);
   map.set = encoded.set;
   map.type = static_cast<TensorType>(encoded.type);
   map.rank = encoded.rank;

@@ -1,6 +1,7 @@
 // Tensor maps: how a tensor in global memory and a box of it in shared memory are described to cp.async.bulk.tensor
 // (PTX ISA 5.5 "Tensors", CUDA driver API "Tensor Map Object Management"). NVIDIA's 128 bytes are undocumented; these
-// are our own. What encode_* made is taken for a map, and what tensormap.replace made of zeros.
+// are our own. What encode_* made is taken for a map, and what tensormap.replace made of zeros, and what programs write
+// by themselves (tensor_map_bits.h).
 //
 // Some programs write to NVIDIA's bytes all the same, so nothing is kept where they do: of the 16 words of 64 bits,
 //   word 1   CUTLASS (copy_traits_sm90_tma.hpp, copy_traits_sm90_im2col.hpp) and Triton (its driver.c) clear bit 21 for
@@ -105,7 +106,8 @@ std::string encode_im2col(void *out, uint32_t type, uint32_t rank, const void *a
 /// cuTensorMapReplaceAddress: what is wrong, or nothing.
 std::string replace_address(void *map, const void *address);
 
-/// Reads 128 bytes; false where neither encode_* nor tensormap.replace wrote them.
+/// Reads 128 bytes; false where neither encode_* nor tensormap.replace wrote them, and they are no map in NVIDIA's bits
+/// (tensor_map_bits.h).
 bool decode(const void *bytes, TensorMap &map);
 
 /// A map that nothing has been set of, where the 128 bytes are zeros; else as decode.

@@ -65,6 +65,35 @@ TEST(TensorMap, WordsOfOthersSayNothing) {
   }
 }
 
+/// CuTe DSL's host code writes maps in the bits that GPUs read; these are of bf16, 256 x 128 in 2 heads, in boxes of
+/// 128 x 64 with a swizzle of 128 bytes, and garbage behind.
+TEST(TensorMap, InNvidiasBits) {
+  const uint64_t words[16] = {
+      0x6fffd9e00000, 0x1000046532, 0x0001000000002000, 0, 0xff0000007f, 1, 0x3f00000000000000, 0x7f, 4, 0x5f,
+      0x6f,           0x7f};
+  Bytes map;
+  std::copy_n(reinterpret_cast<const uint8_t *>(words), 128, map.bytes);
+  TensorMap decoded;
+  ASSERT_TRUE(fa::emu::decode(map.bytes, decoded));
+  EXPECT_EQ(decoded.address, 0x6fffd9e00000u);
+  EXPECT_EQ(decoded.type, fa::emu::TensorType::bf16);
+  EXPECT_EQ(decoded.rank, 4u);
+  EXPECT_EQ(decoded.swizzle, fa::emu::TensorSwizzle::span128);
+  const uint64_t extents[] = {128, 256, 2, 1}, strides[] = {2, 256, 0x20000, 0x100000};
+  const uint32_t box[] = {64, 128, 1, 1};
+  for (size_t i = 0; i < 4; i++) {
+    EXPECT_EQ(decoded.extent[i], extents[i]) << i;
+    EXPECT_EQ(decoded.stride[i], strides[i]) << i;
+    EXPECT_EQ(decoded.box[i], box[i]) << i;
+  }
+  // The same with one bit more that no map was seen to have, of each word that says something.
+  for (size_t bit : {64 + 11, 64 + 15, 64 + 17, 64 + 19, 64 + 31, 192 + 40, 384 + 33, 448 + 40}) {
+    Bytes other = map;
+    other.bytes[bit / 8] ^= static_cast<uint8_t>(1 << bit % 8);
+    EXPECT_FALSE(fa::emu::decode(other.bytes, decoded)) << bit;
+  }
+}
+
 TEST(TensorMap, EveryRule) {
   const std::pair<const char *, std::function<void(Arguments &)>> violations[] = {
       {"tensorDataType", [](Arguments &a) { a.type = 16; }},
