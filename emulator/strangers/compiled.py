@@ -1,6 +1,8 @@
-"""Strangers that nvcc compiles: CUB and thrust, which come with it; CUTLASS and FlashAttention where there are checkouts."""
+"""Strangers that nvcc compiles: CUB and thrust, which come with it; CUTLASS and FlashAttention where there are checkouts. And
+FlashAttention 4, which CuTe DSL compiles, where both are."""
 
 import pathlib
+import sys
 
 from programs import NOT_FENCED, NOT_WAITED, PINS, Program, device_of, here
 
@@ -108,6 +110,28 @@ def flash_attention(work, nvcc, emulator, checkouts):
 
 HARMLESS = "true by the ISA, and harmless: ../check/README.md says why"
 COMPARED = (r"^grid-race: reads global memory .*\(atom\.(relaxed\.)?global\.cas", HARMLESS)
+FLASH4 = ((64, 1, 0), (64, 0, 0), (128, 1, 0), (128, 0, 1))  # head dimension, causal, products of two blocks
+
+
+def flash_attention_4(work, packages):
+    """FlashAttention 4 for SM 100, by CuTe DSL, from what `pip install --target` has put into a folder."""
+    script = here / "flash_attention" / "fa4.py"
+    for dim, causal, pairs in FLASH4:
+        name = f"fa4_fwd_{dim}" + "_full" * (not causal)
+        file = work / "flash_attention" / f"{name}.ptx"
+        start, case = (sys.executable, "-B", script, packages), (file, dim, causal, pairs)
+        yield Program(
+            f"flash_attention.{name}",
+            "sm_100a",
+            (*start, "run", *case),
+            (file,),
+            ((*start, "compile", *case),),
+            (script, script.with_suffix(".txt"), PINS),
+            # Fewer than there are tiles, so that blocks that stay have several; and as fa4.py has compiled it.
+            (("FA_EMU_DEVICE", "sm_100a:sms=4"),),
+        )
+
+
 KNOWN = {
     "70": (
         ("^unwaited: the block ends, and nothing has waited for this .*bulk_group", HARMLESS),
@@ -174,10 +198,12 @@ def cutlass(work, nvcc, emulator, checkouts):
 
 
 def all_compiled(work, nvcc, emulator, checkouts):
-    """What can be compiled: nothing without nvcc, and only what comes with it without checkouts."""
+    """What can be compiled: by nvcc what comes with it, and what there are checkouts of."""
+    packages = checkouts and pathlib.Path(checkouts, "fa4").resolve()
+    flash4 = [*flash_attention_4(work, packages)] if packages and packages.is_dir() else []
     if not nvcc:
-        return []
-    found = [*cccl(work, nvcc, emulator)]
+        return flash4
+    found = [*cccl(work, nvcc, emulator), *flash4]
     for folder, programs in (("flash-attention", flash_attention), ("cutlass", cutlass)):
         if checkouts and (checkouts / "cutlass").is_dir() and (checkouts / folder).is_dir():
             found += programs(work, nvcc, emulator, pathlib.Path(checkouts).resolve())

@@ -172,6 +172,10 @@ MUTANTS = (
     Mutant("flash_attention.fa3_fwd_128.sm_90a", "no wgmma.fence", r"wgmma\.fence\.sync\.aligned;", at=()),
     Mutant("flash_attention.fa3_fwd_128.sm_90a", "no proxy fence before the store", r"fence\.proxy\.async\S*;", at=()),
     Mutant("flash_attention.fa3_fwd_128.sm_90a", "the producer keeps its registers", r"setmaxnreg\.dec\S* 24;", at=()),
+    Mutant("flash_attention.fa4_fwd_64.sm_100a", "P used before it is stored", r"tcgen05\.wait::st\.sync\.aligned;", at=()),
+    Mutant("flash_attention.fa4_fwd_64.sm_100a", "nothing commits the scores", r"tcgen05\.commit\S*\s+\[%r\d+\];"),
+    Mutant("flash_attention.fa4_fwd_64.sm_100a", "tensor memory is not given back", r"tcgen05\.dealloc\S*\s+%r\d+, %r\d+;"),
+    Mutant("flash_attention.fa4_fwd_64.sm_100a", "no proxy fence before the store", r"fence\.proxy\.async\S*;", at=()),
     Mutant("cutlass.14.sm_80", "copies that nobody waits for", r"cp\.async\.wait_group \d;", at=()),
     Mutant("cutlass.48.sm_90a", "products read before they are done", r"wgmma\.wait_group\.sync\.aligned \d;", at=()),
     Mutant("cutlass.48.sm_90a", "mbarriers are not released", r"fence\.mbarrier_init\.release\.cluster;", at=()),
@@ -232,7 +236,7 @@ def what_showed(mutant, program, seed):
 
 
 HEAD = ("program", "fault", "must show in", "shows in")
-OPTIONAL = ("cccl", "cutlass", "flash_attention")  # they need nvcc, or checkouts
+OPTIONAL = ("cccl.", "cutlass.", "flash_attention.fa4", "flash_attention.")  # they need nvcc, or checkouts
 
 
 def run(only, programs, seeds):
@@ -243,8 +247,8 @@ def run(only, programs, seeds):
         if not re.search(only, f"{mutant.program}: {mutant.what}"):
             continue
         if mutant.program not in known:
-            family = mutant.program.split(".")[0]
-            if family in OPTIONAL and not any(title.startswith(f"{family}.") for title in known):
+            family = next((one for one in OPTIONAL if mutant.program.startswith(one)), None)
+            if family and not any(title.startswith(family) for title in known):
                 continue
             raise SystemExit(f"{mutant.program}: {mutant.what}: there is no such program; run.py --list names them")
         shown = [what_showed(mutant, known[mutant.program], seed) for seed in seeds]
