@@ -2,7 +2,7 @@
 the model comes to what was published of it. Nothing here was measured by this project.
 
 Figures: NVIDIA's cudnn-frontend, benchmark/attention_training/results, files of 28 September 2026 (FlashAttention-4 and cuDNN
-9.27, 2 sequences; Llama 3.1: 64 heads, 8 of keys, head dimension 128). They name the peak at the clock that was sampled during
+9.27, 2 sequences; Llama 3.1: 64 heads, 8 of keys, head dimension 128; DeepSeek V3: 128 heads, 192 and 128 for values). They name the peak at the clock that was sampled during
 the measurements, 2568 TFLOP/s on a GB200 and 2578 on a GB300: 152 multiprocessors at 2.0625 and 2.07 GHz. The paper's best on
 a B200 is 1613 TFLOP/s, taken as of its longest sequence, 16 heads of 32768 tokens; for the 148 multiprocessors the clock that NVIDIA's driver reports as the highest is taken, 1.965 GHz.
 """
@@ -40,7 +40,7 @@ def peak(gpu: Gpu) -> float:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a turn of a block asks of a sub-core, the one with the product warp, for SM 100."""
+    """What a turn of a block asks of a sub-core, the one with the product warp, at the rates of SM 100."""
 
     name: str
     dim: int
@@ -50,12 +50,17 @@ class Counts:
     ctas: int = 1  # that share keys and values, 2 where products are of a pair
 
     @property
+    def sm(self) -> int:
+        """That the code is for."""
+        return 103 if self.name.startswith("sm_103") else 100
+
+    @property
     def a_score(self) -> float:
         return self.issued["softmax"] / KEYS
 
     def turn(self, sm: int, fit: model.Fit = model.FITTED) -> model.Turn:
         units = dict(self.units)
-        units["MUFU"] *= RATES[sm].mufu / RATES[100].mufu
+        units["MUFU"] *= RATES[sm].mufu / RATES[100].mufu  # which counts() has taken
         ideal = TILES * 2 * ROWS * KEYS * (self.dim + self.dim_v) / PRODUCTS
         units["tensor"] = ideal
         moved = KEYS * (self.dim + self.dim_v) * 2 / self.ctas
@@ -116,7 +121,7 @@ SEQUENCES = (4096, 8192, 16384)
 
 @dataclass(frozen=True)
 class Published:
-    """Of 2 x 64 heads of 128 elements: FlashAttention-4's, and cuDNN 9.27's beside it."""
+    """FlashAttention-4's speed, and cuDNN 9.27's beside it."""
 
     gpu: str
     sequence: int
@@ -124,18 +129,21 @@ class Published:
     teraflops: float
     cudnn: float  # 0: none beside it
     heads: int = HEADS
+    dim: int = 128
+    dim_v: int = 128
 
     @property
     def modelled(self) -> float:
-        return teraflops(loop_of(128, 128, self.causal, GPUS[self.gpu].sm), self.gpu, self.sequence, self.heads, self.causal)
+        of = loop_of(self.dim, self.dim_v, self.causal, GPUS[self.gpu].sm)
+        return teraflops(of, self.gpu, self.sequence, self.heads, self.causal)
 
     @property
     def error(self) -> float:
         return self.modelled / self.teraflops - 1
 
 
-def rows(gpu: str, causal: bool, flash: list[float], cudnn: list[float]) -> list[Published]:
-    return [Published(gpu, s, causal, ours, theirs) for s, ours, theirs in zip(SEQUENCES, flash, cudnn, strict=True)]
+def rows(gpu: str, causal: bool, flash: list[float], cudnn: list[float], **others: int) -> list[Published]:
+    return [Published(gpu, s, causal, ours, theirs, **others) for s, ours, theirs in zip(SEQUENCES, flash, cudnn, strict=True)]
 
 
 # Calls of less than 0.2 ms end before the last block of each multiprocessor counts for little; those of 32768 tokens, of 20 to
@@ -145,6 +153,8 @@ PUBLISHED = [
     *rows("GB200", False, [1522, 1695, 1636], [1560, 1702, 1662]),
     *rows("GB300", True, [1657, 1888, 2001], [1738, 1886, 1986]),
     *rows("GB300", False, [2011, 2116, 2138], [2031, 2115, 2112]),
+    *rows("GB200", True, [1400, 1591, 1687], [1369, 1597, 1683], heads=256, dim=192),
+    *rows("GB200", False, [1682, 1796, 1815], [1685, 1776, 1789], heads=256, dim=192),
     Published("B200", 32768, False, 1613, 0, heads=16),
 ]
 OTHERS = [

@@ -20,26 +20,26 @@ def mask(causal: bool) -> str:
 
 def held(figures: list[Published]) -> str:
     rows = [
-        [p.gpu, str(p.sequence), mask(p.causal), f"{p.teraflops:.0f}", f"{p.cudnn:.0f}" if p.cudnn else "", f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"]
+        [p.gpu, str(p.dim) if p.dim == p.dim_v else f"{p.dim}/{p.dim_v}", str(p.sequence), mask(p.causal), f"{p.teraflops:.0f}", f"{p.cudnn:.0f}" if p.cudnn else "", f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"]
         for p in figures
     ]  # fmt: skip
-    return table(["GPU", "S", "mask", "FlashAttention-4", "cuDNN 9.27", "modelled", "error"], rows)
+    return table(["GPU", "head dimension", "S", "mask", "FlashAttention-4", "cuDNN 9.27", "modelled", "error"], rows)
 
 
 def near() -> int:
     return sum(abs(p.error) <= 0.1 for p in PUBLISHED)
 
 
-def turn_row(of: Counts, sm: int) -> list[str]:
-    turn = of.turn(sm)
+def turn_row(of: Counts) -> list[str]:
+    turn = of.turn(of.sm)
     units = [f"{turn.units[name]:.0f}" for name in UNITS]
     return [of.name, *(str(n) for n in of.issued.values()), f"{of.a_score:.2f}", *units, f"{turn.cycles:.0f}", turn.limit,
             f"{100 * turn.ideal / turn.cycles:.0f} %"]  # fmt: skip
 
 
-def turns(found: list[Counts], sm: int) -> str:
+def turns(found: list[Counts]) -> str:
     head = ["kernel", "softmax", "correction", "products", "load", "a score", *UNITS, "turn", "limit", "of the peak"]
-    return table(head, [turn_row(one, sm) for one in found])
+    return table(head, [turn_row(one) for one in found])
 
 
 def predictions(ours: Counts, gpu: str) -> list[list[str]]:
@@ -67,7 +67,7 @@ def text(paths: list[Path], tools: Path) -> str:
     parts = [
         held(PUBLISHED), f"\n{near()} of {len(PUBLISHED)} within 10 %.\n\nNot held to:\n\n", held(OTHERS),
         "\nA turn of the block, instructions of a warp by role and cycles of the product warp's sub-core:\n\n",
-        turns([*blackwell.kept().values(), *found], 100),
+        turns([*blackwell.kept().values(), *found]),
     ]  # fmt: skip
     if found:
         head = ["kernel", "GPU", "S", "mask", "TFLOP/s", "FlashAttention-4 so", f"times it (goal {GOAL:g})"]

@@ -97,7 +97,7 @@ class Roles(unittest.TestCase):
 class FlashAttention4(unittest.TestCase):
     def test_published(self) -> None:
         """What docs/kernel-model.md says. A change of the rules must say anew how near they come."""
-        self.assertEqual((blackwell_text.near(), len(blackwell.PUBLISHED)), (13, 13))
+        self.assertEqual((blackwell_text.near(), len(blackwell.PUBLISHED)), (17, 19))
 
     def test_peaks(self) -> None:
         """The benchmark's own, at the clock that it sampled."""
