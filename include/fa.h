@@ -439,6 +439,8 @@ typedef struct fa_kernel {
   int32_t available;    /* 1 when this machine can run it [F112] */
   int32_t reserved;     /* 0 */
   const char *why_not;  /* when not available, the reason; else "" [F113] */
+  const char *backward; /* what computes fa_backward of its ops, best first: "cpu.avx2", "cuda.sm_80.backward
+                           cuda.sm_80.backward_simt"; "" where this build has no backward pass [F194] */
 } fa_kernel;
 
 /* ---- attention ------------------------------------------------------------------------------------------------------- */

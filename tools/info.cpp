@@ -101,6 +101,7 @@ Json as_json() {
                                {"device", kernel.device},
                                {"arch", kernel.arch},
                                {"dtypes", kernel.dtypes},
+                               {"backward", kernel.backward},
                                {"available", kernel.available != 0},
                                {"why_not", kernel.why_not}});
   }
@@ -137,6 +138,18 @@ void print_kernels(bool any_gpu) {
   }
 }
 
+/// A GPU's kernels have families of their own for gradients; a CPU's kernel computes them itself.
+void print_gradients() {
+  fmt::print("\nGradients (fa_backward), best first:\n");
+  for (const fa_kernel &kernel : kernels()) {
+    const bool own = std::strcmp(kernel.backward, kernel.name) == 0;
+    fmt::print("  {:<20} {}\n", kernel.name,
+               own                ? "itself"
+               : *kernel.backward ? kernel.backward
+                                  : "none in this build");
+  }
+}
+
 void print_text() {
   const Machine machine = this_machine();
   const std::string version = version_text(fa_version());
@@ -154,6 +167,7 @@ void print_text() {
   const Gpus gpus = find_gpus();
   print_gpus(gpus);
   print_kernels(!gpus.list.empty());
+  print_gradients();
   fmt::print("\nWhat serves here:\n");
   for (const Choice &choice : choices()) {
     fmt::print("  {:<20} {}\n", choice_name(choice),
@@ -171,8 +185,9 @@ Command info_command() {
   command.details =
       "Prints the version and build of the loaded library, the machine's processor with the instruction sets that "
       "matter "
-      "here, its GPUs, every kernel of the library with the reason where one cannot serve, and the kernel that the "
-      "library chooses for each type of element.";
+      "here, its GPUs, every kernel of the library with the reason where one cannot serve, what computes its "
+      "gradients, and "
+      "the kernel that the library chooses for each type of element.";
   command.examples = {{"For a bug report:", "fa info"}, {"For a program:", "fa info --json"}};
   command.define = [](Options &options) -> std::function<int()> {
     const auto json = std::make_shared<bool>(false);

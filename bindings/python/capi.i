@@ -119,6 +119,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %immutable fa_kernel::dtypes;
 %immutable fa_kernel::available;
 %immutable fa_kernel::why_not;
+%immutable fa_kernel::backward;
 
 %include <fa.h>
 

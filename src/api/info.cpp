@@ -90,6 +90,7 @@ bool kernel_info(int32_t index, fa_kernel *info) {
   described.device = device_name(kernel.device);
   described.arch = kernel.arch;
   described.dtypes = kernel.dtypes;
+  described.backward = kernel.backward;
   described.why_not = kernel.why_not_here(kernel);
   described.available = !described.why_not;
   if (described.available) described.why_not = "";

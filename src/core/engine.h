@@ -46,10 +46,11 @@ struct Reason {
 
 /// One line of the dispatch table: a kernel family that an engine can run. Lines stand best first.
 struct Kernel {
-  const char *name;    // "cpu.avx2"
-  fa_device device;    // FA_DEVICE_CPU or FA_DEVICE_CUDA
-  const char *arch;    // "avx2", "sm_80"
-  const char *dtypes;  // what it computes in: "f32", "bf16"
+  const char *name;      // "cpu.avx2"
+  fa_device device;      // FA_DEVICE_CPU or FA_DEVICE_CUDA
+  const char *arch;      // "avx2", "sm_80"
+  const char *dtypes;    // what it computes in: "f32", "bf16"
+  const char *backward;  // names of what computes gradients, best first; "" where nothing does
 
   /// nullptr when this machine can run the kernel, else the reason why not, a string that lives as long as the library.
   const char *(*why_not_here)(const Kernel &kernel);

@@ -39,9 +39,22 @@ const char *why_not_here(const Kernel &) {
   return lacks();
 }
 
+#ifdef FA_NO_BACKWARD
+constexpr bool computes_gradients = false;
+#else
+constexpr bool computes_gradients = true;
+#endif
+
 constexpr Kernel list[] = {
 #define FA_CPU_ISA(isa, computes_in, why_not) \
-  {"cpu." #isa, FA_DEVICE_CPU, #isa, computes_in, &why_not_here<lacks_##isa>, &why_not, &create<isa::kernels>},
+  {"cpu." #isa,                               \
+   FA_DEVICE_CPU,                             \
+   #isa,                                      \
+   computes_in,                               \
+   computes_gradients ? "cpu." #isa : "",     \
+   &why_not_here<lacks_##isa>,                \
+   &why_not,                                  \
+   &create<isa::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

@@ -78,6 +78,39 @@ constexpr unsigned bit_of(kernels::Dtype dtype) {
   return 1u << (dtype - kernels::f32);
 }
 
+/// The names of a row's gradients, best first.
+struct Names {
+  char text[200] = {};
+
+  constexpr void add(std::string_view name) {
+    size_t length = std::string_view(text).size();
+    if (length > 0) text[length++] = ' ';
+    for (const char c : name) text[length++] = c;
+  }
+};
+
+struct Backward {
+  Names of[row_count + 1];
+};
+
+/// Those of its architecture that are of its types, or of f32, which computes those of all.
+constexpr Backward backward = [] {
+  Backward made = {};
+  for (size_t i = 0, row = 0; i < list_length; i++) {
+    if (!begins_row(i)) continue;
+    unsigned types = bit_of(kernels::f32);
+    for (const Image &image : std::span(list, list_length))
+      if (same(image.name, list[i].name)) types |= bit_of(image.dtype);
+    std::string_view last;
+    for (const Image &image : std::span(list, list_length)) {
+      const bool serves = image.arch == list[i].arch && (types & bit_of(image.dtype)) != 0 && image.has(Entry::dkv);
+      if (serves && !same(image.name, last)) made.of[row].add(last = image.name);
+    }
+    row++;
+  }
+  return made;
+}();
+
 constexpr Table table = [] {
   Table made = {};
   for (size_t i = 0, row = 0; i < list_length; i++) {
@@ -89,8 +122,10 @@ constexpr Table table = [] {
     made.rows[row] = {&first, end - i, nullptr};
     for (const Image &image : std::span(list, list_length))
       if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
-    made.kernels[row++] = {first.name, FA_DEVICE_CUDA, first.arch->name, type_names[types], why_not_here,
-                           why_not,    create};
+    made.kernels[row] = {
+        first.name, FA_DEVICE_CUDA, first.arch->name, type_names[types], backward.of[row].text, why_not_here,
+        why_not,    create};
+    row++;
   }
   return made;
 }();

@@ -102,7 +102,7 @@ AT(fa_backward_args, workspace, 1536);
 AT(fa_backward_args, workspace_size, 1544);
 AT(fa_backward_args, stream, 1552);
 
-HOLDS(sizeof(fa_kernel) == 56);
+HOLDS(sizeof(fa_kernel) == 64);
 AT(fa_kernel, struct_size, 0);
 AT(fa_kernel, name, 8);
 AT(fa_kernel, device, 16);
@@ -111,6 +111,7 @@ AT(fa_kernel, dtypes, 32);
 AT(fa_kernel, available, 40);
 AT(fa_kernel, reserved, 44);
 AT(fa_kernel, why_not, 48);
+AT(fa_kernel, backward, 56);
 
 HOLDS(sizeof(fa_status) == 4);
 HOLDS(sizeof(fa_dtype) == 4);

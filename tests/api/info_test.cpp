@@ -83,6 +83,20 @@ TEST(Kernels, EachIsDescribed) {
   EXPECT_GT(available, 0) << "the generic kernel runs anywhere";
 }
 
+/// A CPU's kernel computes its gradients itself, a GPU's has families of its own for them, on the same architecture.
+// [F194]
+TEST(Kernels, WhatComputesGradients) {
+  for (int32_t i = 0; i < fa_kernel_count(); ++i) {
+    fa_kernel info;
+    info.struct_size = sizeof info;
+    ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
+    const std::string arch = std::string("cuda.") + info.arch;
+    const bool halves = std::string(info.dtypes).find("f16") != std::string::npos;
+    const std::string on_gpu = (halves ? arch + ".backward " : "") + arch + ".backward_simt";
+    EXPECT_EQ(info.backward, std::string(info.device) == "cpu" ? info.name : on_gpu) << info.name;
+  }
+}
+
 // [F144]
 TEST(Kernels, NamesOutliveTheirOps) {
   fa_op *op = Call().create();
@@ -97,7 +111,7 @@ TEST(Kernels, StringsStay) {
   std::vector<fa_kernel> first(static_cast<size_t>(fa_kernel_count()));
   std::vector<std::string> texts;
   const auto strings = [](const fa_kernel &k) {
-    return std::string(k.name) + "|" + k.device + "|" + k.arch + "|" + k.dtypes + "|" + k.why_not;
+    return std::string(k.name) + "|" + k.device + "|" + k.arch + "|" + k.dtypes + "|" + k.why_not + "|" + k.backward;
   };
   for (size_t i = 0; i < first.size(); ++i) {
     first[i].struct_size = sizeof(fa_kernel);

@@ -70,7 +70,9 @@ class Archs(unittest.TestCase):
         self.run_in(sys.executable, "scripts/support-matrix", "--check", code=1)
         self.run_in(sys.executable, "scripts/support-matrix")
         page = (self.tree / "docs" / "gpus.md").read_text()
-        self.assertIn("| a new one | 122 | `cuda.sm_122.mma` | `cuda.sm_122.mma` | `cuda.sm_122.simt` | machine code |", page)
+        forward = "`cuda.sm_122.mma` | `cuda.sm_122.mma` | `cuda.sm_122.simt`"
+        gradients = "`backward` | `backward` | `backward_simt`"
+        self.assertIn(f"| a new one | 122 | {forward} | {gradients} | machine code |", page)
 
     def test_one_less(self):
         self.list.write_text(re.sub(r"\nFA_ARCH\(86,.*", "", self.list.read_text()))

@@ -17,9 +17,9 @@ TEST(Info, TellsVersionMachineAndKernels) {
   const Finished f = fa({"info"}, {{"FA_NUM_THREADS", "2"}});
   EXPECT_EQ(f.code, 0);
   EXPECT_EQ(f.err, "");
-  for (const char *part :
-       {"libfa      " FA_VERSION_STRING "\n", "build ", "cpu ", "GPUs", "Kernels, best first", "cpu.generic",
-        "available", "What serves here", "bf16", "f32 over f16", "set        FA_NUM_THREADS=2"}) {
+  for (const char *part : {"libfa      " FA_VERSION_STRING "\n", "build ", "cpu ", "GPUs", "Kernels, best first",
+                           "cpu.generic", "available", "Gradients (fa_backward)", "What serves here", "bf16",
+                           "f32 over f16", "set        FA_NUM_THREADS=2"}) {
     EXPECT_NE(f.out.find(part), f.out.npos) << part << "\n" << f.out;
   }
 }
@@ -36,6 +36,8 @@ TEST(Info, JsonHasTheSame) {
   EXPECT_EQ(info.at("kernels").size(), static_cast<size_t>(fa_kernel_count()));
   for (const json &kernel : info.at("kernels")) {
     EXPECT_EQ(kernel.at("available").get<bool>(), kernel.at("why_not") == "") << kernel;
+    EXPECT_EQ(kernel.at("backward") == kernel.at("name"), kernel.at("device") == "cpu") << kernel;
+    EXPECT_NE(kernel.at("backward"), "") << kernel;
   }
   EXPECT_EQ(info.at("gpus").empty(), info.at("why_no_gpu") != "");
   for (const json &gpu : info.at("gpus")) EXPECT_EQ(gpu.at("kernel") == "", gpu.at("why_not") != "") << gpu;

@@ -306,6 +306,8 @@ What fa_kernel_info reports of one kernel. Strings live as long as the library i
 - `available`: 1 when this machine can run it
 - `reserved`: 0
 - `why_not`: when not available, the reason; else \"\"
+- `backward`: what computes fa_backward of its ops, best first: \"cpu.avx2\", \"cuda.sm_80.backward
+  cuda.sm_80.backward_simt\"; \"\" where this build has no backward pass
 """
 struct fa_kernel
     struct_size::Csize_t
@@ -316,6 +318,7 @@ struct fa_kernel
     available::Int32
     reserved::Int32
     why_not::Cstring
+    backward::Cstring
 end
 
 const _fa_desc_init = Ref{Ptr{Cvoid}}(C_NULL)

@@ -9,16 +9,18 @@ end
 "One line on how the library was built."
 build_info() = unsafe_string(C.fa_build_info())
 
-"The kernels of the library, best first: named tuples of name, device, arch, dtypes, available and why_not."
+"The kernels of the library, best first: named tuples of name, device, arch, dtypes, available, why_not and
+backward (what computes gradients, best first)."
 kernels() = [kernel_info(i) for i in 0:C.fa_kernel_count()-1]
 
 "Kernel `index`, counted from 0 as in fa.h."
 function kernel_info(index::Integer)
-    found = Ref(C.fa_kernel(sizeof(C.fa_kernel), C_NULL, C_NULL, C_NULL, C_NULL, 0, 0, C_NULL))
+    found = Ref(C.fa_kernel(sizeof(C.fa_kernel), C_NULL, C_NULL, C_NULL, C_NULL, 0, 0, C_NULL, C_NULL))
     check(C.fa_kernel_info(index, found))
     k = found[]
     return (name = unsafe_string(k.name), device = unsafe_string(k.device), arch = unsafe_string(k.arch),
-        dtypes = unsafe_string(k.dtypes), available = k.available != 0, why_not = unsafe_string(k.why_not))
+        dtypes = unsafe_string(k.dtypes), available = k.available != 0, why_not = unsafe_string(k.why_not),
+        backward = unsafe_string(k.backward))
 end
 
 """

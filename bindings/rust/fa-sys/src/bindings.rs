@@ -556,11 +556,14 @@ pub struct fa_kernel {
     pub reserved: i32,
     /// when not available, the reason; else ""
     pub why_not: *const ::core::ffi::c_char,
+    /** what computes fa_backward of its ops, best first: "cpu.avx2", "cuda.sm_80.backward
+cuda.sm_80.backward_simt"; "" where this build has no backward pass*/
+    pub backward: *const ::core::ffi::c_char,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_kernel"][::core::mem::size_of::<fa_kernel>() - 56usize];
+    ["Size of fa_kernel"][::core::mem::size_of::<fa_kernel>() - 64usize];
     ["Alignment of fa_kernel"][::core::mem::align_of::<fa_kernel>() - 8usize];
     [
         "Offset of field: fa_kernel::struct_size",
@@ -586,6 +589,9 @@ const _: () = {
     [
         "Offset of field: fa_kernel::why_not",
     ][::core::mem::offset_of!(fa_kernel, why_not) - 48usize];
+    [
+        "Offset of field: fa_kernel::backward",
+    ][::core::mem::offset_of!(fa_kernel, backward) - 56usize];
 };
 /** Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the
  standard error; NULL restores that. Call it before other threads use the library. Since 0.1.*/

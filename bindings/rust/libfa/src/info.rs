@@ -25,6 +25,8 @@ pub struct Kernel {
     pub available: bool,
     /// Why not, else empty.
     pub why_not: &'static str,
+    /// What computes gradients, best first, with spaces between: `cuda.sm_80.backward cuda.sm_80.backward_simt`.
+    pub backward: &'static str,
 }
 
 /// All kernels of the library, best first.
@@ -54,6 +56,7 @@ fn kernel(index: i32) -> Result<Kernel> {
         dtypes: text(info.dtypes),
         available: info.available != 0,
         why_not: text(info.why_not),
+        backward: text(info.backward),
     })
 }
 
