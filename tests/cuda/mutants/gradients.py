@@ -3,10 +3,12 @@
 from table import OUTSIDE, RACE, UNDER_WAY, WRONG, Mutant
 
 F16 = ("80", "backward", "f16", "32")
+STAGED = ("75", "backward", "f16", "32")
 
 KEYS, QUERIES, LOAD = "backward/keys.cuh", "backward/queries.cuh", "backward/load.cuh"
 NAN = r"is -?nan, expected"
 UNWRITTEN = r"kernel: error 719: unwritten-memory: reads shared memory .* which was never written"
+LOADED_OUTSIDE = r"kernel: error 700: illegal address: .* behind its end"
 OF_KEYS = r"d[kv]\[.*\] is .*, expected "
 OF_QUERIES = r"dq\[.*\] is .*, expected "
 
@@ -32,6 +34,10 @@ GRADIENTS = [
               "    clear_nonfinite<B>(shared.slot(stage, 1));\n", RACE),
     gradients("slot_of_a_step", QUERIES, "    if (B::stages == 2) stage = 1 - stage;\n", "", WRONG + "|" + UNDER_WAY + "|" + RACE),
     gradients("rows_past_the_last", LOAD, "row + r + i * step < end", "true", WRONG + "|" + OUTSIDE),
+    # SM 75 keeps chunks in registers between their loads and a step.
+    gradients("delivery_of_a_step", LOAD, "st_shared_v4_b32(to + at, chunks_[which].chunk[n]);", "", UNWRITTEN, STAGED),
+    gradients("zeros_past_the_last", LOAD, "read ? __ldg(reinterpret_cast<const uint4 *>(from)) : uint4{}",
+              "__ldg(reinterpret_cast<const uint4 *>(from))", LOADED_OUTSIDE, STAGED),
     # Masks.
     gradients("edge_of_the_keys", KEYS, ".holds(first_key + row)", ".holds(first_key + row - 1)", OF_KEYS),
     gradients("edge_of_the_queries", QUERIES, "keys.holds(first + column)", "keys.holds(first + column - 1)", OF_QUERIES),
