@@ -5,7 +5,7 @@ use std::mem::transmute_copy;
 use std::ptr::null_mut;
 
 use libfa::half::f16;
-use libfa::{Args, Array, DType, Device, Element, Error, Mask, Op, OpBuilder, TensorMut, TensorRef};
+use libfa::{Args, Array, BackwardArgs, DType, Device, Element, Error, Mask, Op, OpBuilder, TensorMut, TensorRef};
 
 const QUERIES: [usize; 4] = [2, 5, 4, 16];
 const KEYS: [usize; 4] = [2, 160, 2, 16];
@@ -119,6 +119,43 @@ fn as_on_the_cpu() {
     compare(0, |x| x, 2e-6);
     compare(0, f16::from_f32, 4e-3);
     compare(1, |x| x, 2e-6);
+}
+
+/// Of f16 by tensor cores, in a workspace: dk is f32 and added to what is there.
+#[test]
+#[ignore = "needs a CUDA driver with two GPUs"]
+fn gradients_as_on_the_cpu() {
+    use_gpu(0);
+    let host = |shape, step| numbers(shape, step).into_iter().map(f16::from_f32).collect::<Vec<_>>();
+    let (q, k, v, dout) = (host(QUERIES, 0.1), host(KEYS, 0.2), host(KEYS, 0.3), host(QUERIES, 0.4));
+    let tensor = |data, shape| TensorRef::new(data, shape).unwrap();
+    let op = builder(DType::F16).build().unwrap();
+    let of = (tensor(&q, QUERIES), tensor(&k, KEYS), tensor(&v, KEYS));
+    let (out, lse) = op.attention_with_lse::<f16>(of.0, of.1, of.2).unwrap();
+    let rows = TensorRef::new(&lse, [2, 4, 5, 1]).unwrap();
+    let [want_dq, want_dk, want_dv] =
+        op.gradients::<f16>(of.0, of.1, of.2, tensor(&out, QUERIES), rows, tensor(&dout, QUERIES)).unwrap();
+
+    let op = builder(DType::F16).device(Device::Cuda(0)).build().unwrap();
+    let (mut dq, mut dk) = (Memory::new(&vec![f16::NAN; q.len()]), Memory::new(&vec![2f32; k.len()]));
+    let mut dv = Memory::new(&vec![f16::NAN; v.len()]);
+    let (q, k, v, dout) = (Memory::new(&q), Memory::new(&k), Memory::new(&v), Memory::new(&dout));
+    let (out, lse) = (Memory::new(&out), Memory::new(&lse));
+    let args =
+        BackwardArgs::new(q.view(QUERIES), k.view(KEYS), v.view(KEYS), lse.view([2, 4, 5, 1]), dout.view(QUERIES))
+            .out(out.view(QUERIES))
+            .dq(dq.view_mut(QUERIES))
+            .add_to_dk(dk.view_mut(KEYS))
+            .dv(dv.view_mut(KEYS));
+    let bytes = op.backward_workspace_size(&args).unwrap();
+    let memory = Memory::new(&vec![0u8; bytes]);
+    op.backward(&mut unsafe { args.workspace_on_device(memory.address as *mut c_void, bytes) }).unwrap();
+    driver(c"cuCtxSynchronize", 0, 0, 0);
+
+    let near = |a: f32, b: f16| assert!((a - b.to_f32()).abs() < 4e-3, "{a} and {b}");
+    dq.read().iter().zip(&want_dq).for_each(|(a, b)| near(a.to_f32(), *b));
+    dk.read().iter().zip(&want_dk).for_each(|(a, b)| near(a - 2., *b));
+    dv.read().iter().zip(&want_dv).for_each(|(a, b)| near(a.to_f32(), *b));
 }
 
 #[test]
