@@ -1,7 +1,8 @@
-"""The family for warpgroups over every pair of what its calls differ in: head dimension, type, mask, lengths, pages, splits,
-heads, features and values that are not finite. Under all checks of the emulator, and under the schedules of seeds.
+"""Calls over every pair of what they differ in, under all checks of the emulator and under the schedules of seeds: those of the
+family for warpgroups (head dimension, type, mask, lengths, pages, splits, heads, features, values that are not finite), or
+of the backward pass.
 
-pairs.py PROGRAM EMULATOR KERNELS [--seeds N] [--sample N] [--jobs N] [--out FILE]
+pairs.py PROGRAM EMULATOR KERNELS [--backward] [--seeds N] [--sample N] [--jobs N] [--out FILE]
 PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --sample: N of the
 calls; --out: a table of what ran
 """
@@ -14,84 +15,43 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-KERNEL = "cuda.sm_90a.wgmma"
-FACTORS = {
-    "columns": ("64", "96", "128", "192", "256", "40/64", "192/128"),
-    "type": ("bf16", "f16"),
-    "mask": ("causal", "none", "window"),
-    "lengths": ("packed", "same", "used"),
-    "page": ("16", "none", "64", "128"),
-    "splits": ("1", "3"),
-    "heads": ("4/1", "2/2", "6/2"),
-    "score": ("scaled", "softcap", "alibi"),
-    "values": ("finite", "special"),
-}
-NAMES = tuple(FACTORS)
-
-
-def allowed(row):
-    """Tiles between powers of two have neither softcaps nor ALiBi, 256 columns no ALiBi."""
-    columns, score = row.get("columns", "")[:3], row.get("score", "scaled")
-    return not (columns in ("96", "192") and score != "scaled") and (columns, score) != ("256", "alibi")
+import pairs_backward
+import pairs_wgmma
 
 
 def pairs_of(row):
-    return {((a, row[a]), (b, row[b])) for a, b in itertools.combinations(NAMES, 2)}
+    return {((a, row[a]), (b, row[b])) for a, b in itertools.combinations(row, 2)}
 
 
-def covering():
+def covering(plan):
     """Few rows that have every allowed pair of values: each new one has as many of those that are left as can be found by
     changing one factor after the other."""
+    factors, names = plan.FACTORS, tuple(plan.FACTORS)
     left = {
         ((a, x), (b, y))
-        for a, b in itertools.combinations(NAMES, 2)
-        for x, y in itertools.product(FACTORS[a], FACTORS[b])
-        if allowed({a: x, b: y})
+        for a, b in itertools.combinations(names, 2)
+        for x, y in itertools.product(factors[a], factors[b])
+        if plan.allowed({a: x, b: y})
     }
     rows = []
     while left:
         (a, x), (b, y) = min(left)
-        row = {name: FACTORS[name][len(rows) % len(FACTORS[name])] for name in NAMES} | {a: x, b: y}
-        if not allowed(row):
-            row["score" if a != "score" and b != "score" else "columns"] = "scaled" if "score" not in (a, b) else "64"
-        for name in 2 * [name for name in NAMES if name not in (a, b)]:
-            options = [row | {name: value} for value in FACTORS[name]]
-            row = max((each for each in options if allowed(each)), key=lambda each: len(pairs_of(each) & left))
+        row = {name: factors[name][len(rows) % len(factors[name])] for name in names} | {a: x, b: y}
+        if not plan.allowed(row):
+            row |= plan.mended(row, (a, b))
+        for name in 2 * [name for name in names if name not in (a, b)]:
+            options = [row | {name: value} for value in factors[name]]
+            row = max((each for each in options if plan.allowed(each)), key=lambda each: len(pairs_of(each) & left))
         left -= pairs_of(row)
         rows.append(row)
     return rows
 
 
-def case_of(row, number):
-    """A few tiles of a few sequences: FA_CASE's words."""
-    columns, _, of_values = row["columns"].partition("/")
-    heads, _, heads_kv = row["heads"].partition("/")
-    wide = int(columns) >= 192  # which take the emulator long
-    words = [f"b={1 if wide else 2}", f"sq={66 if wide else 70 + number % 5}", f"sk={270 + number}", f"hq={heads}", f"hkv={heads_kv}"]
-    words += [f"d={columns}", f"q={row['type']}", f"splits={row['splits']}", "workspace=1", f"seed={number + 1}", "sinks=h"]
-    if of_values:
-        words.append(f"dv={of_values}")
-    if row["mask"] == "causal":
-        words.append("mask=causal")
-    if row["mask"] == "window":
-        words += ["mask=causal", "window_left=140"]
-    paged = row["page"] != "none"
-    if paged:
-        words.append(f"page={row['page']}")
-    if row["lengths"] == "packed":
-        words += ["cu_q=1", "used_k=1" if paged else "cu_k=1"]
-    if row["lengths"] == "used":
-        words += ["used_q=1", "used_k=1", "offset=1"] + ([] if paged else ["leftpad=1"])
-    words += {"scaled": [], "softcap": ["softcap=4"], "alibi": ["alibi=h"]}[row["score"]]
-    if row["values"] == "special":
-        words.append("special=1")
-    return " ".join(words)
-
-
 def run(options, case, seed):
-    """What went wrong; "" when nothing did."""
-    environment = os.environ | {"FA_CASE": case, "FA_FORCE_KERNEL": KERNEL, "FA_KERNEL_PATH": str(options.kernels)}
-    environment |= {"LD_LIBRARY_PATH": str(options.emulator), "FA_EMU_DEVICE": "sm_90a:sms=2", "TEST_EMULATED": "1"}
+    """What went wrong; "" when nothing did. case: the device, its kernel, and FA_CASE's words."""
+    device, kernel, words = case
+    environment = os.environ | {"FA_CASE": words, "FA_FORCE_KERNEL": kernel, "FA_KERNEL_PATH": str(options.kernels)}
+    environment |= {"LD_LIBRARY_PATH": str(options.emulator), "FA_EMU_DEVICE": f"{device}:sms=2", "TEST_EMULATED": "1"}
     environment |= {"FA_EMU_CHECK": "2", "FA_EMU_FAIL_ON": "formal", "FA_EMU_SEED": str(seed)}
     done = subprocess.run([options.program], env=environment, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
@@ -101,13 +61,15 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("program", "emulator", "kernels"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--backward", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sample", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     options.program = options.program.resolve()
-    cases = [case_of(row, number) for number, row in enumerate(covering())]
+    plan = pairs_backward if options.backward else pairs_wgmma
+    cases = [plan.case_of(row, number) for number, row in enumerate(covering(plan))]
     if options.sample:
         cases = cases[:: len(cases) // options.sample][: options.sample]
     runs = [(case, seed) for case in cases for seed in range(options.seeds)]
@@ -115,16 +77,17 @@ def main():
         failures = list(pool.map(lambda each: run(options, *each), runs))
     for (case, seed), failure in zip(runs, failures):
         if failure:
-            print(f"seed {seed}: FA_CASE=\"{case}\"\n{failure}")
+            device, kernel, words = case
+            print(f"seed {seed}, {device}, {kernel}: FA_CASE=\"{words}\"\n{failure}")
     failed = sum(map(bool, failures))
     print(f"{len(cases)} calls under {options.seeds} schedules each: {len(runs) - failed} of {len(runs)} right")
     if options.out:
-        lines = ["# Every pair of what calls of `kernels/wgmma` differ in", ""]
+        lines = [f"# Every pair of what {plan.TITLE} differ in", ""]
         lines += [f"What `pairs.py` ran, under all checks of the emulator and {options.seeds} schedules each:", ""]
-        lines += ["| call | schedules that are right |", "|---|---|"]
+        lines += ["| kernel | call | schedules that are right |", "|---|---|---|"]
         for case in cases:
             right = sum(not failure for (other, _), failure in zip(runs, failures) if other == case)
-            lines.append(f"| `{case}` | {right} of {options.seeds} |")
+            lines.append(f"| `{case[1]}` | `{case[2]}` | {right} of {options.seeds} |")
         options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 1 if failed else 0
 
