@@ -113,7 +113,7 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         way = get(backward_ways, field, NamedTuple())
         @test changed(LibFA.backward_arguments(gradients, q, q, rows, q, q, q; way...)[1], plain, field)
     end
-    names = (:name, :device, :arch, :dtypes, :available, :why_not)
+    names = (:name, :device, :arch, :dtypes, :available, :why_not, :backward)
     @test issetequal(keys(LibFA.kernels()[1]), names)
     @test issetequal(String.(names), setdiff(first.(structures["fa_kernel"][2]), ["struct_size", "reserved"]))
 end

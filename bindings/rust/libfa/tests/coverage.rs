@@ -215,9 +215,10 @@ fn every_field_of_fa_tensor_and_fa_kernel() {
     assert_eq!(fields("fa_tensor"), BTreeSet::from(expected));
 
     // Every field is one of libfa::Kernel, but for the size and what is always 0.
-    let libfa::Kernel { name, device, arch, dtypes, available: _, why_not, .. } = libfa::kernels().unwrap().remove(0);
-    assert!([name, device, arch, dtypes].iter().all(|text| !text.is_empty()), "{why_not}");
-    let expected = ["struct_size", "name", "device", "arch", "dtypes", "available", "reserved", "why_not"];
+    let libfa::Kernel { name, device, arch, dtypes, available: _, why_not, backward, .. } =
+        libfa::kernels().unwrap().remove(0);
+    assert!([name, device, arch, dtypes, backward].iter().all(|text| !text.is_empty()), "{why_not}");
+    let expected = ["struct_size", "name", "device", "arch", "dtypes", "available", "reserved", "why_not", "backward"];
     assert_eq!(fields("fa_kernel"), BTreeSet::from(expected.map(str::to_owned)));
 }
 
