@@ -56,31 +56,29 @@ __device__ inline void tcgen05_fence_after_thread_sync() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }
 
-#define FA_WORDS_8(c, x, i)                                                                                        \
-  c((x)[i]), c((x)[(i) + 1]), c((x)[(i) + 2]), c((x)[(i) + 3]), c((x)[(i) + 4]), c((x)[(i) + 5]), c((x)[(i) + 6]), \
-      c((x)[(i) + 7])
-#define FA_WORDS_32(c, x) FA_WORDS_8(c, x, 0), FA_WORDS_8(c, x, 8), FA_WORDS_8(c, x, 16), FA_WORDS_8(c, x, 24)
-#define FA_NAMES_32                                                         \
-  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}"
+#define FA_WORDS_4(c, x, i) c((x)[i]), c((x)[(i) + 1]), c((x)[(i) + 2]), c((x)[(i) + 3])
+#define FA_WORDS_16(c, x, i) \
+  FA_WORDS_4(c, x, i), FA_WORDS_4(c, x, i + 4), FA_WORDS_4(c, x, i + 8), FA_WORDS_4(c, x, i + 12)
+#define FA_NAMES_16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 
 /// Begins to read 32 columns of this thread's lane; by a whole warp, all lanes from the address of TensorTile::of_warp.
 __device__ __forceinline__ void tcgen05_ld_32x32b_x32(uint32_t *x, uint32_t from) {
-  asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 " FA_NAMES_32 ", [%32];"
-               : FA_WORDS_32("=r", x)
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 {" FA_NAMES_16
+               ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+               : FA_WORDS_16("=r", x, 0), FA_WORDS_16("=r", x, 16)
                : "r"(from)
                : "memory");
 }
 
-/// Begins to write 32 columns of it.
-__device__ __forceinline__ void tcgen05_st_32x32b_x32(uint32_t to, const uint32_t *x) {
-  asm volatile("tcgen05.st.sync.aligned.32x32b.x32.b32 [%32], " FA_NAMES_32 ";" ::FA_WORDS_32("r", x), "r"(to)
+/// Begins to write 16 columns of it.
+__device__ __forceinline__ void tcgen05_st_32x32b_x16(uint32_t to, const uint32_t *x) {
+  asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%16], {" FA_NAMES_16 "};" ::FA_WORDS_16("r", x, 0), "r"(to)
                : "memory");
 }
 
-#undef FA_WORDS_8
-#undef FA_WORDS_32
-#undef FA_NAMES_32
+#undef FA_WORDS_4
+#undef FA_WORDS_16
+#undef FA_NAMES_16
 
 /// Waits until this thread's reads are over, of which these are some: nothing uses them sooner.
 template <int Words>

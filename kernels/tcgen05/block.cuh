@@ -39,7 +39,7 @@ template <Dtype Type, int Dim>
 struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
-  static constexpr Shape shape = tcgen05::shape(Dim);
+  static constexpr Shape shape = tcgen05::shape(FA_SM, Dim);
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
@@ -113,27 +113,25 @@ struct SharedMemory {
 /// Named barriers; 0 is __syncthreads.
 enum Barrier : int { verdicts = 1 };
 
-/// Where what is in tensor memory.
+/// Where what is in tensor memory. A block has all columns, so that the first is 0.
 template <class B>
 struct Columns {
-  uint32_t first;
-
   static constexpr int of_scores = tiles_of_queries * B::keys;
-  static_assert(of_scores + tiles_of_queries * B::dim <= tensor_columns);
+  static_assert(tensor_columns == 512 && of_scores + tiles_of_queries * B::dim <= tensor_columns);
 
-  __device__ typename B::Scores scores(int t) const { return {first + t * B::keys}; }
-  __device__ typename B::Weights weights(int t) const { return {first + t * B::keys}; }
-  __device__ typename B::Out out(int t) const { return {first + of_scores + t * B::dim}; }
+  __device__ static typename B::Scores scores(int t) { return {uint32_t(t * B::keys)}; }
+  __device__ static typename B::Weights weights(int t) { return {uint32_t(t * B::keys)}; }
+  __device__ static typename B::Out out(int t) { return {uint32_t(of_scores + t * B::dim)}; }
 };
 
-/// The phases of barriers of which each tile of queries has one.
+/// The phases of a role's barriers, each of which has a number.
 struct Phases {
   uint32_t parities = 0;
 
   /// Waits for the end of the next one.
-  __device__ void wait(uint64_t *barriers, int t) {
-    mbarrier_wait(shared_address(barriers + t), parities >> t & 1);
-    parities ^= 1u << t;
+  __device__ void wait(uint64_t &barrier, int number) {
+    mbarrier_wait(shared_address(&barrier), parities >> number & 1);
+    parities ^= 1u << number;
   }
 };
 

@@ -11,7 +11,7 @@ template <class B>
 class Correction {
  public:
   __device__ Correction(const Params &p, const SharedMemory<B> &shared)
-      : p_(p), state_(*shared.state), values_(shared.values), columns_{state_.tensor_memory} {}
+      : p_(p), state_(*shared.state), values_(shared.values) {}
 
   __device__ void run() {
     const auto release = [&] { arrive_as_warp(state_.q_empty); };
@@ -29,6 +29,7 @@ class Correction {
   }
 
  private:
+  enum Phase { scales, finals = scales + tiles_of_queries, sums = finals + tiles_of_queries };
   __device__ void correct(const Item &item) {
     const TileRange tiles = item.tiles;
     const int count = tiles_of(item.work);
@@ -55,19 +56,19 @@ class Correction {
 
   /// O = O a, where it is not 1.
   __device__ __forceinline__ void scale(int t) {
-    scales_.wait(state_.scales_full, t);
+    phases_.wait(state_.scales_full[t], scales + t);
     const float a = state_.scales[t][threadIdx.x % rows_of_tile];
     arrive_as_warp(state_.scales_empty[t]);
     if (!__any_sync(~0u, a != 1)) return;
     tcgen05_fence_after_thread_sync();
-    const typename B::Out out = columns_.out(t);
+    const typename B::Out out = Columns<B>::out(t);
 #pragma unroll 1
     for (int column = 0; column < B::dim; column += 32) {
       uint32_t o[32];
       tcgen05_ld_32x32b_x32(o, out.of_warp(column));
       tcgen05_wait_ld(o);
       unroll<32>([&](int i) { o[i] = __float_as_uint(__uint_as_float(o[i]) * a); });
-      tcgen05_st_32x32b_x32(out.of_warp(column), o);
+      unroll<2>([&](int i) { tcgen05_st_32x32b_x16(out.of_warp(column + 16 * i), o + 16 * i); });
     }
     tcgen05_wait_st();
   }
@@ -79,14 +80,14 @@ class Correction {
     uint32_t needs = 0;
 #pragma unroll 1
     for (int t = 0; t < count; t++) {
-      finals_.wait(state_.finals_full, t);
+      phases_.wait(state_.finals_full[t], finals + t);
       const Final final = state_.finals[t][threadIdx.x % rows_of_tile];
       arrive_as_warp(state_.finals_empty[t]);
       if (any_keys) {
-        out_.wait(state_.o_full, t);
+        phases_.wait(state_.o_full[t], sums + t);
         tcgen05_fence_after_thread_sync();
       }
-      needs |= store<B>(p_, item, t, columns_.out(t), final, repairs_ >> 2 * t & 3) << 2 * t;
+      needs |= store<B>(p_, item, t, Columns<B>::out(t), final, repairs_ >> 2 * t & 3) << 2 * t;
     }
     repairs_ = needs;
     if (__any_sync(~0u, needs != 0) && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
@@ -112,9 +113,8 @@ class Correction {
   const Params &p_;
   State<B> &state_;
   uint32_t values_;
-  Columns<B> columns_;
   Position<B::stages> at_values_;
-  Phases scales_, finals_, out_;
+  Phases phases_;
   uint32_t repairs_ = 0;  // what rows need of the run after, where it is a repair: two bits of each tile
 };
 

@@ -24,13 +24,17 @@ __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps
   __syncwarp();
 }
 
+/// The same in all lanes, as the compiler is to know; asked anew each time, it takes no register in between.
+__device__ inline int warp_of_block() {
+  return __shfl_sync(~0u, mov_tid_x() / 32, 0);
+}
+
 template <class B>
 __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps) {
   griddepcontrol_launch_dependents();               // where splits are combined
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
-  // The same in all lanes, as the compiler is to know.
-  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
+  const int warp = warp_of_block();
   if (threadIdx.x == 0) shared.make_barriers();
   if (warp == load_warp) shared.state->verdicts.clear();
   if (warp == product_warp) {
@@ -44,7 +48,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   tcgen05_fence_before_thread_sync();
   __syncthreads();
   tcgen05_fence_after_thread_sync();
-  if (warp == product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);
+  if (warp_of_block() == product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);
 }
 
 extern "C" __global__ void __launch_bounds__(threads, 1)

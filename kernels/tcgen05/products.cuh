@@ -8,8 +8,7 @@ namespace fa::kernels::tcgen05 {
 template <class B>
 class Products {
  public:
-  __device__ explicit Products(const SharedMemory<B> &shared)
-      : shared_(shared), state_(*shared.state), columns_{state_.tensor_memory} {}
+  __device__ explicit Products(const SharedMemory<B> &shared) : shared_(shared), state_(*shared.state) {}
 
   __device__ void run() {
     // Once by this thread, once by its products, whose commit says nothing of the thread's own reads.
@@ -48,7 +47,7 @@ class Products {
     const SharedOperand<typename B::QueryTile> q(shared_.queries + t * B::QueryTile::bytes);
     const SharedOperand<Tile> k(shared_.keys + keys_.stage * Tile::bytes);
     constexpr uint32_t descriptor = instruction_descriptor<typename B::Element, B::keys, false>();
-    const uint32_t s = columns_.scores(t).address;
+    const uint32_t s = Columns<B>::scores(t).address;
     unroll<B::dim / 16>([&](int i) { tcgen05_mma(s, q.rows(i), k.rows(i), descriptor, i > 0); });
     tcgen05_commit(shared_address(&state_.s_full[t]));
     if (!releases_keys) return;
@@ -61,12 +60,12 @@ class Products {
   __device__ void multiply_values(int t, bool accumulate, bool releases) {
     using Tile = typename B::KeyTile;
     mbarrier_wait(shared_address(state_.v_full + values_.stage), values_.parity);
-    weights_.wait(state_.p_full, t);
+    weights_.wait(state_.p_full[t], t);
     tcgen05_fence_after_thread_sync();
     const SharedOperand<Tile> v(shared_.values + values_.stage * Tile::bytes);
     constexpr uint32_t descriptor = instruction_descriptor<typename B::Element, B::dim, true>();
-    const typename B::Weights p = columns_.weights(t);
-    const uint32_t o = columns_.out(t).address;
+    const typename B::Weights p = Columns<B>::weights(t);
+    const uint32_t o = Columns<B>::out(t).address;
     unroll<B::keys / 16>([&](int i) { tcgen05_mma(o, p.depths(i), v.columns(i), descriptor, accumulate || i > 0); });
     if (!releases) return;
     tcgen05_commit(shared_address(state_.v_empty + values_.stage));
@@ -75,7 +74,6 @@ class Products {
 
   const SharedMemory<B> &shared_;
   State<B> &state_;
-  Columns<B> columns_;
   Position<B::stages> keys_, values_;
   Phases weights_;
 };

@@ -4,6 +4,7 @@
 
 #include <cfloat>
 
+#include "common/packed.cuh"
 #include "common/weights.cuh"
 #include "tcgen05/block.cuh"
 
@@ -12,15 +13,15 @@ namespace fa::kernels::tcgen05 {
 template <class B>
 constexpr float most = lift(B::dtype) + slack(B::dtype);
 
-/// Of a thread's row: -m, as it is added, and l.
+/// Of a thread's row: -m, as it is added, and l. A score is x / log2 e. exact: (x - m) c in place of c x - m, for
+/// scores that are too large for it.
 template <class B>
 struct OnlineSoftmax {
-  float c;  // a score is x / log2 e
-  bool exact;
+  float c;
   Final row = {FLT_MAX, 0};  // finite: 2^(-inf - m) is 0, not NaN
 
   /// m' = max(m, top), l = l a, if the row has moved by more than the slack. a: what O is to be multiplied by.
-  __device__ __forceinline__ float raise_maximum(float top) {
+  __device__ __forceinline__ float raise_maximum(float top, bool exact) {
     if (!(exponent(top, c, row.minus_m, exact) > most<B>)) return 1;
     const float unit = exact ? c : 1, before = row.minus_m, t = top * (exact ? 1 : c);
     const float now = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
@@ -32,16 +33,23 @@ struct OnlineSoftmax {
     return a;
   }
 
-  /// P = 2^(c S - m').
-  __device__ __forceinline__ float weight(float x) const { return ex2_approx_ftz(exponent(x, c, row.minus_m, exact)); }
+  /// The exponents of two scores' weights.
+  __device__ __forceinline__ float2 exponents(float2 x) const {
+    return fma_rn_f32x2(x, {c, c}, {row.minus_m, row.minus_m});
+  }
+
+  /// The same of a row that may be exact.
+  __device__ __forceinline__ float2 exponents(float2 x, bool exact) const {
+    const float before = exact ? row.minus_m : 0, behind = exact ? 0 : row.minus_m;
+    return fma_rn_f32x2(add_rn_f32x2(x, {before, before}), {c, c}, {behind, behind});
+  }
 };
 
 template <class B>
 class Softmax {
  public:
   /// t: of the tiles of queries.
-  __device__ Softmax(const Params &p, const SharedMemory<B> &shared, int t)
-      : p_(p), state_(*shared.state), columns_{state_.tensor_memory}, t_(t) {}
+  __device__ Softmax(const Params &p, const SharedMemory<B> &shared, int t) : p_(p), state_(*shared.state), t_(t) {}
 
   __device__ void run() {
     const auto release = [&] { arrive_as_warp(state_.q_empty); };
@@ -55,11 +63,19 @@ class Softmax {
   }
 
  private:
+  enum Phase { scores, scales, finals };
   static constexpr int chunk = 32;  // columns that are read or written at a time
+
+  /// Pairs of scores whose exponentials are left to multiply-adds: one of so many, evenly, whatever the row.
+  __device__ static constexpr bool is_polynomial(int k) {
+    constexpr int of = B::shape.polynomial_of;
+    return of != 0 && k / 2 % of == of - 1;
+  }
 
   __device__ void attend(const Item &item) {
     const Interval keys = keys_of_row<B>(p_, item.work, row_of_thread(item.work, t_));
-    OnlineSoftmax<B> softmax = {p_.scale * log2_e, item.run == Run::repair && far_};
+    OnlineSoftmax<B> softmax = {p_.scale * log2_e};
+    const bool repairs = item.run == Run::repair, exact = repairs && far_;
     // Of keys that all rows of the warp attend.
     const Interval whole = {max_over_warp(keys.low), min_over_warp(keys.high)};
     const TileRange tiles = item.tiles;
@@ -67,53 +83,59 @@ class Softmax {
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int first = tile * B::keys;
       const bool is_first = tile == tiles.end - 1;
-      if (first >= whole.low && first + B::keys <= whole.high)
-        step<false>(softmax, is_first, {});
+      const Interval columns = {keys.low - first, keys.high - first};
+      if (!repairs && first >= whole.low && first + B::keys <= whole.high)
+        step<true>(softmax, is_first, columns, false);
       else
-        step<true>(softmax, is_first, {keys.low - first, keys.high - first});
+        step<false>(softmax, is_first, columns, exact);
     }
     far_ = is_far(keys, softmax.row);
-    finals_.wait(state_.finals_empty, t_);
+    phases_.wait(state_.finals_empty[t_], finals);
     state_.finals[t_][threadIdx.x % rows_of_tile] = softmax.row;
     arrive_as_warp(state_.finals_full[t_]);
   }
 
-  /// A tile's scores to weights; columns: those that the row attends.
-  template <bool Masked>
-  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, bool is_first, Interval columns) {
+  /// A tile's scores to weights; columns: those that the row attends. Whole: all rows of the warp attend all of them,
+  /// and none is exact, of which the same bits follow.
+  template <bool Whole>
+  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, bool is_first, Interval columns, bool exact) {
     uint32_t x[B::keys];
-    scores_.wait(state_.s_full, t_);
+    phases_.wait(state_.s_full[t_], scores);
     tcgen05_fence_after_thread_sync();
-    const typename B::Scores s = columns_.scores(t_);
+    const typename B::Scores s = Columns<B>::scores(t_);
     unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s.of_warp(chunk * i)); });
     tcgen05_wait_ld(x);
     const auto score = [&](int i) { return __uint_as_float(x[i]); };
-    if constexpr (Masked) {
+    if constexpr (!Whole) {
       unroll<B::keys>([&](int i) {
         if (!columns.holds(i)) x[i] = __float_as_uint(-infinity);
       });
     }
     float top[4] = {score(0), score(1), score(2), score(3)};
     unroll<B::keys / 4>([&](int i) { unroll<4>([&](int j) { top[j] = fmaxf(top[j], score(4 * i + j)); }); });
-    const float a = softmax.raise_maximum(fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3])));
+    const float a = softmax.raise_maximum(fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3])), exact);
     if (!is_first) {
-      scales_.wait(state_.scales_empty, t_);
+      phases_.wait(state_.scales_empty[t_], scales);
       state_.scales[t_][threadIdx.x % rows_of_tile] = a;
       arrive_as_warp(state_.scales_full[t_]);
     }
-    float l[4] = {0, 0, 0, 0};
-    const typename B::Weights p = columns_.weights(t_);
-    unroll<B::keys / (2 * chunk)>([&](int i) {
-      uint32_t word[chunk];
-      unroll<chunk>([&](int j) {
-        const int k = 2 * (chunk * i + j);
-        const float low = softmax.weight(score(k)), high = softmax.weight(score(k + 1));
-        l[j % 2 * 2] += low, l[j % 2 * 2 + 1] += high;
-        word[j] = pack<typename B::Element>(low, high);
+    float2 l[2] = {};
+    const typename B::Weights p = Columns<B>::weights(t_);
+    unroll<B::keys / chunk>([&](int i) {
+      uint32_t word[chunk / 2];
+      unroll<chunk / 2>([&](int j) {
+        const int k = chunk * i + 2 * j;
+        const float2 pair = {score(k), score(k + 1)};
+        const float2 e = Whole ? softmax.exponents(pair) : softmax.exponents(pair, exact);
+        const float2 weights = is_polynomial(k) ? exp2_polynomial<exp2_degree(B::dtype)>(e)
+                                                : float2{ex2_approx_ftz(e.x), ex2_approx_ftz(e.y)};
+        l[j % 2] = add_rn_f32x2(l[j % 2], weights);
+        word[j] = pack<typename B::Element>(weights.x, weights.y);
       });
-      tcgen05_st_32x32b_x32(p.of_warp(chunk * i), word);
+      tcgen05_st_32x32b_x16(p.of_warp(chunk / 2 * i), word);
     });
-    softmax.row.l += (l[0] + l[1]) + (l[2] + l[3]);
+    const float2 sum = add_rn_f32x2(l[0], l[1]);
+    softmax.row.l += sum.x + sum.y;
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(state_.p_full[t_]);
@@ -121,10 +143,9 @@ class Softmax {
 
   const Params &p_;
   State<B> &state_;
-  Columns<B> columns_;
   int t_;
-  Phases scores_, scales_ = {~0u}, finals_ = {~0u};  // the places of the latter are free at first
-  bool far_ = false;                                 // the row of the run before, where it is followed by a repair
+  Phases phases_ = {1u << scales | 1u << finals};  // whose places are free at first
+  bool far_ = false;                               // the row of the run before, where it is followed by a repair
 };
 
 }  // namespace fa::kernels::tcgen05

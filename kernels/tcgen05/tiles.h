@@ -12,11 +12,14 @@ struct Shape {
   int keys;    // of a tile
   int stages;  // tiles of keys, and as many of values, that shared memory has room for
   int softmax_registers, correction_registers, other_registers;  // of a thread: 64 K in all
+  int polynomial_of;                                             // of so many exponentials one is a polynomial; 0: none
 };
 
-constexpr Shape shape(int dim) {
-  if (dim <= 64) return {128, 4, 184, 80, 64};
-  return {128, 2, 184, 80, 64};
+/// sm: 103 computes exponentials at twice the rate.
+constexpr Shape shape(int sm, int dim) {
+  const int polynomial_of = sm == 103 ? 0 : 6;
+  if (dim <= 64) return {128, 4, 192, 64, 64, polynomial_of};
+  return {128, 2, 192, 64, 64, polynomial_of};
 }
 
 /// Of queries: what a product has.
@@ -35,9 +38,9 @@ constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows + 2 * s.stages * s.keys) * dim * 2 + 5 * 1024;
 }
 
-constexpr Tile tile(const Arch &, int dim, Entry entry) {
+constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
   if (entry != Entry::plain) return {};
-  const Shape s = shape(dim);
+  const Shape s = shape(arch.number, dim);
   return {.rows = rows,
           .keys = s.keys,
           .threads = threads,

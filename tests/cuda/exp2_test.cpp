@@ -1,0 +1,56 @@
+// The polynomials that stand for some exponentials: their error, which each claims.
+#include "common/exp2.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace {
+
+using fa::kernels::Exp2;
+
+/// As the kernels evaluate it.
+template <int Degree>
+float polynomial(float f) {
+  float p = Exp2<Degree>::coefficient(Degree);
+  for (int i = Degree - 1; i > 0; i--) p = std::fma(p, f, Exp2<Degree>::coefficient(i));
+  return std::fma(p, f, 1.0f);
+}
+
+template <int Degree>
+double largest_error() {
+  double largest = 0;
+  for (int i = -(1 << 20); i <= 1 << 20; i++) {
+    const float f = static_cast<float>(std::ldexp(i, -21));
+    largest = std::max(largest, std::abs(polynomial<Degree>(f) / std::exp2(static_cast<double>(f)) - 1));
+  }
+  return largest;
+}
+
+/// A bound, and a tight one; half of what rounding a weight to the type may change.
+template <int Degree>
+void expect_bound(double roundoff) {
+  const double error = largest_error<Degree>();
+  EXPECT_LE(error, double{Exp2<Degree>::error});
+  EXPECT_GE(error, 0.95 * Exp2<Degree>::error);
+  EXPECT_LE(error, roundoff / 2);
+  EXPECT_EQ(polynomial<Degree>(0), 1);
+}
+
+TEST(Exp2, ErrorsAreWithinTheirBounds) {
+  expect_bound<fa::kernels::exp2_degree(fa::kernels::bf16)>(0x1p-9);
+  expect_bound<fa::kernels::exp2_degree(fa::kernels::f16)>(0x1p-12);
+}
+
+/// What the sum's last bits are: the whole number with an exponent's bias, whose power of two is then a shift away.
+TEST(Exp2, RoundsToExponents) {
+  for (const float x : {-127.f, -126.75f, -3.5f, -0.25f, 0.f, 0.75f, 15.f, 127.f}) {
+    const float rounded = x + fa::kernels::rounder;
+    const float whole = rounded - fa::kernels::rounder;
+    EXPECT_LE(std::abs(x - whole), 0.5f);
+    const float power = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, rounded) << 23);
+    EXPECT_EQ(power, whole == -127 ? 0 : std::exp2(whole)) << x;
+  }
+}
+
+}  // namespace
