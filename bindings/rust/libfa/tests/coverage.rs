@@ -87,6 +87,32 @@ fn every_field_of_fa_desc() {
     assert_eq!(reached, fields("fa_desc"));
 }
 
+/// Setters of what the arguments of both passes have, each with the fields that it reaches.
+macro_rules! setters_of_both {
+    ($view:expr, $bytes:expr, $pages:expr, $workspace:expr) => {{
+        let (view, bytes, pages, workspace) = ($view, $bytes, $pages, $workspace);
+        let setters: Vec<(&[&str], Set)> = vec![
+            (&["bias"], Box::new(move |a| a.bias(view()))),
+            (&["mask"], Box::new(move |a| a.mask(TensorRef::new(bytes, [1, 1, 1, 4]).unwrap()))),
+            (&["alibi_slopes"], Box::new(move |a| a.alibi_slopes(view()))),
+            (&["sinks"], Box::new(move |a| a.sinks(view()))),
+            (&["block_table"], Box::new(move |a| a.block_table(TensorRef::new(pages, [1, 1, 1, 4]).unwrap()))),
+            (&["cu_seqlens_q", "num_seqs"], Box::new(move |a| a.cu_seqlens_q(pages))),
+            (&["cu_seqlens_k", "num_seqs"], Box::new(move |a| a.cu_seqlens_k(pages))),
+            (&["seqused_q"], Box::new(move |a| a.seqused_q(pages))),
+            (&["seqused_k"], Box::new(move |a| a.seqused_k(pages))),
+            (&["leftpad_k"], Box::new(move |a| a.leftpad_k(pages))),
+            (&["kv_batch_idx"], Box::new(move |a| a.kv_batch_idx(pages))),
+            (&["q_offset"], Box::new(move |a| a.q_offset(pages))),
+            (&["max_seqlen_q"], Box::new(|a| a.max_seqlen_q(5))),
+            (&["max_seqlen_k"], Box::new(|a| a.max_seqlen_k(5))),
+            (&["workspace", "workspace_size"], Box::new(move |a| a.workspace(workspace))),
+            (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
+        ];
+        setters
+    }};
+}
+
 fn args_difference(a: &Args, b: &Args) -> BTreeSet<String> {
     differing!(fa_args, a.raw(), b.raw(), struct_size q k v out lse bias mask alibi_slopes sinks block_table cu_seqlens_q
         cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs max_seqlen_q max_seqlen_k num_splits
@@ -113,27 +139,11 @@ fn every_field_of_fa_args() {
             let lse = TensorMut::new(&mut lse, shape).unwrap();
             Box::new(|a: Args<'_>| a.lse(lse))
         }),
-        (&["bias"], Box::new(|a| a.bias(view()))),
-        (&["mask"], Box::new(|a| a.mask(TensorRef::new(&bytes, shape).unwrap()))),
-        (&["alibi_slopes"], Box::new(|a| a.alibi_slopes(view()))),
-        (&["sinks"], Box::new(|a| a.sinks(view()))),
-        (&["block_table"], Box::new(|a| a.block_table(TensorRef::new(&pages, shape).unwrap()))),
-        (&["cu_seqlens_q", "num_seqs"], Box::new(|a| a.cu_seqlens_q(&pages))),
-        (&["cu_seqlens_k", "num_seqs"], Box::new(|a| a.cu_seqlens_k(&pages))),
-        (&["seqused_q"], Box::new(|a| a.seqused_q(&pages))),
-        (&["seqused_k"], Box::new(|a| a.seqused_k(&pages))),
-        (&["leftpad_k"], Box::new(|a| a.leftpad_k(&pages))),
-        (&["kv_batch_idx"], Box::new(|a| a.kv_batch_idx(&pages))),
-        (&["q_offset"], Box::new(|a| a.q_offset(&pages))),
-        (&["max_seqlen_q"], Box::new(|a| a.max_seqlen_q(5))),
-        (&["max_seqlen_k"], Box::new(|a| a.max_seqlen_k(5))),
         (&["num_splits"], Box::new(|a| a.num_splits(2))),
-        (&["workspace", "workspace_size"], Box::new(|a| a.workspace(&mut workspace))),
-        (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
     ];
     let known = ["struct_size", "reserved", "q", "k", "v", "out"]; // fa_args_init's, always 0, and Args::new's
     let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
-    for (names, set) in setters {
+    for (names, set) in setters.into_iter().chain(setters_of_both!(view, &bytes, &pages, &mut workspace)) {
         let difference = args_difference(&base, &set(plain(same_out())));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
         reached.extend(difference);
@@ -170,27 +180,11 @@ fn every_field_of_fa_backward_args() {
         (&["dv", "accumulate"], Box::new(|a| a.add_to_dv(gradient()))),
         (&["dbias", "accumulate"], Box::new(|a| a.add_to_dbias(gradient()))),
         (&["dsinks", "accumulate"], Box::new(|a| a.add_to_dsinks(gradient()))),
-        (&["bias"], Box::new(|a| a.bias(view()))),
-        (&["mask"], Box::new(|a| a.mask(TensorRef::new(&bytes, shape).unwrap()))),
-        (&["alibi_slopes"], Box::new(|a| a.alibi_slopes(view()))),
-        (&["sinks"], Box::new(|a| a.sinks(view()))),
-        (&["block_table"], Box::new(|a| a.block_table(TensorRef::new(&pages, shape).unwrap()))),
-        (&["cu_seqlens_q", "num_seqs"], Box::new(|a| a.cu_seqlens_q(&pages))),
-        (&["cu_seqlens_k", "num_seqs"], Box::new(|a| a.cu_seqlens_k(&pages))),
-        (&["seqused_q"], Box::new(|a| a.seqused_q(&pages))),
-        (&["seqused_k"], Box::new(|a| a.seqused_k(&pages))),
-        (&["leftpad_k"], Box::new(|a| a.leftpad_k(&pages))),
-        (&["kv_batch_idx"], Box::new(|a| a.kv_batch_idx(&pages))),
-        (&["q_offset"], Box::new(|a| a.q_offset(&pages))),
-        (&["max_seqlen_q"], Box::new(|a| a.max_seqlen_q(5))),
-        (&["max_seqlen_k"], Box::new(|a| a.max_seqlen_k(5))),
-        (&["workspace", "workspace_size"], Box::new(|a| a.workspace(&mut workspace))),
-        (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
     ];
     // fa_backward_args_init's, always 0, and BackwardArgs::new's.
     let known = ["struct_size", "reserved", "q", "k", "v", "lse", "dout"];
     let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
-    for (names, set) in setters {
+    for (names, set) in setters.into_iter().chain(setters_of_both!(view, &bytes, &pages, &mut workspace)) {
         let difference = backward_difference(&plain(), &set(plain()));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
         reached.extend(difference);
