@@ -86,6 +86,31 @@ TEST(Gradients, TakeTheKernelsThatTheyNeed) {
   }
 }
 
+/// A workspace of the size that was asked for is enough, one of a byte less is refused.
+// [F188] [F192]
+TEST(Gradients, TheWorkspaceIsEnoughAndNoSmaller) {
+  const InContext in;
+  const Shared shared;
+  const BackwardInstance instance(whole_case());
+  const Op op(desc_of(whole_case()));
+  fa_backward_args call = instance.call;
+  ASSERT_EQ(fa_backward_workspace_size(op.op, &call, &call.workspace_size), FA_OK) << fa_last_error();
+  ASSERT_GT(call.workspace_size, 0u);
+  const test::GuardedMemory workspace((call.workspace_size + 255) / 256 * 256, test::Guard::end);
+  call.workspace = workspace.data();
+  instance.clear_gradients();
+  ASSERT_EQ(fa_backward(op.op, &call), FA_OK) << fa_last_error();
+  EXPECT_EQ(test::wait_for_gpu(), "");
+  EXPECT_EQ(compare(instance, test::ExpectedGradients(instance)), "");
+  instance.clear_gradients();
+  const std::vector<char> before = instance.gradient_bits();
+  --call.workspace_size;
+  EXPECT_EQ(fa_backward(op.op, &call), FA_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error_lacks({"workspace_size", "fa_backward_workspace_size"}), "");
+  EXPECT_EQ(test::wait_for_gpu(), "");
+  EXPECT_EQ(instance.gradient_bits(), before);
+}
+
 /// What a child may answer.
 enum Outcome { fine, told, wrong, not_ours, over };
 
@@ -133,9 +158,66 @@ int run_with_one_failure() {
   return fine;
 }
 
+/// Takes all of the device's memory but some bytes.
+class Taken {
+ public:
+  explicit Taken(size_t left) {
+    CUdeviceptr kept = 0;
+    if (left > 0 && call("cuMemAlloc_v2", &kept, left) != CUDA_SUCCESS) return;
+    for (size_t bytes = size_t{1} << 20; bytes > 0; bytes /= 2)
+      for (CUdeviceptr taken = 0; call("cuMemAlloc_v2", &taken, bytes) == CUDA_SUCCESS;) taken_.push_back(taken);
+    if (left > 0) call("cuMemFree_v2", kept);
+  }
+  ~Taken() {
+    for (const CUdeviceptr taken : taken_) call("cuMemFree_v2", taken);
+  }
+  Taken(const Taken &) = delete;
+  Taken &operator=(const Taken &) = delete;
+
+ private:
+  std::vector<CUdeviceptr> taken_;
+};
+
+/// Each of the call's own allocations in turn is the first that the device has no room for: its images, which it loads,
+/// and the workspace. With room again, everything is as it should be.
+// [F56]
+TEST(Gradients, MemoryOfTheDeviceMayBeShort) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
+  bool image = false, workspace = false;
+  for (const size_t left : {0, 4, 8, 12, 1000}) {
+    const int outcome = in_child({{"FA_EMU_MEMORY", "1M"}, {"FA_EMU_QUIET", "1"}}, [&] {
+      const InContext in;
+      const Shared shared;
+      const BackwardInstance instance(whole_case());
+      const Op op(desc_of(whole_case()));
+      if (op.status != FA_OK) return bad(fa_last_error());
+      instance.clear_gradients();
+      const std::vector<char> before = instance.gradient_bits();
+      int which = 10;
+      {
+        const Taken others(left);
+        if (fa_backward(op.op, &instance.call) != FA_ERROR_OUT_OF_MEMORY) return bad("not refused");
+        const std::string text = fa_last_error();
+        if (text.find("CUDA_ERROR_OUT_OF_MEMORY") == std::string::npos) return bad(text);
+        if (instance.gradient_bits() != before) return bad("gradients were written");
+        which += text.find("cuMemAllocAsync") != std::string::npos;
+      }
+      if (fa_backward(op.op, &instance.call) != FA_OK) return bad(fa_last_error());
+      if (!test::wait_for_gpu().empty()) return int(not_ours);
+      const std::string failure = compare(instance, test::ExpectedGradients(instance));
+      return failure.empty() ? which : bad(failure);
+    });
+    ASSERT_TRUE(outcome == 10 || outcome == 11) << left << " bytes left: " << outcome;
+    (outcome == 10 ? image : workspace) = true;
+  }
+  EXPECT_TRUE(image);
+  EXPECT_TRUE(workspace);
+}
+
 /// A sample of the calls, as each child loads all kernels; those of loading and placing are fault_test.cpp's too.
 // [F73]
 TEST(Gradients, CallsOfTheDriverMayFail) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   constexpr int step = 9;
   int errors = 0;
   for (int k = 1, outcome = fine; outcome != over; k += step) {

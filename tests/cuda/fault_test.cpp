@@ -81,6 +81,7 @@ int run_with_one_failure(const Case &c, fa_device device) {
 
 // [F73]
 TEST(Fault, EveryCallOfTheDriver) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
     int errors = 0, none = 0;
     for (int k = 1, outcome = fine; outcome != over; ++k) {

@@ -1,5 +1,6 @@
 #include "cuda/fixture.h"
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include <cstring>
@@ -11,6 +12,12 @@ int device_count() {
   EXPECT_EQ(call("cuInit", 0u), CUDA_SUCCESS);
   EXPECT_EQ(call("cuDeviceGetCount", &count), CUDA_SUCCESS);
   return count;
+}
+
+bool driver_is_loaded() {
+  void *const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
 }
 
 InContext::InContext(int device, Kind kind) : device_(device), kind_(kind) {

@@ -23,6 +23,12 @@ using test::Variables;
 /// How many GPUs there are: one or more on hardware, two under the emulator.
 int device_count();
 
+/// The driver reads the emulator's settings when it is loaded, and is of no use after a fork: children that are to have
+/// settings of their own begin before the process has loaded it. No child would ever see its call fail otherwise.
+bool driver_is_loaded();
+inline constexpr const char *needs_its_own_process =
+    "this process has used the driver, whose calls then fail in no child of it: run this test in a process of its own";
+
 /// A device's primary context, current for the life of the object; or a new one, which ends with it.
 class InContext {
  public:
