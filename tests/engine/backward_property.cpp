@@ -242,7 +242,10 @@ class BackwardBitwise : public BackwardProperty {
 
 // [F52]
 TEST_P(BackwardBitwise, RerunAndNumberOfThreads) {
-  for (const Case &c : cases()) {
+  std::vector<Case> all = cases();
+  Case &groups = all.emplace_back(all.front());  // of tiles: two threads take them whole, others share them
+  groups.b = groups.hq = 1, groups.mask = FA_MASK_NONE, groups.sq = slow ? 130 : 300, groups.sk = 4000, groups.d = 16;
+  for (const Case &c : all) {
     const BackwardInstance first(c);
     run(first);
     BackwardInstance again(c);

@@ -144,6 +144,13 @@ API = [
 CPU = [
     Mutant("dlse_of_delta", "src/cpu/backward/head.cpp", "- dlse : dlse;", "+ dlse : dlse;", GRADIENTS),
     Mutant(
+        "turns_backwards",
+        "src/cpu/backward/head.cpp",
+        "for (int64_t turn = 0; turn < all.turns(); turn++)",
+        "for (int64_t turn = all.turns() - 1; turn >= 0; turn--)",
+        GRADIENTS,
+    ),
+    Mutant(
         "rows_said_to_be_empty", "src/cpu/backward/head.cpp", "const bool empty = g.lse ==", "const bool empty = false && g.lse ==", GRADIENTS
     ),
     Mutant("cache_rows_added_twice", "src/cpu/backward/head.cpp", "if (!before) f(row);", "f(row);", GRADIENTS),

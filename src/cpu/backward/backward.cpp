@@ -19,8 +19,9 @@ void run_alone(const BackwardPlan &plan, int64_t index, int64_t worker) {
     for (int64_t i = 0; i < head.key_tiles(); i++) head.stage_keys(i);
     for (int64_t member = 0; member < group; member++) {
       for (int64_t i = 0; i < head.query_tiles(); i++) head.stage_queries(member, i, scratch);
-      for (int64_t round = 0; round < head.rounds(); round++)
-        for (int64_t i = 0; i * head.side() < head.key_tiles(); i++) head.meet(round, i, scratch);
+      const Tournament all = head.tournament();
+      for (int64_t round = 0; round < all.rounds(); round++)
+        for (int64_t i = 0; i < all.key_groups(); i++) head.meet_group(round, i, scratch);
       for (int64_t i = 0; i < head.query_tiles(); i++) head.store_queries(i, scratch);
     }
     for (int64_t i = 0; i < head.key_tiles(); i++) head.store_keys(i);
@@ -40,12 +41,13 @@ class Together {
     const int64_t group = plan_.call().heads_q / plan_.call().heads_kv;
     while (!done()) {
       const int64_t key_tiles = most(&Head::key_tiles), query_tiles = most(&Head::query_tiles);
-      const int64_t rounds = most(&Head::rounds);
+      const int64_t rounds = most([](const Tournament &all) { return all.rounds(); });
+      const int64_t turns = most([](const Tournament &all) { return all.turns(); });
+      const int64_t groups = most([](const Tournament &all) { return all.key_groups(); });
       each(key_tiles, [](const Head &head, int64_t i, char *) { head.stage_keys(i); });
       for (int64_t member = 0; member < group; member++) {
         each(query_tiles, [=](const Head &head, int64_t i, char *scratch) { head.stage_queries(member, i, scratch); });
-        for (int64_t round = 0; round < rounds; round++)
-          each(key_tiles, [=](const Head &head, int64_t i, char *scratch) { head.meet(round, i, scratch); });
+        for (int64_t round = 0; round < rounds; round++) meet(round, turns, groups, key_tiles);
         each(query_tiles, [](const Head &head, int64_t i, char *scratch) { head.store_queries(i, scratch); });
       }
       each(key_tiles, [](const Head &head, int64_t i, char *) { head.store_keys(i); });
@@ -68,6 +70,21 @@ class Together {
     int64_t most = 0;
     for (int64_t i = 0; i < count_; i++) most = std::max(most, (head(i).*tiles)());
     return most;
+  }
+
+  template <class Of>
+  int64_t most(const Of &of) const {
+    int64_t most = 0;
+    for (int64_t i = 0; i < count_; i++) most = std::max(most, of(head(i).tournament()));
+    return most;
+  }
+
+  /// Of a causal mask's groups only half may have anything to do.
+  void meet(int64_t round, int64_t turns, int64_t groups, int64_t key_tiles) const {
+    if (groups * count_ % (2 * team_.workers()) == 0)
+      return each(groups, [=](const Head &head, int64_t i, char *scratch) { head.meet_group(round, i, scratch); });
+    for (int64_t turn = 0; turn < turns; turn++)
+      each(key_tiles, [=](const Head &head, int64_t i, char *scratch) { head.meet(round, turn, i, scratch); });
   }
 
   template <class Step>

@@ -129,20 +129,26 @@ int64_t Head::side() const {
   return tiles >= 64 ? 4 : tiles >= 8 ? 2 : 1;
 }
 
-Rounds Head::tournament() const {
+Tournament Head::tournament() const {
   return {tiles_of(key_tiles(), side()), tiles_of(query_tiles(), side())};
 }
 
 /// Keys go to and fro: those that the tile of queries before has used last come first.
-void Head::meet(int64_t round, int64_t key_side, void *scratch) const {
-  const Rounds rounds = tournament();
+void Head::meet(int64_t round, int64_t turn, int64_t key_side, void *scratch) const {
+  const Tournament all = tournament();
   const int64_t first_key = key_side * side(), last_key = std::min(first_key + side(), key_tiles()) - 1;
-  if (first_key > last_key || round >= rounds.count()) return;
-  const int64_t partner = rounds.partner(round, key_side);
+  if (first_key > last_key || round >= all.rounds() || turn >= all.turns()) return;
+  const int64_t partner = all.partner(round, turn, key_side);
   if (partner < 0) return;
   for (int64_t i = partner * side(); i < std::min((partner + 1) * side(), query_tiles()); i++)
     for (int64_t key = first_key; key <= last_key; key++)
       plan_.scheme().attend(queries(i), keys(i % 2 == 0 ? key : first_key + last_key - key), scratch);
+}
+
+void Head::meet_group(int64_t round, int64_t key_group, void *scratch) const {
+  const Tournament all = tournament();
+  for (int64_t turn = 0; turn < all.turns(); turn++)
+    for (int64_t i = 0; i < all.group(); i++) meet(round, turn, key_group * all.group() + i, scratch);
 }
 
 void Head::store_queries(int64_t i, void *scratch) const {

@@ -17,7 +17,7 @@ class Head {
 
   int64_t key_tiles() const;
   int64_t query_tiles() const;
-  int64_t rounds() const { return tournament().count(); }
+  Tournament tournament() const;
 
   /// Tiles that meet in a square of so many by so many: what one leaves in the caches the next finds there. It follows
   /// from lengths alone.
@@ -26,7 +26,9 @@ class Head {
   /// A step does nothing where there is no such tile, or side. Member: which of the group's heads of queries.
   void stage_keys(int64_t tile) const;
   void stage_queries(int64_t member, int64_t tile, void *scratch) const;
-  void meet(int64_t round, int64_t key_side, void *scratch) const;
+  void meet(int64_t round, int64_t turn, int64_t key_side, void *scratch) const;
+  /// All turns of a round, of one group of sides. Each tile meets its partners in the same order.
+  void meet_group(int64_t round, int64_t key_group, void *scratch) const;
   void store_queries(int64_t tile, void *scratch) const;
   void store_keys(int64_t tile) const;
 
@@ -34,7 +36,6 @@ class Head {
   void store_shared() const;
 
  private:
-  Rounds tournament() const;
   const Sequence &sequence() const { return plan_.sequence(sequence_).sequence; }
   QueryTile &queries(int64_t tile) const;
   KeyTile &keys(int64_t tile) const;

@@ -37,4 +37,38 @@ class Rounds {
   int64_t query_tiles_, players_;
 };
 
+/// Where there are many tiles: rounds of groups, and in each of them turns of the members of the groups that meet. What
+/// two groups bring into the last cache serves all turns of theirs.
+class Tournament {
+ public:
+  Tournament(int64_t key_tiles, int64_t query_tiles)
+      : group_(larger(key_tiles, query_tiles) < 2 * grouped ? larger(key_tiles, query_tiles) : grouped),
+        key_tiles_(key_tiles),
+        query_tiles_(query_tiles),
+        groups_(groups(key_tiles), groups(query_tiles)),
+        members_(std::min(group_, key_tiles), std::min(group_, query_tiles)) {}
+
+  int64_t rounds() const { return groups_.count(); }
+  int64_t turns() const { return members_.count(); }
+  int64_t group() const { return group_; }
+  int64_t key_groups() const { return groups(key_tiles_); }
+
+  /// The tile of queries that tile `keys` meets, or -1.
+  int64_t partner(int64_t round, int64_t turn, int64_t keys) const {
+    const int64_t group = groups_.partner(round, keys / group_);
+    const int64_t member = group < 0 ? -1 : members_.partner(turn, keys % group_);
+    const int64_t queries = group * group_ + member;
+    return member >= 0 && queries < query_tiles_ ? queries : -1;
+  }
+
+ private:
+  static constexpr int64_t grouped = 4;
+
+  static int64_t larger(int64_t a, int64_t b) { return std::max<int64_t>({a, b, 1}); }
+  int64_t groups(int64_t tiles) const { return (tiles + group_ - 1) / group_; }
+
+  int64_t group_, key_tiles_, query_tiles_;
+  Rounds groups_, members_;
+};
+
 }  // namespace fa::cpu
