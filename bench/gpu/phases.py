@@ -22,10 +22,14 @@ SANITIZED = [
     ("splits", "b=2 sq=1 sk=300 hq=8 hkv=2 d=128 splits=3 q=f16"),
     ("paged", "b=2 sq=3 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal q=f16"),
     ("f32", "sq=33 sk=70 hq=2 hkv=1 d=96 mask=causal q=f32"),
+    ("gradients", "sq=130 sk=150 hq=2 hkv=1 d=64 mask=causal backward=1 q=f16"),
+    ("gradients of all", "b=2 sq=40 sk=60 hq=2 d=40 bias=f32:hqk dbias=k sinks=h dsinks=h softcap=5 backward=1 q=f16"),
 ]
+# Batch, query and key/value heads, queries, keys, columns: the first is what others publish of their backward passes.
+GRADIENTS = ["2,64,8,8192,8192,128", "4,32,32,4096,4096,64"]
 TYPES = ["f16", "bf16", "f32"]
 SKIPPED = 77  # the exit status of a suite of which every test was
-SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz"]
+SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz", "Backward", "FuzzGradients"]
 SANITIZERS = {"memcheck": "ERROR SUMMARY: 0 errors", "racecheck": "RACECHECK SUMMARY: 0 hazards",
               "initcheck": "ERROR SUMMARY: 0 errors", "synccheck": "ERROR SUMMARY: 0 errors"}
 
@@ -155,6 +159,29 @@ def speed(session):
     return {**summed([outcome.item("gpu_sdpa", printed=outcome.tail(80))]), "values": values}
 
 
+def gradients(session):
+    """The backward pass of published shapes, full and causal, by `fa bench`."""
+    kernels, why = session.pack.kernels()
+    if why:
+        return missing(why)
+    kernel = next((each for each in session.pack.native(kernels) if "f16" in each["dtypes"]), None)
+    if kernel is None:
+        return missing("no kernel for f16 or bf16 runs here")
+    dtype = "bf16" if "bf16" in kernel["dtypes"] else "f16"
+    shapes = [word for shape in GRADIENTS for word in ("--shape", shape)]
+
+    def measured(mask, *options):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "gradients.json"
+            command = [session.pack.program("fa"), "bench", "--backward", "--kernel", kernel["name"], "--dtype", dtype, *shapes,
+                       "--rounds", "5", "--json", file, *options]  # fmt: skip
+            outcome = tools.run(command, session.left(), session.pack.environment())
+            values = json.loads(file.read_text()) if file.exists() else {}
+        return outcome.item(f"gradients, {mask}", printed=outcome.tail(8), values=values)
+
+    return summed([measured("full"), measured("causal", "--causal")])
+
+
 def ported(session):
     """The kernels of older architectures on this one: their PTX assembled beforehand, and one of each by the driver."""
     kernels, why = session.pack.kernels()
@@ -246,7 +273,7 @@ def profile(session):
 
 
 # Name -> what it does, and its seconds, in which a cold start is counted: a second or two of each process, of which engine
-# has ninety, is the driver's. The first call of nine minutes says whether all is right and can be captured, the second how
+# has 120, is the driver's. The first call of nine minutes says whether all is right and can be captured, the second how
 # fast it is, the third what compute-sanitizer sees.
 PHASES = {
     "machine": (machine, 75),
@@ -254,8 +281,9 @@ PHASES = {
     "driver": (driver, 40),
     "capture": (capture, 60),
     "ported": (ported, 100),
-    "engine": (engine, 170),
+    "engine": (engine, 185),
     "speed": (speed, 390),
+    "gradients": (gradients, 60),
     "profile": (profile, 120),
     "sanitizer": (sanitizer, 400),
 }

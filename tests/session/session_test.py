@@ -16,7 +16,8 @@ from gpu.phases import PHASES  # noqa: E402
 
 FATBIN = struct.pack("<IHHQ", preflight.FATBIN, 1, 16, 8) + b"8 bytes."
 COMMIT = "0123456789abcdef"
-INFO = {"kernels": [{"name": name, "device": "cuda", "arch": name.split(".")[1], "available": True, "why_not": ""}
+INFO = {"kernels": [{"name": name, "device": "cuda", "arch": name.split(".")[1], "available": True, "why_not": "",
+                     "dtypes": "f32" if name.endswith("simt") else "f16 bf16"}
                     for name in ("cuda.sm_90a.mma", "cuda.sm_90a.simt", "cuda.sm_80.mma")]}
 
 
@@ -126,7 +127,28 @@ class Session(unittest.TestCase):
             _, results = self.session("--phases", "engine", "--again")
             self.assertEqual(results["engine"]["status"], status, text)
         names = [item["name"] for item in results["engine"]["items"]]
-        self.assertEqual((len(names), names[0]), (36, "Forward f16 sm_90a"))  # suites, types, architectures
+        self.assertEqual((len(names), names[0]), (48, "Forward f16 sm_90a"))  # suites, types, architectures
+
+    def test_gradients_are_of_the_first_kernel_with_halves(self):
+        commands = []
+
+        def run(command, seconds, environment=None):
+            commands.append([str(part) for part in command])
+            if commands[-1][1] == "info":
+                return tools.Outcome(commands[-1], 0, json.dumps(INFO), 0, False)
+            Path(commands[-1][commands[-1].index("--json") + 1]).write_text('{"results": [3]}')
+            return tools.Outcome(commands[-1], int("--causal" in commands[-1]), "what it printed", 0, False)
+
+        with mock.patch.object(tools, "run", run):
+            one = session.Session(tools.Pack(self.pack), None, 500, {})
+            one.begin(100)
+            found = PHASES["gradients"][0](one)
+        full, causal = [command for command in commands if command[1] == "bench"]
+        self.assertEqual(full[full.index("--kernel") + 1 : full.index("--kernel") + 4], ["cuda.sm_90a.mma", "--dtype", "bf16"])
+        self.assertIn("--backward", causal)
+        self.assertEqual(found["status"], "failed")
+        self.assertEqual([(item["status"], item["values"]) for item in found["items"]],
+                         [("passed", {"results": [3]}), ("failed", {"results": [3]})])
 
     def test_time_that_is_up(self):
         self.fa("/bin/sleep 60")
