@@ -6,19 +6,21 @@ from pathlib import Path
 
 FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
 COMPRESSION = {"12": ["-Xfatbin", "-compress-all"], "13": ["--compress-mode=size"]}
+QUICK = COMPRESSION | {"13": ["--compress-mode=none"]}
 
 
 def name_of(arch, family, dtype, dim):
     return f"sm_{arch}.{family}.{dtype}.{dim}"
 
 
-def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",)):
+def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",), quick=False):
     """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH among them; code: what
-    the file holds, {0} the arch; flags: nvcc's, of what to make. What nvcc said."""
+    the file holds, {0} the arch; flags: nvcc's, of what to make; quick: larger files in less time. What nvcc
+    said."""
     arch, family, dtype, dim = image
     values = dict(one.partition("=")[::2] for one in definitions.split(","))
     definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH']}"
-    compression = COMPRESSION[values["FA_KERNEL_CUDA_VERSION"][:2]]
+    compression = (QUICK if quick else COMPRESSION)[values["FA_KERNEL_CUDA_VERSION"][:2]]
     command = [os.environ["NVCC"], *FLAGS, *compression, "-I", str(sources), f"-D{definition}", "-gencode"]
     command += [f"arch=compute_{arch},code=[{code.format(arch)}]", f"-DFA_SM={arch.rstrip('abf')}", f"-DFA_DTYPE={dtype}"]
     command += [f"-DFA_DIM={dim}", *flags, str(sources / family / "kernel.cu"), "-o", str(out)]

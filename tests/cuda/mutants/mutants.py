@@ -59,7 +59,8 @@ def outcome_of(mutant, folders):
             keep_entry(copy / family / "kernel.cu", mutant.entry)
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
         fatbin.unlink(missing_ok=True)
-        compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}", ["-lineinfo", "-fatbin"])  # the emulator runs PTX
+        flags = ["-lineinfo", "-fatbin"]
+        compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}", flags, quick=True)  # the emulator runs PTX
         environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": mutant.device or f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
         environment |= {"FA_EMU_SEED": "1", "FA_EMU_THREADS": "2", "LD_LIBRARY_PATH": emulator, "TEST_EMULATED": "1"}
