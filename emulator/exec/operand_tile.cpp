@@ -76,6 +76,13 @@ void decode_halves(const uint8_t *from, uint32_t count, float *to) {
   }
 }
 
+template <uint32_t count>
+void decode_bfloats(const uint8_t *from, float *to) {
+  uint16_t bits[count];
+  std::memcpy(bits, from, sizeof bits);
+  for (uint32_t i = 0; i < count; i++) to[i] = float_from_bfloat(bits[i]);
+}
+
 }  // namespace
 
 float element_value(Element element, uint8_t bits) {
@@ -87,6 +94,7 @@ void decode_elements(Element element, const uint8_t *from, uint32_t count, float
     case Element::f16:
       return decode_halves(from, count, to);
     case Element::bf16:
+      for (; count >= 16; from += 32, to += 16, count -= 16) decode_bfloats<16>(from, to);
       for (uint32_t i = 0; i < count; i++) {
         uint16_t bits;
         std::memcpy(&bits, from + 2 * i, 2);
@@ -110,6 +118,7 @@ void decode_elements(Element element, const uint8_t *from, uint32_t count, float
 
 void decode_chunk(Element element, const uint8_t *from, float *to) {
   bool four = element == Element::e2m1, six = element == Element::e2m3 || element == Element::e3m2;
+  if (element == Element::bf16) return decode_bfloats<8>(from, to);
   if (!four && !six) return decode_elements(element, from, 16 / bytes_of(element), to);
   const Table &table = table_of(element);
   uint32_t width = four ? 4 : 6;

@@ -117,9 +117,13 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   Resolved where;
   resolve_barriers(warp, instruction, mask, where);
   uint32_t complete = 0;
+  Mbarrier barrier;
+  uint64_t read = ~uint64_t{0};  // where barrier comes from: the lanes of a warp mostly wait for one
   each_lane(mask, [&](uint32_t lane) {
-    Mbarrier barrier =
-        mbarrier_at(warp, instruction, static_cast<int>(lane), static_cast<uint32_t>(where.address[lane]));
+    if (where.address[lane] != read) {
+      read = where.address[lane];
+      barrier = mbarrier_at(warp, instruction, static_cast<int>(lane), static_cast<uint32_t>(read));
+    }
     bool phase = false;
     if (instruction.detail & parity) {
       phase = warp.row<uint32_t>(instruction.c)[lane] & 1;

@@ -65,6 +65,30 @@ void unpack(Warp &warp, const Instruction &instruction, uint32_t mask) {
   }
 }
 
+/// The most common vector: two parts that fill a register. Part: unsigned; Whole: twice as wide.
+template <class Part, class Whole>
+void pack_two(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  const Slot *slots = warp.list(instruction);
+  const Part *low = warp.row<Part>(slots[0]), *high = warp.row<Part>(slots[1]);
+  Whole computed[lanes];
+  for (uint32_t lane = 0; lane < lanes; lane++)
+    computed[lane] = static_cast<Whole>(Whole{high[lane]} << 8 * sizeof(Part) | Whole{low[lane]});
+  store_lanes(warp.row<Whole>(instruction.dst), computed, mask);
+}
+
+template <class Part, class Whole>
+void unpack_two(Warp &warp, const Instruction &instruction, uint32_t mask) {
+  const Slot *slots = warp.list(instruction);
+  const Whole *from = warp.row<Whole>(instruction.a);
+  Part low[lanes], high[lanes];
+  for (uint32_t lane = 0; lane < lanes; lane++) {
+    low[lane] = static_cast<Part>(from[lane]);
+    high[lane] = static_cast<Part>(from[lane] >> 8 * sizeof(Part));
+  }
+  store_lanes(warp.row<Part>(slots[0]), low, mask);
+  store_lanes(warp.row<Part>(slots[1]), high, mask);
+}
+
 bool decode_vector(Decoder &d, size_t vector, bool packing) {
   auto parts = d.elements(vector);
   uint32_t whole = ptx::bytes_of(d.type()), part = parts.empty() ? 0 : whole / static_cast<uint32_t>(parts.size());
@@ -79,6 +103,10 @@ bool decode_vector(Decoder &d, size_t vector, bool packing) {
     d.out().dst = d.destination(0, d.type());
   else
     d.out().a = d.source(1, d.type());
+  if (parts.size() == 2 && part == 2)
+    return d.run(packing ? pack_two<uint16_t, uint32_t> : unpack_two<uint16_t, uint32_t>);
+  if (parts.size() == 2 && part == 4)
+    return d.run(packing ? pack_two<uint32_t, uint64_t> : unpack_two<uint32_t, uint64_t>);
   return d.run(packing ? pack : unpack);
 }
 

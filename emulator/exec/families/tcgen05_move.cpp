@@ -11,6 +11,7 @@
 #include "exec/dispatch.h"
 #include "exec/fault.h"
 #include "exec/launch.h"
+#include "exec/mma_tile.h"
 #include "exec/tensor_memory.h"
 
 namespace fa::emu {
@@ -83,8 +84,35 @@ std::deque<Move> &moves_of(Warp &warp) {
   return warp.cta->state<Moves>().quarters[warp.index % 4];
 }
 
+constexpr uint32_t at_once = 8;  // lanes and columns that change places together
+
+/// A lane's columns become a register's lanes each. 32x32b without packing, at_once registers or a multiple.
+void land_load_by_lanes(TensorMemory &memory, const Move &move) {
+  const Slot *slots = move.warp->list(*move.instruction);
+  for (uint32_t r = 0; r < move.instruction->list_count; r += at_once) {
+    alignas(64) float rows[at_once][lanes];
+    for (uint32_t lane = 0; lane < lanes; lane += at_once)
+      transpose8(memory.floats(move.address.lane + lane, move.address.column + r), TensorMemory::pitch, rows[0] + lane,
+                 lanes);
+    for (uint32_t i = 0; i < at_once; i++) std::memcpy(move.frame + slots[r + i].offset(), rows[i], sizeof rows[i]);
+  }
+}
+
+void land_store_by_lanes(TensorMemory &memory, const Move &move) {
+  const auto *rows = reinterpret_cast<const float *>(move.data.data());
+  for (uint32_t r = 0; r < move.instruction->list_count; r += at_once)
+    for (uint32_t lane = 0; lane < lanes; lane += at_once)
+      transpose8(rows + r * lanes + lane, lanes, memory.floats(move.address.lane + lane, move.address.column + r),
+                 TensorMemory::pitch);
+}
+
+bool goes_by_lanes(const Form &form, const Move &move) {
+  return form.shape == Shape::lanes32_bits32 && !form.packed && move.instruction->list_count % at_once == 0;
+}
+
 void land_load(TensorMemory &memory, const Move &move) {
   Form form = form_of(*move.instruction);
+  if (goes_by_lanes(form, move)) return land_load_by_lanes(memory, move);
   const Slot *slots = move.warp->list(*move.instruction);
   for (uint32_t r = 0; r < move.instruction->list_count; r++) {
     auto *row = reinterpret_cast<uint32_t *>(move.frame + slots[r].offset());
@@ -99,6 +127,7 @@ void land_load(TensorMemory &memory, const Move &move) {
 
 void land_store(TensorMemory &memory, const Move &move) {
   Form form = form_of(*move.instruction);
+  if (goes_by_lanes(form, move)) return land_store_by_lanes(memory, move);
   for (uint32_t r = 0; r < move.instruction->list_count; r++)
     for (uint32_t lane = 0; lane < lanes; lane++) {
       Place to = place(form, r, lane);
