@@ -9,9 +9,12 @@ namespace fa::kernels {
 
 /// cap tanh y = cap - 2 cap / (1 + e^2y) with y = scale s / cap: x = -1 / (1 + e^2y) takes the place of a product s, of
 /// which it is an increasing function. steepness: 2 log2 e scale / cap.
+__device__ inline float capped_product(float s, float steepness) {
+  return rcp_approx_ftz(-1 - ex2_approx_ftz(s * steepness));
+}
 template <class Scores>
 __device__ inline void cap_products(Scores &s, float steepness) {
-  s.for_each([=](float &x, int, int) { x = rcp_approx_ftz(-1 - ex2_approx_ftz(x * steepness)); });
+  s.for_each([=](float &x, int, int) { x = capped_product(x, steepness); });
 }
 
 __device__ inline float alibi_slope(const Params &p, const Sequence &s, int32_t head) {

@@ -35,7 +35,7 @@
 
 namespace fa::kernels::tcgen05 {
 
-template <Dtype Type, int Dim>
+template <Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
@@ -43,6 +43,7 @@ struct Block {
   static constexpr int dim = Dim;
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
+  static constexpr bool featured = E == Entry::featured;
 
   using QueryTile = SharedTile<rows_of_tile, dim>;
   using KeyTile = SharedTile<keys, dim>;
@@ -159,6 +160,12 @@ __device__ inline int32_t row_of_thread(const Work &w, int t) {
 template <class B>
 __device__ inline Interval keys_of_row(const Params &p, const Work &w, int32_t row) {
   return row < w.rows ? attended_of_split(p, w, keys_of_split(p, w.sequence, w.split, B::keys), row) : Interval{0, 0};
+}
+
+/// A score is so many times what stands for it.
+template <class B>
+__device__ inline float unit(const Params &p) {
+  return B::featured ? unit_of(p) : p.scale;
 }
 
 /// True of rows whose weights must be exact: their scores are too large for others, or no weight is left, or a sum is

@@ -8,6 +8,9 @@
 
 namespace fa::kernels::tcgen05 {
 
+template <Entry E>
+using BlockOf = Block<Dtype::FA_DTYPE, FA_DIM, E>;
+
 template <class B>
 __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared) {
   if (warp < correction_warps) {
@@ -53,7 +56,17 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
 
 extern "C" __global__ void __launch_bounds__(threads, 1)
     fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
-  forward<Block<Dtype::FA_DTYPE, FA_DIM>>(p, maps);
+  forward<BlockOf<Entry::plain>>(p, maps);
 }
+
+#if (FA_DIM & (FA_DIM - 1)) == 0
+extern "C" __global__ void __launch_bounds__(threads, 1)
+    fa_forward_featured(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+  forward<BlockOf<Entry::featured>>(p, maps);
+}
+static_assert(has_featured(FA_DIM));
+#else
+static_assert(!has_featured(FA_DIM));
+#endif
 
 }  // namespace fa::kernels::tcgen05

@@ -6,7 +6,7 @@
 
 #include "common/packed.cuh"
 #include "common/weights.cuh"
-#include "tcgen05/block.cuh"
+#include "tcgen05/changes.cuh"
 
 namespace fa::kernels::tcgen05 {
 
@@ -73,8 +73,10 @@ class Softmax {
   }
 
   __device__ void attend(const Item &item) {
-    const Interval keys = keys_of_row<B>(p_, item.work, row_of_thread(item.work, t_));
-    OnlineSoftmax<B> softmax = {p_.scale * log2_e};
+    const int32_t row = row_of_thread(item.work, t_);
+    const Interval keys = keys_of_row<B>(p_, item.work, row);
+    const Changes<B> changes(p_, item.work, row);
+    OnlineSoftmax<B> softmax = {unit<B>(p_) * log2_e};
     const bool repairs = item.run == Run::repair, exact = repairs && far_;
     // Of keys that all rows of the warp attend.
     const Interval whole = {max_over_warp(keys.low), min_over_warp(keys.high)};
@@ -85,9 +87,9 @@ class Softmax {
       const bool is_first = tile == tiles.end - 1;
       const Interval columns = {keys.low - first, keys.high - first};
       if (!repairs && first >= whole.low && first + B::keys <= whole.high)
-        step<true>(softmax, is_first, columns, false);
+        step<true>(softmax, changes, first, is_first, columns, false);
       else
-        step<false>(softmax, is_first, columns, exact);
+        step<false>(softmax, changes, first, is_first, columns, exact);
     }
     far_ = is_far(keys, softmax.row);
     phases_.wait(state_.finals_empty[t_], finals);
@@ -95,16 +97,18 @@ class Softmax {
     arrive_as_warp(state_.finals_full[t_]);
   }
 
-  /// A tile's scores to weights; columns: those that the row attends. Whole: all rows of the warp attend all of them,
-  /// and none is exact, of which the same bits follow.
+  /// A tile's scores to weights; first: its first key; columns: those that the row attends. Whole: all rows of the warp
+  /// attend all of them, and none is exact, of which the same bits follow.
   template <bool Whole>
-  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, bool is_first, Interval columns, bool exact) {
+  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, bool is_first,
+                                       Interval columns, bool exact) {
     uint32_t x[B::keys];
     phases_.wait(state_.s_full[t_], scores);
     tcgen05_fence_after_thread_sync();
     const typename B::Scores s = Columns<B>::scores(t_);
     unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s.of_warp(chunk * i)); });
     tcgen05_wait_ld(x);
+    changes.make(x, first);
     const auto score = [&](int i) { return __uint_as_float(x[i]); };
     if constexpr (!Whole) {
       unroll<B::keys>([&](int i) {

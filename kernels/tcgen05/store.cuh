@@ -37,7 +37,8 @@ __device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int
   const Interval keys = keys_of_row<B>(p, w, own);
   const int32_t row = exists ? own : w.first_row;
   const bool writes = exists && item.run != Run::again && (!repairs || needed != 0);
-  const Softmax softmax = {dead ? -infinity : -final.minus_m * (exact ? p.scale : ln_2), final.l};
+  const float from_zero = -final.minus_m * (exact ? unit<B>(p) : ln_2);
+  const Softmax softmax = {dead ? -infinity : B::featured ? p.softcap + from_zero : from_zero, final.l};
   float factor = 1;
   if (p.schedule.num_splits > 1) {
     if (writes) store_partial(p, w.partial_row + row - w.first_row, softmax);

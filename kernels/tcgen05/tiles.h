@@ -38,8 +38,13 @@ constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows + 2 * s.stages * s.keys) * dim * 2 + 5 * 1024;
 }
 
+/// Few models have features at head dimensions between powers of two: mma serves those.
+constexpr bool has_featured(int dim) {
+  return (dim & (dim - 1)) == 0;
+}
+
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry != Entry::plain) return {};
+  if (entry != Entry::plain && (entry != Entry::featured || !has_featured(dim))) return {};
   const Shape s = shape(arch.number, dim);
   return {.rows = rows,
           .keys = s.keys,
@@ -62,10 +67,10 @@ constexpr const char *why_not(const Attention &a) {
   return nullptr;
 }
 
-/// Scores need nothing but the scale; results are written in whole chunks of 16 bytes. Whether q, k and v can be copied
-/// in boxes is for the host to find when it encodes their maps.
-inline const char *why_not_call(Entry, const Params &p) {
-  if (const char *why = why_not_scores(p, false)) return why;
+/// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
+/// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
+inline const char *why_not_call(Entry entry, const Params &p) {
+  if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
   const int64_t element = p.out_dtype == f32 ? 4 : 2;
   const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
   if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)

@@ -1,10 +1,10 @@
 """Calls over every pair of what they differ in, under all checks of the emulator and under the schedules of seeds: those of the
-family for warpgroups (head dimension, type, mask, lengths, pages, splits, heads, features, values that are not finite), or
-of the backward pass.
+families for warpgroups and for tensor memory (head dimension, type, mask, lengths, pages, splits, heads, features, values
+that are not finite), or of the backward pass.
 
-pairs.py PROGRAM EMULATOR KERNELS [--backward] [--seeds N] [--sample N] [--jobs N] [--out FILE]
-PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --sample: N of the
-calls; --out: a table of what ran
+pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--seeds N] [--sample N] [--jobs N] [--out FILE]
+PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05
+or backward; --sample: N of the calls; --out: a table of what ran
 """
 
 import argparse
@@ -16,7 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pairs_backward
+import pairs_tcgen05
 import pairs_wgmma
+
+PLANS = {"wgmma": pairs_wgmma, "tcgen05": pairs_tcgen05, "backward": pairs_backward}
 
 
 def pairs_of(row):
@@ -61,14 +64,14 @@ def main():
     parser = argparse.ArgumentParser()
     for name in ("program", "emulator", "kernels"):
         parser.add_argument(name, type=Path)
-    parser.add_argument("--backward", action="store_true")
+    parser.add_argument("--plan", choices=PLANS, default="wgmma")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sample", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     options.program = options.program.resolve()
-    plan = pairs_backward if options.backward else pairs_wgmma
+    plan = PLANS[options.plan]
     cases = [plan.case_of(row, number) for number, row in enumerate(covering(plan))]
     if options.sample:
         cases = cases[:: len(cases) // options.sample][: options.sample]

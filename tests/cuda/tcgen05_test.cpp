@@ -38,14 +38,31 @@ TEST_F(Tcgen05, TakesWhatItIsFor) {
   }
 }
 
+TEST_F(Tcgen05, Features) {
+  void (*const changes[])(Case *) = {
+      [](Case *c) { c->softcap = 3; },
+      [](Case *c) { c->alibi = "h"; },
+      [](Case *c) { c->softcap = 3, c->alibi = "bh", c->q = FA_BF16, c->d = 128; },
+      [](Case *c) { c->softcap = 5, c->page = 16, c->splits = 2, c->used_k = true; },
+      [](Case *c) { c->alibi = "h", c->hq = 8, c->sq = 9, c->offset = true; },  // heads of a group in a tile
+  };
+  for (const auto change : changes) {
+    Case c = base_case();
+    change(&c);
+    std::string log;
+    EXPECT_EQ(run(c, &log), "");
+    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_featured"), std::string::npos) << log;
+  }
+}
+
 TEST_F(Tcgen05, LeavesTheOthersToMma) {
   struct Way {
     const char *why;
     void (*change)(Case *);
   };
   const Way ways[] = {
-      {"a softcap", [](Case *c) { c->softcap = 3; }},
-      {"ALiBi", [](Case *c) { c->alibi = "h"; }},
+      {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
+      {"a bias", [](Case *c) { c->bias = "hq"; }},
       {"a mask", [](Case *c) { c->boolmask = "k"; }},
       {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 40, c->hq = 6; }},
       {"pages that are no multiple of 8 keys", [](Case *c) { c->page = 12; }},
