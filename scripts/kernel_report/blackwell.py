@@ -80,8 +80,9 @@ def counts(name: str, dim: int, dim_v: int, found: list[Role]) -> Counts:
 
 
 def read(path: Path, tools: Path, name: str, dim: int, dim_v: int, both: bool) -> Counts:
-    """Of an image or cubin with one kernel. both: as roles() has it."""
-    (function,) = [f for f in images.functions(path, tools) if any(i.opcode == PRODUCT for i in f.instructions)]
+    """Of an image, or of a cubin with one kernel. both: as roles() has it."""
+    found = [f for f in images.functions(path, tools) if any(i.opcode == PRODUCT for i in f.instructions)]
+    (function,) = found if len(found) == 1 else [f for f in found if f.name == "fa_forward_plain"]
     return counts(name, dim, dim_v, roles(function, dim, dim_v, KEYS, both))
 
 
