@@ -3,6 +3,7 @@ of keys or of queries and walks through the other, tile by tile."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from . import loops, model
@@ -11,9 +12,11 @@ from .rates import RATES, SUB_CORES, Gpu
 from .sass import Function, Instruction
 from .way import shortest
 
-PRODUCTS = {"fa_backward_dkv": 4, "fa_backward_dq": 3}  # of a tile of queries with one of keys, by entry point
+KEYS, QUERIES, ALL = "fa_backward_dkv", "fa_backward_dq", "fa_backward_gradients"  # entry points; the last adds to dq in memory
+PRODUCTS = {KEYS: 4, QUERIES: 3, ALL: 5}  # of a tile of queries with one of keys
 ALL_PRODUCTS = 5  # that gradients need
-MOVED = {"fa_backward_dkv": 4, "fa_backward_dq": 3}  # owned tiles that a block reads or writes; forward's are two
+MOVED = {KEYS: 4, QUERIES: 3, ALL: 4}  # owned tiles that a block reads or writes; forward's are two
+STEPS_APART = 2  # that blocks begin after one another which add in turns
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Turn:
         for way in self.ways:
             for unit, cycles in model.unit_cycles(way, rates, factor).items():
                 units[unit] = units.get(unit, 0) + warps * cycles / len(self.ways)
-        units["L2"] = blocks * model.tile_bytes(self.walked, image.dim) / rates.l2_bytes
+        added = 4 * self.walked * image.dim if function.name == ALL else 0
+        units["L2"] = blocks * (model.tile_bytes(self.walked, image.dim) + added) / rates.l2_bytes
         ideal = warps * tensor_ideal(image, self, function.name) * rates.mma * factor
         return model.Turn(units, ideal, blocks, self.owned, self.walked)
 
@@ -93,12 +97,14 @@ def turn(image: Image, function: Function, tile: Tile) -> Turn | None:
     found = loops.steady_loop(function)
     if found is None:
         return None
-    keys = function.name == "fa_backward_dkv"
+    keys = function.name != QUERIES
     owned, walked = (tile.keys, tile.rows) if keys else (tile.rows, tile.keys)
     warps = tile.threads // 32
     multiply = PRODUCTS[function.name] * owned * walked * image.dim // (16 * 8 * depth(image)) // warps
     copies = 2 * walked * image.dim // 8 // tile.threads
     needs = {"HMMA": multiply, "LDG.E.128" if image.sm == 75 else "LDGSTS": copies}
+    if function.name == ALL:
+        needs["RED"] = walked * image.dim // tile.threads // (4 if image.sm >= 90 else 1)
     weights = owned * walked // tile.threads  # of a lane
     if not keys:
         ways = [{**needs, "MUFU.EX2": weights}]
@@ -119,13 +125,19 @@ def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruct
 
 def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
     """Of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
-    heads, group = (call.heads_kv, call.heads // call.heads_kv) if entry == "fa_backward_dkv" else (call.heads, 1)
+    heads, group = (call.heads, 1) if entry == QUERIES else (call.heads_kv, call.heads // call.heads_kv)
     tiles = model.turns(call.rows, call.rows, turn.rows, turn.keys, call.causal)
     columns = call.batch * heads
-    return model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], columns, call.dim, call.causal,
-                         MOVED[entry] / 2)  # fmt: skip
+    seconds = model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], columns, call.dim, call.causal,
+                            MOVED[entry] / 2)  # fmt: skip
+    if entry == ALL:
+        together = min(len(tiles), math.ceil(gpu.sms / heads))  # blocks of a head that are at work at a time
+        seconds += STEPS_APART * (together - 1) * turn.cycles / gpu.sustained_hertz
+    return seconds
 
 
-def terms_seconds(gpu: Gpu, call: Call) -> float:
-    """Of the kernel before them, which reads the results and their gradients."""
-    return (2 * 2 * call.elements + 8 * call.elements / call.dim) / (gpu.dram * 1e9)
+def beside_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:
+    """Of the kernels beside the loops: results and their gradients are read; in_memory: dq is cleared in f32, read and
+    written."""
+    moved = 2 * 2 * call.elements + 8 * call.elements / call.dim + (10 * call.elements if in_memory else 0)
+    return moved / (gpu.dram * 1e9)

@@ -96,7 +96,7 @@ ALU = {
     "SEL", "PRMT", "MOV", "PLOP3", "F2FP", "POPC", "FLO", "BMSK", "SGXT", "LOP", "VIADD", "VOTE", "IADD", "P2R", "R2P",
 }  # fmt: skip
 MUFU = {"MUFU", "F2I", "I2F", "F2F", "I2FP", "FRND"}
-SHARED = {"LDSM", "LDS", "STS", "LDGSTS", "SHFL", "STSM", "LDL", "STL", "ATOMS", "REDUX", "RED"}
+SHARED = {"LDSM", "LDS", "STS", "LDGSTS", "SHFL", "STSM", "LDL", "STL", "ATOMS", "REDUX", "RED", "REDG"}
 
 
 def shared_cycles(opcode: str, modifiers: str) -> float:
@@ -107,7 +107,7 @@ def shared_cycles(opcode: str, modifiers: str) -> float:
         return 1
     if opcode in ("LDSM", "STSM"):
         return 4 if modifiers.endswith(".4") else 2 if modifiers.endswith(".2") else 1
-    return 4 if ".128" in modifiers or opcode == "LDGSTS" else 2 if ".64" in modifiers else 1
+    return 4 if ".128" in modifiers or "x4" in modifiers or opcode == "LDGSTS" else 2 if ".64" in modifiers else 1
 
 
 def unit(opcode: str) -> str:

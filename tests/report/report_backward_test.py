@@ -65,6 +65,23 @@ class Ways(unittest.TestCase):
         blocks = model.blocks_an_sm(RATES[80], 128, 64, 4096)
         self.assertEqual(units["MUFU"], blocks * 2 / 4 * 4 * RATES[80].mufu)
 
+    def test_adds_to_dq(self) -> None:
+        """All five products: two of each warp of a pair and half of the fifth; 8 numbers a lane are added to dq."""
+        common = [*[("HMMA", "")] * 10, *[("LDGSTS", "")] * 2, *[("RED", "")] * 8]
+        value = [("MUFU.EX2", "")] * 8 + [("BRA", "PT joined")]
+        key = [("LDS.128", "")] * 2
+        at = 1 + len(common) + 1 + len(value)
+        body = [*common, ("BRA", "P1 key"), *value, *key, ("NOP", "")]
+        of = self.looped(body, {"key": at, "joined": at + len(key)}, backward.ALL)
+        turn = backward.turn(IMAGE, of, self.tile)
+        assert turn is not None
+        self.assertEqual((turn.count("HMMA"), turn.count("RED")), (backward.tensor_ideal(IMAGE, turn, of.name), 8))
+        apart = self.looped([line for line in body if line[0] != "RED"], {"key": at - 8, "joined": at - 8 + len(key)}, backward.KEYS)
+        self.assertRaises(ValueError, backward.turn, IMAGE, apart, self.tile)  # it has a product too many
+        less = turn.on(IMAGE, Function(backward.KEYS, 128)).units["L2"]
+        blocks = turn.on(IMAGE, of).blocks
+        self.assertAlmostEqual(turn.on(IMAGE, of).units["L2"] - less, blocks * 4 * 16 * 32 / RATES[80].l2_bytes)
+
     def test_step_that_is_not_there(self) -> None:
         with self.assertRaisesRegex(ValueError, "got 12 HMMA around its loop .* expected 6"):
             backward.turn(IMAGE, self.looped(PLAIN[:-1], {}), self.tile)
@@ -81,6 +98,12 @@ class Calls(unittest.TestCase):
         self.assertGreater(times[1], 0.85 * times[0])
         by_queries = {backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dq", call) for call in (apart, grouped)}
         self.assertEqual(len(by_queries), 1)
+
+    def test_turns_begin_apart(self) -> None:
+        """14 blocks of a head are at work together on an A100: the last begins 26 steps late."""
+        turn, call = model.Turn({"tensor": 1000.0}, 1000.0, 1, 128, 64), backward.Call(2, 64, 8, 8192, 128, True)
+        each, late = (backward.launch_seconds(turn, GPUS["A100"], entry, call) for entry in (backward.KEYS, backward.ALL))
+        self.assertAlmostEqual(late - each, 26 * 1000 / GPUS["A100"].sustained_hertz)
 
     def test_operations(self) -> None:
         full, causal = (backward.Call(2, 64, 8, 8192, 128, causal) for causal in (False, True))
