@@ -168,6 +168,14 @@ __device__ inline int mov_tid_x() {
   return thread;
 }
 
+/// True in one lane of a warp, the same one each time: the compiler knows then that there is no other, and need not
+/// choose one for each instruction that only a thread may execute.
+__device__ inline bool elect_sync() {
+  uint32_t is;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(is));
+  return is != 0;
+}
+
 /// Lets the kernel that combines the splits be launched (programmatic dependent launch).
 __device__ inline void griddepcontrol_launch_dependents() {
   if constexpr (this_arch.has(dependent_launch)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

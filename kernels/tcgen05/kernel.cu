@@ -21,7 +21,7 @@ __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps
     Correction<B>(p, shared).run();
   } else {
     setmaxnreg_dec<B::shape.other_registers>();
-    if (warp == product_warp && lane() == 0) Products<B>(shared).run();
+    if (warp == product_warp && elect_sync()) Products<B>(shared).run();
     if (warp == load_warp) Producer<B>(p, maps, shared).run();
   }
   __syncwarp();
