@@ -58,6 +58,8 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
         image = images.Image.of(path)
         if image is None:
             raise SystemExit(f"{path}: got this name, expected one like sm_80.mma.bf16.128.fatbin")
+        if image.family == blackwell_text.FAMILY:
+            continue  # --blackwell has its roles
         functions = images.functions(image.path, args.tools)
         if not functions:
             print(f"{path.name}: no machine code, left out\n")
