@@ -72,5 +72,6 @@ def text(paths: list[Path], tools: Path) -> str:
     if found:
         head = ["kernel", "GPU", "S", "mask", "TFLOP/s", "FlashAttention-4 so", f"times it (goal {GOAL:g})"]
         parts += ["\nPredicted, 2 x 64 heads, not yet measured on hardware:\n\n",
-                  table(head, [row for one in found for gpu in GPUS for row in predictions(one, gpu)])]  # fmt: skip
+                  table(head, [row for one in found for gpu, board in GPUS.items() if one.sm <= board.sm
+                                for row in predictions(one, gpu)])]  # fmt: skip
     return "".join(parts)
