@@ -18,44 +18,56 @@ struct Vectors {
   int64_t pitch;
 };
 
+/// What the next block of rows needs: tiles are larger than the first cache, and rows are far apart. It is asked for
+/// between the multiplications.
+struct Next {
+  const float *a, *c;
+};
+
 /// Not inlined, so that the sums have all registers to themselves.
 template <int rows, int vectors, bool transposed, bool add>
 [[gnu::noinline]] void multiply_block(const float *a, int64_t a_pitch, const float *b, int64_t b_pitch, int64_t n,
-                                      float *c, int64_t c_pitch) {
+                                      float *c, int64_t c_pitch, Next next) {
+  constexpr int line = 64 / sizeof(float);
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
       add ? Simd::load(c + r * c_pitch + v * width) : Simd::zero();
-  FA_UNROLL_2 for (int64_t i = 0; i < n; i++) {
+  const auto step = [&](int64_t i) __attribute__((always_inline)) {
     Vec column[vectors];
     FA_UNROLL for (int v = 0; v < vectors; v++) column[v] = Simd::load(b + i * b_pitch + v * width);
     FA_UNROLL for (int r = 0; r < rows; r++) {
       const Vec factor = broadcast(transposed ? a + i * a_pitch + r : a + r * a_pitch + i);
       FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::multiply_add(factor, column[v], sum[r][v]);
     }
+  };
+  int64_t i = 0;
+  for (int64_t r = 0; i + line <= n; r++) {
+    if (!transposed) {
+      FA_UNROLL for (int row = 0; row < rows; row++) __builtin_prefetch(next.a + row * a_pitch + i);
+    }
+    if (r < rows) {
+      FA_UNROLL for (int at = 0; at < vectors * width; at += line) __builtin_prefetch(next.c + r * c_pitch + at);
+    }
+    FA_UNROLL_2 for (const int64_t end = i + line; i < end; i++) step(i);
   }
+  for (; i < n; i++) step(i);
+  asm("" : "+r"(c));  // or GCC computes addresses twice as far ahead as registers reach
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++)
       Simd::store(c + r * c_pitch + v * width, sum[r][v]);
 }
 
-/// Asks for rows of memory: tiles are larger than the first cache, and what a product needs of them is far apart.
-inline void ask(const float *row, int64_t pitch, int rows, int64_t floats) {
-  for (int r = 0; r < rows; r++)
-    for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(row + r * pitch + i);
-}
-
-/// For any number of rows, and up to tile_vectors vectors. While some are worked on, memory is asked for the next.
+/// For any number of rows, and up to tile_vectors vectors.
 template <int vectors, bool transposed, bool add>
 inline void multiply_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float *c, int64_t c_pitch) {
   constexpr int step = product_rows<vectors>;
   int64_t row = 0;
   const auto next = [&](auto count) {
     constexpr int block = decltype(count)::value;
-    if (row + 2 * block <= rows) {
-      if (!transposed) ask(a.data + (row + block) * a.pitch, a.pitch, block, n);
-      ask(c + (row + block) * c_pitch, c_pitch, block, vectors * width);
-    }
-    multiply_block<block, vectors, transposed, add>(a.data + row * (transposed ? 1 : a.pitch), a.pitch, b.data, b.pitch,
-                                                    n, c + row * c_pitch, c_pitch);
+    const float *from = a.data + row * (transposed ? 1 : a.pitch);
+    float *to = c + row * c_pitch;
+    const int64_t ahead = row + 2 * block <= rows ? block : 0;
+    multiply_block<block, vectors, transposed, add>(from, a.pitch, b.data, b.pitch, n, to, c_pitch,
+                                                    {from + ahead * a.pitch, to + ahead * c_pitch});
     row += block;
   };
   while (row + step <= rows) next(Count<step>());

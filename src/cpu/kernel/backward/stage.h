@@ -38,6 +38,13 @@ inline void load_padded(float *to, const char *from, int64_t stride, fa_dtype dt
   for (int64_t d = n; d < padded(dim); d++) to[d] = 0;
 }
 
+/// Asks for a row that is to be read, or written, some rows later: tensors seldom stand in a cache.
+template <bool write>
+inline void ask_row(const char *row, fa_dtype dtype, int64_t dim) {
+  if (row == nullptr) return;
+  for (int64_t i = 0; i < dim * dtype_bytes(dtype); i += 64) __builtin_prefetch(row + i, write);
+}
+
 /// Lanes of one vector of queries: what each attends, and all of them together.
 inline void stage_lanes(const QueryTile &tile, const QueryBlock &block, int v) {
   block.low_of[v] = block.full_high[v] = INT32_MAX;
@@ -75,6 +82,11 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
   uint32_t special = 0;
   for (int v = 0; v * width < tile.rows; v++) {
     stage_lanes(tile, block, v);
+    for (int r = (v + 1) * width; r < smaller(tile.rows, (v + 2) * width); r++) {
+      ask_row<false>(tile.row[r].q, a.q_dtype, dim);
+      ask_row<false>(tile.gradient[r].dout, tile.dout_dtype, dim_v);
+      if (!tile.delta_given) ask_row<false>(tile.gradient[r].out, a.out_dtype, dim_v);
+    }
     for (int i = 0; i < width; i++) {
       const int r = v * width + i;
       const bool there = r < tile.rows && tile.gradient[r].dout != nullptr;
@@ -103,6 +115,8 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
   tile.special = special != 0;
 }
 
+constexpr int rows_ahead = 8;
+
 /// Rows of keys or values, operands(dim) operands each; true when some element is not finite.
 inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dtype dtype, int64_t first, int n,
                                int64_t dim, float *to) {
@@ -110,6 +124,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
   uint32_t special = 0;
   for (int i = 0; i < n; i++) {
     const char *from = row_of(rows, pages, first + i);
+    if (i + rows_ahead < n) ask_row<false>(row_of(rows, pages, first + i + rows_ahead), dtype, dim);
     if constexpr (Simd::pack == 1) {
       load_row(to + i * pitch, from, rows.element, dtype, dim);
       special |= any_special(to + i * pitch, dim);
@@ -129,6 +144,18 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
   return special != 0;
 }
 
+/// Keys as they stand, in pairs; the last may be half of one.
+template <class S = Simd>
+inline void interleave_keys(const KeyBlock &block, int n, int64_t dim) {
+  const int64_t pitch = row_pitch(operands(dim));
+  static constexpr uint16_t none[width] = {};
+  const auto row = [&](int key) { return reinterpret_cast<const uint16_t *>(block.k + key * pitch); };
+  for (int i = 0; i < n; i += 2)
+    for (int64_t d = 0; d < dim; d += width)
+      Simd::store(block.k_by_keys + i / 2 * row_pitch(dim) + d,
+                  S::interleave(row(i) + d, i + 1 < n ? row(i + 1) + d : none));
+}
+
 /// Finite keys, or pairs of them, for dq.
 inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
   const int64_t dim = tile.attention->head_dim;
@@ -146,6 +173,7 @@ inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
       __builtin_memcpy(&x, reinterpret_cast<const char *>(block.k + key * pitch) + 2 * d, sizeof x);
       return (x & 0x7f80) == 0x7f80 ? 0 : x;
     };
+    if (!tile.special) return interleave_keys(block, tile.n, dim);
     for (int i = 0; i < tile.n; i += 2) {
       float *to = block.k_by_keys + i / 2 * row_pitch(dim);
       for (int64_t d = 0; d < dim; d++) {

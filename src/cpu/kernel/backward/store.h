@@ -1,7 +1,7 @@
 // Finished gradients out of the workspace: scaled, rounded once, stored or added to what is there.
 #pragma once
 
-#include "cpu/kernel/backward/blocks.h"
+#include "cpu/kernel/backward/stage.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -25,6 +25,7 @@ inline void store_queries(const QueryTile &tile, void *scratch) {
   for (int v = 0; v * width < tile.rows; v++) {
     const int n = smaller(width, tile.rows - v * width);
     const float *columns = block.dq_of(v / Simd::tile_vectors, a.head_dim) + v % Simd::tile_vectors * width;
+    for (int i = 0; i < n; i++) ask_row<true>(tile.gradient[v * width + i].dq, tile.dq_dtype, a.head_dim);
     Vec ignored = Simd::zero();
     store_rows<FA_F32>(columns, Simd::set1(1.0f), a.head_dim, rows, n, ignored);
     for (int i = 0; i < n; i++)
@@ -38,8 +39,10 @@ inline void store_keys(const KeyTile &tile) {
   const KeyBlock block(a, Carver(behind(tile)));
   const auto put = [&](const CacheRows &to, fa_dtype dtype, bool add, const float *from, float factor, int64_t dim) {
     if (to.data == nullptr) return;
-    for (int i = 0; i < tile.n; i++)
+    for (int i = 0; i < tile.n; i++) {
+      if (i + rows_ahead < tile.n) ask_row<true>(row_of(to, Pages(), tile.first + i + rows_ahead), dtype, dim);
       put_row(row_of(to, Pages(), tile.first + i), to.element, dtype, add, from + i * padded(dim), factor, dim);
+    }
   };
   put(tile.dk, tile.dk_dtype, tile.add_dk, block.dk, a.scale, a.head_dim);
   put(tile.dv, tile.dv_dtype, tile.add_dv, block.dv, 1, a.head_dim_v);
