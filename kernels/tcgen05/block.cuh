@@ -1,4 +1,6 @@
-// A block of threads, its memories, and who waits for whom in it. t: one of two tiles of queries, which take turns.
+// A block of threads, its memories, and who waits for whom in it. t: one of two tiles of queries, which take turns;
+// beyond 128 columns there is one, with two tiles of scores i in turn, and no warps 4 - 7 (their numbers are the next
+// role's).
 //
 //   warp 13: loads        warp 12: products           warps 0 - 3, 4 - 7: softmax      warps 8 - 11: correction
 //   ──────────────        ─────────────────           of tile 0, of tile 1             and results of both
@@ -8,23 +10,25 @@
 //     k_full, v_full ───> S[t] = Q[t] K^T ─ s_full[t] > S[t] to registers, where there
 //     <─ k_empty, v_empty (commits)                     is a row a thread
 //                                                      a ─────────── scales_full[t] ──> O[t] = O[t] a, where a row of
-//                                                           <─────── scales_empty[t] ──
-//                         O[t] += P[t] V <── p_full[t] ─ P[t] in place of S[t]           the warp has an a below 1
+//                                                           <─────── scales_empty[t] ── the warp has an a below 1
+//                         O[t] += P[t] V <── p_full[t] ─ P[t] in place of S[t]
 //                                        <── p_full[t] ──────────────────────────────── (O[t] may be added to)
-//                              ─ o_full[t] ───────────────────────────────────────────> O[t] / l to out
-//                                                      l, m ──────── finals_full[t] ──>
+//                              ─ o_full[t] ───────────────────────────────────────────> (O[t] is at rest)
+//                                                      l, m ──────── finals_full[t] ──> O[t] / l to out
 //                                                           <─────── finals_empty[t] ──
 //
 //   The order of products: S[0], S[1] of the first tile of keys; then for each tile O[0] += P[0] V, S[0] of the next
-//   one, O[1] += P[1] V, S[1] of the next one: while one tile's rows are weighed, the other's products run. Products of
-//   a thread happen one after another, so S[t] takes the place of P[t] with no more waiting, and s_full[t] says also
-//   that O[t] is at rest.
+//   one, O[1] += P[1] V, S[1] of the next one: while one tile's rows are weighed, the other's products run. Of a single
+//   tile of queries S[i] of the next tile of keys, then O += P[1 - i] V. Products of a thread happen one after another,
+//   so S takes the place of a P that has been used with no more waiting.
 //
 //   p_full[t] of the first tile: the results of the item before have been read from O[t]. Correction clears values
-//   before it arrives there: those behind the end of a sequence, and in a repair all that are not finite. bar.sync
-//   verdicts: all first runs are over, and it is known which works must be repeated (Item).
+//   before it arrives there: those behind the end of a sequence, and in a repair all that are not finite. So it
+//   releases values, too: a commit says nothing of what other threads wrote.
 //
-// Tensor memory: S[0] (P[0] in its first half), S[1] (P[1]), O[0], O[1], of 128 lanes, which are rows.
+//   bar.sync verdicts: all first runs are over, and it is known which works must be repeated (Item).
+//
+// Tensor memory: S[0] (P[0] in its first half), S[1] (P[1]), then sums, of 128 lanes, which are rows.
 // All tiles are visited from the last to the first, as in mma.
 #pragma once
 
@@ -44,6 +48,12 @@ struct Block {
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
   static constexpr bool featured = E == Entry::featured;
+  static constexpr int queries = shape.queries;
+  static constexpr int rows = tcgen05::rows(shape), threads = tcgen05::threads(shape);
+
+  // Warps of the roles, the first or the only one.
+  static constexpr int correction_warps = 4 * queries, product_warp = correction_warps + 4,
+                       load_warp = product_warp + 1;
 
   using QueryTile = SharedTile<rows_of_tile, dim>;
   using KeyTile = SharedTile<keys, dim>;
@@ -52,7 +62,8 @@ struct Block {
   using Out = TensorTile<dim>;
 };
 
-enum Role : int { softmax_warps = 0, correction_warps = 8, product_warp = 12, load_warp = 13 };
+/// Tiles of scores, with as many of weights in their place.
+constexpr int tiles_of_scores = 2;
 
 /// What a softmax warpgroup leaves of a row.
 struct Final {
@@ -63,14 +74,13 @@ struct Final {
 template <class B>
 struct State {
   uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
-  uint64_t s_full[tiles_of_queries], p_full[tiles_of_queries], o_full[tiles_of_queries];
-  uint64_t scales_full[tiles_of_queries], scales_empty[tiles_of_queries];
-  uint64_t finals_full[tiles_of_queries], finals_empty[tiles_of_queries];
+  uint64_t s_full[tiles_of_scores], p_full[tiles_of_scores], o_full[B::queries];
+  uint64_t scales_full[B::queries], scales_empty[B::queries], finals_full[B::queries], finals_empty[B::queries];
   uint32_t tensor_memory;  // its address
   Item items[2];           // the next one's place is not the last one's, whose results are still written
   Verdicts verdicts;       // by the correction warps, on the block's works
-  float scales[tiles_of_queries][rows_of_tile];  // a, of each row
-  Final finals[tiles_of_queries][rows_of_tile];
+  float scales[B::queries][rows_of_tile];  // a, of each row
+  Final finals[B::queries][rows_of_tile];
 };
 
 template <class B>
@@ -78,7 +88,7 @@ struct SharedMemory {
   uint32_t queries, keys, values;  // addresses
   State<B> *state;
 
-  static constexpr int of_queries = tiles_of_queries * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
+  static constexpr int of_queries = B::queries * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
   static_assert(of_queries + 2 * of_keys + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
 
   __device__ explicit SharedMemory(char *memory)
@@ -91,16 +101,18 @@ struct SharedMemory {
   __device__ void make_barriers() const {
     constexpr int products = 1, correction = 4, softmax = 4;
     mbarrier_init(shared_address(&state->q_full), 1);
-    mbarrier_init(shared_address(&state->q_empty), 1 + products + correction + tiles_of_queries * softmax);
+    mbarrier_init(shared_address(&state->q_empty), 1 + products + correction + B::queries * softmax);
     for (int i = 0; i < B::stages; i++) {
       mbarrier_init(shared_address(&state->k_full[i]), 1);
       mbarrier_init(shared_address(&state->v_full[i]), 1);
       mbarrier_init(shared_address(&state->k_empty[i]), products);
       mbarrier_init(shared_address(&state->v_empty[i]), products + correction);
     }
-    for (int t = 0; t < tiles_of_queries; t++) {
-      mbarrier_init(shared_address(&state->s_full[t]), products);
-      mbarrier_init(shared_address(&state->p_full[t]), softmax + correction);
+    for (int i = 0; i < tiles_of_scores; i++) {
+      mbarrier_init(shared_address(&state->s_full[i]), products);
+      mbarrier_init(shared_address(&state->p_full[i]), softmax + correction);
+    }
+    for (int t = 0; t < B::queries; t++) {
       mbarrier_init(shared_address(&state->o_full[t]), products);
       mbarrier_init(shared_address(&state->scales_full[t]), softmax);
       mbarrier_init(shared_address(&state->scales_empty[t]), correction);
@@ -117,11 +129,11 @@ enum Barrier : int { verdicts = 1 };
 /// Where what is in tensor memory. A block has all columns, so that the first is 0.
 template <class B>
 struct Columns {
-  static constexpr int of_scores = tiles_of_queries * B::keys;
-  static_assert(tensor_columns == 512 && of_scores + tiles_of_queries * B::dim <= tensor_columns);
+  static constexpr int of_scores = tiles_of_scores * B::keys;
+  static_assert(tensor_columns == 512 && of_scores + B::queries * B::dim <= tensor_columns);
 
-  __device__ static typename B::Scores scores(int t) { return {uint32_t(t * B::keys)}; }
-  __device__ static typename B::Weights weights(int t) { return {uint32_t(t * B::keys)}; }
+  __device__ static typename B::Scores scores(int i) { return {uint32_t(i * B::keys)}; }
+  __device__ static typename B::Weights weights(int i) { return {uint32_t(i * B::keys)}; }
   __device__ static typename B::Out out(int t) { return {uint32_t(of_scores + t * B::dim)}; }
 };
 
@@ -147,8 +159,15 @@ __device__ inline void arrive_as_warp(uint64_t &barrier) {
 }
 
 /// The tiles of queries that a work has rows of.
+template <class B>
 __device__ inline int tiles_of(const Work &w) {
-  return w.first_row + rows_of_tile < w.rows ? 2 : 1;
+  return B::queries == 2 && w.first_row + rows_of_tile < w.rows ? 2 : 1;
+}
+
+/// The tile of scores of a tile of queries in a turn: its own, or every other one.
+template <class B>
+__device__ inline int scores_of(int t, int turn) {
+  return B::queries == 2 ? t : turn % 2;
 }
 
 /// The row that a thread of a warpgroup has of tile t.

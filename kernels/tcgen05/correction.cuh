@@ -29,25 +29,25 @@ class Correction {
   }
 
  private:
-  enum Phase { scales, finals = scales + tiles_of_queries, sums = finals + tiles_of_queries };
+  enum Phase { scales, finals = scales + B::queries, sums = finals + B::queries };
   __device__ void correct(const Item &item) {
     const TileRange tiles = item.tiles;
-    const int count = tiles_of(item.work);
+    const int count = tiles_of<B>(item.work);
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
-      const bool is_first = tile == tiles.end - 1;
+      const int turn = tiles.end - 1 - tile;
       if (item.run == Run::repair) {
         clear_nonfinite(wait_for_values(), B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
                         threadIdx.x % 128, 128);
         fence_proxy_async();
-      } else if (is_first) {
+      } else if (turn == 0) {
         clear_values(item.work.sequence.keys - tile * B::keys);
       }
 #pragma unroll 1
       for (int t = 0; t < count; t++) {
-        if (!is_first) scale(t);
+        if (turn > 0) scale(t);
         tcgen05_fence_before_thread_sync();
-        arrive_as_warp(state_.p_full[t]);
+        arrive_as_warp(state_.p_full[scores_of<B>(t, turn)]);
       }
       arrive_as_warp(state_.v_empty[at_values_.stage]);
       at_values_.advance();
@@ -59,6 +59,7 @@ class Correction {
     phases_.wait(state_.scales_full[t], scales + t);
     const float a = state_.scales[t][threadIdx.x % rows_of_tile];
     arrive_as_warp(state_.scales_empty[t]);
+    phases_.wait(state_.o_full[t], sums + t);
     if (!__any_sync(~0u, a != 1)) return;
     tcgen05_fence_after_thread_sync();
     const typename B::Out out = Columns<B>::out(t);
@@ -76,7 +77,7 @@ class Correction {
   /// Results of an item, once its products are over.
   __device__ void finish(const Item &item) {
     const bool any_keys = item.tiles.first < item.tiles.end;
-    const int count = tiles_of(item.work);
+    const int count = tiles_of<B>(item.work);
     uint32_t needs = 0;
 #pragma unroll 1
     for (int t = 0; t < count; t++) {

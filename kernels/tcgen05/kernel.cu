@@ -13,16 +13,16 @@ using BlockOf = Block<Dtype::FA_DTYPE, FA_DIM, E>;
 
 template <class B>
 __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared) {
-  if (warp < correction_warps) {
+  if (warp < B::correction_warps) {
     setmaxnreg_inc<B::shape.softmax_registers>();
     Softmax<B>(p, shared, warp / 4).run();
-  } else if (warp < product_warp) {
+  } else if (warp < B::product_warp) {
     setmaxnreg_dec<B::shape.correction_registers>();
     Correction<B>(p, shared).run();
   } else {
     setmaxnreg_dec<B::shape.other_registers>();
-    if (warp == product_warp && elect_sync()) Products<B>(shared).run();
-    if (warp == load_warp) Producer<B>(p, maps, shared).run();
+    if (warp == B::product_warp && elect_sync()) Products<B>(shared).run();
+    if (warp == B::load_warp) Producer<B>(p, maps, shared).run();
   }
   __syncwarp();
 }
@@ -39,8 +39,8 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   const SharedMemory<B> shared(memory);
   const int warp = warp_of_block();
   if (threadIdx.x == 0) shared.make_barriers();
-  if (warp == load_warp) shared.state->verdicts.clear();
-  if (warp == product_warp) {
+  if (warp == B::load_warp) shared.state->verdicts.clear();
+  if (warp == B::product_warp) {
     tcgen05_alloc<tensor_columns>(shared_address(&shared.state->tensor_memory));
     tcgen05_relinquish_alloc_permit();
   }
@@ -51,16 +51,16 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   tcgen05_fence_before_thread_sync();
   __syncthreads();
   tcgen05_fence_after_thread_sync();
-  if (warp_of_block() == product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);
+  if (warp_of_block() == B::product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);
 }
 
-extern "C" __global__ void __launch_bounds__(threads, 1)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, 1)
     fa_forward_plain(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
   forward<BlockOf<Entry::plain>>(p, maps);
 }
 
 #if (FA_DIM & (FA_DIM - 1)) == 0
-extern "C" __global__ void __launch_bounds__(threads, 1)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, 1)
     fa_forward_featured(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
   forward<BlockOf<Entry::featured>>(p, maps);
 }

@@ -19,7 +19,7 @@ class Producer {
 #pragma unroll 1
     for (bool repeats = false;; repeats = true) {
       int32_t number = 0;
-      for_each_work(p_, rows, [&](const Work &w) {
+      for_each_work(p_, B::rows, [&](const Work &w) {
         if (w.rows > 0 && (!repeats || state_.verdicts.has(p_, number)))
           send(repeats ? Run::again : Run::first, number, w);
         number++;
@@ -69,11 +69,11 @@ class Producer {
   /// Copies what an item needs.
   __device__ void bring(Item &item) {
     const Work &w = item.work;
-    const TileRange tiles = find_tiles<rows, B::keys>(p_, w);
+    const TileRange tiles = find_tiles<B::rows, B::keys>(p_, w);
     if (is_leader()) {
       item.tiles = tiles;
       const uint32_t q_full = shared_address(&state_.q_full);
-      const int count = tiles_of(w);
+      const int count = tiles_of<B>(w);
       mbarrier_arrive_expect_tx(q_full, count * B::QueryTile::bytes);
       const int32_t packed = p_.schedule.packed_heads;
 #pragma unroll 1

@@ -57,13 +57,13 @@ class Softmax {
         state_,
         [&](const Item &item) {
           release();
-          if (t_ < tiles_of(item.work)) attend(item);
+          if (t_ < tiles_of<B>(item.work)) attend(item);
         },
         release);
   }
 
  private:
-  enum Phase { scores, scales, finals };
+  enum Phase { scores, scales = scores + tiles_of_scores, finals };
   static constexpr int chunk = 32;  // columns that are read or written at a time
 
   /// Pairs of scores whose exponentials are left to multiply-adds: one of so many, evenly, whatever the row.
@@ -84,12 +84,12 @@ class Softmax {
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int first = tile * B::keys;
-      const bool is_first = tile == tiles.end - 1;
+      const int turn = tiles.end - 1 - tile;
       const Interval columns = {keys.low - first, keys.high - first};
       if (!repairs && first >= whole.low && first + B::keys <= whole.high)
-        step<true>(softmax, changes, first, is_first, columns, false);
+        step<true>(softmax, changes, first, turn, columns, false);
       else
-        step<false>(softmax, changes, first, is_first, columns, exact);
+        step<false>(softmax, changes, first, turn, columns, exact);
     }
     far_ = is_far(keys, softmax.row);
     phases_.wait(state_.finals_empty[t_], finals);
@@ -100,12 +100,13 @@ class Softmax {
   /// A tile's scores to weights; first: its first key; columns: those that the row attends. Whole: all rows of the warp
   /// attend all of them, and none is exact, of which the same bits follow.
   template <bool Whole>
-  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, bool is_first,
+  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, int turn,
                                        Interval columns, bool exact) {
     uint32_t x[B::keys];
-    phases_.wait(state_.s_full[t_], scores);
+    const int at = scores_of<B>(t_, turn);
+    phases_.wait(state_.s_full[at], scores + at);
     tcgen05_fence_after_thread_sync();
-    const typename B::Scores s = Columns<B>::scores(t_);
+    const typename B::Scores s = Columns<B>::scores(at);
     unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s.of_warp(chunk * i)); });
     tcgen05_wait_ld(x);
     changes.make(x, first);
@@ -118,13 +119,13 @@ class Softmax {
     float top[4] = {score(0), score(1), score(2), score(3)};
     unroll<B::keys / 4>([&](int i) { unroll<4>([&](int j) { top[j] = fmaxf(top[j], score(4 * i + j)); }); });
     const float a = softmax.raise_maximum(fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3])), exact);
-    if (!is_first) {
+    if (turn > 0) {
       phases_.wait(state_.scales_empty[t_], scales);
       state_.scales[t_][threadIdx.x % rows_of_tile] = a;
       arrive_as_warp(state_.scales_full[t_]);
     }
     float2 l[2] = {};
-    const typename B::Weights p = Columns<B>::weights(t_);
+    const typename B::Weights p = Columns<B>::weights(at);
     unroll<B::keys / chunk>([&](int i) {
       uint32_t word[chunk / 2];
       unroll<chunk / 2>([&](int j) {
@@ -142,7 +143,7 @@ class Softmax {
     softmax.row.l += sum.x + sum.y;
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
-    arrive_as_warp(state_.p_full[t_]);
+    arrive_as_warp(state_.p_full[at]);
   }
 
   const Params &p_;

@@ -7,10 +7,12 @@
 
 namespace fa::kernels::tcgen05 {
 
-/// How a block of threads works: two tiles of queries, a row a thread of its softmax warpgroup.
+/// How a block of threads works: on two tiles of queries, or on one where sums of two do not fit, a row a thread of a
+/// softmax warpgroup.
 struct Shape {
-  int keys;    // of a tile
-  int stages;  // tiles of keys, and as many of values, that shared memory has room for
+  int queries;  // tiles of them
+  int keys;     // of a tile
+  int stages;   // tiles of keys, and as many of values, that shared memory has room for
   int softmax_registers, correction_registers, other_registers;  // of a thread: 64 K in all
   int polynomial_of;                                             // of so many exponentials one is a polynomial; 0: none
 };
@@ -18,24 +20,31 @@ struct Shape {
 /// sm: 103 computes exponentials at twice the rate.
 constexpr Shape shape(int sm, int dim) {
   const int polynomial_of = sm == 103 ? 0 : 6;
-  if (dim <= 64) return {128, 4, 192, 64, 64, polynomial_of};
-  return {128, 2, 192, 64, 64, polynomial_of};
+  if (dim <= 64) return {2, 128, 4, 192, 64, 64, polynomial_of};
+  if (dim <= 96) return {2, 128, 3, 192, 64, 64, polynomial_of};
+  if (dim <= 128) return {2, 128, 2, 192, 64, 64, polynomial_of};
+  if (dim <= 192) return {1, 96, 2, 216, 144, 144, 0};
+  return {1, 64, 2, 216, 144, 144, 0};  // products and memory take longer than exponentials
 }
 
 /// Of queries: what a product has.
 constexpr int rows_of_tile = 128;
-constexpr int tiles_of_queries = 2;
-constexpr int rows = rows_of_tile * tiles_of_queries;
 
-/// Four warpgroups: two of softmax, one of correction, and one with the warps that multiply and load.
-constexpr int threads = 512;
+constexpr int rows(const Shape &s) {
+  return rows_of_tile * s.queries;
+}
 
-/// All that an SM has: scores of both tiles, in whose place their weights are put, and both sums.
+/// Warpgroups of softmax, one of correction, and one with the warps that multiply and load.
+constexpr int threads(const Shape &s) {
+  return 128 * (s.queries + 2);
+}
+
+/// All that an SM has: two tiles of scores, in whose place their weights are put, and the sums.
 constexpr int tensor_columns = 512;
 
 /// Tiles first; then barriers and what the roles say to each other.
 constexpr int shared_bytes(const Shape &s, int dim) {
-  return (rows + 2 * s.stages * s.keys) * dim * 2 + 5 * 1024;
+  return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 5 * 1024;
 }
 
 /// Few models have features at head dimensions between powers of two: mma serves those.
@@ -46,9 +55,9 @@ constexpr bool has_featured(int dim) {
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
   if (entry != Entry::plain && (entry != Entry::featured || !has_featured(dim))) return {};
   const Shape s = shape(arch.number, dim);
-  return {.rows = rows,
+  return {.rows = rows(s),
           .keys = s.keys,
-          .threads = threads,
+          .threads = threads(s),
           .shared_bytes = shared_bytes(s, dim),
           .stages = s.stages,
           .tensor_columns = tensor_columns,
@@ -63,7 +72,6 @@ constexpr const char *why_not(const Attention &a) {
   if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
   if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
-  if (a.head_dim > 128 || a.head_dim_v > 128) return "its widest tiles have 128 columns";
   return nullptr;
 }
 

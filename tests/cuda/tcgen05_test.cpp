@@ -22,7 +22,8 @@ TEST_F(Tcgen05, TakesWhatItIsFor) {
       [](Case *c) { c->batch_idx = c->offset = true; },
       [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
       [](Case *c) { c->d = 128, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
-      [](Case *c) { c->chunk = 32; },
+      [](Case *c) { c->d = 192, c->dv = 96, c->q = FA_BF16; },
+      [](Case *c) { c->d = 96, c->chunk = 32; },
       [](Case *c) { c->page = 16; },
       [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
       [](Case *c) { c->splits = 2; },
@@ -62,7 +63,6 @@ TEST_F(Tcgen05, LeavesTheOthersToMma) {
   };
   const Way ways[] = {
       {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
-      {"a bias", [](Case *c) { c->bias = "hq"; }},
       {"a mask", [](Case *c) { c->boolmask = "k"; }},
       {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 40, c->hq = 6; }},
       {"pages that are no multiple of 8 keys", [](Case *c) { c->page = 12; }},
@@ -93,6 +93,13 @@ TEST_F(Tcgen05, ManyWorksOf64Columns) {
 }
 TEST_F(Tcgen05, ManyWorksOf128Columns) {
   work_through(round_case(128, FA_F16, 450), 380);
+}
+
+/// A work has one tile of queries, and every other tile of keys has the same scores' place.
+TEST_F(Tcgen05, ManyWorksOf256Columns) {
+  Case c = round_case(256, FA_BF16, 330);
+  c.sq = 140, c.hq = 1;
+  work_through(c, 300);
 }
 
 /// Both tiles of a work have rows, or the second one none or a few.
