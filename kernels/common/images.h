@@ -25,12 +25,13 @@ struct Tile {
   bool persistent = false;  // the grid is as large as the device, and blocks take one piece of work after another
   int box_queries = 0;      // rows of the boxes that queries come in: the kernel takes TensorMaps; 0: it does not
   int box_keys = 0;         // the same of keys and values
+  int box_out = 0;          // the same of out, where whole boxes of it are written so; 0: nowhere
   int box_columns = 64;     // of all of them: a panel's, in as many bytes as the swizzle has
   int columns = 0;          // of a gradient that a block sums, others are those of the grid's next row; 0: all
 };
 
-/// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; what is said of num_splits
-/// and packed_heads is so unless Tile::cuts. Those of backward take one BackwardParams.
+/// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; what is said of
+/// num_splits and packed_heads is so unless Tile::cuts. Those of backward take one BackwardParams.
 enum class Entry {
   plain,     // what the family is fastest at; num_splits and packed_heads are 1
   featured,  // nearly as fast at more calls; num_splits and packed_heads are 1

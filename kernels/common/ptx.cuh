@@ -97,7 +97,14 @@ __device__ inline void ldmatrix_x4(uint32_t (&word)[4], uint32_t row) {
                : "memory");
 }
 
-/// The same, each matrix transposed.
+/// The way back, from registers to shared memory.
+__device__ inline void stmatrix_x4(uint32_t row, const uint32_t (&word)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(row), "r"(word[0]), "r"(word[1]),
+               "r"(word[2]), "r"(word[3])
+               : "memory");
+}
+
+/// As ldmatrix_x4, each matrix transposed.
 __device__ inline void ldmatrix_x4_trans(uint32_t (&word)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])

@@ -18,6 +18,30 @@ __device__ inline void cp_async_bulk_tensor_4d(uint32_t to, const TensorMap &map
       : "memory");
 }
 
+/// Begins to copy a box of a tensor from shared memory; nothing is written outside the tensor. Part of this thread's
+/// next bulk group.
+__device__ inline void cp_async_bulk_tensor_4d(const TensorMap &map, uint32_t from, int32_t x0, int32_t x1, int32_t x2,
+                                               int32_t x3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map),
+               "r"(from), "r"(x0), "r"(x1), "r"(x2), "r"(x3)
+               : "memory");
+}
+
+/// Ends a bulk group of this thread's.
+__device__ inline void cp_async_bulk_commit_group() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// Waits until this thread's bulk groups have read what they copy, so that it may be overwritten.
+__device__ inline void cp_async_bulk_wait_group_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+/// Waits until what this thread's bulk groups copy is written.
+__device__ inline void cp_async_bulk_wait_group() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 /// Where a box's first row is in its tensor: its place in the map's dimensions but for the elements.
 using TensorRow = int32_t[3];
 
@@ -31,6 +55,15 @@ __device__ inline void load_rows(uint32_t tile, int first, const TensorMap &map,
     cp_async_bulk_tensor_4d(to + i * Tile::panel_bytes, map, barrier, i * Tile::panel_columns, from[0], from[1],
                             from[2]);
   });
+}
+
+/// The other way: begins to copy a whole tile to its rows of a tensor, by one thread, as a bulk group of its own.
+template <class Tile>
+__device__ inline void store_rows(const TensorMap &map, uint32_t tile, const TensorRow &to) {
+  unroll<Tile::panels>([&](int i) {
+    cp_async_bulk_tensor_4d(map, tile + i * Tile::panel_bytes, i * Tile::panel_columns, to[0], to[1], to[2]);
+  });
+  cp_async_bulk_commit_group();
 }
 
 }  // namespace fa::kernels

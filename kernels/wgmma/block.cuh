@@ -39,6 +39,7 @@ struct Block {
   static constexpr int threads = wgmma::threads(shape);
 
   using QueryTile = SharedTile<rows_of_warpgroup, dim>;
+  using OutTile = SharedTile<rows_of_warp, dim>;
   using KeyTile = SharedTile<keys, dim>;
   using Queries = MatrixDescriptor<QueryTile>;
   using Keys = MatrixDescriptor<KeyTile>;
@@ -59,17 +60,20 @@ struct State {
 
 template <class B>
 struct SharedMemory {
-  uint32_t queries, keys, values;  // addresses
+  uint32_t queries, keys, values, out;  // addresses
   State<B> *state;
 
   static constexpr int of_queries = B::consumers * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
-  static_assert(of_queries + 2 * of_keys + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
+  static constexpr int of_out = boxes_of_out(B::dim) ? 4 * B::consumers * B::OutTile::bytes : 0;
+  static constexpr int of_tiles = of_queries + 2 * of_keys + of_out;
+  static_assert(of_tiles + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
 
   __device__ explicit SharedMemory(char *memory)
       : queries(shared_address(memory)),
         keys(queries + of_queries),
         values(keys + of_keys),
-        state(reinterpret_cast<State<B> *>(memory + of_queries + 2 * of_keys)) {}
+        out(values + of_keys),
+        state(reinterpret_cast<State<B> *>(memory + of_tiles)) {}
 
   /// By one thread.
   __device__ void make_barriers() const {

@@ -12,9 +12,10 @@ template <class B>
 class Consumer {
  public:
   /// group: of the consumers, 0 .. consumers - 1.
-  __device__ Consumer(const Params &p, const SharedMemory<B> &shared, int group)
-      : p_(p), state_(*shared.state), keys_(shared.keys), values_(shared.values), group_(group) {
+  __device__ Consumer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared, int group)
+      : p_(p), maps_(maps), state_(*shared.state), keys_(shared.keys), values_(shared.values), group_(group) {
     queries_ = shared.queries + group * B::QueryTile::bytes;
+    out_ = shared.out + (threadIdx.x / 32 - 4) * B::OutTile::bytes;
   }
 
   __device__ void run() {
@@ -32,6 +33,7 @@ class Consumer {
       }
     }
     if (group_ == 0) take_turn();  // which nobody else takes
+    cp_async_bulk_wait_group_read();
   }
 
  private:
@@ -204,7 +206,7 @@ class Consumer {
     } else {
       release_queries();
     }
-    store<B>(p_, item, pass.out, pass.softmax, &rows);
+    store<B>(p_, maps_, item, out_, pass.out, pass.softmax, &rows);
     unroll<2>([&](int r) { repairs_[r] = rows.repairs[r]; });
     const bool needs = __any_sync(~0u, (rows.repairs[0] | rows.repairs[1]) != 0);
     if (needs && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
@@ -255,12 +257,15 @@ class Consumer {
       release_values();
     }
     release_queries();
-    store<B>(p_, item, pass.out, pass.softmax, &rows);
+    cp_async_bulk_wait_group();  // what the first run has written
+    __syncwarp();
+    store<B>(p_, maps_, item, out_, pass.out, pass.softmax, &rows);
   }
 
   const Params &p_;
+  const TensorMaps &maps_;
   State<B> &state_;
-  uint32_t queries_, keys_, values_;
+  uint32_t queries_, keys_, values_, out_;
   int group_;
   Position<B::stages> at_keys_, at_values_;
   uint32_t repairs_[2];  // of the run before, where it is followed by a repair

@@ -23,7 +23,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
     if (threadIdx.x < 32) Producer<B>(p, maps, shared).run();
   } else {
     setmaxnreg_inc<B::shape.consumer_registers>();
-    Consumer<B>(p, shared, warpgroup - 1).run();
+    Consumer<B>(p, maps, shared, warpgroup - 1).run();
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/results.cuh"
+#include "common/tma.cuh"
 #include "wgmma/softmax.cuh"
 
 namespace fa::kernels::wgmma {
@@ -32,32 +33,60 @@ __device__ inline void store_chunks(char *row, int first, uint32_t (&word)[4], i
 
 /// Writes one of a lane's rows. By whole warps; `writes`: the row is to be written.
 template <class B>
-__device__ inline void store_row(const Params &p, const typename B::Out &o, int r, const Target &to, float factor,
-                                 bool dead, bool writes) {
-  const auto result = [&](float x) { return dead ? 0 : x * factor; };
+__device__ inline void store_row(const Params &p, const typename B::Out &o, int r, const Target &to, bool writes) {
   char *const row = to.row;
   if (to.dtype == f32) {
     o.for_each_pair_in_row(r, [&](float x, float y, int j) {
       const int column = j * 8 + threadIdx.x % 4 * 2;
-      if (writes && column < p.head_dim_v) *reinterpret_cast<float2 *>(row + column * 4) = {result(x), result(y)};
+      if (writes && column < p.head_dim_v) *reinterpret_cast<float2 *>(row + column * 4) = {x, y};
     });
   } else {
     unroll<B::dim / 32>([&](int i) {
       uint32_t word[4];
       unroll<4>([&](int j) {
         const int column = (4 * i + j) * 8;
-        word[j] = pack<typename B::Element>(result(o.at(r, column)), result(o.at(r, column + 1)));
+        word[j] = pack<typename B::Element>(o.at(r, column), o.at(r, column + 1));
       });
       store_chunks(row, 4 * i, word, p.head_dim_v, writes);
     });
   }
 }
 
-/// Writes a warp's results: all of a first run, of a repair those of the rows that need it. Notes what rows need.
+/// Writes a warp's rows as boxes, from row `first` of the work on, by way of its part of shared memory.
 template <class B>
-__device__ inline void store(const Params &p, const Item &item, const typename B::Out &o,
-                             const OnlineSoftmax<B> &online, RowsOfLane *rows) {
+__device__ inline void store_boxes(const Params &p, const Work &w, const TensorMap &map, uint32_t tile,
+                                   const typename B::Out &o, int32_t first) {
+  using Tile = typename B::OutTile;
+  const int lane = threadIdx.x % 32;
+  cp_async_bulk_wait_group_read();  // the boxes before
+  __syncwarp();
+  const uint32_t at = tile + Tile::lane_offset(lane_row(lane), lane_chunk(lane));
+  unroll<B::dim / 16>([&](int k) {
+    stmatrix_x4(Tile::matrices_at(at, 0, k), o.template columns_as_a<typename B::Element>(k).block[0].word);
+  });
+  fence_proxy_async();
+  __syncwarp();
+  if (lane != 0) return;
+  const Row row = row_at(p, w, first);
+  store_rows<Tile>(map, tile, {row.head, w.sequence.q_first + row.query, q_batch(p, w.sequence)});
+}
+
+/// True when all rows of a warp are to be written, one after another and as boxes are: nothing behind the sequence's
+/// last row would be overwritten.
+template <class B>
+__device__ inline bool whole_boxes(const Params &p, const TensorMaps &maps, const Item &item, int32_t first) {
+  return boxes_of_out(B::dim) && item.run == Run::first && maps.rows_of_out != 0 && p.schedule.num_splits == 1 &&
+         p.schedule.packed_heads == 1 && first + rows_of_warp <= item.work.rows;
+}
+
+/// Writes a warp's results: all of a first run, of a repair those of the rows that need it. Notes what rows need.
+/// tile: for its boxes.
+template <class B>
+__device__ inline void store(const Params &p, const TensorMaps &maps, const Item &item, uint32_t tile,
+                             typename B::Out &o, const OnlineSoftmax<B> &online, RowsOfLane *rows) {
   const Work &w = item.work;
+  const int32_t first = __shfl_sync(~0u, rows->row[0], 0);  // of the warp
+  const bool boxes = whole_boxes<B>(p, maps, item, first);
   unroll<2>([&](int r) {
     const bool repairs = item.run == Run::repair, exact = repairs && (rows->repairs[r] & exact_weights);
     const bool exists = rows->row[r] < w.rows;
@@ -84,7 +113,13 @@ __device__ inline void store(const Params &p, const Item &item, const typename B
       const Row at = row_at(p, w, row);
       factor = finish_row(p, w.sequence, at, softmax, sink_of(p, w.sequence, at), leads);
     }
-    store_row<B>(p, o, r, target_of(p, w, row), factor, l == 0, writes);
+    if (l == 0) {
+      o.for_each_in_row(r, [](float &x, int) { x = 0; });  // NaN, too
+    } else {
+      o.scale_row(r, factor);
+    }
+    if (boxes) return;
+    store_row<B>(p, o, r, target_of(p, w, row), writes);
     if (!repairs) return;
     __syncwarp();
     // Scores of -inf alone leave no key, whatever the values are.
@@ -96,6 +131,8 @@ __device__ inline void store(const Params &p, const Item &item, const typename B
       if (__shfl_sync(~0u, needs, lane) != 0) add_special_values(p, w, other, attended);
     }
   });
+  if constexpr (boxes_of_out(B::dim))
+    if (boxes) store_boxes<B>(p, w, maps.out, tile, o, first);
 }
 
 }  // namespace fa::kernels::wgmma

@@ -31,9 +31,17 @@ constexpr int threads(const Shape &s) {
   return 128 * (1 + s.consumers);
 }
 
+constexpr int rows_of_warp = 16;
+
+/// Head dimensions whose results have a place of their own in shared memory, from which they go to out in boxes while
+/// the next work's queries arrive. Wider ones leave no room for it.
+constexpr bool boxes_of_out(int dim) {
+  return dim <= 128;
+}
+
 /// Tiles first; then barriers and what the warpgroups say to each other.
 constexpr int shared_bytes(const Shape &s, int dim) {
-  return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 1024;
+  return (rows(s) * (boxes_of_out(dim) ? 2 : 1) + 2 * s.stages * s.keys) * dim * 2 + 1024;
 }
 
 /// Few models have features at head dimensions between powers of two: mma serves those.
@@ -56,6 +64,7 @@ constexpr Tile tile(const Arch &, int dim, Entry entry) {
           .persistent = true,
           .box_queries = rows_of_warpgroup,
           .box_keys = s.keys,
+          .box_out = boxes_of_out(dim) ? rows_of_warp : 0,
           .box_columns = dim % 64 == 0 ? 64 : 32};
 }
 

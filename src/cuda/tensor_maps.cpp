@@ -81,7 +81,13 @@ const char *encode_maps(const Problem &p, const kernels::Tile &tile, int64_t pac
   maps->rows_of_keys = static_cast<int32_t>(box);
   if (const char *why = encode(p.q, a.q_dtype, q, tile.box_columns, &maps->q)) return why;
   if (const char *why = encode(p.k, a.kv_dtype, keys(a.head_dim), tile.box_columns, &maps->k)) return why;
-  return encode(p.v, a.kv_dtype, keys(a.head_dim_v), tile.box_columns, &maps->v);
+  if (const char *why = encode(p.v, a.kv_dtype, keys(a.head_dim_v), tile.box_columns, &maps->v)) return why;
+  // Without a map of out its rows are written one by one.
+  const Layout out = {a.head_dim_v, {{heads, p.heads_q, 1}, {rows, p.rows_q, tile.box_out}, {batch, batch_q, 1}}};
+  const bool in_boxes = tile.box_out > 0 && a.out_dtype == a.q_dtype &&
+                        encode(p.out, a.out_dtype, out, tile.box_columns, &maps->out) == nullptr;
+  maps->rows_of_out = in_boxes ? tile.box_out : 0;
+  return nullptr;
 }
 
 }  // namespace fa::cuda
