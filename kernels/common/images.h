@@ -27,6 +27,8 @@ struct Tile {
   int box_keys = 0;         // the same of keys and values
   int box_out = 0;          // the same of out, where whole boxes of it are written so; 0: nowhere
   int box_columns = 64;     // of all of them: a panel's, in as many bytes as the swizzle has
+  bool gathers = false;     // keys and values from pages that boxes do not serve
+  bool part_boxes = false;  // packed heads need not fill a box of queries
   int columns = 0;          // of a gradient that a block sums, others are those of the grid's next row; 0: all
 };
 

@@ -34,7 +34,7 @@ struct Divisor {
 /// is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest, then
 /// columns of a group of them, then tiles from the last, then groups; see common/schedule.cuh.
 struct Schedule {
-  int32_t tile_rows;     // rows of a tile: what the kernel was compiled for
+  int32_t tile_rows;     // rows of a tile: what the kernel was compiled for, fewer where packed heads do not fill it
   int32_t tiles;         // of each sequence, or of all together when cu_seqlens_q is given
   int32_t head_groups;   // heads_q / packed_heads
   int32_t packed_heads;  // of a tile: 1, or what divides heads_q / heads_kv

@@ -16,7 +16,8 @@ struct TensorMaps {
   TensorMap q;     // of (element, head, row, batch entry): the rows of a box are its packed heads' of some queries
   TensorMap k, v;  // of (element, row, head, batch entry); from pages of (element, row of a page, head, page)
   TensorMap out;   // of (element, head, row, batch entry): a warp's rows of one head
-  int32_t rows_of_keys;  // of a box of keys or values: a tile's, or as many as are on one page whatever the tile
+  int32_t rows_of_keys;  // of a box of keys or values: a tile's, or as many as are on one page whatever the tile; 0:
+                         // boxes do not serve them, and there are no maps
   int32_t rows_of_out;   // of a box of out; 0: there is no map of it
 };
 

@@ -75,13 +75,14 @@ __device__ inline Interval attended_of_split(const Params &p, const Work &w, Int
   return both.empty() ? Interval{0, 0} : both;
 }
 
-/// The tiles that hold keys of any row of a work, which is a split's. By a whole warp.
+/// The tiles that hold keys of any row of a work, which is a split's and has up to `Rows` rows. By a whole warp.
 template <int Rows, int Keys>
 __device__ inline TileRange find_tiles(const Params &p, const Work &w) {
   const Interval split = keys_of_split(p, w.sequence, w.split, Keys);
   int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
 #pragma unroll 1
-  for (int r = w.first_row + threadIdx.x % 32; r < min(w.first_row + Rows, w.rows); r += 32) {
+  for (int r = w.first_row + threadIdx.x % 32; r < min(w.first_row + min(Rows, p.schedule.tile_rows), w.rows);
+       r += 32) {
     const Interval keys = attended_of_split(p, w, split, r);
     if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
     full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);

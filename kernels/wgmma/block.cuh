@@ -75,6 +75,13 @@ struct SharedMemory {
         out(values + of_keys),
         state(reinterpret_cast<State<B> *>(memory + of_tiles)) {}
 
+  /// Rows that no box brings, where packed heads do not fill a tile: products read them. By all threads.
+  __device__ void clear_queries() const {
+#pragma unroll 1
+    for (int at = threadIdx.x * 16; at < of_queries; at += B::threads * 16) st_shared_v4_b32(queries + at, {});
+    fence_proxy_async();
+  }
+
   /// By one thread.
   __device__ void make_barriers() const {
     constexpr int warps = 4 * B::consumers;
@@ -92,5 +99,15 @@ struct SharedMemory {
 
 /// Named barriers; 0 is __syncthreads.
 enum Barrier : int { everyone = 1, verdicts = 2, first_turn = 3 };
+
+/// Rows of a work, fewer than a tile's where packed heads do not fill it; and those that a warpgroup has of them.
+template <class B>
+__device__ inline int32_t rows_of_work(const Params &p) {
+  return roomy_producer(B::dim) ? p.schedule.tile_rows : B::rows;
+}
+template <class B>
+__device__ inline int32_t rows_of_group(const Params &p) {
+  return rows_of_work<B>(p) / B::consumers;
+}
 
 }  // namespace fa::kernels::wgmma

@@ -78,8 +78,9 @@ class Consumer {
     RowsOfLane rows;
     const Interval split = keys_of_split(p_, w.sequence, w.split, B::keys);
     unroll<2>([&](int r) {
-      rows.row[r] =
-          w.first_row + group_ * rows_of_warpgroup + threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(lane());
+      const int row = threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(lane()),
+                rows_of = rows_of_group<B>(p_);
+      rows.row[r] = row < rows_of ? w.first_row + group_ * rows_of + row : w.rows;
       rows.keys[r] = rows.row[r] < w.rows ? attended_of_split(p_, w, split, rows.row[r]) : Interval{0, 0};
     });
     return rows;

@@ -15,6 +15,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   const SharedMemory<B> shared(memory);
   if (threadIdx.x == 0) shared.make_barriers();
   if (threadIdx.x < 32) shared.state->verdicts.clear();
+  if (rows_of_work<B>(p) < B::rows) shared.clear_queries();
   __syncthreads();
   // The same in all lanes, as the compiler is to know.
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0);

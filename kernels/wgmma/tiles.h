@@ -39,6 +39,12 @@ constexpr bool boxes_of_out(int dim) {
   return dim <= 128;
 }
 
+/// Head dimensions at which the producer has registers for rows on pages that no boxes serve, and for tiles that packed
+/// heads do not fill.
+constexpr bool roomy_producer(int dim) {
+  return dim <= 192;
+}
+
 /// Tiles first; then barriers and what the warpgroups say to each other.
 constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows(s) * (boxes_of_out(dim) ? 2 : 1) + 2 * s.stages * s.keys) * dim * 2 + 1024;
@@ -65,7 +71,9 @@ constexpr Tile tile(const Arch &, int dim, Entry entry) {
           .box_queries = rows_of_warpgroup,
           .box_keys = s.keys,
           .box_out = boxes_of_out(dim) ? rows_of_warp : 0,
-          .box_columns = dim % 64 == 0 ? 64 : 32};
+          .box_columns = dim % 64 == 0 ? 64 : 32,
+          .gathers = roomy_producer(dim),
+          .part_boxes = roomy_producer(dim)};
 }
 
 constexpr const char *why_not(const Attention &a) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <numeric>
 
 #include "core/dtype.h"
 #include "cuda/derive.h"
@@ -38,16 +37,31 @@ double filled_part(int64_t queries, int64_t rows) {
   return static_cast<double>(queries) / static_cast<double>(ceil_div(queries, rows) * rows);
 }
 
-/// True when a tile of so many heads together wastes less than tiles of single heads.
-bool packing_pays(const Problem &p, int64_t rows, int64_t heads) {
-  const int64_t queries = p.max_seqlen_q;
-  return heads > 1 && queries > 0 && queries * heads <= most_packed_rows &&
-         filled_part(queries, rows) < 0.9 * filled_part(queries * heads, rows);
+/// The rows of a tile of so many heads together: where queries come in boxes, whole queries of each.
+int64_t rows_of(const Tile &tile, int64_t heads) {
+  const int64_t box = tile.box_queries;
+  return box == 0 ? tile.rows : tile.rows / box * (box / heads * heads);
 }
 
-/// The heads that a tile may have, of a group's: where queries come in boxes, what divides one.
+/// True when a tile of so many heads together wastes less than tiles of single heads.
+bool packing_pays(const Problem &p, const Tile &tile, int64_t heads) {
+  const int64_t queries = p.max_seqlen_q, rows = rows_of(tile, heads);
+  return heads > 1 && queries > 0 && queries * heads <= most_packed_rows &&
+         filled_part(queries, tile.rows) * static_cast<double>(tile.rows) <
+             0.9 * filled_part(queries * heads, rows) * static_cast<double>(rows);
+}
+
+/// The heads that a tile has of a group's, if any are packed: all of them; where queries come in boxes, those that take
+/// the fewest tiles.
 int64_t heads_of(const Problem &p, const Tile &tile) {
-  return tile.box_queries > 0 ? std::gcd(group_of(p), int64_t{tile.box_queries}) : group_of(p);
+  const int64_t group = group_of(p);
+  if (tile.box_queries == 0) return group;
+  int64_t best = 1;
+  for (int64_t heads = 2; heads <= std::min<int64_t>(group, tile.box_queries); heads++)
+    if (group % heads == 0 && (tile.part_boxes || tile.box_queries % heads == 0) &&
+        all_tiles_of(p, rows_of(tile, heads), heads) <= all_tiles_of(p, rows_of(tile, best), best))
+      best = heads;
+  return best;
 }
 
 /// The tile by which an image cuts calls: Entry::split's, or plain's where that does the same; {} of others.
@@ -92,7 +106,7 @@ Cut cut_of(const Problem &p, const Image &image, const Serving &serving, const D
   const bool invariant = p.attention->batch_invariant;
   const Tile cutting = cutting_tile(image);
   const int64_t heads = heads_of(p, cutting);
-  const bool pack = packing_pays(p, cutting.rows, heads);
+  const bool pack = packing_pays(p, cutting, heads);
   const int64_t packed = pack ? heads : 1;
   // Under the flag a row's result must not follow from how many rows there are.
   const bool few = p.max_seqlen_q * packed <= few_rows(serving) && !invariant;
@@ -100,8 +114,9 @@ Cut cut_of(const Problem &p, const Image &image, const Serving &serving, const D
   const Tile tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
   int64_t splits = fixed_splits(p, tile);
   if (splits == 0)
-    splits = splits_for({entry, tile, number(all_tiles_of(p, tile.rows, packed)), ceil_div(p.max_seqlen_k, tile.keys)},
-                        device);
+    splits = splits_for(
+        {entry, tile, number(all_tiles_of(p, rows_of(tile, packed), packed)), ceil_div(p.max_seqlen_k, tile.keys)},
+        device);
   return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
 }
 
@@ -134,7 +149,7 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
       has_any = true;
       const char *why = wastes_rows(p, tile, *cut) ? "few rows of heads that its tiles do not pack" : nullptr;
       if (why == nullptr) why = image->family->why_not_call(entry, plan->params);
-      if (why == nullptr && tile.box_keys > 0) why = encode_maps(p, tile, cut->packed, &plan->maps);
+      if (why == nullptr && tile.box_keys > 0) why = encode_maps(p, plan->params, tile, cut->packed, &plan->maps);
       if (why != nullptr) {
         skip(entry, why);
         continue;
@@ -177,6 +192,7 @@ Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
   Cut cut;
   if (!choose(p, serving, device, &plan, &cut)) return plan;
   plan.tile = plan.image->tile_of(plan.entry);
+  plan.tile.rows = static_cast<int>(rows_of(plan.tile, cut.packed));
   plan.tiles = number(all_tiles_of(p, plan.tile.rows, cut.packed));
   plan.launch_tiles = std::min(plan.tiles, most_blocks / cut.splits);
 

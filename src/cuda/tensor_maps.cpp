@@ -37,6 +37,17 @@ const char *why_not(const View &view, const Layout &layout) {
   return nullptr;
 }
 
+/// Why rows of keys and values on pages cannot be copied one by one, in chunks of 16 bytes.
+const char *why_not_gather(const kernels::Params &p) {
+  if (p.row_unit == 0) return "rows of keys or values too far apart for 32 bits";
+  for (const kernels::View *view : {&p.k, &p.v}) {
+    const int64_t all = view->stride[0] | view->stride[1] | view->stride[2];
+    if (reinterpret_cast<uintptr_t>(view->data) % 16 != 0 || all % 16 != 0 || view->stride[3] != 2)
+      return "q, k or v whose rows are not whole multiples of 16 bytes";
+  }
+  return (p.head_dim | p.head_dim_v) % 8 == 0 ? nullptr : "rows on pages of no whole chunks of 16 bytes";
+}
+
 const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int columns, kernels::TensorMap *map) {
   if (const char *why = why_not(view, layout)) return why;
   const auto encode_tiled = machine().driver.cuTensorMapEncodeTiled;
@@ -61,32 +72,38 @@ const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int c
 
 }  // namespace
 
-const char *encode_maps(const Problem &p, const kernels::Tile &tile, int64_t packed, kernels::TensorMaps *maps) {
+const char *encode_maps(const Problem &p, const kernels::Params &params, const kernels::Tile &tile, int64_t packed,
+                        kernels::TensorMaps *maps) {
   enum { batch, rows, heads };  // of a View
   const Attention &a = *p.attention;
   const int64_t batch_q = p.cu_seqlens_q != nullptr ? 1 : p.batch;
   if (p.rows_k == 0 || p.batch_k == 0) return "no keys";
-  if (tile.box_queries % packed != 0) return "a number of heads to a tile that does not divide a box";
+  if (packed > tile.box_queries) return "more heads to a tile than a box has rows";
   const Layout q = {a.head_dim,
                     {{heads, p.heads_q, packed}, {rows, p.rows_q, tile.box_queries / packed}, {batch, batch_q, 1}}};
   // Of a page as many rows are copied at a time as divide it and the tile: a box is on one page then.
   const bool paged = p.page_size > 0;
   const int64_t box = paged ? std::gcd(p.page_size, int64_t{tile.box_keys}) : tile.box_keys;
-  if (box % least_box != 0) return "pages that are no multiple of 8 keys";
-  if (paged && p.leftpad_k != nullptr) return "left padding on pages";
+  maps->rows_of_keys = 0;
+  const bool in_boxes = box % least_box == 0 && (!paged || p.leftpad_k == nullptr);
+  if (!in_boxes && !tile.gathers) return "pages that are no multiple of 8 keys, or padded on the left";
+  if (!in_boxes)
+    if (const char *why = why_not_gather(params)) return why;
   const auto keys = [&](int64_t columns) {
     return Layout{columns,
                   {{rows, paged ? p.page_size : p.rows_k, box}, {heads, p.heads_kv, 1}, {batch, p.batch_k, 1}}};
   };
-  maps->rows_of_keys = static_cast<int32_t>(box);
   if (const char *why = encode(p.q, a.q_dtype, q, tile.box_columns, &maps->q)) return why;
-  if (const char *why = encode(p.k, a.kv_dtype, keys(a.head_dim), tile.box_columns, &maps->k)) return why;
-  if (const char *why = encode(p.v, a.kv_dtype, keys(a.head_dim_v), tile.box_columns, &maps->v)) return why;
+  if (in_boxes) {
+    if (const char *why = encode(p.k, a.kv_dtype, keys(a.head_dim), tile.box_columns, &maps->k)) return why;
+    if (const char *why = encode(p.v, a.kv_dtype, keys(a.head_dim_v), tile.box_columns, &maps->v)) return why;
+    maps->rows_of_keys = static_cast<int32_t>(box);
+  }
   // Without a map of out its rows are written one by one.
   const Layout out = {a.head_dim_v, {{heads, p.heads_q, 1}, {rows, p.rows_q, tile.box_out}, {batch, batch_q, 1}}};
-  const bool in_boxes = tile.box_out > 0 && a.out_dtype == a.q_dtype &&
-                        encode(p.out, a.out_dtype, out, tile.box_columns, &maps->out) == nullptr;
-  maps->rows_of_out = in_boxes ? tile.box_out : 0;
+  const bool out_in_boxes = tile.box_out > 0 && a.out_dtype == a.q_dtype &&
+                            encode(p.out, a.out_dtype, out, tile.box_columns, &maps->out) == nullptr;
+  maps->rows_of_out = out_in_boxes ? tile.box_out : 0;
   return nullptr;
 }
 

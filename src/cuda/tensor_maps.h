@@ -6,9 +6,9 @@
 
 namespace fa::cuda {
 
-/// Encodes q, k, v and, where it can be, out in the boxes of a tile that has them and so many heads packed. Why it cannot be, or nullptr. What
-/// the arrays of the call hold has no part in it, so a captured graph keeps the maps.
-const char *encode_maps(const Problem &problem, const kernels::Tile &tile, int64_t packed_heads,
-                        kernels::TensorMaps *maps);
+/// Encodes q, k, v and, where it can be, out in the boxes of a tile that has them and so many heads packed. Why it
+/// cannot be, or nullptr. What the arrays of the call hold has no part in it, so a captured graph keeps the maps.
+const char *encode_maps(const Problem &problem, const kernels::Params &params, const kernels::Tile &tile,
+                        int64_t packed_heads, kernels::TensorMaps *maps);
 
 }  // namespace fa::cuda

@@ -75,6 +75,7 @@ def main():
     cases = [plan.case_of(row, number) for number, row in enumerate(covering(plan))]
     if options.sample:
         cases = cases[:: len(cases) // options.sample][: options.sample]
+    cases = plan.MORE[: options.sample // 2 if options.sample else None] + cases
     runs = [(case, seed) for case in cases for seed in range(options.seeds)]
     with ThreadPoolExecutor(options.jobs) as pool:
         failures = list(pool.map(lambda each: run(options, *each), runs))

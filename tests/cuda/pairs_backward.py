@@ -22,6 +22,8 @@ LAYOUTS = {
     "packed_qkv": [f"{name}_layout=padded" for name in ("q", "k", "v", "dout", "grad")],
 }
 
+MORE = []
+
 
 def allowed(row):
     """SM 75 has no bf16."""

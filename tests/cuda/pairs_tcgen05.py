@@ -8,6 +8,7 @@ FACTORS = pairs_wgmma.FACTORS | {
     "columns": ("64", "128", "40/64", "72/128", "128/64"),
     "heads": ("4/1", "2/2", "8/2"),  # groups that divide a box
 }
+MORE = []
 
 
 def allowed(_row):

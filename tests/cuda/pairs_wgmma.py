@@ -14,6 +14,17 @@ FACTORS = {
     "values": ("finite", "special"),
 }
 
+# Beside the pairs: pages that no boxes serve, groups that do not fill one.
+MORE = [
+    ("sm_90a", KERNEL, words)
+    for words in (
+        "b=2 sq=50 sk=300 hq=6 hkv=2 d=64 q=bf16 splits=3 workspace=1 sinks=h mask=causal page=12 cu_q=1 used_k=1 special=1",
+        "b=2 sq=40 sk=200 hq=7 hkv=1 d=64 q=bf16 splits=1 workspace=1 mask=causal window_left=140 page=1 used_k=1 leftpad=1",
+        "b=2 sq=40 sk=290 hq=5 hkv=1 d=64 q=bf16 splits=1 workspace=1 page=20 softcap=4",
+        "b=1 sq=66 sk=270 hq=4 hkv=1 d=192 dv=128 q=bf16 splits=3 workspace=1 mask=causal page=12 used_k=1 special=1",
+    )
+]
+
 
 def allowed(row):
     """Tiles between powers of two have neither softcaps nor ALiBi, 256 columns no ALiBi."""

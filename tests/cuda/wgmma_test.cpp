@@ -14,6 +14,11 @@ class Wgmma : public testing::Test {
   }
 };
 
+void run_right(const Case &c) {
+  std::string log;
+  EXPECT_EQ(run(c, &log), "");
+}
+
 TEST_F(Wgmma, TakesWhatItIsFor) {
   void (*const changes[])(Case *) = {
       [](Case *) {},
@@ -25,9 +30,13 @@ TEST_F(Wgmma, TakesWhatItIsFor) {
       [](Case *c) { c->chunk = 32; },
       [](Case *c) { c->page = 16; },
       [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
+      [](Case *c) { c->page = 1; },
+      [](Case *c) { c->page = 12, c->used_k = true, c->dv = 40; },
+      [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; },
       [](Case *c) { c->splits = 2; },
       [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
-      [](Case *c) { c->hq = 6, c->sq = 70; },
+      [](Case *c) { c->hq = 6, c->sq = 20; },
+      [](Case *c) { c->hq = 14, c->sq = 10, c->splits = 2; },
   };
   for (const auto change : changes) {
     Case c = base_case();
@@ -55,11 +64,9 @@ TEST_F(Wgmma, LeavesTheOthersToMma) {
   };
   const Way ways[] = {
       {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
-      {"pages that are no multiple of 8 keys", [](Case *c) { c->page = 12; }},
-      {"left padding on pages", [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; }},
       {"a mask", [](Case *c) { c->boolmask = "k"; }},
       {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
-      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 6; }},
+      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 71, c->hkv = 1; }},
       {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
       {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
   };
@@ -108,6 +115,27 @@ TEST_F(Wgmma, ManyWorksFromPages) {
   Case c = base_case();
   c.sq = 40, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 32, c.splits = 2;
   work_through(c, 31);
+}
+
+/// The same of pages that no boxes serve, in tiles that three heads do not fill.
+TEST_F(Wgmma, ManyWorksFromOddPages) {
+  Case c = base_case();
+  c.sq = 50, c.sk = 300, c.hq = 6, c.q = FA_BF16, c.page = 12, c.splits = 2;
+  work_through(c, 11);
+}
+
+/// The rows behind a sequence's last one are the next one's.
+TEST_F(Wgmma, ManyWorksOfPackedRows) {
+  Case c = base_case();
+  c.b = 5, c.sq = 150, c.q = FA_BF16, c.cu_q = c.cu_k = true;
+  run_right(c);
+}
+
+/// Results follow one another at once.
+TEST_F(Wgmma, ManyWorksWithoutKeys) {
+  Case c = base_case();
+  c.b = 1, c.sq = 900, c.sk = 20, c.q = FA_BF16;
+  run_right(c);
 }
 
 TEST_F(Wgmma, ManyWorksOfASlope) {
