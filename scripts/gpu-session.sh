@@ -7,16 +7,20 @@ source "$root/scripts/archs.sh"
 
 usage() {
   cat <<'TEXT'
-usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--pack FOLDER]
+usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--pack FOLDER] [--tune]
        scripts/gpu-session.sh run [--out FOLDER] [--before FILE] [--phases NAME,...] [--pack FOLDER] [--seconds N] [--dry-run]
+       scripts/gpu-session.sh tune [--kernel cuda.sm_90a.wgmma] [--pack FOLDER] [--out FOLDER] [--seconds N]
        scripts/gpu-session.sh phases
 
   prepare   where nvcc is: builds the library, the tool and the suites, and machine code for SM from the PTX of each older
             architecture; puts what travels into build/session, and says how much it is (with the checkout 64 MiB at most).
+            --tune: with a library for each table of tiles of kernels/presets.inc.
             In the environment: FA_CUDA=12 for a driver that runs no kernels of CUDA 13, FA_NVCC=NVCC for this one
   run       where the GPU is; python3 with torch for what is compared with torch. Two files in FOLDER: session.json, with the
             results of all phases, and a table. Three calls run everything: each goes on with the session.json that is in
             FOLDER, or with --before where that lies elsewhere
+  tune      where the GPU is, in half an hour: which table of tiles is the fastest at each head dimension, and the lines
+            that make it the default
   phases    what there is to run, and how long it may take
 
 scripts/preflight.sh says whether everything is there.
@@ -24,9 +28,14 @@ TEXT
 }
 
 prepare() {
-  local sm='' arch='' build=$root/build/session-build pack=$root/build/session
+  local sm='' arch='' build=$root/build/session-build pack=$root/build/session tune=''
   while [ $# -gt 0 ]; do
     case $1 in
+      --tune)
+        tune=yes
+        shift
+        continue
+        ;;
       --sm) sm=$2 ;;
       --arch) arch=$2 ;;
       --build) build=$2 ;;
@@ -50,7 +59,25 @@ prepare() {
   local targets=(fa fa_cli fa_test_engine fa_test_cuda fa_bench_cold)
   [ ${#older[@]} -eq 0 ] || targets+=(fa_ported_kernels)
   cmake --build "$build" -j "${FA_JOBS:-$(nproc)}" --target "${targets[@]}"
-  python3 "$root/bench/gpu/pack.py" --build "$build" --pack "$pack" --sm "$sm"
+  local packed=0
+  python3 "$root/bench/gpu/pack.py" --build "$build" --pack "$pack" --sm "$sm" || packed=$?
+  [ -z "$tune" ] || tables "$arch" "$build" "$pack"
+  return $packed
+}
+
+# tables ARCH BUILD PACK: a library for each table of tiles, into PACK/tune.
+tables() {
+  local preset folder
+  for preset in standard $(sed -n 's/^FA_PRESET(\([a-z]*\),.*/\1/p' "$root/kernels/presets.inc"); do
+    folder=$2/tune-$preset
+    cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFA_KERNELS=embed "-DFA_ARCHS=$1" -DFA_TILE_PRESET="$preset" \
+      -DFA_BACKWARD=OFF -DFA_BUILD_TESTS=OFF -DFA_BUILD_TOOL=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF \
+      ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"} ${FA_CUDA:+-DFA_CUDA="$FA_CUDA"}
+    cmake --build "$folder" -j "${FA_JOBS:-$(nproc)}" --target fa
+    mkdir -p "$3/tune/$preset"
+    cp -L "$folder/src/libfa.so.0" "$3/tune/$preset/"
+    strip --strip-unneeded "$3/tune/$preset/libfa.so.0"
+  done
 }
 
 command=${1:-}
@@ -58,6 +85,7 @@ shift || true
 case $command in
   prepare) prepare "$@" ;;
   run) exec python3 "$root/bench/gpu/session.py" "$@" ;;
+  tune) exec python3 "$root/bench/gpu/tune.py" "$@" ;;
   phases) exec python3 "$root/bench/gpu/session.py" --list ;;
   -h | --help) usage ;;
   *) usage >&2 && exit 2 ;;

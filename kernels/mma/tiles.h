@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/images.h"
+#include "common/presets.h"
 #include "common/units.h"
 
 namespace fa::kernels::mma {
@@ -17,17 +18,6 @@ struct Shape {
   bool warps_split_keys = false;  // all have the same rows, and each its part of a tile's keys
 };
 
-/// Tables to measure beside each other; the build's FA_TILE_PRESET names one. Nothing but speed depends on it.
-enum class Preset {
-  standard,  // fastest by docs/kernel-model.md
-  even,      // one block of rows a warp, twice the warps
-  narrow     // tiles of 32 keys, more of them on their way
-};
-#ifndef FA_TILE_PRESET
-#define FA_TILE_PRESET standard
-#endif
-constexpr Preset preset = Preset::FA_TILE_PRESET;
-
 /// Two blocks of rows a warp halve what the tensor cores ask of shared memory. Two blocks of threads an SM: when one
 /// waits at a barrier, the other works.
 constexpr Shape plain_shape(const Arch &arch, int dim) {
@@ -38,9 +28,9 @@ constexpr Shape plain_shape(const Arch &arch, int dim) {
     if (dim <= 128) return {1, 8, 32, 2, true};
     return {1, 4, dim <= 192 ? 32 : 16, 2, false};
   }
-  if (preset == Preset::narrow && dim <= 128) return {roomy ? 2 : 1, roomy ? 4 : 8, 32, 6, false, roomy ? 2 : 1};
-  if (preset == Preset::narrow) return {1, 8, 32, roomy ? 4 : dim <= 192 ? 3 : 2, false};
-  if (preset == Preset::even && dim <= 128) return {1, 8, 64, 3, dim <= 64 || !roomy};
+  if (built_preset == Preset::narrow && dim <= 128) return {roomy ? 2 : 1, roomy ? 4 : 8, 32, 6, false, roomy ? 2 : 1};
+  if (built_preset == Preset::narrow) return {1, 8, 32, roomy ? 4 : dim <= 192 ? 3 : 2, false};
+  if (built_preset == Preset::even && dim <= 128) return {1, 8, 64, 3, dim <= 64 || !roomy};
   if (roomy) {
     if (dim == 64 && sm < 90) return {2, 4, 96, 3, false, 2};
     if (dim <= 64) return {2, 4, 64, 4, true, 2};

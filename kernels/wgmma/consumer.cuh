@@ -42,8 +42,12 @@ class Consumer {
   __device__ static int lane() { return threadIdx.x % 32; }
   __device__ static bool leads() { return threadIdx.x % 128 == 0; }
 
-  __device__ void take_turn() const { bar_sync(first_turn + group_, 256); }
-  __device__ void pass_turn() const { bar_arrive(first_turn + (group_ + 1) % B::consumers, 256); }
+  __device__ void take_turn() const {
+    if (B::shape.turns) bar_sync(first_turn + group_, 256);
+  }
+  __device__ void pass_turn() const {
+    if (B::shape.turns) bar_arrive(first_turn + (group_ + 1) % B::consumers, 256);
+  }
 
   /// Waits until everyone's first runs are over.
   __device__ bool any_verdict() const {

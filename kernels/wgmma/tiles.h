@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/images.h"
+#include "common/presets.h"
 #include "common/units.h"
 
 namespace fa::kernels::wgmma {
@@ -12,13 +13,32 @@ struct Shape {
   int keys;                                    // of a tile
   int stages;                                  // tiles of keys, and as many of values, that shared memory has room for
   int producer_registers, consumer_registers;  // of a thread: 64 K in all
+  bool turns = true;                           // to begin products
 };
 
+/// What the standard tiles are: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured on
+/// hardware.
+constexpr Winner winners[] = {
+    {64, Preset::standard},   //
+    {96, Preset::standard},   //
+    {128, Preset::standard},  //
+    {192, Preset::standard},  //
+    {256, Preset::standard},  //
+};
+
+constexpr Shape shape_of(Preset preset, int dim) {
+  const bool deep = preset == Preset::deep, wide = preset == Preset::wide, turns = preset != Preset::loose;
+  if (dim <= 64 && wide) return {2, 192, 3, 72, 216};
+  if (dim <= 96) return {2, deep ? 96 : 128, deep ? 4 : 3, 72, 216, turns};
+  if (dim <= 128) return {2, deep ? 96 : 128, deep ? 3 : 2, 72, 216, turns};
+  if (dim <= 192) return {2, deep ? 64 : 112, deep ? 3 : 2, 72, 216, turns};
+  return {2, wide ? 80 : 64, 2, 56, 224, turns};  // half of the registers are sums
+}
+
 constexpr Shape shape(int dim) {
-  if (dim <= 96) return {2, 128, 3, 72, 216};
-  if (dim <= 128) return {2, 128, 2, 72, 216};
-  if (dim <= 192) return {2, 112, 2, 72, 216};
-  return {2, 64, 2, 56, 224};  // half of the registers are sums
+  for (const Winner &winner : winners)
+    if (built_preset == Preset::standard && dim <= winner.dim) return shape_of(winner.preset, dim);
+  return shape_of(built_preset, dim);
 }
 
 constexpr int rows_of_warpgroup = 64;

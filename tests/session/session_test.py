@@ -72,6 +72,48 @@ class Session(unittest.TestCase):
         listed = self.script("gpu-session.sh", "phases").stdout
         self.assertEqual([line.split()[0] for line in listed.splitlines()], list(PHASES))
 
+    def tune(self, bench, *arguments):
+        """Tables of which `bench` says how fast they are, in t; the exit status and tune.json."""
+        for preset in ("standard", "deep", "wide"):
+            (self.pack / "tune" / preset).mkdir(parents=True, exist_ok=True)
+            (self.pack / "tune" / preset / "libfa.so.0").touch()
+        self.tool(self.pack / "bin", "fa", f"""
+case $1 in check) echo "All 76 checks are right"; exit; esac
+for word in "$@"; do case $before in --json) file=$word;; --shape) shapes="$shapes $word";; esac; before=$word; done
+{bench}
+for shape in $shapes; do echo "{{\\"shape\\": \\"$shape\\", \\"median_seconds\\": $t}}"; done | paste -sd, > $file.rows
+echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
+        for name in ("paste", "cat"):
+            (self.bin / name).exists() or (self.bin / name).symlink_to(f"/usr/bin/{name}")
+        done = self.script("gpu-session.sh", "tune", "--pack", self.pack, "--out", self.folder / "out", *arguments)
+        return done, json.loads((self.folder / "out" / "tune.json").read_text())
+
+    def test_the_fastest_table_is_named(self):
+        done, result = self.tune('case "$LD_LIBRARY_PATH" in *tune/deep:*) t=0.8;; *tune/wide:*) t=1.25;; *) t=1;; esac',
+                                 "--dims", "64,128", "--turns", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(result["gains"]["64"], {"standard": 1.0, "deep": 1.25, "wide": 0.8})
+        self.assertEqual(result["commit"], COMMIT)
+        missing = [item["name"] for item in result["items"] if item["status"] == "not available"]
+        self.assertEqual(missing, ["loose"])
+        self.assertIn("| 128 | 1.000 | 1.250 | 0.800 | deep |", done.stdout)
+        self.assertIn("    {128, Preset::deep},\n", done.stdout)
+
+    def test_the_default_stays_without_a_faster_table(self):
+        done, _ = self.tune('t=1', "--dims", "96", "--turns", "2")
+        self.assertIn("    {96, Preset::standard},\n", done.stdout)
+
+    def test_a_table_that_fails_is_out(self):
+        done, result = self.tune('case "$LD_LIBRARY_PATH" in *tune/deep:*) echo lost; exit 1;; esac; t=1', "--dims", "64", "--turns", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(result["gains"]["64"], {"standard": 1.0, "wide": 1.0})
+        self.assertIn("deep: failed: lost", done.stdout)
+
+    def test_no_time_is_no_result(self):
+        done, result = self.tune('t=1', "--seconds", "0")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(result["gains"], {})
+
     def test_dry_run_writes_every_phase(self):
         done, results = self.session("--dry-run")
         self.assertEqual(done.returncode, 0, done.stderr)
