@@ -36,6 +36,7 @@ struct Tile {
 /// num_splits and packed_heads is so unless Tile::cuts. Those of backward take one BackwardParams.
 enum class Entry {
   plain,     // what the family is fastest at; num_splits and packed_heads are 1
+  narrow,    // as plain, of values that have fewer columns than queries
   featured,  // nearly as fast at more calls; num_splits and packed_heads are 1
   general,   // num_splits and packed_heads are 1
   split,     // partial results when num_splits is above 1
@@ -48,13 +49,13 @@ enum class Entry {
   dbias      // by blocks that own its elements
 };
 
-constexpr int entry_count = 11;
+constexpr int entry_count = 12;
 
 constexpr const char *name_of(Entry entry) {
-  constexpr const char *names[entry_count] = {"fa_forward_plain",  "fa_forward_featured", "fa_forward_general",
-                                              "fa_forward_split",  "fa_forward_decode",   "fa_combine",
-                                              "fa_backward_delta", "fa_backward_dsinks",  "fa_backward_dkv",
-                                              "fa_backward_dq",    "fa_backward_dbias"};
+  constexpr const char *names[entry_count] = {"fa_forward_plain",   "fa_forward_narrow", "fa_forward_featured",
+                                              "fa_forward_general", "fa_forward_split",  "fa_forward_decode",
+                                              "fa_combine",         "fa_backward_delta", "fa_backward_dsinks",
+                                              "fa_backward_dkv",    "fa_backward_dq",    "fa_backward_dbias"};
   return names[int(entry)];
 }
 

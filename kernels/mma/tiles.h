@@ -92,7 +92,7 @@ constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry == Entry::combine || is_backward(entry)) return {};
+  if (entry == Entry::narrow || entry == Entry::combine || is_backward(entry)) return {};
   const Shape s = shape(arch, dim, entry);
   return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
 }

@@ -28,10 +28,11 @@ template <Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
-  static constexpr Shape shape = wgmma::shape(Dim);
+  static constexpr Shape shape = wgmma::shape(Dim, E);
   static constexpr bool featured = E == Entry::featured;            // with a softcap
   static constexpr bool sloped = featured && Dim <= widest_sloped;  // and ALiBi
   static constexpr int dim = Dim;
+  static constexpr int dim_v = columns_of_values(Dim, E);
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
   static constexpr int consumers = shape.consumers;
@@ -39,14 +40,16 @@ struct Block {
   static constexpr int threads = wgmma::threads(shape);
 
   using QueryTile = SharedTile<rows_of_warpgroup, dim>;
-  using OutTile = SharedTile<rows_of_warp, dim>;
+  using OutTile = SharedTile<rows_of_warp, dim_v>;
   using KeyTile = SharedTile<keys, dim>;
+  using ValueTile = SharedTile<keys, dim_v>;
   using Queries = MatrixDescriptor<QueryTile>;
   using Keys = MatrixDescriptor<KeyTile>;
+  using Values = MatrixDescriptor<ValueTile>;
 
   /// Sums of a warp, and a number for each of their rows.
   using Scores = AccumulatorTile<1, keys / 8>;
-  using Out = AccumulatorTile<1, dim / 8>;
+  using Out = AccumulatorTile<1, dim_v / 8>;
   using Rows = typename Out::Rows;
 };
 
@@ -64,15 +67,16 @@ struct SharedMemory {
   State<B> *state;
 
   static constexpr int of_queries = B::consumers * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
+  static constexpr int of_values = B::stages * B::ValueTile::bytes;
   static constexpr int of_out = boxes_of_out(B::dim) ? 4 * B::consumers * B::OutTile::bytes : 0;
-  static constexpr int of_tiles = of_queries + 2 * of_keys + of_out;
-  static_assert(of_tiles + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
+  static constexpr int of_tiles = of_queries + of_keys + of_values + of_out;
+  static_assert(of_tiles + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim, B::dim_v));
 
   __device__ explicit SharedMemory(char *memory)
       : queries(shared_address(memory)),
         keys(queries + of_queries),
         values(keys + of_keys),
-        out(values + of_keys),
+        out(values + of_values),
         state(reinterpret_cast<State<B> *>(memory + of_tiles)) {}
 
   /// Rows that no box brings, where packed heads do not fill a tile: products read them. By all threads.

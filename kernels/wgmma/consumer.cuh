@@ -70,7 +70,7 @@ class Consumer {
   }
   __device__ uint32_t wait_for_values() const {
     mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
-    return values_ + at_values_.stage * B::KeyTile::bytes;
+    return values_ + at_values_.stage * B::ValueTile::bytes;
   }
   __device__ void release_values() {
     if (leads()) mbarrier_arrive(shared_address(state_.v_empty + at_values_.stage));
@@ -222,10 +222,10 @@ class Consumer {
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
     const uint32_t values = wait_for_values();
-    constexpr int chunks = B::dim / 8;
+    constexpr int chunks = B::dim_v / 8;
 #pragma unroll 1
     for (int i = keys * chunks + group_ * 128 + threadIdx.x % 128; i < B::keys * chunks; i += 128 * B::consumers)
-      st_shared_v4_b32(values + B::KeyTile::offset(i / chunks, i % chunks), {});
+      st_shared_v4_b32(values + B::ValueTile::offset(i / chunks, i % chunks), {});
     fence_proxy_async();
     bar_sync(everyone, 128 * B::consumers);
   }
@@ -251,7 +251,7 @@ class Consumer {
       if (weigh(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s);
       const uint32_t values = wait_for_values();
-      clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80, threadIdx.x - 128,
+      clear_nonfinite(values, B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80, threadIdx.x - 128,
                       128 * B::consumers);
       fence_proxy_async();
       bar_sync(everyone, 128 * B::consumers);

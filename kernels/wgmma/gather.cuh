@@ -8,8 +8,8 @@ namespace fa::kernels::wgmma {
 
 template <class B>
 class Gather {
-  using Tile = typename B::KeyTile;
-  static constexpr int row_lanes = Tile::row_chunks;  // that copy a row, a chunk of each panel
+  static constexpr int row_lanes = B::KeyTile::row_chunks;  // that copy a row, a chunk of each panel
+  static_assert(row_lanes == B::ValueTile::row_chunks);
   static constexpr int pass_rows = 32 / row_lanes;
   static_assert(B::keys % pass_rows == 0);
 
@@ -32,6 +32,7 @@ class Gather {
   }
 
   /// Begins to copy a tile: zeros where there is no key, and behind a row's last column.
+  template <class Tile>
   __device__ static void copy(const Params &p, const View &view, RowSteps steps, int32_t columns, const Work &w,
                               int tile, const Pages &pages, uint32_t to) {
     const int lane = threadIdx.x, column = lane % row_lanes * 8;

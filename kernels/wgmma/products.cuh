@@ -37,8 +37,8 @@ __device__ __forceinline__ void multiply_keys(typename B::Scores &s, uint32_t qu
 /// Begins O = O + P V.
 template <class B>
 __device__ __forceinline__ void multiply_values(typename B::Out &o, const Weights<B> &p, uint32_t values) {
-  using Product = Wgmma<typename B::Element, B::dim>;
-  const typename B::Keys v(values);
+  using Product = Wgmma<typename B::Element, B::dim_v>;
+  const typename B::Values v(values);
   unroll<Weights<B>::blocks>([&](int i) { Product::multiply_add_transposed(o, p.columns[i].block[0], v.columns(i)); });
   wgmma_commit_group();
 }

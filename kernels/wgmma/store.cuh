@@ -41,7 +41,7 @@ __device__ inline void store_row(const Params &p, const typename B::Out &o, int 
       if (writes && column < p.head_dim_v) *reinterpret_cast<float2 *>(row + column * 4) = {x, y};
     });
   } else {
-    unroll<B::dim / 32>([&](int i) {
+    unroll<B::dim_v / 32>([&](int i) {
       uint32_t word[4];
       unroll<4>([&](int j) {
         const int column = (4 * i + j) * 8;
@@ -61,7 +61,7 @@ __device__ inline void store_boxes(const Params &p, const Work &w, const TensorM
   cp_async_bulk_wait_group_read();  // the boxes before
   __syncwarp();
   const uint32_t at = tile + Tile::lane_offset(lane_row(lane), lane_chunk(lane));
-  unroll<B::dim / 16>([&](int k) {
+  unroll<B::dim_v / 16>([&](int k) {
     stmatrix_x4(Tile::matrices_at(at, 0, k), o.template columns_as_a<typename B::Element>(k).block[0].word);
   });
   fence_proxy_async();

@@ -16,8 +16,8 @@ struct Shape {
   bool turns = true;                           // to begin products
 };
 
-/// What the standard tiles are: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured on
-/// hardware.
+/// What the standard tiles are: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured
+/// on hardware.
 constexpr Winner winners[] = {
     {64, Preset::standard},   //
     {96, Preset::standard},   //
@@ -35,7 +35,8 @@ constexpr Shape shape_of(Preset preset, int dim) {
   return {2, wide ? 80 : 64, 2, 56, 224, turns};  // half of the registers are sums
 }
 
-constexpr Shape shape(int dim) {
+constexpr Shape shape(int dim, Entry entry) {
+  if (entry == Entry::narrow) return {2, 128, 2, 72, 216, built_preset != Preset::loose};
   for (const Winner &winner : winners)
     if (built_preset == Preset::standard && dim <= winner.dim) return shape_of(winner.preset, dim);
   return shape_of(built_preset, dim);
@@ -53,6 +54,16 @@ constexpr int threads(const Shape &s) {
 
 constexpr int rows_of_warp = 16;
 
+/// Values of this many columns at most have an entry point of their own beside queries of 192 (Entry::narrow), as in
+/// DeepSeek's prefill: their sums leave registers for more keys.
+constexpr int narrow_columns = 128;
+constexpr bool has_narrow(int dim) {
+  return dim == 192;
+}
+constexpr int columns_of_values(int dim, Entry entry) {
+  return entry == Entry::narrow ? narrow_columns : dim;
+}
+
 /// Head dimensions whose results have a place of their own in shared memory, from which they go to out in boxes while
 /// the next work's queries arrive. Wider ones leave no room for it.
 constexpr bool boxes_of_out(int dim) {
@@ -66,8 +77,9 @@ constexpr bool roomy_producer(int dim) {
 }
 
 /// Tiles first; then barriers and what the warpgroups say to each other.
-constexpr int shared_bytes(const Shape &s, int dim) {
-  return (rows(s) * (boxes_of_out(dim) ? 2 : 1) + 2 * s.stages * s.keys) * dim * 2 + 1024;
+constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
+  const int of_out = boxes_of_out(dim) ? rows(s) * dim_v : 0;
+  return (rows(s) * dim + s.stages * s.keys * (dim + dim_v) + of_out) * 2 + 1024;
 }
 
 /// Few models have features at head dimensions between powers of two: mma serves those.
@@ -79,12 +91,14 @@ constexpr bool has_featured(int dim) {
 constexpr int widest_sloped = 128;
 
 constexpr Tile tile(const Arch &, int dim, Entry entry) {
-  if (entry != Entry::plain && (entry != Entry::featured || !has_featured(dim))) return {};
-  const Shape s = shape(dim);
+  const bool has = entry == Entry::plain || (entry == Entry::narrow && has_narrow(dim)) ||
+                   (entry == Entry::featured && has_featured(dim));
+  if (!has) return {};
+  const Shape s = shape(dim, entry);
   return {.rows = rows(s),
           .keys = s.keys,
           .threads = threads(s),
-          .shared_bytes = shared_bytes(s, dim),
+          .shared_bytes = shared_bytes(s, dim, columns_of_values(dim, entry)),
           .stages = s.stages,
           .cuts = true,
           .persistent = true,
@@ -106,6 +120,7 @@ constexpr const char *why_not(const Attention &a) {
 /// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
 /// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
 inline const char *why_not_call(Entry entry, const Params &p) {
+  if (entry == Entry::narrow && p.head_dim_v > narrow_columns) return "values of more than 128 columns";
   if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
   if (p.alibi_slopes.data != nullptr && (p.head_dim > widest_sloped || p.head_dim_v > widest_sloped))
     return "ALiBi at head dimensions above 128";

@@ -52,8 +52,8 @@ const char *why_not(const Kernel &kernel, const Attention &attention, Reason *ro
 Engine *create(const Kernel &kernel, const Attention &attention, bool alone);
 
 /// Entry points that work on queries and keys. Families without any have no row.
-constexpr std::initializer_list<Entry> working = {Entry::plain, Entry::featured, Entry::general, Entry::split,
-                                                  Entry::decode};
+constexpr std::initializer_list<Entry> working = {Entry::plain,   Entry::narrow, Entry::featured,
+                                                  Entry::general, Entry::split,  Entry::decode};
 
 /// True at the first image of a row.
 constexpr bool begins_row(size_t i) {

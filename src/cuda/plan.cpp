@@ -142,7 +142,7 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
     const bool invariant = p.attention->batch_invariant;  // rows of any number, by one entry point
     const auto skip = [&](Entry entry, const char *why) { plan->skipped[plan->skipped_count++] = {image, entry, why}; };
     bool has_any = false;
-    for (const Entry entry : {Entry::plain, Entry::featured, Entry::general, cut->entry}) {
+    for (const Entry entry : {Entry::narrow, Entry::plain, Entry::featured, Entry::general, cut->entry}) {
       const Tile tile = image->tile_of(entry);
       const bool cuts = entry == cut->entry || (tile.cuts && cut->entry == Entry::split && !invariant);
       if (!image->has(entry) || (!cuts && !cut->whole)) continue;

@@ -36,7 +36,7 @@ struct Plan {
   kernels::Params params;    // what its kernels are launched with; Schedule::first_tile is 0
   kernels::TensorMaps maps;  // the same, where the tile has boxes
 
-  Skipped skipped[4 * most_images];
+  Skipped skipped[5 * most_images];
   int skipped_count;
 
   /// Splits of each tile's keys; 1: no combine.
