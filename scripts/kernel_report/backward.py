@@ -123,14 +123,14 @@ def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruct
     return way
 
 
-def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
+def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call, in_turns: bool = True) -> float:
     """Of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
     heads, group = (call.heads, 1) if entry == QUERIES else (call.heads_kv, call.heads // call.heads_kv)
     tiles = model.turns(call.rows, call.rows, turn.rows, turn.keys, call.causal)
     columns = call.batch * heads
     seconds = model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], columns, call.dim, call.causal,
                             MOVED[entry] / 2)  # fmt: skip
-    if entry == ALL:
+    if entry == ALL and in_turns:
         together = min(len(tiles), math.ceil(gpu.sms / heads))  # blocks of a head that are at work at a time
         seconds += STEPS_APART * (together - 1) * turn.cycles / gpu.sustained_hertz
     return seconds
