@@ -32,7 +32,7 @@ constexpr Shape shape_of(Preset preset, int dim) {
   if (dim <= 96) return {2, deep ? 96 : 128, deep ? 4 : 3, 72, 216, turns};
   if (dim <= 128) return {2, deep ? 96 : 128, deep ? 3 : 2, 72, 216, turns};
   if (dim <= 192) return {2, deep ? 64 : 112, deep ? 3 : 2, 72, 216, turns};
-  return {2, wide ? 80 : 64, 2, 56, 224, turns};  // half of the registers are sums
+  return {2, 64, 2, 56, 224, turns};  // half of the registers are sums
 }
 
 constexpr Shape shape(int dim, Entry entry) {
