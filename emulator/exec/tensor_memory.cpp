@@ -62,7 +62,11 @@ Cta &peer_of(Warp &warp, const Instruction &instruction) {
   if (ctas.size() % 2 != 0)
     fault(warp, instruction, FaultKind::illegal_instruction, -1,
           "cta_group::2 needs a cluster of an even number of blocks, got " + std::to_string(ctas.size()));
-  return ctas[warp.cta->rank ^ 1];
+  Cta &peer = ctas[warp.cta->rank ^ 1];
+  if (peer.warps_alive == 0)
+    fault(warp, instruction, FaultKind::illegal_instruction, -1,
+          "cta_group::2, and the other block of the pair, " + std::to_string(peer.rank) + ", has ended");
+  return peer;
 }
 
 }  // namespace fa::emu

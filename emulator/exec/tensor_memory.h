@@ -20,6 +20,9 @@ struct TensorMemory : State {
   std::vector<Allocation> allocations;
   bool relinquished = false;  // this CTA may allocate no more
   int group = 0;              // of CTAs, 1 or 2, that the kernel's instructions name; 0: not known yet
+  // Of alloc, dealloc and relinquish_alloc_permit with cta_group::2: how many have begun here, and who is at one.
+  uint32_t begun = 0;
+  const Warp *beginner = nullptr;
 
   TensorMemory() : cells_(lane_count * pitch, 0xffffffff) {}
 
@@ -47,7 +50,7 @@ TensorMemory &tensor_memory(Warp &warp, const Instruction &instruction, Cta &cta
 /// A fault unless these columns are allocated.
 void require_columns(const Warp &warp, const Instruction &instruction, const TensorMemory &memory, uint32_t first,
                      uint32_t count, const char *what);
-/// The other CTA of a pair: ranks 2 i and 2 i + 1. A fault in a cluster of an odd size.
+/// The other CTA of a pair: ranks 2 i and 2 i + 1. A fault in a cluster of an odd size, or where it has ended.
 Cta &peer_of(Warp &warp, const Instruction &instruction);
 
 }  // namespace fa::emu

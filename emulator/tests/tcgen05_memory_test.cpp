@@ -186,6 +186,42 @@ void expect_code(CUresult code, const std::string &body, uint32_t idesc = 0, uin
   EXPECT_EXIT(std::_Exit(code_of(body, idesc, da) == code ? 0 : 1), testing::ExitedWithCode(0), "") << body;
 }
 
+/// Warp 0 has all columns when warp 1, which comes to the barrier last, asks for some.
+TEST(Tcgen05, AnAllocationWaits) {
+  const char *text = R"(
+.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out) {
+  .reg .pred %p<3>; .reg .b32 %r<6>; .reg .b64 %rd<2>;
+  .shared .b32 where;
+  mov.u32 %r1, %tid.x;
+  setp.ge.u32 %p1, %r1, 32;
+  setp.eq.u32 %p2, %r1, 32;
+  mov.u32 %r2, where;
+  @%p1 bra others;
+  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 512;
+others:
+  bar.sync 0;
+  @%p1 bra asks;
+  tcgen05.dealloc.cta_group::1.sync.aligned.b32 0, 512;
+  ret;
+asks:
+  tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r2], 64;
+  ld.shared.u32 %r3, [%r2];
+  add.u32 %r3, %r3, 7;
+  ld.param.u64 %rd1, [out];
+  @%p2 st.global.u32 [%rd1], %r3;
+  tcgen05.dealloc.cta_group::1.sync.aligned.b32 0, 64;
+  ret;
+}
+)";
+  emulated::start();
+  emulated::Array<uint32_t> out(std::vector<uint32_t>(1));
+  ASSERT_EQ(emulated::launch(emulated::kernel(text, "k"), {1}, {64}, 0, out.address), CUDA_SUCCESS);
+  EXPECT_EQ(out.values()[0], 7u);
+}
+
 TEST(Tcgen05Faults, WhatCannotBe) {
   std::string mma = "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%t7], %r6, %r7, %t12, %p3;\n" + commit_and_wait("1");
   uint32_t good = 1u << 4 | 8u << 17 | 8u << 24;
@@ -194,6 +230,10 @@ TEST(Tcgen05Faults, WhatCannotBe) {
   expect_code(CUDA_ERROR_ILLEGAL_INSTRUCTION, mma, good | 1u << 17);           // N = 72 with M = 128
   expect_code(CUDA_ERROR_ILLEGAL_INSTRUCTION, mma, good, uint64_t{1} << 47);   // the descriptor's constant
   expect_code(CUDA_ERROR_ILLEGAL_ADDRESS, mma, good, uint64_t{0x2000} << 32);  // beyond the block's memory
+  expect_code(CUDA_ERROR_ILLEGAL_INSTRUCTION, mma, good | 1u << 6);            // a reserved bit
+  // An address that differs between lanes.
+  expect_code(CUDA_ERROR_ILLEGAL_INSTRUCTION,
+              "add.u32 %t10, %t10, %t0;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%d0}, [%t10];\n");
   // Another warp's lanes; columns that nobody has; a second allocation after the permit is gone; columns not allocated.
   expect_code(CUDA_ERROR_ILLEGAL_ADDRESS,
               "xor.b32 %t10, %t10, 0x200000;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%d0}, [%t10];\n");

@@ -1,5 +1,6 @@
-// tcgen05.alloc, dealloc, relinquish_alloc_permit (PTX ISA 9.7.16.7). With cta_group::2 both CTAs of a pair run them,
-// and get the same columns because both ask in the same order.
+// tcgen05.alloc, dealloc, relinquish_alloc_permit (PTX ISA 9.7.16.7). With cta_group::2 a warp of each CTA of a pair
+// runs them: the first waits for the second, as it may by 9.7.16.5. Both get the same columns because both ask in the
+// same order.
 #include <bit>
 #include <cstring>
 
@@ -19,11 +20,27 @@ void check_count(Warp &warp, const Instruction &instruction, uint32_t count) {
           "the number of columns is " + std::to_string(count) + ", expected 32, 64, 128, 256 or 512");
 }
 
+/// False where the other CTA of a pair has not come to its instruction yet: this one waits.
+bool is_together(Warp &warp, const Instruction &instruction, TensorMemory &memory) {
+  if (instruction.detail != 2) return true;
+  if (memory.beginner != &warp) {
+    if (memory.beginner) return warp.pause = Pause::retry, false;  // another warp is at one
+    memory.beginner = &warp;
+    memory.begun++;
+    warp.cta->cluster->events++;
+  }
+  auto &ctas = warp.cta->cluster->ctas;
+  Cta &peer = ctas.size() % 2 == 0 ? ctas[warp.cta->rank ^ 1] : peer_of(warp, instruction);
+  if (tensor_memory(warp, instruction, peer, 2).begun < memory.begun) return warp.pause = Pause::retry, false;
+  memory.beginner = nullptr;
+  return true;
+}
+
 /// a, imm: where in shared memory the address goes. b: columns. detail: the group.
 template <bool observed>
 void allocate(Warp &warp, const Instruction &instruction, uint32_t mask) {
   auto &memory = tensor_memory(warp, instruction, *warp.cta, instruction.detail);
-  if (instruction.detail == 2) peer_of(warp, instruction);
+  if (instruction.detail == 2 && memory.beginner != &warp) peer_of(warp, instruction);
   uint32_t count = *warp.row<uint32_t>(instruction.b);
   check_count(warp, instruction, count);
   if (memory.relinquished)
@@ -34,6 +51,7 @@ void allocate(Warp &warp, const Instruction &instruction, uint32_t mask) {
     warp.pause = Pause::retry;
     return;
   }
+  if (!is_together(warp, instruction, memory)) return;
   uint32_t one = mask & -mask;
   Resolved where;
   resolve(warp, instruction, one, 4, 4, where);
@@ -50,6 +68,7 @@ void deallocate(Warp &warp, const Instruction &instruction, uint32_t) {
   auto &memory = tensor_memory(warp, instruction, *warp.cta, instruction.detail);
   uint32_t address = *warp.row<uint32_t>(instruction.a), count = *warp.row<uint32_t>(instruction.b);
   check_count(warp, instruction, count);
+  if (!is_together(warp, instruction, memory)) return;
   size_t gone =
       std::erase_if(memory.allocations, [&](const auto &one) { return one.first == address && one.count == count; });
   if (gone == 0)
@@ -64,7 +83,8 @@ void deallocate(Warp &warp, const Instruction &instruction, uint32_t) {
 }
 
 void relinquish(Warp &warp, const Instruction &instruction, uint32_t) {
-  tensor_memory(warp, instruction, *warp.cta, instruction.detail).relinquished = true;
+  auto &memory = tensor_memory(warp, instruction, *warp.cta, instruction.detail);
+  if (is_together(warp, instruction, memory)) memory.relinquished = true;
 }
 
 bool decode(Decoder &d) {
@@ -73,6 +93,7 @@ bool decode(Decoder &d) {
   if (!d.has("cta_group::1") && !d.has("cta_group::2")) d.fail("expected .cta_group::1 or .cta_group::2");
   d.out().detail = d.has("cta_group::2") ? 2 : 1;
   d.converge_warp();
+  d.pausing();
   if (allocating) {
     d.address(0);
     d.out().b = d.source(1, Type::u32);
