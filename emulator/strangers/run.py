@@ -51,7 +51,7 @@ def arguments():
         type=pathlib.Path,
         default=os.environ.get("FA_STRANGERS") or None,
         metavar="FOLDER",
-        help="with cutlass/ and flash-attention/; $FA_STRANGERS by default",
+        help="with cutlass/, flash-attention/ and fa4/; $FA_STRANGERS by default",
     )
     parser.add_argument(
         "--only",
