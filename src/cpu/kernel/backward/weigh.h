@@ -86,9 +86,8 @@ template <class S = Simd, class Of>
   } else {
     const Weighed none = {Simd::zero(), Simd::zero()};
     Weighed w[2][2];
-    for (int i = 0; i < 2; i++)
-      for (int j = 0; j < 2; j++)
-        w[i][j] = (i == 0 || second_key) && (j == 0 || second_vector) ? of(k + i, v + j) : none;
+    FA_UNROLL for (int i = 0; i < 2; i++) FA_UNROLL for (int j = 0; j < 2; j++) w[i][j] =
+        (i == 0 || second_key) && (j == 0 || second_vector) ? of(k + i, v + j) : none;
     for (int i = 0; i <= (second_key ? 1 : 0); i++) {
       const int64_t at = (k + i) * by_queries_pitch + v * width / 2;
       S::store_bf16_rows(s.weights_by_queries + at, w[i][0].weight, w[i][1].weight, second_vector);
@@ -99,22 +98,31 @@ template <class S = Simd, class Of>
   }
 }
 
-/// Weighs keys [g.begin, g.end) for vectors [first, last) in which every pair is attended and needs nothing but the
-/// scale.
-inline void weigh_plain(const Pairs &p, const Segment &g, int first, int last) {
+/// Weighs keys [begin, end) for `vectors` <= Simd::pack vectors from v on, in which every pair is attended and needs
+/// nothing but the scale. A function of its own, or GCC keeps its vectors in memory.
+template <int vectors>
+[[gnu::noinline]] void weigh_plain_keys(const Pairs &p, int begin, int end, int v) {
   const Vec scale = Simd::set1(p.modifiers.exponent_scale());
-  for (int v = first; v < last; v += Simd::pack) {
-    const int other = smaller(v + 1, last - 1);
-    const Vec minus_lse[2] = {Simd::load(p.block.minus_lse + v * width), Simd::load(p.block.minus_lse + other * width)};
-    const Vec minus_delta[2] = {Simd::load(p.block.minus_delta + v * width),
-                                Simd::load(p.block.minus_delta + other * width)};
-    const auto weighed = [&](int key, int vector) {
-      const Vec w = weight(Simd::load(p.score(key, vector)), scale, minus_lse[vector - v]);
-      return Weighed{w, Simd::mul(w, Simd::add(Simd::load(p.dscore(key, vector)), minus_delta[vector - v]))};
-    };
-    for (int k = g.begin; k < g.end; k += Simd::pack)
-      store_weighed(p.scratch, k, k + 1 < g.end, v, v + 1 < last, weighed);
+  Vec minus_lse[vectors], minus_delta[vectors];
+  for (int i = 0; i < vectors; i++) {
+    minus_lse[i] = Simd::load(p.block.minus_lse + (v + i) * width);
+    minus_delta[i] = Simd::load(p.block.minus_delta + (v + i) * width);
   }
+  const BackwardScratch scratch = p.scratch;
+  const auto weighed = [&](int key, int vector) __attribute__((always_inline)) {
+    const int64_t at = key * score_pitch + vector * width;
+    const Vec w = weight(Simd::load(scratch.scores + at), scale, minus_lse[vector - v]);
+    return Weighed{w, Simd::mul(w, Simd::add(Simd::load(scratch.dscores + at), minus_delta[vector - v]))};
+  };
+  int k = begin;
+  for (; k + Simd::pack <= end; k += Simd::pack) store_weighed(scratch, k, true, v, vectors == 2, weighed);
+  if (k < end) store_weighed(scratch, k, false, v, vectors == 2, weighed);
+}
+
+inline void weigh_plain(const Pairs &p, const Segment &g, int first, int last) {
+  int v = first;
+  for (; v + Simd::pack <= last; v += Simd::pack) weigh_plain_keys<Simd::pack>(p, g.begin, g.end, v);
+  if (v < last) weigh_plain_keys<1>(p, g.begin, g.end, v);
 }
 
 /// Weighs a segment.
