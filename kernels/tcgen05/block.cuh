@@ -57,6 +57,7 @@ struct Block {
 
   using QueryTile = SharedTile<rows_of_tile, dim>;
   using KeyTile = SharedTile<keys, dim>;
+  using ValueTile = KeyTile;
   using Scores = TensorTile<keys>;
   using Weights = TensorOperand<keys>;
   using Out = TensorTile<dim>;

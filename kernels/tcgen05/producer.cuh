@@ -1,6 +1,7 @@
 // The warp that finds a block's works and brings their queries, keys and values.
 #pragma once
 
+#include "common/gather.cuh"
 #include "tcgen05/block.cuh"
 
 namespace fa::kernels::tcgen05 {
@@ -9,11 +10,7 @@ template <class B>
 class Producer {
  public:
   __device__ Producer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared)
-      : p_(p),
-        maps_(maps),
-        shared_(shared),
-        state_(*shared.state),
-        boxes_(p.page_size == 0 ? 1 : B::keys / maps.rows_of_keys) {}
+      : p_(p), maps_(maps), shared_(shared), state_(*shared.state) {}
 
   __device__ void run() {
 #pragma unroll 1
@@ -85,8 +82,17 @@ class Producer {
       }
     }
     __syncwarp();
-    // In the order in which they are used: the next tile's keys before this one's values. Pages are asked for a turn
-    // before their keys are copied.
+    maps_.rows_of_keys == 0 ? gather(w, tiles) : copy_boxes(w, tiles);
+  }
+
+  /// Of a tile's boxes each is a lane's to look up and to copy; where keys are not paged, there is one.
+  __device__ bool has_box() const {
+    return lane() * maps_.rows_of_keys < B::keys;
+  }
+
+  /// In the order in which they are used: the next tile's keys before this one's values. Pages are asked for a turn
+  /// before their keys are copied.
+  __device__ void copy_boxes(const Work &w, const TileRange &tiles) {
     int32_t here = 0, next = find_box(w, tiles.end - 1, tiles.first);
 #pragma unroll 1
     for (int tile = tiles.end; tile >= tiles.first; tile--) {
@@ -97,11 +103,44 @@ class Producer {
     }
   }
 
+  /// The same of rows on pages that no boxes serve. Pages are on their way while a stage becomes free.
+  __device__ void gather(const Work &w, const TileRange &tiles) {
+    using Pages = typename Gather<B>::Pages;
+    using Tile = typename B::KeyTile;
+    Gather<B> rows;
+    Pages here = {};
+#pragma unroll 1
+    for (int tile = tiles.end; tile >= tiles.first; tile--) {
+      Pages next = {};
+      if (tile > tiles.first) {
+        next = Gather<B>::find(p_, w, tile - 1);
+        Gather<B>::template copy<Tile>(p_, p_.k, p_.k_steps, p_.head_dim, w, tile - 1, next,
+                                       free_stage(shared_.keys, state_.k_empty, keys_));
+        rows.signal_later(shared_address(state_.k_full + keys_.stage));
+        keys_.advance();
+      }
+      if (tile < tiles.end) {
+        Gather<B>::template copy<Tile>(p_, p_.v, p_.v_steps, p_.head_dim_v, w, tile, here,
+                                       free_stage(shared_.values, state_.v_empty, values_));
+        rows.signal_later(shared_address(state_.v_full + values_.stage));
+        values_.advance();
+      }
+      here = next;
+    }
+    rows.signal_now();
+  }
+
+  /// The next stage of a ring, once it is free.
+  __device__ uint32_t free_stage(uint32_t ring, uint64_t *empty, const Position<B::stages> &at) const {
+    mbarrier_wait(shared_address(empty + at.stage), at.parity ^ 1);
+    return ring + at.stage * B::KeyTile::bytes;
+  }
+
   /// Where the map has this lane's box of a tile, not before tile `first`: its page, or the batch entry. Boxes without
   /// keys are outside the tensor, where TMA finds zeros; their entries of the table are not read.
   __device__ int32_t find_box(const Work &w, int tile, int first) const {
     if (p_.page_size == 0) return w.sequence.k_batch;
-    if (tile < first || lane() >= boxes_) return -1;
+    if (tile < first || !has_box()) return -1;
     const int32_t token = tile * B::keys + lane() * maps_.rows_of_keys;
     return token < w.sequence.keys ? page_of(p_, w.sequence, page_number(p_, token)) : -1;
   }
@@ -110,14 +149,14 @@ class Producer {
   __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
                        const Work &w, int tile, int32_t box) {
     const uint32_t arrived = shared_address(full + at->stage);
-    mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
+    const uint32_t to = free_stage(ring, empty, *at);
     if (is_leader()) mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
     __syncwarp();
-    if (lane() < boxes_) {
+    if (has_box()) {
       const int row = lane() * maps_.rows_of_keys;
       int32_t token = w.sequence.k_first + tile * B::keys + row;
       token -= page_number(p_, token) * p_.page_size;
-      load_rows<typename B::KeyTile>(ring + at->stage * B::KeyTile::bytes, row, map, arrived, {token, w.kv_head, box});
+      load_rows<typename B::KeyTile>(to, row, map, arrived, {token, w.kv_head, box});
     }
     __syncwarp();
     at->advance();
@@ -127,7 +166,6 @@ class Producer {
   const TensorMaps &maps_;
   const SharedMemory<B> &shared_;
   State<B> &state_;
-  int boxes_;  // of a tile: each is a lane's to look up and to copy
   uint32_t items_ = 0;
   Position<B::stages> keys_, values_;
 };

@@ -1,7 +1,8 @@
 // The warp that finds a block's works and brings their queries, keys and values.
 #pragma once
 
-#include "wgmma/gather.cuh"
+#include "common/gather.cuh"
+#include "wgmma/block.cuh"
 
 namespace fa::kernels::wgmma {
 

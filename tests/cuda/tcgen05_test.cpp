@@ -26,6 +26,9 @@ TEST_F(Tcgen05, TakesWhatItIsFor) {
       [](Case *c) { c->d = 96, c->chunk = 32; },
       [](Case *c) { c->page = 16; },
       [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
+      [](Case *c) { c->page = 1; },
+      [](Case *c) { c->page = 12, c->used_k = true, c->dv = 40; },
+      [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; },
       [](Case *c) { c->splits = 2; },
       [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
       [](Case *c) { c->hq = 6, c->sq = 140; },
@@ -65,7 +68,6 @@ TEST_F(Tcgen05, LeavesTheOthersToMma) {
       {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
       {"a mask", [](Case *c) { c->boolmask = "k"; }},
       {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 40, c->hq = 6; }},
-      {"pages that are no multiple of 8 keys", [](Case *c) { c->page = 12; }},
       {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
       {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
       {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
@@ -114,6 +116,13 @@ TEST_F(Tcgen05, ManyWorksFromPages) {
   Case c = base_case();
   c.sq = 40, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 32, c.splits = 2;
   work_through(c, 31);
+}
+
+/// The same of pages that no boxes serve.
+TEST_F(Tcgen05, ManyWorksFromOddPages) {
+  Case c = base_case();
+  c.sq = 50, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 12, c.splits = 2;
+  work_through(c, 11);
 }
 
 TEST_F(Tcgen05, ManyWorksInAWindow) {

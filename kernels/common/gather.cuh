@@ -2,9 +2,11 @@
 // tile's copies are a group of cp.async; the consumers learn of a tile once the next one's are under way.
 #pragma once
 
-#include "wgmma/block.cuh"
+#include "common/mbarrier.cuh"
+#include "common/shared_tile.cuh"
+#include "common/works.cuh"
 
-namespace fa::kernels::wgmma {
+namespace fa::kernels {
 
 template <class B>
 class Gather {
@@ -24,7 +26,7 @@ class Gather {
   __device__ static Pages find(const Params &p, const Work &w, int tile) {
     Pages found;
     unroll<rows_a_lane>([&](int i) {
-      const int32_t key = tile * B::keys + 32 * i + int(threadIdx.x);
+      const int32_t key = tile * B::keys + 32 * i + int(threadIdx.x % 32);
       const bool exists = key < w.sequence.keys;
       found.page[i] = exists ? page_of(p, w.sequence, page_number(p, w.sequence.k_first + key)) : 0;
     });
@@ -35,7 +37,7 @@ class Gather {
   template <class Tile>
   __device__ static void copy(const Params &p, const View &view, RowSteps steps, int32_t columns, const Work &w,
                               int tile, const Pages &pages, uint32_t to) {
-    const int lane = threadIdx.x, column = lane % row_lanes * 8;
+    const int lane = threadIdx.x % 32, column = lane % row_lanes * 8;
     const int32_t first = tile * B::keys;
     const char *const base = view.data + w.kv_head * view.stride[2] + column * 2;
     unroll<rows_a_lane>([&](int i) {
@@ -76,10 +78,10 @@ class Gather {
     cp_async_wait_group<Groups>();
     fence_proxy_async();
     __syncwarp();
-    if (threadIdx.x == 0) mbarrier_arrive(pending_);
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(pending_);
   }
 
   uint32_t pending_ = 0;
 };
 
-}  // namespace fa::kernels::wgmma
+}  // namespace fa::kernels
