@@ -98,6 +98,13 @@ struct SharedMemory {
         values(keys + of_keys),
         state(reinterpret_cast<State<B> *>(memory + of_queries + 2 * of_keys)) {}
 
+  /// Rows that no box brings, where packed heads do not fill a tile: products read them. By all threads.
+  __device__ void clear_queries() const {
+#pragma unroll 1
+    for (int at = threadIdx.x * 16; at < of_queries; at += B::threads * 16) st_shared_v4_b32(queries + at, {});
+    fence_proxy_async();
+  }
+
   /// By one thread. Warps arrive by one of their threads, products by a commit.
   __device__ void make_barriers() const {
     constexpr int products = 1, correction = 4, softmax = 4;
@@ -159,10 +166,16 @@ __device__ inline void arrive_as_warp(uint64_t &barrier) {
   if (lane() == 0) mbarrier_arrive(shared_address(&barrier));
 }
 
+/// Rows of a work that a tile of queries has: all of its own, or fewer where packed heads do not fill it.
+template <class B>
+__device__ inline int32_t rows_of_box(const Params &p) {
+  return p.schedule.tile_rows / B::queries;
+}
+
 /// The tiles of queries that a work has rows of.
 template <class B>
-__device__ inline int tiles_of(const Work &w) {
-  return B::queries == 2 && w.first_row + rows_of_tile < w.rows ? 2 : 1;
+__device__ inline int tiles_of(const Params &p, const Work &w) {
+  return B::queries == 2 && w.first_row + rows_of_box<B>(p) < w.rows ? 2 : 1;
 }
 
 /// The tile of scores of a tile of queries in a turn: its own, or every other one.
@@ -171,9 +184,11 @@ __device__ inline int scores_of(int t, int turn) {
   return B::queries == 2 ? t : turn % 2;
 }
 
-/// The row that a thread of a warpgroup has of tile t.
-__device__ inline int32_t row_of_thread(const Work &w, int t) {
-  return w.first_row + t * rows_of_tile + int32_t(threadIdx.x % rows_of_tile);
+/// The row that a thread of a warpgroup has of tile t; none of the work where no box brings it.
+template <class B>
+__device__ inline int32_t row_of_thread(const Params &p, const Work &w, int t) {
+  const int32_t row = threadIdx.x % rows_of_tile, rows = rows_of_box<B>(p);
+  return row < rows ? w.first_row + t * rows + row : w.rows;
 }
 
 /// The keys that it attends, none where there is no such row.

@@ -32,7 +32,7 @@ class Correction {
   enum Phase { scales, finals = scales + B::queries, sums = finals + B::queries };
   __device__ void correct(const Item &item) {
     const TileRange tiles = item.tiles;
-    const int count = tiles_of<B>(item.work);
+    const int count = tiles_of<B>(p_, item.work);
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int turn = tiles.end - 1 - tile;
@@ -77,7 +77,7 @@ class Correction {
   /// Results of an item, once its products are over.
   __device__ void finish(const Item &item) {
     const bool any_keys = item.tiles.first < item.tiles.end;
-    const int count = tiles_of<B>(item.work);
+    const int count = tiles_of<B>(p_, item.work);
     uint32_t needs = 0;
 #pragma unroll 1
     for (int t = 0; t < count; t++) {

@@ -21,7 +21,7 @@ __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps
     Correction<B>(p, shared).run();
   } else {
     setmaxnreg_dec<B::shape.other_registers>();
-    if (warp == B::product_warp && elect_sync()) Products<B>(shared).run();
+    if (warp == B::product_warp && elect_sync()) Products<B>(p, shared).run();
     if (warp == B::load_warp) Producer<B>(p, maps, shared).run();
   }
   __syncwarp();
@@ -38,6 +38,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
   const int warp = warp_of_block();
+  if (p.schedule.tile_rows < B::rows) shared.clear_queries();
   if (threadIdx.x == 0) shared.make_barriers();
   if (warp == B::load_warp) shared.state->verdicts.clear();
   if (warp == B::product_warp) {

@@ -16,7 +16,7 @@ class Producer {
 #pragma unroll 1
     for (bool repeats = false;; repeats = true) {
       int32_t number = 0;
-      for_each_work(p_, B::rows, [&](const Work &w) {
+      for_each_work(p_, p_.schedule.tile_rows, [&](const Work &w) {
         if (w.rows > 0 && (!repeats || state_.verdicts.has(p_, number)))
           send(repeats ? Run::again : Run::first, number, w);
         number++;
@@ -70,12 +70,12 @@ class Producer {
     if (is_leader()) {
       item.tiles = tiles;
       const uint32_t q_full = shared_address(&state_.q_full);
-      const int count = tiles_of<B>(w);
-      mbarrier_arrive_expect_tx(q_full, count * B::QueryTile::bytes);
+      const int count = tiles_of<B>(p_, w);
+      mbarrier_arrive_expect_tx(q_full, count * rows_of_box<B>(p_) * B::dim * 2);
       const int32_t packed = p_.schedule.packed_heads;
 #pragma unroll 1
       for (int t = 0; t < count; t++) {
-        const Row row = row_at(p_, w, w.first_row + t * rows_of_tile);
+        const Row row = row_at(p_, w, w.first_row + t * rows_of_box<B>(p_));
         load_rows<typename B::QueryTile>(
             shared_.queries + t * B::QueryTile::bytes, 0, maps_.q, q_full,
             {w.head_group * packed, w.sequence.q_first + row.query, q_batch(p_, w.sequence)});
@@ -115,13 +115,13 @@ class Producer {
       if (tile > tiles.first) {
         next = Gather<B>::find(p_, w, tile - 1);
         Gather<B>::template copy<Tile>(p_, p_.k, p_.k_steps, p_.head_dim, w, tile - 1, next,
-                                       free_stage(shared_.keys, state_.k_empty, keys_));
+                                       free_stage(shared_.keys, state_.k_empty, &keys_));
         rows.signal_later(shared_address(state_.k_full + keys_.stage));
         keys_.advance();
       }
       if (tile < tiles.end) {
         Gather<B>::template copy<Tile>(p_, p_.v, p_.v_steps, p_.head_dim_v, w, tile, here,
-                                       free_stage(shared_.values, state_.v_empty, values_));
+                                       free_stage(shared_.values, state_.v_empty, &values_));
         rows.signal_later(shared_address(state_.v_full + values_.stage));
         values_.advance();
       }
@@ -131,9 +131,9 @@ class Producer {
   }
 
   /// The next stage of a ring, once it is free.
-  __device__ uint32_t free_stage(uint32_t ring, uint64_t *empty, const Position<B::stages> &at) const {
-    mbarrier_wait(shared_address(empty + at.stage), at.parity ^ 1);
-    return ring + at.stage * B::KeyTile::bytes;
+  __device__ uint32_t free_stage(uint32_t ring, uint64_t *empty, const Position<B::stages> *at) const {
+    mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
+    return ring + at->stage * B::KeyTile::bytes;
   }
 
   /// Where the map has this lane's box of a tile, not before tile `first`: its page, or the batch entry. Boxes without
@@ -149,7 +149,7 @@ class Producer {
   __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
                        const Work &w, int tile, int32_t box) {
     const uint32_t arrived = shared_address(full + at->stage);
-    const uint32_t to = free_stage(ring, empty, *at);
+    const uint32_t to = free_stage(ring, empty, at);
     if (is_leader()) mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
     __syncwarp();
     if (has_box()) {

@@ -8,7 +8,7 @@ namespace fa::kernels::tcgen05 {
 template <class B>
 class Products {
  public:
-  __device__ explicit Products(const SharedMemory<B> &shared) : shared_(shared), state_(*shared.state) {}
+  __device__ Products(const Params &p, const SharedMemory<B> &shared) : p_(p), shared_(shared), state_(*shared.state) {}
 
   __device__ void run() {
     // Once by this thread, once by its products, whose commit says nothing of the thread's own reads.
@@ -26,7 +26,7 @@ class Products {
   /// With two tiles of queries one's next scores follow upon its sums, with one they come before, so that they are
   /// weighed while the sums are added to.
   __device__ void multiply(const Item &item) {
-    const int tiles = tiles_of<B>(item.work), turns = item.tiles.end - item.tiles.first;
+    const int tiles = tiles_of<B>(p_, item.work), turns = item.tiles.end - item.tiles.first;
     for (int t = 0; t < tiles; t++) multiply_keys(t, 0, t == tiles - 1, turns == 1);
 #pragma unroll 1
     for (int turn = 0; turn < turns; turn++) {
@@ -75,6 +75,7 @@ class Products {
     values_.advance();
   }
 
+  const Params &p_;
   const SharedMemory<B> &shared_;
   State<B> &state_;
   Position<B::stages> keys_, values_;

@@ -57,7 +57,7 @@ class Softmax {
         state_,
         [&](const Item &item) {
           release();
-          if (t_ < tiles_of<B>(item.work)) attend(item);
+          if (t_ < tiles_of<B>(p_, item.work)) attend(item);
         },
         release);
   }
@@ -69,11 +69,11 @@ class Softmax {
   /// Pairs of scores whose exponentials are left to multiply-adds: one of so many, evenly, whatever the row.
   __device__ static constexpr bool is_polynomial(int k) {
     constexpr int of = B::shape.polynomial_of;
-    return of != 0 && k / 2 % of == of - 1;
+    return of != 0 && k / 2 % (of != 0 ? of : 1) == of - 1;
   }
 
   __device__ void attend(const Item &item) {
-    const int32_t row = row_of_thread(item.work, t_);
+    const int32_t row = row_of_thread<B>(p_, item.work, t_);
     const Interval keys = keys_of_row<B>(p_, item.work, row);
     const Changes<B> changes(p_, item.work, row);
     OnlineSoftmax<B> softmax = {unit<B>(p_) * log2_e};

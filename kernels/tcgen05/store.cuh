@@ -32,7 +32,7 @@ __device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int
                                           uint32_t needed) {
   const Work &w = item.work;
   const bool repairs = item.run == Run::repair, exact = repairs && (needed & exact_weights);
-  const int32_t own = row_of_thread(w, t);
+  const int32_t own = row_of_thread<B>(p, w, t);
   const bool exists = own < w.rows, dead = final.l == 0;
   const Interval keys = keys_of_row<B>(p, w, own);
   const int32_t row = exists ? own : w.first_row;

@@ -66,7 +66,8 @@ constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
           .box_queries = rows_of_tile,
           .box_keys = s.keys,
           .box_columns = dim % 64 == 0 ? 64 : 32,
-          .gathers = true};
+          .gathers = true,
+          .part_boxes = true};
 }
 
 constexpr const char *why_not(const Attention &a) {

@@ -7,7 +7,6 @@ KERNEL = "cuda.sm_100a.tcgen05"
 FACTORS = pairs_wgmma.FACTORS | {
     "columns": ("64", "128", "40/64", "72/128", "128/64"),
     "page": ("16", "none", "64", "12"),
-    "heads": ("4/1", "2/2", "8/2"),  # groups that divide a box
 }
 MORE = []
 

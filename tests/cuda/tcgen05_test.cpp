@@ -31,7 +31,8 @@ TEST_F(Tcgen05, TakesWhatItIsFor) {
       [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; },
       [](Case *c) { c->splits = 2; },
       [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
-      [](Case *c) { c->hq = 6, c->sq = 140; },
+      [](Case *c) { c->hq = 6, c->sq = 20; },
+      [](Case *c) { c->hq = 14, c->sq = 10, c->splits = 2; },
   };
   for (const auto change : changes) {
     Case c = base_case();
@@ -67,7 +68,7 @@ TEST_F(Tcgen05, LeavesTheOthersToMma) {
   const Way ways[] = {
       {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
       {"a mask", [](Case *c) { c->boolmask = "k"; }},
-      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 40, c->hq = 6; }},
+      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 131, c->hkv = 1; }},
       {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
       {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
       {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
@@ -118,10 +119,10 @@ TEST_F(Tcgen05, ManyWorksFromPages) {
   work_through(c, 31);
 }
 
-/// The same of pages that no boxes serve.
+/// The same of pages that no boxes serve, in tiles that three heads do not fill.
 TEST_F(Tcgen05, ManyWorksFromOddPages) {
   Case c = base_case();
-  c.sq = 50, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 12, c.splits = 2;
+  c.sq = 50, c.sk = 300, c.hq = 6, c.q = FA_BF16, c.page = 12, c.splits = 2;
   work_through(c, 11);
 }
 
