@@ -3,6 +3,8 @@
 //
 //   Entry::dkv   owns keys and values, walks through the group's queries and the gradients of their results
 //
+//   Entry::gradients   as Entry::dkv, and adds to dq (turns.cuh)
+//
 //   Entry::dq    owns queries and the gradients of their results, walks through keys and values
 //
 //   Entry::dkv: warps in pairs, which own the same keys            Entry::dq: each warp has queries of its own
@@ -30,11 +32,15 @@ struct Block {
   static constexpr Arch arch = arch_of(Sm);
   static constexpr Shape shape = backward::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
-  static constexpr bool pairs = E == Entry::dkv;
+  static constexpr uint32_t exponents = Type == f16 ? 0x7c007c00 : 0x7f807f80;  // of two elements that are not finite
+  static constexpr bool pairs = has_pairs(E);
+  static constexpr bool sums_queries = E == Entry::gradients;  // beside keys and values
+  static constexpr bool serves_scored = !sums_queries;
   /// Copies pass through registers, where there are enough.
   static constexpr bool staged = !arch.has(cp_async) && (pairs || Dim <= 192);
   static constexpr int dim = Dim;
   static constexpr int threads = 32 * shape.warps;
+  static constexpr int warps = shape.warps;
   static constexpr int row_blocks = shape.row_blocks;
   static constexpr int warp_rows = 16 * row_blocks;
   static constexpr int teams = pairs ? shape.warps / 2 : shape.warps;  // of warps with the same rows
@@ -44,6 +50,7 @@ struct Block {
   static constexpr bool fetches_ahead = stages == 2 || staged;
   static_assert(fetches_ahead || (!pairs && !arch.has(cp_async)));
   static_assert(!pairs || terms_block % columns == 0);
+  static_assert(!sums_queries || (stages == 2 && columns % turn_rows == 0));
 
   using OwnTile = SharedTile<rows, dim>;
   using WalkedTile = SharedTile<columns, dim>;
@@ -52,6 +59,9 @@ struct Block {
   using Scores = AccumulatorTile<row_blocks, columns / 8>;
   using Sums = AccumulatorTile<row_blocks, dim / 8>;
   using Rows = typename Sums::Rows;
+
+  /// The slot of step number n.
+  __device__ static int stage(int n) { return stages == 2 ? n & 1 : 0; }
 
   /// Which rows a warp has, and whether it is the key warp of a pair. What follows from a thread's number is found
   /// where it is used (mov_tid_x) and takes no registers before.
@@ -64,6 +74,46 @@ struct Block {
   }
 };
 
+/// What stands beside the scores of a walked tile of queries, with pairs.
+template <class B>
+struct Terms {
+  alignas(8) float minus_lse2[B::columns];
+  alignas(8) float minus_delta[B::columns];
+};
+
+/// The keys of a block that a query attends, counted from its first one.
+struct OwnKeys {
+  int16_t low, high;
+
+  __device__ bool holds(int key) const { return low <= key && key < high; }
+};
+
+/// A tile of queries of a head of the group. The tiles of a head follow one another, then those of the next head.
+struct Place {
+  int head, tile;
+};
+
+/// A step of a block that owns keys, as one thread finds it for all: two steps before, since what it takes to find is
+/// as much as a warp's part of a small tile.
+struct Step {
+  Place at;
+  int32_t left;         // queries from the tile's first one on; 0: there is no such step
+  int32_t whole;        // all its queries attend all keys
+  const char *rows[2];  // of Q and dO, from the tile's first one on
+  const RowTerms *terms;
+};
+
+/// Of Entry::gradients: where the terms of dq go, and after which block. Counters are null where order does not matter.
+struct Turns {
+  float *sums;             // of dq, of row 0 of the group's first head
+  int32_t *counter;        // of the same rows
+  int32_t turn;            // of this block: its tile's number
+  Interval before;         // tiles of queries that the block before adds to
+  float *to;               // sums of the tile of which dS is shown; null: none
+  int32_t *begun, *ended;  // counters of that tile and of the one before it
+  int32_t waits, odd;      // that tile: another block comes first; keys may hold what is not finite, and not all attend
+};
+
 /// What stays in shared memory beside tiles, so that it takes no registers in the loop.
 template <class B>
 struct BlockState {
@@ -73,8 +123,12 @@ struct BlockState {
   Interval tiles;  // that the block visits: of queries, of each head, or of keys
   const RowTerms *row_terms;  // of query 0: of the head, or of the group's first one
   const char *walked[2];      // where row 0 is: of Q and dO of the group's first head, or of K and V
-  alignas(16) RowTerms terms[B::pairs ? B::stages : 1][B::columns];  // of the queries in each slot
-  Interval attended[B::pairs ? B::columns : B::rows];                // by each query; Entry::dkv: of a masked step
+  int group;                  // with pairs: heads of queries that have the keys
+  std::conditional_t<B::pairs, Step, char> steps[4];      // with pairs: number n is at n & 3
+  std::conditional_t<B::pairs, Terms<B>, char> terms[2];  // of the queries of this step and of the next one
+  std::conditional_t<B::pairs, OwnKeys, Interval> attended[B::pairs ? B::columns : B::rows];  // by each query; with
+                                                                                              // pairs: of a masked step
+  std::conditional_t<B::sums_queries, Turns, char> turns;
 };
 
 /// Owned tiles, the ring, and what pairs exchange.

@@ -14,6 +14,13 @@ extern "C" __global__ void __launch_bounds__(BlockOf<Entry::dkv>::threads, Block
   keys_pass<BlockOf<Entry::dkv>>(p);
 }
 
+#if FA_DIM <= 128 && FA_SM >= 80
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::gradients>::threads, 1)
+    fa_backward_gradients(const __grid_constant__ BackwardParams p) {
+  if constexpr (Dtype::FA_DTYPE == bf16) keys_pass<BlockOf<Entry::gradients>>(p);
+}
+#endif
+
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::dq>::threads, BlockOf<Entry::dq>::shape.blocks_an_sm)
     fa_backward_dq(const __grid_constant__ BackwardParams p) {
   queries_pass<BlockOf<Entry::dq>>(p);

@@ -4,12 +4,13 @@
 
 #include <type_traits>
 
+#include "backward/exchange.cuh"
 #include "backward/factors.cuh"
 #include "backward/load.cuh"
 #include "backward/products.cuh"
 #include "backward/scores.cuh"
 #include "backward/store.cuh"
-#include "common/mbarrier.cuh"
+#include "backward/turns.cuh"
 
 namespace fa::kernels::backward {
 
@@ -28,39 +29,6 @@ __device__ inline Interval attending_all(const BackwardParams &p, const Sequence
   }
   return low < high ? Interval{int32_t(low - s.offset), int32_t(high - s.offset)} : Interval{0, 0};
 }
-
-/// What the warps of a pair hand each other: a number for each score, a lane's to the same lane.
-template <class B>
-class Exchange {
- public:
-  static constexpr int blocks = B::Scores::column_blocks;
-
-  __device__ explicit Exchange(uint32_t memory)
-      : at_(memory + (B::team(threadIdx.x / 32) * B::row_blocks * blocks * 32 + threadIdx.x % 32) * 16) {}
-
-  __device__ void put(int i, int j, const Accumulator &x) const {
-    st_shared_v4_b32(
-        at(i, j), {__float_as_uint(x.x[0]), __float_as_uint(x.x[1]), __float_as_uint(x.x[2]), __float_as_uint(x.x[3])});
-  }
-  __device__ Accumulator get(int i, int j) const {
-    const uint4 x = ld_shared_v4_b32(at(i, j));
-    return {{__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)}};
-  }
-
-  /// The value warp goes on; the key warp waits for it.
-  __device__ static void show() { bar_arrive(1 + B::team(threadIdx.x / 32), 64); }
-  __device__ static void await() { bar_sync(1 + B::team(threadIdx.x / 32), 64); }
-
- private:
-  __device__ uint32_t at(int i, int j) const { return at_ + (i * blocks + j) * 32 * 16; }
-
-  uint32_t at_;
-};
-
-/// A tile of queries of a head of the group. The tiles of a head follow one another, then those of the next head.
-struct Place {
-  int head, tile;
-};
 
 __device__ inline Place after(Place at, Interval tiles) {
   return at.tile + 1 < tiles.high ? Place{at.head, at.tile + 1} : Place{at.head + 1, tiles.low};
@@ -84,71 +52,101 @@ struct KeysPass {
 
   __device__ static bool of_keys() { return B::of_keys(mov_tid_x() / 32); }
 
-  /// A lane's terms of columns 8 j and 8 j + 1.
-  struct TermsPair {
-    RowTerms of[2];
-  };
-  __device__ TermsPair terms(int stage, int j) const {
-    const int column = 8 * j + Scores::first_column(mov_tid_x() & 31);
-    const uint4 x = ld_shared_v4_b32(shared_address(&shared.state->terms[stage][column]));
-    return {{{__uint_as_float(x.x), __uint_as_float(x.y)}, {__uint_as_float(x.z), __uint_as_float(x.w)}}};
+  /// A lane's of columns 8 j and 8 j + 1.
+  __device__ static uint32_t terms_at(const float (&of_columns)[B::columns], int j) {
+    return shared_address(of_columns) + (8 * j + Scores::first_column(mov_tid_x() & 31)) * 4;
+  }
+  __device__ static float2 terms(const float (&of_columns)[B::columns], int j) {
+    return ld_shared_v2_f32(terms_at(of_columns, j));
   }
 
   /// P^T = 2^(c S^T - lse) in place of S^T, and the key warp gets it, as factors of gradients of the products.
   template <bool Masked>
-  __device__ void weigh(Scores &x, int stage, Place at) const {
-    const int thread = mov_tid_x() & 0x3ff, first_column = Scores::first_column(thread % 32);
+  __device__ void weigh(Scores &x, int n) const {
     const Exchange<B> exchange(shared.exchange());
-    const ScoreRule rule(p, s, w.kv_head * (p.heads_q / p.heads_kv) + at.head);
-    const int first_key = w.first + B::row_of(thread, 0);
-    const float distance =
-        float(at.tile * B::columns + first_column + s.offset - first_key);  // of the lane's first score
+    const float scale_2 = ScoreRule::scale_2_of(p);
     unroll<Scores::column_blocks>([&](int j) {
-      const TermsPair t = terms(stage, j);
+      const float2 minus_lse2 = terms(shared.state->terms[n & 1].minus_lse2, j);
       unroll<B::row_blocks>([&](int i) {
         Accumulator &block = x.block[i][j];
-        Accumulator given;
-        unroll<4>([&](int e) {
-          const float minus_lse_2 = t.of[e % 2].minus_lse2;
-          if constexpr (Masked) {
-            const int row = 16 * i + e / 2 * 8, column = 8 * j + e % 2;  // further than the first
-            const float weight = rule.weigh(block.x[e], minus_lse_2, distance + float(column - row), &given.x[e]);
-            const bool attends = shared.state->attended[first_column + column].holds(first_key + row);
-            block.x[e] = attends ? weight : no_weight;
-            given.x[e] = attends ? given.x[e] : no_weight;
-          } else {
-            block.x[e] = given.x[e] = ex2_approx_ftz(fmaf(block.x[e], rule.scale_2, minus_lse_2));
-          }
-        });
-        exchange.put(i, j, given);
+        if constexpr (!Masked || !B::serves_scored) {
+          unroll<4>([&](int e) {
+            const float weight = ex2_approx_ftz(fmaf(block.x[e], scale_2, e % 2 ? minus_lse2.y : minus_lse2.x));
+            block.x[e] = !Masked || attends(i, j, e) ? weight : no_weight;
+          });
+          exchange.put(i, j, block);
+        } else if (p.softcap > 0) {  // a branch for each block, as ptxas spills when it interleaves them
+          exchange.put(i, j, weigh_scored<true>(block, n, i, j, minus_lse2));
+        } else {
+          exchange.put(i, j, weigh_scored<false>(block, n, i, j, minus_lse2));
+        }
       });
     });
     exchange.show();
   }
 
-  /// dS^T = P^T (dP^T - delta) in place of dP^T.
-  template <bool Masked>
-  __device__ void differentiate(Scores &x, int stage) const {
-    const Exchange<B> exchange(shared.exchange());
-    exchange.await();
+  /// Whether number e of a block is of a pair that attends, in a masked step.
+  __device__ bool attends(int i, int j, int e) const {
+    const int thread = mov_tid_x() & 0x3ff, column = 8 * j + Scores::first_column(thread % 32) + e % 2;
+    return shared.state->attended[column].holds(B::row_of(thread, 2 * i + e / 2));
+  }
+
+  /// Of a block; returns what the key warp gets.
+  template <bool Capped>
+  __device__ Accumulator weigh_scored(Accumulator &block, int n, int i, int j, float2 minus_lse2) const {
+    const ScoreRule rule(p, s, w.kv_head * shared.state->group + shared.state->steps[n & 3].at.head);
+    const int thread = mov_tid_x() & 0x3ff, own_key = B::row_of(thread, 2 * i);
+    const int column = 8 * j + Scores::first_column(thread % 32);
+    const float distance =
+        float(shared.state->steps[n & 3].at.tile * B::columns + column + s.offset - w.first - own_key);
+    Accumulator given;
+    unroll<4>([&](int e) {
+      const float weight = rule.template weigh<Capped>(block.x[e], e % 2 ? minus_lse2.y : minus_lse2.x,
+                                                       distance + float(e % 2 - e / 2 * 8), &given.x[e]);
+      const bool takes_part = attends(i, j, e);
+      block.x[e] = takes_part ? weight : no_weight;
+      given.x[e] = takes_part ? given.x[e] : no_weight;
+    });
+    return given;
+  }
+
+  /// Where the sums of dP^T - delta begin.
+  __device__ void begin_with_delta(Scores &x, int n) const {
     unroll<Scores::column_blocks>([&](int j) {
-      const TermsPair t = terms(stage, j);
-      unroll<B::row_blocks>([&](int i) {
-        const Accumulator given = exchange.get(i, j);
-        unroll<4>([&](int e) {
-          const float d = given.x[e] * (x.block[i][j].x[e] - t.of[e % 2].delta);
-          x.block[i][j].x[e] = Masked && !attends(given.x[e]) ? 0 : d;
+      const uint32_t from = terms_at(shared.state->terms[n & 1].minus_delta, j);
+      unroll<B::row_blocks>([&](int i) {  // each loads its own: copies would take more instructions
+        unroll<2>([&](int half) {
+          const float2 minus_delta = ld_volatile_shared_v2_f32(from);
+          x.block[i][j].x[2 * half] = minus_delta.x, x.block[i][j].x[2 * half + 1] = minus_delta.y;
         });
       });
     });
   }
 
-  /// The keys that each query of a tile attends; none of a row without keys.
-  __device__ void note_attended(int stage, int tile) {
+  /// dS^T = P^T (dP^T - delta) in place of dP^T - delta.
+  template <bool Masked>
+  __device__ void differentiate(Scores &x) const {
+    const Exchange<B> exchange(shared.exchange());
+    exchange.await();
+    unroll<Scores::column_blocks>([&](int j) {
+      unroll<B::row_blocks>([&](int i) {
+        const Accumulator given = exchange.get(i, j);
+        unroll<4>([&](int e) {
+          const float d = given.x[e] * x.block[i][j].x[e];
+          x.block[i][j].x[e] = Masked && !has_weight(given.x[e]) ? 0 : d;
+        });
+      });
+    });
+  }
+
+  /// The keys of the block that each query of a tile attends; none of a row without keys.
+  __device__ void note_attended(int n, int tile) {
     if (threadIdx.x >= B::columns) return;
     const int query = tile * B::columns + threadIdx.x;
-    const bool any = query < s.queries && shared.state->terms[stage][threadIdx.x].minus_lse2 != -infinity;
-    shared.state->attended[threadIdx.x] = any ? attended(p, s, query) : Interval{0, 0};
+    const bool any = query < s.queries && shared.state->terms[n & 1].minus_lse2[threadIdx.x] != -infinity;
+    const Interval keys = any ? attended(p, s, query) : Interval{0, 0};
+    const auto own = [&](int key) { return int16_t(min(max(key - w.first, 0), B::rows)); };
+    shared.state->attended[threadIdx.x] = {own(keys.low), own(keys.high)};
   }
 
   /// Clears what is not finite in a slot, and what is not in gradients shows in weights: dV takes it from there.
@@ -173,23 +171,45 @@ struct KeysPass {
         unroll<4>([&](int e) { x.block[i][j].x[e] += zero.x[e]; });
       });
     }
+    if constexpr (B::sums_queries) __syncthreads();  // dS takes the place of what was exchanged
   }
 
+  /// Returns whether keys or values may hold what is not finite and not all attend.
   template <bool Masked>
-  __device__ void step(int stage, Place at) {
-    const int keys = of_keys();
-    if constexpr (Masked) note_attended(stage, at.tile);
+  __device__ bool step(int n) {
+    const bool keys = of_keys();
+    const int stage = B::stage(n);
+    if constexpr (Masked) note_attended(n, shared.state->steps[n & 3].at.tile);
     Scores x;
-    multiply_rows<B>(x, shared.own(keys), shared.slot(stage, keys));  // S^T = K Q^T     dP^T = V dO^T
-    const bool odd = Masked && __syncthreads_or(any_nonfinite<B>(x));
     if (keys) {
-      differentiate<Masked>(x, stage);  //                                               dS^T = P^T (dP^T - delta)
+      begin_with_delta(x, n);
+      multiply_rows<B>(x, shared.own(1), shared.slot(stage, 1));  //                    dP^T - delta = V dO^T - delta
     } else {
-      weigh<Masked>(x, stage, at);  // P^T = 2^(c S^T - lse)
+      x.clear();
+      multiply_rows<B>(x, shared.own(0), shared.slot(stage, 0));  // S^T = K Q^T
+    }
+    bool odd = false;
+    if constexpr (Masked) {
+      odd = __syncthreads_or(any_nonfinite<B>(x));
+    } else if constexpr (B::sums_queries) {
+      __syncthreads();  // dS of the step before has been read, and pairs may exchange anew
+    }
+    if (keys) {
+      differentiate<Masked>(x);  //                                                     dS^T = P^T (dP^T - delta)
+    } else {
+      weigh<Masked>(x, n);  // P^T = 2^(c S^T - lse)
     }
     if (Masked && odd) repair(x, stage);
     factors.apply(x, sum);
-    add_weighted<B>(sum, x, shared.slot(stage, 1 - keys));  // dV += P^T dO              dK += dS^T Q
+    if (keys) {
+      if constexpr (B::sums_queries) __syncwarp();                                      // all have what they exchanged
+      add_weighted<B>(sum, x, shared.slot(stage, 0), [&](int k, const auto &rounded) {  // dK += dS^T Q
+        if constexpr (B::sums_queries) Shown<B>::put(shared.exchange(), k, rounded);
+      });
+    } else {
+      add_weighted<B>(sum, x, shared.slot(stage, 1));  // dV += P^T dO
+    }
+    return odd;
   }
 
   __device__ void store() const {
@@ -206,15 +226,35 @@ struct KeysPass {
   }
 };
 
-/// Begins to copy a tile's rows, and loads what stands beside one of them.
 template <class B>
-__device__ inline RowTerms fetch_queries(const BackwardParams &p, const BlockState<B> &state, Ring<B> &ring, int stage,
-                                         Place at) {
-  ring.fetch(stage, at.head, at.tile * B::columns, state.sequence.queries);
-  RowTerms terms = {};
-  if (threadIdx.x < B::columns)
-    terms = state.row_terms[at.head * p.terms_rows + (at.tile * B::columns + int(threadIdx.x))];
-  return terms;
+__device__ inline Interval tiles_of(Interval queries) {
+  return {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
+}
+
+/// By one thread.
+template <class B>
+__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, Place at) {
+  const int row = at.tile * B::columns;
+  Step step = {at, at.head < state.group ? state.sequence.queries - row : 0,
+               row >= state.full.low && row + B::columns <= state.full.high};
+  unroll<2>([&](int which) {
+    const View &view = which ? p.dout : p.q;
+    step.rows[which] = state.walked[which] + at.head * view.stride[2] + row * view.stride[1];
+  });
+  step.terms = state.row_terms + (at.head * p.terms_rows + row);
+  return step;
+}
+
+/// Begins to copy the rows of step n, and what stands beside them.
+template <class B>
+__device__ inline void fetch_queries(BlockState<B> &state, Ring<B> &ring, int n) {
+  const Step &step = state.steps[n & 3];
+  if (threadIdx.x < B::columns) {
+    const RowTerms *const from = step.terms + threadIdx.x;
+    cp_async_4(shared_address(&state.terms[n & 1].minus_lse2[threadIdx.x]), &from->minus_lse2);
+    cp_async_4(shared_address(&state.terms[n & 1].minus_delta[threadIdx.x]), &from->minus_delta);
+  }
+  ring.fetch(B::stage(n), step.rows, 0, step.left);
 }
 
 template <class B>
@@ -231,45 +271,64 @@ __device__ inline void keys_pass(const BackwardParams &p) {
   if (threadIdx.x == 0) {
     const Interval queries = attending(p, s, w.first, end);
     state.sequence = s, state.work = w;
+    state.group = group;
     state.full = p.scored ? Interval{0, 0} : attending_all(p, s, w.first, end);
-    state.tiles = {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
+    state.tiles = tiles_of<B>(queries);
     state.row_terms = p.terms + first_term(p, s, first_head);
     state.walked[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);
     state.walked[1] = head_rows(p.dout, q_batch(p, s), s.q_first, first_head);
+    const Place at = {state.tiles.empty() ? group : 0, state.tiles.low};
+    state.steps[0] = step_at(p, state, at);
+    state.steps[1] = step_at(p, state, after(at, state.tiles));
+    if constexpr (B::sums_queries) {
+      const int64_t row = first_term(p, s, first_head);
+      const Interval before = attending(p, s, max(w.first - B::rows, 0), w.first);
+      state.turns = {p.dq_sums + row * B::dim,
+                     p.turns ? p.turns + row / turn_rows : nullptr,
+                     w.first / B::rows,
+                     w.first == 0 ? Interval{0, 0} : tiles_of<B>(before),
+                     nullptr,
+                     nullptr,
+                     nullptr,
+                     0,
+                     0};
+    }
   }
   __syncthreads();
 
   KeysPass<B> pass(p, shared);
   Ring<B> ring(p, shared);
-  Place at = {0, state.tiles.low};
-  if (state.tiles.empty()) at.head = group;
-  RowTerms terms;
-  if (at.head < group) {
+  [[maybe_unused]] const QuerySums<B> dq(p, shared);
+  if (!state.tiles.empty()) {
     const char *const k = head_rows(p.k, s.k_batch, s.k_first, w.kv_head);
     const char *const v = head_rows(p.v, s.k_batch, s.k_first, w.kv_head);
     copy_owned<B>(shared.own(0), k, p.k, p.head_dim, w.first, end);
     copy_owned<B>(shared.own(1), v, p.v, p.head_dim_v, w.first, end);
-    terms = fetch_queries<B>(p, state, ring, 0, at);
+    fetch_queries<B>(state, ring, 0);
   }
-  int stage = 0;
+  int n = 0;
 #pragma unroll 1
-  while (at.head < group) {
-    ring.arrive(stage);
-    if (threadIdx.x < B::columns) state.terms[stage][threadIdx.x] = terms;
-    const bool without_keys = threadIdx.x < B::columns && terms.minus_lse2 == -infinity;
-    const bool masked = __syncthreads_or(without_keys) || at.tile * B::columns < state.full.low ||
-                        (at.tile + 1) * B::columns > state.full.high;
-    const Place next = after(at, state.tiles);
-    if (next.head < group) terms = fetch_queries<B>(p, state, ring, B::stages == 2 ? 1 - stage : 0, next);
+  while (state.steps[n & 3].left > 0) {
+    ring.arrive(B::stage(n));
+    const bool without_keys = threadIdx.x < B::columns && state.terms[n & 1].minus_lse2[threadIdx.x] == -infinity;
+    if constexpr (B::sums_queries) dq.before_barrier();
+    const bool masked = __syncthreads_or(without_keys) || !state.steps[n & 3].whole;
+    if (state.steps[(n + 1) & 3].left > 0) fetch_queries<B>(state, ring, n + 1);
+    if constexpr (B::sums_queries) dq.after_barrier();
+    bool odd = false;
     if (masked) {
-      pass.template step<true>(stage, at);
+      odd = pass.template step<true>(n);
     } else {
-      pass.template step<false>(stage, at);
+      pass.template step<false>(n);
+    }
+    if (threadIdx.x == 0) {
+      state.steps[(n + 2) & 3] = step_at(p, state, after(state.steps[(n + 1) & 3].at, state.tiles));
+      if constexpr (B::sums_queries) dq.note(state.steps[n & 3].at, odd);
     }
     if (B::stages == 1) __syncthreads();
-    if (B::stages == 2) stage = 1 - stage;
-    at = next;
+    n++;
   }
+  if constexpr (B::sums_queries) dq.finish();
   __syncthreads();  // the tiles are free
   pass.store();
 }

@@ -51,13 +51,11 @@ class Ring {
  public:
   __device__ Ring(const BackwardParams &p, const SharedMemory<B> &shared) : p_(p), shared_(shared) {}
 
-  /// Begins to copy rows `row` .. of a head to a slot; heads count from that of BlockState::walked.
-  __device__ void fetch(int stage, int head, int row, int end) {
+  /// Begins to copy rows `row` .. to a slot; rows: where row 0 of each of the two is.
+  __device__ void fetch(int stage, const char *const (&rows)[2], int row, int end) {
     unroll<2>([&](int which) {
-      const View &view = view_of(which);
-      const char *const rows = shared_.state->walked[which] + head * view.stride[2];
       const uint32_t to = shared_.slot(stage, which);
-      for_each(rows, which, row, end, [&](int n, uint32_t at, const char *from, bool read) {
+      for_each(rows[which], which, row, end, [&](int n, uint32_t at, const char *from, bool read) {
         if constexpr (B::staged) {
           chunks_[which].chunk[n] = read ? __ldg(reinterpret_cast<const uint4 *>(from)) : uint4{};
         } else {

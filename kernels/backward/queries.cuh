@@ -59,6 +59,14 @@ struct QueriesPass {
   /// dS = P (dP - delta) in place of dP, with P = 2^(c S - lse).
   template <bool Masked>
   __device__ void differentiate(const Scores &s, Scores &x, int tile) const {
+    if (Masked && p.softcap > 0) {
+      differentiate<Masked, true>(s, x, tile);
+    } else {
+      differentiate<Masked, false>(s, x, tile);
+    }
+  }
+  template <bool Masked, bool Capped>
+  __device__ void differentiate(const Scores &s, Scores &x, int tile) const {
     const int thread = mov_tid_x() & 0x3ff, row = B::row_of(thread, 0);
     const int first = tile * B::columns + Scores::first_column(thread % 32);
     const ScoreRule rule(p, w.sequence, w.head_group);
@@ -71,10 +79,10 @@ struct QueriesPass {
         const float product = s.at(r, column);
         if constexpr (Masked) {
           float weight;
-          rule.weigh(product, t.minus_lse2, distance + float(8 * r - column), &weight);
-          d = keys.holds(first + column) ? weight * (d - t.delta) : 0;
+          rule.template weigh<Capped>(product, t.minus_lse2, distance + float(8 * r - column), &weight);
+          d = keys.holds(first + column) ? weight * (d + t.minus_delta) : 0;
         } else {
-          d = ex2_approx_ftz(fmaf(product, rule.scale_2, t.minus_lse2)) * (d - t.delta);
+          d = ex2_approx_ftz(fmaf(product, rule.scale_2, t.minus_lse2)) * (d + t.minus_delta);
         }
       });
     });
@@ -83,6 +91,7 @@ struct QueriesPass {
   template <bool Masked>
   __device__ void step(int stage, int tile) {
     Scores s, x;
+    s.clear(), x.clear();
     multiply_rows<B>(s, shared.own(0), shared.slot(stage, 0));  // S = Q K^T
     multiply_rows<B>(x, shared.own(1), shared.slot(stage, 1));  // dP = dO V^T
     const bool odd = Masked && __syncthreads_or(any_nonfinite<B>(s) || any_nonfinite<B>(x));
@@ -123,7 +132,7 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     const char *const dout = head_rows(p.dout, q_batch(p, s), s.q_first, w.head_group);
     copy_owned<B>(shared.own(0), q, p.q, p.head_dim, w.first_row, w.rows);
     copy_owned<B>(shared.own(1), dout, p.dout, p.head_dim_v, w.first_row, w.rows);
-    ring.fetch(0, 0, (tiles.end - 1) * B::columns, s.keys);
+    ring.fetch(0, shared.state->walked, (tiles.end - 1) * B::columns, s.keys);
   }
   int stage = 0;
 #pragma unroll 1
@@ -131,7 +140,8 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     ring.arrive(stage);
     __syncthreads();
     const auto fetch_next = [&] {
-      if (tile > first) ring.fetch(B::stages == 2 ? 1 - stage : 0, 0, (tile - 1) * B::columns, s.keys);
+      if (tile > first)
+        ring.fetch(B::stages == 2 ? 1 - stage : 0, shared.state->walked, (tile - 1) * B::columns, s.keys);
     };
     if (B::fetches_ahead) fetch_next();
     if (shared.state->full.holds(tile)) {

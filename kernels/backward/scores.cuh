@@ -10,7 +10,7 @@ namespace fa::kernels::backward {
 /// The weight of a pair that does not attend: +-0, and no other weight is negative.
 constexpr float no_weight = -0.f;
 
-__device__ inline bool attends(float weight) {
+__device__ inline bool has_weight(float weight) {
   return __float_as_int(weight) != int(0x80000000);
 }
 
@@ -19,22 +19,21 @@ struct ScoreRule {
   float scale_2;           // without a softcap: scale log2 e
   float steepness, cap_2;  // 2 log2 e scale / cap, cap log2 e
   float slope_2 = 0;       // ALiBi, of the head
-  bool capped;
+
+  __device__ static float scale_2_of(const BackwardParams &p) { return p.scale * log2_e; }
 
   __device__ ScoreRule(const BackwardParams &p, const Sequence &s, int head)
-      : scale_2(p.scale * log2_e),
-        steepness(2 * log2_e * p.scale * p.inverse_softcap),
-        cap_2(p.softcap * log2_e),
-        capped(p.softcap > 0) {
+      : scale_2(scale_2_of(p)), steepness(2 * log2_e * p.scale * p.inverse_softcap), cap_2(p.softcap * log2_e) {
     if (p.alibi_slopes.data == nullptr) return;
     slope_2 = log2_e * *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
                                                         head * p.alibi_slopes.stride[1]);
   }
 
   /// The weight of a product; distance: of the query from the key. *of_products: the factor of gradients of products.
+  template <bool Capped>
   __device__ float weigh(float product, float minus_lse_2, float distance, float *of_products) const {
     float x = minus_lse_2, derivative = 1;
-    if (capped) {  // tanh = 1 - 2 t with t = 1 / (1 + e^2y), and 1 - tanh^2 = 4 t (1 - t)
+    if constexpr (Capped) {  // tanh = 1 - 2 t with t = 1 / (1 + e^2y), and 1 - tanh^2 = 4 t (1 - t)
       const float t = rcp_approx_ftz(1 + ex2_approx_ftz(product * steepness));
       x = fmaf(cap_2, fmaf(-2.f, t, 1.f), x);
       derivative = 4 * t * (1 - t);
@@ -58,7 +57,7 @@ __device__ inline bool any_nonfinite(const typename B::Scores &s) {
 /// Replaces what is not finite in a walked tile by 0: a product by a masked weight is 0 then. By the whole block.
 template <class B>
 __device__ inline void clear_nonfinite(uint32_t tile) {
-  kernels::clear_nonfinite(tile, B::WalkedTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
+  kernels::clear_nonfinite(tile, B::WalkedTile::bytes, B::exponents);
 }
 
 }  // namespace fa::kernels::backward

@@ -10,7 +10,7 @@ namespace fa::kernels::backward {
 /// How a block of threads works: what it owns, and a ring of what it walks through, are in shared memory.
 struct Shape {
   int row_blocks;        // of 16 rows, that a warp has
-  int warps;             // of a block; Entry::dkv: in pairs, which share their rows
+  int warps;             // of a block; with pairs: in pairs, which share their rows
   int columns;           // rows that it walks through at a time
   int stages = 2;        // of the ring
   int blocks_an_sm = 1;  // that registers must leave room for
@@ -57,8 +57,22 @@ constexpr Shape dq_shape(const Arch &arch, int dim) {
   return {1, 4, 16};
 }
 
+/// {}: none. Steps as long as memory allows, as a step costs some hundred instructions beside the scores'.
+constexpr Shape gradients_shape(const Arch &arch, int dim) {
+  if (!arch.has(bf16_mma) || dim > 128) return {};
+  if (arch.shared_bytes >= 163 << 10) return dim <= 64 ? Shape{2, 8, 128} : Shape{2, 8, 64};
+  if (dim <= 64) return {2, 8, 64};
+  return {1, 8, dim <= 96 ? 64 : 32};
+}
+
 constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
+  if (entry == Entry::gradients) return gradients_shape(arch, dim);
   return entry == Entry::dkv ? dkv_shape(arch, dim) : dq_shape(arch, dim);
+}
+
+/// Entry points whose blocks own keys, and whose warps are pairs.
+constexpr bool has_pairs(Entry entry) {
+  return entry == Entry::dkv || entry == Entry::gradients;
 }
 
 /// That a block owns.
@@ -74,13 +88,14 @@ constexpr int exchange_bytes(const Shape &s, bool pairs) {
 /// Tiles first, as they need alignment; then terms, the keys that rows attend, and the block's work.
 constexpr int shared_bytes(const Shape &s, int dim, bool pairs) {
   return (2 * rows(s, pairs) + s.stages * 2 * s.columns) * dim * 2 + exchange_bytes(s, pairs) +
-         (pairs ? (s.stages + 1) * s.columns : s.columns + rows(s, pairs)) * 8 + 128;
+         (pairs ? 20 * s.columns : rows(s, pairs) * 8) + 512;
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry != Entry::dkv && entry != Entry::dq) return {};
-  const bool pairs = entry == Entry::dkv;
+  if (!has_pairs(entry) && entry != Entry::dq) return {};
+  const bool pairs = has_pairs(entry);
   const Shape s = shape(arch, dim, entry);
+  if (s.warps == 0) return {};
   const int owned = rows(s, pairs);
   return {pairs ? s.columns : owned,
           pairs ? owned : s.columns,
@@ -98,7 +113,9 @@ constexpr const char *why_not(const Attention &a) {
 /// Rows that come in whole copies of 16 bytes, and scores that need no array of their own.
 inline const char *why_not_backward(Entry entry, const BackwardParams &p) {
   if (const char *why = why_not_scores(p, true)) return why;
-  if (p.kv_batch_idx != nullptr && entry == Entry::dkv) return "sequences that may share keys";
+  if (p.kv_batch_idx != nullptr && has_pairs(entry)) return "sequences that may share keys";
+  if (p.scored && entry == Entry::gradients) return "a softcap or ALiBi";
+  if (p.q_dtype == f16 && entry == Entry::gradients) return "terms of dq that f16 may not hold";
   if (p.dout_dtype != p.q_dtype) return "dout is not of the type of q";
   if (!mma::is_aligned(p.q, p.head_dim, 2) || !mma::is_aligned(p.k, p.head_dim, 2) ||
       !mma::is_aligned(p.v, p.head_dim_v, 2) || !mma::is_aligned(p.dout, p.head_dim_v, 2))

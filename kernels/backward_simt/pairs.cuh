@@ -132,7 +132,7 @@ __device__ inline Weighed weigh(const BackwardParams &p, const RowScores &row, c
   if (addend == -infinity || x == -infinity) return {};
   // lse may belong to other scores: weights stay finite.
   const float exponent = fmaf(x, log2_e, terms.minus_lse2), weight = exp2f(exponent > 127 ? 127 : exponent);
-  const float dx = weight * (dp - terms.delta);
+  const float dx = weight * (dp + terms.minus_delta);
   return {weight + (dx - dx), dx, dx * slope};
 }
 

@@ -15,14 +15,17 @@ enum Accumulate : uint32_t {
   accumulate_dsinks = 16
 };
 
-/// What stands beside a row of scores: p = 2^(x log2 e + minus_lse2), dx = p (dP - delta).
+/// What stands beside a row of scores: p = 2^(x log2 e + minus_lse2), dx = p (dP + minus_delta).
 struct alignas(8) RowTerms {
-  float minus_lse2;  // -lse * log2 e
-  float delta;       // sum_d dout[d] out[d] - dlse
+  float minus_lse2;   // -lse * log2 e
+  float minus_delta;  // dlse - sum_d dout[d] out[d]
 };
 
 /// A sequence's rows begin at a multiple of it among the terms.
 constexpr int terms_block = 128;
+
+/// Rows of dq that have a counter of turns, at least: a tile of more uses its first one's.
+constexpr int turn_rows = 32;
 
 /// A call of fa_backward. Of Params: out and lse are forward's results, read by Entry::delta and dsinks alone; nothing
 /// is split, paged or packed, and schedule is that of the launch (common/backward_schedule.cuh).
@@ -35,6 +38,12 @@ struct BackwardParams : Params {
   // behind a sequence's last query, and those whose lse is -inf, have {-inf, 0}, so that p is 0 for every finite x.
   RowTerms *terms;
   int64_t terms_rows;  // of a head (of a sequence, unless cu_seqlens_q is given): a multiple of terms_block
+
+  // Entry::gradients, in the workspace beside the terms, as many rows as those; Entry::delta clears them. dq_sums is
+  // null where another entry point computes dq, turns where blocks add in any order.
+  float *dq_sums;      // rows of dq_columns, see dq_place (common/dq_sums.cuh)
+  int32_t *turns;      // of each turn_rows rows: how many blocks of keys have added to them
+  int32_t dq_columns;  // of the image that computes them
 
   int32_t dbias_shape[4];  // a dimension of 1 that has more scores is their sum
   int32_t dsinks_batch;    // 1: summed over the batch

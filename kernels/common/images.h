@@ -35,27 +35,30 @@ struct Tile {
 /// Entry points. Those of forward take one Params, and TensorMaps where their tile has boxes; what is said of
 /// num_splits and packed_heads is so unless Tile::cuts. Those of backward take one BackwardParams.
 enum class Entry {
-  plain,     // what the family is fastest at; num_splits and packed_heads are 1
-  narrow,    // as plain, of values that have fewer columns than queries
-  featured,  // nearly as fast at more calls; num_splits and packed_heads are 1
-  general,   // num_splits and packed_heads are 1
-  split,     // partial results when num_splits is above 1
-  decode,    // as split, of few rows
-  combine,   // partial results to results
-  delta,     // backward: statistics of rows
-  dsinks,    // from statistics
-  dkv,       // dk and dv, by blocks that own keys
-  dq,        // by blocks that own queries
-  dbias      // by blocks that own its elements
+  plain,      // what the family is fastest at; num_splits and packed_heads are 1
+  narrow,     // as plain, of values that have fewer columns than queries
+  featured,   // nearly as fast at more calls; num_splits and packed_heads are 1
+  general,    // num_splits and packed_heads are 1
+  split,      // partial results when num_splits is above 1
+  decode,     // as split, of few rows
+  combine,    // partial results to results
+  delta,      // backward: statistics of rows
+  dsinks,     // from statistics
+  dkv,        // dk and dv, by blocks that own keys
+  dq,         // by blocks that own queries
+  gradients,  // dk, dv and the terms of dq's sums, by blocks that own keys
+  dq_sums,    // from sums to dq
+  dbias       // by blocks that own its elements
 };
 
-constexpr int entry_count = 12;
+constexpr int entry_count = 14;
 
 constexpr const char *name_of(Entry entry) {
-  constexpr const char *names[entry_count] = {"fa_forward_plain",   "fa_forward_narrow", "fa_forward_featured",
-                                              "fa_forward_general", "fa_forward_split",  "fa_forward_decode",
-                                              "fa_combine",         "fa_backward_delta", "fa_backward_dsinks",
-                                              "fa_backward_dkv",    "fa_backward_dq",    "fa_backward_dbias"};
+  constexpr const char *names[entry_count] = {"fa_forward_plain",    "fa_forward_narrow", "fa_forward_featured",
+                                              "fa_forward_general",  "fa_forward_split",  "fa_forward_decode",
+                                              "fa_combine",          "fa_backward_delta", "fa_backward_dsinks",
+                                              "fa_backward_dkv",     "fa_backward_dq",    "fa_backward_gradients",
+                                              "fa_backward_dq_sums", "fa_backward_dbias"};
   return names[int(entry)];
 }
 

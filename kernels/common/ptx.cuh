@@ -40,6 +40,13 @@ __device__ inline float2 ld_shared_v2_f32(uint32_t from) {
   return x;
 }
 
+/// The same, even if another instruction has loaded it.
+__device__ inline float2 ld_volatile_shared_v2_f32(uint32_t from) {
+  float2 x;
+  asm volatile("ld.volatile.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
+  return x;
+}
+
 __device__ inline void st_shared_v4_b32(uint32_t to, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
 }
@@ -51,6 +58,16 @@ __device__ inline uint4 ld_shared_v4_b32(uint32_t from) {
                : "r"(from)
                : "memory");
   return x;
+}
+
+__device__ inline int32_t ld_acquire_gpu(const int32_t *from) {
+  int32_t x;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(x) : "l"(from) : "memory");
+  return x;
+}
+
+__device__ inline void st_release_gpu(int32_t *to, int32_t x) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
 }
 
 /// from + count * bytes.
@@ -75,6 +92,15 @@ __device__ inline void cp_async_16(uint32_t to, const char *from, bool read) {
                  : "memory");
   } else {
     st_shared_v4_b32(to, read ? *reinterpret_cast<const uint4 *>(from) : uint4{});
+  }
+}
+
+/// The same of 4 bytes, always read.
+__device__ inline void cp_async_4(uint32_t to, const float *from) {
+  if constexpr (this_arch.has(cp_async)) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+  } else {
+    st_shared_f32(to, *from);
   }
 }
 

@@ -1,5 +1,5 @@
-// The first kernels of a backward pass: what stands beside each row of scores, and the sinks' gradients, which follow
-// from that alone.
+// The small kernels of a backward pass: what stands beside each row of scores, the sinks' gradients, which follow from
+// that alone, and the last of dq where blocks of keys sum it.
 #pragma once
 
 #include "common/images.h"
@@ -10,8 +10,8 @@ constexpr int threads = 256;
 
 /// Entry::dsinks has a block for each element of dsinks.
 constexpr Tile tile(const Arch &, int, Entry entry) {
-  if (entry != Entry::delta && entry != Entry::dsinks) return {};
-  return {entry == Entry::delta ? terms_block : 1, 0, threads, 0};
+  if (entry != Entry::delta && entry != Entry::dsinks && entry != Entry::dq_sums) return {};
+  return {entry == Entry::dsinks ? 1 : terms_block, 0, threads, 0};
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device

@@ -1,6 +1,7 @@
 #include "cuda/backward_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
@@ -46,13 +47,55 @@ kernels::BackwardParams params_of(const Backward &c) {
   return s;
 }
 
+/// The image that computes all three gradients in one loop, for calls that may want it: whatever lies in memory, and
+/// wherever. Which blocks are at work together is not to change a sequence's bits under batch_invariant.
+const Image *summing_image(const Backward &c, const Gradients &gradients, const Device &device) {
+  if (!c.dq || !c.dk || !c.dv || c.attention->batch_invariant) return nullptr;
+  for (int i = 0; i < gradients.count; i++) {
+    const Image *image = gradients.images[i];
+    if (image->has(Entry::gradients) && image->tile_of(Entry::gradients).shared_bytes <= device.shared_per_block)
+      return image;
+  }
+  return nullptr;
+}
+
+/// Blocks of keys that add to dq in turns begin two steps after one another, as many as have a multiprocessor each, and
+/// wait no more after that; two more products would take two steps in five.
+constexpr double steps_apart = 2, most_of_waits = 0.3;
+
+bool turns_pay(const Backward &c, const Tile &tile, const Device &device) {
+  const Attention &a = *c.attention;
+  const auto tiles = [](double rows, int of) { return std::ceil(rows / of); };
+  auto queries = static_cast<double>(c.max_seqlen_q);  // that attend a block's keys
+  if (a.window_left >= 0 && (a.mask == FA_MASK_CAUSAL || a.window_right >= 0))
+    queries = std::min(queries, static_cast<double>(a.window_left + std::max<int64_t>(a.window_right, 0) + tile.keys));
+  const double heads_kv = static_cast<double>(std::max<int64_t>(c.heads_kv, 1));
+  const double steps = tiles(queries, tile.rows) * static_cast<double>(c.heads_q) / heads_kv;
+  const double together =
+      std::min(tiles(static_cast<double>(c.max_seqlen_k), tile.keys), std::ceil(device.sm_count / heads_kv));
+  return steps_apart * (together - 1) <= most_of_waits * steps;
+}
+
 /// Adds steps to a plan.
 class Planner {
  public:
   Planner(const Backward &call, const Gradients &gradients, const Device &device, BackwardPlan *plan)
       : c_(call), gradients_(gradients), device_(device), plan_(plan) {}
 
-  /// Of blocks that own queries: of delta and dq.
+  /// dk, dv and dq in one loop, if that is right for the call.
+  bool add_gradients() {
+    const Image *image = summing_image(c_, gradients_, device_);
+    if (image == nullptr || image->family->why_not_backward(Entry::gradients, plan_->params) != nullptr) return false;
+    const bool any_order = c_.attention->nondeterministic;
+    if (!any_order && !turns_pay(c_, image->tile_of(Entry::gradients), device_)) return false;
+    plan_->in_turns = !any_order;
+    plan_->params.dq_columns = image->dim;
+    add_keys(Entry::gradients);
+    add_queries(Entry::dq_sums);
+    return true;
+  }
+
+  /// Of blocks that own queries: of delta, dq and dq_sums.
   void add_queries(Entry entry) {
     Step step = best(entry);
     const Tile tile = step.image->tile_of(entry);
@@ -138,15 +181,30 @@ BackwardPlan plan_of(const Backward &call, const Gradients &gradients, const Dev
   Planner planner(call, gradients, device, &plan);
   planner.add_queries(Entry::delta);
   if (call.dsinks) planner.add_sinks();
-  if (call.dk || call.dv) planner.add_keys(Entry::dkv);
-  if (call.dq) planner.add_queries(Entry::dq);
+  if (!planner.add_gradients()) {
+    if (call.dk || call.dv) planner.add_keys(Entry::dkv);
+    if (call.dq) planner.add_queries(Entry::dq);
+  }
   if (call.dbias) planner.add_bias();
   return plan;
 }
 
-Count backward_workspace(const Backward &c) {
-  const Count heads = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch);
-  return heads * terms_rows(c) * static_cast<int64_t>(sizeof(kernels::RowTerms));
+void BackwardPlan::place(char *workspace) {
+  params.terms = reinterpret_cast<kernels::RowTerms *>(workspace);
+  if (params.dq_columns == 0) return;
+  const int64_t rows = params.heads_q * params.terms_rows * (params.cu_seqlens_q != nullptr ? 1 : params.batch);
+  params.dq_sums = reinterpret_cast<float *>(params.terms + rows);
+  if (in_turns) params.turns = reinterpret_cast<int32_t *>(params.dq_sums + rows * params.dq_columns);
+}
+
+Count backward_workspace(const Backward &c, const Gradients &gradients, const Device &device) {
+  const Count rows = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch) * terms_rows(c);
+  const Count terms = rows * static_cast<int64_t>(sizeof(kernels::RowTerms));
+  const Image *image = summing_image(c, gradients, device);
+  if (image == nullptr) return terms;
+  const Count sums = rows * image->dim * static_cast<int64_t>(sizeof(float));
+  const Count turns = rows / int64_t{kernels::turn_rows} * static_cast<int64_t>(sizeof(int32_t));
+  return terms + sums + (c.attention->nondeterministic ? Count(0) : turns);
 }
 
 }  // namespace fa::cuda

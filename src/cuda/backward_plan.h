@@ -23,19 +23,23 @@ struct Step {
 };
 
 struct BackwardPlan {
-  kernels::BackwardParams params;  // all but the schedule, what derive finds, and the place of the terms
+  kernels::BackwardParams params;  // all but the schedule, what derive finds, and what place does
 
   /// In the order of the stream. Gradients that are absent, or have no elements, have none.
   std::span<const Step> list() const { return {steps, static_cast<size_t>(count)}; }
 
+  /// Where the call's memory is: as much as backward_workspace has.
+  void place(char *workspace);
+
   Step steps[5];
   int count;
+  bool in_turns;  // blocks of keys add to sums of dq in one order
 };
 
 /// The plan of a call for which there are images.
 BackwardPlan plan_of(const Backward &call, const Gradients &gradients, const Device &device);
 
 /// Bytes of workspace: never falls when a bound rises.
-Count backward_workspace(const Backward &call);
+Count backward_workspace(const Backward &call, const Gradients &gradients, const Device &device);
 
 }  // namespace fa::cuda

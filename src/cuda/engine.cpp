@@ -112,7 +112,7 @@ fa_status CudaEngine::workspace_size(const Problem &problem, size_t *bytes) cons
 }
 
 fa_status CudaEngine::workspace_size(const Backward &call, size_t *bytes) const {
-  return store_size(backward_workspace(call), bytes);
+  return store_size(backward_workspace(call, gradients_, device_), bytes);
 }
 
 fa_status CudaEngine::compute(const Problem &problem) const {
@@ -197,7 +197,7 @@ fa_status CudaEngine::run(const Problem &problem, const Resident &resident) cons
 fa_status CudaEngine::run(const Backward &call, const Resident &resident) const {
   const CUstream stream = static_cast<CUstream>(call.stream);
   size_t bytes = 0;
-  if (const fa_status status = store_size(backward_workspace(call), &bytes)) return status;
+  if (const fa_status status = store_size(backward_workspace(call, gradients_, device_), &bytes)) return status;
   BackwardPlan plan = plan_of(call, gradients_, device_);
   if (verbose_dispatch()) say_choice(plan);
   StreamMemory own(stream);
@@ -208,7 +208,7 @@ fa_status CudaEngine::run(const Backward &call, const Resident &resident) const 
       return status;
     workspace = own.data();
   }
-  plan.params.terms = reinterpret_cast<kernels::RowTerms *>(workspace);
+  plan.place(workspace);
   return launch(plan, resident, stream);
 }
 

@@ -71,6 +71,57 @@ TEST(BackwardPlan, HasAKernelForWhatIsWanted) {
   EXPECT_EQ(entries(), (std::vector{Entry::delta, Entry::dsinks, Entry::dbias}));
 }
 
+/// Of an A100, what tensor cores compute in bf16 at 64 columns, then what serves the rest; none where those are not
+/// built.
+Gradients images_of_bf16() {
+  Gradients gradients = scalar_images();
+  for (const Image &image : images())
+    if (image.arch->number == 80 && std::strcmp(image.family_name, "backward") == 0 && image.dtype == kernels::bf16 &&
+        image.dim == 64) {
+      gradients.images[1] = gradients.images[0];
+      gradients.images[0] = &image;
+      gradients.count = 2;
+    }
+  return gradients;
+}
+
+/// All gradients in one loop, where blocks of keys do not wait long for one another, or need not: where a head's tiles
+/// are at work at once, as those of a single head are, they do. A batch's size decides nothing.
+// [F52] [F186]
+TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
+  const Gradients gradients = images_of_bf16();
+  if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
+  Device device = small_device();
+  device.shared_per_block = 163 << 10;
+  const std::vector together = {Entry::delta, Entry::gradients, Entry::dq_sums};
+  const std::vector apart = {Entry::delta, Entry::dkv, Entry::dq};
+  for (const int64_t batch : {1, 64}) {
+    Shaped many(batch, 8192, 8192, 32, 32, 64), one(batch, 8192, 8192, 1, 1, 64), shared(batch, 8192, 8192, 64, 8, 64);
+    for (Shaped *s : {&many, &one, &shared})
+      for (View *view : {&s->call.q, &s->call.k, &s->call.v, &s->call.dout, &s->call.out})
+        *view = {view->data, {1 << 30, 1 << 13, 128, 2}, FA_BF16};
+    for (Shaped *s : {&many, &one, &shared})
+      s->attention.q_dtype = s->attention.kv_dtype = FA_BF16, s->attention.scale = 0.125F;
+    const auto plan = [&](Shaped &s) { return plan_of(s.get(), gradients, device); };
+    const auto bytes = [&](Shaped &s) { return backward_workspace(s.get(), gradients, device); };
+    EXPECT_EQ(entries_of(plan(many)), together);
+    EXPECT_TRUE(plan(many).in_turns);
+    EXPECT_EQ(entries_of(plan(shared)), together);
+    EXPECT_EQ(entries_of(plan(one)), apart);
+    const int64_t rows = batch * 32 * 8192;
+    EXPECT_TRUE(bytes(many) == Count(rows * (8 + 64 * 4) + rows / 32 * 4));
+    one.attention.nondeterministic = true;
+    EXPECT_EQ(entries_of(plan(one)), together);
+    EXPECT_FALSE(plan(one).in_turns);
+    EXPECT_TRUE(bytes(one) == Count(batch * 8192 * (8 + 64 * 4)));
+    many.attention.batch_invariant = true;
+    EXPECT_EQ(entries_of(plan(many)), apart);
+    EXPECT_TRUE(bytes(many) == Count(rows * 8));
+    shared.call.dv.data = nullptr;
+    EXPECT_EQ(entries_of(plan(shared)), apart);
+  }
+}
+
 /// Without queries dk and dv are still to be written, and without keys dq.
 // [F171]
 TEST(BackwardPlan, OfEmptyCallsWritesZeros) {
@@ -99,7 +150,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
   for (int i = 0; i < 2000; ++i) {
     Shaped s(random.between(1, 50), random.between(0, 5000), 100, 2 * random.between(1, 8), 2, 64);
     if (random.chance(40)) s.call.cu_seqlens_q = &cumulative;
-    const Count bytes = backward_workspace(s.get());
+    const Count bytes = backward_workspace(s.get(), scalar_images(), small_device());
     const BackwardPlan plan = plan_of(s.get(), scalar_images(), small_device());
     const Count heads = Count(s.call.heads_q) * (s.call.cu_seqlens_q ? 1 : s.call.batch);
     ASSERT_EQ(plan.params.terms_rows % kernels::terms_block, 0);
@@ -108,7 +159,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
     Shaped larger = s;
     larger.call.rows_q += random.between(0, 300), larger.call.batch += random.between(0, 3);
     larger.call.heads_q += 2 * random.between(0, 2);
-    ASSERT_TRUE(backward_workspace(larger.get()) >= bytes);
+    ASSERT_TRUE(backward_workspace(larger.get(), scalar_images(), small_device()) >= bytes);
   }
 }
 

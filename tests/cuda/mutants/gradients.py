@@ -18,6 +18,15 @@ def gradients(name, file, old, new, shown, image=F16):
     return Mutant(name, image, file, old, new, shown, test=f"*/CheckedGradients.GradientsDim{dim}/{dtype}_sm_{arch}")
 
 
+# All three gradients in one loop, of calls in turns and of calls in any order.
+TOGETHER, DELTA = ("80", "backward", "bf16", "32"), ("80", "delta", "f32", "576")
+TURNS = "backward/turns.cuh"
+
+
+def together(name, file, old, new, shown, image=TOGETHER):
+    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsTogetherDim32/bf16_sm_80")
+
+
 GRADIENTS = [
     gradients("clean_backward", "", "", "", ""),
     gradients("entry_dkv", "backward/kernel.cu", "  keys_pass<BlockOf<Entry::dkv>>(p);\n", "", OF_KEYS),
@@ -39,20 +48,32 @@ GRADIENTS = [
     gradients("zeros_past_the_last", LOAD, "read ? __ldg(reinterpret_cast<const uint4 *>(from)) : uint4{}",
               "__ldg(reinterpret_cast<const uint4 *>(from))", LOADED_OUTSIDE, STAGED),
     # Masks.
-    gradients("edge_of_the_keys", KEYS, ".holds(first_key + row)", ".holds(first_key + row - 1)", OF_KEYS),
+    gradients("edge_of_the_keys", KEYS, ".holds(B::row_of(thread, 2 * i + e / 2))", ".holds(B::row_of(thread, 2 * i + e / 2) - 1)", OF_KEYS),
     gradients("edge_of_the_queries", QUERIES, "keys.holds(first + column)", "keys.holds(first + column - 1)", OF_QUERIES),
     gradients("whole_tiles_of_queries", KEYS, "  if (p.causal) low = max(low, last);\n", "", OF_KEYS),
     gradients("whole_tiles_of_keys", QUERIES, "full_high / B::columns};", "up(full_high)};", OF_QUERIES),
-    gradients("rows_without_keys", KEYS, "terms.minus_lse2 == -infinity;\n", "false;\n", NAN),
+    gradients("rows_without_keys", KEYS, "state.terms[n & 1].minus_lse2[threadIdx.x] == -infinity;\n", "false;\n", NAN),
     gradients("rows_of_dout_stay", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n", "", NAN),
     gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
     # Operands, heads, scores.
-    gradients("operands_of_a_pair", KEYS, "shared.slot(stage, 1 - keys)", "shared.slot(stage, keys)", OF_KEYS),
+    gradients("operands_of_a_pair", KEYS, "shared.slot(stage, 1));  // dV", "shared.slot(stage, 0));  // dV", OF_KEYS),
     gradients("heads_of_a_group", KEYS, "Place{at.head + 1, tiles.low}", "Place{at.head + 2, tiles.low}", OF_KEYS),
     gradients("slope_of_a_head", "backward/scores.cuh", "fmaf(-slope_2, fabsf(distance), x)", "x", WRONG),
     gradients("derivative_of_a_cap", "backward/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
-    gradients("added_gradients", "backward/store.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
+    gradients("added_gradients", "common/gradient.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
     # What 16 bits do not hold.
     gradients("factors_stay", "backward/factors.cuh", "__any_sync(~0u, moved)", "false", WRONG),
     gradients("sums_keep_a_factor", "backward/factors.cuh", "      sum.scale_row(r, now / factor[r]);\n", "", WRONG),
+    # Sums of dq that blocks of keys add to.
+    together("clean_together", "", "", "", ""),
+    together("turns_end", TURNS, "if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);", "", "deadlock"),
+    together("turns_begin", "delta/kernel.cu", "p.turns[first_row / turn_rows + threadIdx.x] = 0;",
+             "p.turns[first_row / turn_rows + threadIdx.x] = -1;", "deadlock", DELTA),
+    together("order_of_turns", TURNS, "!= turns.turn)", "!= turns.turn + 1)", "deadlock"),
+    together("sums_begin_with_zeros", "delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
+    together("shown_to_all", KEYS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange anew\n", "", RACE),
+    together("exchanged_before_shown", KEYS, "if constexpr (B::sums_queries) __syncwarp();", "", RACE + "|lane-race"),
+    together("place_of_a_sum", "common/dq_sums.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
+    together("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
+    together("a_head_of_sums", TURNS, "at.head * p.terms_rows + at.tile", "at.tile", OF_QUERIES),
 ]

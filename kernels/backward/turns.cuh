@@ -1,0 +1,120 @@
+// dQ of a step of Entry::gradients: dS K, of all keys of the block, by all its warps, added to the sums that blocks of
+// keys share. Blocks may add in any order, or in turns, each tile of keys after the one before it, so that sums have
+// one order. A block waits for one that the grid has before it, and only when it is about to add; so some block always
+// goes on. Products of a step run in the next one, when all warps have shown dS, and the next block's turn comes one
+// step later still, when what was added has long arrived.
+#pragma once
+
+#include "backward/exchange.cuh"
+#include "common/dq_sums.cuh"
+#include "common/repair.cuh"
+
+namespace fa::kernels::backward {
+
+/// The part of a tile of dQ that a warp computes: as square as can be, so that operands are read few times.
+template <class B>
+struct QueryTile {
+  static constexpr int pairs_of_blocks = B::columns / 32;
+  static constexpr bool two = 0 < pairs_of_blocks && pairs_of_blocks <= B::warps &&
+                              B::dim % (B::warps / (pairs_of_blocks + (pairs_of_blocks == 0)) * 16) == 0;
+  static constexpr int row_blocks = two ? 2 : 1;
+  static constexpr int teams = B::columns / (16 * row_blocks);  // of warps with the same queries
+  static constexpr int columns = B::dim / (B::warps / teams);
+  static_assert(!B::sums_queries ||
+                (teams * 16 * row_blocks == B::columns && B::warps % teams == 0 && columns % 16 == 0));
+  using Sums = AccumulatorTile<row_blocks, columns / 8>;
+};
+
+template <class B>
+class QuerySums {
+ public:
+  using Part = QueryTile<B>;
+
+  __device__ QuerySums(const BackwardParams &params, const SharedMemory<B> &memory) : p(params), shared(memory) {}
+
+  /// Around the barrier of a step, which shows dS of the step before.
+  __device__ void before_barrier() const {
+    if (threadIdx.x == 0) await();
+  }
+  __device__ void after_barrier() const {
+    if (threadIdx.x == 0) pass_on(&Turns::ended);
+    if (shared.state->turns.to != nullptr) add();
+  }
+  /// By one thread, behind a barrier behind after_barrier: key warps show dS of a tile before the next one.
+  __device__ void note(Place at, bool odd) const {
+    Turns &turns = shared.state->turns;
+    const int64_t row = at.head * p.terms_rows + at.tile * B::columns;
+    turns.ended = turns.begun;
+    turns.begun = turns.counter != nullptr ? turns.counter + row / turn_rows : nullptr;
+    turns.to = turns.sums + row * B::dim;
+    turns.waits = turns.before.holds(at.tile);
+    turns.odd = odd;
+  }
+  /// What is left after the last step.
+  __device__ void finish() const {
+    before_barrier();
+    __syncthreads();
+    after_barrier();
+    __syncthreads();
+    if (threadIdx.x == 0) pass_on(&Turns::begun);
+  }
+
+ private:
+  /// Adds dS K.
+  __device__ void add() const {
+    typename Part::Sums sum;
+    sum.clear();
+    if (shared.state->turns.odd) {
+      multiply<true>(sum);
+    } else {
+      multiply<false>(sum);
+    }
+    const int thread = mov_tid_x() & 0x3ff, warp = thread / 32;
+    float *const to =
+        shared.state->turns.to + first_row(warp) * B::dim + first_column(warp) * block_rows + sum_place(thread % 32, 0);
+    unroll<Part::row_blocks>([&](int i) {
+      unroll<Part::columns / 8>(
+          [&](int j) { add_block(to + i * block_rows * B::dim + j * block_sums, sum.block[i][j]); });
+    });
+  }
+
+  /// By one thread: until all blocks before this one have added to the tile.
+  __device__ void await() const {
+    const Turns &turns = shared.state->turns;
+    if (turns.begun == nullptr || !turns.waits) return;
+    while (ld_acquire_gpu(turns.begun) != turns.turn) {
+    }
+  }
+  /// By one thread, after a barrier behind add.
+  __device__ void pass_on(int32_t *Turns::*counter) const {
+    const Turns &turns = shared.state->turns;
+    if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);
+  }
+
+  __device__ static int first_row(int warp) { return warp % Part::teams * 16 * Part::row_blocks; }
+  __device__ static int first_column(int warp) { return warp / Part::teams * Part::columns; }
+
+  template <bool Odd>
+  __device__ void multiply(typename Part::Sums &sum) const {
+    const int thread = mov_tid_x() & 0x3ff, lane = thread % 32, warp = thread / 32;
+    const uint32_t a_at = shared.exchange() + Shown<B>::matrices_at(Shown<B>::lane_offset(lane), 0, 0) +
+                          first_row(warp) / 8 * Shown<B>::block_bytes;
+    const int chunk = first_column(warp) / 8 + lane_chunk(lane);
+    const uint32_t b_at = shared.own(0);
+    unroll<B::rows / 16>([&](int k) {
+      FragmentsA<typename B::Element, Part::row_blocks> a;
+      unroll<Part::row_blocks>([&](int i) { ldmatrix_x4_trans(a.block[i].word, Shown<B>::matrices_at(a_at, i, k)); });
+      unroll<Part::columns / 16>([&](int j) {
+        uint32_t b[4];
+        ldmatrix_x4_trans(b, b_at + B::OwnTile::offset(lane_row(lane), chunk + 2 * j) + k * 16 * B::OwnTile::row_bytes);
+        if constexpr (Odd) unroll<4>([&](int n) { b[n] = finite_halves(b[n], B::exponents); });
+        sum.multiply_add(j, a, b);
+      });
+    });
+  }
+
+  const BackwardParams &p;
+  const SharedMemory<B> &shared;
+};
+
+}  // namespace fa::kernels::backward
