@@ -43,8 +43,8 @@ template <Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
-  static constexpr Shape shape = tcgen05::shape(FA_SM, Dim);
-  static constexpr int dim = Dim;
+  static constexpr Shape shape = tcgen05::shape(FA_SM, Dim, E);
+  static constexpr int dim = Dim, dim_v = columns_of_values(Dim, E);
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
   static constexpr bool featured = E == Entry::featured;
@@ -57,10 +57,10 @@ struct Block {
 
   using QueryTile = SharedTile<rows_of_tile, dim>;
   using KeyTile = SharedTile<keys, dim>;
-  using ValueTile = KeyTile;
+  using ValueTile = SharedTile<keys, dim_v>;
   using Scores = TensorTile<keys>;
   using Weights = TensorOperand<keys>;
-  using Out = TensorTile<dim>;
+  using Out = TensorTile<dim_v>;
 };
 
 /// Tiles of scores, with as many of weights in their place.
@@ -90,13 +90,14 @@ struct SharedMemory {
   State<B> *state;
 
   static constexpr int of_queries = B::queries * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
-  static_assert(of_queries + 2 * of_keys + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim));
+  static constexpr int of_values = B::stages * B::ValueTile::bytes;
+  static_assert(of_queries + of_keys + of_values + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim, B::dim_v));
 
   __device__ explicit SharedMemory(char *memory)
       : queries(shared_address(memory)),
         keys(queries + of_queries),
         values(keys + of_keys),
-        state(reinterpret_cast<State<B> *>(memory + of_queries + 2 * of_keys)) {}
+        state(reinterpret_cast<State<B> *>(memory + of_queries + of_keys + of_values)) {}
 
   /// Rows that no box brings, where packed heads do not fill a tile: products read them. By all threads.
   __device__ void clear_queries() const {
@@ -138,11 +139,11 @@ enum Barrier : int { verdicts = 1 };
 template <class B>
 struct Columns {
   static constexpr int of_scores = tiles_of_scores * B::keys;
-  static_assert(tensor_columns == 512 && of_scores + B::queries * B::dim <= tensor_columns);
+  static_assert(tensor_columns == 512 && of_scores + B::queries * B::dim_v <= tensor_columns);
 
   __device__ static typename B::Scores scores(int i) { return {uint32_t(i * B::keys)}; }
   __device__ static typename B::Weights weights(int i) { return {uint32_t(i * B::keys)}; }
-  __device__ static typename B::Out out(int t) { return {uint32_t(of_scores + t * B::dim)}; }
+  __device__ static typename B::Out out(int t) { return {uint32_t(of_scores + t * B::dim_v)}; }
 };
 
 /// The phases of a role's barriers, each of which has a number.

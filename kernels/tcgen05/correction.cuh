@@ -37,7 +37,7 @@ class Correction {
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int turn = tiles.end - 1 - tile;
       if (item.run == Run::repair) {
-        clear_nonfinite(wait_for_values(), B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
+        clear_nonfinite(wait_for_values(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
                         threadIdx.x % 128, 128);
         fence_proxy_async();
       } else if (turn == 0) {
@@ -64,7 +64,7 @@ class Correction {
     tcgen05_fence_after_thread_sync();
     const typename B::Out out = Columns<B>::out(t);
 #pragma unroll 1
-    for (int column = 0; column < B::dim; column += 32) {
+    for (int column = 0; column < B::dim_v; column += 32) {
       uint32_t o[32];
       tcgen05_ld_32x32b_x32(o, out.of_warp(column));
       tcgen05_wait_ld(o);
@@ -96,7 +96,7 @@ class Correction {
 
   __device__ uint32_t wait_for_values() const {
     mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
-    return values_ + at_values_.stage * B::KeyTile::bytes;
+    return values_ + at_values_.stage * B::ValueTile::bytes;
   }
 
   /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be
@@ -104,10 +104,10 @@ class Correction {
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
     const uint32_t values = wait_for_values();
-    constexpr int chunks = B::dim / 8;
+    constexpr int chunks = B::dim_v / 8;
 #pragma unroll 1
     for (int i = keys * chunks + threadIdx.x % 128; i < B::keys * chunks; i += 128)
-      st_shared_v4_b32(values + B::KeyTile::offset(i / chunks, i % chunks), {});
+      st_shared_v4_b32(values + B::ValueTile::offset(i / chunks, i % chunks), {});
     fence_proxy_async();
   }
 

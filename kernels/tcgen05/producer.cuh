@@ -97,8 +97,10 @@ class Producer {
 #pragma unroll 1
     for (int tile = tiles.end; tile >= tiles.first; tile--) {
       const int32_t after = find_box(w, tile - 2, tiles.first);
-      if (tile > tiles.first) load(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_, w, tile - 1, next);
-      if (tile < tiles.end) load(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, w, tile, here);
+      if (tile > tiles.first)
+        load<typename B::KeyTile>(maps_.k, shared_.keys, state_.k_full, state_.k_empty, &keys_, w, tile - 1, next);
+      if (tile < tiles.end)
+        load<typename B::ValueTile>(maps_.v, shared_.values, state_.v_full, state_.v_empty, &values_, w, tile, here);
       here = next, next = after;
     }
   }
@@ -106,7 +108,8 @@ class Producer {
   /// The same of rows on pages that no boxes serve. Pages are on their way while a stage becomes free.
   __device__ void gather(const Work &w, const TileRange &tiles) {
     using Pages = typename Gather<B>::Pages;
-    using Tile = typename B::KeyTile;
+    using KeyTile = typename B::KeyTile;
+    using ValueTile = typename B::ValueTile;
     Gather<B> rows;
     Pages here = {};
 #pragma unroll 1
@@ -114,14 +117,14 @@ class Producer {
       Pages next = {};
       if (tile > tiles.first) {
         next = Gather<B>::find(p_, w, tile - 1);
-        Gather<B>::template copy<Tile>(p_, p_.k, p_.k_steps, p_.head_dim, w, tile - 1, next,
-                                       free_stage(shared_.keys, state_.k_empty, &keys_));
+        Gather<B>::template copy<KeyTile>(p_, p_.k, p_.k_steps, p_.head_dim, w, tile - 1, next,
+                                          free_stage<KeyTile>(shared_.keys, state_.k_empty, &keys_));
         rows.signal_later(shared_address(state_.k_full + keys_.stage));
         keys_.advance();
       }
       if (tile < tiles.end) {
-        Gather<B>::template copy<Tile>(p_, p_.v, p_.v_steps, p_.head_dim_v, w, tile, here,
-                                       free_stage(shared_.values, state_.v_empty, &values_));
+        Gather<B>::template copy<ValueTile>(p_, p_.v, p_.v_steps, p_.head_dim_v, w, tile, here,
+                                            free_stage<ValueTile>(shared_.values, state_.v_empty, &values_));
         rows.signal_later(shared_address(state_.v_full + values_.stage));
         values_.advance();
       }
@@ -131,9 +134,10 @@ class Producer {
   }
 
   /// The next stage of a ring, once it is free.
+  template <class Tile>
   __device__ uint32_t free_stage(uint32_t ring, uint64_t *empty, const Position<B::stages> *at) const {
     mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
-    return ring + at->stage * B::KeyTile::bytes;
+    return ring + at->stage * Tile::bytes;
   }
 
   /// Where the map has this lane's box of a tile, not before tile `first`: its page, or the batch entry. Boxes without
@@ -146,17 +150,18 @@ class Producer {
   }
 
   /// Copies a tile into the next stage of a ring, once that is free: each lane its box, which find_box has found.
+  template <class Tile>
   __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
                        const Work &w, int tile, int32_t box) {
     const uint32_t arrived = shared_address(full + at->stage);
-    const uint32_t to = free_stage(ring, empty, at);
-    if (is_leader()) mbarrier_arrive_expect_tx(arrived, B::KeyTile::bytes);
+    const uint32_t to = free_stage<Tile>(ring, empty, at);
+    if (is_leader()) mbarrier_arrive_expect_tx(arrived, Tile::bytes);
     __syncwarp();
     if (has_box()) {
       const int row = lane() * maps_.rows_of_keys;
       int32_t token = w.sequence.k_first + tile * B::keys + row;
       token -= page_number(p_, token) * p_.page_size;
-      load_rows<typename B::KeyTile>(to, row, map, arrived, {token, w.kv_head, box});
+      load_rows<Tile>(to, row, map, arrived, {token, w.kv_head, box});
     }
     __syncwarp();
     at->advance();

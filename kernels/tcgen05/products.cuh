@@ -59,13 +59,13 @@ class Products {
 
   /// O = O + P V, or P V where there is no O yet. releases: it is the last one with these values.
   __device__ __forceinline__ void multiply_values(int t, int turn, bool releases) {
-    using Tile = typename B::KeyTile;
+    using Tile = typename B::ValueTile;
     mbarrier_wait(shared_address(state_.v_full + values_.stage), values_.parity);
     const int from = scores_of<B>(t, turn);
     weights_.wait(state_.p_full[from], from);
     tcgen05_fence_after_thread_sync();
     const SharedOperand<Tile> v(shared_.values + values_.stage * Tile::bytes);
-    constexpr uint32_t descriptor = instruction_descriptor<typename B::Element, B::dim, true>();
+    constexpr uint32_t descriptor = instruction_descriptor<typename B::Element, B::dim_v, true>();
     const typename B::Weights p = Columns<B>::weights(from);
     const uint32_t o = Columns<B>::out(t).address;
     unroll<B::keys / 16>([&](int i) { tcgen05_mma(o, p.depths(i), v.columns(i), descriptor, turn > 0 || i > 0); });

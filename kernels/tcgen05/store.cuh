@@ -50,7 +50,7 @@ __device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int
   const bool any_keys = item.tiles.first < item.tiles.end;
   float zero = 0;
 #pragma unroll 1
-  for (int column = 0; column < B::dim; column += 32) {
+  for (int column = 0; column < B::dim_v; column += 32) {
     float x[32] = {};
     if (any_keys) {
       uint32_t o[32];

@@ -18,8 +18,9 @@ struct Shape {
 };
 
 /// sm: 103 computes exponentials at twice the rate.
-constexpr Shape shape(int sm, int dim) {
+constexpr Shape shape(int sm, int dim, Entry entry) {
   const int polynomial_of = sm == 103 ? 0 : 6;
+  if (entry == Entry::narrow) return {2, 96, 2, 192, 64, 64, polynomial_of};
   if (dim <= 64) return {2, 128, 4, 192, 64, 64, polynomial_of};
   if (dim <= 96) return {2, 128, 3, 192, 64, 64, polynomial_of};
   if (dim <= 128) return {2, 128, 2, 192, 64, 64, polynomial_of};
@@ -42,9 +43,19 @@ constexpr int threads(const Shape &s) {
 /// All that an SM has: two tiles of scores, in whose place their weights are put, and the sums.
 constexpr int tensor_columns = 512;
 
+/// Values of this many columns at most have an entry point of their own beside queries of 192 (Entry::narrow), as in
+/// DeepSeek's prefill: sums of two tiles of queries fit.
+constexpr int narrow_columns = 128;
+constexpr bool has_narrow(int dim) {
+  return dim == 192;
+}
+constexpr int columns_of_values(int dim, Entry entry) {
+  return entry == Entry::narrow ? narrow_columns : dim;
+}
+
 /// Tiles first; then barriers and what the roles say to each other.
-constexpr int shared_bytes(const Shape &s, int dim) {
-  return (rows(s) + 2 * s.stages * s.keys) * dim * 2 + 5 * 1024;
+constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
+  return rows(s) * dim * 2 + s.stages * s.keys * (dim + dim_v) * 2 + 5 * 1024;
 }
 
 /// Few models have features at head dimensions between powers of two: mma serves those.
@@ -53,12 +64,14 @@ constexpr bool has_featured(int dim) {
 }
 
 constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
-  if (entry != Entry::plain && (entry != Entry::featured || !has_featured(dim))) return {};
-  const Shape s = shape(arch.number, dim);
+  const bool has = entry == Entry::plain || (entry == Entry::narrow && has_narrow(dim)) ||
+                   (entry == Entry::featured && has_featured(dim));
+  if (!has) return {};
+  const Shape s = shape(arch.number, dim, entry);
   return {.rows = rows(s),
           .keys = s.keys,
           .threads = threads(s),
-          .shared_bytes = shared_bytes(s, dim),
+          .shared_bytes = shared_bytes(s, dim, columns_of_values(dim, entry)),
           .stages = s.stages,
           .tensor_columns = tensor_columns,
           .cuts = true,
@@ -80,6 +93,7 @@ constexpr const char *why_not(const Attention &a) {
 /// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
 /// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
 inline const char *why_not_call(Entry entry, const Params &p) {
+  if (entry == Entry::narrow && p.head_dim_v > narrow_columns) return "values of more than 128 columns";
   if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
   const int64_t element = p.out_dtype == f32 ? 4 : 2;
   const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;

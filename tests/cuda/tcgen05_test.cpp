@@ -22,7 +22,7 @@ TEST_F(Tcgen05, TakesWhatItIsFor) {
       [](Case *c) { c->batch_idx = c->offset = true; },
       [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
       [](Case *c) { c->d = 128, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
-      [](Case *c) { c->d = 192, c->dv = 96, c->q = FA_BF16; },
+      [](Case *c) { c->d = 192, c->dv = 160, c->q = FA_BF16; },
       [](Case *c) { c->d = 96, c->chunk = 32; },
       [](Case *c) { c->page = 16; },
       [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
@@ -41,6 +41,14 @@ TEST_F(Tcgen05, TakesWhatItIsFor) {
     EXPECT_EQ(run(c, &log), "");
     EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_plain"), std::string::npos) << log;
   }
+}
+
+TEST_F(Tcgen05, NarrowValues) {
+  Case c = base_case();
+  c.q = FA_BF16, c.sq = 140, c.d = 192, c.dv = 128;
+  std::string log;
+  EXPECT_EQ(run(c, &log), "");
+  EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_narrow"), std::string::npos) << log;
 }
 
 TEST_F(Tcgen05, Features) {
@@ -102,6 +110,12 @@ TEST_F(Tcgen05, ManyWorksOf128Columns) {
 TEST_F(Tcgen05, ManyWorksOf256Columns) {
   Case c = round_case(256, FA_BF16, 330);
   c.sq = 140, c.hq = 1;
+  work_through(c, 300);
+}
+
+TEST_F(Tcgen05, ManyWorksOfNarrowValues) {
+  Case c = round_case(192, FA_BF16, 330);
+  c.dv = 128, c.hq = 1;
   work_through(c, 300);
 }
 
