@@ -175,6 +175,13 @@ __device__ inline float ex2_approx_ftz(float x) {
   return y;
 }
 
+/// The logarithm to base 2.
+__device__ inline float lg2_approx_ftz(float x) {
+  float y;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /// 1 / x, of an infinite x 0.
 __device__ inline float rcp_approx_ftz(float x) {
   float y;

@@ -102,6 +102,16 @@ struct AccumulatorTile {
     return top;
   }
 
+  /// Of a lane's part of each row.
+  __device__ __forceinline__ Rows row_sums() const {
+    Rows sum;
+    unroll<rows>([&](int r) { sum[r] = at(r, 0) + at(r, 1); });
+    for_each([&](float x, int r, int column) {
+      if (column > 1) sum[r] += x;
+    });
+    return sum;
+  }
+
   __device__ __forceinline__ void add_row_sums(Rows &sum) const {
     for_each([&](float x, int r, int) { sum[r] += x; });
   }

@@ -3,6 +3,7 @@
 // nobody touches their sums, their A in registers, or their operands in shared memory.
 #pragma once
 
+#include "common/lanes.cuh"
 #include "common/register_tile.cuh"
 #include "common/registers.cuh"
 #include "common/shared_tile.cuh"
@@ -38,19 +39,33 @@ __device__ __forceinline__ void pin(FragmentsA<T, 1> &a) {
 
 /// How a matrix lies in shared memory, for wgmma: SharedTile's panels of 64 columns are the layout of SWIZZLE_128B,
 /// those of 32 columns that of SWIZZLE_64B. Descriptors have addresses and distances in units of 16 bytes; those of a
-/// tile differ in their lower word alone.
+/// tile differ in their lower word alone. The upper one looks like no constant to the compiler, which would otherwise
+/// move it into its register before every product.
 template <class Tile>
 struct MatrixDescriptor {
   static_assert(Tile::rows % 8 == 0);
   static constexpr uint32_t swizzle = Tile::row_bytes == 128 ? 1 : 2;
-  static constexpr uint32_t upper = swizzle << 30 | 8 * Tile::row_bytes / 16;  // from eight rows to the next
+  static constexpr uint32_t from_eight_rows_to_the_next = 8 * Tile::row_bytes / 16;
   static constexpr uint32_t panel = Tile::panel_bytes / 16;
   static constexpr int steps = Tile::panel_columns / 16;  // of k, in a panel
 
-  uint32_t as_rows, as_columns;
+  uint32_t as_rows, as_columns, upper;
 
+  /// By a whole warp.
   __device__ explicit MatrixDescriptor(uint32_t tile)
-      : as_rows(tile / 16 | 1u << 16), as_columns(tile / 16 | panel << 16) {}
+      : as_rows(kept_if_narrow(tile / 16 | 1u << 16)),
+        as_columns(kept_if_narrow(tile / 16 | panel << 16)),
+        upper(kept_if_narrow(swizzle << 30 | from_eight_rows_to_the_next)) {}
+
+  /// Where the tile is.
+  __device__ uint32_t address() const { return as_columns % (1u << 16) * 16; }
+
+  /// Of a tile `tiles` behind this one.
+  __device__ MatrixDescriptor operator+(uint32_t tiles) const {
+    MatrixDescriptor other = *this;
+    other.as_rows += tiles * (Tile::bytes / 16), other.as_columns += tiles * (Tile::bytes / 16);
+    return other;
+  }
 
   /// The tile's rows, as A or as columns of B: columns 16 k .. 16 k + 15.
   __device__ uint64_t rows(int k) const { return descriptor(as_rows + (k / steps * panel + k % steps * 2)); }
@@ -59,7 +74,10 @@ struct MatrixDescriptor {
   __device__ uint64_t columns(int k) const { return descriptor(as_columns + k * Tile::row_bytes); }
 
  private:
-  __device__ static uint64_t descriptor(uint32_t lower) { return uint64_t{upper} << 32 | lower; }
+  /// Of wide tiles the uniform registers have no room for it.
+  __device__ static uint32_t kept_if_narrow(uint32_t x) { return Tile::panels <= 2 ? kept(x) : x; }
+
+  __device__ uint64_t descriptor(uint32_t lower) const { return uint64_t{upper} << 32 | lower; }
 };
 
 /// d = a b, or d + a b, of 64 rows, as many columns as the sums have, and a depth of 16. B's columns are rows of shared

@@ -9,7 +9,8 @@
 
 namespace fa::kernels {
 
-/// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
+/// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1, and
+/// some of those behind, which it has visited before.
 struct TileRange {
   int first, end, full_first, full_end;
 };
@@ -90,7 +91,8 @@ __device__ inline TileRange find_tiles(const Params &p, const Work &w) {
   low = min_over_lanes<32>(low), high = max_over_lanes<32>(high);
   full_low = max_over_lanes<32>(full_low), full_high = min_over_lanes<32>(full_high);
   if (low >= high) return {0, 0, 0, 0};
-  return {low / Keys, (high - 1) / Keys + 1, int((uint32_t(full_low) + Keys - 1) / Keys), full_high / Keys};
+  return {low / Keys, (high - 1) / Keys + 1, int((uint32_t(full_low) + Keys - 1) / Keys),
+          int((uint32_t(max(full_high, 1)) - 1) / Keys)};
 }
 
 }  // namespace fa::kernels

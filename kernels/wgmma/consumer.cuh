@@ -13,16 +13,21 @@ class Consumer {
  public:
   /// group: of the consumers, 0 .. consumers - 1.
   __device__ Consumer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared, int group)
-      : p_(p), maps_(maps), state_(*shared.state), keys_(shared.keys), values_(shared.values), group_(group) {
-    queries_ = shared.queries + group * B::QueryTile::bytes;
-    out_ = shared.out + (threadIdx.x / 32 - 4) * B::OutTile::bytes;
-  }
+      : p_(p),
+        maps_(maps),
+        shared_(shared),
+        state_(*shared.state),
+        queries_(shared.queries + group * B::QueryTile::bytes),
+        keys_(shared.keys),
+        values_(shared.values),
+        group_(group),
+        c_(kept(unit())) {}
 
   __device__ void run() {
     if (group_ == B::consumers - 1) pass_turn();  // to the first
-    for (uint32_t items = 0;; items++) {
-      mbarrier_wait(shared_address(&state_.q_full), items % 2);
-      const Item &item = state_.items[items % 2];
+    for (bool odd = false;; odd = !odd) {
+      mbarrier_wait(shared_address(&state_.q_full), odd);
+      const Item &item = state_.items[odd];
       const Run run = item.run;
       if (run == Run::end) break;
       if (run == Run::pause) {
@@ -38,6 +43,12 @@ class Consumer {
 
  private:
   using Scores = typename B::Scores;
+
+  /// What scores are multiplied by in exponents.
+  __device__ float unit() const { return (B::featured ? unit_of(p_) : p_.scale) * log2_e; }
+
+  /// A warp's place for results.
+  __device__ uint32_t out() const { return shared_.out + (threadIdx.x / 32 - 4) * B::OutTile::bytes; }
 
   __device__ static int lane() { return threadIdx.x % 32; }
   __device__ static bool leads() { return threadIdx.x % 128 == 0; }
@@ -60,17 +71,17 @@ class Consumer {
     if (lane() == 0) mbarrier_arrive(shared_address(&state_.q_empty));
   }
 
-  __device__ uint32_t wait_for_keys() const {
+  __device__ typename B::Keys wait_for_keys() const {
     mbarrier_wait(shared_address(state_.k_full + at_keys_.stage), at_keys_.parity);
-    return keys_ + at_keys_.stage * B::KeyTile::bytes;
+    return keys_ + at_keys_.stage;
   }
   __device__ void release_keys() {
     if (leads()) mbarrier_arrive(shared_address(state_.k_empty + at_keys_.stage));
     at_keys_.advance();
   }
-  __device__ uint32_t wait_for_values() const {
+  __device__ typename B::Values wait_for_values() const {
     mbarrier_wait(shared_address(state_.v_full + at_values_.stage), at_values_.parity);
-    return values_ + at_values_.stage * B::ValueTile::bytes;
+    return values_ + at_values_.stage;
   }
   __device__ void release_values() {
     if (leads()) mbarrier_arrive(shared_address(state_.v_empty + at_values_.stage));
@@ -82,10 +93,8 @@ class Consumer {
     RowsOfLane rows;
     const Interval split = keys_of_split(p_, w.sequence, w.split, B::keys);
     unroll<2>([&](int r) {
-      const int row = threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(lane()),
-                rows_of = rows_of_group<B>(p_);
-      rows.row[r] = row < rows_of ? w.first_row + group_ * rows_of + row : w.rows;
-      rows.keys[r] = rows.row[r] < w.rows ? attended_of_split(p_, w, split, rows.row[r]) : Interval{0, 0};
+      const int32_t row = row_of_lane<B>(p_, w, r);
+      rows.keys[r] = row < w.rows ? attended_of_split(p_, w, split, row) : Interval{0, 0};
     });
     return rows;
   }
@@ -102,7 +111,7 @@ class Consumer {
   /// x = x - slope |i + offset - j|; first: the key of a lane's first score.
   __device__ __forceinline__ void slope(Scores &s, const Work &w, const RowsOfLane &rows, int first) const {
     unroll<2>([&](int r) {
-      const Row row = row_at(p_, w, min(rows.row[r], w.rows - 1));
+      const Row row = row_at(p_, w, min(row_of_lane<B>(p_, w, r), w.rows - 1));
       const float slope = __fdividef(alibi_slope(p_, w.sequence, row.head), unit_of(p_));
       const float distance = float(row.query + w.sequence.offset - first);
       s.for_each_in_row(r, [=](float &x, int column) { x = fmaf(-slope, fabsf(distance - float(column)), x); });
@@ -130,14 +139,15 @@ class Consumer {
     });
   }
 
-  /// From scores to weights. True when O is to be multiplied by *a.
-  template <class Exact>
+  /// From scores to weights; Begins: there may be rows without weights so far. True when O is to be multiplied by *a.
+  template <bool Begins, class Exact>
   __device__ __forceinline__ bool weigh(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a, Exact exact) const {
-    const float c = (B::featured ? unit_of(p_) : p_.scale) * log2_e;
-    const bool moved = softmax.raise_maxima(s, c, exact, a);  // m' = max(m, rowmax S), l = l a
-    softmax.exponentiate(s, c, exact);                        // P = exp2(c S - c m')
-    softmax.add_weights(s);                                   // l = l + rowsum P
-    return moved;
+    const float c = B::dim <= 128 ? c_ : unit();
+    bool begun = false;
+    const bool sloped = B::sloped && p_.alibi_slopes.data != nullptr;
+    if constexpr (Begins) begun = softmax.begin(s, c, exact, sloped, a);  // m' = max(m, rowmax S) of a row's first tile
+    softmax.exponentiate(s, c, exact);                                    // P = exp2(c S - c m')
+    return softmax.template add_weights<Begins>(s, exact, a) || begun;    // l = l a + rowsum P, further tiles' m'
   }
 
   /// What a work's tiles pass through.
@@ -145,6 +155,10 @@ class Consumer {
     OnlineSoftmax<B> softmax;
     typename B::Out out;
     Weights<B> weights;  // of the tile before
+
+    __device__ explicit Pass(const RowsOfLane &rows) : softmax([&](int r) { return !rows.keys[r].empty(); }) {
+      out.clear();
+    }
   };
 
   /// S of a tile, and O of the one before, whose values are still to come.
@@ -152,7 +166,8 @@ class Consumer {
   __device__ __forceinline__ void step(Pass &pass, const Item &item, const RowsOfLane &rows, int tile) {
     Scores s;
     typename B::Rows a;
-    const uint32_t keys = wait_for_keys(), values = wait_for_values();
+    const auto keys = wait_for_keys();
+    const auto values = wait_for_values();
     take_turn();
     fence_products<B>(pass.out, pass.weights);
     multiply_keys<B>(s, queries_, keys);                 // S = Q K^T
@@ -163,7 +178,7 @@ class Consumer {
     release_keys();
     change(s, item.work, rows, tile);
     if constexpr (Masked) mask(s, rows, tile);
-    const bool moved = weigh(pass.softmax, s, &a, [](int) { return false; });
+    const bool moved = weigh < Masked || B::sloped > (pass.softmax, s, &a, [](int) { return false; });
     wgmma_wait_group<0>();
     pin(pass.out);
     pin(s);
@@ -173,15 +188,14 @@ class Consumer {
   }
 
   __device__ void attend_tiles(const Item &item, RowsOfLane &rows) {
-    Pass pass;
-    pass.out.clear();
-    const TileRange tiles = item.tiles;
+    Pass pass(rows);
+    const TileRange &tiles = item.tiles;  // looked up for each loop
     int tile = tiles.end - 1;
     if (tile >= tiles.first) {
       {
         Scores s;
         typename B::Rows a;
-        const uint32_t keys = wait_for_keys();
+        const auto keys = wait_for_keys();
         wgmma_fence();
         multiply_keys<B>(s, queries_, keys);
         wgmma_wait_group<0>();
@@ -189,20 +203,22 @@ class Consumer {
         release_keys();
         change(s, item.work, rows, tile);
         mask(s, rows, tile);
-        weigh(pass.softmax, s, &a, [](int) { return false; });
+        weigh<true>(pass.softmax, s, &a, [](int) { return false; });
         pass.weights.pack(s);
       }
       clear_values(item.work.sequence.keys - tile * B::keys);
       tile--;
+      int last = max(tiles.first, tiles.full_end);
 #pragma unroll 1
-      for (; tile >= tiles.first && tile >= tiles.full_end; tile--) step<true>(pass, item, rows, tile);
-      const int last = max(tiles.first, tiles.full_first);
+      for (; tile >= last; tile--) step<true>(pass, item, rows, tile);
+      last = max(tiles.first, tiles.full_first);
 #pragma unroll 1
       for (; tile >= last; tile--) step<false>(pass, item, rows, tile);
+      last = tiles.first;
 #pragma unroll 1
-      for (; tile >= tiles.first; tile--) step<true>(pass, item, rows, tile);
+      for (; tile >= last; tile--) step<true>(pass, item, rows, tile);
       release_queries();
-      const uint32_t values = wait_for_values();
+      const auto values = wait_for_values();
       fence_products<B>(pass.out, pass.weights);
       multiply_values<B>(pass.out, pass.weights, values);
       wgmma_wait_group<0>();
@@ -211,7 +227,7 @@ class Consumer {
     } else {
       release_queries();
     }
-    store<B>(p_, maps_, item, out_, pass.out, pass.softmax, &rows);
+    store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows);
     unroll<2>([&](int r) { repairs_[r] = rows.repairs[r]; });
     const bool needs = __any_sync(~0u, (rows.repairs[0] | rows.repairs[1]) != 0);
     if (needs && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
@@ -221,7 +237,7 @@ class Consumer {
   /// of another sequence, or of nobody, and not finite.
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
-    const uint32_t values = wait_for_values();
+    const uint32_t values = wait_for_values().address();
     constexpr int chunks = B::dim_v / 8;
 #pragma unroll 1
     for (int i = keys * chunks + group_ * 128 + threadIdx.x % 128; i < B::keys * chunks; i += 128 * B::consumers)
@@ -233,14 +249,13 @@ class Consumer {
   /// The same once more, one step after the other, for rows that need it: values that are not finite count as 0, and
   /// weights are exact.
   __device__ void attend_exactly(const Item &item, RowsOfLane &rows) {
-    Pass pass;
-    pass.out.clear();
+    Pass pass(rows);
     const auto exact = [&](int r) { return (rows.repairs[r] & exact_weights) != 0; };
 #pragma unroll 1
     for (int tile = item.tiles.end - 1; tile >= item.tiles.first; tile--) {
       Scores s;
       typename B::Rows a;
-      const uint32_t keys = wait_for_keys();
+      const auto keys = wait_for_keys();
       wgmma_fence();
       multiply_keys<B>(s, queries_, keys);
       wgmma_wait_group<0>();
@@ -248,11 +263,11 @@ class Consumer {
       release_keys();
       change(s, item.work, rows, tile);
       mask(s, rows, tile);
-      if (weigh(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
+      if (weigh<true>(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s);
-      const uint32_t values = wait_for_values();
-      clear_nonfinite(values, B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80, threadIdx.x - 128,
-                      128 * B::consumers);
+      const auto values = wait_for_values();
+      clear_nonfinite(values.address(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
+                      threadIdx.x - 128, 128 * B::consumers);
       fence_proxy_async();
       bar_sync(everyone, 128 * B::consumers);
       fence_products<B>(pass.out, pass.weights);
@@ -264,14 +279,18 @@ class Consumer {
     release_queries();
     cp_async_bulk_wait_group();  // what the first run has written
     __syncwarp();
-    store<B>(p_, maps_, item, out_, pass.out, pass.softmax, &rows);
+    store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows);
   }
 
   const Params &p_;
   const TensorMaps &maps_;
+  const SharedMemory<B> &shared_;
   State<B> &state_;
-  uint32_t queries_, keys_, values_, out_;
+  typename B::Queries queries_;
+  typename B::Keys keys_;  // of the first stage
+  typename B::Values values_;
   int group_;
+  float c_;  // unit(), where there are registers for it
   Position<B::stages> at_keys_, at_values_;
   uint32_t repairs_[2];  // of the run before, where it is followed by a repair
 };

@@ -29,16 +29,16 @@ __device__ __forceinline__ void multiply_depths(typename B::Scores &s, const typ
 
 /// Begins S = Q K^T.
 template <class B>
-__device__ __forceinline__ void multiply_keys(typename B::Scores &s, uint32_t queries, uint32_t keys) {
-  multiply_depths<B>(s, typename B::Queries(queries), typename B::Keys(keys));
+__device__ __forceinline__ void multiply_keys(typename B::Scores &s, const typename B::Queries &q,
+                                              const typename B::Keys &k) {
+  multiply_depths<B>(s, q, k);
   wgmma_commit_group();
 }
 
 /// Begins O = O + P V.
 template <class B>
-__device__ __forceinline__ void multiply_values(typename B::Out &o, const Weights<B> &p, uint32_t values) {
+__device__ __forceinline__ void multiply_values(typename B::Out &o, const Weights<B> &p, const typename B::Values &v) {
   using Product = Wgmma<typename B::Element, B::dim_v>;
-  const typename B::Values v(values);
   unroll<Weights<B>::blocks>([&](int i) { Product::multiply_add_transposed(o, p.columns[i].block[0], v.columns(i)); });
   wgmma_commit_group();
 }

@@ -1,5 +1,6 @@
-// The softmax that goes along with the tiles, as in mma/softmax.cuh, but for sums O that products still add to: they
-// are scaled later.
+// The softmax that goes along with the tiles. Weights are computed before their sizes are looked at: a row's reference
+// m is set from its first scores, and from then on moves when the weights of a tile, which are summed anyway, come to
+// too much. They are scaled then, as no score is needed for that; so is O, but later, as products still add to it.
 #pragma once
 
 #include <cfloat>
@@ -9,58 +10,95 @@
 
 namespace fa::kernels::wgmma {
 
+/// What a lane's weights of a row come to at most in a tile, and therefore each of them. It is out of reach of equal
+/// weights of 2^lift, so that m does not move at every tile.
+constexpr float most(Dtype type) {
+  return type == f16 ? 65504 : 256;
+}
 template <class B>
-constexpr float most = lift(B::dtype) + slack(B::dtype);
+constexpr bool rests = B::keys / 4 * (1 << int(lift(B::dtype))) < most(B::dtype);
 
 /// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
 template <class B>
 struct OnlineSoftmax {
   using Rows = typename B::Rows;
   using Scores = typename B::Scores;
+  static_assert(rests<B>);
+
+  /// -m of a row that has no weights yet: finite, as 2^(-inf - m) is 0, not NaN. And of a row that will have none.
+  static constexpr float to_come = FLT_MAX, none = -FLT_MAX;
 
   Rows minus_m, l;
 
-  __device__ OnlineSoftmax() {
-    minus_m.fill(FLT_MAX);  // finite: 2^(-inf - m) is 0, not NaN
+  /// has_keys(r): row r attends any.
+  template <class HasKeys>
+  __device__ explicit OnlineSoftmax(HasKeys has_keys) {
+    unroll<Rows::rows>([&](int r) { minus_m[r] = has_keys(r) ? to_come : none; });
     l.fill(0);
   }
 
-  /// m' = max(m, rowmax S), and l in its scale, once a row of the warp has moved by more than the slack. True if so; O
-  /// is then to be multiplied by *a.
+  /// m = rowmax S of rows without weights, m' = max(m, rowmax S) and l = l a of exact ones, or of all if so asked:
+  /// where scores rise by more than weights can be scaled by. True if any has moved; O is then to be multiplied by *a.
   template <class Exact>
-  __device__ __forceinline__ bool raise_maxima(const Scores &s, float c, Exact exact, Rows *a) {
+  __device__ __forceinline__ bool begin(const Scores &s, float c, Exact exact, bool all, Rows *a) {
+    constexpr float above = lift(B::dtype) + slack(B::dtype);
+    const auto takes_part = [&](int r) { return all || minus_m[r] == to_come || exact(r); };
+    a->fill(1);
+    bool any = false;
+    unroll<Rows::rows>([&](int r) { any |= takes_part(r); });
+    if (!__any_sync(~0u, any)) return false;
     const Rows top = s.row_max();
-    bool moved = false;
-    unroll<Rows::rows>([&](int r) { moved |= exponent(top[r], c, minus_m[r], exact(r)) > most<B>; });
-    moved = __any_sync(~0u, moved);
-    if (moved) move_maxima(top, c, exact, a);
-    return moved;
+    bool moves = false;
+    unroll<Rows::rows>([&](int r) { moves |= takes_part(r) && exponent(top[r], c, minus_m[r], exact(r)) > above; });
+    moves = __any_sync(~0u, moves);
+    if (!moves) return false;
+    unroll<Rows::rows>([&](int r) {
+      const float unit = exact(r) ? c : 1, before = minus_m[r];
+      const float t = max_over_lanes<4>(top[r]) * (exact(r) ? 1 : c);
+      const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
+      minus_m[r] = takes_part(r) && (t + before) * unit > above ? lifted : before;
+      (*a)[r] = ex2_approx_ftz((minus_m[r] - before) * unit);
+      // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
+      const bool lost = !exact(r) && fabsf(before) >= far && l[r] != 0;
+      l[r] *= lost ? nan_value() : (*a)[r];
+    });
+    return true;
   }
 
-  /// P = 2^(c S - m') in place of S.
+  /// P = 2^(c S - m) in place of S.
   template <class Exact>
   __device__ __forceinline__ void exponentiate(Scores &s, float c, Exact exact) const {
     s.for_each([&](float &x, int r, int) { x = ex2_approx_ftz(exponent(x, c, minus_m[r], exact(r))); });
   }
 
-  /// l = l + rowsum P.
-  __device__ __forceinline__ void add_weights(const Scores &p) { p.add_row_sums(l); }
+  /// m' = max(m, m + log2(rowmax P) - lift), P = P a and l = l a, once the weights of a row of the warp come to too
+  /// much. Then l = l + rowsum P. True if any m has moved; O is then to be multiplied by *a, which Begun says is set.
+  template <bool Begun, class Exact>
+  __device__ __forceinline__ bool add_weights(Scores &p, Exact exact, Rows *a) {
+    Rows sums = p.row_sums();
+    bool moved = false;
+    unroll<Rows::rows>([&](int r) { moved |= sums[r] > most(B::dtype) && !exact(r); });
+    moved = __any_sync(~0u, moved);
+    if (moved) lower<Begun>(p, exact, &sums, a);
+    unroll<Rows::rows>([&](int r) { l[r] += sums[r]; });
+    return moved;
+  }
 
  private:
-  /// m' = max(m, c rowmax S), l = l a with a = 2^(m - m'): for the rows whose maximum has moved.
-  template <class Exact>
-  __device__ __forceinline__ void move_maxima(const Rows &top, float c, Exact exact, Rows *a) {
+  template <bool Begun, class Exact>
+  __device__ __forceinline__ void lower(Scores &p, Exact exact, Rows *sums, Rows *a) {
+    const Rows top = p.row_max();
     unroll<Rows::rows>([&](int r) {
-      const bool is_exact = exact(r);
-      const float unit = is_exact ? c : 1, before = minus_m[r], sum = l[r];
-      const float t = max_over_lanes<4>(top[r]) * (is_exact ? 1 : c);
-      const float lifted = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
-      const float now = (t + before) * unit > most<B> ? lifted : before;
-      (*a)[r] = ex2_approx_ftz((now - before) * unit);
-      // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
-      const bool lost = !is_exact && fabsf(before) >= far && sum != 0;
-      minus_m[r] = now;
-      l[r] = sum * (lost ? nan_value() : (*a)[r]);
+      const bool too_much = max_over_lanes<4>((*sums)[r]) > most(B::dtype) && !exact(r);
+      const float before = minus_m[r], highest = max_over_lanes<4>(top[r]);
+      minus_m[r] = too_much ? before - (lg2_approx_ftz(highest) - lift(B::dtype)) : before;
+      const float factor = ex2_approx_ftz(minus_m[r] - before);
+      p.scale_row(r, factor);
+      (*sums)[r] *= factor;
+      (*a)[r] = Begun ? (*a)[r] * factor : factor;
+      // Nor are weights that no factor scales.
+      const bool lost = factor == 0 || (too_much && fabsf(before) >= far);
+      l[r] *= lost ? nan_value() : factor;
     });
   }
 };

@@ -7,9 +7,17 @@
 
 namespace fa::kernels::wgmma {
 
-/// A lane's rows: their numbers in the sequence's head group, the keys that they attend, and what they need.
+/// Row r of a lane: its number in the sequence's head group; not below w.rows where there is none. It is found anew for
+/// results, as registers are few while tiles are multiplied.
+template <class B>
+__device__ inline int32_t row_of_lane(const Params &p, const Work &w, int r) {
+  const int group = threadIdx.x / 128 - 1, rows = rows_of_group<B>(p);
+  const int row = threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(threadIdx.x % 32);
+  return row < rows ? w.first_row + group * rows + row : w.rows;
+}
+
+/// The keys that a lane's rows attend, and what they need.
 struct RowsOfLane {
-  int32_t row[2];
   Interval keys[2];
   uint32_t repairs[2] = {0, 0};
 };
@@ -85,11 +93,12 @@ template <class B>
 __device__ inline void store(const Params &p, const TensorMaps &maps, const Item &item, uint32_t tile,
                              typename B::Out &o, const OnlineSoftmax<B> &online, RowsOfLane *rows) {
   const Work &w = item.work;
-  const int32_t first = __shfl_sync(~0u, rows->row[0], 0);  // of the warp
+  const int32_t first = __shfl_sync(~0u, row_of_lane<B>(p, w, 0), 0);  // of the warp
   const bool boxes = whole_boxes<B>(p, maps, item, first);
   unroll<2>([&](int r) {
     const bool repairs = item.run == Run::repair, exact = repairs && (rows->repairs[r] & exact_weights);
-    const bool exists = rows->row[r] < w.rows;
+    const int32_t found = row_of_lane<B>(p, w, r);
+    const bool exists = found < w.rows;
     const Interval keys = rows->keys[r];
     const float minus_m = online.minus_m[r], l = sum_over_lanes<4>(online.l[r]);
     const float from_zero = -minus_m * (!exact ? ln_2 : B::featured ? unit_of(p) : p.scale);
@@ -104,7 +113,7 @@ __device__ inline void store(const Params &p, const TensorMaps &maps, const Item
     }
     const bool writes = exists && item.run != Run::again && (!repairs || rows->repairs[r] != 0);
     if (!__any_sync(~0u, writes)) return;
-    const int32_t row = exists ? rows->row[r] : w.first_row;
+    const int32_t row = exists ? found : w.first_row;
     const bool leads = threadIdx.x % 4 == 0;
     float factor = 1;
     if (p.schedule.num_splits > 1) {

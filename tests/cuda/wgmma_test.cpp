@@ -150,5 +150,32 @@ TEST_F(Wgmma, ManyWorksInAWindow) {
   work_through(c, 300);
 }
 
+/// Scores that rise from tile to tile and fall again, in the order in which tiles are visited: by less than what moves
+/// a row's reference, by so much that it moves in every tile, by as much as weights can be scaled by, and by more than
+/// a float can be large.
+TEST_F(Wgmma, ManyWorksOfRisingScores) {
+  constexpr double levels[] = {0, 1, 2, 1.5, 1.5};
+  for (const double rise : {0.0, 2.5, 10.0, 88.0, 100.0}) {
+    for (const fa_dtype type : {FA_F16, FA_BF16}) {
+      const InContext in;
+      Case c = base_case();
+      c.b = 1, c.sk = 520, c.q = type;
+      Call own(c);
+      Instance &i = own.instance;
+      i.q.each([&](int64_t b, int64_t row, int64_t h, int64_t d, int64_t) {
+        if (d == 0) i.q.set(b, row, h, d, 8);
+      });
+      i.k.each([&](int64_t b, int64_t key, int64_t h, int64_t d, int64_t) {
+        if (d == 0) i.k.set(b, key, h, d, rise * levels[(c.sk - key) / 128]);
+      });
+      own.update(i.q);
+      own.update(i.k);
+      const Op op(desc_of(c));
+      ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+      EXPECT_EQ(own.failure(), "") << "scores that rise by " << rise;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cuda_test

@@ -50,7 +50,6 @@ class Mutant:
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
     device: str = ""  # in place of the image's architecture
-    formal: bool = False  # findings that harm nothing by what is known of the machine count, too
     entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
 
     def __post_init__(self):
@@ -213,6 +212,8 @@ MUTANTS = [
     warpgroups("heads_of_a_box", "wgmma/producer.cuh", "w.head_group * packed", "w.head_group", WRONG, "FromPages"),
     warpgroups("query_of_a_row", "common/works.cuh", "row_at(p, w, row).query", "row", WRONG, "FromPages"),
     warpgroups("split_of_a_row", "common/works.cuh", "{max(keys.low, split.low), min(keys.high, split.high)}", "keys", WRONG, "FromPages"),
+    warpgroups("weights_of_a_moved_row", "wgmma/softmax.cuh", "      p.scale_row(r, factor);\n", "", WRONG, "OfRisingScores"),
+    warpgroups("sums_of_a_moved_row", "wgmma/softmax.cuh", "      (*sums)[r] *= factor;\n", "", WRONG, "OfRisingScores"),
     warpgroups("slope_of_a_row", "wgmma/consumer.cuh", "distance - float(column)", "distance + float(column)", WRONG,
                "OfASlope", "featured"),
     warpgroups("store_before_fence", "wgmma/store.cuh", "  });\n  fence_proxy_async();\n", "  });\n", r"kernel: error 719: proxy-fence: "),
