@@ -17,6 +17,7 @@ from pathlib import Path
 
 from compiler import compile_image, name_of
 from gradients import GRADIENTS
+from roles import ROLES
 from table import CLEAN, MUTANTS
 
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
@@ -64,6 +65,7 @@ def outcome_of(mutant, folders):
         environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": mutant.device or f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
         environment |= {"FA_EMU_SEED": "1", "FA_EMU_THREADS": "2", "LD_LIBRARY_PATH": emulator, "TEST_EMULATED": "1"}
+        environment |= {"FA_EMU_FAIL_ON": "formal"} if mutant.formal else {}
         test = mutant.test or f"*/Checked.Dim{mutant.test_dim}/{mutant.test_types}_sm_{arch}"
         done = subprocess.run([program, "--gtest_brief=1", f"--gtest_filter={test}"], env=environment, capture_output=True,
                               text=True, errors="replace", timeout=900)
@@ -85,7 +87,7 @@ def judge(mutant, folders):
 
 def main(*arguments):
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    chosen = [mutant for mutant in CLEAN + MUTANTS + GRADIENTS if not names or mutant.name in names]
+    chosen = [mutant for mutant in CLEAN + MUTANTS + GRADIENTS + ROLES if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}
     if unknown:
         raise SystemExit(f"table.py has no {', '.join(sorted(unknown))}")

@@ -50,6 +50,7 @@ class Mutant:
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
     device: str = ""  # in place of the image's architecture
+    formal: bool = False  # findings that harm nothing by what is known of the machine count, too
     entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
 
     def __post_init__(self):

@@ -1,0 +1,53 @@
+"""The mutants of kernels/tcgen05: who waits for whom, tensor memory, and the descriptors of products."""
+
+from table import WRONG, Mutant
+
+IMAGE = ("100a", "tcgen05", "f16", "64")
+RACE = r"error (719: |\()(race|tensor-race|pending-tensor|unwritten-memory|pending-copy|lost-phase)\b"
+ANY = RACE + "|" + WRONG + "|deadlock"  # whichever comes first
+
+
+def role(name, file, old, new, shown, test="InAWindow", formal=False):
+    """In blocks that have several works each."""
+    return Mutant(name, IMAGE, file, old, new, shown, test=f"Tcgen05.ManyWorks{test}", program="cuda", device="sm_100a:sms=2",
+                  formal=formal, entry="plain")
+
+
+ROLES = [
+    role("correction_behind_its_arrival", "tcgen05/correction.cuh",
+         "        if (turn > 0) scale(t);\n        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, turn)]);\n",
+         "        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, turn)]);\n        if (turn > 0) scale(t);\n", ANY),
+    role("wait_for_weights", "tcgen05/softmax.cuh", "    tcgen05_wait_st();\n", "", RACE),
+    role("wait_for_corrected_sums", "tcgen05/correction.cuh", "    tcgen05_wait_st();\n", "", RACE),
+    role("fence_before_products", "tcgen05/softmax.cuh", "    tcgen05_fence_before_thread_sync();\n", "", r"tensor-fence", formal=True),
+    role("wait_for_scores_in_registers", "common/tensor_memory.cuh",
+         "  asm volatile(\"tcgen05.wait::ld.sync.aligned;\" ::: \"memory\");\n", "", r"unwaited-load|" + RACE, formal=True),
+    role("commit_of_the_other_tile", "tcgen05/products.cuh", "tcgen05_commit(shared_address(&state_.s_full[to]));",
+         "tcgen05_commit(shared_address(&state_.s_full[1 - to]));", ANY),
+    role("steps_of_a_descriptor", "common/tcgen05.cuh", "k % steps * 2", "k % steps", WRONG),
+    role("transposed_values", "common/tcgen05.cuh", "uint32_t{Transposed} << 16", "0", WRONG + r"|illegal address"),
+    role("memory_not_given_back", "tcgen05/kernel.cu",
+         "  if (warp_of_block() == B::product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);\n", "",
+         r"tensor-not-freed"),
+    role("memory_given_back_early", "tcgen05/kernel.cu", "  work<B>(warp, p, maps, shared);\n",
+         "  if (warp == B::product_warp) tcgen05_dealloc<tensor_columns>(0);\n  work<B>(warp, p, maps, shared);\n",
+         r"error 7\d\d: .*tensor memory"),
+    role("weights_of_the_other_tile", "tcgen05/block.cuh", "B::Weights weights(int i) { return {uint32_t(i * B::keys)}; }",
+         "B::Weights weights(int i) { return {uint32_t((1 - i) * B::keys)}; }", ANY),
+    role("parity_of_free_places", "tcgen05/softmax.cuh", "1u << scales | 1u << finals", "1u << scales", "deadlock"),
+    role("keys_released_before_products", "tcgen05/products.cuh", "    unroll<B::dim / 16>(",
+         "    if (releases_keys) mbarrier_arrive(shared_address(state_.k_empty + keys_.stage));\n    unroll<B::dim / 16>(",
+         ANY + r"|arrivals at an mbarrier", "OfTwoTiles"),
+    role("stage_that_is_not_free", "tcgen05/producer.cuh", "    mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);\n", "",
+         ANY + r"|arrivals at an mbarrier", "OfTwoTiles"),
+    role("values_released_by_products_alone", "tcgen05/correction.cuh", "      arrive_as_warp(state_.v_empty[at_values_.stage]);\n", "",
+         "deadlock"),
+    role("scales_replaced_unread", "tcgen05/softmax.cuh", "      phases_.wait(state_.scales_empty[t_], scales);\n", "", RACE),
+    role("fence_of_values_behind_the_end", "tcgen05/correction.cuh", "{});\n    fence_proxy_async();\n", "{});\n",
+         r"proxy-fence"),
+    role("rows_not_repeated", "tcgen05/correction.cuh", " && lane() == 0) state_.verdicts.set(p_, item.number);", " && lane() == 0) {}",
+         r"is -?nan, expected", "OfTwoTiles"),
+    role("reference_of_nobody", "tcgen05/softmax.cuh", "      state_.scales[t_][threadIdx.x % rows_of_tile] = a;",
+         "      state_.scales[t_][threadIdx.x % rows_of_tile] = 1;", WRONG, "OfTwoTiles"),
+    role("powers_of_polynomials", "common/packed.cuh", "{power(rounded.x), power(rounded.y)}", "{power(rounded.y), power(rounded.x)}", WRONG),
+]
