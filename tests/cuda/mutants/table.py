@@ -225,7 +225,7 @@ MUTANTS = [
     warpgroups("last_gathered_rows", "common/gather.cuh", "signal<0>();", "signal<1>();", STALE, "FromOddPages"),
     warpgroups("pages_without_keys", "common/gather.cuh", "found.page[i] = exists ? ", "found.page[i] = true ? ",
                r"kernel: error 700: illegal address: |" + WRONG, "FromOddPages"),
-    warpgroups("rows_of_no_box", "wgmma/consumer.cuh", "row < rows_of ? ", "true ? ", FAR, "FromOddPages"),
+    warpgroups("rows_of_no_box", "wgmma/store.cuh", "return row < rows ? ", "return true ? ", FAR, "FromOddPages"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
