@@ -67,8 +67,6 @@ GRADIENTS = [
     # Sums of dq that blocks of keys add to.
     together("clean_together", "", "", "", ""),
     together("turns_end", TURNS, "if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);", "", "deadlock"),
-    together("turns_begin", "delta/kernel.cu", "p.turns[first_row / turn_rows + threadIdx.x] = 0;",
-             "p.turns[first_row / turn_rows + threadIdx.x] = -1;", "deadlock", DELTA),
     together("order_of_turns", TURNS, "!= turns.turn)", "!= turns.turn + 1)", "deadlock"),
     together("sums_begin_with_zeros", "delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
     together("shown_to_all", KEYS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange anew\n", "", RACE),
