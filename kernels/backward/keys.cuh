@@ -272,7 +272,9 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     const Interval queries = attending(p, s, w.first, end);
     state.sequence = s, state.work = w;
     state.group = group;
-    state.full = p.scored ? Interval{0, 0} : attending_all(p, s, w.first, end);
+    // Beside dq rows of keys that do not exist must weigh nothing: a masked step, as their weights may be infinite.
+    const bool partial = B::sums_queries && end < w.first + B::rows;
+    state.full = p.scored || partial ? Interval{0, 0} : attending_all(p, s, w.first, end);
     state.tiles = tiles_of<B>(queries);
     state.row_terms = p.terms + first_term(p, s, first_head);
     state.walked[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);

@@ -12,7 +12,7 @@
 #ifdef HEADER_SHORTENED
 enum { desc_size = 80, args_size = 864, backward_size = 1504, kernel_size = 48 };
 #else
-enum { desc_size = 128, args_size = 944, backward_size = 1584, kernel_size = 80 };
+enum { desc_size = 128, args_size = 944, backward_size = 1584, kernel_size = 88 };
 #endif
 typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
 typedef char args_was_edited[sizeof(fa_args) == args_size ? 1 : -1];

@@ -3,6 +3,7 @@
 // share keys, columns that are zero-filled, and what is not finite.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "engine/target.h"
@@ -66,6 +67,29 @@ class CheckedGradients : public EngineTest {
     expect_right(together(dim, true));
     contain(together(dim, true));
     expect_right(together(dim, false));
+    Case slide = together(dim, false);  // tiles of keys that begin and end anywhere, in sequences of their own
+    slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 8, slide.mask = FA_MASK_CAUSAL, slide.window_left = 150;
+    slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q";
+    expect_right(slide);
+    low_scores(dim);
+  }
+
+  /// Scores so low that keys behind the last one, which are zeros in a tile, would have infinite weights.
+  void low_scores(int64_t dim) {
+    Case c = together(dim, true);
+    c.sk = 140, c.mask = FA_MASK_NONE;
+    const BackwardInstance instance(typed(c));
+    const auto fill = [](const Tensor &t, double first, double others) {
+      for (int64_t b = 0; b < t.shape()[0]; ++b)
+        for (int64_t i = 0; i < t.shape()[1]; ++i)
+          for (int64_t j = 0; j < t.shape()[2]; ++j)
+            for (int64_t d = 0; d < t.shape()[3]; ++d) t.set(b, i, j, d, d == 0 ? first : others);
+    };
+    fill(instance.q, 16, 0), fill(instance.k, -64 * std::sqrt(double(dim) / 64), 0);  // scores of -128
+    fill(instance.lse, -128 + std::log(140), 0);
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(backward(op, instance), FA_OK) << fa_last_error();
+    EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
   }
 
   /// What is not finite reaches what attends it, and no other gradient; a row whose lse is -inf reaches none.

@@ -73,5 +73,7 @@ GRADIENTS = [
     together("exchanged_before_shown", KEYS, "if constexpr (B::sums_queries) __syncwarp();", "", RACE + "|lane-race"),
     together("place_of_a_sum", "common/dq_sums.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
     together("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
+    together("keys_that_do_not_exist", KEYS, "p.scored || partial ?", "p.scored ?", NAN),
+    together("first_of_a_chain", TURNS, "turns.before.holds(at.tile)", "true", "deadlock"),
     together("a_head_of_sums", TURNS, "at.head * p.terms_rows + at.tile", "at.tile", OF_QUERIES),
 ]
