@@ -171,11 +171,12 @@ kernels::Params params_of(const Problem &p) {
   return s;
 }
 
-/// Of the calls that one image serves.
+/// Of the calls that one image serves, by the most rows that a tile which cuts may have.
 int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
   const Tile split = cutting_tile(image);
-  const int64_t bytes = tile_bytes(p, split.rows);
-  const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
+  const int64_t rows = std::max(split.rows, image.tile_of(Entry::narrow).rows);
+  const int64_t bytes = tile_bytes(p, rows);
+  const Count tiles = all_tiles_of(p, rows, 1);  // packing has fewer
   if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
     return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(most_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);

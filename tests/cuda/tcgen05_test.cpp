@@ -51,6 +51,22 @@ TEST_F(Tcgen05, NarrowValues) {
   EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_narrow"), std::string::npos) << log;
 }
 
+/// Narrow tiles have twice the rows of plain ones, and splits of few rows leave twice as much.
+TEST_F(Tcgen05, TheWorkspaceHoldsSplitsOfNarrowTiles) {
+  Case c = base_case();
+  c.q = FA_BF16, c.sq = 100, c.sk = 300, c.d = 192, c.dv = 128, c.splits = 2;
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK) << fa_last_error();
+  CUdeviceptr workspace;
+  ASSERT_EQ(call("cuMemAlloc_v2", &workspace, own.args.workspace_size), CUDA_SUCCESS);
+  own.args.workspace = reinterpret_cast<void *>(workspace);
+  EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  EXPECT_EQ(call("cuMemFree_v2", workspace), CUDA_SUCCESS);
+}
+
 TEST_F(Tcgen05, Features) {
   void (*const changes[])(Case *) = {
       [](Case *c) { c->softcap = 3; },
