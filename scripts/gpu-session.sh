@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One command for a machine with a GPU: is it right there, how fast is it there. Each call of it takes nine minutes at most,
+# One command for a machine with a GPU: is it right there, how fast is it there. Each `run` takes nine minutes at most,
 # and the next one goes on. What that machine lacks (nvcc, a network) is prepared where it is.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

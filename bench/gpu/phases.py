@@ -24,6 +24,7 @@ SANITIZED = [
     ("f32", "sq=33 sk=70 hq=2 hkv=1 d=96 mask=causal q=f32"),
     ("gradients", "sq=130 sk=150 hq=2 hkv=1 d=64 mask=causal backward=1 q=f16"),
     ("gradients of all", "b=2 sq=40 sk=60 hq=2 d=40 bias=f32:hqk dbias=k sinks=h dsinks=h softcap=5 backward=1 q=f16"),
+    ("gradients in one loop", "sq=300 sk=140 hq=4 hkv=1 d=64 backward=1 q=bf16"),
 ]
 # Batch, query and key/value heads, queries, keys, columns: the first is what others publish of their backward passes.
 GRADIENTS = ["2,64,8,8192,8192,128", "4,32,32,4096,4096,64"]
