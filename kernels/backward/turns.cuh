@@ -1,8 +1,9 @@
-// dQ of a step of Entry::gradients: dS K, of all keys of the block, by all its warps, added to the sums that blocks of
-// keys share. Blocks may add in any order, or in turns, each tile of keys after the one before it, so that sums have
-// one order. A block waits for one that the grid has before it, and only when it is about to add; so some block always
-// goes on. Products of a step run in the next one, when all warps have shown dS, and the next block's turn comes one
-// step later still, when what was added has long arrived.
+// A step's part of dQ in Entry::gradients: all warps multiply dS by the block's keys and add the product to sums that
+// blocks of keys share. Blocks may add in any order, or in turns, each tile of keys after the one before it, so that
+// sums have one order. A block waits only for one with a lower number, and only when it is about to add. GPUs start
+// blocks in that order, though CUDA does not promise it; so some block always goes on. Products of a step run in the
+// next one, when all warps have shown dS, and the next block's turn comes one step later still, when what was added has
+// long arrived.
 #pragma once
 
 #include "backward/exchange.cuh"

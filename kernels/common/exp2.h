@@ -24,13 +24,13 @@ struct Exp2<4> {
   }
 };
 
-/// That is more exact than weights which are rounded to the type.
+/// The degree whose error is smaller than that of rounding weights to the type.
 constexpr int exp2_degree(Dtype type) {
   return type == f16 ? 4 : 3;
 }
 
-/// What rounds a number between -2^21 and 2^21 to a whole one when it is added, whose last bits are then that number
-/// and the bias of an exponent.
+/// Adding it rounds a number between -2^21 and 2^21 to a whole one; the sum's low bits are then that number plus the
+/// bias of an exponent.
 constexpr float rounder = 0x1.8p23f + 127;
 
 }  // namespace fa::kernels

@@ -6,8 +6,8 @@
 
 namespace fa::kernels {
 
-/// A row's softmax over the keys seen so far: a score that none of the weights is large beside, and sum_j e^(x_j -
-/// max).
+/// A row's softmax over the keys seen so far: a reference, which no score is so far above that its weight overflows,
+/// and sum_j e^(x_j - max).
 struct Softmax {
   float max = -infinity, sum = 0;
 };

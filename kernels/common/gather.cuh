@@ -16,7 +16,7 @@ class Gather {
   static_assert(B::keys % pass_rows == 0);
 
  public:
-  /// The pages of a lane's rows of a tile, which are every 32nd.
+  /// The pages of a lane's rows of a tile: every 32nd one.
   static constexpr int rows_a_lane = (B::keys + 31) / 32;
   struct Pages {
     int32_t page[rows_a_lane];

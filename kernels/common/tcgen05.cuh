@@ -9,8 +9,8 @@
 
 namespace fa::kernels {
 
-/// What kind::f16 multiplies: 128 rows, `Columns` columns, a depth of 16, with sums in f32. Transposed: what are B's
-/// columns are columns of the tile in shared memory, not rows.
+/// What kind::f16 multiplies: 128 rows, `Columns` columns, a depth of 16, with sums in f32. Transposed: B's columns
+/// are the tile's columns in shared memory, not its rows.
 template <class T, int Columns, bool Transposed>
 constexpr uint32_t instruction_descriptor() {
   static_assert(Columns % 16 == 0 && Columns <= 256);

@@ -10,7 +10,7 @@
 namespace fa::kernels {
 
 /// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1, and
-/// some of those behind, which it has visited before.
+/// some of the later ones, which are visited first.
 struct TileRange {
   int first, end, full_first, full_end;
 };

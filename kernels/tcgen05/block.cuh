@@ -1,6 +1,6 @@
 // A block of threads, its memories, and who waits for whom in it. t: one of two tiles of queries, which take turns;
-// beyond 128 columns there is one, with two tiles of scores i in turn, and no warps 4 - 7 (their numbers are the next
-// role's).
+// beyond 128 columns, other than in Entry::narrow, there is one, with two tiles of scores i in turn, and no warps 4 - 7
+// (their numbers are the next role's).
 //
 //   warp 13: loads        warp 12: products           warps 0 - 3, 4 - 7: softmax      warps 8 - 11: correction
 //   ──────────────        ─────────────────           of tile 0, of tile 1             and results of both
@@ -99,7 +99,8 @@ struct SharedMemory {
         values(keys + of_keys),
         state(reinterpret_cast<State<B> *>(memory + of_queries + of_keys + of_values)) {}
 
-  /// Rows that no box brings, where packed heads do not fill a tile: products read them. By all threads.
+  /// Zeroes the tiles of queries: products also read rows that no box fills, where packed heads do not fill a tile. By
+  /// all threads.
   __device__ void clear_queries() const {
 #pragma unroll 1
     for (int at = threadIdx.x * 16; at < of_queries; at += B::threads * 16) st_shared_v4_b32(queries + at, {});
@@ -135,7 +136,7 @@ struct SharedMemory {
 /// Named barriers; 0 is __syncthreads.
 enum Barrier : int { verdicts = 1 };
 
-/// Where what is in tensor memory. A block has all columns, so that the first is 0.
+/// What lies where in tensor memory. A block has all columns, so that the first is 0.
 template <class B>
 struct Columns {
   static constexpr int of_scores = tiles_of_scores * B::keys;

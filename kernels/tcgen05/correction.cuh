@@ -30,6 +30,7 @@ class Correction {
 
  private:
   enum Phase { scales, finals = scales + B::queries, sums = finals + B::queries };
+
   __device__ void correct(const Item &item) {
     const TileRange tiles = item.tiles;
     const int count = tiles_of<B>(p_, item.work);
@@ -99,8 +100,8 @@ class Correction {
     return values_ + at_values_.stage * B::ValueTile::bytes;
   }
 
-  /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be
-  /// of another sequence, or of nobody, and not finite.
+  /// Clears the values of the first tile that lie behind the sequence's end: `keys` of the tile's rows are its own. The
+  /// others' weights are 0, but they may be of another sequence, or of nobody, and not finite.
   __device__ void clear_values(int keys) const {
     if (keys >= B::keys) return;
     const uint32_t values = wait_for_values();

@@ -27,7 +27,7 @@ __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps
   __syncwarp();
 }
 
-/// The same in all lanes, as the compiler is to know; asked anew each time, it takes no register in between.
+/// Uniform across the warp, and visibly so to the compiler. Found anew by each call, it holds no register in between.
 __device__ inline int warp_of_block() {
   return __shfl_sync(~0u, mov_tid_x() / 32, 0);
 }

@@ -66,7 +66,8 @@ class Softmax {
   enum Phase { scores, scales = scores + tiles_of_scores, finals };
   static constexpr int chunk = 32;  // columns that are read or written at a time
 
-  /// Pairs of scores whose exponentials are left to multiply-adds: one of so many, evenly, whatever the row.
+  /// Pairs of scores whose exponentials are left to multiply-adds: one pair in polynomial_of, evenly spaced,
+  /// the same in every row.
   __device__ static constexpr bool is_polynomial(int k) {
     constexpr int of = B::shape.polynomial_of;
     return of != 0 && k / 2 % (of != 0 ? of : 1) == of - 1;
@@ -98,7 +99,7 @@ class Softmax {
   }
 
   /// A tile's scores to weights; first: its first key; columns: those that the row attends. Whole: all rows of the warp
-  /// attend all of them, and none is exact, of which the same bits follow.
+  /// attend all of them, and none is exact. Both versions give the same bits.
   template <bool Whole>
   __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, int turn,
                                        Interval columns, bool exact) {

@@ -54,6 +54,7 @@ __device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int
     float x[32] = {};
     if (any_keys) {
       uint32_t o[32];
+      __syncwarp();  // what some lanes have stored may have parted them
       tcgen05_ld_32x32b_x32(o, out.of_warp(column));
       tcgen05_wait_ld(o);
       unroll<32>([&](int i) {

@@ -14,7 +14,7 @@ struct Shape {
   int keys;     // of a tile
   int stages;   // tiles of keys, and as many of values, that shared memory has room for
   int softmax_registers, correction_registers, other_registers;  // of a thread: 64 K in all
-  int polynomial_of;                                             // of so many exponentials one is a polynomial; 0: none
+  int polynomial_of;  // one exponential in this many is a polynomial; 0: none
 };
 
 /// sm: 103 computes exponentials at twice the rate.

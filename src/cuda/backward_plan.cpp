@@ -61,8 +61,8 @@ const Image *summing_image(const Backward &c, const Gradients &gradients, const 
   return nullptr;
 }
 
-/// Blocks of keys that add to dq in turns begin two steps after one another, as many as have a multiprocessor each, and
-/// wait no more after that; two more products would take two steps in five.
+/// Blocks of keys that add to dq in turns start two steps apart, as many as run at once, and do not wait after that. Two
+/// passes compute two products more, two steps in five.
 constexpr double steps_apart = 2, most_of_waits = 0.3;
 
 bool turns_pay(const Backward &c, const Tile &tile, const Device &device) {
