@@ -68,7 +68,7 @@ class CheckedGradients : public EngineTest {
     contain(together(dim, true));
     expect_right(together(dim, false));
     Case slide = together(dim, false);  // tiles of keys that begin and end anywhere, in sequences of their own
-    slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 8, slide.mask = FA_MASK_CAUSAL, slide.window_left = 150;
+    slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 8, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q";
     expect_right(slide);
     low_scores(dim);
