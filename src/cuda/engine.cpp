@@ -20,9 +20,10 @@ namespace {
 
 using kernels::Entry;
 
-/// One line a call: which kernel, and why not those that are better at other calls.
+/// One line a call: which kernel, into how many splits it cuts keys, and why not those that are better at other calls.
 void say_choice(const Plan &plan) {
   std::string text;
+  if (plan.splits() > 1) text.append(", ").append(std::to_string(plan.splits())).append(" splits");
   for (int i = 0; i < plan.skipped_count; i++) {
     const Skipped &skipped = plan.skipped[i];
     text.append("; not ").append(skipped.image->name).append(" ").append(name_of(skipped.entry));

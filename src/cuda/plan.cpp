@@ -64,7 +64,8 @@ int64_t heads_of(const Problem &p, const Tile &tile) {
   return best;
 }
 
-/// The tile by which an image cuts calls: Entry::split's, or plain's where that does the same; {} of others.
+/// The tile by which an image cuts calls for entry points that do not cut them by their own: Entry::split's, or plain's
+/// where that does the same; {} of others.
 Tile cutting_tile(const Image &image) {
   const Tile plain = image.tile_of(Entry::plain);
   return plain.cuts ? plain : image.tile_of(Entry::split);
@@ -88,7 +89,7 @@ int64_t fixed_splits(const Problem &p, const Tile &split) {
   return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
 }
 
-/// How a call is shared out, from the tiles of an image that cuts.
+/// How a call is shared out, by the tile of an entry point that cuts.
 struct Cut {
   Entry entry;  // split, or decode for few rows
   int64_t packed, splits;
@@ -102,9 +103,8 @@ int64_t few_rows(const Serving &serving) {
   return 0;
 }
 
-Cut cut_of(const Problem &p, const Image &image, const Serving &serving, const Device &device) {
+Cut cut_of(const Problem &p, const Image &image, const Tile &cutting, const Serving &serving, const Device &device) {
   const bool invariant = p.attention->batch_invariant;
-  const Tile cutting = cutting_tile(image);
   const int64_t heads = heads_of(p, cutting);
   const bool pack = packing_pays(p, cutting, heads);
   const int64_t packed = pack ? heads : 1;
@@ -120,11 +120,12 @@ Cut cut_of(const Problem &p, const Image &image, const Serving &serving, const D
   return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
 }
 
-/// The cut of a call for an image, by the first one's tiles that cuts where this one does not.
+/// The cut of a call for entry points of an image that do not cut by their own tiles; by the first one's that cuts
+/// where this one does not.
 Cut cut_for(const Problem &p, const Image &image, const Serving &serving, const Device &device) {
-  if (cutting_tile(image).rows > 0) return cut_of(p, image, serving, device);
+  if (const Tile own = cutting_tile(image); own.rows > 0) return cut_of(p, image, own, serving, device);
   for (const Image *other : serving)
-    if (cutting_tile(*other).rows > 0) return cut_of(p, *other, serving, device);
+    if (const Tile its = cutting_tile(*other); its.rows > 0) return cut_of(p, *other, its, serving, device);
   const bool whole = p.num_splits <= 1 && !p.attention->batch_invariant;
   return {Entry::split, 1, 1, whole};
 }
@@ -138,12 +139,13 @@ bool wastes_rows(const Problem &p, const Tile &tile, const Cut &cut) {
 /// Chooses the image and its entry point, best first; false when none serves.
 bool choose(const Problem &p, const Serving &serving, const Device &device, Plan *plan, Cut *cut) {
   for (const Image *image : serving) {
-    *cut = cut_for(p, *image, serving, device);
+    const Cut usual = cut_for(p, *image, serving, device);
     const bool invariant = p.attention->batch_invariant;  // rows of any number, by one entry point
     const auto skip = [&](Entry entry, const char *why) { plan->skipped[plan->skipped_count++] = {image, entry, why}; };
     bool has_any = false;
-    for (const Entry entry : {Entry::narrow, Entry::plain, Entry::featured, Entry::general, cut->entry}) {
+    for (const Entry entry : {Entry::narrow, Entry::plain, Entry::featured, Entry::general, usual.entry}) {
       const Tile tile = image->tile_of(entry);
+      *cut = tile.cuts ? cut_of(p, *image, tile, serving, device) : usual;
       const bool cuts = entry == cut->entry || (tile.cuts && cut->entry == Entry::split && !invariant);
       if (!image->has(entry) || (!cuts && !cut->whole)) continue;
       has_any = true;
@@ -157,7 +159,7 @@ bool choose(const Problem &p, const Serving &serving, const Device &device, Plan
       plan->image = image, plan->entry = entry;
       return true;
     }
-    if (!has_any) skip(cut->entry, "the family does not have it");
+    if (!has_any) skip(usual.entry, "the family does not have it");
   }
   return false;
 }
@@ -171,12 +173,10 @@ kernels::Params params_of(const Problem &p) {
   return s;
 }
 
-/// Of the calls that one image serves, by the most rows that a tile which cuts may have.
-int64_t bound_of(const Problem &p, const Image &image, const Device &device) {
-  const Tile split = cutting_tile(image);
-  const int64_t rows = std::max(split.rows, image.tile_of(Entry::narrow).rows);
-  const int64_t bytes = tile_bytes(p, rows);
-  const Count tiles = all_tiles_of(p, rows, 1);  // packing has fewer
+/// Of the calls that are cut by one tile.
+int64_t bound_of(const Problem &p, const Tile &split, const Device &device) {
+  const int64_t bytes = tile_bytes(p, split.rows);
+  const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
   if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
     return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(most_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
@@ -225,7 +225,9 @@ void Plan::place_partials(char *workspace) {
 int64_t workspace_bound(const Problem &p, const Serving &serving, const Device &device) {
   int64_t most = 0;
   for (const Image *image : serving)
-    if (cutting_tile(*image).rows > 0) most = std::max(most, bound_of(p, *image, device));
+    for (const Entry entry : {Entry::narrow, Entry::plain, Entry::featured, Entry::split})
+      if (const Tile tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0))
+        most = std::max(most, bound_of(p, tile, device));
   return most;
 }
 

@@ -67,6 +67,17 @@ TEST_F(Tcgen05, TheWorkspaceHoldsSplitsOfNarrowTiles) {
   EXPECT_EQ(call("cuMemFree_v2", workspace), CUDA_SUCCESS);
 }
 
+/// Two tiles of 128 rows would occupy both multiprocessors; a narrow one, which has 256, occupies one, so that keys are
+/// shared out.
+TEST_F(Tcgen05, SplitsFollowFromNarrowTiles) {
+  Case c = base_case();
+  c.b = 1, c.q = FA_BF16, c.sq = 256, c.sk = 600, c.hq = c.hkv = 1, c.d = 192, c.dv = 128, c.mask = FA_MASK_NONE;
+  c.splits = 0;
+  std::string log;
+  EXPECT_EQ(run(c, &log), "");
+  EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_narrow, 2 splits"), std::string::npos) << log;
+}
+
 TEST_F(Tcgen05, Features) {
   void (*const changes[])(Case *) = {
       [](Case *c) { c->softcap = 3; },
