@@ -7,16 +7,27 @@ RACE = r"error (719: |\()(race|tensor-race|pending-tensor|unwritten-memory|pendi
 ANY = RACE + "|" + WRONG + "|deadlock"  # whichever comes first
 
 
-def role(name, file, old, new, shown, test="InAWindow", formal=False):
-    """In blocks that have several works each."""
-    return Mutant(name, IMAGE, file, old, new, shown, test=f"Tcgen05.ManyWorks{test}", program="cuda", device="sm_100a:sms=2",
-                  formal=formal, entry="plain")
+def role(name, file, old, new, shown, test="InAWindow", formal=False, image=IMAGE, entry="plain"):
+    """In blocks that have several works each, by most tests."""
+    test = test if test == "Features" else f"ManyWorks{test}"
+    return Mutant(name, image, file, old, new, shown, test=f"Tcgen05.{test}", program="cuda", device="sm_100a:sms=2", formal=formal,
+                  entry=entry)
+
+
+def of_one_tile(name, file, old, new, shown):
+    """Of blocks with one tile of queries and two of scores in turn."""
+    return role(name, file, old, new, shown, "Of256Columns", image=("100a", "tcgen05", "bf16", "256"))
+
+
+def of_features(name, file, old, new):
+    return role(name, file, old, new, WRONG, "Features", entry="featured")
 
 
 ROLES = [
     role("correction_behind_its_arrival", "tcgen05/correction.cuh",
          "        if (turn > 0) scale(t);\n        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, turn)]);\n",
          "        tcgen05_fence_before_thread_sync();\n        arrive_as_warp(state_.p_full[scores_of<B>(t, turn)]);\n        if (turn > 0) scale(t);\n", ANY),
+    role("correction_under_way", "tcgen05/correction.cuh", "    phases_.wait(state_.o_full[t], sums + t);\n    if (!__any", "    if (!__any", ANY),
     role("wait_for_weights", "tcgen05/softmax.cuh", "    tcgen05_wait_st();\n", "", RACE),
     role("wait_for_corrected_sums", "tcgen05/correction.cuh", "    tcgen05_wait_st();\n", "", RACE),
     role("fence_before_products", "tcgen05/softmax.cuh", "    tcgen05_fence_before_thread_sync();\n", "", r"tensor-fence", formal=True),
@@ -50,4 +61,11 @@ ROLES = [
     role("reference_of_nobody", "tcgen05/softmax.cuh", "      state_.scales[t_][threadIdx.x % rows_of_tile] = a;",
          "      state_.scales[t_][threadIdx.x % rows_of_tile] = 1;", WRONG, "OfTwoTiles"),
     role("powers_of_polynomials", "common/packed.cuh", "{power(rounded.x), power(rounded.y)}", "{power(rounded.y), power(rounded.x)}", WRONG),
+    of_one_tile("scores_of_the_turn_before", "tcgen05/block.cuh", "return B::queries == 2 ? t : turn % 2;", "return t;", ANY),
+    of_one_tile("scores_behind_the_sums", "tcgen05/products.cuh", "multiply_keys(t, turn + 1, last, turn == turns - 2);\n        multiply_values",
+                "multiply_keys(t, turn, last, turn == turns - 2);\n        multiply_values", ANY),
+    role("sums_of_both_tiles", "tcgen05/block.cuh", "of_scores + t * B::dim_v)", "of_scores + t * B::dim_v / 2)", ANY, "OfNarrowValues",
+         image=("100a", "tcgen05", "bf16", "192"), entry="narrow"),
+    of_features("steepness_of_a_cap", "tcgen05/changes.cuh", "(2 * log2_e)", "log2_e"),
+    of_features("slope_of_another_head", "tcgen05/changes.cuh", "w.sequence, at.head)", "w.sequence, 0)"),
 ]
