@@ -1,5 +1,6 @@
-"""The phases of a session, in order: first whether it is right, then how fast. Each is a function of the session that returns its results: a dict with a
-status, and items with a status of their own. What a machine cannot do is "not available", with the reason."""
+"""The phases of a session, in order: first whether it is right, then how fast. Each is a function of the session that returns
+its results: a dict with a status, and items with a status of their own. What a machine cannot do is "not available", with
+the reason."""
 import concurrent.futures
 import json
 import re
@@ -14,8 +15,9 @@ from gpu.tools import FAILED, NOT_AVAILABLE, OUT_OF_TIME, PASSED, ROOT
 BENCH = ROOT / "bench"
 DATA = ROOT / "examples" / "data"
 
-# Of `fa run --case`: small, and between them through every entry point and the combine kernel.
-PLAIN = "b=1 sq=65 sk=129 hq=2 hkv=2 d=32 q=f16"
+# Of `fa run --case`: small, and between them through every entry point and the combine kernel. Every family for tensor cores
+# serves the first; the last list is what the families before mma serve.
+PLAIN = "b=1 sq=65 sk=129 hq=2 hkv=2 d=64 q=f16"
 SANITIZED = [
     ("causal", "sq=130 sk=197 hq=2 hkv=1 d=64 mask=causal q=f16"),
     ("general", "b=2 sq=40 sk=90 hq=2 hkv=2 d=40 bias=f32:hqk softcap=5 q=f16"),
@@ -25,6 +27,13 @@ SANITIZED = [
     ("gradients", "sq=130 sk=150 hq=2 hkv=1 d=64 mask=causal backward=1 q=f16"),
     ("gradients of all", "b=2 sq=40 sk=60 hq=2 d=40 bias=f32:hqk dbias=k sinks=h dsinks=h softcap=5 backward=1 q=f16"),
     ("gradients in one loop", "sq=300 sk=140 hq=4 hkv=1 d=64 backward=1 q=bf16"),
+]
+SANITIZED_ROLES = [
+    ("causal", "sq=130 sk=197 hq=2 hkv=1 d=64 mask=causal q=f16"),
+    ("packed heads", "b=2 sq=20 sk=300 hq=8 hkv=2 d=128 splits=3 q=f16"),
+    ("boxes of pages", "b=2 sq=40 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal q=f16"),
+    ("rows of pages", "b=2 sq=40 sk=80 hq=4 hkv=2 d=64 page=12 used_k=1 mask=causal q=f16"),
+    ("softcap", "sq=130 sk=197 hq=2 hkv=1 d=64 softcap=5 q=bf16"),
 ]
 # Batch, query and key/value heads, queries, keys, columns: the first is what others publish of their backward passes.
 GRADIENTS = ["2,64,8,8192,8192,128", "4,32,32,4096,4096,64"]
@@ -236,6 +245,19 @@ def engine(session):
     return summed(in_parallel(session, suite_of, jobs, 12))
 
 
+def by_family(kernels):
+    """Kernels of one architecture: family -> name."""
+    return {kernel["name"].rsplit(".", 1)[1]: kernel["name"] for kernel in kernels}
+
+
+def sanitized(kernels):
+    """What the sanitizer watches: (kernel, name, case)."""
+    families, own = by_family(kernels), kernels[0]["name"]
+    calls = [(families.get("simt" if name == "f32" else "mma", own), name, case) for name, case in SANITIZED]
+    roles = own not in (families.get("mma"), families.get("simt"))
+    return calls + [(own, name, case) for name, case in SANITIZED_ROLES if roles]
+
+
 def sanitizer(session):
     """compute-sanitizer's tools on a few small calls. Only a summary without errors passes."""
     kernels, why = session.pack.kernels()
@@ -256,21 +278,20 @@ def sanitizer(session):
             item.update(status=FAILED, output=outcome.tail())
         return item
 
-    by_family = {kernel["name"].rsplit(".", 1)[1]: kernel["name"] for kernel in session.pack.native(kernels)}
-    kernel_of = lambda name: by_family.get("simt" if name == "f32" else "mma", own)
-    jobs = [(tool, kernel_of(name), name, case) for tool in SANITIZERS for name, case in SANITIZED]
+    jobs = [(tool, *call) for tool in SANITIZERS for call in sanitized(session.pack.native(kernels))]
     return summed(in_parallel(session, watched, jobs, 4))
 
 
 def profile(session):
-    """ncu on the kernels of prefill and decode."""
+    """ncu on the kernels of a prefill and of a decode, which mma serves wherever it is built."""
     kernels, why = session.pack.kernels()
     why = why or ncu.why_not()
     if why:
         return missing(why)
-    name = session.pack.native(kernels)[0]["name"]
-    shapes = ["4,16,16,4096,4096,128", "16,32,8,1,8192,128"]
-    return summed([ncu.profile(session.pack, name, shape, "bf16", session.left()) for shape in shapes])
+    native = session.pack.native(kernels)
+    own = native[0]["name"]
+    calls = [(own, "4,16,16,4096,4096,128"), (by_family(native).get("mma", own), "16,32,8,1,8192,128")]
+    return summed([ncu.profile(session.pack, name, shape, "bf16", session.left()) for name, shape in calls])
 
 
 # Name -> what it does, and its seconds, in which a cold start is counted: a second or two of each process, of which engine

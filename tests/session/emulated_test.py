@@ -1,6 +1,8 @@
 """A session on an emulated GPU with the programs of a build: emulated_test.py BUILD. Its newest kernel and one of an older
-architecture are checked; images with the older one's PTX stand for those assembled beforehand."""
+architecture are checked; images with the older one's PTX stand for those assembled beforehand. What compute-sanitizer would
+watch is called without it."""
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OLDER = "cuda.sm_80.simt"
+sys.path.insert(0, str(ROOT / "bench"))
+from gpu.phases import PLAIN, sanitized  # noqa: E402
+from gpu.tools import Pack  # noqa: E402
+
+
+def serves_what_is_sanitized(pack):
+    """A kernel that is named serves every call or fails."""
+    kernels = pack.native(pack.kernels()[0])
+    for kernel, name, case in [(kernels[0]["name"], "plain", PLAIN), *sanitized(kernels)]:
+        ran = subprocess.run([pack.program("fa"), "run", "--kernel", kernel, "--case", case], env={**os.environ, **pack.environment()})
+        assert ran.returncode == 0, f"{kernel}: {name}"
 
 
 def tune(pack, out):
@@ -44,6 +57,7 @@ def main():
         print(json.dumps(driver, indent=1))
         assert [item["status"] for item in driver["items"]] == ["passed"] * 4
         assert f"{OLDER} " in result["items"][0]["table"]
+        serves_what_is_sanitized(Pack(pack))
         if any((build / "kernels").glob("sm_90a.wgmma.*")):
             tune(pack, out)
 

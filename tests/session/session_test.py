@@ -12,7 +12,7 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 from gpu import ncu, preflight, session, summary, tools  # noqa: E402
-from gpu.phases import PHASES  # noqa: E402
+from gpu.phases import PHASES, sanitized  # noqa: E402
 
 FATBIN = struct.pack("<IHHQ", preflight.FATBIN, 1, 16, 8) + b"8 bytes."
 COMMIT = "0123456789abcdef"
@@ -254,6 +254,26 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
             self.tool(self.bin, "compute-sanitizer", text)
             _, results = self.session("--phases", "sanitizer", "--again")
             self.assertEqual(results["sanitizer"]["status"], status, text)
+
+    def test_the_sanitizer_watches_the_best_family_and_mma(self):
+        """What roles serve runs on the card's own family, everything else on mma and simt."""
+        kernels = INFO["kernels"][:2]
+        self.assertEqual({kernel for kernel, _, _ in sanitized(kernels)}, {"cuda.sm_90a.mma", "cuda.sm_90a.simt"})
+        calls = sanitized([{"name": "cuda.sm_90a.wgmma"}, *kernels])
+        self.assertEqual([name for kernel, name, _ in calls if kernel == "cuda.sm_90a.wgmma"],
+                         ["causal", "packed heads", "boxes of pages", "rows of pages", "softcap"])
+        self.assertEqual([call for call in calls if call[0] != "cuda.sm_90a.wgmma"], sanitized(kernels))
+
+    def test_decodes_are_profiled_on_mma(self):
+        profiled = []
+        info = {"kernels": [{**INFO["kernels"][0], "name": "cuda.sm_90a.wgmma"}, *INFO["kernels"]]}
+        with mock.patch.object(tools, "run", lambda command, *_: tools.Outcome(command, 0, json.dumps(info), 0, False)), \
+             mock.patch.object(ncu, "why_not", lambda: None), \
+             mock.patch.object(ncu, "profile", lambda pack, name, shape, *_: profiled.append((name, shape)) or {"status": "passed"}):
+            one = session.Session(tools.Pack(self.pack), None, 500, {})
+            one.begin(100)
+            PHASES["profile"][0](one)
+        self.assertEqual(profiled, [("cuda.sm_90a.wgmma", "4,16,16,4096,4096,128"), ("cuda.sm_90a.mma", "16,32,8,1,8192,128")])
 
     def test_profiler(self):
         self.fa()
