@@ -2,9 +2,10 @@
 the model comes to what was published of it. Nothing here was measured by this project.
 
 Figures: NVIDIA's cudnn-frontend, benchmark/attention_training/results, files of 28 September 2026 (FlashAttention-4 and cuDNN
-9.27, 2 sequences; Llama 3.1: 64 heads, 8 of keys, head dimension 128; DeepSeek V3: 128 heads, 192 and 128 for values). They name the peak at the clock that was sampled during
-the measurements, 2568 TFLOP/s on a GB200 and 2578 on a GB300: 152 multiprocessors at 2.0625 and 2.07 GHz. The paper's best on
-a B200 is 1613 TFLOP/s, taken as of its longest sequence, 16 heads of 32768 tokens; for the 148 multiprocessors the clock that NVIDIA's driver reports as the highest is taken, 1.965 GHz.
+9.27, 2 sequences; Llama 3.1: 64 heads, 8 of keys, head dimension 128; DeepSeek V3: 128 heads, 192 and 128 for values). They
+name the peak at the clock that was sampled during the measurements, 2568 TFLOP/s on a GB200 and 2578 on a GB300: 152
+multiprocessors at 2.0625 and 2.07 GHz. The paper's best on a B200 is 1613 TFLOP/s, taken as of its longest sequence, 16 heads
+of 32768 tokens; for the 148 multiprocessors the clock that NVIDIA's driver reports as the highest is taken, 1.965 GHz.
 """
 
 from __future__ import annotations

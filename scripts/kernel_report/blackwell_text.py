@@ -20,7 +20,8 @@ def mask(causal: bool) -> str:
 
 def held(figures: list[Published]) -> str:
     rows = [
-        [p.gpu, str(p.dim) if p.dim == p.dim_v else f"{p.dim}/{p.dim_v}", str(p.sequence), mask(p.causal), f"{p.teraflops:.0f}", f"{p.cudnn:.0f}" if p.cudnn else "", f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"]
+        [p.gpu, str(p.dim) if p.dim == p.dim_v else f"{p.dim}/{p.dim_v}", str(p.sequence), mask(p.causal), f"{p.teraflops:.0f}",
+         f"{p.cudnn:.0f}" if p.cudnn else "", f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"]
         for p in figures
     ]  # fmt: skip
     return table(["GPU", "head dimension", "S", "mask", "FlashAttention-4", "cuDNN 9.27", "modelled", "error"], rows)

@@ -37,7 +37,8 @@ DECODES = [
     Call(64, 32, 8, 1, 4096, 128, page=16),
 ]
 
-# Others' decode on an H200, us: they took no part in anything here, and their kernels are not at hand.
+# cuDNN 9.27's decode on an H200, us: NVIDIA's cudnn-frontend, benchmark/attention_inference/results/decode_sweep, file of 28
+# September 2026. They took no part in any fit, and the kernels are not at hand.
 PUBLISHED = {Call(1, 64, 8, 1, 2048, 128, page=16): 6.4, Call(1, 64, 8, 1, 8192, 128, page=16): 14.6,
              Call(1, 64, 8, 1, 131072, 128, page=16): 131}  # fmt: skip
 PUBLISHED_ON = "H200 mma.sync"
@@ -231,5 +232,5 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         table(head, turn_rows(turns)),
         table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
         table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
-        table(["decode on an H200", "modelled, us", "published of others, us", "bytes alone, us", "difference"], published_rows(turns)),
+        table(["decode on an H200", "modelled, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(turns)),
     ])  # fmt: skip
