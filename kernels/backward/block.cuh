@@ -17,6 +17,7 @@
 // the one that a pair shares. A pair's warps have a sum each, which leaves room for two blocks of rows.
 #pragma once
 
+#include <bit>
 #include <type_traits>
 
 #include "backward/tiles.h"
@@ -63,8 +64,11 @@ struct Block {
   /// The slot of step number n.
   __device__ static int stage(int n) { return stages == 2 ? n & 1 : 0; }
 
-  /// Which rows a warp has, and whether it is the key warp of a pair. What follows from a thread's number is found
-  /// where it is used (mov_tid_x) and takes no registers before.
+  /// This thread's number, read anew each time, so that what follows from it takes no registers before it is used; and
+  /// known to be no larger than it can be, which leaves fewer bits of it to look at.
+  __device__ static int thread() { return mov_tid_x() & (static_cast<int>(std::bit_ceil(unsigned(threads))) - 1); }
+
+  /// Which rows a warp has, and whether it is the key warp of a pair.
   __device__ static int team(int warp) { return warp % teams; }
   __device__ static bool of_keys(int warp) { return warp >= teams; }
 

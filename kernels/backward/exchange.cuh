@@ -47,7 +47,7 @@ struct Shown {
   template <class T>
   __device__ static void put(uint32_t memory, int k, const FragmentsA<T, B::row_blocks> &x) {
     const uint32_t to =
-        memory + B::team(mov_tid_x() / 32 & 31) * B::row_blocks * blocks * block_bytes + (mov_tid_x() & 31) * 4;
+        memory + B::team(B::thread() / 32) * B::row_blocks * blocks * block_bytes + B::thread() % 32 * 4;
     unroll<B::row_blocks>([&](int i) {
       unroll<4>([&](int n) {
         st_shared_b32(to + (i * blocks + 2 * k + n / 2) * block_bytes + n % 2 * matrix_bytes, x.block[i].word[n]);

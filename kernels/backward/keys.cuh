@@ -50,11 +50,11 @@ struct KeysPass {
     sum.clear();
   }
 
-  __device__ static bool of_keys() { return B::of_keys(mov_tid_x() / 32); }
+  __device__ static bool of_keys() { return B::of_keys(B::thread() / 32); }
 
   /// A lane's of columns 8 j and 8 j + 1.
   __device__ static uint32_t terms_at(const float (&of_columns)[B::columns], int j) {
-    return shared_address(of_columns) + (8 * j + Scores::first_column(mov_tid_x() & 31)) * 4;
+    return shared_address(of_columns) + (8 * j + Scores::first_column(B::thread() % 32)) * 4;
   }
   __device__ static float2 terms(const float (&of_columns)[B::columns], int j) {
     return ld_shared_v2_f32(terms_at(of_columns, j));
@@ -87,7 +87,7 @@ struct KeysPass {
 
   /// Whether number e of a block is of a pair that attends, in a masked step.
   __device__ bool attends(int i, int j, int e) const {
-    const int thread = mov_tid_x() & 0x3ff, column = 8 * j + Scores::first_column(thread % 32) + e % 2;
+    const int thread = B::thread(), column = 8 * j + Scores::first_column(thread % 32) + e % 2;
     return shared.state->attended[column].holds(B::row_of(thread, 2 * i + e / 2));
   }
 
@@ -95,7 +95,7 @@ struct KeysPass {
   template <bool Capped>
   __device__ Accumulator weigh_scored(Accumulator &block, int n, int i, int j, float2 minus_lse2) const {
     const ScoreRule rule(p, s, w.kv_head * shared.state->group + shared.state->steps[n & 3].at.head);
-    const int thread = mov_tid_x() & 0x3ff, own_key = B::row_of(thread, 2 * i);
+    const int thread = B::thread(), own_key = B::row_of(thread, 2 * i);
     const int column = 8 * j + Scores::first_column(thread % 32);
     const float distance =
         float(shared.state->steps[n & 3].at.tile * B::columns + column + s.offset - w.first - own_key);
@@ -248,7 +248,7 @@ __device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &sta
 /// Begins to copy the rows of step n, and what stands beside them.
 template <class B>
 __device__ inline void fetch_queries(BlockState<B> &state, Ring<B> &ring, int n) {
-  const Step &step = state.steps[n & 3];
+  const Step step = state.steps[n & 3];  // read before the first copy: behind a load SM 80 takes three more for one
   if (threadIdx.x < B::columns) {
     const RowTerms *const from = step.terms + threadIdx.x;
     cp_async_4(shared_address(&state.terms[n & 1].minus_lse2[threadIdx.x]), &from->minus_lse2);

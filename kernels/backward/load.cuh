@@ -12,11 +12,11 @@ __device__ inline const char *head_rows(const View &view, int64_t batch, int64_t
 
 /// Calls f(number, offset in the tile, address, whether it is read) for each chunk of 8 elements that this thread has
 /// in copying rows `row` .. of a head to a tile. Not read: rows from `end` on, and what is past the last of `columns`.
-template <int Threads, class Tile, class F>
+template <class B, class Tile, class F>
 __device__ inline void for_each_chunk(const char *head, const View &view, int columns, int row, int end, F f) {
-  constexpr int lanes = Tile::row_chunks, step = Threads / lanes, passes = (Tile::rows + step - 1) / step;
-  static_assert(step * lanes == Threads && step % 8 == 0);
-  const int thread = mov_tid_x() & 0x3ff, r = thread / lanes, column = thread % lanes * 8;
+  constexpr int lanes = Tile::row_chunks, step = B::threads / lanes, passes = (Tile::rows + step - 1) / step;
+  static_assert(step * lanes == B::threads && step % 8 == 0);
+  const int thread = B::thread(), r = thread / lanes, column = thread % lanes * 8;
   const auto stride = int32_t(view.stride[1]);
   const char *const first = mad_wide_s32(row + r, stride, head + column * 2);
   const uint32_t at = Tile::lane_offset(r, column / 8);
@@ -34,7 +34,7 @@ __device__ inline void for_each_chunk(const char *head, const View &view, int co
 /// Begins to copy rows to a tile that the block owns; zeros in place of what is not read.
 template <class B>
 __device__ inline void copy_owned(uint32_t to, const char *head, const View &view, int columns, int row, int end) {
-  for_each_chunk<B::threads, typename B::OwnTile>(
+  for_each_chunk<B, typename B::OwnTile>(
       head, view, columns, row, end,
       [=](int, uint32_t at, const char *from, bool read) { cp_async_16(to + at, from, read); });
 }
@@ -84,7 +84,7 @@ class Ring {
   template <class F>
   __device__ void for_each(const char *rows, int which, int row, int end, F f) const {
     const int columns = which ? p_.head_dim_v : p_.head_dim;
-    for_each_chunk<B::threads, typename B::WalkedTile>(rows, view_of(which), columns, row, end, f);
+    for_each_chunk<B, typename B::WalkedTile>(rows, view_of(which), columns, row, end, f);
   }
 
   const BackwardParams &p_;

@@ -10,7 +10,7 @@ template <class B>
 __device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, uint32_t walked) {
   using Own = typename B::OwnTile;
   using Walked = typename B::WalkedTile;
-  const int thread = mov_tid_x() & 0x3ff, lane = thread % 32, first = B::team(thread / 32) * B::warp_rows;
+  const int thread = B::thread(), lane = thread % 32, first = B::team(thread / 32) * B::warp_rows;
   const uint32_t a_at = own + Own::lane_offset(first + lane_row(lane), lane_chunk(lane));
   const uint32_t b_at = walked + Walked::lane_offset(lane_row_of_columns(lane), lane_chunk_of_columns(lane));
   unroll<B::dim / 16>([&](int k) {
@@ -28,7 +28,7 @@ __device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, uint32
 template <class B, class F>
 __device__ inline void add_weighted(typename B::Sums &sum, const typename B::Scores &w, uint32_t walked, F rounded) {
   using Walked = typename B::WalkedTile;
-  const int lane = mov_tid_x() & 31;
+  const int lane = B::thread() % 32;
   const uint32_t at = walked + Walked::lane_offset(lane_row(lane), lane_chunk(lane));
   unroll<B::columns / 16>([&](int k) {
     const auto a = w.template columns_as_a<typename B::Element>(k);

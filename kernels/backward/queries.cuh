@@ -67,7 +67,7 @@ struct QueriesPass {
   }
   template <bool Masked, bool Capped>
   __device__ void differentiate(const Scores &s, Scores &x, int tile) const {
-    const int thread = mov_tid_x() & 0x3ff, row = B::row_of(thread, 0);
+    const int thread = B::thread(), row = B::row_of(thread, 0);
     const int first = tile * B::columns + Scores::first_column(thread % 32);
     const ScoreRule rule(p, w.sequence, w.head_group);
     const float distance = float(w.first_row + row + w.sequence.offset - first);  // of the lane's first score

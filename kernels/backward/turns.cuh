@@ -23,6 +23,7 @@ struct QueryTile {
   static constexpr int columns = B::dim / (B::warps / teams);
   static_assert(!B::sums_queries ||
                 (teams * 16 * row_blocks == B::columns && B::warps % teams == 0 && columns % 16 == 0));
+  static constexpr bool in_a_panel = B::OwnTile::panel_columns % columns == 0;
   using Sums = AccumulatorTile<row_blocks, columns / 8>;
 };
 
@@ -70,7 +71,7 @@ class QuerySums {
     } else {
       multiply<false>(sum);
     }
-    const int thread = mov_tid_x() & 0x3ff, warp = thread / 32;
+    const int thread = B::thread(), warp = thread / 32;
     float *const to =
         shared.state->turns.to + first_row(warp) * B::dim + first_column(warp) * block_rows + sum_place(thread % 32, 0);
     unroll<Part::row_blocks>([&](int i) {
@@ -97,17 +98,19 @@ class QuerySums {
 
   template <bool Odd>
   __device__ void multiply(typename Part::Sums &sum) const {
-    const int thread = mov_tid_x() & 0x3ff, lane = thread % 32, warp = thread / 32;
+    const int thread = B::thread(), lane = thread % 32, warp = thread / 32;
     const uint32_t a_at = shared.exchange() + Shown<B>::matrices_at(Shown<B>::lane_offset(lane), 0, 0) +
                           first_row(warp) / 8 * Shown<B>::block_bytes;
     const int chunk = first_column(warp) / 8 + lane_chunk(lane);
-    const uint32_t b_at = shared.own(0);
+    const uint32_t first = shared.own(0) + B::OwnTile::offset(lane_row(lane), chunk);
     unroll<B::rows / 16>([&](int k) {
       FragmentsA<typename B::Element, Part::row_blocks> a;
       unroll<Part::row_blocks>([&](int i) { ldmatrix_x4_trans(a.block[i].word, Shown<B>::matrices_at(a_at, i, k)); });
       unroll<Part::columns / 16>([&](int j) {
         uint32_t b[4];
-        ldmatrix_x4_trans(b, b_at + B::OwnTile::offset(lane_row(lane), chunk + 2 * j) + k * 16 * B::OwnTile::row_bytes);
+        const uint32_t at =
+            Part::in_a_panel ? first ^ 32 * j : shared.own(0) + B::OwnTile::offset(lane_row(lane), chunk + 2 * j);
+        ldmatrix_x4_trans(b, at + k * 16 * B::OwnTile::row_bytes);
         if constexpr (Odd) unroll<4>([&](int n) { b[n] = finite_halves(b[n], B::exponents); });
         sum.multiply_add(j, a, b);
       });
