@@ -15,15 +15,19 @@ import programs
 
 TEXT = """# Strangers on the emulator
 
-Written by `run.py --report` ([README.md](README.md)). Each program runs without checks, then with them under the seeds {seeds}.
-*Right*: how many of these runs pass the program's own verification. *Findings*: what the checks report and nobody has
-explained; *explained*: what is written down as no fault (`KNOWN` in [programs.py](programs.py)). *Speed*: millions of thread
-instructions a second of the launches' time by the clock, on one thread, without checks and with them; other programs that
-keep the machine busy make it less. Launches are as small as their verification allows, a few milliseconds or less, in which
-much of the time goes into beginning blocks and running every instruction for the first time: [../README.md](../README.md)
-has the speed of long ones.
+Written by `run.py --report` ([README.md](README.md)). Each program runs without checks, then with them under the
+seeds {seeds}.
 
-{good} of {runs} are right and without a finding.
+- *right*: how many of these runs pass the program's own verification;
+- *findings*: reports of the checks that nobody has explained;
+- *explained*: reports that are known not to be bugs (`KNOWN` in [programs.py](programs.py));
+- *speed*, *checked*: millions of thread instructions per second of the launches' wall-clock time, on one thread, without
+  and with checks.
+
+Launches are as small as verification allows, a few milliseconds or less. Much of that time goes into starting blocks and
+into executing each instruction for the first time; [../README.md](../README.md) has the speed of long launches.
+
+{good} of {runs} programs are right and have no unexplained finding.
 
 {programs}
 
@@ -108,7 +112,7 @@ def row_of(program, seeds):
 
 
 def run_all(chosen, seeds):
-    """Runs programs: lines of the table, and how many are right and without a finding."""
+    """Runs programs: lines of the table, and how many are right and have no unexplained finding."""
     rows, good = [], 0
     for program in chosen:
         row, wrong = row_of(program, seeds)
@@ -117,7 +121,7 @@ def run_all(chosen, seeds):
         print("  ".join(row), flush=True)
         for line in wrong:
             print("   ", line, flush=True)
-    print(f"{good} of {len(rows)} are right and without a finding")
+    print(f"{good} of {len(rows)} programs are right and have no unexplained finding")
     return rows, good
 
 
