@@ -111,7 +111,7 @@ def main() -> None:
     if args.fa4_of:
         blackwell.write(blackwell.read_all(args.fa4_of, args.tools))
     if args.blackwell:
-        print(blackwell_text.text(images_of(args), args.tools), end="")
+        print(blackwell_text.text(images_of(args), args.tools, args.cxx), end="")
         return
     found = entries(args)
     decoded = decodes(args, found)

@@ -19,7 +19,7 @@ from .rates import Gpu, Rates
 from .roles import PRODUCT, ROWS, TILES, Role, roles, unit_cycles
 
 FILE = Path(__file__).with_name("fa4.json")
-KEYS = 128  # of a tile
+KEYS = 128  # of a tile of FlashAttention-4's
 PRODUCTS = 8192  # operations a clock of an SM, dense, f16 or bf16
 
 # Tensor memory to registers: no published figure of a warp's; a register of its lanes a cycle is assumed.
@@ -49,6 +49,8 @@ class Counts:
     issued: dict[str, int]  # of a warp, by role
     units: dict[str, float]
     ctas: int = 1  # that share keys and values, 2 where products are of a pair
+    keys: int = KEYS  # of a tile
+    tiles: int = TILES  # of queries
 
     @property
     def sm(self) -> int:
@@ -57,34 +59,33 @@ class Counts:
 
     @property
     def a_score(self) -> float:
-        return self.issued["softmax"] / KEYS
+        return self.issued["softmax"] / self.keys
 
     def turn(self, sm: int, fit: model.Fit = model.FITTED) -> model.Turn:
         units = dict(self.units)
         units["MUFU"] *= RATES[sm].mufu / RATES[100].mufu  # which counts() has taken
-        ideal = TILES * 2 * ROWS * KEYS * (self.dim + self.dim_v) / PRODUCTS
+        ideal = self.tiles * 2 * ROWS * self.keys * (self.dim + self.dim_v) / PRODUCTS
         units["tensor"] = ideal
-        moved = KEYS * (self.dim + self.dim_v) * 2 / self.ctas
+        moved = self.keys * (self.dim + self.dim_v) * 2 / self.ctas
         units["shared"] += moved / RATES[sm].shared_bytes  # by TMA; what products read is part of theirs
         units["L2"] = moved / RATES[sm].l2_bytes
-        return model.Turn(units, ideal, 1, TILES * ROWS, KEYS, fit=fit)
+        return model.Turn(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
 
 
-def counts(name: str, dim: int, dim_v: int, found: list[Role]) -> Counts:
+def counts(name: str, dim: int, dim_v: int, found: list[Role], keys: int = KEYS, tiles: int = TILES) -> Counts:
     units: dict[str, float] = {}
     for role in found:
         for unit, time in unit_cycles(role.turn, RATES[100]).items():
             units[unit] = units.get(unit, 0) + role.warps * time
     units.pop("tensor")
     pairs = any(i.opcode == PRODUCT and ".2CTA" in i.modifiers for role in found for i in role.turn)
-    return Counts(name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1)
+    return Counts(name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1, keys, tiles)
 
 
-def read(path: Path, tools: Path, name: str, dim: int, dim_v: int, both: bool) -> Counts:
-    """Of an image, or of a cubin with one kernel. both: as roles() has it."""
-    found = [f for f in images.functions(path, tools) if any(i.opcode == PRODUCT for i in f.instructions)]
-    (function,) = found if len(found) == 1 else [f for f in found if f.name == "fa_forward_plain"]
-    return counts(name, dim, dim_v, roles(function, dim, dim_v, KEYS, both))
+def read(path: Path, tools: Path, name: str, dim: int, dim_v: int) -> Counts:
+    """Of a cubin with one kernel of FlashAttention-4's."""
+    (function,) = [f for f in images.functions(path, tools) if any(i.opcode == PRODUCT for i in f.instructions)]
+    return counts(name, dim, dim_v, roles(function, dim, dim_v, KEYS, True))
 
 
 def read_all(folder: Path, tools: Path) -> list[Counts]:
@@ -92,7 +93,7 @@ def read_all(folder: Path, tools: Path) -> list[Counts]:
     found = []
     for path in sorted(folder.glob("sm_*.cubin")):
         arch, dim, dim_v, mask = path.stem.split(".")
-        found.append(read(path, tools, f"{arch} {dim}/{dim_v} {mask}", int(dim), int(dim_v), True))
+        found.append(read(path, tools, f"{arch} {dim}/{dim_v} {mask}", int(dim), int(dim_v)))
     if not found:
         raise SystemExit(f"{folder}: no cubins named like sm_100.128.128.causal.cubin")
     return found
@@ -174,5 +175,5 @@ def loop_of(dim: int, dim_v: int, causal: bool, sm: int) -> Counts:
     return names.get(own) or names[f"sm_100 {dim}/{dim_v} {mask}"]
 
 
-def has_loop(dim: int) -> bool:
-    return f"sm_100 {dim}/{dim} full" in kept()
+def has_loop(dim: int, dim_v: int) -> bool:
+    return f"sm_100 {dim}/{dim_v} full" in kept()

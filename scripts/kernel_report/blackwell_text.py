@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import blackwell
+from . import blackwell, images
 from .blackwell import GPUS, HEADS, OTHERS, PUBLISHED, SEQUENCES, Counts, Published
-from .images import Image
+from .images import Image, Tile
 from .render import table
+from .roles import ROWS, roles
 
 FAMILY = "tcgen05"
+NARROW = 128  # columns of values of Entry::narrow
 GOAL = 1.02  # of FlashAttention-4's speed, by the same model
 UNITS = ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "TMEM")
 
@@ -47,24 +49,46 @@ def predictions(ours: Counts, gpu: str) -> list[list[str]]:
     result = []
     for causal in (False, True):
         for s in SEQUENCES:
-            theirs = blackwell.teraflops(blackwell.loop_of(ours.dim, ours.dim_v, causal, GPUS[gpu].sm), gpu, s, HEADS, causal)
             speed = blackwell.teraflops(ours, gpu, s, HEADS, causal)
-            result.append([ours.name, gpu, str(s), mask(causal), f"{speed:.0f}", f"{theirs:.0f}", f"{speed / theirs:.3f}"])
+            beside = ["", ""]
+            if blackwell.has_loop(ours.dim, ours.dim_v):
+                theirs = blackwell.teraflops(blackwell.loop_of(ours.dim, ours.dim_v, causal, GPUS[gpu].sm), gpu, s, HEADS, causal)
+                beside = [f"{theirs:.0f}", f"{speed / theirs:.3f}"]
+            result.append([ours.name, gpu, str(s), mask(causal), f"{speed:.0f}", *beside])
     return result
 
 
-def ours(paths: list[Path], tools: Path) -> list[Counts]:
-    """Of the images of our family among these."""
-    images = [image for path in paths if (image := Image.of(path)) and image.family == FAMILY]
-    return [
-        blackwell.read(image.path, tools, f"sm_{image.arch} {image.dtype} hd{image.dim}", image.dim, image.dim, False)
-        for image in images
-        if blackwell.has_loop(image.dim)
-    ]
+def summary(found: list[Counts], gpu: str) -> str:
+    """Predictions a head dimension and mask a row: FlashAttention-4's speed by the model is named where its loop is kept."""
+    rows = []
+    for one in found:
+        of_one = predictions(one, gpu)
+        for causal in (False, True):
+            mine = [row for row in of_one if row[3] == mask(causal)]
+            times = mine[len(mine) // 2][6]
+            dim = str(one.dim) if one.dim == one.dim_v else f"{one.dim}/{one.dim_v}"
+            rows.append([dim, mask(causal), *(row[4] for row in mine), times])
+    return table(["head dimension", "mask", *map(str, SEQUENCES), "times FlashAttention-4"], rows)
 
 
-def text(paths: list[Path], tools: Path) -> str:
-    found = ours(paths, tools)
+def ours(paths: list[Path], tools: Path, tiles: dict[tuple[str, int, int, str], Tile]) -> list[Counts]:
+    """Of the images of our family among these: entry points without features, narrow values' beside plain."""
+    result = []
+    for image in (image for path in paths if (image := Image.of(path)) and image.family == FAMILY):
+        for function in images.functions(image.path, tools):
+            narrow = function.name == "fa_forward_narrow"
+            tile = tiles.get((FAMILY, image.sm, image.dim, function.name))
+            if tile is None or function.name not in ("fa_forward_plain", "fa_forward_narrow"):
+                continue
+            dim_v, queries = NARROW if narrow else image.dim, tile.rows // ROWS
+            found = roles(function, image.dim, dim_v, tile.keys, False, queries)
+            name = f"sm_{image.arch} {image.dtype} hd{image.dim}{f'/{dim_v}' if narrow else ''}"
+            result.append(blackwell.counts(name, image.dim, dim_v, found, tile.keys, queries))
+    return sorted(result, key=lambda one: (one.sm, one.dim, one.dim_v))
+
+
+def text(paths: list[Path], tools: Path, cxx: str) -> str:
+    found = ours(paths, tools, images.tiles(cxx)) if paths else []
     parts = [
         held(PUBLISHED), f"\n{near()} of {len(PUBLISHED)} within 10 %.\n\nNot held to:\n\n", held(OTHERS),
         "\nA turn of the block, instructions of a warp by role and cycles of the product warp's sub-core:\n\n",
@@ -75,4 +99,6 @@ def text(paths: list[Path], tools: Path) -> str:
         parts += ["\nPredicted, 2 x 64 heads, not yet measured on hardware:\n\n",
                   table(head, [row for one in found for gpu, board in GPUS.items() if one.sm <= board.sm
                                 for row in predictions(one, gpu)])]  # fmt: skip
+        if built := [one for one in found if one.sm == 100]:
+            parts += ["\nThe same in short, on a B200:\n\n", summary(built, "B200")]
     return "".join(parts)

@@ -1,5 +1,5 @@
 """Kernels whose warps have roles, on Blackwell's tensor memory: what a turn of each role executes, and what all of them ask of
-an SM in a turn of the block: two tiles of queries, one of keys each."""
+an SM in a turn of the block: two tiles of queries or one, one of keys each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .loops import backward_branches
 from .rates import SUB_CORES, Rates, cycles, unit
 from .sass import Function, Instruction
 
-TILES = 2  # of queries, of a block
+TILES = 2  # of queries, of most blocks
 ROWS = 128  # of a tile: lanes of tensor memory
 DEPTH = 16  # of a product
 PRODUCT = "UTCHMMA"
@@ -51,8 +51,9 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
     return [first, *way.shortest(function, loop[0] + 1, loop[0], needs)]
 
 
-def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool) -> list[Role]:
-    """Of a kernel whose blocks have 16 warps. both: a turn of the correction's loop is for both tiles."""
+def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES) -> list[Role]:
+    """Of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
+    is for both tiles."""
     inner = [(loop, body(function, loop)) for loop in backward_branches(function)]  # shortest first
 
     def loop_of(what: str, found) -> tuple[int, int]:
@@ -68,9 +69,9 @@ def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool) -> li
     load = loop_of("load", lambda c: c["UTMALDG"] > 1 and c["SYNCS"] > 1)
     once = around(function, correction, {"SYNCS": 1})
     return [
-        Role("softmax", 2, around(function, softmax, {"STTM": 1, "MUFU": 1})),
-        Role("correction", 1, once if both else once * TILES),
-        Role("products", 1, around(function, products, {PRODUCT: TILES * tile})),
+        Role("softmax", tiles, around(function, softmax, {"STTM": 1, "MUFU": 1})),
+        Role("correction", 1, once if both else once * tiles),
+        Role("products", 1, around(function, products, {PRODUCT: tiles * tile})),
         Role("load", 0, around(function, load, {"UTMALDG": body(function, load)["UTMALDG"]})),
     ]
 

@@ -79,6 +79,14 @@ class Roles(unittest.TestCase):
         """A loop with those of one tile is gone through twice."""
         self.assertEqual(self.found["products"].counts["UTCHMMA"], 2 * roles.products_of_tile(KEYS, KEYS, KEYS))
 
+    def test_one_tile_of_queries(self) -> None:
+        """Half the softmax warps, and a turn of each loop."""
+        found = {role.name: role for role in roles.roles(function(), KEYS, KEYS, KEYS, False, 1)}
+        self.assertEqual((found["softmax"].warps, found["correction"].counts["SYNCS"]), (1, 2))
+        self.assertEqual(found["products"].counts["UTCHMMA"], roles.products_of_tile(KEYS, KEYS, KEYS))
+        of = blackwell.counts("sm_100a", 192, 192, list(found.values()), 96, 1)
+        self.assertEqual((of.turn(100).ideal, of.turn(100).rows, of.turn(100).keys), (1152, 128, 96))
+
     def test_loads(self) -> None:
         self.assertEqual(self.found["load"].counts["UTMALDG"], 2)
 
