@@ -84,6 +84,13 @@ CUDA = [
         "^cuda_plan",
     ),
     emulated(
+        "splits_of_plain_tiles",
+        "src/cuda/plan.cpp",
+        "tile.cuts ? cut_of(p, *image, tile, serving, device) : usual;",
+        "usual;",
+        "^cuda_tcgen05",
+    ),
+    emulated(
         "maxima_behind_values",
         "src/cuda/plan.cpp",
         "params.partial_values + params.schedule.num_splits * params.partial_rows",
