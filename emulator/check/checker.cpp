@@ -134,6 +134,9 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   });
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
+  // Bytes that arrive at an mbarrier say that whoever sent them has come so far, and nothing of what else it did.
+  if (access.kind == AccessKind::async_issue_write && access.key != 0)
+    clocks_.signals(access.key, {}, clocks_.come_so_far(who.agent));
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
   if (!issues || access.key != 0 || (access.async_proxy && what != Class::wgmma)) return;
   // Commit groups say when it is over.

@@ -10,7 +10,8 @@ using emulated::expect_report;
 /// 0 instead, 5 block 0 may still read what was there before. counted: every lane of both blocks adds to one word of
 /// block 0 by red.async. 1 block 0 does not wait, 2 nobody has written the word before, 3 a lane of block 1 then stores
 /// to it, 4 half of the bytes are expected. summed: both blocks add 32 words to block 0's by cp.reduce.async.bulk. 1
-/// block 0 does not wait.
+/// block 0 does not wait. turns: block 1 sends a word by st.async each time that block 0 has said that there is room,
+/// and says nothing else; block 0 takes it. 1 block 0 says so before it waits for the word.
 const std::string text = R"(
 .version 8.1
 .target sm_90a
@@ -144,6 +145,61 @@ done:
   barrier.cluster.wait;
   ret;
 }
+.visible .entry turns(.param .u64 words, .param .u32 fault) .reqnctapercluster 2 {
+  .reg .pred %p<8>; .reg .b32 %r<16>; .reg .b64 %rd<4>;
+  .shared .align 8 .b8 tile[16];
+  .shared .align 8 .b64 bar[2];
+  ld.param.u64 %rd1, [words];
+  ld.param.u32 %r1, [fault];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, %cluster_ctarank;
+  mov.u32 %r4, tile;
+  mov.u32 %r5, bar;
+  mov.u32 %r6, 0;
+  setp.ne.u32 %p1, %r2, 0;
+  @%p1 bra begun;
+  mbarrier.init.shared.b64 [%r5], 1;
+  mbarrier.init.shared.b64 [%r5+8], 1;
+  fence.mbarrier_init.release.cluster;
+begun:
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  @%p1 bra done;
+  setp.eq.u32 %p2, %r3, 0;
+  setp.eq.u32 %p3, %r1, 1;
+  mapa.shared::cluster.u32 %r7, %r4, 0;
+  mapa.shared::cluster.u32 %r8, %r5, 0;
+  mapa.shared::cluster.u32 %r9, %r5, 1;
+  @%p2 bra take;
+send:
+  and.b32 %r10, %r6, 1;
+  xor.b32 %r10, %r10, 1;
+room:
+  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [%r5+8], %r10;
+  @!%p4 bra room;
+  st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r7], %r6, [%r8];
+  add.u32 %r6, %r6, 1;
+  setp.lt.u32 %p5, %r6, 5;
+  @%p5 bra send;
+  bra done;
+take:
+  and.b32 %r10, %r6, 1;
+  mbarrier.arrive.expect_tx.shared.b64 _, [%r5], 4;
+  @%p3 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9+8];
+word:
+  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [%r5], %r10;
+  @!%p4 bra word;
+  ld.shared.u32 %r11, [%r4];
+  st.global.u32 [%rd1], %r11;
+  @!%p3 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r9+8];
+  add.u32 %r6, %r6, 1;
+  setp.lt.u32 %p5, %r6, 5;
+  @%p5 bra take;
+done:
+  barrier.cluster.arrive;
+  barrier.cluster.wait;
+  ret;
+}
 )";
 
 std::string run(const char *kernel, int fault) {
@@ -167,6 +223,13 @@ TEST(AsyncStore, TheSenderWaitsForItsCopies) {
 }
 TEST(AsyncStore, WordsMayStillBeRead) {
   expect_report(run("given", 5), "nothing has waited for it|race): ");
+}
+
+TEST(AsyncStore, CleanTwinOfTurns) {
+  EXPECT_EQ(run("turns", 0), "");
+}
+TEST(AsyncStore, RoomBeforeTheWordHasCome) {
+  expect_report(run("turns", 1), "may not have seen|still writes|race): |of which 0 of 1 are pending|deadlock");
 }
 
 TEST(AsyncReduction, CleanTwin) {

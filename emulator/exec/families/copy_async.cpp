@@ -144,13 +144,19 @@ void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   });
 }
 
+/// Of a warp's promises, apart from the orders that other families use.
+uint32_t order_of(const Warp &warp) {
+  return 0x20000000 | warp.cta->rank << 12 | warp.index;
+}
+
 /// What was promised to an mbarrier: copies of these lanes up to a number, then an arrival of each lane.
 struct Promise {
   Warp &warp;
   const Instruction &instruction;
   uint32_t mask;
   uint64_t end;
-  std::array<uint32_t, lanes> barriers;
+  uint64_t begun = 0;  // how far the warp had come
+  std::array<uint32_t, lanes> barriers{};
 
   void keep() const {
     Observer *observer = warp.cta->cluster->observer.get();
@@ -159,9 +165,13 @@ struct Promise {
       if (observer) report(*observer, copy, copy.mask & landing);
       return landing;
     });
+    uint32_t last = 0;
     for (uint32_t rest = mask; rest; rest &= rest - 1) {
       int lane = __builtin_ctz(rest);
-      mbarrier_arrive(warp, instruction, lane, barriers[static_cast<size_t>(lane)], 1);
+      const uint32_t barrier = barriers[static_cast<size_t>(lane)];
+      if (observer && barrier != last) observer->signals_too(barrier, barrier, begun);
+      last = barrier;
+      mbarrier_arrive(warp, instruction, lane, barrier, 1);
     }
   }
 
@@ -190,7 +200,7 @@ void arrive_when_landed(Warp &warp, const Instruction &instruction, uint32_t mas
   if (where.space != ptx::Space::shared)
     fault(warp, instruction, FaultKind::illegal_address, -1, "an mbarrier outside of shared memory");
   if constexpr (observed) observe(warp, instruction, AccessKind::atomic, mask, 8, where);
-  Promise promise{warp, instruction, mask, warp.state<Copies>().issued, {}};
+  Promise promise{warp, instruction, mask, warp.state<Copies>().issued, 0, {}};
   for (uint32_t lane = 0; lane < lanes; lane++) {
     promise.barriers[lane] = static_cast<uint32_t>(where.address[lane]);
     if constexpr (observed)
@@ -198,7 +208,9 @@ void arrive_when_landed(Warp &warp, const Instruction &instruction, uint32_t mas
     if (mask >> lane & 1 && !instruction.detail)
       mbarrier_add_pending(warp, instruction, static_cast<int>(lane), promise.barriers[lane]);
   }
-  warp.cta->cluster->async.push_back({[promise] { promise.keep(); }, 0});
+  if constexpr (observed) promise.begun = warp.cta->cluster->observer->come_so_far(warp);
+  // A promise is about all copies before it, those of earlier promises too: what it says comes after what they say.
+  warp.cta->cluster->async.push_back({[promise] { promise.keep(); }, order_of(warp)});
 }
 
 bool decode_copy(Decoder &d) {
