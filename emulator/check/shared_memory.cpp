@@ -48,7 +48,7 @@ void SharedMemory::access(const Accessor &who, AccessKind kind, uint32_t address
     case AccessKind::async_issue_write:
       return each([&](Cell &cell, uint32_t at) { issue_write(accessor, shadow, cell, at); });
     case AccessKind::async_land:
-      return each([&](Cell &cell, uint32_t) { land(accessor, shadow, cell); });
+      return each([&](Cell &cell, uint32_t) { land(accessor, shadow, cell, async_proxy); });
     case AccessKind::async_end_read:
       return each([&](Cell &cell, uint32_t) { end_read(accessor, shadow, cell); });
   }
@@ -120,7 +120,7 @@ void SharedMemory::issue_write(const Accessor &who, Shadow &shadow, Cell &cell, 
   cell.pending_pc = who.pc;
 }
 
-void SharedMemory::land(const Accessor &who, Shadow &shadow, Cell &cell) {
+void SharedMemory::land(const Accessor &who, Shadow &shadow, Cell &cell, bool async_proxy) {
   shadow.forget_reads(cell);
   cell.pending_writes = who.strong && cell.pending_writes ? cell.pending_writes - 1 : 0;
   cell.pending_reduces = who.strong && cell.pending_writes;
@@ -129,7 +129,7 @@ void SharedMemory::land(const Accessor &who, Shadow &shadow, Cell &cell) {
   cell.write_lane = who.lane & 31;
   cell.write_pc = who.pc;
   cell.initialised = true;
-  cell.generic = false;
+  cell.generic = !async_proxy;
   cell.atomic = who.strong;
 }
 

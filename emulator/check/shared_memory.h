@@ -69,7 +69,7 @@ class SharedMemory {
   void write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
   void issue_read(const Accessor &who, Cell &cell, uint32_t address, bool async_proxy);
   void issue_write(const Accessor &who, Shadow &shadow, Cell &cell, uint32_t address);
-  void land(const Accessor &who, Shadow &shadow, Cell &cell);
+  void land(const Accessor &who, Shadow &shadow, Cell &cell, bool async_proxy);
   void end_read(const Accessor &who, Shadow &shadow, Cell &cell);
 
   void check_remote(const Cta &cta, const Cell &cell, uint32_t address);

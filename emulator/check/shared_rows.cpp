@@ -58,7 +58,7 @@ class SharedMemory::Quick {
     return true;
   }
 
-  bool land(Cell &cell) {
+  bool land(Cell &cell, bool async_proxy) {
     shadow_->forget_reads(cell);
     cell.pending_writes = 0;
     cell.pending_reduces = 0;
@@ -68,7 +68,7 @@ class SharedMemory::Quick {
     cell.write_share = whole_cell;
     cell.write_pc = pc_;
     cell.initialised = true;
-    cell.generic = false;
+    cell.generic = !async_proxy;
     cell.atomic = false;
     cell.shared_out = false;
     return true;
@@ -220,7 +220,7 @@ SharedMemory::Lanes SharedMemory::access_quickly(const Clocks::View &view, Acces
     case AccessKind::async_issue_write:
       return each([&](Cell &cell) { return quick.issue_write(cell); });
     case AccessKind::async_land:
-      return each([&](Cell &cell) { return quick.land(cell); });
+      return each([&](Cell &cell) { return quick.land(cell, access.async_proxy); });
     case AccessKind::async_end_read:
       return each([&](Cell &cell) { return quick.end_read(cell); });
   }

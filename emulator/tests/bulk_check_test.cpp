@@ -9,9 +9,10 @@ using emulated::launch;
 
 /// product: one wgmma over zeros that all threads have written. Faults: 1 nothing waits before its results are used,
 /// 2 its source is written again too early, 3 no proxy fence, 4 nothing commits it, 5 a copy of its results is used
-/// before the wait. store: 128 threads write 512 bytes of shared memory, which one thread copies to global memory.
-/// Faults: 1 no proxy fence, 2 no barrier, 3 nothing waits for the copy, 4 the source is written again too early. load:
-/// the other way round, with an mbarrier. Faults: 1 nobody waits, 2 more bytes expected than come, 3 a second arrival.
+/// before the wait, 6 none, where cp.async brings the zeros, 7 no proxy fence there. store: 128 threads write 512 bytes
+/// of shared memory, which one thread copies to global memory. Faults: 1 no proxy fence, 2 no barrier, 3 nothing waits
+/// for the copy, 4 the source is written again too early. load: the other way round, with an mbarrier. Faults: 1 nobody
+/// waits, 2 more bytes expected than come, 3 a second arrival.
 const std::string text = R"(
 .version 8.0
 .target sm_90a
@@ -56,7 +57,16 @@ done:
   mov.u32 %r5, 0;
   st.shared.v4.u32 [%r4], {%r5, %r5, %r5, %r5};
   st.shared.v4.u32 [%r4+16], {%r5, %r5, %r5, %r5};
+  setp.lt.u32 %p7, %r1, 6;
+  @%p7 bra written;
+  mul.wide.u32 %rd7, %r2, 16;
+  add.s64 %rd7, %rd7, %rd1;
+  cp.async.cg.shared.global [%r4], [%rd7], 16;
+  cp.async.cg.shared.global [%r4+16], [%rd7], 16;
+  cp.async.wait_all;
+written:
   setp.eq.u32 %p1, %r1, 3;
+  setp.eq.or.u32 %p1, %r1, 7, %p1;
   @%p1 bra fenced;
   fence.proxy.async.shared::cta;
 fenced:
@@ -170,6 +180,13 @@ TEST(Product, NothingCommits) {
 
 TEST(Product, ACopyOfResultsUsedTooEarly) {
   expect_report(product(5), "register %f6 is in use by the wgmma of");
+}
+
+TEST(Product, CleanTwinOfCopies) {
+  EXPECT_EQ(product(6), "");
+}
+TEST(Product, NoProxyFenceBehindCopies) {
+  expect_report(product(7), "without a fence.proxy.async between");
 }
 
 TEST(BulkLoad, CleanTwin) {
