@@ -31,6 +31,7 @@ ROLES = [
     role("wait_for_weights", "tcgen05/softmax.cuh", "    tcgen05_wait_st();\n", "", RACE),
     role("wait_for_corrected_sums", "tcgen05/correction.cuh", "    tcgen05_wait_st();\n", "", RACE),
     role("fence_before_products", "tcgen05/softmax.cuh", "    tcgen05_fence_before_thread_sync();\n", "", r"tensor-fence", formal=True),
+    role("fence_behind_weights", "tcgen05/products.cuh", "    tcgen05_fence_after_thread_sync();\n", "", r"tensor-fence", formal=True),
     role("wait_for_scores_in_registers", "common/tensor_memory.cuh",
          "  asm volatile(\"tcgen05.wait::ld.sync.aligned;\" ::: \"memory\");\n", "", r"unwaited-load|" + RACE, formal=True),
     role("commit_of_the_other_tile", "tcgen05/products.cuh", "tcgen05_commit(shared_address(&state_.s_full[to]));",
