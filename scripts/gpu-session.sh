@@ -20,7 +20,7 @@ usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--p
             results of all phases, and a table. Three calls run everything: each goes on with the session.json that is in
             FOLDER, or with --before where that lies elsewhere
   tune      where the GPU is, in half an hour: which table of tiles is the fastest at each head dimension, and the lines
-            that make it the default
+            that make it the default; --kernel: of any family with tables in kernels/presets.inc (cuda.sm_100a.tcgen05)
   phases    what there is to run, and how long it may take
 
 scripts/preflight.sh says whether everything is there.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/images.h"
+#include "common/presets.h"
 #include "common/units.h"
 
 namespace fa::kernels::tcgen05 {
@@ -17,15 +18,39 @@ struct Shape {
   int polynomial_of;  // one exponential in this many is a polynomial; 0: none
 };
 
-/// sm: 103 computes exponentials at twice the rate.
+/// What the standard tiles are: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured
+/// on hardware.
+constexpr Winner winners[] = {
+    {64, Preset::standard},   //
+    {96, Preset::standard},   //
+    {128, Preset::standard},  //
+    {192, Preset::standard},  //
+    {256, Preset::standard},  //
+};
+
+/// Shape::polynomial_of. sm: 103 computes exponentials at twice the rate; beyond 128 columns products and memory take
+/// longer than exponentials.
+constexpr int polynomial_of(Preset preset, int sm, bool wide) {
+  if (preset == Preset::quarter) return 4;
+  if (preset == Preset::tenth) return 10;
+  return preset == Preset::mufu || sm == 103 || wide ? 0 : 6;
+}
+
+constexpr Shape shape_of(Preset preset, int sm, int dim, Entry entry) {
+  const bool little = preset == Preset::little, wide = dim > 128 && entry != Entry::narrow;
+  const int of = polynomial_of(preset, sm, wide);
+  if (entry == Entry::narrow) return {2, little ? 64 : 96, little ? 3 : 2, 192, 64, 64, of};
+  if (dim <= 64) return {2, little ? 64 : 128, little ? 8 : 4, 192, 64, 64, of};
+  if (dim <= 96) return {2, little ? 96 : 128, little ? 4 : 3, 192, 64, 64, of};
+  if (dim <= 128) return {2, little ? 96 : 128, little ? 3 : 2, 192, 64, 64, of};
+  if (dim <= 192) return {1, little ? 64 : 96, little ? 3 : 2, 216, 144, 144, of};
+  return {1, little ? 32 : 64, little ? 4 : 2, 216, 144, 144, of};
+}
+
 constexpr Shape shape(int sm, int dim, Entry entry) {
-  const int polynomial_of = sm == 103 ? 0 : 6;
-  if (entry == Entry::narrow) return {2, 96, 2, 192, 64, 64, polynomial_of};
-  if (dim <= 64) return {2, 128, 4, 192, 64, 64, polynomial_of};
-  if (dim <= 96) return {2, 128, 3, 192, 64, 64, polynomial_of};
-  if (dim <= 128) return {2, 128, 2, 192, 64, 64, polynomial_of};
-  if (dim <= 192) return {1, 96, 2, 216, 144, 144, 0};
-  return {1, 64, 2, 216, 144, 144, 0};  // products and memory take longer than exponentials
+  for (const Winner &winner : winners)
+    if (built_preset == Preset::standard && dim <= winner.dim) return shape_of(winner.preset, sm, dim, entry);
+  return shape_of(built_preset, sm, dim, entry);
 }
 
 /// Of queries: what a product has.

@@ -10,6 +10,7 @@
 #include "cuda/module.h"
 #include "judge/random.h"
 #include "mma/tiles.h"
+#include "tcgen05/tiles.h"
 
 namespace fa::cuda {
 namespace {
@@ -391,6 +392,23 @@ TEST(Plan, GridsFollowTheTile) {
   EXPECT_EQ(grid_of(launch, device), 20);
   launch.blocks = 3;
   EXPECT_EQ(grid_of(launch, device), 4);
+}
+
+/// A build has one of them, whose tiles are checked as it is compiled; here are those of the others.
+TEST(Plan, EveryPresetOfTensorMemoryFits) {
+  using namespace kernels::tcgen05;
+  using kernels::Preset;
+  for (const Preset preset : {Preset::standard, Preset::little, Preset::mufu, Preset::tenth, Preset::quarter})
+    for (const int dim : {64, 96, 128, 192, 256})
+      for (const Entry entry : {Entry::plain, Entry::narrow}) {
+        if (entry == Entry::narrow && !has_narrow(dim)) continue;
+        const Shape s = shape_of(preset, 100, dim, entry);
+        const int dim_v = columns_of_values(dim, entry);
+        EXPECT_LE(shared_bytes(s, dim, dim_v), 227 << 10) << int(preset) << " " << dim;
+        EXPECT_LE(2 * s.keys + s.queries * dim_v, tensor_columns) << int(preset) << " " << dim;
+        EXPECT_EQ(s.keys % 32, 0) << int(preset) << " " << dim;  // columns that a warp reads at a time
+        EXPECT_LE(128 * (s.softmax_registers * s.queries + s.correction_registers + s.other_registers), 64 << 10);
+      }
 }
 
 /// Partial results are bounded however long the sequences are: the rest is done in turns.

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from compiler import compile_image, name_of
 from gradients import GRADIENTS
-from roles import ROLES
+from roles import PRESETS, ROLES
 from table import CLEAN, MUTANTS
 
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
@@ -33,7 +33,7 @@ def alone(mutants):
     """Kernels with one entry point and no fault: they show none of what the mutants of that entry point are seen by."""
     groups = {}
     for mutant in mutants:
-        if mutant.entry:
+        if mutant.entry and mutant.file:
             groups.setdefault((mutant.image, mutant.entry), []).append(mutant)
     for (image, entry), members in groups.items():
         seen_by = "|".join(sorted({mutant.shown for mutant in members}))
@@ -60,7 +60,7 @@ def outcome_of(mutant, folders):
             keep_entry(copy / family / "kernel.cu", mutant.entry)
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
         fatbin.unlink(missing_ok=True)
-        flags = ["-lineinfo", "-fatbin"]
+        flags = ["-lineinfo", "-fatbin", f"-DFA_TILE_PRESET={mutant.preset}"]
         compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}", flags, quick=True)  # the emulator runs PTX
         environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": mutant.device or f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
@@ -87,7 +87,7 @@ def judge(mutant, folders):
 
 def main(*arguments):
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    chosen = [mutant for mutant in CLEAN + MUTANTS + GRADIENTS + ROLES if not names or mutant.name in names]
+    chosen = [mutant for mutant in CLEAN + PRESETS + MUTANTS + GRADIENTS + ROLES if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}
     if unknown:
         raise SystemExit(f"table.py has no {', '.join(sorted(unknown))}")

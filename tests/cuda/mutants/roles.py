@@ -1,5 +1,7 @@
 """The mutants of kernels/tcgen05: who waits for whom, tensor memory, and the descriptors of products."""
 
+from dataclasses import replace
+
 from table import WRONG, Mutant
 
 IMAGE = ("100a", "tcgen05", "f16", "64")
@@ -22,6 +24,12 @@ def of_one_tile(name, file, old, new, shown):
 def of_features(name, file, old, new):
     return role(name, file, old, new, WRONG, "Features", entry="featured")
 
+
+# Without a fault: other shares of exponentials are polynomials.
+PRESETS = [
+    replace(role(f"preset_{preset}", "", "", "", "", "InAWindow"), preset=preset)
+    for preset in ("mufu", "quarter")
+]
 
 ROLES = [
     role("correction_behind_its_arrival", "tcgen05/correction.cuh",

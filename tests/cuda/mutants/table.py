@@ -52,6 +52,7 @@ class Mutant:
     device: str = ""  # in place of the image's architecture
     formal: bool = False  # findings that harm nothing by what is known of the machine count, too
     entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
+    preset: str = "standard"  # of kernels/presets.inc; one whose tiles are the build's own
 
     def __post_init__(self):
         if self.image[1] == "mma" and not self.test:
