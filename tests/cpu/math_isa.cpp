@@ -30,6 +30,7 @@ void each(const float *x, float *y, int64_t n) {
 #define TEST_STRING(x) TEST_STRING_OF(x)
 
 extern const Math TEST_MATH;
-const Math TEST_MATH = {TEST_STRING(TEST_MATH), Simd::width, each<fa::cpu::FA_ISA::exp2>, each<fa::cpu::FA_ISA::tanh>};
+const Math TEST_MATH = {TEST_STRING(TEST_MATH), Simd::width, each<fa::cpu::FA_ISA::exp2>,
+                        each<fa::cpu::FA_ISA::exp2_for_bf16>, each<fa::cpu::FA_ISA::tanh>};
 
 }  // namespace test

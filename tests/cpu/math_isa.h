@@ -9,6 +9,7 @@ struct Math {
   const char *isa;
   int64_t width;  // of a vector: arrays are whole numbers of them
   void (*exp2)(const float *x, float *y, int64_t n);
+  void (*exp2_for_bf16)(const float *x, float *y, int64_t n);
   void (*tanh)(const float *x, float *y, int64_t n);
 };
 

@@ -86,7 +86,8 @@ class MathOf : public testing::TestWithParam<Isa> {
   const Math &math = *GetParam().math;
 };
 
-TEST_P(MathOf, Exp2) {
+/// Over all of its range, within its error.
+void check_exp2(const Math &math, Function Math::*function, double bound) {
   std::vector<float> x;
   add_floats(&x, 0x1p-30F, 127, 1009);
   add_floats(&x, -0x1p-30F, -126, 1009);
@@ -95,20 +96,36 @@ TEST_P(MathOf, Exp2) {
     if (n % 16 == 0)
       for (int i = -5000; i <= 5000; ++i) x.push_back(std::max(float(n) + float(i) * 1e-4F, -126.0F));
   }
-  const Worst worst = worst_of(math, &Math::exp2, x, [](double a) { return std::exp2(a); });
+  const Worst worst = worst_of(math, function, x, [](double a) { return std::exp2(a); });
   std::printf("%s: exp2 is off by %.3g at %.9g of %zu numbers\n", math.isa, worst.error, double(worst.x), x.size());
-  EXPECT_LE(worst.error, GetParam().exp2_error) << "at " << worst.x;
+  EXPECT_LE(worst.error, bound) << "at " << worst.x;
+}
+
+void check_special_exp2(const Math &math, Function Math::*function) {
+  EXPECT_EQ(result(math, function, 0.0F), 1.0F);
+  EXPECT_EQ(result(math, function, -0.0F), 1.0F);
+  EXPECT_EQ(result(math, function, -infinity), 0.0F);
+  EXPECT_TRUE(std::isnan(result(math, function, std::nanf(""))));
+  for (const float x : {-126.01F, -126.5F, -127.0F, -130.0F, -1e4F, -3e38F}) {
+    const float y = result(math, function, x);
+    EXPECT_TRUE(y >= 0 && y <= 0x1p-125F) << x << " gives " << y;
+  }
+}
+
+TEST_P(MathOf, Exp2) {
+  check_exp2(math, &Math::exp2, GetParam().exp2_error);
 }
 
 TEST_P(MathOf, Exp2OfWhatIsSpecial) {
-  EXPECT_EQ(result(math, &Math::exp2, 0.0F), 1.0F);
-  EXPECT_EQ(result(math, &Math::exp2, -0.0F), 1.0F);
-  EXPECT_EQ(result(math, &Math::exp2, -infinity), 0.0F);
-  EXPECT_TRUE(std::isnan(result(math, &Math::exp2, std::nanf(""))));
-  for (const float x : {-126.01F, -126.5F, -127.0F, -130.0F, -1e4F, -3e38F}) {
-    const float y = result(math, &Math::exp2, x);
-    EXPECT_TRUE(y >= 0 && y <= 0x1p-125F) << x << " gives " << y;
-  }
+  check_special_exp2(math, &Math::exp2);
+}
+
+TEST_P(MathOf, Exp2ForBf16) {
+  check_exp2(math, &Math::exp2_for_bf16, 3e-6);
+}
+
+TEST_P(MathOf, Exp2ForBf16OfWhatIsSpecial) {
+  check_special_exp2(math, &Math::exp2_for_bf16);
 }
 
 TEST_P(MathOf, Tanh) {

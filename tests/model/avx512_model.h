@@ -362,6 +362,13 @@ inline __m512i _mm512_permutexvar_epi16(__m512i index, __m512i a) {
   for (int i = 0; i < 32; i++) r[i] = from[at[i] & 31];
   return std::bit_cast<__m512i>(r);
 }
+/// Of 64 numbers: those of a, then those of b.
+inline __m512i _mm512_permutex2var_epi16(__m512i a, __m512i index, __m512i b) {
+  const auto low = model::lanes<uint16_t>(a), at = model::lanes<uint16_t>(index), high = model::lanes<uint16_t>(b);
+  std::array<uint16_t, 32> r;
+  for (int i = 0; i < 32; i++) r[i] = ((at[i] & 32) != 0 ? high : low)[at[i] & 31];
+  return std::bit_cast<__m512i>(r);
+}
 
 }  // namespace
 // NOLINTEND(bugprone-reserved-identifier, misc-definitions-in-headers)

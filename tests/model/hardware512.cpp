@@ -29,6 +29,10 @@ void cvtepi32_epi16(const uint32_t *a, uint16_t *r) {
 void permutexvar_epi16(const uint32_t *index, const uint32_t *a, uint32_t *r) {
   _mm512_storeu_si512(r, _mm512_permutexvar_epi16(_mm512_loadu_si512(index), _mm512_loadu_si512(a)));
 }
+void permutex2var_epi16(const uint32_t *a, const uint32_t *index, const uint32_t *b, uint32_t *r) {
+  _mm512_storeu_si512(
+      r, _mm512_permutex2var_epi16(_mm512_loadu_si512(a), _mm512_loadu_si512(index), _mm512_loadu_si512(b)));
+}
 
 void cvtne2ps_pbh(const float *a, const float *b, uint32_t *r) {
   _mm512_storeu_si512(r, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(a), _mm512_loadu_ps(b)));

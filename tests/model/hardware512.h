@@ -18,6 +18,7 @@ void scalef_ps(const float *a, const float *b, float *r);
 void mask_blend_ps(uint16_t k, const float *a, const float *b, float *r);
 void cvtepi32_epi16(const uint32_t *a, uint16_t *r);
 void permutexvar_epi16(const uint32_t *index, const uint32_t *a, uint32_t *r);
+void permutex2var_epi16(const uint32_t *a, const uint32_t *index, const uint32_t *b, uint32_t *r);
 
 /// With BF16.
 void cvtne2ps_pbh(const float *a, const float *b, uint32_t *r);

@@ -229,6 +229,9 @@ TEST_F(Model512, WordsAsTheMachine) {
     Words r;
     hardware512::permutexvar_epi16(a.lane, b.lane, r.lane);
     expect_same(stored(_mm512_permutexvar_epi16(a.vector(), b.vector())), r);
+    const Words c = mixed_words(&random_);
+    hardware512::permutex2var_epi16(a.lane, b.lane, c.lane, r.lane);
+    expect_same(stored(_mm512_permutex2var_epi16(a.vector(), b.vector(), c.vector())), r);
     uint16_t expected[16], got[16];
     hardware512::cvtepi32_epi16(a.lane, expected);
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(got), _mm512_cvtepi32_epi16(a.vector()));
@@ -385,6 +388,9 @@ TEST(ModelByTheManual, OrderOfLanes) {
   for (const uint32_t lane : ones.lane) EXPECT_EQ(lane, 0x0000'0000u);  // halves 31 and 7 are zeros
   const Words two = stored(_mm512_permutexvar_epi16(_mm512_set1_epi32(0x001e'0024), w));
   for (const uint32_t lane : two.lane) EXPECT_EQ(lane, 15u << 16 | 2);  // halves 30 and 36 - 32 = 4
+  const __m512i second = _mm512_set1_epi32(0x0003'0009);
+  const Words both = stored(_mm512_permutex2var_epi16(w, _mm512_set1_epi32(0x0024'001e), second));
+  for (const uint32_t lane : both.lane) EXPECT_EQ(lane, 9u << 16 | 15);  // half 30 of the first, half 4 of the second
 }
 
 TEST(ModelByTheManual, FloatsToBf16) {

@@ -20,7 +20,8 @@ constexpr T larger(T a, T b) {
   return a < b ? b : a;
 }
 
-/// 2^x for x <= 127, 1.7e-7 relative (1.9e-7 where fma rounds twice); exactly 1 at 0; 0 at -inf; NaN at NaN. Below -126 it is at most 2^-125.
+/// 2^x for x <= 127, 1.7e-7 relative (1.9e-7 where fma rounds twice); exactly 1 at 0; 0 at -inf; NaN at NaN. Below -126
+/// it is at most 2^-125.
 inline Vec exp2(Vec x) {
   Vec n, r;
   Simd::split(x, n, r);
@@ -29,6 +30,18 @@ inline Vec exp2(Vec x) {
   p = Simd::fma(p, r, Simd::set1(5.550733581185341e-2f));
   p = Simd::fma(p, r, Simd::set1(2.4022242426872253e-1f));
   p = Simd::fma(p, r, Simd::set1(6.931470036506653e-1f));
+  p = Simd::fma(p, r, Simd::set1(1.0f));
+  return Simd::scale(p, n);
+}
+
+/// The same to 3e-6, for what is then rounded to bf16.
+inline Vec exp2_for_bf16(Vec x) {
+  Vec n, r;
+  Simd::split(x, n, r);
+  Vec p = Simd::set1(9.582852944e-3f);
+  p = Simd::fma(p, r, Simd::set1(5.590642616e-2f));
+  p = Simd::fma(p, r, Simd::set1(2.402409911e-1f));
+  p = Simd::fma(p, r, Simd::set1(6.931241750e-1f));
   p = Simd::fma(p, r, Simd::set1(1.0f));
   return Simd::scale(p, n);
 }

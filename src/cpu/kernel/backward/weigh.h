@@ -25,7 +25,8 @@ struct Pairs {
 
 /// 2^x, for lse that do not belong to their scores too.
 inline Vec weight(Vec x, Vec scale, Vec minus_lse) {
-  return exp2(Simd::min(Simd::set1(127.0f), Simd::fma(x, scale, minus_lse)));
+  const Vec power = Simd::min(Simd::set1(127.0f), Simd::fma(x, scale, minus_lse));
+  return Simd::pack == 2 ? exp2_for_bf16(power) : exp2(power);
 }
 
 /// Weighs one vector of queries and n <= width keys from k on, whatever their scores need; the results take the place
@@ -74,6 +75,22 @@ struct Weighed {
   Vec weight, d;
 };
 
+/// Pairs of bf16: two keys and two vectors, each number of which is rounded once.
+template <class S, class Of>
+[[gnu::always_inline]] inline void store_square(const BackwardScratch &s, int k, int v, const Of &of) {
+  Vec d[2];
+  FA_UNROLL for (int i = 0; i < 2; i++) {
+    const Weighed first = of(k + i, v), second = of(k + i, v + 1);
+    const int64_t at = (k + i) * by_queries_pitch + v * width / 2;
+    Simd::store(s.weights_by_queries + at, S::rounded(first.weight, second.weight));
+    d[i] = S::rounded(first.d, second.d);
+    Simd::store(s.dscores_by_queries + at, d[i]);
+  }
+  float *by_keys = s.dscores_by_keys + k / 2 * score_pitch + v * width;
+  Simd::store(by_keys, S::pair_lower(d[0], d[1]));
+  Simd::store(by_keys + width, S::pair_upper(d[0], d[1]));
+}
+
 /// Stores the operands of the last three products, of keys k and k + 1 and vectors v and v + 1, or of one where an
 /// operand is one element: `of(key, vector)` is what has been weighed.
 template <class S = Simd, class Of>
@@ -84,6 +101,7 @@ template <class S = Simd, class Of>
     Simd::store(s.scores + k * score_pitch + v * width, w.weight);
     Simd::store(s.dscores + k * score_pitch + v * width, w.d);
   } else {
+    if (second_key && second_vector) return store_square<S>(s, k, v, of);
     const Weighed none = {Simd::zero(), Simd::zero()};
     Weighed w[2][2];
     FA_UNROLL for (int i = 0; i < 2; i++) FA_UNROLL for (int j = 0; j < 2; j++) w[i][j] =
