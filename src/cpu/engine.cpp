@@ -107,7 +107,7 @@ fa_status CpuEngine::compute(const Backward &call) const {
   Memory memory;
   if (const fa_status status = memory.take(call, bounds.total(), "fewer threads need less")) return status;
   const BackwardPlan plan(call, *kernels_.backward, bounds, memory.data);
-  run_backward(plan, Team(attention_, plan.work() < least_shared_work ? 1 : bounds.workers));
+  run_backward(plan, Team(attention_, plan.work() < least_shared_work ? 1 : bounds.workers, plan.shares()));
   return FA_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "core/count.h"
 #include "cpu/backward/scheme.h"
 #include "cpu/sequences.h"
+#include "cpu/team.h"
 
 namespace fa::cpu {
 
@@ -19,7 +20,10 @@ struct BackwardBounds {
   Count sequences_bytes = 0, chains_bytes = 0;
   Count slot_bytes = 0, scratch_bytes = 0;
 
-  Count total() const { return sequences_bytes + chains_bytes + slot_bytes * slots + scratch_bytes * workers; }
+  Count shares_bytes() const { return Count(workers) * sizeof(Share); }
+  Count total() const {
+    return sequences_bytes + chains_bytes + slot_bytes * slots + scratch_bytes * workers + shares_bytes();
+  }
 };
 
 /// Heads of keys: those of each chain of sequences that share their keys. Each is worked on in a slot of its own.
@@ -40,6 +44,7 @@ class BackwardPlan {
   char *scratch(int64_t worker) const {
     return scratch_ + worker * static_cast<int64_t>(bounds_.scratch_bytes.value());
   }
+  Share *shares() const { return reinterpret_cast<Share *>(scratch(bounds_.workers)); }
 
   /// How many heads a worker each does alone: as many as come out even. The workers share the work on the others.
   int64_t heads_alone(int64_t workers) const;

@@ -1,0 +1,87 @@
+// A team's items: each is taken once, whoever comes and in whatever order, and by the worker that takes its like in
+// every step, unless that one is late.
+#include "cpu/team.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+namespace fa::cpu {
+namespace {
+
+/// Tasks one after another, last first where asked: those that come first do all the work.
+struct Host {
+  bool backwards = false;
+
+  static void run(void *host, fa_task task, void *ctx, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) task(ctx, static_cast<Host *>(host)->backwards ? n - 1 - i : i);
+  }
+};
+
+TEST(Team, TakesEachItemOnceOnItsOwn) {
+  for (const bool backwards : {false, true}) {
+    Host host{backwards};
+    Attention attention;
+    attention.parallel_for = Host::run;
+    attention.parallel_for_host = &host;
+    for (int64_t workers = 1; workers <= 5; ++workers) {
+      std::vector<Share> shares(workers);
+      const Team team(attention, workers, shares.data());
+      for (int64_t items = 0; items <= 13; ++items) {
+        std::vector<int> taken(items);
+        team.each(items, [&](int64_t, int64_t item) { ++taken.at(item); });
+        EXPECT_EQ(std::count(taken.begin(), taken.end(), 1), items) << workers << " workers";
+      }
+    }
+  }
+}
+
+TEST(Team, TakesItsOwnFromTheFrontAndOthersFromTheBack) {
+  Host host{true};
+  Attention attention;
+  attention.parallel_for = Host::run;
+  attention.parallel_for_host = &host;
+  std::vector<Share> shares(3);
+  std::vector<int64_t> order;
+  Team(attention, 3, shares.data()).each(9, [&](int64_t worker, int64_t item) {
+    EXPECT_EQ(worker, 2);
+    order.push_back(item);
+  });
+  EXPECT_EQ(order, (std::vector<int64_t>{6, 7, 8, 2, 1, 0, 5, 4, 3}));
+}
+
+/// Two threads that keep step share the items evenly: side by side, and the same in every step.
+TEST(Team, KeepsToItsOwnWhereAllKeepStep) {
+  Attention attention;
+  std::vector<Share> shares(2);
+  const Team team(attention, 2, shares.data());
+  for (int step = 0; step < 20; ++step) {
+    std::vector<int64_t> worker_of(8);
+    std::atomic<int> come{0};
+    team.each(8, [&](int64_t worker, int64_t item) {
+      const int mine = come.fetch_add(1) / 2 * 2 + 2;
+      while (come.load() < mine) {
+      }
+      worker_of[item] = worker;
+    });
+    EXPECT_EQ(worker_of, (std::vector<int64_t>{0, 0, 0, 0, 1, 1, 1, 1}));
+  }
+}
+
+/// Workers that meet at the last items.
+TEST(Team, TakesEachItemOnceTogether) {
+  Attention attention;
+  std::vector<Share> shares(4);
+  const Team team(attention, 4, shares.data());
+  for (int step = 0; step < 200; ++step) {
+    const int64_t items = 4 + step % 61;
+    std::vector<std::atomic<int>> taken(items);
+    team.each(items, [&](int64_t, int64_t item) { ++taken.at(item); });
+    for (int64_t i = 0; i < items; ++i) EXPECT_EQ(taken[i], 1) << i << " of " << items;
+  }
+}
+
+}  // namespace
+}  // namespace fa::cpu
