@@ -158,6 +158,13 @@ CPU = [
     Mutant(
         "masked_gradients", "src/cpu/kernel/backward/weigh.h", "d = Simd::select(masked, Simd::zero(), d);", "", GRADIENTS
     ),
+    Mutant(
+        "pairs_of_the_wrong_vector",
+        "src/cpu/kernel/backward/weigh.h",
+        "Simd::store(by_keys + width, S::pair_upper(",
+        "Simd::store(by_keys + width, S::pair_lower(",
+        r"^backward(_property)?\.bf16\.(avx512_bf16|avx512_bf16_model)$",
+    ),
     Mutant("special_keys", "src/cpu/kernel/backward/stage.h", "tile.special = k || v;", "tile.special = false;", GRADIENTS),
     Mutant("sinks_without_dlse", "src/cpu/backward/scores.cpp", "weight * (dlse - delta)", "weight * (0 - delta)", GRADIENTS),
     Mutant(
@@ -210,6 +217,7 @@ CPU = [
         "tsan",
     ),
     Mutant("exp2_coefficient", "src/cpu/kernel/vector_math.h", "6.931470036506653e-1f", "6.93150e-1f", "^math"),
+    Mutant("exp2_for_bf16_coefficient", "src/cpu/kernel/vector_math.h", "6.931241750e-1f", "6.93150e-1f", "^math"),
     Mutant("tanh_coefficient", "src/cpu/kernel/vector_math.h", "2.05834764e-5f", "2.05e-5f", "^math"),
     Mutant(
         "tanh_end",
@@ -236,6 +244,15 @@ CPU = [
         "^pool",
         "tsan",
     ),
+    Mutant("taken_from_the_wrong_end", "src/cpu/team.h", "take(i == 0)", "take(true)", "^pool"),
+    Mutant(
+        "one_item_too_many",
+        "src/cpu/team.h",
+        "taken_.fetch_add(1, std::memory_order_relaxed) >= last_ - first_",
+        "taken_.fetch_add(1, std::memory_order_relaxed) > last_ - first_",
+        "^pool",
+    ),
+    Mutant("shares_begin_elsewhere", "src/cpu/team.h", "(worker + i) % s.workers", "i", "^pool"),
     Mutant("pool_at_unload", "src/cpu/pool.cpp", "  ~AtUnload() { shutdown_pool(); }\n", "  ~AtUnload() {}\n", r"^abi\.unload"),
     Mutant(
         "pool_after_fork",
