@@ -439,8 +439,9 @@ typedef struct fa_kernel {
   int32_t available;    /* 1 when this machine can run it [F112] */
   int32_t reserved;     /* 0 */
   const char *why_not;  /* when not available, the reason; else "" [F113] */
-  const char *backward; /* what computes fa_backward of its ops, best first: "cpu.avx2", "cuda.sm_80.backward
-                           cuda.sm_80.backward_simt"; "" where this build has no backward pass [F194] */
+  const char *backward; /* what computes fa_backward of its ops, best first, one space between two names: "cpu.avx2",
+                           "cuda.sm_80.backward cuda.sm_80.backward_simt"; "" where this build has no backward pass.
+                           A GPU's are no names of kernels: FA_FORCE_KERNEL does not take them [F194] */
 } fa_kernel;
 
 /* ---- attention ------------------------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 // The environment variables and the log callback, read anew by every fa_create.
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <stdexcept>
 
 #include "call.h"
@@ -75,6 +76,20 @@ TEST(Environment, ForceKernelListsTheNamesThatExist) {
   std::vector<std::string> words = {"FA_FORCE_KERNEL", "cpu.abacus", "no such kernel"};
   for (const fa_kernel &kernel : kernels()) words.push_back(kernel.name);
   EXPECT_EQ(missing_words(fa_last_error(), words), "");
+}
+
+/// Families that compute the gradients of a GPU's kernels have names of their own.
+// [F194]
+TEST(Environment, ForceKernelTakesNoneThatComputesGradientsAlone) {
+  for (const fa_kernel &kernel : kernels()) {
+    if (std::string(kernel.device) == "cpu") continue;
+    std::istringstream names(kernel.backward);
+    for (std::string name; names >> name;) {
+      const Variable force("FA_FORCE_KERNEL", name.c_str());
+      EXPECT_EQ(create_status(), FA_ERROR_UNSUPPORTED);
+      EXPECT_EQ(missing_words(fa_last_error(), {"FA_FORCE_KERNEL", name, "no such kernel"}), "");
+    }
+  }
 }
 
 TEST(Environment, EmptyIsUnset) {

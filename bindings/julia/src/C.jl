@@ -306,8 +306,9 @@ What fa_kernel_info reports of one kernel. Strings live as long as the library i
 - `available`: 1 when this machine can run it
 - `reserved`: 0
 - `why_not`: when not available, the reason; else \"\"
-- `backward`: what computes fa_backward of its ops, best first: \"cpu.avx2\", \"cuda.sm_80.backward
-  cuda.sm_80.backward_simt\"; \"\" where this build has no backward pass
+- `backward`: what computes fa_backward of its ops, best first, one space between two names: \"cpu.avx2\",
+  \"cuda.sm_80.backward cuda.sm_80.backward_simt\"; \"\" where this build has no backward pass. A GPU's are no names of
+  kernels: FA_FORCE_KERNEL does not take them
 """
 struct fa_kernel
     struct_size::Csize_t

@@ -556,8 +556,9 @@ pub struct fa_kernel {
     pub reserved: i32,
     /// when not available, the reason; else ""
     pub why_not: *const ::core::ffi::c_char,
-    /** what computes fa_backward of its ops, best first: "cpu.avx2", "cuda.sm_80.backward
-cuda.sm_80.backward_simt"; "" where this build has no backward pass*/
+    /** what computes fa_backward of its ops, best first, one space between two names: "cpu.avx2",
+"cuda.sm_80.backward cuda.sm_80.backward_simt"; "" where this build has no backward pass.
+A GPU's are no names of kernels: FA_FORCE_KERNEL does not take them*/
     pub backward: *const ::core::ffi::c_char,
 }
 #[cfg(target_pointer_width = "64")]
