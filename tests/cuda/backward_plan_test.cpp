@@ -85,6 +85,16 @@ Gradients images_of_bf16() {
   return gradients;
 }
 
+/// The same, of bf16 and with the strides of a call of 64 columns.
+struct ShapedBf16 : Shaped {
+  ShapedBf16(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv)
+      : Shaped(batch, rows_q, rows_k, heads_q, heads_kv, 64) {
+    for (View *view : {&call.q, &call.k, &call.v, &call.dout, &call.out})
+      *view = {view->data, {1 << 30, 1 << 13, 128, 2}, FA_BF16};
+    attention.q_dtype = attention.kv_dtype = FA_BF16, attention.scale = 0.125F;
+  }
+};
+
 /// All gradients in one loop, where blocks of keys do not wait long for one another, or need not: where a head's tiles
 /// are at work at once, as those of a single head are, they do. A batch's size decides nothing.
 // [F52] [F186]
@@ -96,12 +106,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
   const std::vector together = {Entry::delta, Entry::gradients, Entry::dq_sums};
   const std::vector apart = {Entry::delta, Entry::dkv, Entry::dq};
   for (const int64_t batch : {1, 64}) {
-    Shaped many(batch, 8192, 8192, 32, 32, 64), one(batch, 8192, 8192, 1, 1, 64), shared(batch, 8192, 8192, 64, 8, 64);
-    for (Shaped *s : {&many, &one, &shared})
-      for (View *view : {&s->call.q, &s->call.k, &s->call.v, &s->call.dout, &s->call.out})
-        *view = {view->data, {1 << 30, 1 << 13, 128, 2}, FA_BF16};
-    for (Shaped *s : {&many, &one, &shared})
-      s->attention.q_dtype = s->attention.kv_dtype = FA_BF16, s->attention.scale = 0.125F;
+    ShapedBf16 many(batch, 8192, 8192, 32, 32), one(batch, 8192, 8192, 1, 1), shared(batch, 8192, 8192, 64, 8);
     const auto plan = [&](Shaped &s) { return plan_of(s.get(), gradients, device); };
     const auto bytes = [&](Shaped &s) { return backward_workspace(s.get(), gradients, device); };
     EXPECT_EQ(entries_of(plan(many)), together);
@@ -166,6 +171,59 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
     larger.call.heads_q += 2 * random.between(0, 2);
     ASSERT_TRUE(backward_workspace(larger.get(), scalar_images(), small_device()) >= bytes);
   }
+}
+
+/// As much as place() gives out, whichever way the call then goes: a term, a row of sums and a part of a counter for
+/// each row, and nothing that grows faster than rows do.
+// [F189] [F190]
+TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
+  const Gradients gradients = images_of_bf16();
+  if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
+  Device device = small_device();
+  device.shared_per_block = 163 << 10;
+  test::Random random(1);
+  static const int32_t cumulative = 0;
+  int in_turns = 0, in_any_order = 0, apart = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const int64_t heads_kv = random.between(1, 4), group = random.between(1, 8);
+    ShapedBf16 s(random.between(1, 50), random.between(0, 5000), random.between(0, 5000), heads_kv * group, heads_kv);
+    if (random.chance(40)) s.call.cu_seqlens_q = s.call.cu_seqlens_k = &cumulative;
+    s.attention.nondeterministic = random.chance(30);
+    const auto bytes_of = [&](ShapedBf16 &of) { return backward_workspace(of.get(), gradients, device); };
+    const Count bytes = bytes_of(s);
+    BackwardPlan plan = plan_of(s.get(), gradients, device);
+    const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.terms_rows;
+    const int64_t row = sizeof(kernels::RowTerms) + 64 * sizeof(float);
+    ASSERT_TRUE(bytes == Count(rows * row + (s.attention.nondeterministic ? 0 : rows / kernels::turn_rows * 4)));
+    // The end of what the plan takes of it.
+    plan.place(reinterpret_cast<char *>(uintptr_t{256}));
+    auto end =
+        reinterpret_cast<uintptr_t>(plan.params.terms) + static_cast<uintptr_t>(rows) * sizeof(kernels::RowTerms);
+    if (plan.params.dq_columns != 0) {
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.dq_sums), end);
+      end += static_cast<uintptr_t>(rows) * 64 * sizeof(float);
+      ASSERT_EQ(plan.params.turns != nullptr, !s.attention.nondeterministic);
+    }
+    if (plan.params.turns != nullptr) {
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.turns), end);
+      end += static_cast<uintptr_t>(rows) / kernels::turn_rows * sizeof(int32_t);
+    }
+    ASSERT_TRUE(Count(end - 256) <= bytes);
+    ASSERT_TRUE(plan.params.dq_columns == 0 || Count(end - 256) == bytes);
+    ++(plan.params.dq_columns == 0 ? apart : plan.in_turns ? in_turns : in_any_order);
+    // Never less for more of anything, in either order.
+    ShapedBf16 larger = s;
+    larger.call.rows_q += random.between(0, 300), larger.call.rows_k += random.between(0, 300);
+    larger.call.batch += random.between(0, 3), larger.call.heads_q += heads_kv * random.between(0, 2);
+    ASSERT_TRUE(bytes_of(larger) >= bytes);
+    // Twice as much for twice the batch, or for twice the heads of packed sequences.
+    ShapedBf16 twice = s;
+    (s.call.cu_seqlens_q ? twice.call.heads_q : twice.call.batch) *= 2;
+    ASSERT_TRUE(bytes_of(twice) == bytes + bytes);
+  }
+  EXPECT_GT(in_turns, 100);
+  EXPECT_GT(in_any_order, 100);
+  EXPECT_GT(apart, 100);
 }
 
 }  // namespace
