@@ -36,6 +36,7 @@ void say_choice(const BackwardPlan &plan) {
   std::string text;
   for (const Step &step : plan.list()) {
     text.append(text.empty() ? "" : ", ").append(step.image->name).append(" ").append(name_of(step.entry));
+    if (step.entry == Entry::gradients) text.append(plan.in_turns ? " in turns" : " in any order");
     if (step.why_no_better != nullptr) text.append(" (no better one: ").append(step.why_no_better).append(")");
   }
   say("backward: %s", text.c_str());

@@ -11,6 +11,7 @@
 #include "judge/compare.h"
 #include "judge/instance.h"
 #include "support/child.h"
+#include "support/log.h"
 
 namespace cuda_test {
 
@@ -18,6 +19,7 @@ using emulated::call;
 using test::Case;
 using test::in_child;
 using test::Instance;
+using test::Log;
 using test::Variables;
 
 /// How many GPUs there are: one or more on hardware, two under the emulator.
@@ -121,21 +123,5 @@ Case split_case(int32_t n = 3);
 
 /// "" when fa_last_error() has all words, else what it lacks, and the text.
 std::string last_error_lacks(const std::vector<std::string> &words);
-
-/// The library's messages, for the life of the object.
-class Log {
- public:
-  Log() {
-    setenv("FA_VERBOSE", "dispatch", 1);
-    fa_set_log([](void *self, const char *line) { static_cast<Log *>(self)->text += std::string(line) + "\n"; }, this);
-  }
-  ~Log() {
-    fa_set_log(nullptr, nullptr);
-    unsetenv("FA_VERBOSE");
-  }
-  Log(const Log &) = delete;
-  Log &operator=(const Log &) = delete;
-  std::string text;
-};
 
 }  // namespace cuda_test
