@@ -23,8 +23,24 @@ TOGETHER, DELTA = ("80", "backward", "bf16", "32"), ("80", "delta", "f32", "576"
 TURNS = "backward/turns.cuh"
 
 
-def together(name, file, old, new, shown, image=TOGETHER):
-    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsTogetherDim32/bf16_sm_80")
+def any_order(name, file, old, new, shown, image=TOGETHER):
+    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/bf16_sm_80")
+
+
+def in_turns(name, file, old, new, shown, image=TOGETHER, also=(), device=""):
+    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsInTurnsDim32/bf16_sm_80", also=also, device=device)
+
+
+# Blocks that have their turn are alone at the sums: they may as well add by loads and stores, which the emulator's checks
+# see where nothing orders them.
+PLAIN_ADDITIONS = (("common/dq_sums.cuh",
+                    'asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(sums + e * 32), "f"(x.x[e]) : "memory");',
+                    "sums[e * 32] += x.x[e];"),)  # fmt: skip
+OF_SUMS = r"kernel: error 719: grid-race: (reads|writes) global memory"
+
+
+def ordered(name, file, old, new, shown=OF_SUMS):
+    return in_turns(name, file, old, new, shown, also=PLAIN_ADDITIONS)
 
 
 GRADIENTS = [
@@ -65,15 +81,25 @@ GRADIENTS = [
     gradients("factors_stay", "backward/factors.cuh", "__any_sync(~0u, moved)", "false", WRONG),
     gradients("sums_keep_a_factor", "backward/factors.cuh", "      sum.scale_row(r, now / factor[r]);\n", "", WRONG),
     # Sums of dq that blocks of keys add to.
-    together("clean_together", "", "", "", ""),
-    together("turns_end", TURNS, "if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);", "", "deadlock"),
-    together("order_of_turns", TURNS, "!= turns.turn)", "!= turns.turn + 1)", "deadlock"),
-    together("sums_begin_with_zeros", "delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
-    together("shown_to_all", KEYS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange anew\n", "", RACE),
-    together("exchanged_before_shown", KEYS, "if constexpr (B::sums_queries) __syncwarp();", "", RACE + "|lane-race"),
-    together("place_of_a_sum", "common/dq_sums.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
-    together("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
-    together("keys_that_do_not_exist", KEYS, "p.scored || partial ?", "p.scored ?", NAN),
-    together("first_of_a_chain", TURNS, "turns.before.holds(at.tile)", "true", "deadlock"),
-    together("a_head_of_sums", TURNS, "at.head * p.terms_rows + at.tile", "at.tile", OF_QUERIES),
+    any_order("clean_any_order", "", "", "", ""),
+    any_order("sums_begin_with_zeros", "delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
+    any_order("shown_to_all", KEYS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange anew\n", "", RACE),
+    any_order("exchanged_before_shown", KEYS, "if constexpr (B::sums_queries) __syncwarp();", "", RACE + "|lane-race"),
+    any_order("place_of_a_sum", "common/dq_sums.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
+    any_order("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
+    any_order("keys_that_do_not_exist", KEYS, "p.scored || partial ?", "p.scored ?", NAN),
+    any_order("a_head_of_sums", TURNS, "at.head * p.terms_rows + at.tile", "at.tile", OF_QUERIES),
+    # Turns.
+    in_turns("clean_in_turns", "", "", "", ""),
+    in_turns("turns_end", TURNS, "if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);", "", "deadlock"),
+    in_turns("order_of_turns", TURNS, "!= turns.turn)", "!= turns.turn + 1)", "deadlock"),
+    in_turns("first_of_a_chain", TURNS, "turns.before.holds(at.tile)", "true", "deadlock"),
+    in_turns("turns_against_blocks", "common/backward_schedule.cuh", "int32_t tile = int32_t(turn);", "int32_t tile = int32_t(s.tiles - 1 - turn);",
+             "deadlock", device="sm_80:sms=1"),
+    ordered("clean_ordered", "", "", "", ""),
+    ordered("wait_for_a_turn", TURNS, "    while (ld_acquire_gpu(turns.begun) != turns.turn) {\n    }\n", ""),
+    ordered("turn_of_the_first", TURNS, "turns.before.holds(at.tile)", "false"),
+    ordered("turn_passed_on_early", TURNS, "if (threadIdx.x == 0) pass_on(&Turns::ended);", "if (threadIdx.x == 0) pass_on(&Turns::begun);"),
+    ordered("turn_ends_before_it_is_over", TURNS, "    __syncthreads();\n    if (threadIdx.x == 0) pass_on(&Turns::begun);",
+            "    if (threadIdx.x == 0) pass_on(&Turns::begun);"),
 ]

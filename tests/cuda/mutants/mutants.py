@@ -51,11 +51,11 @@ def outcome_of(mutant, folders):
         arch, family, dtype, dim = mutant.image
         for image in Path(images).glob(f"sm_{arch}.*.fatbin"):
             (path / image.name).symlink_to(image)
-        if mutant.file:
-            text = (copy / mutant.file).read_text(encoding="utf-8")
-            if text.count(mutant.old) != 1:
-                raise SystemExit(f"{mutant.name}: {mutant.file} has {text.count(mutant.old)} times:\n{mutant.old}")
-            (copy / mutant.file).write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        for file, old, new in [*mutant.also, *([(mutant.file, mutant.old, mutant.new)] if mutant.file else [])]:
+            text = (copy / file).read_text(encoding="utf-8")
+            if text.count(old) != 1:
+                raise SystemExit(f"{mutant.name}: {file} has {text.count(old)} times:\n{old}")
+            (copy / file).write_text(text.replace(old, new), encoding="utf-8")
         if mutant.entry:
             keep_entry(copy / family / "kernel.cu", mutant.entry)
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"

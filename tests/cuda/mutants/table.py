@@ -51,6 +51,7 @@ class Mutant:
     program: str = "engine"  # or "cuda": fa_test_cuda
     device: str = ""  # in place of the image's architecture
     formal: bool = False  # findings that harm nothing by what is known of the machine count, too
+    also: tuple = ()  # further (file, old, new), which are no faults
     entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
     preset: str = "standard"  # of kernels/presets.inc; one whose tiles are the build's own
 
