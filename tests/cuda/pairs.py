@@ -1,10 +1,10 @@
 """Calls over every pair of what they differ in, under all checks of the emulator and under the schedules of seeds: those of the
 families for warpgroups and for tensor memory (head dimension, type, mask, lengths, pages, splits, heads, features, values
-that are not finite), or of the backward pass.
+that are not finite), of the backward pass, or of its turns.
 
 pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--seeds N] [--sample N] [--jobs N] [--out FILE]
-PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05
-or backward; --sample: N of the calls; --out: a table of what ran
+PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05,
+backward or turns; --sample: N of the calls; --out: a table of what ran
 """
 
 import argparse
@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pairs_backward
 import pairs_tcgen05
+import pairs_turns
 import pairs_wgmma
 
-PLANS = {"wgmma": pairs_wgmma, "tcgen05": pairs_tcgen05, "backward": pairs_backward}
+PLANS = {"wgmma": pairs_wgmma, "tcgen05": pairs_tcgen05, "backward": pairs_backward, "turns": pairs_turns}
 
 
 def pairs_of(row):
@@ -51,13 +52,16 @@ def covering(plan):
 
 
 def run(options, case, seed):
-    """What went wrong; "" when nothing did. case: the device, its kernel, and FA_CASE's words."""
-    device, kernel, words = case
+    """What went wrong; "" when nothing did. case: the device, its kernel, FA_CASE's words, and what the library has to say of
+    how it serves the call."""
+    device, kernel, words, *said = case
     environment = os.environ | {"FA_CASE": words, "FA_FORCE_KERNEL": kernel, "FA_KERNEL_PATH": str(options.kernels)}
-    environment |= {"LD_LIBRARY_PATH": str(options.emulator), "FA_EMU_DEVICE": f"{device}:sms=2", "TEST_EMULATED": "1"}
+    environment |= {"LD_LIBRARY_PATH": str(options.emulator), "FA_EMU_DEVICE": device if ":" in device else f"{device}:sms=2", "TEST_EMULATED": "1"}
     environment |= {"FA_EMU_CHECK": "2", "FA_EMU_FAIL_ON": "formal", "FA_EMU_SEED": str(seed)}
+    environment |= {"FA_VERBOSE": "dispatch"} if said else {}
     done = subprocess.run([options.program], env=environment, capture_output=True, text=True)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    text = done.stdout + done.stderr
+    return "" if done.returncode == 0 and all(line in text for line in said) else f"expected: {said}\n{text}"
 
 
 def main():
@@ -81,7 +85,7 @@ def main():
         failures = list(pool.map(lambda each: run(options, *each), runs))
     for (case, seed), failure in zip(runs, failures):
         if failure:
-            device, kernel, words = case
+            device, kernel, words, *_ = case
             print(f"seed {seed}, {device}, {kernel}: FA_CASE=\"{words}\"\n{failure}")
     failed = sum(map(bool, failures))
     print(f"{len(cases)} calls under {options.seeds} schedules each: {len(runs) - failed} of {len(runs)} right")

@@ -15,11 +15,12 @@ FACTORS = {
     "sinks": ("none", "one", "summed"),
     "layout": ("bshd", "bhsd", "packed_qkv"),
     "values": ("finite", "special", "large"),
+    "order": ("one", "any"),  # FA_FLAG_NONDETERMINISTIC
 }
 LAYOUTS = {
     "bshd": [],
     "bhsd": [f"{name}_layout=bhsd" for name in ("q", "k", "v", "dout", "grad")],
-    "packed_qkv": [f"{name}_layout=padded" for name in ("q", "k", "v", "dout", "grad")],
+    "packed_qkv": [f"{name}_layout=slice" for name in ("q", "k", "v", "dout", "grad")],
 }
 
 MORE = []
@@ -54,5 +55,8 @@ def case_of(row, number):
               "other": ["dq=f32", "dk=bf16", "dout=f32"]}[row["gradients"]]  # fmt: skip
     words += {"none": [], "one": ["sinks=h"], "summed": ["sinks=h", "dsinks=h"]}[row["sinks"]]
     words += LAYOUTS[row["layout"]]
-    words += {"finite": [], "special": ["special=1"], "large": ["dout_amp=30000"]}[row["values"]]
+    words += {"finite": [], "special": ["special=1"], "large": ["dout_amp=8000"]}[row["values"]]
+    if row["score"] == "bias" and row["values"] == "large":
+        words.append("dbias_type=f32")  # sums that f16 does not hold
+    words += {"one": [], "any": ["flags=1"]}[row["order"]]
     return f"sm_{row['arch'].rstrip('a')}", f"cuda.sm_{row['arch']}.mma", " ".join(words)

@@ -1,0 +1,47 @@
+"""What calls differ in whose gradients are computed in one loop, by blocks of keys that wait for one another's turn or add in any
+order: a plan of pairs.py. Each has several tiles of keys, and a device that works on two or three of a head at once."""
+
+from pairs_backward import LAYOUTS
+
+TITLE = "calls whose blocks take turns"
+FACTORS = {
+    "arch": ("80", "120", "90a", "86"),
+    "columns": ("64", "32", "96", "128", "40/64", "128/72"),
+    "heads": ("4/1", "6/1", "8/2"),
+    "order": ("turns", "any"),
+    "mask": ("causal", "none", "window", "band", "chunk", "top_left"),
+    "lengths": ("packed", "same", "used"),
+    "given": ("out", "delta", "dlse"),
+    "gradients": ("16", "32", "added"),
+    "sinks": ("none", "summed"),
+    "layout": ("bshd", "bhsd", "packed_qkv"),
+    "values": ("finite", "special"),
+}
+MORE = []
+SMS = {"4/1": 2, "6/1": 3, "8/2": 4}
+
+
+def allowed(_row):
+    return True
+
+
+def case_of(row, number):
+    """Queries for as many steps as turns need to pay (src/cuda/backward_plan.cpp)."""
+    columns, _, of_values = row["columns"].partition("/")
+    heads, _, heads_kv = row["heads"].partition("/")
+    words = [f"sq={270 + number % 7}", f"sk={270 + number % 5}", f"hq={heads}", f"hkv={heads_kv}", f"d={columns}", "q=bf16"]
+    words += ["workspace=1", f"seed={number + 1}", "backward=1"]
+    if of_values:
+        words.append(f"dv={of_values}")
+    words += {"causal": ["mask=causal"], "none": [], "window": ["mask=causal", "window_left=140"],
+              "band": ["window_left=100", "window_right=40"], "chunk": ["mask=causal", "chunk=150"],
+              "top_left": ["mask=top_left"]}[row["mask"]]  # fmt: skip
+    words += {"packed": ["cu_q=1", "cu_k=1"], "same": [], "used": ["used_q=1", "used_k=1", "offset=1", "leftpad=1"]}[row["lengths"]]
+    words += {"out": [], "delta": ["delta=1"], "dlse": ["dlse=1"]}[row["given"]]
+    words += {"16": [], "32": ["dq=f32", "dk=f32", "dv_type=f32"],
+              "added": ["dq=f32", "dk=f32", "dv_type=f32", "accumulate=qkv"]}[row["gradients"]]  # fmt: skip
+    words += {"none": [], "summed": ["sinks=h", "dsinks=h"]}[row["sinks"]]
+    words += LAYOUTS[row["layout"]] + {"finite": [], "special": ["special=1"]}[row["values"]]
+    words += {"turns": [], "any": ["flags=1"]}[row["order"]]
+    said = "fa_backward_gradients in " + {"turns": "turns", "any": "any order"}[row["order"]]
+    return f"sm_{row['arch'].rstrip('a')}:sms={SMS[row['heads']]}", f"cuda.sm_{row['arch']}.mma", " ".join(words), said
