@@ -80,7 +80,7 @@ class CheckedGradients : public EngineTest {
     const Log log;
     expect_right(in_turns(dim));
     Case slide = in_turns(dim);  // tiles of keys that begin and end anywhere, in sequences of their own
-    slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 8, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
+    slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 16, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q", slide.workspace = true;
     expect_right(slide);
     EXPECT_TRUE(log.has("fa_backward_gradients in turns") && !log.has("dkv") && !log.has("any order")) << log.text;
