@@ -36,13 +36,14 @@ as_root() {
 
 # need_packages NAME...: installs those Debian packages that are missing, and says so.
 need_packages() {
-  local missing=() package
+  local missing=() package status
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
     echo "   not a Debian system: install the equivalents of these packages yourself: $*"
     return
   fi
   for package in "$@"; do
-    [[ "$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null)" == *"installed "* ]] || missing+=("$package")
+    status=$(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null) || true # one word an architecture
+    [[ " $status" == *" installed "* ]] || missing+=("$package")
   done
   if [ ${#missing[@]} -eq 0 ]; then
     echo "   all installed: $*"
