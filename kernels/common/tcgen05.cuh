@@ -30,16 +30,16 @@ struct SharedOperand {
   static constexpr uint32_t panel = Tile::panel_bytes / 16;
   static constexpr int steps = Tile::panel_columns / 16;  // of k, in a panel
 
-  uint32_t as_rows, as_columns;
+  uint64_t as_rows, as_columns;  // a sum of 64 bits is one instruction, two words are two
 
   __device__ explicit SharedOperand(uint32_t tile)
-      : as_rows(tile / 16 | 1u << 16), as_columns(tile / 16 | panel << 16) {}
+      : as_rows(descriptor(tile / 16 | 1u << 16)), as_columns(descriptor(tile / 16 | panel << 16)) {}
 
   /// The tile's rows, as A or as columns of B: columns 16 k .. 16 k + 15.
-  __device__ uint64_t rows(int k) const { return descriptor(as_rows + (k / steps * panel + k % steps * 2)); }
+  __device__ uint64_t rows(int k) const { return as_rows + (k / steps * panel + k % steps * 2); }
 
   /// The tile's columns as those of B: rows 16 k .. 16 k + 15.
-  __device__ uint64_t columns(int k) const { return descriptor(as_columns + k * Tile::row_bytes); }
+  __device__ uint64_t columns(int k) const { return as_columns + k * Tile::row_bytes; }
 
  private:
   __device__ static uint64_t descriptor(uint32_t lower) { return uint64_t{upper} << 32 | lower; }
