@@ -24,12 +24,6 @@ __device__ inline void st_shared_f32(uint32_t to, float x) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");
 }
 
-__device__ inline float ld_shared_f32(uint32_t from) {
-  float x;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(from) : "memory");
-  return x;
-}
-
 __device__ inline void st_shared_v2_f32(uint32_t to, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(x), "f"(y) : "memory");
 }

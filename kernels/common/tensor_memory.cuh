@@ -11,7 +11,6 @@ namespace fa::kernels {
 /// 128 rows of `Columns` sums of 32 bits: a row a lane, a sum a column.
 template <int Columns>
 struct TensorTile {
-  static constexpr int columns = Columns;
   uint32_t address;
 
   /// From `column` on, the lanes of this warp.
