@@ -29,8 +29,10 @@ constexpr int exp2_degree(Dtype type) {
   return type == f16 ? 4 : 3;
 }
 
-/// Adding it rounds a number between -2^21 and 2^21 to a whole one; the sum's low bits are then that number plus the
-/// bias of an exponent.
-constexpr float rounder = 0x1.8p23f + 127;
+/// Exponents from -127 to 129 as numbers from 0 to 1, to which a multiply-add saturates at no cost: (x + 127) / 256.
+constexpr float exponent_range = 256, least_exponent = -127;
+
+/// Adding it rounds such a number to a whole exponent; the sum's low bits are then that exponent, of nine bits.
+constexpr float rounder = 1.5f * 0x1p23f / exponent_range + least_exponent / exponent_range;
 
 }  // namespace fa::kernels

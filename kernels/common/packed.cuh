@@ -39,22 +39,32 @@ __device__ __forceinline__ float max_nan_f32(float a, float b) {
   return d;
 }
 
-/// 2^x of two numbers up to 127 without the unit for it, as exact as Exp2<Degree>; 0 below -127, NaN of NaN.
+/// a b + c, not below 0 and not above 1; 0 for NaN.
+__device__ __forceinline__ float fma_rn_sat_f32(float a, float b, float c) {
+  float d;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(d) : "f"(a), "f"(b), "f"(c));
+  return d;
+}
+
+/// 2^x of two numbers without the unit for it, given as (x + 127) / 256 from 0 to 1: as exact as Exp2<Degree> from
+/// x = -126 on, exactly 0 at -127, and below 2^-126 in between. Powers of two in the coefficients stand for the 256.
 template <int Degree>
-__device__ __forceinline__ float2 exp2_polynomial(float2 x) {
-  x = {max_nan_f32(x.x, -127), max_nan_f32(x.y, -127)};
-  const float2 rounded = add_rn_f32x2(x, {rounder, rounder});
+__device__ __forceinline__ float2 exp2_polynomial(float2 y) {
+  const float2 rounded = add_rn_f32x2(y, {rounder, rounder});
   const float2 whole = add_rn_f32x2(rounded, {-rounder, -rounder});
-  const float2 f = fma_rn_f32x2(whole, {-1, -1}, x);
-  const float last = Exp2<Degree>::coefficient(Degree);
-  float2 p = {last, last};
-  unroll<Degree - 1>([&](int i) {
-    const float c = Exp2<Degree>::coefficient(Degree - 1 - i);
-    p = fma_rn_f32x2(p, f, {c, c});
-  });
+  const float2 f = fma_rn_f32x2(whole, {-1, -1}, y);
+  const auto coefficient = [](int power) {
+    float c = Exp2<Degree>::coefficient(power);
+    for (int i = 0; i < power; i++) c *= exponent_range;
+    return float2{c, c};
+  };
+  float2 p = coefficient(Degree);
+  unroll<Degree - 1>([&](int i) { p = fma_rn_f32x2(p, f, coefficient(Degree - 1 - i)); });
   p = fma_rn_f32x2(p, f, {1, 1});
-  const auto power = [](float x) { return __uint_as_float(__float_as_uint(x) << 23); };
-  return mul_rn_f32x2(p, {power(rounded.x), power(rounded.y)});
+  const auto times_power = [](float p, float rounded) {
+    return __uint_as_float(__float_as_uint(p) + (__float_as_uint(rounded) << 23));
+  };
+  return {times_power(p.x, rounded.x), times_power(p.y, rounded.y)};
 }
 
 }  // namespace fa::kernels

@@ -152,20 +152,30 @@ struct Phases {
   uint32_t parities = 0;
 
   /// Waits for the end of the next one.
-  __device__ void wait(uint64_t &barrier, int number) {
-    mbarrier_wait(shared_address(&barrier), parities >> number & 1);
+  __device__ void wait(uint32_t barrier, int number) {
+    mbarrier_wait(barrier, parities >> number & 1);
     parities ^= 1u << number;
   }
+  __device__ void wait(uint64_t &barrier, int number) { wait(shared_address(&barrier), number); }
 };
+
+/// A number that all lanes have, kept in a register: the compiler cannot find it anew in every turn.
+template <class T>
+__device__ inline T kept(T x) {
+  return __shfl_sync(~0u, x, 0);
+}
 
 __device__ inline int lane() {
   return threadIdx.x % 32;
 }
 
 /// A warp's arrival, behind what all of its lanes have done.
-__device__ inline void arrive_as_warp(uint64_t &barrier) {
+__device__ inline void arrive_as_warp(uint32_t barrier) {
   __syncwarp();
-  if (lane() == 0) mbarrier_arrive(shared_address(&barrier));
+  if (lane() == 0) mbarrier_arrive(barrier);
+}
+__device__ inline void arrive_as_warp(uint64_t &barrier) {
+  arrive_as_warp(shared_address(&barrier));
 }
 
 /// Rows of a work that a tile of queries has: all of its own, or fewer where packed heads do not fill it.

@@ -18,17 +18,25 @@ constexpr float most = lift(B::dtype) + slack(B::dtype);
 template <class B>
 struct OnlineSoftmax {
   float c;
-  Final row = {FLT_MAX, 0};  // finite: 2^(-inf - m) is 0, not NaN
+  Final row = {FLT_MAX, 0};          // finite: 2^(-inf - m) is 0, not NaN
+  float minus_m_in_range = FLT_MAX;  // -m as an exponent that polynomials take
 
-  /// m' = max(m, top), l = l a, if the row has moved by more than the slack. a: what O is to be multiplied by.
+  /// m' = max(m, top), l = l a, if the row has moved by more than the slack. a: what O is to be multiplied by. top: NaN
+  /// if a score is.
   __device__ __forceinline__ float raise_maximum(float top, bool exact) {
-    if (!(exponent(top, c, row.minus_m, exact) > most<B>)) return 1;
+    if (exponent(top, c, row.minus_m, exact) <= most<B>) return 1;
     const float unit = exact ? c : 1, before = row.minus_m, t = top * (exact ? 1 : c);
-    const float now = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
+    // Polynomials take NaN and what is far below an infinite m for the same: such a row is lost by its sum.
+    if (!is_finite(t)) row.l = nan_value();
+    if (isnan(t)) return 1;
+    float now = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
+    // -m is the same number of either kind: neither sum is rounded the second time.
+    if (!exact) now = __fadd_rn(__fadd_rn(now, -least_exponent), least_exponent);
     const float a = ex2_approx_ftz((now - before) * unit);
     // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
     const bool lost = !exact && fabsf(before) >= far && row.l != 0;
     row.minus_m = now;
+    minus_m_in_range = __fadd_rn(now, -least_exponent) / exponent_range;
     row.l *= lost ? nan_value() : a;
     return a;
   }
@@ -43,13 +51,28 @@ struct OnlineSoftmax {
     const float before = exact ? row.minus_m : 0, behind = exact ? 0 : row.minus_m;
     return fma_rn_f32x2(add_rn_f32x2(x, {before, before}), {c, c}, {behind, behind});
   }
+
+  /// The exponent of a weight, for polynomials.
+  __device__ __forceinline__ float in_range(float x) const {
+    return fma_rn_sat_f32(x, c / exponent_range, minus_m_in_range);
+  }
+  __device__ __forceinline__ float in_range(float x, bool exact) const {
+    const float behind = exact ? -least_exponent / exponent_range : minus_m_in_range;
+    return fma_rn_sat_f32(__fadd_rn(x, exact ? row.minus_m : 0), c / exponent_range, behind);
+  }
 };
 
 template <class B>
 class Softmax {
  public:
   /// t: of the tiles of queries.
-  __device__ Softmax(const Params &p, const SharedMemory<B> &shared, int t) : p_(p), state_(*shared.state), t_(t) {}
+  __device__ Softmax(const Params &p, const SharedMemory<B> &shared, int t)
+      : p_(p),
+        state_(*shared.state),
+        t_(t),
+        s_full_(kept(shared_address(&state_.s_full[t]))),
+        p_full_(kept(shared_address(&state_.p_full[t]))),
+        scores_(kept(Columns<B>::scores(t).of_warp(0))) {}
 
   __device__ void run() {
     const auto release = [&] { arrive_as_warp(state_.q_empty); };
@@ -63,7 +86,8 @@ class Softmax {
   }
 
  private:
-  enum Phase { scores, scales = scores + tiles_of_scores, finals };
+  static constexpr int tiles_of_own = tiles_of_scores / B::queries;  // of scores
+  enum Phase { scores, scales = scores + tiles_of_own, finals };
   static constexpr int chunk = 32;  // columns that are read or written at a time
 
   /// Pairs of scores whose exponentials are left to multiply-adds: one pair in polynomial_of, evenly spaced,
@@ -77,17 +101,18 @@ class Softmax {
     const int32_t row = row_of_thread<B>(p_, item.work, t_);
     const Interval keys = keys_of_row<B>(p_, item.work, row);
     const Changes<B> changes(p_, item.work, row);
-    OnlineSoftmax<B> softmax = {unit<B>(p_) * log2_e};
+    OnlineSoftmax<B> softmax = {kept(unit<B>(p_) * log2_e)};
     const bool repairs = item.run == Run::repair, exact = repairs && far_;
     // Of keys that all rows of the warp attend.
-    const Interval whole = {max_over_warp(keys.low), min_over_warp(keys.high)};
+    const Interval whole = {kept((max_over_warp(keys.low) + B::keys - 1) / B::keys),
+                            kept(repairs ? 0 : min_over_warp(keys.high) / B::keys)};
     const TileRange tiles = item.tiles;
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int first = tile * B::keys;
       const int turn = tiles.end - 1 - tile;
       const Interval columns = {keys.low - first, keys.high - first};
-      if (!repairs && first >= whole.low && first + B::keys <= whole.high)
+      if (whole.holds(tile))
         step<true>(softmax, changes, first, turn, columns, false);
       else
         step<false>(softmax, changes, first, turn, columns, exact);
@@ -104,11 +129,11 @@ class Softmax {
   __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, int turn,
                                        Interval columns, bool exact) {
     uint32_t x[B::keys];
-    const int at = scores_of<B>(t_, turn);
-    phases_.wait(state_.s_full[at], scores + at);
+    const int at = turn % tiles_of_own;
+    phases_.wait(s_full_ + 8 * at, scores + at);
     tcgen05_fence_after_thread_sync();
-    const typename B::Scores s = Columns<B>::scores(at);
-    unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s.of_warp(chunk * i)); });
+    const uint32_t s = scores_ + at * B::keys;
+    unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s + chunk * i); });
     tcgen05_wait_ld(x);
     changes.make(x, first);
     const auto score = [&](int i) { return __uint_as_float(x[i]); };
@@ -118,38 +143,44 @@ class Softmax {
       });
     }
     float top[4] = {score(0), score(1), score(2), score(3)};
-    unroll<B::keys / 4>([&](int i) { unroll<4>([&](int j) { top[j] = fmaxf(top[j], score(4 * i + j)); }); });
-    const float a = softmax.raise_maximum(fmaxf(fmaxf(top[0], top[1]), fmaxf(top[2], top[3])), exact);
+    unroll<B::keys - 4>([&](int i) { top[i % 4] = max_nan_f32(top[i % 4], score(4 + i)); });
+    const float a = softmax.raise_maximum(max_nan_f32(max_nan_f32(top[0], top[1]), max_nan_f32(top[2], top[3])), exact);
     if (turn > 0) {
       phases_.wait(state_.scales_empty[t_], scales);
       state_.scales[t_][threadIdx.x % rows_of_tile] = a;
       arrive_as_warp(state_.scales_full[t_]);
     }
     float2 l[2] = {};
-    const typename B::Weights p = Columns<B>::weights(at);
     unroll<B::keys / chunk>([&](int i) {
       uint32_t word[chunk / 2];
       unroll<chunk / 2>([&](int j) {
         const int k = chunk * i + 2 * j;
         const float2 pair = {score(k), score(k + 1)};
-        const float2 e = Whole ? softmax.exponents(pair) : softmax.exponents(pair, exact);
-        const float2 weights = is_polynomial(k) ? exp2_polynomial<exp2_degree(B::dtype)>(e)
-                                                : float2{ex2_approx_ftz(e.x), ex2_approx_ftz(e.y)};
+        float2 weights;
+        if (is_polynomial(k)) {
+          const float2 y = Whole ? float2{softmax.in_range(pair.x), softmax.in_range(pair.y)}
+                                 : float2{softmax.in_range(pair.x, exact), softmax.in_range(pair.y, exact)};
+          weights = exp2_polynomial<exp2_degree(B::dtype)>(y);
+        } else {
+          const float2 e = Whole ? softmax.exponents(pair) : softmax.exponents(pair, exact);
+          weights = {ex2_approx_ftz(e.x), ex2_approx_ftz(e.y)};
+        }
         l[j % 2] = add_rn_f32x2(l[j % 2], weights);
         word[j] = pack<typename B::Element>(weights.x, weights.y);
       });
-      tcgen05_st_32x32b_x16(p.of_warp(chunk / 2 * i), word);
+      tcgen05_st_32x32b_x16(s + chunk / 2 * i, word);
     });
     const float2 sum = add_rn_f32x2(l[0], l[1]);
     softmax.row.l += sum.x + sum.y;
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
-    arrive_as_warp(state_.p_full[at]);
+    arrive_as_warp(p_full_ + 8 * at);
   }
 
   const Params &p_;
   State<B> &state_;
   int t_;
+  uint32_t s_full_, p_full_, scores_;              // addresses; of scores in tensor memory, this warp's lanes
   Phases phases_ = {1u << scales | 1u << finals};  // whose places are free at first
   bool far_ = false;                               // the row of the run before, where it is followed by a repair
 };

@@ -33,7 +33,7 @@ constexpr Winner winners[] = {
 constexpr int polynomial_of(Preset preset, int sm, bool wide) {
   if (preset == Preset::quarter) return 4;
   if (preset == Preset::tenth) return 10;
-  return preset == Preset::mufu || sm == 103 || wide ? 0 : 6;
+  return preset == Preset::mufu || sm == 103 || wide ? 0 : 5;
 }
 
 constexpr Shape shape_of(Preset preset, int sm, int dim, Entry entry) {

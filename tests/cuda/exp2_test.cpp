@@ -42,13 +42,17 @@ TEST(Exp2, ErrorsAreWithinTheirBounds) {
   expect_bound<fa::kernels::exp2_degree(fa::kernels::f16)>(0x1p-12);
 }
 
-/// What the sum's last bits are: the whole number with an exponent's bias, whose power of two is then a shift away.
+/// What the sum's last bits are: a whole exponent, which a shift and an integer sum add to a number's.
 TEST(Exp2, RoundsToExponents) {
-  for (const float x : {-127.f, -126.75f, -3.5f, -0.25f, 0.f, 0.75f, 15.f, 127.f}) {
-    const float rounded = x + fa::kernels::rounder;
-    const float whole = rounded - fa::kernels::rounder;
+  using namespace fa::kernels;
+  for (const float x : {-127.f, -126.25f, -3.5f, -0.25f, 0.f, 0.75f, 15.f, 127.f}) {
+    const float in_range = (x - least_exponent) / exponent_range;
+    const float rounded = in_range + rounder;
+    const float whole = (rounded - rounder) * exponent_range + least_exponent;
     EXPECT_LE(std::abs(x - whole), 0.5f);
-    const float power = __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, rounded) << 23);
+    EXPECT_EQ(whole, std::nearbyint(whole));
+    const auto bits = [](float number) { return __builtin_bit_cast(uint32_t, number); };
+    const float power = __builtin_bit_cast(float, bits(1) + (bits(rounded) << 23));
     EXPECT_EQ(power, whole == -127 ? 0 : std::exp2(whole)) << x;
   }
 }

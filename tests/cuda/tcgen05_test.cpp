@@ -173,5 +173,20 @@ TEST_F(Tcgen05, ManyWorksInAWindow) {
   work_through(c, 300);
 }
 
+/// A key whose weights are polynomials, which know neither NaN nor infinity: the sums of its rows do.
+TEST_F(Tcgen05, ManyWorksWithoutNumbers) {
+  for (const double element : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    const Case c = long_case(64, FA_F16);
+    const InContext in;
+    Call own(c);
+    const Op op(desc_of(c));
+    constexpr int64_t key = 520;  // column 8 of a tile
+    own.instance.k.set(1, key, 0, 3, element);
+    own.update(own.instance.k);
+    ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+    EXPECT_EQ(own.failure(), "");
+  }
+}
+
 }  // namespace
 }  // namespace cuda_test

@@ -6,6 +6,7 @@ from table import WRONG, Mutant
 
 IMAGE = ("100a", "tcgen05", "f16", "64")
 RACE = r"error (719: |\()(race|tensor-race|pending-tensor|unwritten-memory|pending-copy|lost-phase)\b"
+NUMBER = r"\] is .*, expected -?nan"
 ANY = RACE + "|" + WRONG + "|deadlock"  # whichever comes first
 
 
@@ -69,7 +70,10 @@ ROLES = [
          r"is -?nan, expected", "OfTwoTiles"),
     role("reference_of_nobody", "tcgen05/softmax.cuh", "      state_.scales[t_][threadIdx.x % rows_of_tile] = a;",
          "      state_.scales[t_][threadIdx.x % rows_of_tile] = 1;", WRONG, "OfTwoTiles"),
-    role("powers_of_polynomials", "common/packed.cuh", "{power(rounded.x), power(rounded.y)}", "{power(rounded.y), power(rounded.x)}", WRONG),
+    role("powers_of_polynomials", "common/packed.cuh", "{times_power(p.x, rounded.x), times_power(p.y, rounded.y)}",
+         "{times_power(p.x, rounded.y), times_power(p.y, rounded.x)}", WRONG),
+    role("maximum_without_nan", "common/packed.cuh", "max.NaN.f32", "max.f32", NUMBER, "WithoutNumbers"),
+    role("sum_of_an_infinite_score", "tcgen05/softmax.cuh", "    if (!is_finite(t)) row.l = nan_value();\n", "", NUMBER, "WithoutNumbers"),
     of_one_tile("scores_of_the_turn_before", "tcgen05/block.cuh", "return B::queries == 2 ? t : turn % 2;", "return t;", ANY),
     of_one_tile("scores_behind_the_sums", "tcgen05/products.cuh", "multiply_keys(t, turn + 1, last, turn == turns - 2);\n        multiply_values",
                 "multiply_keys(t, turn, last, turn == turns - 2);\n        multiply_values", ANY),
