@@ -28,7 +28,7 @@ def of_features(name, file, old, new):
 
 # Without a fault: other shares of exponentials are polynomials.
 PRESETS = [
-    replace(role(f"preset_{preset}", "", "", "", "", "InAWindow"), preset=preset)
+    replace(role(f"preset_{preset}", "", "", "", ""), preset=preset)
     for preset in ("mufu", "quarter")
 ]
 
@@ -46,6 +46,8 @@ ROLES = [
     role("commit_of_the_other_tile", "tcgen05/products.cuh", "tcgen05_commit(shared_address(&state_.s_full[to]));",
          "tcgen05_commit(shared_address(&state_.s_full[1 - to]));", ANY),
     role("steps_of_a_descriptor", "common/tcgen05.cuh", "k % steps * 2", "k % steps", WRONG),
+    of_one_tile("panels_of_a_descriptor", "common/tcgen05.cuh", "k / steps * panel + k % steps * 2", "k % steps * 2", WRONG),
+    role("rows_of_a_descriptor", "common/tcgen05.cuh", "k * Tile::row_bytes", "k * Tile::row_bytes / 2", WRONG),
     role("transposed_values", "common/tcgen05.cuh", "uint32_t{Transposed} << 16", "0", WRONG + r"|illegal address"),
     role("memory_not_given_back", "tcgen05/kernel.cu",
          "  if (warp_of_block() == B::product_warp) tcgen05_dealloc<tensor_columns>(shared.state->tensor_memory);\n", "",
@@ -72,7 +74,10 @@ ROLES = [
          "      state_.scales[t_][threadIdx.x % rows_of_tile] = 1;", WRONG, "OfTwoTiles"),
     role("powers_of_polynomials", "common/packed.cuh", "{times_power(p.x, rounded.x), times_power(p.y, rounded.y)}",
          "{times_power(p.x, rounded.y), times_power(p.y, rounded.x)}", WRONG),
+    role("range_of_polynomials", "common/packed.cuh", "fma.rn.sat.f32", "fma.rn.f32", WRONG),
     role("maximum_without_nan", "common/packed.cuh", "max.NaN.f32", "max.f32", NUMBER, "WithoutNumbers"),
+    role("first_whole_tile", "tcgen05/softmax.cuh", "(max_over_warp(keys.low) + B::keys - 1) / B::keys", "max_over_warp(keys.low) / B::keys", WRONG),
+    role("last_whole_tile", "tcgen05/softmax.cuh", "min_over_warp(keys.high) / B::keys", "(min_over_warp(keys.high) + B::keys - 1) / B::keys", WRONG),
     role("sum_of_an_infinite_score", "tcgen05/softmax.cuh", "    if (!is_finite(t)) row.l = nan_value();\n", "", NUMBER, "WithoutNumbers"),
     of_one_tile("scores_of_the_turn_before", "tcgen05/block.cuh", "return B::queries == 2 ? t : turn % 2;", "return t;", ANY),
     of_one_tile("scores_behind_the_sums", "tcgen05/products.cuh", "multiply_keys(t, turn + 1, last, turn == turns - 2);\n        multiply_values",
