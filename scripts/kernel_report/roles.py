@@ -14,7 +14,7 @@ from .sass import Function, Instruction
 TILES = 2  # of queries, of most blocks
 ROWS = 128  # of a tile: lanes of tensor memory
 DEPTH = 16  # of a product
-PRODUCT = "UTCHMMA"
+PRODUCT, COMMIT, SCALE = "UTCHMMA", "UTCBAR", "STS"
 PACKED = ("FFMA2", "FADD2", "FMUL2")  # two operations of f32, for as long as two
 TENSOR_MEMORY = ("LDTM", "STTM")  # ".x32": registers of a lane
 
@@ -53,7 +53,8 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
 
 def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES) -> list[Role]:
     """Of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
-    is for both tiles."""
+    is for both tiles, as in FlashAttention-4. In ours the first turn of softmax says nothing to the correction, and keys and
+    values are released by the last tile of queries alone: what a turn takes in between has both."""
     inner = [(loop, body(function, loop)) for loop in backward_branches(function)]  # shortest first
 
     def loop_of(what: str, found) -> tuple[int, int]:
@@ -68,10 +69,11 @@ def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles
     correction = loop_of("correction", lambda c: c["LDTM"] > 0 and c["STTM"] > 0 and c["SYNCS"] > 1 and c["MUFU"] == 0)
     load = loop_of("load", lambda c: c["UTMALDG"] > 1 and c["SYNCS"] > 1)
     once = around(function, correction, {"SYNCS": 1})
+    told, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 2})
     return [
-        Role("softmax", tiles, around(function, softmax, {"STTM": 1, "MUFU": 1})),
+        Role("softmax", tiles, around(function, softmax, {"STTM": 1, "MUFU": 1, **told})),
         Role("correction", 1, once if both else once * tiles),
-        Role("products", 1, around(function, products, {PRODUCT: tiles * tile})),
+        Role("products", 1, around(function, products, {PRODUCT: tiles * tile, **released})),
         Role("load", 0, around(function, load, {"UTMALDG": body(function, load)["UTMALDG"]})),
     ]
 

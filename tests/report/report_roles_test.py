@@ -25,7 +25,9 @@ masked: FSEL R8, R8, -INF, P2
   FSEL R9, R9, -INF, P3
   MUFU.EX2 R8, R8
   MUFU.EX2 R9, R9
-weigh: STTM.x8 tmem[UR5], R8
+weigh: BRA P5 first
+  STS [R4], R3
+first: STTM.x8 tmem[UR5], R8
   BRA P4 softmax
 correct: SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R2
   BRA !P1 kept
@@ -36,8 +38,13 @@ kept: SYNCS.ARRIVE.TRANS64 RZ, [UR4], RZ
   BRA P4 correct
 multiply: SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R2
   UTCHMMA gdesc[UR4], gdesc[UR6], tmem[UR8], tmem[UR9], idesc[UR10], UPT
+  UTCBAR [UR11], URZ
   UTCHMMA tmem[UR4], gdesc[UR6], tmem[UR8], tmem[UR9], idesc[UR10], UPT
-  BRA P4 multiply
+  UTCBAR [UR12], URZ
+  BRA P5 more
+  UTCBAR [UR13], URZ
+  UTCBAR [UR14], URZ
+more: BRA P4 multiply
 load: SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R2
   UTMALDG.4D [UR4], [UR6]
   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R2
@@ -69,6 +76,13 @@ class Roles(unittest.TestCase):
     def test_masks_are_not_on_the_way(self) -> None:
         counts = self.found["softmax"].counts
         self.assertEqual((counts["MUFU"], counts["FSEL"], counts["FFMA2"]), (2, 0, 1))
+
+    def test_what_the_shortest_turns_leave_out(self) -> None:
+        """The scale of a row, which the first turn does not store; the release of keys and values, by one tile of two."""
+        self.assertEqual(self.found["softmax"].counts["STS"], 1)
+        self.assertEqual(self.found["products"].counts["UTCBAR"], 6)
+        other = {role.name: role for role in roles.roles(function(), KEYS, KEYS, KEYS, True)}
+        self.assertEqual((other["softmax"].counts["STS"], other["products"].counts["UTCBAR"]), (0, 4))
 
     def test_rows_that_need_no_correction(self) -> None:
         """Of both tiles of queries, one after another."""
