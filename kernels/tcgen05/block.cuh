@@ -159,20 +159,26 @@ struct Phases {
   __device__ void wait(uint64_t &barrier, int number) { wait(shared_address(&barrier), number); }
 };
 
+__device__ inline int lane() {
+  return threadIdx.x % 32;
+}
+
 /// A number that all lanes have, kept in a register: the compiler cannot find it anew in every turn.
 template <class T>
 __device__ inline T kept(T x) {
   return __shfl_sync(~0u, x, 0);
 }
 
-__device__ inline int lane() {
-  return threadIdx.x % 32;
+/// The same of a number of each lane.
+template <class T>
+__device__ inline T kept_of_lane(T x) {
+  return __shfl_sync(~0u, x, lane());
 }
 
 /// A warp's arrival, behind what all of its lanes have done.
 __device__ inline void arrive_as_warp(uint32_t barrier) {
   __syncwarp();
-  if (lane() == 0) mbarrier_arrive(barrier);
+  if (elect_sync()) mbarrier_arrive(barrier);
 }
 __device__ inline void arrive_as_warp(uint64_t &barrier) {
   arrive_as_warp(shared_address(&barrier));

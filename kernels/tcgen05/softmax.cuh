@@ -70,8 +70,8 @@ class Softmax {
       : p_(p),
         state_(*shared.state),
         t_(t),
-        s_full_(kept(shared_address(&state_.s_full[t]))),
-        p_full_(kept(shared_address(&state_.p_full[t]))),
+        barriers_(kept(shared_address(&state_.s_full[t]))),
+        scale_(kept_of_lane(shared_address(&state_.scales[t][threadIdx.x % rows_of_tile]))),
         scores_(kept(Columns<B>::scores(t).of_warp(0))) {}
 
   __device__ void run() {
@@ -130,7 +130,7 @@ class Softmax {
                                        Interval columns, bool exact) {
     uint32_t x[B::keys];
     const int at = turn % tiles_of_own;
-    phases_.wait(s_full_ + 8 * at, scores + at);
+    phases_.wait(barrier(state_.s_full) + 8 * at, scores + at);
     tcgen05_fence_after_thread_sync();
     const uint32_t s = scores_ + at * B::keys;
     unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s + chunk * i); });
@@ -146,11 +146,11 @@ class Softmax {
     unroll<B::keys - 4>([&](int i) { top[i % 4] = max_nan_f32(top[i % 4], score(4 + i)); });
     const float a = softmax.raise_maximum(max_nan_f32(max_nan_f32(top[0], top[1]), max_nan_f32(top[2], top[3])), exact);
     if (turn > 0) {
-      phases_.wait(state_.scales_empty[t_], scales);
-      state_.scales[t_][threadIdx.x % rows_of_tile] = a;
-      arrive_as_warp(state_.scales_full[t_]);
+      phases_.wait(barrier(state_.scales_empty), scales);
+      st_shared_f32(scale_, a);
+      arrive_as_warp(barrier(state_.scales_full));
     }
-    float2 l[2] = {};
+    float2 l[2];
     unroll<B::keys / chunk>([&](int i) {
       uint32_t word[chunk / 2];
       unroll<chunk / 2>([&](int j) {
@@ -165,7 +165,7 @@ class Softmax {
           const float2 e = Whole ? softmax.exponents(pair) : softmax.exponents(pair, exact);
           weights = {ex2_approx_ftz(e.x), ex2_approx_ftz(e.y)};
         }
-        l[j % 2] = add_rn_f32x2(l[j % 2], weights);
+        l[j % 2] = k < 4 ? weights : add_rn_f32x2(l[j % 2], weights);
         word[j] = pack<typename B::Element>(weights.x, weights.y);
       });
       tcgen05_st_32x32b_x16(s + chunk / 2 * i, word);
@@ -174,13 +174,19 @@ class Softmax {
     softmax.row.l += sum.x + sum.y;
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
-    arrive_as_warp(p_full_ + 8 * at);
+    arrive_as_warp(barrier(state_.p_full) + 8 * at);
+  }
+
+  /// The address of this tile's of barriers that all tiles have.
+  template <int N>
+  __device__ uint32_t barrier(const uint64_t (&of)[N]) const {
+    return barriers_ + uint32_t(reinterpret_cast<const char *>(of) - reinterpret_cast<const char *>(state_.s_full));
   }
 
   const Params &p_;
   State<B> &state_;
   int t_;
-  uint32_t s_full_, p_full_, scores_;              // addresses; of scores in tensor memory, this warp's lanes
+  uint32_t barriers_, scale_, scores_;             // addresses; of scores in tensor memory, this warp's lanes
   Phases phases_ = {1u << scales | 1u << finals};  // whose places are free at first
   bool far_ = false;                               // the row of the run before, where it is followed by a repair
 };

@@ -29,20 +29,23 @@ constexpr Winner winners[] = {
 };
 
 /// Shape::polynomial_of. sm: 103 computes exponentials at twice the rate; beyond 128 columns products and memory take
-/// longer than exponentials.
-constexpr int polynomial_of(Preset preset, int sm, bool wide) {
-  if (preset == Preset::quarter) return 4;
+/// longer than exponentials. More polynomials need more registers than features, or tiles of 96 columns, leave.
+constexpr int polynomial_of(Preset preset, int sm, int dim, Entry entry) {
+  if (preset == Preset::fifth) return 5;
   if (preset == Preset::tenth) return 10;
-  return preset == Preset::mufu || sm == 103 || wide ? 0 : 5;
+  if (preset == Preset::mufu || sm == 103 || (dim > 128 && entry != Entry::narrow)) return 0;
+  return entry == Entry::featured ? 6 : dim == 96 ? 5 : 4;
 }
 
 constexpr Shape shape_of(Preset preset, int sm, int dim, Entry entry) {
-  const bool little = preset == Preset::little, wide = dim > 128 && entry != Entry::narrow;
-  const int of = polynomial_of(preset, sm, wide);
+  const bool little = preset == Preset::little;
+  const int of = polynomial_of(preset, sm, dim, entry);
+  // Without features, and from whole panels, loads need fewer registers.
+  const int others = entry == Entry::featured ? 64 : 56, softmax = 256 - others;
   if (entry == Entry::narrow) return {2, little ? 64 : 96, little ? 3 : 2, 192, 64, 64, of};
-  if (dim <= 64) return {2, little ? 64 : 128, little ? 8 : 4, 192, 64, 64, of};
+  if (dim <= 64) return {2, little ? 64 : 128, little ? 8 : 4, softmax, others, others, of};
   if (dim <= 96) return {2, little ? 96 : 128, little ? 4 : 3, 192, 64, 64, of};
-  if (dim <= 128) return {2, little ? 96 : 128, little ? 3 : 2, 192, 64, 64, of};
+  if (dim <= 128) return {2, little ? 96 : 128, little ? 3 : 2, softmax, others, others, of};
   if (dim <= 192) return {1, little ? 64 : 96, little ? 3 : 2, 216, 144, 144, of};
   return {1, little ? 32 : 64, little ? 4 : 2, 216, 144, 144, of};
 }

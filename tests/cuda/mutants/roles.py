@@ -29,7 +29,7 @@ def of_features(name, file, old, new):
 # Without a fault: other shares of exponentials are polynomials.
 PRESETS = [
     replace(role(f"preset_{preset}", "", "", "", ""), preset=preset)
-    for preset in ("mufu", "quarter")
+    for preset in ("mufu", "fifth")
 ]
 
 ROLES = [
@@ -65,13 +65,12 @@ ROLES = [
          ANY + r"|arrivals at an mbarrier", "OfTwoTiles"),
     role("values_released_by_products_alone", "tcgen05/correction.cuh", "      arrive_as_warp(state_.v_empty[at_values_.stage]);\n", "",
          "deadlock"),
-    role("scales_replaced_unread", "tcgen05/softmax.cuh", "      phases_.wait(state_.scales_empty[t_], scales);\n", "", RACE),
+    role("scales_replaced_unread", "tcgen05/softmax.cuh", "      phases_.wait(barrier(state_.scales_empty), scales);\n", "", RACE),
     role("fence_of_values_behind_the_end", "tcgen05/correction.cuh", "{});\n    fence_proxy_async();\n", "{});\n",
          r"proxy-fence"),
     role("rows_not_repeated", "tcgen05/correction.cuh", " && lane() == 0) state_.verdicts.set(p_, item.number);", " && lane() == 0) {}",
          r"is -?nan, expected", "OfTwoTiles"),
-    role("reference_of_nobody", "tcgen05/softmax.cuh", "      state_.scales[t_][threadIdx.x % rows_of_tile] = a;",
-         "      state_.scales[t_][threadIdx.x % rows_of_tile] = 1;", WRONG, "OfTwoTiles"),
+    role("reference_of_nobody", "tcgen05/softmax.cuh", "st_shared_f32(scale_, a)", "st_shared_f32(scale_, 1)", WRONG, "OfTwoTiles"),
     role("powers_of_polynomials", "common/packed.cuh", "{times_power(p.x, rounded.x), times_power(p.y, rounded.y)}",
          "{times_power(p.x, rounded.y), times_power(p.y, rounded.x)}", WRONG),
     role("range_of_polynomials", "common/packed.cuh", "fma.rn.sat.f32", "fma.rn.f32", WRONG),
