@@ -69,7 +69,8 @@ def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles
     correction = loop_of("correction", lambda c: c["LDTM"] > 0 and c["STTM"] > 0 and c["SYNCS"] > 1 and c["MUFU"] == 0)
     load = loop_of("load", lambda c: c["UTMALDG"] > 1 and c["SYNCS"] > 1)
     once = around(function, correction, {"SYNCS": 1})
-    told, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 2})
+    # Scores and sums of each tile, keys, values; and queries, by a predicate that is false but in the last turn.
+    told, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 3})
     return [
         Role("softmax", tiles, around(function, softmax, {"STTM": 1, "MUFU": 1, **told})),
         Role("correction", 1, once if both else once * tiles),
