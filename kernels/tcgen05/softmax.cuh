@@ -150,7 +150,7 @@ class Softmax {
       st_shared_f32(scale_, a);
       arrive_as_warp(barrier(state_.scales_full));
     }
-    float2 l[2];
+    float2 l[2] = {};
     unroll<B::keys / chunk>([&](int i) {
       uint32_t word[chunk / 2];
       unroll<chunk / 2>([&](int j) {
