@@ -37,8 +37,8 @@ struct Block {
   static constexpr bool pairs = has_pairs(E);
   static constexpr bool sums_queries = E == Entry::gradients;  // beside keys and values
   static constexpr bool serves_scored = !sums_queries;
-  /// Copies pass through registers, where there are enough.
-  static constexpr bool staged = !arch.has(cp_async) && (pairs || Dim <= 192);
+  static constexpr bool staged = is_staged(arch, Dim, E);
+  static constexpr int kept_blocks = backward::kept_blocks(arch, shape, Dim, E);
   static constexpr int dim = Dim;
   static constexpr int threads = 32 * shape.warps;
   static constexpr int warps = shape.warps;

@@ -43,6 +43,7 @@ struct KeysPass {
   const Sequence &s;
   const KeyWork &w;
   Factors<B> factors;
+  KeptRows<B> kept;      // of a value warp keys, of a key warp values
   typename B::Sums sum;  // of a value warp dV, of a key warp dK
 
   __device__ KeysPass(const BackwardParams &params, const SharedMemory<B> &memory)
@@ -51,6 +52,15 @@ struct KeysPass {
   }
 
   __device__ static bool of_keys() { return B::of_keys(B::thread() / 32); }
+
+  /// Waits for the block's tiles.
+  __device__ void keep() {
+    if constexpr (B::kept_blocks > 0) {
+      cp_async_wait_group<0>();
+      __syncthreads();
+      kept.load(shared.own(of_keys()));
+    }
+  }
 
   /// A lane's of columns 8 j and 8 j + 1.
   __device__ static uint32_t terms_at(const float (&of_columns)[B::columns], int j) {
@@ -183,10 +193,10 @@ struct KeysPass {
     Scores x;
     if (keys) {
       begin_with_delta(x, n);
-      multiply_rows<B>(x, shared.own(1), shared.slot(stage, 1));  //                    dP^T - delta = V dO^T - delta
+      multiply_rows<B>(x, shared.own(1), kept, shared.slot(stage, 1));  //              dP^T - delta = V dO^T - delta
     } else {
       x.clear();
-      multiply_rows<B>(x, shared.own(0), shared.slot(stage, 0));  // S^T = K Q^T
+      multiply_rows<B>(x, shared.own(0), kept, shared.slot(stage, 0));  // S^T = K Q^T
     }
     bool odd = false;
     if constexpr (Masked) {
@@ -307,6 +317,7 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     copy_owned<B>(shared.own(0), k, p.k, p.head_dim, w.first, end);
     copy_owned<B>(shared.own(1), v, p.v, p.head_dim_v, w.first, end);
     fetch_queries<B>(state, ring, 0);
+    pass.keep();
   }
   int n = 0;
 #pragma unroll 1

@@ -5,17 +5,47 @@
 
 namespace fa::kernels::backward {
 
-/// S += A B^T: this warp's rows of an owned tile by the rows of a walked one.
+/// This warp's rows of an owned tile as A, by blocks of 16 columns.
 template <class B>
-__device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, uint32_t walked) {
-  using Own = typename B::OwnTile;
+class OwnRows {
+ public:
+  using Fragments = FragmentsA<typename B::Element, B::row_blocks>;
+
+  __device__ explicit OwnRows(uint32_t tile) {
+    const int thread = B::thread(), lane = thread % 32, first = B::team(thread / 32) * B::warp_rows;
+    at_ = tile + B::OwnTile::lane_offset(first + lane_row(lane), lane_chunk(lane));
+  }
+
+  __device__ Fragments operator[](int k) const {
+    Fragments a;
+    unroll<B::row_blocks>([&](int i) { ldmatrix_x4(a.block[i].word, B::OwnTile::matrices_at(at_, i, k)); });
+    return a;
+  }
+
+ private:
+  uint32_t at_;
+};
+
+/// Those that stay in registers.
+template <class B>
+struct KeptRows {
+  typename OwnRows<B>::Fragments block[B::kept_blocks + (B::kept_blocks == 0)];
+
+  __device__ void load(uint32_t tile) {
+    const OwnRows<B> rows(tile);
+    unroll<B::kept_blocks>([&](int k) { block[k] = rows[k]; });
+  }
+};
+
+/// S += A B^T: this warp's rows of an owned tile, some of which are kept, by the rows of a walked one.
+template <class B>
+__device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const KeptRows<B> &kept, uint32_t walked) {
   using Walked = typename B::WalkedTile;
-  const int thread = B::thread(), lane = thread % 32, first = B::team(thread / 32) * B::warp_rows;
-  const uint32_t a_at = own + Own::lane_offset(first + lane_row(lane), lane_chunk(lane));
+  const int lane = B::thread() % 32;
+  const OwnRows<B> rows(own);
   const uint32_t b_at = walked + Walked::lane_offset(lane_row_of_columns(lane), lane_chunk_of_columns(lane));
   unroll<B::dim / 16>([&](int k) {
-    FragmentsA<typename B::Element, B::row_blocks> a;
-    unroll<B::row_blocks>([&](int i) { ldmatrix_x4(a.block[i].word, Own::matrices_at(a_at, i, k)); });
+    const auto a = k < B::kept_blocks ? kept.block[k] : rows[k];
     unroll<B::columns / 16>([&](int j) {
       uint32_t b[4];
       ldmatrix_x4(b, Walked::matrices_at(b_at, j, k));

@@ -49,11 +49,21 @@ struct QueriesPass {
   const SharedMemory<B> &shared;
   const Work &w;
   Factors<B> factors;
+  KeptRows<B> kept[2];   // queries, gradients of their results
   typename B::Sums sum;  // dQ
 
   __device__ QueriesPass(const BackwardParams &params, const SharedMemory<B> &memory)
       : p(params), shared(memory), w(memory.state->work) {
     sum.clear();
+  }
+
+  /// Waits for the block's tiles.
+  __device__ void keep() {
+    if constexpr (B::kept_blocks > 0) {
+      cp_async_wait_group<0>();
+      __syncthreads();
+      unroll<2>([&](int which) { kept[which].load(shared.own(which)); });
+    }
   }
 
   /// dS = P (dP - delta) in place of dP, with P = 2^(c S - lse).
@@ -92,8 +102,8 @@ struct QueriesPass {
   __device__ void step(int stage, int tile) {
     Scores s, x;
     s.clear(), x.clear();
-    multiply_rows<B>(s, shared.own(0), shared.slot(stage, 0));  // S = Q K^T
-    multiply_rows<B>(x, shared.own(1), shared.slot(stage, 1));  // dP = dO V^T
+    multiply_rows<B>(s, shared.own(0), kept[0], shared.slot(stage, 0));  // S = Q K^T
+    multiply_rows<B>(x, shared.own(1), kept[1], shared.slot(stage, 1));  // dP = dO V^T
     const bool odd = Masked && __syncthreads_or(any_nonfinite<B>(s) || any_nonfinite<B>(x));
     differentiate<Masked>(s, x, tile);  // dS = P (dP - delta), P = 2^(c S - lse)
     if (Masked && odd) {
@@ -133,6 +143,7 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     copy_owned<B>(shared.own(0), q, p.q, p.head_dim, w.first_row, w.rows);
     copy_owned<B>(shared.own(1), dout, p.dout, p.head_dim_v, w.first_row, w.rows);
     ring.fetch(0, shared.state->walked, (tiles.end - 1) * B::columns, s.keys);
+    pass.keep();
   }
   int stage = 0;
 #pragma unroll 1

@@ -80,6 +80,22 @@ constexpr int rows(const Shape &s, bool pairs) {
   return 16 * s.row_blocks * (pairs ? s.warps / 2 : s.warps);
 }
 
+/// SM 75 has copies pass through registers, where there are enough.
+constexpr bool is_staged(const Arch &arch, int dim, Entry entry) {
+  return !arch.has(cp_async) && (has_pairs(entry) || dim <= 192);
+}
+
+/// Of the blocks of 16 columns of a warp's owned rows, those that stay in registers beside sums, scores and copies: as
+/// many as there is room for. ptxas needs the other registers, more of them from SM 100 on, or spills.
+constexpr int kept_blocks(const Arch &arch, const Shape &s, int dim, Entry entry) {
+  const int room = arch.number >= 100 ? 184 : 200;
+  const int operands = has_pairs(entry) ? 1 : 2;  // tiles of owned rows, and of scores, that a warp has
+  const int sums = s.row_blocks * dim / 2, scores = operands * s.row_blocks * s.columns / 2;
+  const int copies = is_staged(arch, dim, entry) ? s.columns * dim / (32 * s.warps) : 0;
+  const int blocks = (room - sums - scores - copies) / (operands * s.row_blocks * 4);
+  return blocks < 0 ? 0 : blocks > dim / 16 ? dim / 16 : blocks;
+}
+
 /// A float for each score of a pair.
 constexpr int exchange_bytes(const Shape &s, bool pairs) {
   return pairs ? rows(s, pairs) * s.columns * 4 : 0;
