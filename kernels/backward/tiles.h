@@ -16,11 +16,12 @@ struct Shape {
   int blocks_an_sm = 1;  // that registers must leave room for
 };
 
-/// Two blocks of rows a warp halve what the tensor cores ask of shared memory, which matters where those are fast.
+/// Two blocks of rows a warp halve what the tensor cores ask of shared memory: worth shorter steps, wherever registers
+/// hold the sums.
 constexpr Shape dkv_shape(const Arch &arch, int dim) {
   const bool roomy = arch.shared_bytes >= 163 << 10;  // and fast tensor cores
   if (!arch.has(cp_async)) {
-    if (dim <= 96) return {1, 8, dim == 96 ? 16 : 32};
+    if (dim <= 64) return {2, 8, 16};
     if (dim <= 128) return {1, 8, 16};
     return {1, 4, 16, dim <= 192 ? 2 : 1};
   }
@@ -29,8 +30,8 @@ constexpr Shape dkv_shape(const Arch &arch, int dim) {
     if (dim <= 128) return {2, 8, 32};
     return {1, 8, 32};
   }
-  if (dim <= 96) return {1, 8, 64};
-  if (dim <= 128) return {1, 8, 32};
+  if (dim <= 96) return {2, 8, 32};
+  if (dim <= 128) return {2, 8, 16};
   if (dim <= 192) return {1, 8, 16};
   return {1, 6, 16};
 }
@@ -57,12 +58,14 @@ constexpr Shape dq_shape(const Arch &arch, int dim) {
   return {1, 4, 16};
 }
 
-/// {}: none. Steps as long as memory allows, as a step costs some hundred instructions beside the scores'.
+/// {}: none. Steps as long as memory allows, as a step costs some hundred instructions beside the scores'; on small SMs
+/// two blocks of rows come first. 96 columns do not divide among the warps then, each of which multiplies 16 for dq.
 constexpr Shape gradients_shape(const Arch &arch, int dim) {
   if (!arch.has(bf16_mma) || dim > 128) return {};
   if (arch.shared_bytes >= 163 << 10) return dim <= 64 ? Shape{2, 8, 128} : Shape{2, 8, 64};
   if (dim <= 64) return {2, 8, 64};
-  return {1, 8, dim <= 96 ? 64 : 32};
+  if (dim <= 96) return {1, 8, 64};
+  return {2, 8, 16};
 }
 
 constexpr Shape shape(const Arch &arch, int dim, Entry entry) {

@@ -25,7 +25,7 @@ struct alignas(8) RowTerms {
 constexpr int terms_block = 128;
 
 /// Rows of dq that have a counter of turns, at least: a tile of more uses its first one's.
-constexpr int turn_rows = 32;
+constexpr int turn_rows = 16;
 
 /// A call of fa_backward. Of Params: out and lse are forward's results, read by Entry::delta and dsinks alone; nothing
 /// is split, paged or packed, and schedule is that of the launch (common/backward_schedule.cuh).

@@ -114,7 +114,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
     EXPECT_EQ(entries_of(plan(shared)), together);
     EXPECT_EQ(entries_of(plan(one)), apart);
     const int64_t rows = batch * 32 * 8192;
-    EXPECT_TRUE(bytes(many) == Count(rows * (8 + 64 * 4) + rows / 32 * 4));
+    EXPECT_TRUE(bytes(many) == Count(rows * (8 + 64 * 4) + rows / 16 * 4));
     one.attention.nondeterministic = true;
     EXPECT_EQ(entries_of(plan(one)), together);
     EXPECT_FALSE(plan(one).in_turns);
