@@ -27,7 +27,11 @@ void check_gradient_usage(const RunOptions &options) {
 
 RunGradients::RunGradients(const RunOptions &options, RunCall *call) {
   dout_ = read_floating(options.dout, options.u2_as_bf16);
-  if (dout_.type == NpyType::f64) dout_ = converted(std::move(dout_), NpyType::f32);
+  if (!options.dtype.empty()) {
+    dout_ = converted(std::move(dout_), npy_type_of(dtype_of_name(options.dtype)));
+  } else if (dout_.type == NpyType::f64) {
+    dout_ = converted(std::move(dout_), NpyType::f32);
+  }
   if (dout_.shape != call->out.shape) {
     bad_input("{}: shape {}; --dout takes an array of the output's shape, {}", options.dout, shape_text(dout_.shape),
               shape_text(call->out.shape));

@@ -29,7 +29,7 @@ void define_tensors(Options *o, RunOptions *r) {
   o->value("--dk", r->dk, "FILE", "where the gradient of k goes");
   o->value("--dv", r->dv, "FILE", "where the gradient of v goes");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
-  o->choice("--dtype", r->dtype, {"f32", "f16", "bf16"}, "TYPE", "convert q, k, v first: to f32, f16 or bf16");
+  o->choice("--dtype", r->dtype, {"f32", "f16", "bf16"}, "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
   o->choice("--out-dtype", r->out_dtype, {"f32", "f16", "bf16"}, "TYPE", "of the output; default: q's");
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }

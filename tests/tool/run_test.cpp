@@ -395,4 +395,23 @@ TEST(Run, Gradients) {
       ASSERT_NEAR(gradients[i].value(n), wanted[i]->value[static_cast<size_t>(n)], 1e-4) << names[i] << " " << n;
 }
 
+/// The bytes of dq are those of a gradient of the output that is bf16 in its file, and not those of the exact one.
+TEST(Run, ConvertsTheGradientOfTheOutput) {
+  const Array exact = random_array(NpyType::f32, {b, sq, hq, d}, 9);
+  const auto dq_of = [](const Array &dout, const std::string &dtype) {
+    Call call;
+    call.add({"--kernel", "cpu.generic"});
+    if (!dtype.empty()) call.add({"--dtype", dtype});
+    call.add("--dout", dout);
+    const std::string path = call.folder / "dq.npy";
+    call.add({"--dq", path});
+    const Finished f = test::fa(call.options);
+    EXPECT_EQ(f.code, 0) << f.err;
+    return read_npy(path).bytes;
+  };
+  const Array rounded = converted(exact, NpyType::bf16);
+  EXPECT_EQ(dq_of(exact, "bf16"), dq_of(rounded, "bf16"));
+  EXPECT_NE(dq_of(exact, ""), dq_of(converted(rounded, NpyType::f32), ""));
+}
+
 }  // namespace
