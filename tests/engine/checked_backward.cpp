@@ -83,7 +83,26 @@ class CheckedGradients : public EngineTest {
     slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 16, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q", slide.workspace = true;
     expect_right(slide);
+    follow(dim);
     EXPECT_TRUE(log.has("fa_backward_gradients in turns") && !log.has("dkv") && !log.has("any order")) << log.text;
+  }
+
+  /// In a workspace where the turns of a call with fewer keys ended: those of this call begin anew.
+  void follow(int64_t dim) {
+    Case c = in_turns(dim);
+    c.sk = 530;
+    BackwardInstance longer(typed(c));
+    c.sk = 270;
+    BackwardInstance shorter(typed(c));
+    const Op op(longer.desc, kernel);
+    ASSERT_EQ(fa_backward_workspace_size(op.get(), &longer.call, &longer.call.workspace_size), FA_OK);
+    const GuardedMemory memory((longer.call.workspace_size + 255) / 256 * 256, Guard::end);
+    longer.call.workspace = shorter.call.workspace = memory.data();
+    shorter.call.workspace_size = longer.call.workspace_size;
+    for (const BackwardInstance *instance : {&shorter, &longer}) {
+      ASSERT_EQ(backward(op, *instance), FA_OK) << fa_last_error();
+      EXPECT_EQ(compare(*instance, ExpectedGradients(*instance)), "");
+    }
   }
 
   /// Scores so low that keys behind the last one, which are zeros in a tile, would have infinite weights.
