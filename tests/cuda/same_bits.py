@@ -1,7 +1,10 @@
-"""The same bits whatever order blocks and warps run in: split calls by `fa run` under several seeds of the emulator.
+"""The same bits whatever order blocks and warps run in: calls by `fa run` under several seeds of the emulator.
 
 same_bits.py FA FOLDER
 FA: the tool; FOLDER: to work in
+
+Split calls, and gradients whose blocks of keys add to dq in turns. Where they may add in any order, bits differ: so the
+seeds are known to be orders of their own.
 """
 
 import os
@@ -13,6 +16,7 @@ from pathlib import Path
 
 KEYS, HEADS, DIM = 1500, 4, 24
 SPLITS = (2, 7, 12, 40)
+QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS = 260, 500, 4
 SEEDS = ((1, 1), (2, 2), (3, 2))  # and threads of the host
 
 
@@ -27,28 +31,48 @@ def write_npy(path, shape, seed):
     path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
 
 
-def result_of(fa, folder, dtype, splits, seed, threads):
-    out = folder / "out.npy"
-    out.unlink(missing_ok=True)
-    command = [fa, "run", "--layout", "bhsd", "--device", "cuda", "--dtype", dtype, "--num-splits", str(splits), "-o", out.name]
+def write_inputs(folder, queries, keys, heads):
+    folder.mkdir(parents=True, exist_ok=True)
+    for tensor, of_heads, rows in (("q", heads, queries), ("k", 1, keys), ("v", 1, keys), ("dout", heads, queries)):
+        write_npy(folder / f"{tensor}.npy", (1, of_heads, rows, DIM), ord(tensor[0]))
+
+
+def results(fa, folder, words, files, chosen=""):
+    """What the files hold after a call, once for each different result; the call must be served as `chosen` says."""
+    command = [fa, "run", "--layout", "bhsd", "--device", "cuda", *words]
     command += [word for tensor in "qkv" for word in (f"--{tensor}", f"{tensor}.npy")]
-    environment = os.environ | {"FA_EMU_SEED": str(seed), "FA_EMU_THREADS": str(threads)}
-    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
-    return out.read_bytes()
+    found = set()
+    for seed, threads in SEEDS:
+        for file in files:
+            (folder / file).unlink(missing_ok=True)
+        environment = os.environ | {"FA_EMU_SEED": str(seed), "FA_EMU_THREADS": str(threads), "FA_VERBOSE": "dispatch"}
+        done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+        if chosen not in done.stderr:
+            sys.exit(f"same_bits: expected a call served {chosen}, got\n{done.stderr}")
+        found.add(b"".join((folder / file).read_bytes() for file in files))
+    return found
+
+
+def judge(text, found, same):
+    print(f"{text}: {len(found)} different results under seeds {[seed for seed, _ in SEEDS]}")
+    return (len(found) == 1) == same
 
 
 def main(fa, folder):
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for tensor, heads, rows in (("q", HEADS, 1), ("k", 1, KEYS), ("v", 1, KEYS)):
-        write_npy(folder / f"{tensor}.npy", (1, heads, rows, DIM), ord(tensor))
-    problems = 0
+    splits, turns = Path(folder) / "splits", Path(folder) / "turns"
+    write_inputs(splits, 1, KEYS, HEADS)
+    write_inputs(turns, QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS)
+    right = True
     for dtype in ("f32", "f16"):
-        for splits in SPLITS:
-            results = {result_of(fa, folder, dtype, splits, *seed) for seed in SEEDS}
-            problems += len(results) != 1
-            print(f"{dtype}, {splits} splits: {len(results)} different results under seeds {[seed for seed, _ in SEEDS]}")
-    return 1 if problems else 0
+        for count in SPLITS:
+            words = ["--dtype", dtype, "--num-splits", str(count), "-o", "out.npy"]
+            right &= judge(f"{dtype}, {count} splits", results(fa, splits, words, ["out.npy"]), True)
+    files = ["dq.npy", "dk.npy", "dv.npy"]
+    words = ["--dtype", "bf16", "--dout", "dout.npy"] + [word for file in files for word in (f"--{file[:2]}", file)]
+    right &= judge("gradients in turns", results(fa, turns, words, files, "in turns"), True)
+    words.append("--nondeterministic")
+    right &= judge("gradients in any order", results(fa, turns, words, files, "in any order"), False)
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
