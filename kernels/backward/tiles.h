@@ -59,13 +59,21 @@ constexpr Shape dq_shape(const Arch &arch, int dim) {
 }
 
 /// {}: none. Steps as long as memory allows, as a step costs some hundred instructions beside the scores'; on small SMs
-/// two blocks of rows come first. 96 columns do not divide among the warps then, each of which multiplies 16 for dq.
+/// two blocks of rows come first. Each warp multiplies whole blocks of 16 columns for dq, so that 96 and 192 of them do
+/// not divide among any number of warps.
 constexpr Shape gradients_shape(const Arch &arch, int dim) {
-  if (!arch.has(bf16_mma) || dim > 128) return {};
-  if (arch.shared_bytes >= 163 << 10) return dim <= 64 ? Shape{2, 8, 128} : Shape{2, 8, 64};
+  if (!arch.has(bf16_mma)) return {};
+  if (arch.shared_bytes >= 163 << 10) {
+    if (dim <= 64) return {2, 8, 128};
+    if (dim <= 128) return {2, 8, 64};
+    if (dim <= 192) return {1, 8, 64};
+    return {1, 8, 32};
+  }
   if (dim <= 64) return {2, 8, 64};
   if (dim <= 96) return {1, 8, 64};
-  return {2, 8, 16};
+  if (dim <= 128) return {2, 8, 16};
+  if (dim <= 192) return {1, 6, 16};
+  return {};  // 64 keys do not fit
 }
 
 constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
@@ -89,9 +97,9 @@ constexpr bool is_staged(const Arch &arch, int dim, Entry entry) {
 }
 
 /// Of the blocks of 16 columns of a warp's owned rows, those that stay in registers beside sums, scores and copies: as
-/// many as there is room for. ptxas needs the other registers, more of them from SM 100 on, or spills.
+/// many as there is room for. ptxas needs the other registers, or spills.
 constexpr int kept_blocks(const Arch &arch, const Shape &s, int dim, Entry entry) {
-  const int room = arch.number >= 100 ? 184 : 200;
+  const int room = arch.number >= 100 ? dim <= 128 ? 184 : 160 : dim <= 192 ? 200 : 184;
   const int operands = has_pairs(entry) ? 1 : 2;  // tiles of owned rows, and of scores, that a warp has
   const int sums = s.row_blocks * dim / 2, scores = operands * s.row_blocks * s.columns / 2;
   const int copies = is_staged(arch, dim, entry) ? s.columns * dim / (32 * s.warps) : 0;
