@@ -37,8 +37,9 @@ struct Block {
   static constexpr bool pairs = has_pairs(E);
   static constexpr bool sums_queries = E == Entry::gradients;  // beside keys and values
   static constexpr bool serves_scored = !sums_queries;
+  static constexpr bool scales_shown = sums_queries && Type == f16;  // what key warps show, beside what they sum
   static constexpr bool staged = is_staged(arch, Dim, E);
-  static constexpr int kept_blocks = backward::kept_blocks(arch, shape, Dim, E);
+  static constexpr int kept_blocks = backward::kept_blocks(arch, shape, Dim, E, Type);
   static constexpr int dim = Dim;
   static constexpr int threads = 32 * shape.warps;
   static constexpr int warps = shape.warps;
@@ -133,6 +134,7 @@ struct BlockState {
   std::conditional_t<B::pairs, OwnKeys, Interval> attended[B::pairs ? B::columns : B::rows];  // by each query; with
                                                                                               // pairs: of a masked step
   std::conditional_t<B::sums_queries, Turns, char> turns;
+  std::conditional_t<B::scales_shown, float, char> factors_of_shown[B::teams];  // of each key warp's rows, in a step
 };
 
 /// Owned tiles, the ring, and what pairs exchange.

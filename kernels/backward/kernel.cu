@@ -14,13 +14,11 @@ extern "C" __global__ void __launch_bounds__(BlockOf<Entry::dkv>::threads, Block
   keys_pass<BlockOf<Entry::dkv>>(p);
 }
 
-#if FA_SM >= 80
 constexpr int warps_of_gradients = shape(arch_of(FA_SM), FA_DIM, Entry::gradients).warps;
 extern "C" __global__ void __launch_bounds__(32 * warps_of_gradients + (warps_of_gradients == 0), 1)
     fa_backward_gradients(const __grid_constant__ BackwardParams p) {
-  if constexpr (Dtype::FA_DTYPE == bf16 && warps_of_gradients > 0) keys_pass<BlockOf<Entry::gradients>>(p);
+  if constexpr (warps_of_gradients > 0) keys_pass<BlockOf<Entry::gradients>>(p);
 }
-#endif
 
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::dq>::threads, BlockOf<Entry::dq>::shape.blocks_an_sm)
     fa_backward_dq(const __grid_constant__ BackwardParams p) {

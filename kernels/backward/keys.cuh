@@ -184,6 +184,19 @@ struct KeysPass {
     if constexpr (B::sums_queries) __syncthreads();  // dS takes the place of what was exchanged
   }
 
+  /// dS^T of a key warp, as dq needs it.
+  __device__ void show(const Scores &x, const typename B::Rows &top) const {
+    const float factor = factor_of_shown<B>(x, top);
+    const int thread = B::thread();
+    if (thread % 32 == 0) shared.state->factors_of_shown[B::team(thread / 32)] = factor;
+    unroll<B::columns / 16>([&](int k) {
+      AccumulatorTile<B::row_blocks, 2> part;
+      unroll<B::row_blocks>([&](int i) { unroll<2>([&](int j) { part.block[i][j] = x.block[i][2 * k + j]; }); });
+      part.for_each([&](float &d, int, int) { d *= factor; });
+      Shown<B>::put(shared.exchange(), k, part.template columns_as_a<typename B::Element>(0));
+    });
+  }
+
   /// Returns whether keys or values may hold what is not finite and not all attend.
   template <bool Masked>
   __device__ bool step(int n) {
@@ -210,11 +223,19 @@ struct KeysPass {
       weigh<Masked>(x, n);  // P^T = 2^(c S^T - lse)
     }
     if (Masked && odd) repair(x, stage);
-    factors.apply(x, sum);
+    if constexpr (B::sums_queries) {
+      if (keys) __syncwarp();  // all have what they exchanged
+    }
+    if constexpr (B::scales_shown) {
+      const auto top = largest_of_rows<B>(x);
+      if (keys) show(x, top);
+      factors.apply(x, sum, top);
+    } else {
+      factors.apply(x, sum);
+    }
     if (keys) {
-      if constexpr (B::sums_queries) __syncwarp();                                      // all have what they exchanged
       add_weighted<B>(sum, x, shared.slot(stage, 0), [&](int k, const auto &rounded) {  // dK += dS^T Q
-        if constexpr (B::sums_queries) Shown<B>::put(shared.exchange(), k, rounded);
+        if constexpr (B::sums_queries && !B::scales_shown) Shown<B>::put(shared.exchange(), k, rounded);
       });
     } else {
       add_weighted<B>(sum, x, shared.slot(stage, 1));  // dV += P^T dO

@@ -62,10 +62,17 @@ constexpr Shape dq_shape(const Arch &arch, int dim) {
 /// two blocks of rows come first. Each warp multiplies whole blocks of 16 columns for dq, so that 96 and 192 of them do
 /// not divide among any number of warps.
 constexpr Shape gradients_shape(const Arch &arch, int dim) {
-  if (!arch.has(bf16_mma)) return {};
+  if (!arch.has(cp_async)) {
+    if (dim <= 32) return {1, 8, 64};
+    if (dim <= 64) return {1, 8, 32};
+    if (dim <= 96) return {1, 6, 32};
+    if (dim <= 128) return {1, 8, 16};
+    if (dim <= 192) return {1, 4, 16};
+    return {};
+  }
   if (arch.shared_bytes >= 163 << 10) {
     if (dim <= 64) return {2, 8, 128};
-    if (dim <= 128) return {2, 8, 64};
+    if (dim <= 128) return {2, 8, arch.number >= 100 && dim > 96 ? 32 : 64};  // ptxas spills with longer steps
     if (dim <= 192) return {1, 8, 64};
     return {1, 8, 32};
   }
@@ -98,12 +105,13 @@ constexpr bool is_staged(const Arch &arch, int dim, Entry entry) {
 
 /// Of the blocks of 16 columns of a warp's owned rows, those that stay in registers beside sums, scores and copies: as
 /// many as there is room for. ptxas needs the other registers, or spills.
-constexpr int kept_blocks(const Arch &arch, const Shape &s, int dim, Entry entry) {
+constexpr int kept_blocks(const Arch &arch, const Shape &s, int dim, Entry entry, Dtype dtype) {
   const int room = arch.number >= 100 ? dim <= 128 ? 184 : 160 : dim <= 192 ? 200 : 184;
   const int operands = has_pairs(entry) ? 1 : 2;  // tiles of owned rows, and of scores, that a warp has
   const int sums = s.row_blocks * dim / 2, scores = operands * s.row_blocks * s.columns / 2;
   const int copies = is_staged(arch, dim, entry) ? s.columns * dim / (32 * s.warps) : 0;
-  const int blocks = (room - sums - scores - copies) / (operands * s.row_blocks * 4);
+  const int factors = dtype == f16 && entry == Entry::gradients ? 8 : 0;
+  const int blocks = (room - sums - scores - copies - factors) / (operands * s.row_blocks * 4);
   return blocks < 0 ? 0 : blocks > dim / 16 ? dim / 16 : blocks;
 }
 
@@ -142,7 +150,6 @@ inline const char *why_not_backward(Entry entry, const BackwardParams &p) {
   if (const char *why = why_not_scores(p, true)) return why;
   if (p.kv_batch_idx != nullptr && has_pairs(entry)) return "sequences that may share keys";
   if (p.scored && entry == Entry::gradients) return "a softcap or ALiBi";
-  if (p.q_dtype == f16 && entry == Entry::gradients) return "terms of dq that f16 may not hold";
   if (p.dout_dtype != p.q_dtype) return "dout is not of the type of q";
   if (!mma::is_aligned(p.q, p.head_dim, 2) || !mma::is_aligned(p.k, p.head_dim, 2) ||
       !mma::is_aligned(p.v, p.head_dim_v, 2) || !mma::is_aligned(p.dout, p.head_dim_v, 2))

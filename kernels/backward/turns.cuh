@@ -8,6 +8,7 @@
 
 #include "backward/exchange.cuh"
 #include "common/dq_sums.cuh"
+#include "common/numbers.cuh"
 #include "common/repair.cuh"
 
 namespace fa::kernels::backward {
@@ -66,10 +67,14 @@ class QuerySums {
   __device__ void add() const {
     typename Part::Sums sum;
     sum.clear();
-    if (shared.state->turns.odd) {
+    if (shared.state->turns.odd || !is_one_factor()) {
       multiply<true>(sum);
     } else {
       multiply<false>(sum);
+    }
+    if constexpr (B::scales_shown) {
+      const float inverse = 1 / factor_of_sum();
+      sum.for_each([&](float &x, int, int) { x *= inverse; });
     }
     const int thread = B::thread(), warp = thread / 32;
     float *const to =
@@ -77,6 +82,35 @@ class QuerySums {
     unroll<Part::row_blocks>([&](int i) {
       unroll<Part::columns / 8>(
           [&](int j) { add_block(to + i * block_rows * B::dim + j * block_sums, sum.block[i][j]); });
+    });
+  }
+
+  /// The least of the key warps' factors: that of the largest terms.
+  __device__ float factor_of_sum() const {
+    float least = infinity;
+    if constexpr (B::scales_shown) {
+      unroll<B::teams>([&](int team) { least = fminf(least, shared.state->factors_of_shown[team]); });
+    }
+    return least;
+  }
+
+  __device__ bool is_one_factor() const {
+    bool one = true;
+    if constexpr (B::scales_shown) {
+      unroll<B::teams>(
+          [&](int team) { one &= shared.state->factors_of_shown[team] == shared.state->factors_of_shown[0]; });
+    }
+    return one;
+  }
+
+  /// What a key warp has shown, times the sum's factor instead of its own. In two steps, as f16 holds no power of two
+  /// below 2^-24 and what is infinite should stay so.
+  __device__ void rescale(FragmentsA<typename B::Element, Part::row_blocks> &a, int team) const {
+    const float ratio = factor_of_sum() / shared.state->factors_of_shown[team];
+    const float first = fmaxf(ratio, 0x1p-24f), second = fmaxf(ratio / first, 0x1p-24f);
+    unroll<Part::row_blocks>([&](int i) {
+      unroll<4>(
+          [&](int n) { a.block[i].word[n] = multiply_halves(multiply_halves(a.block[i].word[n], first), second); });
     });
   }
 
@@ -96,7 +130,8 @@ class QuerySums {
   __device__ static int first_row(int warp) { return warp % Part::teams * 16 * Part::row_blocks; }
   __device__ static int first_column(int warp) { return warp / Part::teams * Part::columns; }
 
-  template <bool Odd>
+  /// Careful: keys may be NaN or infinite where not all attend, or what key warps have shown has several factors.
+  template <bool Careful>
   __device__ void multiply(typename Part::Sums &sum) const {
     const int thread = B::thread(), lane = thread % 32, warp = thread / 32;
     const uint32_t a_at = shared.exchange() + Shown<B>::matrices_at(Shown<B>::lane_offset(lane), 0, 0) +
@@ -106,12 +141,13 @@ class QuerySums {
     unroll<B::rows / 16>([&](int k) {
       FragmentsA<typename B::Element, Part::row_blocks> a;
       unroll<Part::row_blocks>([&](int i) { ldmatrix_x4_trans(a.block[i].word, Shown<B>::matrices_at(a_at, i, k)); });
+      if constexpr (Careful && B::scales_shown) rescale(a, k * 16 / B::warp_rows);
       unroll<Part::columns / 16>([&](int j) {
         uint32_t b[4];
         const uint32_t at =
             Part::in_a_panel ? first ^ 32 * j : shared.own(0) + B::OwnTile::offset(lane_row(lane), chunk + 2 * j);
         ldmatrix_x4_trans(b, at + k * 16 * B::OwnTile::row_bytes);
-        if constexpr (Odd) unroll<4>([&](int n) { b[n] = finite_halves(b[n], B::exponents); });
+        if (Careful && shared.state->turns.odd) unroll<4>([&](int n) { b[n] = finite_halves(b[n], B::exponents); });
         sum.multiply_add(j, a, b);
       });
     });

@@ -48,4 +48,10 @@ __device__ inline uint32_t pack(float low, float high) {
   }
 }
 
+/// Both halves of a word of f16 times x.
+__device__ inline uint32_t multiply_halves(uint32_t word, float x) {
+  const __half2 product = __hmul2(*reinterpret_cast<const __half2 *>(&word), __float2half2_rn(x));
+  return *reinterpret_cast<const uint32_t *>(&product);
+}
+
 }  // namespace fa::kernels

@@ -51,7 +51,7 @@ kernels::BackwardParams params_of(const Backward &c) {
 /// wherever. Which blocks are at work together is not to change a sequence's bits under batch_invariant.
 const Image *summing_image(const Backward &c, const Gradients &gradients, const Device &device) {
   const Attention &a = *c.attention;
-  if (!c.dq || !c.dk || !c.dv || a.batch_invariant || a.q_dtype != FA_BF16 || a.kv_dtype != FA_BF16) return nullptr;
+  if (!c.dq || !c.dk || !c.dv || a.batch_invariant || a.q_dtype == FA_F32 || a.kv_dtype != a.q_dtype) return nullptr;
   if (a.softcap != 0 || c.bias || c.mask || c.alibi_slopes || c.kv_batch_idx != nullptr) return nullptr;
   for (int i = 0; i < gradients.count; i++) {
     const Image *image = gradients.images[i];

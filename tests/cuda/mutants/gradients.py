@@ -27,6 +27,10 @@ def any_order(name, file, old, new, shown, image=TOGETHER):
     return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/bf16_sm_80")
 
 
+def of_f16(name, file, old, new, shown):
+    return Mutant(name, F16, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/f16_sm_80")
+
+
 def in_turns(name, file, old, new, shown, image=TOGETHER, also=(), device=""):
     return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsInTurnsDim32/bf16_sm_80", also=also, device=device)
 
@@ -92,6 +96,11 @@ GRADIENTS = [
     any_order("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
     any_order("keys_that_do_not_exist", KEYS, "p.scored || partial ?", "p.scored ?", NAN),
     any_order("a_head_of_sums", TURNS, "at.head * p.terms_rows + at.tile", "at.tile", OF_QUERIES),
+    of_f16("clean_any_order_of_f16", "", "", "", ""),
+    of_f16("factor_of_a_sum", TURNS, "const float inverse = 1 / factor_of_sum();", "const float inverse = 1;", OF_QUERIES),
+    of_f16("factors_of_warps", TURNS, "if constexpr (Careful && B::scales_shown) rescale(a, k * 16 / B::warp_rows);", "", OF_QUERIES),
+    of_f16("several_factors", TURNS, "shared.state->turns.odd || !is_one_factor()", "shared.state->turns.odd", OF_QUERIES),
+    of_f16("infinite_terms", "backward/factors.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
     # Turns.
     in_turns("clean_in_turns", "", "", "", ""),
     in_turns("turns_end", TURNS, "if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);", "", "deadlock"),
