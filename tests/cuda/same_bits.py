@@ -3,8 +3,7 @@
 same_bits.py FA FOLDER
 FA: the tool; FOLDER: to work in
 
-Split calls, and gradients whose blocks of keys add to dq in turns. Where they may add in any order, bits differ: so the
-seeds are known to be orders of their own.
+Split calls, and gradients whose blocks of keys add to dq in turns.
 """
 
 import os
@@ -16,7 +15,7 @@ from pathlib import Path
 
 KEYS, HEADS, DIM = 1500, 4, 24
 SPLITS = (2, 7, 12, 40)
-QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS = 260, 500, 4
+QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS = 260, 500, 8
 SEEDS = ((1, 1), (2, 2), (3, 2))  # and threads of the host
 
 
@@ -53,9 +52,9 @@ def results(fa, folder, words, files, chosen=""):
     return found
 
 
-def judge(text, found, same):
+def judge(text, found):
     print(f"{text}: {len(found)} different results under seeds {[seed for seed, _ in SEEDS]}")
-    return (len(found) == 1) == same
+    return len(found) == 1
 
 
 def main(fa, folder):
@@ -66,12 +65,10 @@ def main(fa, folder):
     for dtype in ("f32", "f16"):
         for count in SPLITS:
             words = ["--dtype", dtype, "--num-splits", str(count), "-o", "out.npy"]
-            right &= judge(f"{dtype}, {count} splits", results(fa, splits, words, ["out.npy"]), True)
+            right &= judge(f"{dtype}, {count} splits", results(fa, splits, words, ["out.npy"]))
     files = ["dq.npy", "dk.npy", "dv.npy"]
     words = ["--dtype", "bf16", "--dout", "dout.npy"] + [word for file in files for word in (f"--{file[:2]}", file)]
-    right &= judge("gradients in turns", results(fa, turns, words, files, "in turns"), True)
-    words.append("--nondeterministic")
-    right &= judge("gradients in any order", results(fa, turns, words, files, "in any order"), False)
+    right &= judge("gradients in turns", results(fa, turns, words, files, "in turns"))
     return 0 if right else 1
 
 
