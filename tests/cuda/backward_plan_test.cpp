@@ -125,7 +125,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
     many.attention.batch_invariant = false;
     many.attention.softcap = 1;  // never in one loop: no memory for its sums
     EXPECT_TRUE(bytes(many) == Count(rows * 8));
-    many.attention.softcap = 0, many.attention.q_dtype = many.attention.kv_dtype = FA_F16;
+    many.attention.softcap = 0, many.attention.kv_dtype = FA_F16;
     EXPECT_TRUE(bytes(many) == Count(rows * 8));
     shared.call.dv.data = nullptr;
     EXPECT_EQ(entries_of(plan(shared)), apart);
