@@ -172,6 +172,12 @@ TEST_P(CheckedGradients, GradientsDim96) {
 TEST_P(CheckedGradients, GradientsDim128) {
   run(128);
 }
+TEST_P(CheckedGradients, GradientsDim192) {
+  run(192);
+}
+TEST_P(CheckedGradients, GradientsDim256) {
+  run(256);
+}
 TEST_P(CheckedGradients, GradientsAnyOrderDim32) {
   run_in_any_order(32);
 }
@@ -207,12 +213,6 @@ TEST_P(CheckedGradients, GradientsInTurnsDim192) {
 }
 TEST_P(CheckedGradients, GradientsInTurnsDim256) {
   run_in_turns(256);
-}
-TEST_P(CheckedGradients, GradientsDim192) {
-  run(192);
-}
-TEST_P(CheckedGradients, GradientsDim256) {
-  run(256);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, CheckedGradients, testing::ValuesIn(gpu_targets({"f16", "bf16"})), target_name);
