@@ -18,6 +18,7 @@ struct Requirement {
 constexpr Requirement requirements[] = {
     {"wgmma", "", 90, 90, true, "sm_90a"},
     {"tcgen05", "", 100, 119, true, "sm_100a, sm_100f, sm_103a, sm_103f, sm_110a or sm_110f"},
+    {"tcgen05", "red", 103, 119, true, "sm_103a, sm_103f, sm_110a or sm_110f"},
     {"setmaxnreg", "", 90, 0, true, "sm_90a, sm_100a, sm_120a or another with an a or f"},
     {"tensormap", "replace", 90, 0, true, "sm_90a, sm_100a, sm_120a or another with an a or f"},
     {"tensormap", "swizzle_atomicity", 100, 0, true, "sm_100a, sm_120a or another of their generations with an a or f"},

@@ -20,10 +20,12 @@ inline std::string registers(const char *name, int count) {
 
 /// A kernel of 128 threads: allocates all columns, puts an image into shared memory and cells into columns 0 to 255 of
 /// tensor memory (thread by thread, 32x32b), runs the body, and gives the same columns back.
-inline std::string program(const std::string &body, int shared_bytes, bool give_back = true, const char *group = "1") {
+inline std::string program(const std::string &body, int shared_bytes, bool give_back = true, const char *group = "1",
+                           const std::string &target = "sm_100a") {
   std::string g = std::string("cta_group::") + group, n = std::to_string(shared_bytes);
   std::string text =
-      ".version 8.7\n.target sm_100a\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n"
+      ".version 8.8\n.target " + target +
+      "\n.address_size 64\n.extern .shared .align 1024 .b8 memory[];\n"
       ".shared .align 8 .b64 barrier;\n.shared .b32 where;\n"
       ".visible .entry k(.param .u64 image, .param .u64 cells, .param .u64 extra, .param .u64 da, .param .u64 db,"
       " .param .u32 idesc, .param .u32 accumulate) ";

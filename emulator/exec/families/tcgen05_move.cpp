@@ -1,13 +1,15 @@
 // tcgen05.ld, st and wait (PTX ISA 9.7.16.8): between tensor memory and registers. Loads read and write, stores write
 // when a wait covers them, so that a missing wait shows in what tcgen05.mma and cp read and write. A load whose results
 // the program uses before is done at once: ptxas makes the first use wait. Those of a quarter of the lanes, to which
-// one quarter of an SM has access, keep their order (check/README.md).
+// one quarter of an SM has access, keep their order (check/README.md). ld.red is a load whose registers also become one
+// more, lane by lane.
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "exec/column_reduction.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"
 #include "exec/launch.h"
@@ -138,13 +140,29 @@ void land_store(TensorMemory &memory, const Move &move) {
     }
 }
 
+/// Of ld.red: what the registers of a load that has landed become together, lane by lane.
+void reduce(const Move &move) {
+  const ColumnReduction reduction(move.instruction->detail);
+  if (!reduction.exists()) return;
+  const Slot *slots = move.warp->list(*move.instruction);
+  const auto row = [&](Slot slot) { return reinterpret_cast<uint32_t *>(move.frame + slot.offset()); };
+  int32_t best[lanes];
+  for (uint32_t lane = 0; lane < lanes; lane++) best[lane] = INT32_MIN;
+  for (uint32_t r = 0; r < move.instruction->list_count; r++)
+    for (uint32_t lane = 0; lane < lanes; lane++) best[lane] = std::max(best[lane], reduction.key(row(slots[r])[lane]));
+  for (uint32_t lane = 0; lane < lanes; lane++) row(move.instruction->dst)[lane] = reduction.number(best[lane]);
+}
+
 /// Lands what is in flight on the warp's lanes up to the last move of which is_last says so.
 template <class F>
 void land_up_to(Warp &warp, F &&is_last) {
   std::deque<Move> &moves = moves_of(warp);
   auto &memory = warp.cta->state<TensorMemory>();
   auto end = std::find_if(moves.rbegin(), moves.rend(), is_last).base();
-  for (auto move = moves.begin(); move != end; move++) (move->loads ? land_load : land_store)(memory, *move);
+  for (auto move = moves.begin(); move != end; move++) {
+    (move->loads ? land_load : land_store)(memory, *move);
+    if (move->loads) reduce(*move);
+  }
   moves.erase(moves.begin(), end);
 }
 
@@ -242,24 +260,40 @@ uint32_t repetitions_of(Decoder &d) {
   d.fail("expected .x1, .x2, .x4 to .x128");
 }
 
+ColumnReduction reduction_of(Decoder &d, const Form &form, uint32_t registers) {
+  const Type type = d.type();
+  if (type != Type::f32 && type != Type::u32 && type != Type::s32) d.fail(".red is of .f32, .u32 or .s32");
+  if (d.has("max") == d.has("min")) d.fail(".red needs .min or .max");
+  if (type != Type::f32 && (d.has("abs") || d.has("NaN"))) d.fail(".abs and .NaN are of .f32");
+  if (form.shape != Shape::lanes32_bits32 && form.shape != Shape::lanes16_bits32_twice)
+    d.fail(".red is of .32x32b or .16x32bx2");
+  if (registers < 2) d.fail(".red needs .x2 or more");
+  return {type, d.has("max"), d.has("abs"), d.has("NaN")};
+}
+
 bool decode_move(Decoder &d, bool loading) {
   Form form;
   uint32_t registers = 0;
-  if (!shape_of(d, form.shape, registers) || d.has("red")) return false;
+  if (!shape_of(d, form.shape, registers)) return false;
   registers *= repetitions_of(d);
   if (registers > 128)
     d.fail("a thread has at most 128 registers in one instruction, got " + std::to_string(registers));
   form.packed = d.has(loading ? "pack::16b" : "unpack::16b");
-  bool split = form.shape == Shape::lanes16_bits32_twice;
-  d.expect_operands(split ? 3 : 2, split ? 3 : 2);
-  if (split) form.split = static_cast<uint16_t>(d.immediate(loading ? 2 : 1));
+  bool split = form.shape == Shape::lanes16_bits32_twice, reduces = loading && d.has("red");
+  size_t operands = 2 + size_t{split} + size_t{reduces}, place_of_address = loading ? 1 + size_t{reduces} : 0;
+  d.expect_operands(operands, operands);
+  if (split) form.split = static_cast<uint16_t>(d.immediate(place_of_address + 1));
   size_t data = loading ? 0 : split ? 2 : 1;
   if (d.elements(data).size() != registers)
     d.fail("expected " + std::to_string(registers) + " registers, got " + std::to_string(d.elements(data).size()));
   std::vector<Slot> slots;
   for (const ptx::Operand &one : d.elements(data))
     slots.push_back(loading ? d.late_destination(one, Type::b32) : d.source(one, Type::b32));
-  Decoder::Address address = d.address_of(d.operand(loading ? 1 : 0));
+  if (reduces) {
+    d.out().detail = reduction_of(d, form, registers).detail();
+    d.out().dst = d.late_destination(d.operand(1), Type::b32);
+  }
+  Decoder::Address address = d.address_of(d.operand(place_of_address));
   if (address.base != AddressBase::row32) d.fail("an address in tensor memory is a register of 32 bits");
   form.displacement = static_cast<int32_t>(address.displacement);
   d.out().a = address.row;
