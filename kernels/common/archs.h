@@ -13,6 +13,7 @@ enum Hardware : unsigned {
   wg_mma = 16,            // wgmma: products of four warps together
   tmem_mma = 32,          // tcgen05: the fifth generation's mma, and its memory
   dependent_launch = 64,  // griddepcontrol
+  tmem_max = 128,         // tcgen05.ld.red: the largest of the columns that are loaded
 };
 
 /// Where code runs that was built for an architecture, besides on itself.

@@ -69,6 +69,15 @@ __device__ __forceinline__ void tcgen05_ld_32x32b_x32(uint32_t *x, uint32_t from
                : "memory");
 }
 
+/// The same, and the largest of them, NaN if one is, by Hardware::tmem_max (PTX ISA 9.7.16.8.3, tcgen05.ld.red).
+__device__ __forceinline__ void tcgen05_ld_red_max_nan_32x32b_x32(uint32_t *x, uint32_t *largest, uint32_t from) {
+  asm volatile("tcgen05.ld.red.sync.aligned.32x32b.x32.max.NaN.f32 {" FA_NAMES_16
+               ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, [%33];"
+               : FA_WORDS_16("=r", x, 0), FA_WORDS_16("=r", x, 16), "=r"(*largest)
+               : "r"(from)
+               : "memory");
+}
+
 /// Begins to write 16 columns of it.
 __device__ __forceinline__ void tcgen05_st_32x32b_x16(uint32_t to, const uint32_t *x) {
   asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%16], {" FA_NAMES_16 "};" ::FA_WORDS_16("r", x, 0), "r"(to)
@@ -80,10 +89,10 @@ __device__ __forceinline__ void tcgen05_st_32x32b_x16(uint32_t to, const uint32_
 #undef FA_NAMES_16
 
 /// Waits until this thread's reads are over, of which these are some: nothing uses them sooner.
-template <int Words>
-__device__ __forceinline__ void tcgen05_wait_ld(uint32_t (&x)[Words]) {
+template <int... Words>
+__device__ __forceinline__ void tcgen05_wait_ld(uint32_t (&...x)[Words]) {
   asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
-  unroll<Words>([&](int i) { asm volatile("" : "+r"(x[i])::"memory"); });
+  (unroll<Words>([&](int i) { asm volatile("" : "+r"(x[i])::"memory"); }), ...);
 }
 
 /// Waits until this thread's writes are over.

@@ -97,6 +97,21 @@ class Softmax {
     return of != 0 && k / 2 % (of != 0 ? of : 1) == of - 1;
   }
 
+  /// Where scores are what is loaded. Those that a mask hides do not count, so masked tiles have maxima of their own.
+  static constexpr bool loads_find_maxima = this_arch.has(tmem_max) && !B::featured;
+
+  /// NaN if one is.
+  template <int N>
+  __device__ static float largest_of(const uint32_t (&x)[N]) {
+    constexpr int chains = N < 4 ? N : 4;
+    float top[chains];
+    unroll<chains>([&](int i) { top[i] = __uint_as_float(x[i]); });
+    unroll<N - chains>([&](int i) { top[i % chains] = max_nan_f32(top[i % chains], __uint_as_float(x[chains + i])); });
+    float all = top[0];
+    unroll<chains - 1>([&](int i) { all = max_nan_f32(all, top[1 + i]); });
+    return all;
+  }
+
   __device__ void attend(const Item &item) {
     const int32_t row = row_of_thread<B>(p_, item.work, t_);
     const Interval keys = keys_of_row<B>(p_, item.work, row);
@@ -133,18 +148,26 @@ class Softmax {
     phases_.wait(barrier(state_.s_full) + 8 * at, scores + at);
     tcgen05_fence_after_thread_sync();
     const uint32_t s = scores_ + at * B::keys;
-    unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s + chunk * i); });
-    tcgen05_wait_ld(x);
-    changes.make(x, first);
-    const auto score = [&](int i) { return __uint_as_float(x[i]); };
-    if constexpr (!Whole) {
-      unroll<B::keys>([&](int i) {
-        if (!columns.holds(i)) x[i] = __float_as_uint(-infinity);
-      });
+    float top;
+    if constexpr (Whole && loads_find_maxima) {
+      uint32_t largest[B::keys / chunk];
+      unroll<B::keys / chunk>(
+          [&](int i) { tcgen05_ld_red_max_nan_32x32b_x32(x + chunk * i, largest + i, s + chunk * i); });
+      tcgen05_wait_ld(x, largest);
+      top = largest_of(largest);
+    } else {
+      unroll<B::keys / chunk>([&](int i) { tcgen05_ld_32x32b_x32(x + chunk * i, s + chunk * i); });
+      tcgen05_wait_ld(x);
+      changes.make(x, first);
+      if constexpr (!Whole) {
+        unroll<B::keys>([&](int i) {
+          if (!columns.holds(i)) x[i] = __float_as_uint(-infinity);
+        });
+      }
+      top = largest_of(x);
     }
-    float top[4] = {score(0), score(1), score(2), score(3)};
-    unroll<B::keys - 4>([&](int i) { top[i % 4] = max_nan_f32(top[i % 4], score(4 + i)); });
-    const float a = softmax.raise_maximum(max_nan_f32(max_nan_f32(top[0], top[1]), max_nan_f32(top[2], top[3])), exact);
+    const auto score = [&](int i) { return __uint_as_float(x[i]); };
+    const float a = softmax.raise_maximum(top, exact);
     if (turn > 0) {
       phases_.wait(barrier(state_.scales_empty), scales);
       st_shared_f32(scale_, a);

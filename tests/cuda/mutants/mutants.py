@@ -17,7 +17,7 @@ from pathlib import Path
 
 from compiler import compile_image, name_of
 from gradients import GRADIENTS
-from roles import PRESETS, ROLES
+from roles import CODES, PRESETS, ROLES
 from table import CLEAN, MUTANTS
 
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
@@ -34,10 +34,10 @@ def alone(mutants):
     groups = {}
     for mutant in mutants:
         if mutant.entry and mutant.file:
-            groups.setdefault((mutant.image, mutant.entry), []).append(mutant)
-    for (image, entry), members in groups.items():
+            groups.setdefault((mutant.code or mutant.image[0], mutant.image, mutant.entry), []).append(mutant)
+    for (code, _, entry), members in groups.items():
         seen_by = "|".join(sorted({mutant.shown for mutant in members}))
-        yield replace(members[0], name=f"clean_{image[0]}_{entry}", file="", old="", new="", shown=seen_by)
+        yield replace(members[0], name=f"clean_{code}_{entry}", file="", old="", new="", shown=seen_by)
 
 
 def outcome_of(mutant, folders):
@@ -61,7 +61,8 @@ def outcome_of(mutant, folders):
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
         fatbin.unlink(missing_ok=True)
         flags = ["-lineinfo", "-fatbin", f"-DFA_TILE_PRESET={mutant.preset}"]
-        compile_image(copy, mutant.image, definitions, fatbin, "compute_{0}", flags, quick=True)  # the emulator runs PTX
+        image = (mutant.code or arch, family, dtype, dim)
+        compile_image(copy, image, definitions, fatbin, "compute_{0}", flags, quick=True)  # the emulator runs PTX
         environment = os.environ | {"FA_KERNEL_PATH": str(path), "FA_EMU_DEVICE": mutant.device or f"sm_{arch}", "FA_EMU_CHECK": "2"}
         # Two blocks at once, as a kernel that should wait for another one is to have the chance not to.
         environment |= {"FA_EMU_SEED": "1", "FA_EMU_THREADS": "2", "LD_LIBRARY_PATH": emulator, "TEST_EMULATED": "1"}
@@ -87,7 +88,7 @@ def judge(mutant, folders):
 
 def main(*arguments):
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    chosen = [mutant for mutant in CLEAN + PRESETS + MUTANTS + GRADIENTS + ROLES if not names or mutant.name in names]
+    chosen = [mutant for mutant in CLEAN + PRESETS + CODES + MUTANTS + GRADIENTS + ROLES if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}
     if unknown:
         raise SystemExit(f"table.py has no {', '.join(sorted(unknown))}")

@@ -26,10 +26,20 @@ def of_features(name, file, old, new):
     return role(name, file, old, new, WRONG, "Features", entry="featured")
 
 
+def for_103(mutant):
+    """The code that B300 has of its own, in the place of the image that it would otherwise share with B200."""
+    return replace(mutant, code="103f", device="sm_103a:sms=2")
+
+
 # Without a fault: other shares of exponentials are polynomials.
 PRESETS = [
     replace(role(f"preset_{preset}", "", "", "", ""), preset=preset)
     for preset in ("mufu", "fifth")
+]
+
+CODES = [
+    for_103(replace(role(f"code_of_103_{dtype}_{dim}", "", "", "", "", test, image=("100a", "tcgen05", dtype, dim)), entry=""))
+    for dtype, dim, test in (("f16", "64", "*"), ("bf16", "128", "*"), ("bf16", "256", "Of256Columns"))
 ]
 
 ROLES = [
@@ -75,6 +85,8 @@ ROLES = [
          "{times_power(p.x, rounded.y), times_power(p.y, rounded.x)}", WRONG),
     role("range_of_polynomials", "common/packed.cuh", "fma.rn.sat.f32", "fma.rn.f32", WRONG),
     role("maximum_without_nan", "common/packed.cuh", "max.NaN.f32", "max.f32", NUMBER, "WithoutNumbers"),
+    for_103(role("maximum_of_loads_without_nan", "common/tensor_memory.cuh", "x32.max.NaN.f32", "x32.max.f32", NUMBER, "WithoutNumbers")),
+    for_103(role("maximum_of_some_columns", "tcgen05/softmax.cuh", "top = largest_of(largest);", "top = __uint_as_float(largest[0]);", WRONG)),
     role("first_whole_tile", "tcgen05/softmax.cuh", "(max_over_warp(keys.low) + B::keys - 1) / B::keys", "max_over_warp(keys.low) / B::keys", WRONG),
     role("last_whole_tile", "tcgen05/softmax.cuh", "min_over_warp(keys.high) / B::keys", "(min_over_warp(keys.high) + B::keys - 1) / B::keys", WRONG),
     role("sum_of_an_infinite_score", "tcgen05/softmax.cuh", "    if (!is_finite(t)) row.l = nan_value();\n", "", NUMBER, "WithoutNumbers"),

@@ -54,6 +54,7 @@ class Mutant:
     also: tuple = ()  # further (file, old, new), which are no faults
     entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
     preset: str = "standard"  # of kernels/presets.inc; one whose tiles are the build's own
+    code: str = ""  # the architecture whose code takes the image's place, where it runs on the same devices
 
     def __post_init__(self):
         if self.image[1] == "mma" and not self.test:
