@@ -93,7 +93,8 @@ struct OwnKeys {
   __device__ bool holds(int key) const { return low <= key && key < high; }
 };
 
-/// A tile of queries of a head of the group. The tiles of a head follow one another, then those of the next head.
+/// A tile of queries of a head of the group. They come from the last tile to the first, each of all heads: blocks that
+/// take turns then never wait for one that has more of them.
 struct Place {
   int head, tile;
 };
@@ -125,7 +126,7 @@ struct BlockState {
   std::conditional_t<B::pairs, Sequence, char> sequence;  // Entry::dkv
   std::conditional_t<B::pairs, KeyWork, Work> work;
   Interval full;   // Entry::dkv: the queries that attend all keys; Entry::dq: the tiles of keys that all queries attend
-  Interval tiles;  // that the block visits: of queries, of each head, or of keys
+  Interval tiles;  // that the block visits: of queries of each head, or of keys
   const RowTerms *row_terms;  // of query 0: of the head, or of the group's first one
   const char *walked[2];      // where row 0 is: of Q and dO of the group's first head, or of K and V
   int group;                  // with pairs: heads of queries that have the keys

@@ -30,8 +30,8 @@ __device__ inline Interval attending_all(const BackwardParams &p, const Sequence
   return low < high ? Interval{int32_t(low - s.offset), int32_t(high - s.offset)} : Interval{0, 0};
 }
 
-__device__ inline Place after(Place at, Interval tiles) {
-  return at.tile + 1 < tiles.high ? Place{at.head, at.tile + 1} : Place{at.head + 1, tiles.low};
+__device__ inline Place after(Place at, int group) {
+  return at.head + 1 < group ? Place{at.head + 1, at.tile} : Place{0, at.tile - 1};
 }
 
 template <class B>
@@ -266,7 +266,7 @@ __device__ inline Interval tiles_of(Interval queries) {
 template <class B>
 __device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, Place at) {
   const int row = at.tile * B::columns;
-  Step step = {at, at.head < state.group ? state.sequence.queries - row : 0,
+  Step step = {at, at.tile >= state.tiles.low ? state.sequence.queries - row : 0,
                row >= state.full.low && row + B::columns <= state.full.high};
   unroll<2>([&](int which) {
     const View &view = which ? p.dout : p.q;
@@ -310,9 +310,9 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     state.row_terms = p.terms + first_term(p, s, first_head);
     state.walked[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);
     state.walked[1] = head_rows(p.dout, q_batch(p, s), s.q_first, first_head);
-    const Place at = {state.tiles.empty() ? group : 0, state.tiles.low};
+    const Place at = {0, state.tiles.high - 1};
     state.steps[0] = step_at(p, state, at);
-    state.steps[1] = step_at(p, state, after(at, state.tiles));
+    state.steps[1] = step_at(p, state, after(at, group));
     if constexpr (B::sums_queries) {
       const int64_t row = first_term(p, s, first_head);
       const Interval before = attending(p, s, max(w.first - B::rows, 0), w.first);
@@ -356,7 +356,7 @@ __device__ inline void keys_pass(const BackwardParams &p) {
       pass.template step<false>(n);
     }
     if (threadIdx.x == 0) {
-      state.steps[(n + 2) & 3] = step_at(p, state, after(state.steps[(n + 1) & 3].at, state.tiles));
+      state.steps[(n + 2) & 3] = step_at(p, state, after(state.steps[(n + 1) & 3].at, state.group));
       if constexpr (B::sums_queries) dq.note(state.steps[n & 3].at, odd);
     }
     if (B::stages == 1) __syncthreads();

@@ -3,7 +3,8 @@
 // sums have one order. A block waits only for one with a lower number, and only when it is about to add. GPUs start
 // blocks in that order, though CUDA does not promise it; so some block always goes on. Products of a step run in the
 // next one, when all warps have shown dS, and the next block's turn comes one step later still, when what was added has
-// long arrived.
+// long arrived. All blocks of a column begin at the last rows that attend their keys (Place), so that those with the
+// same rows follow one another at a step's distance and do not wait after that.
 #pragma once
 
 #include "backward/exchange.cuh"

@@ -3,10 +3,9 @@ of keys or of queries and walks through the other, tile by tile."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from . import loops, model
+from . import in_turns, loops, model
 from .images import Image, Tile
 from .rates import RATES, SUB_CORES, Gpu
 from .sass import Function, Instruction
@@ -16,7 +15,6 @@ KEYS, QUERIES, ALL = "fa_backward_dkv", "fa_backward_dq", "fa_backward_gradients
 PRODUCTS = {KEYS: 4, QUERIES: 3, ALL: 5}  # of a tile of queries with one of keys
 ALL_PRODUCTS = 5  # that gradients need
 MOVED = {KEYS: 4, QUERIES: 3, ALL: 4}  # owned tiles that a block reads or writes; forward's are two
-STEPS_APART = 2  # that blocks begin after one another which add in turns
 
 
 @dataclass(frozen=True)
@@ -123,17 +121,21 @@ def once(function: Function, begin: int, needs: dict[str, int]) -> list[Instruct
     return way
 
 
-def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call, in_turns: bool = True) -> float:
+def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
     """Of a launch in which blocks own tiles; one of keys walks through the queries of all heads of its group."""
     heads, group = (call.heads, 1) if entry == QUERIES else (call.heads_kv, call.heads // call.heads_kv)
     tiles = model.turns(call.rows, call.rows, turn.rows, turn.keys, call.causal)
-    columns = call.batch * heads
-    seconds = model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], columns, call.dim, call.causal,
-                            MOVED[entry] / 2)  # fmt: skip
-    if entry == ALL and in_turns:
-        together = min(len(tiles), math.ceil(gpu.sms / heads))  # blocks of a head that are at work at a time
-        seconds += STEPS_APART * (together - 1) * turn.cycles / gpu.sustained_hertz
-    return seconds
+    return model.seconds(turn, gpu, [(n * group, masked * group) for n, masked in tiles], call.batch * heads, call.dim,
+                         call.causal, MOVED[entry] / 2)  # fmt: skip
+
+
+def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, compiler: str) -> float:
+    """Times as long a launch takes whose blocks add to dq in turns; blocks: of an SM."""
+    tiles, queries, group = call.rows // owned, call.rows // walked, call.heads // call.heads_kv
+    steps = [group * (queries - (tile * owned // walked if call.causal else 0)) for tile in range(tiles)]
+    shape = (call.batch, call.heads, call.heads_kv, call.rows, call.dim, call.causal)
+    together = in_turns.group_of(gpu, gpu.sms * blocks, tiles, shape, compiler)
+    return in_turns.longer(steps, call.batch * call.heads_kv, gpu.sms * blocks, together)
 
 
 def beside_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:

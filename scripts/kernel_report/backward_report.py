@@ -49,6 +49,7 @@ class Kernel:
     board: str
     image: images.Image
     passes: list[Pass]
+    longer: dict[backward.Call, float]  # times that a launch in turns takes
 
     @property
     def ways(self) -> dict[str, list[Pass]]:
@@ -62,7 +63,7 @@ class Kernel:
         seconds = backward.beside_seconds(gpu, call, way != TWO)
         for one in self.ways[way]:
             turn = one.turn.on(self.image, one.function)
-            seconds += backward.launch_seconds(turn, gpu, one.entry, call, way == TURNS)
+            seconds += backward.launch_seconds(turn, gpu, one.entry, call) * (self.longer[call] if way == TURNS else 1)
         return call.operations / seconds / 1e12
 
     def fastest(self, call: backward.Call, *without: str) -> float:
@@ -74,7 +75,9 @@ class Kernel:
         return min(sum(one.a_score for one in passes) for passes in self.ways.values())
 
 
-def kernel(board: str, build: Path, dim: int, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> Kernel:
+def kernel(
+    board: str, build: Path, dim: int, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile], compiler: str
+) -> Kernel:
     arch, dtype = BOARDS[board]
     image = images.Image.of(build / "kernels" / f"sm_{arch}.backward.{dtype}.{dim}.fatbin")
     assert image is not None
@@ -86,7 +89,11 @@ def kernel(board: str, build: Path, dim: int, tools: Path, tiles: dict[tuple[str
         if found is None:
             raise SystemExit(f"{image.path}: {function.name}: got no tensor-core loop, expected one")
         passes.append(Pass(function.name, image, function, found))
-    return Kernel(board, image, passes)
+    longer = {
+        call: backward.longer_in_turns(one.turn.owned, one.turn.walked, GPUS[board], one.turn.on(image, one.function).blocks, call, compiler)
+        for one in passes if one.entry == backward.ALL for call in anchors(dim)
+    }  # fmt: skip
+    return Kernel(board, image, passes, longer)
 
 
 def loop_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
@@ -168,7 +175,7 @@ def goal_rows(kernels: list[Kernel], tools: Path, tiles: dict[tuple[str, int, in
 
 def text(build: Path, tools: Path, compiler: str) -> str:
     tiles = images.tiles(compiler)
-    kernels = [kernel(board, build, dim, tools, tiles) for board in BOARDS for dim in DIMS]
+    kernels = [kernel(board, build, dim, tools, tiles, compiler) for board in BOARDS for dim in DIMS]
     head = ["kernel", "owned x walked", "issued, by way", "tensor / ideal", "a score", *UNITS, "turn", "limit", "of the peak",
             "registers", "spills", "blocks an SM"]  # fmt: skip
     return "\n".join([

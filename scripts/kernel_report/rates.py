@@ -54,6 +54,7 @@ class Gpu:
     capped: float = 0  # the same where work lasts for seconds and the board's power limits the clock [C]; 0: no figure
     mma_factor: float = 1.0  # 2 where sums in f32 run at half the rate (GeForce, L20); 4 where tensor cores do (H20)
     wgmma: bool = False
+    l2: int = 0  # MB; 0: not needed of this GPU
 
     @property
     def sustained_hertz(self) -> float:
@@ -69,18 +70,18 @@ class Gpu:
 
 
 GPUS = {
-    "T4": Gpu(75, 40, 1.59, 320, capped=24 / 65),
-    "A100": Gpu(80, 108, 1.41, 1555, sustained=267.9 / 312),
+    "T4": Gpu(75, 40, 1.59, 320, capped=24 / 65, l2=4),
+    "A100": Gpu(80, 108, 1.41, 1555, sustained=267.9 / 312, l2=40),
     "A10": Gpu(86, 72, 1.695, 600),
-    "L4": Gpu(89, 58, 2.04, 300),
+    "L4": Gpu(89, 58, 2.04, 300, l2=48),
     "L20": Gpu(89, 92, 2.52, 864, mma_factor=2),
     "RTX 4090": Gpu(89, 128, 2.52, 1008, mma_factor=2),
     "H100 wgmma": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989, wgmma=True),
     "H200 wgmma": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989, wgmma=True),
     "H20 wgmma": Gpu(90, 78, 1.853, 4000, mma_factor=4, wgmma=True),  # 148 TFLOP/s
-    "H100 mma.sync": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989),
+    "H100 mma.sync": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989, l2=50),
     "H200 mma.sync": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989),
-    "RTX PRO 6000": Gpu(120, 188, 2.6, 1792),
+    "RTX PRO 6000": Gpu(120, 188, 2.6, 1792, l2=128),
     "RTX 5090": Gpu(120, 170, 2.41, 1792, sustained=224.3 / 209.5, mma_factor=2),
 }
 

@@ -61,21 +61,38 @@ const Image *summing_image(const Backward &c, const Gradients &gradients, const 
   return nullptr;
 }
 
-/// Blocks of keys that add to dq in turns start two steps apart, as many as run at once, and do not wait after that. Two
-/// passes compute two products more, two steps in five.
-constexpr double steps_apart = 2, most_of_waits = 0.3;
+/// Tiles of keys that all queries attend. Under a causal mask or a window the next tile has fewer queries, or later
+/// ones.
+int64_t tiles_alike(const Backward &c, const Tile &tile) {
+  const Attention &a = *c.attention;
+  const int64_t ahead = a.mask != FA_MASK_NONE ? 0 : a.window_right, apart = c.max_seqlen_k - c.max_seqlen_q;
+  int64_t keys = c.max_seqlen_k;
+  if (ahead >= 0 && c.q_offset == nullptr) {
+    keys = std::min(keys, apart + ahead);
+    if (a.window_left >= 0) keys = std::min(keys, a.window_left + ahead - c.max_seqlen_q);
+  }
+  return ceil_div(std::max<int64_t>(keys, 0), tile.keys);
+}
 
+/// Of blocks with the same queries that add to dq in turns, each is a step behind the one before it; others have begun
+/// at rows that those do not have, or have less to do. Two passes compute two products more, two steps in five.
+constexpr double most_of_waits = 0.3;
+
+/// By one sequence, so that the batch does not decide on anybody's bits.
 bool turns_pay(const Backward &c, const Tile &tile, const Device &device) {
   const Attention &a = *c.attention;
-  const auto tiles = [](double rows, int of) { return std::ceil(rows / of); };
   auto queries = static_cast<double>(c.max_seqlen_q);  // that attend a block's keys
   if (a.window_left >= 0 && (a.mask == FA_MASK_CAUSAL || a.window_right >= 0))
     queries = std::min(queries, static_cast<double>(a.window_left + std::max<int64_t>(a.window_right, 0) + tile.keys));
-  const double heads_kv = static_cast<double>(std::max<int64_t>(c.heads_kv, 1));
-  const double steps = tiles(queries, tile.rows) * static_cast<double>(c.heads_q) / heads_kv;
-  const double together =
-      std::min(tiles(static_cast<double>(c.max_seqlen_k), tile.keys), std::ceil(device.sm_count / heads_kv));
-  return steps_apart * (together - 1) <= most_of_waits * steps;
+  if (a.chunk > 0) queries = std::min(queries, static_cast<double>(a.chunk + tile.keys));
+  const int64_t columns = c.heads_kv, slots = slots_of(Entry::gradients, tile, device);
+  const int64_t tiles = ceil_div(c.max_seqlen_k, tile.keys);
+  if (columns == 0 || tiles == 0) return true;
+  const int64_t together = ceil_div(slots, group_of_keys(c, device, slots, tiles, columns));
+  const double steps = std::ceil(queries / tile.rows) * static_cast<double>(c.heads_q / columns);
+  const double of_a_place = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
+  const auto waits = static_cast<double>(std::min(tiles_alike(c, tile), together) - 1);
+  return waits <= most_of_waits * std::max(steps, of_a_place);
 }
 
 /// Adds steps to a plan.
@@ -118,7 +135,8 @@ class Planner {
     const int64_t columns = c_.batch_k * c_.heads_kv;
     set_schedule(tile.keys, tiles, c_.heads_kv, &step);
     step.tiles = number(tiles * columns);
-    if (step.tiles > 0) set_order_of_keys(c_, device_, columns, &step.schedule);
+    if (step.tiles > 0)
+      step.schedule.group = group_of_keys(c_, device_, slots_of(entry, tile, device_), step.schedule.tiles, columns);
     add(step, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
   }
 

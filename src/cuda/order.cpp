@@ -21,10 +21,9 @@ constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.
 constexpr int64_t late_parts = 8;
 
-/// True when a sequence's last tiles are its longest by far.
-bool has_long_tiles(const Attention &a) {
-  return a.mask != FA_MASK_NONE && a.window_left < 0 && a.chunk == 0;
-}
+/// Of blocks that own keys: where places are taken fewer times, so many times the columns that are at work at once
+/// anyway begin with their long tiles. Their queries are then read as many times at most.
+constexpr int64_t fewest_waves_of_keys = 16, columns_begun_early = 4;
 
 /// Of sizes down to half of the largest, in whole steps, the one that leaves the last group fullest: it works at the
 /// end, when multiprocessors are to end together.
@@ -70,6 +69,10 @@ int64_t late_tiles_for(const Inputs &p, const kernels::Schedule &s, int64_t colu
 
 }  // namespace
 
+bool has_long_tiles(const Attention &a) {
+  return a.mask != FA_MASK_NONE && a.window_left < 0 && a.chunk == 0;
+}
+
 void set_order(const Inputs &p, const Device &device, const kernels::Tile &tile, int64_t slots,
                kernels::Schedule *schedule) {
   const int64_t columns = int64_t{schedule->head_groups} * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
@@ -78,13 +81,14 @@ void set_order(const Inputs &p, const Device &device, const kernels::Tile &tile,
   schedule->late_tiles = static_cast<int32_t>(late_tiles_for(p, *schedule, columns, tiles_at_once));
 }
 
-void set_order_of_keys(const Inputs &p, const Device &device, int64_t columns, kernels::Schedule *schedule) {
+int64_t group_of_keys(const Inputs &p, const Device &device, int64_t slots, int64_t tiles, int64_t columns) {
   const Attention &a = *p.attention;
   const int64_t heads = p.heads_q / p.heads_kv;  // that a column's blocks read
   const Count bytes = Count(p.max_seqlen_q) * heads * (a.head_dim + a.head_dim_v) * dtype_bytes(a.q_dtype);
-  const int64_t share = number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
-  schedule->group = std::clamp<int64_t>(device.l2_bytes / share, 1, columns);
-  schedule->late_tiles = 0;
+  int64_t most = device.l2_bytes / number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
+  if (has_long_tiles(a) && columns < ceil_div(fewest_waves_of_keys * slots, tiles))
+    most = std::max(most, columns_begun_early * ceil_div(slots, tiles));
+  return even_group(columns, std::clamp<int64_t>(most, 1, columns), 1);
 }
 
 }  // namespace fa::cuda

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "cuda/order.h"
 #include "judge/random.h"
 
 namespace fa::cuda {
@@ -130,6 +131,39 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
     shared.call.dv.data = nullptr;
     EXPECT_EQ(entries_of(plan(shared)), apart);
   }
+}
+
+/// Of a single head, too, where each tile of keys has fewer queries than the one before it, or later ones.
+// [F52]
+TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
+  const Gradients gradients = images_of_bf16();
+  if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
+  Device device = small_device();
+  device.shared_per_block = 163 << 10;
+  ShapedBf16 square(1, 8192, 8192, 1, 1), few(1, 128, 8192, 1, 1);
+  const auto in_turns = [&](Shaped &s) { return plan_of(s.get(), gradients, device).in_turns; };
+  EXPECT_FALSE(in_turns(square));
+  square.attention.mask = few.attention.mask = FA_MASK_CAUSAL;
+  EXPECT_TRUE(in_turns(square));
+  EXPECT_FALSE(in_turns(few)) << "all of them attend nearly all keys";
+  static const int32_t offset = 0;
+  square.call.q_offset = &offset;  // which may be any
+  EXPECT_FALSE(in_turns(square));
+  square.call.q_offset = nullptr, square.attention.mask = FA_MASK_NONE;
+  square.attention.window_left = 512, square.attention.window_right = 0;
+  EXPECT_TRUE(in_turns(square));
+}
+
+/// Under a causal mask a call of few waves begins with the long tiles of many columns; one of many waves, and one
+/// without a mask, keep to what the L2 holds.
+TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
+  ShapedBf16 s(2, 8192, 8192, 64, 8);
+  const auto group = [&] { return group_of_keys(s.get(), small_device(), 108, 64, s.call.batch * s.call.heads_kv); };
+  EXPECT_EQ(group(), 1);
+  s.attention.mask = FA_MASK_CAUSAL;
+  EXPECT_EQ(group(), 8) << "2 columns are at work at once, and 8 leave no last group of fewer";
+  s.call.batch = 16;
+  EXPECT_EQ(group(), 1);
 }
 
 /// Without queries dk and dv are still to be written, and without keys dq.

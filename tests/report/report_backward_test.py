@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import backward, backward_peers, model, peers  # noqa: E402
+from kernel_report import backward, backward_peers, in_turns, model, peers  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 from kernel_report.sass import Function, Instruction  # noqa: E402
@@ -100,10 +100,23 @@ class Calls(unittest.TestCase):
         self.assertEqual(len(by_queries), 1)
 
     def test_turns_begin_apart(self) -> None:
-        """14 blocks of a head are at work together on an A100: the last begins 26 steps late."""
-        turn, call = model.Turn({"tensor": 1000.0}, 1000.0, 1, 128, 64), backward.Call(2, 64, 8, 8192, 128, True)
-        each, late = (backward.launch_seconds(turn, GPUS["A100"], entry, call) for entry in (backward.KEYS, backward.ALL))
-        self.assertAlmostEqual(late - each, 26 * 1000 / GPUS["A100"].sustained_hertz)
+        """Each block of a column follows the one before it at a step's distance; under a causal mask it has less to do."""
+        blocks = in_turns.grid([10, 10, 10], 1, 1)
+        self.assertEqual((in_turns.end(blocks, 3, False), in_turns.end(blocks, 3, True)), (10, 12))
+        self.assertEqual(in_turns.end(in_turns.grid([10, 8, 6], 1, 1), 3, True), 10)
+        self.assertEqual(in_turns.end(in_turns.grid([10, 10], 2, 2), 4, True), 11)  # columns do not wait for each other
+        self.assertEqual(in_turns.end(blocks, 1, True), 30)
+
+    def test_grid(self) -> None:
+        """The last group is what is left."""
+        self.assertEqual(in_turns.grid([2, 1], 3, 2), [(0, 2), (1, 2), (0, 1), (1, 1), (2, 2), (2, 1)])
+
+    def test_turns_of_a_call(self) -> None:
+        """Full masks of one head wait, as 64 blocks begin at once; many heads hardly do."""
+        one, many = (backward.Call(1, heads, heads, 8192, 128, False) for heads in (1, 64))
+        longer = [backward.longer_in_turns(128, 64, GPUS["A100"], 1, call, "c++") for call in (one, many)]
+        self.assertGreater(longer[0], 1.4)
+        self.assertLess(longer[1], 1.02)
 
     def test_operations(self) -> None:
         full, causal = (backward.Call(2, 64, 8, 8192, 128, causal) for causal in (False, True))

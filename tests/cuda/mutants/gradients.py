@@ -80,7 +80,7 @@ GRADIENTS = [
     gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
     # Operands, heads, scores.
     gradients("operands_of_a_pair", KEYS, "shared.slot(stage, 1));  // dV", "shared.slot(stage, 0));  // dV", OF_KEYS),
-    gradients("heads_of_a_group", KEYS, "Place{at.head + 1, tiles.low}", "Place{at.head + 2, tiles.low}", OF_KEYS),
+    gradients("heads_of_a_group", KEYS, "Place{at.head + 1, at.tile}", "Place{at.head + 2, at.tile}", OF_KEYS),
     gradients("slope_of_a_head", "backward/scores.cuh", "fmaf(-slope_2, fabsf(distance), x)", "x", WRONG),
     gradients("derivative_of_a_cap", "backward/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
     gradients("added_gradients", "common/gradient.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),

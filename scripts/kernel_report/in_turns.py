@@ -1,0 +1,50 @@
+"""How much longer a launch takes whose blocks of keys add to dq in turns. All blocks of a column (a key/value head of a
+sequence) begin at its last rows and add to the same rows in the same order, each behind the block before it."""
+
+from __future__ import annotations
+
+import heapq
+import tempfile
+from itertools import accumulate, chain, repeat
+from pathlib import Path
+
+from . import images
+from .rates import Gpu
+
+PASSED_ON = 2  # steps later: the next one adds, and when the one after it begins that has arrived
+
+
+def grid(steps: list[int], columns: int, group: int) -> list[tuple[int, int]]:
+    """The column and the steps of each block, in the order in which they begin; steps: of a column's blocks."""
+    groups = [range(first, min(first + group, columns)) for first in range(0, columns, group)]
+    return [(column, of) for each in groups for of in steps for column in each]
+
+
+def end(blocks: list[tuple[int, int]], slots: int, waits: bool) -> int:
+    """When the last block ends, in steps; slots: blocks that are at work at once."""
+    free = [0] * slots
+    passed: dict[int, list[int]] = {}  # by column: when the turn of each step is passed on
+    for column, steps in blocks:
+        turns = passed.get(column, []) if waits else []
+        # A step adds what the one before it computed, and so begins when that one's turn has come.
+        of_steps = chain(turns[:steps], repeat(0, steps - len(turns)))
+        begins = list(accumulate(of_steps, lambda begun, turn: max(begun + 1, turn), initial=heapq.heappop(free)))
+        heapq.heappush(free, begins[steps])
+        passed[column] = [begins[min(i + PASSED_ON, steps)] for i in range(steps)] + turns[steps:]
+    return max(free)
+
+
+def group_of(gpu: Gpu, slots: int, tiles: int, call: tuple[int, int, int, int, int, bool], compiler: str) -> int:
+    """By the engine's own rule; call: batch, heads, key/value heads, rows, columns, causal."""
+    with tempfile.TemporaryDirectory() as folder:
+        program, source = Path(folder) / "group", Path(__file__).with_name("group.cpp")
+        include = [word for path in ("kernels", "src", "include") for word in ("-I", images.ROOT / path)]
+        images.run(compiler, "-std=c++20", *include, source, images.ROOT / "src/cuda/order.cpp", "-o", program)
+        numbers = (gpu.l2 << 20, slots, tiles, *map(int, call))
+        return int(images.run(program, text=" ".join(map(str, numbers))))
+
+
+def longer(steps: list[int], columns: int, slots: int, group: int) -> float:
+    """Times as long as without waiting."""
+    blocks = grid(steps, columns, group)
+    return end(blocks, slots, True) / end(blocks, slots, False)
