@@ -7,7 +7,7 @@
 //
 //   Entry::dq    owns queries and the gradients of their results, walks through keys and values
 //
-//   Entry::dkv: warps in pairs, which own the same keys            Entry::dq: each warp has queries of its own
+//   Both: warps in pairs, which own the same keys                  Entry::dq: each warp has queries of its own
 //     value warp                       key warp                      S  = Q K^T          dP = dO V^T
 //       S^T = K Q^T                      dP^T = V dO^T               P  = 2^(c S - lse)
 //       P^T = 2^(c S^T - lse) ---P--->   dS^T = P^T (dP^T - delta)   dS = P (dP - delta)
@@ -123,9 +123,9 @@ struct Turns {
 /// What stays in shared memory beside tiles, so that it takes no registers in the loop.
 template <class B>
 struct BlockState {
-  std::conditional_t<B::pairs, Sequence, char> sequence;  // Entry::dkv
+  std::conditional_t<B::pairs, Sequence, char> sequence;
   std::conditional_t<B::pairs, KeyWork, Work> work;
-  Interval full;   // Entry::dkv: the queries that attend all keys; Entry::dq: the tiles of keys that all queries attend
+  Interval full;   // with pairs: the queries that attend all keys; Entry::dq: the tiles of keys that all queries attend
   Interval tiles;  // that the block visits: of queries of each head, or of keys
   const RowTerms *row_terms;  // of query 0: of the head, or of the group's first one
   const char *walked[2];      // where row 0 is: of Q and dO of the group's first head, or of K and V

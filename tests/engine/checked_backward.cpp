@@ -61,9 +61,18 @@ class CheckedGradients : public EngineTest {
     return c;
   }
 
+  /// In two passes, one for keys and one for queries.
+  static Case in_two_passes(Case c) {
+    c.flags = FA_FLAG_BATCH_INVARIANT;
+    return c;
+  }
+
   void run(int64_t dim) {
-    for (const Case &c : {causal(dim), scored(dim), large(dim, 0x1p-14), large(dim, 0x1p12)}) expect_right(c);
-    contain(causal(dim));
+    const Log log;
+    for (const Case &c : {causal(dim), scored(dim), large(dim, 0x1p-14), large(dim, 0x1p12)})
+      expect_right(in_two_passes(c));
+    contain(in_two_passes(causal(dim)));
+    EXPECT_TRUE(log.has("fa_backward_dkv") && !log.has("fa_backward_gradients")) << log.text;
   }
 
   /// Whether shared memory holds the tiles of all gradients.
