@@ -40,6 +40,11 @@ __device__ inline float2 ld_volatile_shared_v2_f32(uint32_t from) {
   asm volatile("ld.volatile.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
   return x;
 }
+__device__ inline int2 ld_volatile_shared_v2_s32(uint32_t from) {
+  int2 x;
+  asm volatile("ld.volatile.shared.v2.s32 {%0, %1}, [%2];" : "=r"(x.x), "=r"(x.y) : "r"(from));
+  return x;
+}
 
 __device__ inline void st_shared_v4_b32(uint32_t to, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");

@@ -69,7 +69,16 @@ __device__ __forceinline__ void tcgen05_ld_32x32b_x32(uint32_t *x, uint32_t from
                : "memory");
 }
 
-/// The same, and the largest of them, NaN if one is, by Hardware::tmem_max (PTX ISA 9.7.16.8.3, tcgen05.ld.red).
+/// The same of 16 columns.
+__device__ __forceinline__ void tcgen05_ld_32x32b_x16(uint32_t *x, uint32_t from) {
+  asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 {" FA_NAMES_16 "}, [%16];"
+               : FA_WORDS_16("=r", x, 0)
+               : "r"(from)
+               : "memory");
+}
+
+/// Reads 32 as above, and finds the largest of them, NaN if one is, by Hardware::tmem_max (PTX ISA 9.7.16.8.3,
+/// tcgen05.ld.red).
 __device__ __forceinline__ void tcgen05_ld_red_max_nan_32x32b_x32(uint32_t *x, uint32_t *largest, uint32_t from) {
   asm volatile("tcgen05.ld.red.sync.aligned.32x32b.x32.max.NaN.f32 {" FA_NAMES_16
                ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, [%33];"

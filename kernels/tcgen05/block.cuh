@@ -82,6 +82,7 @@ struct State {
   Verdicts verdicts;       // by the correction warps, on the block's works
   float scales[B::queries][rows_of_tile];  // a, of each row
   Final finals[B::queries][rows_of_tile];
+  uint32_t needs[B::queries][rows_of_tile];  // what a row needs of the run after, where that is a repair
 };
 
 template <class B>

@@ -32,17 +32,15 @@ class Correction {
   enum Phase { scales, finals = scales + B::queries, sums = finals + B::queries };
 
   __device__ void correct(const Item &item) {
-    const TileRange tiles = item.tiles;
-    const int count = tiles_of<B>(p_, item.work);
+    const int turns = turns_of(item), count = tiles_of<B>(p_, item.work);
 #pragma unroll 1
-    for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
-      const int turn = tiles.end - 1 - tile;
+    for (int turn = 0; turn < turns; turn++) {
       if (item.run == Run::repair) {
         clear_nonfinite(wait_for_values(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
                         threadIdx.x % 128, 128);
         fence_proxy_async();
       } else if (turn == 0) {
-        clear_values(item.work.sequence.keys - tile * B::keys);
+        clear_values(item.work.sequence.keys - (item.tiles.end - 1) * B::keys);
       }
 #pragma unroll 1
       for (int t = 0; t < count; t++) {
@@ -77,11 +75,9 @@ class Correction {
 
   /// Results of an item, once its products are over.
   __device__ void finish(const Item &item) {
-    const bool any_keys = item.tiles.first < item.tiles.end;
-    const int count = tiles_of<B>(p_, item.work);
-    uint32_t needs = 0;
+    const bool any_keys = turns_of(item) > 0;
 #pragma unroll 1
-    for (int t = 0; t < count; t++) {
+    for (int t = 0; t < tiles_of<B>(p_, item.work); t++) {
       phases_.wait(state_.finals_full[t], finals + t);
       const Final final = state_.finals[t][threadIdx.x % rows_of_tile];
       arrive_as_warp(state_.finals_empty[t]);
@@ -89,10 +85,22 @@ class Correction {
         phases_.wait(state_.o_full[t], sums + t);
         tcgen05_fence_after_thread_sync();
       }
-      needs |= store<B>(p_, item, t, Columns<B>::out(t), final, repairs_ >> 2 * t & 3) << 2 * t;
+      const uint32_t needed = item.run == Run::repair ? known(t) : 0;
+      const uint32_t needs = store<B>(p_, item, t, any_keys, Columns<B>::out(t), final, needed);
+      known(t) = needs;
+      if (__any_sync(~0u, needs != 0) && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
     }
-    repairs_ = needs;
-    if (__any_sync(~0u, needs != 0) && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
+  }
+
+  /// Read anew where it is needed: registers are few.
+  __device__ static int turns_of(const Item &item) {
+    const int2 tiles = ld_volatile_shared_v2_s32(shared_address(&item.tiles));
+    return tiles.y - tiles.x;
+  }
+
+  /// What this thread's row of a tile needs of the run after.
+  __device__ uint32_t &known(int t) const {
+    return state_.needs[t][mov_tid_x() % rows_of_tile];
   }
 
   __device__ uint32_t wait_for_values() const {
@@ -117,7 +125,6 @@ class Correction {
   uint32_t values_;
   Position<B::stages> at_values_;
   Phases phases_;
-  uint32_t repairs_ = 0;  // what rows need of the run after, where it is a repair: two bits of each tile
 };
 
 }  // namespace fa::kernels::tcgen05

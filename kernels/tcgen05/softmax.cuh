@@ -13,6 +13,11 @@ namespace fa::kernels::tcgen05 {
 template <class B>
 constexpr float most = lift(B::dtype) + slack(B::dtype);
 
+/// Where weights have f32's exponents, a row's reference follows its sum, and no maximum is sought once it has one: a
+/// sum above 2^24 moves it. A tile's sum above 2^40 loses the row, which is then worked on again: sums of values as
+/// large as 2^87 must not overflow.
+constexpr float most_of_sum = 0x1p24f, lost_sum = 0x1p40f, lost_exponent = 40;
+
 /// Of a thread's row: -m, as it is added, and l. A score is x / log2 e. exact: (x - m) c in place of c x - m, for
 /// scores that are too large for it.
 template <class B>
@@ -29,16 +34,29 @@ struct OnlineSoftmax {
     // Polynomials take NaN and what is far below an infinite m for the same: such a row is lost by its sum.
     if (!is_finite(t)) row.l = nan_value();
     if (isnan(t)) return 1;
-    float now = fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t;
-    // -m is the same number of either kind: neither sum is rounded the second time.
-    if (!exact) now = __fadd_rn(__fadd_rn(now, -least_exponent), least_exponent);
-    const float a = ex2_approx_ftz((now - before) * unit);
+    set_reference(fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t, exact);
+    const float a = ex2_approx_ftz((row.minus_m - before) * unit);
     // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
     const bool lost = !exact && fabsf(before) >= far && row.l != 0;
-    row.minus_m = now;
-    minus_m_in_range = __fadd_rn(now, -least_exponent) / exponent_range;
     row.l *= lost ? nan_value() : a;
     return a;
+  }
+
+  __device__ bool has_reference() const { return row.minus_m != FLT_MAX; }
+
+  /// The same of a row whose sum has become large.
+  __device__ __forceinline__ float follow_sum() {
+    if (!(row.l > most_of_sum) || !is_finite(row.l)) return 1;
+    const float before = row.minus_m;
+    set_reference(before - float((__float_as_int(row.l) >> 23) - 127));
+    const float a = ex2_approx_ftz(row.minus_m - before);
+    row.l *= a;
+    return a;
+  }
+
+  /// Loses a row where a polynomial would take what is NaN or too large for a weight.
+  __device__ __forceinline__ void look_at(float top_of_polynomials) {
+    if (!(fmaf(top_of_polynomials, c, row.minus_m) <= lost_exponent)) row.l = nan_value();
   }
 
   /// The exponents of two scores' weights.
@@ -50,6 +68,13 @@ struct OnlineSoftmax {
   __device__ __forceinline__ float2 exponents(float2 x, bool exact) const {
     const float before = exact ? row.minus_m : 0, behind = exact ? 0 : row.minus_m;
     return fma_rn_f32x2(add_rn_f32x2(x, {before, before}), {c, c}, {behind, behind});
+  }
+
+  __device__ __forceinline__ void set_reference(float now, bool exact = false) {
+    // -m is the same number of either kind: neither sum is rounded the second time.
+    if (!exact) now = __fadd_rn(__fadd_rn(now, -least_exponent), least_exponent);
+    row.minus_m = now;
+    minus_m_in_range = __fadd_rn(now, -least_exponent) / exponent_range;
   }
 
   /// The exponent of a weight, for polynomials.
@@ -97,6 +122,9 @@ class Softmax {
     return of != 0 && k / 2 % (of != 0 ? of : 1) == of - 1;
   }
 
+  /// Features change scores by much from key to key, and loads that find maxima find them for nothing.
+  static constexpr bool follows_sums = B::dtype == bf16 && !B::featured && !this_arch.has(tmem_max);
+
   /// Where scores are what is loaded. Those that a mask hides do not count, so masked tiles have maxima of their own.
   static constexpr bool loads_find_maxima = this_arch.has(tmem_max) && !B::featured;
 
@@ -112,6 +140,14 @@ class Softmax {
     return all;
   }
 
+  /// Of the scores whose exponentials are polynomials.
+  __device__ static float largest_of_polynomials(const uint32_t (&x)[B::keys]) {
+    constexpr int of = 2 * B::shape.polynomial_of, pairs = B::keys / of;
+    uint32_t y[2 * pairs];
+    unroll<pairs>([&](int i) { y[2 * i] = x[of * (i + 1) - 2], y[2 * i + 1] = x[of * (i + 1) - 1]; });
+    return largest_of(y);
+  }
+
   __device__ void attend(const Item &item) {
     const int32_t row = row_of_thread<B>(p_, item.work, t_);
     const Interval keys = keys_of_row<B>(p_, item.work, row);
@@ -122,15 +158,21 @@ class Softmax {
     const Interval whole = {kept((max_over_warp(keys.low) + B::keys - 1) / B::keys),
                             kept(repairs ? 0 : min_over_warp(keys.high) / B::keys)};
     const TileRange tiles = item.tiles;
+    bool settled = false;  // all rows of the warp have a reference
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int first = tile * B::keys;
       const int turn = tiles.end - 1 - tile;
       const Interval columns = {keys.low - first, keys.high - first};
+      if (settled && whole.holds(tile)) {
+        step<true, false>(softmax, changes, first, turn, columns, false);
+        continue;
+      }
       if (whole.holds(tile))
-        step<true>(softmax, changes, first, turn, columns, false);
+        step<true, true>(softmax, changes, first, turn, columns, false);
       else
-        step<false>(softmax, changes, first, turn, columns, exact);
+        step<false, true>(softmax, changes, first, turn, columns, exact);
+      if constexpr (follows_sums) settled = __all_sync(~0u, softmax.has_reference());
     }
     far_ = is_far(keys, softmax.row);
     phases_.wait(state_.finals_empty[t_], finals);
@@ -139,8 +181,9 @@ class Softmax {
   }
 
   /// A tile's scores to weights; first: its first key; columns: those that the row attends. Whole: all rows of the warp
-  /// attend all of them, and none is exact. Both versions give the same bits.
-  template <bool Whole>
+  /// attend all of them, and none is exact. Seeks: maxima, without which all rows have a reference already and follow
+  /// their sums. All versions give the same bits.
+  template <bool Whole, bool Seeks>
   __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, int turn,
                                        Interval columns, bool exact) {
     uint32_t x[B::keys];
@@ -148,7 +191,7 @@ class Softmax {
     phases_.wait(barrier(state_.s_full) + 8 * at, scores + at);
     tcgen05_fence_after_thread_sync();
     const uint32_t s = scores_ + at * B::keys;
-    float top;
+    float top = 0;
     if constexpr (Whole && loads_find_maxima) {
       uint32_t largest[B::keys / chunk];
       unroll<B::keys / chunk>(
@@ -164,10 +207,16 @@ class Softmax {
           if (!columns.holds(i)) x[i] = __float_as_uint(-infinity);
         });
       }
-      top = largest_of(x);
+      if constexpr (Seeks) top = largest_of(x);
     }
     const auto score = [&](int i) { return __uint_as_float(x[i]); };
-    const float a = softmax.raise_maximum(top, exact);
+    float a;
+    if (follows_sums && !exact && (!Seeks || softmax.has_reference())) {
+      a = softmax.follow_sum();
+      if constexpr (B::shape.polynomial_of != 0) softmax.look_at(largest_of_polynomials(x));
+    } else {
+      a = softmax.raise_maximum(top, exact);
+    }
     if (turn > 0) {
       phases_.wait(barrier(state_.scales_empty), scales);
       st_shared_f32(scale_, a);
@@ -193,8 +242,9 @@ class Softmax {
       });
       tcgen05_st_32x32b_x16(s + chunk / 2 * i, word);
     });
-    const float2 sum = add_rn_f32x2(l[0], l[1]);
-    softmax.row.l += sum.x + sum.y;
+    const float2 sums = add_rn_f32x2(l[0], l[1]);
+    const float sum = sums.x + sums.y;
+    softmax.row.l += !follows_sums || exact || sum <= lost_sum ? sum : nan_value();
     tcgen05_wait_st();
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(barrier(state_.p_full) + 8 * at);

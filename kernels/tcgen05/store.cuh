@@ -28,8 +28,8 @@ __device__ __forceinline__ void store_columns(const Params &p, const Target &to,
 /// Writes the results of a warp's rows of tile t: of a first run all, of a repair those that `needed` it. What rows
 /// need of a second run.
 template <class B>
-__device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int t, typename B::Out out, Final final,
-                                          uint32_t needed) {
+__device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int t, bool any_keys, typename B::Out out,
+                                          Final final, uint32_t needed) {
   const Work &w = item.work;
   const bool repairs = item.run == Run::repair, exact = repairs && (needed & exact_weights);
   const int32_t own = row_of_thread<B>(p, w, t);
@@ -47,7 +47,6 @@ __device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int
     factor = finish_row(p, w.sequence, at, softmax, sink_of(p, w.sequence, at), true);
   }
   const Target to = target_of(p, w, row);
-  const bool any_keys = item.tiles.first < item.tiles.end;
   float zero = 0;
 #pragma unroll 1
   for (int column = 0; column < B::dim_v; column += 32) {

@@ -31,6 +31,11 @@ def for_103(mutant):
     return replace(mutant, code="103f", device="sm_103a:sms=2")
 
 
+def of_bf16(name, old, new, shown, test):
+    """Of rows whose references follow their sums."""
+    return role(name, "tcgen05/softmax.cuh", old, new, shown, test, image=("100a", "tcgen05", "bf16", "64"))
+
+
 # Without a fault: other shares of exponentials are polynomials.
 PRESETS = [
     replace(role(f"preset_{preset}", "", "", "", ""), preset=preset)
@@ -86,6 +91,9 @@ ROLES = [
     role("range_of_polynomials", "common/packed.cuh", "fma.rn.sat.f32", "fma.rn.f32", WRONG),
     role("maximum_without_nan", "common/packed.cuh", "max.NaN.f32", "max.f32", NUMBER, "WithoutNumbers"),
     for_103(role("columns_of_a_load", "tcgen05/softmax.cuh", "largest + i, s + chunk * i)", "largest + i, s)", WRONG)),
+    of_bf16("polynomials_without_numbers", "softmax.look_at(largest_of_polynomials(x));", "{}", NUMBER, "WithoutNumbersInBf16"),
+    of_bf16("reference_of_a_sum", "    row.l *= a;\n    return a;\n  }\n\n  /// Loses", "    return a;\n  }\n\n  /// Loses", WRONG, "OfRisingScores"),
+    of_bf16("sum_of_a_scale", "      a = softmax.follow_sum();\n", "      softmax.follow_sum(), a = 1;\n", WRONG, "OfRisingScores"),
     role("first_whole_tile", "tcgen05/softmax.cuh", "(max_over_warp(keys.low) + B::keys - 1) / B::keys", "max_over_warp(keys.low) / B::keys", WRONG),
     role("last_whole_tile", "tcgen05/softmax.cuh", "min_over_warp(keys.high) / B::keys", "(min_over_warp(keys.high) + B::keys - 1) / B::keys", WRONG),
     role("sum_of_an_infinite_score", "tcgen05/softmax.cuh", "    if (!is_finite(t)) row.l = nan_value();\n", "", NUMBER, "WithoutNumbers"),
