@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "mma/tiles.h"
+#include "wgmma/tiles.h"
 
 namespace fa::dram {
 namespace {
@@ -18,6 +19,15 @@ const kernels::Arch &arch_of(int number) {
 int image_dim(int64_t dim) {
   return *std::find_if(std::begin(image_dims), std::end(image_dims), [&](int of_image) { return of_image >= dim; });
 }
+
+/// kernels/wgmma without maps of tensors, which a driver encodes: nothing is read here.
+constexpr kernels::Tile unmapped(const kernels::Arch &arch, int dim, kernels::Entry entry) {
+  kernels::Tile tile = kernels::wgmma::family.tile(arch, dim, entry);
+  tile.box_keys = 0;
+  return tile;
+}
+constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.works_in, kernels::wgmma::why_not,
+                                   kernels::wgmma::why_not_call, false};
 
 /// Rows of heads, somewhere of their own: nothing is read.
 View rows_of(int tensor, int64_t rows, int64_t heads, int64_t dim) {
@@ -57,6 +67,7 @@ std::string Call::text() const {
     text << rows_k;
   }
   text << " rows, hd" << dim;
+  if (dim_v > 0) text << "/" << dim_v;
   if (causal) text << ", causal";
   if (splits > 0) text << ", " << splits << " splits";
   if (page > 0) text << ", pages of " << page;
@@ -67,9 +78,12 @@ std::string Call::text() const {
 }
 
 Planned::Planned(const Call &c)
-    : plan(), image_{"", &arch_of(c.gpu.sm), "mma", &kernels::mma::family, kernels::f16, image_dim(c.dim), nullptr} {
+    : plan(),
+      images_{{"", &arch_of(c.gpu.sm), "wgmma", &wgmma, kernels::f16, image_dim(c.dim), nullptr},
+              {"", &arch_of(c.gpu.sm), "mma", &kernels::mma::family, kernels::f16, image_dim(c.dim), nullptr}} {
   attention_.q_dtype = attention_.kv_dtype = attention_.out_dtype = FA_F16;
-  attention_.head_dim = attention_.head_dim_v = c.dim;
+  const int64_t dim_v = c.dim_v > 0 ? c.dim_v : c.dim;
+  attention_.head_dim = c.dim, attention_.head_dim_v = dim_v;
   attention_.scale = 0.125f;
   attention_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
   Problem &p = problem_;
@@ -85,11 +99,13 @@ Planned::Planned(const Call &c)
     p.max_seqlen_q = p.max_seqlen_k = *std::max_element(c.lengths.begin(), c.lengths.end());
     p.cu_seqlens_q = p.cu_seqlens_k = cumulative_.data();
   }
-  p.q = rows_of(1, p.rows_q, p.heads_q, c.dim), p.out = rows_of(2, p.rows_q, p.heads_q, c.dim);
-  p.k = rows_of(3, p.rows_k, p.heads_kv, c.dim), p.v = rows_of(4, p.rows_k, p.heads_kv, c.dim);
+  p.q = rows_of(1, p.rows_q, p.heads_q, c.dim), p.out = rows_of(2, p.rows_q, p.heads_q, dim_v);
+  p.k = rows_of(3, p.rows_k, p.heads_kv, c.dim), p.v = rows_of(4, p.rows_k, p.heads_kv, dim_v);
   if (c.page > 0) set_pages(c);
   set_features(c);
-  plan = cuda::plan_of(p, {{&image_}, 1}, c.gpu.device());
+  const cuda::Serving serving =
+      c.warpgroups ? cuda::Serving{{&images_[0], &images_[1]}, 2} : cuda::Serving{{&images_[1]}, 1};
+  plan = cuda::plan_of(p, serving, c.gpu.device());
   plan.place_partials(reinterpret_cast<char *>(uintptr_t{5} << 44));
 }
 

@@ -44,6 +44,8 @@ struct Call {
   int32_t page = 0;                   // keys of a page; 0: not paged
   float softcap = 0;                  // 0: none
   bool alibi = false, bias = false;   // the bias is one for all sequences and heads
+  int64_t dim_v = 0;                  // of values; 0: dim
+  bool warpgroups = false;            // served by kernels/wgmma first, which an SM 90 has
 
   std::string text() const;
 };
@@ -65,7 +67,7 @@ class Planned {
 
   std::vector<int32_t> cumulative_, pages_;
   float slope_ = 0.5f;
-  cuda::Image image_;
+  cuda::Image images_[2];  // wgmma, mma
 };
 
 }  // namespace fa::dram

@@ -45,20 +45,13 @@ std::vector<int32_t> lengths_of(const std::string &word, const std::string &text
 
 Call call_of(const std::string &line) {
   Call call = {};
-  int64_t causal = 0, alibi = 0, bias = 0, splits = 0, page = 0, softcap = 0;
+  int64_t causal = 0, alibi = 0, bias = 0, splits = 0, page = 0, softcap = 0, warpgroups = 0;
   const std::map<std::string, int64_t *> numbers = {
-      {"batch", &call.batch},
-      {"queries", &call.rows_q},
-      {"keys", &call.rows_k},
-      {"heads", &call.heads_q},
-      {"heads_kv", &call.heads_kv},
-      {"dim", &call.dim},
-      {"causal", &causal},
-      {"alibi", &alibi},
-      {"bias", &bias},
-      {"splits", &splits},
-      {"page", &page},
-      {"softcap", &softcap},
+      {"batch", &call.batch},   {"queries", &call.rows_q},    {"keys", &call.rows_k},
+      {"heads", &call.heads_q}, {"heads_kv", &call.heads_kv}, {"dim", &call.dim},
+      {"dim_v", &call.dim_v},   {"causal", &causal},          {"alibi", &alibi},
+      {"bias", &bias},          {"splits", &splits},          {"page", &page},
+      {"softcap", &softcap},    {"warpgroups", &warpgroups},
   };
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -78,11 +71,13 @@ Call call_of(const std::string &line) {
   if (call.heads_kv < 1 || call.heads_q % call.heads_kv != 0 || call.heads_q < 1)
     refuse(line, "heads and heads_kv, of which the former is a multiple");
   if (call.dim < 1 || call.dim > 256) refuse(line, "dim from 1 to 256");
+  if (call.dim_v > call.dim) refuse(line, "dim_v of dim at most");
+  if (warpgroups != 0 && call.gpu.sm != 90) refuse(line, "warpgroups=1 on an H100 or H200");
   if (call.lengths.empty() && (call.batch < 1 || call.rows_q < 1 || call.rows_k < 1))
     refuse(line, "batch, queries and keys of 1 at least, or lengths");
   call.causal = causal != 0, call.alibi = alibi != 0, call.bias = bias != 0;
   call.splits = static_cast<int32_t>(splits), call.page = static_cast<int32_t>(page);
-  call.softcap = static_cast<float>(softcap);
+  call.softcap = static_cast<float>(softcap), call.warpgroups = warpgroups != 0;
   return call;
 }
 

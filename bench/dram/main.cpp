@@ -51,16 +51,16 @@ void print_table() {
   for (const Call &call : calls) print(call);
 }
 
-/// Of a line's call: entry point, rows and keys of its tile, tiles, blocks that work at once, splits, bytes read and
-/// written.
+/// Of a line's call: family and entry point, rows and keys of its tile, tiles, blocks that work at once, splits, bytes
+/// read and written.
 void print_line(const std::string &line) {
   const Call call = call_of(line);
   const Planned planned(call);
   const fa::cuda::Plan &plan = planned.plan;
   const Traffic traffic = traffic_of(plan, call.gpu);
-  std::printf("%s %d %d %lld %lld %d %lld %lld\n", fa::kernels::name_of(plan.entry), plan.tile.rows, plan.tile.keys,
-              static_cast<long long>(plan.tiles), static_cast<long long>(plan.slots), plan.splits(),
-              static_cast<long long>(traffic.read), static_cast<long long>(traffic.written));
+  std::printf("%s %s %d %d %lld %lld %d %lld %lld\n", plan.image->family_name, fa::kernels::name_of(plan.entry),
+              plan.tile.rows, plan.tile.keys, static_cast<long long>(plan.tiles), static_cast<long long>(plan.slots),
+              plan.splits(), static_cast<long long>(traffic.read), static_cast<long long>(traffic.written));
 }
 
 }  // namespace

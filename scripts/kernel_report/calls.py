@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import images, model
-from .rates import Gpu
+from .rates import GPUS, Gpu, card
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Call:
     softcap: int = 0
     alibi: bool = False
     bias: bool = False  # one for all sequences and heads
+    dim_v: int = 0  # of values; 0: dim
 
     @property
     def features(self) -> str:
@@ -34,11 +35,11 @@ class Call:
 
     @property
     def text(self) -> str:
-        heads = f"{self.heads}/{self.heads_kv}"
+        heads, dim = f"{self.heads}/{self.heads_kv}", f"{self.dim}/{self.dim_v}" if self.dim_v else f"{self.dim}"
         if self.lengths:
-            shape = f"{len(self.lengths)} packed of {min(self.lengths)} to {max(self.lengths)} x {heads} x {self.dim}"
+            shape = f"{len(self.lengths)} packed of {min(self.lengths)} to {max(self.lengths)} x {heads} x {dim}"
         else:
-            shape = f"{self.batch} x {heads} x {self.queries}/{self.keys} x {self.dim}"
+            shape = f"{self.batch} x {heads} x {self.queries}/{self.keys} x {dim}"
         return ", ".join(part for part in (shape, "causal" if self.causal else "", self.features) if part)
 
     @property
@@ -52,17 +53,22 @@ class Call:
         scores = 0.0
         for queries, keys in self.sequences:
             scores += queries * keys - (queries * (queries - 1) / 2 if self.causal else 0)
-        return 4 * scores * self.dim * self.heads
+        return 2 * scores * (self.dim + self.columns) * self.heads
+
+    @property
+    def columns(self) -> int:
+        """Of values."""
+        return self.dim_v or self.dim
 
     def tiles(self, rows: int, keys: int) -> list[tuple[int, int]]:
         """Of a head: the turns of each, and those of them with masks."""
         return [tile for q, k in self.sequences for tile in model.turns(q, k, rows, keys, self.causal)]
 
-    def line(self, gpu: str) -> str:
-        """As fa_bench_dram --lines reads it (bench/dram/lines.h)."""
-        words = {"gpu": gpu.replace(" ", "_"), "heads": self.heads, "heads_kv": self.heads_kv, "dim": self.dim,
+    def line(self, board: str) -> str:
+        """As fa_bench_dram --lines reads it (bench/dram/lines.h), on a board of rates.py."""
+        words = {"gpu": card(board).replace(" ", "_"), "heads": self.heads, "heads_kv": self.heads_kv, "dim": self.dim,
                  "causal": int(self.causal), "page": self.page, "softcap": self.softcap, "alibi": int(self.alibi),
-                 "bias": int(self.bias)}  # fmt: skip
+                 "bias": int(self.bias), "dim_v": self.dim_v, "warpgroups": int(GPUS[board].wgmma)}  # fmt: skip
         if self.lengths:
             words["lengths"] = ",".join(map(str, self.lengths))
         else:
@@ -78,6 +84,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Plan:
+    family: str  # of kernels
     entry: str
     rows: int  # of the tile
     keys: int
@@ -92,12 +99,12 @@ class Plan:
 
 
 def plans(build: Path, wanted: list[tuple[Call, str]]) -> list[Plan]:
-    """Of calls on GPUs, by the names of the data sheets."""
+    """Of calls on boards, by the names of rates.py."""
     program = build / "bench" / "fa_bench_dram"
     if not program.exists():
         raise SystemExit(f"{program}: not there; cmake --build {build} --target fa_bench_dram makes it")
-    text = "".join(call.line(gpu) + "\n" for call, gpu in wanted)
+    text = "".join(call.line(board) + "\n" for call, board in wanted)
     lines = images.run(program.resolve(), "--lines", text=text).splitlines()
     if len(lines) != len(wanted):
         raise SystemExit(f"{program}: got {len(lines)} lines for {len(wanted)} calls")
-    return [Plan(words[0], *map(int, words[1:])) for words in (line.split() for line in lines)]
+    return [Plan(*words[:2], *map(int, words[2:])) for words in (line.split() for line in lines)]

@@ -173,10 +173,10 @@ def decode(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
 
 def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
     wanted = [(call, board) for call in calls for board in boards]
-    planned = plans(turns.build, [(call, card(board)) for call, board in wanted])
+    planned = plans(turns.build, wanted)
     for (call, board), plan in zip(wanted, planned, strict=True):
         # Warpgroups have kernels for some head dimensions, which serve what plain does.
-        if GPUS[board].wgmma and (plan.entry != PLAIN or ("wgmma", GPUS[board].sm, call.dim, PLAIN) not in turns.tiles):
+        if GPUS[board].wgmma and (plan.family != "wgmma" or plan.entry != PLAIN):
             continue
         yield (decode if plan.entry == "fa_forward_decode" else prefill)(turns, call, board, plan)
 

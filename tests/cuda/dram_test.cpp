@@ -103,6 +103,26 @@ TEST(Memory, ABiasIsRead) {
   EXPECT_EQ(traffic_of(planned.plan, l4).read, without + 512 * 512 * 2);
 }
 
+/// Where a call asks for them, warpgroups serve what they can, with values of their own width; few rows are mma's.
+TEST(Memory, WarpgroupsServeFirst) {
+  Call call = {h200, 1, 512, 512, 8, 8, 192};
+  call.splits = 1;
+  EXPECT_STREQ(Planned(call).plan.image->family_name, "mma");
+  call.warpgroups = true;
+  const Planned wide(call);
+  EXPECT_STREQ(wide.plan.image->family_name, "wgmma");
+  call.dim_v = 128;
+  const Planned narrow(call);
+  EXPECT_EQ(narrow.plan.entry, kernels::Entry::narrow);
+  const Traffic all = traffic_of(wide.plan, h200), less = traffic_of(narrow.plan, h200);
+  EXPECT_EQ(all.read - less.read, 8 * 512 * 64 * 2);  // of values
+  EXPECT_EQ(all.written - less.written, 8 * 512 * 64 * 2);
+  call.rows_q = 1;
+  const Planned decode(call);
+  EXPECT_STREQ(decode.plan.image->family_name, "mma");
+  EXPECT_EQ(decode.plan.entry, kernels::Entry::decode);
+}
+
 TEST(Lines, AreCalls) {
   const Call call =
       call_of("gpu=RTX_PRO_6000 batch=2 queries=16 keys=4096 heads=32 heads_kv=8 dim=128 causal=1 softcap=50");
@@ -110,6 +130,10 @@ TEST(Lines, AreCalls) {
   EXPECT_EQ(call.text(), "2 x 32/8 heads, 16 of 4096 rows, hd128, causal, softcap");
   const Call packed = call_of("lengths=77,512 gpu=L4 heads=4 heads_kv=4 dim=64 page=16");
   EXPECT_EQ(packed.text(), "4 heads, 2 packed of 77 to 512 rows, hd64, pages of 16");
+  const Call narrow =
+      call_of("gpu=H200 batch=1 queries=512 keys=512 heads=8 heads_kv=8 dim=192 dim_v=128 warpgroups=1");
+  EXPECT_TRUE(narrow.warpgroups);
+  EXPECT_EQ(narrow.text(), "1 x 8 heads, 512 rows, hd192/128");
 }
 
 TEST(Lines, SayWhatIsWrong) {
@@ -121,6 +145,8 @@ TEST(Lines, SayWhatIsWrong) {
       {"keys=-1", "got keys=-1, expected a number"},
       {"keys=0", "batch, queries and keys of 1 at least"},
       {"dim=300", "expected dim from 1 to 256"},
+      {"dim_v=65", "expected dim_v of dim at most"},
+      {"warpgroups=1", "expected warpgroups=1 on an H100 or H200"},
       {"heads_kv=3", "of which the former is a multiple"},
       {"lengths=1,x", "got lengths=1,x, expected a number"},
       {"=", "got =, expected a word such as"},

@@ -29,8 +29,12 @@ class Calls(unittest.TestCase):
 
     def test_line(self) -> None:
         of = dataclasses.replace(self.GROUPED, page=16, softcap=50)
-        words = "gpu=RTX_4090 heads=8 heads_kv=2 dim=64 causal=1 page=16 softcap=50 alibi=0 bias=0"
+        words = "gpu=RTX_4090 heads=8 heads_kv=2 dim=64 causal=1 page=16 softcap=50 alibi=0 bias=0 dim_v=0 warpgroups=0"
         self.assertEqual(of.line("RTX 4090"), f"{words} batch=2 queries=128 keys=256")
+        narrow = dataclasses.replace(self.GROUPED, dim_v=32)
+        self.assertIn("gpu=H200 ", narrow.line("H200 wgmma"))
+        self.assertIn(" dim_v=32 warpgroups=1 ", narrow.line("H200 wgmma"))
+        self.assertEqual((narrow.text, narrow.operations), ("2 x 8/2 x 128/256 x 64/32, causal", self.GROUPED.operations * 3 / 4))
         self.assertEqual(of.case(64, 256), "sq=64 sk=256 d=64 splits=1 page=16 softcap=50")
         self.assertEqual(of.text, "2 x 8/2 x 128/256 x 64, causal, pages of 16, softcap")
 
@@ -42,12 +46,12 @@ class Calls(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder) / "bench" / "fa_bench_dram"
             program.parent.mkdir()
-            program.write_text("#!/bin/sh\nread line && echo fa_forward_plain 128 64 16 216 1 1000 555\n")
+            program.write_text("#!/bin/sh\nread line && echo mma fa_forward_plain 128 64 16 216 1 1000 555\n")
             program.chmod(0o755)
             (plan,) = calls.plans(Path(folder), [(self.GROUPED, "A100")])
             with self.assertRaisesRegex(SystemExit, "got 1 lines for 2 calls"):
                 calls.plans(Path(folder), [(self.GROUPED, "A100")] * 2)
-        self.assertEqual((plan.entry, plan.tiles, plan.splits), ("fa_forward_plain", 16, 1))
+        self.assertEqual((plan.family, plan.entry, plan.tiles, plan.splits), ("mma", "fa_forward_plain", 16, 1))
         self.assertAlmostEqual(plan.memory_seconds(GPUS["A100"]), 1e-9)
 
 
@@ -88,7 +92,7 @@ class Shapes(unittest.TestCase):
     """One wave of 216 blocks of 100 turns on an A100, of 1000 cycles each."""
 
     CALL = calls.Call(27, 8, 8, 64, 6400, 128)
-    PLAN = calls.Plan("fa_forward_plain", 64, 64, 216, 216, 1, 10**6, 0)
+    PLAN = calls.Plan("mma", "fa_forward_plain", 64, 64, 216, 216, 1, 10**6, 0)
 
     def prefill(self, plan: calls.Plan, board: str = "A100") -> shapes.Made:
         turns = mock.Mock()
@@ -111,9 +115,9 @@ class Shapes(unittest.TestCase):
     def test_warpgroups_serve_what_plain_does(self) -> None:
         """A call with pages has no cell in their column."""
         turns, paged = mock.Mock(), dataclasses.replace(self.CALL, page=16)
-        turns.tiles = {("wgmma", 90, 128, "fa_forward_plain"): None}
         turns.warpgroups.return_value = model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128)
-        found = {self.CALL: self.PLAN, paged: dataclasses.replace(self.PLAN, entry="fa_forward_featured")}
+        found = {self.CALL: dataclasses.replace(self.PLAN, family="wgmma"),
+                 paged: dataclasses.replace(self.PLAN, entry="fa_forward_featured")}  # fmt: skip
         with mock.patch.object(shapes, "plans", lambda _build, wanted: [found[call] for call, _ in wanted]):
             made = list(shapes.made(turns, [self.CALL, paged], ["H200 wgmma"]))
         self.assertEqual([m.call for m in made], [self.CALL])
