@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import (
     analysis, backward_report, blackwell, blackwell_text, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes,
+    wgmma,
 )  # fmt: skip
 from .rates import GPUS
 
@@ -66,6 +67,10 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
         for function in functions:
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
+                continue
+            if image.family == "wgmma" and function.name == "fa_forward_featured":
+                its = (analysis.analyse(image, function, tile, feature=feature) for feature in wgmma.FEATURES)
+                result += [entry for entry in its if entry]
                 continue
             entry = analysis.analyse(image, function, tile, function.name == "fa_forward_decode")
             if entry is None:

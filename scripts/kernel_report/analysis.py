@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import loops, model, schedule, wgmma
-from .images import Image, Tile
+from .images import Image, Tile, columns_of_values
 from .rates import GPUS, RATES, SUB_CORES
 from .sass import Function
 
@@ -18,6 +18,7 @@ class Entry:
 
     image: Image
     name: str
+    features: str  # that are switched on: "softcap"
     tile: Tile
     registers: int
     spills: int  # accesses of local memory in the steady loop
@@ -29,6 +30,7 @@ class Entry:
     per_score_rest: float  # but for tensor-core and ldmatrix instructions
     counts: dict[str, int]
     blocks: int  # of an SM
+    masked: int = 0  # instructions issued in a turn with masks; 0: not known
     turn: model.Turn | None = None
     products: wgmma.Products | None = None  # where warpgroups multiply
     warnings: int = 0  # of ptxas, that it made products wait for one another
@@ -39,7 +41,8 @@ class Entry:
 
     @property
     def label(self) -> str:
-        return f"sm_{self.image.arch} {self.image.family} {self.image.dtype} hd{self.image.dim} {self.name}"
+        features = f", {self.features}" if self.features else ""
+        return f"sm_{self.image.arch} {self.image.family} {self.image.dtype} hd{self.image.dim} {self.name}{features}"
 
     @property
     def gpu(self) -> str | None:
@@ -56,19 +59,27 @@ class Entry:
         return self.turn.of_peak(GPUS[self.gpu]) if self.turn and self.gpu else None
 
 
-def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False) -> Entry | None:
-    """None where there is no tensor-core loop. simulate: also by the schedule, of a block alone."""
+def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False, feature: str = "") -> Entry | None:
+    """None where there is no tensor-core loop, or none with the feature, which is one of wgmma.FEATURES. simulate: also by the
+    schedule, of a block alone."""
     loop = loops.steady_loop(function)
     if loop is None:
         return None
+    masked = loops.masked_loop(function, loop)
+    if feature:
+        turn = wgmma.with_feature(function, loop, feature)
+        if turn is None:
+            return None
+        loop, masked = replace(loop, steady=turn, seldom=[]), None
     products = wgmma.products(loop.steady)
+    dim_v = columns_of_values(image.dim, function.name)
     # A producer's warps have no scores; each warpgroup of the others has 64 rows.
     threads = tile.rows * wgmma.THREADS // wgmma.ROWS if products else tile.threads
     warps = threads // 32
     depth = 8 if any(i.opcode == "HMMA" and ".1688" in i.modifiers for i in loop.steady) else 16
     ideal = 2 * tile.rows * tile.keys * image.dim / (16 * 8 * depth) / warps
     if products:
-        ideal = 2 * tile.keys * image.dim / 16
+        ideal = tile.keys * (image.dim + dim_v) / 16
     scores = tile.rows * tile.keys / threads
     moves = loop.tensor + loop.counts["LDSM"]
     issued = len(loop.steady)
@@ -77,15 +88,15 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
         model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates and function.registers else 0
     )
     entry = Entry(
-        image, function.name, tile, function.registers, loop.local, products.columns if products else loop.tensor, ideal,
+        image, function.name, feature, tile, function.registers, loop.local, products.columns if products else loop.tensor, ideal,
         issued, len(loop.seldom), issued / scores, (issued - moves) / scores, dict(loop.counts.most_common()), blocks,
-        products=products, warnings=wgmma.warnings(image.path),
+        masked=len(masked.steady) if masked else 0, products=products, warnings=wgmma.warnings(image.path),
     )  # fmt: skip
     if rates is None or gpu is None or blocks == 0:
         return entry
     resident = blocks * warps / SUB_CORES  # warps of a sub-core
     units = {name: resident * t for name, t in model.unit_cycles(loop.steady, rates).items()}
-    bytes_a_turn = blocks * model.tile_bytes(tile.keys, image.dim)
+    bytes_a_turn = blocks * model.tile_bytes(tile.keys, image.dim, dim_v)
     units["L2"] = bytes_a_turn / rates.l2_bytes
     if products:
         units["shared"] += bytes_a_turn / rates.shared_bytes  # brought by TMA, of which a consumer's loop holds nothing

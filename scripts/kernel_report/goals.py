@@ -15,6 +15,8 @@ PEAK = {75: 0.70, 80: 0.75, 86: 0.95, 89: 0.95, 120: 0.95}  # modelled, of the t
 # Of kernels whose warpgroups multiply, by head dimension: instructions a score, and how much faster than the loop of
 # FlashAttention-3 by the same model, with full and with causal masks.
 WARPGROUPS_A_SCORE = {64: 6.0, 128: 6.0}
+CAUSAL_A_SCORE = 6.3  # the same at head dimension 128, of squares under a causal mask of so many rows
+CAUSAL_ROWS = (2048, 8192)
 OVER_FA3 = {64: 1.05, 128: 1.06, 256: 1.03}
 FA3_SEQUENCE, FA3_HEADS, FA3_GPU = 8192, 128, "H200 wgmma"
 
@@ -42,10 +44,10 @@ def judge(entry: Entry) -> Iterator[Verdict]:
     yield at_most("tensor-core instructions over the ideal", 1.01, entry.tensor / entry.tensor_ideal)
     if "bank_conflict_factor" in entry.emulated:
         yield at_most("bank conflict factor", 1.02, entry.emulated["bank_conflict_factor"])
-    if entry.name != "fa_forward_plain":
-        return
     if entry.products:
         yield from judge_products(entry)
+    if entry.name != "fa_forward_plain":
+        return
     if sectors := entry.emulated.get("sectors_per_request"):
         # A request is of 16 bytes for each lane of a warp, which are 16 sectors at least.
         yield at_least("part of the global sectors that is used", 0.97, 16 / max(sectors, 16))
@@ -56,6 +58,13 @@ def judge(entry: Entry) -> Iterator[Verdict]:
         yield at_least(f"fraction of the tensor peak on SM {sm}", PEAK[sm], entry.of_peak, True)
 
 
+def causal_a_score(entry: Entry, rows: int) -> float:
+    """Instructions a lane issues for a score of its own in a square under a causal mask, whose last turns have masks."""
+    tiles = model.turns(rows, rows, entry.tile.rows, entry.tile.keys, True)
+    masked, all_turns = sum(masked for _, masked in tiles), sum(turns for turns, _ in tiles)
+    return entry.per_score * (1 + masked / all_turns * (entry.masked / entry.issued - 1))
+
+
 def judge_products(entry: Entry) -> Iterator[Verdict]:
     assert entry.products
     dim = entry.image.dim
@@ -63,6 +72,12 @@ def judge_products(entry: Entry) -> Iterator[Verdict]:
     yield at_most("products: moves of their sums", 0, entry.products.moves)
     yield at_most("products: waited for one by one", 0, entry.products.lonely)
     yield at_most("products: warnings of ptxas that they wait for one another", 0, entry.warnings)
+    if entry.name != "fa_forward_plain":
+        return
+    if dim == 128 and entry.masked:
+        for rows in CAUSAL_ROWS:
+            what = f"products: instructions a score, head dimension 128, causal squares of {rows} rows"
+            yield at_most(what, CAUSAL_A_SCORE, causal_a_score(entry, rows))
     if dim in WARPGROUPS_A_SCORE:
         yield at_most(f"products: instructions a score, head dimension {dim}", WARPGROUPS_A_SCORE[dim], entry.per_score)
     if dim not in OVER_FA3 or entry.turn is None:

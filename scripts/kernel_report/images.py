@@ -12,6 +12,7 @@ from pathlib import Path
 from . import sass
 
 NAME = re.compile(r"sm_(?P<sm>\d+)(?P<suffix>[af]?)\.(?P<family>\w+)\.(?P<dtype>\w+)\.(?P<dim>\d+)\.(?:fatbin|cubin)$")
+NARROW = 128  # columns of values of Entry::narrow
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -22,6 +23,10 @@ class Tile:
     threads: int
     shared_bytes: int
     stages: int  # of the ring of keys and values
+
+
+def columns_of_values(dim: int, entry: str) -> int:
+    return NARROW if entry == "fa_forward_narrow" else dim
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,12 @@ def tensor_loops(function: Function) -> list[Loop]:
     return loops
 
 
+def masked_loop(function: Function, steady: Loop) -> Loop | None:
+    """The shortest one with as many products that also selects each of its scores."""
+    found = [loop for loop in tensor_loops(function) if loop.tensor == steady.tensor and 0 < steady.counts["MUFU"] <= loop.counts["FSEL"]]
+    return min(found, key=lambda loop: len(loop.steady), default=None)
+
+
 def steady_loop(function: Function) -> Loop | None:
     """Of the tensor-core loops the one with fewest instructions for each tensor-core instruction: masks cost more."""
     return min(tensor_loops(function), key=lambda loop: len(loop.steady) / loop.tensor, default=None)

@@ -76,9 +76,9 @@ def blocks_an_sm(rates: Rates, registers: int, threads: int, shared_bytes: int) 
     return min(by_registers, by_memory, rates.warps // warps, rates.blocks)
 
 
-def tile_bytes(keys: int, dim: int) -> int:
-    """Of keys and values that a turn brings in."""
-    return 2 * keys * dim * 2
+def tile_bytes(keys: int, dim: int, dim_v: int = 0) -> int:
+    """Of keys and values that a turn brings in. dim_v: of values, 0: dim."""
+    return keys * (dim + (dim_v or dim)) * 2
 
 
 def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> list[tuple[int, int]]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from .sass import Instruction
+from . import roles
+from .loops import Loop
+from .sass import Function, Instruction
 
 ROWS = 64  # of a warpgroup's product
 THREADS = 128
@@ -18,6 +20,21 @@ UNIFORM = re.compile(r"U[A-Z0-9]+$|R2UR$")
 REGISTER = re.compile(r"\bR(\d+)\b")
 MOVES = ("MOV", "IMAD.MOV", "IMAD.MOV.U32", "R2R")
 SERIALISED = re.compile(r"C75\d\d")  # ptxas' warnings of products that it made wait
+
+
+# What Entry::featured executes in a turn of a feature, by the number of a lane's scores (common/features.cuh): a softcap's
+# tangent is an exponential and a reciprocal; distances of ALiBi are multiply-adds, behind which maxima come before weights.
+FEATURES = {"softcap": {"MUFU.EX2": (2, 0), "MUFU.RCP": (1, 0)}, "ALiBi": {"MUFU.EX2": (1, 0), "FFMA": (2, 0), "FMNMX": (1, -2)}}
+
+
+def with_feature(function: Function, loop: Loop, feature: str) -> list[Instruction] | None:
+    """The turn of a loop in which a feature is switched on; None where the loop does not have it."""
+    scores = loop.counts["MUFU"]
+    needs = {kind: each * scores + more for kind, (each, more) in FEATURES[feature].items()}
+    body = function.instructions[loop.begin : loop.end + 1]
+    if any(sum((i.opcode + i.modifiers).startswith(kind) for i in body) < times for kind, times in needs.items()):
+        return None
+    return roles.around(function, (loop.begin, loop.end), {**needs, "HGMMA": loop.tensor})
 
 
 def columns(product: Instruction) -> int:

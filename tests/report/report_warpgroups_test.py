@@ -11,7 +11,7 @@ sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
 from kernel_report import peers, render, sass, wgmma  # noqa: E402
 from kernel_report.analysis import Entry, analyse  # noqa: E402
-from kernel_report.goals import judge  # noqa: E402
+from kernel_report.goals import causal_a_score, judge  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from machine_code import made  # noqa: E402
 
@@ -61,16 +61,32 @@ class Warpgroups(unittest.TestCase):
                 self.assertEqual((done.returncode, wgmma.warnings(image)), (status, count), done.stderr)
                 self.assertEqual("(C7510) Potential Performance Loss" in done.stderr, bool(count))
 
+    def function(self, *turns: tuple[str, ...], name: str = "fa_forward_plain") -> sass.Function:
+        """With a loop of each turn; "BRA P1 2": over two instructions."""
+        found = sass.Function(name, 168)
+        for turn in turns:
+            begin = len(found.instructions)
+            found.labels[f".L_{begin}"] = begin
+            for text in (*turn, f"BRA P0 {-len(turn)}"):
+                if text.startswith("BRA"):
+                    _, condition, over = text.split()
+                    target = len(found.instructions) + (int(over) + 1 if int(over) > 0 else int(over))
+                    found.labels[f".L_{target}"] = target
+                    found.instructions.append(sass.Instruction("BRA", "", f"{condition} `(.L_{target})"))
+                else:
+                    found.instructions.append(made(text))
+        return found
+
     def report(self, *turn: str) -> Entry:
         """Of 128 rows, two warpgroups and one that loads."""
-        body = [sass.Instruction("BRA", "", "`(.L_x_0)", predicate="P0")]
-        loop = [made(text) for text in turn] + body
-        function = sass.Function("fa_forward_plain", 168, loop, {".L_x_0": 0})
-        image = Image.of(Path("sm_90a.wgmma.bf16.16.cubin"))
-        assert image is not None
-        found = analyse(image, function, Tile(128, 32, 384, 1024, 2))
+        found = self.entry(self.function(turn))
         assert found is not None and found.turn is not None
         return found
+
+    def entry(self, function: sass.Function, dim: int = 16, feature: str = "") -> Entry | None:
+        image = Image.of(Path(f"sm_90a.wgmma.bf16.{dim}.cubin"))
+        assert image is not None
+        return analyse(image, function, Tile(128, 32, 384, 1024, 2), feature=feature)
 
     def test_report(self) -> None:
         """8 instructions, 16 scores a lane; 64 columns of two warpgroups are 64 cycles of a sub-core."""
@@ -82,6 +98,34 @@ class Warpgroups(unittest.TestCase):
         moving = self.report(*self.TURN, "MOV R24, R60")
         self.assertEqual([v.what for v in judge(moving) if not v.met], ["products: moves of their sums"])
         self.assertEqual(render.product_row(moving)[1:6], ["64 / 64", "2", "0", "1", "0"])
+
+    WEIGH = ("MUFU.EX2 R24, R24", "MUFU.EX2 R25, R25")
+
+    def test_features(self) -> None:
+        """A softcap is skipped by most turns: an exponential and a reciprocal of each score, and what scales them."""
+        cap = ("MUFU.EX2 R24, R24", "MUFU.RCP R24, R24", "FMUL R24, R24, R2", "MUFU.EX2 R25, R25", "MUFU.RCP R25, R25")
+        function = self.function((*self.TURN, "BRA P1 5", *cap, *self.WEIGH), name="fa_forward_featured")
+        with_cap, without = self.entry(function, feature="softcap"), self.entry(function)
+        assert with_cap is not None and without is not None
+        self.assertEqual((with_cap.issued, without.issued, without.seldom), (16, 11, 5))
+        self.assertTrue(with_cap.label.endswith("fa_forward_featured, softcap"))
+        self.assertIsNone(self.entry(function, feature="ALiBi"))
+
+    def test_values_of_their_own_width(self) -> None:
+        """Beside queries of 192 they have 128 columns."""
+        wide, narrow = (self.entry(self.function(self.TURN, name=f"fa_forward_{name}"), 192) for name in ("plain", "narrow"))
+        assert wide is not None and narrow is not None and wide.turn is not None and narrow.turn is not None
+        self.assertEqual((wide.tensor_ideal, narrow.tensor_ideal), (32 * 384 / 16, 32 * 320 / 16))
+        self.assertEqual(wide.turn.units["L2"] * 320, narrow.turn.units["L2"] * 384)
+
+    def test_causal_squares(self) -> None:
+        """Turns on the diagonal select their scores, in 13 instructions instead of 10."""
+        masked = (*self.TURN, "FSEL R24, R24, -INF, P2", "FSEL R25, R25, -INF, P2", "MOV R61, R62", *self.WEIGH)
+        found = self.entry(self.function((*self.TURN, *self.WEIGH), masked))
+        assert found is not None
+        self.assertEqual((found.issued, found.masked, self.report(*self.TURN).masked), (10, 13, 0))
+        self.assertEqual(causal_a_score(found, 128), found.per_score * 1.3)  # a tile of rows, whose turns all have masks
+        self.assertEqual(causal_a_score(found, 256), found.per_score * (1 + 8 / 12 * 0.3))
 
     def test_fa3_is_the_measure(self) -> None:
         """A loop of its own numbers is as fast as itself."""
