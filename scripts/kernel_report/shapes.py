@@ -20,10 +20,17 @@ PREFILLS = [
     Call(4, 16, 16, 4096, 4096, 128),
     Call(4, 16, 16, 4096, 4096, 128, causal=True),
     Call(4, 32, 32, 4096, 4096, 64),
+    Call(8, 16, 16, 2048, 2048, 128, causal=True),
     Call(2, 64, 8, 8192, 8192, 128),
     Call(2, 64, 8, 8192, 8192, 128, causal=True),
     Call(1, 32, 8, 8192, 8192, 128, causal=True),
     Call(1, 64, 8, 16384, 16384, 128, causal=True),
+    Call(1, 64, 8, 32768, 32768, 128),
+    Call(1, 64, 8, 32768, 32768, 128, causal=True),
+    Call(2, 64, 8, 8192, 8192, 96),
+    Call(2, 64, 8, 8192, 8192, 192),
+    Call(1, 128, 128, 8192, 8192, 192, causal=True, dim_v=128),
+    Call(2, 64, 8, 8192, 8192, 256),
     Call(0, 32, 8, 0, 0, 128, causal=True, lengths=PACKED),
     Call(1, 32, 8, 2048, 16384, 128, causal=True, page=16),
     Call(1, 32, 16, 8192, 8192, 128, causal=True, softcap=50),
@@ -37,13 +44,24 @@ DECODES = [
     Call(64, 32, 8, 1, 4096, 128, page=16),
 ]
 
+# Few queries on a GPU whose warpgroups multiply, each after the same of one query; and what is asked of them.
+FEW = [
+    (Call(1, 64, 8, 1, 1024, 128), "7 us"),
+    (Call(8, 64, 8, 1, 8192, 128), "90 %"),
+    (Call(1, 64, 8, 8, 1024, 128), "1.15 times one's"),
+    (Call(8, 64, 8, 8, 8192, 128), "1.15 times one's"),
+    (Call(1, 64, 8, 1, 8192, 128), ""),
+    (Call(1, 64, 8, 8, 8192, 128), "1.15 times one's"),
+]
+FEW_ON = "H200 wgmma"
+
 # cuDNN 9.27's decode on an H200, us: NVIDIA's cudnn-frontend, benchmark/attention_inference/results/decode_sweep, file of 28
 # September 2026. They took no part in any fit, and the kernels are not at hand.
 PUBLISHED = {Call(1, 64, 8, 1, 2048, 128, page=16): 6.4, Call(1, 64, 8, 1, 8192, 128, page=16): 14.6,
              Call(1, 64, 8, 1, 131072, 128, page=16): 131}  # fmt: skip
 PUBLISHED_ON = "H200 mma.sync"
 
-PLAIN = "fa_forward_plain"
+PLAIN, FEATURED, DECODE = "fa_forward_plain", "fa_forward_featured", "fa_forward_decode"
 
 # By the names of rates.py; their images.
 BOARDS = {"T4": "75", "A10": "86", "L4": "89", "RTX 4090": "89", "A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a",
@@ -87,25 +105,27 @@ class Turns:
     def __init__(self, build: Path, tools: Path, compiler: str) -> None:
         self.build, self.tools, self.compiler = build, tools, compiler
         self.tiles = images.tiles(compiler)
-        self.functions: dict[tuple[str, int], tuple[images.Image, dict[str, Function]]] = {}
-        self.found: dict[tuple[str, int, str], Turn] = {}
+        self.functions: dict[tuple[str, str, int], tuple[images.Image, dict[str, Function]]] = {}
+        self.found: dict[tuple[str, str, int, str], Turn] = {}  # by architecture, family, head dimension and what is special
         self.counted: dict[tuple[str, int], latency.Counts] = {}
 
-    def warpgroups(self, arch: str, dim: int) -> model.Turn:
-        """Of the kernel whose warpgroups multiply."""
-        image = images.Image.of(self.build / "kernels" / f"sm_{arch}.wgmma.{dtype_of(arch)}.{dim}.fatbin")
-        assert image is not None
-        function = next(f for f in images.functions(image.path, self.tools) if f.name == PLAIN)
-        entry = analyse(image, function, self.tiles["wgmma", image.sm, dim, function.name])
-        assert entry is not None and entry.turn is not None
-        return entry.turn
-
-    def image(self, arch: str, dim: int) -> tuple[images.Image, dict[str, Function]]:
-        if (arch, dim) not in self.functions:
-            image = images.Image.of(self.build / "kernels" / f"sm_{arch}.mma.{dtype_of(arch)}.{dim}.fatbin")
+    def image(self, arch: str, dim: int, family: str = "mma") -> tuple[images.Image, dict[str, Function]]:
+        if (arch, family, dim) not in self.functions:
+            image = images.Image.of(self.build / "kernels" / f"sm_{arch}.{family}.{dtype_of(arch)}.{dim}.fatbin")
             assert image is not None
-            self.functions[arch, dim] = image, {f.name: f for f in images.functions(image.path, self.tools)}
-        return self.functions[arch, dim]
+            self.functions[arch, family, dim] = image, {f.name: f for f in images.functions(image.path, self.tools)}
+        return self.functions[arch, family, dim]
+
+    def warpgroups(self, arch: str, call: Call, entry: str) -> Turn:
+        """Of kernels whose warpgroups multiply: all by their machine code, in which it is known what a feature switches on."""
+        feature = call.features if entry == FEATURED else ""
+        key = (arch, "wgmma", call.dim, feature or ("values of 128" if call.dim_v else ""))
+        if key not in self.found:
+            image, functions = self.image(arch, call.dim, "wgmma")
+            found = analyse(image, functions[entry], self.tiles["wgmma", image.sm, call.dim, entry], feature=feature)
+            assert found is not None and found.turn is not None
+            self.found[key] = Turn(entry, found.per_score, found.turn)
+        return self.found[key]
 
     def tile(self, arch: str, dim: int, entry: str) -> images.Tile:
         return self.tiles["mma", self.image(arch, dim)[0].sm, dim, entry]
@@ -123,7 +143,7 @@ class Turns:
         return of.of_machine(self.plain(arch, dim)[1])
 
     def turn(self, arch: str, call: Call, entry: str) -> Turn:
-        key = (arch, call.dim, call.features)
+        key = (arch, "mma", call.dim, call.features)
         if key in self.found:
             return self.found[key]
         tile = self.tile(arch, call.dim, entry)
@@ -156,12 +176,25 @@ def on_board(turn: model.Turn, gpu: Gpu) -> model.Turn:
 def prefill(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
     gpu = GPUS[board]
     arch = BOARDS[board]
-    turn = turns.warpgroups(arch, call.dim) if gpu.wgmma else on_board(turns.turn(arch, call, plan.entry).turn, gpu)
+    turn = turns.warpgroups(arch, call, plan.entry).turn if gpu.wgmma else on_board(turns.turn(arch, call, plan.entry).turn, gpu)
     even = call.causal or bool(call.lengths)
-    columns = call.heads
-    by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), columns, call.dim, even)
+    columns = (call.dim + call.columns) // 2
+    by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), call.heads, columns, even)
     by_memory = plan.memory_seconds(gpu)
     return Made(call, board, plan, max(by_units, by_memory), by_memory > by_units)
+
+
+def few(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
+    """Few queries, whose heads share a tile, over keys in splits: as decodes, with turns of the loop of prefills."""
+    gpu, of = GPUS[board], turns.counts(BOARDS[board], call.page)
+    turn = turns.warpgroups(BOARDS[board], call, plan.entry).turn
+    clock, rows = gpu.clock * 1e9, call.queries * call.heads // call.heads_kv
+    each = -(-(-(-call.keys // plan.keys)) // plan.splits)
+    (cycles,) = model.tile_cycles(replace(turn, rows=rows), [(0, 0)], call.dim)
+    moved = plan.read / (gpu.dram * 1e9)
+    both = latency.LAUNCH + latency.LATENCY + max(-(-plan.tiles * plan.splits // plan.slots) * each * turn.cycles / clock, moved)
+    both += cycles / clock + latency.combine_seconds(gpu, of.combine, plan.tiles * rows, plan.splits)
+    return Made(call, board, plan, both, moved > both / 2)
 
 
 def decode(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
@@ -175,10 +208,22 @@ def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
     wanted = [(call, board) for call in calls for board in boards]
     planned = plans(turns.build, wanted)
     for (call, board), plan in zip(wanted, planned, strict=True):
-        # Warpgroups have kernels for some head dimensions, which serve what plain does.
-        if GPUS[board].wgmma and (plan.family != "wgmma" or plan.entry != PLAIN):
-            continue
-        yield (decode if plan.entry == "fa_forward_decode" else prefill)(turns, call, board, plan)
+        if GPUS[board].wgmma != (plan.family == "wgmma") or (call.dim_v and plan.family != "wgmma"):
+            continue  # of other families: in columns of their own, and as wide as their queries
+        yield (decode if plan.entry == DECODE else prefill)(turns, call, board, plan)
+
+
+def few_rows(turns: Turns) -> list[list[str]]:
+    """Calls of few queries by the family that serves them, beside what is asked."""
+    result: list[list[str]] = []
+    planned = plans(turns.build, [(call, FEW_ON) for call, _ in FEW])
+    known: dict[tuple[int, int], float] = {}  # of one query, by sequences and keys
+    for (call, goal), plan in zip(FEW, planned, strict=True):
+        of = (decode if plan.entry == DECODE else few)(turns, call, FEW_ON, plan)
+        one = known.setdefault((call.batch, call.keys), of.seconds)
+        by = f"{plan.family}, {plan.entry.removeprefix('fa_forward_')}, {plan.splits} splits"
+        result.append([call.text, by, f"{1e6 * of.seconds:.1f}", f"{100 * of.of_rate:.0f} %", f"{of.seconds / one:.2f}", goal])
+    return result
 
 
 def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
@@ -203,12 +248,12 @@ def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
 def turn_rows(turns: Turns) -> list[list[str]]:
     """The turns that calls were modelled by: a line for each architecture, head dimension and set of features."""
     result = []
-    for (arch, dim, features), of in sorted(turns.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])):
-        plain = turns.found.get((arch, dim, ""))
-        gpu = GPUS[next(board for board, its in BOARDS.items() if its == arch)]
+    for (arch, family, dim, features), of in sorted(turns.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])):
+        plain = turns.found.get((arch, family, dim, ""))
+        gpu = GPUS[next(board for board, its in BOARDS.items() if its == arch and GPUS[board].wgmma == (family == "wgmma"))]
         cost = of.turn.cycles / of.turn.blocks / of.turn.rows / of.turn.keys
         times = f"{cost / (plain.turn.cycles / plain.turn.blocks / plain.turn.rows / plain.turn.keys):.2f}" if plain else ""
-        result.append([f"sm_{arch} hd{dim}", features or "none", of.entry.removeprefix("fa_forward_"), f"{of.a_score:.1f}",
+        result.append([f"sm_{arch} {family} hd{dim}", features or "none", of.entry.removeprefix("fa_forward_"), f"{of.a_score:.1f}",
                        f"{of.turn.cycles:.0f}", of.turn.limit, f"{100 * of.turn.of_peak(gpu):.0f} %", times])  # fmt: skip
     return result
 
@@ -232,5 +277,6 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         table(head, turn_rows(turns)),
         table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
         table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
+        table([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(turns)),
         table(["decode on an H200", "modelled, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(turns)),
     ])  # fmt: skip

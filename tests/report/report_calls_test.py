@@ -112,28 +112,56 @@ class Shapes(unittest.TestCase):
         (row,) = shapes.rows([made], ["A100"], "TFLOP/s")
         self.assertEqual(row[1:], ["plain", f"{self.CALL.operations / made.seconds / 1e12:.0f} (memory)"])
 
-    def test_warpgroups_serve_what_plain_does(self) -> None:
-        """A call with pages has no cell in their column."""
-        turns, paged = mock.Mock(), dataclasses.replace(self.CALL, page=16)
-        turns.warpgroups.return_value = model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128)
-        found = {self.CALL: dataclasses.replace(self.PLAN, family="wgmma"),
-                 paged: dataclasses.replace(self.PLAN, entry="fa_forward_featured")}  # fmt: skip
-        with mock.patch.object(shapes, "plans", lambda _build, wanted: [found[call] for call, _ in wanted]):
-            made = list(shapes.made(turns, [self.CALL, paged], ["H200 wgmma"]))
-        self.assertEqual([m.call for m in made], [self.CALL])
-        turns.turn.assert_not_called()
+    def test_a_column_of_a_family(self) -> None:
+        """A call that warpgroups leave to others has no cell in their column; where mma serves values narrower than queries, it
+        has none in others'."""
+        turns, biased = mock.Mock(), dataclasses.replace(self.CALL, bias=True)
+        capped, narrow = dataclasses.replace(self.CALL, softcap=50), dataclasses.replace(self.CALL, dim=192, dim_v=128)
+        turns.warpgroups.return_value = shapes.Turn("", 5, model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128))
+        of = {self.CALL: "plain", capped: "featured", narrow: "narrow"}
+
+        def plans(_build: Path, wanted: list[tuple[calls.Call, str]]) -> list[calls.Plan]:
+            return [dataclasses.replace(self.PLAN, family="wgmma", entry=f"fa_forward_{of[call]}") if call in of and board != "A100"
+                    else self.PLAN for call, board in wanted]  # fmt: skip
+
+        with mock.patch.object(shapes, "plans", plans):
+            made = list(shapes.made(turns, [*of, biased], ["H200 wgmma"]))
+            self.assertEqual([m.call for m in made], list(of))
+            self.assertEqual([args.args for args in turns.warpgroups.call_args_list],
+                             [("90a", call, f"fa_forward_{name}") for call, name in of.items()])  # fmt: skip
+            turns.turn.assert_not_called()
+            turns.turn.return_value = turns.warpgroups.return_value
+            self.assertEqual([m.call for m in shapes.made(turns, [self.CALL, narrow], ["A100"])], [self.CALL])
         self.assertEqual(shapes.rows([self.prefill(self.PLAN)], ["A100", "H200 wgmma"], "TFLOP/s")[0][-1], "")
 
     def test_turns(self) -> None:
         """Pages: as many cycles for half as many scores."""
         turns = mock.Mock()
         turns.found = {
-            ("80", 128, "pages of 16"): shapes.Turn("fa_forward_featured", 12, model.Turn({"MUFU": 9.0}, 5, 2, 64, 32)),
-            ("80", 128, ""): shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 9.0}, 9, 2, 64, 64)),
+            ("80", "mma", 128, "pages of 16"): shapes.Turn("fa_forward_featured", 12, model.Turn({"MUFU": 9.0}, 5, 2, 64, 32)),
+            ("80", "mma", 128, ""): shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 9.0}, 9, 2, 64, 64)),
+            ("90a", "wgmma", 128, "softcap"): shapes.Turn("fa_forward_featured", 9, model.Turn({"MUFU": 9.0}, 9, 1, 64, 64)),
         }
         rows = shapes.turn_rows(turns)
         self.assertEqual([row[1:4] + row[-1:] for row in rows],
-                         [["none", "plain", "9.0", "1.00"], ["pages of 16", "featured", "12.0", "2.00"]])  # fmt: skip
+                         [["none", "plain", "9.0", "1.00"], ["pages of 16", "featured", "12.0", "2.00"],
+                          ["softcap", "featured", "9.0", ""]])  # fmt: skip
+        self.assertEqual([row[0] for row in rows], ["sm_80 mma hd128", "sm_80 mma hd128", "sm_90a wgmma hd128"])
+
+    def test_few_queries(self) -> None:
+        """Launch, memory, two waves of 4 blocks of keys in 1000 cycles each or the bytes, the tile's own cycles, the splits."""
+        turns, call = mock.Mock(), calls.Call(1, 8, 1, 8, 8192, 128)
+        turns.warpgroups.return_value = shapes.Turn("", 5, model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128))
+        plan = calls.Plan("wgmma", "fa_forward_plain", 128, 128, 16, 132, 16, 10**6, 0)
+        clock = GPUS["H200 wgmma"].clock * 1e9
+        with mock.patch.object(shapes.latency, "combine_seconds", return_value=2e-6) as combine:
+            of = shapes.few(turns, call, "H200 wgmma", plan)
+            self.assertEqual(combine.call_args.args[2:], (16 * 64, 16))
+            more = shapes.few(turns, call, "H200 wgmma", dataclasses.replace(plan, read=10**9))
+        around = 1e-6 + 700e-9 + (500 + 1250) / clock + 2e-6
+        self.assertAlmostEqual(of.seconds, around + 2 * 4 * 1000 / clock, delta=1e-12)
+        self.assertAlmostEqual(more.seconds, around + 1e9 / 4.8e12, delta=1e-12)
+        self.assertEqual((of.by_memory, more.by_memory), (False, True))
 
     def test_half_rate(self) -> None:
         self.assertEqual(shapes.on_board(model.Turn({"tensor": 5.0, "MUFU": 3.0}, 5, 1, 1, 1), GPUS["RTX 4090"]).units,
