@@ -51,6 +51,8 @@ class Counts:
     ctas: int = 1  # that share keys and values, 2 where products are of a pair
     keys: int = KEYS  # of a tile
     tiles: int = TILES  # of queries
+    feature: str = ""  # that is switched on
+    dtype: str = "bf16"
 
     @property
     def sm(self) -> int:
@@ -72,14 +74,15 @@ class Counts:
         return model.Turn(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
 
 
-def counts(name: str, dim: int, dim_v: int, found: list[Role], keys: int = KEYS, tiles: int = TILES) -> Counts:
+def counts(name: str, dim: int, dim_v: int, found: list[Role], keys: int = KEYS, tiles: int = TILES, **others: str) -> Counts:
+    """others: feature, dtype."""
     units: dict[str, float] = {}
     for role in found:
         for unit, time in unit_cycles(role.turn, RATES[100]).items():
             units[unit] = units.get(unit, 0) + role.warps * time
     units.pop("tensor")
     pairs = any(i.opcode == PRODUCT and ".2CTA" in i.modifiers for role in found for i in role.turn)
-    return Counts(name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1, keys, tiles)
+    return Counts(name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1, keys, tiles, **others)
 
 
 def read(path: Path, tools: Path, name: str, dim: int, dim_v: int) -> Counts:

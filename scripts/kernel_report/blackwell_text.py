@@ -7,12 +7,11 @@ from pathlib import Path
 from . import blackwell, images
 from .blackwell import GPUS, HEADS, OTHERS, PUBLISHED, SEQUENCES, Counts, Published
 from .images import Image, Tile
-from .render import table
-from .roles import ROWS, roles
+from .goals import OVER_FA4, judge_roles
+from .render import GOALS, table, verdict_rows
+from .roles import ROWS, features, roles
 
 FAMILY = "tcgen05"
-NARROW = 128  # columns of values of Entry::narrow
-GOAL = 1.02  # of FlashAttention-4's speed, by the same model
 UNITS = ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "TMEM")
 
 
@@ -51,7 +50,7 @@ def predictions(ours: Counts, gpu: str) -> list[list[str]]:
         for s in SEQUENCES:
             speed = blackwell.teraflops(ours, gpu, s, HEADS, causal)
             beside = ["", ""]
-            if blackwell.has_loop(ours.dim, ours.dim_v):
+            if blackwell.has_loop(ours.dim, ours.dim_v) and not ours.feature:
                 theirs = blackwell.teraflops(blackwell.loop_of(ours.dim, ours.dim_v, causal, GPUS[gpu].sm), gpu, s, HEADS, causal)
                 beside = [f"{theirs:.0f}", f"{speed / theirs:.3f}"]
             result.append([ours.name, gpu, str(s), mask(causal), f"{speed:.0f}", *beside])
@@ -59,32 +58,35 @@ def predictions(ours: Counts, gpu: str) -> list[list[str]]:
 
 
 def summary(found: list[Counts], gpu: str) -> str:
-    """Predictions a head dimension and mask a row: FlashAttention-4's speed by the model is named where its loop is kept."""
+    """Predictions a kernel and mask a row: FlashAttention-4's speed by the model is beside it where its loop is kept."""
     rows = []
     for one in found:
         of_one = predictions(one, gpu)
         for causal in (False, True):
             mine = [row for row in of_one if row[3] == mask(causal)]
-            times = mine[len(mine) // 2][6]
-            dim = str(one.dim) if one.dim == one.dim_v else f"{one.dim}/{one.dim_v}"
-            rows.append([dim, mask(causal), *(row[4] for row in mine), times])
-    return table(["head dimension", "mask", *map(str, SEQUENCES), "times FlashAttention-4"], rows)
+            times = [row[6] for row in mine if row[6]]
+            judged = [v.met for v in judge_roles(one) if mask(causal) in v.what]
+            verdict = f"{OVER_FA4:g}, {'reached' if all(judged) else '**missed**'}" if judged else ""
+            rows.append([one.name, mask(causal), *(row[4] for row in mine), ", ".join(times), verdict])
+    return table(["kernel", "mask", *map(str, SEQUENCES), "times FlashAttention-4", "goal"], rows)
 
 
 def ours(paths: list[Path], tools: Path, tiles: dict[tuple[str, int, int, str], Tile]) -> list[Counts]:
-    """Of the images of our family among these: entry points without features, narrow values' beside plain."""
+    """Of the images of our family among these: narrow values' beside plain, and featured with each of its features."""
     result = []
     for image in (image for path in paths if (image := Image.of(path)) and image.family == FAMILY):
         for function in images.functions(image.path, tools):
-            narrow = function.name == "fa_forward_narrow"
             tile = tiles.get((FAMILY, image.sm, image.dim, function.name))
-            if tile is None or function.name not in ("fa_forward_plain", "fa_forward_narrow"):
+            if tile is None:
                 continue
-            dim_v, queries = NARROW if narrow else image.dim, tile.rows // ROWS
-            found = roles(function, image.dim, dim_v, tile.keys, False, queries)
-            name = f"sm_{image.arch} {image.dtype} hd{image.dim}{f'/{dim_v}' if narrow else ''}"
-            result.append(blackwell.counts(name, image.dim, dim_v, found, tile.keys, queries))
-    return sorted(result, key=lambda one: (one.sm, one.dim, one.dim_v))
+            dim_v, queries = images.columns_of_values(image.dim, function.name), tile.rows // ROWS
+            name = f"sm_{image.arch} {image.dtype} hd{image.dim}" + (f"/{dim_v}" if dim_v < image.dim else "")
+            for feature in features(tile.keys) if function.name == "fa_forward_featured" else [""]:
+                found = roles(function, image.dim, dim_v, tile.keys, False, queries, feature)
+                full = f"{name}, {feature}" if feature else name
+                result.append(blackwell.counts(full, image.dim, dim_v, found, tile.keys, queries, feature=feature,
+                                               dtype=image.dtype))  # fmt: skip
+    return sorted(result, key=lambda one: (one.sm, one.dim, one.dim_v, one.name))
 
 
 def text(paths: list[Path], tools: Path, cxx: str) -> str:
@@ -95,10 +97,12 @@ def text(paths: list[Path], tools: Path, cxx: str) -> str:
         turns([*blackwell.kept().values(), *found]),
     ]  # fmt: skip
     if found:
-        head = ["kernel", "GPU", "S", "mask", "TFLOP/s", "FlashAttention-4 so", f"times it (goal {GOAL:g})"]
+        head = ["kernel", "GPU", "S", "mask", "TFLOP/s", "FlashAttention-4 so", f"times it (goal {OVER_FA4:g})"]
         parts += ["\nPredicted, 2 x 64 heads, not yet measured on hardware:\n\n",
                   table(head, [row for one in found for gpu, board in GPUS.items() if one.sm <= board.sm
                                 for row in predictions(one, gpu)])]  # fmt: skip
         if built := [one for one in found if one.sm == 100]:
-            parts += ["\nThe same in short, on a B200:\n\n", summary(built, "B200")]
+            plain = [one for one in built if not one.feature]
+            parts += ["\nThe same in short, on a B200:\n\n", summary(plain, "B200"), "\nGoals:\n\n",
+                      table(GOALS, verdict_rows((one.name, judge_roles(one)) for one in plain))]  # fmt: skip
     return "".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import model, peers
+from . import blackwell, model, peers
 from .analysis import Entry
 from .decode import Decode
 from .rates import GPUS
@@ -19,6 +19,10 @@ CAUSAL_A_SCORE = 6.3  # the same at head dimension 128, of squares under a causa
 CAUSAL_ROWS = (2048, 8192)
 OVER_FA3 = {64: 1.05, 128: 1.06, 256: 1.03}
 FA3_SEQUENCE, FA3_HEADS, FA3_GPU = 8192, 128, "H200 wgmma"
+
+
+# Of kernels on tensor memory: how much faster than FlashAttention-4's loops by the same model, at each of its lengths.
+OVER_FA4, FA4_GPU = 1.02, "B200"
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,18 @@ def judge_products(entry: Entry) -> Iterator[Verdict]:
         ours = model.teraflops(entry.turn, GPUS[FA3_GPU], FA3_SEQUENCE, dim, FA3_HEADS, causal)
         what = f"times as fast as FlashAttention-3, head dimension {dim}, {'causal' if causal else 'full'}"
         yield at_least(what, OVER_FA3[dim], ours / theirs, True)
+
+
+def judge_roles(of: blackwell.Counts) -> Iterator[Verdict]:
+    if not blackwell.has_loop(of.dim, of.dim_v) or of.feature or of.dtype != "bf16":
+        return  # FlashAttention-4's loops and figures are of bf16
+    for causal in (False, True):
+        theirs = blackwell.loop_of(of.dim, of.dim_v, causal, blackwell.GPUS[FA4_GPU].sm)
+        for rows in blackwell.SEQUENCES:
+            speeds = [blackwell.teraflops(one, FA4_GPU, rows, blackwell.HEADS, causal) for one in (of, theirs)]
+            dim = f"{of.dim}" if of.dim == of.dim_v else f"{of.dim}/{of.dim_v}"
+            what = f"times as fast as FlashAttention-4, head dimension {dim}, {'causal' if causal else 'full'}, {rows} rows"
+            yield at_least(what, OVER_FA4, speeds[0] / speeds[1], True)
 
 
 def judge_decode(decode: Decode) -> Iterator[Verdict]:

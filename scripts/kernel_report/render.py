@@ -18,6 +18,9 @@ from .peers import HELD_OUT, PUBLISHED, Published
 UNITS = ("tensor", "MUFU", "FP32", "ALU", "issue", "shared", "L2")
 
 
+GOALS = ["figure", "goal", "worst", "of", "met by", "verdict"]
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
@@ -53,9 +56,13 @@ def decode_row(d: Decode) -> list[str]:
 
 
 def goal_rows(entries: Iterable[Entry], decodes: Iterable[Decode]) -> list[list[str]]:
+    return verdict_rows([*((e.label, judge(e)) for e in entries), *((d.entry.label, judge_decode(d)) for d in decodes)])
+
+
+def verdict_rows(of: Iterable[tuple[str, Iterable[Verdict]]]) -> list[list[str]]:
     """A goal a row, by the kernel that comes furthest from it."""
     verdicts: dict[tuple[str, str], list[tuple[Verdict, str]]] = {}
-    for label, found in [*((e.label, judge(e)) for e in entries), *((d.entry.label, judge_decode(d)) for d in decodes)]:
+    for label, found in of:
         for v in found:
             verdicts.setdefault((v.what, v.goal), []).append((v, label))
     rows = []
@@ -106,8 +113,7 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
         head = ["kernel", "launches", "K and V, bytes", "read", "unfinished sums", "over K and V", "blocks, an SM",
                 "in flight an SM", "needed", "cycles for 64 keys / memory's"]  # fmt: skip
         parts += ["\nDecode of one query of 32 heads over 8192 keys of 8:\n\n", table(head, [decode_row(d) for d in decodes])]
-    head = ["figure", "goal", "worst", "of", "met by", "verdict"]
-    parts += ["\nGoals:\n\n", table(head, goal_rows(entries, decodes))]
+    parts += ["\nGoals:\n\n", table(GOALS, goal_rows(entries, decodes))]
     return "".join(parts)
 
 

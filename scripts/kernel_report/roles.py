@@ -51,7 +51,15 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
     return [first, *way.shortest(function, loop[0] + 1, loop[0], needs)]
 
 
-def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES) -> list[Role]:
+def features(keys: int) -> dict[str, dict[str, int]]:
+    """What a softmax warp executes once a turn of a feature that is switched on (common/features.cuh): a softcap's reciprocals, one
+    a score; a distance of ALiBi that becomes a number."""
+    return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2FP": 1}}
+
+
+def roles(
+    function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = ""
+) -> list[Role]:
     """Of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
     is for both tiles, as in FlashAttention-4. In ours the first turn of softmax says nothing to the correction, and keys and
     values are released by the last tile of queries alone: what a turn takes in between has both."""
@@ -71,8 +79,9 @@ def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles
     once = around(function, correction, {"SYNCS": 1})
     # Scores and sums of each tile, keys, values; and queries, by a predicate that is false but in the last turn.
     told, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 3})
+    weighs = {"STTM": 1, **(features(keys)[feature] if feature else {"MUFU": 1})}
     return [
-        Role("softmax", tiles, around(function, softmax, {"STTM": 1, "MUFU": 1, **told})),
+        Role("softmax", tiles, around(function, softmax, {**weighs, **told})),
         Role("correction", 1, once if both else once * tiles),
         Role("products", 1, around(function, products, {PRODUCT: tiles * tile, **released})),
         Role("load", 0, around(function, load, {"UTMALDG": body(function, load)["UTMALDG"]})),

@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import blackwell, blackwell_text, roles, sass  # noqa: E402
+from kernel_report import blackwell, blackwell_text, goals, roles, sass  # noqa: E402
 from machine_code import made  # noqa: E402
 
 KEYS = 16  # and as many elements
@@ -102,6 +102,13 @@ class Roles(unittest.TestCase):
         of = blackwell.counts("sm_100a", 192, 192, list(found.values()), 96, 1)
         self.assertEqual((of.turn(100).ideal, of.turn(100).rows, of.turn(100).keys), (1152, 128, 96))
 
+    def test_features(self) -> None:
+        """A softcap has a reciprocal a score, where masks are not applied."""
+        cap = "".join(f"  MUFU.RCP R{n}, R{n}\n" for n in range(KEYS))
+        code = CODE.replace("  BRA P1 masked\n", f"  BRA P2 plain\n{cap}plain: BRA P1 masked\n")
+        of = {feature: roles.roles(function(code), KEYS, KEYS, KEYS, False, feature=feature)[0].counts for feature in ("", "softcap")}
+        self.assertEqual((of[""]["MUFU"], of["softcap"]["MUFU"], of["softcap"]["FSEL"]), (2, 2 + KEYS, 0))
+
     def test_loads(self) -> None:
         self.assertEqual(self.found["load"].counts["UTMALDG"], 2)
 
@@ -131,6 +138,15 @@ class FlashAttention4(unittest.TestCase):
         of = blackwell.kept()["sm_100 128/128 causal"]
         self.assertEqual(of.turn(103).units["MUFU"] * 2, of.turn(100).units["MUFU"])
         self.assertLess(of.turn(103).cycles, of.turn(100).cycles)
+
+    def test_judged_at_each_length(self) -> None:
+        """A loop of FlashAttention-4's own is as fast as itself, which is not enough; f16 and features have no such loop."""
+        of = blackwell.kept()["sm_100 192/128 full"]
+        judged = list(goals.judge_roles(of))
+        self.assertEqual([v.what.rsplit(", ", 2)[1:] for v in judged[:3]], [["full", f"{n} rows"] for n in blackwell.SEQUENCES])
+        self.assertTrue(all(v.got == 1 and not v.met for v in judged[:3]))
+        for other in ({"dtype": "f16"}, {"feature": "softcap"}, {"dim_v": 96}):
+            self.assertEqual(list(goals.judge_roles(dataclasses.replace(of, **other))), [])
 
     def test_fewer_instructions_are_faster(self) -> None:
         of = blackwell.kept()["sm_100 128/128 causal"]
