@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import (
-    analysis, backward_report, blackwell, blackwell_text, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes,
+    analysis, backward_report, blackwell, blackwell_text, choices, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes,
     wgmma,
 )  # fmt: skip
 from .rates import GPUS
@@ -37,10 +37,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of bench/ladder/ladder: the steps, each by the model")
     parser.add_argument("--latency", type=Path, metavar="BUILD", help="short decode of few heads: both launches, by the model")
     parser.add_argument("--shapes", type=Path, metavar="BUILD", help="calls that people make, on their boards, by the model")
+    parser.add_argument("--choices", type=Path, metavar="BUILD", help="what is not built of wgmma and tcgen05: what it would give, by the model")
     parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
-    reports = (result.peers, result.blackwell, result.fa4_of, result.schema, result.ladder, result.latency, result.shapes, result.backward)
+    reports = (
+        result.peers, result.blackwell, result.fa4_of, result.schema, result.ladder, result.latency, result.shapes, result.choices,
+        result.backward,
+    )  # fmt: skip
     if not (result.files or any(reports)):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
     return result
@@ -113,6 +117,8 @@ def main() -> None:
         print(latency.text(args.latency, args.tools, args.cxx), end="")
     if args.shapes:
         print(shapes.text(args.shapes, args.tools, args.cxx), end="")
+    if args.choices:
+        print(choices.text(args.choices, args.tools, args.cxx), end="")
     if args.fa4_of:
         blackwell.write(blackwell.read_all(args.fa4_of, args.tools))
     if args.blackwell:

@@ -53,6 +53,7 @@ class Counts:
     tiles: int = TILES  # of queries
     feature: str = ""  # that is switched on
     dtype: str = "bf16"
+    multicast: int = 1  # blocks that each tile of keys or values is brought to at once
 
     @property
     def sm(self) -> int:
@@ -70,7 +71,7 @@ class Counts:
         units["tensor"] = ideal
         moved = self.keys * (self.dim + self.dim_v) * 2 / self.ctas
         units["shared"] += moved / RATES[sm].shared_bytes  # by TMA; what products read is part of theirs
-        units["L2"] = moved / RATES[sm].l2_bytes
+        units["L2"] = moved / RATES[sm].l2_bytes / self.multicast
         return model.Turn(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
 
 
