@@ -61,6 +61,13 @@ PUBLISHED = {Call(1, 64, 8, 1, 2048, 128, page=16): 6.4, Call(1, 64, 8, 1, 8192,
              Call(1, 64, 8, 1, 131072, 128, page=16): 131}  # fmt: skip
 PUBLISHED_ON = "H200 mma.sync"
 
+# cuDNN 9.27's and FlashAttention-4's forward pass on an H200, TFLOP/s, full and causal, by rows of 2 sequences with 64 heads, 8 of
+# keys, head dimension 128: NVIDIA's cudnn-frontend, benchmark/attention_training/results/llama3.1, file of 28 September 2026. And
+# what is asked of ours in terms of cuDNN's; it should also be as fast as FlashAttention-4 from 8192 rows on.
+PREFILLED = {2048: ((660, 534), (671, 522)), 4096: ((687, 616), (734, 619)), 8192: ((701, 655), (756, 675)),
+             16384: ((640, 633), (686, 702)), 32768: ((622, 619), (679, 638))}  # fmt: skip
+OVER_CUDNN = {(2048, True): 1.2, **{(rows, causal): 1.08 for rows in (8192, 16384, 32768) for causal in (False, True)}}
+
 PLAIN, FEATURED, DECODE = "fa_forward_plain", "fa_forward_featured", "fa_forward_decode"
 
 # By the names of rates.py; their images.
@@ -226,6 +233,21 @@ def few_rows(turns: Turns) -> list[list[str]]:
     return result
 
 
+def prefilled_rows(turns: Turns) -> list[list[str]]:
+    """Beside what is published of others. The verdict is the model's."""
+    result = []
+    for (rows, of), causal in ((figures, causal) for causal in (False, True) for figures in PREFILLED.items()):
+        cudnn, flash = (both[causal] for both in of)
+        (ours,) = made(turns, [Call(2, 64, 8, rows, rows, 128, causal=causal)], [FEW_ON])
+        goal = OVER_CUDNN.get((rows, causal))
+        times = ours.teraflops / cudnn, ours.teraflops / flash
+        met = goal and times[0] >= goal and (rows < 8192 or times[1] >= 1)
+        asked = f"{goal:g}" + ("; 1 of FlashAttention-4" if rows >= 8192 else "") if goal else ""
+        result.append([str(rows), "causal" if causal else "full", f"{ours.teraflops:.0f}", f"{cudnn}", f"{times[0]:.2f}", f"{flash}",
+                       f"{times[1]:.2f}", asked, ("reached in the model" if met else "**missed**") if goal else ""])  # fmt: skip
+    return result
+
+
 def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
     """A call a row, a board a column. of: "TFLOP/s", or "us"."""
     result = []
@@ -278,5 +300,7 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
         table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
         table([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(turns)),
+        table([f"rows, on an {card(FEW_ON)}", "mask", "modelled TFLOP/s", "cuDNN 9.27", "times it", "FlashAttention-4", "times it",
+               "goal", "verdict"], prefilled_rows(turns)),
         table(["decode on an H200", "modelled, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(turns)),
     ])  # fmt: skip
