@@ -75,15 +75,25 @@ class Counts:
         return model.Turn(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
 
 
-def counts(name: str, dim: int, dim_v: int, found: list[Role], keys: int = KEYS, tiles: int = TILES, **others: str) -> Counts:
-    """others: feature, dtype."""
+def counts(
+    name: str,
+    dim: int,
+    dim_v: int,
+    found: list[Role],
+    keys: int = KEYS,
+    tiles: int = TILES,
+    feature: str = "",
+    dtype: str = "bf16",
+) -> Counts:
     units: dict[str, float] = {}
     for role in found:
         for unit, time in unit_cycles(role.turn, RATES[100]).items():
             units[unit] = units.get(unit, 0) + role.warps * time
     units.pop("tensor")
     pairs = any(i.opcode == PRODUCT and ".2CTA" in i.modifiers for role in found for i in role.turn)
-    return Counts(name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1, keys, tiles, **others)
+    return Counts(
+        name, dim, dim_v, {role.name: len(role.turn) for role in found}, units, 2 if pairs else 1, keys, tiles, feature, dtype
+    )
 
 
 def read(path: Path, tools: Path, name: str, dim: int, dim_v: int) -> Counts:
@@ -118,8 +128,6 @@ def teraflops(of: Counts, gpu: str, sequence: int, heads: int, causal: bool) -> 
     tiles = model.turns(sequence, sequence, turn.rows, turn.keys, causal)
     flops = 2 * sequence * sequence * (of.dim + of.dim_v) * heads / (2 if causal else 1)
     return flops / model.seconds(turn, board, tiles, heads, (of.dim + of.dim_v) // 2, causal) / 1e12
-
-
 
 
 HEADS = 128  # of both sequences

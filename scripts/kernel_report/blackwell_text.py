@@ -6,8 +6,8 @@ from pathlib import Path
 
 from . import blackwell, images
 from .blackwell import GPUS, HEADS, OTHERS, PUBLISHED, SEQUENCES, Counts, Published
-from .images import Image, Tile
 from .goals import OVER_FA4, judge_roles
+from .images import Image, Tile
 from .render import GOALS, table, verdict_rows
 from .roles import ROWS, features, roles
 
@@ -84,8 +84,7 @@ def ours(paths: list[Path], tools: Path, tiles: dict[tuple[str, int, int, str], 
             for feature in features(tile.keys) if function.name == "fa_forward_featured" else [""]:
                 found = roles(function, image.dim, dim_v, tile.keys, False, queries, feature)
                 full = f"{name}, {feature}" if feature else name
-                result.append(blackwell.counts(full, image.dim, dim_v, found, tile.keys, queries, feature=feature,
-                                               dtype=image.dtype))  # fmt: skip
+                result.append(blackwell.counts(full, image.dim, dim_v, found, tile.keys, queries, feature, image.dtype))
     return sorted(result, key=lambda one: (one.sm, one.dim, one.dim_v, one.name))
 
 

@@ -107,4 +107,4 @@ def plans(build: Path, wanted: list[tuple[Call, str]]) -> list[Plan]:
     lines = images.run(program.resolve(), "--lines", text=text).splitlines()
     if len(lines) != len(wanted):
         raise SystemExit(f"{program}: got {len(lines)} lines for {len(wanted)} calls")
-    return [Plan(*words[:2], *map(int, words[2:])) for words in (line.split() for line in lines)]
+    return [Plan(words[0], words[1], *map(int, words[2:])) for words in (line.split() for line in lines)]

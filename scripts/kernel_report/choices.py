@@ -111,7 +111,10 @@ def shared_keys(built: dict[str, Counts], gpu: str) -> str:
         ways = {"no": ours, "by multicast": replace(ours, multicast=2), "products of two CTAs": replace(ours, ctas=2)}
         for way, of in ways.items():
             turn = of.turn(100)
-            speeds = [", ".join(f"{blackwell.teraflops(of, gpu, s, HEADS, causal):.0f}" for s in SEQUENCES) for causal in (False, True)]
+            speeds = [
+                ", ".join(f"{blackwell.teraflops(of, gpu, s, HEADS, causal):.0f}" for s in SEQUENCES)
+                for causal in (False, True)
+            ]
             rows.append([str(dim), way, f"{turn.units['L2']:.0f}", f"{turn.cycles:.0f}", turn.limit,
                          f"{100 * turn.ideal / turn.cycles:.0f} %", *speeds])  # fmt: skip
     head = ["head dimension", "two blocks share keys", "L2", "turn, cycles", "limit", "of the peak", f"full, {ROWS}", "causal"]

@@ -76,7 +76,11 @@ def tensor_loops(function: Function) -> list[Loop]:
 
 def masked_loop(function: Function, steady: Loop) -> Loop | None:
     """The shortest one with as many products that also selects each of its scores."""
-    found = [loop for loop in tensor_loops(function) if loop.tensor == steady.tensor and 0 < steady.counts["MUFU"] <= loop.counts["FSEL"]]
+    found = [
+        loop
+        for loop in tensor_loops(function)
+        if loop.tensor == steady.tensor and 0 < steady.counts["MUFU"] <= loop.counts["FSEL"]
+    ]
     return min(found, key=lambda loop: len(loop.steady), default=None)
 
 

@@ -106,7 +106,9 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
         parts += ["\nShapes, modelled, not yet measured on hardware:\n\n", table(head, shapes)]
     names = ("bank_conflict_factor", "sectors_per_request")
     # Where all copies are in boxes, no warp asks for sectors.
-    counted = [[e.label, *(f"{e.emulated[name]:.3f}" if e.emulated[name] else "none" for name in names)] for e in entries if e.emulated]
+    counted = [
+        [e.label, *(f"{e.emulated[name]:.3f}" if e.emulated[name] else "none" for name in names)] for e in entries if e.emulated
+    ]
     if counted:
         parts += ["\nCounted by the emulator:\n\n", table(["kernel", "bank conflict factor", "sectors a request"], counted)]
     if decodes:

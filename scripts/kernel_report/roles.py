@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import model, way
 from .loops import backward_branches
-from .rates import SUB_CORES, Rates, cycles, unit
+from .rates import Rates
 from .sass import Function, Instruction
 
 TILES = 2  # of queries, of most blocks
@@ -57,9 +57,7 @@ def features(keys: int) -> dict[str, dict[str, int]]:
     return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2FP": 1}}
 
 
-def roles(
-    function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = ""
-) -> list[Role]:
+def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = "") -> list[Role]:
     """Of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
     is for both tiles, as in FlashAttention-4. In ours the first turn of softmax says nothing to the correction, and keys and
     values are released by the last tile of queries alone: what a turn takes in between has both."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import executed, images, latency, model
-from .analysis import analyse
+from .analysis import LATENCY, analyse
 from .calls import Call, Plan, plans
 from .rates import GPUS, RATES, Gpu, card
 from .render import table
@@ -183,7 +183,9 @@ def on_board(turn: model.Turn, gpu: Gpu) -> model.Turn:
 def prefill(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
     gpu = GPUS[board]
     arch = BOARDS[board]
-    turn = turns.warpgroups(arch, call, plan.entry).turn if gpu.wgmma else on_board(turns.turn(arch, call, plan.entry).turn, gpu)
+    turn = (
+        turns.warpgroups(arch, call, plan.entry).turn if gpu.wgmma else on_board(turns.turn(arch, call, plan.entry).turn, gpu)
+    )
     even = call.causal or bool(call.lengths)
     columns = (call.dim + call.columns) // 2
     by_units = model.seconds(turn, gpu, call.tiles(turn.rows, turn.keys), call.heads, columns, even)
@@ -199,7 +201,7 @@ def few(turns: Turns, call: Call, board: str, plan: Plan) -> Made:
     each = -(-(-(-call.keys // plan.keys)) // plan.splits)
     (cycles,) = model.tile_cycles(replace(turn, rows=rows), [(0, 0)], call.dim)
     moved = plan.read / (gpu.dram * 1e9)
-    both = latency.LAUNCH + latency.LATENCY + max(-(-plan.tiles * plan.splits // plan.slots) * each * turn.cycles / clock, moved)
+    both = latency.LAUNCH + LATENCY + max(-(-plan.tiles * plan.splits // plan.slots) * each * turn.cycles / clock, moved)
     both += cycles / clock + latency.combine_seconds(gpu, of.combine, plan.tiles * rows, plan.splits)
     return Made(call, board, plan, both, moved > both / 2)
 
@@ -270,7 +272,9 @@ def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
 def turn_rows(turns: Turns) -> list[list[str]]:
     """The turns that calls were modelled by: a line for each architecture, head dimension and set of features."""
     result = []
-    for (arch, family, dim, features), of in sorted(turns.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])):
+    for (arch, family, dim, features), of in sorted(
+        turns.found.items(), key=lambda item: (int(item[0][0].rstrip("a")), item[0][1:])
+    ):
         plain = turns.found.get((arch, family, dim, ""))
         gpu = GPUS[next(board for board, its in BOARDS.items() if its == arch and GPUS[board].wgmma == (family == "wgmma"))]
         cost = of.turn.cycles / of.turn.blocks / of.turn.rows / of.turn.keys

@@ -24,7 +24,10 @@ SERIALISED = re.compile(r"C75\d\d")  # ptxas' warnings of products that it made 
 
 # What Entry::featured executes in a turn of a feature, by the number of a lane's scores (common/features.cuh): a softcap's
 # tangent is an exponential and a reciprocal; distances of ALiBi are multiply-adds, behind which maxima come before weights.
-FEATURES = {"softcap": {"MUFU.EX2": (2, 0), "MUFU.RCP": (1, 0)}, "ALiBi": {"MUFU.EX2": (1, 0), "FFMA": (2, 0), "FMNMX": (1, -2)}}
+FEATURES = {
+    "softcap": {"MUFU.EX2": (2, 0), "MUFU.RCP": (1, 0)},
+    "ALiBi": {"MUFU.EX2": (1, 0), "FFMA": (2, 0), "FMNMX": (1, -2)},
+}
 
 
 def with_feature(function: Function, loop: Loop, feature: str) -> list[Instruction] | None:

@@ -34,7 +34,9 @@ class Calls(unittest.TestCase):
         narrow = dataclasses.replace(self.GROUPED, dim_v=32)
         self.assertIn("gpu=H200 ", narrow.line("H200 wgmma"))
         self.assertIn(" dim_v=32 warpgroups=1 ", narrow.line("H200 wgmma"))
-        self.assertEqual((narrow.text, narrow.operations), ("2 x 8/2 x 128/256 x 64/32, causal", self.GROUPED.operations * 3 / 4))
+        self.assertEqual(
+            (narrow.text, narrow.operations), ("2 x 8/2 x 128/256 x 64/32, causal", self.GROUPED.operations * 3 / 4)
+        )
         self.assertEqual(of.case(64, 256), "sq=64 sk=256 d=64 splits=1 page=16 softcap=50")
         self.assertEqual(of.text, "2 x 8/2 x 128/256 x 64, causal, pages of 16, softcap")
 

@@ -106,7 +106,10 @@ class Roles(unittest.TestCase):
         """A softcap has a reciprocal a score, where masks are not applied."""
         cap = "".join(f"  MUFU.RCP R{n}, R{n}\n" for n in range(KEYS))
         code = CODE.replace("  BRA P1 masked\n", f"  BRA P2 plain\n{cap}plain: BRA P1 masked\n")
-        of = {feature: roles.roles(function(code), KEYS, KEYS, KEYS, False, feature=feature)[0].counts for feature in ("", "softcap")}
+        of = {
+            feature: roles.roles(function(code), KEYS, KEYS, KEYS, False, feature=feature)[0].counts
+            for feature in ("", "softcap")
+        }
         self.assertEqual((of[""]["MUFU"], of["softcap"]["MUFU"], of["softcap"]["FSEL"]), (2, 2 + KEYS, 0))
 
     def test_loads(self) -> None:
