@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import (
-    analysis, backward_report, blackwell, blackwell_text, choices, decode, emulator, images, ladder, latency, model, peers, plot, render, shapes,
-    wgmma,
+    analysis, backward_report, blackwell, blackwell_text, choices, decode, emulator, images, ladder, latency, model, peers, plot, render, seldom,
+    shapes, wgmma,
 )  # fmt: skip
 from .rates import GPUS
 
@@ -38,12 +38,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--latency", type=Path, metavar="BUILD", help="short decode of few heads: both launches, by the model")
     parser.add_argument("--shapes", type=Path, metavar="BUILD", help="calls that people make, on their boards, by the model")
     parser.add_argument("--choices", type=Path, metavar="BUILD", help="what is not built of wgmma and tcgen05: what it would give, by the model")
+    parser.add_argument("--seldom", type=Path, metavar="BUILD", help="how often wgmma scales weights anew, by the emulator")
     parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")
     result = parser.parse_args()
     reports = (
         result.peers, result.blackwell, result.fa4_of, result.schema, result.ladder, result.latency, result.shapes, result.choices,
-        result.backward,
+        result.backward, result.seldom,
     )  # fmt: skip
     if not (result.files or any(reports)):
         parser.error("nothing to do: name fatbins (build/ci/kernels/*.fatbin), or --peers")
@@ -119,6 +120,8 @@ def main() -> None:
         print(shapes.text(args.shapes, args.tools, args.cxx), end="")
     if args.choices:
         print(choices.text(args.choices, args.tools, args.cxx), end="")
+    if args.seldom:
+        print(seldom.text(args.seldom, args.tools, args.cxx), end="")
     if args.fa4_of:
         blackwell.write(blackwell.read_all(args.fa4_of, args.tools))
     if args.blackwell:
