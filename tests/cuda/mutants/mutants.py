@@ -1,6 +1,7 @@
 """Faults seeded into the kernels, one to an image: the checked suite must see every one of them.
 
 mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [NAME...]
+mutants.py --patterns SOURCES: only whether the sources have each text that a fault replaces, once
 SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH=...,...;
 PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default
 """
@@ -20,6 +21,7 @@ from gradients import GRADIENTS
 from roles import CODES, PRESETS, ROLES
 from table import CLEAN, MUTANTS
 
+ALL = CLEAN + PRESETS + CODES + MUTANTS + GRADIENTS + ROLES
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 
 
@@ -40,6 +42,34 @@ def alone(mutants):
         yield replace(members[0], name=f"clean_{code}_{entry}", file="", old="", new="", shown=seen_by)
 
 
+def edits_of(mutant):
+    return [*mutant.also, *([(mutant.file, mutant.old, mutant.new)] if mutant.file else [])]
+
+
+def seed(mutant, sources: Path):
+    """Replaces texts in sources that are a copy; what is not there once, or nothing."""
+    for file, old, new in edits_of(mutant):
+        text = (sources / file).read_text(encoding="utf-8")
+        if text.count(old) != 1:
+            return f"{mutant.name}: {file} has {text.count(old)} times:\n{old}"
+        (sources / file).write_text(text.replace(old, new), encoding="utf-8")
+    return None
+
+
+def patterns(sources: Path):
+    """Tries all mutants, each on texts as they are, and names those that are stale."""
+    stale = []
+    with tempfile.TemporaryDirectory(prefix="fa-mutant-") as temporary:
+        for mutant in ALL:
+            for file in {file for file, _, _ in edits_of(mutant)}:
+                copy = Path(temporary, file)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(sources / file, copy)
+            stale += filter(None, [seed(mutant, Path(temporary))])
+    print("\n".join(stale) or f"{len(ALL)} mutants apply")
+    return 1 if stale else 0
+
+
 def outcome_of(mutant, folders):
     """Whether the suite fails, and what it says."""
     sources, images, emulator, definitions, programs = folders
@@ -51,11 +81,9 @@ def outcome_of(mutant, folders):
         arch, family, dtype, dim = mutant.image
         for image in Path(images).glob(f"sm_{arch}.*.fatbin"):
             (path / image.name).symlink_to(image)
-        for file, old, new in [*mutant.also, *([(mutant.file, mutant.old, mutant.new)] if mutant.file else [])]:
-            text = (copy / file).read_text(encoding="utf-8")
-            if text.count(old) != 1:
-                raise SystemExit(f"{mutant.name}: {file} has {text.count(old)} times:\n{old}")
-            (copy / file).write_text(text.replace(old, new), encoding="utf-8")
+        stale = seed(mutant, copy)
+        if stale:
+            raise SystemExit(stale)
         if mutant.entry:
             keep_entry(copy / family / "kernel.cu", mutant.entry)
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
@@ -87,8 +115,10 @@ def judge(mutant, folders):
 
 
 def main(*arguments):
+    if arguments[0] == "--patterns":
+        return patterns(Path(arguments[1]))
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    chosen = [mutant for mutant in CLEAN + PRESETS + CODES + MUTANTS + GRADIENTS + ROLES if not names or mutant.name in names]
+    chosen = [mutant for mutant in ALL if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}
     if unknown:
         raise SystemExit(f"table.py has no {', '.join(sorted(unknown))}")
