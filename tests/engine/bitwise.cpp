@@ -20,7 +20,7 @@ class Bitwise : public EngineTest {
     std::vector<Case> list;
     const auto add = [&](auto change) {
       Case c;
-      c.b = 2, c.sq = 150, c.sk = 300, c.hq = 2, c.hkv = 1, c.d = 32;
+      c.b = 2, c.sq = 150, c.sk = 300, c.hq = 2, c.hkv = 1, c.d = has_wide_family() ? 64 : 32;
       change(&c);
       list.push_back(typed(c, list.size()));
     };

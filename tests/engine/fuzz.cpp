@@ -93,6 +93,17 @@ void random_memory(Random *r, Case *c) {
   c->out_layout = layout(output_layout_count);
 }
 
+/// A call that a family for warpgroups or tensor memory takes, most often.
+void widen(Random *r, Case *c) {
+  c->d = 8 * (r->chance(80) ? r->between(5, 16) : r->between(17, 32));
+  if (c->dv > 0) c->dv = 8 * r->between(1, 32);
+  c->sq = std::max(c->sq, r->between(17, 40));
+  c->bias.clear(), c->boolmask.clear();
+  c->flags &= ~FA_FLAG_BATCH_INVARIANT;
+  const auto layout = [&] { return r->one_of(Layout::bshd, Layout::bshd, Layout::bhsd, Layout::slice); };
+  c->q_layout = layout(), c->k_layout = layout(), c->v_layout = layout(), c->out_layout = layout();
+}
+
 /// What numbers can be at their worst, within the domain that fa.h states.
 void random_numbers(Random *r, Case *c) {
   c->amp = r->one_of(1.0, 1.0, 1.0, 4.0, 20.0);
@@ -150,6 +161,7 @@ class Fuzz : public EngineTest {
       random_call(&r, &c);
       random_memory(&r, &c);
       c = typed(c, r.next());
+      if (has_wide_family()) widen(&r, &c);
       numbers(&r, &c);
       c.seed = r.next() % 100000;
       if (!refused(c).empty()) continue;

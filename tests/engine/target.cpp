@@ -108,6 +108,11 @@ Case EngineTest::typed(Case c, uint64_t index) const {
   return c;
 }
 
+bool EngineTest::has_wide_family() const {
+  const std::string &types = GetParam().types, &arch = GetParam().arch;
+  return (arch == "sm_90a" || arch == "sm_100a") && (types == "f16" || types == "bf16");
+}
+
 namespace {
 
 uint64_t share() {

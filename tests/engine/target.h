@@ -48,6 +48,10 @@ class EngineTest : public testing::TestWithParam<Target> {
   Case typed(Case c, uint64_t index = 0) const;
   bool is_mixed() const { return GetParam().types == "mixed"; }
 
+  /// Whether calls of more than 32 columns, in rows of whole multiples of 16 bytes, are those of a family for
+  /// warpgroups or for tensor memory, unless few rows share a head's keys or scores have a bias or a mask.
+  bool has_wide_family() const;
+
   /// Whether this target runs the case of that number: under TEST_SHARE=n it runs one of n, others than the next
   /// target, so that n targets in a row run them all.
   bool takes(uint64_t number) const;
