@@ -146,7 +146,7 @@ def judge(of: Kernel, tools: Path, tiles: dict[tuple[str, int, int, str], images
     yield at_most("spills in the steady loops", 0, sum(one.spills for one in of.passes))
     if of.board == "A100" and dim in (64, 128):
         goal = OF_FA2 * fa2_a_score(dim)
-        yield at_most(f"instructions a score, head dimension {dim}", round(goal, 1), of.a_score)
+        yield at_most(f"instructions a score, head dimension {dim}", round(goal, 2), of.a_score)
     if dim != 128:
         return
     for call in anchors(dim):
