@@ -19,7 +19,7 @@ namespace {
 struct BenchOptions {
   std::vector<std::string> shapes, dtypes;
   std::string sweep, kernel, json, compare, measured;
-  bool causal = false, backward = false;
+  bool causal = false, backward = false, nondeterministic = false;
   int32_t threads = 0;
   MeasureOptions measure;
   double threshold = 2;
@@ -50,6 +50,7 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
       c.dtype = dtype_of_name(dtype);
       c.causal = options.causal;
       c.backward = options.backward;
+      c.nondeterministic = options.nondeterministic;
       c.threads = options.threads;
       c.kernel = options.kernel;
       cases.push_back(c);
@@ -94,6 +95,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
   o->flag("--causal", b->causal, "with a causal mask");
   o->flag("--backward", b->backward, "the gradients of q, k and v");
+  o->flag("--nondeterministic", b->nondeterministic, "trade reproducible bits for speed");
   o->group("How");
   o->value("--threads", b->threads, "N", "CPU threads; default: all");
   o->value("--kernel", b->kernel, "NAME", "use this kernel (see `fa info`) or fail");

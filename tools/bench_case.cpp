@@ -14,8 +14,9 @@ std::string shape_of(const BenchCase &c) {
 }
 
 std::string name_of(const BenchCase &c) {
-  return fmt::format("{} {}{}{}{}", shape_of(c), dtype_name(c.dtype), c.causal ? " causal" : "",
-                     c.backward ? " backward" : "", c.threads ? fmt::format(" threads={}", c.threads) : "");
+  return fmt::format("{} {}{}{}{}{}", shape_of(c), dtype_name(c.dtype), c.causal ? " causal" : "",
+                     c.backward ? " backward" : "", c.nondeterministic ? " nondeterministic" : "",
+                     c.threads ? fmt::format(" threads={}", c.threads) : "");
 }
 
 BenchCase parse_shape(const std::string &text) {

@@ -14,6 +14,7 @@ struct BenchCase {
   fa_dtype dtype = FA_F32;
   bool causal = false;
   bool backward = false;
+  bool nondeterministic = false;
   int32_t threads = 0;  // 0: the library's default
   std::string kernel;   // forced; "": the library's choice
 

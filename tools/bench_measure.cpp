@@ -31,6 +31,7 @@ class Prepared {
     desc_.head_dim = c.dim;
     desc_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
     desc_.num_threads = c.threads;
+    if (c.nondeterministic) desc_.flags |= FA_FLAG_NONDETERMINISTIC;
     force_kernel(c.kernel);
     op_ = create_op(desc_);
     fa_args_init(&args_, sizeof args_);

@@ -25,6 +25,7 @@ Json json_of_measurement(const Measurement &m) {
           {"dtype", dtype_name(m.c.dtype)},
           {"causal", m.c.causal},
           {"backward", m.c.backward},
+          {"nondeterministic", m.c.nondeterministic},
           {"threads", m.c.threads},
           {"kernel_asked", m.c.kernel},
           {"kernel", m.kernel},
@@ -42,6 +43,7 @@ Measurement parse_measurement(const Json &json) {
   m.c.dtype = dtype_of_name(json.at("dtype").get<std::string>());
   m.c.causal = json.at("causal").get<bool>();
   m.c.backward = json.value("backward", false);
+  m.c.nondeterministic = json.value("nondeterministic", false);
   m.c.threads = json.at("threads").get<int32_t>();
   m.c.kernel = json.at("kernel_asked").get<std::string>();
   m.kernel = json.at("kernel").get<std::string>();

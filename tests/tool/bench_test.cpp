@@ -56,6 +56,20 @@ TEST_F(Bench, Backward) {
   EXPECT_EQ(kept.at("results").at(0).at("flops"), 5 * 2 * 16 * 2 * 32 * 48);
 }
 
+/// What sums in any order is another case than what sums in a fixed one, in files too.
+TEST_F(Bench, Nondeterministic) {
+  const std::string file = folder / "n.json";
+  const Finished f = test::fa({"bench", "--backward", "--nondeterministic", "--shape", "1,2,1,32,48,16", "--dtype",
+                               "f32", "--kernel", "cpu.generic", "--rounds", "1", "--time", "0", "--json", file});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("1,2,1,32,48,16 f32 backward nondeterministic"), f.out.npos) << f.out;
+  const std::vector<std::byte> bytes = read_text_file(file);
+  const std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  EXPECT_EQ(json::parse(text).at("results").at(0).at("nondeterministic"), true);
+  EXPECT_TRUE(parse_bench_run(text, "n.json").measurements.at(0).c.nondeterministic);
+  EXPECT_EQ(compare(file, file).code, 0);
+}
+
 TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
   const std::vector<std::string> quick = {"--rounds", "6", "--time", "0.001"};
   std::vector<std::string> options = {"bench",     "--shape",  "1,2,1,32,48,16", "--shape",        "2,2,2,16,16,8",
