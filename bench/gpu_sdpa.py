@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares libfa with torch's scaled_dot_product_attention on a GPU: its cuDNN, flash and efficient backends, in turn.
 
-    bench/gpu_sdpa.py build/ci/src/libfa.so [--sweep forward|decode|host ...] [--seconds N] [--json FILE]
+    bench/gpu_sdpa.py build/ci/src/libfa.so [--sweep goals|forward|decode|host ...] [--seconds N] [--json FILE]
 
 The torch of this Python is used. Results are written after every shape; what the seconds do not suffice for is named.
 """
@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import libfa
-from gpu import capture, ceilings
-from gpu.calls import CONTENDERS, Device, Failed, contenders, error_of, inputs
+from gpu import calls, capture, ceilings, goals, gradients
+from gpu.calls import CONTENDERS, Device, Failed, Shape, contenders, inputs
 
 TOKENS = 16384  # of a batch of the forward sweep
 WIDTH = 2048    # heads times head dimension there
@@ -23,28 +23,31 @@ TOLERANCE = {"bf16": 1e-2, "f16": 2e-3}  # of |out - reference| / |reference|
 
 
 def forward_shapes():
-    """B, Hq, Hkv, Sq, Sk, D, type, causal; what says most first."""
+    """What says most first."""
     for dtype, dim in [("bf16", 128), ("bf16", 64), ("f16", 128), ("f16", 64), ("bf16", 256), ("f16", 256)]:
         for rows in (4096, 16384, 1024, 512):
             for causal in (False, True):
-                yield TOKENS // rows, WIDTH // dim, WIDTH // dim, rows, rows, dim, dtype, causal
-    yield 1, 64, 8, 8192, 8192, 128, "bf16", False
-    yield 1, 64, 8, 8192, 8192, 128, "bf16", True
+                yield Shape(TOKENS // rows, WIDTH // dim, WIDTH // dim, rows, rows, dim, dtype, causal)
+    yield Shape(1, 64, 8, 8192, 8192, 128, "bf16", False)
+    yield Shape(1, 64, 8, 8192, 8192, 128, "bf16", True)
 
 
 def decode_shapes():
     for batch, keys in [(1, 8192), (1, 1024), (1, 65536), (16, 8192), (128, 1024), (64, 8192), (16, 1024)]:
-        yield batch, 32, 8, 1, keys, 128, "bf16", False
+        yield Shape(batch, 32, 8, 1, keys, 128, "bf16", False)
     for batch, keys in [(1, 8192), (16, 8192)]:
-        yield batch, 32, 32, 1, keys, 128, "bf16", False
-        yield batch, 32, 8, 1, keys, 64, "f16", False
+        yield Shape(batch, 32, 32, 1, keys, 128, "bf16", False)
+        yield Shape(batch, 32, 8, 1, keys, 64, "f16", False)
 
 
 def work(shape):
     """Floating-point operations, and the least bytes that are moved, of a call."""
-    batch, heads, kv_heads, rows, keys, dim, _, causal = shape
-    pairs = rows * keys / 2 if causal else rows * keys
-    return 4 * batch * heads * pairs * dim, 2 * batch * dim * (2 * kv_heads * keys + 2 * heads * rows)
+    pairs = shape.Sq * shape.Sk / 2 if shape.causal else shape.Sq * shape.Sk
+    dims = shape.D + shape.columns_v
+    elements = shape.B * dims * (shape.Hkv * shape.Sk + shape.Hq * shape.Sq)
+    if shape.gradients:  # five products, three of them as wide as q; each input has a gradient
+        return 2 * shape.B * shape.Hq * pairs * (dims * 2 + shape.D), 2 * elements * 2
+    return 2 * shape.B * shape.Hq * pairs * dims, 2 * elements
 
 
 def spread(times):
@@ -56,16 +59,19 @@ def spread(times):
 def compare(device, library, shape, rounds, ceiling, stream):
     """All contenders on one shape: correct first, then medians of rounds in turn."""
     operations, least_bytes = work(shape)
-    sets = inputs(device, shape, least_bytes)
-    entry = dict(zip(("B", "Hq", "Hkv", "Sq", "Sk", "D", "dtype", "causal"), shape), input_sets=len(sets), contenders={})
+    kind, tolerance = (gradients, gradients.TOLERANCE) if shape.gradients else (calls, TOLERANCE)
+    if shape.gradients:
+        stream = CONTENDERS  # torch's run where their forward calls did, and no call is short
+    sets = kind.inputs(device, shape, least_bytes)
+    entry = {**shape._asdict(), "shape": str(shape), "input_sets": len(sets), "contenders": {}}
     timed = {}
-    for name, make in contenders(device, library, shape).items():
+    for name, make in kind.contenders(device, library, shape).items():
         facts = entry["contenders"][name] = {}
         try:
             call = make(sets)
-            facts["error"] = error_of(device, call, sets, shape)
-            if not facts["error"] <= TOLERANCE[shape[6]]:
-                raise Failed(f"wrong: error {facts['error']:.2g}, allowed is {TOLERANCE[shape[6]]:.2g}")
+            facts["error"] = kind.error_of(device, call, sets, shape)
+            if not facts["error"] <= tolerance[shape.dtype]:
+                raise Failed(f"wrong: error {facts['error']:.2g}, allowed is {tolerance[shape.dtype]:.2g}")
             timed[name] = device.prepare(call, len(sets), name not in stream)
             facts.update(call.facts, timing=timed[name].kind)
         except (RuntimeError, Failed) as failure:
@@ -79,8 +85,8 @@ def compare(device, library, shape, rounds, ceiling, stream):
         median = statistics.median(times[name])
         facts = entry["contenders"][name]
         facts.update(ms=median, spread=spread(times[name]), TFLOPs=operations / median / 1e9, TBs=least_bytes / median / 1e9)
-        if shape[3] > 1 and ceiling.get("bf16_TFLOPs"):
-            facts["of_product"] = facts["TFLOPs"] / ceiling[f"{shape[6]}_TFLOPs"]
+        if shape.Sq > 8 and ceiling.get("bf16_TFLOPs"):
+            facts["of_product"] = facts["TFLOPs"] / ceiling[f"{shape.dtype}_TFLOPs"]
         elif ceiling.get("copy_TBs"):
             facts["of_copy"] = facts["TBs"] / ceiling["copy_TBs"]
     peers = {name: entry["contenders"][name]["ms"] for name in names if name != "libfa"}
@@ -92,7 +98,7 @@ def compare(device, library, shape, rounds, ceiling, stream):
 
 def host_overhead(device, library):
     """Microseconds that the host spends in a call: the least of bursts, each shorter than the device's queue."""
-    shape = (1, 1, 1, 1, 64, 64, "f16", False)
+    shape = Shape(1, 1, 1, 1, 64, 64, "f16", False)
     sets = inputs(device, shape, 1 << 40)
     calls = {"ctypes alone": lambda _: library.handle.fa_version()}
     result = {}
@@ -118,15 +124,14 @@ def host_overhead(device, library):
 def line(entry):
     """A shape as a line of a table: its milliseconds, and the best peer over libfa."""
     ms = " ".join(f"{name} {facts['ms']:.4f}" if "ms" in facts else f"{name} -" for name, facts in entry["contenders"].items())
-    name = "{B} x {Hq}/{Hkv} x {Sq}/{Sk} x {D} {dtype}{0}".format(" causal" if entry["causal"] else "", **entry)
     best = f"; {entry['ratio']:.2f} times as fast as {entry['best_peer']}" if "ratio" in entry else ""
-    return f"{name}: {ms} ms{best}"
+    return f"{entry['shape']}: {ms} ms{best}"
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("library", help="path of libfa.so")
-    parser.add_argument("--sweep", nargs="+", choices=["host", "forward", "decode"], default=["host", "forward", "decode"])
+    parser.add_argument("--sweep", nargs="+", choices=["host", "goals", "forward", "decode"], default=["host", "forward", "decode"])
     parser.add_argument("--seconds", type=float, default=180, help="no shape is begun after them")
     parser.add_argument("--rounds", type=int, default=7, help="timed repetitions of each contender at every shape")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
@@ -149,9 +154,11 @@ def main():
             f"{name}_TFLOPs": ceilings.product(device.torch, device.dtype(name)) for name in ("bf16", "f16")}}
     result = {**device.facts(), "library": library.handle.fa_build_info().decode(), "ceiling": ceiling, "host": {},
               "shapes": [], "not_begun": 0}
-    sweeps = {"forward": list(forward_shapes()), "decode": list(decode_shapes())}
+    sweeps = {"goals": [goal.shape for goal in goals.goals()], "forward": list(forward_shapes()), "decode": list(decode_shapes())}
     if options.device == "cpu":
-        sweeps = {"forward": [(1, 2, 2, 64, 64, 64, "bf16", True)], "decode": [(2, 4, 2, 1, 128, 64, "f16", False)]}
+        small = Shape(1, 2, 2, 64, 64, 64, "bf16", True)
+        sweeps = {"goals": [small._replace(gradients="fixed"), small._replace(Hq=4, causal=False, gradients="any"), small._replace(Dv=32)],
+                  "forward": [small], "decode": [Shape(2, 4, 2, 1, 128, 64, "f16", False, page=page) for page in (0, 16)]}
     if "host" in options.sweep:
         result["host"] = host_overhead(device, library)
     for shape in [shape for name in options.sweep for shape in sweeps.get(name, [])]:
@@ -163,6 +170,9 @@ def main():
         print(line(result["shapes"][-1]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(result, indent=1) + "\n")
+    if "goals" in options.sweep:
+        result["goals"] = goals.judged(result["shapes"], ceiling, result.get("gpu", ""))
+        print("", *goals.table(result["goals"]), sep="\n")
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")
     ratios = [shape["ratio"] for shape in result["shapes"] if "ratio" in shape]

@@ -2,6 +2,8 @@
 import ctypes as c
 
 DTYPES = {"f32": 1, "f16": 2, "bf16": 3}
+I32 = 5
+NONDETERMINISTIC = 1  # of the flags
 DEVICES = {"cpu": 1, "cuda": 2}
 
 
@@ -84,6 +86,7 @@ class Library:
         self.handle.fa_destroy.argtypes = [c.c_void_p]
         self.handle.fa_backward_args_init.argtypes = [c.c_void_p, c.c_size_t]
         self.handle.fa_backward.argtypes = [c.c_void_p, c.c_void_p]
+        self.handle.fa_backward_workspace_size.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
 
     def check(self, status):
         if status != 0:
@@ -91,9 +94,10 @@ class Library:
 
 
 class Attention:
-    """One call on q, k, v and out, each (address, shape, strides) in (batch, sequence, heads, dim) order."""
+    """One call on q, k, v and out, each (address, shape, strides) in (batch, sequence, heads, dim) order; pages: a table of
+    them in the same form, k and v being (pages, tokens of a page, heads, dim)."""
 
-    def __init__(self, library, dtype, causal, threads, q, k, v, out, device="cpu"):
+    def __init__(self, library, dtype, causal, threads, q, k, v, out, device="cpu", flags=0, pages=None):
         self.library = library
         desc, self.args, self.op = Desc(), Args(), c.c_void_p()
         library.handle.fa_desc_init(c.byref(desc), c.sizeof(desc))
@@ -101,13 +105,14 @@ class Attention:
         desc.device = DEVICES[device]
         desc.dtype_q = DTYPES[dtype]
         desc.mask = int(causal)
-        desc.head_dim = q[1][3]
-        desc.num_threads = threads
+        desc.head_dim, desc.head_dim_v = q[1][3], v[1][3]
+        desc.num_threads, desc.flags = threads, flags
         library.check(library.handle.fa_create(c.byref(desc), c.byref(self.op)))
-        for name, (address, shape, strides) in (("q", q), ("k", k), ("v", v), ("out", out)):
-            tensor = getattr(self.args, name)
-            tensor.data, tensor.dtype = address, DTYPES[dtype]
-            tensor.shape[:], tensor.stride[:] = shape, strides
+        for name, given in (("q", q), ("k", k), ("v", v), ("out", out), ("block_table", pages)):
+            if given is not None:
+                tensor = getattr(self.args, name)
+                tensor.data, tensor.shape[:], tensor.stride[:] = given
+                tensor.dtype = I32 if name == "block_table" else DTYPES[dtype]
 
     @property
     def kernel(self):
@@ -149,6 +154,16 @@ class Backward:
             tensor.data, tensor.dtype = address, attention.args.q.dtype
             tensor.shape[:], tensor.stride[:] = shape, strides
 
-    def __call__(self):
+    @property
+    def workspace_bytes(self):
+        library, size = self.attention.library, c.c_size_t()
+        library.check(library.handle.fa_backward_workspace_size(self.attention.op, c.byref(self.args), c.byref(size)))
+        return size.value
+
+    def use_workspace(self, address, size):
+        self.args.workspace, self.args.workspace_size = address, size
+
+    def __call__(self, stream=None):
         library = self.attention.library
+        self.args.stream = stream
         library.check(library.handle.fa_backward(self.attention.op, c.byref(self.args)))

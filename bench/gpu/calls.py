@@ -1,11 +1,38 @@
 """The contenders of gpu_sdpa.py as calls that are alike: on which of several sets of inputs, and nothing else to choose."""
 import time
+import typing
 
 import libfa
 
 CONTENDERS = ("libfa", "cudnn", "flash", "efficient")
 LEAST_BYTES = 200 << 20  # that the sets of inputs together have: several times the second-level cache
 MOST_SETS = 32
+
+
+class Shape(typing.NamedTuple):
+    """A call: tensors' sizes, and what else it is."""
+
+    B: int
+    Hq: int
+    Hkv: int
+    Sq: int
+    Sk: int
+    D: int
+    dtype: str
+    causal: bool
+    Dv: int = 0  # 0: as D
+    page: int = 0  # tokens of one; 0: keys lie in a row, as they always do for torch
+    gradients: str = ""  # of q, k and v, summed in a "fixed" order or in "any"
+
+    @property
+    def columns_v(self):
+        return self.Dv or self.D
+
+    def __str__(self):
+        dim = f"{self.D}/{self.Dv}" if self.Dv else self.D
+        words = ["causal"] * self.causal + [f"pages of {self.page}"] * bool(self.page)
+        words += [f"gradients in {'a fixed' if self.gradients == 'fixed' else 'any'} order"] * bool(self.gradients)
+        return ", ".join([f"{self.B} x {self.Hq}/{self.Hkv} x {self.Sq}/{self.Sk} x {dim} {self.dtype}", *words])
 
 
 class Failed(Exception):
@@ -98,29 +125,57 @@ class Timed:
 
 def inputs(device, shape, least_bytes):
     """Sets of q, k, v and out, (B, S, H, D) in memory: so many that none is still in a cache when its turn comes again."""
-    batch, heads, kv_heads, rows, keys, dim, dtype, _ = shape
     count = 2 if device.name == "cpu" else max(1, min(MOST_SETS, -(-LEAST_BYTES // least_bytes)))
     generator = device.torch.Generator(device.name).manual_seed(1)
 
-    def random(rows, heads):
-        values = device.torch.randn(batch, rows, heads, dim, generator=generator, device=device.name)
-        return values.to(device.dtype(dtype))
+    def random(rows, heads, dim):
+        values = device.torch.randn(shape.B, rows, heads, dim, generator=generator, device=device.name)
+        return values.to(device.dtype(shape.dtype))
 
-    return [(random(rows, heads), random(keys, kv_heads), random(keys, kv_heads), random(rows, heads)) for _ in range(count)]
+    s = shape
+    return [(random(s.Sq, s.Hq, s.D), random(s.Sk, s.Hkv, s.D), random(s.Sk, s.Hkv, s.columns_v), random(s.Sq, s.Hq, s.columns_v))
+            for _ in range(count)]
+
+
+def view(tensor):
+    """As libfa.py takes it."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride()
+
+
+def workspace(device, call):
+    """Gives a call its workspace: the memory, and its size."""
+    size = call.workspace_bytes
+    memory = device.torch.empty(size + 256, dtype=device.torch.uint8, device=device.name)
+    if size:
+        call.use_workspace(-(-memory.data_ptr() // 256) * 256, size)
+    return memory, size
+
+
+def paged(device, shape, k, v):
+    """Pools of k's and v's pages in no order, and the table that says which is where."""
+    order = device.torch.randperm(shape.B * shape.Sk // shape.page, device=device.name)
+    pools = []
+    for tensor in (k, v):
+        pages = tensor.reshape(-1, shape.page, *tensor.shape[2:])
+        pools.append(device.torch.empty_like(pages))
+        pools[-1][order] = pages
+    return *pools, order.to(device.torch.int32).reshape(shape.B, -1, 1, 1)
 
 
 class Ours:
     """libfa, an op for each set of inputs, with a workspace."""
 
     def __init__(self, device, library, shape, sets):
-        view = lambda t: (t.data_ptr(), t.shape, t.stride())
         self.device, self.outs, self.calls, self.kept = device, [out for *_, out in sets], [], []
-        for tensors in sets:
-            call = libfa.Attention(library, shape[6], shape[7], 0, *map(view, tensors), device=device.name)
-            size = call.workspace_bytes
-            if size:
-                self.kept.append(device.torch.empty(size + 256, dtype=device.torch.uint8, device=device.name))
-                call.use_workspace(-(-self.kept[-1].data_ptr() // 256) * 256, size)
+        for q, k, v, out in sets:
+            pages = None
+            if shape.page:
+                k, v, table = paged(device, shape, k, v)
+                self.kept += [k, v, table]
+                pages = view(table)
+            call = libfa.Attention(library, shape.dtype, shape.causal, 0, *map(view, (q, k, v, out)), device=device.name, pages=pages)
+            memory, size = workspace(device, call)
+            self.kept.append(memory)
             self.calls.append(call)
         self.facts = {"kernel": self.calls[0].kernel, "workspace": size}
 
@@ -137,7 +192,7 @@ class Theirs:
 
         self.sdpa, self.backend, self.kernel = device.torch.nn.functional.scaled_dot_product_attention, backend, sdpa_kernel
         self.sets = [[tensor.transpose(1, 2) for tensor in tensors[:3]] for tensors in sets]
-        self.options = {"is_causal": shape[7], "enable_gqa": shape[1] != shape[2]}
+        self.options = {"is_causal": shape.causal, "enable_gqa": shape.Hq != shape.Hkv}
         self.facts = {}
 
     def __call__(self, i):
@@ -145,22 +200,26 @@ class Theirs:
             return self.sdpa(*self.sets[i % len(self.sets)], **self.options).transpose(1, 2)
 
 
-def contenders(device, library, shape):
-    """Name -> what makes its calls on sets of inputs. On a CPU, torch's own there."""
+def backends_of(device):
+    """Torch's, by name. On a CPU, its own there."""
     from torch.nn.attention import SDPBackend
 
-    backends = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
     if device.name == "cpu":
-        backends = {"math": SDPBackend.MATH, "cudnn": SDPBackend.CUDNN_ATTENTION}
+        return {"math": SDPBackend.MATH, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    return {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION}
+
+
+def contenders(device, library, shape):
+    """Name -> what makes its calls on sets of inputs."""
     theirs = lambda backend: lambda sets: Theirs(device, backend, shape, sets)
-    return {"libfa": lambda sets: Ours(device, library, shape, sets), **{name: theirs(one) for name, one in backends.items()}}
+    return {"libfa": lambda sets: Ours(device, library, shape, sets), **{name: theirs(one) for name, one in backends_of(device).items()}}
 
 
 def error_of(device, call, sets, shape):
     """|out - reference| / |reference| of the last set, over up to 256 rows at either end of the first and last head. What
     was in out before is no number, so that an element which is not written shows."""
     torch = device.torch
-    _, heads, kv_heads, rows, keys, dim, _, causal = shape
+    heads, kv_heads, rows, keys, dim, causal = shape.Hq, shape.Hkv, shape.Sq, shape.Sk, shape.D, shape.causal
     last = len(sets) - 1
     q, k, v, out = sets[last]
     out.fill_(float("nan"))

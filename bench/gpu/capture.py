@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import libfa
-from gpu.calls import CONTENDERS, Device, Failed, contenders, error_of, inputs
+from gpu.calls import CONTENDERS, Device, Failed, Shape, contenders, error_of, inputs
 
-# B, Hq, Hkv, Sq, Sk, D, type, causal: prefill, and a decode that is split.
-SHAPES = [(2, 8, 8, 512, 512, 128, "bf16", True), (2, 32, 8, 1, 8192, 128, "bf16", False)]
+# Prefill, and a decode that is split.
+SHAPES = [Shape(2, 8, 8, 512, 512, 128, "bf16", True), Shape(2, 32, 8, 1, 8192, 128, "bf16", False)]
 TOLERANCE = 1e-2  # of |out - reference| / |reference|, as in gpu_sdpa.py
 
 

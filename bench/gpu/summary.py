@@ -1,6 +1,7 @@
 """The short table that a session prints last."""
 from collections import Counter
 
+from gpu import goals
 from gpu.tools import PASSED
 
 
@@ -19,7 +20,7 @@ def speed_rows(values):
             "|---|---|---|---|---|---|---|---|"]
     for shape in values.get("shapes", []):
         ours = shape["contenders"].get("libfa", {})
-        name = "{B} x {Hq}/{Hkv} x {Sq}/{Sk} x {D} {dtype}".format(**shape) + (" causal" if shape["causal"] else "")
+        name = shape["shape"]
         if "ms" not in ours:
             rows.append(f"| {name} | {first_line(ours.get('not_measured', ''))} | | | | | | |")
             continue
@@ -40,7 +41,10 @@ def table(results, left_over=()):
         rows.append(f"| {name} | {result['status']} | {result['seconds']} | {said(result)} |")
     if left_over:
         rows.append(f"\nLeft to the next call, which goes on with session.json: {', '.join(left_over)}.")
-    rows += speed_rows(results.get("speed", {}).get("values", {}))
+    judged = results.get("goals", {}).get("values", {}).get("goals", [])
+    rows += ["", *goals.table(judged)] if judged else []
+    for name in ("goals", "speed"):
+        rows += speed_rows(results.get(name, {}).get("values", {}))
     troubles = [(name, item) for name, result in results.items() for item in result["items"] if item["status"] != PASSED]
     if troubles:
         rows.append("")

@@ -11,7 +11,8 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from gpu import ncu, preflight, session, summary, tools  # noqa: E402
+from gpu import goals, ncu, preflight, session, summary, tools  # noqa: E402
+from gpu.calls import Shape  # noqa: E402
 from gpu.phases import PHASES, sanitized  # noqa: E402
 
 FATBIN = struct.pack("<IHHQ", preflight.FATBIN, 1, 16, 8) + b"8 bytes."
@@ -68,7 +69,7 @@ class Session(unittest.TestCase):
             calls[-1].append(name)
             left -= seconds
         self.assertEqual(len(calls), 3, calls)
-        self.assertLessEqual({"machine", "check", "driver", "capture"}, set(calls[0]))
+        self.assertEqual(calls[0], ["machine", "check", "capture", "goals"])
         listed = self.script("gpu-session.sh", "phases").stdout
         self.assertEqual([line.split()[0] for line in listed.splitlines()], list(PHASES))
 
@@ -146,7 +147,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual({file.name for file in (self.folder / "out").iterdir()}, {"session.json", "summary.md"})
         items = {item["name"]: item for item in results["check"]["items"]}
-        self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "layer0", "layer5"})
+        self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "many works", "layer0", "layer5"})
         self.assertEqual(items["cuda.sm_90a.mma"]["table"], "cuda.sm_90a.mma 19 right")
         for wrong in ("exit 1", "kill -9 $$", 'echo "All 76 checks are right"; exit 1', "echo nothing was checked",
                       'echo "All 0 checks are right"'):
@@ -169,7 +170,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
             _, results = self.session("--phases", "engine", "--again")
             self.assertEqual(results["engine"]["status"], status, text)
         names = [item["name"] for item in results["engine"]["items"]]
-        self.assertEqual((len(names), names[0]), (48, "Forward f16 sm_90a"))  # suites, types, architectures
+        self.assertEqual((len(names), names[0]), (60, "Forward f16 sm_90a"))  # suites, types, architectures
 
     def test_gradients_are_of_the_first_kernel_with_halves(self):
         commands = []
@@ -185,12 +186,14 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
             one = session.Session(tools.Pack(self.pack), None, 500, {})
             one.begin(100)
             found = PHASES["gradients"][0](one)
-        full, causal = [command for command in commands if command[1] == "bench"]
+        full, causal, _, any_order = [command for command in commands if command[1] == "bench"]
         self.assertEqual(full[full.index("--kernel") + 1 : full.index("--kernel") + 4], ["cuda.sm_90a.mma", "--dtype", "bf16"])
         self.assertIn("--backward", causal)
+        self.assertNotIn("--nondeterministic", causal)
+        self.assertEqual(any_order[-2:], ["--causal", "--nondeterministic"])
         self.assertEqual(found["status"], "failed")
         self.assertEqual([(item["status"], item["values"]) for item in found["items"]],
-                         [("passed", {"results": [3]}), ("failed", {"results": [3]})])
+                         [("passed", {"results": [3]}), ("failed", {"results": [3]})] * 2)
 
     def test_time_that_is_up(self):
         self.fa("/bin/sleep 60")
@@ -200,11 +203,11 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
     def test_the_next_call_goes_on(self):
         """The first phase of a call is begun whatever time there is, and another only where its seconds fit."""
         self.fa()
-        first, results = self.session("--phases", "check,ported,sanitizer", "--seconds", 99)
+        first, results = self.session("--phases", "check,ported,sanitizer", "--seconds", 90)
         self.assertEqual((set(results), first.returncode), ({"check"}, 0), first.stdout + first.stderr)
         self.assertIn("Left to the next call, which goes on with session.json: ported, sanitizer.", first.stdout)
         self.fa("exit 1")
-        second, results = self.session("--phases", "check,ported", "--seconds", 99)
+        second, results = self.session("--phases", "check,ported", "--seconds", 90)
         self.assertEqual((results["check"]["status"], results["ported"]["status"]), ("passed", "failed"), second.stdout)
         self.assertIn("| check | passed |", second.stdout)
         self.assertEqual(second.returncode, 1)
@@ -241,9 +244,13 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
             one.begin(100)
             one.results["capture"] = PHASES["capture"][0](one)
             PHASES["speed"][0](one)
+            PHASES["goals"][0](one)
         states = {item["name"]: item["status"] for item in one.results["capture"]["items"]}
         self.assertEqual(states, {"libfa": "passed", "cudnn": "not available", "flash": "passed", "efficient": "passed"})
-        self.assertEqual(commands[-1][-2:], ["--stream", "cudnn"])
+        speed, of_goals = commands[-2:]
+        self.assertEqual(speed[-2:], ["--stream", "cudnn"])
+        self.assertEqual(speed[speed.index("--sweep") + 1 : speed.index("--seconds")], ["host", "forward", "decode"])
+        self.assertEqual(of_goals[of_goals.index("--sweep") + 1 : of_goals.index("--seconds")], ["goals"])
 
     def test_a_sanitizer_that_sees_nothing_is_not_available(self):
         self.fa()
@@ -261,7 +268,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         self.assertEqual({kernel for kernel, _, _ in sanitized(kernels)}, {"cuda.sm_90a.mma", "cuda.sm_90a.simt"})
         calls = sanitized([{"name": "cuda.sm_90a.wgmma"}, *kernels])
         self.assertEqual([name for kernel, name, _ in calls if kernel == "cuda.sm_90a.wgmma"],
-                         ["causal", "packed heads", "boxes of pages", "rows of pages", "softcap"])
+                         ["causal", "packed heads", "boxes of pages", "rows of pages", "softcap", "many works"])
         self.assertEqual([call for call in calls if call[0] != "cuda.sm_90a.wgmma"], sanitized(kernels))
 
     def test_decodes_are_profiled_on_mma(self):
@@ -330,13 +337,68 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         tools.write_json(self.pack / "pack.json", {**self.facts, "archs": ["sm_80"]})
         self.assertTrue(any("no kernels for sm_90: it has sm_80" in problem for problem in preflight.pack_problems(tools.Pack(self.pack))))
 
+    def test_driver_suites_have_processes_of_their_own(self):
+        """What the emulator alone can do is left out, and a suite that skips everything is not passed."""
+        info = json.dumps({"kernels": [{**INFO["kernels"][0], "name": "cuda.sm_90a.wgmma"}, *INFO["kernels"]]})
+        self.tool(self.pack / "bin", "fa", f"echo '{info}'")
+        log = self.folder / "suites.log"
+        self.tool(self.pack / "bin", "fa_test_cuda", f"""echo "$2" >>{log}
+case "$2" in *Wgmma*) echo "[  PASSED  ] 0 tests.";; *) echo "[  PASSED  ] 2 tests.";; esac""")
+        _, results = self.session("--phases", "driver")
+        states = {item["name"]: item["status"] for item in results["driver"]["items"]}
+        self.assertEqual(states, {"Wgmma": "not available", **{
+            name: "passed" for name in ("Context", "Streams", "Graphs", "Place", "Gradients")}})
+        filters = log.read_text().splitlines()
+        self.assertEqual(len(filters), len(states))
+        self.assertTrue(all("-Gradients.MemoryOfTheDeviceMayBeShort:" in line for line in filters), filters)
+
+    def entry(self, shape, **ms):
+        return {"shape": str(shape), "contenders": {name: {"ms": value, "TFLOPs": 700 / value, "TBs": 3 / value} for name, value in ms.items()}}
+
+    def verdicts(self, entries, gpu="NVIDIA H200", ceiling=None):
+        rows = goals.judged(entries, {"copy_TBs": 4.0} if ceiling is None else ceiling, gpu)
+        return {(row["shape"], row["goal"]): row["verdict"] for row in rows}
+
+    def test_goals_are_judged(self):
+        full, one, eight = goals.prefill(8192, 128, False), goals.decode(1, 1, 1024), goals.decode(1, 8, 1024)
+        long = goals.decode(8, 1, 8192)
+        for ours, times, speed in ((0.9, "reached", "reached"), (0.93, "missed", "missed"), (1.0, "missed", "missed")):
+            found = self.verdicts([self.entry(full, libfa=ours, cudnn=1.0)])
+            self.assertEqual(found[str(full), ">= 1.08 x cudnn"], times, ours)
+            self.assertEqual(found[str(full), ">= 756 TFLOP/s"], speed, ours)
+        found = self.verdicts([self.entry(one, libfa=0.0069), self.entry(eight, libfa=0.0081), self.entry(long, libfa=0.8)])
+        self.assertEqual(found[str(one), "<= 7 us"], "reached")
+        self.assertEqual(found[str(eight), "<= 1.15 times one query"], "missed")
+        self.assertEqual(found[str(long), ">= 0.9 of the copy"], "reached")
+
+    def test_goals_without_a_measurement_are_not_reached(self):
+        full, long, eight = goals.prefill(8192, 128, False), goals.decode(8, 1, 8192), goals.decode(8, 8, 8192)
+        found = self.verdicts([self.entry(full, cudnn=1.0), self.entry(long, libfa=0.1)], ceiling={})
+        self.assertLessEqual(set(found.values()), {"no goal", "not measured", "missed"})
+        self.assertEqual(found[str(full), ">= 1.08 x cudnn"], "not measured")
+        self.assertEqual(found[str(long), ">= 0.9 of the copy"], "not measured")
+        self.assertEqual(self.verdicts([self.entry(eight, libfa=0.1)])[str(eight), "<= 1.15 times one query"], "not measured")
+
+    def test_goals_hold_for_their_card(self):
+        shape = goals.prefill(8192, 128, True)._replace(gradients="any")
+        self.assertEqual(self.verdicts([self.entry(shape, libfa=1.0)])[str(shape), ""], "no goal")
+        self.assertEqual(self.verdicts([self.entry(shape, libfa=1.0)], "NVIDIA A100-SXM4-80GB")[str(shape), ">= 180 TFLOP/s"], "reached")
+
+    def test_the_table_has_goals_and_what_others_published(self):
+        full = goals.prefill(8192, 128, False)
+        values = {"goals": goals.judged([self.entry(full, libfa=0.9, cudnn=1.0)], {}, "NVIDIA H200")}
+        text = summary.table({"goals": {"status": "passed", "seconds": 1, "items": [], "values": values}})
+        row = next(line for line in text.splitlines() if ">= 756 TFLOP/s" in line)
+        self.assertIn("libfa 0.9000, cudnn 1.0000 | >= 756 TFLOP/s | 778 | reached |", row)
+        self.assertIn("FlashAttention-4 756 TFLOP/s (H200, NVIDIA's cudnn-frontend)", row)
+
     def test_table_of_shapes(self):
         facts = {"ms": 1.5, "TFLOPs": 600.4, "TBs": 0.1, "of_product": 0.76, "spread": 0.01}
-        shape = {"B": 4, "Hq": 16, "Hkv": 16, "Sq": 4096, "Sk": 4096, "D": 128, "dtype": "bf16", "causal": True,
-                 "contenders": {"libfa": facts}, "best_peer": "cudnn", "ratio": 1.1}
+        shape = {"shape": str(Shape(4, 16, 16, 4096, 4096, 128, "bf16", True)), "causal": True, "contenders": {"libfa": facts},
+                 "best_peer": "cudnn", "ratio": 1.1}
         wrong = {**shape, "contenders": {"libfa": {"not_measured": "wrong: error 0.5"}}}
         text = summary.table({"speed": {"status": "passed", "seconds": 1, "items": [], "values": {"shapes": [shape, wrong], "host": {}}}})
-        self.assertIn("| 4 x 16/16 x 4096/4096 x 128 bf16 causal | 1.5000 | 600 | 0.10 | 76 % | cudnn | 1.10 | 1.0 % |", text)
+        self.assertIn("| 4 x 16/16 x 4096/4096 x 128 bf16, causal | 1.5000 | 600 | 0.10 | 76 % | cudnn | 1.10 | 1.0 % |", text)
         self.assertIn("| wrong: error 0.5 |", text)
 
 
