@@ -90,7 +90,7 @@ int bench(const BenchOptions &options) {
 
 void define_bench_options(Options *o, BenchOptions *b) {
   o->group("What");
-  o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D", "sizes of a call; may be repeated");
+  o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D[,Dv]", "sizes of a call; may be repeated");
   o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
   o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
   o->flag("--causal", b->causal, "with a causal mask");
@@ -115,10 +115,11 @@ Command bench_command() {
   Command command{};
   command.name = "bench";
   command.summary = "measure attention on this machine, and compare runs";
-  command.usage = "[--shape B,Hq,Hkv,Sq,Sk,D | --sweep NAME] [options]";
+  command.usage = "[--shape B,Hq,Hkv,Sq,Sk,D[,Dv] | --sweep NAME] [options]";
   command.details =
       "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
-      "and Sk keys of D dimensions. Operations that a causal mask leaves out do not count in GFLOP/s. With --backward "
+      "and Sk keys of D dimensions, values of Dv. Operations that a causal mask leaves out do not count in GFLOP/s. "
+      "With --backward "
       "it is fa_backward that is "
       "timed, which has five products where fa_forward has two.\n"
       "\n"

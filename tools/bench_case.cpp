@@ -10,7 +10,8 @@
 namespace fa::tool {
 
 std::string shape_of(const BenchCase &c) {
-  return fmt::format("{},{},{},{},{},{}", c.batch, c.heads_q, c.heads_kv, c.rows_q, c.rows_k, c.dim);
+  return fmt::format("{},{},{},{},{},{}{}", c.batch, c.heads_q, c.heads_kv, c.rows_q, c.rows_k, c.dim,
+                     c.dim_v == c.dim ? "" : fmt::format(",{}", c.dim_v));
 }
 
 std::string name_of(const BenchCase &c) {
@@ -20,12 +21,13 @@ std::string name_of(const BenchCase &c) {
 }
 
 BenchCase parse_shape(const std::string &text) {
-  const std::vector<int64_t> n = parse_integers("--shape", text, 6, 6, "B,Hq,Hkv,Sq,Sk,D");
+  const std::vector<int64_t> n = parse_integers("--shape", text, 6, 7, "B,Hq,Hkv,Sq,Sk,D[,Dv]");
   for (const int64_t each : n) {
     if (each < 1 || each > int64_t{1} << 30) bad_input("--shape is '{}'; each number is at least 1", text);
   }
   BenchCase c;
   c.batch = n[0], c.heads_q = n[1], c.heads_kv = n[2], c.rows_q = n[3], c.rows_k = n[4], c.dim = n[5];
+  c.dim_v = n.back();
   return c;
 }
 

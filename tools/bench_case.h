@@ -10,7 +10,7 @@
 namespace fa::tool {
 
 struct BenchCase {
-  int64_t batch = 1, heads_q = 8, heads_kv = 8, rows_q = 1024, rows_k = 1024, dim = 64;
+  int64_t batch = 1, heads_q = 8, heads_kv = 8, rows_q = 1024, rows_k = 1024, dim = 64, dim_v = 64;
   fa_dtype dtype = FA_F32;
   bool causal = false;
   bool backward = false;
@@ -21,13 +21,13 @@ struct BenchCase {
   bool operator==(const BenchCase &) const = default;
 };
 
-/// "1,8,8,1024,1024,64"
+/// "1,8,8,1024,1024,64"; "1,8,8,1024,1024,192,128" where values have columns of their own.
 std::string shape_of(const BenchCase &c);
 
 /// "1,8,8,1024,1024,64 f32 causal", without the kernel: what makes two measurements comparable.
 std::string name_of(const BenchCase &c);
 
-/// B,Hq,Hkv,Sq,Sk,D. Throws BadInput.
+/// B,Hq,Hkv,Sq,Sk,D[,Dv]. Throws BadInput.
 BenchCase parse_shape(const std::string &text);
 
 /// The names of the sweeps, and the shapes of one.

@@ -4,10 +4,10 @@ namespace fa::tool {
 
 BenchGradients::BenchGradients(const BenchCase &c, const Op &op, const fa_args &forward, int32_t device_index)
     : lse_(make_array(NpyType::f32, {c.batch, c.heads_q, c.rows_q, 1})),
-      dout_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_q, c.dim}, uint64_t{1} << 42)),
-      dq_(make_array(npy_type_of(c.dtype), dout_.shape)),
+      dout_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_q, c.dim_v}, uint64_t{1} << 42)),
+      dq_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_q, c.heads_q, c.dim})),
       dk_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_k, c.heads_kv, c.dim})),
-      dv_(dk_) {
+      dv_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_k, c.heads_kv, c.dim_v})) {
   fa_args once = forward;
   once.lse = tensor_of(&lse_, FA_F32);
   once.workspace = nullptr;

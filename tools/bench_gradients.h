@@ -12,8 +12,10 @@
 
 namespace fa::tool {
 
-/// Five products instead of two.
-constexpr double backward_of_forward = 2.5;
+/// Five products instead of two, three of which are as wide as queries.
+inline double backward_of_forward(const BenchCase &c) {
+  return static_cast<double>(3 * c.dim + 2 * c.dim_v) / static_cast<double>(c.dim + c.dim_v);
+}
 
 /// Gradients of q, k and v of a forward call.
 class BenchGradients {

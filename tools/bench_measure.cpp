@@ -24,11 +24,13 @@ class Prepared {
   explicit Prepared(const BenchCase &c)
       : q_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_q, c.dim}, 1)),
         k_(random_array(c.dtype, {c.batch, c.rows_k, c.heads_kv, c.dim}, uint64_t{1} << 40)),
-        v_(random_array(c.dtype, {c.batch, c.rows_k, c.heads_kv, c.dim}, uint64_t{1} << 41)),
-        out_(make_array(npy_type_of(c.dtype), q_.shape)) {
+        v_(random_array(c.dtype, {c.batch, c.rows_k, c.heads_kv, c.dim_v}, uint64_t{1} << 41)),
+        out_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_q, c.heads_q, c.dim_v})),
+        backward_of_forward_(backward_of_forward(c)) {
     fa_desc_init(&desc_, sizeof desc_);
     desc_.dtype_q = c.dtype;
     desc_.head_dim = c.dim;
+    desc_.head_dim_v = c.dim_v;
     desc_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
     desc_.num_threads = c.threads;
     if (c.nondeterministic) desc_.flags |= FA_FLAG_NONDETERMINISTIC;
@@ -69,13 +71,14 @@ class Prepared {
   Work work() const {
     Work work = work_of(desc_, args_);
     if (!gradients_) return work;
-    work.flops *= backward_of_forward;
+    work.flops *= backward_of_forward_;
     work.bytes *= 2;  // each input has a gradient
     return work;
   }
 
  private:
   Array q_, k_, v_, out_;
+  double backward_of_forward_;
   BenchWorkspace workspace_;
   fa_desc desc_;
   fa_args args_;

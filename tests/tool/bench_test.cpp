@@ -56,6 +56,24 @@ TEST_F(Bench, Backward) {
   EXPECT_EQ(kept.at("results").at(0).at("flops"), 5 * 2 * 16 * 2 * 32 * 48);
 }
 
+/// Values may have columns of their own, as 192/128 has: three products of five are as wide as queries.
+TEST_F(Bench, ColumnsOfValues) {
+  for (const bool backward : {false, true}) {
+    std::vector<std::string> words = {"bench",    "--shape",     "1,2,1,32,48,24,16", "--dtype", "f32",
+                                      "--kernel", "cpu.generic", "--rounds",          "1",       "--time",
+                                      "0",        "--json",      folder / "v.json"};
+    if (backward) words.push_back("--backward");
+    const Finished f = test::fa(words);
+    ASSERT_EQ(f.code, 0) << f.err;
+    EXPECT_NE(f.out.find("1,2,1,32,48,24,16 f32"), f.out.npos) << f.out;
+    const std::vector<std::byte> bytes = read_text_file(folder / "v.json");
+    const std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    EXPECT_EQ(json::parse(text).at("results").at(0).at("flops"),
+              2 * 2 * 32 * 48 * (backward ? 3 * 24 + 2 * 16 : 24 + 16));
+    EXPECT_EQ(parse_bench_run(text, "v.json").measurements.at(0).c.dim_v, 16);
+  }
+}
+
 /// What sums in any order is another case than what sums in a fixed one, in files too.
 TEST_F(Bench, Nondeterministic) {
   const std::string file = folder / "n.json";
@@ -235,7 +253,7 @@ TEST_F(Bench, RefusesBaselinesThatAreNone) {
 }
 
 TEST_F(Bench, RefusesShapesThatAreNone) {
-  for (const char *shape : {"1,2,3", "1,2,2,0,4,8", "a,b", "1,2,2,4,4,8,9"}) {
+  for (const char *shape : {"1,2,3", "1,2,2,0,4,8", "a,b", "1,2,2,4,4,8,0", "1,2,2,4,4,8,9,9"}) {
     const Finished f = test::fa({"bench", "--shape", shape});
     EXPECT_EQ(f.code, 2);
     EXPECT_NE(f.err.find("--shape is '"), f.err.npos) << f.err;
