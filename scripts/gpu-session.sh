@@ -61,23 +61,33 @@ prepare() {
   cmake --build "$build" -j "${FA_JOBS:-$(nproc)}" --target "${targets[@]}"
   local packed=0
   python3 "$root/bench/gpu/pack.py" --build "$build" --pack "$pack" --sm "$sm" || packed=$?
-  [ -z "$tune" ] || tables "$arch" "$build" "$pack"
+  [ -z "$tune" ] || tables "$arch" "$sm" "$build" "$pack" || packed=$?
   return $packed
 }
 
-# tables ARCH BUILD PACK: a library for each table of tiles, into PACK/tune.
+# tables ARCH SM BUILD PACK: a library for each table of tiles, and what its tiles are, into PACK/tune. A table whose kernels
+# spill would lose to any other: it is left out, and the exit status says so.
 tables() {
-  local preset folder
+  local preset folder left_out=0
   for preset in standard $(sed -n 's/^FA_PRESET(\([a-z]*\),.*/\1/p' "$root/kernels/presets.inc"); do
-    folder=$2/tune-$preset
+    folder=$3/tune-$preset
     cmake -S "$root" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DFA_KERNELS=embed "-DFA_ARCHS=$1" -DFA_TILE_PRESET="$preset" \
-      -DFA_BACKWARD=OFF -DFA_BUILD_TESTS=OFF -DFA_BUILD_TOOL=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF \
+      -DFA_STRICT_PTXAS=ON -DFA_BACKWARD=OFF -DFA_BUILD_TESTS=OFF -DFA_BUILD_TOOL=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF \
       ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"} ${FA_CUDA:+-DFA_CUDA="$FA_CUDA"}
-    cmake --build "$folder" -j "${FA_JOBS:-$(nproc)}" --target fa
-    mkdir -p "$3/tune/$preset"
-    cp -L "$folder/src/libfa.so.0" "$3/tune/$preset/"
-    strip --strip-unneeded "$3/tune/$preset/libfa.so.0"
+    mkdir -p "$4/tune/$preset"
+    if cmake --build "$folder" -j "${FA_JOBS:-$(nproc)}" --target fa &&
+      "${CXX:-c++}" -std=c++20 -I "$root/kernels" "-DFA_SM=$2" "-DFA_TILE_PRESET=$preset" "$root/bench/gpu/tile_table.cpp" \
+        -o "$folder/tile_table"; then
+      "$folder/tile_table" >"$4/tune/$preset/tiles.txt"
+      cp -L "$folder/src/libfa.so.0" "$4/tune/$preset/"
+      strip --strip-unneeded "$4/tune/$preset/libfa.so.0"
+    else
+      echo "the table $preset is left out: it does not compile, or spills (see above)" >&2
+      rm -rf "${4:?}/tune/$preset"
+      left_out=1
+    fi
   done
+  return $left_out
 }
 
 command=${1:-}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Measures every table of tiles that a family has (kernels/presets.inc) beside the standard one, and says which is the
-fastest at each head dimension, and by which line it becomes the default. A table whose results are wrong is out."""
+fastest at each head dimension, and by which line it becomes the default. A table whose results are wrong is out; where two
+have the same tiles, one is measured."""
 import argparse
 import json
 import math
@@ -16,7 +17,8 @@ from gpu import tools
 from gpu.tools import FAILED, NOT_AVAILABLE, NOT_RUN, OUT_OF_TIME, PASSED, ROOT
 
 STANDARD = "standard"
-DIMS = (64, 96, 128, 192, 256)
+NARROW = "192/128"  # values of 128 columns beside queries of 192, which have tiles of their own
+DIMS = ("64", "96", "128", "192", NARROW, "256")
 LENGTHS = (512, 2048, 8192, 16384)
 COLUMNS = 2048  # of all heads together
 LEAST_GAIN = 1.005  # below which the standard table stays
@@ -29,10 +31,25 @@ def presets(family):
 
 
 def shapes(tokens, dims):
-    """B,Hq,Hkv,Sq,Sk,D: so many tokens in all, in sequences of each length up to that."""
+    """B,Hq,Hkv,Sq,Sk,D[,Dv]: so many tokens in all, in sequences of each length up to that."""
     lengths = [length for length in LENGTHS if length <= tokens] or [tokens]
-    return [f"{tokens // length},{max(COLUMNS // dim, 1)},{max(COLUMNS // dim, 1)},{length},{length},{dim}"
-            for dim in dims for length in lengths]
+    heads = lambda dim: max(COLUMNS // int(dim.split("/")[0]), 1)
+    return [f"{tokens // length},{heads(dim)},{heads(dim)},{length},{length},{dim.replace('/', ',')}" for dim in dims for length in lengths]
+
+
+def dim_of(shape):
+    """The inverse, as far as the head dimension goes."""
+    return "/".join(shape.split(",")[5:])
+
+
+def tiles(folder, family):
+    """Head dimension -> what a table has there, by the tiles.txt that prepare wrote; empty without one."""
+    file, found = folder / "tiles.txt", {}
+    for line in file.read_text().splitlines() if file.exists() else []:
+        of, dim, entry, *numbers = line.split()
+        if of == family:
+            found[NARROW if entry.endswith("narrow") else dim] = numbers
+    return found
 
 
 class Sweep:
@@ -64,12 +81,23 @@ class Sweep:
             item.update(status=FAILED, output=outcome.tail())
         return item
 
+    def same_as(self, preset, dim):
+        """The first table whose tiles at a head dimension are this one's: itself where it has its own, or they are unknown."""
+        mine = tiles(self.pack.folder / "tune" / preset, self.options.family).get(dim)
+        for other in presets(self.options.family):
+            if other == preset or mine is not None and tiles(self.pack.folder / "tune" / other, self.options.family).get(dim) == mine:
+                return other
+        return preset
+
     def measure(self, preset, causal):
-        """A round of a table over all shapes; why not, where that fails."""
+        """A round of a table over all shapes at which it has tiles of its own; why not, where that fails."""
         o = self.options
+        dims = [dim for dim in o.dims if self.same_as(preset, dim) == preset]
+        if not dims:
+            return None
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "round.json"
-            cases = [word for shape in shapes(o.tokens, o.dims) for word in ("--shape", shape)]
+            cases = [word for shape in shapes(o.tokens, dims) for word in ("--shape", shape)]
             outcome = self.fa(preset, "bench", *cases, *(["--causal"] if causal else []), "--dtype", o.dtype, "--kernel", o.kernel,
                               "--rounds", o.rounds, "--time", o.time, "--json", file)
             if outcome.status != PASSED:
@@ -104,7 +132,7 @@ def gains(seconds):
         logs = {}
         for case, rounds in of.items():
             if case in seconds.get(STANDARD, {}):
-                logs.setdefault(int(case[0].split(",")[5]), []).append(math.log(min(seconds[STANDARD][case]) / min(rounds)))
+                logs.setdefault(dim_of(case[0]), []).append(math.log(min(seconds[STANDARD][case]) / min(rounds)))
         for dim, values in logs.items():
             found.setdefault(dim, {})[preset] = math.exp(sum(values) / len(values))
     return found
@@ -116,14 +144,17 @@ def winner(of_presets):
 
 
 def report(family, found):
-    """The table, and the lines that make the winners the default."""
+    """The table, and the lines that make the winners the default. A table without a figure has the tiles of another there."""
     names = [preset for preset in presets(family) if any(preset in of for of in found.values())]
     rows = ["| head dimension | " + " | ".join(names) + " | fastest |", "|---" * (len(names) + 2) + "|"]
-    for dim, of in sorted(found.items()):
+    found = {dim: found[dim] for dim in DIMS if dim in found}
+    for dim, of in found.items():
         gains_of = " | ".join(f"{of[name]:.3f}" if name in of else "" for name in names)
         rows.append(f"| {dim} | {gains_of} | {winner(of)} |")
     rows += ["", f"To make them the default, in `winners` of kernels/{family}/tiles.h:", ""]
-    rows += [f"    {{{dim}, Preset::{winner(of)}}}," for dim, of in sorted(found.items())]
+    rows += [f"    {{{dim}, Preset::{winner(of)}}}," for dim, of in found.items() if dim != NARROW]
+    if NARROW in found:
+        rows += ["", f"At {NARROW} it is {winner(found[NARROW])}: Entry::narrow in `shape` and `shape_of` of kernels/{family}/tiles.h."]
     return "\n".join(rows) + "\n"
 
 
@@ -133,7 +164,7 @@ def parse():
     parser.add_argument("--kernel", default="cuda.sm_90a.wgmma", help="whose tables; default: %(default)s")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "session-results", help="folder of tune.json and tune.md")
     parser.add_argument("--dtype", default="bf16")
-    parser.add_argument("--dims", default=DIMS, type=lambda text: [int(dim) for dim in text.split(",")], help="head dimensions")
+    parser.add_argument("--dims", default=DIMS, type=lambda text: text.split(","), help="head dimensions")
     parser.add_argument("--tokens", type=int, default=LENGTHS[-1], help="of a call")
     parser.add_argument("--turns", type=int, default=3, help="of all tables")
     parser.add_argument("--rounds", type=int, default=5, help="of fa bench, in a turn")

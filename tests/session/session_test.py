@@ -11,7 +11,7 @@ from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from gpu import goals, ncu, preflight, session, summary, tools  # noqa: E402
+from gpu import goals, ncu, preflight, session, summary, tools, tune  # noqa: E402
 from gpu.calls import Shape  # noqa: E402
 from gpu.phases import PHASES, sanitized  # noqa: E402
 
@@ -73,10 +73,12 @@ class Session(unittest.TestCase):
         listed = self.script("gpu-session.sh", "phases").stdout
         self.assertEqual([line.split()[0] for line in listed.splitlines()], list(PHASES))
 
-    def tune(self, bench, *arguments):
-        """Tables of which `bench` says how fast they are, in t; the exit status and tune.json."""
+    def tune(self, bench, *arguments, tiles=None):
+        """Tables of which `bench` says how fast they are, in t; the exit status and tune.json. tiles: what tiles.txt says."""
         for preset in ("standard", "deep", "wide"):
             (self.pack / "tune" / preset).mkdir(parents=True, exist_ok=True)
+            if tiles:
+                (self.pack / "tune" / preset / "tiles.txt").write_text(tiles[preset])
             (self.pack / "tune" / preset / "libfa.so.0").touch()
         self.tool(self.pack / "bin", "fa", f"""
 case $1 in check) echo "All 76 checks are right"; exit; esac
@@ -99,6 +101,56 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         self.assertEqual(missing, ["loose"])
         self.assertIn("| 128 | 1.000 | 1.250 | 0.800 | deep |", done.stdout)
         self.assertIn("    {128, Preset::deep},\n", done.stdout)
+
+    def test_the_same_tiles_are_measured_once(self):
+        """Compared for the family and head dimension alone: wide has tiles of its own at 64, deep at 64 and 192/128."""
+        line = lambda dim, entry, tiles: f"wgmma {dim} fa_forward_{entry} {tiles}\nmma {dim} fa_forward_{entry} 1 2\n"
+        of = lambda at_64, at_128, narrow: line(64, "plain", at_64) + line(128, "plain", at_128) + line(192, "narrow", narrow)
+        tables = {"standard": of("2 128", "2 64", "2 96"), "deep": of("2 96", "2 64", "3 64"), "wide": of("2 192", "2 64", "2 96")}
+        done, result = self.tune('case "$LD_LIBRARY_PATH" in *tune/deep:*) t=0.5;; *) t=1;; esac', "--dims", "64,128,192/128", "--turns", "1",
+                                 tiles=tables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(result["gains"], {"64": {"standard": 1.0, "deep": 2.0, "wide": 1.0}, "128": {"standard": 1.0},
+                                           "192/128": {"standard": 1.0, "deep": 2.0}})
+        self.assertIn("| 192/128 | 1.000 | 2.000 |  | deep |", done.stdout)
+        self.assertIn("At 192/128 it is deep: Entry::narrow", done.stdout)
+        self.assertNotIn("{192", done.stdout)
+        narrow = {one["shape"] for one in result["measured"] if one["shape"].endswith("192,128")}
+        self.assertIn("1,10,10,16384,16384,192,128", narrow)
+
+    def test_tables_say_what_their_tiles_are(self):
+        """Of the tables in kernels/presets.inc, by this machine's compiler."""
+        found = {}
+        for preset in ("standard", "wide", "loose"):
+            program = self.folder / preset
+            subprocess.run(["c++", "-std=c++20", "-I", ROOT / "kernels", "-DFA_SM=90", f"-DFA_TILE_PRESET={preset}",
+                            ROOT / "bench" / "gpu" / "tile_table.cpp", "-o", program], check=True)
+            (self.folder / f"tune-{preset}").mkdir()
+            (self.folder / f"tune-{preset}" / "tiles.txt").write_text(subprocess.run([program], capture_output=True, text=True).stdout)
+            found[preset] = tune.tiles(self.folder / f"tune-{preset}", "wgmma")
+        self.assertEqual(set(found["standard"]), set(tune.DIMS))
+        self.assertEqual({dim for dim in tune.DIMS if found["wide"][dim] != found["standard"][dim]}, {"64"})
+        self.assertEqual({dim for dim in tune.DIMS if found["loose"][dim] != found["standard"][dim]}, set(tune.DIMS))
+
+    def test_a_table_that_spills_is_left_out_of_the_pack(self):
+        """Tables are built strictly; one that fails costs no other, and is told by the exit status."""
+        log = self.folder / "cmake.log"
+        self.tool(self.bin, "cmake", f"""echo "$@" >>{log}
+[ "$1" = --build ] || exit 0
+case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/libfa.so.0;; esac""")
+        self.tool(self.bin, "c++", 'for word in "$@"; do out=$word; done; printf "#!/bin/sh\necho wgmma 64 fa_forward_plain 2\n" >$out; chmod +x $out')
+        self.tool(self.bin, "strip", "true")
+        for name in ("mkdir", "cp", "rm", "sed", "chmod"):
+            (self.bin / name).symlink_to(f"/usr/bin/{name}")
+        build, pack = self.folder / "build", self.folder / "new"
+        done = self.script("gpu-session.sh", "prepare", "--sm", "90", "--tune", "--build", build, "--pack", pack)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("the table deep is left out", done.stderr)
+        built = {folder.name for folder in (pack / "tune").iterdir()}
+        self.assertLessEqual({"standard", "wide", "loose"}, built)
+        self.assertNotIn("deep", built)
+        self.assertEqual((pack / "tune" / "wide" / "tiles.txt").read_text(), "wgmma 64 fa_forward_plain 2\n")
+        self.assertTrue(all("-DFA_STRICT_PTXAS=ON" in line for line in log.read_text().splitlines() if "-DFA_TILE_PRESET" in line))
 
     def test_the_default_stays_without_a_faster_table(self):
         done, _ = self.tune('t=1', "--dims", "96", "--turns", "2")

@@ -1,0 +1,38 @@
+// The tiles of FA_TILE_PRESET's table, a line for each family, head dimension and entry point: what tune.py compares.
+// Tables that say the same make the same kernel.
+#include <cstdio>
+#include <cstdlib>
+
+#include "mma/tiles.h"
+#include "tcgen05/tiles.h"
+#include "wgmma/tiles.h"
+
+using namespace fa::kernels;
+
+namespace {
+
+template <class... Numbers>
+void line(const char *family, int dim, Entry entry, Numbers... numbers) {
+  std::printf("%s %d %s", family, dim, name_of(entry));
+  (std::printf(" %d", static_cast<int>(numbers)), ...);
+  std::printf("\n");
+}
+
+}  // namespace
+
+int main() {
+  for (const int dim : {64, 96, 128, 192, 256}) {
+    for (const Entry entry : {Entry::plain, Entry::narrow}) {
+      if (entry == Entry::narrow && dim != 192) continue;
+      const auto [consumers, keys, stages, producer_registers, consumer_registers, turns] = wgmma::shape(dim, entry);
+      line("wgmma", dim, entry, consumers, keys, stages, producer_registers, consumer_registers, turns);
+      const auto [queries, keys_of_tile, places, softmax, correction, others, polynomial_of] =
+          tcgen05::shape(FA_SM, dim, entry);
+      line("tcgen05", dim, entry, queries, keys_of_tile, places, softmax, correction, others, polynomial_of);
+    }
+    const auto [row_blocks, warps, keys, stages, q_in_registers, blocks_an_sm, split] =
+        mma::shape(arch_of(FA_SM), dim, Entry::plain);
+    line("mma", dim, Entry::plain, row_blocks, warps, keys, stages, q_in_registers, blocks_an_sm, split);
+  }
+  return 0;
+}
