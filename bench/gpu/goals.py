@@ -91,7 +91,8 @@ def backward():
                 if dim == 128:
                     targets = [Target("TFLOP/s", least=value, card=card) for value, card in zip(least[order], ("A100", "RTX PRO 6000"))]
                     published = [Published(card, what, f"{pair[0 if causal else 1]} TFLOP/s", FRONTEND)
-                                 for card, figures in (("A100", of_a100), ("RTX PRO 6000", of_pro)) for what, pair in figures[order].items()]
+                                 for card, figures in (("A100", of_a100), ("RTX PRO 6000", of_pro))
+                                 for what, pair in figures[order].items()]
                 shape = prefill(8192, dim, causal)
                 yield Goal(shape._replace(gradients=order), targets, published)
 
@@ -136,7 +137,8 @@ def judged(entries, ceiling, gpu):
             else:
                 reached = found >= target.least if target.least is not None else found <= target.most
                 row["verdict"] = "reached" if reached else "missed"
-            rows.append({**row, "ms": {name: facts["ms"] for name, facts in (entry or {"contenders": {}})["contenders"].items() if "ms" in facts}})
+            contenders = entry["contenders"] if entry else {}
+            rows.append({**row, "ms": {name: facts["ms"] for name, facts in contenders.items() if "ms" in facts}})
     return rows
 
 

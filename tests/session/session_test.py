@@ -405,7 +405,8 @@ case "$2" in *Wgmma*) echo "[  PASSED  ] 0 tests.";; *) echo "[  PASSED  ] 2 tes
         self.assertTrue(all("-Gradients.MemoryOfTheDeviceMayBeShort:" in line for line in filters), filters)
 
     def entry(self, shape, **ms):
-        return {"shape": str(shape), "contenders": {name: {"ms": value, "TFLOPs": 700 / value, "TBs": 3 / value} for name, value in ms.items()}}
+        facts = {name: {"ms": value, "TFLOPs": 700 / value, "TBs": 3 / value} for name, value in ms.items()}
+        return {"shape": str(shape), "contenders": facts}
 
     def verdicts(self, entries, gpu="NVIDIA H200", ceiling=None):
         rows = goals.judged(entries, {"copy_TBs": 4.0} if ceiling is None else ceiling, gpu)
