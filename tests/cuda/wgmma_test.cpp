@@ -100,6 +100,9 @@ TEST_F(Wgmma, StridesWithoutTensorMaps) {
 TEST_F(Wgmma, ManyWorksOf64Columns) {
   work_through(long_case(64, FA_BF16), 620);
 }
+TEST_F(Wgmma, ManyWorksOf96Columns) {
+  work_through(long_case(96, FA_F16), 620);
+}
 TEST_F(Wgmma, ManyWorksOf128Columns) {
   work_through(long_case(128, FA_F16), 620);
 }
@@ -108,6 +111,12 @@ TEST_F(Wgmma, ManyWorksOf192Columns) {
   Case c = long_case(192, FA_BF16);
   c.b = 2, c.hq = 1, c.sk = 400;  // wide tiles take the emulator long
   work_through(c, 320);
+}
+
+TEST_F(Wgmma, ManyWorksOf256Columns) {
+  Case c = long_case(256, FA_F16);
+  c.b = 2, c.hq = 1, c.sk = 300;
+  work_through(c, 250);
 }
 
 /// Each block has several works of a group's heads; the last page of a sequence has rows that are not its own.
