@@ -99,6 +99,35 @@ TEST(Fault, EveryCallOfTheDriver) {
   }
 }
 
+/// A tensor map that the driver does not make is no error: mma serves the call, and the log says why. Without one of
+/// out its rows are written one by one.
+TEST(TensorMaps, AreNotMade) {
+  ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
+  if (!in_child({}, [] { return int(is_built("cuda.sm_90a.wgmma") || is_built("cuda.sm_100a.tcgen05")); }))
+    GTEST_SKIP() << "this build has no family with tensor maps";
+  Case c = small_case();
+  c.sq = 20, c.d = 96, c.q = FA_BF16;  // where the families have no other entry point that would do
+  constexpr int others = over + 1, ours = over + 2;
+  int of_inputs = 0, none = 0;
+  for (int k = 1, outcome = fine; outcome != over; ++k) {
+    const std::string number = std::to_string(k);
+    outcome = in_child({{"FA_EMU_FAIL", number.c_str()}, {"FA_EMU_QUIET", "1"}}, [&]() -> int {
+      Log said;
+      const int result = run_with_one_failure(c, FA_DEVICE_CUDA);
+      if (result != fine) return result;
+      if (said.has("q, k or v of which the driver makes no tensor map"))
+        return said.has(".mma fa_forward") ? others : bad(said.text);
+      return said.has("call: cuda.sm_90a.wgmma") || said.has("call: cuda.sm_100a.tcgen05") ? ours : bad(said.text);
+    });
+    ASSERT_NE(outcome, wrong) << "call " << k;
+    ASSERT_LT(outcome, 100) << "call " << k << " kills the process";
+    of_inputs += outcome == others;
+    none += outcome == ours;
+  }
+  EXPECT_EQ(of_inputs, 3) << "maps of q, k and v";
+  EXPECT_GT(none, 0);
+}
+
 /// A device that the driver does not describe hides itself, and no other one. Busy ones take no time to be refused.
 TEST(Fault, OneDeviceOfTwoIsNotDescribed) {
   int hidden[2] = {}, both = 0;
