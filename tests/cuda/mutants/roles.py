@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from table import WRONG, Mutant
+from table import WRONG, Mutant, warpgroups
 
 IMAGE = ("100a", "tcgen05", "f16", "64")
 RACE = r"error (719: |\()(race|tensor-race|pending-tensor|unwritten-memory|pending-copy|lost-phase)\b"
@@ -36,11 +36,16 @@ def of_bf16(name, old, new, shown, test):
     return role(name, "tcgen05/softmax.cuh", old, new, shown, test, image=("100a", "tcgen05", "bf16", "64"))
 
 
-# Without a fault: other shares of exponentials are polynomials.
+def extreme(name, file, old, new, test, shown=WRONG):
+    """A fault that tests/engine/extremes.cpp shows."""
+    return Mutant(name, IMAGE, file, old, new, shown, test=f"*/Extremes.{test}/f16_sm_100a", entry="plain")
+
+
+# Without a fault: other shares of exponentials are polynomials, and products of warpgroups begin in any order.
 PRESETS = [
     replace(role(f"preset_{preset}", "", "", "", ""), preset=preset)
-    for preset in ("mufu", "fifth")
-]
+    for preset in ("mufu", "fifth", "tenth")
+] + [replace(warpgroups("preset_loose", "", "", "", ""), preset="loose")]
 
 CODES = [
     for_103(replace(role(f"code_of_103_{dtype}_{dim}", "", "", "", "", test, image=("100a", "tcgen05", dtype, dim)), entry=""))
@@ -102,6 +107,20 @@ ROLES = [
                 "multiply_keys(t, turn, last, turn == turns - 2);\n        multiply_values", ANY),
     role("sums_of_both_tiles", "tcgen05/block.cuh", "of_scores + t * B::dim_v)", "of_scores + t * B::dim_v / 2)", ANY, "OfNarrowValues",
          image=("100a", "tcgen05", "bf16", "192"), entry="narrow"),
+    role("scale_of_another_row", "tcgen05/softmax.cuh", "st_shared_f32(scale_, a)",
+         "st_shared_f32(scale_, __int_as_float(max_over_warp(__float_as_int(a))))", WRONG, "OfTwoTiles"),
+    extreme("sums_of_inexact_rows", "tcgen05/softmax.cuh", "row.l *= lost ? nan_value() : a;", "row.l *= a;", "OneScoreOfZeroAboveAllOthers"),
+    extreme("exact_rows_as_others", "tcgen05/softmax.cuh", "exact = repairs && far_;", "exact = false;", "TiesShareEvenly"),
+    extreme("far_rows_forgotten", "tcgen05/softmax.cuh", "    far_ = is_far(keys, softmax.row);\n", "", "TiesShareEvenly"),
+    extreme("unit_of_exact_rows", "tcgen05/store.cuh", "exact ? unit<B>(p) : ln_2", "ln_2", "OneKeyAboveAllOthers", r"difference between s\.lse"),
+    role("fence_before_corrected_sums", "tcgen05/correction.cuh",
+         "        tcgen05_fence_before_thread_sync();\n", "", r"tensor-fence", formal=True),
+    role("fence_behind_products", "tcgen05/correction.cuh", "return;\n    tcgen05_fence_after_thread_sync();\n", "return;\n", r"tensor-fence", formal=True),
+    role("fence_behind_the_last_product", "tcgen05/correction.cuh", "        tcgen05_fence_after_thread_sync();\n", "", r"tensor-fence", formal=True),
+    role("sums_of_the_other_tile", "tcgen05/products.cuh", "&state_.o_full[t]", "&state_.o_full[1 - t]", ANY),
+    role("queries_released_before_products", "tcgen05/products.cuh", "if (releases_queries) tcgen05_commit(", "if (releases_queries) mbarrier_arrive(", ANY),
+    role("columns_of_a_product", "common/tcgen05.cuh", "/ 8 << 17", "/ 16 << 17", ANY),
+    role("type_of_a_product", "common/tcgen05.cuh", "std::is_same_v<T, __half> ? 0 : 1", "std::is_same_v<T, __half> ? 1 : 0", WRONG),
     of_features("steepness_of_a_cap", "tcgen05/changes.cuh", "(2 * log2_e)", "log2_e"),
     of_features("slope_of_another_head", "tcgen05/changes.cuh", "w.sequence, at.head)", "w.sequence, 0)"),
 ]

@@ -69,9 +69,24 @@ def extreme(name, file, old, new, test, image=F16_64, types="f16", shown=WRONG):
 WGMMA = ("90a", "wgmma", "bf16", "64")
 
 
+# From the end of the tiles that all rows attend on.
+STEPS_DOWN = """      last = max(tiles.first, tiles.full_first);
+#pragma unroll 1
+      for (; tile >= last; tile--) step<false>(pass, item, rows, tile);
+      last = tiles.first;
+#pragma unroll 1
+      for (; tile >= last; tile--) step<true>(pass, item, rows, tile);
+"""
+
+
 def warpgroups(name, file, old, new, shown, test="Of64Columns", entry="plain"):
     """A fault of the family for warpgroups, in blocks that have several works each."""
     return Mutant(name, WGMMA, file, old, new, shown, test=f"Wgmma.ManyWorks{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
+
+
+def of_results(name, file, old, new, test, entry="plain"):
+    """A fault of that family that the suites of whole results show."""
+    return Mutant(name, WGMMA, file, old, new, WRONG, test=f"*/{test}/bf16_sm_90a", entry=entry)
 
 
 def gradients(name, file, old, new, image=BACKWARD, shown=WRONG):
@@ -229,6 +244,20 @@ MUTANTS = [
     warpgroups("pages_without_keys", "common/gather.cuh", "found.page[i] = exists ? ", "found.page[i] = true ? ",
                r"kernel: error 700: illegal address: |" + WRONG, "FromOddPages"),
     warpgroups("rows_of_no_box", "wgmma/store.cuh", "return row < rows ? ", "return true ? ", FAR, "FromOddPages"),
+    warpgroups("fence_of_gathered_rows", "common/gather.cuh", "    fence_proxy_async();\n", "", r"kernel: error 719: proxy-fence: ", "FromOddPages"),
+    warpgroups("fence_of_finite_values", "wgmma/consumer.cuh", "threadIdx.x - 128, 128 * B::consumers);\n      fence_proxy_async();\n",
+               "threadIdx.x - 128, 128 * B::consumers);\n", r"kernel: error 719: proxy-fence: "),
+    warpgroups("barrier_of_finite_values", "wgmma/consumer.cuh",
+               "threadIdx.x - 128, 128 * B::consumers);\n      fence_proxy_async();\n      bar_sync(everyone, 128 * B::consumers);\n",
+               "threadIdx.x - 128, 128 * B::consumers);\n      fence_proxy_async();\n", STALE + r"|kernel: error 719: proxy-fence: "),
+    warpgroups("values_released_early", "wgmma/consumer.cuh",
+               "    wgmma_wait_group<0>();\n    pin(pass.out);\n    pin(s);\n    release_values();\n",
+               "    release_values();\n    wgmma_wait_group<0>();\n    pin(pass.out);\n    pin(s);\n", STALE),
+    warpgroups("queries_released_early", "wgmma/consumer.cuh", STEPS_DOWN + "      release_queries();\n", "      release_queries();\n" + STEPS_DOWN, STALE),
+    warpgroups("phase_of_the_keys", "wgmma/consumer.cuh", "state_.k_full + at_keys_.stage), at_keys_.parity);",
+               "state_.k_full + at_keys_.stage), at_keys_.parity ^ 1);", STALE),
+    of_results("first_whole_tile_of_a_work", "common/works.cuh", "(uint32_t(full_low) + Keys - 1) / Keys", "uint32_t(full_low) / Keys",
+               "ManyKeys.WindowsWiderThanATile"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
