@@ -10,7 +10,7 @@ template <class B>
 struct Changes {
   float steepness = 0;  // of the softcap; 0: none
   float slope = 0;      // in units of what stands for a score
-  int32_t position;     // of the query among the keys
+  int64_t position;     // of the query among the keys
   bool sloped = false;
 
   __device__ Changes(const Params &p, const Work &w, int32_t row) {
@@ -20,7 +20,7 @@ struct Changes {
     const Row at = row_at(p, w, min(row, w.rows - 1));
     sloped = true;
     slope = __fdividef(alibi_slope(p, w.sequence, at.head), unit_of(p));
-    position = int32_t(at.query + w.sequence.offset);
+    position = at.query + w.sequence.offset;
   }
 
   /// first: the key of x[0].

@@ -410,6 +410,25 @@ TEST_P(Extremes, OffsetsOfAnySize) {
   }
 }
 
+/// Distances beyond 31 bits: the nearest keys' values count, which are the last ones or the first.
+TEST_P(Extremes, SlopesAtTheLastOffsets) {
+  for (const int32_t offset : {INT_MAX, INT_MIN}) {
+    Case c;
+    c.sq = 20, c.sk = 1200, c.d = 64, c.alibi = "h", c.offset = true, c.splits = 1;
+    c = typed(c);
+    const Instance s(c);
+    s.offset[0] = offset;
+    fill(s.alibi, 1);
+    s.v.each([&](int64_t b, int64_t j, int64_t h, int64_t d, int64_t) {
+      s.v.set(b, j, h, d, (j < 600) == (offset < 0) ? 1 : 0);
+    });
+    run(s);
+    s.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+      ASSERT_NEAR(s.out.get(b, i, h, d), 1, 1e-2) << "query " << i << "\n" << repeat_line(c, kernel);
+    });
+  }
+}
+
 /// The last keys' scores are large and negative, so that they are rounded by more than weights can hold, and a later
 /// tile has a score of 0.
 TEST_P(Extremes, OneScoreOfZeroAboveAllOthers) {
