@@ -90,7 +90,6 @@ struct Wgmma;
 #define FA_SUMS_8(d, i) FA_SUMS_4(d, i), FA_SUMS_4(d, i + 4)
 #define FA_SUMS_16(d, i) FA_SUMS_8(d, i), FA_SUMS_8(d, i + 8)
 #define FA_SUMS_32(d) FA_SUMS_16(d, 0), FA_SUMS_16(d, 16)
-#define FA_SUMS_40(d) FA_SUMS_32(d), FA_SUMS_8(d, 32)
 #define FA_SUMS_48(d) FA_SUMS_32(d), FA_SUMS_16(d, 32)
 #define FA_SUMS_56(d) FA_SUMS_48(d), FA_SUMS_8(d, 48)
 #define FA_SUMS_64(d) FA_SUMS_48(d), FA_SUMS_16(d, 48)
@@ -100,8 +99,7 @@ struct Wgmma;
 #define FA_NAMES_32                                       \
   "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15" \
   ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define FA_NAMES_40 FA_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define FA_NAMES_48 FA_NAMES_40 ",%40,%41,%42,%43,%44,%45,%46,%47"
+#define FA_NAMES_48 FA_NAMES_32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define FA_NAMES_56 FA_NAMES_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define FA_NAMES_64 FA_NAMES_56 ",%56,%57,%58,%59,%60,%61,%62,%63"
 #define FA_NAMES_96                                                  \
@@ -136,8 +134,6 @@ struct Wgmma;
 
 FA_WGMMA(__half, "f16", 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")
 FA_WGMMA(__nv_bfloat16, "bf16", 64, 32, "%32", "%33", "%34", "%35", "%36", "%37")
-FA_WGMMA(__half, "f16", 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")
-FA_WGMMA(__nv_bfloat16, "bf16", 80, 40, "%40", "%41", "%42", "%43", "%44", "%45")
 FA_WGMMA(__half, "f16", 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")
 FA_WGMMA(__nv_bfloat16, "bf16", 96, 48, "%48", "%49", "%50", "%51", "%52", "%53")
 FA_WGMMA(__half, "f16", 112, 56, "%56", "%57", "%58", "%59", "%60", "%61")
@@ -151,7 +147,6 @@ FA_WGMMA(__nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130", "%131", "%132"
 
 #undef FA_WGMMA
 #undef FA_NAMES_32
-#undef FA_NAMES_40
 #undef FA_NAMES_56
 #undef FA_NAMES_48
 #undef FA_NAMES_64
@@ -162,7 +157,6 @@ FA_WGMMA(__nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130", "%131", "%132"
 #undef FA_SUMS_64
 #undef FA_SUMS_56
 #undef FA_SUMS_48
-#undef FA_SUMS_40
 #undef FA_SUMS_32
 #undef FA_SUMS_16
 #undef FA_SUMS_8
