@@ -166,7 +166,7 @@ __device__ inline int lane() {
 
 /// A number that all lanes have, kept in a register: the compiler cannot find it anew in every turn.
 template <class T>
-__device__ inline T kept(T x) {
+__device__ inline T kept_of_warp(T x) {
   return __shfl_sync(~0u, x, 0);
 }
 

@@ -95,9 +95,9 @@ class Softmax {
       : p_(p),
         state_(*shared.state),
         t_(t),
-        barriers_(kept(shared_address(&state_.s_full[t]))),
+        barriers_(kept_of_warp(shared_address(&state_.s_full[t]))),
         scale_(kept_of_lane(shared_address(&state_.scales[t][threadIdx.x % rows_of_tile]))),
-        scores_(kept(Columns<B>::scores(t).of_warp(0))) {}
+        scores_(kept_of_warp(Columns<B>::scores(t).of_warp(0))) {}
 
   __device__ void run() {
     const auto release = [&] { arrive_as_warp(state_.q_empty); };
@@ -152,11 +152,11 @@ class Softmax {
     const int32_t row = row_of_thread<B>(p_, item.work, t_);
     const Interval keys = keys_of_row<B>(p_, item.work, row);
     const Changes<B> changes(p_, item.work, row);
-    OnlineSoftmax<B> softmax = {kept(unit<B>(p_) * log2_e)};
+    OnlineSoftmax<B> softmax = {kept_of_warp(unit<B>(p_) * log2_e)};
     const bool repairs = item.run == Run::repair, exact = repairs && far_;
     // Of keys that all rows of the warp attend.
-    const Interval whole = {kept((max_over_warp(keys.low) + B::keys - 1) / B::keys),
-                            kept(repairs ? 0 : min_over_warp(keys.high) / B::keys)};
+    const Interval whole = {kept_of_warp((max_over_warp(keys.low) + B::keys - 1) / B::keys),
+                            kept_of_warp(repairs ? 0 : min_over_warp(keys.high) / B::keys)};
     const TileRange tiles = item.tiles;
     bool settled = false;  // all rows of the warp have a reference
 #pragma unroll 1
