@@ -1,6 +1,7 @@
 // Products of the fifth generation (PTX ISA, "TensorCore 5th Generation Family Instructions"): a thread starts them,
-// they happen one after another in the order of that thread, and a commit signals an mbarrier when those before it are
-// over. Their sums are in tensor memory, their A in shared or tensor memory, their B in shared memory.
+// and a commit signals an mbarrier when those before it are over. Kernels count on them to happen one after another in
+// the order of that thread, as NVIDIA's own do; the ISA promises it of products with the same sums, shape and kind
+// alone. Their sums are in tensor memory, their A in shared or tensor memory, their B in shared memory.
 #pragma once
 
 #include "common/fragment.cuh"

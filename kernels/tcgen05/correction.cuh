@@ -9,6 +9,10 @@ namespace fa::kernels::tcgen05 {
 
 template <class B>
 class Correction {
+  // It arrives for a tile's values when it knows that those of the tile before the last one are released: an arrival
+  // for the same stage sooner would count in the phase that is still to end.
+  static_assert(B::stages >= 2);
+
  public:
   __device__ Correction(const Params &p, const SharedMemory<B> &shared)
       : p_(p), state_(*shared.state), values_(shared.values) {}
