@@ -5,8 +5,9 @@ from pairs_backward import LAYOUTS
 
 TITLE = "calls whose blocks take turns"
 FACTORS = {
-    "arch": ("80", "120", "90a", "86"),
-    "columns": ("64", "32", "96", "128", "40/64", "128/72"),
+    "arch": ("80", "120", "90a", "86", "75", "89", "100a"),
+    "type": ("bf16", "f16"),
+    "columns": ("64", "32", "96", "128", "40/64", "128/72", "192", "256"),
     "heads": ("4/1", "6/1", "8/2"),
     "order": ("turns", "any"),
     "mask": ("causal", "none", "window", "band", "chunk", "top_left"),
@@ -21,15 +22,24 @@ MORE = []
 SMS = {"4/1": 2, "6/1": 3, "8/2": 4}
 
 
-def allowed(_row):
-    return True
+def allowed(row):
+    """SM 75 has no bf16, and small shared memory no tiles of 256 columns (kernels/backward/tiles.h)."""
+    arch, columns = row.get("arch"), row.get("columns")
+    return (arch, row.get("type")) != ("75", "bf16") and not (arch in ("75", "86", "89", "120") and columns == "256")
+
+
+def mended(_row, kept):
+    """What makes a row allowed that is not, without what is kept."""
+    if "arch" not in kept:
+        return {"arch": "80"}
+    return {name: value for name, value in (("type", "f16"), ("columns", "64")) if name not in kept}
 
 
 def case_of(row, number):
     """Queries for as many steps as turns need to pay (src/cuda/backward_plan.cpp)."""
     columns, _, of_values = row["columns"].partition("/")
     heads, _, heads_kv = row["heads"].partition("/")
-    words = [f"sq={270 + number % 7}", f"sk={270 + number % 5}", f"hq={heads}", f"hkv={heads_kv}", f"d={columns}", "q=bf16"]
+    words = [f"sq={270 + number % 7}", f"sk={270 + number % 5}", f"hq={heads}", f"hkv={heads_kv}", f"d={columns}", f"q={row['type']}"]
     words += ["workspace=1", f"seed={number + 1}", "backward=1"]
     if of_values:
         words.append(f"dv={of_values}")
