@@ -1,7 +1,7 @@
 """The same bits whatever order blocks and warps run in: calls by `fa run` under several seeds of the emulator.
 
-same_bits.py FA FOLDER
-FA: the tool; FOLDER: to work in
+same_bits.py FA FOLDER TYPES
+FA: the tool; FOLDER: to work in; TYPES: those whose gradients take turns on this GPU, with commas
 
 Split calls, and gradients whose blocks of keys add to dq in turns.
 """
@@ -57,7 +57,7 @@ def judge(text, found):
     return len(found) == 1
 
 
-def main(fa, folder):
+def main(fa, folder, types):
     splits, turns = Path(folder) / "splits", Path(folder) / "turns"
     write_inputs(splits, 1, KEYS, HEADS)
     write_inputs(turns, QUERIES, KEYS_OF_TURNS, HEADS_OF_TURNS)
@@ -67,8 +67,9 @@ def main(fa, folder):
             words = ["--dtype", dtype, "--num-splits", str(count), "-o", "out.npy"]
             right &= judge(f"{dtype}, {count} splits", results(fa, splits, words, ["out.npy"]))
     files = ["dq.npy", "dk.npy", "dv.npy"]
-    words = ["--dtype", "bf16", "--dout", "dout.npy"] + [word for file in files for word in (f"--{file[:2]}", file)]
-    right &= judge("gradients in turns", results(fa, turns, words, files, "in turns"))
+    for dtype in types.split(","):
+        words = ["--dtype", dtype, "--dout", "dout.npy"] + [word for file in files for word in (f"--{file[:2]}", file)]
+        right &= judge(f"{dtype}, gradients in turns", results(fa, turns, words, files, "in turns"))
     return 0 if right else 1
 
 
