@@ -72,27 +72,35 @@ TEST(BackwardPlan, HasAKernelForWhatIsWanted) {
   EXPECT_EQ(entries(), (std::vector{Entry::delta, Entry::dsinks, Entry::dbias}));
 }
 
-/// Of an A100, what tensor cores compute in bf16 at 64 columns, then what serves the rest; none where those are not
-/// built.
-Gradients images_of_bf16() {
+bool is_of_tensor_cores(const Image &image) {
+  return std::strcmp(image.family_name, "backward") == 0;
+}
+
+/// What tensor cores compute with an image, then what serves the rest.
+Gradients images_with(const Image &image) {
   Gradients gradients = scalar_images();
-  for (const Image &image : images())
-    if (image.arch->number == 80 && std::strcmp(image.family_name, "backward") == 0 && image.dtype == kernels::bf16 &&
-        image.dim == 64) {
-      gradients.images[1] = gradients.images[0];
-      gradients.images[0] = &image;
-      gradients.count = 2;
-    }
+  gradients.images[1] = gradients.images[0];
+  gradients.images[0] = &image;
+  gradients.count = 2;
   return gradients;
 }
 
-/// The same, of bf16 and with the strides of a call of 64 columns.
-struct ShapedBf16 : Shaped {
-  ShapedBf16(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv)
-      : Shaped(batch, rows_q, rows_k, heads_q, heads_kv, 64) {
+/// Those of an A100 for bf16 and 64 columns; where they are not built, what serves the rest.
+Gradients images_of_bf16() {
+  for (const Image &image : images())
+    if (image.arch->number == 80 && is_of_tensor_cores(image) && image.dtype == kernels::bf16 && image.dim == 64)
+      return images_with(image);
+  return scalar_images();
+}
+
+/// The same, of 16 bits and with strides of whole copies.
+struct Shaped16 : Shaped {
+  Shaped16(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv, int64_t dim = 64,
+           fa_dtype type = FA_BF16)
+      : Shaped(batch, rows_q, rows_k, heads_q, heads_kv, dim) {
     for (View *view : {&call.q, &call.k, &call.v, &call.dout, &call.out})
-      *view = {view->data, {1 << 30, 1 << 13, 128, 2}, FA_BF16};
-    attention.q_dtype = attention.kv_dtype = FA_BF16, attention.scale = 0.125F;
+      *view = {view->data, {1 << 30, 1 << 13, 2 * dim, 2}, type};
+    attention.q_dtype = attention.kv_dtype = type, attention.scale = 0.125F;
   }
 };
 
@@ -107,7 +115,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
   const std::vector together = {Entry::delta, Entry::gradients, Entry::dq_sums};
   const std::vector apart = {Entry::delta, Entry::dkv, Entry::dq};
   for (const int64_t batch : {1, 64}) {
-    ShapedBf16 many(batch, 8192, 8192, 32, 32), one(batch, 8192, 8192, 1, 1), shared(batch, 8192, 8192, 64, 8);
+    Shaped16 many(batch, 8192, 8192, 32, 32), one(batch, 8192, 8192, 1, 1), shared(batch, 8192, 8192, 64, 8);
     const auto plan = [&](Shaped &s) { return plan_of(s.get(), gradients, device); };
     const auto bytes = [&](Shaped &s) { return backward_workspace(s.get(), gradients, device); };
     EXPECT_EQ(entries_of(plan(many)), together);
@@ -140,7 +148,7 @@ TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
-  ShapedBf16 square(1, 8192, 8192, 1, 1), few(1, 128, 8192, 1, 1);
+  Shaped16 square(1, 8192, 8192, 1, 1), few(1, 128, 8192, 1, 1);
   const auto in_turns = [&](Shaped &s) { return plan_of(s.get(), gradients, device).in_turns; };
   EXPECT_FALSE(in_turns(square));
   square.attention.mask = few.attention.mask = FA_MASK_CAUSAL;
@@ -157,13 +165,42 @@ TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
 /// Under a causal mask a call of few waves begins with the long tiles of many columns; one of many waves, and one
 /// without a mask, keep to what the L2 holds.
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
-  ShapedBf16 s(2, 8192, 8192, 64, 8);
+  Shaped16 s(2, 8192, 8192, 64, 8);
   const auto group = [&] { return group_of_keys(s.get(), small_device(), 108, 64, s.call.batch * s.call.heads_kv); };
   EXPECT_EQ(group(), 1);
   s.attention.mask = FA_MASK_CAUSAL;
   EXPECT_EQ(group(), 8) << "2 columns are at work at once, and 8 leave no last group of fewer";
   s.call.batch = 16;
   EXPECT_EQ(group(), 1);
+}
+
+/// Every image's head dimension has one loop, but 256 where shared memory is small: there no memory is asked for sums.
+// [F52] [F186]
+TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
+  int loops = 0, passes = 0;
+  for (const Image &image : images()) {
+    if (!is_of_tensor_cores(image)) continue;
+    const Gradients gradients = images_with(image);
+    Device device = small_device();
+    device.shared_per_block = image.arch->shared_bytes;
+    Shaped16 s(2, 8192, 8192, 32, 32, image.dim, image.dtype == kernels::f16 ? FA_F16 : FA_BF16);
+    const bool one_loop = image.dim <= 192 || image.arch->shared_bytes >= 163 << 10;
+    ++(one_loop ? loops : passes);
+    const int64_t rows = 2 * 32 * 8192, sums = one_loop ? 4 * image.dim : 0;
+    for (const bool in_turns : {true, false}) {
+      s.attention.nondeterministic = !in_turns;
+      const BackwardPlan plan = plan_of(s.get(), gradients, device);
+      const std::vector expected = one_loop ? std::vector{Entry::delta, Entry::gradients, Entry::dq_sums}
+                                            : std::vector{Entry::delta, Entry::dkv, Entry::dq};
+      EXPECT_EQ(entries_of(plan), expected) << image.name << " " << image.dim;
+      EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
+      const int64_t turns = one_loop && in_turns ? rows / 16 * 4 : 0;
+      EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(rows * (8 + sums) + turns))
+          << image.name << " " << image.dim;
+    }
+  }
+  if (loops + passes == 0) GTEST_SKIP() << "no kernels of tensor cores in this build";
+  EXPECT_GT(loops, 0);
 }
 
 /// Without queries dk and dv are still to be written, and without keys dq.
@@ -220,10 +257,10 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
   int in_turns = 0, in_any_order = 0, apart = 0;
   for (int i = 0; i < 2000; ++i) {
     const int64_t heads_kv = random.between(1, 4), group = random.between(1, 8);
-    ShapedBf16 s(random.between(1, 50), random.between(0, 5000), random.between(0, 5000), heads_kv * group, heads_kv);
+    Shaped16 s(random.between(1, 50), random.between(0, 5000), random.between(0, 5000), heads_kv * group, heads_kv);
     if (random.chance(40)) s.call.cu_seqlens_q = s.call.cu_seqlens_k = &cumulative;
     s.attention.nondeterministic = random.chance(30);
-    const auto bytes_of = [&](ShapedBf16 &of) { return backward_workspace(of.get(), gradients, device); };
+    const auto bytes_of = [&](Shaped16 &of) { return backward_workspace(of.get(), gradients, device); };
     const Count bytes = bytes_of(s);
     BackwardPlan plan = plan_of(s.get(), gradients, device);
     const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.terms_rows;
@@ -246,12 +283,12 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
     ASSERT_TRUE(plan.params.dq_columns == 0 || Count(end - 256) == bytes);
     ++(plan.params.dq_columns == 0 ? apart : plan.in_turns ? in_turns : in_any_order);
     // Never less for more of anything, in either order.
-    ShapedBf16 larger = s;
+    Shaped16 larger = s;
     larger.call.rows_q += random.between(0, 300), larger.call.rows_k += random.between(0, 300);
     larger.call.batch += random.between(0, 3), larger.call.heads_q += heads_kv * random.between(0, 2);
     ASSERT_TRUE(bytes_of(larger) >= bytes);
     // Twice as much for twice the batch, or for twice the heads of packed sequences.
-    ShapedBf16 twice = s;
+    Shaped16 twice = s;
     (s.call.cu_seqlens_q ? twice.call.heads_q : twice.call.batch) *= 2;
     ASSERT_TRUE(bytes_of(twice) == bytes + bytes);
   }
