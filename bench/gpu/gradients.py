@@ -32,7 +32,7 @@ class Ours:
 
 
 class Theirs:
-    """One backend of torch. It sums in a fixed order where it is told to, if it can."""
+    """One backend of torch. It sums in a fixed order where it is asked to, if it can."""
 
     def __init__(self, device, backend, shape, sets):
         from torch.nn.attention import sdpa_kernel
