@@ -16,7 +16,8 @@ constexpr float most = lift(B::dtype) + slack(B::dtype);
 /// Where weights have f32's exponents, a row's reference follows its sum, and no maximum is sought once it has one: a
 /// sum above 2^24 moves it. A tile's sum above 2^40 loses the row, which is then worked on again: sums of values as
 /// large as 2^87 must not overflow.
-constexpr float most_of_sum = 0x1p24f, lost_sum = 0x1p40f, lost_exponent = 40;
+/// A tile's sum above 2^8 is that of its weights as they are rounded.
+constexpr float most_of_sum = 0x1p24f, large_sum = 0x1p8f, lost_sum = 0x1p40f, lost_exponent = 40;
 
 /// Of a thread's row: -m, as it is added, and l. A score is x / log2 e. exact: (x - m) c in place of c x - m, for
 /// scores that are too large for it.
@@ -52,6 +53,14 @@ struct OnlineSoftmax {
     const float a = ex2_approx_ftz(row.minus_m - before);
     row.l *= a;
     return a;
+  }
+
+  /// l of weights as they were rounded, of which `rounded` are in place of `sum`: a weight that outweighs all others is
+  /// then no error of the output. The reference takes the difference, so that lse stays.
+  __device__ __forceinline__ void round_sum(float sum, float rounded) {
+    const float before = row.l, after = before - sum + rounded;
+    row.l = sum <= lost_sum ? after : nan_value();
+    set_reference(row.minus_m + __log2f(__fdividef(after, before)));
   }
 
   /// Loses a row where a polynomial would take what is NaN or too large for a weight.
@@ -138,6 +147,21 @@ class Softmax {
     float all = top[0];
     unroll<chains - 1>([&](int i) { all = max_nan_f32(all, top[1 + i]); });
     return all;
+  }
+
+  /// Of a row, as they are in tensor memory.
+  __device__ static float sum_of_weights(uint32_t from) {
+    float sum = 0;
+#pragma unroll 1
+    for (int i = 0; i < B::keys / 2; i += 16) {
+      uint32_t word[16];
+      tcgen05_ld_32x32b_x16(word, from + i);
+      tcgen05_wait_ld(word);
+      unroll<16>([&](int j) {
+        sum += __uint_as_float(word[j] << 16) + __uint_as_float(word[j] & 0xffff0000);  // two of bf16
+      });
+    }
+    return sum;
   }
 
   /// Of the scores whose exponentials are polynomials.
@@ -244,8 +268,15 @@ class Softmax {
     });
     const float2 sums = add_rn_f32x2(l[0], l[1]);
     const float sum = sums.x + sums.y;
-    softmax.row.l += !follows_sums || exact || sum <= lost_sum ? sum : nan_value();
+    softmax.row.l += sum;
     tcgen05_wait_st();
+    if constexpr (follows_sums) {
+      const bool large = !exact && !(sum <= large_sum);
+      if (__any_sync(~0u, large)) {
+        const float rounded = sum_of_weights(s);
+        if (large) softmax.round_sum(sum, rounded);
+      }
+    }
     tcgen05_fence_before_thread_sync();
     arrive_as_warp(barrier(state_.p_full) + 8 * at);
   }
