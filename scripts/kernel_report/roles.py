@@ -54,7 +54,7 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
 def features(keys: int) -> dict[str, dict[str, int]]:
     """What a softmax warp executes once a turn of a feature that is switched on (common/features.cuh): a softcap's reciprocals, one
     a score; a distance of ALiBi that becomes a number."""
-    return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2FP": 1}}
+    return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2F.S64": 1}}
 
 
 def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = "") -> list[Role]:
