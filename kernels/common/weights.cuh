@@ -7,8 +7,8 @@
 namespace fa::kernels {
 
 /// Where m is set, a row's largest weight becomes 2^lift; it moves only when a weight rises above that by 2^slack
-/// (wgmma has a bound of its own): larger ones cost no precision, and sums need not be scaled anew. In f16 a weight of
-/// 2^-24 of the largest then keeps all its bits.
+/// (wgmma, and tcgen05 in bf16, have bounds of their own): larger ones cost no precision, and sums need not be scaled
+/// anew. In f16 a weight of 2^-24 of the largest then keeps all its bits.
 constexpr float lift(Dtype type) {
   return type == f16 ? 10 : 0;
 }
