@@ -86,11 +86,19 @@ struct Terms {
   alignas(8) float minus_delta[B::columns];
 };
 
-/// The keys of a block that a query attends, counted from its first one.
-struct OwnKeys {
-  int16_t low, high;
+/// The keys of a block that a query attends, counted from its first one; and what it is multiplied by where it is
+/// shown, a power of two as the upper half of a float.
+struct alignas(4) OwnKeys {
+  uint8_t low, high;
+  uint16_t factor_bits;
 
   __device__ bool holds(int key) const { return low <= key && key < high; }
+  /// Of the four bytes of one.
+  template <bool Inverse>
+  __device__ static float factor_of(int bytes) {
+    const int bits = bytes & 0xffff0000;
+    return __int_as_float(Inverse ? (2 * 127 << 23) - bits : bits);
+  }
 };
 
 /// A tile of queries of a head of the group. They come from the last tile to the first, each of all heads: blocks that
@@ -107,6 +115,7 @@ struct Step {
   int32_t whole;        // all its queries attend all keys
   const char *rows[2];  // of Q and dO, from the tile's first one on
   const RowTerms *terms;
+  const RowFactors *factors;  // of the tile's terms, where there are any
 };
 
 /// Of Entry::gradients: where the terms of dq go, and after which block. Counters are null where order does not matter.
@@ -135,7 +144,9 @@ struct BlockState {
   std::conditional_t<B::pairs, OwnKeys, Interval> attended[B::pairs ? B::columns : B::rows];  // by each query; with
                                                                                               // pairs: of a masked step
   std::conditional_t<B::sums_queries, Turns, char> turns;
-  std::conditional_t<B::scales_shown, float, char> factors_of_shown[B::teams];  // of each key warp's rows, in a step
+  std::conditional_t<B::scales_shown, float, char> largest_factor[2];  // of this step's queries and the next one's
+  // Of each key warp's rows, in a step. The last: of three the compiler loads four.
+  std::conditional_t<B::scales_shown, float, char> factors_of_shown[B::teams];
 };
 
 /// Owned tiles, the ring, and what pairs exchange.

@@ -60,9 +60,9 @@ struct Factors<B, f16> {
   }
 };
 
-/// What a key warp shows of a step has one factor, as dq sums over keys: a power of 2^8, so that key warps mostly have
-/// the same, by which the largest term comes to lie between 2^7 and 2^15. A term of 2^-21 of that one keeps all its
-/// bits.
+/// What a key warp shows of a step has one factor beside those of its queries (RowFactors), as dq sums over keys: a
+/// power of 2^8, so that key warps mostly have the same, by which the largest term comes to lie between 2^7 and 2^15. A
+/// term of 2^-21 of that one keeps all its bits.
 template <class B>
 __device__ inline float factor_of_shown(const typename B::Scores &d, const typename B::Rows &top_of_rows) {
   constexpr int target = 14, step = 8, most = 120, bias = 127;

@@ -11,28 +11,9 @@
 #include "backward/scores.cuh"
 #include "backward/store.cuh"
 #include "backward/turns.cuh"
+#include "backward/walk.cuh"
 
 namespace fa::kernels::backward {
-
-/// The queries that attend all keys first .. end - 1 of a sequence.
-__device__ inline Interval attending_all(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
-  if (!p.bounded) return {0, s.queries};
-  const int64_t last = int64_t(end) - 1;
-  int64_t low = s.offset, high = s.queries + s.offset;  // of positions
-  if (p.causal) low = max(low, last);
-  if (p.window_right >= 0) low = max(low, last - p.window_right);
-  if (p.window_left >= 0) high = min(high, first + p.window_left + 1);
-  if (p.chunk > 0) {
-    if (first / p.chunk != last / p.chunk) return {0, 0};
-    low = max(low, first / p.chunk * p.chunk);
-    high = min(high, (first / p.chunk + 1) * p.chunk);
-  }
-  return low < high ? Interval{int32_t(low - s.offset), int32_t(high - s.offset)} : Interval{0, 0};
-}
-
-__device__ inline Place after(Place at, int group) {
-  return at.head + 1 < group ? Place{at.head + 1, at.tile} : Place{0, at.tile - 1};
-}
 
 template <class B>
 struct KeysPass {
@@ -151,12 +132,17 @@ struct KeysPass {
 
   /// The keys of the block that each query of a tile attends; none of a row without keys.
   __device__ void note_attended(int n, int tile) {
-    if (threadIdx.x >= B::columns) return;
-    const int query = tile * B::columns + threadIdx.x;
-    const bool any = query < s.queries && shared.state->terms[n & 1].minus_lse2[threadIdx.x] != -infinity;
+    const int column = B::scales_shown ? B::thread() : int(threadIdx.x);  // ptxas spills with the other
+    if (column >= B::columns) return;
+    const int query = tile * B::columns + column;
+    const bool any = query < s.queries && shared.state->terms[n & 1].minus_lse2[column] != -infinity;
     const Interval keys = any ? attended(p, s, query) : Interval{0, 0};
-    const auto own = [&](int key) { return int16_t(min(max(key - w.first, 0), B::rows)); };
-    shared.state->attended[threadIdx.x] = {own(keys.low), own(keys.high)};
+    const auto own = [&](int key) { return uint8_t(min(max(key - w.first, 0), B::rows)); };
+    float factor = 1;
+    if constexpr (B::scales_shown) {
+      if (is_uneven(n)) factor = shared.state->steps[n & 3].factors->factor[query % terms_block];
+    }
+    shared.state->attended[column] = {own(keys.low), own(keys.high), uint16_t(__float_as_uint(factor) >> 16)};
   }
 
   /// Clears what is not finite in a slot, and what is not in gradients shows in weights: dV takes it from there.
@@ -197,6 +183,21 @@ struct KeysPass {
     });
   }
 
+  /// Whether queries of a step, then a masked one, are multiplied by factors of their own where they are shown.
+  __device__ bool is_uneven(int n) const {
+    if constexpr (B::scales_shown) return shared.state->largest_factor[n & 1] != 1;
+    return false;
+  }
+  template <bool Inverse>
+  __device__ void scale_queries(Scores &x) const {
+    const uint32_t first = shared_address(shared.state->attended) + Scores::first_column(B::thread() % 32) * 4;
+    unroll<Scores::column_blocks>([&](int j) {
+      const int2 two = ld_volatile_shared_v2_s32(first + 32 * j);
+      const float factor[] = {OwnKeys::factor_of<Inverse>(two.x), OwnKeys::factor_of<Inverse>(two.y)};
+      unroll<B::row_blocks>([&](int i) { unroll<4>([&](int e) { x.block[i][j].x[e] *= factor[e % 2]; }); });
+    });
+  }
+
   /// Returns whether keys or values may hold what is not finite and not all attend.
   template <bool Masked>
   __device__ bool step(int n) {
@@ -227,9 +228,18 @@ struct KeysPass {
       if (keys) __syncwarp();  // all have what they exchanged
     }
     if constexpr (B::scales_shown) {
-      const auto top = largest_of_rows<B>(x);
-      if (keys) show(x, top);
-      factors.apply(x, sum, top);
+      if constexpr (Masked) {
+        if (keys) {
+          if (is_uneven(n)) scale_queries<false>(x);
+          show(x, largest_of_rows<B>(x));
+          if (is_uneven(n)) scale_queries<true>(x);
+        }
+        factors.apply(x, sum);
+      } else {
+        const auto top = largest_of_rows<B>(x);
+        if (keys) show(x, top);
+        factors.apply(x, sum, top);
+      }
     } else {
       factors.apply(x, sum);
     }
@@ -256,37 +266,6 @@ struct KeysPass {
     }
   }
 };
-
-template <class B>
-__device__ inline Interval tiles_of(Interval queries) {
-  return {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
-}
-
-/// By one thread.
-template <class B>
-__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, Place at) {
-  const int row = at.tile * B::columns;
-  Step step = {at, at.tile >= state.tiles.low ? state.sequence.queries - row : 0,
-               row >= state.full.low && row + B::columns <= state.full.high};
-  unroll<2>([&](int which) {
-    const View &view = which ? p.dout : p.q;
-    step.rows[which] = state.walked[which] + at.head * view.stride[2] + row * view.stride[1];
-  });
-  step.terms = state.row_terms + (at.head * p.terms_rows + row);
-  return step;
-}
-
-/// Begins to copy the rows of step n, and what stands beside them.
-template <class B>
-__device__ inline void fetch_queries(BlockState<B> &state, Ring<B> &ring, int n) {
-  const Step step = state.steps[n & 3];  // read before the first copy: behind a load SM 80 takes three more for one
-  if (threadIdx.x < B::columns) {
-    const RowTerms *const from = step.terms + threadIdx.x;
-    cp_async_4(shared_address(&state.terms[n & 1].minus_lse2[threadIdx.x]), &from->minus_lse2);
-    cp_async_4(shared_address(&state.terms[n & 1].minus_delta[threadIdx.x]), &from->minus_delta);
-  }
-  ring.fetch(B::stage(n), step.rows, 0, step.left);
-}
 
 template <class B>
 __device__ inline void keys_pass(const BackwardParams &p) {
@@ -345,8 +324,9 @@ __device__ inline void keys_pass(const BackwardParams &p) {
   while (state.steps[n & 3].left > 0) {
     ring.arrive(B::stage(n));
     const bool without_keys = threadIdx.x < B::columns && state.terms[n & 1].minus_lse2[threadIdx.x] == -infinity;
+    const bool uneven = threadIdx.x == 0 && pass.is_uneven(n);
     if constexpr (B::sums_queries) dq.before_barrier();
-    const bool masked = __syncthreads_or(without_keys) || !state.steps[n & 3].whole;
+    const bool masked = __syncthreads_or(without_keys || uneven) || !state.steps[n & 3].whole;
     if (state.steps[(n + 1) & 3].left > 0) fetch_queries<B>(state, ring, n + 1);
     if constexpr (B::sums_queries) dq.after_barrier();
     bool odd = false;

@@ -24,6 +24,13 @@ struct alignas(8) RowTerms {
 /// A sequence's rows begin at a multiple of it among the terms.
 constexpr int terms_block = 128;
 
+/// Powers of two, of terms_block rows, by which gradients of scores are multiplied where f16 is to hold those of
+/// several rows by one scale: 1 but for rows that are far below the largest of them.
+struct alignas(16) RowFactors {
+  float factor[terms_block];
+  float largest;
+};
+
 /// Rows of dq that have a counter of turns, at least: a tile of more uses its first one's.
 constexpr int turn_rows = 16;
 
@@ -44,6 +51,8 @@ struct BackwardParams : Params {
   float *dq_sums;      // rows of dq_columns, see dq_place (common/dq_sums.cuh)
   int32_t *turns;      // of each turn_rows rows: how many blocks of keys have added to them
   int32_t dq_columns;  // of the image that computes them
+
+  RowFactors *row_factors;  // by which dq_sums are multiplied, of each terms_block terms; null but in f16
 
   int32_t dbias_shape[4];  // a dimension of 1 that has more scores is their sum
   int32_t dsinks_batch;    // 1: summed over the batch

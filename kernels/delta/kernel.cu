@@ -1,6 +1,6 @@
-// delta[i] = dot(dout[i], out[i]) - dlse[i], beside lse[i] in base 2; dsinks = sum_i exp(sink - lse[i])
-// (-delta[i]); and dq from the sums that blocks of keys leave. A warp has a row of delta. Sums are taken in one order,
-// whatever the grid is.
+// delta[i] = dot(dout[i], out[i]) - dlse[i], beside lse[i] in base 2, and factors of rows;
+// dsinks = sum_i exp(sink - lse[i]) (-delta[i]); and dq from the sums that blocks of keys leave. A warp has a row of
+// delta. Sums are taken in one order, whatever the grid is.
 #include "common/backward_schedule.cuh"
 #include "common/build.cuh"
 #include "common/dq_sums.cuh"
@@ -8,6 +8,7 @@
 #include "common/finish.cuh"
 #include "common/gradient.cuh"
 #include "common/lanes.cuh"
+#include "common/numbers.cuh"
 #include "delta/tiles.h"
 
 namespace fa::kernels::delta {
@@ -43,6 +44,35 @@ __device__ inline RowTerms terms_of(const BackwardParams &p, const Sequence &s, 
   return {-lse * log2_e, -delta};
 }
 
+/// How large gradients of a row's scores are, but for what values add to that. By a warp.
+__device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row row, RowTerms terms) {
+  if (terms.minus_lse2 == -infinity) return 0;
+  const char *const dout = result_row(p, p.dout, s, row);
+  float largest = fabsf(terms.minus_delta);
+#pragma unroll 2
+  for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
+    largest = fmaxf(largest, fabsf(load_element(dout + d * p.dout.stride[3], p.dout_dtype)));
+  return max_over_lanes<32>(largest);
+}
+
+/// The factors of a block of rows by their sizes. By the first warp. Gradients of scores keep all their bits down to
+/// 2^-21 of the largest ones of a step, so rows that are less than 2^10 below the largest one need none.
+__device__ inline void put_row_factors(RowFactors *to, const float (&sizes)[terms_block]) {
+  constexpr int near = 10, most = 100, bias = 127;
+  const auto exponent = [](float x) { return (__float_as_int(x) >> 23) - bias; };
+  const auto counts = [](float size) { return is_finite(size) && size > 0; };
+  float size = 0, factor = 1;
+  for (int r = threadIdx.x; r < terms_block; r += 32) size = fmaxf(size, counts(sizes[r]) ? sizes[r] : 0);
+  const int top = exponent(fminf(max_over_lanes<32>(size), 0x1p100f));  // so that what is multiplied stays finite
+  for (int r = threadIdx.x; r < terms_block; r += 32) {
+    const int apart = counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;
+    to->factor[r] = __int_as_float((bias + (apart > near ? apart : 0)) << 23);
+    factor = fmaxf(factor, to->factor[r]);
+  }
+  factor = max_over_lanes<32>(factor);
+  if (threadIdx.x == 0) to->largest = factor;
+}
+
 /// The sum over the rows of a head that this thread has, of one sequence.
 __device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s, int head) {
   const float sink = sink_of(p, s, {0, head});
@@ -71,13 +101,20 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
   if (w.rows == 0) return;
   const int64_t first = first_term(p, w.sequence, w.head_group) + w.first_row;
   if (p.dq_sums != nullptr) delta::clear_dq_sums(p, first);
+  __shared__ float sizes[terms_block];
   RowTerms *to = p.terms + first;
   for (int r = threadIdx.x / 32; r < terms_block; r += delta::threads / 32) {
     const Row row = {w.first_row + r, w.head_group};
     RowTerms terms = {-infinity, 0};
     if (row.query < w.rows) terms = delta::terms_of(p, w.sequence, row);
     if (threadIdx.x % 32 == 0) to[r] = terms;
+    if (p.row_factors == nullptr) continue;
+    const float size = delta::size_of(p, w.sequence, row, terms);
+    if (threadIdx.x % 32 == 0) sizes[r] = size;
   }
+  if (p.row_factors == nullptr) return;
+  __syncthreads();
+  if (threadIdx.x < 32) delta::put_row_factors(p.row_factors + first / terms_block, sizes);
 }
 
 extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
@@ -105,15 +142,18 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
   const Work w = work_of_block(p, terms_block);
   if (w.rows == 0) return;
   const Sequence &s = w.sequence;
-  const float *sums = p.dq_sums + (first_term(p, s, w.head_group) + w.first_row) * p.dq_columns;
+  const int64_t first = first_term(p, s, w.head_group) + w.first_row;
+  const float *sums = p.dq_sums + first * p.dq_columns;
+  const float *factors = p.row_factors ? p.row_factors[first / terms_block].factor : nullptr;
   const Gradient dq(p.dq, p.dq_dtype, p.accumulate & accumulate_dq, q_batch(p, s), int64_t(s.q_first) + w.first_row,
                     w.head_group);
   const int quads = p.dq_columns / 4;
   for (int i = threadIdx.x; i < terms_block * quads; i += delta::threads) {
     const int row = i / quads, column = i % quads * 4;
     if (w.first_row + row >= w.rows || column >= p.head_dim) continue;
+    const float inverse = factors ? 1 / factors[row] : 1;
     Quad quad;
-    unroll<4>([&](int c) { quad.x[c] = p.scale * sums[dq_place(p, row, column + c)]; });
+    unroll<4>([&](int c) { quad.x[c] = p.scale * (inverse * sums[dq_place(p, row, column + c)]); });
     dq.put(row, column, quad, p.head_dim - column);
   }
 }

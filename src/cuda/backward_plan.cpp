@@ -95,6 +95,11 @@ bool turns_pay(const Backward &c, const Tile &tile, const Device &device) {
   return waits <= most_of_waits * std::max(steps, of_a_place);
 }
 
+/// Whether gradients of scores, summed for dq, are rounded to f16, so that rows have factors.
+bool has_row_factors(const Backward &c) {
+  return c.attention->q_dtype == FA_F16;
+}
+
 /// Adds steps to a plan.
 class Planner {
  public:
@@ -108,6 +113,7 @@ class Planner {
     const bool any_order = c_.attention->nondeterministic;
     if (!any_order && !turns_pay(c_, image->tile_of(Entry::gradients), device_)) return false;
     plan_->in_turns = !any_order;
+    plan_->has_row_factors = has_row_factors(c_);
     plan_->params.dq_columns = image->dim;
     add_keys(Entry::gradients);
     add_queries(Entry::dq_sums);
@@ -214,7 +220,12 @@ void BackwardPlan::place(char *workspace) {
   if (params.dq_columns == 0) return;
   const int64_t rows = params.heads_q * params.terms_rows * (params.cu_seqlens_q != nullptr ? 1 : params.batch);
   params.dq_sums = reinterpret_cast<float *>(params.terms + rows);
-  if (in_turns) params.turns = reinterpret_cast<int32_t *>(params.dq_sums + rows * params.dq_columns);
+  char *end = reinterpret_cast<char *>(params.dq_sums + rows * params.dq_columns);
+  if (in_turns) {
+    params.turns = reinterpret_cast<int32_t *>(end);
+    end = reinterpret_cast<char *>(params.turns + rows / kernels::turn_rows);
+  }
+  if (has_row_factors) params.row_factors = reinterpret_cast<kernels::RowFactors *>(end);
 }
 
 Count backward_workspace(const Backward &c, const Gradients &gradients, const Device &device) {
@@ -224,7 +235,8 @@ Count backward_workspace(const Backward &c, const Gradients &gradients, const De
   if (image == nullptr) return terms;
   const Count sums = rows * image->dim * static_cast<int64_t>(sizeof(float));
   const Count turns = rows / int64_t{kernels::turn_rows} * static_cast<int64_t>(sizeof(int32_t));
-  return terms + sums + (c.attention->nondeterministic ? Count(0) : turns);
+  const Count factors = rows / int64_t{kernels::terms_block} * static_cast<int64_t>(sizeof(kernels::RowFactors));
+  return terms + sums + (c.attention->nondeterministic ? Count(0) : turns) + (has_row_factors(c) ? factors : Count(0));
 }
 
 }  // namespace fa::cuda

@@ -33,7 +33,8 @@ struct BackwardPlan {
 
   Step steps[5];
   int count;
-  bool in_turns;  // blocks of keys add to sums of dq in one order
+  bool in_turns;         // blocks of keys add to sums of dq in one order
+  bool has_row_factors;  // those sums are of f16
 };
 
 /// The plan of a call for which there are images.

@@ -85,10 +85,10 @@ Gradients images_with(const Image &image) {
   return gradients;
 }
 
-/// Those of an A100 for bf16 and 64 columns; where they are not built, what serves the rest.
-Gradients images_of_bf16() {
+/// Those of an A100 for 64 columns; where they are not built, what serves the rest.
+Gradients images_of(kernels::Dtype dtype) {
   for (const Image &image : images())
-    if (image.arch->number == 80 && is_of_tensor_cores(image) && image.dtype == kernels::bf16 && image.dim == 64)
+    if (image.arch->number == 80 && is_of_tensor_cores(image) && image.dtype == dtype && image.dim == 64)
       return images_with(image);
   return scalar_images();
 }
@@ -108,7 +108,7 @@ struct Shaped16 : Shaped {
 /// are at work at once, as those of a single head are, they do. A batch's size decides nothing.
 // [F52] [F186]
 TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
-  const Gradients gradients = images_of_bf16();
+  const Gradients gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
@@ -144,7 +144,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
 /// Of a single head, too, where each tile of keys has fewer queries than the one before it, or later ones.
 // [F52]
 TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
-  const Gradients gradients = images_of_bf16();
+  const Gradients gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
@@ -187,6 +187,8 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
     const bool one_loop = image.dim <= 192 || image.arch->shared_bytes >= 163 << 10;
     ++(one_loop ? loops : passes);
     const int64_t rows = 2 * 32 * 8192, sums = one_loop ? 4 * image.dim : 0;
+    const bool has_factors = one_loop && image.dtype == kernels::f16;
+    const int64_t factors = has_factors ? rows / 128 * int64_t{sizeof(kernels::RowFactors)} : 0;
     for (const bool in_turns : {true, false}) {
       s.attention.nondeterministic = !in_turns;
       const BackwardPlan plan = plan_of(s.get(), gradients, device);
@@ -195,7 +197,7 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
       EXPECT_EQ(entries_of(plan), expected) << image.name << " " << image.dim;
       EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
       const int64_t turns = one_loop && in_turns ? rows / 16 * 4 : 0;
-      EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(rows * (8 + sums) + turns))
+      EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(rows * (8 + sums) + turns + factors))
           << image.name << " " << image.dim;
     }
   }
@@ -244,12 +246,12 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
   }
 }
 
-/// As much as place() gives out, whichever way the call then goes: a term, a row of sums and a part of a counter for
-/// each row, and nothing that grows faster than rows do.
+/// As much as place() gives out, whichever way the call then goes: a term, a row of sums, a part of a counter and in
+/// f16 a factor for each row, and nothing that grows faster than rows do.
 // [F189] [F190]
-TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
-  const Gradients gradients = images_of_bf16();
-  if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
+TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
+  const Gradients of_bf16 = images_of(kernels::bf16), of_f16 = images_of(kernels::f16);
+  if (of_bf16.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
   test::Random random(1);
@@ -257,7 +259,10 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
   int in_turns = 0, in_any_order = 0, apart = 0;
   for (int i = 0; i < 2000; ++i) {
     const int64_t heads_kv = random.between(1, 4), group = random.between(1, 8);
-    Shaped16 s(random.between(1, 50), random.between(0, 5000), random.between(0, 5000), heads_kv * group, heads_kv);
+    const bool half = random.chance(50);
+    const Gradients &gradients = half ? of_f16 : of_bf16;
+    Shaped16 s(random.between(1, 50), random.between(0, 5000), random.between(0, 5000), heads_kv * group, heads_kv, 64,
+               half ? FA_F16 : FA_BF16);
     if (random.chance(40)) s.call.cu_seqlens_q = s.call.cu_seqlens_k = &cumulative;
     s.attention.nondeterministic = random.chance(30);
     const auto bytes_of = [&](Shaped16 &of) { return backward_workspace(of.get(), gradients, device); };
@@ -265,7 +270,9 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
     BackwardPlan plan = plan_of(s.get(), gradients, device);
     const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.terms_rows;
     const int64_t row = sizeof(kernels::RowTerms) + 64 * sizeof(float);
-    ASSERT_TRUE(bytes == Count(rows * row + (s.attention.nondeterministic ? 0 : rows / kernels::turn_rows * 4)));
+    const int64_t factors = half ? rows / kernels::terms_block * static_cast<int64_t>(sizeof(kernels::RowFactors)) : 0;
+    const int64_t turns = s.attention.nondeterministic ? 0 : rows / kernels::turn_rows * 4;
+    ASSERT_TRUE(bytes == Count(rows * row + turns + factors));
     // The end of what the plan takes of it.
     plan.place(reinterpret_cast<char *>(uintptr_t{256}));
     auto end =
@@ -278,6 +285,11 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsAndTurns) {
     if (plan.params.turns != nullptr) {
       ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.turns), end);
       end += static_cast<uintptr_t>(rows) / kernels::turn_rows * sizeof(int32_t);
+    }
+    ASSERT_EQ(plan.params.row_factors != nullptr, half && plan.params.dq_columns != 0);
+    if (plan.params.row_factors != nullptr) {
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.row_factors), end);
+      end += static_cast<uintptr_t>(factors);
     }
     ASSERT_TRUE(Count(end - 256) <= bytes);
     ASSERT_TRUE(plan.params.dq_columns == 0 || Count(end - 256) == bytes);

@@ -5,7 +5,8 @@ from table import OUTSIDE, RACE, UNDER_WAY, WRONG, Mutant
 F16 = ("80", "backward", "f16", "32")
 STAGED = ("75", "backward", "f16", "32")
 
-KEYS, QUERIES, LOAD = "backward/keys.cuh", "backward/queries.cuh", "backward/load.cuh"
+KEYS, QUERIES = "backward/keys.cuh", "backward/queries.cuh"
+LOAD, WALK = "backward/load.cuh", "backward/walk.cuh"
 NAN = r"is -?nan, expected"
 UNWRITTEN = r"kernel: error 719: unwritten-memory: reads shared memory .* which was never written"
 LOADED_OUTSIDE = r"kernel: error 700: illegal address: .* behind its end"
@@ -27,8 +28,8 @@ def any_order(name, file, old, new, shown, image=TOGETHER):
     return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/bf16_sm_80")
 
 
-def of_f16(name, file, old, new, shown):
-    return Mutant(name, F16, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/f16_sm_80")
+def of_f16(name, file, old, new, shown, image=F16):
+    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/f16_sm_80")
 
 
 def in_turns(name, file, old, new, shown, image=TOGETHER, also=(), device=""):
@@ -74,14 +75,14 @@ GRADIENTS = [
     # Masks.
     gradients("edge_of_the_keys", KEYS, ".holds(B::row_of(thread, 2 * i + e / 2))", ".holds(B::row_of(thread, 2 * i + e / 2) - 1)", OF_KEYS),
     gradients("edge_of_the_queries", QUERIES, "keys.holds(first + column)", "keys.holds(first + column - 1)", OF_QUERIES),
-    gradients("whole_tiles_of_queries", KEYS, "  if (p.causal) low = max(low, last);\n", "", OF_KEYS),
+    gradients("whole_tiles_of_queries", WALK, "  if (p.causal) low = max(low, last);\n", "", OF_KEYS),
     gradients("whole_tiles_of_keys", QUERIES, "full_high / B::columns};", "up(full_high)};", OF_QUERIES),
     gradients("rows_without_keys", KEYS, "state.terms[n & 1].minus_lse2[threadIdx.x] == -infinity;\n", "false;\n", NAN),
     gradients("rows_of_dout_stay", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n", "", NAN),
     gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
     # Operands, heads, scores.
     gradients("operands_of_a_pair", KEYS, "shared.slot(stage, 1));  // dV", "shared.slot(stage, 0));  // dV", OF_KEYS),
-    gradients("heads_of_a_group", KEYS, "at.head + 1 < group", "at.head + 2 < group", OF_KEYS),
+    gradients("heads_of_a_group", WALK, "at.head + 1 < group", "at.head + 2 < group", OF_KEYS),
     gradients("slope_of_a_head", "backward/scores.cuh", "fmaf(-slope_2, fabsf(distance), x)", "x", WRONG),
     gradients("derivative_of_a_cap", "backward/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
     gradients("added_gradients", "common/gradient.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
@@ -102,6 +103,11 @@ GRADIENTS = [
     of_f16("factors_of_warps", TURNS, "if constexpr (Careful && B::scales_shown) rescale(a, k * 16 / B::warp_rows);", "", OF_QUERIES),
     of_f16("several_factors", TURNS, "shared.state->turns.odd || !is_one_factor()", "shared.state->turns.odd", OF_QUERIES),
     of_f16("infinite_terms", "backward/factors.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
+    of_f16("rows_without_factors", "delta/kernel.cu", "counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;", "0;", OF_QUERIES, DELTA),
+    of_f16("factors_stay_in_dq", "delta/kernel.cu", "factors ? 1 / factors[row] : 1;", "1;", OF_QUERIES, DELTA),
+    of_f16("scaled_where_shown", KEYS, "          if (is_uneven(n)) scale_queries<false>(x);\n", "", OF_QUERIES),
+    of_f16("scaled_for_dk", KEYS, "          if (is_uneven(n)) scale_queries<true>(x);\n", "", OF_KEYS),
+    of_f16("whole_tiles_of_uneven_rows", KEYS, "threadIdx.x == 0 && pass.is_uneven(n);", "false;", OF_QUERIES),
     # Turns.
     in_turns("clean_in_turns", "", "", "", ""),
     in_turns("turns_end", TURNS, "if (turns.*counter != nullptr) st_release_gpu(turns.*counter, turns.turn + 1);", "", "deadlock"),

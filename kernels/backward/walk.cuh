@@ -1,0 +1,65 @@
+// The walk of a block that owns keys through the queries that attend them: which tiles, in which order, and their
+// copies.
+#pragma once
+
+#include "backward/load.cuh"
+
+namespace fa::kernels::backward {
+
+/// The queries that attend all keys first .. end - 1 of a sequence.
+__device__ inline Interval attending_all(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
+  if (!p.bounded) return {0, s.queries};
+  const int64_t last = int64_t(end) - 1;
+  int64_t low = s.offset, high = s.queries + s.offset;  // of positions
+  if (p.causal) low = max(low, last);
+  if (p.window_right >= 0) low = max(low, last - p.window_right);
+  if (p.window_left >= 0) high = min(high, first + p.window_left + 1);
+  if (p.chunk > 0) {
+    if (first / p.chunk != last / p.chunk) return {0, 0};
+    low = max(low, first / p.chunk * p.chunk);
+    high = min(high, (first / p.chunk + 1) * p.chunk);
+  }
+  return low < high ? Interval{int32_t(low - s.offset), int32_t(high - s.offset)} : Interval{0, 0};
+}
+
+/// The place of the next step.
+__device__ inline Place after(Place at, int group) {
+  return at.head + 1 < group ? Place{at.head + 1, at.tile} : Place{0, at.tile - 1};
+}
+
+template <class B>
+__device__ inline Interval tiles_of(Interval queries) {
+  return {queries.low / B::columns, (queries.high + B::columns - 1) / B::columns};
+}
+
+/// By one thread.
+template <class B>
+__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, Place at) {
+  const int row = at.tile * B::columns;
+  Step step = {at, at.tile >= state.tiles.low ? state.sequence.queries - row : 0,
+               row >= state.full.low && row + B::columns <= state.full.high};
+  unroll<2>([&](int which) {
+    const View &view = which ? p.dout : p.q;
+    step.rows[which] = state.walked[which] + at.head * view.stride[2] + row * view.stride[1];
+  });
+  step.terms = state.row_terms + (at.head * p.terms_rows + row);
+  if constexpr (B::scales_shown) step.factors = p.row_factors + (step.terms - p.terms) / terms_block;
+  return step;
+}
+
+/// Begins to copy the rows of step n, and what stands beside them.
+template <class B>
+__device__ inline void fetch_queries(BlockState<B> &state, Ring<B> &ring, int n) {
+  const Step step = state.steps[n & 3];  // read before the first copy: behind a load SM 80 takes three more for one
+  if (threadIdx.x < B::columns) {
+    const RowTerms *const from = step.terms + threadIdx.x;
+    cp_async_4(shared_address(&state.terms[n & 1].minus_lse2[threadIdx.x]), &from->minus_lse2);
+    cp_async_4(shared_address(&state.terms[n & 1].minus_delta[threadIdx.x]), &from->minus_delta);
+  }
+  if constexpr (B::scales_shown) {
+    if (threadIdx.x == 0) cp_async_4(shared_address(&state.largest_factor[n & 1]), &step.factors->largest);
+  }
+  ring.fetch(B::stage(n), step.rows, 0, step.left);
+}
+
+}  // namespace fa::kernels::backward
