@@ -139,4 +139,19 @@ CUDA = [
     ),
     emulated("graph_edges_since_123", "src/cuda/launch.cpp", "since = 12030", "since = 12000", "^cuda_drivers"),
     emulated("ptx_of_a_newer_cuda", "src/cuda/toolkit.cpp", "driver_version >= kernel_cuda_version", "driver_version > 0", "^cuda_drivers"),
+    emulated("room_for_turns", "src/cuda/backward_plan.cpp", "Count(0) : turns", "Count(0) : Count(0)", r"^cuda\.f32"),
+    emulated(
+        "place_of_sums",
+        "src/cuda/backward_plan.cpp",
+        "reinterpret_cast<float *>(params.terms + rows)",
+        "reinterpret_cast<float *>(params.terms + rows - 2)",
+        r"^cuda\.f32",
+    ),
+    emulated(
+        "launch_of_gradients",
+        "src/cuda/engine.cpp",
+        "if (const fa_status status = launched(result, *step.image, step.entry)) return status;",
+        "launched(result, *step.image, step.entry);",
+        "^cuda_fault",
+    ),
 ]
