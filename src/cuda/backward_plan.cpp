@@ -47,18 +47,36 @@ kernels::BackwardParams params_of(const Backward &c) {
   return s;
 }
 
-/// The image that computes all three gradients in one loop, for calls that may want it: whatever lies in memory, and
-/// wherever. Which blocks are at work together is not to change a sequence's bits under batch_invariant.
-const Image *summing_image(const Backward &c, const Gradients &gradients, const Device &device) {
+/// Why one loop does not compute all gradients of a call, whatever lies in memory, and wherever. Which blocks are at
+/// work together is not to change a sequence's bits under batch_invariant.
+const char *why_not_summed(const Backward &c) {
   const Attention &a = *c.attention;
-  if (!c.dq || !c.dk || !c.dv || a.batch_invariant || a.q_dtype == FA_F32 || a.kv_dtype != a.q_dtype) return nullptr;
-  if (a.softcap != 0 || c.bias || c.mask || c.alibi_slopes || c.kv_batch_idx != nullptr) return nullptr;
+  if (!c.dq || !c.dk || !c.dv) return "a gradient that is not asked for";
+  if (a.batch_invariant) return "FA_FLAG_BATCH_INVARIANT";
+  if (a.q_dtype == FA_F32 || a.kv_dtype != a.q_dtype) return "q, k and v are not of one 16-bit type";
+  if (a.softcap != 0) return "a softcap";
+  if (c.bias) return "a bias";
+  if (c.mask) return "a mask";
+  if (c.alibi_slopes) return "ALiBi";
+  if (c.kv_batch_idx != nullptr) return "sequences that may share keys";
+  return nullptr;
+}
+
+struct Summing {
+  const Image *image;   // that computes all three gradients in one loop, for calls that may want it
+  const char *why_not;  // where there is none
+};
+
+Summing summing_of(const Backward &c, const Gradients &gradients, const Device &device) {
+  if (const char *why = why_not_summed(c)) return {nullptr, why};
+  const char *why = "no kernel has one loop for this head dimension";
   for (int i = 0; i < gradients.count; i++) {
     const Image *image = gradients.images[i];
-    if (image->has(Entry::gradients) && image->tile_of(Entry::gradients).shared_bytes <= device.shared_per_block)
-      return image;
+    if (!image->has(Entry::gradients)) continue;
+    if (image->tile_of(Entry::gradients).shared_bytes <= device.shared_per_block) return {image, nullptr};
+    why = "one loop needs more shared memory than the device has";
   }
-  return nullptr;
+  return {nullptr, why};
 }
 
 /// Tiles of keys that all queries attend. Under a causal mask or a window the next tile has fewer queries, or later
@@ -106,18 +124,20 @@ class Planner {
   Planner(const Backward &call, const Gradients &gradients, const Device &device, BackwardPlan *plan)
       : c_(call), gradients_(gradients), device_(device), plan_(plan) {}
 
-  /// dk, dv and dq in one loop, if that is right for the call.
-  bool add_gradients() {
-    const Image *image = summing_image(c_, gradients_, device_);
-    if (image == nullptr || image->family->why_not_backward(Entry::gradients, plan_->params) != nullptr) return false;
+  /// dk, dv and dq in one loop, if that is right for the call. Returns why it is not; nullptr: it is.
+  const char *add_gradients() {
+    const auto [image, why_not] = summing_of(c_, gradients_, device_);
+    if (image == nullptr) return why_not;
+    if (const char *why = image->family->why_not_backward(Entry::gradients, plan_->params)) return why;
     const bool any_order = c_.attention->nondeterministic;
-    if (!any_order && !turns_pay(c_, image->tile_of(Entry::gradients), device_)) return false;
+    if (!any_order && !turns_pay(c_, image->tile_of(Entry::gradients), device_))
+      return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
     plan_->in_turns = !any_order;
     plan_->has_row_factors = has_row_factors(c_);
     plan_->params.dq_columns = image->dim;
     add_keys(Entry::gradients);
     add_queries(Entry::dq_sums);
-    return true;
+    return nullptr;
   }
 
   /// Of blocks that own queries: of delta, dq and dq_sums.
@@ -207,9 +227,11 @@ BackwardPlan plan_of(const Backward &call, const Gradients &gradients, const Dev
   Planner planner(call, gradients, device, &plan);
   planner.add_queries(Entry::delta);
   if (call.dsinks) planner.add_sinks();
-  if (!planner.add_gradients()) {
+  if (const char *why = planner.add_gradients()) {
+    const int before = plan.count;
     if (call.dk || call.dv) planner.add_keys(Entry::dkv);
     if (call.dq) planner.add_queries(Entry::dq);
+    if (plan.count - before == 2) plan.why_two_passes = why;
   }
   if (call.dbias) planner.add_bias();
   return plan;
@@ -231,7 +253,7 @@ void BackwardPlan::place(char *workspace) {
 Count backward_workspace(const Backward &c, const Gradients &gradients, const Device &device) {
   const Count rows = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch) * terms_rows(c);
   const Count terms = rows * static_cast<int64_t>(sizeof(kernels::RowTerms));
-  const Image *image = summing_image(c, gradients, device);
+  const Image *image = summing_of(c, gradients, device).image;
   if (image == nullptr) return terms;
   const Count sums = rows * image->dim * static_cast<int64_t>(sizeof(float));
   const Count turns = rows / int64_t{kernels::turn_rows} * static_cast<int64_t>(sizeof(int32_t));

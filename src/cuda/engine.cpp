@@ -32,6 +32,7 @@ void say_choice(const Plan &plan) {
   if (plan.image != nullptr) say("call: %s %s%s", plan.image->name, name_of(plan.entry), text.c_str());
 }
 
+/// Which kernels, each with why not a better one, and why dq is not computed beside dk and dv.
 void say_choice(const BackwardPlan &plan) {
   std::string text;
   for (const Step &step : plan.list()) {
@@ -39,6 +40,7 @@ void say_choice(const BackwardPlan &plan) {
     if (step.entry == Entry::gradients) text.append(plan.in_turns ? " in turns" : " in any order");
     if (step.why_no_better != nullptr) text.append(" (no better one: ").append(step.why_no_better).append(")");
   }
+  if (plan.why_two_passes != nullptr) text.append("; in two passes: ").append(plan.why_two_passes);
   say("backward: %s", text.c_str());
 }
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "cuda/order.h"
 #include "judge/random.h"
@@ -162,6 +164,61 @@ TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
   EXPECT_TRUE(in_turns(square));
 }
 
+/// Whatever keeps a call from one loop is named, where dk or dv and dq come from a pass each. Where nothing that lies
+/// in memory could change it, no memory is asked for sums.
+TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
+  const Gradients gradients = images_of(kernels::bf16);
+  if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
+  Device device = small_device();
+  device.shared_per_block = 163 << 10;
+  Shaped16 of_many_heads(1, 8192, 8192, 32, 32);
+  const auto why_of = [](Shaped16 &s, const Gradients &its, const Device &on) {
+    const char *why = plan_of(s.get(), its, on).why_two_passes;
+    return std::string(why != nullptr ? why : "");
+  };
+  static const int32_t row = 0;
+  struct Way {
+    const char *why;
+    void (*change)(Shaped16 &s);
+  };
+  const Way never[] = {
+      {"a gradient that is not asked for", [](Shaped16 &s) { s.call.dv.data = nullptr; }},
+      {"FA_FLAG_BATCH_INVARIANT", [](Shaped16 &s) { s.attention.batch_invariant = true; }},
+      {"q, k and v are not of one 16-bit type", [](Shaped16 &s) { s.attention.kv_dtype = FA_F16; }},
+      {"q, k and v are not of one 16-bit type",
+       [](Shaped16 &s) { s.attention.q_dtype = s.attention.kv_dtype = FA_F32; }},
+      {"a softcap", [](Shaped16 &s) { s.attention.softcap = 1; }},
+      {"a bias", [](Shaped16 &s) { s.call.bias = s.call.q; }},
+      {"a mask", [](Shaped16 &s) { s.call.mask = s.call.q; }},
+      {"ALiBi", [](Shaped16 &s) { s.call.alibi_slopes = s.call.q; }},
+      {"sequences that may share keys", [](Shaped16 &s) { s.call.kv_batch_idx = &row; }},
+      {"", [](Shaped16 &s) { s.call.dk.data = s.call.dv.data = nullptr; }},  // one pass
+      {"", [](Shaped16 &s) { s.call.dq.data = nullptr; }},
+      {"", [](Shaped16 &s) { s.call.rows_q = s.call.max_seqlen_q = 0, s.attention.softcap = 1; }},
+  };
+  for (const Way &way : never) {
+    Shaped16 s = of_many_heads;
+    way.change(s);
+    EXPECT_EQ(why_of(s, gradients, device), way.why);
+    EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(32 * s.call.rows_q * 8)) << way.why;
+  }
+  const Way at_times[] = {
+      {"", [](Shaped16 &) {}},
+      {"dout is not of the type of q", [](Shaped16 &s) { s.call.dout.dtype = FA_F32; }},
+      {"blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without",
+       [](Shaped16 &s) { s.call.heads_q = s.call.heads_kv = 1; }},
+      {"", [](Shaped16 &s) { s.call.heads_q = s.call.heads_kv = 1, s.attention.nondeterministic = true; }},
+  };
+  for (const Way &way : at_times) {
+    Shaped16 s = of_many_heads;
+    way.change(s);
+    EXPECT_EQ(why_of(s, gradients, device), way.why);
+  }
+  EXPECT_EQ(why_of(of_many_heads, scalar_images(), device), "no kernel has one loop for this head dimension");
+  device.shared_per_block = 99 << 10;
+  EXPECT_EQ(why_of(of_many_heads, gradients, device), "one loop needs more shared memory than the device has");
+}
+
 /// Under a causal mask a call of few waves begins with the long tiles of many columns; one of many waves, and one
 /// without a mask, keep to what the L2 holds.
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
@@ -196,6 +253,7 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
                                             : std::vector{Entry::delta, Entry::dkv, Entry::dq};
       EXPECT_EQ(entries_of(plan), expected) << image.name << " " << image.dim;
       EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
+      EXPECT_EQ(plan.why_two_passes == nullptr, one_loop) << image.name << " " << image.dim;
       const int64_t turns = one_loop && in_turns ? rows / 16 * 4 : 0;
       EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(rows * (8 + sums) + turns + factors))
           << image.name << " " << image.dim;

@@ -126,7 +126,7 @@ TEST(Gradients, AreCapturedOnceTheirKernelsAreLoaded) {
   }
 }
 
-/// A gradient that is not asked for has no kernel; one that a better kernel does not serve says why.
+/// A gradient that is not asked for has no kernel; one that a better kernel does not serve says why, as do two passes.
 // [F175]
 TEST(Gradients, TakeTheKernelsThatTheyNeed) {
   const InContext in;
@@ -135,8 +135,11 @@ TEST(Gradients, TakeTheKernelsThatTheyNeed) {
     const char *grads;
     std::vector<const char *> kernels, others;
   };
-  const Wanted all[] = {{"q", {"fa_backward_delta", "fa_backward_dq"}, {"fa_backward_dkv", "dbias", "dsinks"}},
-                        {"v", {"fa_backward_delta", "fa_backward_dkv"}, {"fa_backward_dq", "dbias", "dsinks"}}};
+  const Wanted all[] = {
+      {"q", {"fa_backward_delta", "fa_backward_dq"}, {"fa_backward_dkv", "dbias", "dsinks", "passes"}},
+      {"v", {"fa_backward_delta", "fa_backward_dkv"}, {"fa_backward_dq", "dbias", "dsinks", "passes"}},
+      {"qv", {"fa_backward_dq; in two passes: a gradient that is not asked for\n"}, {}},
+      {"qkv", {"fa_backward_dq; in two passes: q, k and v are not of one 16-bit type\n"}, {}}};
   for (const Wanted &wanted : all) {
     Case c = small_case();
     c.backward = true, c.grads = wanted.grads;
