@@ -3,6 +3,7 @@ of keys or of queries and walks through the other, tile by tile."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from . import in_turns, loops, model
@@ -69,11 +70,12 @@ class Turn:
         rates = RATES[image.sm]
         factor = gpu.mma_factor if gpu else 1
         blocks = model.blocks_an_sm(rates, function.registers, self.tile.threads, self.tile.shared_bytes)
-        warps = blocks * self.tile.threads / 32 / SUB_CORES  # of a sub-core
+        warps = blocks * self.tile.threads / 32 / SUB_CORES  # of a sub-core; where six share four, some have more
         units: dict[str, float] = {}
         for way in self.ways:
             for unit, cycles in model.unit_cycles(way, rates, factor).items():
-                units[unit] = units.get(unit, 0) + warps * cycles / len(self.ways)
+                of_unit = warps if unit == "shared" else math.ceil(warps)
+                units[unit] = units.get(unit, 0) + of_unit * cycles / len(self.ways)
         added = 4 * self.walked * image.dim if function.name == ALL else 0
         units["L2"] = blocks * (model.tile_bytes(self.walked, image.dim) + added) / rates.l2_bytes
         ideal = warps * tensor_ideal(image, self, function.name) * rates.mma * factor
@@ -88,6 +90,12 @@ def tensor_ideal(image: Image, turn: Turn, entry: str) -> float:
     """Tensor-core instructions of a warp."""
     products = PRODUCTS[entry] * turn.owned * turn.walked * image.dim / (16 * 8 * depth(image))
     return products / (turn.tile.threads / 32)
+
+
+def waits_for_copies(image: Image, function: Function) -> bool:
+    """True where SM 75 has no registers for what the next step needs: each step waits for its own copies, of which the rules
+    know nothing. Those that are asked for ahead are loads of 16 bytes from global memory."""
+    return image.sm == 75 and not any(f"{i.opcode}{i.modifiers}".startswith("LDG.E.128") for i in function.instructions)
 
 
 def turn(image: Image, function: Function, tile: Tile) -> Turn | None:
@@ -131,7 +139,7 @@ def launch_seconds(turn: model.Turn, gpu: Gpu, entry: str, call: Call) -> float:
 
 def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, compiler: str) -> float:
     """Times as long a launch takes whose blocks add to dq in turns; blocks: of an SM."""
-    tiles, queries, group = call.rows // owned, call.rows // walked, call.heads // call.heads_kv
+    tiles, queries, group = math.ceil(call.rows / owned), math.ceil(call.rows / walked), call.heads // call.heads_kv
     steps = [group * (queries - (tile * owned // walked if call.causal else 0)) for tile in range(tiles)]
     shape = (call.batch, call.heads, call.heads_kv, call.rows, call.dim, call.causal)
     together = in_turns.group_of(gpu, gpu.sms * blocks, tiles, shape, compiler)

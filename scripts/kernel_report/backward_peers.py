@@ -14,8 +14,8 @@ OWNED = 4  # tiles that a block reads or writes beside its turns: keys, values a
 
 @dataclass(frozen=True)
 class Published:
-    """deterministic: a block takes a head's tiles of keys one after another. (With fewer heads than multiprocessors several
-    share them, and each has a dQ of its own.)"""
+    """teraflops: 0 where nobody has published any. deterministic: a block takes a head's tiles of keys one after another. (With
+    fewer heads than multiprocessors several share them, and each has a dQ of its own.)"""
 
     loop: peers.Loop
     gpu: str
@@ -95,6 +95,15 @@ def paper(dim: int, figures: dict[tuple[int, bool], float], gpu: str = "A100") -
         for (rows, causal), figure in figures.items()
         for mask in ("causal" if causal else "full",)
     ]  # fmt: skip
+
+
+def fa2(gpu: str, call: Call) -> Published | None:
+    """FlashAttention-2's loop in a call, in any order, where one is at hand for the board; where a causal one is not, that for
+    full masks stands in."""
+    family = f"fa2_backward.sm_{GPUS[gpu].sm}."
+    its = {loop.name.rpartition(".")[2]: loop for loop in peers.LOOPS if loop.name.startswith(family) and loop.dim == call.dim}
+    loop = its.get("causal" if call.causal else "full", its.get("full"))
+    return Published(loop, gpu, call, 0) if loop else None
 
 
 ANCHOR, ANCHOR_CAUSAL = (Call(2, 64, 8, 8192, 128, causal) for causal in (False, True))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import backward, images, model, peers
+from . import backward, backward_peers, images, model, peers
 from .analysis import analyse
 from .goals import Verdict, at_least, at_most
 from .rates import GPUS
@@ -15,10 +15,11 @@ from .sass import Function
 
 # Boards by the names of rates.py, with the architecture and type of their images.
 BOARDS = {"T4": ("75", "f16"), "A100": ("80", "bf16"), "L4": ("89", "bf16"), "H100 mma.sync": ("90a", "bf16"),
-          "RTX PRO 6000": ("120", "bf16")}  # fmt: skip
-DIMS = (64, 128)
+          "H200 mma.sync": ("90a", "bf16"), "RTX PRO 6000": ("120", "bf16")}  # fmt: skip
+DIMS = (32, 64, 96, 128, 192, 256)
 
 TWO, TURNS, ANY = "two passes", "one, in turns", "one, in any order"  # ways to compute all gradients
+WAYS = {TWO: (backward.QUERIES, backward.KEYS), TURNS: (backward.ALL,), ANY: (backward.ALL,)}
 FASTER = {"A100": (150, 180), "RTX PRO 6000": (300, 350)}  # TFLOP/s at head dimension 128, deterministic and not
 OF_FORWARD = {"T4": 0.8, "L4": 0.8}  # of the fraction of the peak that the forward pass has
 OF_FA2 = 0.9  # instructions a score
@@ -53,10 +54,9 @@ class Kernel:
 
     @property
     def ways(self) -> dict[str, list[Pass]]:
-        """In which gradients may be computed."""
-        two = [one for one in self.passes if one.entry != backward.ALL]
-        one = [one for one in self.passes if one.entry == backward.ALL]
-        return {TWO: two, **({TURNS: one, ANY: one} if one else {})}
+        """In which gradients may be computed, of those whose loops the model knows."""
+        its = {one.entry: one for one in self.passes}
+        return {way: [its[entry] for entry in of] for way, of in WAYS.items() if its.keys() >= set(of)}
 
     def teraflops(self, call: backward.Call, way: str) -> float:
         gpu = GPUS[self.board]
@@ -85,6 +85,8 @@ def kernel(
     for function in images.functions(image.path, tools):
         if not any(i.opcode == "HMMA" for i in function.instructions):
             continue  # an entry point without a body
+        if backward.waits_for_copies(image, function):
+            continue
         found = backward.turn(image, function, tiles[image.family, image.sm, dim, function.name])
         if found is None:
             raise SystemExit(f"{image.path}: {function.name}: got no tensor-core loop, expected one")
@@ -97,7 +99,8 @@ def kernel(
 
 
 def loop_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
-    for of in kernels:
+    images_of = {of.image.path: of for of in kernels}  # two boards may have one
+    for of in images_of.values():
         for one in of.passes:
             turn, asked = one.turn, one.turn.on(of.image, one.function)
             tensor = f"{turn.count('HMMA'):.0f} / {backward.tensor_ideal(of.image, turn, one.entry):.0f}"
@@ -117,9 +120,11 @@ def anchors(dim: int) -> tuple[backward.Call, backward.Call]:
 def call_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
     for of in kernels:
         for call in anchors(of.image.dim):
-            for way in of.ways:
-                speed, peak = of.teraflops(call, way), GPUS[of.board].peak
-                yield [of.board, call.text, way, f"{speed:.0f}", f"{100 * speed / peak:.0f} %"]
+            speeds = {way: of.teraflops(call, way) for way in of.ways}
+            cells = {way: f"{speed:.0f}, {100 * speed / GPUS[of.board].peak:.0f} %" for way, speed in speeds.items()}
+            peer = backward_peers.fa2(of.board, call)
+            if cells:
+                yield [of.board, call.text, *(cells.get(way, "") for way in WAYS), f"{peer.modelled:.0f}" if peer else ""]
 
 
 def forward_fraction(of: Kernel, call: backward.Call, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> float:
@@ -182,6 +187,8 @@ def text(build: Path, tools: Path, compiler: str) -> str:
         "## The backward pass\n\nBy [its model](kernel-model.md#the-backward-pass), **not yet measured on hardware**. A step without masks;"
         " cycles of a\nsub-core for a turn of all its warps:\n",
         table(head, list(loop_rows(kernels))),
-        table(["GPU", "call", "passes", "modelled TFLOP/s", "of the peak"], list(call_rows(kernels))),
+        "TFLOP/s of the five products and the part of the peak, by the ways to compute them; then FlashAttention-2's loop in any"
+        " order by the\nsame model, where it is at hand:\n",
+        table(["GPU", "call", *WAYS, "FlashAttention-2's"], list(call_rows(kernels))),
         table(["figure", "goal", "worst", "met by", "verdict"], list(goal_rows(kernels, tools, tiles))),
     ])  # fmt: skip

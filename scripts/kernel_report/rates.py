@@ -80,7 +80,7 @@ GPUS = {
     "H200 wgmma": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989, wgmma=True),
     "H20 wgmma": Gpu(90, 78, 1.853, 4000, mma_factor=4, wgmma=True),  # 148 TFLOP/s
     "H100 mma.sync": Gpu(90, 132, 1.83, 3350, sustained=792.1 / 989, l2=50),
-    "H200 mma.sync": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989),
+    "H200 mma.sync": Gpu(90, 132, 1.83, 4800, sustained=792.1 / 989, l2=50),
     "RTX PRO 6000": Gpu(120, 188, 2.6, 1792, l2=128),
     "RTX 5090": Gpu(120, 170, 2.41, 1792, sustained=224.3 / 209.5, mma_factor=2),
 }

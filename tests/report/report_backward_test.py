@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "scripts"))
 
-from kernel_report import backward, backward_peers, in_turns, model, peers  # noqa: E402
+from kernel_report import backward, backward_peers, backward_report, in_turns, model, peers  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 from kernel_report.sass import Function, Instruction  # noqa: E402
@@ -82,6 +82,22 @@ class Ways(unittest.TestCase):
         blocks = turn.on(IMAGE, of).blocks
         self.assertAlmostEqual(turn.on(IMAGE, of).units["L2"] - less, blocks * 4 * 16 * 32 / RATES[80].l2_bytes)
 
+    def test_warps_that_sub_cores_do_not_share_evenly(self) -> None:
+        """Of six warps two share a sub-core, whose turn everything waits for; shared memory belongs to all of them."""
+        tile = Tile(48, 16, 192, 100 << 10, 2)
+        turn = backward.Turn([[Instruction("HMMA", "", "", ""), Instruction("LDSM", ".4", "", "")]], tile, 48, 16)
+        asked, rates = turn.on(IMAGE, Function("fa_backward_dq", 128)), RATES[80]
+        self.assertEqual((asked.blocks, asked.units["tensor"], asked.units["issue"]), (1, 2 * rates.mma, 2 * 2))
+        self.assertEqual(asked.units["shared"], 1.5 * 4 * 4)
+        self.assertEqual(asked.ideal, 1.5 * backward.tensor_ideal(IMAGE, turn, "fa_backward_dq") * rates.mma)
+
+    def test_copies_that_each_step_waits_for(self) -> None:
+        """By loads of any memory into shared memory, where SM 75 has no registers to ask for them a step ahead."""
+        small = Image(Path("sm_75.backward.f16.256.fatbin"), 75, "backward", "f16", 256)
+        ahead, waits = (function("fa_backward_dq", [(f"{load}.E.128.SYS", "")], {}) for load in ("LDG", "LD"))
+        found = [backward.waits_for_copies(*each) for each in ((small, ahead), (small, waits), (IMAGE, waits))]
+        self.assertEqual(found, [False, True, False])
+
     def test_step_that_is_not_there(self) -> None:
         with self.assertRaisesRegex(ValueError, "got 12 HMMA around its loop .* expected 6"):
             backward.turn(IMAGE, self.looped(PLAIN[:-1], {}), self.tile)
@@ -118,6 +134,19 @@ class Calls(unittest.TestCase):
         self.assertGreater(longer[0], 1.4)
         self.assertLess(longer[1], 1.02)
 
+    def test_last_tile_takes_its_turn(self) -> None:
+        """Of 60 keys a second block owns the last 12, and begins behind the first."""
+        self.assertEqual(backward.longer_in_turns(48, 16, GPUS["L4"], 1, backward.Call(1, 1, 1, 60, 64, False), "c++"), 1.25)
+
+    def test_ways_of_the_loops_that_are_there(self) -> None:
+        turn = backward.Turn([], Tile(16, 16, 64, 4096, 2), 16, 16)
+        passes = {name: backward_report.Pass(name, IMAGE, Function(name, 128), turn)
+                  for name in (backward.KEYS, backward.QUERIES, backward.ALL)}  # fmt: skip
+        ways = lambda *names: list(backward_report.Kernel("A100", IMAGE, [passes[name] for name in names], {}).ways)
+        self.assertEqual(ways(backward.KEYS), [])
+        self.assertEqual(ways(backward.QUERIES, backward.KEYS), [backward_report.TWO])
+        self.assertEqual(ways(*passes), [backward_report.TWO, backward_report.TURNS, backward_report.ANY])
+
     def test_operations(self) -> None:
         full, causal = (backward.Call(2, 64, 8, 8192, 128, causal) for causal in (False, True))
         self.assertEqual(full.operations, 10 * 128 * 8192**2 * 128)
@@ -140,6 +169,15 @@ class Published(unittest.TestCase):
         many, few = (backward_peers.in_memory(turn, gpu, backward_peers.FULL, busy).cycles for busy in (108, 20))
         self.assertGreater(many, turn.cycles)
         self.assertEqual(few, turn.cycles)
+
+    def test_loop_beside_ours(self) -> None:
+        """That for full masks stands in for a causal one's on Hopper; of other columns none is at hand."""
+        calls = [backward.Call(2, 64, 8, 8192, dim, causal) for dim in (128, 96) for causal in (False, True)]
+        of = lambda gpu: [one and one.loop.name for one in (backward_peers.fa2(gpu, call) for call in calls)]
+        name = "fa2_backward.sm_{}.64x128.128.{}".format
+        self.assertEqual(of("A100"), [name(80, "full"), name(80, "causal"), None, None])
+        self.assertEqual(of("H200 mma.sync"), [name(90, "full")] * 2 + [None] * 2)
+        self.assertEqual(of("T4"), [None] * 4)
 
     def test_loops_have_five_products(self) -> None:
         for loop in peers.LOOPS:
