@@ -434,8 +434,20 @@ case "$2" in *Wgmma*) echo "[  PASSED  ] 0 tests.";; *) echo "[  PASSED  ] 2 tes
 
     def test_goals_hold_for_their_card(self):
         shape = goals.prefill(8192, 128, True)._replace(gradients="any")
-        self.assertEqual(self.verdicts([self.entry(shape, libfa=1.0)])[str(shape), ""], "no goal")
-        self.assertEqual(self.verdicts([self.entry(shape, libfa=1.0)], "NVIDIA A100-SXM4-80GB")[str(shape), ">= 180 TFLOP/s"], "reached")
+        measured = [self.entry(shape, libfa=1.0)]
+        self.assertEqual(self.verdicts(measured, "NVIDIA L4")[str(shape), ""], "no goal")
+        self.assertEqual(self.verdicts(measured, "NVIDIA A100-SXM4-80GB")[str(shape), ">= 180 TFLOP/s"], "reached")
+
+    def test_gradients_on_hopper_are_held_to_torchs_flash_backend(self):
+        wide, narrow = (goals.prefill(8192, dim, False)._replace(gradients="fixed") for dim in (128, 64))
+        measured = [self.entry(wide, libfa=2.4, flash=2.7), self.entry(narrow, libfa=2.4, flash=2.3)]
+        for gpu in ("NVIDIA H100 80GB HBM3", "NVIDIA H200"):
+            found = self.verdicts(measured, gpu)
+            goals_of = lambda shape: {goal: verdict for (its, goal), verdict in found.items() if its == str(shape)}
+            self.assertEqual(goals_of(wide), {">= 280 TFLOP/s": "reached", ">= 1.1 x flash": "reached"})
+            self.assertEqual(goals_of(narrow), {">= 1 x flash": "missed"})
+            every = {row["goal"] for row in goals.judged([], {}, gpu) if "gradients" in row["shape"]}
+            self.assertEqual(every, {">= 280 TFLOP/s", ">= 330 TFLOP/s", ">= 1.1 x flash", ">= 1 x flash"})
 
     def test_the_table_has_goals_and_what_others_published(self):
         full = goals.prefill(8192, 128, False)
