@@ -142,7 +142,7 @@ def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, 
     tiles, queries, group = math.ceil(call.rows / owned), math.ceil(call.rows / walked), call.heads // call.heads_kv
     steps = [group * (queries - (tile * owned // walked if call.causal else 0)) for tile in range(tiles)]
     shape = (call.batch, call.heads, call.heads_kv, call.rows, call.dim, call.causal)
-    together = in_turns.group_of(gpu, gpu.sms * blocks, tiles, shape, compiler)
+    together = in_turns.group_of(gpu, gpu.sms * blocks, owned, shape, compiler)
     return in_turns.longer(steps, call.batch * call.heads_kv, gpu.sms * blocks, together)
 
 

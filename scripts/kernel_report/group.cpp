@@ -1,13 +1,14 @@
-// How many columns the engine takes together where blocks own keys: reads "bytes of the L2, slots, tiles of a column,
-// batch, heads, key/value heads, rows, columns of a head, causal".
+// How many columns the engine takes together where blocks own keys: reads "bytes of the L2, bytes of memory a clock and
+// multiprocessor, slots, keys of a tile, batch, heads, key/value heads, rows, columns of a head, causal".
 #include <cstdio>
 
 #include "cuda/order.h"
 
 int main() {
-  long l2 = 0, slots = 0, tiles = 0, batch = 0, heads = 0, heads_kv = 0, rows = 0, dim = 0, causal = 0;
-  if (std::scanf("%ld %ld %ld %ld %ld %ld %ld %ld %ld", &l2, &slots, &tiles, &batch, &heads, &heads_kv, &rows, &dim,
-                 &causal) != 9)
+  long l2 = 0, slots = 0, keys = 0, batch = 0, heads = 0, heads_kv = 0, rows = 0, dim = 0, causal = 0;
+  double rate = 0;
+  if (std::scanf("%ld %lf %ld %ld %ld %ld %ld %ld %ld %ld", &l2, &rate, &slots, &keys, &batch, &heads, &heads_kv, &rows,
+                 &dim, &causal) != 10)
     return 1;
   fa::Attention attention = {};
   attention.q_dtype = FA_F16;
@@ -19,5 +20,8 @@ int main() {
   inputs.max_seqlen_q = inputs.max_seqlen_k = rows;
   fa::cuda::Device device = {};
   device.l2_bytes = static_cast<int>(l2);
-  std::printf("%ld\n", static_cast<long>(fa::cuda::group_of_keys(inputs, device, slots, tiles, batch * heads_kv)));
+  device.memory_rate = rate;
+  fa::kernels::Tile tile = {};
+  tile.keys = static_cast<int>(keys);
+  std::printf("%ld\n", static_cast<long>(fa::cuda::group_of_keys(inputs, device, tile, slots, batch * heads_kv)));
 }

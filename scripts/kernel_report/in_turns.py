@@ -34,13 +34,14 @@ def end(blocks: list[tuple[int, int]], slots: int, waits: bool) -> int:
     return max(free)
 
 
-def group_of(gpu: Gpu, slots: int, tiles: int, call: tuple[int, int, int, int, int, bool], compiler: str) -> int:
-    """By the engine's own rule; call: batch, heads, key/value heads, rows, columns, causal."""
+def group_of(gpu: Gpu, slots: int, keys: int, call: tuple[int, int, int, int, int, bool], compiler: str) -> int:
+    """By the engine's own rule; keys: of a tile; call: batch, heads, key/value heads, rows, columns, causal."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "group", Path(__file__).with_name("group.cpp")
         include = [word for path in ("kernels", "src", "include") for word in ("-I", images.ROOT / path)]
         images.run(compiler, "-std=c++20", *include, source, images.ROOT / "src/cuda/order.cpp", "-o", program)
-        numbers = (gpu.l2 << 20, slots, tiles, *map(int, call))
+        rate = gpu.dram / gpu.sms / gpu.clock  # bytes of a clock
+        numbers = (gpu.l2 << 20, rate, slots, keys, *map(int, call))
         return int(images.run(program, text=" ".join(map(str, numbers))))
 
 

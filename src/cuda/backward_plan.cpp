@@ -106,7 +106,7 @@ bool turns_pay(const Backward &c, const Tile &tile, const Device &device) {
   const int64_t columns = c.heads_kv, slots = slots_of(Entry::gradients, tile, device);
   const int64_t tiles = ceil_div(c.max_seqlen_k, tile.keys);
   if (columns == 0 || tiles == 0) return true;
-  const int64_t together = ceil_div(slots, group_of_keys(c, device, slots, tiles, columns));
+  const int64_t together = ceil_div(slots, group_of_keys(c, device, tile, slots, columns));
   const double steps = std::ceil(queries / tile.rows) * static_cast<double>(c.heads_q / columns);
   const double of_a_place = steps * static_cast<double>(tiles * columns) / static_cast<double>(slots);
   const auto waits = static_cast<double>(std::min(tiles_alike(c, tile), together) - 1);
@@ -161,8 +161,7 @@ class Planner {
     const int64_t columns = c_.batch_k * c_.heads_kv;
     set_schedule(tile.keys, tiles, c_.heads_kv, &step);
     step.tiles = number(tiles * columns);
-    if (step.tiles > 0)
-      step.schedule.group = group_of_keys(c_, device_, slots_of(entry, tile, device_), step.schedule.tiles, columns);
+    if (step.tiles > 0) step.schedule.group = group_of_keys(c_, device_, tile, slots_of(entry, tile, device_), columns);
     add(step, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
   }
 

@@ -21,9 +21,12 @@ constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.
 constexpr int64_t late_parts = 8;
 
-/// Of blocks that own keys: where places are taken fewer times, so many times the columns that are at work at once
-/// anyway begin with their long tiles. Their queries are then read as many times at most.
-constexpr int64_t fewest_waves_of_keys = 16, columns_begun_early = 4;
+/// Under a causal mask: so many blocks that own keys of a column are at work side by side, and more where that keeps
+/// their queries in the L2. They move rows of the same queries, 12 bytes for each of them and column of the head (q and
+/// dout read, a sum of dq in f32 read and written), while they compute ten operations a key, of which a multiprocessor
+/// does some 660 a clock. So a block of n keys moves 800 / n bytes a clock, and memory is to be busy half the time.
+constexpr double bytes_of_keys = 2 * 800;
+constexpr int64_t fewest_side_by_side = 3;
 
 /// Of sizes down to half of the largest, in whole steps, the one that leaves the last group fullest: it works at the
 /// end, when multiprocessors are to end together.
@@ -81,13 +84,16 @@ void set_order(const Inputs &p, const Device &device, const kernels::Tile &tile,
   schedule->late_tiles = static_cast<int32_t>(late_tiles_for(p, *schedule, columns, tiles_at_once));
 }
 
-int64_t group_of_keys(const Inputs &p, const Device &device, int64_t slots, int64_t tiles, int64_t columns) {
+int64_t group_of_keys(const Inputs &p, const Device &device, const kernels::Tile &tile, int64_t slots,
+                      int64_t columns) {
   const Attention &a = *p.attention;
   const int64_t heads = p.heads_q / p.heads_kv;  // that a column's blocks read
   const Count bytes = Count(p.max_seqlen_q) * heads * (a.head_dim + a.head_dim_v) * dtype_bytes(a.q_dtype);
   int64_t most = device.l2_bytes / number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
-  if (has_long_tiles(a) && columns < ceil_div(fewest_waves_of_keys * slots, tiles))
-    most = std::max(most, columns_begun_early * ceil_div(slots, tiles));
+  if (has_long_tiles(a)) {
+    const double of_memory = device.memory_rate > 0 ? bytes_of_keys / tile.keys / device.memory_rate : 0;
+    most = std::max(most, slots / std::max(fewest_side_by_side, static_cast<int64_t>(std::ceil(of_memory))));
+  }
   return even_group(columns, std::clamp<int64_t>(most, 1, columns), 1);
 }
 

@@ -15,8 +15,8 @@ void set_order(const Inputs &inputs, const Device &device, const kernels::Tile &
 /// True when the last tiles of a sequence's queries are its longest by far, and the first of its keys.
 bool has_long_tiles(const Attention &attention);
 
-/// Schedule::group of blocks that own keys, `tiles` of them a column, and read the queries of the heads that attend
-/// them.
-int64_t group_of_keys(const Inputs &inputs, const Device &device, int64_t slots, int64_t tiles, int64_t columns);
+/// Schedule::group of blocks that own keys, and read the queries of the heads that attend them.
+int64_t group_of_keys(const Inputs &inputs, const Device &device, const kernels::Tile &tile, int64_t slots,
+                      int64_t columns);
 
 }  // namespace fa::cuda

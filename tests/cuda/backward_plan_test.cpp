@@ -14,6 +14,7 @@ namespace fa::cuda {
 namespace {
 
 using kernels::Entry;
+using kernels::Tile;
 
 /// What an op of f32 has.
 Gradients scalar_images() {
@@ -219,16 +220,25 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
   EXPECT_EQ(why_of(of_many_heads, gradients, device), "one loop needs more shared memory than the device has");
 }
 
-/// Under a causal mask a call of few waves begins with the long tiles of many columns; one of many waves, and one
-/// without a mask, keep to what the L2 holds.
+/// Under a causal mask few blocks of a column are at work at once, as each is a step behind the one before it and all
+/// end together: as few as memory serves. A call without a mask keeps to what the L2 holds.
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
-  Shaped16 s(2, 8192, 8192, 64, 8);
-  const auto group = [&] { return group_of_keys(s.get(), small_device(), 108, 64, s.call.batch * s.call.heads_kv); };
+  Shaped16 s(16, 8192, 8192, 64, 8);
+  Device device = small_device();
+  Tile tile = {};
+  tile.keys = 128;
+  const auto group = [&] { return group_of_keys(s.get(), device, tile, 108, s.call.batch * s.call.heads_kv); };
   EXPECT_EQ(group(), 1);
   s.attention.mask = FA_MASK_CAUSAL;
-  EXPECT_EQ(group(), 8) << "2 columns are at work at once, and 8 leave no last group of fewer";
-  s.call.batch = 16;
-  EXPECT_EQ(group(), 1);
+  EXPECT_EQ(group(), 32) << "three of a column, or four, which leave no last group of fewer";
+  device.memory_rate = 12.5 / 6;  // six of a column
+  EXPECT_EQ(group(), 16);
+  tile.keys = 64;  // twelve
+  EXPECT_EQ(group(), 8);
+  device.l2_bytes = 1100 << 20;
+  EXPECT_EQ(group(), 32) << "34 columns fit into the L2";
+  s.call.batch = 1;
+  EXPECT_EQ(group(), 8);
 }
 
 /// Every image's head dimension has one loop, but 256 where shared memory is small: there no memory is asked for sums.

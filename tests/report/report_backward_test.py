@@ -134,6 +134,11 @@ class Calls(unittest.TestCase):
         self.assertGreater(longer[0], 1.4)
         self.assertLess(longer[1], 1.02)
 
+    def test_turns_under_a_causal_mask(self) -> None:
+        """The order of blocks leaves few of a column side by side, each a step behind the one before it."""
+        for gpu, call in (("H100 mma.sync", backward.Call(4, 32, 32, 4096, 64, True)), ("A100", backward.Call(1, 32, 32, 16384, 64, True))):
+            self.assertLess(backward.longer_in_turns(128, 128, GPUS[gpu], 1, call, "c++"), 1.07)
+
     def test_last_tile_takes_its_turn(self) -> None:
         """Of 60 keys a second block owns the last 12, and begins behind the first."""
         self.assertEqual(backward.longer_in_turns(48, 16, GPUS["L4"], 1, backward.Call(1, 1, 1, 60, 64, False), "c++"), 1.25)
