@@ -97,6 +97,23 @@ TEST_F(Wgmma, StridesWithoutTensorMaps) {
   }
 }
 
+/// More works than a block remembers one by one: what must be repeated of the first ones and of the last ones.
+TEST_F(Wgmma, MoreWorksThanBits) {
+  const InContext in;
+  Case c = base_case();
+  c.hq = c.hkv = 1040, c.sk = 72, c.q = FA_BF16;
+  Call own(c);
+  for (const int64_t head : {0, 1, 517, 1039})
+    for (const int64_t b : {0, 1})
+      own.instance.v.set(b, 50, head, 3, std::numeric_limits<double>::quiet_NaN());  // hidden from the first 48 rows
+  own.update(own.instance.v);
+  const Op op(desc_of(c));
+  Log said;
+  ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
+  EXPECT_EQ(own.failure(), "");
+  EXPECT_NE(said.text.find(ours), std::string::npos) << said.text;
+}
+
 TEST_F(Wgmma, ManyWorksOf64Columns) {
   work_through(long_case(64, FA_BF16), 620);
 }

@@ -1,7 +1,7 @@
 """The mutants of the kernels: what is replaced where, and a regular expression of the line that shows it (README.md has
 them as a table)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MMA = ("80", "mma", "bf16", "32")
 STAGED = ("75", "mma", "f16", "32")
@@ -223,6 +223,8 @@ MUTANTS = [
     warpgroups("step_of_the_grid", "common/schedule.cuh", "block += gridDim.x", "block += gridDim.x + 1", WRONG),
     warpgroups("wait_for_free_queries", "wgmma/producer.cuh",
                "    mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);\n", "", STALE),
+    replace(warpgroups("works_that_share_a_bit", "common/works.cuh", "return int32_t((works + bits - 1) / bits);", "return 1;",
+                       r"unwritten-memory: reads shared memory"), test="Wgmma.MoreWorksThanBits"),
     warpgroups("works_not_repeated", "wgmma/consumer.cuh", " && lane() == 0) state_.verdicts.set(p_, item.number);", " && lane() == 0) {}",
                r"is -?nan, expected"),
     warpgroups("box_of_the_tile_before", "wgmma/producer.cuh", "w, tile - 1, next);", "w, tile - 1, here);", WRONG, "FromPages"),
