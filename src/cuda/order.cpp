@@ -21,12 +21,15 @@ constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.
 constexpr int64_t late_parts = 8;
 
-/// Under a causal mask: so many blocks that own keys of a column are at work side by side, and more where that keeps
-/// their queries in the L2. They move rows of the same queries, 12 bytes for each of them and column of the head (q and
-/// dout read, a sum of dq in f32 read and written), while they compute ten operations a key, of which a multiprocessor
-/// does some 660 a clock. So a block of n keys moves 800 / n bytes a clock, and memory is to be busy half the time.
+/// Blocks that own keys of a column move the same rows: 12 bytes for each query and column of the head (q and dout
+/// read, a sum of dq in f32 read and written) while they compute ten operations a key, of which a multiprocessor does
+/// some 660 a clock. So a block of n keys moves 800 / n bytes a clock. Memory is to be busy half the time, or less.
 constexpr double bytes_of_keys = 2 * 800;
 constexpr int64_t fewest_side_by_side = 3;
+
+/// Where they add to dq in turns, under a causal mask each is a step behind the one before it, and all end together: by
+/// a simulation n of them cost 0.7 (n - 1) / m of the time, in a column of m tiles. That is to be 2 % at most.
+constexpr int64_t tiles_to_wait = 36;
 
 /// Of sizes down to half of the largest, in whole steps, the one that leaves the last group fullest: it works at the
 /// end, when multiprocessors are to end together.
@@ -92,7 +95,9 @@ int64_t group_of_keys(const Inputs &p, const Device &device, const kernels::Tile
   int64_t most = device.l2_bytes / number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
   if (has_long_tiles(a)) {
     const double of_memory = device.memory_rate > 0 ? bytes_of_keys / tile.keys / device.memory_rate : 0;
-    most = std::max(most, slots / std::max(fewest_side_by_side, static_cast<int64_t>(std::ceil(of_memory))));
+    const int64_t side_by_side = std::max({fewest_side_by_side, static_cast<int64_t>(std::ceil(of_memory)),
+                                           1 + ceil_div(p.max_seqlen_k, tile.keys) * heads / tiles_to_wait});
+    most = std::max(most, slots / side_by_side);
   }
   return even_group(columns, std::clamp<int64_t>(most, 1, columns), 1);
 }

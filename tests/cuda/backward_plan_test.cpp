@@ -223,20 +223,23 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
 /// Under a causal mask few blocks of a column are at work at once, as each is a step behind the one before it and all
 /// end together: as few as memory serves. A call without a mask keeps to what the L2 holds.
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
-  Shaped16 s(16, 8192, 8192, 64, 8);
+  Shaped16 s(27, 8192, 8192, 8, 8);
   Device device = small_device();
   Tile tile = {};
   tile.keys = 128;
   const auto group = [&] { return group_of_keys(s.get(), device, tile, 108, s.call.batch * s.call.heads_kv); };
-  EXPECT_EQ(group(), 1);
+  EXPECT_EQ(group(), 9);
   s.attention.mask = FA_MASK_CAUSAL;
-  EXPECT_EQ(group(), 32) << "three of a column, or four, which leave no last group of fewer";
+  EXPECT_EQ(group(), 36);  // of 108 places: three of a column
+  s.call.heads_q = 32;
+  EXPECT_EQ(group(), 12) << "a column's blocks take four heads, and wait less: eight of a column";
+  s.call.heads_q = 8;
   device.memory_rate = 12.5 / 6;  // six of a column
-  EXPECT_EQ(group(), 16);
+  EXPECT_EQ(group(), 18);
   tile.keys = 64;  // twelve
-  EXPECT_EQ(group(), 8);
-  device.l2_bytes = 1100 << 20;
-  EXPECT_EQ(group(), 32) << "34 columns fit into the L2";
+  EXPECT_EQ(group(), 9);
+  device.l2_bytes = 150 << 20;
+  EXPECT_EQ(group(), 36) << "37 columns fit into the L2";
   s.call.batch = 1;
   EXPECT_EQ(group(), 8);
 }
