@@ -43,6 +43,9 @@ struct Term {
   double value, error, rounding;
 };
 
+/// What a product below f32's normal numbers may lose: dot products of bf16 flush it to 0 (Intel SDM, VDPBF16PS).
+constexpr double flushed = 0x1p-126;
+
 /// Adds it times scale times each of n factors to n neighbouring elements, the first of which is at.
 template <class Real>
 void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64_t n) {
@@ -52,8 +55,9 @@ void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64
     const Real factor = scale * factors[d];
     value[d] = Real(value[d]) + Real(t.value) * factor;
     if constexpr (std::is_same_v<Real, double>) {
-      bound[d] += t.error * std::abs(factor);
-      floor[d] += t.rounding * std::abs(factor);
+      const double lost = flushed * std::max(std::abs(scale), 1.0);
+      bound[d] += t.error * std::abs(factor) + lost;
+      floor[d] += t.rounding * std::abs(factor) + lost;
     }
   }
 }
