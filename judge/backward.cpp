@@ -45,12 +45,13 @@ void BackwardInstance::make_results(Guard guard) {
   const auto lives = [&](int64_t b, int64_t i, int64_t h) {
     return exact.written[size_t(exact.row(b, i))] && exact.lse[size_t(exact.head(b, i, h))] != -infinity;
   };
+  const auto size = [&](int64_t i) { return std::ldexp(1.0, -c.dout_fall * int(i % 3)); };
   // Where a stride of 0 makes elements the same, the last one is what counts, and live ones are written last.
   dout.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
     if (!lives(b, i, h)) dout.set(b, i, h, d, nan);
   });
   dout.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t n) {
-    if (lives(b, i, h)) dout.set(b, i, h, d, c.dout_amp * normal(hash(c.seed, for_dout, uint64_t(n))));
+    if (lives(b, i, h)) dout.set(b, i, h, d, size(i) * c.dout_amp * normal(hash(c.seed, for_dout, uint64_t(n))));
   });
   lse.each([&](int64_t b, int64_t h, int64_t i, int64_t, int64_t n) {
     const int64_t at = exact.head(b, i, h);
@@ -63,7 +64,7 @@ void BackwardInstance::make_results(Guard guard) {
       sum += dout.get(b, i, h, d) * out.get(b, i, h, d);
     }
     if (delta) delta.set(b, h, i, 0, sum);
-    if (dlse) dlse.set(b, h, i, 0, normal(hash(c.seed, for_dlse, uint64_t(n))));
+    if (dlse) dlse.set(b, h, i, 0, size(i) * normal(hash(c.seed, for_dlse, uint64_t(n))));
   });
 }
 

@@ -136,6 +136,7 @@ std::vector<Field> fields_of(Case *c) {
   layout("dout_layout", &c->dout_layout);
   layout("grad_layout", &c->grad_layout);
   real("dout_amp", &c->dout_amp);
+  integer("dout_fall", &c->dout_fall);
   fields.push_back({"seed", [c] { return std::to_string(c->seed); },
                     [c](const std::string &text) {
                       char *end;

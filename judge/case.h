@@ -51,6 +51,7 @@ struct Case {
   fa_dtype dbias_type = FA_DTYPE_DEFAULT;
   Layout dout_layout = Layout::bshd, grad_layout = Layout::bshd;
   double dout_amp = 1;
+  int32_t dout_fall = 0;  // of every three rows of dout and dlse, each is 2^-dout_fall of the one before it
 
   uint64_t seed = 1;
 

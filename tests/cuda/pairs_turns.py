@@ -16,7 +16,7 @@ FACTORS = {
     "gradients": ("16", "32", "added"),
     "sinks": ("none", "summed"),
     "layout": ("bshd", "bhsd", "packed_qkv"),
-    "values": ("finite", "special"),
+    "values": ("finite", "special", "falling"),
 }
 MORE = []
 SMS = {"4/1": 2, "6/1": 3, "8/2": 4}
@@ -51,7 +51,7 @@ def case_of(row, number):
     words += {"16": [], "32": ["dq=f32", "dk=f32", "dv_type=f32"],
               "added": ["dq=f32", "dk=f32", "dv_type=f32", "accumulate=qkv"]}[row["gradients"]]  # fmt: skip
     words += {"none": [], "summed": ["sinks=h", "dsinks=h"]}[row["sinks"]]
-    words += LAYOUTS[row["layout"]] + {"finite": [], "special": ["special=1"]}[row["values"]]
+    words += LAYOUTS[row["layout"]] + {"finite": [], "special": ["special=1"], "falling": ["dout_amp=256", "dout_fall=12"]}[row["values"]]
     words += {"turns": [], "any": ["flags=1"]}[row["order"]]
     said = "fa_backward_gradients in " + {"turns": "turns", "any": "any order"}[row["order"]]
     return f"sm_{row['arch'].rstrip('a')}:sms={SMS[row['heads']]}", f"cuda.sm_{row['arch']}.mma", " ".join(words), said

@@ -90,6 +90,7 @@ const std::vector<Feature> of_backward = {
     {"dq_accumulated", "types", [](Case *c) { c->dq = FA_F32, c->accumulate = "q"; }},
     {"dout_f32", "dout", [](Case *c) { c->dout = FA_F32; }},
     {"dout_bf16", "dout", [](Case *c) { c->dout = FA_BF16; }},
+    {"dout_falls", "dout", [](Case *c) { c->dout_amp = 256, c->dout_fall = 12; }},
     {"dout_one_row", "dout", [](Case *c) { c->dout_layout = Layout::one_row; }},  // [F27]
     {"dout_transposed", "dout", [](Case *c) { c->dout_layout = Layout::transposed; }},
     {"gradients_bhsd", "grad_layout", [](Case *c) { c->grad_layout = Layout::bhsd; }},
