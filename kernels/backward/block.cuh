@@ -51,7 +51,7 @@ struct Block {
   static constexpr int stages = shape.stages;
   static constexpr bool fetches_ahead = stages == 2 || staged;
   static_assert(fetches_ahead || (!pairs && !arch.has(cp_async)));
-  static_assert(!pairs || terms_block % columns == 0);
+  static_assert(!pairs || (terms_block % columns == 0 && rows < 256));  // AttendedKeys has bytes
   static_assert(!sums_queries || (stages == 2 && columns % turn_rows == 0));
 
   using OwnTile = SharedTile<rows, dim>;
@@ -88,7 +88,7 @@ struct Terms {
 
 /// The keys of a block that a query attends, counted from its first one; and what it is multiplied by where it is
 /// shown, a power of two as the upper half of a float.
-struct alignas(4) OwnKeys {
+struct alignas(4) AttendedKeys {
   uint8_t low, high;
   uint16_t factor_bits;
 
@@ -141,11 +141,11 @@ struct BlockState {
   int group;                  // with pairs: heads of queries that have the keys
   std::conditional_t<B::pairs, Step, char> steps[4];      // with pairs: number n is at n & 3
   std::conditional_t<B::pairs, Terms<B>, char> terms[2];  // of the queries of this step and of the next one
-  std::conditional_t<B::pairs, OwnKeys, Interval> attended[B::pairs ? B::columns : B::rows];  // by each query; with
-                                                                                              // pairs: of a masked step
+  // By each query; with pairs: of a masked step, and two are read at once.
+  alignas(8) std::conditional_t<B::pairs, AttendedKeys, Interval> attended[B::pairs ? B::columns : B::rows];
   std::conditional_t<B::sums_queries, Turns, char> turns;
   std::conditional_t<B::scales_shown, float, char> largest_factor[2];  // of this step's queries and the next one's
-  // Of each key warp's rows, in a step. The last: of three the compiler loads four.
+  // Of each key warp's rows, in a step. At the end, as the compiler loads four where there are three.
   std::conditional_t<B::scales_shown, float, char> factors_of_shown[B::teams];
 };
 

@@ -183,17 +183,17 @@ struct KeysPass {
     });
   }
 
-  /// Whether queries of a step, then a masked one, are multiplied by factors of their own where they are shown.
+  /// Whether a step has rows with factors other than 1. It then is a masked one.
   __device__ bool is_uneven(int n) const {
     if constexpr (B::scales_shown) return shared.state->largest_factor[n & 1] != 1;
     return false;
   }
   template <bool Inverse>
-  __device__ void scale_queries(Scores &x) const {
+  __device__ void multiply_by_factors(Scores &x) const {
     const uint32_t first = shared_address(shared.state->attended) + Scores::first_column(B::thread() % 32) * 4;
     unroll<Scores::column_blocks>([&](int j) {
       const int2 two = ld_volatile_shared_v2_s32(first + 32 * j);
-      const float factor[] = {OwnKeys::factor_of<Inverse>(two.x), OwnKeys::factor_of<Inverse>(two.y)};
+      const float factor[] = {AttendedKeys::factor_of<Inverse>(two.x), AttendedKeys::factor_of<Inverse>(two.y)};
       unroll<B::row_blocks>([&](int i) { unroll<4>([&](int e) { x.block[i][j].x[e] *= factor[e % 2]; }); });
     });
   }
@@ -230,9 +230,9 @@ struct KeysPass {
     if constexpr (B::scales_shown) {
       if constexpr (Masked) {
         if (keys) {
-          if (is_uneven(n)) scale_queries<false>(x);
+          if (is_uneven(n)) multiply_by_factors<false>(x);
           show(x, largest_of_rows<B>(x));
-          if (is_uneven(n)) scale_queries<true>(x);
+          if (is_uneven(n)) multiply_by_factors<true>(x);
         }
         factors.apply(x, sum);
       } else {

@@ -50,7 +50,7 @@ __device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &sta
 /// Begins to copy the rows of step n, and what stands beside them.
 template <class B>
 __device__ inline void fetch_queries(BlockState<B> &state, Ring<B> &ring, int n) {
-  const Step step = state.steps[n & 3];  // read before the first copy: behind a load SM 80 takes three more for one
+  const Step step = state.steps[n & 3];  // read before the first copy, behind which nvcc would load its parts anew
   if (threadIdx.x < B::columns) {
     const RowTerms *const from = step.terms + threadIdx.x;
     cp_async_4(shared_address(&state.terms[n & 1].minus_lse2[threadIdx.x]), &from->minus_lse2);

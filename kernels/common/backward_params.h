@@ -24,11 +24,12 @@ struct alignas(8) RowTerms {
 /// A sequence's rows begin at a multiple of it among the terms.
 constexpr int terms_block = 128;
 
-/// Powers of two, of terms_block rows, by which gradients of scores are multiplied where f16 is to hold those of
-/// several rows by one scale: 1 but for rows that are far below the largest of them.
+/// Powers of two, of terms_block rows, by which gradients of scores are multiplied before they are rounded to f16,
+/// where rows share a scale: 1 but for rows that are far below the largest one. Workspaces of whole blocks stay
+/// aligned.
 struct alignas(16) RowFactors {
   float factor[terms_block];
-  float largest;
+  float largest;  // of these: 1 where all are
 };
 
 /// Rows of dq that have a counter of turns, at least: a tile of more uses its first one's.
@@ -52,7 +53,8 @@ struct BackwardParams : Params {
   int32_t *turns;      // of each turn_rows rows: how many blocks of keys have added to them
   int32_t dq_columns;  // of the image that computes them
 
-  RowFactors *row_factors;  // by which dq_sums are multiplied, of each terms_block terms; null but in f16
+  // By which dq_sums are multiplied, of each terms_block terms. Entry::delta writes them. Null but in f16.
+  RowFactors *row_factors;
 
   int32_t dbias_shape[4];  // a dimension of 1 that has more scores is their sum
   int32_t dsinks_batch;    // 1: summed over the batch

@@ -44,7 +44,8 @@ __device__ inline RowTerms terms_of(const BackwardParams &p, const Sequence &s, 
   return {-lse * log2_e, -delta};
 }
 
-/// How large gradients of a row's scores are, but for what values add to that. By a warp.
+/// A measure of the gradients of a row's scores: the largest of |dout| and |delta - dlse|, without the values that dout
+/// is multiplied by. By a warp.
 __device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row row, RowTerms terms) {
   if (terms.minus_lse2 == -infinity) return 0;
   const char *const dout = result_row(p, p.dout, s, row);
@@ -56,7 +57,7 @@ __device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row 
 }
 
 /// The factors of a block of rows by their sizes. By the first warp. Gradients of scores keep all their bits down to
-/// 2^-21 of the largest ones of a step, so rows that are less than 2^10 below the largest one need none.
+/// 2^-21 of the largest ones of a step, and a row 2^10 below those still down to 2^-11 of its own: it needs none.
 __device__ inline void put_row_factors(RowFactors *to, const float (&sizes)[terms_block]) {
   constexpr int near = 10, most = 100, bias = 127;
   const auto exponent = [](float x) { return (__float_as_int(x) >> 23) - bias; };

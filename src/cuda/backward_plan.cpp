@@ -69,7 +69,7 @@ struct Summing {
 
 Summing summing_of(const Backward &c, const Gradients &gradients, const Device &device) {
   if (const char *why = why_not_summed(c)) return {nullptr, why};
-  const char *why = "no kernel has one loop for this head dimension";
+  const char *why = "no kernel of this type and head dimension has one loop";
   for (int i = 0; i < gradients.count; i++) {
     const Image *image = gradients.images[i];
     if (!image->has(Entry::gradients)) continue;
@@ -113,11 +113,6 @@ bool turns_pay(const Backward &c, const Tile &tile, const Device &device) {
   return waits <= most_of_waits * std::max(steps, of_a_place);
 }
 
-/// Whether gradients of scores, summed for dq, are rounded to f16, so that rows have factors.
-bool has_row_factors(const Backward &c) {
-  return c.attention->q_dtype == FA_F16;
-}
-
 /// Adds steps to a plan.
 class Planner {
  public:
@@ -133,7 +128,6 @@ class Planner {
     if (!any_order && !turns_pay(c_, image->tile_of(Entry::gradients), device_))
       return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
     plan_->in_turns = !any_order;
-    plan_->has_row_factors = has_row_factors(c_);
     plan_->params.dq_columns = image->dim;
     add_keys(Entry::gradients);
     add_queries(Entry::dq_sums);
@@ -246,7 +240,7 @@ void BackwardPlan::place(char *workspace) {
     params.turns = reinterpret_cast<int32_t *>(end);
     end = reinterpret_cast<char *>(params.turns + rows / kernels::turn_rows);
   }
-  if (has_row_factors) params.row_factors = reinterpret_cast<kernels::RowFactors *>(end);
+  if (params.q_dtype == kernels::f16) params.row_factors = reinterpret_cast<kernels::RowFactors *>(end);
 }
 
 Count backward_workspace(const Backward &c, const Gradients &gradients, const Device &device) {
@@ -257,7 +251,8 @@ Count backward_workspace(const Backward &c, const Gradients &gradients, const De
   const Count sums = rows * image->dim * static_cast<int64_t>(sizeof(float));
   const Count turns = rows / int64_t{kernels::turn_rows} * static_cast<int64_t>(sizeof(int32_t));
   const Count factors = rows / int64_t{kernels::terms_block} * static_cast<int64_t>(sizeof(kernels::RowFactors));
-  return terms + sums + (c.attention->nondeterministic ? Count(0) : turns) + (has_row_factors(c) ? factors : Count(0));
+  return terms + sums + (c.attention->nondeterministic ? Count(0) : turns) +
+         (c.attention->q_dtype == FA_F16 ? factors : Count(0));
 }
 
 }  // namespace fa::cuda

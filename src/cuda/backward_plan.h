@@ -34,7 +34,6 @@ struct BackwardPlan {
   Step steps[5];
   int count;
   bool in_turns;               // blocks of keys add to sums of dq in one order
-  bool has_row_factors;        // those sums are of f16
   const char *why_two_passes;  // over the scores, for dk and dv and for dq; nullptr: there is one
 };
 

@@ -21,14 +21,16 @@ constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.
 constexpr int64_t late_parts = 8;
 
-/// Blocks that own keys of a column move the same rows: 12 bytes for each query and column of the head (q and dout
-/// read, a sum of dq in f32 read and written) while they compute ten operations a key, of which a multiprocessor does
-/// some 660 a clock. So a block of n keys moves 800 / n bytes a clock. Memory is to be busy half the time, or less.
+/// Blocks that own keys of one column and are at work side by side move the same rows: for each element of a query 12
+/// bytes (q and dout read, a sum of dq in f32 read and written) while they compute ten operations a key, of which a
+/// multiprocessor does some 660 a clock. So a block of n keys moves 800 / n bytes a clock, and memory is to be busy
+/// half the time at most. On an A100 and an H100, which compute twice as fast, that takes three blocks.
 constexpr double bytes_of_keys = 2 * 800;
 constexpr int64_t fewest_side_by_side = 3;
 
 /// Where they add to dq in turns, under a causal mask each is a step behind the one before it, and all end together: by
-/// a simulation n of them cost 0.7 (n - 1) / m of the time, in a column of m tiles. That is to be 2 % at most.
+/// a simulation n of them cost 0.7 (n - 1) / (m h) of the time, in a column of m tiles whose blocks take h heads. That
+/// is to be 2 %, unless memory needs more of them. Calls that do not wait have the same order.
 constexpr int64_t tiles_to_wait = 36;
 
 /// Of sizes down to half of the largest, in whole steps, the one that leaves the last group fullest: it works at the

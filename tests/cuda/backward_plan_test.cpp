@@ -215,7 +215,7 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
     way.change(s);
     EXPECT_EQ(why_of(s, gradients, device), way.why);
   }
-  EXPECT_EQ(why_of(of_many_heads, scalar_images(), device), "no kernel has one loop for this head dimension");
+  EXPECT_EQ(why_of(of_many_heads, scalar_images(), device), "no kernel of this type and head dimension has one loop");
   device.shared_per_block = 99 << 10;
   EXPECT_EQ(why_of(of_many_heads, gradients, device), "one loop needs more shared memory than the device has");
 }
