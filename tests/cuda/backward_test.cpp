@@ -27,6 +27,7 @@ Case turns_case() {
   Case c;
   c.backward = true;
   c.sq = 200, c.sk = 400, c.hq = 8, c.d = 32, c.q = FA_F16, c.dq = FA_F32, c.used_k = true;
+  c.dout_amp = 256, c.dout_fall = 12;
   c.seed = 3;  // more than half of the keys are used
   return c;
 }
