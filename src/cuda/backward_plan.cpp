@@ -63,8 +63,8 @@ const char *why_not_summed(const Backward &c) {
 }
 
 struct Summing {
-  const Image *image;   // that computes all three gradients in one loop, for calls that may want it
-  const char *why_not;  // where there is none
+  const Image *image;   // that computes all three gradients in one loop; nullptr: the call takes two passes
+  const char *why_not;  // the reason, without an image
 };
 
 Summing summing_of(const Backward &c, const Gradients &gradients, const Device &device) {

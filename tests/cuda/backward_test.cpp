@@ -188,7 +188,7 @@ TEST(Gradients, TheWorkspaceIsEnoughAndNoSmaller) {
 }
 
 /// What a child may answer.
-enum Outcome { fine, told, wrong, not_ours, over };
+enum Outcome { fine, reported, wrong, not_ours, over };
 
 int bad(const std::string &what) {
   std::fprintf(stderr, "%s\n", what.c_str());
@@ -207,7 +207,7 @@ int run_with_one_failure(const Way &way, const test::ExpectedGradients &expected
       return bad("\"" + text + "\"");
     if (failed) return bad("fails again: " + text);
     failed = true;
-    return told;
+    return reported;
   };
   try {
     const Shared shared;
@@ -230,7 +230,7 @@ int run_with_one_failure(const Way &way, const test::ExpectedGradients &expected
   } catch (const std::exception &) {
     return failed ? wrong : not_ours;
   }
-  if (failed) return told;
+  if (failed) return reported;
   int version = 0;
   for (int i = 0; i < 1000; ++i)
     if (call("cuDriverGetVersion", &version) != CUDA_SUCCESS) return over;
@@ -314,7 +314,7 @@ TEST(Gradients, CallsOfTheDriverMayFail) {
                          [&] { return run_with_one_failure(way, expected); });
       ASSERT_NE(outcome, wrong) << "call " << k;
       ASSERT_LT(outcome, 100) << "call " << k << " kills the process";
-      errors += outcome == told;
+      errors += outcome == reported;
     }
     EXPECT_GT(errors, 40) << "too few calls were seen to fail";
   }

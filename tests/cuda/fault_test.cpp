@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What a child may answer.
-enum Outcome { fine, told, wrong, not_ours, over };
+enum Outcome { fine, reported, wrong, not_ours, over };
 
 int bad(const std::string &what) {
   std::fprintf(stderr, "%s\n", what.c_str());
@@ -53,13 +53,13 @@ int run_with_one_failure(const Case &c, fa_device device) {
     if (status != FA_ERROR_DRIVER && status != FA_ERROR_NO_DEVICE) return bad(std::string(what) + ": status");
     if (failed) return bad(std::string(what) + " fails again: " + text);
     failed = true;
-    return told;
+    return reported;
   };
   auto op = std::make_unique<Op>(desc_of(c, device));
   if (device == FA_DEVICE_AUTO && op->status != FA_OK) return bad(std::string("fa_create, auto: ") + fa_last_error());
   if (const int outcome = judge(op->status, "fa_create")) {
     if (outcome == wrong || op->op != nullptr) return wrong;
-    if (op->status == FA_ERROR_NO_DEVICE) return told;  // the driver is asked once a process
+    if (op->status == FA_ERROR_NO_DEVICE) return reported;  // the driver is asked once a process
     op = std::make_unique<Op>(desc_of(c, device));
     if (judge(op->status, "fa_create") != fine) return wrong;
   }
@@ -71,7 +71,7 @@ int run_with_one_failure(const Case &c, fa_device device) {
   const std::string failure = own->failure();
   if (testing::Test::HasFailure() || failure.rfind("the ", 0) == 0) return failed ? wrong : not_ours;
   if (!failure.empty()) return bad(failure);
-  if (failed) return told;
+  if (failed) return reported;
   // Call k, if it is still to come, is one of these.
   int version = 0;
   for (int i = 0; i < 1000; ++i)
@@ -90,7 +90,7 @@ TEST(Fault, EveryCallOfTheDriver) {
                          [&] { return run_with_one_failure(split_case(), device); });
       ASSERT_NE(outcome, wrong) << "call " << k;
       ASSERT_LT(outcome, 100) << "call " << k << " kills the process";
-      errors += outcome == told;
+      errors += outcome == reported;
       none += outcome == fine;
     }
     // Auto gets by without a driver that does not start, and kernels that do not load are loaded again by the call.
@@ -166,10 +166,10 @@ TEST(Fault, MemoryOfTheDevice) {
       const fa_status status = op.op ? fa_forward(op.op, &own.args) : op.status;
       if (status == FA_OK) return int(own.failure().empty() ? fine : wrong);
       if (status != FA_ERROR_OUT_OF_MEMORY || !outputs_untouched(own.instance)) return int(wrong);
-      return int(last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY"}).empty() ? told : wrong);
+      return int(last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY"}).empty() ? reported : wrong);
     });
-    EXPECT_TRUE(outcome == fine || outcome == told) << bytes << ": " << outcome;
-    short_of_it += outcome == told;
+    EXPECT_TRUE(outcome == fine || outcome == reported) << bytes << ": " << outcome;
+    short_of_it += outcome == reported;
     enough += outcome == fine;
   }
   EXPECT_GT(short_of_it, 0);
