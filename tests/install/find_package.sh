@@ -3,9 +3,11 @@
 set -eu
 build=$WORK/find_package
 rm -rf "$build"
-"$CMAKE" -S "$SOURCE/tests/install/find_package" -B "$build" -DCMAKE_PREFIX_PATH="$1" -DCLIENT="$SOURCE/tests/abi/client.c"
+"$CMAKE" -S "$SOURCE/tests/install/find_package" -B "$build" -DCMAKE_PREFIX_PATH="$1" -DCLIENT="$SOURCE/tests/abi/client.c" \
+  -DMINIMAL="$SOURCE/examples/minimal.c"
 "$CMAKE" --build "$build"
 "$build/client"
+"$build/minimal"
 "$build/raii"
 for version in 99.0 0.0.9; do
   if "$CMAKE" -S "$SOURCE/tests/install/find_package" -B "$build/wrong" -DCMAKE_PREFIX_PATH="$1" -DVERSION=$version \

@@ -4,6 +4,8 @@ set -eu
 build=$WORK/subproject
 rm -rf "$build"
 "$CMAKE" -S "$SOURCE/tests/install/subproject" -B "$build" -DFETCHCONTENT_SOURCE_DIR_FA="$SOURCE" -DCMAKE_BUILD_TYPE=Debug \
-  -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCLIENT="$SOURCE/tests/abi/client.c"
+  -DCMAKE_CXX_FLAGS_DEBUG=-O0 -DCLIENT="$SOURCE/tests/abi/client.c" \
+  -DMINIMAL="$SOURCE/examples/minimal.c"
 "$CMAKE" --build "$build" -j "$(nproc)"
 "$build/client"
+"$build/minimal"
