@@ -8,7 +8,7 @@ configure() {
     -DMINIMAL="$SOURCE/examples/minimal.c" "$@"
 }
 configure -B "$build/embedded" -DFETCHCONTENT_SOURCE_DIR_FA="$SOURCE" -DFA_INSTALL=ON -DFA_CCACHE=ON \
-  -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_INSTALL_PREFIX="$build/prefix" # optimising it takes a minute
+  -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DFA_OPTIMISE=OFF -DCMAKE_INSTALL_PREFIX="$build/prefix" # optimising it takes a minute
 "$CMAKE" --build "$build/embedded" -j "$(nproc)"
 "$build/embedded/client"
 "$build/embedded/minimal"
