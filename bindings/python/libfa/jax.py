@@ -11,25 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from . import capi, jax_calls, scalars
+from . import capi, jax_arrays, jax_calls, scalars
 from .errors import InvalidArgument
 from .options import Array, Causal, Options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-# Optional arrays and the letters by which the library knows them (jax_ffi.cpp).
-_TENSORS = {"bias": "b", "mask": "m", "alibi_slopes": "a", "sinks": "s", "block_table": "t"}
-_INTS = {
-    "cu_seqlens_q": "Q",
-    "cu_seqlens_k": "K",
-    "seqused_q": "u",
-    "seqused_k": "U",
-    "leftpad_k": "l",
-    "kv_batch_idx": "i",
-    "q_offset": "o",
-}
-
 
 @overload
 def attention(
@@ -73,8 +60,9 @@ def attention(
     second order or in forward mode. vmap runs one call after another.
     """
     for name in arrays:
-        if name not in _TENSORS and name not in _INTS:
+        if name not in jax_arrays.TENSORS and name not in jax_arrays.INTS:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
+    q, k, v = (jnp.asarray(jax_arrays.read(x, name)) for name, x in (("q", q), ("k", k), ("v", v)))
     shape = q.shape[:-1] + v.shape[-1:]
     q, k, v = (x[None] if x.ndim == 3 else x for x in (q, k, v))
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -82,25 +70,24 @@ def attention(
             raise InvalidArgument(f"{name}: got shape {x.shape}, expected (batch, sequence, heads, dim)")
     if v.dtype != k.dtype:
         raise InvalidArgument(f"v: got {v.dtype}, expected k's {k.dtype}")
-    batch, rows, heads, _ = q.shape
-    sequences = batch
+    read = {name: jnp.asarray(jax_arrays.read(x, name)) for name, x in arrays.items() if x is not None}
+    sequences = q.shape[0]
     for name in ("cu_seqlens_q", "cu_seqlens_k"):
-        if arrays.get(name) is not None:
-            sequences = arrays[name].size - 1
+        if name in read:
+            sequences = read[name].size - 1
     given, rest = "", []
-    for name, x in arrays.items():
-        if x is None:
-            continue
-        x = jnp.asarray(x)
-        if name in _INTS:
+    for name, x in read.items():
+        if name in jax_arrays.INTS:
             length = sequences + 1 if name.startswith("cu_") else sequences
-            if x.dtype != jnp.int32 or x.shape != (length,):
-                raise InvalidArgument(f"{name}: got {x.dtype} {x.shape}, expected int32 ({length},)")
+            if x.shape != (length,):
+                raise InvalidArgument(f"{name}: got shape {x.shape}, expected ({length},)")
         elif name in ("bias", "mask"):
             x = x.reshape((1,) * (4 - x.ndim) + x.shape)
+            x = x.astype(bool) if name == "mask" else x
         else:
             x = (x[None] if x.ndim == 1 else x)[:, :, None, None]
-        given += {**_TENSORS, **_INTS}[name]
+            x = x if name == "block_table" else x.astype("float32")
+        given += {**jax_arrays.TENSORS, **jax_arrays.INTS}[name][0]
         rest.append(x)
     flags = (
         (0 if deterministic else capi.FA_FLAG_NONDETERMINISTIC)
@@ -123,7 +110,7 @@ def attention(
         softcap=numpy.float32(cap),
         **{name: numpy.int64(value) for name, value in numbers.items()},
     )
-    call = jax_calls.attention(given, q.dtype if out_dtype is None else jnp.dtype(out_dtype), attributes)
+    call = jax_calls.attention(given, q.dtype if out_dtype is None else jax_arrays.out_dtype(out_dtype), attributes)
     out, lse = call(q, k, v, *rest)
     out = out.reshape(shape)
     return (out, lse[0, :, :, 0] if len(shape) == 3 else lse[..., 0]) if return_lse else out

@@ -1,0 +1,93 @@
+"""The arguments of libfa.jax as arrays of JAX or NumPy, each of a type that it may have."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from .errors import InvalidArgument
+from .scalars import integer
+
+FLOATS = {numpy.dtype("float32"), numpy.dtype("float16"), numpy.dtype(jnp.bfloat16)}
+_INT32 = {numpy.dtype("int32")}
+_EXPECTED = {name: "float32, float16 or bfloat16" for name in ("q", "k", "v", "bias", "alibi_slopes", "sinks", "out_dtype")}
+
+# The optional ones, by the letters that the library knows them by (jax_ffi.cpp), with their types.
+TENSORS = {
+    "bias": ("b", FLOATS),
+    "mask": ("m", {numpy.dtype("bool"), numpy.dtype("uint8")}),
+    "alibi_slopes": ("a", FLOATS),
+    "sinks": ("s", FLOATS),
+    "block_table": ("t", _INT32),
+}
+INTS = {
+    "cu_seqlens_q": ("Q", _INT32),
+    "cu_seqlens_k": ("K", _INT32),
+    "seqused_q": ("u", _INT32),
+    "seqused_k": ("U", _INT32),
+    "leftpad_k": ("l", _INT32),
+    "kv_batch_idx": ("i", _INT32),
+    "q_offset": ("o", _INT32),
+}
+_KINDS = {**TENSORS, **INTS, **{name: (name, FLOATS) for name in "qkv"}}
+
+
+def _refuse_type(dtype: Any, name: str) -> InvalidArgument:
+    expected = _EXPECTED.get(name, "bool" if name == "mask" else "int32")
+    shown = dtype.str if getattr(dtype, "byteorder", "=") == ">" else getattr(dtype, "name", dtype)
+    return InvalidArgument(f"{name}: got dtype {shown}, expected {expected}")
+
+
+def _of_numpy(x: Any, name: str, types: set[Any]) -> Any:
+    """x in the type that JAX reads it in: without x64, 64 bits become 32."""
+    if isinstance(x, numpy.ma.MaskedArray):
+        raise TypeError(f"{name}: is a masked array, whose mask is not read; expected {name}.data, and mask= for masked keys")
+    wide = x.dtype
+    if wide in types:
+        return x
+    if not jax.config.jax_enable_x64 and wide.isnative and wide.name in ("float64", "int64"):
+        narrow = numpy.dtype(wide.name.replace("64", "32"))
+        if narrow in types:
+            with numpy.errstate(over="ignore"):  # as JAX, to infinity
+                found = numpy.asarray(x, narrow)
+            if narrow.kind == "i" and (found != x).any():
+                raise InvalidArgument(f"{name}: got {reprlib.repr(x)}, expected numbers that int32 can hold")
+            return found
+    raise _refuse_type(wide, name)
+
+
+def _of_list(x: Any, name: str) -> Any:
+    """An array of a list or tuple of integers."""
+    numbers = [integer(value, name) for value in x]
+    if any(not -(2**31) <= number < 2**31 for number in numbers):
+        raise InvalidArgument(f"{name}: got {reprlib.repr(x)}, expected numbers that int32 can hold")
+    return numpy.asarray(numbers, "int32")
+
+
+def read(x: Any, name: str) -> Any:
+    """The argument as an array that jax.jit takes, of a type that is computed with."""
+    types = _KINDS[name][1]
+    if isinstance(x, jax.Array):
+        if x.dtype not in types:
+            raise _refuse_type(x.dtype, name)
+        return x
+    if isinstance(x, (numpy.ndarray, numpy.generic)):
+        return _of_numpy(x, name, types)
+    if isinstance(x, (list, tuple)) and name in INTS:
+        return _of_list(x, name)
+    raise TypeError(f"{name}: a {type(x).__name__} is no array of JAX or NumPy")
+
+
+def out_dtype(given: Any) -> Any:
+    """The NumPy type of the keyword of that name."""
+    try:
+        dtype = numpy.dtype(given)
+    except TypeError:
+        raise InvalidArgument(f"out_dtype: got {given!r}, expected {_EXPECTED['out_dtype']}") from None
+    if dtype not in FLOATS:
+        raise _refuse_type(dtype, "out_dtype")
+    return dtype
