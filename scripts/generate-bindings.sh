@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Writes what the bindings generate from include/fa.h and commit: each bindings/LANGUAGE/generate.sh fills a folder with its
 # files, which this script then copies into bindings/LANGUAGE, or with --check compares with what is there.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 
 usage() {
   cat <<'TEXT'

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # One command for a machine with a GPU: is it right there, how fast is it there. Each `run` takes nine minutes at most,
 # and the next one goes on. What that machine lacks (nvcc, a network) is prepared where it is.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 source "$root/scripts/archs.sh"
 
 usage() {

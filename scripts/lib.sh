@@ -29,7 +29,7 @@ as_root() {
     echo "   (through sudo: $*)"
     sudo "$@"
   else
-    step_advice="run this as root, as there is no sudo here: $*"
+    echo "   this needs root, and there is no sudo here: $*" >&2
     return 1
   fi
 }
@@ -49,10 +49,10 @@ need_packages() {
     echo "   all installed: $*"
     return
   fi
-  step_advice="install by hand: apt-get install ${missing[*]}"
+  step_advice="as root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
   echo "   installing from Debian: ${missing[*]}"
   as_root apt-get update -qq </dev/null
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "${missing[@]}" </dev/null
 }
 
 # need_cmake: the oldest CMake that can build this.

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # From a clean clone to attention computed on real input: installs what is missing, builds, runs, and says how it went.
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
+set -euo pipefail
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 source "$root/scripts/archs.sh"
 cd "$root"
 
@@ -106,4 +108,4 @@ done
 step "The program in the introduction of include/fa.h" "report it together with the output of: $fa info"
 build/release/examples/minimal
 
-say "Done. Next: scripts/test.sh runs every test, $fa check verifies each kernel, cmake --install build/release installs."
+say "Done. Next: $fa check verifies each kernel, cmake --install build/release installs, scripts/test.sh runs every test (README.md: an hour)."

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the Julia tests need. Debian 11 (bullseye) is the last to ship Julia, 1.5.3: on a newer Debian bullseye is known
 # to apt for this one command, at a low priority and from the mirror that the machine uses; its configuration stays as it is.
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../scripts/lib.sh"
 
 if [ $# -gt 0 ]; then
   echo "usage: bindings/julia/environment.sh    installs Debian's Julia 1.5.3, unless there is a julia already"

@@ -2,7 +2,7 @@
 # Makes the virtual environment that the Python binding is built and tested in, or brings it up to date.
 # Usage: environment.sh [FOLDER]; FOLDER is ~/.cache/libfa/python by default, where CMake looks for it and where it stays from
 # run to run. With FA_TEST_TORCH=1 or CI=true it has torch, transformers and JAX as well (7 GB).
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../scripts/lib.sh"
 
 folder=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/libfa/python}
 tests=$root/bindings/python/tests

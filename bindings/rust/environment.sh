@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches what the Rust tests need, so that they run without a network: a toolchain where there is none (Debian's), libclang for
 # bindgen, and the crates of Cargo.lock.
-source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../scripts/lib.sh"
 
 step "Looking for Rust and libclang" "see above"
 packages=(libclang-dev pkg-config valgrind)

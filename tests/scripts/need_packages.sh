@@ -30,8 +30,16 @@ expect() {
   [ "$printed" = "$expected" ] || { echo "need_packages $*: printed '$printed', expected '$expected'" && status=1; }
 }
 
-install="apt-get install -y -qq --no-install-recommends"
+install="apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0"
 expect "   all installed: here on-two-architectures" here on-two-architectures
 expect "$install heard-of" here heard-of
 expect "$install half-here removed unheard-of" half-here removed unheard-of
+
+# Without root and sudo: the advice is one line that ends it, whichever command was refused.
+printf '#!/bin/sh\necho 1000\n' >"$folder/id"
+for program in bash dirname nproc; do ln -s "$(command -v "$program")" "$folder/$program"; done
+advice="as root: apt-get update && apt-get install -y --no-install-recommends removed unheard-of"
+printed=$(PATH=$folder bash -c 'source "$0/scripts/lib.sh" && need_packages here removed unheard-of' "$1" 2>&1) &&
+  echo "installed without root" && status=1
+[[ $printed == *"What to do: $advice"* ]] || { echo "printed '$printed', expected '$advice'" && status=1; }
 exit $status

@@ -4,7 +4,7 @@ set -euo pipefail
 source=$1
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
-for program in bash dirname paste sh sort; do # nothing else, so not this machine's nvidia-smi
+for program in bash dirname paste readlink sh sort; do # nothing else, so not this machine's nvidia-smi
   ln -s "$(command -v "$program")" "$folder/$program"
 done
 status=0
@@ -77,4 +77,13 @@ told 0 580.65.06
 expect_cuda ""
 told 9 "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
 expect_cuda ""
+
+# By sh, and through a symbolic link from elsewhere, it is the same script, without a complaint.
+told 0 8.6
+ln -s "$source/scripts/quickstart.sh" "$folder/link"
+for command in "sh $source/scripts/quickstart.sh" "$folder/link" "sh $folder/link"; do
+  # shellcheck disable=SC2086 # a program and its argument
+  said=$(cd / && PATH=$folder FA_JOBS=1 $command --print-archs 2>&1) || said="$said (exit status $?)"
+  [ "$said" = 86 ] || { echo "$command: '$said', expected 86" && status=1; }
+done
 exit $status
