@@ -100,10 +100,12 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
           load_padded(out, g.out, tile.out_elem, a.out_dtype, dim_v);
           delta = dot(out, dout[i], padded(dim_v)) - g.delta;
         }
-        special |= any_special(&delta, 1) | any_special(&g.lse, 1);
+        special |= any_special(&delta, 1);
+        special |= any_special(&g.lse, 1);
       }
       block.minus_delta[r] = -delta;
-      special |= any_special(q[i], padded(dim)) | any_special(dout[i], padded(dim_v));
+      special |= any_special(q[i], padded(dim));
+      special |= any_special(dout[i], padded(dim_v));
     }
     const int subtile = v / Simd::tile_vectors, at = v % Simd::tile_vectors * width;
     rows_to_columns(q, dim, block.q_columns_of(subtile, dim) + at);
