@@ -5,6 +5,7 @@
 #   fa_number_of_90a      90; fa_reach_of_90a: itself; fa_hardware_of_90a: a list
 #   fa_families           the families, best first
 #   fa_families_header    a folder with families.h, which includes every family's tiles.h
+#   fa_full_names(VARIABLE)   a list of architectures: 90 and 100 become 90a and 100a
 #   fa_kernel_lines(90a lines)   "mma,f16,32", "mma,f16,64", ...: the kernels of an architecture, with FA_BACKWARD=OFF
 #                                without those of the backward pass
 include_guard(GLOBAL)
@@ -42,6 +43,19 @@ set(fa_families_header ${PROJECT_BINARY_DIR}/families)
 list(TRANSFORM fa_families REPLACE "(.+)" "#include \"\\1/tiles.h\"\n" OUTPUT_VARIABLE includes)
 list(JOIN includes "" includes)
 file(CONFIGURE OUTPUT ${fa_families_header}/families.h CONTENT "// The families of kernels/families.inc.\n${includes}" @ONLY)
+
+# 90 and 100 are what packages call 90a and 100a: without the letter there is no other.
+function(fa_full_names variable)
+  set(names "")
+  foreach(name ${${variable}})
+    if(NOT name IN_LIST fa_archs AND ${name}a IN_LIST fa_archs)
+      set(name ${name}a)
+    endif()
+    list(APPEND names ${name})
+  endforeach()
+  list(REMOVE_DUPLICATES names)
+  set(${variable} "${names}" PARENT_SCOPE)
+endfunction()
 
 function(fa_kernel_lines arch variable)
   set(kernels "")

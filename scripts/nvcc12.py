@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What kernels include of the standard library, from CUDA's own (libcu++); FLT_MAX it has not.
-STANDARD = {name: f"#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
+# What kernels include of the standard library, from CUDA's own (libcu++), some of whose headers declare nothing in 12.4; FLT_MAX
+# it has not.
+STANDARD = {name: f"#include <cuda/std/{name}>\nnamespace cuda {{ namespace std {{}} }}\nnamespace std {{ using namespace cuda::std; }}\n"
             for name in ("climits", "cstdint", "initializer_list", "type_traits")}  # fmt: skip
 STANDARD["cfloat"] = "#define FLT_MAX 3.402823466e+38F\n"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
@@ -48,6 +49,9 @@ class Nvrtc(Library):
     def __init__(self, toolkit: Path):
         self.toolkit = toolkit
         super().__init__(toolkit / "cuda_nvrtc/lib/libnvrtc.so.12", "nvrtcGetErrorString")
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        self.version = (major.value, minor.value)
 
     def bytes_of(self, program, what: str) -> bytes:
         """nvrtcGetPTX and its kin: a size, then so many bytes, of which the last is 0."""
@@ -59,8 +63,9 @@ class Nvrtc(Library):
 
     def ptx(self, source: Path, arch: str, options: list[str]) -> bytes:
         headers = ["cuda_runtime", "cuda_nvcc", "cuda_cccl"]
-        # Names of what is internal are the same wherever it is compiled.
-        options = [f"-arch=compute_{arch}", "-default-device", f"-frandom-seed={source.name}", *options,
+        # Names of what is internal are the same wherever it is compiled. 12.4 has no such option.
+        seed = [f"-frandom-seed={source.name}"] if self.version >= (12, 9) else []
+        options = [f"-arch=compute_{arch}", "-default-device", *seed, *options,
                    *(f"-I{self.toolkit / name / 'include'}" for name in headers)]  # fmt: skip
         program = ctypes.c_void_p()
         self.call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(), str(source).encode(), len(STANDARD),

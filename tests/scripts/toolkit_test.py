@@ -46,13 +46,32 @@ class Build(unittest.TestCase):
                 self.assertRegex(commands, r"arch=compute_103f,code=..?sm_103f,compute_103f")
                 self.assertIn("sm_103a.mma.bf16.128.fatbin", commands)
 
+    def test_a_distributions_toolkit_builds_what_it_knows(self):
+        for options in ([], ["-DFA_ARCHS=75;80;86;89;90"]):
+            with self.subTest(options):
+                status, errors, commands = self.configure("12.4", *options)
+                self.assertEqual(status, 0, errors)
+                for arch in ("75", "80", "86", "89", "90a"):
+                    self.assertRegex(commands, rf"arch=compute_{arch},code=..?sm_{arch},compute_{arch}")
+                self.assertNotRegex(commands, "compute_1[0-9][0-9]")
+                self.assertEqual("100a 120" in errors, not options, errors)
+
+    def test_plain_numbers_mean_the_architecture_that_there_is(self):
+        status, errors, commands = self.configure("13.0", "-DFA_ARCHS=90;100;90a")
+        self.assertEqual(status, 0, errors)
+        images = set(re.findall(r"kernels/(sm_\w+)[.]mma[.]bf16[.]128[.]fatbin", commands))
+        self.assertEqual(images, {"sm_90a", "sm_100a"})
+
     def test_what_cannot_be_built_is_named(self):
         for release, options, words in (
-            ("12.4", [], ("of CUDA 12.4", "expected 12.8 or later", "-DFA_CUDA=12")),
+            ("12.3", [], ("of CUDA 12.3", "expected 12.4 or later", "-DFA_CUDA=12")),
+            ("12.4", ["-DFA_ARCHS=80;100"], ("FA_ARCHS names 100a", "expected CUDA 12.8 or later")),
+            ("12.4", ["-DFA_ARCHS=120"], ("FA_ARCHS names 120", "expected CUDA 12.8 or later")),
+            ("13.0", ["-DFA_ARCHS=91"], ("FA_ARCHS names 91", "expected some of")),
             ("13.0", ["-DFA_CUDA=both"], ("FA_CUDA is both", "expected 12, 13", "no need for both")),
             ("12.9", ["-DFA_ARCHS=80;110"], ("FA_ARCHS names 110", "expected CUDA 13.0 or later")),
             ("12.8", ["-DFA_ARCHS=103a"], ("FA_ARCHS names 103a", "expected CUDA 12.9 or later")),
-            ("none", [], ("tells no version", "expected an nvcc of CUDA 12.8 or later")),
+            ("none", [], ("reports no version", "expected an nvcc of CUDA 12.4 or later")),
         ):
             with self.subTest(f"{release} {options}"):
                 status, errors, _ = self.configure(release, *options)
