@@ -52,6 +52,14 @@ BINDINGS = [
         "(attention|cases)",
     ),
     python(
+        "transformers_window",
+        "transformers_masks.py",
+        '{"window": (sliding_window - 1, -1)}',
+        '{"window": (sliding_window, -1)}',
+        "transformers",
+    ),
+    python("transformers_gaps", "transformers_masks.py", "if not is_gapless:", "if not is_gapless and chunk:", "transformers"),
+    python(
         "lengths_of_a_cache",
         "flash_attn.py",
         "seqused_k=used,\n        kv_batch",
