@@ -1,6 +1,7 @@
 #include "judge/gradients.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <type_traits>
 
 #include "judge/head.h"
@@ -106,6 +107,13 @@ class Pass {
       for (int64_t j = 0; *g && j < s.keys; ++j) g->written[size_t(s.k_batch * g->shape[1] + s.k_row + j)] = 1;
   }
 
+  /// Euclidean, in double: squares of large numbers are larger.
+  static double length(const std::vector<Real> &row) {
+    double sum = 0;
+    for (const Real x : row) sum += double(x) * double(x);
+    return std::sqrt(sum);
+  }
+
   Row read_row(const Head<Real> &h, int64_t i) const {
     const int64_t b = h.s.q_batch, r = h.s.q_row + i;
     Row row{i, read(args_.lse, FA_F32, b, h.head, r, 0), 0, 0, 0, 0, {}, {}};
@@ -118,13 +126,13 @@ class Pass {
     }
     row.operand = row.dout;
     if constexpr (std::is_same_v<Real, float>)
-      for (float &x : row.operand) x = test::round_to(call_.q_type(), x);
-    row.length = std::sqrt(double(dot(row.dout.data(), row.dout.data(), call_.dim_v())));
+      for (float &x : row.operand) x = test::operand_of(call_.q_type(), x);
+    row.length = length(row.dout);
     if (args_.delta.data) {
       row.delta = read(args_.delta, FA_F32, b, h.head, r, 0);
     } else {
       row.delta = dot(row.dout.data(), out.data(), call_.dim_v());
-      row.out_length = std::sqrt(double(dot(out.data(), out.data(), call_.dim_v())));
+      row.out_length = length(out);
     }
     return row;
   }
@@ -165,13 +173,13 @@ class Pass {
     const Real dx = p * g, dy = dx * score.slope;
     const fa_dtype type = call_.q_type();
     Term weight{p, 0, 0}, of_x{dx, 0, 0}, of_y{dy, 0, 0};
-    if (!is_finite(h, r, j)) {
+    if (!is_finite(h, r, j, p, g)) {
       weight.value = of_x.value = of_y.value = std::numeric_limits<double>::quiet_NaN();
     } else if constexpr (std::is_same_v<Real, double>) {
       errors(r, score, p, of_p, g, double(h.v_length[size_t(j)]), &weight, &of_x, &of_y);
     } else {
-      weight.value = test::round_to(type, p);
-      of_y.value = test::round_to(type, dy);
+      weight.value = test::operand_of(type, p);
+      of_y.value = test::operand_of(type, dy);
     }
     const bool before = call_.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
     const auto with_terms = [](Term t, double n) {
@@ -188,10 +196,12 @@ class Pass {
                 with_terms(before ? of_y : of_x, terms_bias(h.s)));
   }
 
-  /// Whether all that a pair is made of is. Where it is not, all its gradients may be anything.
-  bool is_finite(const Head<Real> &h, const Row &r, int64_t j) const {
-    return std::isfinite(double(h.q_length[size_t(r.i)]) + double(h.k_length[size_t(j)]) +
-                         double(h.v_length[size_t(j)]) + r.length + r.lse + r.delta + r.dlse);
+  /// Whether all that a pair is made of is, and each step of f32. Where one is not, all its gradients may be anything.
+  bool is_finite(const Head<Real> &h, const Row &r, int64_t j, double p, double g) const {
+    const double v_length = h.v_length[size_t(j)];
+    return std::isfinite(double(h.q_length[size_t(r.i)]) + double(h.k_length[size_t(j)]) + r.lse + r.delta + r.dlse) &&
+           r.length * v_length < FLT_MAX && r.length * r.out_length < FLT_MAX && p < FLT_MAX &&
+           std::abs(p * g) < FLT_MAX;
   }
 
   /// How many scores an element of dbias is the sum of, at most.
@@ -222,7 +232,8 @@ class Pass {
                         delta_error(r);
     const double underflow = 0x1p-124 * (1 + std::abs(g));
     weight->error = of_weight + most * (rounded + dout_rounding(rounded)) + 0x1p-124;
-    weight->rounding = p * (test::unit_roundoff(type) + 4 * u32 * (1 + score.magnitude));
+    weight->rounding =
+        p * (test::unit_roundoff(type) + 4 * u32 * (1 + std::max(double(score.magnitude), std::abs(r.lse))));
     of_x->error = (of_weight + most * rounded) * std::abs(g) + (most + of_weight) * of_g + underflow;
     of_x->rounding = weight->rounding * std::abs(g) + p * of_g;
     const double of_slope = cap > 0 ? 16 * u32 + 2 * of_score / cap : 0;

@@ -72,11 +72,22 @@ inline uint16_t f16_from_float(float x) {
   return uint16_t(sign | ((rounded - 0x38000000) >> 13));
 }
 
+/// The largest finite number of dtype.
+inline double largest(fa_dtype dtype) {
+  return dtype == FA_BF16 ? 0x1.fep127 : dtype == FA_F16 ? 65504 : 0x1.fffffep127;
+}
+
 /// x in the precision of dtype.
 inline float round_to(fa_dtype dtype, float x) {
   if (dtype == FA_BF16) return bf16_to_float(bf16_from_float(x));
   if (dtype == FA_F16) return f16_to_float(f16_from_float(x));
   return x;
+}
+
+/// The same of an operand: a finite number stays finite.
+inline float operand_of(fa_dtype dtype, float x) {
+  const float most = float(largest(dtype));
+  return std::isfinite(x) ? std::fmin(std::fmax(round_to(dtype, x), -most), most) : x;
 }
 
 /// The number at p.

@@ -89,9 +89,9 @@ class MathOf : public testing::TestWithParam<Isa> {
 /// Over all of its range, within its error.
 void check_exp2(const Math &math, Function Math::*function, double bound) {
   std::vector<float> x;
-  add_floats(&x, 0x1p-30F, 127, 1009);
+  add_floats(&x, 0x1p-30F, 0x1.fffffep6F, 1009);
   add_floats(&x, -0x1p-30F, -126, 1009);
-  for (int n = -126; n < 127; ++n) {  // all of the polynomial's interval, and its ends
+  for (int n = -126; n <= 127; ++n) {  // all of the polynomial's interval, and its ends
     add_floats(&x, float(n) + 0.499F, float(n) + 0.501F, 61);
     if (n % 16 == 0)
       for (int i = -5000; i <= 5000; ++i) x.push_back(std::max(float(n) + float(i) * 1e-4F, -126.0F));
@@ -105,6 +105,7 @@ void check_special_exp2(const Math &math, Function Math::*function) {
   EXPECT_EQ(result(math, function, 0.0F), 1.0F);
   EXPECT_EQ(result(math, function, -0.0F), 1.0F);
   EXPECT_EQ(result(math, function, -infinity), 0.0F);
+  EXPECT_EQ(result(math, function, 128.0F), infinity);
   EXPECT_TRUE(std::isnan(result(math, function, std::nanf(""))));
   for (const float x : {-126.01F, -126.5F, -127.0F, -130.0F, -1e4F, -3e38F}) {
     const float y = result(math, function, x);

@@ -6,6 +6,7 @@ INVARIANT = r"^property\.f32\.(avx2|generic)$"
 PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
+BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
 API = [
@@ -164,6 +165,34 @@ CPU = [
         "Simd::store(by_keys + width, S::pair_upper(",
         "Simd::store(by_keys + width, S::pair_lower(",
         r"^backward(_property)?\.bf16\.(avx512_bf16|avx512_bf16_model)$",
+    ),
+    Mutant(
+        "dout_beyond_bf16",
+        "src/cpu/kernel/backward/stage.h",
+        "within_bf16(Simd::load(dout[i] + d))",
+        "Simd::load(dout[i] + d)",
+        BEYOND_BF16,
+    ),
+    Mutant(
+        "gradients_beyond_bf16",
+        "src/cpu/kernel/backward/weigh.h",
+        "return ordinary ? Weighed{w, d}",
+        "return true ? Weighed{w, d}",
+        BEYOND_BF16,
+    ),
+    Mutant(
+        "plain_weights_beyond_bf16",
+        "src/cpu/kernel/backward/weigh.h",
+        "return !rounds_operands || all_ordinary(",
+        "return true || all_ordinary(",
+        BEYOND_BF16,
+    ),
+    Mutant(
+        "weights_cut_at_2_to_127",
+        "src/cpu/kernel/backward/weigh.h",
+        "Simd::min(Simd::set1(128.0f), power)",
+        "Simd::min(Simd::set1(127.0f), power)",
+        r"^backward_extremes\.f32\.(avx2|generic)$",
     ),
     Mutant("special_keys", "src/cpu/kernel/backward/stage.h", "tile.special = k || v;", "tile.special = false;", GRADIENTS),
     Mutant("sinks_without_dlse", "src/cpu/backward/scores.cpp", "weight * (dlse - delta)", "weight * (0 - delta)", GRADIENTS),

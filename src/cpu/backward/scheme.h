@@ -21,7 +21,7 @@ struct QueryTile : Tile {
   fa_dtype dout_dtype = FA_F32, dq_dtype = FA_F32;
   bool delta_given = false;
   bool add_dq = false;
-  bool special = false;  // set by staging: something is NaN or infinite
+  bool special = false;  // set by staging: something is NaN or infinite, or too large to be weighed without care
 };
 
 /// Keys first .. first + n - 1 of one head. What a kernel stages stands behind it, key_bytes in all.

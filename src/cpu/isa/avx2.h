@@ -56,7 +56,8 @@ struct Simd {
     r = _mm256_sub_ps(x, n);
   }
 
-  /// a * 2^n for integral -127 <= n <= 127 and a in (0.7, 1.5); exactly 0 for a = 1, n = -127.
+  /// a * 2^n for integral -127 <= n <= 127 and a in (0.7, 1.5); exactly 0 for a = 1, n = -127. For n = 128 and a up to
+  /// 1, infinity at 1.
   static Vec scale(Vec a, Vec n) {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
   }

@@ -20,8 +20,8 @@ constexpr T larger(T a, T b) {
   return a < b ? b : a;
 }
 
-/// 2^x for x <= 127, 1.7e-7 relative (1.9e-7 where fma rounds twice); exactly 1 at 0; 0 at -inf; NaN at NaN. Below -126
-/// it is at most 2^-125.
+/// 2^x for x <= 128, where it is infinity; 1.7e-7 relative (1.9e-7 where fma rounds twice); exactly 1 at 0; 0 at -inf;
+/// NaN at NaN. Below -126 it is at most 2^-125.
 inline Vec exp2(Vec x) {
   Vec n, r;
   Simd::split(x, n, r);

@@ -100,8 +100,9 @@ inline void sum_scores(const QueryTile &queries, const KeyTile &keys, bool befor
   for (int i = 0; i < count; i++) {
     const Segment &g = segments[i];
     score_pairs(pairs, key_rows, g);
+    Vec ignored = Simd::zero();  // these gradients are summed as they are
     for (int v = g.first; v < g.last; v++) {
-      weigh_vector(pairs, v, g.begin, g.end, false);
+      weigh_vector(pairs, v, g.begin, g.end, false, ignored);
       for (int k = g.begin; k < g.end; k++) {
         float *at = sum + k * block_lanes + v * width;
         Simd::store(at, Simd::add(Simd::load(at), Simd::load(pairs.dscore(k, v))));

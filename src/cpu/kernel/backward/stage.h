@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cpu/kernel/backward/blocks.h"
+#include "cpu/kernel/backward/range.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -100,12 +101,14 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
           load_padded(out, g.out, tile.out_elem, a.out_dtype, dim_v);
           delta = dot(out, dout[i], padded(dim_v)) - g.delta;
         }
-        special |= any_special(&delta, 1);
+        special |= any_unusual(&delta, 1);
         special |= any_special(&g.lse, 1);
       }
       block.minus_delta[r] = -delta;
-      special |= any_special(q[i], padded(dim));
-      special |= any_special(dout[i], padded(dim_v));
+      special |= any_unusual(q[i], padded(dim));
+      special |= any_unusual(dout[i], padded(dim_v));
+      if (rounds_operands && tile.dout_dtype == FA_F32)
+        for (int64_t d = 0; d < dim_v; d += width) Simd::store(dout[i] + d, within_bf16(Simd::load(dout[i] + d)));
     }
     const int subtile = v / Simd::tile_vectors, at = v % Simd::tile_vectors * width;
     rows_to_columns(q, dim, block.q_columns_of(subtile, dim) + at);
@@ -119,7 +122,7 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
 
 constexpr int rows_ahead = 8;
 
-/// Rows of keys or values, operands(dim) operands each; true when some element is not finite.
+/// Rows of keys or values, operands(dim) operands each; true when some element is not finite, or unusually large.
 inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dtype dtype, int64_t first, int n,
                                int64_t dim, float *to) {
   const int64_t pitch = row_pitch(operands(dim));
@@ -129,7 +132,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
     if (i + rows_ahead < n) ask_row<false>(row_of(rows, pages, first + i + rows_ahead), dtype, dim);
     if constexpr (Simd::pack == 1) {
       load_row(to + i * pitch, from, rows.element, dtype, dim);
-      special |= any_special(to + i * pitch, dim);
+      special |= any_unusual(to + i * pitch, dim);
     } else {
       to[i * pitch + operands(dim) - 1] = 0;  // the last pair may be half of one
       uint16_t *row = reinterpret_cast<uint16_t *>(to + i * pitch);
@@ -138,9 +141,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
       } else {
         for (int64_t d = 0; d < dim; d++) __builtin_memcpy(row + d, from + d * rows.element, 2);
       }
-      uint32_t any = 0;
-      for (int64_t d = 0; d < dim; d++) any |= (row[d] & 0x7f80u) + 0x80;
-      special |= any >> 15;
+      special |= any_unusual(row, dim);
     }
   }
   return special != 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/kernel/backward/blocks.h"
+#include "cpu/kernel/backward/range.h"
 #include "cpu/kernel/scores.h"
 #include "cpu/kernel/segments.h"
 
@@ -23,15 +24,19 @@ struct Pairs {
   bool special() const { return queries.special || keys.special; }
 };
 
-/// 2^x, for lse that do not belong to their scores too.
-inline Vec weight(Vec x, Vec scale, Vec minus_lse) {
-  const Vec power = Simd::min(Simd::set1(127.0f), Simd::fma(x, scale, minus_lse));
-  return Simd::pack == 2 ? exp2_for_bf16(power) : exp2(power);
+/// 2^power; infinity from 2^128 on, which lse that do not belong to their scores may give. Where operands are rounded,
+/// `most` keeps the largest powers.
+inline Vec weight(Vec power, Vec &most) {
+  if constexpr (rounds_operands) {
+    most = Simd::max(power, most);
+    return exp2_for_bf16(power);  // whose powers of two have no bounds
+  }
+  return exp2(Simd::min(Simd::set1(128.0f), power));
 }
 
 /// Weighs one vector of queries and n <= width keys from k on, whatever their scores need; the results take the place
 /// of the products. Inlined where n is a constant, so that the scores stay in registers.
-[[gnu::always_inline]] inline void weigh_keys(const Pairs &p, int v, int k, int n, bool whole) {
+[[gnu::always_inline]] inline void weigh_keys(const Pairs &p, int v, int k, int n, bool whole, Vec &most) {
   const QueryBlock &b = p.block;
   const Modifiers &m = p.modifiers;
   const Lane lane = {b.low + v * width, b.high + v * width, b.position + v * width, b.beyond + v * width,
@@ -54,7 +59,7 @@ inline Vec weight(Vec x, Vec scale, Vec minus_lse) {
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
   for (int i = 0; i < n; i++) {
     const auto masked = Simd::equal(x[i], none);
-    Vec weight_of = Simd::select(masked, Simd::zero(), weight(x[i], scale, minus_lse));
+    Vec weight_of = Simd::select(masked, Simd::zero(), weight(Simd::fma(x[i], scale, minus_lse), most));
     Vec d = Simd::mul(weight_of, Simd::add(Simd::load(p.dscore(k + i, v)), minus_delta));
     if (capped) d = Simd::mul(d, slope[i]);
     d = Simd::select(masked, Simd::zero(), d);
@@ -65,10 +70,10 @@ inline Vec weight(Vec x, Vec scale, Vec minus_lse) {
   }
 }
 
-inline void weigh_vector(const Pairs &p, int v, int begin, int end, bool whole) {
+inline void weigh_vector(const Pairs &p, int v, int begin, int end, bool whole, Vec &most) {
   int k = begin;
-  for (; k + width <= end; k += width) weigh_keys(p, v, k, width, whole);
-  if (k < end) weigh_keys(p, v, k, end - k, whole);
+  for (; k + width <= end; k += width) weigh_keys(p, v, k, width, whole, most);
+  if (k < end) weigh_keys(p, v, k, end - k, whole, most);
 }
 
 struct Weighed {
@@ -117,52 +122,65 @@ template <class S = Simd, class Of>
 }
 
 /// Weighs keys [begin, end) for `vectors` <= Simd::pack vectors from v on, in which every pair is attended and needs
-/// nothing but the scale. A function of its own, or GCC keeps its vectors in memory.
+/// nothing but the scale. False when the results may be beyond what operands hold. A function of its own, or GCC keeps
+/// its vectors in memory.
 template <int vectors>
-[[gnu::noinline]] void weigh_plain_keys(const Pairs &p, int begin, int end, int v) {
+[[gnu::noinline]] bool weigh_plain_keys(const Pairs &p, int begin, int end, int v) {
   const Vec scale = Simd::set1(p.modifiers.exponent_scale());
-  Vec minus_lse[vectors], minus_delta[vectors];
+  Vec minus_lse[vectors], minus_delta[vectors], most[vectors];
   for (int i = 0; i < vectors; i++) {
     minus_lse[i] = Simd::load(p.block.minus_lse + (v + i) * width);
     minus_delta[i] = Simd::load(p.block.minus_delta + (v + i) * width);
+    most[i] = Simd::set1(-infinity);
   }
   const BackwardScratch scratch = p.scratch;
   const auto weighed = [&](int key, int vector) __attribute__((always_inline)) {
     const int64_t at = key * score_pitch + vector * width;
-    const Vec w = weight(Simd::load(scratch.scores + at), scale, minus_lse[vector - v]);
+    const Vec w = weight(Simd::fma(Simd::load(scratch.scores + at), scale, minus_lse[vector - v]), most[vector - v]);
     return Weighed{w, Simd::mul(w, Simd::add(Simd::load(scratch.dscores + at), minus_delta[vector - v]))};
   };
   int k = begin;
   for (; k + Simd::pack <= end; k += Simd::pack) store_weighed(scratch, k, true, v, vectors == 2, weighed);
   if (k < end) store_weighed(scratch, k, false, v, vectors == 2, weighed);
+  return !rounds_operands || all_ordinary(Simd::max(most[0], most[vectors - 1]));
 }
 
-inline void weigh_plain(const Pairs &p, const Segment &g, int first, int last) {
+/// False when weights or gradients may be out of range: scores are as before then.
+inline bool weigh_plain(const Pairs &p, const Segment &g, int first, int last) {
   int v = first;
-  for (; v + Simd::pack <= last; v += Simd::pack) weigh_plain_keys<Simd::pack>(p, g.begin, g.end, v);
-  if (v < last) weigh_plain_keys<1>(p, g.begin, g.end, v);
+  for (; v + Simd::pack <= last; v += Simd::pack)
+    if (!weigh_plain_keys<Simd::pack>(p, g.begin, g.end, v)) return false;
+  return v == last || weigh_plain_keys<1>(p, g.begin, g.end, v);
+}
+
+/// Whether all lanes of a vector attend all keys of a segment.
+inline bool attends_all(const Pairs &p, const Segment &g, int v) {
+  return p.block.full_low[v] <= p.keys.first + g.begin && p.block.full_high[v] >= p.keys.first + g.end;
+}
+
+/// Weighs vectors [first, last) of a segment, whatever their scores need.
+inline void weigh_any(const Pairs &p, const Segment &g, int first, int last) {
+  Vec most = Simd::set1(-infinity);
+  for (int v = first; v < last; v++) weigh_vector(p, v, g.begin, g.end, attends_all(p, g, v), most);
+  if constexpr (Simd::pack == 2) {
+    const bool ordinary = !p.special() && all_ordinary(most);
+    const auto weighed = [&](int key, int vector) {
+      const Vec w = Simd::load(p.score(key, vector)), d = Simd::load(p.dscore(key, vector));
+      return ordinary ? Weighed{w, d} : Weighed{within_bf16(w), within_bf16(d)};
+    };
+    for (int v = first; v < last; v += 2)
+      for (int k = g.begin; k < g.end; k += 2) store_weighed(p.scratch, k, k + 1 < g.end, v, v + 1 < last, weighed);
+  }
 }
 
 /// Weighs a segment.
 inline void weigh_segment(const Pairs &p, const Segment &g) {
-  const int64_t begin = p.keys.first + g.begin, end = p.keys.first + g.end;
-  const auto whole = [&](int v) { return p.block.full_low[v] <= begin && p.block.full_high[v] >= end; };
-  const auto plain = [&](int v) { return p.modifiers.plain && !p.special() && whole(v); };
+  const auto plain = [&](int v) { return p.modifiers.plain && !p.special() && attends_all(p, g, v); };
   for (int v = g.first; v < g.last;) {
     int last = v + 1;
     const bool is_plain = plain(v);
     while (last < g.last && plain(last) == is_plain) last++;
-    if (is_plain) {
-      weigh_plain(p, g, v, last);
-    } else {
-      for (int i = v; i < last; i++) weigh_vector(p, i, g.begin, g.end, whole(i));
-      if constexpr (Simd::pack == 2)
-        for (int i = v; i < last; i += 2)
-          for (int k = g.begin; k < g.end; k += 2)
-            store_weighed(p.scratch, k, k + 1 < g.end, i, i + 1 < last, [&](int key, int vector) {
-              return Weighed{Simd::load(p.score(key, vector)), Simd::load(p.dscore(key, vector))};
-            });
-    }
+    if (!is_plain || !weigh_plain(p, g, v, last)) weigh_any(p, g, v, last);
     v = last;
   }
 }

@@ -1,0 +1,116 @@
+// backward_extremes.*: gradients, weights and their products at the ends of their types.
+#include <gtest/gtest.h>
+
+#include <cfloat>
+#include <cmath>
+#include <functional>
+
+#include "engine/target.h"
+#include "judge/compare_gradients.h"
+#include "judge/gpu.h"
+#include "judge/number.h"
+#include "judge/run.h"
+
+namespace test {
+namespace {
+
+constexpr double largest_bf16 = 0x1.fep127;
+/// Finite numbers that bf16, rounded to nearest, would take for infinity.
+constexpr double beyond_bf16 = 0x1.ff4p127;
+
+/// All elements of a tensor.
+void fill(const Tensor &tensor, double x) {
+  tensor.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) { tensor.set(i, j, h, d, x); });
+}
+
+/// Row j of every head.
+void fill_row(const Tensor &tensor, int64_t j, double x) {
+  tensor.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+    if (i == j) tensor.set(b, i, h, d, x);
+  });
+}
+
+class BackwardExtremes : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineTest::SetUp();
+    if (!kernel.empty() && is_gpu(kernel)) GTEST_SKIP() << "a suite of CPUs";
+  }
+
+  /// One head; all but its inputs is f32.
+  Case of_size(int64_t sq, int64_t sk, int64_t d = 24) const {
+    Case c = typed(Case{});
+    c.backward = true;
+    c.sq = sq, c.sk = sk, c.d = d;
+    c.dout = c.dq = c.dk = c.dv_type = c.dbias_type = FA_F32;
+    return c;
+  }
+
+  void expect_right(const BackwardInstance &instance, const std::string &what) {
+    instance.clear_gradients();
+    const Op op(instance.desc, kernel);
+    ASSERT_EQ(backward(op, instance), FA_OK) << fa_last_error() << "\n" << repeat_line(instance.c, kernel);
+    EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "") << what << "\n" << repeat_line(instance.c, kernel);
+  }
+};
+
+/// A finite dout has no part in the gradients of keys that its query does not attend, and a finite one in the others'.
+// [F169] [F170]
+TEST_P(BackwardExtremes, LargestDout) {
+  for (const bool by_mask : {false, true}) {
+    for (const double x : {beyond_bf16, double(FLT_MAX), -double(FLT_MAX)}) {
+      for (const int64_t row : {0, 17, 39}) {
+        Case c = of_size(40, 70);
+        c.mask = FA_MASK_CAUSAL_TOP_LEFT;
+        if (by_mask) c.boolmask = "qk";
+        const BackwardInstance s(c);
+        fill(s.v, 0x1p-10), fill(s.out, 0x1p-10);
+        fill_row(s.dout, row, 0);
+        s.dout.set(0, row, 0, 5, x);
+        expect_right(s, "dout of " + std::to_string(x) + " in row " + std::to_string(row));
+      }
+    }
+  }
+}
+
+/// One query and one key, so that each gradient is a single product.
+// [F170]
+TEST_P(BackwardExtremes, LargestGradientOfAScore) {
+  for (const bool biased : {false, true}) {
+    Case c = of_size(1, 1);
+    c.delta = true;
+    if (biased) c.bias = "f32:k", c.dbias = "k";
+    const BackwardInstance s(c);
+    if (biased) fill(s.bias, 0);
+    fill(s.q, 0x1p-10), fill(s.k, 0x1p-10), fill(s.v, 0), fill(s.dout, 0), fill(s.delta, 0);
+    fill(s.lse, s.q.get(0, 0, 0, 0) * s.k.get(0, 0, 0, 0) * double(c.d) / std::sqrt(double(c.d)));
+    // Exact in every type of v that holds 255 / 128: the largest bf16 and three quarters of its last place.
+    s.dout.set(0, 0, 0, 0, 0x1p127), s.v.set(0, 0, 0, 0, 0x1.fep0);
+    s.dout.set(0, 0, 0, 1, 0x1.8p122), s.v.set(0, 0, 0, 1, 0x1p-3);
+    expect_right(s, biased ? "dx beyond bf16, with a bias" : "dx beyond bf16");
+  }
+}
+
+/// An lse that does not belong to the scores leaves weights of any size.
+// [F160] [F170]
+TEST_P(BackwardExtremes, LargestWeights) {
+  for (const double logarithm : {60.0, 87.5, 88.4, 88.7215, 88.7225}) {
+    for (const bool biased : {false, true}) {
+      Case c = of_size(9, 40);
+      if (biased) c.bias = "f32:k", c.dbias = "k";
+      const BackwardInstance s(c);
+      if (biased) fill(s.bias, 0);
+      fill(s.q, 0);
+      fill(s.lse, -logarithm);
+      s.dout.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
+        s.dout.set(i, j, k, l, 0x1p-20 * s.dout.get(i, j, k, l));
+      });
+      expect_right(s, "weights of exp(" + std::to_string(logarithm) + ")");
+    }
+  }
+}
+
+TEST_TARGETS(BackwardExtremes, {"f32", "f16", "bf16"});
+
+}  // namespace
+}  // namespace test
