@@ -32,8 +32,9 @@ REPLACED = {
 # Of capi.i alone.
 ADDED = (
     "def dlpack_view(capsule: object) -> _View: ...",
-    "def forward(op: _Op, q: _View, k: _View, v: _View, out: _View, lse: _View | None,"
-    " heads_first: bool, more: fa_args | None) -> int: ...",
+    "def forward(op: _Op, q: _View, k: _View, v: _View, out: _View, lse: _View | None, heads_first: bool,"
+    " tensors: tuple[_View | None, ...] | None, rest: tuple[int, ...] | None) -> int: ...",
+    "def backward(op: _Op, tensors: tuple[_View | None, ...], heads_first: bool, rest: tuple[int, ...] | None) -> int: ...",
 )
 READ_ONLY = {"struct_size", "fa_kernel"}  # a field, and all fields of a structure
 

@@ -9,7 +9,7 @@ import ctypes
 from typing import Any
 
 from . import capi
-from .errors import InvalidArgument
+from .errors import InvalidArgument, Unreadable
 
 View = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, int], bool, Any]
 
@@ -91,7 +91,7 @@ class Adapter:
     def dlpack(self, x: Any, what: str) -> View:
         device = int(x.__dlpack_device__()[0])
         if device not in (1, 2, 3, 13):
-            raise BufferError(f"{what}: lives on a device of DLPack type {device}: neither CPU (1) nor CUDA (2)")
+            raise Unreadable(f"{what}: lives on a device of DLPack type {device}: neither CPU (1) nor CUDA (2)")
         # -1: nothing waits; the caller's stream is where the work goes, too.
         return self.capsule(x.__dlpack__() if device in (1, 3) else x.__dlpack__(stream=-1), what)
 
@@ -151,9 +151,20 @@ class Adapter:
             made[...] = 0
         return made
 
+    def cast(self, x: Any, dtype: int, what: str) -> Any:
+        """A copy of another type."""
+        raise InvalidArgument(f"{what}: libfa cannot convert a {type(x).__name__}, expected {NAMES[dtype]}")
+
     def stream(self, x: Any) -> int:
         """The stream that work on x is enqueued on: the default one where x's library is not known."""
         return 0
+
+    def why_not_written(self, x: Any) -> str:
+        """Why what view() has marked as not writable is not."""
+        return "is read-only, expected an array that can be written"
+
+    def wrote(self, x: Any) -> None:
+        """The elements of the caller's array x have changed."""
 
     def finish(self, out: Any) -> Any:
         """What is handed to the caller for an array that empty() made."""

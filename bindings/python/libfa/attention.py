@@ -155,38 +155,31 @@ def attention(
 
     seen_lse, given_lse = None, lse is not None
     if given_lse:
-        seen_lse = tensors.lse(lse, device)
+        seen_lse = tensors.of_rows(tensors.written(lse, "lse", device), "lse")
     elif return_lse:
         rows, heads = (shape[-2], shape[-3]) if heads_first else (shape[-3], shape[-2])
         lse = adapter.empty(q, (heads, rows) if packed_q else (shape[0], heads, rows), capi.FA_F32)
         seen_lse = view(lse, "lse")
 
-    more = keep = None
-    numbers = (max_seqlen_q, max_seqlen_k, num_splits)
+    optional = rest = keep = None
+    if not (bias is mask is alibi_slopes is sinks is block_table is None):
+        optional = (
+            tensors.scores(bias, "bias", device),
+            tensors.scores(mask, "mask", device),
+            tensors.heads(alibi_slopes, "alibi_slopes", device),
+            tensors.heads(sinks, "sinks", device),
+            tensors.heads(block_table, "block_table", device),
+        )
+    arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
     if (
-        not (bias is mask is alibi_slopes is sinks is block_table is workspace is seqused_q is seqused_k is None)
-        or not (cu_seqlens_q is cu_seqlens_k is leftpad_k is kv_batch_idx is q_offset is None)
+        not (cu_seqlens_q is cu_seqlens_k is seqused_q is seqused_k is workspace is None)
+        or not (leftpad_k is kv_batch_idx is q_offset is None)
         or not (max_seqlen_q is max_seqlen_k is num_splits is ZERO)
         or device != CPU
     ):
-        more = capi.fa_args()
-        if bias is not None:
-            more.bias = tensors.aligned_right(tensors.read(bias, "bias", device), "bias")
-        if mask is not None:
-            more.mask = tensors.aligned_right(tensors.read(mask, "mask", device), "mask")
-        if alibi_slopes is not None:
-            more.alibi_slopes = tensors.of_heads(tensors.read(alibi_slopes, "alibi_slopes", device), "alibi_slopes")
-        if sinks is not None:
-            more.sinks = tensors.of_heads(tensors.read(sinks, "sinks", device), "sinks")
-        if block_table is not None:
-            more.block_table = tensors.of_heads(tensors.read(block_table, "block_table", device), "block_table")
-        arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
-        keep = tensors.set_arrays(more, arrays, shape[0], device)  # noqa: F841 (lives as long as the call)
-        tensors.set_numbers(more, numbers)
-        if workspace is not None:
-            more.workspace, more.workspace_size = tensors.of_bytes(workspace, "workspace", device)
-        if device != CPU:
-            more.stream = adapter.stream(q) if stream is None else stream
+        numbers = (max_seqlen_q, max_seqlen_k, num_splits)
+        queue = 0 if device == CPU else adapter.stream(q) if stream is None else stream
+        rest, keep = tensors.rest(arrays, numbers, workspace, queue, shape[0], device)  # keep lives as long as the call
 
     flags = (
         (0 if deterministic else capi.FA_FLAG_NONDETERMINISTIC)
@@ -211,9 +204,14 @@ def attention(
         num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
         *parallel_for,
     )
-    status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, more)
+    status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, optional, rest)
     if status:
         check(status)
+    del keep
     if out is None:
         result = adapter.finish(result)
+    else:
+        adapter_of(out).wrote(out)
+    if given_lse:
+        adapter_of(lse).wrote(lse)
     return (result, lse if given_lse else adapter.finish(lse)) if return_lse else result

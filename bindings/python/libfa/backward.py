@@ -21,7 +21,7 @@ _BITS = {
     "dbias": capi.FA_ACCUMULATE_DBIAS,
     "dsinks": capi.FA_ACCUMULATE_DSINKS,
 }
-_READ = ("bias", "mask", "alibi_slopes", "sinks")
+_AT_REST = {*tensors.ARRAYS, "max_seqlen_q", "max_seqlen_k", "workspace"}
 # Where one of these is given, there may be rows that no sequence uses.
 _PARTIAL = ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx")
 
@@ -78,45 +78,68 @@ def backward(
     if layout not in ("bshd", "bhsd"):
         raise InvalidArgument(f"layout: got {layout!r}, expected 'bshd' or 'bhsd'")
     adapter = adapter_of(q)
-    device = view(q, "q")[4]
-    optional = dict(out=out, dlse=dlse, delta=delta, **{name: given.get(name) for name in _READ})
-    inputs = dict(q=q, k=k, v=v, lse=lse, dout=dout) | {name: x for name, x in optional.items() if x is not None}
-    seen = {name: tensors.read(x, name, device) for name, x in inputs.items()}
-    if seen["v"][1] != seen["k"][1]:
-        raise InvalidArgument(f"v: got {NAMES[seen['v'][1]]}, expected k's {NAMES[seen['k'][1]]}")
+    device = adapter.view(q, "q")[4]
+    packed = {name: given.get(f"cu_seqlens_{name}") is not None for name in "qk"}
+    heads_first = layout == "bhsd"
+
+    def heads(x: Any, name: str, of: str, seen: View | None = None) -> View:
+        seen = seen or tensors.read(x, name, device)
+        if len(seen[2]) != 4:
+            tensors.require_heads(seen, name, heads_first, packed[of])
+        return seen
+
+    seen_q, seen_k, seen_v = heads(q, "q", "q"), heads(k, "k", "k"), heads(v, "v", "k")
+    if seen_v[1] != seen_k[1]:
+        raise InvalidArgument(f"v: got {NAMES[seen_v[1]]}, expected k's {NAMES[seen_k[1]]}")
+    seen_out = None if out is None else heads(out, "out", "q")
+    seen_lse = tensors.of_rows(tensors.read(lse, "lse", device), "lse")
+    read = (seen_q, seen_k, seen_v, seen_out, seen_lse, heads(dout, "dout", "q"))
+    constant = (
+        None if dlse is None else tensors.of_rows(tensors.read(dlse, "dlse", device), "dlse"),
+        None if delta is None else tensors.of_rows(tensors.read(delta, "delta", device), "delta"),
+        tensors.scores(given.get("bias"), "bias", device),
+        tensors.scores(given.get("mask"), "mask", device),
+        tensors.heads(given.get("alibi_slopes"), "alibi_slopes", device),
+        tensors.heads(given.get("sinks"), "sinks", device),
+    )
 
     asked = dict(dq=dq, dk=dk, dv=dv, dbias=dbias, dsinks=dsinks)
     zeroed = any(given.get(name) is not None for name in _PARTIAL)
-    like = dict(dq=q, dk=k, dv=v, dbias=given.get("bias"), dsinks=given.get("sinks"))
-    results: dict[str, Any] = {}
-    for name, x in asked.items():
-        results[name] = x
-        if x is None or isinstance(x, bool):
-            results[name] = _new(adapter, q, name, like[name], zeroed) if x else None
-        if results[name] is not None:
-            seen[name] = tensors.written(results[name], name, device)
+    like = (q, k, v, given.get("bias"), given.get("sinks"))
+    results: list[Any] = []
+    wanted: list[View | None] = []
+    for (name, x), of in zip(asked.items(), like):
+        if x is None or x is False:
+            results.append(None)
+            wanted.append(None)
+            continue
+        results.append(_new(adapter, q, name, of, zeroed) if x is True else x)
+        seen = view(results[-1], name) if x is True else tensors.written(x, name, device)
+        if name == "dbias":
+            tensors.of_scores(seen, name)
+        elif name == "dsinks":
+            tensors.of_heads(seen, name)
+        else:
+            heads(x, name, "q" if name == "dq" else "k", seen)
+        wanted.append(seen)
 
-    args = capi.fa_backward_args()
-    for name, one in seen.items():
-        setattr(args, name, _tensor(one, name, given))
-    arrays = tuple(given.get(name) for name in tensors.ARRAYS)
-    keep = tensors.set_arrays(args, arrays, seen["q"][2][0], device)  # noqa: F841 (lives as long as the call)
-    tensors.set_numbers(args, (given.get("max_seqlen_q", 0), given.get("max_seqlen_k", 0)))
-    args.accumulate = _bits(accumulate, asked)
-    if given.get("workspace") is not None:
-        args.workspace, args.workspace_size = tensors.of_bytes(given["workspace"], "workspace", device)
-    if device != CPU:
+    bits = _bits(accumulate, asked) if accumulate else 0
+    rest = keep = None
+    if bits or zeroed or device != CPU or not _AT_REST.isdisjoint(given):
         stream = given.get("stream")
-        args.stream = adapter.stream(q) if stream is None else stream
+        queue = 0 if device == CPU else adapter.stream(q) if stream is None else stream
+        numbers = (given.get("max_seqlen_q", 0), given.get("max_seqlen_k", 0), bits)
+        arrays = tuple(given.get(name) for name in tensors.ARRAYS)
+        rest, keep = tensors.rest(arrays, numbers, given.get("workspace"), queue, seen_q[2][0], device)
 
     op = op_of(
         *device,
-        seen["q"][1],
-        seen["k"][1],
-        seen["out"][1] if out is not None else capi.FA_DTYPE_DEFAULT,
+        seen_q[1],
+        seen_k[1],
+        capi.FA_DTYPE_DEFAULT if seen_out is None else seen_out[1],
         scalars.mask_of(given.get("causal", False)),
-        seen["q"][2][-1],
-        seen["v"][2][-1],
+        seen_q[2][-1],
+        seen_v[2][-1],
         *scalars.pair(given.get("window", (-1, -1)), "window"),
         scalars.integer(given.get("attention_chunk", 0), "attention_chunk"),
         scalars.scale(given.get("softmax_scale"), "softmax_scale"),
@@ -127,8 +150,18 @@ def backward(
         scalars.integer(given.get("num_threads", 0), "num_threads"),
         *given.get("parallel_for", (0, 0)),
     )
-    check(capi.fa_backward(op.handle, args))
-    return Gradients(*(adapter.finish(x) if asked[name] is True else x for name, x in results.items()))
+    status = capi.backward(op.handle, (*read, *wanted, *constant), heads_first, rest)
+    if status:
+        check(status)
+    del keep
+    for i, (name, x) in enumerate(asked.items()):
+        if x is True:
+            if name == "dsinks":
+                results[i] = tensors.narrowed(results[i], given["sinks"])
+            results[i] = adapter.finish(results[i])
+        elif results[i] is not None:
+            adapter_of(x).wrote(x)
+    return Gradients(*results)
 
 
 def _new(adapter: Adapter, q: Any, name: str, like: Any, zeroed: bool) -> Any:
@@ -136,21 +169,8 @@ def _new(adapter: Adapter, q: Any, name: str, like: Any, zeroed: bool) -> Any:
     if like is None:
         raise InvalidArgument(f"{name}: got True, expected {name[1:]} to be given, whose gradient it is; False works")
     seen = view(like, name[1:])
-    return (adapter.zeros if zeroed else adapter.empty)(q, seen[2], seen[1])
-
-
-def _tensor(seen: View, name: str, given: dict[str, Any]) -> tensors.Tensor:
-    """The view of argument name in the four dimensions of fa_backward_args."""
-    if name in ("lse", "dlse", "delta"):
-        return tensors.of_rows(seen, name)
-    if name in ("bias", "dbias", "mask"):
-        return tensors.aligned_right(seen, name)
-    if name in ("alibi_slopes", "sinks", "dsinks"):
-        return tensors.of_heads(seen, name)
-    lengths = "cu_seqlens_k" if name in ("k", "v", "dk", "dv") else "cu_seqlens_q"
-    heads_first = given.get("layout") == "bhsd"
-    tensors.require_heads(seen, name, heads_first, given.get(lengths) is not None)
-    return tensors.four(seen, heads_first)
+    dtype = capi.FA_F32 if name == "dsinks" else seen[1]  # as fa.h has it
+    return (adapter.zeros if zeroed else adapter.empty)(q, seen[2], dtype)
 
 
 def _bits(accumulate: Any, asked: dict[str, Any]) -> int:

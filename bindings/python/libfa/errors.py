@@ -1,5 +1,7 @@
 """The library's statuses as exceptions, each also one of Python's own kind. Their text is fa_last_error()'s."""
 
+import re
+
 from . import capi
 
 
@@ -9,6 +11,10 @@ class Error(Exception):
 
 class InvalidArgument(Error, ValueError):
     """The call can never work: the text names the argument, its value, what was expected and what would work."""
+
+
+class Unreadable(InvalidArgument, BufferError):
+    """An array whose elements are not in memory that libfa can reach: lazy, wrapped, deleted, or on another kind of device."""
 
 
 class InvalidCall(InvalidArgument, RuntimeError):
@@ -38,6 +44,12 @@ _of_status = {
     capi.FA_ERROR_OUT_OF_MEMORY: OutOfMemory,
     capi.FA_ERROR_DRIVER: DriverError,
 }
+
+
+def renamed(text: str, names: dict[str, str]) -> str:
+    """An error's text with the caller's names of arguments in the place of libfa.attention's."""
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.sub(rf"(?<![\w.])({known})(?!\w)", lambda found: names[found[1]], text)
 
 
 def check(status: int) -> None:

@@ -13,7 +13,7 @@ return_attn_probs gives (out, softmax_lse, S_dmask) as flash_attn 2.8.3 does wit
 import re
 from typing import Any, SupportsFloat, SupportsIndex
 
-from . import errors, kvcache, scalars
+from . import errors, kvcache, lazy, scalars
 from .attention import attention
 from .libraries import adapter_of, of_torch, view
 from .options import Array
@@ -27,10 +27,7 @@ def _attention(names: dict[str, str], q: Any, k: Any, v: Any, function: Any = at
     try:
         return function(q, k, v, **keywords)
     except (errors.Error, BufferError, NotImplementedError, TypeError) as error:
-        names = {"window": "window_size", **names}
-        known = "|".join(sorted(names, key=len, reverse=True))
-        text = re.sub(r"\b(args|desc)\.", "", str(error))
-        text = re.sub(rf"\b({known})\b", lambda found: names[found[1]], text)
+        text = errors.renamed(re.sub(r"\b(args|desc)\.", "", str(error)), {"window": "window_size", **names})
         kind = errors.InvalidCall if isinstance(error, errors.InvalidArgument) else type(error)
         raise kind(text) from None
 
@@ -62,6 +59,8 @@ def _forward(
 
 def _unpacked(x: Any, what: str, axis: int, count: int) -> tuple[Any, list[str]]:
     """The count arrays that x holds along axis, and how each is written."""
+    if of_torch(x):
+        lazy.require_strided(x, what)
     shape = tuple(getattr(x, "shape", ()))
     if len(shape) != axis + 3 or shape[axis] != count:
         lead = "(batch, sequence" if axis == 2 else "(total"
@@ -319,6 +318,8 @@ def flash_attn_with_kvcache(
     if k is not None:
         if used is None:
             raise errors.InvalidCall("cache_seqlens: expected where k and v are to be written")
+        for name, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache), ("k", k), ("v", v)):
+            view(x, name)  # which refuses what cannot be read, before anything is computed
         place = kvcache.Place(k_cache, used, k, cache_batch_idx, block_table)
         place.require(k_cache, k, "k")
         place.require(v_cache, v, "v")

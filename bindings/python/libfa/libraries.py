@@ -5,9 +5,9 @@ array's type says which library it is of; nothing is imported that the caller ha
 import sys
 from typing import Any
 
-from . import capi
-from .arrays import CPU, NAMES, SIZES, Adapter, View, dtype_named
-from .errors import InvalidArgument
+from . import capi, lazy
+from .arrays import BY_NAME, CPU, NAMES, SIZES, Adapter, View, dtype_error, dtype_named
+from .errors import InvalidArgument, Unreadable, Unsupported
 
 
 class Numpy(Adapter):
@@ -25,6 +25,9 @@ class Numpy(Adapter):
             raise InvalidArgument("out: numpy has no bfloat16; import ml_dtypes, or ask for out_dtype='float32'")
         return numpy.empty(shape, sys.modules["ml_dtypes"].bfloat16)
 
+    def cast(self, x: Any, dtype: int, what: str) -> Any:
+        return x.astype(sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype])
+
 
 class Torch(Adapter):
     def __init__(self) -> None:
@@ -32,7 +35,7 @@ class Torch(Adapter):
 
     def view(self, x: Any, what: str) -> View:
         if x.requires_grad and sys.modules["torch"].is_grad_enabled():
-            raise NotImplementedError(
+            raise Unsupported(
                 f"{what}: requires a gradient, which autograd does not see here; libfa.torch.attention has gradients, "
                 "and torch.no_grad() does without"
             )
@@ -41,14 +44,43 @@ class Torch(Adapter):
         elif x.is_cuda:
             device = (capi.FA_DEVICE_CUDA, x.device.index)
         else:
-            raise BufferError(f"{what}: lives on the device {x.device}: neither CPU nor CUDA")
+            raise Unreadable(f"{what}: lives on the device {x.device}: neither CPU nor CUDA")
         dtype = self.dtypes.get(x.dtype)
         if dtype is None:
             dtype = self.dtypes[x.dtype] = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
-        return x.data_ptr(), dtype, tuple(x.shape), x.stride(), device, True, x
+        try:
+            address, shape, strides = x.data_ptr(), tuple(x.shape), x.stride()
+        except RuntimeError:
+            raise lazy.error(x, what) from None
+        if x.is_neg() or (address == x.storage_offset() * SIZES[dtype] and 0 not in shape):  # the storage begins at 0
+            return self.resolved(x, what)
+        return address, dtype, shape, strides, device, True, x
+
+    def resolved(self, x: Any, what: str) -> View:
+        """The view of a copy that holds what x means; nobody would see what is written there."""
+        if x.is_neg():
+            copy = x.resolve_neg()
+        elif x._is_zerotensor() and not lazy.overrides(x):
+            copy = x.clone()
+        else:
+            raise lazy.error(x, what)
+        address, dtype, shape, strides, device, _, owner = self.view(copy, what)
+        return address, dtype, shape, strides, device, False, owner
+
+    def why_not_written(self, x: Any) -> str:
+        if x.is_neg():
+            return "is lazily negated (is_neg()): its memory holds the other sign; expected its resolve_neg()"
+        return "is a tensor of zeros without memory; expected torch.zeros"
+
+    def wrote(self, x: Any) -> None:
+        if not x.is_inference():
+            sys.modules["torch"].autograd.graph.increment_version(x)
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
         return like.new_empty(shape, dtype=getattr(sys.modules["torch"], NAMES[dtype]))
+
+    def cast(self, x: Any, dtype: int, what: str) -> Any:
+        return x.to(getattr(sys.modules["torch"], NAMES[dtype]))
 
     def stream(self, x: Any) -> int:
         return int(sys.modules["torch"].cuda.current_stream(x.device).cuda_stream) if x.is_cuda else 0
@@ -64,6 +96,9 @@ class Masked(Adapter):
 
 
 class Cupy(Adapter):
+    def cast(self, x: Any, dtype: int, what: str) -> Any:
+        return x.astype(sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype])
+
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
         cupy = sys.modules["cupy"]
         with like.device:
@@ -79,11 +114,30 @@ class Jax(Adapter):
     def view(self, x: Any, what: str) -> View:
         if isinstance(x, sys.modules["jax"].core.Tracer):
             raise TypeError(f"{what}: is traced (jax.jit, vmap, grad), and has no elements yet; use libfa.jax.attention there")
-        return super().view(x, what)
+        try:
+            seen = super().view(x, what)
+        except Unreadable:
+            raise
+        except Exception as error:  # of many kinds
+            raise self.refused(x, what, error) from None
+        return *seen[:5], False, seen[6]
+
+    def refused(self, x: Any, what: str, error: Exception) -> InvalidArgument:
+        if x.is_deleted():
+            return Unreadable(f"{what}: has been deleted, as arrays are that were donated to a function of jax.jit")
+        if len(x.devices()) > 1:
+            return Unreadable(
+                f"{what}: is on {len(x.devices())} devices, expected one; libfa.jax.attention takes it, or jax.device_get"
+            )
+        name = getattr(x.dtype, "name", str(x.dtype))
+        return Unreadable(f"{what}: {error}") if name in BY_NAME else dtype_error(name, what)
+
+    def why_not_written(self, x: Any) -> str:
+        return "is an array of JAX, which never changes"
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
         if like.devices() and next(iter(like.devices())).platform != "cpu":
-            raise NotImplementedError("q: is an array of JAX on a GPU, which libfa does not serve yet; expected one on the CPU")
+            raise Unsupported("q: is an array of JAX on a GPU, which libfa does not serve yet; expected one on the CPU")
         numpy = sys.modules["numpy"]
         kind = sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype]
         count = SIZES[dtype]
@@ -92,6 +146,9 @@ class Jax(Adapter):
         memory = numpy.empty(count + 64, "uint8")
         skip = -memory.__array_interface__["data"][0] % 64  # JAX takes over memory that is aligned to 64 bytes
         return memory[skip : skip + count].view(kind).reshape(shape)
+
+    def cast(self, x: Any, dtype: int, what: str) -> Any:  # also of numpy's, which finish() makes JAX's
+        return x.astype(sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype])
 
     def finish(self, out: Any) -> Any:
         return sys.modules["jax"].device_put(out, may_alias=True)

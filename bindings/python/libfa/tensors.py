@@ -1,4 +1,5 @@
-"""The shapes that fa_args asks for, from views of the shapes that callers have, and what can be checked on the way."""
+"""Views of a call's arguments, of the shapes that callers have: what can be checked before capi.forward and capi.backward give
+them the four dimensions of fa_args."""
 
 import array
 import math
@@ -8,13 +9,12 @@ from typing import Any
 from . import capi
 from .arrays import CPU, NAMES, SIZES, View, contiguous, device_name
 from .errors import InvalidArgument
-from .libraries import view
+from .libraries import adapter_of, view
 from .scalars import integer
 
-Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
-
 ARRAYS = ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx", "q_offset")
-_NUMBERS = ("max_seqlen_q", "max_seqlen_k", "num_splits")
+NUMBERS = ("max_seqlen_q", "max_seqlen_k", "num_splits")
+_BOUNDS = {"max_seqlen_q": 2**63, "max_seqlen_k": 2**63, "num_splits": 2**31}
 
 
 def require_device(seen: View, what: str, device: tuple[int, int]) -> None:
@@ -29,11 +29,25 @@ def read(x: Any, what: str, device: tuple[int, int]) -> View:
     return seen
 
 
+def widened(x: Any, what: str, device: tuple[int, int]) -> View:
+    """The view of an array, of float32 where it has another type of floats."""
+    seen = read(x, what, device)
+    if seen[1] == capi.FA_F16 or seen[1] == capi.FA_BF16:
+        return view(adapter_of(x).cast(x, capi.FA_F32, what), what)
+    return seen
+
+
+def narrowed(x: Any, like: Any) -> Any:
+    """x, an array of float32, with the type of like."""
+    dtype = view(like, "sinks")[1]
+    return x if dtype == capi.FA_F32 else adapter_of(x).cast(x, dtype, "dsinks")
+
+
 def written(x: Any, what: str, device: tuple[int, int]) -> View:
     """The view of an array that is written."""
     seen = read(x, what, device)
     if not seen[5]:
-        raise InvalidArgument(f"{what}: is read-only, expected an array that can be written")
+        raise InvalidArgument(f"{what}: {adapter_of(x).why_not_written(x)}")
     return seen
 
 
@@ -44,60 +58,42 @@ def require_heads(seen: View, what: str, heads_first: bool, packed: bool) -> Non
         raise InvalidArgument(f"{what}: got shape {seen[2]}, expected ({axes}); three dimensions only with cu_seqlens")
 
 
-def four(seen: View, heads_first: bool) -> Tensor:
-    """(batch, sequence, heads, dim) of what require_heads() lets pass."""
-    address, dtype, shape, strides = seen[:4]
-    if len(shape) == 3:
-        shape, strides = (1, *shape), (0, *strides)
-    if heads_first:
-        shape, strides = (tuple(x[i] for i in (0, 2, 1, 3)) for x in (shape, strides))
-    return address, dtype, shape, strides
-
-
-def of_rows(seen: View, what: str) -> Tensor:
-    """(batch, heads, rows, 1) of (batch, heads, rows), packed (heads, rows)."""
-    address, dtype, shape, strides = seen[:4]
-    if len(shape) == 2:
-        shape, strides = (1, *shape), (0, *strides)
-    if len(shape) == 3:
-        shape, strides = (*shape, 1), (*strides, 1)
-    if len(shape) != 4:
-        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected (batch, heads, queries), packed (heads, rows)")
-    return address, dtype, shape, strides
-
-
-def lse(x: Any, device: tuple[int, int]) -> View:
-    """The view of a caller's lse: (batch, heads, rows), packed (heads, rows)."""
-    seen = written(x, "lse", device)
+def of_rows(seen: View, what: str) -> View:
+    """The view of an lse or of what is shaped as it: (batch, heads, rows), packed (heads, rows)."""
     if not 2 <= len(seen[2]) <= 4:
-        raise InvalidArgument(f"lse: got shape {seen[2]}, expected (batch, heads, queries), packed (heads, rows)")
+        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected (batch, heads, queries), packed (heads, rows)")
     return seen
 
 
-def aligned_right(seen: View, what: str) -> Tensor:
-    """(batch, heads, queries, keys): missing dimensions are repeated."""
-    missing = 4 - len(seen[2])
-    if missing < 0:
+def of_scores(seen: View, what: str) -> View:
+    """The view of a bias or a mask, whose missing dimensions are repeated."""
+    if len(seen[2]) > 4:
         raise InvalidArgument(f"{what}: got shape {seen[2]}, expected (batch, heads, queries, keys) or its last dimensions")
-    return seen[0], seen[1], (1,) * missing + seen[2], (0,) * missing + seen[3]
+    return seen
 
 
-def of_heads(seen: View, what: str) -> Tensor:
-    """(batch, heads, 1, 1) of (batch, heads) or (heads,)."""
-    address, dtype, shape, strides = seen[:4]
-    if len(shape) == 1:
-        shape, strides = (1,) + shape, (0,) + strides
-    if len(shape) == 2:
-        shape, strides = shape + (1, 1), strides + (1, 1)
-    if len(shape) != 4:
+def of_heads(seen: View, what: str) -> View:
+    """The view of (batch, heads) or (heads,), or of a block table."""
+    if len(seen[2]) not in (1, 2, 4):
         entries = "(batch, pages per sequence)" if what == "block_table" else "(heads,) or (batch, heads)"
-        raise InvalidArgument(f"{what}: got shape {shape}, expected {entries}")
-    return address, dtype, shape, strides
+        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected {entries}")
+    return seen
 
 
-def of_bytes(x: Any, what: str, device: tuple[int, int]) -> tuple[int, int]:
+def scores(x: Any, what: str, device: tuple[int, int]) -> "View | None":
+    """The view of a bias or a mask; None stays None."""
+    return None if x is None else of_scores(read(x, what, device), what)
+
+
+def heads(x: Any, what: str, device: tuple[int, int]) -> "View | None":
+    """The view of what has an element a head, or of a block table; sinks are made float32; None stays None."""
+    if x is None:
+        return None
+    return of_heads(widened(x, what, device) if what == "sinks" else read(x, what, device), what)
+
+
+def of_bytes(seen: View, what: str) -> tuple[int, int]:
     """(address, size in bytes) of contiguous memory."""
-    seen = written(x, what, device)
     if seen[3] != contiguous(seen[2]):
         raise InvalidArgument(f"{what}: got strides {seen[3]}, expected a contiguous array")
     return seen[0], math.prod(seen[2]) * SIZES[seen[1]]
@@ -123,32 +119,38 @@ def _array(values: Any, what: str) -> Any:
         raise InvalidArgument(f"{what}: got {reprlib.repr(values)}, expected numbers that int32 can hold") from None
 
 
-def set_numbers(args: "capi.fa_args | capi.fa_backward_args", given: tuple[Any, ...]) -> None:
-    """Sets the fields of args that are numbers of the caller's, in the order of _NUMBERS."""
-    for name, value in zip(_NUMBERS, given):
-        number = integer(value, name)
-        try:
-            setattr(args, name, number)
-        except OverflowError:
-            raise InvalidArgument(f"{name}: got {number}, which its field of fa_args cannot hold") from None
-
-
-def set_arrays(
-    args: "capi.fa_args | capi.fa_backward_args", given: tuple[Any, ...], batch: int, device: tuple[int, int]
-) -> list[View]:
-    """Points args at the arrays given, in the order of ARRAYS. Returns what must live until the call is done."""
-    arrays = [_array(x, name) if isinstance(x, (list, tuple)) and device == CPU else x for name, x in zip(ARRAYS, given)]
-    keep: list[View] = []
-    packed = next((i for i in (0, 1) if arrays[i] is not None), None)
+def rest(
+    arrays: tuple[Any, ...], numbers: tuple[Any, ...], workspace: Any, stream: int, batch: int, device: tuple[int, int]
+) -> "tuple[tuple[int, ...], list[View]]":
+    """What capi.forward and capi.backward take behind the tensors, of the arrays in the order of ARRAYS and the numbers in the
+    order of NUMBERS, and the views that must live until the call is done."""
+    num_seqs, keep, addresses = 0, [], []
+    if arrays[0] is not None or arrays[1] is not None:
+        num_seqs = batch
     if arrays[0] is not None:
-        shape = view(arrays[0], "cu_seqlens_q")[2]
+        if device == CPU and isinstance(arrays[0], (list, tuple)):
+            arrays = (_array(arrays[0], ARRAYS[0]), *arrays[1:])
+        shape = view(arrays[0], ARRAYS[0])[2]
         if len(shape) != 1 or shape[0] < 1:
             raise InvalidArgument(f"cu_seqlens_q: got shape {shape}, expected (sequences + 1,)")
-        batch = shape[0] - 1
-    for index, (name, x) in enumerate(zip(ARRAYS, arrays)):
-        if x is not None:
-            keep.append(ints(x, name, batch + 1 if index < 2 else batch, device))
-            setattr(args, name, keep[-1][0])
-    if packed is not None:
-        args.num_seqs = batch
-    return keep
+        num_seqs = batch = shape[0] - 1
+    for name, x in zip(ARRAYS, arrays):
+        if x is None:
+            addresses.append(0)
+            continue
+        if device == CPU and isinstance(x, (list, tuple)):
+            x = _array(x, name)
+        keep.append(ints(x, name, batch + 1 if name.startswith("cu_") else batch, device))
+        addresses.append(keep[-1][0])
+    size = 0
+    if workspace is not None:
+        keep.append(written(workspace, "workspace", device))
+        workspace, size = of_bytes(keep[-1], "workspace")
+    return (*addresses, num_seqs, *(_number(x, name) for x, name in zip(numbers, NUMBERS)), workspace or 0, size, stream), keep
+
+
+def _number(value: Any, name: str) -> int:
+    number = value if type(value) is int else integer(value, name)
+    if not -_BOUNDS[name] <= number < _BOUNDS[name]:
+        raise InvalidArgument(f"{name}: got {number}, which its field of fa_args cannot hold")
+    return number

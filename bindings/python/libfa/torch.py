@@ -14,8 +14,8 @@ import torch
 from torch.autograd import forward_ad
 
 from . import attention as _attention
-from . import scalars, torch_operators
-from .errors import InvalidArgument
+from . import lazy, scalars, torch_operators
+from .errors import Error, InvalidArgument, renamed
 from .options import LayoutOptions
 from .torch_operators import CAUSAL_NAMES, TENSORS
 
@@ -95,8 +95,12 @@ def attend(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
     if _eager(q, k, v, keywords):
         return _attention(q, k, v, **keywords)
-    if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
-        _refuse_tangents(q, k, v)
+    if not torch.compiler.is_compiling():
+        for name, x in (("q", q), ("k", k), ("v", v), *keywords.items()):
+            if isinstance(x, torch.Tensor):
+                lazy.require_strided(x, name)
+        if forward_ad._current_level >= 0:
+            _refuse_tangents(q, k, v)
     keywords["causal"] = CAUSAL_NAMES[scalars.mask_of(keywords.get("causal", False))]
     keywords["window_left"], keywords["window_right"] = scalars.pair(keywords.pop("window", (-1, -1)), "window")
     if keywords.get("softmax_scale") is not None:
@@ -135,6 +139,23 @@ def scaled_dot_product_attention(
 ) -> torch.Tensor:
     """torch.nn.functional.scaled_dot_product_attention: (..., heads, queries, dim); is_causal is aligned top-left, as torch's
     is; attn_mask is boolean (True: attend) or is added to the scores; leading dimensions are broadcast."""
+    try:
+        return _scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    except (RuntimeError, Error) as error:
+        for name, x in (("query", query), ("key", key), ("value", value), ("attn_mask", attn_mask)):
+            if x is not None:
+                lazy.require_strided(x, name)
+        if not isinstance(error, Error):
+            raise
+        raise type(error)(renamed(str(error), _NAMES)) from None
+
+
+_NAMES = {"q": "query", "k": "key", "v": "value", "bias": "attn_mask", "mask": "attn_mask"}
+
+
+def _scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: Any, is_causal: Any, scale: Any, enable_gqa: Any
+) -> Any:
     if dropout_p:
         raise NotImplementedError(f"dropout_p: got {dropout_p}, and libfa has no dropout; 0.0 works")
     if attn_mask is not None and is_causal:

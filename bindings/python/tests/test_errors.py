@@ -198,9 +198,18 @@ def test_forward_checks_views(wrong):
         views = [view] * 4 + [None]
         views[at] = wrong
         with pytest.raises(TypeError, match="expected a view"):
-            capi.forward(op.handle, *views, False, None)
+            capi.forward(op.handle, *views, False, None, None)
     for odd in (("x", 1), (0, "x")):
         with pytest.raises(TypeError):
-            capi.forward(op.handle, odd + view[2:], view, view, view, None, False, None)
+            capi.forward(op.handle, odd + view[2:], view, view, view, None, False, None, None)
     with pytest.raises((TypeError, ValueError)):
-        capi.forward(op.handle, view, view, view, view, None, False, 3)
+        capi.forward(op.handle, view, view, view, view, None, False, None, 3)
+    for tensors, rest in ((3, None), ((None,) * 4, None), ((3,) + (None,) * 4, None), (None, (0,) * 13), (None, ("x",) * 14)):
+        with pytest.raises(TypeError):
+            capi.forward(op.handle, view, view, view, view, None, False, tensors, rest)
+    views = [view] * 17
+    for at in range(17):
+        with pytest.raises(TypeError, match="expected a view"):
+            capi.backward(op.handle, (*views[:at], wrong, *views[at + 1 :]), False, None)
+    with pytest.raises(TypeError, match="expected a tuple of 17 views"):
+        capi.backward(op.handle, tuple(views[1:]), False, None)

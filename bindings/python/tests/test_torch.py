@@ -189,7 +189,7 @@ def test_autocast(wanted, given):
     mask = torch.randn(9, 21)
     with torch.autocast("cpu", dtype=wanted):
         if given == torch.float64:
-            with pytest.raises(libfa.InvalidArgument, match="q: got dtype float64"):
+            with pytest.raises(libfa.InvalidArgument, match="query: got dtype float64"):
                 libfa.torch.scaled_dot_product_attention(q, k, v)
             return
         out = libfa.torch.scaled_dot_product_attention(q, k, v, mask)
