@@ -36,6 +36,14 @@ end
                           "$(listed(call))"))
 end
 
+"A number of a field of fa_desc, where 0 has a meaning of its own: none but 0 becomes 0."
+function single(value::Real, name)
+    number = Cfloat(value)
+    number == 0 && value != 0 && throw(InvalidArgument("$name is $value, which Float32 holds as 0; expected 0 or a number " *
+                                                       "from $(nextfloat(0.0f0)) on"))
+    return number
+end
+
 "The fa_desc of an attention; the keywords are those of [`Op`](@ref)."
 function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type::Type = T, out_type::Type = T,
     causal::Union{Bool,Symbol} = false, window::Tuple{Integer,Integer} = (-1, -1), attention_chunk::Integer = 0,
@@ -50,7 +58,8 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
     return with(defaults(C.fa_desc_init, C.fa_desc), (device = device_of(device), device_index = device_index,
         dtype_q = dtype(T), dtype_kv = dtype(kv_type), dtype_out = dtype(out_type), mask = mask_of(causal),
         head_dim = head_dim, head_dim_v = head_dim_v, window_left = window[1], window_right = window[2],
-        attention_chunk = attention_chunk, softmax_scale = softmax_scale, softcap = softcap, flags = flags, num_threads = threads,
+        attention_chunk = attention_chunk, softmax_scale = single(softmax_scale, :softmax_scale),
+        softcap = single(softcap, :softcap), flags = flags, num_threads = threads,
         parallel_for = julia_threads ? parallel_for_address[] : C_NULL, parallel_for_host = C_NULL))
 end
 

@@ -67,6 +67,8 @@ end
     @test invalid(() -> LibFA.Op(Float32, 0), "desc.head_dim", "576")
     @test invalid(() -> LibFA.Op(Float32, 16; causal = :left), ":left", ":top_left")
     @test invalid(() -> LibFA.Op(Float32, 16; softcap = NaN), "desc.softcap")
+    @test invalid(() -> LibFA.Op(Float32, 16; softcap = 1e-60), "softcap is 1.0e-60, which Float32 holds as 0")
+    @test invalid(() -> LibFA.Op(Float32, 16; softmax_scale = -1e-60), "softmax_scale is -1.0e-60")
     @test invalid(() -> LibFA.Op(Float32, 16; num_threads = 5000), "desc.num_threads")
     @test invalid(() -> LibFA.Op(Float32, 16; device = :gpu), ":gpu", ":cuda")
     @test thrown(() -> LibFA.Op(Float32, 16; device = :cuda, device_index = 99)) isa LibFA.Error

@@ -199,7 +199,7 @@ def attention(
         *window,
         attention_chunk if type(attention_chunk) is int else scalars.integer(attention_chunk, "attention_chunk"),
         0.0 if softmax_scale is None else scalars.scale(softmax_scale, "softmax_scale"),
-        softcap if type(softcap) is float else scalars.real(softcap, "softcap"),
+        0.0 if type(softcap) is float and not softcap else scalars.single(softcap, "softcap"),
         flags,
         num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
         *parallel_for,

@@ -143,7 +143,7 @@ def backward(
         *scalars.pair(given.get("window", (-1, -1)), "window"),
         scalars.integer(given.get("attention_chunk", 0), "attention_chunk"),
         scalars.scale(given.get("softmax_scale"), "softmax_scale"),
-        scalars.real(given.get("softcap", 0.0), "softcap"),
+        scalars.single(given.get("softcap", 0.0), "softcap"),
         (0 if given.get("deterministic", True) else capi.FA_FLAG_NONDETERMINISTIC)
         | (capi.FA_FLAG_BATCH_INVARIANT if given.get("batch_invariant") else 0)
         | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if given.get("bias_before_softcap") else 0),

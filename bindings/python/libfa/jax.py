@@ -104,7 +104,7 @@ def attention(
     )
     numbers = {name: scalars.integer(value, name) for name, value in numbers.items()}
     numbers.update(mask=scalars.mask_of(causal), window_left=left, window_right=right, flags=flags)
-    scale, cap = scalars.scale(softmax_scale, "softmax_scale"), scalars.real(softcap, "softcap")
+    scale, cap = scalars.scale(softmax_scale, "softmax_scale"), scalars.single(softcap, "softcap")
     attributes = dict(
         softmax_scale=numpy.float32(scale),
         softcap=numpy.float32(cap),

@@ -33,7 +33,7 @@ class Op:
         for name, value in desc.items():
             if not hasattr(fields, name):
                 raise TypeError(f"Op() got an unexpected keyword argument {name!r}: expected a field of fa_desc")
-            convert = dtype_of if name.startswith("dtype_") else scalars.real if name in _REALS else scalars.integer
+            convert = dtype_of if name.startswith("dtype_") else scalars.single if name in _REALS else scalars.integer
             self._desc[name] = convert(value, name)
             try:
                 setattr(fields, name, self._desc[name])

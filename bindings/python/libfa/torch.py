@@ -22,7 +22,7 @@ from .torch_operators import CAUSAL_NAMES, TENSORS
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_CONVERTED = {"softcap": scalars.real} | dict.fromkeys(
+_CONVERTED = {"softcap": scalars.single} | dict.fromkeys(
     ("attention_chunk", "max_seqlen_q", "max_seqlen_k", "num_splits", "num_threads"), scalars.integer
 )
 _KEYWORDS = {*LayoutOptions.__annotations__, "out_dtype", "return_lse"}

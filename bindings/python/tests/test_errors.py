@@ -1,5 +1,7 @@
 """Bad input: always an exception of the right kind with a text that names the argument, never a crash, nothing written."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,7 @@ REFUSED = {
     "too few slopes": (dict(alibi_slopes=np.zeros(1, "f4")), "alibi_slopes"),
     "lse of the wrong shape": (dict(lse=np.zeros((2, 8), "f4"), return_lse=True), "lse"),
     "a negative softcap": (dict(softcap=-1.0), "softcap"),
+    "a softcap that float32 holds as 0": (dict(softcap=1e-60), "softcap: got 1e-60, which float32 holds as 0; expected 0"),
     "a scale that is no number": (dict(softmax_scale=float("nan")), "softmax_scale"),
     "a scale of 0": (dict(softmax_scale=0.0), "softmax_scale: got 0.0, which float32 holds as 0; expected None"),
     "a scale that float32 holds as 0": (dict(softmax_scale=-1e-46), "softmax_scale: got -1e-46"),
@@ -94,6 +97,28 @@ def test_refused(what):
         libfa.attention(**tensors(**changed))
     assert isinstance(error.value, ValueError) and text in str(error.value), str(error.value)
     assert (FLOATS == before).all()
+
+
+@pytest.mark.parametrize("name", ["softcap", "softmax_scale"])
+def test_an_op_takes_no_number_for_0(name):
+    with pytest.raises(libfa.InvalidArgument, match=f"{name}: got 1e-60, which float32 holds as 0"):
+        libfa.Op(head_dim=8, dtype_q="float32", **{name: 1e-60})
+    libfa.Op(head_dim=8, dtype_q="float32", **{name: 1e-45})
+    libfa.Op(head_dim=8, dtype_q="float32", **{name: 0})
+
+
+@pytest.mark.parametrize("module", ["libfa.torch", "libfa.jax"])
+def test_a_softcap_that_float32_holds_as_0(module):
+    pytest.importorskip(module.split(".")[1])
+    x = importlib.import_module("torch").zeros(FLOATS.shape) if module == "libfa.torch" else FLOATS
+    with pytest.raises(libfa.InvalidArgument, match="softcap: got 1e-60"):
+        importlib.import_module(module).attention(x, x, x, softcap=1e-60)
+
+
+def test_gradients_under_a_softcap_that_float32_holds_as_0():
+    x = FLOATS
+    with pytest.raises(libfa.InvalidArgument, match="softcap: got 1e-60"):
+        libfa.backward(x, x, x, dout=x, out=x, lse=np.zeros((2, 2, 8), "f4"), softcap=1e-60)
 
 
 NO_ARRAYS_AND_NO_NUMBERS = [
