@@ -111,8 +111,10 @@
  * result too [F28], at the cost of one gather of each element for every tile of queries that uses it.
  *
  * Nothing outside the described elements is read or written [F29]. Each element of out and of lse needs memory of its own,
- * shared with no other tensor or array of the call and not with its workspace. Where addresses and strides alone show
- * otherwise, the call is refused [F30]. Tensors may interleave [F31].
+ * shared with no other tensor or array of the call and not with its workspace. A call is refused where a few comparisons of
+ * addresses and strides show otherwise [F197]: of two tensors' outermost elements, of all elements of one with the memory of
+ * another that has no gaps, and of steps along a tensor's dimensions that lead back to where they began. That a call is not
+ * refused proves nothing. Tensors may interleave [F31].
  *
  * The number of key/value heads divides the number of query heads (MHA, GQA, MQA): query head h reads key/value head
  * h / (Hq / Hkv) [F32]. Lengths are below 2^31 [F33]. Sizes are 64-bit throughout [F34], up to 2^48 elements a tensor [F35].

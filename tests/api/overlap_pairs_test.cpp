@@ -43,7 +43,7 @@ TEST(Overlap, OfEachTensorIsServedApart) {
   EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
 }
 
-// [F30]
+// [F197]
 TEST(Overlap, OfOutOrLseWithEachInputIsRefused) {
   for (const Named &input : inputs) {
     Full call;
@@ -60,7 +60,7 @@ TEST(Overlap, OfOutWithLseIsRefused) {
   expect_refused("args.out", "args.lse", &call, reinterpret_cast<char *>(std::end(call.out)) - 4, &call.args.lse);
 }
 
-// [F30]
+// [F197]
 TEST(Overlap, OfTheWorkspaceWithEachTensorIsRefused) {
   for (const Named &input : inputs) {
     Full call;

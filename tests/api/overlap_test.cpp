@@ -189,7 +189,7 @@ std::vector<int64_t> places(const fa_tensor &t) {
   return all;
 }
 
-// [F30]
+// [F197]
 TEST(OverlapItself, IsWhatAnEnumerationFinds) {
   Layouts layouts(13);
   fa_op *const op = Call().create();
