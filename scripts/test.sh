@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Every test of libfa: installs what they need, then for each preset builds, runs every ctest suite, and at the end shows
 # the summary of each.
-source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
+set -euo pipefail
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 cd "$root"
 
 usage() {
   cat <<'TEXT'
 usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
+       scripts/test.sh --install-only [PRESET...]
 
   PRESET   release      every suite as it is installed          (these three when none is named)
            asan-ubsan   every suite under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -22,6 +25,9 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
   The sanitizers watch the CUDA engine, too, where release or ci comes before them: its emulator and kernels are used, and
   by coverage, too, which otherwise builds its own.
 
+  --install-only installs the Debian packages that configuring, building and testing these presets needs, and ends. What
+  the bindings' tests need is left to bindings/LANGUAGE/environment.sh.
+
   scripts/test.sh release -- -R forward.bf16       some tests of one preset
   scripts/test.sh release -- -L avx2               the tests with a label
   FA_JOBS=1 scripts/test.sh                        less memory
@@ -30,10 +36,12 @@ TEXT
 }
 
 presets=()
+install_only=
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
     --) shift && break ;;
+    --install-only) install_only=yes ;;
     release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
     *)
       echo "unknown preset: $1" >&2
@@ -61,6 +69,7 @@ python3 -m pip --version >/dev/null 2>&1 || packages+=(python3 python3-pip) # nv
 step "Looking for the compilers and the libraries of the tests" "see above"
 need_packages "${packages[@]}"
 need_cmake
+[ -z "$install_only" ] || exit 0
 
 # The bindings are tested in the builds without instruments: programs in other languages could not load an instrumented library.
 bindings=(python rust julia) # each has an environment.sh, which fetches what it needs
