@@ -16,3 +16,9 @@ for version in 99.0 0.0.9; do
     exit 1
   fi
 done
+if "$CMAKE" -S "$SOURCE/tests/install/find_package" -B "$build/wrong" -DCMAKE_PREFIX_PATH="$1" -DVERSION="0.1;COMPONENTS;static" \
+  >"$build/wrong.log" 2>&1; then
+  echo "find_package(fa COMPONENTS static) succeeded"
+  exit 1
+fi
+tr -s '\n ' ' ' <"$build/wrong.log" | grep -q "has no component static" || { echo "not said why" && cat "$build/wrong.log" && exit 1; }

@@ -14,8 +14,15 @@ rm -rf "$folder"/source "$folder"/wheel "$folder"/repaired "$folder"/environment
 cd "$folder"
 PATH=$(dirname "$python"):$PATH
 
-"$python" -m build --sdist --no-isolation --outdir source "$source" >sdist.log
+"$python" -m build --sdist --no-isolation --outdir source "$source" >sdist.log 2>&1 || { cat sdist.log >&2 && exit 1; }
+! grep -i deprecated sdist.log >&2 || exit 1
 tar -xzf source/libfa-*.tar.gz -C source --strip-components=1
+# Every script that the build or another of its scripts runs is there.
+for script in $(cd source && grep -ohE '\b[a-z0-9_]+[.](sh|py)\b' CMakeLists.txt cmake/*.cmake kernels/CMakeLists.txt scripts/* | sort -u); do
+  if [ -e "$source/scripts/$script" ] && [ ! -e "source/scripts/$script" ]; then
+    echo "the sdist lacks scripts/$script" >&2 && exit 1
+  fi
+done
 options=(--config-settings=cmake.define.FA_WERROR="$werror")
 command -v ccache >/dev/null || options=(--config-settings=cmake.define.CMAKE_CXX_FLAGS_RELEASE=-O0)
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir wheel \

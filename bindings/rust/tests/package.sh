@@ -16,4 +16,7 @@ for crate in "$CARGO_TARGET_DIR"/package/{fa-sys,libfa}-*.crate; do
   echo '{"files":{}}' >"$registry/$(basename "$crate" .crate)/.cargo-checksum.json"
 done
 find "$registry"/fa-sys-*/native -type l | { ! grep . || { echo "links in the crate lead out of it" >&2; exit 1; }; }
+for crate in fa-sys libfa; do
+  [ -f "$(echo "$registry/$crate"-[0-9]*/LICENSE)" ] || { echo "the crate $crate has no LICENSE" >&2; exit 1; }
+done
 [ -f "$(echo "$registry"/fa-sys-*/native/src/api/op.cpp)" ] || { echo "the C++ sources are not in the crate" >&2; exit 1; }
