@@ -64,10 +64,15 @@ install(
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT development)
 
-install(
-  FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
-  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/libfa
-  COMPONENT development)
+# The pages, and what they refer to. A source distribution may lack some.
+set(fa_doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libfa)
+file(GLOB fa_pages ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md)
+install(FILES ${fa_pages} DESTINATION ${fa_doc_dir} COMPONENT development)
+foreach(folder docs examples)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder})
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${fa_doc_dir} COMPONENT development)
+  endif()
+endforeach()
 
 # Programs (the tool) find the library beside themselves, wherever the prefix is moved.
 file(RELATIVE_PATH fa_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})

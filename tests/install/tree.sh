@@ -17,6 +17,12 @@ if [ "$3" = SHARED_LIBRARY ]; then
   [ "$(readlink "$LIBDIR/libfa/libfa.so")" = ../libfa.so.0 ] || { echo "the development link does not lead to ../libfa.so.0"; exit 1; }
 fi
 
+# What the header and the installed pages refer to is next to them.
+for page in $(grep -ohE '\bdocs/[a-z-]+[.]md' include/libfa/* share/doc/libfa/README.md | sort -u) \
+  $(grep -ohE '\]\((docs/|CHANGELOG|LICENSE|examples)[^)#]*' share/doc/libfa/README.md | cut -c3- | sort -u); do
+  must "share/doc/libfa/$page"
+done
+
 # These names belong to Augeas, in the folders that both share.
 for file in include/fa.h "$LIBDIR/libfa.so" "$LIBDIR/libfa.a" "$LIBDIR/libfa.so.1"; do
   if [ -e "$file" ] || [ -L "$file" ]; then
