@@ -1,9 +1,24 @@
-// What this CPU can run, asked of the CPU and the operating system once.
+// What this CPU can run, asked of the CPU and the operating system.
 #pragma once
+
+#include <cstdint>
 
 namespace fa::cpu {
 
-/// nullptr when this machine runs the ISA, else what it lacks.
+/// What an x86-64 says: words of CPUID, 0 where it has no such leaf, and the states that the operating system keeps.
+struct X86Words {
+  uint32_t ecx_1;    // leaf 1
+  uint32_t ebx_7;    // leaf 7
+  uint32_t eax_7_1;  // leaf 7, subleaf 1
+  uint64_t xcr0;     // XGETBV of 0; 0 where it is not enabled
+};
+
+/// nullptr when a CPU runs the ISA, else what it lacks.
+const char *lacks_avx2(const X86Words &words);
+const char *lacks_avx512(const X86Words &words);
+const char *lacks_avx512_bf16(const X86Words &words);
+
+/// The same of this machine.
 const char *lacks_avx512_bf16();
 const char *lacks_avx512();
 const char *lacks_avx2();

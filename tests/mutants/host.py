@@ -204,7 +204,8 @@ CPU = [
         GRADIENTS,
     ),
     Mutant("added_gradients", "src/cpu/kernel/backward/store.h", "if (!add) return", "if (true) return", GRADIENTS),
-    Mutant("no_avx2", "src/cpu/features.cpp", '!__builtin_cpu_supports("avx2")', "true", r"^kernels\.any"),
+    Mutant("no_avx2", "src/cpu/features.cpp", "!has(words.ebx_7, avx2)", "true", r"^kernels\.any|^features"),
+    Mutant("states_that_nobody_keeps", "src/cpu/features.cpp", "zmm_states = 0xe6", "zmm_states = 0x6", "^features"),
     Mutant(
         "invariance_of_many_rows", "src/cpu/plan.cpp", "(job.tiles == 1 || a.batch_invariant)", "(job.tiles == 1)", INVARIANT
     ),
