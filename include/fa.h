@@ -197,7 +197,8 @@
  *
  * Environment variables, read through secure_getenv [F57] and overruled by the API:
  *
- *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything) [F58]
+ *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything) [F58]. Any other
+ *                           value but 0, off, no, false and none means dispatch
  *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail [F59]. Calls that it does not serve fail
  *                           with FA_ERROR_UNSUPPORTED [F154]
  *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80) [F60]

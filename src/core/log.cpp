@@ -1,9 +1,11 @@
 // One line a message, formatted on the stack, to the host's callback or to the standard error.
 #include "core/log.h"
 
+#include <strings.h>
+
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
+#include <initializer_list>
 
 #include "core/environment.h"
 
@@ -21,7 +23,11 @@ Sink sink = {nullptr, nullptr};
 
 bool verbose_dispatch() {
   const char *wanted = environment("FA_VERBOSE");
-  return wanted && (std::strcmp(wanted, "dispatch") == 0 || std::strcmp(wanted, "all") == 0);
+  if (!wanted) return false;
+  for (const char *off : {"0", "off", "no", "false", "none"}) {
+    if (strcasecmp(wanted, off) == 0) return false;
+  }
+  return true;
 }
 
 void say(const char *format, ...) {

@@ -5,7 +5,7 @@
 
 namespace fa {
 
-/// True when FA_VERBOSE asks for messages on how kernels are chosen.
+/// True when FA_VERBOSE asks for messages on how kernels are chosen: any value but those that mean no.
 bool verbose_dispatch();
 
 /// Sends one line, printf-like, without its newline.

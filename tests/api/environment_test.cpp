@@ -131,7 +131,7 @@ TEST(Environment, ForceKernelOverrulesMaxArch) {
 
 // [F58] [F148] [F150]
 TEST(Environment, VerboseTellsEveryKernelUpToTheChosen) {
-  for (const char *level : {"dispatch", "all"}) {
+  for (const char *level : {"dispatch", "all", "1", "true", "debug", "Dispatch"}) {
     const Log log;
     const Variable verbose("FA_VERBOSE", level);
     const std::string chosen = chosen_kernel();
@@ -159,9 +159,11 @@ TEST(Environment, VerboseTellsOfTheVariablesThatChose) {
 TEST(Environment, SilentUnlessAsked) {
   const Log log;
   chosen_kernel();
-  const Variable verbose("FA_VERBOSE", "nothing that exists");
-  chosen_kernel();
-  EXPECT_EQ(log.text(), "");
+  for (const char *level : {"", "0", "off", "OFF", "no", "false", "none"}) {
+    const Variable verbose("FA_VERBOSE", level);
+    chosen_kernel();
+    EXPECT_EQ(log.text(), "") << level;
+  }
 }
 
 // [F55] [F151]
