@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <list>
+#include <map>
 #include <sstream>
 
 #include "command.h"
@@ -37,8 +38,15 @@ T number(const std::string &name, const std::string &text, const std::optional<R
                           range ? fmt::format(" from {:g} to {:g}", range->low, range->high) : ""));
 }
 
+/// The element types as other libraries spell them.
+const std::map<std::string, std::string> spellings = {{"float32", "f32"},  {"fp32", "f32"}, {"float", "f32"},
+                                                      {"float16", "f16"},  {"fp16", "f16"}, {"half", "f16"},
+                                                      {"bfloat16", "bf16"}};
+
 std::string one_of(const std::string &name, const std::string &text, const std::vector<std::string> &choices) {
-  if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+  const auto spelled = spellings.find(text);
+  const std::string &word = spelled == spellings.end() ? text : spelled->second;
+  if (std::find(choices.begin(), choices.end(), word) != choices.end()) return word;
   wrong_value(name, text, fmt::format("one of {}", fmt::join(choices, ", ")));
 }
 
@@ -80,6 +88,11 @@ void Options::value(const char *names, int64_t &target, const char *value, const
 }
 
 void Options::value(const char *names, float &target, const char *value, const char *description) {
+  add(names, value, description, false,
+      [&target, name = long_name(names)](const std::string &given) { target = number<float>(name, given, {}); });
+}
+
+void Options::value(const char *names, std::optional<float> &target, const char *value, const char *description) {
   add(names, value, description, false,
       [&target, name = long_name(names)](const std::string &given) { target = number<float>(name, given, {}); });
 }
@@ -167,6 +180,18 @@ void explain_usage_error(const CLI::App &app, const CLI::ParseError &error) {
   fmt::print(stderr, "{}: {}\nSee {} --help.\n", name, printable(message), name);
 }
 
+/// `fa help`, `fa help run`, `fa version` and `fa -v`, as other programs have them, in the words of the options.
+void ask_for_help(std::vector<std::string> &words) {
+  if (words.empty()) return;
+  if (words[0] == "help" && words.size() <= 2) {
+    words.erase(words.begin());
+    const auto is_asked = [&](const Command &command) { return words[0] == command.name; };
+    if (words.empty() || std::ranges::any_of(commands(), is_asked)) words.emplace_back("--help");
+  } else if (words.size() == 1 && (words[0] == "version" || words[0] == "-v" || words[0] == "-V")) {
+    words[0] = "--version";
+  }
+}
+
 }  // namespace
 
 Asked parse_command_line(int argc, char **argv) {
@@ -184,7 +209,10 @@ Asked parse_command_line(int argc, char **argv) {
   add(program(), &app);
   for (const Command &command : commands()) add(command, app.add_subcommand(command.name));
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    ask_for_help(words);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    app.parse(std::move(words));
   } catch (const CLI::Success &success) {  // --help, --version
     std::ostringstream text;               // std::cout would forget that it could not be written
     const int code = app.exit(success, text, text);

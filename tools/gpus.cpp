@@ -2,6 +2,7 @@
 #include "gpus.h"
 
 #include <cstdint>
+#include <string_view>
 
 #include "driver.h"
 #include "library.h"
@@ -45,6 +46,14 @@ void serve(int32_t index, Gpu &gpu) {
   }
 }
 
+/// Without a GPU each of its kernels gives the same reason.
+std::string why_none() {
+  for (const fa_kernel &kernel : kernels()) {
+    if (std::string_view(kernel.device) == "cuda") return kernel.why_not;
+  }
+  return "this build has no GPU kernels (FA_KERNELS=off)";
+}
+
 }  // namespace
 
 Gpus find_gpus() {
@@ -60,9 +69,7 @@ Gpus find_gpus() {
     serve(i, gpus.list.back());
   }
   if (!gpus.list.empty()) return gpus;
-  Gpu none;
-  serve(0, none);
-  gpus.why_none = none.why_not;
+  gpus.why_none = why_none();
   return gpus;
 }
 

@@ -16,6 +16,7 @@ namespace fa::tool {
 namespace {
 
 void complain(const Asked &asked, const std::string &what) {
+  std::fflush(stdout);  // where both streams are one, the error comes last
   fmt::print(stderr, "fa{}{}: {}\n", asked.command.empty() ? "" : " ", asked.command, what);
 }
 

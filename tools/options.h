@@ -44,6 +44,7 @@ class Options {
   void value(const char *names, int64_t &target, const char *value, const char *description,
              std::optional<Range> range = {});
   void value(const char *names, float &target, const char *value, const char *description);
+  void value(const char *names, std::optional<float> &target, const char *value, const char *description);
   void value(const char *names, double &target, const char *value, const char *description,
              std::optional<Range> range = {});
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -14,17 +15,31 @@
 #include "npy.h"
 #include "on_gpu.h"
 #include "printable.h"
-#include "progress.h"
 #include "run_call.h"
 #include "run_gradients.h"
 #include "run_options.h"
-#include "stats.h"
-#include "timing.h"
-#include "units.h"
+#include "run_times.h"
 #include "work.h"
 
 namespace fa::tool {
 namespace {
+
+/// An output replaces the file that it is named after.
+void check_outputs_are_no_inputs(const RunOptions &options) {
+  const std::string *inputs[] = {
+      &options.q,     &options.k,     &options.v,         &options.dout,        &options.bias,       &options.mask,
+      &options.alibi, &options.sinks, &options.reference, &options.block_table, &options.cu_seqlens,
+#define FA_ARRAY(name, more) &options.name,
+#include "core/operands.inc"
+  };
+  for (const std::string *out : {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv}) {
+    for (const std::string *in : inputs) {
+      std::error_code none;  // of a file that is not there
+      if (!out->empty() && !in->empty() && (*in == *out || std::filesystem::equivalent(*in, *out, none)))
+        bad_input("{}: is an input, which the output would replace; name another file", *out);
+    }
+  }
+}
 
 void check_usage(const RunOptions &options) {
   for (const auto &[path, option] : {std::pair(&options.q, "--q"), {&options.k, "--k"}, {&options.v, "--v"}}) {
@@ -39,14 +54,9 @@ void check_usage(const RunOptions &options) {
         "how often to time it (--repeat N)");
   }
   if (options.max_error >= 0 && options.reference.empty()) bad_input("--max-error needs --reference FILE");
-}
-
-void print_times(const RunCall &call, const std::vector<double> &seconds) {
-  const double middle = median(seconds);
-  const Interval interval = median_interval(seconds);
-  const double flops = work_of(call.desc, call.args).flops;
-  fmt::print("time       median {} of {} calls, 95 % within [{}, {}]: {:.1f} GFLOP/s\n", seconds_text(middle),
-             seconds.size(), seconds_text(interval.low), seconds_text(interval.high), flops / middle * 1e-9);
+  if (options.scale == 0.0F)
+    bad_input("--scale is 0, which would make all scores equal; expected another number (left out: 1 / sqrt(dim))");
+  check_outputs_are_no_inputs(options);
 }
 
 /// A GPU's kernel works on copies on the GPU, which are no part of the times.
@@ -57,20 +67,9 @@ void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
     check(fa_forward(op.get(), gpu ? &gpu->args : &call.args));
     if (gpu) gpu->wait();
   };
-  const double first = seconds_of(1, once);
-  if (gpu) gpu->fetch();
-  if (options.repeat == 0) {
-    fmt::print("time       {}, the first call (--repeat N measures)\n", seconds_text(first));
-    return;
-  }
-  std::vector<double> seconds;
-  Progress progress(options.repeat);
-  for (int64_t i = 0; i < options.repeat; ++i) {
-    seconds.push_back(seconds_of(1, once));
-    progress.update(i + 1, "calls");
-  }
-  progress.clear();
-  print_times(call, seconds);
+  time_calls("time", options.repeat, work_of(call.desc, call.args).flops, once, [&] {
+    if (gpu) gpu->fetch();
+  });
 }
 
 /// Prints the distance to the reference; false when it is larger than allowed.
@@ -79,6 +78,7 @@ bool compare_with_reference(const RunOptions &options, const Array &out, const A
   fmt::print("reference  {}: largest difference {:.3g} at {}, relative {:.3g}\n", printable(options.reference),
              distance.largest, shape_text(distance.where), distance.relative);
   if (options.max_error < 0 || distance.largest <= options.max_error) return true;
+  std::fflush(stdout);
   fmt::print(stderr, "fa run: the largest difference to {} is {:.3g}, more than --max-error {:g}\n",
              printable(options.reference), distance.largest, options.max_error);
   return false;
@@ -105,7 +105,7 @@ int run_files(const RunOptions &options) {
   fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k), describe(call.v),
              call.sequences(), call.sequences() == 1 ? "" : "s");
   run_calls(options, call, op);
-  if (gradients) gradients->run(op, call.sequences(), call.desc.device_index);
+  if (gradients) gradients->run(op, call, options.repeat);
   if (out) out->write(format_npy(call.out));
   if (lse) lse->write(format_npy(call.lse));
   for (std::optional<OutputFile> *file : {&out, &lse}) {

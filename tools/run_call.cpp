@@ -1,6 +1,7 @@
 // Reads the files of a call and describes them as tensors; only what the library cannot see is checked here.
 #include "run_call.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "error.h"
@@ -115,6 +116,15 @@ void RunCall::read_tensors(const RunOptions &options) {
   args.q = view(&q);
   args.k = view(&k);
   args.v = view(&v);
+  const fa_tensor &tq = args.q, &tk = args.k, &tv = args.v;
+  if (tk.shape[3] != tq.shape[3])
+    bad_input("{}: head dimension {}; that of {} is {}, and both are to be the same", options.k, tk.shape[3], options.q,
+              tq.shape[3]);
+  if (tk.shape[2] == 0 ? tq.shape[2] != 0 : tq.shape[2] % tk.shape[2] != 0)
+    bad_input("{}: {} heads; they are to divide the {} heads of {}", options.k, tk.shape[2], tq.shape[2], options.q);
+  if (!std::equal(tk.shape, tk.shape + 3, tv.shape))
+    bad_input("{}: shape {}; all dimensions but the last are to be those of {}, {}", options.v, shape_text(v.shape),
+              options.k, shape_text(k.shape));
 }
 
 void RunCall::describe_attention(const RunOptions &options) {
@@ -131,7 +141,7 @@ void RunCall::describe_attention(const RunOptions &options) {
     desc.window_right = window[1];
   }
   desc.attention_chunk = options.chunk;
-  desc.softmax_scale = options.scale;
+  desc.softmax_scale = options.scale.value_or(0);
   desc.softcap = options.softcap;
   desc.num_threads = options.threads;
   if (options.nondeterministic) desc.flags |= FA_FLAG_NONDETERMINISTIC;

@@ -8,8 +8,8 @@
 #include "error.h"
 #include "on_gpu.h"
 #include "printable.h"
-#include "timing.h"
-#include "units.h"
+#include "run_times.h"
+#include "work.h"
 
 namespace fa::tool {
 
@@ -58,15 +58,17 @@ RunGradients::RunGradients(const RunOptions &options, RunCall *call) {
   for (Output &output : outputs_) *output.tensor = call->view(&output.array);
 }
 
-void RunGradients::run(const Op &op, int64_t sequences, int32_t device_index) {
+void RunGradients::run(const Op &op, const RunCall &call, int64_t repeat) {
   std::optional<OnGpu<fa_backward_args>> gpu;
-  if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(args_, op.get(), sequences, device_index);
-  const double seconds = seconds_of(1, [&] {
+  if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(args_, op.get(), call.sequences(), call.desc.device_index);
+  const auto once = [&] {
     check(fa_backward(op.get(), gpu ? &gpu->args : &args_));
     if (gpu) gpu->wait();
+  };
+  const double flops = 2.5 * work_of(call.desc, call.args).flops;  // five products for the forward pass's two
+  time_calls("backward", repeat, flops, once, [&] {
+    if (gpu) gpu->fetch();
   });
-  if (gpu) gpu->fetch();
-  fmt::print("backward   {}, the first call\n", seconds_text(seconds));
 }
 
 void RunGradients::write() {

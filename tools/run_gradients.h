@@ -22,8 +22,9 @@ class RunGradients {
   /// Reads --dout and creates the files, so that a place that cannot be written is found early.
   RunGradients(const RunOptions &options, RunCall *call);
 
-  /// fa_backward, after fa_forward, whose results have been fetched where that ran on a GPU; sequences: B.
-  void run(const Op &op, int64_t sequences, int32_t device_index);
+  /// fa_backward, after call's fa_forward, whose results have been fetched where that ran on a GPU; repeat: as
+  /// time_calls().
+  void run(const Op &op, const RunCall &call, int64_t repeat);
 
   /// Writes the files and prints what they hold; a line each.
   void write();

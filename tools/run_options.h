@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "options.h"
@@ -22,7 +23,8 @@ struct RunOptions {
   bool causal = false, causal_top_left = false, bias_before_softcap = false;
   std::string window;
   int64_t chunk = 0;
-  float softcap = 0, scale = 0;
+  float softcap = 0;
+  std::optional<float> scale;
 
   std::string device = "auto", kernel;
   int32_t threads = 0, num_splits = 0;

@@ -29,7 +29,9 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string suggestion(const std::string &word, const std::vector<std::string> &names) {
   const std::string given = word.substr(0, word.find('='));
   std::string best;
-  size_t best_distance = 3;  // more edits than two are another word
+  // More than two edits, or one for each three letters, are another word.
+  const size_t letters = given.size() - std::min(given.size(), given.find_first_not_of('-'));
+  size_t best_distance = std::clamp<size_t>(letters / 3, 1, 2) + 1;
   for (const std::string &name : names) {
     const size_t distance = edit_distance(given, name);
     if (distance < best_distance) best = name, best_distance = distance;

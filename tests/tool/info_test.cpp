@@ -45,6 +45,14 @@ TEST(Info, JsonHasTheSame) {
   for (const json &choice : info.at("serves")) EXPECT_NE(choice.at("kernel"), "") << choice;
 }
 
+/// The text is for people who have not made an fa_desc.
+TEST(Info, WhyThereIsNoGpu) {
+  const json info = json::parse(fa({"info", "--json"}).out);
+  const std::string none = info.at("why_no_gpu");
+  EXPECT_EQ(none.find("desc."), none.npos) << none;
+  EXPECT_EQ(none.find("FA_ERROR"), none.npos) << none;
+}
+
 /// Many kernels may lack the same.
 TEST(Info, SaysEachReasonOnce) {
   const std::string text = fa({"info"}).out;

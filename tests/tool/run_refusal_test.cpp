@@ -1,6 +1,9 @@
 // `fa run` on what cannot work: the message says what is wrong, the exit code is 2, and no output appears.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "arrays.h"
 #include "program.h"
 #include "temporary.h"
@@ -90,15 +93,50 @@ TEST_F(RunRefusal, WrongType) {
   expect_refusal({"--seqused-k", large}, {"large.npy: element 0 is 1099511627776", "32 bits"});
 }
 
+TEST_F(RunRefusal, KeysAndValuesOfOtherShapes) {
+  v = save(folder / "v.npy", random_array(NpyType::f32, {1, 5, 2, 8}, 3));
+  expect_refusal({}, {"v.npy: shape (1, 5, 2, 8)", "all dimensions but the last", "k.npy, (1, 6, 2, 8)"});
+}
+
+TEST_F(RunRefusal, NoScale) {
+  expect_refusal({"--scale", "0"}, {"--scale is 0", "1 / sqrt(dim)"});
+  expect_refusal({"--scale", "-0.0"}, {"--scale is 0"});
+}
+
+/// An input survives, whatever name the output has for it.
+TEST_F(RunRefusal, OutputsThatAreInputs) {
+  const std::string same = folder / "same.npy";
+  std::filesystem::create_symlink(q, same);
+  for (const std::string &path : {q, same, (folder / "") + "./k.npy"}) {
+    const Finished f = test::fa({"run", "--q", q, "--k", k, "--v", v, "-o", path});
+    EXPECT_EQ(f.code, 2) << path;
+    EXPECT_NE(f.err.find(path + ": is an input, which the output would replace"), f.err.npos) << f.err;
+  }
+  const Finished f = test::fa({"run", "--q", q, "--k", k, "--v", v, "--dout", q, "--dv", v});
+  EXPECT_NE(f.err.find("v.npy: is an input"), f.err.npos) << f.err;
+}
+
+/// Where both streams are one, as in a log, the error is the last line.
+TEST_F(RunRefusal, TheErrorComesLast) {
+  const std::string log = folder / "log";
+  const std::string command = std::string(TEST_FA) + " run --q " + q + " --k " + k + " --v " + v + " --reference " + q +
+                              " --max-error 0 > " + log + " 2>&1";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+  std::ifstream file(log);
+  std::string line, last;
+  while (std::getline(file, line)) last = line;
+  EXPECT_TRUE(last.starts_with("fa run: the largest difference")) << last;
+}
+
 TEST_F(RunRefusal, WrongShape) {
   q = save(folder / "q.npy", random_array(NpyType::f32, {4, 8}, 1));
   expect_refusal({}, {"q.npy: shape (4, 8) has 2 dimensions", "(batch, sequence, heads, dim)", "(total, heads, dim)"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {4, 2, 8}, 1));
   expect_refusal({}, {"q.npy: shape (4, 2, 8) has 3 dimensions", "--cu-seqlens-q"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {1, 4, 2, 16}, 1));
-  expect_refusal({}, {"args.k"});  // the library: another head dim
+  expect_refusal({}, {"k.npy: head dimension 8; that of", "q.npy is 16"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {1, 4, 3, 8}, 1));
-  expect_refusal({}, {"args.k"});  // heads that do not divide
+  expect_refusal({}, {"k.npy: 2 heads; they are to divide the 3 heads of", "q.npy"});
   q = save(folder / "q.npy", random_array(NpyType::f32, {1, 4, 2, 8}, 1));
   expect_refusal({"--bias", save(folder / "b.npy", random_array(NpyType::f32, {1, 1, 1, 4, 6}, 1))},
                  {"b.npy", "at most 4"});

@@ -395,6 +395,31 @@ TEST(Run, Gradients) {
       ASSERT_NEAR(gradients[i].value(n), wanted[i]->value[static_cast<size_t>(n)], 1e-4) << names[i] << " " << n;
 }
 
+TEST(Run, RepeatTimesBothPasses) {
+  Call call;
+  call.add({"--kernel", "cpu.generic", "--repeat", "6", "--dq", call.folder / "dq.npy"});
+  call.add("--dout", random_array(NpyType::f32, {b, sq, hq, d}, 9));
+  const Finished f = test::fa(call.options);
+  EXPECT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("time       median "), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("backward   median "), f.out.npos) << f.out;
+}
+
+/// Types by the names that numpy and torch have for them.
+TEST(Run, SpellingsOfTypes) {
+  for (const auto &[spelled, name] : {std::pair("half", "float16"),
+                                      {"float16", "float16"},
+                                      {"fp16", "float16"},
+                                      {"float32", "float32"},
+                                      {"bfloat16", "bfloat16"}}) {
+    Call call;
+    call.add({"--kernel", "cpu.generic", "--dtype", spelled});
+    const Finished f = test::fa(call.options);
+    EXPECT_EQ(f.code, 0) << f.err;
+    EXPECT_NE(f.out.find(std::string("q, k, v    ") + name + " "), f.out.npos) << f.out;
+  }
+}
+
 /// The bytes of dq are those of a gradient of the output that is bf16 in its file, and not those of the exact one.
 TEST(Run, ConvertsTheGradientOfTheOutput) {
   const Array exact = random_array(NpyType::f32, {b, sq, hq, d}, 9);

@@ -35,10 +35,18 @@ TEST(Usage, HelpOfEverything) {
   }
 }
 
+TEST(Usage, HelpAsACommand) {
+  EXPECT_EQ(fa({"help"}).out, fa({"--help"}).out);
+  EXPECT_EQ(fa({"help", "run"}).out, fa({"run", "--help"}).out);
+  expect_usage_error({"help", "rum"}, "unknown argument 'rum'; did you mean run?");
+}
+
 TEST(Usage, Version) {
-  const Finished f = fa({"--version"});
-  EXPECT_EQ(f.code, 0);
-  EXPECT_EQ(f.out, "fa " FA_VERSION_STRING "\n");
+  for (const char *asked : {"--version", "version", "-v", "-V"}) {
+    const Finished f = fa({asked});
+    EXPECT_EQ(f.code, 0) << asked;
+    EXPECT_EQ(f.out, "fa " FA_VERSION_STRING "\n") << asked;
+  }
 }
 
 TEST(Usage, SaysWhatIsWrong) {
@@ -46,6 +54,7 @@ TEST(Usage, SaysWhatIsWrong) {
   expect_usage_error({"rum"}, "unknown argument 'rum'; did you mean run?");
   expect_usage_error({"--nonsense"}, "unknown option '--nonsense'\n");
   expect_usage_error({"run", "--casual"}, "fa run: unknown option '--casual'; did you mean --causal?");
+  expect_usage_error({"run", "--dlse"}, "unknown option '--dlse'\n");  // near enough to none
   expect_usage_error({"run", "--casual=1"}, "did you mean --causal?");
   expect_usage_error({"run", "stray.npy"}, "unknown argument 'stray.npy'");
   expect_usage_error({"run", "--q"}, "--q takes one value");
