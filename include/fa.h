@@ -432,7 +432,9 @@ typedef struct fa_backward_args {
   void *stream;          /* NULL; as in fa_args */
 } fa_backward_args;
 
-/* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. */
+/* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. In a library that loads GPU
+ * kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and why_not names the first
+ * file that is missing [F201]. */
 typedef struct fa_kernel {
   size_t struct_size;   /* set by the caller to sizeof(fa_kernel) */
   const char *name;     /* "cpu.avx2": what FA_FORCE_KERNEL takes */
@@ -459,8 +461,8 @@ FA_API void fa_args_init(fa_args *args, size_t struct_size);
 /* The same for fa_backward_args [F187]. Thread-safe. Since 0.1. */
 FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
 
-/* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Does nothing when tensor is NULL.
- * Thread-safe. Since 0.1. */
+/* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Inputs are only read, wherever they
+ * are [F202]: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1. */
 FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 
 /* Creates an op for *desc and stores it in *op (NULL on error [F118]). Checks every field [F119], then takes the first kernel

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -20,6 +23,8 @@ namespace fa::cuda {
 namespace {
 
 using kernels::Entry;
+
+constexpr int newest_cuda = std::numeric_limits<int>::max();
 
 constexpr bool same(std::string_view a, std::string_view b) {
   return a == b;
@@ -44,6 +49,13 @@ struct Row {
 
   const Image *serving(const kernels::Attention &a) const {
     return find(family().works_in(a), std::max(a.head_dim, a.head_dim_v));
+  }
+
+  /// That of the first of its images that are there; 0 where none is, and why the first is not.
+  int cuda_version(Reason *why) const {
+    for (const Image *image = first + 1; image < first + count; image++)
+      if (const int version = cuda_version_of(*image, why)) return version;
+    return cuda_version_of(*first, why);
   }
 };
 
@@ -171,22 +183,56 @@ std::string own_arch(const Device &device) {
   return name;
 }
 
-const char *needs_newer_driver(const char *arch, const Device &device, Reason *room) {
-  const int driver = machine().driver.version;
+const char *needs_newer_driver(const char *arch, int cuda, const Device &device, Reason *room) {
+  const int driver = machine().driver.version, needed = needed_driver_version(cuda);
+  if (driver < needed)
+    return reason(
+        room,
+        "the kernel images for %s are of CUDA %d.%d, and the driver, for CUDA %d.%d, runs none of them: update the "
+        "driver to %s, or install images that CUDA %d compiled",
+        arch, cuda / 1000, cuda % 1000 / 10, driver / 1000, driver % 1000 / 10, driver_for(needed), driver / 1000);
   return reason(
       room,
       "%s would run code for %s from its PTX, which is of CUDA %d.%d, and the driver, for CUDA %d.%d, does not "
       "know it: update the driver to %s, or build libfa with FA_ARCHS naming %s",
-      DeviceName(device).text, arch, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, driver / 1000,
-      driver % 1000 / 10, driver_for(kernel_cuda_version), own_arch(device).c_str());
+      DeviceName(device).text, arch, cuda / 1000, cuda % 1000 / 10, driver / 1000, driver % 1000 / 10, driver_for(cuda),
+      own_arch(device).c_str());
 }
 
-/// Why code for an architecture does not run on a device; nullptr when it does.
-const char *not_for(const kernels::Arch &arch, const Device &device, Reason *room) {
-  const Runs runs = runs_on(arch, device);
-  if (runs == Runs::yes) return nullptr;
-  if (runs == Runs::with_newer_driver) return needs_newer_driver(arch.name, device, room);
-  return reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text);
+/// Why a row does not run on a device.
+enum class Not { at_all, with_this_driver, without_files };
+struct WhyNot {
+  Not kind;
+  const char *text;  // nullptr when it does
+};
+
+WhyNot why_not_on(const Row &row, const Device &device, Reason *room) {
+  const kernels::Arch &arch = row.arch();
+  if (runs_on(arch, newest_cuda, device) == Runs::no)
+    return {Not::at_all, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
+  const int cuda = row.cuda_version(room);
+  if (cuda == 0) return {Not::without_files, room->text};
+  switch (runs_on(arch, cuda, device)) {
+    case Runs::no:
+      return {Not::at_all, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
+    case Runs::with_newer_driver:
+      return {Not::with_this_driver, needs_newer_driver(arch.name, cuda, device, room)};
+    case Runs::yes:
+      break;
+  }
+  return {Not::at_all, nullptr};
+}
+
+/// True where files are all that is missing for a device: none of the rows that would run there has any.
+bool lacks_files_alone(const Device &device) {
+  Reason room;
+  bool lacks = false;
+  for (size_t i = 0; i < row_count; i++) {
+    const WhyNot why = why_not_on(table.rows[i], device, &room);
+    if (why.text == nullptr) return false;
+    lacks = lacks || why.kind == Not::without_files;
+  }
+  return lacks;
 }
 
 const char *no_such_device(int32_t index, const Machine &m, Reason *room) {
@@ -195,28 +241,30 @@ const char *no_such_device(int32_t index, const Machine &m, Reason *room) {
                 m.device_count, one ? "" : "s");
 }
 
-/// Why each row runs on no device, where the first that is usable is this one; for as long as the library lives.
-struct NotHere {
-  Reason reasons[row_count + 1];
-
-  explicit NotHere(const Device &device) {
-    for (size_t i = 0; i < row_count; i++) not_for(table.rows[i].arch(), device, &reasons[i]);
-  }
-};
+/// A reason for as long as the library lives: the first of its kind that a row had.
+const char *kept(size_t row, const WhyNot &why) {
+  static std::mutex writing;
+  static Reason reasons[row_count + 1][3];
+  const std::lock_guard lock(writing);
+  char *text = reasons[row][static_cast<int>(why.kind)].text;
+  if (*text == '\0') std::memcpy(text, why.text, std::strlen(why.text) + 1);
+  return text;
+}
 
 const char *why_not_here(const Kernel &kernel) {
   const Machine &m = machine();
   if (const char *why = why_not_after_fork()) return why;
   if (m.device_count == 0) return m.why_none;
-  const Device *usable = nullptr;
+  const size_t row = index_of(kernel);
+  const char *first = nullptr;
   for (int i = 0; i < m.device_count; i++) {
     if (!m.devices[i].usable()) continue;
-    if (runs_on(table.rows[index_of(kernel)].arch(), m.devices[i]) == Runs::yes) return nullptr;
-    if (usable == nullptr) usable = &m.devices[i];
+    Reason room;
+    const WhyNot why = why_not_on(table.rows[row], m.devices[i], &room);
+    if (why.text == nullptr) return nullptr;
+    if (first == nullptr) first = kept(row, why);
   }
-  if (usable == nullptr) return m.devices[0].why_not;
-  static const NotHere kept(*usable);
-  return kept.reasons[index_of(kernel)].text;
+  return first != nullptr ? first : m.devices[0].why_not;
 }
 
 /// Why a row's images do not serve on a device that runs them; nullptr when one does.
@@ -242,10 +290,15 @@ const char *why_not_serving(const Row &row, const Attention &attention, const De
 const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
   const Row &row = table.rows[index_of(kernel)];
   const Machine &m = machine();
+  if (const char *why = why_not_after_fork()) return why;
+  if (m.device_count == 0) return m.why_none;
   if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, room);
   const Device &device = m.devices[a.device_index];
   if (!device.usable()) return device.why_not;
-  if (const char *why = not_for(row.arch(), device, room)) return why;
+  const WhyNot why = why_not_on(row, device, room);
+  // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
+  const bool waits = why.kind == Not::without_files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
+  if (why.text != nullptr && !waits) return why.text;
   return why_not_serving(row, a, device, room);
 }
 
@@ -319,14 +372,14 @@ const char *why_no_device(int32_t index, Reason *room) {
   if (index >= m.device_count) return no_such_device(index, m, room);
   const Device &device = m.devices[index];
   if (!device.usable()) return device.why_not;
-  const kernels::Arch *newest = nullptr;  // whose code a newer driver would run
+  const char *first = nullptr;  // of what would run, best first: that files or a newer driver are missing
   for (size_t i = 0; i < row_count; i++) {
-    const kernels::Arch &arch = table.rows[i].arch();
-    const Runs runs = runs_on(arch, device);
-    if (runs == Runs::yes) return nullptr;
-    if (runs == Runs::with_newer_driver && newest == nullptr) newest = &arch;
+    Reason here;
+    const WhyNot why = why_not_on(table.rows[i], device, &here);
+    if (why.text == nullptr) return nullptr;
+    if (why.kind != Not::at_all && first == nullptr) first = reason(room, "%s", why.text);
   }
-  if (newest != nullptr) return needs_newer_driver(newest->name, device, room);
+  if (first != nullptr) return first;
   if (const kernels::Arch &oldest = *std::ranges::min_element(kernels::archs, {}, &kernels::Arch::number);
       device.capability < oldest.number)
     return reason(room, "%s is older than Turing (%s), the first that libfa serves", DeviceName(device).text,
@@ -337,6 +390,7 @@ const char *why_no_device(int32_t index, Reason *room) {
 
 const char *toolkit(Reason *room) {
   if (row_count == 0) return nullptr;
+  if (kernel_cuda_version == 0) return "GPU kernels in files of their own (FA_KERNELS=load)";
   return reason(room, "CUDA %d.%d (driver %s)", kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10,
                 driver_for(needed_driver_version()));
 }

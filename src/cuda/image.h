@@ -4,6 +4,7 @@
 #include <span>
 
 #include "common/images.h"
+#include "core/engine.h"
 #include "cuda/device.h"
 
 namespace fa::cuda {
@@ -58,11 +59,15 @@ std::span<const Image> images();
 
 enum class Runs { no, with_newer_driver, yes };
 
-/// Whether code for an architecture runs on a device: machine code as far as its reach goes, or PTX that the driver
-/// compiles if it is as new as the toolkit.
-Runs runs_on(const kernels::Arch &arch, const Device &device);
+/// Whether a toolkit's code for an architecture runs on a device: machine code as far as its reach goes, or PTX that
+/// the driver compiles if it is as new as the toolkit, which is the newest where it is not known yet.
+Runs runs_on(const kernels::Arch &arch, int cuda_version, const Device &device);
 
-/// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read anew by every call, for
+/// The version of CUDA that compiled an image. In a build that has no images of its own the image's file says it: 0,
+/// with the reason in *why, where there is no such file; it may come later. What was found once is remembered.
+int cuda_version_of(const Image &image, Reason *why);
+
+/// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read again by every call, for
 /// the caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.
 char *read_image(const Image &image);
 

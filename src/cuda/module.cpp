@@ -59,13 +59,14 @@ struct Free {
 /// Only machine code runs on a driver that is older than the toolkit: PTX is for it to compile.
 fa_status too_new(const char *call, CUresult result, const Image &image) {
   const Driver &driver = machine().driver;
-  const int version = driver.version;
+  Reason why;
+  const int version = driver.version, cuda = cuda_version_of(image, &why);
   return failed(
       driver, call, result,
       "the kernel image %s has no machine code for this GPU, and its PTX is of CUDA %d.%d, which the driver, for "
       "CUDA %d.%d, cannot compile: update the driver, or build libfa with FA_ARCHS naming this GPU's "
       "architecture, or with a CUDA toolkit that is no newer than the driver",
-      image.name, kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10, version / 1000, version % 1000 / 10);
+      image.name, cuda / 1000, cuda % 1000 / 10, version / 1000, version % 1000 / 10);
 }
 
 /// What to tell of an image that does not load.

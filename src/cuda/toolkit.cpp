@@ -27,16 +27,18 @@ constexpr Release releases[] = {
 
 const int kernel_cuda_version = FA_KERNEL_CUDA_VERSION;
 
-int needed_driver_version() {
-  return std::max(kernel_cuda_version / 1000 * 1000, oldest_driver);
+int needed_driver_version(int cuda_version) {
+  return std::max(cuda_version / 1000 * 1000, oldest_driver);
 }
 
-bool compiles_ptx(int driver_version) {
-  return driver_version >= kernel_cuda_version;
+bool makes_family_code(int cuda_version) {
+  return cuda_version >= 12090;
 }
 
-bool makes_family_code() {
-  return kernel_cuda_version >= 12090;
+int cuda_of_ptx(int major, int minor) {
+  // Minor versions are those of CUDA but from 12.6 to 12.9: 12.6 has the PTX of 12.5.
+  if (major == 8 && minor > 5) minor++;
+  return (major + 4) * 1000 + minor * 10;
 }
 
 const char *driver_for(int version) {

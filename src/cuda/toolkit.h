@@ -1,21 +1,21 @@
-// The CUDA toolkit that this build's kernels were compiled with, and the drivers that run them. Versions are CUDA's:
-// 12040 for 12.4.
+// The CUDA toolkit that kernels were compiled with, and the drivers that run them. Versions are CUDA's: 12040 for 12.4.
 #pragma once
 
 namespace fa::cuda {
 
-/// The toolkit's: 13000 for 13.0.
+/// That of all kernels of this build: 13000 for 13.0. 0 where it has none of its own (FA_KERNELS=load): each image says
+/// which it is of (image.h).
 extern const int kernel_cuda_version;
 
-/// The oldest driver's that runs the kernels: as machine code, which drivers of the toolkit's major version run,
-/// whatever their minor version.
-int needed_driver_version();
+/// The oldest driver's that runs what a toolkit compiled: as machine code, which drivers of the toolkit's major version
+/// run, whatever their minor version.
+int needed_driver_version(int cuda_version = kernel_cuda_version);
 
-/// True when a driver compiles the kernels' PTX, which one that is older than the toolkit does not know.
-bool compiles_ptx(int driver_version);
+/// True when a toolkit makes machine code for a family of architectures, which newer members run, too.
+bool makes_family_code(int cuda_version);
 
-/// True when machine code for a family of architectures was made, which newer members run, too.
-bool makes_family_code();
+/// The first toolkit whose PTX has a version, 9.0 of 13.0.
+int cuda_of_ptx(int major, int minor);
 
 /// The first driver for a version, as texts that say what would work name it: "535 or later".
 const char *driver_for(int version);

@@ -41,7 +41,9 @@ size_t find(const char *Kernel::*member, const char *value) {
 const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room) {
   if (attention.device == FA_DEVICE_CPU && kernel.device != FA_DEVICE_CPU) return "desc.device asks for the CPU";
   if (attention.device == FA_DEVICE_CUDA && kernel.device != FA_DEVICE_CUDA) return "desc.device asks for a GPU";
-  if (const char *reason = kernel.why_not_here(kernel)) return reason;
+  // The GPU's engine asks the device that the attention names itself.
+  if (kernel.device == FA_DEVICE_CPU)
+    if (const char *reason = kernel.why_not_here(kernel)) return reason;
   return kernel.why_not(kernel, attention, room);
 }
 

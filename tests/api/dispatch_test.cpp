@@ -33,10 +33,15 @@ const char *not_100(const Kernel &, const Attention &a, Reason *) {
   return a.head_dim == 100 ? "head_dim is 100" : nullptr;
 }
 
+/// GPUs' kernels look for the device that the attention names themselves.
+const char *no_such_device(const Kernel &, const Attention &, Reason *) {
+  return "this machine has no such GPU";
+}
+
 const char *why_no_gpu = nullptr;
 
 constexpr Kernel of_gpu[] = {
-    {"cuda.sm_2.new", FA_DEVICE_CUDA, "sm_2", "f32", "", never, not_100, nullptr},
+    {"cuda.sm_2.new", FA_DEVICE_CUDA, "sm_2", "f32", "", never, no_such_device, nullptr},
     {"cuda.sm_1.new", FA_DEVICE_CUDA, "sm_1", "f32", "", here, not_100, nullptr},
 };
 constexpr Kernel of_cpu[] = {
@@ -102,7 +107,9 @@ TEST(Dispatch, ReasonsOfOtherDevicesAreNotTold) {
   a.device = FA_DEVICE_CUDA;
   EXPECT_EQ(chosen(a), "");
   EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
-  EXPECT_EQ(missing_words(last_error(), {"cuda.sm_2.new: this machine", "cuda.sm_1.new: head_dim is 100"}), "");
+  EXPECT_EQ(
+      missing_words(last_error(), {"cuda.sm_2.new: this machine has no such GPU", "cuda.sm_1.new: head_dim is 100"}),
+      "");
   EXPECT_EQ(std::string(last_error()).find("cpu."), std::string::npos) << last_error();
 }
 

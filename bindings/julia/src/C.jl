@@ -296,7 +296,9 @@ struct fa_backward_args
 end
 
 """
-What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded.
+What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
+kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and why_not names the
+first file that is missing.
 
 - `struct_size`: set by the caller to sizeof(fa_kernel)
 - `name`: \"cpu.avx2\": what FA_FORCE_KERNEL takes
@@ -355,8 +357,8 @@ const _fa_tensor_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_tensor_init(tensor, data, dtype, d0, d1, d2, d3)
 
-Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
-Thread-safe. Since 0.1.
+Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Inputs are only read, wherever they
+are: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1.
 """
 fa_tensor_init(tensor, data, dtype, d0, d1, d2, d3) =
     @ccall $(address(_fa_tensor_init, :fa_tensor_init))(

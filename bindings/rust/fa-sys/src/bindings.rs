@@ -536,7 +536,9 @@ const _: () = {
         "Offset of field: fa_backward_args::stream",
     ][::core::mem::offset_of!(fa_backward_args, stream) - 1552usize];
 };
-/// What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded.
+/** What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
+ kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and why_not names the first
+ file that is missing.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_kernel {
@@ -611,8 +613,8 @@ functions! {
     pub fn fa_args_init(args: *mut fa_args, struct_size: usize);
     /// The same for fa_backward_args. Thread-safe. Since 0.1.
     pub fn fa_backward_args_init(args: *mut fa_backward_args, struct_size: usize);
-    /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Does nothing when tensor is NULL.
- Thread-safe. Since 0.1.*/
+    /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Inputs are only read, wherever they
+ are: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1.*/
     pub fn fa_tensor_init(
         tensor: *mut fa_tensor,
         data: *mut ::core::ffi::c_void,
