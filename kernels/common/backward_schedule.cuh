@@ -49,8 +49,10 @@ __device__ inline KeyWork key_work_of_block(const BackwardParams &p, int32_t blo
   return key_work_of_tile(p, block_keys, blockIdx.x);
 }
 
-/// The queries that may attend one of the keys first .. end - 1: all that do, and few others.
+/// The queries that may attend one of the keys first .. end - 1: all that do, and few others. None where no head has
+/// any.
 __device__ inline Interval attending(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
+  if (p.heads_q == 0) return {0, 0};
   if (!p.bounded) return {0, s.queries};
   const int64_t last = int64_t(end) - 1;
   int64_t low = s.offset, high = s.queries + s.offset;  // of positions

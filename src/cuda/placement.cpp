@@ -38,6 +38,7 @@ bool each_pointer(Call *p, F f) {
   for (const auto &t : Fields<Call>::tensors)
     if (!f(t.name, &(p->*t.view).data)) return false;
   for (const auto &a : Fields<Call>::arrays) {
+    if (a.entries(p->batch) == 0) continue;  // it may lie anywhere
     char *data = reinterpret_cast<char *>(const_cast<int32_t *>(p->*a.data));
     if (!f(a.name, &data)) return false;
     p->*a.data = reinterpret_cast<const int32_t *>(data);
