@@ -1,6 +1,7 @@
 #include "cpu/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <span>
 
@@ -58,6 +59,15 @@ int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
   return std::max<int64_t>(most, 1);
 }
 
+/// The keys that so many queries in succession attend at most, as far as a window or a chunk bounds them.
+Count keys_of(const Attention &a, int64_t queries) {
+  const int64_t right = a.mask != FA_MASK_NONE ? 0 : a.window_right;
+  Count keys = std::numeric_limits<int64_t>::max();
+  if (a.window_left >= 0 && right >= 0) keys = Count(a.window_left) + right + queries;
+  if (a.chunk > 0) keys = std::min(keys, rounded_up(Count(queries - 1), a.chunk) + a.chunk);
+  return keys;
+}
+
 }  // namespace
 
 /// Rows are counted over all heads of q, however they are shared out among those of k: one of these has no more in a
@@ -82,11 +92,16 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   }
   const Count all_rows = p.cu_seqlens_q != nullptr ? Count(p.rows_q) * p.heads_q : batch * rows;
   const Count tiles = all_rows / least_rows + batch * heads_kv;
-  // Splits that the engine chooses are those of a sequence's only tile.
-  const Count auto_splits =
-      p.cu_seqlens_k != nullptr ? p.rows_k / split_keys + batch : batch * ceil_div(p.max_seqlen_k, split_keys);
+  // Splits that the engine chooses are those of a sequence's only tile, where it has more than one. Keys that some rows
+  // attend may begin anywhere in their first split.
+  const Count keys = keys_of(a, std::clamp<int64_t>(p.max_seqlen_q, 1, most_rows));
+  const Count most_splits =
+      std::min<Count>(ceil_div(p.max_seqlen_k, split_keys), (keys + (split_keys - 2)) / split_keys + 1);
+  Count auto_splits = batch * most_splits;
+  if (p.cu_seqlens_k != nullptr)
+    auto_splits = std::min(auto_splits, p.rows_k / split_keys + std::min<Count>(batch, p.rows_k / split_keys));
   const bool given = p.num_splits > 0;
-  const bool split = given ? p.num_splits > 1 : p.max_seqlen_k > split_keys;
+  const bool split = given ? p.num_splits > 1 : most_splits > 1;
   const Count split_rows = !split  ? 0
                            : given ? all_rows * p.num_splits
                                    : std::min(rows, most_rows * heads_kv) * auto_splits;
@@ -127,13 +142,15 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
     job.tile_rows = std::min<int64_t>(job.rows, job.scheme->tile_rows);
     job.tiles = job.rows > 0 ? ceil_div(job.rows, job.tile_rows) : 0;
 
-    const int64_t keys = job.sequence.k_len, blocks = ceil_div(keys, key_block);
+    const Sequence::Interval attended = job.sequence.attended(a);
+    const int64_t unit = p.num_splits > 0 ? key_block : split_keys;
+    job.begin = attended.low / unit * unit;
+    job.end = attended.high;
+    const int64_t keys = job.end - job.begin, units = std::max<int64_t>(ceil_div(keys, unit), 1);
     job.splits = 1;
-    if (p.num_splits > 0) job.splits = std::clamp<int64_t>(blocks, 1, p.num_splits);
-    if (p.num_splits == 0 && (job.tiles == 1 || a.batch_invariant))
-      job.splits = std::max<int64_t>(ceil_div(keys, split_keys), 1);
-    job.keys_per_split = p.num_splits > 0 ? ceil_div(std::max<int64_t>(blocks, 1), job.splits) * key_block : split_keys;
-    if (job.splits == 1) job.keys_per_split = std::max<int64_t>(keys, 1);
+    if (p.num_splits > 0) job.splits = std::min<int64_t>(units, p.num_splits);
+    if (p.num_splits == 0 && (job.tiles == 1 || a.batch_invariant)) job.splits = units;
+    job.keys_per_split = ceil_div(units, job.splits) * unit;
     job.splits_in_item = p.num_splits == 0 && job.tiles > 1;
 
     job.heads = heads_together(p, job, bounds.workers);
@@ -142,7 +159,8 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
       counters += p.heads_kv * job.tiles;
       partials += p.heads_kv * job.rows * job.splits * partial_floats(a);
     }
-    work_ += static_cast<double>(p.heads_kv * job.rows) * static_cast<double>(keys) *
+    const int64_t of_a_row = static_cast<int64_t>(std::min<Count>(keys, keys_of(a, 1)).value());
+    work_ += static_cast<double>(p.heads_kv * job.rows) * static_cast<double>(of_a_row) *
              static_cast<double>(a.head_dim + a.head_dim_v);
   }
   for (int64_t i = 0; i < counters; i++) new (&counters_[i]) std::atomic<int32_t>(0);

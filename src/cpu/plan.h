@@ -23,6 +23,7 @@ struct Job {
   int64_t first_partial;  // floats into the partial results, likewise
   int64_t rows;           // q_len * group
   int64_t tiles, tile_rows;
+  int64_t begin, end;  // the keys that some row attends; begin is rounded down to a block's, or a split's, first
   int64_t splits, keys_per_split;
   const Scheme *scheme;
   bool splits_in_item;  // one item works through all splits in turn

@@ -1,5 +1,6 @@
 #include "cpu/repair.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "cpu/element.h"
@@ -7,8 +8,9 @@
 namespace fa::cpu {
 namespace {
 
+/// Of a key that causal mask, window and chunk leave to the row.
 bool attends(const Tile &tile, const Row &row, int64_t j) {
-  return row.low <= j && j < row.high && (row.mask == nullptr || row.mask[j * tile.mask_elem] != 0) &&
+  return (row.mask == nullptr || row.mask[j * tile.mask_elem] != 0) &&
          (row.bias == nullptr || load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) != -HUGE_VALF);
 }
 
@@ -17,7 +19,7 @@ bool attends(const Tile &tile, const Row &row, int64_t j) {
 float special_value(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end) {
   const KeyStream &keys = tile.keys;
   float sum = 0;
-  for (int64_t j = begin; j < end && !std::isnan(sum); j++) {
+  for (int64_t j = std::max<int64_t>(begin, row.low); j < std::min<int64_t>(end, row.high) && !std::isnan(sum); j++) {
     const float value = load_element(row_of(keys.v, keys.pages, j) + d * keys.v.element, keys.dtype);
     if (!std::isfinite(value) && attends(tile, row, j)) sum += value;
   }

@@ -4,6 +4,7 @@
 #include <climits>
 
 #include "core/status.h"
+#include "cpu/tile.h"
 
 namespace fa::cpu {
 
@@ -36,11 +37,13 @@ int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
   return cumulative != nullptr ? cumulative[b + 1] - cumulative[b] : rows;
 }
 
+/// Of the pages that kernels read, in whole blocks of keys.
 fa_status check_pages(const Inputs &p, int64_t b, const Sequence &s) {
-  if (s.k_len == 0) return FA_OK;
+  const Sequence::Interval keys = s.attended(*p.attention);
+  if (keys.low == keys.high) return FA_OK;
   const Pages pages = pages_of(p, s, b);
-  const int64_t last = page_index(pages, s.k_len - 1);
-  for (int64_t i = page_index(pages, 0); i <= last; i++) {
+  const int64_t last = page_index(pages, keys.high - 1);
+  for (int64_t i = page_index(pages, keys.low / key_block * key_block); i <= last; i++) {
     const int32_t page = page_entry(pages, i);
     if (page < 0 || page >= p.batch_k)
       return fail(FA_ERROR_INVALID_ARGUMENT, "args.block_table[%lld][%lld] is %d: expected 0 .. %lld, a page of args.k",
@@ -120,17 +123,17 @@ CacheRows cache_rows(const Inputs &p, const View &tensor, const Sequence &s, int
   return {data, tensor.stride[1], tensor.stride[3], tensor.stride[2], tensor.stride[0]};
 }
 
-Sequence::Interval Sequence::attended(const Attention &a, int64_t query) const {
-  const int64_t position = query + offset;
+/// Neither end falls from a query to the next.
+Sequence::Interval Sequence::attended(const Attention &a, int64_t first, int64_t last) const {
+  const int64_t from = first + offset, to = last + offset;
   int64_t low = 0, high = k_len;
-  if (a.mask != FA_MASK_NONE) high = std::min(high, position + 1);
-  if (a.window_left >= 0) low = std::max(low, position - a.window_left);
-  if (a.window_right >= 0) high = std::min(high, position + a.window_right + 1);
+  if (a.mask != FA_MASK_NONE) high = std::min(high, to + 1);
+  if (a.window_left >= 0) low = std::max(low, from - a.window_left);
+  if (a.window_right >= 0) high = std::min(high, to + a.window_right + 1);
   if (a.chunk > 0) {
-    const int64_t chunk = position / a.chunk - (position % a.chunk < 0 ? 1 : 0);  // rounded down
-    if (chunk < 0) return {0, 0};
-    low = std::max(low, chunk * a.chunk);
-    high = std::min(high, (chunk + 1) * a.chunk);
+    const auto chunk_of = [&](int64_t p) { return p / a.chunk - (p % a.chunk < 0 ? 1 : 0); };  // rounded down
+    low = std::max(low, chunk_of(from) * a.chunk);
+    high = std::min(high, (chunk_of(to) + 1) * a.chunk);
   }
   return low < high ? Interval{clamp(low), clamp(high)} : Interval{0, 0};
 }

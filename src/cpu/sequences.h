@@ -15,7 +15,15 @@ struct Sequence {
   struct Interval {
     int32_t low, high;
   };
-  Interval attended(const Attention &attention, int64_t query) const;
+  Interval attended(const Attention &attention, int64_t query) const { return attended(attention, query, query); }
+
+  /// Those that queries first .. last attend together, and what lies between.
+  Interval attended(const Attention &attention, int64_t first, int64_t last) const;
+
+  /// Those of all queries.
+  Interval attended(const Attention &attention) const {
+    return q_len > 0 ? attended(attention, 0, q_len - 1) : Interval{0, 0};
+  }
 };
 
 /// Checks the contents of every array that describes sequences, pages included.

@@ -56,8 +56,8 @@ class Worker {
 
   /// One split of the tile's keys, masked values kept out.
   void attend(const Job &job, const Item &at, int64_t split, const Partial &partial) {
-    const int64_t begin = split * job.keys_per_split;
-    const int64_t end = std::max(begin, std::min(begin + job.keys_per_split, job.sequence.k_len));
+    const int64_t begin = job.begin + split * job.keys_per_split;
+    const int64_t end = std::max(begin, std::min(begin + job.keys_per_split, job.end));
     job.scheme->attend(tile_, begin, end, partial, kernel_scratch_);
     if (all_finite(tile_, partial)) return;
     if (tile_.heads == 1) return mend_tile(begin, end, partial);
@@ -79,12 +79,29 @@ class Worker {
     mend(tile_, begin, end, partial, clean);
   }
 
+  /// The job's splits first .. last, of which rows of the tile attend keys; one at least.
+  struct Splits {
+    int64_t first, last;
+  };
+  Splits attended_splits(const Job &job) const {
+    if (job.splits == 1) return {0, 0};
+    int64_t low = job.end, high = job.begin;
+    for (int i = 0; i < tile_.rows; i++) {
+      if (tile_.row[i].low == tile_.row[i].high) continue;
+      low = std::min<int64_t>(low, tile_.row[i].low);
+      high = std::max<int64_t>(high, tile_.row[i].high);
+    }
+    if (low >= high) return {0, 0};
+    return {(low - job.begin) / job.keys_per_split, (high - 1 - job.begin) / job.keys_per_split};
+  }
+
   void run_whole(const Job &job, const Item &at) {
     const auto attend_whole = job.scheme->attend_whole;
-    if (job.splits == 1 && attend_whole != nullptr && attend_whole(tile_, job.sequence.k_len, kernel_scratch_)) return;
+    const Splits splits = attended_splits(job);
+    if (splits.first == splits.last && attend_whole != nullptr && attend_whole(tile_, job.end, kernel_scratch_)) return;
     const Partial total = result(0), next = result(1);
-    attend(job, at, 0, total);
-    for (int64_t split = 1; split < job.splits; split++) {
+    attend(job, at, splits.first, total);
+    for (int64_t split = splits.first + 1; split <= splits.last; split++) {
       attend(job, at, split, next);
       call_.kernels.merge(tile_, total, next);
     }

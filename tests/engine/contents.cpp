@@ -170,6 +170,25 @@ TEST_P(Contents, UnusedPagesAreNotLookedUp) {
   }
 }
 
+/// A window leaves most pages to no query: a cache may have let go of them.
+TEST_P(Contents, PagesThatNoQueryNeedsAreNotLookedUp) {
+  for (const int64_t queries : {1, 5, 100}) {
+    for (const int32_t splits : {0, 3}) {
+      Case c = base();
+      c.page = 8, c.sq = queries, c.sk = 3000, c.window_left = 3, c.window_right = 0, c.splits = splits, c.d = 32;
+      const Instance whole(c), part(c);
+      for (int64_t b = 0; b < c.b; ++b)
+        for (int64_t page = 0; page < 2800 / 8; ++page) part.table.set(b, page, 0, 0, page % 2 ? INT_MAX : -1);
+      const Op op(whole.desc, kernel);
+      ASSERT_EQ(forward(op, whole), FA_OK) << fa_last_error();
+      ASSERT_EQ(forward(op, part), FA_OK) << fa_last_error();
+      EXPECT_EQ(same_outputs(whole, part, kernel), "");
+      part.table.set(1, 2990 / 8, 0, 0, -7);
+      expect_refused(part, {"block_table", "-7"});
+    }
+  }
+}
+
 // [F105]
 TEST_P(Contents, OffsetsOfAnySize) {
   for (const int32_t offset : {INT_MIN, -1000000000, 1000000000, INT_MAX}) {

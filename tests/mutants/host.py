@@ -7,6 +7,7 @@ PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
+SCALING = r"^scaling\."
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
 API = [
@@ -234,9 +235,24 @@ CPU = [
     Mutant(
         "keys_above_3072",
         "src/cpu/plan.cpp",
-        "job.splits = std::max<int64_t>(ceil_div(keys, split_keys), 1);",
-        "job.splits = std::clamp<int64_t>(ceil_div(keys, split_keys), 1, 3);",
+        "job.end = attended.high;",
+        "job.end = std::min<int64_t>(attended.high, job.begin + 3072);",
         MANY_KEYS,
+    ),
+    Mutant("splits_of_the_whole_cache", "src/cpu/plan.cpp", "job.begin = attended.low / unit * unit;", "job.begin = 0;", SCALING),
+    Mutant(
+        "splits_of_other_tiles",
+        "src/cpu/worker.cpp",
+        "(high - 1 - job.begin) / job.keys_per_split}",
+        "(high - 1 - job.begin) / job.keys_per_split / 2}",
+        INVARIANT,
+    ),
+    Mutant(
+        "workspace_of_windows",
+        "src/cpu/plan.cpp",
+        "(keys + (split_keys - 2)) / split_keys + 1",
+        "(keys + (split_keys - 2)) / split_keys",
+        r"^(memory|scaling)\.",
     ),
     Mutant(
         "split_counter",
@@ -380,25 +396,25 @@ EXTREMES = [
     Mutant(
         "window_left_of_32_bits",
         "src/cpu/sequences.cpp",
-        "position - a.window_left",
-        "position - static_cast<int32_t>(a.window_left)",
+        "from - a.window_left",
+        "from - static_cast<int32_t>(a.window_left)",
         EXTREME,
     ),
     Mutant(
         "window_right_of_32_bits",
         "src/cpu/sequences.cpp",
-        "position + a.window_right + 1",
-        "position + static_cast<int32_t>(a.window_right + 1)",
+        "to + a.window_right + 1",
+        "to + static_cast<int32_t>(a.window_right + 1)",
         EXTREME,
     ),
     Mutant(
         "offsets_of_32_bits",
         "src/cpu/sequences.cpp",
-        "const int64_t position = query + offset;",
-        "const int64_t position = static_cast<int32_t>(query + offset);",
+        "from = first + offset, to = last + offset;",
+        "from = static_cast<int32_t>(first + offset), to = static_cast<int32_t>(last + offset);",
         EXTREME,
     ),
-    Mutant("chunks_below_0", "src/cpu/sequences.cpp", "(position % a.chunk < 0 ? 1 : 0)", "0", EXTREME),
+    Mutant("chunks_below_0", "src/cpu/sequences.cpp", "(p % a.chunk < 0 ? 1 : 0)", "0", EXTREME),
 ]
 
 TOOL = [

@@ -251,6 +251,7 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
     load_row(q + i * a.head_dim, tile.row[i].q, tile.q_elem, a.q_dtype, a.head_dim);
     if (paired) to_pair_order(q + i * a.head_dim, a.head_dim, false);
     for (int64_t d = 0; d < a.head_dim_v; d++) partial.values[i * a.head_dim_v + d] = 0;
+    if (tile.row[i].low == tile.row[i].high) continue;
     low = smaller(low, tile.row[i].low);
     high = larger(high, tile.row[i].high);
   }

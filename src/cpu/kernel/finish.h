@@ -31,11 +31,19 @@ inline void blend_rows(float *to, float a, const float *from, float b, int64_t n
   for (; i < n; i++) to[i] = a * to[i] + b * from[i];
 }
 
-/// Folds one row of `next` into `total`. Of two maxima one scales by exactly 1.
+/// Folds one row of `next` into `total`. Of two maxima one scales by exactly 1. Parts without keys change no bit of the
+/// others, wherever they stand.
 inline void merge(const Tile &tile, const Partial &total, const Partial &next) {
   const int64_t dim = tile.attention->head_dim_v;
   for (int r = 0; r < tile.rows; r++) {
-    if (next.sum[r] == 0 && !any_special(next.values + r * dim, dim)) continue;
+    const auto empty = [&](const Partial &p) { return p.sum[r] == 0 && !any_special(p.values + r * dim, dim); };
+    if (empty(next)) continue;
+    if (empty(total)) {
+      total.max[r] = next.max[r];
+      total.sum[r] = next.sum[r];
+      for (int64_t d = 0; d < dim; d++) total.values[r * dim + d] = next.values[r * dim + d];
+      continue;
+    }
     const float now = larger(total.max[r], next.max[r]);
     const float finite = now == -infinity ? 0.0f : now;
     const float a = exp2_of((total.max[r] - finite) * log2_e), b = exp2_of((next.max[r] - finite) * log2_e);
