@@ -171,6 +171,47 @@ TEST_F(Scaling, Heads) {
   }
 }
 
+/// Entries of one row of the cache, and of rows in the opposite order.
+TEST_F(Scaling, RowsOfACache) {
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    expect_linear(pass, 32, [](int64_t n) {
+      Call call(n, 1, 256, 2, 1, 1);
+      call.row_of.assign(static_cast<size_t>(n), 0);
+      return call;
+    });
+    expect_linear(pass, 256, [](int64_t n) {
+      Call call(n, 1, 8);
+      for (int64_t i = 0; i < n; ++i) call.row_of.push_back(static_cast<int32_t>(n - 1 - i));
+      return call;
+    });
+    expect_linear(pass, 256, [](int64_t n) {  // pairs, far apart
+      Call call(n, 1, 8);
+      for (int64_t i = 0; i < n; ++i) call.row_of.push_back(static_cast<int32_t>(i % (n / 2)));
+      return call;
+    });
+  }
+}
+
+/// A long sequence is worth sharing; the short ones around it are not, whatever their number is.
+TEST_F(Scaling, CallsOfThePool) {
+  const auto calls = [](int64_t n) {
+    std::vector<int32_t> lengths(static_cast<size_t>(n), 16);
+    lengths[lengths.size() / 2] = 2000;
+    Call call = Call::packed(lengths);
+    int64_t count = 0;
+    call.desc.num_threads = 2;
+    call.desc.parallel_for_host = &count;
+    call.desc.parallel_for = [](void *host, fa_task task, void *ctx, int64_t tasks) {
+      ++*static_cast<int64_t *>(host);
+      for (int64_t i = 0; i < tasks; ++i) task(ctx, i);
+    };
+    work(Pass::backward, std::move(call));
+    return count;
+  };
+  EXPECT_GT(calls(256), 3);
+  EXPECT_EQ(calls(2048), calls(256));
+}
+
 /// Ways to attend few keys of a long cache.
 const std::vector<std::function<void(Call *)>> narrow = {
     [](Call *call) { call->desc.window_left = 100, call->desc.window_right = 0; },
@@ -217,6 +258,19 @@ TEST_F(Scaling, PagesOfWhichFewAreAttended) {
         return call;
       });
   }
+}
+
+/// Windows over as many queries as keys: each attends as many, in tiles that mostly do not meet.
+TEST_F(Scaling, SelfAttentionUnderAWindow) {
+  for (const Pass pass : {Pass::forward, Pass::backward})
+    for (const uint32_t flags : {0u, uint32_t{FA_FLAG_BATCH_INVARIANT}})
+      expect_linear(pass, 4096, [&](int64_t n) {
+        Call call(1, n, n, 1, 1);
+        call.desc.window_left = 64;
+        call.desc.mask = FA_MASK_CAUSAL;
+        call.desc.flags = flags;
+        return call;
+      });
 }
 
 /// A window bounds the splits of decoding, and so the workspace.

@@ -155,7 +155,17 @@ CPU = [
     Mutant(
         "rows_said_to_be_empty", "src/cpu/backward/head.cpp", "const bool empty = g.lse ==", "const bool empty = false && g.lse ==", GRADIENTS
     ),
-    Mutant("cache_rows_added_twice", "src/cpu/backward/head.cpp", "if (!before) f(row);", "f(row);", GRADIENTS),
+    Mutant("cache_rows_added_twice", "src/cpu/backward/head.cpp", "if (std::exchange(shared_seen_[row], true)) return;", "", GRADIENTS),
+    Mutant("entries_of_a_row_apart", "src/cpu/backward/plan.cpp", "row_of(before) == row_of(b)", "false", GRADIENTS),
+    Mutant("short_heads_shared", "src/cpu/backward/plan.cpp", ": short_chains_ * call_.heads_kv", ": 0", SCALING),
+    Mutant(
+        "tiles_that_do_not_meet",
+        "src/cpu/backward/head.cpp",
+        "keys.low < (first_key_tile + key_tiles) * key_block",
+        "keys.low < first_key_tile * key_block",
+        GRADIENTS,
+    ),
+    Mutant("tiles_of_a_window", "src/cpu/backward/head.cpp", "|| !attends(partner * tiles,", "|| false && !attends(partner * tiles,", SCALING),
     Mutant("softcap_of_gradients", "src/cpu/kernel/backward/weigh.h", "if (capped) d = ", "if (false) d = ", GRADIENTS),
     Mutant(
         "masked_gradients", "src/cpu/kernel/backward/weigh.h", "d = Simd::select(masked, Simd::zero(), d);", "", GRADIENTS

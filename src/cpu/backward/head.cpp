@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "cpu/element.h"
 #include "cpu/rows.h"
@@ -83,6 +84,7 @@ Head::Head(const BackwardPlan &plan, int64_t index, char *slot)
   shared_dk_ =
       reinterpret_cast<float *>(key_memory_ + bounds.key_tiles * static_cast<int64_t>(plan.scheme().key_bytes(a)));
   shared_dv_ = shared_dk_ + plan.call().rows_k * a.head_dim;
+  shared_seen_ = reinterpret_cast<bool *>(shared_dv_ + plan.call().rows_k * a.head_dim_v);
   if (shared()) clear_shared();
 }
 
@@ -133,13 +135,24 @@ Tournament Head::tournament() const {
   return {tiles_of(key_tiles(), side()), tiles_of(query_tiles(), side())};
 }
 
+/// Whether causal mask, window and chunk may leave some query of these tiles some key of those. Of a long sequence
+/// under a window most tiles have nothing to do with each other, and even to look at each pair of them would take the
+/// square of their number.
+bool Head::attends(int64_t first_query_tile, int64_t query_tiles, int64_t first_key_tile, int64_t key_tiles) const {
+  const int64_t tile_rows = plan_.scheme().tile_rows, first = first_query_tile * tile_rows;
+  const int64_t last = std::min(first + query_tiles * tile_rows, sequence().q_len) - 1;
+  if (last < first) return false;
+  const Sequence::Interval keys = sequence().attended(*plan_.call().attention, first, last);
+  return keys.low < (first_key_tile + key_tiles) * key_block && first_key_tile * key_block < keys.high;
+}
+
 /// Keys go to and fro: those that the tile of queries before has used last come first.
 void Head::meet(int64_t round, int64_t turn, int64_t key_side, void *scratch) const {
   const Tournament all = tournament();
   const int64_t first_key = key_side * side(), last_key = std::min(first_key + side(), key_tiles()) - 1;
   if (first_key > last_key || round >= all.rounds() || turn >= all.turns()) return;
   const int64_t partner = all.partner(round, turn, key_side);
-  if (partner < 0) return;
+  if (partner < 0 || !attends(partner * side(), side(), first_key, side())) return;
   for (int64_t i = partner * side(); i < std::min((partner + 1) * side(), query_tiles()); i++)
     for (int64_t key = first_key; key <= last_key; key++)
       plan_.scheme().attend(queries(i), keys(i % 2 == 0 ? key : first_key + last_key - key), scratch);
@@ -147,6 +160,9 @@ void Head::meet(int64_t round, int64_t turn, int64_t key_side, void *scratch) co
 
 void Head::meet_group(int64_t round, int64_t key_group, void *scratch) const {
   const Tournament all = tournament();
+  if (round >= all.rounds()) return;
+  const int64_t tiles = all.group() * side(), partner = all.partner_group(round, key_group);
+  if (partner < 0 || !attends(partner * tiles, tiles, key_group * tiles, tiles)) return;
   for (int64_t turn = 0; turn < all.turns(); turn++)
     for (int64_t i = 0; i < all.group(); i++) meet(round, turn, key_group * all.group() + i, scratch);
 }
@@ -162,17 +178,17 @@ void Head::store_keys(int64_t i) const {
 /// Calls f(row of k) for every row that some sequence of the chain uses, once.
 template <class F>
 void Head::each_shared_row(const F &f) const {
-  for (int64_t b = first_; b >= 0; b = plan_.sequence(b).next) {
-    const Sequence &s = plan_.sequence(b).sequence;
-    for (int64_t row = s.k_first; row < s.k_first + s.k_len; row++) {
-      bool before = false;
-      for (int64_t other = first_; other != b; other = plan_.sequence(other).next) {
-        const Sequence &o = plan_.sequence(other).sequence;
-        before = before || (o.k_first <= row && row < o.k_first + o.k_len);
-      }
-      if (!before) f(row);
+  const auto each_use = [&](const auto &g) {
+    for (int64_t b = first_; b >= 0; b = plan_.sequence(b).next) {
+      const Sequence &s = plan_.sequence(b).sequence;
+      for (int64_t row = s.k_first; row < s.k_first + s.k_len; row++) g(row);
     }
-  }
+  };
+  each_use([&](int64_t row) { shared_seen_[row] = false; });
+  each_use([&](int64_t row) {
+    if (std::exchange(shared_seen_[row], true)) return;
+    f(row);
+  });
 }
 
 void Head::clear_shared() const {

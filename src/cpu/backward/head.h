@@ -39,6 +39,7 @@ class Head {
   const Sequence &sequence() const { return plan_.sequence(sequence_).sequence; }
   QueryTile &queries(int64_t tile) const;
   KeyTile &keys(int64_t tile) const;
+  bool attends(int64_t first_query_tile, int64_t query_tiles, int64_t first_key_tile, int64_t key_tiles) const;
   bool shared() const { return plan_.sequence(first_).next >= 0; }
   void clear_shared() const;
   template <class F>
@@ -48,6 +49,7 @@ class Head {
   int64_t head_, first_, sequence_;
   char *query_memory_, *key_memory_;
   float *shared_dk_, *shared_dv_;  // [rows of k][dim]
+  bool *shared_seen_;              // [rows of k]
 };
 
 /// Describes queries of a head from `first` on, and keys; the caller stages them.

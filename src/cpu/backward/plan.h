@@ -53,14 +53,17 @@ class BackwardPlan {
   double work() const;
 
  private:
-  double work_of(int64_t head) const;
+  void link_chains();
+  void put_long_chains_last();
+  double work_of(int64_t first) const;
 
   const Backward &call_;
   const BackwardScheme &scheme_;
   BackwardBounds bounds_;
   BackwardSequence *sequences_;
   int64_t *chains_;  // the first sequence of each
-  int64_t chains_count_ = 0;
+  int64_t chains_count_ = 0, short_chains_ = 0;
+  bool even_ = true;  // all chains have as much work
   char *slots_, *scratch_;
 };
 

@@ -53,9 +53,12 @@ class Tournament {
   int64_t group() const { return group_; }
   int64_t key_groups() const { return groups(key_tiles_); }
 
+  /// The group of tiles of queries that a group of tiles of keys meets in a round, or -1.
+  int64_t partner_group(int64_t round, int64_t key_group) const { return groups_.partner(round, key_group); }
+
   /// The tile of queries that tile `keys` meets, or -1.
   int64_t partner(int64_t round, int64_t turn, int64_t keys) const {
-    const int64_t group = groups_.partner(round, keys / group_);
+    const int64_t group = partner_group(round, keys / group_);
     const int64_t member = group < 0 ? -1 : members_.partner(turn, keys % group_);
     const int64_t queries = group * group_ + member;
     return member >= 0 && queries < query_tiles_ ? queries : -1;
