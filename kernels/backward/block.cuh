@@ -37,6 +37,7 @@ struct Block {
   static constexpr bool pairs = has_pairs(E);
   static constexpr bool sums_queries = E == Entry::gradients;  // beside keys and values
   static constexpr bool serves_scored = !sums_queries;
+  static constexpr bool halves = Type == bf16;                       // weights and gradients of scores: see Factors
   static constexpr bool scales_shown = sums_queries && Type == f16;  // what key warps show, beside what they sum
   static constexpr bool staged = is_staged(arch, Dim, E);
   static constexpr int kept_blocks = backward::kept_blocks(arch, shape, Dim, E, Type);

@@ -1,5 +1,7 @@
 // Sums whose terms are rounded to 16 bits on the way: in f16, weights and gradients of scores are multiplied by powers
-// of two, so that they neither overflow nor lose bits, however large or small dout is. bf16 has f32's exponents.
+// of two, so that they neither overflow nor lose bits, however large or small dout is. bf16 has f32's exponents, but
+// its largest number is below f32's: weights and gradients of scores are halves there, which none that is finite rounds
+// to infinity.
 #pragma once
 
 #include "backward/block.cuh"
@@ -12,7 +14,7 @@ namespace fa::kernels::backward {
 template <class B, Dtype = B::dtype>
 struct Factors {
   __device__ void apply(typename B::Scores &, typename B::Sums &) {}
-  __device__ float inverse(int) const { return 1; }
+  __device__ float inverse(int) const { return B::halves ? 2 : 1; }
 };
 
 /// Of a lane's part of each row.
@@ -30,7 +32,7 @@ template <class B>
 struct Factors<B, f16> {
   using Rows = typename B::Rows;
   static constexpr float most = 0x1p15f;
-  static constexpr int target = 9, least_exponent = -100, largest_exponent = 100, bias = 127, exponent_bit = 23;
+  static constexpr int target = 9, least_exponent = -118, largest_exponent = 100, bias = 127, exponent_bit = 23;
   uint32_t exponents = 0x01010101u * (bias + largest_exponent);  // a byte for each row, as floats have them
   static_assert(Rows::rows <= 4);
 

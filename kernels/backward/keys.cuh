@@ -323,7 +323,12 @@ __device__ inline void keys_pass(const BackwardParams &p) {
 #pragma unroll 1
   while (state.steps[n & 3].left > 0) {
     ring.arrive(B::stage(n));
-    const bool without_keys = threadIdx.x < B::columns && state.terms[n & 1].minus_lse2[threadIdx.x] == -infinity;
+    bool without_keys = false;
+    if (threadIdx.x < B::columns) {  // which this thread has copied
+      float &minus_lse2 = state.terms[n & 1].minus_lse2[threadIdx.x];
+      without_keys = minus_lse2 == -infinity;
+      if constexpr (B::halves) minus_lse2 -= 1;
+    }
     const bool uneven = threadIdx.x == 0 && pass.is_uneven(n);
     if constexpr (B::sums_queries) dq.before_barrier();
     const bool masked = __syncthreads_or(without_keys || uneven) || !state.steps[n & 3].whole;

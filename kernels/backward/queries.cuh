@@ -83,7 +83,8 @@ struct QueriesPass {
     const float distance = float(w.first_row + row + w.sequence.offset - first);  // of the lane's first score
     unroll<Rows::rows>([&](int r) {
       const int query = min(w.first_row + row + 8 * r, w.rows - 1);  // what rows behind the last one hold, nobody sees
-      const RowTerms t = shared.state->row_terms[query];
+      RowTerms t = shared.state->row_terms[query];
+      if constexpr (B::halves) t.minus_lse2 -= 1;
       const Interval keys = Masked ? shared.state->attended[row + 8 * r] : Interval{0, 0};
       x.for_each_in_row(r, [&](float &d, int column) {
         const float product = s.at(r, column);

@@ -152,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
   for (int i = threadIdx.x; i < terms_block * quads; i += delta::threads) {
     const int row = i / quads, column = i % quads * 4;
     if (w.first_row + row >= w.rows || column >= p.head_dim) continue;
-    const float inverse = factors ? 1 / factors[row] : 1;
+    const float inverse = factors ? 1 / factors[row] : 2;  // bf16's terms are halves
     Quad quad;
     unroll<4>([&](int c) { quad.x[c] = p.scale * (inverse * sums[dq_place(p, row, column + c)]); });
     dq.put(row, column, quad, p.head_dim - column);

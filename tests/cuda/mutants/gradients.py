@@ -19,6 +19,14 @@ def gradients(name, file, old, new, shown, image=F16):
     return Mutant(name, image, file, old, new, shown, test=f"*/CheckedGradients.GradientsDim{dim}/{dtype}_sm_{arch}")
 
 
+BF16 = ("80", "backward", "bf16", "64")
+
+
+def at_the_ends(name, file, old, new, image):
+    """A fault that tests/engine/tensor_cores.cpp shows."""
+    return Mutant(name, image, file, old, new, WRONG, test=f"*/TensorCores.LargestGradientsOfScores/{image[2]}_sm_80")
+
+
 # All three gradients in one loop, of calls in turns and of calls in any order.
 TOGETHER, DELTA = ("80", "backward", "bf16", "32"), ("80", "delta", "f32", "576")
 TURNS = "backward/turns.cuh"
@@ -52,6 +60,11 @@ GRADIENTS = [
     gradients("clean_backward", "", "", "", ""),
     gradients("entry_dkv", "backward/kernel.cu", "  keys_pass<BlockOf<Entry::dkv>>(p);\n", "", OF_KEYS),
     gradients("entry_dq", "backward/kernel.cu", "  queries_pass<BlockOf<Entry::dq>>(p);\n", "", OF_QUERIES),
+    # What 16 bits hold.
+    at_the_ends("halves_of_bf16", "backward/factors.cuh", "return B::halves ? 2 : 1;", "return 1;", BF16),
+    at_the_ends("halves_of_keys", KEYS, "if constexpr (B::halves) minus_lse2 -= 1;", "", BF16),
+    at_the_ends("halves_of_queries", QUERIES, "if constexpr (B::halves) t.minus_lse2 -= 1;", "", BF16),
+    at_the_ends("least_factor", "backward/factors.cuh", "least_exponent = -118", "least_exponent = -100", ("80", "backward", "f16", "64")),
     # Copies and barriers.
     gradients("wait_for_a_step", LOAD, "cp_async_wait_group<0>();", "cp_async_wait_group<1>();", UNDER_WAY),
     gradients("barrier_of_a_step", QUERIES, "    ring.arrive(stage);\n    __syncthreads();\n", "    ring.arrive(stage);\n",
@@ -77,7 +90,7 @@ GRADIENTS = [
     gradients("edge_of_the_queries", QUERIES, "keys.holds(first + column)", "keys.holds(first + column - 1)", OF_QUERIES),
     gradients("whole_tiles_of_queries", WALK, "  if (p.causal) low = max(low, last);\n", "", OF_KEYS),
     gradients("whole_tiles_of_keys", QUERIES, "full_high / B::columns};", "up(full_high)};", OF_QUERIES),
-    gradients("rows_without_keys", KEYS, "state.terms[n & 1].minus_lse2[threadIdx.x] == -infinity;\n", "false;\n", NAN),
+    gradients("rows_without_keys", KEYS, "without_keys = minus_lse2 == -infinity;", "without_keys = false;", NAN),
     gradients("rows_of_dout_stay", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n", "", NAN),
     gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
     # Operands, heads, scores.
@@ -104,7 +117,7 @@ GRADIENTS = [
     of_f16("several_factors", TURNS, "shared.state->turns.odd || !is_one_factor()", "shared.state->turns.odd", OF_QUERIES),
     of_f16("infinite_terms", "backward/factors.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
     of_f16("rows_without_factors", "delta/kernel.cu", "counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;", "0;", OF_QUERIES, DELTA),
-    of_f16("factors_stay_in_dq", "delta/kernel.cu", "factors ? 1 / factors[row] : 1;", "1;", OF_QUERIES, DELTA),
+    of_f16("factors_stay_in_dq", "delta/kernel.cu", "factors ? 1 / factors[row] : 2;", "1;", OF_QUERIES, DELTA),
     of_f16("scaled_where_shown", KEYS, "          if (is_uneven(n)) multiply_by_factors<false>(x);\n", "", OF_QUERIES),
     of_f16("scaled_for_dk", KEYS, "          if (is_uneven(n)) multiply_by_factors<true>(x);\n", "", OF_KEYS),
     of_f16("whole_tiles_of_uneven_rows", KEYS, "threadIdx.x == 0 && pass.is_uneven(n);", "false;", OF_QUERIES),
