@@ -29,7 +29,7 @@ Gradient empty_gradient(const fa_tensor &t) {
   std::copy(std::begin(t.shape), std::end(t.shape), g.shape.begin());
   g.written.assign(size_t(t.shape[0] * t.shape[1]), 0);
   g.value.assign(size_t(t.shape[0] * t.shape[1] * t.shape[2] * t.shape[3]), 0);
-  g.bound = g.floor = g.value;
+  g.bound = g.floor = g.largest = g.lengths = g.value;
   return g;
 }
 
@@ -51,7 +51,8 @@ constexpr double flushed = 0x1p-126;
 template <class Real>
 void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64_t n) {
   double *__restrict value = g->value.data() + at, *__restrict bound = g->bound.data() + at;
-  double *__restrict floor = g->floor.data() + at;
+  double *__restrict floor = g->floor.data() + at, *__restrict largest = g->largest.data() + at;
+  double *__restrict lengths = g->lengths.data() + at;
   for (int64_t d = 0; d < n; ++d) {
     const Real factor = scale * factors[d];
     value[d] = Real(value[d]) + Real(t.value) * factor;
@@ -59,7 +60,17 @@ void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64
       const double lost = flushed * std::max(std::abs(scale), 1.0);
       bound[d] += t.error * std::abs(factor) + lost;
       floor[d] += t.rounding * std::abs(factor) + lost;
+      largest[d] = std::max(largest[d], std::abs(double(t.value)));
+      lengths[d] += std::abs(factor);
     }
+  }
+}
+
+/// What sums lose of terms below f16's normal numbers, relative to the largest (docs/precision.md, f).
+void add_lost_in_f16(Gradient *g) {
+  for (size_t i = 0; i < g->value.size(); ++i) {
+    const double lost = 0x1p-34 * g->largest[i] * g->lengths[i];
+    g->bound[i] += lost, g->floor[i] += lost;
   }
 }
 
@@ -258,6 +269,8 @@ Gradients evaluate(const fa_desc &desc, const fa_backward_args &args) {
   for (Gradient *whole : {&g.dbias, &g.dsinks}) std::fill(whole->written.begin(), whole->written.end(), 1);
   Pass<Real> pass(call, args, &g);
   for (const Sequence &s : call.sequences) pass.run(s);
+  if (call.q_type() == FA_F16)
+    for (Gradient *sum : {&g.dq, &g.dk, &g.dv}) add_lost_in_f16(sum);
   return g;
 }
 

@@ -20,6 +20,9 @@ struct Gradient {
   std::vector<double> bound;  // the error that docs/precision.md allows, but for the last rounding
   std::vector<double> floor;  // one rounding of each weight and of its gradient
 
+  // Of each element's sum: its largest weight or gradient of a score, and the lengths of what these are multiplied by.
+  std::vector<double> largest, lengths;
+
   explicit operator bool() const { return !value.empty(); }
   int64_t at(int64_t i, int64_t j, int64_t k, int64_t l) const {
     return ((i * shape[1] + j) * shape[2] + k) * shape[3] + l;

@@ -74,6 +74,27 @@ TEST_P(TensorCores, LargestWeights) {
   }
 }
 
+/// Keys that matter to one column alone, in which the one that matters to the others is 0: their weights are far below
+/// its, and so is what f16 keeps of them. [F170]
+TEST_P(TensorCores, SmallTerms) {
+  for (const uint32_t flags : both) {
+    for (const double apart : {10.0, 17.0, 20.8}) {
+      Case c = gradients(flags);
+      c.sq = 40, c.sk = 70;
+      const BackwardInstance s(c);
+      const auto put = [](const Tensor &t, auto value) {
+        t.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) { t.set(b, i, h, d, value(i, d)); });
+      };
+      put(s.q, [](int64_t, int64_t d) { return d == 0 ? 8.0 : 0.0; });
+      put(s.k, [&](int64_t j, int64_t d) { return d == 0 && j > 0 ? -apart : d == 5 && j > 0 ? 6e4 : 0.0; });
+      put(s.v, [](int64_t j, int64_t d) { return 0.3 + 0.01 * double((3 * j + d) % 7); });
+      put(s.dout, [](int64_t i, int64_t d) { return 0.7 + 0.1 * double((i + d) % 3); });
+      fill(s.lse, 0), fill(s.delta, 0), fill(s.dlse, 0);
+      expect_right(s);
+    }
+  }
+}
+
 /// Subnormal queries by large keys, subnormal keys by large queries: scores of some size. In tiles and with few rows.
 TEST_P(TensorCores, SubnormalQueriesAndKeys) {
   for (const int64_t rows : {1, 130}) {
