@@ -80,7 +80,7 @@ __device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s,
   const RowTerms *terms = p.terms + first_term(p, s, head);
   float sum = 0;
   for (int i = threadIdx.x; i < s.queries; i += threads) {
-    const float weight = weight_of(sink - row_number(p, p.lse, s, {i, head}));
+    const float weight = expf(sink - row_number(p, p.lse, s, {i, head}));
     if (terms[i].minus_lse2 != -infinity && weight != 0) sum += weight * terms[i].minus_delta;
   }
   return sum;

@@ -95,6 +95,22 @@ TEST_P(TensorCores, SmallTerms) {
   }
 }
 
+/// Gradients of sinks far below their rows' other scores, of which one rounding is large beside their weight. [F167]
+/// [F170]
+TEST_P(TensorCores, SinksOfSmallWeight) {
+  for (const double logarithm : {10.0, 30.0, 60.0}) {
+    for (const int64_t rows : {1, 3, 40}) {
+      Case c = gradients(0);
+      c.sq = rows, c.sk = 8, c.sinks = c.dsinks = "h";
+      const BackwardInstance s(c);
+      s.lse.each([&](int64_t b, int64_t h, int64_t i, int64_t, int64_t) {
+        s.lse.set(b, h, i, 0, logarithm + 0.37 * double(i % 5));
+      });
+      expect_right(s);
+    }
+  }
+}
+
 /// Subnormal queries by large keys, subnormal keys by large queries: scores of some size. In tiles and with few rows.
 TEST_P(TensorCores, SubnormalQueriesAndKeys) {
   for (const int64_t rows : {1, 130}) {
