@@ -81,7 +81,8 @@
  *                    1 1 1 1                                1 1 . .
  *
  * Masking comes after everything else, so nothing masked leaks. What a masked key and its value contain, NaN and Inf
- * included, never reaches a query that does not attend the key [F18].
+ * included, never reaches a query that does not attend the key [F18]. GPUs do not fetch keys and values that the mask, or a bias
+ * of -inf, hides from a whole tile of queries, and no bit of a result depends on that [F204].
  *
  * A query with no key left has out = 0 and lse = -inf; with a sink, out = 0 and lse = the sink [F19]. A batch, sequence or
  * key length of 0 is legal [F20].

@@ -71,6 +71,7 @@ __device__ inline void bias_of_block(const BackwardParams &p, float *memory) {
           const Interval rows_of_keys =
               attending(p, pair.sequence, pair.first_key, min(pair.first_key + keys, pair.sequence.keys));
           if (rows_of_keys.high <= pair.first_query || rows_of_keys.low >= pair.first_query + rows) continue;
+          if (is_hidden(p, pair)) continue;
           each_score(p, pair, thread, shared, [&](int i, int c, const Weighed &weighed) {
             sums[i][c] += p.bias_before_softcap ? weighed.dy : weighed.dx;
           });

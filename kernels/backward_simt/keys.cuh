@@ -22,6 +22,7 @@ __device__ inline void add_queries(const BackwardParams &p, Pair &pair, const Sh
 #pragma unroll 1
   for (int i = all.low / rows * rows; i < all.high; i += rows) {
     pair.first_query = i;
+    if (is_hidden(p, pair)) continue;
     const ThreadRows thread(p, pair);
     meet(p, pair, thread, shared);
     if (p.dv.data)

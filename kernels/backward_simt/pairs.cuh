@@ -4,6 +4,7 @@
 
 #include "backward_simt/tiles.h"
 #include "common/backward_schedule.cuh"
+#include "common/block_mask.cuh"
 #include "common/lanes.cuh"
 #include "common/scores.cuh"
 #include "common/unroll.cuh"
@@ -48,6 +49,16 @@ struct Pair {
     return has_key(j) ? kernels::key_row(p, view, sequence, first_key + j, kv_head) : nullptr;
   }
 };
+
+/// Whether mask or bias hides all of it. By every warp for itself.
+__device__ inline bool is_hidden(const BackwardParams &p, const Pair &pair) {
+  return hides_block<keys>(
+      p, pair.sequence,
+      [&](int r) {
+        return Row{pair.first_query + r, pair.head};
+      },
+      min(rows, pair.sequence.queries - pair.first_query), pair.first_key);
+}
 
 /// Elements first .. first + part - 1 of n rows into shared memory; 0 for those past dim and of rows that are none.
 /// Those that are not finite are 0 too where `finite`: weights of masked pairs are 0, and 0 * NaN is not.

@@ -24,6 +24,7 @@ __device__ inline void queries_of_block(const BackwardParams &p, float *memory) 
 #pragma unroll 1
   for (int j = all.low / keys * keys; j < all.high; j += keys) {
     pair.first_key = j;
+    if (is_hidden(p, pair)) continue;
     meet(p, pair, thread, shared);
     each_part(p.head_dim, [&](int at, int first) {
       load_keys<true>(p, pair, shared, false, first);

@@ -5,7 +5,7 @@
 #include <climits>
 #include <type_traits>
 
-#include "common/lanes.cuh"
+#include "common/block_mask.cuh"
 #include "common/register_tile.cuh"
 #include "common/schedule.cuh"
 #include "common/shared_tile.cuh"
@@ -66,9 +66,22 @@ struct TileRange {
   __device__ bool full(int tile) const { return full_first <= tile && tile < full_end; }
 };
 
+/// Of plain and featured in BlockState.
+struct FeatureState {
+  const char *keys, *values;  // of the head: row 0 of batch entry (or page) 0
+  float base_2;               // what a unit of what stands for a score is in base 2
+  float steepness;            // of a softcap: see cap_products
+  float slope;                // of ALiBi, in what stands for a score
+};
+
+/// Of the other entry points, in its place.
+struct BlockMaskState {
+  ShownBlocks<4> shown;  // tiles of keys, in calls with a mask or a bias
+};
+
 /// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
 template <class B>
-struct BlockState {
+struct BlockState : std::conditional_t<B::plain, FeatureState, BlockMaskState> {
   /// Intervals of keys. Those of plain scores begin near each other, as chunks are short (Entry::plain).
   using Low = std::conditional_t<B::plain, uint16_t, int32_t>;
 
@@ -79,11 +92,7 @@ struct BlockState {
   bool second_run;
   Work work;
   TileRange tiles;
-  const char *table;          // the sequence's entries of the block table
-  const char *keys, *values;  // of the head: row 0 of batch entry (or page) 0
-  float base_2;               // what a unit of what stands for a score is in base 2
-  float steepness;            // of a softcap: see cap_products
-  float slope;                // of ALiBi, in what stands for a score
+  const char *table;  // the sequence's entries of the block table
 
   /// The keys that a row of the tile attends.
   __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }

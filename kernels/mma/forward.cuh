@@ -36,7 +36,7 @@ struct Pass {
 
   template <bool Masked>
   __device__ void step(int tile) {
-    const BlockState<B> &block = *shared.block;
+    BlockState<B> &block = *shared.block;
     Scores s;
     const auto weigh = [&](float c, auto exact) {
       softmax.raise_maxima(out, s, c, exact);  // m' = max(m, rowmax S), and the scale a of l and O
@@ -81,10 +81,11 @@ struct Pass {
     }
     const BlockState<B> &block = *shared.block;
     const int first = block.tiles.first;
-    int tile = block.tiles.end - 1;
+    int tile = ring.tile(block.tiles);
     while (tile >= first) {
 #pragma unroll 1
-      for (; tile >= first && (!B::plain || block.second_run || !block.tiles.full(tile)); tile--) step<true>(tile);
+      for (; tile >= first && (!B::plain || block.second_run || !block.tiles.full(tile)); tile = ring.after(tile))
+        step<true>(tile);
       if constexpr (B::plain) {
         const int last = max(first, block.tiles.full_first);
 #pragma unroll 1
@@ -106,6 +107,7 @@ __device__ inline void forward(const Params &p) {
   TileRange tiles = find_tiles<B>(p, w, split, block);
   if (threadIdx.x == 0) {
     block->work = w, block->tiles = tiles, block->second_run = false;
+    if constexpr (!B::plain) block->shown.clear();
     if constexpr (B::paged) block->table = p.block_table.data + w.sequence.index * p.block_table.stride[0];
     if constexpr (B::featured) {
       block->keys = p.k.data + w.kv_head * p.k.stride[2], block->values = p.v.data + w.kv_head * p.v.stride[2];

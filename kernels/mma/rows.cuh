@@ -120,16 +120,23 @@ class EvenRows {
 
   /// Copies the next tile if it exists: its first `keys` keys, and zeros for the others.
   template <bool Masked, class Pages>
-  __device__ void copy(uint32_t to, const BlockState<B> &, int tile, bool exists, int keys, const Pages &,
+  __device__ void copy(uint32_t to, const BlockState<B> &, int, bool exists, int keys, const Pages &,
                        Chunks<B> &chunks) {
-#pragma unroll
-    for (int i = P::passes - 1; i >= 0; i--, from_ += int64_t(stride())) {
-      const bool read = exists && (!Masked || P::row() + i * P::step < keys);
-      copy_row(to + P::offset(), i, from_, read, columns_, chunks);
-    }
+    from_ = copy_up<Masked>(from_, to, exists, keys, chunks);
   }
 
  protected:
+  /// From the last pass's row to the first; returns where the last row of the tile before is.
+  template <bool Masked>
+  __device__ const char *copy_up(const char *from, uint32_t to, bool exists, int keys, Chunks<B> &chunks) const {
+#pragma unroll
+    for (int i = P::passes - 1; i >= 0; i--, from += int64_t(stride())) {
+      const bool read = exists && (!Masked || P::row() + i * P::step < keys);
+      copy_row(to + P::offset(), i, from, read, columns_, chunks);
+    }
+    return from;
+  }
+
   const View &view_;
   const char *from_;  // the last row of the next tile
   int columns_;       // from this thread's chunk to the row's end
@@ -172,13 +179,13 @@ class PagedRows {
   int columns_;
 };
 
-/// Copies tiles of any rows: unaligned, of any stride. Where they are aligned, and lie evenly or on pages, with a
-/// fraction of the instructions.
+/// Copies tiles of any rows: unaligned, of any stride, in any order. Where they are aligned, and lie evenly or on
+/// pages, with a fraction of the instructions.
 template <class B>
 class AnyRows : EvenRows<B> {
  public:
-  __device__ AnyRows(const Params &p, const View &view, int32_t layout, int columns, const Work &w, int tile)
-      : EvenRows<B>(p, view, layout, columns, w, tile),
+  __device__ AnyRows(const Params &p, const View &view, int32_t layout, int columns, const Work &w, int)
+      : EvenRows<B>(p, view, layout, columns, w, 0),
         p_(p),
         of_keys_(&view == &p.k),
         aligned_(layout != any_rows),
@@ -191,8 +198,11 @@ class AnyRows : EvenRows<B> {
   template <bool>
   __device__ void copy(uint32_t to, const BlockState<B> &block, int tile, bool exists, int keys, const Pages<B> &pages,
                        Chunks<B> &chunks) {
-    if (simple_ && p_.page_size == 0)
-      return EvenRows<B>::template copy<true>(to, block, tile, exists, keys, pages, chunks);
+    if (simple_ && p_.page_size == 0) {
+      const char *const last = mad_wide_s32(tile * B::keys, int32_t(view_.stride[1]), from_);
+      EvenRows<B>::template copy_up<true>(last, to, exists, keys, chunks);
+      return;
+    }
     if (simple_) {
       return pages.for_each_row(p_, of_keys_ ? p_.k_steps : p_.v_steps, from_, [&](int i, const char *from) {
         copy_row(to + P::offset(), i, from, exists && P::row() + i * P::step < keys, columns_, chunks);

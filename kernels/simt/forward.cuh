@@ -3,6 +3,7 @@
 // every eighth dimension.
 #pragma once
 
+#include "common/block_mask.cuh"
 #include "common/lanes.cuh"
 #include "common/ptx.cuh"
 #include "common/repair.cuh"
@@ -200,8 +201,12 @@ __device__ inline void forward(const Params &p, float *memory) {
   const Interval all = attended_by_block(thread);
   const int end = min(split.high, all.high);
 
+  const auto row_of_tile = [&](int r) { return row_at(p, w, w.first_row + r); };
+  const int tile_rows = min(rows(dim), w.rows - w.first_row);
+
   // Blocks of keys count from key 0, so that a row's bits do not depend on where its tile begins.
   for (int j = max(split.low, all.low) / keys(dim) * keys(dim); j < end; j += keys(dim)) {
+    if (hides_block<keys(dim)>(p, w.sequence, row_of_tile, tile_rows, j)) continue;
     const auto row_of = [&](const View &view) {
       return [&](int r) { return j + r < end ? key_row(p, view, w.sequence, j + r, w.kv_head) : nullptr; };
     };

@@ -89,6 +89,11 @@ def of_results(name, file, old, new, test, entry="plain"):
     return Mutant(name, WGMMA, file, old, new, WRONG, test=f"*/{test}/bf16_sm_90a", entry=entry)
 
 
+def block_mask(name, file, old, new, shown=WRONG + "|" + FAR, test="BlockMask.ResultsAreRight"):
+    """A fault of what skips blocks that a mask or a bias hides (tests/engine/block_mask.cpp)."""
+    return Mutant(name, F16_64, file, old, new, shown, test=f"*/{test}/f16_sm_80")
+
+
 def gradients(name, file, old, new, image=BACKWARD, shown=WRONG):
     """A fault of the backward pass."""
     return Mutant(name, image, file, old, new, shown, test="*/Checked.GradientsDim32/f32_sm_80")
@@ -127,7 +132,7 @@ MUTANTS = [
     Mutant("page_of_a_row", MMA, "common/sequence.cuh", "quotient(token, p.by_page_size)", "quotient(token / 2, p.by_page_size)", FEATURED + "|" + OUTSIDE, entry="featured"),
     Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE, entry="featured"),
     Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (Whole || token < ", "if (true || token < ", TABLE, entry="featured"),
-    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tile - 1);", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="featured"),
+    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tiles_.before(tile, ahead / 2));", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="featured"),
     Mutant("cap", MMA, "common/features.cuh", "rcp_approx_ftz(-1 - ex2", "rcp_approx_ftz(-2 - ex2", FEATURED),
     Mutant("zero_of_a_cap", MMA, "mma/store.cuh", "B::featured ? p.softcap + from_zero : from_zero;", "from_zero;", FEATURED),
     Mutant("distance", MMA, "mma/scores.cuh", "float(8 * row - column)", "float(row - column)", FEATURED),
@@ -193,6 +198,13 @@ MUTANTS = [
             "NonFiniteValues", SIMT, "f32"),
     extreme("simt_masked_values", "simt/forward.cuh", "if (special && signbit(weight)) return;", "", "NonFiniteValues",
             SIMT, "f32"),
+    # Blocks that masks hide.
+    block_mask("rows_that_show", "common/block_mask.cuh", "if (view.stride[1] == 0 && view.stride[2] == 0) rows = 1;", "rows = 1;"),
+    block_mask("pairs_that_show", "common/block_mask.cuh", "at += at_once * 32 * elements)", "at += rows * Keys)"),
+    block_mask("range_of_shown_tiles", "common/block_mask.cuh", "own = begin + 32 * n + lane;", "own = 32 * n + lane;"),
+    block_mask("keys_of_a_shown_tile", "mma/rows.cuh", "mad_wide_s32(tile * B::keys,", "mad_wide_s32((block.tiles.end - 1) * B::keys,"),
+    block_mask("pages_of_a_shown_tile", "mma/shown_tiles.cuh", "return tiles_[ahead + 1]; }", "return tiles_[ahead] - 1; }"),
+    block_mask("barrier_of_shown_tiles", "common/block_mask.cuh", "return __syncthreads_or(any_hidden);", "return true;", RACE, "CheckedBlockMask.HiddenBlocks"),
     # Gradients.
     gradients("barrier_of_gradients", "backward_simt/keys.cuh", "true, first);\n        __syncthreads();\n", "true, first);\n", shown=RACE),
     gradients("heads_of_keys", "backward_simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
