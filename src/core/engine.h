@@ -55,7 +55,7 @@ struct Kernel {
   /// nullptr when this machine can run the kernel, else the reason why not, a string that lives as long as the library.
   const char *(*why_not_here)(const Kernel &kernel);
 
-  /// nullptr when the kernel serves this attention, on the device that it names, else the reason why not, which may lie
+  /// nullptr when the kernel supports this attention, on the device that it names, else the reason why not, which may lie
   /// in *room.
   const char *(*why_not)(const Kernel &kernel, const Attention &attention, Reason *room);
 

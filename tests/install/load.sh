@@ -72,7 +72,7 @@ rm "$image"
 fails --device cuda
 says attention --device cuda -- "NO_DEVICE" "$image cannot be opened"
 
-# Of a GPU whose own are not there the next best serve: PTX of an older architecture.
+# A GPU whose own are not there runs the next best: PTX of an older architecture.
 cp "$build/whole" "$image"
 export FA_EMU_DEVICE=sm_90a
 attention --device cuda >/dev/null

@@ -23,7 +23,8 @@ expect() {
   kernels=$1 rest=$2
   shift 2
   rm -rf "$build/tree"
-  "$CMAKE" -B "$build/tree" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DFA_BUILD_EXAMPLES=OFF "$@" >"$build/log" 2>&1 || { cat "$build/log" && exit 1; }
+  "$CMAKE" -B "$build/tree" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DFA_BUILD_EXAMPLES=OFF "$@" >"$build/log" 2>&1 ||
+    { cat "$build/log" && exit 1; }
   for pair in "$kernels:fa_cpu.dir/${configuration}isa/" "$rest:fa_front.dir/${configuration}api/"; do
     found=$(levels "$build/tree" "${pair#*:}")
     [ "$found" = "${pair%%:*}" ] || { echo "with $*: ${pair#*:} by '$found', expected '${pair%%:*}'" && status=1; }

@@ -1,5 +1,5 @@
-/* waits COMMAND: an auto op that is created before its kernels' files are there serves memory of the host, says which file a call with
- * the GPU's memory lacks, and serves that, too, once COMMAND has put them there. */
+/* waits COMMAND: an auto op that is created before its kernels' files are there computes calls with memory of the host, says which
+ * file a call with the GPU's memory lacks, and computes that, too, once COMMAND has put them there. */
 #include <dlfcn.h>
 #include <fa.h>
 #include <stdio.h>
