@@ -3,6 +3,7 @@
 #include <fa.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -22,7 +23,8 @@ struct Call {
   fa_args args;
   fa_backward_args back;
   int64_t rows_q = 0, rows_k = 0;  // of one entry of q and of k
-  std::vector<float> q, k, v, out, lse, dout, dq, dk, dv;
+  std::vector<float> q, k, v, out, lse, dout, dq, dk, dv, bias, dbias;
+  std::vector<uint8_t> mask;
   std::vector<int32_t> cu_q, cu_k, used_k, row_of, offset, table;
 
   Call(int64_t batch, int64_t sq, int64_t sk, int64_t hq = 2, int64_t hkv = 1, int64_t batch_k = -1) {
@@ -71,6 +73,8 @@ struct Call {
     back.v = args.v;
     back.out = args.out;
     back.lse = args.lse;
+    back.bias = args.bias;
+    back.mask = args.mask;
     back.cu_seqlens_q = args.cu_seqlens_q;
     back.cu_seqlens_k = args.cu_seqlens_k;
     back.seqused_k = args.seqused_k;
@@ -285,6 +289,46 @@ TEST_F(Scaling, WorkspaceUnderAWindow) {
         return workspace(Pass::forward, std::move(call));
       };
       EXPECT_EQ(bytes(1 << 16), bytes(1 << 13));
+    }
+  }
+}
+
+/// Masked, or biased, but for blocks of `attended` keys along the diagonal; of a few queries, but for the first block.
+Call diagonal(bool by_mask, int64_t sq, int64_t sk, int64_t attended, bool wants_dbias = false) {
+  Call call(1, sq, sk);
+  const auto attends = [&](int64_t i, int64_t j) { return j / attended == (sq < 5 ? 0 : i * sk / sq / attended); };
+  for (int64_t i = 0; i < sq; ++i)
+    for (int64_t j = 0; j < sk; ++j) {
+      call.mask.push_back(attends(i, j));
+      call.bias.push_back(attends(i, j) ? 0.5f : -HUGE_VALF);
+    }
+  if (by_mask) {
+    fa_tensor_init(&call.args.mask, call.mask.data(), FA_BOOL, 1, 1, sq, sk);
+  } else {
+    fa_tensor_init(&call.args.bias, call.bias.data(), FA_F32, 1, 1, sq, sk);
+  }
+  if (wants_dbias) {
+    call.dbias.assign(call.bias.size(), 1.0f);
+    fa_tensor_init(&call.back.dbias, call.dbias.data(), FA_F32, 1, 1, sq, sk);
+  }
+  return call;
+}
+
+TEST_F(Scaling, BlocksThatAreMasked) {
+  for (const bool by_mask : {true, false}) {
+    for (const int64_t queries : {1, 4, 512}) {
+      for (const uint32_t flags : {0u, uint32_t{FA_FLAG_BATCH_INVARIANT}}) {
+        SCOPED_TRACE(testing::Message() << (by_mask ? "mask, " : "bias, ") << queries << " queries, flags " << flags);
+        const auto work_at = [&](Pass pass, int64_t attended) {
+          Call call = diagonal(by_mask, queries, 1024, attended, !by_mask);
+          call.desc.flags = flags;
+          return work(pass, std::move(call));
+        };
+        EXPECT_LE(work_at(Pass::forward, 128) * 4, work_at(Pass::forward, 1024));
+        if (queries > 1) {
+          EXPECT_LE(work_at(Pass::backward, 128) * 2, work_at(Pass::backward, 1024));
+        }
+      }
     }
   }
 }

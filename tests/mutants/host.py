@@ -7,6 +7,7 @@ PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
+MASKED = r"^(masked|forward|backward)\.f32\.(avx2|generic)$"
 SCALING = r"^scaling\."
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
@@ -264,6 +265,12 @@ CPU = [
         "(keys + (split_keys - 2)) / split_keys",
         r"^(memory|scaling)\.",
     ),
+    Mutant("masked_by_a_row", "src/cpu/masked.h", "i < first + n && i < tile.rows", "i < first + 1", MASKED),
+    Mutant("masked_beyond_a_window", "src/cpu/masked.h", "r.low == row.low && r.high == row.high", "true", MASKED),
+    Mutant("masked_by_many_keys", "src/cpu/masked.h", "for (; i < n; i++) {", "for (; i + 1 < n; i++) {", MASKED),
+    Mutant("masked_blocks_computed", "src/cpu/kernel/prefill.h", "if (block_masked(", "if (false && block_masked(", SCALING),
+    Mutant("masked_blocks_decoded", "src/cpu/kernel/decode.h", "key < end && block_masked(", "false && block_masked(", SCALING),
+    Mutant("masked_gradients_computed", "src/cpu/kernel/backward/attend.h", "if (count == 0 || block_masked(", "if (count == 0 || false && block_masked(", SCALING),
     Mutant(
         "split_counter",
         "src/cpu/worker.cpp",

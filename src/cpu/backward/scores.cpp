@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "cpu/backward/head.h"
 #include "cpu/element.h"
+#include "cpu/masked.h"
 
 namespace fa::cpu {
 
@@ -62,9 +64,11 @@ class BiasTile {
       each(own(head_, shape[1], call.heads_q, 1), [&](int64_t head) {
         each(own(key_tile_, shape[3], s.k_len, key_block), [&](int64_t key) {
           KeyTile &keys = describe_keys(key_memory_, plan_, b, head / group, key);
-          plan_.scheme().stage_keys(keys);
+          bool staged = false;
           each(own(query_tile_, shape[2], s.q_len, tile_rows), [&](int64_t query) {
             QueryTile &queries = describe_queries(query_memory_, plan_, b, head, query);
+            if (block_masked(queries, 0, queries.rows, keys.first, keys.first + keys.n)) return;
+            if (!std::exchange(staged, true)) plan_.scheme().stage_keys(keys);
             plan_.scheme().stage_queries(queries, scratch_);
             plan_.scheme().sum_scores(queries, keys, call.attention->bias_before_softcap, sum_, scratch_);
           });

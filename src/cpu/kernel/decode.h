@@ -10,6 +10,7 @@
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/products.h"
 #include "cpu/kernel/scores.h"
+#include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -215,17 +216,22 @@ inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, const B
   return decode_block<4, dtype>(tile, g, m, block, scores, partial);
 }
 
-/// Attends keys [begin, end), a block at a time for all groups.
+/// Attends keys [begin, end), a block at a time for all groups. Blocks that are masked for all rows are not asked for.
 template <fa_dtype dtype>
 inline void decode_keys_of(const Tile &tile, Group *group, int groups, const Modifiers &m, int64_t begin, int64_t end,
                            float *scores, const Partial &partial) {
   const Attention &a = *tile.attention;
   const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
+  const auto attended = [&](int64_t key) {  // the first block from key on that is
+    while (key < end && block_masked(tile, 0, tile.rows, key, block_end(key))) key = block_end(key);
+    return key;
+  };
   const int64_t k_bytes = (tile.heads - 1) * tile.keys.k.head + a.head_dim * dtype_bytes(dtype);
   const int64_t v_bytes = (tile.heads - 1) * tile.keys.v.head + a.head_dim_v * dtype_bytes(dtype);
-  BlockRows rows(tile.keys, begin, larger(begin, block_end(begin)));
-  for (int64_t key = begin; key < end;) {
-    const int64_t next = block_end(key);
+  int64_t key = attended(begin);
+  BlockRows rows(tile.keys, key, larger(key, block_end(key)));
+  while (key < end) {
+    const int64_t next = attended(block_end(key));
     const BlockRows following(tile.keys, next, block_end(next));
     // The values of one head are asked for just before they are needed; those of many would leave the caches again.
     const BlockRows &asked = tile.heads == 1 ? rows : following;

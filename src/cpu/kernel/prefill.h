@@ -11,6 +11,7 @@
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/scores.h"
 #include "cpu/kernel/segments.h"
+#include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -245,9 +246,16 @@ inline int attend_tile(const Tile &tile, const Modifiers &modifiers, int64_t beg
   end = smaller<int64_t>(end, high);
   for (int64_t key = begin; key < end; key += key_block) {
     const int n = static_cast<int>(smaller<int64_t>(key_block, end - key));
-    const Rows keys = stage_keys(tile.keys, key, n, a.head_dim, s->staging);
-    const Rows values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
-    for (int i = 0; i < subtiles; i++) attend_block(tile, s->sub[i], modifiers, keys, values, key, n, s->scores);
+    Rows keys = {}, values = {};
+    for (int i = 0; i < subtiles; i++) {
+      SubTile &t = s->sub[i];
+      if (block_masked(tile, t.first_row, t.vectors * width, key, key + n)) continue;
+      if (keys.data == nullptr) {
+        keys = stage_keys(tile.keys, key, n, a.head_dim, s->staging);
+        values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
+      }
+      attend_block(tile, t, modifiers, keys, values, key, n, s->scores);
+    }
   }
   return subtiles;
 }

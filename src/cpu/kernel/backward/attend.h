@@ -6,6 +6,7 @@
 
 #include "cpu/kernel/backward/multiply.h"
 #include "cpu/kernel/backward/weigh.h"
+#include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -70,7 +71,7 @@ inline void attend_gradients(const QueryTile &queries, const KeyTile &keys, void
   const QueryBlock block(a, Carver(behind(queries)));
   Segment segments[key_block / segment_keys];
   const int count = cut_pairs(queries, keys, block, segments);
-  if (count == 0) return;
+  if (count == 0 || block_masked(queries, 0, queries.rows, keys.first, keys.first + keys.n)) return;
   const KeyBlock key_rows(a, Carver(behind(keys)));
   const BackwardScratch scratch(a, Carver(memory));
   const Modifiers modifiers(queries);

@@ -1,0 +1,74 @@
+// Blocks of keys that a boolean mask, or a bias of -inf, takes from all of some rows: they need no work, and are found
+// before keys and values are read. Where rows attend some key, the first one's first keys mostly show it.
+#pragma once
+
+#include "core/dtype.h"
+#include "cpu/tile.h"
+
+namespace fa::cpu {
+
+// Of internal linkage, as kernels are compiled for an ISA each.
+namespace {
+
+/// True when one of n numbers, `stride` bytes apart, has other bits than `none`.
+template <class Bits>
+inline bool any_other(const char *from, int64_t stride, int64_t n, Bits none) {
+  constexpr int64_t together = 16;
+  int64_t i = 0;
+  if (stride == sizeof(Bits))
+    for (; i + together <= n; i += together) {
+      Bits x[together], other = 0;
+      __builtin_memcpy(x, from + i * stride, sizeof x);
+      for (const Bits bits : x) other = static_cast<Bits>(other | (bits ^ none));
+      if (other != 0) return true;
+    }
+  for (; i < n; i++) {
+    Bits bits;
+    __builtin_memcpy(&bits, from + i * stride, sizeof bits);
+    if (bits != none) return true;
+    if (stride == 0) break;
+  }
+  return false;
+}
+
+/// True when a mask alone, or a bias alone, takes all keys [begin, end) from a row.
+inline bool row_masked(const Tile &tile, const Row &row, int64_t begin, int64_t end) {
+  const int64_t n = end - begin;
+  if (n <= 0) return true;
+  if (row.mask != nullptr && !any_other<uint8_t>(row.mask + begin * tile.mask_elem, tile.mask_elem, n, 0)) return true;
+  if (row.bias == nullptr) return false;
+  const char *bias = row.bias + begin * tile.bias_elem;
+  switch (static_cast<Dtype>(tile.bias_dtype)) {
+    case FA_F32:
+      return !any_other<uint32_t>(bias, tile.bias_elem, n, 0xff800000);
+    case FA_F16:
+      return !any_other<uint16_t>(bias, tile.bias_elem, n, 0xfc00);
+    case FA_BF16:
+      return !any_other<uint16_t>(bias, tile.bias_elem, n, 0xff80);
+    case FA_BOOL:
+    case FA_I32:
+    case FA_DTYPE_DEFAULT:
+      break;  // no type of a bias
+  }
+  __builtin_unreachable();
+}
+
+/// True when a mask or a bias takes all keys [begin, end) from rows first .. first + n - 1, as far as the tile has
+/// them. False where there is neither, whatever the rows attend.
+inline bool block_masked(const Tile &tile, int first, int n, int64_t begin, int64_t end) {
+  if (tile.row[first].mask == nullptr && tile.row[first].bias == nullptr) return false;
+  const Row *before = nullptr;
+  for (int i = first; i < first + n && i < tile.rows; i++) {
+    const Row &row = tile.row[i];
+    const auto same = [&](const Row &r) {
+      return r.mask == row.mask && r.bias == row.bias && r.low == row.low && r.high == row.high;
+    };
+    if (before != nullptr && same(*before)) continue;  // one mask for all rows
+    if (!row_masked(tile, row, begin > row.low ? begin : row.low, end < row.high ? end : row.high)) return false;
+    before = &row;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace fa::cpu
