@@ -192,6 +192,13 @@
  * come after all other uses of its op, and fa_set_log before other threads use the library. Results are bitwise the same from
  * run to run and for every number of threads unless FA_FLAG_NONDETERMINISTIC is set [F52].
  *
+ * On the CPU the work of a call follows the rows that its sequences have and the keys that these attend [F199]. It grows no
+ * faster than the number of sequences, of heads, or of entries of kv_batch_idx that share a row. It does not follow the length
+ * of a cache, or the width of block_table, of which a window, a chunk or q_offset leaves few keys; entries of block_table for
+ * keys far from any that is attended are not looked at. Blocks of keys that a mask or a bias of -inf takes from whole tiles of
+ * queries cost no more than finding that out. A chunk, or a window that is closed on both sides (a causal mask closes the
+ * right one), bounds what splits add to fa_forward's workspace: a longer cache needs no more [F200].
+ *
  * A function that can fail returns an fa_status. fa_last_error() then says which argument is wrong, what its value is, what
  * was expected, and what would work [F53]. No function aborts or throws [F54]. None prints to the standard output [F55].
  * After an error that is found before the work begins (any but FA_ERROR_DRIVER), no output has been written [F56].

@@ -141,6 +141,7 @@ class Scaling : public testing::Test {
   }
 };
 
+// [F199]
 TEST_F(Scaling, PackedSequences) {
   const auto packed = [](int64_t n) { return Call::packed(std::vector<int32_t>(static_cast<size_t>(n), 16)); };
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -158,6 +159,7 @@ TEST_F(Scaling, PackedSequences) {
   }
 }
 
+// [F199]
 TEST_F(Scaling, Batch) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     expect_linear(pass, 64, [](int64_t n) { return Call(n, 3, 20); });
@@ -167,6 +169,7 @@ TEST_F(Scaling, Batch) {
   }
 }
 
+// [F199]
 TEST_F(Scaling, Heads) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     expect_linear(pass, 32, [](int64_t n) { return Call(1, 3, 20, n, n); });
@@ -176,6 +179,7 @@ TEST_F(Scaling, Heads) {
 }
 
 /// Entries of one row of the cache, and of rows in the opposite order.
+// [F199]
 TEST_F(Scaling, RowsOfACache) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     expect_linear(pass, 32, [](int64_t n) {
@@ -197,6 +201,7 @@ TEST_F(Scaling, RowsOfACache) {
 }
 
 /// A long sequence is worth sharing; the short ones around it are not, whatever their number is.
+// [F199]
 TEST_F(Scaling, CallsOfThePool) {
   const auto calls = [](int64_t n) {
     std::vector<int32_t> lengths(static_cast<size_t>(n), 16);
@@ -230,6 +235,7 @@ const std::vector<std::function<void(Call *)>> narrow = {
     [](Call *call) { call->used_k = {100}; },
 };
 
+// [F199]
 TEST_F(Scaling, CacheOfWhichFewKeysAreAttended) {
   for (size_t way = 0; way < narrow.size(); ++way) {
     for (const int64_t queries : {1, 5, 300}) {
@@ -251,6 +257,7 @@ TEST_F(Scaling, CacheOfWhichFewKeysAreAttended) {
   }
 }
 
+// [F199]
 TEST_F(Scaling, PagesOfWhichFewAreAttended) {
   for (size_t way = 0; way < narrow.size(); ++way) {
     SCOPED_TRACE(way);
@@ -265,6 +272,7 @@ TEST_F(Scaling, PagesOfWhichFewAreAttended) {
 }
 
 /// Windows over as many queries as keys: each attends as many, in tiles that mostly do not meet.
+// [F199]
 TEST_F(Scaling, SelfAttentionUnderAWindow) {
   for (const Pass pass : {Pass::forward, Pass::backward})
     for (const uint32_t flags : {0u, uint32_t{FA_FLAG_BATCH_INVARIANT}})
@@ -278,6 +286,7 @@ TEST_F(Scaling, SelfAttentionUnderAWindow) {
 }
 
 /// A window bounds the splits of decoding, and so the workspace.
+// [F200]
 TEST_F(Scaling, WorkspaceUnderAWindow) {
   for (size_t way = 0; way < 3; ++way) {
     SCOPED_TRACE(way);
@@ -314,6 +323,7 @@ Call diagonal(bool by_mask, int64_t sq, int64_t sk, int64_t attended, bool wants
   return call;
 }
 
+// [F199]
 TEST_F(Scaling, BlocksThatAreMasked) {
   for (const bool by_mask : {true, false}) {
     for (const int64_t queries : {1, 4, 512}) {

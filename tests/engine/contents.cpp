@@ -171,6 +171,7 @@ TEST_P(Contents, UnusedPagesAreNotLookedUp) {
 }
 
 /// A window leaves most pages to no query: a cache may have let go of them.
+// [F199]
 TEST_P(Contents, PagesThatNoQueryNeedsAreNotLookedUp) {
   for (const int64_t queries : {1, 5, 100}) {
     for (const int32_t splits : {0, 3}) {
