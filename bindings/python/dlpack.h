@@ -24,7 +24,7 @@ typedef struct {
   uint32_t major, minor;
   void *manager_ctx;
   void *deleter;
-  uint64_t flags; /* 1: read-only */
+  uint64_t flags; /* 1: read-only, 2: a copy, in which nobody would see what is written */
   dlpack_tensor tensor;
 } dlpack_versioned;
 
@@ -83,7 +83,7 @@ static PyObject *dlpack_view(PyObject *capsule) {
     const dlpack_versioned *versioned = (const dlpack_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (versioned->major != 1) return PyErr_Format(PyExc_BufferError, "DLPack version %u is unknown", versioned->major);
     t = &versioned->tensor;
-    read_only = versioned->flags & 1;
+    read_only = (versioned->flags & 3) != 0;
   } else {
     t = (const dlpack_tensor *)PyCapsule_GetPointer(capsule, "dltensor");
     if (!t) return NULL;

@@ -47,6 +47,8 @@ BINDINGS = [
         "bindings",
         ("fa_python", "fa_dump_cases"),
     ),
+    python("typestr_by_name", "arrays.py", 'name != "bfloat16" or typestr', "name not in BY_NAME and typestr", "dtypes"),
+    python("words_of_dimensions", "words.py", "text = _SHAPE.sub(shape, text)", "", "errors"),
     python("negative_bit", "libraries.py", "if x.is_neg() or (", "if (", "lazy"),
     python("storage_of_zeros", "libraries.py", "x.storage_offset() * SIZES[dtype]", "0", "lazy"),
     python("version_of_what_is_written", "libraries.py", "if not x.is_inference():", "if False:", "lazy"),

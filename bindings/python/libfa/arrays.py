@@ -48,13 +48,31 @@ def dtype_named(name: str, what: str) -> int:
 
 def dtype_of(dtype: Any, what: str) -> int:
     """The fa_dtype of a name, of a number of libfa.capi, or of a dtype of numpy or torch."""
-    if isinstance(dtype, int):
-        return dtype
+    if type(dtype) is int:
+        if dtype in SIZES or (dtype == capi.FA_DTYPE_DEFAULT and what in ("dtype_kv", "dtype_out")):
+            return dtype
+        raise dtype_error(str(dtype), what)
+    if getattr(dtype, "byteorder", "=") == ">":
+        raise dtype_error(dtype.str, what)
+    if isinstance(dtype, type):  # numpy.float16
+        return dtype_named(dtype.__name__ if dtype is not bool else str(dtype), what)
     return dtype_named(dtype if isinstance(dtype, str) else getattr(dtype, "name", str(dtype)).removeprefix("torch."), what)
 
 
+_EXPECTED = {"mask": "bool", "workspace": "uint8"} | dict.fromkeys(("lse", "dlse", "delta", "dsinks"), "float32")
+_EXPECTED |= dict.fromkeys(("block_table", "kv_batch_idx", "q_offset", "leftpad_k"), "int32")
+_EXPECTED |= {f"{name}_{of}": "int32" for name in ("cu_seqlens", "seqused") for of in "qk"}
+
+
 def dtype_error(name: str, what: str) -> InvalidArgument:
-    return InvalidArgument(f"{what}: got dtype {name}, expected float32, float16 or bfloat16 (masks: bool; indices: int32)")
+    return InvalidArgument(f"{what}: got dtype {name}, expected {_EXPECTED.get(what, 'float32, float16 or bfloat16')}")
+
+
+def type_name(x: Any, dtype: int) -> str:
+    """The name of an array's type, whose fa_dtype is given: that of bool has uint8, too."""
+    own = getattr(x, "dtype", None)
+    name = getattr(own, "name", str(own)).removeprefix("torch.")
+    return name if name == "uint8" else NAMES[dtype]
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -93,10 +111,18 @@ class Adapter:
         if device not in (1, 2, 3, 13):
             raise Unreadable(f"{what}: lives on a device of DLPack type {device}: neither CPU (1) nor CUDA (2)")
         # -1: nothing waits; the caller's stream is where the work goes, too.
-        return self.capsule(x.__dlpack__() if device in (1, 3) else x.__dlpack__(stream=-1), what)
+        stream = {} if device in (1, 3) else {"stream": -1}
+        try:
+            capsule = x.__dlpack__(max_version=(1, 1), **stream)
+        except TypeError:  # of a library that has not heard of versions
+            capsule = x.__dlpack__(**stream)
+        return self.capsule(capsule, what)
 
     def capsule(self, capsule: Any, what: str) -> View:
-        view = capi.dlpack_view(capsule)
+        try:
+            view = capi.dlpack_view(capsule)
+        except BufferError as error:
+            raise Unreadable(f"{what}: {error}") from None
         if type(view[1]) is tuple:
             code, bits, lanes = view[1]
             kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code, f"DLPack type {code} of ")
@@ -107,8 +133,16 @@ class Adapter:
         typestr = fields["typestr"]
         dtype = _typestrs.get(typestr[1:]) if typestr[0] in "<|" else None
         if dtype is None:
-            name = getattr(getattr(x, "dtype", None), "name", typestr)  # ml_dtypes' types are "<V2" to the interface
-            dtype = dtype_named(str(name) if typestr[0] != ">" else typestr, what)
+            name = str(getattr(getattr(x, "dtype", None), "name", typestr))
+            if name != "bfloat16" or typestr not in ("<V2", "|V2"):  # as the interface calls ml_dtypes' type
+                raise dtype_error(typestr if name in BY_NAME else name, what)
+            dtype = capi.FA_BF16
+        if fields.get("mask") is not None:
+            raise TypeError(
+                f"{what}: has a mask, which libfa does not read; pass the elements alone, and mask= for masked keys"
+            )
+        if not isinstance(fields.get("data"), tuple):
+            raise Unreadable(f"{what}: its array interface has no address of its elements, expected data=(address, read-only)")
         shape, strides = tuple(fields["shape"]), fields.get("strides")
         strides = in_elements(tuple(strides), SIZES[dtype], what) if strides else contiguous(shape)
         address, read_only = fields["data"]
@@ -161,7 +195,7 @@ class Adapter:
 
     def why_not_written(self, x: Any) -> str:
         """Why what view() has marked as not writable is not."""
-        return "is read-only, expected an array that can be written"
+        return "is read-only (or DLPack gives a copy of it), expected an array that can be written"
 
     def wrote(self, x: Any) -> None:
         """The elements of the caller's array x have changed."""

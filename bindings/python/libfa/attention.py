@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from . import capi, scalars, tensors
-from .arrays import CPU, NAMES, dtype_of
-from .errors import InvalidArgument, check
+from .arrays import CPU, NAMES, dtype_of, type_name
+from .errors import Error, InvalidArgument, check
 from .libraries import adapter_of, view
 from .op import op_of
 from .options import Array, Causal, Dtype, Layout, MemoryOptions
+from .words import in_words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -130,7 +131,7 @@ def attention(
         tensors.require_device(seen_k, "k", device)
         tensors.require_device(seen_v, "v", device)
     if seen_v[1] != seen_k[1]:
-        raise InvalidArgument(f"v: got {NAMES[seen_v[1]]}, expected k's {NAMES[seen_k[1]]}")
+        raise InvalidArgument(f"v: got {type_name(v, seen_v[1])}, expected k's {NAMES[seen_k[1]]}")
     if layout != "bshd" and layout != "bhsd":
         raise InvalidArgument(f"layout: got {layout!r}, expected 'bshd' or 'bhsd'")
     heads_first = layout == "bhsd"
@@ -188,25 +189,40 @@ def attention(
     )
     if window is not OPEN:
         window = scalars.pair(window, "window")
-    op = op_of(
-        *device,
-        seen_q[1],
-        seen_k[1],
-        seen_out[1],
-        scalars.mask_of(causal),
-        dim,
-        dim_v,
-        *window,
-        attention_chunk if type(attention_chunk) is int else scalars.integer(attention_chunk, "attention_chunk"),
-        0.0 if softmax_scale is None else scalars.scale(softmax_scale, "softmax_scale"),
-        0.0 if type(softcap) is float and not softcap else scalars.single(softcap, "softcap"),
-        flags,
-        num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
-        *parallel_for,
-    )
-    status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, optional, rest)
-    if status:
-        check(status)
+    try:
+        op = op_of(
+            *device,
+            seen_q[1],
+            seen_k[1],
+            seen_out[1],
+            scalars.mask_of(causal),
+            dim,
+            dim_v,
+            *window,
+            attention_chunk if type(attention_chunk) is int else scalars.integer(attention_chunk, "attention_chunk"),
+            0.0 if softmax_scale is None else scalars.scale(softmax_scale, "softmax_scale"),
+            0.0 if type(softcap) is float and not softcap else scalars.single(softcap, "softcap"),
+            flags,
+            num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
+            *parallel_for,
+        )
+        status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, optional, rest)
+        if status:
+            check(status)
+    except Error as error:
+        given = dict(
+            q=q,
+            k=k,
+            v=v,
+            out=out,
+            lse=lse,
+            bias=bias,
+            mask=mask,
+            sinks=sinks,
+            alibi_slopes=alibi_slopes,
+            block_table=block_table,
+        )
+        raise type(error)(in_words(str(error), given)) from None
     del keep
     if out is None:
         result = adapter.finish(result)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import capi, scalars, tensors
-from .arrays import CPU, NAMES, Adapter, View
-from .errors import InvalidArgument, check
+from .arrays import CPU, NAMES, Adapter, View, type_name
+from .errors import Error, InvalidArgument, check
 from .libraries import adapter_of, view
 from .op import op_of
 from .options import Array, GradientOptions
+from .words import in_words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,7 +91,7 @@ def backward(
 
     seen_q, seen_k, seen_v = heads(q, "q", "q"), heads(k, "k", "k"), heads(v, "v", "k")
     if seen_v[1] != seen_k[1]:
-        raise InvalidArgument(f"v: got {NAMES[seen_v[1]]}, expected k's {NAMES[seen_k[1]]}")
+        raise InvalidArgument(f"v: got {type_name(v, seen_v[1])}, expected k's {NAMES[seen_k[1]]}")
     seen_out = None if out is None else heads(out, "out", "q")
     seen_lse = tensors.of_rows(tensors.read(lse, "lse", device), "lse")
     read = (seen_q, seen_k, seen_v, seen_out, seen_lse, heads(dout, "dout", "q"))
@@ -132,27 +133,30 @@ def backward(
         arrays = tuple(given.get(name) for name in tensors.ARRAYS)
         rest, keep = tensors.rest(arrays, numbers, given.get("workspace"), queue, seen_q[2][0], device)
 
-    op = op_of(
-        *device,
-        seen_q[1],
-        seen_k[1],
-        capi.FA_DTYPE_DEFAULT if seen_out is None else seen_out[1],
-        scalars.mask_of(given.get("causal", False)),
-        seen_q[2][-1],
-        seen_v[2][-1],
-        *scalars.pair(given.get("window", (-1, -1)), "window"),
-        scalars.integer(given.get("attention_chunk", 0), "attention_chunk"),
-        scalars.scale(given.get("softmax_scale"), "softmax_scale"),
-        scalars.single(given.get("softcap", 0.0), "softcap"),
-        (0 if given.get("deterministic", True) else capi.FA_FLAG_NONDETERMINISTIC)
-        | (capi.FA_FLAG_BATCH_INVARIANT if given.get("batch_invariant") else 0)
-        | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if given.get("bias_before_softcap") else 0),
-        scalars.integer(given.get("num_threads", 0), "num_threads"),
-        *given.get("parallel_for", (0, 0)),
-    )
-    status = capi.backward(op.handle, (*read, *wanted, *constant), heads_first, rest)
-    if status:
-        check(status)
+    try:
+        op = op_of(
+            *device,
+            seen_q[1],
+            seen_k[1],
+            capi.FA_DTYPE_DEFAULT if seen_out is None else seen_out[1],
+            scalars.mask_of(given.get("causal", False)),
+            seen_q[2][-1],
+            seen_v[2][-1],
+            *scalars.pair(given.get("window", (-1, -1)), "window"),
+            scalars.integer(given.get("attention_chunk", 0), "attention_chunk"),
+            scalars.scale(given.get("softmax_scale"), "softmax_scale"),
+            scalars.single(given.get("softcap", 0.0), "softcap"),
+            (0 if given.get("deterministic", True) else capi.FA_FLAG_NONDETERMINISTIC)
+            | (capi.FA_FLAG_BATCH_INVARIANT if given.get("batch_invariant") else 0)
+            | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if given.get("bias_before_softcap") else 0),
+            scalars.integer(given.get("num_threads", 0), "num_threads"),
+            *given.get("parallel_for", (0, 0)),
+        )
+        status = capi.backward(op.handle, (*read, *wanted, *constant), heads_first, rest)
+        if status:
+            check(status)
+    except Error as error:
+        raise type(error)(in_words(str(error), {**given, **asked, **dict(q=q, k=k, v=v, out=out, dout=dout)})) from None
     del keep
     for i, (name, x) in enumerate(asked.items()):
         if x is True:

@@ -10,7 +10,6 @@ alibi_slopes, through pages and of flash_attn_with_kvcache; the logsumexp of a r
 return_attn_probs gives (out, softmax_lse, S_dmask) as flash_attn 2.8.3 does without dropout, where S_dmask is empty.
 """
 
-import re
 from typing import Any, SupportsFloat, SupportsIndex
 
 from . import errors, kvcache, lazy, scalars
@@ -27,7 +26,7 @@ def _attention(names: dict[str, str], q: Any, k: Any, v: Any, function: Any = at
     try:
         return function(q, k, v, **keywords)
     except (errors.Error, BufferError, NotImplementedError, TypeError) as error:
-        text = errors.renamed(re.sub(r"\b(args|desc)\.", "", str(error)), {"window": "window_size", **names})
+        text = errors.renamed(str(error), {"window": "window_size", **names})
         kind = errors.InvalidCall if isinstance(error, errors.InvalidArgument) else type(error)
         raise kind(text) from None
 

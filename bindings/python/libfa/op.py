@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import capi, scalars
 from .arrays import NAMES, dtype_of
-from .errors import InvalidArgument, check
+from .errors import Error, InvalidArgument, check
 from .options import Desc
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ class Op:
     __slots__ = ("handle", "_desc")
 
     def __init__(self, **desc: Unpack[Desc]) -> None:
+        try:
+            self._create(desc)
+        except Error as error:  # whose keywords are fa_desc's fields
+            raise type(error)(str(error).replace("desc.", "")) from None
+
+    def _create(self, desc: Any) -> None:
         fields = capi.fa_desc()
         self.handle: Any = None
         self._desc: dict[str, Any] = {}
@@ -117,7 +123,10 @@ def op_of(
     parallel_for_host: int,
 ) -> Op:
     """The op for these fields of fa_desc: made once, kept while it is among the last 256 used."""
-    return Op(**locals())
+    desc = locals()
+    op = Op.__new__(Op)
+    op._create(desc)
+    return op
 
 
 def clear_cache() -> None:

@@ -7,7 +7,7 @@ import reprlib
 from typing import Any
 
 from . import capi
-from .arrays import CPU, NAMES, SIZES, View, contiguous, device_name
+from .arrays import CPU, SIZES, View, contiguous, device_name, dtype_error, type_name
 from .errors import InvalidArgument
 from .libraries import adapter_of, view
 from .scalars import integer
@@ -86,10 +86,10 @@ def scores(x: Any, what: str, device: tuple[int, int]) -> "View | None":
 
 
 def heads(x: Any, what: str, device: tuple[int, int]) -> "View | None":
-    """The view of what has an element a head, or of a block table; sinks are made float32; None stays None."""
+    """The view of what has an element a head, 16-bit floats made float32, or of a block table; None stays None."""
     if x is None:
         return None
-    return of_heads(widened(x, what, device) if what == "sinks" else read(x, what, device), what)
+    return of_heads(widened(x, what, device) if what in ("sinks", "alibi_slopes") else read(x, what, device), what)
 
 
 def of_bytes(seen: View, what: str) -> tuple[int, int]:
@@ -103,7 +103,7 @@ def ints(x: Any, what: str, count: int, device: tuple[int, int]) -> View:
     """The view of a contiguous array of count int32."""
     seen = read(x, what, device)
     if seen[1] != capi.FA_I32:
-        raise InvalidArgument(f"{what}: got {NAMES[seen[1]]}, expected int32")
+        raise dtype_error(type_name(x, seen[1]), what)
     if seen[2] != (count,):
         raise InvalidArgument(f"{what}: got shape {seen[2]}, expected ({count},)")
     if count > 1 and seen[3] != (1,):

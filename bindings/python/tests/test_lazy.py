@@ -223,6 +223,39 @@ def test_plain_subclasses_are_read():
         assert torch.equal(libfa.attention(x, K, V), want)
 
 
+TYPES = sorted({x for x in vars(torch).values() if isinstance(x, torch.dtype)}, key=str)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, that a type is a prototype
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_types_of_torch(dtype):
+    """Every element type, for every kind of argument: taken, or refused by name."""
+    floats, name = {torch.float32, torch.float16, torch.bfloat16}, str(dtype).removeprefix("torch.")
+    for argument, shape, types in (
+        ("q", SHAPE, floats),
+        ("out", SHAPE, floats),
+        ("lse", (1, 2, 3), {torch.float32}),
+        ("bias", (3, 3), floats),
+        ("mask", (3, 3), {torch.bool, torch.uint8}),
+        ("sinks", (2,), floats),
+        ("alibi_slopes", (2,), floats),
+        ("seqused_k", (1,), {torch.int32}),
+        ("block_table", (1, 1), {torch.int32}),
+    ):
+        try:
+            x = torch.empty(shape, dtype=dtype)
+        except RuntimeError:
+            continue  # torch makes no tensor of it
+        more = dict(seqused_k=[3]) if argument == "block_table" else {}
+        try:
+            libfa.attention(**{**dict(q=Q, k=K, v=V), **more, argument: x.zero_() if dtype in types else x})
+        except libfa.InvalidArgument as error:
+            assert dtype not in types, error
+            assert str(error).startswith(argument) and name in str(error), (name, str(error))
+        else:
+            assert dtype in types, (argument, dtype)
+
+
 # JAX's arrays never change, and may be gone.
 
 

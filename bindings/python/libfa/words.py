@@ -1,0 +1,129 @@
+"""The library's texts of errors, which name fields of C structures, in the words of a Python caller: "args.k.shape[3] is 16;
+expected 32 (desc.head_dim)" is "k has head dimension 16; q has 32".
+"""
+
+import re
+from typing import Any
+
+from .arrays import NAMES, type_name
+
+_OF_SCORES = ("batch size", "heads", "queries", "keys")
+_BY_TENSOR = dict.fromkeys(("q", "out", "dout", "dq"), ("batch size", "queries", "heads", "head dimension"))
+_BY_TENSOR |= dict.fromkeys(("k", "v", "dk", "dv"), ("batch size", "keys", "heads", "head dimension"))
+_BY_TENSOR |= dict.fromkeys(("lse", "dlse", "delta"), ("batch size", "heads", "queries", "dimension 3 of size"))
+_BY_TENSOR |= dict.fromkeys(("bias", "mask", "dbias", "alibi_slopes", "sinks", "dsinks"), _OF_SCORES)
+_BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
+_IN_PAGES = {"k": ("pages", "rows of a page"), "v": ("pages", "rows of a page")}
+_COUNTED = {  # and one of them
+    "heads": "head",
+    "queries": "query",
+    "keys": "key",
+    "sequences": "sequence",
+    "pages of a sequence": "page of a sequence",
+    "pages": "page",
+    "rows of a page": "row of a page",
+}
+_SAME_AS = {"desc.head_dim": "q", "desc.head_dim_v": "v", "as q": "q", "as k": "k", "as v": "v"}
+_SAME_AS |= {"heads of q": "q", "sequences of q": "q", "queries, as q": "q", "sequences, as q": "q"}
+
+_TYPES = {
+    "FA_F32": "float32",
+    "FA_F16": "float16",
+    "FA_BF16": "bfloat16",
+    "FA_BOOL": "bool",
+    "FA_I32": "int32",
+    "FA_DTYPE_DEFAULT": "no dtype",
+}
+_FIELDS = {
+    "desc.head_dim_v": "v's head dimension",
+    "desc.head_dim": "q's head dimension",
+    "desc.dtype_q": "q's dtype",
+    "desc.dtype_kv": "k's dtype",
+    "desc.dtype_out": "out_dtype",
+    "desc.mask": "causal",
+    "desc.window_left": "window[0]",
+    "desc.window_right": "window[1]",
+    "desc.device": "q's device",
+    "desc.device_index": "q's device",
+    "args.workspace_size": "the workspace's size",
+    "FA_FLAG_NONDETERMINISTIC": "deterministic=False",
+    "FA_FLAG_BATCH_INVARIANT": "batch_invariant=True",
+    "FA_FLAG_BIAS_BEFORE_SOFTCAP": "bias_before_softcap=True",
+    "FA_MASK_NONE": "False",
+    "FA_MASK_CAUSAL": "True",
+    "FA_MASK_CAUSAL_TOP_LEFT": "'top_left'",
+    "FA_DEVICE_CPU": "the CPU",
+    "FA_DEVICE_CUDA": "a GPU",
+    "FA_DEVICE_AUTO": "either",
+    "FA_FLAG_*": "flag",
+    "FA_ACCUMULATE_*": "names of gradients",
+    "fa_forward": "libfa.attention",
+    "fa_backward": "libfa.backward",
+    "an fa_dtype": "a dtype",
+} | _TYPES
+_FLAGS = re.compile(r"desc\.flags holds (\w+)(, but| and)")
+_DTYPE = re.compile(
+    r"(?:args\.(\w+)\.dtype|desc\.(dtype_q|dtype_kv|dtype_out)) is (\d+)(?: \((\w+)\)|[^;]*); expected ([^(]*?)(?: \(.*\))?$"
+)
+_SHAPE = re.compile(r"args\.(\w+)\.shape\[(\d)\]( is (\d+))?(; expected (1 or )?(\d+) \(([^()]*)\)$)?")
+_HEAD_DIM = re.compile(r"desc\.(head_dim|head_dim_v) is (-?\d+)(.*)")
+_STRIDE = re.compile(r"args\.(\w+)\.stride\[(\d)\] is (-?\d+)")
+_WHOLE = re.compile(r"args\.(\w+)\.(shape|stride) is \(")
+_OWNERS = {"dtype_q": "q", "dtype_kv": "k", "dtype_out": "out", "head_dim": "q", "head_dim_v": "v"}
+
+
+def _axis(name: str, axis: int, paged: bool) -> str:
+    words = _BY_TENSOR[name]
+    if paged and name in _IN_PAGES:
+        words = (*_IN_PAGES[name], *words[2:])
+    return words[axis]
+
+
+def _sized(word: str, size: str) -> str:
+    """ "has 3 heads", "has head dimension 16"."""
+    return f"{size} {_COUNTED[word] if size == '1' else word}" if word in _COUNTED else f"{word} {size}"
+
+
+def _dtype(arrays: dict[str, Any], name: str, number: int) -> str:
+    """The name of an array's own dtype, which uint8 has, too."""
+    return type_name(arrays.get(name), number) if number in NAMES else str(number)
+
+
+def in_words(text: str, arrays: dict[str, Any]) -> str:
+    """text for the caller who gave arrays by their names."""
+    paged = arrays.get("block_table") is not None
+
+    def dtype(found: "re.Match[str]") -> str:
+        name = found[1] or ("out_dtype" if found[2] == "dtype_out" and arrays.get("out") is None else _OWNERS[found[2]])
+        return f"{name} has dtype {_dtype(arrays, name, int(found[3]))}; expected {found[5]}"
+
+    def shape(found: "re.Match[str]") -> str:
+        name, word = found[1], _axis(found[1], int(found[2]), paged)
+        if found[3] is None:
+            return f"{name}'s {word}"
+        subject = f"{name} has {_sized(word, found[4])}"
+        if found[5] is None:
+            return subject
+        one, size, why = found[6] or "", found[7], found[8]
+        other = _SAME_AS.get(why)
+        if other == "v" and name == "v" or other == "q" and name == "q":
+            other = None
+        if other is not None and not one:
+            return f"{subject}; {other} has {size}"
+        return f"{subject}; expected {one}{size}" + (f" ({why})" if other is None else f", as {other} has")
+
+    def stride(found: "re.Match[str]") -> str:
+        return f"{found[1]} has a stride of {found[3]} between its {_axis(found[1], int(found[2]), paged)}"
+
+    text = _DTYPE.sub(dtype, text)
+    text = _FLAGS.sub(r"\1\2", text)
+    text = _HEAD_DIM.sub(lambda found: f"{_OWNERS[found[1]]} has head dimension {found[2]}{found[3]}", text)
+    text = _SHAPE.sub(shape, text)
+    text = _STRIDE.sub(stride, text)
+    text = _WHOLE.sub(r"\1 has \2 (", text)
+    text = re.sub(r"args\.(\w+)\.data is NULL", r"\1 has no memory", text)
+    text = re.sub(r"args\.(\w+)\.data\b", r"\1's memory", text)
+    text = re.sub(r"FA_ACCUMULATE_([A-Z]+)", lambda found: found[1].lower(), text)
+    for field in sorted(_FIELDS, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(field)}(?![\w*])", _FIELDS[field], text)
+    return re.sub(r"\b(args|desc)\.", "", text)
