@@ -134,6 +134,9 @@
  * Positions (mask, window, ALiBi, the columns of bias and mask) count from each sequence's own first query and first
  * key [F43].
  *
+ * With max_seqlen_* given, packed sequences take a GPU at most a tenth more instructions than a batch of sequences that are as
+ * long as the longest, however many there are [F203].
+ *
  *
  * COMBINATIONS THAT ARE REFUSED
  *

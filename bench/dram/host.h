@@ -76,13 +76,6 @@ auto by_warp(F f) {
 
 }  // namespace fa::dram
 
-inline int32_t __shfl_sync(uint32_t, int32_t value, int32_t lane) {
-  return fa::dram::exchanges.exchange(value)[static_cast<uint32_t>(lane) % 32];
-}
-inline int32_t __shfl_up_sync(uint32_t, int32_t value, int32_t distance) {
-  const uint32_t lane = threadIdx.x, by = static_cast<uint32_t>(distance);
-  return fa::dram::exchanges.exchange(value)[lane >= by ? lane - by : lane];
-}
 inline uint32_t __ballot_sync(uint32_t, bool value) {
   uint32_t all = 0, bit = 1;
   for (const int32_t of_lane : fa::dram::exchanges.exchange(value)) all |= of_lane != 0 ? bit : 0, bit *= 2;
@@ -91,7 +84,7 @@ inline uint32_t __ballot_sync(uint32_t, bool value) {
 inline uint32_t __umulhi(uint32_t a, uint32_t b) {
   return static_cast<uint32_t>(uint64_t{a} * b >> 32);
 }
-inline int32_t __ffs(uint32_t value) {
-  return value == 0 ? 0 : std::countr_zero(value) + 1;
+inline int32_t __popc(uint32_t value) {
+  return std::popcount(value);
 }
 // NOLINTEND(bugprone-reserved-identifier)

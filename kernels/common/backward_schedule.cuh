@@ -34,13 +34,7 @@ __device__ inline KeyWork key_work_of_tile(const BackwardParams &p, int32_t bloc
   w.entry = int32_t(quotient(column, p.heads_kv, p.by_head_groups));
   w.kv_head = int32_t(column - int64_t(w.entry) * p.heads_kv);
   int32_t tile = int32_t(turn);
-  if (p.cu_seqlens_k) {
-    w.entry = sequence_of_tile(p.batch, &tile, [&](int32_t b) {
-      const int32_t keys =
-          (p.seqused_k ? p.seqused_k[b] : rows_of(p.cu_seqlens_k, p.rows_k, b)) - (p.leftpad_k ? p.leftpad_k[b] : 0);
-      return (max(keys, 0) + block_keys - 1) / block_keys;
-    });
-  }
+  if (p.cu_seqlens_k) w.entry = sequence_of_tile(p, p.cu_seqlens_k, &tile);
   w.first = tile * block_keys;
   return w;
 }

@@ -34,17 +34,19 @@ struct Divisor {
 /// is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest, then
 /// columns of a group of them, then tiles from the last, then groups; see common/schedule.cuh.
 struct Schedule {
-  int32_t tile_rows;     // rows of a tile: what the kernel was compiled for, fewer where packed heads do not fill it
-  int32_t tiles;         // of each sequence, or of all together when cu_seqlens_q is given
-  int32_t head_groups;   // heads_q / packed_heads
-  int32_t packed_heads;  // of a tile: 1, or what divides heads_q / heads_kv
-  int32_t num_splits;    // 1: the kernel writes results; else partial results for combine
-  int32_t split_keys;    // 0: each sequence's keys are shared out evenly; else keys of one split, the last ones shorter
-  int32_t late_tiles;    // the first ones of each column, which come after all others, in one group
-  int64_t group;         // columns whose keys and values stay in the cache together; all of them: one group
-  int64_t blocks;        // of this launch that have work; splits counted in
-  int64_t first_tile;    // of this launch, heads counted in: several launches share out what one grid, or the memory
-                         // for partial results, does not hold
+  int32_t tile_rows;       // rows of a tile: what the kernel was compiled for, fewer where packed heads do not fill it
+  int32_t tiles;           // of each sequence, or of all together when cu_seqlens_q is given
+  int32_t sequence_tiles;  // and then: of each sequence; or 0: one more than its rows fill, so that where they begin
+                           // follows from cu_seqlens_q alone (see sequence_of_tile)
+  int32_t head_groups;     // heads_q / packed_heads
+  int32_t packed_heads;    // of a tile: 1, or what divides heads_q / heads_kv
+  int32_t num_splits;      // 1: the kernel writes results; else partial results for combine
+  int32_t split_keys;      // 0: each sequence's keys are shared out evenly; else of one split, the last ones shorter
+  int32_t late_tiles;      // the first ones of each column, which come after all others, in one group
+  int64_t group;           // columns whose keys and values stay in the cache together; all of them: one group
+  int64_t blocks;          // of this launch that have work; splits counted in
+  int64_t first_tile;      // of this launch, heads counted in: several launches share out what one grid, or the
+                           // memory for partial results, does not hold
 };
 
 /// How rows of 16-bit elements lie: in whole chunks of 16 bytes from their first element on; and, beside that, without
@@ -95,7 +97,7 @@ struct Params : Attention {
   int32_t table_step;                  // bytes from entry to entry of the block table; 0 where row_unit is
 
   // What follows from all this, found once by the host (cuda/derive.h).
-  Divisor by_num_splits, by_head_groups, by_packed_heads, by_page_size;
+  Divisor by_num_splits, by_head_groups, by_packed_heads, by_page_size, by_tile_rows, by_sequence_tiles;
   Divisor by_groups_of_kv_head;          // head_groups / heads_kv
   int32_t q_layout, k_layout, v_layout;  // Layout
   int32_t ragged;                        // 1: some of the arrays of the call are there

@@ -45,29 +45,35 @@ __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int
   return low < uint32_t(keys) ? Interval{int32_t(low), int32_t(min(low + share, uint32_t(keys)))} : Interval{0, 0};
 }
 
-/// The sequence that tile t of all tiles belongs to, and t counted from its first one; tiles of packed sequences follow
-/// one another, and tiles_of(b) says how many each has. -1 when there are fewer. Called by whole warps.
-template <class F>
-__device__ inline int32_t sequence_of_tile(int32_t batch, int32_t *tile, F tiles_of) {
-  const int32_t lane = threadIdx.x % 32;
-  for (int32_t first = 0; first < batch; first += 32) {
-    const int32_t b = first + lane;
-    const int32_t tiles = b < batch ? tiles_of(b) : 0;
-    int32_t before = tiles;  // after the scan: tiles of lanes 0 .. lane
-    for (int32_t d = 1; d < 32; d *= 2) {
-      const int32_t other = __shfl_up_sync(~0u, before, d);
-      if (lane >= d) before += other;
-    }
-    const int32_t total = __shfl_sync(~0u, before, 31);
-    if (*tile < total) {
-      const uint32_t above = __ballot_sync(~0u, *tile < before);
-      const int32_t found = __ffs(above) - 1;
-      *tile -= __shfl_sync(~0u, before - tiles, found);
-      return first + found;
-    }
-    *tile -= total;
+/// The sequence that a tile of all packed ones together may be of, and the tile counted from its first one; -1: of
+/// none. Sequences have as many tiles each as the longest one, or one more than their rows fill, so that where they
+/// begin follows from cumulative[b] alone. Called by whole warps.
+__device__ inline int32_t sequence_of_tile(const Params &p, const int32_t *cumulative, int32_t *tile) {
+  const Schedule &s = p.schedule;
+  if (s.sequence_tiles > 0) {
+    const auto b = int32_t(quotient(uint32_t(*tile), p.by_sequence_tiles));
+    *tile -= b * s.sequence_tiles;
+    return b;
   }
-  return -1;
+  // Tiles of sequence b begin at floor(cumulative[b] * packed_heads / tile_rows) + b. Each round, a warp's lanes look
+  // at sequences evenly apart, of which the last one that has begun is kept, with those up to the next.
+  int32_t first = 0, count = p.batch;
+  for (;;) {
+    const int32_t apart = (count - 1) / 32 + 1, b = int32_t(threadIdx.x % 32) * apart;
+    bool begins = b < count;
+    if (begins) {
+      const int32_t tiles = *tile - (first + b) + 1;
+      begins = int64_t{cumulative[first + b]} * s.packed_heads < int64_t{tiles} * s.tile_rows;
+    }
+    const int32_t last = __popc(__ballot_sync(~0u, begins)) - 1;
+    if (last < 0) return -1;
+    first += last * apart;
+    if (apart == 1) break;
+    count = min(apart, count - last * apart);
+  }
+  const uint32_t rows = cumulative[first], tiles = quotient(rows, p.by_tile_rows), rest = rows - tiles * s.tile_rows;
+  *tile -= int32_t(tiles * s.packed_heads + quotient(rest * s.packed_heads, p.by_tile_rows)) + first;
+  return first;
 }
 
 /// A tile's column and its number in it.
@@ -111,18 +117,12 @@ __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t
   w.partial_row = split * p.partial_rows + place * block_rows;
   w.head_group = int32_t(column - int64_t(b) * s.head_groups);
   w.kv_head = int32_t(quotient(w.head_group, p.by_groups_of_kv_head));
-  if (p.cu_seqlens_q) {
-    b = sequence_of_tile(p.batch, &tile, [&](int32_t i) {
-      const int32_t queries = p.seqused_q ? p.seqused_q[i] : rows_of(p.cu_seqlens_q, p.rows_q, i);
-      return (queries * s.packed_heads + block_rows - 1) / block_rows;
-    });
-  }
+  if (p.cu_seqlens_q) b = sequence_of_tile(p, p.cu_seqlens_q, &tile);
   w.first_row = w.rows = 0;
   if (b < 0) return w;
   w.sequence = sequence(p, b);
-  w.first_row = tile * block_rows;
   const int32_t rows = w.sequence.queries * s.packed_heads;
-  if (w.first_row < rows) w.rows = rows;
+  if (int64_t{tile} * block_rows < rows) w.first_row = tile * block_rows, w.rows = rows;
   return w;
 }
 

@@ -139,9 +139,9 @@ class Planner {
     Step step = best(entry);
     const Tile tile = step.image->tile_of(entry);
     const bool packed = c_.cu_seqlens_q != nullptr;
-    const Count tiles = tiles_of(packed, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
+    const Tiles tiles = tiles_of(packed, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
     set_schedule(tile.rows, tiles, c_.heads_q, &step);
-    step.tiles = number(tiles * c_.heads_q * (packed ? 1 : c_.batch));
+    step.tiles = number(tiles.count * c_.heads_q * (packed ? 1 : c_.batch));
     if (step.tiles > 0) set_order(c_, device_, tile, slots_of(entry, tile, device_), &step.schedule);
     add(step, c_.attention->head_dim);
   }
@@ -151,10 +151,10 @@ class Planner {
     Step step = best(entry);
     const Tile tile = step.image->tile_of(entry);
     const int64_t longest = c_.kv_batch_idx != nullptr ? c_.rows_k : c_.max_seqlen_k;
-    const Count tiles = tiles_of(c_.cu_seqlens_k != nullptr, c_.batch, c_.rows_k, longest, tile.keys);
+    const Tiles tiles = tiles_of(c_.cu_seqlens_k != nullptr, c_.batch, c_.rows_k, longest, tile.keys);
     const int64_t columns = c_.batch_k * c_.heads_kv;
     set_schedule(tile.keys, tiles, c_.heads_kv, &step);
-    step.tiles = number(tiles * columns);
+    step.tiles = number(tiles.count * columns);
     if (step.tiles > 0) step.schedule.group = group_of_keys(c_, device_, tile, slots_of(entry, tile, device_), columns);
     add(step, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
   }
@@ -190,10 +190,11 @@ class Planner {
     return step;
   }
 
-  static void set_schedule(int rows, Count tiles, int64_t heads, Step *step) {
+  static void set_schedule(int rows, const Tiles &tiles, int64_t heads, Step *step) {
     kernels::Schedule &schedule = step->schedule;
     schedule.tile_rows = rows;
-    schedule.tiles = static_cast<int32_t>(number(tiles));
+    schedule.tiles = static_cast<int32_t>(number(tiles.count));
+    schedule.sequence_tiles = static_cast<int32_t>(tiles.of_sequence);
     schedule.head_groups = static_cast<int32_t>(heads);
     schedule.packed_heads = 1;
     schedule.num_splits = 1;

@@ -30,6 +30,8 @@ inline void derive(kernels::Params *p) {
   p->by_head_groups = divisor_of(s.head_groups);
   p->by_packed_heads = divisor_of(s.packed_heads);
   p->by_page_size = divisor_of(p->page_size);
+  p->by_tile_rows = divisor_of(s.tile_rows);
+  p->by_sequence_tiles = divisor_of(s.sequence_tiles);
   p->by_groups_of_kv_head = divisor_of(p->heads_kv > 0 ? s.head_groups / p->heads_kv : 0);
   const auto near = [&](const kernels::View &view) {
     if (p->page_size != 0) return p->row_unit != 0;

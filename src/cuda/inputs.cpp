@@ -28,9 +28,11 @@ void set_row_steps(const Inputs &p, kernels::Params *s) {
 
 }  // namespace
 
-Count tiles_of(bool packed, int64_t batch, Count all_rows, int64_t longest, int64_t rows) {
-  const Count each = ceil_div(longest, rows);
-  return packed ? std::min(all_rows / rows + batch, each * batch) : each;
+Tiles tiles_of(bool packed, int64_t batch, Count all_rows, int64_t longest, int64_t rows) {
+  const int64_t each = ceil_div(longest, rows);
+  if (!packed) return {each, 0};
+  const Count evenly = Count(each) * batch, by_rows = all_rows / rows + batch;
+  return evenly <= by_rows ? Tiles{evenly, each} : Tiles{by_rows, 0};
 }
 
 kernels::Attention attention_of(const Attention &a) {

@@ -19,8 +19,14 @@ inline int64_t number(Count count) {
   return static_cast<int64_t>(count.value());
 }
 
-/// Tiles of so many rows of every sequence of `longest` rows at most, or a bound on those of all packed ones together.
-Count tiles_of(bool packed, int64_t batch, Count all_rows, int64_t longest, int64_t rows);
+/// Tiles of each sequence, or of all packed ones together: what Schedule::tiles and sequence_tiles are.
+struct Tiles {
+  Count count;
+  int64_t of_sequence;
+};
+
+/// Of so many rows, where sequences have `longest` at most. Of packed ones it is the lesser of two bounds.
+Tiles tiles_of(bool packed, int64_t batch, Count all_rows, int64_t longest, int64_t rows);
 
 /// The kernels' view of an attention.
 kernels::Attention attention_of(const Attention &attention);

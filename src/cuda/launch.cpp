@@ -30,12 +30,24 @@ bool may_be_dependent(CUstream stream) {
   return driver.version >= since || (driver.cuStreamIsCapturing(stream, &capturing) == CUDA_SUCCESS && capturing == 0);
 }
 
+/// Tiles without rows recur, every second or third one where sequences are of one length. In a persistent grid of a
+/// multiple of that, the same blocks would get them all. So many places, or a few less.
+int64_t without_rhythm(int64_t places) {
+  constexpr int64_t most_idle = 32;  // one of so many
+  for (int64_t fewer = places; fewer >= places - places / most_idle; fewer--)
+    if (fewer % 2 != 0 && fewer % 3 != 0) return fewer;
+  return places;
+}
+
 }  // namespace
 
-int64_t grid_of(const Launch &launch, const Device &device) {
+int64_t grid_of(const Launch &launch, const Device &device, bool packed) {
   const int64_t cluster = launch.tile.cluster;
   int64_t blocks = launch.blocks;
-  if (launch.tile.persistent) blocks = std::min<int64_t>(blocks, int64_t{device.sm_count} * launch.tile.blocks_an_sm);
+  if (launch.tile.persistent) {
+    const int64_t places = int64_t{device.sm_count} * launch.tile.blocks_an_sm;
+    blocks = std::min(blocks, packed && blocks > places ? without_rhythm(places) : places);
+  }
   return (blocks + cluster - 1) / cluster * cluster;
 }
 
@@ -50,7 +62,7 @@ CUresult start(const Launch &launch, const Device &device, CUstream stream, kern
     unsigned(&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
     shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;
   }
-  const auto x = static_cast<unsigned>(grid_of(launch, device));
+  const auto x = static_cast<unsigned>(grid_of(launch, device, params->cu_seqlens_q != nullptr));
   const CUlaunchConfig config = {{x, static_cast<unsigned>(launch.rows), static_cast<unsigned>(launch.columns)},
                                  {static_cast<unsigned>(tile.threads), 1, 1},
                                  static_cast<unsigned>(tile.shared_bytes),

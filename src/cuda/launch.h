@@ -15,8 +15,8 @@ struct Launch {
   bool dependent = false;  // waits for the launch before it by itself (griddepcontrol)
 };
 
-/// The blocks that a launch starts.
-int64_t grid_of(const Launch &launch, const Device &device);
+/// The blocks that a launch starts. packed: some of its tiles have no rows.
+int64_t grid_of(const Launch &launch, const Device &device, bool packed = false);
 
 /// Stores the number of blocks in params->schedule, and launches in the current context. A kernel whose tile has no
 /// boxes takes no maps.

@@ -24,12 +24,12 @@ int64_t group_of(const Problem &p) {
 }
 
 /// Tiles of every sequence, or a bound on those of all packed ones together.
-Count tiles_of(const Problem &p, int64_t rows, int64_t packed) {
+Tiles tiles_of(const Problem &p, int64_t rows, int64_t packed) {
   return cuda::tiles_of(p.cu_seqlens_q != nullptr, p.batch, Count(p.rows_q) * packed, p.max_seqlen_q * packed, rows);
 }
 
 Count all_tiles_of(const Problem &p, int64_t rows, int64_t packed) {
-  return tiles_of(p, rows, packed) * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
+  return tiles_of(p, rows, packed).count * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
 }
 
 /// The part of its tiles that a sequence's rows fill.
@@ -199,7 +199,9 @@ Plan plan_of(const Problem &p, const Serving &serving, const Device &device) {
 
   kernels::Schedule &schedule = plan.params.schedule;
   schedule.tile_rows = plan.tile.rows;
-  schedule.tiles = static_cast<int32_t>(number(tiles_of(p, plan.tile.rows, cut.packed)));
+  const Tiles tiles = tiles_of(p, plan.tile.rows, cut.packed);
+  schedule.tiles = static_cast<int32_t>(number(tiles.count));
+  schedule.sequence_tiles = static_cast<int32_t>(tiles.of_sequence);
   schedule.head_groups = static_cast<int32_t>(p.heads_q / cut.packed);
   schedule.packed_heads = static_cast<int32_t>(cut.packed);
   schedule.num_splits = static_cast<int32_t>(cut.splits);

@@ -7,6 +7,8 @@
 
 #include "bench/dram/blocks.h"
 #include "cuda/derive.h"
+#include "cuda/inputs.h"
+#include "cuda/launch.h"
 #include "cuda/order.h"
 #include "judge/random.h"
 
@@ -44,9 +46,10 @@ struct RandomCall {
     const bool packed = random->chance(25);  // whose warps take time on the host
     if (packed) pack(random);
     if (random->chance(30)) use_fewer(random);
-    const auto tiles_of = [&](int64_t queries) { return (queries * s.packed_heads + tile.rows - 1) / tile.rows; };
-    s.tiles = int32_t(tiles_of(p.rows_q));
-    if (packed) s.tiles = int32_t(p.rows_q * s.packed_heads / tile.rows + p.batch);  // a bound, as the host has it
+    const int64_t longest = packed && random->chance(50) ? longest_sequence() : p.rows_q;
+    const Tiles all =
+        tiles_of(packed, p.batch, int64_t{p.rows_q} * s.packed_heads, longest * s.packed_heads, tile.rows);
+    s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence);
     const int64_t columns = int64_t{s.head_groups} * (packed ? 1 : p.batch);
     s.group = random->between(1, columns);
     if (s.group < columns) s.late_tiles = int32_t(random->between(0, s.tiles));
@@ -76,11 +79,17 @@ struct RandomCall {
 
  private:
   void pack(test::Random *random) {
-    cumulative = {0};
+    cumulative = {int32_t(random->chance(30) ? random->between(1, 50) : 0)};
     for (int32_t b = 0; b < params.batch; b++)
       cumulative.push_back(cumulative.back() + int32_t(random->chance(30) ? 0 : random->between(0, 100)));
     params.cu_seqlens_q = cumulative.data();
-    params.rows_q = cumulative.back();
+    params.rows_q = cumulative.back() + int32_t(random->chance(30) ? random->between(0, 200) : 0);
+  }
+
+  int64_t longest_sequence() const {
+    int32_t most = 0;
+    for (size_t b = 1; b < cumulative.size(); b++) most = std::max(most, cumulative[b] - cumulative[b - 1]);
+    return most;
   }
 
   void use_fewer(test::Random *random) {
@@ -169,6 +178,92 @@ TEST(Schedule, PersistentGridsAndClustersWorkOnEachTileOnce) {
     expect_each_once<1>(&random);
     expect_each_once<2>(&random);
     expect_each_once<4>(&random);
+  }
+}
+
+/// Packed sequences, whose tiles begin where cu_seqlens_q says.
+struct Packed {
+  std::vector<int32_t> cumulative = {0};
+  Params params = {};
+  int32_t rows;
+
+  /// length(b): of each of so many; longest: as the call says.
+  template <class F>
+  Packed(int32_t batch, int32_t rows_of_tile, F length, int64_t longest = INT32_MAX) : rows(rows_of_tile) {
+    for (int32_t b = 0; b < batch; b++) cumulative.push_back(cumulative.back() + length(b));
+    Params &p = params;
+    p.cu_seqlens_q = cumulative.data(), p.ragged = 1;
+    p.batch = batch, p.heads_q = p.heads_kv = 1, p.rows_q = cumulative.back();
+    Schedule &s = p.schedule;
+    s.packed_heads = s.head_groups = s.num_splits = 1, s.group = 1, s.tile_rows = rows;
+    const Tiles all = tiles_of(true, batch, p.rows_q, std::min<int64_t>(longest, p.rows_q), rows);
+    s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence), s.blocks = s.tiles;
+    derive(&p);
+  }
+
+  Work work(int64_t place) const {
+    return dram::by_warp([&] { return kernels::work_of_tile(params, rows, place, 0); });
+  }
+
+  /// Exchanges of a warp until it has its work.
+  size_t exchanges(int64_t place) const {
+    work(place);
+    return dram::exchanges.known;
+  }
+};
+
+/// By a search in powers of 32, whatever the number of sequences: one by one they took as many exchanges as there are.
+TEST(Schedule, ManySequencesAreSearchedInAFewSteps) {
+  for (const auto &[batch, steps] : std::map<int32_t, size_t>{
+           {8, 1}, {32, 1}, {33, 2}, {1024, 2}, {1025, 3}, {32768, 3}, {66000, 4}, {100000, 4}, {1 << 20, 4}}) {
+    test::Random random(static_cast<uint64_t>(batch));
+    const Packed call(batch, 64, [&](int32_t b) { return b % 1000 == 7 ? 300 : int32_t(random.between(0, 3)); });
+    ASSERT_EQ(call.params.schedule.sequence_tiles, 0);
+    for (int i = 0; i < 50; i++) {
+      const int64_t b = random.between(0, batch - 1), first = call.cumulative[size_t(b)] / 64 + b;
+      const int64_t rows = call.cumulative[size_t(b) + 1] - call.cumulative[size_t(b)];
+      for (int64_t tile = 0; tile * 64 < rows; tile++) {
+        const Work w = call.work(call.params.schedule.tiles - 1 - first - tile);  // the last ones come first
+        ASSERT_EQ(std::tuple(w.sequence.index, w.first_row, w.rows), std::tuple(b, tile * 64, rows));
+      }
+      ASSERT_LE(call.exchanges(random.between(0, call.params.schedule.tiles - 1)), steps);
+    }
+  }
+}
+
+/// Where all have as many tiles as the longest, or one less, none is searched for.
+TEST(Schedule, SequencesOfOneLengthAreNotSearched) {
+  const Packed call(
+      66000, 64, [](int32_t b) { return b % 3 == 0 ? 16 : 15; }, 16);
+  EXPECT_EQ(call.params.schedule.tiles, 66000);
+  for (const int64_t place : {0, 1, 40000, 65999}) {
+    EXPECT_EQ(call.work(place).sequence.index, 65999 - place);
+    EXPECT_EQ(call.exchanges(place), 0u);
+  }
+}
+
+/// Every second tile of these is without rows, or every third: in a grid of 132 blocks, some would have no others.
+TEST(Schedule, TilesWithoutRowsAreSharedOut) {
+  const auto one_of_two = [](int32_t b) { return b == 0 ? 65 : 64; };
+  for (const Packed &call : {Packed(1320, 64, one_of_two, 65), Packed(1320, 128, [](int32_t) { return 64; })}) {
+    Device device = {};
+    device.sm_count = 132;
+    Launch launch = {};
+    launch.tile.persistent = true, launch.tile.blocks_an_sm = launch.tile.cluster = 1;
+    launch.blocks = call.params.schedule.blocks;
+    gridDim.x = uint32_t(grid_of(launch, device, true));
+    ASSERT_GE(gridDim.x, 128u);
+    size_t most = 0, all = 0;
+    for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
+      const size_t works = dram::by_warp([&] {
+        size_t count = 0;
+        kernels::for_each_work(call.params, call.rows, [&](const Work &w) { count += w.rows > 0; });
+        return count;
+      });
+      most = std::max(most, works), all += works;
+    }
+    EXPECT_GE(all, 1320u);
+    EXPECT_LE(double(most), 1.2 * double(all) / 132) << call.rows;
   }
 }
 
