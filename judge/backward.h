@@ -31,6 +31,9 @@ class BackwardInstance : public Instance {
   /// Points call at the tensors and arrays; to be called again after one was replaced.
   void bind_call();
 
+  /// Takes out and lse for inputs as they are now: those of a forward pass.
+  void accept_results();
+
   /// Fills the gradients with what they hold before a call: the pattern, or numbers to add to.
   void clear_gradients() const;
 

@@ -118,10 +118,12 @@ std::vector<Field> fields_of(Case *c) {
   real("amp", &c->amp);
   real("k_amp", &c->k_amp);
   real("v_amp", &c->v_amp);
+  text_field("subnormal", &c->subnormal);
   integer("special", &c->special);
   integer("far", &c->far);
   integer("padded", &c->padded);
   integer("backward", &c->backward);
+  integer("chained", &c->chained);
   text_field("grads", &c->grads);
   text_field("dbias", &c->dbias);
   text_field("dsinks", &c->dsinks);
@@ -136,6 +138,7 @@ std::vector<Field> fields_of(Case *c) {
   layout("dout_layout", &c->dout_layout);
   layout("grad_layout", &c->grad_layout);
   real("dout_amp", &c->dout_amp);
+  integer("dout_ends", &c->dout_ends);
   integer("dout_fall", &c->dout_fall);
   fields.push_back({"seed", [c] { return std::to_string(c->seed); },
                     [c](const std::string &text) {

@@ -36,11 +36,13 @@ struct Case {
   Layout q_layout = Layout::bshd, k_layout = Layout::bshd, v_layout = Layout::bshd, out_layout = Layout::bshd;
   double amp = 1, k_amp = 1;  // of q and k: large ones make few keys matter
   double v_amp = 1;           // of v; when it is not 1, every other value is 0, so that small weights count
+  std::string subnormal;      // what has no numbers but those below its type's normal ones: of "qkvbasd"
   bool special = false;       // some values are NaN or infinite
   bool far = false;           // q_offset lies at the ends of its range
   bool padded = false;        // a part of the bias is as low as finite numbers go, as in masks of models
   // The backward pass, of which the fields above are the inputs. out and lse are the oracle's.
   bool backward = false;
+  bool chained = false;  // they are those of the kernel's own forward pass, and gradients are judged from end to end
   std::string grads = "qkv";        // which of dq, dk and dv are computed
   std::string dbias;                // the dimensions of "bhqk" that are not summed; "none"; "": not computed
   std::string dsinks;               // "h" or "bh"
@@ -51,7 +53,8 @@ struct Case {
   fa_dtype dbias_type = FA_DTYPE_DEFAULT;
   Layout dout_layout = Layout::bshd, grad_layout = Layout::bshd;
   double dout_amp = 1;
-  int32_t dout_fall = 0;  // of every three rows of dout and dlse, each is 2^-dout_fall of the one before it
+  bool dout_ends = false;  // some of dout are the largest and the smallest numbers of its type, or subnormal
+  int32_t dout_fall = 0;   // of every three rows of dout and dlse, each is 2^-dout_fall of the one before it
 
   uint64_t seed = 1;
 

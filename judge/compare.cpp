@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "judge/number.h"
 
@@ -10,6 +11,7 @@ namespace test {
 namespace {
 
 constexpr double u32 = 0x1p-24;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string describe(const char *what, int64_t b, int64_t i, int64_t h, int64_t d, double got, double expected,
                      double bound) {
@@ -25,7 +27,7 @@ bool same_special(double got, double expected) {
 
 /// The error of a score that is summed in f32 from exact products, and of the softcap's tanh.
 double score_error(const Case &c, const oracle::Result &r, int64_t at) {
-  return (double(c.d) + 16) * u32 * r.score[size_t(at)] + 8 * u32 * c.softcap;
+  return (double(c.d) + 16) * u32 * r.score[size_t(at)] + r.lost[size_t(at)] + 8 * u32 * c.softcap;
 }
 
 /// The relative error of rounding probabilities to the type of q, where an engine does.
@@ -37,6 +39,11 @@ double probability_roundoff(const Case &c) {
 /// of f16 are stored as 2^10 times themselves at least.
 double smallest_probability(const Case &c) {
   return c.q == FA_F16 ? 0x1p-35 : 0;
+}
+
+/// What dot products of bf16 make of values below f32's normal numbers.
+double flushed_value(const Case &c) {
+  return c.q == FA_BF16 && c.kv_type() == FA_BF16 ? 0x1p-126 : 0;
 }
 
 }  // namespace
@@ -87,8 +94,10 @@ std::string compare(const Instance &instance, const Expected &expected, Errors *
           e.of_bound = std::max(e.of_bound, error / bound);
           e.naive = std::max(e.naive, std::abs(expected.naive.out[element] - want));
           // One rounding of a probability and one of a score: what luck alone can make naive better by in a small case.
+          const double by_lost = std::expm1(2 * std::min(r.lost[size_t(at)], 1.0)) * r.mean_v[element];
           floor = std::max(floor, (unit_roundoff(c.q) + 4 * u32 * (1 + r.score[size_t(at)])) * r.mean_v[element] +
-                                      smallest_probability(c) * r.even_v[element]);
+                                      std::min(r.lost[size_t(at)] < 1 ? by_lost : infinity, 2 * r.largest_v[element]) +
+                                      smallest_probability(c) * r.even_v[element] + flushed_value(c));
         }
       }
     }

@@ -13,9 +13,7 @@ namespace test {
 /// What the oracle expects of a backward call.
 struct ExpectedGradients {
   oracle::Gradients exact, naive;
-  explicit ExpectedGradients(const BackwardInstance &instance)
-      : exact(oracle::gradients(instance.desc, instance.call)),
-        naive(oracle::naive_gradients(instance.desc, instance.call)) {}
+  explicit ExpectedGradients(const BackwardInstance &instance);
 };
 
 /// "" when all gradients of the instance are within both bounds, else what is wrong and where. What a pair with

@@ -44,7 +44,8 @@ struct Term {
   double value, error, rounding;
 };
 
-/// What a product below f32's normal numbers may lose: dot products of bf16 flush it to 0 (Intel SDM, VDPBF16PS).
+/// What a product, and an operand, below f32's normal numbers may lose: dot products of bf16 take them for 0 (Intel
+/// SDM, VDPBF16PS).
 constexpr double flushed = 0x1p-126;
 
 /// Adds it times scale times each of n factors to n neighbouring elements, the first of which is at.
@@ -57,7 +58,7 @@ void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64
     const Real factor = scale * factors[d];
     value[d] = Real(value[d]) + Real(t.value) * factor;
     if constexpr (std::is_same_v<Real, double>) {
-      const double lost = flushed * std::max(std::abs(scale), 1.0);
+      const double lost = flushed * std::max(std::abs(scale), 1.0) * (1 + std::abs(t.value));
       bound[d] += t.error * std::abs(factor) + lost;
       floor[d] += t.rounding * std::abs(factor) + lost;
       largest[d] = std::max(largest[d], std::abs(double(t.value)));
@@ -84,7 +85,8 @@ void add(Gradient *g, int64_t at, Term t) {
 template <class Real>
 class Pass {
  public:
-  Pass(const Call &call, const fa_backward_args &args, Gradients *g) : call_(call), args_(args), g_(*g) {}
+  Pass(const Call &call, const fa_backward_args &args, const Result *forward, Gradients *g)
+      : call_(call), args_(args), forward_(forward), g_(*g) {}
 
   void run(const Sequence &s) {
     mark_rows(s);
@@ -93,6 +95,8 @@ class Pass {
       Head<Real> head(call_, s, kv);
       kv_ = kv;
       v_columns_ = columns_of(head.v, s.keys, call_.dim_v());
+      longest_v_ = 0;
+      for (const Real v : head.v_length) longest_v_ = std::max(longest_v_, double(v));
       terms_k_ = double(group * s.queries);
       for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
         head.turn_to(h);
@@ -104,9 +108,10 @@ class Pass {
  private:
   /// What a row has of its own.
   struct Row {
-    int64_t i;
-    double lse, delta, dlse;
-    double length, out_length;  // of dout and, where it is read, of out
+    int64_t i = 0;
+    double lse = 0, delta = 0, dlse = 0;
+    double length = 0, out_length = 0;    // of dout and, where it is read, of out
+    double lse_error = 0, out_error = 0;  // of the forward pass, the latter as a length
     std::vector<Real> dout;
     std::vector<Real> operand;  // dout as it meets values and weights: naively, of q's type
   };
@@ -118,40 +123,50 @@ class Pass {
       for (int64_t j = 0; *g && j < s.keys; ++j) g->written[size_t(s.k_batch * g->shape[1] + s.k_row + j)] = 1;
   }
 
-  /// Euclidean, in double: squares of large numbers are larger.
-  static double length(const std::vector<Real> &row) {
-    double sum = 0;
-    for (const Real x : row) sum += double(x) * double(x);
-    return std::sqrt(sum);
-  }
-
   Row read_row(const Head<Real> &h, int64_t i) const {
     const int64_t b = h.s.q_batch, r = h.s.q_row + i;
-    Row row{i, read(args_.lse, FA_F32, b, h.head, r, 0), 0, 0, 0, 0, {}, {}};
+    const int64_t at = forward_ ? forward_->head(b, r, h.head) : 0;
+    Row row;
+    row.i = i;
+    row.lse = forward_ ? forward_->lse[size_t(at)] : read(args_.lse, FA_F32, b, h.head, r, 0);
     if (row.lse == -infinity) return row;
     if (args_.dlse.data) row.dlse = read(args_.dlse, FA_F32, b, h.head, r, 0);
     std::vector<Real> out;
     for (int64_t d = 0; d < call_.dim_v(); ++d) {
       row.dout.push_back(Real(read(args_.dout, call_.out_type(), b, r, h.head, d)));
-      if (!args_.delta.data) out.push_back(Real(read(args_.out, call_.out_type(), b, r, h.head, d)));
+      if (!args_.delta.data)
+        out.push_back(Real(forward_ ? forward_->out[size_t(at * forward_->dim + d)]
+                                    : read(args_.out, call_.out_type(), b, r, h.head, d)));
     }
     row.operand = row.dout;
     if constexpr (std::is_same_v<Real, float>)
       for (float &x : row.operand) x = test::operand_of(call_.q_type(), x);
-    row.length = length(row.dout);
+    row.length = length(row.dout.data(), call_.dim_v());
     if (args_.delta.data) {
       row.delta = read(args_.delta, FA_F32, b, h.head, r, 0);
     } else {
       row.delta = dot(row.dout.data(), out.data(), call_.dim_v());
-      row.out_length = length(out);
+      row.out_length = length(out.data(), call_.dim_v());
     }
+    if constexpr (std::is_same_v<Real, double>)
+      if (forward_) add_forward_errors(at, &row);
     return row;
+  }
+
+  /// The bounds of lse and out, over the row's largest score.
+  void add_forward_errors(int64_t at, Row *row) const {
+    const double rounded = rounding_of_q(), keys = forward_->keys[size_t(at)];
+    const double e = (double(call_.dim()) + 16) * u32 * forward_->score[size_t(at)] + forward_->lost[size_t(at)] +
+                     8 * u32 * double(call_.desc.softcap);
+    row->lse_error = e + (keys + 32) * u32 + rounded / 16;
+    row->out_error = (std::expm1(2 * std::min(e, 0.5)) + (keys + 32) * u32 + 3 * rounded) * longest_v_ +
+                     test::unit_roundoff(call_.out_type()) * row->out_length;
   }
 
   /// The error of delta, whose products are summed in f32.
   double delta_error(const Row &r) const {
     return (double(call_.dim_v()) + 16) * u32 * r.length * r.out_length +
-           4 * u32 * (std::abs(r.delta) + std::abs(r.dlse));
+           4 * u32 * (std::abs(r.delta) + std::abs(r.dlse)) + r.length * r.out_error;
   }
 
   void row(const Head<Real> &h, int64_t i) {
@@ -232,42 +247,58 @@ class Pass {
   void errors(const Row &r, const typename Head<Real>::Score &score, double p, double of_p, double g, double v_length,
               Term *weight, Term *of_x, Term *of_y) const {
     const fa_dtype type = call_.q_type();
-    const double rounded = type == FA_F32 ? 0 : test::unit_roundoff(type);
+    const double rounded = rounding_of_q();
     const double cap = call_.desc.softcap;
-    const double of_score = (double(call_.dim()) + 16) * u32 * score.magnitude;
-    const double e = of_score + 8 * u32 * cap + 2 * u32 * (std::abs(score.x) + std::abs(r.lse));
+    const double of_score = (double(call_.dim()) + 16) * u32 * score.magnitude + score.lost;
+    const double e = of_score + 8 * u32 * cap + 2 * u32 * (std::abs(score.x) + std::abs(r.lse)) + r.lse_error;
     const double most = std::exp(std::min(double(score.x) - r.lse + e, 600.0));  // that p may become
     const double of_weight = most - p + most * (32 * u32 + rounded / 16);
     const double of_g = dout_rounding(rounded) * r.length * v_length +
                         (double(call_.dim_v()) + 16) * u32 * r.length * v_length + 4 * u32 * std::abs(of_p) +
-                        delta_error(r);
+                        lost_of_g(r, v_length) + delta_error(r);
     const double underflow = 0x1p-124 * (1 + std::abs(g));
     weight->error = of_weight + most * (rounded + dout_rounding(rounded)) + 0x1p-124;
-    weight->rounding =
-        p * (test::unit_roundoff(type) + 4 * u32 * (1 + std::max(double(score.magnitude), std::abs(r.lse))));
+    weight->rounding = p * (test::unit_roundoff(type) + 4 * u32 + score_rounding(r, score));
     of_x->error = (of_weight + most * rounded) * std::abs(g) + (most + of_weight) * of_g + underflow;
-    of_x->rounding = weight->rounding * std::abs(g) + p * of_g;
+    of_x->rounding = weight->rounding * std::abs(g) + p * (of_g - r.length * r.out_error);
     const double of_slope = cap > 0 ? 16 * u32 + 2 * of_score / cap : 0;
-    of_y->error = of_x->error * std::abs(score.slope) + p * std::abs(g) * of_slope;
-    of_y->rounding = of_x->rounding * std::abs(score.slope) + p * std::abs(g) * 16 * u32;
+    of_y->error = of_x->error * std::abs(score.slope) + (p * std::abs(g) + of_x->error) * of_slope;
+    of_y->rounding = of_x->rounding * std::abs(score.slope) + (p * std::abs(g) + of_x->rounding) * 16 * u32;
   }
+
+  /// One rounding of a score and of the lse: of the largest number that they may be made of, or, where forward and
+  /// backward pass have the same one, of what they are.
+  double score_rounding(const Row &r, const typename Head<Real>::Score &score) const {
+    if (forward_) return u32 * (std::abs(score.x) + std::abs(r.lse)) + std::min(score.lost, 1.0);
+    return 4 * u32 * std::max(double(score.magnitude), std::abs(r.lse)) + std::min(score.lost, 1.0);
+  }
+
+  /// By numbers near 0, as Head has it for scores.
+  double lost_of_g(const Row &r, double v_length) const {
+    const double dim = double(call_.dim_v());
+    return call_.q_type() == FA_BF16 ? 0x1p-126 * (dim + std::sqrt(dim) * (r.length + v_length)) : 0x1p-149 * dim;
+  }
+
+  double rounding_of_q() const { return call_.q_type() == FA_F32 ? 0 : test::unit_roundoff(call_.q_type()); }
 
   const Call &call_;
   const fa_backward_args &args_;
+  const Result *forward_;
   Gradients &g_;
   int64_t kv_ = 0;
+  double longest_v_ = 0;
   std::vector<Real> v_columns_;
   double terms_k_ = 0;  // of a key's sums
 };
 
 template <class Real>
-Gradients evaluate(const fa_desc &desc, const fa_backward_args &args) {
+Gradients evaluate(const fa_desc &desc, const fa_backward_args &args, const Result *forward) {
   const fa_args inputs = forward_args(args);
   const Call call(desc, inputs);
   Gradients g{empty_gradient(args.dq), empty_gradient(args.dk), empty_gradient(args.dv), empty_gradient(args.dbias),
               empty_gradient(args.dsinks)};
   for (Gradient *whole : {&g.dbias, &g.dsinks}) std::fill(whole->written.begin(), whole->written.end(), 1);
-  Pass<Real> pass(call, args, &g);
+  Pass<Real> pass(call, args, forward, &g);
   for (const Sequence &s : call.sequences) pass.run(s);
   if (call.q_type() == FA_F16)
     for (Gradient *sum : {&g.dq, &g.dk, &g.dv}) add_lost_in_f16(sum);
@@ -288,12 +319,12 @@ fa_args forward_args(const fa_backward_args &args) {
   return result;
 }
 
-Gradients gradients(const fa_desc &desc, const fa_backward_args &args) {
-  return evaluate<double>(desc, args);
+Gradients gradients(const fa_desc &desc, const fa_backward_args &args, const Result *forward) {
+  return evaluate<double>(desc, args, forward);
 }
 
-Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args) {
-  Gradients g = evaluate<float>(desc, args);
+Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args, const Result *forward) {
+  Gradients g = evaluate<float>(desc, args, forward);
   const fa_dtype kv = desc.dtype_kv ? desc.dtype_kv : desc.dtype_q;
   const auto round = [](Gradient *gradient, fa_dtype type) {
     for (double &x : gradient->value) x = test::round_to(type, float(x));

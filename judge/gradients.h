@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "judge/oracle.h"
+
 namespace oracle {
 
 /// One gradient, dense, in its tensor's shape; without elements where that is absent.
@@ -36,11 +38,13 @@ struct Gradients {
 /// The fields of a backward call that describe attention, as forward has them.
 fa_args forward_args(const fa_backward_args &args);
 
-/// The exact gradients of a call, whatever bits of accumulate it has: what tensors hold is not added.
-Gradients gradients(const fa_desc &desc, const fa_backward_args &args);
+/// The exact gradients of a call, whatever bits of accumulate it has: what tensors hold is not added. With the exact
+/// results of the forward pass, they take the place of out and lse that the call has.
+Gradients gradients(const fa_desc &desc, const fa_backward_args &args, const Result *forward = nullptr);
 
 /// The textbook's in the precision of q: products summed in f32 in plain order, probabilities and the gradients of
-/// scores rounded to q's type, and each gradient to its own at the end.
-Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args);
+/// scores rounded to q's type, and each gradient to its own at the end; from the naive results of the forward pass
+/// where they are given.
+Gradients naive_gradients(const fa_desc &desc, const fa_backward_args &args, const Result *forward = nullptr);
 
 }  // namespace oracle

@@ -48,11 +48,18 @@ std::vector<Real> products(const Real *row, int64_t dim, const std::vector<Real>
   return sums;
 }
 
+/// In double: squares of large numbers are larger.
+template <class Real>
+double length(const Real *row, int64_t dim) {
+  double sum = 0;
+  for (int64_t d = 0; d < dim; ++d) sum += double(row[d]) * double(row[d]);
+  return std::sqrt(sum);
+}
+
 template <class Real>
 std::vector<Real> lengths(const std::vector<Real> &rows, int64_t count, int64_t dim) {
   std::vector<Real> result;
-  for (int64_t i = 0; i < count; ++i)
-    result.push_back(std::sqrt(dot(&rows[size_t(i * dim)], &rows[size_t(i * dim)], dim)));
+  for (int64_t i = 0; i < count; ++i) result.push_back(Real(length(&rows[size_t(i * dim)], dim)));
   return result;
 }
 
@@ -91,6 +98,7 @@ struct Head {
     Real magnitude;  // no less than the sum of the absolute values of all that x adds up
     bool attended;   // an attended key's score may be -inf, too
     Real slope = 1;  // of the softcap, at what it is given
+    Real lost = 0;   // what numbers near 0 may make of it
   };
 
   /// Of query i and key j, whose product is given.
@@ -108,11 +116,20 @@ struct Head {
     if (cap > 0) x = cap * t;
     if (!bias_first) x += bias;
     const Real alibi = Real(call.slope(s, head)) * Real(std::abs(i + s.offset - j));
-    return {x - alibi, std::abs(scale) * q_length[size_t(i)] * k_length[size_t(j)] + std::abs(bias) + std::abs(alibi),
-            true, 1 - t * t};
+    const Real q_size = q_length[size_t(i)], k_size = k_length[size_t(j)];
+    return {x - alibi, std::abs(scale) * q_size * k_size + std::abs(bias) + std::abs(alibi), true, 1 - t * t,
+            std::abs(scale) * lost(q_size + k_size)};
   }
 
  private:
+  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Dot products of bf16 take operands and sums below
+  /// 2^-126 for 0 (Intel SDM, VDPBF16PS); sizes is the sum of both rows' lengths.
+  Real lost(Real sizes) const {
+    const Real dim = Real(call.dim());
+    const bool flushes = call.q_type() == FA_BF16 && call.kv_type() == FA_BF16;
+    return flushes ? Real(0x1p-126) * (dim + std::sqrt(dim) * sizes) : Real(0x1p-149) * dim;
+  }
+
   std::vector<Real> k_columns_;
 };
 

@@ -50,6 +50,10 @@ double padding(uint64_t bits, fa_dtype dtype) {
 
 }  // namespace
 
+double amplitude(const Case &c, char letter, fa_dtype dtype, double usual) {
+  return c.subnormal.find(letter) == std::string::npos ? usual : smallest_normal(dtype) / 4;
+}
+
 Tensor::Shape kept_shape(const std::string &kept, Tensor::Shape full) {
   for (size_t axis = 0; axis < 4; ++axis)
     if (kept.find("bhqk"[axis]) == std::string::npos) full[axis] = 1;
@@ -134,19 +138,20 @@ void Instance::make_tensors(Guard guard) {
   v = Tensor({batch_k, rows_k, c.hkv, c.dim_v()}, c.kv_type(), c.v_layout, guard);
   out = Tensor({batch_q, rows_q, c.hq, c.dim_v()}, c.out_type(), c.out_layout, guard);
   if (c.lse) lse = Tensor({batch_q, c.hq, rows_q, 1}, FA_F32, c.out_layout, guard);
-  q.randomise(c.seed, for_q, c.amp);
-  k.randomise(c.seed, for_k, c.k_amp);
-  v.randomise(c.seed, for_v, c.v_amp);
+  q.randomise(c.seed, for_q, amplitude(c, 'q', q.dtype(), c.amp));
+  k.randomise(c.seed, for_k, amplitude(c, 'k', k.dtype(), c.k_amp));
+  v.randomise(c.seed, for_v, amplitude(c, 'v', v.dtype(), c.v_amp));
   if (c.v_amp != 1 || c.special) make_values_uneven();
 
   const Tensor::Shape scores = {c.b, c.hq, c.sq, longest_k};
   if (!c.bias.empty()) {
     const size_t colon = c.bias.find(':');
+    const double amp = amplitude(c, 'b', dtype_of(c.bias.substr(0, colon)), 1);
     bias = Tensor(kept_shape(c.bias.substr(colon + 1), scores), dtype_of(c.bias.substr(0, colon)), gapped(c.q_layout),
                   guard);
     bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
       const uint64_t bits = hash(c.seed, for_bias, uint64_t(index));
-      const double value = c.padded && bits % 3 == 0 ? padding(bits, bias.dtype()) : normal(bits);
+      const double value = c.padded && bits % 3 == 0 ? padding(bits, bias.dtype()) : amp * normal(bits);
       bias.set(i, j, m, n, bits % 11 == 0 ? -infinity : value);
     });
   }
@@ -162,9 +167,11 @@ void Instance::make_tensors(Guard guard) {
     *tensor = Tensor(kept_shape(kept, {c.b, c.hq, 1, 1}), FA_F32, gapped(c.out_layout), guard);
     tensor->each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) { tensor->set(i, j, 0, 0, value(n)); });
   };
-  per_head(c.alibi, &alibi,
-           [&](int64_t n) { return std::ldexp(1 + 0.25 * normal(hash(c.seed, for_alibi, uint64_t(n))), -int(n % 6)); });
-  per_head(c.sinks, &sinks, [&](int64_t n) { return 2 * normal(hash(c.seed, for_sinks, uint64_t(n))); });
+  const double slope = amplitude(c, 'a', FA_F32, 1), sink = amplitude(c, 's', FA_F32, 2);
+  per_head(c.alibi, &alibi, [&](int64_t n) {
+    return slope * std::ldexp(1 + 0.25 * normal(hash(c.seed, for_alibi, uint64_t(n))), -int(n % 6));
+  });
+  per_head(c.sinks, &sinks, [&](int64_t n) { return sink * normal(hash(c.seed, for_sinks, uint64_t(n))); });
 }
 
 /// v_amp: values of every other row are 0. special: a few are NaN or infinite.

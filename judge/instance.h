@@ -52,6 +52,9 @@ class Instance {
   std::vector<char> inputs_as_built_;
 };
 
+/// What numbers of an operand, which is named by its letter in Case::subnormal, are multiplied by: they reach 3.47.
+double amplitude(const Case &c, char letter, fa_dtype dtype, double usual);
+
 /// The dimensions of an optional tensor: those in kept ("bhqk" or a part of it) from full, 1 for the others.
 Tensor::Shape kept_shape(const std::string &kept, Tensor::Shape full);
 

@@ -24,6 +24,11 @@ inline double smallest(fa_dtype dtype) {
   return dtype == FA_BF16 ? 0x1p-133 : dtype == FA_F16 ? 0x1p-24 : 0x1p-149;
 }
 
+/// The least of the normal numbers of dtype.
+inline double smallest_normal(fa_dtype dtype) {
+  return dtype == FA_F16 ? 0x1p-14 : 0x1p-126;
+}
+
 inline uint32_t float_bits(float x) {
   uint32_t bits;
   std::memcpy(&bits, &x, sizeof bits);

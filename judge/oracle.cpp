@@ -20,7 +20,7 @@ Result empty_result(const Call &call) {
   r.dim = call.dim_v();
   r.written.assign(size_t(r.batch * r.rows), 0);
   r.lse.assign(size_t(r.batch * r.rows * r.heads), 0);
-  r.score = r.keys = r.lse;
+  r.score = r.lost = r.keys = r.lse;
   r.out.assign(r.lse.size() * size_t(r.dim), 0);
   r.mean_v = r.largest_v = r.even_v = r.out;
   return r;
@@ -61,14 +61,16 @@ void exact_row(const Head<double> &h, int64_t i, Result *r) {
 
   std::vector<double> x = h.products_of(i);
   std::vector<int64_t> attended;
-  double largest = 0;
+  double largest = 0, lost = 0;
   for (int64_t j = 0; j < h.s.keys; ++j) {
     const auto score = h.score(i, j, x[size_t(j)]);
     x[size_t(j)] = score.x;
     largest = std::max(largest, score.magnitude);
+    lost = std::max(lost, score.lost);
     if (score.attended) attended.push_back(j);
   }
   r->score[size_t(at)] = largest;
+  r->lost[size_t(at)] = lost;
   r->keys[size_t(at)] = double(attended.size());
   const double sink = h.call.sink(h.s, h.head);
   const double m = maximum(x, sink);

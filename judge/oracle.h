@@ -21,6 +21,7 @@ struct Result {
   std::vector<double> largest_v;  // (batch, rows, heads, dim): max_j |v_j|
   std::vector<double> even_v;     // (batch, rows, heads, dim): sum_j |v_j| / l: as mean_v, were all weights the largest
   std::vector<double> score;      // (batch, rows, heads): the largest |scale| |q| |k| + |bias| + |ALiBi|
+  std::vector<double> lost;       // (batch, rows, heads): the most that numbers near 0 may make of a score
   std::vector<double> keys;       // (batch, rows, heads): how many
 
   int64_t row(int64_t b, int64_t i) const { return b * rows + i; }

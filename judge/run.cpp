@@ -126,7 +126,7 @@ struct ForwardPass {
   using Built = Instance;
   using Wanted = Expected;
   static constexpr const char *name = "fa_forward: ";
-  static fa_status run(const Op &op, const Built &instance) { return forward(op, instance); }
+  static fa_status run(const Op &op, Built &instance) { return forward(op, instance); }
   static std::string untouched(const Built &instance) { return instance.untouched(); }
 };
 
@@ -134,7 +134,13 @@ struct BackwardPass {
   using Built = BackwardInstance;
   using Wanted = ExpectedGradients;
   static constexpr const char *name = "fa_backward: ";
-  static fa_status run(const Op &op, const Built &instance) { return backward(op, instance); }
+  static fa_status run(const Op &op, Built &instance) {
+    if (instance.c.chained) {
+      if (const fa_status status = forward(op, instance); status != FA_OK) return status;
+      instance.accept_results();
+    }
+    return backward(op, instance);
+  }
   static std::string untouched(const Built &instance) { return instance.gradients_untouched(); }
 };
 
@@ -151,7 +157,7 @@ template <class Pass>
 std::string failure_in(const Case &c, const std::string &kernel, Errors *errors) {
   std::unique_ptr<typename Pass::Wanted> expected;
   for (const Guard guard : guards_of(c, kernel)) {
-    const typename Pass::Built instance(c, guard);
+    typename Pass::Built instance(c, guard);
     std::string text;
     const Op op(instance.desc, kernel);
     if (!op) {

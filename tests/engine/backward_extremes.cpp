@@ -3,7 +3,7 @@
 
 #include <cfloat>
 #include <cmath>
-#include <functional>
+#include <string>
 
 #include "engine/target.h"
 #include "judge/compare_gradients.h"
@@ -107,6 +107,52 @@ TEST_P(BackwardExtremes, LargestWeights) {
       });
       expect_right(s, "weights of exp(" + std::to_string(logarithm) + ")");
     }
+  }
+}
+
+/// dout at the ends of its type, beside values that keep all sums finite.
+// [F170]
+TEST_P(BackwardExtremes, DoutAtTheEndsOfItsType) {
+  for (const fa_dtype dout : {FA_F32, FA_BF16, FA_F16}) {
+    for (const char *feature : {"", "causal", "softcap", "bias", "few"}) {
+      Case c = of_size(std::string(feature) == "few" ? 2 : 30, 70, 32);
+      c.dout = dout, c.dout_ends = true, c.v_amp = 1e-4;
+      if (std::string(feature) == "causal") c.mask = FA_MASK_CAUSAL;
+      if (std::string(feature) == "softcap") c.softcap = 2;
+      if (std::string(feature) == "bias") c.bias = "f32:hk", c.dbias = "k";
+      EXPECT_EQ(failure_of(c, kernel), "") << feature;
+    }
+  }
+}
+
+/// Numbers below the normal ones of each operand's type, those that they are multiplied with being as large as types
+/// are.
+// [F170]
+TEST_P(BackwardExtremes, SubnormalOperands) {
+  const bool f16 = GetParam().types == "f16";
+  for (const char *operands : {"q", "k", "v", "d", "qk", "vd", "bas"}) {
+    for (const int64_t queries : {2, 30}) {
+      Case c = of_size(queries, 70, 32);
+      c.subnormal = operands;
+      c.amp = c.k_amp = f16 ? 1e4 : 1e36, c.dout_amp = 1e4, c.scale = 1;
+      if (c.subnormal == "q" || c.subnormal == "k" || c.subnormal == "qk") c.dout_amp = 1e-4;
+      if (c.subnormal == "v" || c.subnormal == "d" || c.subnormal == "vd") c.amp = c.k_amp = 1, c.dout_amp = 1e30;
+      if (c.subnormal == "bas") {
+        c.amp = c.k_amp = c.dout_amp = 1;
+        c.bias = "f32:qk", c.dbias = "qk", c.alibi = "h", c.sinks = c.dsinks = "h";
+      }
+      EXPECT_EQ(failure_of(c, kernel), "");
+    }
+  }
+}
+
+/// A softcap that has let a score through to where it is flat, and a key whose gradient cancels.
+// [F163] [F170]
+TEST_P(BackwardExtremes, SaturatedSoftcap) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Case c = of_size(8, 1, 32);
+    c.softcap = 1, c.amp = 3, c.scale = 1, c.seed = seed, c.dout_amp = 1e6;
+    EXPECT_EQ(failure_of(c, kernel), "");
   }
 }
 

@@ -122,6 +122,15 @@ void random_numbers(Random *r, Case *c) {
   c->padded = !c->bias.empty() && r->chance(30);
 }
 
+/// Operands near 0, beside others as large as their types allow.
+void subnormal_numbers(Random *r, Case *c) {
+  c->subnormal = r->one_of<const char *>("q", "k", "v", "qk", "b", "as", "qkvbasd");
+  const double largest = c->q == FA_F16 || c->kv_type() == FA_F16 ? 1e4 : 1e34;
+  c->amp = std::pow(largest, double(r->between(0, 100)) / 100);
+  c->k_amp = std::pow(largest, double(r->between(0, 100)) / 100);
+  if (c->subnormal.find_first_of("qk") == std::string::npos) c->amp = c->k_amp = 1;
+}
+
 /// What the backward pass has beside its inputs.
 void random_gradients(Random *r, Case *c) {
   c->backward = true;
@@ -146,6 +155,13 @@ void random_gradients(Random *r, Case *c) {
   }
 }
 
+/// Numbers at the ends of their types, which the kernels of CPUs are held to.
+void ends_of_types(Random *r, Case *c) {
+  if (r->chance(10)) subnormal_numbers(r, c);
+  if (!c->backward) return;
+  if (r->chance(10)) c->dout_ends = true, c->v_amp = 1e-4;
+}
+
 class Fuzz : public EngineTest {
  protected:
   /// Random calls whose numbers are those of `numbers`, as many as FA_FUZZ_ITERATIONS says.
@@ -164,6 +180,7 @@ class Fuzz : public EngineTest {
       if (has_wide_family()) widen(&r, &c);
       numbers(&r, &c);
       c.seed = r.next() % 100000;
+      if (!is_gpu(kernel)) ends_of_types(&r, &c);
       if (!refused(c).empty()) continue;
       ++run;
       if (!takes(n)) continue;
