@@ -31,8 +31,16 @@ std::string named() {
 }
 
 ffi::Error failed(fa_status status) {
-  const bool callers = status == FA_ERROR_INVALID_ARGUMENT;
-  return ffi::Error(callers ? ffi::ErrorCode::kInvalidArgument : ffi::ErrorCode::kInternal, named());
+  switch (status) {
+    case FA_ERROR_INVALID_ARGUMENT:
+      return ffi::Error(ffi::ErrorCode::kInvalidArgument, named());
+    case FA_ERROR_UNSUPPORTED:
+      return ffi::Error(ffi::ErrorCode::kUnimplemented, named());
+    case FA_ERROR_OUT_OF_MEMORY:
+      return ffi::Error(ffi::ErrorCode::kResourceExhausted, named());
+    default:
+      return ffi::Error(ffi::ErrorCode::kInternal, named());
+  }
 }
 
 /// Of a call whose tensors have been read.

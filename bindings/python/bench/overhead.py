@@ -1,5 +1,5 @@
 """What one call costs beside the attention: microseconds of processor time on tiny arrays, the calls in turn, round by round, so
-that all see the same machine: the median of the rounds and the least. With torch where it is installed.
+that all see the same machine: the median of the rounds and the least. With torch and JAX where they are installed.
 
 python overhead.py [ROUNDS]
 """
@@ -21,6 +21,12 @@ try:
     import libfa.torch
 except ImportError:
     torch = None
+try:
+    import jax
+
+    import libfa.jax
+except ImportError:
+    jax = None
 
 ROUNDS, CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 300, 100
 
@@ -47,12 +53,18 @@ if torch:
     calls["libfa.torch.attention(q, k, v)"] = lambda: libfa.torch.attention(tq, tk, tv)
     calls["libfa.torch.scaled_dot_product_attention"] = lambda: libfa.torch.scaled_dot_product_attention(hq, hk, hv)
     calls["torch's scaled_dot_product_attention"] = lambda: torch.nn.functional.scaled_dot_product_attention(hq, hk, hv)
+if jax:
+    jq, jk, jv = (jax.numpy.asarray(x) for x in (q, k, v))
+    bare, compiled = jax.jit(lambda q, k, v: q + k), jax.jit(libfa.jax.attention)
+    calls["libfa.jax.attention(q, k, v)"] = lambda: libfa.jax.attention(jq, jk, jv)
+    calls["jax.jit(libfa.jax.attention)"] = lambda: compiled(jq, jk, jv)
+    calls["a sum in jax.jit"] = lambda: bare(jq, jk, jv)
 
 times = {name: [] for name in calls}
 for call in calls.values():
     call()
 for _ in range(ROUNDS):
     for name, call in calls.items():
-        times[name].append(timeit.timeit(call, number=CALLS, timer=time.thread_time) / CALLS * 1e6)
+        times[name].append(timeit.timeit(call, number=CALLS, timer=time.process_time) / CALLS * 1e6)
 for name, rounds in times.items():
     print(f"{name:42}{statistics.median(rounds):7.2f} us, least {min(rounds):6.2f}")

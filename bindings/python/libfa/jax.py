@@ -1,18 +1,16 @@
-"""libfa.attention as an operation of JAX, through jax.ffi, inside of jax.jit, grad, vmap and shard_map. On the CPU.
+"""libfa.attention as an operation of JAX, inside of jax.jit, grad, vmap and shard_map, on one device or many. On the CPU.
 
 Importing this module imports jax.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, overload
 
 import jax
-import jax.numpy as jnp
-import numpy
 
-from . import capi, jax_arrays, jax_calls, scalars
-from .errors import InvalidArgument
+from . import capi, jax_arrays, jax_calls, jax_checks, jax_sharding, scalars
 from .options import Array, Causal, Options
 
 if TYPE_CHECKING:
@@ -57,60 +55,53 @@ def attention(
 
     q, k, v, bias and sinks have gradients, of out and of lse. Those of k, v, bias and sinks are sums over what they are shared
     by, and only what is differentiated for is computed. alibi_slopes are constants, and there are none with block_table, of
-    second order or in forward mode. vmap runs one call after another.
+    second order or in forward mode.
+
+    vmap makes one call of all samples, but packed ones, which it calls one after another. Over several devices, the batch and
+    the heads of q, k and v may be sharded: every device computes its own. A sequence that is sharded is gathered first.
     """
     for name in arrays:
         if name not in jax_arrays.TENSORS and name not in jax_arrays.INTS:
             raise TypeError(f"attention() got an unexpected keyword argument {name!r}")
-    q, k, v = (jnp.asarray(jax_arrays.read(x, name)) for name, x in (("q", q), ("k", k), ("v", v)))
-    shape = q.shape[:-1] + v.shape[-1:]
-    q, k, v = (x[None] if x.ndim == 3 else x for x in (q, k, v))
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.ndim != 4:
-            raise InvalidArgument(f"{name}: got shape {x.shape}, expected (batch, sequence, heads, dim)")
-    if v.dtype != k.dtype:
-        raise InvalidArgument(f"v: got {v.dtype}, expected k's {k.dtype}")
-    read = {name: jnp.asarray(jax_arrays.read(x, name)) for name, x in arrays.items() if x is not None}
-    sequences = q.shape[0]
-    for name in ("cu_seqlens_q", "cu_seqlens_k"):
-        if name in read:
-            sequences = read[name].size - 1
-    given, rest = "", []
-    for name, x in read.items():
-        if name in jax_arrays.INTS:
-            length = sequences + 1 if name.startswith("cu_") else sequences
-            if x.shape != (length,):
-                raise InvalidArgument(f"{name}: got shape {x.shape}, expected ({length},)")
-        elif name in ("bias", "mask"):
-            x = x.reshape((1,) * (4 - x.ndim) + x.shape)
-            x = x.astype(bool) if name == "mask" else x
-        else:
-            x = (x[None] if x.ndim == 1 else x)[:, :, None, None]
-            x = x if name == "block_table" else x.astype("float32")
-        given += {**jax_arrays.TENSORS, **jax_arrays.INTS}[name][0]
-        rest.append(x)
+    given = {"q": q, "k": k, "v": v, **arrays}
+    read = {name: jax_arrays.read(x, name) for name, x in given.items() if x is not None or name in "qkv"}
     flags = (
         (0 if deterministic else capi.FA_FLAG_NONDETERMINISTIC)
         | (capi.FA_FLAG_BATCH_INVARIANT if batch_invariant else 0)
         | (capi.FA_FLAG_BIAS_BEFORE_SOFTCAP if bias_before_softcap else 0)
     )
-    left, right = scalars.pair(window, "window")
-    numbers = dict(
-        attention_chunk=attention_chunk,
-        num_threads=num_threads,
-        max_seqlen_q=max_seqlen_q,
-        max_seqlen_k=max_seqlen_k,
-        num_splits=num_splits,
+    settings = jax_checks.Settings(
+        scalars.mask_of(causal),
+        *scalars.pair(window, "window"),
+        scalars.integer(attention_chunk, "attention_chunk"),
+        scalars.scale(softmax_scale, "softmax_scale"),
+        scalars.single(softcap, "softcap"),
+        flags,
+        scalars.integer(num_threads, "num_threads"),
+        scalars.integer(max_seqlen_q, "max_seqlen_q"),
+        scalars.integer(max_seqlen_k, "max_seqlen_k"),
+        scalars.integer(num_splits, "num_splits"),
     )
-    numbers = {name: scalars.integer(value, name) for name, value in numbers.items()}
-    numbers.update(mask=scalars.mask_of(causal), window_left=left, window_right=right, flags=flags)
-    scale, cap = scalars.scale(softmax_scale, "softmax_scale"), scalars.single(softcap, "softcap")
-    attributes = dict(
-        softmax_scale=numpy.float32(scale),
-        softcap=numpy.float32(cap),
-        **{name: numpy.int64(value) for name, value in numbers.items()},
-    )
-    call = jax_calls.attention(given, q.dtype if out_dtype is None else jax_arrays.out_dtype(out_dtype), attributes)
-    out, lse = call(q, k, v, *rest)
-    out = out.reshape(shape)
-    return (out, lse[0, :, :, 0] if len(shape) == 3 else lse[..., 0]) if return_lse else out
+    dtype = read["q"].dtype if out_dtype is None else jax_arrays.out_dtype(out_dtype)
+    traced, compiled = _functions(tuple(read), dtype, settings, bool(return_lse))
+    if any(isinstance(x, jax.core.Tracer) for x in read.values()):
+        return traced(*read.values())
+    return jax_checks.eager(compiled, read)
+
+
+@functools.lru_cache(maxsize=1024)
+def _functions(names: tuple[str, ...], dtype: Any, settings: jax_checks.Settings, return_lse: bool) -> tuple[Any, Any]:
+    """A function of the arrays of these names, and the same compiled, for calls outside of every transformation."""
+
+    def attention(*arrays: Any) -> Any:
+        read = dict(zip(names, arrays))
+        shape = read["q"].shape[:-1] + read["v"].shape[-1:]
+        shaped = {name: jax_arrays.shaped(x, name) for name, x in read.items()}
+        jax_checks.check(shaped, dtype, settings)
+        call = jax_calls.Call("".join(map(jax_arrays.letter_of, names[3:])), dtype, settings.attributes())
+        run = functools.partial(jax_calls.bind, jax_calls.attention_p, call=call)
+        out, lse = jax_sharding.of_explicit_axes(run, list(shaped.values()))
+        out = out.reshape(shape)
+        return (out, lse[0, :, :, 0] if len(shape) == 3 else lse[..., 0]) if return_lse else out
+
+    return attention, jax.jit(attention)

@@ -33,7 +33,7 @@ INTS = {
     "kv_batch_idx": ("i", _INT32),
     "q_offset": ("o", _INT32),
 }
-_KINDS = {**TENSORS, **INTS, **{name: (name, FLOATS) for name in "qkv"}}
+_KINDS: dict[str, tuple[str, set[Any]]] = {**TENSORS, **INTS, **{name: (name, FLOATS) for name in "qkv"}}
 
 
 def _refuse_type(dtype: Any, name: str) -> InvalidArgument:
@@ -91,3 +91,32 @@ def out_dtype(given: Any) -> Any:
     if dtype not in FLOATS:
         raise _refuse_type(dtype, "out_dtype")
     return dtype
+
+
+def letter_of(name: str) -> str:
+    return _KINDS[name][0]
+
+
+def shaped(x: Any, name: str) -> Any:
+    """The argument with the four dimensions, or the one of lengths, that the library asks for, and in its type."""
+    if name in INTS:
+        return jnp.asarray(x)
+    x, expected = jnp.asarray(x), ""
+    if name in "qkv":
+        expected = "(batch, sequence, heads, dim), or packed (rows, heads, dim)"
+        x = x[None] if x.ndim == 3 else x
+    elif name in ("bias", "mask"):
+        expected = "(batch, heads, queries, keys) or its last dimensions"
+        x = x.reshape((1,) * (4 - x.ndim) + x.shape)
+        x = x.astype(bool) if name == "mask" else x
+    elif name == "block_table":
+        expected = "(batch, pages per sequence)"
+        x = x[:, :, None, None] if x.ndim == 2 else x
+    else:
+        expected = "(heads,) or (batch, heads)"
+        x = x[None] if x.ndim == 1 else x
+        x = x[:, :, None, None] if x.ndim == 2 else x
+        x = x.astype("float32")
+    if x.ndim != 4:
+        raise InvalidArgument(f"{name}: got shape {x.shape}, expected {expected}")
+    return x

@@ -1,24 +1,40 @@
-"""fa_forward and fa_backward as custom calls of XLA (jax_ffi.cpp), the one as the gradient of the other."""
+"""fa_forward and fa_backward as primitives of JAX, which are custom calls of XLA (jax_ffi.cpp): the one as the gradient of the
+other, for whatever is differentiated and nothing else.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.extend
 import jax.numpy as jnp
-from jax.custom_derivatives import SymbolicZero
+from jax.interpreters import ad, batching, mlir, xla
 
-from . import capi
-
-_FORWARD, _BACKWARD = "libfa_attention", "libfa_attention_backward"
+from . import capi, jax_batching, jax_sharding
 
 # Inputs without a gradient that floats could have, and what to do.
 _CONSTANTS = {
     "a": "alibi_slopes: has no gradient; expected jax.lax.stop_gradient(alibi_slopes), or a mere array",
     "t": "block_table: libfa computes no gradients of attention over pages; expected k and v without it",
 }
+
+
+class Call(NamedTuple):
+    """What a call has beside its arrays."""
+
+    given: str  # the letters of the inputs after q, k and v
+    out_dtype: Any
+    attributes: tuple[tuple[str, Any], ...]
+
+
+class BackwardCall(NamedTuple):
+    call: Call
+    given: str  # of the inputs after dout: D is dlse
+    wanted: str  # the letters of the inputs whose gradients are the results
 
 
 def _register() -> None:
@@ -29,59 +45,129 @@ def _register() -> None:
             "then pip install --no-build-isolation --force-reinstall ."
         )
     library = ctypes.cdll.LoadLibrary(str(path))
-    jax.ffi.register_ffi_target(_FORWARD, jax.ffi.pycapsule(library.fa_jax_attention), platform="cpu")
-    jax.ffi.register_ffi_target(_BACKWARD, jax.ffi.pycapsule(library.fa_jax_attention_backward), platform="cpu")
+    for name in (attention_p.name, backward_p.name):
+        handler = getattr(library, name.replace("libfa", "fa_jax"))
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
 
 
-_register()
+def _varying(x: Any) -> Any:
+    """The axes of a shard_map over which the devices' values of x differ."""
+    kind = jax.typeof(x)
+    return getattr(kind, "vma", None) or getattr(getattr(kind, "manual_axis_type", None), "varying", frozenset())
 
 
-def _no_second_derivative(*_: Any) -> Any:
+def bind(primitive: Any, *arrays: Any, **params: Any) -> Any:
+    """The primitive of arrays that differ over the same axes of a shard_map, as its abstract evaluation requires."""
+    axes = [_varying(x) for x in arrays]
+    every = frozenset().union(*axes)
+    if any(own != every for own in axes):
+        missing = [tuple(every - own) for own in axes]
+        arrays = tuple(jax.lax.pcast(x, names, to="varying") if names else x for x, names in zip(arrays, missing))
+    return primitive.bind(*arrays, partitioned=jax_sharding.PARTITIONED, **params)
+
+
+def _primitive(name: str) -> Any:
+    primitive = jax.extend.core.Primitive(name)
+    primitive.multiple_results = True
+    return primitive
+
+
+attention_p = _primitive("libfa_attention")
+tangents_p = _primitive("libfa_attention_tangents")
+backward_p = _primitive("libfa_attention_backward")
+
+
+def _results(q: Any, k: Any, v: Any, *_: Any, call: Call, **__: Any) -> Any:
+    batch, rows, heads, _ = q.shape
+    out = q.update(shape=(batch, rows, heads, v.shape[3]), dtype=call.out_dtype, weak_type=False)
+    return out, q.update(shape=(batch, heads, rows, 1), dtype=jnp.dtype("float32"), weak_type=False)
+
+
+def _gradients(q: Any, k: Any, v: Any, out: Any, lse: Any, dout: Any, *rest: Any, call: BackwardCall, **_: Any) -> Any:
+    inputs = dict(zip("qkv" + call.given, (q, k, v, *rest)))
+    return [inputs[letter].update(weak_type=False) for letter in call.wanted]
+
+
+def _shapes(kinds: Any) -> list[Any]:
+    return [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in kinds]
+
+
+def _forward_call(*arrays: Any, call: Call) -> Any:
+    results = _shapes(_results(*map(jax.typeof, arrays), call=call))
+    return jax.ffi.ffi_call(attention_p.name, results)(*arrays, given=call.given, **dict(call.attributes))
+
+
+def _backward_call(*arrays: Any, call: BackwardCall) -> Any:
+    results = _shapes(_gradients(*map(jax.typeof, arrays), call=call))
+    run = jax.ffi.ffi_call(backward_p.name, results)
+    return run(*arrays, given=call.given, wanted=call.wanted, **dict(call.call.attributes))
+
+
+def _forward_lowered(*arrays: Any, call: Call, **_: Any) -> Any:
+    return jax_sharding.split(functools.partial(_forward_call, call=call), arrays, "qkv" + call.given, "OL", call.given)
+
+
+def _backward_lowered(*arrays: Any, call: BackwardCall, **_: Any) -> Any:
+    function = functools.partial(_backward_call, call=call)
+    return jax_sharding.split(function, arrays, "qkvOLO" + call.given, call.wanted, call.given)
+
+
+def _differentiate(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
+    """The results, and their tangents as a linear function of those of the inputs, which is there to be transposed."""
+    wanted = [type(x) is not ad.Zero for x in tangents]
+    letters = "".join(letter for letter, x in zip("qkv" + call.given, wanted) if x)
+    for letter, text in _CONSTANTS.items():
+        if letter in (call.given if letter == "t" else letters):
+            raise NotImplementedError(text)
+    results = bind(attention_p, *primals, call=call)
+    given = [x for x, wants in zip(tangents, wanted) if wants]
+    return results, bind(tangents_p, *primals, *results, *given, call=call, wanted=letters)
+
+
+def _tangents(*arrays: Any, call: Call, **_: Any) -> Any:
+    return arrays[3 + len(call.given) : 5 + len(call.given)]  # out and lse
+
+
+def _transpose(gradients: Any, *arrays: Any, call: Call, wanted: str, **_: Any) -> Any:
+    dout, dlse = gradients
+    count = 3 + len(call.given)
+    inputs, (out, lse) = arrays[:count], arrays[count : count + 2]
+    dout = jnp.zeros(out.shape, out.dtype) if type(dout) is ad.Zero else dout
+    given, rest = call.given, inputs[3:]
+    if type(dlse) is not ad.Zero:
+        given, rest = given + "D", (*rest, dlse)
+    found = bind(backward_p, *inputs[:3], out, lse, dout, *rest, call=BackwardCall(call, given, wanted))
+    return [None] * (count + 2) + list(found)
+
+
+def _forward_mode(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError(
+        "libfa.jax.attention: has no derivatives in forward mode (jax.jvp, jacfwd, hessian); expected reverse mode (jax.grad, "
+        "vjp, jacrev)"
+    )
+
+
+def _second_derivatives(*_: Any, **__: Any) -> Any:
     raise NotImplementedError("libfa.jax.attention: libfa computes no second derivatives")
 
 
-def attention(given: str, out_dtype: Any, attributes: dict[str, Any]) -> Any:
-    """(out, lse) as a differentiable function of q, k, v and the inputs whose letters are in given, each of four dimensions
-    or an array of int32."""
+attention_p.def_impl(functools.partial(xla.apply_primitive, attention_p))
+attention_p.def_abstract_eval(_results)
+ad.primitive_jvps[attention_p] = _differentiate
+batching.primitive_batchers[attention_p] = functools.partial(jax_batching.forward, bind, attention_p)
+mlir.register_lowering(attention_p, mlir.lower_fun(_forward_lowered, multiple_results=True), platform="cpu")
 
-    def forward(q: Any, k: Any, v: Any, *rest: Any) -> Any:
-        batch, rows, heads, _ = q.shape
-        results = (
-            jax.ShapeDtypeStruct(q.shape[:-1] + v.shape[-1:], out_dtype),
-            jax.ShapeDtypeStruct((batch, heads, rows, 1), jnp.float32),
-        )
-        return jax.ffi.ffi_call(_FORWARD, results, vmap_method="sequential")(q, k, v, *rest, given=given, **attributes)
+tangents_p.def_impl(_forward_mode)
+tangents_p.def_abstract_eval(_tangents)
+ad.primitive_jvps[tangents_p] = _second_derivatives
+ad.primitive_transposes[tangents_p] = _transpose
+batching.primitive_batchers[tangents_p] = _forward_mode
+mlir.register_lowering(tangents_p, _forward_mode)
 
-    def forward_rule(*primals: Any) -> Any:
-        wanted = [letter for letter, x in zip("qkv" + given, primals) if x.perturbed]
-        for letter, text in _CONSTANTS.items():
-            if wanted and letter in (given if letter == "t" else wanted):
-                raise NotImplementedError(text)
-        inputs = tuple(x.value for x in primals)
-        results = differentiable(*inputs)  # so that a derivative of second order meets no bare call
-        # What is wanted must be known when the gradient is traced: it is in the structure, where {} is wanted and None is not.
-        return results, (inputs, results, tuple({} if x.perturbed else None for x in primals))
+backward_p.def_impl(functools.partial(xla.apply_primitive, backward_p))
+backward_p.def_abstract_eval(_gradients)
+ad.primitive_jvps[backward_p] = _second_derivatives
+batching.primitive_batchers[backward_p] = functools.partial(jax_batching.backward, bind, backward_p)
+mlir.register_lowering(backward_p, mlir.lower_fun(_backward_lowered, multiple_results=True), platform="cpu")
 
-    def backward_rule(kept: Any, gradients: Any) -> Any:
-        inputs, (out, lse), asked = kept
-        wanted = "".join(letter for letter, x in zip("qkv" + given, asked) if x is not None)
-        dout, dlse = gradients
-        if isinstance(dout, SymbolicZero):
-            dout = jnp.zeros(out.shape, out.dtype)
-        letters, rest = given, inputs[3:]
-        if not isinstance(dlse, SymbolicZero):
-            letters, rest = given + "D", (*rest, dlse)
-        results = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x, a in zip(inputs, asked) if a is not None]
-
-        def backward(*arrays: Any) -> Any:
-            call = jax.ffi.ffi_call(_BACKWARD, results, vmap_method="sequential")
-            return call(*arrays, given=letters, wanted=wanted, **attributes)
-
-        once: Any = jax.custom_vjp(backward)
-        once.defvjp(_no_second_derivative, _no_second_derivative)
-        found = iter(once(*inputs[:3], out, lse, dout, *rest))
-        return tuple(None if a is None else next(found) for a in asked)
-
-    differentiable: Any = jax.custom_vjp(forward)
-    differentiable.defvjp(forward_rule, backward_rule, symbolic_zeros=True)
-    return differentiable
+_register()
