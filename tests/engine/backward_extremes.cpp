@@ -3,6 +3,7 @@
 
 #include <cfloat>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "engine/target.h"
@@ -154,6 +155,28 @@ TEST_P(BackwardExtremes, SaturatedSoftcap) {
     c.softcap = 1, c.amp = 3, c.scale = 1, c.seed = seed, c.dout_amp = 1e6;
     EXPECT_EQ(failure_of(c, kernel), "");
   }
+}
+
+/// Forward, then backward, as callers have it, against double precision from end to end: with scores so large, the
+/// gradients are no better than the agreement of both passes on them.
+// [F170]
+TEST_P(BackwardExtremes, EndToEnd) {
+  double worst = 0, naive = 0;
+  for (const int64_t queries : {1, 2, 4, 16}) {
+    for (const int64_t dim : {64, 256}) {
+      for (uint64_t seed = 1; seed <= (dim == 64 ? 3 : 6); ++seed) {
+        Case c = typed(Case{});
+        c.backward = c.chained = true;
+        c.sq = queries, c.sk = 70, c.hq = c.hkv = 2, c.d = dim, c.scale = 1, c.seed = seed;
+        c.dq = c.dk = c.dv_type = c.out = FA_F32;
+        if (!takes(seed)) continue;
+        Errors e;
+        EXPECT_EQ(failure_of(c, kernel, &e), "");
+        worst = std::max(worst, e.out), naive = std::max(naive, e.naive);
+      }
+    }
+  }
+  std::printf("largest error %.2e, naive's %.2e\n", worst, naive);
 }
 
 TEST_TARGETS(BackwardExtremes, {"f32", "f16", "bf16"});

@@ -155,11 +155,12 @@ void random_gradients(Random *r, Case *c) {
   }
 }
 
-/// Numbers at the ends of their types, which the kernels of CPUs are held to.
+/// Numbers at the ends of their types, and both passes in a row, which the kernels of CPUs are held to.
 void ends_of_types(Random *r, Case *c) {
   if (r->chance(10)) subnormal_numbers(r, c);
   if (!c->backward) return;
   if (r->chance(10)) c->dout_ends = true, c->v_amp = 1e-4;
+  c->chained = !c->delta && r->chance(25);
 }
 
 class Fuzz : public EngineTest {

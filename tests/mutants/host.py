@@ -206,6 +206,13 @@ CPU = [
         "Simd::min(Simd::set1(127.0f), power)",
         r"^backward_extremes\.f32\.(avx2|generic)$",
     ),
+    Mutant(
+        "few_queries_in_another_order",
+        "src/cpu/kernel/backward/attend.h",
+        "const bool few = scored_by_decode(p.queries, p.keys.keys);",
+        "const bool few = false;",
+        r"^backward_extremes\.f32\.(avx2|generic)$",
+    ),
     Mutant("special_keys", "src/cpu/kernel/backward/stage.h", "tile.special = k || v;", "tile.special = false;", GRADIENTS),
     Mutant("sinks_without_dlse", "src/cpu/backward/scores.cpp", "weight * (dlse - delta)", "weight * (0 - delta)", GRADIENTS),
     Mutant(

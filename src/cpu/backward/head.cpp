@@ -40,6 +40,7 @@ QueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, i
   tile.dout_dtype = call.dout.dtype;
   tile.dq_elem = call.dq.stride[3];
   tile.dq_dtype = call.dq.dtype;
+  tile.head_rows = s.q_len * (call.heads_q / call.heads_kv);
   tile.delta_given = static_cast<bool>(call.delta);
   tile.add_dq = call.adds_to(FA_ACCUMULATE_DQ);
   tile.rows = static_cast<int>(std::min<int64_t>(plan.scheme().tile_rows, s.q_len - first));

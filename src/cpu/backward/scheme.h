@@ -19,6 +19,7 @@ struct QueryTile : Tile {
   GradientRow gradient[max_tile_rows];
   int64_t dout_elem = 0, dq_elem = 0;
   fa_dtype dout_dtype = FA_F32, dq_dtype = FA_F32;
+  int64_t head_rows = 0;  // queries of a head of k, over all heads that read it
   bool delta_given = false;
   bool add_dq = false;
   bool special = false;  // set by staging: something is NaN or infinite, or too large to be weighed without care

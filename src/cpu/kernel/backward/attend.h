@@ -4,6 +4,7 @@
 // Scores are transposed, so that keys are operands as they stand; dQ is a sum of columns, dK and dV are sums of rows.
 #pragma once
 
+#include "cpu/kernel/backward/few.h"
 #include "cpu/kernel/backward/multiply.h"
 #include "cpu/kernel/backward/weigh.h"
 #include "cpu/masked.h"
@@ -30,10 +31,13 @@ inline Vectors columns_from(const float *columns, int v) {
 inline void score_pairs(const Pairs &p, const KeyBlock &keys, const Segment &g) {
   const Attention &a = *p.queries.attention;
   const int64_t dim = operands(a.head_dim), dim_v = operands(a.head_dim_v);
+  const bool few = scored_by_decode(p.queries, p.keys.keys);
+  if (few) score_few(p, g);
   over_subtiles(g, [&](int subtile, int first, int last) {
-    multiply<false, false>({keys.k + g.begin * row_pitch(dim), row_pitch(dim)}, g.end - g.begin,
-                           columns_from(p.block.q_columns_of(subtile, a.head_dim), first), last - first, dim,
-                           p.score(g.begin, first), score_pitch);
+    if (!few)
+      multiply<false, false>({keys.k + g.begin * row_pitch(dim), row_pitch(dim)}, g.end - g.begin,
+                             columns_from(p.block.q_columns_of(subtile, a.head_dim), first), last - first, dim,
+                             p.score(g.begin, first), score_pitch);
     multiply<false, false>({keys.v + g.begin * row_pitch(dim_v), row_pitch(dim_v)}, g.end - g.begin,
                            columns_from(p.block.dout_columns_of(subtile, a.head_dim_v), first), last - first, dim_v,
                            p.dscore(g.begin, first), score_pitch);
