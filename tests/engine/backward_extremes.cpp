@@ -157,6 +157,20 @@ TEST_P(BackwardExtremes, SaturatedSoftcap) {
   }
 }
 
+/// Scores far beyond a softcap that is below the normal numbers.
+// [F163] [F170]
+TEST_P(BackwardExtremes, SubnormalSoftcap) {
+  for (const double times : {0.5, 10.0}) {
+    Case c = of_size(3, 2, 16);
+    c.softcap = 1e-40, c.scale = 1e-30;
+    const BackwardInstance s(c);
+    fill(s.q, 0), fill(s.k, 0);
+    for (int64_t i = 0; i < 3; ++i) s.q.set(0, i, 0, 0, 0x1p-10);
+    s.k.set(0, 0, 0, 0, times * 1e-10 * 0x1p10), s.k.set(0, 1, 0, 0, -times * 1e-10 * 0x1p10);
+    expect_right(s, "scores of " + std::to_string(times) + " softcaps");
+  }
+}
+
 /// Forward, then backward, as callers have it, against double precision from end to end: with scores so large, the
 /// gradients are no better than the agreement of both passes on them.
 // [F170]

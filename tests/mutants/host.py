@@ -406,8 +406,8 @@ EXTREMES = [
     Mutant(
         "inverse_of_tiny_softcaps",
         "src/cpu/kernel/scores.h",
-        "smaller(1.0f / m.softcap, FLT_MAX)",
-        "1.0f / m.softcap",
+        "m.softcap < FLT_MIN ? 0x1p64f : 1;",
+        "1;",
         EXTREME,
     ),
     Mutant(

@@ -51,9 +51,12 @@ struct Modifiers {
   if (m.bias && m.bias_first)
     for (int i = 0; i < n; i++) x[i] = Simd::add(x[i], bias[i]);
   if (m.softcap > 0) {
-    const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(smaller(1.0f / m.softcap, FLT_MAX));
+    // Below the normal numbers a softcap has no finite inverse.
+    const float raised = m.softcap < FLT_MIN ? 0x1p64f : 1;
+    const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(1 / (m.softcap * raised));
     for (int i = 0; i < n; i++) {
-      const Vec t = tanh(Simd::mul(x[i], inverse)), capped = Simd::mul(cap, t);
+      const Vec y = raised != 1 ? Simd::mul(x[i], Simd::set1(raised)) : x[i];
+      const Vec t = tanh(Simd::mul(y, inverse)), capped = Simd::mul(cap, t);
       if (slope != nullptr) slope[i] = Simd::sub(Simd::set1(1.0f), Simd::mul(t, t));
       // An addend of -inf masks, before the softcap too.
       x[i] = m.bias_first ? Simd::select(Simd::equal(bias[i], none), none, capped) : capped;
