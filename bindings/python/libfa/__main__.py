@@ -1,7 +1,9 @@
 """python -m libfa: the library's version and path, and its kernels, with the reason where one is not available."""
 
+import os
 import pathlib
 import platform
+import sys
 
 from . import capi
 from .errors import check
@@ -22,4 +24,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `| head`: what is left is for nobody, and Python's own flush would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

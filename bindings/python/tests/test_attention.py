@@ -320,6 +320,15 @@ def test_messages_go_to_a_callable():
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
 
+def test_python_m_libfa_into_a_pipe_that_closes():
+    """As `python -m libfa | head -1` does it: no traceback."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "libfa"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == "" and done.returncode == 0
+
+
 def test_python_m_libfa():
     done = subprocess.run([sys.executable, "-m", "libfa"], capture_output=True, text=True)
     assert done.returncode == 0 and libfa.__version__ in done.stdout and "cpu.generic" in done.stdout
