@@ -195,6 +195,11 @@
  * come after all other uses of its op, and fa_set_log before other threads use the library. Results are bitwise the same from
  * run to run and for every number of threads unless FA_FLAG_NONDETERMINISTIC is set [F52].
  *
+ * No call depends on the floating-point environment of a thread, or changes it: on every thread the library computes in the
+ * default environment (rounding to nearest, subnormal numbers kept, no exception trapped), and then restores the control word
+ * and the exception flags. parallel_for and fa_log run in their caller's environment [F195]. No call changes errno, and no
+ * locale changes the texts and numbers that the library reads and writes [F196].
+ *
  * On the CPU the work of a call follows the rows that its sequences have and the keys that these attend [F199]. It grows no
  * faster than the number of sequences, of heads, or of entries of kv_batch_idx that share a row. It does not follow the length
  * of a cache, or the width of block_table, of which a window, a chunk or q_offset leaves few keys; entries of block_table for

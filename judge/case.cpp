@@ -111,6 +111,7 @@ std::vector<Field> fields_of(Case *c) {
   integer("threads", &c->threads);
   integer("workspace", &c->workspace);
   integer("bounds", &c->bounds);
+  text_field("fenv", &c->fenv);
   layout("q_layout", &c->q_layout);
   layout("k_layout", &c->k_layout);
   layout("v_layout", &c->v_layout);

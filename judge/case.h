@@ -32,6 +32,7 @@ struct Case {
   int32_t splits = 0, threads = 1;
   bool workspace = false;  // the caller's
   bool bounds = false;     // max_seqlen_q and max_seqlen_k given where they need not be
+  std::string fenv;        // the caller's floating-point environment (judge/caller.h)
 
   Layout q_layout = Layout::bshd, k_layout = Layout::bshd, v_layout = Layout::bshd, out_layout = Layout::bshd;
   double amp = 1, k_amp = 1;  // of q and k: large ones make few keys matter

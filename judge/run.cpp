@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "judge/caller.h"
 #include "judge/compare_gradients.h"
 #include "judge/gpu.h"
 #include "judge/random.h"
@@ -54,7 +55,29 @@ void explain_crashes() {
 #endif
 }
 
-Op::Op(const fa_desc &desc, const std::string &kernel) {
+namespace {
+
+thread_local std::string why;  // the last call failed
+
+/// run() by a caller in that floating-point environment. It may change neither that nor errno.
+template <class Run>
+fa_status by_caller(const std::string &fenv, const Run &run) {
+  fa_status status;
+  std::string changed;
+  {
+    const Caller caller(fenv);
+    status = run();
+    changed = caller.changed();
+  }
+  why = status != FA_OK ? fa_last_error() : changed;
+  if (changed.empty()) return status;
+  std::fprintf(stderr, "%s\n", changed.c_str());
+  return status != FA_OK ? status : FA_ERROR_DRIVER;
+}
+
+}  // namespace
+
+Op::Op(const fa_desc &desc, const std::string &kernel, const std::string &fenv) {
   fa_desc on_it = desc;
   if (is_gpu(kernel)) on_it.device = FA_DEVICE_CUDA;
   const bool by_arch = kernel.rfind("sm_", 0) == 0;
@@ -64,7 +87,7 @@ Op::Op(const fa_desc &desc, const std::string &kernel) {
   } else {
     setenv("FA_FORCE_KERNEL", kernel.c_str(), 1);
   }
-  status_ = fa_create(&on_it, &op_);
+  status_ = by_caller(fenv, [&] { return fa_create(&on_it, &op_); });
 }
 
 std::string repeat_line(const Case &c, const std::string &kernel) {
@@ -75,13 +98,11 @@ std::string repeat_line(const Case &c, const std::string &kernel) {
 
 namespace {
 
-thread_local std::string why;  // the last call failed
-
 /// A call and what follows on the GPU; an error there is one of the call, as far as the tests are concerned.
 template <class Args>
-fa_status finished(const Op &op, const Args &args, fa_status (*run)(const fa_op *, const Args *)) {
-  const fa_status status = run(op.get(), &args);
-  why = status != FA_OK ? fa_last_error() : "";
+fa_status finished(const Op &op, const Args &args, const std::string &fenv,
+                   fa_status (*run)(const fa_op *, const Args *)) {
+  const fa_status status = by_caller(fenv, [&] { return run(op.get(), &args); });
   const std::string error = wait_for_gpu();
   if (error.empty()) return status;
   std::fprintf(stderr, "the GPU says %s\n", error.c_str());
@@ -91,32 +112,32 @@ fa_status finished(const Op &op, const Args &args, fa_status (*run)(const fa_op 
 
 /// The same with a workspace of exactly the bytes that size asks for.
 template <class Args>
-fa_status finished_in_workspace(const Op &op, Args args, fa_status (*run)(const fa_op *, const Args *),
+fa_status finished_in_workspace(const Op &op, Args args, const std::string &fenv,
+                                fa_status (*run)(const fa_op *, const Args *),
                                 fa_status (*size)(const fa_op *, const Args *, size_t *), int fill) {
-  const fa_status status = size(op.get(), &args, &args.workspace_size);
-  if (status != FA_OK) {
-    why = fa_last_error();
-    return status;
-  }
+  const fa_status status = by_caller(fenv, [&] { return size(op.get(), &args, &args.workspace_size); });
+  if (status != FA_OK) return status;
   // 256-byte alignment leaves a gap of less than that before the guard page.
   const GuardedMemory memory((args.workspace_size + 255) / 256 * 256, Guard::end);
   if (memory.size()) std::memset(memory.data(), fill, memory.size());
   args.workspace = memory.size() ? memory.data() : nullptr;
-  return finished(op, args, run);
+  return finished(op, args, fenv, run);
 }
 
 }  // namespace
 
 fa_status forward(const Op &op, const Instance &instance, int fill) {
-  const Running running(instance.c, fa_op_kernel(op.get()));
-  if (!instance.c.workspace) return finished(op, instance.args, fa_forward);
-  return finished_in_workspace(op, instance.args, fa_forward, fa_workspace_size, fill);
+  const Case &c = instance.c;
+  const Running running(c, fa_op_kernel(op.get()));
+  if (!c.workspace) return finished(op, instance.args, c.fenv, fa_forward);
+  return finished_in_workspace(op, instance.args, c.fenv, fa_forward, fa_workspace_size, fill);
 }
 
 fa_status backward(const Op &op, const BackwardInstance &instance, int fill) {
-  const Running running(instance.c, fa_op_kernel(op.get()));
-  if (!instance.c.workspace) return finished(op, instance.call, fa_backward);
-  return finished_in_workspace(op, instance.call, fa_backward, fa_backward_workspace_size, fill);
+  const Case &c = instance.c;
+  const Running running(c, fa_op_kernel(op.get()));
+  if (!c.workspace) return finished(op, instance.call, c.fenv, fa_backward);
+  return finished_in_workspace(op, instance.call, c.fenv, fa_backward, fa_backward_workspace_size, fill);
 }
 
 namespace {
@@ -159,9 +180,9 @@ std::string failure_in(const Case &c, const std::string &kernel, Errors *errors)
   for (const Guard guard : guards_of(c, kernel)) {
     typename Pass::Built instance(c, guard);
     std::string text;
-    const Op op(instance.desc, kernel);
+    const Op op(instance.desc, kernel, c.fenv);
     if (!op) {
-      text = std::string("fa_create: ") + fa_status_string(op.status()) + ": " + fa_last_error();
+      text = std::string("fa_create: ") + fa_status_string(op.status()) + ": " + why;
     } else if (const fa_status status = Pass::run(op, instance); status != FA_OK) {
       text = std::string(Pass::name) + fa_status_string(status) + ": " + why;
     } else {

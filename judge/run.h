@@ -13,17 +13,17 @@
 namespace test {
 
 /// An op of an instance on a forced kernel, or on the best one of a GPU architecture ("sm_80") or of the GPU
-/// ("cuda"); destroyed with it.
+/// ("cuda"); destroyed with it. fenv: the floating-point environment that it is created in.
 class Op {
  public:
-  Op(const fa_desc &desc, const std::string &kernel);
+  Op(const fa_desc &desc, const std::string &kernel, const std::string &fenv = "");
   ~Op() { fa_destroy(op_); }
   Op(const Op &) = delete;
   Op &operator=(const Op &) = delete;
 
   fa_status status() const { return status_; }
   fa_op *get() const { return op_; }
-  explicit operator bool() const { return op_ != nullptr; }
+  explicit operator bool() const { return status_ == FA_OK; }
 
  private:
   fa_op *op_ = nullptr;
@@ -31,7 +31,7 @@ class Op {
 };
 
 /// fa_forward, and waiting for the GPU, with a workspace of the caller's between guard pages when the case says so.
-/// fill is what the workspace holds before.
+/// fill is what the workspace holds before. A call that changes its caller's floating-point environment or errno fails.
 fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
 
 /// fa_backward in the same way.

@@ -115,8 +115,12 @@ int32_t fa_version() {
 }
 
 const char *fa_build_info() {
-  static const fa::api::BuildInfo info;
-  return info.text;
+  const char *text;
+  fa::in_default_state([&](fa::HostState &) {
+    static const fa::api::BuildInfo info;
+    text = info.text;
+  });
+  return text;
 }
 
 int32_t fa_kernel_count() {
@@ -124,7 +128,8 @@ int32_t fa_kernel_count() {
 }
 
 fa_status fa_kernel_info(int32_t index, fa_kernel *info) {
-  return fa::api::kernel_info(index, info) ? FA_OK : FA_ERROR_INVALID_ARGUMENT;
+  return fa::api::guarded(
+      [=](fa::HostState &) { return fa::api::kernel_info(index, info) ? FA_OK : FA_ERROR_INVALID_ARGUMENT; });
 }
 
 void fa_set_log(fa_log log, void *user) {
@@ -132,7 +137,7 @@ void fa_set_log(fa_log log, void *user) {
 }
 
 void fa_shutdown() {
-  fa::api::guarded([] {
+  fa::api::guarded([](fa::HostState &) {
     fa::cpu::shutdown();
     return FA_OK;
   });

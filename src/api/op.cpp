@@ -52,8 +52,9 @@ fa_status check_workspace_size(const Engine &engine, const Call &call, const cha
 
 /// sized_by: the function that says how large the workspace is.
 template <class Call, class Args>
-fa_status compute(const fa_op *op, const Args *args, const char *sized_by) {
+fa_status compute(const fa_op *op, const Args *args, const char *sized_by, HostState &host) {
   Call call;
+  call.host = &host;
   if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
   if (writes_nothing(call)) return FA_OK;
   const Engine &engine = *op->prepared.engine;
@@ -69,33 +70,36 @@ fa_status compute(const fa_op *op, const Args *args, const char *sized_by) {
 fa_status fa_create(const fa_desc *desc, fa_op **op) {
   if (!op) return fa::api::refuse_null("op", "where to store the new op");
   *op = nullptr;
-  return fa::api::guarded([=] { return fa::api::create(desc, op); });
+  return fa::api::guarded([=](fa::HostState &) { return fa::api::create(desc, op); });
 }
 
 fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=] { return fa::api::workspace_size<fa::Problem>(op, args, bytes); });
+  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::Problem>(op, args, bytes); });
 }
 
 fa_status fa_forward(const fa_op *op, const fa_args *args) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  return fa::api::guarded([=] { return fa::api::compute<fa::Problem>(op, args, "fa_workspace_size"); });
+  return fa::api::guarded(
+      [=](fa::HostState &host) { return fa::api::compute<fa::Problem>(op, args, "fa_workspace_size", host); });
 }
 
 fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=] { return fa::api::workspace_size<fa::Backward>(op, args, bytes); });
+  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::Backward>(op, args, bytes); });
 }
 
 fa_status fa_backward(const fa_op *op, const fa_backward_args *args) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  return fa::api::guarded([=] { return fa::api::compute<fa::Backward>(op, args, "fa_backward_workspace_size"); });
+  return fa::api::guarded([=](fa::HostState &host) {
+    return fa::api::compute<fa::Backward>(op, args, "fa_backward_workspace_size", host);
+  });
 }
 
 void fa_destroy(fa_op *op) {
-  delete op;
+  fa::in_default_state([=](fa::HostState &) { delete op; });
 }
 
 const char *fa_op_kernel(const fa_op *op) {

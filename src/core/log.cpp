@@ -6,8 +6,11 @@
 #include <cstdarg>
 #include <cstdio>
 #include <initializer_list>
+#include <utility>
 
 #include "core/environment.h"
+#include "core/text.h"
+#include "core/thread_state.h"
 
 namespace fa {
 namespace {
@@ -18,6 +21,9 @@ struct Sink {
 };
 
 Sink sink = {nullptr, nullptr};
+
+/// Touched only where there is a callback: the first touch of a thread allocates where the library was loaded late.
+constinit thread_local HostState *speaker = nullptr;
 
 }  // namespace
 
@@ -34,13 +40,23 @@ void say(const char *format, ...) {
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  print_text(text, sizeof text, format, arguments);
   va_end(arguments);
-  if (sink.log) {
+  if (sink.log && speaker) {
+    in_hosts_state(*speaker, [&] { sink.log(sink.user, text); });
+  } else if (sink.log) {
     sink.log(sink.user, text);
   } else {
     std::fprintf(stderr, "fa: %s\n", text);
   }
+}
+
+LogFrom::LogFrom(HostState &host) : heard_(sink.log != nullptr) {
+  if (heard_) before_ = std::exchange(speaker, &host);
+}
+
+LogFrom::~LogFrom() {
+  if (heard_) speaker = before_;
 }
 
 void set_log(fa_log log, void *user) {

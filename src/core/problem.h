@@ -74,9 +74,12 @@ struct Inputs {
   int64_t page_size = 0;  // rows of a page; 0 when not paged
 };
 
+struct HostState;
+
 /// How a call is carried out.
 struct Execution {
-  int32_t num_splits = 0;  // 0: the engine chooses
+  HostState *host = nullptr;  // what the calling thread came in with
+  int32_t num_splits = 0;     // 0: the engine chooses
   void *workspace = nullptr;
   size_t workspace_size = 0;
   void *stream = nullptr;

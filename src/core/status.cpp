@@ -1,7 +1,7 @@
 // The thread's last error lives in thread-local storage of fixed size: describing an error never allocates.
 #include "core/status.h"
 
-#include <cstdio>
+#include "core/text.h"
 
 namespace fa {
 namespace {
@@ -12,7 +12,7 @@ constinit thread_local Error error = {FA_OK, ""};
 
 fa_status fail_with(fa_status status, const char *format, va_list arguments) {
   error.status = status;
-  std::vsnprintf(error.text, sizeof error.text, format, arguments);
+  print_text(error.text, sizeof error.text, format, arguments);
   return status;
 }
 

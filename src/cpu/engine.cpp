@@ -8,7 +8,7 @@
 #include "core/status.h"
 #include "cpu/backward/backward.h"
 #include "cpu/plan.h"
-#include "cpu/pool.h"
+#include "cpu/tasks.h"
 #include "cpu/worker.h"
 
 namespace fa::cpu {
@@ -67,10 +67,8 @@ fa_status CpuEngine::compute(const Problem &problem) const {
   const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
   if (workers <= 1) {
     work(call, 0);
-  } else if (attention_.parallel_for != nullptr) {
-    attention_.parallel_for(attention_.parallel_for_host, run, &call, workers);
   } else {
-    run_in_pool(run, &call, workers);
+    run_tasks(attention_, problem.host, run, &call, workers);
   }
   return FA_OK;
 }
@@ -107,7 +105,8 @@ fa_status CpuEngine::compute(const Backward &call) const {
   Memory memory;
   if (const fa_status status = memory.take(call, bounds.total(), "fewer threads need less")) return status;
   const BackwardPlan plan(call, *kernels_.backward, bounds, memory.data);
-  run_backward(plan, Team(attention_, plan.work() < least_shared_work ? 1 : bounds.workers, plan.shares()));
+  const int64_t workers = plan.work() < least_shared_work ? 1 : bounds.workers;
+  run_backward(plan, Team(attention_, call.host, workers, plan.shares()));
   return FA_OK;
 }
 

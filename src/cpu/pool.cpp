@@ -79,7 +79,8 @@ class Pool {
   static constexpr uint64_t members = 0xffff, open = 0x10000, one_round = 0x20000;
   static uint64_t number(uint64_t round) { return round / one_round; }
 
-  /// The host's signals are its own threads' business: ours are born with all of them blocked.
+  /// The host's signals are its own threads' business: ours are born with all of them blocked. The floating-point
+  /// environment is the starting thread's, which is the default within every call.
   void start(int64_t threads) {
     if (static_cast<int64_t>(threads_.size()) >= threads) return;
     sigset_t all, before;

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "core/problem.h"
-#include "cpu/pool.h"
+#include "cpu/tasks.h"
 
 namespace fa::cpu {
 
@@ -31,8 +31,8 @@ class alignas(64) Share {
 class Team {
  public:
   /// shares: memory for one of each worker.
-  Team(const Attention &attention, int64_t workers, Share *shares)
-      : attention_(attention), workers_(workers), shares_(shares) {}
+  Team(const Attention &attention, HostState *host, int64_t workers, Share *shares)
+      : attention_(attention), host_(host), workers_(workers), shares_(shares) {}
 
   int64_t workers() const { return workers_; }
 
@@ -55,15 +55,12 @@ class Team {
       for (int64_t i = 0; i < s.workers; i++)
         for (int64_t item; (item = s.shares[(worker + i) % s.workers].take(i == 0)) >= 0;) s.f(worker, item);
     };
-    if (attention_.parallel_for != nullptr) {
-      attention_.parallel_for(attention_.parallel_for_host, task, &step, step.workers);
-    } else {
-      run_in_pool(task, &step, step.workers);
-    }
+    run_tasks(attention_, host_, task, &step, step.workers);
   }
 
  private:
   const Attention &attention_;
+  HostState *host_;
   int64_t workers_;
   Share *shares_;
 };

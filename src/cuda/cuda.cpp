@@ -14,6 +14,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "core/text.h"
 #include "cuda/engine.h"
 #include "cuda/inputs.h"
 #include "cuda/list.h"
@@ -150,7 +151,7 @@ size_t index_of(const Kernel &kernel) {
 [[gnu::format(printf, 2, 3)]] const char *reason(Reason *room, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(room->text, sizeof room->text, format, arguments);
+  print_text(room->text, sizeof room->text, format, arguments);
   va_end(arguments);
   return room->text;
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "core/status.h"
+#include "core/text.h"
 #include "cuda/toolkit.h"
 
 namespace fa::cuda {
@@ -114,7 +115,7 @@ fa_status failed(const Driver &driver, const char *call, CUresult result, const 
   char rest[512];
   va_list arguments;
   va_start(arguments, more);
-  std::vsnprintf(rest, sizeof rest, more, arguments);
+  print_text(rest, sizeof rest, more, arguments);
   va_end(arguments);
   const fa_status status = result == CUDA_ERROR_OUT_OF_MEMORY             ? FA_ERROR_OUT_OF_MEMORY
                            : result == CUDA_ERROR_NO_DEVICE               ? FA_ERROR_NO_DEVICE

@@ -5,6 +5,7 @@
 
 #include "call.h"
 #include "engine/allocation.h"
+#include "judge/caller.h"
 #include "support/child.h"
 
 namespace api_test {
@@ -106,6 +107,24 @@ TEST(FirstCall, EachAllocationMayFail) {
         EXPECT_LT(outcome, wrong) << first.name << ": allocation " << failing << (all_after ? " and all after" : "");
       }
       EXPECT_EQ(outcome, all_given) << first.name;
+    }
+  }
+}
+
+/// Looking for a driver, loading it and reading files change errno, in the C library; here it stays.
+// [F195] [F196]
+TEST(FirstCall, LeavesTheThreadAsItWas) {
+  for (const First &first : functions) {
+    for (const std::string &environment : test::float_environments()) {
+      const auto changed = [&] {
+        const test::Caller caller(environment);
+        const bool right = first.call();
+        const std::string difference = caller.changed();
+        if (!difference.empty()) std::fprintf(stderr, "%s: %s\n", first.name, difference.c_str());
+        return !right || !difference.empty() ? 1 : 0;
+      };
+      EXPECT_EQ(test::in_child({{"FA_NUM_THREADS", "99999999999999999999"}}, changed), 0)
+          << first.name << " under " << environment;
     }
   }
 }

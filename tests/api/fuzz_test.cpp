@@ -6,6 +6,7 @@
 #include <random>
 
 #include "call.h"
+#include "judge/caller.h"
 
 namespace api_test {
 namespace {
@@ -118,12 +119,15 @@ bool may_run(const Call &call) {
          inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table);
 }
 
-// [F54]
+// [F54] [F195] [F196]
 TEST(Fuzz, WhateverComesIsAnswered) {
   const char *given = std::getenv("FA_FUZZ_SEED");
   const uint32_t first = given ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
   const uint32_t count = given ? 1 : 20000;
   int created = 0, sized = 0, ran = 0;
+  std::string changed;
+  std::vector<std::string> environments = test::float_environments();
+  environments.push_back("");
   for (uint32_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("repeat: FA_FUZZ_SEED=" + std::to_string(seed));
     Fuzzer fuzzer(seed);
@@ -132,7 +136,15 @@ TEST(Fuzz, WhateverComesIsAnswered) {
     if (fuzzer.chance(50)) fuzzer.spoil(&call.desc);
 
     fa_op *op = nullptr;
-    const fa_status status = fa_create(&call.desc, &op);
+    const std::string &environment = environments[seed % environments.size()];
+    const auto by_caller = [&](auto function) {
+      const test::Caller caller(environment);
+      const fa_status status = function();
+      changed = caller.changed();
+      return status;
+    };
+    const fa_status status = by_caller([&] { return fa_create(&call.desc, &op); });
+    ASSERT_EQ(changed, "") << environment;
     ASSERT_EQ(status == FA_OK, op != nullptr);
     if (status != FA_OK) {
       ASSERT_STRNE(fa_last_error(), "");
@@ -140,14 +152,16 @@ TEST(Fuzz, WhateverComesIsAnswered) {
     }
     ++created;
     size_t bytes = 0;
-    const fa_status size_status = fa_workspace_size(op, &call.args, &bytes);
+    const fa_status size_status = by_caller([&] { return fa_workspace_size(op, &call.args, &bytes); });
+    ASSERT_EQ(changed, "") << environment;
     sized += size_status == FA_OK;
     if (may_run(call)) {
       if (size_status == FA_OK && bytes <= sizeof call.workspace && fuzzer.chance(50)) {
         call.args.workspace = call.workspace;
         call.args.workspace_size = bytes;
       }
-      const fa_status run_status = fa_forward(op, &call.args);
+      const fa_status run_status = by_caller([&] { return fa_forward(op, &call.args); });
+      ASSERT_EQ(changed, "") << environment;
       ran += run_status == FA_OK;
       ASSERT_TRUE(run_status != FA_OK || size_status == FA_OK) << "what runs has a size";
     }

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <vector>
 
+#include "core/thread_state.h"
+
 namespace fa::cpu {
 namespace {
 
@@ -28,12 +30,14 @@ TEST(Team, TakesEachItemOnceOnItsOwn) {
     attention.parallel_for_host = &host;
     for (int64_t workers = 1; workers <= 5; ++workers) {
       std::vector<Share> shares(workers);
-      const Team team(attention, workers, shares.data());
-      for (int64_t items = 0; items <= 13; ++items) {
-        std::vector<int> taken(items);
-        team.each(items, [&](int64_t, int64_t item) { ++taken.at(item); });
-        EXPECT_EQ(std::count(taken.begin(), taken.end(), 1), items) << workers << " workers";
-      }
+      in_default_state([&](HostState &state) {
+        const Team team(attention, &state, workers, shares.data());
+        for (int64_t items = 0; items <= 13; ++items) {
+          std::vector<int> taken(items);
+          team.each(items, [&](int64_t, int64_t item) { ++taken.at(item); });
+          EXPECT_EQ(std::count(taken.begin(), taken.end(), 1), items) << workers << " workers";
+        }
+      });
     }
   }
 }
@@ -45,9 +49,11 @@ TEST(Team, TakesItsOwnFromTheFrontAndOthersFromTheBack) {
   attention.parallel_for_host = &host;
   std::vector<Share> shares(3);
   std::vector<int64_t> order;
-  Team(attention, 3, shares.data()).each(9, [&](int64_t worker, int64_t item) {
-    EXPECT_EQ(worker, 2);
-    order.push_back(item);
+  in_default_state([&](HostState &state) {
+    Team(attention, &state, 3, shares.data()).each(9, [&](int64_t worker, int64_t item) {
+      EXPECT_EQ(worker, 2);
+      order.push_back(item);
+    });
   });
   EXPECT_EQ(order, (std::vector<int64_t>{6, 7, 8, 2, 1, 0, 5, 4, 3}));
 }
@@ -56,7 +62,7 @@ TEST(Team, TakesItsOwnFromTheFrontAndOthersFromTheBack) {
 TEST(Team, KeepsToItsOwnWhereAllKeepStep) {
   Attention attention;
   std::vector<Share> shares(2);
-  const Team team(attention, 2, shares.data());
+  const Team team(attention, nullptr, 2, shares.data());
   for (int step = 0; step < 20; ++step) {
     std::vector<int64_t> worker_of(8);
     std::atomic<int> come{0};
@@ -74,7 +80,7 @@ TEST(Team, KeepsToItsOwnWhereAllKeepStep) {
 TEST(Team, TakesEachItemOnceTogether) {
   Attention attention;
   std::vector<Share> shares(4);
-  const Team team(attention, 4, shares.data());
+  const Team team(attention, nullptr, 4, shares.data());
   for (int step = 0; step < 200; ++step) {
     const int64_t items = 4 + step % 61;
     std::vector<std::atomic<int>> taken(items);

@@ -9,6 +9,7 @@
 
 #include "engine/features.h"
 #include "engine/target.h"
+#include "judge/caller.h"
 #include "judge/gpu.h"
 #include "judge/random.h"
 #include "judge/run.h"
@@ -169,6 +170,7 @@ class Fuzz : public EngineTest {
   void run(uint64_t iterations, uint64_t stream, void (*numbers)(Random *, Case *)) {
     iterations = number_from("FA_FUZZ_ITERATIONS", iterations);
     const uint64_t seed = number_from("FA_FUZZ_SEED", 1);
+    const std::vector<std::string> environments = float_environments();
     uint64_t run = 0;
     for (uint64_t n = 0, failures = 0; run < iterations && failures < 5; ++n) {
       Random r(hash(seed, stream, n));
@@ -182,6 +184,7 @@ class Fuzz : public EngineTest {
       numbers(&r, &c);
       c.seed = r.next() % 100000;
       if (!is_gpu(kernel)) ends_of_types(&r, &c);
+      if (r.chance(25)) c.fenv = environments[r.next() % environments.size()];
       if (!refused(c).empty()) continue;
       ++run;
       if (!takes(n)) continue;

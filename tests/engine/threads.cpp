@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "engine/target.h"
+#include "judge/caller.h"
 #include "judge/run.h"
 #include "judge/sanitizer.h"
 
@@ -102,6 +103,7 @@ TEST_P(Threads, NestedCallers) {
     std::atomic<int> inner_calls = 0, inner_failures = 0;
     // Each nested call writes an output of its own.
     const std::function<void()> nested = [&] {
+      const Caller caller("");  // exceptions of its own arithmetic are none of the outer call's
       const Instance own(c);
       inner_failures += fa_forward(inner_op.get(), &own.args) != FA_OK || !same_outputs(*expected, own, kernel).empty();
       ++inner_calls;

@@ -9,6 +9,7 @@ GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
 MASKED = r"^(masked|forward|backward)\.f32\.(avx2|generic)$"
 SCALING = r"^scaling\."
+CALLER = r"^caller\.f32\.(avx2|generic)$"
 MANY_KEYS = r"^many_keys\.f32\.(avx2|generic)$"
 
 API = [
@@ -329,6 +330,22 @@ CPU = [
         "src/cpu/pool.cpp",
         "Pool *parents = the_pool.exchange(nullptr);",
         "Pool *parents = the_pool.load();",
+    Mutant(
+        "tasks_in_the_hosts_environment",
+        "src/cpu/tasks.cpp",
+        "in_default_state([&](HostState &) { lent.task(lent.ctx, i); });",
+        "lent.task(lent.ctx, i);",
+        CALLER,
+    ),
+    Mutant(
+        "host_in_the_default_environment",
+        "src/cpu/tasks.cpp",
+        "in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_host, run_lent, &lent, n); });",
+        "static_cast<void>(host), attention.parallel_for(attention.parallel_for_host, run_lent, &lent, n);",
+        CALLER,
+    ),
+    Mutant("log_in_the_default_environment", "src/core/log.cpp", "if (sink.log && speaker) {", "if (false) {", r"^api\.caller"),
+    Mutant("locale_of_the_process", "src/core/text.cpp", "uselocale(c_locale)", "uselocale(nullptr)", r"^api\.caller"),
         r"^threads\.f32\.generic$",
     ),
     Mutant(
@@ -338,7 +355,7 @@ CPU = [
         "plan.items()",
         r"^(threads|memory)\.f32\.generic$",
     ),
-    Mutant("hosts_pool", "src/cpu/engine.cpp", "attention_.parallel_for != nullptr", "false", r"^threads\.f32\.generic$"),
+    Mutant("hosts_pool", "src/cpu/tasks.cpp", "attention.parallel_for == nullptr", "true", r"^threads\.f32\.generic$"),
     Mutant(
         "last_tile_first",
         "src/cpu/worker.cpp",
