@@ -2,7 +2,6 @@
 #include "machine.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -12,24 +11,14 @@
 #include <sstream>
 #include <string_view>
 
+#include "cpu/cpus.h"
+
 namespace fa::tool {
 namespace {
 
 std::string contents(const char *path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
-}
-
-double control_group_quota() {
-  std::istringstream text(contents("/sys/fs/cgroup/cpu.max"));  // "max 100000" or "150000 100000"
-  double quota = 0, period = 0;
-  return text >> quota >> period && period > 0 ? quota / period : 0;
 }
 
 std::string trimmed(std::string_view text) {
@@ -81,8 +70,8 @@ Machine this_machine() {
   }
   machine.isas = isas_in(cpuinfo);
   machine.cpus_online = static_cast<int>(std::max(sysconf(_SC_NPROCESSORS_ONLN), 0L));
-  machine.cpus_usable = usable_cpus();
-  machine.cpu_quota = control_group_quota();
+  machine.cpus_usable = cpu::affinity_cpus();
+  machine.cpu_quota = cpu::quota_cpus();
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0) machine.memory_gib = static_cast<double>(pages) * static_cast<double>(page) / (1 << 30);
   return machine;

@@ -12,7 +12,7 @@ struct Machine {
   std::vector<std::string> isas;  // instruction sets that matter to attention, as the system names them
   int cpus_online = 0;
   int cpus_usable = 0;    // by this process: its affinity
-  double cpu_quota = 0;   // CPUs that the control group grants; 0: no limit
+  double cpu_quota = 0;   // CPUs that the control groups grant; 0: no limit
   double memory_gib = 0;  // 0 where the system does not tell
 };
 

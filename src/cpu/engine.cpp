@@ -7,6 +7,7 @@
 #include "core/environment.h"
 #include "core/status.h"
 #include "cpu/backward/backward.h"
+#include "cpu/cpus.h"
 #include "cpu/plan.h"
 #include "cpu/tasks.h"
 #include "cpu/worker.h"

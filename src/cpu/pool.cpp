@@ -1,10 +1,8 @@
 #include "cpu/pool.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -163,12 +161,6 @@ void run_in_pool(fa_task task, void *ctx, int64_t n) {
 
 void shutdown_pool() {
   delete the_pool.exchange(nullptr);
-}
-
-int32_t usable_cpus() {
-  cpu_set_t cpus;
-  const int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-  return std::clamp<int32_t>(count, 1, FA_MAX_THREADS);
 }
 
 }  // namespace fa::cpu

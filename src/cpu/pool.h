@@ -15,7 +15,4 @@ void run_in_pool(fa_task task, void *ctx, int64_t n);
 /// Ends the threads and waits for them. No run may be under way; a later one starts new threads.
 void shutdown_pool();
 
-/// CPUs that the process may use.
-int32_t usable_cpus();
-
 }  // namespace fa::cpu

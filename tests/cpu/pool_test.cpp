@@ -2,7 +2,6 @@
 #include "cpu/pool.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -127,23 +126,6 @@ TEST_F(Pool, TakesNoSignals) {
     }
   }
   EXPECT_EQ(ours, 3);
-}
-
-// [F92]
-TEST_F(Pool, UsesTheCpusThatItsThreadMay) {
-  cpu_set_t all;
-  ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
-  EXPECT_EQ(usable_cpus(), CPU_COUNT(&all));
-  std::thread([&] {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &all)) continue;
-      cpu_set_t one;
-      CPU_ZERO(&one);
-      CPU_SET(cpu, &one);
-      ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-      EXPECT_EQ(usable_cpus(), 1);
-    }
-  }).join();
 }
 
 /// Who finds it busy does without: all tasks on the caller's own thread, one after another.
