@@ -206,7 +206,7 @@ kernels::Params params_of(const Call &own, int32_t tile_rows) {
   kernels::Params p = {};
   p.q = view_of(own.args.q), p.k = view_of(own.args.k), p.v = view_of(own.args.v);
   p.out = view_of(own.args.out), p.lse = view_of(own.args.lse);
-  p.schedule = {tile_rows, 1, 1, 1, 3, 0, 0, 1, 3, 0};
+  p.schedule = {tile_rows, 1, 0, 1, 1, 3, 0, 0, 1, 3, 0};
   p.q_dtype = p.kv_dtype = p.out_dtype = c.q;
   p.batch = p.heads_q = p.heads_kv = 1;
   p.head_dim = p.head_dim_v = int32_t(c.d);
