@@ -96,7 +96,8 @@ class Pass {
       kv_ = kv;
       v_columns_ = columns_of(head.v, s.keys, call_.dim_v());
       longest_v_ = 0;
-      for (const Real v : head.v_length) longest_v_ = std::max(longest_v_, double(v));
+      for (const Real v : head.v_length)  // one that is not finite and is attended makes out NaN, and no pair is judged
+        if (std::isfinite(v)) longest_v_ = std::max(longest_v_, double(v));
       terms_k_ = double(group * s.queries);
       for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
         head.turn_to(h);
