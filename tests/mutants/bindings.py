@@ -67,6 +67,13 @@ BINDINGS = [
         '{"window": (sliding_window, -1)}',
         "transformers",
     ),
+    python(
+        "direct_gradients_swapped",
+        "torch_direct.py",
+        "dq, dk, dv, dbias, dsinks = wanted",
+        "dk, dq, dv, dbias, dsinks = wanted",
+        "torch",
+    ),
     python("transformers_gaps", "transformers_masks.py", "if not is_gapless:", "if not is_gapless and chunk:", "transformers"),
     python(
         "lengths_of_a_cache",

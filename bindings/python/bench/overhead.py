@@ -60,6 +60,32 @@ if jax:
     calls["jax.jit(libfa.jax.attention)"] = lambda: compiled(jq, jk, jv)
     calls["a sum in jax.jit"] = lambda: bare(jq, jk, jv)
 
+    ends, length, table = (torch.tensor(x, dtype=torch.int32) for x in ([0, 2, 4], [4], [[0]]))
+    calls["varlen"] = lambda: libfa.attention(tq[0], tk[0], tv[0], cu_seqlens_q=ends, cu_seqlens_k=ends)
+    calls["paged"] = lambda: libfa.attention(tq, tk, tv, block_table=table, seqused_k=length)
+
+    class Bare(torch.autograd.Function):
+        """Of what a function of autograd's costs in Python, the least: it computes nothing."""
+
+        @staticmethod
+        def forward(ctx, *inputs):
+            ctx.save_for_backward(*inputs)
+            return torch.empty_like(inputs[0])
+
+        @staticmethod
+        def backward(ctx, _):
+            return tuple(torch.empty_like(x) for x in ctx.saved_tensors)
+
+    gq, gk, gv = (x.clone().requires_grad_() for x in (tq, tk, tv))
+    dout = torch.ones_like(tq)
+    for name, function in (
+        ("a bare autograd.Function", Bare.apply),
+        ("libfa.torch.attention", libfa.torch.attention),
+        ("torch's", torch.nn.functional.scaled_dot_product_attention),
+    ):
+        calls[f"{name}, with gradients"] = lambda function=function: function(gq, gk, gv)
+        calls[f"{name}, and backward"] = lambda function=function: function(gq, gk, gv).backward(dout)
+
 times = {name: [] for name in calls}
 for call in calls.values():
     call()
@@ -67,4 +93,4 @@ for _ in range(ROUNDS):
     for name, call in calls.items():
         times[name].append(timeit.timeit(call, number=CALLS, timer=time.process_time) / CALLS * 1e6)
 for name, rounds in times.items():
-    print(f"{name:42}{statistics.median(rounds):7.2f} us, least {min(rounds):6.2f}")
+    print(f"{name:48}{statistics.median(rounds):7.2f} us, least {min(rounds):6.2f}")

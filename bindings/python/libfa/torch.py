@@ -14,17 +14,14 @@ import torch
 from torch.autograd import forward_ad
 
 from . import attention as _attention
-from . import lazy, scalars, torch_operators
+from . import lazy, scalars, torch_direct, torch_operators
 from .errors import Error, InvalidArgument, renamed
 from .options import LayoutOptions
-from .torch_operators import CAUSAL_NAMES, TENSORS
+from .torch_operators import TENSORS
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_CONVERTED = {"softcap": scalars.single} | dict.fromkeys(
-    ("attention_chunk", "max_seqlen_q", "max_seqlen_k", "num_splits", "num_threads"), scalars.integer
-)
 _KEYWORDS = {*LayoutOptions.__annotations__, "out_dtype", "return_lse"}
 
 
@@ -96,21 +93,17 @@ def attend(q: Any, k: Any, v: Any, **keywords: Any) -> Any:
     if _eager(q, k, v, keywords):
         return _attention(q, k, v, **keywords)
     if not torch.compiler.is_compiling():
-        for name, x in (("q", q), ("k", k), ("v", v), *keywords.items()):
-            if isinstance(x, torch.Tensor):
-                lazy.require_strided(x, name)
         if forward_ad._current_level >= 0:
             _refuse_tangents(q, k, v)
-    keywords["causal"] = CAUSAL_NAMES[scalars.mask_of(keywords.get("causal", False))]
-    keywords["window_left"], keywords["window_right"] = scalars.pair(keywords.pop("window", (-1, -1)), "window")
-    if keywords.get("softmax_scale") is not None:
-        keywords["softmax_scale"] = scalars.scale(keywords["softmax_scale"], "softmax_scale")
-    for name, convert in _CONVERTED.items():
-        if name in keywords and not isinstance(keywords[name], int):  # (sizes of a compiled graph stay symbols)
-            keywords[name] = convert(keywords[name], name)
+        names = (
+            tuple(name for name, x in keywords.items() if isinstance(x, torch.Tensor) and name in TENSORS) if keywords else ()
+        )
+        if not torch_operators.transforming() and torch_operators.unwatched((q, k, v, *(keywords[name] for name in names))):
+            return torch_direct.call(q, k, v, names, keywords)
+        for name, x in (("q", q), ("k", k), ("v", v), *((name, keywords[name]) for name in names)):
+            lazy.require_strided(x, name)
     return_lse = keywords.pop("return_lse", False)
-    tensors = [keywords.pop(name, None) for name in TENSORS]
-    inputs = (torch.tensor(x, dtype=torch.int32) if isinstance(x, (list, tuple)) else x for x in tensors)
+    inputs, keywords = torch_operators.arguments(keywords)
     out, lse = torch_operators.call((q, k, v, *inputs), keywords)
     return (out, lse) if return_lse else out
 

@@ -14,6 +14,7 @@ import torch
 from . import attention as _attention
 from . import backward as _backward
 from . import scalars
+from .errors import Unsupported
 
 # The tensors that may be left out, in the operators' order.
 TENSORS = (
@@ -33,7 +34,8 @@ TENSORS = (
 CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
 CAUSAL_NAMES = dict(zip((scalars.mask_of(value) for value in CAUSAL.values()), CAUSAL))
 _INPUTS = ("q", "k", "v", *TENSORS)
-_DIFFERENTIABLE = ("q", "k", "v", "bias", "sinks")
+DIFFERENTIABLE = ("q", "k", "v", "bias", "sinks")
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 _FORWARD_ALONE = ("out_dtype", "num_splits")  # keywords that the gradients do not depend on
 _OPTIONAL = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
 _KEYWORDS = """str causal="", SymInt window_left=-1, SymInt window_right=-1, SymInt attention_chunk=0, float softcap=0.0,
@@ -77,7 +79,7 @@ def _gradients(
         given["deterministic"] = True
     if dout is None:  # of lse alone
         dout = out.new_zeros(()).expand(out.shape)
-    asked = dict(zip((f"d{name}" for name in _DIFFERENTIABLE), wanted))
+    asked = dict(zip((f"d{name}" for name in DIFFERENTIABLE), wanted))
     found = _backward(q, k, v, out, lse, dout, dlse=dlse, **asked, **given)
     return tuple(q.new_empty(0) if x is None else x for x in found)
 
@@ -87,7 +89,7 @@ def _fake_gradients(
 ) -> tuple[Any, ...]:
     inputs = dict(zip(_INPUTS, (q, k, v, *tensors)))
     return tuple(
-        inputs[name].new_empty(inputs[name].shape) if want else q.new_empty(0) for name, want in zip(_DIFFERENTIABLE, wanted)
+        inputs[name].new_empty(inputs[name].shape) if want else q.new_empty(0) for name, want in zip(DIFFERENTIABLE, wanted)
     )
 
 
@@ -114,26 +116,30 @@ def _save(ctx: Any, inputs: Any, keyword_only_inputs: dict[str, Any], output: An
 def _differentiate(ctx: Any, dout: Any, dlse: Any) -> tuple[Any, ...]:
     *inputs, out, lse = ctx.saved_tensors
     needed = {name for name, needs in zip(_INPUTS, ctx.needs_input_grad) if needs}
-    if "alibi_slopes" in needed:
-        raise NotImplementedError(
-            "alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works, or a bias"
-        )
-    if inputs[_INPUTS.index("block_table")] is not None:
-        raise NotImplementedError(
-            "block_table: libfa computes no gradients where keys and values are in pages; without block_table it does"
-        )
-    wanted = [name in needed for name in _DIFFERENTIABLE]
+    refuse_gradients("alibi_slopes" in needed, inputs[_INPUTS.index("block_table")] is not None)
+    wanted = [name in needed for name in DIFFERENTIABLE]
     if not any(wanted) or (dout is None and dlse is None):
         return (None,) * len(_INPUTS)
     given = (dout, dlse, *inputs[:3], out, lse, *inputs[3:])
     keywords = dict(ctx.keywords, wanted=wanted)
     found = _Gradients.apply(*given, keywords) if transforming() else torch.ops.libfa.attention_backward(*given, **keywords)
-    gradients = {name: x for name, x, want in zip(_DIFFERENTIABLE, found, wanted) if want}
+    gradients = {name: x for name, x, want in zip(DIFFERENTIABLE, found, wanted) if want}
     return tuple(gradients.get(name) for name in _INPUTS)
 
 
-def _no_second(ctx: Any, *_: Any) -> None:
-    raise NotImplementedError(
+def refuse_gradients(of_slopes: bool, in_pages: bool) -> None:
+    if of_slopes:
+        raise Unsupported(
+            "alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works, or a bias"
+        )
+    if in_pages:
+        raise Unsupported(
+            "block_table: libfa computes no gradients where keys and values are in pages; without block_table it does"
+        )
+
+
+def no_second(ctx: Any, *_: Any) -> None:
+    raise Unsupported(
         "libfa::attention_backward: libfa computes no second derivatives (create_graph=True, torch.func.hessian); torch's own "
         "scaled_dot_product_attention does, in its math backend"
     )
@@ -142,7 +148,26 @@ def _no_second(ctx: Any, *_: Any) -> None:
 attention.register_fake(_fake)
 attention.register_autograd(_differentiate, setup_context=_save)
 attention_backward.register_fake(_fake_gradients)
-attention_backward.register_autograd(_no_second)
+attention_backward.register_autograd(no_second)
+
+
+_CONVERTED = {"softcap": scalars.single} | dict.fromkeys(
+    ("attention_chunk", "max_seqlen_q", "max_seqlen_k", "num_splits", "num_threads"), scalars.integer
+)
+
+
+def arguments(keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Keywords of libfa.attention as the operator's tensors and keywords."""
+    given = dict(keywords)
+    given["causal"] = CAUSAL_NAMES[scalars.mask_of(given.get("causal", False))]
+    given["window_left"], given["window_right"] = scalars.pair(given.pop("window", (-1, -1)), "window")
+    if given.get("softmax_scale") is not None:
+        given["softmax_scale"] = scalars.scale(given["softmax_scale"], "softmax_scale")
+    for name, convert in _CONVERTED.items():
+        if name in given and not isinstance(given[name], int):  # (sizes of a compiled graph stay symbols)
+            given[name] = convert(given[name], name)
+    inputs = [given.pop(name, None) for name in TENSORS]
+    return [torch.tensor(x, dtype=torch.int32) if isinstance(x, (list, tuple)) else x for x in inputs], given
 
 
 def transforming() -> bool:
@@ -150,16 +175,18 @@ def transforming() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _unwatched(inputs: tuple[Any, ...]) -> bool:
+def unwatched(inputs: tuple[Any, ...]) -> bool:
     """Whether nothing but autograd, no tracer, mode or subclass, has to see the operator."""
     if torch._C._is_tracing() or torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack():
         return False
-    return all(x is None or (type(x) in (torch.Tensor, torch.nn.Parameter) and (x.is_cpu or x.is_cuda)) for x in inputs)
+    for x in inputs:
+        if x is not None and (type(x) not in _PLAIN or not (x.is_cpu or x.is_cuda)):
+            return False
+    return True
 
 
 class _Attention(torch.autograd.Function):  # type: ignore[misc]
-    """The operator under torch.func, which does not transform operators that have an autograd of their own; and where only
-    autograd looks on, as an operator's takes longer than a small attention."""
+    """The operator under torch.func, which does not transform operators that have an autograd of their own."""
 
     generate_vmap_rule = True
 
@@ -187,11 +214,11 @@ class _Gradients(torch.autograd.Function):  # type: ignore[misc]
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         pass
 
-    backward = staticmethod(_no_second)
+    backward = staticmethod(no_second)
 
 
 def call(inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """(out, lse) of the operator: inputs are q, k, v and each of TENSORS."""
-    if not torch.compiler.is_compiling() and (transforming() or _unwatched(inputs)):
+    if not torch.compiler.is_compiling() and transforming():
         return _Attention.apply(*inputs, keywords)
     return torch.ops.libfa.attention(*inputs, **keywords)
