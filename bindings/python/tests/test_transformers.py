@@ -139,8 +139,8 @@ def gradients(model, implementation):
 def test_a_training_step(name, dtype, monkeypatch):
     """No parameter's gradient is further off than twice what eager's is, norm by norm."""
     calls = []
-    backward = libfa.capi.fa_backward
-    monkeypatch.setattr(libfa.capi, "fa_backward", lambda *given: calls.append(1) or backward(*given))
+    backward = libfa.capi.backward
+    monkeypatch.setattr(libfa.capi, "backward", lambda *given: calls.append(1) or backward(*given))
     want = gradients(model_of(name, TYPES[dtype]).double(), "exact")
     eager, ours = (gradients(model_of(name, TYPES[dtype]), implementation) for implementation in ("eager", "libfa"))
     assert [layer for layer, *_ in served] == [0, 1, 2] and len(calls) == 3
