@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -43,7 +43,7 @@ GuardedMemory &GuardedMemory::operator=(GuardedMemory &&other) noexcept {
 
 GuardedInts::GuardedInts(const std::vector<int32_t> &values, Guard guard)
     : memory_(values.size() * sizeof(int32_t), guard) {
-  std::memcpy(memory_.data(), values.data(), values.size() * sizeof(int32_t));
+  std::copy(values.begin(), values.end(), data());
 }
 
 }  // namespace test
