@@ -17,8 +17,7 @@ typedef enum {
   PER_HEAD /* (batch, heads) or (heads), with dimensions of one or without; so is a block table */
 } view_role;
 
-/* How many dimensions a view has; -1, with a Python error set, when it is none or has fewer than least or more than 4.
- */
+/* How many dimensions a view has; -1, with a Python error set, for anything but a view of least to 4 dimensions. */
 static int view_dimensions(PyObject *view, int least) {
   PyObject *shape = PyTuple_Check(view) && PyTuple_Size(view) > 3 ? PyTuple_GetItem(view, 2) : NULL;
   PyObject *strides = shape ? PyTuple_GetItem(view, 3) : NULL;
@@ -50,7 +49,7 @@ static int tensor_of_view(PyObject *view, int first, int ndim, fa_tensor *tensor
   return !PyErr_Occurred();
 }
 
-/* A view as *tensor; None leaves it as it is. 0, with a Python error set, when it is none of its role. */
+/* A view as *tensor; None leaves it as it is. 0, with a Python error set, for anything but a view of its role. */
 static int read_view(PyObject *view, view_role role, int heads_first, fa_tensor *tensor) {
   static const int least[] = {[HEADS] = 3, [ROWS] = 2, [SCORES] = 0, [PER_HEAD] = 1};
   if (view == Py_None) return 1;

@@ -93,7 +93,7 @@ class Reader {
     return "";
   }
 
-  /// FA_DTYPE_DEFAULT stands for no type of XLA: it is what is returned after a refusal.
+  /// No type of XLA maps to FA_DTYPE_DEFAULT, which is returned after a refusal.
   fa_dtype type(const ffi::AnyBuffer &buffer, const char *name, Elements elements) {
     const fa_dtype dtype = dtype_of(buffer.element_type());
     if (dtype != FA_DTYPE_DEFAULT && allowed(dtype, elements)) return dtype;
