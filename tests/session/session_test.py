@@ -30,7 +30,7 @@ class Session(unittest.TestCase):
         self.pack = self.folder / "pack"
         for folder in (self.bin, *(self.pack / name for name in ("bin", "lib", "ported"))):
             folder.mkdir(parents=True)
-        for name in ("python3", "sh", "bash", "git", "dirname", "env", "nproc"):
+        for name in ("python3", "sh", "bash", "git", "dirname", "readlink", "env", "nproc"):
             (self.bin / name).symlink_to(sys.executable if name == "python3" else f"/usr/bin/{name}")
         (self.pack / "ported" / "sm_80.mma.f16.32.fatbin").write_bytes(FATBIN)
         self.facts = {"commit": COMMIT, "changed": False, "sm": 90, "archs": ["sm_80", "sm_90a"], "nvcc": "13.0.0",
