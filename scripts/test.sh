@@ -53,7 +53,7 @@ while [ $# -gt 0 ]; do
 done
 [ ${#presets[@]} -gt 0 ] || presets=(release asan-ubsan tsan)
 
-packages=("${build_packages[@]}" gcc libc6-dev libgtest-dev googletest libbenchmark-dev binutils)
+packages=("${build_packages[@]}" gcc libc6-dev libgtest-dev googletest libbenchmark-dev binutils ccache)
 packages+=(clang tcc libaugeas-dev) # tests/abi: other compilers, the neighbour
 packages+=(zsh fish)                # tests/tool: shells that complete
 packages+=(libzstd-dev liblz4-dev) # the emulator: compressed kernels
