@@ -81,8 +81,12 @@ __device__ inline bool shows_pair(const Params &p, const Sequence &s, Row row, i
 /// Whether mask or bias hides a block, as above.
 template <int Keys, class F>
 __device__ inline bool hides_block(const Params &p, const Sequence &s, F row_at, int32_t rows, int32_t first) {
-  if (p.mask.data && !shows_any<Keys>(HidingTensor::mask_of(p), s, row_at, rows, first)) return true;
-  return p.bias.data && !shows_any<Keys>(HidingTensor::bias_of(p), s, row_at, rows, first);
+#pragma unroll 1  // compiled once
+  for (int i = 0; i < 2; i++) {
+    const HidingTensor tensor = i == 0 ? HidingTensor::mask_of(p) : HidingTensor::bias_of(p);
+    if (tensor.view.data && !shows_any<Keys>(tensor, s, row_at, rows, first)) return true;
+  }
+  return false;
 }
 
 /// The blocks of a range of them that are not hidden, a bit each, where threads of a block of threads look them up.

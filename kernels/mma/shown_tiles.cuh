@@ -25,12 +25,18 @@ class ShownTiles<B, false> {
  public:
   __device__ void begin(const Params &p, BlockState<B> &block, const TileRange &tiles) {
     all_from_ = has_block_mask(p) ? INT_MAX : INT_MIN;
-    tiles_[0] = last_shown(p, block, tiles.first, tiles.end - 1);
+    int tile = tiles.end;
+#pragma unroll 1  // the search is long
+    for (int i = 0; i < at_first; i++) {
+      tile = last_shown(p, block, tiles.first, tile - 1);
+      unroll<at_first - 1>([&](int n) { tiles_[n] = tiles_[n + 1]; });
+      tiles_[at_first - 1] = tile;
+    }
   }
 
-  /// Finds the one `ahead`, from the one before it on; first - 1 where none is left.
+  /// Finds the one `ahead`, from the one before it on, unless begin has; first - 1 where none is left.
   __device__ void find(const Params &p, BlockState<B> &block, int first, int ahead) {
-    tiles_[ahead] = last_shown(p, block, first, tiles_[ahead - 1] - 1);
+    if (ahead >= at_first) tiles_[ahead] = last_shown(p, block, first, tiles_[ahead - 1] - 1);
   }
 
   __device__ int first(const TileRange &) const { return tiles_[0]; }
@@ -65,7 +71,8 @@ class ShownTiles<B, false> {
         [&](int t) { return hides_block<B::keys>(p, w.sequence, row, rows, t * B::keys); });
   }
 
-  static constexpr int most = B::stages / 2 + 1;  // that are known ahead
+  static constexpr int most = B::stages / 2 + 1;            // that are known ahead
+  static constexpr int at_first = (B::stages - 1) / 2 + 1;  // before the first keys arrive
   int tiles_[most + 1];
   int all_from_;  // every tile from here to the last one that was found is shown
 };
