@@ -14,7 +14,14 @@ import torch
 from torch.autograd import forward_ad
 
 from . import attention as _attention
-from . import lazy, scalars, torch_direct, torch_operators
+from . import (
+    lazy,
+    scalars,
+    torch_direct,
+    torch_flops,  # noqa: F401  (registers)
+    torch_operators,
+    torch_vmap,  # noqa: F401  (registers)
+)
 from .errors import Error, InvalidArgument, renamed
 from .options import LayoutOptions
 from .torch_operators import TENSORS

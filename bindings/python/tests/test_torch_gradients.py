@@ -227,7 +227,6 @@ def test_deterministic(monkeypatch, calls):
     assert flags[-1] == 0
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_functions_of_torch_func():
     q, k, v = (x.detach() for x in leaves())
 
