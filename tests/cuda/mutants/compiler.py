@@ -1,6 +1,7 @@
 """Compiles one image from a copy of the kernels' sources, as kernels/CMakeLists.txt does."""
 
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -16,15 +17,17 @@ def name_of(arch, family, dtype, dim):
 def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",), quick=False):
     """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH among them; code: what
     the file holds, {0} the arch; flags: nvcc's, of what to make; quick: larger files in less time. What nvcc
-    said."""
+    said. NVCC names it; NVCC_CACHE, if set, is the command that runs it through ccache."""
     arch, family, dtype, dim = image
     values = dict(one.partition("=")[::2] for one in definitions.split(","))
     definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH']}"
     compression = (QUICK if quick else COMPRESSION)[values["FA_KERNEL_CUDA_VERSION"][:2]]
-    command = [os.environ["NVCC"], *FLAGS, *compression, "-I", str(sources), f"-D{definition}", "-gencode"]
+    cache = shlex.split(os.environ.get("NVCC_CACHE", ""))
+    # ccache knows nvcc by -c, which the flags override; names are relative, as the same text may be in any folder.
+    command = [*cache, os.environ["NVCC"], "-c", *FLAGS, *compression, "-I", sources.name, f"-D{definition}", "-gencode"]
     command += [f"arch=compute_{arch},code=[{code.format(arch)}]", f"-DFA_SM={arch.rstrip('abf')}", f"-DFA_DTYPE={dtype}"]
-    command += [f"-DFA_DIM={dim}", *flags, str(sources / family / "kernel.cu"), "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command += [f"-DFA_DIM={dim}", *flags, f"{sources.name}/{family}/kernel.cu", "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=sources.parent)
     if done.returncode:
         raise SystemExit(f"{name_of(*image)} does not compile:\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
