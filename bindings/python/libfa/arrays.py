@@ -190,8 +190,14 @@ class Adapter:
         raise InvalidArgument(f"{what}: libfa cannot convert a {type(x).__name__}, expected {NAMES[dtype]}")
 
     def stream(self, x: Any) -> int:
-        """The stream that work on x is enqueued on: the default one where x's library is not known."""
-        return 0
+        """The stream that work on x is enqueued on: where x's library is not known the one that __cuda_array_interface__
+        names (version 3: None, 1 for the legacy default stream, 2 for the per-thread one, or an address), or the default one."""
+        if hasattr(x, "__dlpack__") or not hasattr(x, "__cuda_array_interface__"):
+            return 0
+        stream = x.__cuda_array_interface__.get("stream")
+        if stream == 0:
+            raise Unreadable("q: its __cuda_array_interface__ names stream 0; expected None, 1, 2 or a stream's address")
+        return stream or 0
 
     def why_not_written(self, x: Any) -> str:
         """Why what view() has marked as not writable is not."""

@@ -159,8 +159,8 @@ def test_anything_with_dlpack():
 class OnDevice:
     """An array that says it lives on a CUDA device."""
 
-    def __init__(self, array, device=0):
-        self.__cuda_array_interface__ = {**array.__array_interface__, "stream": None, "version": 3}
+    def __init__(self, array, stream=None):
+        self.__cuda_array_interface__ = {**array.__array_interface__, "stream": stream, "version": 3}
 
 
 def test_an_array_on_a_device_is_not_taken_for_the_cpus():
@@ -169,6 +169,13 @@ def test_an_array_on_a_device_is_not_taken_for_the_cpus():
         libfa.attention(OnDevice(q), k, v)
     with pytest.raises(TypeError, match="pass out="):
         libfa.attention(OnDevice(q), OnDevice(k), OnDevice(v))
+
+
+def test_the_stream_that_an_interface_names():
+    stream = libfa.arrays.Adapter().stream
+    assert [stream(OnDevice(inputs()[0], x)) for x in (None, 1, 2, 0x7F0012345678)] == [0, 1, 2, 0x7F0012345678]
+    with pytest.raises(BufferError, match="names stream 0; expected None, 1, 2"):
+        stream(OnDevice(inputs()[0], 0))
 
 
 def test_no_device_for_arrays_on_one():
