@@ -59,5 +59,5 @@ if described != constants:
 if len(sys.argv) > 2:
     example = re.search(r"```python\n(.*?)```", document, re.S)[1]
     run = subprocess.run([sys.executable, "-", sys.argv[2]], input=example, text=True, capture_output=True)
-    if (run.returncode, run.stdout) != (0, "[1.0, 1.5, 2.0, 2.5]\n"):
+    if (run.returncode, run.stdout) != (0, "[1.0, 1.5, 2.0, 2.5]\n[2.083, 1.083, 0.583, 0.25]\n"):
         sys.exit(f"the example: {run}")
