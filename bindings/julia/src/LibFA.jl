@@ -13,6 +13,7 @@ export attention, attention!, attention_backward, attention_backward!
 include("library.jl")
 include("C.jl")
 include("errors.jl")
+include("suggestion.jl")
 include("log.jl")
 include("elements.jl")
 include("tensors.jl")

@@ -101,8 +101,9 @@ function attention(q, k, v, bias, sinks = nothing; keywords...)
     return attention(q, k, v; bias = bias, sinks = sinks, keywords...)
 end
 
-check_ranks(q, k, v) =
+function check_ranks(q, k, v)
     for (name, a) in (("q", q), ("k", k), ("v", v))
-        a isa AbstractArray && 3 <= ndims(a) <= 4 ||
-            throw(InvalidArgument("$name is a $(typeof(a)); expected an array of 4 dimensions, or of 3 without a batch"))
+        a isa AbstractArray || throw_no_array(name, a)
+        3 <= ndims(a) <= 4 || throw_dimensions(name, a, "4, or 3 without a batch")
     end
+end

@@ -29,11 +29,18 @@ function mask_of(causal::Union{Bool,Symbol})
                           "key), :top_left or false"))
 end
 
-"Refuses a keyword that nothing has, with those that there are."
+"The names of a function's keywords."
+keyword_names(f) = [string(name) for name in Base.kwarg_decl(first(methods(f))) if !endswith(string(name), "...")]
+
+"Refuses a keyword that the call does not have, with those that there are."
 @noinline function throw_unknown(name, call)
-    listed(f) = join(filter(keyword -> !endswith(string(keyword), "..."), Base.kwarg_decl(first(methods(f)))), ", ")
-    throw(InvalidArgument("$name is no keyword here; expected, for an op or attention, $(listed(describe)); for a call, " *
-                          "$(listed(call))"))
+    of_op, of_call = keyword_names(describe), keyword_names(call)
+    string(name) in of_op && throw(InvalidArgument("keyword `$name` describes an op, which is made by then; expected it in " *
+                                                   "LibFA.Op(T, head_dim; $name = ...)"))
+    string(name) in of_call && throw(InvalidArgument("keyword `$name` belongs to a call, not to an op; expected it in " *
+                                                     "op(out, q, k, v; $name = ...)"))
+    throw(InvalidArgument("unknown keyword `$name`$(suggestion(string(name), vcat(of_op, of_call))); an op or attention " *
+                          "takes $(join(of_op, ", ")); a call takes $(join(of_call, ", "))"))
 end
 
 "A number of a field of fa_desc, where 0 has a meaning of its own: none but 0 becomes 0."

@@ -12,8 +12,11 @@ function dimensions(layout::Symbol)
 end
 
 @noinline function throw_dimensions(name, a, expected)
-    throw(InvalidArgument("$name has $(ndims(a)) dimensions, size $(size(a)); expected $expected"))
+    count = ndims(a) == 1 ? "1 dimension" : "$(ndims(a)) dimensions"
+    throw(InvalidArgument("$name has $count, size $(size(a)); expected $expected"))
 end
+
+@noinline throw_no_array(name, given) = throw(InvalidArgument("$name is of type $(typeof(given)), not an array"))
 
 "Strides in elements. Throws where an array is none of memory with steps."
 element_strides(name, a::DenseArray) = strides(a)
@@ -23,7 +26,7 @@ function element_strides(name, a::AbstractArray)
     catch
         nothing
     end
-    steps === nothing && throw(InvalidArgument("$name is a $(typeof(a)), which has no strides; expected an Array, a " *
+    steps === nothing && throw(InvalidArgument("$name is of type $(typeof(a)), which has no strides; expected an Array, a " *
                                                "view with ranges, or another strided array: collect($name) gives one"))
     return steps
 end
@@ -43,7 +46,7 @@ function address_of(name, a)
     try
         return address(a)
     catch e
-        throw(InvalidArgument("$name is a $(typeof(a)), which has no address ($(sprint(showerror, e))); expected an " *
+        throw(InvalidArgument("$name is of type $(typeof(a)), which has no address ($(sprint(showerror, e))); expected an " *
                               "Array, a view with ranges, or an array of a device whose package is loaded"))
     end
 end
@@ -65,6 +68,7 @@ optional_tensor(name, ::Nothing, order, most, sizes) = absent
     ndims(a) <= most || throw_dimensions(name, a, sizes)
     return tensor(name, a, order)
 end
+optional_tensor(name, a, order, most, sizes) = throw_no_array(name, a)
 optional_tensor(name, a::BitArray, order, most, sizes) =
     throw(InvalidArgument("$name is a BitArray, which packs eight elements in a byte; expected an Array{Bool}: Array($name)"))
 
@@ -74,15 +78,15 @@ function indices(name, a::AbstractVector{<:Integer}, count::Integer)
     length(a) == count || throw(InvalidArgument("$name has $(length(a)) entries; expected $count"))
     return plain_indices(name, a)
 end
-indices(name, a, count) = throw(InvalidArgument("$name is a $(typeof(a)); expected a vector of integers"))
+indices(name, a, count) = throw(InvalidArgument("$name is of type $(typeof(a)); expected a vector of integers"))
 
 plain_indices(name, a::DenseVector{Int32}) = a
 function plain_indices(name, a::AbstractVector)
-    device(a) == C.FA_DEVICE_CPU || throw(InvalidArgument("$name is a $(typeof(a)); expected Int32s of stride 1"))
+    device(a) == C.FA_DEVICE_CPU || throw(InvalidArgument("$name is of type $(typeof(a)); expected Int32s of stride 1"))
     try
         return convert(Vector{Int32}, a)
     catch
-        throw(InvalidArgument("$name has an entry that is no 32-bit integer"))
+        throw(InvalidArgument("$name has an entry that is not a 32-bit integer"))
     end
 end
 

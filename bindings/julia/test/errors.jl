@@ -13,8 +13,9 @@ invalid(f, words...) = throws(f, LibFA.InvalidArgument, words...)
     @test invalid(() -> attention(q[1:8, :, :, :], k, v), "args.k.shape[3]", "16", "8", "Julia's in the other order")
     @test invalid(() -> attention(q[:, 1:3, :, :], k, v), "args.k.shape[2]", "divisor")
     @test invalid(() -> attention(q, k, v[:, :, 1:6, :]), "args.v.shape[1]")
-    @test invalid(() -> attention(vec(q), k, v), "q is a", "4 dimensions")
-    @test invalid(() -> attention(q, k, "v"), "v is a String")
+    @test invalid(() -> attention(vec(q), k, v), "q has 1 dimension, size (960,); expected 4, or 3 without a batch")
+    @test invalid(() -> attention(q, k, "v"), "v is of type String, not an array")
+    @test invalid(() -> attention(q, k, v; sinks = 0.5), "sinks is of type Float64, not an array")
     @test invalid(() -> attention(q, k, v; layout = :bshd), "layout is :bshd", ":dhsb", ":dshb")
     @test invalid(() -> attention(view(q, [1, 3, 5, 7, 9, 11, 13, 15, 2, 4, 6, 8, 10, 12, 14, 16], :, :, :), k, v), "strides")
     bytes = StridedMemory{Float32,4}(zeros(UInt8, 4 * length(q) + 4), 2, size(q), strides(q))
@@ -53,12 +54,16 @@ end
 end
 
 @testset "keywords" begin
-    @test invalid(() -> attention(q, k, v; scale = 2), "scale is no keyword", "softmax_scale", "causal", "seqused_k")
-    @test invalid(() -> attention!(similar(q), q, k, v; causel = true), "causel is no keyword", "causal")
-    @test invalid(() -> LibFA.Op(Float32, 16; chunk = 4), "chunk is no keyword", "attention_chunk")
+    @test invalid(() -> attention(q, k, v; scale = 2), "unknown keyword `scale`; did you mean `softmax_scale`?", "seqused_k")
+    @test invalid(() -> attention!(similar(q), q, k, v; causel = true), "unknown keyword `causel`; did you mean `causal`?")
+    @test invalid(() -> LibFA.Op(Float32, 16; chunk = 4), "unknown keyword `chunk`; did you mean `attention_chunk`?")
+    @test invalid(() -> LibFA.Op(Float32, 16; sink = 4), "unknown keyword `sink`; did you mean `sinks`?")
+    @test invalid(() -> attention(q, k, v; dropout_p = 0), "unknown keyword `dropout_p`; an op or attention takes head_dim_v, ",
+        "; a call takes layout, ")
     op = LibFA.Op(Float32, 16)
-    @test invalid(() -> op(similar(q), q, k, v; causal = true), "causal is no keyword here", "for an op", "for a call, layout")
-    @test invalid(() -> LibFA.workspace_size(op, similar(q), q, k, v; splits = 2), "splits is no keyword", "num_splits")
+    @test invalid(() -> op(similar(q), q, k, v; causal = true), "`causal` describes an op", "LibFA.Op(T, head_dim; causal = ...)")
+    @test invalid(() -> LibFA.Op(Float32, 16; mask = nothing), "`mask` belongs to a call", "op(out, q, k, v; mask = ...)")
+    @test invalid(() -> LibFA.workspace_size(op, similar(q), q, k, v; splits = 2), "did you mean `num_splits`?")
 end
 
 @testset "ops" begin

@@ -118,7 +118,7 @@ end
     @test invalid(() -> backward(; wanted = (:dx,)), "wanted has :dx", "dq, dk, dv, dbias, dsinks")
     @test invalid(() -> backward(; wanted = (:dbias,)), "no bias")
     @test invalid(() -> backward(; accumulate = (:q,)), "accumulate has :q")
-    @test invalid(() -> backward(; num_splits = 2), "num_splits is no keyword", "dlse")
+    @test invalid(() -> backward(; num_splits = 2), "unknown keyword `num_splits`", "dlse")
     @test invalid(() -> attention_backward(w[:, 1:3, :, :], out, lse, q, k, v), "args.dout.shape[2]")
     @test invalid(() -> attention_backward!((dq = dk,), w, out, lse, q, k, v; accumulate = true), "args.dq")
     @test invalid(() -> attention_backward!((dq = similar(k),), w, out, lse, q, k, v), "args.dq.shape")

@@ -2,7 +2,7 @@
 # depot with an empty registry, and nothing else in reach; then the README's example in a process of its own.
 #
 #   julia packages.jl PACKAGE SCRATCH
-using Test
+using Pkg, Test
 const package, scratch = ARGS
 
 function fresh_depot(name)
@@ -42,6 +42,16 @@ function works(name, command)
     text = read(setenv(`$(Base.julia_cmd()) --startup-file=no -O0 -e $code`, environment), String)
     print(text)
     return text
+end
+
+# A registry wants versions of each package that is not Julia's own, and Julia before 1.9 takes them of extras alone.
+@testset "Project.toml" begin
+    project = Pkg.TOML.parsefile(joinpath(package, "Project.toml"))
+    @test !isempty(project["authors"])
+    for (name, uuid) in project["weakdeps"]
+        @test haskey(project["compat"], name)
+        @test get(project["extras"], name, nothing) == uuid
+    end
 end
 
 @testset "packages" begin
