@@ -4,14 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "error.h"
-
 namespace fa::tool {
 
-Distance distance_between(const Array &array, const Array &reference, const std::string &name) {
-  if (array.shape != reference.shape) {
-    bad_input("{}: shape {}; the output has shape {}", name, shape_text(reference.shape), shape_text(array.shape));
-  }
+Distance distance_between(const Array &array, const Array &reference) {
   Distance distance;
   double difference_norm = 0, reference_norm = 0;
   int64_t worst = -1;

@@ -11,7 +11,7 @@ struct Distance {
   std::vector<int64_t> where;  // the index of the largest
 };
 
-/// Throws BadInput when the shapes differ; name is the reference's.
-Distance distance_between(const Array &array, const Array &reference, const std::string &name);
+/// Of two arrays of one shape.
+Distance distance_between(const Array &array, const Array &reference);
 
 }  // namespace fa::tool

@@ -16,8 +16,8 @@ constexpr size_t indent = 25;  // of descriptions
 
 /// "-o, --out FILE"
 std::string option_name(const OptionText &option) {
-  std::string text = option.names;
-  if (const size_t comma = text.find(','); comma != text.npos) text.insert(comma + 1, " ");
+  std::string text;
+  for (const char each : option.names) text += each == ',' ? ", " : std::string(1, each);
   return option.value.empty() ? text : text + " " + option.value;
 }
 
@@ -51,13 +51,26 @@ std::string full_name(const Command &command, char between) {
   return *command.name ? fmt::format("fa{}{}", between, command.name) : "fa";
 }
 
-/// Calls group(name) before the first option of each group, and each(option).
-template <class Group, class Each>
-void for_each_option(const Options &options, Group group, Each each) {
-  std::string last;
+/// Neighbours of one description as one: "--dq,--dk".
+std::vector<OptionText> entries_of(const Options &options) {
+  std::vector<OptionText> entries;
   for (const OptionText &option : options.texts()) {
-    if (option.group != last) group(last = option.group);
-    each(option);
+    if (!entries.empty() && entries.back().description == option.description) {
+      entries.back().names += "," + option.names;
+    } else {
+      entries.push_back(option);
+    }
+  }
+  return entries;
+}
+
+/// Calls group(name) before the first entry of each group, and each(entry).
+template <class Group, class Each>
+void for_each_entry(const Options &options, Group group, Each each) {
+  std::string last;
+  for (const OptionText &entry : entries_of(options)) {
+    if (entry.group != last) group(last = entry.group);
+    each(entry);
   }
 }
 
@@ -70,7 +83,7 @@ std::string help_text(const Command &command, const Options &options) {
     text += "\nCommands:\n";
     for (const Command &each : commands()) text += in_columns(each.name, each.summary);
   }
-  for_each_option(
+  for_each_entry(
       options, [&](const std::string &group) { text += fmt::format("\n{}:\n", group); },
       [&](const OptionText &option) { text += in_columns(option_name(option), option.description); });
   if (!command.examples.empty()) text += "\nExamples:\n";
@@ -91,7 +104,7 @@ std::string man_page(const Command &command, const Options &options) {
     for (const Command &each : commands()) roff.item(fmt::format("fa-{}(1)", each.name), each.summary);
   }
   roff.section("Options");
-  for_each_option(
+  for_each_entry(
       options, [&](const std::string &group) { roff.subsection(group); },
       [&](const OptionText &option) { roff.item(option_name(option), option.description); });
   if (!command.examples.empty()) roff.section("Examples");

@@ -1,14 +1,13 @@
 // `fa run`: attention of .npy files.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "case_check.h"
 #include "command.h"
-#include "distance.h"
 #include "error.h"
 #include "file.h"
 #include "library.h"
@@ -18,6 +17,7 @@
 #include "run_call.h"
 #include "run_gradients.h"
 #include "run_options.h"
+#include "run_reference.h"
 #include "run_times.h"
 #include "work.h"
 
@@ -27,12 +27,28 @@ namespace {
 /// An output replaces the file that it is named after.
 void check_outputs_are_no_inputs(const RunOptions &options) {
   const std::string *inputs[] = {
-      &options.q,     &options.k,     &options.v,         &options.dout,        &options.bias,       &options.mask,
-      &options.alibi, &options.sinks, &options.reference, &options.block_table, &options.cu_seqlens,
+      &options.q,
+      &options.k,
+      &options.v,
+      &options.dout,
+      &options.dlse,
+      &options.bias,
+      &options.mask,
+      &options.alibi,
+      &options.sinks,
+      &options.reference,
+      &options.reference_dq,
+      &options.reference_dk,
+      &options.reference_dv,
+      &options.reference_dbias,
+      &options.reference_dsinks,
+      &options.block_table,
+      &options.cu_seqlens,
 #define FA_ARRAY(name, more) &options.name,
 #include "core/operands.inc"
   };
-  for (const std::string *out : {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv}) {
+  for (const std::string *out :
+       {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv, &options.dbias, &options.dsinks}) {
     for (const std::string *in : inputs) {
       std::error_code none;  // of a file that is not there
       if (!out->empty() && !in->empty() && (*in == *out || std::filesystem::equivalent(*in, *out, none)))
@@ -53,7 +69,7 @@ void check_usage(const RunOptions &options) {
         "there is nothing to do: say where the output goes (-o OUT.npy), what to compare it with (--reference FILE) or "
         "how often to time it (--repeat N)");
   }
-  if (options.max_error >= 0 && options.reference.empty()) bad_input("--max-error needs --reference FILE");
+  if (options.max_error >= 0 && options.references.empty()) bad_input("--max-error needs --reference FILE");
   if (options.scale == 0.0F)
     bad_input("--scale is 0, which would make all scores equal; expected another number (left out: 1 / sqrt(dim))");
   check_outputs_are_no_inputs(options);
@@ -72,26 +88,11 @@ void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
   });
 }
 
-/// Prints the distance to the reference; false when it is larger than allowed.
-bool compare_with_reference(const RunOptions &options, const Array &out, const Array &reference) {
-  const Distance distance = distance_between(out, reference, options.reference);
-  fmt::print("reference  {}: largest difference {:.3g} at {}, relative {:.3g}\n", printable(options.reference),
-             distance.largest, shape_text(distance.where), distance.relative);
-  if (options.max_error < 0 || distance.largest <= options.max_error) return true;
-  std::fflush(stdout);
-  fmt::print(stderr, "fa run: the largest difference to {} is {:.3g}, more than --max-error {:g}\n",
-             printable(options.reference), distance.largest, options.max_error);
-  return false;
-}
-
 int run_files(const RunOptions &options) {
   check_usage(options);
   RunCall call(options);
-  std::optional<Array> reference;
-  if (!options.reference.empty()) {
-    reference = read_npy(options.reference);
-    if (reference->shape != call.out.shape) distance_between(call.out, *reference, options.reference);
-  }
+  std::optional<Reference> reference;
+  if (!options.reference.empty()) reference.emplace(options.reference, call.out, "the output");
   // Created before the work, so that a place that cannot be written is found early.
   std::optional<OutputFile> out, lse;
   if (!options.out.empty()) out.emplace(options.out);
@@ -114,7 +115,9 @@ int run_files(const RunOptions &options) {
   fmt::print("out        {}{}{}\n", describe(call.out), out ? " -> " : "", printable(options.out));
   if (lse) fmt::print("lse        {} -> {}\n", describe(call.lse), printable(options.lse_out));
   if (gradients) gradients->write();
-  return !reference || compare_with_reference(options, call.out, *reference) ? exit_ok : exit_failure;
+  bool agree = !reference || reference->agrees(call.out, options.max_error);
+  if (gradients) agree &= gradients->agree(options.max_error);
+  return agree ? exit_ok : exit_failure;
 }
 
 /// Replays a case: its tensors follow from the line alone.
@@ -149,8 +152,16 @@ Command run_command() {
       "--cu-seqlens gives. The number of heads of k and v divides that of q. Rows that no sequence uses are 0 in the "
       "output.\n"
       "\n"
-      "With --dout, the gradient of the output, the gradients of q, k and v are computed too, and written as "
-      "files in the order and type of what they are gradients of.\n"
+      "With --dout, the gradient of the output, those gradients are computed too that have a file or a reference. "
+      "Their "
+      "files have the order and type of what they are gradients of, those of sinks float32. --dlse is the gradient of "
+      "the log-sum-exp, of the shape that --lse-out writes. With --accumulate a gradient is added to what its file "
+      "holds, an array of float32, whatever the type of q; with --repeat, once.\n"
+      "\n"
+      "--reference compares the output with an array computed elsewhere, and dq=FILE, dk=FILE, dv=FILE, dbias=FILE or "
+      "dsinks=FILE a gradient, whether or not that is written; it may be repeated. With --max-error the exit code is 1 "
+      "when "
+      "an element of any differs by more.\n"
       "\n"
       "Files may be in C or Fortran order and in either byte order. float64 is converted with --dtype only. bfloat16 "
       "is read "
@@ -170,6 +181,7 @@ Command run_command() {
     define_run_options(&all, options.get());
     return [options] {
       force_kernel(options->kernel);
+      take_references(options.get());
       return options->case_text.empty() ? run_files(*options) : run_case(*options);
     };
   };

@@ -216,9 +216,9 @@ fa_tensor RunCall::read_per_head(const std::string &path, Array *array) const {
 
 void RunCall::read_features(const RunOptions &options) {
   if (!options.bias.empty()) {
-    bias_ = read_floating(options.bias, options.u2_as_bf16);
-    if (bias_.type == NpyType::f64) bias_ = converted(std::move(bias_), NpyType::f32);
-    args.bias = broadcast_view(&bias_, dtype_of(bias_.type), options.bias);
+    bias = read_floating(options.bias, options.u2_as_bf16);
+    if (bias.type == NpyType::f64) bias = converted(std::move(bias), NpyType::f32);
+    args.bias = broadcast_view(&bias, dtype_of(bias.type), options.bias);
   }
   if (!options.mask.empty()) {
     mask_ = read_npy(options.mask);
@@ -229,7 +229,7 @@ void RunCall::read_features(const RunOptions &options) {
     args.mask = broadcast_view(&mask_, FA_BOOL, options.mask);
   }
   args.alibi_slopes = read_per_head(options.alibi, &alibi_);
-  args.sinks = read_per_head(options.sinks, &sinks_);
+  args.sinks = read_per_head(options.sinks, &sinks);
 }
 
 void RunCall::make_outputs(const RunOptions &options) {

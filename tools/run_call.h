@@ -26,6 +26,7 @@ class RunCall {
   fa_desc desc;
   fa_args args;
   Array q, k, v, out, lse;  // in the order of their files
+  Array bias, sinks;        // empty where not given
 
   int64_t sequences() const { return batch_; }
 
@@ -44,7 +45,7 @@ class RunCall {
 
   bool bhsd_ = false;
   int64_t batch_ = 0;
-  Array bias_, mask_, alibi_, sinks_, block_table_;
+  Array mask_, alibi_, block_table_;
   std::vector<int32_t> pages_;
 #define FA_ARRAY(name, more) std::vector<int32_t> name##_;
 #include "core/operands.inc"

@@ -4,22 +4,24 @@
 #include <fa.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "file.h"
 #include "library.h"
 #include "run_call.h"
+#include "run_reference.h"
 
 namespace fa::tool {
 
 /// Throws BadInput for options of the backward pass that make no sense together.
 void check_gradient_usage(const RunOptions &options);
 
-/// Those that --dq, --dk and --dv ask for.
+/// Those that have a file or a reference.
 class RunGradients {
  public:
-  /// Reads --dout and creates the files, so that a place that cannot be written is found early.
+  /// Reads the inputs and creates the files, so that a place that cannot be written is found early.
   RunGradients(const RunOptions &options, RunCall *call);
 
   /// fa_backward, after call's fa_forward, whose results have been fetched where that ran on a GPU; repeat: as
@@ -29,16 +31,21 @@ class RunGradients {
   /// Writes the files and prints what they hold; a line each.
   void write();
 
+  /// Prints how far the gradients are from their references; false where one is farther than max_error allows.
+  bool agree(double max_error) const;
+
  private:
   struct Output {
     const char *name;
     std::string path;
     Array array;
-    fa_tensor *tensor;
-    std::unique_ptr<OutputFile> file;
+    std::unique_ptr<OutputFile> file;  // none where only a reference is given
+    std::optional<Reference> reference;
   };
 
-  Array dout_;
+  void read_inputs(const RunOptions &options, const RunCall &call);
+
+  Array dout_, dlse_;
   fa_backward_args args_;
   std::vector<Output> outputs_;
 };

@@ -1,7 +1,11 @@
 // Names and help texts of the options of `fa run`; they follow the fields of fa_desc and fa_args.
 #include "run_options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "error.h"
 
 namespace fa::tool {
 namespace {
@@ -25,9 +29,13 @@ void define_tensors(Options *o, RunOptions *r) {
   o->value("-o,--out", r->out, "FILE", "where the output goes");
   o->value("--lse-out", r->lse_out, "FILE", "where the log-sum-exp goes");
   o->value("--dout", r->dout, "FILE", "gradient of the output: the backward pass follows");
-  o->value("--dq", r->dq, "FILE", "where the gradient of q goes");
-  o->value("--dk", r->dk, "FILE", "where the gradient of k goes");
-  o->value("--dv", r->dv, "FILE", "where the gradient of v goes");
+  o->value("--dlse", r->dlse, "FILE", "gradient of the log-sum-exp; default: 0");
+  // One text: one entry of the help.
+  for (const GradientOption &gradient : gradient_options) {
+    o->value(fmt::format("--{}", gradient.name).c_str(), r->*gradient.path, "FILE",
+             "where the gradient of q, k, v, bias or sinks goes");
+  }
+  o->flag("--accumulate", r->accumulate, "add gradients to what their files hold, in float32");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
   o->choice("--dtype", r->dtype, {"f32", "f16", "bf16"}, "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
   o->choice("--out-dtype", r->out_dtype, {"f32", "f16", "bf16"}, "TYPE", "of the output; default: q's");
@@ -66,7 +74,7 @@ void define_execution(Options *o, RunOptions *r) {
   o->flag("--batch-invariant", r->batch_invariant, "bits that do not depend on the batch");
   o->flag("--nondeterministic", r->nondeterministic, "trade reproducible bits for speed");
   o->value("--repeat", r->repeat, "N", "call N times; print the median time", Range{1, 1e6});
-  o->value("--reference", r->reference, "FILE", "print the difference from this array");
+  o->values("--reference", r->references, "FILE", "print the difference from this array (dq=FILE: of dq)");
   o->value("--max-error", r->max_error, "X", "fail when the largest difference is more");
   o->value("--case", r->case_text, "LINE", "replay a case of the test suite instead");
   o->help("print this");
@@ -77,6 +85,23 @@ void define_execution(Options *o, RunOptions *r) {
 std::string option_of(std::string array) {
   std::replace(array.begin(), array.end(), '_', '-');
   return "--" + array;
+}
+
+void take_references(RunOptions *options) {
+  for (const std::string &text : options->references) {
+    std::string *target = &options->reference;
+    std::string path = text, what = "the output";
+    for (const GradientOption &gradient : gradient_options) {
+      const std::string begin = std::string(gradient.name) + "=";
+      if (!text.starts_with(begin)) continue;
+      target = &(options->*gradient.reference);
+      path = text.substr(begin.size());
+      what = gradient.name;
+    }
+    if (path.empty()) bad_input("--reference is '{}'; FILE or {}=FILE is expected", text, gradient_options[0].name);
+    if (!target->empty()) bad_input("--reference is given twice for {}", what);
+    *target = path;
+  }
 }
 
 void define_run_options(Options *o, RunOptions *options) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "options.h"
 
@@ -11,14 +12,16 @@ namespace fa::tool {
 
 struct RunOptions {
   // Paths; "" where not given.
-  std::string q, k, v, out, lse_out, reference, bias, mask, alibi, sinks;
-  std::string dout, dq, dk, dv;
+  std::string q, k, v, out, lse_out, bias, mask, alibi, sinks;
+  std::string dout, dlse, dq, dk, dv, dbias, dsinks;
+  std::vector<std::string> references;  // as given; by take_references():
+  std::string reference, reference_dq, reference_dk, reference_dv, reference_dbias, reference_dsinks;
   std::string cu_seqlens, block_table;
 #define FA_ARRAY(name, more) std::string name;
 #include "core/operands.inc"
 
   std::string layout = "bshd", dtype, out_dtype;
-  bool u2_as_bf16 = false;
+  bool u2_as_bf16 = false, accumulate = false;
 
   bool causal = false, causal_top_left = false, bias_before_softcap = false;
   std::string window;
@@ -34,6 +37,23 @@ struct RunOptions {
   int64_t repeat = 0;
   std::string case_text;
 };
+
+/// A gradient that can be asked for.
+struct GradientOption {
+  const char *name;             // "dq"
+  std::string RunOptions::*of;  // the input that it is the gradient of
+  std::string RunOptions::*path;
+  std::string RunOptions::*reference;
+};
+inline constexpr GradientOption gradient_options[] = {
+    {"dq", &RunOptions::q, &RunOptions::dq, &RunOptions::reference_dq},
+    {"dk", &RunOptions::k, &RunOptions::dk, &RunOptions::reference_dk},
+    {"dv", &RunOptions::v, &RunOptions::dv, &RunOptions::reference_dv},
+    {"dbias", &RunOptions::bias, &RunOptions::dbias, &RunOptions::reference_dbias},
+    {"dsinks", &RunOptions::sinks, &RunOptions::dsinks, &RunOptions::reference_dsinks}};
+
+/// Shares the references out: "dq=FILE" is that of dq, "FILE" that of the output. Throws BadInput.
+void take_references(RunOptions *options);
 
 /// The option of an array of fa_args: "--seqused-q" of "seqused_q".
 std::string option_of(std::string array);

@@ -21,7 +21,7 @@ expect '' 'fa run --threads '
 expect $argv[2]/fa.fish "fa run --q $argv[2]/"
 
 for command in info run check bench
-    for option in ($argv[1] $command --help | string match -rg -- '^  (?:-[a-z], )?(--[a-z0-9-]+)')
+    for option in ($argv[1] $command --help | string match -r -- '^  (?:-[a-z], )?--[a-z0-9-]+(?:, --[a-z0-9-]+)*' | string match -rag -- '(--[a-z0-9-]+)')
         if not contains -- $option (complete -C "fa $command $option" | string replace -r '\t.*' '')
             echo "fa $command: $option is not offered"
             set status_code 1

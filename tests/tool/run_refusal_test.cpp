@@ -211,11 +211,27 @@ TEST_F(RunRefusal, Cases) {
 }
 
 TEST_F(RunRefusal, Gradients) {
-  const std::string dq = folder / "dq.npy";
-  expect_refusal({"--dq", dq}, {"--dq, --dk and --dv need --dout"});
-  expect_refusal({"--dout", q}, {"where the gradients go", "--dv FILE"});
+  const std::string dq = folder / "dq.npy", db = folder / "db.npy";
+  expect_refusal({"--dq", dq}, {"--dq needs --dout FILE"});
+  expect_refusal({"--reference", "dv=" + v}, {"--reference dv=FILE needs --dout FILE"});
+  expect_refusal({"--dlse", q}, {"--dlse needs --dout FILE"});
+  expect_refusal({"--dout", q}, {"where the gradients go", "--dv FILE", "--reference dq=FILE"});
   expect_refusal({"--dout", k, "--dq", dq}, {"k.npy: shape (1, 6, 2, 8)", "--dout", "(1, 4, 2, 8)"});
+  expect_refusal({"--dout", q, "--dq", dq, "--dlse", q}, {"q.npy: shape (1, 4, 2, 8)", "--dlse", "(1, 2, 4)"});
   expect_refusal({"--dout", q, "--dq", dq, "--dk", dq}, {"the same file", "dq.npy"});
+  expect_refusal({"--dout", q, "--dbias", db}, {"--dbias needs --bias FILE"});
+  expect_refusal({"--dout", q, "--reference", "dsinks=" + q}, {"--reference dsinks=FILE needs --sinks FILE"});
+  expect_refusal({"--dout", q, "--reference", "dq=" + k}, {"k.npy: shape (1, 6, 2, 8); dq has shape (1, 4, 2, 8)"});
+  expect_refusal({"--dout", q, "--reference", "dk=" + k, "--dq", k}, {"k.npy: is an input"});
+  expect_refusal({"--dout", q, "--reference", "dq=" + q, "--accumulate"},
+                 {"--accumulate needs the file of a gradient"});
+  expect_refusal({"--reference", q, "--reference", q}, {"--reference is given twice for the output"});
+  expect_refusal({"--dout", q, "--reference", "dq=" + q, "--reference", "dq=" + q}, {"given twice for dq"});
+  expect_refusal({"--dout", q, "--reference", "dq="}, {"--reference is 'dq='; FILE or dq=FILE is expected"});
+  expect_refusal({"--dout", q, "--dq", dq, "--accumulate"}, {"dq.npy: cannot be opened"});
+  save(db, random_array(NpyType::f16, {1, 4, 2, 8}, 1));
+  expect_refusal({"--dout", q, "--dq", db, "--accumulate"},
+                 {"db.npy: holds float16 (1, 4, 2, 8); --accumulate adds dq to an array of float32 (1, 4, 2, 8)"});
   for (const std::string &name : folder.names()) EXPECT_EQ(name.find("dq.npy"), name.npos) << name;
 }
 

@@ -3,114 +3,21 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <cmath>
 #include <cstdio>
 #include <functional>
 
 #include "arrays.h"
-#include "judge/gradients.h"
-#include "judge/number.h"
-#include "judge/oracle.h"
 #include "program.h"
+#include "run_calls.h"
 #include "temporary.h"
 
 namespace {
 
-using fa::tool::Array;
-using fa::tool::NpyType;
-using fa::tool::read_npy;
 using test::Finished;
 using test::int32_array;
 using test::random_array;
 using test::save;
-
-constexpr int64_t b = 2, sq = 5, sk = 9, hq = 4, hkv = 2, d = 16;
-
-/// Arrays of one call, in files too, and the call as the options should describe it.
-struct Call {
-  test::TemporaryFolder folder;
-  Array q, k, v;
-  fa_desc desc;
-  fa_args args;
-  std::vector<float> out, lse;
-  std::vector<std::string> options;
-  std::vector<Array> kept;  // what args points to
-
-  explicit Call(NpyType type = NpyType::f32, bool packed = false) {
-    kept.reserve(16);
-    const auto shape = [&](int64_t rows, int64_t heads) {
-      return packed ? std::vector<int64_t>{b * rows, heads, d} : std::vector<int64_t>{b, rows, heads, d};
-    };
-    q = random_array(type, shape(sq, hq), 1);
-    k = random_array(type, shape(sk, hkv), 2);
-    v = random_array(type, shape(sk, hkv), 3);
-    const fa_dtype dtype = type == NpyType::f32 ? FA_F32 : type == NpyType::f16 ? FA_F16 : FA_BF16;
-    fa_desc_init(&desc, sizeof desc);
-    desc.dtype_q = dtype;
-    desc.dtype_out = FA_F32;
-    desc.head_dim = d;
-    fa_args_init(&args, sizeof args);
-    const int64_t batch = packed ? 1 : b, rows_q = packed ? b * sq : sq, rows_k = packed ? b * sk : sk;
-    fa_tensor_init(&args.q, q.bytes.data(), dtype, batch, rows_q, hq, d);
-    fa_tensor_init(&args.k, k.bytes.data(), dtype, batch, rows_k, hkv, d);
-    fa_tensor_init(&args.v, v.bytes.data(), dtype, batch, rows_k, hkv, d);
-    out.resize(static_cast<size_t>(b * sq * hq * d));
-    fa_tensor_init(&args.out, out.data(), FA_F32, batch, rows_q, hq, d);
-    options = {"run",
-               "--q",
-               save(folder / "q.npy", q),
-               "--k",
-               save(folder / "k.npy", k),
-               "--v",
-               save(folder / "v.npy", v),
-               "-o",
-               folder / "out.npy",
-               "--lse-out",
-               folder / "lse.npy",
-               "--out-dtype",
-               "f32"};
-  }
-
-  /// Keeps an array, saves it, and gives the option its path.
-  Array *add(const char *option, Array array) {
-    kept.push_back(std::move(array));
-    options.insert(options.end(), {option, save(folder / (std::string(option + 2) + ".npy"), kept.back())});
-    return &kept.back();
-  }
-  void add(const std::vector<std::string> &more) { options.insert(options.end(), more.begin(), more.end()); }
-
-  /// Runs the tool and compares what it wrote with the oracle.
-  void expect_right() {
-    const Finished f = test::fa(options);
-    ASSERT_EQ(f.code, 0) << f.err;
-    const oracle::Result expected = oracle::attention(desc, args);
-    const Array got = read_npy(folder / "out.npy"), got_lse = read_npy(folder / "lse.npy");
-    ASSERT_EQ(got.type, NpyType::f32);
-    ASSERT_EQ(got.shape, q.shape);
-    for (int64_t i = 0; i < expected.batch; ++i) {
-      for (int64_t row = 0; row < expected.rows; ++row) {
-        for (int64_t head = 0; head < hq; ++head) {
-          const int64_t at = expected.head(i, row, head);
-          const bool written = expected.written[static_cast<size_t>(expected.row(i, row))];
-          for (int64_t e = 0; e < d; ++e) {
-            const double want = written ? expected.out[static_cast<size_t>(at * d + e)] : 0;
-            // An ISA may round weights to q's type: docs/precision.md.
-            const double rounding =
-                3 * test::unit_roundoff(desc.dtype_q) * expected.mean_v[static_cast<size_t>(at * d + e)];
-            ASSERT_NEAR(got.value(at * d + e), want, 1e-4 + rounding) << i << " " << row << " " << head << " " << e;
-          }
-          const double lse_want = expected.lse[static_cast<size_t>(at)];
-          const double lse_got = got_lse.value((i * hq + head) * expected.rows + row);
-          if (written && std::isfinite(lse_want)) {
-            ASSERT_NEAR(lse_got, lse_want, 1e-3);
-          } else if (written) {
-            ASSERT_EQ(lse_got, lse_want);
-          }
-        }
-      }
-    }
-  }
-};
+using namespace test::run;
 
 TEST(Run, Plain) {
   Call().expect_right();
@@ -363,48 +270,6 @@ TEST(Run, ReplaysACase) {
   EXPECT_NE(f.out.find("right      largest error"), f.out.npos) << f.out;
 }
 
-/// Gradients of what the tool itself wrote as output and logsumexp.
-TEST(Run, Gradients) {
-  Call call;
-  call.desc.mask = FA_MASK_CAUSAL;
-  call.add({"--causal", "--kernel", "cpu.generic"});
-  Array dout = random_array(NpyType::f32, {b, sq, hq, d}, 9);
-  call.add("--dout", dout);
-  const char *const names[] = {"dq", "dk", "dv"};
-  for (const char *name : names) call.add({std::string("--") + name, call.folder / (std::string(name) + ".npy")});
-  const Finished f = test::fa(call.options);
-  ASSERT_EQ(f.code, 0) << f.err;
-  EXPECT_NE(f.out.find("dk         float32 (2, 9, 2, 16) -> "), f.out.npos) << f.out;
-
-  Array out = read_npy(call.folder / "out.npy"), lse = read_npy(call.folder / "lse.npy");
-  Array gradients[] = {read_npy(call.folder / "dq.npy"), read_npy(call.folder / "dk.npy"),
-                       read_npy(call.folder / "dv.npy")};
-  fa_backward_args args;
-  fa_backward_args_init(&args, sizeof args);
-  args.q = call.args.q, args.k = call.args.k, args.v = call.args.v;
-  fa_tensor_init(&args.out, out.bytes.data(), FA_F32, b, sq, hq, d);
-  fa_tensor_init(&args.dout, dout.bytes.data(), FA_F32, b, sq, hq, d);
-  fa_tensor_init(&args.lse, lse.bytes.data(), FA_F32, b, hq, sq, 1);
-  fa_tensor_init(&args.dq, gradients[0].bytes.data(), FA_F32, b, sq, hq, d);
-  fa_tensor_init(&args.dk, gradients[1].bytes.data(), FA_F32, b, sk, hkv, d);
-  fa_tensor_init(&args.dv, gradients[2].bytes.data(), FA_F32, b, sk, hkv, d);
-  const oracle::Gradients expected = oracle::gradients(call.desc, args);
-  const oracle::Gradient *wanted[] = {&expected.dq, &expected.dk, &expected.dv};
-  for (size_t i = 0; i < 3; ++i)
-    for (int64_t n = 0; n < gradients[i].elements(); ++n)
-      ASSERT_NEAR(gradients[i].value(n), wanted[i]->value[static_cast<size_t>(n)], 1e-4) << names[i] << " " << n;
-}
-
-TEST(Run, RepeatTimesBothPasses) {
-  Call call;
-  call.add({"--kernel", "cpu.generic", "--repeat", "6", "--dq", call.folder / "dq.npy"});
-  call.add("--dout", random_array(NpyType::f32, {b, sq, hq, d}, 9));
-  const Finished f = test::fa(call.options);
-  EXPECT_EQ(f.code, 0) << f.err;
-  EXPECT_NE(f.out.find("time       median "), f.out.npos) << f.out;
-  EXPECT_NE(f.out.find("backward   median "), f.out.npos) << f.out;
-}
-
 /// Types by the names that numpy and torch have for them.
 TEST(Run, SpellingsOfTypes) {
   for (const auto &[spelled, name] : {std::pair("half", "float16"),
@@ -418,25 +283,6 @@ TEST(Run, SpellingsOfTypes) {
     EXPECT_EQ(f.code, 0) << f.err;
     EXPECT_NE(f.out.find(std::string("q, k, v    ") + name + " "), f.out.npos) << f.out;
   }
-}
-
-/// The bytes of dq are those of a gradient of the output that is bf16 in its file, and not those of the exact one.
-TEST(Run, ConvertsTheGradientOfTheOutput) {
-  const Array exact = random_array(NpyType::f32, {b, sq, hq, d}, 9);
-  const auto dq_of = [](const Array &dout, const std::string &dtype) {
-    Call call;
-    call.add({"--kernel", "cpu.generic"});
-    if (!dtype.empty()) call.add({"--dtype", dtype});
-    call.add("--dout", dout);
-    const std::string path = call.folder / "dq.npy";
-    call.add({"--dq", path});
-    const Finished f = test::fa(call.options);
-    EXPECT_EQ(f.code, 0) << f.err;
-    return read_npy(path).bytes;
-  };
-  const Array rounded = converted(exact, NpyType::bf16);
-  EXPECT_EQ(dq_of(exact, "bf16"), dq_of(rounded, "bf16"));
-  EXPECT_NE(dq_of(exact, ""), dq_of(converted(rounded, NpyType::f32), ""));
 }
 
 }  // namespace

@@ -114,5 +114,17 @@ TEST(Manual, HelpFitsAScreen) {
   }
 }
 
+/// Neighbours of one description are one entry.
+TEST(Manual, OptionsOfOneDescription) {
+  Options options(nullptr);
+  std::string target;
+  options.value("-a,--one", target, "FILE", "the first");
+  for (const char *name : {"--two", "--three"}) options.value(name, target, "FILE", "the others");
+  const std::string help = help_text(program(), options), page = man_page(program(), options);
+  EXPECT_NE(help.find("\n  -a, --one FILE         the first\n  --two, --three FILE    the others\n"), help.npos)
+      << help;
+  EXPECT_NE(page.find("\\-\\-two, \\-\\-three FILE"), page.npos) << page;
+}
+
 }  // namespace
 }  // namespace fa::tool

@@ -54,7 +54,7 @@ TEST(Usage, SaysWhatIsWrong) {
   expect_usage_error({"rum"}, "unknown argument 'rum'; did you mean run?");
   expect_usage_error({"--nonsense"}, "unknown option '--nonsense'\n");
   expect_usage_error({"run", "--casual"}, "fa run: unknown option '--casual'; did you mean --causal?");
-  expect_usage_error({"run", "--dlse"}, "unknown option '--dlse'\n");  // near enough to none
+  expect_usage_error({"run", "--blob"}, "unknown option '--blob'\n");  // near enough to none
   expect_usage_error({"run", "--casual=1"}, "did you mean --causal?");
   expect_usage_error({"run", "stray.npy"}, "unknown argument 'stray.npy'");
   expect_usage_error({"run", "--q"}, "--q takes one value");
