@@ -8,6 +8,7 @@
 #include "command.h"
 #include "error.h"
 #include "file.h"
+#include "interruption.h"
 #include "library.h"
 #include "machine.h"
 #include "options.h"
@@ -59,13 +60,26 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
   return cases;
 }
 
-BenchRun measure_run(const BenchOptions &options, const std::optional<BenchRun> &base) {
+BenchRun measure_run(const BenchOptions &options, const std::optional<BenchRun> &base,
+                     const Interruption &interruption) {
   const std::vector<BenchCase> cases = cases_of(options, base);
   Progress progress(options.measure.rounds * static_cast<int64_t>(cases.size()));
   const int32_t version = fa_version();
-  return {fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100), this_machine().cpu,
-          measure(cases, options.measure,
-                  [&](int64_t done, int64_t, const BenchCase &c) { progress.update(done, name_of(c)); })};
+  return {
+      fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100), this_machine().cpu,
+      measure(
+          cases, options.measure, [&](int64_t done, int64_t, const BenchCase &c) { progress.update(done, name_of(c)); },
+          [&] { return interruption.asked(); })};
+}
+
+/// Prints a run, next to its baseline where there is one; the exit code.
+int print_run(const BenchOptions &options, const std::optional<BenchRun> &base, const BenchRun &run) {
+  if (!base) {
+    print_table(run.measurements);
+    return exit_ok;
+  }
+  const double threshold = options.threshold / 100;
+  return print_changes(*base, run, changes_between(*base, run, threshold), threshold) > 0 ? exit_failure : exit_ok;
 }
 
 int bench(const BenchOptions &options) {
@@ -74,18 +88,25 @@ int bench(const BenchOptions &options) {
   std::optional<OutputFile> json;
   if (!options.json.empty()) json.emplace(options.json);
 
-  const BenchRun run = options.measured.empty() ? measure_run(options, base) : read_run(options.measured);
+  Interruption interruption;
+  const BenchRun run = options.measured.empty() ? measure_run(options, base, interruption) : read_run(options.measured);
+  if (interruption.asked()) {
+    if (!run.measurements.empty()) print_run(options, base, run);
+    std::fflush(stdout);
+    fmt::print(stderr, "fa bench: interrupted {}{}\n",
+               run.measurements.empty()
+                   ? "before the first measurement"
+                   : fmt::format("in round {} of {}", run.measurements.front().seconds.size(), options.measure.rounds),
+               json ? "; --json is not written" : "");
+    interruption.end();
+  }
+  const int code = print_run(options, base, run);
   if (json) {
     const std::string text = json_of(run);
     json->write(std::as_bytes(std::span(text)));
     json->commit();
   }
-  if (!base) {
-    print_table(run.measurements);
-    return exit_ok;
-  }
-  const double threshold = options.threshold / 100;
-  return print_changes(*base, run, changes_between(*base, run, threshold), threshold) > 0 ? exit_failure : exit_ok;
+  return code;
 }
 
 void define_bench_options(Options *o, BenchOptions *b) {
@@ -126,7 +147,9 @@ Command bench_command() {
       "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
       "it "
       "covers what the machine does from second to second, other programs included. The interval of the median is "
-      "between two order statistics, at 95 %.\n"
+      "between two order statistics, at 95 %. Interrupted (Ctrl-C), fa bench prints what it has measured and leaves "
+      "the "
+      "file of --json as it was; a second Ctrl-C ends it at once.\n"
       "\n"
       "--compare measures the cases of the file (or those given) and says for each whether it is faster, slower or "
       "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it counts "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "error.h"
+#include "judge/number.h"
 #include "library.h"
 #include "options.h"
 
@@ -14,10 +15,21 @@ std::string shape_of(const BenchCase &c) {
                      c.dim_v == c.dim ? "" : fmt::format(",{}", c.dim_v));
 }
 
-std::string name_of(const BenchCase &c) {
-  return fmt::format("{} {}{}{}{}{}", shape_of(c), dtype_name(c.dtype), c.causal ? " causal" : "",
-                     c.backward ? " backward" : "", c.nondeterministic ? " nondeterministic" : "",
+std::string kind_of(const BenchCase &c) {
+  return fmt::format("{}{}{}{}{}", dtype_name(c.dtype), c.causal ? " causal" : "", c.backward ? " backward" : "",
+                     c.nondeterministic ? " nondeterministic" : "",
                      c.threads ? fmt::format(" threads={}", c.threads) : "");
+}
+
+std::string name_of(const BenchCase &c) {
+  return fmt::format("{} {}", shape_of(c), kind_of(c));
+}
+
+double tensor_bytes(const BenchCase &c) {
+  const auto of = [](auto... sizes) { return (1.0 * ... * static_cast<double>(sizes)); };
+  const double inputs = of(c.batch, c.rows_q, c.heads_q, c.dim) + of(c.batch, c.rows_k, c.heads_kv, c.dim + c.dim_v);
+  const double bytes = (inputs + of(c.batch, c.rows_q, c.heads_q, c.dim_v)) * test::dtype_bytes(c.dtype);
+  return c.backward ? 2 * bytes + 4 * of(c.batch, c.heads_q, c.rows_q) : bytes;
 }
 
 BenchCase parse_shape(const std::string &text) {

@@ -24,8 +24,14 @@ struct BenchCase {
 /// "1,8,8,1024,1024,64"; "1,8,8,1024,1024,192,128" where values have columns of their own.
 std::string shape_of(const BenchCase &c);
 
+/// "f32 causal", all but the shape and the kernel.
+std::string kind_of(const BenchCase &c);
+
 /// "1,8,8,1024,1024,64 f32 causal", without the kernel: what makes two measurements comparable.
 std::string name_of(const BenchCase &c);
+
+/// Of the tensors of a call, gradients and what they need included.
+double tensor_bytes(const BenchCase &c);
 
 /// B,Hq,Hkv,Sq,Sk,D[,Dv]. Throws BadInput.
 BenchCase parse_shape(const std::string &text);

@@ -9,10 +9,12 @@
 #include "bench_tensors.h"
 #include "error.h"
 #include "library.h"
+#include "machine.h"
 #include "npy.h"
 #include "on_gpu.h"
 #include "stats.h"
 #include "timing.h"
+#include "units.h"
 #include "work.h"
 
 namespace fa::tool {
@@ -88,15 +90,15 @@ class Prepared {
 };
 
 /// The median of as many samples as the budget allows; a call that is longer than the budget is a sample by itself.
-double one_round(const Prepared &prepared, double budget) {
+double one_round(const Prepared &prepared, double budget, const std::function<bool()> &stopped) {
   constexpr double shortest_sample = 20e-6;  // so that reading the clock does not count
   // The first call brings the tensors back into the caches that they fit, and shows how long a call takes.
   const double first = std::max(seconds_of(1, [&] { prepared.call(); }), 1e-8);
-  if (first > budget) return first;
+  if (first > budget || stopped()) return first;
   const int64_t calls = std::max<int64_t>(1, static_cast<int64_t>(shortest_sample / first));
   std::vector<double> samples;
   double used = 0;
-  while (samples.size() < 3 || used < budget) {
+  while (samples.empty() || ((samples.size() < 3 || used < budget) && !stopped())) {
     const double seconds = seconds_of(1, [&] { prepared.call(calls); });
     samples.push_back(seconds / static_cast<double>(calls));
     used += seconds;
@@ -104,27 +106,41 @@ double one_round(const Prepared &prepared, double budget) {
   return median(samples);
 }
 
+/// Linux grants more memory than there is and ends programs that use it.
+void check_memory(const BenchCase &c, double before, double free) {
+  const double own = tensor_bytes(c);
+  if (free == 0 || before + own <= free) return;
+  failure("{}: out of memory: its tensors have {}{}, and {} are free", name_of(c), bytes_text(own),
+          before == 0 ? "" : fmt::format(" and those of the cases before it {}", bytes_text(before)), bytes_text(free));
+}
+
 }  // namespace
 
 std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const MeasureOptions &options,
-                                 const std::function<void(int64_t, int64_t, const BenchCase &)> &progress) {
+                                 const std::function<void(int64_t, int64_t, const BenchCase &)> &progress,
+                                 const std::function<bool()> &stopped) {
   std::vector<Measurement> measurements;
   std::vector<std::unique_ptr<Prepared>> prepared;
   const auto count = static_cast<int64_t>(cases.size());
+  const double free = free_memory();
+  double used = 0;
   for (const BenchCase &c : cases) {
+    if (stopped()) return {};
     progress(0, options.rounds * count, c);
+    check_memory(c, used, free);
+    used += tensor_bytes(c);
     prepared.push_back(std::make_unique<Prepared>(c));
     prepared.back()->call();  // starts threads, and refuses what cannot run before anything is measured
     const Work work = prepared.back()->work();
     measurements.push_back({c, prepared.back()->kernel(), work.flops, work.bytes, {}});
   }
   force_kernel("");
-  for (int64_t round = 0; round < options.rounds; ++round) {
-    for (size_t i = 0; i < cases.size(); ++i) {
-      progress(round * count + static_cast<int64_t>(i), options.rounds * count, cases[i]);
-      measurements[i].seconds.push_back(one_round(*prepared[i], options.seconds));
-    }
+  for (int64_t step = 0; step < options.rounds * count && !stopped(); ++step) {
+    const auto i = static_cast<size_t>(step % count);
+    progress(step, options.rounds * count, cases[i]);
+    measurements[i].seconds.push_back(one_round(*prepared[i], options.seconds, stopped));
   }
+  std::erase_if(measurements, [](const Measurement &m) { return m.seconds.empty(); });
   return measurements;
 }
 

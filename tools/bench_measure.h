@@ -22,8 +22,10 @@ struct MeasureOptions {
   double seconds = 0.05;  // of each case in each round
 };
 
-/// Calls progress(done, total, case) before each step. Throws BadInput or Failure as the library does.
+/// Calls progress(done, total, case) before each step. Once stopped() is true, returns the cases measured so far, with
+/// the rounds that they have. Throws BadInput or Failure as the library does, and Failure where memory is too short.
 std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const MeasureOptions &options,
-                                 const std::function<void(int64_t, int64_t, const BenchCase &)> &progress);
+                                 const std::function<void(int64_t, int64_t, const BenchCase &)> &progress,
+                                 const std::function<bool()> &stopped);
 
 }  // namespace fa::tool

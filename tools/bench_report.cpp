@@ -37,22 +37,77 @@ Json json_of_measurement(const Measurement &m) {
           {"seconds", m.seconds}};
 }
 
+/// A value of an object, in words of what is missing. Throws BadInput.
+template <class T>
+T value_of(const Json &object, const char *name, const char *expected) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (found == object.end()) bad_input("there is no '{}'", name);
+  try {
+    return found->template get<T>();
+  } catch (const Json::exception &) {
+    bad_input("its '{}' is not {}", name, expected);
+  }
+}
+
+bool flag_of(const Json &object, const char *name) {
+  return value_of<bool>(object, name, "true or false");
+}
+
+std::string text_of(const Json &object, const char *name) {
+  return value_of<std::string>(object, name, "a text");
+}
+
+double number_of(const Json &object, const char *name) {
+  return value_of<double>(object, name, "a number");
+}
+
 Measurement parse_measurement(const Json &json) {
   Measurement m;
-  m.c = parse_shape(json.at("shape").get<std::string>());
-  m.c.dtype = dtype_of_name(json.at("dtype").get<std::string>());
-  m.c.causal = json.at("causal").get<bool>();
-  m.c.backward = json.value("backward", false);
-  m.c.nondeterministic = json.value("nondeterministic", false);
-  m.c.threads = json.at("threads").get<int32_t>();
-  m.c.kernel = json.at("kernel_asked").get<std::string>();
-  m.kernel = json.at("kernel").get<std::string>();
-  m.flops = json.at("flops").get<double>();
-  m.bytes = json.at("bytes").get<double>();
-  m.seconds = json.at("seconds").get<std::vector<double>>();
+  m.c = parse_shape(text_of(json, "shape"));
+  m.c.dtype = dtype_of_name(text_of(json, "dtype"));
+  m.c.causal = flag_of(json, "causal");
+  m.c.backward = json.contains("backward") && flag_of(json, "backward");
+  m.c.nondeterministic = json.contains("nondeterministic") && flag_of(json, "nondeterministic");
+  m.c.threads = value_of<int32_t>(json, "threads", "a number");
+  m.c.kernel = text_of(json, "kernel_asked");
+  m.kernel = text_of(json, "kernel");
+  m.flops = number_of(json, "flops");
+  m.bytes = number_of(json, "bytes");
+  m.seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
+  if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is none of f32, f16 and bf16");
   const bool positive = std::all_of(m.seconds.begin(), m.seconds.end(), [](double s) { return s > 0; });
-  if (m.c.dtype == FA_DTYPE_DEFAULT || m.seconds.empty() || !positive) bad_input("a result without a dtype or times");
+  if (m.seconds.empty() || !positive) bad_input("its 'seconds' are no times");
   return m;
+}
+
+BenchRun parse_run(const std::string &text) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error &error) {
+    if (text.empty()) bad_input("it is empty");
+    bad_input("from its byte {} on it is not JSON", error.byte);
+  }
+  if (const std::string format = text_of(json, "format"); format != format_name)
+    bad_input("its 'format' is '{}', not '{}'", format, format_name);
+  BenchRun run{text_of(json, "version"), text_of(json, "cpu"), {}};
+  const Json results = value_of<Json>(json, "results", "a list");
+  if (!results.is_array()) bad_input("its 'results' is not a list");
+  for (size_t i = 0; i < results.size(); ++i) {
+    try {
+      run.measurements.push_back(parse_measurement(results[i]));
+    } catch (const BadInput &error) {
+      bad_input("in result {}, {}", i + 1, error.what());
+    }
+  }
+  return run;
+}
+
+/// A line's first column. A text that is wider has a line of its own, so that tables fit 80 columns.
+std::string first_column(const std::string &text, size_t width) {
+  const std::string shown = "  " + text;
+  if (shown.size() <= width) return fmt::format("{:<{}}", shown, width);
+  return fmt::format("{}\n{:{}}", shown, "", width);
 }
 
 /// "+3.1 %"
@@ -70,23 +125,23 @@ std::string json_of(const BenchRun &run) {
 
 BenchRun parse_bench_run(const std::string &text, const std::string &name) {
   try {
-    const Json json = Json::parse(text);
-    if (json.at("format").get<std::string>() != format_name) bad_input("its format is not '{}'", format_name);
-    BenchRun run{json.at("version").get<std::string>(), json.at("cpu").get<std::string>(), {}};
-    for (const Json &result : json.at("results")) run.measurements.push_back(parse_measurement(result));
-    return run;
-  } catch (const std::exception &error) {
+    return parse_run(text);
+  } catch (const BadInput &error) {
     bad_input("{}: is not what `fa bench --json` writes: {}", name, error.what());
   }
 }
 
 void print_table(const std::vector<Measurement> &measurements) {
-  fmt::print("{:<34} {:<16} {:>10}  {:<22} {:>9} {:>8}\n", "B,Hq,Hkv,Sq,Sk,D", "kernel", "median", "95 % within",
+  constexpr size_t width = 26;
+  fmt::print("{} {:>10}  {:<22} {:>9} {:>8}\n", first_column("B,Hq,Hkv,Sq,Sk,D", width), "median", "95 % within",
              "GFLOP/s", "GB/s");
+  std::string above;
   for (const Measurement &m : measurements) {
+    const std::string heading = fmt::format("{}, {}", kind_of(m.c), printable(m.kernel));
+    if (heading != above) fmt::print("{}\n", above = heading);
     const double middle = median(m.seconds);
     const Interval interval = median_interval(m.seconds);
-    fmt::print("{:<34} {:<16} {:>10}  {:<22} {:>9.1f} {:>8.1f}\n", name_of(m.c), m.kernel, seconds_text(middle),
+    fmt::print("{} {:>10}  {:<22} {:>9.1f} {:>8.1f}\n", first_column(shape_of(m.c), width), seconds_text(middle),
                fmt::format("[{}, {}]", seconds_text(interval.low), seconds_text(interval.high)),
                m.flops / middle * 1e-9, m.bytes / middle * 1e-9);
   }
@@ -109,19 +164,24 @@ int print_changes(const BenchRun &base, const BenchRun &current, const std::vect
   if (base.cpu != current.cpu)
     fmt::print("note: the baseline was measured on {}, this on {}\n", printable(base.cpu), current.cpu);
   if (base.version != current.version) fmt::print("library {} against {}\n", current.version, printable(base.version));
-  fmt::print("{:<34} {:>10} {:>10} {:>9}  {:<22} {}\n", "time against the baseline", "before", "now", "change",
+  constexpr size_t width = 21;
+  fmt::print("{} {:>7} {:>7} {:>8}  {:<18} {}\n", first_column("time of", width), "before", "now", "change",
              "95 % within", "verdict");
   int slower = 0;
+  std::string above;
   for (const Change &change : changes) {
     slower += change.verdict == Verdict::slower;
+    const std::string &before = change.base->kernel, &now = change.current->kernel;
+    const std::string kernels = printable(before == now ? now : fmt::format("{} before, {} now", before, now));
+    const std::string kind = kind_of(change.current->c);
+    const std::string heading = kind + (kind.size() + kernels.size() + 2 > 80 ? ",\n" : ", ") + kernels;
+    if (heading != above) fmt::print("{}\n", above = heading);
     const Interval &i = change.ratio.interval;
-    const bool same_kernel = change.base->kernel == change.current->kernel;
-    fmt::print(
-        "{:<34} {:>10} {:>10} {:>9}  {:<22} {}{}\n", name_of(change.current->c),
-        seconds_text(median(change.base->seconds)), seconds_text(median(change.current->seconds)),
-        percent(change.ratio.estimate), fmt::format("[{}, {}]", percent(i.low), percent(i.high)),
-        verdict_name(change.verdict),
-        same_kernel ? "" : fmt::format(" ({} before, {} now)", printable(change.base->kernel), change.current->kernel));
+    fmt::print("{} {:>7} {:>7} {:>8}  {:<18} {}\n", first_column(shape_of(change.current->c), width),
+               seconds_text(median(change.base->seconds)), seconds_text(median(change.current->seconds)),
+               percent(change.ratio.estimate),
+               fmt::format("[{:+.1f}, {:+.1f}] %", 100 * (i.low - 1), 100 * (i.high - 1)),
+               verdict_name(change.verdict));
   }
   fmt::print("A change counts when its whole interval is beyond {:g} %.\n", 100 * threshold);
   return slower;

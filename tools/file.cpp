@@ -151,7 +151,12 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resol
   struct stat status = {};
   const bool exists = stat(target_.c_str(), &status) == 0;
   if (exists && S_ISDIR(status.st_mode)) bad_input("{}: is a directory; the name of a file is needed", path_);
-  if (exists && !S_ISREG(status.st_mode)) return;
+  if (exists && !S_ISREG(status.st_mode)) {
+    if (S_ISFIFO(status.st_mode)) return;  // opening it waits for a reader
+    descriptor_ = open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) bad_input("{}: cannot be written: {}", path_, std::strerror(errno));
+    return;
+  }
 
   install_handler();
   const SignalsHeld held;

@@ -22,10 +22,11 @@ std::vector<std::byte> read_text_file(const std::string &path);
 
 /// A file to be written. Its bytes go to a temporary file beside it, which commit() puts in its place; without a
 /// commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before
-/// stays. A path that is no regular file (/dev/null, a pipe) is written directly.
+/// stays. A path that is no regular file (/dev/null, a pipe) is written directly, a pipe opened only then.
 class OutputFile {
  public:
-  /// Creates the temporary file, so that an unwritable place is found before the work. Throws BadInput.
+  /// Creates the temporary file, or opens what is there, so that an unwritable place is found before the work. Throws
+  /// BadInput.
   explicit OutputFile(std::string path);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -75,6 +76,17 @@ Machine this_machine() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   if (pages > 0 && page > 0) machine.memory_gib = static_cast<double>(pages) * static_cast<double>(page) / (1 << 30);
   return machine;
+}
+
+double free_memory() {
+  const std::string meminfo = contents("/proc/meminfo");
+  double kibibytes = 0;
+  for (const char *key : {"MemAvailable", "SwapFree"}) {
+    const std::string text = cpuinfo_value(meminfo, key);  // in the same form; "1234 kB"
+    double value = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc()) kibibytes += value;
+  }
+  return 1024 * kibibytes;
 }
 
 }  // namespace fa::tool

@@ -18,6 +18,9 @@ struct Machine {
 
 Machine this_machine();
 
+/// The bytes that programs may still allocate, swap included; 0 where the system does not say.
+double free_memory();
+
 /// The instruction sets among the flags of a /proc/cpuinfo text that matter here, in its words.
 std::vector<std::string> isas_in(const std::string &cpuinfo);
 

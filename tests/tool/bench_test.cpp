@@ -1,6 +1,9 @@
 // `fa bench`: measures, keeps, compares; the verdict on made-up measurements.
 #include <fa.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -49,7 +52,7 @@ TEST_F(Bench, Backward) {
   const Finished f = test::fa({"bench", "--backward", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel",
                                "cpu.generic", "--rounds", "1", "--time", "0", "--json", folder / "b.json"});
   ASSERT_EQ(f.code, 0) << f.err;
-  EXPECT_NE(f.out.find("1,2,1,32,48,16 f32 backward"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("f32 backward, cpu.generic\n  1,2,1,32,48,16 "), f.out.npos) << f.out;
   const std::vector<std::byte> bytes = read_text_file(folder / "b.json");
   const json kept = json::parse(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()));
   EXPECT_EQ(kept.at("results").at(0).at("backward"), true);
@@ -65,7 +68,7 @@ TEST_F(Bench, ColumnsOfValues) {
     if (backward) words.push_back("--backward");
     const Finished f = test::fa(words);
     ASSERT_EQ(f.code, 0) << f.err;
-    EXPECT_NE(f.out.find("1,2,1,32,48,24,16 f32"), f.out.npos) << f.out;
+    EXPECT_NE(f.out.find("  1,2,1,32,48,24,16 "), f.out.npos) << f.out;
     const std::vector<std::byte> bytes = read_text_file(folder / "v.json");
     const std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
     EXPECT_EQ(json::parse(text).at("results").at(0).at("flops"),
@@ -80,7 +83,7 @@ TEST_F(Bench, Nondeterministic) {
   const Finished f = test::fa({"bench", "--backward", "--nondeterministic", "--shape", "1,2,1,32,48,16", "--dtype",
                                "f32", "--kernel", "cpu.generic", "--rounds", "1", "--time", "0", "--json", file});
   ASSERT_EQ(f.code, 0) << f.err;
-  EXPECT_NE(f.out.find("1,2,1,32,48,16 f32 backward nondeterministic"), f.out.npos) << f.out;
+  EXPECT_NE(f.out.find("f32 backward nondeterministic, cpu.generic\n"), f.out.npos) << f.out;
   const std::vector<std::byte> bytes = read_text_file(file);
   const std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   EXPECT_EQ(json::parse(text).at("results").at(0).at("nondeterministic"), true);
@@ -96,8 +99,8 @@ TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
   options.insert(options.end(), quick.begin(), quick.end());
   Finished f = test::fa(options);
   ASSERT_EQ(f.code, 0) << f.err;
-  for (const char *part :
-       {"1,2,1,32,48,16 f32 causal threads=1", "2,2,2,16,16,8 bf16 causal", "cpu.generic", "GFLOP/s"}) {
+  for (const char *part : {"f32 causal threads=1, cpu.generic\n  1,2,1,32,48,16 ", "\n  2,2,2,16,16,8 ",
+                           "bf16 causal threads=1, cpu.generic\n", "GFLOP/s"}) {
     EXPECT_NE(f.out.find(part), f.out.npos) << f.out;
   }
   const std::vector<std::byte> bytes = read_text_file(folder / "b.json");
@@ -177,8 +180,9 @@ TEST_F(Bench, EachFigureOfTheTableIsInItsColumn) {
   const Finished f = test::fa({"bench", "--measured", saved("a.json", of_known_figures())});
   ASSERT_EQ(f.code, 0) << f.err;
   std::istringstream lines(f.out);
-  std::string titles, line;
+  std::string titles, heading, line;
   std::getline(lines, titles);
+  std::getline(lines, heading);
   std::getline(lines, line);
   // What stands at the right end of each title, or at its left end.
   const auto ending_at = [&](const std::string &title) {
@@ -189,12 +193,46 @@ TEST_F(Bench, EachFigureOfTheTableIsInItsColumn) {
     const size_t begin = titles.find(title);
     return line.substr(begin, line.find("  ", begin) - begin);
   };
-  EXPECT_EQ(beginning_at("B,Hq,Hkv,Sq,Sk,D"), "1,4,2,64,128,32 f32") << f.out;
-  EXPECT_EQ(beginning_at("kernel"), "cpu.generic") << f.out;
+  EXPECT_EQ(heading, "f32, cpu.generic");
+  EXPECT_EQ(beginning_at("B,Hq,Hkv,Sq,Sk,D"), "1,4,2,64,128,32") << f.out;
   EXPECT_EQ(line.substr(titles.find("median") - 4, 10), "   2.00 ms") << f.out;
   EXPECT_EQ(beginning_at("95 % within"), "[1.00 ms, 5.00 ms]") << f.out;
   EXPECT_EQ(ending_at("GFLOP/s"), "2000.0") << f.out;  // 4e9 / 2 ms
   EXPECT_EQ(ending_at("GB/s"), "15.0") << f.out;       // 3e7 / 2 ms
+}
+
+/// Whatever the shapes, the kernels and what is said of a case.
+TEST_F(Bench, TablesFit80ColumnsAndStayInLine) {
+  BenchRun before = of_known_figures();
+  const Measurement one = before.measurements[0];
+  before.measurements.clear();
+  for (const char *shape : {"1,4,2,64,128,32", "1,32,8,1,32768,128", "1,64,64,1000000,1000000,192,128"}) {
+    for (const bool long_names : {false, true}) {
+      Measurement m = one;
+      m.c = parse_shape(shape);
+      m.c.causal = m.c.backward = m.c.nondeterministic = long_names;
+      m.c.threads = long_names ? 128 : 0;
+      m.kernel = long_names ? "cuda.sm_100a.tcgen05" : "cpu.generic";
+      before.measurements.push_back(m);
+    }
+  }
+  BenchRun now = before;
+  for (Measurement &m : now.measurements) m.kernel = "cuda.sm_100a.mma";
+  const std::string a = saved("a.json", before), b = saved("b.json", now);
+  for (const Finished &f : {test::fa({"bench", "--measured", a}), compare(a, b)}) {
+    std::istringstream lines(f.out);
+    std::string titles;
+    std::getline(lines, titles);
+    const size_t interval = titles.find("95 % within");
+    int rows = 0;
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 80u) << line;
+      if (line.find('[') == line.npos) continue;
+      EXPECT_EQ(line.find('['), interval) << f.out;
+      ++rows;
+    }
+    EXPECT_EQ(rows, 6) << f.out;
+  }
 }
 
 TEST_F(Bench, EachFigureOfTheJsonHasItsName) {
@@ -221,8 +259,9 @@ TEST_F(Bench, EachFigureOfTheComparisonIsInItsColumn) {
   const Finished f = compare(saved("a.json", before), saved("b.json", now));
   EXPECT_EQ(f.code, 1);
   std::istringstream lines(f.out);
-  std::string titles, line;
+  std::string titles, heading, line;
   std::getline(lines, titles);
+  std::getline(lines, heading);
   std::getline(lines, line);
   const auto right_end = [&](const std::string &title, size_t width) {
     return line.substr(titles.find(title) + title.size() - width, width);
@@ -234,12 +273,24 @@ TEST_F(Bench, EachFigureOfTheComparisonIsInItsColumn) {
 
 TEST_F(Bench, RefusesBaselinesThatAreNone) {
   const std::string good = saved("a.json", made_up(1, 1));
-  for (const char *text : {"", "{", "[]", "{}", R"({"format": "other"})",
-                           R"({"format": "fa bench 1", "version": "", "cpu": "", "results": [{}]})",
-                           R"({"format": "fa bench 1", "version": 1, "cpu": "", "results": []})"}) {
-    const Finished f = compare(save(folder / "bad.json", std::string(text)), good);
+  const auto result = [](const char *fields) {
+    return std::string(R"({"format": "fa bench 1", "version": "", "cpu": "", "results": [)") + fields + "]}";
+  };
+  for (const auto &[text, part] : std::vector<std::pair<std::string, std::string>>{
+           {"", "it is empty"},
+           {"{", "from its byte 2 on it is not JSON"},
+           {"[]", "there is no 'format'"},
+           {"{}", "there is no 'format'"},
+           {R"({"format": 1})", "its 'format' is not a text"},
+           {R"({"format": "other"})", "its 'format' is 'other', not 'fa bench 1'"},
+           {R"({"format": "fa bench 1", "version": 1, "cpu": "", "results": []})", "its 'version' is not a text"},
+           {R"({"format": "fa bench 1", "version": "", "cpu": "", "results": {}})", "its 'results' is not a list"},
+           {result("{}"), "in result 1, there is no 'shape'"},
+           {result("7"), "in result 1, there is no 'shape'"},
+           {result(R"({"shape": "1,2"})"), "in result 1, --shape is '1,2'"}}) {
+    const Finished f = compare(save(folder / "bad.json", text), good);
     EXPECT_EQ(f.code, 2) << text;
-    EXPECT_NE(f.err.find("bad.json: is not what `fa bench --json` writes"), f.err.npos) << f.err;
+    EXPECT_NE(f.err.find("bad.json: is not what `fa bench --json` writes: " + part), f.err.npos) << f.err;
   }
   json no_times = json::parse(json_of(made_up(1, 1)));
   no_times["results"][0]["seconds"] = json::array({1.0, 0.0});
@@ -261,6 +312,47 @@ TEST_F(Bench, RefusesShapesThatAreNone) {
   const Finished heads = test::fa({"bench", "--shape", "1,3,2,4,4,8", "--json", folder / "b.json"});
   EXPECT_EQ(heads.code, 2);  // the library's own words
   EXPECT_EQ(folder.names(), std::vector<std::string>{});
+}
+
+TEST_F(Bench, PrintsTheTableThoughTheFileCannotBeKept) {
+  const Finished f = test::fa(
+      {"bench", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--rounds", "1", "--time", "0", "--json", "/dev/full"});
+  EXPECT_EQ(f.code, 1);
+  EXPECT_NE(f.out.find("  1,2,1,32,48,16 "), f.out.npos) << f.out;
+  EXPECT_NE(f.err.find("/dev/full: cannot be written: No space left on device"), f.err.npos) << f.err;
+}
+
+/// A socket can be opened by nobody.
+TEST_F(Bench, AFileThatCannotBeOpenedIsFoundBeforeTheWork) {
+  const std::string path = folder / "s";
+  struct sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(path.size(), sizeof address.sun_path);
+  path.copy(address.sun_path, path.size());
+  const int socket_there = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(socket_there, reinterpret_cast<struct sockaddr *>(&address), sizeof address), 0);
+  const Finished f = test::fa(
+      {"bench", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--rounds", "1", "--time", "0", "--json", path});
+  close(socket_there);
+  EXPECT_EQ(f.code, 2);
+  EXPECT_EQ(f.out, "");
+  EXPECT_NE(f.err.find(path + ": cannot be written: "), f.err.npos) << f.err;
+}
+
+TEST_F(Bench, SaysWhatDoesNotFitIntoMemory) {
+  for (const bool backward : {false, true}) {
+    std::vector<std::string> words = {
+        "bench", "--shape", "1,2,1,32,48,16", "--shape", "1,64,64,1000000000,1000000000,128", "--dtype", "f32"};
+    if (backward) words.push_back("--backward");
+    const Finished f = test::fa(words);
+    EXPECT_EQ(f.code, 1);
+    EXPECT_NE(f.err.find(std::string("1,64,64,1000000000,1000000000,128 f32") + (backward ? " backward" : "") +
+                         ": out of memory: its tensors have " + (backward ? "262 TB" : "131 TB")),
+              f.err.npos)
+        << f.err;
+    const std::string before = backward ? "28.9 kB" : "14.3 kB";
+    EXPECT_NE(f.err.find(" and those of the cases before it " + before + ", and "), f.err.npos) << f.err;
+  }
 }
 
 TEST(Sweeps, AllHaveShapes) {

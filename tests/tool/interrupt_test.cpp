@@ -1,4 +1,5 @@
-// An interrupted `fa run` leaves nothing half-written: neither an output nor its temporary file.
+// An interrupted program leaves nothing half-written, neither an output nor its temporary file, and `fa bench` prints
+// what it has measured.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -41,5 +42,27 @@ TEST_P(Interrupt, LeavesNoOutput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGPIPE));
+
+/// When the first rounds are over depends on the machine: the signal comes later until they are.
+TEST(BenchInterrupt, PrintsWhatWasMeasured) {
+  const test::TemporaryFolder folder;
+  save(folder / "b.json", std::string("what was there before"));
+  test::Finished f;
+  for (int milliseconds = 200; milliseconds < 60000; milliseconds *= 2) {
+    test::Program program({"bench", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel", "cpu.generic",
+                           "--rounds", "1000", "--time", "0.1", "--json", folder / "b.json"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    kill(program.id(), SIGINT);
+    f = program.wait();
+    if (f.signal == SIGINT && f.out.find("GFLOP/s") != f.out.npos) break;
+  }
+  EXPECT_EQ(f.signal, SIGINT);
+  EXPECT_NE(f.out.find("f32, cpu.generic\n  1,2,1,32,48,16 "), f.out.npos) << f.out;
+  EXPECT_NE(f.err.find("fa bench: interrupted in round "), f.err.npos) << f.err;
+  EXPECT_NE(f.err.find(" of 1000; --json is not written\n"), f.err.npos) << f.err;
+  EXPECT_EQ(folder.names(), Names{"b.json"});
+  const std::vector<std::byte> left = fa::tool::read_text_file(folder / "b.json");
+  EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "what was there before");
+}
 
 }  // namespace

@@ -50,12 +50,15 @@ TEST(Progress, Durations) {
   EXPECT_EQ(duration_text(1e300), "--:--");
 }
 
-TEST(Units, Seconds) {
+TEST(Units, SecondsAndBytes) {
   EXPECT_EQ(seconds_text(2.345), "2.35 s");
   EXPECT_EQ(seconds_text(0.0123), "12.3 ms");
   EXPECT_EQ(seconds_text(0.000999), "999 us");
   EXPECT_EQ(seconds_text(0.9999), "1.00 s");
   EXPECT_EQ(seconds_text(3e-8), "30 ns");
+  EXPECT_EQ(bytes_text(131.072e9), "131 GB");
+  EXPECT_EQ(bytes_text(2048), "2.05 kB");
+  EXPECT_EQ(bytes_text(17), "17 bytes");
 }
 
 TEST(Options, ParsesIntegersToTheLastCharacter) {
