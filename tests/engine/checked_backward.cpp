@@ -62,14 +62,10 @@ class CheckedGradients : public EngineTest {
     return c;
   }
 
-  /// Whether calls are long enough to show that a block does not wait for its turn, which is the same code for all
-  /// dimensions; at the others a few tiles of queries are enough.
-  static bool waits_long(int64_t dim) { return dim == 32; }
-
   /// In turns of three tiles of keys or more, which heads that share keys make short.
   static Case in_turns(int64_t dim) {
     Case c = causal(dim);
-    c.sq = waits_long(dim) ? 400 : 200, c.sk = 270, c.hq = 4, c.hkv = 1, c.mask = FA_MASK_NONE;
+    c.sq = 400, c.sk = 270, c.hq = 4, c.hkv = 1, c.mask = FA_MASK_NONE;
     return c;
   }
 
@@ -112,19 +108,18 @@ class CheckedGradients : public EngineTest {
     fall.dout_amp = 512, fall.dout_fall = 12, fall.dq = FA_F32;
     expect_right(fall);
     Case slide = in_turns(dim);  // tiles of keys that begin and end anywhere, in sequences of their own
-    slide.b = 2, slide.sq = slide.sk = waits_long(dim) ? 300 : 200, slide.hq = waits_long(dim) ? 16 : 8,
-    slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
+    slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 16, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q", slide.workspace = true;
     expect_right(slide);
     follow(dim);
     EXPECT_TRUE(log.has("fa_backward_gradients in turns") && !log.has("dkv") && !log.has("any order")) << log.text;
   }
 
-  /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's turns begin
-  /// at 0. A block of keys sees the difference if it comes before the one whose turn it is, so there are several tries.
+  /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's begin anew.
+  /// A block of keys sees the difference if it comes before the one whose turn it is, so there are several tries.
   void follow(int64_t dim) {
     Case c = in_turns(dim);
-    c.sk = 530, c.hq = waits_long(dim) ? 8 : 4;
+    c.sk = 530, c.hq = 8;
     BackwardInstance longer(typed(c));
     c.sk = 270;
     BackwardInstance shorter(typed(c));
@@ -134,7 +129,7 @@ class CheckedGradients : public EngineTest {
     longer.call.workspace = shorter.call.workspace = memory.data();
     shorter.call.workspace_size = longer.call.workspace_size;
     const ExpectedGradients of_shorter(shorter), of_longer(longer);
-    for (int32_t turn = 1; turn <= (waits_long(dim) ? 6 : 1); ++turn) {
+    for (int32_t turn = 1; turn <= (dim == 32 ? 6 : 1); ++turn) {
       const int32_t word = 1 + turn % 2;
       for (size_t at = 0; at < memory.size(); at += sizeof word) std::memcpy(memory.data() + at, &word, sizeof word);
       ASSERT_EQ(backward(op, shorter), FA_OK) << fa_last_error();
