@@ -115,8 +115,8 @@ class CheckedGradients : public EngineTest {
     EXPECT_TRUE(log.has("fa_backward_gradients in turns") && !log.has("dkv") && !log.has("any order")) << log.text;
   }
 
-  /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's begin anew.
-  /// A block of keys sees the difference if it comes before the one whose turn it is, so there are several tries.
+  /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's turns begin
+  /// at 0. A block of keys sees the difference if it comes before the one whose turn it is, so there are several tries.
   void follow(int64_t dim) {
     Case c = in_turns(dim);
     c.sk = 530, c.hq = 8;
