@@ -1,4 +1,5 @@
 #![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))] // which feature each item needs, on docs.rs' nightly compiler
 #![warn(missing_docs, clippy::pedantic)]
 #![allow(clippy::doc_markdown)] // names of fa.h, as it writes them
 #![allow(clippy::wildcard_imports)] // all names of fa_sys begin with fa_
@@ -10,8 +11,10 @@ mod attention;
 mod backward_args;
 mod builder;
 #[cfg(feature = "candle")]
+#[cfg_attr(docsrs, doc(cfg(feature = "candle")))]
 pub mod candle;
 #[cfg(feature = "cudarc")]
+#[cfg_attr(docsrs, doc(cfg(feature = "cudarc")))]
 pub mod cudarc;
 mod dtype;
 mod error;

@@ -14,6 +14,7 @@ fn stride(strides: &[isize]) -> [isize; 4] {
 /// let q = TensorRef::try_from(&bshd)?;
 /// # Ok::<(), libfa::Error>(())
 /// ```
+#[cfg_attr(docsrs, doc(cfg(feature = "ndarray")))]
 impl<'a, T: Element, S: Data<Elem = T>> TryFrom<&'a ArrayBase<S, Ix4>> for TensorRef<'a> {
     type Error = Error;
 
@@ -24,6 +25,7 @@ impl<'a, T: Element, S: Data<Elem = T>> TryFrom<&'a ArrayBase<S, Ix4>> for Tenso
     }
 }
 
+#[cfg_attr(docsrs, doc(cfg(feature = "ndarray")))]
 impl<'a, T: Element, S: DataMut<Elem = T>> TryFrom<&'a mut ArrayBase<S, Ix4>> for TensorMut<'a> {
     type Error = Error;
 

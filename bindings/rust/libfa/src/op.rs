@@ -8,8 +8,26 @@ use crate::error::{check, text};
 use crate::parallel::{self, Host};
 use crate::{Args, BackwardArgs, DType, OpBuilder, ParallelFor, Result};
 
-/// An attention, ready to run. Immutable, and shared freely between threads. What it works on is borrowed, so neither an op nor a
-/// tensor can be used after its end, nor an output be read, written or an input too while a call may write it:
+/// An attention, ready to run. Immutable, and shared freely between threads.
+///
+/// ```
+/// use libfa::{Args, DType, Mask, Op, TensorMut, TensorRef};
+///
+/// let attention = Op::builder(DType::F32, 64).mask(Mask::Causal).build()?;
+/// let (queries, keys) = ([1, 3, 4, 64], [1, 5, 2, 64]); // batch, sequence, heads, head dimension
+/// let (q, k, v) = (vec![0.1; 3 * 4 * 64], vec![0.2; 5 * 2 * 64], vec![0.3; 5 * 2 * 64]);
+/// let mut out = vec![0f32; 3 * 4 * 64];
+/// let (q, k, v) = (TensorRef::new(&q, queries)?, TensorRef::new(&k, keys)?, TensorRef::new(&v, keys)?);
+/// attention.forward(&mut Args::new(q, k, v, TensorMut::new(&mut out, queries)?))?;
+/// assert!(out.iter().all(|x| (x - 0.3).abs() < 1e-6));
+///
+/// let out: Vec<f32> = attention.attention(q, k, v)?; // the same, in a new vector
+/// # assert_eq!(out.len(), 3 * 4 * 64);
+/// # Ok::<(), libfa::Error>(())
+/// ```
+///
+/// An op and its calls borrow what they work on: neither an op nor a tensor can be used after its end, nor can an output be
+/// read, written or be an input too while a call may write it. None of these compiles:
 ///
 /// ```compile_fail,E0505
 /// # use libfa::*;

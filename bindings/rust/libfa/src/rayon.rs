@@ -9,6 +9,7 @@ fn run(tasks: &Tasks<'_>) {
     (0..tasks.len()).into_par_iter().with_max_len(1).for_each(|i| tasks.run(i));
 }
 
+#[cfg_attr(docsrs, doc(cfg(feature = "rayon")))]
 impl OpBuilder {
     /// Work is done by rayon: by the pool that a call is made in, else by its global one. Sets
     /// [`num_threads`](Self::num_threads) to the threads of the current pool.
