@@ -1,4 +1,8 @@
 //! candle's tensors on the CPU, in place, whatever their strides are.
+//!
+//! The candle is that of [`candle_core`], which is exported again here. Where a project has another version itself, two candles may be
+//! built, and tensors of one are no tensors of the other. `cargo update -p candle-core@<newest> --precise 0.9.2`, with the two
+//! versions that `cargo tree -d` names, leaves one.
 use std::borrow::Borrow;
 use std::ops::Deref;
 
@@ -7,12 +11,15 @@ use half::{bf16, f16};
 
 use crate::{Op, TensorRef};
 
+pub use ::candle_core;
+
 /// An op as one of candle's, of tensors `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D) and `v` (B, Sk, Hkv, Dv) as candle-flash-attn has
 /// them: a tensor (B, Sq, Hq, Dv) of q's type. Heads of `k` and `v` may be fewer.
 ///
 /// ```
-/// # use libfa::{candle::Attention, DType, Mask, Op};
-/// # use candle_core::{Device, Tensor, Var};
+/// use libfa::candle::candle_core::{Device, Tensor, Var};
+/// use libfa::{candle::Attention, DType, Mask, Op};
+///
 /// let op = std::sync::Arc::new(Op::builder(DType::F32, 64).mask(Mask::Causal).build()?);
 /// let q = Var::randn(0f32, 1., (1, 8, 128, 64), &Device::Cpu)?; // (B, H, S, D) in memory: no copy
 /// let k = Tensor::randn(0f32, 1., (1, 128, 2, 64), &Device::Cpu)?;

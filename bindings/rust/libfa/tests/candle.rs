@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use ::candle_core::{DType as Type, Device, Result, Tensor, Var, D};
+use libfa::candle::candle_core::{DType as Type, Device, Result, Tensor, Var, D};
 use libfa::candle::Attention;
 use libfa::{DType, Mask, Op};
 
