@@ -160,6 +160,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("-MD", action="store_true", help="writes what the source includes")
     parser.add_argument("-MF", type=Path)
     parser.add_argument("-MT")
+    parser.add_argument("-c", action="store_true", help="which -fatbin and -ptx override, as nvcc's do")
     kind = parser.add_mutually_exclusive_group(required="--version" not in arguments)
     kind.add_argument("-fatbin", action="store_true")
     kind.add_argument("-ptx", action="store_true")
