@@ -86,6 +86,7 @@ out = attention(q, k, v; causal = true)
 """
 function attention(q, k, v; layout::Symbol = :dhsb, out_type::Type = eltype(q), return_lse::Bool = false, keywords...)
     check_ranks(q, k, v)
+    out_type === eltype(q) || dtype_of_type("out_type", out_type)
     partly = haskey(keywords, :seqused_q) || haskey(keywords, :cu_seqlens_q)
     out, lse = results(q, v, out_type, layout, partly)
     return_lse || return attention!(out, q, k, v; layout = layout, keywords...)

@@ -20,16 +20,40 @@ else
     Base.show(io::IO, x::BFloat16) = print(io, "BFloat16(", Float32(x), ")")
 end
 
-"The fa_dtype of an element type. A package with a bfloat16 of its own may add a method."
+"""
+The fa_dtype of an element type, nothing where there is none. A package with a bfloat16 of its own may add a method.
+"""
 dtype(::Type{Float32}) = C.FA_F32
 dtype(::Type{Float16}) = C.FA_F16
 dtype(::Type{BFloat16}) = C.FA_BF16
 dtype(::Type{Bool}) = C.FA_BOOL
 dtype(::Type{Int32}) = C.FA_I32
-function dtype(::Type{T}) where {T}
-    isbitstype(T) && sizeof(T) == 2 && nameof(T) === :BFloat16 && return C.FA_BF16 # that of BFloat16s.jl
-    throw(InvalidArgument("an array has elements of type $T; expected Float32, Float16 or BFloat16 (mask: Bool, " *
-                          "block_table: Int32), as Float32.(array) gives"))
+dtype(::Type{T}) where {T} = isbitstype(T) && sizeof(T) == 2 && nameof(T) === :BFloat16 ? C.FA_BF16 : nothing # BFloat16s.jl's
+
+function expected_elements(name)
+    name == "mask" && return "Bool"
+    name == "block_table" && return "Int32"
+    name in ("lse", "dlse", "delta", "alibi_slopes", "sinks", "dsinks") && return "Float32"
+    return "Float32, Float16 or BFloat16"
+end
+
+@noinline function throw_elements(name, T)
+    expected = expected_elements(name)
+    throw(InvalidArgument("$name has elements of type $T; expected $expected, as $(first(split(expected, ','))).($name) gives"))
+end
+
+"The fa_dtype of the elements of an array; `name` is for errors."
+@inline function dtype_of_array(name, ::Type{T}) where {T}
+    found = dtype(T)
+    found === nothing && throw_elements(name, T)
+    return found
+end
+
+"The fa_dtype of a type that the caller names."
+function dtype_of_type(name, ::Type{T}) where {T}
+    found = dtype(T)
+    found === nothing && throw(InvalidArgument("$name is $T; expected Float32, Float16 or BFloat16"))
+    return found
 end
 
 # Arrays that are views of others live where those live; extensions add methods for the arrays of their devices.

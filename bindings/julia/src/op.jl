@@ -63,7 +63,8 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
             (bias_before_softcap ? C.FA_FLAG_BIAS_BEFORE_SOFTCAP : Int32(0))
     threads = julia_threads && num_threads == 0 ? min(Threads.nthreads(), C.FA_MAX_THREADS) : num_threads
     return with(defaults(C.fa_desc_init, C.fa_desc), (device = device_of(device), device_index = device_index,
-        dtype_q = dtype(T), dtype_kv = dtype(kv_type), dtype_out = dtype(out_type), mask = mask_of(causal),
+        dtype_q = dtype_of_type("T", T), dtype_kv = dtype_of_type("kv_type", kv_type),
+        dtype_out = dtype_of_type("out_type", out_type), mask = mask_of(causal),
         head_dim = head_dim, head_dim_v = head_dim_v, window_left = window[1], window_right = window[2],
         attention_chunk = attention_chunk, softmax_scale = single(softmax_scale, :softmax_scale),
         softcap = single(softcap, :softcap), flags = flags, num_threads = threads,

@@ -36,9 +36,10 @@ end
 
 "An array as a tensor whose dimensions 0 to 3 are those of `order`. `name` is for errors."
 @inline function tensor(name, a::AbstractArray{T}, order::NTuple{4,Int}) where {T}
+    type = dtype_of_array(name, T)
     steps = element_strides(name, a)
     d = map(i -> one_dimension(a, steps, i), order)
-    return C.fa_tensor(address_of(name, a), map(first, d), map(last, d), dtype(T), 0)
+    return C.fa_tensor(address_of(name, a), map(first, d), map(last, d), type, 0)
 end
 
 @inline address_of(name, a::DenseArray) = address(a)
@@ -78,7 +79,9 @@ function indices(name, a::AbstractVector{<:Integer}, count::Integer)
     length(a) == count || throw(InvalidArgument("$name has $(length(a)) entries; expected $count"))
     return plain_indices(name, a)
 end
-indices(name, a, count) = throw(InvalidArgument("$name is of type $(typeof(a)); expected a vector of integers"))
+indices(name, a::AbstractVector{Bool}, count::Integer) = throw_no_indices(name, a)
+indices(name, a, count) = throw_no_indices(name, a)
+@noinline throw_no_indices(name, a) = throw(InvalidArgument("$name is of type $(typeof(a)); expected a vector of integers"))
 
 plain_indices(name, a::DenseVector{Int32}) = a
 function plain_indices(name, a::AbstractVector)

@@ -6,8 +6,8 @@ const q, k, v = randn(Float32, 16, 4, 5, 3), randn(Float32, 16, 2, 7, 3), randn(
 invalid(f, words...) = throws(f, LibFA.InvalidArgument, words...)
 
 @testset "tensors" begin
-    @test invalid(() -> attention(Float64.(q), k, v), "Float64", "Float32.(array)")
-    @test invalid(() -> attention(q, Float64.(k), v), "Float64")
+    @test invalid(() -> attention(Float64.(q), k, v), "q has elements of type Float64", "Float32.(q)")
+    @test invalid(() -> attention(q, Float64.(k), v), "k has elements of type Float64")
     @test invalid(() -> attention(q, k, Float16.(v)), "args.v", "dtype")
     @test invalid(() -> attention(q[:, :, :, 1:2], k, v), "args.k.shape[0]", "3", "2")
     @test invalid(() -> attention(q[1:8, :, :, :], k, v), "args.k.shape[3]", "16", "8", "Julia's in the other order")
