@@ -6,6 +6,7 @@
 use std::borrow::Borrow;
 use std::ops::Deref;
 
+use ::candle_core::backend::BackendStorage;
 use ::candle_core::{CpuStorage, CustomOp3, DType, Device, Error, Layout, Result, Shape, Storage, Tensor};
 use half::{bf16, f16};
 
@@ -40,7 +41,7 @@ pub use ::candle_core;
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<O>(pub O);
 
-fn tensor<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<TensorRef<'a>> {
+fn tensor<'a>(name: &str, storage: &'a CpuStorage, layout: &Layout) -> Result<TensorRef<'a>> {
     let (shape, stride) = (layout.shape().dims4()?, layout.stride());
     let shape = [shape.0, shape.1, shape.2, shape.3];
     let stride = [0, 1, 2, 3].map(|i| stride[i] as isize);
@@ -49,16 +50,19 @@ fn tensor<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<TensorRef<'a>>
         CpuStorage::F32(data) => TensorRef::strided(data, first, shape, stride),
         CpuStorage::F16(data) => TensorRef::strided(data, first, shape, stride),
         CpuStorage::BF16(data) => TensorRef::strided(data, first, shape, stride),
-        _ => Err(crate::Error::InvalidArgument("a tensor is neither f32, f16 nor bf16".into())),
+        _ => {
+            let dtype = storage.dtype().as_str();
+            Err(crate::Error::InvalidArgument(format!("{name} has dtype {dtype}; expected f32, f16 or bf16")))
+        }
     }
     .map_err(Error::wrap)
 }
 
 /// What is in a tensor, by Tensor::storage_and_layout.
-fn view<'a>((storage, layout): &'a (impl Deref<Target = Storage>, &Layout)) -> Result<TensorRef<'a>> {
+fn view<'a>(name: &str, (storage, layout): &'a (impl Deref<Target = Storage>, &Layout)) -> Result<TensorRef<'a>> {
     match &**storage {
-        Storage::Cpu(storage) => tensor(storage, layout),
-        _ => Err(Error::wrap(crate::Error::Unsupported("a tensor is on a GPU; expected candle's CPU device".into()))),
+        Storage::Cpu(storage) => tensor(name, storage, layout),
+        _ => Err(Error::wrap(crate::Error::Unsupported(format!("{name} is on a GPU; expected candle's CPU device")))),
     }
 }
 
@@ -86,7 +90,8 @@ impl<O: Borrow<Op>> CustomOp3 for Attention<O> {
         v_layout: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let op = self.0.borrow();
-        let [q_view, k_view, v_view] = [tensor(q, q_layout)?, tensor(k, k_layout)?, tensor(v, v_layout)?];
+        let [q_view, k_view, v_view] =
+            [tensor("q", q, q_layout)?, tensor("k", k, k_layout)?, tensor("v", v, v_layout)?];
         let [batch, rows, heads, _] = q_view.shape();
         let out = match q {
             CpuStorage::F16(_) => op.attention::<f16>(q_view, k_view, v_view).map(CpuStorage::F16),
@@ -106,13 +111,13 @@ impl<O: Borrow<Op>> CustomOp3 for Attention<O> {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let op = self.0.borrow();
         let memory = [q, k, v, out, dout].map(Tensor::storage_and_layout);
-        let [q_view, k_view, v_view] = [view(&memory[0])?, view(&memory[1])?, view(&memory[2])?];
+        let [q_view, k_view, v_view] = [view("q", &memory[0])?, view("k", &memory[1])?, view("v", &memory[2])?];
         let [batch, rows, heads, _] = q_view.shape();
         let lse = lse(op, out.dtype(), q_view, k_view, v_view).map_err(Error::wrap)?;
         let lse = TensorRef::new(&lse, [batch, heads, rows, 1]).map_err(Error::wrap)?;
         // In f32, and each rounded once to the type of what it is the gradient of.
         let [dq, dk, dv] = op
-            .gradients::<f32>(q_view, k_view, v_view, view(&memory[3])?, lse, view(&memory[4])?)
+            .gradients::<f32>(q_view, k_view, v_view, view("out", &memory[3])?, lse, view("dout", &memory[4])?)
             .map_err(Error::wrap)?;
         let gradient = |data, like: &Tensor| Tensor::from_vec(data, like.shape(), &Device::Cpu)?.to_dtype(like.dtype());
         Ok((Some(gradient(dq, q)?), Some(gradient(dk, k)?), Some(gradient(dv, v)?)))

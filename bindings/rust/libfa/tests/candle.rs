@@ -109,6 +109,19 @@ fn what_does_not_fit_is_named() {
     };
     refused(&Tensor::zeros((1, 5, 2, 8), Type::F32, &Device::Cpu).unwrap(), "args.k.shape[3] is 8");
     refused(&Tensor::zeros((5, 2, 16), Type::F32, &Device::Cpu).unwrap(), "rank");
-    refused(&q.to_dtype(Type::F64).unwrap(), "neither f32, f16 nor bf16");
     refused(&q.to_dtype(Type::F16).unwrap(), "args.k.dtype");
+}
+
+#[test]
+fn tensors_of_other_types_are_refused_by_name() {
+    let op = Arc::new(Op::builder(DType::F32, 16).build().unwrap());
+    let zeros = |dtype| Tensor::zeros((1, 5, 2, 16), dtype, &Device::Cpu).unwrap();
+    for dtype in [Type::U8, Type::U32, Type::I16, Type::I32, Type::I64, Type::F64, Type::F8E4M3] {
+        for (place, name) in ["q", "k", "v"].into_iter().enumerate() {
+            let [q, k, v] = [0, 1, 2].map(|at| zeros(if at == place { dtype } else { Type::F32 }));
+            let text = q.apply_op3(&k, &v, Attention(op.clone())).unwrap_err().to_string();
+            let expected = format!("{name} has dtype {}; expected f32, f16 or bf16", dtype.as_str());
+            assert!(text.contains(&expected), "{name} of {dtype:?}: {text}");
+        }
+    }
 }
