@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 import jax
@@ -11,9 +10,9 @@ import numpy
 from . import capi, errors, jax_arrays
 from .arrays import BY_NAME, CPU, contiguous
 from .op import op_of
+from .words import in_words
 
 _ADDRESS = 4096  # of tensors that are checked and never read
-_NAMES = {"desc.head_dim_v": "v.shape[3]", "desc.head_dim": "q.shape[3]", "args.": "", "desc.": ""}
 _KINDS = {
     "INVALID_ARGUMENT": errors.InvalidArgument,
     "UNIMPLEMENTED": errors.Unsupported,
@@ -81,8 +80,7 @@ def check(arrays: dict[str, Any], dtype: Any, settings: Settings) -> None:
     try:
         _check(arrays, dtype, settings)
     except errors.Error as error:
-        text = re.sub("|".join(map(re.escape, _NAMES)), lambda found: _NAMES[found[0]], str(error))
-        raise type(error)(text) from None
+        raise type(error)(in_words(str(error), arrays)) from None
 
 
 def eager(function: Any, arrays: dict[str, Any]) -> Any:
