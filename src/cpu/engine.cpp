@@ -64,8 +64,8 @@ fa_status CpuEngine::compute(const Problem &problem) const {
   Memory memory;
   if (const fa_status status = memory.take(problem, bounds.total(), "fewer threads or splits need less")) return status;
   const Plan plan(problem, kernels_, bounds, memory.data);
-  Call call{problem, kernels_, plan};
   const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
+  Call call{problem, kernels_, plan, workers};
   if (workers <= 1) {
     work(call, 0);
   } else {

@@ -49,14 +49,10 @@ bool heads_interleaved(const Problem &p) {
          p.v.stride[2] == a.head_dim_v * dtype_bytes(p.v.dtype) && p.v.stride[1] > p.v.stride[2];
 }
 
-/// The heads that a job's items work on together: as many as leave every worker two items.
-int64_t heads_together(const Problem &p, const Job &job, int64_t workers) {
+/// The heads whose items a worker may take at once.
+int64_t most_heads(const Problem &p, const Job &job) {
   if (!job.scheme->many_heads || !heads_interleaved(p) || job.rows == 0) return 1;
-  int64_t most = std::min(p.heads_kv, max_tile_rows / job.rows);
-  const Count items = Count(p.batch) * p.heads_kv * job.items_per_tile();
-  if (workers > 1) most = static_cast<int64_t>(std::min<Count>(most, items / (2 * workers)).value());
-  while (most > 1 && p.heads_kv % most != 0) most--;
-  return std::max<int64_t>(most, 1);
+  return std::clamp<int64_t>(max_tile_rows / job.rows, 1, p.heads_kv);
 }
 
 /// The keys that so many queries in succession attend at most, as far as a window or a chunk bounds them.
@@ -153,8 +149,8 @@ Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char 
     job.keys_per_split = ceil_div(units, job.splits) * unit;
     job.splits_in_item = p.num_splits == 0 && job.tiles > 1;
 
-    job.heads = heads_together(p, job, bounds.workers);
-    items_ += p.heads_kv / job.heads * job.tiles * job.items_per_tile();
+    job.most_heads = most_heads(p, job);
+    items_ += p.heads_kv * job.tiles * job.items_per_tile();
     if (job.items_per_tile() > 1) {
       counters += p.heads_kv * job.tiles;
       partials += p.heads_kv * job.rows * job.splits * partial_floats(a);

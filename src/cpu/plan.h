@@ -14,12 +14,12 @@ namespace fa::cpu {
 constexpr int64_t split_keys = 1024;
 
 /// The work of one sequence: for every key/value head, tiles of query rows (row r is query r / group, head r % group),
-/// each over one or more splits of the keys.
+/// each over one or more splits of the keys. An item is one of these, of one head.
 struct Job {
   Sequence sequence;
-  int64_t heads;          // key/value heads of one item
-  int64_t first_item;     // items count from here: ((kv head / heads * tiles) + tile) * splits + split
-  int64_t first_counter;  // of its (kv heads, tile) pairs, when splits are items of their own
+  int64_t first_item;     // (kv head * tiles + tile) * splits + split is counted from here
+  int64_t most_heads;     // key/value heads that a worker may take at once: if several, split * kv heads + kv head is
+  int64_t first_counter;  // of its (kv head, tile) pairs, when splits are items of their own
   int64_t first_partial;  // floats into the partial results, likewise
   int64_t rows;           // q_len * group
   int64_t tiles, tile_rows;

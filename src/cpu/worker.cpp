@@ -14,15 +14,17 @@ constexpr size_t aligned(size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-/// An item's place in its job.
-struct Item {
-  int64_t head, tile, split;  // head: the first of its key/value heads
+/// What a worker takes: the item of a tile, or those of several heads.
+struct Taken {
+  int64_t head, tile, split;  // head: the first of them
+  int64_t heads;
 };
 
-Item locate(const Job &job, int64_t item) {
+Taken locate(const Job &job, int64_t item, int64_t heads_kv) {
   const int64_t i = item - job.first_item, per_tile = job.items_per_tile();
+  if (job.most_heads > 1) return {i % heads_kv, 0, i / heads_kv, 1};
   // Under a causal mask the last tiles are the longest: they go first, so that threads end together.
-  return {i / per_tile / job.tiles * job.heads, job.tiles - 1 - i / per_tile % job.tiles, i % per_tile};
+  return {i / per_tile / job.tiles, job.tiles - 1 - i / per_tile % job.tiles, i % per_tile, 1};
 }
 
 class Worker {
@@ -30,16 +32,34 @@ class Worker {
   Worker(Call &call, char *scratch)
       : call_(call), problem_(call.problem), attention_(*call.problem.attention), tile_(*new (scratch) Tile) {
     results_ = reinterpret_cast<float *>(scratch + aligned(sizeof(Tile)));
+    const int64_t floats = 3 * call.plan.tile_rows() * (attention_.head_dim_v + 2);
+    kernel_scratch_ = reinterpret_cast<char *>(results_) + aligned(static_cast<size_t>(floats) * sizeof(float));
     fill_constants();
   }
 
-  void run(int64_t item) {
-    const Job &job = call_.plan.job_of(item);
-    const Item at = locate(job, item);
-    fill(job, at, job.heads);
-    kernel_scratch_ =
-        reinterpret_cast<char *>(results_) +
-        aligned(static_cast<size_t>(3 * call_.plan.tile_rows() * (attention_.head_dim_v + 2)) * sizeof(float));
+  void run() {
+    for (Taken at; const Job *job = take(&at);) run(*job, at);
+  }
+
+ private:
+  /// The next item's job, or null. Of several heads that lie next to each other as many as leave all workers, at the
+  /// end too, something to take: whoever is slow has little of the rest.
+  const Job *take(Taken *at) {
+    const int64_t items = call_.plan.items(), heads_kv = problem_.heads_kv;
+    for (int64_t item = call_.next.load(std::memory_order_relaxed); item < items;) {
+      const Job &job = call_.plan.job_of(item);
+      *at = locate(job, item, heads_kv);
+      if (job.most_heads > 1) {
+        const int64_t share = call_.workers > 1 ? (items - item) / (2 * call_.workers) : heads_kv;
+        at->heads = std::clamp<int64_t>(share, 1, std::min(job.most_heads, heads_kv - at->head));
+      }
+      if (call_.next.compare_exchange_weak(item, item + at->heads, std::memory_order_relaxed)) return &job;
+    }
+    return nullptr;
+  }
+
+  void run(const Job &job, const Taken &at) {
+    fill(job, at);
     if (job.items_per_tile() > 1) {
       run_split(job, at);
     } else {
@@ -47,15 +67,21 @@ class Worker {
     }
   }
 
- private:
   Partial result(int64_t i) const {
-    return partial_at(results_ + i * call_.plan.tile_rows() * (attention_.head_dim_v + 2), tile_.rows);
+    float *at = results_ + i * call_.plan.tile_rows() * (attention_.head_dim_v + 2);
+    return {at, at + tile_.rows, at + 2 * tile_.rows};
   }
 
-  Partial partial_at(float *at, int64_t rows) const { return {at, at + rows, at + 2 * rows}; }
+  /// In the plan's partial results: of a split, from the first row of what was taken on.
+  Partial partial(const Job &job, const Taken &at, int64_t split) const {
+    const int64_t rows = problem_.heads_kv * job.rows, all = job.splits * rows;
+    const int64_t first = split * rows + at.head * job.rows + at.tile * job.tile_rows;
+    float *const of_job = call_.plan.partials() + job.first_partial;
+    return {of_job + first, of_job + all + first, of_job + 2 * all + first * attention_.head_dim_v};
+  }
 
   /// One split of the tile's keys, masked values kept out.
-  void attend(const Job &job, const Item &at, int64_t split, const Partial &partial) {
+  void attend(const Job &job, const Taken &at, int64_t split, const Partial &partial) {
     const int64_t begin = job.begin + split * job.keys_per_split;
     const int64_t end = std::max(begin, std::min(begin + job.keys_per_split, job.end));
     job.scheme->attend(tile_, begin, end, partial, kernel_scratch_);
@@ -63,11 +89,11 @@ class Worker {
     if (tile_.heads == 1) return mend_tile(begin, end, partial);
     const int64_t heads = tile_.heads, rows = tile_.rows / heads;
     for (int64_t head = 0; head < heads; head++) {
-      fill(job, {at.head + head, at.tile, split}, 1);
+      fill(job, {at.head + head, at.tile, split, 1});
       const int64_t first = head * rows;
       mend_tile(begin, end, {partial.max + first, partial.sum + first, partial.values + first * attention_.head_dim_v});
     }
-    fill(job, at, heads);
+    fill(job, at);
   }
 
   void mend_tile(int64_t begin, int64_t end, const Partial &partial) {
@@ -95,7 +121,7 @@ class Worker {
     return {(low - job.begin) / job.keys_per_split, (high - 1 - job.begin) / job.keys_per_split};
   }
 
-  void run_whole(const Job &job, const Item &at) {
+  void run_whole(const Job &job, const Taken &at) {
     const auto attend_whole = job.scheme->attend_whole;
     const Splits splits = attended_splits(job);
     if (splits.first == splits.last && attend_whole != nullptr && attend_whole(tile_, job.end, kernel_scratch_)) return;
@@ -108,17 +134,27 @@ class Worker {
     call_.kernels.finish(tile_, total);
   }
 
-  /// One split of a tile. Whoever ends a tile's last split folds all of them, in order.
-  void run_split(const Job &job, const Item &at) {
-    const int64_t floats = attention_.head_dim_v + 2;
-    const int64_t first_row = at.head * job.rows + at.tile * job.tile_rows;
-    float *const first = call_.plan.partials() + job.first_partial + first_row * job.splits * floats;
-    const auto split = [&](int64_t i) { return partial_at(first + i * tile_.rows * floats, tile_.rows); };
-    attend(job, at, at.split, split(at.split));
-    std::atomic<int32_t> &done = call_.plan.counter(job.first_counter + at.head * job.tiles + at.tile);
-    if (done.fetch_add(1, std::memory_order_acq_rel) + 1 < job.splits) return;
-    for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, split(0), split(i));
-    call_.kernels.finish(tile_, split(0));
+  /// One split of a tile. Whoever ends the last split of a head's tile folds all of them, in order.
+  void run_split(const Job &job, const Taken &at) {
+    attend(job, at, at.split, partial(job, at, at.split));
+    Taken ended = {at.head, at.tile, at.split, 0};
+    for (int64_t head = at.head; head < at.head + at.heads; head++) {
+      std::atomic<int32_t> &done = call_.plan.counter(job.first_counter + head * job.tiles + at.tile);
+      if (done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.splits) {
+        ended.heads++;
+        continue;
+      }
+      fold(job, ended);
+      ended = {head + 1, at.tile, at.split, 0};
+    }
+    fold(job, ended);
+  }
+
+  void fold(const Job &job, const Taken &at) {
+    if (at.heads == 0) return;
+    fill(job, at);
+    for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, partial(job, at, 0), partial(job, at, i));
+    call_.kernels.finish(tile_, partial(job, at, 0));
   }
 
   void fill_constants() {
@@ -126,15 +162,15 @@ class Worker {
     tile_.out_elem = problem_.out.stride[3];
   }
 
-  /// The tile of `heads` key/value heads from the item's on.
-  void fill(const Job &job, const Item &at, int64_t heads) {
+  /// The tile of what was taken.
+  void fill(const Job &job, const Taken &at) {
     const Problem &p = problem_;
     const int64_t group = p.heads_q / p.heads_kv, first = at.tile * job.tile_rows;
     tile_.rows = 0;
-    tile_.heads = static_cast<int>(heads);
+    tile_.heads = static_cast<int>(at.heads);
     tile_.keys = {cache_rows(p, p.k, job.sequence, at.head), cache_rows(p, p.v, job.sequence, at.head),
                   pages_of(p, job.sequence, sequence_index(job)), p.k.dtype};
-    for (int64_t head = at.head; head < at.head + heads; head++) {
+    for (int64_t head = at.head; head < at.head + at.heads; head++) {
       int64_t query = first / group, member = first % group;
       Sequence::Interval interval = job.sequence.attended(attention_, query);
       for (int64_t left = std::min(job.tile_rows, job.rows - first); left > 0; left--) {
@@ -162,14 +198,13 @@ class Worker {
   const Attention &attention_;
   Tile &tile_;
   float *results_;
-  char *kernel_scratch_ = nullptr;
+  char *kernel_scratch_;
 };
 
 }  // namespace
 
 void work(Call &call, int64_t i) {
-  Worker worker(call, call.plan.scratch(i));
-  for (int64_t item; (item = call.next.fetch_add(1, std::memory_order_relaxed)) < call.plan.items();) worker.run(item);
+  Worker(call, call.plan.scratch(i)).run();
 }
 
 }  // namespace fa::cpu

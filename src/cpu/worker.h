@@ -12,6 +12,7 @@ struct Call {
   const Problem &problem;
   const Kernels &kernels;
   const Plan &plan;
+  int64_t workers = 1;
   std::atomic<int64_t> next{0};
 };
 
