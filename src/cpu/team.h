@@ -39,11 +39,18 @@ class Team {
   /// Calls f(worker, item) once for every item in [0, items), from several threads; workers count from 0.
   template <class F>
   void each(int64_t items, const F &f) const {
+    each(items, f, [] {});
+  }
+
+  /// Calls none_left() besides, on each of several workers when all items are taken.
+  template <class F, class NoneLeft>
+  void each(int64_t items, const F &f, const NoneLeft &none_left) const {
     struct Step {
       const F &f;
+      const NoneLeft &none_left;
       Share *shares;
       int64_t workers;
-    } step{f, shares_, std::min(workers_, items)};
+    } step{f, none_left, shares_, std::min(workers_, items)};
     if (step.workers <= 1) {
       for (int64_t i = 0; i < items; i++) f(0, i);
       return;
@@ -54,6 +61,7 @@ class Team {
       const Step &s = *static_cast<const Step *>(ctx);
       for (int64_t i = 0; i < s.workers; i++)
         for (int64_t item; (item = s.shares[(worker + i) % s.workers].take(i == 0)) >= 0;) s.f(worker, item);
+      s.none_left();
     };
     run_tasks(attention_, host_, task, &step, step.workers);
   }

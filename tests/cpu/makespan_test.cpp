@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <initializer_list>
+#include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "core/thread_state.h"
+#include "cpu/backward/scheme.h"
 #include "cpu/engine.h"
 
 namespace fa::cpu {
@@ -19,7 +24,8 @@ namespace {
 /// the order in which threads of such speeds would.
 class Clocks {
  public:
-  explicit Clocks(int64_t threads) : clocks_(size_t(threads)), at_work_(size_t(threads)) {}
+  /// slow: how many times as long the first of them takes.
+  Clocks(int64_t threads, double slow) : slow_(slow), clocks_(size_t(threads)), at_work_(size_t(threads)) {}
 
   static void parallel_for(void *self, fa_task task, void *ctx, int64_t n) {
     static_cast<Clocks *>(self)->run(task, ctx, n);
@@ -33,25 +39,25 @@ class Clocks {
       now_ += time;
       return;
     }
-    clocks_[size_t(self)] += self == 0 ? 2 * time : time;
+    clocks_[size_t(self)] += self == 0 ? slow_ * time : time;
     wait(&lock);
   }
 
   /// When the last thread ended, of the time that all of them would take if none had ever to wait.
-  double of_ideal() const { return now_ / (work_ / (double(clocks_.size()) - 0.5)); }
+  double of_ideal() const { return now_ / (work_ / (double(clocks_.size()) - 1 + 1 / slow_)); }
 
  private:
   void run(fa_task task, void *ctx, int64_t n) {
     std::fill(clocks_.begin(), clocks_.end(), now_);
-    std::fill(at_work_.begin(), at_work_.begin() + n, true);
+    std::fill(at_work_.end() - n, at_work_.end(), true);
     std::vector<std::thread> threads;
     for (int64_t i = 0; i < n; ++i)
       threads.emplace_back([=, this] {
-        self = i;
+        self = int64_t(clocks_.size()) - 1 - i;  // the slow one comes last
         spend(0);
         task(ctx, i);
         const std::lock_guard<std::mutex> lock(mutex_);
-        at_work_[size_t(i)] = false;
+        at_work_[size_t(self)] = false;
         turn_.notify_all();
       });
     for (std::thread &thread : threads) thread.join();
@@ -72,6 +78,7 @@ class Clocks {
 
   static thread_local int64_t self;
 
+  double slow_;
   std::mutex mutex_;
   std::condition_variable turn_;
   std::vector<double> clocks_;
@@ -117,12 +124,54 @@ constexpr Scheme schemes[] = {
      .attend_whole = nullptr},
 };
 
+/// Whom each tile of a backward pass has met, in order: the order of its sums. Tiles are known by where their first row
+/// is.
+class Meetings {
+ public:
+  void add(const void *queries, const void *keys) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    of_queries[queries].push_back(keys);
+    of_keys[keys].push_back(queries);
+  }
+
+  std::map<const void *, std::vector<const void *>> of_queries, of_keys;
+
+ private:
+  std::mutex mutex_;
+};
+
+Meetings *meetings = nullptr;
+
+/// Pairs of two tiles that do not all lie beyond a mask take as long as all of them.
+void attend_backward(const QueryTile &queries, const KeyTile &keys, void *) {
+  int64_t low = keys.first + keys.n, high = keys.first;
+  for (int i = 0; i < queries.rows; ++i) {
+    low = std::min<int64_t>(low, queries.row[i].low);
+    high = std::max<int64_t>(high, queries.row[i].high);
+  }
+  meetings->add(queries.row[0].q, keys.keys.k.data + keys.first * keys.keys.k.row);
+  if (low < keys.first + keys.n && high > keys.first) clocks->spend(double(queries.rows) * double(keys.n));
+}
+
+constexpr BackwardScheme backward = {
+    .tile_rows = 64,
+    .query_bytes = [](const Attention &) { return sizeof(QueryTile); },
+    .key_bytes = [](const Attention &) { return sizeof(KeyTile); },
+    .scratch_bytes = [](const Attention &) { return size_t{64}; },
+    .stage_queries = [](QueryTile &, void *) {},
+    .stage_keys = [](KeyTile &) {},
+    .attend = attend_backward,
+    .sum_scores = [](const QueryTile &, const KeyTile &, bool, float *, void *) {},
+    .store_queries = [](const QueryTile &, void *) {},
+    .store_keys = [](const KeyTile &) {},
+};
+
 constexpr Kernels kernels = {
     .schemes = schemes,
     .scheme_count = 2,
     .merge = [](const Tile &, const Partial &, const Partial &) {},
     .finish = [](const Tile &, const Partial &) {},
-    .backward = nullptr,
+    .backward = &backward,
 };
 
 struct Shape {
@@ -131,9 +180,27 @@ struct Shape {
   bool heads_apart = false;  // BHSD
 };
 
-/// Of a call on so many threads, of which the first has half the speed of the others.
-double of_ideal(const Shape &s, int32_t threads) {
-  Clocks all(threads);
+/// Where tensors would be: no kernel here reads them, but for numbers that are 0.
+alignas(64) float nothing[1];
+
+View view(const Shape &s, int64_t rows, int64_t heads) {
+  const int64_t row = s.heads_apart ? 256 : heads * 256, head = s.heads_apart ? rows * 256 : 256;
+  return View{reinterpret_cast<char *>(nothing), {rows * heads * 256, row, head, 4}, FA_F32};
+}
+
+void describe(const Shape &s, Inputs *call) {
+  call->batch = call->batch_k = s.batch;
+  call->heads_q = s.heads_q, call->heads_kv = s.heads_kv;
+  call->rows_q = call->max_seqlen_q = s.queries;
+  call->rows_k = call->max_seqlen_k = s.keys;
+  call->q = view(s, s.queries, s.heads_q);
+  call->k = call->v = view(s, s.keys, s.heads_kv);
+}
+
+/// Of a call on so many threads, of which the first is slower than the others.
+template <class Pass>
+double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
+  Clocks all(threads, slow);
   clocks = &all;
   Attention attention;
   attention.head_dim = attention.head_dim_v = 64;
@@ -141,19 +208,15 @@ double of_ideal(const Shape &s, int32_t threads) {
   attention.num_threads = threads;
   attention.parallel_for = Clocks::parallel_for;
   attention.parallel_for_host = &all;
-  static char nothing;
-  const auto view = [&](int64_t rows, int64_t heads) {
-    const int64_t row = s.heads_apart ? 256 : heads * 256, head = s.heads_apart ? rows * 256 : 256;
-    return View{&nothing, {rows * heads * 256, row, head, 4}, FA_F32};
-  };
-  Problem call;
+  Pass call;
   call.attention = &attention;
-  call.batch = call.batch_k = s.batch;
-  call.heads_q = s.heads_q, call.heads_kv = s.heads_kv;
-  call.rows_q = call.max_seqlen_q = s.queries;
-  call.rows_k = call.max_seqlen_k = s.keys;
-  call.q = call.out = view(s.queries, s.heads_q);
-  call.k = call.v = view(s.keys, s.heads_kv);
+  describe(s, &call);
+  call.out = call.q;
+  if constexpr (std::is_same_v<Pass, Backward>) {
+    call.lse = View{reinterpret_cast<char *>(nothing), {0, 0, 0, 0}, FA_F32};
+    call.dout = call.dq = call.q;
+    call.dk = call.dv = call.k;
+  }
   in_default_state([&](HostState &host) {
     call.host = &host;
     EXPECT_EQ(CpuEngine(attention, kernels).compute(call), FA_OK);
@@ -161,19 +224,66 @@ double of_ideal(const Shape &s, int32_t threads) {
   return all.of_ideal();
 }
 
-/// Prefill, and decode whose heads are apart in memory, are cut finely enough and taken as workers come.
+template <class Pass>
+void expect_little(std::span<const Shape> shapes, std::initializer_list<int32_t> threads) {
+  for (const Shape &s : shapes)
+    for (const int32_t n : threads)
+      EXPECT_LE(of_ideal<Pass>(s, n), 1.15)
+          << s.batch << " x " << s.heads_q << " heads, " << s.queries << " x " << s.keys << ", " << n << " threads";
+}
+
+/// Prefill, and decode of heads that lie apart or next to each other, are cut finely enough and taken as workers come.
 TEST(Makespan, OneWorkerAtHalfSpeedCostsLittle) {
-  const Shape shapes[] = {
+  constexpr Shape shapes[] = {
       {1, 8, 8, 1024, 1024},
       {1, 8, 8, 1024, 1024, FA_MASK_CAUSAL},
       {4, 32, 8, 512, 512, FA_MASK_CAUSAL},
       {1, 32, 8, 1, 32768, FA_MASK_NONE, true},
       {32, 32, 8, 1, 2048, FA_MASK_NONE, true},
+      {1, 32, 8, 1, 32768},
+      {32, 32, 8, 1, 2048},
+      {1, 32, 32, 1, 8192},
+      {64, 8, 8, 1, 512},
   };
-  for (const Shape &s : shapes)
-    for (const int32_t threads : {3, 16})
-      EXPECT_LE(of_ideal(s, threads), 1.15) << s.batch << " x " << s.heads_q << " heads, " << s.queries << " x "
-                                            << s.keys << ", " << threads << " threads";
+  expect_little<Problem>(shapes, {3, 16});
+}
+
+constexpr Shape gradients[] = {
+    {1, 3, 3, 1024, 1024},
+    {1, 16, 16, 1024, 1024, FA_MASK_CAUSAL},
+    {2, 32, 8, 768, 768, FA_MASK_CAUSAL},
+    {1, 20, 5, 2048, 2048, FA_MASK_CAUSAL},
+    {24, 8, 2, 256, 256},
+};
+
+/// Heads that fall to a worker each are ended by all of them. More workers find something to do in long ones alone.
+TEST(Makespan, OneWorkerAtHalfSpeedCostsGradientsLittle) {
+  Meetings ignored;
+  meetings = &ignored;
+  expect_little<Backward>(gradients, {3});
+  constexpr Shape long_ones[] = {{1, 16, 16, 2048, 2048}, {1, 16, 16, 2048, 2048, FA_MASK_CAUSAL}};
+  expect_little<Backward>(long_ones, {16});
+}
+
+void expect_same_meetings(const Shape &s, std::initializer_list<int32_t> threads, double slow = 2) {
+  Meetings by_one;
+  meetings = &by_one;
+  of_ideal<Backward>(s, 1);
+  for (const int32_t n : threads) {
+    Meetings by_all;
+    meetings = &by_all;
+    of_ideal<Backward>(s, n, slow);
+    EXPECT_EQ(by_one.of_queries, by_all.of_queries) << s.heads_q << " heads, " << n << " threads, " << slow;
+    EXPECT_EQ(by_one.of_keys, by_all.of_keys) << s.heads_q << " heads, " << n << " threads, " << slow;
+  }
+}
+
+/// Wherever a worker has stopped in a head, every two tiles meet once, and each tile in one order.
+TEST(Makespan, TilesMeetInOneOrderWhoeverEndsAHead) {
+  for (const Shape &s : gradients) expect_same_meetings(s, {2, 3, 5});
+  // Of many groups of keys, those that are left are worked on as groups or turn by turn.
+  for (const double slow : {1.25, 1.5, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 50.0, 70.0})
+    expect_same_meetings({1, 2, 2, 256, 8192}, {2}, slow);
 }
 
 }  // namespace

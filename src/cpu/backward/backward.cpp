@@ -1,6 +1,7 @@
 #include "cpu/backward/backward.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 
 #include "cpu/backward/head.h"
@@ -10,87 +11,70 @@ namespace fa::cpu {
 
 namespace {
 
-/// A head from end to end, by one worker.
-void run_alone(const BackwardPlan &plan, int64_t index, int64_t worker) {
-  const int64_t group = plan.call().heads_q / plan.call().heads_kv;
-  char *slot = plan.slot(worker), *scratch = plan.scratch(worker);
-  Head &head = *new (slot) Head(plan, index, slot);
-  for (; !head.done(); head.next_sequence()) {
-    for (int64_t i = 0; i < head.key_tiles(); i++) head.stage_keys(i);
-    for (int64_t member = 0; member < group; member++) {
-      for (int64_t i = 0; i < head.query_tiles(); i++) head.stage_queries(member, i, scratch);
-      const Tournament all = head.tournament();
-      for (int64_t round = 0; round < all.rounds(); round++)
-        for (int64_t i = 0; i < all.key_groups(); i++) head.meet_group(round, i, scratch);
-      for (int64_t i = 0; i < head.query_tiles(); i++) head.store_queries(i, scratch);
-    }
-    for (int64_t i = 0; i < head.key_tiles(); i++) head.store_keys(i);
-  }
-  head.store_shared();
-}
+/// What is left of a head is its worker's own below so many multiplications: all workers wait for each other after
+/// every step that they take together.
+constexpr double least_shared_rest = 4e6;
 
-/// Heads first .. first + count - 1, one in each slot, by all workers together: the same steps in rounds.
-class Together {
+/// The heads of the slots.
+class Slots {
  public:
-  Together(const BackwardPlan &plan, const Team &team, int64_t first, int64_t count)
-      : plan_(plan), team_(team), count_(count) {
-    for (int64_t i = 0; i < count; i++) new (plan.slot(i)) Head(plan, first + i, plan.slot(i));
+  Slots(const BackwardPlan &plan, const Team &team) : plan_(plan), team_(team), count_(plan.bounds().slots) {
+    for (int64_t i = 0; i < count_; i++) new (plan.slot(i)) Head(plan);
   }
 
-  void run() const {
-    const int64_t group = plan_.call().heads_q / plan_.call().heads_kv;
-    while (!done()) {
-      const int64_t key_tiles = most(&Head::key_tiles), query_tiles = most(&Head::query_tiles);
-      const int64_t rounds = most([](const Tournament &all) { return all.rounds(); });
-      const int64_t turns = most([](const Tournament &all) { return all.turns(); });
-      const int64_t groups = most([](const Tournament &all) { return all.key_groups(); });
-      each(key_tiles, [](const Head &head, int64_t i, char *) { head.stage_keys(i); });
-      for (int64_t member = 0; member < group; member++) {
-        each(query_tiles, [=](const Head &head, int64_t i, char *scratch) { head.stage_queries(member, i, scratch); });
-        for (int64_t round = 0; round < rounds; round++) meet(round, turns, groups, key_tiles);
-        each(query_tiles, [](const Head &head, int64_t i, char *scratch) { head.store_queries(i, scratch); });
-      }
-      each(key_tiles, [](const Head &head, int64_t i, char *) { head.store_keys(i); });
-      for (int64_t i = 0; i < count_; i++)
-        if (!head(i).done()) head(i).next_sequence();
+  /// Heads 0 .. heads - 1, one at a time by each worker. When most workers have none left to take, those that the few
+  /// others are still at are ended by all together: one of these may be slow.
+  void run_alone(int64_t heads) const {
+    const int64_t workers = std::min(team_.workers(), heads), few = workers > 1 ? std::max<int64_t>(workers / 4, 1) : 0;
+    std::atomic<int64_t> at_work{workers};
+    const auto run = [&](int64_t worker, int64_t index) {
+      Head &head = begin(worker, index);
+      head.run(plan_.scratch(worker),
+               [&] { return at_work.load(std::memory_order_relaxed) <= few && head.left() >= least_shared_rest; });
+    };
+    team_.each(heads, run, [&] { at_work.fetch_sub(1, std::memory_order_relaxed); });
+    end_together();
+  }
+
+  /// Heads first .. last - 1, by all workers together.
+  void run_together(int64_t first, int64_t last) const {
+    for (; first < last; first += count_) {
+      for (int64_t i = 0; i < std::min(count_, last - first); i++) begin(i, first + i);
+      end_together();
     }
-    each(1, [](const Head &head, int64_t, char *) { head.store_shared(); });
   }
 
  private:
-  Head &head(int64_t i) const { return *std::launder(reinterpret_cast<Head *>(plan_.slot(i))); }
-
-  bool done() const {
-    for (int64_t i = 0; i < count_; i++)
-      if (!head(i).done()) return false;
-    return true;
+  Head &begin(int64_t slot, int64_t index) const {
+    return *new (plan_.slot(slot)) Head(plan_, index, plan_.slot(slot));
   }
 
-  int64_t most(int64_t (Head::*tiles)() const) const {
-    int64_t most = 0;
-    for (int64_t i = 0; i < count_; i++) most = std::max(most, (head(i).*tiles)());
-    return most;
+  /// A step of every head at a time.
+  void end_together() const {
+    Head **const heads = plan_.at_work();
+    while (const int64_t count = list_at_work(heads)) {
+      int64_t items = 0;
+      for (int64_t i = 0; i < count; i++) {
+        // Of a causal mask's groups only half may have anything to do.
+        heads[i]->cut(false);
+        heads[i]->cut(heads[i]->items() * count % (2 * team_.workers()) != 0);
+        items = std::max(items, heads[i]->items());
+      }
+      team_.each(items * count, [&](int64_t worker, int64_t item) {
+        heads[item % count]->run_item(item / count, plan_.scratch(worker));
+      });
+      for (int64_t i = 0; i < count; i++) heads[i]->advance();
+    }
   }
 
-  template <class Of>
-  int64_t most(const Of &of) const {
-    int64_t most = 0;
-    for (int64_t i = 0; i < count_; i++) most = std::max(most, of(head(i).tournament()));
-    return most;
-  }
-
-  /// Of a causal mask's groups only half may have anything to do.
-  void meet(int64_t round, int64_t turns, int64_t groups, int64_t key_tiles) const {
-    if (groups * count_ % (2 * team_.workers()) == 0)
-      return each(groups, [=](const Head &head, int64_t i, char *scratch) { head.meet_group(round, i, scratch); });
-    for (int64_t turn = 0; turn < turns; turn++)
-      each(key_tiles, [=](const Head &head, int64_t i, char *scratch) { head.meet(round, turn, i, scratch); });
-  }
-
-  template <class Step>
-  void each(int64_t tiles, const Step &step) const {
-    team_.each(tiles * count_,
-               [&](int64_t worker, int64_t item) { step(head(item % count_), item / count_, plan_.scratch(worker)); });
+  /// Those that are not done.
+  int64_t list_at_work(Head **heads) const {
+    int64_t count = 0;
+    for (int64_t i = 0; i < count_; i++) {
+      auto *const head = std::launder(reinterpret_cast<Head *>(plan_.slot(i)));
+      if (!head->done()) heads[count++] = head;
+    }
+    return count;
   }
 
   const BackwardPlan &plan_;
@@ -102,14 +86,13 @@ class Together {
 
 void run_backward(const BackwardPlan &plan, const Team &team) {
   const Backward &call = plan.call();
-  const bool heads_wanted = call.dq || call.dk || call.dv;
-  const int64_t heads = heads_wanted ? plan.heads() : 0;
-  const int64_t alone = heads_wanted ? plan.heads_alone(team.workers()) : 0;
   const int64_t scores = static_cast<int64_t>(score_items(call, plan.scheme()).value());
   team.each(scores, [&](int64_t worker, int64_t item) { compute_scores(plan, item, plan.scratch(worker)); });
-  team.each(alone, [&](int64_t worker, int64_t head) { run_alone(plan, head, worker); });
-  for (int64_t first = alone; first < heads; first += plan.bounds().slots)
-    Together(plan, team, first, std::min(plan.bounds().slots, heads - first)).run();
+  if (!call.dq && !call.dk && !call.dv) return;
+  const int64_t alone = plan.heads_alone(team.workers());
+  const Slots slots(plan, team);
+  slots.run_alone(alone);
+  slots.run_together(alone, plan.heads());
 }
 
 }  // namespace fa::cpu

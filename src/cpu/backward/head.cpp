@@ -77,7 +77,11 @@ KeyTile &describe_keys(void *memory, const BackwardPlan &plan, int64_t b, int64_
 }
 
 Head::Head(const BackwardPlan &plan, int64_t index, char *slot)
-    : plan_(plan), head_(index % plan.call().heads_kv), first_(plan.first_sequence(index)), sequence_(first_) {
+    : plan_(plan),
+      head_(index % plan.call().heads_kv),
+      first_(plan.first_sequence(index)),
+      step_(Step::stage_keys),
+      sequence_(first_) {
   const Attention &a = *plan.call().attention;
   const BackwardBounds &bounds = plan.bounds();
   query_memory_ = slot + (sizeof(Head) + 63) / 64 * 64;
@@ -90,11 +94,11 @@ Head::Head(const BackwardPlan &plan, int64_t index, char *slot)
 }
 
 int64_t Head::key_tiles() const {
-  return done() ? 0 : tiles_of(sequence().k_len, key_block);
+  return tiles_of(sequence().k_len, key_block);
 }
 
 int64_t Head::query_tiles() const {
-  return done() ? 0 : tiles_of(sequence().q_len, plan_.scheme().tile_rows);
+  return tiles_of(sequence().q_len, plan_.scheme().tile_rows);
 }
 
 QueryTile &Head::queries(int64_t tile) const {
@@ -107,8 +111,100 @@ KeyTile &Head::keys(int64_t tile) const {
   return *reinterpret_cast<KeyTile *>(key_memory_ + tile * bytes);
 }
 
+int64_t Head::items() const {
+  switch (step_) {
+    case Step::none:
+      return 0;
+    case Step::stage_keys:
+    case Step::store_keys:
+      return key_tiles();
+    case Step::stage_queries:
+    case Step::store_queries:
+      return query_tiles();
+    case Step::store_shared:
+      return shared() ? 1 : 0;
+    case Step::meet:
+      break;
+  }
+  const Tournament all = tournament();
+  return finely_ ? tiles_of(key_tiles(), side()) - begun_.group * all.group() : all.key_groups() - begun_.group;
+}
+
+void Head::run_item(int64_t i, void *scratch) const {
+  if (i >= items()) return;
+  switch (step_) {
+    case Step::none:
+      return;
+    case Step::stage_keys:
+      return stage_keys(i);
+    case Step::stage_queries:
+      return stage_queries(i, scratch);
+    case Step::meet:
+      return finely_ ? meet_finely(i, scratch) : meet_group(begun_.group + i, scratch);
+    case Step::store_queries:
+      return store_queries(i, scratch);
+    case Step::store_keys:
+      return plan_.scheme().store_keys(keys(i));
+    case Step::store_shared:
+      return store_shared();
+  }
+}
+
+void Head::cut(bool finely) {
+  if (turn_ == 0) finely_ = finely || !begun_.between_groups();
+}
+
+void Head::advance() {
+  switch (step_) {
+    case Step::none:
+      return;
+    case Step::stage_keys:
+      member_ = 0;
+      step_ = members() > 0 ? Step::stage_queries : Step::store_keys;
+      return;
+    case Step::stage_queries:
+      round_ = -1;
+      step_ = Step::meet;
+      return next_round();
+    case Step::meet:
+      if (finely_ && begun_.group < tournament().key_groups() && ++turn_ < tournament().turns()) return;
+      return next_round();
+    case Step::store_queries:
+      step_ = ++member_ < members() ? Step::stage_queries : Step::store_keys;
+      return;
+    case Step::store_keys:
+      return next_sequence();
+    case Step::store_shared:
+      step_ = Step::none;
+      return;
+  }
+}
+
+void Head::next_round() {
+  begun_ = {};
+  turn_ = 0;
+  finely_ = false;
+  if (++round_ == tournament().rounds()) step_ = Step::store_queries;
+}
+
+void Head::next_sequence() {
+  const int64_t next = plan_.sequence(sequence_).next;
+  step_ = next < 0 ? Step::store_shared : Step::stage_keys;
+  if (next >= 0) sequence_ = next;
+}
+
+double Head::left() const {
+  if (step_ != Step::meet) return 0;
+  const Attention &a = *plan_.call().attention;
+  const Tournament all = tournament();
+  const double rounds = static_cast<double>(all.rounds()), groups = static_cast<double>(all.key_groups());
+  const double met = static_cast<double>(round_) + static_cast<double>(begun_.group) / groups;
+  const double heads = static_cast<double>(members() - member_) - met / rounds;
+  return heads * static_cast<double>(sequence().q_len) * static_cast<double>(sequence().k_len) *
+         static_cast<double>(3 * a.head_dim + 2 * a.head_dim_v);
+}
+
 void Head::stage_keys(int64_t i) const {
-  if (i >= key_tiles()) return;
   const Backward &call = plan_.call();
   KeyTile &tile = describe_keys(&keys(i), plan_, sequence_, head_, i * key_block);
   if (shared()) {
@@ -120,9 +216,8 @@ void Head::stage_keys(int64_t i) const {
   plan_.scheme().stage_keys(tile);
 }
 
-void Head::stage_queries(int64_t member, int64_t i, void *scratch) const {
-  if (i >= query_tiles()) return;
-  const int64_t head = head_ * (plan_.call().heads_q / plan_.call().heads_kv) + member;
+void Head::stage_queries(int64_t i, void *scratch) const {
+  const int64_t head = head_ * members() + member_;
   QueryTile &tile = describe_queries(&queries(i), plan_, sequence_, head, i * plan_.scheme().tile_rows);
   plan_.scheme().stage_queries(tile, scratch);
 }
@@ -147,33 +242,42 @@ bool Head::attends(int64_t first_query_tile, int64_t query_tiles, int64_t first_
   return keys.low < (first_key_tile + key_tiles) * key_block && first_key_tile * key_block < keys.high;
 }
 
-/// Keys go to and fro: those that the tile of queries before has used last come first.
-void Head::meet(int64_t round, int64_t turn, int64_t key_side, void *scratch) const {
+bool Head::group_attends(int64_t key_group) const {
   const Tournament all = tournament();
+  const int64_t tiles = all.group() * side(), partner = all.partner_group(round_, key_group);
+  return partner >= 0 && attends(partner * tiles, tiles, key_group * tiles, tiles);
+}
+
+/// Of the round. Keys go to and fro: those that the tile of queries before has used last come first.
+void Head::meet(int64_t turn, int64_t key_side, void *scratch) const {
   const int64_t first_key = key_side * side(), last_key = std::min(first_key + side(), key_tiles()) - 1;
-  if (first_key > last_key || round >= all.rounds() || turn >= all.turns()) return;
-  const int64_t partner = all.partner(round, turn, key_side);
+  if (first_key > last_key) return;
+  const int64_t partner = tournament().partner(round_, turn, key_side);
   if (partner < 0 || !attends(partner * side(), side(), first_key, side())) return;
   for (int64_t i = partner * side(); i < std::min((partner + 1) * side(), query_tiles()); i++)
     for (int64_t key = first_key; key <= last_key; key++)
       plan_.scheme().attend(queries(i), keys(i % 2 == 0 ? key : first_key + last_key - key), scratch);
 }
 
-void Head::meet_group(int64_t round, int64_t key_group, void *scratch) const {
+/// Side i of those that are left. The group that one worker has begun is ahead of the others.
+void Head::meet_finely(int64_t i, void *scratch) const {
   const Tournament all = tournament();
-  if (round >= all.rounds()) return;
-  const int64_t tiles = all.group() * side(), partner = all.partner_group(round, key_group);
-  if (partner < 0 || !attends(partner * tiles, tiles, key_group * tiles, tiles)) return;
+  const int64_t key_side = begun_.group * all.group() + i;
+  const int64_t turn = i < all.group() ? begun_.turn + turn_ : turn_;
+  const bool met = turn_ == 0 && i < begun_.side;
+  if (!met && turn < all.turns()) meet(turn, key_side, scratch);
+}
+
+/// All turns of the round, of one group of sides. Each tile meets its partners in the same order.
+void Head::meet_group(int64_t key_group, void *scratch) const {
+  if (!group_attends(key_group)) return;
+  const Tournament all = tournament();
   for (int64_t turn = 0; turn < all.turns(); turn++)
-    for (int64_t i = 0; i < all.group(); i++) meet(round, turn, key_group * all.group() + i, scratch);
+    for (int64_t i = 0; i < all.group(); i++) meet(turn, key_group * all.group() + i, scratch);
 }
 
 void Head::store_queries(int64_t i, void *scratch) const {
-  if (i < query_tiles() && plan_.call().dq) plan_.scheme().store_queries(queries(i), scratch);
-}
-
-void Head::store_keys(int64_t i) const {
-  if (i < key_tiles()) plan_.scheme().store_keys(keys(i));
+  if (plan_.call().dq) plan_.scheme().store_queries(queries(i), scratch);
 }
 
 /// Calls f(row of k) for every row that some sequence of the chain uses, once.
@@ -200,8 +304,8 @@ void Head::clear_shared() const {
   });
 }
 
+/// Where several sequences have shared the keys: stores the sum of their gradients.
 void Head::store_shared() const {
-  if (!shared()) return;
   const Backward &call = plan_.call();
   const Attention &a = *call.attention;
   const int64_t batch = plan_.sequence(first_).sequence.k_batch;

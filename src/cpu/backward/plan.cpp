@@ -30,6 +30,7 @@ BackwardBounds BackwardPlan::bounds(const Backward &call, const BackwardScheme &
   bounds.slots = at_most(heads, bounds.workers);
   bounds.sequences_bytes = aligned(Count(call.batch) * sizeof(BackwardSequence));
   bounds.chains_bytes = aligned(Count(call.batch) * sizeof(int64_t));
+  bounds.at_work_bytes = aligned(Count(bounds.slots) * sizeof(Head *));
   const Count rows = call.kv_batch_idx != nullptr ? Count(call.rows_k) : 0;
   const Count shared = rows * (a.head_dim + a.head_dim_v);
   bounds.slot_bytes = aligned(sizeof(Head)) + Count(bounds.query_tiles) * scheme.query_bytes(a) +
@@ -45,7 +46,8 @@ BackwardPlan::BackwardPlan(const Backward &call, const BackwardScheme &scheme, c
       bounds_(bounds),
       sequences_(reinterpret_cast<BackwardSequence *>(memory)),
       chains_(reinterpret_cast<int64_t *>(memory + bounds.sequences_bytes.value())),
-      slots_(memory + (bounds.sequences_bytes + bounds.chains_bytes).value()),
+      at_work_(reinterpret_cast<Head **>(memory + (bounds.sequences_bytes + bounds.chains_bytes).value())),
+      slots_(memory + (bounds.sequences_bytes + bounds.chains_bytes + bounds.at_work_bytes).value()),
       scratch_(slots_ + (bounds.slot_bytes * bounds.slots).value()) {
   for (int64_t b = 0; b < call.batch; b++) {
     new (&sequences_[b]) BackwardSequence{cpu::sequence(call, b), -1};

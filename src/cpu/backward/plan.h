@@ -8,6 +8,8 @@
 
 namespace fa::cpu {
 
+class Head;
+
 struct BackwardSequence {
   Sequence sequence;
   int64_t next;  // the next sequence with the same keys, or -1: their gradients are summed in this order
@@ -17,12 +19,13 @@ struct BackwardSequence {
 struct BackwardBounds {
   int64_t workers = 0, slots = 0;
   int64_t query_tiles = 0, key_tiles = 0;  // of a head at most
-  Count sequences_bytes = 0, chains_bytes = 0;
+  Count sequences_bytes = 0, chains_bytes = 0, at_work_bytes = 0;
   Count slot_bytes = 0, scratch_bytes = 0;
 
   Count shares_bytes() const { return Count(workers) * sizeof(Share); }
   Count total() const {
-    return sequences_bytes + chains_bytes + slot_bytes * slots + scratch_bytes * workers + shares_bytes();
+    return sequences_bytes + chains_bytes + at_work_bytes + slot_bytes * slots + scratch_bytes * workers +
+           shares_bytes();
   }
 };
 
@@ -44,6 +47,7 @@ class BackwardPlan {
   char *scratch(int64_t worker) const {
     return scratch_ + worker * static_cast<int64_t>(bounds_.scratch_bytes.value());
   }
+  Head **at_work() const { return at_work_; }  // room for the heads of all slots
   Share *shares() const { return reinterpret_cast<Share *>(scratch(bounds_.workers)); }
 
   /// How many heads a worker each does alone: as many as come out even. The workers share the work on the others.
@@ -64,6 +68,7 @@ class BackwardPlan {
   int64_t *chains_;  // the first sequence of each
   int64_t chains_count_ = 0, short_chains_ = 0;
   bool even_ = true;  // all chains have as much work
+  Head **at_work_;
   char *slots_, *scratch_;
 };
 
