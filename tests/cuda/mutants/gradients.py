@@ -1,6 +1,6 @@
 """The mutants of kernels/backward, as table.py has those of the other kernels. tests/engine/checked_backward.cpp shows them."""
 
-from table import OUTSIDE, RACE, UNDER_WAY, WRONG, Mutant
+from table import OUTSIDE, RACE, UNDER_WAY, UNWRITTEN, WRONG, Mutant
 
 F16 = ("80", "backward", "f16", "32")
 STAGED = ("75", "backward", "f16", "32")
@@ -8,7 +8,6 @@ STAGED = ("75", "backward", "f16", "32")
 KEYS, QUERIES = "backward/keys.cuh", "backward/queries.cuh"
 LOAD, WALK = "backward/load.cuh", "backward/walk.cuh"
 NAN = r"is -?nan, expected"
-UNWRITTEN = r"kernel: error 719: unwritten-memory: reads shared memory .* which was never written"
 LOADED_OUTSIDE = r"kernel: error 700: illegal address: .* behind its end"
 OF_KEYS = r"d[kv]\[.*\] is .*, expected "
 OF_QUERIES = r"dq\[.*\] is .*, expected "

@@ -34,6 +34,7 @@ RACE = r"kernel: error 719: (race|lane-race|equal-values): (reads|writes) shared
 STALE = WRONG + r"|kernel: error 719: (race|pending-copy|unwritten-memory|lost-phase|lane-race): |error \((race|pending-copy)\): |deadlock"  # whichever comes first
 UNDER_WAY = r"kernel: error 719: pending-copy: reads shared memory .*\(cp\.async.* still writes: nothing has waited for it"
 TABLE = r"kernel: error 700: illegal address: .*ld\.global\.nc"
+UNWRITTEN = r"kernel: error 719: unwritten-memory: reads shared memory .* which was never written"
 OUTSIDE = r"kernel: error 700: illegal address: .* behind its end.*cp\.async"
 
 
@@ -204,7 +205,8 @@ MUTANTS = [
     block_mask("range_of_shown_tiles", "common/block_mask.cuh", "own = begin + 32 * n + lane;", "own = 32 * n + lane;"),
     block_mask("keys_of_a_shown_tile", "mma/rows.cuh", "mad_wide_s32(tile * B::keys,", "mad_wide_s32((block.tiles.end - 1) * B::keys,"),
     block_mask("pages_of_a_shown_tile", "mma/shown_tiles.cuh", "return tiles_[ahead + 1]; }", "return tiles_[ahead] - 1; }"),
-    block_mask("barrier_of_shown_tiles", "common/block_mask.cuh", "return __syncthreads_or(any_hidden);", "return true;", RACE, "CheckedBlockMask.HiddenBlocks"),
+    block_mask("barrier_of_shown_tiles", "common/block_mask.cuh", "return __syncthreads_or(any_hidden);", "return true;",
+               RACE + "|" + UNWRITTEN + r"|error \((race|unwritten-memory)\): ", "CheckedBlockMask.HiddenBlocks"),  # whichever comes first
     # Gradients.
     gradients("barrier_of_gradients", "backward_simt/keys.cuh", "true, first);\n        __syncthreads();\n", "true, first);\n", shown=RACE),
     gradients("heads_of_keys", "backward_simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
