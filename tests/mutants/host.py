@@ -152,7 +152,7 @@ CPU = [
         "src/cpu/backward/head.cpp",
         "for (int64_t turn = 0; turn < all.turns(); turn++)",
         "for (int64_t turn = all.turns() - 1; turn >= 0; turn--)",
-        GRADIENTS,
+        "^pool",
     ),
     Mutant(
         "rows_said_to_be_empty", "src/cpu/backward/head.cpp", "const bool empty = g.lse ==", "const bool empty = false && g.lse ==", GRADIENTS
@@ -167,7 +167,11 @@ CPU = [
         "keys.low < first_key_tile * key_block",
         GRADIENTS,
     ),
-    Mutant("tiles_of_a_window", "src/cpu/backward/head.cpp", "|| !attends(partner * tiles,", "|| false && !attends(partner * tiles,", SCALING),
+    Mutant("tiles_of_a_window", "src/cpu/backward/head.cpp", "&& attends(partner * tiles, tiles, key_group * tiles, tiles)", "", SCALING),
+    Mutant("sides_met_twice", "src/cpu/backward/head.cpp", "turn_ == 0 && i < begun_.side", "false", "^pool"),
+    Mutant("turn_of_a_stop", "src/cpu/backward/head.cpp", "begun_.turn + turn_ : turn_", "turn_ : turn_", "^pool"),
+    Mutant("groups_begun_again", "src/cpu/backward/head.cpp", "finely || !begun_.between_groups()", "finely", "^pool"),
+    Mutant("heads_left_to_the_slow", "src/cpu/backward/backward.cpp", "<= few && head.left()", "<= 0 && head.left()", "^pool"),
     Mutant("softcap_of_gradients", "src/cpu/kernel/backward/weigh.h", "if (capped) d = ", "if (false) d = ", GRADIENTS),
     Mutant(
         "masked_gradients", "src/cpu/kernel/backward/weigh.h", "d = Simd::select(masked, Simd::zero(), d);", "", GRADIENTS
@@ -240,8 +244,8 @@ CPU = [
     Mutant(
         "splits_backwards",
         "src/cpu/worker.cpp",
-        "for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(tile_, split(0), split(i));",
-        "for (int64_t i = job.splits - 1; i > 0; i--) call_.kernels.merge(tile_, split(0), split(i));",
+        "for (int64_t i = 1; i < job.splits; i++) call_.kernels.merge(",
+        "for (int64_t i = job.splits - 1; i > 0; i--) call_.kernels.merge(",
         INVARIANT,
     ),
     Mutant(
@@ -365,11 +369,10 @@ CPU = [
         "^pool",
     ),
     Mutant(
-        "items_in_sixteens",
+        "heads_together_to_the_end",
         "src/cpu/worker.cpp",
-        "for (int64_t item; (item = call.next.fetch_add(1, std::memory_order_relaxed)) < call.plan.items();) worker.run(item);",
-        "for (int64_t at; (at = call.next.fetch_add(16, std::memory_order_relaxed)) < call.plan.items();)\n"
-        "    for (int64_t item = at; item < std::min(at + 16, call.plan.items()); item++) worker.run(item);",
+        "(items - item) / (2 * call_.workers)",
+        "heads_kv",
         "^pool",
     ),
     Mutant("shares_begin_elsewhere", "src/cpu/team.h", "(worker + i) % s.workers", "i", "^pool"),
@@ -399,8 +402,8 @@ CPU = [
     Mutant(
         "counter_of_heads",
         "src/cpu/worker.cpp",
-        "job.first_counter + at.head * job.tiles + at.tile",
-        "job.first_counter + at.head + at.tile",
+        "job.first_counter + head * job.tiles + at.tile",
+        "job.first_counter + head + at.tile",
         r"^(bitwise|threads|many_keys|forward)\.f32\.generic$",
     ),
     Mutant(
