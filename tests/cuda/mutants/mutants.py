@@ -1,9 +1,9 @@
 """Faults seeded into the kernels, one to an image: the checked suite must see every one of them.
 
-mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [--third | NAME...]
+mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [--sixth | NAME...]
 mutants.py --patterns SOURCES: only whether the sources have each text that a fault replaces, once
 SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH=...,...;
-PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default; --third: every third of them, another third with each commit
+PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default; --sixth: every sixth of them, others with each commit
 """
 
 import os
@@ -114,20 +114,20 @@ def judge(mutant, folders):
     return True, f"{mutant.name}: {seen[0].strip()[:400] if mutant.file else 'clean'}"
 
 
-def third(mutants, sources):
-    """A third of them, by the number of commits; the first where git does not know it."""
+def sixth(mutants, sources):
+    """A sixth of them, by the number of commits; the first where git does not know it."""
     count = subprocess.run(["git", "-C", sources, "rev-list", "--count", "HEAD"], capture_output=True, text=True)
-    first = int(count.stdout or 0) % 3
-    print(f"every third of {len(mutants)} mutants, from number {first} on: ctest -C slow runs all")
-    return mutants[first::3]
+    first = int(count.stdout or 0) % 6
+    print(f"every sixth of {len(mutants)} mutants, from number {first} on: ctest -C slow runs all")
+    return mutants[first::6]
 
 
 def main(*arguments):
     if arguments[0] == "--patterns":
         return patterns(Path(arguments[1]))
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    if names == ("--third",):
-        chosen, names = third(ALL, folders[0]), ()
+    if names == ("--sixth",):
+        chosen, names = sixth(ALL, folders[0]), ()
     else:
         chosen = [mutant for mutant in ALL if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}
