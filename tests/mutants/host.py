@@ -167,7 +167,7 @@ CPU = [
         "keys.low < first_key_tile * key_block",
         GRADIENTS,
     ),
-    Mutant("tiles_of_a_window", "src/cpu/backward/head.cpp", "&& attends(partner * tiles, tiles, key_group * tiles, tiles)", "", SCALING),
+    Mutant("tiles_of_a_window", "src/cpu/backward/head.cpp", "if (last < first) return false;", "return true;", SCALING),
     Mutant("sides_met_twice", "src/cpu/backward/head.cpp", "turn_ == 0 && i < begun_.side", "false", "^pool"),
     Mutant("turn_of_a_stop", "src/cpu/backward/head.cpp", "begun_.turn + turn_ : turn_", "turn_ : turn_", "^pool"),
     Mutant("groups_begun_again", "src/cpu/backward/head.cpp", "finely || !begun_.between_groups()", "finely", "^pool"),
