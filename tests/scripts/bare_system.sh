@@ -35,6 +35,7 @@ done
 rm -rf "$folder/srv/libfa.git"
 git clone --quiet --bare "$source" "$folder/srv/libfa.git"
 chmod -R a+rX "$folder/srv"
+chroot "$folder" git config --system --replace-all safe.directory /srv/libfa.git # which is another user's to one of them
 
 # paste USER HOME
 paste() {
