@@ -42,15 +42,15 @@ class Worker {
   }
 
  private:
-  /// The next item's job, or null. Of several heads that lie next to each other as many as leave all workers, at the
-  /// end too, something to take: whoever is slow has little of the rest.
+  /// The next item's job, or null. Heads that lie next to each other are read faster together: as many as leave all
+  /// workers something to take, four times at first and once at the end, where whoever is slow has little of the rest.
   const Job *take(Taken *at) {
     const int64_t items = call_.plan.items(), heads_kv = problem_.heads_kv;
     for (int64_t item = call_.next.load(std::memory_order_relaxed); item < items;) {
       const Job &job = call_.plan.job_of(item);
       *at = locate(job, item, heads_kv);
       if (job.most_heads > 1) {
-        const int64_t share = call_.workers > 1 ? (items - item) / (2 * call_.workers) : heads_kv;
+        const int64_t share = call_.workers > 1 ? std::min(items / 4, items - item) / call_.workers : heads_kv;
         at->heads = std::clamp<int64_t>(share, 1, std::min(job.most_heads, heads_kv - at->head));
       }
       if (call_.next.compare_exchange_weak(item, item + at->heads, std::memory_order_relaxed)) return &job;

@@ -197,7 +197,7 @@ void describe(const Shape &s, Inputs *call) {
   call->k = call->v = view(s, s.keys, s.heads_kv);
 }
 
-/// Of a call on so many threads, of which the first is slower than the others.
+/// Of a call on threads of which the first is slower than the others.
 template <class Pass>
 double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
   Clocks all(threads, slow);

@@ -371,7 +371,7 @@ CPU = [
     Mutant(
         "heads_together_to_the_end",
         "src/cpu/worker.cpp",
-        "(items - item) / (2 * call_.workers)",
+        "std::min(items / 4, items - item) / call_.workers",
         "heads_kv",
         "^pool",
     ),

@@ -21,7 +21,7 @@ else
 end
 
 """
-The fa_dtype of an element type, nothing where there is none. A package with a bfloat16 of its own may add a method.
+The fa_dtype of an element type, `nothing` for other types. A package with a bfloat16 of its own may add a method.
 """
 dtype(::Type{Float32}) = C.FA_F32
 dtype(::Type{Float16}) = C.FA_F16

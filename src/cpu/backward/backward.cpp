@@ -11,8 +11,8 @@ namespace fa::cpu {
 
 namespace {
 
-/// What is left of a head is its worker's own below so many multiplications: all workers wait for each other after
-/// every step that they take together.
+/// A rest of a head with fewer multiplications stays with its worker: all workers wait for each other after every step
+/// that they take together.
 constexpr double least_shared_rest = 4e6;
 
 /// The heads of the slots.
