@@ -1,42 +1,18 @@
-/* A call on the GPU: tensors in its memory, and a stream on which everything is in order.
+/* A call on the GPU: tensors in its memory, and a stream on which everything is in order. driver.h has the driver's
+ * functions.
  *
- * The functions are the driver's, which is all that such a machine must have; they are declared here, so that no CUDA
- * toolkit is needed to compile. With one, cudaMalloc, cudaMemcpyAsync and cudaStreamSynchronize stand in their places.
+ *   cc gpu.c $(pkg-config --cflags --libs fa) -lm -ldl
  */
-#include <dlfcn.h>
 #include <fa.h>
 #include <math.h>
 #include <stdio.h>
+
+#include "driver.h"
 
 enum { seq = 200, heads = 4, kv_heads = 2, dim = 64 };
 
 static float q[seq * heads * dim], k[seq * kv_heads * dim], v[seq * kv_heads * dim];
 static float out[seq * heads * dim], expected[seq * heads * dim];
-
-static struct {
-  int (*init)(unsigned flags);
-  int (*retain)(void **context, int device);
-  int (*set_current)(void *context);
-  int (*create_stream)(void **stream, unsigned flags);
-  int (*alloc)(void **memory, size_t bytes); /* a CUdeviceptr has a pointer's size */
-  int (*free)(void *memory);
-  int (*copy)(void *to, const void *from, size_t bytes, void *stream); /* from any memory to any */
-  int (*synchronize)(void *stream);
-} cuda;
-
-static int load(const char *name, void *function) {
-  static void *library;
-  if (library == NULL) library = dlopen("libcuda.so.1", RTLD_NOW);
-  *(void **)function = library != NULL ? dlsym(library, name) : NULL;
-  return *(void **)function != NULL;
-}
-
-static int load_driver(void) {
-  return load("cuInit", &cuda.init) && load("cuDevicePrimaryCtxRetain", &cuda.retain) &&
-         load("cuCtxSetCurrent", &cuda.set_current) && load("cuStreamCreate", &cuda.create_stream) &&
-         load("cuMemAlloc_v2", &cuda.alloc) && load("cuMemFree_v2", &cuda.free) && load("cuMemcpyAsync", &cuda.copy) &&
-         load("cuStreamSynchronize", &cuda.synchronize);
-}
 
 /* out = attention(q, k, v), wherever the four are. */
 static int attention(fa_device device, float *q_at, float *k_at, float *v_at, float *out_at, void *stream) {

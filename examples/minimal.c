@@ -34,8 +34,10 @@ int main(void) {
     return 1;
   }
 
-  printf("computed by %s: the first query sees the first key only (%.4f is its value's %.4f), the last sees all 128 (%.4f)\n",
-         fa_op_kernel(op), out[5], v[5], out[127 * 4 * 64 + 5]);
+  printf(
+      "computed by %s: the first query sees the first key only (%.4f is its value's %.4f), the last sees all 128 "
+      "(%.4f)\n",
+      fa_op_kernel(op), out[5], v[5], out[127 * 4 * 64 + 5]);
   fa_destroy(op);
   return 0;
 }

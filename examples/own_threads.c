@@ -1,5 +1,6 @@
-/* A program with a thread pool of its own lends it to the library through parallel_for, and the library starts no thread. Here
- * the "pool" is one pthread for each task but the first. The result has the bits that the library's own threads give. */
+/* A program with a thread pool of its own lends it to the library through parallel_for, and the library starts no
+ * thread. Here the "pool" is one pthread for each task but the first. The result has the bits that the library's own
+ * threads give. */
 #include <fa.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* Sequences of several lengths in one call: packed one after another ("varlen") and told apart by cu_seqlens, so that nothing
- * is padded. Checked against one call for each sequence: the results are the same, bit for bit, with the batch-invariant flag. */
+/* Sequences of several lengths in one call: packed one after another ("varlen") and told apart by cu_seqlens, so that
+ * nothing is padded. Checked against one call for each sequence: the results are the same, bit for bit, with the
+ * batch-invariant flag. */
 #include <fa.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,7 @@ int main(void) {
   fa_destroy(op);
 
   int same = memcmp(packed, single, sizeof packed) == 0;
-  printf("%d packed sequences, %d tokens: %s\n", sequences, total, same ? "the bits of one call for each" : "DIFFERENT bits");
+  printf("%d packed sequences, %d tokens: %s\n", sequences, total,
+         same ? "the bits of one call for each" : "DIFFERENT bits");
   return !same;
 }
