@@ -92,8 +92,8 @@ int main(int argc, char **argv) {
   if (library == nullptr) stop(dlerror());
   const Driver driver(library);
   constexpr int64_t rows = 128, dim = 128;
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   for (fa_tensor *tensor : {&args.q, &args.k, &args.v, &args.out})
     fa_tensor_init(tensor, driver.tensor(rows * dim * 2), FA_F16, 1, rows, 1, dim);
   const long long free_before = driver.free_bytes();
@@ -118,8 +118,8 @@ int main(int argc, char **argv) {
       "{\"kernel\": \"%s\", \"process_to_main_ms\": %.1f, \"context_and_tensors_ms\": %.3f, \"create_ms\": %.3f, "
       "\"first_call_ms\": %.3f, \"second_call_ms\": %.3f, \"process_to_first_result_ms\": %.1f, "
       "\"create_device_bytes\": %lld, \"calls_device_bytes\": %lld}\n",
-      fa_op_kernel(op), at_main - start, before - at_main, created - before, called[0] - created, called[1] - called[0],
-      called[0] - start, free_before - free_created, free_created - driver.free_bytes());
+      fa_op_kernel_name(op), at_main - start, before - at_main, created - before, called[0] - created,
+      called[1] - called[0], called[0] - start, free_before - free_created, free_created - driver.free_bytes());
   fa_destroy(op);
   return 0;
 }

@@ -13,7 +13,7 @@ namespace {
 /// An op and a call of f16 tensors that nobody reads.
 struct Call {
   fa_op *op = nullptr;
-  fa_args args;
+  fa_forward_args args;
 
   Call(int64_t batch, int64_t queries, int64_t keys, int64_t heads_q, int64_t heads_kv) {
     fa_desc desc;
@@ -23,14 +23,14 @@ struct Call {
     desc.head_dim = 128;
     desc.mask = FA_MASK_CAUSAL;
     check(fa_create(&desc, &op));
-    fa_args_init(&args, sizeof args);
+    fa_forward_args_init(&args, sizeof args);
     char *const memory = reinterpret_cast<char *>(uintptr_t{1} << 40);
     constexpr ptrdiff_t apart = 1 << 30;  // bytes: more than any has
     fa_tensor_init(&args.q, memory, FA_F16, batch, queries, heads_q, 128);
     fa_tensor_init(&args.k, memory + apart, FA_F16, batch, keys, heads_kv, 128);
     fa_tensor_init(&args.v, memory + 2 * apart, FA_F16, batch, keys, heads_kv, 128);
     fa_tensor_init(&args.out, memory + 3 * apart, FA_F16, batch, queries, heads_q, 128);
-    check(fa_workspace_size(op, &args, &args.workspace_size));
+    check(fa_forward_workspace_size(op, &args, &args.workspace_size));
     if (args.workspace_size) args.workspace = memory + 4 * apart;
   }
   ~Call() { fa_destroy(op); }

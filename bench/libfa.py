@@ -36,7 +36,7 @@ class Desc(c.Structure):
         ("flags", c.c_uint32),
         ("num_threads", c.c_int32),
         ("parallel_for", c.c_void_p),
-        ("parallel_for_host", c.c_void_p),
+        ("parallel_for_user", c.c_void_p),
     ]
 
 
@@ -75,14 +75,14 @@ class Library:
     def __init__(self, path):
         self.handle = c.CDLL(path)
         self.handle.fa_last_error.restype = c.c_char_p
-        self.handle.fa_op_kernel.restype = c.c_char_p
+        self.handle.fa_op_kernel_name.restype = c.c_char_p
         self.handle.fa_build_info.restype = c.c_char_p
         self.handle.fa_desc_init.argtypes = [c.c_void_p, c.c_size_t]
-        self.handle.fa_args_init.argtypes = [c.c_void_p, c.c_size_t]
+        self.handle.fa_forward_args_init.argtypes = [c.c_void_p, c.c_size_t]
         self.handle.fa_create.argtypes = [c.c_void_p, c.c_void_p]
-        self.handle.fa_op_kernel.argtypes = [c.c_void_p]
+        self.handle.fa_op_kernel_name.argtypes = [c.c_void_p]
         self.handle.fa_forward.argtypes = [c.c_void_p, c.c_void_p]
-        self.handle.fa_workspace_size.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
+        self.handle.fa_forward_workspace_size.argtypes = [c.c_void_p, c.c_void_p, c.c_void_p]
         self.handle.fa_destroy.argtypes = [c.c_void_p]
         self.handle.fa_backward_args_init.argtypes = [c.c_void_p, c.c_size_t]
         self.handle.fa_backward.argtypes = [c.c_void_p, c.c_void_p]
@@ -101,7 +101,7 @@ class Attention:
         self.library = library
         desc, self.args, self.op = Desc(), Args(), c.c_void_p()
         library.handle.fa_desc_init(c.byref(desc), c.sizeof(desc))
-        library.handle.fa_args_init(c.byref(self.args), c.sizeof(self.args))
+        library.handle.fa_forward_args_init(c.byref(self.args), c.sizeof(self.args))
         desc.device = DEVICES[device]
         desc.dtype_q = DTYPES[dtype]
         desc.mask = int(causal)
@@ -116,12 +116,12 @@ class Attention:
 
     @property
     def kernel(self):
-        return self.library.handle.fa_op_kernel(self.op).decode()
+        return self.library.handle.fa_op_kernel_name(self.op).decode()
 
     @property
     def workspace_bytes(self):
         size = c.c_size_t()
-        self.library.check(self.library.handle.fa_workspace_size(self.op, c.byref(self.args), c.byref(size)))
+        self.library.check(self.library.handle.fa_forward_workspace_size(self.op, c.byref(self.args), c.byref(size)))
         return size.value
 
     def use_workspace(self, address, size):

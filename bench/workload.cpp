@@ -118,7 +118,7 @@ fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout) {
 }
 
 void Workload::create_tensors() {
-  fa_args_init(&args_, sizeof args_);
+  fa_forward_args_init(&args_, sizeof args_);
   args_.q = tensor(case_.rows_q, case_.heads_q, case_.layout);
   args_.out = tensor(case_.rows_q, case_.heads_q, case_.layout);
   const auto set_bytes = static_cast<size_t>(kv_bytes());
@@ -151,7 +151,7 @@ void Workload::create_tensors() {
   }
   if (case_.own_workspace) {
     size_t bytes = 0;
-    if (fa_workspace_size(op_, &args_, &bytes) != FA_OK) error_ = fa_last_error();
+    if (fa_forward_workspace_size(op_, &args_, &bytes) != FA_OK) error_ = fa_last_error();
     args_.workspace = allocate(std::max<size_t>(bytes, 1));
     args_.workspace_size = bytes;
   }

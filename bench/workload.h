@@ -49,7 +49,7 @@ class Workload {
   const std::string &error() const { return error_; }
 
   /// The name of the kernel that serves.
-  const char *kernel() const { return fa_op_kernel(op_); }
+  const char *kernel() const { return fa_op_kernel_name(op_); }
 
   /// One call on the present K/V set. False after an error.
   bool call() { return (case_.backward ? fa_backward(op_, &backward_) : fa_forward(op_, &args_)) == FA_OK; }
@@ -79,7 +79,7 @@ class Workload {
   double flops_ = 0;
   std::string error_;
   fa_op *op_ = nullptr;
-  fa_args args_;
+  fa_forward_args args_;
   fa_backward_args backward_;
   std::vector<HugeBuffer> buffers_;
   std::vector<Span> k_sets_, v_sets_;

@@ -32,15 +32,15 @@ static void fail(void) {
 /* One token for every sequence that is not yet at its end. */
 static void decode(const fa_op *op) {
   int32_t used[batch] = {0};
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, step_q, FA_F32, batch, 1, heads, dim);
   fa_tensor_init(&args.k, k_cache, FA_F32, batch, capacity, kv_heads, dim);
   fa_tensor_init(&args.v, v_cache, FA_F32, batch, capacity, kv_heads, dim);
   fa_tensor_init(&args.out, step_out, FA_F32, batch, 1, heads, dim);
   args.seqused_k = used;
 
-  if (fa_workspace_size(op, &args, &args.workspace_size) != FA_OK) fail();
+  if (fa_forward_workspace_size(op, &args, &args.workspace_size) != FA_OK) fail();
   args.workspace = aligned_alloc(256, (args.workspace_size + 256) / 256 * 256);
   if (args.workspace == NULL) exit(1);
 
@@ -63,8 +63,8 @@ static void decode(const fa_op *op) {
 /* Every sequence whole: rows past a sequence's length are neither read nor written. */
 static void prefill(const fa_op *op) {
   int32_t used[batch] = {lengths[0], lengths[1]};
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, batch, capacity, heads, dim);
   fa_tensor_init(&args.k, k, FA_F32, batch, capacity, kv_heads, dim);
   fa_tensor_init(&args.v, v, FA_F32, batch, capacity, kv_heads, dim);

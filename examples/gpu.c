@@ -28,15 +28,15 @@ static int attention(fa_device device, float *q_at, float *k_at, float *v_at, fl
     return 0;
   }
 
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q_at, FA_F32, 1, seq, heads, dim);
   fa_tensor_init(&args.k, k_at, FA_F32, 1, seq, kv_heads, dim);
   fa_tensor_init(&args.v, v_at, FA_F32, 1, seq, kv_heads, dim);
   fa_tensor_init(&args.out, out_at, FA_F32, 1, seq, heads, dim);
   args.stream = stream;
   fa_status status = fa_forward(op, &args); /* on a GPU: enqueued */
-  printf("%s%s%s\n", fa_op_kernel(op), status == FA_OK ? "" : ": ", status == FA_OK ? "" : fa_last_error());
+  printf("%s%s%s\n", fa_op_kernel_name(op), status == FA_OK ? "" : ": ", status == FA_OK ? "" : fa_last_error());
   fa_destroy(op);
   return status == FA_OK;
 }

@@ -35,7 +35,7 @@ static void fail(void) {
 }
 
 /* Half the sum of the squared differences, whose gradient is the difference. */
-static double loss(const fa_op *op, const fa_args *args) {
+static double loss(const fa_op *op, const fa_forward_args *args) {
   double sum = 0;
   if (fa_forward(op, args) != FA_OK) fail();
   for (int i = 0; i < q_size; ++i) {
@@ -74,8 +74,8 @@ int main(void) {
   fa_op *op; /* of both passes */
   if (fa_create(&desc, &op) != FA_OK) fail();
 
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, rows, heads, dim);
   fa_tensor_init(&args.k, k, FA_F32, 1, rows, kv_heads, dim);
   fa_tensor_init(&args.v, v, FA_F32, 1, rows, kv_heads, dim);
@@ -114,7 +114,7 @@ int main(void) {
   }
   printf(
       "%s: a short step changes the loss by %.4f of what its gradients say; it falls from %.1f to %.1f in %d steps\n",
-      fa_op_kernel(op), fallen, first, last, steps);
+      fa_op_kernel_name(op), fallen, first, last, steps);
   fa_destroy(op);
   return !(fallen > 0.999 && fallen < 1.001 && last < 0.5 * first);
 }

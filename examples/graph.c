@@ -41,9 +41,9 @@ static void fill(float *x, int n, unsigned seed) {
 }
 
 /* One query against a cache of which the first *used tokens are there. */
-static fa_args step(void *q_at, void *k_at, void *v_at, void *out_at, const int32_t *used) {
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+static fa_forward_args step(void *q_at, void *k_at, void *v_at, void *out_at, const int32_t *used) {
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q_at, FA_F32, 1, 1, heads, dim);
   fa_tensor_init(&args.k, k_at, FA_F32, 1, capacity, kv_heads, dim);
   fa_tensor_init(&args.v, v_at, FA_F32, 1, capacity, kv_heads, dim);
@@ -76,9 +76,9 @@ int main(void) {
   desc.device = FA_DEVICE_CPU;
   check(fa_create(&desc, &cpu));
 
-  fa_args args = step(gpu_q, gpu_k, gpu_v, gpu_out, gpu_used);
+  fa_forward_args args = step(gpu_q, gpu_k, gpu_v, gpu_out, gpu_used);
   args.stream = stream;
-  check(fa_workspace_size(op, &args, &args.workspace_size)); /* for the capacity, so for every step */
+  check(fa_forward_workspace_size(op, &args, &args.workspace_size)); /* for the capacity, so for every step */
   if (args.workspace_size > 0) args.workspace = on_gpu(args.workspace_size);
 
   check_cuda(cuda.begin_capture(stream, 0)); /* from here to the end of the capture nothing runs */
@@ -100,11 +100,11 @@ int main(void) {
     check_cuda(cuda.copy(out, gpu_out, sizeof out, stream));
     check_cuda(cuda.synchronize(stream));
 
-    const fa_args reference = step(q, k, v, expected, &now);
+    const fa_forward_args reference = step(q, k, v, expected, &now);
     check(fa_forward(cpu, &reference));
     for (int i = 0; i < q_size; ++i) worst = fabsf(out[i] - expected[i]) <= worst ? worst : fabsf(out[i] - expected[i]);
   }
-  printf("%d launches of one graph on %s agree with the CPU to %.1e\n", capacity - prompt, fa_op_kernel(op),
+  printf("%d launches of one graph on %s agree with the CPU to %.1e\n", capacity - prompt, fa_op_kernel_name(op),
          (double)worst);
   fa_destroy(cpu);
   fa_destroy(op);

@@ -28,7 +28,7 @@ int main() try {
   std::vector<float> qkv(batch * sequence * row), out(batch * sequence * heads * dim), lse(batch * heads * sequence);
   for (int layer = 0; layer < 3; ++layer) {
     for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = std::sin(float(i % 1013) * 0.1f + float(layer));
-    fa::Args args;
+    fa::ForwardArgs args;
     args.q = part(qkv, 0);
     args.k = part(qkv, 1);
     args.v = part(qkv, 2);

@@ -28,9 +28,9 @@ static fa_desc plain(void) {
   return desc;
 }
 
-static fa_args tensors(void) {
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+static fa_forward_args tensors(void) {
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, n, 1, 1);
   fa_tensor_init(&args.k, k, FA_F32, 1, n, 1, 1);
   fa_tensor_init(&args.v, v, FA_F32, 1, n, 1, n);
@@ -40,7 +40,7 @@ static fa_args tensors(void) {
 
 /* Draws a call: the weight of each key in percent, a row for each query. wanted: how many pairs attend each other.
  */
-static int draw(const char *title, fa_desc desc, fa_args args, int wanted) {
+static int draw(const char *title, fa_desc desc, fa_forward_args args, int wanted) {
   fa_op *op;
   check(fa_create(&desc, &op));
   check(fa_forward(op, &args));
@@ -79,7 +79,7 @@ int main(void) {
   good &= draw("causal, attention_chunk = 4", desc, tensors(), 20);
 
   const int32_t used[1] = {5}, padding[1] = {3};
-  fa_args args = tensors();
+  fa_forward_args args = tensors();
   args.seqused_k = used;
   good &= draw("seqused_k = 5: keys of padding behind a sequence", plain(), args, 40);
 

@@ -44,8 +44,8 @@ static float layer_error(const fa_op *op, const char *folder, const char *layer)
   snprintf(name, sizeof name, "%s_out", layer);
   read_npy(folder, name, reference, sizeof reference);
 
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F16, 1, tokens, heads, dim);
   fa_tensor_init(&args.k, k, FA_F16, 1, tokens, heads, dim);
   fa_tensor_init(&args.v, v, FA_F16, 1, tokens, heads, dim);
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
   if (fa_create(&desc, &op) != FA_OK) fail();
   float first = layer_error(op, folder, "layer0"), last = layer_error(op, folder, "layer5");
   printf("%d paragraphs, %d tokens, by %s: largest error %.1e in layer 0, %.1e in layer 5\n", sequences, tokens,
-         fa_op_kernel(op), first, last);
+         fa_op_kernel_name(op), first, last);
   fa_destroy(op);
   return first < 2e-3f && last < 2e-3f ? 0 : 1;
 }

@@ -23,8 +23,8 @@ int main(void) {
     return 1;
   }
 
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, 128, 4, 64); /* (batch, sequence, heads, head dimension) */
   fa_tensor_init(&args.k, k, FA_F32, 1, 128, 2, 64);
   fa_tensor_init(&args.v, v, FA_F32, 1, 128, 2, 64);
@@ -37,7 +37,7 @@ int main(void) {
   printf(
       "computed by %s: the first query sees the first key only (%.4f is its value's %.4f), the last sees all 128 "
       "(%.4f)\n",
-      fa_op_kernel(op), out[5], v[5], out[127 * 4 * 64 + 5]);
+      fa_op_kernel_name(op), out[5], v[5], out[127 * 4 * 64 + 5]);
   fa_destroy(op);
   return 0;
 }

@@ -48,8 +48,8 @@ static float q[elements], k[elements], v[elements], ours[elements], theirs[eleme
 static int attention(const fa_desc *desc, float *out) {
   fa_op *op;
   if (fa_create(desc, &op) != FA_OK) return 0;
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, seq, heads, dim);
   fa_tensor_init(&args.k, k, FA_F32, 1, seq, heads, dim);
   fa_tensor_init(&args.v, v, FA_F32, 1, seq, heads, dim);
@@ -77,7 +77,7 @@ int main(void) {
     return 1;
   }
   desc.parallel_for = parallel_for;
-  desc.parallel_for_host = &pool;
+  desc.parallel_for_user = &pool;
   if (!attention(&desc, ours)) {
     fprintf(stderr, "%s\n", fa_last_error());
     return 1;

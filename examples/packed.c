@@ -32,8 +32,8 @@ int main(void) {
   if (fa_create(&desc, &op) != FA_OK) return failed();
 
   /* All sequences in one call: tensors of batch 1. */
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, total, heads, dim);
   fa_tensor_init(&args.k, k, FA_F32, 1, total, heads, dim);
   fa_tensor_init(&args.v, v, FA_F32, 1, total, heads, dim);
@@ -45,7 +45,7 @@ int main(void) {
   /* One call for each. */
   for (int b = 0; b < sequences; ++b) {
     int first = cu_seqlens[b], length = cu_seqlens[b + 1] - first;
-    fa_args_init(&args, sizeof args);
+    fa_forward_args_init(&args, sizeof args);
     fa_tensor_init(&args.q, q + first * row, FA_F32, 1, length, heads, dim);
     fa_tensor_init(&args.k, k + first * row, FA_F32, 1, length, heads, dim);
     fa_tensor_init(&args.v, v + first * row, FA_F32, 1, length, heads, dim);

@@ -67,8 +67,8 @@ int main(void) {
   fa_op *op;
   check(fa_create(&desc, &op));
 
-  fa_args paged;
-  fa_args_init(&paged, sizeof paged);
+  fa_forward_args paged;
+  fa_forward_args_init(&paged, sizeof paged);
   fa_tensor_init(&paged.q, q, FA_F32, batch, 1, heads, dim);
   fa_tensor_init(&paged.k, k_pool, FA_F32, pool_pages, page_size, kv_heads, dim);
   fa_tensor_init(&paged.v, v_pool, FA_F32, pool_pages, page_size, kv_heads, dim);
@@ -76,7 +76,7 @@ int main(void) {
   fa_tensor_init(&paged.block_table, block_table, FA_I32, batch, max_pages, 1, 1);
   paged.seqused_k = used; /* how many tokens of its pages each sequence uses */
 
-  fa_args flat = paged;
+  fa_forward_args flat = paged;
   fa_tensor_init(&flat.k, k_flat, FA_F32, batch, max_pages * page_size, kv_heads, dim);
   fa_tensor_init(&flat.v, v_flat, FA_F32, batch, max_pages * page_size, kv_heads, dim);
   fa_tensor_init(&flat.out, expected, FA_F32, batch, 1, heads, dim);

@@ -60,7 +60,7 @@ int main(int argc, char **argv) try {
     for (std::size_t paragraph = 0; paragraph + 1 < starts.size(); ++paragraph) {
       const int first = starts[paragraph], tokens = starts[paragraph + 1] - first;
       const auto part = [&](auto &tensor) { return fa::tensor(tensor.data() + first * row, 1, tokens, heads, dim); };
-      fa::Args args;
+      fa::ForwardArgs args;
       args.q = part(q);
       args.k = part(k);
       args.v = part(v);

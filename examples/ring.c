@@ -48,8 +48,8 @@ static void check(fa_status status) {
 static void forward(const fa_op *op, int n, int q_at, int k_at, float *out, float *lse) {
   const int32_t offset =
       q_at - k_at; /* the position of the first query relative to the first key, negative for later keys */
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q[q_at], FA_F32, 1, n, heads, dim);
   fa_tensor_init(&args.k, k[k_at], FA_F32, 1, n, kv_heads, dim);
   fa_tensor_init(&args.v, v[k_at], FA_F32, 1, n, kv_heads, dim);

@@ -34,8 +34,8 @@
  *     fa_op *op;
  *     if (fa_create(&desc, &op) != FA_OK) { fprintf(stderr, "%s\n", fa_last_error()); return 1; }
  *
- *     fa_args args;
- *     fa_args_init(&args, sizeof args);
+ *     fa_forward_args args;
+ *     fa_forward_args_init(&args, sizeof args);
  *     fa_tensor_init(&args.q, q, FA_F32, 1, 128, 4, 64);          (batch, sequence, heads, head dimension)
  *     fa_tensor_init(&args.k, k, FA_F32, 1, 128, 2, 64);
  *     fa_tensor_init(&args.v, v, FA_F32, 1, 128, 2, 64);
@@ -334,9 +334,9 @@ typedef struct fa_tensor {
 
 /* The host's own thread pool. It must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order,
  * possibly one after another, and return when all calls have returned. Tasks never wait for one another [F84].
- * n <= fa_desc.num_threads [F85]. host is fa_desc.parallel_for_host. */
+ * n <= fa_desc.num_threads [F85]. user is fa_desc.parallel_for_user. */
 typedef void (*fa_task)(void *ctx, int64_t i);
-typedef void (*fa_parallel_for)(void *host, fa_task task, void *ctx, int64_t n);
+typedef void (*fa_parallel_for)(void *user, fa_task task, void *ctx, int64_t n);
 
 /* What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least. */
 typedef struct fa_desc {
@@ -357,18 +357,18 @@ typedef struct fa_desc {
   uint32_t flags;          /* 0; FA_FLAG_* */
   int32_t num_threads;     /* 0: FA_NUM_THREADS, else the CPUs that the process may use [F92]; at most FA_MAX_THREADS */
   fa_parallel_for parallel_for; /* NULL: the library's own threads [F93] */
-  void *parallel_for_host;      /* NULL; passed to parallel_for */
+  void *parallel_for_user;      /* NULL; passed to parallel_for */
 } fa_desc;
 
-/* One call. Initialise with fa_args_init, then set q, k, v and out at least.
+/* One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
  *
  * B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
  * Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
  *
  * Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the CPU
  * their contents are checked [F94]. On CUDA the host never reads them [F95], so contents out of range cannot be reported. */
-typedef struct fa_args {
-  size_t struct_size; /* set by fa_args_init */
+typedef struct fa_forward_args {
+  size_t struct_size; /* set by fa_forward_args_init */
 
   fa_tensor q;   /* (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D) [F96] */
   fa_tensor k;   /* (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D) */
@@ -397,21 +397,22 @@ typedef struct fa_args {
   int32_t num_splits; /* 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS [F108] */
   int32_t reserved;   /* 0 */
 
-  void *workspace;       /* NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents [F109] */
+  void *workspace;       /* NULL: allocated by the call; else fa_forward_workspace_size bytes, 256-byte aligned [F109] */
   size_t workspace_size; /* 0; bytes behind workspace */
   void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t) [F110]; ignored on the CPU [F111] */
-} fa_args;
+} fa_forward_args;
 
 /* One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
- * are wanted. What fa_forward had is given as it had it; letters as in fa_args. A gradient that is absent is not computed. */
+ * are wanted. Inputs of fa_forward are given as they were to fa_forward; letters as in fa_forward_args. A gradient that is
+ * absent is not computed. */
 typedef struct fa_backward_args {
   size_t struct_size; /* set by fa_backward_args_init */
 
-  fa_tensor q;    /* as fa_args.q */
-  fa_tensor k;    /* as fa_args.k */
-  fa_tensor v;    /* as fa_args.v */
-  fa_tensor out;  /* as fa_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent */
-  fa_tensor lse;  /* as fa_args.lse, which fa_forward wrote; FA_F32 */
+  fa_tensor q;    /* as fa_forward_args.q */
+  fa_tensor k;    /* as fa_forward_args.k */
+  fa_tensor v;    /* as fa_forward_args.v */
+  fa_tensor out;  /* as fa_forward_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent */
+  fa_tensor lse;  /* as fa_forward_args.lse, which fa_forward wrote; FA_F32 */
   fa_tensor dout; /* the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16 */
 
   fa_tensor dq; /* absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16 */
@@ -420,15 +421,15 @@ typedef struct fa_backward_args {
 
   fa_tensor dlse;         /* absent; the gradient of lse, shaped as lse; FA_F32 */
   fa_tensor delta;        /* absent; the dot product of dout and out of each row, shaped as lse; FA_F32 */
-  fa_tensor bias;         /* absent; as fa_args.bias */
-  fa_tensor mask;         /* absent; as fa_args.mask */
-  fa_tensor alibi_slopes; /* absent; as fa_args.alibi_slopes: constants, without a gradient */
-  fa_tensor sinks;        /* absent; as fa_args.sinks; read for dsinks alone */
+  fa_tensor bias;         /* absent; as fa_forward_args.bias */
+  fa_tensor mask;         /* absent; as fa_forward_args.mask */
+  fa_tensor alibi_slopes; /* absent; as fa_forward_args.alibi_slopes: constants, without a gradient */
+  fa_tensor sinks;        /* absent; as fa_forward_args.sinks; read for dsinks alone */
   fa_tensor block_table;  /* must be absent */
   fa_tensor dbias;        /* absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32 */
   fa_tensor dsinks;       /* absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32 */
 
-  const int32_t *cu_seqlens_q; /* NULL; this and what follows as in fa_args */
+  const int32_t *cu_seqlens_q; /* NULL; this and what follows as in fa_forward_args */
   const int32_t *cu_seqlens_k; /* NULL */
   const int32_t *seqused_q;    /* NULL */
   const int32_t *seqused_k;    /* NULL */
@@ -436,7 +437,7 @@ typedef struct fa_backward_args {
   const int32_t *kv_batch_idx; /* NULL */
   const int32_t *q_offset;     /* NULL */
 
-  int64_t num_seqs;     /* 0; this and the next two as in fa_args */
+  int64_t num_seqs;     /* 0; this and the next two as in fa_forward_args */
   int64_t max_seqlen_q; /* 0 */
   int64_t max_seqlen_k; /* 0 */
 
@@ -445,24 +446,21 @@ typedef struct fa_backward_args {
 
   void *workspace;       /* NULL: allocated by the call; else fa_backward_workspace_size bytes, 256-byte aligned */
   size_t workspace_size; /* 0; bytes behind workspace */
-  void *stream;          /* NULL; as in fa_args */
+  void *stream;          /* NULL; as in fa_forward_args */
 } fa_backward_args;
 
 /* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. In a library that loads GPU
- * kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and why_not names the first
- * file that is missing [F201]. */
+ * kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
+ * names the first file that is missing [F201]. */
 typedef struct fa_kernel {
-  size_t struct_size;   /* set by the caller to sizeof(fa_kernel) */
-  const char *name;     /* "cpu.avx2": what FA_FORCE_KERNEL takes */
-  const char *device;   /* "cpu" or "cuda" */
-  const char *arch;     /* ISA or SM that it is compiled for: "avx2", "sm_80" */
-  const char *dtypes;   /* what it computes in at full speed: "f32", "bf16" */
-  int32_t available;    /* 1 when this machine can run it [F112] */
-  int32_t reserved;     /* 0 */
-  const char *why_not;  /* when not available, the reason; else "" [F113] */
-  const char *backward; /* what computes fa_backward of its ops, best first, one space between two names: "cpu.avx2",
-                           "cuda.sm_80.backward cuda.sm_80.backward_simt"; "" where this build has no backward pass.
-                           A GPU's are no names of kernels: FA_FORCE_KERNEL does not take them [F194] */
+  size_t struct_size;             /* set by the caller to sizeof(fa_kernel) */
+  const char *name;               /* "cpu.avx2": what FA_FORCE_KERNEL takes */
+  const char *device;             /* "cpu" or "cuda" */
+  const char *arch;               /* the ISA or SM that it is compiled for: "avx2", "sm_80" */
+  const char *compute_dtypes;     /* the types that it computes in at full speed, with spaces between: "f32", "f16 bf16" */
+  int32_t available;              /* 1 when this machine can run it [F112] */
+  int32_t num_backward;           /* the number of names that fa_kernel_backward_name has for it */
+  const char *unavailable_reason; /* when not available, the reason; else "" [F113] */
 } fa_kernel;
 
 /* ---- attention ------------------------------------------------------------------------------------------------------- */
@@ -471,8 +469,8 @@ typedef struct fa_kernel {
  * written [F115]. Does nothing when desc is NULL [F116]. Thread-safe. Since 0.1. */
 FA_API void fa_desc_init(fa_desc *desc, size_t struct_size);
 
-/* The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1. */
-FA_API void fa_args_init(fa_args *args, size_t struct_size);
+/* The same for fa_forward_args: everything absent, zero or NULL. Thread-safe. Since 0.1. */
+FA_API void fa_forward_args_init(fa_forward_args *args, size_t struct_size);
 
 /* The same for fa_backward_args [F187]. Thread-safe. Since 0.1. */
 FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
@@ -501,7 +499,7 @@ FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
  * one [F128]. (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
  *
  * Errors: as fa_forward's checks [F159]; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t [F129]. Thread-safe. Since 0.1. */
-FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes);
+FA_API fa_status fa_forward_workspace_size(const fa_op *op, const fa_forward_args *args, size_t *bytes);
 
 /* Computes out (and lse) from q, k and v.
  *
@@ -516,7 +514,7 @@ FA_API fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t 
  * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
  * needed and none is given [F136]; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load
  * kernels and they are not there. Thread-safe. Since 0.1. */
-FA_API fa_status fa_forward(const fa_op *op, const fa_args *args);
+FA_API fa_status fa_forward(const fa_op *op, const fa_forward_args *args);
 
 /* Stores in *bytes the workspace that fa_backward needs for *args.
  *
@@ -552,7 +550,7 @@ FA_API const char *fa_status_string(fa_status status);
  * On a GPU an op may hold several kernels. The name is that of the best [F155]; calls that it does not serve run on the next
  * one (FA_VERBOSE=dispatch says which, and why) [F156]. Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls [F157].
  * Thread-safe. Since 0.1. */
-FA_API const char *fa_op_kernel(const fa_op *op);
+FA_API const char *fa_op_kernel_name(const fa_op *op);
 
 /* The version of the library as loaded: major * 10000 + minor * 100 + patch [F145]. Thread-safe. Since 0.1. */
 FA_API int32_t fa_version(void);
@@ -566,6 +564,12 @@ FA_API int32_t fa_kernel_count(void);
 /* Fills *info (whose struct_size the caller has set; no byte beyond it is written [F147]) with kernel index,
  * 0 .. fa_kernel_count() - 1, best first [F148]. Errors: FA_ERROR_INVALID_ARGUMENT [F149]. Thread-safe. Since 0.1. */
 FA_API fa_status fa_kernel_info(int32_t index, fa_kernel *info);
+
+/* The name of the i-th best of the num_backward kernels that compute fa_backward of kernel index's ops: "cpu.avx2", or
+ * "cuda.sm_80.backward" and "cuda.sm_80.backward_simt". A build without a backward pass has none. FA_FORCE_KERNEL takes the
+ * name of a CPU's kernel, but not of a GPU's [F205]. Where index or i is out of range, the result is "" and fa_last_error()
+ * says so [F206]. Never NULL; lives as long as the library. Thread-safe. Since 0.1. */
+FA_API const char *fa_kernel_backward_name(int32_t index, int32_t i);
 
 /* Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call [F150], instead of the
  * standard error; NULL restores that [F151]. Call it before other threads use the library. Since 0.1. */

@@ -6,7 +6,7 @@
 //   desc.mask = FA_MASK_CAUSAL;
 //   const fa::Op op(desc);                          // throws fa::Error
 //
-//   fa::Args args;                                  // an fa_args with everything absent
+//   fa::ForwardArgs args;                           // an fa_forward_args with everything absent
 //   args.q = fa::tensor(q, 1, 128, 4, 64);          // contiguous (batch, sequence, heads, dim); the type follows from q
 //   args.k = fa::tensor(k, 1, 128, 2, 64);
 //   args.v = fa::tensor(v, 1, 128, 2, 64);
@@ -48,9 +48,9 @@ struct Desc : fa_desc {
   Desc() { fa_desc_init(this, sizeof(fa_desc)); }
 };
 
-/// An fa_args, initialised with everything absent.
-struct Args : fa_args {
-  Args() { fa_args_init(this, sizeof(fa_args)); }
+/// An fa_forward_args, initialised with everything absent.
+struct ForwardArgs : fa_forward_args {
+  ForwardArgs() { fa_forward_args_init(this, sizeof(fa_forward_args)); }
 };
 
 /// An fa_backward_args, initialised with everything absent.
@@ -120,12 +120,12 @@ class Op {
   Op &operator=(const Op &) = delete;
 
   /// fa_forward. Thread-safe. Throws Error.
-  void operator()(const fa_args &args) const { check(fa_forward(op_, &args)); }
+  void operator()(const fa_forward_args &args) const { check(fa_forward(op_, &args)); }
 
-  /// fa_workspace_size. Thread-safe. Throws Error.
-  std::size_t workspace_size(const fa_args &args) const {
+  /// fa_forward_workspace_size. Thread-safe. Throws Error.
+  std::size_t workspace_size(const fa_forward_args &args) const {
     std::size_t bytes = 0;
-    check(fa_workspace_size(op_, &args, &bytes));
+    check(fa_forward_workspace_size(op_, &args, &bytes));
     return bytes;
   }
 
@@ -140,7 +140,7 @@ class Op {
   }
 
   /// The name of the kernel that it runs.
-  const char *kernel() const noexcept { return fa_op_kernel(op_); }
+  const char *kernel() const noexcept { return fa_op_kernel_name(op_); }
 
   /// For calls to fa.h; this object keeps ownership.
   fa_op *get() const noexcept { return op_; }

@@ -29,7 +29,7 @@ int64_t floor_divide(int64_t a, int64_t b) {
 
 }  // namespace
 
-Call::Call(const fa_desc &desc_in, const fa_args &args_in) : desc(desc_in), args(args_in) {
+Call::Call(const fa_desc &desc_in, const fa_forward_args &args_in) : desc(desc_in), args(args_in) {
   const bool packed = args.cu_seqlens_q || args.cu_seqlens_k;
   const int64_t count = packed ? args.num_seqs : args.q.shape[0];
   for (int64_t b = 0; b < count; ++b) {

@@ -39,10 +39,10 @@ struct Sequence {
 class Call {
  public:
   /// Both must be what fa_forward accepts. The structures and what they point to must outlive the call.
-  Call(const fa_desc &desc, const fa_args &args);
+  Call(const fa_desc &desc, const fa_forward_args &args);
 
   const fa_desc &desc;
-  const fa_args &args;
+  const fa_forward_args &args;
   std::vector<Sequence> sequences;
 
   fa_dtype q_type() const { return desc.dtype_q; }

@@ -294,7 +294,7 @@ class Pass {
 
 template <class Real>
 Gradients evaluate(const fa_desc &desc, const fa_backward_args &args, const Result *forward) {
-  const fa_args inputs = forward_args(args);
+  const fa_forward_args inputs = forward_args(args);
   const Call call(desc, inputs);
   Gradients g{empty_gradient(args.dq), empty_gradient(args.dk), empty_gradient(args.dv), empty_gradient(args.dbias),
               empty_gradient(args.dsinks)};
@@ -308,9 +308,9 @@ Gradients evaluate(const fa_desc &desc, const fa_backward_args &args, const Resu
 
 }  // namespace
 
-fa_args forward_args(const fa_backward_args &args) {
-  fa_args result;
-  fa_args_init(&result, sizeof result);
+fa_forward_args forward_args(const fa_backward_args &args) {
+  fa_forward_args result;
+  fa_forward_args_init(&result, sizeof result);
   result.q = args.q, result.k = args.k, result.v = args.v, result.out = args.out;
   result.bias = args.bias, result.mask = args.mask, result.alibi_slopes = args.alibi_slopes, result.sinks = args.sinks;
   result.cu_seqlens_q = args.cu_seqlens_q, result.cu_seqlens_k = args.cu_seqlens_k;

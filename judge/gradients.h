@@ -36,7 +36,7 @@ struct Gradients {
 };
 
 /// The fields of a backward call that describe attention, as forward has them.
-fa_args forward_args(const fa_backward_args &args);
+fa_forward_args forward_args(const fa_backward_args &args);
 
 /// The exact gradients of a call, whatever bits of accumulate it has: what tensors hold is not added. With the exact
 /// results of the forward pass, they take the place of out and lse that the call has.

@@ -185,7 +185,7 @@ void Instance::make_values_uneven() const {
 }
 
 void Instance::bind() {
-  fa_args_init(&args, sizeof args);
+  fa_forward_args_init(&args, sizeof args);
   args.q = q.view();
   args.k = k.view();
   args.v = v.view();

@@ -21,7 +21,7 @@ class Instance {
 
   Case c;
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   Tensor q, k, v, out, lse, bias, mask, alibi, sinks, table;
   GuardedInts cu_q, cu_k, used_q, used_k, leftpad, batch_idx, offset;
 

@@ -138,7 +138,7 @@ void naive_row(const Head<float> &h, int64_t i, Result *r) {
 }
 
 template <class Real, class EachRow>
-Result evaluate(const fa_desc &desc, const fa_args &args, EachRow row) {
+Result evaluate(const fa_desc &desc, const fa_forward_args &args, EachRow row) {
   const Call call(desc, args);
   Result r = empty_result(call);
   for (const Sequence &s : call.sequences) {
@@ -157,11 +157,11 @@ Result evaluate(const fa_desc &desc, const fa_args &args, EachRow row) {
 
 }  // namespace
 
-Result attention(const fa_desc &desc, const fa_args &args) {
+Result attention(const fa_desc &desc, const fa_forward_args &args) {
   return evaluate<double>(desc, args, exact_row);
 }
 
-Result naive(const fa_desc &desc, const fa_args &args) {
+Result naive(const fa_desc &desc, const fa_forward_args &args) {
   return evaluate<float>(desc, args, naive_row);
 }
 

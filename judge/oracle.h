@@ -30,10 +30,10 @@ struct Result {
 };
 
 /// The exact result.
-Result attention(const fa_desc &desc, const fa_args &args);
+Result attention(const fa_desc &desc, const fa_forward_args &args);
 
 /// The textbook's attention in the precision of q: products summed in f32 in plain order, probabilities rounded to q's
 /// type, the output rounded to out's type.
-Result naive(const fa_desc &desc, const fa_args &args);
+Result naive(const fa_desc &desc, const fa_forward_args &args);
 
 }  // namespace oracle

@@ -128,14 +128,14 @@ fa_status finished_in_workspace(const Op &op, Args args, const std::string &fenv
 
 fa_status forward(const Op &op, const Instance &instance, int fill) {
   const Case &c = instance.c;
-  const Running running(c, fa_op_kernel(op.get()));
+  const Running running(c, fa_op_kernel_name(op.get()));
   if (!c.workspace) return finished(op, instance.args, c.fenv, fa_forward);
-  return finished_in_workspace(op, instance.args, c.fenv, fa_forward, fa_workspace_size, fill);
+  return finished_in_workspace(op, instance.args, c.fenv, fa_forward, fa_forward_workspace_size, fill);
 }
 
 fa_status backward(const Op &op, const BackwardInstance &instance, int fill) {
   const Case &c = instance.c;
-  const Running running(c, fa_op_kernel(op.get()));
+  const Running running(c, fa_op_kernel_name(op.get()));
   if (!c.workspace) return finished(op, instance.call, c.fenv, fa_backward);
   return finished_in_workspace(op, instance.call, c.fenv, fa_backward, fa_backward_workspace_size, fill);
 }

@@ -2,17 +2,17 @@
 
 namespace fa::tool {
 
-BenchGradients::BenchGradients(const BenchCase &c, const Op &op, const fa_args &forward, int32_t device_index)
+BenchGradients::BenchGradients(const BenchCase &c, const Op &op, const fa_forward_args &forward, int32_t device_index)
     : lse_(make_array(NpyType::f32, {c.batch, c.heads_q, c.rows_q, 1})),
       dout_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_q, c.dim_v}, uint64_t{1} << 42)),
       dq_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_q, c.heads_q, c.dim})),
       dk_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_k, c.heads_kv, c.dim})),
       dv_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_k, c.heads_kv, c.dim_v})) {
-  fa_args once = forward;
+  fa_forward_args once = forward;
   once.lse = tensor_of(&lse_, FA_F32);
   once.workspace = nullptr;
   once.workspace_size = 0;
-  const bool on_gpu = is_gpu_kernel(fa_op_kernel(op.get()));
+  const bool on_gpu = is_gpu_kernel(fa_op_kernel_name(op.get()));
   if (on_gpu) {
     const OnGpu copy(once, op.get(), c.batch, device_index);
     check(fa_forward(op.get(), &copy.args));

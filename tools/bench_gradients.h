@@ -21,7 +21,7 @@ inline double backward_of_forward(const BenchCase &c) {
 class BenchGradients {
  public:
   /// Runs the forward call once, for out and lse.
-  BenchGradients(const BenchCase &c, const Op &op, const fa_args &forward, int32_t device_index);
+  BenchGradients(const BenchCase &c, const Op &op, const fa_forward_args &forward, int32_t device_index);
   BenchGradients(const BenchGradients &) = delete;
   BenchGradients &operator=(const BenchGradients &) = delete;
 

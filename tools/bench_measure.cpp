@@ -38,7 +38,7 @@ class Prepared {
     if (c.nondeterministic) desc_.flags |= FA_FLAG_NONDETERMINISTIC;
     force_kernel(c.kernel);
     op_ = create_op(desc_);
-    fa_args_init(&args_, sizeof args_);
+    fa_forward_args_init(&args_, sizeof args_);
     args_.q = tensor_of(&q_, c.dtype);
     args_.k = tensor_of(&k_, c.dtype);
     args_.v = tensor_of(&v_, c.dtype);
@@ -51,7 +51,7 @@ class Prepared {
       gpu_.emplace(args_, op_.get(), c.batch, desc_.device_index);
       return;
     }
-    check(fa_workspace_size(op_.get(), &args_, &args_.workspace_size));
+    check(fa_forward_workspace_size(op_.get(), &args_, &args_.workspace_size));
     args_.workspace = workspace_.allocate(args_.workspace_size);
   }
   Prepared(const Prepared &) = delete;
@@ -69,7 +69,7 @@ class Prepared {
     if (gpu_) gpu_->wait();
     if (gradients_) gradients_->wait();
   }
-  std::string kernel() const { return fa_op_kernel(op_.get()); }
+  std::string kernel() const { return fa_op_kernel_name(op_.get()); }
   Work work() const {
     Work work = work_of(desc_, args_);
     if (!gradients_) return work;
@@ -83,9 +83,9 @@ class Prepared {
   double backward_of_forward_;
   BenchWorkspace workspace_;
   fa_desc desc_;
-  fa_args args_;
+  fa_forward_args args_;
   Op op_;
-  std::optional<OnGpu<fa_args>> gpu_;
+  std::optional<OnGpu<fa_forward_args>> gpu_;
   std::optional<BenchGradients> gradients_;
 };
 

@@ -37,7 +37,7 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
     if (op.status() == FA_ERROR_UNSUPPORTED || op.status() == FA_ERROR_NO_DEVICE) outcome.unserved = fa_last_error();
     return outcome;
   }
-  outcome.kernel = fa_op_kernel(op.get());
+  outcome.kernel = fa_op_kernel_name(op.get());
   test::Errors errors;
   outcome.failure = test::failure_of(c, outcome.kernel, &errors);
   // A kernel that serves some calls only, and was asked for by name; or a build without gradients.

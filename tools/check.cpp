@@ -39,7 +39,8 @@ std::vector<std::string> kernels_to_check(const std::string &only) {
   std::vector<std::string> names;
   for (const fa_kernel &kernel : kernels()) {
     if (only.empty() ? kernel.available != 0 : only == kernel.name) names.emplace_back(kernel.name);
-    if (only == kernel.name && !kernel.available) failure("this machine cannot run {}: {}", only, kernel.why_not);
+    if (only == kernel.name && !kernel.available)
+      failure("this machine cannot run {}: {}", only, kernel.unavailable_reason);
   }
   if (names.empty() && !only.empty()) force_kernel(only);  // says which names there are
   if (names.empty()) failure("the library has no kernel that this machine can run; `fa info` says why");

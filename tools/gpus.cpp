@@ -40,16 +40,16 @@ void serve(int32_t index, Gpu &gpu) {
   desc.dtype_q = FA_F16;
   desc.head_dim = 64;
   try {
-    gpu.kernel = fa_op_kernel(create_op(desc).get());
+    gpu.kernel = fa_op_kernel_name(create_op(desc).get());
   } catch (const std::runtime_error &error) {
-    gpu.why_not = error.what();
+    gpu.unavailable_reason = error.what();
   }
 }
 
 /// Without a GPU each of its kernels gives the same reason.
 std::string why_none() {
   for (const fa_kernel &kernel : kernels()) {
-    if (std::string_view(kernel.device) == "cuda") return kernel.why_not;
+    if (std::string_view(kernel.device) == "cuda") return kernel.unavailable_reason;
   }
   return "this build has no GPU kernels (FA_KERNELS=off)";
 }

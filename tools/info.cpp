@@ -35,8 +35,8 @@ std::string version_text(int32_t version) {
 /// What the library chooses for types of q and of k and v, with its defaults.
 struct Choice {
   fa_dtype q, kv;
-  std::string kernel;   // "" when nothing serves
-  std::string why_not;  // then the library's reason
+  std::string kernel;              // "" when nothing serves
+  std::string unavailable_reason;  // then the library's
 };
 
 Choice choice_for(fa_dtype q, fa_dtype kv) {
@@ -46,7 +46,7 @@ Choice choice_for(fa_dtype q, fa_dtype kv) {
   desc.dtype_kv = kv;
   desc.head_dim = 64;
   try {
-    return {q, kv, fa_op_kernel(create_op(desc).get()), ""};
+    return {q, kv, fa_op_kernel_name(create_op(desc).get()), ""};
   } catch (const std::runtime_error &error) {
     return {q, kv, "", error.what()};
   }
@@ -63,6 +63,13 @@ std::string choice_name(const Choice &choice) {
   std::string name = dtype_name(choice.q);
   if (choice.kv != choice.q) name += fmt::format(" over {}", dtype_name(choice.kv));
   return name;
+}
+
+/// The kernels that compute gradients, best first.
+std::vector<std::string> backward_names(int32_t index, const fa_kernel &kernel) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < kernel.num_backward; ++i) names.emplace_back(fa_kernel_backward_name(index, i));
+  return names;
 }
 
 Json as_json() {
@@ -92,25 +99,25 @@ Json as_json() {
                             {"multiprocessors", gpu.multiprocessors},
                             {"memory_gib", gpu.memory_gib},
                             {"kernel", gpu.kernel},
-                            {"why_not", gpu.why_not}});
+                            {"unavailable_reason", gpu.unavailable_reason}});
   }
-  json["why_no_gpu"] = gpus.why_none;
+  json["no_gpu_reason"] = gpus.why_none;
   json["kernels"] = Json::array();
-  for (const fa_kernel &kernel : kernels()) {
+  for (int32_t index = 0; const fa_kernel &kernel : kernels()) {
     json["kernels"].push_back({{"name", kernel.name},
                                {"device", kernel.device},
                                {"arch", kernel.arch},
-                               {"dtypes", kernel.dtypes},
-                               {"backward", kernel.backward},
+                               {"compute_dtypes", kernel.compute_dtypes},
+                               {"backward", backward_names(index++, kernel)},
                                {"available", kernel.available != 0},
-                               {"why_not", kernel.why_not}});
+                               {"unavailable_reason", kernel.unavailable_reason}});
   }
   json["serves"] = Json::array();
   for (const Choice &choice : choices()) {
     json["serves"].push_back({{"dtype_q", dtype_name(choice.q)},
                               {"dtype_kv", dtype_name(choice.kv)},
                               {"kernel", choice.kernel},
-                              {"why_not", choice.why_not}});
+                              {"unavailable_reason", choice.unavailable_reason}});
   }
   return json;
 }
@@ -121,7 +128,8 @@ void print_gpus(const Gpus &gpus) {
   for (size_t i = 0; i < gpus.list.size(); ++i) {
     const Gpu &gpu = gpus.list[i];
     fmt::print("  {} {}, {}, {} multiprocessors, {:.1f} GiB: {}\n", i, gpu.name, gpu.arch, gpu.multiprocessors,
-               gpu.memory_gib, gpu.kernel.empty() ? fmt::format("no: {}", printable(gpu.why_not)) : gpu.kernel);
+               gpu.memory_gib,
+               gpu.kernel.empty() ? fmt::format("no: {}", printable(gpu.unavailable_reason)) : gpu.kernel);
   }
 }
 
@@ -130,23 +138,25 @@ void print_kernels(bool any_gpu) {
   fmt::print("\nKernels, best first:\n");
   std::string before;
   for (const fa_kernel &kernel : kernels()) {
-    const std::string why_not = any_gpu || std::strcmp(kernel.device, "cuda") != 0 ? kernel.why_not : "there is no GPU";
-    const bool again = why_not == before;
-    before = why_not;
-    fmt::print("  {:<20} {:<6} {:<16} {}\n", kernel.name, kernel.device, kernel.dtypes,
-               kernel.available ? "available" : fmt::format("no: {}", again ? "likewise" : why_not));
+    const std::string reason =
+        any_gpu || std::strcmp(kernel.device, "cuda") != 0 ? kernel.unavailable_reason : "there is no GPU";
+    const bool again = reason == before;
+    before = reason;
+    fmt::print("  {:<20} {:<6} {:<16} {}\n", kernel.name, kernel.device, kernel.compute_dtypes,
+               kernel.available ? "available" : fmt::format("no: {}", again ? "likewise" : reason));
   }
 }
 
 /// A GPU's kernels have families of their own for gradients; a CPU's kernel computes them itself.
 void print_gradients() {
   fmt::print("\nGradients (fa_backward), best first:\n");
-  for (const fa_kernel &kernel : kernels()) {
-    const bool own = std::strcmp(kernel.backward, kernel.name) == 0;
+  for (int32_t index = 0; const fa_kernel &kernel : kernels()) {
+    std::string names;
+    for (const std::string &name : backward_names(index++, kernel)) names += (names.empty() ? "" : " ") + name;
     fmt::print("  {:<20} {}\n", kernel.name,
-               own                ? "itself"
-               : *kernel.backward ? kernel.backward
-                                  : "none in this build");
+               names.empty()          ? "none in this build"
+               : names == kernel.name ? "itself"
+                                      : names);
   }
 }
 
@@ -170,8 +180,9 @@ void print_text() {
   print_gradients();
   fmt::print("\nWhat serves here:\n");
   for (const Choice &choice : choices()) {
-    fmt::print("  {:<20} {}\n", choice_name(choice),
-               choice.kernel.empty() ? fmt::format("nothing: {}", printable(choice.why_not)) : choice.kernel);
+    fmt::print(
+        "  {:<20} {}\n", choice_name(choice),
+        choice.kernel.empty() ? fmt::format("nothing: {}", printable(choice.unavailable_reason)) : choice.kernel);
   }
 }
 

@@ -20,14 +20,14 @@ DevicePointer address(const void *p) {
 /// The call that a structure describes, and what says how large its workspace is.
 struct Forward {
   using Call = Problem;
-  static constexpr auto size = fa_workspace_size;
+  static constexpr auto size = fa_forward_workspace_size;
 };
 struct Gradients {
   using Call = Backward;
   static constexpr auto size = fa_backward_workspace_size;
 };
 template <class Args>
-using Pass = std::conditional_t<std::is_same_v<Args, fa_args>, Forward, Gradients>;
+using Pass = std::conditional_t<std::is_same_v<Args, fa_forward_args>, Forward, Gradients>;
 template <class Args>
 using FieldsOf = Fields<typename Pass<Args>::Call>;
 
@@ -113,7 +113,7 @@ void OnGpu<Args>::fetch() const {
   }
 }
 
-template class OnGpu<fa_args>;
+template class OnGpu<fa_forward_args>;
 template class OnGpu<fa_backward_args>;
 
 }  // namespace fa::tool

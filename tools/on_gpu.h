@@ -12,8 +12,8 @@ namespace fa::tool {
 /// True for kernels of a GPU ("cuda.sm_80.mma").
 bool is_gpu_kernel(const std::string &kernel);
 
-/// The tensors, arrays and workspace of a call (fa_args or fa_backward_args), copied to memory of a GPU for as long as
-/// this lives. Throws Failure where the driver fails.
+/// The tensors, arrays and workspace of a call (fa_forward_args or fa_backward_args), copied to memory of a GPU for as
+/// long as this lives. Throws Failure where the driver fails.
 template <class Args>
 class OnGpu {
  public:

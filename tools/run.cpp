@@ -77,8 +77,9 @@ void check_usage(const RunOptions &options) {
 
 /// A GPU's kernel works on copies on the GPU, which are no part of the times.
 void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
-  std::optional<OnGpu<fa_args>> gpu;
-  if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(call.args, op.get(), call.sequences(), call.desc.device_index);
+  std::optional<OnGpu<fa_forward_args>> gpu;
+  if (is_gpu_kernel(fa_op_kernel_name(op.get())))
+    gpu.emplace(call.args, op.get(), call.sequences(), call.desc.device_index);
   const auto once = [&] {
     check(fa_forward(op.get(), gpu ? &gpu->args : &call.args));
     if (gpu) gpu->wait();
@@ -102,7 +103,7 @@ int run_files(const RunOptions &options) {
   if (!options.dout.empty()) gradients.emplace(options, &call);
 
   const Op op = create_op(call.desc);
-  fmt::print("kernel     {}\n", fa_op_kernel(op.get()));
+  fmt::print("kernel     {}\n", fa_op_kernel_name(op.get()));
   fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k), describe(call.v),
              call.sequences(), call.sequences() == 1 ? "" : "s");
   run_calls(options, call, op);

@@ -83,7 +83,7 @@ Array read_floating(const std::string &path, bool u2_as_bf16) {
 
 RunCall::RunCall(const RunOptions &options) : bhsd_(options.layout == "bhsd") {
   fa_desc_init(&desc, sizeof desc);
-  fa_args_init(&args, sizeof args);
+  fa_forward_args_init(&args, sizeof args);
   read_tensors(options);
   describe_attention(options);
   read_sequences(options);

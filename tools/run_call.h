@@ -24,7 +24,7 @@ class RunCall {
   RunCall &operator=(const RunCall &) = delete;
 
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   Array q, k, v, out, lse;  // in the order of their files
   Array bias, sinks;        // empty where not given
 

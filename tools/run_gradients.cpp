@@ -68,7 +68,7 @@ void check_gradient_usage(const RunOptions &options) {
 
 RunGradients::RunGradients(const RunOptions &options, RunCall *call) {
   read_inputs(options, *call);
-  const fa_args &a = call->args;
+  const fa_forward_args &a = call->args;
   fa_backward_args_init(&args_, sizeof args_);
   args_.q = a.q, args_.k = a.k, args_.v = a.v, args_.out = a.out, args_.lse = a.lse;
   args_.dout = call->view(&dout_);
@@ -134,7 +134,8 @@ void RunGradients::read_inputs(const RunOptions &options, const RunCall &call) {
 
 void RunGradients::run(const Op &op, const RunCall &call, int64_t repeat) {
   std::optional<OnGpu<fa_backward_args>> gpu;
-  if (is_gpu_kernel(fa_op_kernel(op.get()))) gpu.emplace(args_, op.get(), call.sequences(), call.desc.device_index);
+  if (is_gpu_kernel(fa_op_kernel_name(op.get())))
+    gpu.emplace(args_, op.get(), call.sequences(), call.desc.device_index);
   const auto once = [&] {
     check(fa_backward(op.get(), gpu ? &gpu->args : &args_));
     if (gpu) gpu->wait();

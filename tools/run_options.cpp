@@ -1,4 +1,4 @@
-// Names and help texts of the options of `fa run`; they follow the fields of fa_desc and fa_args.
+// Names and help texts of the options of `fa run`; they follow the fields of fa_desc and fa_forward_args.
 #include "run_options.h"
 
 #include <fmt/format.h>

@@ -55,7 +55,7 @@ inline constexpr GradientOption gradient_options[] = {
 /// Shares the references out: "dq=FILE" is that of dq, "FILE" that of the output. Throws BadInput.
 void take_references(RunOptions *options);
 
-/// The option of an array of fa_args: "--seqused-q" of "seqused_q".
+/// The option of an array of fa_forward_args: "--seqused-q" of "seqused_q".
 std::string option_of(std::string array);
 
 /// Defines them; options must live until the command line has been parsed.

@@ -29,7 +29,7 @@ int64_t keys_of(const fa_desc &desc, int64_t p, int64_t keys) {
 
 }  // namespace
 
-Work work_of(const fa_desc &desc, const fa_args &args) {
+Work work_of(const fa_desc &desc, const fa_forward_args &args) {
   const oracle::Call call(desc, args);
   const double dims = static_cast<double>(call.dim() + call.dim_v());
   int64_t pairs = 0, queries = 0, keys = 0;

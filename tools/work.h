@@ -14,6 +14,6 @@ struct Work {
 };
 
 /// Of a call that the library has accepted.
-Work work_of(const fa_desc &desc, const fa_args &args);
+Work work_of(const fa_desc &desc, const fa_forward_args &args);
 
 }  // namespace fa::tool

@@ -140,7 +140,7 @@ def check(session):
     names = session.kernels or [kernel["name"] for kernel in session.pack.native(kernels)]
     items = in_parallel(session, checked, [(session, name) for name in names])
     best = session.pack.native(kernels)[0]
-    if "bf16" in best["dtypes"] and session.kernels is None:
+    if "bf16" in best["compute_dtypes"] and session.kernels is None:
         items.append(ran(session, "many works", ["--kernel", best["name"], "--case", MANY_WORKS], session.pack.environment()))
     for layer in ("layer0", "layer5"):
         files = [f"--{name}={DATA / f'{layer}_{name}.npy'}" for name in "qkv"]
@@ -197,10 +197,10 @@ def gradients(session):
     kernels, why = session.pack.kernels()
     if why:
         return missing(why)
-    kernel = next((each for each in session.pack.native(kernels) if "f16" in each["dtypes"]), None)
+    kernel = next((each for each in session.pack.native(kernels) if "f16" in each["compute_dtypes"]), None)
     if kernel is None:
         return missing("no kernel for f16 or bf16 runs here")
-    dtype = "bf16" if "bf16" in kernel["dtypes"] else "f16"
+    dtype = "bf16" if "bf16" in kernel["compute_dtypes"] else "f16"
     shapes = [word for shape in GRADIENTS for word in ("--shape", shape)]
 
     def measured(name, *options):

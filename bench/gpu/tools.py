@@ -127,7 +127,7 @@ class Pack:
             return [], f"fa info: {outcome.tail(2)}"
         kernels = [kernel for kernel in json.loads(outcome.output)["kernels"] if kernel["device"] == "cuda"]
         here = [kernel for kernel in kernels if kernel["available"]]
-        why = kernels[0]["why_not"] if kernels else "the library has no GPU kernels"
+        why = kernels[0]["unavailable_reason"] if kernels else "the library has no GPU kernels"
         return here, None if here else why
 
     def native(self, kernels):

@@ -1,5 +1,5 @@
 /* fa_forward and fa_backward on views (arrays.py), in one step from Python: most of a small call would be the making of
- * an fa_args, field by field. */
+ * an fa_forward_args, field by field. */
 #ifndef LIBFA_PYTHON_CALL_H
 #define LIBFA_PYTHON_CALL_H
 
@@ -108,7 +108,7 @@ typedef struct {
       offsetof(structure, stream) - offsetof(structure, cu_seqlens_q) == offsetof(call_rest, stream) &&         \
           offsetof(structure, number_of_it) - offsetof(structure, cu_seqlens_q) == offsetof(call_rest, number), \
       "the rest of " #structure)
-IS_LIKE_CALL_REST(fa_args, num_splits);
+IS_LIKE_CALL_REST(fa_forward_args, num_splits);
 IS_LIKE_CALL_REST(fa_backward_args, accumulate);
 
 /* A tuple of their values to where they begin in a structure: addresses of the arrays, four numbers, the workspace's
@@ -137,13 +137,13 @@ static int read_rest(PyObject *tuple, void *begin) {
 
 static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse,
                          int heads_first, PyObject *tensors, PyObject *rest) {
-  static const view_field fields[] = {{offsetof(fa_args, bias), SCORES},
-                                      {offsetof(fa_args, mask), SCORES},
-                                      {offsetof(fa_args, alibi_slopes), PER_HEAD},
-                                      {offsetof(fa_args, sinks), PER_HEAD},
-                                      {offsetof(fa_args, block_table), PER_HEAD}};
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  static const view_field fields[] = {{offsetof(fa_forward_args, bias), SCORES},
+                                      {offsetof(fa_forward_args, mask), SCORES},
+                                      {offsetof(fa_forward_args, alibi_slopes), PER_HEAD},
+                                      {offsetof(fa_forward_args, sinks), PER_HEAD},
+                                      {offsetof(fa_forward_args, block_table), PER_HEAD}};
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   if (q == Py_None || k == Py_None || v == Py_None || out == Py_None) {
     return PyErr_Format(PyExc_TypeError, "forward: expected a view of q, k, v and out");
   }

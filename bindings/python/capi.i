@@ -1,9 +1,9 @@
 /* libfa.capi: fa.h itself as a Python module, written by SWIG from the header at build time. Its names are the header's.
  *
- *   structures     classes with the header's fields; constructed with the header's defaults, fa_args also of q, k, v, out
+ *   structures     classes with the header's fields; constructed with the header's defaults, fa_forward_args also of q, k, v, out
  *   pointers       integers (0 for NULL); an fa_op is a capsule that destroys it when the last reference goes
  *   fa_tensor      also a tuple (address, dtype, shape, strides), strides in elements
- *   fa_create      (status, op or None); fa_workspace_size, fa_backward_workspace_size (status, bytes); fa_kernel_info fills
+ *   fa_create      (status, op or None); fa_forward_workspace_size, fa_backward_workspace_size (status, bytes); fa_kernel_info fills
  *                  an fa_kernel
  *   fa_set_log     takes a callable of one str, or None
  *
@@ -108,7 +108,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 /* The capsule destroys; the constructors initialise. */
 %ignore fa_destroy;
 %ignore fa_desc_init;
-%ignore fa_args_init;
+%ignore fa_forward_args_init;
 %ignore fa_backward_args_init;
 %ignore fa_tensor_init;
 %ignore fa_set_log;
@@ -116,9 +116,9 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %immutable fa_kernel::name;
 %immutable fa_kernel::device;
 %immutable fa_kernel::arch;
-%immutable fa_kernel::dtypes;
+%immutable fa_kernel::compute_dtypes;
 %immutable fa_kernel::available;
-%immutable fa_kernel::why_not;
+%immutable fa_kernel::unavailable_reason;
 %immutable fa_kernel::backward;
 
 %include <fa.h>
@@ -130,11 +130,11 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
     return desc;
   }
 }
-%feature("compactdefaultargs") fa_args::fa_args;
-%extend fa_args {
-  fa_args(const fa_tensor *q = NULL, const fa_tensor *k = NULL, const fa_tensor *v = NULL, const fa_tensor *out = NULL) {
-    fa_args *args = (fa_args *)malloc(sizeof *args);
-    fa_args_init(args, sizeof *args);
+%feature("compactdefaultargs") fa_forward_args::fa_forward_args;
+%extend fa_forward_args {
+  fa_forward_args(const fa_tensor *q = NULL, const fa_tensor *k = NULL, const fa_tensor *v = NULL, const fa_tensor *out = NULL) {
+    fa_forward_args *args = (fa_forward_args *)malloc(sizeof *args);
+    fa_forward_args_init(args, sizeof *args);
     if (q) args->q = *q;
     if (k) args->k = *k;
     if (v) args->v = *v;
@@ -164,7 +164,7 @@ PyObject *set_log(PyObject *callable);
 PyObject *dlpack_view(PyObject *capsule);
 
 /* fa_forward of views, q, k, v and out with heads before rows when heads_first; lse a view or None; tensors None or the views of
- * bias, mask, alibi_slopes, sinks and block_table, None where one is absent; rest None or what fa_args has behind its tensors:
+ * bias, mask, alibi_slopes, sinks and block_table, None where one is absent; rest None or what fa_forward_args has behind its tensors:
  * seven addresses, num_seqs, max_seqlen_q, max_seqlen_k, num_splits, workspace, workspace_size, stream. */
 PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse, int heads_first,
                   PyObject *tensors, PyObject *rest);

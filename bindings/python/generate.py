@@ -20,12 +20,12 @@ _Op = object  # a capsule
 # What capi.i makes of these is not what the header says.
 REPLACED = {
     "fa_create": "def fa_create(desc: fa_desc) -> tuple[int, _Op | None]: ...",
-    "fa_workspace_size": "def fa_workspace_size(op: _Op, args: fa_args) -> tuple[int, int]: ...",
+    "fa_forward_workspace_size": "def fa_forward_workspace_size(op: _Op, args: fa_forward_args) -> tuple[int, int]: ...",
     "fa_backward_workspace_size": "def fa_backward_workspace_size(op: _Op, args: fa_backward_args) -> tuple[int, int]: ...",
     "fa_set_log": "def fa_set_log(callable: Callable[[str], object] | None) -> None: ...",
     "fa_destroy": None,  # an op ends with its last reference
     "fa_desc_init": None,  # the constructors do it
-    "fa_args_init": None,
+    "fa_forward_args_init": None,
     "fa_backward_args_init": None,
     "fa_tensor_init": None,
 }
@@ -51,11 +51,11 @@ def python_type(c_type):
     if c_type in ("float", "double"):
         return "float"
     name = c_type.replace("const ", "").rstrip("* ")
-    return name if name in ("fa_desc", "fa_args", "fa_backward_args", "fa_kernel") else "int"
+    return name if name in ("fa_desc", "fa_forward_args", "fa_backward_args", "fa_kernel") else "int"
 
 
 def class_of(name, fields):
-    tensors = "".join(f", {tensor}: _Tensor = ..." for tensor in ("q", "k", "v", "out")) if name == "fa_args" else ""
+    tensors = "".join(f", {tensor}: _Tensor = ..." for tensor in ("q", "k", "v", "out")) if name == "fa_forward_args" else ""
     lines = [f"class {name}:", f"    def __init__(self{tensors}) -> None: ..."]
     for field in fields:
         kind = "_Four" if field.length else python_type(field.type)

@@ -65,7 +65,7 @@ fa_desc description(Reader &read, const Args &args) {
   return desc;
 }
 
-/// An optional array of int32 of fa_args and fa_backward_args.
+/// An optional array of int32 of fa_forward_args and fa_backward_args.
 template <typename Args>
 struct IntField {
   char letter;
@@ -158,8 +158,8 @@ ffi::Error forward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::Re
                    ffi::Result<ffi::AnyBuffer> out, ffi::Result<ffi::AnyBuffer> lse, ffi::Dictionary attributes) {
   Reader read(attributes);
   const auto given = read.attribute<std::string_view>("given");
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   args.q = read.tensor(q, "q", Elements::floats);
   args.k = read.tensor(k, "k", Elements::floats);
   args.v = read.tensor(v, "v", Elements::floats);

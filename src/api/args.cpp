@@ -1,4 +1,4 @@
-// fa_args: its defaults, the combinations that are refused, and the order in which its fields are read.
+// fa_forward_args: its defaults, the combinations that are refused, and the order in which its fields are read.
 #include "api/args.h"
 
 #include <cstddef>
@@ -12,11 +12,12 @@ namespace fa::api {
 namespace {
 
 /// The last field that a caller must have: a shorter structure describes no call.
-constexpr Form<fa_args> form = {"fa_args", offsetof(fa_args, out) + sizeof(fa_args::out), "call fa_args_init"};
+constexpr Form<fa_forward_args> form = {
+    "fa_forward_args", offsetof(fa_forward_args, out) + sizeof(fa_forward_args::out), "call fa_forward_args_init"};
 
-constexpr fa_args defaults = {};
+constexpr fa_forward_args defaults = {};
 
-bool check_combinations(const Attention &attention, const fa_args &args) {
+bool check_combinations(const Attention &attention, const fa_forward_args &args) {
   if (args.block_table.data && args.cu_seqlens_k) {
     return refuse("args.block_table with args.cu_seqlens_k: pages have no packed layout; give seqused_k instead");
   }
@@ -33,7 +34,7 @@ bool check_combinations(const Attention &attention, const fa_args &args) {
   return true;
 }
 
-bool read_numbers(const fa_args &args, Problem *problem) {
+bool read_numbers(const fa_forward_args &args, Problem *problem) {
   problem->num_splits = args.num_splits;
   problem->stream = args.stream;
   return check_numbers(args) &&
@@ -42,10 +43,10 @@ bool read_numbers(const fa_args &args, Problem *problem) {
 
 }  // namespace
 
-bool read_args(const Attention &attention, const fa_args *args, Purpose purpose, Problem *problem) {
-  if (!args) return refuse("args is NULL; expected an fa_args set by fa_args_init");
-  fa_args storage;
-  const fa_args *a = current_form(form, args, defaults, &storage);
+bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, Problem *problem) {
+  if (!args) return refuse("args is NULL; expected an fa_forward_args set by fa_forward_args_init");
+  fa_forward_args storage;
+  const fa_forward_args *a = current_form(form, args, defaults, &storage);
   if (!a) return false;
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
@@ -55,6 +56,6 @@ bool read_args(const Attention &attention, const fa_args *args, Purpose purpose,
 
 }  // namespace fa::api
 
-void fa_args_init(fa_args *args, size_t struct_size) {
+void fa_forward_args_init(fa_forward_args *args, size_t struct_size) {
   fa::api::initialise(args, struct_size, fa::api::defaults);
 }

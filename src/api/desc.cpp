@@ -89,7 +89,7 @@ void store(const fa_desc &d, Attention *a) {
   a->bias_before_softcap = d.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
   a->num_threads = d.num_threads;
   a->parallel_for = d.parallel_for;
-  a->parallel_for_host = d.parallel_for_host;
+  a->parallel_for_user = d.parallel_for_user;
 }
 
 }  // namespace

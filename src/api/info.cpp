@@ -80,22 +80,39 @@ constexpr const char *status_names[] = {
 constexpr Form<fa_kernel> kernel_form = {"fa_kernel", offsetof(fa_kernel, name) + sizeof(fa_kernel::name),
                                          "set it to sizeof(fa_kernel) before the call"};
 
+bool check_index(int32_t index) {
+  return in_range("index", index, 0, fa_kernel_count() - 1, "kernels, best first");
+}
+
 bool kernel_info(int32_t index, fa_kernel *info) {
   if (!info) return refuse("info is NULL; expected an fa_kernel whose struct_size is set");
   if (!check_struct_size(kernel_form, info->struct_size)) return false;
-  if (!in_range("index", index, 0, fa_kernel_count() - 1, "kernels, best first")) return false;
+  if (!check_index(index)) return false;
   const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
   fa_kernel described = {};
   described.name = kernel.name;
   described.device = device_name(kernel.device);
   described.arch = kernel.arch;
-  described.dtypes = kernel.dtypes;
-  described.backward = kernel.backward;
-  described.why_not = kernel.why_not_here(kernel);
-  described.available = !described.why_not;
-  if (described.available) described.why_not = "";
+  described.compute_dtypes = kernel.compute_dtypes;
+  described.num_backward = static_cast<int32_t>(kernel.backward.count);
+  described.unavailable_reason = kernel.unavailable_reason(kernel);
+  described.available = !described.unavailable_reason;
+  if (described.available) described.unavailable_reason = "";
   initialise(info, info->struct_size, described);
   return true;
+}
+
+/// nullptr after an error.
+const char *backward_name(int32_t index, int32_t i) {
+  if (!check_index(index)) return nullptr;
+  const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
+  const auto count = static_cast<int32_t>(kernel.backward.count);
+  if (count == 0) {
+    refuse("i is %d, but kernel %s computes no gradients (num_backward is 0)", i, kernel.name);
+    return nullptr;
+  }
+  return in_range("i", i, 0, count - 1, "kernels that compute gradients, best first") ? kernel.backward.names[i]
+                                                                                      : nullptr;
 }
 
 }  // namespace
@@ -130,6 +147,15 @@ int32_t fa_kernel_count() {
 fa_status fa_kernel_info(int32_t index, fa_kernel *info) {
   return fa::api::guarded(
       [=](fa::HostState &) { return fa::api::kernel_info(index, info) ? FA_OK : FA_ERROR_INVALID_ARGUMENT; });
+}
+
+const char *fa_kernel_backward_name(int32_t index, int32_t i) {
+  const char *name = nullptr;
+  fa::api::guarded([&](fa::HostState &) {
+    name = fa::api::backward_name(index, i);
+    return name != nullptr ? FA_OK : FA_ERROR_INVALID_ARGUMENT;
+  });
+  return name != nullptr ? name : "";
 }
 
 void fa_set_log(fa_log log, void *user) {

@@ -73,16 +73,16 @@ fa_status fa_create(const fa_desc *desc, fa_op **op) {
   return fa::api::guarded([=](fa::HostState &) { return fa::api::create(desc, op); });
 }
 
-fa_status fa_workspace_size(const fa_op *op, const fa_args *args, size_t *bytes) {
+fa_status fa_forward_workspace_size(const fa_op *op, const fa_forward_args *args, size_t *bytes) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
   return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::Problem>(op, args, bytes); });
 }
 
-fa_status fa_forward(const fa_op *op, const fa_args *args) {
+fa_status fa_forward(const fa_op *op, const fa_forward_args *args) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   return fa::api::guarded(
-      [=](fa::HostState &host) { return fa::api::compute<fa::Problem>(op, args, "fa_workspace_size", host); });
+      [=](fa::HostState &host) { return fa::api::compute<fa::Problem>(op, args, "fa_forward_workspace_size", host); });
 }
 
 fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes) {
@@ -102,6 +102,6 @@ void fa_destroy(fa_op *op) {
   fa::in_default_state([=](fa::HostState &) { delete op; });
 }
 
-const char *fa_op_kernel(const fa_op *op) {
+const char *fa_op_kernel_name(const fa_op *op) {
   return op ? op->prepared.kernel->name : "";
 }

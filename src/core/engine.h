@@ -44,20 +44,25 @@ struct Reason {
   char text[512];
 };
 
-/// One line of the dispatch table: a kernel family that an engine can run. Lines stand best first.
+/// The names of the kernels that compute gradients, best first; none in a build without a backward pass.
+struct BackwardNames {
+  const char *names[4];
+  size_t count;
+};
+
+/// One line of the dispatch table, which is sorted best first: a kernel family that an engine can run.
 struct Kernel {
   const char *name;      // "cpu.avx2"
   fa_device device;      // FA_DEVICE_CPU or FA_DEVICE_CUDA
   const char *arch;      // "avx2", "sm_80"
-  const char *dtypes;    // what it computes in: "f32", "bf16"
-  const char *backward;  // names of what computes gradients, best first; "" where nothing does
+  const char *compute_dtypes;  // "f32", "f16 bf16"
+  BackwardNames backward;
 
-  /// nullptr when this machine can run the kernel, else the reason why not, a string that lives as long as the library.
-  const char *(*why_not_here)(const Kernel &kernel);
+  /// nullptr when this machine can run the kernel, else the reason, a string that lives as long as the library.
+  const char *(*unavailable_reason)(const Kernel &kernel);
 
-  /// nullptr when the kernel supports this attention, on the device that it names, else the reason why not, which may lie
-  /// in *room.
-  const char *(*why_not)(const Kernel &kernel, const Attention &attention, Reason *room);
+  /// nullptr when the kernel supports this attention, on the device that it names, else the reason, which may lie in *room.
+  const char *(*unsupported_reason)(const Kernel &kernel, const Attention &attention, Reason *room);
 
   /// Prepares the attention; nullptr after an error that core/status.h describes. alone: what this kernel does not
   /// serve no other does.

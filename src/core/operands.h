@@ -26,7 +26,7 @@ enum class TypeRule {
   like_bias  // the bias', or f32
 };
 
-/// What a tensor's dimensions are; fa_args' comments have them in full.
+/// What a tensor's dimensions are; fa_forward_args' comments have them in full.
 enum class ShapeRule {
   queries,  // (B, Sq, Hq, D)
   pages,    // (B, pages per sequence, 1, 1)
@@ -69,14 +69,15 @@ struct Fields;
 
 template <>
 struct Fields<Problem> {
-  using Args = fa_args;
-  static constexpr TensorFieldOf<fa_args, Problem> tensors[] = {
-#define FA_TENSOR(name, access, presence, type, shape) \
-  {"args." #name, Access::access, Presence::presence, TypeRule::type, ShapeRule::shape, &fa_args::name, &Problem::name},
+  using Args = fa_forward_args;
+  static constexpr TensorFieldOf<fa_forward_args, Problem> tensors[] = {
+#define FA_TENSOR(name, access, presence, type, shape)                           \
+  {"args." #name,    Access::access,         Presence::presence, TypeRule::type, \
+   ShapeRule::shape, &fa_forward_args::name, &Problem::name},
 #include "core/operands.inc"
   };
-  static constexpr ArrayFieldOf<fa_args, Problem> arrays[] = {
-#define FA_ARRAY(name, more) {"args." #name, more, &fa_args::name, &Problem::name},
+  static constexpr ArrayFieldOf<fa_forward_args, Problem> arrays[] = {
+#define FA_ARRAY(name, more) {"args." #name, more, &fa_forward_args::name, &Problem::name},
 #include "core/operands.inc"
   };
 };
@@ -96,8 +97,8 @@ struct Fields<Backward> {
   };
 };
 
-using TensorField = TensorFieldOf<fa_args, Problem>;
-using ArrayField = ArrayFieldOf<fa_args, Problem>;
+using TensorField = TensorFieldOf<fa_forward_args, Problem>;
+using ArrayField = ArrayFieldOf<fa_forward_args, Problem>;
 inline constexpr auto &tensor_fields = Fields<Problem>::tensors;
 inline constexpr auto &array_fields = Fields<Problem>::arrays;
 
@@ -105,8 +106,9 @@ inline constexpr auto &array_fields = Fields<Problem>::arrays;
 template <class Field>
 concept Other = !std::same_as<Field, fa_tensor> && !std::same_as<Field, const int32_t *>;
 
-#define FA_OTHER(name) \
-  static_assert(Other<decltype(fa_args::name)>, "core/operands.inc lists fa_args::" #name " as neither");
+#define FA_OTHER(name)                                  \
+  static_assert(Other<decltype(fa_forward_args::name)>, \
+                "core/operands.inc lists fa_forward_args::" #name " as neither");
 #include "core/operands.inc"
 #define FA_OTHER(name)                                   \
   static_assert(Other<decltype(fa_backward_args::name)>, \
@@ -114,7 +116,7 @@ concept Other = !std::same_as<Field, fa_tensor> && !std::same_as<Field, const in
 #include "core/backward_operands.inc"
 
 /// Take the structures apart into as many names as the lists have: a field that these lack does not compile.
-inline void take_apart(const fa_args &args) {
+inline void take_apart(const fa_forward_args &args) {
   [[maybe_unused]] const auto &[struct_size
 #define FA_TENSOR(name, ...) , name
 #define FA_ARRAY(name, ...) , name

@@ -28,7 +28,7 @@ struct Attention {
   bool bias_before_softcap = false;
   int32_t num_threads = 0;  // 0: the engine's default
   fa_parallel_for parallel_for = nullptr;
-  void *parallel_for_host = nullptr;
+  void *parallel_for_user = nullptr;
 };
 
 /// A tensor of a call. Strides are in bytes; a broadcast dimension has stride 0; data is null when the tensor is
@@ -85,7 +85,7 @@ struct Execution {
   void *stream = nullptr;
 };
 
-/// A validated fa_args of fa_forward.
+/// A validated fa_forward_args of fa_forward.
 struct Problem : Inputs, Execution {
   View out, lse;
 };

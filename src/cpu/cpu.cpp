@@ -9,9 +9,9 @@
 
 namespace fa::cpu {
 
-#define FA_CPU_ISA(isa, computes_in, why_not) \
-  namespace isa {                             \
-  extern const Kernels kernels;               \
+#define FA_CPU_ISA(isa, computes_in, unsupported) \
+  namespace isa {                                 \
+  extern const Kernels kernels;                   \
   }
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
@@ -35,26 +35,22 @@ const char *serves_all(const Kernel &, const Attention &, Reason *) {
 }
 
 template <const char *(*lacks)()>
-const char *why_not_here(const Kernel &) {
+const char *unavailable_reason(const Kernel &) {
   return lacks();
 }
 
+constexpr BackwardNames backward_by([[maybe_unused]] const char *name) {
 #ifdef FA_NO_BACKWARD
-constexpr bool computes_gradients = false;
+  return {};
 #else
-constexpr bool computes_gradients = true;
+  return {{name}, 1};
 #endif
+}
 
 constexpr Kernel list[] = {
-#define FA_CPU_ISA(isa, computes_in, why_not) \
-  {"cpu." #isa,                               \
-   FA_DEVICE_CPU,                             \
-   #isa,                                      \
-   computes_in,                               \
-   computes_gradients ? "cpu." #isa : "",     \
-   &why_not_here<lacks_##isa>,                \
-   &why_not,                                  \
-   &create<isa::kernels>},
+#define FA_CPU_ISA(isa, computes_in, unsupported)                                                                     \
+  {"cpu." #isa,  FA_DEVICE_CPU,        #isa, computes_in, backward_by("cpu." #isa), &unavailable_reason<lacks_##isa>, \
+   &unsupported, &create<isa::kernels>},
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 };

@@ -23,7 +23,7 @@ void run_lent(void *ctx, int64_t i) {
 void run_tasks(const Attention &attention, HostState *host, fa_task task, void *ctx, int64_t n) {
   if (attention.parallel_for == nullptr) return run_in_pool(task, ctx, n);
   Lent lent{task, ctx};
-  in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_host, run_lent, &lent, n); });
+  in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_user, run_lent, &lent, n); });
 }
 
 }  // namespace fa::cpu

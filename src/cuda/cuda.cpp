@@ -60,8 +60,8 @@ struct Row {
   }
 };
 
-const char *why_not_here(const Kernel &kernel);
-const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room);
+const char *unavailable_reason(const Kernel &kernel);
+const char *unsupported_reason(const Kernel &kernel, const Attention &attention, Reason *room);
 Engine *create(const Kernel &kernel, const Attention &attention, bool alone);
 
 /// Entry points that work on queries and keys. Families without any have no row.
@@ -91,38 +91,17 @@ constexpr unsigned bit_of(kernels::Dtype dtype) {
   return 1u << (dtype - kernels::f32);
 }
 
-/// The names of a row's gradients, best first.
-struct Names {
-  char text[200] = {};
-
-  constexpr void add(std::string_view name) {
-    size_t length = std::string_view(text).size();
-    if (length > 0) text[length++] = ' ';
-    for (const char c : name) text[length++] = c;
+/// The kernels of an architecture that compute gradients of some types: those of these types, and of f32, which
+/// computes all.
+constexpr BackwardNames backward_of(const kernels::Arch *arch, unsigned types) {
+  BackwardNames found = {};
+  for (const Image &image : std::span(list, list_length)) {
+    if (image.arch != arch || ((types | bit_of(kernels::f32)) & bit_of(image.dtype)) == 0 || !image.has(Entry::dkv))
+      continue;
+    if (found.count == 0 || !same(image.name, found.names[found.count - 1])) found.names[found.count++] = image.name;
   }
-};
-
-struct Backward {
-  Names of[row_count + 1];
-};
-
-/// Those of its architecture that are of its types, or of f32, which computes those of all.
-constexpr Backward backward = [] {
-  Backward made = {};
-  for (size_t i = 0, row = 0; i < list_length; i++) {
-    if (!begins_row(i)) continue;
-    unsigned types = bit_of(kernels::f32);
-    for (const Image &image : std::span(list, list_length))
-      if (same(image.name, list[i].name)) types |= bit_of(image.dtype);
-    std::string_view last;
-    for (const Image &image : std::span(list, list_length)) {
-      const bool serves = image.arch == list[i].arch && (types & bit_of(image.dtype)) != 0 && image.has(Entry::dkv);
-      if (serves && !same(image.name, last)) made.of[row].add(last = image.name);
-    }
-    row++;
-  }
-  return made;
-}();
+  return found;
+}
 
 constexpr Table table = [] {
   Table made = {};
@@ -135,9 +114,14 @@ constexpr Table table = [] {
     made.rows[row] = {&first, end - i, nullptr};
     for (const Image &image : std::span(list, list_length))
       if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
-    made.kernels[row] = {
-        first.name, FA_DEVICE_CUDA, first.arch->name, type_names[types], backward.of[row].text, why_not_here,
-        why_not,    create};
+    made.kernels[row] = {first.name,
+                         FA_DEVICE_CUDA,
+                         first.arch->name,
+                         type_names[types],
+                         backward_of(first.arch, types),
+                         unavailable_reason,
+                         unsupported_reason,
+                         create};
     row++;
   }
   return made;
@@ -252,7 +236,7 @@ const char *kept(size_t row, const WhyNot &why) {
   return text;
 }
 
-const char *why_not_here(const Kernel &kernel) {
+const char *unavailable_reason(const Kernel &kernel) {
   const Machine &m = machine();
   if (const char *why = why_not_after_fork()) return why;
   if (m.device_count == 0) return m.why_none;
@@ -269,7 +253,7 @@ const char *why_not_here(const Kernel &kernel) {
 }
 
 /// Why a row's images do not serve on a device that runs them; nullptr when one does.
-const char *why_not_serving(const Row &row, const Attention &attention, const Device &device, Reason *room) {
+const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, Reason *room) {
   const kernels::Attention a = attention_of(attention);
   if (const char *why = row.family().why_not(a)) return why;
   if (attention.batch_invariant && !row.family().serves_all_calls)
@@ -288,7 +272,7 @@ const char *why_not_serving(const Row &row, const Attention &attention, const De
   return nullptr;
 }
 
-const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
+const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason *room) {
   const Row &row = table.rows[index_of(kernel)];
   const Machine &m = machine();
   if (const char *why = why_not_after_fork()) return why;
@@ -300,7 +284,7 @@ const char *why_not(const Kernel &kernel, const Attention &a, Reason *room) {
   // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
   const bool waits = why.kind == Not::without_files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
   if (why.text != nullptr && !waits) return why.text;
-  return why_not_serving(row, a, device, room);
+  return unsupported_reason(row, a, device, room);
 }
 
 /// The images of an op whose best kernel is this one: with those of its architecture that follow, up to one that serves
@@ -312,7 +296,7 @@ Serving serving_of(const Kernel &kernel, const Attention &a, const Device &devic
   for (size_t i = best; i < row_count && table.kernels[i].arch == kernel.arch; i++) {
     Reason room;
     const Row &row = table.rows[i];
-    if (why_not_serving(row, a, device, &room) != nullptr) continue;
+    if (unsupported_reason(row, a, device, &room) != nullptr) continue;
     serving.images[serving.count++] = row.serving(attention_of(a));
     if (alone || row.family().serves_all_calls) break;
   }

@@ -5,7 +5,7 @@
 
 namespace fa::cuda {
 
-/// A line for every architecture and family of kernels/kernels.inc that this build has, newest architecture first.
+/// A line for every architecture and family of kernels/families.inc that this build has, newest architecture first.
 KernelList kernels();
 
 /// nullptr when GPU index is there and some kernel of this build runs on it, else the reason why not, which may lie in

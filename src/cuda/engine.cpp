@@ -189,7 +189,7 @@ fa_status CudaEngine::run(const Problem &problem, const Resident &resident) cons
     char *workspace = static_cast<char *>(problem.workspace);
     if (workspace == nullptr) {
       if (const fa_status status =
-              own.allocate(device_, plan.partial_bytes, "fa_workspace_size", "ask for fewer num_splits"))
+              own.allocate(device_, plan.partial_bytes, "fa_forward_workspace_size", "ask for fewer num_splits"))
         return status;
       workspace = own.data();
     }

@@ -38,13 +38,13 @@ size_t find(const char *Kernel::*member, const char *value) {
 }
 
 /// Why a kernel cannot serve, whatever the environment says; nullptr when it can.
-const char *why_not(const Kernel &kernel, const Attention &attention, Reason *room) {
+const char *rejection(const Kernel &kernel, const Attention &attention, Reason *room) {
   if (attention.device == FA_DEVICE_CPU && kernel.device != FA_DEVICE_CPU) return "desc.device asks for the CPU";
   if (attention.device == FA_DEVICE_CUDA && kernel.device != FA_DEVICE_CUDA) return "desc.device asks for a GPU";
   // The GPU's engine asks the device that the attention names itself.
   if (kernel.device == FA_DEVICE_CPU)
-    if (const char *reason = kernel.why_not_here(kernel)) return reason;
-  return kernel.why_not(kernel, attention, room);
+    if (const char *reason = kernel.unavailable_reason(kernel)) return reason;
+  return kernel.unsupported_reason(kernel, attention, room);
 }
 
 /// Reasons for a text: kernels that have the same one in turn are told together, and those of a device that the
@@ -87,7 +87,7 @@ const Kernel *forced(const char *name, const Attention &attention) {
     return nullptr;
   }
   Reason room;
-  if (const char *reason = why_not(kernel(i), attention, &room)) {
+  if (const char *reason = rejection(kernel(i), attention, &room)) {
     fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\", which cannot serve here: %s", name, reason);
     return nullptr;
   }
@@ -131,7 +131,7 @@ const Kernel *choose(const Attention &attention) {
   Reasons reasons;
   for (size_t i = 0; i < kernel_count(); ++i) {
     const bool too_new = i < newest && kernel(i).device == kernel(newest).device;
-    const char *reason = too_new ? "FA_MAX_ARCH forbids it" : why_not(kernel(i), attention, &room);
+    const char *reason = too_new ? "FA_MAX_ARCH forbids it" : rejection(kernel(i), attention, &room);
     if (verbose) say("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
     if (!reason) return &kernel(i);
     if (asked_for(kernel(i), attention)) reasons.add(kernel(i), reason);

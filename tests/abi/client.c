@@ -50,7 +50,7 @@ static void count_line(void *user, const char *text) {
 
 int main(void) {
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   fa_op *op = NULL;
   size_t workspace = 0;
 
@@ -64,7 +64,7 @@ int main(void) {
     fa_kernel kernel;
     kernel.struct_size = sizeof kernel;
     check(fa_kernel_info(i, &kernel) == FA_OK && strchr(kernel.name, '.') != NULL, "fa_kernel_info");
-    check(kernel.available ? strlen(kernel.why_not) == 0 : strlen(kernel.why_not) > 0, "fa_kernel_info: why_not");
+    check(kernel.available == (strlen(kernel.unavailable_reason) == 0), "fa_kernel_info: unavailable_reason");
   }
 
   fill(q, rows * heads * dim, 1);
@@ -76,15 +76,15 @@ int main(void) {
   desc.head_dim = dim;
   desc.mask = FA_MASK_CAUSAL;
   check(fa_create(&desc, &op) == FA_OK, "fa_create");
-  check(strlen(fa_op_kernel(op)) > 0, "fa_op_kernel");
+  check(strlen(fa_op_kernel_name(op)) > 0, "fa_op_kernel_name");
 
-  fa_args_init(&args, sizeof args);
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, rows, heads, dim);
   fa_tensor_init(&args.k, k, FA_F32, 1, keys, kv_heads, dim);
   fa_tensor_init(&args.v, v, FA_F32, 1, keys, kv_heads, dim);
   fa_tensor_init(&args.out, out, FA_F32, 1, rows, heads, dim);
   fa_tensor_init(&args.lse, lse, FA_F32, 1, heads, rows, 1);
-  check(fa_workspace_size(op, &args, &workspace) == FA_OK, "fa_workspace_size");
+  check(fa_forward_workspace_size(op, &args, &workspace) == FA_OK, "fa_forward_workspace_size");
   check(fa_forward(op, &args) == FA_OK, "fa_forward");
 
   for (int i = 0; i < rows; ++i) {

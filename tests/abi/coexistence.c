@@ -9,13 +9,13 @@ int neighbour_works(void);
 static int ours_works(void) {
   float q[4] = {1, 2, 3, 4}, k[4] = {1, 1, 1, 1}, v[4] = {5, 6, 7, 8}, out[4] = {0, 0, 0, 0};
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   fa_op *op;
   fa_desc_init(&desc, sizeof desc);
   desc.dtype_q = FA_F32;
   desc.head_dim = 4;
   if (fa_create(&desc, &op) != FA_OK) return 0;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, 1, 1, 1, 4);
   fa_tensor_init(&args.k, k, FA_F32, 1, 1, 1, 4);
   fa_tensor_init(&args.v, v, FA_F32, 1, 1, 1, 4);

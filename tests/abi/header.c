@@ -13,7 +13,7 @@ int use_every_type(void) {
   fa_tensor tensor;
   fa_kernel kernel;
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   fa_backward_args backward;
   return status + dtype + device + mask + (op == NULL) + (parallel_for == NULL) + (log == NULL) +
          (int)(sizeof tensor + sizeof kernel + sizeof desc + sizeof args + sizeof backward) + FA_MAX_HEAD_DIM + FA_MAX_THREADS +

@@ -12,7 +12,7 @@ void use_the_face(const float *q, float *out);
 void use_the_face(const float *q, float *out) {
   fa::Desc desc;
   fa::Op op(desc), other(std::move(op));
-  fa::Args args;
+  fa::ForwardArgs args;
   args.q = fa::strided(fa::tensor(q, 1, 2, 3, 4), 24, 12, 4, 1);
   args.out = fa::tensor(out, FA_F32, 1, 2, 3, 4);
   other(args);

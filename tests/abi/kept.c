@@ -17,10 +17,10 @@ static size_t allocated(void) {
 struct library {
   void *handle;
   void (*desc_init)(fa_desc *, size_t);
-  void (*args_init)(fa_args *, size_t);
+  void (*args_init)(fa_forward_args *, size_t);
   void (*tensor_init)(fa_tensor *, void *, fa_dtype, int64_t, int64_t, int64_t, int64_t);
   fa_status (*create)(const fa_desc *, fa_op **);
-  fa_status (*forward)(const fa_op *, const fa_args *);
+  fa_status (*forward)(const fa_op *, const fa_forward_args *);
   void (*destroy)(fa_op *);
   const char *(*last_error)(void);
   const char *(*build_info)(void);
@@ -32,7 +32,7 @@ static int load(struct library *lib, const char *path) {
   const struct {
     const char *name;
     void *to;
-  } functions[] = {{"fa_desc_init", &lib->desc_init},       {"fa_args_init", &lib->args_init},
+  } functions[] = {{"fa_desc_init", &lib->desc_init},       {"fa_forward_args_init", &lib->args_init},
                    {"fa_tensor_init", &lib->tensor_init},   {"fa_create", &lib->create},
                    {"fa_forward", &lib->forward},           {"fa_destroy", &lib->destroy},
                    {"fa_last_error", &lib->last_error},     {"fa_build_info", &lib->build_info},
@@ -59,7 +59,7 @@ static int compute(const struct library *lib) {
     desc.num_threads = 2;
     fa_op *op = NULL;
     if (lib->create(&desc, &op) != FA_OK) return printf("fa_create: %s\n", lib->last_error()), 0;
-    fa_args args;
+    fa_forward_args args;
     lib->args_init(&args, sizeof args);
     lib->tensor_init(&args.q, q, FA_F32, 1, 64, 4, 64);
     lib->tensor_init(&args.k, k, FA_F32, 1, 2048, 2, 64);

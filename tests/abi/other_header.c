@@ -12,10 +12,10 @@
 #ifdef HEADER_SHORTENED
 enum { desc_size = 80, args_size = 864, backward_size = 1504, kernel_size = 48 };
 #else
-enum { desc_size = 128, args_size = 944, backward_size = 1584, kernel_size = 88 };
+enum { desc_size = 128, args_size = 944, backward_size = 1584, kernel_size = 80 };
 #endif
 typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
-typedef char args_was_edited[sizeof(fa_args) == args_size ? 1 : -1];
+typedef char args_was_edited[sizeof(fa_forward_args) == args_size ? 1 : -1];
 typedef char backward_was_edited[sizeof(fa_backward_args) == backward_size ? 1 : -1];
 typedef char kernel_was_edited[sizeof(fa_kernel) == kernel_size ? 1 : -1];
 
@@ -49,7 +49,7 @@ int main(void) {
   /* Two equal keys: the output is the mean of the two values. */
   float q[4] = {1, 2, 3, 4}, k[8] = {1, 1, 1, 1, 1, 1, 1, 1}, v[8] = {1, 2, 3, 4, 3, 4, 5, 6}, out[4] = {0, 0, 0, 0};
   fa_desc *desc = (fa_desc *)guarded(sizeof *desc);
-  fa_args *args = (fa_args *)guarded(sizeof *args);
+  fa_forward_args *args = (fa_forward_args *)guarded(sizeof *args);
   float lse = 5.6931472f, dv[8] = {0, 0, 0, 0, 0, 0, 0, 0}, dout[4] = {2, 2, 2, 2};
   fa_backward_args *backward = (fa_backward_args *)guarded(sizeof *backward);
   fa_kernel *kernel = (fa_kernel *)guarded(sizeof *kernel);
@@ -62,13 +62,13 @@ int main(void) {
   desc->head_dim = 4;
   check(fa_create(desc, &op) == FA_OK, "fa_create");
 
-  fa_args_init(args, sizeof *args);
-  check(args->struct_size == sizeof *args && untouched_before(args), "fa_args_init");
+  fa_forward_args_init(args, sizeof *args);
+  check(args->struct_size == sizeof *args && untouched_before(args), "fa_forward_args_init");
   fa_tensor_init(&args->q, q, FA_F32, 1, 1, 1, 4);
   fa_tensor_init(&args->k, k, FA_F32, 1, 2, 1, 4);
   fa_tensor_init(&args->v, v, FA_F32, 1, 2, 1, 4);
   fa_tensor_init(&args->out, out, FA_F32, 1, 1, 1, 4);
-  check(fa_workspace_size(op, args, &workspace) == FA_OK, "fa_workspace_size");
+  check(fa_forward_workspace_size(op, args, &workspace) == FA_OK, "fa_forward_workspace_size");
   check(fa_forward(op, args) == FA_OK, "fa_forward");
   for (int d = 0; d < 4; ++d) check(fabsf(out[d] - (float)(d + 2)) < 1e-5f, "out");
 
@@ -92,7 +92,7 @@ int main(void) {
   check(desc->future[0] == 0 && desc->future[2] == 0 && args->future[0] == 0 && args->future[2] == 0, "fields unknown are zero");
   args->future[2] = 1;
   check(fa_forward(op, args) == FA_ERROR_INVALID_ARGUMENT, "fa_forward: a field that the library does not know");
-  check(fa_workspace_size(op, args, &workspace) == FA_ERROR_INVALID_ARGUMENT, "fa_workspace_size: the same");
+  check(fa_forward_workspace_size(op, args, &workspace) == FA_ERROR_INVALID_ARGUMENT, "fa_forward_workspace_size: the same");
   fa_destroy(op);
   desc->future[0] = 1;
   check(fa_create(desc, &op) == FA_ERROR_INVALID_ARGUMENT && op == NULL, "fa_create: the same");

@@ -42,16 +42,16 @@ static void *function(void *library, const char *name) {
 
 static int run(void *library, int before) {
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   fa_op *op = NULL;
   FUNCTION(fa_desc_init);
-  FUNCTION(fa_args_init);
+  FUNCTION(fa_forward_args_init);
   FUNCTION(fa_tensor_init);
   FUNCTION(fa_create);
   FUNCTION(fa_forward);
   FUNCTION(fa_destroy);
   p_fa_desc_init(&desc, sizeof desc);
-  p_fa_args_init(&args, sizeof args);
+  p_fa_forward_args_init(&args, sizeof args);
   desc.device = FA_DEVICE_CPU;
   desc.dtype_q = FA_F32;
   desc.head_dim = dim;

@@ -26,9 +26,9 @@ TEST(Legal, BoundsAboveTheRowsTakeNoMemory) {
   call.args.num_splits = 2;
   fa_op *op = call.create();
   size_t plain = 0, more = 0;
-  ASSERT_EQ(fa_workspace_size(op, &call.args, &plain), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op, &call.args, &plain), FA_OK) << fa_last_error();
   call.args.max_seqlen_q = call.args.max_seqlen_k = 1 << 20;
-  ASSERT_EQ(fa_workspace_size(op, &call.args, &more), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op, &call.args, &more), FA_OK) << fa_last_error();
   EXPECT_EQ(plain, more);
   fa_destroy(op);
 }

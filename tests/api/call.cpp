@@ -17,7 +17,7 @@ Call::Call() {
   desc.dtype_q = FA_F32;
   desc.head_dim = d;
   desc.num_threads = 1;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, b, sq, hq, d);
   fa_tensor_init(&args.k, k, FA_F32, b, sk, hkv, d);
   fa_tensor_init(&args.v, v, FA_F32, b, sk, hkv, d);

@@ -18,7 +18,7 @@ struct Call {
   static constexpr int64_t b = 2, sq = 3, sk = 4, hq = 4, hkv = 2, d = 8;
 
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   alignas(256) float q[b * sq * hq * d], k[b * sk * hkv * d], v[b * sk * hkv * d], out[b * sq * hq * d];
   float lse[b * hq * sq], bias[b * hq * sq * sk], slopes[b * hq], sinks[b * hq];
   unsigned char mask[b * hq * sq * sk];

@@ -41,14 +41,14 @@ const char *no_such_device(const Kernel &, const Attention &, Reason *) {
 const char *why_no_gpu = nullptr;
 
 constexpr Kernel of_gpu[] = {
-    {"cuda.sm_2.new", FA_DEVICE_CUDA, "sm_2", "f32", "", never, no_such_device, nullptr},
-    {"cuda.sm_1.new", FA_DEVICE_CUDA, "sm_1", "f32", "", here, not_100, nullptr},
+    {"cuda.sm_2.new", FA_DEVICE_CUDA, "sm_2", "f32", {}, never, no_such_device, nullptr},
+    {"cuda.sm_1.new", FA_DEVICE_CUDA, "sm_1", "f32", {}, here, not_100, nullptr},
 };
 constexpr Kernel of_cpu[] = {
-    {"cpu.future", FA_DEVICE_CPU, "future", "f32", "", never, small_only, nullptr},
-    {"cpu.wide_bf16", FA_DEVICE_CPU, "wide", "bf16", "", here, bf16_only, nullptr},
-    {"cpu.wide", FA_DEVICE_CPU, "wide", "f32", "", here, small_only, nullptr},
-    {"cpu.plain", FA_DEVICE_CPU, "plain", "f32", "", here, not_100, nullptr},
+    {"cpu.future", FA_DEVICE_CPU, "future", "f32", {}, never, small_only, nullptr},
+    {"cpu.wide_bf16", FA_DEVICE_CPU, "wide", "bf16", {}, here, bf16_only, nullptr},
+    {"cpu.wide", FA_DEVICE_CPU, "wide", "f32", {}, here, small_only, nullptr},
+    {"cpu.plain", FA_DEVICE_CPU, "plain", "f32", {}, here, not_100, nullptr},
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The environment variables and the log callback, read anew by every fa_create.
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 #include <stdexcept>
 
 #include "call.h"
@@ -39,7 +38,7 @@ class Log {
 std::string chosen_kernel() {
   Call call;
   fa_op *op = call.create();
-  const std::string name = fa_op_kernel(op);
+  const std::string name = fa_op_kernel_name(op);
   fa_destroy(op);
   return name;
 }
@@ -64,7 +63,9 @@ TEST(Environment, ForceKernelTakesEachThatServes) {
       EXPECT_EQ(chosen_kernel(), kernel.name);
     } else {
       EXPECT_EQ(status, FA_ERROR_UNSUPPORTED);
-      EXPECT_EQ(missing_words(fa_last_error(), {"FA_FORCE_KERNEL", kernel.name, "cannot serve", kernel.why_not}), "");
+      EXPECT_EQ(
+          missing_words(fa_last_error(), {"FA_FORCE_KERNEL", kernel.name, "cannot serve", kernel.unavailable_reason}),
+          "");
     }
   }
 }
@@ -79,12 +80,13 @@ TEST(Environment, ForceKernelListsTheNamesThatExist) {
 }
 
 /// Families that compute the gradients of a GPU's kernels have names of their own.
-// [F194]
+// [F205]
 TEST(Environment, ForceKernelTakesNoneThatComputesGradientsAlone) {
-  for (const fa_kernel &kernel : kernels()) {
+  for (int32_t index = -1; const fa_kernel &kernel : kernels()) {
+    ++index;
     if (std::string(kernel.device) == "cpu") continue;
-    std::istringstream names(kernel.backward);
-    for (std::string name; names >> name;) {
+    for (int32_t i = 0; i < kernel.num_backward; ++i) {
+      const std::string name = fa_kernel_backward_name(index, i);
       const Variable force("FA_FORCE_KERNEL", name.c_str());
       EXPECT_EQ(create_status(), FA_ERROR_UNSUPPORTED);
       EXPECT_EQ(missing_words(fa_last_error(), {"FA_FORCE_KERNEL", name, "no such kernel"}), "");
@@ -138,7 +140,7 @@ TEST(Environment, VerboseTellsEveryKernelUpToTheChosen) {
     std::vector<std::string> words = {"dispatch: " + chosen + " chosen", "device auto", "CPU"};
     for (const fa_kernel &kernel : kernels()) {
       if (kernel.name == chosen) break;
-      words.push_back(std::string(kernel.name) + " skipped: " + kernel.why_not);
+      words.push_back(std::string(kernel.name) + " skipped: " + kernel.unavailable_reason);
     }
     EXPECT_EQ(missing_words(log.text(), words), "");
   }
@@ -200,14 +202,14 @@ int64_t tasks_of_a_call(int32_t num_threads) {
   desc.dtype_q = FA_F32;
   desc.head_dim = 64;
   desc.num_threads = num_threads;
-  desc.parallel_for_host = &most;
+  desc.parallel_for_user = &most;
   desc.parallel_for = [](void *host, fa_task task, void *ctx, int64_t n) {
     *static_cast<int64_t *>(host) = n;
     for (int64_t i = 0; i < n; ++i) task(ctx, i);
   };
   std::vector<float> in(256 * 4 * 64), out(in.size());
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   for (fa_tensor *tensor : {&args.q, &args.k, &args.v}) fa_tensor_init(tensor, in.data(), FA_F32, 1, 256, 4, 64);
   fa_tensor_init(&args.out, out.data(), FA_F32, 1, 256, 4, 64);
   fa_op *op = nullptr;

@@ -88,7 +88,7 @@ const Refusal desc_refusals[] = {
 
 INSTANTIATE_TEST_SUITE_P(Errors, Desc, testing::ValuesIn(desc_refusals), name_of);
 
-// ---- fa_args: what fa_forward and fa_workspace_size both refuse
+// ---- fa_forward_args: what fa_forward and fa_forward_workspace_size both refuse
 
 class Args : public testing::TestWithParam<Refusal> {};
 
@@ -104,7 +104,7 @@ TEST_P(Args, AreRefused) {
   EXPECT_EQ(std::memcmp(call.out, before.data(), sizeof call.out), 0) << "out was written";
 
   size_t bytes = 12345;
-  EXPECT_EQ(fa_workspace_size(op, &call.args, &bytes), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
+  EXPECT_EQ(fa_forward_workspace_size(op, &call.args, &bytes), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
   EXPECT_EQ(missing_words(fa_last_error(), GetParam().words), "");
   EXPECT_EQ(bytes, 12345u);
   fa_destroy(op);
@@ -230,14 +230,14 @@ const Refusal call_refusals[] = {
     {"max_seqlen_k_paged", [](Call &c) { c.page(); c.args.max_seqlen_k = 7; }, {"args.max_seqlen_k is 7", "8 rows"}},
     {"bias_below_bound", [](Call &c) { c.pack_q(); c.args.max_seqlen_q = 3; c.add_bias(); c.args.bias.shape[2] = 2; },
      {"args.bias.shape[2] is 2", "1 or 3", "max_seqlen_q"}},
-    {"struct_size_zero", [](Call &c) { c.args.struct_size = 0; }, {"fa_args.struct_size is 0", "fa_args_init"}},
-    {"struct_size_short", [](Call &c) { c.args.struct_size = 320; }, {"fa_args.struct_size is 320", "at least"}},
+    {"struct_size_zero", [](Call &c) { c.args.struct_size = 0; }, {"fa_forward_args.struct_size is 0", "fa_forward_args_init"}},
+    {"struct_size_short", [](Call &c) { c.args.struct_size = 320; }, {"fa_forward_args.struct_size is 320", "at least"}},
 };
 // clang-format on
 
 INSTANTIATE_TEST_SUITE_P(Calls, Args, testing::ValuesIn(call_refusals), name_of);
 
-// ---- fa_args: what only fa_forward looks at
+// ---- fa_forward_args: what only fa_forward looks at
 
 class Data : public testing::TestWithParam<Refusal> {};
 
@@ -249,7 +249,7 @@ TEST_P(Data, IsRefused) {
   EXPECT_EQ(fa_forward(op, &call.args), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
   EXPECT_EQ(missing_words(fa_last_error(), GetParam().words), "");
   size_t bytes = 0;
-  EXPECT_EQ(fa_workspace_size(op, &call.args, &bytes), FA_OK) << fa_last_error();
+  EXPECT_EQ(fa_forward_workspace_size(op, &call.args, &bytes), FA_OK) << fa_last_error();
   fa_destroy(op);
 }
 
@@ -291,7 +291,7 @@ TEST(Workspace, TooSmallTellsBothSizes) {
   call.args.num_splits = 2;
   fa_op *op = call.create();
   size_t needed = 0;
-  ASSERT_EQ(fa_workspace_size(op, &call.args, &needed), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op, &call.args, &needed), FA_OK) << fa_last_error();
   ASSERT_GT(needed, 0u) << "two splits need a workspace";
   call.args.workspace = call.workspace;
   call.args.workspace_size = needed - 1;
@@ -331,11 +331,11 @@ TEST(Null, IsNamed) {
       {fa_create(nullptr, &none), fa_last_error(), "desc is NULL"},
       {fa_create(&call.desc, nullptr), fa_last_error(), "op is NULL"},
       {fa_forward(nullptr, &call.args), fa_last_error(), "op is NULL"},
-      {fa_workspace_size(nullptr, &call.args, &bytes), fa_last_error(), "op is NULL"},
+      {fa_forward_workspace_size(nullptr, &call.args, &bytes), fa_last_error(), "op is NULL"},
       {fa_kernel_info(0, nullptr), fa_last_error(), "info is NULL"},
       {fa_forward(op, nullptr), fa_last_error(), "args is NULL"},
-      {fa_workspace_size(op, nullptr, &bytes), fa_last_error(), "args is NULL"},
-      {fa_workspace_size(op, &call.args, nullptr), fa_last_error(), "bytes is NULL"},
+      {fa_forward_workspace_size(op, nullptr, &bytes), fa_last_error(), "args is NULL"},
+      {fa_forward_workspace_size(op, &call.args, nullptr), fa_last_error(), "bytes is NULL"},
   };
   for (const auto &refusal : refusals) {
     EXPECT_EQ(refusal.status, FA_ERROR_INVALID_ARGUMENT) << refusal.word;
@@ -348,10 +348,10 @@ TEST(Null, IsNamed) {
 TEST(Null, IsHarmlessWhereNothingIsAnswered) {
   fa_destroy(nullptr);
   fa_desc_init(nullptr, sizeof(fa_desc));
-  fa_args_init(nullptr, sizeof(fa_args));
+  fa_forward_args_init(nullptr, sizeof(fa_forward_args));
   fa_tensor_init(nullptr, nullptr, FA_F32, 1, 1, 1, 1);
   fa_set_log(nullptr, nullptr);
-  EXPECT_STREQ(fa_op_kernel(nullptr), "");
+  EXPECT_STREQ(fa_op_kernel_name(nullptr), "");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ bool kernels_are_told() {
   for (int32_t i = 0; i < fa_kernel_count(); ++i) {
     fa_kernel info = {};
     info.struct_size = sizeof info;
-    if (fa_kernel_info(i, &info) != FA_OK || *info.name == '\0' || *info.dtypes == '\0') return false;
+    if (fa_kernel_info(i, &info) != FA_OK || *info.name == '\0' || *info.compute_dtypes == '\0') return false;
   }
   return fa_kernel_count() > 0;
 }
@@ -44,7 +44,7 @@ bool runs(fa_device device) {
   fa_op *op = nullptr;
   fa_status status = fa_create(&call.desc, &op);
   size_t bytes = 0;
-  if (status == FA_OK) status = fa_workspace_size(op, &call.args, &bytes);
+  if (status == FA_OK) status = fa_forward_workspace_size(op, &call.args, &bytes);
   if (status == FA_OK) status = fa_forward(op, &call.args);
   fa_destroy(op);
   return may_return(status, device);
@@ -65,12 +65,13 @@ const First functions[] = {
     {"fa_forward", [] { return runs(FA_DEVICE_AUTO); }},
     {"fa_forward on the CPU", [] { return runs(FA_DEVICE_CPU); }},
     {"fa_forward without an op", [] { return fa_forward(nullptr, nullptr) == FA_ERROR_INVALID_ARGUMENT; }},
-    {"fa_workspace_size", [] { return fa_workspace_size(nullptr, nullptr, nullptr) == FA_ERROR_INVALID_ARGUMENT; }},
+    {"fa_forward_workspace_size",
+     [] { return fa_forward_workspace_size(nullptr, nullptr, nullptr) == FA_ERROR_INVALID_ARGUMENT; }},
     {"fa_last_error", [] { return fa_last_error() != nullptr; }},
     {"fa_status_string", [] { return *fa_status_string(FA_OK) != '\0'; }},
     {"fa_version", [] { return fa_version() != 0; }},
-    {"fa_op_kernel", [] { return *fa_op_kernel(nullptr) == '\0'; }},
-    {"fa_desc_init, fa_args_init, fa_tensor_init",
+    {"fa_op_kernel_name", [] { return *fa_op_kernel_name(nullptr) == '\0'; }},
+    {"fa_desc_init, fa_forward_args_init, fa_tensor_init",
      [] {
        const Call call;
        return call.desc.struct_size == sizeof call.desc;

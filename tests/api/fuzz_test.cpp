@@ -48,7 +48,7 @@ class Fuzzer {
   }
 
   void spoil(Call *call) {
-    fa_args &args = call->args;
+    fa_forward_args &args = call->args;
     if (chance(20)) call->pack_q();
     if (chance(20)) call->pack_k();
     if (chance(20)) call->page();
@@ -109,7 +109,7 @@ bool inside(const fa_tensor &tensor, const void *memory, size_t size) {
 
 /// True when the call touches nothing but the fixture's memory, and little of it.
 bool may_run(const Call &call) {
-  const fa_args &args = call.args;
+  const fa_forward_args &args = call.args;
   const bool arrays_reach = args.q.shape[0] <= Call::b && args.num_seqs <= Call::b;
   const bool short_keys = args.k.shape[1] <= 64 && args.block_table.shape[1] <= 64;
   return arrays_reach && short_keys && inside(args.q, call.q, sizeof call.q) && inside(args.k, call.k, sizeof call.k) &&
@@ -152,7 +152,7 @@ TEST(Fuzz, WhateverComesIsAnswered) {
     }
     ++created;
     size_t bytes = 0;
-    const fa_status size_status = by_caller([&] { return fa_workspace_size(op, &call.args, &bytes); });
+    const fa_status size_status = by_caller([&] { return fa_forward_workspace_size(op, &call.args, &bytes); });
     ASSERT_EQ(changed, "") << environment;
     sized += size_status == FA_OK;
     if (may_run(call)) {

@@ -26,7 +26,7 @@ TEST(Hpp, ComputesAnAttention) {
   const fa::Op op(small_desc());
   const std::vector<float> q = {0, 0}, k = {1, 2, 3, 4}, v = {1, 2, 3, 6};  // equal scores: the mean of the values
   std::vector<float> out(2);
-  fa::Args args;
+  fa::ForwardArgs args;
   args.q = fa::tensor(q.data(), 1, 1, 1, 2);
   args.k = fa::tensor(k.data(), 1, 2, 1, 2);
   args.v = fa::strided(fa::tensor(v.data() + 2, 1, 2, 1, 2), 0, -2, 0, 1);
@@ -67,8 +67,8 @@ TEST(Hpp, ErrorsAreExceptionsWithStatusAndText) {
     EXPECT_NE(std::strstr(error.what(), "desc.head_dim is 1000"), nullptr) << error.what();
   }
   const fa::Op op(small_desc());
-  EXPECT_THROW(op(fa::Args()), fa::Error);
-  EXPECT_THROW(op.workspace_size(fa::Args()), fa::Error);
+  EXPECT_THROW(op(fa::ForwardArgs()), fa::Error);
+  EXPECT_THROW(op.workspace_size(fa::ForwardArgs()), fa::Error);
   EXPECT_NO_THROW(fa::check(FA_OK));
 }
 

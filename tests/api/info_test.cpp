@@ -75,32 +75,57 @@ TEST(Kernels, EachIsDescribed) {
     EXPECT_EQ(std::string(info.name).rfind(std::string(info.device) + ".", 0), 0u) << info.name;
     EXPECT_TRUE(std::string(info.device) == "cpu" || std::string(info.device) == "cuda") << info.device;
     EXPECT_STRNE(info.arch, "");
-    EXPECT_STRNE(info.dtypes, "");
-    EXPECT_EQ(info.reserved, 0);
-    EXPECT_EQ(info.available, std::strlen(info.why_not) == 0) << info.name << ": " << info.why_not;
+    EXPECT_STRNE(info.compute_dtypes, "");
+    EXPECT_EQ(info.available, std::strlen(info.unavailable_reason) == 0)
+        << info.name << ": " << info.unavailable_reason;
     available += info.available;
   }
   EXPECT_GT(available, 0) << "the generic kernel runs anywhere";
 }
 
-/// A CPU's kernel computes its gradients itself, a GPU's has families of its own for them, on the same architecture.
-// [F194]
-TEST(Kernels, WhatComputesGradients) {
+std::vector<std::string> backward_names(int32_t index, const fa_kernel &info) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < info.num_backward; ++i) names.emplace_back(fa_kernel_backward_name(index, i));
+  return names;
+}
+
+/// A CPU's kernel computes its gradients itself; on a GPU, other families of its architecture do.
+// [F205]
+TEST(Kernels, BackwardKernelsAreNamed) {
   for (int32_t i = 0; i < fa_kernel_count(); ++i) {
     fa_kernel info;
     info.struct_size = sizeof info;
     ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
     const std::string arch = std::string("cuda.") + info.arch;
-    const bool halves = std::string(info.dtypes).find("f16") != std::string::npos;
-    const std::string on_gpu = (halves ? arch + ".backward " : "") + arch + ".backward_simt";
-    EXPECT_EQ(info.backward, std::string(info.device) == "cpu" ? info.name : on_gpu) << info.name;
+    const bool halves = std::string(info.compute_dtypes).find("f16") != std::string::npos;
+    std::vector<std::string> expected = {arch + ".backward_simt"};
+    if (halves) expected.insert(expected.begin(), arch + ".backward");
+    if (std::string(info.device) == "cpu") expected = {info.name};
+    EXPECT_EQ(backward_names(i, info), expected) << info.name;
   }
+}
+
+// [F206]
+TEST(Kernels, BackwardNamesOutOfRange) {
+  fa_kernel info;
+  info.struct_size = sizeof info;
+  ASSERT_EQ(fa_kernel_info(0, &info), FA_OK);
+  const int32_t count = fa_kernel_count(), names = info.num_backward;
+  const auto refusal = [](int32_t index, int32_t i, const std::vector<std::string> &words) {
+    EXPECT_STREQ(fa_kernel_backward_name(index, i), "");
+    EXPECT_EQ(missing_words(fa_last_error(), words), "") << fa_last_error();
+  };
+  refusal(-1, 0, {"index is -1", "0 .. " + std::to_string(count - 1)});
+  refusal(count, 0, {"index is " + std::to_string(count)});
+  for (const int32_t i : {-1, names, INT32_MAX})
+    refusal(0, i,
+            {"i is " + std::to_string(i), names == 0 ? "computes no gradients" : "0 .. " + std::to_string(names - 1)});
 }
 
 // [F144]
 TEST(Kernels, NamesOutliveTheirOps) {
   fa_op *op = Call().create();
-  const char *const name = fa_op_kernel(op);
+  const char *const name = fa_op_kernel_name(op);
   const std::string before = name;
   fa_destroy(op);
   EXPECT_EQ(name, before);
@@ -111,7 +136,7 @@ TEST(Kernels, StringsStay) {
   std::vector<fa_kernel> first(static_cast<size_t>(fa_kernel_count()));
   std::vector<std::string> texts;
   const auto strings = [](const fa_kernel &k) {
-    return std::string(k.name) + "|" + k.device + "|" + k.arch + "|" + k.dtypes + "|" + k.why_not + "|" + k.backward;
+    return std::string(k.name) + "|" + k.device + "|" + k.arch + "|" + k.compute_dtypes + "|" + k.unavailable_reason;
   };
   for (size_t i = 0; i < first.size(); ++i) {
     first[i].struct_size = sizeof(fa_kernel);

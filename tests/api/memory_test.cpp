@@ -153,7 +153,7 @@ TEST(Memory, ForwardWithAWorkspaceAllocatesNothing) {
   Call call;
   call.args.num_splits = 2;
   fa_op *op = call.create();
-  ASSERT_EQ(fa_workspace_size(op, &call.args, &call.args.workspace_size), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op, &call.args, &call.args.workspace_size), FA_OK) << fa_last_error();
   ASSERT_LE(call.args.workspace_size, sizeof call.workspace);
   call.args.workspace = call.workspace;
   allocations = 0;

@@ -7,13 +7,14 @@ namespace {
 /// A tensor of the call by its name in errors.
 struct Named {
   const char *name;
-  fa_tensor fa_args::*tensor;
+  fa_tensor fa_forward_args::*tensor;
 };
 
-constexpr Named inputs[] = {{"args.q", &fa_args::q},         {"args.k", &fa_args::k},
-                            {"args.v", &fa_args::v},         {"args.bias", &fa_args::bias},
-                            {"args.mask", &fa_args::mask},   {"args.alibi_slopes", &fa_args::alibi_slopes},
-                            {"args.sinks", &fa_args::sinks}, {"args.block_table", &fa_args::block_table}};
+constexpr Named inputs[] = {
+    {"args.q", &fa_forward_args::q},         {"args.k", &fa_forward_args::k},
+    {"args.v", &fa_forward_args::v},         {"args.bias", &fa_forward_args::bias},
+    {"args.mask", &fa_forward_args::mask},   {"args.alibi_slopes", &fa_forward_args::alibi_slopes},
+    {"args.sinks", &fa_forward_args::sinks}, {"args.block_table", &fa_forward_args::block_table}};
 
 /// The call is refused while the tensor begins at `place`, which is in what is written.
 void expect_refused(const char *written, const char *name, Call *call, char *place, fa_tensor *tensor) {

@@ -136,7 +136,7 @@ TEST(OverlapItself, IsRefusedWithTheTwoElements) {
     std::copy(std::begin(strides.stride), std::end(strides.stride), call.args.out.stride);
     fa_op *op = call.create();
     size_t bytes = 0;
-    const fa_status status = fa_workspace_size(op, &call.args, &bytes);
+    const fa_status status = fa_forward_workspace_size(op, &call.args, &bytes);
     EXPECT_EQ(status, *strides.words ? FA_ERROR_INVALID_ARGUMENT : FA_OK) << strides.name << ": " << fa_last_error();
     if (*strides.words) {
       EXPECT_EQ(missing_words(fa_last_error(), {"args.out.stride", strides.words, "address of its own"}), "");
@@ -206,7 +206,7 @@ TEST(OverlapItself, IsWhatAnEnumerationFinds) {
     const bool distinct = std::set<int64_t>(all.begin(), all.end()).size() == all.size();
 
     size_t bytes;
-    ASSERT_EQ(fa_workspace_size(op, &call.args, &bytes), distinct ? FA_OK : FA_ERROR_INVALID_ARGUMENT)
+    ASSERT_EQ(fa_forward_workspace_size(op, &call.args, &bytes), distinct ? FA_OK : FA_ERROR_INVALID_ARGUMENT)
         << "shape " << testing::PrintToString(out.shape) << ", stride " << testing::PrintToString(out.stride) << ": "
         << fa_last_error();
     refused += !distinct;
@@ -230,7 +230,7 @@ TEST(OverlapItself, NamesElementsThatAreInOnePlaceHoweverLargeTheTensor) {
     layouts.stride(&out, int64_t{1} << layouts.number(1, 45));
 
     size_t bytes;
-    if (fa_workspace_size(op, &call.args, &bytes) == FA_OK) continue;
+    if (fa_forward_workspace_size(op, &call.args, &bytes) == FA_OK) continue;
     long long a[4], b[4];
     const char *text = std::strstr(fa_last_error(), "elements (");
     ASSERT_NE(text, nullptr) << fa_last_error();

@@ -53,7 +53,7 @@ std::vector<std::string> kernels() {
     fa_kernel kernel = {};
     kernel.struct_size = sizeof kernel;
     EXPECT_EQ(fa_kernel_info(i, &kernel), FA_OK);
-    if (kernel.available && std::string(kernel.device) == "cpu" && std::string(kernel.dtypes) == "f32")
+    if (kernel.available && std::string(kernel.device) == "cpu" && std::string(kernel.compute_dtypes) == "f32")
       names.push_back(kernel.name);
   }
   return names;
@@ -75,7 +75,7 @@ TEST(ReadOnlyInputs, AreNeverWritten) {
     call.used_k[0] = 1;
     call.used_k[1] = 2;
     call.args.seqused_k = call.used_k;
-    fa_args &args = call.args;
+    fa_forward_args &args = call.args;
     for (fa_tensor *heads : {&args.bias, &args.mask}) heads->shape[0] = 1;  // for both sequences
     memory.move({&args.q, &args.k, &args.v, &args.bias, &args.mask, &args.alibi_slopes, &args.sinks});
     memory.move(&args.cu_seqlens_q, 3);

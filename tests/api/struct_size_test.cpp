@@ -32,11 +32,11 @@ class Sized {
 
 // [F114] [F115]
 TEST(StructSize, InitialisersWriteNothingBeyondIt) {
-  for (size_t size = 0; size <= sizeof(fa_args) + 64; ++size) {
+  for (size_t size = 0; size <= sizeof(fa_forward_args) + 64; ++size) {
     Sized<fa_desc> desc(size);
-    Sized<fa_args> args(size);
+    Sized<fa_forward_args> args(size);
     fa_desc_init(desc.get(), size);
-    fa_args_init(args.get(), size);
+    fa_forward_args_init(args.get(), size);
     ASSERT_TRUE(desc.intact()) << size;
     ASSERT_TRUE(args.intact()) << size;
     if (size < sizeof(size_t)) continue;
@@ -86,10 +86,10 @@ TEST(StructSize, ShortenedStructuresAreServed) {
     fa_destroy(op);
   }
   fa_op *op = call.create();
-  for (size_t args_size = offsetof(fa_args, lse); args_size <= sizeof(fa_args); args_size += 8) {
-    const bool within_tensors = args_size < offsetof(fa_args, cu_seqlens_q);
-    if (within_tensors && (args_size - offsetof(fa_args, lse)) % sizeof(fa_tensor) != 0) continue;
-    Sized<fa_args> args(sizeof(fa_args));
+  for (size_t args_size = offsetof(fa_forward_args, lse); args_size <= sizeof(fa_forward_args); args_size += 8) {
+    const bool within_tensors = args_size < offsetof(fa_forward_args, cu_seqlens_q);
+    if (within_tensors && (args_size - offsetof(fa_forward_args, lse)) % sizeof(fa_tensor) != 0) continue;
+    Sized<fa_forward_args> args(sizeof(fa_forward_args));
     std::memcpy(args.get(), &call.args, args_size);
     args.get()->struct_size = args_size;
     ASSERT_EQ(fa_forward(op, args.get()), FA_OK) << args_size << ": " << fa_last_error();
@@ -102,26 +102,26 @@ TEST(StructSize, LengthenedStructuresAreServedWhenTheTailIsZero) {
   Call call;
   fa_op *op = nullptr;
   for (const size_t more : {8, 64, 1024}) {
-    const size_t desc_size = sizeof(fa_desc) + more, args_size = sizeof(fa_args) + more;
+    const size_t desc_size = sizeof(fa_desc) + more, args_size = sizeof(fa_forward_args) + more;
     Sized<fa_desc> desc(desc_size);
     fa_desc_init(desc.get(), desc_size);
     desc.get()->dtype_q = FA_F32;
     desc.get()->head_dim = Call::d;
     ASSERT_EQ(fa_create(desc.get(), &op), FA_OK) << fa_last_error();
 
-    Sized<fa_args> args(args_size);
-    fa_args_init(args.get(), args_size);
+    Sized<fa_forward_args> args(args_size);
+    fa_forward_args_init(args.get(), args_size);
     args.get()->q = call.args.q;
     args.get()->k = call.args.k;
     args.get()->v = call.args.v;
     args.get()->out = call.args.out;
     ASSERT_EQ(fa_forward(op, args.get()), FA_OK) << fa_last_error();
 
-    for (const size_t byte : {sizeof(fa_args), args_size - 1}) {
+    for (const size_t byte : {sizeof(fa_forward_args), args_size - 1}) {
       char &tail = reinterpret_cast<char *>(args.get())[byte];
       tail = 1;
       EXPECT_EQ(fa_forward(op, args.get()), FA_ERROR_INVALID_ARGUMENT);
-      EXPECT_EQ(missing_words(fa_last_error(), {"fa_args.struct_size is " + std::to_string(args_size),
+      EXPECT_EQ(missing_words(fa_last_error(), {"fa_forward_args.struct_size is " + std::to_string(args_size),
                                                 "byte " + std::to_string(byte), "newer libfa"}),
                 "");
       tail = 0;

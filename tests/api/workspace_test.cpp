@@ -1,5 +1,5 @@
-// fa_workspace_size at random and extreme shapes: it follows from shapes, bounds and num_splits alone, never falls when
-// one of them rises, and is refused where it does not fit.
+// fa_forward_workspace_size at random and extreme shapes: it follows from shapes, bounds and num_splits alone, never
+// falls when one of them rises, and is refused where it does not fit.
 #include <optional>
 
 #include "call.h"
@@ -71,8 +71,8 @@ class Sizes {
   /// The bytes, does_not_fit, or nothing where the call is not legal: a tensor is too large. With other strides where
   /// there is a Random.
   std::optional<size_t> of(const Shape &s, test::Random *strides = nullptr) const {
-    fa_args args;
-    fa_args_init(&args, sizeof args);
+    fa_forward_args args;
+    fa_forward_args_init(&args, sizeof args);
     const int64_t batch_q = s.cu_q ? 1 : s.b, batch_k = s.cu_k ? 1 : s.cache ? 2 : s.b;
     fa_tensor_init(&args.q, nullptr, dtype_, batch_q, s.sq, s.hq, dim_);
     fa_tensor_init(&args.k, nullptr, dtype_, batch_k, s.sk, s.hkv, dim_);
@@ -90,7 +90,7 @@ class Sizes {
     if (strides)
       for (fa_tensor *t : {&args.q, &args.k, &args.v, &args.out}) restride(t, strides);
     size_t bytes = 0;
-    const fa_status status = fa_workspace_size(op_, &args, &bytes);
+    const fa_status status = fa_forward_workspace_size(op_, &args, &bytes);
     if (status == FA_OK) return bytes;
     if (status == FA_ERROR_INVALID_ARGUMENT) return {};
     EXPECT_EQ(status, FA_ERROR_OUT_OF_MEMORY) << fa_last_error();
@@ -259,7 +259,7 @@ TEST(WorkspaceLimit, AForwardThatNeedsTooMuchIsRefused) {
   call.args.workspace = call.workspace;
   call.args.workspace_size = sizeof call.workspace;
   size_t bytes = 1;
-  EXPECT_EQ(fa_workspace_size(op, &call.args, &bytes), FA_ERROR_OUT_OF_MEMORY) << fa_last_error();
+  EXPECT_EQ(fa_forward_workspace_size(op, &call.args, &bytes), FA_ERROR_OUT_OF_MEMORY) << fa_last_error();
   EXPECT_EQ(fa_forward(op, &call.args), FA_ERROR_OUT_OF_MEMORY) << fa_last_error();
   EXPECT_EQ(missing_words(fa_last_error(), {"workspace", "size_t", "max_seqlen_k"}), "");
   fa_destroy(op);

@@ -7,12 +7,12 @@
 //   case NUMBER NAME          begins a case
 //   text ...                  how to repeat it: fa run --case '...'
 //   desc FIELD VALUE          a field of fa_desc
-//   args FIELD VALUE          a field of fa_args that is a number
+//   args FIELD VALUE          a field of fa_forward_args that is a number
 //   tensor FIELD DTYPE S0 S1 S2 S3 T0 T1 T2 T3 OFFSET BYTES FIRST
-//                             a tensor of fa_args: fa_dtype, shape, strides in elements; its memory is BYTES at OFFSET
-//                             of cases.bin, gaps included, and element (0, 0, 0, 0) lies FIRST bytes behind the
+//                             a tensor of fa_forward_args: fa_dtype, shape, strides in elements; its memory is BYTES at
+//                             OFFSET of cases.bin, gaps included, and element (0, 0, 0, 0) lies FIRST bytes behind the
 //                             memory's start
-//   array FIELD OFFSET COUNT  an array of int32_t of fa_args
+//   array FIELD OFFSET COUNT  an array of int32_t of fa_forward_args
 //   workspace                 the caller gives one
 //   refused NAME...           FA_ERROR_INVALID_ARGUMENT, by a text that holds these names; nothing is written
 //   want FIELD OFFSET COUNT   of out or lse: COUNT doubles that are expected, in the order of the indices, then COUNT

@@ -29,7 +29,7 @@ final class Client {
         Fa(Path library, Arena arena) {
             SymbolLookup symbols = SymbolLookup.libraryLookup(library, arena);
             descInit = procedure(symbols, "fa_desc_init", ADDRESS, JAVA_LONG);
-            argsInit = procedure(symbols, "fa_args_init", ADDRESS, JAVA_LONG);
+            argsInit = procedure(symbols, "fa_forward_args_init", ADDRESS, JAVA_LONG);
             backwardArgsInit = procedure(symbols, "fa_backward_args_init", ADDRESS, JAVA_LONG);
             tensorInit =
                     procedure(symbols, "fa_tensor_init", ADDRESS, ADDRESS, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG);

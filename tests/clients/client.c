@@ -52,8 +52,8 @@ int main(void) {
   fa_op *op;
   check(fa_create(&desc, &op));
 
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, q, FA_F32, batch, queries, heads, dim);
   fa_tensor_init(&args.k, k, FA_F32, batch, keys, kv_heads, dim);
   fa_tensor_init(&args.v, v, FA_F32, batch, keys, kv_heads, dim);

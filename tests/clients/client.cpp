@@ -39,7 +39,7 @@ void attention() {
   desc.mask = FA_MASK_CAUSAL;
   const fa::Op op(desc);
 
-  fa::Args args;
+  fa::ForwardArgs args;
   args.q = fa::tensor(q.data(), batch, queries, heads, dim);
   args.k = fa::tensor(k.data(), batch, keys, kv_heads, dim);
   args.v = fa::tensor(v.data(), batch, keys, kv_heads, dim);

@@ -23,10 +23,10 @@ module fa
     real(c_float) :: softmax_scale, softcap
     integer(c_int32_t) :: flags, num_threads
     type(c_funptr) :: parallel_for
-    type(c_ptr) :: parallel_for_host
+    type(c_ptr) :: parallel_for_user
   end type
 
-  type, bind(c) :: fa_args
+  type, bind(c) :: fa_forward_args
     integer(c_size_t) :: struct_size
     type(fa_tensor) :: q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table
     type(c_ptr) :: cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset
@@ -56,9 +56,9 @@ module fa
       integer(c_size_t), value :: struct_size
     end subroutine
 
-    subroutine fa_args_init(args, struct_size) bind(c)
+    subroutine fa_forward_args_init(args, struct_size) bind(c)
       import
-      type(fa_args), intent(out) :: args
+      type(fa_forward_args), intent(out) :: args
       integer(c_size_t), value :: struct_size
     end subroutine
 
@@ -86,7 +86,7 @@ module fa
     function fa_forward(op, args) result(status) bind(c)
       import
       type(c_ptr), value :: op
-      type(fa_args), intent(in) :: args
+      type(fa_forward_args), intent(in) :: args
       integer(c_int32_t) :: status
     end function
 
@@ -141,7 +141,7 @@ program client
   real(c_float), dimension(queries, heads, batch), target :: lse
 
   type(fa_desc) :: desc
-  type(fa_args) :: args
+  type(fa_forward_args) :: args
   type(fa_backward_args) :: backward
   type(c_ptr) :: op
   integer :: file
@@ -165,7 +165,7 @@ program client
   desc%mask = FA_MASK_CAUSAL
   call check(fa_create(desc, op))
 
-  call fa_args_init(args, c_sizeof(args))
+  call fa_forward_args_init(args, c_sizeof(args))
   call fa_tensor_init(args%q, c_loc(q), FA_F32, batch, queries, heads, dim)
   call fa_tensor_init(args%k, c_loc(k), FA_F32, batch, keys, kv_heads, dim)
   call fa_tensor_init(args%v, c_loc(v), FA_F32, batch, keys, kv_heads, dim)

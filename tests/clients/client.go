@@ -39,7 +39,7 @@ func create(desc *C.fa_desc) (op *C.fa_op, err error) {
 	return op, err
 }
 
-func forward(op *C.fa_op, args *C.fa_args) error {
+func forward(op *C.fa_op, args *C.fa_forward_args) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return failure(C.fa_forward(op, args))
@@ -100,8 +100,8 @@ func main() {
 	}
 	defer C.fa_destroy(op)
 
-	var args C.fa_args
-	C.fa_args_init(&args, C.sizeof_fa_args)
+	var args C.fa_forward_args
+	C.fa_forward_args_init(&args, C.sizeof_fa_forward_args)
 	args.q = tensor(&pinner, q, batch, queries, heads, dim)
 	args.k = tensor(&pinner, k, batch, keys, kvHeads, dim)
 	args.v = tensor(&pinner, v, batch, keys, kvHeads, dim)

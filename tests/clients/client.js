@@ -8,7 +8,7 @@ const koffi = require("koffi");
 const library = koffi.load(process.argv[2]);
 const fa = {
   descInit: library.func("void fa_desc_init(void *desc, size_t struct_size)"),
-  argsInit: library.func("void fa_args_init(void *args, size_t struct_size)"),
+  argsInit: library.func("void fa_forward_args_init(void *args, size_t struct_size)"),
   backwardArgsInit: library.func("void fa_backward_args_init(void *args, size_t struct_size)"),
   tensorInit: library.func(
     "void fa_tensor_init(void *tensor, void *data, int32_t dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3)",

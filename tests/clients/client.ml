@@ -8,7 +8,7 @@ module Fa = struct
   let library = Dl.dlopen ~filename:Sys.argv.(1) ~flags:[ Dl.RTLD_NOW ]
   let foreign name signature = Foreign.foreign ~from:library name signature
   let desc_init = foreign "fa_desc_init" (ptr char @-> size_t @-> returning void)
-  let args_init = foreign "fa_args_init" (ptr char @-> size_t @-> returning void)
+  let args_init = foreign "fa_forward_args_init" (ptr char @-> size_t @-> returning void)
   let backward_args_init = foreign "fa_backward_args_init" (ptr char @-> size_t @-> returning void)
 
   let tensor_init =

@@ -8,7 +8,7 @@ module FA
   extend Fiddle::Importer
   dlload ARGV.fetch(0)
   extern "void fa_desc_init(void *desc, size_t struct_size)"
-  extern "void fa_args_init(void *args, size_t struct_size)"
+  extern "void fa_forward_args_init(void *args, size_t struct_size)"
   extern "void fa_backward_args_init(void *args, size_t struct_size)"
   extern "void fa_tensor_init(void *tensor, void *data, int dtype, long d0, long d1, long d2, long d3)"
   extern "int fa_create(void *desc, void *op)"
@@ -72,7 +72,7 @@ FA.check(FA.fa_create(desc, created))
 op = created.ptr
 
 args = Fiddle::Pointer.malloc(920, Fiddle::RUBY_FREE)
-FA.fa_args_init(args, args.size)
+FA.fa_forward_args_init(args, args.size)
 q.describe(args, 8)
 k.describe(args, 88)
 v.describe(args, 168)

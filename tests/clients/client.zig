@@ -63,8 +63,8 @@ pub fn main() !void {
     check(fa.fa_create(&desc, &op));
     defer fa.fa_destroy(op);
 
-    var args: fa.fa_args = undefined;
-    fa.fa_args_init(&args, @sizeOf(fa.fa_args));
+    var args: fa.fa_forward_args = undefined;
+    fa.fa_forward_args_init(&args, @sizeOf(fa.fa_forward_args));
     fa.fa_tensor_init(&args.q, &q, fa.FA_F32, batch, queries, heads, dim);
     fa.fa_tensor_init(&args.k, &k, fa.FA_F32, batch, keys, kv_heads, dim);
     fa.fa_tensor_init(&args.v, &v, fa.FA_F32, batch, keys, kv_heads, dim);

@@ -207,7 +207,7 @@ double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
   attention.mask = s.mask;
   attention.num_threads = threads;
   attention.parallel_for = Clocks::parallel_for;
-  attention.parallel_for_host = &all;
+  attention.parallel_for_user = &all;
   Pass call;
   call.attention = &attention;
   describe(s, &call);

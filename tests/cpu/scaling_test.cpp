@@ -20,7 +20,7 @@ constexpr int64_t dim = 8;
 /// `bind`; arrays are given once they have entries.
 struct Call {
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   fa_backward_args back;
   int64_t rows_q = 0, rows_k = 0;  // of one entry of q and of k
   std::vector<float> q, k, v, out, lse, dout, dq, dk, dv, bias, dbias;
@@ -33,7 +33,7 @@ struct Call {
     desc.head_dim = dim;
     desc.device = FA_DEVICE_CPU;
     desc.num_threads = 1;
-    fa_args_init(&args, sizeof args);
+    fa_forward_args_init(&args, sizeof args);
     fa_backward_args_init(&back, sizeof back);
     if (batch_k < 0) batch_k = batch;
     const auto tensor = [](fa_tensor *t, std::vector<float> *memory, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -112,7 +112,7 @@ size_t workspace(Pass pass, Call call) {
   fa_op *op = nullptr;
   EXPECT_EQ(fa_create(&call.desc, &op), FA_OK) << fa_last_error();
   size_t bytes = 0;
-  EXPECT_EQ(pass == Pass::forward ? fa_workspace_size(op, &call.args, &bytes)
+  EXPECT_EQ(pass == Pass::forward ? fa_forward_workspace_size(op, &call.args, &bytes)
                                   : fa_backward_workspace_size(op, &call.back, &bytes),
             FA_OK)
       << fa_last_error();
@@ -209,7 +209,7 @@ TEST_F(Scaling, CallsOfThePool) {
     Call call = Call::packed(lengths);
     int64_t count = 0;
     call.desc.num_threads = 2;
-    call.desc.parallel_for_host = &count;
+    call.desc.parallel_for_user = &count;
     call.desc.parallel_for = [](void *host, fa_task task, void *ctx, int64_t tasks) {
       ++*static_cast<int64_t *>(host);
       for (int64_t i = 0; i < tasks; ++i) task(ctx, i);

@@ -27,7 +27,7 @@ TEST(Team, TakesEachItemOnceOnItsOwn) {
     Host host{backwards};
     Attention attention;
     attention.parallel_for = Host::run;
-    attention.parallel_for_host = &host;
+    attention.parallel_for_user = &host;
     for (int64_t workers = 1; workers <= 5; ++workers) {
       std::vector<Share> shares(workers);
       in_default_state([&](HostState &state) {
@@ -46,7 +46,7 @@ TEST(Team, TakesItsOwnFromTheFrontAndOthersFromTheBack) {
   Host host{true};
   Attention attention;
   attention.parallel_for = Host::run;
-  attention.parallel_for_host = &host;
+  attention.parallel_for_user = &host;
   std::vector<Share> shares(3);
   std::vector<int64_t> order;
   in_default_state([&](HostState &state) {

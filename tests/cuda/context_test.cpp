@@ -82,7 +82,7 @@ TEST(Context, OneThatEndedIsAnErrorAndTheNextOneWorks) {
   const Op op(desc_of(small_case()));
   for (int turn = 0; turn < 3; ++turn) {
     InContext in(0, InContext::own);
-    fa_args gone;
+    fa_forward_args gone;
     {
       Call own(small_case());
       ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();

@@ -83,7 +83,7 @@ class Call {
   std::string failure();
 
   Instance instance;
-  fa_args args;
+  fa_forward_args args;
 
  private:
   void *address_of(const test::Tensor &tensor) const { return moved_.at(tensor.view().data); }
@@ -103,7 +103,7 @@ class Op {
   ~Op() { fa_destroy(op); }
   Op(const Op &) = delete;
   Op &operator=(const Op &) = delete;
-  std::string kernel() const { return fa_op_kernel(op); }
+  std::string kernel() const { return fa_op_kernel_name(op); }
 
   fa_op *op = nullptr;
   fa_status status;

@@ -8,7 +8,7 @@ namespace cuda_test {
 /// What a pass does in a capture, as a graph to launch.
 class Graph {
  public:
-  Graph(const Op &op, const fa_args &args) : Graph(args.stream, [&] { return fa_forward(op.op, &args); }) {}
+  Graph(const Op &op, const fa_forward_args &args) : Graph(args.stream, [&] { return fa_forward(op.op, &args); }) {}
   Graph(const Op &op, const fa_backward_args &args) : Graph(args.stream, [&] { return fa_backward(op.op, &args); }) {}
   ~Graph() {
     call("cuGraphExecDestroy", exec_);

@@ -7,8 +7,8 @@ namespace {
 /// A workspace of a call, in device memory.
 class Workspace {
  public:
-  Workspace(const Op &op, fa_args *args) {
-    EXPECT_EQ(fa_workspace_size(op.op, args, &args->workspace_size), FA_OK) << fa_last_error();
+  Workspace(const Op &op, fa_forward_args *args) {
+    EXPECT_EQ(fa_forward_workspace_size(op.op, args, &args->workspace_size), FA_OK) << fa_last_error();
     if (args->workspace_size == 0) return;
     EXPECT_EQ(call("cuMemAlloc_v2", &address_, args->workspace_size), CUDA_SUCCESS);
     args->workspace = reinterpret_cast<void *>(address_);

@@ -181,7 +181,7 @@ TEST_P(Offsets, SplitsOfManyHeadsInTurns) {
   Call own(c, Where::pinned);
   const Op op(desc_of(c));
   size_t bytes = 0;
-  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &bytes), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op.op, &own.args, &bytes), FA_OK) << fa_last_error();
   constexpr int64_t simt_rows = fa::kernels::simt::rows(576);  // the kernel for such a head dimension
   const size_t all = size_t(c.hq * c.splits * simt_rows * (c.dv + 2)) * sizeof(float);
   ASSERT_LT(bytes, all) << "one launch has room for all: this test proves nothing";

@@ -53,9 +53,9 @@ TEST(Place, AutosWorkspaceServesBothPlaces) {
   const Op op(desc_of(c, FA_DEVICE_AUTO)), cpu(desc_of(c, FA_DEVICE_CPU)), gpu(desc_of(c, FA_DEVICE_CUDA));
   const Instance instance(c);
   size_t both = 0, on_cpu = 0, on_gpu = 0;
-  ASSERT_EQ(fa_workspace_size(op.op, &instance.args, &both), FA_OK);
-  ASSERT_EQ(fa_workspace_size(cpu.op, &instance.args, &on_cpu), FA_OK);
-  ASSERT_EQ(fa_workspace_size(gpu.op, &instance.args, &on_gpu), FA_OK);
+  ASSERT_EQ(fa_forward_workspace_size(op.op, &instance.args, &both), FA_OK);
+  ASSERT_EQ(fa_forward_workspace_size(cpu.op, &instance.args, &on_cpu), FA_OK);
+  ASSERT_EQ(fa_forward_workspace_size(gpu.op, &instance.args, &on_gpu), FA_OK);
   EXPECT_EQ(both, std::max(on_cpu, on_gpu));
   EXPECT_GT(on_gpu, 0u);
 }
@@ -148,20 +148,21 @@ TEST(Place, MixedPlacesAreNamed) {
     const Instance host(c);
     const struct {
       const char *name;
-      void (*spoil)(fa_args *, const Instance &);
+      void (*spoil)(fa_forward_args *, const Instance &);
     } mixtures[] = {
-        {"args.q", [](fa_args *a, const Instance &h) { a->q.data = h.args.q.data; }},
-        {"args.k", [](fa_args *a, const Instance &h) { a->k.data = h.args.k.data; }},
-        {"args.v", [](fa_args *a, const Instance &h) { a->v.data = h.args.v.data; }},
-        {"args.out", [](fa_args *a, const Instance &h) { a->out.data = h.args.out.data; }},
-        {"args.lse", [](fa_args *a, const Instance &h) { a->lse.data = h.args.lse.data; }},
-        {"args.bias", [](fa_args *a, const Instance &h) { a->bias.data = h.args.bias.data; }},
-        {"args.mask", [](fa_args *a, const Instance &h) { a->mask.data = h.args.mask.data; }},
-        {"args.sinks", [](fa_args *a, const Instance &h) { a->sinks.data = h.args.sinks.data; }},
-        {"args.alibi_slopes", [](fa_args *a, const Instance &h) { a->alibi_slopes.data = h.args.alibi_slopes.data; }},
-        {"args.seqused_k", [](fa_args *a, const Instance &h) { a->seqused_k = h.args.seqused_k; }},
-        {"args.leftpad_k", [](fa_args *a, const Instance &h) { a->leftpad_k = h.args.leftpad_k; }},
-        {"args.q_offset", [](fa_args *a, const Instance &h) { a->q_offset = h.args.q_offset; }},
+        {"args.q", [](fa_forward_args *a, const Instance &h) { a->q.data = h.args.q.data; }},
+        {"args.k", [](fa_forward_args *a, const Instance &h) { a->k.data = h.args.k.data; }},
+        {"args.v", [](fa_forward_args *a, const Instance &h) { a->v.data = h.args.v.data; }},
+        {"args.out", [](fa_forward_args *a, const Instance &h) { a->out.data = h.args.out.data; }},
+        {"args.lse", [](fa_forward_args *a, const Instance &h) { a->lse.data = h.args.lse.data; }},
+        {"args.bias", [](fa_forward_args *a, const Instance &h) { a->bias.data = h.args.bias.data; }},
+        {"args.mask", [](fa_forward_args *a, const Instance &h) { a->mask.data = h.args.mask.data; }},
+        {"args.sinks", [](fa_forward_args *a, const Instance &h) { a->sinks.data = h.args.sinks.data; }},
+        {"args.alibi_slopes",
+         [](fa_forward_args *a, const Instance &h) { a->alibi_slopes.data = h.args.alibi_slopes.data; }},
+        {"args.seqused_k", [](fa_forward_args *a, const Instance &h) { a->seqused_k = h.args.seqused_k; }},
+        {"args.leftpad_k", [](fa_forward_args *a, const Instance &h) { a->leftpad_k = h.args.leftpad_k; }},
+        {"args.q_offset", [](fa_forward_args *a, const Instance &h) { a->q_offset = h.args.q_offset; }},
     };
     for (const auto &mixture : mixtures) {
       Call own(c);
@@ -178,7 +179,7 @@ TEST(Place, AWorkspaceOfTheHostIsNamed) {
   const Case c = split_case();
   const Op op(desc_of(c));
   Call own(c);
-  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK);
+  ASSERT_EQ(fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK);
   const test::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, test::Guard::start);
   own.args.workspace = memory.data();
   EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
@@ -202,10 +203,11 @@ TEST(Place, MemoryThatNobodyHasIsNamed) {
         EXPECT_EQ(last_error_lacks({std::string(name) + " is", "neither memory of a device nor of the host", "freed"}),
                   "");
       };
-      expect_named("args.q", [=](fa_args *a) { a->q.data = nobodys; });
-      expect_named("args.out", [=](fa_args *a) { a->out.data = nobodys; });
-      expect_named("args.sinks", [=](fa_args *a) { a->sinks.data = nobodys; });
-      expect_named("args.seqused_k", [=](fa_args *a) { a->seqused_k = reinterpret_cast<const int32_t *>(nobodys); });
+      expect_named("args.q", [=](fa_forward_args *a) { a->q.data = nobodys; });
+      expect_named("args.out", [=](fa_forward_args *a) { a->out.data = nobodys; });
+      expect_named("args.sinks", [=](fa_forward_args *a) { a->sinks.data = nobodys; });
+      expect_named("args.seqused_k",
+                   [=](fa_forward_args *a) { a->seqused_k = reinterpret_cast<const int32_t *>(nobodys); });
     }
   }
 }

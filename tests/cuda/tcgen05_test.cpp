@@ -58,7 +58,7 @@ TEST_F(Tcgen05, TheWorkspaceHoldsSplitsOfNarrowTiles) {
   const InContext in;
   Call own(c);
   const Op op(desc_of(c));
-  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK) << fa_last_error();
   CUdeviceptr workspace;
   ASSERT_EQ(call("cuMemAlloc_v2", &workspace, own.args.workspace_size), CUDA_SUCCESS);
   own.args.workspace = reinterpret_cast<void *>(workspace);

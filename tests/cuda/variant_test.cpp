@@ -107,7 +107,7 @@ TEST(Pageable, AllPlacesMix) {
         Call own(split_case(), where);
         own.args.q.data = own.instance.args.q.data;
         own.args.v.data = own.instance.args.v.data;
-        if (op.op == nullptr || fa_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
+        if (op.op == nullptr || fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
           return bad(fa_last_error());
         const test::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, test::Guard::start);
         own.args.workspace = memory.data();
@@ -125,10 +125,10 @@ TEST(Pools, WithoutThemAWorkspaceIsAskedFor) {
     const Op op(desc_of(split_case()));
     Call own(split_case());
     if (fa_forward(op.op, &own.args) != FA_ERROR_UNSUPPORTED) return bad("served");
-    if (const std::string lacks = last_error_lacks({"args.workspace is NULL", "device 0", "fa_workspace_size"});
+    if (const std::string lacks = last_error_lacks({"args.workspace is NULL", "device 0", "fa_forward_workspace_size"});
         !lacks.empty())
       return bad(lacks);
-    if (fa_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK) return bad(fa_last_error());
+    if (fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK) return bad(fa_last_error());
     CUdeviceptr workspace = 0;
     if (call("cuMemAlloc_v2", &workspace, own.args.workspace_size) != CUDA_SUCCESS) return bad("no workspace");
     own.args.workspace = reinterpret_cast<void *>(workspace);
@@ -151,7 +151,8 @@ TEST(Slices, SplitsFollowTheirMultiprocessors) {
       const InContext in(device);
       const Op op(desc_of(c, FA_DEVICE_CUDA, device));
       Call own(c);
-      if (op.op == nullptr || fa_workspace_size(op.op, &own.args, &bytes[device]) != FA_OK) return bad(fa_last_error());
+      if (op.op == nullptr || fa_forward_workspace_size(op.op, &own.args, &bytes[device]) != FA_OK)
+        return bad(fa_last_error());
       CUdeviceptr workspace = 0;
       if (call("cuMemAlloc_v2", &workspace, bytes[device]) != CUDA_SUCCESS) return bad("no workspace");
       own.args.workspace = reinterpret_cast<void *>(workspace);
@@ -223,7 +224,7 @@ TEST(Apart, RegisteredMemoryIsServedWhereTheDeviceSeesIt) {
       for (const fa_device device : {FA_DEVICE_AUTO, FA_DEVICE_CUDA}) {
         const Op op(desc_of(c, device));
         Call own(c, Where::registered);
-        if (op.op == nullptr || fa_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
+        if (op.op == nullptr || fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
           return bad(fa_last_error());
         own.args.workspace = own.place(own.args.workspace_size, Where::registered);
         CUdeviceptr seen = 0;

@@ -98,7 +98,7 @@ class CallersEnvironment : public EngineTest {
       Host host{fenv};
       Built instance(there);
       instance.desc.parallel_for = Host::parallel_for;
-      instance.desc.parallel_for_host = &host;
+      instance.desc.parallel_for_user = &host;
       ASSERT_EQ(run(instance), FA_OK) << repeat_line(there, kernel);
       ASSERT_EQ(same(expected, instance), "") << "on the host's threads";
       EXPECT_GT(host.calls, 0);

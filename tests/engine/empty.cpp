@@ -76,7 +76,7 @@ class Empty : public EngineTest {
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 
-  /// Calls whose arrays are not those of their cases: change(instance, its fa_args or fa_backward_args).
+  /// Calls whose arrays are not those of their cases: change(instance, its fa_forward_args or fa_backward_args).
   template <class F>
   void check_changed(Case c, F change) const {
     Instance instance(c);

@@ -50,7 +50,8 @@ TEST(Kernels, OfTheCpuAreAvailableWhereLinuxSaysSo) {
     ASSERT_EQ(needed.count(info.arch), 1u) << info.name;
     const std::set<std::string> &flags_needed = needed.at(info.arch);
     const bool there = std::includes(flags.begin(), flags.end(), flags_needed.begin(), flags_needed.end());
-    EXPECT_EQ(bool(info.available), there) << info.name << ": " << (info.why_not ? info.why_not : "");
+    EXPECT_EQ(bool(info.available), there)
+        << info.name << ": " << (info.unavailable_reason ? info.unavailable_reason : "");
     ++found;
   }
   EXPECT_GE(found, 2) << "generic, and at least one for this architecture";

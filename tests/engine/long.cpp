@@ -42,12 +42,12 @@ struct Head {
     fa_desc_init(&desc, sizeof desc);
     desc.device = FA_DEVICE_CPU;
     desc.dtype_q = FA_F16, desc.head_dim = dim, desc.mask = FA_MASK_CAUSAL;
-    fa_args args;
-    fa_args_init(&args, sizeof args);
+    fa_forward_args args;
+    fa_forward_args_init(&args, sizeof args);
     args.q = q.view(), args.k = k.view(), args.v = v.view(), args.out = out.view(), args.lse = lse.view();
     fa_op *op = nullptr;
     ASSERT_EQ(fa_create(&desc, &op), FA_OK) << fa_last_error();
-    const std::string kernel = fa_op_kernel(op);
+    const std::string kernel = fa_op_kernel_name(op);
     reset_most_memory();
     const int64_t before = memory("VmRSS");
     const auto start = std::chrono::steady_clock::now();

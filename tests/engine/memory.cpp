@@ -31,7 +31,7 @@ class Memory : public EngineTest {
     const Instance instance(c);
     const Op op(instance.desc, kernel);
     size_t bytes = ~size_t{0};
-    EXPECT_EQ(fa_workspace_size(op.get(), &instance.args, &bytes), FA_OK) << fa_last_error();
+    EXPECT_EQ(fa_forward_workspace_size(op.get(), &instance.args, &bytes), FA_OK) << fa_last_error();
     return bytes;
   }
 };
@@ -43,10 +43,10 @@ TEST_P(Memory, NoAllocationWithAWorkspace) {
       c.threads = threads;
       const Instance instance(c);
       const Op op(instance.desc, kernel);
-      fa_args args = instance.args;
+      fa_forward_args args = instance.args;
       watch_allocations();
-      const fa_status sized = fa_workspace_size(op.get(), &args, &args.workspace_size);
-      EXPECT_EQ(stop_watching(), 0) << "fa_workspace_size allocates";
+      const fa_status sized = fa_forward_workspace_size(op.get(), &args, &args.workspace_size);
+      EXPECT_EQ(stop_watching(), 0) << "fa_forward_workspace_size allocates";
       ASSERT_EQ(sized, FA_OK) << fa_last_error();
       const GuardedMemory memory((args.workspace_size + 255) / 256 * 256, Guard::end);
       args.workspace = memory.size() ? memory.data() : nullptr;
@@ -138,13 +138,13 @@ TEST_P(Memory, WorkspaceSizeFollowsMaxSeqlen) {
   Case c = cases()[3];
   const Instance instance(c);
   const Op op(instance.desc, kernel);
-  for (int64_t fa_args::*bound : {&fa_args::max_seqlen_q, &fa_args::max_seqlen_k}) {
+  for (int64_t fa_forward_args::*bound : {&fa_forward_args::max_seqlen_q, &fa_forward_args::max_seqlen_k}) {
     size_t before = 0;
-    fa_args args = instance.args;
+    fa_forward_args args = instance.args;
     for (const int64_t longest : {70, 71, 100, 140, 0}) {  // 0: unknown, the largest
       args.*bound = longest;
       size_t bytes = 0;
-      ASSERT_EQ(fa_workspace_size(op.get(), &args, &bytes), FA_OK) << fa_last_error();
+      ASSERT_EQ(fa_forward_workspace_size(op.get(), &args, &bytes), FA_OK) << fa_last_error();
       EXPECT_GE(bytes, before) << longest;
       before = bytes;
     }
@@ -157,13 +157,14 @@ TEST_P(Memory, WorkspaceSizeLooksAtNoData) {
     const Instance instance(c);
     const Op op(instance.desc, kernel);
     size_t with = 0, without = 0;
-    ASSERT_EQ(fa_workspace_size(op.get(), &instance.args, &with), FA_OK) << fa_last_error();
-    fa_args args = instance.args;
+    ASSERT_EQ(fa_forward_workspace_size(op.get(), &instance.args, &with), FA_OK) << fa_last_error();
+    fa_forward_args args = instance.args;
     args.q.data = args.k.data = args.v.data = args.out.data = nullptr;
     const GuardedMemory unreadable(0, Guard::end);
-    for (const int32_t *fa_args::*array : {&fa_args::cu_seqlens_q, &fa_args::cu_seqlens_k, &fa_args::seqused_k})
+    for (const int32_t *fa_forward_args::*array :
+         {&fa_forward_args::cu_seqlens_q, &fa_forward_args::cu_seqlens_k, &fa_forward_args::seqused_k})
       if (args.*array) args.*array = reinterpret_cast<const int32_t *>(unreadable.data());
-    ASSERT_EQ(fa_workspace_size(op.get(), &args, &without), FA_OK) << fa_last_error();
+    ASSERT_EQ(fa_forward_workspace_size(op.get(), &args, &without), FA_OK) << fa_last_error();
     EXPECT_EQ(with, without);
   }
 }
@@ -172,9 +173,9 @@ TEST_P(Memory, AWorkspaceTooSmallIsRefused) {
   for (const Case &c : cases()) {
     const Instance instance(c);
     const Op op(instance.desc, kernel);
-    fa_args args = instance.args;
+    fa_forward_args args = instance.args;
     size_t bytes = 0;
-    ASSERT_EQ(fa_workspace_size(op.get(), &args, &bytes), FA_OK) << fa_last_error();
+    ASSERT_EQ(fa_forward_workspace_size(op.get(), &args, &bytes), FA_OK) << fa_last_error();
     if (bytes == 0) continue;
     const GuardedMemory memory((bytes + 255) / 256 * 256, Guard::start);
     args.workspace = memory.data();
@@ -195,12 +196,13 @@ TEST_P(Memory, LongSequencesNeedLittle) {
   desc.mask = FA_MASK_CAUSAL;
   desc.num_threads = 2;
   const Op op(desc, kernel);
-  fa_args args;
-  fa_args_init(&args, sizeof args);
-  for (fa_tensor fa_args::*tensor : {&fa_args::q, &fa_args::k, &fa_args::v, &fa_args::out})
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
+  for (fa_tensor fa_forward_args::*tensor :
+       {&fa_forward_args::q, &fa_forward_args::k, &fa_forward_args::v, &fa_forward_args::out})
     fa_tensor_init(&(args.*tensor), nullptr, FA_F32, 1, 131072, 1, 128);
   size_t bytes = 0;
-  ASSERT_EQ(fa_workspace_size(op.get(), &args, &bytes), FA_OK) << fa_last_error();
+  ASSERT_EQ(fa_forward_workspace_size(op.get(), &args, &bytes), FA_OK) << fa_last_error();
   EXPECT_LT(bytes, size_t{64} << 20);
 }
 

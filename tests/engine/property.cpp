@@ -159,16 +159,16 @@ TEST_P(Property, HalvesMergeByTheirLse) {
   for (Case c : cases()) {
     c.out = FA_F32;
     const Instance whole(c), first(c), second(c);
-    fa_args half[2] = {first.args, second.args};
+    fa_forward_args half[2] = {first.args, second.args};
     const int64_t cut = c.sk / 3;
-    for (fa_tensor fa_args::*tensor : {&fa_args::k, &fa_args::v}) {
+    for (fa_tensor fa_forward_args::*tensor : {&fa_forward_args::k, &fa_forward_args::v}) {
       (half[0].*tensor).shape[1] = cut;
       (half[1].*tensor).shape[1] = c.sk - cut;
       char *&data = reinterpret_cast<char *&>((half[1].*tensor).data);
       data += cut * (half[1].*tensor).stride[1] * dtype_bytes(c.kv_type());
     }
     const Op op(whole.desc, kernel);
-    for (const fa_args &args : {whole.args, half[0], half[1]}) ASSERT_EQ(fa_forward(op.get(), &args), FA_OK);
+    for (const fa_forward_args &args : {whole.args, half[0], half[1]}) ASSERT_EQ(fa_forward(op.get(), &args), FA_OK);
     ASSERT_EQ(wait_for_gpu(), "");
     const oracle::Result r = oracle::attention(whole.desc, whole.args);
     whole.out.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {

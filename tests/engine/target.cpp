@@ -74,16 +74,16 @@ MixedTypes mixed_types(uint64_t index) {
 }
 
 void EngineTest::SetUp() {
-  std::string why_not = "the library has no kernel for " + GetParam().arch;
+  std::string reason = "the library has no kernel for " + GetParam().arch;
   for (int32_t i = 0; i < fa_kernel_count(); ++i) {
     fa_kernel info = {};
     info.struct_size = sizeof info;
     ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
     if (info.arch != GetParam().arch) continue;
     if (info.available) kernel = is_gpu(info.name) ? info.arch : info.name;
-    why_not = info.why_not;
+    reason = info.unavailable_reason;
   }
-  if (kernel.empty()) GTEST_SKIP() << GetParam().arch << ": " << why_not;
+  if (kernel.empty()) GTEST_SKIP() << GetParam().arch << ": " << reason;
 
   share_memory(is_gpu(kernel));
   const Instance probe(typed(Case{}));
@@ -91,9 +91,9 @@ void EngineTest::SetUp() {
   if (op.status() == FA_ERROR_UNSUPPORTED) GTEST_SKIP() << fa_last_error();
   ASSERT_EQ(op.status(), FA_OK) << fa_last_error();
   if (is_gpu(kernel)) {
-    ASSERT_NE(std::string(fa_op_kernel(op.get())).find(kernel), std::string::npos) << fa_op_kernel(op.get());
+    ASSERT_NE(std::string(fa_op_kernel_name(op.get())).find(kernel), std::string::npos) << fa_op_kernel_name(op.get());
   } else {
-    ASSERT_EQ(fa_op_kernel(op.get()), kernel);
+    ASSERT_EQ(fa_op_kernel_name(op.get()), kernel);
   }
 }
 

@@ -83,7 +83,7 @@ TEST_P(Threads, HostsPool) {
         host.most = c.threads = threads;
         Instance instance(c);
         instance.desc.parallel_for = Host::parallel_for;
-        instance.desc.parallel_for_host = &host;
+        instance.desc.parallel_for_user = &host;
         const Op op(instance.desc, kernel);
         ASSERT_EQ(forward(op, instance), FA_OK) << fa_last_error();
         EXPECT_EQ(same_outputs(*expected, instance, kernel), "") << "manner " << manner << ", threads " << threads;
@@ -115,7 +115,7 @@ TEST_P(Threads, NestedCallers) {
       host.inside = &nested;
       Instance outer(c);
       outer.desc.parallel_for = Host::parallel_for;
-      outer.desc.parallel_for_host = &host;
+      outer.desc.parallel_for_user = &host;
       const Op op(outer.desc, kernel);
       ASSERT_EQ(forward(op, outer), FA_OK) << fa_last_error();
       EXPECT_EQ(same_outputs(*expected, outer, kernel), "");
@@ -248,8 +248,8 @@ TEST_P(Threads, ForkWhileAnotherThreadComputes) {
   const Op op(own.desc, kernel);
   // All calls have workspaces of their own: no thread may hold the allocator's lock when the process forks, which the
   // sanitizers' allocators would hold in the child for ever.
-  fa_args args = own.args, busy_args = busy.args;
-  ASSERT_EQ(fa_workspace_size(op.get(), &args, &args.workspace_size), FA_OK);
+  fa_forward_args args = own.args, busy_args = busy.args;
+  ASSERT_EQ(fa_forward_workspace_size(op.get(), &args, &args.workspace_size), FA_OK);
   const size_t bytes = (args.workspace_size + 255) / 256 * 256;
   const GuardedMemory workspace(bytes, Guard::end), busy_workspace(bytes, Guard::end);
   args.workspace = bytes ? workspace.data() : nullptr;

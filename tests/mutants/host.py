@@ -344,8 +344,8 @@ CPU = [
     Mutant(
         "host_in_the_default_environment",
         "src/cpu/tasks.cpp",
-        "in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_host, run_lent, &lent, n); });",
-        "static_cast<void>(host), attention.parallel_for(attention.parallel_for_host, run_lent, &lent, n);",
+        "in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_user, run_lent, &lent, n); });",
+        "static_cast<void>(host), attention.parallel_for(attention.parallel_for_user, run_lent, &lent, n);",
         CALLER,
     ),
     Mutant("log_in_the_default_environment", "src/core/log.cpp", "if (sink.log && speaker) {", "if (false) {", r"^api\.caller"),

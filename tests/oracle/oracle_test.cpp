@@ -149,11 +149,11 @@ TEST(Oracle, PagesAndPackedRowsAreTheSameAttention) {
   EXPECT_EQ(oracle::attention(a.desc, a.args).out, oracle::attention(b.desc, b.args).out);
 
   // Rows 2..5 and 3..8 of longer tensors, as the second sequence of a packed call.
-  fa_args packed = a.args;
+  fa_forward_args packed = a.args;
   const int32_t cu_q[] = {0, 2, 5}, cu_k[] = {0, 3, 12};
   packed.cu_seqlens_q = cu_q, packed.cu_seqlens_k = cu_k, packed.num_seqs = 2;
   const oracle::Result whole = oracle::attention(a.desc, packed);
-  fa_args second = a.args;
+  fa_forward_args second = a.args;
   second.q.data = a.q.at(0, 2, 0, 0), second.k.data = a.k.at(0, 3, 0, 0), second.v.data = a.v.at(0, 3, 0, 0);
   second.q.shape[1] = second.out.shape[1] = 3;
   second.k.shape[1] = second.v.shape[1] = 9;
@@ -194,8 +194,8 @@ TEST(Oracle, MiniLM) {
     fa_desc desc;
     fa_desc_init(&desc, sizeof desc);
     desc.dtype_q = FA_F16, desc.head_dim = 32;
-    fa_args args;
-    fa_args_init(&args, sizeof args);
+    fa_forward_args args;
+    fa_forward_args_init(&args, sizeof args);
     for (auto [tensor, npy] : {std::pair{&args.q, &q}, {&args.k, &k}, {&args.v, &v}})
       fa_tensor_init(tensor, npy->data.data(), FA_F16, 1, npy->shape[0], npy->shape[1], npy->shape[2]);
     args.out = args.q;

@@ -17,8 +17,8 @@ from gpu.phases import PHASES, sanitized  # noqa: E402
 
 FATBIN = struct.pack("<IHHQ", preflight.FATBIN, 1, 16, 8) + b"8 bytes."
 COMMIT = "0123456789abcdef"
-INFO = {"kernels": [{"name": name, "device": "cuda", "arch": name.split(".")[1], "available": True, "why_not": "",
-                     "dtypes": "f32" if name.endswith("simt") else "f16 bf16"}
+INFO = {"kernels": [{"name": name, "device": "cuda", "arch": name.split(".")[1], "available": True, "unavailable_reason": "",
+                     "compute_dtypes": "f32" if name.endswith("simt") else "f16 bf16"}
                     for name in ("cuda.sm_90a.mma", "cuda.sm_90a.simt", "cuda.sm_80.mma")]}
 
 

@@ -27,7 +27,7 @@ struct Call {
   TemporaryFolder folder;
   Array q, k, v;
   fa_desc desc;
-  fa_args args;
+  fa_forward_args args;
   std::vector<float> out, lse;
   std::vector<std::string> options;
   std::vector<Array> kept;  // what args points to
@@ -45,7 +45,7 @@ struct Call {
     desc.dtype_q = dtype;
     desc.dtype_out = FA_F32;
     desc.head_dim = d;
-    fa_args_init(&args, sizeof args);
+    fa_forward_args_init(&args, sizeof args);
     const int64_t batch = packed ? 1 : b, rows_q = packed ? b * sq : sq, rows_k = packed ? b * sk : sk;
     fa_tensor_init(&args.q, q.bytes.data(), dtype, batch, rows_q, hq, d);
     fa_tensor_init(&args.k, k.bytes.data(), dtype, batch, rows_k, hkv, d);

@@ -18,8 +18,8 @@ bool attends(const fa_desc &desc, int64_t query, int64_t key) {
 }
 
 TEST(Work, IsWhatIsAttended) {
-  fa_args args;
-  fa_args_init(&args, sizeof args);
+  fa_forward_args args;
+  fa_forward_args_init(&args, sizeof args);
   fa_tensor_init(&args.q, nullptr, FA_F16, batch, queries, heads, dim);
   fa_tensor_init(&args.k, nullptr, FA_F16, batch, keys, heads_kv, dim);
   fa_tensor_init(&args.v, nullptr, FA_F16, batch, keys, heads_kv, dim_v);

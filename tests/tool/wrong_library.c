@@ -2,7 +2,7 @@
 #include <fa.h>
 #include <string.h>
 
-fa_status fa_forward(const fa_op *op, const fa_args *args) {
+fa_status fa_forward(const fa_op *op, const fa_forward_args *args) {
   (void)op;
   if (args->out.shape[0] > 0 && args->out.shape[1] > 0 && args->out.dtype != FA_BOOL) {
     memset(args->out.data, 0, 2);

@@ -103,11 +103,11 @@ end
 """
 `void (*)(void *ctx, int64_t i)`. The host's own thread pool. It must call task(ctx, i) exactly once for every i in
 [0, n), on any thread, in any order, possibly one after another, and return when all calls have returned. Tasks never
-wait for one another. n <= fa_desc.num_threads. host is fa_desc.parallel_for_host.
+wait for one another. n <= fa_desc.num_threads. user is fa_desc.parallel_for_user.
 """
 const fa_task = Ptr{Cvoid}
 
-"`void (*)(void *host, fa_task task, void *ctx, int64_t n)`."
+"`void (*)(void *user, fa_task task, void *ctx, int64_t n)`."
 const fa_parallel_for = Ptr{Cvoid}
 
 """
@@ -130,7 +130,7 @@ What the attention is, for the life of the op. Initialise with fa_desc_init, the
 - `flags`: 0; FA_FLAG_*
 - `num_threads`: 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS
 - `parallel_for`: NULL: the library's own threads
-- `parallel_for_host`: NULL; passed to parallel_for
+- `parallel_for_user`: NULL; passed to parallel_for
 """
 struct fa_desc
     struct_size::Csize_t
@@ -150,11 +150,11 @@ struct fa_desc
     flags::UInt32
     num_threads::Int32
     parallel_for::fa_parallel_for
-    parallel_for_host::Ptr{Cvoid}
+    parallel_for_user::Ptr{Cvoid}
 end
 
 """
-One call. Initialise with fa_args_init, then set q, k, v and out at least.
+One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
 
 B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
 Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
@@ -162,7 +162,7 @@ Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
 Pointers to int32_t are arrays in memory that the op's device can reach, of B entries unless said otherwise. On the
 CPU their contents are checked. On CUDA the host never reads them, so contents out of range cannot be reported.
 
-- `struct_size`: set by fa_args_init
+- `struct_size`: set by fa_forward_args_init
 - `q`: (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
 - `k`: (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
 - `v`: as k, with Dv for D
@@ -185,11 +185,11 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 - `max_seqlen_k`: 0: unknown (all rows of k, or table width x page size); else no sequence has more keys
 - `num_splits`: 0: chosen; else the keys of each sequence are worked on in this many parts, at most FA_MAX_SPLITS
 - `reserved`: 0
-- `workspace`: NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents
+- `workspace`: NULL: allocated by the call; else fa_forward_workspace_size bytes, 256-byte aligned
 - `workspace_size`: 0; bytes behind workspace
 - `stream`: NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU
 """
-struct fa_args
+struct fa_forward_args
     struct_size::Csize_t
     q::fa_tensor
     k::fa_tensor
@@ -220,43 +220,43 @@ end
 
 """
 One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the
-gradients that are wanted. What fa_forward had is given as it had it; letters as in fa_args. A gradient that is absent
-is not computed.
+gradients that are wanted. Inputs of fa_forward are given as they were to fa_forward; letters as in fa_forward_args. A
+gradient that is absent is not computed.
 
 - `struct_size`: set by fa_backward_args_init
-- `q`: as fa_args.q
-- `k`: as fa_args.k
-- `v`: as fa_args.v
-- `out`: as fa_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent
-- `lse`: as fa_args.lse, which fa_forward wrote; FA_F32
+- `q`: as fa_forward_args.q
+- `k`: as fa_forward_args.k
+- `v`: as fa_forward_args.v
+- `out`: as fa_forward_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent
+- `lse`: as fa_forward_args.lse, which fa_forward wrote; FA_F32
 - `dout`: the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16
 - `dq`: absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16
 - `dk`: absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16
 - `dv`: absent; written: shaped as v; the same types
 - `dlse`: absent; the gradient of lse, shaped as lse; FA_F32
 - `delta`: absent; the dot product of dout and out of each row, shaped as lse; FA_F32
-- `bias`: absent; as fa_args.bias
-- `mask`: absent; as fa_args.mask
-- `alibi_slopes`: absent; as fa_args.alibi_slopes: constants, without a gradient
-- `sinks`: absent; as fa_args.sinks; read for dsinks alone
+- `bias`: absent; as fa_forward_args.bias
+- `mask`: absent; as fa_forward_args.mask
+- `alibi_slopes`: absent; as fa_forward_args.alibi_slopes: constants, without a gradient
+- `sinks`: absent; as fa_forward_args.sinks; read for dsinks alone
 - `block_table`: must be absent
 - `dbias`: absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32
 - `dsinks`: absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32
-- `cu_seqlens_q`: NULL; this and what follows as in fa_args
+- `cu_seqlens_q`: NULL; this and what follows as in fa_forward_args
 - `cu_seqlens_k`: NULL
 - `seqused_q`: NULL
 - `seqused_k`: NULL
 - `leftpad_k`: NULL
 - `kv_batch_idx`: NULL
 - `q_offset`: NULL
-- `num_seqs`: 0; this and the next two as in fa_args
+- `num_seqs`: 0; this and the next two as in fa_forward_args
 - `max_seqlen_q`: 0
 - `max_seqlen_k`: 0
 - `accumulate`: 0; FA_ACCUMULATE_*, for gradients of FA_F32 alone; nothing for one that is absent
 - `reserved`: 0
 - `workspace`: NULL: allocated by the call; else fa_backward_workspace_size bytes, 256-byte aligned
 - `workspace_size`: 0; bytes behind workspace
-- `stream`: NULL; as in fa_args
+- `stream`: NULL; as in fa_forward_args
 """
 struct fa_backward_args
     struct_size::Csize_t
@@ -297,31 +297,27 @@ end
 
 """
 What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
-kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and why_not names the
-first file that is missing.
+kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
+names the first file that is missing.
 
 - `struct_size`: set by the caller to sizeof(fa_kernel)
 - `name`: \"cpu.avx2\": what FA_FORCE_KERNEL takes
 - `device`: \"cpu\" or \"cuda\"
-- `arch`: ISA or SM that it is compiled for: \"avx2\", \"sm_80\"
-- `dtypes`: what it computes in at full speed: \"f32\", \"bf16\"
+- `arch`: the ISA or SM that it is compiled for: \"avx2\", \"sm_80\"
+- `compute_dtypes`: the types that it computes in at full speed, with spaces between: \"f32\", \"f16 bf16\"
 - `available`: 1 when this machine can run it
-- `reserved`: 0
-- `why_not`: when not available, the reason; else \"\"
-- `backward`: what computes fa_backward of its ops, best first, one space between two names: \"cpu.avx2\",
-  \"cuda.sm_80.backward cuda.sm_80.backward_simt\"; \"\" where this build has no backward pass. A GPU's are no names of
-  kernels: FA_FORCE_KERNEL does not take them
+- `num_backward`: the number of names that fa_kernel_backward_name has for it
+- `unavailable_reason`: when not available, the reason; else \"\"
 """
 struct fa_kernel
     struct_size::Csize_t
     name::Cstring
     device::Cstring
     arch::Cstring
-    dtypes::Cstring
+    compute_dtypes::Cstring
     available::Int32
-    reserved::Int32
-    why_not::Cstring
-    backward::Cstring
+    num_backward::Int32
+    unavailable_reason::Cstring
 end
 
 const _fa_desc_init = Ref{Ptr{Cvoid}}(C_NULL)
@@ -334,14 +330,15 @@ written. Does nothing when desc is NULL. Thread-safe. Since 0.1.
 fa_desc_init(desc, struct_size) =
     @ccall $(address(_fa_desc_init, :fa_desc_init))(desc::Ptr{fa_desc}, struct_size::Csize_t)::Cvoid
 
-const _fa_args_init = Ref{Ptr{Cvoid}}(C_NULL)
+const _fa_forward_args_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
-    fa_args_init(args, struct_size)
+    fa_forward_args_init(args, struct_size)
 
-The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
+The same for fa_forward_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
 """
-fa_args_init(args, struct_size) =
-    @ccall $(address(_fa_args_init, :fa_args_init))(args::Ptr{fa_args}, struct_size::Csize_t)::Cvoid
+fa_forward_args_init(args, struct_size) =
+    @ccall $(address(_fa_forward_args_init, :fa_forward_args_init))(
+        args::Ptr{fa_forward_args}, struct_size::Csize_t)::Cvoid
 
 const _fa_backward_args_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -382,9 +379,9 @@ FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 
 fa_create(desc, op) =
     @ccall $(address(_fa_create, :fa_create))(desc::Ptr{fa_desc}, op::Ptr{Ptr{fa_op}})::fa_status
 
-const _fa_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
+const _fa_forward_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
 """
-    fa_workspace_size(op, args, bytes)
+    fa_forward_workspace_size(op, args, bytes)
 
 Stores in *bytes the workspace that fa_forward needs for *args.
 
@@ -395,9 +392,9 @@ rises, lengths, the batch and either number of heads alike, so the size for the 
 
 Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.
 """
-fa_workspace_size(op, args, bytes) =
-    @ccall $(address(_fa_workspace_size, :fa_workspace_size))(
-        op::Ptr{fa_op}, args::Ptr{fa_args}, bytes::Ptr{Csize_t})::fa_status
+fa_forward_workspace_size(op, args, bytes) =
+    @ccall $(address(_fa_forward_workspace_size, :fa_forward_workspace_size))(
+        op::Ptr{fa_op}, args::Ptr{fa_forward_args}, bytes::Ptr{Csize_t})::fa_status
 
 const _fa_forward = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -417,7 +414,7 @@ needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_D
 kernels and they are not there. Thread-safe. Since 0.1.
 """
 fa_forward(op, args) =
-    @ccall $(address(_fa_forward, :fa_forward))(op::Ptr{fa_op}, args::Ptr{fa_args})::fa_status
+    @ccall $(address(_fa_forward, :fa_forward))(op::Ptr{fa_op}, args::Ptr{fa_forward_args})::fa_status
 
 const _fa_backward_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -476,9 +473,9 @@ A status's name, \"FA_OK\" for 0; \"unknown fa_status\" for any other value. Nev
 fa_status_string(status) =
     @ccall $(address(_fa_status_string, :fa_status_string))(status::fa_status)::Cstring
 
-const _fa_op_kernel = Ref{Ptr{Cvoid}}(C_NULL)
+const _fa_op_kernel_name = Ref{Ptr{Cvoid}}(C_NULL)
 """
-    fa_op_kernel(op)
+    fa_op_kernel_name(op)
 
 The name of the kernel that an op runs (\"cpu.avx2\"); \"\" for NULL. Lives as long as the library.
 
@@ -486,8 +483,8 @@ On a GPU an op may hold several kernels. The name is that of the best; calls tha
 one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls. Thread-safe.
 Since 0.1.
 """
-fa_op_kernel(op) =
-    @ccall $(address(_fa_op_kernel, :fa_op_kernel))(op::Ptr{fa_op})::Cstring
+fa_op_kernel_name(op) =
+    @ccall $(address(_fa_op_kernel_name, :fa_op_kernel_name))(op::Ptr{fa_op})::Cstring
 
 const _fa_version = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -526,6 +523,18 @@ fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-saf
 fa_kernel_info(index, info) =
     @ccall $(address(_fa_kernel_info, :fa_kernel_info))(index::Int32, info::Ptr{fa_kernel})::fa_status
 
+const _fa_kernel_backward_name = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_kernel_backward_name(index, i)
+
+The name of the i-th best of the num_backward kernels that compute fa_backward of kernel index's ops: \"cpu.avx2\", or
+\"cuda.sm_80.backward\" and \"cuda.sm_80.backward_simt\". A build without a backward pass has none. FA_FORCE_KERNEL takes
+the name of a CPU's kernel, but not of a GPU's. Where index or i is out of range, the result is \"\" and fa_last_error()
+says so. Never NULL; lives as long as the library. Thread-safe. Since 0.1.
+"""
+fa_kernel_backward_name(index, i) =
+    @ccall $(address(_fa_kernel_backward_name, :fa_kernel_backward_name))(index::Int32, i::Int32)::Cstring
+
 """
 `void (*)(void *user, const char *text)`. Sends the library's messages (FA_VERBOSE) to log(user, text), one line
 without its newline a call, instead of the standard error; NULL restores that. Call it before other threads use the
@@ -550,22 +559,23 @@ fa_shutdown() =
 
 const functions = (
     (:fa_desc_init, _fa_desc_init),
-    (:fa_args_init, _fa_args_init),
+    (:fa_forward_args_init, _fa_forward_args_init),
     (:fa_backward_args_init, _fa_backward_args_init),
     (:fa_tensor_init, _fa_tensor_init),
     (:fa_create, _fa_create),
-    (:fa_workspace_size, _fa_workspace_size),
+    (:fa_forward_workspace_size, _fa_forward_workspace_size),
     (:fa_forward, _fa_forward),
     (:fa_backward_workspace_size, _fa_backward_workspace_size),
     (:fa_backward, _fa_backward),
     (:fa_destroy, _fa_destroy),
     (:fa_last_error, _fa_last_error),
     (:fa_status_string, _fa_status_string),
-    (:fa_op_kernel, _fa_op_kernel),
+    (:fa_op_kernel_name, _fa_op_kernel_name),
     (:fa_version, _fa_version),
     (:fa_build_info, _fa_build_info),
     (:fa_kernel_count, _fa_kernel_count),
     (:fa_kernel_info, _fa_kernel_info),
+    (:fa_kernel_backward_name, _fa_kernel_backward_name),
     (:fa_set_log, _fa_set_log),
     (:fa_shutdown, _fa_shutdown),
 )

@@ -1,4 +1,4 @@
-# One call: fa_args from arrays, with everything that Julia alone can know checked: lengths of index arrays, devices, types.
+# One call: fa_forward_args from arrays, with everything that Julia alone can know checked: lengths of index arrays, devices, types.
 
 "Arrays of one call must share a device. Returns it, of the first."
 function common_device(q, rest...)
@@ -78,7 +78,7 @@ indices, to be kept alive.
 end
 
 """
-The fa_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
+The fa_forward_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
 """
 @inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
     alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
@@ -89,7 +89,7 @@ The fa_args of a call, and what must be kept alive while it is used. The keyword
     common_device(q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table)
     fields, arrays = inputs(q, k, v, layout, bias, mask, alibi_slopes, sinks, block_table, cu_seqlens_q, cu_seqlens_k,
         seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset, max_seqlen_q, max_seqlen_k, workspace, stream)
-    call = with(with(defaults(C.fa_args_init, C.fa_args), fields), (out = tensor("out", out, layout),
+    call = with(with(defaults(C.fa_forward_args_init, C.fa_forward_args), fields), (out = tensor("out", out, layout),
         lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"), num_splits = num_splits))
     for (name, written) in (("out", call.out), ("lse", call.lse))
         check_apart(name, written, "q", call.q)
@@ -115,7 +115,7 @@ end
 function workspace_size(op::Op, out, q, k, v; options...)
     call, roots = arguments(out, q, k, v; options...)
     bytes = Ref{Csize_t}(0)
-    GC.@preserve op roots check(C.fa_workspace_size(opened(op), Ref(call), bytes))
+    GC.@preserve op roots check(C.fa_forward_workspace_size(opened(op), Ref(call), bytes))
     return Int(bytes[])
 end
 

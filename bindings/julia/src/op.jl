@@ -68,7 +68,7 @@ function describe(::Type{T}, head_dim::Integer; head_dim_v::Integer = 0, kv_type
         head_dim = head_dim, head_dim_v = head_dim_v, window_left = window[1], window_right = window[2],
         attention_chunk = attention_chunk, softmax_scale = single(softmax_scale, :softmax_scale),
         softcap = single(softcap, :softcap), flags = flags, num_threads = threads,
-        parallel_for = julia_threads ? parallel_for_address[] : C_NULL, parallel_for_host = C_NULL))
+        parallel_for = julia_threads ? parallel_for_address[] : C_NULL, parallel_for_user = C_NULL))
 end
 
 """
@@ -123,6 +123,6 @@ function opened(op::Op)
 end
 
 "The name of the kernel that an op runs: \"cpu.avx2\"."
-kernel(op::Op) = GC.@preserve op unsafe_string(C.fa_op_kernel(opened(op)))
+kernel(op::Op) = GC.@preserve op unsafe_string(C.fa_op_kernel_name(opened(op)))
 
 Base.show(io::IO, op::Op) = print(io, "LibFA.Op(", isopen(op) ? kernel(op) : "closed", ")")

@@ -8,7 +8,7 @@ const compiler, readelf, nm, include_folder, library = ARGS
 "Structures (name => size, [(field, offset)]) and enumerators (name => value), from the compiler's debugging information."
 function compiled_header()
     text = mktempdir() do folder
-        write(joinpath(folder, "header.c"), "#include <fa.h>\nfa_args args;\n")
+        write(joinpath(folder, "header.c"), "#include <fa.h>\nfa_forward_args args;\n")
         object = joinpath(folder, "header.o")
         run(`$compiler -g -fno-eliminate-unused-debug-types -I$include_folder -c $folder/header.c -o $object`)
         read(`$readelf --debug-dump=info $object`, String)
@@ -40,7 +40,7 @@ const structures, enumerators = compiled_header()
 const exported = [m[1] for m in eachmatch(r" T (fa_\w+)", read(`$nm -D --defined-only $library`, String))]
 
 @testset "structures, constants and functions are those of the compiler and of the library" begin
-    @test sort(collect(keys(structures))) == ["fa_args", "fa_backward_args", "fa_desc", "fa_kernel", "fa_tensor"]
+    @test sort(collect(keys(structures))) == ["fa_forward_args", "fa_backward_args", "fa_desc", "fa_kernel", "fa_tensor"]
     for (name, (size, fields)) in structures
         T = getfield(C, Symbol(name))
         @test sizeof(T) == size
@@ -60,14 +60,14 @@ end
 const q = randn(Float32, 16, 2, 4, 3)
 const ints = Int32[1, 2, 3]
 const float = randn(Float32, 4, 4, 2, 3)
-const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_args" => ["struct_size", "reserved"],
+const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_forward_args" => ["struct_size", "reserved"],
     "fa_backward_args" => ["struct_size", "reserved"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
     "dtype_kv" => (kv_type = Float16,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
     "window_right" => (window = (-1, 3),), "attention_chunk" => (attention_chunk = 2,), "softmax_scale" => (softmax_scale = 2,),
     "softcap" => (softcap = 3,), "flags" => (batch_invariant = true,), "num_threads" => (num_threads = 2,),
-    "parallel_for" => (julia_threads = true,), "parallel_for_host" => nothing)
+    "parallel_for" => (julia_threads = true,), "parallel_for_user" => nothing)
 const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTuple(), "out" => NamedTuple(),
     "lse" => (lse = randn(Float32, 4, 2, 3),), "bias" => (bias = float,), "mask" => (mask = Array(float .> 0.5),),
     "alibi_slopes" => (alibi_slopes = float[:, 1, 1, 1],), "sinks" => (sinks = float[:, 1, 1, 1],),
@@ -85,22 +85,22 @@ const backward_ways = merge(Dict(name => way for (name, way) in args_ways if nam
 
 changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
 
-@testset "every field of fa_desc, fa_args and fa_backward_args is reached" begin
+@testset "every field of fa_desc, fa_forward_args and fa_backward_args is reached" begin
     plain = LibFA.defaults(C.fa_desc_init, C.fa_desc)
     for (field, _) in structures["fa_desc"][2]
         field in set_by_init["fa_desc"] && continue
         @test haskey(desc_ways, field)
         way = get(desc_ways, field, nothing)
-        # parallel_for_host is of parallel_for, which needs none here.
-        way === nothing ? (@test field == "parallel_for_host") :
+        # parallel_for_user is of parallel_for, which needs none here.
+        way === nothing ? (@test field == "parallel_for_user") :
         (@test changed(LibFA.describe(Float32, 16; way...), plain, field))
     end
     for flag in ((deterministic = false,), (batch_invariant = true,), (bias_before_softcap = true,))
         @test changed(LibFA.describe(Float32, 16; flag...), plain, "flags")
     end
-    plain = LibFA.defaults(C.fa_args_init, C.fa_args)
-    for (field, _) in structures["fa_args"][2]
-        field in set_by_init["fa_args"] && continue
+    plain = LibFA.defaults(C.fa_forward_args_init, C.fa_forward_args)
+    for (field, _) in structures["fa_forward_args"][2]
+        field in set_by_init["fa_forward_args"] && continue
         @test haskey(args_ways, field)
         way = get(args_ways, field, NamedTuple())
         @test changed(LibFA.arguments(similar(q), q, q, q; way...)[1], plain, field)
@@ -113,24 +113,25 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         way = get(backward_ways, field, NamedTuple())
         @test changed(LibFA.backward_arguments(gradients, q, q, rows, q, q, q; way...)[1], plain, field)
     end
-    names = (:name, :device, :arch, :dtypes, :available, :why_not, :backward)
+    names = (:name, :device, :arch, :compute_dtypes, :available, :unavailable_reason, :backward)
     @test issetequal(keys(LibFA.kernels()[1]), names)
     @test issetequal(String.(names), setdiff(first.(structures["fa_kernel"][2]), ["struct_size", "reserved"]))
 end
 
 # How each function is reached. A way counts when it needs the function: without its address it fails by the function's name.
 const calls = Dict(
-    "fa_desc_init" => () -> LibFA.describe(Float32, 16), "fa_args_init" => () -> LibFA.arguments(similar(q), q, q, q),
+    "fa_desc_init" => () -> LibFA.describe(Float32, 16), "fa_forward_args_init" => () -> LibFA.arguments(similar(q), q, q, q),
     "fa_create" => () -> LibFA.Op(Float32, 16), "fa_forward" => () -> attention(q, q, q),
     "fa_destroy" => () -> close(LibFA.Op(Float32, 16)),
     "fa_backward_args_init" => () -> LibFA.defaults(C.fa_backward_args_init, C.fa_backward_args),
     "fa_backward" => () -> attention_backward(q, q, rows, q, q, q),
     "fa_backward_workspace_size" =>
         () -> LibFA.backward_workspace_size(LibFA.Op(Float32, 16), (dq = similar(q),), q, q, rows, q, q, q),
-    "fa_workspace_size" => () -> LibFA.workspace_size(LibFA.Op(Float32, 16), similar(q), q, q, q),
+    "fa_forward_workspace_size" => () -> LibFA.workspace_size(LibFA.Op(Float32, 16), similar(q), q, q, q),
     "fa_last_error" => LibFA.last_error, "fa_status_string" => () -> LibFA.status_string(0),
-    "fa_op_kernel" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,
+    "fa_op_kernel_name" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,
     "fa_build_info" => LibFA.build_info, "fa_kernel_count" => LibFA.kernels, "fa_kernel_info" => LibFA.kernels,
+    "fa_kernel_backward_name" => LibFA.kernels,
     "fa_set_log" => () -> LibFA.set_log(nothing), "fa_shutdown" => LibFA.shutdown)
 # Arrays describe themselves, strides included: fa_tensor_init is for those who use LibFA.C.
 const only_in_c = Dict("fa_tensor_init" => () -> C.fa_tensor_init(Ref(LibFA.absent), C_NULL, C.FA_F32, 1, 1, 1, 1))

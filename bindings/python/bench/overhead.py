@@ -39,7 +39,7 @@ def tensor(x):
 
 
 op = libfa.Op(dtype_q="float32", head_dim=8)
-args = capi.fa_args(*(tensor(x) for x in (q, k, v, out)))
+args = capi.fa_forward_args(*(tensor(x) for x in (q, k, v, out)))
 calls = {
     "op.forward(args)": lambda: op.forward(args),
     "libfa.attention(q, k, v), numpy": lambda: libfa.attention(q, k, v),

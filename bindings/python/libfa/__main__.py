@@ -17,7 +17,7 @@ def main() -> None:
     for index in range(capi.fa_kernel_count()):
         kernel = capi.fa_kernel()
         check(capi.fa_kernel_info(index, kernel))
-        rows.append((kernel.name, kernel.device, kernel.arch, kernel.dtypes, kernel.why_not or "available"))
+        rows.append((kernel.name, kernel.device, kernel.arch, kernel.compute_dtypes, kernel.unavailable_reason or "available"))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join([cell.ljust(width) for cell, width in zip(row, widths)] + [row[4]]).rstrip())

@@ -21,7 +21,7 @@ _KINDS = {
 
 
 class Settings(NamedTuple):
-    """Numbers of a call: fa_desc's, then fa_args'."""
+    """Numbers of a call: fa_desc's, then fa_forward_args'."""
 
     mask: int
     window_left: int
@@ -52,7 +52,7 @@ def _check(arrays: dict[str, Any], dtype: Any, settings: Settings) -> None:
     batch, rows, heads, dim = q.shape
     types = (BY_NAME[x.name] for x in (q.dtype, k.dtype, dtype))
     op = op_of(*CPU, *types, settings.mask, dim, v.shape[3], *settings[1:8], 0, 0)
-    args = capi.fa_args()
+    args = capi.fa_forward_args()
     args.out = _tensor((batch, rows, heads, v.shape[3]), dtype)
     args.lse = _tensor((batch, heads, rows, 1), numpy.dtype("float32"))
     packed = [arrays[name].size - 1 for name in ("cu_seqlens_q", "cu_seqlens_k") if name in arrays]
@@ -70,9 +70,9 @@ def _check(arrays: dict[str, Any], dtype: Any, settings: Settings) -> None:
         try:
             setattr(args, name, getattr(settings, name))
         except OverflowError:
-            text = f"{name}: got {getattr(settings, name)}, which its field of fa_args cannot hold"
+            text = f"{name}: got {getattr(settings, name)}, which its field of fa_forward_args cannot hold"
             raise errors.InvalidArgument(text) from None
-    errors.check(capi.fa_workspace_size(op.handle, args)[0])
+    errors.check(capi.fa_forward_workspace_size(op.handle, args)[0])
 
 
 def check(arrays: dict[str, Any], dtype: Any, settings: Settings) -> None:

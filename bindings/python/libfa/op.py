@@ -63,15 +63,15 @@ class Op:
     @property
     def kernel(self) -> str:
         """The name of the kernel that it runs: "cpu.avx2"."""
-        return capi.fa_op_kernel(self._open())
+        return capi.fa_op_kernel_name(self._open())
 
-    def workspace_size(self, args: "capi.fa_args") -> int:
+    def workspace_size(self, args: "capi.fa_forward_args") -> int:
         """The bytes of workspace that forward(args) needs."""
-        status, size = capi.fa_workspace_size(self._open(), args)
+        status, size = capi.fa_forward_workspace_size(self._open(), args)
         check(status)
         return int(size)
 
-    def forward(self, args: "capi.fa_args") -> None:
+    def forward(self, args: "capi.fa_forward_args") -> None:
         """Computes what args describes, without the GIL. Whatever args points at must live until it returns (on CUDA:
         until its stream has finished the call)."""
         check(capi.fa_forward(self._open(), args))
@@ -120,7 +120,7 @@ def op_of(
     flags: int,
     num_threads: int,
     parallel_for: int,
-    parallel_for_host: int,
+    parallel_for_user: int,
 ) -> Op:
     """The op for these fields of fa_desc: made once, kept while it is among the last 256 used."""
     desc = locals()

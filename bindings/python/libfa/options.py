@@ -119,4 +119,4 @@ class Desc(_Required, total=False):
     flags: int
     num_threads: int
     parallel_for: int
-    parallel_for_host: int
+    parallel_for_user: int

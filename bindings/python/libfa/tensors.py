@@ -1,5 +1,5 @@
 """Views of a call's arguments, of the shapes that callers have: what can be checked before capi.forward and capi.backward give
-them the four dimensions of fa_args."""
+them the four dimensions of fa_forward_args."""
 
 import array
 import math
@@ -152,5 +152,5 @@ def rest(
 def _number(value: Any, name: str) -> int:
     number = value if type(value) is int else integer(value, name)
     if not -_BOUNDS[name] <= number < _BOUNDS[name]:
-        raise InvalidArgument(f"{name}: got {number}, which its field of fa_args cannot hold")
+        raise InvalidArgument(f"{name}: got {number}, which its field of fa_forward_args cannot hold")
     return number

@@ -18,7 +18,7 @@ TYPES = {
 
 
 class Case:
-    """One case: numbers of fa_desc and fa_args, arrays by field, the memory behind each, and what is expected."""
+    """One case: numbers of fa_desc and fa_forward_args, arrays by field, the memory behind each, and what is expected."""
 
     def __init__(self, name):
         self.name, self.text, self.refused, self.workspace = name, "", None, False

@@ -212,7 +212,7 @@ def test_empty():
 def test_an_op_of_ones_own():
     q, k, v = inputs()
     out = np.empty_like(q)
-    args = capi.fa_args()
+    args = capi.fa_forward_args()
     for name, x in (("q", q), ("k", k), ("v", v), ("out", out)):
         address, strides = x.__array_interface__["data"][0], tuple(s // 4 for s in x.strides)
         setattr(args, name, (address, capi.FA_F32, x.shape, strides))

@@ -202,7 +202,7 @@ def test_fields_that_are_none():
     "value", [3, (1, 2), (1, 1, 3, (1, 1, 1, 1)), (1, 1, (1,), (1,)), (1, 1, (1, 1, 1, "1"), (1,) * 4)], ids=str
 )
 def test_the_module_of_the_header_checks_types(value):
-    args = capi.fa_args()
+    args = capi.fa_forward_args()
     with pytest.raises(TypeError):
         args.q = value
     for wrong in (3, None, object()):

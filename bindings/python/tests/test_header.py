@@ -1,5 +1,5 @@
 """Everything in fa.h can be reached from Python: each constant, structure, field and function in libfa.capi, and each field
-of fa_desc and fa_args by a keyword of libfa.attention. A field that is new in the header fails here until it is bound."""
+of fa_desc and fa_forward_args by a keyword of libfa.attention. A field that is new in the header fails here until it is bound."""
 
 import inspect
 
@@ -26,11 +26,11 @@ BY_OTHER_MEANS = {
     "window_left": "window",
     "window_right": "window",
     "flags": "deterministic, batch_invariant, bias_before_softcap",
-    "parallel_for_host": "parallel_for",
+    "parallel_for_user": "parallel_for",
     "num_seqs": "the length of cu_seqlens",
     "workspace_size": "workspace",
 }
-IN_CONSTRUCTORS = {"fa_desc_init", "fa_args_init", "fa_backward_args_init", "fa_tensor_init", "fa_destroy"}
+IN_CONSTRUCTORS = {"fa_desc_init", "fa_forward_args_init", "fa_backward_args_init", "fa_tensor_init", "fa_destroy"}
 
 
 def test_the_header_was_understood():
@@ -57,7 +57,7 @@ def test_fields_of_structures(name):
 
 def test_fields_of_an_attention():
     keywords = inspect.signature(libfa.attention).parameters
-    for struct in ("fa_desc", "fa_args"):
+    for struct in ("fa_desc", "fa_forward_args"):
         for field in FA.structs[struct]:
             bound = field.name in keywords or field.name in BY_OTHER_MEANS or (struct, field.name) == ("fa_desc", "mask")
             assert bound, f"libfa.attention lacks {struct}.{field.name}"

@@ -91,7 +91,7 @@ TEST(Family, TheWorkspaceIsEnoughForEach) {
   Call own(c);
   const Op op(desc_of(c));
   size_t bytes = 0;
-  ASSERT_EQ(fa_workspace_size(op.op, &own.args, &bytes), FA_OK);
+  ASSERT_EQ(fa_forward_workspace_size(op.op, &own.args, &bytes), FA_OK);
   ASSERT_GT(bytes, 0u);
   own.args.workspace = own.place(bytes, Where::device);
   own.args.workspace_size = bytes;

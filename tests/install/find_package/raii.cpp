@@ -11,7 +11,7 @@ int main() {
   desc.head_dim = 4;
   const fa::Op op(desc);
 
-  fa::Args args;
+  fa::ForwardArgs args;
   args.q = fa::tensor(q, 1, 1, 1, 4);
   args.k = fa::tensor(k, 1, 1, 1, 4);
   args.v = fa::tensor(v, 1, 1, 1, 4);

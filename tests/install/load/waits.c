@@ -13,8 +13,8 @@ static int failed(const char *what) {
   return 1;
 }
 
-static void describe(fa_args *args, float *q, float *k, float *v, float *out) {
-  fa_args_init(args, sizeof *args);
+static void describe(fa_forward_args *args, float *q, float *k, float *v, float *out) {
+  fa_forward_args_init(args, sizeof *args);
   fa_tensor_init(&args->q, q, FA_F32, 1, rows, heads, dim);
   fa_tensor_init(&args->k, k, FA_F32, 1, rows, heads, dim);
   fa_tensor_init(&args->v, v, FA_F32, 1, rows, heads, dim);
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   fa_op *op = NULL;
   if (fa_create(&desc, &op) != FA_OK) return failed("fa_create");
 
-  fa_args args;
+  fa_forward_args args;
   describe(&args, q, k, v, out);
   if (fa_forward(op, &args) != FA_OK) return failed("memory of the host");
   if (out[0] < 0.999f || out[0] > 1.001f) return printf("out is %g, expected 1\n", (double)out[0]), 1;

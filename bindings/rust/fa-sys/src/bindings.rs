@@ -104,13 +104,13 @@ const _: () = {
 };
 /** The host's own thread pool. It must call task(ctx, i) exactly once for every i in [0, n), on any thread, in any order,
  possibly one after another, and return when all calls have returned. Tasks never wait for one another.
- n <= fa_desc.num_threads. host is fa_desc.parallel_for_host.*/
+ n <= fa_desc.num_threads. user is fa_desc.parallel_for_user.*/
 pub type fa_task = ::core::option::Option<
     unsafe extern "C" fn(ctx: *mut ::core::ffi::c_void, i: i64),
 >;
 pub type fa_parallel_for = ::core::option::Option<
     unsafe extern "C" fn(
-        host: *mut ::core::ffi::c_void,
+        user: *mut ::core::ffi::c_void,
         task: fa_task,
         ctx: *mut ::core::ffi::c_void,
         n: i64,
@@ -155,7 +155,7 @@ pub struct fa_desc {
     /// NULL: the library's own threads
     pub parallel_for: fa_parallel_for,
     /// NULL; passed to parallel_for
-    pub parallel_for_host: *mut ::core::ffi::c_void,
+    pub parallel_for_user: *mut ::core::ffi::c_void,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -212,10 +212,10 @@ const _: () = {
         "Offset of field: fa_desc::parallel_for",
     ][::core::mem::offset_of!(fa_desc, parallel_for) - 88usize];
     [
-        "Offset of field: fa_desc::parallel_for_host",
-    ][::core::mem::offset_of!(fa_desc, parallel_for_host) - 96usize];
+        "Offset of field: fa_desc::parallel_for_user",
+    ][::core::mem::offset_of!(fa_desc, parallel_for_user) - 96usize];
 };
-/** One call. Initialise with fa_args_init, then set q, k, v and out at least.
+/** One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
 
  B: sequences. Sq, Sk: rows of q and of k (bias and mask: of the longest sequence, max_seqlen_* where that is given).
  Hq, Hkv: heads. D, Dv: head_dim, head_dim_v.
@@ -224,8 +224,8 @@ const _: () = {
  their contents are checked. On CUDA the host never reads them, so contents out of range cannot be reported.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct fa_args {
-    /// set by fa_args_init
+pub struct fa_forward_args {
+    /// set by fa_forward_args_init
     pub struct_size: usize,
     /// (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
     pub q: fa_tensor,
@@ -271,7 +271,7 @@ pub struct fa_args {
     pub num_splits: i32,
     /// 0
     pub reserved: i32,
-    /// NULL: allocated by the call; else fa_workspace_size bytes, 256-byte aligned, any contents
+    /// NULL: allocated by the call; else fa_forward_workspace_size bytes, 256-byte aligned
     pub workspace: *mut ::core::ffi::c_void,
     /// 0; bytes behind workspace
     pub workspace_size: usize,
@@ -281,93 +281,106 @@ pub struct fa_args {
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_args"][::core::mem::size_of::<fa_args>() - 920usize];
-    ["Alignment of fa_args"][::core::mem::align_of::<fa_args>() - 8usize];
+    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 920usize];
     [
-        "Offset of field: fa_args::struct_size",
-    ][::core::mem::offset_of!(fa_args, struct_size) - 0usize];
-    ["Offset of field: fa_args::q"][::core::mem::offset_of!(fa_args, q) - 8usize];
-    ["Offset of field: fa_args::k"][::core::mem::offset_of!(fa_args, k) - 88usize];
-    ["Offset of field: fa_args::v"][::core::mem::offset_of!(fa_args, v) - 168usize];
-    ["Offset of field: fa_args::out"][::core::mem::offset_of!(fa_args, out) - 248usize];
-    ["Offset of field: fa_args::lse"][::core::mem::offset_of!(fa_args, lse) - 328usize];
+        "Alignment of fa_forward_args",
+    ][::core::mem::align_of::<fa_forward_args>() - 8usize];
     [
-        "Offset of field: fa_args::bias",
-    ][::core::mem::offset_of!(fa_args, bias) - 408usize];
+        "Offset of field: fa_forward_args::struct_size",
+    ][::core::mem::offset_of!(fa_forward_args, struct_size) - 0usize];
     [
-        "Offset of field: fa_args::mask",
-    ][::core::mem::offset_of!(fa_args, mask) - 488usize];
+        "Offset of field: fa_forward_args::q",
+    ][::core::mem::offset_of!(fa_forward_args, q) - 8usize];
     [
-        "Offset of field: fa_args::alibi_slopes",
-    ][::core::mem::offset_of!(fa_args, alibi_slopes) - 568usize];
+        "Offset of field: fa_forward_args::k",
+    ][::core::mem::offset_of!(fa_forward_args, k) - 88usize];
     [
-        "Offset of field: fa_args::sinks",
-    ][::core::mem::offset_of!(fa_args, sinks) - 648usize];
+        "Offset of field: fa_forward_args::v",
+    ][::core::mem::offset_of!(fa_forward_args, v) - 168usize];
     [
-        "Offset of field: fa_args::block_table",
-    ][::core::mem::offset_of!(fa_args, block_table) - 728usize];
+        "Offset of field: fa_forward_args::out",
+    ][::core::mem::offset_of!(fa_forward_args, out) - 248usize];
     [
-        "Offset of field: fa_args::cu_seqlens_q",
-    ][::core::mem::offset_of!(fa_args, cu_seqlens_q) - 808usize];
+        "Offset of field: fa_forward_args::lse",
+    ][::core::mem::offset_of!(fa_forward_args, lse) - 328usize];
     [
-        "Offset of field: fa_args::cu_seqlens_k",
-    ][::core::mem::offset_of!(fa_args, cu_seqlens_k) - 816usize];
+        "Offset of field: fa_forward_args::bias",
+    ][::core::mem::offset_of!(fa_forward_args, bias) - 408usize];
     [
-        "Offset of field: fa_args::seqused_q",
-    ][::core::mem::offset_of!(fa_args, seqused_q) - 824usize];
+        "Offset of field: fa_forward_args::mask",
+    ][::core::mem::offset_of!(fa_forward_args, mask) - 488usize];
     [
-        "Offset of field: fa_args::seqused_k",
-    ][::core::mem::offset_of!(fa_args, seqused_k) - 832usize];
+        "Offset of field: fa_forward_args::alibi_slopes",
+    ][::core::mem::offset_of!(fa_forward_args, alibi_slopes) - 568usize];
     [
-        "Offset of field: fa_args::leftpad_k",
-    ][::core::mem::offset_of!(fa_args, leftpad_k) - 840usize];
+        "Offset of field: fa_forward_args::sinks",
+    ][::core::mem::offset_of!(fa_forward_args, sinks) - 648usize];
     [
-        "Offset of field: fa_args::kv_batch_idx",
-    ][::core::mem::offset_of!(fa_args, kv_batch_idx) - 848usize];
+        "Offset of field: fa_forward_args::block_table",
+    ][::core::mem::offset_of!(fa_forward_args, block_table) - 728usize];
     [
-        "Offset of field: fa_args::q_offset",
-    ][::core::mem::offset_of!(fa_args, q_offset) - 856usize];
+        "Offset of field: fa_forward_args::cu_seqlens_q",
+    ][::core::mem::offset_of!(fa_forward_args, cu_seqlens_q) - 808usize];
     [
-        "Offset of field: fa_args::num_seqs",
-    ][::core::mem::offset_of!(fa_args, num_seqs) - 864usize];
+        "Offset of field: fa_forward_args::cu_seqlens_k",
+    ][::core::mem::offset_of!(fa_forward_args, cu_seqlens_k) - 816usize];
     [
-        "Offset of field: fa_args::max_seqlen_q",
-    ][::core::mem::offset_of!(fa_args, max_seqlen_q) - 872usize];
+        "Offset of field: fa_forward_args::seqused_q",
+    ][::core::mem::offset_of!(fa_forward_args, seqused_q) - 824usize];
     [
-        "Offset of field: fa_args::max_seqlen_k",
-    ][::core::mem::offset_of!(fa_args, max_seqlen_k) - 880usize];
+        "Offset of field: fa_forward_args::seqused_k",
+    ][::core::mem::offset_of!(fa_forward_args, seqused_k) - 832usize];
     [
-        "Offset of field: fa_args::num_splits",
-    ][::core::mem::offset_of!(fa_args, num_splits) - 888usize];
+        "Offset of field: fa_forward_args::leftpad_k",
+    ][::core::mem::offset_of!(fa_forward_args, leftpad_k) - 840usize];
     [
-        "Offset of field: fa_args::reserved",
-    ][::core::mem::offset_of!(fa_args, reserved) - 892usize];
+        "Offset of field: fa_forward_args::kv_batch_idx",
+    ][::core::mem::offset_of!(fa_forward_args, kv_batch_idx) - 848usize];
     [
-        "Offset of field: fa_args::workspace",
-    ][::core::mem::offset_of!(fa_args, workspace) - 896usize];
+        "Offset of field: fa_forward_args::q_offset",
+    ][::core::mem::offset_of!(fa_forward_args, q_offset) - 856usize];
     [
-        "Offset of field: fa_args::workspace_size",
-    ][::core::mem::offset_of!(fa_args, workspace_size) - 904usize];
+        "Offset of field: fa_forward_args::num_seqs",
+    ][::core::mem::offset_of!(fa_forward_args, num_seqs) - 864usize];
     [
-        "Offset of field: fa_args::stream",
-    ][::core::mem::offset_of!(fa_args, stream) - 912usize];
+        "Offset of field: fa_forward_args::max_seqlen_q",
+    ][::core::mem::offset_of!(fa_forward_args, max_seqlen_q) - 872usize];
+    [
+        "Offset of field: fa_forward_args::max_seqlen_k",
+    ][::core::mem::offset_of!(fa_forward_args, max_seqlen_k) - 880usize];
+    [
+        "Offset of field: fa_forward_args::num_splits",
+    ][::core::mem::offset_of!(fa_forward_args, num_splits) - 888usize];
+    [
+        "Offset of field: fa_forward_args::reserved",
+    ][::core::mem::offset_of!(fa_forward_args, reserved) - 892usize];
+    [
+        "Offset of field: fa_forward_args::workspace",
+    ][::core::mem::offset_of!(fa_forward_args, workspace) - 896usize];
+    [
+        "Offset of field: fa_forward_args::workspace_size",
+    ][::core::mem::offset_of!(fa_forward_args, workspace_size) - 904usize];
+    [
+        "Offset of field: fa_forward_args::stream",
+    ][::core::mem::offset_of!(fa_forward_args, stream) - 912usize];
 };
 /** One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
- are wanted. What fa_forward had is given as it had it; letters as in fa_args. A gradient that is absent is not computed.*/
+ are wanted. Inputs of fa_forward are given as they were to fa_forward; letters as in fa_forward_args. A gradient that is
+ absent is not computed.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_backward_args {
     /// set by fa_backward_args_init
     pub struct_size: usize,
-    /// as fa_args.q
+    /// as fa_forward_args.q
     pub q: fa_tensor,
-    /// as fa_args.k
+    /// as fa_forward_args.k
     pub k: fa_tensor,
-    /// as fa_args.v
+    /// as fa_forward_args.v
     pub v: fa_tensor,
-    /// as fa_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent
+    /// as fa_forward_args.out, which fa_forward wrote; when delta is given, it is not read and may be absent
     pub out: fa_tensor,
-    /// as fa_args.lse, which fa_forward wrote; FA_F32
+    /// as fa_forward_args.lse, which fa_forward wrote; FA_F32
     pub lse: fa_tensor,
     /// the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16
     pub dout: fa_tensor,
@@ -381,13 +394,13 @@ pub struct fa_backward_args {
     pub dlse: fa_tensor,
     /// absent; the dot product of dout and out of each row, shaped as lse; FA_F32
     pub delta: fa_tensor,
-    /// absent; as fa_args.bias
+    /// absent; as fa_forward_args.bias
     pub bias: fa_tensor,
-    /// absent; as fa_args.mask
+    /// absent; as fa_forward_args.mask
     pub mask: fa_tensor,
-    /// absent; as fa_args.alibi_slopes: constants, without a gradient
+    /// absent; as fa_forward_args.alibi_slopes: constants, without a gradient
     pub alibi_slopes: fa_tensor,
-    /// absent; as fa_args.sinks; read for dsinks alone
+    /// absent; as fa_forward_args.sinks; read for dsinks alone
     pub sinks: fa_tensor,
     /// must be absent
     pub block_table: fa_tensor,
@@ -395,7 +408,7 @@ pub struct fa_backward_args {
     pub dbias: fa_tensor,
     /// absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32
     pub dsinks: fa_tensor,
-    /// NULL; this and what follows as in fa_args
+    /// NULL; this and what follows as in fa_forward_args
     pub cu_seqlens_q: *const i32,
     /// NULL
     pub cu_seqlens_k: *const i32,
@@ -409,7 +422,7 @@ pub struct fa_backward_args {
     pub kv_batch_idx: *const i32,
     /// NULL
     pub q_offset: *const i32,
-    /// 0; this and the next two as in fa_args
+    /// 0; this and the next two as in fa_forward_args
     pub num_seqs: i64,
     /// 0
     pub max_seqlen_q: i64,
@@ -423,7 +436,7 @@ pub struct fa_backward_args {
     pub workspace: *mut ::core::ffi::c_void,
     /// 0; bytes behind workspace
     pub workspace_size: usize,
-    /// NULL; as in fa_args
+    /// NULL; as in fa_forward_args
     pub stream: *mut ::core::ffi::c_void,
 }
 #[cfg(target_pointer_width = "64")]
@@ -537,8 +550,8 @@ const _: () = {
     ][::core::mem::offset_of!(fa_backward_args, stream) - 1552usize];
 };
 /** What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
- kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and why_not names the first
- file that is missing.*/
+ kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
+ names the first file that is missing.*/
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_kernel {
@@ -548,25 +561,21 @@ pub struct fa_kernel {
     pub name: *const ::core::ffi::c_char,
     /// "cpu" or "cuda"
     pub device: *const ::core::ffi::c_char,
-    /// ISA or SM that it is compiled for: "avx2", "sm_80"
+    /// the ISA or SM that it is compiled for: "avx2", "sm_80"
     pub arch: *const ::core::ffi::c_char,
-    /// what it computes in at full speed: "f32", "bf16"
-    pub dtypes: *const ::core::ffi::c_char,
+    /// the types that it computes in at full speed, with spaces between: "f32", "f16 bf16"
+    pub compute_dtypes: *const ::core::ffi::c_char,
     /// 1 when this machine can run it
     pub available: i32,
-    /// 0
-    pub reserved: i32,
+    /// the number of names that fa_kernel_backward_name has for it
+    pub num_backward: i32,
     /// when not available, the reason; else ""
-    pub why_not: *const ::core::ffi::c_char,
-    /** what computes fa_backward of its ops, best first, one space between two names: "cpu.avx2",
-"cuda.sm_80.backward cuda.sm_80.backward_simt"; "" where this build has no backward pass.
-A GPU's are no names of kernels: FA_FORCE_KERNEL does not take them*/
-    pub backward: *const ::core::ffi::c_char,
+    pub unavailable_reason: *const ::core::ffi::c_char,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_kernel"][::core::mem::size_of::<fa_kernel>() - 64usize];
+    ["Size of fa_kernel"][::core::mem::size_of::<fa_kernel>() - 56usize];
     ["Alignment of fa_kernel"][::core::mem::align_of::<fa_kernel>() - 8usize];
     [
         "Offset of field: fa_kernel::struct_size",
@@ -581,20 +590,17 @@ const _: () = {
         "Offset of field: fa_kernel::arch",
     ][::core::mem::offset_of!(fa_kernel, arch) - 24usize];
     [
-        "Offset of field: fa_kernel::dtypes",
-    ][::core::mem::offset_of!(fa_kernel, dtypes) - 32usize];
+        "Offset of field: fa_kernel::compute_dtypes",
+    ][::core::mem::offset_of!(fa_kernel, compute_dtypes) - 32usize];
     [
         "Offset of field: fa_kernel::available",
     ][::core::mem::offset_of!(fa_kernel, available) - 40usize];
     [
-        "Offset of field: fa_kernel::reserved",
-    ][::core::mem::offset_of!(fa_kernel, reserved) - 44usize];
+        "Offset of field: fa_kernel::num_backward",
+    ][::core::mem::offset_of!(fa_kernel, num_backward) - 44usize];
     [
-        "Offset of field: fa_kernel::why_not",
-    ][::core::mem::offset_of!(fa_kernel, why_not) - 48usize];
-    [
-        "Offset of field: fa_kernel::backward",
-    ][::core::mem::offset_of!(fa_kernel, backward) - 56usize];
+        "Offset of field: fa_kernel::unavailable_reason",
+    ][::core::mem::offset_of!(fa_kernel, unavailable_reason) - 48usize];
 };
 /** Sends the library's messages (FA_VERBOSE) to log(user, text), one line without its newline a call, instead of the
  standard error; NULL restores that. Call it before other threads use the library. Since 0.1.*/
@@ -609,8 +615,8 @@ functions! {
     /** Fills *desc with the defaults given at each field. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
  written. Does nothing when desc is NULL. Thread-safe. Since 0.1.*/
     pub fn fa_desc_init(desc: *mut fa_desc, struct_size: usize);
-    /// The same for fa_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
-    pub fn fa_args_init(args: *mut fa_args, struct_size: usize);
+    /// The same for fa_forward_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
+    pub fn fa_forward_args_init(args: *mut fa_forward_args, struct_size: usize);
     /// The same for fa_backward_args. Thread-safe. Since 0.1.
     pub fn fa_backward_args_init(args: *mut fa_backward_args, struct_size: usize);
     /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Inputs are only read, wherever they
@@ -643,9 +649,9 @@ functions! {
  one. (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
 
  Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.*/
-    pub fn fa_workspace_size(
+    pub fn fa_forward_workspace_size(
         op: *const fa_op,
-        args: *const fa_args,
+        args: *const fa_forward_args,
         bytes: *mut usize,
     ) -> fa_status;
     /** Computes out (and lse) from q, k and v.
@@ -661,7 +667,7 @@ functions! {
  Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED, for example on a GPU without memory pools when a workspace is
  needed and none is given; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER; FA_ERROR_NO_DEVICE when the call has to load
  kernels and they are not there. Thread-safe. Since 0.1.*/
-    pub fn fa_forward(op: *const fa_op, args: *const fa_args) -> fa_status;
+    pub fn fa_forward(op: *const fa_op, args: *const fa_forward_args) -> fa_status;
     /** Stores in *bytes the workspace that fa_backward needs for *args.
 
  The size follows from shapes, max_seqlen_*, and which tensors and arrays are given, and from nothing else: data pointers of
@@ -693,7 +699,7 @@ functions! {
  On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next
  one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls.
  Thread-safe. Since 0.1.*/
-    pub fn fa_op_kernel(op: *const fa_op) -> *const ::core::ffi::c_char;
+    pub fn fa_op_kernel_name(op: *const fa_op) -> *const ::core::ffi::c_char;
     /// The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1.
     pub fn fa_version() -> i32;
     /// One line on how the library was built: version, compiler, architecture, kernels. Thread-safe. Since 0.1.
@@ -703,6 +709,11 @@ functions! {
     /** Fills *info (whose struct_size the caller has set; no byte beyond it is written) with kernel index,
  0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
     pub fn fa_kernel_info(index: i32, info: *mut fa_kernel) -> fa_status;
+    /** The name of the i-th best of the num_backward kernels that compute fa_backward of kernel index's ops: "cpu.avx2", or
+ "cuda.sm_80.backward" and "cuda.sm_80.backward_simt". A build without a backward pass has none. FA_FORCE_KERNEL takes the
+ name of a CPU's kernel, but not of a GPU's. Where index or i is out of range, the result is "" and fa_last_error()
+ says so. Never NULL; lives as long as the library. Thread-safe. Since 0.1.*/
+    pub fn fa_kernel_backward_name(index: i32, i: i32) -> *const ::core::ffi::c_char;
     pub fn fa_set_log(log: fa_log, user: *mut ::core::ffi::c_void);
     /** Ends the library's own threads and waits for them; a later call starts new ones. No call on an op may be under
  way. Never needed, but lets a program be unloaded or measured cleanly. Since 0.1.*/

@@ -24,8 +24,8 @@ fn causal_attention_of_4_heads_over_2() {
 
         let mut op = null_mut();
         assert_eq!(fa_create(&desc, &mut op), FA_OK, "{}", last_error());
-        let mut args: fa_args = zeroed();
-        fa_args_init(&mut args, size_of::<fa_args>());
+        let mut args: fa_forward_args = zeroed();
+        fa_forward_args_init(&mut args, size_of::<fa_forward_args>());
         fa_tensor_init(addr_of_mut!(args.q), q.as_mut_ptr().cast(), FA_F32, 1, 128, 4, 64);
         fa_tensor_init(addr_of_mut!(args.k), k.as_mut_ptr().cast(), FA_F32, 1, 128, 2, 64);
         fa_tensor_init(addr_of_mut!(args.v), v.as_mut_ptr().cast(), FA_F32, 1, 128, 2, 64);

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use libfa::half::f16;
-use libfa::{Args, DType, Op, TensorMut, TensorRef};
+use libfa::{DType, ForwardArgs, Op, TensorMut, TensorRef};
 
 /// The numbers of an .npy file behind its header, in elements of N bytes.
 fn read<const N: usize, T>(path: &Path, number: fn([u8; N]) -> T) -> std::io::Result<Vec<T>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (q, k, v) = (half("q")?, half("k")?, half("v")?);
         let (mut out, mut lse) = (vec![0f32; tokens * heads * dim], vec![0f32; tokens * heads]);
         let (q, k, v) = (TensorRef::new(&q, shape)?, TensorRef::new(&k, shape)?, TensorRef::new(&v, shape)?);
-        let mut args = Args::new(q, k, v, TensorMut::new(&mut out, shape)?)
+        let mut args = ForwardArgs::new(q, k, v, TensorMut::new(&mut out, shape)?)
             .lse(TensorMut::new(&mut lse, [1, heads, tokens, 1])?)
             .cu_seqlens_q(&starts)
             .cu_seqlens_k(&starts);

@@ -1,4 +1,4 @@
-//! fa_args: the tensors and arrays of one call, borrowed for as long as it is used.
+//! fa_forward_args: the tensors and arrays of one call, borrowed for as long as it is used.
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -11,26 +11,26 @@ use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 /// What one call works on. B is the number of sequences, Sq and Sk are rows of q and of k, Hq and Hkv heads.
 #[derive(Debug)]
 #[must_use = "Op::forward computes it"]
-pub struct Args<'a> {
-    raw: fa_args,
+pub struct ForwardArgs<'a> {
+    raw: fa_forward_args,
     seen: Seen,
     borrow: PhantomData<&'a mut [u8]>,
 }
 
 // Borrows of Send and Sync memory; the stream is a handle that any thread may use.
-unsafe impl Send for Args<'_> {}
-unsafe impl Sync for Args<'_> {}
+unsafe impl Send for ForwardArgs<'_> {}
+unsafe impl Sync for ForwardArgs<'_> {}
 
-impl<'a> Args<'a> {
+impl<'a> ForwardArgs<'a> {
     /// The tensors that every call has: `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D), `v` (B, Sk, Hkv, Dv), `out` (B, Sq, Hq, Dv).
     /// Packed by `cu_seqlens_*`: (1, total, H, D). Paged by `block_table`: k and v are (pages, page_size, Hkv, D).
     pub fn new(q: TensorRef<'a>, k: TensorRef<'a>, v: TensorRef<'a>, out: TensorMut<'a>) -> Self {
-        let mut raw = MaybeUninit::<fa_args>::zeroed();
+        let mut raw = MaybeUninit::<fa_forward_args>::zeroed();
         let raw = unsafe {
-            fa_args_init(raw.as_mut_ptr(), size_of::<fa_args>());
+            fa_forward_args_init(raw.as_mut_ptr(), size_of::<fa_forward_args>());
             raw.assume_init()
         };
-        Args { raw, seen: Seen::default(), borrow: PhantomData }.q(q).k(k).v(v).out(out)
+        ForwardArgs { raw, seen: Seen::default(), borrow: PhantomData }.q(q).k(k).v(v).out(out)
     }
 
     tensors! {
@@ -42,7 +42,7 @@ impl<'a> Args<'a> {
         pub lse: TensorMut;
     }
 
-    inputs!(fa_args, "workspace_size");
+    inputs!(fa_forward_args, "workspace_size");
 
     /// The keys of each sequence are worked on in this many parts; 0: chosen.
     pub fn num_splits(mut self, parts: usize) -> Self {

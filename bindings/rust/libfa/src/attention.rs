@@ -1,5 +1,5 @@
 //! What most callers want: attention of tensors in a new vector, and its gradients in others.
-use crate::{Args, BackwardArgs, Element, Error, Op, OpBuilder, Result, TensorMut, TensorRef};
+use crate::{BackwardArgs, Element, Error, ForwardArgs, Op, OpBuilder, Result, TensorMut, TensorRef};
 
 /// `softmax(q kᵀ / sqrt(D)) v` for every batch entry and head, of `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D) and `v` (B, Sk, Hkv, Dv)
 /// in memory of the host: a vector (B, Sq, Hq, Dv) of the type that the caller names. For a mask or any
@@ -40,7 +40,7 @@ impl Op {
     ) -> Result<Vec<T>> {
         let (q, k, v) = (tensor(q)?, tensor(k)?, tensor(v)?);
         let mut out = Room::new("out", shape_of_out(&q, &v))?;
-        self.forward(&mut Args::new(q, k, v, out.tensor()?))?;
+        self.forward(&mut ForwardArgs::new(q, k, v, out.tensor()?))?;
         Ok(out.written())
     }
 
@@ -57,7 +57,7 @@ impl Op {
         let (q, k, v) = (tensor(q)?, tensor(k)?, tensor(v)?);
         let [batch, rows, heads, _] = q.shape();
         let (mut out, mut lse) = (Room::new("out", shape_of_out(&q, &v))?, Room::new("lse", [batch, heads, rows, 1])?);
-        self.forward(&mut Args::new(q, k, v, out.tensor()?).lse(lse.tensor()?))?;
+        self.forward(&mut ForwardArgs::new(q, k, v, out.tensor()?).lse(lse.tensor()?))?;
         Ok((out.written(), lse.written()))
     }
 

@@ -8,7 +8,7 @@ use fa_sys::*;
 use crate::inputs::{arrays, inputs, offsets, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 
-/// What one call of [`Op::backward`](crate::Op::backward) works on; letters are those of [`Args`](crate::Args). Gradients that are
+/// What one call of [`Op::backward`](crate::Op::backward) works on; letters are those of [`ForwardArgs`](crate::ForwardArgs). Gradients that are
 /// not given are not computed. They are f32, f16 or bf16, whatever the inputs are.
 ///
 /// ```
@@ -19,7 +19,7 @@ use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 /// let (shape, rows) = ([1, 32, 4, 64], [1, 4, 32, 1]);
 /// let op = Op::builder(DType::F32, 64).mask(Mask::Causal).build()?;
 /// let q = TensorRef::new(&data, shape)?; // k, v and dout are the same here
-/// op.forward(&mut Args::new(q, q, q, TensorMut::new(&mut out, shape)?).lse(TensorMut::new(&mut lse, rows)?))?;
+/// op.forward(&mut ForwardArgs::new(q, q, q, TensorMut::new(&mut out, shape)?).lse(TensorMut::new(&mut lse, rows)?))?;
 ///
 /// let (dk, dv) = dkv.split_at_mut(32 * 4 * 64);
 /// let mut args = BackwardArgs::new(q, q, q, TensorRef::new(&lse, rows)?, q)

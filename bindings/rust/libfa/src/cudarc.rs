@@ -22,7 +22,7 @@ use crate::{DType, Element, Error, Result, TensorMut, TensorRef};
 ///     let shape = [1, 1024, 8, 128];
 ///     let k = kv.strided(0, shape, [0, 2048, 128, 1])?;
 ///     let v = kv.strided(1024, shape, [0, 2048, 128, 1])?;
-///     op.forward(&mut Args::new(k, k, v, out.tensor(shape)?))?;
+///     op.forward(&mut ForwardArgs::new(k, k, v, out.tensor(shape)?))?;
 /// }
 /// let out = stream.clone_dtoh(&out)?; // after the call
 /// # Ok(()) }

@@ -20,20 +20,20 @@ pub struct Kernel {
     /// The ISA or SM that it is compiled for: `avx2`, `sm_80`.
     pub arch: &'static str,
     /// What it computes in at full speed: `f32`, `bf16`.
-    pub dtypes: &'static str,
+    pub compute_dtypes: &'static str,
     /// Whether this machine can run it.
     pub available: bool,
-    /// Why not, else empty.
-    pub why_not: &'static str,
-    /// What computes gradients, best first, with spaces between: `cuda.sm_80.backward cuda.sm_80.backward_simt`.
-    pub backward: &'static str,
+    /// The reason where it cannot, else empty.
+    pub unavailable_reason: &'static str,
+    /// The names of the kernels that compute gradients, best first: `cuda.sm_80.backward`, `cuda.sm_80.backward_simt`.
+    pub backward: Vec<&'static str>,
 }
 
 /// All kernels of the library, best first.
 ///
 /// ```
 /// for kernel in libfa::kernels()? {
-///     println!("{:20} {}", kernel.name, if kernel.available { "available" } else { kernel.why_not });
+///     println!("{:20} {}", kernel.name, if kernel.available { "available" } else { kernel.unavailable_reason });
 /// }
 /// # Ok::<(), libfa::Error>(())
 /// ```
@@ -53,10 +53,10 @@ fn kernel(index: i32) -> Result<Kernel> {
         name: text(info.name),
         device: text(info.device),
         arch: text(info.arch),
-        dtypes: text(info.dtypes),
+        compute_dtypes: text(info.compute_dtypes),
         available: info.available != 0,
-        why_not: text(info.why_not),
-        backward: text(info.backward),
+        unavailable_reason: text(info.unavailable_reason),
+        backward: (0..info.num_backward).map(|i| text(unsafe { fa_kernel_backward_name(index, i) })).collect(),
     })
 }
 

@@ -29,7 +29,7 @@ mod rayon;
 mod tensor;
 mod workspace;
 
-pub use args::Args;
+pub use args::ForwardArgs;
 pub use array::Array;
 pub use attention::attention;
 pub use backward_args::BackwardArgs;

@@ -6,19 +6,19 @@ use fa_sys::*;
 
 use crate::error::{check, text};
 use crate::parallel::{self, Host};
-use crate::{Args, BackwardArgs, DType, OpBuilder, ParallelFor, Result};
+use crate::{BackwardArgs, DType, ForwardArgs, OpBuilder, ParallelFor, Result};
 
 /// An attention, ready to run. Immutable, and shared freely between threads.
 ///
 /// ```
-/// use libfa::{Args, DType, Mask, Op, TensorMut, TensorRef};
+/// use libfa::{ForwardArgs, DType, Mask, Op, TensorMut, TensorRef};
 ///
 /// let attention = Op::builder(DType::F32, 64).mask(Mask::Causal).build()?;
 /// let (queries, keys) = ([1, 3, 4, 64], [1, 5, 2, 64]); // batch, sequence, heads, head dimension
 /// let (q, k, v) = (vec![0.1; 3 * 4 * 64], vec![0.2; 5 * 2 * 64], vec![0.3; 5 * 2 * 64]);
 /// let mut out = vec![0f32; 3 * 4 * 64];
 /// let (q, k, v) = (TensorRef::new(&q, queries)?, TensorRef::new(&k, keys)?, TensorRef::new(&v, keys)?);
-/// attention.forward(&mut Args::new(q, k, v, TensorMut::new(&mut out, queries)?))?;
+/// attention.forward(&mut ForwardArgs::new(q, k, v, TensorMut::new(&mut out, queries)?))?;
 /// assert!(out.iter().all(|x| (x - 0.3).abs() < 1e-6));
 ///
 /// let out: Vec<f32> = attention.attention(q, k, v)?; // the same, in a new vector
@@ -42,7 +42,7 @@ use crate::{Args, BackwardArgs, DType, OpBuilder, ParallelFor, Result};
 /// let mut q = [0f32; 64];
 /// let view = TensorRef::new(&q, [1, 1, 1, 64]).unwrap();
 /// let out = TensorMut::new(&mut q, [1, 1, 1, 64]).unwrap();
-/// Args::new(view, view, view, out);
+/// ForwardArgs::new(view, view, view, out);
 /// ```
 ///
 /// ```compile_fail,E0596
@@ -70,7 +70,7 @@ impl Op {
         let host = pool.map(|pool| Box::new(Host { pool }));
         if let Some(host) = &host {
             desc.parallel_for = Some(parallel::parallel_for);
-            desc.parallel_for_host = (&raw const **host).cast_mut().cast();
+            desc.parallel_for_user = (&raw const **host).cast_mut().cast();
         }
         let mut raw = null_mut();
         check(unsafe { fa_create(&raw const desc, &raw mut raw) })?;
@@ -89,7 +89,7 @@ impl Op {
     ///
     /// # Panics
     /// When the pool of [`OpBuilder::parallel_for`] has panicked: with its panic, after the results are complete.
-    pub fn forward(&self, args: &mut Args<'_>) -> Result<()> {
+    pub fn forward(&self, args: &mut ForwardArgs<'_>) -> Result<()> {
         args.check(self.device)?;
         let status = unsafe { fa_forward(self.raw.as_ptr(), args.raw()) };
         parallel::resume_panic();
@@ -101,10 +101,10 @@ impl Op {
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument), as those of [`forward`](Op::forward).
-    pub fn workspace_size(&self, args: &Args<'_>) -> Result<usize> {
+    pub fn workspace_size(&self, args: &ForwardArgs<'_>) -> Result<usize> {
         args.check(self.device)?;
         let mut bytes = 0;
-        check(unsafe { fa_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
+        check(unsafe { fa_forward_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
         Ok(bytes)
     }
 
@@ -138,7 +138,7 @@ impl Op {
     /// The name of the kernel that it runs: `cpu.avx2`.
     #[must_use]
     pub fn kernel(&self) -> &'static str {
-        text(unsafe { fa_op_kernel(self.raw.as_ptr()) })
+        text(unsafe { fa_op_kernel_name(self.raw.as_ptr()) })
     }
 
     /// For calls of [`sys`](crate::sys); this object keeps ownership.

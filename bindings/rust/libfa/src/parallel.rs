@@ -58,7 +58,7 @@ impl Tasks<'_> {
     }
 }
 
-/// What fa_desc.parallel_for_host points to.
+/// What fa_desc.parallel_for_user points to.
 pub(crate) struct Host {
     pub pool: Box<dyn ParallelFor>,
 }

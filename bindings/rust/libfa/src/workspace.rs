@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// # use libfa::*;
 /// # let (q, k, v, mut out) = ([0f32; 64], [0f32; 64], [0f32; 64], [0f32; 64]);
 /// # let shape = [1, 1, 1, 64];
-/// # let args = Args::new(TensorRef::new(&q, shape)?, TensorRef::new(&k, shape)?, TensorRef::new(&v, shape)?,
+/// # let args = ForwardArgs::new(TensorRef::new(&q, shape)?, TensorRef::new(&k, shape)?, TensorRef::new(&v, shape)?,
 /// #                      TensorMut::new(&mut out, shape)?);
 /// # let op = Op::builder(DType::F32, 64).build()?;
 /// let mut workspace = Workspace::new(op.workspace_size(&args)?)?;

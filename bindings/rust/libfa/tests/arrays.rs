@@ -1,7 +1,7 @@
 //! ndarray's arrays as tensors: in place, in any strides.
 #![cfg(feature = "ndarray")]
 
-use libfa::{Args, DType, Op, TensorMut, TensorRef};
+use libfa::{DType, ForwardArgs, Op, TensorMut, TensorRef};
 use ndarray::{s, Array4};
 
 #[test]
@@ -13,7 +13,7 @@ fn layouts_give_the_same_and_nothing_is_copied() {
     let op = Op::builder(DType::F32, 16).build().unwrap();
     let mut expected = Array4::<f32>::zeros(q.dim());
     let tensor = |array| TensorRef::try_from(array).unwrap();
-    op.forward(&mut Args::new(tensor(&q), tensor(&k), tensor(&v), TensorMut::try_from(&mut expected).unwrap()))
+    op.forward(&mut ForwardArgs::new(tensor(&q), tensor(&k), tensor(&v), TensorMut::try_from(&mut expected).unwrap()))
         .unwrap();
 
     // The same elements as (batch, heads, sequence, dim), seen through permuted axes; the sequence back to front.
@@ -24,8 +24,12 @@ fn layouts_give_the_same_and_nothing_is_copied() {
     assert!(k.strides()[1] < 0);
     let mut wide = Array4::<f32>::from_elem((2, 30, 4, 48), 9.0);
     let mut out = wide.slice_mut(s![.., .., .., 16..32]);
-    let args =
-        Args::new(tensor(&q), TensorRef::try_from(&k).unwrap(), tensor(&v), TensorMut::try_from(&mut out).unwrap());
+    let args = ForwardArgs::new(
+        tensor(&q),
+        TensorRef::try_from(&k).unwrap(),
+        tensor(&v),
+        TensorMut::try_from(&mut out).unwrap(),
+    );
     assert_eq!(args.raw().k.data.cast_const(), k.as_ptr().cast());
     let mut args = args;
     op.forward(&mut args).unwrap();

@@ -1,6 +1,6 @@
 //! Attention into a new vector is that of an op into one's own.
 use libfa::half::f16;
-use libfa::{attention, Args, DType, Error, Mask, Op, TensorMut, TensorRef};
+use libfa::{attention, DType, Error, ForwardArgs, Mask, Op, TensorMut, TensorRef};
 
 const QUERIES: [usize; 4] = [2, 5, 4, 16];
 const KEYS: [usize; 4] = [2, 7, 2, 16];
@@ -18,7 +18,7 @@ fn is_that_of_an_op() {
     for mask in [Mask::None, Mask::Causal] {
         let op = Op::builder(DType::F32, 16).head_dim_v(8).mask(mask).build().unwrap();
         let out = TensorMut::new(&mut expected, [2, 5, 4, 8]).unwrap();
-        op.forward(&mut Args::new(q, k, v, out)).unwrap();
+        op.forward(&mut ForwardArgs::new(q, k, v, out)).unwrap();
         assert_eq!(op.attention::<f32>(q, k, v).unwrap(), expected);
         let plain: Vec<f32> = attention(q, k, v).unwrap();
         assert_eq!(plain == expected, mask == Mask::None);

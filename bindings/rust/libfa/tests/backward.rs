@@ -108,7 +108,7 @@ fn of_bias_and_sinks() {
     let loss = |bias: &[f32], sinks: &[f32]| -> (Vec<f32>, Vec<f32>, f64) {
         let (mut out, mut lse) = (vec![0f32; inputs.q.len()], vec![0f32; 40]);
         let (bias, sinks) = (view(bias, [1, 4, 1, 7]), view(sinks, [1, 4, 1, 1]));
-        let args = libfa::Args::new(q, k, v, TensorMut::new(&mut out, QUERIES).unwrap()).bias(bias).sinks(sinks);
+        let args = libfa::ForwardArgs::new(q, k, v, TensorMut::new(&mut out, QUERIES).unwrap()).bias(bias).sinks(sinks);
         op.forward(&mut args.lse(TensorMut::new(&mut lse, ROWS).unwrap())).unwrap();
         let loss = out.iter().zip(&inputs.dout).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
         (out, lse, loss)

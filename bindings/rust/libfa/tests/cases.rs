@@ -2,7 +2,7 @@
 mod support;
 
 use libfa::sys::*;
-use libfa::{Args, Device, Error, Mask, Op, OpBuilder, Workspace};
+use libfa::{Device, Error, ForwardArgs, Mask, Op, OpBuilder, Workspace};
 use support::{cases, dtype, Case};
 
 fn builder(case: &Case) -> OpBuilder {
@@ -49,7 +49,7 @@ fn run(case: &mut Case) -> libfa::Result<()> {
         }
     }
     let view = |name: &str| inputs.tensor(name).unwrap().view();
-    let mut args = Args::new(view("q")?, view("k")?, view("v")?, out.unwrap());
+    let mut args = ForwardArgs::new(view("q")?, view("k")?, view("v")?, out.unwrap());
     if let Some(lse) = lse {
         args = args.lse(lse);
     }

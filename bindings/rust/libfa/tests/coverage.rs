@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use libfa::sys::*;
-use libfa::{Args, BackwardArgs, DType, Device, Mask, Op, OpBuilder, TensorMut, TensorRef, Workspace};
+use libfa::{BackwardArgs, DType, Device, ForwardArgs, Mask, Op, OpBuilder, TensorMut, TensorRef, Workspace};
 
 fn header() -> String {
     let path = std::env::var_os("FA_INCLUDE_DIR").map(|folder| Path::new(&folder).join("fa.h"));
@@ -49,7 +49,7 @@ macro_rules! differing {
 fn desc_difference(a: &OpBuilder, b: &OpBuilder) -> BTreeSet<String> {
     differing!(fa_desc, a.raw(), b.raw(), struct_size device device_index dtype_q dtype_kv dtype_out mask head_dim
         head_dim_v window_left window_right attention_chunk softmax_scale softcap flags num_threads parallel_for
-        parallel_for_host)
+        parallel_for_user)
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn every_field_of_fa_desc() {
     // These two are set by build(), for parallel_for(): tests/threads.rs sees the pool at work.
     let _pool =
         Op::builder(DType::F32, 64).parallel_for(|tasks: &libfa::Tasks| (0..tasks.len()).for_each(|i| tasks.run(i)));
-    reached.extend(["parallel_for".to_owned(), "parallel_for_host".to_owned()]);
+    reached.extend(["parallel_for".to_owned(), "parallel_for_user".to_owned()]);
     assert_eq!(reached, fields("fa_desc"));
 }
 
@@ -113,15 +113,15 @@ macro_rules! setters_of_both {
     }};
 }
 
-fn args_difference(a: &Args, b: &Args) -> BTreeSet<String> {
-    differing!(fa_args, a.raw(), b.raw(), struct_size q k v out lse bias mask alibi_slopes sinks block_table cu_seqlens_q
+fn args_difference(a: &ForwardArgs, b: &ForwardArgs) -> BTreeSet<String> {
+    differing!(fa_forward_args, a.raw(), b.raw(), struct_size q k v out lse bias mask alibi_slopes sinks block_table cu_seqlens_q
         cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs max_seqlen_q max_seqlen_k num_splits
         reserved workspace workspace_size stream)
 }
 
 #[test]
-fn every_field_of_fa_args() {
-    type Set<'a> = Box<dyn FnOnce(Args<'a>) -> Args<'a> + 'a>;
+fn every_field_of_fa_forward_args() {
+    type Set<'a> = Box<dyn FnOnce(ForwardArgs<'a>) -> ForwardArgs<'a> + 'a>;
     let numbers = [0f32; 4];
     let bytes = [true; 4];
     let pages = [0i32; 4];
@@ -129,7 +129,7 @@ fn every_field_of_fa_args() {
     let mut workspace = Workspace::new(1024).unwrap();
     let shape = [1, 1, 1, 4];
     let view = || TensorRef::new(&numbers, shape).unwrap();
-    let plain = |out| Args::new(view(), view(), view(), out);
+    let plain = |out| ForwardArgs::new(view(), view(), view(), out);
     let out_raw = TensorMut::new(&mut out, shape).unwrap();
     let base = plain(out_raw);
     // The outputs and the workspace are unique borrows: the arguments they are set on share out's address only.
@@ -137,18 +137,18 @@ fn every_field_of_fa_args() {
     let setters: Vec<(&[&str], Set)> = vec![
         (&["lse"], {
             let lse = TensorMut::new(&mut lse, shape).unwrap();
-            Box::new(|a: Args<'_>| a.lse(lse))
+            Box::new(|a: ForwardArgs<'_>| a.lse(lse))
         }),
         (&["num_splits"], Box::new(|a| a.num_splits(2))),
     ];
-    let known = ["struct_size", "reserved", "q", "k", "v", "out"]; // fa_args_init's, always 0, and Args::new's
+    let known = ["struct_size", "reserved", "q", "k", "v", "out"]; // fa_forward_args_init's, always 0, and ForwardArgs::new's
     let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
     for (names, set) in setters.into_iter().chain(setters_of_both!(view, &bytes, &pages, &mut workspace)) {
         let difference = args_difference(&base, &set(plain(same_out())));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
         reached.extend(difference);
     }
-    assert_eq!(reached, fields("fa_args"));
+    assert_eq!(reached, fields("fa_forward_args"));
 }
 
 fn backward_difference(a: &BackwardArgs, b: &BackwardArgs) -> BTreeSet<String> {
@@ -195,7 +195,7 @@ fn every_field_of_fa_backward_args() {
 #[test]
 fn every_field_of_fa_tensor_and_fa_kernel() {
     let data = [0f32; 6];
-    let raw = *Args::new(
+    let raw = *ForwardArgs::new(
         TensorRef::strided(&data, 1, [1, 2, 1, 2], [0, 2, 0, 1]).unwrap(),
         TensorRef::new(&data, [1, 1, 1, 6]).unwrap(),
         TensorRef::new(&data, [1, 1, 1, 6]).unwrap(),
@@ -209,10 +209,12 @@ fn every_field_of_fa_tensor_and_fa_kernel() {
     assert_eq!(fields("fa_tensor"), BTreeSet::from(expected));
 
     // Every field is one of libfa::Kernel, but for the size and what is always 0.
-    let libfa::Kernel { name, device, arch, dtypes, available: _, why_not, backward, .. } =
+    let libfa::Kernel { name, device, arch, compute_dtypes, available: _, unavailable_reason, backward, .. } =
         libfa::kernels().unwrap().remove(0);
-    assert!([name, device, arch, dtypes, backward].iter().all(|text| !text.is_empty()), "{why_not}");
-    let expected = ["struct_size", "name", "device", "arch", "dtypes", "available", "reserved", "why_not", "backward"];
+    assert!([name, device, arch, compute_dtypes].iter().all(|text| !text.is_empty()), "{unavailable_reason}");
+    assert!(!backward.is_empty() && backward.iter().all(|text| !text.is_empty()), "{backward:?}");
+    let expected =
+        ["struct_size", "name", "device", "arch", "compute_dtypes", "available", "num_backward", "unavailable_reason"];
     assert_eq!(fields("fa_kernel"), BTreeSet::from(expected.map(str::to_owned)));
 }
 

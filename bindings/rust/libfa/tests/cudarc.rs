@@ -4,7 +4,7 @@
 
 use ::cudarc::driver::CudaContext;
 use libfa::cudarc::{Read, Write};
-use libfa::{attention, Args, DType, Device, Op, TensorRef};
+use libfa::{attention, DType, Device, ForwardArgs, Op, TensorRef};
 
 const SHAPE: [usize; 4] = [1, 50, 2, 64];
 
@@ -24,7 +24,7 @@ fn slices_are_read_and_written_in_order() {
     {
         let (qkv, mut out) = (Read::new(&there, &work), Write::new(&mut out, &work));
         let part = |i| qkv.strided(place(i).0, SHAPE, place(i).1).unwrap();
-        let mut args = Args::new(part(0), part(1), part(2), out.tensor(SHAPE).unwrap());
+        let mut args = ForwardArgs::new(part(0), part(1), part(2), out.tensor(SHAPE).unwrap());
         assert_eq!(args.raw().stream, work.cu_stream().cast());
         op.forward(&mut args).unwrap();
     }
@@ -43,7 +43,7 @@ fn what_does_not_fit_is_refused() {
     assert!(q.tensor([1, 50, 2, 63]).is_err() && q.strided(1, SHAPE, [0, 128, 64, 1]).is_err());
     let q = q.tensor(SHAPE).unwrap();
     let op = Op::builder(DType::F32, 64).build().unwrap();
-    let text = op.forward(&mut Args::new(q, q, q, out.tensor(SHAPE).unwrap())).unwrap_err().to_string();
+    let text = op.forward(&mut ForwardArgs::new(q, q, q, out.tensor(SHAPE).unwrap())).unwrap_err().to_string();
     assert!(text.contains("args.out is of another stream"), "{text}");
     let table = one.clone_htod(&[0i32; 4]).unwrap();
     let text = Read::new(&table, &one).tensor([1, 4, 1, 1]).unwrap_err().to_string();

@@ -5,7 +5,9 @@ use std::mem::transmute_copy;
 use std::ptr::null_mut;
 
 use libfa::half::f16;
-use libfa::{Args, Array, BackwardArgs, DType, Device, Element, Error, Mask, Op, OpBuilder, TensorMut, TensorRef};
+use libfa::{
+    Array, BackwardArgs, DType, Device, Element, Error, ForwardArgs, Mask, Op, OpBuilder, TensorMut, TensorRef,
+};
 
 const QUERIES: [usize; 4] = [2, 5, 4, 16];
 const KEYS: [usize; 4] = [2, 160, 2, 16];
@@ -88,7 +90,7 @@ fn compare<T: Element + Into<f32>>(gpu: usize, from: fn(f32) -> T, near: f32) {
 
     let tensor = |data, shape| TensorRef::new(data, shape).unwrap();
     let output = TensorMut::new(&mut want, QUERIES).unwrap();
-    let args = Args::new(tensor(&q, QUERIES), tensor(&k, KEYS), tensor(&v, KEYS), output);
+    let args = ForwardArgs::new(tensor(&q, QUERIES), tensor(&k, KEYS), tensor(&v, KEYS), output);
     let args = args.seqused_k(&USED).lse(TensorMut::new(&mut want_lse, [2, 4, 5, 1]).unwrap());
     builder(T::DTYPE).build().unwrap().forward(&mut { args }).unwrap();
 
@@ -97,7 +99,7 @@ fn compare<T: Element + Into<f32>>(gpu: usize, from: fn(f32) -> T, near: f32) {
     let (q, k, v, used) = (Memory::new(&q), Memory::new(&k), Memory::new(&v), Memory::new(&USED));
     let mut stream: *mut c_void = null_mut();
     driver(c"cuStreamCreate", &raw mut stream as usize, 0, 0);
-    let args = Args::new(q.view(QUERIES), k.view(KEYS), v.view(KEYS), out.view_mut(QUERIES));
+    let args = ForwardArgs::new(q.view(QUERIES), k.view(KEYS), v.view(KEYS), out.view_mut(QUERIES));
     let args = args.seqused_k(unsafe { Array::on_device(used.address as *const i32, 2) });
     let args = unsafe { args.lse(lse.view_mut([2, 4, 5, 1])).num_splits(2).stream(stream) };
     let bytes = op.workspace_size(&args).unwrap();
@@ -163,8 +165,9 @@ fn gradients_as_on_the_cpu() {
 fn places_that_do_not_fit() {
     use_gpu(0);
     let (there, mut out) = (Memory::new(&numbers(QUERIES, 0.1)), Memory::new(&numbers(QUERIES, 0.0)));
-    let mut args = Args::new(there.view(QUERIES), there.view(QUERIES), there.view(QUERIES), out.view_mut(QUERIES));
-    let wrong = |op: OpBuilder, args: &mut Args| op.build().and_then(|op| op.forward(args)).unwrap_err();
+    let mut args =
+        ForwardArgs::new(there.view(QUERIES), there.view(QUERIES), there.view(QUERIES), out.view_mut(QUERIES));
+    let wrong = |op: OpBuilder, args: &mut ForwardArgs| op.build().and_then(|op| op.forward(args)).unwrap_err();
     let other = wrong(builder(DType::F32).device(Device::Cuda(1)), &mut args);
     assert!(matches!(&other, Error::InvalidArgument(text) if text.contains("args.q")), "{other:?}");
     let none = wrong(builder(DType::F32).device(Device::Cuda(2)), &mut args);

@@ -1,7 +1,7 @@
 //! Every element type in the place of every tensor: what fa.h has for the argument is served, all else refused by its name.
 use libfa::half::{bf16, f16};
 use libfa::DType::{self, Bool, BF16, F16, F32, I32};
-use libfa::{Args, BackwardArgs, Op, Result, TensorMut, TensorRef};
+use libfa::{BackwardArgs, ForwardArgs, Op, Result, TensorMut, TensorRef};
 
 /// B, S, H and D are 1, 2, 2 and 8: memory for the largest tensor, of any type's zeros.
 #[derive(Default)]
@@ -71,23 +71,23 @@ fn op() -> Op {
 
 #[test]
 fn of_the_forward_pass() {
-    let forward = |change: &dyn Fn(Args<'_>) -> Result<()>| {
+    let forward = |change: &dyn Fn(ForwardArgs<'_>) -> Result<()>| {
         let (data, mut out) = (Zeros::default(), Zeros::default());
         let view = || data.read("f32", ROWS);
-        change(Args::new(view(), view(), view(), out.written("f32", ROWS)))
+        change(ForwardArgs::new(view(), view(), view(), out.written("f32", ROWS)))
     };
-    let run = |args: Args<'_>| op().forward(&mut { args });
+    let run = |args: ForwardArgs<'_>| op().forward(&mut { args });
     for (name, place) in [("q", 0), ("k", 1), ("v", 2)] {
         swept(name, &[F32], |of| {
             let (data, mut out) = (Zeros::default(), Zeros::default());
             let [q, k, v] = [0, 1, 2].map(|at| data.read(if at == place { of } else { "f32" }, ROWS));
-            run(Args::new(q, k, v, out.written("f32", ROWS)))
+            run(ForwardArgs::new(q, k, v, out.written("f32", ROWS)))
         });
     }
     swept("out", &[F32], |of| {
         let (data, mut out) = (Zeros::default(), Zeros::default());
         let view = || data.read("f32", ROWS);
-        run(Args::new(view(), view(), view(), out.written(of, ROWS)))
+        run(ForwardArgs::new(view(), view(), view(), out.written(of, ROWS)))
     });
     swept("lse", &[F32], |of| forward(&|args| run(args.lse(Zeros::default().written(of, LSE)))));
     swept("bias", FLOATS, |of| forward(&|args| run(args.bias(Zeros::default().read(of, [1, 1, 2, 2])))));

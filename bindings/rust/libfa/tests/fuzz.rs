@@ -5,7 +5,7 @@ mod support;
 use std::cell::Cell;
 
 use libfa::sys::*;
-use libfa::{Args, Error, Mask, Op, Workspace};
+use libfa::{Error, ForwardArgs, Mask, Op, Workspace};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use support::{dtype, Memory, Tensor};
@@ -129,7 +129,7 @@ fn forward(
     let op = builder.attention_chunk(numbers[4]).batch_invariant(has(20)).build()?;
 
     let [out, lse] = outputs else { unreachable!() };
-    let mut args = Args::new(tensors[0].view()?, tensors[1].view()?, tensors[2].view()?, out.view_mut()?);
+    let mut args = ForwardArgs::new(tensors[0].view()?, tensors[1].view()?, tensors[2].view()?, out.view_mut()?);
     if has(4) {
         args = args.lse(lse.view_mut()?);
     }

@@ -21,7 +21,7 @@ fn versions_kernels_and_messages() {
     assert!(libfa::build_info().unwrap().contains(env!("CARGO_PKG_VERSION")));
     let kernels = libfa::kernels().unwrap();
     assert!(kernels.iter().any(|kernel| kernel.name == op.kernel() && kernel.available));
-    assert!(kernels.iter().all(|kernel| kernel.available == kernel.why_not.is_empty()), "{kernels:?}");
+    assert!(kernels.iter().all(|kernel| kernel.available == kernel.unavailable_reason.is_empty()), "{kernels:?}");
     assert!(format!("{op:?}").contains(op.kernel()));
     unsafe { libfa::shutdown() }.unwrap();
 }

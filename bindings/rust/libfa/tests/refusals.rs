@@ -1,6 +1,6 @@
 //! What is wrong with a call is an error with a text that says so, and nothing is written.
 use libfa::half::{bf16, f16};
-use libfa::{Args, Array, DType, Device, Error, Op, TensorMut, TensorRef, Workspace};
+use libfa::{Array, DType, Device, Error, ForwardArgs, Op, TensorMut, TensorRef, Workspace};
 
 const SHAPE: [usize; 4] = [2, 3, 1, 8];
 
@@ -9,11 +9,11 @@ fn op() -> Op {
 }
 
 /// Adds to the arguments of a good call what makes it a bad one, and expects the words in the error's text.
-fn refused(words: &[&str], change: impl for<'a> FnOnce(Args<'a>, &'a mut [i32]) -> Args<'a>) {
+fn refused(words: &[&str], change: impl for<'a> FnOnce(ForwardArgs<'a>, &'a mut [i32]) -> ForwardArgs<'a>) {
     let (data, mut ints) = ([0.5f32; 48], [0i32, 3, 6, 1, 2, 0, 0, 0]);
     let mut out = [7f32; 48];
     let view = || TensorRef::new(&data, SHAPE).unwrap();
-    let args = Args::new(view(), view(), view(), TensorMut::new(&mut out, SHAPE).unwrap());
+    let args = ForwardArgs::new(view(), view(), view(), TensorMut::new(&mut out, SHAPE).unwrap());
     let error = op().forward(&mut change(args, &mut ints)).unwrap_err();
     assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
     assert_eq!((error.status(), error.name()), (1, "FA_ERROR_INVALID_ARGUMENT"));
@@ -44,12 +44,12 @@ fn element_types() {
     let wrong = [TensorRef::new(&half, SHAPE).unwrap(), TensorRef::new(&brain, SHAPE).unwrap()];
     for wrong in wrong {
         let out = TensorMut::new(&mut out, SHAPE).unwrap();
-        let text = op().forward(&mut Args::new(wrong, view(), view(), out)).unwrap_err().to_string();
+        let text = op().forward(&mut ForwardArgs::new(wrong, view(), view(), out)).unwrap_err().to_string();
         assert!(text.contains("args.q.dtype") && text.contains("FA_F32"), "{text}");
     }
     let mut bools = [true; 48];
     let out = TensorMut::new(&mut bools, SHAPE).unwrap();
-    let text = op().forward(&mut Args::new(view(), view(), view(), out)).unwrap_err().to_string();
+    let text = op().forward(&mut ForwardArgs::new(view(), view(), view(), out)).unwrap_err().to_string();
     assert!(text.contains("args.out.dtype"), "{text}");
 }
 
@@ -78,7 +78,7 @@ fn workspaces_that_are_too_small() {
     let keys = TensorRef::new(&data, [1, 4096, 1, 16]).unwrap();
     let q = TensorRef::new(&data[..16], [1, 1, 1, 16]).unwrap();
     let op = Op::builder(DType::F32, 16).num_threads(2).build().unwrap();
-    let args = Args::new(q, keys, keys, TensorMut::new(&mut out, [1, 1, 1, 16]).unwrap()).num_splits(4);
+    let args = ForwardArgs::new(q, keys, keys, TensorMut::new(&mut out, [1, 1, 1, 16]).unwrap()).num_splits(4);
     let needed = op.workspace_size(&args).unwrap();
     assert!(needed > 0);
     let mut workspace = Workspace::new(needed - 1).unwrap();
@@ -113,7 +113,7 @@ fn outputs_that_overlap_themselves() {
     let data = [0f32; 48];
     let view = || TensorRef::new(&data, SHAPE).unwrap();
     let repeated = TensorMut::strided(&mut out, 0, SHAPE, [0, 8, 8, 1]).unwrap();
-    let text = op().forward(&mut Args::new(view(), view(), view(), repeated)).unwrap_err().to_string();
+    let text = op().forward(&mut ForwardArgs::new(view(), view(), view(), repeated)).unwrap_err().to_string();
     assert!(text.contains("args.out.stride[0]"), "{text}");
 }
 
@@ -129,6 +129,6 @@ fn mixed_devices() {
     let all_far = || unsafe { TensorRef::on_device(far(), DType::F32, SHAPE, [24, 8, 8, 1]) }.unwrap();
     let out = unsafe { TensorMut::on_device(far(), DType::F32, SHAPE, [24, 8, 8, 1]) }.unwrap();
     let cpu = Op::builder(DType::F32, 8).device(Device::Cpu).build().unwrap();
-    let text = cpu.forward(&mut Args::new(all_far(), all_far(), all_far(), out)).unwrap_err().to_string();
+    let text = cpu.forward(&mut ForwardArgs::new(all_far(), all_far(), all_far(), out)).unwrap_err().to_string();
     assert!(text.contains("a device's memory") && text.contains("the CPU"), "{text}");
 }

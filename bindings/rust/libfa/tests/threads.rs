@@ -3,7 +3,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use libfa::{Args, BackwardArgs, DType, Mask, Op, OpBuilder, Tasks, TensorMut, TensorRef, Workspace};
+use libfa::{BackwardArgs, DType, ForwardArgs, Mask, Op, OpBuilder, Tasks, TensorMut, TensorRef, Workspace};
 
 const QUERIES: [usize; 4] = [2, 150, 4, 32];
 const KEYS: [usize; 4] = [2, 150, 2, 32];
@@ -20,7 +20,7 @@ fn outcome(op: &Op) -> Vec<u32> {
     let mut out = vec![f32::NAN; q.len()];
     let tensor = TensorRef::new;
     let (q, k, v) = (tensor(q, QUERIES).unwrap(), tensor(k, KEYS).unwrap(), tensor(v, KEYS).unwrap());
-    op.forward(&mut Args::new(q, k, v, TensorMut::new(&mut out, QUERIES).unwrap())).unwrap();
+    op.forward(&mut ForwardArgs::new(q, k, v, TensorMut::new(&mut out, QUERIES).unwrap())).unwrap();
     out.into_iter().map(f32::to_bits).collect()
 }
 
@@ -33,7 +33,7 @@ fn expected() -> &'static Vec<u32> {
 fn what_crosses_threads() {
     fn crosses<T: Send + Sync>() {}
     crosses::<Op>();
-    crosses::<Args>();
+    crosses::<ForwardArgs>();
     crosses::<BackwardArgs>();
     crosses::<TensorRef>();
     crosses::<TensorMut>();
