@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every test of libfa: installs what they need, then for each preset builds, runs every ctest suite, and at the end shows
-# the summary of each.
+# The tests of libfa: installs their requirements, then for each preset builds, runs its ctest suites, and at the end shows the
+# summary of each.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
@@ -11,7 +11,11 @@ usage() {
 usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
        scripts/test.sh --install-only [PRESET...]
 
-  PRESET   release      every suite as it is installed          (these three when none is named)
+  PRESET   quick        the library, the tool, one emulated GPU of each family of kernels, the bindings without torch (Rust's
+                        and Julia's where these are installed)          (when none is named)
+           all          the rest: ci asan-ubsan tsan neon avx512 coverage. Tests of ci that quick has just passed on the
+                        same sources are not repeated
+           release      every suite as it is installed
            asan-ubsan   every suite under AddressSanitizer and UndefinedBehaviorSanitizer
            tsan         the suites of what has threads under ThreadSanitizer
            ci           as release, with warnings as errors
@@ -28,10 +32,10 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
   --install-only installs the Debian packages that configuring, building and testing these presets needs, and ends. What
   the bindings' tests need is left to bindings/LANGUAGE/environment.sh.
 
-  scripts/test.sh release -- -R forward.bf16       some tests of one preset
+  scripts/test.sh quick -- -R forward.bf16         some tests of one preset
   scripts/test.sh release -- -L avx2               the tests with a label
   FA_JOBS=1 scripts/test.sh                        less memory
-  FA_TEST_TORCH=1 scripts/test.sh ci               with torch, transformers and JAX, as CI=true does (7 GB, kept in ~/.cache)
+  FA_TEST_TORCH=1 scripts/test.sh all              with torch, transformers and JAX, as CI=true does (7 GB, kept in ~/.cache)
 TEXT
 }
 
@@ -42,7 +46,8 @@ while [ $# -gt 0 ]; do
     -h | --help) usage && exit 0 ;;
     --) shift && break ;;
     --install-only) install_only=yes ;;
-    release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
+    all) presets+=(ci asan-ubsan tsan neon avx512 coverage) ;;
+    quick | release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
     *)
       echo "unknown preset: $1" >&2
       step_advice="use one that scripts/test.sh --help lists"
@@ -51,7 +56,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ ${#presets[@]} -gt 0 ] || presets=(release asan-ubsan tsan)
+[ ${#presets[@]} -gt 0 ] || presets=(quick)
 
 packages=("${build_packages[@]}" gcc libc6-dev libgtest-dev googletest libbenchmark-dev binutils ccache)
 packages+=(clang tcc libaugeas-dev) # tests/abi: other compilers, the neighbour
@@ -73,26 +78,34 @@ need_cmake
 [ -z "$install_only" ] || exit 0
 
 # The bindings are tested in the builds without instruments: programs in other languages could not load an instrumented library.
-bindings=(python rust julia) # each has an environment.sh, which fetches what it needs
-environments=                # once fetched
+bindings_of() {
+  [ "$1" = quick ] || { echo "python;rust;julia" && return; }
+  echo "python$(command -v cargo >/dev/null && echo ";rust")$(command -v julia >/dev/null && echo ";julia")"
+}
 
+# fetch_environments PRESET: each binding has an environment.sh, which fetches what it needs.
 fetch_environments() {
   local language
-  for language in "${bindings[@]}"; do
-    bash "bindings/$language/environment.sh" || return
+  for language in $(bindings_of "$1" | tr ';' ' '); do
+    if [ "$1" = quick ]; then
+      CI=false FA_TEST_TORCH=0 bash "bindings/$language/environment.sh" || return
+    else
+      bash "bindings/$language/environment.sh" || return
+    fi
   done
+  [ "$1" != quick ] || return 0
   sh emulator/strangers/python.sh "${XDG_CACHE_HOME:-$HOME/.cache}/fa-emu/strangers" install || [ $? -eq 77 ] || return
   [[ " ${presets[*]} " != *" avx512 "* ]] || scripts/fetch_bochs.sh
 }
 
-# build_while_fetching PRESET: what other languages need comes from networks, while what needs none of it is compiled.
+# build_while_fetching PRESET: the bindings' requirements come from networks, while kernels and the emulator are compiled.
 build_while_fetching() {
-  local preset=$1 log=$logs/environments.log
-  say "Fetching what the bindings' tests need, meanwhile; the log is $log"
-  fetch_environments >"$log" 2>&1 &
+  local preset=$1 log=$logs/environments.$1.log environments
+  say "Fetching the requirements of the bindings' tests, meanwhile; the log is $log"
+  fetch_environments "$preset" >"$log" 2>&1 &
   environments=$!
   configure_and_build "$preset" "${options[@]}" -DFA_BUILD_BINDINGS=OFF --target fa_kernels fa_emulator_builds
-  step "Waiting for what the bindings' tests need" "see $log, whose end is above"
+  step "Waiting for the requirements of the bindings' tests" "see $log, whose end is above"
   if ! wait "$environments"; then
     tail -n 40 "$log" >&2
     exit 1
@@ -116,17 +129,36 @@ has_avx512() {
   for flag in avx512f avx512bw avx512dq avx512vl avx512_bf16; do grep -qw "$flag" /proc/cpuinfo || return; done
 }
 
+# state_of_sources: a number of all files that git does not ignore; nothing where this is no clone.
+state_of_sources() {
+  git rev-parse HEAD >/dev/null 2>&1 || return 0
+  { git rev-parse HEAD && git diff HEAD && git ls-files -oz --exclude-standard | xargs -0r sha256sum; } | sha256sum
+}
+
 # What is instrumented is libfa: its CUDA engine uses the emulator and the kernels of a build without instruments, which are
 # compiled once.
 emulated_by=
 
 logs=build/logs
 mkdir -p "$logs"
+fetched=
 for preset in "${presets[@]}"; do
   options=()
+  targets=()
+  tests=$preset
   case $preset in
+    quick)
+      options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=OFF "-DFA_BINDINGS=$(bindings_of quick)")
+      targets=(--target src/all tools/all examples/all tests/all bindings/all fa_emulator_builds)
+      ;;
     release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # what scripts/quickstart.sh leaves out
-    ci) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON) ;;
+    ci)
+      options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON "-DFA_BINDINGS=$(bindings_of ci)" -UFA_ARCHS) # as quick left the tree
+      if [ -s "$logs/quick.passed" ] && [ "$(state_of_sources)" = "$(cat "$logs/quick.passed")" ]; then
+        say "scripts/test.sh has passed quick on these sources, whose tests are left out of ci"
+        tests=after-quick
+      fi
+      ;;
     avx512) scripts/fetch_bochs.sh ;;
     asan-ubsan | tsan | coverage)
       options=("-DFA_EMULATED_BY=$emulated_by")
@@ -139,17 +171,21 @@ for preset in "${presets[@]}"; do
       fi
       ;;
   esac
-  [[ $preset != ci && $preset != release || -n $environments ]] || build_while_fetching "$preset"
-  configure_and_build "$preset" "${options[@]}"
+  if [[ $preset =~ ^(ci|release|quick)$ && $preset != "$fetched" ]]; then
+    build_while_fetching "$preset"
+    fetched=$preset
+  fi
+  configure_and_build "$preset" "${options[@]}" "${targets[@]}"
   [[ $preset != ci && $preset != release ]] || emulated_by=$root/build/$preset
   [ "$preset" != coverage ] || find build/coverage -name '*.gcda' -delete # counts of an earlier run
-  tests=$preset
   if [ "$preset" = avx512 ] && [ -n "$emulated_by" ] && has_avx512; then
     say "This CPU has AVX-512 and BF16, and all suites ran on it in $emulated_by: a sample of their cases is emulated"
     tests=avx512-sample
   fi
   step "Testing build/$preset" "run one test alone: ctest --preset $tests -R NAME -V; the log is $logs/$preset.log"
+  rm -f "$logs/$preset.passed"
   ctest --preset "$tests" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"
+  [ "$preset" != quick ] || [ $# -gt 0 ] || state_of_sources >"$logs/quick.passed"
   [ "$preset" != coverage ] || measure_coverage "$logs/coverage.log"
 done
 

@@ -19,7 +19,7 @@ need_packages "${packages[@]}"
 
 step "Making the environment of the Python tests in $folder" "check that PyPI can be reached; to start afresh: rm -r $folder"
 wanted=$(cat "${lists[@]}")
-if [ ! -f "$folder/installed.txt" ] || [ "$wanted" != "$(cat "$folder/installed.txt")" ]; then
+if [ ! -f "$folder/installed.txt" ] || [[ "$(cat "$folder/installed.txt")" != "$wanted"* ]]; then # torch may be there already
   "$folder/bin/python" -m pip --version >/dev/null 2>&1 || python3 -m venv --clear "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "${lists[@]/#/--requirement=}"
   if [ ${#lists[@]} -gt 1 ]; then # the sources of flash_attn, for tests/test_upstream.py: nothing of them is compiled
