@@ -1,5 +1,5 @@
 # What makes faults of memory harder to use, for the library's own code: fa_hardening, which targets take as they take
-# fa_flags, and fa_hardening_link_options for what is linked of them. It costs nothing that could be measured. Not beside
+# fa_flags, and fa_hardening_link_options for what is linked of them. It costs nothing that could be measured. Not with
 # sanitizers, which see more.
 #
 #   everywhere    relocations become read-only as the library is loaded, all of them; functions with arrays on the stack have

@@ -74,6 +74,6 @@ foreach(folder docs examples)
   endif()
 endforeach()
 
-# Programs (the tool) find the library beside themselves, wherever the prefix is moved.
+# Programs (the tool) find the library relative to themselves, wherever the prefix is moved.
 file(RELATIVE_PATH fa_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
 set(CMAKE_INSTALL_RPATH "$ORIGIN/${fa_bin_to_lib}")

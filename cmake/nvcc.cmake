@@ -1,5 +1,5 @@
 # nvcc: of a CUDA toolkit that is there, or from PyPI, fetched into the source tree, where all build trees share it: 13.0 into
-# build/nvcc (300 MB), what stands for nvcc 12.9 into build/nvcc12 (140 MB, scripts/nvcc12.py).
+# build/nvcc (300 MB), the replacement of nvcc 12.9 into build/nvcc12 (140 MB, scripts/nvcc12.py).
 #
 #   fa_need_nvcc(COMPILER VERSION)               now, while configuring: of the CUDA that FA_CUDA asks for, and its version,
 #                                                13000 for 13.0; fails with advice where it is not available

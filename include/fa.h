@@ -165,12 +165,12 @@
  *                                                              summed over what it repeats [F166]
  *   dsinks[h] = sum_i exp(sink - lse[i]) * (dlse[i] - delta[i])     over the rows of head h, those without keys too [F167]
  *
- * So lse and out, or delta, may come from more keys than k has, as in ring attention: the gradients are then the part that
- * these keys have in those of the whole (dsinks, of no key, is to be asked of one part alone). That out and lse belong to the
+ * lse and out, or delta, may come from more keys than k has, as in ring attention: the result is then these keys' contribution
+ * to the full gradient. Request dsinks from exactly one part, as it does not depend on the keys. That out and lse belong to the
  * inputs cannot be checked.
  *
- * A query whose lse is -inf had no key left: its dq is 0, and it adds to no other gradient, whatever dout holds [F168]. A query
- * and a key that it does not attend add exactly nothing to each other's gradients, NaN and infinity included [F169]. Where
+ * A query whose lse is -inf had no key left: its dq is 0, and it adds to no other gradient, whatever dout holds [F168]. A
+ * masked pair of a query and a key contributes exactly zero to all gradients, NaN and infinity included [F169]. Where
  * inputs, out, lse and gradients given are finite, and so is each step above, results are within the bounds of
  * docs/precision.md [F170].
  *
@@ -183,10 +183,10 @@
  * interleaved, as slices of one packed gradient [F177]. Bits of accumulate add them to what their tensors hold [F178], which
  * is for FA_F32 alone [F179].
  *
- * Refused, as FA_ERROR_INVALID_ARGUMENT: block_table, as nobody trains on pages [F180]; dbias without bias [F181]; dsinks
- * without sinks [F182]; neither out nor delta [F183]; and the combinations above that both structures can have. A call is
- * served where its memory is, as fa_forward's are [F184]. A build without kernels for it (FA_BACKWARD=OFF) refuses it as
- * FA_ERROR_UNSUPPORTED [F185].
+ * Refused, as FA_ERROR_INVALID_ARGUMENT: block_table, as there is no backward pass for a paged cache [F180]; dbias without
+ * bias [F181]; dsinks without sinks [F182]; neither out nor delta [F183]; and the combinations above that both structures can
+ * have. A call is served where its memory is, as fa_forward's are [F184]. A build without kernels for it (FA_BACKWARD=OFF)
+ * refuses it as FA_ERROR_UNSUPPORTED [F185].
  *
  *
  * THREADS, MEMORY, ERRORS
@@ -267,7 +267,7 @@ enum {
   FA_ERROR_DRIVER = 5            /* the device's driver failed: its own name and text are in fa_last_error() [F73] */
 };
 
-/* Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names [F74]. */
+/* Element types. FA_DTYPE_DEFAULT means the type that the field's comment names [F74]. */
 typedef int32_t fa_dtype;
 enum {
   FA_DTYPE_DEFAULT = 0,
@@ -484,19 +484,19 @@ FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_
  * started by the first call that needs them, not here [F122].
  *
  * An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
- * then serves memory of the host [F123]. Each call with the GPU's memory tries again to make it ready, and while that fails,
+ * then accepts host memory only [F123]. Each call with the GPU's memory tries again to make it ready, and while that fails,
  * the call fails with the reason [F124].
  *
- * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason [F125]);
- * FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
+ * Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when no kernel supports the attention (the text gives each
+ * reason [F125]); FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1. */
 FA_API fa_status fa_create(const fa_desc *desc, fa_op **op);
 
 /* Stores in *bytes the workspace that fa_forward needs for *args.
  *
  * The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides [F126],
- * data pointers of q, k, v and out, and the contents of arrays do not matter [F127]. It never falls when one of these bounds
- * rises, lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller
- * one [F128]. (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+ * data pointers of q, k, v and out, and the contents of arrays do not matter [F127]. It never falls when a bound rises:
+ * lengths, the batch, either number of heads. So the size for the largest call is enough for every smaller one [F128].
+ * (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
  *
  * Errors: as fa_forward's checks [F159]; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t [F129]. Thread-safe. Since 0.1. */
 FA_API fa_status fa_forward_workspace_size(const fa_op *op, const fa_forward_args *args, size_t *bytes);

@@ -41,7 +41,7 @@ int32_t far_offset(Random *random) {
   return int32_t(random->one_of<int64_t>(INT_MIN, INT_MIN + 1, -5, INT_MAX - 100, INT_MAX - 1, INT_MAX));
 }
 
-/// What stands for a masked key in a model: large, negative, and finite in the bias' type.
+/// The bias of a masked key in models: large, negative, and finite in the bias' type.
 double padding(uint64_t bits, fa_dtype dtype) {
   const double lowest = dtype == FA_F16 ? -65504 : dtype == FA_BF16 ? -0x1.fep127 : -0x1.fffffep127;
   const double values[] = {lowest, lowest, lowest / 2, std::max(lowest, -1e12), std::max(lowest, -3e9), -1e4};

@@ -29,7 +29,7 @@ enum class Layout {
 };
 
 constexpr int layout_count = 12;
-constexpr int output_layout_count = 9;  // the first so many have no stride 0
+constexpr int output_layout_count = 9;  // the first ones, without stride 0
 const char *name_of(Layout layout);
 
 class Tensor {

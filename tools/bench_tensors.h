@@ -20,7 +20,7 @@ fa_tensor tensor_of(Array *array, fa_dtype dtype);
 /// A workspace for as long as it lives.
 class BenchWorkspace {
  public:
-  /// What a call of so many bytes is to be given: nullptr for none.
+  /// The workspace of a call that needs this many bytes: nullptr for none.
   void *allocate(size_t bytes);
 
  private:

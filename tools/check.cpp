@@ -125,7 +125,7 @@ Command check_command() {
       "\n"
       "A result is right when its error is within a bound that follows from the type's precision, element by element, "
       "and at most twice that of the same maths done naively in that precision. Prints a table: for each kernel and "
-      "type the number of cases that are right, and the largest error as a fraction of its bound. A dash stands for a "
+      "type the number of cases that are right, and the largest error as a fraction of its bound. A dash is a "
       "type that a kernel does not serve. For each failure it prints the line that repeats it.";
   command.examples = {{"After an installation:", "fa check"}};
   command.define = [](Options &options) -> std::function<int()> {

@@ -20,8 +20,8 @@ std::vector<std::byte> read_file(const std::string &path, const Needed &needed);
 /// A text file's bytes, of which there are at most 64 MiB.
 std::vector<std::byte> read_text_file(const std::string &path);
 
-/// A file to be written. Its bytes go to a temporary file beside it, which commit() puts in its place; without a
-/// commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before
+/// A file to be written. Its bytes go to a temporary file in the same folder, which commit() puts in its place; without
+/// a commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before
 /// stays. A path that is no regular file (/dev/null, a pipe) is written directly, a pipe opened only then.
 class OutputFile {
  public:

@@ -1,4 +1,4 @@
-// Nothing here may fail: what is not told stays empty, and why nothing serves is the library's to say.
+// Nothing here may fail: unknown fields stay empty, and the library gives the reason where no kernel is available.
 #include "gpus.h"
 
 #include <cstdint>

@@ -133,7 +133,8 @@ void print_gpus(const Gpus &gpus) {
   }
 }
 
-/// One line a kernel. What kernels in turn lack alike is said once, and that there is no GPU has been said.
+/// One line for each kernel. Consecutive kernels with the same reason share it; the lack of a GPU has been printed
+/// before.
 void print_kernels(bool any_gpu) {
   fmt::print("\nKernels, best first:\n");
   std::string before;

@@ -20,7 +20,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-/// A heading of the introduction: a line in capitals, whatever stands in parentheses behind them.
+/// A heading of the introduction: a line in capitals, possibly with parentheses behind them.
 bool is_heading(std::string_view line) {
   if (line.size() < 4 || !std::isupper(static_cast<unsigned char>(line[0]))) return false;
   const std::string_view title = line.substr(0, line.find(" ("));

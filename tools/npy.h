@@ -10,7 +10,7 @@
 
 namespace fa::tool {
 
-/// Element types that the tool reads. bf16 stands in files as a two-byte void ('V2', what ml_dtypes writes), as
+/// Element types that the tool reads. bf16 is a two-byte void in files ('V2', what ml_dtypes writes), as
 /// 'bfloat16', or as raw uint16.
 enum class NpyType { f16, bf16, f32, f64, boolean, u8, u16, i32, i64 };
 
@@ -49,7 +49,7 @@ std::string describe(const Array &array);
 /// The array with every element converted; only floating types, or any type to itself.
 Array converted(Array array, NpyType type);
 
-/// The array in the bytes of a file; name stands in the texts of errors. Bytes after the array are ignored, as NumPy
+/// The array in the bytes of a file; name appears in error texts. Bytes after the array are ignored, as NumPy
 /// does. Throws BadInput, which says what is wrong.
 Array parse_npy(std::span<const std::byte> file, std::string_view name);
 

@@ -1,4 +1,4 @@
-// Numbers in lists, parsed to the last character. The rest of Options stands with the parser, in command_line.cpp.
+// Numbers in lists, parsed to the last character. The rest of Options is in command_line.cpp, with the parser.
 #include "options.h"
 
 #include <charconv>

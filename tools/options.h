@@ -38,7 +38,7 @@ class Options {
 
   void group(const std::string &name) { group_ = name; }
 
-  /// An option with a value. Value stands for it in the help.
+  /// An option with a value, which the help calls `value`.
   void value(const char *names, std::string &target, const char *value, const char *description);
   void value(const char *names, int32_t &target, const char *value, const char *description);
   void value(const char *names, int64_t &target, const char *value, const char *description,

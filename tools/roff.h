@@ -17,7 +17,7 @@ class Roff {
   void section(std::string_view title);
   void subsection(std::string_view title);
 
-  /// A line of roff, as it stands.
+  /// A line of roff, unchanged.
   void line(std::string_view roff);
 
   /// Plain text; blank lines separate paragraphs.
@@ -35,7 +35,7 @@ class Roff {
   void new_paragraph();
 
   std::string text_;
-  bool fresh_ = true;  // nothing stands in the paragraph yet
+  bool fresh_ = true;  // the paragraph is still empty
 };
 
 }  // namespace fa::tool

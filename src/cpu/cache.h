@@ -1,4 +1,4 @@
-// Where the row of a key stands, and of a value: in a tensor's rows, or in the slots of pages that a block table lists.
+// The place of the row of a key, and of a value: in a tensor's rows, or in the slots of pages that a block table lists.
 // The one place that knows, for reading and for writing.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Pages {
   int64_t first = 0;            // the token that is key 0
 };
 
-/// The keys, or the values, of one sequence and head, or of some heads in turn. Strides are in bytes.
+/// The keys, or the values, of one sequence and head, or of some consecutive heads. Strides are in bytes.
 struct CacheRows {
   char *data = nullptr;  // key 0; paged: slot 0 of page 0
   int64_t row = 0;       // from a key to the next; paged: within a page

@@ -100,7 +100,7 @@ struct Hierarchy {
   }
 
   /// The least quota from the process' group up to the hierarchy's top, as far as they can be seen here. What a
-  /// namespace hides is not: there the top that is mounted stands for the process' group.
+  /// namespace hides is not: there the top that is mounted is taken for the process' group.
   double quota(const std::string &root, std::string_view groups) const {
     std::string_view group = group_in(groups);
     if (top != "/") group = is_within(group, top) ? group.substr(top.size()) : "";

@@ -14,7 +14,7 @@ int32_t affinity_cpus();
 /// root: the folder that /proc and the mounts are looked for in.
 double quota_cpus(const std::string &root = "");
 
-/// The threads that so many CPUs and such a quota (0: none) can keep busy, FA_MAX_THREADS at most. A part of a CPU
+/// The threads that this many CPUs and this quota (0: none) can keep busy, FA_MAX_THREADS at most. A part of a CPU
 /// counts.
 int32_t threads_for(int32_t cpus, double quota);
 

@@ -186,7 +186,7 @@ function generate(header)
 
     out = IOBuffer()
     print(out, """
-        # fa.h in Julia. Written by gen/generate.jl from include/fa.h: `scripts/generate-bindings.sh julia` writes it anew.
+        # fa.h in Julia. Written by gen/generate.jl from include/fa.h: `scripts/generate-bindings.sh julia` rewrites it.
 
         \"\"\"
         The C interface as it is: the names, structures and functions of fa.h, documented as they are there. A structure
@@ -236,7 +236,7 @@ function main(arguments)
     text = generate(replace(read(header, String), "\r\n" => "\n"))
     check || (write(output, text); return 0)
     isfile(output) && read(output, String) == text && return 0
-    println(stderr, "$output is not what $header gives; scripts/generate-bindings.sh julia writes it anew")
+    println(stderr, "$output is not what $header gives; scripts/generate-bindings.sh julia rewrites it")
     1
 end
 

@@ -81,7 +81,7 @@ of times, from any thread: `op(out, q, k, v; ...)`, see [`attention!`](@ref). En
 |---|---|---|
 | `causal` | `false` | `true`: the last query attends every key; `:top_left`: the first query attends the first key |
 | `window` | `(-1, -1)` | keys before and after the query's position that it attends; -1: all |
-| `attention_chunk` | 0 | queries attend keys of their own chunk of so many positions |
+| `attention_chunk` | 0 | queries attend keys of their own chunk of this many positions |
 | `softmax_scale` | 0 | of the scores; 0: 1 / sqrt(head_dim) |
 | `softcap` | 0 | x = softcap * tanh(x / softcap); 0: none |
 | `bias_before_softcap` | `false` | adds the bias before the softcap rather than after it |

@@ -58,7 +58,7 @@ end
     return tensor(name, a, dimensions(layout))
 end
 
-"Which dimensions of an optional array are C's 0 to 3, as fa.h lists them; 5 stands for one that is 1."
+"Which dimensions of an optional array are C's 0 to 3, as fa.h lists them; 5 means one that is 1."
 const order_of_scores = (4, 3, 2, 1) # bias, mask: (Sk, Sq, H, B)
 const order_of_lse = (3, 2, 1, 5)    # (Sq, H, B)
 const order_of_heads = (2, 1, 5, 5)  # alibi_slopes, sinks: (H) or (H, B)

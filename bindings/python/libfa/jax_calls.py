@@ -24,7 +24,7 @@ _CONSTANTS = {
 
 
 class Call(NamedTuple):
-    """What a call has beside its arrays."""
+    """The settings of a call, which are not arrays."""
 
     given: str  # the letters of the inputs after q, k and v
     out_dtype: Any

@@ -19,7 +19,7 @@ def _library(x: Any) -> Any:
 
 
 def _arange(count: int, like: Any) -> Any:
-    """0 .. count - 1 as int32, beside like."""
+    """0 .. count - 1 as int32, on the device of `like`."""
     library = _library(like)
     if library.__name__ == "torch":
         return library.arange(count, dtype=library.int32, device=like.device)

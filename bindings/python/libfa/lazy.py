@@ -37,7 +37,7 @@ def error(x: Any, what: str) -> Unreadable:
 
 
 def overrides(x: Any) -> bool:
-    """Whether x is of a subclass that stands for operators itself."""
+    """Whether x is of a subclass that implements operators itself."""
     return type(x).__torch_dispatch__ is not sys.modules["torch"].Tensor.__torch_dispatch__
 
 

@@ -1,4 +1,4 @@
-// The rows that decode works on together, and where their softmax stands.
+// The rows that decode processes together, and the state of their softmax.
 #pragma once
 
 #include "cpu/kernel/vector_math.h"
@@ -12,7 +12,7 @@ constexpr int group_rows = 4;
 
 /// Rows of one group, their lanes, and their running softmax.
 struct Group {
-  int first, last, rows;   // rows stands for 1, 2 or 4: rows past the last repeat it
+  int first, last, rows;   // rows is 1, 2 or 4: rows past the last repeat it
   int64_t k_head, v_head;  // bytes from the tile's first head
   const float *q[group_rows];
   int32_t full_low, full_high;                                   // every row attends [full_low, full_high)

@@ -1,5 +1,5 @@
 // The whole kernel of one ISA. An ISA's translation unit defines FA_ISA and a Simd, and includes this last.
-// Everything stands in an unnamed namespace inside fa::cpu::FA_ISA: nothing compiled for an ISA can be linked in
+// Everything is in an unnamed namespace inside fa::cpu::FA_ISA: nothing compiled for an ISA can be linked in
 // another's place.
 #pragma once
 

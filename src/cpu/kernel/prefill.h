@@ -3,7 +3,7 @@
 //   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V
 //   where a = exp2(c (m - m'))
 // The largest weight is 1 exactly, however large S is: c S - c m' as one rounding of a product less another's would not
-// do. Nothing crosses lanes, so a row's bits do not depend on the rows beside it.
+// do. Nothing crosses lanes, so a row's bits do not depend on its neighbours.
 #pragma once
 
 #include "cpu/kernel/columns.h"

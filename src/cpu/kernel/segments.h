@@ -8,8 +8,8 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Keys for which the set of attending vectors of queries is looked at anew within a block. Even: pairs do not straddle
-/// it.
+/// Keys after which the set of attending vectors of queries is determined again within a block. Even: pairs do not
+/// straddle it.
 constexpr int segment_keys = 16;
 
 /// Keys begin .. end - 1 of a block, attended by some lane of vectors first .. last - 1.

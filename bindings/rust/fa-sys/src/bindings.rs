@@ -18,7 +18,7 @@ pub const FA_ERROR_NO_DEVICE: fa_status = 3;
 pub const FA_ERROR_OUT_OF_MEMORY: fa_status = 4;
 /// the device's driver failed: its own name and text are in fa_last_error()
 pub const FA_ERROR_DRIVER: fa_status = 5;
-/// Element types. FA_DTYPE_DEFAULT stands for the type that its field's comment names.
+/// Element types. FA_DTYPE_DEFAULT means the type that the field's comment names.
 pub type fa_dtype = i32;
 pub const FA_DTYPE_DEFAULT: fa_dtype = 0;
 /// IEEE 754 binary32
@@ -635,18 +635,18 @@ functions! {
  started by the first call that needs them, not here.
 
  An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
- then serves memory of the host. Each call with the GPU's memory tries again to make it ready, and while that fails,
+ then accepts host memory only. Each call with the GPU's memory tries again to make it ready, and while that fails,
  the call fails with the reason.
 
- Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when nothing serves (the text gives each reason);
- FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
+ Errors: FA_ERROR_INVALID_ARGUMENT; FA_ERROR_UNSUPPORTED when no kernel supports the attention (the text gives each
+ reason); FA_ERROR_NO_DEVICE; FA_ERROR_OUT_OF_MEMORY; FA_ERROR_DRIVER. Thread-safe. Since 0.1.*/
     pub fn fa_create(desc: *const fa_desc, op: *mut *mut fa_op) -> fa_status;
     /** Stores in *bytes the workspace that fa_forward needs for *args.
 
  The size follows from shapes, max_seqlen_*, num_splits and which arrays are given, and from nothing else: strides,
- data pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when one of these bounds
- rises, lengths, the batch and either number of heads alike, so the size for the largest call serves every smaller
- one. (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
+ data pointers of q, k, v and out, and the contents of arrays do not matter. It never falls when a bound rises:
+ lengths, the batch, either number of heads. So the size for the largest call is enough for every smaller one.
+ (num_splits = 0 is no bound: the number chosen may need more or less than a number that is given.)
 
  Errors: as fa_forward's checks; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1.*/
     pub fn fa_forward_workspace_size(

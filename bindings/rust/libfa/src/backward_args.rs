@@ -53,7 +53,7 @@ macro_rules! added {
 }
 
 impl<'a> BackwardArgs<'a> {
-    /// What every call has beside [`out`](Self::out) or [`delta`](Self::delta): `q`, `k`, `v` as they were given to
+    /// The required inputs in addition to [`out`](Self::out) or [`delta`](Self::delta): `q`, `k`, `v` as they were given to
     /// [`Op::forward`](crate::Op::forward), the `lse` (B, Hq, Sq, 1) that it wrote, and the gradient `dout` of its result, (B, Sq,
     /// Hq, Dv). The `lse` may be that of more keys than `k` has, as in ring attention.
     pub fn new(q: TensorRef<'a>, k: TensorRef<'a>, v: TensorRef<'a>, lse: TensorRef<'a>, dout: TensorRef<'a>) -> Self {

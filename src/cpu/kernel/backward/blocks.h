@@ -1,4 +1,4 @@
-// What stands behind a tile of queries and a tile of keys in the workspace: their rows as operands of the five
+// The staged data of a tile of queries and of a tile of keys in the workspace: their rows as operands of the five
 // products, and the gradients that these add up.
 #pragma once
 
@@ -17,7 +17,8 @@ constexpr int64_t padded(int64_t dim) {
   return (dim + width - 1) / width * width;
 }
 
-/// The pitch of rows of so many floats: an odd number of cache lines, so that columns of rows use all sets of a cache.
+/// The pitch of rows of this many floats: an odd number of cache lines, so that columns of rows use all sets of a
+/// cache.
 constexpr int64_t row_pitch(int64_t floats) {
   return ((floats + 15) / 16 | 1) * 16;
 }
@@ -54,7 +55,7 @@ inline void *behind(const Tile &tile) {
   return reinterpret_cast<char *>(const_cast<Tile *>(&tile)) + header_bytes<Tile>;
 }
 
-/// Columns are sub-tiles in turn, [operands(dim)][lanes] each, as attend_tile of prefill has them.
+/// Columns are consecutive sub-tiles, [operands(dim)][lanes] each, as attend_tile of prefill has them.
 struct QueryBlock {
   float *q_columns, *dout_columns;
   float *q_rows, *dout_rows;  // [operands(block_lanes)][row_pitch(padded dim)]; 0 for what is not finite

@@ -1,5 +1,5 @@
 // From products to weights and gradients of scores: P = exp(x - lse), dx = P (dP - delta), and dy = dx (1 - tanh^2)
-// under a softcap. What a mask leaves out is exactly 0, whatever stands there.
+// under a softcap. Masked weights are exactly 0, whatever the scores are.
 #pragma once
 
 #include "cpu/kernel/backward/blocks.h"
