@@ -19,11 +19,11 @@ DevicePointer address(const void *p) {
 
 /// The call that a structure describes, and what says how large its workspace is.
 struct Forward {
-  using Call = Problem;
+  using Call = ForwardCall;
   static constexpr auto size = fa_forward_workspace_size;
 };
 struct Gradients {
-  using Call = Backward;
+  using Call = BackwardCall;
   static constexpr auto size = fa_backward_workspace_size;
 };
 template <class Args>

@@ -4,13 +4,13 @@ namespace fa::dram {
 
 using kernels::Interval;
 using kernels::Params;
-using kernels::Work;
+using kernels::WorkTile;
 
 namespace {
 
-Block block_of(const Params &p, const kernels::Tile &tile) {
-  Block block = {by_warp([&] { return kernels::work_of_block(p, tile.rows); }), {0, 0}, 0};
-  const Work &w = block.work;
+Block block_of(const Params &p, const kernels::TileConfig &tile) {
+  Block block = {by_warp([&] { return kernels::get_initial_work_tile(p, tile.rows); }), {0, 0}, 0};
+  const WorkTile &w = block.work;
   if (w.rows == 0) return block;
   const Interval split = kernels::keys_of_split(p, w.sequence, w.split, tile.keys);
   for (int32_t row = w.first_row; row < std::min(w.rows, w.first_row + tile.rows); row++) {
@@ -26,7 +26,7 @@ Block block_of(const Params &p, const kernels::Tile &tile) {
 
 }  // namespace
 
-std::vector<Block> blocks_of(const Params &p, const kernels::Tile &tile, int64_t tiles) {
+std::vector<Block> blocks_of(const Params &p, const kernels::TileConfig &tile, int64_t tiles) {
   const int64_t count = tiles * p.schedule.num_splits;
   std::vector<Block> blocks;
   gridDim.x = static_cast<uint32_t>(count);

@@ -5,19 +5,19 @@
 
 #include "bench/dram/host.h"
 // After it, which has CUDA's words.
-#include "common/schedule.cuh"
+#include "common/tile_scheduler.cuh"
 #include "cuda/plan.h"
 
 namespace fa::dram {
 
 struct Block {
-  kernels::Work work;
+  kernels::WorkTile work;
   kernels::Interval keys;  // that any of its rows attends, within its split
   int64_t scores;          // of these rows with these keys
 };
 
 /// Those of one launch, in the order in which a device starts them; grids are not persistent.
-std::vector<Block> blocks_of(const kernels::Params &params, const kernels::Tile &tile, int64_t tiles);
+std::vector<Block> blocks_of(const kernels::Params &params, const kernels::TileConfig &tile, int64_t tiles);
 
 /// The parameters of each launch of a plan, one after another, and how many tiles it has: launch(params, tiles).
 template <class F>

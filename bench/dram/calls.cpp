@@ -21,13 +21,13 @@ int image_dim(int64_t dim) {
 }
 
 /// kernels/wgmma without maps of tensors, which a driver encodes: nothing is read here.
-constexpr kernels::Tile unmapped(const kernels::Arch &arch, int dim, kernels::Entry entry) {
-  kernels::Tile tile = kernels::wgmma::family.tile(arch, dim, entry);
+constexpr kernels::TileConfig unmapped(const kernels::Arch &arch, int dim, kernels::Entry entry) {
+  kernels::TileConfig tile = kernels::wgmma::family.tile(arch, dim, entry);
   tile.box_keys = 0;
   return tile;
 }
-constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.works_in, kernels::wgmma::why_not,
-                                   kernels::wgmma::why_not_call, false};
+constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.works_in, kernels::wgmma::unsupported_reason,
+                                   kernels::wgmma::unsupported_call_reason, false};
 
 /// Rows of heads, somewhere of their own: nothing is read.
 View rows_of(int tensor, int64_t rows, int64_t heads, int64_t dim) {
@@ -86,7 +86,7 @@ Planned::Planned(const Call &c)
   attention_.head_dim = c.dim, attention_.head_dim_v = dim_v;
   attention_.scale = 0.125f;
   attention_.mask = c.causal ? FA_MASK_CAUSAL : FA_MASK_NONE;
-  Problem &p = problem_;
+  ForwardCall &p = problem_;
   p.attention = &attention_;
   p.batch = c.batch, p.heads_q = c.heads_q, p.heads_kv = c.heads_kv;
   p.rows_q = p.max_seqlen_q = c.rows_q, p.rows_k = p.max_seqlen_k = c.rows_k;
@@ -103,15 +103,15 @@ Planned::Planned(const Call &c)
   p.k = rows_of(3, p.rows_k, p.heads_kv, c.dim), p.v = rows_of(4, p.rows_k, p.heads_kv, dim_v);
   if (c.page > 0) set_pages(c);
   set_features(c);
-  const cuda::Serving serving =
-      c.warpgroups ? cuda::Serving{{&images_[0], &images_[1]}, 2} : cuda::Serving{{&images_[1]}, 1};
+  const cuda::ForwardKernels serving =
+      c.warpgroups ? cuda::ForwardKernels{{&images_[0], &images_[1]}, 2} : cuda::ForwardKernels{{&images_[1]}, 1};
   plan = cuda::plan_of(p, serving, c.gpu.device());
   plan.place_partials(reinterpret_cast<char *>(uintptr_t{5} << 44));
 }
 
 /// Each sequence's pages lie one after another.
 void Planned::set_pages(const Call &c) {
-  Problem &p = problem_;
+  ForwardCall &p = problem_;
   const int64_t width = (p.max_seqlen_k + c.page - 1) / c.page;
   for (int64_t page = 0; page < p.batch * width; page++) pages_.push_back(static_cast<int32_t>(page));
   p.page_size = c.page;
@@ -123,7 +123,7 @@ void Planned::set_pages(const Call &c) {
 }
 
 void Planned::set_features(const Call &c) {
-  Problem &p = problem_;
+  ForwardCall &p = problem_;
   attention_.softcap = c.softcap;
   if (c.alibi) {
     p.alibi_slopes.data = reinterpret_cast<char *>(&slope_);

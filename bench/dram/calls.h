@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/problem.h"
+#include "core/call.h"
 #include "cuda/plan.h"
 
 namespace fa::dram {
@@ -61,7 +61,7 @@ class Planned {
 
  private:
   Attention attention_;
-  Problem problem_;
+  ForwardCall problem_;
   void set_pages(const Call &call);
   void set_features(const Call &call);
 

@@ -1,5 +1,5 @@
-// CUDA's words for the host's compiler, so that it compiles kernels/common/schedule.cuh: what a block works on follows
-// from its number and the call's parameters alone.
+// CUDA's words for the host's compiler, so that it compiles kernels/common/tile_scheduler.cuh: what a block works on
+// follows from its number and the call's parameters alone.
 #pragma once
 
 #include <algorithm>

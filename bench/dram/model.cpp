@@ -11,8 +11,8 @@ namespace fa::dram {
 namespace {
 
 using kernels::Params;
-using kernels::Tile;
-using kernels::Work;
+using kernels::TileConfig;
+using kernels::WorkTile;
 
 /// Turns of the loop over keys that a block's beginning and end take.
 constexpr double turns_around = 2;
@@ -34,7 +34,7 @@ class Device {
         traffic->taken += now_ - block.begun;
         continue;
       }
-      take_turn(*block.block, --block.turns_left);
+      warp_scheduler_barrier_sync(*block.block, --block.turns_left);
       block.time += block.turn;
       at_work_.push(block);
     }
@@ -63,19 +63,19 @@ class Device {
     at_work_.push({&block, number, turns, now_, now_ + (block.work.rows > 0 ? turns_around * turn : 0), turn});
   }
 
-  int64_t rows_of(const Work &w) const { return std::min(tile_.rows, w.rows - w.first_row); }
+  int64_t rows_of(const WorkTile &w) const { return std::min(tile_.rows, w.rows - w.first_row); }
 
   template <class V>
-  const char *row_address(const V &view, const Work &w) const {
+  const char *row_address(const V &view, const WorkTile &w) const {
     const kernels::Row row = kernels::row_at(p_, w, w.first_row);
     return view.data + kernels::q_batch(p_, w.sequence) * view.stride[0] +
            (w.sequence.q_first + row.query) * view.stride[1] + row.head * view.stride[2];
   }
 
-  void read_queries(const Work &w) { cache_->read(row_address(p_.q, w), rows_of(w) * p_.head_dim * 2); }
+  void read_queries(const WorkTile &w) { cache_->read(row_address(p_.q, w), rows_of(w) * p_.head_dim * 2); }
 
-  void take_turn(const Block &block, int32_t turn) {
-    const Work &w = block.work;
+  void warp_scheduler_barrier_sync(const Block &block, int32_t turn) {
+    const WorkTile &w = block.work;
     const int32_t key = (block.keys.low / tile_.keys + turn) * tile_.keys;
     const int32_t end = std::min(key + tile_.keys, w.sequence.keys);
     read_keys(p_.k, w, key, end, p_.head_dim);
@@ -84,7 +84,7 @@ class Device {
   }
 
   /// Those of each page are a piece of their own.
-  void read_keys(const kernels::View &view, const Work &w, int32_t key, int32_t end, int32_t dim) {
+  void read_keys(const kernels::View &view, const WorkTile &w, int32_t key, int32_t end, int32_t dim) {
     while (key < end) {
       const int32_t next = p_.page_size == 0 ? end : std::min(end, (key / p_.page_size + 1) * p_.page_size);
       cache_->read(kernels::key_row(p_, view, w.sequence, key, w.kv_head), int64_t{next - key} * dim * 2);
@@ -92,7 +92,7 @@ class Device {
     }
   }
 
-  void read_bias(const Work &w, int32_t key, int32_t end) {
+  void read_bias(const WorkTile &w, int32_t key, int32_t end) {
     const kernels::View &bias = p_.bias;
     const kernels::Row row = kernels::row_at(p_, w, w.first_row);
     const char *const place = bias.data + w.sequence.index * bias.stride[0] + row.head * bias.stride[1] +
@@ -101,12 +101,12 @@ class Device {
   }
 
   void finish(const Block &block) {
-    const Work &w = block.work;
+    const WorkTile &w = block.work;
     if (w.rows == 0) return;
     if (p_.schedule.num_splits == 1) {
       cache_->write(row_address(p_.out, w), rows_of(w) * p_.head_dim_v * 2);
     } else {
-      cache_->write(p_.partial_values + w.partial_row * p_.head_dim_v,
+      cache_->write(p_.o_partial + w.partial_row * p_.head_dim_v,
                     rows_of(w) * (p_.head_dim_v + 2) * static_cast<int64_t>(sizeof(float)));
     }
   }
@@ -123,10 +123,10 @@ class Device {
 /// fa_combine's reads and writes after a launch of splits.
 void combine(const Params &p, const Tile &tile, const std::vector<Block> &blocks, Cache *cache) {
   for (const Block &block : blocks) {
-    const Work &w = block.work;
+    const WorkTile &w = block.work;
     if (w.rows == 0) continue;
     const int64_t rows = std::min(tile.rows, w.rows - w.first_row);
-    cache->read(p.partial_values + w.partial_row * p.head_dim_v,
+    cache->read(p.o_partial + w.partial_row * p.head_dim_v,
                 rows * (p.head_dim_v + 2) * static_cast<int64_t>(sizeof(float)));
     if (w.split == 0) cache->write(p.out.data + w.partial_row, rows * p.head_dim_v * 2);
   }
@@ -163,7 +163,7 @@ Traffic least_traffic_of(const cuda::Plan &plan) {
 cuda::Plan one_group(const cuda::Plan &plan) {
   cuda::Plan one = plan;
   one.params.schedule.group = std::numeric_limits<int64_t>::max();
-  one.params.schedule.late_tiles = 0;
+  one.params.schedule.tail_tiles = 0;
   return one;
 }
 

@@ -26,13 +26,13 @@ int main() {
       if (entry == Entry::narrow && dim != 192) continue;
       const auto [consumers, keys, stages, producer_registers, consumer_registers, turns] = wgmma::shape(dim, entry);
       line("wgmma", dim, entry, consumers, keys, stages, producer_registers, consumer_registers, turns);
-      const auto [queries, keys_of_tile, places, softmax, correction, others, polynomial_of] =
+      const auto [queries, keys_of_tile, places, softmax, correction, others, ex2_emu_freq] =
           tcgen05::shape(FA_SM, dim, entry);
-      line("tcgen05", dim, entry, queries, keys_of_tile, places, softmax, correction, others, polynomial_of);
+      line("tcgen05", dim, entry, queries, keys_of_tile, places, softmax, correction, others, ex2_emu_freq);
     }
-    const auto [row_blocks, warps, keys, stages, q_in_registers, blocks_an_sm, split] =
+    const auto [row_blocks, warps, keys, stages, q_in_registers, min_blocks_per_sm, split] =
         mma::shape(arch_of(FA_SM), dim, Entry::plain);
-    line("mma", dim, Entry::plain, row_blocks, warps, keys, stages, q_in_registers, blocks_an_sm, split);
+    line("mma", dim, Entry::plain, row_blocks, warps, keys, stages, q_in_registers, min_blocks_per_sm, split);
   }
   return 0;
 }

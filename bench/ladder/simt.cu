@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
     fa_forward_split(const __grid_constant__ fa::kernels::Params p) {
   extern __shared__ __align__(16) char memory[];
   Tiles &tiles = *reinterpret_cast<Tiles *>(memory);
-  const Work w = work_of_block(p, tile_rows);
+  const WorkTile w = get_initial_work_tile(p, tile_rows);
   if (w.rows == 0) return;
   const int lane = threadIdx.x % lanes, first = threadIdx.x / lanes * thread_rows, end = w.sequence.keys;
   const int exchange = threadIdx.x / lanes % 4 * lanes;

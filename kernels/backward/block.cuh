@@ -1,11 +1,10 @@
-// A block of threads of the backward kernels. It owns rows, which stay in shared memory, and walks through others,
-// which pass through a ring:
+// A block of the backward kernels. It owns rows, which stay in shared memory, and streams others through a pipeline:
 //
-//   Entry::dkv   owns keys and values, walks through the group's queries and the gradients of their results
+//   Entry::dkv   owns keys and values, streams the group's queries and the gradients of their results
 //
-//   Entry::gradients   as Entry::dkv, and adds to dq (turns.cuh)
+//   Entry::bwd_fused   as Entry::dkv, and adds to dq (dq_accumulate.cuh)
 //
-//   Entry::dq    owns queries and the gradients of their results, walks through keys and values
+//   Entry::dq    owns queries and the gradients of their results, streams keys and values
 //
 //   Both: warps in pairs, which own the same keys                  Entry::dq: each warp has queries of its own
 //     value warp                       key warp                      S  = Q K^T          dP = dO V^T
@@ -13,8 +12,8 @@
 //       P^T = 2^(c S^T - lse) ---P--->   dS^T = P^T (dP^T - delta)   dS = P (dP - delta)
 //       dV += P^T dO                     dK += dS^T Q                dQ += dS K
 //
-// What a warp weighs is in its registers as A of the next product, so that no weight passes through shared memory but
-// the one that a pair shares. A pair's warps have a sum each, which leaves room for two blocks of rows.
+// A warp's P or dS is in its registers as operand A of the next product. Only the weights that a pair shares pass
+// through shared memory. A pair's warps have a sum each, which leaves room for two blocks of rows.
 #pragma once
 
 #include <bit>
@@ -35,10 +34,10 @@ struct Block {
   static constexpr Dtype dtype = Type;
   static constexpr uint32_t exponents = Type == f16 ? 0x7c007c00 : 0x7f807f80;  // of two elements that are not finite
   static constexpr bool pairs = has_pairs(E);
-  static constexpr bool sums_queries = E == Entry::gradients;  // beside keys and values
+  static constexpr bool sums_queries = E == Entry::bwd_fused;  // in addition to keys and values
   static constexpr bool serves_scored = !sums_queries;
-  static constexpr bool halves = Type == bf16;                       // weights and gradients of scores: see Factors
-  static constexpr bool scales_shown = sums_queries && Type == f16;  // what key warps show, beside what they sum
+  static constexpr bool halves = Type == bf16;                    // weights and gradients of scores: see Factors
+  static constexpr bool scales_ds = sums_queries && Type == f16;  // in shared memory
   static constexpr bool staged = is_staged(arch, Dim, E);
   static constexpr int kept_blocks = backward::kept_blocks(arch, shape, Dim, E, Type);
   static constexpr int dim = Dim;
@@ -52,12 +51,12 @@ struct Block {
   static constexpr int stages = shape.stages;
   static constexpr bool fetches_ahead = stages == 2 || staged;
   static_assert(fetches_ahead || (!pairs && !arch.has(cp_async)));
-  static_assert(!pairs || (terms_block % columns == 0 && rows < 256));  // AttendedKeys has bytes
-  static_assert(!sums_queries || (stages == 2 && columns % turn_rows == 0));
+  static_assert(!pairs || (stats_block % columns == 0 && rows < 256));  // KeyRange has bytes
+  static_assert(!sums_queries || (stages == 2 && columns % dq_semaphore_rows == 0));
 
   using OwnTile = SharedTile<rows, dim>;
-  using WalkedTile = SharedTile<columns, dim>;
-  static constexpr int slot_bytes = 2 * WalkedTile::bytes;
+  using StreamedTile = SharedTile<columns, dim>;
+  static constexpr int slot_bytes = 2 * StreamedTile::bytes;
 
   using Scores = AccumulatorTile<row_blocks, columns / 8>;
   using Sums = AccumulatorTile<row_blocks, dim / 8>;
@@ -66,8 +65,7 @@ struct Block {
   /// The slot of step number n.
   __device__ static int stage(int n) { return stages == 2 ? n & 1 : 0; }
 
-  /// This thread's number, read anew each time, so that what follows from it takes no registers before it is used; and
-  /// known to be no larger than it can be, which leaves fewer bits of it to look at.
+  /// threadIdx.x, read again at each use, to save registers, and masked, so that the compiler knows its range.
   __device__ static int thread() { return mov_tid_x() & (static_cast<int>(std::bit_ceil(unsigned(threads))) - 1); }
 
   /// Which rows a warp has, and whether it is the key warp of a pair.
@@ -80,16 +78,16 @@ struct Block {
   }
 };
 
-/// What stands beside the scores of a walked tile of queries, with pairs.
+/// The row statistics of the current query tile, in shared memory; with pairs.
 template <class B>
-struct Terms {
-  alignas(8) float minus_lse2[B::columns];
-  alignas(8) float minus_delta[B::columns];
+struct SmemRowStats {
+  alignas(8) float neg_lse_log2[B::columns];
+  alignas(8) float neg_dpsum[B::columns];
 };
 
-/// The keys of a block that a query attends, counted from its first one; and what it is multiplied by where it is
-/// shown, a power of two as the upper half of a float.
-struct alignas(4) AttendedKeys {
+/// The keys of a block that a query attends, counted from the block's first one; and the scale of the query's dS in
+/// shared memory, a power of two: the upper 16 bits of a float.
+struct alignas(4) KeyRange {
   uint8_t low, high;
   uint16_t factor_bits;
 
@@ -102,55 +100,56 @@ struct alignas(4) AttendedKeys {
   }
 };
 
-/// A tile of queries of a head of the group. They come from the last tile to the first, each of all heads: blocks that
-/// take turns then never wait for one that has more of them.
-struct Place {
+/// A query tile of one head of the group. The order is from the last tile to the first, all heads of each: blocks that
+/// add to dq in a fixed order then never wait for a block that has more tiles.
+struct TileCoord {
   int head, tile;
 };
 
-/// A step of a block that owns keys, as one thread finds it for all: two steps before, since what it takes to find is
-/// as much as a warp's part of a small tile.
+/// A step of a block that owns keys. One thread computes it for all, two steps ahead, since that costs as many
+/// instructions as a warp's part of a small tile.
 struct Step {
-  Place at;
+  TileCoord at;
   int32_t left;         // queries from the tile's first one on; 0: there is no such step
   int32_t whole;        // all its queries attend all keys
   const char *rows[2];  // of Q and dO, from the tile's first one on
-  const RowTerms *terms;
-  const RowFactors *factors;  // of the tile's terms, where there are any
+  const RowStats *terms;
+  const RowScales *factors;  // of the tile's terms, where there are any
 };
 
-/// Of Entry::gradients: where the terms of dq go, and after which block. Counters are null where order does not matter.
-struct Turns {
+/// The state of Entry::bwd_fused for adding to dq: the destination, and the semaphore that orders the blocks (null
+/// where order does not matter).
+struct DqSemaphore {
   float *sums;             // of dq, of row 0 of the group's first head
   int32_t *counter;        // of the same rows
   int32_t turn;            // of this block: its tile's number
   Interval before;         // tiles of queries that the block before adds to
-  float *to;               // sums of the tile of which dS is shown; null: none
+  float *to;               // dq of the tile whose dS is in shared memory; null: none
   int32_t *begun, *ended;  // counters of that tile and of the one before it
   int32_t waits, odd;      // that tile: another block comes first; keys may hold what is not finite, and not all attend
 };
 
-/// What stays in shared memory beside tiles, so that it takes no registers in the loop.
+/// State in shared memory in addition to tiles, to save registers in the loop.
 template <class B>
 struct BlockState {
   std::conditional_t<B::pairs, Sequence, char> sequence;
-  std::conditional_t<B::pairs, KeyWork, Work> work;
+  std::conditional_t<B::pairs, KeyWork, WorkTile> work;
   Interval full;   // with pairs: the queries that attend all keys; Entry::dq: the tiles of keys that all queries attend
   Interval tiles;  // that the block visits: of queries of each head, or of keys
-  const RowTerms *row_terms;  // of query 0: of the head, or of the group's first one
+  const RowStats *row_terms;  // of query 0: of the head, or of the group's first one
   const char *walked[2];      // where row 0 is: of Q and dO of the group's first head, or of K and V
   int group;                  // with pairs: heads of queries that have the keys
-  std::conditional_t<B::pairs, Step, char> steps[4];      // with pairs: number n is at n & 3
-  std::conditional_t<B::pairs, Terms<B>, char> terms[2];  // of the queries of this step and of the next one
+  std::conditional_t<B::pairs, Step, char> steps[4];             // with pairs: number n is at n & 3
+  std::conditional_t<B::pairs, SmemRowStats<B>, char> terms[2];  // of the queries of this step and of the next one
   // By each query; with pairs: of a masked step, and two are read at once.
-  alignas(8) std::conditional_t<B::pairs, AttendedKeys, Interval> attended[B::pairs ? B::columns : B::rows];
-  std::conditional_t<B::sums_queries, Turns, char> turns;
-  std::conditional_t<B::scales_shown, float, char> largest_factor[2];  // of this step's queries and the next one's
+  alignas(8) std::conditional_t<B::pairs, KeyRange, Interval> attended[B::pairs ? B::columns : B::rows];
+  std::conditional_t<B::sums_queries, DqSemaphore, char> dq_semaphore;
+  std::conditional_t<B::scales_ds, float, char> largest_factor[2];  // of this step's queries and the next one's
   // Of each key warp's rows, in a step. At the end, as the compiler loads four where there are three.
-  std::conditional_t<B::scales_shown, float, char> factors_of_shown[B::teams];
+  std::conditional_t<B::scales_ds, float, char> ds_scales[B::teams];
 };
 
-/// Owned tiles, the ring, and what pairs exchange.
+/// Owned tiles, the pipeline, and the exchange of pairs.
 template <class B>
 struct SharedMemory {
   uint32_t begin;
@@ -170,7 +169,7 @@ struct SharedMemory {
 
   /// A slot's tiles: Q and dO, or K and V.
   __device__ uint32_t slot(int stage, int which) const {
-    return begin + ring + stage * B::slot_bytes + which * B::WalkedTile::bytes;
+    return begin + ring + stage * B::slot_bytes + which * B::StreamedTile::bytes;
   }
 
   __device__ uint32_t exchange() const { return begin + tiles; }

@@ -1,4 +1,4 @@
-// What the warps of a pair hand each other, a number for each score, and what key warps show the whole block.
+// The exchange between the two warps of a pair, a float for each score; and dS in shared memory, for the whole block.
 #pragma once
 
 #include "backward/block.cuh"
@@ -24,9 +24,9 @@ class Exchange {
     return {{__uint_as_float(x.x), __uint_as_float(x.y), __uint_as_float(x.z), __uint_as_float(x.w)}};
   }
 
-  /// The value warp goes on; the key warp waits for it.
-  __device__ static void show() { bar_arrive(1 + B::team(threadIdx.x / 32), 64); }
-  __device__ static void await() { bar_sync(1 + B::team(threadIdx.x / 32), 64); }
+  /// By the value warp, which continues; and by the key warp, which waits for it.
+  __device__ static void arrive() { bar_arrive(1 + B::team(threadIdx.x / 32), 64); }
+  __device__ static void wait() { bar_sync(1 + B::team(threadIdx.x / 32), 64); }
 
  private:
   __device__ uint32_t at(int i, int j) const {
@@ -36,10 +36,10 @@ class Exchange {
   uint32_t memory_;
 };
 
-/// dS^T, rounded, in the place of what pairs exchanged: each 8 x 8 matrix of it is 128 bytes, a row after the other,
+/// dS^T, rounded, in the memory of the exchange: each 8 x 8 matrix of it is 128 bytes, a row after the other,
 /// which ldmatrix reads as it is. Those of a block of 16 rows by 8 columns lie together, in its block of the exchange.
 template <class B>
-struct Shown {
+struct SmemDs {
   static constexpr int matrix_bytes = 128, block_bytes = Exchange<B>::block_bytes;
   static constexpr int blocks = Exchange<B>::blocks;
 
@@ -55,7 +55,7 @@ struct Shown {
     });
   }
 
-  /// What a lane adds to the exchange's address to read dS as A: four matrices, of 8 + 8 queries by 8 + 8 keys.
+  /// A lane's offset from the exchange's address when it reads dS as A: four matrices, of 8 + 8 queries by 8 + 8 keys.
   __device__ static uint32_t lane_offset(int lane) {
     return lane / 8 % 2 * block_bytes + lane / 16 * matrix_bytes + lane % 8 * 16;
   }

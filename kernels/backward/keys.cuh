@@ -4,14 +4,14 @@
 
 #include <type_traits>
 
+#include "backward/dq_accumulate.cuh"
 #include "backward/exchange.cuh"
-#include "backward/factors.cuh"
+#include "backward/grad_scale.cuh"
 #include "backward/load.cuh"
 #include "backward/products.cuh"
+#include "backward/query_stream.cuh"
 #include "backward/scores.cuh"
 #include "backward/store.cuh"
-#include "backward/turns.cuh"
-#include "backward/walk.cuh"
 
 namespace fa::kernels::backward {
 
@@ -23,8 +23,8 @@ struct KeysPass {
   const SharedMemory<B> &shared;
   const Sequence &s;
   const KeyWork &w;
-  Factors<B> factors;
-  KeptRows<B> kept;      // of a value warp keys, of a key warp values
+  GradScale<B> factors;
+  RegOperand<B> kept;    // of a value warp keys, of a key warp values
   typename B::Sums sum;  // of a value warp dV, of a key warp dK
 
   __device__ KeysPass(const BackwardParams &params, const SharedMemory<B> &memory)
@@ -55,25 +55,25 @@ struct KeysPass {
   template <bool Masked>
   __device__ void weigh(Scores &x, int n) const {
     const Exchange<B> exchange(shared.exchange());
-    const float scale_2 = ScoreRule::scale_2_of(p);
+    const float scale_2 = ScoreModBwd::scale_2_of(p);
     unroll<Scores::column_blocks>([&](int j) {
-      const float2 minus_lse2 = terms(shared.state->terms[n & 1].minus_lse2, j);
+      const float2 neg_lse_log2 = terms(shared.state->terms[n & 1].neg_lse_log2, j);
       unroll<B::row_blocks>([&](int i) {
         Accumulator &block = x.block[i][j];
         if constexpr (!Masked || !B::serves_scored) {
           unroll<4>([&](int e) {
-            const float weight = ex2_approx_ftz(fmaf(block.x[e], scale_2, e % 2 ? minus_lse2.y : minus_lse2.x));
+            const float weight = ex2_approx_ftz(fmaf(block.x[e], scale_2, e % 2 ? neg_lse_log2.y : neg_lse_log2.x));
             block.x[e] = !Masked || attends(i, j, e) ? weight : no_weight;
           });
           exchange.put(i, j, block);
         } else if (p.softcap > 0) {  // a branch for each block, as ptxas spills when it interleaves them
-          exchange.put(i, j, weigh_scored<true>(block, n, i, j, minus_lse2));
+          exchange.put(i, j, weigh_scored<true>(block, n, i, j, neg_lse_log2));
         } else {
-          exchange.put(i, j, weigh_scored<false>(block, n, i, j, minus_lse2));
+          exchange.put(i, j, weigh_scored<false>(block, n, i, j, neg_lse_log2));
         }
       });
     });
-    exchange.show();
+    exchange.arrive();
   }
 
   /// Whether number e of a block is of a pair that attends, in a masked step.
@@ -84,15 +84,15 @@ struct KeysPass {
 
   /// Of a block; returns what the key warp gets.
   template <bool Capped>
-  __device__ Accumulator weigh_scored(Accumulator &block, int n, int i, int j, float2 minus_lse2) const {
-    const ScoreRule rule(p, s, w.kv_head * shared.state->group + shared.state->steps[n & 3].at.head);
+  __device__ Accumulator weigh_scored(Accumulator &block, int n, int i, int j, float2 neg_lse_log2) const {
+    const ScoreModBwd rule(p, s, w.kv_head * shared.state->group + shared.state->steps[n & 3].at.head);
     const int thread = B::thread(), own_key = B::row_of(thread, 2 * i);
     const int column = 8 * j + Scores::first_column(thread % 32);
     const float distance =
         float(shared.state->steps[n & 3].at.tile * B::columns + column + s.offset - w.first - own_key);
     Accumulator given;
     unroll<4>([&](int e) {
-      const float weight = rule.template weigh<Capped>(block.x[e], e % 2 ? minus_lse2.y : minus_lse2.x,
+      const float weight = rule.template weigh<Capped>(block.x[e], e % 2 ? neg_lse_log2.y : neg_lse_log2.x,
                                                        distance + float(e % 2 - e / 2 * 8), &given.x[e]);
       const bool takes_part = attends(i, j, e);
       block.x[e] = takes_part ? weight : no_weight;
@@ -104,11 +104,11 @@ struct KeysPass {
   /// Where the sums of dP^T - delta begin.
   __device__ void begin_with_delta(Scores &x, int n) const {
     unroll<Scores::column_blocks>([&](int j) {
-      const uint32_t from = terms_at(shared.state->terms[n & 1].minus_delta, j);
+      const uint32_t from = terms_at(shared.state->terms[n & 1].neg_dpsum, j);
       unroll<B::row_blocks>([&](int i) {  // each loads its own: copies would take more instructions
         unroll<2>([&](int half) {
-          const float2 minus_delta = ld_volatile_shared_v2_f32(from);
-          x.block[i][j].x[2 * half] = minus_delta.x, x.block[i][j].x[2 * half + 1] = minus_delta.y;
+          const float2 neg_dpsum = ld_volatile_shared_v2_f32(from);
+          x.block[i][j].x[2 * half] = neg_dpsum.x, x.block[i][j].x[2 * half + 1] = neg_dpsum.y;
         });
       });
     });
@@ -118,7 +118,7 @@ struct KeysPass {
   template <bool Masked>
   __device__ void differentiate(Scores &x) const {
     const Exchange<B> exchange(shared.exchange());
-    exchange.await();
+    exchange.wait();
     unroll<Scores::column_blocks>([&](int j) {
       unroll<B::row_blocks>([&](int i) {
         const Accumulator given = exchange.get(i, j);
@@ -131,21 +131,21 @@ struct KeysPass {
   }
 
   /// The keys of the block that each query of a tile attends; none of a row without keys.
-  __device__ void note_attended(int n, int tile) {
-    const int column = B::scales_shown ? B::thread() : int(threadIdx.x);  // ptxas spills with the other
+  __device__ void store_key_ranges(int n, int tile) {
+    const int column = B::scales_ds ? B::thread() : int(threadIdx.x);  // ptxas spills with the other
     if (column >= B::columns) return;
     const int query = tile * B::columns + column;
-    const bool any = query < s.queries && shared.state->terms[n & 1].minus_lse2[column] != -infinity;
+    const bool any = query < s.queries && shared.state->terms[n & 1].neg_lse_log2[column] != -infinity;
     const Interval keys = any ? attended(p, s, query) : Interval{0, 0};
     const auto own = [&](int key) { return uint8_t(min(max(key - w.first, 0), B::rows)); };
     float factor = 1;
-    if constexpr (B::scales_shown) {
-      if (is_uneven(n)) factor = shared.state->steps[n & 3].factors->factor[query % terms_block];
+    if constexpr (B::scales_ds) {
+      if (is_uneven(n)) factor = shared.state->steps[n & 3].factors->factor[query % stats_block];
     }
     shared.state->attended[column] = {own(keys.low), own(keys.high), uint16_t(__float_as_uint(factor) >> 16)};
   }
 
-  /// Clears what is not finite in a slot, and what is not in gradients shows in weights: dV takes it from there.
+  /// Zeroes the non-finite elements of a stage. NaN and Inf in dO reach dV through P.
   __device__ void repair(Scores &x, int stage) const {
     const Exchange<B> exchange(shared.exchange());
     const auto for_each_block = [&](auto f) {
@@ -172,20 +172,20 @@ struct KeysPass {
 
   /// dS^T of a key warp, as dq needs it.
   __device__ void show(const Scores &x, const typename B::Rows &top) const {
-    const float factor = factor_of_shown<B>(x, top);
+    const float factor = ds_scale<B>(x, top);
     const int thread = B::thread();
-    if (thread % 32 == 0) shared.state->factors_of_shown[B::team(thread / 32)] = factor;
+    if (thread % 32 == 0) shared.state->ds_scales[B::team(thread / 32)] = factor;
     unroll<B::columns / 16>([&](int k) {
       AccumulatorTile<B::row_blocks, 2> part;
       unroll<B::row_blocks>([&](int i) { unroll<2>([&](int j) { part.block[i][j] = x.block[i][2 * k + j]; }); });
       part.for_each([&](float &d, int, int) { d *= factor; });
-      Shown<B>::put(shared.exchange(), k, part.template columns_as_a<typename B::Element>(0));
+      SmemDs<B>::put(shared.exchange(), k, part.template columns_as_a<typename B::Element>(0));
     });
   }
 
   /// Whether a step has rows with factors other than 1. It then is a masked one.
   __device__ bool is_uneven(int n) const {
-    if constexpr (B::scales_shown) return shared.state->largest_factor[n & 1] != 1;
+    if constexpr (B::scales_ds) return shared.state->largest_factor[n & 1] != 1;
     return false;
   }
   template <bool Inverse>
@@ -193,7 +193,7 @@ struct KeysPass {
     const uint32_t first = shared_address(shared.state->attended) + Scores::first_column(B::thread() % 32) * 4;
     unroll<Scores::column_blocks>([&](int j) {
       const int2 two = ld_volatile_shared_v2_s32(first + 32 * j);
-      const float factor[] = {AttendedKeys::factor_of<Inverse>(two.x), AttendedKeys::factor_of<Inverse>(two.y)};
+      const float factor[] = {KeyRange::factor_of<Inverse>(two.x), KeyRange::factor_of<Inverse>(two.y)};
       unroll<B::row_blocks>([&](int i) { unroll<4>([&](int e) { x.block[i][j].x[e] *= factor[e % 2]; }); });
     });
   }
@@ -203,7 +203,7 @@ struct KeysPass {
   __device__ bool step(int n) {
     const bool keys = of_keys();
     const int stage = B::stage(n);
-    if constexpr (Masked) note_attended(n, shared.state->steps[n & 3].at.tile);
+    if constexpr (Masked) store_key_ranges(n, shared.state->steps[n & 3].at.tile);
     Scores x;
     if (keys) {
       begin_with_delta(x, n);
@@ -216,7 +216,7 @@ struct KeysPass {
     if constexpr (Masked) {
       odd = __syncthreads_or(any_nonfinite<B>(x));
     } else if constexpr (B::sums_queries) {
-      __syncthreads();  // dS of the step before has been read, and pairs may exchange anew
+      __syncthreads();  // dS of the step before has been read, and pairs may exchange again
     }
     if (keys) {
       differentiate<Masked>(x);  //                                                     dS^T = P^T (dP^T - delta)
@@ -227,7 +227,7 @@ struct KeysPass {
     if constexpr (B::sums_queries) {
       if (keys) __syncwarp();  // all have what they exchanged
     }
-    if constexpr (B::scales_shown) {
+    if constexpr (B::scales_ds) {
       if constexpr (Masked) {
         if (keys) {
           if (is_uneven(n)) multiply_by_factors<false>(x);
@@ -245,7 +245,7 @@ struct KeysPass {
     }
     if (keys) {
       add_weighted<B>(sum, x, shared.slot(stage, 0), [&](int k, const auto &rounded) {  // dK += dS^T Q
-        if constexpr (B::sums_queries && !B::scales_shown) Shown<B>::put(shared.exchange(), k, rounded);
+        if constexpr (B::sums_queries && !B::scales_ds) SmemDs<B>::put(shared.exchange(), k, rounded);
       });
     } else {
       add_weighted<B>(sum, x, shared.slot(stage, 1));  // dV += P^T dO
@@ -284,33 +284,33 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     state.group = group;
     // Beside dq rows of keys that do not exist must weigh nothing: a masked step, as their weights may be infinite.
     const bool partial = B::sums_queries && end < w.first + B::rows;
-    state.full = p.scored || partial ? Interval{0, 0} : attending_all(p, s, w.first, end);
+    state.full = p.has_score_mod || partial ? Interval{0, 0} : full_query_range(p, s, w.first, end);
     state.tiles = tiles_of<B>(queries);
-    state.row_terms = p.terms + first_term(p, s, first_head);
+    state.row_terms = p.row_stats + first_term(p, s, first_head);
     state.walked[0] = head_rows(p.q, q_batch(p, s), s.q_first, first_head);
     state.walked[1] = head_rows(p.dout, q_batch(p, s), s.q_first, first_head);
-    const Place at = {0, state.tiles.high - 1};
+    const TileCoord at = {0, state.tiles.high - 1};
     state.steps[0] = step_at(p, state, at);
     state.steps[1] = step_at(p, state, after(at, group));
     if constexpr (B::sums_queries) {
       const int64_t row = first_term(p, s, first_head);
       const Interval before = attending(p, s, max(w.first - B::rows, 0), w.first);
-      state.turns = {p.dq_sums + row * B::dim,
-                     p.turns ? p.turns + row / turn_rows : nullptr,
-                     w.first / B::rows,
-                     w.first == 0 ? Interval{0, 0} : tiles_of<B>(before),
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     0,
-                     0};
+      state.dq_semaphore = {p.dq_accum + row * B::dim,
+                            p.dq_semaphore ? p.dq_semaphore + row / dq_semaphore_rows : nullptr,
+                            w.first / B::rows,
+                            w.first == 0 ? Interval{0, 0} : tiles_of<B>(before),
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            0,
+                            0};
     }
   }
   __syncthreads();
 
   KeysPass<B> pass(p, shared);
   Ring<B> ring(p, shared);
-  [[maybe_unused]] const QuerySums<B> dq(p, shared);
+  [[maybe_unused]] const DqAccumulator<B> dq(p, shared);
   if (!state.tiles.empty()) {
     const char *const k = head_rows(p.k, s.k_batch, s.k_first, w.kv_head);
     const char *const v = head_rows(p.v, s.k_batch, s.k_first, w.kv_head);
@@ -325,9 +325,9 @@ __device__ inline void keys_pass(const BackwardParams &p) {
     ring.arrive(B::stage(n));
     bool without_keys = false;
     if (threadIdx.x < B::columns) {  // which this thread has copied
-      float &minus_lse2 = state.terms[n & 1].minus_lse2[threadIdx.x];
-      without_keys = minus_lse2 == -infinity;
-      if constexpr (B::halves) minus_lse2 -= 1;
+      float &neg_lse_log2 = state.terms[n & 1].neg_lse_log2[threadIdx.x];
+      without_keys = neg_lse_log2 == -infinity;
+      if constexpr (B::halves) neg_lse_log2 -= 1;
     }
     const bool uneven = threadIdx.x == 0 && pass.is_uneven(n);
     if constexpr (B::sums_queries) dq.before_barrier();

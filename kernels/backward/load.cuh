@@ -39,10 +39,10 @@ __device__ inline void copy_owned(uint32_t to, const char *head, const View &vie
       [=](int, uint32_t at, const char *from, bool read) { cp_async_16(to + at, from, read); });
 }
 
-/// Where SM 75, which has no asynchronous copies, keeps a walked tile between its loads and its use.
+/// Registers in which SM 75, which has no asynchronous copies, holds a streamed tile between its loads and its use.
 template <class B>
 struct Chunks {
-  uint4 chunk[B::WalkedTile::bytes / 16 / B::threads + B::WalkedTile::panels];
+  uint4 chunk[B::StreamedTile::bytes / 16 / B::threads + B::StreamedTile::panels];
 };
 
 /// The two tiles of a step, on their way.
@@ -66,7 +66,7 @@ class Ring {
     cp_async_commit_group();
   }
 
-  /// Before the barrier that shows a slot to everyone.
+  /// Before the barrier that makes a stage visible to all warps.
   __device__ void arrive(int stage) {
     if constexpr (B::staged) {
       unroll<2>([&](int which) {
@@ -84,7 +84,7 @@ class Ring {
   template <class F>
   __device__ void for_each(const char *rows, int which, int row, int end, F f) const {
     const int columns = which ? p_.head_dim_v : p_.head_dim;
-    for_each_chunk<B, typename B::WalkedTile>(rows, view_of(which), columns, row, end, f);
+    for_each_chunk<B, typename B::StreamedTile>(rows, view_of(which), columns, row, end, f);
   }
 
   const BackwardParams &p_;

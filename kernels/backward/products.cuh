@@ -1,4 +1,4 @@
-// The products of gradients, on tensor cores: of owned rows by walked ones, and of weights by walked ones.
+// The products of gradients, on tensor cores: of owned rows by streamed ones, and of weights by streamed ones.
 #pragma once
 
 #include "backward/block.cuh"
@@ -28,7 +28,7 @@ class OwnRows {
 
 /// Those that stay in registers.
 template <class B>
-struct KeptRows {
+struct RegOperand {
   typename OwnRows<B>::Fragments block[B::kept_blocks + (B::kept_blocks == 0)];
 
   __device__ void load(uint32_t tile) {
@@ -37,10 +37,10 @@ struct KeptRows {
   }
 };
 
-/// S += A B^T: this warp's rows of an owned tile, some of which are kept, by the rows of a walked one.
+/// S += A B^T: this warp's rows of an owned tile, some of which are in registers, by the rows of a streamed one.
 template <class B>
-__device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const KeptRows<B> &kept, uint32_t walked) {
-  using Walked = typename B::WalkedTile;
+__device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const RegOperand<B> &kept, uint32_t walked) {
+  using Walked = typename B::StreamedTile;
   const int lane = B::thread() % 32;
   const OwnRows<B> rows(own);
   const uint32_t b_at = walked + Walked::lane_offset(lane_row_of_columns(lane), lane_chunk_of_columns(lane));
@@ -54,10 +54,10 @@ __device__ inline void multiply_rows(typename B::Scores &s, uint32_t own, const 
   });
 }
 
-/// sum += W B: weights, rounded, by the rows of a walked tile. rounded(k, fragments): 16 columns of them.
+/// sum += W B: weights, rounded, by the rows of a streamed tile. rounded(k, fragments): 16 columns of them.
 template <class B, class F>
 __device__ inline void add_weighted(typename B::Sums &sum, const typename B::Scores &w, uint32_t walked, F rounded) {
-  using Walked = typename B::WalkedTile;
+  using Walked = typename B::StreamedTile;
   const int lane = B::thread() % 32;
   const uint32_t at = walked + Walked::lane_offset(lane_row(lane), lane_chunk(lane));
   unroll<B::columns / 16>([&](int k) {

@@ -3,7 +3,7 @@
 
 #include <climits>
 
-#include "backward/factors.cuh"
+#include "backward/grad_scale.cuh"
 #include "backward/load.cuh"
 #include "backward/products.cuh"
 #include "backward/scores.cuh"
@@ -12,22 +12,22 @@
 namespace fa::kernels::backward {
 
 /// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
-struct TileRange {
+struct KeyBlockRange {
   int first, end, full_first, full_end;
 };
 
 /// Notes which keys each row attends, none of a row whose lse is -inf, and finds the tiles that hold any. By every warp
 /// for itself, all rows.
 template <class B>
-__device__ inline TileRange find_tiles(const BackwardParams &p, const Work &w, const RowTerms *terms,
-                                       BlockState<B> *state) {
+__device__ inline KeyBlockRange key_block_range(const BackwardParams &p, const WorkTile &w, const RowStats *terms,
+                                                BlockState<B> *state) {
   int low = INT_MAX, high = 0, full_low = 0, full_high = INT_MAX;
 #pragma unroll 1
   for (int r = threadIdx.x % 32; r < B::rows; r += 32) {
     Interval keys = {0, 0};
     const int query = w.first_row + r;
     if (query < w.rows) {
-      if (terms[query].minus_lse2 != -infinity) keys = attended(p, w.sequence, query);
+      if (terms[query].neg_lse_log2 != -infinity) keys = attended(p, w.sequence, query);
       if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
       full_low = max(full_low, keys.low), full_high = min(full_high, keys.high);
     }
@@ -37,7 +37,7 @@ __device__ inline TileRange find_tiles(const BackwardParams &p, const Work &w, c
   full_low = max_over_warp(full_low), full_high = min_over_warp(full_high);
   if (low >= high) return {0, 0, 0, 0};
   const auto up = [](int keys) { return int((uint32_t(keys) + B::columns - 1) / B::columns); };
-  return {low / B::columns, up(high), p.scored ? INT_MAX : up(full_low), full_high / B::columns};
+  return {low / B::columns, up(high), p.has_score_mod ? INT_MAX : up(full_low), full_high / B::columns};
 }
 
 template <class B>
@@ -47,10 +47,10 @@ struct QueriesPass {
 
   const BackwardParams &p;
   const SharedMemory<B> &shared;
-  const Work &w;
-  Factors<B> factors;
-  KeptRows<B> kept[2];   // queries, gradients of their results
-  typename B::Sums sum;  // dQ
+  const WorkTile &w;
+  GradScale<B> factors;
+  RegOperand<B> kept[2];  // queries, gradients of their results
+  typename B::Sums sum;   // dQ
 
   __device__ QueriesPass(const BackwardParams &params, const SharedMemory<B> &memory)
       : p(params), shared(memory), w(memory.state->work) {
@@ -79,21 +79,21 @@ struct QueriesPass {
   __device__ void differentiate(const Scores &s, Scores &x, int tile) const {
     const int thread = B::thread(), row = B::row_of(thread, 0);
     const int first = tile * B::columns + Scores::first_column(thread % 32);
-    const ScoreRule rule(p, w.sequence, w.head_group);
+    const ScoreModBwd rule(p, w.sequence, w.head_group);
     const float distance = float(w.first_row + row + w.sequence.offset - first);  // of the lane's first score
     unroll<Rows::rows>([&](int r) {
       const int query = min(w.first_row + row + 8 * r, w.rows - 1);  // what rows behind the last one hold, nobody sees
-      RowTerms t = shared.state->row_terms[query];
-      if constexpr (B::halves) t.minus_lse2 -= 1;
+      RowStats t = shared.state->row_terms[query];
+      if constexpr (B::halves) t.neg_lse_log2 -= 1;
       const Interval keys = Masked ? shared.state->attended[row + 8 * r] : Interval{0, 0};
       x.for_each_in_row(r, [&](float &d, int column) {
         const float product = s.at(r, column);
         if constexpr (Masked) {
           float weight;
-          rule.template weigh<Capped>(product, t.minus_lse2, distance + float(8 * r - column), &weight);
-          d = keys.holds(first + column) ? weight * (d + t.minus_delta) : 0;
+          rule.template weigh<Capped>(product, t.neg_lse_log2, distance + float(8 * r - column), &weight);
+          d = keys.holds(first + column) ? weight * (d + t.neg_dpsum) : 0;
         } else {
-          d = ex2_approx_ftz(fmaf(product, rule.scale_2, t.minus_lse2)) * (d + t.minus_delta);
+          d = ex2_approx_ftz(fmaf(product, rule.scale_2, t.neg_lse_log2)) * (d + t.neg_dpsum);
         }
       });
     });
@@ -120,11 +120,11 @@ template <class B>
 __device__ inline void queries_pass(const BackwardParams &p) {
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
-  const Work work = work_of_block(p, B::rows);
+  const WorkTile work = get_initial_work_tile(p, B::rows);
   if (work.rows == 0) return;
   const Sequence &of = work.sequence;
-  const RowTerms *const terms = p.terms + first_term(p, of, work.head_group);
-  const TileRange tiles = find_tiles<B>(p, work, terms, shared.state);
+  const RowStats *const terms = p.row_stats + first_term(p, of, work.head_group);
+  const KeyBlockRange tiles = key_block_range<B>(p, work, terms, shared.state);
   if (threadIdx.x == 0) {
     BlockState<B> &state = *shared.state;
     state.work = work, state.row_terms = terms;
@@ -133,7 +133,7 @@ __device__ inline void queries_pass(const BackwardParams &p) {
     state.walked[1] = head_rows(p.v, of.k_batch, of.k_first, work.kv_head);
   }
   __syncthreads();
-  const Work &w = shared.state->work;
+  const WorkTile &w = shared.state->work;
   const Sequence &s = w.sequence;
 
   QueriesPass<B> pass(p, shared);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backward/block.cuh"
-#include "common/repair.cuh"
+#include "common/nonfinite.cuh"
 
 namespace fa::kernels::backward {
 
@@ -14,15 +14,15 @@ __device__ inline bool has_weight(float weight) {
   return __float_as_int(weight) != int(0x80000000);
 }
 
-/// What turns a product into a score in base 2.
-struct ScoreRule {
+/// The score modification of the backward pass: from a product to a score in base 2.
+struct ScoreModBwd {
   float scale_2;           // without a softcap: scale log2 e
   float steepness, cap_2;  // 2 log2 e scale / cap, cap log2 e
   float slope_2 = 0;       // ALiBi, of the head
 
   __device__ static float scale_2_of(const BackwardParams &p) { return p.scale * log2_e; }
 
-  __device__ ScoreRule(const BackwardParams &p, const Sequence &s, int head)
+  __device__ ScoreModBwd(const BackwardParams &p, const Sequence &s, int head)
       : scale_2(scale_2_of(p)), steepness(2 * log2_e * p.scale * p.inverse_softcap), cap_2(p.softcap * log2_e) {
     if (p.alibi_slopes.data == nullptr) return;
     slope_2 = log2_e * *reinterpret_cast<const float *>(p.alibi_slopes.data + s.index * p.alibi_slopes.stride[0] +
@@ -31,8 +31,8 @@ struct ScoreRule {
 
   /// The weight of a product; distance: of the query from the key. *of_products: the factor of gradients of products.
   template <bool Capped>
-  __device__ float weigh(float product, float minus_lse_2, float distance, float *of_products) const {
-    float x = minus_lse_2, derivative = 1;
+  __device__ float weigh(float product, float neg_lse_log2, float distance, float *of_products) const {
+    float x = neg_lse_log2, derivative = 1;
     if constexpr (Capped) {  // tanh = 1 - 2 t with t = 1 / (1 + e^2y), and 1 - tanh^2 = 4 t (1 - t)
       const float t = rcp_approx_ftz(1 + ex2_approx_ftz(product * steepness));
       x = fmaf(cap_2, fmaf(-2.f, t, 1.f), x);
@@ -54,10 +54,10 @@ __device__ inline bool any_nonfinite(const typename B::Scores &s) {
   return zero != 0;
 }
 
-/// Replaces what is not finite in a walked tile by 0: a product by a masked weight is 0 then. By the whole block.
+/// Replaces non-finite elements of a streamed tile by 0: a product by a masked weight is 0 then. By the whole block.
 template <class B>
 __device__ inline void clear_nonfinite(uint32_t tile) {
-  kernels::clear_nonfinite(tile, B::WalkedTile::bytes, B::exponents);
+  kernels::clear_nonfinite(tile, B::StreamedTile::bytes, B::exponents);
 }
 
 }  // namespace fa::kernels::backward

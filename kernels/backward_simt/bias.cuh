@@ -57,7 +57,7 @@ __device__ inline void bias_of_block(const BackwardParams &p, float *memory) {
   Products sums = {};
 #pragma unroll 1
   for (int32_t b = batch.begin; b < batch.end; b++) {
-    Pair pair = {sequence(p, b)};
+    TilePair pair = {sequence(p, b)};
     const Range all_keys(tile.key, p.dbias_shape[3], pair.sequence.keys, keys);
     const Range queries(tile.query, p.dbias_shape[2], pair.sequence.queries, rows);
 #pragma unroll 1
@@ -72,7 +72,7 @@ __device__ inline void bias_of_block(const BackwardParams &p, float *memory) {
               attending(p, pair.sequence, pair.first_key, min(pair.first_key + keys, pair.sequence.keys));
           if (rows_of_keys.high <= pair.first_query || rows_of_keys.low >= pair.first_query + rows) continue;
           if (is_hidden(p, pair)) continue;
-          each_score(p, pair, thread, shared, [&](int i, int c, const Weighed &weighed) {
+          each_score(p, pair, thread, shared, [&](int i, int c, const PdS &weighed) {
             sums[i][c] += p.bias_before_softcap ? weighed.dy : weighed.dx;
           });
         }

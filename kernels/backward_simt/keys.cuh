@@ -6,8 +6,8 @@
 
 namespace fa::kernels::backward_simt {
 
-/// A sequence that may have keys of the work's tile; false where it is another's.
-__device__ inline bool shares_keys(const BackwardParams &p, const KeyWork &w, int32_t b, Pair *pair) {
+/// A sequence that may have keys of the work tile; false where they are another's.
+__device__ inline bool shares_keys(const BackwardParams &p, const KeyWork &w, int32_t b, TilePair *pair) {
   if (p.kv_batch_idx && p.kv_batch_idx[b] != w.entry) return false;
   pair->sequence = sequence(p, b);
   pair->kv_head = w.kv_head;
@@ -16,7 +16,7 @@ __device__ inline bool shares_keys(const BackwardParams &p, const KeyWork &w, in
 }
 
 /// Adds what the queries of pair.head have in the sums.
-__device__ inline void add_queries(const BackwardParams &p, Pair &pair, const Shared &shared, Sums &dk, Sums &dv) {
+__device__ inline void add_queries(const BackwardParams &p, TilePair &pair, const Shared &shared, Sums &dk, Sums &dv) {
   const Interval all =
       attending(p, pair.sequence, max(pair.first_key, 0), min(pair.first_key + keys, pair.sequence.keys));
 #pragma unroll 1
@@ -24,7 +24,7 @@ __device__ inline void add_queries(const BackwardParams &p, Pair &pair, const Sh
     pair.first_query = i;
     if (is_hidden(p, pair)) continue;
     const ThreadRows thread(p, pair);
-    meet(p, pair, thread, shared);
+    compute_p_ds(p, pair, thread, shared);
     if (p.dv.data)
       each_part(p.head_dim_v, [&](int at, int first) {
         load_queries<true>(p, pair, shared, true, first);
@@ -42,7 +42,7 @@ __device__ inline void add_queries(const BackwardParams &p, Pair &pair, const Sh
   }
 }
 
-__device__ inline void store_keys(const BackwardParams &p, const KeyWork &w, const Pair &last, uint32_t used,
+__device__ inline void store_keys(const BackwardParams &p, const KeyWork &w, const TilePair &last, uint32_t used,
                                   const Sums &dk, const Sums &dv) {
   unroll<thread_rows>([&](int i) {
     if ((used >> i & 1) == 0) return;
@@ -64,7 +64,7 @@ __device__ inline void keys_of_block(const BackwardParams &p, float *memory) {
   const Shared shared(memory);
   const int32_t group = p.heads_q / p.heads_kv;
   Sums dk, dv;
-  Pair pair = {};
+  TilePair pair = {};
   uint32_t used = 0;  // bit i: a sequence has this thread's key i
 #pragma unroll 1
   for (int32_t b = p.kv_batch_idx ? 0 : w.entry; b < (p.kv_batch_idx ? p.batch : w.entry + 1); b++) {

@@ -31,7 +31,7 @@ struct Shared {
 };
 
 /// What meets. Rows and keys outside the sequence are none.
-struct Pair {
+struct TilePair {
   Sequence sequence;
   int32_t head, kv_head;
   int32_t first_query, first_key;
@@ -51,7 +51,7 @@ struct Pair {
 };
 
 /// Whether mask or bias hides all of it. By every warp for itself.
-__device__ inline bool is_hidden(const BackwardParams &p, const Pair &pair) {
+__device__ inline bool is_hidden(const BackwardParams &p, const TilePair &pair) {
   return hides_block<keys>(
       p, pair.sequence,
       [&](int r) {
@@ -78,7 +78,7 @@ __device__ inline void load_part(float (*to)[part + 1], int n, F row, int first,
 
 /// The tensors that a part of a pair's rows is loaded from. All threads have used what was there before.
 template <bool finite>
-__device__ inline void load_queries(const BackwardParams &p, const Pair &pair, const Shared &shared, bool dout,
+__device__ inline void load_queries(const BackwardParams &p, const TilePair &pair, const Shared &shared, bool dout,
                                     int first) {
   const View &view = dout ? p.dout : p.q;
   load_part<finite>(
@@ -86,7 +86,7 @@ __device__ inline void load_queries(const BackwardParams &p, const Pair &pair, c
       view.stride[3], dout ? p.dout_dtype : p.q_dtype);
 }
 template <bool finite>
-__device__ inline void load_keys(const BackwardParams &p, const Pair &pair, const Shared &shared, bool values,
+__device__ inline void load_keys(const BackwardParams &p, const TilePair &pair, const Shared &shared, bool values,
                                  int first) {
   const View &view = values ? p.v : p.k;
   load_part<finite>(
@@ -97,7 +97,7 @@ __device__ inline void load_keys(const BackwardParams &p, const Pair &pair, cons
 using Products = float[thread_rows][thread_keys];
 
 /// S = Q K^T, or dP = dO V^T.
-__device__ inline void multiply(Products &s, const BackwardParams &p, const Pair &pair, const Shared &shared,
+__device__ inline void multiply(Products &s, const BackwardParams &p, const TilePair &pair, const Shared &shared,
                                 bool gradients) {
   const int dim = gradients ? p.head_dim_v : p.head_dim;
   const int row = threadIdx.x / lanes * thread_rows, lane = threadIdx.x % lanes;
@@ -119,16 +119,16 @@ __device__ inline void multiply(Products &s, const BackwardParams &p, const Pair
 }
 
 /// What a score becomes, and its gradient.
-struct Weighed {
+struct PdS {
   float p = 0;   // NaN where the gradient is not finite: dv is a sum over rows without what is not finite
   float dx = 0;  // after the softcap
   float dy = 0;  // before it
 };
 
 /// Of a pair that is not attended, or whose score is -inf, all are exactly 0.
-__device__ inline Weighed weigh(const BackwardParams &p, const RowScores &row, const RowTerms &terms, float product,
-                                float dp, int32_t key) {
-  if (terms.minus_lse2 == -infinity || !row.keys.holds(key)) return {};
+__device__ inline PdS weigh(const BackwardParams &p, const RowScores &row, const RowStats &terms, float product,
+                            float dp, int32_t key) {
+  if (terms.neg_lse_log2 == -infinity || !row.keys.holds(key)) return {};
   if (row.mask && row.mask[key * p.mask.stride[3]] == 0) return {};
   const float addend = row.bias ? load_element(row.bias + key * p.bias.stride[3], p.bias_dtype) : 0;
   float x = p.scale * product, slope = 1;
@@ -142,31 +142,31 @@ __device__ inline Weighed weigh(const BackwardParams &p, const RowScores &row, c
   if (p.alibi_slopes.data) x -= row.slope * fabsf(float(row.position - key));
   if (addend == -infinity || x == -infinity) return {};
   // lse may belong to other scores: weights stay finite.
-  const float exponent = fmaf(x, log2_e, terms.minus_lse2), weight = exp2f(exponent > 127 ? 127 : exponent);
-  const float dx = weight * (dp + terms.minus_delta);
+  const float exponent = fmaf(x, log2_e, terms.neg_lse_log2), weight = exp2f(exponent > 127 ? 127 : exponent);
+  const float dx = weight * (dp + terms.neg_dpsum);
   return {weight + (dx - dx), dx, dx * slope};
 }
 
 /// What weigh needs of the rows that a thread shares.
 struct ThreadRows {
   RowScores scores[thread_rows];
-  RowTerms terms[thread_rows];
+  RowStats terms[thread_rows];
 
-  __device__ ThreadRows(const BackwardParams &p, const Pair &pair) {
-    const RowTerms *of_head = p.terms + first_term(p, pair.sequence, pair.head);
+  __device__ ThreadRows(const BackwardParams &p, const TilePair &pair) {
+    const RowStats *of_head = p.row_stats + first_term(p, pair.sequence, pair.head);
     unroll<thread_rows>([&](int i) {
       const int32_t query = pair.first_query + int(threadIdx.x) / lanes * thread_rows + i;
       const int32_t there = min(query, pair.sequence.queries - 1);
       scores[i] = row_scores(p, pair.sequence, {there, pair.head});
       terms[i] = of_head[there];
-      if (query != there) terms[i].minus_lse2 = -infinity;
+      if (query != there) terms[i].neg_lse_log2 = -infinity;
     });
   }
 };
 
 /// Calls f(i, c, weighed) for the scores of this thread.
 template <class F>
-__device__ inline void each_score(const BackwardParams &p, const Pair &pair, const ThreadRows &thread,
+__device__ inline void each_score(const BackwardParams &p, const TilePair &pair, const ThreadRows &thread,
                                   const Shared &shared, F f) {
   Products s = {}, dp = {};
   multiply(s, p, pair, shared, false);
@@ -180,9 +180,10 @@ __device__ inline void each_score(const BackwardParams &p, const Pair &pair, con
 }
 
 /// Weights and gradients of scores into shared memory, which other threads see after the next barrier.
-__device__ inline void meet(const BackwardParams &p, const Pair &pair, const ThreadRows &thread, const Shared &shared) {
+__device__ inline void compute_p_ds(const BackwardParams &p, const TilePair &pair, const ThreadRows &thread,
+                                    const Shared &shared) {
   const int row = threadIdx.x / lanes * thread_rows, lane = threadIdx.x % lanes;
-  each_score(p, pair, thread, shared, [&](int i, int c, const Weighed &weighed) {
+  each_score(p, pair, thread, shared, [&](int i, int c, const PdS &weighed) {
     shared.p[row + i][lane + c * lanes] = weighed.p;
     shared.ds[row + i][lane + c * lanes] = weighed.dy;
   });

@@ -6,7 +6,7 @@
 namespace fa::kernels::backward_simt {
 
 /// The keys that some row of a tile attends. By every warp for itself: a lane has a row.
-__device__ inline Interval attended_by_tile(const BackwardParams &p, const Work &w) {
+__device__ inline Interval attended_by_tile(const BackwardParams &p, const WorkTile &w) {
   static_assert(rows == 32);
   const int32_t query = w.first_row + int(threadIdx.x) % 32;
   const Interval own = query < w.rows ? attended(p, w.sequence, query) : Interval{0, 0};
@@ -14,10 +14,10 @@ __device__ inline Interval attended_by_tile(const BackwardParams &p, const Work 
 }
 
 __device__ inline void queries_of_block(const BackwardParams &p, float *memory) {
-  const Work w = work_of_block(p, rows);
+  const WorkTile w = get_initial_work_tile(p, rows);
   if (w.rows == 0) return;
   const Shared shared(memory);
-  Pair pair = {w.sequence, w.head_group, w.kv_head, w.first_row, 0};
+  TilePair pair = {w.sequence, w.head_group, w.kv_head, w.first_row, 0};
   const ThreadRows thread(p, pair);
   const Interval all = attended_by_tile(p, w);
   Sums dq;
@@ -25,7 +25,7 @@ __device__ inline void queries_of_block(const BackwardParams &p, float *memory) 
   for (int j = all.low / keys * keys; j < all.high; j += keys) {
     pair.first_key = j;
     if (is_hidden(p, pair)) continue;
-    meet(p, pair, thread, shared);
+    compute_p_ds(p, pair, thread, shared);
     each_part(p.head_dim, [&](int at, int first) {
       load_keys<true>(p, pair, shared, false, first);
       __syncthreads();

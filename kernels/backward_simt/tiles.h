@@ -22,9 +22,9 @@ constexpr int part = 64, columns = 2 * part;
 /// conflicts.
 constexpr int shared_bytes = int(sizeof(float)) * ((rows + keys) * (part + 1) + 2 * rows * (keys + 1));
 
-constexpr Tile tile(const Arch &, int, Entry entry) {
+constexpr TileConfig tile(const Arch &, int, Entry entry) {
   if (entry != Entry::dkv && entry != Entry::dq && entry != Entry::dbias) return {};
-  Tile tile = {rows, keys, threads, shared_bytes};
+  TileConfig tile = {rows, keys, threads, shared_bytes};
   if (entry != Entry::dbias) tile.columns = columns;
   return tile;
 }

@@ -8,8 +8,8 @@
 #include "combine/sums.cuh"
 #include "common/build.cuh"
 #include "common/finish.cuh"
+#include "common/nonfinite.cuh"
 #include "common/ptx.cuh"
-#include "common/repair.cuh"
 
 namespace fa::kernels::combine {
 
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
   using namespace fa::kernels;
   using namespace fa::kernels::combine;
   // All but the partial results is there before the kernel that makes them ends.
-  const Work w = work_of_tile(p, p.schedule.tile_rows, blockIdx.x, 0);
+  const WorkTile w = get_work_tile(p, p.schedule.tile_rows, blockIdx.x, 0);
   const int splits = p.schedule.num_splits, log2 = log2_of_groups(splits);
   const int first_row = blockIdx.y * (rows(1) >> log2), row_of_tile = first_row + (threadIdx.x / depth >> log2);
   const int column = blockIdx.z * columns + threadIdx.x % quads * 4;
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
   const bool in_first_group = (threadIdx.x & ((depth << log2) - 1)) < quads;
   const bool writes = exists && in_first_group && column < p.head_dim_v;
   const int64_t partial_row = w.partial_row + row_of_tile;
-  const Partials partials = {p.partial_values + partial_row * p.head_dim_v + column, partial_row, p.partial_rows,
+  const Partials partials = {p.o_partial + partial_row * p.head_dim_v + column, partial_row, p.partial_rows,
                              exists ? splits : 0, p.head_dim_v - column};
   Row row = {};
   float sink = 0;
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::combine::threads, 3)
     row = row_at(p, w, w.first_row + row_of_tile);
     sink = sink_of(p, w.sequence, row);
   };
-  constexpr bool waits = this_arch.has(dependent_launch);  // so that this is for nothing
+  constexpr bool waits = this_arch.has(pdl);  // so that this is for nothing
   if (waits) find_row();
   griddepcontrol_wait();
   if (first_row >= p.schedule.tile_rows || w.first_row + first_row >= w.rows) return;

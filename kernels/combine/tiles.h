@@ -37,7 +37,7 @@ constexpr int blocks_of_row(int head_dim_v) {
   return (head_dim_v + columns - 1) / columns;
 }
 
-constexpr Tile tile(const Arch &, int, Entry entry) {
+constexpr TileConfig tile(const Arch &, int, Entry entry) {
   if (entry != Entry::combine) return {};
   return {rows(1), 0, threads, 0};
 }

@@ -6,14 +6,14 @@ namespace fa::kernels {
 /// What an architecture has beyond the tensor cores for f16, which all have.
 enum Hardware : unsigned {
   nothing = 0,
-  cp_async = 1,           // copies from global to shared memory that do not wait
-  bf16_mma = 2,           // mma.sync of bf16, and of f16 with 16 columns of k
-  fp8_mma = 4,            // mma.sync of e4m3 and e5m2
-  tma = 8,                // cp.async.bulk with tensor maps, mbarrier, clusters
-  wg_mma = 16,            // wgmma: products of four warps together
-  tmem_mma = 32,          // tcgen05: the fifth generation's mma, and its memory
-  dependent_launch = 64,  // griddepcontrol
-  tmem_max = 128,         // tcgen05.ld.red: the largest of the columns that are loaded
+  cp_async = 1,    // copies from global to shared memory that do not wait
+  bf16_mma = 2,    // mma.sync of bf16, and of f16 with 16 columns of k
+  fp8_mma = 4,     // mma.sync of e4m3 and e5m2
+  tma = 8,         // cp.async.bulk with tensor maps, mbarrier, clusters
+  wg_mma = 16,     // wgmma: products of four warps together
+  tmem_mma = 32,   // tcgen05: the fifth generation's mma, and its memory
+  pdl = 64,        // griddepcontrol
+  tmem_max = 128,  // tcgen05.ld.red: the largest of the columns that are loaded
 };
 
 /// Where code runs that was built for an architecture, besides on itself.

@@ -15,25 +15,25 @@ enum Accumulate : uint32_t {
   accumulate_dsinks = 16
 };
 
-/// What stands beside a row of scores: p = 2^(x log2 e + minus_lse2), dx = p (dP + minus_delta).
-struct alignas(8) RowTerms {
-  float minus_lse2;   // -lse * log2 e
-  float minus_delta;  // dlse - sum_d dout[d] out[d]
+/// The statistics of a row of scores: p = 2^(x log2 e + neg_lse_log2), dx = p (dP + neg_dpsum).
+struct alignas(8) RowStats {
+  float neg_lse_log2;  // -lse * log2 e
+  float neg_dpsum;     // dlse - sum_d dout[d] out[d]
 };
 
-/// A sequence's rows begin at a multiple of it among the terms.
-constexpr int terms_block = 128;
+/// A sequence's rows begin at a multiple of it in row_stats.
+constexpr int stats_block = 128;
 
-/// Powers of two, of terms_block rows, by which gradients of scores are multiplied before they are rounded to f16,
+/// Powers of two, of stats_block rows, by which gradients of scores are multiplied before they are rounded to f16,
 /// where rows share a scale: 1 but for rows that are far below the largest one. Workspaces of whole blocks stay
 /// aligned.
-struct alignas(16) RowFactors {
-  float factor[terms_block];
+struct alignas(16) RowScales {
+  float factor[stats_block];
   float largest;  // of these: 1 where all are
 };
 
-/// Rows of dq that have a counter of turns, at least: a tile of more uses its first one's.
-constexpr int turn_rows = 16;
+/// The rows of dq that share a semaphore, at least: a tile of more rows uses the first of its semaphores.
+constexpr int dq_semaphore_rows = 16;
 
 /// A call of fa_backward. Of Params: out and lse are forward's results, read by Entry::delta and dsinks alone; nothing
 /// is split, paged or packed, and schedule is that of the launch (common/backward_schedule.cuh).
@@ -42,19 +42,19 @@ struct BackwardParams : Params {
   View dlse, given_delta;          // as lse; null when absent
   View dq, dk, dv, dbias, dsinks;  // as q, k, v, bias, sinks; null when they are not wanted
 
-  // Of each row, in the workspace; see first_term. Entry::delta writes them, for whole blocks of terms_block rows: rows
+  // Of each row, in the workspace; see first_term. Entry::delta writes them, for whole blocks of stats_block rows: rows
   // behind a sequence's last query, and those whose lse is -inf, have {-inf, 0}, so that p is 0 for every finite x.
-  RowTerms *terms;
-  int64_t terms_rows;  // of a head (of a sequence, unless cu_seqlens_q is given): a multiple of terms_block
+  RowStats *row_stats;
+  int64_t stats_rows;  // of a head (of a sequence, unless cu_seqlens_q is given): a multiple of stats_block
 
-  // Entry::gradients, in the workspace beside the terms, as many rows as those; Entry::delta clears them. dq_sums is
-  // null where another entry point computes dq, turns where blocks add in any order.
-  float *dq_sums;      // rows of dq_columns, see dq_place (common/dq_sums.cuh)
-  int32_t *turns;      // of each turn_rows rows: how many blocks of keys have added to them
-  int32_t dq_columns;  // of the image that computes them
+  // Entry::bwd_fused, in the workspace, as many rows as row_stats has; Entry::delta clears them. dq_accum is null where
+  // another entry point computes dq, dq_semaphore where blocks add in any order.
+  float *dq_accum;        // rows of dq_columns, see dq_place (common/dq_accum.cuh)
+  int32_t *dq_semaphore;  // of each dq_semaphore_rows rows: how many blocks of keys have added to them
+  int32_t dq_columns;     // of the image that computes them
 
-  // By which dq_sums are multiplied, of each terms_block terms. Entry::delta writes them. Null but in f16.
-  RowFactors *row_factors;
+  // The scales of dq_accum, one record for stats_block rows. Entry::delta writes them. Null but in f16.
+  RowScales *row_factors;
 
   int32_t dbias_shape[4];  // a dimension of 1 that has more scores is their sum
   int32_t dsinks_batch;    // 1: summed over the batch

@@ -1,17 +1,17 @@
-// Which work a block of the backward pass has, and where a row's terms are. Entry::dq, dbias and delta own rows of
-// queries: work_of_block (common/schedule.cuh) of a schedule without splits and packed heads. Entry::dkv owns keys of a
-// key/value head, and takes the queries of all heads that read it.
+// The work tiles of the backward pass, and the places of row statistics. Entry::dq, dbias and delta own rows of
+// queries: get_initial_work_tile (common/tile_scheduler.cuh) of a schedule without splits and packed heads. Entry::dkv
+// owns keys of a key/value head, and takes the queries of all heads that read it.
 #pragma once
 
 #include "common/backward_params.h"
-#include "common/schedule.cuh"
+#include "common/tile_scheduler.cuh"
 
 namespace fa::kernels {
 
-/// The place of query 0 of a sequence and head in BackwardParams::terms: a multiple of terms_block.
+/// The place of query 0 of a sequence and head in BackwardParams::terms: a multiple of stats_block.
 __device__ inline int64_t first_term(const BackwardParams &p, const Sequence &s, int32_t head) {
-  if (p.cu_seqlens_q == nullptr) return (int64_t(s.index) * p.heads_q + head) * p.terms_rows;
-  return head * p.terms_rows + (int64_t(s.q_first) + int64_t(s.index) * terms_block) / terms_block * terms_block;
+  if (p.cu_seqlens_q == nullptr) return (int64_t(s.index) * p.heads_q + head) * p.stats_rows;
+  return head * p.stats_rows + (int64_t(s.q_first) + int64_t(s.index) * stats_block) / stats_block * stats_block;
 }
 
 /// A block's keys.
@@ -25,7 +25,7 @@ struct KeyWork {
 /// unless cu_seqlens_k is given). Its first tiles come first, as under a causal mask they have the most queries;
 /// columns come in groups whose queries stay in the cache together. Called by whole warps.
 __device__ inline KeyWork key_work_of_tile(const BackwardParams &p, int32_t block_keys, int64_t place) {
-  const Schedule &s = p.schedule;
+  const TileSchedulerParams &s = p.schedule;
   const int64_t columns = int64_t{p.batch_k} * p.heads_kv;
   const int64_t index = s.first_tile + place;
   const int64_t first = index / (s.group * s.tiles) * s.group, group = min(s.group, columns - first);
@@ -47,7 +47,7 @@ __device__ inline KeyWork key_work_of_block(const BackwardParams &p, int32_t blo
 /// any.
 __device__ inline Interval attending(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
   if (p.heads_q == 0) return {0, 0};
-  if (!p.bounded) return {0, s.queries};
+  if (!p.has_key_bounds) return {0, s.queries};
   const int64_t last = int64_t(end) - 1;
   int64_t low = s.offset, high = s.queries + s.offset;  // of positions
   if (p.causal) low = max(low, int64_t(first));

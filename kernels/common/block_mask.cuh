@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/lanes.cuh"
-#include "common/repair.cuh"
+#include "common/nonfinite.cuh"
 
 namespace fa::kernels {
 
@@ -72,7 +72,7 @@ __device__ inline bool shows_any(const HidingTensor &tensor, const Sequence &s, 
   return false;
 }
 
-/// Whether mask and bias show a pair.
+/// Whether mask and bias let a query attend a key.
 __device__ inline bool shows_pair(const Params &p, const Sequence &s, Row row, int32_t key) {
   if (p.mask.data && !HidingTensor::mask_of(p).shows(score_element(p.mask, s, row, key))) return false;
   return !p.bias.data || HidingTensor::bias_of(p).shows(score_element(p.bias, s, row, key));

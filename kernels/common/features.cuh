@@ -1,9 +1,9 @@
-// A softcap and ALiBi, of what stands for scores in loops that multiply by the scale in the exponential (units.h).
+// Softcap and ALiBi on raw scores, in loops with deferred scaling (score_scale.h).
 #pragma once
 
 #include "common/ptx.cuh"
+#include "common/score_scale.h"
 #include "common/sequence.cuh"
-#include "common/units.h"
 
 namespace fa::kernels {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/numbers.cuh"
-#include "common/schedule.cuh"
+#include "common/tile_scheduler.cuh"
 
 namespace fa::kernels {
 
@@ -67,11 +67,11 @@ __device__ inline char *out_row(const Params &p, const Sequence &s, Row row) {
 
 /// The unfinished softmax of a row of partial results.
 __device__ inline Softmax load_partial(const Params &p, int64_t partial_row) {
-  const float2 both = *reinterpret_cast<const float2 *>(p.partial_max_sum + 2 * partial_row);
+  const float2 both = *reinterpret_cast<const float2 *>(p.ml_partial + 2 * partial_row);
   return {both.x, both.y};
 }
 __device__ inline void store_partial(const Params &p, int64_t partial_row, const Softmax &softmax) {
-  *reinterpret_cast<float2 *>(p.partial_max_sum + 2 * partial_row) = {softmax.max, softmax.sum};
+  *reinterpret_cast<float2 *>(p.ml_partial + 2 * partial_row) = {softmax.max, softmax.sum};
 }
 
 }  // namespace fa::kernels

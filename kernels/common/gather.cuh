@@ -4,7 +4,7 @@
 
 #include "common/mbarrier.cuh"
 #include "common/shared_tile.cuh"
-#include "common/works.cuh"
+#include "common/work_items.cuh"
 
 namespace fa::kernels {
 
@@ -23,7 +23,7 @@ class Gather {
   };
 
   /// Entries of the table that no key is on are not read.
-  __device__ static Pages find(const Params &p, const Work &w, int tile) {
+  __device__ static Pages find(const Params &p, const WorkTile &w, int tile) {
     Pages found;
     unroll<rows_a_lane>([&](int i) {
       const int32_t key = tile * B::keys + 32 * i + int(threadIdx.x % 32);
@@ -35,7 +35,7 @@ class Gather {
 
   /// Begins to copy a tile: zeros where there is no key, and behind a row's last column.
   template <class Tile>
-  __device__ static void copy(const Params &p, const View &view, RowSteps steps, int32_t columns, const Work &w,
+  __device__ static void copy(const Params &p, const View &view, RowSteps steps, int32_t columns, const WorkTile &w,
                               int tile, const Pages &pages, uint32_t to) {
     const int lane = threadIdx.x % 32, column = lane % row_lanes * 8;
     const int32_t first = tile * B::keys;
@@ -48,7 +48,7 @@ class Gather {
 #pragma unroll 1
       for (int r = 32 * i; r < min(32 * i + 32, B::keys); r += pass_rows) {
         const int row = r + lane / row_lanes;
-        const char *const from = base + int64_t{__shfl_sync(~0u, mine, row % 32)} * p.row_unit;
+        const char *const from = base + int64_t{__shfl_sync(~0u, mine, row % 32)} * p.stride_unit;
         const uint32_t at = to + Tile::offset(row, lane % row_lanes);
         unroll<Tile::panels>([&](int panel) {
           cp_async_16(at + panel * Tile::panel_bytes, from + panel * Tile::row_bytes,

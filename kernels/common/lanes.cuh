@@ -33,10 +33,10 @@ __device__ inline int max_over_warp(int x) {
   return max_over_lanes<32>(x);
 }
 
-/// x, which is the same in all lanes of a warp, as a lane's register has it: the compiler neither knows it nor computes
-/// it anew, between products that should follow upon one another.
+/// A warp-uniform value, forced into a register: the compiler neither knows it nor recomputes it, between products that
+/// should follow one another.
 template <class T>
-__device__ inline T kept(T x) {
+__device__ inline T in_register(T x) {
   return __shfl_sync(~0u, threadIdx.x % 32 == 0 ? x : 0, 0);
 }
 

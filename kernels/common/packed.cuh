@@ -40,7 +40,8 @@ __device__ __forceinline__ float fma_rn_sat_f32(float a, float b, float c) {
 }
 
 /// 2^x of two numbers without the unit for it, given as (x + 127) / 256 from 0 to 1: as exact as Exp2<Degree> from
-/// x = -126 on, exactly 0 at -127, and below 2^-126 in between. Powers of two in the coefficients stand for the 256.
+/// x = -126 on, exactly 0 at -127, and below 2^-126 in between. The factor 256 is in the coefficients, as powers of
+/// two.
 template <int Degree>
 __device__ __forceinline__ float2 exp2_polynomial(float2 y) {
   const float2 rounded = add_rn_f32x2(y, {rounder, rounder});

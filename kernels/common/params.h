@@ -14,7 +14,7 @@ struct View {
   int64_t stride[4];
 };
 
-/// The way from one batch entry (or page) to the next, and from one row to the next, in Params::row_unit bytes.
+/// The way from one batch entry (or page) to the next, and from one row to the next, in Params::stride_unit bytes.
 struct RowSteps {
   int32_t entry, row;
 };
@@ -22,36 +22,36 @@ struct RowSteps {
 /// Element types, numbered as fa_dtype is.
 enum Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3 };
 
-/// What divides a number below 2^31, by a product and a shift instead of the dozen instructions that wait for each
-/// other: see quotient. {0, 31}: all quotients are 0.
-struct Divisor {
+/// A divisor of numbers below 2^31 as a product and a shift, in place of a dozen dependent instructions: see quotient.
+/// {0, 31}: all quotients are 0.
+struct FastDivmod {
   uint32_t multiplier;
   int32_t shift;
 };
 
-/// How the call is cut into blocks of threads. A tile is block_rows rows of one sequence and one key/value head (or of
-/// one query head where packed_heads is 1): row r is query r / packed_heads of head first + r % packed_heads. A column
-/// is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest, then
-/// columns of a group of them, then tiles from the last, then groups; see common/schedule.cuh.
-struct Schedule {
+/// How the call is divided among blocks. A tile is tile_rows rows of one sequence and one key/value head (or of
+/// one query head where heads_per_tile is 1): row r is query r / heads_per_tile of head first + r % heads_per_tile. A
+/// column is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest,
+/// then columns of a group of them, then tiles from the last, then groups; see common/tile_scheduler.cuh.
+struct TileSchedulerParams {
   int32_t tile_rows;       // rows of a tile: what the kernel was compiled for, fewer where packed heads do not fill it
   int32_t tiles;           // of each sequence, or of all together when cu_seqlens_q is given
   int32_t sequence_tiles;  // and then: of each sequence; or 0: one more than its rows fill, so that where they begin
                            // follows from cu_seqlens_q alone (see sequence_of_tile)
-  int32_t head_groups;     // heads_q / packed_heads
-  int32_t packed_heads;    // of a tile: 1, or what divides heads_q / heads_kv
+  int32_t head_groups;     // heads_q / heads_per_tile
+  int32_t heads_per_tile;  // of a tile: 1, or what divides heads_q / heads_kv
   int32_t num_splits;      // 1: the kernel writes results; else partial results for combine
   int32_t split_keys;      // 0: each sequence's keys are shared out evenly; else of one split, the last ones shorter
-  int32_t late_tiles;      // the first ones of each column, which come after all others, in one group
-  int64_t group;           // columns whose keys and values stay in the cache together; all of them: one group
-  int64_t blocks;          // of this launch that have work; splits counted in
+  int32_t tail_tiles;      // the first tiles of each column, which come after all others, in one section
+  int64_t group;           // columns whose keys and values stay in L2 together; all of them: one section
+  int64_t blocks;          // of this launch that have a work tile, splits included
   int64_t first_tile;      // of this launch, heads counted in: several launches share out what one grid, or the
                            // memory for partial results, does not hold
 };
 
-/// How rows of 16-bit elements lie: in whole chunks of 16 bytes from their first element on; and, beside that, without
-/// a shorter chunk at their end, and so near each other that a tile's are within 32 bits.
-enum Layout : int32_t { any_rows, aligned_rows, simple_rows };
+/// The layout of rows of 16-bit elements. aligned: rows start on 16 bytes. vectorizable: they are also whole multiples
+/// of 16 bytes long, with 32-bit offsets within a tile.
+enum Layout : int32_t { unaligned_rows, aligned_rows, vectorizable_rows };
 
 /// The bytes from one row to the next are fewer than this where rows are simple.
 constexpr int64_t longest_row = int64_t{1} << 24;
@@ -79,13 +79,14 @@ struct Params : Attention {
   const int32_t *seqused_q, *seqused_k;
   const int32_t *leftpad_k, *kv_batch_idx, *q_offset;
 
-  // Unfinished softmaxes of every split, when there is more than one; see common/finish.cuh. A tile's rows lie
-  // together, in the order of this launch's tiles: memory for tiles that exist, however large the tensors are.
-  float *partial_values;   // (split, row, head_dim_v): sum_j e^(x_j - max) v_j
-  float *partial_max_sum;  // (split, row, 2): max, a score that no weight is large beside; sum_j e^(x_j - max)
-  int64_t partial_rows;    // of all tiles of a launch: the stride of splits
+  // Partial results of every split, when there is more than one; see common/finish.cuh. A tile's rows are adjacent, in
+  // the order of this launch's tiles: memory is needed only for tiles that exist.
+  float *o_partial;      // (split, row, head_dim_v): sum_j e^(x_j - max) v_j
+  float *ml_partial;     // (split, row, 2): the softmax reference, at most rescale_threshold below the largest score;
+                         // sum_j e^(x_j - max)
+  int64_t partial_rows;  // of all tiles of a launch: the stride of splits
 
-  Schedule schedule;
+  TileSchedulerParams schedule;
 
   int32_t bias_dtype;  // Dtype
   int32_t batch, heads_q, heads_kv;
@@ -93,17 +94,17 @@ struct Params : Attention {
   int32_t max_seqlen_q, max_seqlen_k;  // bounds of a sequence
   int32_t page_size;                   // 0: not paged
   RowSteps k_steps, v_steps;           // of which 32 bits hold any row's sum
-  int32_t row_unit;                    // 0: they do not
-  int32_t table_step;                  // bytes from entry to entry of the block table; 0 where row_unit is
+  int32_t stride_unit;                 // 0: offsets need 64 bits
+  int32_t table_step;                  // bytes from entry to entry of the block table; 0 where stride_unit is
 
-  // What follows from all this, found once by the host (cuda/derive.h).
-  Divisor by_num_splits, by_head_groups, by_packed_heads, by_page_size, by_tile_rows, by_sequence_tiles;
-  Divisor by_groups_of_kv_head;          // head_groups / heads_kv
+  // Derived from the fields above by the host (cuda/derive.h).
+  FastDivmod by_num_splits, by_head_groups, by_heads_per_tile, by_page_size, by_tile_rows, by_sequence_tiles;
+  FastDivmod by_groups_of_kv_head;       // head_groups / heads_kv
   int32_t q_layout, k_layout, v_layout;  // Layout
-  int32_t ragged;                        // 1: some of the arrays of the call are there
-  int32_t bounded;        // 1: a causal mask, a window or a chunk may leave a query fewer keys than its sequence has
-  int32_t scored;         // 1: a softcap, a bias, ALiBi or a mask makes scores differ from the scaled products
-  float inverse_softcap;  // 1 / softcap, small enough to be multiplied by 2 log2 e
+  int32_t is_varlen;                     // 1: some of the arrays of the call are there
+  int32_t has_key_bounds;  // 1: a causal mask, a window or a chunk may leave a query fewer keys than its sequence has
+  int32_t has_score_mod;   // 1: a softcap, a bias, ALiBi or a mask makes scores differ from the scaled products
+  float inverse_softcap;   // 1 / softcap, small enough to be multiplied by 2 log2 e
 };
 
 }  // namespace fa::kernels

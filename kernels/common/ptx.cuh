@@ -34,7 +34,7 @@ __device__ inline float2 ld_shared_v2_f32(uint32_t from) {
   return x;
 }
 
-/// The same, loaded anew even where an earlier instruction has it.
+/// The same, loaded again even where an earlier instruction has it.
 __device__ inline float2 ld_volatile_shared_v2_f32(uint32_t from) {
   float2 x;
   asm volatile("ld.volatile.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(from) : "memory");
@@ -200,7 +200,7 @@ __device__ inline int redux_sync_max_s32(int x) {
   return y;
 }
 
-/// threadIdx.x, read anew each time: what follows from it is computed where it is used and takes no registers before.
+/// threadIdx.x, read again at each use, so that values derived from it occupy no registers before.
 __device__ inline int mov_tid_x() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -217,12 +217,12 @@ __device__ inline bool elect_sync() {
 
 /// Lets the kernel that combines the splits be launched (programmatic dependent launch).
 __device__ inline void griddepcontrol_launch_dependents() {
-  if constexpr (this_arch.has(dependent_launch)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if constexpr (this_arch.has(pdl)) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 /// Waits for the kernel before.
 __device__ inline void griddepcontrol_wait() {
-  if constexpr (this_arch.has(dependent_launch)) asm volatile("griddepcontrol.wait;" ::: "memory");
+  if constexpr (this_arch.has(pdl)) asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 }  // namespace fa::kernels

@@ -3,13 +3,13 @@
 
 namespace fa::kernels {
 
-/// Takes so many registers a thread, more than it has, from those that other warpgroups have given back.
+/// Raises the register count of a thread to this number, from those that other warpgroups have given back.
 template <int Registers>
 __device__ inline void setmaxnreg_inc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
 }
 
-/// Gives all but so many registers a thread back.
+/// Lowers the register count of a thread to this number.
 template <int Registers>
 __device__ inline void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));

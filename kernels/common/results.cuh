@@ -1,17 +1,11 @@
-// Where results of a row go, and what becomes of them where NaN or Inf has reached them, in kernels whose works are
-// repeated (works.cuh).
+// The destination of a row's results, and their correction where NaN or Inf has reached them, in kernels whose work
+// tiles are repeated (work_items.cuh).
 #pragma once
 
 #include "common/finish.cuh"
-#include "common/repair.cuh"
+#include "common/nonfinite.cuh"
 
 namespace fa::kernels {
-
-/// What a row needs of a second run.
-enum Repair : uint8_t {
-  finite_values = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
-  exact_weights = 2   // its scores are too large for others
-};
 
 /// Where results of a row go: out, or the partial results of a split.
 struct Target {
@@ -20,15 +14,15 @@ struct Target {
   int32_t dtype;
 };
 
-__device__ inline Target target_of(const Params &p, const Work &w, int32_t row) {
+__device__ inline Target target_of(const Params &p, const WorkTile &w, int32_t row) {
   if (p.schedule.num_splits == 1) return {out_row(p, w.sequence, row_at(p, w, row)), p.out.stride[3], p.out_dtype};
-  float *const partial = p.partial_values + (w.partial_row + row - w.first_row) * p.head_dim_v;
+  float *const partial = p.o_partial + (w.partial_row + row - w.first_row) * p.head_dim_v;
   return {reinterpret_cast<char *>(partial), sizeof(float), f32};
 }
 
 /// Puts what attended values that are not finite give in place of finite sums, in the results of row `row`; by a whole
 /// warp.
-__device__ inline void add_special_values(const Params &p, const Work &w, int32_t row, Interval keys) {
+__device__ inline void add_special_values(const Params &p, const WorkTile &w, int32_t row, Interval keys) {
   const Target to = target_of(p, w, row);
 #pragma unroll 1
   for (int32_t d = threadIdx.x % 32; d < p.head_dim_v; d += 32) {

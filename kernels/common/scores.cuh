@@ -7,7 +7,7 @@
 
 namespace fa::kernels {
 
-/// What a row's scores depend on beside its products.
+/// The inputs of a row's scores in addition to its products.
 struct RowScores {
   Interval keys;            // that causal mask, window and chunk leave it; empty for a row that is none
   int64_t position;         // of the query among the keys

@@ -7,12 +7,12 @@
 namespace fa::kernels {
 
 /// x / n, where x is below 2^31.
-__device__ inline uint32_t quotient(uint32_t x, Divisor by_n) {
+__device__ inline uint32_t quotient(uint32_t x, FastDivmod by_n) {
   return (__umulhi(x, by_n.multiplier) + x) >> by_n.shift;
 }
 
 /// The same of an x that is seldom larger.
-__device__ inline int64_t quotient(int64_t x, int64_t n, Divisor by_n) {
+__device__ inline int64_t quotient(int64_t x, int64_t n, FastDivmod by_n) {
   return x >> 31 == 0 ? quotient(uint32_t(x), by_n) : x / n;
 }
 
@@ -37,7 +37,7 @@ __device__ inline int32_t rows_of(const int32_t *cumulative, int32_t rows, int32
 }
 
 __device__ inline Sequence sequence(const Params &p, int32_t b) {
-  if (!p.ragged) return {b, p.rows_q, p.rows_k, 0, b, 0, p.top_left ? 0 : p.rows_k - p.rows_q};
+  if (!p.is_varlen) return {b, p.rows_q, p.rows_k, 0, b, 0, p.top_left ? 0 : p.rows_k - p.rows_q};
   Sequence s;
   s.index = b;
   s.q_first = p.cu_seqlens_q ? p.cu_seqlens_q[b] : 0;
@@ -60,7 +60,7 @@ __device__ inline int32_t q_batch(const Params &p, const Sequence &s) {
 
 /// The keys that the causal mask, the window and the chunk leave to a query; empty: {0, 0}.
 __device__ inline Interval attended(const Params &p, const Sequence &s, int32_t query) {
-  if (!p.bounded) return {0, max(s.keys, 0)};
+  if (!p.has_key_bounds) return {0, max(s.keys, 0)};
   const int64_t position = query + s.offset;
   int64_t low = 0, high = s.keys;
   if (p.causal) high = min(high, position + 1);

@@ -1,5 +1,5 @@
-// The tensor maps (CUtensorMap) that a kernel gets beside Params, where its tile has boxes: the host encodes them for
-// each call. Compiled by the host's compiler and by nvcc alike.
+// The tensor maps (CUtensorMap) that a kernel gets in addition to Params, where its tile has boxes: the host encodes
+// them for each call. Compiled by the host's compiler and by nvcc alike.
 #pragma once
 
 #include <cstdint>

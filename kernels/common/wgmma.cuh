@@ -75,7 +75,7 @@ struct MatrixDescriptor {
 
  private:
   /// Of wide tiles the uniform registers have no room for it.
-  __device__ static uint32_t kept_if_narrow(uint32_t x) { return Tile::panels <= 2 ? kept(x) : x; }
+  __device__ static uint32_t kept_if_narrow(uint32_t x) { return Tile::panels <= 2 ? in_register(x) : x; }
 
   __device__ uint64_t descriptor(uint32_t lower) const { return uint64_t{upper} << 32 | lower; }
 };

@@ -1,9 +1,9 @@
-// delta[i] = dot(dout[i], out[i]) - dlse[i], beside lse[i] in base 2, and factors of rows;
+// delta[i] = dot(dout[i], out[i]) - dlse[i], with lse[i] in base 2, and scales of rows;
 // dsinks = sum_i exp(sink - lse[i]) (-delta[i]); and dq from the sums that blocks of keys leave. A warp has a row of
 // delta. Sums are taken in one order, whatever the grid is.
 #include "common/backward_schedule.cuh"
 #include "common/build.cuh"
-#include "common/dq_sums.cuh"
+#include "common/dq_accum.cuh"
 #include "common/element.cuh"
 #include "common/finish.cuh"
 #include "common/gradient.cuh"
@@ -26,7 +26,7 @@ __device__ inline const char *result_row(const BackwardParams &p, const View &vi
 }
 
 /// By a warp. Of a row without keys left nothing but its lse is looked at.
-__device__ inline RowTerms terms_of(const BackwardParams &p, const Sequence &s, Row row) {
+__device__ inline RowStats terms_of(const BackwardParams &p, const Sequence &s, Row row) {
   const float lse = row_number(p, p.lse, s, row);
   if (lse == -infinity) return {-infinity, 0};
   float delta = 0;
@@ -46,10 +46,10 @@ __device__ inline RowTerms terms_of(const BackwardParams &p, const Sequence &s, 
 
 /// A measure of the gradients of a row's scores: the largest of |dout| and |delta - dlse|, without the values that dout
 /// is multiplied by. By a warp.
-__device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row row, RowTerms terms) {
-  if (terms.minus_lse2 == -infinity) return 0;
+__device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row row, RowStats terms) {
+  if (terms.neg_lse_log2 == -infinity) return 0;
   const char *const dout = result_row(p, p.dout, s, row);
-  float largest = fabsf(terms.minus_delta);
+  float largest = fabsf(terms.neg_dpsum);
 #pragma unroll 2
   for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
     largest = fmaxf(largest, fabsf(load_element(dout + d * p.dout.stride[3], p.dout_dtype)));
@@ -58,14 +58,14 @@ __device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row 
 
 /// The factors of a block of rows by their sizes. By the first warp. Gradients of scores keep all their bits down to
 /// 2^-21 of the largest ones of a step, and a row 2^10 below those still down to 2^-11 of its own: it needs none.
-__device__ inline void put_row_factors(RowFactors *to, const float (&sizes)[terms_block]) {
+__device__ inline void put_row_factors(RowScales *to, const float (&sizes)[stats_block]) {
   constexpr int near = 10, most = 100, bias = 127;
   const auto exponent = [](float x) { return (__float_as_int(x) >> 23) - bias; };
   const auto counts = [](float size) { return is_finite(size) && size > 0; };
   float size = 0, factor = 1;
-  for (int r = threadIdx.x; r < terms_block; r += 32) size = fmaxf(size, counts(sizes[r]) ? sizes[r] : 0);
+  for (int r = threadIdx.x; r < stats_block; r += 32) size = fmaxf(size, counts(sizes[r]) ? sizes[r] : 0);
   const int top = exponent(fminf(max_over_lanes<32>(size), 0x1p100f));  // so that what is multiplied stays finite
-  for (int r = threadIdx.x; r < terms_block; r += 32) {
+  for (int r = threadIdx.x; r < stats_block; r += 32) {
     const int apart = counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;
     to->factor[r] = __int_as_float((bias + (apart > near ? apart : 0)) << 23);
     factor = fmaxf(factor, to->factor[r]);
@@ -77,20 +77,21 @@ __device__ inline void put_row_factors(RowFactors *to, const float (&sizes)[term
 /// The sum over the rows of a head that this thread has, of one sequence.
 __device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s, int head) {
   const float sink = sink_of(p, s, {0, head});
-  const RowTerms *terms = p.terms + first_term(p, s, head);
+  const RowStats *terms = p.row_stats + first_term(p, s, head);
   float sum = 0;
   for (int i = threadIdx.x; i < s.queries; i += threads) {
     const float weight = expf(sink - row_number(p, p.lse, s, {i, head}));
-    if (terms[i].minus_lse2 != -infinity && weight != 0) sum += weight * terms[i].minus_delta;
+    if (terms[i].neg_lse_log2 != -infinity && weight != 0) sum += weight * terms[i].neg_dpsum;
   }
   return sum;
 }
 
-/// Clears what blocks of keys add to, of terms_block rows, and how many have.
+/// Clears what blocks of keys add to, of stats_block rows, and how many have.
 __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row) {
-  auto *sums = reinterpret_cast<float4 *>(p.dq_sums + first_row * p.dq_columns);
-  for (int i = threadIdx.x; i < terms_block * p.dq_columns / 4; i += threads) sums[i] = {};
-  if (p.turns != nullptr && threadIdx.x < terms_block / turn_rows) p.turns[first_row / turn_rows + threadIdx.x] = 0;
+  auto *sums = reinterpret_cast<float4 *>(p.dq_accum + first_row * p.dq_columns);
+  for (int i = threadIdx.x; i < stats_block * p.dq_columns / 4; i += threads) sums[i] = {};
+  if (p.dq_semaphore != nullptr && threadIdx.x < stats_block / dq_semaphore_rows)
+    p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;
 }
 
 }  // namespace fa::kernels::delta
@@ -98,15 +99,15 @@ __device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row)
 extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
     fa_backward_delta(const __grid_constant__ fa::kernels::BackwardParams p) {
   using namespace fa::kernels;
-  const Work w = work_of_block(p, terms_block);
+  const WorkTile w = get_initial_work_tile(p, stats_block);
   if (w.rows == 0) return;
   const int64_t first = first_term(p, w.sequence, w.head_group) + w.first_row;
-  if (p.dq_sums != nullptr) delta::clear_dq_sums(p, first);
-  __shared__ float sizes[terms_block];
-  RowTerms *to = p.terms + first;
-  for (int r = threadIdx.x / 32; r < terms_block; r += delta::threads / 32) {
+  if (p.dq_accum != nullptr) delta::clear_dq_sums(p, first);
+  __shared__ float sizes[stats_block];
+  RowStats *to = p.row_stats + first;
+  for (int r = threadIdx.x / 32; r < stats_block; r += delta::threads / 32) {
     const Row row = {w.first_row + r, w.head_group};
-    RowTerms terms = {-infinity, 0};
+    RowStats terms = {-infinity, 0};
     if (row.query < w.rows) terms = delta::terms_of(p, w.sequence, row);
     if (threadIdx.x % 32 == 0) to[r] = terms;
     if (p.row_factors == nullptr) continue;
@@ -115,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
   }
   if (p.row_factors == nullptr) return;
   __syncthreads();
-  if (threadIdx.x < 32) delta::put_row_factors(p.row_factors + first / terms_block, sizes);
+  if (threadIdx.x < 32) delta::put_row_factors(p.row_factors + first / stats_block, sizes);
 }
 
 extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
@@ -138,18 +139,18 @@ extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
 }
 
 extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
-    fa_backward_dq_sums(const __grid_constant__ fa::kernels::BackwardParams p) {
+    fa_backward_dq_postprocess(const __grid_constant__ fa::kernels::BackwardParams p) {
   using namespace fa::kernels;
-  const Work w = work_of_block(p, terms_block);
+  const WorkTile w = get_initial_work_tile(p, stats_block);
   if (w.rows == 0) return;
   const Sequence &s = w.sequence;
   const int64_t first = first_term(p, s, w.head_group) + w.first_row;
-  const float *sums = p.dq_sums + first * p.dq_columns;
-  const float *factors = p.row_factors ? p.row_factors[first / terms_block].factor : nullptr;
+  const float *sums = p.dq_accum + first * p.dq_columns;
+  const float *factors = p.row_factors ? p.row_factors[first / stats_block].factor : nullptr;
   const Gradient dq(p.dq, p.dq_dtype, p.accumulate & accumulate_dq, q_batch(p, s), int64_t(s.q_first) + w.first_row,
                     w.head_group);
   const int quads = p.dq_columns / 4;
-  for (int i = threadIdx.x; i < terms_block * quads; i += delta::threads) {
+  for (int i = threadIdx.x; i < stats_block * quads; i += delta::threads) {
     const int row = i / quads, column = i % quads * 4;
     if (w.first_row + row >= w.rows || column >= p.head_dim) continue;
     const float inverse = factors ? 1 / factors[row] : 2;  // bf16's terms are halves

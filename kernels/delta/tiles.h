@@ -1,4 +1,4 @@
-// The small kernels of a backward pass: what stands beside each row of scores, the sinks' gradients, which follow from
+// The small kernels of a backward pass: row statistics, the sinks' gradients, which follow from
 // that alone, and the last of dq where blocks of keys sum it.
 #pragma once
 
@@ -9,9 +9,9 @@ namespace fa::kernels::delta {
 constexpr int threads = 256;
 
 /// Entry::dsinks has a block for each element of dsinks.
-constexpr Tile tile(const Arch &, int, Entry entry) {
-  if (entry != Entry::delta && entry != Entry::dsinks && entry != Entry::dq_sums) return {};
-  return {entry == Entry::dsinks ? 1 : terms_block, 0, threads, 0};
+constexpr TileConfig tile(const Arch &, int, Entry entry) {
+  if (entry != Entry::delta && entry != Entry::dsinks && entry != Entry::dq_postprocess) return {};
+  return {entry == Entry::dsinks ? 1 : stats_block, 0, threads, 0};
 }
 
 #ifndef __CUDACC_RTC__  // which would put it on the device

@@ -6,9 +6,10 @@
 #include <type_traits>
 
 #include "common/block_mask.cuh"
+#include "common/nonfinite.cuh"
 #include "common/register_tile.cuh"
-#include "common/schedule.cuh"
 #include "common/shared_tile.cuh"
+#include "common/tile_scheduler.cuh"
 #include "mma/tiles.h"
 
 namespace fa::kernels::mma {
@@ -19,13 +20,13 @@ struct Block {
   static constexpr Arch arch = arch_of(Sm);
   static constexpr Shape shape = mma::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
-  static constexpr bool plain = is_plain(E);              // scores need little, rows are aligned
-  static constexpr bool featured = E == Entry::featured;  // plain, from pages, with a softcap and ALiBi
-  static constexpr bool paged = E != Entry::plain;        // if the call's keys are
-  static constexpr bool warps_split_keys = shape.warps_split_keys;
+  static constexpr bool plain = is_plain(E);                // scores need little, rows are aligned
+  static constexpr bool score_mod = E == Entry::score_mod;  // plain, from pages, with a softcap and ALiBi
+  static constexpr bool paged = E != Entry::plain;          // if the call's keys are
+  static constexpr bool split_keys_across_warps = shape.split_keys_across_warps;
   static constexpr bool splits = E == Entry::split || E == Entry::decode;
   /// Copies pass through registers.
-  static constexpr bool staged = !arch.has(cp_async) && (plain || (warps_split_keys && Dim <= 192));
+  static constexpr bool staged = !arch.has(cp_async) && (plain || (split_keys_across_warps && Dim <= 192));
   static_assert(arch.has(cp_async) || shape.stages == 2);
   static constexpr bool scarce_registers = shape.row_blocks * Dim >= 256;  // sums take half of them
   // The compiler does not know that a thread's number has no sign. A mask is ten instructions fewer, but fifteen more
@@ -38,15 +39,15 @@ struct Block {
   static constexpr int row_blocks = shape.row_blocks;
   static constexpr int warp_rows = 16 * row_blocks;
   static constexpr int rows = mma::rows(shape);
-  static constexpr int warp_keys = warps_split_keys ? keys / shape.warps : keys;  // of a tile
+  static constexpr int warp_keys = split_keys_across_warps ? keys / shape.warps : keys;  // of a tile
   static constexpr int shared_bytes = mma::shared_bytes(shape, dim, E);
 
   /// The first of a warp's rows and keys within the tile.
-  __device__ static int first_row(int warp) { return warps_split_keys ? 0 : warp * warp_rows; }
-  __device__ static int first_key(int warp) { return warps_split_keys ? warp * warp_keys : 0; }
+  __device__ static int first_row(int warp) { return split_keys_across_warps ? 0 : warp * warp_rows; }
+  __device__ static int first_key(int warp) { return split_keys_across_warps ? warp * warp_keys : 0; }
 
   /// The query and head of a row of the sequence's head group.
-  __device__ static Row row_of(const Params &p, const Work &w, int row) {
+  __device__ static Row row_of(const Params &p, const WorkTile &w, int row) {
     return plain ? Row{row, w.head_group} : row_at(p, w, row);
   }
 
@@ -60,18 +61,18 @@ struct Block {
 };
 
 /// Tiles of keys first .. end - 1 that a block visits; every row attends all keys of full_first .. full_end - 1.
-struct TileRange {
+struct KeyBlockRange {
   int first, end, full_first, full_end;
 
   __device__ bool full(int tile) const { return full_first <= tile && tile < full_end; }
 };
 
-/// Of plain and featured in BlockState.
+/// The part of BlockState of Entry::plain and Entry::score_mod.
 struct FeatureState {
   const char *keys, *values;  // of the head: row 0 of batch entry (or page) 0
-  float base_2;               // what a unit of what stands for a score is in base 2
+  float base_2;               // log2(e) * score_scale
   float steepness;            // of a softcap: see cap_products
-  float slope;                // of ALiBi, in what stands for a score
+  float slope;                // of ALiBi, in units of raw scores
 };
 
 /// Of the other entry points, in its place.
@@ -79,29 +80,23 @@ struct BlockMaskState {
   ShownBlocks<4> shown;  // tiles of keys, in calls with a mask or a bias
 };
 
-/// What stays in shared memory beside the tiles, so that it takes no registers in the loop over keys.
+/// State in shared memory in addition to the tiles, to save registers in the loop over keys.
 template <class B>
 struct BlockState : std::conditional_t<B::plain, FeatureState, BlockMaskState> {
   /// Intervals of keys. Those of plain scores begin near each other, as chunks are short (Entry::plain).
   using Low = std::conditional_t<B::plain, uint16_t, int32_t>;
 
   int32_t high[B::rows];
-  Low low[B::rows];          // beyond base
-  uint8_t repairs[B::rows];  // of a second run: see Repair
+  Low low[B::rows];         // beyond base
+  uint8_t fixups[B::rows];  // Fixup bits, for a second pass
   int32_t base;
   bool second_run;
-  Work work;
-  TileRange tiles;
+  WorkTile work;
+  KeyBlockRange tiles;
   const char *table;  // the sequence's entries of the block table
 
   /// The keys that a row of the tile attends.
   __device__ Interval attended(int row) const { return {base + low[row], high[row]}; }
-};
-
-/// What a row needs of a second run.
-enum Repair : uint8_t {
-  finite_values = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
-  exact_weights = 2   // its scores are too large for others
 };
 
 /// Which row of the tile a lane's row r is.
@@ -126,7 +121,8 @@ struct SharedMemory {
 /// Notes which keys each row attends, and finds the tiles that hold any. By every warp for itself, all rows; it notes
 /// its own.
 template <class B>
-__device__ inline TileRange find_tiles(const Params &p, const Work &w, Interval split, BlockState<B> *block) {
+__device__ inline KeyBlockRange key_block_range(const Params &p, const WorkTile &w, Interval split,
+                                                BlockState<B> *block) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // Rows that follow begin no earlier; one without keys has its end at 0.
   const int base = B::plain ? attended(p, w.sequence, B::row_of(p, w, w.first_row).query).low : 0;
@@ -136,7 +132,8 @@ __device__ inline TileRange find_tiles(const Params &p, const Work &w, Interval 
   for (int r = lane; r < B::rows; r += 32) {
     Interval keys = {0, 0};
     if (w.first_row + r < w.rows) {
-      keys = p.bounded ? attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query) : Interval{0, w.sequence.keys};
+      keys = p.has_key_bounds ? attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query)
+                              : Interval{0, w.sequence.keys};
       keys = {max(keys.low, split.low), min(keys.high, split.high)};
       if (keys.empty()) keys = {0, 0};
       if (!keys.empty()) low = min(low, keys.low), high = max(high, keys.high);
@@ -147,7 +144,7 @@ __device__ inline TileRange find_tiles(const Params &p, const Work &w, Interval 
       block->high[r] = keys.high;
     }
   }
-  if (B::warps_split_keys && !p.bounded) {  // all rows attend the same keys: the first lane has one
+  if (B::split_keys_across_warps && !p.has_key_bounds) {  // all rows attend the same keys: the first lane has one
     low = split.low, high = full_high = split.high, full_low = split.low;
   } else {
     low = min_over_warp(low), high = max_over_warp(high);

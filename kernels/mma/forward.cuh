@@ -2,7 +2,7 @@
 // has the five lines.
 #pragma once
 
-#include "mma/join.cuh"
+#include "mma/cross_warp.cuh"
 #include "mma/products.cuh"
 #include "mma/ring.cuh"
 #include "mma/store.cuh"
@@ -22,9 +22,9 @@ struct Pass {
   OnlineSoftmax<B> softmax;
   typename B::Out out;
 
-  __device__ Pass(const Params &params, const SharedMemory<B> &memory, const Work &w, const TileRange &tiles)
+  __device__ Pass(const Params &params, const SharedMemory<B> &memory, const WorkTile &w, const KeyBlockRange &tiles)
       : p(params), shared(memory), queries(memory.queries), ring(params, memory, w, tiles, [&] {
-          if constexpr (B::warps_split_keys) load_queries<B>(params, w, memory.queries);
+          if constexpr (B::split_keys_across_warps) load_queries<B>(params, w, memory.queries);
         }) {
     out.clear();
   }
@@ -39,9 +39,9 @@ struct Pass {
     BlockState<B> &block = *shared.block;
     Scores s;
     const auto weigh = [&](float c, auto exact) {
-      softmax.raise_maxima(out, s, c, exact);  // m' = max(m, rowmax S), and the scale a of l and O
-      softmax.exponentiate(s, c, exact);       // P = exp2(c S - c m')
-      softmax.add_weights(s);                  // l = l a + rowsum P
+      softmax.update_row_max(out, s, c, exact);  // m' = max(m, rowmax S), and the scale a of l and O
+      softmax.exponentiate(s, c, exact);         // P = exp2(c S - c m')
+      softmax.add_weights(s);                    // l = l a + rowsum P
     };
     const uint32_t keys = ring.template next_keys<Masked>(tile, block);
     if (has_rows()) {
@@ -50,21 +50,21 @@ struct Pass {
         finish_scores<B>(p, s, tile * B::keys + B::first_key(threadIdx.x / 32), block, block.tiles.full(tile));
         weigh(log2_e, [](int) { return true; });
       } else {
-        if (B::featured && p.softcap > 0) cap_products(s, block.steepness);
-        if (B::featured && p.alibi_slopes.data) slope_products<B>(s, tile * B::keys, block);
+        if (B::score_mod && p.softcap > 0) cap_products(s, block.steepness);
+        if (B::score_mod && p.alibi_slopes.data) slope_products<B>(s, tile * B::keys, block);
         if constexpr (Masked) mask_intervals<B>(s, tile * B::keys, block);
-        const float c = B::featured ? block.base_2 : p.scale * log2_e;
-        if (Masked && block.second_run) {  // the first has shown which rows need exact weights
+        const float c = B::score_mod ? block.base_2 : p.scale * log2_e;
+        if (Masked && block.second_run) {  // the first pass found which rows need exact weights
           bool exact[B::Rows::rows];
           unroll<B::Rows::rows>(
-              [&](int r) { exact[r] = block.repairs[row_of_tile<B>(threadIdx.x, r)] & exact_weights; });
+              [&](int r) { exact[r] = block.fixups[row_of_tile<B>(threadIdx.x, r)] & exact_weights; });
           weigh(c, [&](int r) { return exact[r]; });
         } else {
           weigh(c, [](int) { return false; });
         }
       }
     }
-    const std::conditional_t<B::featured, PackedWeights<B>, const Scores &> weights(s);
+    const std::conditional_t<B::score_mod, PackedWeights<B>, const Scores &> weights(s);
     const uint32_t values = ring.template next_values<Masked>(tile, block);
     if (Masked && block.second_run) {
       clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
@@ -101,42 +101,43 @@ __device__ inline void forward(const Params &p) {
   extern __shared__ __align__(128) char memory[];
   const SharedMemory<B> shared(memory);
   BlockState<B> *const block = shared.block;
-  Work w = work_of_block(p, B::rows);
+  WorkTile w = get_initial_work_tile(p, B::rows);
   if (w.rows == 0) return;
   const Interval split = B::splits ? keys_of_split(p, w.sequence, w.split, B::keys) : Interval{0, w.sequence.keys};
-  TileRange tiles = find_tiles<B>(p, w, split, block);
+  KeyBlockRange tiles = key_block_range<B>(p, w, split, block);
   if (threadIdx.x == 0) {
     block->work = w, block->tiles = tiles, block->second_run = false;
     if constexpr (!B::plain) block->shown.clear();
     if constexpr (B::paged) block->table = p.block_table.data + w.sequence.index * p.block_table.stride[0];
-    if constexpr (B::featured) {
+    if constexpr (B::score_mod) {
       block->keys = p.k.data + w.kv_head * p.k.stride[2], block->values = p.v.data + w.kv_head * p.v.stride[2];
-      block->base_2 = unit_of(p) * log2_e, block->steepness = steepness_of(p);
-      if (p.alibi_slopes.data) block->slope = alibi_slope(p, w.sequence, w.head_group) / unit_of(p);
+      block->base_2 = score_scale(p) * log2_e, block->steepness = softcap_slope_of(p);
+      if (p.alibi_slopes.data) block->slope = alibi_slope(p, w.sequence, w.head_group) / score_scale(p);
     }
   }
   __syncthreads();
 #pragma unroll 1
   for (;;) {
-    if constexpr (!B::warps_split_keys) {  // whose pass begins with keys, as they take longer to arrive
+    if constexpr (!B::split_keys_across_warps) {  // whose pass begins with keys, as they take longer to arrive
       load_queries<B>(p, block->work, shared.queries);
       cp_async_commit_group();
     }
-    // A first pass that is to begin early has its work in registers already.
-    Pass<B> pass(p, shared, B::warps_split_keys ? w : block->work, B::warps_split_keys ? tiles : block->tiles);
+    // A first pass that begins early has its work tile in registers already.
+    Pass<B> pass(p, shared, B::split_keys_across_warps ? w : block->work,
+                 B::split_keys_across_warps ? tiles : block->tiles);
     pass.run();
     cp_async_wait_group<0>();
     __syncthreads();  // the tiles are free
-    bool needs_repair = false;
-    if constexpr (B::warps_split_keys) {
-      needs_repair = join_warps<B>(p, shared, pass.softmax, pass.out, block->second_run);
+    bool needs_fixup = false;
+    if constexpr (B::split_keys_across_warps) {
+      needs_fixup = join_warps<B>(p, shared, pass.softmax, pass.out, block->second_run);
     } else {
-      needs_repair = store<B>(p, block, pass.out, pass.softmax, shared.queries, block->second_run);
+      needs_fixup = store<B>(p, block, pass.out, pass.softmax, shared.queries, block->second_run);
     }
-    if (block->second_run || !__syncthreads_or(needs_repair)) return;
+    if (block->second_run || !__syncthreads_or(needs_fixup)) return;
     if (threadIdx.x == 0) block->second_run = true;
     __syncthreads();
-    if constexpr (B::warps_split_keys) w = block->work, tiles = block->tiles;
+    if constexpr (B::split_keys_across_warps) w = block->work, tiles = block->tiles;
   }
 }
 

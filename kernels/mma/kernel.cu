@@ -7,30 +7,32 @@ namespace fa::kernels::mma {
 template <Entry E>
 using BlockOf = Block<FA_SM, Dtype::FA_DTYPE, FA_DIM, E>;
 
-extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, BlockOf<Entry::plain>::shape.blocks_an_sm)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads,
+                                             BlockOf<Entry::plain>::shape.min_blocks_per_sm)
     fa_forward_plain(const __grid_constant__ Params p) {
   forward<BlockOf<Entry::plain>>(p);
 }
 
-extern "C" __global__ void __launch_bounds__(BlockOf<Entry::featured>::threads,
-                                             BlockOf<Entry::featured>::shape.blocks_an_sm)
-    fa_forward_featured(const __grid_constant__ Params p) {
-  forward<BlockOf<Entry::featured>>(p);
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::score_mod>::threads,
+                                             BlockOf<Entry::score_mod>::shape.min_blocks_per_sm)
+    fa_forward_score_mod(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::score_mod>>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::general>::threads,
-                                             BlockOf<Entry::general>::shape.blocks_an_sm)
+                                             BlockOf<Entry::general>::shape.min_blocks_per_sm)
     fa_forward_general(const __grid_constant__ Params p) {
   forward<BlockOf<Entry::general>>(p);
 }
 
-extern "C" __global__ void __launch_bounds__(BlockOf<Entry::split>::threads, BlockOf<Entry::split>::shape.blocks_an_sm)
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::split>::threads,
+                                             BlockOf<Entry::split>::shape.min_blocks_per_sm)
     fa_forward_split(const __grid_constant__ Params p) {
   forward<BlockOf<Entry::split>>(p);
 }
 
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::decode>::threads,
-                                             BlockOf<Entry::decode>::shape.blocks_an_sm)
+                                             BlockOf<Entry::decode>::shape.min_blocks_per_sm)
     fa_forward_decode(const __grid_constant__ Params p) {
   forward<BlockOf<Entry::decode>>(p);
 }

@@ -65,9 +65,9 @@ struct CopyPattern {
 
 /// The tile of queries; zeros behind the last row.
 template <class B>
-__device__ inline void load_queries(const Params &p, const Work &w, uint32_t tile) {
-  const bool aligned = B::plain || p.q_layout != any_rows;
-  if constexpr (B::warps_split_keys) {  // few rows: a chunk a thread
+__device__ inline void load_queries(const Params &p, const WorkTile &w, uint32_t tile) {
+  const bool aligned = B::plain || p.q_layout != unaligned_rows;
+  if constexpr (B::split_keys_across_warps) {  // few rows: a chunk a thread
     constexpr int chunks = B::dim / 8;
 #pragma unroll 1
     for (int i = threadIdx.x; i < B::rows * chunks; i += B::threads) {

@@ -12,9 +12,9 @@ namespace fa::kernels::mma {
 template <class B>
 class Ring {
  public:
-  /// Begins to copy the tiles of a work, which are the block's; also() copies what is to arrive with the first keys.
+  /// Begins to copy the tiles of a work tile; also() issues the copies that arrive together with the first keys.
   template <class F>
-  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const Work &w, const TileRange &tiles, F also)
+  __device__ Ring(const Params &p, const SharedMemory<B> &shared, const WorkTile &w, const KeyBlockRange &tiles, F also)
       : p_(p),
         keys_(p, p.k, p.k_layout, p.head_dim, w, tiles.end - 1),
         values_(p, p.v, p.v_layout, p.head_dim_v, w, tiles.end - 1),
@@ -43,7 +43,7 @@ class Ring {
   }
 
   /// The first tile, and the one after a tile.
-  __device__ int tile(const TileRange &tiles) const { return tiles_.first(tiles); }
+  __device__ int tile(const KeyBlockRange &tiles) const { return tiles_.first(tiles); }
   __device__ int after(int tile) { return tiles_.advance(tile); }
 
  private:
@@ -78,7 +78,8 @@ class Ring {
 
   __device__ bool has_pages() const { return B::plain || p_.page_size != 0; }
 
-  using Rows = std::conditional_t<!B::plain, AnyRows<B>, std::conditional_t<B::paged, PagedRows<B>, EvenRows<B>>>;
+  using Rows = std::conditional_t<!B::plain, GenericLoader<B>,
+                                  std::conditional_t<B::paged, PagedLoader<B>, ContiguousLoader<B>>>;
 
   const Params &p_;
   ShownTiles<B> tiles_;

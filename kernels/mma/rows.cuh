@@ -62,8 +62,8 @@ class Pages {
     find<false>(p, block, tile);
   }
 
-  /// Asks for the pages of a tile if it exists, Whole or up to the sequence's end: half a turn before its keys are
-  /// copied. No other entry of the table is read.
+  /// Requests the pages of a tile if it exists, Whole or up to the sequence's end: half an iteration before its keys
+  /// are copied. No other entry of the table is read.
   template <bool Whole>
   __device__ void find(const Params &p, const BlockState<B> &block, int tile) {
     if (tile < block.tiles.first) return;
@@ -87,7 +87,7 @@ class Pages {
     } else {
       unroll<P::passes>([&](int i) { at[i] = own + i * P::step * steps.row; });
     }
-    unroll<P::passes>([&](int i) { f(i, mad_wide_s32(at[i], p.row_unit, from)); });
+    unroll<P::passes>([&](int i) { f(i, mad_wide_s32(at[i], p.stride_unit, from)); });
   }
 
   /// This thread's first chunk of a tile: its row and column, and where it lies.
@@ -102,14 +102,14 @@ class Pages {
 
 /// Copies tiles of aligned rows that lie evenly apart.
 template <class B>
-class EvenRows {
+class ContiguousLoader {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
 
  public:
   /// True when what copy loads is in its chunks.
   __device__ bool staged() const { return B::staged; }
 
-  __device__ EvenRows(const Params &p, const View &view, int32_t, int columns, const Work &w, int tile)
+  __device__ ContiguousLoader(const Params &p, const View &view, int32_t, int columns, const WorkTile &w, int tile)
       : view_(view),
         columns_(keep_in_register(columns - P::column())),
         stride_(keep_in_register(int(-P::step * view.stride[1]))) {
@@ -152,16 +152,16 @@ class EvenRows {
 
 /// Copies tiles of aligned rows by the pages that they are on, with few registers.
 template <class B>
-class PagedRows {
+class PagedLoader {
   using P = CopyPattern<B::threads, typename B::KeyTile>;
 
  public:
   __device__ bool staged() const { return B::staged; }
 
-  __device__ PagedRows(const Params &p, const View &view, int32_t, int columns, const Work &, int)
+  __device__ PagedLoader(const Params &p, const View &view, int32_t, int columns, const WorkTile &, int)
       : p_(p), of_keys_(&view == &p.k), columns_(columns) {}
 
-  /// As EvenRows::copy, the tile that was looked up last.
+  /// As ContiguousLoader::copy, the tile that was looked up last.
   template <bool Masked>
   __device__ void copy(uint32_t to, const BlockState<B> &block, int tile, bool exists, int keys, const Pages<B> &pages,
                        Chunks<B> &chunks) {
@@ -182,14 +182,14 @@ class PagedRows {
 /// Copies tiles of any rows: unaligned, of any stride, in any order. Where they are aligned, and lie evenly or on
 /// pages, with a fraction of the instructions.
 template <class B>
-class AnyRows : EvenRows<B> {
+class GenericLoader : ContiguousLoader<B> {
  public:
-  __device__ AnyRows(const Params &p, const View &view, int32_t layout, int columns, const Work &w, int)
-      : EvenRows<B>(p, view, layout, columns, w, 0),
+  __device__ GenericLoader(const Params &p, const View &view, int32_t layout, int columns, const WorkTile &w, int)
+      : ContiguousLoader<B>(p, view, layout, columns, w, 0),
         p_(p),
         of_keys_(&view == &p.k),
-        aligned_(layout != any_rows),
-        simple_(layout == simple_rows) {
+        aligned_(layout != unaligned_rows),
+        simple_(layout == vectorizable_rows) {
     if (p.page_size != 0) from_ = view.data + w.kv_head * view.stride[2] + P::column() * 2;
   }
 
@@ -200,7 +200,7 @@ class AnyRows : EvenRows<B> {
                        Chunks<B> &chunks) {
     if (simple_ && p_.page_size == 0) {
       const char *const last = mad_wide_s32(tile * B::keys, int32_t(view_.stride[1]), from_);
-      EvenRows<B>::template copy_up<true>(last, to, exists, keys, chunks);
+      ContiguousLoader<B>::template copy_up<true>(last, to, exists, keys, chunks);
       return;
     }
     if (simple_) {
@@ -223,7 +223,7 @@ class AnyRows : EvenRows<B> {
 
  private:
   using P = CopyPattern<B::threads, typename B::KeyTile>;
-  using EvenRows<B>::view_, EvenRows<B>::from_, EvenRows<B>::columns_;
+  using ContiguousLoader<B>::view_, ContiguousLoader<B>::from_, ContiguousLoader<B>::columns_;
   const Params &p_;
   bool of_keys_;  // known when this is compiled
   bool aligned_, simple_;

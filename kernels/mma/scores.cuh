@@ -1,10 +1,10 @@
-// What a score is, beyond the product: masks everywhere; in the plain loop the unit of what stands for scores, and with
+// Scores from products: masks everywhere; in the plain loop the deferred scale, and with
 // features a softcap and ALiBi; in the general kernels scale, softcap, bias and ALiBi.
 #pragma once
 
 #include "common/features.cuh"
 #include "common/finish.cuh"
-#include "common/repair.cuh"
+#include "common/nonfinite.cuh"
 #include "mma/block.cuh"
 
 namespace fa::kernels::mma {
@@ -69,7 +69,7 @@ __device__ inline void add_bias(const Params &p, typename B::Scores &s, int r, i
 template <class B>
 __device__ inline void change_scores(const Params &p, typename B::Scores &s, int first_key,
                                      const BlockState<B> &block) {
-  const Work &w = block.work;
+  const WorkTile &w = block.work;
   const int thread = mov_tid_x();
   unroll<B::Rows::rows>([&](int r) {
     const int row_in_tile = row_of_tile<B>(thread, r);
@@ -106,7 +106,7 @@ __device__ inline void change_scores(const Params &p, typename B::Scores &s, int
 template <class B>
 __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const BlockState<B> &block,
                                      bool full) {
-  if (p.scored) {
+  if (p.has_score_mod) {
     change_scores<B>(p, s, first_key, block);
   } else {
     s.for_each([&](float &x, int, int) { x *= p.scale; });

@@ -10,10 +10,10 @@ namespace fa::kernels::mma {
 template <class B, bool All = B::plain>
 class ShownTiles {
  public:
-  __device__ void begin(const Params &, BlockState<B> &, const TileRange &) {}
+  __device__ void begin(const Params &, BlockState<B> &, const KeyBlockRange &) {}
   __device__ void find(const Params &, BlockState<B> &, int, int) {}
 
-  __device__ int first(const TileRange &tiles) const { return tiles.end - 1; }
+  __device__ int first(const KeyBlockRange &tiles) const { return tiles.end - 1; }
   __device__ int advance(int tile) const { return tile - 1; }
   __device__ int at(int tile, int ahead) const { return tile - ahead; }
   __device__ int before(int tile, int) const { return tile - 1; }
@@ -23,7 +23,7 @@ class ShownTiles {
 template <class B>
 class ShownTiles<B, false> {
  public:
-  __device__ void begin(const Params &p, BlockState<B> &block, const TileRange &tiles) {
+  __device__ void begin(const Params &p, BlockState<B> &block, const KeyBlockRange &tiles) {
     all_from_ = has_block_mask(p) ? INT_MAX : INT_MIN;
     int tile = tiles.end;
 #pragma unroll 1  // the search is long
@@ -39,7 +39,7 @@ class ShownTiles<B, false> {
     if (ahead >= at_first) tiles_[ahead] = last_shown(p, block, first, tiles_[ahead - 1] - 1);
   }
 
-  __device__ int first(const TileRange &) const { return tiles_[0]; }
+  __device__ int first(const KeyBlockRange &) const { return tiles_[0]; }
   __device__ int advance(int) {
     unroll<most>([&](int i) { tiles_[i] = tiles_[i + 1]; });
     return tiles_[0];
@@ -62,7 +62,7 @@ class ShownTiles<B, false> {
   }
 
   __device__ static bool find_shown(const Params &p, BlockState<B> &block, int tile) {
-    const Work &w = block.work;
+    const WorkTile &w = block.work;
     const int rows = min(B::rows, w.rows - w.first_row);
     const auto row = [&](int r) { return row_at(p, w, w.first_row + r); };
     return block.shown.find(

@@ -1,9 +1,9 @@
-// From sums to results: O / l, lse, partial results of a split; and which rows a second run must repair.
+// From sums to results: O / l, lse, partial results of a split; and the rows that need a second pass.
 #pragma once
 
 #include "common/finish.cuh"
 #include "common/lanes.cuh"
-#include "common/repair.cuh"
+#include "common/nonfinite.cuh"
 #include "mma/load.cuh"
 #include "mma/scores.cuh"
 #include "mma/softmax.cuh"
@@ -39,7 +39,7 @@ __device__ inline void for_each_element(const typename B::Out &o, int r, int col
 
 /// Writes a warp's rows in whole chunks, by way of its part of the tile of queries.
 template <class B>
-__device__ inline void store_chunks(const Params &p, const Work &w, const typename B::Out &o, uint32_t tile) {
+__device__ inline void store_chunks(const Params &p, const WorkTile &w, const typename B::Out &o, uint32_t tile) {
   using Tile = typename B::QueryTile;
   constexpr int chunks = B::dim / 8;
   const int thread = mov_tid_x(), lane = thread % 32;
@@ -61,38 +61,38 @@ __device__ inline void store_chunks(const Params &p, const Work &w, const typena
 
 /// The reference of a row in units of scores, from what the softmax adds.
 template <class B>
-__device__ inline float reference(const Params &p, float minus_m, bool exact) {
-  const float from_zero = -minus_m * (!B::plain ? 1 : !exact ? ln_2 : B::featured ? unit_of(p) : p.scale);
-  return B::featured ? p.softcap + from_zero : from_zero;
+__device__ inline float reference(const Params &p, float neg_max, bool exact) {
+  const float from_zero = -neg_max * (!B::plain ? 1 : !exact ? ln_2 : B::score_mod ? score_scale(p) : p.scale);
+  return B::score_mod ? p.softcap + from_zero : from_zero;
 }
 
-/// What a second run must repair of a row, by the sums of the first.
+/// The Fixup bits of a row, from the sums of the first pass.
 template <class B>
-__device__ inline int repairs_of(const BlockState<B> &block, int r, float minus_m, float l, bool nonfinite) {
+__device__ inline int fixups_of(const BlockState<B> &block, int r, float neg_max, float l, bool nonfinite) {
   const Interval keys = block.attended(r);
-  const bool is_far = B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
+  const bool is_far = B::plain && !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
   // Where weights are exact, a sum l that is not finite comes from a score that is attended: the row is right.
   // Without keys a row of plain is 0 in any case.
   const bool special = nonfinite && !(B::plain && keys.empty()) && (is_far || is_finite(l));
   return (is_far ? exact_weights : 0) | (special ? finite_values : 0);
 }
 
-/// Writes a block's results, and notes which rows a second run must repair, which then comes with sums of finite values
+/// Writes a block's results, and notes which rows need a second pass, which then has sums of finite values
 /// and exact weights. True when this lane's rows hold one of those.
 template <class B>
 __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::Out &o, const OnlineSoftmax<B> &online,
                              uint32_t tile, bool second_run) {
-  const Work &w = block->work;
+  const WorkTile &w = block->work;
   const bool partial = B::splits && p.schedule.num_splits > 1;
   const bool chunks = !partial && !second_run && p.out_dtype == B::dtype &&
                       (B::plain || (has_aligned_rows(p.out) && p.head_dim_v % 8 == 0));
-  bool needs_repair = false;
+  bool needs_fixup = false;
   unroll<B::Rows::rows>([&](int row_of_lane) {
     const int thread = mov_tid_x(), r = row_of_tile<B>(thread, row_of_lane);
     const bool exists = w.first_row + r < w.rows, writes = exists && thread % 4 == 0;
-    const bool exact = B::plain && second_run && (block->repairs[r] & exact_weights);
-    const float minus_m = online.minus_m[row_of_lane], l = sum_over_lanes<4>(online.l[row_of_lane]);
-    const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, exact), l};
+    const bool exact = B::plain && second_run && (block->fixups[r] & exact_weights);
+    const float neg_max = online.neg_max[row_of_lane], l = sum_over_lanes<4>(online.l[row_of_lane]);
+    const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, neg_max, exact), l};
     // Before results are finished where weights may be lost: of a sum l of 0 nothing is left then.
     float zero = B::plain && !second_run ? any_nonfinite<B>(o, row_of_lane) : 0;
     if (partial) {
@@ -105,32 +105,32 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
     if (!second_run) {
       if constexpr (!B::plain) zero = any_nonfinite<B>(o, row_of_lane);
       const bool nonfinite = sum_over_lanes<4>(zero) != 0;
-      const int repairs = exists ? repairs_of<B>(*block, r, minus_m, l, nonfinite) : 0;
-      if (thread % 4 == 0) block->repairs[r] = uint8_t(repairs);
-      needs_repair |= repairs != 0;
+      const int fixups = exists ? fixups_of<B>(*block, r, neg_max, l, nonfinite) : 0;
+      if (thread % 4 == 0) block->fixups[r] = uint8_t(fixups);
+      needs_fixup |= fixups != 0;
     } else {
       // Scores of -inf alone leave no key, whatever the values are: the row is written as it is.
       __syncwarp();
-      if (thread % 4 == 0 && l == 0 && block->repairs[r]) block->repairs[r] = exact_weights;
+      if (thread % 4 == 0 && l == 0 && block->fixups[r]) block->fixups[r] = exact_weights;
       __syncwarp();
     }
-    if (chunks || (second_run && !__any_sync(~0u, block->repairs[r]))) return;
+    if (chunks || (second_run && !__any_sync(~0u, block->fixups[r]))) return;
     for_each_element<B>(o, row_of_lane, p.head_dim_v, tile, [&](int at, int d, float x) {
-      if (w.first_row + at >= w.rows || (second_run && !block->repairs[at])) return;
+      if (w.first_row + at >= w.rows || (second_run && !block->fixups[at])) return;
       const Row row = B::row_of(p, w, w.first_row + at);
-      if (second_run && (block->repairs[at] & finite_values) && is_finite(x)) {
+      if (second_run && (block->fixups[at] & finite_values) && is_finite(x)) {
         const float special = special_value(p, w, row, block->attended(at), d);
         x = special == 0 ? x : special;
       }
       if (partial) {
-        p.partial_values[(w.partial_row + at) * p.head_dim_v + d] = x;
+        p.o_partial[(w.partial_row + at) * p.head_dim_v + d] = x;
       } else {
         store_element(out_row(p, w.sequence, row) + d * p.out.stride[3], p.out_dtype, x);
       }
     });
   });
   if (chunks) store_chunks<B>(p, w, o, tile);
-  return needs_repair;
+  return needs_fixup;
 }
 
 }  // namespace fa::kernels::mma

@@ -3,19 +3,20 @@
 
 #include "common/images.h"
 #include "common/presets.h"
-#include "common/units.h"
+#include "common/row_layout.h"
+#include "common/score_scale.h"
 
 namespace fa::kernels::mma {
 
-/// How a block of threads works. Queries, and a ring of tiles of keys and values in turn, are in shared memory.
+/// The configuration of a block. Queries, and a pipeline of alternating tiles of keys and values, are in shared memory.
 struct Shape {
-  int row_blocks;                 // of 16 rows, that a warp has
-  int warps;                      // of a block
-  int keys;                       // of a tile
-  int stages;                     // tiles in the ring
-  bool q_in_registers;            // rather than read from shared memory for every tile
-  int blocks_an_sm = 1;           // that registers must leave room for
-  bool warps_split_keys = false;  // all have the same rows, and each its part of a tile's keys
+  int row_blocks;                        // of 16 rows, that a warp has
+  int warps;                             // of a block
+  int keys;                              // of a tile
+  int stages;                            // tiles in the ring
+  bool q_in_registers;                   // rather than read from shared memory for every tile
+  int min_blocks_per_sm = 1;             // that registers must leave room for
+  bool split_keys_across_warps = false;  // all have the same rows, and each its part of a tile's keys
 };
 
 /// Two blocks of rows a warp halve what the tensor cores ask of shared memory. Two blocks of threads an SM: when one
@@ -67,12 +68,12 @@ constexpr Shape decode_shape(const Arch &arch, int dim) {
 }
 
 constexpr int rows(const Shape &s) {
-  return 16 * s.row_blocks * (s.warps_split_keys ? 1 : s.warps);
+  return 16 * s.row_blocks * (s.split_keys_across_warps ? 1 : s.warps);
 }
 
 /// True of the entry points that share plain's loop.
 constexpr bool is_plain(Entry entry) {
-  return entry == Entry::plain || entry == Entry::featured;
+  return entry == Entry::plain || entry == Entry::score_mod;
 }
 
 /// Tiles first, as they need alignment; then what is kept of each row, and of the block.
@@ -87,43 +88,33 @@ constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
                                     : decode_shape(arch, dim);
   // Three blocks where shared memory holds them: left to itself, ptxas takes a few registers more than they have.
   const bool third_fits = 3 * (shared_bytes(s, dim, entry) + 1024) <= arch.shared_bytes + 1024;
-  if (arch.has(cp_async) && third_fits && (dim == 96 || (dim == 128 && entry == Entry::decode))) s.blocks_an_sm = 3;
+  if (arch.has(cp_async) && third_fits && (dim == 96 || (dim == 128 && entry == Entry::decode)))
+    s.min_blocks_per_sm = 3;
   return s;
 }
 
-constexpr Tile tile(const Arch &arch, int dim, Entry entry) {
+constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
   if (entry == Entry::narrow || entry == Entry::combine || is_backward(entry)) return {};
   const Shape s = shape(arch, dim, entry);
-  return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.blocks_an_sm, s.stages};
+  return {rows(s), s.keys, 32 * s.warps, shared_bytes(s, dim, entry), s.min_blocks_per_sm, s.stages};
 }
 
 /// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other.
 constexpr int longest_chunk = 1 << 15;
 
-constexpr const char *why_not(const Attention &a) {
+constexpr const char *unsupported_reason(const Attention &a) {
   if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
   return nullptr;
 }
 
-/// Rows in whole copies of 16 bytes; an absent tensor has none.
-inline bool is_aligned(const View &view, int64_t dim, int64_t element) {
-  const int64_t strides = view.stride[0] | view.stride[1] | view.stride[2];
-  return view.data == nullptr || (reinterpret_cast<uintptr_t>(view.data) % 16 == 0 && strides % 16 == 0 &&
-                                  dim * element % 16 == 0 && view.stride[3] == element);
-}
-
-constexpr bool is_near(const View &rows) {
-  return -longest_row < rows.stride[1] && rows.stride[1] < longest_row;
-}
-
-/// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; featured may
+/// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; score_mod may
 /// have pages, a softcap and ALiBi; the others take everything.
-inline const char *why_not_call(Entry entry, const Params &p) {
+inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   if (!is_plain(entry)) return nullptr;
-  if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
+  if (const char *why = unsupported_scores_reason(p, entry == Entry::score_mod)) return why;
   if (p.page_size != 0 && entry == Entry::plain) return "paged keys";
-  if (p.row_unit == 0 && entry == Entry::featured) return "rows of keys or values too far apart for 32 bits";
+  if (p.stride_unit == 0 && entry == Entry::score_mod) return "rows of keys or values too far apart for 32 bits";
   if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
   const int64_t of_out = p.out_dtype == f32 ? 4 : 2;
   if (!is_aligned(p.q, p.head_dim, 2) || !is_aligned(p.k, p.head_dim, 2) || !is_aligned(p.v, p.head_dim_v, 2) ||
@@ -135,8 +126,8 @@ inline const char *why_not_call(Entry entry, const Params &p) {
 
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// f16 and bf16 up to head dimension 256.
-inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
-                                  true};
+inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
+                                  unsupported_call_reason, true};
 #endif
 
 }  // namespace fa::kernels::mma

@@ -1,12 +1,12 @@
 // The five lines of attention in scalar f32 (multiply_keys, weigh, multiply_values), for one tile of rows and one split
-// of its keys. Eight neighbouring lanes share a few rows: in S = Q K^T each works on every eighth key, in O = P V on
+// of its keys. Eight neighbouring lanes share a few rows: in S = Q K^T each computes every eighth key, in O = P V on
 // every eighth dimension.
 #pragma once
 
 #include "common/block_mask.cuh"
 #include "common/lanes.cuh"
+#include "common/nonfinite.cuh"
 #include "common/ptx.cuh"
-#include "common/repair.cuh"
 #include "common/scores.cuh"
 #include "common/unroll.cuh"
 #include "simt/tiles.h"
@@ -139,7 +139,7 @@ struct Output {
 };
 
 /// Puts what the attended values give in the place of a row's elements that are not finite.
-__device__ inline void repair(const Params &p, const Work &w, const Row &row, Interval keys, int lane, float factor,
+__device__ inline void repair(const Params &p, const WorkTile &w, const Row &row, Interval keys, int lane, float factor,
                               const Output &out) {
 #pragma unroll 1
   for (int at = lane; at < p.head_dim_v; at += lanes) {
@@ -151,7 +151,7 @@ __device__ inline void repair(const Params &p, const Work &w, const Row &row, In
 
 /// Writes the rows' results, or what is to be combined with other splits' keys.
 template <int dim>
-__device__ inline void store(const Params &p, const Work &w, const ThreadRows<dim> &thread, Interval split) {
+__device__ inline void store(const Params &p, const WorkTile &w, const ThreadRows<dim> &thread, Interval split) {
   const bool whole = p.schedule.num_splits == 1;
 #pragma unroll
   for (int i = 0; i < thread.rows; ++i) {
@@ -164,7 +164,7 @@ __device__ inline void store(const Params &p, const Work &w, const ThreadRows<di
     if (!whole && thread.lane == 0) store_partial(p, partial_row, softmax);
     const Output out =
         whole ? Output{out_row(p, w.sequence, row), p.out.stride[3], p.out_dtype}
-              : Output{reinterpret_cast<char *>(p.partial_values + partial_row * p.head_dim_v), sizeof(float), f32};
+              : Output{reinterpret_cast<char *>(p.o_partial + partial_row * p.head_dim_v), sizeof(float), f32};
     bool finite = true;
 #pragma unroll
     for (int d = 0; d < thread.dims; ++d) {
@@ -183,7 +183,7 @@ __device__ inline void store(const Params &p, const Work &w, const ThreadRows<di
 template <int dim>
 __device__ inline void forward(const Params &p, float *memory) {
   griddepcontrol_launch_dependents();
-  const Work w = work_of_block(p, rows(dim));
+  const WorkTile w = get_initial_work_tile(p, rows(dim));
   if (w.rows == 0) return;
 
   const Shared<dim> shared(memory);

@@ -23,7 +23,7 @@ constexpr int shared_bytes(int dim) {
   return int(sizeof(float)) * ((rows(dim) + keys(dim)) * (dim + 1) + rows(dim) * (keys(dim) + 1));
 }
 
-constexpr Tile tile(const Arch &, int dim, Entry entry) {
+constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
   if (entry != Entry::split) return {};
   return {rows(dim), keys(dim), threads, shared_bytes(dim)};
 }

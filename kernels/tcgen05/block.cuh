@@ -1,10 +1,11 @@
-// A block of threads, its memories, and who waits for whom in it. t: one of two tiles of queries, which take turns;
-// beyond 128 columns, other than in Entry::narrow, there is one, with two tiles of scores i in turn, and no warps 4 - 7
-// (their numbers are the next role's).
+// A block of threads, its memories, and who waits for whom in it. t: one of two tiles of queries, which alternate;
+// beyond 128 columns, other than in Entry::narrow, there is one, with two tiles of scores in alternation, and no warps
+// 4 - 7 (their numbers are the next role's).
 //
 //   warp 13: loads        warp 12: products           warps 0 - 3, 4 - 7: softmax      warps 8 - 11: correction
 //   ──────────────        ─────────────────           of tile 0, of tile 1             and results of both
-//   Item, Q ─ q_full ───> ...........................> ...............................> (all; the Item's place is free
+//   WorkItem, Q ─ q_full ───> ...........................> ...............................> (all; the WorkItem's place
+//   is free
 //           <─ q_empty ── and when S is done with Q    ...............................  one item later)
 //   K, V by TMA
 //     k_full, v_full ───> S[t] = Q[t] K^T ─ s_full[t] > S[t] to registers, where there
@@ -14,8 +15,8 @@
 //                         O[t] += P[t] V <── p_full[t] ─ P[t] in place of S[t]
 //                                        <── p_full[t] ──────────────────────────────── (O[t] may be added to)
 //                              ─ o_full[t] ───────────────────────────────────────────> (O[t] is at rest)
-//                                                      l, m ──────── finals_full[t] ──> O[t] / l to out
-//                                                           <─────── finals_empty[t] ──
+//                                                      l, m ──────── final_stats_full[t] ──> O[t] / l to out
+//                                                           <─────── final_stats_empty[t] ──
 //
 //   The order of products: S[0], S[1] of the first tile of keys; then for each tile O[0] += P[0] V, S[0] of the next
 //   one, O[1] += P[1] V, S[1] of the next one: while one tile's rows are weighed, the other's products run. Of a single
@@ -23,10 +24,10 @@
 //   so S takes the place of a P that has been used with no more waiting.
 //
 //   p_full[t] of the first tile: the results of the item before have been read from O[t]. Correction clears values
-//   before it arrives there: those behind the end of a sequence, and in a repair all that are not finite. So it
+//   before it arrives there: those behind the end of a sequence, and in the fix-up pass all that are not finite. So it
 //   releases values, too: a commit says nothing of what other threads wrote.
 //
-//   bar.sync verdicts: all first runs are over, and it is known which works must be repeated (Item).
+//   bar.sync fixup_bitmap: the main pass is over, and the bitmap of work tiles to fix up is complete (WorkPass).
 //
 // Tensor memory: S[0] (P[0] in its first half), S[1] (P[1]), then sums, of 128 lanes, which are rows.
 // All tiles are visited from the last to the first, as in mma.
@@ -34,7 +35,7 @@
 
 #include "common/tcgen05.cuh"
 #include "common/tma.cuh"
-#include "common/works.cuh"
+#include "common/work_items.cuh"
 #include "tcgen05/tiles.h"
 
 namespace fa::kernels::tcgen05 {
@@ -47,7 +48,7 @@ struct Block {
   static constexpr int dim = Dim, dim_v = columns_of_values(Dim, E);
   static constexpr int keys = shape.keys;
   static constexpr int stages = shape.stages;
-  static constexpr bool featured = E == Entry::featured;
+  static constexpr bool score_mod = E == Entry::score_mod;
   static constexpr int queries = shape.queries;
   static constexpr int rows = tcgen05::rows(shape), threads = tcgen05::threads(shape);
 
@@ -66,23 +67,24 @@ struct Block {
 /// Tiles of scores, with as many of weights in their place.
 constexpr int tiles_of_scores = 2;
 
-/// What a softmax warpgroup leaves of a row.
-struct Final {
-  float minus_m, l;
+/// The statistics of a row that a softmax warpgroup passes to the correction warps.
+struct FinalStats {
+  float neg_max, l;
 };
 
-/// What threads know of each other.
+/// The state that all roles share.
 template <class B>
 struct State {
   uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
   uint64_t s_full[tiles_of_scores], p_full[tiles_of_scores], o_full[B::queries];
-  uint64_t scales_full[B::queries], scales_empty[B::queries], finals_full[B::queries], finals_empty[B::queries];
-  uint32_t tensor_memory;  // its address
-  Item items[2];           // the next one's place is not the last one's, whose results are still written
-  Verdicts verdicts;       // by the correction warps, on the block's works
+  uint64_t scales_full[B::queries], scales_empty[B::queries], final_stats_full[B::queries],
+      final_stats_empty[B::queries];
+  uint32_t tensor_memory;    // its address
+  WorkItem items[2];         // the next one's place is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;  // set by the correction warps
   float scales[B::queries][rows_of_tile];  // a, of each row
-  Final finals[B::queries][rows_of_tile];
-  uint32_t needs[B::queries][rows_of_tile];  // what a row needs of the run after, where that is a repair
+  FinalStats final_stats[B::queries][rows_of_tile];
+  uint32_t needs[B::queries][rows_of_tile];  // Fixup bits of each row, for the fix-up pass
 };
 
 template <class B>
@@ -127,15 +129,15 @@ struct SharedMemory {
       mbarrier_init(shared_address(&state->o_full[t]), products);
       mbarrier_init(shared_address(&state->scales_full[t]), softmax);
       mbarrier_init(shared_address(&state->scales_empty[t]), correction);
-      mbarrier_init(shared_address(&state->finals_full[t]), softmax);
-      mbarrier_init(shared_address(&state->finals_empty[t]), correction);
+      mbarrier_init(shared_address(&state->final_stats_full[t]), softmax);
+      mbarrier_init(shared_address(&state->final_stats_empty[t]), correction);
     }
     fence_mbarrier_init();
   }
 };
 
 /// Named barriers; 0 is __syncthreads.
-enum Barrier : int { verdicts = 1 };
+enum Barrier : int { fixup_bitmap = 1 };
 
 /// What lies where in tensor memory. A block has all columns, so that the first is 0.
 template <class B>
@@ -164,15 +166,15 @@ __device__ inline int lane() {
   return threadIdx.x % 32;
 }
 
-/// A number that all lanes have, kept in a register: the compiler cannot find it anew in every turn.
+/// A warp-uniform value, forced into a register: the compiler cannot recompute it in each iteration.
 template <class T>
-__device__ inline T kept_of_warp(T x) {
+__device__ inline T in_register_of_warp(T x) {
   return __shfl_sync(~0u, x, 0);
 }
 
-/// The same of a number of each lane.
+/// The same for a value of each lane.
 template <class T>
-__device__ inline T kept_of_lane(T x) {
+__device__ inline T in_register_of_lane(T x) {
   return __shfl_sync(~0u, x, lane());
 }
 
@@ -185,60 +187,60 @@ __device__ inline void arrive_as_warp(uint64_t &barrier) {
   arrive_as_warp(shared_address(&barrier));
 }
 
-/// Rows of a work that a tile of queries has: all of its own, or fewer where packed heads do not fill it.
+/// The rows of a work tile that a tile of queries has: all, or fewer where packed heads do not fill it.
 template <class B>
 __device__ inline int32_t rows_of_box(const Params &p) {
   return p.schedule.tile_rows / B::queries;
 }
 
-/// The tiles of queries that a work has rows of.
+/// The tiles of queries in which a work tile has rows.
 template <class B>
-__device__ inline int tiles_of(const Params &p, const Work &w) {
+__device__ inline int tiles_of(const Params &p, const WorkTile &w) {
   return B::queries == 2 && w.first_row + rows_of_box<B>(p) < w.rows ? 2 : 1;
 }
 
-/// The tile of scores of a tile of queries in a turn: its own, or every other one.
+/// The tile of scores of a tile of queries in an iteration: its own, or every other one.
 template <class B>
-__device__ inline int scores_of(int t, int turn) {
-  return B::queries == 2 ? t : turn % 2;
+__device__ inline int scores_of(int t, int iteration) {
+  return B::queries == 2 ? t : iteration % 2;
 }
 
-/// The row that a thread of a warpgroup has of tile t; none of the work where no box brings it.
+/// The row of a thread of a warpgroup in tile t; past the work tile's rows where no box loads it.
 template <class B>
-__device__ inline int32_t row_of_thread(const Params &p, const Work &w, int t) {
+__device__ inline int32_t row_of_thread(const Params &p, const WorkTile &w, int t) {
   const int32_t row = threadIdx.x % rows_of_tile, rows = rows_of_box<B>(p);
   return row < rows ? w.first_row + t * rows + row : w.rows;
 }
 
 /// The keys that it attends, none where there is no such row.
 template <class B>
-__device__ inline Interval keys_of_row(const Params &p, const Work &w, int32_t row) {
+__device__ inline Interval keys_of_row(const Params &p, const WorkTile &w, int32_t row) {
   return row < w.rows ? attended_of_split(p, w, keys_of_split(p, w.sequence, w.split, B::keys), row) : Interval{0, 0};
 }
 
-/// A score is so many times what stands for it.
+/// Multiplier from accumulator units to scores.
 template <class B>
 __device__ inline float unit(const Params &p) {
-  return B::featured ? unit_of(p) : p.scale;
+  return B::score_mod ? score_scale(p) : p.scale;
 }
 
 /// True of rows whose weights must be exact: their scores are too large for others, or no weight is left, or a sum is
 /// not finite.
-__device__ inline bool is_far(Interval keys, const Final &x) {
-  return !keys.empty() && (x.l == 0 || !is_finite(x.l) || fabsf(x.minus_m) >= far);
+__device__ inline bool is_far(Interval keys, const FinalStats &x) {
+  return !keys.empty() && (x.l == 0 || !is_finite(x.l) || fabsf(x.neg_max) >= exact_score_threshold);
 }
 
-/// The items that a role goes through, each of which it has to release. serve(item) of those that have a work; pause()
-/// where all first runs are over.
+/// The loop of a role over its work items, each of which it has to release: serve(item) for work tiles, pause() where
+/// the main pass over all of them is done.
 template <class B, class Serve, class Pause>
 __device__ __forceinline__ void for_each_item(State<B> &state, Serve &&serve, Pause &&pause) {
 #pragma unroll 1
   for (uint32_t items = 0;; items++) {
     mbarrier_wait(shared_address(&state.q_full), items % 2);
-    const Item &item = state.items[items % 2];
-    const Run run = item.run;
-    if (run == Run::end) return;
-    if (run == Run::pause)
+    const WorkItem &item = state.items[items % 2];
+    const WorkPass pass = item.pass;
+    if (pass == WorkPass::done) return;
+    if (pass == WorkPass::drain)
       pause();
     else
       serve(item);

@@ -21,36 +21,36 @@ class Correction {
     const auto release = [&] { arrive_as_warp(state_.q_empty); };
     for_each_item(
         state_,
-        [&](const Item &item) {
+        [&](const WorkItem &item) {
           release();
           correct(item);
           finish(item);
         },
         [&] {
           release();
-          bar_sync(verdicts, 32 + 128);
+          bar_sync(fixup_bitmap, 32 + 128);
         });
   }
 
  private:
-  enum Phase { scales, finals = scales + B::queries, sums = finals + B::queries };
+  enum Phase { scales, final_stats = scales + B::queries, sums = final_stats + B::queries };
 
-  __device__ void correct(const Item &item) {
-    const int turns = turns_of(item), count = tiles_of<B>(p_, item.work);
+  __device__ void correct(const WorkItem &item) {
+    const int iterations = iterations_of(item), count = tiles_of<B>(p_, item.work);
 #pragma unroll 1
-    for (int turn = 0; turn < turns; turn++) {
-      if (item.run == Run::repair) {
+    for (int iteration = 0; iteration < iterations; iteration++) {
+      if (item.pass == WorkPass::fixup) {
         clear_nonfinite(wait_for_values(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
                         threadIdx.x % 128, 128);
         fence_proxy_async();
-      } else if (turn == 0) {
+      } else if (iteration == 0) {
         clear_values(item.work.sequence.keys - (item.tiles.end - 1) * B::keys);
       }
 #pragma unroll 1
       for (int t = 0; t < count; t++) {
-        if (turn > 0) scale(t);
+        if (iteration > 0) scale(t);
         tcgen05_fence_before_thread_sync();
-        arrive_as_warp(state_.p_full[scores_of<B>(t, turn)]);
+        arrive_as_warp(state_.p_full[scores_of<B>(t, iteration)]);
       }
       arrive_as_warp(state_.v_empty[at_values_.stage]);
       at_values_.advance();
@@ -78,31 +78,32 @@ class Correction {
   }
 
   /// Results of an item, once its products are over.
-  __device__ void finish(const Item &item) {
-    const bool any_keys = turns_of(item) > 0;
+  __device__ void finish(const WorkItem &item) {
+    const bool any_keys = iterations_of(item) > 0;
 #pragma unroll 1
     for (int t = 0; t < tiles_of<B>(p_, item.work); t++) {
-      phases_.wait(state_.finals_full[t], finals + t);
-      const Final final = state_.finals[t][threadIdx.x % rows_of_tile];
-      arrive_as_warp(state_.finals_empty[t]);
+      phases_.wait(state_.final_stats_full[t], final_stats + t);
+      const FinalStats final = state_.final_stats[t][threadIdx.x % rows_of_tile];
+      arrive_as_warp(state_.final_stats_empty[t]);
       if (any_keys) {
         phases_.wait(state_.o_full[t], sums + t);
         tcgen05_fence_after_thread_sync();
       }
-      const uint32_t needed = item.run == Run::repair ? known(t) : 0;
+      const uint32_t needed = item.pass == WorkPass::fixup ? known(t) : 0;
       const uint32_t needs = store<B>(p_, item, t, any_keys, Columns<B>::out(t), final, needed);
       known(t) = needs;
-      if (__any_sync(~0u, needs != 0) && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
+      if (__any_sync(~0u, needs != 0) && item.pass == WorkPass::main && lane() == 0)
+        state_.fixup_bitmap.set(p_, item.number);
     }
   }
 
-  /// Read anew where it is needed: registers are few.
-  __device__ static int turns_of(const Item &item) {
+  /// Read again where it is needed: registers are few.
+  __device__ static int iterations_of(const WorkItem &item) {
     const int2 tiles = ld_volatile_shared_v2_s32(shared_address(&item.tiles));
     return tiles.y - tiles.x;
   }
 
-  /// What this thread's row of a tile needs of the run after.
+  /// The Fixup bits of this thread's row of a tile.
   __device__ uint32_t &known(int t) const {
     return state_.needs[t][mov_tid_x() % rows_of_tile];
   }
@@ -127,7 +128,7 @@ class Correction {
   const Params &p_;
   State<B> &state_;
   uint32_t values_;
-  Position<B::stages> at_values_;
+  PipelineState<B::stages> at_values_;
   Phases phases_;
 };
 

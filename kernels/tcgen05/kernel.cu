@@ -27,7 +27,8 @@ __device__ __forceinline__ void work(int warp, const Params &p, const TensorMaps
   __syncwarp();
 }
 
-/// Uniform across the warp, and visibly so to the compiler. Found anew by each call, it holds no register in between.
+/// Uniform across the warp, and visibly so to the compiler. Recomputed by each call, it occupies no register in
+/// between.
 __device__ inline int warp_of_block() {
   return __shfl_sync(~0u, mov_tid_x() / 32, 0);
 }
@@ -40,7 +41,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   const int warp = warp_of_block();
   if (p.schedule.tile_rows < B::rows) shared.clear_queries();
   if (threadIdx.x == 0) shared.make_barriers();
-  if (warp == B::load_warp) shared.state->verdicts.clear();
+  if (warp == B::load_warp) shared.state->fixup_bitmap.clear();
   if (warp == B::product_warp) {
     tcgen05_alloc<tensor_columns>(shared_address(&shared.state->tensor_memory));
     tcgen05_relinquish_alloc_permit();
@@ -70,12 +71,12 @@ static_assert(has_narrow(FA_DIM) == (FA_DIM == 192));
 
 #if (FA_DIM & (FA_DIM - 1)) == 0
 extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads, 1)
-    fa_forward_featured(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
-  forward<BlockOf<Entry::featured>>(p, maps);
+    fa_forward_score_mod(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+  forward<BlockOf<Entry::score_mod>>(p, maps);
 }
-static_assert(has_featured(FA_DIM));
+static_assert(has_score_mod_entry(FA_DIM));
 #else
-static_assert(!has_featured(FA_DIM));
+static_assert(!has_score_mod_entry(FA_DIM));
 #endif
 
 }  // namespace fa::kernels::tcgen05

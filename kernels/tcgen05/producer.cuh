@@ -1,4 +1,4 @@
-// The warp that finds a block's works and brings their queries, keys and values.
+// The producer warp: finds a block's work tiles and loads their queries, keys and values.
 #pragma once
 
 #include "common/gather.cuh"
@@ -16,17 +16,17 @@ class Producer {
 #pragma unroll 1
     for (bool repeats = false;; repeats = true) {
       int32_t number = 0;
-      for_each_work(p_, p_.schedule.tile_rows, [&](const Work &w) {
-        if (w.rows > 0 && (!repeats || state_.verdicts.has(p_, number)))
-          send(repeats ? Run::again : Run::first, number, w);
+      for_each_work_tile(p_, p_.schedule.tile_rows, [&](const WorkTile &w) {
+        if (w.rows > 0 && (!repeats || state_.fixup_bitmap.has(p_, number)))
+          send(repeats ? WorkPass::detect : WorkPass::main, number, w);
         number++;
       });
       if (repeats) break;
-      signal(Run::pause);
-      bar_sync(verdicts, 32 + 128);
-      if (!state_.verdicts.any()) break;
+      signal(WorkPass::drain);
+      bar_sync(fixup_bitmap, 32 + 128);
+      if (!state_.fixup_bitmap.any()) break;
     }
-    signal(Run::end);
+    signal(WorkPass::done);
   }
 
  private:
@@ -35,44 +35,44 @@ class Producer {
   }
 
   /// The place of the next item, once it and the queries before it are free.
-  __device__ Item &next_item() {
+  __device__ WorkItem &next_item() {
     mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);
     return state_.items[items_++ % 2];
   }
 
-  __device__ void signal(Run run) {
-    Item &item = next_item();
+  __device__ void signal(WorkPass pass) {
+    WorkItem &item = next_item();
     if (is_leader()) {
-      item.run = run;
+      item.pass = pass;
       mbarrier_arrive(shared_address(&state_.q_full));
     }
     __syncwarp();
   }
 
-  /// Hands a work to the other roles, and a repeated one once more to be repaired. Registers are few here: the work is
+  /// Hands a work tile to the other roles; after detect, once more for fixup. Registers are few here: the work tile is
   /// looked up in its item.
-  __device__ void send(Run run, int32_t number, const Work &given) {
-    Item &first = next_item();
-    if (is_leader()) first.run = run, first.number = number, first.work = given;
+  __device__ void send(WorkPass pass, int32_t number, const WorkTile &given) {
+    WorkItem &first = next_item();
+    if (is_leader()) first.pass = pass, first.number = number, first.work = given;
     __syncwarp();
     bring(first);
-    if (run == Run::first) return;
-    Item &second = next_item();
-    if (is_leader()) second = first, second.run = Run::repair;
+    if (pass == WorkPass::main) return;
+    WorkItem &second = next_item();
+    if (is_leader()) second = first, second.pass = WorkPass::fixup;
     __syncwarp();
     bring(second);
   }
 
   /// Copies what an item needs.
-  __device__ void bring(Item &item) {
-    const Work &w = item.work;
-    const TileRange tiles = find_tiles<B::rows, B::keys>(p_, w);
+  __device__ void bring(WorkItem &item) {
+    const WorkTile &w = item.work;
+    const KeyBlockRange tiles = key_block_range<B::rows, B::keys>(p_, w);
     if (is_leader()) {
       item.tiles = tiles;
       const uint32_t q_full = shared_address(&state_.q_full);
       const int count = tiles_of<B>(p_, w);
       mbarrier_arrive_expect_tx(q_full, count * rows_of_box<B>(p_) * B::dim * 2);
-      const int32_t packed = p_.schedule.packed_heads;
+      const int32_t packed = p_.schedule.heads_per_tile;
 #pragma unroll 1
       for (int t = 0; t < count; t++) {
         const Row row = row_at(p_, w, w.first_row + t * rows_of_box<B>(p_));
@@ -90,9 +90,9 @@ class Producer {
     return lane() * maps_.rows_of_keys < B::keys;
   }
 
-  /// In the order in which they are used: the next tile's keys before this one's values. Pages are asked for a turn
-  /// before their keys are copied.
-  __device__ void copy_boxes(const Work &w, const TileRange &tiles) {
+  /// In the order in which they are used: the next tile's keys before this one's values. Pages are requested an
+  /// iteration before their keys are copied.
+  __device__ void copy_boxes(const WorkTile &w, const KeyBlockRange &tiles) {
     int32_t here = 0, next = find_box(w, tiles.end - 1, tiles.first);
 #pragma unroll 1
     for (int tile = tiles.end; tile >= tiles.first; tile--) {
@@ -106,7 +106,7 @@ class Producer {
   }
 
   /// The same of rows on pages that no boxes serve. Pages are on their way while a stage becomes free.
-  __device__ void gather(const Work &w, const TileRange &tiles) {
+  __device__ void gather(const WorkTile &w, const KeyBlockRange &tiles) {
     using Pages = typename Gather<B>::Pages;
     using KeyTile = typename B::KeyTile;
     using ValueTile = typename B::ValueTile;
@@ -135,14 +135,14 @@ class Producer {
 
   /// The next stage of a ring, once it is free.
   template <class Tile>
-  __device__ uint32_t free_stage(uint32_t ring, uint64_t *empty, const Position<B::stages> *at) const {
+  __device__ uint32_t free_stage(uint32_t ring, uint64_t *empty, const PipelineState<B::stages> *at) const {
     mbarrier_wait(shared_address(empty + at->stage), at->parity ^ 1);
     return ring + at->stage * Tile::bytes;
   }
 
   /// Where the map has this lane's box of a tile, not before tile `first`: its page, or the batch entry. Boxes without
   /// keys are outside the tensor, where TMA finds zeros; their entries of the table are not read.
-  __device__ int32_t find_box(const Work &w, int tile, int first) const {
+  __device__ int32_t find_box(const WorkTile &w, int tile, int first) const {
     if (p_.page_size == 0) return w.sequence.k_batch;
     if (tile < first || !has_box()) return -1;
     const int32_t token = tile * B::keys + lane() * maps_.rows_of_keys;
@@ -151,8 +151,8 @@ class Producer {
 
   /// Copies a tile into the next stage of a ring, once that is free: each lane its box, which find_box has found.
   template <class Tile>
-  __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty, Position<B::stages> *at,
-                       const Work &w, int tile, int32_t box) {
+  __device__ void load(const TensorMap &map, uint32_t ring, uint64_t *full, uint64_t *empty,
+                       PipelineState<B::stages> *at, const WorkTile &w, int tile, int32_t box) {
     const uint32_t arrived = shared_address(full + at->stage);
     const uint32_t to = free_stage<Tile>(ring, empty, at);
     if (is_leader()) mbarrier_arrive_expect_tx(arrived, Tile::bytes);
@@ -172,7 +172,7 @@ class Producer {
   const SharedMemory<B> &shared_;
   State<B> &state_;
   uint32_t items_ = 0;
-  Position<B::stages> keys_, values_;
+  PipelineState<B::stages> keys_, values_;
 };
 
 }  // namespace fa::kernels::tcgen05

@@ -5,17 +5,17 @@
 #include <cfloat>
 
 #include "common/packed.cuh"
-#include "common/weights.cuh"
-#include "tcgen05/changes.cuh"
+#include "common/rescale.cuh"
+#include "tcgen05/score_mod.cuh"
 
 namespace fa::kernels::tcgen05 {
 
 template <class B>
-constexpr float most = lift(B::dtype) + slack(B::dtype);
+constexpr float rescale_limit = max_offset(B::dtype) + rescale_threshold(B::dtype);
 
-/// Where weights have f32's exponents, a row's reference follows its sum, and no maximum is sought once it has one: a
-/// sum above 2^24 moves it. A tile's sum above 2^40 loses the row, which is then worked on again: sums of values as
-/// large as 2^87 must not overflow.
+/// Where weights have f32's exponents, a row's reference follows its sum, and no maximum is computed once it has one: a
+/// sum above 2^24 moves it. A tile's sum above 2^40 sends the row to the fix-up pass: sums of values as large as 2^87
+/// must not overflow.
 /// A tile's sum above 2^8 is that of its weights as they are rounded.
 constexpr float most_of_sum = 0x1p24f, large_sum = 0x1p8f, lost_sum = 0x1p40f, lost_exponent = 40;
 
@@ -24,33 +24,33 @@ constexpr float most_of_sum = 0x1p24f, large_sum = 0x1p8f, lost_sum = 0x1p40f, l
 template <class B>
 struct OnlineSoftmax {
   float c;
-  Final row = {FLT_MAX, 0};          // finite: 2^(-inf - m) is 0, not NaN
+  FinalStats row = {FLT_MAX, 0};     // finite: 2^(-inf - m) is 0, not NaN
   float minus_m_in_range = FLT_MAX;  // -m as an exponent that polynomials take
 
-  /// m' = max(m, top), l = l a, if the row has moved by more than the slack. a: what O is to be multiplied by. top: NaN
+  /// m' = max(m, top), l = l a, if the row has moved by more than rescale_threshold. a: the factor for O. top: NaN
   /// if a score is.
   __device__ __forceinline__ float raise_maximum(float top, bool exact) {
-    if (exponent(top, c, row.minus_m, exact) <= most<B>) return 1;
-    const float unit = exact ? c : 1, before = row.minus_m, t = top * (exact ? 1 : c);
+    if (exponent(top, c, row.neg_max, exact) <= rescale_limit<B>) return 1;
+    const float unit = exact ? c : 1, before = row.neg_max, t = top * (exact ? 1 : c);
     // Polynomials take NaN and what is far below an infinite m for the same: such a row is lost by its sum.
     if (!is_finite(t)) row.l = nan_value();
     if (isnan(t)) return 1;
-    set_reference(fabsf(t * unit) < far ? __fdividef(lift(B::dtype), unit) - t : -t, exact);
-    const float a = ex2_approx_ftz((row.minus_m - before) * unit);
-    // Sums of weights that were not exact, though they had to be, are worth nothing: the row is worked on again.
-    const bool lost = !exact && fabsf(before) >= far && row.l != 0;
-    row.l *= lost ? nan_value() : a;
+    set_reference(fabsf(t * unit) < exact_score_threshold ? __fdividef(max_offset(B::dtype), unit) - t : -t, exact);
+    const float a = ex2_approx_ftz((row.neg_max - before) * unit);
+    // The row needed exact weights and did not have them: NaN makes the fix-up pass recompute it.
+    const bool invalid = !exact && fabsf(before) >= exact_score_threshold && row.l != 0;
+    row.l *= invalid ? nan_value() : a;
     return a;
   }
 
-  __device__ bool has_reference() const { return row.minus_m != FLT_MAX; }
+  __device__ bool has_reference() const { return row.neg_max != FLT_MAX; }
 
-  /// The same of a row whose sum has become large.
-  __device__ __forceinline__ float follow_sum() {
+  /// The same for a row whose sum has become large.
+  __device__ __forceinline__ float rescale_by_sum() {
     if (!(row.l > most_of_sum) || !is_finite(row.l)) return 1;
-    const float before = row.minus_m;
+    const float before = row.neg_max;
     set_reference(before - float((__float_as_int(row.l) >> 23) - 127));
-    const float a = ex2_approx_ftz(row.minus_m - before);
+    const float a = ex2_approx_ftz(row.neg_max - before);
     row.l *= a;
     return a;
   }
@@ -60,29 +60,29 @@ struct OnlineSoftmax {
   __device__ __forceinline__ void round_sum(float sum, float rounded) {
     const float before = row.l, after = before - sum + rounded;
     row.l = sum <= lost_sum ? after : nan_value();
-    set_reference(row.minus_m + __log2f(__fdividef(after, before)));
+    set_reference(row.neg_max + __log2f(__fdividef(after, before)));
   }
 
-  /// Loses a row where a polynomial would take what is NaN or too large for a weight.
-  __device__ __forceinline__ void look_at(float top_of_polynomials) {
-    if (!(fmaf(top_of_polynomials, c, row.minus_m) <= lost_exponent)) row.l = nan_value();
+  /// Marks the row for the fix-up pass where a polynomial's argument is NaN or out of range.
+  __device__ __forceinline__ void check_range(float top_of_polynomials) {
+    if (!(fmaf(top_of_polynomials, c, row.neg_max) <= lost_exponent)) row.l = nan_value();
   }
 
   /// The exponents of two scores' weights.
   __device__ __forceinline__ float2 exponents(float2 x) const {
-    return fma_rn_f32x2(x, {c, c}, {row.minus_m, row.minus_m});
+    return fma_rn_f32x2(x, {c, c}, {row.neg_max, row.neg_max});
   }
 
   /// The same of a row that may be exact.
   __device__ __forceinline__ float2 exponents(float2 x, bool exact) const {
-    const float before = exact ? row.minus_m : 0, behind = exact ? 0 : row.minus_m;
+    const float before = exact ? row.neg_max : 0, behind = exact ? 0 : row.neg_max;
     return fma_rn_f32x2(add_rn_f32x2(x, {before, before}), {c, c}, {behind, behind});
   }
 
   __device__ __forceinline__ void set_reference(float now, bool exact = false) {
     // -m is the same number of either kind: neither sum is rounded the second time.
     if (!exact) now = __fadd_rn(__fadd_rn(now, -least_exponent), least_exponent);
-    row.minus_m = now;
+    row.neg_max = now;
     minus_m_in_range = __fadd_rn(now, -least_exponent) / exponent_range;
   }
 
@@ -92,7 +92,7 @@ struct OnlineSoftmax {
   }
   __device__ __forceinline__ float in_range(float x, bool exact) const {
     const float behind = exact ? -least_exponent / exponent_range : minus_m_in_range;
-    return fma_rn_sat_f32(__fadd_rn(x, exact ? row.minus_m : 0), c / exponent_range, behind);
+    return fma_rn_sat_f32(__fadd_rn(x, exact ? row.neg_max : 0), c / exponent_range, behind);
   }
 };
 
@@ -104,15 +104,15 @@ class Softmax {
       : p_(p),
         state_(*shared.state),
         t_(t),
-        barriers_(kept_of_warp(shared_address(&state_.s_full[t]))),
-        scale_(kept_of_lane(shared_address(&state_.scales[t][threadIdx.x % rows_of_tile]))),
-        scores_(kept_of_warp(Columns<B>::scores(t).of_warp(0))) {}
+        barriers_(in_register_of_warp(shared_address(&state_.s_full[t]))),
+        scale_(in_register_of_lane(shared_address(&state_.scales[t][threadIdx.x % rows_of_tile]))),
+        scores_(in_register_of_warp(Columns<B>::scores(t).of_warp(0))) {}
 
   __device__ void run() {
     const auto release = [&] { arrive_as_warp(state_.q_empty); };
     for_each_item(
         state_,
-        [&](const Item &item) {
+        [&](const WorkItem &item) {
           release();
           if (t_ < tiles_of<B>(p_, item.work)) attend(item);
         },
@@ -121,21 +121,21 @@ class Softmax {
 
  private:
   static constexpr int tiles_of_own = tiles_of_scores / B::queries;  // of scores
-  enum Phase { scores, scales = scores + tiles_of_own, finals };
+  enum Phase { scores, scales = scores + tiles_of_own, final_stats };
   static constexpr int chunk = 32;  // columns that are read or written at a time
 
-  /// Pairs of scores whose exponentials are left to multiply-adds: one pair in polynomial_of, evenly spaced,
+  /// Pairs of scores whose exponentials are left to multiply-adds: one pair in ex2_emu_freq, evenly spaced,
   /// the same in every row.
   __device__ static constexpr bool is_polynomial(int k) {
-    constexpr int of = B::shape.polynomial_of;
+    constexpr int of = B::shape.ex2_emu_freq;
     return of != 0 && k / 2 % (of != 0 ? of : 1) == of - 1;
   }
 
   /// Features change scores by much from key to key, and loads that find maxima find them for nothing.
-  static constexpr bool follows_sums = B::dtype == bf16 && !B::featured && !this_arch.has(tmem_max);
+  static constexpr bool follows_sums = B::dtype == bf16 && !B::score_mod && !this_arch.has(tmem_max);
 
   /// Where scores are what is loaded. Those that a mask hides do not count, so masked tiles have maxima of their own.
-  static constexpr bool loads_find_maxima = this_arch.has(tmem_max) && !B::featured;
+  static constexpr bool loads_find_maxima = this_arch.has(tmem_max) && !B::score_mod;
 
   /// NaN if one is.
   template <int N>
@@ -166,52 +166,52 @@ class Softmax {
 
   /// Of the scores whose exponentials are polynomials.
   __device__ static float largest_of_polynomials(const uint32_t (&x)[B::keys]) {
-    constexpr int of = 2 * B::shape.polynomial_of, pairs = B::keys / of;
+    constexpr int of = 2 * B::shape.ex2_emu_freq, pairs = B::keys / of;
     uint32_t y[2 * pairs];
     unroll<pairs>([&](int i) { y[2 * i] = x[of * (i + 1) - 2], y[2 * i + 1] = x[of * (i + 1) - 1]; });
     return largest_of(y);
   }
 
-  __device__ void attend(const Item &item) {
+  __device__ void attend(const WorkItem &item) {
     const int32_t row = row_of_thread<B>(p_, item.work, t_);
     const Interval keys = keys_of_row<B>(p_, item.work, row);
-    const Changes<B> changes(p_, item.work, row);
-    OnlineSoftmax<B> softmax = {kept_of_warp(unit<B>(p_) * log2_e)};
-    const bool repairs = item.run == Run::repair, exact = repairs && far_;
+    const ScoreMod<B> changes(p_, item.work, row);
+    OnlineSoftmax<B> softmax = {in_register_of_warp(unit<B>(p_) * log2_e)};
+    const bool is_fixup = item.pass == WorkPass::fixup, exact = is_fixup && far_;
     // Of keys that all rows of the warp attend.
-    const Interval whole = {kept_of_warp((max_over_warp(keys.low) + B::keys - 1) / B::keys),
-                            kept_of_warp(repairs ? 0 : min_over_warp(keys.high) / B::keys)};
-    const TileRange tiles = item.tiles;
+    const Interval whole = {in_register_of_warp((max_over_warp(keys.low) + B::keys - 1) / B::keys),
+                            in_register_of_warp(is_fixup ? 0 : min_over_warp(keys.high) / B::keys)};
+    const KeyBlockRange tiles = item.tiles;
     bool settled = false;  // all rows of the warp have a reference
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; tile--) {
       const int first = tile * B::keys;
-      const int turn = tiles.end - 1 - tile;
+      const int iteration = tiles.end - 1 - tile;
       const Interval columns = {keys.low - first, keys.high - first};
       if (settled && whole.holds(tile)) {
-        step<true, false>(softmax, changes, first, turn, columns, false);
+        step<true, false>(softmax, changes, first, iteration, columns, false);
         continue;
       }
       if (whole.holds(tile))
-        step<true, true>(softmax, changes, first, turn, columns, false);
+        step<true, true>(softmax, changes, first, iteration, columns, false);
       else
-        step<false, true>(softmax, changes, first, turn, columns, exact);
+        step<false, true>(softmax, changes, first, iteration, columns, exact);
       if constexpr (follows_sums) settled = __all_sync(~0u, softmax.has_reference());
     }
     far_ = is_far(keys, softmax.row);
-    phases_.wait(state_.finals_empty[t_], finals);
-    state_.finals[t_][threadIdx.x % rows_of_tile] = softmax.row;
-    arrive_as_warp(state_.finals_full[t_]);
+    phases_.wait(state_.final_stats_empty[t_], final_stats);
+    state_.final_stats[t_][threadIdx.x % rows_of_tile] = softmax.row;
+    arrive_as_warp(state_.final_stats_full[t_]);
   }
 
   /// A tile's scores to weights; first: its first key; columns: those that the row attends. Whole: all rows of the warp
   /// attend all of them, and none is exact. Seeks: maxima, without which all rows have a reference already and follow
   /// their sums. All versions give the same bits.
   template <bool Whole, bool Seeks>
-  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const Changes<B> &changes, int first, int turn,
+  __device__ __forceinline__ void step(OnlineSoftmax<B> &softmax, const ScoreMod<B> &changes, int first, int iteration,
                                        Interval columns, bool exact) {
     uint32_t x[B::keys];
-    const int at = turn % tiles_of_own;
+    const int at = iteration % tiles_of_own;
     phases_.wait(barrier(state_.s_full) + 8 * at, scores + at);
     tcgen05_fence_after_thread_sync();
     const uint32_t s = scores_ + at * B::keys;
@@ -236,12 +236,12 @@ class Softmax {
     const auto score = [&](int i) { return __uint_as_float(x[i]); };
     float a;
     if (follows_sums && !exact && (!Seeks || softmax.has_reference())) {
-      a = softmax.follow_sum();
-      if constexpr (B::shape.polynomial_of != 0) softmax.look_at(largest_of_polynomials(x));
+      a = softmax.rescale_by_sum();
+      if constexpr (B::shape.ex2_emu_freq != 0) softmax.check_range(largest_of_polynomials(x));
     } else {
       a = softmax.raise_maximum(top, exact);
     }
-    if (turn > 0) {
+    if (iteration > 0) {
       phases_.wait(barrier(state_.scales_empty), scales);
       st_shared_f32(scale_, a);
       arrive_as_warp(barrier(state_.scales_full));
@@ -290,9 +290,9 @@ class Softmax {
   const Params &p_;
   State<B> &state_;
   int t_;
-  uint32_t barriers_, scale_, scores_;             // addresses; of scores in tensor memory, this warp's lanes
-  Phases phases_ = {1u << scales | 1u << finals};  // whose places are free at first
-  bool far_ = false;                               // the row of the run before, where it is followed by a repair
+  uint32_t barriers_, scale_, scores_;                  // addresses; of scores in tensor memory, this warp's lanes
+  Phases phases_ = {1u << scales | 1u << final_stats};  // whose places are free at first
+  bool far_ = false;                                    // the row in the detect pass, before a fix-up pass
 };
 
 }  // namespace fa::kernels::tcgen05

@@ -1,8 +1,8 @@
-// From sums to results: O / l and lse; and which rows a second run must repair.
+// From sums to results: O / l and lse; and the rows that need a fix-up pass.
 #pragma once
 
+#include "common/rescale.cuh"
 #include "common/results.cuh"
-#include "common/weights.cuh"
 #include "tcgen05/block.cuh"
 
 namespace fa::kernels::tcgen05 {
@@ -25,20 +25,20 @@ __device__ __forceinline__ void store_columns(const Params &p, const Target &to,
   }
 }
 
-/// Writes the results of a warp's rows of tile t: of a first run all, of a repair those that `needed` it. What rows
-/// need of a second run.
+/// Writes the results of a warp's rows of tile t: all in the main pass, those that `needed` it in the fix-up pass.
+/// Returns the Fixup bits.
 template <class B>
-__device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int t, bool any_keys, typename B::Out out,
-                                          Final final, uint32_t needed) {
-  const Work &w = item.work;
-  const bool repairs = item.run == Run::repair, exact = repairs && (needed & exact_weights);
+__device__ __forceinline__ uint32_t store(const Params &p, const WorkItem &item, int t, bool any_keys,
+                                          typename B::Out out, FinalStats final, uint32_t needed) {
+  const WorkTile &w = item.work;
+  const bool is_fixup = item.pass == WorkPass::fixup, exact = is_fixup && (needed & exact_weights);
   const int32_t own = row_of_thread<B>(p, w, t);
   const bool exists = own < w.rows, dead = final.l == 0;
   const Interval keys = keys_of_row<B>(p, w, own);
   const int32_t row = exists ? own : w.first_row;
-  const bool writes = exists && item.run != Run::again && (!repairs || needed != 0);
-  const float from_zero = -final.minus_m * (exact ? unit<B>(p) : ln_2);
-  const Softmax softmax = {dead ? -infinity : B::featured ? p.softcap + from_zero : from_zero, final.l};
+  const bool writes = exists && item.pass != WorkPass::detect && (!is_fixup || needed != 0);
+  const float from_zero = -final.neg_max * (exact ? unit<B>(p) : ln_2);
+  const Softmax softmax = {dead ? -infinity : B::score_mod ? p.softcap + from_zero : from_zero, final.l};
   float factor = 1;
   if (p.schedule.num_splits > 1) {
     if (writes) store_partial(p, w.partial_row + row - w.first_row, softmax);
@@ -64,7 +64,7 @@ __device__ __forceinline__ uint32_t store(const Params &p, const Item &item, int
     }
     if (writes) store_columns<typename B::Element>(p, to, column, x);
   }
-  if (!repairs) {
+  if (!is_fixup) {
     const bool far_row = is_far(keys, final);
     const bool special = zero != 0 && !keys.empty() && (far_row || is_finite(final.l));
     return exists ? (far_row ? exact_weights : 0) | (special ? finite_values : 0) : 0;

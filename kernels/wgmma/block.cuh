@@ -2,24 +2,25 @@
 //
 //   producer warp                               consumer warpgroups, 64 rows of queries each
 //   ─────────────                               ───────────────────────────────────────────
-//   finds the block's works, one after another
-//   Item, Q by TMA ──────── q_full ───────────> intervals of keys; reads Q until its last product with keys
-//                 <──────── q_empty ─────────── (every warp; the Item's place is free one item later)
+//   finds the block's work tiles, one after another
+//   WorkItem, Q by TMA ──────── q_full ───────────> intervals of keys; reads Q until its last product with keys
+//                 <──────── q_empty ─────────── (every warp; the WorkItem's place is free one item later)
 //   K of tile n - 1, V of tile n, ...
 //      by TMA ────── k_full, v_full [stage] ──> S = Q K^T, O = O + P V
 //             <───── k_empty, v_empty ───────── (a thread a warpgroup, once its products are over)
 //
-//   bar.sync: turns     one warpgroup after the other begins its products, and works on its softmax while the next
+//   bar.sync: warp scheduler barrier   one warpgroup after the other begins its products, and works on its softmax
+//   while the next
 //                       ones' products run
 //             everyone  values that threads have cleared may be read by all warpgroups
-//             verdicts  all first runs are over, and it is known which works must be repeated (Item)
+//             fixup_bitmap  the main pass is over, and the bitmap of work tiles to fix up is complete (WorkPass)
 //
 // All tiles are visited from the last to the first, as in mma.
 #pragma once
 
 #include "common/tma.cuh"
 #include "common/wgmma.cuh"
-#include "common/works.cuh"
+#include "common/work_items.cuh"
 #include "wgmma/tiles.h"
 
 namespace fa::kernels::wgmma {
@@ -29,8 +30,8 @@ struct Block {
   using Element = typename ElementOf<Type>::type;
   static constexpr Dtype dtype = Type;
   static constexpr Shape shape = wgmma::shape(Dim, E);
-  static constexpr bool featured = E == Entry::featured;            // with a softcap
-  static constexpr bool sloped = featured && Dim <= widest_sloped;  // and ALiBi
+  static constexpr bool score_mod = E == Entry::score_mod;           // with a softcap
+  static constexpr bool sloped = score_mod && Dim <= max_alibi_dim;  // and ALiBi
   static constexpr int dim = Dim;
   static constexpr int dim_v = columns_of_values(Dim, E);
   static constexpr int keys = shape.keys;
@@ -57,8 +58,8 @@ struct Block {
 template <class B>
 struct State {
   uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
-  Item items[2];      // the next one's place is not the last one's, whose results are still written
-  Verdicts verdicts;  // by the warpgroups, on the block's works
+  WorkItem items[2];         // the next one's place is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;  // set by the warpgroups
 };
 
 template <class B>
@@ -102,12 +103,12 @@ struct SharedMemory {
 };
 
 /// Named barriers; 0 is __syncthreads.
-enum Barrier : int { everyone = 1, verdicts = 2, first_turn = 3 };
+enum Barrier : int { everyone = 1, fixup_bitmap = 2, first_turn = 3 };
 
-/// Rows of a work, fewer than a tile's where packed heads do not fill it; and those that a warpgroup has of them.
+/// The rows of a work tile, fewer than a tile's where packed heads do not fill it; and those of a warpgroup.
 template <class B>
 __device__ inline int32_t rows_of_work(const Params &p) {
-  return roomy_producer(B::dim) ? p.schedule.tile_rows : B::rows;
+  return producer_has_registers(B::dim) ? p.schedule.tile_rows : B::rows;
 }
 template <class B>
 __device__ inline int32_t rows_of_group(const Params &p) {

@@ -1,5 +1,5 @@
-// A warpgroup that multiplies: attention of its 64 rows over the tiles of a work. Consumer::weigh and its callers have
-// the five lines.
+// A warpgroup that multiplies: attention of its 64 rows over the key blocks of a work tile. Consumer::online_softmax
+// and its callers have the five lines.
 #pragma once
 
 #include "common/features.cuh"
@@ -21,23 +21,23 @@ class Consumer {
         keys_(shared.keys),
         values_(shared.values),
         group_(group),
-        c_(kept(unit())) {}
+        c_(in_register(unit())) {}
 
   __device__ void run() {
-    if (group_ == B::consumers - 1) pass_turn();  // to the first
+    if (group_ == B::consumers - 1) warp_scheduler_barrier_arrive();  // to the first
     for (bool odd = false;; odd = !odd) {
       mbarrier_wait(shared_address(&state_.q_full), odd);
-      const Item &item = state_.items[odd];
-      const Run run = item.run;
-      if (run == Run::end) break;
-      if (run == Run::pause) {
-        if (!any_verdict()) break;
+      const WorkItem &item = state_.items[odd];
+      const WorkPass pass = item.pass;
+      if (pass == WorkPass::done) break;
+      if (pass == WorkPass::drain) {
+        if (!any_fixup()) break;
         release_queries();
       } else {
         attend(item);
       }
     }
-    if (group_ == 0) take_turn();  // which nobody else takes
+    if (group_ == 0) warp_scheduler_barrier_sync();  // which nobody else takes
     cp_async_bulk_wait_group_read();
   }
 
@@ -45,7 +45,7 @@ class Consumer {
   using Scores = typename B::Scores;
 
   /// What scores are multiplied by in exponents.
-  __device__ float unit() const { return (B::featured ? unit_of(p_) : p_.scale) * log2_e; }
+  __device__ float unit() const { return (B::score_mod ? score_scale(p_) : p_.scale) * log2_e; }
 
   /// A warp's place for results.
   __device__ uint32_t out() const { return shared_.out + (threadIdx.x / 32 - 4) * B::OutTile::bytes; }
@@ -53,17 +53,17 @@ class Consumer {
   __device__ static int lane() { return threadIdx.x % 32; }
   __device__ static bool leads() { return threadIdx.x % 128 == 0; }
 
-  __device__ void take_turn() const {
-    if (B::shape.turns) bar_sync(first_turn + group_, 256);
+  __device__ void warp_scheduler_barrier_sync() const {
+    if (B::shape.pingpong) bar_sync(first_turn + group_, 256);
   }
-  __device__ void pass_turn() const {
-    if (B::shape.turns) bar_arrive(first_turn + (group_ + 1) % B::consumers, 256);
+  __device__ void warp_scheduler_barrier_arrive() const {
+    if (B::shape.pingpong) bar_arrive(first_turn + (group_ + 1) % B::consumers, 256);
   }
 
   /// Waits until everyone's first runs are over.
-  __device__ bool any_verdict() const {
-    bar_sync(verdicts, 32 + 128 * B::consumers);
-    return state_.verdicts.any();
+  __device__ bool any_fixup() const {
+    bar_sync(fixup_bitmap, 32 + 128 * B::consumers);
+    return state_.fixup_bitmap.any();
   }
 
   __device__ void release_queries() const {
@@ -89,7 +89,7 @@ class Consumer {
   }
 
   /// The keys that this lane's rows attend.
-  __device__ RowsOfLane find_rows(const Work &w) const {
+  __device__ RowsOfLane find_rows(const WorkTile &w) const {
     RowsOfLane rows;
     const Interval split = keys_of_split(p_, w.sequence, w.split, B::keys);
     unroll<2>([&](int r) {
@@ -99,29 +99,29 @@ class Consumer {
     return rows;
   }
 
-  /// What stands for a tile's scores, in place of its products. Registers are few: what a softcap and ALiBi need is
+  /// Applies softcap and ALiBi to a tile's raw scores. Registers are few: the parameters of softcap and ALiBi are
   /// looked up for each tile.
-  __device__ __forceinline__ void change(Scores &s, const Work &w, const RowsOfLane &rows, int tile) const {
-    if constexpr (B::featured)
+  __device__ __forceinline__ void change(Scores &s, const WorkTile &w, const RowsOfLane &rows, int tile) const {
+    if constexpr (B::score_mod)
       if (p_.softcap > 0) cap_products(s, p_.scale * p_.inverse_softcap * (2 * log2_e));
     if constexpr (B::sloped)
       if (p_.alibi_slopes.data != nullptr) slope(s, w, rows, tile * B::keys + B::Scores::first_column(lane()));
   }
 
   /// x = x - slope |i + offset - j|; first: the key of a lane's first score.
-  __device__ __forceinline__ void slope(Scores &s, const Work &w, const RowsOfLane &rows, int first) const {
+  __device__ __forceinline__ void slope(Scores &s, const WorkTile &w, const RowsOfLane &rows, int first) const {
     unroll<2>([&](int r) {
       const Row row = row_at(p_, w, min(row_of_lane<B>(p_, w, r), w.rows - 1));
-      const float slope = __fdividef(alibi_slope(p_, w.sequence, row.head), unit_of(p_));
+      const float slope = __fdividef(alibi_slope(p_, w.sequence, row.head), score_scale(p_));
       const float distance = float(row.query + w.sequence.offset - first);
       s.for_each_in_row(r, [=](float &x, int column) { x = fmaf(-slope, fabsf(distance - float(column)), x); });
     });
   }
 
-  __device__ void attend(const Item &item) {
+  __device__ void attend(const WorkItem &item) {
     RowsOfLane rows = find_rows(item.work);
-    if (item.run == Run::repair) {
-      unroll<2>([&](int r) { rows.repairs[r] = repairs_[r]; });
+    if (item.pass == WorkPass::fixup) {
+      unroll<2>([&](int r) { rows.fixups[r] = fixups_[r]; });
       attend_exactly(item, rows);
     } else {
       attend_tiles(item, rows);
@@ -141,7 +141,8 @@ class Consumer {
 
   /// From scores to weights; Begins: there may be rows without weights so far. True when O is to be multiplied by *a.
   template <bool Begins, class Exact>
-  __device__ __forceinline__ bool weigh(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a, Exact exact) const {
+  __device__ __forceinline__ bool online_softmax(OnlineSoftmax<B> &softmax, Scores &s, typename B::Rows *a,
+                                                 Exact exact) const {
     const float c = B::dim <= 128 ? c_ : unit();
     bool begun = false;
     const bool sloped = B::sloped && p_.alibi_slopes.data != nullptr;
@@ -150,7 +151,7 @@ class Consumer {
     return softmax.template add_weights<Begins>(s, exact, a) || begun;    // l = l a + rowsum P, further tiles' m'
   }
 
-  /// What a work's tiles pass through.
+  /// The accumulators that all key blocks of a work tile pass through.
   struct Pass {
     OnlineSoftmax<B> softmax;
     typename B::Out out;
@@ -163,22 +164,22 @@ class Consumer {
 
   /// S of a tile, and O of the one before, whose values are still to come.
   template <bool Masked>
-  __device__ __forceinline__ void step(Pass &pass, const Item &item, const RowsOfLane &rows, int tile) {
+  __device__ __forceinline__ void step(Pass &pass, const WorkItem &item, const RowsOfLane &rows, int tile) {
     Scores s;
     typename B::Rows a;
     const auto keys = wait_for_keys();
     const auto values = wait_for_values();
-    take_turn();
+    warp_scheduler_barrier_sync();
     fence_products<B>(pass.out, pass.weights);
     multiply_keys<B>(s, queries_, keys);                 // S = Q K^T
     multiply_values<B>(pass.out, pass.weights, values);  // O = O + P V
-    pass_turn();
+    warp_scheduler_barrier_arrive();
     wgmma_wait_group<1>();
     pin(s);
     release_keys();
     change(s, item.work, rows, tile);
     if constexpr (Masked) mask(s, rows, tile);
-    const bool moved = weigh < Masked || B::sloped > (pass.softmax, s, &a, [](int) { return false; });
+    const bool moved = online_softmax<(Masked || B::sloped)>(pass.softmax, s, &a, [](int) { return false; });
     wgmma_wait_group<0>();
     pin(pass.out);
     pin(s);
@@ -187,9 +188,9 @@ class Consumer {
     pass.weights.pack(s);
   }
 
-  __device__ void attend_tiles(const Item &item, RowsOfLane &rows) {
+  __device__ void attend_tiles(const WorkItem &item, RowsOfLane &rows) {
     Pass pass(rows);
-    const TileRange &tiles = item.tiles;  // looked up for each loop
+    const KeyBlockRange &tiles = item.tiles;  // looked up for each loop
     int tile = tiles.end - 1;
     if (tile >= tiles.first) {
       {
@@ -203,7 +204,7 @@ class Consumer {
         release_keys();
         change(s, item.work, rows, tile);
         mask(s, rows, tile);
-        weigh<true>(pass.softmax, s, &a, [](int) { return false; });
+        online_softmax<true>(pass.softmax, s, &a, [](int) { return false; });
         pass.weights.pack(s);
       }
       clear_values(item.work.sequence.keys - tile * B::keys);
@@ -228,9 +229,9 @@ class Consumer {
       release_queries();
     }
     store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows);
-    unroll<2>([&](int r) { repairs_[r] = rows.repairs[r]; });
-    const bool needs = __any_sync(~0u, (rows.repairs[0] | rows.repairs[1]) != 0);
-    if (needs && item.run == Run::first && lane() == 0) state_.verdicts.set(p_, item.number);
+    unroll<2>([&](int r) { fixups_[r] = rows.fixups[r]; });
+    const bool needs = __any_sync(~0u, (rows.fixups[0] | rows.fixups[1]) != 0);
+    if (needs && item.pass == WorkPass::main && lane() == 0) state_.fixup_bitmap.set(p_, item.number);
   }
 
   /// Clears the values of the first tile behind the sequence's `keys` keys of it: their weights are 0, but they may be
@@ -248,9 +249,9 @@ class Consumer {
 
   /// The same once more, one step after the other, for rows that need it: values that are not finite count as 0, and
   /// weights are exact.
-  __device__ void attend_exactly(const Item &item, RowsOfLane &rows) {
+  __device__ void attend_exactly(const WorkItem &item, RowsOfLane &rows) {
     Pass pass(rows);
-    const auto exact = [&](int r) { return (rows.repairs[r] & exact_weights) != 0; };
+    const auto exact = [&](int r) { return (rows.fixups[r] & exact_weights) != 0; };
 #pragma unroll 1
     for (int tile = item.tiles.end - 1; tile >= item.tiles.first; tile--) {
       Scores s;
@@ -263,7 +264,7 @@ class Consumer {
       release_keys();
       change(s, item.work, rows, tile);
       mask(s, rows, tile);
-      if (weigh<true>(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
+      if (online_softmax<true>(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s);
       const auto values = wait_for_values();
       clear_nonfinite(values.address(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
@@ -277,7 +278,7 @@ class Consumer {
       release_values();
     }
     release_queries();
-    cp_async_bulk_wait_group();  // what the first run has written
+    cp_async_bulk_wait_group();  // the results of the main pass
     __syncwarp();
     store<B>(p_, maps_, item, out(), pass.out, pass.softmax, &rows);
   }
@@ -291,8 +292,8 @@ class Consumer {
   typename B::Values values_;
   int group_;
   float c_;  // unit(), where there are registers for it
-  Position<B::stages> at_keys_, at_values_;
-  uint32_t repairs_[2];  // of the run before, where it is followed by a repair
+  PipelineState<B::stages> at_keys_, at_values_;
+  uint32_t fixups_[2];  // Fixup bits of the detect pass, for the fix-up pass
 };
 
 }  // namespace fa::kernels::wgmma

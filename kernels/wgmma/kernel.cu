@@ -14,7 +14,7 @@ __device__ __forceinline__ void forward(const Params &p, const TensorMaps &maps)
   extern __shared__ __align__(1024) char memory[];  // of SWIZZLE_128B's period
   const SharedMemory<B> shared(memory);
   if (threadIdx.x == 0) shared.make_barriers();
-  if (threadIdx.x < 32) shared.state->verdicts.clear();
+  if (threadIdx.x < 32) shared.state->fixup_bitmap.clear();
   if (rows_of_work<B>(p) < B::rows) shared.clear_queries();
   __syncthreads();
   // The same in all lanes, as the compiler is to know.
@@ -42,13 +42,13 @@ extern "C" __global__ void __launch_bounds__(BlockOf<Entry::narrow>::threads, 1)
 static_assert(has_narrow(FA_DIM) == (FA_DIM == 192));
 
 #if (FA_DIM & (FA_DIM - 1)) == 0
-extern "C" __global__ void __launch_bounds__(BlockOf<Entry::featured>::threads, 1)
-    fa_forward_featured(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
-  forward<BlockOf<Entry::featured>>(p, maps);
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::score_mod>::threads, 1)
+    fa_forward_score_mod(const __grid_constant__ Params p, const __grid_constant__ TensorMaps maps) {
+  forward<BlockOf<Entry::score_mod>>(p, maps);
 }
-static_assert(has_featured(FA_DIM));
+static_assert(has_score_mod_entry(FA_DIM));
 #else
-static_assert(!has_featured(FA_DIM));
+static_assert(!has_score_mod_entry(FA_DIM));
 #endif
 
 }  // namespace fa::kernels::wgmma

@@ -1,4 +1,4 @@
-// From sums to results: O / l and lse; and which rows a second run must repair.
+// From sums to results: O / l and lse; and the rows that need a fix-up pass.
 #pragma once
 
 #include "common/results.cuh"
@@ -7,10 +7,10 @@
 
 namespace fa::kernels::wgmma {
 
-/// Row r of a lane: its number in the sequence's head group; not below w.rows where there is none. It is found anew for
+/// Row r of a lane: its number in the sequence's head group; not below w.rows where there is none. It is recomputed for
 /// results, as registers are few while tiles are multiplied.
 template <class B>
-__device__ inline int32_t row_of_lane(const Params &p, const Work &w, int r) {
+__device__ inline int32_t row_of_lane(const Params &p, const WorkTile &w, int r) {
   const int group = threadIdx.x / 128 - 1, rows = rows_of_group<B>(p);
   const int row = threadIdx.x % 128 / 32 * 16 + 8 * r + B::Scores::first_row(threadIdx.x % 32);
   return row < rows ? w.first_row + group * rows + row : w.rows;
@@ -19,7 +19,7 @@ __device__ inline int32_t row_of_lane(const Params &p, const Work &w, int r) {
 /// The keys that a lane's rows attend, and what they need.
 struct RowsOfLane {
   Interval keys[2];
-  uint32_t repairs[2] = {0, 0};
+  uint32_t fixups[2] = {0, 0};
 };
 
 /// Writes a chunk of 8 columns a lane, of four neighbouring lanes' pairs of four blocks of 8 columns: word[i] is this
@@ -60,9 +60,9 @@ __device__ inline void store_row(const Params &p, const typename B::Out &o, int 
   }
 }
 
-/// Writes a warp's rows as boxes, from row `first` of the work on, by way of its part of shared memory.
+/// Writes a warp's rows as boxes, from row `first` of the work tile on, through its part of shared memory.
 template <class B>
-__device__ inline void store_boxes(const Params &p, const Work &w, const TensorMap &map, uint32_t tile,
+__device__ inline void store_boxes(const Params &p, const WorkTile &w, const TensorMap &map, uint32_t tile,
                                    const typename B::Out &o, int32_t first) {
   using Tile = typename B::OutTile;
   const int lane = threadIdx.x % 32;
@@ -82,36 +82,36 @@ __device__ inline void store_boxes(const Params &p, const Work &w, const TensorM
 /// True when all rows of a warp are to be written, one after another and as boxes are: nothing behind the sequence's
 /// last row would be overwritten.
 template <class B>
-__device__ inline bool whole_boxes(const Params &p, const TensorMaps &maps, const Item &item, int32_t first) {
-  return boxes_of_out(B::dim) && item.run == Run::first && maps.rows_of_out != 0 && p.schedule.num_splits == 1 &&
-         p.schedule.packed_heads == 1 && first + rows_of_warp <= item.work.rows;
+__device__ inline bool whole_boxes(const Params &p, const TensorMaps &maps, const WorkItem &item, int32_t first) {
+  return boxes_of_out(B::dim) && item.pass == WorkPass::main && maps.rows_of_out != 0 && p.schedule.num_splits == 1 &&
+         p.schedule.heads_per_tile == 1 && first + rows_of_warp <= item.work.rows;
 }
 
-/// Writes a warp's results: all of a first run, of a repair those of the rows that need it. Notes what rows need.
+/// Writes a warp's results: all in the main pass, those of rows with Fixup bits in the fix-up pass. Finds the bits.
 /// tile: for its boxes.
 template <class B>
-__device__ inline void store(const Params &p, const TensorMaps &maps, const Item &item, uint32_t tile,
+__device__ inline void store(const Params &p, const TensorMaps &maps, const WorkItem &item, uint32_t tile,
                              typename B::Out &o, const OnlineSoftmax<B> &online, RowsOfLane *rows) {
-  const Work &w = item.work;
+  const WorkTile &w = item.work;
   const int32_t first = __shfl_sync(~0u, row_of_lane<B>(p, w, 0), 0);  // of the warp
   const bool boxes = whole_boxes<B>(p, maps, item, first);
   unroll<2>([&](int r) {
-    const bool repairs = item.run == Run::repair, exact = repairs && (rows->repairs[r] & exact_weights);
+    const bool is_fixup = item.pass == WorkPass::fixup, exact = is_fixup && (rows->fixups[r] & exact_weights);
     const int32_t found = row_of_lane<B>(p, w, r);
     const bool exists = found < w.rows;
     const Interval keys = rows->keys[r];
-    const float minus_m = online.minus_m[r], l = sum_over_lanes<4>(online.l[r]);
-    const float from_zero = -minus_m * (!exact ? ln_2 : B::featured ? unit_of(p) : p.scale);
-    const Softmax softmax = {l == 0 ? -infinity : B::featured ? p.softcap + from_zero : from_zero, l};
-    if (!repairs) {
+    const float neg_max = online.neg_max[r], l = sum_over_lanes<4>(online.l[r]);
+    const float from_zero = -neg_max * (!exact ? ln_2 : B::score_mod ? score_scale(p) : p.scale);
+    const Softmax softmax = {l == 0 ? -infinity : B::score_mod ? p.softcap + from_zero : from_zero, l};
+    if (!is_fixup) {
       float zero = 0;
       o.for_each_pair_in_row(r, [&](float x, float y, int) { zero = fmaf(x, 0.f, fmaf(y, 0.f, zero)); });
       const bool nonfinite = sum_over_lanes<4>(zero) != 0;
-      const bool is_far = !keys.empty() && (l == 0 || !is_finite(l) || fabsf(minus_m) >= far);
+      const bool is_far = !keys.empty() && (l == 0 || !is_finite(l) || fabsf(neg_max) >= exact_score_threshold);
       const bool special = nonfinite && !keys.empty() && (is_far || is_finite(l));
-      rows->repairs[r] = exists ? (is_far ? exact_weights : 0) | (special ? finite_values : 0) : 0;
+      rows->fixups[r] = exists ? (is_far ? exact_weights : 0) | (special ? finite_values : 0) : 0;
     }
-    const bool writes = exists && item.run != Run::again && (!repairs || rows->repairs[r] != 0);
+    const bool writes = exists && item.pass != WorkPass::detect && (!is_fixup || rows->fixups[r] != 0);
     if (!__any_sync(~0u, writes)) return;
     const int32_t row = exists ? found : w.first_row;
     const bool leads = threadIdx.x % 4 == 0;
@@ -129,10 +129,10 @@ __device__ inline void store(const Params &p, const TensorMaps &maps, const Item
     }
     if (boxes) return;
     store_row<B>(p, o, r, target_of(p, w, row), writes);
-    if (!repairs) return;
+    if (!is_fixup) return;
     __syncwarp();
     // Scores of -inf alone leave no key, whatever the values are.
-    const uint32_t needs = l == 0 ? 0 : rows->repairs[r] & finite_values;
+    const uint32_t needs = l == 0 ? 0 : rows->fixups[r] & finite_values;
 #pragma unroll 1
     for (int lane = 0; lane < 32; lane += 4) {
       const Interval attended = {__shfl_sync(~0u, keys.low, lane), __shfl_sync(~0u, keys.high, lane)};

@@ -3,17 +3,17 @@
 
 #include "common/images.h"
 #include "common/presets.h"
-#include "common/units.h"
+#include "common/score_scale.h"
 
 namespace fa::kernels::wgmma {
 
-/// How a block of threads works: a warpgroup that loads, and some that multiply, each with 64 rows of queries.
+/// The configuration of a block: a producer warpgroup, and consumer warpgroups with 64 rows of queries each.
 struct Shape {
   int consumers;
   int keys;                                    // of a tile
   int stages;                                  // tiles of keys, and as many of values, that shared memory has room for
   int producer_registers, consumer_registers;  // of a thread: 64 K in all
-  bool turns = true;                           // to begin products
+  bool pingpong = true;  // consumers begin their products in turns: the warp scheduler barrier of FlashAttention-3
 };
 
 /// What the standard tiles are: the winners of scripts/gpu-session.sh tune, a line a head dimension. Not yet measured
@@ -27,12 +27,12 @@ constexpr Winner winners[] = {
 };
 
 constexpr Shape shape_of(Preset preset, int dim) {
-  const bool deep = preset == Preset::deep, wide = preset == Preset::wide, turns = preset != Preset::loose;
+  const bool deep = preset == Preset::deep, wide = preset == Preset::wide, pingpong = preset != Preset::loose;
   if (dim <= 64 && wide) return {2, 192, 3, 72, 216};
-  if (dim <= 96) return {2, deep ? 96 : 128, deep ? 4 : 3, 72, 216, turns};
-  if (dim <= 128) return {2, deep ? 96 : 128, deep ? 3 : 2, 72, 216, turns};
-  if (dim <= 192) return {2, deep ? 64 : 112, deep ? 3 : 2, 72, 216, turns};
-  return {2, 64, 2, 56, 224, turns};  // half of the registers are sums
+  if (dim <= 96) return {2, deep ? 96 : 128, deep ? 4 : 3, 72, 216, pingpong};
+  if (dim <= 128) return {2, deep ? 96 : 128, deep ? 3 : 2, 72, 216, pingpong};
+  if (dim <= 192) return {2, deep ? 64 : 112, deep ? 3 : 2, 72, 216, pingpong};
+  return {2, 64, 2, 56, 224, pingpong};  // half of the registers are sums
 }
 
 constexpr Shape shape(int dim, Entry entry) {
@@ -54,7 +54,7 @@ constexpr int threads(const Shape &s) {
 
 constexpr int rows_of_warp = 16;
 
-/// Values of this many columns at most have an entry point of their own beside queries of 192 (Entry::narrow), as in
+/// Values of this many columns at most have a separate entry point with queries of 192 (Entry::narrow), as in
 /// DeepSeek's prefill: their sums leave registers for more keys.
 constexpr int narrow_columns = 128;
 constexpr bool has_narrow(int dim) {
@@ -65,14 +65,14 @@ constexpr int columns_of_values(int dim, Entry entry) {
 }
 
 /// Head dimensions whose results have a place of their own in shared memory, from which they go to out in boxes while
-/// the next work's queries arrive. Wider ones leave no room for it.
+/// the next work tile's queries arrive. Wider ones leave no room for it.
 constexpr bool boxes_of_out(int dim) {
   return dim <= 128;
 }
 
 /// Head dimensions at which the producer has registers for rows on pages that no boxes serve, and for tiles that packed
 /// heads do not fill.
-constexpr bool roomy_producer(int dim) {
+constexpr bool producer_has_registers(int dim) {
   return dim <= 192;
 }
 
@@ -83,16 +83,16 @@ constexpr int shared_bytes(const Shape &s, int dim, int dim_v) {
 }
 
 /// Few models have features at head dimensions between powers of two: mma serves those.
-constexpr bool has_featured(int dim) {
+constexpr bool has_score_mod_entry(int dim) {
   return (dim & (dim - 1)) == 0;
 }
 
 /// Head dimensions with ALiBi: beyond them no registers are left for it.
-constexpr int widest_sloped = 128;
+constexpr int max_alibi_dim = 128;
 
-constexpr Tile tile(const Arch &, int dim, Entry entry) {
+constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
   const bool has = entry == Entry::plain || (entry == Entry::narrow && has_narrow(dim)) ||
-                   (entry == Entry::featured && has_featured(dim));
+                   (entry == Entry::score_mod && has_score_mod_entry(dim));
   if (!has) return {};
   const Shape s = shape(dim, entry);
   return {.rows = rows(s),
@@ -106,11 +106,11 @@ constexpr Tile tile(const Arch &, int dim, Entry entry) {
           .box_keys = s.keys,
           .box_out = boxes_of_out(dim) ? rows_of_warp : 0,
           .box_columns = dim % 64 == 0 ? 64 : 32,
-          .gathers = roomy_producer(dim),
-          .part_boxes = roomy_producer(dim)};
+          .gathers = producer_has_registers(dim),
+          .partial_boxes = producer_has_registers(dim)};
 }
 
-constexpr const char *why_not(const Attention &a) {
+constexpr const char *unsupported_reason(const Attention &a) {
   if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
   if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
@@ -119,10 +119,10 @@ constexpr const char *why_not(const Attention &a) {
 
 /// Scores need nothing but the scale, and with features a softcap and ALiBi; results are written in whole chunks of 16
 /// bytes. Whether q, k and v can be copied in boxes is for the host to find when it encodes their maps.
-inline const char *why_not_call(Entry entry, const Params &p) {
+inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   if (entry == Entry::narrow && p.head_dim_v > narrow_columns) return "values of more than 128 columns";
-  if (const char *why = why_not_scores(p, entry == Entry::featured)) return why;
-  if (p.alibi_slopes.data != nullptr && (p.head_dim > widest_sloped || p.head_dim_v > widest_sloped))
+  if (const char *why = unsupported_scores_reason(p, entry == Entry::score_mod)) return why;
+  if (p.alibi_slopes.data != nullptr && (p.head_dim > max_alibi_dim || p.head_dim_v > max_alibi_dim))
     return "ALiBi at head dimensions above 128";
   const int64_t element = p.out_dtype == f32 ? 4 : 2;
   const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
@@ -133,8 +133,8 @@ inline const char *why_not_call(Entry entry, const Params &p) {
 
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// f16 and bf16; decode, and scores with a bias or a mask, are for others.
-inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, why_not, why_not_call,
-                                  false};
+inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
+                                  unsupported_call_reason, false};
 #endif
 
 }  // namespace fa::kernels::wgmma

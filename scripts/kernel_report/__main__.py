@@ -73,7 +73,7 @@ def entries(args: argparse.Namespace) -> list[analysis.Entry]:
             tile = tiles.get((image.family, image.sm, image.dim, function.name))
             if tile is None or not re.search(args.entry, function.name):
                 continue
-            if image.family == "wgmma" and function.name == "fa_forward_featured":
+            if image.family == "wgmma" and function.name == "fa_forward_score_mod":
                 its = (analysis.analyse(image, function, tile, feature=feature) for feature in wgmma.FEATURES)
                 result += [entry for entry in its if entry]
                 continue

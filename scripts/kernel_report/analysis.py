@@ -85,7 +85,7 @@ def analyse(image: Image, function: Function, tile: Tile, simulate: bool = False
     issued = len(loop.steady)
     rates, gpu = RATES.get(image.sm), model.default_gpu(image.sm, products is not None)
     blocks = (
-        model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates and function.registers else 0
+        model.min_blocks_per_sm(rates, function.registers, tile.threads, tile.shared_bytes) if rates and function.registers else 0
     )
     entry = Entry(
         image, function.name, feature, tile, function.registers, loop.local, products.columns if products else loop.tensor, ideal,

@@ -12,7 +12,7 @@ from .rates import RATES, SUB_CORES, Gpu
 from .sass import Function, Instruction
 from .way import shortest
 
-KEYS, QUERIES, ALL = "fa_backward_dkv", "fa_backward_dq", "fa_backward_gradients"  # entry points; the last adds to dq in memory
+KEYS, QUERIES, ALL = "fa_backward_dkv", "fa_backward_dq", "fa_backward_fused"  # entry points; the last adds to dq in memory
 PRODUCTS = {KEYS: 4, QUERIES: 3, ALL: 5}  # of a tile of queries with one of keys
 ALL_PRODUCTS = 5  # that gradients need
 MOVED = {KEYS: 4, QUERIES: 3, ALL: 4}  # owned tiles that a block reads or writes; forward's are two
@@ -69,7 +69,7 @@ class Turn:
         """What it asks of an SM."""
         rates = RATES[image.sm]
         factor = gpu.mma_factor if gpu else 1
-        blocks = model.blocks_an_sm(rates, function.registers, self.tile.threads, self.tile.shared_bytes)
+        blocks = model.min_blocks_per_sm(rates, function.registers, self.tile.threads, self.tile.shared_bytes)
         warps = blocks * self.tile.threads / 32 / SUB_CORES  # of a sub-core; where six share four, some have more
         units: dict[str, float] = {}
         for way in self.ways:

@@ -81,7 +81,7 @@ def ours(paths: list[Path], tools: Path, tiles: dict[tuple[str, int, int, str], 
                 continue
             dim_v, queries = images.columns_of_values(image.dim, function.name), tile.rows // ROWS
             name = f"sm_{image.arch} {image.dtype} hd{image.dim}" + (f"/{dim_v}" if dim_v < image.dim else "")
-            for feature in features(tile.keys) if function.name == "fa_forward_featured" else [""]:
+            for feature in features(tile.keys) if function.name == "fa_forward_score_mod" else [""]:
                 found = roles(function, image.dim, dim_v, tile.keys, False, queries, feature)
                 full = f"{name}, {feature}" if feature else name
                 result.append(blackwell.counts(full, image.dim, dim_v, found, tile.keys, queries, feature, image.dtype))

@@ -96,7 +96,7 @@ def executed(build: Path, arch: str, dtype: str, call: Call, tile: Tile) -> tupl
 
 
 def turn(of: Executed, rates: Rates, registers: int, tile: Tile, dim: int, of_machine: float) -> model.Turn:
-    blocks = model.blocks_an_sm(rates, registers, tile.threads, tile.shared_bytes)
+    blocks = model.min_blocks_per_sm(rates, registers, tile.threads, tile.shared_bytes)
     warps = blocks * tile.threads / 32 / SUB_CORES  # of a sub-core
     units = {name: warps * cycles for name, cycles in of.unit_cycles(rates, of_machine).items()}
     units["L2"] = blocks * model.tile_bytes(tile.keys, dim) / rates.l2_bytes

@@ -21,7 +21,7 @@ int main() {
   fa::cuda::Device device = {};
   device.l2_bytes = static_cast<int>(l2);
   device.memory_rate = rate;
-  fa::kernels::Tile tile = {};
+  fa::kernels::TileConfig tile = {};
   tile.keys = static_cast<int>(keys);
   std::printf("%ld\n", static_cast<long>(fa::cuda::group_of_keys(inputs, device, tile, slots, batch * heads_kv)));
 }

@@ -58,7 +58,7 @@ def scalar_turn(function: Function, image: images.Image, tile: images.Tile) -> t
     if found is None:
         return None
     rates, warps = RATES[image.sm], tile.threads // 32
-    blocks = model.blocks_an_sm(rates, function.registers, tile.threads, tile.shared_bytes)
+    blocks = model.min_blocks_per_sm(rates, function.registers, tile.threads, tile.shared_bytes)
     alone = {unit: warps / SUB_CORES * t for unit, t in found.unit_cycles(rates).items()}
     ideal = 2 * tile.rows * tile.keys * image.dim / (16 * 8 * 16) / SUB_CORES * rates.mma
     one = model.Turn(alone, ideal, 1, tile.rows, tile.keys)

@@ -66,7 +66,7 @@ def unit_cycles(loop: list[Instruction], rates: Rates, mma_factor: float = 1) ->
     return units
 
 
-def blocks_an_sm(rates: Rates, registers: int, threads: int, shared_bytes: int) -> int:
+def min_blocks_per_sm(rates: Rates, registers: int, threads: int, shared_bytes: int) -> int:
     """Blocks that fit. Registers are given in units of 256 a warp, to each sub-core its own; a block takes 1 KB of
     shared memory beside its own from SM 80 on."""
     warps = threads // 32

@@ -164,7 +164,7 @@ def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:
             {
                 "arch": e.image.arch, "family": e.image.family, "dtype": e.image.dtype, "dim": e.image.dim, "entry": e.name,
                 "features": e.features, "issued_masked": e.masked,
-                "tile": vars(e.tile), "registers": e.registers, "spills": e.spills, "blocks_an_sm": e.blocks,
+                "tile": vars(e.tile), "registers": e.registers, "spills": e.spills, "min_blocks_per_sm": e.blocks,
                 "tensor": e.tensor, "tensor_ideal": e.tensor_ideal, "issued": e.issued, "seldom": e.seldom,
                 "issued_a_score": e.per_score, "issued_a_score_rest": e.per_score_rest, "counts": e.counts,
                 "products": vars(e.products) if e.products else None, "warnings": e.warnings, "gpu": e.gpu,

@@ -68,7 +68,7 @@ PREFILLED = {2048: ((660, 534), (671, 522)), 4096: ((687, 616), (734, 619)), 819
              16384: ((640, 633), (686, 702)), 32768: ((622, 619), (679, 638))}  # fmt: skip
 OVER_CUDNN = {(2048, True): 1.2, **{(rows, causal): 1.08 for rows in (8192, 16384, 32768) for causal in (False, True)}}
 
-PLAIN, FEATURED, DECODE = "fa_forward_plain", "fa_forward_featured", "fa_forward_decode"
+PLAIN, FEATURED, DECODE = "fa_forward_plain", "fa_forward_score_mod", "fa_forward_decode"
 
 # By the names of rates.py; their images.
 BOARDS = {"T4": "75", "A10": "86", "L4": "89", "RTX 4090": "89", "A100": "80", "H100 mma.sync": "90a", "H200 mma.sync": "90a",
@@ -269,7 +269,7 @@ def rows(found: list[Made], boards: list[str], of: str) -> list[list[str]]:
     return result
 
 
-def turn_rows(turns: Turns) -> list[list[str]]:
+def dq_semaphore_rows(turns: Turns) -> list[list[str]]:
     """The turns that calls were modelled by: a line for each architecture, head dimension and set of features."""
     result = []
     for (arch, family, dim, features), of in sorted(
@@ -300,7 +300,7 @@ def text(build: Path, tools: Path, compiler: str) -> str:
     prefills, decodes = list(made(turns, PREFILLS, boards)), list(made(turns, DECODES, small))
     head = ["kernel", "features", "entry point", "a score", "turn, cycles", "limit", "of the peak", "time, in plain's"]
     return "\n".join([
-        table(head, turn_rows(turns)),
+        table(head, dq_semaphore_rows(turns)),
         table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
         table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
         table([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(turns)),

@@ -26,10 +26,10 @@ int main() {
     device.shared_per_sm = arch.shared_bytes + 1024;
     device.threads_per_sm = 2048;
     device.memory_rate = rate;
-    const kernels::Tile tile = kernels::mma::tile(arch, dim, Entry::decode);
-    const cuda::Work work = {Entry::decode, tile, tiles, (keys + tile.keys - 1) / tile.keys};
-    const long splits = cuda::splits_for(work, device);
-    std::printf("%ld %ld %ld\n", static_cast<long>(cuda::slots_of(Entry::decode, tile, device)), splits,
+    const kernels::TileConfig tile = kernels::mma::tile(arch, dim, Entry::decode);
+    const cuda::SplitProblem work = {Entry::decode, tile, tiles, (keys + tile.keys - 1) / tile.keys};
+    const long splits = cuda::num_splits_heuristic(work, device);
+    std::printf("%ld %ld %ld\n", static_cast<long>(cuda::max_active_blocks(Entry::decode, tile, device)), splits,
                 static_cast<long>(cuda::blocks_of_split(work, splits)));
   }
 }

@@ -34,7 +34,7 @@ bool check_combinations(const Attention &attention, const fa_forward_args &args)
   return true;
 }
 
-bool read_numbers(const fa_forward_args &args, Problem *problem) {
+bool read_numbers(const fa_forward_args &args, ForwardCall *problem) {
   problem->num_splits = args.num_splits;
   problem->stream = args.stream;
   return check_numbers(args) &&
@@ -43,10 +43,10 @@ bool read_numbers(const fa_forward_args &args, Problem *problem) {
 
 }  // namespace
 
-bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, Problem *problem) {
+bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, ForwardCall *problem) {
   if (!args) return refuse("args is NULL; expected an fa_forward_args set by fa_forward_args_init");
   fa_forward_args storage;
-  const fa_forward_args *a = current_form(form, args, defaults, &storage);
+  const fa_forward_args *a = upgrade_struct(form, args, defaults, &storage);
   if (!a) return false;
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&

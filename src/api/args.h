@@ -1,7 +1,7 @@
-// From the caller's fa_forward_args to a Problem, from fa_backward_args to a Backward.
+// From the caller's fa_forward_args to a ForwardCall, from fa_backward_args to a BackwardCall.
 #pragma once
 
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa::api {
 
@@ -13,7 +13,7 @@ enum class Purpose {
 
 /// Checks every field of *args and stores what it means in the call (fresh on entry). The workspace's size and the
 /// contents of arrays are the engine's to judge. False after a refusal.
-bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, Problem *problem);
-bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, Backward *call);
+bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, ForwardCall *problem);
+bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, BackwardCall *call);
 
 }  // namespace fa::api

@@ -23,21 +23,20 @@ struct Gradient {
   uint32_t bit;
   const char *flag;
   const char *name;
-  View Backward::*view;
+  View BackwardCall::*view;
 };
 
-constexpr Gradient gradients[] = {{FA_ACCUMULATE_DQ, "FA_ACCUMULATE_DQ", "args.dq", &Backward::dq},
-                                  {FA_ACCUMULATE_DK, "FA_ACCUMULATE_DK", "args.dk", &Backward::dk},
-                                  {FA_ACCUMULATE_DV, "FA_ACCUMULATE_DV", "args.dv", &Backward::dv},
-                                  {FA_ACCUMULATE_DBIAS, "FA_ACCUMULATE_DBIAS", "args.dbias", &Backward::dbias},
-                                  {FA_ACCUMULATE_DSINKS, "FA_ACCUMULATE_DSINKS", "args.dsinks", &Backward::dsinks}};
+constexpr Gradient gradients[] = {{FA_ACCUMULATE_DQ, "FA_ACCUMULATE_DQ", "args.dq", &BackwardCall::dq},
+                                  {FA_ACCUMULATE_DK, "FA_ACCUMULATE_DK", "args.dk", &BackwardCall::dk},
+                                  {FA_ACCUMULATE_DV, "FA_ACCUMULATE_DV", "args.dv", &BackwardCall::dv},
+                                  {FA_ACCUMULATE_DBIAS, "FA_ACCUMULATE_DBIAS", "args.dbias", &BackwardCall::dbias},
+                                  {FA_ACCUMULATE_DSINKS, "FA_ACCUMULATE_DSINKS", "args.dsinks", &BackwardCall::dsinks}};
 
 bool check_combinations(const fa_backward_args &args) {
   if (args.block_table.data) {
     return refuse(
-        "args.block_table is given: keys and values on pages have no backward pass, as pages are what a served model "
-        "reads and not what one trains on; expected k and v as one tensor, packed (cu_seqlens_k) or padded "
-        "(seqused_k)");
+        "args.block_table is given, but fa_backward does not support a paged key/value cache; expected k and v as one "
+        "tensor, packed (cu_seqlens_k) or padded (seqused_k)");
   }
   if (args.dbias.data && !args.bias.data) {
     return refuse("args.dbias without args.bias; expected the bias that the scores had: zeros where there was none");
@@ -48,7 +47,7 @@ bool check_combinations(const fa_backward_args &args) {
   return check_arrays(args);
 }
 
-bool read_numbers(const fa_backward_args &args, Backward *call) {
+bool read_numbers(const fa_backward_args &args, BackwardCall *call) {
   uint32_t known = 0;
   for (const Gradient &g : gradients) known |= g.bit;
   call->stream = args.stream;
@@ -60,7 +59,7 @@ bool read_numbers(const fa_backward_args &args, Backward *call) {
 }
 
 /// What follows from the tensors that have been read.
-bool check_gradients(const fa_backward_args &args, Backward *call) {
+bool check_gradients(const fa_backward_args &args, BackwardCall *call) {
   std::copy(std::begin(args.dbias.shape), std::end(args.dbias.shape), call->dbias_shape);
   call->dsinks_batch = args.dsinks.shape[0];
   for (const Gradient &g : gradients) {
@@ -73,7 +72,7 @@ bool check_gradients(const fa_backward_args &args, Backward *call) {
 }
 
 /// dout . out of each row comes from one of the two.
-bool check_delta(const Backward &call) {
+bool check_delta(const BackwardCall &call) {
   if (call.out || call.delta || !call.dout) return true;
   return refuse(
       "args.out.data is NULL, and so is args.delta.data; expected out as fa_forward wrote it, or delta, the dot "
@@ -83,10 +82,10 @@ bool check_delta(const Backward &call) {
 
 }  // namespace
 
-bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, Backward *call) {
+bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, BackwardCall *call) {
   if (!args) return refuse("args is NULL; expected an fa_backward_args set by fa_backward_args_init");
   fa_backward_args storage;
-  const fa_backward_args *a = current_form(form, args, defaults, &storage);
+  const fa_backward_args *a = upgrade_struct(form, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
   return check_combinations(*a) && read_numbers(*a, call) && read_arrays(*a, call) &&

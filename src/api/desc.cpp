@@ -97,7 +97,7 @@ void store(const fa_desc &d, Attention *a) {
 bool read_desc(const fa_desc *desc, Attention *attention) {
   if (!desc) return refuse("desc is NULL; expected an fa_desc set by fa_desc_init");
   fa_desc storage;
-  const fa_desc *d = current_form(form, desc, defaults, &storage);
+  const fa_desc *d = upgrade_struct(form, desc, defaults, &storage);
   if (!d || !check_ranges(*d) || !check_dtypes(*d, attention) || !check_floats(*d) || !check_flags(*d)) return false;
   store(*d, attention);
   return true;

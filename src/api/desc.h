@@ -1,7 +1,7 @@
 // From the caller's fa_desc to an Attention.
 #pragma once
 
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa::api {
 

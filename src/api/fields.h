@@ -1,4 +1,4 @@
-// The fields that every kind of call has beside its tensors: arrays, bounds, what it is carried out with.
+// The fields of a call in addition to its tensors: arrays, bounds, workspace and stream.
 #pragma once
 
 #include <cstdint>

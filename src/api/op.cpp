@@ -23,12 +23,12 @@ fa_status create(const fa_desc *desc, fa_op **result) {
   return FA_OK;
 }
 
-bool writes_nothing(const Problem &problem) {
+bool writes_nothing(const ForwardCall &problem) {
   return problem.batch == 0 || problem.heads_q == 0 || problem.rows_q == 0;
 }
 
 /// Without queries there are still zeros to write.
-bool writes_nothing(const Backward &call) {
+bool writes_nothing(const BackwardCall &call) {
   return !call.dq && !call.dk && !call.dv && !call.dbias && !call.dsinks;
 }
 
@@ -76,25 +76,26 @@ fa_status fa_create(const fa_desc *desc, fa_op **op) {
 fa_status fa_forward_workspace_size(const fa_op *op, const fa_forward_args *args, size_t *bytes) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::Problem>(op, args, bytes); });
+  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::ForwardCall>(op, args, bytes); });
 }
 
 fa_status fa_forward(const fa_op *op, const fa_forward_args *args) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  return fa::api::guarded(
-      [=](fa::HostState &host) { return fa::api::compute<fa::Problem>(op, args, "fa_forward_workspace_size", host); });
+  return fa::api::guarded([=](fa::HostState &host) {
+    return fa::api::compute<fa::ForwardCall>(op, args, "fa_forward_workspace_size", host);
+  });
 }
 
 fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::Backward>(op, args, bytes); });
+  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::BackwardCall>(op, args, bytes); });
 }
 
 fa_status fa_backward(const fa_op *op, const fa_backward_args *args) {
   if (!op) return fa::api::refuse_null("op", "an op from fa_create");
   return fa::api::guarded([=](fa::HostState &host) {
-    return fa::api::compute<fa::Backward>(op, args, "fa_backward_workspace_size", host);
+    return fa::api::compute<fa::BackwardCall>(op, args, "fa_backward_workspace_size", host);
   });
 }
 

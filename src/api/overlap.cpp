@@ -116,7 +116,7 @@ bool check_overlap(const Args &args, const Call &call) {
   return true;
 }
 
-template bool check_overlap(const fa_forward_args &, const Problem &);
-template bool check_overlap(const fa_backward_args &, const Backward &);
+template bool check_overlap(const fa_forward_args &, const ForwardCall &);
+template bool check_overlap(const fa_backward_args &, const BackwardCall &);
 
 }  // namespace fa::api

@@ -1,7 +1,7 @@
 // What a call writes is in no other memory of the call: refused where it certainly is.
 #pragma once
 
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa::api {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa::api {
 

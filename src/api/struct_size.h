@@ -32,7 +32,7 @@ bool check_struct_size(const Form<T> &form, size_t size) {
 /// The caller's structure as this release knows it: *given itself where it has every field, else *storage, which
 /// becomes the defaults overlaid with the fields that the caller has. nullptr after a refusal.
 template <class T>
-const T *current_form(const Form<T> &form, const T *given, const T &defaults, T *storage) {
+const T *upgrade_struct(const Form<T> &form, const T *given, const T &defaults, T *storage) {
   const size_t size = given->struct_size;
   if (!check_struct_size(form, size)) return nullptr;
   if (size == sizeof(T)) [[likely]]

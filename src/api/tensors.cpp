@@ -220,7 +220,7 @@ bool read_tensors(const Attention &attention, const Args &args, Purpose purpose,
   (std::make_index_sequence<std::size(fields)>());
 }
 
-template bool read_tensors(const Attention &, const fa_forward_args &, Purpose, Problem *);
-template bool read_tensors(const Attention &, const fa_backward_args &, Purpose, Backward *);
+template bool read_tensors(const Attention &, const fa_forward_args &, Purpose, ForwardCall *);
+template bool read_tensors(const Attention &, const fa_backward_args &, Purpose, BackwardCall *);
 
 }  // namespace fa::api

@@ -29,7 +29,7 @@ constexpr Dim repeatable(int64_t low, int64_t high, const char *what) {
 
 /// Which types a tensor may have.
 struct Types {
-  fa_dtype usual;  // that FA_DTYPE_DEFAULT stands for
+  fa_dtype usual;  // the meaning of FA_DTYPE_DEFAULT
   DtypeSet legal;
   const char *why;  // where that stems from, for the text; may be ""
 };

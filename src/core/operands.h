@@ -4,14 +4,14 @@
 
 #include <concepts>
 
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa {
 
 enum class Access { read, written };
 enum class Presence { required, optional };
 
-/// Which types a tensor may have; the first is the one that FA_DTYPE_DEFAULT stands for.
+/// Which types a tensor may have; the first is the meaning of FA_DTYPE_DEFAULT.
 enum class TypeRule {
   as_desc_q,
   as_desc_kv,
@@ -56,7 +56,7 @@ struct TensorFieldOf {
 template <class Args, class Call>
 struct ArrayFieldOf {
   const char *name;  // in errors: "args.cu_seqlens_q"
-  int64_t more;      // entries beside one for each sequence
+  int64_t more;      // entries in addition to one for each sequence
   const int32_t *Args::*given;
   const int32_t *Call::*data;
 
@@ -68,39 +68,39 @@ template <class Call>
 struct Fields;
 
 template <>
-struct Fields<Problem> {
+struct Fields<ForwardCall> {
   using Args = fa_forward_args;
-  static constexpr TensorFieldOf<fa_forward_args, Problem> tensors[] = {
+  static constexpr TensorFieldOf<fa_forward_args, ForwardCall> tensors[] = {
 #define FA_TENSOR(name, access, presence, type, shape)                           \
   {"args." #name,    Access::access,         Presence::presence, TypeRule::type, \
-   ShapeRule::shape, &fa_forward_args::name, &Problem::name},
+   ShapeRule::shape, &fa_forward_args::name, &ForwardCall::name},
 #include "core/operands.inc"
   };
-  static constexpr ArrayFieldOf<fa_forward_args, Problem> arrays[] = {
-#define FA_ARRAY(name, more) {"args." #name, more, &fa_forward_args::name, &Problem::name},
+  static constexpr ArrayFieldOf<fa_forward_args, ForwardCall> arrays[] = {
+#define FA_ARRAY(name, more) {"args." #name, more, &fa_forward_args::name, &ForwardCall::name},
 #include "core/operands.inc"
   };
 };
 
 template <>
-struct Fields<Backward> {
+struct Fields<BackwardCall> {
   using Args = fa_backward_args;
-  static constexpr TensorFieldOf<fa_backward_args, Backward> tensors[] = {
+  static constexpr TensorFieldOf<fa_backward_args, BackwardCall> tensors[] = {
 #define FA_TENSOR(name, access, presence, type, shape)                            \
   {"args." #name,    Access::access,          Presence::presence, TypeRule::type, \
-   ShapeRule::shape, &fa_backward_args::name, &Backward::name},
+   ShapeRule::shape, &fa_backward_args::name, &BackwardCall::name},
 #include "core/backward_operands.inc"
   };
-  static constexpr ArrayFieldOf<fa_backward_args, Backward> arrays[] = {
-#define FA_ARRAY(name, more) {"args." #name, more, &fa_backward_args::name, &Backward::name},
+  static constexpr ArrayFieldOf<fa_backward_args, BackwardCall> arrays[] = {
+#define FA_ARRAY(name, more) {"args." #name, more, &fa_backward_args::name, &BackwardCall::name},
 #include "core/backward_operands.inc"
   };
 };
 
-using TensorField = TensorFieldOf<fa_forward_args, Problem>;
-using ArrayField = ArrayFieldOf<fa_forward_args, Problem>;
-inline constexpr auto &tensor_fields = Fields<Problem>::tensors;
-inline constexpr auto &array_fields = Fields<Problem>::arrays;
+using TensorField = TensorFieldOf<fa_forward_args, ForwardCall>;
+using ArrayField = ArrayFieldOf<fa_forward_args, ForwardCall>;
+inline constexpr auto &tensor_fields = Fields<ForwardCall>::tensors;
+inline constexpr auto &array_fields = Fields<ForwardCall>::arrays;
 
 /// What is listed as FA_OTHER is no tensor and no array.
 template <class Field>

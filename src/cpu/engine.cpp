@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t workspace_alignment = 256;
 
-/// Below so many multiplications a call is over before another thread has woken.
+/// Below this number of multiplications a call is over before another thread has woken.
 constexpr double least_shared_work = 2e5;
 
 struct Free {
@@ -54,11 +54,11 @@ CpuEngine::CpuEngine(const Attention &attention, const Kernels &kernels)
     threads_ = static_cast<int32_t>(environment_number("FA_NUM_THREADS", 1, FA_MAX_THREADS, usable_cpus()));
 }
 
-fa_status CpuEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+fa_status CpuEngine::workspace_size(const ForwardCall &problem, size_t *bytes) const {
   return store_size(Plan::bounds(problem, kernels_, threads_).total(), bytes);
 }
 
-fa_status CpuEngine::compute(const Problem &problem) const {
+fa_status CpuEngine::compute(const ForwardCall &problem) const {
   if (const fa_status status = check_sequences(problem)) return status;
   const Bounds bounds = Plan::bounds(problem, kernels_, threads_);
   Memory memory;
@@ -86,21 +86,21 @@ fa_status no_backward() {
 
 }  // namespace
 
-fa_status CpuEngine::workspace_size(const Backward &, size_t *) const {
+fa_status CpuEngine::workspace_size(const BackwardCall &, size_t *) const {
   return no_backward();
 }
 
-fa_status CpuEngine::compute(const Backward &) const {
+fa_status CpuEngine::compute(const BackwardCall &) const {
   return no_backward();
 }
 
 #else
 
-fa_status CpuEngine::workspace_size(const Backward &call, size_t *bytes) const {
+fa_status CpuEngine::workspace_size(const BackwardCall &call, size_t *bytes) const {
   return store_size(BackwardPlan::bounds(call, *kernels_.backward, threads_).total(), bytes);
 }
 
-fa_status CpuEngine::compute(const Backward &call) const {
+fa_status CpuEngine::compute(const BackwardCall &call) const {
   if (const fa_status status = check_sequences(call)) return status;
   const BackwardBounds bounds = BackwardPlan::bounds(call, *kernels_.backward, threads_);
   Memory memory;

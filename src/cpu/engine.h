@@ -10,10 +10,10 @@ class CpuEngine final : public Engine {
  public:
   CpuEngine(const Attention &attention, const Kernels &kernels);
 
-  fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
-  fa_status compute(const Problem &problem) const override;
-  fa_status workspace_size(const Backward &call, size_t *bytes) const override;
-  fa_status compute(const Backward &call) const override;
+  fa_status workspace_size(const ForwardCall &problem, size_t *bytes) const override;
+  fa_status compute(const ForwardCall &problem) const override;
+  fa_status workspace_size(const BackwardCall &call, size_t *bytes) const override;
+  fa_status compute(const BackwardCall &call) const override;
 
  private:
   Attention attention_;

@@ -18,7 +18,7 @@ constexpr Count aligned(Count bytes) {
   return rounded_up(bytes, 64);
 }
 
-int64_t group(const Problem &p) {
+int64_t group(const ForwardCall &p) {
   return p.heads_q / p.heads_kv;
 }
 
@@ -31,8 +31,8 @@ std::span<const Scheme> schemes_of(const Kernels &kernels) {
   return {kernels.schemes, static_cast<size_t>(kernels.scheme_count)};
 }
 
-/// The first scheme that serves so many rows of a head.
-const Scheme &scheme_for(const Problem &p, const Kernels &kernels, int64_t rows) {
+/// The first scheme for this many rows of a head.
+const Scheme &scheme_for(const ForwardCall &p, const Kernels &kernels, int64_t rows) {
   const bool unit_stride = p.k.stride[3] == dtype_bytes(p.k.dtype) && p.v.stride[3] == dtype_bytes(p.v.dtype);
   for (const Scheme &scheme : schemes_of(kernels))
     if (scheme.serves(*p.attention) && (scheme.many_tiles || rows <= scheme.tile_rows) &&
@@ -43,19 +43,19 @@ const Scheme &scheme_for(const Problem &p, const Kernels &kernels, int64_t rows)
 
 /// True when a key's heads stand side by side in memory, and so do its values': it pays to read them together, as rows
 /// of one head alone are far apart.
-bool heads_interleaved(const Problem &p) {
+bool heads_interleaved(const ForwardCall &p) {
   const Attention &a = *p.attention;
   return p.heads_kv > 1 && p.k.stride[2] == a.head_dim * dtype_bytes(p.k.dtype) && p.k.stride[1] > p.k.stride[2] &&
          p.v.stride[2] == a.head_dim_v * dtype_bytes(p.v.dtype) && p.v.stride[1] > p.v.stride[2];
 }
 
 /// The heads whose items a worker may take at once.
-int64_t most_heads(const Problem &p, const Job &job) {
+int64_t most_heads(const ForwardCall &p, const Job &job) {
   if (!job.scheme->many_heads || !heads_interleaved(p) || job.rows == 0) return 1;
   return std::clamp<int64_t>(max_tile_rows / job.rows, 1, p.heads_kv);
 }
 
-/// The keys that so many queries in succession attend at most, as far as a window or a chunk bounds them.
+/// The most keys that this many consecutive queries attend, as far as a window or a chunk bounds them.
 Count keys_of(const Attention &a, int64_t queries) {
   const int64_t right = a.mask != FA_MASK_NONE ? 0 : a.window_right;
   Count keys = std::numeric_limits<int64_t>::max();
@@ -68,7 +68,7 @@ Count keys_of(const Attention &a, int64_t queries) {
 
 /// Rows are counted over all heads of q, however they are shared out among those of k: one of these has no more in a
 /// tile, and tiles of several heads may have rows of all.
-Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
+Bounds Plan::bounds(const ForwardCall &p, const Kernels &kernels, int64_t threads) {
   const Attention &a = *p.attention;
   const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
   const auto at_most = [](Count count, int64_t most) {
@@ -91,13 +91,13 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   // Splits that the engine chooses are those of a sequence's only tile, where it has more than one. Keys that some rows
   // attend may begin anywhere in their first split.
   const Count keys = keys_of(a, std::clamp<int64_t>(p.max_seqlen_q, 1, most_rows));
-  const Count most_splits =
+  const Count max_splits =
       std::min<Count>(ceil_div(p.max_seqlen_k, split_keys), (keys + (split_keys - 2)) / split_keys + 1);
-  Count auto_splits = batch * most_splits;
+  Count auto_splits = batch * max_splits;
   if (p.cu_seqlens_k != nullptr)
     auto_splits = std::min(auto_splits, p.rows_k / split_keys + std::min<Count>(batch, p.rows_k / split_keys));
   const bool given = p.num_splits > 0;
-  const bool split = given ? p.num_splits > 1 : most_splits > 1;
+  const bool split = given ? p.num_splits > 1 : max_splits > 1;
   const Count split_rows = !split  ? 0
                            : given ? all_rows * p.num_splits
                                    : std::min(rows, most_rows * heads_kv) * auto_splits;
@@ -117,7 +117,7 @@ Bounds Plan::bounds(const Problem &p, const Kernels &kernels, int64_t threads) {
   return bounds;
 }
 
-Plan::Plan(const Problem &p, const Kernels &kernels, const Bounds &bounds, char *memory)
+Plan::Plan(const ForwardCall &p, const Kernels &kernels, const Bounds &bounds, char *memory)
     : jobs_(reinterpret_cast<Job *>(memory)),
       job_count_(p.batch),
       counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + bounds.jobs_bytes.value())),

@@ -26,7 +26,7 @@ struct Job {
   int64_t begin, end;  // the keys that some row attends; begin is rounded down to a block's, or a split's, first
   int64_t splits, keys_per_split;
   const Scheme *scheme;
-  bool splits_in_item;  // one item works through all splits in turn
+  bool splits_in_item;  // one item processes all splits one after another
 
   int64_t items_per_tile() const { return splits_in_item ? 1 : splits; }
 };
@@ -44,10 +44,10 @@ struct Bounds {
 
 class Plan {
  public:
-  static Bounds bounds(const Problem &problem, const Kernels &kernels, int64_t threads);
+  static Bounds bounds(const ForwardCall &problem, const Kernels &kernels, int64_t threads);
 
   /// Lays the plan of a problem that check_sequences has passed into memory of bounds.total() bytes, which fit.
-  Plan(const Problem &problem, const Kernels &kernels, const Bounds &bounds, char *memory);
+  Plan(const ForwardCall &problem, const Kernels &kernels, const Bounds &bounds, char *memory);
 
   int64_t items() const { return items_; }
   const Job &job(int64_t sequence) const { return jobs_[sequence]; }

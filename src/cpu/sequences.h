@@ -1,7 +1,7 @@
 // The sequences of a call, resolved on the host: where each one's rows are, how many there are, how they align.
 #pragma once
 
-#include "core/problem.h"
+#include "core/call.h"
 #include "cpu/cache.h"
 
 namespace fa::cpu {

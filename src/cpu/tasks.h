@@ -1,7 +1,7 @@
 // A call's tasks, on the host's threads or on the library's.
 #pragma once
 
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa::cpu {
 

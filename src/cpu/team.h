@@ -6,7 +6,7 @@
 #include <atomic>
 #include <new>
 
-#include "core/problem.h"
+#include "core/call.h"
 #include "cpu/tasks.h"
 
 namespace fa::cpu {

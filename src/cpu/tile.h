@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/problem.h"
+#include "core/call.h"
 #include "cpu/cache.h"
 
 namespace fa::cpu {
@@ -17,7 +17,7 @@ constexpr int max_tile_rows = 128;
 /// bits do not depend on where its tile begins.
 constexpr int key_block = 128;
 
-/// The keys and values of one sequence and head, or of some heads in turn.
+/// The keys and values of one sequence and head, or of some consecutive heads.
 struct KeyStream {
   CacheRows k, v;
   Pages pages;
@@ -50,7 +50,7 @@ struct Tile {
   const Attention *attention = nullptr;
   KeyStream keys;
   int rows = 0;
-  int heads = 1;  // of keys and values; rows are theirs in turn, as many each
+  int heads = 1;  // of keys and values; consecutive rows, as many for each head
   Row row[max_tile_rows];
   int64_t q_elem = 0, out_elem = 0;  // bytes from an element of a row to the next
   int64_t bias_elem = 0, mask_elem = 0;
@@ -63,13 +63,13 @@ struct Tile {
 struct Scheme {
   int tile_rows;    // of one head at most, and at most the last scheme's
   bool many_tiles;  // false: serves a head whose rows one tile has
-  bool many_heads;  // a tile may have the rows of several key/value heads in turn
+  bool many_heads;  // a tile may have the rows of several consecutive key/value heads
   bool any_stride;  // false: elements of a key's row and of a value's stand side by side
 
   /// Whether it serves an attention, as far as that alone decides.
   bool (*serves)(const Attention &attention);
 
-  /// Bytes of scratch, 64-byte aligned, that a tile of so many rows needs.
+  /// Bytes of scratch, 64-byte aligned, that a tile of this many rows needs.
   size_t (*scratch)(const Attention &attention, int rows);
 
   /// Attends keys [begin, end) for all rows; leaves the rows' unfinished softmax in `partial`.

@@ -164,7 +164,7 @@ class Worker {
 
   /// The tile of what was taken.
   void fill(const Job &job, const Taken &at) {
-    const Problem &p = problem_;
+    const ForwardCall &p = problem_;
     const int64_t group = p.heads_q / p.heads_kv, first = at.tile * job.tile_rows;
     tile_.rows = 0;
     tile_.heads = static_cast<int>(at.heads);
@@ -186,7 +186,7 @@ class Worker {
   int64_t sequence_index(const Job &job) const { return &job - &call_.plan.job(0); }
 
   void fill_row(Row &row, const Job &job, int64_t query, int64_t head, Sequence::Interval interval) const {
-    const Problem &p = problem_;
+    const ForwardCall &p = problem_;
     const Sequence &s = job.sequence;
     describe_row(row, p, s, sequence_index(job), query, head, interval);
     row.out = p.out.at(s.q_batch, s.q_first + query, head);
@@ -194,7 +194,7 @@ class Worker {
   }
 
   Call &call_;
-  const Problem &problem_;
+  const ForwardCall &problem_;
   const Attention &attention_;
   Tile &tile_;
   float *results_;

@@ -9,7 +9,7 @@ namespace fa::cpu {
 
 /// What the workers of one call share.
 struct Call {
-  const Problem &problem;
+  const ForwardCall &problem;
   const Kernels &kernels;
   const Plan &plan;
   int64_t workers = 1;

@@ -6,41 +6,41 @@
 #include <span>
 
 #include "common/backward_params.h"
+#include "core/call.h"
 #include "core/count.h"
-#include "core/problem.h"
 #include "cuda/image.h"
 
 namespace fa::cuda {
 
 /// A kernel of the call.
-struct Step {
+struct KernelLaunch {
   const Image *image;
   kernels::Entry entry;
-  int64_t tiles;               // of all launches: blocks
-  int rows;                    // of blocks
-  kernels::Schedule schedule;  // but for first_tile and blocks
-  const char *why_no_better;   // why an image before this one does not serve the call; nullptr: it is the best
+  int64_t tiles;                          // of all launches: blocks
+  int rows;                               // of blocks
+  kernels::TileSchedulerParams schedule;  // but for first_tile and blocks
+  const char *why_no_better;  // why an image before this one does not serve the call; nullptr: it is the best
 };
 
 struct BackwardPlan {
   kernels::BackwardParams params;  // all but the schedule, what derive finds, and what place does
 
   /// In the order of the stream. Gradients that are absent, or have no elements, have none.
-  std::span<const Step> list() const { return {steps, static_cast<size_t>(count)}; }
+  std::span<const KernelLaunch> list() const { return {launches, static_cast<size_t>(count)}; }
 
   /// Where the call's memory is: as much as backward_workspace has.
   void place(char *workspace);
 
-  Step steps[5];
+  KernelLaunch launches[5];
   int count;
   bool in_turns;               // blocks of keys add to sums of dq in one order
   const char *why_two_passes;  // over the scores, for dk and dv and for dq; nullptr: there is one
 };
 
 /// The plan of a call for which there are images.
-BackwardPlan plan_of(const Backward &call, const Gradients &gradients, const Device &device);
+BackwardPlan plan_of(const BackwardCall &call, const Gradients &gradients, const Device &device);
 
 /// Bytes of workspace: never falls when a bound rises.
-Count backward_workspace(const Backward &call, const Gradients &gradients, const Device &device);
+Count backward_workspace(const BackwardCall &call, const Gradients &gradients, const Device &device);
 
 }  // namespace fa::cuda

@@ -31,7 +31,7 @@ constexpr bool same(std::string_view a, std::string_view b) {
   return a == b;
 }
 
-/// What a line of the dispatch table stands for.
+/// The images behind a line of the dispatch table.
 struct Row {
   const Image *first = nullptr;  // narrow head dimensions first
   size_t count = 0;
@@ -65,7 +65,7 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &attention,
 Engine *create(const Kernel &kernel, const Attention &attention, bool alone);
 
 /// Entry points that work on queries and keys. Families without any have no row.
-constexpr std::initializer_list<Entry> working = {Entry::plain,   Entry::narrow, Entry::featured,
+constexpr std::initializer_list<Entry> working = {Entry::plain,   Entry::narrow, Entry::score_mod,
                                                   Entry::general, Entry::split,  Entry::decode};
 
 /// True at the first image of a row.
@@ -191,7 +191,7 @@ struct WhyNot {
   const char *text;  // nullptr when it does
 };
 
-WhyNot why_not_on(const Row &row, const Device &device, Reason *room) {
+WhyNot unavailable_on(const Row &row, const Device &device, Reason *room) {
   const kernels::Arch &arch = row.arch();
   if (runs_on(arch, newest_cuda, device) == Runs::no)
     return {Not::at_all, reason(room, "code for %s does not run on %s", arch.name, DeviceName(device).text)};
@@ -213,7 +213,7 @@ bool lacks_files_alone(const Device &device) {
   Reason room;
   bool lacks = false;
   for (size_t i = 0; i < row_count; i++) {
-    const WhyNot why = why_not_on(table.rows[i], device, &room);
+    const WhyNot why = unavailable_on(table.rows[i], device, &room);
     if (why.text == nullptr) return false;
     lacks = lacks || why.kind == Not::without_files;
   }
@@ -238,25 +238,25 @@ const char *kept(size_t row, const WhyNot &why) {
 
 const char *unavailable_reason(const Kernel &kernel) {
   const Machine &m = machine();
-  if (const char *why = why_not_after_fork()) return why;
+  if (const char *why = forked_reason()) return why;
   if (m.device_count == 0) return m.why_none;
   const size_t row = index_of(kernel);
   const char *first = nullptr;
   for (int i = 0; i < m.device_count; i++) {
     if (!m.devices[i].usable()) continue;
     Reason room;
-    const WhyNot why = why_not_on(table.rows[row], m.devices[i], &room);
+    const WhyNot why = unavailable_on(table.rows[row], m.devices[i], &room);
     if (why.text == nullptr) return nullptr;
     if (first == nullptr) first = kept(row, why);
   }
-  return first != nullptr ? first : m.devices[0].why_not;
+  return first != nullptr ? first : m.devices[0].unavailable_reason;
 }
 
 /// Why a row's images do not serve on a device that runs them; nullptr when one does.
 const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, Reason *room) {
   const kernels::Attention a = attention_of(attention);
-  if (const char *why = row.family().why_not(a)) return why;
-  if (attention.batch_invariant && !row.family().serves_all_calls)
+  if (const char *why = row.family().unsupported_reason(a)) return why;
+  if (attention.batch_invariant && !row.family().is_fallback)
     return "it serves some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
   const kernels::Dtype dtype = row.family().works_in(a);
   if (row.find(dtype, 0) == nullptr)
@@ -275,12 +275,12 @@ const char *unsupported_reason(const Row &row, const Attention &attention, const
 const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason *room) {
   const Row &row = table.rows[index_of(kernel)];
   const Machine &m = machine();
-  if (const char *why = why_not_after_fork()) return why;
+  if (const char *why = forked_reason()) return why;
   if (m.device_count == 0) return m.why_none;
   if (a.device_index >= m.device_count) return no_such_device(a.device_index, m, room);
   const Device &device = m.devices[a.device_index];
-  if (!device.usable()) return device.why_not;
-  const WhyNot why = why_not_on(row, device, room);
+  if (!device.usable()) return device.unavailable_reason;
+  const WhyNot why = unavailable_on(row, device, room);
   // An auto op waits for files (fa_create in fa.h): its calls with the GPU's memory look for them again.
   const bool waits = why.kind == Not::without_files && a.device == FA_DEVICE_AUTO && lacks_files_alone(device);
   if (why.text != nullptr && !waits) return why.text;
@@ -289,16 +289,16 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
 
 /// The images of an op whose best kernel is this one: with those of its architecture that follow, up to one that serves
 /// all calls.
-Serving serving_of(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
+ForwardKernels serving_of(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
   const size_t best = index_of(kernel);
-  Serving serving;
+  ForwardKernels serving;
   serving.combine = table.rows[best].combine;
   for (size_t i = best; i < row_count && table.kernels[i].arch == kernel.arch; i++) {
     Reason room;
     const Row &row = table.rows[i];
     if (unsupported_reason(row, a, device, &room) != nullptr) continue;
     serving.images[serving.count++] = row.serving(attention_of(a));
-    if (alone || row.family().serves_all_calls) break;
+    if (alone || row.family().is_fallback) break;
   }
   return serving;
 }
@@ -309,10 +309,10 @@ bool computes_gradients(const Image &image, const kernels::Attention &a, const D
   if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
   for (const Entry entry : {Entry::dkv, Entry::dq, Entry::dbias})
     if (image.tile_of(entry).shared_bytes > device.shared_per_block) return false;
-  return image.family->why_not(a) == nullptr;
+  return image.family->unsupported_reason(a) == nullptr;
 }
 
-/// The narrowest image of each family that serves. A kernel of f32 that was asked for by name stands alone here, too.
+/// The narrowest image of each family that serves. A kernel of f32 that was forced by name is alone here, too.
 Gradients gradients_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
   const Row &row = table.rows[index_of(kernel)];
   const kernels::Attention a = attention_of(attention);
@@ -352,15 +352,15 @@ KernelList kernels() {
 const char *why_no_device(int32_t index, Reason *room) {
   if (row_count == 0) return "this build of libfa has no GPU kernels (FA_KERNELS=off)";
   const Machine &m = machine();
-  if (const char *why = why_not_after_fork()) return why;
+  if (const char *why = forked_reason()) return why;
   if (m.device_count == 0) return m.why_none;
   if (index >= m.device_count) return no_such_device(index, m, room);
   const Device &device = m.devices[index];
-  if (!device.usable()) return device.why_not;
+  if (!device.usable()) return device.unavailable_reason;
   const char *first = nullptr;  // of what would run, best first: that files or a newer driver are missing
   for (size_t i = 0; i < row_count; i++) {
     Reason here;
-    const WhyNot why = why_not_on(table.rows[i], device, &here);
+    const WhyNot why = unavailable_on(table.rows[i], device, &here);
     if (why.text == nullptr) return nullptr;
     if (why.kind != Not::at_all && first == nullptr) first = reason(room, "%s", why.text);
   }

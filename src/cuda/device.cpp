@@ -65,8 +65,9 @@ void find(const Driver &driver, int index, Device *device) {
   if (call == nullptr) return;
   char name[sizeof device->name + 4] = "";
   if (*device->name) std::snprintf(name, sizeof name, " (%s)", device->name);
-  std::snprintf(device->why_not, sizeof device->why_not, "NVIDIA's driver does not describe device %d%s: %s failed: %s",
-                index, name, call, name_of(driver, result));
+  std::snprintf(device->unavailable_reason, sizeof device->unavailable_reason,
+                "NVIDIA's driver does not describe device %d%s: %s failed: %s", index, name, call,
+                name_of(driver, result));
 }
 
 }  // namespace
@@ -89,12 +90,12 @@ Machine::Machine() {
                 name_of(driver, result));
 }
 
-const char *why_not_after_fork() {
+const char *forked_reason() {
   return !forked.load(std::memory_order_relaxed)
              ? nullptr
              : "this process was forked from one that had started NVIDIA's driver, which does not work in both: fork "
                "before "
-               "libfa is used, or start the process anew (Python: multiprocessing's \"spawn\")";
+               "libfa is used, or start a new process (Python: multiprocessing's \"spawn\")";
 }
 
 const Machine &machine() {

@@ -22,9 +22,9 @@ struct Device {
   bool pools;          // memory may be allocated in the order of a stream
   bool pageable;       // reaches all memory of the host
   bool host_tables;    // by the host's own page tables: without moving pages
-  char why_not[256];   // why the driver tells nothing of it, and it cannot be used; "" when it can
+  char unavailable_reason[256];  // why the driver tells nothing of it, and it cannot be used; "" when it can
 
-  bool usable() const { return *why_not == '\0'; }
+  bool usable() const { return *unavailable_reason == '\0'; }
   int major() const { return capability / 10; }
 };
 
@@ -44,7 +44,7 @@ struct Machine {
 
 /// Why a process may not use the driver that it has inherited: nullptr where it has not; else it was forked from one
 /// that had started the driver, which CUDA does not survive.
-const char *why_not_after_fork();
+const char *forked_reason();
 
 /// Never fails: a machine without a usable driver has no devices, and a reason.
 const Machine &machine();

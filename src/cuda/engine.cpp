@@ -21,24 +21,24 @@ namespace {
 using kernels::Entry;
 
 /// One line a call: which kernel, into how many splits it cuts keys, and why not those that are better at other calls.
-void say_choice(const Plan &plan) {
+void log_plan(const Plan &plan) {
   std::string text;
   if (plan.splits() > 1) text.append(", ").append(std::to_string(plan.splits())).append(" splits");
   for (int i = 0; i < plan.skipped_count; i++) {
-    const Skipped &skipped = plan.skipped[i];
+    const RejectedKernel &skipped = plan.skipped[i];
     text.append("; not ").append(skipped.image->name).append(" ").append(name_of(skipped.entry));
     text.append(": ").append(skipped.why);
   }
   if (plan.image != nullptr) say("call: %s %s%s", plan.image->name, name_of(plan.entry), text.c_str());
 }
 
-/// Which kernels, each with why not a better one, and why dq is not computed beside dk and dv.
-void say_choice(const BackwardPlan &plan) {
+/// Logs the kernels of a plan, each with the reason why not a better one, and the reason for a separate pass for dq.
+void log_plan(const BackwardPlan &plan) {
   std::string text;
-  for (const Step &step : plan.list()) {
-    text.append(text.empty() ? "" : ", ").append(step.image->name).append(" ").append(name_of(step.entry));
-    if (step.entry == Entry::gradients) text.append(plan.in_turns ? " in turns" : " in any order");
-    if (step.why_no_better != nullptr) text.append(" (no better one: ").append(step.why_no_better).append(")");
+  for (const KernelLaunch &launch : plan.list()) {
+    text.append(text.empty() ? "" : ", ").append(launch.image->name).append(" ").append(name_of(launch.entry));
+    if (launch.entry == Entry::bwd_fused) text.append(plan.in_turns ? " in turns" : " in any order");
+    if (launch.why_no_better != nullptr) text.append(" (no better one: ").append(launch.why_no_better).append(")");
   }
   if (plan.why_two_passes != nullptr) text.append("; in two passes: ").append(plan.why_two_passes);
   say("backward: %s", text.c_str());
@@ -46,7 +46,7 @@ void say_choice(const BackwardPlan &plan) {
 
 /// Of an op whose kernel was asked for by name.
 fa_status not_served(const Plan &plan) {
-  const Skipped &last = plan.skipped[plan.skipped_count - 1];
+  const RejectedKernel &last = plan.skipped[plan.skipped_count - 1];
   return fail(
       FA_ERROR_UNSUPPORTED,
       "FA_FORCE_KERNEL is \"%s\", which serves some calls only, and not this one: %s; without it another kernel "
@@ -63,10 +63,10 @@ fa_status no_backward(const Device &device) {
       device.index, device.name);
 }
 
-constexpr const char *name_of(const Problem &) {
+constexpr const char *name_of(const ForwardCall &) {
   return "forward";
 }
-constexpr const char *name_of(const Backward &) {
+constexpr const char *name_of(const BackwardCall &) {
   return "backward";
 }
 
@@ -92,53 +92,53 @@ int place_in(const Images &images, const Image *image) {
 
 }  // namespace
 
-CudaEngine::CudaEngine(const Attention &attention, const Device &device, const Serving &serving,
+CudaEngine::CudaEngine(const Attention &attention, const Device &device, const ForwardKernels &serving,
                        const Gradients &gradients)
     : attention_(attention), device_(device), serving_(serving), gradients_(gradients) {}
 
 fa_status CudaEngine::load() {
   InContext in;
   if (const fa_status status = in.enter(device_, nullptr)) return status;
-  return resident(Problem(), in.context(), nullptr) != nullptr ? FA_OK : last_status();
+  return resident(ForwardCall(), in.context(), nullptr) != nullptr ? FA_OK : last_status();
 }
 
-const Resident *CudaEngine::resident(const Problem &, const Context &context, const CUstream *stream) const {
+const Resident *CudaEngine::resident(const ForwardCall &, const Context &context, const CUstream *stream) const {
   return forward_.in(context, All(serving_, serving_.combine).span(), device_, stream);
 }
 
-const Resident *CudaEngine::resident(const Backward &, const Context &context, const CUstream *stream) const {
+const Resident *CudaEngine::resident(const BackwardCall &, const Context &context, const CUstream *stream) const {
   return backward_.in(context, All(gradients_, gradients_.delta).span(), device_, stream);
 }
 
-fa_status CudaEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+fa_status CudaEngine::workspace_size(const ForwardCall &problem, size_t *bytes) const {
   *bytes = static_cast<size_t>(workspace_bound(problem, serving_, device_));
   return FA_OK;
 }
 
-fa_status CudaEngine::workspace_size(const Backward &call, size_t *bytes) const {
+fa_status CudaEngine::workspace_size(const BackwardCall &call, size_t *bytes) const {
   return store_size(backward_workspace(call, gradients_, device_), bytes);
 }
 
-fa_status CudaEngine::compute(const Problem &problem) const {
+fa_status CudaEngine::compute(const ForwardCall &problem) const {
   return serve(problem);
 }
 
-fa_status CudaEngine::compute(const Backward &call) const {
+fa_status CudaEngine::compute(const BackwardCall &call) const {
   return serve(call);
 }
 
 template <class Call>
 fa_status CudaEngine::serve(Call call) const {
   const bool host_serves = attention_.device == FA_DEVICE_AUTO;
-  if (const char *why = why_not_after_fork()) return host_serves ? not_here : fail(FA_ERROR_DRIVER, "%s", why);
-  Place place;
+  if (const char *why = forked_reason()) return host_serves ? try_other_engine : fail(FA_ERROR_DRIVER, "%s", why);
+  MemorySpace place;
   CUcontext wanted = nullptr;
   bool translate = false;
   if (const fa_status status = find_place(device_, &call, host_serves, &place, &wanted, &translate)) return status;
-  if (place == Place::host) return not_here;
-  if (std::is_same_v<Call, Backward> && gradients_.count == 0)
-    return place == Place::both && host_serves ? not_here : no_backward(device_);
-  if (place == Place::both && call.stream == nullptr) return serve_plain(call, host_serves);
+  if (place == MemorySpace::host) return try_other_engine;
+  if (std::is_same_v<Call, BackwardCall> && gradients_.count == 0)
+    return place == MemorySpace::both && host_serves ? try_other_engine : no_backward(device_);
+  if (place == MemorySpace::both && call.stream == nullptr) return run_synchronously(call, host_serves);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   if (translate) {
@@ -150,11 +150,11 @@ fa_status CudaEngine::serve(Call call) const {
   return ready != nullptr ? run(call, *ready) : last_status();
 }
 
-/// Serves a caller who may know nothing of GPUs, whose memory both reach: the result is there when this returns, and
-/// where the CPU may serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy
+/// The synchronous path for plain host memory that the GPU reaches: the result is there when this returns, and where the CPU
+/// may serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy
 /// one as that would itself, but leaves other threads and their captures alone.
 template <class Call>
-fa_status CudaEngine::serve_plain(Call call, bool host_serves) const {
+fa_status CudaEngine::run_synchronously(Call call, bool host_serves) const {
   const CUstream stream = CU_STREAM_PER_THREAD;
   call.stream = stream;
   InContext in;
@@ -166,7 +166,7 @@ fa_status CudaEngine::serve_plain(Call call, bool host_serves) const {
     const KeepError keep;
     if ((ready = prepared()) == nullptr) {
       if (verbose_dispatch()) say("%s: device %d is not ready: %s", name_of(call), device_.index, last_error());
-      return not_here;
+      return try_other_engine;
     }
   } else if ((ready = prepared()) == nullptr) {
     return last_status();
@@ -179,10 +179,10 @@ fa_status CudaEngine::serve_plain(Call call, bool host_serves) const {
                                          serving_.images[0]->name, device_.index, device_.name);
 }
 
-fa_status CudaEngine::run(const Problem &problem, const Resident &resident) const {
+fa_status CudaEngine::run(const ForwardCall &problem, const Resident &resident) const {
   const CUstream stream = static_cast<CUstream>(problem.stream);
   Plan plan = plan_of(problem, serving_, device_);
-  if (verbose_dispatch()) say_choice(plan);
+  if (verbose_dispatch()) log_plan(plan);
   if (plan.image == nullptr) return not_served(plan);
   StreamMemory own(stream);
   if (plan.partial_bytes > 0) {
@@ -198,12 +198,12 @@ fa_status CudaEngine::run(const Problem &problem, const Resident &resident) cons
   return launch(plan, resident, stream);
 }
 
-fa_status CudaEngine::run(const Backward &call, const Resident &resident) const {
+fa_status CudaEngine::run(const BackwardCall &call, const Resident &resident) const {
   const CUstream stream = static_cast<CUstream>(call.stream);
   size_t bytes = 0;
   if (const fa_status status = store_size(backward_workspace(call, gradients_, device_), &bytes)) return status;
   BackwardPlan plan = plan_of(call, gradients_, device_);
-  if (verbose_dispatch()) say_choice(plan);
+  if (verbose_dispatch()) log_plan(plan);
   StreamMemory own(stream);
   char *workspace = static_cast<char *>(call.workspace);
   if (bytes > 0 && workspace == nullptr) {
@@ -227,7 +227,7 @@ fa_status CudaEngine::launch(const Plan &given, const Resident &resident, CUstre
   const Image &image = *plan.image, &combine = *serving_.combine;
   const CUkernel kernel = resident.modules[place_in(serving_, plan.image)][plan.entry];
   const CUkernel last = resident.modules[serving_.count][Entry::combine];
-  const bool dependent = combine.arch->has(kernels::dependent_launch);
+  const bool dependent = combine.arch->has(kernels::pdl);
   for (int64_t first = 0; first < plan.tiles; first += plan.launch_tiles) {
     const int64_t tiles = std::min(plan.launch_tiles, plan.tiles - first);
     plan.params.schedule.first_tile = first;
@@ -245,16 +245,16 @@ fa_status CudaEngine::launch(const Plan &given, const Resident &resident, CUstre
 
 fa_status CudaEngine::launch(const BackwardPlan &plan, const Resident &resident, CUstream stream) const {
   kernels::BackwardParams params = plan.params;
-  for (const Step &step : plan.list()) {
-    const CUkernel kernel = resident.modules[place_in(gradients_, step.image)][step.entry];
-    params.schedule = step.schedule;
+  for (const KernelLaunch &launch : plan.list()) {
+    const CUkernel kernel = resident.modules[place_in(gradients_, launch.image)][launch.entry];
+    params.schedule = launch.schedule;
     derive(&params);
-    for (int64_t first = 0; first < step.tiles; first += most_blocks) {
+    for (int64_t first = 0; first < launch.tiles; first += most_blocks) {
       params.schedule.first_tile = first;
-      const int64_t blocks = std::min(most_blocks, step.tiles - first);
+      const int64_t blocks = std::min(most_blocks, launch.tiles - first);
       const CUresult result =
-          start({kernel, step.image->tile_of(step.entry), blocks, step.rows}, device_, stream, &params, nullptr);
-      if (const fa_status status = launched(result, *step.image, step.entry)) return status;
+          start({kernel, launch.image->tile_of(launch.entry), blocks, launch.rows}, device_, stream, &params, nullptr);
+      if (const fa_status status = launched(result, *launch.image, launch.entry)) return status;
     }
   }
   return FA_OK;

@@ -10,37 +10,38 @@ namespace fa::cuda {
 
 class CudaEngine final : public Engine {
  public:
-  CudaEngine(const Attention &attention, const Device &device, const Serving &serving, const Gradients &gradients);
+  CudaEngine(const Attention &attention, const Device &device, const ForwardKernels &serving,
+             const Gradients &gradients);
 
   /// Loads forward's kernels in the context that fa_create is called in, so that no call there loads anything. Those of
   /// backward, which few programs need, are loaded by the first call that does.
   fa_status load();
 
-  fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
-  fa_status compute(const Problem &problem) const override;
+  fa_status workspace_size(const ForwardCall &problem, size_t *bytes) const override;
+  fa_status compute(const ForwardCall &problem) const override;
 
-  fa_status workspace_size(const Backward &call, size_t *bytes) const override;
-  fa_status compute(const Backward &call) const override;
+  fa_status workspace_size(const BackwardCall &call, size_t *bytes) const override;
+  fa_status compute(const BackwardCall &call) const override;
 
  private:
   template <class Call>
   fa_status serve(Call call) const;
   template <class Call>
-  fa_status serve_plain(Call call, bool host_serves) const;
+  fa_status run_synchronously(Call call, bool host_serves) const;
 
-  const Resident *resident(const Problem &, const Context &context, const CUstream *stream) const;
-  const Resident *resident(const Backward &, const Context &context, const CUstream *stream) const;
-  fa_status run(const Problem &problem, const Resident &resident) const;
-  fa_status run(const Backward &call, const Resident &resident) const;
+  const Resident *resident(const ForwardCall &, const Context &context, const CUstream *stream) const;
+  const Resident *resident(const BackwardCall &, const Context &context, const CUstream *stream) const;
+  fa_status run(const ForwardCall &problem, const Resident &resident) const;
+  fa_status run(const BackwardCall &call, const Resident &resident) const;
   fa_status launch(const Plan &plan, const Resident &resident, CUstream stream) const;
   fa_status launch(const BackwardPlan &plan, const Resident &resident, CUstream stream) const;
   fa_status launched(CUresult result, const Image &image, kernels::Entry entry) const;
 
   Attention attention_;
   const Device &device_;
-  const Serving serving_;
+  const ForwardKernels serving_;
   const Gradients gradients_;
-  mutable Residents forward_, backward_;
+  mutable ModuleCache forward_, backward_;
 };
 
 }  // namespace fa::cuda

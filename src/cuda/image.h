@@ -19,7 +19,7 @@ struct Image {
   int dim;                    // head dimensions up to this one
   const unsigned char *data;  // nullptr: in a file of its own
 
-  constexpr kernels::Tile tile_of(kernels::Entry entry) const { return family->tile(*arch, dim, entry); }
+  constexpr kernels::TileConfig tile_of(kernels::Entry entry) const { return family->tile(*arch, dim, entry); }
 
   /// Not every family has every entry point.
   constexpr bool has(kernels::Entry entry) const { return tile_of(entry).rows > 0; }
@@ -34,7 +34,7 @@ constexpr int most_images = 0
 
 /// What an op has: the images that serve its attention, best first, and the one that ends split calls. The last serves
 /// every call, unless one was asked for by name.
-struct Serving {
+struct ForwardKernels {
   const Image *images[most_images] = {};
   int count = 0;
   const Image *combine = nullptr;

@@ -22,7 +22,7 @@ void set_row_steps(const Inputs &p, kernels::Params *s) {
     return kernels::RowSteps{static_cast<int32_t>(entry), static_cast<int32_t>(row)};
   };
   s->k_steps = steps_of(p.k), s->v_steps = steps_of(p.v);
-  s->row_unit = fit ? static_cast<int32_t>(unit) : 0;
+  s->stride_unit = fit ? static_cast<int32_t>(unit) : 0;
   s->table_step = fit ? static_cast<int32_t>(p.block_table.stride[1]) : 0;
 }
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "common/params.h"
+#include "core/call.h"
 #include "core/count.h"
-#include "core/problem.h"
 
 namespace fa::cuda {
 
@@ -19,13 +19,14 @@ inline int64_t number(Count count) {
   return static_cast<int64_t>(count.value());
 }
 
-/// Tiles of each sequence, or of all packed ones together: what Schedule::tiles and sequence_tiles are.
+/// Tiles of each sequence, or of all packed ones together: what TileSchedulerParams::tiles and sequence_tiles are.
 struct Tiles {
   Count count;
   int64_t of_sequence;
 };
 
-/// Of so many rows, where sequences have `longest` at most. Of packed ones it is the lesser of two bounds.
+/// The number of tiles for this many rows, where sequences have `longest` at most; for packed ones the lesser of two
+/// bounds.
 Tiles tiles_of(bool packed, int64_t batch, Count all_rows, int64_t longest, int64_t rows);
 
 /// The kernels' view of an attention.

@@ -33,7 +33,7 @@ bool may_be_dependent(CUstream stream) {
 /// Tiles without rows recur, every second or third one where sequences are of one length. In a persistent grid of a
 /// multiple of that, the same blocks would get them all. So many places, or a few less.
 int64_t without_rhythm(int64_t places) {
-  constexpr int64_t most_idle = 32;  // one of so many
+  constexpr int64_t most_idle = 32;  // one of this many
   for (int64_t fewer = places; fewer >= places - places / most_idle; fewer--)
     if (fewer % 2 != 0 && fewer % 3 != 0) return fewer;
   return places;
@@ -45,7 +45,7 @@ int64_t grid_of(const Launch &launch, const Device &device, bool packed) {
   const int64_t cluster = launch.tile.cluster;
   int64_t blocks = launch.blocks;
   if (launch.tile.persistent) {
-    const int64_t places = int64_t{device.sm_count} * launch.tile.blocks_an_sm;
+    const int64_t places = int64_t{device.sm_count} * launch.tile.min_blocks_per_sm;
     blocks = std::min(blocks, packed && blocks > places ? without_rhythm(places) : places);
   }
   return (blocks + cluster - 1) / cluster * cluster;
@@ -53,7 +53,7 @@ int64_t grid_of(const Launch &launch, const Device &device, bool packed) {
 
 CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params,
                kernels::TensorMaps *maps) {
-  const kernels::Tile &tile = launch.tile;
+  const kernels::TileConfig &tile = launch.tile;
   params->schedule.blocks = launch.blocks;
   Attributes attributes;
   if (launch.dependent && may_be_dependent(stream))

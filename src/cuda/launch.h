@@ -8,7 +8,7 @@ namespace fa::cuda {
 
 struct Launch {
   CUkernel kernel;
-  kernels::Tile tile;
+  kernels::TileConfig tile;
   int64_t blocks;          // that there is work for; a persistent grid has fewer, whole clusters may have more
   int rows = 1;            // of blocks: the grid's second dimension
   int columns = 1;         // the third

@@ -27,7 +27,7 @@ consteval const kernels::Arch &arch_of(std::string_view name) {
   return *arch;
 }
 
-#define FA_FAMILY(name, dtype, needs, ...) \
+#define FA_FAMILY(operation, name, dtype, needs, ...) \
   static_assert(fits_everywhere(kernels::name::family, kernels::needs, {__VA_ARGS__}));
 #include "families.inc"
 #undef FA_FAMILY

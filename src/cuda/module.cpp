@@ -41,7 +41,7 @@ struct Loaded {
 };
 Loaded *loaded = nullptr;
 
-/// Forgets what is loaded when the library is unloaded. In a program that ends calls may still run: they load anew. A
+/// Forgets what is loaded when the library is unloaded. In a program that ends calls may still run: they load again. A
 /// child of fork may never get the lock.
 struct AtUnload {
   ~AtUnload() {
@@ -160,10 +160,10 @@ fa_status check_capture(const CUstream *stream) {
 
 }  // namespace
 
-int carveout_of(const kernels::Tile &tile, const Device &device) {
+int carveout_of(const kernels::TileConfig &tile, const Device &device) {
   constexpr int of_a_block = 1024;  // of the system's own
   const int64_t each = tile.shared_bytes + of_a_block, all = device.shared_per_sm;
-  const int64_t blocks = std::min<int64_t>(all / each, std::max(tile.blocks_an_sm, 2));
+  const int64_t blocks = std::min<int64_t>(all / each, std::max(tile.min_blocks_per_sm, 2));
   return blocks >= 2 && 8 * blocks * each > 7 * all ? 100 : 0;
 }
 

@@ -1,6 +1,6 @@
 // Kernels made ready in a context: loaded, resident, allowed the shared memory that they need. Once a context and
 // image, for all ops of the process. They are the library's kernels, not the context's functions, so that they outlive
-// a reset of the context, after which the driver loads them anew by itself.
+// a reset of the context, after which the driver itself loads them again.
 #pragma once
 
 #include "cuda/context.h"
@@ -17,7 +17,7 @@ struct Module {
 
 /// The share of its shared memory, in percent, that a multiprocessor is asked to set aside for a tile's blocks: all of
 /// it where two or more fit only so, as the driver's own choice may leave room for one fewer. 0: the driver's choice.
-int carveout_of(const kernels::Tile &tile, const Device &device);
+int carveout_of(const kernels::TileConfig &tile, const Device &device);
 
 /// Stores the module of an image in the current context, which is one of that device, loaded if need be; its kernels
 /// stay as long as the process. An error has been described by core/status.h. stream: that of a call, whose capture

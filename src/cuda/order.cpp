@@ -14,8 +14,8 @@ namespace {
 /// belong to two groups, and some devices have two L2s that each keep what their own multiprocessors read.
 constexpr int64_t l2_parts = 2;
 
-/// Under a causal mask: where a device's places for blocks are taken fewer times, and this many blocks of each column
-/// work side by side anyway, all columns are one group. Nothing ends as evenly.
+/// Under a causal mask: with fewer waves than this, and enough concurrent tiles of each column, there is one section of all
+/// columns: longest processing time first alone balances best.
 constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.
@@ -35,7 +35,7 @@ constexpr int64_t tiles_to_wait = 36;
 
 /// Of sizes down to half of the largest, in whole steps, the one that leaves the last group fullest: it works at the
 /// end, when multiprocessors are to end together.
-int64_t even_group(int64_t columns, int64_t most, int64_t step) {
+int64_t choose_section(int64_t columns, int64_t most, int64_t step) {
   constexpr int64_t sizes = 16;
   const int64_t largest = ceil_div(columns, ceil_div(columns, most) * step) * step;
   const int64_t smallest = std::max({(largest + 1) / 2, largest - sizes * step, step});
@@ -49,14 +49,14 @@ int64_t even_group(int64_t columns, int64_t most, int64_t step) {
 
 /// Columns of a group: as many as share the L2, of whole key/value heads, and of whole clusters where a cluster's
 /// columns are not more than that. slots: tiles that the device works on at once.
-int64_t group_for(const Inputs &p, const Device &device, const kernels::Tile &tile, const kernels::Schedule &s,
-                  int64_t columns, int64_t slots) {
+int64_t group_for(const Inputs &p, const Device &device, const kernels::TileConfig &tile,
+                  const kernels::TileSchedulerParams &s, int64_t columns, int64_t slots) {
   const Attention &a = *p.attention;
   const int64_t bytes = p.max_seqlen_k * (a.head_dim + a.head_dim_v) * dtype_bytes(a.kv_dtype);
   if (s.tiles <= 1 || bytes == 0) return columns;
-  const int64_t head = p.heads_q / p.heads_kv / s.packed_heads;  // columns of the same keys and values
+  const int64_t head = p.heads_q / p.heads_kv / s.heads_per_tile;  // columns of the same keys and values
   int64_t heads = std::max<int64_t>(device.l2_bytes / l2_parts / bytes, 1);
-  if (has_long_tiles(a)) {
+  if (is_causal_imbalanced(a)) {
     const bool few = columns < ceil_div(fewest_waves * slots, s.tiles);
     if (few && columns <= slots / enough_of_a_column) return columns;
     heads = std::max(heads, ceil_div(slots, s.tiles * head));  // at work at once anyway: they begin with long tiles
@@ -64,44 +64,44 @@ int64_t group_for(const Inputs &p, const Device &device, const kernels::Tile &ti
   const int64_t most = heads * head;
   if (most >= columns) return columns;
   const int64_t clusters = std::lcm<int64_t>(head, tile.cluster), step = clusters <= most ? clusters : head;
-  return even_group(columns, most / step * step, step);
+  return choose_section(columns, most / step * step, step);
 }
 
 /// Of each column, where the last group begins late: its long tiles would end after everything else. These short ones
 /// are work for the multiprocessors that then wait.
-int64_t late_tiles_for(const Inputs &p, const kernels::Schedule &s, int64_t columns, int64_t slots) {
-  if (!has_long_tiles(*p.attention) || p.cu_seqlens_q != nullptr || s.group >= columns) return 0;
+int64_t tail_tiles_for(const Inputs &p, const kernels::TileSchedulerParams &s, int64_t columns, int64_t slots) {
+  if (!is_causal_imbalanced(*p.attention) || p.cu_seqlens_q != nullptr || s.group >= columns) return 0;
   const double tiles = std::sqrt(static_cast<double>(slots) * s.tiles / static_cast<double>(columns)) / 2;
   return std::min(static_cast<int64_t>(std::ceil(tiles)), s.tiles / late_parts);
 }
 
 }  // namespace
 
-bool has_long_tiles(const Attention &a) {
+bool is_causal_imbalanced(const Attention &a) {
   return a.mask != FA_MASK_NONE && a.window_left < 0 && a.chunk == 0;
 }
 
-void set_order(const Inputs &p, const Device &device, const kernels::Tile &tile, int64_t slots,
-               kernels::Schedule *schedule) {
+void set_order(const Inputs &p, const Device &device, const kernels::TileConfig &tile, int64_t slots,
+               kernels::TileSchedulerParams *schedule) {
   const int64_t columns = int64_t{schedule->head_groups} * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
   const int64_t tiles_at_once = ceil_div(slots, schedule->num_splits);
   schedule->group = group_for(p, device, tile, *schedule, columns, tiles_at_once);
-  schedule->late_tiles = static_cast<int32_t>(late_tiles_for(p, *schedule, columns, tiles_at_once));
+  schedule->tail_tiles = static_cast<int32_t>(tail_tiles_for(p, *schedule, columns, tiles_at_once));
 }
 
-int64_t group_of_keys(const Inputs &p, const Device &device, const kernels::Tile &tile, int64_t slots,
+int64_t group_of_keys(const Inputs &p, const Device &device, const kernels::TileConfig &tile, int64_t slots,
                       int64_t columns) {
   const Attention &a = *p.attention;
   const int64_t heads = p.heads_q / p.heads_kv;  // that a column's blocks read
   const Count bytes = Count(p.max_seqlen_q) * heads * (a.head_dim + a.head_dim_v) * dtype_bytes(a.q_dtype);
   int64_t most = device.l2_bytes / number(std::clamp<Count>(bytes * l2_parts, 1, INT64_MAX));
-  if (has_long_tiles(a)) {
+  if (is_causal_imbalanced(a)) {
     const double of_memory = device.memory_rate > 0 ? bytes_of_keys / tile.keys / device.memory_rate : 0;
     const int64_t side_by_side = std::max({fewest_side_by_side, static_cast<int64_t>(std::ceil(of_memory)),
                                            1 + ceil_div(p.max_seqlen_k, tile.keys) * heads / tiles_to_wait});
     most = std::max(most, slots / side_by_side);
   }
-  return even_group(columns, std::clamp<int64_t>(most, 1, columns), 1);
+  return choose_section(columns, std::clamp<int64_t>(most, 1, columns), 1);
 }
 
 }  // namespace fa::cuda

@@ -2,21 +2,21 @@
 #pragma once
 
 #include "common/images.h"
-#include "core/problem.h"
+#include "core/call.h"
 #include "cuda/device.h"
 
 namespace fa::cuda {
 
-/// Sets Schedule::group and late_tiles, which nothing but speed depends on; the rest of it is there. slots: blocks of
-/// the tile that the device works on at once.
-void set_order(const Inputs &inputs, const Device &device, const kernels::Tile &tile, int64_t slots,
-               kernels::Schedule *schedule);
+/// Sets TileSchedulerParams::group and tail_tiles, which nothing but speed depends on; the rest of it is there. slots:
+/// blocks of the tile that the device works on at once.
+void set_order(const Inputs &inputs, const Device &device, const kernels::TileConfig &tile, int64_t slots,
+               kernels::TileSchedulerParams *schedule);
 
 /// True when the last tiles of a sequence's queries are its longest by far, and the first of its keys.
-bool has_long_tiles(const Attention &attention);
+bool is_causal_imbalanced(const Attention &attention);
 
-/// Schedule::group of blocks that own keys, and read the queries of the heads that attend them.
-int64_t group_of_keys(const Inputs &inputs, const Device &device, const kernels::Tile &tile, int64_t slots,
+/// TileSchedulerParams::group of blocks that own keys, and read the queries of the heads that attend them.
+int64_t group_of_keys(const Inputs &inputs, const Device &device, const kernels::TileConfig &tile, int64_t slots,
                       int64_t columns);
 
 }  // namespace fa::cuda

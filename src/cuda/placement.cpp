@@ -51,9 +51,9 @@ bool each_pointer(Call *p, F f) {
 }
 
 /// The pointers of a problem one after another, with their names.
-class Finder {
+class PlacementScan {
  public:
-  Finder(const Device &device, bool host_serves)
+  PlacementScan(const Device &device, bool host_serves)
       : device_(device),
         host_serves_(host_serves),
         device_reads_plain_(device.pageable && (device.host_tables || !host_serves)) {}
@@ -99,12 +99,12 @@ class Finder {
 
   bool has_host_memory() const { return has_host_memory_; }
 
-  fa_status place_of_all(Place *place, CUcontext *context) const {
-    *place = host_only_ != nullptr ? Place::host : plain_ ? Place::both : Place::device;
+  fa_status place_of_all(MemorySpace *place, CUcontext *context) const {
+    *place = host_only_ != nullptr ? MemorySpace::host : plain_ ? MemorySpace::both : MemorySpace::device;
     *context = context_;
     if (host_only_ == nullptr || (host_serves_ && device_only_ == nullptr)) return FA_OK;
     if (device_.pageable) {
-      *place = Place::device;
+      *place = MemorySpace::device;
       return FA_OK;
     }
     if (device_only_ != nullptr)
@@ -149,16 +149,16 @@ class Finder {
 }  // namespace
 
 template <class Call>
-fa_status find_place(const Device &device, Call *p, bool host_serves, Place *place, CUcontext *context,
+fa_status find_place(const Device &device, Call *p, bool host_serves, MemorySpace *place, CUcontext *context,
                      bool *translate) {
-  Finder finder(device, host_serves);
+  PlacementScan finder(device, host_serves);
   if (!each_pointer(p, [&](const char *name, char **data) { return finder.look(name, *data); })) return last_status();
   *translate = finder.has_host_memory();
   return finder.place_of_all(place, context);
 }
 
-template fa_status find_place(const Device &, Problem *, bool, Place *, CUcontext *, bool *);
-template fa_status find_place(const Device &, Backward *, bool, Place *, CUcontext *, bool *);
+template fa_status find_place(const Device &, ForwardCall *, bool, MemorySpace *, CUcontext *, bool *);
+template fa_status find_place(const Device &, BackwardCall *, bool, MemorySpace *, CUcontext *, bool *);
 
 template <class Call>
 fa_status translate_addresses(Call *p) {
@@ -176,7 +176,7 @@ fa_status translate_addresses(Call *p) {
   return each_pointer(p, move) ? FA_OK : last_status();
 }
 
-template fa_status translate_addresses(Problem *);
-template fa_status translate_addresses(Backward *);
+template fa_status translate_addresses(ForwardCall *);
+template fa_status translate_addresses(BackwardCall *);
 
 }  // namespace fa::cuda

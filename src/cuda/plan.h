@@ -5,7 +5,7 @@
 
 #include "common/params.h"
 #include "common/tensor_maps.h"
-#include "core/problem.h"
+#include "core/call.h"
 #include "cuda/image.h"
 
 namespace fa::cuda {
@@ -18,25 +18,25 @@ constexpr int32_t invariant_split_keys = 1024;
 constexpr int64_t most_partial_bytes = int64_t{64} << 20;
 
 /// An entry point that would have been better for a call, and why it does not serve it.
-struct Skipped {
+struct RejectedKernel {
   const Image *image;
   kernels::Entry entry;
   const char *why;
 };
 
 struct Plan {
-  const Image *image;     // nullptr: none of the op's serves the call
-  kernels::Entry entry;   // any but combine
-  kernels::Tile tile;     // of the entry point
-  int64_t tiles;          // all tiles, those of every head (and sequence, unless packed) counted in
-  int64_t launch_tiles;   // of one launch
-  int64_t slots;          // blocks that the device works on at once
-  int64_t partial_bytes;  // of workspace that the plan itself needs; 0: no combine
+  const Image *image;        // nullptr: none of the op's serves the call
+  kernels::Entry entry;      // any but combine
+  kernels::TileConfig tile;  // of the entry point
+  int64_t tiles;             // all tiles, those of every head (and sequence, unless packed) counted in
+  int64_t launch_tiles;      // of one launch
+  int64_t slots;             // blocks that the device works on at once
+  int64_t partial_bytes;     // of workspace that the plan itself needs; 0: no combine
 
-  kernels::Params params;    // what its kernels are launched with; Schedule::first_tile is 0
+  kernels::Params params;    // what its kernels are launched with; TileSchedulerParams::first_tile is 0
   kernels::TensorMaps maps;  // the same, where the tile has boxes
 
-  Skipped skipped[5 * most_images];
+  RejectedKernel skipped[5 * most_images];
   int skipped_count;
 
   /// Splits of each tile's keys; 1: no combine.
@@ -49,9 +49,9 @@ struct Plan {
 };
 
 /// The plan of a problem that has something to compute.
-Plan plan_of(const Problem &problem, const Serving &serving, const Device &device);
+Plan plan_of(const ForwardCall &problem, const ForwardKernels &serving, const Device &device);
 
 /// Bytes that are enough for a problem's plan, and for the plan of every smaller one: never falls when a bound rises.
-int64_t workspace_bound(const Problem &problem, const Serving &serving, const Device &device);
+int64_t workspace_bound(const ForwardCall &problem, const ForwardKernels &serving, const Device &device);
 
 }  // namespace fa::cuda

@@ -4,12 +4,12 @@
 
 namespace fa::cuda {
 
-Residents::~Residents() {
+ModuleCache::~ModuleCache() {
   for (Resident *resident = first_.load(); resident != nullptr;) delete std::exchange(resident, resident->next);
 }
 
-const Resident *Residents::in(const Context &context, std::span<const Image *const> images, const Device &device,
-                              const CUstream *stream) {
+const Resident *ModuleCache::in(const Context &context, std::span<const Image *const> images, const Device &device,
+                                const CUstream *stream) {
   Resident *first = first_.load(std::memory_order_acquire);
   for (const Resident *known = first; known != nullptr; known = known->next)
     if (known->context == context.id) return known;

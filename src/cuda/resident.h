@@ -15,12 +15,12 @@ struct Resident {
 };
 
 /// Grows without a lock: calls of any thread look through it.
-class Residents {
+class ModuleCache {
  public:
-  Residents() = default;
-  ~Residents();
-  Residents(const Residents &) = delete;
-  Residents &operator=(const Residents &) = delete;
+  ModuleCache() = default;
+  ~ModuleCache();
+  ModuleCache(const ModuleCache &) = delete;
+  ModuleCache &operator=(const ModuleCache &) = delete;
 
   /// Those of the current context, loaded if need be; nullptr after an error that core/status.h describes. stream: as
   /// find_module has it.

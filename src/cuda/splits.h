@@ -22,16 +22,16 @@ constexpr double start_time = 2.3, combine_time = 2.4;
 constexpr int64_t most_waves = 2;
 constexpr int64_t fewest_blocks_to_split = 5;
 
-/// More of them would have more to combine than to gain.
-constexpr int64_t most_splits(const Device &device) {
+/// Upper bound: beyond it the combination costs more than splitting saves.
+constexpr int64_t max_splits(const Device &device) {
   return int64_t{2} * device.sm_count;
 }
 
 /// Blocks that the device works on at once, as far as splits are for them. One of Entry::decode asks for as many keys
 /// in advance as keep its multiprocessor's share of the memory busy, if it has this much shared memory: a second one
 /// would only have more results to combine, unless memory is nearly as fast as one block.
-constexpr int64_t slots_of(kernels::Entry entry, const kernels::Tile &tile, const Device &device) {
-  if (tile.persistent) return int64_t{device.sm_count} * tile.blocks_an_sm;
+constexpr int64_t max_active_blocks(kernels::Entry entry, const kernels::TileConfig &tile, const Device &device) {
+  if (tile.persistent) return int64_t{device.sm_count} * tile.min_blocks_per_sm;
   constexpr int plenty = 48 << 10;
   const int64_t by_threads = device.threads_per_sm / tile.threads;
   const int64_t by_shared = device.shared_per_sm / std::max(tile.shared_bytes, 1);
@@ -41,18 +41,18 @@ constexpr int64_t slots_of(kernels::Entry entry, const kernels::Tile &tile, cons
 }
 
 /// What is to be shared out: tiles of all sequences and heads, and the blocks of keys of each.
-struct Work {
+struct SplitProblem {
   kernels::Entry entry;
-  kernels::Tile tile;
+  kernels::TileConfig tile;
   int64_t tiles, key_blocks;
 };
 
-constexpr int64_t blocks_of_split(const Work &w, int64_t splits) {
+constexpr int64_t blocks_of_split(const SplitProblem &w, int64_t splits) {
   return (w.key_blocks + splits - 1) / splits;
 }
 
-constexpr double time_of(const Work &w, const Device &device, int64_t splits) {
-  const int64_t slots = slots_of(w.entry, w.tile, device), waves = (w.tiles * splits + slots - 1) / slots;
+constexpr double time_of(const SplitProblem &w, const Device &device, int64_t splits) {
+  const int64_t slots = max_active_blocks(w.entry, w.tile, device), waves = (w.tiles * splits + slots - 1) / slots;
   double time = static_cast<double>(waves) * (start_time + static_cast<double>(blocks_of_split(w, splits)));
   if (w.entry == kernels::Entry::decode && device.memory_rate > 0) {
     const double keys = static_cast<double>(w.tiles) * static_cast<double>(w.key_blocks);
@@ -62,12 +62,12 @@ constexpr double time_of(const Work &w, const Device &device, int64_t splits) {
 }
 
 /// The number of splits that takes the least time: 1, or as many as fill a wave of blocks or two.
-constexpr int64_t splits_for(const Work &w, const Device &device) {
+constexpr int64_t num_splits_heuristic(const SplitProblem &w, const Device &device) {
   int64_t best = 1;
   if (w.key_blocks < fewest_blocks_to_split || w.tiles < 1) return best;
   for (int64_t waves = 1; waves <= most_waves; waves++) {
-    const int64_t slots = slots_of(w.entry, w.tile, device);
-    const int64_t room = std::min({most_splits(device), w.key_blocks, waves * slots / w.tiles});
+    const int64_t slots = max_active_blocks(w.entry, w.tile, device);
+    const int64_t room = std::min({max_splits(device), w.key_blocks, waves * slots / w.tiles});
     if (room < 2) continue;
     const int64_t splits = (w.key_blocks - 1) / blocks_of_split(w, room) + 1;  // those that have keys
     if (time_of(w, device, splits) < time_of(w, device, best)) best = splits;

@@ -23,7 +23,7 @@ struct Layout {
 
 /// What the driver's documentation of cuTensorMapEncodeTiled asks for, and NVIDIA's own libraries keep to: where a
 /// dimension is repeated (stride 0) or runs backwards, nothing is said.
-const char *why_not(const View &view, const Layout &layout) {
+const char *view_rejection(const View &view, const Layout &layout) {
   constexpr int64_t unit = 16, most_stride = int64_t{1} << 40;
   if (reinterpret_cast<uintptr_t>(view.data) % unit != 0 || view.stride[3] != 2)
     return "q, k or v whose rows are not whole multiples of 16 bytes";
@@ -38,8 +38,8 @@ const char *why_not(const View &view, const Layout &layout) {
 }
 
 /// Why rows of keys and values on pages cannot be copied one by one, in chunks of 16 bytes.
-const char *why_not_gather(const kernels::Params &p) {
-  if (p.row_unit == 0) return "rows of keys or values too far apart for 32 bits";
+const char *gather_rejection(const kernels::Params &p) {
+  if (p.stride_unit == 0) return "rows of keys or values too far apart for 32 bits";
   for (const kernels::View *view : {&p.k, &p.v}) {
     const int64_t all = view->stride[0] | view->stride[1] | view->stride[2];
     if (reinterpret_cast<uintptr_t>(view->data) % 16 != 0 || all % 16 != 0 || view->stride[3] != 2)
@@ -49,7 +49,7 @@ const char *why_not_gather(const kernels::Params &p) {
 }
 
 const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int columns, kernels::TensorMap *map) {
-  if (const char *why = why_not(view, layout)) return why;
+  if (const char *why = view_rejection(view, layout)) return why;
   const auto encode_tiled = machine().driver.cuTensorMapEncodeTiled;
   if (encode_tiled == nullptr) return "a driver that is not loaded";
   uint64_t extents[4] = {static_cast<uint64_t>(layout.columns)}, strides[3];
@@ -72,8 +72,8 @@ const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int c
 
 }  // namespace
 
-const char *encode_maps(const Problem &p, const kernels::Params &params, const kernels::Tile &tile, int64_t packed,
-                        kernels::TensorMaps *maps) {
+const char *encode_maps(const ForwardCall &p, const kernels::Params &params, const kernels::TileConfig &tile,
+                        int64_t packed, kernels::TensorMaps *maps) {
   enum { batch, rows, heads };  // of a View
   const Attention &a = *p.attention;
   const int64_t batch_q = p.cu_seqlens_q != nullptr ? 1 : p.batch;
@@ -88,7 +88,7 @@ const char *encode_maps(const Problem &p, const kernels::Params &params, const k
   const bool in_boxes = box % least_box == 0 && (!paged || p.leftpad_k == nullptr);
   if (!in_boxes && !tile.gathers) return "pages that are no multiple of 8 keys, or padded on the left";
   if (!in_boxes)
-    if (const char *why = why_not_gather(params)) return why;
+    if (const char *why = gather_rejection(params)) return why;
   const auto keys = [&](int64_t columns) {
     return Layout{columns,
                   {{rows, paged ? p.page_size : p.rows_k, box}, {heads, p.heads_kv, 1}, {batch, p.batch_k, 1}}};

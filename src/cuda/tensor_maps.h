@@ -2,13 +2,13 @@
 #pragma once
 
 #include "common/images.h"
-#include "core/problem.h"
+#include "core/call.h"
 
 namespace fa::cuda {
 
-/// Encodes q, k, v and, where it can be, out in the boxes of a tile that has them and so many heads packed. Why it
+/// Encodes q, k, v and, where it can be, out in the boxes of a tile that has them, with this many packed heads. Why it
 /// cannot be, or nullptr. What the arrays of the call hold has no part in it, so a captured graph keeps the maps.
-const char *encode_maps(const Problem &problem, const kernels::Params &params, const kernels::Tile &tile,
-                        int64_t packed_heads, kernels::TensorMaps *maps);
+const char *encode_maps(const ForwardCall &problem, const kernels::Params &params, const kernels::TileConfig &tile,
+                        int64_t heads_per_tile, kernels::TensorMaps *maps);
 
 }  // namespace fa::cuda

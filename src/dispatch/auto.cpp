@@ -24,24 +24,24 @@ fa_status largest_workspace(const Engine &gpu, const Engine &cpu, const Call &ca
 
 }  // namespace
 
-fa_status AutoEngine::workspace_size(const Problem &problem, size_t *bytes) const {
+fa_status AutoEngine::workspace_size(const ForwardCall &problem, size_t *bytes) const {
   return largest_workspace(*gpu_, *cpu_, problem, bytes);
 }
 
-fa_status AutoEngine::workspace_size(const Backward &call, size_t *bytes) const {
+fa_status AutoEngine::workspace_size(const BackwardCall &call, size_t *bytes) const {
   return largest_workspace(*gpu_, *cpu_, call, bytes);
 }
 
-fa_status AutoEngine::compute(const Problem &problem) const {
+fa_status AutoEngine::compute(const ForwardCall &problem) const {
   const fa_status status = gpu_->compute(problem);
-  if (status != not_here) return status;
+  if (status != try_other_engine) return status;
   if (verbose_dispatch()) say("forward: the tensors are in memory of the host: %s serves", cpu_kernel_.name);
   return cpu_->compute(problem);
 }
 
-fa_status AutoEngine::compute(const Backward &call) const {
+fa_status AutoEngine::compute(const BackwardCall &call) const {
   const fa_status status = gpu_->compute(call);
-  if (status != not_here) return status;
+  if (status != try_other_engine) return status;
   if (verbose_dispatch()) say("backward: the tensors are in memory of the host: %s serves", cpu_kernel_.name);
   return cpu_->compute(call);
 }

@@ -13,10 +13,10 @@ class AutoEngine final : public Engine {
   AutoEngine(std::unique_ptr<Engine> gpu, std::unique_ptr<Engine> cpu, const Kernel &cpu_kernel);
 
   /// Where the tensors live is not looked at: enough for either engine.
-  fa_status workspace_size(const Problem &problem, size_t *bytes) const override;
-  fa_status compute(const Problem &problem) const override;
-  fa_status workspace_size(const Backward &call, size_t *bytes) const override;
-  fa_status compute(const Backward &call) const override;
+  fa_status workspace_size(const ForwardCall &problem, size_t *bytes) const override;
+  fa_status compute(const ForwardCall &problem) const override;
+  fa_status workspace_size(const BackwardCall &call, size_t *bytes) const override;
+  fa_status compute(const BackwardCall &call) const override;
 
  private:
   std::unique_ptr<Engine> gpu_, cpu_;

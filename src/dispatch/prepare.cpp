@@ -13,7 +13,7 @@ using OwnedEngine = std::unique_ptr<Engine>;
 
 /// nullptr after an error.
 OwnedEngine create(const Kernel &kernel, const Attention &attention) {
-  return OwnedEngine(kernel.create(kernel, attention, asked_by_name()));
+  return OwnedEngine(kernel.create(kernel, attention, kernel_forced()));
 }
 
 OwnedEngine create_alone(const Kernel &kernel, Attention attention) {
@@ -34,7 +34,7 @@ OwnedEngine create_pair(const Kernel &gpu_kernel, const Kernel &cpu_kernel, cons
 fa_status prepare(const Attention &attention, Prepared *prepared) {
   const Kernel *kernel = choose(attention);
   if (!kernel) return last_status();
-  const Kernel *cpu_kernel = beside(*kernel, attention);
+  const Kernel *cpu_kernel = cpu_fallback(*kernel, attention);
   OwnedEngine engine = cpu_kernel ? create_pair(*kernel, *cpu_kernel, attention) : create_alone(*kernel, attention);
   if (!engine) return last_status();
   *prepared = {kernel, std::move(engine)};

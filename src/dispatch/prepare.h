@@ -13,8 +13,8 @@ struct Prepared {
   std::unique_ptr<Engine> engine;
 };
 
-/// Chooses from the table and prepares what was chosen; under FA_DEVICE_AUTO a CPU's engine stands beside a GPU's.
-/// FA_OK, or an error that core/status.h describes.
+/// Chooses from the table and prepares what was chosen; under FA_DEVICE_AUTO a GPU's engine has a CPU's as its
+/// fallback. FA_OK, or an error that core/status.h describes.
 fa_status prepare(const Attention &attention, Prepared *prepared);
 
 }  // namespace fa::dispatch

@@ -17,7 +17,7 @@ bool same(const char *a, const char *b) {
   return std::strcmp(a, b) == 0;
 }
 
-/// What one name of every kernel is, for texts: "cpu.avx2, cpu.generic". Neighbours that repeat are told once.
+/// A comma-separated list of one field of all kernels, "cpu.avx2, cpu.generic", consecutive duplicates removed.
 std::string list(const char *Kernel::*name) {
   std::string names;
   const char *last = "";
@@ -47,8 +47,8 @@ const char *rejection(const Kernel &kernel, const Attention &attention, Reason *
   return kernel.unsupported_reason(kernel, attention, room);
 }
 
-/// Reasons for a text: kernels that have the same one in turn are told together, and those of a device that the
-/// attention does not ask for are not told at all.
+/// The reasons in an error text. Consecutive kernels with the same reason share a line; kernels of a device that the
+/// attention does not ask for are omitted.
 class Reasons {
  public:
   void add(const Kernel &kernel, const char *reason) {
@@ -140,12 +140,12 @@ const Kernel *choose(const Attention &attention) {
   return nullptr;
 }
 
-bool asked_by_name() {
+bool kernel_forced() {
   return environment("FA_FORCE_KERNEL") != nullptr;
 }
 
-const Kernel *beside(const Kernel &chosen, const Attention &attention) {
-  if (attention.device != FA_DEVICE_AUTO || chosen.device != FA_DEVICE_CUDA || asked_by_name()) return nullptr;
+const Kernel *cpu_fallback(const Kernel &chosen, const Attention &attention) {
+  if (attention.device != FA_DEVICE_AUTO || chosen.device != FA_DEVICE_CUDA || kernel_forced()) return nullptr;
   if (verbose_dispatch()) say("dispatch: device auto: for tensors in memory of the host");
   Attention on_host = attention;
   on_host.device = FA_DEVICE_CPU;

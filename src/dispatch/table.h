@@ -19,10 +19,10 @@ const Kernel &kernel(size_t index);
 const Kernel *choose(const Attention &attention);
 
 /// Whether FA_FORCE_KERNEL names the kernel, for which no other may then stand in.
-bool asked_by_name();
+bool kernel_forced();
 
 /// The kernel that serves calls whose tensors the chosen one's device does not reach: the CPU's, under FA_DEVICE_AUTO.
 /// nullptr where there is none: the CPU was chosen, or a kernel was asked for by name.
-const Kernel *beside(const Kernel &chosen, const Attention &attention);
+const Kernel *cpu_fallback(const Kernel &chosen, const Attention &attention);
 
 }  // namespace fa::dispatch

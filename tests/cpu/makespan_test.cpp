@@ -212,7 +212,7 @@ double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
   call.attention = &attention;
   describe(s, &call);
   call.out = call.q;
-  if constexpr (std::is_same_v<Pass, Backward>) {
+  if constexpr (std::is_same_v<Pass, BackwardCall>) {
     call.lse = View{reinterpret_cast<char *>(nothing), {0, 0, 0, 0}, FA_F32};
     call.dout = call.dq = call.q;
     call.dk = call.dv = call.k;
@@ -245,7 +245,7 @@ TEST(Makespan, OneWorkerAtHalfSpeedCostsLittle) {
       {1, 32, 32, 1, 8192},
       {64, 8, 8, 1, 512},
   };
-  expect_little<Problem>(shapes, {3, 16});
+  expect_little<ForwardCall>(shapes, {3, 16});
 }
 
 constexpr Shape gradients[] = {
@@ -260,19 +260,19 @@ constexpr Shape gradients[] = {
 TEST(Makespan, OneWorkerAtHalfSpeedCostsGradientsLittle) {
   Meetings ignored;
   meetings = &ignored;
-  expect_little<Backward>(gradients, {3});
+  expect_little<BackwardCall>(gradients, {3});
   constexpr Shape long_ones[] = {{1, 16, 16, 2048, 2048}, {1, 16, 16, 2048, 2048, FA_MASK_CAUSAL}};
-  expect_little<Backward>(long_ones, {16});
+  expect_little<BackwardCall>(long_ones, {16});
 }
 
 void expect_same_meetings(const Shape &s, std::initializer_list<int32_t> threads, double slow = 2) {
   Meetings by_one;
   meetings = &by_one;
-  of_ideal<Backward>(s, 1);
+  of_ideal<BackwardCall>(s, 1);
   for (const int32_t n : threads) {
     Meetings by_all;
     meetings = &by_all;
-    of_ideal<Backward>(s, n, slow);
+    of_ideal<BackwardCall>(s, n, slow);
     EXPECT_EQ(by_one.of_queries, by_all.of_queries) << s.heads_q << " heads, " << n << " threads, " << slow;
     EXPECT_EQ(by_one.of_keys, by_all.of_keys) << s.heads_q << " heads, " << n << " threads, " << slow;
   }

@@ -14,7 +14,7 @@ namespace fa::cuda {
 namespace {
 
 using kernels::Entry;
-using kernels::Tile;
+using kernels::TileConfig;
 
 /// What an op of f32 has.
 Gradients scalar_images() {
@@ -36,7 +36,7 @@ Device small_device() {
 /// A call of f32 that wants every gradient; what lies where does not matter.
 struct Shaped {
   Attention attention;
-  Backward call;
+  BackwardCall call;
 
   Shaped(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv, int64_t dim) {
     attention.head_dim = attention.head_dim_v = dim;
@@ -47,7 +47,7 @@ struct Shaped {
       view->data = reinterpret_cast<char *>(uintptr_t{4096}), view->dtype = FA_F32;
   }
 
-  const Backward &get() {
+  const BackwardCall &get() {
     call.attention = &attention;
     return call;
   }
@@ -55,7 +55,7 @@ struct Shaped {
 
 std::vector<Entry> entries_of(const BackwardPlan &plan) {
   std::vector<Entry> entries;
-  for (const Step &step : plan.list()) entries.push_back(step.entry);
+  for (const KernelLaunch &step : plan.list()) entries.push_back(step.entry);
   return entries;
 }
 
@@ -115,7 +115,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
-  const std::vector together = {Entry::delta, Entry::gradients, Entry::dq_sums};
+  const std::vector together = {Entry::delta, Entry::bwd_fused, Entry::dq_postprocess};
   const std::vector apart = {Entry::delta, Entry::dkv, Entry::dq};
   for (const int64_t batch : {1, 64}) {
     Shaped16 many(batch, 8192, 8192, 32, 32), one(batch, 8192, 8192, 1, 1), shared(batch, 8192, 8192, 64, 8);
@@ -258,11 +258,11 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
     ++(one_loop ? loops : passes);
     const int64_t rows = 2 * 32 * 8192, sums = one_loop ? 4 * image.dim : 0;
     const bool has_factors = one_loop && image.dtype == kernels::f16;
-    const int64_t factors = has_factors ? rows / 128 * int64_t{sizeof(kernels::RowFactors)} : 0;
+    const int64_t factors = has_factors ? rows / 128 * int64_t{sizeof(kernels::RowScales)} : 0;
     for (const bool in_turns : {true, false}) {
       s.attention.nondeterministic = !in_turns;
       const BackwardPlan plan = plan_of(s.get(), gradients, device);
-      const std::vector expected = one_loop ? std::vector{Entry::delta, Entry::gradients, Entry::dq_sums}
+      const std::vector expected = one_loop ? std::vector{Entry::delta, Entry::bwd_fused, Entry::dq_postprocess}
                                             : std::vector{Entry::delta, Entry::dkv, Entry::dq};
       EXPECT_EQ(entries_of(plan), expected) << image.name << " " << image.dim;
       EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
@@ -307,9 +307,9 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
     const Count bytes = backward_workspace(s.get(), scalar_images(), small_device());
     const BackwardPlan plan = plan_of(s.get(), scalar_images(), small_device());
     const Count heads = Count(s.call.heads_q) * (s.call.cu_seqlens_q ? 1 : s.call.batch);
-    ASSERT_EQ(plan.params.terms_rows % kernels::terms_block, 0);
-    ASSERT_TRUE(bytes == heads * plan.params.terms_rows * 8);
-    ASSERT_TRUE(Count(plan.params.terms_rows) >= Count(s.call.rows_q));
+    ASSERT_EQ(plan.params.stats_rows % kernels::stats_block, 0);
+    ASSERT_TRUE(bytes == heads * plan.params.stats_rows * 8);
+    ASSERT_TRUE(Count(plan.params.stats_rows) >= Count(s.call.rows_q));
     Shaped larger = s;
     larger.call.rows_q += random.between(0, 300), larger.call.batch += random.between(0, 3);
     larger.call.heads_q += 2 * random.between(0, 2);
@@ -339,23 +339,23 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     const auto bytes_of = [&](Shaped16 &of) { return backward_workspace(of.get(), gradients, device); };
     const Count bytes = bytes_of(s);
     BackwardPlan plan = plan_of(s.get(), gradients, device);
-    const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.terms_rows;
-    const int64_t row = sizeof(kernels::RowTerms) + 64 * sizeof(float);
-    const int64_t factors = half ? rows / kernels::terms_block * static_cast<int64_t>(sizeof(kernels::RowFactors)) : 0;
-    const int64_t turns = s.attention.nondeterministic ? 0 : rows / kernels::turn_rows * 4;
+    const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.stats_rows;
+    const int64_t row = sizeof(kernels::RowStats) + 64 * sizeof(float);
+    const int64_t factors = half ? rows / kernels::stats_block * static_cast<int64_t>(sizeof(kernels::RowScales)) : 0;
+    const int64_t turns = s.attention.nondeterministic ? 0 : rows / kernels::dq_semaphore_rows * 4;
     ASSERT_TRUE(bytes == Count(rows * row + turns + factors));
     // The end of what the plan takes of it.
     plan.place(reinterpret_cast<char *>(uintptr_t{256}));
     auto end =
-        reinterpret_cast<uintptr_t>(plan.params.terms) + static_cast<uintptr_t>(rows) * sizeof(kernels::RowTerms);
+        reinterpret_cast<uintptr_t>(plan.params.row_stats) + static_cast<uintptr_t>(rows) * sizeof(kernels::RowStats);
     if (plan.params.dq_columns != 0) {
-      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.dq_sums), end);
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.dq_accum), end);
       end += static_cast<uintptr_t>(rows) * 64 * sizeof(float);
-      ASSERT_EQ(plan.params.turns != nullptr, !s.attention.nondeterministic);
+      ASSERT_EQ(plan.params.dq_semaphore != nullptr, !s.attention.nondeterministic);
     }
-    if (plan.params.turns != nullptr) {
-      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.turns), end);
-      end += static_cast<uintptr_t>(rows) / kernels::turn_rows * sizeof(int32_t);
+    if (plan.params.dq_semaphore != nullptr) {
+      ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.dq_semaphore), end);
+      end += static_cast<uintptr_t>(rows) / kernels::dq_semaphore_rows * sizeof(int32_t);
     }
     ASSERT_EQ(plan.params.row_factors != nullptr, half && plan.params.dq_columns != 0);
     if (plan.params.row_factors != nullptr) {

@@ -14,7 +14,7 @@ TEST(Derive, DivisionIsByAProductAndAShift) {
   for (int i = 0; i < 200000; ++i) {
     constexpr int64_t most = INT32_MAX;
     const int64_t n = i < 5000 ? i : random.chance(50) ? random.between(1, most) : most >> random.between(0, 30);
-    const kernels::Divisor by_n = divisor_of(n);
+    const kernels::FastDivmod by_n = divisor_of(n);
     const int64_t multiple = n == 0 ? most : most / n * n;
     for (const int64_t x : {int64_t{0}, n, multiple - 1, multiple, most, random.between(0, most)}) {
       if (x < 0 || x > most) continue;

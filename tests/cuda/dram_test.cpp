@@ -86,7 +86,7 @@ TEST(Memory, PagesAreReadOnce) {
     Call paged = dense;
     paged.page = page;
     const Planned planned(paged), plain(dense);
-    EXPECT_EQ(planned.plan.entry, kernels::Entry::featured);
+    EXPECT_EQ(planned.plan.entry, kernels::Entry::score_mod);
     // The bound of keys is whole pages: a call knows no other.
     const int64_t more = (500 + page - 1) / page * page - 500;
     EXPECT_EQ(traffic_of(planned.plan, l4).read, traffic_of(plain.plan, l4).read + 4 * 8 * more * 64 * 2 * 2) << page;

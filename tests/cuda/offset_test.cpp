@@ -220,7 +220,7 @@ kernels::Params params_of(const Call &own, int32_t tile_rows) {
 }
 
 /// An entry point of an image in this build's folder, and what its blocks are.
-CUresult run_kernel(const std::string &image, Entry entry, const kernels::Tile &tile, emulated::Shape grid,
+CUresult run_kernel(const std::string &image, Entry entry, const kernels::TileConfig &tile, emulated::Shape grid,
                     const kernels::Params &params) {
   const std::string path = std::string(TEST_KERNELS) + "/sm_" + std::to_string(emulated::capability()) + "." + image;
   const CUfunction function = emulated::kernel(emulated::read_file(path + ".fatbin"), kernels::name_of(entry));
@@ -236,9 +236,9 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
   if (!is_built("sm_" + std::to_string(sm))) GTEST_SKIP() << "FA_ARCHS leaves out " << sm;
   const kernels::Arch &arch = *std::ranges::find(kernels::archs, sm, &kernels::Arch::number);
   const bool wide = GetParam() == FA_F32;
-  const kernels::Tile ends = kernels::combine::tile(arch, 576, Entry::combine);
+  const kernels::TileConfig ends = kernels::combine::tile(arch, 576, Entry::combine);
   const auto expect_right = [&](Entry entry, int64_t rows) {
-    const kernels::Tile tile = wide ? kernels::simt::tile(arch, 64, entry) : kernels::mma::tile(arch, 32, entry);
+    const kernels::TileConfig tile = wide ? kernels::simt::tile(arch, 64, entry) : kernels::mma::tile(arch, 32, entry);
     Case c;
     c.sq = 3, c.sk = 280, c.d = 16, c.q = GetParam(), c.mask = FA_MASK_CAUSAL;
     Call own(c, Where::pinned);
@@ -246,8 +246,8 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
     params.partial_rows = rows + tile.rows;
     const Sparse values(size_t(3 * params.partial_rows * c.d) * sizeof(float));
     const Sparse max_sum(size_t(3 * params.partial_rows * 2) * sizeof(float));
-    params.partial_values = static_cast<float *>(values.data());
-    params.partial_max_sum = static_cast<float *>(max_sum.data());
+    params.o_partial = static_cast<float *>(values.data());
+    params.ml_partial = static_cast<float *>(max_sum.data());
     ASSERT_EQ(run_kernel(wide ? "simt.f32.64" : "mma.f16.32", entry, tile, {3}, params), CUDA_SUCCESS);
     const auto of_rows = unsigned(kernels::combine::blocks_of_tile(tile.rows, 3));
     const auto of_columns = unsigned(kernels::combine::blocks_of_row(params.head_dim_v));

@@ -18,7 +18,7 @@ namespace {
 using kernels::Entry;
 
 /// The narrowest image of a family that serves this head dimension, of any architecture.
-Serving image_of(const char *family, int dim) {
+ForwardKernels image_of(const char *family, int dim) {
   const Image *found = nullptr;
   for (const Image &image : images())
     if (std::strcmp(image.family_name, family) == 0 && image.dim >= dim && (!found || image.dim < found->dim))
@@ -49,7 +49,7 @@ Device fast_device(double memory_rate = 18.4) {
 /// Contiguous q, k, v and out in (batch, row, head, dim) order, of f16.
 struct Shaped {
   Attention attention;
-  Problem problem;
+  ForwardCall problem;
 
   Shaped(int64_t batch, int64_t rows_q, int64_t rows_k, int64_t heads_q, int64_t heads_kv, int64_t dim) {
     attention.q_dtype = attention.kv_dtype = attention.out_dtype = FA_F16;
@@ -72,14 +72,14 @@ struct Shaped {
     problem.k = problem.v = view(rows_k, heads_kv);
   }
 
-  const Problem &get() {
+  const ForwardCall &get() {
     problem.attention = &attention;
     return problem;
   }
 };
 
 TEST(Plan, PlainCallsTakeThePlainEntry) {
-  const Serving image = image_of("mma", 64);
+  const ForwardKernels image = image_of("mma", 64);
   const Device device = device_of(108);
   const auto entry_after = [&](auto change) {
     Shaped s(2, 4096, 4096, 16, 16, 64);
@@ -98,7 +98,7 @@ TEST(Plan, PlainCallsTakeThePlainEntry) {
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.k.data += 8; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.v.stride[1] += 2; }), Entry::general);
   EXPECT_EQ(entry_after([](Shaped &s) { s.problem.out.stride[3] = 4; }), Entry::general);
-  for (View Problem::*rows : {&Problem::k, &Problem::v}) {
+  for (View ForwardCall::*rows : {&ForwardCall::k, &ForwardCall::v}) {
     for (const int64_t sign : {1, -1}) {
       constexpr int64_t far = int64_t{1} << 24;
       EXPECT_EQ(entry_after([=](Shaped &s) { (s.problem.*rows).stride[1] = sign * (far - 16); }), Entry::plain);
@@ -120,11 +120,11 @@ TEST(Plan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
   const auto cap = [](Shaped &s) { s.attention.softcap = 50; };
   const auto slope = [](Shaped &s) { s.problem.alibi_slopes = s.problem.q; };
   for (const int dim : {32, 64, 96, 128, 192, 256}) {
-    EXPECT_EQ(entry_after(dim, page), Entry::featured);
-    EXPECT_EQ(entry_after(dim, cap), Entry::featured);
-    EXPECT_EQ(entry_after(dim, slope), Entry::featured);
+    EXPECT_EQ(entry_after(dim, page), Entry::score_mod);
+    EXPECT_EQ(entry_after(dim, cap), Entry::score_mod);
+    EXPECT_EQ(entry_after(dim, slope), Entry::score_mod);
     EXPECT_EQ(entry_after(dim, [&](Shaped &s) { page(s), cap(s), slope(s), s.problem.sinks = s.problem.q; }),
-              Entry::featured);
+              Entry::score_mod);
   }
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { page(s), s.problem.k.data += 8; }), Entry::general);
   EXPECT_EQ(entry_after(64, [&](Shaped &s) { page(s), s.problem.k.stride[1] = 1 << 24; }), Entry::general);
@@ -139,7 +139,7 @@ TEST(Plan, PagesCapsAndSlopesTakeTheFeaturedEntry) {
 TEST(Plan, RowsOfKeysAreCountedIn32Bits) {
   const auto plan_with = [](int64_t entries, int64_t page_size, int64_t entry, int64_t k_row, int64_t v_row) {
     Shaped s(1, 4096, 4096, 16, 16, 64);
-    Problem &p = s.problem;
+    ForwardCall &p = s.problem;
     p.batch_k = entries, p.page_size = page_size, p.rows_k = 4096, s.attention.softcap = 50;
     p.k.stride[0] = entry, p.v.stride[0] = -entry, p.k.stride[1] = k_row, p.v.stride[1] = v_row;
     return plan_of(s.get(), image_of("mma", 64), device_of(108));
@@ -149,21 +149,21 @@ TEST(Plan, RowsOfKeysAreCountedIn32Bits) {
     const Plan plan = plan_with(entries, page_size, entry, k_row, v_row);
     EXPECT_EQ(plan.entry, expected) << entries << " entries " << entry << " bytes apart, rows " << k_row;
     const kernels::Params &p = plan.params;
-    EXPECT_EQ(p.row_unit != 0, expected == Entry::featured);
-    if (p.row_unit == 0) return;
-    EXPECT_EQ(int64_t{p.k_steps.row} * p.row_unit, k_row);
-    EXPECT_EQ(int64_t{p.v_steps.row} * p.row_unit, v_row);
-    EXPECT_EQ(int64_t{p.k_steps.entry} * p.row_unit, entries > 1 ? entry : 0);
-    EXPECT_EQ(int64_t{p.v_steps.entry} * p.row_unit, entries > 1 ? -entry : 0);
+    EXPECT_EQ(p.stride_unit != 0, expected == Entry::score_mod);
+    if (p.stride_unit == 0) return;
+    EXPECT_EQ(int64_t{p.k_steps.row} * p.stride_unit, k_row);
+    EXPECT_EQ(int64_t{p.v_steps.row} * p.stride_unit, v_row);
+    EXPECT_EQ(int64_t{p.k_steps.entry} * p.stride_unit, entries > 1 ? entry : 0);
+    EXPECT_EQ(int64_t{p.v_steps.entry} * p.stride_unit, entries > 1 ? -entry : 0);
   };
   constexpr int64_t far = int64_t{1} << 31;
-  expect(Entry::featured, 1000, 16, 16 * 384, 384, -384);
-  expect(Entry::featured, 44739242, 16, 16 * 384, 384, 384);  // 275 GB of pages, in units of 128
+  expect(Entry::score_mod, 1000, 16, 16 * 384, 384, -384);
+  expect(Entry::score_mod, 44739242, 16, 16 * 384, 384, 384);  // 275 GB of pages, in units of 128
   expect(Entry::general, 44739243, 16, 16 * 384, 384, 384);
-  expect(Entry::featured, 1000, 0, 4096 * 384, 384, 0);
-  expect(Entry::featured, 2, 0, (far - 4096) * 16, 16, 16);
+  expect(Entry::score_mod, 1000, 0, 4096 * 384, 384, 0);
+  expect(Entry::score_mod, 2, 0, (far - 4096) * 16, 16, 16);
   expect(Entry::general, 2, 0, (far - 4094) * 16, 16, 16);
-  expect(Entry::featured, 1, 0, int64_t{1} << 62, 16, 16);  // of one entry the stride does not matter
+  expect(Entry::score_mod, 1, 0, int64_t{1} << 62, 16, 16);  // of one entry the stride does not matter
   expect(Entry::general, 2, 0, int64_t{1} << 62, 16, 16);
   expect(Entry::general, 3, 16, int64_t{-1} << 35, -48, 16);
 
@@ -173,11 +173,11 @@ TEST(Plan, RowsOfKeysAreCountedIn32Bits) {
 }
 
 TEST(Plan, DecodePacksHeadsAndSplitsKeys) {
-  const Serving image = image_of("mma", 64);
+  const ForwardKernels image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
   const Plan plan = plan_of(s.get(), image, device_of(108));
   EXPECT_EQ(plan.entry, Entry::decode);
-  EXPECT_EQ(plan.params.schedule.packed_heads, 4);
+  EXPECT_EQ(plan.params.schedule.heads_per_tile, 4);
   EXPECT_EQ(plan.tiles, 8);
   EXPECT_GE(plan.splits() * plan.tiles, 85);
   EXPECT_LE(plan.splits() * plan.tiles, 108);  // one block a multiprocessor has enough on its way
@@ -204,7 +204,7 @@ TEST(Plan, FewRowsHaveATileOfTheirOwn) {
 }
 
 TEST(Plan, MemoryAsFastAsABlockGetsTwo) {
-  const Serving image = image_of("mma", 128);
+  const ForwardKernels image = image_of("mma", 128);
   const auto blocks_of = [&](const Device &device) {
     Shaped s(1, 1, 131072, 8, 1, 128);
     const Plan plan = plan_of(s.get(), image, device);
@@ -222,7 +222,7 @@ TEST(Plan, MemoryAsFastAsABlockGetsTwo) {
 
 /// A tile for each multiprocessor leaves fast memory idle, and slow memory busy.
 TEST(Plan, FullDevicesAreSplitForFastMemoryAlone) {
-  const Serving image = image_of("mma", 128);
+  const ForwardKernels image = image_of("mma", 128);
   Shaped s(16, 1, 32768, 64, 8, 128);
   EXPECT_EQ(plan_of(s.get(), image, fast_device(14)).splits(), 1);
   EXPECT_EQ(plan_of(s.get(), image, fast_device(28)).splits(), 2);
@@ -230,7 +230,7 @@ TEST(Plan, FullDevicesAreSplitForFastMemoryAlone) {
 
 /// Few multiprocessors may be enough for the memory: the others would only cost a second kernel.
 TEST(Plan, MemoryThatIsBusyIsNotSplitFor) {
-  const Serving image = image_of("mma", 128);
+  const ForwardKernels image = image_of("mma", 128);
   Shaped s(10, 1, 32768, 64, 8, 128);  // 80 tiles
   EXPECT_EQ(plan_of(s.get(), image, fast_device(8)).splits(), 1);
   Shaped fewer(1, 1, 32768, 64, 8, 128);
@@ -252,7 +252,7 @@ TEST(Plan, EverySplitHasKeys) {
 }
 
 TEST(Plan, SplitCountsFollowTheDevicesSize) {
-  const Serving image = image_of("mma", 64);
+  const ForwardKernels image = image_of("mma", 64);
   Shaped s(1, 1, 32768, 32, 8, 64);
   int32_t before = 0;
   for (const int sms : {2, 14, 40, 108, 148}) {
@@ -263,7 +263,7 @@ TEST(Plan, SplitCountsFollowTheDevicesSize) {
 }
 
 TEST(Plan, BatchInvarianceFixesTheSplit) {
-  const Serving image = image_of("mma", 64);
+  const ForwardKernels image = image_of("mma", 64);
   for (const int64_t queries : {1, 300}) {
     for (const int64_t batch : {1, 50}) {
       Shaped s(batch, queries, 10000, 8, 2, 64);
@@ -306,7 +306,7 @@ TEST(Plan, TheWorkspaceOfAPlanIsEnoughAndItsGridIsLegal) {
   test::Random random(1);
   for (int i = 0; i < 20000; ++i) {
     Shaped s = random_shape(&random);
-    const Serving image = image_of(random.chance(50) ? "mma" : "simt", 100);
+    const ForwardKernels image = image_of(random.chance(50) ? "mma" : "simt", 100);
     Device device = device_of(int(random.between(1, 200)));
     device.memory_rate = random.one_of(0, 8, 18, 28);
     const Plan plan = plan_of(s.get(), image, device);
@@ -329,12 +329,12 @@ TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
   test::Random random(2);
   for (int i = 0; i < 5000; ++i) {
     Shaped s = random_shape(&random);
-    const Serving image = image_of(random.chance(50) ? "mma" : "simt", 100);
+    const ForwardKernels image = image_of(random.chance(50) ? "mma" : "simt", 100);
     Device device = device_of(int(random.between(1, 200)));
     device.memory_rate = random.one_of(0, 8, 18, 28);
     for (int bound = 0; bound < 4; ++bound) {
       Shaped larger = s;
-      Problem &p = larger.problem;
+      ForwardCall &p = larger.problem;
       int64_t before = workspace_bound(s.get(), image, device);
       for (int step = 0; step < 6; ++step) {
         if (bound == 0) p.batch += random.between(1, 20);
@@ -355,7 +355,7 @@ TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
 /// The workspace is bounded by the device, or by what is worked on in turn, however large the legal shapes are.
 TEST(Plan, TheWorkspaceOfExtremeShapesIsBounded) {
   constexpr int64_t longest = INT32_MAX;
-  const Serving image = image_of("simt", 576);
+  const ForwardKernels image = image_of("simt", 576);
   const int64_t tile = image.images[0]->tile_of(Entry::split).rows * (576 + 2) * int64_t{sizeof(float)};
   static const int32_t cumulative = 0;
   for (const bool invariant : {false, true}) {
@@ -388,7 +388,7 @@ TEST(Plan, GridsFollowTheTile) {
   EXPECT_EQ(grid_of(launch, device), 26);
   launch.tile.persistent = true;
   EXPECT_EQ(grid_of(launch, device), 10);
-  launch.tile.blocks_an_sm = 2;
+  launch.tile.min_blocks_per_sm = 2;
   EXPECT_EQ(grid_of(launch, device), 20);
   launch.blocks = 3;
   EXPECT_EQ(grid_of(launch, device), 4);
@@ -415,7 +415,7 @@ TEST(Plan, EveryPresetOfTensorMemoryFits) {
 TEST(Plan, LongCallsAreDoneInTurns) {
   Shaped s(1, 131072, 131072, 8, 8, 128);
   s.attention.batch_invariant = true;
-  const Serving image = image_of("mma", 128);
+  const ForwardKernels image = image_of("mma", 128);
   const Plan plan = plan_of(s.get(), image, device_of(108));
   EXPECT_EQ(plan.splits(), 128);
   EXPECT_GT(plan.launches(), 1);
@@ -426,7 +426,7 @@ TEST(Plan, LongCallsAreDoneInTurns) {
 TEST(Plan, ATileOfManySplitsHasItsMemory) {
   Shaped s(1, 40, 131072, 2, 2, 256);
   s.problem.num_splits = 1024;
-  const Serving image = image_of("mma", 256);
+  const ForwardKernels image = image_of("mma", 256);
   const Plan plan = plan_of(s.get(), image, device_of(108));
   EXPECT_EQ(plan.splits(), 1024);
   EXPECT_EQ(plan.launch_tiles, 1);
@@ -438,9 +438,9 @@ TEST(Plan, ATileOfManySplitsHasItsMemory) {
 TEST(Carveout, IsAskedForWhereBlocksFitOnlyExactly) {
   const Device device = device_of(108);
   const auto asked = [&](int kilobytes, int blocks = 1) {
-    kernels::Tile tile = {};
+    kernels::TileConfig tile = {};
     tile.shared_bytes = kilobytes << 10;
-    tile.blocks_an_sm = blocks;
+    tile.min_blocks_per_sm = blocks;
     return carveout_of(tile, device);
   };
   EXPECT_EQ(asked(81), 100);

@@ -16,8 +16,8 @@ namespace fa::cuda {
 namespace {
 
 using kernels::Params;
-using kernels::Schedule;
-using kernels::Work;
+using kernels::TileSchedulerParams;
+using kernels::WorkTile;
 
 /// Sequence, head group, first row and split of a tile that has rows.
 using Key = std::tuple<int32_t, int32_t, int32_t, int64_t>;
@@ -27,19 +27,19 @@ using Counts = std::map<Key, int>;
 struct RandomCall {
   std::vector<int32_t> cumulative, used;
   Params params = {};
-  kernels::Tile tile = {};
+  kernels::TileConfig tile = {};
   int64_t tiles;  // heads and sequences counted in
 
   explicit RandomCall(test::Random *random) {
     Params &p = params;
-    Schedule &s = p.schedule;
+    TileSchedulerParams &s = p.schedule;
     p.batch = int32_t(random->between(1, random->chance(20) ? 70 : 6));
     p.heads_kv = int32_t(random->between(1, 3));
     const auto group = int32_t(random->one_of(1, 2, 3));
     p.heads_q = p.heads_kv * group;
     p.rows_q = int32_t(random->between(0, 100)), p.rows_k = int32_t(random->between(0, 200));
-    s.packed_heads = random->chance(40) ? group : 1;
-    s.head_groups = p.heads_q / s.packed_heads;
+    s.heads_per_tile = random->chance(40) ? group : 1;
+    s.head_groups = p.heads_q / s.heads_per_tile;
     s.num_splits = int32_t(random->one_of(1, 1, 3));
     s.tile_rows = tile.rows = int(random->one_of(16, 32));
     tile.keys = 16;
@@ -48,11 +48,11 @@ struct RandomCall {
     if (random->chance(30)) use_fewer(random);
     const int64_t longest = packed && random->chance(50) ? longest_sequence() : p.rows_q;
     const Tiles all =
-        tiles_of(packed, p.batch, int64_t{p.rows_q} * s.packed_heads, longest * s.packed_heads, tile.rows);
+        tiles_of(packed, p.batch, int64_t{p.rows_q} * s.heads_per_tile, longest * s.heads_per_tile, tile.rows);
     s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence);
     const int64_t columns = int64_t{s.head_groups} * (packed ? 1 : p.batch);
     s.group = random->between(1, columns);
-    if (s.group < columns) s.late_tiles = int32_t(random->between(0, s.tiles));
+    if (s.group < columns) s.tail_tiles = int32_t(random->between(0, s.tiles));
     tiles = columns * s.tiles;
     p.partial_rows = 1 << 20;
     derive(&p);
@@ -64,17 +64,17 @@ struct RandomCall {
     Counts counts;
     for (int32_t b = 0; b < p.batch; b++)
       for (int32_t head = 0; head < p.schedule.head_groups; head++)
-        for (int32_t row = 0; row < kernels::sequence(p, b).queries * p.schedule.packed_heads; row += tile.rows)
+        for (int32_t row = 0; row < kernels::sequence(p, b).queries * p.schedule.heads_per_tile; row += tile.rows)
           for (int64_t split = 0; split < p.schedule.num_splits; split++) counts[{b, head, row, split}] = 1;
     return counts;
   }
 
   /// Counts a work, which has to be one of this call's.
-  void count(const Work &w, Counts *counts) const {
+  void count(const WorkTile &w, Counts *counts) const {
     if (w.rows == 0) return;
     ++(*counts)[{w.sequence.index, w.head_group, w.first_row, w.split}];
-    ASSERT_EQ(w.rows, w.sequence.queries * params.schedule.packed_heads);
-    ASSERT_EQ(w.kv_head, w.head_group * params.schedule.packed_heads / (params.heads_q / params.heads_kv));
+    ASSERT_EQ(w.rows, w.sequence.queries * params.schedule.heads_per_tile);
+    ASSERT_EQ(w.kv_head, w.head_group * params.schedule.heads_per_tile / (params.heads_q / params.heads_kv));
   }
 
  private:
@@ -137,9 +137,9 @@ TEST(Schedule, ACombinationHasTheTileOfItsSplits) {
     for_each_launch(call, std::max<int64_t>(call.tiles / 2, 1), [&](const Params &p, int64_t tiles) {
       const auto blocks = dram::blocks_of(p, call.tile, tiles);
       for (int64_t place = 0; place < tiles; place++) {
-        const Work whole = dram::by_warp([&] { return kernels::work_of_tile(p, call.tile.rows, place, 0); });
+        const WorkTile whole = dram::by_warp([&] { return kernels::get_work_tile(p, call.tile.rows, place, 0); });
         for (int64_t split = 0; split < p.schedule.num_splits; split++) {
-          const Work &part = blocks[size_t(place * p.schedule.num_splits + split)].work;
+          const WorkTile &part = blocks[size_t(place * p.schedule.num_splits + split)].work;
           ASSERT_EQ(part.split, split);
           ASSERT_EQ(part.partial_row, whole.partial_row + split * p.partial_rows);
           ASSERT_EQ(std::tuple(part.rows, part.first_row, part.head_group),
@@ -160,11 +160,11 @@ void expect_each_once(test::Random *random) {
     gridDim.x = uint32_t(random->between(1, 12) * Cluster);
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
       const auto works = dram::by_warp([&] {
-        std::vector<Work> all;
-        kernels::for_each_work<Cluster>(p, call.tile.rows, [&](const Work &w) { all.push_back(w); });
+        std::vector<WorkTile> all;
+        kernels::for_each_work_tile<Cluster>(p, call.tile.rows, [&](const WorkTile &w) { all.push_back(w); });
         return all;
       });
-      for (const Work &w : works) call.count(w, &counts);
+      for (const WorkTile &w : works) call.count(w, &counts);
       turns.push_back(int(works.size()));
       ASSERT_EQ(turns.back(), turns[blockIdx.x / Cluster * Cluster]);
     }
@@ -192,17 +192,17 @@ struct Packed {
   Packed(int32_t batch, int32_t rows_of_tile, F length, int64_t longest = INT32_MAX) : rows(rows_of_tile) {
     for (int32_t b = 0; b < batch; b++) cumulative.push_back(cumulative.back() + length(b));
     Params &p = params;
-    p.cu_seqlens_q = cumulative.data(), p.ragged = 1;
+    p.cu_seqlens_q = cumulative.data(), p.is_varlen = 1;
     p.batch = batch, p.heads_q = p.heads_kv = 1, p.rows_q = cumulative.back();
-    Schedule &s = p.schedule;
-    s.packed_heads = s.head_groups = s.num_splits = 1, s.group = 1, s.tile_rows = rows;
+    TileSchedulerParams &s = p.schedule;
+    s.heads_per_tile = s.head_groups = s.num_splits = 1, s.group = 1, s.tile_rows = rows;
     const Tiles all = tiles_of(true, batch, p.rows_q, std::min<int64_t>(longest, p.rows_q), rows);
     s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence), s.blocks = s.tiles;
     derive(&p);
   }
 
-  Work work(int64_t place) const {
-    return dram::by_warp([&] { return kernels::work_of_tile(params, rows, place, 0); });
+  WorkTile work(int64_t place) const {
+    return dram::by_warp([&] { return kernels::get_work_tile(params, rows, place, 0); });
   }
 
   /// Exchanges of a warp until it has its work.
@@ -223,7 +223,7 @@ TEST(Schedule, ManySequencesAreSearchedInAFewSteps) {
       const int64_t b = random.between(0, batch - 1), first = call.cumulative[size_t(b)] / 64 + b;
       const int64_t rows = call.cumulative[size_t(b) + 1] - call.cumulative[size_t(b)];
       for (int64_t tile = 0; tile * 64 < rows; tile++) {
-        const Work w = call.work(call.params.schedule.tiles - 1 - first - tile);  // the last ones come first
+        const WorkTile w = call.work(call.params.schedule.tiles - 1 - first - tile);  // the last ones come first
         ASSERT_EQ(std::tuple(w.sequence.index, w.first_row, w.rows), std::tuple(b, tile * 64, rows));
       }
       ASSERT_LE(call.exchanges(random.between(0, call.params.schedule.tiles - 1)), steps);
@@ -249,7 +249,7 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
     Device device = {};
     device.sm_count = 132;
     Launch launch = {};
-    launch.tile.persistent = true, launch.tile.blocks_an_sm = launch.tile.cluster = 1;
+    launch.tile.persistent = true, launch.tile.min_blocks_per_sm = launch.tile.cluster = 1;
     launch.blocks = call.params.schedule.blocks;
     gridDim.x = uint32_t(grid_of(launch, device, true));
     ASSERT_GE(gridDim.x, 128u);
@@ -257,7 +257,7 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
       const size_t works = dram::by_warp([&] {
         size_t count = 0;
-        kernels::for_each_work(call.params, call.rows, [&](const Work &w) { count += w.rows > 0; });
+        kernels::for_each_work_tile(call.params, call.rows, [&](const WorkTile &w) { count += w.rows > 0; });
         return count;
       });
       most = std::max(most, works), all += works;
@@ -270,10 +270,10 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
 /// What a plan's order follows from.
 struct Ordered {
   Attention attention;
-  Problem problem;
+  ForwardCall problem;
   Device device = {};
-  kernels::Tile tile = {};
-  Schedule schedule = {};
+  kernels::TileConfig tile = {};
+  TileSchedulerParams schedule = {};
   int64_t columns, slots;
 
   explicit Ordered(test::Random *random) {
@@ -286,8 +286,8 @@ struct Ordered {
     problem.rows_k = problem.max_seqlen_k = random->between(1, 40000);
     device.l2_bytes = int(random->between(1, 130)) << 20;
     tile.cluster = int(random->one_of(1, 2, 4));
-    schedule.packed_heads = random->chance(30) ? int32_t(problem.heads_q / problem.heads_kv) : 1;
-    schedule.head_groups = int32_t(problem.heads_q) / schedule.packed_heads;
+    schedule.heads_per_tile = random->chance(30) ? int32_t(problem.heads_q / problem.heads_kv) : 1;
+    schedule.head_groups = int32_t(problem.heads_q) / schedule.heads_per_tile;
     schedule.tiles = int32_t(random->between(1, 300));
     schedule.num_splits = 1;
     columns = schedule.head_groups * problem.batch, slots = random->between(40, 300);
@@ -342,11 +342,11 @@ TEST(Order, ShortTilesComeLastUnderACausalMask) {
   test::Random random(5);
   for (int i = 0; i < 20000; i++) {
     const Ordered o(&random);
-    ASSERT_LE(8 * o.schedule.late_tiles, o.schedule.tiles);
+    ASSERT_LE(8 * o.schedule.tail_tiles, o.schedule.tiles);
     if (!o.causal() || o.schedule.group == o.columns) {
-      ASSERT_EQ(o.schedule.late_tiles, 0);
+      ASSERT_EQ(o.schedule.tail_tiles, 0);
     } else if (o.schedule.tiles >= 8) {
-      ASSERT_GE(o.schedule.late_tiles, 1);
+      ASSERT_GE(o.schedule.tail_tiles, 1);
     }
   }
 }
@@ -355,12 +355,12 @@ TEST(Order, ShortTilesComeLastUnderACausalMask) {
 TEST(Order, IsByGroupThenByTile) {
   const auto places = [](int64_t group, int32_t late) {
     Params p = {};
-    Schedule &s = p.schedule;
-    s.tiles = 4, s.group = group, s.late_tiles = late;
+    TileSchedulerParams &s = p.schedule;
+    s.tiles = 4, s.group = group, s.tail_tiles = late;
     p.batch = 1, s.head_groups = 3;
     std::string text;
     for (int64_t i = 0; i < 12; i++) {
-      const kernels::Place at = kernels::place_of(p, i);
+      const kernels::Place at = kernels::tile_coord(p, i);
       text += char('a' + at.column), text += char('0' + at.tile), text += ' ';
     }
     return text;

@@ -91,7 +91,7 @@ TEST_F(Tcgen05, Features) {
     change(&c);
     std::string log;
     EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_featured"), std::string::npos) << log;
+    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_score_mod"), std::string::npos) << log;
   }
 }
 

@@ -17,8 +17,7 @@ constexpr Release releases[] = {
 };
 
 TEST(Toolkit, IsKnownByItsPtx) {
-  for (const Release &release : releases)
-    EXPECT_EQ(cuda_of_ptx(release.ptx_major, release.ptx_minor), release.cuda);
+  for (const Release &release : releases) EXPECT_EQ(cuda_of_ptx(release.ptx_major, release.ptx_minor), release.cuda);
 }
 
 /// Machine code runs on all drivers of its major version.

@@ -53,7 +53,7 @@ TEST_F(Wgmma, TakesSoftcapsAndSlopes) {
     c.hq = 4, c.sq = 20, c.sk = 100, c.page = 32, (cap ? c.softcap : c.amp) = 3, c.alibi = cap ? "" : "h";
     std::string log;
     EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_featured"), std::string::npos) << log;
+    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_score_mod"), std::string::npos) << log;
   }
 }
 

@@ -22,7 +22,7 @@ class Checked : public EngineTest {
     return c;
   }
 
-  /// Entry::featured: pages, a softcap and slopes, over whole tiles and others.
+  /// Entry::score_mod: pages, a softcap and slopes, over whole tiles and others.
   static Case featured(int64_t dim) {
     Case c;
     c.sq = 70, c.sk = 150, c.d = dim, c.page = 16, c.softcap = 3, c.alibi = "h", c.mask = FA_MASK_CAUSAL, c.splits = 1;

@@ -62,7 +62,7 @@ class Ways(unittest.TestCase):
         self.assertEqual([len(way) for way in turn.ways], [common + len(value), common + len(key)])
         self.assertEqual((turn.count("MUFU"), turn.count("LDS")), (4, 1))
         units = turn.on(IMAGE, of).units
-        blocks = model.blocks_an_sm(RATES[80], 128, 64, 4096)
+        blocks = model.min_blocks_per_sm(RATES[80], 128, 64, 4096)
         self.assertEqual(units["MUFU"], blocks * 2 / 4 * 4 * RATES[80].mufu)
 
     def test_adds_to_dq(self) -> None:

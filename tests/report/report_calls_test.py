@@ -120,7 +120,7 @@ class Shapes(unittest.TestCase):
         turns, biased = mock.Mock(), dataclasses.replace(self.CALL, bias=True)
         capped, narrow = dataclasses.replace(self.CALL, softcap=50), dataclasses.replace(self.CALL, dim=192, dim_v=128)
         turns.warpgroups.return_value = shapes.Turn("", 5, model.Turn({"tensor": 1000.0}, 1000, 1, 128, 128))
-        of = {self.CALL: "plain", capped: "featured", narrow: "narrow"}
+        of = {self.CALL: "plain", capped: "score_mod", narrow: "narrow"}
 
         def plans(_build: Path, wanted: list[tuple[calls.Call, str]]) -> list[calls.Plan]:
             return [dataclasses.replace(self.PLAN, family="wgmma", entry=f"fa_forward_{of[call]}") if call in of and board != "A100"
@@ -140,14 +140,14 @@ class Shapes(unittest.TestCase):
         """Pages: as many cycles for half as many scores."""
         turns = mock.Mock()
         turns.found = {
-            ("80", "mma", 128, "pages of 16"): shapes.Turn("fa_forward_featured", 12, model.Turn({"MUFU": 9.0}, 5, 2, 64, 32)),
+            ("80", "mma", 128, "pages of 16"): shapes.Turn("fa_forward_score_mod", 12, model.Turn({"MUFU": 9.0}, 5, 2, 64, 32)),
             ("80", "mma", 128, ""): shapes.Turn("fa_forward_plain", 9, model.Turn({"tensor": 9.0}, 9, 2, 64, 64)),
-            ("90a", "wgmma", 128, "softcap"): shapes.Turn("fa_forward_featured", 9, model.Turn({"MUFU": 9.0}, 9, 1, 64, 64)),
+            ("90a", "wgmma", 128, "softcap"): shapes.Turn("fa_forward_score_mod", 9, model.Turn({"MUFU": 9.0}, 9, 1, 64, 64)),
         }
-        rows = shapes.turn_rows(turns)
+        rows = shapes.dq_semaphore_rows(turns)
         self.assertEqual([row[1:4] + row[-1:] for row in rows],
-                         [["none", "plain", "9.0", "1.00"], ["pages of 16", "featured", "12.0", "2.00"],
-                          ["softcap", "featured", "9.0", ""]])  # fmt: skip
+                         [["none", "plain", "9.0", "1.00"], ["pages of 16", "score_mod", "12.0", "2.00"],
+                          ["softcap", "score_mod", "9.0", ""]])  # fmt: skip
         self.assertEqual([row[0] for row in rows], ["sm_80 mma hd128", "sm_80 mma hd128", "sm_90a wgmma hd128"])
 
     def test_few_queries(self) -> None:

@@ -70,10 +70,10 @@ class Model(unittest.TestCase):
         )
 
     def test_occupancy(self) -> None:
-        self.assertEqual(model.blocks_an_sm(RATES[80], 255, 128, 80 << 10), 2)
-        self.assertEqual(model.blocks_an_sm(RATES[80], 255, 128, (81 << 10) + 1), 1)  # 1 KB a block is reserved
-        self.assertEqual(model.blocks_an_sm(RATES[80], 168, 256, 0), 1)
-        self.assertEqual(model.blocks_an_sm(RATES[75], 128, 128, 64 << 10), 1)
+        self.assertEqual(model.min_blocks_per_sm(RATES[80], 255, 128, 80 << 10), 2)
+        self.assertEqual(model.min_blocks_per_sm(RATES[80], 255, 128, (81 << 10) + 1), 1)  # 1 KB a block is reserved
+        self.assertEqual(model.min_blocks_per_sm(RATES[80], 168, 256, 0), 1)
+        self.assertEqual(model.min_blocks_per_sm(RATES[75], 128, 128, 64 << 10), 1)
 
     def test_turns(self) -> None:
         self.assertEqual(model.turns(256, 256, 128, 64, False), [(4, 0), (4, 0)])

@@ -104,11 +104,11 @@ class Warpgroups(unittest.TestCase):
     def test_features(self) -> None:
         """A softcap is skipped by most turns: an exponential and a reciprocal of each score, and what scales them."""
         cap = ("MUFU.EX2 R24, R24", "MUFU.RCP R24, R24", "FMUL R24, R24, R2", "MUFU.EX2 R25, R25", "MUFU.RCP R25, R25")
-        function = self.function((*self.TURN, "BRA P1 5", *cap, *self.WEIGH), name="fa_forward_featured")
+        function = self.function((*self.TURN, "BRA P1 5", *cap, *self.WEIGH), name="fa_forward_score_mod")
         with_cap, without = self.entry(function, feature="softcap"), self.entry(function)
         assert with_cap is not None and without is not None
         self.assertEqual((with_cap.issued, without.issued, without.seldom), (16, 11, 5))
-        self.assertTrue(with_cap.label.endswith("fa_forward_featured, softcap"))
+        self.assertTrue(with_cap.label.endswith("fa_forward_score_mod, softcap"))
         self.assertIsNone(self.entry(function, feature="ALiBi"))
 
     def test_values_of_their_own_width(self) -> None:

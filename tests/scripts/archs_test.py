@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 SOURCE, CMAKE = Path(sys.argv[1]), sys.argv[2]
-NEW = "FA_ARCH(122, , 122, always, 99, onward, cp_async | bf16_mma | fp8_mma | tma | dependent_launch)  // a new one"
+NEW = "FA_ARCH(122, , 122, always, 99, onward, cp_async | bf16_mma | fp8_mma | tma | pdl)  // a new one"
 NVCC = """#!/bin/sh
 if [ "$1" = --version ]; then echo "Cuda compilation tools, release 13.0, V13.0.0" && exit; fi
 echo "$@" >>"$(dirname "$0")/nvcc.log"

@@ -85,7 +85,7 @@ class Slots {
 }  // namespace
 
 void run_backward(const BackwardPlan &plan, const Team &team) {
-  const Backward &call = plan.call();
+  const BackwardCall &call = plan.call();
   const int64_t scores = static_cast<int64_t>(score_items(call, plan.scheme()).value());
   team.each(scores, [&](int64_t worker, int64_t item) { compute_scores(plan, item, plan.scratch(worker)); });
   if (!call.dq && !call.dk && !call.dv) return;

@@ -18,7 +18,7 @@ int64_t tiles_of(int64_t rows, int64_t tile_rows) {
 }
 
 /// The rows of dk or dv that belong to a sequence's keys.
-CacheRows gradient_rows(const Backward &call, const View &gradient, const Sequence &s, int64_t head) {
+CacheRows gradient_rows(const BackwardCall &call, const View &gradient, const Sequence &s, int64_t head) {
   return gradient ? cache_rows(call, gradient, s, head) : CacheRows();
 }
 
@@ -31,7 +31,7 @@ CacheRows shared_rows(const View &gradient, float *rows, const Sequence &s, int6
 }  // namespace
 
 QueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, int64_t head, int64_t first) {
-  const Backward &call = plan.call();
+  const BackwardCall &call = plan.call();
   const Sequence &s = plan.sequence(b).sequence;
   QueryTile &tile = *new (memory) QueryTile;
   describe_inputs(tile, call);
@@ -60,7 +60,7 @@ QueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, i
 }
 
 KeyTile &describe_keys(void *memory, const BackwardPlan &plan, int64_t b, int64_t head, int64_t first) {
-  const Backward &call = plan.call();
+  const BackwardCall &call = plan.call();
   const Sequence &s = plan.sequence(b).sequence;
   KeyTile &tile = *new (memory) KeyTile;
   tile.attention = call.attention;
@@ -205,7 +205,7 @@ double Head::left() const {
 }
 
 void Head::stage_keys(int64_t i) const {
-  const Backward &call = plan_.call();
+  const BackwardCall &call = plan_.call();
   KeyTile &tile = describe_keys(&keys(i), plan_, sequence_, head_, i * key_block);
   if (shared()) {
     tile.dk = shared_rows(call.dk, shared_dk_, sequence(), call.attention->head_dim);
@@ -306,7 +306,7 @@ void Head::clear_shared() const {
 
 /// Where several sequences have shared the keys: stores the sum of their gradients.
 void Head::store_shared() const {
-  const Backward &call = plan_.call();
+  const BackwardCall &call = plan_.call();
   const Attention &a = *call.attention;
   const int64_t batch = plan_.sequence(first_).sequence.k_batch;
   const auto store = [&](const View &to, bool add, const float *from, int64_t row, int64_t dim) {

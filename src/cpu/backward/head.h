@@ -49,7 +49,7 @@ class Head {
   int64_t members() const { return plan_.call().heads_q / plan_.call().heads_kv; }
   Tournament tournament() const;
 
-  /// Tiles that meet in a square of so many by so many: what one leaves in the caches the next finds there. It follows
+  /// The side of a square of tile pairs that are processed together, so that they share the caches. It follows
   /// from lengths alone.
   int64_t side() const;
 

@@ -16,7 +16,7 @@ Count aligned(Count bytes) {
 
 }  // namespace
 
-BackwardBounds BackwardPlan::bounds(const Backward &call, const BackwardScheme &scheme, int64_t threads) {
+BackwardBounds BackwardPlan::bounds(const BackwardCall &call, const BackwardScheme &scheme, int64_t threads) {
   const Attention &a = *call.attention;
   const Count heads = Count(call.batch) * call.heads_kv;
   BackwardBounds bounds;
@@ -39,7 +39,7 @@ BackwardBounds BackwardPlan::bounds(const Backward &call, const BackwardScheme &
   return bounds;
 }
 
-BackwardPlan::BackwardPlan(const Backward &call, const BackwardScheme &scheme, const BackwardBounds &bounds,
+BackwardPlan::BackwardPlan(const BackwardCall &call, const BackwardScheme &scheme, const BackwardBounds &bounds,
                            char *memory)
     : call_(call),
       scheme_(scheme),

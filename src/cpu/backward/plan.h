@@ -32,12 +32,12 @@ struct BackwardBounds {
 /// Heads of keys: those of each chain of sequences that share their keys. Each is worked on in a slot of its own.
 class BackwardPlan {
  public:
-  static BackwardBounds bounds(const Backward &call, const BackwardScheme &scheme, int64_t threads);
+  static BackwardBounds bounds(const BackwardCall &call, const BackwardScheme &scheme, int64_t threads);
 
   /// Lays the plan of a call that check_sequences has passed into memory of bounds.total() bytes, which fit.
-  BackwardPlan(const Backward &call, const BackwardScheme &scheme, const BackwardBounds &bounds, char *memory);
+  BackwardPlan(const BackwardCall &call, const BackwardScheme &scheme, const BackwardBounds &bounds, char *memory);
 
-  const Backward &call() const { return call_; }
+  const BackwardCall &call() const { return call_; }
   const BackwardScheme &scheme() const { return scheme_; }
   const BackwardBounds &bounds() const { return bounds_; }
   const BackwardSequence &sequence(int64_t b) const { return sequences_[b]; }
@@ -61,7 +61,7 @@ class BackwardPlan {
   void put_long_chains_last();
   double work_of(int64_t first) const;
 
-  const Backward &call_;
+  const BackwardCall &call_;
   const BackwardScheme &scheme_;
   BackwardBounds bounds_;
   BackwardSequence *sequences_;

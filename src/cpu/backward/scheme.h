@@ -1,12 +1,12 @@
 // The contract between the engine and its kernels for gradients: a tile of queries and a tile of keys of one head, each
-// staged once in the workspace, and what a pair of them adds to the gradients that stand beside them.
+// staged once in the workspace, and the gradients that a pair of them adds to.
 #pragma once
 
 #include "cpu/tile.h"
 
 namespace fa::cpu {
 
-/// What a query row has beside a Row. A row without keys (lse = -inf) has dout null and attends nothing.
+/// The data of a query row in addition to Row's. A row without keys (lse = -inf) has dout null and attends nothing.
 struct GradientRow {
   const char *out, *dout;
   char *dq;
@@ -14,7 +14,7 @@ struct GradientRow {
   float delta;  // of dout and out, less the gradient of lse; where it is to be computed, the gradient of lse alone
 };
 
-/// Queries of one head, one after another. What a kernel stages stands behind it, query_bytes in all.
+/// Consecutive queries of one head, followed by a kernel's staged operands: query_bytes in all.
 struct QueryTile : Tile {
   GradientRow gradient[max_tile_rows];
   int64_t dout_elem = 0, dq_elem = 0;
@@ -25,7 +25,7 @@ struct QueryTile : Tile {
   bool special = false;  // set by staging: something is NaN or infinite, or too large to be weighed without care
 };
 
-/// Keys first .. first + n - 1 of one head. What a kernel stages stands behind it, key_bytes in all.
+/// Keys first .. first + n - 1 of one head, followed by a kernel's staged operands: key_bytes in all.
 struct KeyTile {
   const Attention *attention = nullptr;
   KeyStream keys;

@@ -13,11 +13,11 @@ namespace fa::cpu {
 
 namespace {
 
-/// How dbias is cut: a dimension of 1 has one tile, which stands for all scores along it.
+/// The tiles of dbias: a dimension of 1 has one tile, which covers all scores along it.
 struct BiasTiles {
   int64_t batch, heads, queries, keys;
 
-  BiasTiles(const Backward &call, const BackwardScheme &scheme)
+  BiasTiles(const BackwardCall &call, const BackwardScheme &scheme)
       : batch(call.dbias_shape[0]),
         heads(call.dbias_shape[1]),
         queries((call.dbias_shape[2] + scheme.tile_rows - 1) / scheme.tile_rows),
@@ -42,7 +42,7 @@ void each(const Range &range, const F &f) {
 class BiasTile {
  public:
   BiasTile(const BackwardPlan &plan, int64_t item, char *scratch) : plan_(plan), scratch_(scratch) {
-    const Backward &call = plan.call();
+    const BackwardCall &call = plan.call();
     const BackwardScheme &scheme = plan.scheme();
     const BiasTiles tiles(call, scheme);
     key_tile_ = item % tiles.keys;
@@ -55,7 +55,7 @@ class BiasTile {
   }
 
   void compute() {
-    const Backward &call = plan_.call();
+    const BackwardCall &call = plan_.call();
     const int64_t *shape = call.dbias_shape;
     const int64_t group = call.heads_q / std::max<int64_t>(call.heads_kv, 1), tile_rows = plan_.scheme().tile_rows;
     std::fill_n(sum_, key_block * tile_rows, 0.0f);
@@ -80,7 +80,7 @@ class BiasTile {
 
  private:
   void store() const {
-    const Backward &call = plan_.call();
+    const BackwardCall &call = plan_.call();
     const int64_t tile_rows = plan_.scheme().tile_rows;
     const bool one_query = call.dbias_shape[2] == 1, one_key = call.dbias_shape[3] == 1,
                add = call.adds_to(FA_ACCUMULATE_DBIAS);
@@ -107,7 +107,7 @@ class BiasTile {
 
 /// dsinks = sum of exp(sink - lse) (dlse - delta), over the rows of a head, and over the batch where that is repeated.
 void compute_sink(const BackwardPlan &plan, int64_t batch, int64_t head) {
-  const Backward &call = plan.call();
+  const BackwardCall &call = plan.call();
   const Attention &a = *call.attention;
   double sum = 0;
   each(own(batch, call.dsinks_batch, call.batch, 1), [&](int64_t b) {
@@ -134,17 +134,17 @@ void compute_sink(const BackwardPlan &plan, int64_t batch, int64_t head) {
   *to = (call.adds_to(FA_ACCUMULATE_DSINKS) ? *to : 0) + static_cast<float>(sum);
 }
 
-Count bias_items(const Backward &call, const BackwardScheme &scheme) {
+Count bias_items(const BackwardCall &call, const BackwardScheme &scheme) {
   return call.dbias ? BiasTiles(call, scheme).count() : 0;
 }
 
 }  // namespace
 
-Count score_items(const Backward &call, const BackwardScheme &scheme) {
+Count score_items(const BackwardCall &call, const BackwardScheme &scheme) {
   return bias_items(call, scheme) + (call.dsinks ? Count(call.dsinks_batch) * call.heads_q : 0);
 }
 
-Count score_bytes(const Backward &call, const BackwardScheme &scheme) {
+Count score_bytes(const BackwardCall &call, const BackwardScheme &scheme) {
   const Attention &a = *call.attention;
   if (!call.dbias) return 0;
   return Count(scheme.query_bytes(a)) + scheme.key_bytes(a) +
@@ -152,7 +152,7 @@ Count score_bytes(const Backward &call, const BackwardScheme &scheme) {
 }
 
 void compute_scores(const BackwardPlan &plan, int64_t i, char *scratch) {
-  const Backward &call = plan.call();
+  const BackwardCall &call = plan.call();
   const int64_t bias = static_cast<int64_t>(bias_items(call, plan.scheme()).value());
   if (i < bias) return BiasTile(plan, i, scratch).compute();
   compute_sink(plan, (i - bias) / call.heads_q, (i - bias) % call.heads_q);

@@ -7,8 +7,8 @@
 namespace fa::cpu {
 
 /// Items of work, and the bytes of scratch that one needs behind the kernel's.
-Count score_items(const Backward &call, const BackwardScheme &scheme);
-Count score_bytes(const Backward &call, const BackwardScheme &scheme);
+Count score_items(const BackwardCall &call, const BackwardScheme &scheme);
+Count score_bytes(const BackwardCall &call, const BackwardScheme &scheme);
 
 /// Computes item i of score_items.
 void compute_scores(const BackwardPlan &plan, int64_t i, char *scratch);

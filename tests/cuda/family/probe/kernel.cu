@@ -23,7 +23,7 @@ __device__ inline float product(const Params &p, const char *q, const char *k) {
   return sum * p.scale;
 }
 
-__device__ inline void work_on(const Params &p, const Work &w, int32_t index) {
+__device__ inline void work_on(const Params &p, const WorkTile &w, int32_t index) {
   const Row row = row_at(p, w, index);
   const Interval keys = attended(p, w.sequence, row.query);
   Softmax softmax;
@@ -52,7 +52,7 @@ __device__ inline void work_on(const Params &p, const Work &w, int32_t index) {
 extern "C" __global__ void fa_forward_plain(const __grid_constant__ fa::kernels::Params p) {
   using namespace fa::kernels;
   if (probe::blocks_of_cluster() != probe::cluster) return;
-  for_each_work<probe::cluster>(p, probe::rows, [&](const Work &w) {
+  for_each_work_tile<probe::cluster>(p, probe::rows, [&](const WorkTile &w) {
     const int32_t index = w.first_row + int32_t(threadIdx.x);
     if (index < w.rows) probe::work_on(p, w, index);
     probe::wait_for_cluster();

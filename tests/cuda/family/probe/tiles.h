@@ -13,7 +13,7 @@ constexpr Tile tile(const Arch &, int, Entry entry) {
   return {.rows = rows, .keys = 1, .threads = rows, .shared_bytes = 0, .cluster = cluster, .persistent = true};
 }
 
-inline const char *why_not_call(Entry, const Params &p) {
+inline const char *unsupported_call_reason(Entry, const Params &p) {
   if (p.softcap != 0) return "a softcap";
   return p.bias.data || p.mask.data || p.alibi_slopes.data ? "scores with an addend or a mask" : nullptr;
 }
@@ -22,7 +22,7 @@ inline constexpr Family family = {
     tile,
     [](const Attention &) { return f32; },
     [](const Attention &a) { return a.q_dtype == f32 ? nullptr : "q is not f32"; },
-    why_not_call,
+    unsupported_call_reason,
     false,
 };
 

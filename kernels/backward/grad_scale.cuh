@@ -12,7 +12,7 @@ namespace fa::kernels::backward {
 
 /// The factors of weights or of gradients of scores: a power of two for each row of the sums.
 template <class B, Dtype = B::dtype>
-struct Factors {
+struct GradScale {
   __device__ void apply(typename B::Scores &, typename B::Sums &) {}
   __device__ float inverse(int) const { return B::halves ? 2 : 1; }
 };
@@ -29,7 +29,7 @@ __device__ inline typename B::Rows largest_of_rows(const typename B::Scores &d) 
 /// Where a row's factor is set, its largest term comes to lie between 2^9 and 2^10; it moves only when one comes to lie
 /// above 2^15. A term of 2^-23 of a row's largest one then keeps all its bits.
 template <class B>
-struct Factors<B, f16> {
+struct GradScale<B, f16> {
   using Rows = typename B::Rows;
   static constexpr float most = 0x1p15f;
   static constexpr int target = 9, least_exponent = -118, largest_exponent = 100, bias = 127, exponent_bit = 23;
@@ -62,11 +62,11 @@ struct Factors<B, f16> {
   }
 };
 
-/// What a key warp shows of a step has one factor beside those of its queries (RowFactors), as dq sums over keys: a
-/// power of 2^8, so that key warps mostly have the same, by which the largest term comes to lie between 2^7 and 2^15. A
-/// term of 2^-21 of that one keeps all its bits.
+/// The dS of a key warp in a step has one scale in addition to those of its queries (RowScales), as dq sums over keys:
+/// a power of 2^8, so that key warps mostly have the same, by which the largest term comes to lie between 2^7 and 2^15.
+/// A term of 2^-21 of that one keeps all its bits.
 template <class B>
-__device__ inline float factor_of_shown(const typename B::Scores &d, const typename B::Rows &top_of_rows) {
+__device__ inline float ds_scale(const typename B::Scores &d, const typename B::Rows &top_of_rows) {
   constexpr int target = 14, step = 8, most = 120, bias = 127;
   const auto bits_of_warp = [](float top) { return max_over_warp(__float_as_int(top)); };  // they compare as floats do
   float top = 0;

@@ -1,4 +1,4 @@
-// Which work a block of threads has: a tile of rows of one sequence and head group, and a split of its keys.
+// The tile scheduler: assigns work tiles (rows of one sequence and head group, and a split of its keys) to blocks.
 #pragma once
 
 #include <type_traits>
@@ -7,26 +7,26 @@
 
 namespace fa::kernels {
 
-/// A block's work. rows == 0: none.
-struct Work {
+/// A work tile; rows == 0: this block has none.
+struct WorkTile {
   Sequence sequence;
   int32_t first_row;   // of the tile, in rows of the sequence's head group
-  int32_t rows;        // of the sequence's head group: queries * packed_heads
-  int32_t head_group;  // first query head: head_group * packed_heads
+  int32_t rows;        // of the sequence's head group: queries * heads_per_tile
+  int32_t head_group;  // first query head: head_group * heads_per_tile
   int32_t kv_head;
   int64_t split;        // of the tile's keys
   int64_t partial_row;  // of the tile's first row, where there are partial results
 };
-static_assert(std::has_unique_object_representations_v<Work>, "a gap between fields is read together with them");
+static_assert(std::has_unique_object_representations_v<WorkTile>, "a gap between fields is read together with them");
 
 /// A row of the tile: its query and its head.
 struct Row {
   int32_t query, head;
 };
 
-__device__ inline Row row_at(const Params &p, const Work &w, int32_t row) {
-  const int32_t packed = p.schedule.packed_heads;
-  const auto query = int32_t(quotient(row, p.by_packed_heads));
+__device__ inline Row row_at(const Params &p, const WorkTile &w, int32_t row) {
+  const int32_t packed = p.schedule.heads_per_tile;
+  const auto query = int32_t(quotient(row, p.by_heads_per_tile));
   return {query, w.head_group * packed + row - query * packed};
 }
 
@@ -49,13 +49,13 @@ __device__ inline Interval keys_of_split(const Params &p, const Sequence &s, int
 /// none. Sequences have as many tiles each as the longest one, or one more than their rows fill, so that where they
 /// begin follows from cumulative[b] alone. Called by whole warps.
 __device__ inline int32_t sequence_of_tile(const Params &p, const int32_t *cumulative, int32_t *tile) {
-  const Schedule &s = p.schedule;
+  const TileSchedulerParams &s = p.schedule;
   if (s.sequence_tiles > 0) {
     const auto b = int32_t(quotient(uint32_t(*tile), p.by_sequence_tiles));
     *tile -= b * s.sequence_tiles;
     return b;
   }
-  // Tiles of sequence b begin at floor(cumulative[b] * packed_heads / tile_rows) + b. Each round, a warp's lanes look
+  // Tiles of sequence b begin at floor(cumulative[b] * heads_per_tile / tile_rows) + b. Each round, a warp's lanes look
   // at sequences evenly apart, of which the last one that has begun is kept, with those up to the next.
   int32_t first = 0, count = p.batch;
   for (;;) {
@@ -63,7 +63,7 @@ __device__ inline int32_t sequence_of_tile(const Params &p, const int32_t *cumul
     bool begins = b < count;
     if (begins) {
       const int32_t tiles = *tile - (first + b) + 1;
-      begins = int64_t{cumulative[first + b]} * s.packed_heads < int64_t{tiles} * s.tile_rows;
+      begins = int64_t{cumulative[first + b]} * s.heads_per_tile < int64_t{tiles} * s.tile_rows;
     }
     const int32_t last = __popc(__ballot_sync(~0u, begins)) - 1;
     if (last < 0) return -1;
@@ -72,27 +72,28 @@ __device__ inline int32_t sequence_of_tile(const Params &p, const int32_t *cumul
     count = min(apart, count - last * apart);
   }
   const uint32_t rows = cumulative[first], tiles = quotient(rows, p.by_tile_rows), rest = rows - tiles * s.tile_rows;
-  *tile -= int32_t(tiles * s.packed_heads + quotient(rest * s.packed_heads, p.by_tile_rows)) + first;
+  *tile -= int32_t(tiles * s.heads_per_tile + quotient(rest * s.heads_per_tile, p.by_tile_rows)) + first;
   return first;
 }
 
-/// A tile's column and its number in it.
-struct Place {
+/// The coordinates of a tile: a column (one head group of one sequence), and the tile's number in it.
+struct TileCoord {
   int64_t column;
   int32_t tile;
 };
 
-/// Where work number `index` of a call is. Groups of columns follow one another, so that the blocks that are at work
-/// share keys and values that the cache holds. Under a causal mask a column's last tiles are the longest: they come
-/// first, and the shortest of all columns last of all, so that all multiprocessors end together.
-__device__ inline Place place_of(const Params &p, int64_t index) {
-  const Schedule &s = p.schedule;
+/// The coordinates of tile number `index` of a call. Sections of columns follow one another, so that concurrently
+/// running blocks share keys and values in L2. Under a causal mask a column's last tiles are the longest: they come
+/// first, and the shortest tiles of all columns at the end (longest processing time first), so that all multiprocessors
+/// end together.
+__device__ inline TileCoord tile_coord(const Params &p, int64_t index) {
+  const TileSchedulerParams &s = p.schedule;
   if (s.tiles == 1) return {index, 0};
   const int64_t columns = int64_t{p.cu_seqlens_q ? 1 : p.batch} * s.head_groups;
   int64_t first = 0, group = columns;
   int32_t end = s.tiles;
   if (s.group < columns) {
-    const int64_t early = s.tiles - s.late_tiles;  // of each column
+    const int64_t early = s.tiles - s.tail_tiles;  // of each column
     if (index < columns * early) {
       const int64_t groups_before = index / (s.group * early);
       first = groups_before * s.group;
@@ -100,19 +101,19 @@ __device__ inline Place place_of(const Params &p, int64_t index) {
       index -= first * early;
     } else {
       index -= columns * early;
-      end = s.late_tiles;
+      end = s.tail_tiles;
     }
   }
   const int64_t turn = index / group;
   return {first + index - turn * group, end - 1 - int32_t(turn)};
 }
 
-/// The work of one split of tile `place` of this launch, heads counted in.
-__device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t place, int64_t split) {
-  const Schedule &s = p.schedule;
-  auto [column, tile] = place_of(p, s.first_tile + place);
+/// The work tile of one split of tile `place` of this launch, heads included.
+__device__ inline WorkTile get_work_tile(const Params &p, int32_t block_rows, int64_t place, int64_t split) {
+  const TileSchedulerParams &s = p.schedule;
+  auto [column, tile] = tile_coord(p, s.first_tile + place);
   int32_t b = int32_t(quotient(column, s.head_groups, p.by_head_groups));
-  Work w;
+  WorkTile w;
   w.split = split;
   w.partial_row = split * p.partial_rows + place * block_rows;
   w.head_group = int32_t(column - int64_t(b) * s.head_groups);
@@ -121,25 +122,25 @@ __device__ inline Work work_of_tile(const Params &p, int32_t block_rows, int64_t
   w.first_row = w.rows = 0;
   if (b < 0) return w;
   w.sequence = sequence(p, b);
-  const int32_t rows = w.sequence.queries * s.packed_heads;
+  const int32_t rows = w.sequence.queries * s.heads_per_tile;
   if (int64_t{tile} * block_rows < rows) w.first_row = tile * block_rows, w.rows = rows;
   return w;
 }
 
-/// The work of this block.
-__device__ inline Work work_of_block(const Params &p, int32_t block_rows) {
+/// The work tile of this block, in a grid that is not persistent.
+__device__ inline WorkTile get_initial_work_tile(const Params &p, int32_t block_rows) {
   const uint32_t place = quotient(blockIdx.x, p.by_num_splits);
-  return work_of_tile(p, block_rows, place, blockIdx.x - place * p.schedule.num_splits);
+  return get_work_tile(p, block_rows, place, blockIdx.x - place * p.schedule.num_splits);
 }
 
-/// Calls f(work) for each work of this block in a persistent grid, and in one of clusters: a last cluster that has too
-/// few works calls f with rows = 0, so that its blocks may wait for each other.
+/// The persistent loop: calls f for each work tile of this block. In a grid of clusters, the blocks of a last cluster
+/// that has too few work tiles call f with rows = 0, so that they can wait for each other.
 template <int Cluster = 1, class F>
-__device__ inline void for_each_work(const Params &p, int32_t block_rows, F &&f) {
+__device__ inline void for_each_work_tile(const Params &p, int32_t block_rows, F &&f) {
   const int64_t splits = p.schedule.num_splits, blocks = p.schedule.blocks;
   for (int64_t block = blockIdx.x; block < (blocks + Cluster - 1) / Cluster * Cluster; block += gridDim.x) {
-    Work w = {};
-    if (block < blocks) w = work_of_tile(p, block_rows, block / splits, block % splits);
+    WorkTile w = {};
+    if (block < blocks) w = get_work_tile(p, block_rows, block / splits, block % splits);
     f(w);
   }
 }

@@ -1,5 +1,4 @@
-// The walk of a block that owns keys through the queries that attend them: which tiles, in which order, and their
-// copies.
+// The stream of query tiles of a block that owns keys: which tiles, in which order, and their copies.
 #pragma once
 
 #include "backward/load.cuh"
@@ -7,8 +6,8 @@
 namespace fa::kernels::backward {
 
 /// The queries that attend all keys first .. end - 1 of a sequence.
-__device__ inline Interval attending_all(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
-  if (!p.bounded) return {0, s.queries};
+__device__ inline Interval full_query_range(const BackwardParams &p, const Sequence &s, int32_t first, int32_t end) {
+  if (!p.has_key_bounds) return {0, s.queries};
   const int64_t last = int64_t(end) - 1;
   int64_t low = s.offset, high = s.queries + s.offset;  // of positions
   if (p.causal) low = max(low, last);
@@ -23,8 +22,8 @@ __device__ inline Interval attending_all(const BackwardParams &p, const Sequence
 }
 
 /// The place of the next step.
-__device__ inline Place after(Place at, int group) {
-  return at.head + 1 < group ? Place{at.head + 1, at.tile} : Place{0, at.tile - 1};
+__device__ inline TileCoord after(TileCoord at, int group) {
+  return at.head + 1 < group ? TileCoord{at.head + 1, at.tile} : TileCoord{0, at.tile - 1};
 }
 
 template <class B>
@@ -34,7 +33,7 @@ __device__ inline Interval tiles_of(Interval queries) {
 
 /// By one thread.
 template <class B>
-__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, Place at) {
+__device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &state, TileCoord at) {
   const int row = at.tile * B::columns;
   Step step = {at, at.tile >= state.tiles.low ? state.sequence.queries - row : 0,
                row >= state.full.low && row + B::columns <= state.full.high};
@@ -42,21 +41,21 @@ __device__ inline Step step_at(const BackwardParams &p, const BlockState<B> &sta
     const View &view = which ? p.dout : p.q;
     step.rows[which] = state.walked[which] + at.head * view.stride[2] + row * view.stride[1];
   });
-  step.terms = state.row_terms + (at.head * p.terms_rows + row);
-  if constexpr (B::scales_shown) step.factors = p.row_factors + (step.terms - p.terms) / terms_block;
+  step.terms = state.row_terms + (at.head * p.stats_rows + row);
+  if constexpr (B::scales_ds) step.factors = p.row_factors + (step.terms - p.row_stats) / stats_block;
   return step;
 }
 
-/// Begins to copy the rows of step n, and what stands beside them.
+/// Begins to copy the rows of step n and their statistics.
 template <class B>
 __device__ inline void fetch_queries(BlockState<B> &state, Ring<B> &ring, int n) {
-  const Step step = state.steps[n & 3];  // read before the first copy, behind which nvcc would load its parts anew
+  const Step step = state.steps[n & 3];  // read before the first copy, behind which nvcc would load its parts again
   if (threadIdx.x < B::columns) {
-    const RowTerms *const from = step.terms + threadIdx.x;
-    cp_async_4(shared_address(&state.terms[n & 1].minus_lse2[threadIdx.x]), &from->minus_lse2);
-    cp_async_4(shared_address(&state.terms[n & 1].minus_delta[threadIdx.x]), &from->minus_delta);
+    const RowStats *const from = step.terms + threadIdx.x;
+    cp_async_4(shared_address(&state.terms[n & 1].neg_lse_log2[threadIdx.x]), &from->neg_lse_log2);
+    cp_async_4(shared_address(&state.terms[n & 1].neg_dpsum[threadIdx.x]), &from->neg_dpsum);
   }
-  if constexpr (B::scales_shown) {
+  if constexpr (B::scales_ds) {
     if (threadIdx.x == 0) cp_async_4(shared_address(&state.largest_factor[n & 1]), &step.factors->largest);
   }
   ring.fetch(B::stage(n), step.rows, 0, step.left);

@@ -7,25 +7,25 @@
 namespace fa::kernels::tcgen05 {
 
 template <class B>
-struct Changes {
+struct ScoreMod {
   float steepness = 0;  // of the softcap; 0: none
-  float slope = 0;      // in units of what stands for a score
+  float slope = 0;      // in units of raw scores
   int64_t position;     // of the query among the keys
   bool sloped = false;
 
-  __device__ Changes(const Params &p, const Work &w, int32_t row) {
-    if constexpr (!B::featured) return;
+  __device__ ScoreMod(const Params &p, const WorkTile &w, int32_t row) {
+    if constexpr (!B::score_mod) return;
     if (p.softcap > 0) steepness = p.scale * p.inverse_softcap * (2 * log2_e);
     if (p.alibi_slopes.data == nullptr) return;
     const Row at = row_at(p, w, min(row, w.rows - 1));
     sloped = true;
-    slope = __fdividef(alibi_slope(p, w.sequence, at.head), unit_of(p));
+    slope = __fdividef(alibi_slope(p, w.sequence, at.head), score_scale(p));
     position = at.query + w.sequence.offset;
   }
 
   /// first: the key of x[0].
   __device__ __forceinline__ void make(uint32_t (&x)[B::keys], int first) const {
-    if constexpr (!B::featured) return;
+    if constexpr (!B::score_mod) return;
     const auto each = [&](auto &&change) {
       unroll<B::keys>([&](int i) { x[i] = __float_as_uint(change(__uint_as_float(x[i]), i)); });
     };

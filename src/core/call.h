@@ -70,7 +70,7 @@ struct Inputs {
   const int32_t *kv_batch_idx = nullptr;
   const int32_t *q_offset = nullptr;
 
-  View block_table;       // (batch, pages of a sequence), FA_I32; absent in a Backward
+  View block_table;       // (batch, pages of a sequence), FA_I32; absent in a BackwardCall
   int64_t page_size = 0;  // rows of a page; 0 when not paged
 };
 
@@ -86,13 +86,13 @@ struct Execution {
 };
 
 /// A validated fa_forward_args of fa_forward.
-struct Problem : Inputs, Execution {
+struct ForwardCall : Inputs, Execution {
   View out, lse;
 };
 
-/// A validated fa_backward_args: gradients of what a Problem computes. Never paged. There may be nothing to write (all
-/// gradients absent or without elements), or no queries and yet zeros to write.
-struct Backward : Inputs, Execution {
+/// A validated fa_backward_args: gradients of what a ForwardCall computes. Never paged. There may be nothing to write
+/// (all gradients absent or without elements), or no queries and yet zeros to write.
+struct BackwardCall : Inputs, Execution {
   View out, lse, dout;                    // out: absent when delta is given
   View dlse, delta;                       // absent: 0; absent: the dot product of dout and out
   View dq, dk, dv, dbias, dsinks;         // absent: not computed; float types of their own, dsinks f32

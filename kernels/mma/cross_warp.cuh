@@ -4,22 +4,22 @@
 #include <cfloat>
 
 #include "common/finish.cuh"
+#include "common/nonfinite.cuh"
 #include "common/quad.cuh"
-#include "common/repair.cuh"
 #include "mma/softmax.cuh"
 #include "mma/store.cuh"
 
 namespace fa::kernels::mma {
 
-/// The sums of all warps in shared memory: O where the ring of tiles was, minus_m and l where the queries were.
+/// The sums of all warps in shared memory: O where the ring of tiles was, neg_max and l where the queries were.
 template <class B>
-class WarpSums {
+class CrossWarpReduction {
  public:
   static constexpr int warps = B::shape.warps;
   static_assert(warps * B::rows * B::dim * int(sizeof(float)) <= B::stages * B::KeyTile::bytes);
   static_assert(warps * B::rows * int(sizeof(float2)) <= B::QueryTile::bytes);
 
-  __device__ explicit WarpSums(const SharedMemory<B> &shared) : values_(shared.ring), rows_(shared.queries) {}
+  __device__ explicit CrossWarpReduction(const SharedMemory<B> &shared) : values_(shared.ring), rows_(shared.queries) {}
 
   /// Of the first `rows` rows.
   __device__ void put(const OnlineSoftmax<B> &softmax, const typename B::Out &o, int rows) const {
@@ -29,7 +29,7 @@ class WarpSums {
     unroll<B::Rows::rows>([&](int r) {
       if (r * 8 >= rows) return;
       const float l = sum_over_lanes<4>(softmax.l[r]);
-      if (lane % 4 == 0) st_shared_v2_f32(of_row(warp, r * 8 + first), softmax.minus_m[r], l);
+      if (lane % 4 == 0) st_shared_v2_f32(of_row(warp, r * 8 + first), softmax.neg_max[r], l);
       o.for_each_pair_in_row(r, [&](float x, float y, int j) {
         const int further = r * 8 * B::dim + j / exchanged * exchanged * 8;
         st_shared_v2_f32(at[j % exchanged] + further * int(sizeof(float)), x, y);
@@ -37,7 +37,7 @@ class WarpSums {
     });
   }
 
-  /// minus_m and l of a row.
+  /// neg_max and l of a row.
   __device__ float2 row(int warp, int row) const { return ld_shared_v2_f32(of_row(warp, row)); }
 
   /// Columns d .. d + 3 of a row.
@@ -61,34 +61,35 @@ class WarpSums {
 };
 
 /// l = sum_w e^(m_w - m) l_w, O = sum_w e^(m_w - m) O_w with m = max_w m_w, two rows of this warp at a time; writes
-/// results, and notes which rows a second run must repair, as store does. True when there is one.
+/// results, and sets the Fixup bits of rows that need a second pass, as store does. True when there is one.
 template <class B>
-__device__ inline bool join_rows(const Params &p, BlockState<B> *block, const WarpSums<B> &sums, bool second_run) {
+__device__ inline bool combine_warps(const Params &p, BlockState<B> *block, const CrossWarpReduction<B> &sums,
+                                     bool second_run) {
   constexpr int warps = B::shape.warps, lanes = 16;  // of a row
-  const Work &w = block->work;
+  const WorkTile &w = block->work;
   const bool partial = p.schedule.num_splits > 1;
   const int lane = threadIdx.x % lanes, half = threadIdx.x & lanes, rows = min(B::rows, w.rows - w.first_row);
-  bool needs_repair = false;
+  bool needs_fixup = false;
 #pragma unroll 1
   for (int first = threadIdx.x / 32; first < rows; first += 2 * warps) {
     const int r = half == 0 ? first : first + warps;
     bool finite = true;
-    float minus_m = FLT_MAX, l = 0;
-    if (r < rows && (!second_run || block->repairs[r])) {
+    float neg_max = FLT_MAX, l = 0;
+    if (r < rows && (!second_run || block->fixups[r])) {
       float2 of_warps[warps];
       unroll<warps>([&](int i) { of_warps[i] = sums.row(i, r); });
       float weight[warps];
-      unroll<warps>([&](int i) { minus_m = fminf(minus_m, of_warps[i].x); });
+      unroll<warps>([&](int i) { neg_max = fminf(neg_max, of_warps[i].x); });
       unroll<warps>([&](int i) {
-        weight[i] = ex2_approx_ftz((minus_m - of_warps[i].x) * log2_e);
+        weight[i] = ex2_approx_ftz((neg_max - of_warps[i].x) * log2_e);
         l += weight[i] * of_warps[i].y;
       });
-      const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, minus_m, true), l};
+      const Softmax softmax = {l == 0 ? -infinity : reference<B>(p, neg_max, true), l};
       float factor = 1;
       char *to;
       if (partial) {
         if (lane == 0) store_partial(p, w.partial_row + r, softmax);
-        to = reinterpret_cast<char *>(p.partial_values + (w.partial_row + r) * p.head_dim_v);
+        to = reinterpret_cast<char *>(p.o_partial + (w.partial_row + r) * p.head_dim_v);
       } else {
         const Row row = B::row_of(p, w, w.first_row + r);
         factor = finish_row(p, w.sequence, row, softmax, sink_of(p, w.sequence, row), lane == 0);
@@ -120,22 +121,22 @@ __device__ inline bool join_rows(const Params &p, BlockState<B> *block, const Wa
     }
     const bool nonfinite = __ballot_sync(~0u, !finite) >> half & 0xffff;
     if (!second_run && r < rows) {
-      const int repairs = repairs_of<B>(*block, r, minus_m, l, nonfinite);
-      if (lane == 0) block->repairs[r] = uint8_t(repairs);
-      needs_repair |= repairs != 0;
+      const int fixups = fixups_of<B>(*block, r, neg_max, l, nonfinite);
+      if (lane == 0) block->fixups[r] = uint8_t(fixups);
+      needs_fixup |= fixups != 0;
     }
   }
-  return needs_repair;
+  return needs_fixup;
 }
 
 /// Joins the sums of a block's warps, by way of the ring of tiles, which nobody uses any more, and writes results.
 template <class B>
 __device__ inline bool join_warps(const Params &p, const SharedMemory<B> &shared, const OnlineSoftmax<B> &softmax,
                                   const typename B::Out &o, bool second_run) {
-  const WarpSums<B> sums(shared);
+  const CrossWarpReduction<B> sums(shared);
   sums.put(softmax, o, shared.block->work.rows - shared.block->work.first_row);
   __syncthreads();
-  return join_rows<B>(p, shared.block, sums, second_run);
+  return combine_warps<B>(p, shared.block, sums, second_run);
 }
 
 }  // namespace fa::kernels::mma

@@ -18,7 +18,7 @@ __device__ inline int sum_place(int lane, int e) {
   return adds_quads ? lane * 4 + e : e * 32 + lane;
 }
 
-/// The place of an element of dq in BackwardParams::dq_sums, from row 0 of its sequence and head on.
+/// The place of an element of dq in BackwardParams::dq_accum, from row 0 of its sequence and head on.
 __device__ inline int64_t dq_place(const BackwardParams &p, int row, int column) {
   const int lane = row % 8 * 4 + column % block_columns / 2, e = row / 8 % 2 * 2 + column % 2;
   return int64_t(row / block_rows) * block_rows * p.dq_columns + column / block_columns * block_sums +

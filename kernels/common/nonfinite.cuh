@@ -1,15 +1,21 @@
-// Keeps masked values out of results for certain, and makes those that are attended show as fa.h says. A masked key has
+// NaN and infinity: masked values never reach a result, attended ones do as fa.h says. A masked key has
 // the weight 0, and 0 * v is 0 unless v is NaN or Inf; so is the product of Inf and an attended weight too small for a
-// float. Rows with such a product, which are rare, show in their results: the block then works once more on values of
-// which those that are not finite are 0, and puts in the place of each element what the attended ones give.
+// float. Rows with such a product, which are rare, have results that are not finite: the block then repeats them with
+// values of which those that are not finite are 0, and puts in the place of each element what the attended ones give.
 #pragma once
 
 #include "common/element.cuh"
 #include "common/numbers.cuh"
 #include "common/ptx.cuh"
-#include "common/schedule.cuh"
+#include "common/tile_scheduler.cuh"
 
 namespace fa::kernels {
+
+/// The requirements of a row in a second pass.
+enum Fixup : uint8_t {
+  finite_values = 1,  // a sum is not finite: by a masked value, or by the weight of an attended one
+  exact_weights = 2   // its scores are too large for the fast path
+};
 
 /// The element of a (batch, head, query, key) tensor for a score.
 __device__ inline const char *score_element(const View &view, const Sequence &s, Row row, int32_t key) {
@@ -24,7 +30,7 @@ __device__ inline bool hidden(const Params &p, const Sequence &s, Row row, int32
 }
 
 /// The sum of the values of column d that are NaN or infinite, over the keys that a row attends; 0 when there are none.
-__device__ inline float special_value(const Params &p, const Work &w, Row row, Interval keys, int32_t d) {
+__device__ inline float special_value(const Params &p, const WorkTile &w, Row row, Interval keys, int32_t d) {
   float sum = 0;
 #pragma unroll 1
   for (int32_t j = keys.low; j < keys.high; j++) {
