@@ -4,7 +4,7 @@ import typing
 
 from gpu.calls import Shape
 
-FRONTEND = "NVIDIA's cudnn-frontend"  # its files of results: docs/kernel-model.md
+FRONTEND = "NVIDIA's cudnn-frontend"  # its files of results: perf/kernel-model.md
 AUTHORS = "its authors, 16384 rows"
 TOKENS = 16384  # of a prefill
 PEERS = ("cudnn", "flash")  # of torch's backends, in the same run

@@ -1,5 +1,5 @@
 // How many splits a tile's keys get where nothing fixes it, by a small model of time. Its unit is what a block of
-// threads takes for a block of keys. scripts/kernel-report reads it, too.
+// threads takes for a block of keys. perf/kernel-report reads it, too.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// What calls read from a device's memory, by the model of bench/dram: the order of blocks is what keeps it low.
+// What calls read from a device's memory, by the model of perf/dram: the order of blocks is what keeps it low.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
-#include "bench/dram/cache.h"
-#include "bench/dram/lines.h"
-#include "bench/dram/model.h"
+#include "perf/dram/cache.h"
+#include "perf/dram/lines.h"
+#include "perf/dram/model.h"
 
 namespace fa::dram {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "bench/dram/blocks.h"
+#include "perf/dram/blocks.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
 #include "cuda/launch.h"

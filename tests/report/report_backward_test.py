@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
 from kernel_report import backward, backward_peers, backward_report, in_turns, model, peers  # noqa: E402
 from kernel_report.images import Image, Tile  # noqa: E402
@@ -160,7 +160,7 @@ class Calls(unittest.TestCase):
 
 class Published(unittest.TestCase):
     def test_on_an_a100(self) -> None:
-        """What docs/kernel-model.md says. A change of the rules must say anew how near the figures come."""
+        """What perf/kernel-model.md says. A change of the rules must state again how near the figures come."""
         alone = [p for p in backward_peers.PUBLISHED if not p.forward]
         self.assertEqual([p.teraflops for p in alone], [178, 173, 95, 96])
         self.assertLess(max(abs(p.error) for p in alone), 0.06)

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
 from kernel_report import calls, emulator, executed, model, shapes  # noqa: E402
 from kernel_report.images import Tile  # noqa: E402
@@ -41,12 +41,12 @@ class Calls(unittest.TestCase):
         self.assertEqual(of.text, "2 x 8/2 x 128/256 x 64, causal, pages of 16, softcap")
 
     def test_program_is_missing(self) -> None:
-        with self.assertRaisesRegex(SystemExit, "fa_bench_dram: not there; cmake --build"):
+        with self.assertRaisesRegex(SystemExit, "fa_dram: not there; cmake --build"):
             calls.plans(Path("/nowhere"), [])
 
     def test_plans(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            program = Path(folder) / "bench" / "fa_bench_dram"
+            program = Path(folder) / "perf" / "fa_dram"
             program.parent.mkdir()
             program.write_text("#!/bin/sh\nread line && echo mma fa_forward_plain 128 64 16 216 1 1000 555\n")
             program.chmod(0o755)

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
 from kernel_report import blackwell, choices  # noqa: E402
 from kernel_report.analysis import analyse  # noqa: E402

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
 from kernel_report import blackwell, blackwell_text, goals, roles, sass  # noqa: E402
 from machine_code import made  # noqa: E402
@@ -129,7 +129,7 @@ class Roles(unittest.TestCase):
 
 class FlashAttention4(unittest.TestCase):
     def test_published(self) -> None:
-        """What docs/kernel-model.md says. A change of the rules must say anew how near they come."""
+        """What perf/kernel-model.md says. A change of the rules must state again how near they come."""
         self.assertEqual((blackwell_text.near(), len(blackwell.PUBLISHED)), (17, 19))
 
     def test_peaks(self) -> None:

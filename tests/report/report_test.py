@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
 from kernel_report import emulator, fit, latency, loops, model, peers, phases, render, sass, schedule, way  # noqa: E402
 from kernel_report.analysis import Entry, analyse  # noqa: E402
@@ -93,11 +93,11 @@ class Model(unittest.TestCase):
         self.assertEqual(model.Turn({"tensor": 100, "L2": 500}, 100, 1, 64, 64).cycles, 500)
 
     def test_published(self) -> None:
-        """What docs/kernel-model.md says of the peers. A change of the rules must say anew how near they come."""
+        """What perf/kernel-model.md says of the peers. A change of the rules must state again how near they come."""
         self.assertEqual((sum(abs(p.error) <= 0.1 for p in peers.PUBLISHED), len(peers.PUBLISHED)), (23, 23))
 
     def test_held_out(self) -> None:
-        """What took no part in the fit, and how far it is off at most; docs/kernel-model.md names the two beyond 10 %."""
+        """What took no part in the fit, and how far it is off at most; perf/kernel-model.md names the two beyond 10 %."""
         off = [p for p in peers.HELD_OUT if abs(p.error) > 0.1]
         self.assertEqual((len(peers.HELD_OUT), [(p.gpu, p.causal) for p in off]),
                          (21, [("H20 wgmma", True), ("H200 wgmma", False)]))  # fmt: skip
@@ -347,7 +347,7 @@ TYPES = {
 class Schema(unittest.TestCase):
     """What of JSON Schema schema.json uses."""
 
-    schema = json.loads((HERE.parents[1] / "scripts" / "kernel_report" / "schema.json").read_text())
+    schema = json.loads((HERE.parents[1] / "perf" / "kernel_report" / "schema.json").read_text())
 
     def check(self, value: Any, schema: dict[str, Any], where: str) -> None:
         if "$ref" in schema:

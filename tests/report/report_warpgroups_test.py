@@ -7,7 +7,7 @@ import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+sys.path.insert(0, str(HERE.parents[1] / "perf"))
 
 from kernel_report import peers, render, sass, wgmma  # noqa: E402
 from kernel_report.analysis import Entry, analyse  # noqa: E402

@@ -1,9 +1,9 @@
-// Calls as lines of text, for programs that ask what a call reads: scripts/kernel-report.
+// Calls as lines of text, for programs that ask what a call reads: perf/kernel-report.
 #pragma once
 
 #include <string>
 
-#include "bench/dram/calls.h"
+#include "perf/dram/calls.h"
 
 namespace fa::dram {
 

@@ -1,4 +1,4 @@
-"""A call of attention: its shape and features, what it computes, and, from a build's fa_bench_dram, how the engine plans it
+"""A call of attention: its shape and features, what it computes, and, from a build's fa_dram, how the engine plans it
 and which bytes it moves."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Call:
         return [tile for q, k in self.sequences for tile in model.turns(q, k, rows, keys, self.causal)]
 
     def line(self, board: str) -> str:
-        """As fa_bench_dram --lines reads it (bench/dram/lines.h), on a board of rates.py."""
+        """As fa_dram --lines reads it (perf/dram/lines.h), on a board of rates.py."""
         words = {"gpu": card(board).replace(" ", "_"), "heads": self.heads, "heads_kv": self.heads_kv, "dim": self.dim,
                  "causal": int(self.causal), "page": self.page, "softcap": self.softcap, "alibi": int(self.alibi),
                  "bias": int(self.bias), "dim_v": self.dim_v, "warpgroups": int(GPUS[board].wgmma)}  # fmt: skip
@@ -100,9 +100,9 @@ class Plan:
 
 def plans(build: Path, wanted: list[tuple[Call, str]]) -> list[Plan]:
     """Of calls on boards, by the names of rates.py."""
-    program = build / "bench" / "fa_bench_dram"
+    program = build / "perf" / "fa_dram"
     if not program.exists():
-        raise SystemExit(f"{program}: not there; cmake --build {build} --target fa_bench_dram makes it")
+        raise SystemExit(f"{program}: not there; cmake --build {build} --target fa_dram makes it")
     text = "".join(call.line(board) + "\n" for call, board in wanted)
     lines = images.run(program.resolve(), "--lines", text=text).splitlines()
     if len(lines) != len(wanted):

@@ -1,5 +1,5 @@
 """The model held to other kernels: FlashAttention-2 and 3 by the machine code of their steady loops, against the speeds that
-their authors and users published. bench/peers/peers compiles them; what a turn asks is kept in peers.json, their code is not.
+their authors and users published. perf/peers/peers compiles them; what a turn asks is kept in peers.json, their code is not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("peers.json")
 
 @dataclass(frozen=True)
 class Loop:
-    """A kernel by the name that bench/peers/peers gives it, and the GPUs on which its speed is published."""
+    """A kernel by the name that perf/peers/peers gives it, and the GPUs on which its speed is published."""
 
     name: str
     title: str
@@ -76,12 +76,12 @@ class Reading:
 
 
 def read(folder: Path, tools: Path) -> list[Reading]:
-    """Of the cubins in a folder of bench/peers/peers."""
+    """Of the cubins in a folder of perf/peers/peers."""
     result = []
     for of in LOOPS:
         path = folder / f"{of.name}.cubin"
         if not path.exists():
-            raise SystemExit(f"{path}: not there; bench/peers/peers compiles it")
+            raise SystemExit(f"{path}: not there; perf/peers/peers compiles it")
         found = [loops.steady_loop(f) for f in images.functions(path, tools)]
         (loop,) = [one for one in found if one]
         warps = of.warps * of.blocks // SUB_CORES  # of a sub-core

@@ -84,7 +84,7 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
     # Others' loops skip at run time what a call does not use; of warpgroups' it is known what that is.
     whole = [e for e in entries if e.name == "fa_forward_plain" or e.products]
     parts = [
-        "# Kernel report\n\nMade by `scripts/kernel-report`; [kernel-model.md](kernel-model.md) has the rules. Counted and modelled,"
+        "# Kernel report\n\nMade by `perf/kernel-report`; [kernel-model.md](kernel-model.md) has the rules. Counted and modelled,"
         f" **not yet measured on hardware**. The {held}\n\nSteady loop of a warp, one turn:\n\n",
         table(["kernel", "tile", "issued", "tensor / ideal", "issued an mma", "a score", "of it not mma, ldmatrix", "MUFU",
                "FFMA", "FMUL", "FMNMX", "LDSM", "registers", "spills", "blocks an SM"], [loop_row(e) for e in whole]),

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "bench/dram/host.h"
+#include "perf/dram/host.h"
 // After it, which has CUDA's words.
 #include "common/tile_scheduler.cuh"
 #include "cuda/plan.h"

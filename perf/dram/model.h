@@ -2,7 +2,7 @@
 // what was used last. Nothing is executed.
 #pragma once
 
-#include "bench/dram/calls.h"
+#include "perf/dram/calls.h"
 
 namespace fa::dram {
 

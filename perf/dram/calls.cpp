@@ -1,4 +1,4 @@
-#include "bench/dram/calls.h"
+#include "perf/dram/calls.h"
 
 #include <algorithm>
 #include <sstream>

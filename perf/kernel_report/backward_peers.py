@@ -1,4 +1,4 @@
-"""The model of the backward pass held to FlashAttention-2: its loops by their machine code (peers.json, of bench/peers/peers),
+"""The model of the backward pass held to FlashAttention-2: its loops by their machine code (peers.json, of perf/peers/peers),
 what its other kernels move, and the speeds that others published of it."""
 
 from __future__ import annotations

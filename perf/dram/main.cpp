@@ -1,12 +1,12 @@
-// fa_bench_dram: bytes that calls read from a device's memory, as a table: with all heads in turn, and by their plans'
-// order. fa_bench_dram --lines: those of the calls that the standard input has, a line each (lines.h).
+// fa_dram: bytes that calls read from a device's memory, as a table: with all heads in turn, and by their plans'
+// order. fa_dram --lines: those of the calls that the standard input has, a line each (lines.h).
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
 
-#include "bench/dram/lines.h"
-#include "bench/dram/model.h"
+#include "perf/dram/lines.h"
+#include "perf/dram/model.h"
 
 namespace {
 
@@ -71,13 +71,13 @@ int main(int count, char **words) {
     return 0;
   }
   if (count != 2 || std::strcmp(words[1], "--lines") != 0) {
-    std::fprintf(stderr, "fa_bench_dram: got %s, expected nothing or --lines\n", words[1]);
+    std::fprintf(stderr, "fa_dram: got %s, expected nothing or --lines\n", words[1]);
     return 2;
   }
   try {
     for (std::string line; std::getline(std::cin, line);) print_line(line);
   } catch (const std::invalid_argument &error) {
-    std::fprintf(stderr, "fa_bench_dram: %s\n", error.what());
+    std::fprintf(stderr, "fa_dram: %s\n", error.what());
     return 1;
   }
 }

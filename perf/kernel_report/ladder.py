@@ -1,5 +1,5 @@
 """The optimisation ladder of docs/performance.md: the same attention by ever better kernels, each a row of the model.
-bench/ladder/ladder compiles them."""
+perf/ladder/ladder compiles them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def row(step: Step, folder: Path, tools: Path, compiler: str) -> Row:
     paths = sorted((folder / step.folder).glob("*.cubin"))
     image = images.Image.of(paths[0]) if paths else None
     if image is None:
-        raise SystemExit(f"{folder / step.folder}: got no cubin, expected one as bench/ladder/ladder makes it")
+        raise SystemExit(f"{folder / step.folder}: got no cubin, expected one as perf/ladder/ladder makes it")
     tiles = images.tiles(compiler, step.preset)
     for function in images.functions(image.path, tools):
         tile = tiles.get((image.family, step.tile_of, image.dim, function.name))

@@ -1,4 +1,4 @@
-#include "bench/dram/lines.h"
+#include "perf/dram/lines.h"
 
 #include <algorithm>
 #include <map>

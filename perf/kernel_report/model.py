@@ -1,5 +1,5 @@
 """The model: from what a steady turn asks of each unit to the fraction of the tensor cores' peak, and to TFLOP/s of a
-shape. docs/kernel-model.md has the rules and how they were held to other kernels."""
+shape. perf/kernel-model.md has the rules and how they were held to other kernels."""
 
 from __future__ import annotations
 

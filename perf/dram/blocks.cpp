@@ -1,4 +1,4 @@
-#include "bench/dram/blocks.h"
+#include "perf/dram/blocks.h"
 
 namespace fa::dram {
 

@@ -1,10 +1,10 @@
-#include "bench/dram/model.h"
+#include "perf/dram/model.h"
 
 #include <limits>
 #include <queue>
 
-#include "bench/dram/blocks.h"
-#include "bench/dram/cache.h"
+#include "perf/dram/blocks.h"
+#include "perf/dram/cache.h"
 #include "judge/random.h"
 
 namespace fa::dram {

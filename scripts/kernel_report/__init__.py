@@ -1,1 +1,0 @@
-"""What the SASS of the kernels says of their speed; docs/kernel-model.md has the rules."""
