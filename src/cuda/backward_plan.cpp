@@ -47,8 +47,8 @@ kernels::BackwardParams params_of(const BackwardCall &c) {
   return s;
 }
 
-/// The reason why the fused kernel cannot run a call, from shapes and flags alone; nullptr where it can. Under batch_invariant
-/// the set of concurrently running blocks must not change a sequence's bits.
+/// The reason why the fused kernel cannot run a call, from shapes and flags alone; nullptr where it can. Under
+/// batch_invariant the set of concurrently running blocks must not change a sequence's bits.
 const char *fused_rejection(const BackwardCall &c) {
   const Attention &a = *c.attention;
   if (!c.dq || !c.dk || !c.dv) return "a gradient that is not asked for";
@@ -63,8 +63,8 @@ const char *fused_rejection(const BackwardCall &c) {
 }
 
 struct Summing {
-  const Image *image;   // that computes all three gradients in one loop; nullptr: the call takes two passes
-  const char *why_not;  // the reason, without an image
+  const Image *image;  // that computes all three gradients in one loop; nullptr: the call takes two passes
+  const char *reason;  // where there is no image
 };
 
 Summing summing_of(const BackwardCall &c, const Gradients &gradients, const Device &device) {
@@ -121,8 +121,8 @@ class Planner {
 
   /// dk, dv and dq in one loop, if that is right for the call. Returns why it is not; nullptr: it is.
   const char *add_gradients() {
-    const auto [image, why_not] = summing_of(c_, gradients_, device_);
-    if (image == nullptr) return why_not;
+    const auto [image, reason] = summing_of(c_, gradients_, device_);
+    if (image == nullptr) return reason;
     if (const char *why = image->family->unsupported_backward_reason(Entry::bwd_fused, plan_->params)) return why;
     const bool any_order = c_.attention->nondeterministic;
     if (!any_order && !fixed_order_pays(c_, image->tile_of(Entry::bwd_fused), device_))

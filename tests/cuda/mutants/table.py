@@ -148,7 +148,7 @@ MUTANTS = [
     Mutant("join", MMA, "mma/cross_warp.cuh", "l += weight[i] * of_warps[i].y;", "l += i == 0 ? of_warps[i].y : 0;", DECODE),
     Mutant("join_values", MMA, "mma/cross_warp.cuh", "fmaf(weight[i], of_warp.x[c], sum.x[c])", "of_warp.x[c] + sum.x[c]", DECODE),
     Mutant("barrier_of_the_join", MMA, "mma/cross_warp.cuh", "first_row);\n  __syncthreads();\n  return combine_warps", "first_row);\n  return combine_warps",
-           r"error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*mma/join\.cuh", entry="decode"),
+           r"error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*mma/cross_warp\.cuh", entry="decode"),
     Mutant("entry_combine", COMBINE, "combine/kernel.cu", "  Quad sum;\n  const", "  if (p.batch > 0) return;\n  Quad sum;\n  const", SPLIT),
     Mutant("combine_sums", COMBINE, "combine/kernel.cu", "(own.sum * weight)", "(own.sum)", SPLIT),
     Mutant("combine_weights", COMBINE, "combine/values.cuh", "__shfl_sync(~0u, weight, i, depth)", "__shfl_sync(~0u, weight, 0, depth)", SPLIT),
