@@ -30,7 +30,7 @@ const std::vector<CheckCase> &check_cases() {
        "backward=1 dbias=hqk dsinks=h dlse=1 dq=f32 dk=f32 dv_type=f32 accumulate=qkv"},
       {"backward, packed", "b=3 sq=50 sk=60 hq=4 hkv=4 d=32 cu_q=1 cu_k=1 mask=causal backward=1"},
       // On GPUs: tiles of keys add to dq one after another, or whenever they are done.
-      {"backward, in turns", "sq=300 sk=270 hq=8 hkv=1 d=64 mask=causal backward=1"},
+      {"backward, in a fixed order", "sq=300 sk=270 hq=8 hkv=1 d=64 mask=causal backward=1"},
       {"backward, in any order", "sq=150 sk=270 hq=4 hkv=2 d=64 mask=causal flags=1 backward=1"}};
   return cases;
 }

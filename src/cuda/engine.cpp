@@ -37,7 +37,7 @@ void log_plan(const BackwardPlan &plan) {
   std::string text;
   for (const KernelLaunch &launch : plan.list()) {
     text.append(text.empty() ? "" : ", ").append(launch.image->name).append(" ").append(name_of(launch.entry));
-    if (launch.entry == Entry::bwd_fused) text.append(plan.in_turns ? " in turns" : " in any order");
+    if (launch.entry == Entry::bwd_fused) text.append(plan.in_turns ? " in a fixed order" : " in any order");
     if (launch.why_no_better != nullptr) text.append(" (no better one: ").append(launch.why_no_better).append(")");
   }
   if (plan.why_two_passes != nullptr) text.append("; in two passes: ").append(plan.why_two_passes);

@@ -50,7 +50,7 @@ struct Way {
 /// Each gradient by a kernel of its own, or dq, dk and dv in one loop. Ops of the latter have an image more.
 std::vector<Way> both_ways(const Case &in_turns) {
   return {{"apart", whole_case(), "fa_backward_dkv", 5},             // delta, dsinks, dk and dv, dq, dbias
-          {"in turns", in_turns, "fa_backward_fused in turns", 3}};  // delta, dq, dk and dv, sums of dq
+          {"in a fixed order", in_turns, "fa_backward_fused in a fixed order", 3}};  // delta, dq, dk and dv, sums of dq
 }
 
 /// Memory of the tests is shared with the GPU for as long as one lives.

@@ -53,5 +53,5 @@ def case_of(row, number):
     words += {"none": [], "summed": ["sinks=h", "dsinks=h"]}[row["sinks"]]
     words += LAYOUTS[row["layout"]] + {"finite": [], "special": ["special=1"], "falling": ["dout_amp=256", "dout_fall=12"]}[row["values"]]
     words += {"turns": [], "any": ["flags=1"]}[row["order"]]
-    said = "fa_backward_fused in " + {"turns": "turns", "any": "any order"}[row["order"]]
+    said = "fa_backward_fused in " + {"turns": "a fixed order", "any": "any order"}[row["order"]]
     return f"sm_{row['arch'].rstrip('a')}:sms={SMS[row['heads']]}", f"cuda.sm_{row['arch']}.mma", " ".join(words), said

@@ -3,7 +3,7 @@
 same_bits.py FA FOLDER TYPES
 FA: the tool; FOLDER: to work in; TYPES: those whose gradients take turns on this GPU, with commas
 
-Split calls, and gradients whose blocks of keys add to dq in turns.
+Split calls, and gradients whose blocks of keys add to dq in a fixed order.
 """
 
 import os
@@ -69,7 +69,7 @@ def main(fa, folder, types):
     files = ["dq.npy", "dk.npy", "dv.npy"]
     for dtype in types.split(","):
         words = ["--dtype", dtype, "--dout", "dout.npy"] + [word for file in files for word in (f"--{file[:2]}", file)]
-        right &= judge(f"{dtype}, gradients in turns", results(fa, turns, words, files, "in turns"))
+        right &= judge(f"{dtype}, gradients in a fixed order", results(fa, turns, words, files, "in a fixed order"))
     return 0 if right else 1
 
 

@@ -97,7 +97,7 @@ class CheckedGradients : public EngineTest {
     low_scores(dim);
     uneven_scores(dim);
     expect_right(falling(dim));
-    EXPECT_TRUE(log.has("fa_backward_fused in any order") && !log.has("dkv") && !log.has("turns")) << log.text;
+    EXPECT_TRUE(log.has("fa_backward_fused in any order") && !log.has("dkv") && !log.has("fixed order")) << log.text;
   }
 
   void run_in_turns(int64_t dim) {
@@ -112,7 +112,7 @@ class CheckedGradients : public EngineTest {
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q", slide.workspace = true;
     expect_right(slide);
     follow(dim);
-    EXPECT_TRUE(log.has("fa_backward_fused in turns") && !log.has("dkv") && !log.has("any order")) << log.text;
+    EXPECT_TRUE(log.has("fa_backward_fused in a fixed order") && !log.has("dkv") && !log.has("any order")) << log.text;
   }
 
   /// In a workspace where turns seem to have come, or where those of a call with fewer keys ended: a call's turns begin
