@@ -469,10 +469,12 @@ typedef struct fa_kernel {
  * written [F115]. Does nothing when desc is NULL [F116]. Thread-safe. Since 0.1. */
 FA_API void fa_desc_init(fa_desc *desc, size_t struct_size);
 
-/* The same for fa_forward_args: everything absent, zero or NULL. Thread-safe. Since 0.1. */
+/* Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+ * Since 0.1. */
 FA_API void fa_forward_args_init(fa_forward_args *args, size_t struct_size);
 
-/* The same for fa_backward_args [F187]. Thread-safe. Since 0.1. */
+/* Fills *args with its defaults: everything absent, zero or NULL [F187]. struct_size and NULL as in fa_desc_init. Thread-safe.
+ * Since 0.1. */
 FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
 
 /* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Inputs are only read, wherever they

@@ -43,7 +43,7 @@ void write_pages(const std::filesystem::path &folder, const std::string &header_
   const std::string_view header(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   write_page(folder / "man3/libfa.3", header_man_page(header));
   for (const std::string &name : functions_of(header)) {
-    write_page(folder / fmt::format("man3/{}.3", name), ".so man3/libfa.3\n");
+    write_page(folder / fmt::format("man3/{}.3", name), function_man_page(header, name));
   }
 }
 

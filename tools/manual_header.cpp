@@ -4,21 +4,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "lines.h"
 #include "manual.h"
 #include "roff.h"
 
 namespace fa::tool {
 namespace {
-
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 /// A heading of the introduction: a line in capitals, possibly with parentheses behind them.
 bool is_heading(std::string_view line) {

@@ -4,7 +4,7 @@ set -u
 folder=$1
 found=no
 status=0
-for page in "$folder"/man1/*.1 "$folder"/man3/libfa.3; do
+for page in "$folder"/man1/*.1 "$folder"/man3/*.3; do
   [ -s "$page" ] || { echo "$page: missing"; exit 1; }
   if command -v groff >/dev/null; then
     found=yes

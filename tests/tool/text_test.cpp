@@ -98,6 +98,23 @@ TEST(Manual, HeaderBecomesAPage) {
   EXPECT_NE(header_man_page("").find(".TH LIBFA 3"), page.npos);
 }
 
+TEST(Manual, FunctionsHavePages) {
+  const std::string header =
+      "/* Another. */\nFA_API int fa_other(int a);\n\n"
+      "/* Makes one [F1]: a thing.\n * Of a kind [F2].\n *\n * More of it.\n *\n * Errors: FA_NONE; none [F3]. "
+      "Thread-safe.\n"
+      " * Since 0.1. */\ntypedef int fa_kind;\nFA_API fa_status fa_one(int a,\n                        fa_kind b);\n";
+  const std::string page = function_man_page(header, "fa_one");
+  EXPECT_NE(page.find(".SH NAME\nfa_one \\- makes one\n"), page.npos) << page;
+  EXPECT_NE(page.find("typedef int fa_kind;\nfa_status fa_one(int a,\n                        fa_kind b);"), page.npos)
+      << page;
+  EXPECT_NE(page.find(".SH DESCRIPTION\nMakes one: a thing.\nOf a kind.\n.PP\nMore of it.\n"), page.npos) << page;
+  EXPECT_NE(page.find(".SH RETURN VALUE\n"), page.npos) << page;
+  EXPECT_NE(page.find(".SH ERRORS\nFA_NONE; none.\n"), page.npos) << page;
+  EXPECT_NE(page.find(".SH NOTES\nThread\\-safe. Since 0.1.\n"), page.npos) << page;
+  EXPECT_EQ(function_man_page(header, "fa_other").find(".SH ERRORS"), page.npos);
+}
+
 /// Every help text fits a screen, and says of every option what it is.
 TEST(Manual, HelpFitsAScreen) {
   std::vector<Command> all = commands();

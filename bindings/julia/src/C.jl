@@ -334,7 +334,8 @@ const _fa_forward_args_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_forward_args_init(args, struct_size)
 
-The same for fa_forward_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
+Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+Since 0.1.
 """
 fa_forward_args_init(args, struct_size) =
     @ccall $(address(_fa_forward_args_init, :fa_forward_args_init))(
@@ -344,7 +345,8 @@ const _fa_backward_args_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_backward_args_init(args, struct_size)
 
-The same for fa_backward_args. Thread-safe. Since 0.1.
+Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+Since 0.1.
 """
 fa_backward_args_init(args, struct_size) =
     @ccall $(address(_fa_backward_args_init, :fa_backward_args_init))(

@@ -615,9 +615,11 @@ functions! {
     /** Fills *desc with the defaults given at each field. struct_size is the caller's sizeof(fa_desc); no byte beyond it is
  written. Does nothing when desc is NULL. Thread-safe. Since 0.1.*/
     pub fn fa_desc_init(desc: *mut fa_desc, struct_size: usize);
-    /// The same for fa_forward_args: everything absent, zero or NULL. Thread-safe. Since 0.1.
+    /** Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+ Since 0.1.*/
     pub fn fa_forward_args_init(args: *mut fa_forward_args, struct_size: usize);
-    /// The same for fa_backward_args. Thread-safe. Since 0.1.
+    /** Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+ Since 0.1.*/
     pub fn fa_backward_args_init(args: *mut fa_backward_args, struct_size: usize);
     /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Inputs are only read, wherever they
  are: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1.*/
