@@ -73,9 +73,9 @@ configure_and_build() {
     arguments+=("$1")
     shift
   done
-  step "Configuring build/$preset" "the CMake message above names what is missing; to start afresh: rm -r build/$preset"
+  step "Configuring the preset $preset" "the CMake message above names what is missing; to start afresh: rm -r build"
   cmake --preset "$preset" "${arguments[@]}"
-  step "Building build/$preset with $jobs jobs" "the first error above; when memory ran out: FA_JOBS=1 $0; to start afresh: rm -r build/$preset"
+  step "Building the preset $preset with $jobs jobs" "the first error above; when memory ran out: FA_JOBS=1 $0; to start afresh: rm -r build"
   cmake --build --preset "$preset" -j "$jobs" "$@"
 }
 

@@ -182,7 +182,7 @@ for preset in "${presets[@]}"; do
     say "This CPU has AVX-512 and BF16, and all suites ran on it in $emulated_by: a sample of their cases is emulated"
     tests=avx512-sample
   fi
-  step "Testing build/$preset" "run one test alone: ctest --preset $tests -R NAME -V; the log is $logs/$preset.log"
+  step "Testing the preset $preset" "run one test alone: ctest --preset $tests -R NAME -V; the log is $logs/$preset.log"
   rm -f "$logs/$preset.passed"
   ctest --preset "$tests" -j "$jobs" "$@" 2>&1 | tee "$logs/$preset.log"
   [ "$preset" != quick ] || [ $# -gt 0 ] || state_of_sources >"$logs/quick.passed"

@@ -129,14 +129,14 @@ TEST(Dispatch, ACpuKernelStandsBesideAGpusUnderAuto) {
   a.device = FA_DEVICE_AUTO;
   const Kernel *gpu = dispatch::choose(a);
   ASSERT_NE(gpu, nullptr);
-  ASSERT_NE(dispatch::beside(*gpu, a), nullptr);
-  EXPECT_STREQ(dispatch::beside(*gpu, a)->name, "cpu.wide");
-  EXPECT_EQ(dispatch::beside(*dispatch::beside(*gpu, a), a), nullptr);
+  ASSERT_NE(dispatch::cpu_fallback(*gpu, a), nullptr);
+  EXPECT_STREQ(dispatch::cpu_fallback(*gpu, a)->name, "cpu.wide");
+  EXPECT_EQ(dispatch::cpu_fallback(*dispatch::cpu_fallback(*gpu, a), a), nullptr);
   a.device = FA_DEVICE_CUDA;
-  EXPECT_EQ(dispatch::beside(*gpu, a), nullptr);
+  EXPECT_EQ(dispatch::cpu_fallback(*gpu, a), nullptr);
   const Variable force("FA_FORCE_KERNEL", "cuda.sm_1.new");
   a.device = FA_DEVICE_AUTO;
-  EXPECT_EQ(dispatch::beside(*gpu, a), nullptr);
+  EXPECT_EQ(dispatch::cpu_fallback(*gpu, a), nullptr);
 }
 
 TEST(Dispatch, MaxArchHoldsForItsOwnDevice) {
