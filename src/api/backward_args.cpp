@@ -35,7 +35,7 @@ constexpr Gradient gradients[] = {{FA_ACCUMULATE_DQ, "FA_ACCUMULATE_DQ", "args.d
 bool check_combinations(const fa_backward_args &args) {
   if (args.block_table.data) {
     return refuse(
-        "args.block_table is given, but fa_backward does not support a paged key/value cache; expected k and v as one "
+        "args.block_table is given, but fa_backward does not support pages; expected k and v as one "
         "tensor, packed (cu_seqlens_k) or padded (seqused_k)");
   }
   if (args.dbias.data && !args.bias.data) {
