@@ -3,9 +3,9 @@
 #include <limits>
 #include <queue>
 
+#include "judge/random.h"
 #include "perf/dram/blocks.h"
 #include "perf/dram/cache.h"
-#include "judge/random.h"
 
 namespace fa::dram {
 namespace {
@@ -20,7 +20,7 @@ constexpr double turns_around = 2;
 /// One launch's blocks at work: each takes a turn, a tile of keys and one of values, in about the same time.
 class Device {
  public:
-  Device(const Params &p, const Tile &tile, int64_t slots, double drift, Cache *cache)
+  Device(const Params &p, const TileConfig &tile, int64_t slots, double drift, Cache *cache)
       : p_(p), tile_(tile), slots_(slots), drift_(drift), cache_(cache) {}
 
   void run(const std::vector<Block> &blocks, Traffic *traffic) {
@@ -112,7 +112,7 @@ class Device {
   }
 
   const Params &p_;
-  const Tile &tile_;
+  const TileConfig &tile_;
   const int64_t slots_;
   const double drift_;
   Cache *const cache_;
@@ -121,7 +121,7 @@ class Device {
 };
 
 /// fa_combine's reads and writes after a launch of splits.
-void combine(const Params &p, const Tile &tile, const std::vector<Block> &blocks, Cache *cache) {
+void combine(const Params &p, const TileConfig &tile, const std::vector<Block> &blocks, Cache *cache) {
   for (const Block &block : blocks) {
     const WorkTile &w = block.work;
     if (w.rows == 0) continue;

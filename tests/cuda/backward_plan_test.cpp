@@ -225,7 +225,7 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
   Shaped16 s(27, 8192, 8192, 8, 8);
   Device device = small_device();
-  Tile tile = {};
+  TileConfig tile = {};
   tile.keys = 128;
   const auto group = [&] { return group_of_keys(s.get(), device, tile, 108, s.call.batch * s.call.heads_kv); };
   EXPECT_EQ(group(), 9);
