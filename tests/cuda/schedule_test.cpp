@@ -360,7 +360,7 @@ TEST(Order, IsByGroupThenByTile) {
     p.batch = 1, s.head_groups = 3;
     std::string text;
     for (int64_t i = 0; i < 12; i++) {
-      const kernels::Place at = kernels::tile_coord(p, i);
+      const kernels::TileCoord at = kernels::tile_coord(p, i);
       text += char('a' + at.column), text += char('0' + at.tile), text += ' ';
     }
     return text;

@@ -8,7 +8,7 @@ namespace fa::kernels::probe {
 constexpr int rows = 32;
 constexpr int cluster = 2;
 
-constexpr Tile tile(const Arch &, int, Entry entry) {
+constexpr TileConfig tile(const Arch &, int, Entry entry) {
   if (entry != Entry::plain) return {};
   return {.rows = rows, .keys = 1, .threads = rows, .shared_bytes = 0, .cluster = cluster, .persistent = true};
 }
