@@ -23,7 +23,7 @@ def of_one_tile(name, file, old, new, shown):
 
 
 def of_features(name, file, old, new):
-    return role(name, file, old, new, WRONG, "Features", entry="featured")
+    return role(name, file, old, new, WRONG, "Features", entry="score_mod")
 
 
 def for_103(mutant):

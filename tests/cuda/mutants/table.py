@@ -27,7 +27,7 @@ SPLITS = "*/Splits.InTwoRounds/f32_sm_80"  # a test of the engine's suites
 WRONG = r"\] is .*, expected "
 FAR = WRONG + "|kernel: error 700: illegal address"
 
-ENTRY_OF = {PLAIN: "plain", FEATURED: "featured", GENERAL: "general", PAGED: "decode", SPLIT: "split", DECODE: "decode"}
+ENTRY_OF = {PLAIN: "plain", FEATURED: "score_mod", GENERAL: "general", PAGED: "decode", SPLIT: "split", DECODE: "decode"}
 
 # Faults that the emulator reports.
 RACE = r"kernel: error 719: (race|lane-race|equal-values): (reads|writes) shared memory .*"
@@ -130,17 +130,17 @@ MUTANTS = [
     Mutant("page", MMA, "common/sequence.cuh", "token % p.page_size * view", "(token + 1) % p.page_size * view", PAGED),
     Mutant("row_of_a_page", MMA, "mma/rows.cuh", "row_ = token - number * p.page_size;", "row_ = token - page_number(p, token + 8) * p.page_size;", FEATURED + "|" + OUTSIDE),
     Mutant("row_of_another_pass", MMA, "mma/rows.cuh", "__shfl_sync(~0u, own, i, P::lanes)", "own", FEATURED),
-    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "quotient(token, p.by_page_size)", "quotient(token / 2, p.by_page_size)", FEATURED + "|" + OUTSIDE, entry="featured"),
-    Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE, entry="featured"),
-    Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (Whole || token < ", "if (true || token < ", TABLE, entry="featured"),
-    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tiles_.before(tile, ahead / 2));", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="featured"),
+    Mutant("page_of_a_row", MMA, "common/sequence.cuh", "quotient(token, p.by_page_size)", "quotient(token / 2, p.by_page_size)", FEATURED + "|" + OUTSIDE, entry="score_mod"),
+    Mutant("pages_before_the_first", MMA, "mma/rows.cuh", "    if (tile < block.tiles.first) return;\n", "", TABLE, entry="score_mod"),
+    Mutant("pages_past_the_last", MMA, "mma/rows.cuh", "if (Whole || token < ", "if (true || token < ", TABLE, entry="score_mod"),
+    Mutant("pages_of_the_tile_before", MMA, "mma/ring.cuh", "find<true>(p_, block, tiles_.before(tile, ahead / 2));", "find<true>(p_, block, tile);", FEATURED + "|" + TABLE, entry="score_mod"),
     Mutant("cap", MMA, "common/features.cuh", "rcp_approx_ftz(-1 - ex2", "rcp_approx_ftz(-2 - ex2", FEATURED),
     Mutant("zero_of_a_cap", MMA, "mma/store.cuh", "B::score_mod ? p.softcap + from_zero : from_zero;", "from_zero;", FEATURED),
     Mutant("distance", MMA, "mma/scores.cuh", "float(8 * row - column)", "float(row - column)", FEATURED),
     Mutant("split_bounds", MMA, "common/tile_scheduler.cuh", "low = uint32_t(split) * share;",
            "low = uint32_t(split) * share + (split > 0);", SPLIT),
     Mutant("entry_forward", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::plain>>(p);\n", "", PLAIN),
-    Mutant("entry_featured", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::score_mod>>(p);\n", "", FEATURED),
+    Mutant("entry_score_mod", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::score_mod>>(p);\n", "", FEATURED),
     Mutant("entry_general", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::general>>(p);\n", "", GENERAL),
     Mutant("entry_split", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::split>>(p);\n", "", SPLIT),
     Mutant("entry_decode", MMA, "mma/kernel.cu", "  forward<BlockOf<Entry::decode>>(p);\n", "", DECODE),
@@ -250,7 +250,7 @@ MUTANTS = [
     warpgroups("weights_of_a_moved_row", "wgmma/softmax.cuh", "      p.scale_row(r, factor);\n", "", WRONG, "OfRisingScores"),
     warpgroups("sums_of_a_moved_row", "wgmma/softmax.cuh", "      (*sums)[r] *= factor;\n", "", WRONG, "OfRisingScores"),
     warpgroups("slope_of_a_row", "wgmma/consumer.cuh", "distance - float(column)", "distance + float(column)", WRONG,
-               "OfASlope", "featured"),
+               "OfASlope", "score_mod"),
     warpgroups("store_before_fence", "wgmma/store.cuh", "  });\n  fence_proxy_async();\n", "  });\n", r"kernel: error 719: proxy-fence: "),
     warpgroups("boxes_still_read", "wgmma/store.cuh", "  cp_async_bulk_wait_group_read();  // the boxes before\n", "", STALE, "WithoutKeys"),
     warpgroups("box_behind_the_last_row", "wgmma/store.cuh", "first + rows_of_warp <= item.work.rows", "first < item.work.rows",
