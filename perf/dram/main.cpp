@@ -1,5 +1,5 @@
-// fa_dram: bytes that calls read from a device's memory, as a table: with all heads in turn, and by their plans'
-// order. fa_dram --lines: those of the calls that the standard input has, a line each (lines.h).
+// fa_dram: bytes that calls read from a device's memory, as a table: with all heads one after another, and by their
+// plans' order. fa_dram --lines: those of the calls that the standard input has, a line each (lines.h).
 #include <cstdio>
 #include <cstring>
 #include <iostream>
