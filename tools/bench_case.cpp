@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "error.h"
-#include "judge/number.h"
+#include "reference/number.h"
 #include "library.h"
 #include "options.h"
 
@@ -28,7 +28,7 @@ std::string name_of(const BenchCase &c) {
 double tensor_bytes(const BenchCase &c) {
   const auto of = [](auto... sizes) { return (1.0 * ... * static_cast<double>(sizes)); };
   const double inputs = of(c.batch, c.rows_q, c.heads_q, c.dim) + of(c.batch, c.rows_k, c.heads_kv, c.dim + c.dim_v);
-  const double bytes = (inputs + of(c.batch, c.rows_q, c.heads_q, c.dim_v)) * test::dtype_bytes(c.dtype);
+  const double bytes = (inputs + of(c.batch, c.rows_q, c.heads_q, c.dim_v)) * reference::dtype_bytes(c.dtype);
   return c.backward ? 2 * bytes + 4 * of(c.batch, c.heads_q, c.rows_q) : bytes;
 }
 

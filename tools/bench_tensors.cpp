@@ -3,19 +3,19 @@
 #include <cstring>
 #include <memory>
 
-#include "judge/number.h"
-#include "judge/random.h"
+#include "reference/number.h"
+#include "reference/random.h"
 #include "library.h"
 
 namespace fa::tool {
 
 Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed) {
   Array array = make_array(npy_type_of(dtype), std::move(shape));
-  const auto step = static_cast<size_t>(test::dtype_bytes(dtype));
+  const auto step = static_cast<size_t>(reference::dtype_bytes(dtype));
   const size_t period = step * 65521;  // a prime: rows do not repeat
   for (size_t at = 0; at < array.bytes.size(); at += step) {
     if (at < period) {
-      test::store(&array.bytes[at], dtype, test::normal(test::hash(seed + at)));
+      reference::store(&array.bytes[at], dtype, reference::normal(reference::hash(seed + at)));
     } else {
       std::memcpy(&array.bytes[at], &array.bytes[at - period], step);
     }

@@ -7,7 +7,7 @@
 
 #include "error.h"
 #include "file.h"
-#include "judge/number.h"
+#include "reference/number.h"
 #include "npy_header.h"
 
 namespace fa::tool {
@@ -107,9 +107,9 @@ int64_t Array::elements() const {
 double Array::value(int64_t i) const {
   switch (type) {
     case NpyType::f16:
-      return static_cast<double>(test::f16_to_float(data<uint16_t>()[i]));
+      return static_cast<double>(reference::f16_to_float(data<uint16_t>()[i]));
     case NpyType::bf16:
-      return static_cast<double>(test::bf16_to_float(data<uint16_t>()[i]));
+      return static_cast<double>(reference::bf16_to_float(data<uint16_t>()[i]));
     case NpyType::f32:
       return static_cast<double>(data<float>()[i]);
     case NpyType::f64:
@@ -151,9 +151,9 @@ Array converted(Array array, NpyType type) {
     } else if (type == NpyType::f32) {
       result.data<float>()[i] = static_cast<float>(x);
     } else if (type == NpyType::f16) {
-      result.data<uint16_t>()[i] = test::f16_from_float(static_cast<float>(x));
+      result.data<uint16_t>()[i] = reference::f16_from_float(static_cast<float>(x));
     } else if (type == NpyType::bf16) {
-      result.data<uint16_t>()[i] = test::bf16_from_float(static_cast<float>(x));
+      result.data<uint16_t>()[i] = reference::bf16_from_float(static_cast<float>(x));
     } else {
       bad_input("{} cannot be converted to {}", npy_type_name(array.type), npy_type_name(type));
     }

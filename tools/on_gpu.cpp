@@ -5,7 +5,7 @@
 
 #include "core/operands.h"
 #include "driver.h"
-#include "judge/number.h"
+#include "reference/number.h"
 #include "library.h"
 
 namespace fa::tool {
@@ -50,7 +50,7 @@ size_t bytes_of(const fa_tensor &t) {
     if (t.shape[i] == 0) return 0;
     elements += (t.shape[i] - 1) * t.stride[i];
   }
-  return static_cast<size_t>(elements * test::dtype_bytes(t.dtype));
+  return static_cast<size_t>(elements * reference::dtype_bytes(t.dtype));
 }
 
 }  // namespace

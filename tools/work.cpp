@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "judge/call.h"
-#include "judge/number.h"
+#include "reference/call.h"
+#include "reference/number.h"
 
 namespace fa::tool {
 namespace {
@@ -30,10 +30,10 @@ int64_t keys_of(const fa_desc &desc, int64_t p, int64_t keys) {
 }  // namespace
 
 Work work_of(const fa_desc &desc, const fa_forward_args &args) {
-  const oracle::Call call(desc, args);
+  const reference::Call call(desc, args);
   const double dims = static_cast<double>(call.dim() + call.dim_v());
   int64_t pairs = 0, queries = 0, keys = 0;
-  for (const oracle::Sequence &s : call.sequences) {
+  for (const reference::Sequence &s : call.sequences) {
     for (int64_t i = 0; i < s.queries; ++i) pairs += keys_of(desc, i + s.offset, s.keys);
     queries += s.queries;
     keys += s.keys;
@@ -42,9 +42,9 @@ Work work_of(const fa_desc &desc, const fa_forward_args &args) {
   work.pairs = pairs * call.heads();
   work.flops = 2.0 * dims * static_cast<double>(work.pairs);
   const int64_t row_bytes_q =
-      call.dim() * test::dtype_bytes(call.q_type()) + call.dim_v() * test::dtype_bytes(call.out_type());
+      call.dim() * reference::dtype_bytes(call.q_type()) + call.dim_v() * reference::dtype_bytes(call.out_type());
   work.bytes = static_cast<double>(queries * call.heads() * row_bytes_q) +
-               static_cast<double>(keys * call.heads_kv() * test::dtype_bytes(call.kv_type())) * dims;
+               static_cast<double>(keys * call.heads_kv() * reference::dtype_bytes(call.kv_type())) * dims;
   return work;
 }
 

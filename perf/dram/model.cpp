@@ -3,7 +3,7 @@
 #include <limits>
 #include <queue>
 
-#include "judge/random.h"
+#include "reference/random.h"
 #include "perf/dram/blocks.h"
 #include "perf/dram/cache.h"
 
@@ -55,7 +55,7 @@ class Device {
 
   void begin(const std::vector<Block> &blocks, size_t number) {
     const Block &block = blocks[number];
-    const double spread = static_cast<double>(test::hash(number) % 1024) / 1024;
+    const double spread = static_cast<double>(reference::hash(number) % 1024) / 1024;
     const double turn = 1 + drift_ * spread;
     int32_t turns = 0;
     if (!block.keys.empty()) turns = (block.keys.high - 1) / tile_.keys + 1 - block.keys.low / tile_.keys;

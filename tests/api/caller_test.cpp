@@ -1,5 +1,5 @@
 // What a thread has of its own where the library calls back, and a locale whose numbers have commas.
-#include "judge/caller.h"
+#include "reference/caller.h"
 
 #include <locale.h>
 
@@ -23,21 +23,21 @@ struct Looking {
   static void log(void *self, const char *) {
     Looking &looking = *static_cast<Looking *>(self);
     ++looking.messages;
-    looking.elsewhere += !test::other_caller_than(looking.environment).empty();
+    looking.elsewhere += !reference::other_caller_than(looking.environment).empty();
   }
 };
 
 // [F195] [F196]
 TEST(Caller, ItsLogHasItsEnvironment) {
   const Variable verbose("FA_VERBOSE", "dispatch"), threads("FA_NUM_THREADS", "none");
-  for (const std::string &environment : test::float_environments()) {
+  for (const std::string &environment : reference::float_environments()) {
     Looking looking{environment};
     fa_set_log(Looking::log, &looking);
     Call call;
     call.desc.num_threads = 0;
     std::string changed;
     {
-      const test::Caller caller(environment);
+      const reference::Caller caller(environment);
       EXPECT_EQ(call.run(), FA_OK);
       changed = caller.changed();
     }

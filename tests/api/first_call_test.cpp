@@ -5,7 +5,7 @@
 
 #include "call.h"
 #include "engine/allocation.h"
-#include "judge/caller.h"
+#include "reference/caller.h"
 #include "support/child.h"
 
 namespace api_test {
@@ -116,9 +116,9 @@ TEST(FirstCall, EachAllocationMayFail) {
 // [F195] [F196]
 TEST(FirstCall, LeavesTheThreadAsItWas) {
   for (const First &first : functions) {
-    for (const std::string &environment : test::float_environments()) {
+    for (const std::string &environment : reference::float_environments()) {
       const auto changed = [&] {
-        const test::Caller caller(environment);
+        const reference::Caller caller(environment);
         const bool right = first.call();
         const std::string difference = caller.changed();
         if (!difference.empty()) std::fprintf(stderr, "%s: %s\n", first.name, difference.c_str());

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "call.h"
-#include "judge/caller.h"
+#include "reference/caller.h"
 
 namespace api_test {
 namespace {
@@ -126,7 +126,7 @@ TEST(Fuzz, WhateverComesIsAnswered) {
   const uint32_t count = given ? 1 : 20000;
   int created = 0, sized = 0, ran = 0;
   std::string changed;
-  std::vector<std::string> environments = test::float_environments();
+  std::vector<std::string> environments = reference::float_environments();
   environments.push_back("");
   for (uint32_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE("repeat: FA_FUZZ_SEED=" + std::to_string(seed));
@@ -138,7 +138,7 @@ TEST(Fuzz, WhateverComesIsAnswered) {
     fa_op *op = nullptr;
     const std::string &environment = environments[seed % environments.size()];
     const auto by_caller = [&](auto function) {
-      const test::Caller caller(environment);
+      const reference::Caller caller(environment);
       const fa_status status = function();
       changed = caller.changed();
       return status;

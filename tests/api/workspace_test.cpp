@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "call.h"
-#include "judge/random.h"
+#include "reference/random.h"
 
 namespace api_test {
 namespace {
@@ -36,7 +36,7 @@ std::string to_text(const Shape &s) {
 }
 
 /// Reorders a tensor's dimensions in memory, spreads them, and turns them round.
-void restride(fa_tensor *t, test::Random *random) {
+void restride(fa_tensor *t, reference::Random *random) {
   int order[4] = {0, 1, 2, 3};
   for (int i = 3; i > 0; --i) std::swap(order[i], order[random->between(0, i)]);
   int64_t step = random->one_of(1, 1, 2, 3);
@@ -70,7 +70,7 @@ class Sizes {
 
   /// The bytes, does_not_fit, or nothing where the call is not legal: a tensor is too large. With other strides where
   /// there is a Random.
-  std::optional<size_t> of(const Shape &s, test::Random *strides = nullptr) const {
+  std::optional<size_t> of(const Shape &s, reference::Random *strides = nullptr) const {
     fa_forward_args args;
     fa_forward_args_init(&args, sizeof args);
     const int64_t batch_q = s.cu_q ? 1 : s.b, batch_k = s.cu_k ? 1 : s.cache ? 2 : s.b;
@@ -105,12 +105,12 @@ class Sizes {
   fa_op *op_ = nullptr;
 };
 
-int64_t length(test::Random *random, bool extreme) {
+int64_t length(reference::Random *random, bool extreme) {
   if (extreme && random->chance(40)) return random->one_of<int64_t>(INT32_MAX, INT32_MAX - 1, 1 << 30, 1 << 24);
   return random->one_of<int64_t>(1, 1, 2, 3, 8, 31, 64, 100, 127, 128, 129, 500, 1023, 1024, 1025, 2048, 5000);
 }
 
-Shape random_shape(test::Random *random, bool extreme) {
+Shape random_shape(reference::Random *random, bool extreme) {
   Shape s;
   s.b = length(random, extreme);
   s.sq = length(random, extreme);
@@ -128,7 +128,7 @@ Shape random_shape(test::Random *random, bool extreme) {
 }
 
 /// Raises one bound; false where it is none of this shape.
-bool raise(Shape *s, int bound, test::Random *random, bool extreme) {
+bool raise(Shape *s, int bound, reference::Random *random, bool extreme) {
   const auto to = [&](int64_t *length_to_raise) {
     const int64_t before = *length_to_raise;
     *length_to_raise = std::max(before, length(random, extreme));
@@ -172,7 +172,7 @@ class WorkspaceSize : public testing::TestWithParam<const char *> {
   /// Calls check(sizes, random, extreme) for ops of every kind.
   template <class Check>
   void each_op(Check check) {
-    test::Random random(7);
+    reference::Random random(7);
     for (const auto &[dim, dim_v] : {std::pair{64, 64}, {128, 128}, {576, 512}, {7, 1}, {1, 33}})
       for (const uint32_t flags : {0u, uint32_t{FA_FLAG_BATCH_INVARIANT}})
         for (const int32_t threads : {1, 3, 64})
@@ -186,7 +186,7 @@ class WorkspaceSize : public testing::TestWithParam<const char *> {
 // [F126]
 TEST_P(WorkspaceSize, DoesNotFollowFromStrides) {
   int64_t compared = 0;
-  each_op([&](const Sizes &sizes, test::Random *random, bool extreme) {
+  each_op([&](const Sizes &sizes, reference::Random *random, bool extreme) {
     for (int i = 0; i < 60; ++i) {
       const Shape shape = random_shape(random, extreme);
       const std::optional<size_t> plain = sizes.of(shape);
@@ -204,7 +204,7 @@ TEST_P(WorkspaceSize, DoesNotFollowFromStrides) {
 // [F128]
 TEST_P(WorkspaceSize, NeverFallsWhenABoundRises) {
   int64_t compared[bounds] = {}, refused = 0;
-  each_op([&](const Sizes &sizes, test::Random *random, bool extreme) {
+  each_op([&](const Sizes &sizes, reference::Random *random, bool extreme) {
     for (int i = 0; i < 100; ++i) {
       Shape shape = random_shape(random, extreme);
       std::optional<size_t> before = sizes.of(shape);

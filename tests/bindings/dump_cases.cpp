@@ -1,4 +1,4 @@
-// dump_cases FOLDER: the shared case list for languages that cannot call judge/, as cases.txt and cases.bin.
+// dump_cases FOLDER: the shared case list for languages that cannot call reference/, as cases.txt and cases.bin.
 // Every feature of fa.h alone over plain cases in changing element types, what fa.h refuses, and what the oracle
 // expects of each.
 //
@@ -30,11 +30,12 @@
 #include <vector>
 
 #include "engine/features.h"
-#include "judge/compare.h"
-#include "judge/instance.h"
-#include "judge/number.h"
+#include "reference/compare.h"
+#include "reference/instance.h"
+#include "reference/number.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 struct Types {
@@ -142,7 +143,7 @@ class Dump {
   }
 
   void expected(const Instance &instance) {
-    const oracle::Result r = oracle::attention(instance.desc, instance.args);
+    const reference::Result r = reference::attention(instance.desc, instance.args);
     std::vector<double> values, bounds;
     instance.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
       values.push_back(r.out[size_t(r.element(b, i, h, d))]);

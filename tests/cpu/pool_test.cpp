@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "judge/sanitizer.h"
+#include "reference/sanitizer.h"
 
 namespace fa::cpu {
 namespace {
@@ -105,7 +105,7 @@ TEST_F(Pool, OfOneTaskHasNoThreads) {
 
 /// A signal to the process must reach one of the host's threads.
 TEST_F(Pool, TakesNoSignals) {
-  if (test::emulated) GTEST_SKIP() << "Linux knows the emulator's threads";
+  if (reference::emulated) GTEST_SKIP() << "Linux knows the emulator's threads";
   const std::set<std::string> before = threads();
   const std::string self = std::to_string(getpid());
   sigset_t one, usual;
@@ -152,7 +152,7 @@ TEST_F(Pool, ThatIsBusyLeavesItsCallerAlone) {
 
 /// Tasks so short that threads come when all is done, at the call's end, or with the next one.
 TEST_F(Pool, ClosesARoundBeforeItsCallerReturns) {
-  const int rounds = test::slow ? 2000 : 40000;
+  const int rounds = reference::slow ? 2000 : 40000;
   for (int i = 0; i < rounds; ++i) {
     Round round(2 + i % 3);
     run_in_pool(Round::task, &round, int64_t(round.runs.size()));

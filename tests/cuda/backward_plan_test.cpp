@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/order.h"
-#include "judge/random.h"
+#include "reference/random.h"
 
 namespace fa::cuda {
 namespace {
@@ -299,7 +299,7 @@ TEST(BackwardPlan, BlocksOwnTheKeysOfEachRowOfTheCache) {
 
 // [F189] [F190]
 TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
-  test::Random random(1);
+  reference::Random random(1);
   static const int32_t cumulative = 0;
   for (int i = 0; i < 2000; ++i) {
     Shaped s(random.between(1, 50), random.between(0, 5000), 100, 2 * random.between(1, 8), 2, 64);
@@ -325,7 +325,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
   if (of_bf16.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
-  test::Random random(1);
+  reference::Random random(1);
   static const int32_t cumulative = 0;
   int in_turns = 0, in_any_order = 0, apart = 0;
   for (int i = 0; i < 2000; ++i) {

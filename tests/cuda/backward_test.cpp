@@ -6,13 +6,13 @@
 #include <stdexcept>
 
 #include "cuda/graph.h"
-#include "judge/compare_gradients.h"
-#include "judge/gpu.h"
+#include "reference/compare_gradients.h"
+#include "reference/gpu.h"
 
 namespace cuda_test {
 namespace {
 
-using test::BackwardInstance;
+using reference::BackwardInstance;
 
 /// Every kernel that computes one gradient has something to do.
 Case whole_case() {
@@ -55,8 +55,8 @@ std::vector<Way> both_ways(const Case &in_turns) {
 
 /// Memory of the tests is shared with the GPU for as long as one lives.
 struct Shared {
-  Shared() { test::share_memory(true); }
-  ~Shared() { test::share_memory(false); }
+  Shared() { reference::share_memory(true); }
+  ~Shared() { reference::share_memory(false); }
   Shared(const Shared &) = delete;
   Shared &operator=(const Shared &) = delete;
 };
@@ -68,7 +68,7 @@ class Workspace {
     EXPECT_EQ(fa_backward_workspace_size(op.op, call, &call->workspace_size), FA_OK) << fa_last_error();
     EXPECT_GT(call->workspace_size, 0u);
     EXPECT_EQ(call->workspace_size % 256, 0u) << "the workspace cannot be aligned and end with a page";
-    memory_ = test::GuardedMemory(call->workspace_size, test::Guard::end);
+    memory_ = reference::GuardedMemory(call->workspace_size, reference::Guard::end);
     call->workspace = memory_.data();
   }
 
@@ -78,7 +78,7 @@ class Workspace {
   }
 
  private:
-  test::GuardedMemory memory_;
+  reference::GuardedMemory memory_;
 };
 
 /// What a workspace may hold before a call: as sums NaN, as counters of turns a turn that has not come.
@@ -106,19 +106,19 @@ TEST(Gradients, AreCapturedOnceTheirKernelsAreLoaded) {
     const Log log;
     ASSERT_EQ(fa_backward(op.op, &instance.call), FA_OK) << fa_last_error();
     EXPECT_TRUE(log.has(way.said)) << log.text;
-    EXPECT_EQ(test::wait_for_gpu(), "");
+    EXPECT_EQ(reference::wait_for_gpu(), "");
     const Graph graph(op, instance.call);
     ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
     EXPECT_EQ(graph.nodes, way.kernels);
     for (const int32_t fewer : {0, 3, 130}) {
       instance.used_k[0] = std::max(instance.used_k[0] - fewer, 0);
-      const test::ExpectedGradients expected(instance);
+      const reference::ExpectedGradients expected(instance);
       std::vector<char> first;
       for (const int32_t word : garbage) {
         workspace.fill(word);
         instance.clear_gradients();
         ASSERT_EQ(graph.launch(stream.handle), CUDA_SUCCESS);
-        EXPECT_EQ(test::wait_for_gpu(), "");
+        EXPECT_EQ(reference::wait_for_gpu(), "");
         EXPECT_EQ(compare(instance, expected), "") << fewer << " keys fewer, after words of " << word;
         if (first.empty()) first = instance.gradient_bits();
         EXPECT_TRUE(instance.gradient_bits() == first) << fewer << " keys fewer, after words of " << word;
@@ -148,7 +148,7 @@ TEST(Gradients, TakeTheKernelsThatTheyNeed) {
     const Op op(desc_of(c));
     const Log log;
     ASSERT_EQ(fa_backward(op.op, &instance.call), FA_OK) << fa_last_error();
-    EXPECT_EQ(test::wait_for_gpu(), "");
+    EXPECT_EQ(reference::wait_for_gpu(), "");
     for (const char *name : wanted.kernels) EXPECT_NE(log.text.find(name), std::string::npos) << log.text;
     for (const char *name : wanted.others) EXPECT_EQ(log.text.find(name), std::string::npos) << log.text;
   }
@@ -167,14 +167,14 @@ TEST(Gradients, TheWorkspaceIsEnoughAndNoSmaller) {
     const Op op(desc_of(c));
     fa_backward_args call = instance.call;
     const Workspace workspace(op, &call);
-    const test::ExpectedGradients expected(instance);
+    const reference::ExpectedGradients expected(instance);
     for (const int32_t word : garbage) {
       workspace.fill(word);
       instance.clear_gradients();
       const Log log;
       ASSERT_EQ(fa_backward(op.op, &call), FA_OK) << fa_last_error();
       EXPECT_TRUE(log.has(way.said)) << log.text;
-      EXPECT_EQ(test::wait_for_gpu(), "");
+      EXPECT_EQ(reference::wait_for_gpu(), "");
       EXPECT_EQ(compare(instance, expected), "") << "after words of " << word;
     }
     instance.clear_gradients();
@@ -182,7 +182,7 @@ TEST(Gradients, TheWorkspaceIsEnoughAndNoSmaller) {
     --call.workspace_size;
     EXPECT_EQ(fa_backward(op.op, &call), FA_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(last_error_lacks({"workspace_size", "fa_backward_workspace_size"}), "");
-    EXPECT_EQ(test::wait_for_gpu(), "");
+    EXPECT_EQ(reference::wait_for_gpu(), "");
     EXPECT_TRUE(instance.gradient_bits() == before);
   }
 }
@@ -196,7 +196,7 @@ int bad(const std::string &what) {
 }
 
 /// Runs a call, twice if the first time fails, as only one call of the driver does.
-int run_with_one_failure(const Way &way, const test::ExpectedGradients &expected) {
+int run_with_one_failure(const Way &way, const reference::ExpectedGradients &expected) {
   if (std::freopen("/dev/null", "w", stdout) == nullptr) return not_ours;
   bool failed = false;
   const auto judge = [&](fa_status status) -> int {
@@ -221,7 +221,7 @@ int run_with_one_failure(const Way &way, const test::ExpectedGradients &expected
       instance.clear_gradients();
       if ((status = fa_backward(first.op, &instance.call)) != FA_OK) return judge(status);
     }
-    const std::string waiting = test::wait_for_gpu();
+    const std::string waiting = reference::wait_for_gpu();
     if (waiting == "CUDA_ERROR_UNKNOWN" && !failed) return not_ours;
     if (!waiting.empty()) return bad(waiting);
     if (!log.has(way.said)) return bad(log.text);
@@ -288,8 +288,8 @@ TEST(Gradients, MemoryOfTheDeviceMayBeShort) {
         const Log log;
         if (fa_backward(op.op, &instance.call) != FA_OK) return bad(fa_last_error());
         if (!log.has(way.said)) return bad(log.text);
-        if (!test::wait_for_gpu().empty()) return int(not_ours);
-        const std::string failure = compare(instance, test::ExpectedGradients(instance));
+        if (!reference::wait_for_gpu().empty()) return int(not_ours);
+        const std::string failure = compare(instance, reference::ExpectedGradients(instance));
         return failure.empty() ? which : bad(failure);
       });
       ASSERT_TRUE(outcome == 10 || outcome == 11) << left << " bytes left: " << outcome;
@@ -307,7 +307,7 @@ TEST(Gradients, CallsOfTheDriverMayFail) {
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   for (const Way &way : both_ways(short_turns_case())) {
     SCOPED_TRACE(way.name);
-    const test::ExpectedGradients expected{BackwardInstance(way.c)};  // once for all children
+    const reference::ExpectedGradients expected{BackwardInstance(way.c)};  // once for all children
     constexpr int apart = TEST_DRIVER_CALLS_APART;
     int errors = 0;
     for (int k = 1, outcome = fine; outcome != over; k += apart) {

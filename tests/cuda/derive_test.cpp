@@ -3,14 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "judge/random.h"
+#include "reference/random.h"
 
 namespace fa::cuda {
 namespace {
 
 /// By quotient's product and shift, which are exact for every number and every divisor.
 TEST(Derive, DivisionIsByAProductAndAShift) {
-  test::Random random(3);
+  reference::Random random(3);
   for (int i = 0; i < 200000; ++i) {
     constexpr int64_t most = INT32_MAX;
     const int64_t n = i < 5000 ? i : random.chance(50) ? random.between(1, most) : most >> random.between(0, 30);

@@ -99,26 +99,26 @@ void *Call::place(size_t bytes, Where where) {
   return where == Where::pinned ? pinned : reinterpret_cast<void *>(address);
 }
 
-void Call::copy_in(void *to, const test::Tensor &tensor) {
+void Call::copy_in(void *to, const reference::Tensor &tensor) {
   const std::vector<char> bytes = tensor.bytes();
   EXPECT_EQ(
       call("cuMemcpy", reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(bytes.data()), bytes.size()),
       CUDA_SUCCESS);
 }
 
-void Call::move(const test::Tensor &tensor, fa_tensor *view) {
+void Call::move(const reference::Tensor &tensor, fa_tensor *view) {
   if (where_ == Where::host || !tensor || view->data == nullptr) return;
   view->data = moved_[tensor.view().data] = place(tensor.bytes().size(), where_);
   copy_in(view->data, tensor);
 }
 
-void Call::move(const test::GuardedInts &array, const int32_t **pointer) {
+void Call::move(const reference::GuardedInts &array, const int32_t **pointer) {
   if (where_ == Where::host || array.size() == 0) return;
   *pointer = static_cast<int32_t *>(moved_[array.data()] = place(array.size() * sizeof(int32_t), where_));
   update(array);
 }
 
-void Call::update(const test::GuardedInts &array) {
+void Call::update(const reference::GuardedInts &array) {
   EXPECT_EQ(call("cuMemcpy", reinterpret_cast<CUdeviceptr>(moved_.at(array.data())),
                  reinterpret_cast<CUdeviceptr>(array.data()), array.size() * sizeof(int32_t)),
             CUDA_SUCCESS);
@@ -127,7 +127,7 @@ void Call::update(const test::GuardedInts &array) {
 std::string Call::failure() {
   if (where_ != Where::host) {
     if (const CUresult result = call("cuCtxSynchronize")) return "the GPU says " + std::to_string(result);
-    for (const test::Tensor *tensor : {&instance.out, &instance.lse}) {
+    for (const reference::Tensor *tensor : {&instance.out, &instance.lse}) {
       if (!*tensor) continue;
       const size_t bytes = tensor->bytes().size();
       if (call("cuMemcpy", reinterpret_cast<CUdeviceptr>(tensor->view().data),
@@ -135,7 +135,7 @@ std::string Call::failure() {
         return "the outputs cannot be copied";
     }
   }
-  return test::compare(instance, test::Expected(instance));
+  return reference::compare(instance, reference::Expected(instance));
 }
 
 fa_desc desc_of(const Case &c, fa_device device, int32_t index) {

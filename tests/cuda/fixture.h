@@ -8,17 +8,17 @@
 #include <string>
 
 #include "emulator/tests/client.h"
-#include "judge/compare.h"
-#include "judge/instance.h"
+#include "reference/compare.h"
+#include "reference/instance.h"
 #include "support/child.h"
 #include "support/log.h"
 
 namespace cuda_test {
 
 using emulated::call;
-using test::Case;
+using reference::Case;
+using reference::Instance;
 using test::in_child;
-using test::Instance;
 using test::Log;
 using test::Variables;
 
@@ -71,10 +71,10 @@ class Call {
   Call &operator=(const Call &) = delete;
 
   /// Copies an array's present contents from the instance to where the call reads it.
-  void update(const test::GuardedInts &array);
+  void update(const reference::GuardedInts &array);
 
   /// Copies tensors' present contents likewise.
-  void update(const test::Tensor &tensor) { copy_in(address_of(tensor), tensor); }
+  void update(const reference::Tensor &tensor) { copy_in(address_of(tensor), tensor); }
 
   /// Memory of a kind for as long as the call lives, where it is registered; else the caller's to free.
   void *place(size_t bytes, Where where);
@@ -86,10 +86,10 @@ class Call {
   fa_forward_args args;
 
  private:
-  void *address_of(const test::Tensor &tensor) const { return moved_.at(tensor.view().data); }
-  void copy_in(void *to, const test::Tensor &tensor);
-  void move(const test::Tensor &tensor, fa_tensor *view);
-  void move(const test::GuardedInts &array, const int32_t **pointer);
+  void *address_of(const reference::Tensor &tensor) const { return moved_.at(tensor.view().data); }
+  void copy_in(void *to, const reference::Tensor &tensor);
+  void move(const reference::Tensor &tensor, fa_tensor *view);
+  void move(const reference::GuardedInts &array, const int32_t **pointer);
 
   Where where_;
   std::map<const void *, void *> moved_;  // from where the instance has it

@@ -30,7 +30,7 @@ void renew(Call *own) {
   instance.k.randomise(7, 2, 1);
   instance.v.randomise(7, 3, 1);
   instance.clear_outputs();
-  for (const test::Tensor *tensor : {&instance.q, &instance.k, &instance.v, &instance.out, &instance.lse})
+  for (const reference::Tensor *tensor : {&instance.q, &instance.k, &instance.v, &instance.out, &instance.lse})
     own->update(*tensor);
 }
 

@@ -9,8 +9,8 @@
 #include "common/params.h"
 #include "cuda/derive.h"
 #include "cuda/fixture.h"
-#include "judge/number.h"
 #include "mma/tiles.h"
+#include "reference/number.h"
 #include "simt/tiles.h"
 
 namespace cuda_test {
@@ -38,10 +38,10 @@ class Sparse {
 };
 
 /// The instance's tensor with its dimension so many elements apart, in sparse memory.
-std::unique_ptr<Sparse> spread(const test::Tensor &from, fa_tensor *view, int dimension, int64_t stride) {
+std::unique_ptr<Sparse> spread(const reference::Tensor &from, fa_tensor *view, int dimension, int64_t stride) {
   *view = from.view();
   view->stride[dimension] = stride;
-  const int64_t element = test::dtype_bytes(view->dtype);
+  const int64_t element = reference::dtype_bytes(view->dtype);
   int64_t elements = 1;
   for (int i = 0; i < 4; ++i) elements += (view->shape[i] - 1) * view->stride[i];
   auto memory = std::make_unique<Sparse>(size_t(elements * element));
@@ -55,8 +55,8 @@ std::unique_ptr<Sparse> spread(const test::Tensor &from, fa_tensor *view, int di
 }
 
 /// Copies an output back from where it was spread.
-void gather(const fa_tensor &view, const test::Tensor &to) {
-  const int64_t element = test::dtype_bytes(view.dtype);
+void gather(const fa_tensor &view, const reference::Tensor &to) {
+  const int64_t element = reference::dtype_bytes(view.dtype);
   to.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
     const char *from = static_cast<const char *>(view.data) +
                        (i * view.stride[0] + j * view.stride[1] + k * view.stride[2] + l * view.stride[3]) * element;
@@ -76,8 +76,8 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInEachTensorAndDimension) {
         c.q = GetParam(), c.sk = c.sq = 3;
         Call own(c, Where::pinned);
         fa_tensor *const views[] = {&own.args.q, &own.args.k, &own.args.v, &own.args.out, &own.args.lse};
-        const test::Tensor *const tensors[] = {&own.instance.q, &own.instance.k, &own.instance.v, &own.instance.out,
-                                               &own.instance.lse};
+        const reference::Tensor *const tensors[] = {&own.instance.q, &own.instance.k, &own.instance.v,
+                                                    &own.instance.out, &own.instance.lse};
         const auto memory = spread(*tensors[which], views[which], dimension, stride);
         const Op op(desc_of(c));
         ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
@@ -89,7 +89,7 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInEachTensorAndDimension) {
         gather(*views[which], *tensors[which]);
         const fa_tensor &other = which == 3 ? own.args.lse : own.args.out;
         gather(other, which == 3 ? own.instance.lse : own.instance.out);
-        EXPECT_EQ(test::compare(own.instance, test::Expected(own.instance)), "") << which << " " << dimension;
+        EXPECT_EQ(reference::compare(own.instance, reference::Expected(own.instance)), "") << which << " " << dimension;
       }
     }
   }
@@ -109,15 +109,15 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInTilesOfManyRows) {
         Call own(c, Where::pinned);
         fa_tensor *const views[] = {&own.args.q,   &own.args.k,    &own.args.v,   &own.args.out,
                                     &own.args.lse, &own.args.bias, &own.args.mask};
-        const test::Tensor *const tensors[] = {&own.instance.q,   &own.instance.k,   &own.instance.v,
-                                               &own.instance.out, &own.instance.lse, &own.instance.bias,
-                                               &own.instance.mask};
+        const reference::Tensor *const tensors[] = {&own.instance.q,   &own.instance.k,   &own.instance.v,
+                                                    &own.instance.out, &own.instance.lse, &own.instance.bias,
+                                                    &own.instance.mask};
         const auto memory = spread(*tensors[which], views[which], dimension, (int64_t{1} << 32) + 64);
         const Op op(desc_of(c));
         ASSERT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
         ASSERT_EQ(call("cuCtxSynchronize"), CUDA_SUCCESS);
         for (const int output : {3, 4}) gather(*views[output], *tensors[output]);
-        EXPECT_EQ(test::compare(own.instance, test::Expected(own.instance)), "")
+        EXPECT_EQ(reference::compare(own.instance, reference::Expected(own.instance)), "")
             << (general ? "general " : "plain ") << which << " " << dimension;
       }
     }
@@ -196,7 +196,7 @@ using kernels::Entry;
 
 kernels::View view_of(const fa_tensor &tensor) {
   kernels::View view = {static_cast<char *>(tensor.data), {}};
-  for (int i = 0; i < 4; ++i) view.stride[i] = tensor.stride[i] * test::dtype_bytes(tensor.dtype);
+  for (int i = 0; i < 4; ++i) view.stride[i] = tensor.stride[i] * reference::dtype_bytes(tensor.dtype);
   return view;
 }
 

@@ -1,7 +1,7 @@
 // Where tensors live decides who serves a call; and every mixture that nobody can serve is an error with a name.
 #include "cuda/fixture.h"
-#include "judge/compare_gradients.h"
-#include "judge/gpu.h"
+#include "reference/compare_gradients.h"
+#include "reference/gpu.h"
 
 namespace cuda_test {
 namespace {
@@ -67,7 +67,7 @@ TEST(Place, BackwardFollowsItsMemory) {
   const InContext in;
   Case c = small_case();
   c.backward = true;
-  const test::BackwardInstance host(c);
+  const reference::BackwardInstance host(c);
   const Op gpu(desc_of(c)), either(desc_of(c, FA_DEVICE_AUTO)), cpu(desc_of(c, FA_DEVICE_CPU));
   size_t on_gpu = 0, on_cpu = 0, bytes = 0;
   EXPECT_EQ(fa_backward_workspace_size(gpu.op, &host.call, &on_gpu), FA_OK) << fa_last_error();
@@ -81,18 +81,18 @@ TEST(Place, BackwardFollowsItsMemory) {
     EXPECT_EQ(fa_backward(either.op, &host.call), FA_OK) << fa_last_error();
     EXPECT_NE(log.text.find("memory of the host: cpu."), std::string::npos) << log.text;
   }
-  EXPECT_EQ(compare(host, test::ExpectedGradients(host)), "");
+  EXPECT_EQ(compare(host, reference::ExpectedGradients(host)), "");
 
-  test::share_memory(true);
+  reference::share_memory(true);
   for (const Op *op : {&gpu, &either}) {
-    const test::BackwardInstance shared(c);
+    const reference::BackwardInstance shared(c);
     const Log log;
     EXPECT_EQ(fa_backward(op->op, &shared.call), FA_OK) << fa_last_error();
     EXPECT_NE(log.text.find("backward: cuda.sm_"), std::string::npos) << log.text;
-    EXPECT_EQ(test::wait_for_gpu(), "");
-    EXPECT_EQ(compare(shared, test::ExpectedGradients(shared)), "");
+    EXPECT_EQ(reference::wait_for_gpu(), "");
+    EXPECT_EQ(compare(shared, reference::ExpectedGradients(shared)), "");
   }
-  test::share_memory(false);
+  reference::share_memory(false);
 
   Call own(small_case());
   fa_backward_args call = host.call;
@@ -180,7 +180,7 @@ TEST(Place, AWorkspaceOfTheHostIsNamed) {
   const Op op(desc_of(c));
   Call own(c);
   ASSERT_EQ(fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size), FA_OK);
-  const test::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, test::Guard::start);
+  const reference::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, reference::Guard::start);
   own.args.workspace = memory.data();
   EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(last_error_lacks({"args.workspace", "host"}), "");
@@ -189,7 +189,7 @@ TEST(Place, AWorkspaceOfTheHostIsNamed) {
 /// A pointer to memory that was freed is not taken for memory of the host, which an auto op would read.
 TEST(Place, MemoryThatNobodyHasIsNamed) {
   const InContext in;
-  const test::GuardedMemory gone(4096, test::Guard::end);
+  const reference::GuardedMemory gone(4096, reference::Guard::end);
   char *const nobodys = gone.data() + 4096;  // a page without access
   Case c = small_case();
   c.used_k = true, c.sinks = "h";

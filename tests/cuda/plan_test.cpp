@@ -8,7 +8,7 @@
 #include "cuda/derive.h"
 #include "cuda/launch.h"
 #include "cuda/module.h"
-#include "judge/random.h"
+#include "reference/random.h"
 #include "mma/tiles.h"
 #include "tcgen05/tiles.h"
 
@@ -239,7 +239,7 @@ TEST(Plan, MemoryThatIsBusyIsNotSplitFor) {
 
 /// No split is without keys when all sequences have as many as their bound says.
 TEST(Plan, EverySplitHasKeys) {
-  test::Random random(3);
+  reference::Random random(3);
   for (int i = 0; i < 5000; ++i) {
     const int64_t keys = random.between(1, 140000), heads = random.between(1, 16);
     Shaped s(random.between(1, 4), 1, keys, heads, heads, random.one_of(64, 128));
@@ -287,7 +287,7 @@ TEST(Plan, BatchInvarianceHasTwoSplitsAtLeast) {
 }
 
 /// A problem of random size, packed or not, whose bounds a test may raise.
-Shaped random_shape(test::Random *random) {
+Shaped random_shape(reference::Random *random) {
   const int64_t heads_kv = random->between(1, 9), group = random->one_of(1, 2, 4, 7);
   const bool decode = random->chance(50);
   Shaped s(random->between(1, 70), decode ? random->between(1, 4) : random->between(1, 5000), random->between(0, 40000),
@@ -303,7 +303,7 @@ Shaped random_shape(test::Random *random) {
 }
 
 TEST(Plan, TheWorkspaceOfAPlanIsEnoughAndItsGridIsLegal) {
-  test::Random random(1);
+  reference::Random random(1);
   for (int i = 0; i < 20000; ++i) {
     Shaped s = random_shape(&random);
     const ForwardKernels image = image_of(random.chance(50) ? "mma" : "simt", 100);
@@ -326,7 +326,7 @@ TEST(Plan, TheWorkspaceOfAPlanIsEnoughAndItsGridIsLegal) {
 
 // [F128]
 TEST(Plan, TheWorkspaceNeverFallsWhenABoundRises) {
-  test::Random random(2);
+  reference::Random random(2);
   for (int i = 0; i < 5000; ++i) {
     Shaped s = random_shape(&random);
     const ForwardKernels image = image_of(random.chance(50) ? "mma" : "simt", 100);

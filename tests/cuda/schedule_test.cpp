@@ -10,7 +10,7 @@
 #include "cuda/inputs.h"
 #include "cuda/launch.h"
 #include "cuda/order.h"
-#include "judge/random.h"
+#include "reference/random.h"
 
 namespace fa::cuda {
 namespace {
@@ -30,7 +30,7 @@ struct RandomCall {
   kernels::TileConfig tile = {};
   int64_t tiles;  // heads and sequences counted in
 
-  explicit RandomCall(test::Random *random) {
+  explicit RandomCall(reference::Random *random) {
     Params &p = params;
     TileSchedulerParams &s = p.schedule;
     p.batch = int32_t(random->between(1, random->chance(20) ? 70 : 6));
@@ -78,7 +78,7 @@ struct RandomCall {
   }
 
  private:
-  void pack(test::Random *random) {
+  void pack(reference::Random *random) {
     cumulative = {int32_t(random->chance(30) ? random->between(1, 50) : 0)};
     for (int32_t b = 0; b < params.batch; b++)
       cumulative.push_back(cumulative.back() + int32_t(random->chance(30) ? 0 : random->between(0, 100)));
@@ -92,7 +92,7 @@ struct RandomCall {
     return most;
   }
 
-  void use_fewer(test::Random *random) {
+  void use_fewer(reference::Random *random) {
     for (int32_t b = 0; b < params.batch; b++)
       used.push_back(int32_t(random->between(0, kernels::rows_of(params.cu_seqlens_q, params.rows_q, b))));
     params.seqused_q = used.data();
@@ -112,7 +112,7 @@ void for_each_launch(const RandomCall &call, int64_t launch_tiles, Body body) {
 }
 
 TEST(Schedule, EachTileIsWorkedOnOnce) {
-  test::Random random(1);
+  reference::Random random(1);
   for (int i = 0; i < 150; i++) {
     const RandomCall call(&random);
     Counts counts;
@@ -131,7 +131,7 @@ TEST(Schedule, EachTileIsWorkedOnOnce) {
 
 /// fa_combine has a block a tile, and finds it where its splits left their results.
 TEST(Schedule, ACombinationHasTheTileOfItsSplits) {
-  test::Random random(2);
+  reference::Random random(2);
   for (int i = 0; i < 20; i++) {
     const RandomCall call(&random);
     for_each_launch(call, std::max<int64_t>(call.tiles / 2, 1), [&](const Params &p, int64_t tiles) {
@@ -152,7 +152,7 @@ TEST(Schedule, ACombinationHasTheTileOfItsSplits) {
 
 /// The works of all blocks of a persistent grid; those of a cluster have as many.
 template <int Cluster>
-void expect_each_once(test::Random *random) {
+void expect_each_once(reference::Random *random) {
   const RandomCall call(random);
   Counts counts;
   for_each_launch(call, std::max<int64_t>(call.tiles, 1), [&](const Params &p, int64_t) {
@@ -173,7 +173,7 @@ void expect_each_once(test::Random *random) {
 }
 
 TEST(Schedule, PersistentGridsAndClustersWorkOnEachTileOnce) {
-  test::Random random(3);
+  reference::Random random(3);
   for (int i = 0; i < 15; i++) {
     expect_each_once<1>(&random);
     expect_each_once<2>(&random);
@@ -216,7 +216,7 @@ struct Packed {
 TEST(Schedule, ManySequencesAreSearchedInAFewSteps) {
   for (const auto &[batch, steps] : std::map<int32_t, size_t>{
            {8, 1}, {32, 1}, {33, 2}, {1024, 2}, {1025, 3}, {32768, 3}, {66000, 4}, {100000, 4}, {1 << 20, 4}}) {
-    test::Random random(static_cast<uint64_t>(batch));
+    reference::Random random(static_cast<uint64_t>(batch));
     const Packed call(batch, 64, [&](int32_t b) { return b % 1000 == 7 ? 300 : int32_t(random.between(0, 3)); });
     ASSERT_EQ(call.params.schedule.sequence_tiles, 0);
     for (int i = 0; i < 50; i++) {
@@ -276,7 +276,7 @@ struct Ordered {
   TileSchedulerParams schedule = {};
   int64_t columns, slots;
 
-  explicit Ordered(test::Random *random) {
+  explicit Ordered(reference::Random *random) {
     attention.kv_dtype = random->one_of(FA_F16, FA_F32);
     attention.head_dim = attention.head_dim_v = random->one_of(64, 100, 256);
     attention.mask = random->chance(50) ? FA_MASK_CAUSAL : FA_MASK_NONE;
@@ -302,7 +302,7 @@ struct Ordered {
 };
 
 TEST(Order, AGroupsKeysAndValuesFitTheCache) {
-  test::Random random(4);
+  reference::Random random(4);
   int grouped = 0;
   double fullness = 0;  // of last groups
   for (int i = 0; i < 20000; i++) {
@@ -327,7 +327,7 @@ TEST(Order, AGroupsKeysAndValuesFitTheCache) {
 /// Where each column has several blocks at work side by side, and the device's places are taken a few times, tiles of
 /// all columns come by their length.
 TEST(Order, FewCausalTilesAreOneGroup) {
-  test::Random random(6);
+  reference::Random random(6);
   int few = 0;
   for (int i = 0; i < 20000; i++) {
     const Ordered o(&random);
@@ -339,7 +339,7 @@ TEST(Order, FewCausalTilesAreOneGroup) {
 }
 
 TEST(Order, ShortTilesComeLastUnderACausalMask) {
-  test::Random random(5);
+  reference::Random random(5);
   for (int i = 0; i < 20000; i++) {
     const Ordered o(&random);
     ASSERT_LE(8 * o.schedule.tail_tiles, o.schedule.tiles);

@@ -109,7 +109,7 @@ TEST(Pageable, AllPlacesMix) {
         own.args.v.data = own.instance.args.v.data;
         if (op.op == nullptr || fa_forward_workspace_size(op.op, &own.args, &own.args.workspace_size) != FA_OK)
           return bad(fa_last_error());
-        const test::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, test::Guard::start);
+        const reference::GuardedMemory memory((own.args.workspace_size + 255) / 256 * 256, reference::Guard::start);
         own.args.workspace = memory.data();
         if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
         if (const std::string failure = own.failure(); !failure.empty()) return bad(failure);

@@ -6,9 +6,10 @@
 #include <cstdlib>
 #include <new>
 
-#include "judge/sanitizer.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 std::atomic<bool> watching = false;

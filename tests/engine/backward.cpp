@@ -6,13 +6,14 @@
 
 #include "engine/features.h"
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/gpu.h"
-#include "judge/random.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/compare_gradients.h"
+#include "reference/gpu.h"
+#include "reference/random.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Backward : public EngineTest {

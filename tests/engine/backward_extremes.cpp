@@ -7,12 +7,13 @@
 #include <string>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/gpu.h"
-#include "judge/number.h"
-#include "judge/run.h"
+#include "reference/compare_gradients.h"
+#include "reference/gpu.h"
+#include "reference/number.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr double largest_bf16 = 0x1.fep127;

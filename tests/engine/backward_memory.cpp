@@ -7,10 +7,11 @@
 #include "engine/allocation.h"
 #include "engine/short_memory.h"
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/run.h"
+#include "reference/compare_gradients.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class BackwardMemory : public EngineTest {

@@ -5,13 +5,14 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/number.h"
-#include "judge/random.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/compare_gradients.h"
+#include "reference/number.h"
+#include "reference/random.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
@@ -190,8 +191,8 @@ TEST_P(BackwardProperty, PermutationOfKeys) {
     t.stride[1] = -t.stride[1];
   }
   run(backwards);
-  const oracle::Gradients g = oracle::gradients(forwards.desc, forwards.call);
-  const auto expect_same = [&](const Tensor &a, const Tensor &b, const oracle::Gradient &exact, bool reversed) {
+  const reference::Gradients g = reference::gradients(forwards.desc, forwards.call);
+  const auto expect_same = [&](const Tensor &a, const Tensor &b, const reference::Gradient &exact, bool reversed) {
     a.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
       const double bound = 2 * exact.bound[size_t(n)] + 1e-6 * std::abs(exact.value[size_t(n)]) + 1e-30;
       ASSERT_NEAR(a.get(i, j, k, l), b.get(i, reversed ? c.sk - 1 - j : j, k, l), bound) << repeat_line(c, kernel);

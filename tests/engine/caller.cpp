@@ -1,6 +1,6 @@
 // caller.*: the floating-point environment of the thread that calls, or lends itself, changes no bit, and is as it was
 // after the call, exception flags included; so is errno.
-#include "judge/caller.h"
+#include "reference/caller.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,11 @@
 #include <thread>
 
 #include "engine/target.h"
-#include "judge/gpu.h"
-#include "judge/run.h"
+#include "reference/gpu.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 /// Threads of the host's, born in the environment of the call, and the calling thread: all of them find it as it was.

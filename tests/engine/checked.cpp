@@ -6,9 +6,10 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "judge/run.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Checked : public EngineTest {

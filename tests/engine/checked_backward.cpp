@@ -9,11 +9,12 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/run.h"
+#include "reference/compare_gradients.h"
+#include "reference/run.h"
 #include "support/log.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();

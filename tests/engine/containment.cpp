@@ -9,11 +9,12 @@
 #include <optional>
 
 #include "engine/target.h"
-#include "judge/call.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/call.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
@@ -70,7 +71,7 @@ class Containment : public EngineTest {
                         const Verdict &spoiled) {
     const Instance clean(c), dirty(c);
     run(clean);
-    const oracle::Result exact = oracle::attention(clean.desc, clean.args);
+    const reference::Result exact = reference::attention(clean.desc, clean.args);
     const Tensor &tensor = in_k ? dirty.k : dirty.v;
     for (const int64_t bad : rows) {
       const double good = tensor.get(0, bad, 0, 1);
@@ -82,10 +83,10 @@ class Containment : public EngineTest {
     }
   }
 
-  void compare_with_clean(const Instance &clean, const Instance &dirty, const oracle::Result &exact, bool in_k,
+  void compare_with_clean(const Instance &clean, const Instance &dirty, const reference::Result &exact, bool in_k,
                           int64_t bad, double poison, const Verdict &spoiled) {
     const Case &c = clean.c;
-    const oracle::Call call(clean.desc, clean.args);
+    const reference::Call call(clean.desc, clean.args);
     const auto same = [&](double before, double after, double bound) {
       return before == after || (!(c.flags & FA_FLAG_BATCH_INVARIANT) && std::abs(before - after) <= 2 * bound);
     };

@@ -6,9 +6,10 @@
 #include <climits>
 
 #include "engine/target.h"
-#include "judge/run.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Contents : public EngineTest {

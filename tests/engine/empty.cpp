@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/gpu.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/compare_gradients.h"
+#include "reference/gpu.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 /// What a call is given beside its sizes.

@@ -8,11 +8,12 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "judge/number.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/number.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();

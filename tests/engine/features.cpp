@@ -1,8 +1,9 @@
 #include "engine/features.h"
 
-#include "judge/sanitizer.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 void set_layouts(Case *c, Layout layout) {

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "judge/case.h"
+#include "reference/case.h"
 
 namespace test {
+using namespace reference;
 
 struct Feature {
   const char *name;

@@ -7,12 +7,13 @@
 
 #include "engine/features.h"
 #include "engine/target.h"
-#include "judge/random.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/random.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 #include "support/npy.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Forward : public EngineTest {

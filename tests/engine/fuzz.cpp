@@ -9,13 +9,14 @@
 
 #include "engine/features.h"
 #include "engine/target.h"
-#include "judge/caller.h"
-#include "judge/gpu.h"
-#include "judge/random.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/caller.h"
+#include "reference/gpu.h"
+#include "reference/random.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 uint64_t number_from(const char *variable, uint64_t fallback) {

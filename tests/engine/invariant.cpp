@@ -5,11 +5,12 @@
 #include <cstring>
 
 #include "engine/target.h"
-#include "judge/call.h"
-#include "judge/number.h"
-#include "judge/run.h"
+#include "reference/call.h"
+#include "reference/number.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr int32_t rows = 100, columns = 300;  // queries and keys of the sequence: several tiles, several blocks
@@ -32,8 +33,8 @@ class Invariant : public EngineTest {
 
 /// Writes queries [first, ...) and the keys of `from`, a plain batch of one, over sequence b of `to`.
 void place(const Instance &from, const Instance &to, int64_t b, int64_t first = 0) {
-  const oracle::Call call(to.desc, to.args);
-  const oracle::Sequence &s = call.sequences[size_t(b)];
+  const reference::Call call(to.desc, to.args);
+  const reference::Sequence &s = call.sequences[size_t(b)];
   const auto copy_row = [](const Tensor &source, int64_t row, const Tensor &target, int64_t batch, int64_t at) {
     for (int64_t h = 0; h < target.shape()[2]; ++h) {
       const int64_t source_head = h * source.shape()[2] / target.shape()[2];
@@ -55,7 +56,7 @@ void place(const Instance &from, const Instance &to, int64_t b, int64_t first = 
 /// Expects sequence b of `to` to hold the bits of queries [first, ...) of `from`.
 void expect_same_bits(const Instance &from, const Instance &to, int64_t b, const std::string &kernel,
                       int64_t first = 0) {
-  const oracle::Sequence s = oracle::Call(to.desc, to.args).sequences[size_t(b)];
+  const reference::Sequence s = reference::Call(to.desc, to.args).sequences[size_t(b)];
   for (int64_t i = 0; i < s.queries; ++i) {
     for (int64_t h = 0; h < to.c.hq; ++h) {
       for (int64_t d = 0; d < to.c.dim_v(); ++d)

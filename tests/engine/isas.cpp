@@ -12,9 +12,10 @@
 #include <string>
 
 #include "engine/target.h"
-#include "judge/sanitizer.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 /// The flags of the first CPU of /proc/cpuinfo: "flags" of x86, "Features" of ARM.

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "judge/tensor.h"
+#include "reference/tensor.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr int64_t keys = 131072, dim = 64, most_memory = 64 << 20;

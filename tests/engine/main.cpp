@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "judge/run.h"
+#include "reference/run.h"
 
 namespace {
 
@@ -31,15 +31,15 @@ std::vector<std::string> replay_kernels() {
 
 int replay(const char *text) {
   std::string error;
-  const test::Case c = test::case_from_text(text, &error);
+  const reference::Case c = reference::case_from_text(text, &error);
   if (!error.empty()) {
     std::fprintf(stderr, "FA_CASE: %s\n", error.c_str());
     return 2;
   }
   int failures = 0;
   for (const std::string &kernel : replay_kernels()) {
-    test::Errors e;
-    const std::string failure = test::failure_of(c, kernel, &e);
+    reference::Errors e;
+    const std::string failure = reference::failure_of(c, kernel, &e);
     failures += !failure.empty();
     std::printf("%s: %s (error %.3g, naive %.3g, %.3g of the bound; lse %.3g of its bound)\n", kernel.c_str(),
                 failure.empty() ? "ok" : failure.c_str(), e.out, e.naive, e.of_bound, e.lse_of_bound);
@@ -70,7 +70,7 @@ std::string name_of_none() {
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
-  test::explain_crashes();
+  reference::explain_crashes();
   if (const char *text = std::getenv("FA_CASE")) return replay(text);
   const int result = RUN_ALL_TESTS();
   const testing::UnitTest &all = *testing::UnitTest::GetInstance();

@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "engine/target.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class ManyKeys : public EngineTest {

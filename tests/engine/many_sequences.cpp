@@ -6,11 +6,12 @@
 #include <fstream>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/compare_gradients.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class ManySequences : public EngineTest {

@@ -6,10 +6,11 @@
 #include <limits>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/run.h"
+#include "reference/compare_gradients.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();

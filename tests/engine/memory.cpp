@@ -7,10 +7,11 @@
 #include "engine/allocation.h"
 #include "engine/short_memory.h"
 #include "engine/target.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Memory : public EngineTest {

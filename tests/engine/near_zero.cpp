@@ -4,10 +4,11 @@
 #include <algorithm>
 
 #include "engine/target.h"
-#include "judge/gpu.h"
-#include "judge/run.h"
+#include "reference/gpu.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class NearZero : public EngineTest {

@@ -6,11 +6,12 @@
 #include <cmath>
 
 #include "engine/target.h"
-#include "judge/gpu.h"
-#include "judge/number.h"
-#include "judge/run.h"
+#include "reference/gpu.h"
+#include "reference/number.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Property : public EngineTest {
@@ -38,7 +39,7 @@ void copy(const Tensor &from, const Tensor &to) {
 }
 
 /// Expects out and lse of a and b, whose exact results are r, to agree within both calls' error bounds.
-void expect_close(const Instance &a, const Instance &b, const oracle::Result &r, const std::string &kernel,
+void expect_close(const Instance &a, const Instance &b, const reference::Result &r, const std::string &kernel,
                   double lse_shift = 0) {
   a.out.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
     ASSERT_NEAR(a.out.get(i, j, h, d), b.out.get(i, j, h, d), 3 * out_bound(a.c, r, r.head(i, j, h), d))
@@ -52,7 +53,7 @@ void expect_close(const Instance &a, const Instance &b, const oracle::Result &r,
 }
 
 void expect_close(const Instance &a, const Instance &b, const std::string &kernel) {
-  expect_close(a, b, oracle::attention(a.desc, a.args), kernel);
+  expect_close(a, b, reference::attention(a.desc, a.args), kernel);
 }
 
 TEST_P(Property, KeysInAnyOrder) {
@@ -96,7 +97,7 @@ TEST_P(Property, AddsInV) {
       sum.v.set(i, j, h, d, x + y);
     });
     for (const Instance *instance : {&a, &b, &sum}) run(*instance);
-    const oracle::Result r = oracle::attention(sum.desc, sum.args);
+    const reference::Result r = reference::attention(sum.desc, sum.args);
     sum.out.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
       const double scale = std::abs(a.out.get(i, j, h, d)) + std::abs(b.out.get(i, j, h, d));
       ASSERT_NEAR(a.out.get(i, j, h, d) + b.out.get(i, j, h, d), sum.out.get(i, j, h, d),
@@ -112,7 +113,7 @@ TEST_P(Property, ShiftedScoresShiftLseAlone) {
     const Instance a(c);
     a.bias.set(0, 0, 0, 0, 0);
     run(a);
-    const oracle::Result r = oracle::attention(a.desc, a.args);
+    const reference::Result r = reference::attention(a.desc, a.args);
     for (const double shift : {-40.0, 3.0, 100.0}) {
       const Instance b(c);
       b.bias.set(0, 0, 0, 0, shift);
@@ -145,7 +146,7 @@ TEST_P(Property, SplitsAgree) {
   for (Case c : cases()) {
     const Instance whole(c);
     run(whole);
-    const oracle::Result r = oracle::attention(whole.desc, whole.args);
+    const reference::Result r = reference::attention(whole.desc, whole.args);
     for (const int32_t splits : {1, 2, 3, 8, 1024}) {
       c.splits = splits;
       const Instance split(c);
@@ -170,7 +171,7 @@ TEST_P(Property, HalvesMergeByTheirLse) {
     const Op op(whole.desc, kernel);
     for (const fa_forward_args &args : {whole.args, half[0], half[1]}) ASSERT_EQ(fa_forward(op.get(), &args), FA_OK);
     ASSERT_EQ(wait_for_gpu(), "");
-    const oracle::Result r = oracle::attention(whole.desc, whole.args);
+    const reference::Result r = reference::attention(whole.desc, whole.args);
     whole.out.each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
       const double x = first.lse.get(i, h, j, 0), y = second.lse.get(i, h, j, 0);
       const double p = 1 / (1 + std::exp(y - x));

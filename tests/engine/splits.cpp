@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/target.h"
-#include "judge/run.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 class Splits : public EngineTest {

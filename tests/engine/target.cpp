@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "judge/gpu.h"
-#include "judge/random.h"
-#include "judge/run.h"
+#include "reference/gpu.h"
+#include "reference/random.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 
 std::vector<std::string> archs() {
 #if defined(__x86_64__)

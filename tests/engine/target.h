@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "judge/case.h"
+#include "reference/case.h"
 
 namespace test {
+using namespace reference;
 
 /// The ISAs of this architecture, available or not.
 std::vector<std::string> archs();

@@ -5,10 +5,11 @@
 #include <cmath>
 
 #include "engine/target.h"
-#include "judge/compare_gradients.h"
-#include "judge/run.h"
+#include "reference/compare_gradients.h"
+#include "reference/run.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 void fill(const Tensor &tensor, double x) {

@@ -13,11 +13,12 @@
 #include <thread>
 
 #include "engine/target.h"
-#include "judge/caller.h"
-#include "judge/run.h"
-#include "judge/sanitizer.h"
+#include "reference/caller.h"
+#include "reference/run.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 /// A host's parallel_for in several manners, that also checks what it is asked.

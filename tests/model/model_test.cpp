@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "cpu/features.h"
-#include "judge/random.h"
-#include "judge/sanitizer.h"
 #include "model/avx512_model.h"
 #include "model/hardware.h"
 #include "model/hardware512.h"
+#include "reference/random.h"
+#include "reference/sanitizer.h"
 
 namespace test {
+using namespace reference;
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();

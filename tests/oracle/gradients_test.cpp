@@ -1,21 +1,21 @@
 // The oracle's gradients, against finite differences of the oracle's attention, and against values worked out by hand.
-#include "judge/gradients.h"
+#include "reference/gradients.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "judge/backward.h"
-#include "judge/compare_gradients.h"
-#include "judge/oracle.h"
+#include "reference/backward.h"
+#include "reference/compare_gradients.h"
+#include "reference/oracle.h"
 
 namespace {
 
-using namespace test;
+using namespace reference;
 
 /// What the gradients given are of: the sum of dout out and of dlse lse.
 double loss(const BackwardInstance &s) {
-  const oracle::Result r = oracle::attention(s.desc, s.args);
+  const reference::Result r = reference::attention(s.desc, s.args);
   double sum = 0;
   for (int64_t b = 0; b < r.batch; ++b) {
     for (int64_t i = 0; i < r.rows; ++i) {
@@ -44,7 +44,7 @@ double difference(const BackwardInstance &s, const Tensor &input, const std::arr
   return (losses[1] - losses[0]) / (places[1] - places[0]);
 }
 
-void expect_differences(const BackwardInstance &s, const Tensor &input, const oracle::Gradient &gradient) {
+void expect_differences(const BackwardInstance &s, const Tensor &input, const reference::Gradient &gradient) {
   ASSERT_TRUE(gradient);
   input.each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
     if (!gradient.written[size_t(i * gradient.shape[1] + j)] || !std::isfinite(input.get(i, j, k, l))) return;
@@ -63,7 +63,7 @@ Case small() {
 
 void expect_gradients(const Case &c) {
   const BackwardInstance s(c);
-  const oracle::Gradients g = oracle::gradients(s.desc, s.call);
+  const reference::Gradients g = reference::gradients(s.desc, s.call);
   expect_differences(s, s.q, g.dq);
   expect_differences(s, s.k, g.dk);
   expect_differences(s, s.v, g.dv);
@@ -107,7 +107,7 @@ TEST(OracleGradients, ByHand) {
   s.dout.set(0, 0, 0, 0, 1);
   s.lse.set(0, 0, 0, 0, std::log(8.0));  // of more keys than these: the weights 1 and exp(2) of 8
   s.out.set(0, 0, 0, 0, 0.5);
-  const oracle::Gradients g = oracle::gradients(s.desc, s.call);
+  const reference::Gradients g = reference::gradients(s.desc, s.call);
   const double p[] = {1 / 8.0, std::exp(2.0) / 8}, dx[] = {p[0] * (1 - 0.5), p[1] * (3 - 0.5)};
   EXPECT_NEAR(g.dv.value[0], p[0], 1e-6);
   EXPECT_NEAR(g.dv.value[1], p[1], 1e-6);
@@ -123,7 +123,7 @@ TEST(OracleGradients, NothingMaskedIsRead) {
   const BackwardInstance s(c);
   ASSERT_TRUE(std::isnan(s.dout.get(0, 1, 0, 0)));
   for (int64_t d = 0; d < c.dv; ++d) s.v.set(0, 3, 0, d, NAN);
-  const oracle::Gradients g = oracle::gradients(s.desc, s.call);
+  const reference::Gradients g = reference::gradients(s.desc, s.call);
   for (int64_t d = 0; d < c.d; ++d) {
     EXPECT_EQ(g.dq.value[size_t(g.dq.at(0, 0, 0, d))], 0);
     EXPECT_TRUE(std::isfinite(g.dq.value[size_t(g.dq.at(0, 4, 0, d))]));

@@ -1,18 +1,19 @@
 // The oracle itself, against a second formulation written another way, against values worked out by hand, and against
 // the reference that comes with the MiniLM tensors.
-#include "judge/oracle.h"
+#include "reference/oracle.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "judge/instance.h"
-#include "judge/random.h"
+#include "reference/instance.h"
+#include "reference/random.h"
 #include "support/npy.h"
 
 namespace {
 
+using namespace reference;
 using namespace test;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -41,7 +42,7 @@ std::vector<double> online_row(const Instance &s, int64_t b, int64_t i, int64_t 
 template <class Allowed>
 void expect_online(const Case &c, Allowed allowed) {
   const Instance s(c);
-  const oracle::Result r = oracle::attention(s.desc, s.args);
+  const reference::Result r = reference::attention(s.desc, s.args);
   for (int64_t b = 0; b < c.b; ++b) {
     for (int64_t i = 0; i < c.sq; ++i) {
       for (int64_t h = 0; h < c.hq; ++h) {
@@ -86,7 +87,7 @@ struct Counting : Instance {
     k.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { k.set(i, j, m, n, 0); });
     v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { v.set(i, j, m, n, double(j)); });
   }
-  oracle::Result result() const { return oracle::attention(desc, args); }
+  reference::Result result() const { return reference::attention(desc, args); }
 };
 
 TEST(Oracle, AddendsByHand) {
@@ -97,7 +98,7 @@ TEST(Oracle, AddendsByHand) {
   s.alibi.set(0, 0, 0, 0, std::log(2.0));
   s.bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.bias.set(i, j, m, n, 0); });
   s.bias.set(0, 0, 1, 2, -infinity);
-  const oracle::Result r = s.result();
+  const reference::Result r = s.result();
   // Query 0 stands at position 1: weights 1/2, 1, 1/2 beside the sink's 2. Query 1 at 2: 1/4, 1/2, none.
   EXPECT_NEAR(r.out[0], (0.5 * 0 + 1 * 1 + 0.5 * 2) / 4, 1e-7);
   EXPECT_NEAR(r.lse[0], std::log(4.0), 1e-7);
@@ -112,10 +113,10 @@ TEST(Oracle, SoftcapBeforeAndAfterTheBias) {
   s.q.set(0, 0, 0, 0, 3);
   s.k.set(0, 0, 0, 0, 1);
   s.bias.set(0, 0, 0, 0, 5);
-  EXPECT_NEAR(oracle::attention(s.desc, s.args).lse[0], 2 * std::tanh(1.5) + 5, 1e-12);
+  EXPECT_NEAR(reference::attention(s.desc, s.args).lse[0], 2 * std::tanh(1.5) + 5, 1e-12);
   fa_desc first = s.desc;
   first.flags = FA_FLAG_BIAS_BEFORE_SOFTCAP;
-  EXPECT_NEAR(oracle::attention(first, s.args).lse[0], 2 * std::tanh(4), 1e-12);
+  EXPECT_NEAR(reference::attention(first, s.args).lse[0], 2 * std::tanh(4), 1e-12);
 }
 
 TEST(Oracle, SequencesByHand) {
@@ -129,7 +130,7 @@ TEST(Oracle, SequencesByHand) {
   s.v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) {
     s.v.set(i, j, m, n, j >= 2 && j < 6 ? double(j) : NAN);
   });
-  const oracle::Result r = oracle::attention(s.desc, s.args);
+  const reference::Result r = reference::attention(s.desc, s.args);
   EXPECT_NEAR(r.out[0], 3.5, 1e-12);
   EXPECT_NEAR(r.lse[0], std::log(4.0), 1e-12);
 }
@@ -146,18 +147,18 @@ TEST(Oracle, PagesAndPackedRowsAreTheSameAttention) {
       b.v.set(int64_t(b.table.get(0, j / 4, 0, 0)), j % 4, 0, d, a.v.get(0, j, 0, d));
     }
   }
-  EXPECT_EQ(oracle::attention(a.desc, a.args).out, oracle::attention(b.desc, b.args).out);
+  EXPECT_EQ(reference::attention(a.desc, a.args).out, reference::attention(b.desc, b.args).out);
 
   // Rows 2..5 and 3..8 of longer tensors, as the second sequence of a packed call.
   fa_forward_args packed = a.args;
   const int32_t cu_q[] = {0, 2, 5}, cu_k[] = {0, 3, 12};
   packed.cu_seqlens_q = cu_q, packed.cu_seqlens_k = cu_k, packed.num_seqs = 2;
-  const oracle::Result whole = oracle::attention(a.desc, packed);
+  const reference::Result whole = reference::attention(a.desc, packed);
   fa_forward_args second = a.args;
   second.q.data = a.q.at(0, 2, 0, 0), second.k.data = a.k.at(0, 3, 0, 0), second.v.data = a.v.at(0, 3, 0, 0);
   second.q.shape[1] = second.out.shape[1] = 3;
   second.k.shape[1] = second.v.shape[1] = 9;
-  const oracle::Result part = oracle::attention(a.desc, second);
+  const reference::Result part = reference::attention(a.desc, second);
   EXPECT_EQ(std::vector<double>(whole.out.end() - 9, whole.out.end()), part.out);
 }
 
@@ -167,7 +168,7 @@ TEST(Oracle, NothingMaskedIsRead) {
   const Instance s(c), poisoned(c);
   for (int64_t d = 0; d < c.d; ++d) poisoned.k.set(0, 6, 0, d, NAN);
   for (int64_t d = 0; d < c.dv; ++d) poisoned.v.set(0, 6, 0, d, infinity);
-  const oracle::Result a = oracle::attention(s.desc, s.args), b = oracle::attention(poisoned.desc, poisoned.args);
+  const reference::Result a = reference::attention(s.desc, s.args), b = reference::attention(poisoned.desc, poisoned.args);
   for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(a.out[size_t(a.element(0, i, 0, 0))], b.out[size_t(b.element(0, i, 0, 0))]);
   EXPECT_TRUE(std::isnan(b.out[size_t(b.element(0, 6, 0, 0))]));
   EXPECT_TRUE(std::isnan(b.lse[size_t(b.head(0, 6, 0))]));
@@ -177,7 +178,7 @@ TEST(Oracle, NaiveIsCloseAndRounded) {
   Case c = small();
   c.q = FA_BF16;
   const Instance s(c);
-  const oracle::Result exact = oracle::attention(s.desc, s.args), naive = oracle::naive(s.desc, s.args);
+  const reference::Result exact = reference::attention(s.desc, s.args), naive = reference::naive(s.desc, s.args);
   double error = 0;
   for (size_t n = 0; n < exact.out.size(); ++n) error = std::fmax(error, std::abs(exact.out[n] - naive.out[n]));
   EXPECT_LT(error, 0.03);
@@ -201,7 +202,7 @@ TEST(Oracle, MiniLM) {
     args.out = args.q;
     args.cu_seqlens_q = args.cu_seqlens_k = reinterpret_cast<const int32_t *>(cu.data.data());
     args.num_seqs = 3;
-    const oracle::Result r = oracle::attention(desc, args);
+    const reference::Result r = reference::attention(desc, args);
     ASSERT_EQ(r.out.size() * 4, reference.data.size());
     double worst = 0;
     for (size_t n = 0; n < r.out.size(); ++n) {

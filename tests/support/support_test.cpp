@@ -3,15 +3,15 @@
 
 #include <cmath>
 
-#include "judge/case.h"
-#include "judge/memory.h"
-#include "judge/number.h"
-#include "judge/random.h"
-#include "judge/tensor.h"
+#include "reference/case.h"
+#include "reference/memory.h"
+#include "reference/number.h"
+#include "reference/random.h"
+#include "reference/tensor.h"
 
 namespace {
 
-using namespace test;
+using namespace reference;
 
 /// x rounded to a format of the given precision and smallest exponent by the definition, in double arithmetic.
 double rounded_by_definition(double x, int precision, int least_exponent) {

@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "file.h"
-#include "judge/random.h"
 #include "npy.h"
+#include "reference/random.h"
 
 namespace test {
+using namespace reference;
 
 /// Nearly normal numbers.
 inline fa::tool::Array random_array(fa::tool::NpyType type, std::vector<int64_t> shape, uint64_t seed) {

@@ -24,7 +24,7 @@ using namespace fa::tool;
 
 /// A run of two cases with noise of some per cent, the second case slowed down by a factor.
 BenchRun made_up(uint64_t seed, double factor) {
-  test::Random random(seed);
+  reference::Random random(seed);
   BenchRun run{"0.1.0", "a processor", {}};
   for (const double middle : {1e-3, 2e-3 * factor}) {
     Measurement m;
@@ -32,7 +32,7 @@ BenchRun made_up(uint64_t seed, double factor) {
     m.kernel = "cpu.generic";
     m.flops = 1e6;
     m.bytes = 1e5;
-    for (int i = 0; i < 15; ++i) m.seconds.push_back(middle * std::exp(0.02 * test::normal(random.next())));
+    for (int i = 0; i < 15; ++i) m.seconds.push_back(middle * std::exp(0.02 * reference::normal(random.next())));
     run.measurements.push_back(m);
   }
   return run;

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "check_cases.h"
-#include "judge/sanitizer.h"
 #include "program.h"
+#include "reference/sanitizer.h"
 
 namespace {
 
@@ -11,7 +11,7 @@ using test::fa;
 using test::Finished;
 
 TEST(Check, EveryKernelIsRight) {
-  const Finished f = test::slow ? fa({"check", "--kernel", "cpu.generic"}) : fa({"check"});
+  const Finished f = reference::slow ? fa({"check", "--kernel", "cpu.generic"}) : fa({"check"});
   EXPECT_EQ(f.code, 0) << f.out << f.err;
   EXPECT_NE(f.out.find("cpu.generic"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("checks are right"), f.out.npos) << f.out;
@@ -36,7 +36,7 @@ TEST(Check, RefusesKernelsThatAreNotThere) {
 
 /// A library that computes something else: one whose fa_forward is replaced by the loader.
 TEST(Check, FindsWrongResults) {
-  if (test::slow) GTEST_SKIP() << "a sanitizer's run time does not suffer preloading";
+  if (reference::slow) GTEST_SKIP() << "a sanitizer's run time does not suffer preloading";
   const Finished f = fa({"check", "--kernel", "cpu.generic"}, {{"LD_PRELOAD", TEST_WRONG_LIBRARY}});
   EXPECT_EQ(f.code, 1) << f.out << f.err;
   EXPECT_NE(f.out.find("WRONG"), f.out.npos) << f.out;

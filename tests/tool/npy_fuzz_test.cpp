@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "error.h"
-#include "judge/memory.h"
-#include "judge/random.h"
 #include "npy.h"
+#include "reference/memory.h"
+#include "reference/random.h"
 
 namespace fa::tool {
 namespace {
@@ -40,7 +40,7 @@ const char *const words[] = {"'descr'",
                              "'",
                              " "};
 
-std::string seed_file(test::Random &random) {
+std::string seed_file(reference::Random &random) {
   const NpyType types[] = {NpyType::f16, NpyType::bf16, NpyType::f32, NpyType::f64, NpyType::boolean,
                            NpyType::u8,  NpyType::u16,  NpyType::i32, NpyType::i64};
   std::vector<int64_t> shape(static_cast<size_t>(random.between(0, 5)));
@@ -58,7 +58,7 @@ std::string seed_file(test::Random &random) {
   return file;
 }
 
-void damage(std::string &file, test::Random &random) {
+void damage(std::string &file, reference::Random &random) {
   const auto anywhere = [&] { return static_cast<size_t>(random.between(0, static_cast<int64_t>(file.size()))); };
   switch (random.between(0, 5)) {
     case 0:
@@ -86,7 +86,7 @@ void damage(std::string &file, test::Random &random) {
 
 /// "" or what is wrong with how a file was taken.
 std::string fault_of(const std::string &file, bool *accepted) {
-  test::GuardedMemory memory(file.size(), test::Guard::end);
+  reference::GuardedMemory memory(file.size(), reference::Guard::end);
   if (!file.empty()) std::memcpy(memory.data(), file.data(), file.size());
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte *>(memory.data()), file.size());
   try {
@@ -111,7 +111,7 @@ TEST(NpyFuzz, DamagedFilesAreRefusedOrWhole) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   int64_t taken = 0, refused = 0;
   for (uint64_t seed = 1; std::chrono::steady_clock::now() < end; ++seed) {
-    test::Random random(seed);
+    reference::Random random(seed);
     std::string file = seed_file(random);
     for (int64_t n = random.between(0, 4); n > 0; --n) damage(file, random);
     bool accepted = false;

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "arrays.h"
-#include "judge/number.h"
-#include "judge/oracle.h"
 #include "program.h"
+#include "reference/number.h"
+#include "reference/oracle.h"
 #include "temporary.h"
 
 namespace test::run {
@@ -79,7 +79,7 @@ struct Call {
   void expect_right() {
     const Finished f = test::fa(options);
     ASSERT_EQ(f.code, 0) << f.err;
-    const oracle::Result expected = oracle::attention(desc, args);
+    const reference::Result expected = reference::attention(desc, args);
     const Array got = read_npy(folder / "out.npy"), got_lse = read_npy(folder / "lse.npy");
     ASSERT_EQ(got.type, NpyType::f32);
     ASSERT_EQ(got.shape, q.shape);
@@ -92,7 +92,7 @@ struct Call {
             const double want = written ? expected.out[static_cast<size_t>(at * d + e)] : 0;
             // An ISA may round weights to q's type: docs/precision.md.
             const double rounding =
-                3 * test::unit_roundoff(desc.dtype_q) * expected.mean_v[static_cast<size_t>(at * d + e)];
+                3 * reference::unit_roundoff(desc.dtype_q) * expected.mean_v[static_cast<size_t>(at * d + e)];
             ASSERT_NEAR(got.value(at * d + e), want, 1e-4 + rounding) << i << " " << row << " " << head << " " << e;
           }
           const double lse_want = expected.lse[static_cast<size_t>(at)];

@@ -5,8 +5,8 @@
 #include <iterator>
 
 #include "arrays.h"
-#include "judge/gradients.h"
 #include "program.h"
+#include "reference/gradients.h"
 #include "run_calls.h"
 
 namespace {
@@ -41,8 +41,8 @@ TEST(RunGradients, OfQueriesKeysAndValues) {
   fa_tensor_init(&args.dq, gradients[0].bytes.data(), FA_F32, b, sq, hq, d);
   fa_tensor_init(&args.dk, gradients[1].bytes.data(), FA_F32, b, sk, hkv, d);
   fa_tensor_init(&args.dv, gradients[2].bytes.data(), FA_F32, b, sk, hkv, d);
-  const oracle::Gradients expected = oracle::gradients(call.desc, args);
-  const oracle::Gradient *wanted[] = {&expected.dq, &expected.dk, &expected.dv};
+  const reference::Gradients expected = reference::gradients(call.desc, args);
+  const reference::Gradient *wanted[] = {&expected.dq, &expected.dk, &expected.dv};
   for (size_t i = 0; i < 3; ++i)
     for (int64_t n = 0; n < gradients[i].elements(); ++n)
       ASSERT_NEAR(gradients[i].value(n), wanted[i]->value[static_cast<size_t>(n)], 1e-4) << names[i] << " " << n;
@@ -96,7 +96,7 @@ struct Everything : Call {
   void write(const std::string &name) { add({"--" + name, file(name)}); }
 
   /// Of what the tool wrote as output and logsumexp.
-  oracle::Gradients gradients() {
+  reference::Gradients gradients() {
     Array written = read_npy(file("out")), lse_written = read_npy(file("lse"));
     std::vector<float> values(static_cast<size_t>(b * std::max(sq, sk) * hq * d));  // its contents do not matter
     fa_backward_args backward;
@@ -112,13 +112,13 @@ struct Everything : Call {
     fa_tensor_init(&backward.dv, values.data(), FA_F32, b, sk, hkv, d);
     fa_tensor_init(&backward.dbias, values.data(), FA_F32, 1, hq, 1, sk);
     fa_tensor_init(&backward.dsinks, values.data(), FA_F32, 1, hq, 1, 1);
-    return oracle::gradients(desc, backward);
+    return reference::gradients(desc, backward);
   }
 };
 
 constexpr const char *all_names[] = {"dq", "dk", "dv", "dbias", "dsinks"};
 
-std::vector<const oracle::Gradient *> all_of(const oracle::Gradients &g) {
+std::vector<const reference::Gradient *> all_of(const reference::Gradients &g) {
   return {&g.dq, &g.dk, &g.dv, &g.dbias, &g.dsinks};
 }
 
@@ -127,7 +127,7 @@ TEST(RunGradients, OfBiasAndSinksAndThroughTheLogSumExp) {
   for (const char *name : all_names) call.write(name);
   const Finished f = test::fa(call.options);
   ASSERT_EQ(f.code, 0) << f.err;
-  const oracle::Gradients expected = call.gradients();
+  const reference::Gradients expected = call.gradients();
   for (size_t i = 0; i < std::size(all_names); ++i) {
     const Array got = read_npy(call.file(all_names[i]));
     EXPECT_EQ(got.type, NpyType::f32) << all_names[i];
@@ -157,7 +157,7 @@ TEST(RunGradients, AddToWhatTheirFilesHold) {
     if (repeated) call.add({"--repeat", "3"});
     const Finished f = test::fa(call.options);
     ASSERT_EQ(f.code, 0) << f.err;
-    const oracle::Gradients expected = call.gradients();
+    const reference::Gradients expected = call.gradients();
     for (size_t i = 0; i < std::size(all_names); ++i) {
       const Array got = read_npy(call.file(all_names[i]));
       ASSERT_EQ(got.type, NpyType::f32) << all_names[i];

@@ -5,16 +5,16 @@
 
 #include <cmath>
 
-#include "judge/random.h"
+#include "reference/random.h"
 
 namespace fa::tool {
 namespace {
 
 /// Times with a tail to the right, as timings have.
 std::vector<double> times(uint64_t seed, size_t count, double middle) {
-  test::Random random(seed);
+  reference::Random random(seed);
   std::vector<double> samples;
-  for (size_t i = 0; i < count; ++i) samples.push_back(middle * std::exp(0.03 * test::normal(random.next())));
+  for (size_t i = 0; i < count; ++i) samples.push_back(middle * std::exp(0.03 * reference::normal(random.next())));
   return samples;
 }
 

@@ -1,7 +1,7 @@
 // An op of several families: each call takes the first that serves it. Runs on a libfa with the family of family/.
 #include "cuda/fixture.h"
-#include "judge/backward.h"
-#include "judge/gpu.h"
+#include "reference/backward.h"
+#include "reference/gpu.h"
 
 namespace cuda_test {
 namespace {
@@ -103,10 +103,10 @@ TEST(Family, TheWorkspaceIsEnoughForEach) {
 /// These lists of kernels have none of the backward pass, as builds with FA_BACKWARD=OFF.
 // [F185]
 TEST(Family, WithoutKernelsForGradientsTheyAreRefused) {
-  test::share_memory(true);
+  reference::share_memory(true);
   Case c = plain_case();
   c.b = 1, c.backward = true;
-  const test::BackwardInstance instance(c);
+  const reference::BackwardInstance instance(c);
   const std::vector<char> before = instance.gradient_bits();
   for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
     const Op op(desc_of(c, device));
@@ -114,7 +114,7 @@ TEST(Family, WithoutKernelsForGradientsTheyAreRefused) {
     EXPECT_EQ(last_error_lacks({"fa_backward", "device 0", "FA_BACKWARD=ON", "memory of the host"}), "");
   }
   EXPECT_EQ(instance.gradient_bits(), before);
-  test::share_memory(false);
+  reference::share_memory(false);
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+#include "reference/call.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace reference {
+namespace {
+
+const void *element(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k, int64_t l) {
+  const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
+  return static_cast<const char *>(t.data) + offset * reference::dtype_bytes(dtype);
+}
+
+Elements row(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k) {
+  return {element(t, dtype, i, j, k, 0), t.stride[3] * reference::dtype_bytes(dtype), dtype};
+}
+
+/// An element of an optional tensor whose dimensions may be 1 and are then repeated.
+double repeated(const fa_tensor &t, fa_dtype type_if_default, int64_t i, int64_t j, int64_t k, int64_t l) {
+  const fa_dtype dtype = t.dtype ? t.dtype : type_if_default;
+  const auto index = [&](int dimension, int64_t at) { return t.shape[dimension] == 1 ? 0 : at; };
+  return reference::load(element(t, dtype, index(0, i), index(1, j), index(2, k), index(3, l)), dtype);
+}
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+
+}  // namespace
+
+Call::Call(const fa_desc &desc_in, const fa_forward_args &args_in) : desc(desc_in), args(args_in) {
+  const bool packed = args.cu_seqlens_q || args.cu_seqlens_k;
+  const int64_t count = packed ? args.num_seqs : args.q.shape[0];
+  for (int64_t b = 0; b < count; ++b) {
+    Sequence s{};
+    s.index = b;
+
+    s.q_batch = args.cu_seqlens_q ? 0 : b;
+    s.q_row = args.cu_seqlens_q ? args.cu_seqlens_q[b] : 0;
+    s.queries = args.cu_seqlens_q ? args.cu_seqlens_q[b + 1] - args.cu_seqlens_q[b] : args.q.shape[1];
+    if (args.seqused_q) s.queries = args.seqused_q[b];
+
+    s.k_batch = args.cu_seqlens_k ? 0 : args.kv_batch_idx ? args.kv_batch_idx[b] : b;
+    s.k_row = args.cu_seqlens_k ? args.cu_seqlens_k[b] : 0;
+    s.keys = args.cu_seqlens_k       ? args.cu_seqlens_k[b + 1] - args.cu_seqlens_k[b]
+             : args.block_table.data ? args.block_table.shape[1] * args.k.shape[1]
+                                     : args.k.shape[1];
+    if (args.seqused_k) s.keys = args.seqused_k[b];
+    if (args.leftpad_k) {
+      s.k_row += args.leftpad_k[b];
+      s.keys = std::max<int64_t>(0, s.keys - args.leftpad_k[b]);
+    }
+
+    s.offset = desc.mask == FA_MASK_CAUSAL_TOP_LEFT ? 0 : s.keys - s.queries;
+    if (args.q_offset) s.offset = args.q_offset[b];
+    sequences.push_back(s);
+  }
+}
+
+double Call::scale() const {
+  return desc.softmax_scale != 0 ? desc.softmax_scale : 1 / std::sqrt(double(dim()));
+}
+
+Elements Call::q(const Sequence &s, int64_t i, int64_t head) const {
+  return row(args.q, q_type(), s.q_batch, s.q_row + i, head);
+}
+
+Elements Call::k(const Sequence &s, int64_t j, int64_t head) const {
+  return kv_row(args.k, s, j, head);
+}
+
+Elements Call::v(const Sequence &s, int64_t j, int64_t head) const {
+  return kv_row(args.v, s, j, head);
+}
+
+Elements Call::kv_row(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head) const {
+  const int64_t token = s.k_row + j;
+  if (!args.block_table.data) return row(tensor, kv_type(), s.k_batch, token, head);
+  const int64_t page_size = args.k.shape[1];
+  const auto page = int64_t(reference::load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
+  return row(tensor, kv_type(), page, token % page_size, head);
+}
+
+double Call::bias(const Sequence &s, int64_t head, int64_t i, int64_t j) const {
+  return args.bias.data ? repeated(args.bias, FA_F32, s.index, head, i, j) : 0;
+}
+
+double Call::slope(const Sequence &s, int64_t head) const {
+  return args.alibi_slopes.data ? repeated(args.alibi_slopes, FA_F32, s.index, head, 0, 0) : 0;
+}
+
+double Call::sink(const Sequence &s, int64_t head) const {
+  return args.sinks.data ? repeated(args.sinks, FA_F32, s.index, head, 0, 0) : -std::numeric_limits<double>::infinity();
+}
+
+bool Call::attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const {
+  const int64_t p = i + s.offset;
+  if (desc.mask != FA_MASK_NONE && j > p) return false;
+  if (desc.window_left >= 0 && p - j > desc.window_left) return false;
+  if (desc.window_right >= 0 && j - p > desc.window_right) return false;
+  if (desc.attention_chunk > 0 && floor_divide(j, desc.attention_chunk) != floor_divide(p, desc.attention_chunk)) {
+    return false;
+  }
+  return !args.mask.data || repeated(args.mask, FA_BOOL, s.index, head, i, j) != 0;
+}
+
+}  // namespace reference

@@ -1,0 +1,75 @@
+// One fa_forward call resolved into sequences, as fa.h defines them: which rows of which tensor each consists of, and
+// where its queries stand among its keys. Reads the public structures and nothing of the library.
+#pragma once
+
+#include <fa.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/number.h"
+
+namespace reference {
+
+/// A row of a tensor: the elements of its last dimension.
+class Elements {
+ public:
+  Elements(const void *first, int64_t bytes_apart, fa_dtype dtype)
+      : first_(static_cast<const char *>(first)), bytes_apart_(bytes_apart), dtype_(dtype) {}
+  double operator[](int64_t d) const { return reference::load(first_ + d * bytes_apart_, dtype_); }
+
+ private:
+  const char *first_;
+  int64_t bytes_apart_;
+  fa_dtype dtype_;
+};
+
+/// One sequence of a call.
+struct Sequence {
+  int64_t index;    // b: its place in bias, mask, slopes, sinks and in the arrays
+  int64_t queries;  // used ones
+  int64_t keys;     // used ones, left padding not counted
+  int64_t offset;   // o: the position of query 0 among the keys
+  int64_t q_batch;  // where its query 0 lies in q and out
+  int64_t q_row;
+  int64_t k_batch;  // where its key 0 lies in k and v; paged: k_row is the token, and the page is looked up
+  int64_t k_row;
+};
+
+class Call {
+ public:
+  /// Both must be what fa_forward accepts. The structures and what they point to must outlive the call.
+  Call(const fa_desc &desc, const fa_forward_args &args);
+
+  const fa_desc &desc;
+  const fa_forward_args &args;
+  std::vector<Sequence> sequences;
+
+  fa_dtype q_type() const { return desc.dtype_q; }
+  fa_dtype kv_type() const { return desc.dtype_kv ? desc.dtype_kv : desc.dtype_q; }
+  fa_dtype out_type() const { return desc.dtype_out ? desc.dtype_out : desc.dtype_q; }
+  int64_t dim() const { return desc.head_dim; }
+  int64_t dim_v() const { return desc.head_dim_v ? desc.head_dim_v : desc.head_dim; }
+  int64_t heads() const { return args.q.shape[2]; }
+  int64_t heads_kv() const { return args.k.shape[2]; }
+  double scale() const;
+
+  /// Rows of sequence s: query i or key j of a head. Heads of k and v are key/value heads.
+  Elements q(const Sequence &s, int64_t i, int64_t head) const;
+  Elements k(const Sequence &s, int64_t j, int64_t head) const;
+  Elements v(const Sequence &s, int64_t j, int64_t head) const;
+
+  /// The addend of score (i, j), 0 without a bias.
+  double bias(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
+  /// The ALiBi slope of a head, 0 without.
+  double slope(const Sequence &s, int64_t head) const;
+  /// The sink of a head, -inf without.
+  double sink(const Sequence &s, int64_t head) const;
+  /// Whether query i attends key j by mask kind, window, chunk and mask tensor.
+  bool attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
+
+ private:
+  Elements kv_row(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head) const;
+};
+
+}  // namespace reference

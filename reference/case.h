@@ -1,0 +1,75 @@
+// One case of the test suite: the sizes and features of a call, as one line of text and back, so that a failure prints
+// a line that repeats it.
+#pragma once
+
+#include <fa.h>
+
+#include <string>
+
+#include "reference/tensor.h"
+
+namespace reference {
+
+/// Everything that decides a call. The contents of tensors and arrays follow from the sizes and the seed.
+struct Case {
+  int64_t b = 1, sq = 16, sk = 16, hq = 1, hkv = 1, d = 64, dv = 0;  // dv 0: as d
+  fa_dtype q = FA_F32, kv = FA_DTYPE_DEFAULT, out = FA_DTYPE_DEFAULT;
+  fa_mask mask = FA_MASK_NONE;
+  int64_t window_left = -1, window_right = -1, chunk = 0;
+  double scale = 0, softcap = 0;
+  uint32_t flags = 0;
+
+  bool cu_q = false, cu_k = false;  // packed; sequences of up to sq and sk rows
+  bool used_q = false, used_k = false, leftpad = false, batch_idx = false, offset = false;
+  int64_t page = 0;  // page size; 0: not paged
+
+  // Optional tensors: the type ("f32", ...), then the dimensions that are not repeated, of "bhqk": "f16:hk".
+  std::string bias;
+  std::string boolmask;      // dimensions only: "bqk"; "none" repeats all of them
+  std::string alibi, sinks;  // "h" or "bh"
+  bool lse = true;
+
+  int32_t splits = 0, threads = 1;
+  bool workspace = false;  // the caller's
+  bool bounds = false;     // max_seqlen_q and max_seqlen_k given where they need not be
+  std::string fenv;        // the caller's floating-point environment (reference/caller.h)
+
+  Layout q_layout = Layout::bshd, k_layout = Layout::bshd, v_layout = Layout::bshd, out_layout = Layout::bshd;
+  double amp = 1, k_amp = 1;  // of q and k: large ones make few keys matter
+  double v_amp = 1;           // of v; when it is not 1, every other value is 0, so that small weights count
+  std::string subnormal;      // what has no numbers but those below its type's normal ones: of "qkvbasd"
+  bool special = false;       // some values are NaN or infinite
+  bool far = false;           // q_offset lies at the ends of its range
+  bool padded = false;        // a part of the bias is as low as finite numbers go, as in masks of models
+  // The backward pass, of which the fields above are the inputs. out and lse are the oracle's.
+  bool backward = false;
+  bool chained = false;  // they are those of the kernel's own forward pass, and gradients are judged from end to end
+  std::string grads = "qkv";        // which of dq, dk and dv are computed
+  std::string dbias;                // the dimensions of "bhqk" that are not summed; "none"; "": not computed
+  std::string dsinks;               // "h" or "bh"
+  bool dlse = false;                // given
+  bool delta = false;               // given, and out is not
+  std::string accumulate = "none";  // what is added to: of "qkvbs"
+  fa_dtype dout = FA_DTYPE_DEFAULT, dq = FA_DTYPE_DEFAULT, dk = FA_DTYPE_DEFAULT, dv_type = FA_DTYPE_DEFAULT;
+  fa_dtype dbias_type = FA_DTYPE_DEFAULT;
+  Layout dout_layout = Layout::bshd, grad_layout = Layout::bshd;
+  double dout_amp = 1;
+  bool dout_ends = false;  // some of dout are the largest and the smallest numbers of its type, or subnormal
+  int32_t dout_fall = 0;   // of every three rows of dout and dlse, each is 2^-dout_fall of the one before it
+
+  uint64_t seed = 1;
+
+  int64_t dim_v() const { return dv ? dv : d; }
+  fa_dtype kv_type() const { return kv ? kv : q; }
+  fa_dtype out_type() const { return out ? out : q; }
+};
+
+/// "b=2 sq=65 ...": what differs from the defaults, and the sizes always.
+std::string to_text(const Case &c);
+
+/// Reads what to_text writes, keys in any order. Stores what is wrong in *error, "" when nothing is.
+Case case_from_text(const std::string &text, std::string *error);
+
+const char *name_of(fa_dtype dtype);
+
+}  // namespace reference

@@ -1,0 +1,23 @@
+// When is a gradient right? The bounds that docs/precision.md publishes, and the comparison of a backward call's
+// outputs with the oracle's.
+#pragma once
+
+#include <string>
+
+#include "reference/backward.h"
+#include "reference/compare.h"
+#include "reference/gradients.h"
+
+namespace reference {
+
+/// What the oracle expects of a backward call.
+struct ExpectedGradients {
+  reference::Gradients exact, naive;
+  explicit ExpectedGradients(const BackwardInstance &instance);
+};
+
+/// "" when all gradients of the instance are within both bounds, else what is wrong and where. What a pair with
+/// something not finite has a part in may be anything.
+std::string compare(const BackwardInstance &instance, const ExpectedGradients &expected, Errors *errors = nullptr);
+
+}  // namespace reference

@@ -1,0 +1,136 @@
+// One head of one sequence of a call, converted once to the type that is computed in, and its scores: what the oracle's
+// outputs and gradients are both made of.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "reference/call.h"
+
+namespace reference {
+
+/// The rows of one head of a sequence, (count, dim), converted once.
+template <class Real, class Read>
+std::vector<Real> dense(int64_t count, int64_t dim, Read read) {
+  std::vector<Real> values(size_t(count * dim));
+  for (int64_t j = 0; j < count; ++j) {
+    const Elements row = read(j);
+    for (int64_t d = 0; d < dim; ++d) values[size_t(j * dim + d)] = Real(row[d]);
+  }
+  return values;
+}
+
+/// Summed in plain order.
+template <class Real>
+Real dot(const Real *a, const Real *b, int64_t n) {
+  Real sum = 0;
+  for (int64_t d = 0; d < n; ++d) sum += a[d] * b[d];
+  return sum;
+}
+
+/// Rows, (count, dim), as columns: (dim, count).
+template <class Real>
+std::vector<Real> columns_of(const std::vector<Real> &rows, int64_t count, int64_t dim) {
+  std::vector<Real> columns(rows.size());
+  for (int64_t j = 0; j < count; ++j)
+    for (int64_t d = 0; d < dim; ++d) columns[size_t(d * count + j)] = rows[size_t(j * dim + d)];
+  return columns;
+}
+
+/// The products of a row with many, which are given as columns: each is summed in plain order, many at a time.
+template <class Real>
+std::vector<Real> products(const Real *row, int64_t dim, const std::vector<Real> &columns, int64_t count) {
+  std::vector<Real> sums(size_t(count), 0);
+  for (int64_t d = 0; d < dim; ++d)
+    for (int64_t j = 0; j < count; ++j) sums[size_t(j)] += row[d] * columns[size_t(d * count + j)];
+  return sums;
+}
+
+/// In double: squares of large numbers are larger.
+template <class Real>
+double length(const Real *row, int64_t dim) {
+  double sum = 0;
+  for (int64_t d = 0; d < dim; ++d) sum += double(row[d]) * double(row[d]);
+  return std::sqrt(sum);
+}
+
+template <class Real>
+std::vector<Real> lengths(const std::vector<Real> &rows, int64_t count, int64_t dim) {
+  std::vector<Real> result;
+  for (int64_t i = 0; i < count; ++i) result.push_back(Real(length(&rows[size_t(i * dim)], dim)));
+  return result;
+}
+
+/// One head of one sequence. Real is the type that everything is computed in.
+template <class Real>
+struct Head {
+  const Call &call;
+  const Sequence &s;
+  const Real scale;
+  int64_t head = 0;
+  std::vector<Real> q, k, v;                       // rows of its queries, keys and values
+  std::vector<Real> q_length, k_length, v_length;  // Euclidean
+
+  Head(const Call &c, const Sequence &sequence, int64_t kv) : call(c), s(sequence), scale(Real(c.scale())) {
+    k = dense<Real>(s.keys, c.dim(), [&](int64_t j) { return c.k(s, j, kv); });
+    v = dense<Real>(s.keys, c.dim_v(), [&](int64_t j) { return c.v(s, j, kv); });
+    k_length = lengths(k, s.keys, c.dim());
+    v_length = lengths(v, s.keys, c.dim_v());
+    k_columns_ = columns_of(k, s.keys, c.dim());
+  }
+
+  /// Goes on to a query head, one of those that share the key/value head.
+  void turn_to(int64_t query_head) {
+    head = query_head;
+    q = dense<Real>(s.queries, call.dim(), [&](int64_t i) { return call.q(s, i, head); });
+    q_length = lengths(q, s.queries, call.dim());
+  }
+
+  /// Those of a query with all keys.
+  std::vector<Real> products_of(int64_t i) const {
+    return products(q.data() + i * call.dim(), call.dim(), k_columns_, s.keys);
+  }
+
+  struct Score {
+    Real x;          // of fa.h
+    Real magnitude;  // no less than the sum of the absolute values of all that x adds up
+    bool attended;   // an attended key's score may be -inf, too
+    Real slope = 1;  // of the softcap, at what it is given
+    Real lost = 0;   // what numbers near 0 may make of it
+  };
+
+  /// Of query i and key j, whose product is given.
+  Score score(int64_t i, int64_t j, Real product) const {
+    const Real masked = -std::numeric_limits<Real>::infinity();
+    if (!call.attends(s, head, i, j)) return {masked, 0, false};
+    const Real bias = Real(call.bias(s, head, i, j));
+    if (bias == masked) return {masked, 0, false};
+    const Real cap = Real(call.desc.softcap);
+    const bool bias_first = call.desc.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP;
+
+    Real x = scale * product;
+    if (bias_first) x += bias;
+    const Real t = cap > 0 ? std::tanh(x / cap) : 0;
+    if (cap > 0) x = cap * t;
+    if (!bias_first) x += bias;
+    const Real alibi = Real(call.slope(s, head)) * Real(std::abs(i + s.offset - j));
+    const Real q_size = q_length[size_t(i)], k_size = k_length[size_t(j)];
+    return {x - alibi, std::abs(scale) * q_size * k_size + std::abs(bias) + std::abs(alibi), true, 1 - t * t,
+            std::abs(scale) * lost(q_size + k_size)};
+  }
+
+ private:
+  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Dot products of bf16 take operands and sums below
+  /// 2^-126 for 0 (Intel SDM, VDPBF16PS); sizes is the sum of both rows' lengths.
+  Real lost(Real sizes) const {
+    const Real dim = Real(call.dim());
+    const bool flushes = call.q_type() == FA_BF16 && call.kv_type() == FA_BF16;
+    return flushes ? Real(0x1p-126) * (dim + std::sqrt(dim) * sizes) : Real(0x1p-149) * dim;
+  }
+
+  std::vector<Real> k_columns_;
+};
+
+}  // namespace reference

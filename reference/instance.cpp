@@ -1,0 +1,294 @@
+#include "reference/instance.h"
+
+#include <algorithm>
+#include <climits>
+#include <cmath>
+#include <limits>
+
+#include "reference/call.h"
+#include "reference/number.h"
+#include "reference/random.h"
+
+namespace reference {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+enum Stream : uint64_t { for_q = 1, for_k, for_v, for_bias, for_mask, for_alibi, for_sinks, for_arrays, for_special };
+
+/// An optional tensor takes another tensor's layout unless that repeats elements, which its contents could not survive.
+Layout gapped(Layout layout) {
+  return int(layout) < output_layout_count ? layout : Layout::bshd;
+}
+
+fa_dtype dtype_of(const std::string &name) {
+  for (const fa_dtype dtype : {FA_F32, FA_F16, FA_BF16})
+    if (name == name_of(dtype)) return dtype;
+  return FA_DTYPE_DEFAULT;
+}
+
+/// Offsets of count packed sequences of up to longest rows, one of which has that many.
+std::vector<int32_t> packed_offsets(int64_t count, int64_t longest, Random *random) {
+  std::vector<int32_t> offsets = {0};
+  const int64_t full = count ? random->between(0, count - 1) : 0;
+  for (int64_t b = 0; b < count; ++b)
+    offsets.push_back(offsets.back() + int32_t(b == full ? longest : random->between(0, longest)));
+  return offsets;
+}
+
+int32_t far_offset(Random *random) {
+  return int32_t(random->one_of<int64_t>(INT_MIN, INT_MIN + 1, -5, INT_MAX - 100, INT_MAX - 1, INT_MAX));
+}
+
+/// The bias of a masked key in models: large, negative, and finite in the bias' type.
+double padding(uint64_t bits, fa_dtype dtype) {
+  const double lowest = dtype == FA_F16 ? -65504 : dtype == FA_BF16 ? -0x1.fep127 : -0x1.fffffep127;
+  const double values[] = {lowest, lowest, lowest / 2, std::max(lowest, -1e12), std::max(lowest, -3e9), -1e4};
+  return values[bits / 3 % 6];
+}
+
+}  // namespace
+
+double amplitude(const Case &c, char letter, fa_dtype dtype, double usual) {
+  return c.subnormal.find(letter) == std::string::npos ? usual : smallest_normal(dtype) / 4;
+}
+
+Tensor::Shape kept_shape(const std::string &kept, Tensor::Shape full) {
+  for (size_t axis = 0; axis < 4; ++axis)
+    if (kept.find("bhqk"[axis]) == std::string::npos) full[axis] = 1;
+  return full;
+}
+
+Instance::Instance(const Case &c_in, Guard guard) : c(c_in) {
+  fa_desc_init(&desc, sizeof desc);
+  desc.device = FA_DEVICE_CPU;
+  desc.dtype_q = c.q;
+  desc.dtype_kv = c.kv;
+  desc.dtype_out = c.out;
+  desc.mask = c.mask;
+  desc.head_dim = c.d;
+  desc.head_dim_v = c.dv;
+  desc.window_left = c.window_left;
+  desc.window_right = c.window_right;
+  desc.attention_chunk = c.chunk;
+  desc.softmax_scale = float(c.scale);
+  desc.softcap = float(c.softcap);
+  desc.flags = c.flags;
+  desc.num_threads = c.threads;
+
+  make_arrays(guard);
+  make_tensors(guard);
+  bind();
+  const bool refused = (c.page && (c.cu_k || c.batch_idx)) || (c.batch_idx && c.cu_k);  // no keys to speak of
+  if (!refused) poison_unused();
+  inputs_as_built_ = input_bytes();
+}
+
+void Instance::make_arrays(Guard guard) {
+  Random random(hash(c.seed, for_arrays, 0));
+  if (c.cu_q) cu_q = GuardedInts(packed_offsets(c.b, c.sq, &random), guard);
+  if (c.cu_k) cu_k = GuardedInts(packed_offsets(c.b, c.sk, &random), guard);
+  if (c.page) make_table(guard);
+
+  std::vector<int32_t> uq, uk, lp, idx, off;
+  for (size_t b = 0; b < size_t(c.b); ++b) {
+    const int64_t rows_q = c.cu_q ? cu_q[b + 1] - cu_q[b] : c.sq;
+    const int64_t rows_k = c.cu_k ? cu_k[b + 1] - cu_k[b] : c.page ? table.shape()[1] * c.page : c.sk;
+    uq.push_back(int32_t(random.between(0, rows_q)));
+    uk.push_back(int32_t(random.between(0, rows_k)));
+    const int64_t keys = c.used_k ? uk.back() : rows_k;
+    lp.push_back(int32_t(random.between(0, std::min<int64_t>(keys, random.chance(80) ? 9 : keys))));
+    idx.push_back(int32_t(random.between(0, c.b + 1)));
+    off.push_back(c.far ? far_offset(&random) : int32_t(random.between(-c.sq / 2, c.sk)));
+  }
+  if (c.used_q) used_q = GuardedInts(uq, guard);
+  if (c.used_k) used_k = GuardedInts(uk, guard);
+  if (c.leftpad) leftpad = GuardedInts(lp, guard);
+  if (c.batch_idx) batch_idx = GuardedInts(idx, guard);
+  if (c.offset) offset = GuardedInts(off, guard);
+}
+
+/// Pages in a scattered order; those past the used ones are taken back by poison_unused.
+void Instance::make_table(Guard guard) {
+  const int64_t width = std::max<int64_t>(1, (c.sk + c.page - 1) / c.page);
+  table = Tensor({c.b, width, 1, 1}, FA_I32, c.k_layout == Layout::padded ? Layout::padded : Layout::bshd, guard);
+  const int64_t pages = c.b * width;
+  std::vector<int64_t> order;
+  for (int64_t page = 0; page < pages; ++page) order.push_back(page);
+  std::sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
+    return hash(c.seed, for_arrays, uint64_t(x) + 1) < hash(c.seed, for_arrays, uint64_t(y) + 1);
+  });
+  table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) {
+    table.set(i, j, 0, 0, double(order[size_t(n)] + 1));  // page 0 stays unused
+  });
+}
+
+void Instance::make_tensors(Guard guard) {
+  const int64_t tail = c.b ? int64_t(hash(c.seed, for_arrays, 0) % 3) : 0;  // rows behind the last packed sequence
+  const int64_t total_q = c.cu_q ? cu_q[size_t(c.b)] + tail : 0, total_k = c.cu_k ? cu_k[size_t(c.b)] + tail : 0;
+  const int64_t batch_q = c.cu_q ? 1 : c.b, rows_q = c.cu_q ? total_q : c.sq;
+  int64_t batch_k = c.b, rows_k = c.sk, longest_k = c.sk;
+  if (c.batch_idx) batch_k = c.b + 2;
+  if (c.cu_k) batch_k = 1, rows_k = total_k;
+  if (c.page) batch_k = c.b * table.shape()[1] + 1, rows_k = c.page, longest_k = table.shape()[1] * c.page;
+
+  q = Tensor({batch_q, rows_q, c.hq, c.d}, c.q, c.q_layout, guard);
+  k = Tensor({batch_k, rows_k, c.hkv, c.d}, c.kv_type(), c.k_layout, guard);
+  v = Tensor({batch_k, rows_k, c.hkv, c.dim_v()}, c.kv_type(), c.v_layout, guard);
+  out = Tensor({batch_q, rows_q, c.hq, c.dim_v()}, c.out_type(), c.out_layout, guard);
+  if (c.lse) lse = Tensor({batch_q, c.hq, rows_q, 1}, FA_F32, c.out_layout, guard);
+  q.randomise(c.seed, for_q, amplitude(c, 'q', q.dtype(), c.amp));
+  k.randomise(c.seed, for_k, amplitude(c, 'k', k.dtype(), c.k_amp));
+  v.randomise(c.seed, for_v, amplitude(c, 'v', v.dtype(), c.v_amp));
+  if (c.v_amp != 1 || c.special) make_values_uneven();
+
+  const Tensor::Shape scores = {c.b, c.hq, c.sq, longest_k};
+  if (!c.bias.empty()) {
+    const size_t colon = c.bias.find(':');
+    const double amp = amplitude(c, 'b', dtype_of(c.bias.substr(0, colon)), 1);
+    bias = Tensor(kept_shape(c.bias.substr(colon + 1), scores), dtype_of(c.bias.substr(0, colon)), gapped(c.q_layout),
+                  guard);
+    bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
+      const uint64_t bits = hash(c.seed, for_bias, uint64_t(index));
+      const double value = c.padded && bits % 3 == 0 ? padding(bits, bias.dtype()) : amp * normal(bits);
+      bias.set(i, j, m, n, bits % 11 == 0 ? -infinity : value);
+    });
+  }
+  if (!c.boolmask.empty()) {
+    mask = Tensor(kept_shape(c.boolmask, scores), FA_BOOL, gapped(c.q_layout), guard);
+    mask.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
+      const uint64_t bits = hash(c.seed, for_mask, uint64_t(index));
+      mask.set(i, j, m, n, bits % 4 == 0 ? 0 : double(1 + (bits >> 8) % 255));  // true is anything but zero
+    });
+  }
+  const auto per_head = [&](const std::string &kept, Tensor *tensor, auto value) {
+    if (kept.empty()) return;
+    *tensor = Tensor(kept_shape(kept, {c.b, c.hq, 1, 1}), FA_F32, gapped(c.out_layout), guard);
+    tensor->each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) { tensor->set(i, j, 0, 0, value(n)); });
+  };
+  const double slope = amplitude(c, 'a', FA_F32, 1), sink = amplitude(c, 's', FA_F32, 2);
+  per_head(c.alibi, &alibi, [&](int64_t n) {
+    return slope * std::ldexp(1 + 0.25 * normal(hash(c.seed, for_alibi, uint64_t(n))), -int(n % 6));
+  });
+  per_head(c.sinks, &sinks, [&](int64_t n) { return sink * normal(hash(c.seed, for_sinks, uint64_t(n))); });
+}
+
+/// v_amp: values of every other row are 0. special: a few are NaN or infinite.
+void Instance::make_values_uneven() const {
+  v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
+    const uint64_t bits = hash(c.seed, for_special, uint64_t(index));
+    if (c.v_amp != 1 && j % 2 == 0) v.set(i, j, m, n, 0);
+    if (c.special && bits % 53 == 0)
+      v.set(i, j, m, n, bits / 53 % 3 == 0 ? nan : bits / 53 % 3 == 1 ? infinity : -infinity);
+  });
+}
+
+void Instance::bind() {
+  fa_forward_args_init(&args, sizeof args);
+  args.q = q.view();
+  args.k = k.view();
+  args.v = v.view();
+  args.out = out.view();
+  args.lse = lse.view();
+  args.bias = bias.view();
+  args.mask = mask.view();
+  args.alibi_slopes = alibi.view();
+  args.sinks = sinks.view();
+  args.block_table = table.view();
+  args.cu_seqlens_q = cu_q.data();
+  args.cu_seqlens_k = cu_k.data();
+  args.seqused_q = used_q.data();
+  args.seqused_k = used_k.data();
+  args.leftpad_k = leftpad.data();
+  args.kv_batch_idx = batch_idx.data();
+  args.q_offset = offset.data();
+  if (c.cu_q || c.cu_k) args.num_seqs = c.b;
+  if (c.cu_q || c.bounds) args.max_seqlen_q = c.sq;
+  if (c.cu_k || c.bounds) args.max_seqlen_k = c.page ? table.shape()[1] * c.page : c.sk;
+  args.num_splits = c.splits;
+}
+
+void Instance::poison_unused() const {
+  const reference::Call call(desc, args);
+  std::vector<char> live_q(size_t(q.shape()[0] * q.shape()[1])), live_k(size_t(k.shape()[0] * k.shape()[1]));
+  std::vector<char> live_table(size_t(table.shape()[0] * table.shape()[1]));
+  for (const reference::Sequence &s : call.sequences) {
+    for (int64_t i = 0; i < s.queries; ++i) live_q[size_t(s.q_batch * q.shape()[1] + s.q_row + i)] = 1;
+    for (int64_t j = 0; j < s.keys; ++j) {
+      int64_t batch = s.k_batch, row = s.k_row + j;
+      if (c.page) {
+        live_table[size_t(s.index * table.shape()[1] + row / c.page)] = 1;
+        batch = int64_t(table.get(s.index, row / c.page, 0, 0));
+        row %= c.page;
+      }
+      live_k[size_t(batch * k.shape()[1] + row)] = 1;
+    }
+  }
+  const auto poison = [](const Tensor &t, const std::vector<char> &live, double poison_even, double poison_odd) {
+    if (std::find(live.begin(), live.end(), 0) == live.end()) return;
+    // A stride of 0 makes live and unused elements the same: live ones are written again afterwards.
+    std::vector<double> values;
+    t.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { values.push_back(t.get(i, j, m, n)); });
+    t.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) {
+      if (!live[size_t(i * t.shape()[1] + j)]) t.set(i, j, m, n, j % 2 ? poison_odd : poison_even);
+    });
+    t.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
+      if (live[size_t(i * t.shape()[1] + j)]) t.set(i, j, m, n, values[size_t(index)]);
+    });
+  };
+  poison(q, live_q, nan, infinity);
+  poison(k, live_k, nan, infinity);
+  poison(v, live_k, infinity, nan);
+  // Positions that leftpad_k leaves out lie before the used ones; entries before a used page are looked up or not as
+  // the engine likes, entries after are not.
+  if (c.page) {
+    for (int64_t b = 0; b < table.shape()[0]; ++b) {
+      for (int64_t page = table.shape()[1] - 1; page >= 0; --page) {
+        if (live_table[size_t(b * table.shape()[1] + page)]) break;
+        table.set(b, page, 0, 0, page % 2 ? INT_MAX : -1);
+      }
+    }
+  }
+}
+
+void Instance::clear_outputs() const {
+  out.clear();
+  lse.clear();
+}
+
+std::vector<char> Instance::written_rows() const {
+  std::vector<char> written(size_t(out.shape()[0] * out.shape()[1]));
+  for (const reference::Sequence &s : reference::Call(desc, args).sequences)
+    for (int64_t i = 0; i < s.queries; ++i) written[size_t(s.q_batch * out.shape()[1] + s.q_row + i)] = 1;
+  return written;
+}
+
+std::string Instance::untouched() const {
+  const std::vector<char> written = written_rows();
+  if (const std::string text = out.untouched_outside(written); !text.empty()) return "out: " + text;
+  if (const std::string text = lse.untouched_outside(written, 2); !text.empty()) return "lse: " + text;
+  return input_bytes() == inputs_as_built_ ? "" : "an input was written";
+}
+
+std::vector<char> Instance::input_bytes() const {
+  std::vector<char> all;
+  for (const Tensor *tensor : {&q, &k, &v, &bias, &mask}) {
+    const std::vector<char> bytes = tensor->bytes();
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+std::vector<char> Instance::output_bits() const {
+  std::vector<char> bits;
+  for (const Tensor *tensor : {&out, &lse}) {
+    tensor->each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) {
+      const char *element = tensor->at(i, j, m, n);
+      bits.insert(bits.end(), element, element + dtype_bytes(tensor->dtype()));
+    });
+  }
+  return bits;
+}
+
+}  // namespace reference

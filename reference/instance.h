@@ -1,0 +1,61 @@
+// The tensors, arrays and structures of a case, ready for fa_create and fa_forward. Whatever the call does not need to
+// read holds NaN or an impossible index, so that using it shows.
+#pragma once
+
+#include <fa.h>
+
+#include <string>
+#include <vector>
+
+#include "reference/case.h"
+#include "reference/memory.h"
+#include "reference/tensor.h"
+
+namespace reference {
+
+class Instance {
+ public:
+  explicit Instance(const Case &c, Guard guard = Guard::end);
+  Instance(const Instance &) = delete;
+  Instance &operator=(const Instance &) = delete;
+
+  Case c;
+  fa_desc desc;
+  fa_forward_args args;
+  Tensor q, k, v, out, lse, bias, mask, alibi, sinks, table;
+  GuardedInts cu_q, cu_k, used_q, used_k, leftpad, batch_idx, offset;
+
+  /// Points args at the tensors and arrays; to be called again after one was replaced.
+  void bind();
+
+  /// Fills out and lse with the pattern again.
+  void clear_outputs() const;
+
+  /// "" when rows of out and lse that are no outputs, and gaps, still hold the pattern, and inputs are as they were
+  /// built.
+  std::string untouched() const;
+
+  /// The rows of out, (shape[0], shape[1]), that a call writes.
+  std::vector<char> written_rows() const;
+
+  /// out and lse as bytes of their elements in index order, to compare two calls bit by bit.
+  std::vector<char> output_bits() const;
+
+ private:
+  void make_arrays(Guard guard);
+  void make_tensors(Guard guard);
+  void make_table(Guard guard);
+  void make_values_uneven() const;
+  void poison_unused() const;
+  std::vector<char> input_bytes() const;
+
+  std::vector<char> inputs_as_built_;
+};
+
+/// What numbers of an operand, which is named by its letter in Case::subnormal, are multiplied by: they reach 3.47.
+double amplitude(const Case &c, char letter, fa_dtype dtype, double usual);
+
+/// The dimensions of an optional tensor: those in kept ("bhqk" or a part of it) from full, 1 for the others.
+Tensor::Shape kept_shape(const std::string &kept, Tensor::Shape full);
+
+}  // namespace reference

@@ -1,0 +1,168 @@
+#include "reference/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/head.h"
+#include "reference/number.h"
+
+namespace reference {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Result empty_result(const Call &call) {
+  Result r;
+  r.batch = call.args.out.shape[0];
+  r.rows = call.args.out.shape[1];
+  r.heads = call.heads();
+  r.dim = call.dim_v();
+  r.written.assign(size_t(r.batch * r.rows), 0);
+  r.lse.assign(size_t(r.batch * r.rows * r.heads), 0);
+  r.score = r.lost = r.keys = r.lse;
+  r.out.assign(r.lse.size() * size_t(r.dim), 0);
+  r.mean_v = r.largest_v = r.even_v = r.out;
+  return r;
+}
+
+/// The largest of the scores and the sink, NaN when one of them is.
+template <class Real>
+Real maximum(const std::vector<Real> &x, Real sink) {
+  Real m = sink;
+  for (const Real value : x) m = std::isnan(value) || value > m ? value : m;
+  return m;
+}
+
+/// What a row's sums are made of, for each column of the values.
+struct Sums {
+  double *out, *mean_v, *largest_v, *even_v;
+};
+
+/// Adds n finite values with the weight p, the largest one's being 1 / l.
+void add_values(const double *values, int64_t n, double p, double l, const Sums &sums) {
+  double *__restrict out = sums.out, *__restrict mean_v = sums.mean_v;
+  double *__restrict largest_v = sums.largest_v, *__restrict even_v = sums.even_v;
+  const double largest = 1 / l;
+  for (int64_t d = 0; d < n; ++d) {
+    const double size = std::abs(values[d]);
+    out[d] += p * values[d];
+    mean_v[d] += p * size;
+    largest_v[d] = size > largest_v[d] ? size : largest_v[d];
+    even_v[d] += size * largest;
+  }
+}
+
+/// Query i of a head, as fa.h writes it.
+void exact_row(const Head<double> &h, int64_t i, Result *r) {
+  const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head), n = r->dim;
+  const auto row = [&](std::vector<double> *all) { return all->data() + at * n; };
+  const Sums sums{row(&r->out), row(&r->mean_v), row(&r->largest_v), row(&r->even_v)};
+
+  std::vector<double> x = h.products_of(i);
+  std::vector<int64_t> attended;
+  double largest = 0, lost = 0;
+  for (int64_t j = 0; j < h.s.keys; ++j) {
+    const auto score = h.score(i, j, x[size_t(j)]);
+    x[size_t(j)] = score.x;
+    largest = std::max(largest, score.magnitude);
+    lost = std::max(lost, score.lost);
+    if (score.attended) attended.push_back(j);
+  }
+  r->score[size_t(at)] = largest;
+  r->lost[size_t(at)] = lost;
+  r->keys[size_t(at)] = double(attended.size());
+  const double sink = h.call.sink(h.s, h.head);
+  const double m = maximum(x, sink);
+  if (m == -infinity) {
+    r->lse[size_t(at)] = -infinity;
+    return;
+  }
+  double l = std::exp(sink - m);
+  const bool keys_are_left = maximum(x, -infinity) != -infinity;  // not the sink alone
+  for (double &value : x) {
+    value = value == -infinity ? 0 : std::exp(value - m);
+    l += value;
+  }
+  r->lse[size_t(at)] = m + std::log(l);
+  if (!keys_are_left) return;
+
+  std::vector<double> special(size_t(n), 0.0);  // the sum of the values that are NaN or infinite
+  for (const int64_t j : attended) {
+    const double p = x[size_t(j)] / l, *values = h.v.data() + j * n;
+    if (std::isfinite(h.v_length[size_t(j)])) {
+      add_values(values, n, p, l, sums);
+      continue;
+    }
+    for (int64_t d = 0; d < n; ++d) {
+      if (std::isfinite(values[d])) {
+        add_values(values + d, 1, p, l, {sums.out + d, sums.mean_v + d, sums.largest_v + d, sums.even_v + d});
+      } else {
+        special[size_t(d)] += values[d];
+      }
+    }
+  }
+  for (int64_t d = 0; d < n; ++d)
+    if (special[size_t(d)] != 0) sums.out[d] = std::isnan(l) ? l : special[size_t(d)];
+}
+
+/// The same in f32 with probabilities of q's type and an output of out's type.
+void naive_row(const Head<float> &h, int64_t i, Result *r) {
+  const int64_t at = r->head(h.s.q_batch, h.s.q_row + i, h.head);
+  const float minus_infinity = -std::numeric_limits<float>::infinity();
+
+  std::vector<float> x = h.products_of(i);
+  for (int64_t j = 0; j < h.s.keys; ++j) x[size_t(j)] = h.score(i, j, x[size_t(j)]).x;
+  const float sink = float(h.call.sink(h.s, h.head));
+  const float m = maximum(x, sink);
+  if (m == minus_infinity) {
+    r->lse[size_t(at)] = -infinity;
+    return;
+  }
+  float l = std::exp(sink - m);
+  std::vector<float> weights;
+  for (const float value : x) {
+    weights.push_back(value == minus_infinity ? 0 : std::exp(value - m));
+    l += weights.back();
+  }
+  r->lse[size_t(at)] = m + std::log(l);
+
+  std::vector<float> out(size_t(r->dim), 0.0f);
+  for (int64_t j = 0; j < h.s.keys; ++j) {
+    if (x[size_t(j)] == minus_infinity) continue;
+    const float p = reference::round_to(h.call.q_type(), weights[size_t(j)] / l), *values = h.v.data() + j * r->dim;
+    for (size_t d = 0; d < out.size(); ++d) out[d] += p * values[d];
+  }
+  for (int64_t d = 0; d < r->dim; ++d)
+    r->out[size_t(at * r->dim + d)] = reference::round_to(h.call.out_type(), out[size_t(d)]);
+}
+
+template <class Real, class EachRow>
+Result evaluate(const fa_desc &desc, const fa_forward_args &args, EachRow row) {
+  const Call call(desc, args);
+  Result r = empty_result(call);
+  for (const Sequence &s : call.sequences) {
+    for (int64_t i = 0; i < s.queries; ++i) r.written[size_t(r.row(s.q_batch, s.q_row + i))] = 1;
+    for (int64_t kv = 0; kv < call.heads_kv() && s.queries > 0; ++kv) {
+      Head<Real> head(call, s, kv);
+      const int64_t group = call.heads() / call.heads_kv();
+      for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+        head.turn_to(h);
+        for (int64_t i = 0; i < s.queries; ++i) row(head, i, &r);
+      }
+    }
+  }
+  return r;
+}
+
+}  // namespace
+
+Result attention(const fa_desc &desc, const fa_forward_args &args) {
+  return evaluate<double>(desc, args, exact_row);
+}
+
+Result naive(const fa_desc &desc, const fa_forward_args &args) {
+  return evaluate<float>(desc, args, naive_row);
+}
+
+}  // namespace reference

@@ -1,0 +1,117 @@
+#include "reference/tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "reference/number.h"
+#include "reference/random.h"
+
+namespace reference {
+namespace {
+
+constexpr int pattern = 0xff;
+
+const char *const names[layout_count] = {"bshd",     "bhsd",    "slice",      "padded",    "odd",     "reversed",
+                                         "mirrored", "stepped", "transposed", "one_batch", "one_row", "one_head"};
+
+std::array<int64_t, 4> strides(Tensor::Shape shape, Layout layout) {
+  const auto [b, s, h, d] = shape;
+  switch (layout) {
+    case Layout::bhsd:
+      return {h * s * d, d, s * d, 1};
+    case Layout::slice:
+      return {s * 3 * h * d, 3 * h * d, d, 1};
+    case Layout::padded:
+      return {s * (h * (d + 3) + 5) + 7, h * (d + 3) + 5, d + 3, 1};
+    case Layout::reversed:
+      return {-s * h * d, -h * d, -d, 1};
+    case Layout::mirrored:
+      return {-s * h * d, h * d, -d, -1};
+    case Layout::stepped:
+      return {s * h * d * 2, h * d * 2, d * 2, 2};
+    case Layout::transposed:
+      return {h * d * s, 1, d * s, s};
+    case Layout::one_batch:
+      return {0, h * d, d, 1};
+    case Layout::one_row:
+      return {h * d, 0, d, 1};
+    case Layout::one_head:
+      return {s * d, d, 0, 1};
+    case Layout::bshd:
+    case Layout::odd:
+      break;
+  }
+  return {s * h * d, h * d, d, 1};
+}
+
+}  // namespace
+
+const char *name_of(Layout layout) {
+  return names[int(layout)];
+}
+
+Tensor::Tensor(Shape shape, fa_dtype dtype, Layout layout, Guard guard) : shape_(shape) {
+  const auto stride = strides(shape, layout);
+  int64_t lowest = 0, highest = 0;
+  bool any = true;
+  for (int axis = 0; axis < 4; ++axis) {
+    any = any && shape[size_t(axis)] > 0;
+    const int64_t reach = (shape[size_t(axis)] - 1) * stride[size_t(axis)];
+    (reach < 0 ? lowest : highest) += reach;
+    view_.shape[axis] = shape[size_t(axis)];
+    view_.stride[axis] = stride[size_t(axis)];
+  }
+  view_.dtype = dtype;
+  const int64_t lead = layout == Layout::odd ? 1 : 0;
+  const int64_t elements = any ? highest - lowest + 1 + lead : 0;
+  memory_ = GuardedMemory(size_t(elements * dtype_bytes(dtype)), guard);
+  clear();
+  view_.data = any ? memory_.data() + (lead - lowest) * dtype_bytes(dtype) : nullptr;
+}
+
+char *Tensor::at(int64_t i, int64_t j, int64_t k, int64_t l) const {
+  const int64_t offset = i * view_.stride[0] + j * view_.stride[1] + k * view_.stride[2] + l * view_.stride[3];
+  return static_cast<char *>(view_.data) + offset * dtype_bytes(view_.dtype);
+}
+
+double Tensor::get(int64_t i, int64_t j, int64_t k, int64_t l) const {
+  return load(at(i, j, k, l), view_.dtype);
+}
+
+void Tensor::set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const {
+  store(at(i, j, k, l), view_.dtype, x);
+}
+
+void Tensor::randomise(uint64_t seed, uint64_t stream, double amplitude) const {
+  const uint64_t of_stream = hash(hash(seed) ^ stream);  // once: hash(seed, stream, n) is that of this and n
+  each([=, this](int64_t i, int64_t j, int64_t k, int64_t l, int64_t n) {
+    set(i, j, k, l, amplitude * normal(hash(of_stream ^ uint64_t(n))));
+  });
+}
+
+void Tensor::clear() const {
+  if (memory_.size()) std::memset(memory_.data(), pattern, memory_.size());
+}
+
+std::vector<char> Tensor::bytes() const {
+  return {memory_.data(), memory_.data() + memory_.size()};
+}
+
+std::string Tensor::untouched_outside(const std::vector<char> &written, int sequence_axis) const {
+  std::vector<char> touchable(memory_.size(), 0);
+  const int64_t rows = shape_[size_t(sequence_axis)];
+  each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
+    const int64_t row = sequence_axis == 1 ? j : k;
+    if (!written[size_t(i * rows + row)]) return;
+    const char *element = at(i, j, k, l);
+    std::fill_n(&touchable[size_t(element - memory_.data())], dtype_bytes(view_.dtype), char(1));
+  });
+  for (size_t byte = 0; byte < touchable.size(); ++byte) {
+    if (touchable[byte] || memory_.data()[byte] == char(pattern)) continue;
+    return "byte " + std::to_string(byte) + " of " + std::to_string(touchable.size()) +
+           ", outside the elements to write, was written";
+  }
+  return "";
+}
+
+}  // namespace reference
