@@ -26,7 +26,7 @@ namespace {
 
 /// An output replaces the file that it is named after.
 void check_outputs_are_no_inputs(const RunOptions &options) {
-  const std::string *inputs[] = {
+  std::vector<const std::string *> inputs = {
       &options.q,
       &options.k,
       &options.v,
@@ -44,9 +44,10 @@ void check_outputs_are_no_inputs(const RunOptions &options) {
       &options.reference_dsinks,
       &options.block_table,
       &options.cu_seqlens,
-#define FA_ARRAY(name, more) &options.name,
-#include "core/operands.inc"
   };
+#define FA_ARRAY(name, ...) inputs.push_back(&options.name);
+  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+#undef FA_ARRAY
   for (const std::string *out :
        {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv, &options.dbias, &options.dsinks}) {
     for (const std::string *in : inputs) {

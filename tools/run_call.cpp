@@ -187,9 +187,10 @@ void RunCall::read_sequences(const RunOptions &options) {
     }
     *target = values->data();
   }
-#define FA_ARRAY(name, more) \
+#define FA_ARRAY(name, more, ...) \
   if (more == 0) args.name = read_int32(options.name, option_of(#name), &name##_, batch_);
-#include "core/operands.inc"
+  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+#undef FA_ARRAY
   if (options.block_table.empty()) return;
   block_table_ = read_npy(options.block_table);
   if (block_table_.shape.size() != 2) {

@@ -47,8 +47,9 @@ class RunCall {
   int64_t batch_ = 0;
   Array mask_, alibi_, block_table_;
   std::vector<int32_t> pages_;
-#define FA_ARRAY(name, more) std::vector<int32_t> name##_;
-#include "core/operands.inc"
+#define FA_ARRAY(name, ...) std::vector<int32_t> name##_;
+  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+#undef FA_ARRAY
 };
 
 }  // namespace fa::tool

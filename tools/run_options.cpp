@@ -10,17 +10,6 @@
 namespace fa::tool {
 namespace {
 
-/// Of the arrays of core/operands.inc.
-namespace help {
-constexpr const char *cu_seqlens_q = "packed q: where sequences begin, and the total";
-constexpr const char *cu_seqlens_k = "the same for k and v";
-constexpr const char *seqused_q = "queries used of each sequence";
-constexpr const char *seqused_k = "keys used of each sequence";
-constexpr const char *leftpad_k = "first keys that are not part of each sequence";
-constexpr const char *kv_batch_idx = "row of k and v for each sequence";
-constexpr const char *q_offset = "position of each sequence's query 0";
-}  // namespace help
-
 void define_tensors(Options *o, RunOptions *r) {
   o->group("Tensors");
   o->value("--q", r->q, "FILE", "queries (B, S, H, D), or packed (total, H, D)");
@@ -60,8 +49,9 @@ void define_attention(Options *o, RunOptions *r) {
 void define_sequences(Options *o, RunOptions *r) {
   o->group("Sequences (int32 or int64 arrays)");
   o->value("--cu-seqlens", r->cu_seqlens, "FILE", "sets both of the next two");
-#define FA_ARRAY(name, more) o->value(option_of(#name).c_str(), r->name, "FILE", help::name);
-#include "core/operands.inc"
+#define FA_ARRAY(name, more, promise, text) o->value(option_of(#name).c_str(), r->name, "FILE", text);
+  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+#undef FA_ARRAY
   o->value("--block-table", r->block_table, "FILE", "(B, pages) of paged k and v (pages, rows, heads, dim)");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "options.h"
+#include "schema/fields.def"
 
 namespace fa::tool {
 
@@ -17,8 +18,9 @@ struct RunOptions {
   std::vector<std::string> references;  // as given; by take_references():
   std::string reference, reference_dq, reference_dk, reference_dv, reference_dbias, reference_dsinks;
   std::string cu_seqlens, block_table;
-#define FA_ARRAY(name, more) std::string name;
-#include "core/operands.inc"
+#define FA_ARRAY(name, ...) std::string name;
+  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+#undef FA_ARRAY
 
   std::string layout = "bshd", dtype, out_dtype;
   bool u2_as_bf16 = false, accumulate = false;

@@ -38,7 +38,7 @@ def group_of(gpu: Gpu, slots: int, keys: int, call: tuple[int, int, int, int, in
     """By the engine's own rule; keys: of a tile; call: batch, heads, key/value heads, rows, columns, causal."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "group", Path(__file__).with_name("group.cpp")
-        include = [word for path in ("kernels", "src", "include") for word in ("-I", images.ROOT / path)]
+        include = [word for path in ("kernels", "src", "include", "") for word in ("-I", images.ROOT / path)]
         images.run(compiler, "-std=c++20", *include, source, images.ROOT / "src/cuda/order.cpp", "-o", program)
         rate = gpu.dram / gpu.sms / gpu.clock  # bytes of a clock
         numbers = (gpu.l2 << 20, rate, slots, keys, *map(int, call))

@@ -129,7 +129,7 @@ def engine(compiler: str, text: str) -> list[list[int]]:
     """The numbers of each line that splits.cpp prints."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "splits", Path(__file__).with_name("splits.cpp")
-        include = [word for path in ("kernels", "src", "include") for word in ("-I", images.ROOT / path)]
+        include = [word for path in ("kernels", "src", "include", "") for word in ("-I", images.ROOT / path)]
         images.run(compiler, "-std=c++20", *include, source, "-o", program)
         return [[int(n) for n in line.split()] for line in images.run(program, text=text).splitlines()]
 

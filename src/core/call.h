@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "schema/fields.def"
+
 namespace fa {
 
 /// A validated fa_desc with every default filled in: what the attention is, for the life of an op.
@@ -46,6 +48,10 @@ struct View {
   }
 };
 
+// A call has members with the names of its structure's tensors and arrays.
+#define FA_VIEW(name, ...) View name;
+#define FA_INDICES(name, ...) const int32_t *name = nullptr;
+
 /// What a call reads, whatever it computes. Shapes agree with each other; the contents of arrays are not looked at (the
 /// engine does, where it can).
 struct Inputs {
@@ -60,17 +66,8 @@ struct Inputs {
   int64_t max_seqlen_q = 0;  // bound on a sequence's queries: max_seqlen_q, else rows_q
   int64_t max_seqlen_k = 0;  // bound on a sequence's keys: max_seqlen_k, else rows_k
 
-  View q, k, v, bias, mask, alibi_slopes, sinks;
+  FA_INPUT_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
-  const int32_t *cu_seqlens_q = nullptr;
-  const int32_t *cu_seqlens_k = nullptr;
-  const int32_t *seqused_q = nullptr;
-  const int32_t *seqused_k = nullptr;
-  const int32_t *leftpad_k = nullptr;
-  const int32_t *kv_batch_idx = nullptr;
-  const int32_t *q_offset = nullptr;
-
-  View block_table;       // (batch, pages of a sequence), FA_I32; absent in a BackwardCall
   int64_t page_size = 0;  // rows of a page; 0 when not paged
 };
 
@@ -87,20 +84,22 @@ struct Execution {
 
 /// A validated fa_forward_args of fa_forward.
 struct ForwardCall : Inputs, Execution {
-  View out, lse;
+  FA_FORWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 };
 
 /// A validated fa_backward_args: gradients of what a ForwardCall computes. Never paged. There may be nothing to write
 /// (all gradients absent or without elements), or no queries and yet zeros to write.
 struct BackwardCall : Inputs, Execution {
-  View out, lse, dout;                    // out: absent when delta is given
-  View dlse, delta;                       // absent: 0; absent: the dot product of dout and out
-  View dq, dk, dv, dbias, dsinks;         // absent: not computed; float types of their own, dsinks f32
+  FA_BACKWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+
   int64_t dbias_shape[4] = {0, 0, 0, 0};  // a dimension of 1 that has more scores is their sum
   int64_t dsinks_batch = 0;               // 1: summed over the batch
   uint32_t accumulate = 0;                // FA_ACCUMULATE_*: added to what is there; those gradients are f32
 
   bool adds_to(uint32_t gradient) const { return (accumulate & gradient) != 0; }
 };
+
+#undef FA_VIEW
+#undef FA_INDICES
 
 }  // namespace fa

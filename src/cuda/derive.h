@@ -6,6 +6,7 @@
 #include <cfloat>
 
 #include "common/params.h"
+#include "schema/fields.def"
 
 namespace fa::cuda {
 
@@ -43,7 +44,8 @@ inline void derive(kernels::Params *p) {
   p->v_layout = layout_of(p->v, p->head_dim_v, near(p->v));
   p->inverse_softcap = p->softcap > 0 ? std::min(1 / p->softcap, FLT_MAX / (2 * 1.44269504F)) : 0;
 #define FA_ARRAY(name, ...) p->is_varlen |= p->name != nullptr;
-#include "core/operands.inc"
+  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+#undef FA_ARRAY
   // A query alone, at the end of its keys, sees them all.
   const bool causal = p->causal != 0 && (p->max_seqlen_q > 1 || p->top_left != 0 || p->q_offset != nullptr);
   p->has_key_bounds = causal || p->window_left >= 0 || p->window_right >= 0 || p->chunk > 0;

@@ -61,11 +61,9 @@ void set_inputs(const Inputs &p, kernels::Params *s) {
   static_cast<kernels::Attention &>(*s) = attention_of(*p.attention);
 #define FA_TENSOR(name, ...) s->name = view_of(p.name);
 #define FA_ARRAY(name, ...) s->name = p.name;
-#define FA_OTHER(name)
-#include "core/inputs.inc"
+  FA_INPUT_FIELDS(FA_TENSOR, FA_ARRAY, FA_NOTHING)
 #undef FA_TENSOR
 #undef FA_ARRAY
-#undef FA_OTHER
 
   s->bias_dtype = p.bias.dtype;
   s->batch = static_cast<int32_t>(p.batch);

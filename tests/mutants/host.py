@@ -86,16 +86,16 @@ API = [
     ),
     Mutant(
         "shape_of_dk",
-        "src/core/backward_operands.inc",
-        "FA_TENSOR(dk, written, optional, like_kv, as_k)",
-        "FA_TENSOR(dk, written, optional, like_kv, as_v)",
+        "schema/fields.def",
+        "TENSOR(dk, written, optional, like_kv, as_k",
+        "TENSOR(dk, written, optional, like_kv, as_v",
         r"^backward\.f32\.generic$",
     ),
     Mutant(
         "overlap_of_gradients",
-        "src/core/backward_operands.inc",
-        "FA_TENSOR(dv, written",
-        "FA_TENSOR(dv, read",
+        "schema/fields.def",
+        "TENSOR(dv, written",
+        "TENSOR(dv, read",
         "^api.backward",
     ),
     Mutant(

@@ -1,0 +1,60 @@
+// The schema as C++: its rules as enumerations, and for each structure of fa.h tables of its tensors and arrays, for
+// whoever goes through all of them. Knows the public structures and nothing of the library.
+#pragma once
+
+#include <fa.h>
+
+#include <cstdint>
+
+#include "schema/ops.def"
+
+namespace fa::schema {
+
+enum class Access { read, written };
+enum class Presence { required, optional };
+
+#define FA_RULE(name, text) name,
+enum class TypeRule { FA_TYPE_RULES(FA_RULE) };
+enum class ShapeRule { FA_SHAPE_RULES(FA_RULE) };
+#undef FA_RULE
+
+/// Of a structure that a caller fills.
+template <class Args>
+struct Tensor {
+  const char *name;  // "q"
+  Access access;
+  Presence presence;
+  TypeRule type;
+  ShapeRule shape;
+  const char *text;
+  fa_tensor Args::*field;
+};
+
+template <class Args>
+struct Array {
+  const char *name;  // "cu_seqlens_q"
+  int64_t more;      // entries in addition to one for each sequence
+  const char *text;
+  const int32_t *Args::*field;
+};
+
+/// The tensors and arrays of a structure.
+template <class Args>
+struct Fields;
+
+#define FA_TENSOR(name, access, presence, type, shape, promise, text) \
+  {#name, Access::access, Presence::presence, TypeRule::type, ShapeRule::shape, text, &Args::name},
+#define FA_ARRAY(name, more, promise, text) {#name, more, text, &Args::name},
+#define FA_OPERATION(op, Op, FIELDS)                                                       \
+  template <>                                                                              \
+  struct Fields<fa_##op##_args> {                                                          \
+    using Args = fa_##op##_args;                                                           \
+    static constexpr Tensor<Args> tensors[] = {FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)}; \
+    static constexpr Array<Args> arrays[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)};    \
+  };
+FA_OPERATIONS(FA_OPERATION)
+#undef FA_TENSOR
+#undef FA_ARRAY
+#undef FA_OPERATION
+
+}  // namespace fa::schema
