@@ -1,19 +1,21 @@
-// From the caller's fa_forward_args to a ForwardCall, from fa_backward_args to a BackwardCall.
+// From the structure that a caller fills to the call that engines receive: fa_forward_args to ForwardCall.
 #pragma once
 
-#include "core/call.h"
+#include "core/operations.h"
 
 namespace fa::api {
 
 /// What a call's arguments are read for.
 enum class Purpose {
   run,
-  size  // fa_forward_workspace_size: the data of tensors that must be there, and the workspace, are not looked at
+  size  // fa_<operation>_workspace_size: the data of tensors that must be there, and the workspace, are not looked at
 };
 
 /// Checks every field of *args and stores what it means in the call (fresh on entry). The workspace's size and the
 /// contents of arrays are the engine's to judge. False after a refusal.
-bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, ForwardCall *problem);
-bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, BackwardCall *call);
+#define FA_READ_ARGS(op, Op, FIELDS) \
+  bool read_args(const Attention &attention, const ArgsOf<Op##Call> *args, Purpose purpose, Op##Call *call);
+FA_OPERATIONS(FA_READ_ARGS)
+#undef FA_READ_ARGS
 
 }  // namespace fa::api

@@ -32,36 +32,44 @@ bool writes_nothing(const BackwardCall &call) {
   return !call.dq && !call.dk && !call.dv && !call.dbias && !call.dsinks;
 }
 
-template <class Call, class Args>
-fa_status workspace_size(const fa_op *op, const Args *args, size_t *bytes) {
-  Call call;
-  if (!read_args(op->attention, args, Purpose::size, &call)) return FA_ERROR_INVALID_ARGUMENT;
-  *bytes = 0;
-  return writes_nothing(call) ? FA_OK : op->prepared.engine->workspace_size(call, bytes);
-}
-
 template <class Call>
-fa_status check_workspace_size(const Engine &engine, const Call &call, const char *sized_by) {
+fa_status check_workspace_size(const Engine &engine, const Call &call) {
   size_t needed = 0;
   if (const fa_status status = engine.workspace_size(call, &needed)) return status;
   if (call.workspace_size >= needed) return FA_OK;
   return fail(FA_ERROR_INVALID_ARGUMENT,
               "args.workspace_size is %zu; expected at least %zu, which %s returns for these arguments",
-              call.workspace_size, needed, sized_by);
+              call.workspace_size, needed, OperationTraits<Call>::workspace_function);
 }
 
-/// sized_by: the function that says how large the workspace is.
-template <class Call, class Args>
-fa_status compute(const fa_op *op, const Args *args, const char *sized_by, HostState &host) {
-  Call call;
-  call.host = &host;
-  if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
-  if (writes_nothing(call)) return FA_OK;
-  const Engine &engine = *op->prepared.engine;
-  if (call.workspace) {
-    if (const fa_status status = check_workspace_size(engine, call, sized_by)) return status;
-  }
-  return engine.compute(call);
+/// fa_<operation>_workspace_size.
+template <class Call>
+fa_status workspace_size(const fa_op *op, const ArgsOf<Call> *args, size_t *bytes) {
+  if (!op) return refuse_null("op", "an op from fa_create");
+  if (!bytes) return refuse_null("bytes", "where to store the size");
+  return guarded([=](HostState &) -> fa_status {
+    Call call;
+    if (!read_args(op->attention, args, Purpose::size, &call)) return FA_ERROR_INVALID_ARGUMENT;
+    *bytes = 0;
+    return writes_nothing(call) ? FA_OK : op->prepared.engine->workspace_size(call, bytes);
+  });
+}
+
+/// fa_<operation>.
+template <class Call>
+fa_status execute(const fa_op *op, const ArgsOf<Call> *args) {
+  if (!op) return refuse_null("op", "an op from fa_create");
+  return guarded([=](HostState &host) -> fa_status {
+    Call call;
+    call.host = &host;
+    if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
+    if (writes_nothing(call)) return FA_OK;
+    const Engine &engine = *op->prepared.engine;
+    if (call.workspace) {
+      if (const fa_status status = check_workspace_size(engine, call)) return status;
+    }
+    return engine.execute(call);
+  });
 }
 
 }  // namespace
@@ -73,31 +81,16 @@ fa_status fa_create(const fa_desc *desc, fa_op **op) {
   return fa::api::guarded([=](fa::HostState &) { return fa::api::create(desc, op); });
 }
 
-fa_status fa_forward_workspace_size(const fa_op *op, const fa_forward_args *args, size_t *bytes) {
-  if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::ForwardCall>(op, args, bytes); });
-}
-
-fa_status fa_forward(const fa_op *op, const fa_forward_args *args) {
-  if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  return fa::api::guarded([=](fa::HostState &host) {
-    return fa::api::compute<fa::ForwardCall>(op, args, "fa_forward_workspace_size", host);
-  });
-}
-
-fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes) {
-  if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  if (!bytes) return fa::api::refuse_null("bytes", "where to store the size");
-  return fa::api::guarded([=](fa::HostState &) { return fa::api::workspace_size<fa::BackwardCall>(op, args, bytes); });
-}
-
-fa_status fa_backward(const fa_op *op, const fa_backward_args *args) {
-  if (!op) return fa::api::refuse_null("op", "an op from fa_create");
-  return fa::api::guarded([=](fa::HostState &host) {
-    return fa::api::compute<fa::BackwardCall>(op, args, "fa_backward_workspace_size", host);
-  });
-}
+// fa_forward, fa_forward_workspace_size, fa_backward, fa_backward_workspace_size.
+#define FA_ENTRY_POINTS(name, Name, FIELDS)                                                            \
+  fa_status fa_##name##_workspace_size(const fa_op *op, const fa_##name##_args *args, size_t *bytes) { \
+    return fa::api::workspace_size<fa::Name##Call>(op, args, bytes);                                   \
+  }                                                                                                    \
+  fa_status fa_##name(const fa_op *op, const fa_##name##_args *args) {                                 \
+    return fa::api::execute<fa::Name##Call>(op, args);                                                 \
+  }
+FA_OPERATIONS(FA_ENTRY_POINTS)
+#undef FA_ENTRY_POINTS
 
 void fa_destroy(fa_op *op) {
   fa::in_default_state([=](fa::HostState &) { delete op; });

@@ -9,6 +9,7 @@
 #include "api/steps.h"
 #include "core/dtype.h"
 #include "core/operands.h"
+#include "core/operations.h"
 
 namespace fa::api {
 namespace {
@@ -116,7 +117,8 @@ bool check_overlap(const Args &args, const Call &call) {
   return true;
 }
 
-template bool check_overlap(const fa_forward_args &, const ForwardCall &);
-template bool check_overlap(const fa_backward_args &, const BackwardCall &);
+#define FA_INSTANTIATE(op, Op, FIELDS) template bool check_overlap(const ArgsOf<Op##Call> &, const Op##Call &);
+FA_OPERATIONS(FA_INSTANTIATE)
+#undef FA_INSTANTIATE
 
 }  // namespace fa::api

@@ -7,6 +7,7 @@
 
 #include "api/view.h"
 #include "core/operands.h"
+#include "core/operations.h"
 
 namespace fa::api {
 namespace {
@@ -220,7 +221,9 @@ bool read_tensors(const Attention &attention, const Args &args, Purpose purpose,
   (std::make_index_sequence<std::size(fields)>());
 }
 
-template bool read_tensors(const Attention &, const fa_forward_args &, Purpose, ForwardCall *);
-template bool read_tensors(const Attention &, const fa_backward_args &, Purpose, BackwardCall *);
+#define FA_INSTANTIATE(op, Op, FIELDS) \
+  template bool read_tensors(const Attention &, const ArgsOf<Op##Call> &, Purpose, Op##Call *);
+FA_OPERATIONS(FA_INSTANTIATE)
+#undef FA_INSTANTIATE
 
 }  // namespace fa::api

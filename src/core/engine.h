@@ -1,42 +1,65 @@
-// What every engine offers to the API: one prepared attention that serves validated calls.
+// What every engine offers to the API: one prepared attention that executes validated calls.
 #pragma once
 
 #include <cstddef>
 
-#include "core/call.h"
+#include "core/operations.h"
 
 namespace fa {
 
-/// What compute returns where an engine does not reach the call's memory and another may serve it (FA_DEVICE_AUTO).
-/// Never leaves src/dispatch.
+/// The status of execute where an engine does not reach the call's memory and another may (FA_DEVICE_AUTO). Never
+/// leaves src/dispatch.
 constexpr fa_status try_other_engine = -1;
 
-/// What an engine does with calls of one kind: forward's are Problems, backward's Backwards. A further operation has a
-/// kind of its own, made of Inputs, Execution and its outputs.
+/// What an engine does with the calls of one operation.
 template <class Call>
 class Operation {
  public:
   /// Bytes of workspace for a call, from its shapes, bounds and num_splits alone; never falls when a bound rises.
   virtual fa_status workspace_size(const Call &call, size_t *bytes) const = 0;
 
-  /// Computes the call, or returns try_other_engine. The API has checked call.workspace against workspace_size when
-  /// there is one.
-  virtual fa_status compute(const Call &call) const = 0;
+  /// Executes the call, or returns try_other_engine. A GPU has it in the stream's order when this returns, a CPU has
+  /// done it. The API has checked call.workspace against workspace_size when there is one.
+  virtual fa_status execute(const Call &call) const = 0;
 
  protected:
   ~Operation() = default;
 };
 
-/// An attention prepared by an engine, with an Operation for each kind of call. Immutable after construction: calls may
-/// come from any thread, concurrently. A failing call has described itself through core/status.h.
-class Engine : public Operation<ForwardCall>, public Operation<BackwardCall> {
- public:
-  virtual ~Engine() = default;
+template <class Calls>
+class EngineOf;
 
-  using Operation<ForwardCall>::workspace_size;
-  using Operation<ForwardCall>::compute;
-  using Operation<BackwardCall>::workspace_size;
-  using Operation<BackwardCall>::compute;
+template <class... Calls>
+class EngineOf<CallList<Calls...>> : public Operation<Calls>... {
+ public:
+  virtual ~EngineOf() = default;
+
+  using Operation<Calls>::workspace_size...;
+  using Operation<Calls>::execute...;
+};
+
+/// An attention prepared by an engine, with an Operation for each type of call. Immutable after construction: calls may
+/// come from any thread, concurrently. A failing call has described itself through core/status.h.
+using Engine = EngineOf<AllCalls>;
+
+/// An Engine whose operations are two templates of the class Derived: do_workspace_size and do_execute.
+template <class Derived, class Calls = AllCalls>
+class EngineBase;
+
+template <class Derived>
+class EngineBase<Derived, CallList<>> : public Engine {};
+
+template <class Derived, class Call, class... Others>
+class EngineBase<Derived, CallList<Call, Others...>> : public EngineBase<Derived, CallList<Others...>> {
+ public:
+  using Engine::execute;
+  using Engine::workspace_size;
+
+  fa_status workspace_size(const Call &call, size_t *bytes) const final {
+    return static_cast<const Derived &>(*this).do_workspace_size(call, bytes);
+  }
+
+  fa_status execute(const Call &call) const final { return static_cast<const Derived &>(*this).do_execute(call); }
 };
 
 /// Room for a reason that names what it found.

@@ -1,8 +1,5 @@
 #include "cpu/cpu.h"
 
-#include <new>
-
-#include "core/status.h"
 #include "cpu/engine.h"
 #include "cpu/features.h"
 #include "cpu/pool.h"
@@ -20,9 +17,7 @@ namespace {
 
 template <const Kernels &kernels>
 Engine *create(const Kernel &, const Attention &attention, bool) {
-  Engine *engine = new (std::nothrow) CpuEngine(attention, kernels);
-  if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an op of %zu bytes", sizeof(CpuEngine));
-  return engine;
+  return create_engine(attention, kernels);
 }
 
 /// The CPU serves every attention that fa.h describes.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "core/environment.h"
 #include "core/status.h"
@@ -42,75 +43,101 @@ struct Memory {
   }
 };
 
-void run(void *ctx, int64_t i) {
-  work(*static_cast<Call *>(ctx), i);
-}
+/// How the CPU computes an operation: the memory that its plan takes, and the work itself. A build may lack an
+/// operation, for which there is no specialisation.
+template <class Call>
+struct Executor;
 
-}  // namespace
+template <>
+struct Executor<ForwardCall> {
+  static constexpr const char *advice = "fewer threads or splits need less";
 
-CpuEngine::CpuEngine(const Attention &attention, const Kernels &kernels)
-    : attention_(attention), kernels_(kernels), threads_(attention.num_threads) {
-  if (threads_ == 0)
-    threads_ = static_cast<int32_t>(environment_number("FA_NUM_THREADS", 1, FA_MAX_THREADS, usable_cpus()));
-}
-
-fa_status CpuEngine::workspace_size(const ForwardCall &problem, size_t *bytes) const {
-  return store_size(Plan::bounds(problem, kernels_, threads_).total(), bytes);
-}
-
-fa_status CpuEngine::compute(const ForwardCall &problem) const {
-  if (const fa_status status = check_sequences(problem)) return status;
-  const Bounds bounds = Plan::bounds(problem, kernels_, threads_);
-  Memory memory;
-  if (const fa_status status = memory.take(problem, bounds.total(), "fewer threads or splits need less")) return status;
-  const Plan plan(problem, kernels_, bounds, memory.data);
-  const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
-  Call call{problem, kernels_, plan, workers};
-  if (workers <= 1) {
-    work(call, 0);
-  } else {
-    run_tasks(attention_, problem.host, run, &call, workers);
+  static Bounds bounds(const ForwardCall &call, const Kernels &kernels, int32_t threads) {
+    return Plan::bounds(call, kernels, threads);
   }
-  return FA_OK;
-}
 
-#ifdef FA_NO_BACKWARD
+  static void execute(const ForwardCall &call, const Kernels &kernels, const Bounds &bounds, char *memory) {
+    const Plan plan(call, kernels, bounds, memory);
+    const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
+    Call shared{call, kernels, plan, workers};
+    if (workers <= 1) return work(shared, 0);
+    const fa_task task = [](void *ctx, int64_t worker) { work(*static_cast<Call *>(ctx), worker); };
+    run_tasks(*call.attention, call.host, task, &shared, workers);
+  }
+};
 
-namespace {
+#ifndef FA_NO_BACKWARD
+template <>
+struct Executor<BackwardCall> {
+  static constexpr const char *advice = "fewer threads need less";
 
-fa_status no_backward() {
+  static BackwardBounds bounds(const BackwardCall &call, const Kernels &kernels, int32_t threads) {
+    return BackwardPlan::bounds(call, *kernels.backward, threads);
+  }
+
+  static void execute(const BackwardCall &call, const Kernels &kernels, const BackwardBounds &bounds, char *memory) {
+    const BackwardPlan plan(call, *kernels.backward, bounds, memory);
+    const int64_t workers = plan.work() < least_shared_work ? 1 : bounds.workers;
+    run_backward(plan, Team(*call.attention, call.host, workers, plan.shares()));
+  }
+};
+#endif
+
+/// Whether this build has an operation: always, unless a CMake option can leave it out.
+template <class Call>
+concept Built = *OperationTraits<Call>::build_option == '\0' || requires {
+  sizeof(Executor<Call>);
+};
+
+template <class Call>
+fa_status lacks_operation() {
+  using Traits = OperationTraits<Call>;
   return fail(FA_ERROR_UNSUPPORTED,
-              "fa_backward: this build of libfa has no backward pass; expected one that is configured with "
-              "FA_BACKWARD=ON");
+              "%s: this build of libfa has no %s pass; expected one that is configured with %s=ON", Traits::function,
+              Traits::name, build_option<Call>);
 }
+
+class CpuEngine final : public EngineBase<CpuEngine> {
+ public:
+  CpuEngine(const Attention &attention, const Kernels &kernels) : kernels_(kernels), threads_(attention.num_threads) {
+    if (threads_ == 0)
+      threads_ = static_cast<int32_t>(environment_number("FA_NUM_THREADS", 1, FA_MAX_THREADS, usable_cpus()));
+  }
+
+  template <class Call>
+  fa_status do_workspace_size(const Call &call, size_t *bytes) const {
+    if constexpr (Built<Call>) {
+      return store_size(Executor<Call>::bounds(call, kernels_, threads_).total(), bytes);
+    } else {
+      return lacks_operation<Call>();
+    }
+  }
+
+  template <class Call>
+  fa_status do_execute(const Call &call) const {
+    if constexpr (Built<Call>) {
+      if (const fa_status status = check_sequences(call)) return status;
+      const auto bounds = Executor<Call>::bounds(call, kernels_, threads_);
+      Memory memory;
+      if (const fa_status status = memory.take(call, bounds.total(), Executor<Call>::advice)) return status;
+      Executor<Call>::execute(call, kernels_, bounds, memory.data);
+      return FA_OK;
+    } else {
+      return lacks_operation<Call>();
+    }
+  }
+
+ private:
+  const Kernels &kernels_;
+  int32_t threads_;
+};
 
 }  // namespace
 
-fa_status CpuEngine::workspace_size(const BackwardCall &, size_t *) const {
-  return no_backward();
+Engine *create_engine(const Attention &attention, const Kernels &kernels) {
+  Engine *engine = new (std::nothrow) CpuEngine(attention, kernels);
+  if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an op of %zu bytes", sizeof(CpuEngine));
+  return engine;
 }
-
-fa_status CpuEngine::compute(const BackwardCall &) const {
-  return no_backward();
-}
-
-#else
-
-fa_status CpuEngine::workspace_size(const BackwardCall &call, size_t *bytes) const {
-  return store_size(BackwardPlan::bounds(call, *kernels_.backward, threads_).total(), bytes);
-}
-
-fa_status CpuEngine::compute(const BackwardCall &call) const {
-  if (const fa_status status = check_sequences(call)) return status;
-  const BackwardBounds bounds = BackwardPlan::bounds(call, *kernels_.backward, threads_);
-  Memory memory;
-  if (const fa_status status = memory.take(call, bounds.total(), "fewer threads need less")) return status;
-  const BackwardPlan plan(call, *kernels_.backward, bounds, memory.data);
-  const int64_t workers = plan.work() < least_shared_work ? 1 : bounds.workers;
-  run_backward(plan, Team(attention_, call.host, workers, plan.shares()));
-  return FA_OK;
-}
-
-#endif
 
 }  // namespace fa::cpu

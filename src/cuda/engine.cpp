@@ -63,13 +63,6 @@ fa_status no_backward(const Device &device) {
       device.index, device.name);
 }
 
-constexpr const char *name_of(const ForwardCall &) {
-  return "forward";
-}
-constexpr const char *name_of(const BackwardCall &) {
-  return "backward";
-}
-
 /// An op's images as one list: those that serve, then the one that ends or begins their calls.
 template <class Images>
 struct All {
@@ -96,6 +89,8 @@ CudaEngine::CudaEngine(const Attention &attention, const Device &device, const F
                        const Gradients &gradients)
     : attention_(attention), device_(device), serving_(serving), gradients_(gradients) {}
 
+CudaEngine::~CudaEngine() = default;
+
 fa_status CudaEngine::load() {
   InContext in;
   if (const fa_status status = in.enter(device_, nullptr)) return status;
@@ -110,25 +105,17 @@ const Resident *CudaEngine::resident(const BackwardCall &, const Context &contex
   return backward_.in(context, All(gradients_, gradients_.delta).span(), device_, stream);
 }
 
-fa_status CudaEngine::workspace_size(const ForwardCall &problem, size_t *bytes) const {
+fa_status CudaEngine::do_workspace_size(const ForwardCall &problem, size_t *bytes) const {
   *bytes = static_cast<size_t>(workspace_bound(problem, serving_, device_));
   return FA_OK;
 }
 
-fa_status CudaEngine::workspace_size(const BackwardCall &call, size_t *bytes) const {
+fa_status CudaEngine::do_workspace_size(const BackwardCall &call, size_t *bytes) const {
   return store_size(backward_workspace(call, gradients_, device_), bytes);
 }
 
-fa_status CudaEngine::compute(const ForwardCall &problem) const {
-  return serve(problem);
-}
-
-fa_status CudaEngine::compute(const BackwardCall &call) const {
-  return serve(call);
-}
-
 template <class Call>
-fa_status CudaEngine::serve(Call call) const {
+fa_status CudaEngine::do_execute(Call call) const {
   const bool host_serves = attention_.device == FA_DEVICE_AUTO;
   if (const char *why = forked_reason()) return host_serves ? try_other_engine : fail(FA_ERROR_DRIVER, "%s", why);
   MemorySpace place;
@@ -150,9 +137,9 @@ fa_status CudaEngine::serve(Call call) const {
   return ready != nullptr ? run(call, *ready) : last_status();
 }
 
-/// The synchronous path for plain host memory that the GPU reaches: the result is there when this returns, and where the CPU
-/// may serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy
-/// one as that would itself, but leaves other threads and their captures alone.
+/// The synchronous path for plain host memory that the GPU reaches: the result is there when this returns, and where
+/// the CPU may serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy one
+/// as that would itself, but leaves other threads and their captures alone.
 template <class Call>
 fa_status CudaEngine::run_synchronously(Call call, bool host_serves) const {
   const CUstream stream = CU_STREAM_PER_THREAD;
@@ -165,7 +152,8 @@ fa_status CudaEngine::run_synchronously(Call call, bool host_serves) const {
   if (host_serves) {
     const KeepError keep;
     if ((ready = prepared()) == nullptr) {
-      if (verbose_dispatch()) say("%s: device %d is not ready: %s", name_of(call), device_.index, last_error());
+      if (verbose_dispatch())
+        say("%s: device %d is not ready: %s", OperationTraits<Call>::name, device_.index, last_error());
       return try_other_engine;
     }
   } else if ((ready = prepared()) == nullptr) {
@@ -189,7 +177,8 @@ fa_status CudaEngine::run(const ForwardCall &problem, const Resident &resident) 
     char *workspace = static_cast<char *>(problem.workspace);
     if (workspace == nullptr) {
       if (const fa_status status =
-              own.allocate(device_, plan.partial_bytes, "fa_forward_workspace_size", "ask for fewer num_splits"))
+              own.allocate(device_, plan.partial_bytes, OperationTraits<ForwardCall>::workspace_function,
+                           "ask for fewer num_splits"))
         return status;
       workspace = own.data();
     }
@@ -207,8 +196,8 @@ fa_status CudaEngine::run(const BackwardCall &call, const Resident &resident) co
   StreamMemory own(stream);
   char *workspace = static_cast<char *>(call.workspace);
   if (bytes > 0 && workspace == nullptr) {
-    if (const fa_status status =
-            own.allocate(device_, static_cast<int64_t>(bytes), "fa_backward_workspace_size", "split the batch"))
+    if (const fa_status status = own.allocate(device_, static_cast<int64_t>(bytes),
+                                              OperationTraits<BackwardCall>::workspace_function, "split the batch"))
       return status;
     workspace = own.data();
   }

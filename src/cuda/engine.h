@@ -8,24 +8,23 @@
 
 namespace fa::cuda {
 
-class CudaEngine final : public Engine {
+class CudaEngine final : public EngineBase<CudaEngine> {
  public:
   CudaEngine(const Attention &attention, const Device &device, const ForwardKernels &serving,
              const Gradients &gradients);
+  ~CudaEngine() override;
 
   /// Loads forward's kernels in the context that fa_create is called in, so that no call there loads anything. Those of
   /// backward, which few programs need, are loaded by the first call that does.
   fa_status load();
 
-  fa_status workspace_size(const ForwardCall &problem, size_t *bytes) const override;
-  fa_status compute(const ForwardCall &problem) const override;
+  fa_status do_workspace_size(const ForwardCall &problem, size_t *bytes) const;
+  fa_status do_workspace_size(const BackwardCall &call, size_t *bytes) const;
 
-  fa_status workspace_size(const BackwardCall &call, size_t *bytes) const override;
-  fa_status compute(const BackwardCall &call) const override;
+  template <class Call>
+  fa_status do_execute(Call call) const;
 
  private:
-  template <class Call>
-  fa_status serve(Call call) const;
   template <class Call>
   fa_status run_synchronously(Call call, bool host_serves) const;
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "core/operands.h"
+#include "core/operations.h"
 #include "core/status.h"
 
 namespace fa::cuda {
@@ -157,9 +158,6 @@ fa_status find_place(const Device &device, Call *p, bool host_serves, MemorySpac
   return finder.place_of_all(place, context);
 }
 
-template fa_status find_place(const Device &, ForwardCall *, bool, MemorySpace *, CUcontext *, bool *);
-template fa_status find_place(const Device &, BackwardCall *, bool, MemorySpace *, CUcontext *, bool *);
-
 template <class Call>
 fa_status translate_addresses(Call *p) {
   const Driver &driver = machine().driver;
@@ -176,7 +174,10 @@ fa_status translate_addresses(Call *p) {
   return each_pointer(p, move) ? FA_OK : last_status();
 }
 
-template fa_status translate_addresses(ForwardCall *);
-template fa_status translate_addresses(BackwardCall *);
+#define FA_INSTANTIATE(op, Op, FIELDS)                                                                 \
+  template fa_status find_place(const Device &, Op##Call *, bool, MemorySpace *, CUcontext *, bool *); \
+  template fa_status translate_addresses(Op##Call *);
+FA_OPERATIONS(FA_INSTANTIATE)
+#undef FA_INSTANTIATE
 
 }  // namespace fa::cuda

@@ -26,7 +26,7 @@ OwnedEngine create_pair(const Kernel &gpu_kernel, const Kernel &cpu_kernel, cons
   if (!cpu) return nullptr;
   OwnedEngine gpu = create(gpu_kernel, attention);
   if (!gpu) return nullptr;
-  return std::make_unique<AutoEngine>(std::move(gpu), std::move(cpu), cpu_kernel);
+  return auto_engine(std::move(gpu), std::move(cpu), cpu_kernel);
 }
 
 }  // namespace

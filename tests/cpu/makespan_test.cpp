@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -219,7 +220,7 @@ double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
   }
   in_default_state([&](HostState &host) {
     call.host = &host;
-    EXPECT_EQ(CpuEngine(attention, kernels).compute(call), FA_OK);
+    EXPECT_EQ(std::unique_ptr<Engine>(create_engine(attention, kernels))->execute(call), FA_OK);
   });
   return all.of_ideal();
 }
