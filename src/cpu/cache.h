@@ -1,5 +1,4 @@
-// The place of the row of a key, and of a value: in a tensor's rows, or in the slots of pages that a block table lists.
-// The one place that knows, for reading and for writing.
+// Addresses of rows of k and v: in a tensor, or in a paged KV cache with a block table. All reads and writes use this.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +43,7 @@ inline char *row_of(const CacheRows &rows, const Pages &pages, int64_t j) {
   return rows.data + page_entry(pages, page_index(pages, j)) * rows.page + slot * rows.row;
 }
 
-/// True when the rows of keys j .. j + n - 1 stand at one stride.
+/// True when the rows of keys j .. j + n - 1 have one stride.
 inline bool evenly_spaced(const Pages &pages, int64_t j, int64_t n) {
   return pages.table == nullptr || page_index(pages, j) == page_index(pages, j + n - 1);
 }

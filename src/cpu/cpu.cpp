@@ -8,20 +8,20 @@ namespace fa::cpu {
 
 #define FA_CPU_ISA(isa, computes_in, unsupported) \
   namespace isa {                                 \
-  extern const Kernels kernels;                   \
+  extern const IsaKernels kernels;                \
   }
 #include "cpu/isas.inc"
 #undef FA_CPU_ISA
 
 namespace {
 
-template <const Kernels &kernels>
+template <const IsaKernels &kernels>
 Engine *create(const Kernel &, const Attention &attention, bool) {
   return create_engine(attention, kernels);
 }
 
-/// The CPU serves every attention that fa.h describes.
-const char *serves_all(const Kernel &, const Attention &, Reason *) {
+/// The CPU supports every attention that fa.h describes.
+const char *supports_all(const Kernel &, const Attention &, Reason *) {
   return nullptr;
 }
 

@@ -1,4 +1,4 @@
-// The CPU engine's face to the dispatch table.
+// The CPU engine's interface to the dispatch table.
 #pragma once
 
 #include "core/engine.h"

@@ -19,19 +19,19 @@ namespace {
 
 constexpr size_t workspace_alignment = 256;
 
-/// Below this number of multiplications a call is over before another thread has woken.
-constexpr double least_shared_work = 2e5;
+/// A call with fewer multiplications ends before another thread has woken.
+constexpr double min_parallel_macs = 2e5;
 
 struct Free {
   void operator()(char *p) const { std::free(p); }
 };
 
-/// A call's workspace: the caller's, or one for as long as this lives.
-struct Memory {
+/// A call's workspace: the caller's, or one that is freed with this.
+struct Workspace {
   char *data = nullptr;
   std::unique_ptr<char, Free> own;
 
-  fa_status take(const Execution &call, Count total, const char *advice) {
+  fa_status acquire(const Execution &call, Count total, const char *advice) {
     data = static_cast<char *>(call.workspace);
     if (data != nullptr) return FA_OK;
     size_t bytes = 0;
@@ -52,16 +52,17 @@ template <>
 struct Executor<ForwardCall> {
   static constexpr const char *advice = "fewer threads or splits need less";
 
-  static Bounds bounds(const ForwardCall &call, const Kernels &kernels, int32_t threads) {
-    return Plan::bounds(call, kernels, threads);
+  static ForwardWorkspace workspace(const ForwardCall &call, const IsaKernels &kernels, int32_t threads) {
+    return ForwardPlan::workspace(call, kernels, threads);
   }
 
-  static void execute(const ForwardCall &call, const Kernels &kernels, const Bounds &bounds, char *memory) {
-    const Plan plan(call, kernels, bounds, memory);
-    const int64_t workers = plan.work() < least_shared_work ? 1 : std::min(bounds.workers, plan.items());
-    Call shared{call, kernels, plan, workers};
-    if (workers <= 1) return work(shared, 0);
-    const fa_task task = [](void *ctx, int64_t worker) { work(*static_cast<Call *>(ctx), worker); };
+  static void execute(const ForwardCall &call, const IsaKernels &kernels, const ForwardWorkspace &workspace,
+                      char *memory) {
+    const ForwardPlan plan(call, kernels, workspace, memory);
+    const int64_t workers = plan.macs() < min_parallel_macs ? 1 : std::min(workspace.workers, plan.items());
+    SharedState shared{call, kernels, plan, workers};
+    if (workers <= 1) return run_worker(shared, 0);
+    const fa_task task = [](void *ctx, int64_t worker) { run_worker(*static_cast<SharedState *>(ctx), worker); };
     run_tasks(*call.attention, call.host, task, &shared, workers);
   }
 };
@@ -71,14 +72,15 @@ template <>
 struct Executor<BackwardCall> {
   static constexpr const char *advice = "fewer threads need less";
 
-  static BackwardBounds bounds(const BackwardCall &call, const Kernels &kernels, int32_t threads) {
-    return BackwardPlan::bounds(call, *kernels.backward, threads);
+  static BackwardWorkspace workspace(const BackwardCall &call, const IsaKernels &kernels, int32_t threads) {
+    return BackwardPlan::workspace(call, *kernels.backward, threads);
   }
 
-  static void execute(const BackwardCall &call, const Kernels &kernels, const BackwardBounds &bounds, char *memory) {
-    const BackwardPlan plan(call, *kernels.backward, bounds, memory);
-    const int64_t workers = plan.work() < least_shared_work ? 1 : bounds.workers;
-    run_backward(plan, Team(*call.attention, call.host, workers, plan.shares()));
+  static void execute(const BackwardCall &call, const IsaKernels &kernels, const BackwardWorkspace &workspace,
+                      char *memory) {
+    const BackwardPlan plan(call, *kernels.backward, workspace, memory);
+    const int64_t workers = plan.macs() < min_parallel_macs ? 1 : workspace.workers;
+    run_backward(plan, ThreadTeam(*call.attention, call.host, workers, plan.queues()));
   }
 };
 #endif
@@ -99,7 +101,8 @@ fa_status lacks_operation() {
 
 class CpuEngine final : public EngineBase<CpuEngine> {
  public:
-  CpuEngine(const Attention &attention, const Kernels &kernels) : kernels_(kernels), threads_(attention.num_threads) {
+  CpuEngine(const Attention &attention, const IsaKernels &kernels)
+      : kernels_(kernels), threads_(attention.num_threads) {
     if (threads_ == 0)
       threads_ = static_cast<int32_t>(environment_number("FA_NUM_THREADS", 1, FA_MAX_THREADS, usable_cpus()));
   }
@@ -107,7 +110,7 @@ class CpuEngine final : public EngineBase<CpuEngine> {
   template <class Call>
   fa_status do_workspace_size(const Call &call, size_t *bytes) const {
     if constexpr (Built<Call>) {
-      return store_size(Executor<Call>::bounds(call, kernels_, threads_).total(), bytes);
+      return store_size(Executor<Call>::workspace(call, kernels_, threads_).total(), bytes);
     } else {
       return lacks_operation<Call>();
     }
@@ -117,10 +120,10 @@ class CpuEngine final : public EngineBase<CpuEngine> {
   fa_status do_execute(const Call &call) const {
     if constexpr (Built<Call>) {
       if (const fa_status status = check_sequences(call)) return status;
-      const auto bounds = Executor<Call>::bounds(call, kernels_, threads_);
-      Memory memory;
-      if (const fa_status status = memory.take(call, bounds.total(), Executor<Call>::advice)) return status;
-      Executor<Call>::execute(call, kernels_, bounds, memory.data);
+      const auto workspace = Executor<Call>::workspace(call, kernels_, threads_);
+      Workspace memory;
+      if (const fa_status status = memory.acquire(call, workspace.total(), Executor<Call>::advice)) return status;
+      Executor<Call>::execute(call, kernels_, workspace, memory.data);
       return FA_OK;
     } else {
       return lacks_operation<Call>();
@@ -128,13 +131,13 @@ class CpuEngine final : public EngineBase<CpuEngine> {
   }
 
  private:
-  const Kernels &kernels_;
+  const IsaKernels &kernels_;
   int32_t threads_;
 };
 
 }  // namespace
 
-Engine *create_engine(const Attention &attention, const Kernels &kernels) {
+Engine *create_engine(const Attention &attention, const IsaKernels &kernels) {
   Engine *engine = new (std::nothrow) CpuEngine(attention, kernels);
   if (engine == nullptr) fail(FA_ERROR_OUT_OF_MEMORY, "no memory for an op of %zu bytes", sizeof(CpuEngine));
   return engine;

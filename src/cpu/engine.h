@@ -7,6 +7,6 @@
 namespace fa::cpu {
 
 /// nullptr after an error that core/status.h describes.
-Engine *create_engine(const Attention &attention, const Kernels &kernels);
+Engine *create_engine(const Attention &attention, const IsaKernels &kernels);
 
 }  // namespace fa::cpu

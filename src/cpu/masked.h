@@ -1,5 +1,5 @@
-// Blocks of keys that a boolean mask, or a bias of -inf, takes from all of some rows: they need no work, and are found
-// before keys and values are read. Where rows attend some key, the first one's first keys mostly show it.
+// Blocks of keys that a boolean mask, or a bias of -inf, masks for all rows: they are skipped before keys and values
+// are read. A block that is attended is mostly recognised by the first keys of its first row.
 #pragma once
 
 #include "core/dtype.h"
@@ -31,8 +31,8 @@ inline bool any_other(const char *from, int64_t stride, int64_t n, Bits none) {
   return false;
 }
 
-/// True when a mask alone, or a bias alone, takes all keys [begin, end) from a row.
-inline bool row_masked(const Tile &tile, const Row &row, int64_t begin, int64_t end) {
+/// True when the mask alone, or the bias alone, masks all keys [begin, end) for a row.
+inline bool row_masked(const QueryTile &tile, const QueryRow &row, int64_t begin, int64_t end) {
   const int64_t n = end - begin;
   if (n <= 0) return true;
   if (row.mask != nullptr && !any_other<uint8_t>(row.mask + begin * tile.mask_elem, tile.mask_elem, n, 0)) return true;
@@ -53,14 +53,14 @@ inline bool row_masked(const Tile &tile, const Row &row, int64_t begin, int64_t 
   __builtin_unreachable();
 }
 
-/// True when a mask or a bias takes all keys [begin, end) from rows first .. first + n - 1, as far as the tile has
-/// them. False where there is neither, whatever the rows attend.
-inline bool block_masked(const Tile &tile, int first, int n, int64_t begin, int64_t end) {
+/// True when the mask or the bias masks all keys [begin, end) for those of rows first .. first + n - 1 that the tile
+/// has. False where the call has neither, whatever the rows attend.
+inline bool block_masked(const QueryTile &tile, int first, int n, int64_t begin, int64_t end) {
   if (tile.row[first].mask == nullptr && tile.row[first].bias == nullptr) return false;
-  const Row *before = nullptr;
+  const QueryRow *before = nullptr;
   for (int i = first; i < first + n && i < tile.rows; i++) {
-    const Row &row = tile.row[i];
-    const auto same = [&](const Row &r) {
+    const QueryRow &row = tile.row[i];
+    const auto same = [&](const QueryRow &r) {
       return r.mask == row.mask && r.bias == row.bias && r.low == row.low && r.high == row.high;
     };
     if (before != nullptr && same(*before)) continue;  // one mask for all rows

@@ -22,40 +22,40 @@ int64_t group(const ForwardCall &p) {
   return p.heads_q / p.heads_kv;
 }
 
-/// Floats of one row's unfinished softmax.
+/// Floats of one row's partial softmax.
 int64_t partial_floats(const Attention &a) {
   return a.head_dim_v + 2;
 }
 
-std::span<const Scheme> schemes_of(const Kernels &kernels) {
-  return {kernels.schemes, static_cast<size_t>(kernels.scheme_count)};
+std::span<const Microkernel> microkernels_of(const IsaKernels &kernels) {
+  return {kernels.microkernels, static_cast<size_t>(kernels.microkernel_count)};
 }
 
-/// The first scheme for this many rows of a head.
-const Scheme &scheme_for(const ForwardCall &p, const Kernels &kernels, int64_t rows) {
+/// The first microkernel that supports a head of this many rows.
+const Microkernel &choose_microkernel(const ForwardCall &p, const IsaKernels &kernels, int64_t rows) {
   const bool unit_stride = p.k.stride[3] == dtype_bytes(p.k.dtype) && p.v.stride[3] == dtype_bytes(p.v.dtype);
-  for (const Scheme &scheme : schemes_of(kernels))
-    if (scheme.serves(*p.attention) && (scheme.many_tiles || rows <= scheme.tile_rows) &&
-        (scheme.any_stride || unit_stride))
-      return scheme;
-  return kernels.general();
+  for (const Microkernel &microkernel : microkernels_of(kernels))
+    if (microkernel.supports(*p.attention) && (microkernel.many_tiles || rows <= microkernel.tile_rows) &&
+        (microkernel.any_stride || unit_stride))
+      return microkernel;
+  return kernels.fallback();
 }
 
-/// True when a key's heads stand side by side in memory, and so do its values': it pays to read them together, as rows
-/// of one head alone are far apart.
+/// True when the heads of a key are contiguous in memory (BSHD), and those of its values: it pays to read them
+/// together, as rows of one head are far apart.
 bool heads_interleaved(const ForwardCall &p) {
   const Attention &a = *p.attention;
   return p.heads_kv > 1 && p.k.stride[2] == a.head_dim * dtype_bytes(p.k.dtype) && p.k.stride[1] > p.k.stride[2] &&
          p.v.stride[2] == a.head_dim_v * dtype_bytes(p.v.dtype) && p.v.stride[1] > p.v.stride[2];
 }
 
-/// The heads whose items a worker may take at once.
-int64_t most_heads(const ForwardCall &p, const Job &job) {
-  if (!job.scheme->many_heads || !heads_interleaved(p) || job.rows == 0) return 1;
-  return std::clamp<int64_t>(max_tile_rows / job.rows, 1, p.heads_kv);
+/// The number of heads whose items a worker may take at once.
+int64_t max_heads(const ForwardCall &p, const SequencePlan &plan) {
+  if (!plan.microkernel->many_heads || !heads_interleaved(p) || plan.rows == 0) return 1;
+  return std::clamp<int64_t>(max_tile_rows / plan.rows, 1, p.heads_kv);
 }
 
-/// The most keys that this many consecutive queries attend, as far as a window or a chunk bounds them.
+/// The maximum number of keys that this many consecutive queries attend, as far as a window or a chunk bounds it.
 Count keys_of(const Attention &a, int64_t queries) {
   const int64_t right = a.mask != FA_MASK_NONE ? 0 : a.window_right;
   Count keys = std::numeric_limits<int64_t>::max();
@@ -66,31 +66,31 @@ Count keys_of(const Attention &a, int64_t queries) {
 
 }  // namespace
 
-/// Rows are counted over all heads of q, however they are shared out among those of k: one of these has no more in a
-/// tile, and tiles of several heads may have rows of all.
-Bounds Plan::bounds(const ForwardCall &p, const Kernels &kernels, int64_t threads) {
+/// Rows are counted over all heads of q, however these are grouped: a tile of one key head has no more rows, and a tile
+/// of several heads may have rows of all.
+ForwardWorkspace ForwardPlan::workspace(const ForwardCall &p, const IsaKernels &kernels, int64_t threads) {
   const Attention &a = *p.attention;
   const Count batch = p.batch, heads_kv = p.heads_kv, rows = Count(p.max_seqlen_q) * p.heads_q;
   const auto at_most = [](Count count, int64_t most) {
     return static_cast<int64_t>(std::min<Count>(count, most).value());
   };
-  Bounds bounds = {0, 0, 0, 0, 0, 0};
+  ForwardWorkspace workspace = {0, 0, 0, 0, 0, 0};
   Count kernel = 0;
-  int least_rows = max_tile_rows, most_rows = 0;  // of a head's tiles where it has many, of its only one
-  for (const Scheme &scheme : schemes_of(kernels)) {
-    if (!scheme.serves(a)) continue;
-    if (scheme.many_tiles) least_rows = std::min(least_rows, scheme.tile_rows);
-    most_rows = std::max(most_rows, scheme.tile_rows);
-    const Count heads = scheme.many_heads ? heads_kv : 1;
-    const int64_t tile_rows = at_most(std::min(rows, scheme.tile_rows * heads), max_tile_rows);
-    bounds.tile_rows = std::max(bounds.tile_rows, tile_rows);
-    kernel = std::max<Count>(kernel, scheme.scratch(a, static_cast<int>(tile_rows)));
+  int min_rows = max_tile_rows, max_rows = 0;  // of tiles of a head with many, of the only tile of a head
+  for (const Microkernel &microkernel : microkernels_of(kernels)) {
+    if (!microkernel.supports(a)) continue;
+    if (microkernel.many_tiles) min_rows = std::min(min_rows, microkernel.tile_rows);
+    max_rows = std::max(max_rows, microkernel.tile_rows);
+    const Count heads = microkernel.many_heads ? heads_kv : 1;
+    const int64_t tile_rows = at_most(std::min(rows, microkernel.tile_rows * heads), max_tile_rows);
+    workspace.tile_rows = std::max(workspace.tile_rows, tile_rows);
+    kernel = std::max<Count>(kernel, microkernel.scratch_bytes(a, static_cast<int>(tile_rows)));
   }
   const Count all_rows = p.cu_seqlens_q != nullptr ? Count(p.rows_q) * p.heads_q : batch * rows;
-  const Count tiles = all_rows / least_rows + batch * heads_kv;
+  const Count tiles = all_rows / min_rows + batch * heads_kv;
   // Splits that the engine chooses are those of a sequence's only tile, where it has more than one. Keys that some rows
   // attend may begin anywhere in their first split.
-  const Count keys = keys_of(a, std::clamp<int64_t>(p.max_seqlen_q, 1, most_rows));
+  const Count keys = keys_of(a, std::clamp<int64_t>(p.max_seqlen_q, 1, max_rows));
   const Count max_splits =
       std::min<Count>(ceil_div(p.max_seqlen_k, split_keys), (keys + (split_keys - 2)) / split_keys + 1);
   Count auto_splits = batch * max_splits;
@@ -100,71 +100,72 @@ Bounds Plan::bounds(const ForwardCall &p, const Kernels &kernels, int64_t thread
   const bool split = given ? p.num_splits > 1 : max_splits > 1;
   const Count split_rows = !split  ? 0
                            : given ? all_rows * p.num_splits
-                                   : std::min(rows, most_rows * heads_kv) * auto_splits;
-  // A sequence is worked on by its tiles, or by the splits of its only tile.
+                                   : std::min(rows, max_rows * heads_kv) * auto_splits;
+  // A sequence's items are its tiles, or the splits of its only tile.
   const bool packed = p.cu_seqlens_q != nullptr || p.cu_seqlens_k != nullptr;
   const Count items = given    ? tiles * p.num_splits
                       : packed ? tiles + heads_kv * auto_splits
                                : std::max(tiles, heads_kv * auto_splits);
 
-  bounds.workers = std::max<int64_t>(at_most(items, threads), 1);
-  // Three partial results: the total, the split that is folded into it, and the clean run that mends one of them.
-  const Count results = Count(3 * bounds.tile_rows) * partial_floats(a) * sizeof(float);
-  bounds.scratch_bytes = (aligned(sizeof(Tile)) + aligned(results) + aligned(kernel)).value();
-  bounds.jobs_bytes = aligned(batch * sizeof(Job));
-  bounds.counters_bytes = split ? aligned(tiles * sizeof(std::atomic<int32_t>)) : 0;
-  bounds.partials_bytes = aligned(split_rows * partial_floats(a) * sizeof(float));
-  return bounds;
+  workspace.workers = std::max<int64_t>(at_most(items, threads), 1);
+  // Three partial results: the total, the split that is merged into it, and one recomputed with finite values only.
+  const Count results = Count(3 * workspace.tile_rows) * partial_floats(a) * sizeof(float);
+  workspace.scratch_bytes = (aligned(sizeof(QueryTile)) + aligned(results) + aligned(kernel)).value();
+  workspace.sequences_bytes = aligned(batch * sizeof(SequencePlan));
+  workspace.counters_bytes = split ? aligned(tiles * sizeof(std::atomic<int32_t>)) : 0;
+  workspace.partials_bytes = aligned(split_rows * partial_floats(a) * sizeof(float));
+  return workspace;
 }
 
-Plan::Plan(const ForwardCall &p, const Kernels &kernels, const Bounds &bounds, char *memory)
-    : jobs_(reinterpret_cast<Job *>(memory)),
-      job_count_(p.batch),
-      counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + bounds.jobs_bytes.value())),
-      partials_(reinterpret_cast<float *>(memory + (bounds.jobs_bytes + bounds.counters_bytes).value())),
-      scratch_(memory + (bounds.jobs_bytes + bounds.counters_bytes + bounds.partials_bytes).value()),
-      scratch_bytes_(static_cast<int64_t>(bounds.scratch_bytes)),
-      tile_rows_(bounds.tile_rows) {
+ForwardPlan::ForwardPlan(const ForwardCall &p, const IsaKernels &kernels, const ForwardWorkspace &workspace,
+                         char *memory)
+    : sequences_(reinterpret_cast<SequencePlan *>(memory)),
+      sequence_count_(p.batch),
+      counters_(reinterpret_cast<std::atomic<int32_t> *>(memory + workspace.sequences_bytes.value())),
+      partials_(reinterpret_cast<float *>(memory + (workspace.sequences_bytes + workspace.counters_bytes).value())),
+      scratch_(memory + (workspace.sequences_bytes + workspace.counters_bytes + workspace.partials_bytes).value()),
+      scratch_bytes_(static_cast<int64_t>(workspace.scratch_bytes)),
+      tile_rows_(workspace.tile_rows) {
   const Attention &a = *p.attention;
   int64_t counters = 0, partials = 0;
   for (int64_t b = 0; b < p.batch; b++) {
-    Job &job = *new (&jobs_[b]) Job{};
-    job.sequence = sequence(p, b);
-    job.first_item = items_;
-    job.first_counter = counters;
-    job.first_partial = partials;
-    job.rows = job.sequence.q_len * group(p);
-    job.scheme = &scheme_for(p, kernels, job.rows);
-    job.tile_rows = std::min<int64_t>(job.rows, job.scheme->tile_rows);
-    job.tiles = job.rows > 0 ? ceil_div(job.rows, job.tile_rows) : 0;
+    SequencePlan &plan = *new (&sequences_[b]) SequencePlan{};
+    plan.sequence = resolve_sequence(p, b);
+    plan.first_item = items_;
+    plan.first_counter = counters;
+    plan.first_partial = partials;
+    plan.rows = plan.sequence.q_len * group(p);
+    plan.microkernel = &choose_microkernel(p, kernels, plan.rows);
+    plan.tile_rows = std::min<int64_t>(plan.rows, plan.microkernel->tile_rows);
+    plan.tiles = plan.rows > 0 ? ceil_div(plan.rows, plan.tile_rows) : 0;
 
-    const Sequence::Interval attended = job.sequence.attended(a);
+    const Sequence::KeyRange attended = plan.sequence.attended(a);
     const int64_t unit = p.num_splits > 0 ? key_block : split_keys;
-    job.begin = attended.low / unit * unit;
-    job.end = attended.high;
-    const int64_t keys = job.end - job.begin, units = std::max<int64_t>(ceil_div(keys, unit), 1);
-    job.splits = 1;
-    if (p.num_splits > 0) job.splits = std::min<int64_t>(units, p.num_splits);
-    if (p.num_splits == 0 && (job.tiles == 1 || a.batch_invariant)) job.splits = units;
-    job.keys_per_split = ceil_div(units, job.splits) * unit;
-    job.splits_in_item = p.num_splits == 0 && job.tiles > 1;
+    plan.begin = attended.low / unit * unit;
+    plan.end = attended.high;
+    const int64_t keys = plan.end - plan.begin, units = std::max<int64_t>(ceil_div(keys, unit), 1);
+    plan.splits = 1;
+    if (p.num_splits > 0) plan.splits = std::min<int64_t>(units, p.num_splits);
+    if (p.num_splits == 0 && (plan.tiles == 1 || a.batch_invariant)) plan.splits = units;
+    plan.keys_per_split = ceil_div(units, plan.splits) * unit;
+    plan.splits_in_item = p.num_splits == 0 && plan.tiles > 1;
 
-    job.most_heads = most_heads(p, job);
-    items_ += p.heads_kv * job.tiles * job.items_per_tile();
-    if (job.items_per_tile() > 1) {
-      counters += p.heads_kv * job.tiles;
-      partials += p.heads_kv * job.rows * job.splits * partial_floats(a);
+    plan.max_heads = max_heads(p, plan);
+    items_ += p.heads_kv * plan.tiles * plan.items_per_tile();
+    if (plan.items_per_tile() > 1) {
+      counters += p.heads_kv * plan.tiles;
+      partials += p.heads_kv * plan.rows * plan.splits * partial_floats(a);
     }
     const int64_t of_a_row = static_cast<int64_t>(std::min<Count>(keys, keys_of(a, 1)).value());
-    work_ += static_cast<double>(p.heads_kv * job.rows) * static_cast<double>(of_a_row) *
+    macs_ += static_cast<double>(p.heads_kv * plan.rows) * static_cast<double>(of_a_row) *
              static_cast<double>(a.head_dim + a.head_dim_v);
   }
   for (int64_t i = 0; i < counters; i++) new (&counters_[i]) std::atomic<int32_t>(0);
 }
 
-const Job &Plan::job_of(int64_t item) const {
-  const Job *after =
-      std::upper_bound(jobs_, jobs_ + job_count_, item, [](int64_t i, const Job &job) { return i < job.first_item; });
+const SequencePlan &ForwardPlan::sequence_of(int64_t item) const {
+  const SequencePlan *after = std::upper_bound(sequences_, sequences_ + sequence_count_, item,
+                                               [](int64_t i, const SequencePlan &plan) { return i < plan.first_item; });
   return after[-1];
 }
 

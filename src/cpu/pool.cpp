@@ -16,7 +16,7 @@ namespace fa::cpu {
 
 namespace {
 
-/// How long a thread looks for work before it sleeps: longer than the gap between the calls of a model's layers.
+/// The time that a thread spins before it sleeps: longer than the gap between the calls of a model's layers.
 constexpr auto spin_time = std::chrono::microseconds(100);
 
 inline void pause() {
@@ -27,7 +27,7 @@ inline void pause() {
 #endif
 }
 
-/// Waits until atomic != old: at first by looking, then asleep.
+/// Waits until atomic != old: spins at first, then sleeps.
 template <class T>
 void wait_while(const std::atomic<T> &atomic, T old) {
   const auto deadline = std::chrono::steady_clock::now() + spin_time;
@@ -49,7 +49,7 @@ class Pool {
     for (std::thread &thread : threads_) thread.join();
   }
 
-  Pool *older = nullptr;  // of those set aside
+  Pool *next = nullptr;  // of the abandoned pools
 
   /// False when the pool is busy with another caller.
   bool run(fa_task task, void *ctx, int64_t n) {
@@ -63,7 +63,7 @@ class Pool {
     round_.store((round_.load(std::memory_order_relaxed) + one_round) | open, std::memory_order_release);
     round_.notify_all();
     drain();
-    // Threads that have not come yet need not: close the round, then wait for those at work.
+    // Close the round to threads that have not joined, then wait for those that have.
     uint64_t now = round_.fetch_and(~open, std::memory_order_acq_rel) & ~open;
     while ((now & members) != 0) {
       wait_while(round_, now);
@@ -73,21 +73,21 @@ class Pool {
   }
 
  private:
-  // round_: the round's number, whether threads may still join it, and how many have.
+  // round_: the round's number, whether threads may still join it, and the number of those that have.
   static constexpr uint64_t members = 0xffff, open = 0x10000, one_round = 0x20000;
   static uint64_t number(uint64_t round) { return round / one_round; }
 
-  /// The host's signals are its own threads' business: ours are born with all of them blocked. The floating-point
-  /// environment is the starting thread's, which is the default within every call.
+  /// Signals belong to the application's threads: the pool's start with all of them blocked. They inherit the starting
+  /// thread's floating-point environment, which is the default within every call.
   void start(int64_t threads) {
     if (static_cast<int64_t>(threads_.size()) >= threads) return;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-      while (static_cast<int64_t>(threads_.size()) < threads) threads_.emplace_back([this] { serve(); });
+      while (static_cast<int64_t>(threads_.size()) < threads) threads_.emplace_back([this] { worker_loop(); });
     } catch (const std::system_error &) {
-      // Fewer threads do the same work.
+      // The calls run on fewer threads.
     } catch (const std::bad_alloc &) {
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -97,7 +97,7 @@ class Pool {
     for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < n_;) task_(ctx_, i);
   }
 
-  void serve() {
+  void worker_loop() {
     uint64_t seen = 0;
     for (;;) {
       uint64_t now = round_.load(std::memory_order_acquire);
@@ -127,17 +127,18 @@ class Pool {
 
 std::atomic<Pool *> the_pool{nullptr};
 
-/// A child of fork has none of its parent's threads, and cannot end what they hold: it is set aside.
-Pool *set_aside = nullptr;
-void forget_pool() {
+/// A child of fork has none of its parent's threads and cannot destroy their pool, which is abandoned but kept
+/// reachable, for leak checkers.
+Pool *abandoned = nullptr;
+void abandon_pool() {
   Pool *parents = the_pool.exchange(nullptr);
   if (parents == nullptr) return;
-  parents->older = set_aside;
-  set_aside = parents;
+  parents->next = abandoned;
+  abandoned = parents;
 }
 
 Pool *pool() {
-  static const int registered = pthread_atfork(nullptr, nullptr, forget_pool);
+  static const int registered = pthread_atfork(nullptr, nullptr, abandon_pool);
   (void)registered;
   Pool *current = the_pool.load();
   if (current != nullptr) return current;

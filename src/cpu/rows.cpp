@@ -6,7 +6,7 @@
 
 namespace fa::cpu {
 
-void describe_inputs(Tile &tile, const Inputs &p) {
+void describe_inputs(QueryTile &tile, const Inputs &p) {
   tile.attention = p.attention;
   tile.q_elem = p.q.stride[3];
   tile.bias_elem = p.bias.stride[3];
@@ -15,16 +15,16 @@ void describe_inputs(Tile &tile, const Inputs &p) {
   tile.alibi = static_cast<bool>(p.alibi_slopes);
 }
 
-void describe_row(Row &row, const Inputs &p, const Sequence &s, int64_t b, int64_t query, int64_t head,
-                  Sequence::Interval interval) {
+void describe_row(QueryRow &row, const Inputs &p, const Sequence &s, int64_t b, int64_t query, int64_t head,
+                  Sequence::KeyRange keys) {
   row.q = p.q.at(s.q_batch, s.q_first + query, head);
   row.bias = p.bias ? p.bias.at(b, head, query) : nullptr;
   row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;
-  row.low = interval.low;
-  row.high = interval.high;
+  row.low = keys.low;
+  row.high = keys.high;
   const int64_t position = query + s.offset, near = std::clamp<int64_t>(position, 0, INT32_MAX);
   row.position = static_cast<int32_t>(near);
-  row.beyond = static_cast<float>(std::abs(position - near));
+  row.position_overflow = static_cast<float>(std::abs(position - near));
   row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
   row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
 }

@@ -1,4 +1,4 @@
-// The rows of a tile, as far as a call's inputs describe them.
+// The rows of a query tile, from a call's inputs.
 #pragma once
 
 #include "cpu/sequences.h"
@@ -6,11 +6,11 @@
 
 namespace fa::cpu {
 
-/// What all rows of a call have in common.
-void describe_inputs(Tile &tile, const Inputs &inputs);
+/// Fills in the fields that all rows of a call share.
+void describe_inputs(QueryTile &tile, const Inputs &inputs);
 
-/// A query of a head of sequence b, which attends the keys of `interval`. Leaves out and lse alone.
-void describe_row(Row &row, const Inputs &inputs, const Sequence &s, int64_t b, int64_t query, int64_t head,
-                  Sequence::Interval interval);
+/// Describes a query of a head of sequence b that attends `keys`. Does not touch out and lse.
+void describe_row(QueryRow &row, const Inputs &inputs, const Sequence &s, int64_t b, int64_t query, int64_t head,
+                  Sequence::KeyRange keys);
 
 }  // namespace fa::cpu

@@ -37,9 +37,9 @@ int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
   return cumulative != nullptr ? cumulative[b + 1] - cumulative[b] : rows;
 }
 
-/// Of the pages that kernels read, in whole blocks of keys.
+/// Checks the pages that kernels read, in whole blocks of keys.
 fa_status check_pages(const Inputs &p, int64_t b, const Sequence &s) {
-  const Sequence::Interval keys = s.attended(*p.attention);
+  const Sequence::KeyRange keys = s.attended(*p.attention);
   if (keys.low == keys.high) return FA_OK;
   const Pages pages = pages_of(p, s, b);
   const int64_t last = page_index(pages, keys.high - 1);
@@ -75,7 +75,7 @@ fa_status check_sequence(const Inputs &p, int64_t b) {
   if (p.kv_batch_idx != nullptr)
     if (const fa_status status = check_range("kv_batch_idx", b, p.kv_batch_idx[b], p.batch_k - 1, "a row of args.k"))
       return status;
-  const Sequence s = sequence(p, b);
+  const Sequence s = resolve_sequence(p, b);
   if (const fa_status status = check_bound("max_seqlen_q", b, s.q_len, p.max_seqlen_q)) return status;
   if (const fa_status status = check_bound("max_seqlen_k", b, s.k_len, p.max_seqlen_k)) return status;
   return p.page_size > 0 ? check_pages(p, b, s) : FA_OK;
@@ -96,7 +96,7 @@ fa_status check_sequences(const Inputs &p) {
   return FA_OK;
 }
 
-Sequence sequence(const Inputs &p, int64_t b) {
+Sequence resolve_sequence(const Inputs &p, int64_t b) {
   Sequence s = {};
   s.q_batch = p.cu_seqlens_q != nullptr ? 0 : b;
   s.q_first = p.cu_seqlens_q != nullptr ? p.cu_seqlens_q[b] : 0;
@@ -123,8 +123,8 @@ CacheRows cache_rows(const Inputs &p, const View &tensor, const Sequence &s, int
   return {data, tensor.stride[1], tensor.stride[3], tensor.stride[2], tensor.stride[0]};
 }
 
-/// Neither end falls from a query to the next.
-Sequence::Interval Sequence::attended(const Attention &a, int64_t first, int64_t last) const {
+/// Neither end of the range decreases from one query to the next.
+Sequence::KeyRange Sequence::attended(const Attention &a, int64_t first, int64_t last) const {
   const int64_t from = first + offset, to = last + offset;
   int64_t low = 0, high = k_len;
   if (a.mask != FA_MASK_NONE) high = std::min(high, to + 1);
@@ -135,7 +135,7 @@ Sequence::Interval Sequence::attended(const Attention &a, int64_t first, int64_t
     low = std::max(low, chunk_of(from) * a.chunk);
     high = std::min(high, (chunk_of(to) + 1) * a.chunk);
   }
-  return low < high ? Interval{clamp(low), clamp(high)} : Interval{0, 0};
+  return low < high ? KeyRange{clamp(low), clamp(high)} : KeyRange{0, 0};
 }
 
 }  // namespace fa::cpu

@@ -1,4 +1,4 @@
-// The sequences of a call, resolved on the host: where each one's rows are, how many there are, how they align.
+// The sequences of a call, resolved on the host: the location, number and alignment of each one's rows.
 #pragma once
 
 #include "core/call.h"
@@ -12,17 +12,17 @@ struct Sequence {
   int64_t offset;                   // position of query 0 among the keys
 
   /// The keys low <= j < high that the causal mask, the window and the chunk leave to a query.
-  struct Interval {
+  struct KeyRange {
     int32_t low, high;
   };
-  Interval attended(const Attention &attention, int64_t query) const { return attended(attention, query, query); }
+  KeyRange attended(const Attention &attention, int64_t query) const { return attended(attention, query, query); }
 
-  /// Those that queries first .. last attend together, and what lies between.
-  Interval attended(const Attention &attention, int64_t first, int64_t last) const;
+  /// The smallest range with all keys that queries first .. last attend.
+  KeyRange attended(const Attention &attention, int64_t first, int64_t last) const;
 
-  /// Those of all queries.
-  Interval attended(const Attention &attention) const {
-    return q_len > 0 ? attended(attention, 0, q_len - 1) : Interval{0, 0};
+  /// The range of all queries.
+  KeyRange attended(const Attention &attention) const {
+    return q_len > 0 ? attended(attention, 0, q_len - 1) : KeyRange{0, 0};
   }
 };
 
@@ -30,12 +30,12 @@ struct Sequence {
 fa_status check_sequences(const Inputs &inputs);
 
 /// Sequence b of a call that check_sequences has passed.
-Sequence sequence(const Inputs &inputs, int64_t b);
+Sequence resolve_sequence(const Inputs &inputs, int64_t b);
 
-/// Its part of the block table, where the call is paged.
+/// The sequence's part of the block table, where the call is paged.
 Pages pages_of(const Inputs &inputs, const Sequence &s, int64_t b);
 
-/// Its rows of k or of v, from a head on.
+/// The sequence's rows of k or of v, from a head on.
 CacheRows cache_rows(const Inputs &inputs, const View &tensor, const Sequence &s, int64_t head);
 
 }  // namespace fa::cpu

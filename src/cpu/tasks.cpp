@@ -7,23 +7,23 @@ namespace fa::cpu {
 
 namespace {
 
-struct Lent {
+struct UserTask {
   fa_task task;
   void *ctx;
 };
 
-/// A task on a thread of the host's.
-void run_lent(void *ctx, int64_t i) {
-  const Lent &lent = *static_cast<const Lent *>(ctx);
-  in_default_state([&](HostState &) { lent.task(lent.ctx, i); });
+/// A task on one of the application's threads.
+void run_user_task(void *ctx, int64_t i) {
+  const UserTask &user_task = *static_cast<const UserTask *>(ctx);
+  in_default_state([&](HostState &) { user_task.task(user_task.ctx, i); });
 }
 
 }  // namespace
 
 void run_tasks(const Attention &attention, HostState *host, fa_task task, void *ctx, int64_t n) {
   if (attention.parallel_for == nullptr) return run_in_pool(task, ctx, n);
-  Lent lent{task, ctx};
-  in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_user, run_lent, &lent, n); });
+  UserTask user_task{task, ctx};
+  in_hosts_state(*host, [&] { attention.parallel_for(attention.parallel_for_user, run_user_task, &user_task, n); });
 }
 
 }  // namespace fa::cpu

@@ -1,4 +1,4 @@
-// A call's tasks, on the host's threads or on the library's.
+// A call's tasks, on the application's threads (desc.parallel_for) or in the pool.
 #pragma once
 
 #include "core/call.h"
@@ -6,7 +6,7 @@
 namespace fa::cpu {
 
 /// Runs task(ctx, i) for every i in [0, n), each in the default floating-point environment, and returns when all have
-/// returned. host: what the calling thread came in with, for parallel_for, which is its own.
+/// returned. host: the calling thread's state on entry, which parallel_for must see.
 void run_tasks(const Attention &attention, HostState *host, fa_task task, void *ctx, int64_t n);
 
 }  // namespace fa::cpu

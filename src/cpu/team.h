@@ -1,5 +1,5 @@
-// The workers of a call: each takes items until none is left, and all have ended when `each` returns. What stands side
-// by side goes to one worker, and so does what has the same place in the next step: it is in that worker's caches.
+// The workers of a call as a parallel loop with work stealing. Adjacent items go to one worker, and items of equal
+// index go to the same worker in consecutive loops: their data is in its caches.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace fa::cpu {
 
-/// A worker's own items, in order. It takes them from the front; others that have none left take from the back.
-class alignas(64) Share {
+/// The items of one worker, in order. The worker takes them from the front; idle workers steal from the back.
+class alignas(64) WorkStealingQueue {
  public:
-  Share() = default;
-  Share(int64_t first, int64_t last) : first_(first), last_(last) {}
+  WorkStealingQueue() = default;
+  WorkStealingQueue(int64_t first, int64_t last) : first_(first), last_(last) {}
 
-  /// The next item, or -1. Only the share's own worker takes from the front.
+  /// The next item, or -1. Only the owner takes from the front.
   int64_t take(bool front) {
     if (taken_.fetch_add(1, std::memory_order_relaxed) >= last_ - first_) return -1;
     return front ? first_ + from_front_++ : last_ - 1 - from_back_.fetch_add(1, std::memory_order_relaxed);
@@ -28,49 +28,49 @@ class alignas(64) Share {
   std::atomic<int64_t> taken_{0}, from_back_{0};
 };
 
-class Team {
+class ThreadTeam {
  public:
-  /// shares: memory for one of each worker.
-  Team(const Attention &attention, HostState *host, int64_t workers, Share *shares)
-      : attention_(attention), host_(host), workers_(workers), shares_(shares) {}
+  /// queues: memory for one queue per worker.
+  ThreadTeam(const Attention &attention, HostState *host, int64_t workers, WorkStealingQueue *queues)
+      : attention_(attention), host_(host), workers_(workers), queues_(queues) {}
 
   int64_t workers() const { return workers_; }
 
   /// Calls f(worker, item) once for every item in [0, items), from several threads; workers count from 0.
   template <class F>
-  void each(int64_t items, const F &f) const {
-    each(items, f, [] {});
+  void parallel_for(int64_t items, const F &f) const {
+    parallel_for(items, f, [] {});
   }
 
-  /// Calls none_left() besides, on each of several workers when all items are taken.
-  template <class F, class NoneLeft>
-  void each(int64_t items, const F &f, const NoneLeft &none_left) const {
-    struct Step {
+  /// Also calls on_idle() on each worker that finds all items taken, where there are several workers.
+  template <class F, class OnIdle>
+  void parallel_for(int64_t items, const F &f, const OnIdle &on_idle) const {
+    struct Loop {
       const F &f;
-      const NoneLeft &none_left;
-      Share *shares;
+      const OnIdle &on_idle;
+      WorkStealingQueue *queues;
       int64_t workers;
-    } step{f, none_left, shares_, std::min(workers_, items)};
-    if (step.workers <= 1) {
+    } loop{f, on_idle, queues_, std::min(workers_, items)};
+    if (loop.workers <= 1) {
       for (int64_t i = 0; i < items; i++) f(0, i);
       return;
     }
-    for (int64_t i = 0; i < step.workers; i++)
-      new (&shares_[i]) Share(items * i / step.workers, items * (i + 1) / step.workers);
+    for (int64_t i = 0; i < loop.workers; i++)
+      new (&queues_[i]) WorkStealingQueue(items * i / loop.workers, items * (i + 1) / loop.workers);
     const fa_task task = [](void *ctx, int64_t worker) {
-      const Step &s = *static_cast<const Step *>(ctx);
-      for (int64_t i = 0; i < s.workers; i++)
-        for (int64_t item; (item = s.shares[(worker + i) % s.workers].take(i == 0)) >= 0;) s.f(worker, item);
-      s.none_left();
+      const Loop &l = *static_cast<const Loop *>(ctx);
+      for (int64_t i = 0; i < l.workers; i++)
+        for (int64_t item; (item = l.queues[(worker + i) % l.workers].take(i == 0)) >= 0;) l.f(worker, item);
+      l.on_idle();
     };
-    run_tasks(attention_, host_, task, &step, step.workers);
+    run_tasks(attention_, host_, task, &loop, loop.workers);
   }
 
  private:
   const Attention &attention_;
   HostState *host_;
   int64_t workers_;
-  Share *shares_;
+  WorkStealingQueue *queues_;
 };
 
 }  // namespace fa::cpu

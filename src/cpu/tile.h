@@ -1,5 +1,4 @@
-// The contract between the engine and its kernels: a tile is a bag of query rows that stream over the same keys and
-// values.
+// The contract between the engine and its microkernels: a query tile, rows that stream over the same keys and values.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +9,11 @@
 
 namespace fa::cpu {
 
-/// Rows of one tile at most, over all ISAs.
+/// Maximum rows of a tile, over all ISAs.
 constexpr int max_tile_rows = 128;
 
-/// Keys that a kernel works on at a time. Block boundaries are multiples of it from a sequence's key 0, so that a row's
-/// bits do not depend on where its tile begins.
+/// Keys of a block. Block boundaries are multiples of it from a sequence's key 0, so that a row's bits do not depend on
+/// where its tile begins.
 constexpr int key_block = 128;
 
 /// The keys and values of one sequence and head, or of some consecutive heads.
@@ -24,80 +23,80 @@ struct KeyStream {
   fa_dtype dtype = FA_F32;
 };
 
-/// One query row: where it is, what it attends, where its result goes. Pointers of absent features are null.
-struct Row {
+/// One query row: its data, the keys it attends, its outputs. Pointers of absent features are null.
+struct QueryRow {
   const char *q;
   char *out;
   float *lse;
-  const char *bias;   // at key 0
-  const char *mask;   // at key 0
-  int32_t low, high;  // the keys low <= j < high that causal, window and chunk leave
-  int32_t position;   // among the keys, or the nearest that is 0 or more and fits
-  float beyond;       // how far the true position lies past that
-  float slope;        // ALiBi
-  float sink;         // -inf: none
+  const char *bias;         // at key 0
+  const char *mask;         // at key 0
+  int32_t low, high;        // the keys low <= j < high that causal, window and chunk leave
+  int32_t position;         // among the keys, clamped to 0 .. INT32_MAX
+  float position_overflow;  // distance of the true position from that
+  float slope;              // ALiBi
+  float sink;               // -inf: none
 };
 
-/// A row's unfinished softmax over some of its keys: maximum m of its scores x, sum of exp(x - m), and values so
-/// weighted.
+/// Partial softmax of rows over some of their keys: the maximum m of the scores x, the sum of exp(x - m), and the
+/// values with these weights, not normalised.
 struct Partial {
   float *max;     // [rows]
   float *sum;     // [rows]
   float *values;  // [rows][head_dim_v]
 };
 
-struct Tile {
+struct QueryTile {
   const Attention *attention = nullptr;
   KeyStream keys;
   int rows = 0;
   int heads = 1;  // of keys and values; consecutive rows, as many for each head
-  Row row[max_tile_rows];
+  QueryRow row[max_tile_rows];
   int64_t q_elem = 0, out_elem = 0;  // bytes from an element of a row to the next
   int64_t bias_elem = 0, mask_elem = 0;
   fa_dtype bias_dtype = FA_F32;
   bool alibi = false;
-  bool finite_values_only = false;  // take values that are NaN or Inf for 0
+  bool finite_values_only = false;  // treat values that are NaN or Inf as 0
 };
 
-/// A way to attend a tile, written once over all ISAs: a file of kernel/, which ends in its Scheme.
-struct Scheme {
-  int tile_rows;    // of one head at most, and at most the last scheme's
-  bool many_tiles;  // false: serves a head whose rows one tile has
-  bool many_heads;  // a tile may have the rows of several consecutive key/value heads
-  bool any_stride;  // false: elements of a key's row and of a value's stand side by side
+/// A forward microkernel, written once over all ISAs: a file of kernel/, which ends in its Microkernel.
+struct Microkernel {
+  int tile_rows;    // maximum of one head; at most the last microkernel's
+  bool many_tiles;  // false: supports only heads whose rows fit in one tile
+  bool many_heads;  // a tile may have rows of several consecutive key/value heads
+  bool any_stride;  // false: elements of a key's row, and of a value's, must be contiguous
 
-  /// Whether it serves an attention, as far as that alone decides.
-  bool (*serves)(const Attention &attention);
+  /// Whether it supports an attention, as far as that alone decides.
+  bool (*supports)(const Attention &attention);
 
   /// Bytes of scratch, 64-byte aligned, that a tile of this many rows needs.
-  size_t (*scratch)(const Attention &attention, int rows);
+  size_t (*scratch_bytes)(const Attention &attention, int rows);
 
-  /// Attends keys [begin, end) for all rows; leaves the rows' unfinished softmax in `partial`.
-  void (*attend)(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
+  /// Computes the rows' partial softmax over keys [begin, end).
+  void (*compute_partial)(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial, void *scratch);
 
-  /// The same for keys [0, keys) to the end: stores out and lse. False when it did not serve: an element of out is not
-  /// finite, which may be a masked value's doing, or has no unit stride. What it has stored is then to be done again.
-  /// nullptr where a scheme has none.
-  bool (*attend_whole)(const Tile &tile, int64_t keys, void *scratch);
+  /// Computes keys [0, keys) and stores out and lse. False when out has no unit stride, or has an element that is not
+  /// finite, which a masked value may have caused: the caller must then compute the tile again. nullptr where a
+  /// microkernel has none.
+  bool (*compute_output)(const QueryTile &tile, int64_t keys, void *scratch);
 };
 
-struct BackwardScheme;  // backward/scheme.h
+struct BackwardMicrokernel;  // backward/microkernel.h
 
-/// What one ISA offers.
-struct Kernels {
-  const Scheme *schemes;  // best first; the last serves everything, and heeds Tile::finite_values_only
-  int scheme_count;
+/// The kernels of one ISA.
+struct IsaKernels {
+  const Microkernel *microkernels;  // best first; the last supports everything, and QueryTile::finite_values_only
+  int microkernel_count;
 
-  /// Folds `next` (later keys) into `total`, row by row.
-  void (*merge)(const Tile &tile, const Partial &total, const Partial &next);
+  /// Merges `next` (later keys) into `total`, row by row.
+  void (*merge)(const QueryTile &tile, const Partial &total, const Partial &next);
 
   /// Adds the sinks, divides, and stores out and lse.
-  void (*finish)(const Tile &tile, const Partial &partial);
+  void (*finish)(const QueryTile &tile, const Partial &partial);
 
   /// Computes gradients.
-  const BackwardScheme *backward;
+  const BackwardMicrokernel *backward;
 
-  const Scheme &general() const { return schemes[scheme_count - 1]; }
+  const Microkernel &fallback() const { return microkernels[microkernel_count - 1]; }
 };
 
 }  // namespace fa::cpu

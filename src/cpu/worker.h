@@ -1,4 +1,4 @@
-// One worker of a call: takes items of the plan until none is left.
+// One worker of a call: takes items of the plan until all are taken.
 #pragma once
 
 #include <atomic>
@@ -7,16 +7,16 @@
 
 namespace fa::cpu {
 
-/// What the workers of one call share.
-struct Call {
-  const ForwardCall &problem;
-  const Kernels &kernels;
-  const Plan &plan;
+/// State that the workers of one call share.
+struct SharedState {
+  const ForwardCall &call;
+  const IsaKernels &kernels;
+  const ForwardPlan &plan;
   int64_t workers = 1;
   std::atomic<int64_t> next{0};
 };
 
-/// Works through items of `call` with the scratch of worker i.
-void work(Call &call, int64_t i);
+/// Processes items with the scratch of worker i until all are taken.
+void run_worker(SharedState &shared, int64_t i);
 
 }  // namespace fa::cpu

@@ -1,5 +1,5 @@
-// How evenly a call's work is shared out, in virtual time: kernels that compute nothing and take as long as they have
-// scores, on threads of which one takes twice as long. What is held against the ideal is when the last of them ends.
+// Load balance of a call in virtual time: kernels that compute nothing and take time proportional to their scores, on
+// threads of which one is half as fast. The makespan is compared with the ideal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,18 +15,18 @@
 #include <vector>
 
 #include "core/thread_state.h"
-#include "cpu/backward/scheme.h"
+#include "cpu/backward/microkernel.h"
 #include "cpu/engine.h"
 
 namespace fa::cpu {
 namespace {
 
-/// The clocks of a host's threads. A thread that has spent time waits until no other is behind it, so they take work in
-/// the order in which threads of such speeds would.
+/// Virtual clocks of an application's threads. A thread that has spent time waits until no other is behind it, so that
+/// threads take work in the order in which threads of such speeds would.
 class Clocks {
  public:
-  /// slow: how many times as long the first of them takes.
-  Clocks(int64_t threads, double slow) : slow_(slow), clocks_(size_t(threads)), at_work_(size_t(threads)) {}
+  /// slow: the factor by which the first thread is slower.
+  Clocks(int64_t threads, double slow) : slow_(slow), clocks_(size_t(threads)), busy_(size_t(threads)) {}
 
   static void parallel_for(void *self, fa_task task, void *ctx, int64_t n) {
     static_cast<Clocks *>(self)->run(task, ctx, n);
@@ -44,13 +44,13 @@ class Clocks {
     wait(&lock);
   }
 
-  /// When the last thread ended, of the time that all of them would take if none had ever to wait.
+  /// The makespan, relative to the time of all threads without waiting.
   double of_ideal() const { return now_ / (work_ / (double(clocks_.size()) - 1 + 1 / slow_)); }
 
  private:
   void run(fa_task task, void *ctx, int64_t n) {
     std::fill(clocks_.begin(), clocks_.end(), now_);
-    std::fill(at_work_.end() - n, at_work_.end(), true);
+    std::fill(busy_.end() - n, busy_.end(), true);
     std::vector<std::thread> threads;
     for (int64_t i = 0; i < n; ++i)
       threads.emplace_back([=, this] {
@@ -58,7 +58,7 @@ class Clocks {
         spend(0);
         task(ctx, i);
         const std::lock_guard<std::mutex> lock(mutex_);
-        at_work_[size_t(self)] = false;
+        busy_[size_t(self)] = false;
         turn_.notify_all();
       });
     for (std::thread &thread : threads) thread.join();
@@ -71,7 +71,7 @@ class Clocks {
       for (size_t i = 0; i < clocks_.size(); ++i) {
         const bool before =
             clocks_[i] < clocks_[size_t(self)] || (clocks_[i] == clocks_[size_t(self)] && i < size_t(self));
-        if (at_work_[i] && before) return false;
+        if (busy_[i] && before) return false;
       }
       return true;
     });
@@ -83,7 +83,7 @@ class Clocks {
   std::mutex mutex_;
   std::condition_variable turn_;
   std::vector<double> clocks_;
-  std::vector<char> at_work_;
+  std::vector<char> busy_;
   double now_ = 0, work_ = 0;
 };
 
@@ -91,43 +91,43 @@ thread_local int64_t Clocks::self = -1;
 
 Clocks *clocks = nullptr;
 
-/// Pairs of a query and a key that it attends, of these keys.
-double scores(const Tile &tile, int64_t begin, int64_t end) {
+/// The number of (query, attended key) pairs of these keys.
+double scores(const QueryTile &tile, int64_t begin, int64_t end) {
   int64_t count = 0;
   for (int i = 0; i < tile.rows; ++i)
     count += std::max<int64_t>(std::min<int64_t>(end, tile.row[i].high) - std::max<int64_t>(begin, tile.row[i].low), 0);
   return double(count);
 }
 
-void attend(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *) {
+void attend(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial, void *) {
   std::fill_n(partial.max, tile.rows, 0.0f);
   std::fill_n(partial.sum, tile.rows, 1.0f);
   std::fill_n(partial.values, tile.rows * tile.attention->head_dim_v, 0.0f);
   clocks->spend(scores(tile, begin, end));
 }
 
-constexpr Scheme schemes[] = {
+constexpr Microkernel microkernels[] = {
     {.tile_rows = 16,
      .many_tiles = false,
      .many_heads = true,
      .any_stride = true,
-     .serves = [](const Attention &attention) { return !attention.batch_invariant; },
-     .scratch = [](const Attention &, int) { return size_t{64}; },
-     .attend = attend,
-     .attend_whole = nullptr},
+     .supports = [](const Attention &attention) { return !attention.batch_invariant; },
+     .scratch_bytes = [](const Attention &, int) { return size_t{64}; },
+     .compute_partial = attend,
+     .compute_output = nullptr},
     {.tile_rows = 48,
      .many_tiles = true,
      .many_heads = false,
      .any_stride = true,
-     .serves = [](const Attention &) { return true; },
-     .scratch = [](const Attention &, int) { return size_t{64}; },
-     .attend = attend,
-     .attend_whole = nullptr},
+     .supports = [](const Attention &) { return true; },
+     .scratch_bytes = [](const Attention &, int) { return size_t{64}; },
+     .compute_partial = attend,
+     .compute_output = nullptr},
 };
 
-/// Whom each tile of a backward pass has met, in order: the order of its sums. Tiles are known by where their first row
-/// is.
-class Meetings {
+/// The partners of each tile of a backward pass, in the order of accumulation. The address of the first row identifies
+/// a tile.
+class PairLog {
  public:
   void add(const void *queries, const void *keys) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -141,37 +141,37 @@ class Meetings {
   std::mutex mutex_;
 };
 
-Meetings *meetings = nullptr;
+PairLog *pair_log = nullptr;
 
-/// Pairs of two tiles that do not all lie beyond a mask take as long as all of them.
-void attend_backward(const QueryTile &queries, const KeyTile &keys, void *) {
+/// A pair of tiles that is not wholly masked takes the time of all its scores.
+void accumulate(const BackwardQueryTile &queries, const KeyTile &keys, void *) {
   int64_t low = keys.first + keys.n, high = keys.first;
   for (int i = 0; i < queries.rows; ++i) {
     low = std::min<int64_t>(low, queries.row[i].low);
     high = std::max<int64_t>(high, queries.row[i].high);
   }
-  meetings->add(queries.row[0].q, keys.keys.k.data + keys.first * keys.keys.k.row);
+  pair_log->add(queries.row[0].q, keys.keys.k.data + keys.first * keys.keys.k.row);
   if (low < keys.first + keys.n && high > keys.first) clocks->spend(double(queries.rows) * double(keys.n));
 }
 
-constexpr BackwardScheme backward = {
+constexpr BackwardMicrokernel backward = {
     .tile_rows = 64,
-    .query_bytes = [](const Attention &) { return sizeof(QueryTile); },
+    .query_bytes = [](const Attention &) { return sizeof(BackwardQueryTile); },
     .key_bytes = [](const Attention &) { return sizeof(KeyTile); },
     .scratch_bytes = [](const Attention &) { return size_t{64}; },
-    .stage_queries = [](QueryTile &, void *) {},
+    .stage_queries = [](BackwardQueryTile &, void *) {},
     .stage_keys = [](KeyTile &) {},
-    .attend = attend_backward,
-    .sum_scores = [](const QueryTile &, const KeyTile &, bool, float *, void *) {},
-    .store_queries = [](const QueryTile &, void *) {},
+    .accumulate = accumulate,
+    .sum_scores = [](const BackwardQueryTile &, const KeyTile &, bool, float *, void *) {},
+    .store_queries = [](const BackwardQueryTile &, void *) {},
     .store_keys = [](const KeyTile &) {},
 };
 
-constexpr Kernels kernels = {
-    .schemes = schemes,
-    .scheme_count = 2,
-    .merge = [](const Tile &, const Partial &, const Partial &) {},
-    .finish = [](const Tile &, const Partial &) {},
+constexpr IsaKernels kernels = {
+    .microkernels = microkernels,
+    .microkernel_count = 2,
+    .merge = [](const QueryTile &, const Partial &, const Partial &) {},
+    .finish = [](const QueryTile &, const Partial &) {},
     .backward = &backward,
 };
 
@@ -181,7 +181,7 @@ struct Shape {
   bool heads_apart = false;  // BHSD
 };
 
-/// Where tensors would be: no kernel here reads them, but for numbers that are 0.
+/// The memory of all tensors: no kernel here reads it, except for numbers that are 0.
 alignas(64) float nothing[1];
 
 View view(const Shape &s, int64_t rows, int64_t heads) {
@@ -198,7 +198,7 @@ void describe(const Shape &s, Inputs *call) {
   call->k = call->v = view(s, s.keys, s.heads_kv);
 }
 
-/// Of a call on threads of which the first is slower than the others.
+/// The makespan of a call, relative to the ideal, on threads of which the first is slower than the others.
 template <class Pass>
 double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
   Clocks all(threads, slow);
@@ -233,7 +233,7 @@ void expect_little(std::span<const Shape> shapes, std::initializer_list<int32_t>
           << s.batch << " x " << s.heads_q << " heads, " << s.queries << " x " << s.keys << ", " << n << " threads";
 }
 
-/// Prefill, and decode of heads that lie apart or next to each other, are cut finely enough and taken as workers come.
+/// The items of prefill and of decode (BHSD and BSHD) are small enough to balance the load.
 TEST(Makespan, OneWorkerAtHalfSpeedCostsLittle) {
   constexpr Shape shapes[] = {
       {1, 8, 8, 1024, 1024},
@@ -257,34 +257,34 @@ constexpr Shape gradients[] = {
     {24, 8, 2, 256, 256},
 };
 
-/// Heads that fall to a worker each are ended by all of them. More workers find something to do in long ones alone.
+/// All workers help to finish heads that one worker each began. More workers only help in long heads.
 TEST(Makespan, OneWorkerAtHalfSpeedCostsGradientsLittle) {
-  Meetings ignored;
-  meetings = &ignored;
+  PairLog ignored;
+  pair_log = &ignored;
   expect_little<BackwardCall>(gradients, {3});
   constexpr Shape long_ones[] = {{1, 16, 16, 2048, 2048}, {1, 16, 16, 2048, 2048, FA_MASK_CAUSAL}};
   expect_little<BackwardCall>(long_ones, {16});
 }
 
-void expect_same_meetings(const Shape &s, std::initializer_list<int32_t> threads, double slow = 2) {
-  Meetings by_one;
-  meetings = &by_one;
+void expect_same_order(const Shape &s, std::initializer_list<int32_t> threads, double slow = 2) {
+  PairLog by_one;
+  pair_log = &by_one;
   of_ideal<BackwardCall>(s, 1);
   for (const int32_t n : threads) {
-    Meetings by_all;
-    meetings = &by_all;
+    PairLog by_all;
+    pair_log = &by_all;
     of_ideal<BackwardCall>(s, n, slow);
     EXPECT_EQ(by_one.of_queries, by_all.of_queries) << s.heads_q << " heads, " << n << " threads, " << slow;
     EXPECT_EQ(by_one.of_keys, by_all.of_keys) << s.heads_q << " heads, " << n << " threads, " << slow;
   }
 }
 
-/// Wherever a worker has stopped in a head, every two tiles meet once, and each tile in one order.
-TEST(Makespan, TilesMeetInOneOrderWhoeverEndsAHead) {
-  for (const Shape &s : gradients) expect_same_meetings(s, {2, 3, 5});
-  // Of many groups of keys, those that are left are worked on as groups or turn by turn.
+/// Each pair of tiles is processed once, and each tile accumulates in one order, wherever a worker stopped in a head.
+TEST(Makespan, OrderOfAccumulationIsFixedWhoeverFinishesAHead) {
+  for (const Shape &s : gradients) expect_same_order(s, {2, 3, 5});
+  // The remaining groups of keys are processed as groups or step by step.
   for (const double slow : {1.25, 1.5, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 50.0, 70.0})
-    expect_same_meetings({1, 2, 2, 256, 8192}, {2}, slow);
+    expect_same_order({1, 2, 2, 256, 8192}, {2}, slow);
 }
 
 }  // namespace

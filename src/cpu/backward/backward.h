@@ -1,4 +1,4 @@
-// The backward pass of a call: its gradients in the order of their dependencies, shared out among workers.
+// The backward pass of a call: its gradients in the order of their dependencies, distributed over workers.
 #pragma once
 
 #include "cpu/backward/plan.h"
@@ -6,7 +6,7 @@
 
 namespace fa::cpu {
 
-/// Computes what the plan's call asks for.
-void run_backward(const BackwardPlan &plan, const Team &team);
+/// Computes the gradients of the plan's call.
+void run_backward(const BackwardPlan &plan, const ThreadTeam &team);
 
 }  // namespace fa::cpu

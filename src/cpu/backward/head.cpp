@@ -30,10 +30,10 @@ CacheRows shared_rows(const View &gradient, float *rows, const Sequence &s, int6
 
 }  // namespace
 
-QueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, int64_t head, int64_t first) {
+BackwardQueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, int64_t head, int64_t first) {
   const BackwardCall &call = plan.call();
   const Sequence &s = plan.sequence(b).sequence;
-  QueryTile &tile = *new (memory) QueryTile;
+  BackwardQueryTile &tile = *new (memory) BackwardQueryTile;
   describe_inputs(tile, call);
   tile.out_elem = call.out.stride[3];
   tile.dout_elem = call.dout.stride[3];
@@ -43,11 +43,11 @@ QueryTile &describe_queries(void *memory, const BackwardPlan &plan, int64_t b, i
   tile.head_rows = s.q_len * (call.heads_q / call.heads_kv);
   tile.delta_given = static_cast<bool>(call.delta);
   tile.add_dq = call.adds_to(FA_ACCUMULATE_DQ);
-  tile.rows = static_cast<int>(std::min<int64_t>(plan.scheme().tile_rows, s.q_len - first));
+  tile.rows = static_cast<int>(std::min<int64_t>(plan.microkernel().tile_rows, s.q_len - first));
   for (int i = 0; i < tile.rows; i++) {
     const int64_t query = first + i, row = s.q_first + query;
     describe_row(tile.row[i], call, s, b, query, head, s.attended(*call.attention, query));
-    GradientRow &g = tile.gradient[i];
+    BackwardRow &g = tile.gradient[i];
     g.lse = *call.lse.at<const float>(s.q_batch, head, row);
     const bool empty = g.lse == -std::numeric_limits<float>::infinity();
     const float dlse = call.dlse ? *call.dlse.at<const float>(s.q_batch, head, row) : 0;
@@ -76,135 +76,136 @@ KeyTile &describe_keys(void *memory, const BackwardPlan &plan, int64_t b, int64_
   return tile;
 }
 
-Head::Head(const BackwardPlan &plan, int64_t index, char *slot)
+BackwardHead::BackwardHead(const BackwardPlan &plan, int64_t index, char *slot)
     : plan_(plan),
       head_(index % plan.call().heads_kv),
       first_(plan.first_sequence(index)),
-      step_(Step::stage_keys),
+      phase_(Phase::stage_keys),
       sequence_(first_) {
   const Attention &a = *plan.call().attention;
-  const BackwardBounds &bounds = plan.bounds();
-  query_memory_ = slot + (sizeof(Head) + 63) / 64 * 64;
-  key_memory_ = query_memory_ + bounds.query_tiles * static_cast<int64_t>(plan.scheme().query_bytes(a));
-  shared_dk_ =
-      reinterpret_cast<float *>(key_memory_ + bounds.key_tiles * static_cast<int64_t>(plan.scheme().key_bytes(a)));
+  const BackwardWorkspace &workspace = plan.workspace();
+  query_memory_ = slot + (sizeof(BackwardHead) + 63) / 64 * 64;
+  key_memory_ = query_memory_ + workspace.query_tiles * static_cast<int64_t>(plan.microkernel().query_bytes(a));
+  shared_dk_ = reinterpret_cast<float *>(key_memory_ +
+                                         workspace.key_tiles * static_cast<int64_t>(plan.microkernel().key_bytes(a)));
   shared_dv_ = shared_dk_ + plan.call().rows_k * a.head_dim;
   shared_seen_ = reinterpret_cast<bool *>(shared_dv_ + plan.call().rows_k * a.head_dim_v);
   if (shared()) clear_shared();
 }
 
-int64_t Head::key_tiles() const {
+int64_t BackwardHead::key_tiles() const {
   return tiles_of(sequence().k_len, key_block);
 }
 
-int64_t Head::query_tiles() const {
-  return tiles_of(sequence().q_len, plan_.scheme().tile_rows);
+int64_t BackwardHead::query_tiles() const {
+  return tiles_of(sequence().q_len, plan_.microkernel().tile_rows);
 }
 
-QueryTile &Head::queries(int64_t tile) const {
-  const auto bytes = static_cast<int64_t>(plan_.scheme().query_bytes(*plan_.call().attention));
-  return *reinterpret_cast<QueryTile *>(query_memory_ + tile * bytes);
+BackwardQueryTile &BackwardHead::queries(int64_t tile) const {
+  const auto bytes = static_cast<int64_t>(plan_.microkernel().query_bytes(*plan_.call().attention));
+  return *reinterpret_cast<BackwardQueryTile *>(query_memory_ + tile * bytes);
 }
 
-KeyTile &Head::keys(int64_t tile) const {
-  const auto bytes = static_cast<int64_t>(plan_.scheme().key_bytes(*plan_.call().attention));
+KeyTile &BackwardHead::keys(int64_t tile) const {
+  const auto bytes = static_cast<int64_t>(plan_.microkernel().key_bytes(*plan_.call().attention));
   return *reinterpret_cast<KeyTile *>(key_memory_ + tile * bytes);
 }
 
-int64_t Head::items() const {
-  switch (step_) {
-    case Step::none:
+int64_t BackwardHead::items() const {
+  switch (phase_) {
+    case Phase::none:
       return 0;
-    case Step::stage_keys:
-    case Step::store_keys:
+    case Phase::stage_keys:
+    case Phase::store_keys:
       return key_tiles();
-    case Step::stage_queries:
-    case Step::store_queries:
+    case Phase::stage_queries:
+    case Phase::store_queries:
       return query_tiles();
-    case Step::store_shared:
+    case Phase::store_shared:
       return shared() ? 1 : 0;
-    case Step::meet:
+    case Phase::process_pairs:
       break;
   }
-  const Tournament all = tournament();
-  return finely_ ? tiles_of(key_tiles(), side()) - begun_.group * all.group() : all.key_groups() - begun_.group;
+  const PairSchedule schedule = pair_schedule();
+  return fine_ ? tiles_of(key_tiles(), supertile()) - cursor_.group * schedule.group()
+               : schedule.key_groups() - cursor_.group;
 }
 
-void Head::run_item(int64_t i, void *scratch) const {
+void BackwardHead::run_item(int64_t i, void *scratch) const {
   if (i >= items()) return;
-  switch (step_) {
-    case Step::none:
+  switch (phase_) {
+    case Phase::none:
       return;
-    case Step::stage_keys:
+    case Phase::stage_keys:
       return stage_keys(i);
-    case Step::stage_queries:
+    case Phase::stage_queries:
       return stage_queries(i, scratch);
-    case Step::meet:
-      return finely_ ? meet_finely(i, scratch) : meet_group(begun_.group + i, scratch);
-    case Step::store_queries:
+    case Phase::process_pairs:
+      return fine_ ? process_supertile(i, scratch) : process_group(cursor_.group + i, scratch);
+    case Phase::store_queries:
       return store_queries(i, scratch);
-    case Step::store_keys:
-      return plan_.scheme().store_keys(keys(i));
-    case Step::store_shared:
+    case Phase::store_keys:
+      return plan_.microkernel().store_keys(keys(i));
+    case Phase::store_shared:
       return store_shared();
   }
 }
 
-void Head::cut(bool finely) {
-  if (turn_ == 0) finely_ = finely || !begun_.between_groups();
+void BackwardHead::set_granularity(bool fine) {
+  if (step_ == 0) fine_ = fine || !cursor_.at_group_start();
 }
 
-void Head::advance() {
-  switch (step_) {
-    case Step::none:
+void BackwardHead::advance() {
+  switch (phase_) {
+    case Phase::none:
       return;
-    case Step::stage_keys:
-      member_ = 0;
-      step_ = members() > 0 ? Step::stage_queries : Step::store_keys;
+    case Phase::stage_keys:
+      group_head_ = 0;
+      phase_ = group_size() > 0 ? Phase::stage_queries : Phase::store_keys;
       return;
-    case Step::stage_queries:
+    case Phase::stage_queries:
       round_ = -1;
-      step_ = Step::meet;
+      phase_ = Phase::process_pairs;
       return next_round();
-    case Step::meet:
-      if (finely_ && begun_.group < tournament().key_groups() && ++turn_ < tournament().turns()) return;
+    case Phase::process_pairs:
+      if (fine_ && cursor_.group < pair_schedule().key_groups() && ++step_ < pair_schedule().steps()) return;
       return next_round();
-    case Step::store_queries:
-      step_ = ++member_ < members() ? Step::stage_queries : Step::store_keys;
+    case Phase::store_queries:
+      phase_ = ++group_head_ < group_size() ? Phase::stage_queries : Phase::store_keys;
       return;
-    case Step::store_keys:
+    case Phase::store_keys:
       return next_sequence();
-    case Step::store_shared:
-      step_ = Step::none;
+    case Phase::store_shared:
+      phase_ = Phase::none;
       return;
   }
 }
 
-void Head::next_round() {
-  begun_ = {};
-  turn_ = 0;
-  finely_ = false;
-  if (++round_ == tournament().rounds()) step_ = Step::store_queries;
+void BackwardHead::next_round() {
+  cursor_ = {};
+  step_ = 0;
+  fine_ = false;
+  if (++round_ == pair_schedule().rounds()) phase_ = Phase::store_queries;
 }
 
-void Head::next_sequence() {
+void BackwardHead::next_sequence() {
   const int64_t next = plan_.sequence(sequence_).next;
-  step_ = next < 0 ? Step::store_shared : Step::stage_keys;
+  phase_ = next < 0 ? Phase::store_shared : Phase::stage_keys;
   if (next >= 0) sequence_ = next;
 }
 
-double Head::left() const {
-  if (step_ != Step::meet) return 0;
+double BackwardHead::remaining_macs() const {
+  if (phase_ != Phase::process_pairs) return 0;
   const Attention &a = *plan_.call().attention;
-  const Tournament all = tournament();
-  const double rounds = static_cast<double>(all.rounds()), groups = static_cast<double>(all.key_groups());
-  const double met = static_cast<double>(round_) + static_cast<double>(begun_.group) / groups;
-  const double heads = static_cast<double>(members() - member_) - met / rounds;
+  const PairSchedule schedule = pair_schedule();
+  const double rounds = static_cast<double>(schedule.rounds()), groups = static_cast<double>(schedule.key_groups());
+  const double met = static_cast<double>(round_) + static_cast<double>(cursor_.group) / groups;
+  const double heads = static_cast<double>(group_size() - group_head_) - met / rounds;
   return heads * static_cast<double>(sequence().q_len) * static_cast<double>(sequence().k_len) *
          static_cast<double>(3 * a.head_dim + 2 * a.head_dim_v);
 }
 
-void Head::stage_keys(int64_t i) const {
+void BackwardHead::stage_keys(int64_t i) const {
   const BackwardCall &call = plan_.call();
   KeyTile &tile = describe_keys(&keys(i), plan_, sequence_, head_, i * key_block);
   if (shared()) {
@@ -213,76 +214,77 @@ void Head::stage_keys(int64_t i) const {
     tile.dk_dtype = tile.dv_dtype = FA_F32;
     tile.add_dk = tile.add_dv = true;
   }
-  plan_.scheme().stage_keys(tile);
+  plan_.microkernel().stage_keys(tile);
 }
 
-void Head::stage_queries(int64_t i, void *scratch) const {
-  const int64_t head = head_ * members() + member_;
-  QueryTile &tile = describe_queries(&queries(i), plan_, sequence_, head, i * plan_.scheme().tile_rows);
-  plan_.scheme().stage_queries(tile, scratch);
+void BackwardHead::stage_queries(int64_t i, void *scratch) const {
+  const int64_t head = head_ * group_size() + group_head_;
+  BackwardQueryTile &tile = describe_queries(&queries(i), plan_, sequence_, head, i * plan_.microkernel().tile_rows);
+  plan_.microkernel().stage_queries(tile, scratch);
 }
 
-int64_t Head::side() const {
+int64_t BackwardHead::supertile() const {
   const int64_t tiles = std::max(key_tiles(), query_tiles());
   return tiles >= 64 ? 4 : tiles >= 8 ? 2 : 1;
 }
 
-Tournament Head::tournament() const {
-  return {tiles_of(key_tiles(), side()), tiles_of(query_tiles(), side())};
+PairSchedule BackwardHead::pair_schedule() const {
+  return {tiles_of(key_tiles(), supertile()), tiles_of(query_tiles(), supertile())};
 }
 
-/// Whether causal mask, window and chunk may leave some query of these tiles some key of those. Of a long sequence
-/// under a window most tiles have nothing to do with each other, and even to look at each pair of them would take the
-/// square of their number.
-bool Head::attends(int64_t first_query_tile, int64_t query_tiles, int64_t first_key_tile, int64_t key_tiles) const {
-  const int64_t tile_rows = plan_.scheme().tile_rows, first = first_query_tile * tile_rows;
+/// Whether causal mask, window and chunk leave any query of these tiles any key of those. Most tiles of a long sequence
+/// under a window do not attend each other, and a look at each pair would take quadratic time.
+bool BackwardHead::attends(int64_t first_query_tile, int64_t query_tiles, int64_t first_key_tile,
+                           int64_t key_tiles) const {
+  const int64_t tile_rows = plan_.microkernel().tile_rows, first = first_query_tile * tile_rows;
   const int64_t last = std::min(first + query_tiles * tile_rows, sequence().q_len) - 1;
   if (last < first) return false;
-  const Sequence::Interval keys = sequence().attended(*plan_.call().attention, first, last);
+  const Sequence::KeyRange keys = sequence().attended(*plan_.call().attention, first, last);
   return keys.low < (first_key_tile + key_tiles) * key_block && first_key_tile * key_block < keys.high;
 }
 
-bool Head::group_attends(int64_t key_group) const {
-  const Tournament all = tournament();
-  const int64_t tiles = all.group() * side(), partner = all.partner_group(round_, key_group);
+bool BackwardHead::group_attends(int64_t key_group) const {
+  const PairSchedule schedule = pair_schedule();
+  const int64_t tiles = schedule.group() * supertile(), partner = schedule.partner_group(round_, key_group);
   return partner >= 0 && attends(partner * tiles, tiles, key_group * tiles, tiles);
 }
 
-/// Of the round. Keys go to and fro: those that the tile of queries before has used last come first.
-void Head::meet(int64_t turn, int64_t key_side, void *scratch) const {
-  const int64_t first_key = key_side * side(), last_key = std::min(first_key + side(), key_tiles()) - 1;
+/// In the current round. Keys are traversed forwards and backwards alternately, so that the last ones used come first.
+void BackwardHead::process_supertile_pair(int64_t step, int64_t key_supertile, void *scratch) const {
+  const int64_t first_key = key_supertile * supertile(), last_key = std::min(first_key + supertile(), key_tiles()) - 1;
   if (first_key > last_key) return;
-  const int64_t partner = tournament().partner(round_, turn, key_side);
-  if (partner < 0 || !attends(partner * side(), side(), first_key, side())) return;
-  for (int64_t i = partner * side(); i < std::min((partner + 1) * side(), query_tiles()); i++)
+  const int64_t partner = pair_schedule().partner(round_, step, key_supertile);
+  if (partner < 0 || !attends(partner * supertile(), supertile(), first_key, supertile())) return;
+  for (int64_t i = partner * supertile(); i < std::min((partner + 1) * supertile(), query_tiles()); i++)
     for (int64_t key = first_key; key <= last_key; key++)
-      plan_.scheme().attend(queries(i), keys(i % 2 == 0 ? key : first_key + last_key - key), scratch);
+      plan_.microkernel().accumulate(queries(i), keys(i % 2 == 0 ? key : first_key + last_key - key), scratch);
 }
 
-/// Side i of those that are left. The group that one worker has begun is ahead of the others.
-void Head::meet_finely(int64_t i, void *scratch) const {
-  const Tournament all = tournament();
-  const int64_t key_side = begun_.group * all.group() + i;
-  const int64_t turn = i < all.group() ? begun_.turn + turn_ : turn_;
-  const bool met = turn_ == 0 && i < begun_.side;
-  if (!met && turn < all.turns()) meet(turn, key_side, scratch);
+/// Supertile i of those that are left. The group that one worker began is ahead of the others.
+void BackwardHead::process_supertile(int64_t i, void *scratch) const {
+  const PairSchedule schedule = pair_schedule();
+  const int64_t key_supertile = cursor_.group * schedule.group() + i;
+  const int64_t step = i < schedule.group() ? cursor_.step + step_ : step_;
+  const bool met = step_ == 0 && i < cursor_.supertile;
+  if (!met && step < schedule.steps()) process_supertile_pair(step, key_supertile, scratch);
 }
 
-/// All turns of the round, of one group of sides. Each tile meets its partners in the same order.
-void Head::meet_group(int64_t key_group, void *scratch) const {
+/// All steps of the round for one group of supertiles. Each tile meets its partners in the same order.
+void BackwardHead::process_group(int64_t key_group, void *scratch) const {
   if (!group_attends(key_group)) return;
-  const Tournament all = tournament();
-  for (int64_t turn = 0; turn < all.turns(); turn++)
-    for (int64_t i = 0; i < all.group(); i++) meet(turn, key_group * all.group() + i, scratch);
+  const PairSchedule schedule = pair_schedule();
+  for (int64_t step = 0; step < schedule.steps(); step++)
+    for (int64_t i = 0; i < schedule.group(); i++)
+      process_supertile_pair(step, key_group * schedule.group() + i, scratch);
 }
 
-void Head::store_queries(int64_t i, void *scratch) const {
-  if (plan_.call().dq) plan_.scheme().store_queries(queries(i), scratch);
+void BackwardHead::store_queries(int64_t i, void *scratch) const {
+  if (plan_.call().dq) plan_.microkernel().store_queries(queries(i), scratch);
 }
 
 /// Calls f(row of k) for every row that some sequence of the chain uses, once.
 template <class F>
-void Head::each_shared_row(const F &f) const {
+void BackwardHead::each_shared_row(const F &f) const {
   const auto each_use = [&](const auto &g) {
     for (int64_t b = first_; b >= 0; b = plan_.sequence(b).next) {
       const Sequence &s = plan_.sequence(b).sequence;
@@ -296,7 +298,7 @@ void Head::each_shared_row(const F &f) const {
   });
 }
 
-void Head::clear_shared() const {
+void BackwardHead::clear_shared() const {
   const Attention &a = *plan_.call().attention;
   each_shared_row([&](int64_t row) {
     std::fill_n(shared_dk_ + row * a.head_dim, a.head_dim, 0.0f);
@@ -304,8 +306,8 @@ void Head::clear_shared() const {
   });
 }
 
-/// Where several sequences have shared the keys: stores the sum of their gradients.
-void Head::store_shared() const {
+/// Where several sequences share the keys: stores the sum of their gradients.
+void BackwardHead::store_shared() const {
   const BackwardCall &call = plan_.call();
   const Attention &a = *call.attention;
   const int64_t batch = plan_.sequence(first_).sequence.k_batch;

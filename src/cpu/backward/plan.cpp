@@ -16,49 +16,52 @@ Count aligned(Count bytes) {
 
 }  // namespace
 
-BackwardBounds BackwardPlan::bounds(const BackwardCall &call, const BackwardScheme &scheme, int64_t threads) {
+BackwardWorkspace BackwardPlan::workspace(const BackwardCall &call, const BackwardMicrokernel &microkernel,
+                                          int64_t threads) {
   const Attention &a = *call.attention;
   const Count heads = Count(call.batch) * call.heads_kv;
-  BackwardBounds bounds;
-  bounds.query_tiles = call.max_seqlen_q / scheme.tile_rows + (call.max_seqlen_q % scheme.tile_rows != 0);
-  bounds.key_tiles = call.max_seqlen_k / key_block + (call.max_seqlen_k % key_block != 0);
-  const Count items = heads * std::max({bounds.query_tiles, bounds.key_tiles, int64_t{1}}) + score_items(call, scheme);
+  BackwardWorkspace workspace;
+  workspace.query_tiles = call.max_seqlen_q / microkernel.tile_rows + (call.max_seqlen_q % microkernel.tile_rows != 0);
+  workspace.key_tiles = call.max_seqlen_k / key_block + (call.max_seqlen_k % key_block != 0);
+  const Count items =
+      heads * std::max({workspace.query_tiles, workspace.key_tiles, int64_t{1}}) + score_items(call, microkernel);
   const auto at_most = [](Count count, int64_t most) {
     return static_cast<int64_t>(std::min<Count>(count, most).value());
   };
-  bounds.workers = std::max<int64_t>(at_most(items, threads), 1);
-  bounds.slots = at_most(heads, bounds.workers);
-  bounds.sequences_bytes = aligned(Count(call.batch) * sizeof(BackwardSequence));
-  bounds.chains_bytes = aligned(Count(call.batch) * sizeof(int64_t));
-  bounds.at_work_bytes = aligned(Count(bounds.slots) * sizeof(Head *));
+  workspace.workers = std::max<int64_t>(at_most(items, threads), 1);
+  workspace.slots = at_most(heads, workspace.workers);
+  workspace.sequences_bytes = aligned(Count(call.batch) * sizeof(BackwardSequence));
+  workspace.chains_bytes = aligned(Count(call.batch) * sizeof(int64_t));
+  workspace.active_bytes = aligned(Count(workspace.slots) * sizeof(BackwardHead *));
   const Count rows = call.kv_batch_idx != nullptr ? Count(call.rows_k) : 0;
   const Count shared = rows * (a.head_dim + a.head_dim_v);
-  bounds.slot_bytes = aligned(sizeof(Head)) + Count(bounds.query_tiles) * scheme.query_bytes(a) +
-                      Count(bounds.key_tiles) * scheme.key_bytes(a) + aligned(shared * sizeof(float)) + aligned(rows);
-  bounds.scratch_bytes = Count(scheme.scratch_bytes(a)) + score_bytes(call, scheme);
-  return bounds;
+  workspace.slot_bytes = aligned(sizeof(BackwardHead)) + Count(workspace.query_tiles) * microkernel.query_bytes(a) +
+                         Count(workspace.key_tiles) * microkernel.key_bytes(a) + aligned(shared * sizeof(float)) +
+                         aligned(rows);
+  workspace.scratch_bytes = Count(microkernel.scratch_bytes(a)) + score_bytes(call, microkernel);
+  return workspace;
 }
 
-BackwardPlan::BackwardPlan(const BackwardCall &call, const BackwardScheme &scheme, const BackwardBounds &bounds,
-                           char *memory)
+BackwardPlan::BackwardPlan(const BackwardCall &call, const BackwardMicrokernel &microkernel,
+                           const BackwardWorkspace &workspace, char *memory)
     : call_(call),
-      scheme_(scheme),
-      bounds_(bounds),
+      microkernel_(microkernel),
+      workspace_(workspace),
       sequences_(reinterpret_cast<BackwardSequence *>(memory)),
-      chains_(reinterpret_cast<int64_t *>(memory + bounds.sequences_bytes.value())),
-      at_work_(reinterpret_cast<Head **>(memory + (bounds.sequences_bytes + bounds.chains_bytes).value())),
-      slots_(memory + (bounds.sequences_bytes + bounds.chains_bytes + bounds.at_work_bytes).value()),
-      scratch_(slots_ + (bounds.slot_bytes * bounds.slots).value()) {
+      chains_(reinterpret_cast<int64_t *>(memory + workspace.sequences_bytes.value())),
+      active_heads_(
+          reinterpret_cast<BackwardHead **>(memory + (workspace.sequences_bytes + workspace.chains_bytes).value())),
+      slots_(memory + (workspace.sequences_bytes + workspace.chains_bytes + workspace.active_bytes).value()),
+      scratch_(slots_ + (workspace.slot_bytes * workspace.slots).value()) {
   for (int64_t b = 0; b < call.batch; b++) {
-    new (&sequences_[b]) BackwardSequence{cpu::sequence(call, b), -1};
+    new (&sequences_[b]) BackwardSequence{resolve_sequence(call, b), -1};
     chains_[chains_count_++] = b;
   }
   if (call.kv_batch_idx != nullptr) link_chains();
   put_long_chains_last();
 }
 
-/// Entries of one row of the cache come together by sorting: looking for the one before would take the square of their
-/// number.
+/// Sorting brings entries of one cache row together; a search for the entry before would take quadratic time.
 void BackwardPlan::link_chains() {
   const auto row_of = [&](int64_t b) { return sequences_[b].sequence.k_batch; };
   std::sort(chains_, chains_ + chains_count_,
@@ -77,8 +80,8 @@ void BackwardPlan::link_chains() {
   }
 }
 
-/// Of one head of keys, and the sequences from `first` on that share them.
-double BackwardPlan::work_of(int64_t first) const {
+/// One head of keys, with the sequences from `first` on that share them.
+double BackwardPlan::macs_of(int64_t first) const {
   const Attention &a = *call_.attention;
   double pairs = 0;
   for (int64_t b = first; b >= 0; b = sequences_[b].next)
@@ -88,22 +91,24 @@ double BackwardPlan::work_of(int64_t first) const {
              : pairs * static_cast<double>(call_.heads_q / call_.heads_kv * (3 * a.head_dim + 2 * a.head_dim_v));
 }
 
-double BackwardPlan::work() const {
-  double work = 0;
-  for (int64_t i = 0; i < chains_count_; i++) work += work_of(chains_[i]) * static_cast<double>(call_.heads_kv);
-  return work;
+double BackwardPlan::macs() const {
+  double macs = 0;
+  for (int64_t i = 0; i < chains_count_; i++) macs += macs_of(chains_[i]) * static_cast<double>(call_.heads_kv);
+  return macs;
 }
 
-/// Those whose heads are worth sharing: one of them does not take the short ones' heads to the rounds of all workers.
+/// Heads of long chains are worth sharing; heads of short ones then still run one per worker.
 void BackwardPlan::put_long_chains_last() {
-  const double all = work();
-  const auto is_short = [&](int64_t first) { return work_of(first) * 8 * static_cast<double>(bounds_.workers) <= all; };
-  for (int64_t i = 1; i < chains_count_; i++) even_ = even_ && work_of(chains_[i]) == work_of(chains_[i - 1]);
+  const double all = macs();
+  const auto is_short = [&](int64_t first) {
+    return macs_of(first) * 8 * static_cast<double>(workspace_.workers) <= all;
+  };
+  for (int64_t i = 1; i < chains_count_; i++) even_ = even_ && macs_of(chains_[i]) == macs_of(chains_[i - 1]);
   short_chains_ = std::partition(chains_, chains_ + chains_count_, is_short) - chains_;
 }
 
-/// Heads of the same length come out even. Of others, those go to a worker each that are too short to matter.
-int64_t BackwardPlan::heads_alone(int64_t workers) const {
+/// Heads of equal length balance. Among unequal ones, those too short to matter run one per worker.
+int64_t BackwardPlan::independent_heads(int64_t workers) const {
   if (workers == 1) return heads();
   return even_ ? heads() - heads() % workers : short_chains_ * call_.heads_kv;
 }

@@ -17,10 +17,10 @@ namespace {
 struct BiasTiles {
   int64_t batch, heads, queries, keys;
 
-  BiasTiles(const BackwardCall &call, const BackwardScheme &scheme)
+  BiasTiles(const BackwardCall &call, const BackwardMicrokernel &microkernel)
       : batch(call.dbias_shape[0]),
         heads(call.dbias_shape[1]),
-        queries((call.dbias_shape[2] + scheme.tile_rows - 1) / scheme.tile_rows),
+        queries((call.dbias_shape[2] + microkernel.tile_rows - 1) / microkernel.tile_rows),
         keys((call.dbias_shape[3] + key_block - 1) / key_block) {}
 
   Count count() const { return Count(batch) * heads * queries * keys; }
@@ -35,7 +35,7 @@ Range own(int64_t tile, int64_t dimension, int64_t all, int64_t step) {
   return {tile * step, std::min((tile + 1) * step, all), step};
 }
 template <class F>
-void each(const Range &range, const F &f) {
+void for_each(const Range &range, const F &f) {
   for (int64_t i = range.begin; i < range.end; i += range.step) f(i);
 }
 
@@ -43,34 +43,34 @@ class BiasTile {
  public:
   BiasTile(const BackwardPlan &plan, int64_t item, char *scratch) : plan_(plan), scratch_(scratch) {
     const BackwardCall &call = plan.call();
-    const BackwardScheme &scheme = plan.scheme();
-    const BiasTiles tiles(call, scheme);
+    const BackwardMicrokernel &microkernel = plan.microkernel();
+    const BiasTiles tiles(call, microkernel);
     key_tile_ = item % tiles.keys;
     query_tile_ = item / tiles.keys % tiles.queries;
     head_ = item / tiles.keys / tiles.queries % tiles.heads;
     batch_ = item / tiles.keys / tiles.queries / tiles.heads;
-    query_memory_ = scratch + scheme.scratch_bytes(*call.attention);
-    key_memory_ = query_memory_ + scheme.query_bytes(*call.attention);
-    sum_ = reinterpret_cast<float *>(key_memory_ + scheme.key_bytes(*call.attention));
+    query_memory_ = scratch + microkernel.scratch_bytes(*call.attention);
+    key_memory_ = query_memory_ + microkernel.query_bytes(*call.attention);
+    sum_ = reinterpret_cast<float *>(key_memory_ + microkernel.key_bytes(*call.attention));
   }
 
   void compute() {
     const BackwardCall &call = plan_.call();
     const int64_t *shape = call.dbias_shape;
-    const int64_t group = call.heads_q / std::max<int64_t>(call.heads_kv, 1), tile_rows = plan_.scheme().tile_rows;
+    const int64_t group = call.heads_q / std::max<int64_t>(call.heads_kv, 1), tile_rows = plan_.microkernel().tile_rows;
     std::fill_n(sum_, key_block * tile_rows, 0.0f);
-    each(own(batch_, shape[0], call.batch, 1), [&](int64_t b) {
+    for_each(own(batch_, shape[0], call.batch, 1), [&](int64_t b) {
       const Sequence &s = plan_.sequence(b).sequence;
-      each(own(head_, shape[1], call.heads_q, 1), [&](int64_t head) {
-        each(own(key_tile_, shape[3], s.k_len, key_block), [&](int64_t key) {
+      for_each(own(head_, shape[1], call.heads_q, 1), [&](int64_t head) {
+        for_each(own(key_tile_, shape[3], s.k_len, key_block), [&](int64_t key) {
           KeyTile &keys = describe_keys(key_memory_, plan_, b, head / group, key);
           bool staged = false;
-          each(own(query_tile_, shape[2], s.q_len, tile_rows), [&](int64_t query) {
-            QueryTile &queries = describe_queries(query_memory_, plan_, b, head, query);
+          for_each(own(query_tile_, shape[2], s.q_len, tile_rows), [&](int64_t query) {
+            BackwardQueryTile &queries = describe_queries(query_memory_, plan_, b, head, query);
             if (block_masked(queries, 0, queries.rows, keys.first, keys.first + keys.n)) return;
-            if (!std::exchange(staged, true)) plan_.scheme().stage_keys(keys);
-            plan_.scheme().stage_queries(queries, scratch_);
-            plan_.scheme().sum_scores(queries, keys, call.attention->bias_before_softcap, sum_, scratch_);
+            if (!std::exchange(staged, true)) plan_.microkernel().stage_keys(keys);
+            plan_.microkernel().stage_queries(queries, scratch_);
+            plan_.microkernel().sum_scores(queries, keys, call.attention->bias_before_softcap, sum_, scratch_);
           });
         });
       });
@@ -81,7 +81,7 @@ class BiasTile {
  private:
   void store() const {
     const BackwardCall &call = plan_.call();
-    const int64_t tile_rows = plan_.scheme().tile_rows;
+    const int64_t tile_rows = plan_.microkernel().tile_rows;
     const bool one_query = call.dbias_shape[2] == 1, one_key = call.dbias_shape[3] == 1,
                add = call.adds_to(FA_ACCUMULATE_DBIAS);
     const int64_t first_query = query_tile_ * tile_rows, first_key = key_tile_ * key_block;
@@ -110,7 +110,7 @@ void compute_sink(const BackwardPlan &plan, int64_t batch, int64_t head) {
   const BackwardCall &call = plan.call();
   const Attention &a = *call.attention;
   double sum = 0;
-  each(own(batch, call.dsinks_batch, call.batch, 1), [&](int64_t b) {
+  for_each(own(batch, call.dsinks_batch, call.batch, 1), [&](int64_t b) {
     const Sequence &s = plan.sequence(b).sequence;
     const float sink = *call.sinks.at<const float>(b, head, 0);
     for (int64_t row = s.q_first; row < s.q_first + s.q_len; row++) {
@@ -134,26 +134,26 @@ void compute_sink(const BackwardPlan &plan, int64_t batch, int64_t head) {
   *to = (call.adds_to(FA_ACCUMULATE_DSINKS) ? *to : 0) + static_cast<float>(sum);
 }
 
-Count bias_items(const BackwardCall &call, const BackwardScheme &scheme) {
-  return call.dbias ? BiasTiles(call, scheme).count() : 0;
+Count bias_items(const BackwardCall &call, const BackwardMicrokernel &microkernel) {
+  return call.dbias ? BiasTiles(call, microkernel).count() : 0;
 }
 
 }  // namespace
 
-Count score_items(const BackwardCall &call, const BackwardScheme &scheme) {
-  return bias_items(call, scheme) + (call.dsinks ? Count(call.dsinks_batch) * call.heads_q : 0);
+Count score_items(const BackwardCall &call, const BackwardMicrokernel &microkernel) {
+  return bias_items(call, microkernel) + (call.dsinks ? Count(call.dsinks_batch) * call.heads_q : 0);
 }
 
-Count score_bytes(const BackwardCall &call, const BackwardScheme &scheme) {
+Count score_bytes(const BackwardCall &call, const BackwardMicrokernel &microkernel) {
   const Attention &a = *call.attention;
   if (!call.dbias) return 0;
-  return Count(scheme.query_bytes(a)) + scheme.key_bytes(a) +
-         Count(key_block * scheme.tile_rows) * static_cast<int64_t>(sizeof(float));
+  return Count(microkernel.query_bytes(a)) + microkernel.key_bytes(a) +
+         Count(key_block * microkernel.tile_rows) * static_cast<int64_t>(sizeof(float));
 }
 
 void compute_scores(const BackwardPlan &plan, int64_t i, char *scratch) {
   const BackwardCall &call = plan.call();
-  const int64_t bias = static_cast<int64_t>(bias_items(call, plan.scheme()).value());
+  const int64_t bias = static_cast<int64_t>(bias_items(call, plan.microkernel()).value());
   if (i < bias) return BiasTile(plan, i, scratch).compute();
   compute_sink(plan, (i - bias) / call.heads_q, (i - bias) % call.heads_q);
 }

@@ -13,7 +13,7 @@ struct SubTile {
   float *q, *out;
   float *max, *sum;  // [lanes]; the maximum of the kernel's scores
   int32_t *low, *high, *position;
-  float *beyond, *slope;
+  float *position_overflow, *slope;
   int first_row;
   int vectors;
   int32_t low_of[Simd::tile_vectors], high_of[Simd::tile_vectors];  // some lane of the vector attends [low_of, high_of)
@@ -35,7 +35,7 @@ inline void load_columns(const float *const *row, int64_t d, Vec *to) {
   }
 }
 
-/// W rows to columns of operands; past a row's last element stand zeros to the end of a vector.
+/// W rows to columns of operands; a row is padded with zeros to the end of a vector.
 inline void rows_to_columns(const float *const *rows, int64_t dim, float *columns) {
   for (int64_t d = 0; d < dim; d += width) {
     Vec block[width];
@@ -47,13 +47,13 @@ inline void rows_to_columns(const float *const *rows, int64_t dim, float *column
 }
 
 /// Rows of queries to columns, W at a time. Those that are not f32 in whole vectors pass through `buffer`.
-inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
+inline void transpose_queries(const QueryTile &tile, SubTile &t, float *buffer) {
   const int64_t dim = tile.attention->head_dim, pitch = larger_dim(*tile.attention) + width;
   const bool in_place = tile.attention->q_dtype == FA_F32 && tile.q_elem == 4 && dim % width == 0;
   for (int v = 0; v < t.vectors; v++) {
     const float *rows[width];
     for (int i = 0; i < width; i++) {
-      const Row &row = tile.row[smaller(t.first_row + v * width + i, tile.rows - 1)];
+      const QueryRow &row = tile.row[smaller(t.first_row + v * width + i, tile.rows - 1)];
       if (in_place) {
         rows[i] = reinterpret_cast<const float *>(row.q);
         continue;
@@ -66,12 +66,12 @@ inline void transpose_queries(const Tile &tile, SubTile &t, float *buffer) {
   }
 }
 
-/// Columns of results back to rows, unfinished.
-inline void store_partial(const Tile &tile, const SubTile &t, float unit, const Partial &partial) {
+/// Columns of results back to rows, not normalised.
+inline void store_partial(const QueryTile &tile, const SubTile &t, float score_scale, const Partial &partial) {
   const int64_t dim = tile.attention->head_dim_v;
   const int rows = smaller(t.vectors * width, tile.rows - t.first_row);
   for (int i = 0; i < rows; i++) {
-    partial.max[t.first_row + i] = t.max[i] * unit;
+    partial.max[t.first_row + i] = t.max[i] * score_scale;
     partial.sum[t.first_row + i] = t.sum[i];
   }
   for (int v = 0; v < t.vectors; v++) {
@@ -89,7 +89,7 @@ inline void store_partial(const Tile &tile, const SubTile &t, float unit, const 
   }
 }
 
-/// W rows of results, finished: `factor` times columns, to rows.
+/// W rows of final results: `factor` times columns, to rows.
 template <fa_dtype dtype>
 inline void store_rows(const float *columns, Vec factor, int64_t dim, char *const *row, int rows, Vec &nonfinite) {
   constexpr int64_t bytes = dtype_bytes(dtype);
@@ -112,8 +112,8 @@ inline void store_rows(const float *columns, Vec factor, int64_t dim, char *cons
   }
 }
 
-/// Finishes the rows of a sub-tile: sinks, division, out and lse. False when some element of out is not finite.
-inline bool store_results(const Tile &tile, const SubTile &t, float unit) {
+/// Finalizes the rows of a sub-tile: sinks, division, out and lse. False when some element of out is not finite.
+inline bool store_results(const QueryTile &tile, const SubTile &t, float score_scale) {
   const Attention &a = *tile.attention;
   Vec nonfinite = Simd::zero();
   for (int v = 0; v < t.vectors; v++) {
@@ -122,7 +122,7 @@ inline bool store_results(const Tile &tile, const SubTile &t, float unit) {
     alignas(64) float factor[width] = {};
     for (int i = 0; i < rows; i++) {
       row[i] = tile.row[first + i].out;
-      factor[i] = finish_row(tile.row[first + i], t.max[v * width + i] * unit, t.sum[v * width + i]);
+      factor[i] = finalize_row(tile.row[first + i], t.max[v * width + i] * score_scale, t.sum[v * width + i]);
     }
     const float *columns = t.out + v * width;
     const Vec factors = Simd::load(factor);

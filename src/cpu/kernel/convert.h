@@ -1,4 +1,4 @@
-// Rows of a tensor to and from packed f32: any dtype, any stride, never an element more than asked for.
+// Rows of a tensor to and from packed f32: any dtype, any stride, no element beyond those requested.
 #pragma once
 
 #include "cpu/element.h"

@@ -1,13 +1,13 @@
 // Attention of a few query rows, lanes = elements of a row: for every block of keys
 //   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V
 //   where a = exp2(c (m - m'))
-// Every key and value is read once, straight from memory, for all the rows of its group. Scores stand as [key][row], so
-// that a vector holds the pairs of width / rows keys.
+// Every key and value is read once, straight from memory, for all rows of its group. Scores are laid out as [key][row],
+// so that a vector holds the pairs of width / rows keys.
 #pragma once
 
-#include "cpu/kernel/ahead.h"
 #include "cpu/kernel/group.h"
 #include "cpu/kernel/macros.h"
+#include "cpu/kernel/prefetch.h"
 #include "cpu/kernel/products.h"
 #include "cpu/kernel/scores.h"
 #include "cpu/masked.h"
@@ -18,20 +18,21 @@ namespace {
 /// Sums kept in registers.
 constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
-/// Rows are whole vectors. Not under FA_FLAG_BATCH_INVARIANT: a row's bits would follow from how many came with it.
-inline bool decode_serves(const Attention &a) {
+/// Rows must be whole vectors. Not under FA_FLAG_BATCH_INVARIANT: a row's bits depend on the number of rows in its
+/// group.
+inline bool decode_supports(const Attention &a) {
   return !a.batch_invariant && a.head_dim % width == 0 && a.head_dim_v % width == 0;
 }
 
 inline size_t decode_scratch_bytes(const Attention &a, int rows) {
   const int64_t floats = rows * a.head_dim + decode_keys * group_rows + width;
-  return static_cast<size_t>(rows) * sizeof(Group) +  // rows may belong to as many heads
+  return static_cast<size_t>(rows) * sizeof(RowGroup) +  // rows may belong to as many heads
          static_cast<size_t>(floats) * sizeof(float) + 64;
 }
 
 /// Calls step(Count<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
-template <int most, class Step>
-inline void over_row(int64_t dim, const Step &step) {
+template <int most, class SoftmaxStep>
+inline void for_each_vector(int64_t dim, const SoftmaxStep &step) {
   int64_t d = 0;
   for (; d + most * width <= dim; d += most * width) step(Count<most>(), d);
   if constexpr (most > 2)
@@ -40,20 +41,20 @@ inline void over_row(int64_t dim, const Step &step) {
     if (d < dim) step(Count<1>(), d);
 }
 
-/// scores[key][row] = q[row] . k[key]; asks for `lines` lines a key.
+/// scores[key][row] = q[row] . k[key]; prefetches `lines` cache lines a key.
 template <int rows, fa_dtype dtype>
-[[gnu::noinline]] void decode_scores(const BlockRows &block, const Group &g, int64_t dim, int64_t lines, Ahead &next,
-                                     float *scores) {
+[[gnu::noinline]] void decode_qk(const KvBlock &block, const RowGroup &g, int64_t dim, int64_t lines, Prefetcher &next,
+                                 float *scores) {
   constexpr int keys = width / rows;  // of one vector of sums
   constexpr int64_t bytes = dtype_bytes(dtype);
-  Ahead ahead = next;  // in registers
+  Prefetcher ahead = next;  // in registers
   for (int j = 0; j < block.n; j += keys) {
-    FA_UNROLL for (int i = 0; i < keys; i++) ahead.ask(lines);
+    FA_UNROLL for (int i = 0; i < keys; i++) ahead.prefetch(lines);
     const char *k[keys];
     FA_UNROLL for (int i = 0; i < keys; i++) k[i] = block.key[smaller(j + i, block.n - 1)] + g.k_head;
     Vec sum[width];
     FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
-    over_row<2>(dim, [&](auto count, int64_t d) {
+    for_each_vector<2>(dim, [&](auto count, int64_t d) {
       constexpr int vectors = decltype(count)::value;
       Vec element[keys][vectors];
       FA_UNROLL for (int i = 0; i < keys; i++) load_pairs<dtype, vectors>(k[i] + d * bytes, element[i]);
@@ -69,18 +70,18 @@ template <int rows, fa_dtype dtype>
 }
 
 /// values[row] = alpha[row] values[row] + sum over keys of p[key][row] v[key], for `vectors` vectors of the head
-/// dimension from d on; asks for a line a key.
+/// dimension from d on; prefetches a cache line a key.
 template <int rows, int vectors, fa_dtype dtype>
-[[gnu::noinline]] void decode_values(const BlockRows &block, const Group &g, const float *p, int64_t d,
-                                     const Vec *alpha, float *const *values, Ahead &next) {
+[[gnu::noinline]] void decode_pv(const KvBlock &block, const RowGroup &g, const float *p, int64_t d, const Vec *alpha,
+                                 float *const *values, Prefetcher &next) {
   constexpr int64_t bytes = dtype_bytes(dtype);
-  Ahead ahead = next;  // in registers
+  Prefetcher ahead = next;  // in registers
   const int64_t at = g.v_head + d * bytes;
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
       Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
   for (int j = 0; j < block.n; j++) {
-    ahead.ask(1);
+    ahead.prefetch(1);
     Vec element[vectors];
     load_pairs<dtype, vectors>(block.value[j] + at, element);
     FA_UNROLL for (int r = 0; r < rows; r++) {
@@ -102,10 +103,10 @@ inline void pad_scores(int n, float *scores) {
 
 /// Modifies and masks the scores of n keys.
 template <int rows>
-inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifiers &m, int64_t key, int n,
+inline void finish_decode_scores(const QueryTile &tile, const RowGroup &g, const ScoreMod &m, int64_t key, int n,
                                  float *scores) {
   constexpr int keys = width / rows;
-  const Lane lane = {g.low, g.high, g.position, g.beyond, g.slope};
+  const Lane lane = {g.low, g.high, g.position, g.position_overflow, g.slope};
   const Vec none = Simd::set1(-infinity);
   for (int j = 0; j < n; j += keys) {
     const int32_t at = static_cast<int32_t>(key + j);
@@ -113,7 +114,7 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
     if (m.bias || m.mask) {
       alignas(64) float biases[width] = {}, masks[width] = {};
       const int used = smaller(width, (n - j) * rows);
-      const auto row_of_lane = [&](int i) -> const Row & { return group_row(tile, g, i % rows); };
+      const auto row_of_lane = [&](int i) -> const QueryRow & { return group_row(tile, g, i % rows); };
       const auto key_of_lane = [&](int i) { return key + j + i / rows; };
       if (m.bias)
         with_type(tile.bias_dtype, [&](auto type) {
@@ -126,20 +127,21 @@ inline void finish_decode_scores(const Tile &tile, const Group &g, const Modifie
       bias = Simd::load(biases);
       mask = Simd::load(masks);
     }
-    if (!m.plain) modify(&x, 1, m, &bias, &mask, lane, at);
+    if (!m.plain) apply_score_mod(&x, 1, m, &bias, &mask, lane, at);
     Simd::store(scores + j * rows, Simd::select(Simd::between(lane.low, lane.high, at), x, none));
   }
 }
 
-/// A block's step of the softmax: per lane what is taken off a score, per row the factor c (m - m').
-struct Step {
+/// A block's step of the online softmax: per lane the subtrahend of a score, per row the exponent c (m - m').
+struct SoftmaxStep {
   alignas(64) float shift[width];
   float factor[group_rows];
 };
 
-/// Over `pairs` scores. m is -inf until some key is attended, and then nothing is taken off.
+/// Over `pairs` scores. While m is -inf, before any attended key, the subtrahend is 0.
 template <int rows>
-[[gnu::always_inline]] inline void raise_maxima(Group &g, const float *scores, int pairs, float scale, Step &step) {
+[[gnu::always_inline]] inline void update_row_max(RowGroup &g, const float *scores, int pairs, float scale,
+                                                  SoftmaxStep &step) {
   Vec maximum = Simd::set1(-infinity);
   for (int i = 0; i < pairs; i += width) maximum = Simd::max(maximum, Simd::load(scores + i));
   alignas(64) float found[width];
@@ -157,7 +159,8 @@ template <int rows>
 }
 
 /// Weights take the place of scores; total[lane] is their sum.
-[[gnu::always_inline]] inline void weigh_pairs(float *scores, int pairs, float scale, const Step &step, float *total) {
+[[gnu::always_inline]] inline void apply_exp2(float *scores, int pairs, float scale, const SoftmaxStep &step,
+                                              float *total) {
   Vec sum = Simd::zero();
   for (int i = 0; i < pairs; i += width) {
     const Vec p = exp2(Simd::mul(Simd::sub(Simd::load(scores + i), Simd::load(step.shift)), Simd::set1(scale)));
@@ -167,9 +170,10 @@ template <int rows>
   Simd::store(total, sum);
 }
 
-/// Leaves a in alpha.
+/// Rescales the row sums and adds `total`; stores a in alpha.
 template <int rows>
-[[gnu::always_inline]] inline void add_sums(Group &g, const Step &step, const float *total, Vec *alpha) {
+[[gnu::always_inline]] inline void update_row_sum(RowGroup &g, const SoftmaxStep &step, const float *total,
+                                                  Vec *alpha) {
   for (int r = 0; r < rows; r++) {
     alpha[r] = exp2(Simd::set1(step.factor[r]));
     alignas(64) float scalar[width];
@@ -181,45 +185,45 @@ template <int rows>
 
 /// One block of keys for one group.
 template <int rows, fa_dtype dtype>
-inline void decode_block(const Tile &tile, Group &g, const Modifiers &m, const Block &block, float *scores,
+inline void decode_block(const QueryTile &tile, RowGroup &g, const ScoreMod &m, const DecodeBlock &block, float *scores,
                          const Partial &partial) {
   const Attention &a = *tile.attention;
   const int n = block.rows.n, pairs = (n * rows + width - 1) / width * width;
   const int64_t lines = (a.head_dim_v * dtype_bytes(dtype) + 63) / 64;
-  const float scale = m.exponent_scale();
+  const float scale = m.scale_log2();
 
-  decode_scores<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);  // S = Q K^T
+  decode_qk<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);  // S = Q K^T
   const bool whole = g.full_low <= block.first && g.full_high >= block.first + n;
   if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, block.first, n, scores);
   pad_scores<rows>(n, scores);
 
-  Step step;
+  SoftmaxStep step;
   alignas(64) float total[width];
   Vec alpha[rows];
-  raise_maxima<rows>(g, scores, pairs, scale, step);  // m' = max(m, rowmax S)
-  weigh_pairs(scores, pairs, scale, step, total);     // P = exp2(c (S - m'))
-  add_sums<rows>(g, step, total, alpha);              // l = l a + rowsum P
+  update_row_max<rows>(g, scores, pairs, scale, step);  // m' = max(m, rowmax S)
+  apply_exp2(scores, pairs, scale, step, total);        // P = exp2(c (S - m'))
+  update_row_sum<rows>(g, step, total, alpha);          // l = l a + rowsum P
 
   float *values[rows];
   for (int r = 0; r < rows; r++) values[r] = partial.values + smaller(g.first + r, g.last) * a.head_dim_v;
   // O = O a + P V
-  over_row<smaller(4, decode_sums / rows)>(a.head_dim_v, [&](auto count, int64_t d) {
-    decode_values<rows, decltype(count)::value, dtype>(block.rows, g, scores, d, alpha, values, block.keys);
+  for_each_vector<smaller(4, decode_sums / rows)>(a.head_dim_v, [&](auto count, int64_t d) {
+    decode_pv<rows, decltype(count)::value, dtype>(block.rows, g, scores, d, alpha, values, block.keys);
   });
 }
 
 template <fa_dtype dtype>
-inline void decode_group(const Tile &tile, Group &g, const Modifiers &m, const Block &block, float *scores,
+inline void decode_group(const QueryTile &tile, RowGroup &g, const ScoreMod &m, const DecodeBlock &block, float *scores,
                          const Partial &partial) {
   if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, block, scores, partial);
   if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, block, scores, partial);
   return decode_block<4, dtype>(tile, g, m, block, scores, partial);
 }
 
-/// Attends keys [begin, end), a block at a time for all groups. Blocks that are masked for all rows are not asked for.
+/// Processes keys [begin, end), a block at a time for all groups. Blocks that are masked for all rows are not read.
 template <fa_dtype dtype>
-inline void decode_keys_of(const Tile &tile, Group *group, int groups, const Modifiers &m, int64_t begin, int64_t end,
-                           float *scores, const Partial &partial) {
+inline void decode_keys_of(const QueryTile &tile, RowGroup *group, int groups, const ScoreMod &m, int64_t begin,
+                           int64_t end, float *scores, const Partial &partial) {
   const Attention &a = *tile.attention;
   const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
   const auto attended = [&](int64_t key) {  // the first block from key on that is
@@ -229,25 +233,25 @@ inline void decode_keys_of(const Tile &tile, Group *group, int groups, const Mod
   const int64_t k_bytes = (tile.heads - 1) * tile.keys.k.head + a.head_dim * dtype_bytes(dtype);
   const int64_t v_bytes = (tile.heads - 1) * tile.keys.v.head + a.head_dim_v * dtype_bytes(dtype);
   int64_t key = attended(begin);
-  BlockRows rows(tile.keys, key, larger(key, block_end(key)));
+  KvBlock rows(tile.keys, key, larger(key, block_end(key)));
   while (key < end) {
     const int64_t next = attended(block_end(key));
-    const BlockRows following(tile.keys, next, block_end(next));
-    // The values of one head are asked for just before they are needed; those of many would leave the caches again.
-    const BlockRows &asked = tile.heads == 1 ? rows : following;
-    Ahead keys(following.key, following.n, k_bytes), values(asked.value, asked.n, v_bytes);
+    const KvBlock following(tile.keys, next, block_end(next));
+    // The values of one head are prefetched just before their use; those of many heads would be evicted before it.
+    const KvBlock &prefetched = tile.heads == 1 ? rows : following;
+    Prefetcher keys(following.key, following.n, k_bytes), values(prefetched.value, prefetched.n, v_bytes);
     for (int i = 0; i < groups; i++) decode_group<dtype>(tile, group[i], m, {rows, key, keys, values}, scores, partial);
     rows = following;
     key = next;
   }
 }
 
-inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
+inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
   const Attention &a = *tile.attention;
-  const Modifiers modifiers(tile);
+  const ScoreMod modifiers(tile);
   const int head_rows = tile.rows / tile.heads;
   const int groups = tile.heads * group_count(head_rows);
-  auto *group = static_cast<Group *>(memory);
+  auto *group = static_cast<RowGroup *>(memory);
   float *q = reinterpret_cast<float *>(group + groups);
   float *scores = q + tile.rows * a.head_dim;
   const bool paired = a.kv_dtype == FA_BF16;
@@ -261,7 +265,7 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
     low = smaller(low, tile.row[i].low);
     high = larger(high, tile.row[i].high);
   }
-  Group *next_group = group;
+  RowGroup *next_group = group;
   for (int head = 0; head < tile.heads; head++)
     for (int r = 0; r < head_rows; r += group_rows)
       begin_group(tile, *next_group++, head, head * head_rows + r, (head + 1) * head_rows, q);
@@ -273,24 +277,24 @@ inline void decode(const Tile &tile, int64_t begin, int64_t end, const Partial &
   });
 
   for (int i = 0; i < groups; i++) {
-    const Group &g = group[i];
+    const RowGroup &g = group[i];
     for (int r = g.first; r <= smaller(g.last, g.first + group_rows - 1); r++) {
-      partial.max[r] = g.max[r - g.first] * modifiers.unit();
+      partial.max[r] = g.max[r - g.first] * modifiers.score_scale();
       partial.sum[r] = g.sum[r - g.first];
       if (paired) to_pair_order(partial.values + r * a.head_dim_v, a.head_dim_v, true);
     }
   }
 }
 
-constexpr Scheme decode_scheme = {
+constexpr Microkernel decode_microkernel = {
     .tile_rows = Simd::decode_rows,
     .many_tiles = false,
     .many_heads = true,
     .any_stride = false,
-    .serves = decode_serves,
-    .scratch = decode_scratch_bytes,
-    .attend = decode,
-    .attend_whole = nullptr,
+    .supports = decode_supports,
+    .scratch_bytes = decode_scratch_bytes,
+    .compute_partial = decode_partial,
+    .compute_output = nullptr,
 };
 
 }  // namespace

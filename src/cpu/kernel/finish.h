@@ -1,4 +1,4 @@
-// From unfinished softmaxes to results: folding splits together, the sink, the division, the stores.
+// From partial softmaxes to results: merging splits, the sink, the division, the stores.
 #pragma once
 
 #include "cpu/kernel/convert.h"
@@ -17,7 +17,7 @@ inline float exp2_of(float x) {
   return lane0(exp2(Simd::set1(x)));
 }
 
-/// to[i] = a to[i] + b from[i]; what is NaN or infinite stays so whatever its weight.
+/// to[i] = a to[i] + b from[i]; NaN and infinities stay whatever their weight.
 inline void blend_rows(float *to, float a, const float *from, float b, int64_t n) {
   int64_t i = 0;
   if (any_special(to, n) || any_special(from, n)) {
@@ -31,9 +31,9 @@ inline void blend_rows(float *to, float a, const float *from, float b, int64_t n
   for (; i < n; i++) to[i] = a * to[i] + b * from[i];
 }
 
-/// Folds one row of `next` into `total`. Of two maxima one scales by exactly 1. Parts without keys change no bit of the
-/// others, wherever they stand.
-inline void merge(const Tile &tile, const Partial &total, const Partial &next) {
+/// Merges `next` into `total`, row by row. One of the two factors is exactly 1. A part without keys changes no bit of
+/// the other.
+inline void merge(const QueryTile &tile, const Partial &total, const Partial &next) {
   const int64_t dim = tile.attention->head_dim_v;
   for (int r = 0; r < tile.rows; r++) {
     const auto empty = [&](const Partial &p) { return p.sum[r] == 0 && !any_special(p.values + r * dim, dim); };
@@ -53,8 +53,8 @@ inline void merge(const Tile &tile, const Partial &total, const Partial &next) {
   }
 }
 
-/// Adds the sink to a row's softmax, stores its lse, and returns the factor that makes its sum-weighted values results.
-inline float finish_row(const Row &row, float max, float sum) {
+/// Adds the sink to a row's softmax, stores its lse, and returns the factor that normalises its values.
+inline float finalize_row(const QueryRow &row, float max, float sum) {
   float factor = 1;
   if (row.sink != -infinity) {
     const float now = larger(max, row.sink);
@@ -66,11 +66,11 @@ inline float finish_row(const Row &row, float max, float sum) {
   return sum == 0 ? 0.0f : factor / sum;  // sum is 0 exactly when no key is left: out = 0 then
 }
 
-inline void finish(const Tile &tile, const Partial &partial) {
+inline void finalize(const QueryTile &tile, const Partial &partial) {
   const Attention &a = *tile.attention;
   for (int r = 0; r < tile.rows; r++) {
     float *values = partial.values + r * a.head_dim_v;
-    float factor = finish_row(tile.row[r], partial.max[r], partial.sum[r]);
+    float factor = finalize_row(tile.row[r], partial.max[r], partial.sum[r]);
     if (any_special(values, a.head_dim_v)) {
       const bool no_key = partial.sum[r] == 0;  // scores of -inf alone leave none, whatever the values are
       for (int64_t d = 0; d < a.head_dim_v; d++)

@@ -1,4 +1,4 @@
-// The rows that decode processes together, and the state of their softmax.
+// The rows that decode processes together, and their online softmax.
 #pragma once
 
 #include "cpu/kernel/vector_math.h"
@@ -7,17 +7,17 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Rows worked on together at most.
+/// Maximum rows of a group.
 constexpr int group_rows = 4;
 
 /// Rows of one group, their lanes, and their running softmax.
-struct Group {
+struct RowGroup {
   int first, last, rows;   // rows is 1, 2 or 4: rows past the last repeat it
   int64_t k_head, v_head;  // bytes from the tile's first head
   const float *q[group_rows];
   int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
   alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
-  alignas(64) float beyond[width], slope[width];
+  alignas(64) float position_overflow[width], slope[width];
   alignas(64) float max[width];  // equal for all lanes of a row
   float sum[group_rows];
 };
@@ -26,12 +26,12 @@ inline int group_count(int rows) {
   return (rows + group_rows - 1) / group_rows;
 }
 
-inline const Row &group_row(const Tile &tile, const Group &g, int i) {
+inline const QueryRow &group_row(const QueryTile &tile, const RowGroup &g, int i) {
   return tile.row[smaller(g.first + i, g.last)];
 }
 
-/// Groups rows [first, end), which are head `head`'s.
-inline void begin_group(const Tile &tile, Group &g, int head, int first, int end, float *q) {
+/// Initialises a group of rows [first, end) of head `head`.
+inline void begin_group(const QueryTile &tile, RowGroup &g, int head, int first, int end, float *q) {
   const int64_t dim = tile.attention->head_dim;
   g.first = first;
   g.last = end - 1;
@@ -49,12 +49,12 @@ inline void begin_group(const Tile &tile, Group &g, int head, int first, int end
     g.full_high = smaller(g.full_high, group_row(tile, g, r).high);
   }
   for (int i = 0; i < width; i++) {
-    const Row &row = group_row(tile, g, i % g.rows);
+    const QueryRow &row = group_row(tile, g, i % g.rows);
     const int shift = i / g.rows;
     g.low[i] = row.low - shift;
     g.high[i] = row.high - shift;
     g.position[i] = row.position - shift;
-    g.beyond[i] = row.beyond;
+    g.position_overflow[i] = row.position_overflow;
     g.slope[i] = row.slope;
     g.max[i] = -infinity;
   }

@@ -1,6 +1,6 @@
 // The whole kernel of one ISA. An ISA's translation unit defines FA_ISA and a Simd, and includes this last.
-// Everything is in an unnamed namespace inside fa::cpu::FA_ISA: nothing compiled for an ISA can be linked in
-// another's place.
+// Everything is in an unnamed namespace inside fa::cpu::FA_ISA: no code compiled for one ISA can be linked in
+// place of another's.
 #pragma once
 
 #include "cpu/kernel/decode.h"
@@ -8,21 +8,21 @@
 #include "cpu/kernel/prefill.h"
 #include "cpu/tile.h"
 #ifndef FA_NO_BACKWARD
-#include "cpu/kernel/backward/scheme.h"
+#include "cpu/kernel/backward/microkernel.h"
 #endif
 
 namespace fa::cpu::FA_ISA {
 
-/// Best first: the first that serves is taken.
-constexpr Scheme schemes[] = {decode_scheme, prefill_scheme};
+/// Best first: the engine takes the first that supports a call.
+constexpr Microkernel microkernels[] = {decode_microkernel, prefill_microkernel};
 
 #ifdef FA_NO_BACKWARD
-constexpr const BackwardScheme *gradients = nullptr;
+constexpr const BackwardMicrokernel *gradients = nullptr;
 #else
-constexpr const BackwardScheme *gradients = &backward_scheme;
+constexpr const BackwardMicrokernel *gradients = &backward_microkernel;
 #endif
 
-extern const Kernels kernels;
-const Kernels kernels = {schemes, sizeof schemes / sizeof *schemes, &merge, &finish, gradients};
+extern const IsaKernels kernels;
+const IsaKernels kernels = {microkernels, sizeof microkernels / sizeof *microkernels, &merge, &finalize, gradients};
 
 }  // namespace fa::cpu::FA_ISA

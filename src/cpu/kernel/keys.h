@@ -45,7 +45,7 @@ inline const uint16_t *bf16_row(const char *from, int64_t stride, int64_t n, boo
 
 /// Values of keys j .. j + n - 1 in pairs of keys: [operands(n)][dim].
 template <class S = Simd>
-inline void stage_value_pairs(const Tile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+inline void stage_value_pairs(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const KeyStream &s = tile.keys;
   uint16_t rows[2][FA_MAX_HEAD_DIM];
   for (int64_t i = 0; i < n; i += 2) {
@@ -66,7 +66,7 @@ inline void stage_value_pairs(const Tile &tile, int64_t j, int64_t n, int64_t di
 
 /// Values of keys j .. j + n - 1: operands(n) rows of dim operands.
 template <class S = Simd>
-inline Rows stage_values(const Tile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
+inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t dim, float *buffer) {
   const KeyStream &s = tile.keys;
   if constexpr (S::pack == 2) {
     stage_value_pairs(tile, j, n, dim, buffer);

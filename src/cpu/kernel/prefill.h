@@ -2,8 +2,8 @@
 // block of keys
 //   S = Q K^T;  m' = max(m, rowmax S);  P = exp2(c (S - m'));  l = l a + rowsum P;  O = O a + P V
 //   where a = exp2(c (m - m'))
-// The largest weight is 1 exactly, however large S is: c S - c m' as one rounding of a product less another's would not
-// do. Nothing crosses lanes, so a row's bits do not depend on its neighbours.
+// c (S - m') makes the largest weight exactly 1, however large S is, which fma(c, S, -c m') would not. Nothing crosses
+// lanes, so a row's bits do not depend on its neighbours.
 #pragma once
 
 #include "cpu/kernel/columns.h"
@@ -23,7 +23,7 @@ struct PrefillScratch {
   float *rows;  // [lanes][the larger head dim], for transposing
 };
 
-inline bool prefill_serves(const Attention &) {
+inline bool prefill_supports(const Attention &) {
   return true;
 }
 
@@ -34,7 +34,7 @@ inline size_t prefill_scratch_bytes(const Attention &a, int rows) {
   return sizeof(PrefillScratch) + 64 + static_cast<size_t>(floats) * sizeof(float);
 }
 
-inline PrefillScratch *carve(const Tile &tile, void *memory) {
+inline PrefillScratch *carve(const QueryTile &tile, void *memory) {
   const Attention &a = *tile.attention;
   auto *s = static_cast<PrefillScratch *>(memory);
   float *next = reinterpret_cast<float *>(static_cast<char *>(memory) + (sizeof(PrefillScratch) + 63) / 64 * 64);
@@ -50,7 +50,7 @@ inline PrefillScratch *carve(const Tile &tile, void *memory) {
     t.out = take(a.head_dim_v * lanes);
     t.max = take(lanes);
     t.sum = take(lanes);
-    t.beyond = take(lanes);
+    t.position_overflow = take(lanes);
     t.slope = take(lanes);
     t.low = reinterpret_cast<int32_t *>(take(lanes));
     t.high = reinterpret_cast<int32_t *>(take(lanes));
@@ -62,7 +62,7 @@ inline PrefillScratch *carve(const Tile &tile, void *memory) {
 }
 
 /// Fills a sub-tile from its rows. Lanes beyond the last row repeat it and are never stored.
-inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vectors, float *rows) {
+inline void begin_subtile(const QueryTile &tile, SubTile &t, int first_row, int vectors, float *rows) {
   t.first_row = first_row;
   t.vectors = vectors;
   transpose_queries(tile, t, rows);
@@ -70,11 +70,11 @@ inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vecto
     t.low_of[v] = t.full_high[v] = INT32_MAX;
     t.high_of[v] = t.full_low[v] = INT32_MIN;
     for (int i = v * width; i < (v + 1) * width; i++) {
-      const Row &row = tile.row[smaller(first_row + i, tile.rows - 1)];
+      const QueryRow &row = tile.row[smaller(first_row + i, tile.rows - 1)];
       t.low[i] = row.low;
       t.high[i] = row.high;
       t.position[i] = row.position;
-      t.beyond[i] = row.beyond;
+      t.position_overflow[i] = row.position_overflow;
       t.slope[i] = row.slope;
       t.max[i] = -infinity;
       t.sum[i] = 0;
@@ -93,9 +93,9 @@ inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vecto
 
 /// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum.
 /// Inlined where n is a constant, so that the scores stay in registers.
-[[gnu::always_inline]] inline Vec finish_scores(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores,
-                                                int v, int64_t key, int k, int n, bool whole) {
-  const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.beyond + v * width,
+[[gnu::always_inline]] inline Vec finish_scores(const QueryTile &tile, const SubTile &t, const ScoreMod &m,
+                                                float *scores, int v, int64_t key, int k, int n, bool whole) {
+  const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.position_overflow + v * width,
                      t.slope + v * width};
   const Vec none = Simd::set1(-infinity);
   const int32_t j = static_cast<int32_t>(key + k);
@@ -104,7 +104,7 @@ inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vecto
   if (!m.plain) {
     if (m.bias) load_bias(bias, tile, t.first_row + v * width, j, n);
     if (m.mask) load_mask(mask, tile, t.first_row + v * width, j, n);
-    modify(x, n, m, bias, mask, lane, j);
+    apply_score_mod(x, n, m, bias, mask, lane, j);
   }
   if (!whole)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
@@ -116,7 +116,7 @@ inline void begin_subtile(const Tile &tile, SubTile &t, int first_row, int vecto
 }
 
 /// The same for keys [begin, end) of a block.
-inline Vec finish_vector(const Tile &tile, const SubTile &t, const Modifiers &m, float *scores, int v, int64_t key,
+inline Vec finish_vector(const QueryTile &tile, const SubTile &t, const ScoreMod &m, float *scores, int v, int64_t key,
                          int begin, int end, bool whole) {
   Vec maximum = Simd::set1(-infinity);
   int k = begin;
@@ -127,15 +127,15 @@ inline Vec finish_vector(const Tile &tile, const SubTile &t, const Modifiers &m,
 }
 
 /// S = Q K^T of one segment, and its maxima.
-inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m, const Rows &keys, int64_t key,
+inline void score_segment(const QueryTile &tile, const SubTile &t, const ScoreMod &m, const Rows &keys, int64_t key,
                           const Segment &g, float *scores, Vec *maxima) {
   Vec found[Simd::tile_vectors];
   for (int v = 0; v < Simd::tile_vectors; v++) found[v] = Simd::set1(-infinity);
   with_count(g.last - g.first, [&](auto vectors) {
     if constexpr (decltype(vectors)::value <= Simd::tile_vectors)
-      all_keys<decltype(vectors)::value>(keys.data + g.begin * keys.pitch, keys.pitch, g.end - g.begin,
-                                         t.q + g.first * width, operands(tile.attention->head_dim),
-                                         scores + g.begin * lanes + g.first * width, found);
+      gemm_qk<decltype(vectors)::value>(keys.data + g.begin * keys.pitch, keys.pitch, g.end - g.begin,
+                                        t.q + g.first * width, operands(tile.attention->head_dim),
+                                        scores + g.begin * lanes + g.first * width, found);
   });
   for (int v = g.first; v < g.last; v++) {
     const bool whole = t.full_low[v] <= key + g.begin && t.full_high[v] >= key + g.end;
@@ -144,10 +144,9 @@ inline void score_segment(const Tile &tile, const SubTile &t, const Modifiers &m
   }
 }
 
-/// P = exp2(c (S - m)) for one segment; adds to the row sums. Operands of weights take the place of scores that have
-/// been read.
+/// P = exp2(c (S - m)) for one segment; adds to the row sums. Operands of weights overwrite scores that have been read.
 template <int vectors>
-inline void weigh(const float *scores, int keys, Vec scale, const Vec *max, Vec *sum, float *weights) {
+inline void apply_exp2(const float *scores, int keys, Vec scale, const Vec *max, Vec *sum, float *weights) {
   Vec total[vectors], maximum[vectors];
   FA_UNROLL for (int v = 0; v < vectors; v++) {
     total[v] = sum[v];
@@ -167,10 +166,10 @@ inline void weigh(const float *scores, int keys, Vec scale, const Vec *max, Vec 
 }
 
 /// One block of keys for one sub-tile.
-inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const Rows &keys, const Rows &values,
-                         int64_t key, int n, float *scores) {
+inline void prefill_block(const QueryTile &tile, SubTile &t, const ScoreMod &m, const Rows &keys, const Rows &values,
+                          int64_t key, int n, float *scores) {
   Segment segments[key_block / segment_keys];
-  const int count = cut(t.vectors, t.low_of, t.high_of, key, n, segments);
+  const int count = find_segments(t.vectors, t.low_of, t.high_of, key, n, segments);
   if (count == 0) return;
 
   constexpr int vectors = Simd::tile_vectors;
@@ -178,7 +177,7 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
   for (int v = 0; v < vectors; v++) maxima[v] = Simd::set1(-infinity);
   for (int i = 0; i < count; i++) score_segment(tile, t, m, keys, key, segments[i], scores, maxima);
 
-  const Vec scale = Simd::set1(m.exponent_scale());
+  const Vec scale = Simd::set1(m.scale_log2());
   for (int v = 0; v < t.vectors; v++) {
     const Vec before = Simd::load(t.max + v * width);
     const Vec now = Simd::max(before, maxima[v]);
@@ -191,9 +190,9 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
     const Segment &g = segments[i];
     with_count(g.last - g.first, [&](auto active) {
       if constexpr (decltype(active)::value <= vectors)
-        weigh<decltype(active)::value>(scores + g.begin * lanes + g.first * width, g.end - g.begin, scale,
-                                       finite + g.first, sum + g.first,
-                                       scores + operands(g.begin) * lanes + g.first * width);
+        apply_exp2<decltype(active)::value>(scores + g.begin * lanes + g.first * width, g.end - g.begin, scale,
+                                            finite + g.first, sum + g.first,
+                                            scores + operands(g.begin) * lanes + g.first * width);
     });
   }
   for (int v = 0; v < t.vectors; v++) {
@@ -216,19 +215,19 @@ inline void attend_block(const Tile &tile, SubTile &t, const Modifiers &m, const
     const Vec *factor = fold && i == 0 ? alpha : one;
     with_count(g.last - g.first, [&](auto active) {
       if constexpr (decltype(active)::value <= vectors)
-        all_values<decltype(active)::value>(values.data + operands(g.begin) * values.pitch, values.pitch,
-                                            scores + operands(g.begin) * lanes + g.first * width,
-                                            operands(g.end - g.begin), dim, t.out + g.first * width, factor);
+        gemm_pv<decltype(active)::value>(values.data + operands(g.begin) * values.pitch, values.pitch,
+                                         scores + operands(g.begin) * lanes + g.first * width,
+                                         operands(g.end - g.begin), dim, t.out + g.first * width, factor);
     });
   }
 }
 
-/// Attends keys [begin, end) for all rows; the sub-tiles then hold their unfinished softmax. Returns how many there
-/// are.
-inline int attend_tile(const Tile &tile, const Modifiers &modifiers, int64_t begin, int64_t end, PrefillScratch *s) {
+/// Computes the partial softmax over keys [begin, end) in the sub-tiles. Returns their number.
+inline int prefill_tile(const QueryTile &tile, const ScoreMod &modifiers, int64_t begin, int64_t end,
+                        PrefillScratch *s) {
   const Attention &a = *tile.attention;
   int32_t low = INT32_MAX, high = 0;
-  // Vectors are shared out evenly: one alone would leave the products waiting for their operands.
+  // Vectors are distributed evenly: a product of a single vector waits for its operands.
   int vectors = (tile.rows + width - 1) / width, first_row = 0;
   const int subtiles = (vectors + Simd::tile_vectors - 1) / Simd::tile_vectors;
   for (int i = 0; i < subtiles; i++) {
@@ -254,38 +253,38 @@ inline int attend_tile(const Tile &tile, const Modifiers &modifiers, int64_t beg
         keys = stage_keys(tile.keys, key, n, a.head_dim, s->staging);
         values = stage_values(tile, key, n, a.head_dim_v, s->staging + key_block * a.head_dim);
       }
-      attend_block(tile, t, modifiers, keys, values, key, n, s->scores);
+      prefill_block(tile, t, modifiers, keys, values, key, n, s->scores);
     }
   }
   return subtiles;
 }
 
-inline void prefill(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
+inline void prefill_partial(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial, void *memory) {
   PrefillScratch *s = carve(tile, memory);
-  const Modifiers modifiers(tile);
-  const int subtiles = attend_tile(tile, modifiers, begin, end, s);
-  for (int i = 0; i < subtiles; i++) store_partial(tile, s->sub[i], modifiers.unit(), partial);
+  const ScoreMod modifiers(tile);
+  const int subtiles = prefill_tile(tile, modifiers, begin, end, s);
+  for (int i = 0; i < subtiles; i++) store_partial(tile, s->sub[i], modifiers.score_scale(), partial);
 }
 
-inline bool prefill_whole(const Tile &tile, int64_t keys, void *memory) {
+inline bool prefill_output(const QueryTile &tile, int64_t keys, void *memory) {
   if (tile.out_elem != dtype_bytes(tile.attention->out_dtype)) return false;
   PrefillScratch *s = carve(tile, memory);
-  const Modifiers modifiers(tile);
-  const int subtiles = attend_tile(tile, modifiers, 0, keys, s);
+  const ScoreMod modifiers(tile);
+  const int subtiles = prefill_tile(tile, modifiers, 0, keys, s);
   bool finite = true;
-  for (int i = 0; i < subtiles; i++) finite = store_results(tile, s->sub[i], modifiers.unit()) && finite;
+  for (int i = 0; i < subtiles; i++) finite = store_results(tile, s->sub[i], modifiers.score_scale()) && finite;
   return finite;
 }
 
-constexpr Scheme prefill_scheme = {
+constexpr Microkernel prefill_microkernel = {
     .tile_rows = Simd::subtiles * lanes,
     .many_tiles = true,
     .many_heads = false,
     .any_stride = true,
-    .serves = prefill_serves,
-    .scratch = prefill_scratch_bytes,
-    .attend = prefill,
-    .attend_whole = prefill_whole,
+    .supports = prefill_supports,
+    .scratch_bytes = prefill_scratch_bytes,
+    .compute_partial = prefill_partial,
+    .compute_output = prefill_output,
 };
 
 }  // namespace

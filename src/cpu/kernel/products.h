@@ -10,7 +10,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-// The products are functions of their own, not inlined, so that the sums have all registers to themselves.
+// The products are not inlined, so that the accumulators have all registers.
 
 /// Queries of a sub-tile: the pitch of every transposed array.
 constexpr int lanes = Simd::tile_vectors * width;
@@ -29,7 +29,7 @@ inline Vec make_operands(Vec first, Vec second) {
 
 inline Vec broadcast(const float *operand) {
   float bits;
-  __builtin_memcpy(&bits, operand, sizeof bits);  // a pair may stand at any even address
+  __builtin_memcpy(&bits, operand, sizeof bits);  // a pair may be at any even address
   return Simd::set1(bits);
 }
 
@@ -39,7 +39,7 @@ constexpr int product_rows = vectors == 1 ? 8 : 4;
 
 /// scores[r] = q . k[r] for `rows` keys and `vectors` vectors of queries, `dim` operands each; keeps their maxima.
 template <int rows, int vectors>
-[[gnu::noinline]] void multiply_keys(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores,
+[[gnu::noinline]] void gemm_qk_block(const float *k, int64_t k_row, const float *q, int64_t dim, float *scores,
                                      Vec *maxima) {
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = Simd::zero();
@@ -63,8 +63,8 @@ template <int rows, int vectors>
 /// out[r] = alpha out[r] + sum over keys of p[key] v[key][r], for `rows` dims and `vectors` vectors of queries; `keys`
 /// counts operands.
 template <int rows, int vectors>
-[[gnu::noinline]] void multiply_values(const float *v, int64_t v_row, const float *p, int64_t keys, float *out,
-                                       const Vec *alpha) {
+[[gnu::noinline]] void gemm_pv_block(const float *v, int64_t v_row, const float *p, int64_t keys, float *out,
+                                     const Vec *alpha) {
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
       Simd::mul(alpha[i], Simd::load(out + r * lanes + i * width));
@@ -94,13 +94,13 @@ inline void with_count(int n, const F &f) {
   return f(Count<4>());
 }
 
-/// multiply_keys for any number of keys.
+/// gemm_qk_block for any number of keys.
 template <int vectors>
-inline void all_keys(const float *k, int64_t k_row, int keys, const float *q, int64_t dim, float *scores, Vec *maxima) {
+inline void gemm_qk(const float *k, int64_t k_row, int keys, const float *q, int64_t dim, float *scores, Vec *maxima) {
   constexpr int step = product_rows<vectors>;
   int key = 0;
   const auto next = [&](auto rows) {
-    multiply_keys<decltype(rows)::value, vectors>(k + key * k_row, k_row, q, dim, scores + key * lanes, maxima);
+    gemm_qk_block<decltype(rows)::value, vectors>(k + key * k_row, k_row, q, dim, scores + key * lanes, maxima);
     key += decltype(rows)::value;
   };
   while (key + step <= keys) next(Count<step>());
@@ -110,14 +110,14 @@ inline void all_keys(const float *k, int64_t k_row, int keys, const float *q, in
   if (key < keys) with_count(keys - key, next);
 }
 
-/// multiply_values for any head dimension.
+/// gemm_pv_block for any head dimension.
 template <int vectors>
-inline void all_values(const float *v, int64_t v_row, const float *p, int64_t keys, int64_t dim, float *out,
-                       const Vec *alpha) {
+inline void gemm_pv(const float *v, int64_t v_row, const float *p, int64_t keys, int64_t dim, float *out,
+                    const Vec *alpha) {
   constexpr int step = product_rows<vectors>;
   int64_t d = 0;
   const auto next = [&](auto rows) {
-    multiply_values<decltype(rows)::value, vectors>(v + d, v_row, p, keys, out + d * lanes, alpha);
+    gemm_pv_block<decltype(rows)::value, vectors>(v + d, v_row, p, keys, out + d * lanes, alpha);
     d += decltype(rows)::value;
   };
   while (d + step <= dim) next(Count<step>());

@@ -1,5 +1,5 @@
-// What happens to a score between the product and the softmax: scale, softcap, bias, ALiBi, masks, in the order of
-// fa.h. Lanes are whatever the caller says: queries of one key (prefill), or key and query pairs (decode).
+// score_mod: scale, softcap, bias, ALiBi and masks of scores between the product and the softmax, in the order of fa.h.
+// The caller decides what lanes are: queries of one key (prefill), or key and query pairs (decode).
 #pragma once
 
 #include <cfloat>
@@ -9,43 +9,43 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Per lane: the interval of keys it attends, its position among them (and what Row adds to that), its ALiBi slope.
-/// Keys and positions may be shifted together by a constant of the lane.
+/// Per lane: the interval of keys it attends, its position among them (with its overflow, see QueryRow), its ALiBi
+/// slope. Keys and positions may be shifted together by a constant of the lane.
 struct Lane {
   const int32_t *low, *high, *position;
-  const float *beyond, *slope;
+  const float *position_overflow, *slope;
 };
 
-/// Scales that may wait for the exponential: differences of products that overflow are then differences of scores that
-/// leave no weight, and the factor itself stays finite.
-inline bool folds(float scale) {
+/// Whether the scale may be folded into exp2: where differences of products overflow, those of scores then leave no
+/// weight, and the factor itself is finite.
+inline bool scale_folds_into_exp2(float scale) {
   return scale >= 0x1p-100f && scale <= FLT_MAX / log2_e;
 }
 
-/// What a call asks of its scores. `plain` scores need nothing but the scale, which then folds into the exponential.
-struct Modifiers {
+/// The score_mod of a call. `plain` scores need only the scale, which is then folded into exp2.
+struct ScoreMod {
   float scale, softcap;
   bool bias, bias_first, alibi, mask, plain;
 
-  explicit Modifiers(const Tile &tile)
+  explicit ScoreMod(const QueryTile &tile)
       : scale(tile.attention->scale),
         softcap(tile.attention->softcap),
         bias(tile.row[0].bias != nullptr),
         bias_first(bias && tile.attention->bias_before_softcap),
         alibi(tile.alibi),
         mask(tile.row[0].mask != nullptr),
-        plain(folds(scale) && softcap == 0 && !bias && !alibi && !mask) {}
+        plain(scale_folds_into_exp2(scale) && softcap == 0 && !bias && !alibi && !mask) {}
 
-  /// What a kernel's scores are multiplied by to be those of fa.h: where they are plain, they are products.
-  float unit() const { return plain ? scale : 1; }
-  /// The factor that takes a difference of scores to a power of two.
-  float exponent_scale() const { return unit() * log2_e; }
+  /// The factor from a kernel's scores to those of fa.h: plain scores are kept as products.
+  float score_scale() const { return plain ? scale : 1; }
+  /// The factor from a difference of a kernel's scores to a power of two.
+  float scale_log2() const { return score_scale() * log2_e; }
 };
 
 /// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them. Where asked for, slope[i] is
 /// the softcap's derivative.
-[[gnu::always_inline]] inline void modify(Vec *x, int n, const Modifiers &m, const Vec *bias, const Vec *mask,
-                                          const Lane &lane, int32_t key, Vec *slope = nullptr) {
+[[gnu::always_inline]] inline void apply_score_mod(Vec *x, int n, const ScoreMod &m, const Vec *bias, const Vec *mask,
+                                                   const Lane &lane, int32_t key, Vec *slope = nullptr) {
   const Vec scale = Simd::set1(m.scale), none = Simd::set1(-infinity);
   for (int i = 0; i < n; i++) x[i] = Simd::mul(x[i], scale);
   if (m.bias && m.bias_first)
@@ -66,16 +66,16 @@ struct Modifiers {
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(bias[i], none), none, Simd::add(x[i], bias[i]));
   if (m.alibi) {
     const Vec minus_slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
-    const Vec beyond = Simd::load(lane.beyond);
+    const Vec position_overflow = Simd::load(lane.position_overflow);
     for (int i = 0; i < n; i++)
-      x[i] = Simd::fma(minus_slope, Simd::add(Simd::distance(lane.position, key + i), beyond), x[i]);
+      x[i] = Simd::fma(minus_slope, Simd::add(Simd::distance(lane.position, key + i), position_overflow), x[i]);
   }
   if (m.mask)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(mask[i], Simd::zero()), none, x[i]);
 }
 
 /// The W x W corner of bias that belongs to lanes' rows and keys key .. key + n - 1, a vector of lanes for each key.
-[[gnu::always_inline]] inline void load_bias(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
+[[gnu::always_inline]] inline void load_bias(Vec *to, const QueryTile &tile, int first_row, int64_t key, int n) {
   const auto bias_of = [&](int lane) {
     return tile.row[smaller(first_row + lane, tile.rows - 1)].bias + key * tile.bias_elem;
   };
@@ -94,7 +94,7 @@ struct Modifiers {
 }
 
 /// The same for the boolean mask: 0 where a lane does not attend.
-[[gnu::always_inline]] inline void load_mask(Vec *to, const Tile &tile, int first_row, int64_t key, int n) {
+[[gnu::always_inline]] inline void load_mask(Vec *to, const QueryTile &tile, int first_row, int64_t key, int n) {
   for (int lane = 0; lane < width; lane++) {
     const char *from = tile.row[smaller(first_row + lane, tile.rows - 1)].mask + key * tile.mask_elem;
     if (tile.mask_elem == 1 && n == width) {

@@ -18,9 +18,10 @@ struct Segment {
   int first, last;
 };
 
-/// Cuts a block of n keys from key on into segments; returns how many. Some lane of vector v attends
+/// Divides a block of n keys from key on into segments; returns their number. Some lane of vector v attends
 /// [low_of[v], high_of[v]).
-inline int cut(int vectors, const int32_t *low_of, const int32_t *high_of, int64_t key, int n, Segment *segments) {
+inline int find_segments(int vectors, const int32_t *low_of, const int32_t *high_of, int64_t key, int n,
+                         Segment *segments) {
   int count = 0;
   for (int begin = 0; begin < n; begin += segment_keys) {
     const int end = smaller(n, begin + segment_keys);

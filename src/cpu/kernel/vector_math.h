@@ -34,7 +34,7 @@ inline Vec exp2(Vec x) {
   return Simd::scale(p, n);
 }
 
-/// The same to 3e-6, for what is then rounded to bf16.
+/// The same to 3e-6, for values that are then rounded to bf16.
 inline Vec exp2_for_bf16(Vec x) {
   Vec n, r;
   Simd::split(x, n, r);

@@ -1,10 +1,10 @@
-// Tiles of queries and keys on their way into the workspace: rows of any type and stride become operands. What is not
-// finite stays so where scores are computed from it; in the rows that weights are multiplied with it becomes 0, so that
-// it reaches what attends it through the scores alone.
+// Staging of query and key tiles in the workspace: rows of any type and stride become operands. NaN and infinities are
+// kept where scores are computed from them; in the rows that weights multiply they become 0, so that they reach
+// gradients through the scores alone.
 #pragma once
 
-#include "cpu/kernel/backward/blocks.h"
 #include "cpu/kernel/backward/range.h"
+#include "cpu/kernel/backward/staged.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
@@ -39,26 +39,26 @@ inline void load_padded(float *to, const char *from, int64_t stride, fa_dtype dt
   for (int64_t d = n; d < padded(dim); d++) to[d] = 0;
 }
 
-/// Asks for a row that is to be read, or written, some rows later: tensors seldom stand in a cache.
+/// Prefetches a row that is read, or written, some rows later: tensors are seldom cached.
 template <bool write>
-inline void ask_row(const char *row, fa_dtype dtype, int64_t dim) {
+inline void prefetch_row(const char *row, fa_dtype dtype, int64_t dim) {
   if (row == nullptr) return;
   for (int64_t i = 0; i < dim * dtype_bytes(dtype); i += 64) __builtin_prefetch(row + i, write);
 }
 
-/// Lanes of one vector of queries: what each attends, and all of them together.
-inline void stage_lanes(const QueryTile &tile, const QueryBlock &block, int v) {
+/// Lanes of one vector of queries: the keys that each attends, and all of them together.
+inline void stage_lanes(const BackwardQueryTile &tile, const StagedQueries &block, int v) {
   block.low_of[v] = block.full_high[v] = INT32_MAX;
   block.high_of[v] = block.full_low[v] = INT32_MIN;
   for (int i = v * width; i < (v + 1) * width; i++) {
     const bool there = i < tile.rows && tile.gradient[i].dout != nullptr;
-    const Row &row = tile.row[smaller(i, tile.rows - 1)];
+    const QueryRow &row = tile.row[smaller(i, tile.rows - 1)];
     block.low[i] = there ? row.low : 0;
     block.high[i] = there ? row.high : 0;
     block.position[i] = row.position;
-    block.beyond[i] = row.beyond;
+    block.position_overflow[i] = row.position_overflow;
     block.slope[i] = row.slope;
-    block.minus_lse[i] = there ? -tile.gradient[i].lse * log2_e : 0;
+    block.neg_lse_log2[i] = there ? -tile.gradient[i].lse * log2_e : 0;
     if (block.low[i] < block.high[i]) {
       block.low_of[v] = smaller(block.low_of[v], block.low[i]);
       block.high_of[v] = larger(block.high_of[v], block.high[i]);
@@ -68,10 +68,10 @@ inline void stage_lanes(const QueryTile &tile, const QueryBlock &block, int v) {
   }
 }
 
-inline void stage_queries(QueryTile &tile, void *scratch) {
+inline void stage_queries(BackwardQueryTile &tile, void *scratch) {
   const Attention &a = *tile.attention;
-  const QueryBlock block(a, Carver(behind(tile)));
-  const BackwardScratch s(a, Carver(scratch));
+  const StagedQueries block(a, ScratchAllocator(behind(tile)));
+  const BackwardScratch s(a, ScratchAllocator(scratch));
   const int64_t dim = a.head_dim, dim_v = a.head_dim_v, pitch = BackwardScratch::staging_pitch(a);
   float *out = s.scores;  // a row, which fits: see below
   static_assert(key_block * block_lanes >= FA_MAX_HEAD_DIM + width);
@@ -84,9 +84,9 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
   for (int v = 0; v * width < tile.rows; v++) {
     stage_lanes(tile, block, v);
     for (int r = (v + 1) * width; r < smaller(tile.rows, (v + 2) * width); r++) {
-      ask_row<false>(tile.row[r].q, a.q_dtype, dim);
-      ask_row<false>(tile.gradient[r].dout, tile.dout_dtype, dim_v);
-      if (!tile.delta_given) ask_row<false>(tile.gradient[r].out, a.out_dtype, dim_v);
+      prefetch_row<false>(tile.row[r].q, a.q_dtype, dim);
+      prefetch_row<false>(tile.gradient[r].dout, tile.dout_dtype, dim_v);
+      if (!tile.delta_given) prefetch_row<false>(tile.gradient[r].out, a.out_dtype, dim_v);
     }
     for (int i = 0; i < width; i++) {
       const int r = v * width + i;
@@ -95,18 +95,18 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
       load_padded(dout[i], there ? tile.gradient[r].dout : nullptr, tile.dout_elem, tile.dout_dtype, dim_v);
       float delta = 0;
       if (there) {
-        const GradientRow &g = tile.gradient[r];
+        const BackwardRow &g = tile.gradient[r];
         delta = g.delta;
         if (!tile.delta_given) {
           load_padded(out, g.out, tile.out_elem, a.out_dtype, dim_v);
           delta = dot(out, dout[i], padded(dim_v)) - g.delta;
         }
-        special |= any_unusual(&delta, 1);
+        special |= any_out_of_range(&delta, 1);
         special |= any_special(&g.lse, 1);
       }
-      block.minus_delta[r] = -delta;
-      special |= any_unusual(q[i], padded(dim));
-      special |= any_unusual(dout[i], padded(dim_v));
+      block.neg_delta[r] = -delta;
+      special |= any_out_of_range(q[i], padded(dim));
+      special |= any_out_of_range(dout[i], padded(dim_v));
       if (rounds_operands && tile.dout_dtype == FA_F32)
         for (int64_t d = 0; d < dim_v; d += width) Simd::store(dout[i] + d, within_bf16(Simd::load(dout[i] + d)));
     }
@@ -120,7 +120,7 @@ inline void stage_queries(QueryTile &tile, void *scratch) {
   tile.special = special != 0;
 }
 
-constexpr int rows_ahead = 8;
+constexpr int prefetch_distance = 8;
 
 /// Rows of keys or values, operands(dim) operands each; true when some element is not finite, or unusually large.
 inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dtype dtype, int64_t first, int n,
@@ -129,10 +129,10 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
   uint32_t special = 0;
   for (int i = 0; i < n; i++) {
     const char *from = row_of(rows, pages, first + i);
-    if (i + rows_ahead < n) ask_row<false>(row_of(rows, pages, first + i + rows_ahead), dtype, dim);
+    if (i + prefetch_distance < n) prefetch_row<false>(row_of(rows, pages, first + i + prefetch_distance), dtype, dim);
     if constexpr (Simd::pack == 1) {
       load_row(to + i * pitch, from, rows.element, dtype, dim);
-      special |= any_unusual(to + i * pitch, dim);
+      special |= any_out_of_range(to + i * pitch, dim);
     } else {
       to[i * pitch + operands(dim) - 1] = 0;  // the last pair may be half of one
       uint16_t *row = reinterpret_cast<uint16_t *>(to + i * pitch);
@@ -141,7 +141,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
       } else {
         for (int64_t d = 0; d < dim; d++) __builtin_memcpy(row + d, from + d * rows.element, 2);
       }
-      special |= any_unusual(row, dim);
+      special |= any_out_of_range(row, dim);
     }
   }
   return special != 0;
@@ -149,7 +149,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
 
 /// Keys as they stand, in pairs; the last may be half of one.
 template <class S = Simd>
-inline void interleave_keys(const KeyBlock &block, int n, int64_t dim) {
+inline void interleave_keys(const StagedKeys &block, int n, int64_t dim) {
   const int64_t pitch = row_pitch(operands(dim));
   static constexpr uint16_t none[width] = {};
   const auto row = [&](int key) { return reinterpret_cast<const uint16_t *>(block.k + key * pitch); };
@@ -160,7 +160,7 @@ inline void interleave_keys(const KeyBlock &block, int n, int64_t dim) {
 }
 
 /// Finite keys, or pairs of them, for dq.
-inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
+inline void stage_keys_for_dq(const KeyTile &tile, const StagedKeys &block) {
   const int64_t dim = tile.attention->head_dim;
   if constexpr (Simd::pack == 1) {
     if (!tile.special) return;
@@ -189,7 +189,7 @@ inline void stage_keys_for_dq(const KeyTile &tile, const KeyBlock &block) {
 
 inline void stage_keys(KeyTile &tile) {
   const Attention &a = *tile.attention;
-  const KeyBlock block(a, Carver(behind(tile)));
+  const StagedKeys block(a, ScratchAllocator(behind(tile)));
   const KeyStream &s = tile.keys;
   const bool k = stage_operand_rows(s.k, s.pages, s.dtype, tile.first, tile.n, a.head_dim, block.k);
   const bool v = stage_operand_rows(s.v, s.pages, s.dtype, tile.first, tile.n, a.head_dim_v, block.v);

@@ -1,4 +1,4 @@
-// Finished gradients out of the workspace: scaled, rounded once, stored or added to what is there.
+// Stores final gradients from the workspace: scaled, rounded once, stored or accumulated.
 #pragma once
 
 #include "cpu/kernel/backward/stage.h"
@@ -15,17 +15,17 @@ inline void put_row(char *to, int64_t stride, fa_dtype dtype, bool add, const fl
   }
 }
 
-inline void store_queries(const QueryTile &tile, void *scratch) {
+inline void store_queries(const BackwardQueryTile &tile, void *scratch) {
   const Attention &a = *tile.attention;
-  const QueryBlock block(a, Carver(behind(tile)));
-  const BackwardScratch s(a, Carver(scratch));
+  const StagedQueries block(a, ScratchAllocator(behind(tile)));
+  const BackwardScratch s(a, ScratchAllocator(scratch));
   const int64_t pitch = BackwardScratch::staging_pitch(a);
   char *rows[width];
   for (int i = 0; i < width; i++) rows[i] = reinterpret_cast<char *>(s.rows + i * pitch);
   for (int v = 0; v * width < tile.rows; v++) {
     const int n = smaller(width, tile.rows - v * width);
     const float *columns = block.dq_of(v / Simd::tile_vectors, a.head_dim) + v % Simd::tile_vectors * width;
-    for (int i = 0; i < n; i++) ask_row<true>(tile.gradient[v * width + i].dq, tile.dq_dtype, a.head_dim);
+    for (int i = 0; i < n; i++) prefetch_row<true>(tile.gradient[v * width + i].dq, tile.dq_dtype, a.head_dim);
     Vec ignored = Simd::zero();
     store_rows<FA_F32>(columns, Simd::set1(1.0f), a.head_dim, rows, n, ignored);
     for (int i = 0; i < n; i++)
@@ -36,11 +36,12 @@ inline void store_queries(const QueryTile &tile, void *scratch) {
 
 inline void store_keys(const KeyTile &tile) {
   const Attention &a = *tile.attention;
-  const KeyBlock block(a, Carver(behind(tile)));
+  const StagedKeys block(a, ScratchAllocator(behind(tile)));
   const auto put = [&](const CacheRows &to, fa_dtype dtype, bool add, const float *from, float factor, int64_t dim) {
     if (to.data == nullptr) return;
     for (int i = 0; i < tile.n; i++) {
-      if (i + rows_ahead < tile.n) ask_row<true>(row_of(to, Pages(), tile.first + i + rows_ahead), dtype, dim);
+      if (i + prefetch_distance < tile.n)
+        prefetch_row<true>(row_of(to, Pages(), tile.first + i + prefetch_distance), dtype, dim);
       put_row(row_of(to, Pages(), tile.first + i), to.element, dtype, add, from + i * padded(dim), factor, dim);
     }
   };

@@ -1,5 +1,5 @@
-// The five products of the backward pass are one: C = A B or C += A B, where an operand of A is broadcast and B has
-// vectors of its rows. Operands are those of products.h.
+// The five products of the backward pass: C = A B or C += A B, where an operand of A is broadcast and B has vectors of
+// its rows. Operands are those of products.h.
 #pragma once
 
 #include "cpu/kernel/products.h"
@@ -18,16 +18,16 @@ struct Vectors {
   int64_t pitch;
 };
 
-/// What the next block of rows needs: tiles are larger than the first cache, and rows are far apart. It is asked for
-/// between the multiplications.
-struct Next {
+/// The next block of rows, prefetched between the multiplications: tiles are larger than the L1 cache, and rows are far
+/// apart.
+struct PrefetchTargets {
   const float *a, *c;
 };
 
-/// Not inlined, so that the sums have all registers to themselves.
+/// Not inlined, so that the accumulators have all registers.
 template <int rows, int vectors, bool transposed, bool add>
-[[gnu::noinline]] void multiply_block(const float *a, int64_t a_pitch, const float *b, int64_t b_pitch, int64_t n,
-                                      float *c, int64_t c_pitch, Next next) {
+[[gnu::noinline]] void gemm_block(const float *a, int64_t a_pitch, const float *b, int64_t b_pitch, int64_t n, float *c,
+                                  int64_t c_pitch, PrefetchTargets next) {
   constexpr int line = 64 / sizeof(float);
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] =
@@ -58,7 +58,7 @@ template <int rows, int vectors, bool transposed, bool add>
 
 /// For any number of rows, and up to tile_vectors vectors.
 template <int vectors, bool transposed, bool add>
-inline void multiply_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float *c, int64_t c_pitch) {
+inline void gemm_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float *c, int64_t c_pitch) {
   constexpr int step = product_rows<vectors>;
   int64_t row = 0;
   const auto next = [&](auto count) {
@@ -66,8 +66,8 @@ inline void multiply_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float
     const float *from = a.data + row * (transposed ? 1 : a.pitch);
     float *to = c + row * c_pitch;
     const int64_t ahead = row + 2 * block <= rows ? block : 0;
-    multiply_block<block, vectors, transposed, add>(from, a.pitch, b.data, b.pitch, n, to, c_pitch,
-                                                    {from + ahead * a.pitch, to + ahead * c_pitch});
+    gemm_block<block, vectors, transposed, add>(from, a.pitch, b.data, b.pitch, n, to, c_pitch,
+                                                {from + ahead * a.pitch, to + ahead * c_pitch});
     row += block;
   };
   while (row + step <= rows) next(Count<step>());
@@ -77,16 +77,16 @@ inline void multiply_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float
   if (row < rows) with_count(static_cast<int>(rows - row), next);
 }
 
-/// For any number of vectors, which are shared out evenly: one alone would leave the products waiting.
+/// For any number of vectors, distributed evenly: a product of a single vector waits for its operands.
 template <bool transposed, bool add>
-inline void multiply(Broadcast a, int64_t rows, Vectors b, int64_t vectors, int64_t n, float *c, int64_t c_pitch) {
+inline void gemm(Broadcast a, int64_t rows, Vectors b, int64_t vectors, int64_t n, float *c, int64_t c_pitch) {
   int64_t parts = (vectors + Simd::tile_vectors - 1) / Simd::tile_vectors;
   for (int64_t v = 0; v < vectors; parts--) {
     const int share = static_cast<int>((vectors - v + parts - 1) / parts);
     with_count(share, [&](auto count) {
       if constexpr (decltype(count)::value <= Simd::tile_vectors)
-        multiply_rows<decltype(count)::value, transposed, add>(a, rows, {b.data + v * width, b.pitch}, n, c + v * width,
-                                                               c_pitch);
+        gemm_rows<decltype(count)::value, transposed, add>(a, rows, {b.data + v * width, b.pitch}, n, c + v * width,
+                                                           c_pitch);
     });
     v += share;
   }

@@ -1,4 +1,4 @@
-#include "cpu/repair.h"
+#include "cpu/nonfinite.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,15 +8,15 @@
 namespace fa::cpu {
 namespace {
 
-/// Of a key that causal mask, window and chunk leave to the row.
-bool attends(const Tile &tile, const Row &row, int64_t j) {
+/// Whether a row attends key j, which causal mask, window and chunk leave to it.
+bool attends(const QueryTile &tile, const QueryRow &row, int64_t j) {
   return (row.mask == nullptr || row.mask[j * tile.mask_elem] != 0) &&
          (row.bias == nullptr || load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) != -HUGE_VALF);
 }
 
 /// The sum of the values of column d that are NaN or infinite, over the keys that the row attends; 0 when there are
 /// none.
-float special_value(const Tile &tile, const Row &row, int64_t d, int64_t begin, int64_t end) {
+float nonfinite_sum(const QueryTile &tile, const QueryRow &row, int64_t d, int64_t begin, int64_t end) {
   const KeyStream &keys = tile.keys;
   float sum = 0;
   for (int64_t j = std::max<int64_t>(begin, row.low); j < std::min<int64_t>(end, row.high) && !std::isnan(sum); j++) {
@@ -26,10 +26,10 @@ float special_value(const Tile &tile, const Row &row, int64_t d, int64_t begin, 
   return sum;
 }
 
-/// Calls visit(i, row, d) for each element i of the result that is not finite: column d of a row whose sum is. A sum
-/// that is not comes from a score that is attended: the row is what it should be.
+/// Calls visit(i, row, d) for each element i, column d of its row, that is not finite. Rows whose sum is not finite are
+/// left out: an attended score caused it, so they are correct.
 template <class Visit>
-void for_each_special(const Tile &tile, const Partial &partial, const Visit &visit) {
+void for_each_nonfinite(const QueryTile &tile, const Partial &partial, const Visit &visit) {
   const int64_t dim = tile.attention->head_dim_v;
   for (int r = 0; r < tile.rows; r++) {
     const float *values = partial.values + r * dim;
@@ -41,23 +41,24 @@ void for_each_special(const Tile &tile, const Partial &partial, const Visit &vis
 
 }  // namespace
 
-bool all_finite(const Tile &tile, const Partial &partial) {
+bool all_finite(const QueryTile &tile, const Partial &partial) {
   return !any_special(partial.values, tile.rows * tile.attention->head_dim_v);
 }
 
-bool settle(const Tile &tile, int64_t begin, int64_t end, const Partial &partial) {
-  bool settled = true;
-  for_each_special(tile, partial, [&](int64_t i, const Row &row, int64_t d) {
-    const float value = special_value(tile, row, d, begin, end);
+bool propagate_attended_nonfinite(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial) {
+  bool all_attended = true;
+  for_each_nonfinite(tile, partial, [&](int64_t i, const QueryRow &row, int64_t d) {
+    const float value = nonfinite_sum(tile, row, d, begin, end);
     if (value != 0) partial.values[i] = value;
-    settled = settled && value != 0;
+    all_attended = all_attended && value != 0;
   });
-  return settled;
+  return all_attended;
 }
 
-void mend(const Tile &tile, int64_t begin, int64_t end, const Partial &partial, const Partial &clean) {
-  for_each_special(tile, partial, [&](int64_t i, const Row &row, int64_t d) {
-    if (special_value(tile, row, d, begin, end) == 0) partial.values[i] = clean.values[i];
+void replace_by_finite(const QueryTile &tile, int64_t begin, int64_t end, const Partial &partial,
+                       const Partial &clean) {
+  for_each_nonfinite(tile, partial, [&](int64_t i, const QueryRow &row, int64_t d) {
+    if (nonfinite_sum(tile, row, d, begin, end) == 0) partial.values[i] = clean.values[i];
   });
 }
 

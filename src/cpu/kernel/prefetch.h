@@ -1,0 +1,55 @@
+// Software prefetch for decode. Both products keep memory busy: the first prefetches values, the second the next
+// block's keys. With both in one product, that one would wait on memory, and memory would be idle in the other. Rows of
+// all heads are prefetched whole, one after another: access by columns is slower, much slower where a head's rows are
+// far apart.
+#pragma once
+
+#include "cpu/tile.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Keys of a block: their rows of k and v stay in the L1 cache.
+constexpr int decode_keys = 32;
+static_assert(key_block % decode_keys == 0);
+
+/// Prefetches the cache lines of some rows, in order and a few at a time.
+class Prefetcher {
+ public:
+  Prefetcher(const char *const *row, int rows, int64_t bytes) : row_(row), end_(row + rows), bytes_(bytes) {}
+
+  void prefetch(int64_t lines) {
+    if (row_ == end_) return;
+    for (const char *end = *row_ + at_ + lines * 64, *line = *row_ + at_; line < end; line += 64)
+      __builtin_prefetch(line);
+    at_ += lines * 64;
+    if (at_ < bytes_) return;
+    at_ = 0;
+    row_++;
+  }
+
+ private:
+  const char *const *row_, *const *end_;
+  int64_t bytes_, at_ = 0;
+};
+
+/// Pointers to the rows of a block of keys and values, of the tile's first head.
+struct KvBlock {
+  int n;
+  const char *key[decode_keys], *value[decode_keys];
+
+  KvBlock(const KeyStream &stream, int64_t begin, int64_t end) : n(static_cast<int>(end - begin)) {
+    for (int j = 0; j < n; j++) key[j] = row_of(stream.k, stream.pages, begin + j);
+    for (int j = 0; j < n; j++) value[j] = row_of(stream.v, stream.pages, begin + j);
+  }
+};
+
+/// A block of keys and the prefetchers that advance while it is processed.
+struct DecodeBlock {
+  const KvBlock &rows;
+  int64_t first;
+  Prefetcher &keys, &values;
+};
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA
