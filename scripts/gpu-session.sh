@@ -77,7 +77,7 @@ tables() {
       ${FA_NVCC:+-DFA_NVCC="$FA_NVCC"} ${FA_CUDA:+-DFA_CUDA="$FA_CUDA"}
     mkdir -p "$4/tune/$preset"
     if cmake --build "$folder" -j "${FA_JOBS:-$(nproc)}" --target fa &&
-      "${CXX:-c++}" -std=c++20 -I "$root/kernels" "-DFA_SM=$2" "-DFA_TILE_PRESET=$preset" "$root/bench/gpu/tile_table.cpp" \
+      "${CXX:-c++}" -std=c++20 -I "$root/kernels" -I "$root/src" "-DFA_SM=$2" "-DFA_TILE_PRESET=$preset" "$root/bench/gpu/tile_table.cpp" \
         -o "$folder/tile_table"; then
       "$folder/tile_table" >"$4/tune/$preset/tiles.txt"
       cp -L "$folder/src/libfa.so.0" "$4/tune/$preset/"

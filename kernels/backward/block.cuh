@@ -28,18 +28,20 @@ namespace fa::kernels::backward {
 
 template <int Sm, Dtype Type, int Dim, Entry E>
 struct Block {
-  using Element = typename ElementOf<Type>::type;
+  using Element = CudaType<Type>;
+  static_assert(sizeof(Element) == 2);  // SharedTile
   static constexpr Arch arch = arch_of(Sm);
   static constexpr Shape shape = backward::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
-  static constexpr uint32_t exponents = Type == f16 ? 0x7c007c00 : 0x7f807f80;  // of two elements that are not finite
+  static constexpr uint32_t exponents = infinities<Type>;  // of two elements that are not finite
   static constexpr bool pairs = has_pairs(E);
   static constexpr bool sums_queries = E == Entry::bwd_fused;  // in addition to keys and values
   static constexpr bool serves_scored = !sums_queries;
-  static constexpr bool halves = Type == bf16;                    // weights and gradients of scores: see Factors
-  static constexpr bool scales_ds = sums_queries && Type == f16;  // in shared memory
+  static constexpr bool halves = kernels::Element<Type>::halves_gradients;                     // see GradScale
+  static constexpr bool scales_ds = sums_queries && kernels::Element<Type>::scales_gradients;  // in shared memory
   static constexpr bool staged = is_staged(arch, Dim, E);
-  static constexpr int kept_blocks = backward::kept_blocks(arch, shape, Dim, E, Type);
+  static constexpr int kept_blocks =
+      backward::kept_blocks(arch, shape, Dim, E, kernels::Element<Type>::scales_gradients);
   static constexpr int dim = Dim;
   static constexpr int threads = 32 * shape.warps;
   static constexpr int warps = shape.warps;

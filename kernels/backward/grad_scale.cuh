@@ -11,7 +11,7 @@
 namespace fa::kernels::backward {
 
 /// The factors of weights or of gradients of scores: a power of two for each row of the sums.
-template <class B, Dtype = B::dtype>
+template <class B, bool Scales = kernels::Element<B::dtype>::scales_gradients>
 struct GradScale {
   __device__ void apply(typename B::Scores &, typename B::Sums &) {}
   __device__ float inverse(int) const { return B::halves ? 2 : 1; }
@@ -29,7 +29,7 @@ __device__ inline typename B::Rows largest_of_rows(const typename B::Scores &d) 
 /// Where a row's factor is set, its largest term comes to lie between 2^9 and 2^10; it moves only when one comes to lie
 /// above 2^15. A term of 2^-23 of a row's largest one then keeps all its bits.
 template <class B>
-struct GradScale<B, f16> {
+struct GradScale<B, true> {
   using Rows = typename B::Rows;
   static constexpr float most = 0x1p15f;
   static constexpr int target = 9, least_exponent = -118, largest_exponent = 100, bias = 127, exponent_bit = 23;

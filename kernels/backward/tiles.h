@@ -104,13 +104,13 @@ constexpr bool is_staged(const Arch &arch, int dim, Entry entry) {
 }
 
 /// Of the blocks of 16 columns of a warp's owned rows, those that stay in registers with sums, scores and copies: as
-/// many as there is room for. ptxas needs the other registers, or spills.
-constexpr int kept_blocks(const Arch &arch, const Shape &s, int dim, Entry entry, Dtype dtype) {
+/// many as there is room for. ptxas needs the other registers, or spills. scales_gradients: a property of the element.
+constexpr int kept_blocks(const Arch &arch, const Shape &s, int dim, Entry entry, bool scales_gradients) {
   const int room = arch.number >= 100 ? dim <= 128 ? 184 : 160 : dim <= 192 ? 200 : 184;
   const int operands = has_pairs(entry) ? 1 : 2;  // tiles of owned rows, and of scores, that a warp has
   const int sums = s.row_blocks * dim / 2, scores = operands * s.row_blocks * s.columns / 2;
   const int copies = is_staged(arch, dim, entry) ? s.columns * dim / (32 * s.warps) : 0;
-  const int factors = dtype == f16 && entry == Entry::bwd_fused ? 8 : 0;
+  const int factors = scales_gradients && entry == Entry::bwd_fused ? 8 : 0;
   const int blocks = (room - sums - scores - copies - factors) / (operands * s.row_blocks * 4);
   return blocks < 0 ? 0 : blocks > dim / 16 ? dim / 16 : blocks;
 }
@@ -137,7 +137,7 @@ constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
-  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   return nullptr;
 }
 

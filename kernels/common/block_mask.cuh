@@ -21,11 +21,9 @@ struct HidingTensor {
 
   __device__ static HidingTensor mask_of(const Params &p) { return {p.mask, 0, 1}; }
   __device__ static HidingTensor bias_of(const Params &p) {
-    return {p.bias,
-            p.bias_dtype == f32   ? 0xff800000u
-            : p.bias_dtype == f16 ? 0xfc00fc00u
-                                  : 0xff80ff80u,
-            p.bias_dtype == f32 ? 4 : 2};
+    uint32_t hidden;
+    with_dtype(ComputeTypes(), p.bias_dtype, [&](auto type) { hidden = negative_infinities<type()>; });
+    return {p.bias, hidden, element_bytes(ComputeTypes(), p.bias_dtype)};
   }
 
   __device__ bool shows(const char *element) const {

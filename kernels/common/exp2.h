@@ -2,8 +2,6 @@
 // iteration, coefficients rounded to f32). Compiled by the host's compiler and by nvcc alike.
 #pragma once
 
-#include "common/params.h"
-
 namespace fa::kernels {
 
 /// Coefficients of f, f^2, ..., and a bound of the relative error where they are used by fused multiply-adds in f32.
@@ -23,11 +21,6 @@ struct Exp2<4> {
     return power == 1 ? 0x1.62e12cp-1f : power == 2 ? 0x1.ec0378p-3f : power == 3 ? 0x1.c9fc46p-5f : 0x1.3a02ccp-7f;
   }
 };
-
-/// The degree whose error is smaller than that of rounding weights to the type.
-constexpr int exp2_degree(Dtype type) {
-  return type == f16 ? 4 : 3;
-}
 
 /// Exponents from -127 to 129 as numbers from 0 to 1, to which a multiply-add saturates at no cost: (x + 127) / 256.
 constexpr float exponent_range = 256, least_exponent = -127;

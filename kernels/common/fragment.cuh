@@ -2,22 +2,9 @@
 // mma.m16n8k16"). A lane is g = lane / 4, t = lane % 4; a word holds two neighbours in the dimension that is summed.
 #pragma once
 
-#include <type_traits>
-
 #include "common/element.cuh"
 
 namespace fa::kernels {
-
-template <Dtype>
-struct ElementOf;
-template <>
-struct ElementOf<f16> {
-  using type = __half;
-};
-template <>
-struct ElementOf<bf16> {
-  using type = __nv_bfloat16;
-};
 
 /// 16 x 16 of A. Words: columns 2t of rows g and g + 8, columns 2t + 8 of rows g and g + 8.
 template <class T>
@@ -38,14 +25,16 @@ struct Accumulator {
 
 /// Two numbers rounded to T, the first in the lower half.
 template <class T>
-__device__ inline uint32_t pack(float low, float high) {
-  if constexpr (std::is_same_v<T, __half>) {
-    const __half2 both = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const uint32_t *>(&both);
-  } else {
-    const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const uint32_t *>(&both);
-  }
+__device__ uint32_t pack(float low, float high) = delete;
+template <>
+__device__ inline uint32_t pack<__half>(float low, float high) {
+  const __half2 both = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const uint32_t *>(&both);
+}
+template <>
+__device__ inline uint32_t pack<__nv_bfloat16>(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t *>(&both);
 }
 
 /// Both halves of a word of f16 times x.

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "common/element.h"
+
 namespace fa::kernels {
 
 /// A tensor of a call; strides in bytes, 0 where a dimension is repeated. data is null when it is absent.
@@ -18,9 +20,6 @@ struct View {
 struct RowSteps {
   int32_t entry, row;
 };
-
-/// Element types, numbered as fa_dtype is.
-enum Dtype : int32_t { f32 = 1, f16 = 2, bf16 = 3 };
 
 /// A divisor of numbers below 2^31 as a product and a shift, in place of a dozen dependent instructions: see quotient.
 /// {0, 31}: all quotients are 0.

@@ -13,20 +13,28 @@ struct alignas(16) Quad {
   __device__ bool finite() const { return fmaf(x[0], 0.f, fmaf(x[1], 0.f, fmaf(x[2], 0.f, x[3] * 0.f))) == 0; }
 };
 
+/// The four of them rounded to T, as they lie in memory.
+template <class T>
+__device__ inline auto pack(const Quad &quad) {
+  if constexpr (sizeof(T) == 4) {
+    return float4{quad.x[0], quad.x[1], quad.x[2], quad.x[3]};
+  } else {
+    return uint2{pack<T>(quad.x[0], quad.x[1]), pack<T>(quad.x[2], quad.x[3])};
+  }
+}
+
 /// Writes the first `columns` elements at `to`, of a type and a stride.
 __device__ inline void store_quad(char *to, int64_t stride, int32_t dtype, const Quad &quad, int columns) {
-  const int element = dtype == f32 ? 4 : 2;
+  const int element = element_bytes(ComputeTypes(), dtype);
   if (columns < 4 || stride != element || reinterpret_cast<uintptr_t>(to) % (4 * element) != 0) {
     unroll<4>([&](int c) {
       if (c < columns) store_element(to + c * stride, dtype, quad.x[c]);
     });
-  } else if (dtype == f32) {
-    *reinterpret_cast<float4 *>(to) = {quad.x[0], quad.x[1], quad.x[2], quad.x[3]};
-  } else if (dtype == f16) {
-    *reinterpret_cast<uint2 *>(to) = {pack<__half>(quad.x[0], quad.x[1]), pack<__half>(quad.x[2], quad.x[3])};
   } else {
-    *reinterpret_cast<uint2 *>(to) = {pack<__nv_bfloat16>(quad.x[0], quad.x[1]),
-                                      pack<__nv_bfloat16>(quad.x[2], quad.x[3])};
+    with_dtype(ComputeTypes(), dtype, [&](auto type) {
+      const auto packed = pack<CudaType<type()>>(quad);
+      *reinterpret_cast<decltype(pack<CudaType<type()>>(quad)) *>(to) = packed;
+    });
   }
 }
 

@@ -10,12 +10,24 @@
 
 namespace fa::kernels {
 
+/// A type's number in descriptors of instructions of kind::f16.
+template <class T>
+struct KindF16;
+template <>
+struct KindF16<__half> {
+  static constexpr uint32_t type = 0;
+};
+template <>
+struct KindF16<__nv_bfloat16> {
+  static constexpr uint32_t type = 1;
+};
+
 /// What kind::f16 multiplies: 128 rows, `Columns` columns, a depth of 16, with sums in f32. Transposed: B's columns
 /// are the tile's columns in shared memory, not its rows.
 template <class T, int Columns, bool Transposed>
 constexpr uint32_t instruction_descriptor() {
   static_assert(Columns % 16 == 0 && Columns <= 256);
-  constexpr uint32_t f32_sums = 1, type = std::is_same_v<T, __half> ? 0 : 1, rows = 128;
+  constexpr uint32_t f32_sums = 1, type = KindF16<T>::type, rows = 128;
   return f32_sums << 4 | type << 7 | type << 10 | uint32_t{Transposed} << 16 | uint32_t{Columns} / 8 << 17 |
          rows / 16 << 24;
 }

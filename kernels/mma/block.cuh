@@ -16,7 +16,8 @@ namespace fa::kernels::mma {
 
 template <int Sm, Dtype Type, int Dim, Entry E>
 struct Block {
-  using Element = typename ElementOf<Type>::type;
+  using Element = CudaType<Type>;
+  static_assert(sizeof(Element) == 2);  // SharedTile
   static constexpr Arch arch = arch_of(Sm);
   static constexpr Shape shape = mma::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;

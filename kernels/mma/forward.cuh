@@ -67,7 +67,7 @@ struct Pass {
     const std::conditional_t<B::score_mod, PackedWeights<B>, const Scores &> weights(s);
     const uint32_t values = ring.template next_values<Masked>(tile, block);
     if (Masked && block.second_run) {
-      clear_nonfinite(values, B::KeyTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80);
+      clear_nonfinite(values, B::KeyTile::bytes, infinities<B::dtype>);
       __syncthreads();
     }
     if (has_rows()) multiply_values<B>(out, weights, values);  // O = O a + P V

@@ -13,7 +13,7 @@
 namespace fa::kernels::mma {
 
 template <class B>
-constexpr float rescale_limit = max_offset(B::dtype) + rescale_threshold(B::dtype);
+constexpr float rescale_limit = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
 
 /// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
 template <class B>
@@ -58,7 +58,8 @@ struct OnlineSoftmax {
       const bool is_exact = exact(r);
       const float unit = is_exact ? c : 1, before = neg_max[r], sum = l[r];
       const float t = max_over_lanes<4>(top[r]) * (is_exact ? 1 : c);
-      const float lifted = fabsf(t * unit) < exact_score_threshold ? __fdividef(max_offset(B::dtype), unit) - t : -t;
+      const float lifted =
+          fabsf(t * unit) < exact_score_threshold ? __fdividef(Element<B::dtype>::max_offset, unit) - t : -t;
       const float now = (t + before) * unit > rescale_limit<B> ? lifted : before;
       a[r] = ex2_approx_ftz((now - before) * unit);
       // The row needed exact weights and did not have them: NaN makes the second pass recompute it.

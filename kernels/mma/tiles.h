@@ -103,7 +103,7 @@ constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
 constexpr int longest_chunk = 1 << 15;
 
 constexpr const char *unsupported_reason(const Attention &a) {
-  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
   return nullptr;
 }
@@ -116,7 +116,7 @@ inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   if (p.page_size != 0 && entry == Entry::plain) return "paged keys";
   if (p.stride_unit == 0 && entry == Entry::score_mod) return "rows of keys or values too far apart for 32 bits";
   if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
-  const int64_t of_out = p.out_dtype == f32 ? 4 : 2;
+  const int64_t of_out = element_bytes(ComputeTypes(), p.out_dtype);
   if (!is_aligned(p.q, p.head_dim, 2) || !is_aligned(p.k, p.head_dim, 2) || !is_aligned(p.v, p.head_dim_v, 2) ||
       !is_aligned(p.out, p.head_dim_v, of_out))
     return "rows that are not whole multiples of 16 bytes";

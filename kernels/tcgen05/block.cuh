@@ -42,7 +42,8 @@ namespace fa::kernels::tcgen05 {
 
 template <Dtype Type, int Dim, Entry E>
 struct Block {
-  using Element = typename ElementOf<Type>::type;
+  using Element = CudaType<Type>;
+  static_assert(sizeof(Element) == 2);  // SharedTile
   static constexpr Dtype dtype = Type;
   static constexpr Shape shape = tcgen05::shape(FA_SM, Dim, E);
   static constexpr int dim = Dim, dim_v = columns_of_values(Dim, E);

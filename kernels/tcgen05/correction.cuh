@@ -40,8 +40,7 @@ class Correction {
 #pragma unroll 1
     for (int iteration = 0; iteration < iterations; iteration++) {
       if (item.pass == WorkPass::fixup) {
-        clear_nonfinite(wait_for_values(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
-                        threadIdx.x % 128, 128);
+        clear_nonfinite(wait_for_values(), B::ValueTile::bytes, infinities<B::dtype>, threadIdx.x % 128, 128);
         fence_proxy_async();
       } else if (iteration == 0) {
         clear_values(item.work.sequence.keys - (item.tiles.end - 1) * B::keys);

@@ -11,7 +11,7 @@
 namespace fa::kernels::tcgen05 {
 
 template <class B>
-constexpr float rescale_limit = max_offset(B::dtype) + rescale_threshold(B::dtype);
+constexpr float rescale_limit = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
 
 /// Where weights have f32's exponents, a row's reference follows its sum, and no maximum is computed once it has one: a
 /// sum above 2^24 moves it. A tile's sum above 2^40 sends the row to the fix-up pass: sums of values as large as 2^87
@@ -35,7 +35,8 @@ struct OnlineSoftmax {
     // Polynomials take NaN and what is far below an infinite m for the same: such a row is lost by its sum.
     if (!is_finite(t)) row.l = nan_value();
     if (isnan(t)) return 1;
-    set_reference(fabsf(t * unit) < exact_score_threshold ? __fdividef(max_offset(B::dtype), unit) - t : -t, exact);
+    set_reference(fabsf(t * unit) < exact_score_threshold ? __fdividef(Element<B::dtype>::max_offset, unit) - t : -t,
+                  exact);
     const float a = ex2_approx_ftz((row.neg_max - before) * unit);
     // The row needed exact weights and did not have them: NaN makes the fix-up pass recompute it.
     const bool invalid = !exact && fabsf(before) >= exact_score_threshold && row.l != 0;
@@ -132,7 +133,7 @@ class Softmax {
   }
 
   /// Features change scores by much from key to key, and loads that find maxima find them for nothing.
-  static constexpr bool follows_sums = B::dtype == bf16 && !B::score_mod && !this_arch.has(tmem_max);
+  static constexpr bool follows_sums = Element<B::dtype>::f32_exponents && !B::score_mod && !this_arch.has(tmem_max);
 
   /// Where scores are what is loaded. Those that a mask hides do not count, so masked tiles have maxima of their own.
   static constexpr bool loads_find_maxima = this_arch.has(tmem_max) && !B::score_mod;
@@ -256,7 +257,7 @@ class Softmax {
         if (is_polynomial(k)) {
           const float2 y = Whole ? float2{softmax.in_range(pair.x), softmax.in_range(pair.y)}
                                  : float2{softmax.in_range(pair.x, exact), softmax.in_range(pair.y, exact)};
-          weights = exp2_polynomial<exp2_degree(B::dtype)>(y);
+          weights = exp2_polynomial<Element<B::dtype>::exp2_degree>(y);
         } else {
           const float2 e = Whole ? softmax.exponents(pair) : softmax.exponents(pair, exact);
           weights = {ex2_approx_ftz(e.x), ex2_approx_ftz(e.y)};

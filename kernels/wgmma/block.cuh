@@ -27,7 +27,8 @@ namespace fa::kernels::wgmma {
 
 template <Dtype Type, int Dim, Entry E>
 struct Block {
-  using Element = typename ElementOf<Type>::type;
+  using Element = CudaType<Type>;
+  static_assert(sizeof(Element) == 2);  // SharedTile
   static constexpr Dtype dtype = Type;
   static constexpr Shape shape = wgmma::shape(Dim, E);
   static constexpr bool score_mod = E == Entry::score_mod;           // with a softcap

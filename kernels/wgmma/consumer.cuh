@@ -267,8 +267,8 @@ class Consumer {
       if (online_softmax<true>(pass.softmax, s, &a, exact)) pass.out.scale_rows(a);
       pass.weights.pack(s);
       const auto values = wait_for_values();
-      clear_nonfinite(values.address(), B::ValueTile::bytes, B::dtype == f16 ? 0x7c007c00 : 0x7f807f80,
-                      threadIdx.x - 128, 128 * B::consumers);
+      clear_nonfinite(values.address(), B::ValueTile::bytes, infinities<B::dtype>, threadIdx.x - 128,
+                      128 * B::consumers);
       fence_proxy_async();
       bar_sync(everyone, 128 * B::consumers);
       fence_products<B>(pass.out, pass.weights);

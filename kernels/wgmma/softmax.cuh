@@ -1,5 +1,5 @@
 // The online softmax. A row's reference m is set from its first scores. From then on it moves when the sum of a tile's
-// weights, which is needed anyway, exceeds rescale_limit: the weights are then scaled, without any score, and O later,
+// weights, which is needed anyway, exceeds max_sum: the weights are then scaled, without any score, and O later,
 // as products still add to it.
 #pragma once
 
@@ -10,13 +10,9 @@
 
 namespace fa::kernels::wgmma {
 
-/// The largest sum of a lane's weights of a row in a tile, and so of each weight. Equal weights of 2^max_offset do not
-/// reach it, so that m does not move at every tile.
-constexpr float rescale_limit(Dtype type) {
-  return type == f16 ? 65504 : 256;
-}
+/// Equal weights of 2^max_offset do not reach max_sum, so that m does not move at every tile.
 template <class B>
-constexpr bool needs_no_rescale = B::keys / 4 * (1 << int(max_offset(B::dtype))) < rescale_limit(B::dtype);
+constexpr bool needs_no_rescale = B::keys / 4 * (1 << int(Element<B::dtype>::max_offset)) < Element<B::dtype>::max_sum;
 
 /// Of each of a lane's rows: -m, as it is added, and this lane's part of l. exact(r) says whether row r is.
 template <class B>
@@ -41,7 +37,7 @@ struct OnlineSoftmax {
   /// where scores rise by more than weights can be scaled by. True if any has moved; O is then to be multiplied by *a.
   template <class Exact>
   __device__ __forceinline__ bool begin(const Scores &s, float c, Exact exact, bool all, Rows *a) {
-    constexpr float above = max_offset(B::dtype) + rescale_threshold(B::dtype);
+    constexpr float above = Element<B::dtype>::max_offset + Element<B::dtype>::rescale_threshold;
     const auto takes_part = [&](int r) { return all || neg_max[r] == uninitialized || exact(r); };
     a->fill(1);
     bool any = false;
@@ -55,7 +51,8 @@ struct OnlineSoftmax {
     unroll<Rows::rows>([&](int r) {
       const float unit = exact(r) ? c : 1, before = neg_max[r];
       const float t = max_over_lanes<4>(top[r]) * (exact(r) ? 1 : c);
-      const float lifted = fabsf(t * unit) < exact_score_threshold ? __fdividef(max_offset(B::dtype), unit) - t : -t;
+      const float lifted =
+          fabsf(t * unit) < exact_score_threshold ? __fdividef(Element<B::dtype>::max_offset, unit) - t : -t;
       neg_max[r] = takes_part(r) && (t + before) * unit > above ? lifted : before;
       (*a)[r] = ex2_approx_ftz((neg_max[r] - before) * unit);
       // The row needed exact weights and did not have them: NaN makes the fix-up pass recompute it.
@@ -72,13 +69,13 @@ struct OnlineSoftmax {
   }
 
   /// m' = max(m, m + log2(rowmax P) - max_offset), P = P a and l = l a, if any row sum in the warp
-  /// exceeds rescale_limit. Then l = l + rowsum P. True if any m has moved; O is then to be multiplied by *a, which
+  /// exceeds max_sum. Then l = l + rowsum P. True if any m has moved; O is then to be multiplied by *a, which
   /// Begun says is set.
   template <bool Begun, class Exact>
   __device__ __forceinline__ bool add_weights(Scores &p, Exact exact, Rows *a) {
     Rows sums = p.row_sums();
     bool moved = false;
-    unroll<Rows::rows>([&](int r) { moved |= sums[r] > rescale_limit(B::dtype) && !exact(r); });
+    unroll<Rows::rows>([&](int r) { moved |= sums[r] > Element<B::dtype>::max_sum && !exact(r); });
     moved = __any_sync(~0u, moved);
     if (moved) lower<Begun>(p, exact, &sums, a);
     unroll<Rows::rows>([&](int r) { l[r] += sums[r]; });
@@ -90,9 +87,9 @@ struct OnlineSoftmax {
   __device__ __forceinline__ void lower(Scores &p, Exact exact, Rows *sums, Rows *a) {
     const Rows top = p.row_max();
     unroll<Rows::rows>([&](int r) {
-      const bool too_much = max_over_lanes<4>((*sums)[r]) > rescale_limit(B::dtype) && !exact(r);
+      const bool too_much = max_over_lanes<4>((*sums)[r]) > Element<B::dtype>::max_sum && !exact(r);
       const float before = neg_max[r], highest = max_over_lanes<4>(top[r]);
-      neg_max[r] = too_much ? before - (lg2_approx_ftz(highest) - max_offset(B::dtype)) : before;
+      neg_max[r] = too_much ? before - (lg2_approx_ftz(highest) - Element<B::dtype>::max_offset) : before;
       const float factor = ex2_approx_ftz(neg_max[r] - before);
       p.scale_row(r, factor);
       (*sums)[r] *= factor;

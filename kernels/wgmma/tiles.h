@@ -111,7 +111,7 @@ constexpr TileConfig tile(const Arch &, int dim, Entry entry) {
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
-  if (a.q_dtype == f32 || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
+  if (!is_16_bit(a.q_dtype) || a.q_dtype != a.kv_dtype) return "q, k and v are not of one 16-bit type";
   if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
   if (a.head_dim <= 32 && a.head_dim_v <= 32) return "its narrowest tiles have 64 columns";
   return nullptr;
@@ -124,7 +124,7 @@ inline const char *unsupported_call_reason(Entry entry, const Params &p) {
   if (const char *why = unsupported_scores_reason(p, entry == Entry::score_mod)) return why;
   if (p.alibi_slopes.data != nullptr && (p.head_dim > max_alibi_dim || p.head_dim_v > max_alibi_dim))
     return "ALiBi at head dimensions above 128";
-  const int64_t element = p.out_dtype == f32 ? 4 : 2;
+  const int64_t element = element_bytes(ComputeTypes(), p.out_dtype);
   const int64_t all = p.out.stride[0] | p.out.stride[1] | p.out.stride[2] | p.head_dim_v * element;
   if (reinterpret_cast<uintptr_t>(p.out.data) % 16 != 0 || all % 16 != 0 || p.out.stride[3] != element)
     return "rows of out that are not whole multiples of 16 bytes";

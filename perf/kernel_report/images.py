@@ -78,5 +78,5 @@ def tiles(compiler: str, preset: str = "standard") -> dict[tuple[str, int, int, 
         program, source = Path(folder) / "tiles", Path(__file__).with_name("tiles.cpp")
         families = dict.fromkeys(re.findall(r"^FA_FAMILY\(\w+, (\w+)", (ROOT / "kernels" / "families.inc").read_text(), re.M))
         Path(folder, "families.h").write_text("".join(f'#include "{family}/tiles.h"\n' for family in families))
-        run(compiler, "-std=c++20", f"-DFA_TILE_PRESET={preset}", "-I", ROOT / "kernels", "-I", folder, source, "-o", program)
+        run(compiler, "-std=c++20", f"-DFA_TILE_PRESET={preset}", "-I", ROOT / "kernels", "-I", ROOT / "src", "-I", folder, source, "-o", program)
         return {key: Tile(*values) for key, values in ast.literal_eval(run(program)).items()}

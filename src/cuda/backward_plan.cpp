@@ -53,7 +53,7 @@ const char *fused_rejection(const BackwardCall &c) {
   const Attention &a = *c.attention;
   if (!c.dq || !c.dk || !c.dv) return "a gradient that is not asked for";
   if (a.batch_invariant) return "FA_FLAG_BATCH_INVARIANT";
-  if (a.q_dtype == FA_F32 || a.kv_dtype != a.q_dtype) return "q, k and v are not of one 16-bit type";
+  if (!kernels::is_16_bit(a.q_dtype) || a.kv_dtype != a.q_dtype) return "q, k and v are not of one 16-bit type";
   if (a.softcap != 0) return "a softcap";
   if (c.bias) return "a bias";
   if (c.mask) return "a mask";
@@ -242,7 +242,7 @@ void BackwardPlan::place(char *workspace) {
     params.dq_semaphore = reinterpret_cast<int32_t *>(end);
     end = reinterpret_cast<char *>(params.dq_semaphore + rows / kernels::dq_semaphore_rows);
   }
-  if (params.q_dtype == kernels::f16) params.row_factors = reinterpret_cast<kernels::RowScales *>(end);
+  if (kernels::scales_gradients(params.q_dtype)) params.row_factors = reinterpret_cast<kernels::RowScales *>(end);
 }
 
 Count backward_workspace(const BackwardCall &c, const Gradients &gradients, const Device &device) {
@@ -254,7 +254,7 @@ Count backward_workspace(const BackwardCall &c, const Gradients &gradients, cons
   const Count turns = rows / int64_t{kernels::dq_semaphore_rows} * static_cast<int64_t>(sizeof(int32_t));
   const Count factors = rows / int64_t{kernels::stats_block} * static_cast<int64_t>(sizeof(kernels::RowScales));
   return terms + sums + (c.attention->nondeterministic ? Count(0) : turns) +
-         (c.attention->q_dtype == FA_F16 ? factors : Count(0));
+         (kernels::scales_gradients(c.attention->q_dtype) ? factors : Count(0));
 }
 
 }  // namespace fa::cuda

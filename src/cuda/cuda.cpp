@@ -2,6 +2,7 @@
 #include "cuda/cuda.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -85,11 +86,44 @@ struct Table {
   Kernel kernels[row_count + 1];
 };
 
-/// The types of some images, one bit each, in words.
-constexpr const char *type_names[] = {"", "f32", "f16", "f32 f16", "bf16", "f32 bf16", "f16 bf16", "f32 f16 bf16"};
 constexpr unsigned bit_of(kernels::Dtype dtype) {
-  return 1u << (dtype - kernels::f32);
+  return 1u << dtype;
 }
+
+/// The images of a row, and their types, one bit each.
+struct Span {
+  size_t begin, end;
+  unsigned types;
+};
+
+constexpr Span row_at(size_t begin) {
+  Span span = {begin, begin, 0};
+  for (; span.end < list_length && same(list[span.end].name, list[begin].name); span.end++)
+    span.types |= bit_of(list[span.end].dtype);
+  return span;
+}
+
+/// The names of some types: "f16 bf16".
+struct TypeNames {
+  char text[64] = {};
+
+  constexpr TypeNames() = default;
+  constexpr explicit TypeNames(unsigned types) {
+    size_t length = 0;
+    for (const kernels::ElementLine &line : kernels::element_lines) {
+      if ((types & bit_of(line.dtype)) == 0) continue;
+      if (length > 0) text[length++] = ' ';
+      for (const char *c = line.name; *c != '\0'; ++c) text[length++] = *c;
+    }
+  }
+};
+
+constexpr auto type_names = [] {
+  std::array<TypeNames, row_count + 1> names;
+  for (size_t i = 0, row = 0; i < list_length; i++)
+    if (begins_row(i)) names[row++] = TypeNames(row_at(i).types);
+  return names;
+}();
 
 /// The kernels of an architecture that compute gradients of some types: those of these types, and of f32, which
 /// computes all.
@@ -108,17 +142,15 @@ constexpr Table table = [] {
   for (size_t i = 0, row = 0; i < list_length; i++) {
     if (!begins_row(i)) continue;
     const Image &first = list[i];
-    unsigned types = 0;
-    size_t end = i;
-    for (; end < list_length && same(list[end].name, first.name); end++) types |= bit_of(list[end].dtype);
-    made.rows[row] = {&first, end - i, nullptr};
+    const Span span = row_at(i);
+    made.rows[row] = {&first, span.end - span.begin, nullptr};
     for (const Image &image : std::span(list, list_length))
       if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
     made.kernels[row] = {first.name,
                          FA_DEVICE_CUDA,
                          first.arch->name,
-                         type_names[types],
-                         backward_of(first.arch, types),
+                         type_names[row].text,
+                         backward_of(first.arch, span.types),
                          unavailable_reason,
                          unsupported_reason,
                          create};
@@ -260,7 +292,7 @@ const char *unsupported_reason(const Row &row, const Attention &attention, const
     return "it serves some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
   const kernels::Dtype dtype = row.family().works_in(a);
   if (row.find(dtype, 0) == nullptr)
-    return reason(room, "%s lacks what its kernels for %s need", row.arch().name, name_of(dtype));
+    return reason(room, "%s lacks what its kernels for %s need", row.arch().name, kernels::line_of(dtype).name);
   const Image *image = row.serving(a);
   if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
   for (const Entry entry : working) {

@@ -54,7 +54,7 @@ struct Path {
   explicit Path(const Image &image) {
     const char *folder = environment("FA_KERNEL_PATH");
     std::snprintf(text, sizeof text, "%s/%s.%s.%s.%d.fatbin", folder ? folder : FA_KERNEL_DIR, image.arch->name,
-                  image.family_name, name_of(image.dtype), image.dim);
+                  image.family_name, kernels::line_of(image.dtype).name, image.dim);
   }
 };
 
@@ -98,18 +98,6 @@ bool runs_compiled(const kernels::Arch &arch, int cuda_version, const Device &de
 }
 
 }  // namespace
-
-const char *name_of(kernels::Dtype dtype) {
-  switch (dtype) {
-    case kernels::f32:
-      return "f32";
-    case kernels::f16:
-      return "f16";
-    case kernels::bf16:
-      return "bf16";
-  }
-  __builtin_unreachable();
-}
 
 std::span<const Image> images() {
   return {list, list_length};

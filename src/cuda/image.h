@@ -52,7 +52,6 @@ struct Gradients {
 };
 
 /// "bf16".
-const char *name_of(kernels::Dtype dtype);
 
 /// All of them, in the order of the list.
 std::span<const Image> images();

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "core/dtype.h"
 #include "cuda/device.h"
 
 namespace fa::cuda {
@@ -23,9 +24,9 @@ struct Layout {
 
 /// What the driver's documentation of cuTensorMapEncodeTiled asks for, and NVIDIA's own libraries keep to: where a
 /// dimension is repeated (stride 0) or runs backwards, nothing is said.
-const char *view_rejection(const View &view, const Layout &layout) {
+const char *view_rejection(const View &view, fa_dtype dtype, const Layout &layout) {
   constexpr int64_t unit = 16, most_stride = int64_t{1} << 40;
-  if (reinterpret_cast<uintptr_t>(view.data) % unit != 0 || view.stride[3] != 2)
+  if (reinterpret_cast<uintptr_t>(view.data) % unit != 0 || view.stride[3] != dtype_bytes(dtype))
     return "q, k or v whose rows are not whole multiples of 16 bytes";
   for (const Layout::Dimension &d : layout.dimension) {
     if (d.extent <= 1) continue;
@@ -39,17 +40,34 @@ const char *view_rejection(const View &view, const Layout &layout) {
 
 /// Why rows of keys and values on pages cannot be copied one by one, in chunks of 16 bytes.
 const char *gather_rejection(const kernels::Params &p) {
+  const int64_t element = dtype_bytes(p.kv_dtype);
   if (p.stride_unit == 0) return "rows of keys or values too far apart for 32 bits";
   for (const kernels::View *view : {&p.k, &p.v}) {
     const int64_t all = view->stride[0] | view->stride[1] | view->stride[2];
-    if (reinterpret_cast<uintptr_t>(view->data) % 16 != 0 || all % 16 != 0 || view->stride[3] != 2)
+    if (reinterpret_cast<uintptr_t>(view->data) % 16 != 0 || all % 16 != 0 || view->stride[3] != element)
       return "q, k or v whose rows are not whole multiples of 16 bytes";
   }
-  return (p.head_dim | p.head_dim_v) % 8 == 0 ? nullptr : "rows on pages of no whole chunks of 16 bytes";
+  return (p.head_dim | p.head_dim_v) * element % 16 == 0 ? nullptr : "rows on pages of no whole chunks of 16 bytes";
+}
+
+/// The driver's name of an element type that kernels copy in boxes.
+int box_type(fa_dtype dtype) {
+  switch (static_cast<Dtype>(dtype)) {
+    case FA_F16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case FA_BF16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case FA_F32:
+    case FA_BOOL:
+    case FA_I32:
+    case FA_DTYPE_DEFAULT:
+      break;  // no kernel does
+  }
+  __builtin_unreachable();
 }
 
 const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int columns, kernels::TensorMap *map) {
-  if (const char *why = view_rejection(view, layout)) return why;
+  if (const char *why = view_rejection(view, dtype, layout)) return why;
   const auto encode_tiled = machine().driver.cuTensorMapEncodeTiled;
   if (encode_tiled == nullptr) return "a driver that is not loaded";
   uint64_t extents[4] = {static_cast<uint64_t>(layout.columns)}, strides[3];
@@ -59,12 +77,11 @@ const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int c
     extents[i + 1] = static_cast<uint64_t>(d.extent);
     box[i + 1] = static_cast<uint32_t>(d.box);
     // That of a dimension with one entry is never used, and may be anything in the tensor.
-    strides[i] = static_cast<uint64_t>(d.extent > 1 ? view.stride[d.of_view] : (layout.columns * 2 + 15) / 16 * 16);
+    strides[i] = static_cast<uint64_t>(d.extent > 1 ? view.stride[d.of_view] : (layout.columns * dtype_bytes(dtype) + 15) / 16 * 16);
   }
   const uint32_t steps[] = {1, 1, 1, 1};
-  const int type = dtype == FA_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   const CUresult result =
-      encode_tiled(map, type, 4, view.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      encode_tiled(map, box_type(dtype), 4, view.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
                    columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? nullptr : "q, k or v of which the driver makes no tensor map";

@@ -1,4 +1,5 @@
 // The polynomials that stand for some exponentials: their error, which each claims.
+#include "common/element.h"
 #include "common/exp2.h"
 
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ void expect_bound(double roundoff) {
 }
 
 TEST(Exp2, ErrorsAreWithinTheirBounds) {
-  expect_bound<fa::kernels::exp2_degree(fa::kernels::bf16)>(0x1p-9);
-  expect_bound<fa::kernels::exp2_degree(fa::kernels::f16)>(0x1p-12);
+  expect_bound<fa::kernels::Element<fa::kernels::bf16>::exp2_degree>(0x1p-9);
+  expect_bound<fa::kernels::Element<fa::kernels::f16>::exp2_degree>(0x1p-12);
 }
 
 /// What the sum's last bits are: a whole exponent, which a shift and an integer sum add to a number's.

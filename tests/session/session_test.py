@@ -123,7 +123,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         found = {}
         for preset in ("standard", "wide", "loose"):
             program = self.folder / preset
-            subprocess.run(["c++", "-std=c++20", "-I", ROOT / "kernels", "-DFA_SM=90", f"-DFA_TILE_PRESET={preset}",
+            subprocess.run(["c++", "-std=c++20", "-I", ROOT / "kernels", "-I", ROOT / "src", "-DFA_SM=90", f"-DFA_TILE_PRESET={preset}",
                             ROOT / "bench" / "gpu" / "tile_table.cpp", "-o", program], check=True)
             (self.folder / f"tune-{preset}").mkdir()
             (self.folder / f"tune-{preset}" / "tiles.txt").write_text(subprocess.run([program], capture_output=True, text=True).stdout)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 FLAGS = ["-std=c++20", "-O3", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
 COMPRESSION = {"12": ["-Xfatbin", "-compress-all"], "13": ["--compress-mode=size"]}
+SOURCE = str(Path(__file__).parents[3] / "src")
 QUICK = COMPRESSION | {"13": ["--compress-mode=none"]}
 
 
@@ -24,7 +25,7 @@ def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},com
     compression = (QUICK if quick else COMPRESSION)[values["FA_KERNEL_CUDA_VERSION"][:2]]
     cache = shlex.split(os.environ.get("NVCC_CACHE", ""))
     # ccache knows nvcc by -c, which the flags override; names are relative, as the same text may be in any folder.
-    command = [*cache, os.environ["NVCC"], "-c", *FLAGS, *compression, "-I", sources.name, f"-D{definition}", "-gencode"]
+    command = [*cache, os.environ["NVCC"], "-c", *FLAGS, *compression, "-I", sources.name, "-I", SOURCE, f"-D{definition}", "-gencode"]
     command += [f"arch=compute_{arch},code=[{code.format(arch)}]", f"-DFA_SM={arch.rstrip('abf')}", f"-DFA_DTYPE={dtype}"]
     command += [f"-DFA_DIM={dim}", *flags, f"{sources.name}/{family}/kernel.cu", "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=sources.parent)

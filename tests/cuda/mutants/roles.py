@@ -122,7 +122,8 @@ ROLES = [
     role("sums_of_the_other_tile", "tcgen05/products.cuh", "&state_.o_full[t]", "&state_.o_full[1 - t]", ANY),
     role("queries_released_before_products", "tcgen05/products.cuh", "if (releases_queries) tcgen05_commit(", "if (releases_queries) mbarrier_arrive(", ANY),
     role("columns_of_a_product", "common/tcgen05.cuh", "/ 8 << 17", "/ 16 << 17", ANY),
-    role("type_of_a_product", "common/tcgen05.cuh", "std::is_same_v<T, __half> ? 0 : 1", "std::is_same_v<T, __half> ? 1 : 0", WRONG),
+    role("type_of_a_product", "common/tcgen05.cuh",
+         "KindF16<__half> {\n  static constexpr uint32_t type = 0;", "KindF16<__half> {\n  static constexpr uint32_t type = 1;", WRONG),
     of_features("steepness_of_a_cap", "tcgen05/score_mod.cuh", "(2 * log2_e)", "log2_e"),
     of_features("slope_of_another_head", "tcgen05/score_mod.cuh", "w.sequence, at.head)", "w.sequence, 0)"),
 ]

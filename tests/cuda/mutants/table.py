@@ -114,7 +114,7 @@ MUTANTS = [
            "    __syncthreads();  // everyone's copies have arrived, and everyone has left the item before\n", "",
            UNDER_WAY + "|" + RACE + r"\(cp\.async", entry="plain"),
     Mutant("barrier_after_mending", MMA, "mma/forward.cuh",
-           "0x7c007c00 : 0x7f807f80);\n      __syncthreads();", "0x7c007c00 : 0x7f807f80);", RACE + r"\((st\.shared\.v4|ldmatrix)", entry="plain"),
+           "infinities<B::dtype>);\n      __syncthreads();", "infinities<B::dtype>);", RACE + r"\((st\.shared\.v4|ldmatrix)", entry="plain"),
     Mutant("syncwarp_before_staging", MMA, "mma/store.cuh",
            "  __syncwarp();\n  o.for_each_pair_in_row(", "  o.for_each_pair_in_row(", RACE + r"\(ld\.shared\.f32", entry="split"),
     Mutant("delivery", STAGED, "mma/ring.cuh", "keys_.staged()) chunks_.deliver(current_);", "keys_.staged()) {}",
@@ -177,7 +177,7 @@ MUTANTS = [
     Mutant("columns_of_a_group", F16, "common/tile_scheduler.cuh", "return {first + index - turn * group,",
            "return {index - turn * group,", r"is -?nan, expected", test="Slices.SmallCachesChangeNoBit", program="cuda"),
     # Large scores, small weights and values that are not finite.
-    extreme("lift_of_f16", "common/rescale.cuh", "return type == f16 ? 10 : 0;", "return 0;", "SmallWeights"),
+    extreme("lift_of_f16", "common/element.h", "max_offset = 10;", "max_offset = 0;", "SmallWeights"),
     extreme("far_scores_unnoticed", "common/rescale.cuh", "constexpr float exact_score_threshold = 0x1p22f;", "constexpr float exact_score_threshold = 0x1p100f;",
             "TiesShareEvenly"),
     extreme("far_rows_not_redone", "mma/store.cuh", "(is_far ? exact_weights : 0) |", "0 |", "TiesShareEvenly"),
