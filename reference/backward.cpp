@@ -109,21 +109,12 @@ std::vector<BackwardInstance::Output> BackwardInstance::outputs() const {
 
 void BackwardInstance::bind_call() {
   fa_backward_args_init(&call, sizeof call);
-  call.q = args.q, call.k = args.k, call.v = args.v, call.lse = args.lse;
-  if (!delta) call.out = args.out;
-  call.dout = dout.view();
-  call.dlse = dlse.view();
-  call.delta = delta.view();
-  call.bias = args.bias, call.mask = args.mask, call.alibi_slopes = args.alibi_slopes, call.sinks = args.sinks;
-  call.block_table = args.block_table;
-  call.dq = dq.view();
-  call.dk = dk.view();
-  call.dv = dv.view();
-  call.dbias = dbias.view();
-  call.dsinks = dsinks.view();
-  call.cu_seqlens_q = args.cu_seqlens_q, call.cu_seqlens_k = args.cu_seqlens_k;
-  call.seqused_q = args.seqused_q, call.seqused_k = args.seqused_k, call.leftpad_k = args.leftpad_k;
-  call.kv_batch_idx = args.kv_batch_idx, call.q_offset = args.q_offset;
+#define FA_TENSOR(name, ...) call.name = name.view();
+#define FA_ARRAY(name, ...) call.name = name.data();
+  FA_BACKWARD_FIELDS(FA_TENSOR, FA_ARRAY, FA_NOTHING)
+#undef FA_TENSOR
+#undef FA_ARRAY
+  if (delta) call.out = {};
   call.num_seqs = args.num_seqs, call.max_seqlen_q = args.max_seqlen_q, call.max_seqlen_k = args.max_seqlen_k;
   const std::pair<char, uint32_t> bits[] = {{'q', FA_ACCUMULATE_DQ},
                                             {'k', FA_ACCUMULATE_DK},
@@ -173,11 +164,15 @@ std::string BackwardInstance::gradients_untouched() const {
 }
 
 std::vector<char> BackwardInstance::read_bytes() const {
-  std::vector<char> all;
-  for (const Tensor *tensor : {&q, &k, &v, &out, &lse, &dout, &dlse, &delta, &bias, &mask, &alibi, &sinks}) {
-    const std::vector<char> bytes = tensor->bytes();
+  std::vector<char> all = input_bytes();
+  const auto add_read = [&](const Tensor &tensor) {
+    const std::vector<char> bytes = tensor.bytes();
     all.insert(all.end(), bytes.begin(), bytes.end());
-  }
+  };
+  const auto add_written = [](const Tensor &) {};
+#define FA_TENSOR(name, access, ...) add_##access(name);
+  FA_BACKWARD_OWN_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+#undef FA_TENSOR
   return all;
 }
 

@@ -87,14 +87,16 @@ Instance::Instance(const Case &c_in, Guard guard) : c(c_in) {
 
 void Instance::make_arrays(Guard guard) {
   Random random(hash(c.seed, for_arrays, 0));
-  if (c.cu_q) cu_q = GuardedInts(packed_offsets(c.b, c.sq, &random), guard);
-  if (c.cu_k) cu_k = GuardedInts(packed_offsets(c.b, c.sk, &random), guard);
+  if (c.cu_q) cu_seqlens_q = GuardedInts(packed_offsets(c.b, c.sq, &random), guard);
+  if (c.cu_k) cu_seqlens_k = GuardedInts(packed_offsets(c.b, c.sk, &random), guard);
   if (c.page) make_table(guard);
 
   std::vector<int32_t> uq, uk, lp, idx, off;
   for (size_t b = 0; b < size_t(c.b); ++b) {
-    const int64_t rows_q = c.cu_q ? cu_q[b + 1] - cu_q[b] : c.sq;
-    const int64_t rows_k = c.cu_k ? cu_k[b + 1] - cu_k[b] : c.page ? table.shape()[1] * c.page : c.sk;
+    const int64_t rows_q = c.cu_q ? cu_seqlens_q[b + 1] - cu_seqlens_q[b] : c.sq;
+    const int64_t rows_k = c.cu_k   ? cu_seqlens_k[b + 1] - cu_seqlens_k[b]
+                           : c.page ? block_table.shape()[1] * c.page
+                                    : c.sk;
     uq.push_back(int32_t(random.between(0, rows_q)));
     uk.push_back(int32_t(random.between(0, rows_k)));
     const int64_t keys = c.used_k ? uk.back() : rows_k;
@@ -102,36 +104,37 @@ void Instance::make_arrays(Guard guard) {
     idx.push_back(int32_t(random.between(0, c.b + 1)));
     off.push_back(c.far ? far_offset(&random) : int32_t(random.between(-c.sq / 2, c.sk)));
   }
-  if (c.used_q) used_q = GuardedInts(uq, guard);
-  if (c.used_k) used_k = GuardedInts(uk, guard);
-  if (c.leftpad) leftpad = GuardedInts(lp, guard);
-  if (c.batch_idx) batch_idx = GuardedInts(idx, guard);
-  if (c.offset) offset = GuardedInts(off, guard);
+  if (c.used_q) seqused_q = GuardedInts(uq, guard);
+  if (c.used_k) seqused_k = GuardedInts(uk, guard);
+  if (c.leftpad) leftpad_k = GuardedInts(lp, guard);
+  if (c.batch_idx) kv_batch_idx = GuardedInts(idx, guard);
+  if (c.offset) q_offset = GuardedInts(off, guard);
 }
 
 /// Pages in a scattered order; those past the used ones are taken back by poison_unused.
 void Instance::make_table(Guard guard) {
   const int64_t width = std::max<int64_t>(1, (c.sk + c.page - 1) / c.page);
-  table = Tensor({c.b, width, 1, 1}, FA_I32, c.k_layout == Layout::padded ? Layout::padded : Layout::bshd, guard);
+  block_table = Tensor({c.b, width, 1, 1}, FA_I32, c.k_layout == Layout::padded ? Layout::padded : Layout::bshd, guard);
   const int64_t pages = c.b * width;
   std::vector<int64_t> order;
   for (int64_t page = 0; page < pages; ++page) order.push_back(page);
   std::sort(order.begin(), order.end(), [&](int64_t x, int64_t y) {
     return hash(c.seed, for_arrays, uint64_t(x) + 1) < hash(c.seed, for_arrays, uint64_t(y) + 1);
   });
-  table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) {
-    table.set(i, j, 0, 0, double(order[size_t(n)] + 1));  // page 0 stays unused
+  block_table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) {
+    block_table.set(i, j, 0, 0, double(order[size_t(n)] + 1));  // page 0 stays unused
   });
 }
 
 void Instance::make_tensors(Guard guard) {
   const int64_t tail = c.b ? int64_t(hash(c.seed, for_arrays, 0) % 3) : 0;  // rows behind the last packed sequence
-  const int64_t total_q = c.cu_q ? cu_q[size_t(c.b)] + tail : 0, total_k = c.cu_k ? cu_k[size_t(c.b)] + tail : 0;
+  const int64_t total_q = c.cu_q ? cu_seqlens_q[size_t(c.b)] + tail : 0,
+                total_k = c.cu_k ? cu_seqlens_k[size_t(c.b)] + tail : 0;
   const int64_t batch_q = c.cu_q ? 1 : c.b, rows_q = c.cu_q ? total_q : c.sq;
   int64_t batch_k = c.b, rows_k = c.sk, longest_k = c.sk;
   if (c.batch_idx) batch_k = c.b + 2;
   if (c.cu_k) batch_k = 1, rows_k = total_k;
-  if (c.page) batch_k = c.b * table.shape()[1] + 1, rows_k = c.page, longest_k = table.shape()[1] * c.page;
+  if (c.page) batch_k = c.b * block_table.shape()[1] + 1, rows_k = c.page, longest_k = block_table.shape()[1] * c.page;
 
   q = Tensor({batch_q, rows_q, c.hq, c.d}, c.q, c.q_layout, guard);
   k = Tensor({batch_k, rows_k, c.hkv, c.d}, c.kv_type(), c.k_layout, guard);
@@ -168,7 +171,7 @@ void Instance::make_tensors(Guard guard) {
     tensor->each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) { tensor->set(i, j, 0, 0, value(n)); });
   };
   const double slope = amplitude(c, 'a', FA_F32, 1), sink = amplitude(c, 's', FA_F32, 2);
-  per_head(c.alibi, &alibi, [&](int64_t n) {
+  per_head(c.alibi, &alibi_slopes, [&](int64_t n) {
     return slope * std::ldexp(1 + 0.25 * normal(hash(c.seed, for_alibi, uint64_t(n))), -int(n % 6));
   });
   per_head(c.sinks, &sinks, [&](int64_t n) { return sink * normal(hash(c.seed, for_sinks, uint64_t(n))); });
@@ -186,40 +189,28 @@ void Instance::make_values_uneven() const {
 
 void Instance::bind() {
   fa_forward_args_init(&args, sizeof args);
-  args.q = q.view();
-  args.k = k.view();
-  args.v = v.view();
-  args.out = out.view();
-  args.lse = lse.view();
-  args.bias = bias.view();
-  args.mask = mask.view();
-  args.alibi_slopes = alibi.view();
-  args.sinks = sinks.view();
-  args.block_table = table.view();
-  args.cu_seqlens_q = cu_q.data();
-  args.cu_seqlens_k = cu_k.data();
-  args.seqused_q = used_q.data();
-  args.seqused_k = used_k.data();
-  args.leftpad_k = leftpad.data();
-  args.kv_batch_idx = batch_idx.data();
-  args.q_offset = offset.data();
+#define FA_TENSOR(name, ...) args.name = name.view();
+#define FA_ARRAY(name, ...) args.name = name.data();
+  FA_FORWARD_FIELDS(FA_TENSOR, FA_ARRAY, FA_NOTHING)
+#undef FA_TENSOR
+#undef FA_ARRAY
   if (c.cu_q || c.cu_k) args.num_seqs = c.b;
   if (c.cu_q || c.bounds) args.max_seqlen_q = c.sq;
-  if (c.cu_k || c.bounds) args.max_seqlen_k = c.page ? table.shape()[1] * c.page : c.sk;
+  if (c.cu_k || c.bounds) args.max_seqlen_k = c.page ? block_table.shape()[1] * c.page : c.sk;
   args.num_splits = c.splits;
 }
 
 void Instance::poison_unused() const {
   const reference::Call call(desc, args);
   std::vector<char> live_q(size_t(q.shape()[0] * q.shape()[1])), live_k(size_t(k.shape()[0] * k.shape()[1]));
-  std::vector<char> live_table(size_t(table.shape()[0] * table.shape()[1]));
+  std::vector<char> live_table(size_t(block_table.shape()[0] * block_table.shape()[1]));
   for (const reference::Sequence &s : call.sequences) {
     for (int64_t i = 0; i < s.queries; ++i) live_q[size_t(s.q_batch * q.shape()[1] + s.q_row + i)] = 1;
     for (int64_t j = 0; j < s.keys; ++j) {
       int64_t batch = s.k_batch, row = s.k_row + j;
       if (c.page) {
-        live_table[size_t(s.index * table.shape()[1] + row / c.page)] = 1;
-        batch = int64_t(table.get(s.index, row / c.page, 0, 0));
+        live_table[size_t(s.index * block_table.shape()[1] + row / c.page)] = 1;
+        batch = int64_t(block_table.get(s.index, row / c.page, 0, 0));
         row %= c.page;
       }
       live_k[size_t(batch * k.shape()[1] + row)] = 1;
@@ -243,10 +234,10 @@ void Instance::poison_unused() const {
   // Positions that leftpad_k leaves out lie before the used ones; entries before a used page are looked up or not as
   // the engine likes, entries after are not.
   if (c.page) {
-    for (int64_t b = 0; b < table.shape()[0]; ++b) {
-      for (int64_t page = table.shape()[1] - 1; page >= 0; --page) {
-        if (live_table[size_t(b * table.shape()[1] + page)]) break;
-        table.set(b, page, 0, 0, page % 2 ? INT_MAX : -1);
+    for (int64_t b = 0; b < block_table.shape()[0]; ++b) {
+      for (int64_t page = block_table.shape()[1] - 1; page >= 0; --page) {
+        if (live_table[size_t(b * block_table.shape()[1] + page)]) break;
+        block_table.set(b, page, 0, 0, page % 2 ? INT_MAX : -1);
       }
     }
   }
@@ -273,10 +264,13 @@ std::string Instance::untouched() const {
 
 std::vector<char> Instance::input_bytes() const {
   std::vector<char> all;
-  for (const Tensor *tensor : {&q, &k, &v, &bias, &mask}) {
-    const std::vector<char> bytes = tensor->bytes();
+  const auto add = [&](const Tensor &tensor) {
+    const std::vector<char> bytes = tensor.bytes();
     all.insert(all.end(), bytes.begin(), bytes.end());
-  }
+  };
+#define FA_TENSOR(name, ...) add(name);
+  FA_INPUT_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+#undef FA_TENSOR
   return all;
 }
 

@@ -10,6 +10,7 @@
 #include "reference/case.h"
 #include "reference/memory.h"
 #include "reference/tensor.h"
+#include "schema/fields.def"
 
 namespace reference {
 
@@ -22,8 +23,11 @@ class Instance {
   Case c;
   fa_desc desc;
   fa_forward_args args;
-  Tensor q, k, v, out, lse, bias, mask, alibi, sinks, table;
-  GuardedInts cu_q, cu_k, used_q, used_k, leftpad, batch_idx, offset;
+#define FA_TENSOR(name, ...) Tensor name;
+#define FA_ARRAY(name, ...) GuardedInts name;
+  FA_FORWARD_FIELDS(FA_TENSOR, FA_ARRAY, FA_NOTHING)
+#undef FA_TENSOR
+#undef FA_ARRAY
 
   /// Points args at the tensors and arrays; to be called again after one was replaced.
   void bind();
@@ -41,13 +45,16 @@ class Instance {
   /// out and lse as bytes of their elements in index order, to compare two calls bit by bit.
   std::vector<char> output_bits() const;
 
+ protected:
+  /// Of the tensors that are read, as bytes of their elements.
+  std::vector<char> input_bytes() const;
+
  private:
   void make_arrays(Guard guard);
   void make_tensors(Guard guard);
   void make_table(Guard guard);
   void make_values_uneven() const;
   void poison_unused() const;
-  std::vector<char> input_bytes() const;
 
   std::vector<char> inputs_as_built_;
 };

@@ -18,6 +18,18 @@ enum class TypeRule { FA_TYPE_RULES(FA_RULE) };
 enum class ShapeRule { FA_SHAPE_RULES(FA_RULE) };
 #undef FA_RULE
 
+/// A rule in words: "(B, Sq, Hq, D)".
+#define FA_RULE(name, text) text,
+constexpr const char *text_of(TypeRule rule) {
+  constexpr const char *texts[] = {FA_TYPE_RULES(FA_RULE)};
+  return texts[static_cast<int>(rule)];
+}
+constexpr const char *text_of(ShapeRule rule) {
+  constexpr const char *texts[] = {FA_SHAPE_RULES(FA_RULE)};
+  return texts[static_cast<int>(rule)];
+}
+#undef FA_RULE
+
 /// Of a structure that a caller fills.
 template <class Args>
 struct Tensor {

@@ -27,27 +27,19 @@ namespace {
 /// An output replaces the file that it is named after.
 void check_outputs_are_no_inputs(const RunOptions &options) {
   std::vector<const std::string *> inputs = {
-      &options.q,
-      &options.k,
-      &options.v,
       &options.dout,
       &options.dlse,
-      &options.bias,
-      &options.mask,
-      &options.alibi,
-      &options.sinks,
+      &options.cu_seqlens,
       &options.reference,
       &options.reference_dq,
       &options.reference_dk,
       &options.reference_dv,
       &options.reference_dbias,
       &options.reference_dsinks,
-      &options.block_table,
-      &options.cu_seqlens,
   };
-#define FA_ARRAY(name, ...) inputs.push_back(&options.name);
-  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
-#undef FA_ARRAY
+#define FA_PATH(name, ...) inputs.push_back(&options.name);
+  FA_INPUT_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
+#undef FA_PATH
   for (const std::string *out :
        {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv, &options.dbias, &options.dsinks}) {
     for (const std::string *in : inputs) {
@@ -151,7 +143,8 @@ Command run_command() {
       "bhsd; the "
       "output has the same order. Arrays of three dimensions are packed sequences, (total, heads, dim), whose "
       "beginnings "
-      "--cu-seqlens gives. The number of heads of k and v divides that of q. Rows that no sequence uses are 0 in the "
+      "--cu-seqlens gives. With --block-table k and v are pages, (pages, rows, heads, dim). The number of heads of k "
+      "and v divides that of q. Rows that no sequence uses are 0 in the "
       "output.\n"
       "\n"
       "With --dout, the gradient of the output, those gradients are computed too that have a file or a reference. "

@@ -67,6 +67,19 @@ fa_tensor broadcast_view(Array *array, fa_dtype dtype, const std::string &path) 
   return tensor;
 }
 
+/// The pages of each sequence, as int32.
+fa_tensor read_pages(const std::string &path, Array *array) {
+  const Array file = read_npy(path);
+  if (file.shape.size() != 2) {
+    bad_input("{}: shape {}; --block-table takes an array of shape (sequences, pages)", path, shape_text(file.shape));
+  }
+  *array = make_array(NpyType::i32, file.shape);
+  std::ranges::copy(int32_values(path, file), array->data<int32_t>());
+  fa_tensor tensor = {};
+  fa_tensor_init(&tensor, array->bytes.data(), FA_I32, file.shape[0], file.shape[1], 1, 1);
+  return tensor;
+}
+
 }  // namespace
 
 Array read_floating(const std::string &path, bool u2_as_bf16) {
@@ -189,21 +202,12 @@ void RunCall::read_sequences(const RunOptions &options) {
   }
 #define FA_ARRAY(name, more, ...) \
   if (more == 0) args.name = read_int32(options.name, option_of(#name), &name##_, batch_);
-  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+  FA_INPUT_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
 #undef FA_ARRAY
-  if (options.block_table.empty()) return;
-  block_table_ = read_npy(options.block_table);
-  if (block_table_.shape.size() != 2) {
-    bad_input("{}: shape {}; --block-table takes an array of shape (sequences, pages)", options.block_table,
-              shape_text(block_table_.shape));
-  }
-  pages_ = int32_values(options.block_table, block_table_);
-  fa_tensor_init(&args.block_table, pages_.data(), FA_I32, block_table_.shape[0], block_table_.shape[1], 1, 1);
 }
 
 /// Slopes or sinks: (heads) or (batch, heads), in float32 whatever the file has.
 fa_tensor RunCall::read_per_head(const std::string &path, Array *array) const {
-  if (path.empty()) return {};
   *array = converted(read_floating(path, false), NpyType::f32);
   const std::vector<int64_t> &s = array->shape;
   if (s.size() != 1 && s.size() != 2) {
@@ -215,22 +219,42 @@ fa_tensor RunCall::read_per_head(const std::string &path, Array *array) const {
   return tensor;
 }
 
-void RunCall::read_features(const RunOptions &options) {
-  if (!options.bias.empty()) {
-    bias = read_floating(options.bias, options.u2_as_bf16);
-    if (bias.type == NpyType::f64) bias = converted(std::move(bias), NpyType::f32);
-    args.bias = broadcast_view(&bias, dtype_of(bias.type), options.bias);
-  }
-  if (!options.mask.empty()) {
-    mask_ = read_npy(options.mask);
-    if (mask_.type != NpyType::boolean && mask_.type != NpyType::u8) {
+/// A mask, or a bias in the type of its file.
+fa_tensor RunCall::read_scores(const RunOptions &options, const std::string &path, schema::TypeRule type,
+                               Array *array) const {
+  if (type == schema::TypeRule::boolean) {
+    *array = read_npy(path);
+    if (array->type != NpyType::boolean && array->type != NpyType::u8) {
       bad_input("{}: holds {}; bool is expected, true where a query attends a key (for an addend to scores: --bias)",
-                options.mask, describe(mask_));
+                path, describe(*array));
     }
-    args.mask = broadcast_view(&mask_, FA_BOOL, options.mask);
+    return broadcast_view(array, FA_BOOL, path);
   }
-  args.alibi_slopes = read_per_head(options.alibi, &alibi_);
-  args.sinks = read_per_head(options.sinks, &sinks);
+  *array = read_floating(path, options.u2_as_bf16);
+  if (array->type == NpyType::f64) *array = converted(std::move(*array), NpyType::f32);
+  return broadcast_view(array, dtype_of(array->type), path);
+}
+
+fa_tensor RunCall::read_optional(const RunOptions &options, const std::string &path, schema::TypeRule type,
+                                 schema::ShapeRule shape, Array *array) const {
+  if (path.empty()) return {};
+  switch (file_shape_of(shape)) {
+    case FileShape::scores:
+      return read_scores(options, path, type, array);
+    case FileShape::per_head:
+      return read_per_head(path, array);
+    case FileShape::pages:
+      return read_pages(path, array);
+  }
+  __builtin_unreachable();
+}
+
+void RunCall::read_features(const RunOptions &options) {
+#define FA_TENSOR(name, access, presence, type, shape, ...)     \
+  if (schema::Presence::presence == schema::Presence::optional) \
+    args.name = read_optional(options, options.name, schema::TypeRule::type, schema::ShapeRule::shape, &name);
+  FA_INPUT_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+#undef FA_TENSOR
 }
 
 void RunCall::make_outputs(const RunOptions &options) {

@@ -25,10 +25,14 @@ class RunCall {
 
   fa_desc desc;
   fa_forward_args args;
-  Array q, k, v, out, lse;  // in the order of their files
-  Array bias, sinks;        // empty where not given
+  // In the order of their files; empty where not given.
+#define FA_TENSOR(name, ...) Array name;
+  FA_FORWARD_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+#undef FA_TENSOR
 
-  int64_t sequences() const { return batch_; }
+  int64_t sequences() const {
+    return batch_;
+  }
 
   /// A 4-D array in the layout asked for, or a packed 3-D one, as (batch, sequence, heads, dim).
   fa_tensor view(Array *array) const;
@@ -39,16 +43,17 @@ class RunCall {
   void make_outputs(const RunOptions &options);
   void read_features(const RunOptions &options);
   void read_sequences(const RunOptions &options);
+  fa_tensor read_optional(const RunOptions &options, const std::string &path, schema::TypeRule type,
+                          schema::ShapeRule shape, Array *array) const;
+  fa_tensor read_scores(const RunOptions &options, const std::string &path, schema::TypeRule type, Array *array) const;
   fa_tensor read_per_head(const std::string &path, Array *array) const;
   const int32_t *read_int32(const std::string &path, const std::string &option, std::vector<int32_t> *values,
                             int64_t count) const;
 
   bool bhsd_ = false;
   int64_t batch_ = 0;
-  Array mask_, alibi_, block_table_;
-  std::vector<int32_t> pages_;
 #define FA_ARRAY(name, ...) std::vector<int32_t> name##_;
-  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+  FA_INPUT_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
 #undef FA_ARRAY
 };
 

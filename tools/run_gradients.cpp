@@ -70,18 +70,15 @@ RunGradients::RunGradients(const RunOptions &options, RunCall *call) {
   read_inputs(options, *call);
   const fa_forward_args &a = call->args;
   fa_backward_args_init(&args_, sizeof args_);
-  args_.q = a.q, args_.k = a.k, args_.v = a.v, args_.out = a.out, args_.lse = a.lse;
+#define FA_COPY(name, ...) args_.name = a.name;
+  FA_INPUT_FIELDS(FA_COPY, FA_COPY, FA_COPY)
+#undef FA_COPY
+  args_.out = a.out, args_.lse = a.lse;
   args_.dout = call->view(&dout_);
   if (!options.dlse.empty()) {
     args_.dlse = a.lse;
     args_.dlse.data = dlse_.bytes.data();
   }
-  args_.bias = a.bias, args_.mask = a.mask, args_.alibi_slopes = a.alibi_slopes, args_.sinks = a.sinks;
-  args_.block_table = a.block_table;
-  args_.cu_seqlens_q = a.cu_seqlens_q, args_.cu_seqlens_k = a.cu_seqlens_k;
-  args_.seqused_q = a.seqused_q, args_.seqused_k = a.seqused_k;
-  args_.leftpad_k = a.leftpad_k, args_.kv_batch_idx = a.kv_batch_idx, args_.q_offset = a.q_offset;
-  args_.num_seqs = a.num_seqs, args_.max_seqlen_q = a.max_seqlen_q, args_.max_seqlen_k = a.max_seqlen_k;
 
   struct Field {
     const Array &of;

@@ -31,6 +31,24 @@ void define_tensors(Options *o, RunOptions *r) {
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }
 
+/// What the help says of an array's shape, by FileShape.
+constexpr const char *shape_texts[] = {"; broadcasts to (B, Hq, Sq, Sk)", ", (H,) or (B, H)", ", (B, pages)"};
+
+/// The optional tensors that are pages, or those that are not.
+void define_optional(Options *o, RunOptions *r, bool pages) {
+  const auto define = [&](const char *name, schema::Presence presence, schema::ShapeRule rule, const char *text,
+                          std::string *path) {
+    if (presence == schema::Presence::required) return;
+    const FileShape shape = file_shape_of(rule);
+    if ((shape == FileShape::pages) != pages) return;
+    o->value(option_of(name).c_str(), *path, "FILE", fmt::format("{}{}", text, shape_texts[int(shape)]).c_str());
+  };
+#define FA_TENSOR(name, access, presence, type, shape, promise, text) \
+  define(#name, schema::Presence::presence, schema::ShapeRule::shape, text, &r->name);
+  FA_INPUT_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+#undef FA_TENSOR
+}
+
 void define_attention(Options *o, RunOptions *r) {
   o->group("Attention");
   o->flag("--causal", r->causal, "causal; the last query sees every key");
@@ -40,19 +58,16 @@ void define_attention(Options *o, RunOptions *r) {
   o->value("--softcap", r->softcap, "X", "scores x become X tanh(x / X)");
   o->flag("--bias-before-softcap", r->bias_before_softcap, "add the bias first");
   o->value("--scale", r->scale, "X", "of scores; default: 1 / sqrt(dim)");
-  o->value("--bias", r->bias, "FILE", "added to scores; broadcasts to (B, Hq, Sq, Sk)");
-  o->value("--mask", r->mask, "FILE", "bool, true: attend; broadcasts like the bias");
-  o->value("--alibi", r->alibi, "FILE", "ALiBi slopes (Hq,) or (B, Hq)");
-  o->value("--sinks", r->sinks, "FILE", "a logit per head in the denominator, shaped alike");
+  define_optional(o, r, false);
 }
 
 void define_sequences(Options *o, RunOptions *r) {
   o->group("Sequences (int32 or int64 arrays)");
   o->value("--cu-seqlens", r->cu_seqlens, "FILE", "sets both of the next two");
 #define FA_ARRAY(name, more, promise, text) o->value(option_of(#name).c_str(), r->name, "FILE", text);
-  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
+  FA_INPUT_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
 #undef FA_ARRAY
-  o->value("--block-table", r->block_table, "FILE", "(B, pages) of paged k and v (pages, rows, heads, dim)");
+  define_optional(o, r, true);
 }
 
 void define_execution(Options *o, RunOptions *r) {
@@ -72,9 +87,31 @@ void define_execution(Options *o, RunOptions *r) {
 
 }  // namespace
 
-std::string option_of(std::string array) {
-  std::replace(array.begin(), array.end(), '_', '-');
-  return "--" + array;
+std::string option_of(std::string field) {
+  if (field == "alibi_slopes") return "--alibi";
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
+FileShape file_shape_of(schema::ShapeRule rule) {
+  switch (rule) {
+    case schema::ShapeRule::scores:
+      return FileShape::scores;
+    case schema::ShapeRule::heads:
+      return FileShape::per_head;
+    case schema::ShapeRule::pages:
+      return FileShape::pages;
+    case schema::ShapeRule::queries:
+    case schema::ShapeRule::keys:
+    case schema::ShapeRule::values:
+    case schema::ShapeRule::results:
+    case schema::ShapeRule::as_q:
+    case schema::ShapeRule::as_k:
+    case schema::ShapeRule::as_v:
+    case schema::ShapeRule::row_sums:
+      break;  // no optional input is
+  }
+  __builtin_unreachable();
 }
 
 void take_references(RunOptions *options) {

@@ -7,20 +7,18 @@
 #include <vector>
 
 #include "options.h"
-#include "schema/fields.def"
+#include "schema/schema.h"
 
 namespace fa::tool {
 
 struct RunOptions {
   // Paths; "" where not given.
-  std::string q, k, v, out, lse_out, bias, mask, alibi, sinks;
-  std::string dout, dlse, dq, dk, dv, dbias, dsinks;
+#define FA_PATH(name, ...) std::string name;
+  FA_INPUT_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
+#undef FA_PATH
+  std::string out, lse_out, dout, dlse, dq, dk, dv, dbias, dsinks, cu_seqlens;
   std::vector<std::string> references;  // as given; by take_references():
   std::string reference, reference_dq, reference_dk, reference_dv, reference_dbias, reference_dsinks;
-  std::string cu_seqlens, block_table;
-#define FA_ARRAY(name, ...) std::string name;
-  FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
-#undef FA_ARRAY
 
   std::string layout = "bshd", dtype, out_dtype;
   bool u2_as_bf16 = false, accumulate = false;
@@ -57,8 +55,12 @@ inline constexpr GradientOption gradient_options[] = {
 /// Shares the references out: "dq=FILE" is that of dq, "FILE" that of the output. Throws BadInput.
 void take_references(RunOptions *options);
 
-/// The option of an array of fa_forward_args: "--seqused-q" of "seqused_q".
-std::string option_of(std::string array);
+/// The option of an optional tensor or an array of fa_forward_args: "--seqused-q" of "seqused_q".
+std::string option_of(std::string field);
+
+/// How the array of an optional tensor lies in its file.
+enum class FileShape { scores, per_head, pages };
+FileShape file_shape_of(schema::ShapeRule rule);
 
 /// Defines them; options must live until the command line has been parsed.
 void define_run_options(Options *o, RunOptions *options);

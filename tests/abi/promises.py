@@ -9,7 +9,7 @@ import re
 import sys
 
 TAG = re.compile(r"\[F(\d+)\]")
-TEST = re.compile(r"TEST(?:_F|_P)?\((\w+), (\w+)\)")
+TEST = re.compile(r"(?:TYPED_)?TEST(?:_F|_P)?\((\w+), (\w+)\)")
 TABLE = re.compile(r"^(?:static )?const(?:expr)? .*?(\w+)(?:\[\])? = \{$")
 SOURCES = (".cpp", ".c", ".py", ".sh")
 RETIRED = {"30"}  # which said more than was so: their numbers are not used again

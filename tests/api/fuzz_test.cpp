@@ -7,6 +7,7 @@
 
 #include "call.h"
 #include "reference/caller.h"
+#include "schema/schema.h"
 
 namespace api_test {
 namespace {
@@ -68,10 +69,8 @@ class Fuzzer {
     if (chance(20)) args.num_splits = pick({0, 1, 2, 3, 7, number32()});
     if (chance(2)) args.reserved = number32();
     if (chance(5)) args.struct_size = static_cast<size_t>(number());
-    for (fa_tensor *tensor : {&args.q, &args.k, &args.v, &args.out, &args.lse, &args.bias, &args.mask,
-                              &args.alibi_slopes, &args.sinks, &args.block_table}) {
-      if (chance(15)) spoil(tensor);
-    }
+    for (const auto &field : fa::schema::Fields<fa_forward_args>::tensors)
+      if (chance(15)) spoil(&(args.*field.field));
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "call.h"
+#include "schema/schema.h"
 
 namespace api_test {
 namespace {
@@ -190,16 +191,13 @@ TEST(Initialisers, TensorTooLargeForItsStridesIsRefusedWhenUsed) {
 // [F74]
 TEST(Initialisers, DefaultsOfTheTypesAreFilledIn) {
   Call call;
-  for (fa_tensor *tensor : {&call.args.q, &call.args.k, &call.args.v, &call.args.out}) tensor->dtype = FA_DTYPE_DEFAULT;
   call.add_lse();
   call.add_bias();
   call.add_mask();
   call.add_slopes();
   call.add_sinks();
-  for (fa_tensor *tensor :
-       {&call.args.lse, &call.args.bias, &call.args.mask, &call.args.alibi_slopes, &call.args.sinks}) {
-    tensor->dtype = FA_DTYPE_DEFAULT;
-  }
+  for (const auto &field : fa::schema::Fields<fa_forward_args>::tensors)
+    (call.args.*field.field).dtype = FA_DTYPE_DEFAULT;
   EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
 }
 

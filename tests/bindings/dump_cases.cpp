@@ -125,12 +125,11 @@ class Dump {
   }
 
   void args(const Instance &i) {
-    tensor("q", i.q), tensor("k", i.k), tensor("v", i.v), tensor("out", i.out), tensor("lse", i.lse);
-    tensor("bias", i.bias), tensor("mask", i.mask), tensor("alibi_slopes", i.alibi), tensor("sinks", i.sinks);
-    tensor("block_table", i.table);
-    array("cu_seqlens_q", i.cu_q), array("cu_seqlens_k", i.cu_k), array("seqused_q", i.used_q);
-    array("seqused_k", i.used_k), array("leftpad_k", i.leftpad), array("kv_batch_idx", i.batch_idx);
-    array("q_offset", i.offset);
+#define FA_TENSOR(name, ...) tensor(#name, i.name);
+#define FA_ARRAY(name, ...) array(#name, i.name);
+    FA_FORWARD_FIELDS(FA_TENSOR, FA_ARRAY, FA_NOTHING)
+#undef FA_TENSOR
+#undef FA_ARRAY
 #define FIELD(name) number("args", #name, i.args.name, {})
     FIELD(num_seqs), FIELD(max_seqlen_q), FIELD(max_seqlen_k), FIELD(num_splits);
 #undef FIELD

@@ -49,7 +49,7 @@ struct Way {
 
 /// Each gradient by a kernel of its own, or dq, dk and dv in one loop. Ops of the latter have an image more.
 std::vector<Way> both_ways(const Case &in_turns) {
-  return {{"apart", whole_case(), "fa_backward_dkv", 5},             // delta, dsinks, dk and dv, dq, dbias
+  return {{"apart", whole_case(), "fa_backward_dkv", 5},  // delta, dsinks, dk and dv, dq, dbias
           {"in a fixed order", in_turns, "fa_backward_fused in a fixed order", 3}};  // delta, dq, dk and dv, sums of dq
 }
 
@@ -94,7 +94,7 @@ TEST(Gradients, AreCapturedOnceTheirKernelsAreLoaded) {
   for (const Way &way : both_ways(turns_case())) {
     SCOPED_TRACE(way.name);
     BackwardInstance instance(way.c);
-    ASSERT_GT(instance.used_k[0], way.c.sk / 2) << "too few blocks have keys";
+    ASSERT_GT(instance.seqused_k[0], way.c.sk / 2) << "too few blocks have keys";
     instance.call.stream = stream.handle;
     const Op op(desc_of(way.c));
     const Workspace workspace(op, &instance.call);
@@ -111,7 +111,7 @@ TEST(Gradients, AreCapturedOnceTheirKernelsAreLoaded) {
     ASSERT_EQ(graph.status, FA_OK) << fa_last_error();
     EXPECT_EQ(graph.nodes, way.kernels);
     for (const int32_t fewer : {0, 3, 130}) {
-      instance.used_k[0] = std::max(instance.used_k[0] - fewer, 0);
+      instance.seqused_k[0] = std::max(instance.seqused_k[0] - fewer, 0);
       const reference::ExpectedGradients expected(instance);
       std::vector<char> first;
       for (const int32_t word : garbage) {

@@ -48,23 +48,9 @@ void InContext::end() {
 
 Call::Call(const Case &c, Where where) : instance(c), where_(where) {
   args = instance.args;
-  move(instance.q, &args.q);
-  move(instance.k, &args.k);
-  move(instance.v, &args.v);
-  move(instance.out, &args.out);
-  move(instance.lse, &args.lse);
-  move(instance.bias, &args.bias);
-  move(instance.mask, &args.mask);
-  move(instance.alibi, &args.alibi_slopes);
-  move(instance.sinks, &args.sinks);
-  move(instance.table, &args.block_table);
-  move(instance.cu_q, &args.cu_seqlens_q);
-  move(instance.cu_k, &args.cu_seqlens_k);
-  move(instance.used_q, &args.seqused_q);
-  move(instance.used_k, &args.seqused_k);
-  move(instance.leftpad, &args.leftpad_k);
-  move(instance.batch_idx, &args.kv_batch_idx);
-  move(instance.offset, &args.q_offset);
+#define FA_MOVE(name, ...) move(instance.name, &args.name);
+  FA_FORWARD_FIELDS(FA_MOVE, FA_MOVE, FA_NOTHING)
+#undef FA_MOVE
 }
 
 Call::~Call() {

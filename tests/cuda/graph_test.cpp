@@ -65,13 +65,13 @@ TEST(Graphs, ReplayFollowsLengths) {
         {5, 1, 3, 96, 40, 17}, {0, 0, 0, 96, 96, 96}, {5, 5, 5, 0, 0, 0}, {1, 2, 0, 1, 95, 33}, {5, 5, 5, 96, 96, 96}};
     replay(c, lengths, [](Call *own, const Numbers &list) {
       Instance &instance = own->instance;
-      for (size_t b = 0; b < 3; ++b) instance.used_q[b] = list[b], instance.used_k[b] = list[3 + b];
-      instance.table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {  // every page is one again, too
-        instance.table.set(i, j, 0, 0, double((i * instance.table.shape()[1] + j + list[3]) % 18));
+      for (size_t b = 0; b < 3; ++b) instance.seqused_q[b] = list[b], instance.seqused_k[b] = list[3 + b];
+      instance.block_table.each([&](int64_t i, int64_t j, int64_t, int64_t, int64_t) {  // every page is one again, too
+        instance.block_table.set(i, j, 0, 0, double((i * instance.block_table.shape()[1] + j + list[3]) % 18));
       });
-      own->update(instance.table);
-      own->update(instance.used_q);
-      own->update(instance.used_k);
+      own->update(instance.block_table);
+      own->update(instance.seqused_q);
+      own->update(instance.seqused_k);
     });
   }
 }
@@ -82,15 +82,15 @@ TEST(Graphs, ReplayFollowsCumulativeLengths) {
     c.q = splits ? FA_F16 : FA_F32;
     c.b = 3, c.sk = splits ? 300 : 90, c.splits = splits, c.cu_q = c.cu_k = true, c.seed = 4;
     const Instance built(c);
-    ASSERT_GE(built.cu_q[3], 6);  // rows that the lists below count on
-    ASSERT_GE(built.cu_k[3], 100);
+    ASSERT_GE(built.cu_seqlens_q[3], 6);  // rows that the lists below count on
+    ASSERT_GE(built.cu_seqlens_k[3], 100);
     const std::vector<Numbers> offsets = {
         {1, 3, 6, 10, 40, 100}, {0, 0, 0, 0, 0, 0}, {0, 5, 5, 7, 7, 90}, {5, 5, 6, 0, 64, 64}, {2, 4, 5, 90, 90, 91}};
     replay(c, offsets, [](Call *own, const Numbers &list) {
       Instance &instance = own->instance;
-      for (size_t b = 0; b < 3; ++b) instance.cu_q[b + 1] = list[b], instance.cu_k[b + 1] = list[3 + b];
-      own->update(instance.cu_q);
-      own->update(instance.cu_k);
+      for (size_t b = 0; b < 3; ++b) instance.cu_seqlens_q[b + 1] = list[b], instance.cu_seqlens_k[b + 1] = list[3 + b];
+      own->update(instance.cu_seqlens_q);
+      own->update(instance.cu_seqlens_k);
     });
   }
 }
@@ -101,9 +101,9 @@ TEST(Graphs, KeepTensorMaps) {
   c.b = 3, c.sq = 130, c.sk = 200, c.hq = c.hkv = 2, c.d = 64, c.q = FA_F16, c.cu_q = c.cu_k = true, c.splits = 1;
   replay(c, {{40, 41, 140, 90, 90, 200}, {0, 64, 100, 7, 120, 190}}, [](Call *own, const Numbers &list) {
     Instance &instance = own->instance;
-    for (size_t b = 0; b < 3; ++b) instance.cu_q[b + 1] = list[b], instance.cu_k[b + 1] = list[3 + b];
-    own->update(instance.cu_q);
-    own->update(instance.cu_k);
+    for (size_t b = 0; b < 3; ++b) instance.cu_seqlens_q[b + 1] = list[b], instance.cu_seqlens_k[b + 1] = list[3 + b];
+    own->update(instance.cu_seqlens_q);
+    own->update(instance.cu_seqlens_k);
   });
 }
 

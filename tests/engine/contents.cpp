@@ -51,27 +51,27 @@ class Contents : public EngineTest {
 TEST_P(Contents, SequsedQ) {
   Case c = base();
   c.used_q = true;
-  expect_each_refused(c, &Instance::used_q, {-1, 6, INT_MAX, INT_MIN}, "seqused_q");
+  expect_each_refused(c, &Instance::seqused_q, {-1, 6, INT_MAX, INT_MIN}, "seqused_q");
 }
 
 // [F94] [F102]
 TEST_P(Contents, SequsedK) {
   Case c = base();
   c.used_k = true;
-  expect_each_refused(c, &Instance::used_k, {-1, 21, INT_MAX, INT_MIN}, "seqused_k");
+  expect_each_refused(c, &Instance::seqused_k, {-1, 21, INT_MAX, INT_MIN}, "seqused_k");
   c.page = 8;  // three pages of 8: 24 keys
-  expect_each_refused(c, &Instance::used_k, {-1, 25, INT_MAX}, "seqused_k");
+  expect_each_refused(c, &Instance::seqused_k, {-1, 25, INT_MAX}, "seqused_k");
 }
 
 // [F94] [F103]
 TEST_P(Contents, LeftpadK) {
   Case c = base();
   c.leftpad = true;
-  expect_each_refused(c, &Instance::leftpad, {-1, 21, INT_MAX, INT_MIN}, "leftpad_k");
+  expect_each_refused(c, &Instance::leftpad_k, {-1, 21, INT_MAX, INT_MIN}, "leftpad_k");
   c.used_k = true;  // leftpad_k is a part of what seqused_k counts
   const Instance instance(c);
-  instance.used_k[1] = 7;
-  instance.leftpad[1] = 8;
+  instance.seqused_k[1] = 7;
+  instance.leftpad_k[1] = 8;
   expect_refused(instance, {"leftpad_k", "8"});
 }
 
@@ -79,7 +79,7 @@ TEST_P(Contents, LeftpadK) {
 TEST_P(Contents, KvBatchIdx) {
   Case c = base();
   c.batch_idx = true;
-  expect_each_refused(c, &Instance::batch_idx, {-1, 5, INT_MAX, INT_MIN}, "kv_batch_idx");
+  expect_each_refused(c, &Instance::kv_batch_idx, {-1, 5, INT_MAX, INT_MIN}, "kv_batch_idx");
 }
 
 // [F94] [F100]
@@ -89,7 +89,7 @@ TEST_P(Contents, CuSeqlens) {
     c.cu_q = of_q;
     c.cu_k = !of_q;
     const char *name = of_q ? "cu_seqlens_q" : "cu_seqlens_k";
-    GuardedInts Instance::*array = of_q ? &Instance::cu_q : &Instance::cu_k;
+    GuardedInts Instance::*array = of_q ? &Instance::cu_seqlens_q : &Instance::cu_seqlens_k;
     const auto refuse = [&](size_t at, int32_t value) {
       const Instance instance(c);
       (instance.*array)[at] = value;
@@ -126,8 +126,8 @@ TEST_P(Contents, LongerThanTheBound) {
   c.cu_q = false;
   c.used_k = true;
   Instance instance(c);
-  instance.used_k[1] = 12;
-  instance.used_k[0] = instance.used_k[2] = 3;
+  instance.seqused_k[1] = 12;
+  instance.seqused_k[0] = instance.seqused_k[2] = 3;
   instance.args.max_seqlen_k = 11;
   expect_refused(instance, {"max_seqlen_k"});
 }
@@ -140,7 +140,7 @@ TEST_P(Contents, BlockTable) {
     for (int64_t b = 0; b < 3; ++b) {
       for (int64_t page = 0; page < 3; ++page) {
         const Instance instance(c);
-        instance.table.set(b, page, 0, 0, value);
+        instance.block_table.set(b, page, 0, 0, value);
         expect_refused(instance, {"block_table", std::to_string(value)});
       }
     }
@@ -153,7 +153,7 @@ TEST_P(Contents, UnusedPagesAreNotLookedUp) {
   Case c = base();
   c.page = 4, c.used_k = true, c.sk = 40;
   Instance instance(c);
-  for (size_t b = 0; b < 3; ++b) instance.used_k[b] = 6;  // two of ten pages
+  for (size_t b = 0; b < 3; ++b) instance.seqused_k[b] = 6;  // two of ten pages
   const Tensor table({3, 10, 1, 1}, FA_I32, Layout::bshd, Guard::end);
   fa_tensor view = table.view();
   // The last row's first two entries are the last accessible ones.
@@ -180,12 +180,12 @@ TEST_P(Contents, PagesThatNoQueryNeedsAreNotLookedUp) {
       c.page = 8, c.sq = queries, c.sk = 3000, c.window_left = 3, c.window_right = 0, c.splits = splits, c.d = 32;
       const Instance whole(c), part(c);
       for (int64_t b = 0; b < c.b; ++b)
-        for (int64_t page = 0; page < 2800 / 8; ++page) part.table.set(b, page, 0, 0, page % 2 ? INT_MAX : -1);
+        for (int64_t page = 0; page < 2800 / 8; ++page) part.block_table.set(b, page, 0, 0, page % 2 ? INT_MAX : -1);
       const Op op(whole.desc, kernel);
       ASSERT_EQ(forward(op, whole), FA_OK) << fa_last_error();
       ASSERT_EQ(forward(op, part), FA_OK) << fa_last_error();
       EXPECT_EQ(same_outputs(whole, part, kernel), "");
-      part.table.set(1, 2990 / 8, 0, 0, -7);
+      part.block_table.set(1, 2990 / 8, 0, 0, -7);
       expect_refused(part, {"block_table", "-7"});
     }
   }
@@ -197,7 +197,7 @@ TEST_P(Contents, OffsetsOfAnySize) {
     Case c = base();
     c.offset = true, c.mask = FA_MASK_CAUSAL;
     const Instance instance(c);
-    for (size_t b = 0; b < 3; ++b) instance.offset[b] = offset;
+    for (size_t b = 0; b < 3; ++b) instance.q_offset[b] = offset;
     const Op op(instance.desc, kernel);
     ASSERT_EQ(fa_forward(op.get(), &instance.args), FA_OK) << fa_last_error();
     EXPECT_EQ(compare(instance, Expected(instance)), "") << "offset " << offset;

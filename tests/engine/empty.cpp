@@ -128,10 +128,10 @@ TEST_P(Empty, EachSequence) {
         SCOPED_TRACE(form.name);
         check_changed(c, [&](const Instance &instance, auto *) {
           for (size_t b = 0; b < 3; b++) {
-            if (queries && c.cu_q) instance.cu_q[b + 1] = instance.cu_q[0];
-            if (keys && c.cu_k) instance.cu_k[b + 1] = instance.cu_k[0];
-            if (queries && c.used_q) instance.used_q[b] = 0;
-            if (keys && c.used_k) instance.leftpad[b] = instance.used_k[b];
+            if (queries && c.cu_q) instance.cu_seqlens_q[b + 1] = instance.cu_seqlens_q[0];
+            if (keys && c.cu_k) instance.cu_seqlens_k[b + 1] = instance.cu_seqlens_k[0];
+            if (queries && c.used_q) instance.seqused_q[b] = 0;
+            if (keys && c.used_k) instance.leftpad_k[b] = instance.seqused_k[b];
           }
         });
       }

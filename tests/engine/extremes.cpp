@@ -270,7 +270,7 @@ TEST_P(Extremes, SlopesOfAnySize) {
       c.softcap = softcap;
       const Instance s(c);
       for (const double slope : {0.0, -0.5, 1e-30, 100.0, 1e6, 1e12}) {
-        fill(s.alibi, slope);
+        fill(s.alibi_slopes, slope);
         check(s, "a slope of " + std::to_string(slope));
       }
     }
@@ -394,7 +394,7 @@ TEST_P(Extremes, OffsetsOfAnySize) {
         Case changed = c;
         change(&changed);
         const Instance s(changed);
-        s.offset[0] = offset;
+        s.q_offset[0] = offset;
         check(s, "an offset of " + std::to_string(offset));
       };
       check_with([](Case *) {});
@@ -418,8 +418,8 @@ TEST_P(Extremes, SlopesAtTheLastOffsets) {
     c.sq = 20, c.sk = 1200, c.d = 64, c.alibi = "h", c.offset = true, c.splits = 1;
     c = typed(c);
     const Instance s(c);
-    s.offset[0] = offset;
-    fill(s.alibi, 1);
+    s.q_offset[0] = offset;
+    fill(s.alibi_slopes, 1);
     s.v.each([&](int64_t b, int64_t j, int64_t h, int64_t d, int64_t) {
       s.v.set(b, j, h, d, (j < 600) == (offset < 0) ? 1 : 0);
     });

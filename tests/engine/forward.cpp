@@ -220,7 +220,8 @@ TEST_P(Golden, MiniLM) {
     Case c = typed(Case{});
     c.b = 3, c.sq = c.sk = 335, c.hq = c.hkv = 12, c.d = 32, c.cu_q = c.cu_k = true, c.out = FA_F32, c.lse = false;
     Instance instance(c);
-    for (GuardedInts *cu : {&instance.cu_q, &instance.cu_k}) *cu = GuardedInts({0, 36, 121, 335}, Guard::end);
+    for (GuardedInts *cu : {&instance.cu_seqlens_q, &instance.cu_seqlens_k})
+      *cu = GuardedInts({0, 36, 121, 335}, Guard::end);
     for (auto [tensor, name] : {std::pair{&instance.q, "q"}, {&instance.k, "k"}, {&instance.v, "v"}}) {
       Npy npy = read_npy(folder + layer + name + ".npy");
       *tensor = Tensor({1, 335, 12, 32}, FA_F16, Layout::bshd, Guard::end);

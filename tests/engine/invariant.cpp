@@ -45,7 +45,7 @@ void place(const Instance &from, const Instance &to, int64_t b, int64_t first = 
   for (int64_t j = 0; j < s.keys; ++j) {
     int64_t batch = s.k_batch, row = s.k_row + j;
     if (to.c.page) {
-      batch = int64_t(to.table.get(b, row / to.c.page, 0, 0));
+      batch = int64_t(to.block_table.get(b, row / to.c.page, 0, 0));
       row %= to.c.page;
     }
     copy_row(from.k, j, to.k, batch, row);
@@ -104,13 +104,13 @@ TEST_P(Invariant, WhateverTheCallAround) {
     change(&c);
     Instance around(c);
     const size_t b = size_t(c.b - 1);  // the sequence that is compared
-    if (c.used_q) around.used_q[b] = rows;
-    if (c.leftpad) around.leftpad[b] = 77;
-    if (c.used_k) around.used_k[b] = columns + (c.leftpad ? 77 : 0);
-    if (c.offset) around.offset[b] = columns - rows;
+    if (c.used_q) around.seqused_q[b] = rows;
+    if (c.leftpad) around.leftpad_k[b] = 77;
+    if (c.used_k) around.seqused_k[b] = columns + (c.leftpad ? 77 : 0);
+    if (c.offset) around.q_offset[b] = columns - rows;
     if (c.cu_q) {
-      around.cu_q = GuardedInts({0, 5, 5, 5 + rows}, Guard::end);
-      around.cu_k = GuardedInts({0, 3, 9, 9 + columns}, Guard::end);
+      around.cu_seqlens_q = GuardedInts({0, 5, 5, 5 + rows}, Guard::end);
+      around.cu_seqlens_k = GuardedInts({0, 3, 9, 9 + columns}, Guard::end);
       around.q = Tensor({1, 5 + rows, c.hq, c.d}, c.q, Layout::bshd, Guard::end);
       around.k = Tensor({1, 9 + columns, c.hkv, c.d}, c.kv_type(), Layout::bshd, Guard::end);
       around.v = Tensor({1, 9 + columns, c.hkv, c.d}, c.kv_type(), Layout::bshd, Guard::end);
@@ -118,8 +118,8 @@ TEST_P(Invariant, WhateverTheCallAround) {
       around.lse = Tensor({1, c.hq, 5 + rows, 1}, FA_F32, Layout::bshd, Guard::end);
     }
     if (c.page)  // all entries valid again: the used lengths have changed
-      around.table.each(
-          [&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) { around.table.set(i, j, 0, 0, double(n)); });
+      around.block_table.each(
+          [&](int64_t i, int64_t j, int64_t, int64_t, int64_t n) { around.block_table.set(i, j, 0, 0, double(n)); });
     around.bind();
     place(single, around, int64_t(b));
     run(around);
@@ -156,7 +156,7 @@ TEST_P(Invariant, LongDecode) {
     Case few = c;
     few.sq = queries, few.offset = true, few.threads = 2;
     const Instance part(few);
-    part.offset[0] = 1100 - 9 + 2;
+    part.q_offset[0] = 1100 - 9 + 2;
     place(whole, part, 0, 2);
     run(part);
     expect_same_bits(whole, part, 0, kernel, 2);

@@ -1,5 +1,5 @@
-// many_sequences.*, counted.*: packed sequences by the hundred thousand, most of them without rows; and, by the instructions that
-// the emulator counts, that a call's work follows from their rows.
+// many_sequences.*, counted.*: packed sequences by the hundred thousand, most of them without rows; and, by the
+// instructions that the emulator counts, that a call's work follows from their rows.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -43,8 +43,8 @@ TEST_P(ManySequences, AreEachAttended) {
   for (const int64_t count : {66000, 100000}) {
     if (!takes(uint64_t(count))) continue;
     Instance instance(packed(count, 1));
-    thin_out(instance.cu_q, 7);
-    thin_out(instance.cu_k, 7);
+    thin_out(instance.cu_seqlens_q, 7);
+    thin_out(instance.cu_seqlens_k, 7);
     set_bounds(&instance.args, count == 66000);
     instance.clear_outputs();
     const Op op(instance.desc, kernel);
@@ -67,8 +67,8 @@ TEST_P(ManyGradients, AreEachComputed) {
     c.backward = true;
     if (count == 66000) c.flags = FA_FLAG_BATCH_INVARIANT;
     BackwardInstance instance(c);
-    thin_out(instance.cu_q, 7);
-    thin_out(instance.cu_k, 7);
+    thin_out(instance.cu_seqlens_q, 7);
+    thin_out(instance.cu_seqlens_k, 7);
     set_bounds(&instance.args, count == 3000);
     set_bounds(&instance.call, count == 3000);
     instance.clear_gradients();

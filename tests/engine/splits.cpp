@@ -83,7 +83,7 @@ TEST_P(Splits, BitsOfARowFollowFromItsOwn) {
     Case c;
     c.sq = 3, c.sk = bound, c.d = 8, c.dv = 12, c.used_k = true, c.amp = 3, c.flags = FA_FLAG_BATCH_INVARIANT;
     const Instance instance(typed(c));
-    instance.used_k[0] = keys;
+    instance.seqused_k[0] = keys;
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t d = 0; d < c.dv; ++d) {
         if (d < c.d) instance.k.set(0, j, 0, d, double((j * 7 + d * 3) % 11 - 5) / 4);

@@ -92,6 +92,13 @@ API = [
         r"^backward\.f32\.generic$",
     ),
     Mutant(
+        "types_of_sinks",
+        "schema/fields.def",
+        "TENSOR(sinks, read, optional, f32,",
+        "TENSOR(sinks, read, optional, any_float,",
+        r"^abi\.schema$",
+    ),
+    Mutant(
         "overlap_of_gradients",
         "schema/fields.def",
         "TENSOR(dv, written",

@@ -95,7 +95,7 @@ TEST(Oracle, AddendsByHand) {
   c.sq = 2, c.sk = 3, c.d = 1, c.sinks = "h", c.alibi = "h", c.bias = "f32:qk", c.softcap = 2;
   const Counting s(c);
   s.sinks.set(0, 0, 0, 0, std::log(2.0));
-  s.alibi.set(0, 0, 0, 0, std::log(2.0));
+  s.alibi_slopes.set(0, 0, 0, 0, std::log(2.0));
   s.bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.bias.set(i, j, m, n, 0); });
   s.bias.set(0, 0, 1, 2, -infinity);
   const reference::Result r = s.result();
@@ -124,7 +124,7 @@ TEST(Oracle, SequencesByHand) {
   Case c;
   c.sq = 1, c.sk = 8, c.d = 1, c.used_k = c.leftpad = true;
   const Instance s(c);
-  s.used_k[0] = 6, s.leftpad[0] = 2;
+  s.seqused_k[0] = 6, s.leftpad_k[0] = 2;
   s.k.each(
       [&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.k.set(i, j, m, n, j >= 2 && j < 6 ? 0 : NAN); });
   s.v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) {
@@ -143,8 +143,8 @@ TEST(Oracle, PagesAndPackedRowsAreTheSameAttention) {
   const Instance a(plain), b(paged);
   for (int64_t j = 0; j < 12; ++j) {
     for (int64_t d = 0; d < 3; ++d) {
-      b.k.set(int64_t(b.table.get(0, j / 4, 0, 0)), j % 4, 0, d, a.k.get(0, j, 0, d));
-      b.v.set(int64_t(b.table.get(0, j / 4, 0, 0)), j % 4, 0, d, a.v.get(0, j, 0, d));
+      b.k.set(int64_t(b.block_table.get(0, j / 4, 0, 0)), j % 4, 0, d, a.k.get(0, j, 0, d));
+      b.v.set(int64_t(b.block_table.get(0, j / 4, 0, 0)), j % 4, 0, d, a.v.get(0, j, 0, d));
     }
   }
   EXPECT_EQ(reference::attention(a.desc, a.args).out, reference::attention(b.desc, b.args).out);
@@ -168,7 +168,8 @@ TEST(Oracle, NothingMaskedIsRead) {
   const Instance s(c), poisoned(c);
   for (int64_t d = 0; d < c.d; ++d) poisoned.k.set(0, 6, 0, d, NAN);
   for (int64_t d = 0; d < c.dv; ++d) poisoned.v.set(0, 6, 0, d, infinity);
-  const reference::Result a = reference::attention(s.desc, s.args), b = reference::attention(poisoned.desc, poisoned.args);
+  const reference::Result a = reference::attention(s.desc, s.args),
+                          b = reference::attention(poisoned.desc, poisoned.args);
   for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(a.out[size_t(a.element(0, i, 0, 0))], b.out[size_t(b.element(0, i, 0, 0))]);
   EXPECT_TRUE(std::isnan(b.out[size_t(b.element(0, 6, 0, 0))]));
   EXPECT_TRUE(std::isnan(b.lse[size_t(b.head(0, 6, 0))]));

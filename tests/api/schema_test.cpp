@@ -1,0 +1,177 @@
+// Every tensor and array that schema/fields.def lists, in a call that has all of them: its types, each of its
+// dimensions, what is reserved, its alignment and its memory are checked, and the text names it.
+#include "schema/schema.h"
+
+#include <map>
+#include <sstream>
+
+#include "backward_call.h"
+
+namespace api_test {
+namespace {
+
+using fa::schema::Access;
+using fa::schema::Array;
+using fa::schema::Fields;
+using fa::schema::Presence;
+using fa::schema::ShapeRule;
+using fa::schema::Tensor;
+
+/// The sizes of Call, by the letters of fa.h.
+const std::map<std::string, int64_t> sizes = {
+    {"B", Call::b},     {"B or 1", Call::b}, {"Sq", Call::sq}, {"Sk", Call::sk}, {"Hq", Call::hq},
+    {"Hkv", Call::hkv}, {"D", Call::d},      {"Dv", Call::d},  {"1", 1},         {"pages per sequence", 2}};
+
+struct Forward : Call {
+  using Args = fa_forward_args;
+  fa_forward_args &of = args;
+};
+struct Backward : BackwardCall {
+  using Args = fa_backward_args;
+  fa_backward_args &of = call;
+};
+
+/// A call of the operation with all that its structure can have; block_table only where it is asked for.
+template <class Base>
+struct Full : Base {
+  using Args = typename Base::Args;
+  alignas(256) char memory[std::size(Fields<Args>::tensors) + std::size(Fields<Args>::arrays)][2048] = {};
+
+  explicit Full(bool paged = false) {
+    int n = 0;
+    for (const Tensor<Args> &t : Fields<Args>::tensors) {
+      if (t.shape != ShapeRule::pages || paged) give(t, memory[n]);
+      ++n;
+    }
+    this->of.max_seqlen_k = Call::sk;
+    if (paged) this->of.seqused_k = this->used_k;
+  }
+
+  void give(const Tensor<Args> &t, void *data) {
+    fa_tensor &tensor = this->of.*t.field;
+    if (tensor.data) return;  // of the base
+    std::istringstream shape(fa::schema::text_of(t.shape));
+    int64_t dimensions[4];
+    for (int64_t &size : dimensions) {
+      std::string word;
+      if (shape.peek() == '(' || shape.peek() == ' ') shape.get();
+      std::getline(shape, word, &size == dimensions + 3 ? ')' : ',');
+      size = sizes.at(word);
+    }
+    const int64_t *n = dimensions;
+    const std::string types = fa::schema::text_of(t.type);
+    const fa_dtype dtype = types == "`FA_BOOL`" ? FA_BOOL : types == "`FA_I32`" ? FA_I32 : FA_F32;
+    fa_tensor_init(&tensor, data, dtype, n[0], n[1], n[2], n[3]);
+  }
+};
+
+template <class Base>
+void expect_refused(Full<Base> *call, const std::vector<std::string> &words) {
+  EXPECT_EQ(call->run(), FA_ERROR_INVALID_ARGUMENT) << testing::PrintToString(words);
+  EXPECT_EQ(missing_words(fa_last_error(), words), "");
+}
+
+template <class Base>
+class Schema : public testing::Test {
+ public:
+  using Args = typename Base::Args;
+
+  /// f(field, argument, whether the call is to be paged) for each tensor that may be given.
+  template <class F>
+  static void each_tensor(F f) {
+    for (const Tensor<Args> &t : Fields<Args>::tensors) {
+      const bool pages = t.shape == ShapeRule::pages;
+      if (pages && std::is_same_v<Args, fa_backward_args>) continue;
+      f(t, std::string("args.") + t.name, pages);
+    }
+  }
+};
+
+using Operations = testing::Types<Forward, Backward>;
+TYPED_TEST_SUITE(Schema, Operations);
+
+TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {
+  Full<TypeParam> call;
+  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+}
+
+TYPED_TEST(Schema, EachTypeIsServedOrRefused) {
+  const std::pair<fa_dtype, const char *> types[] = {
+      {FA_F32, "`FA_F32`"}, {FA_F16, "`FA_F16`"}, {FA_BF16, "`FA_BF16`"}, {FA_BOOL, "`FA_BOOL`"}, {FA_I32, "`FA_I32`"}};
+  this->each_tensor([&](const auto &t, const std::string &name, bool paged) {
+    const std::string text = fa::schema::text_of(t.type);
+    const bool as_others = text.find("`dtype_") != text.npos || text.find("the bias'") != text.npos;  // which is f32
+    for (const auto &[dtype, written] : types) {
+      Full<TypeParam> call(paged);
+      (call.of.*t.field).dtype = dtype;
+      if (text.find(written) != text.npos || (as_others && dtype == FA_F32)) {
+        EXPECT_EQ(call.run(), FA_OK) << name << " " << written << ": " << fa_last_error();
+      } else {
+        expect_refused(&call, {name + ".dtype is " + std::to_string(dtype)});
+      }
+    }
+  });
+}
+
+TYPED_TEST(Schema, EachDimensionIsChecked) {
+  this->each_tensor([](const auto &t, const std::string &name, bool paged) {
+    if (t.presence == Presence::required) return;  // others follow from them
+    for (int i = 0; i < 4; ++i) {
+      if (paged && i == 1) continue;  // any number of pages
+      Full<TypeParam> call(paged);
+      const int64_t size = (call.of.*t.field).shape[i] += 7;
+      expect_refused(&call, {name + ".shape[" + std::to_string(i) + "] is " + std::to_string(size)});
+    }
+  });
+}
+
+// [F36] [F83] [F97]
+TYPED_TEST(Schema, ReservedAlignmentAndRepetitionAreChecked) {
+  this->each_tensor([](const auto &t, const std::string &name, bool paged) {
+    Full<TypeParam> reserved(paged), aligned(paged), repeated(paged);
+    (reserved.of.*t.field).reserved = 1;
+    expect_refused(&reserved, {name + ".reserved is 1"});
+    fa_tensor &tensor = aligned.of.*t.field;
+    if (tensor.dtype != FA_BOOL) {
+      tensor.data = static_cast<char *>(tensor.data) + 1;
+      expect_refused(&aligned, {name + ".data is 0x", "multiple"});
+    }
+    if (t.access != Access::written) return;
+    (repeated.of.*t.field).stride[1] = 0;
+    expect_refused(&repeated, {name + ".stride[1] is 0"});
+  });
+}
+
+// [F197]
+TYPED_TEST(Schema, WhatIsWrittenSharesNoMemory) {
+  this->each_tensor([&](const auto &written, const std::string &name, bool) {
+    if (written.access != Access::written) return;
+    this->each_tensor([&](const auto &other, const std::string &other_name, bool paged) {
+      if (&written == &other) return;
+      Full<TypeParam> call(paged);
+      (call.of.*other.field).data = (call.of.*written.field).data;
+      EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT) << name << " and " << other_name;
+      const std::string text = fa_last_error();
+      EXPECT_TRUE(text.find(name + " overlaps " + other_name) == 0 || text.find(other_name + " overlaps " + name) == 0)
+          << text;
+    });
+  });
+}
+
+// [F36] [F197]
+TYPED_TEST(Schema, ArraysAreAlignedAndApartFromWhatIsWritten) {
+  for (const auto &a : Fields<typename TypeParam::Args>::arrays) {
+    const std::string name = std::string("args.") + a.name;
+    Full<TypeParam> aligned, apart;
+    aligned.of.*a.field = reinterpret_cast<const int32_t *>(aligned.memory[0] + 1);
+    aligned.of.num_seqs = apart.of.num_seqs = Call::b;
+    expect_refused(&aligned, {name + " is 0x", "multiple"});
+    if (a.more != 0) continue;  // which need packed tensors
+    for (const auto &t : Fields<typename TypeParam::Args>::tensors)
+      if (t.access == Access::written) apart.of.*a.field = static_cast<const int32_t *>((apart.of.*t.field).data);
+    expect_refused(&apart, {" overlaps " + name});
+  }
+}
+
+}  // namespace
+}  // namespace api_test
