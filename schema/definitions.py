@@ -26,6 +26,7 @@ class Schema:
     operations: dict  # name ("forward") -> list of Field
     types: dict  # rule -> text
     shapes: dict
+    forms: dict  # rule of shape -> form
 
 
 _COLUMNS = {
@@ -46,7 +47,9 @@ def _field(kind, row):
 def read():
     text = (FOLDER / "fields.def").read_text(encoding="utf-8")
     lists = dict(re.findall(r"^#define (\w+)\([^)]*\)\s*\\\n((?:.*\\\n)*.*\n)", text, re.M))
-    rules = {name: dict(re.findall(r'RULE\((\w+), "(.*)"\)', lists[name])) for name in ("FA_TYPE_RULES", "FA_SHAPE_RULES")}
+    types = dict(re.findall(r'RULE\((\w+), "(.*)"\)', lists["FA_TYPE_RULES"]))
+    rules = re.findall(r'RULE\((\w+), (\w+), "(.*)"\)', lists["FA_SHAPE_RULES"])
+    shapes, forms = {name: text for name, _, text in rules}, {name: form for name, form, _ in rules}
 
     def fields(name):
         found = []
@@ -61,4 +64,4 @@ def read():
         return found
 
     operations = re.findall(r"^ +OPERATION\((\w+), \w+, (\w+)\)", (FOLDER / "ops.def").read_text(encoding="utf-8"), re.M)
-    return Schema({op: fields(name) for op, name in operations}, rules["FA_TYPE_RULES"], rules["FA_SHAPE_RULES"])
+    return Schema({op: fields(name) for op, name in operations}, types, shapes, forms)

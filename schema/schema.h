@@ -13,9 +13,19 @@ namespace fa::schema {
 enum class Access { read, written };
 enum class Presence { required, optional };
 
-#define FA_RULE(name, text) name,
+/// How the arrays of callers lie that become a tensor.
+enum class Form { rows, row_sums, scores, per_head, pages };
+
+#define FA_RULE(name, ...) name,
 enum class TypeRule { FA_TYPE_RULES(FA_RULE) };
 enum class ShapeRule { FA_SHAPE_RULES(FA_RULE) };
+#undef FA_RULE
+
+#define FA_RULE(name, form, text) Form::form,
+constexpr Form form_of(ShapeRule rule) {
+  constexpr Form forms[] = {FA_SHAPE_RULES(FA_RULE)};
+  return forms[static_cast<int>(rule)];
+}
 #undef FA_RULE
 
 /// A rule in words: "(B, Sq, Hq, D)".
@@ -24,6 +34,8 @@ constexpr const char *text_of(TypeRule rule) {
   constexpr const char *texts[] = {FA_TYPE_RULES(FA_RULE)};
   return texts[static_cast<int>(rule)];
 }
+#undef FA_RULE
+#define FA_RULE(name, form, text) text,
 constexpr const char *text_of(ShapeRule rule) {
   constexpr const char *texts[] = {FA_SHAPE_RULES(FA_RULE)};
   return texts[static_cast<int>(rule)];

@@ -238,15 +238,18 @@ fa_tensor RunCall::read_scores(const RunOptions &options, const std::string &pat
 fa_tensor RunCall::read_optional(const RunOptions &options, const std::string &path, schema::TypeRule type,
                                  schema::ShapeRule shape, Array *array) const {
   if (path.empty()) return {};
-  switch (file_shape_of(shape)) {
-    case FileShape::scores:
+  switch (schema::form_of(shape)) {
+    case schema::Form::scores:
       return read_scores(options, path, type, array);
-    case FileShape::per_head:
+    case schema::Form::per_head:
       return read_per_head(path, array);
-    case FileShape::pages:
+    case schema::Form::pages:
       return read_pages(path, array);
+    case schema::Form::rows:
+    case schema::Form::row_sums:
+      break;  // no optional input is
   }
-  __builtin_unreachable();
+  return {};
 }
 
 void RunCall::read_features(const RunOptions &options) {

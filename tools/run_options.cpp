@@ -31,17 +31,30 @@ void define_tensors(Options *o, RunOptions *r) {
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }
 
-/// What the help says of an array's shape, by FileShape.
-constexpr const char *shape_texts[] = {"; broadcasts to (B, Hq, Sq, Sk)", ", (H,) or (B, H)", ", (B, pages)"};
+/// What the help says of the shape of an array that becomes an optional tensor.
+const char *shape_text(schema::Form form) {
+  switch (form) {
+    case schema::Form::scores:
+      return "; broadcasts to (B, Hq, Sq, Sk)";
+    case schema::Form::per_head:
+      return ", (H,) or (B, H)";
+    case schema::Form::pages:
+      return ", (B, pages)";
+    case schema::Form::rows:
+    case schema::Form::row_sums:
+      break;  // no optional input is
+  }
+  return "";
+}
 
 /// The optional tensors that are pages, or those that are not.
 void define_optional(Options *o, RunOptions *r, bool pages) {
   const auto define = [&](const char *name, schema::Presence presence, schema::ShapeRule rule, const char *text,
                           std::string *path) {
     if (presence == schema::Presence::required) return;
-    const FileShape shape = file_shape_of(rule);
-    if ((shape == FileShape::pages) != pages) return;
-    o->value(option_of(name).c_str(), *path, "FILE", fmt::format("{}{}", text, shape_texts[int(shape)]).c_str());
+    const schema::Form form = schema::form_of(rule);
+    if ((form == schema::Form::pages) != pages) return;
+    o->value(option_of(name).c_str(), *path, "FILE", fmt::format("{}{}", text, shape_text(form)).c_str());
   };
 #define FA_TENSOR(name, access, presence, type, shape, promise, text) \
   define(#name, schema::Presence::presence, schema::ShapeRule::shape, text, &r->name);
@@ -91,27 +104,6 @@ std::string option_of(std::string field) {
   if (field == "alibi_slopes") return "--alibi";
   std::replace(field.begin(), field.end(), '_', '-');
   return "--" + field;
-}
-
-FileShape file_shape_of(schema::ShapeRule rule) {
-  switch (rule) {
-    case schema::ShapeRule::scores:
-      return FileShape::scores;
-    case schema::ShapeRule::heads:
-      return FileShape::per_head;
-    case schema::ShapeRule::pages:
-      return FileShape::pages;
-    case schema::ShapeRule::queries:
-    case schema::ShapeRule::keys:
-    case schema::ShapeRule::values:
-    case schema::ShapeRule::results:
-    case schema::ShapeRule::as_q:
-    case schema::ShapeRule::as_k:
-    case schema::ShapeRule::as_v:
-    case schema::ShapeRule::row_sums:
-      break;  // no optional input is
-  }
-  __builtin_unreachable();
 }
 
 void take_references(RunOptions *options) {

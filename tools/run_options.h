@@ -58,10 +58,6 @@ void take_references(RunOptions *options);
 /// The option of an optional tensor or an array of fa_forward_args: "--seqused-q" of "seqused_q".
 std::string option_of(std::string field);
 
-/// How the array of an optional tensor lies in its file.
-enum class FileShape { scores, per_head, pages };
-FileShape file_shape_of(schema::ShapeRule rule);
-
 /// Defines them; options must live until the command line has been parsed.
 void define_run_options(Options *o, RunOptions *options);
 

@@ -159,29 +159,17 @@ class Reader {
 
   /// What follows from a tensor whose shape is legal.
   [[gnu::always_inline]] bool derive(ShapeRule shape) {
-    switch (shape) {
-      case ShapeRule::queries:
-        p_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];
-        p_.rows_q = args_.q.shape[1];
-        p_.heads_q = args_.q.shape[2];
-        return true;
-      case ShapeRule::keys:
-        p_.batch_k = args_.k.shape[0];
-        p_.heads_kv = args_.k.shape[2];
-        return true;
-      case ShapeRule::values:
-        return derive_rows_k() && check_heads(p_) && derive_bounds();
-      case ShapeRule::pages:
-      case ShapeRule::as_q:
-      case ShapeRule::as_k:
-      case ShapeRule::as_v:
-      case ShapeRule::results:
-      case ShapeRule::row_sums:
-      case ShapeRule::scores:
-      case ShapeRule::heads:
-        return true;
+    if (shape == ShapeRule::queries) {
+      p_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];
+      p_.rows_q = args_.q.shape[1];
+      p_.heads_q = args_.q.shape[2];
+    } else if (shape == ShapeRule::keys) {
+      p_.batch_k = args_.k.shape[0];
+      p_.heads_kv = args_.k.shape[2];
+    } else if (shape == ShapeRule::values) {
+      return derive_rows_k() && check_heads(p_) && derive_bounds();
     }
-    __builtin_unreachable();
+    return true;
   }
 
   /// The rows of k that a sequence may have, and the number of them that a page holds.
