@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Writes what the bindings generate from include/fa.h and commit: each bindings/LANGUAGE/generate.sh fills a folder with its
-# files, which this script then copies into bindings/LANGUAGE, or with --check compares with what is there.
+# Writes what is generated from include/fa.h and schema/ and committed: the tables of docs/ffi.md, and the files of the bindings. Each
+# bindings/LANGUAGE/generate.sh fills a folder, which this script then copies into bindings/LANGUAGE, or with --check compares with
+# what is there.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -9,7 +10,7 @@ usage() {
   cat <<'TEXT'
 usage: scripts/generate-bindings.sh [--check] [LANGUAGE...]
 
-  LANGUAGE   python, rust, julia: a folder of bindings/ that has a generate.sh; all of them when none is named
+  LANGUAGE   docs, or python, rust, julia: a folder of bindings/ that has a generate.sh; all of them when none is named
   --check    change nothing; exit status 1 where a committed file is stale
 
 Exit status 77 where a generator's tool is missing (it says which).
@@ -23,7 +24,7 @@ while [ $# -gt 0 ]; do
     -h | --help) usage && exit 0 ;;
     --check) check=true ;;
     *)
-      if [ ! -f "$root/bindings/$1/generate.sh" ]; then
+      if [ "$1" != docs ] && [ ! -f "$root/bindings/$1/generate.sh" ]; then
         echo "no language: $1 (there is no bindings/$1/generate.sh)" >&2
         exit 2
       fi
@@ -33,6 +34,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 if [ ${#languages[@]} -eq 0 ]; then
+  languages=(docs)
   for generator in "$root"/bindings/*/generate.sh; do
     languages+=("$(basename "$(dirname "$generator")")")
   done
@@ -43,14 +45,20 @@ trap 'rm -rf "$new"' EXIT
 status=0
 for language in "${languages[@]}"; do
   mkdir "$new/$language"
-  bash "$root/bindings/$language/generate.sh" "$root/include/fa.h" "$new/$language" # 77: its tool is missing
+  folder=bindings/$language
+  if [ "$language" = docs ]; then
+    folder=docs
+    python3 "$root/schema/generate.py" docs >"$new/docs/ffi.md"
+  else
+    bash "$root/bindings/$language/generate.sh" "$root/include/fa.h" "$new/$language" # 77: its tool is missing
+  fi
   while read -r file; do
-    target=$root/bindings/$language/$file
+    target=$root/$folder/$file
     if ! $check; then
       mkdir -p "$(dirname "$target")"
       cp "$new/$language/$file" "$target"
     elif ! diff -u "$target" "$new/$language/$file"; then
-      echo "stale: bindings/$language/$file; run scripts/generate-bindings.sh $language" >&2
+      echo "stale: $folder/$file; run scripts/generate-bindings.sh $language" >&2
       status=1
     fi
   done < <(cd "$new/$language" && find . -type f -printf '%P\n' | sort)

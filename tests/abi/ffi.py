@@ -7,32 +7,12 @@ import subprocess
 import sys
 
 source = pathlib.Path(sys.argv[1])
-sys.path.insert(0, str(source / "bindings"))
-import header  # noqa: E402
+sys.path.insert(0, str(source / "schema"))
+import generate  # noqa: E402
 
-fa = header.read(source / "include/fa.h")
-layout = (source / "tests/abi/layout.c").read_text()
+fa = generate.FA
 document = (source / "docs/ffi.md").read_text()
-
-SCALARS = {"int64_t": "i64", "int32_t": "i32", "uint32_t": "u32", "size_t": "u64", "float": "f32", "void": ""}
-SCALARS.update(dict.fromkeys(fa.scalars, "i32"))
-
-
-def plain(c_type):
-    """The type as an FFI knows it: u64, ptr, fa_tensor."""
-    return "ptr" if "*" in c_type or c_type in fa.callbacks else SCALARS.get(c_type, c_type)
-
-
-def structure(name):
-    offsets = re.findall(rf"AT\({name}, (\w+), (\d+)\)", layout)
-    if [field for field, _ in offsets] != [field.name for field in fa.structs[name]]:
-        sys.exit(f"layout.c does not have the fields of {name} in order")
-    size = re.search(rf"sizeof\({name}\) == (\d+)", layout)[1]
-    lines = [f"### {name}: {size} bytes, aligned to 8", "", "| offset | field | type |", "|---:|---|---|"]
-    for (field, offset), declared in zip(offsets, fa.structs[name]):
-        of = f"[{declared.length}]" if declared.length else ""
-        lines.append(f"| {offset} | `{field}` | {plain(declared.type)}{of} |")
-    return lines
+plain = generate.plain
 
 
 def functions():
@@ -42,10 +22,8 @@ def functions():
         yield f"{name}({parameters})" + (f" -> {result}" if result else "")
 
 
-for name in fa.structs:
-    expected = "\n".join(structure(name))
-    if f"{expected}\n\n" not in document:
-        sys.exit(f"docs/ffi.md does not have the table of {name} as it is:\n{expected}")
+if generate.docs() + "\n" != document:
+    sys.exit("docs/ffi.md does not have the tables of fa.h's structures as they are: run scripts/generate-bindings.sh docs")
 
 expected = "\n".join(functions())
 if f"```\n{expected}\n```" not in document:
