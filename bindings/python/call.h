@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "schema/fields.def"
+
 /* How the dimensions of a view become those of an fa_tensor. */
 typedef enum {
   HEADS,   /* (batch, sequence, heads, dim), or with heads first; packed without the batch */
@@ -94,6 +96,21 @@ static int read_views(PyObject *tuple, const view_field *fields, int count, int 
   return 1;
 }
 
+/* The optional inputs of a structure, in the order of fields.py, as view_fields. */
+#define FORM_rows HEADS
+#define FORM_row_sums ROWS
+#define FORM_scores SCORES
+#define FORM_per_head PER_HEAD
+#define FORM_pages PER_HEAD
+#define ROLE_OF(name, form, text) ROLE_##name = FORM_##form,
+enum { FA_SHAPE_RULES(ROLE_OF) };
+#define VIEW_required(structure, name, role)
+#define VIEW_optional(structure, name, role) {offsetof(structure, name), role},
+#define FORWARD_VIEW(name, access, presence, type, shape, ...) \
+  VIEW_##presence(fa_forward_args, name, (view_role)ROLE_##shape)
+#define BACKWARD_VIEW(name, access, presence, type, shape, ...) \
+  VIEW_##presence(fa_backward_args, name, (view_role)ROLE_##shape)
+
 /* What both structures have behind their tensors. */
 typedef struct {
   const int32_t *arrays[7];
@@ -137,11 +154,7 @@ static int read_rest(PyObject *tuple, void *begin) {
 
 static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse,
                          int heads_first, PyObject *tensors, PyObject *rest) {
-  static const view_field fields[] = {{offsetof(fa_forward_args, bias), SCORES},
-                                      {offsetof(fa_forward_args, mask), SCORES},
-                                      {offsetof(fa_forward_args, alibi_slopes), PER_HEAD},
-                                      {offsetof(fa_forward_args, sinks), PER_HEAD},
-                                      {offsetof(fa_forward_args, block_table), PER_HEAD}};
+  static const view_field fields[] = {FA_INPUT_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
   fa_forward_args args;
   fa_forward_args_init(&args, sizeof args);
   if (q == Py_None || k == Py_None || v == Py_None || out == Py_None) {
@@ -170,9 +183,7 @@ static PyObject *backward(const fa_op *op, PyObject *tensors, int heads_first, P
       {offsetof(fa_backward_args, dq), HEADS},        {offsetof(fa_backward_args, dk), HEADS},
       {offsetof(fa_backward_args, dv), HEADS},        {offsetof(fa_backward_args, dbias), SCORES},
       {offsetof(fa_backward_args, dsinks), PER_HEAD}, {offsetof(fa_backward_args, dlse), ROWS},
-      {offsetof(fa_backward_args, delta), ROWS},      {offsetof(fa_backward_args, bias), SCORES},
-      {offsetof(fa_backward_args, mask), SCORES},     {offsetof(fa_backward_args, alibi_slopes), PER_HEAD},
-      {offsetof(fa_backward_args, sinks), PER_HEAD}};
+      {offsetof(fa_backward_args, delta), ROWS},      FA_INPUT_FIELDS(BACKWARD_VIEW, FA_NOTHING, FA_NOTHING)};
   fa_backward_args args;
   fa_backward_args_init(&args, sizeof args);
   if (!read_views(tensors, fields, sizeof fields / sizeof *fields, heads_first, &args)) return NULL;

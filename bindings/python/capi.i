@@ -164,11 +164,11 @@ PyObject *set_log(PyObject *callable);
 PyObject *dlpack_view(PyObject *capsule);
 
 /* fa_forward of views, q, k, v and out with heads before rows when heads_first; lse a view or None; tensors None or the views of
- * bias, mask, alibi_slopes, sinks and block_table, None where one is absent; rest None or what fa_forward_args has behind its tensors:
+ * the optional inputs (fields.py), None where one is absent; rest None or what fa_forward_args has behind its tensors:
  * seven addresses, num_seqs, max_seqlen_q, max_seqlen_k, num_splits, workspace, workspace_size, stream. */
 PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse, int heads_first,
                   PyObject *tensors, PyObject *rest);
 
-/* fa_backward of the views of q, k, v, out, lse, dout, dq, dk, dv, dbias, dsinks, dlse, delta, bias, mask, alibi_slopes and
- * sinks; rest as forward's, with accumulate for num_splits. */
+/* fa_backward of the views of q, k, v, out, lse, dout, dq, dk, dv, dbias, dsinks, dlse, delta and the
+ * optional inputs; rest as forward's, with accumulate for num_splits. */
 PyObject *backward(const fa_op *op, PyObject *tensors, int heads_first, PyObject *rest);

@@ -5,15 +5,21 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <type_traits>
+#include <vector>
 
 #include "jax_buffers.h"
+#include "schema/schema.h"
 
 namespace ffi = xla::ffi;
+using fa::schema::Access;
+using fa::schema::Fields;
+using fa::schema::Presence;
+using fa::schema::ShapeRule;
+using fa::schema::TypeRule;
 using fa_jax::Elements;
 using fa_jax::Reader;
 
@@ -65,80 +71,80 @@ fa_desc description(Reader &read, const Args &args) {
   return desc;
 }
 
-/// An optional array of int32 of fa_forward_args and fa_backward_args.
-template <typename Args>
-struct IntField {
-  char letter;
-  const char *name;
-  const int32_t *Args::*field;
-  bool packs;  // one entry more than there are sequences, whose number follows from it
+/// The names in an attribute, "bias,sinks", in the order of the buffers that they name.
+class Names {
+ public:
+  explicit Names(std::string_view text) {
+    while (!text.empty()) {
+      const size_t end = std::min(text.find(','), text.size());
+      names_.push_back(text.substr(0, end));
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+
+  size_t size() const { return names_.size(); }
+  std::string_view operator[](size_t i) const { return names_[i]; }
+
+  /// The place of a name; size() where it is none of them.
+  size_t find(std::string_view name) const {
+    return size_t(std::find(names_.begin(), names_.end(), name) - names_.begin());
+  }
+  bool has_any(std::initializer_list<const char *> names) const {
+    return std::any_of(names.begin(), names.end(), [&](const char *name) { return find(name) != size(); });
+  }
+
+ private:
+  std::vector<std::string_view> names_;
 };
 
-template <typename Args>
-constexpr IntField<Args> int_fields[] = {
-    {'Q', "cu_seqlens_q", &Args::cu_seqlens_q, true}, {'K', "cu_seqlens_k", &Args::cu_seqlens_k, true},
-    {'u', "seqused_q", &Args::seqused_q, false},      {'U', "seqused_k", &Args::seqused_k, false},
-    {'l', "leftpad_k", &Args::leftpad_k, false},      {'i', "kv_batch_idx", &Args::kv_batch_idx, false},
-    {'o', "q_offset", &Args::q_offset, false},
-};
+Elements elements_of(TypeRule rule) {
+  switch (rule) {
+    case TypeRule::f32:
+      return Elements::f32;
+    case TypeRule::boolean:
+      return Elements::boolean;
+    case TypeRule::i32:
+      return Elements::i32;
+    default:
+      return Elements::floats;
+  }
+}
 
-/// An optional tensor of both.
+/// Sets the optional inputs of either pass. rest holds those that are named in `given`, in its order.
 template <typename Args>
-struct TensorField {
-  char letter;
-  const char *name;
-  fa_tensor Args::*field;
-  Elements elements;
-};
-
-template <typename Args>
-constexpr TensorField<Args> tensor_fields[] = {
-    {'b', "bias", &Args::bias, Elements::floats},
-    {'m', "mask", &Args::mask, Elements::boolean},
-    {'a', "alibi_slopes", &Args::alibi_slopes, Elements::f32},
-    {'s', "sinks", &Args::sinks, Elements::f32},
-    {'t', "block_table", &Args::block_table, Elements::i32},
-};
-
-constexpr TensorField<fa_backward_args> dlse_field = {'D', "dlse", &fa_backward_args::dlse, Elements::f32};
-
-/// Sets the optional inputs of either pass. rest holds those whose letters are in `given`, in its order.
-template <typename Args>
-void set_inputs(Reader &read, Args &args, std::string_view given, const ffi::RemainingArgs &rest) {
+void set_inputs(Reader &read, Args &args, const Names &given, const ffi::RemainingArgs &rest) {
   if (rest.size() != given.size()) return read.refuse("given does not name the inputs of this call");
   const auto buffer = [&](size_t i) { return rest.get<ffi::AnyBuffer>(i).value(); };
   int64_t sequences = args.q.shape[0];
-  for (const auto &f : int_fields<Args>) {
-    const size_t at = given.find(f.letter);
-    if (f.packs && at != given.npos) args.num_seqs = sequences = int64_t(buffer(at).element_count()) - 1;
+  for (const auto &f : Fields<Args>::arrays) {
+    const size_t at = given.find(f.name);
+    if (f.more == 1 && at != given.size()) args.num_seqs = sequences = int64_t(buffer(at).element_count()) - 1;
   }
   size_t known = 0;
-  for (const auto &f : int_fields<Args>) {
-    const size_t at = given.find(f.letter);
-    if (at == given.npos) continue;
-    args.*f.field = read.ints(buffer(at), f.name, f.packs ? sequences + 1 : sequences);
+  for (const auto &f : Fields<Args>::arrays) {
+    const size_t at = given.find(f.name);
+    if (at == given.size()) continue;
+    args.*f.field = read.ints(buffer(at), f.name, sequences + f.more);
     ++known;
   }
-  for (const auto &f : tensor_fields<Args>) {
-    const size_t at = given.find(f.letter);
-    if (at == given.npos) continue;
-    args.*f.field = read.tensor(buffer(at), f.name, f.elements);
+  for (const auto &f : Fields<Args>::tensors) {
+    const size_t at = given.find(f.name);
+    if (at == given.size() || f.presence == Presence::required || f.access == Access::written) continue;
+    args.*f.field = read.tensor(buffer(at), f.name, elements_of(f.type));
     ++known;
   }
-  if constexpr (std::is_same_v<Args, fa_backward_args>) {
-    if (const size_t at = given.find(dlse_field.letter); at != given.npos) {
-      args.*dlse_field.field = read.tensor(buffer(at), dlse_field.name, dlse_field.elements);
-      ++known;
-    }
-  }
-  if (known != given.size()) read.refuse("given has a letter that is unknown or there twice");
+  if (known != given.size()) read.refuse("given has a name that is unknown or there twice");
   args.max_seqlen_q = read.attribute<int64_t>("max_seqlen_q");
   args.max_seqlen_k = read.attribute<int64_t>("max_seqlen_k");
 }
 
-/// Whether sequences may leave rows out: those are not written by the library, and a result of XLA may hold anything.
-bool leaves_rows(std::string_view given, const char *letters) {
-  return given.find_first_of(letters) != std::string_view::npos;
+/// Whether sequences may leave rows of q or of k out: the library does not write those, and a result of XLA may hold
+/// anything.
+bool leaves_queries(const Names &given) {
+  return given.has_any({"cu_seqlens_q", "seqused_q"});
+}
+bool leaves_keys(const Names &given) {
+  return given.has_any({"cu_seqlens_k", "seqused_k", "leftpad_k", "kv_batch_idx"});
 }
 
 void clear(ffi::AnyBuffer &buffer) {
@@ -157,7 +163,7 @@ ffi::Error run(const fa_desc &desc, const Args &args, fa_status (*pass)(const fa
 ffi::Error forward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::RemainingArgs rest,
                    ffi::Result<ffi::AnyBuffer> out, ffi::Result<ffi::AnyBuffer> lse, ffi::Dictionary attributes) {
   Reader read(attributes);
-  const auto given = read.attribute<std::string_view>("given");
+  const Names given(read.attribute<std::string_view>("given"));
   fa_forward_args args;
   fa_forward_args_init(&args, sizeof args);
   args.q = read.tensor(q, "q", Elements::floats);
@@ -169,7 +175,7 @@ ffi::Error forward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::Re
   set_inputs(read, args, given, rest);
   const fa_desc desc = description(read, args);
   if (read.refused()) return read.error();
-  if (leaves_rows(given, "Qu")) {
+  if (leaves_queries(given)) {
     clear(*out);
     std::fill_n(static_cast<float *>(lse->untyped_data()), lse->element_count(),
                 -std::numeric_limits<float>::infinity());
@@ -177,31 +183,21 @@ ffi::Error forward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::Re
   return run(desc, args, fa_forward);
 }
 
-/// A gradient that is asked for by its input's letter.
-struct Gradient {
-  char letter;
-  const char *name;
-  fa_tensor fa_backward_args::*field;
-  Elements elements;
-  const char *leaves;  // inputs with which rows may be left out
-};
+/// The gradient of an input; null where there is none.
+const fa::schema::Tensor<fa_backward_args> *gradient_of(std::string_view input) {
+  for (const auto &f : Fields<fa_backward_args>::tensors)
+    if (f.access == Access::written && std::string_view(f.name).substr(1) == input) return &f;
+  return nullptr;
+}
 
-constexpr Gradient gradient_fields[] = {
-    {'q', "dq", &fa_backward_args::dq, Elements::floats, "Qu"},
-    {'k', "dk", &fa_backward_args::dk, Elements::floats, "KUli"},
-    {'v', "dv", &fa_backward_args::dv, Elements::floats, "KUli"},
-    {'b', "dbias", &fa_backward_args::dbias, Elements::floats, ""},
-    {'s', "dsinks", &fa_backward_args::dsinks, Elements::f32, ""},
-};
-
-/// As forward, with D in `given` for the gradient of lse. The results are the gradients of the
-/// inputs whose letters are in the attribute `wanted`.
+/// As forward, with the gradient of lse among the inputs. The results are the gradients of the inputs that are named in
+/// the attribute `wanted`.
 ffi::Error backward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::AnyBuffer out, ffi::AnyBuffer lse,
                     ffi::AnyBuffer dout, ffi::RemainingArgs rest, ffi::RemainingRets gradients,
                     ffi::Dictionary attributes) {
   Reader read(attributes);
-  const auto given = read.attribute<std::string_view>("given");
-  const auto wanted = read.attribute<std::string_view>("wanted");
+  const Names given(read.attribute<std::string_view>("given"));
+  const Names wanted(read.attribute<std::string_view>("wanted"));
   fa_backward_args args;
   fa_backward_args_init(&args, sizeof args);
   args.q = read.tensor(q, "q", Elements::floats);
@@ -215,11 +211,12 @@ ffi::Error backward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::A
   const fa_desc desc = description(read, args);
   for (size_t i = 0; i < wanted.size() && !read.refused(); ++i) {
     auto buffer = gradients.get<ffi::AnyBuffer>(i).value();
-    const auto *const g = std::find_if(std::begin(gradient_fields), std::end(gradient_fields),
-                                       [&](const Gradient &f) { return f.letter == wanted[i]; });
-    if (g == std::end(gradient_fields)) return ffi::Error::InvalidArgument("wanted has an unknown letter");
-    args.*g->field = read.tensor(*buffer, g->name, g->elements);
-    if (!read.refused() && leaves_rows(given, g->leaves)) clear(*buffer);
+    const auto *const g = gradient_of(wanted[i]);
+    if (!g) return ffi::Error::InvalidArgument("wanted has an unknown name");
+    args.*g->field = read.tensor(*buffer, g->name, elements_of(g->type));
+    const bool of_keys = g->shape == ShapeRule::as_k || g->shape == ShapeRule::as_v;
+    const bool partly = g->shape == ShapeRule::as_q ? leaves_queries(given) : of_keys && leaves_keys(given);
+    if (!read.refused() && partly) clear(*buffer);
   }
   return read.refused() ? read.error() : run(desc, args, fa_backward);
 }

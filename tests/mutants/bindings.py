@@ -18,7 +18,11 @@ julia = binding("julia", "julia/src")
 
 BINDINGS = [
     python(
-        "lengths_of_leftpad", "tensors.py", '"leftpad_k", "kv_batch_idx"', '"kv_batch_idx", "leftpad_k"', "(attention|cases)"
+        "lengths_of_leftpad",
+        "fields.py",
+        '"leftpad_k": 0,\n    "kv_batch_idx": 0',
+        '"kv_batch_idx": 0,\n    "leftpad_k": 0',
+        "(attention|cases)",
     ),
     Mutant(
         "python_heads_first",

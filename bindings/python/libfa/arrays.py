@@ -8,7 +8,7 @@ A view is a plain tuple (address, dtype, shape, strides, device, writable, owner
 import ctypes
 from typing import Any
 
-from . import capi
+from . import capi, fields
 from .errors import InvalidArgument, Unreadable
 
 View = tuple[int, int, tuple[int, ...], tuple[int, ...], tuple[int, int], bool, Any]
@@ -60,8 +60,8 @@ def dtype_of(dtype: Any, what: str) -> int:
 
 
 _EXPECTED = {"mask": "bool", "workspace": "uint8"} | dict.fromkeys(("lse", "dlse", "delta", "dsinks"), "float32")
-_EXPECTED |= dict.fromkeys(("block_table", "kv_batch_idx", "q_offset", "leftpad_k"), "int32")
-_EXPECTED |= {f"{name}_{of}": "int32" for name in ("cu_seqlens", "seqused") for of in "qk"}
+_EXPECTED |= dict.fromkeys(fields.ARRAYS, "int32")
+_EXPECTED |= {name: "int32" for name, rules in fields.TENSORS.items() if rules.type == "i32"}
 
 
 def dtype_error(name: str, what: str) -> InvalidArgument:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
 
-from . import capi, scalars, tensors
+from . import capi, fields, scalars, tensors
 from .arrays import CPU, NAMES, dtype_of, type_name
 from .errors import Error, InvalidArgument, check
 from .libraries import adapter_of, view
@@ -68,11 +68,14 @@ def attention(
     attention_chunk: SupportsIndex = 0,
     softcap: SupportsFloat = 0.0,
     softmax_scale: SupportsFloat | None = None,
+    # generated from schema/: tensors
     bias: Any = None,
     mask: Any = None,
     alibi_slopes: Any = None,
     sinks: Any = None,
+    # end
     bias_before_softcap: bool = False,
+    # generated from schema/: arrays
     cu_seqlens_q: Any = None,
     cu_seqlens_k: Any = None,
     seqused_q: Any = None,
@@ -80,6 +83,7 @@ def attention(
     leftpad_k: Any = None,
     kv_batch_idx: Any = None,
     q_offset: Any = None,
+    # end
     block_table: Any = None,
     max_seqlen_q: SupportsIndex = ZERO,
     max_seqlen_k: SupportsIndex = ZERO,
@@ -163,14 +167,11 @@ def attention(
         seen_lse = view(lse, "lse")
 
     optional = rest = keep = None
-    if not (bias is mask is alibi_slopes is sinks is block_table is None):
-        optional = (
-            tensors.scores(bias, "bias", device),
-            tensors.scores(mask, "mask", device),
-            tensors.heads(alibi_slopes, "alibi_slopes", device),
-            tensors.heads(sinks, "sinks", device),
-            tensors.heads(block_table, "block_table", device),
-        )
+    # generated from schema/: inputs
+    inputs = (block_table, bias, mask, alibi_slopes, sinks)
+    if not (block_table is bias is mask is alibi_slopes is sinks is None):
+        optional = tensors.optional(inputs, device)
+    # end
     arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
     if (
         not (cu_seqlens_q is cu_seqlens_k is seqused_q is seqused_k is workspace is None)
@@ -210,18 +211,7 @@ def attention(
         if status:
             check(status)
     except Error as error:
-        given = dict(
-            q=q,
-            k=k,
-            v=v,
-            out=out,
-            lse=lse,
-            bias=bias,
-            mask=mask,
-            sinks=sinks,
-            alibi_slopes=alibi_slopes,
-            block_table=block_table,
-        )
+        given = dict(zip(fields.TENSORS, inputs), q=q, k=k, v=v, out=out, lse=lse)
         raise type(error)(in_words(str(error), given)) from None
     del keep
     if out is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import capi, scalars, tensors
+from . import capi, fields, scalars, tensors
 from .arrays import CPU, NAMES, Adapter, View, type_name
 from .errors import Error, InvalidArgument, check
 from .libraries import adapter_of, view
@@ -98,10 +98,7 @@ def backward(
     constant = (
         None if dlse is None else tensors.of_rows(tensors.read(dlse, "dlse", device), "dlse"),
         None if delta is None else tensors.of_rows(tensors.read(delta, "delta", device), "delta"),
-        tensors.scores(given.get("bias"), "bias", device),
-        tensors.scores(given.get("mask"), "mask", device),
-        tensors.heads(given.get("alibi_slopes"), "alibi_slopes", device),
-        tensors.heads(given.get("sinks"), "sinks", device),
+        *tensors.optional(tuple(given.get(name) for name in fields.TENSORS), device),
     )
 
     asked = dict(dq=dq, dk=dk, dv=dv, dbias=dbias, dsinks=dsinks)

@@ -3,41 +3,38 @@
 from __future__ import annotations
 
 import reprlib
+import string
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy
 
+from . import fields
 from .errors import InvalidArgument
 from .scalars import integer
 
 FLOATS = {numpy.dtype("float32"), numpy.dtype("float16"), numpy.dtype(jnp.bfloat16)}
+_FLOATING = "float32, float16 or bfloat16"
 _INT32 = {numpy.dtype("int32")}
-_EXPECTED = {name: "float32, float16 or bfloat16" for name in ("q", "k", "v", "bias", "alibi_slopes", "sinks", "out_dtype")}
+# The types of the optional ones.
+_TYPES = {"any_float": FLOATS, "f32": FLOATS, "boolean": {numpy.dtype("bool"), numpy.dtype("uint8")}, "i32": _INT32}
+TENSORS = {name: _TYPES[rules.type] for name, rules in fields.TENSORS.items()}
+INTS = dict.fromkeys(fields.ARRAYS, _INT32)
 
-# The optional ones, by the letters that the library knows them by (jax_ffi.cpp), with their types.
-TENSORS = {
-    "bias": ("b", FLOATS),
-    "mask": ("m", {numpy.dtype("bool"), numpy.dtype("uint8")}),
-    "alibi_slopes": ("a", FLOATS),
-    "sinks": ("s", FLOATS),
-    "block_table": ("t", _INT32),
-}
-INTS = {
-    "cu_seqlens_q": ("Q", _INT32),
-    "cu_seqlens_k": ("K", _INT32),
-    "seqused_q": ("u", _INT32),
-    "seqused_k": ("U", _INT32),
-    "leftpad_k": ("l", _INT32),
-    "kv_batch_idx": ("i", _INT32),
-    "q_offset": ("o", _INT32),
-}
-_KINDS: dict[str, tuple[str, set[Any]]] = {**TENSORS, **INTS, **{name: (name, FLOATS) for name in "qkv"}}
+# Every array is known to these modules by a letter, as a string of them is what a call has. D is dlse, L lse and O out or dout.
+_LETTERS = {"q": "q", "k": "k", "v": "v", "bias": "b", "mask": "m", "alibi_slopes": "a", "sinks": "s", "block_table": "t"}
+_LETTERS |= {"cu_seqlens_q": "Q", "cu_seqlens_k": "K", "seqused_q": "u", "seqused_k": "U", "leftpad_k": "l"}
+_LETTERS |= {"kv_batch_idx": "i", "q_offset": "o", "dlse": "D"}
+_FREE = iter(sorted({*string.ascii_letters} - {*_LETTERS.values(), *"LO"}))
+_LETTERS |= {name: next(_FREE) for name in (*TENSORS, *INTS) if name not in _LETTERS}
+_NAMES = {letter: name for name, letter in _LETTERS.items()}
+_KINDS: dict[str, set[Any]] = {**TENSORS, **INTS, **dict.fromkeys("qkv", FLOATS)}
 
 
 def _refuse_type(dtype: Any, name: str) -> InvalidArgument:
-    expected = _EXPECTED.get(name, "bool" if name == "mask" else "int32")
+    types = FLOATS if name == "out_dtype" else _KINDS[name]
+    expected = _FLOATING if types == FLOATS else "int32" if types == _INT32 else "bool"
     shown = dtype.str if getattr(dtype, "byteorder", "=") == ">" else getattr(dtype, "name", dtype)
     return InvalidArgument(f"{name}: got dtype {shown}, expected {expected}")
 
@@ -70,7 +67,7 @@ def _of_list(x: Any, name: str) -> Any:
 
 def read(x: Any, name: str) -> Any:
     """The argument as an array that jax.jit takes, of a type that is computed with."""
-    types = _KINDS[name][1]
+    types = _KINDS[name]
     if isinstance(x, jax.Array):
         if x.dtype not in types:
             raise _refuse_type(x.dtype, name)
@@ -87,14 +84,24 @@ def out_dtype(given: Any) -> Any:
     try:
         dtype = numpy.dtype(given)
     except TypeError:
-        raise InvalidArgument(f"out_dtype: got {given!r}, expected {_EXPECTED['out_dtype']}") from None
+        raise InvalidArgument(f"out_dtype: got {given!r}, expected {_FLOATING}") from None
     if dtype not in FLOATS:
         raise _refuse_type(dtype, "out_dtype")
     return dtype
 
 
 def letter_of(name: str) -> str:
-    return _KINDS[name][0]
+    return _LETTERS[name]
+
+
+def letters_of(*forms: str) -> str:
+    """Of the optional tensors of these forms (schema/fields.def)."""
+    return "".join(_LETTERS[name] for name, rules in fields.TENSORS.items() if rules.form in forms)
+
+
+def names_of(letters: str) -> str:
+    """As the custom call takes them: "bias,sinks"."""
+    return ",".join(_NAMES[letter] for letter in letters)
 
 
 def shaped(x: Any, name: str) -> Any:
@@ -105,11 +112,11 @@ def shaped(x: Any, name: str) -> Any:
     if name in "qkv":
         expected = "(batch, sequence, heads, dim), or packed (rows, heads, dim)"
         x = x[None] if x.ndim == 3 else x
-    elif name in ("bias", "mask"):
+    elif fields.TENSORS[name].form == "scores":
         expected = "(batch, heads, queries, keys) or its last dimensions"
         x = x.reshape((1,) * (4 - x.ndim) + x.shape)
         x = x.astype(bool) if name == "mask" else x
-    elif name == "block_table":
+    elif fields.TENSORS[name].form == "pages":
         expected = "(batch, pages per sequence)"
         x = x[:, :, None, None] if x.ndim == 2 else x
     else:

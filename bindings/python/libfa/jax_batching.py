@@ -7,8 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .jax_arrays import letters_of
+
 # Every input has the batch as its first dimension. It may be 1 in these, by the letters of jax_arrays.py.
-_REPEATABLE = "bmas"
+_REPEATABLE = letters_of("scores", "per_head")
 _INDICES = "it"  # of sequences or pages of k and v
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
 from . import capi, jax_batching, jax_sharding
+from .jax_arrays import names_of
 
 # Inputs without a gradient that floats could have, and what to do.
 _CONSTANTS = {
@@ -94,13 +95,13 @@ def _shapes(kinds: Any) -> list[Any]:
 
 def _forward_call(*arrays: Any, call: Call) -> Any:
     results = _shapes(_results(*map(jax.typeof, arrays), call=call))
-    return jax.ffi.ffi_call(attention_p.name, results)(*arrays, given=call.given, **dict(call.attributes))
+    return jax.ffi.ffi_call(attention_p.name, results)(*arrays, given=names_of(call.given), **dict(call.attributes))
 
 
 def _backward_call(*arrays: Any, call: BackwardCall) -> Any:
     results = _shapes(_gradients(*map(jax.typeof, arrays), call=call))
     run = jax.ffi.ffi_call(backward_p.name, results)
-    return run(*arrays, given=call.given, wanted=call.wanted, **dict(call.call.attributes))
+    return run(*arrays, given=names_of(call.given), wanted=names_of(call.wanted), **dict(call.call.attributes))
 
 
 def _forward_lowered(*arrays: Any, call: Call, **_: Any) -> Any:

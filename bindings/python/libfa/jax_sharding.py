@@ -14,6 +14,8 @@ import numpy
 from jax.experimental.custom_partitioning import CompoundFactor, SdyShardingRule, custom_partitioning
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from .jax_arrays import letters_of
+
 # JAX lets a lowering see the devices where it finds custom_partitioning in what it lowers: as a parameter of the primitives.
 _identity = custom_partitioning(lambda x: x)
 _identity.def_partition(None)
@@ -24,9 +26,8 @@ _DIMENSIONS = {
     **dict.fromkeys("qO", "b.h."),
     **dict.fromkeys("kv", "p.h."),  # p: b where k has the sequences of q
     **dict.fromkeys("LD", "bh.."),
-    **dict.fromkeys("bm", "bh.."),
-    **dict.fromkeys("as", "bh.."),
-    "t": "b...",
+    **dict.fromkeys(letters_of("scores", "per_head"), "bh.."),
+    **dict.fromkeys(letters_of("pages"), "b..."),
     **dict.fromkeys("uUlio", "b"),
     **dict.fromkeys("QK", "."),
 }

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypedDict
 
+from .fields import Inputs
+
 DtypeName = Literal["float32", "float16", "bfloat16"]
 Causal = bool | Literal["top_left"]
 Layout = Literal["bshd", "bhsd"]
@@ -39,7 +41,7 @@ Array = SupportsDlpack | SupportsCudaArrayInterface | SupportsArrayInterface | S
 Ints = Array | list[int] | tuple[int, ...]
 
 
-class CommonOptions(TypedDict, total=False):
+class CommonOptions(Inputs, total=False):
     """Of both passes."""
 
     causal: Causal
@@ -47,18 +49,7 @@ class CommonOptions(TypedDict, total=False):
     attention_chunk: SupportsIndex
     softcap: SupportsFloat
     softmax_scale: SupportsFloat | None
-    bias: Array | None
-    mask: Array | None
-    alibi_slopes: Array | None
-    sinks: Array | None
     bias_before_softcap: bool
-    cu_seqlens_q: Ints | None
-    cu_seqlens_k: Ints | None
-    seqused_q: Ints | None
-    seqused_k: Ints | None
-    leftpad_k: Ints | None
-    kv_batch_idx: Ints | None
-    q_offset: Ints | None
     max_seqlen_q: SupportsIndex
     max_seqlen_k: SupportsIndex
     deterministic: bool

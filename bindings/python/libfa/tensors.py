@@ -6,13 +6,13 @@ import math
 import reprlib
 from typing import Any
 
-from . import capi
+from . import capi, fields
 from .arrays import CPU, SIZES, View, contiguous, device_name, dtype_error, type_name
 from .errors import InvalidArgument
 from .libraries import adapter_of, view
 from .scalars import integer
 
-ARRAYS = ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k", "kv_batch_idx", "q_offset")
+ARRAYS = tuple(fields.ARRAYS)
 NUMBERS = ("max_seqlen_q", "max_seqlen_k", "num_splits")
 _BOUNDS = {"max_seqlen_q": 2**63, "max_seqlen_k": 2**63, "num_splits": 2**31}
 
@@ -80,16 +80,16 @@ def of_heads(seen: View, what: str) -> View:
     return seen
 
 
-def scores(x: Any, what: str, device: tuple[int, int]) -> "View | None":
-    """The view of a bias or a mask; None stays None."""
-    return None if x is None else of_scores(read(x, what, device), what)
+_CHECKS = {name: of_scores if rules.form == "scores" else of_heads for name, rules in fields.TENSORS.items()}
+_READERS = {name: widened if rules.type == "f32" else read for name, rules in fields.TENSORS.items()}
 
 
-def heads(x: Any, what: str, device: tuple[int, int]) -> "View | None":
-    """The view of what has an element a head, 16-bit floats made float32, or of a block table; None stays None."""
-    if x is None:
-        return None
-    return of_heads(widened(x, what, device) if what in ("sinks", "alibi_slopes") else read(x, what, device), what)
+def optional(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | None, ...]":
+    """The views of the inputs that fields.TENSORS names, 16-bit floats made float32 where that is the type; None stays None."""
+    return tuple(
+        None if x is None else _CHECKS[name](_READERS[name](x, name, device), name)
+        for name, x in zip(fields.TENSORS, given, strict=True)
+    )
 
 
 def of_bytes(seen: View, what: str) -> tuple[int, int]:
@@ -140,7 +140,7 @@ def rest(
             continue
         if device == CPU and isinstance(x, (list, tuple)):
             x = _array(x, name)
-        keep.append(ints(x, name, batch + 1 if name.startswith("cu_") else batch, device))
+        keep.append(ints(x, name, batch + fields.ARRAYS[name], device))
         addresses.append(keep[-1][0])
     size = 0
     if workspace is not None:

@@ -13,24 +13,12 @@ import torch
 
 from . import attention as _attention
 from . import backward as _backward
-from . import scalars
+from . import fields, scalars
 from .errors import Unsupported
 
 # The tensors that may be left out, in the operators' order.
-TENSORS = (
-    "bias",
-    "mask",
-    "alibi_slopes",
-    "sinks",
-    "cu_seqlens_q",
-    "cu_seqlens_k",
-    "seqused_q",
-    "seqused_k",
-    "leftpad_k",
-    "kv_batch_idx",
-    "q_offset",
-    "block_table",
-)
+_PAGES = tuple(name for name, rules in fields.TENSORS.items() if rules.form == "pages")
+TENSORS = (*(name for name in fields.TENSORS if name not in _PAGES), *fields.ARRAYS, *_PAGES)
 CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
 CAUSAL_NAMES = dict(zip((scalars.mask_of(value) for value in CAUSAL.values()), CAUSAL))
 _INPUTS = ("q", "k", "v", *TENSORS)

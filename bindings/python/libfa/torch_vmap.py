@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 
+from . import fields
 from .torch_operators import DIFFERENTIABLE, TENSORS, attention, attention_backward
 
 _ONE_BY_ONE = ("cu_seqlens_q", "cu_seqlens_k", "kv_batch_idx", "block_table")
-_DIMENSIONS = {"bias": 4, "mask": 4, "alibi_slopes": 2, "sinks": 2}  # the first is a batch, which may be 1 or left out
+# Of those whose first dimension is a batch, which may be 1 or left out.
+_DIMENSIONS = {name: 4 if rules.form == "scores" else 2 for name, rules in fields.TENSORS.items() if rules.form != "pages"}
 
 
 def _one_by_one(operator: Any, count: int, axes: Any, given: Any, keywords: Any) -> Any:

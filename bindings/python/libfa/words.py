@@ -5,13 +5,14 @@ expected 32 (desc.head_dim)" is "k has head dimension 16; q has 32".
 import re
 from typing import Any
 
+from . import fields
 from .arrays import NAMES, type_name
 
 _OF_SCORES = ("batch size", "heads", "queries", "keys")
 _BY_TENSOR = dict.fromkeys(("q", "out", "dout", "dq"), ("batch size", "queries", "heads", "head dimension"))
 _BY_TENSOR |= dict.fromkeys(("k", "v", "dk", "dv"), ("batch size", "keys", "heads", "head dimension"))
 _BY_TENSOR |= dict.fromkeys(("lse", "dlse", "delta"), ("batch size", "heads", "queries", "dimension 3 of size"))
-_BY_TENSOR |= dict.fromkeys(("bias", "mask", "dbias", "alibi_slopes", "sinks", "dsinks"), _OF_SCORES)
+_BY_TENSOR |= dict.fromkeys((*fields.TENSORS, "dbias", "dsinks"), _OF_SCORES)
 _BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
 _IN_PAGES = {"k": ("pages", "rows of a page"), "v": ("pages", "rows of a page")}
 _COUNTED = {  # and one of them

@@ -46,6 +46,11 @@ def x64():
         yield
 
 
+def names(letters):
+    """As the calls take them: "bias,sinks"."""
+    return ",".join({"D": "dlse"}.get(letter, OPTIONAL.get(letter, (letter,))[0]) for letter in letters)
+
+
 def zeros(shape, dtype="f4"):
     return jnp.asarray(np.zeros(shape, dtype))
 
@@ -55,7 +60,7 @@ def forward(given="", out=("f4", (B, S, H, D)), lse=("f4", LSE), attributes=ATTR
     optional = [OPTIONAL.get(letter, ("", (1,), "f4")) for letter in given]
     arrays += [changed.get(name, zeros(shape, kind)) for name, shape, kind in optional]
     results = [jax.ShapeDtypeStruct(shape, dtype) for dtype, shape in (out, lse)]
-    return jax.block_until_ready(jax.ffi.ffi_call(FORWARD, results)(*arrays, given=given, **attributes))
+    return jax.block_until_ready(jax.ffi.ffi_call(FORWARD, results)(*arrays, given=names(given), **attributes))
 
 
 def backward(given="", wanted="qkv", results=None, **changed):
@@ -66,7 +71,8 @@ def backward(given="", wanted="qkv", results=None, **changed):
     shapes = INPUTS | {"b": OPTIONAL["b"][1], "s": OPTIONAL["s"][1]}
     types = results or {}
     results = [jax.ShapeDtypeStruct(shapes.get(letter, (1,)), types.get(letter, "f4")) for letter in wanted]
-    return jax.block_until_ready(jax.ffi.ffi_call(BACKWARD, results)(*arrays, given=given, wanted=wanted, **ATTRIBUTES))
+    call = jax.ffi.ffi_call(BACKWARD, results)
+    return jax.block_until_ready(call(*arrays, given=names(given), wanted=names(wanted), **ATTRIBUTES))
 
 
 def refused(text, call, *given, **named):
@@ -130,10 +136,10 @@ def test_attributes():
         less = {other: value for other, value in ATTRIBUTES.items() if other != name}
         refused(f"{name} is no attribute", forward, attributes=less)
         refused(f"{name} is no attribute", forward, attributes=less | {name: "text"})
-    refused("given has a letter that is unknown", forward, given="x")
-    refused("given has a letter that is unknown", forward, given="bb")
-    refused("given has a letter that is unknown", forward, given="D")
-    refused("wanted has an unknown letter", backward, wanted="x")
+    refused("given has a name that is unknown", forward, given="x")
+    refused("given has a name that is unknown", forward, given="bb")
+    refused("given has a name that is unknown", forward, given="D")
+    refused("wanted has an unknown name", backward, wanted="x")
     results = [jax.ShapeDtypeStruct(shape, "f4") for shape in ((B, S, H, D), LSE)]
     arrays = [zeros(shape) for shape in INPUTS.values()]
-    refused("given does not name", jax.ffi.ffi_call(FORWARD, results), *arrays, given="b", **ATTRIBUTES)
+    refused("given does not name", jax.ffi.ffi_call(FORWARD, results), *arrays, given="bias", **ATTRIBUTES)
