@@ -1,5 +1,11 @@
 """The part of fa.h that a comparison needs, through ctypes."""
 import ctypes as c
+import pathlib
+import sys
+
+_ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(_ROOT / "bindings"))
+import header  # noqa: E402
 
 DTYPES = {"f32": 1, "f16": 2, "bf16": 3}
 I32 = 5
@@ -7,68 +13,24 @@ NONDETERMINISTIC = 1  # of the flags
 DEVICES = {"cpu": 1, "cuda": 2}
 
 
-class Tensor(c.Structure):
-    _fields_ = [
-        ("data", c.c_void_p),
-        ("shape", c.c_int64 * 4),
-        ("stride", c.c_int64 * 4),
-        ("dtype", c.c_int32),
-        ("reserved", c.c_int32),
-    ]
+_HEADER = header.read(_ROOT / "include/fa.h")
+_TYPES = {"int64_t": c.c_int64, "int32_t": c.c_int32, "uint32_t": c.c_uint32, "size_t": c.c_size_t, "float": c.c_float}
+_TYPES |= dict.fromkeys(_HEADER.scalars, c.c_int32)
 
 
-class Desc(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_size_t),
-        ("device", c.c_int32),
-        ("device_index", c.c_int32),
-        ("dtype_q", c.c_int32),
-        ("dtype_kv", c.c_int32),
-        ("dtype_out", c.c_int32),
-        ("mask", c.c_int32),
-        ("head_dim", c.c_int64),
-        ("head_dim_v", c.c_int64),
-        ("window_left", c.c_int64),
-        ("window_right", c.c_int64),
-        ("attention_chunk", c.c_int64),
-        ("softmax_scale", c.c_float),
-        ("softcap", c.c_float),
-        ("flags", c.c_uint32),
-        ("num_threads", c.c_int32),
-        ("parallel_for", c.c_void_p),
-        ("parallel_for_user", c.c_void_p),
-    ]
+def _structure(name):
+    def type_of(field):
+        if "*" in field.type or field.type in _HEADER.callbacks:
+            return c.c_void_p
+        return _TYPES[field.type] * field.length if field.length else _TYPES[field.type]
+
+    fields = [(field.name, type_of(field)) for field in _HEADER.structs[name]]
+    _TYPES[name] = type(name, (c.Structure,), {"_fields_": fields})
+    return _TYPES[name]
 
 
-class Args(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_size_t),
-        *[(name, Tensor) for name in ("q", "k", "v", "out", "lse", "bias", "mask", "alibi_slopes", "sinks", "block_table")],
-        *[(name, c.c_void_p) for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k")],
-        *[(name, c.c_void_p) for name in ("kv_batch_idx", "q_offset")],
-        *[(name, c.c_int64) for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k")],
-        ("num_splits", c.c_int32),
-        ("reserved", c.c_int32),
-        ("workspace", c.c_void_p),
-        ("workspace_size", c.c_size_t),
-        ("stream", c.c_void_p),
-    ]
-
-
-class BackwardArgs(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_size_t),
-        *[(name, Tensor) for name in ("q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv", "dlse", "delta", "bias", "mask")],
-        *[(name, Tensor) for name in ("alibi_slopes", "sinks", "block_table", "dbias", "dsinks")],
-        *[(name, c.c_void_p) for name in ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k")],
-        *[(name, c.c_void_p) for name in ("kv_batch_idx", "q_offset")],
-        *[(name, c.c_int64) for name in ("num_seqs", "max_seqlen_q", "max_seqlen_k")],
-        ("accumulate", c.c_uint32),
-        ("reserved", c.c_int32),
-        ("workspace", c.c_void_p),
-        ("workspace_size", c.c_size_t),
-        ("stream", c.c_void_p),
-    ]
+Tensor, Desc = _structure("fa_tensor"), _structure("fa_desc")
+Args, BackwardArgs = _structure("fa_forward_args"), _structure("fa_backward_args")
 
 
 class Library:

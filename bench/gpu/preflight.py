@@ -17,8 +17,8 @@ from gpu.tools import ROOT
 
 MOST_BYTES = 64 << 20  # that travel: the checkout's files and the pack
 LEAST_FREE = 20 << 30  # bytes of the GPU's memory: the largest shapes take several sets of inputs
-SOURCES = ["include/fa.h", "bench/libfa.py", "bench/gpu_sdpa.py", "bench/gpu/ceilings.py", "examples/data/layer0_q.npy",
-           "examples/data/cu_seqlens.npy"]
+SOURCES = ["include/fa.h", "bench/libfa.py", "bindings/header.py", "bench/gpu_sdpa.py", "bench/gpu/ceilings.py",
+           "examples/data/layer0_q.npy", "examples/data/cu_seqlens.npy"]
 FATBIN = 0xBA55ED50
 
 
