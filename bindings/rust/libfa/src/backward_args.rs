@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use fa_sys::*;
 
+use crate::fields::optional_inputs;
 use crate::inputs::{arrays, inputs, offsets, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 

@@ -3,6 +3,7 @@ use std::ffi::c_void;
 
 use fa_sys::*;
 
+use crate::fields::LENGTHS;
 use crate::{Error, Result};
 
 /// Whether arrays have the lengths that the library will read, whose memory tensors are in, and whose stream they are of.
@@ -10,11 +11,11 @@ use crate::{Error, Result};
 pub(crate) struct Seen {
     pub offsets_q: Option<usize>, // entries of cu_seqlens_q
     pub offsets_k: Option<usize>,
-    pub lengths: [(&'static str, Option<usize>); 5], // of the arrays with one entry for each sequence
-    host: Option<&'static str>,                      // an argument in memory of the host
-    device: Option<&'static str>,                    // one in a device's
-    stream: Option<*mut c_void>,                     // of tensors that have one
-    astray: Option<&'static str>,                    // one of another stream than those before
+    pub lengths: [(&'static str, Option<usize>); LENGTHS], // of the arrays with one entry for each sequence
+    host: Option<&'static str>,                            // an argument in memory of the host
+    device: Option<&'static str>,                          // one in a device's
+    stream: Option<*mut c_void>,                           // of tensors that have one
+    astray: Option<&'static str>,                          // one of another stream than those before
 }
 
 impl Seen {
@@ -133,39 +134,7 @@ macro_rules! offsets {
 /// workspace.
 macro_rules! inputs {
     ($raw:ident, $size:literal) => {
-        tensors! {
-            /// Added to the scores; (B, Hq, Sq, Sk), each dimension may be 1 (repeated); f32, f16 or bf16.
-            pub bias: TensorRef;
-            /// True where a query attends a key; shape as `bias`; bool or u8.
-            pub mask: TensorRef;
-            /// (B or 1, Hq, 1, 1); f32.
-            pub alibi_slopes: TensorRef;
-            /// A logit for each head in the softmax's denominator; (B or 1, Hq, 1, 1); f32.
-            pub sinks: TensorRef;
-            /// The pages of each sequence; (B, pages, 1, 1); i32.
-            pub block_table: TensorRef;
-        }
-
-        arrays! {
-            /// Rows of each sequence of q that are used; B entries.
-            0 seqused_q;
-            /// Keys of each sequence that are used, those of `leftpad_k` included; B entries.
-            1 seqused_k;
-            /// Keys at the front of each sequence that are no part of it; B entries.
-            2 leftpad_k;
-            /// The row of k and v that serves each sequence; B entries.
-            3 kv_batch_idx;
-            /// The position of query 0 of each sequence relative to its key 0; B entries.
-            4 q_offset;
-        }
-
-        offsets! {
-            /// Sequences packed one behind another: that of number b is rows `cu_seqlens_q[b]` to `cu_seqlens_q[b + 1]` of q;
-            /// B + 1 entries, which set num_seqs.
-            cu_seqlens_q: offsets_q;
-            /// The same for k and v.
-            cu_seqlens_k: offsets_k;
-        }
+        optional_inputs!();
 
         /// No sequence has more queries; 0: unknown.
         pub fn max_seqlen_q(mut self, queries: usize) -> Self {

@@ -18,6 +18,7 @@ pub mod candle;
 pub mod cudarc;
 mod dtype;
 mod error;
+mod fields;
 mod info;
 mod inputs;
 #[cfg(feature = "ndarray")]

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use fields::{backward_fields, forward_fields, setters_of_inputs};
 use libfa::sys::*;
 use libfa::{BackwardArgs, DType, Device, ForwardArgs, Mask, Op, OpBuilder, TensorMut, TensorRef, Workspace};
+
+mod fields;
 
 fn header() -> String {
     let path = std::env::var_os("FA_INCLUDE_DIR").map(|folder| Path::new(&folder).join("fa.h"));
@@ -91,32 +94,20 @@ fn every_field_of_fa_desc() {
 macro_rules! setters_of_both {
     ($view:expr, $bytes:expr, $pages:expr, $workspace:expr) => {{
         let (view, bytes, pages, workspace) = ($view, $bytes, $pages, $workspace);
-        let setters: Vec<(&[&str], Set)> = vec![
-            (&["bias"], Box::new(move |a| a.bias(view()))),
-            (&["mask"], Box::new(move |a| a.mask(TensorRef::new(bytes, [1, 1, 1, 4]).unwrap()))),
-            (&["alibi_slopes"], Box::new(move |a| a.alibi_slopes(view()))),
-            (&["sinks"], Box::new(move |a| a.sinks(view()))),
-            (&["block_table"], Box::new(move |a| a.block_table(TensorRef::new(pages, [1, 1, 1, 4]).unwrap()))),
-            (&["cu_seqlens_q", "num_seqs"], Box::new(move |a| a.cu_seqlens_q(pages))),
-            (&["cu_seqlens_k", "num_seqs"], Box::new(move |a| a.cu_seqlens_k(pages))),
-            (&["seqused_q"], Box::new(move |a| a.seqused_q(pages))),
-            (&["seqused_k"], Box::new(move |a| a.seqused_k(pages))),
-            (&["leftpad_k"], Box::new(move |a| a.leftpad_k(pages))),
-            (&["kv_batch_idx"], Box::new(move |a| a.kv_batch_idx(pages))),
-            (&["q_offset"], Box::new(move |a| a.q_offset(pages))),
+        let mut setters: Vec<(&[&str], Set)> = setters_of_inputs!(view, bytes, pages);
+        let others: Vec<(&[&str], Set)> = vec![
             (&["max_seqlen_q"], Box::new(|a| a.max_seqlen_q(5))),
             (&["max_seqlen_k"], Box::new(|a| a.max_seqlen_k(5))),
             (&["workspace", "workspace_size"], Box::new(move |a| a.workspace(workspace))),
             (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
         ];
+        setters.extend(others);
         setters
     }};
 }
 
 fn args_difference(a: &ForwardArgs, b: &ForwardArgs) -> BTreeSet<String> {
-    differing!(fa_forward_args, a.raw(), b.raw(), struct_size q k v out lse bias mask alibi_slopes sinks block_table cu_seqlens_q
-        cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs max_seqlen_q max_seqlen_k num_splits
-        reserved workspace workspace_size stream)
+    forward_fields!(differing, fa_forward_args, a.raw(), b.raw(),)
 }
 
 #[test]
@@ -152,9 +143,7 @@ fn every_field_of_fa_forward_args() {
 }
 
 fn backward_difference(a: &BackwardArgs, b: &BackwardArgs) -> BTreeSet<String> {
-    differing!(fa_backward_args, a.raw(), b.raw(), struct_size q k v out lse dout dq dk dv dlse delta bias mask alibi_slopes
-        sinks block_table dbias dsinks cu_seqlens_q cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs
-        max_seqlen_q max_seqlen_k accumulate reserved workspace workspace_size stream)
+    backward_fields!(differing, fa_backward_args, a.raw(), b.raw(),)
 }
 
 #[test]
