@@ -8,11 +8,10 @@
 #include "command.h"
 #include "error.h"
 #include "file.h"
-#include "interruption.h"
+#include "terminal.h"
 #include "library.h"
 #include "machine.h"
 #include "options.h"
-#include "progress.h"
 
 namespace fa::tool {
 namespace {

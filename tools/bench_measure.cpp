@@ -5,16 +5,15 @@
 #include <memory>
 #include <optional>
 
-#include "bench_gradients.h"
-#include "bench_tensors.h"
+#include "bench_call.h"
 #include "error.h"
 #include "library.h"
 #include "machine.h"
 #include "npy.h"
-#include "on_gpu.h"
+#include "gpu.h"
 #include "stats.h"
 #include "timing.h"
-#include "units.h"
+#include "text.h"
 #include "work.h"
 
 namespace fa::tool {

@@ -8,8 +8,7 @@
 
 #include "error.h"
 #include "library.h"
-#include "printable.h"
-#include "units.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <memory>
 
-#include "case_check.h"
-#include "check_cases.h"
+#include "check_case.h"
 #include "command.h"
 #include "error.h"
 #include "library.h"
-#include "progress.h"
+#include "terminal.h"
 
 namespace fa::tool {
 namespace {

@@ -14,8 +14,7 @@
 #include "error.h"
 #include "manual.h"
 #include "options.h"
-#include "printable.h"
-#include "suggestion.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {

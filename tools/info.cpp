@@ -9,10 +9,10 @@
 
 #include "command.h"
 #include "error.h"
-#include "gpus.h"
+#include "gpu.h"
 #include "library.h"
 #include "machine.h"
-#include "printable.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {

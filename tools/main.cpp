@@ -10,7 +10,7 @@
 
 #include "command_line.h"
 #include "error.h"
-#include "printable.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {

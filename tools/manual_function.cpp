@@ -3,7 +3,7 @@
 #include <cctype>
 #include <regex>
 
-#include "lines.h"
+#include "text.h"
 #include "manual.h"
 #include "roff.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "lines.h"
+#include "text.h"
 #include "manual.h"
 #include "roff.h"
 

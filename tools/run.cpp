@@ -6,19 +6,19 @@
 #include <memory>
 #include <optional>
 
-#include "case_check.h"
+#include "check_case.h"
 #include "command.h"
 #include "error.h"
 #include "file.h"
 #include "library.h"
 #include "npy.h"
-#include "on_gpu.h"
-#include "printable.h"
+#include "gpu.h"
+#include "text.h"
 #include "run_call.h"
 #include "run_gradients.h"
 #include "run_options.h"
 #include "run_reference.h"
-#include "run_times.h"
+#include "timing.h"
 #include "work.h"
 
 namespace fa::tool {

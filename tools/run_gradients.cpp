@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "error.h"
-#include "on_gpu.h"
-#include "printable.h"
-#include "run_times.h"
+#include "gpu.h"
+#include "text.h"
+#include "timing.h"
 #include "work.h"
 
 namespace fa::tool {

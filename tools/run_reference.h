@@ -1,4 +1,4 @@
-// What `fa run` compares its results with.
+// The comparison of `fa run` with a reference: the distance of two arrays.
 #pragma once
 
 #include <string>
@@ -6,6 +6,15 @@
 #include "npy.h"
 
 namespace fa::tool {
+
+struct Distance {
+  double largest = 0;          // of any element, absolute; infinite where only one of the two is a number
+  double relative = 0;         // Euclidean norm of the difference over that of the reference
+  std::vector<int64_t> where;  // the index of the largest
+};
+
+/// Of two arrays of one shape.
+Distance distance_between(const Array &array, const Array &reference);
 
 class Reference {
  public:

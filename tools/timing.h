@@ -1,8 +1,9 @@
-// Seconds that calls take.
+// The times of calls.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 
 namespace fa::tool {
 
@@ -13,5 +14,10 @@ double seconds_of(int64_t count, Call call) {
   for (int64_t i = 0; i < count; ++i) call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
+
+/// Makes a call, then that many more under a progress bar (0: none), and prints the median of their times, or else that
+/// of the first. pass names the line; then, if given, follows the first call.
+void time_calls(const char *pass, int64_t repeat, double flops, const std::function<void()> &call,
+                const std::function<void()> &then = {});
 
 }  // namespace fa::tool

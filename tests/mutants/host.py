@@ -516,7 +516,7 @@ TOOL = [
         '{"gflops", m.flops / middle * 1e-6}',
         r"^tool\.bench",
     ),
-    Mutant("rate_of_run", "tools/run_times.cpp", "flops / middle * 1e-9", "flops / middle * 1e-6", r"^tool\.run$"),
+    Mutant("rate_of_run", "tools/timing.cpp", "flops / middle * 1e-9", "flops / middle * 1e-6", r"^tool\.run$"),
     Mutant(
         "columns_of_rates",
         "tools/bench_report.cpp",

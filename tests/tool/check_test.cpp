@@ -1,7 +1,7 @@
 // `fa check`: right on a sound library, and able to say that something is wrong.
 #include <gtest/gtest.h>
 
-#include "check_cases.h"
+#include "check_case.h"
 #include "program.h"
 #include "reference/sanitizer.h"
 

@@ -7,9 +7,9 @@
 #include "machine.h"
 #include "manual.h"
 #include "options.h"
-#include "progress.h"
+#include "terminal.h"
 #include "roff.h"
-#include "units.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {

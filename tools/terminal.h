@@ -1,4 +1,4 @@
-// A progress bar on the standard error, shown only to a person: where that is a terminal.
+// The person at the terminal: a progress bar, and Ctrl-C as a request to stop.
 #pragma once
 
 #include <chrono>
@@ -37,6 +37,21 @@ class Progress {
   bool drawn_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point last_{};
+};
+
+/// While one lives, the first SIGINT, SIGTERM or SIGHUP is noted; a second one does what it did before. There is one at
+/// a time.
+class Interruption {
+ public:
+  Interruption();
+  ~Interruption();
+  Interruption(const Interruption &) = delete;
+  Interruption &operator=(const Interruption &) = delete;
+
+  bool asked() const;
+
+  /// Ends the program by the signal that came, so that whoever started it sees that.
+  [[noreturn]] void end();
 };
 
 }  // namespace fa::tool

@@ -1,13 +1,12 @@
-#include "run_times.h"
+#include "timing.h"
 
 #include <fmt/format.h>
 
 #include <vector>
 
-#include "progress.h"
 #include "stats.h"
-#include "timing.h"
-#include "units.h"
+#include "terminal.h"
+#include "text.h"
 
 namespace fa::tool {
 

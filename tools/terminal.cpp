@@ -1,16 +1,21 @@
-// Draws the bar: a carriage return, the line, and nothing that a log file would have to keep.
-#include "progress.h"
+#include "terminal.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
+#include "error.h"
+
 namespace fa::tool {
+
 namespace {
 
 bool can_redraw() {
@@ -70,6 +75,51 @@ void Progress::clear() {
   fmt::print(stderr, "\r\033[K");
   std::fflush(stderr);
   drawn_ = false;
+}
+
+namespace {
+
+constexpr std::array numbers = {SIGINT, SIGTERM, SIGHUP};
+
+// What the handler touches.
+volatile std::sig_atomic_t noted = 0;
+std::array<struct sigaction, numbers.size()> before;
+
+void restore() {
+  for (size_t i = 0; i < numbers.size(); ++i) sigaction(numbers[i], &before[i], nullptr);
+}
+
+extern "C" void note(int number) {
+  noted = number;
+  restore();
+}
+
+}  // namespace
+
+Interruption::Interruption() {
+  noted = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    sigaction(numbers[i], nullptr, &before[i]);
+    if (before[i].sa_handler == SIG_IGN) continue;  // nohup
+    struct sigaction action = {};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART;
+    sigaction(numbers[i], &action, nullptr);
+  }
+}
+
+Interruption::~Interruption() {
+  restore();
+}
+
+bool Interruption::asked() const {
+  return noted != 0;
+}
+
+void Interruption::end() {
+  restore();
+  raise(noted);
+  std::exit(exit_failure);  // where the signal is blocked
 }
 
 }  // namespace fa::tool

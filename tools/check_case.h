@@ -1,10 +1,26 @@
-// A case of the test suite, run and judged against the double-precision oracle: what `fa check` and `fa run --case`
-// share.
+// The cases of `fa check`, and a case of the test suite that is run and compared with the double-precision oracle, for
+// `fa check` and `fa run --case`.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace fa::tool {
+
+struct CheckCase {
+  const char *name;
+  const char *line;  // in the form of `fa run --case`, without the types
+};
+
+/// Few and small: all of them on one kernel in one type take well under a second.
+const std::vector<CheckCase> &check_cases();
+
+/// The types in which each case runs: q, and k and v.
+struct CheckType {
+  const char *name;
+  const char *line;
+};
+const std::vector<CheckType> &check_types();
 
 struct CaseOutcome {
   std::string text;        // the whole case, as one line

@@ -1,16 +1,35 @@
-// The backward pass of a case of `fa bench`.
+// The calls of `fa bench`: random tensors, workspaces, and the backward pass of a case.
 #pragma once
 
 #include <fa.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "bench_case.h"
-#include "bench_tensors.h"
+#include "gpu.h"
 #include "library.h"
-#include "on_gpu.h"
+#include "npy.h"
 
 namespace fa::tool {
+
+/// Nearly normal numbers.
+Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed);
+
+/// An array of four dimensions, contiguous.
+fa_tensor tensor_of(Array *array, fa_dtype dtype);
+
+/// A workspace for as long as it lives.
+class BenchWorkspace {
+ public:
+  /// The workspace of a call that needs this many bytes: nullptr for none.
+  void *allocate(size_t bytes);
+
+ private:
+  std::vector<std::byte> memory_;
+};
 
 /// Five products instead of two, three of which are as wide as queries.
 inline double backward_of_forward(const BenchCase &c) {

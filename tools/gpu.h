@@ -1,0 +1,86 @@
+// GPUs as the tool uses them: the driver's functions by name, the GPUs of this machine, and a call's memory on one of
+// them.
+#pragma once
+
+#include <fa.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "error.h"
+
+namespace fa::tool {
+
+/// The driver's function, nullptr where there is none.
+void *driver_function(const char *name);
+
+/// What a function of the driver returns: 0 on success. Throws Failure where there is no such function.
+template <class... Arguments>
+int ask(const char *name, Arguments... arguments) {
+  void *function = driver_function(name);
+  if (function == nullptr) failure("NVIDIA's driver has no {}", name);
+  return reinterpret_cast<int (*)(Arguments...)>(function)(arguments...);
+}
+
+/// "CUDA_ERROR_OUT_OF_MEMORY".
+const char *error_name(int result);
+
+/// A function of the driver that must not fail. Throws Failure where it does.
+template <class... Arguments>
+void call(const char *name, Arguments... arguments) {
+  if (const int result = ask(name, arguments...)) failure("the GPU's driver failed: {}: {}", name, error_name(result));
+}
+
+struct Gpu {
+  std::string name;  // "" where the driver does not tell, as all of these
+  std::string arch;  // "sm_80"
+  int multiprocessors = 0;
+  double memory_gib = 0;
+  std::string kernel;              // that serves f16 there, "" when none does
+  std::string unavailable_reason;  // then the library's
+};
+
+struct Gpus {
+  std::string driver;     // the version of CUDA that it is for, "13.0"; "" without one
+  std::vector<Gpu> list;  // by CUDA's numbers
+  std::string why_none;   // the library's reason where the list is empty, else ""
+};
+
+/// Prepares an attention on each GPU, so that what keeps one from serving just now is seen, too.
+Gpus find_gpus();
+
+/// True for kernels of a GPU ("cuda.sm_80.mma").
+bool is_gpu_kernel(const std::string &kernel);
+
+/// The tensors, arrays and workspace of a call (fa_forward_args or fa_backward_args), copied to memory of a GPU for as
+/// long as this lives. Throws Failure where the driver fails.
+template <class Args>
+class OnGpu {
+ public:
+  /// sequences: B, which the structure does not have for every call.
+  OnGpu(const Args &host, const fa_op *op, int64_t sequences, int32_t device_index);
+  ~OnGpu();
+  OnGpu(const OnGpu &) = delete;
+  OnGpu &operator=(const OnGpu &) = delete;
+
+  Args args;  // what to call fa_forward or fa_backward with
+
+  /// Waits until all calls are done.
+  void wait() const;
+
+  /// Waits, and copies what the call has written to where the host has it.
+  void fetch() const;
+
+ private:
+  void *copy(const void *host, size_t bytes);
+  void move(fa_tensor *tensor);
+  void move(const int32_t **array, int64_t count);
+
+  const Args host_;
+  std::map<const void *, void *> copies_;  // by their place in the host's memory
+  void *workspace_ = nullptr;
+};
+
+}  // namespace fa::tool
