@@ -11,29 +11,20 @@ heads of k and v divide those of q. The keywords are those of [`Op`](@ref), unle
 | keyword | size | meaning |
 |---|---|---|
 | `lse` | (Sq, Hq, B) | written: the logarithms of the softmax's denominators, `Float32` |
-| `bias` | (Sk, Sq, Hq, B), each may be 1 | added to the scores |
-| `mask` | as `bias` | `Array{Bool}`: true where a key is attended |
-| `alibi_slopes`, `sinks` | (Hq) or (Hq, B) | `Float32` |
-| `cu_seqlens_q`, `cu_seqlens_k` | sequences + 1 | packed sequences: where each begins, from 0, and the end |
-| `seqused_q`, `seqused_k`, `leftpad_k`, `q_offset` | sequences | lengths in use, left padding, position of the first query |
-| `kv_batch_idx` | sequences | the batch entry of k and v, counted from 0 |
-| `block_table` | (pages, B) | `Int32`, pages counted from 0: k and v are (D, H, page size, pages) |
+$(input_rows)
 | `max_seqlen_q`, `max_seqlen_k`, `num_splits` | | as in fa.h |
 | `workspace` | | [`workspace`](@ref)`(bytes)`: then nothing is allocated by the library |
 | `stream` | | the CUDA stream; that of CUDA.jl when its arrays are given |
 
+Places, sequences and pages are counted from 0. With `block_table`, k and v are (D, H, page size, pages).
+
 Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`OutOfMemory`](@ref), [`DriverError`](@ref).
 """
-function attention!(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
-    alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
-    seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
+@optional_inputs function attention!(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, input_tensors..., input_arrays...,
     max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
     options...)
-    call, roots = arguments(out, q, k, v; layout = layout, lse = lse, bias = bias, mask = mask,
-        alibi_slopes = alibi_slopes, sinks = sinks, block_table = block_table, cu_seqlens_q = cu_seqlens_q,
-        cu_seqlens_k = cu_seqlens_k, seqused_q = seqused_q, seqused_k = seqused_k, leftpad_k = leftpad_k,
-        kv_batch_idx = kv_batch_idx, q_offset = q_offset, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
-        num_splits = num_splits, workspace = workspace, stream = stream)
+    call, roots = arguments(out, q, k, v; layout = layout, lse = lse, input_tensors..., input_arrays...,
+        max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k, num_splits = num_splits, workspace = workspace, stream = stream)
     op = op_of(describe(eltype(q), size(q, 1); head_dim_v = size(v, 1), kv_type = eltype(k), out_type = eltype(out),
         device = device(q), device_index = device_index(q), options...))
     run(C.fa_forward, op, call, roots)

@@ -20,16 +20,13 @@ end
 The fa_backward_args of a call, and what must be kept alive while it is used. The keywords are those of
 [`attention_backward!`](@ref).
 """
-function backward_arguments(gradients::NamedTuple, dout, out, lse, q, k, v; layout::Symbol = :dhsb, dlse = nothing,
-    delta = nothing, accumulate = false, bias = nothing, mask = nothing, alibi_slopes = nothing, sinks = nothing,
-    block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing, seqused_q = nothing, seqused_k = nothing,
-    leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing, max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0,
-    workspace = nothing, stream = nothing, unknown...)
+@optional_inputs function backward_arguments(gradients::NamedTuple, dout, out, lse, q, k, v; layout::Symbol = :dhsb, dlse = nothing,
+    delta = nothing, accumulate = false, input_tensors..., input_arrays..., max_seqlen_q::Integer = 0,
+    max_seqlen_k::Integer = 0, workspace = nothing, stream = nothing, unknown...)
     isempty(unknown) || throw_unknown(first(keys(unknown)), backward_arguments)
     check_gradients("gradients", keys(gradients))
-    common_device(q, k, v, out, lse, dout, dlse, delta, bias, mask, alibi_slopes, sinks, block_table, values(gradients)...)
-    fields, arrays = inputs(q, k, v, layout, bias, mask, alibi_slopes, sinks, block_table, cu_seqlens_q, cu_seqlens_k,
-        seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset, max_seqlen_q, max_seqlen_k, workspace, stream)
+    common_device(q, k, v, out, lse, dout, dlse, delta, input_tensors..., values(gradients)...)
+    fields, arrays = inputs(q, k, v, layout, (; input_tensors...), (; input_arrays...), max_seqlen_q, max_seqlen_k, workspace, stream)
     rows(name, a) = optional_tensor(name, a, order_of_lse, 3, "at most 3, (Sq, H, B)")
     heads(name, a) = a === nothing ? absent : tensor(name, a, layout)
     gradient(name) = get(gradients, name, nothing)
@@ -39,7 +36,7 @@ function backward_arguments(gradients::NamedTuple, dout, out, lse, q, k, v; layo
         dbias = optional_tensor("dbias", gradient(:dbias), order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
         dsinks = optional_tensor("dsinks", gradient(:dsinks), order_of_heads, 2, "1 or 2, (H) or (H, B)"),
         accumulate = accumulate_bits(accumulate)))
-    return call, (gradients, dout, out, lse, q, k, v, dlse, delta, bias, mask, alibi_slopes, sinks, block_table, arrays, workspace)
+    return call, (gradients, dout, out, lse, q, k, v, dlse, delta, input_tensors..., arrays, workspace)
 end
 
 """
@@ -62,19 +59,15 @@ gradients are then the part of these keys. There are none with `block_table`. Ro
 
 Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`OutOfMemory`](@ref).
 """
-function attention_backward!(gradients::NamedTuple, dout, out, lse, q, k, v; layout::Symbol = :dhsb, dlse = nothing,
-    delta = nothing, accumulate = false, bias = nothing, mask = nothing, alibi_slopes = nothing, sinks = nothing,
-    block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing, seqused_q = nothing, seqused_k = nothing,
-    leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing, max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0,
-    workspace = nothing, stream = nothing, options...)
+@optional_inputs function attention_backward!(gradients::NamedTuple, dout, out, lse, q, k, v; layout::Symbol = :dhsb, dlse = nothing,
+    delta = nothing, accumulate = false, input_tensors..., input_arrays..., max_seqlen_q::Integer = 0,
+    max_seqlen_k::Integer = 0, workspace = nothing, stream = nothing, options...)
     for name in (:lse, :num_splits) # keywords of the forward pass alone
         haskey(options, name) && throw_unknown(name, backward_arguments)
     end
     call, roots = backward_arguments(gradients, dout, out, lse, q, k, v; layout = layout, dlse = dlse, delta = delta,
-        accumulate = accumulate, bias = bias, mask = mask, alibi_slopes = alibi_slopes, sinks = sinks,
-        block_table = block_table, cu_seqlens_q = cu_seqlens_q, cu_seqlens_k = cu_seqlens_k, seqused_q = seqused_q,
-        seqused_k = seqused_k, leftpad_k = leftpad_k, kv_batch_idx = kv_batch_idx, q_offset = q_offset,
-        max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k, workspace = workspace, stream = stream)
+        accumulate = accumulate, input_tensors..., input_arrays..., max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
+        workspace = workspace, stream = stream)
     op = op_of(describe(eltype(q), size(q, 1); head_dim_v = size(v, 1), kv_type = eltype(k),
         out_type = eltype(out === nothing ? dout : out), device = device(q), device_index = device_index(q), options...))
     run(C.fa_backward, op, call, roots)

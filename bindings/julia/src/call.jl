@@ -53,42 +53,40 @@ end
 What the structures of both passes have: the fields of the inputs, of their lengths and of the workspace, and the arrays of
 indices, to be kept alive.
 """
-@inline function inputs(q, k, v, layout, bias, mask, alibi_slopes, sinks, block_table, cu_seqlens_q, cu_seqlens_k, seqused_q,
-    seqused_k, leftpad_k, kv_batch_idx, q_offset, max_seqlen_q, max_seqlen_k, workspace, stream)
+@inline function inputs(q, k, v, layout, tensors::NamedTuple, arrays::NamedTuple, max_seqlen_q, max_seqlen_k, workspace, stream)
     q_tensor = tensor("q", q, layout)
-    count = sequences(q_tensor.shape[1], cu_seqlens_q, cu_seqlens_k)
-    arrays = (cu_seqlens_q = indices("cu_seqlens_q", cu_seqlens_q, count + 1),
-        cu_seqlens_k = indices("cu_seqlens_k", cu_seqlens_k, count + 1),
-        seqused_q = indices("seqused_q", seqused_q, count), seqused_k = indices("seqused_k", seqused_k, count),
-        leftpad_k = indices("leftpad_k", leftpad_k, count), kv_batch_idx = indices("kv_batch_idx", kv_batch_idx, count),
-        q_offset = indices("q_offset", q_offset, count))
+    packed = arrays.cu_seqlens_q !== nothing || arrays.cu_seqlens_k !== nothing
+    count = sequences(q_tensor.shape[1], arrays.cu_seqlens_q, arrays.cu_seqlens_k)
+    arrays = each((name, more, a) -> indices(name, a, count + more), array_entries, arrays)
     common_device(q, values(arrays)...)
-    packed = cu_seqlens_q !== nothing || cu_seqlens_k !== nothing
     fields = (q = q_tensor, k = tensor("k", k, layout), v = tensor("v", v, layout),
-        bias = optional_tensor("bias", bias, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
-        mask = optional_tensor("mask", mask, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)"),
-        alibi_slopes = optional_tensor("alibi_slopes", alibi_slopes, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
-        sinks = optional_tensor("sinks", sinks, order_of_heads, 2, "1 or 2, (H) or (H, B)"),
-        block_table = optional_tensor("block_table", block_table, order_of_pages, 2, "2, (pages, B)"),
         num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
         workspace = workspace === nothing ? C_NULL : address(workspace),
         workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
         stream = stream === nothing ? default_stream(q) : Ptr{Cvoid}(stream))
-    return merge(fields, map(index_address, arrays)), arrays
+    return merge(fields, each(input_tensor, tensor_shapes, tensors), map(index_address, arrays)), arrays
+end
+
+"The named tuple of f(name, rule, x) for the rule and the value of each name."
+@inline each(f, rules::NamedTuple{names}, given::NamedTuple{names}) where {names} =
+    NamedTuple{names}(map(f, names, values(rules), values(given)))
+
+input_tensor(name, shape, ::Nothing) = absent
+@inline function input_tensor(name, shape, a)
+    shape === :scores && return optional_tensor(name, a, order_of_scores, 4, "at most 4, (Sk, Sq, H, B)")
+    shape === :pages && return optional_tensor(name, a, order_of_pages, 2, "2, (pages, B)")
+    return optional_tensor(name, a, order_of_heads, 2, "1 or 2, (H) or (H, B)")
 end
 
 """
 The fa_forward_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
 """
-@inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, bias = nothing, mask = nothing,
-    alibi_slopes = nothing, sinks = nothing, block_table = nothing, cu_seqlens_q = nothing, cu_seqlens_k = nothing,
-    seqused_q = nothing, seqused_k = nothing, leftpad_k = nothing, kv_batch_idx = nothing, q_offset = nothing,
+@optional_inputs @inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, input_tensors..., input_arrays...,
     max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
     unknown...)
     isempty(unknown) || throw_unknown(first(keys(unknown)), arguments)
-    common_device(q, k, v, out, lse, bias, mask, alibi_slopes, sinks, block_table)
-    fields, arrays = inputs(q, k, v, layout, bias, mask, alibi_slopes, sinks, block_table, cu_seqlens_q, cu_seqlens_k,
-        seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset, max_seqlen_q, max_seqlen_k, workspace, stream)
+    common_device(q, k, v, out, lse, input_tensors...)
+    fields, arrays = inputs(q, k, v, layout, (; input_tensors...), (; input_arrays...), max_seqlen_q, max_seqlen_k, workspace, stream)
     call = with(with(defaults(C.fa_forward_args_init, C.fa_forward_args), fields), (out = tensor("out", out, layout),
         lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"), num_splits = num_splits))
     for (name, written) in (("out", call.out), ("lse", call.lse))
@@ -97,7 +95,7 @@ The fa_forward_args of a call, and what must be kept alive while it is used. The
         check_apart(name, written, "v", call.v)
     end
     check_apart("out", call.out, "lse", call.lse)
-    return call, (out, q, k, v, lse, bias, mask, alibi_slopes, sinks, block_table, arrays, workspace)
+    return call, (out, q, k, v, lse, input_tensors..., arrays, workspace)
 end
 
 "Runs fa_forward or fa_backward; what the pointers of the call point to is kept alive by `roots`."

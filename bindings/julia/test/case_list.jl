@@ -62,8 +62,8 @@ view_of(t::CaseTensor, order) =
     StridedMemory{element[t.dtype],length(order)}(t.memory, t.first, Tuple(t.shape[i+1] for i in order),
         Tuple(t.stride[i+1] for i in order))
 
-const order_of = Dict(:lse => (2, 1, 0), :alibi_slopes => (1, 0), :sinks => (1, 0), :block_table => (1, 0),
-    :bias => (3, 2, 1, 0), :mask => (3, 2, 1, 0))
+const order_of = Dict(:lse => (2, 1, 0),
+    (name => shape === :scores ? (3, 2, 1, 0) : (1, 0) for (name, shape) in pairs(LibFA.tensor_shapes))...)
 
 "fa_desc's fields in the keywords of Op; those that arrays tell are left out."
 function options_of(c::Case)

@@ -69,11 +69,11 @@ const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_i
     "softcap" => (softcap = 3,), "flags" => (batch_invariant = true,), "num_threads" => (num_threads = 2,),
     "parallel_for" => (julia_threads = true,), "parallel_for_user" => nothing)
 const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTuple(), "out" => NamedTuple(),
-    "lse" => (lse = randn(Float32, 4, 2, 3),), "bias" => (bias = float,), "mask" => (mask = Array(float .> 0.5),),
-    "alibi_slopes" => (alibi_slopes = float[:, 1, 1, 1],), "sinks" => (sinks = float[:, 1, 1, 1],),
-    "block_table" => (block_table = Int32[0 1; 2 3],), "cu_seqlens_q" => (cu_seqlens_q = ints,),
-    "cu_seqlens_k" => (cu_seqlens_k = Int32[0, 1, 2, 3],), "seqused_q" => (seqused_q = ints,), "seqused_k" => (seqused_k = ints,),
-    "leftpad_k" => (leftpad_k = ints,), "kv_batch_idx" => (kv_batch_idx = ints,), "q_offset" => (q_offset = ints,),
+    "lse" => (lse = randn(Float32, 4, 2, 3),),
+    (String(name) => NamedTuple{(name,)}((shape === :pages ? Int32[0 1; 2 3] : shape === :per_head ? float[:, 1, 1, 1] : float,))
+     for (name, shape) in pairs(LibFA.tensor_shapes))...,
+    (String(name) => NamedTuple{(name,)}((ints,)) for name in keys(LibFA.array_entries))...,
+    "mask" => (mask = Array(float .> 0.5),), "cu_seqlens_k" => (cu_seqlens_k = Int32[0, 1, 2, 3],),
     "num_seqs" => (cu_seqlens_q = ints,), "max_seqlen_q" => (max_seqlen_q = 4,), "max_seqlen_k" => (max_seqlen_k = 4,),
     "num_splits" => (num_splits = 2,), "workspace" => (workspace = LibFA.workspace(64),),
     "workspace_size" => (workspace = LibFA.workspace(64),), "stream" => (stream = Ptr{Cvoid}(8),))
