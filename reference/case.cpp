@@ -104,8 +104,9 @@ std::vector<Field> fields_of(Case *c) {
   integer("page", &c->page);
   text_field("bias", &c->bias);
   text_field("boolmask", &c->boolmask);
-  text_field("alibi", &c->alibi);
-  text_field("sinks", &c->sinks);
+#define FA_WORD(word, field) text_field(#word, &c->word);
+  FA_PER_HEAD_WORDS(FA_WORD)
+#undef FA_WORD
   integer("lse", &c->lse);
   integer("splits", &c->splits);
   integer("threads", &c->threads);

@@ -10,6 +10,12 @@
 
 namespace reference {
 
+/// The words of optional tensors that have a number a head, WORD(word, field): "h" or "bh", the dimensions that are not
+/// repeated.
+#define FA_PER_HEAD_WORDS(WORD) \
+  WORD(alibi, alibi_slopes)     \
+  WORD(sinks, sinks)
+
 /// Everything that decides a call. The contents of tensors and arrays follow from the sizes and the seed.
 struct Case {
   int64_t b = 1, sq = 16, sk = 16, hq = 1, hkv = 1, d = 64, dv = 0;  // dv 0: as d
@@ -25,8 +31,7 @@ struct Case {
 
   // Optional tensors: the type ("f32", ...), then the dimensions that are not repeated, of "bhqk": "f16:hk".
   std::string bias;
-  std::string boolmask;      // dimensions only: "bqk"; "none" repeats all of them
-  std::string alibi, sinks;  // "h" or "bh"
+  std::string boolmask;  // dimensions only: "bqk"; "none" repeats all of them
   bool lse = true;
 
   int32_t splits = 0, threads = 1;
@@ -62,6 +67,10 @@ struct Case {
   int64_t dim_v() const { return dv ? dv : d; }
   fa_dtype kv_type() const { return kv ? kv : q; }
   fa_dtype out_type() const { return out ? out : q; }
+
+#define FA_WORD(word, field) std::string word;
+  FA_PER_HEAD_WORDS(FA_WORD)
+#undef FA_WORD
 };
 
 /// "b=2 sq=65 ...": what differs from the defaults, and the sizes always.

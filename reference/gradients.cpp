@@ -6,6 +6,7 @@
 
 #include "reference/head.h"
 #include "reference/number.h"
+#include "schema/fields.def"
 
 namespace reference {
 namespace {
@@ -311,11 +312,10 @@ Gradients evaluate(const fa_desc &desc, const fa_backward_args &args, const Resu
 fa_forward_args forward_args(const fa_backward_args &args) {
   fa_forward_args result;
   fa_forward_args_init(&result, sizeof result);
-  result.q = args.q, result.k = args.k, result.v = args.v, result.out = args.out;
-  result.bias = args.bias, result.mask = args.mask, result.alibi_slopes = args.alibi_slopes, result.sinks = args.sinks;
-  result.cu_seqlens_q = args.cu_seqlens_q, result.cu_seqlens_k = args.cu_seqlens_k;
-  result.seqused_q = args.seqused_q, result.seqused_k = args.seqused_k, result.leftpad_k = args.leftpad_k;
-  result.kv_batch_idx = args.kv_batch_idx, result.q_offset = args.q_offset;
+#define FA_COPY(name, ...) result.name = args.name;
+  FA_INPUT_FIELDS(FA_COPY, FA_COPY, FA_NOTHING)
+#undef FA_COPY
+  result.out = args.out;
   result.num_seqs = args.num_seqs, result.max_seqlen_q = args.max_seqlen_q, result.max_seqlen_k = args.max_seqlen_k;
   return result;
 }

@@ -10,6 +10,9 @@ void set_layouts(Case *c, Layout layout) {
   c->q_layout = c->k_layout = c->v_layout = c->out_layout = layout;
 }
 
+#define PER_HEAD(word, field)                              \
+  {#word "_heads", #word, [](Case *c) { c->word = "h"; }}, \
+      {#word "_batch_heads", #word, [](Case *c) { c->word = "bh"; }},
 const std::vector<Feature> all = {
     {"causal", "mask", [](Case *c) { c->mask = FA_MASK_CAUSAL; }},                    // [F10]
     {"causal_top_left", "mask", [](Case *c) { c->mask = FA_MASK_CAUSAL_TOP_LEFT; }},  // [F16]
@@ -21,8 +24,7 @@ const std::vector<Feature> all = {
     {"scale", "scale", [](Case *c) { c->scale = 0.7; }},                              // [F3]
     {"negative_scale", "scale", [](Case *c) { c->scale = -0.3; }},
     {"peaked", "amp", [](Case *c) { c->amp = 8; }},
-    {"alibi_heads", "alibi", [](Case *c) { c->alibi = "h"; }},  // [F6]
-    {"alibi_batch_heads", "alibi", [](Case *c) { c->alibi = "bh"; }},
+    FA_PER_HEAD_WORDS(PER_HEAD)                                   // [F6] [F8]
     {"bias_f32", "bias", [](Case *c) { c->bias = "f32:bhqk"; }},  // [F5]
     {"bias_f16_keys", "bias", [](Case *c) { c->bias = "f16:hk"; }},
     {"bias_bf16_heads_repeated", "bias", [](Case *c) { c->bias = "bf16:bqk"; }},
@@ -33,8 +35,6 @@ const std::vector<Feature> all = {
     {"boolmask", "boolmask", [](Case *c) { c->boolmask = "bhqk"; }},  // [F7] [F75]
     {"boolmask_heads_repeated", "boolmask", [](Case *c) { c->boolmask = "bqk"; }},
     {"boolmask_keys", "boolmask", [](Case *c) { c->boolmask = "k"; }},  // [F13]
-    {"sinks", "sinks", [](Case *c) { c->sinks = "h"; }},                // [F8]
-    {"sinks_batch_heads", "sinks", [](Case *c) { c->sinks = "bh"; }},
     {"cu_seqlens_q", "cu", [](Case *c) { c->cu_q = true; }},
     {"cu_seqlens_k", "cu", [](Case *c) { c->cu_k = true; }},
     {"cu_seqlens", "cu", [](Case *c) { c->cu_q = c->cu_k = true; }},      // [F37]

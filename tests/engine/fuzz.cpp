@@ -77,8 +77,10 @@ void random_call(Random *r, Case *c) {
   if (r->chance(percent)) c->page = r->one_of<int64_t>(1, 3, 16, 64, 128, 200);
   if (r->chance(percent)) c->bias = r->one_of<std::string>("f32:", "f16:", "bf16:") + dimensions(r);
   if (r->chance(percent)) c->boolmask = dimensions(r);
-  if (r->chance(percent)) c->alibi = r->one_of("h", "bh");
-  if (r->chance(percent)) c->sinks = r->one_of("h", "bh");
+#define FA_WORD(word, field) \
+  if (r->chance(percent)) c->word = r->one_of("h", "bh");
+  FA_PER_HEAD_WORDS(FA_WORD)
+#undef FA_WORD
   c->lse = r->chance(70);
   if (r->chance(20)) c->splits = int32_t(r->between(1, 9));
   c->threads = int32_t(r->one_of(1, 1, 1, 2, 3));
