@@ -38,7 +38,6 @@ AT(fa_desc, num_threads, 84);
 AT(fa_desc, parallel_for, 88);
 AT(fa_desc, parallel_for_user, 96);
 
-HOLDS(sizeof(fa_forward_args) == 920);
 AT(fa_forward_args, struct_size, 0);
 AT(fa_forward_args, q, 8);
 AT(fa_forward_args, k, 88);
@@ -65,8 +64,8 @@ AT(fa_forward_args, reserved, 892);
 AT(fa_forward_args, workspace, 896);
 AT(fa_forward_args, workspace_size, 904);
 AT(fa_forward_args, stream, 912);
+HOLDS(sizeof(fa_forward_args) == 920);
 
-HOLDS(sizeof(fa_backward_args) == 1560);
 AT(fa_backward_args, struct_size, 0);
 AT(fa_backward_args, q, 8);
 AT(fa_backward_args, k, 88);
@@ -101,6 +100,7 @@ AT(fa_backward_args, reserved, 1532);
 AT(fa_backward_args, workspace, 1536);
 AT(fa_backward_args, workspace_size, 1544);
 AT(fa_backward_args, stream, 1552);
+HOLDS(sizeof(fa_backward_args) == 1560);
 
 HOLDS(sizeof(fa_kernel) == 56);
 AT(fa_kernel, struct_size, 0);
