@@ -14,22 +14,6 @@ struct Machine {
   double relief = is_zen5() ? 3 : 0;  // twice the FMA rate: whatever is not a product weighs double
 };
 
-const char *dtype_name(fa_dtype dtype) {
-  switch (static_cast<Dtype>(dtype)) {
-    case FA_F32:
-      return "f32";
-    case FA_F16:
-      return "f16";
-    case FA_BF16:
-      return "bf16";
-    case FA_BOOL:
-    case FA_I32:
-    case FA_DTYPE_DEFAULT:
-      break;  // no figure has them
-  }
-  return "";
-}
-
 const char *mask_name(const Case &c) {
   return c.mask == FA_MASK_NONE ? "full" : "causal";
 }
@@ -43,7 +27,7 @@ std::string threads_name(const Case &c) {
 }
 
 std::string name_of(const char *group, const Case &c) {
-  return std::string(group) + "/" + dtype_name(c.dtype) + "/" + mask_name(c) + size_name(c) + threads_name(c);
+  return std::string(group) + "/" + element_name(c.dtype) + "/" + mask_name(c) + size_name(c) + threads_name(c);
 }
 
 class List {
@@ -186,7 +170,7 @@ class List {
         c.rows_k = 8192;
         c.threads = threads;
         c.cold = true;
-        add({std::string("decode/") + dtype_name(dtype) + "/Sk:8192/D:128" + threads_name(c),
+        add({std::string("decode/") + element_name(dtype) + "/Sk:8192/D:128" + threads_name(c),
              Measure::of_read,
              c,
              {},

@@ -8,6 +8,7 @@
 #include "api/overlap.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
+#include "core/dtype.h"
 
 namespace fa::api {
 namespace {
@@ -66,7 +67,7 @@ bool check_gradients(const fa_backward_args &args, BackwardCall *call) {
     const View &view = call->*g.view;
     if (!view || !call->adds_to(g.bit) || view.dtype == FA_F32) continue;
     return refuse("args.accumulate has %s, but %s is of %s; expected FA_F32, as sums of calls lose their bits in fewer",
-                  g.flag, g.name, view.dtype == FA_F16 ? "FA_F16" : "FA_BF16");
+                  g.flag, g.name, dtype_name(view.dtype));
   }
   return true;
 }

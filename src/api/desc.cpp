@@ -29,7 +29,7 @@ constexpr fa_desc defaults = [] {
 
 bool check_dtypes(const fa_desc &d, Attention *a) {
   return resolve_dtype("desc", "dtype_q", d.dtype_q, FA_DTYPE_DEFAULT, float_types, "it has no default", &a->q_dtype) &&
-         resolve_dtype("desc", "dtype_kv", d.dtype_kv, a->q_dtype, float_types, "or 0: as dtype_q", &a->kv_dtype) &&
+         resolve_dtype("desc", "dtype_kv", d.dtype_kv, a->q_dtype, cache_types, "or 0: as dtype_q", &a->kv_dtype) &&
          resolve_dtype("desc", "dtype_out", d.dtype_out, a->q_dtype, float_types, "or 0: as dtype_q", &a->out_dtype);
 }
 

@@ -3,32 +3,29 @@
 
 #include <cstdarg>
 #include <cstdio>
-#include <iterator>
 
+#include "core/dtype.h"
 #include "core/status.h"
 
 namespace fa::api {
 namespace {
 
-constexpr const char *dtype_names[] = {"FA_DTYPE_DEFAULT", "FA_F32", "FA_F16", "FA_BF16", "FA_BOOL", "FA_I32"};
-constexpr fa_dtype dtype_count = std::size(dtype_names);
-
 struct DtypeText {
   char text[64];
 
   explicit DtypeText(fa_dtype dtype) {
-    const bool known = dtype >= 0 && dtype < dtype_count;
-    std::snprintf(text, sizeof text, "%d%s%s%s", dtype, known ? " (" : ", which is not an fa_dtype",
-                  known ? dtype_names[dtype] : "", known ? ")" : "");
+    const char *name = dtype_name(dtype);
+    std::snprintf(text, sizeof text, "%d%s%s%s", dtype, name ? " (" : ", which is not an fa_dtype", name ? name : "",
+                  name ? ")" : "");
   }
 
   explicit DtypeText(DtypeSet set) {
     size_t length = 0;
     text[0] = '\0';
-    for (fa_dtype dtype = 0; dtype < dtype_count; ++dtype) {
+    for (fa_dtype dtype = 0; set >> dtype != 0; ++dtype) {
       if (!(set & only(dtype))) continue;
       const char *separator = length == 0 ? "" : set >> (dtype + 1) == 0 ? " or " : ", ";
-      length += std::snprintf(text + length, sizeof text - length, "%s%s", separator, dtype_names[dtype]);
+      length += std::snprintf(text + length, sizeof text - length, "%s%s", separator, dtype_name(dtype));
     }
   }
 };

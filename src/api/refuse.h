@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/call.h"
+#include "core/dtype.h"
 
 namespace fa::api {
 
@@ -31,7 +32,17 @@ constexpr DtypeSet only(fa_dtype dtype) {
   return 1u << dtype;
 }
 
-inline constexpr DtypeSet float_types = only(FA_F32) | only(FA_F16) | only(FA_BF16);
+constexpr DtypeSet types_up_to(ElementUse last) {
+  DtypeSet types = 0;
+#define FA_ELEMENT(dtype, number, name, use, bits) \
+  if (ElementUse::use <= last) types |= only(FA_##dtype);
+#include "core/elements.inc"
+#undef FA_ELEMENT
+  return types;
+}
+
+/// Those of q, out, the bias and gradients; and those of k and v.
+inline constexpr DtypeSet float_types = types_up_to(ElementUse::compute), cache_types = types_up_to(ElementUse::cache);
 
 /// Refuses a dtype: owner and member name the field ("args.q", "dtype"); why says where the expectation stems from.
 bool refuse_dtype(const char *owner, const char *member, fa_dtype given, DtypeSet legal, const char *why);

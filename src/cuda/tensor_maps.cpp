@@ -1,5 +1,7 @@
 #include "cuda/tensor_maps.h"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "core/dtype.h"
@@ -50,24 +52,18 @@ const char *gather_rejection(const kernels::Params &p) {
   return (p.head_dim | p.head_dim_v) * element % 16 == 0 ? nullptr : "rows on pages of no whole chunks of 16 bytes";
 }
 
-/// The driver's name of an element type that kernels copy in boxes.
-int box_type(fa_dtype dtype) {
-  switch (static_cast<Dtype>(dtype)) {
-    case FA_F16:
-      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case FA_BF16:
-      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    case FA_F32:
-    case FA_BOOL:
-    case FA_I32:
-    case FA_DTYPE_DEFAULT:
-      break;  // no kernel does
-  }
-  __builtin_unreachable();
-}
+/// The driver's names of the element types that kernels copy in boxes.
+struct BoxType {
+  fa_dtype dtype;
+  int of_driver;
+};
+constexpr BoxType box_types[] = {{FA_F16, CU_TENSOR_MAP_DATA_TYPE_FLOAT16},
+                                 {FA_BF16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16}};
 
 const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int columns, kernels::TensorMap *map) {
   if (const char *why = view_rejection(view, dtype, layout)) return why;
+  const auto *type = std::ranges::find(box_types, dtype, &BoxType::dtype);
+  if (type == std::end(box_types)) return "q, k or v of a type that is not copied in boxes";
   const auto encode_tiled = machine().driver.cuTensorMapEncodeTiled;
   if (encode_tiled == nullptr) return "a driver that is not loaded";
   uint64_t extents[4] = {static_cast<uint64_t>(layout.columns)}, strides[3];
@@ -77,11 +73,12 @@ const char *encode(const View &view, fa_dtype dtype, const Layout &layout, int c
     extents[i + 1] = static_cast<uint64_t>(d.extent);
     box[i + 1] = static_cast<uint32_t>(d.box);
     // That of a dimension with one entry is never used, and may be anything in the tensor.
-    strides[i] = static_cast<uint64_t>(d.extent > 1 ? view.stride[d.of_view] : (layout.columns * dtype_bytes(dtype) + 15) / 16 * 16);
+    strides[i] = static_cast<uint64_t>(d.extent > 1 ? view.stride[d.of_view]
+                                                    : (layout.columns * dtype_bytes(dtype) + 15) / 16 * 16);
   }
   const uint32_t steps[] = {1, 1, 1, 1};
   const CUresult result =
-      encode_tiled(map, box_type(dtype), 4, view.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      encode_tiled(map, type->of_driver, 4, view.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
                    columns == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   return result == CUDA_SUCCESS ? nullptr : "q, k or v of which the driver makes no tensor map";
