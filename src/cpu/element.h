@@ -58,59 +58,99 @@ inline uint16_t float_to_f16(float x) {
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));
 }
 
-/// An element type as an argument: Type<FA_F16>().
-template <fa_dtype type>
-struct Type {
-  static constexpr fa_dtype dtype = type;
+/// An element type: its bits in memory, and the number that they are. As an argument: Element<FA_F16>().
+template <fa_dtype>
+struct Element;
+
+template <>
+struct Element<FA_F32> {
+  static constexpr fa_dtype dtype = FA_F32;
+  static constexpr bool in_pairs = false;  // kernel/convert.h loads its vectors in pair order
+  using Bits = uint32_t;
+  static float to_float(Bits x) { return bits_to_float(x); }
+  static Bits from_float(float x) { return float_to_bits(x); }
 };
 
-/// Calls f(Type<dtype>()) for the type of q, k, v, out or bias.
+template <>
+struct Element<FA_F16> {
+  static constexpr fa_dtype dtype = FA_F16;
+  static constexpr bool in_pairs = false;
+  using Bits = uint16_t;
+  static float to_float(Bits x) { return f16_to_float(x); }
+  static Bits from_float(float x) { return float_to_f16(x); }
+};
+
+template <>
+struct Element<FA_BF16> {
+  static constexpr fa_dtype dtype = FA_BF16;
+  static constexpr bool in_pairs = true;
+  using Bits = uint16_t;
+  static float to_float(Bits x) { return bf16_to_float(x); }
+  static Bits from_float(float x) { return float_to_bf16(x); }
+};
+
+#define FA_CALL(type) \
+  case type:          \
+    return f(Element<type>());
+#define FA_NONE(type) \
+  case type:          \
+    break;
+
+/// Calls f(Element<dtype>()) for the type of q, k or v, or one of the others.
 template <class F>
 [[gnu::always_inline]] inline auto with_type(fa_dtype dtype, const F &f) {
   switch (static_cast<Dtype>(dtype)) {
-    case FA_F32:
-      return f(Type<FA_F32>());
-    case FA_F16:
-      return f(Type<FA_F16>());
-    case FA_BF16:
-      return f(Type<FA_BF16>());
-    case FA_BOOL:
-    case FA_I32:
-    case FA_DTYPE_DEFAULT:
-      break;  // none of theirs
+#define FA_ELEMENT_compute FA_CALL
+#define FA_ELEMENT_cache FA_CALL
+#define FA_ELEMENT_other FA_NONE
+#define FA_ELEMENT(dtype, number, name, use, bits) FA_ELEMENT_##use(FA_##dtype)
+#include "core/elements.inc"
+#undef FA_ELEMENT_cache
+    FA_NONE(FA_DTYPE_DEFAULT)
   }
   __builtin_unreachable();
 }
 
+/// The same of out, the bias or a gradient.
+template <class F>
+[[gnu::always_inline]] inline auto with_compute_type(fa_dtype dtype, const F &f) {
+  switch (static_cast<Dtype>(dtype)) {
+#define FA_ELEMENT_cache FA_NONE
+#include "core/elements.inc"
+#undef FA_ELEMENT_cache
+#undef FA_ELEMENT_compute
+#undef FA_ELEMENT_other
+#undef FA_ELEMENT
+    FA_NONE(FA_DTYPE_DEFAULT)
+  }
+  __builtin_unreachable();
+}
+
+#undef FA_CALL
+#undef FA_NONE
+
 template <fa_dtype dtype>
 inline float load_element(const char *p) {
-  if constexpr (dtype == FA_F32) {
-    float value;
-    __builtin_memcpy(&value, p, sizeof value);
-    return value;
-  } else {
-    static_assert(dtype == FA_F16 || dtype == FA_BF16);
-    uint16_t half;
-    __builtin_memcpy(&half, p, sizeof half);
-    return dtype == FA_F16 ? f16_to_float(half) : bf16_to_float(half);
-  }
+  typename Element<dtype>::Bits bits;
+  __builtin_memcpy(&bits, p, sizeof bits);
+  return Element<dtype>::to_float(bits);
 }
 inline float load_element(const char *p, fa_dtype dtype) {
-  return with_type(dtype, [&](auto type) { return load_element<decltype(type)::dtype>(p); });
+  return with_type(dtype, [&](auto type) { return load_element<type.dtype>(p); });
 }
 
 template <fa_dtype dtype>
 inline void store_element(char *p, float value) {
-  if constexpr (dtype == FA_F32) {
-    __builtin_memcpy(p, &value, sizeof value);
-  } else {
-    static_assert(dtype == FA_F16 || dtype == FA_BF16);
-    const uint16_t half = dtype == FA_F16 ? float_to_f16(value) : float_to_bf16(value);
-    __builtin_memcpy(p, &half, sizeof half);
-  }
+  const typename Element<dtype>::Bits bits = Element<dtype>::from_float(value);
+  __builtin_memcpy(p, &bits, sizeof bits);
 }
 inline void store_element(char *p, fa_dtype dtype, float value) {
-  with_type(dtype, [&](auto type) { store_element<decltype(type)::dtype>(p, value); });
+  with_compute_type(dtype, [&](auto type) { store_element<type.dtype>(p, value); });
+}
+
+/// Whether vectors of a type are loaded in pair order.
+inline bool in_pairs(fa_dtype dtype) {
+  return with_type(dtype, [](auto type) { return type.in_pairs; });
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // are read. A block that is attended is mostly recognised by the first keys of its first row.
 #pragma once
 
-#include "core/dtype.h"
+#include "cpu/element.h"
 #include "cpu/tile.h"
 
 namespace fa::cpu {
@@ -35,22 +35,12 @@ inline bool any_other(const char *from, int64_t stride, int64_t n, Bits none) {
 inline bool row_masked(const QueryTile &tile, const QueryRow &row, int64_t begin, int64_t end) {
   const int64_t n = end - begin;
   if (n <= 0) return true;
-  if (row.mask != nullptr && !any_other<uint8_t>(row.mask + begin * tile.mask_elem, tile.mask_elem, n, 0)) return true;
+  if (row.mask != nullptr && !any_other(row.mask + begin * tile.mask_elem, tile.mask_elem, n, uint8_t{0})) return true;
   if (row.bias == nullptr) return false;
   const char *bias = row.bias + begin * tile.bias_elem;
-  switch (static_cast<Dtype>(tile.bias_dtype)) {
-    case FA_F32:
-      return !any_other<uint32_t>(bias, tile.bias_elem, n, 0xff800000);
-    case FA_F16:
-      return !any_other<uint16_t>(bias, tile.bias_elem, n, 0xfc00);
-    case FA_BF16:
-      return !any_other<uint16_t>(bias, tile.bias_elem, n, 0xff80);
-    case FA_BOOL:
-    case FA_I32:
-    case FA_DTYPE_DEFAULT:
-      break;  // no type of a bias
-  }
-  __builtin_unreachable();
+  return with_compute_type(tile.bias_dtype, [&](auto type) {
+    return !any_other(bias, tile.bias_elem, n, type.from_float(-__builtin_inff()));
+  });
 }
 
 /// True when the mask or the bias masks all keys [begin, end) for those of rows first .. first + n - 1 that the tile

@@ -126,7 +126,7 @@ inline bool store_results(const QueryTile &tile, const SubTile &t, float score_s
     }
     const float *columns = t.out + v * width;
     const Vec factors = Simd::load(factor);
-    with_type(a.out_dtype, [&](auto type) {
+    with_compute_type(a.out_dtype, [&](auto type) {
       store_rows<decltype(type)::dtype>(columns, factors, a.head_dim_v, row, rows, nonfinite);
     });
   }

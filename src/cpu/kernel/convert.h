@@ -8,33 +8,40 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
+inline Vec load_vector(Element<FA_F32>, const uint32_t *p) {
+  return Simd::load(reinterpret_cast<const float *>(p));
+}
+inline Vec load_vector(Element<FA_F16>, const uint16_t *p) {
+  return Simd::load_f16(p);
+}
+inline Vec load_vector(Element<FA_BF16>, const uint16_t *p) {
+  return Simd::load_bf16(p);
+}
 template <fa_dtype dtype>
 inline Vec load_vector(const char *p) {
-  if constexpr (dtype == FA_F32) {
-    return Simd::load(reinterpret_cast<const float *>(p));
-  } else if constexpr (dtype == FA_F16) {
-    return Simd::load_f16(reinterpret_cast<const uint16_t *>(p));
-  } else {
-    static_assert(dtype == FA_BF16);
-    return Simd::load_bf16(reinterpret_cast<const uint16_t *>(p));
-  }
+  return load_vector(Element<dtype>(), reinterpret_cast<const typename Element<dtype>::Bits *>(p));
 }
 
-/// vectors * width elements, in pair order: of every two vectors of bf16 the first holds the even elements, the second
-/// the odd ones, which costs half of what widening them in order does. Other dtypes stay in order, and so does a single
-/// vector.
+inline void load_pair(Element<FA_BF16>, const uint16_t *p, Vec &even, Vec &odd) {
+  Simd::load_bf16_pair(p, even, odd);
+}
+
+/// vectors * width elements, in pair order where the type has it: of every two vectors the first holds the even
+/// elements, the second the odd ones, which for bf16 costs half of what widening them in order does. A single vector
+/// stays in order.
 template <fa_dtype dtype, int vectors>
 inline void load_pairs(const char *p, Vec *to) {
   constexpr int64_t bytes = dtype_bytes(dtype);
-  if constexpr (dtype == FA_BF16 && vectors % 2 == 0) {
+  if constexpr (Element<dtype>::in_pairs && vectors % 2 == 0) {
+    using Bits = typename Element<dtype>::Bits;
     FA_UNROLL for (int i = 0; i < vectors; i += 2)
-        Simd::load_bf16_pair(reinterpret_cast<const uint16_t *>(p) + i * width, to[i], to[i + 1]);
+        load_pair(Element<dtype>(), reinterpret_cast<const Bits *>(p) + i * width, to[i], to[i + 1]);
   } else {
     FA_UNROLL for (int i = 0; i < vectors; i++) to[i] = load_vector<dtype>(p + i * width * bytes);
   }
 }
 
-/// Puts a row of n elements (a multiple of the width) into the pair order of bf16, or back in order.
+/// Puts a row of n elements (a multiple of the width) into pair order, or back in order.
 inline void to_pair_order(float *row, int64_t n, bool back) {
   for (float *const end = row + n; row + 2 * width <= end; row += 2 * width) {
     float copy[2 * width];
@@ -46,16 +53,18 @@ inline void to_pair_order(float *row, int64_t n, bool back) {
   }
 }
 
+inline void store_vector(Element<FA_F32>, uint32_t *p, Vec x) {
+  Simd::store(reinterpret_cast<float *>(p), x);
+}
+inline void store_vector(Element<FA_F16>, uint16_t *p, Vec x) {
+  Simd::store_f16(p, x);
+}
+inline void store_vector(Element<FA_BF16>, uint16_t *p, Vec x) {
+  Simd::store_bf16(p, x);
+}
 template <fa_dtype dtype>
 inline void store_vector(char *p, Vec x) {
-  if constexpr (dtype == FA_F32) {
-    Simd::store(reinterpret_cast<float *>(p), x);
-  } else if constexpr (dtype == FA_F16) {
-    Simd::store_f16(reinterpret_cast<uint16_t *>(p), x);
-  } else {
-    static_assert(dtype == FA_BF16);
-    Simd::store_bf16(reinterpret_cast<uint16_t *>(p), x);
-  }
+  store_vector(Element<dtype>(), reinterpret_cast<typename Element<dtype>::Bits *>(p), x);
 }
 
 template <fa_dtype dtype>
@@ -89,7 +98,7 @@ inline void store_row(char *to, int64_t stride, fa_dtype dtype, const float *fro
   if (stride != dtype_bytes(dtype)) {
     for (int64_t i = 0; i < n; i++) store_element(to + i * stride, dtype, from[i] * factor);
   } else {
-    with_type(dtype, [&](auto type) { store_unit_row<decltype(type)::dtype>(to, from, factor, n); });
+    with_compute_type(dtype, [&](auto type) { store_unit_row<decltype(type)::dtype>(to, from, factor, n); });
   }
 }
 

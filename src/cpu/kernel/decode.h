@@ -117,7 +117,7 @@ inline void finish_decode_scores(const QueryTile &tile, const RowGroup &g, const
       const auto row_of_lane = [&](int i) -> const QueryRow & { return group_row(tile, g, i % rows); };
       const auto key_of_lane = [&](int i) { return key + j + i / rows; };
       if (m.bias)
-        with_type(tile.bias_dtype, [&](auto type) {
+        with_compute_type(tile.bias_dtype, [&](auto type) {
           for (int i = 0; i < used; i++)
             biases[i] = load_element<decltype(type)::dtype>(row_of_lane(i).bias + key_of_lane(i) * tile.bias_elem);
         });
@@ -254,7 +254,7 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
   auto *group = static_cast<RowGroup *>(memory);
   float *q = reinterpret_cast<float *>(group + groups);
   float *scores = q + tile.rows * a.head_dim;
-  const bool paired = a.kv_dtype == FA_BF16;
+  const bool paired = in_pairs(a.kv_dtype);
 
   int32_t low = INT32_MAX, high = 0;
   for (int i = 0; i < tile.rows; i++) {

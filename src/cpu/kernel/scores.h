@@ -80,7 +80,7 @@ struct ScoreMod {
     return tile.row[smaller(first_row + lane, tile.rows - 1)].bias + key * tile.bias_elem;
   };
   if (tile.bias_elem == dtype_bytes(tile.bias_dtype) && n == width) {
-    with_type(tile.bias_dtype, [&](auto type) {
+    with_compute_type(tile.bias_dtype, [&](auto type) {
       for (int lane = 0; lane < width; lane++) to[lane] = load_vector<decltype(type)::dtype>(bias_of(lane));
     });
   } else {

@@ -40,7 +40,7 @@ inline void compute_few_s(const TilePair &p, const Segment &g) {
     for (int r = 0; r < n; r++) {
       float *row = p.scratch.rows + r * BackwardScratch::staging_pitch(a);
       load_row(row, p.queries.row[first + r].q, p.queries.q_elem, a.q_dtype, a.head_dim);
-      if (a.kv_dtype == FA_BF16) to_pair_order(row, a.head_dim, false);
+      if (in_pairs(a.kv_dtype)) to_pair_order(row, a.head_dim, false);
       q[r] = row;
     }
     with_type(a.kv_dtype, [&](auto type) {
