@@ -1,5 +1,5 @@
-// fa_bench_launch: what fa_forward takes on the host beyond the launch itself, on a driver that does nothing
-// (null_driver.cpp). Goal: 3 microseconds.
+// fa_bench_launch: what fa_forward and fa_backward take on the host beyond the launch itself, on a driver that does
+// nothing (null_driver.cpp). Goal: 3 microseconds.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 #include <fa.h>
@@ -55,6 +55,29 @@ void decode_in_splits(benchmark::State &state) {
   for (auto _ : state) call.run();
 }
 BENCHMARK(decode_in_splits)->Unit(benchmark::kNanosecond);
+
+/// The two passes of a call of f32: three kernels.
+void gradients(benchmark::State &state) {
+  fa_desc desc;
+  fa_desc_init(&desc, sizeof desc);
+  desc.device = FA_DEVICE_CUDA;
+  desc.dtype_q = FA_F32;
+  desc.head_dim = 128;
+  fa_op *op = nullptr;
+  Call::check(fa_create(&desc, &op));
+  fa_backward_args args;
+  fa_backward_args_init(&args, sizeof args);
+  constexpr ptrdiff_t apart = 1 << 30;
+  char *memory = reinterpret_cast<char *>(uintptr_t{1} << 40);
+  for (fa_tensor *rows : {&args.q, &args.k, &args.v, &args.out, &args.dout, &args.dq, &args.dk, &args.dv})
+    fa_tensor_init(rows, memory += apart, FA_F32, 2, 1024, 8, 128);
+  fa_tensor_init(&args.lse, memory += apart, FA_F32, 2, 8, 1024, 1);
+  Call::check(fa_backward_workspace_size(op, &args, &args.workspace_size));
+  args.workspace = memory += apart;
+  for (auto _ : state) Call::check(fa_backward(op, &args));
+  fa_destroy(op);
+}
+BENCHMARK(gradients)->Unit(benchmark::kNanosecond);
 
 /// The bare launch that the others are compared with.
 void launch(benchmark::State &state) {

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
-#include <type_traits>
 
-#include "core/operands.h"
 #include "library.h"
 #include "reference/number.h"
+#include "schema/schema.h"
 
 namespace fa::tool {
 
@@ -97,19 +96,13 @@ DevicePointer address(const void *p) {
   return reinterpret_cast<DevicePointer>(p);
 }
 
-/// The call that a structure describes, and what says how large its workspace is.
-struct Forward {
-  using Call = ForwardCall;
-  static constexpr auto size = fa_forward_workspace_size;
-};
-struct Gradients {
-  using Call = BackwardCall;
-  static constexpr auto size = fa_backward_workspace_size;
-};
-template <class Args>
-using Pass = std::conditional_t<std::is_same_v<Args, fa_forward_args>, Forward, Gradients>;
-template <class Args>
-using FieldsOf = Fields<typename Pass<Args>::Call>;
+/// fa_<operation>_workspace_size, by the structure that it takes.
+#define FA_SIZE(name, Name, FIELDS)                                                        \
+  fa_status workspace_size(const fa_op *op, const fa_##name##_args *args, size_t *bytes) { \
+    return fa_##name##_workspace_size(op, args, bytes);                                    \
+  }
+FA_OPERATIONS(FA_SIZE)
+#undef FA_SIZE
 
 /// Makes the device's primary context current.
 void enter(int32_t device_index) {
@@ -143,11 +136,11 @@ template <class Args>
 OnGpu<Args>::OnGpu(const Args &host, const fa_op *op, int64_t sequences, int32_t device_index)
     : args(host), host_(host) {
   enter(device_index);
-  for (const auto &t : FieldsOf<Args>::tensors) move(&(args.*t.given));
-  for (const auto &a : FieldsOf<Args>::arrays) move(&(args.*a.given), a.entries(sequences));
+  for (const auto &t : schema::Fields<Args>::tensors) move(&(args.*t.field));
+  for (const auto &a : schema::Fields<Args>::arrays) move(&(args.*a.field), sequences + a.more);
   args.workspace = nullptr;
   args.workspace_size = 0;
-  check(Pass<Args>::size(op, &args, &args.workspace_size));
+  check(workspace_size(op, &args, &args.workspace_size));
   if (args.workspace_size == 0) return;
   DevicePointer memory = 0;
   call("cuMemAlloc_v2", &memory, args.workspace_size);
@@ -187,13 +180,15 @@ void OnGpu<Args>::wait() const {
 template <class Args>
 void OnGpu<Args>::fetch() const {
   wait();
-  for (const auto &t : FieldsOf<Args>::tensors) {
-    const fa_tensor &to = host_.*t.given, &from = args.*t.given;
-    if (t.access == Access::written && to.data) call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
+  for (const auto &t : schema::Fields<Args>::tensors) {
+    const fa_tensor &to = host_.*t.field, &from = args.*t.field;
+    if (t.access == schema::Access::written && to.data)
+      call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
   }
 }
 
-template class OnGpu<fa_forward_args>;
-template class OnGpu<fa_backward_args>;
+#define FA_INSTANTIATE(name, Name, FIELDS) template class OnGpu<fa_##name##_args>;
+FA_OPERATIONS(FA_INSTANTIATE)
+#undef FA_INSTANTIATE
 
 }  // namespace fa::tool

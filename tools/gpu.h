@@ -54,7 +54,7 @@ Gpus find_gpus();
 /// True for kernels of a GPU ("cuda.sm_80.mma").
 bool is_gpu_kernel(const std::string &kernel);
 
-/// The tensors, arrays and workspace of a call (fa_forward_args or fa_backward_args), copied to memory of a GPU for as
+/// The tensors, arrays and workspace of a call (fa_forward_args and its like), copied to memory of a GPU for as
 /// long as this lives. Throws Failure where the driver fails.
 template <class Args>
 class OnGpu {
@@ -65,7 +65,7 @@ class OnGpu {
   OnGpu(const OnGpu &) = delete;
   OnGpu &operator=(const OnGpu &) = delete;
 
-  Args args;  // what to call fa_forward or fa_backward with
+  Args args;  // to call fa_forward, or its like, with
 
   /// Waits until all calls are done.
   void wait() const;

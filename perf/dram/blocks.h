@@ -6,7 +6,8 @@
 #include "perf/dram/host.h"
 // After it, which has CUDA's words.
 #include "common/tile_scheduler.cuh"
-#include "cuda/plan.h"
+#include "cuda/derive.h"
+#include "cuda/forward_plan.h"
 
 namespace fa::dram {
 
@@ -21,11 +22,13 @@ std::vector<Block> blocks_of(const kernels::Params &params, const kernels::TileC
 
 /// The parameters of each launch of a plan, one after another, and how many tiles it has: launch(params, tiles).
 template <class F>
-void for_each_launch(const cuda::Plan &plan, F launch) {
+void for_each_launch(const cuda::ForwardPlan &plan, F launch) {
+  const cuda::LaunchLoop &loop = plan.loop[0];
   kernels::Params params = plan.params;
-  for (int64_t first = 0; first < plan.tiles; first += plan.launch_tiles) {
+  cuda::set_schedule(loop.schedule, &params);
+  for (int64_t first = 0; first < loop.tiles; first += loop.tiles_per_launch) {
     params.schedule.first_tile = first;
-    launch(params, std::min(plan.launch_tiles, plan.tiles - first));
+    launch(params, std::min(loop.tiles_per_launch, loop.tiles - first));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "combine/tiles.h"
 #include "mma/tiles.h"
 #include "wgmma/tiles.h"
 
@@ -78,9 +79,9 @@ std::string Call::text() const {
 }
 
 Planned::Planned(const Call &c)
-    : plan(),
-      images_{{"", &arch_of(c.gpu.sm), "wgmma", &wgmma, kernels::f16, image_dim(c.dim), nullptr},
-              {"", &arch_of(c.gpu.sm), "mma", &kernels::mma::family, kernels::f16, image_dim(c.dim), nullptr}} {
+    : images_{{"", &arch_of(c.gpu.sm), "wgmma", &wgmma, kernels::f16, image_dim(c.dim), nullptr},
+              {"", &arch_of(c.gpu.sm), "mma", &kernels::mma::family, kernels::f16, image_dim(c.dim), nullptr},
+              {"", &arch_of(c.gpu.sm), "combine", &kernels::combine::family, kernels::f32, 576, nullptr}} {
   attention_.q_dtype = attention_.kv_dtype = attention_.out_dtype = FA_F16;
   const int64_t dim_v = c.dim_v > 0 ? c.dim_v : c.dim;
   attention_.head_dim = c.dim, attention_.head_dim_v = dim_v;
@@ -103,10 +104,10 @@ Planned::Planned(const Call &c)
   p.k = rows_of(3, p.rows_k, p.heads_kv, c.dim), p.v = rows_of(4, p.rows_k, p.heads_kv, dim_v);
   if (c.page > 0) set_pages(c);
   set_features(c);
-  const cuda::ForwardKernels serving =
-      c.warpgroups ? cuda::ForwardKernels{{&images_[0], &images_[1]}, 2} : cuda::ForwardKernels{{&images_[1]}, 1};
-  plan = cuda::plan_of(p, serving, c.gpu.device());
-  plan.place_partials(reinterpret_cast<char *>(uintptr_t{5} << 44));
+  const cuda::KernelSet kernels = c.warpgroups ? cuda::KernelSet{{&images_[0], &images_[1]}, 2, &images_[2]}
+                                               : cuda::KernelSet{{&images_[1]}, 1, &images_[2]};
+  plan = cuda::plan_of(p, kernels, c.gpu.device());
+  plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{5} << 44), &plan.params);
 }
 
 /// Each sequence's pages lie one after another.

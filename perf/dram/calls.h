@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/call.h"
-#include "cuda/plan.h"
+#include "cuda/forward_plan.h"
 
 namespace fa::dram {
 
@@ -57,7 +57,7 @@ class Planned {
   Planned(const Planned &) = delete;
   Planned &operator=(const Planned &) = delete;
 
-  cuda::Plan plan;
+  cuda::ForwardPlan plan;
 
  private:
   Attention attention_;
@@ -67,7 +67,7 @@ class Planned {
 
   std::vector<int32_t> cumulative_, pages_;
   float slope_ = 0.5f;
-  cuda::Image images_[2];  // wgmma, mma
+  cuda::Image images_[3];  // wgmma, mma, combine
 };
 
 }  // namespace fa::dram

@@ -56,11 +56,13 @@ void print_table() {
 void print_line(const std::string &line) {
   const Call call = call_of(line);
   const Planned planned(call);
-  const fa::cuda::Plan &plan = planned.plan;
+  const fa::cuda::ForwardPlan &plan = planned.plan;
+  const fa::cuda::KernelLaunch &kernel = plan.kernel();
   const Traffic traffic = traffic_of(plan, call.gpu);
-  std::printf("%s %s %d %d %lld %lld %d %lld %lld\n", plan.image->family_name, fa::kernels::name_of(plan.entry),
-              plan.tile.rows, plan.tile.keys, static_cast<long long>(plan.tiles), static_cast<long long>(plan.slots),
-              plan.splits(), static_cast<long long>(traffic.read), static_cast<long long>(traffic.written));
+  std::printf("%s %s %d %d %lld %lld %d %lld %lld\n", kernel.image->family_name, fa::kernels::name_of(kernel.entry),
+              kernel.tile.rows, kernel.tile.keys, static_cast<long long>(plan.loop[0].tiles),
+              static_cast<long long>(plan.slots), plan.splits(), static_cast<long long>(traffic.read),
+              static_cast<long long>(traffic.written));
 }
 
 }  // namespace

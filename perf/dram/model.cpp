@@ -3,9 +3,9 @@
 #include <limits>
 #include <queue>
 
-#include "reference/random.h"
 #include "perf/dram/blocks.h"
 #include "perf/dram/cache.h"
+#include "reference/random.h"
 
 namespace fa::dram {
 namespace {
@@ -132,13 +132,13 @@ void combine(const Params &p, const TileConfig &tile, const std::vector<Block> &
   }
 }
 
-Traffic traffic_through(int64_t cache_bytes, const cuda::Plan &plan, double drift) {
+Traffic traffic_through(int64_t cache_bytes, const cuda::ForwardPlan &plan, double drift) {
   Traffic traffic;
   Cache cache(cache_bytes);
   for_each_launch(plan, [&](const Params &p, int64_t tiles) {
-    const std::vector<Block> blocks = blocks_of(p, plan.tile, tiles);
-    Device(p, plan.tile, plan.slots, drift, &cache).run(blocks, &traffic);
-    if (plan.splits() > 1) combine(p, plan.tile, blocks, &cache);
+    const std::vector<Block> blocks = blocks_of(p, plan.kernel().tile, tiles);
+    Device(p, plan.kernel().tile, plan.slots, drift, &cache).run(blocks, &traffic);
+    if (plan.splits() > 1) combine(p, plan.kernel().tile, blocks, &cache);
     for (const Block &block : blocks)
       traffic.operations += 2.0 * static_cast<double>(block.scores) * (p.head_dim + p.head_dim_v);
   });
@@ -152,18 +152,18 @@ double Traffic::bound(const Gpu &gpu) const {
   return operations / (static_cast<double>(read + written) / (gpu.bandwidth * 1e9)) * 1e-12;
 }
 
-Traffic traffic_of(const cuda::Plan &plan, const Gpu &gpu, double drift) {
+Traffic traffic_of(const cuda::ForwardPlan &plan, const Gpu &gpu, double drift) {
   return traffic_through(gpu.l2_bytes / gpu.l2s, plan, drift);
 }
 
-Traffic least_traffic_of(const cuda::Plan &plan) {
+Traffic least_traffic_of(const cuda::ForwardPlan &plan) {
   return traffic_through(std::numeric_limits<int64_t>::max() / 2, plan, 0);
 }
 
-cuda::Plan one_group(const cuda::Plan &plan) {
-  cuda::Plan one = plan;
-  one.params.schedule.group = std::numeric_limits<int64_t>::max();
-  one.params.schedule.tail_tiles = 0;
+cuda::ForwardPlan one_group(const cuda::ForwardPlan &plan) {
+  cuda::ForwardPlan one = plan;
+  one.loop[0].schedule.group = std::numeric_limits<int64_t>::max();
+  one.loop[0].schedule.tail_tiles = 0;
   return one;
 }
 

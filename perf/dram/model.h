@@ -20,12 +20,12 @@ struct Traffic {
 
 /// drift: by how much the fastest of the blocks that work side by side gets ahead of the slowest, as a part of the
 /// time.
-Traffic traffic_of(const cuda::Plan &plan, const Gpu &gpu, double drift = 0.1);
+Traffic traffic_of(const cuda::ForwardPlan &plan, const Gpu &gpu, double drift = 0.1);
 
 /// The same with a cache that holds everything: what has to be read at least.
-Traffic least_traffic_of(const cuda::Plan &plan);
+Traffic least_traffic_of(const cuda::ForwardPlan &plan);
 
 /// The plan with all columns in one group, as calls were ordered before.
-cuda::Plan one_group(const cuda::Plan &plan);
+cuda::ForwardPlan one_group(const cuda::ForwardPlan &plan);
 
 }  // namespace fa::dram

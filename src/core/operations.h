@@ -41,9 +41,9 @@ struct OperationTraits;
 FA_OPERATIONS(FA_TRAITS)
 #undef FA_TRAITS
 
-/// The CMake option without which a build lacks an operation; nullptr where every build has it.
+/// The CMake option without which a build lacks an operation; "" where every build has it.
 template <class Call>
-constexpr const char *build_option = nullptr;
+constexpr const char *build_option = "";
 template <>
 inline constexpr const char *build_option<BackwardCall> = "FA_BACKWARD";
 

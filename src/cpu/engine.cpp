@@ -87,7 +87,7 @@ struct Executor<BackwardCall> {
 
 /// Whether this build has an operation: always, unless a CMake option can leave it out.
 template <class Call>
-concept Built = *OperationTraits<Call>::build_option == '\0' || requires {
+concept Built = *build_option<Call> == '\0' || requires {
   sizeof(Executor<Call>);
 };
 

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/derive.h"
 #include "cuda/inputs.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
+#include "cuda/tensor_maps.h"
 
 namespace fa::cuda {
 namespace {
 
 using kernels::Entry;
 using kernels::TileConfig;
+using kernels::TileSchedulerParams;
 
 /// Rows of terms of a head: of each sequence, unless they are packed, where each begins at a block of its own.
 Count stats_rows(const BackwardCall &c) {
@@ -43,7 +44,6 @@ kernels::BackwardParams params_of(const BackwardCall &c) {
   s.dv_dtype = c.dv.dtype;
   s.dbias_dtype = c.dbias.dtype;
   s.accumulate = c.accumulate;
-  derive(&s);  // families look at layouts
   return s;
 }
 
@@ -67,11 +67,10 @@ struct Summing {
   const char *reason;  // where there is no image
 };
 
-Summing summing_of(const BackwardCall &c, const Gradients &gradients, const Device &device) {
+Summing summing_of(const BackwardCall &c, const KernelSet &kernels, const Device &device) {
   if (const char *why = fused_rejection(c)) return {nullptr, why};
   const char *why = "no kernel of this type and head dimension has one loop";
-  for (int i = 0; i < gradients.count; i++) {
-    const Image *image = gradients.images[i];
+  for (const Image *image : kernels) {
     if (!image->has(Entry::bwd_fused)) continue;
     if (image->tile_of(Entry::bwd_fused).shared_bytes <= device.shared_per_block) return {image, nullptr};
     why = "one loop needs more shared memory than the device has";
@@ -113,148 +112,175 @@ bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Devic
   return waits <= max_wait_fraction * std::max(steps, of_a_place);
 }
 
-/// Adds steps to a plan.
+/// The workspace: statistics of rows and, where one loop sums all three gradients, what dq is summed in.
+/// image: of that loop, nullptr where there are two passes.
+WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &c, const Image *image) {
+  using Params = kernels::BackwardParams;
+  const Count rows = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch) * stats_rows(c);
+  WorkspaceLayout<Params> layout;
+  layout.add<&Params::row_stats>(rows);
+  if (image == nullptr) return layout;
+  layout.add<&Params::dq_accum>(rows * image->dim);
+  if (!c.attention->nondeterministic) layout.add<&Params::dq_semaphore>(rows / int64_t{kernels::dq_semaphore_rows});
+  if (kernels::scales_gradients(c.attention->q_dtype))
+    layout.add<&Params::row_factors>(rows / int64_t{kernels::stats_block});
+  return layout;
+}
+
+/// Adds kernels to a plan.
 class Planner {
  public:
-  Planner(const BackwardCall &call, const Gradients &gradients, const Device &device, BackwardPlan *plan)
-      : c_(call), gradients_(gradients), device_(device), plan_(plan) {}
+  Planner(const BackwardCall &call, const KernelSet &kernels, const Device &device, BackwardPlan *plan)
+      : c_(call), kernels_(kernels), device_(device), plan_(plan) {}
+
+  /// That of the first image that supports the call, of those that have the entry point.
+  KernelLaunch best(Entry entry) const {
+    if (kernels_.shared->has(entry)) return launch_of(*kernels_.shared, entry);
+    KernelLaunch kernel;
+    const char *why = nullptr;
+    for (const Image *image : kernels_) {
+      if (!image->has(entry)) continue;
+      kernel = launch_of(*image, entry);
+      kernel.why_no_better = why;
+      why = unsupported_reason(kernel);
+      if (why == nullptr) why = encode_maps_of(&kernel);
+      if (why == nullptr) break;
+    }
+    return kernel;
+  }
 
   /// dk, dv and dq in one loop, if that is right for the call. Returns why it is not; nullptr: it is.
-  const char *add_gradients() {
-    const auto [image, reason] = summing_of(c_, gradients_, device_);
+  const char *add_fused() {
+    const auto [image, reason] = summing_of(c_, kernels_, device_);
     if (image == nullptr) return reason;
-    if (const char *why = image->family->unsupported_backward_reason(Entry::bwd_fused, plan_->params)) return why;
+    KernelLaunch kernel = launch_of(*image, Entry::bwd_fused);
+    if (const char *why = unsupported_reason(kernel)) return why;
     const bool any_order = c_.attention->nondeterministic;
-    if (!any_order && !fixed_order_pays(c_, image->tile_of(Entry::bwd_fused), device_))
+    if (!any_order && !fixed_order_pays(c_, kernel.tile, device_))
       return "blocks would wait too long for their turns, which FA_FLAG_NONDETERMINISTIC does without";
+    if (const char *why = encode_maps_of(&kernel)) return why;
     plan_->in_turns = !any_order;
     plan_->params.dq_columns = image->dim;
-    add_keys(Entry::bwd_fused);
-    add_queries(Entry::dq_postprocess);
+    plan_->workspace = layout_of(c_, image);
+    add_keys(kernel);
+    add_queries(best(Entry::dq_postprocess));
     return nullptr;
   }
 
   /// Of blocks that own queries: of delta, dq and dq_accum.
-  void add_queries(Entry entry) {
-    KernelLaunch launch = best(entry);
-    const TileConfig tile = launch.image->tile_of(entry);
+  void add_queries(const KernelLaunch &kernel) {
+    const TileConfig &tile = kernel.tile;
     const bool packed = c_.cu_seqlens_q != nullptr;
     const Tiles tiles = tiles_of(packed, c_.batch, c_.rows_q, c_.max_seqlen_q, tile.rows);
-    set_schedule(tile.rows, tiles, c_.heads_q, &launch);
-    launch.tiles = number(tiles.count * c_.heads_q * (packed ? 1 : c_.batch));
-    if (launch.tiles > 0) set_order(c_, device_, tile, max_active_blocks(entry, tile, device_), &launch.schedule);
-    add(launch, c_.attention->head_dim);
+    const int64_t all = number(tiles.count * c_.heads_q * (packed ? 1 : c_.batch));
+    TileSchedulerParams schedule = schedule_of(tile.rows, tiles, c_.heads_q);
+    if (all > 0) set_order(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), &schedule);
+    add(kernel, schedule, all, c_.attention->head_dim);
   }
 
   /// Of blocks that own keys. Sequences may have the same ones under kv_batch_idx, so these are the cache's.
-  void add_keys(Entry entry) {
-    KernelLaunch launch = best(entry);
-    const TileConfig tile = launch.image->tile_of(entry);
+  void add_keys(const KernelLaunch &kernel) {
+    const TileConfig &tile = kernel.tile;
     const int64_t longest = c_.kv_batch_idx != nullptr ? c_.rows_k : c_.max_seqlen_k;
     const Tiles tiles = tiles_of(c_.cu_seqlens_k != nullptr, c_.batch, c_.rows_k, longest, tile.keys);
-    const int64_t columns = c_.batch_k * c_.heads_kv;
-    set_schedule(tile.keys, tiles, c_.heads_kv, &launch);
-    launch.tiles = number(tiles.count * columns);
-    if (launch.tiles > 0)
-      launch.schedule.group = group_of_keys(c_, device_, tile, max_active_blocks(entry, tile, device_), columns);
-    add(launch, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
+    const int64_t columns = c_.batch_k * c_.heads_kv, all = number(tiles.count * columns);
+    TileSchedulerParams schedule = schedule_of(tile.keys, tiles, c_.heads_kv);
+    if (all > 0)
+      schedule.group = group_of_keys(c_, device_, tile, max_active_blocks(kernel.entry, tile, device_), columns);
+    add(kernel, schedule, all, std::max(c_.attention->head_dim, c_.attention->head_dim_v));
   }
 
   void add_bias() {
-    KernelLaunch launch = best(Entry::dbias);
-    const TileConfig tile = launch.image->tile_of(Entry::dbias);
+    const KernelLaunch kernel = best(Entry::dbias);
     const int64_t *shape = c_.dbias_shape;
-    launch.tiles = number(Count(shape[0]) * shape[1] * ceil_div(shape[2], tile.rows) * ceil_div(shape[3], tile.keys));
-    add(launch, 0);
+    const Count tiles =
+        Count(shape[0]) * shape[1] * ceil_div(shape[2], kernel.tile.rows) * ceil_div(shape[3], kernel.tile.keys);
+    add(kernel, {}, number(tiles), 0);
   }
 
-  void add_sinks() {
-    KernelLaunch launch = best(Entry::dsinks);
-    launch.tiles = c_.dsinks_batch * c_.heads_q;
-    add(launch, 0);
-  }
+  void add_sinks() { add(best(Entry::dsinks), {}, c_.dsinks_batch * c_.heads_q, 0); }
 
  private:
-  /// The first image that serves, of those that have the entry point.
-  KernelLaunch best(Entry entry) const {
-    KernelLaunch launch = {};
-    launch.entry = entry;
-    launch.image = gradients_.delta;
-    if (launch.image->has(entry)) return launch;
-    for (int i = 0; i < gradients_.count; i++) {
-      launch.image = gradients_.images[i];
-      if (!launch.image->has(entry)) continue;
-      const char *why = launch.image->family->unsupported_backward_reason(entry, plan_->params);
-      if (why == nullptr) break;
-      launch.why_no_better = why;
-    }
-    return launch;
+  static KernelLaunch launch_of(const Image &image, Entry entry) {
+    KernelLaunch kernel;
+    kernel.image = &image, kernel.entry = entry, kernel.tile = image.tile_of(entry);
+    return kernel;
   }
 
-  static void set_schedule(int rows, const Tiles &tiles, int64_t heads, KernelLaunch *launch) {
-    kernels::TileSchedulerParams &schedule = launch->schedule;
+  const char *unsupported_reason(const KernelLaunch &kernel) const {
+    if (const char *why = kernel.image->family->unsupported_backward_reason(kernel.entry, plan_->params)) return why;
+    return kernel.tile.box_keys > 0 ? unmappable_reason(c_, plan_->params, kernel.tile, 1) : nullptr;
+  }
+
+  /// nullptr, or why the driver refuses.
+  const char *encode_maps_of(KernelLaunch *kernel) const {
+    return kernel->tile.box_keys > 0 ? encode_maps(c_, c_.dout, kernel->tile, 1, &kernel->maps.emplace()) : nullptr;
+  }
+
+  static TileSchedulerParams schedule_of(int rows, const Tiles &tiles, int64_t heads) {
+    TileSchedulerParams schedule = {};
     schedule.tile_rows = rows;
     schedule.tiles = static_cast<int32_t>(number(tiles.count));
     schedule.sequence_tiles = static_cast<int32_t>(tiles.of_sequence);
     schedule.head_groups = static_cast<int32_t>(heads);
     schedule.heads_per_tile = 1;
     schedule.num_splits = 1;
+    return schedule;
   }
 
-  /// dim: of the gradient, 0 where one block sums all of it.
-  void add(KernelLaunch launch, int64_t dim) {
-    const TileConfig tile = launch.image->tile_of(launch.entry);
-    launch.rows = tile.columns > 0 ? static_cast<int>(ceil_div(dim, tile.columns)) : 1;
-    if (launch.tiles > 0) plan_->launches[plan_->count++] = launch;
+  /// A kernel in a loop of its own, unless it has no tiles. dim: of the gradient, 0 where one block sums all of it.
+  void add(const KernelLaunch &kernel, const TileSchedulerParams &schedule, int64_t tiles, int64_t dim) {
+    if (tiles == 0) return;
+    LaunchLoop &loop = plan_->loop[plan_->loop_count++];
+    loop.schedule = schedule;
+    loop.tiles = tiles, loop.tiles_per_launch = std::min(tiles, most_blocks);
+    loop.kernels[loop.kernel_count++] = kernel;
+    if (const int columns = kernel.tile.columns; columns > 0)
+      loop.kernels[0].grid_y = static_cast<int>(ceil_div(dim, columns));
   }
 
   const BackwardCall &c_;
-  const Gradients &gradients_;
+  const KernelSet &kernels_;
   const Device &device_;
   BackwardPlan *plan_;
 };
 
 }  // namespace
 
-BackwardPlan plan_of(const BackwardCall &call, const Gradients &gradients, const Device &device) {
-  BackwardPlan plan = {};
+BackwardPlan plan_of(const BackwardCall &call, const KernelSet &kernels, const Device &device) {
+  BackwardPlan plan;
   plan.params = params_of(call);
-  Planner planner(call, gradients, device, &plan);
-  planner.add_queries(Entry::delta);
+  plan.workspace = layout_of(call, nullptr);
+  Planner planner(call, kernels, device, &plan);
+  planner.add_queries(planner.best(Entry::delta));
   if (call.dsinks) planner.add_sinks();
-  if (const char *why = planner.add_gradients()) {
-    const int before = plan.count;
-    if (call.dk || call.dv) planner.add_keys(Entry::dkv);
-    if (call.dq) planner.add_queries(Entry::dq);
-    if (plan.count - before == 2) plan.why_two_passes = why;
+  if (const char *why = planner.add_fused()) {
+    const int before = plan.loop_count;
+    if (call.dk || call.dv) planner.add_keys(planner.best(Entry::dkv));
+    if (call.dq) planner.add_queries(planner.best(Entry::dq));
+    if (plan.loop_count - before == 2) plan.why_two_passes = why;
   }
   if (call.dbias) planner.add_bias();
   return plan;
 }
 
-void BackwardPlan::place(char *workspace) {
-  params.row_stats = reinterpret_cast<kernels::RowStats *>(workspace);
-  if (params.dq_columns == 0) return;
-  const int64_t rows = params.heads_q * params.stats_rows * (params.cu_seqlens_q != nullptr ? 1 : params.batch);
-  params.dq_accum = reinterpret_cast<float *>(params.row_stats + rows);
-  char *end = reinterpret_cast<char *>(params.dq_accum + rows * params.dq_columns);
-  if (in_turns) {
-    params.dq_semaphore = reinterpret_cast<int32_t *>(end);
-    end = reinterpret_cast<char *>(params.dq_semaphore + rows / kernels::dq_semaphore_rows);
-  }
-  if (kernels::scales_gradients(params.q_dtype)) params.row_factors = reinterpret_cast<kernels::RowScales *>(end);
+Count workspace_bound(const BackwardCall &call, const KernelSet &kernels, const Device &device) {
+  return layout_of(call, summing_of(call, kernels, device).image).bytes();
 }
 
-Count backward_workspace(const BackwardCall &c, const Gradients &gradients, const Device &device) {
-  const Count rows = Count(c.heads_q) * (c.cu_seqlens_q != nullptr ? 1 : c.batch) * stats_rows(c);
-  const Count terms = rows * static_cast<int64_t>(sizeof(kernels::RowStats));
-  const Image *image = summing_of(c, gradients, device).image;
-  if (image == nullptr) return terms;
-  const Count sums = rows * image->dim * static_cast<int64_t>(sizeof(float));
-  const Count turns = rows / int64_t{kernels::dq_semaphore_rows} * static_cast<int64_t>(sizeof(int32_t));
-  const Count factors = rows / int64_t{kernels::stats_block} * static_cast<int64_t>(sizeof(kernels::RowScales));
-  return terms + sums + (c.attention->nondeterministic ? Count(0) : turns) +
-         (kernels::scales_gradients(c.attention->q_dtype) ? factors : Count(0));
+std::string log_line(const BackwardPlan &plan) {
+  std::string text;
+  for (const LaunchLoop &loop : plan.loops()) {
+    const KernelLaunch &kernel = loop.kernels[0];
+    text.append(text.empty() ? "backward: " : ", ")
+        .append(kernel.image->name)
+        .append(" ")
+        .append(name_of(kernel.entry));
+    if (kernel.entry == Entry::bwd_fused) text.append(plan.in_turns ? " in a fixed order" : " in any order");
+    if (kernel.why_no_better != nullptr) text.append(" (no better one: ").append(kernel.why_no_better).append(")");
+  }
+  if (plan.why_two_passes != nullptr) text.append("; in two passes: ").append(plan.why_two_passes);
+  return text;
 }
 
 }  // namespace fa::cuda

@@ -81,6 +81,11 @@ constexpr size_t row_count = [] {
   return count;
 }();
 
+/// True of the images of KernelSet::shared.
+constexpr bool is_shared(const Image &image) {
+  return image.has(Entry::combine) || image.has(Entry::delta);
+}
+
 struct Table {
   Row rows[row_count + 1];  // there may be none
   Kernel kernels[row_count + 1];
@@ -145,7 +150,8 @@ constexpr Table table = [] {
     const Span span = row_at(i);
     made.rows[row] = {&first, span.end - span.begin, nullptr};
     for (const Image &image : std::span(list, list_length))
-      if (image.arch == first.arch && image.has(Entry::combine)) made.rows[row].combine = &image;
+      if (image.arch == first.arch && same(image.operation, "forward") && is_shared(image))
+        made.rows[row].combine = &image;
     made.kernels[row] = {first.name,
                          FA_DEVICE_CUDA,
                          first.arch->name,
@@ -319,53 +325,62 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
   return unsupported_reason(row, a, device, room);
 }
 
-/// The images of an op whose best kernel is this one: with those of its architecture that follow, up to one that serves
-/// all calls.
-ForwardKernels serving_of(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
+/// True of an image that supports an attention, and whose entry points a device has room for; without room for
+/// bwd_fused, gradients take two passes.
+bool supports(const Image &image, const kernels::Attention &a, const Device &device) {
+  if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
+  for (int i = 0; i < kernels::entry_count; i++)
+    if (Entry(i) != Entry::bwd_fused && image.tile_of(Entry(i)).shared_bytes > device.shared_per_block) return false;
+  return image.family->unsupported_reason(a) == nullptr;
+}
+
+/// What an op whose best kernel is this one has for an operation: the narrowest image of each of its families that
+/// supports the attention. A kernel of f32 that was forced by name is alone here, too.
+template <class Call>
+KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
+  const Row &row = table.rows[index_of(kernel)];
+  const kernels::Attention a = attention_of(attention);
+  const bool f32_alone = alone && row.first->dtype == kernels::f32;
+  KernelSet set;
+  const char *last = "";
+  for (const Image &image : images()) {
+    if (image.arch != &row.arch() || !same(image.operation, OperationTraits<Call>::name)) continue;
+    if (is_shared(image)) set.shared = &image;
+    if ((f32_alone && image.dtype != kernels::f32) || same(image.name, last)) continue;
+    if (!supports(image, a, device)) continue;
+    set.images[set.count++] = &image;
+    last = image.name;
+  }
+  return set;
+}
+
+/// Forward's are the images of its line, then those of its architecture that follow, up to one that serves all calls.
+template <>
+KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
   const size_t best = index_of(kernel);
-  ForwardKernels serving;
-  serving.combine = table.rows[best].combine;
+  KernelSet set;
+  set.shared = table.rows[best].combine;
   for (size_t i = best; i < row_count && table.kernels[i].arch == kernel.arch; i++) {
     Reason room;
     const Row &row = table.rows[i];
     if (unsupported_reason(row, a, device, &room) != nullptr) continue;
-    serving.images[serving.count++] = row.serving(attention_of(a));
+    set.images[set.count++] = row.serving(attention_of(a));
     if (alone || row.family().is_fallback) break;
   }
-  return serving;
+  return set;
 }
 
-/// True of an image whose entry points a device has room for, and which serves an attention's gradients.
-bool computes_gradients(const Image &image, const kernels::Attention &a, const Device &device) {
-  if (!image.has(Entry::dkv) && !image.has(Entry::dq)) return false;
-  if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
-  for (const Entry entry : {Entry::dkv, Entry::dq, Entry::dbias})
-    if (image.tile_of(entry).shared_bytes > device.shared_per_block) return false;
-  return image.family->unsupported_reason(a) == nullptr;
-}
-
-/// The narrowest image of each family that serves. A kernel of f32 that was forced by name is alone here, too.
-Gradients gradients_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
-  const Row &row = table.rows[index_of(kernel)];
-  const kernels::Attention a = attention_of(attention);
-  const bool f32_alone = alone && row.first->dtype == kernels::f32;
-  Gradients gradients;
-  const char *last = "";
-  for (const Image &image : images()) {
-    if (image.arch != &row.arch()) continue;
-    if (image.has(Entry::delta)) gradients.delta = &image;
-    if ((f32_alone && image.dtype != kernels::f32) || same(image.name, last)) continue;
-    if (!computes_gradients(image, a, device)) continue;
-    gradients.images[gradients.count++] = &image;
-    last = image.name;
-  }
-  return gradients;
+template <class... Calls>
+PerOperation<KernelSet> kernels_of_all(CallList<Calls...>, const Kernel &kernel, const Attention &a,
+                                       const Device &device, bool alone) {
+  PerOperation<KernelSet> sets;
+  ((sets.of<Calls>() = kernels_of<Calls>(kernel, a, device, alone)), ...);
+  return sets;
 }
 
 Engine *create(const Kernel &kernel, const Attention &a, bool alone) {
   const Device &device = machine().devices[a.device_index];
-  auto engine = std::make_unique<CudaEngine>(a, device, serving_of(kernel, a, device, alone),
-                                             gradients_of(kernel, a, device, alone));
+  auto engine = std::make_unique<CudaEngine>(a, device, kernels_of_all(AllCalls(), kernel, a, device, alone));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
   // Memory of the host is served whatever the GPU's state is; calls that need it load again.
   const KeepError keep;

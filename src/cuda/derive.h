@@ -26,15 +26,20 @@ inline kernels::Layout layout_of(const kernels::View &view, int64_t dim, bool ne
   return dim % 8 == 0 && near ? kernels::vectorizable_rows : kernels::aligned_rows;
 }
 
-inline void derive(kernels::Params *p) {
-  const kernels::TileSchedulerParams &s = p->schedule;
+/// Sets a launch's schedule, and what follows from it.
+inline void set_schedule(const kernels::TileSchedulerParams &s, kernels::Params *p) {
+  p->schedule = s;
   p->by_num_splits = divisor_of(s.num_splits);
   p->by_head_groups = divisor_of(s.head_groups);
   p->by_heads_per_tile = divisor_of(s.heads_per_tile);
-  p->by_page_size = divisor_of(p->page_size);
   p->by_tile_rows = divisor_of(s.tile_rows);
   p->by_sequence_tiles = divisor_of(s.sequence_tiles);
   p->by_groups_of_kv_head = divisor_of(p->heads_kv > 0 ? s.head_groups / p->heads_kv : 0);
+}
+
+/// Sets what follows from a call's inputs.
+inline void derive(kernels::Params *p) {
+  p->by_page_size = divisor_of(p->page_size);
   const auto near = [&](const kernels::View &view) {
     if (p->page_size != 0) return p->stride_unit != 0;
     return -kernels::longest_row < view.stride[1] && view.stride[1] < kernels::longest_row;

@@ -1,6 +1,7 @@
 // The compiled kernels of this build, as kernels/built.inc lists them, and the rule for where each runs.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "common/images.h"
@@ -15,9 +16,10 @@ struct Image {
   const kernels::Arch *arch;
   const char *family_name;  // "mma"
   const kernels::Family *family;
-  kernels::Dtype dtype;       // of q, k and v; f32: of any
-  int dim;                    // head dimensions up to this one
-  const unsigned char *data;  // nullptr: in a file of its own
+  kernels::Dtype dtype;        // of q, k and v; f32: of any
+  int dim;                     // head dimensions up to this one
+  const unsigned char *data;   // nullptr: in a file of its own
+  const char *operation = "";  // that its family is of: "forward"
 
   constexpr kernels::TileConfig tile_of(kernels::Entry entry) const { return family->tile(*arch, dim, entry); }
 
@@ -32,23 +34,19 @@ constexpr int most_images = 0
 #undef FA_FAMILY
     ;
 
-/// What an op has: the images that serve its attention, best first, and the one that ends split calls. The last serves
-/// every call, unless one was asked for by name.
-struct ForwardKernels {
+/// What an op has for an operation: the images that support its attention, best first, and the one whose kernels the
+/// calls of all of these need (combine; delta and dsinks). The last image supports every call, unless a kernel was
+/// asked for by name. None: this build lacks the operation.
+struct KernelSet {
   const Image *images[most_images] = {};
   int count = 0;
-  const Image *combine = nullptr;
+  const Image *shared = nullptr;
 
   const Image *const *begin() const { return images; }
   const Image *const *end() const { return images + count; }
-};
 
-/// What an op has for gradients: the images that serve its attention, best first, of which the last serves every call,
-/// and the one that begins each. Without images there is no backward pass in this build.
-struct Gradients {
-  const Image *images[most_images] = {};
-  int count = 0;
-  const Image *delta = nullptr;
+  /// The number of an image; behind the others the shared one's.
+  int index_of(const Image *image) const { return static_cast<int>(std::find(begin(), end(), image) - begin()); }
 };
 
 /// "bf16".

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "cuda/derive.h"
+
 namespace fa::cuda {
 namespace {
 
@@ -75,6 +77,7 @@ void set_inputs(const Inputs &p, kernels::Params *s) {
   s->max_seqlen_k = static_cast<int32_t>(p.max_seqlen_k);
   s->page_size = static_cast<int32_t>(p.page_size);
   set_row_steps(p, s);
+  derive(s);
 }
 
 }  // namespace fa::cuda

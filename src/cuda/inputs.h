@@ -34,7 +34,7 @@ kernels::Attention attention_of(const Attention &attention);
 
 kernels::View view_of(const View &view);
 
-/// All that kernels are to know of a call's inputs, but for what derive finds.
+/// All that kernels need to know of a call's inputs.
 void set_inputs(const Inputs &inputs, kernels::Params *params);
 
 }  // namespace fa::cuda

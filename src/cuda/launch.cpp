@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/status.h"
+#include "cuda/derive.h"
+
 namespace fa::cuda {
 namespace {
 
@@ -39,40 +42,61 @@ int64_t without_rhythm(int64_t places) {
   return places;
 }
 
-}  // namespace
-
-int64_t grid_of(const Launch &launch, const Device &device, bool packed) {
-  const int64_t cluster = launch.tile.cluster;
-  int64_t blocks = launch.blocks;
-  if (launch.tile.persistent) {
-    const int64_t places = int64_t{device.sm_count} * launch.tile.min_blocks_per_sm;
-    blocks = std::min(blocks, packed && blocks > places ? without_rhythm(places) : places);
-  }
-  return (blocks + cluster - 1) / cluster * cluster;
-}
-
-CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params,
-               kernels::TensorMaps *maps) {
-  const kernels::TileConfig &tile = launch.tile;
-  params->schedule.blocks = launch.blocks;
+/// One launch, of the tiles that params->schedule begins with.
+fa_status launch(const KernelLaunch &kernel, CUkernel handle, int64_t tiles, const Device &device, CUstream stream,
+                 kernels::Params *params) {
+  const kernels::TileConfig &tile = kernel.tile;
+  params->schedule.blocks = tiles * kernel.blocks_per_tile;
   Attributes attributes;
-  if (launch.dependent && may_be_dependent(stream))
+  if (kernel.dependent && may_be_dependent(stream))
     attributes.add(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION).value.number = 1;
   if (tile.cluster > 1) {
     unsigned(&shape)[3] = attributes.add(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).value.shape;
     shape[0] = static_cast<unsigned>(tile.cluster), shape[1] = shape[2] = 1;
   }
-  const auto x = static_cast<unsigned>(grid_of(launch, device, params->cu_seqlens_q != nullptr));
-  const CUlaunchConfig config = {{x, static_cast<unsigned>(launch.rows), static_cast<unsigned>(launch.columns)},
-                                 {static_cast<unsigned>(tile.threads), 1, 1},
-                                 static_cast<unsigned>(tile.shared_bytes),
-                                 stream,
-                                 attributes.list(),
-                                 attributes.count()};
-  void *arguments[] = {params, maps};  // the driver takes as many as the kernel has
-  const auto function =
-      reinterpret_cast<CUfunction>(launch.kernel);  // as the driver has it: in whichever context is current
-  return machine().driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
+  const int64_t x = grid_of(tile, params->schedule.blocks, device, params->cu_seqlens_q != nullptr);
+  const CUlaunchConfig config = {
+      {static_cast<unsigned>(x), static_cast<unsigned>(kernel.grid_y), static_cast<unsigned>(kernel.grid_z)},
+      {static_cast<unsigned>(tile.threads), 1, 1},
+      static_cast<unsigned>(tile.shared_bytes),
+      stream,
+      attributes.list(),
+      attributes.count()};
+  // The driver takes as many arguments as the kernel has, and only reads them.
+  void *arguments[] = {params, kernel.maps ? const_cast<kernels::TensorMaps *>(&*kernel.maps) : nullptr};
+  const auto function = reinterpret_cast<CUfunction>(handle);  // as the driver has it: in whichever context is current
+  const Driver &driver = machine().driver;
+  const CUresult result = driver.cuLaunchKernelEx(&config, function, arguments, nullptr);
+  return result == CUDA_SUCCESS ? FA_OK
+                                : failed(driver, "cuLaunchKernelEx", result, "%s of %s on device %d (%s)",
+                                         name_of(kernel.entry), kernel.image->name, device.index, device.name);
+}
+
+}  // namespace
+
+int64_t grid_of(const kernels::TileConfig &tile, int64_t blocks, const Device &device, bool packed) {
+  const int64_t cluster = tile.cluster;
+  if (tile.persistent) {
+    const int64_t places = int64_t{device.sm_count} * tile.min_blocks_per_sm;
+    blocks = std::min(blocks, packed && blocks > places ? without_rhythm(places) : places);
+  }
+  return (blocks + cluster - 1) / cluster * cluster;
+}
+
+fa_status launch(std::span<const LaunchLoop> loops, const KernelSet &kernels, const Resident &resident,
+                 const Device &device, CUstream stream, kernels::Params *params) {
+  for (const LaunchLoop &loop : loops) {
+    set_schedule(loop.schedule, params);
+    for (int64_t first = 0; first < loop.tiles; first += loop.tiles_per_launch) {
+      params->schedule.first_tile = first;
+      const int64_t tiles = std::min(loop.tiles_per_launch, loop.tiles - first);
+      for (const KernelLaunch &kernel : loop.launches()) {
+        const CUkernel handle = resident.modules[kernels.index_of(kernel.image)][kernel.entry];
+        if (const fa_status status = launch(kernel, handle, tiles, device, stream, params)) return status;
+      }
+    }
+  }
+  return FA_OK;
 }
 
 }  // namespace fa::cuda

@@ -1,26 +1,19 @@
-// One launch of a kernel: its grid, as its tile asks for it, and what the driver is to know of it.
+// Plans to the driver: the grid of each kernel, as its tile asks for it, and its launches.
 #pragma once
 
-#include "common/images.h"
-#include "cuda/device.h"
+#include "cuda/plan.h"
+#include "cuda/resident.h"
 
 namespace fa::cuda {
 
-struct Launch {
-  CUkernel kernel;
-  kernels::TileConfig tile;
-  int64_t blocks;          // that there is work for; a persistent grid has fewer, whole clusters may have more
-  int rows = 1;            // of blocks: the grid's second dimension
-  int columns = 1;         // the third
-  bool dependent = false;  // waits for the launch before it by itself (griddepcontrol)
-};
+/// The blocks of a grid's first dimension where there is work for this many: fewer if it is persistent, more to fill
+/// clusters. packed: some of its tiles have no rows.
+int64_t grid_of(const kernels::TileConfig &tile, int64_t blocks, const Device &device, bool packed = false);
 
-/// The blocks that a launch starts. packed: some of its tiles have no rows.
-int64_t grid_of(const Launch &launch, const Device &device, bool packed = false);
-
-/// Stores the number of blocks in params->schedule, and launches in the current context. A kernel whose tile has no
-/// boxes takes no maps.
-CUresult start(const Launch &launch, const Device &device, CUstream stream, kernels::Params *params,
-               kernels::TensorMaps *maps);
+/// Launches the kernels of some loops one after another, in the current context, where the modules of `kernels` are
+/// resident. params: the plan's, whose schedule is set for each launch. FA_OK, or an error that core/status.h
+/// describes.
+fa_status launch(std::span<const LaunchLoop> loops, const KernelSet &kernels, const Resident &resident,
+                 const Device &device, CUstream stream, kernels::Params *params);
 
 }  // namespace fa::cuda

@@ -7,6 +7,7 @@
 
 #include "cuda/image.h"
 #include "families.h"
+#include "schema/ops.def"
 
 #ifdef FA_KERNELS_EMBEDDED
 #define FA_CUDA_KERNEL(arch, family, dtype, dim) \
@@ -27,19 +28,38 @@ consteval const kernels::Arch &arch_of(std::string_view name) {
   return *arch;
 }
 
-#define FA_FAMILY(operation, name, dtype, needs, ...) \
+/// The operation of a family; one that has no line in families.inc does not compile.
+consteval const char *operation_of(std::string_view family) {
+#define FA_FAMILY(operation, name, ...) \
+  if (family == #name) return #operation;
+#include "families.inc"
+#undef FA_FAMILY
+  throw "no line in families.inc";
+}
+
+consteval bool is_operation(std::string_view name) {
+#define FA_IS(op, Op, FIELDS) \
+  if (name == #op) return true;
+  FA_OPERATIONS(FA_IS)
+#undef FA_IS
+  return false;
+}
+
+#define FA_FAMILY(operation, name, dtype, needs, ...)                                     \
+  static_assert(is_operation(#operation), "schema/ops.def has no operation " #operation); \
   static_assert(fits_everywhere(kernels::name::family, kernels::needs, {__VA_ARGS__}));
 #include "families.inc"
 #undef FA_FAMILY
 
-#define FA_CUDA_KERNEL(arch, name, dtype, dim) \
-  {"cuda." #arch "." #name,                    \
-   &arch_of(#arch),                            \
-   #name,                                      \
-   &kernels::name::family,                     \
-   kernels::dtype,                             \
-   dim,                                        \
-   FA_IMAGE_DATA(fa_image_##arch##_##name##_##dtype##_##dim)},
+#define FA_CUDA_KERNEL(arch, name, dtype, dim)                \
+  {"cuda." #arch "." #name,                                   \
+   &arch_of(#arch),                                           \
+   #name,                                                     \
+   &kernels::name::family,                                    \
+   kernels::dtype,                                            \
+   dim,                                                       \
+   FA_IMAGE_DATA(fa_image_##arch##_##name##_##dtype##_##dim), \
+   operation_of(#name)},
 inline constexpr Image list[] = {
 #include "built.inc"
     {}};  // there may be none

@@ -1,57 +1,85 @@
-// How a call is cut into blocks of threads: which image and entry point, which tiles, how many splits, how much memory
-// for partial results. All of it follows from shapes, bounds and num_splits, and from the device's attributes, never
-// from what lies in the device's memory.
+// What a planner makes of a call, whatever its operation: kernels in the order of the stream, their parameters, and the
+// parts of the workspace. All of it follows from shapes, bounds, strides and types and from the device's attributes,
+// never from what lies in the device's memory. The engine enqueues every plan in the same way.
 #pragma once
+
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
 
 #include "common/params.h"
 #include "common/tensor_maps.h"
-#include "core/call.h"
+#include "core/count.h"
 #include "cuda/image.h"
 
 namespace fa::cuda {
 
-/// Keys of one split under FA_FLAG_BATCH_INVARIANT: a multiple of every kernel's block of keys.
-constexpr int32_t invariant_split_keys = 1024;
-
-/// Partial results of calls whose number of splits was not chosen for the device: more than that is worked on in
-/// several launches, one after another.
-constexpr int64_t most_partial_bytes = int64_t{64} << 20;
-
-/// An entry point that would have been better for a call, and why it does not serve it.
-struct RejectedKernel {
-  const Image *image;
-  kernels::Entry entry;
-  const char *why;
+/// A kernel of a plan.
+struct KernelLaunch {
+  const Image *image = nullptr;
+  kernels::Entry entry = {};
+  kernels::TileConfig tile = {};  // of the entry point, with fewer rows where packed heads do not fill it
+  int64_t blocks_per_tile = 1;    // of the grid's first dimension: splits
+  int grid_y = 1, grid_z = 1;     // the grid's other dimensions
+  bool dependent = false;         // a programmatic dependent launch: the kernel itself waits for the one before
+  std::optional<kernels::TensorMaps> maps;  // where the tile has boxes
+  const char *why_no_better = nullptr;      // why an image before this one does not support the call
 };
 
+/// Kernels that run one after another on the same tiles: on all of them, or on some at a time where the grid or the
+/// memory for partial results holds no more.
+struct LaunchLoop {
+  kernels::TileSchedulerParams schedule = {};  // but for first_tile and blocks
+  int64_t tiles = 0;                           // those of every head (and sequence, unless packed) counted in
+  int64_t tiles_per_launch = 0;
+  KernelLaunch kernels[2];
+  int kernel_count = 0;
+
+  std::span<const KernelLaunch> launches() const { return {kernels, static_cast<size_t>(kernel_count)}; }
+  int64_t rounds() const { return (tiles + tiles_per_launch - 1) / tiles_per_launch; }
+};
+
+/// The parts of a workspace, one behind the other, and the parameters that point to them.
+template <class KernelParams>
+class WorkspaceLayout {
+ public:
+  /// Adds a part with room for this many of what a member of KernelParams points to.
+  template <auto member>
+  void add(Count elements) {
+    using Pointer = std::remove_reference_t<decltype(std::declval<KernelParams &>().*member)>;
+    parts_[count_++] = {bytes_,
+                        [](KernelParams *params, char *at) { params->*member = reinterpret_cast<Pointer>(at); }};
+    bytes_ = bytes_ + elements * static_cast<int64_t>(sizeof(std::remove_pointer_t<Pointer>));
+  }
+
+  Count bytes() const { return bytes_; }
+
+  /// Points the parameters to their parts of a workspace of that size.
+  void bind(char *workspace, KernelParams *params) const {
+    for (int i = 0; i < count_; i++) parts_[i].point(params, workspace + parts_[i].offset.value());
+  }
+
+ private:
+  struct Part {
+    Count offset = 0;
+    void (*point)(KernelParams *params, char *at) = nullptr;
+  };
+
+  Part parts_[4];
+  int count_ = 0;
+  Count bytes_ = 0;
+};
+
+template <class KernelParams, int most_loops>
 struct Plan {
-  const Image *image;        // nullptr: none of the op's serves the call
-  kernels::Entry entry;      // any but combine
-  kernels::TileConfig tile;  // of the entry point
-  int64_t tiles;             // all tiles, those of every head (and sequence, unless packed) counted in
-  int64_t launch_tiles;      // of one launch
-  int64_t slots;             // blocks that the device works on at once
-  int64_t partial_bytes;     // of workspace that the plan itself needs; 0: no combine
+  KernelParams params = {};  // but for the schedule, and for pointers to the workspace until it is bound
+  LaunchLoop loop[most_loops];
+  int loop_count = 0;
+  WorkspaceLayout<KernelParams> workspace;
+  fa_status status = FA_OK;  // else an error that core/status.h describes: no kernel of the op supports the call
 
-  kernels::Params params;    // what its kernels are launched with; TileSchedulerParams::first_tile is 0
-  kernels::TensorMaps maps;  // the same, where the tile has boxes
-
-  RejectedKernel skipped[5 * most_images];
-  int skipped_count;
-
-  /// Splits of each tile's keys; 1: no combine.
-  int32_t splits() const { return params.schedule.num_splits; }
-
-  int64_t launches() const { return (tiles + launch_tiles - 1) / launch_tiles; }
-
-  /// Partial results are in this workspace, of partial_bytes at least.
-  void place_partials(char *workspace);
+  std::span<const LaunchLoop> loops() const { return {loop, static_cast<size_t>(loop_count)}; }
 };
-
-/// The plan of a problem that has something to compute.
-Plan plan_of(const ForwardCall &problem, const ForwardKernels &serving, const Device &device);
-
-/// Bytes that are enough for a problem's plan, and for the plan of every smaller one: never falls when a bound rises.
-int64_t workspace_bound(const ForwardCall &problem, const ForwardKernels &serving, const Device &device);
 
 }  // namespace fa::cuda

@@ -7,7 +7,7 @@
 
 namespace fa::cuda {
 
-/// The kernels of an op's images in one context, in the images' order.
+/// The modules of a KernelSet in one context, by KernelSet::index_of.
 struct Resident {
   unsigned long long context;  // its identity
   Module modules[most_images + 1];
@@ -24,8 +24,7 @@ class ModuleCache {
 
   /// Those of the current context, loaded if need be; nullptr after an error that core/status.h describes. stream: as
   /// find_module has it.
-  const Resident *in(const Context &context, std::span<const Image *const> images, const Device &device,
-                     const CUstream *stream);
+  const Resident *in(const Context &context, const KernelSet &kernels, const Device &device, const CUstream *stream);
 
  private:
   std::atomic<Resident *> first_{nullptr};

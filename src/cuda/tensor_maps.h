@@ -6,9 +6,14 @@
 
 namespace fa::cuda {
 
-/// Encodes q, k, v and, where it can be, out in the boxes of a tile that has them, with this many packed heads. Why it
-/// cannot be, or nullptr. What the arrays of the call hold has no part in it, so a captured graph keeps the maps.
-const char *encode_maps(const ForwardCall &problem, const kernels::Params &params, const kernels::TileConfig &tile,
-                        int64_t heads_per_tile, kernels::TensorMaps *maps);
+/// Why the tensors of a call have no maps in the boxes of a tile that has them, with this many packed heads; nullptr if
+/// they have.
+const char *unmappable_reason(const Inputs &inputs, const kernels::Params &params, const kernels::TileConfig &tile,
+                              int64_t heads_per_tile);
+
+/// Encodes those maps: of q, k, v and, where it can be, of out (a backward call's dout). nullptr, or why the driver
+/// refuses one. What the arrays of the call hold has no part in it, so a captured graph keeps the maps.
+const char *encode_maps(const Inputs &inputs, const View &out, const kernels::TileConfig &tile, int64_t heads_per_tile,
+                        kernels::TensorMaps *maps);
 
 }  // namespace fa::cuda

@@ -17,10 +17,10 @@ using kernels::Entry;
 using kernels::TileConfig;
 
 /// What an op of f32 has.
-Gradients scalar_images() {
-  Gradients gradients;
+KernelSet scalar_images() {
+  KernelSet gradients;
   for (const Image &image : images()) {
-    if (std::strcmp(image.family_name, "delta") == 0) gradients.delta = &image;
+    if (std::strcmp(image.family_name, "delta") == 0) gradients.shared = &image;
     if (std::strcmp(image.family_name, "backward_simt") == 0) gradients.images[0] = &image;
   }
   gradients.count = 1;
@@ -55,7 +55,7 @@ struct Shaped {
 
 std::vector<Entry> entries_of(const BackwardPlan &plan) {
   std::vector<Entry> entries;
-  for (const KernelLaunch &step : plan.list()) entries.push_back(step.entry);
+  for (const LaunchLoop &loop : plan.loops()) entries.push_back(loop.kernels[0].entry);
   return entries;
 }
 
@@ -80,8 +80,8 @@ bool is_of_tensor_cores(const Image &image) {
 }
 
 /// What tensor cores compute with an image, then what serves the rest.
-Gradients images_with(const Image &image) {
-  Gradients gradients = scalar_images();
+KernelSet images_with(const Image &image) {
+  KernelSet gradients = scalar_images();
   gradients.images[1] = gradients.images[0];
   gradients.images[0] = &image;
   gradients.count = 2;
@@ -89,7 +89,7 @@ Gradients images_with(const Image &image) {
 }
 
 /// Those of an A100 for 64 columns; where they are not built, what serves the rest.
-Gradients images_of(kernels::Dtype dtype) {
+KernelSet images_of(kernels::Dtype dtype) {
   for (const Image &image : images())
     if (image.arch->number == 80 && is_of_tensor_cores(image) && image.dtype == dtype && image.dim == 64)
       return images_with(image);
@@ -111,7 +111,7 @@ struct Shaped16 : Shaped {
 /// are at work at once, as those of a single head are, they do. A batch's size decides nothing.
 // [F52] [F186]
 TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
-  const Gradients gradients = images_of(kernels::bf16);
+  const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
@@ -120,7 +120,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
   for (const int64_t batch : {1, 64}) {
     Shaped16 many(batch, 8192, 8192, 32, 32), one(batch, 8192, 8192, 1, 1), shared(batch, 8192, 8192, 64, 8);
     const auto plan = [&](Shaped &s) { return plan_of(s.get(), gradients, device); };
-    const auto bytes = [&](Shaped &s) { return backward_workspace(s.get(), gradients, device); };
+    const auto bytes = [&](Shaped &s) { return workspace_bound(s.get(), gradients, device); };
     EXPECT_EQ(entries_of(plan(many)), together);
     EXPECT_TRUE(plan(many).in_turns);
     EXPECT_EQ(entries_of(plan(shared)), together);
@@ -147,7 +147,7 @@ TEST(BackwardPlan, TakesTurnsWhereTheyAreShort) {
 /// Of a single head, too, where each tile of keys has fewer queries than the one before it, or later ones.
 // [F52]
 TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
-  const Gradients gradients = images_of(kernels::bf16);
+  const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
@@ -168,12 +168,12 @@ TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
 /// Whatever keeps a call from one loop is named, where dk or dv and dq come from a pass each. Where nothing that lies
 /// in memory could change it, no memory is asked for sums.
 TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
-  const Gradients gradients = images_of(kernels::bf16);
+  const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
   Shaped16 of_many_heads(1, 8192, 8192, 32, 32);
-  const auto why_of = [](Shaped16 &s, const Gradients &its, const Device &on) {
+  const auto why_of = [](Shaped16 &s, const KernelSet &its, const Device &on) {
     const char *why = plan_of(s.get(), its, on).why_two_passes;
     return std::string(why != nullptr ? why : "");
   };
@@ -201,7 +201,7 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
     Shaped16 s = of_many_heads;
     way.change(s);
     EXPECT_EQ(why_of(s, gradients, device), way.why);
-    EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(32 * s.call.rows_q * 8)) << way.why;
+    EXPECT_TRUE(workspace_bound(s.get(), gradients, device) == Count(32 * s.call.rows_q * 8)) << way.why;
   }
   const Way at_times[] = {
       {"", [](Shaped16 &) {}},
@@ -250,7 +250,7 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
   int loops = 0, passes = 0;
   for (const Image &image : images()) {
     if (!is_of_tensor_cores(image)) continue;
-    const Gradients gradients = images_with(image);
+    const KernelSet gradients = images_with(image);
     Device device = small_device();
     device.shared_per_block = image.arch->shared_bytes;
     Shaped16 s(2, 8192, 8192, 32, 32, image.dim, image.dtype == kernels::f16 ? FA_F16 : FA_BF16);
@@ -268,7 +268,7 @@ TEST(BackwardPlan, IsOneLoopOfEveryImageThatHasOne) {
       EXPECT_EQ(plan.in_turns, one_loop && in_turns) << image.name << " " << image.dim;
       EXPECT_EQ(plan.why_two_passes == nullptr, one_loop) << image.name << " " << image.dim;
       const int64_t turns = one_loop && in_turns ? rows / 16 * 4 : 0;
-      EXPECT_TRUE(backward_workspace(s.get(), gradients, device) == Count(rows * (8 + sums) + turns + factors))
+      EXPECT_TRUE(workspace_bound(s.get(), gradients, device) == Count(rows * (8 + sums) + turns + factors))
           << image.name << " " << image.dim;
     }
   }
@@ -287,10 +287,10 @@ TEST(BackwardPlan, OfEmptyCallsWritesZeros) {
 
 TEST(BackwardPlan, BlocksOwnTheKeysOfEachRowOfTheCache) {
   Shaped s(5, 100, 200, 4, 2, 300);
-  const auto keys = [&] { return plan_of(s.get(), scalar_images(), small_device()).list()[1]; };
-  const int owned = keys().image->tile_of(Entry::dkv).keys;
+  const auto keys = [&] { return plan_of(s.get(), scalar_images(), small_device()).loop[1]; };
+  const int owned = keys().kernels[0].tile.keys;
   EXPECT_EQ(keys().tiles, 5 * 2 * ((200 + owned - 1) / owned));
-  EXPECT_EQ(keys().rows, 3) << "of 300 columns a block sums 128";
+  EXPECT_EQ(keys().kernels[0].grid_y, 3) << "of 300 columns a block sums 128";
   static const int32_t rows[5] = {};
   s.call.kv_batch_idx = rows;
   s.call.batch_k = 3, s.call.max_seqlen_k = 50;  // of keys; padding may lie before them
@@ -304,7 +304,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
   for (int i = 0; i < 2000; ++i) {
     Shaped s(random.between(1, 50), random.between(0, 5000), 100, 2 * random.between(1, 8), 2, 64);
     if (random.chance(40)) s.call.cu_seqlens_q = &cumulative;
-    const Count bytes = backward_workspace(s.get(), scalar_images(), small_device());
+    const Count bytes = workspace_bound(s.get(), scalar_images(), small_device());
     const BackwardPlan plan = plan_of(s.get(), scalar_images(), small_device());
     const Count heads = Count(s.call.heads_q) * (s.call.cu_seqlens_q ? 1 : s.call.batch);
     ASSERT_EQ(plan.params.stats_rows % kernels::stats_block, 0);
@@ -313,15 +313,15 @@ TEST(BackwardPlan, TheWorkspaceHoldsTheTermsOfEveryRow) {
     Shaped larger = s;
     larger.call.rows_q += random.between(0, 300), larger.call.batch += random.between(0, 3);
     larger.call.heads_q += 2 * random.between(0, 2);
-    ASSERT_TRUE(backward_workspace(larger.get(), scalar_images(), small_device()) >= bytes);
+    ASSERT_TRUE(workspace_bound(larger.get(), scalar_images(), small_device()) >= bytes);
   }
 }
 
-/// As much as place() gives out, whichever way the call then goes: a term, a row of sums, a part of a counter and in
+/// As much as the plan lays out, whichever way the call then goes: a term, a row of sums, a part of a counter and in
 /// f16 a factor for each row, and nothing that grows faster than rows do.
 // [F189] [F190]
 TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
-  const Gradients of_bf16 = images_of(kernels::bf16), of_f16 = images_of(kernels::f16);
+  const KernelSet of_bf16 = images_of(kernels::bf16), of_f16 = images_of(kernels::f16);
   if (of_bf16.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
   Device device = small_device();
   device.shared_per_block = 163 << 10;
@@ -331,12 +331,12 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
   for (int i = 0; i < 2000; ++i) {
     const int64_t heads_kv = random.between(1, 4), group = random.between(1, 8);
     const bool half = random.chance(50);
-    const Gradients &gradients = half ? of_f16 : of_bf16;
+    const KernelSet &gradients = half ? of_f16 : of_bf16;
     Shaped16 s(random.between(1, 50), random.between(0, 5000), random.between(0, 5000), heads_kv * group, heads_kv, 64,
                half ? FA_F16 : FA_BF16);
     if (random.chance(40)) s.call.cu_seqlens_q = s.call.cu_seqlens_k = &cumulative;
     s.attention.nondeterministic = random.chance(30);
-    const auto bytes_of = [&](Shaped16 &of) { return backward_workspace(of.get(), gradients, device); };
+    const auto bytes_of = [&](Shaped16 &of) { return workspace_bound(of.get(), gradients, device); };
     const Count bytes = bytes_of(s);
     BackwardPlan plan = plan_of(s.get(), gradients, device);
     const int64_t rows = s.call.heads_q * (s.call.cu_seqlens_q ? 1 : s.call.batch) * plan.params.stats_rows;
@@ -345,7 +345,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     const int64_t turns = s.attention.nondeterministic ? 0 : rows / kernels::dq_semaphore_rows * 4;
     ASSERT_TRUE(bytes == Count(rows * row + turns + factors));
     // The end of what the plan takes of it.
-    plan.place(reinterpret_cast<char *>(uintptr_t{256}));
+    plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{256}), &plan.params);
     auto end =
         reinterpret_cast<uintptr_t>(plan.params.row_stats) + static_cast<uintptr_t>(rows) * sizeof(kernels::RowStats);
     if (plan.params.dq_columns != 0) {
@@ -362,8 +362,9 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
       ASSERT_EQ(reinterpret_cast<uintptr_t>(plan.params.row_factors), end);
       end += static_cast<uintptr_t>(factors);
     }
-    ASSERT_TRUE(Count(end - 256) <= bytes);
-    ASSERT_TRUE(plan.params.dq_columns == 0 || Count(end - 256) == bytes);
+    ASSERT_TRUE(Count(end - 256) == plan.workspace.bytes());
+    ASSERT_TRUE(plan.workspace.bytes() <= bytes);
+    ASSERT_TRUE(plan.params.dq_columns == 0 || plan.workspace.bytes() == bytes);
     ++(plan.params.dq_columns == 0 ? apart : plan.in_turns ? in_turns : in_any_order);
     // Never less for more of anything, in either order.
     Shaped16 larger = s;
@@ -378,6 +379,42 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
   EXPECT_GT(in_turns, 100);
   EXPECT_GT(in_any_order, 100);
   EXPECT_GT(apart, 100);
+}
+
+/// A family that copies in boxes gets tensor maps with its launch; where the driver makes none, or strides have none,
+/// the next family computes the gradient. The driver is the machine's: one that does nothing makes every map
+/// (cuda_plan.maps), and none is made where there is no driver.
+TEST(BackwardPlan, HasTensorMapsOfTilesWithBoxes) {
+  constexpr kernels::Family boxed = {
+      [](const kernels::Arch &, int, Entry entry) {
+        TileConfig tile = {};
+        if (entry != Entry::dkv) return tile;
+        tile.rows = tile.keys = tile.box_queries = tile.box_keys = 64, tile.threads = 128;
+        return tile;
+      },
+      [](const kernels::Attention &) { return kernels::bf16; },
+      [](const kernels::Attention &) -> const char * { return nullptr; },
+      [](Entry, const kernels::Params &) -> const char * { return nullptr; },
+      false,
+      [](Entry, const kernels::BackwardParams &) -> const char * { return nullptr; }};
+  const Image image = {"boxed", kernels::archs, "boxed", &boxed, kernels::bf16, 64, nullptr};
+  const KernelSet kernels = images_with(image);
+  Shaped16 s(2, 100, 200, 4, 4);
+  s.attention.softcap = 1;  // not in one loop
+  const auto dkv = [&] { return plan_of(s.get(), kernels, small_device()).loop[1].kernels[0]; };
+  EXPECT_EQ(dkv().entry, Entry::dkv);
+  if (machine().driver.cuTensorMapEncodeTiled != nullptr) {
+    EXPECT_EQ(dkv().image, &image);
+    EXPECT_TRUE(dkv().maps.has_value());
+  } else {
+    EXPECT_EQ(dkv().image, kernels.images[1]);
+    EXPECT_STREQ(dkv().why_no_better, "q, k or v of which the driver makes no tensor map");
+    EXPECT_FALSE(dkv().maps.has_value());
+  }
+  s.call.k.stride[1] = 0;
+  EXPECT_EQ(dkv().image, kernels.images[1]);
+  EXPECT_STREQ(dkv().why_no_better, "q, k or v with a stride that is 0 or negative");
+  EXPECT_FALSE(dkv().maps.has_value());
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(Memory, MultiprocessorsStayBusy) {
 TEST(Memory, SmallCallsAreOneGroup) {
   const Call small = {l4, 4, 512, 512, 8, 8, 64};
   const Planned planned(small);
-  EXPECT_EQ(planned.plan.params.schedule.group, 32);
+  EXPECT_EQ(planned.plan.loop[0].schedule.group, 32);
   EXPECT_EQ(traffic_of(planned.plan, l4).read, least_traffic_of(planned.plan).read);
 }
 
@@ -86,7 +86,7 @@ TEST(Memory, PagesAreReadOnce) {
     Call paged = dense;
     paged.page = page;
     const Planned planned(paged), plain(dense);
-    EXPECT_EQ(planned.plan.entry, kernels::Entry::score_mod);
+    EXPECT_EQ(planned.plan.kernel().entry, kernels::Entry::score_mod);
     // The bound of keys is whole pages: a call knows no other.
     const int64_t more = (500 + page - 1) / page * page - 500;
     EXPECT_EQ(traffic_of(planned.plan, l4).read, traffic_of(plain.plan, l4).read + 4 * 8 * more * 64 * 2 * 2) << page;
@@ -99,7 +99,7 @@ TEST(Memory, ABiasIsRead) {
   const int64_t without = traffic_of(Planned(call).plan, l4).read;
   call.bias = true;
   const Planned planned(call);
-  EXPECT_EQ(planned.plan.entry, kernels::Entry::general);
+  EXPECT_EQ(planned.plan.kernel().entry, kernels::Entry::general);
   EXPECT_EQ(traffic_of(planned.plan, l4).read, without + 512 * 512 * 2);
 }
 
@@ -107,20 +107,20 @@ TEST(Memory, ABiasIsRead) {
 TEST(Memory, WarpgroupsServeFirst) {
   Call call = {h200, 1, 512, 512, 8, 8, 192};
   call.splits = 1;
-  EXPECT_STREQ(Planned(call).plan.image->family_name, "mma");
+  EXPECT_STREQ(Planned(call).plan.kernel().image->family_name, "mma");
   call.warpgroups = true;
   const Planned wide(call);
-  EXPECT_STREQ(wide.plan.image->family_name, "wgmma");
+  EXPECT_STREQ(wide.plan.kernel().image->family_name, "wgmma");
   call.dim_v = 128;
   const Planned narrow(call);
-  EXPECT_EQ(narrow.plan.entry, kernels::Entry::narrow);
+  EXPECT_EQ(narrow.plan.kernel().entry, kernels::Entry::narrow);
   const Traffic all = traffic_of(wide.plan, h200), less = traffic_of(narrow.plan, h200);
   EXPECT_EQ(all.read - less.read, 8 * 512 * 64 * 2);  // of values
   EXPECT_EQ(all.written - less.written, 8 * 512 * 64 * 2);
   call.rows_q = 1;
   const Planned decode(call);
-  EXPECT_STREQ(decode.plan.image->family_name, "mma");
-  EXPECT_EQ(decode.plan.entry, kernels::Entry::decode);
+  EXPECT_STREQ(decode.plan.kernel().image->family_name, "mma");
+  EXPECT_EQ(decode.plan.kernel().entry, kernels::Entry::decode);
 }
 
 TEST(Lines, AreCalls) {

@@ -173,7 +173,7 @@ TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
 }
 
 /// So many splits that the partial results of all heads are more than one launch may have (most_partial_bytes of
-/// cuda/plan.h): the others' are done in turns.
+/// cuda/forward_plan.h): the others' are done in turns.
 TEST_P(Offsets, SplitsOfManyHeadsInTurns) {
   const InContext in;
   Case c;
@@ -215,7 +215,7 @@ kernels::Params params_of(const Call &own, int32_t tile_rows) {
   p.causal = 1;
   p.window_left = p.window_right = -1;
   p.scale = 0.25F;  // of head dimension 16
-  fa::cuda::derive(&p);
+  fa::cuda::derive(&p), fa::cuda::set_schedule(p.schedule, &p);
   return p;
 }
 
@@ -228,8 +228,9 @@ CUresult run_kernel(const std::string &image, Entry entry, const kernels::TileCo
   return emulated::launch(function, grid, {unsigned(tile.threads)}, unsigned(tile.shared_bytes), params);
 }
 
-/// The library bounds the memory that it takes for partial results (cuda/plan.h), so that the kernels are launched by
-/// themselves here: splits so far apart that their values, then their rows, then their maxima need more than 32 bits.
+/// The library bounds the memory that it takes for partial results (cuda/forward_plan.h), so that the kernels are
+/// launched by themselves here: splits so far apart that their values, then their rows, then their maxima need more
+/// than 32 bits.
 TEST_P(Offsets, BeyondThirtyTwoBitsInPartialResults) {
   const InContext in;
   const int sm = emulated::capability();

@@ -5,11 +5,11 @@
 #include <numeric>
 #include <tuple>
 
-#include "perf/dram/blocks.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
 #include "cuda/launch.h"
 #include "cuda/order.h"
+#include "perf/dram/blocks.h"
 #include "reference/random.h"
 
 namespace fa::cuda {
@@ -55,7 +55,7 @@ struct RandomCall {
     if (s.group < columns) s.tail_tiles = int32_t(random->between(0, s.tiles));
     tiles = columns * s.tiles;
     p.partial_rows = 1 << 20;
-    derive(&p);
+    derive(&p), set_schedule(s, &p);
   }
 
   /// What is worked on, by the definition of a call.
@@ -198,7 +198,7 @@ struct Packed {
     s.heads_per_tile = s.head_groups = s.num_splits = 1, s.group = 1, s.tile_rows = rows;
     const Tiles all = tiles_of(true, batch, p.rows_q, std::min<int64_t>(longest, p.rows_q), rows);
     s.tiles = int32_t(number(all.count)), s.sequence_tiles = int32_t(all.of_sequence), s.blocks = s.tiles;
-    derive(&p);
+    derive(&p), set_schedule(s, &p);
   }
 
   WorkTile work(int64_t place) const {
@@ -248,10 +248,9 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
   for (const Packed &call : {Packed(1320, 64, one_of_two, 65), Packed(1320, 128, [](int32_t) { return 64; })}) {
     Device device = {};
     device.sm_count = 132;
-    Launch launch = {};
-    launch.tile.persistent = true, launch.tile.min_blocks_per_sm = launch.tile.cluster = 1;
-    launch.blocks = call.params.schedule.blocks;
-    gridDim.x = uint32_t(grid_of(launch, device, true));
+    kernels::TileConfig tile = {};
+    tile.persistent = true;
+    gridDim.x = uint32_t(grid_of(tile, call.params.schedule.blocks, device, true));
     ASSERT_GE(gridDim.x, 128u);
     size_t most = 0, all = 0;
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {

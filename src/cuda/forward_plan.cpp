@@ -1,0 +1,319 @@
+#include "cuda/forward_plan.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "combine/tiles.h"
+#include "core/status.h"
+#include "cuda/inputs.h"
+#include "cuda/order.h"
+#include "cuda/splits.h"
+#include "cuda/tensor_maps.h"
+
+namespace fa::cuda {
+namespace {
+
+using kernels::Entry;
+using kernels::TileConfig;
+
+constexpr int64_t most_packed_rows = int64_t{1} << 30;
+
+int64_t group_of(const ForwardCall &p) {
+  return p.heads_kv > 0 ? p.heads_q / p.heads_kv : 1;
+}
+
+/// Tiles of every sequence, or a bound on those of all packed ones together.
+Tiles tiles_of(const ForwardCall &p, int64_t rows, int64_t packed) {
+  return cuda::tiles_of(p.cu_seqlens_q != nullptr, p.batch, Count(p.rows_q) * packed, p.max_seqlen_q * packed, rows);
+}
+
+Count all_tiles_of(const ForwardCall &p, int64_t rows, int64_t packed) {
+  return tiles_of(p, rows, packed).count * (p.heads_q / packed) * (p.cu_seqlens_q != nullptr ? 1 : p.batch);
+}
+
+/// The part of its tiles that a sequence's rows fill.
+double filled_part(int64_t queries, int64_t rows) {
+  return static_cast<double>(queries) / static_cast<double>(ceil_div(queries, rows) * rows);
+}
+
+/// The rows of a tile of this many packed heads: where queries come in boxes, whole queries of each.
+int64_t rows_of(const TileConfig &tile, int64_t heads) {
+  const int64_t box = tile.box_queries;
+  return box == 0 ? tile.rows : tile.rows / box * (box / heads * heads);
+}
+
+/// True when packing this many heads wastes fewer rows than tiles of single heads (FlashAttention-3's should_pack_gqa).
+bool should_pack_gqa(const ForwardCall &p, const TileConfig &tile, int64_t heads) {
+  const int64_t queries = p.max_seqlen_q, rows = rows_of(tile, heads);
+  return heads > 1 && queries > 0 && queries * heads <= most_packed_rows &&
+         filled_part(queries, tile.rows) * static_cast<double>(tile.rows) <
+             0.9 * filled_part(queries * heads, rows) * static_cast<double>(rows);
+}
+
+/// The heads that a tile has of a group's, if any are packed: all of them; where queries come in boxes, those that take
+/// the fewest tiles.
+int64_t heads_of(const ForwardCall &p, const TileConfig &tile) {
+  const int64_t group = group_of(p);
+  if (tile.box_queries == 0) return group;
+  int64_t best = 1;
+  for (int64_t heads = 2; heads <= std::min<int64_t>(group, tile.box_queries); heads++)
+    if (group % heads == 0 && (tile.partial_boxes || tile.box_queries % heads == 0) &&
+        all_tiles_of(p, rows_of(tile, heads), heads) <= all_tiles_of(p, rows_of(tile, best), best))
+      best = heads;
+  return best;
+}
+
+/// The tile by which an image cuts calls for entry points that do not cut them by their own: Entry::split's, or plain's
+/// where that does the same; {} of others.
+TileConfig cutting_tile(const Image &image) {
+  const TileConfig plain = image.tile_of(Entry::plain);
+  return plain.cuts ? plain : image.tile_of(Entry::split);
+}
+
+/// Floats of a row's unfinished softmax.
+int64_t partial_floats(const ForwardCall &p) {
+  return p.attention->head_dim_v + 2;
+}
+
+int64_t tile_bytes(const ForwardCall &p, int64_t rows) {
+  return rows * partial_floats(p) * static_cast<int64_t>(sizeof(float));
+}
+
+/// Splits that the caller or the flag fixes; 0 where the engine chooses. Under the flag there are two at least:
+/// combined results and those of a single kernel may differ in their last bit, and how many splits there are follows
+/// from bounds.
+int64_t fixed_splits(const ForwardCall &p, const TileConfig &split) {
+  if (p.attention->batch_invariant) return std::max<int64_t>(ceil_div(p.max_seqlen_k, invariant_split_keys), 2);
+  if (p.num_splits == 0) return 0;
+  return std::clamp<int64_t>(ceil_div(p.max_seqlen_k, split.keys), 1, p.num_splits);
+}
+
+/// How a call is shared out, by the tile of an entry point that cuts.
+struct TilingChoice {
+  Entry entry;  // split, or decode for few rows
+  int64_t packed, splits;
+  bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split serve it, too
+};
+
+/// The rows up to which Entry::decode takes a call: of the first image that has it.
+int64_t few_rows(const KernelSet &kernels) {
+  for (const Image *image : kernels)
+    if (image->has(Entry::decode)) return image->tile_of(Entry::decode).rows;
+  return 0;
+}
+
+TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &cutting, const KernelSet &kernels,
+                    const Device &device) {
+  const bool invariant = p.attention->batch_invariant;
+  const int64_t heads = heads_of(p, cutting);
+  const bool pack = should_pack_gqa(p, cutting, heads);
+  const int64_t packed = pack ? heads : 1;
+  // Under the flag a row's result must not follow from how many rows there are.
+  const bool few = p.max_seqlen_q * packed <= few_rows(kernels) && !invariant;
+  const Entry entry = few ? Entry::decode : Entry::split;
+  const TileConfig tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
+  int64_t splits = fixed_splits(p, tile);
+  if (splits == 0)
+    splits = num_splits_heuristic(
+        {entry, tile, number(all_tiles_of(p, rows_of(tile, packed), packed)), ceil_div(p.max_seqlen_k, tile.keys)},
+        device);
+  return {entry, packed, splits, splits == 1 && !pack && !few && !invariant};
+}
+
+/// The cut of a call for entry points of an image that do not cut by their own tiles; by the first one's that cuts
+/// where this one does not.
+TilingChoice cut_for(const ForwardCall &p, const Image &image, const KernelSet &kernels, const Device &device) {
+  if (const TileConfig own = cutting_tile(image); own.rows > 0) return cut_of(p, image, own, kernels, device);
+  for (const Image *other : kernels)
+    if (const TileConfig its = cutting_tile(*other); its.rows > 0) return cut_of(p, *other, its, kernels, device);
+  const bool whole = p.num_splits <= 1 && !p.attention->batch_invariant;
+  return {Entry::split, 1, 1, whole};
+}
+
+/// True when rows fill less than half of a tile which a family that packs any number of heads would fill.
+bool wastes_rows(const ForwardCall &p, const TileConfig &tile, const TilingChoice &cut) {
+  const int64_t group = group_of(p);
+  return cut.packed < group && heads_of(p, tile) < group && p.max_seqlen_q * cut.packed < tile.rows / 2;
+}
+
+/// An entry point that may run a call.
+struct Candidate {
+  const Image *image;
+  Entry entry;
+  TileConfig tile;
+  TilingChoice cut;
+};
+
+/// The entry points of an op's images, best first. Tensor maps are not encoded here.
+class Candidates {
+ public:
+  Candidates(const ForwardCall &call, const KernelSet &kernels, const Device &device, ForwardPlan *plan)
+      : p_(call), kernels_(kernels), device_(device), plan_(plan) {}
+
+  /// The next one that supports the call, after the plan has noted the reason of each that does not.
+  std::optional<Candidate> next() {
+    for (; image_ < kernels_.count; image_++, entry_ = 0, has_any_ = false) {
+      const Image &image = *kernels_.images[image_];
+      const TilingChoice usual = cut_for(p_, image, kernels_, device_);
+      const Entry entries[] = {Entry::narrow, Entry::plain, Entry::score_mod, Entry::general, usual.entry};
+      while (entry_ < std::size(entries)) {
+        const Entry entry = entries[entry_++];
+        const TileConfig tile = image.tile_of(entry);
+        const TilingChoice cut = tile.cuts ? cut_of(p_, image, tile, kernels_, device_) : usual;
+        if (!image.has(entry) || !may_take(entry, tile, cut)) continue;
+        has_any_ = true;
+        const char *why = unsupported_reason(image, entry, tile, cut);
+        if (why == nullptr) return Candidate{&image, entry, tile, cut};
+        plan_->reject(image, entry, why);
+      }
+      if (!has_any_) plan_->reject(image, usual.entry, "the family does not have it");
+    }
+    return std::nullopt;
+  }
+
+ private:
+  bool may_take(Entry entry, const TileConfig &tile, const TilingChoice &cut) const {
+    const bool invariant = p_.attention->batch_invariant;  // rows of any number, by one entry point
+    return entry == cut.entry || (tile.cuts && cut.entry == Entry::split && !invariant) || cut.whole;
+  }
+
+  const char *unsupported_reason(const Image &image, Entry entry, const TileConfig &tile,
+                                 const TilingChoice &cut) const {
+    if (wastes_rows(p_, tile, cut)) return "few rows of heads that its tiles do not pack";
+    if (const char *why = image.family->unsupported_call_reason(entry, plan_->params)) return why;
+    return tile.box_keys > 0 ? unmappable_reason(p_, plan_->params, tile, cut.packed) : nullptr;
+  }
+
+  const ForwardCall &p_;
+  const KernelSet &kernels_;
+  const Device &device_;
+  ForwardPlan *plan_;
+  int image_ = 0;
+  size_t entry_ = 0;
+  bool has_any_ = false;
+};
+
+/// All but the schedule and the partial results.
+kernels::Params params_of(const ForwardCall &p) {
+  kernels::Params s = {};
+  set_inputs(p, &s);
+  s.out = view_of(p.out);
+  s.lse = view_of(p.lse);
+  return s;
+}
+
+/// Of the calls that are cut by one tile.
+int64_t bound_of(const ForwardCall &p, const TileConfig &split, const Device &device) {
+  const int64_t bytes = tile_bytes(p, split.rows);
+  const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
+  if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
+    return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(most_partial_bytes, fixed * bytes)));
+  const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
+  if (key_blocks < fewest_blocks_to_split) return 0;
+  const int64_t most = most_waves * max_active_blocks(Entry::split, split, device);
+  return number(std::min<Count>(std::min(max_splits(device), key_blocks) * tiles, most)) * bytes;
+}
+
+/// Of an op whose kernel was asked for by name.
+fa_status unsupported(const ForwardPlan &plan) {
+  const RejectedKernel &last = plan.rejected[plan.rejected_count - 1];
+  return fail(
+      FA_ERROR_UNSUPPORTED,
+      "FA_FORCE_KERNEL is \"%s\", which serves some calls only, and not this one: %s; without it another kernel "
+      "would serve",
+      last.image->name, last.why);
+}
+
+kernels::TileSchedulerParams schedule_of(const ForwardCall &p, const TilingChoice &cut, int rows) {
+  const Tiles tiles = tiles_of(p, rows, cut.packed);
+  kernels::TileSchedulerParams schedule = {};
+  schedule.tile_rows = rows;
+  schedule.tiles = static_cast<int32_t>(number(tiles.count));
+  schedule.sequence_tiles = static_cast<int32_t>(tiles.of_sequence);
+  schedule.head_groups = static_cast<int32_t>(p.heads_q / cut.packed);
+  schedule.heads_per_tile = static_cast<int32_t>(cut.packed);
+  schedule.num_splits = static_cast<int32_t>(cut.splits);
+  schedule.split_keys = p.attention->batch_invariant ? invariant_split_keys : 0;
+  return schedule;
+}
+
+/// The kernel that makes results of partial ones.
+KernelLaunch combine_of(const ForwardCall &p, const Image &image, int tile_rows, int splits) {
+  KernelLaunch kernel;
+  kernel.image = &image, kernel.entry = Entry::combine, kernel.tile = image.tile_of(Entry::combine);
+  kernel.grid_y = kernels::combine::blocks_of_tile(tile_rows, splits);
+  kernel.grid_z = kernels::combine::blocks_of_row(static_cast<int>(p.attention->head_dim_v));
+  kernel.dependent = image.arch->has(kernels::pdl);
+  return kernel;
+}
+
+/// The launches of a kernel that has been chosen, and of combine where there are splits.
+void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &kernels, const Device &device,
+              ForwardPlan *plan) {
+  LaunchLoop &loop = plan->loop[plan->loop_count++];
+  KernelLaunch &kernel = loop.kernels[loop.kernel_count++];
+  kernel.tile.rows = static_cast<int>(rows_of(kernel.tile, cut.packed));
+  kernel.blocks_per_tile = cut.splits;
+  loop.schedule = schedule_of(p, cut, kernel.tile.rows);
+  loop.tiles = number(all_tiles_of(p, kernel.tile.rows, cut.packed));
+  loop.tiles_per_launch = std::min(loop.tiles, most_blocks / cut.splits);
+  plan->slots = max_active_blocks(kernel.entry, kernel.tile, device);
+  set_order(p, device, kernel.tile, plan->slots, &loop.schedule);
+  if (cut.splits == 1) return;
+
+  if (p.num_splits != 0 || p.attention->batch_invariant)
+    loop.tiles_per_launch = std::clamp<int64_t>(most_partial_bytes / (cut.splits * tile_bytes(p, kernel.tile.rows)), 1,
+                                                loop.tiles_per_launch);
+  const int64_t rows = loop.tiles_per_launch * kernel.tile.rows;
+  plan->params.partial_rows = rows;
+  plan->workspace.add<&kernels::Params::o_partial>(cut.splits * rows * p.attention->head_dim_v);
+  plan->workspace.add<&kernels::Params::ml_partial>(cut.splits * rows * 2);
+  loop.kernels[loop.kernel_count++] = combine_of(p, *kernels.shared, kernel.tile.rows, static_cast<int>(cut.splits));
+}
+
+}  // namespace
+
+ForwardPlan plan_of(const ForwardCall &p, const KernelSet &kernels, const Device &device) {
+  ForwardPlan plan;
+  plan.params = params_of(p);
+  Candidates candidates(p, kernels, device, &plan);
+  while (const std::optional<Candidate> candidate = candidates.next()) {
+    KernelLaunch &kernel = plan.loop[0].kernels[0];
+    kernel.image = candidate->image, kernel.entry = candidate->entry, kernel.tile = candidate->tile;
+    if (kernel.tile.box_keys > 0) {
+      if (const char *why = encode_maps(p, p.out, kernel.tile, candidate->cut.packed, &kernel.maps.emplace())) {
+        plan.reject(*kernel.image, kernel.entry, why);
+        kernel = {};
+        continue;
+      }
+    }
+    add_loop(p, candidate->cut, kernels, device, &plan);
+    return plan;
+  }
+  plan.status = unsupported(plan);
+  return plan;
+}
+
+Count workspace_bound(const ForwardCall &p, const KernelSet &kernels, const Device &device) {
+  int64_t most = 0;
+  for (const Image *image : kernels)
+    for (const Entry entry : {Entry::narrow, Entry::plain, Entry::score_mod, Entry::split})
+      if (const TileConfig tile = image->tile_of(entry); tile.cuts || (entry == Entry::split && tile.rows > 0))
+        most = std::max(most, bound_of(p, tile, device));
+  return most;
+}
+
+std::string log_line(const ForwardPlan &plan) {
+  const KernelLaunch &kernel = plan.kernel();
+  if (kernel.image == nullptr) return "";
+  std::string text = std::string("call: ") + kernel.image->name + " " + name_of(kernel.entry);
+  if (plan.splits() > 1) text.append(", ").append(std::to_string(plan.splits())).append(" splits");
+  for (int i = 0; i < plan.rejected_count; i++) {
+    const RejectedKernel &rejected = plan.rejected[i];
+    text.append("; not ").append(rejected.image->name).append(" ").append(name_of(rejected.entry));
+    text.append(": ").append(rejected.why);
+  }
+  return text;
+}
+
+}  // namespace fa::cuda

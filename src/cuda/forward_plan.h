@@ -1,0 +1,53 @@
+// The plan of a forward call: which image and entry point, which tiles, how many splits, how much memory for partial
+// results.
+#pragma once
+
+#include <string>
+
+#include "core/call.h"
+#include "cuda/plan.h"
+
+namespace fa::cuda {
+
+/// Keys of one split under FA_FLAG_BATCH_INVARIANT: a multiple of every kernel's block of keys.
+constexpr int32_t invariant_split_keys = 1024;
+
+/// Partial results of calls whose number of splits was not chosen for the device: more than that is worked on in
+/// several launches, one after another.
+constexpr int64_t most_partial_bytes = int64_t{64} << 20;
+
+/// An entry point that would have been better for a call, and why it does not support it.
+struct RejectedKernel {
+  const Image *image;
+  kernels::Entry entry;
+  const char *why;
+};
+
+/// One loop: of a kernel that computes results, or partial results and the kernel that combines them.
+struct ForwardPlan : Plan<kernels::Params, 1> {
+  static constexpr const char *advice = "ask for fewer num_splits";  // how a call needs less workspace
+
+  RejectedKernel rejected[5 * most_images];
+  int rejected_count = 0;
+  int64_t slots = 0;  // blocks that the device works on at once
+
+  const KernelLaunch &kernel() const { return loop[0].kernels[0]; }
+
+  /// Splits of each tile's keys; 1: no combine.
+  int32_t splits() const { return loop[0].schedule.num_splits; }
+
+  void reject(const Image &image, kernels::Entry entry, const char *why) {
+    rejected[rejected_count++] = {&image, entry, why};
+  }
+};
+
+/// The plan of a call that has something to compute.
+ForwardPlan plan_of(const ForwardCall &call, const KernelSet &kernels, const Device &device);
+
+/// Bytes that are enough for a call's plan, and for the plan of every smaller one: never falls when a bound rises.
+Count workspace_bound(const ForwardCall &call, const KernelSet &kernels, const Device &device);
+
+/// Which kernel, into how many splits it cuts keys, and why not those that are better at other calls; "" without one.
+std::string log_line(const ForwardPlan &plan);
+
+}  // namespace fa::cuda
