@@ -17,13 +17,8 @@ julia = binding("julia", "julia/src")
 
 
 BINDINGS = [
-    python(
-        "lengths_of_leftpad",
-        "fields.py",
-        '"leftpad_k": 0,\n    "kv_batch_idx": 0',
-        '"kv_batch_idx": 0,\n    "leftpad_k": 0',
-        "(attention|cases)",
-    ),
+    python("lengths_of_leftpad", "fields.py", '"leftpad_k": 0', '"leftpad_k": 1', "(attention|cases)"),
+    python("types_of_sinks", "fields.py", '"sinks": Rules("per_head", "f32")', '"sinks": Rules("per_head", "any_float")', "dtypes"),
     Mutant(
         "python_heads_first",
         "bindings/python/call.h",
