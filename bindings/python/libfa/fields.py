@@ -31,6 +31,8 @@ ARRAYS = {  # of int32: entries in addition to one for each sequence
     "kv_batch_idx": 0,
     "q_offset": 0,
 }
+GRADIENTS = ("q", "k", "v", "bias", "sinks")  # the inputs that have one
+FLOATS = ("any_float", "f32")  # rules of types
 
 
 class Inputs(TypedDict, total=False):

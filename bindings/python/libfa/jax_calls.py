@@ -14,12 +14,16 @@ import jax.extend
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir, xla
 
-from . import capi, jax_batching, jax_sharding
-from .jax_arrays import names_of
+from . import capi, fields, jax_batching, jax_sharding
+from .jax_arrays import letter_of, names_of
 
 # Inputs without a gradient that floats could have, and what to do.
 _CONSTANTS = {
-    "a": "alibi_slopes: has no gradient; expected jax.lax.stop_gradient(alibi_slopes), or a mere array",
+    letter_of(name): f"{name}: has no gradient; expected jax.lax.stop_gradient({name}), or a mere array"
+    for name, rules in fields.TENSORS.items()
+    if rules.type in fields.FLOATS and name not in fields.GRADIENTS
+}
+_CONSTANTS |= {
     "t": "block_table: libfa computes no gradients of attention over pages; expected k and v without it",
 }
 

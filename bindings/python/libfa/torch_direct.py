@@ -31,7 +31,7 @@ class _Attention(torch.autograd.Function):  # type: ignore[misc]
     def backward(ctx: Any, dout: Any, dlse: Any = None) -> Any:
         q, k, v, *tensors, out, lse = ctx.saved_tensors
         needed = dict(zip(("q", "k", "v", *ctx.names), ctx.needs_input_grad[2:]))
-        torch_operators.refuse_gradients(needed.get("alibi_slopes", False), "block_table" in ctx.names)
+        torch_operators.refuse_gradients({name for name, needs in needed.items() if needs}, "block_table" in ctx.names)
         if dout is None and dlse is None:
             return (None,) * len(ctx.needs_input_grad)
         wanted = [needed.get(name, False) for name in DIFFERENTIABLE]

@@ -22,7 +22,8 @@ TENSORS = (*(name for name in fields.TENSORS if name not in _PAGES), *fields.ARR
 CAUSAL: dict[str, Any] = {"": False, "bottom_right": True, "top_left": "top_left"}
 CAUSAL_NAMES = dict(zip((scalars.mask_of(value) for value in CAUSAL.values()), CAUSAL))
 _INPUTS = ("q", "k", "v", *TENSORS)
-DIFFERENTIABLE = ("q", "k", "v", "bias", "sinks")
+DIFFERENTIABLE = fields.GRADIENTS
+_CONSTANTS = {name for name, rules in fields.TENSORS.items() if rules.type in fields.FLOATS} - {*DIFFERENTIABLE}
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _FORWARD_ALONE = ("out_dtype", "num_splits")  # keywords that the gradients do not depend on
 _OPTIONAL = ", ".join(f"Tensor? {name}=None" for name in TENSORS)
@@ -104,7 +105,7 @@ def _save(ctx: Any, inputs: Any, keyword_only_inputs: dict[str, Any], output: An
 def _differentiate(ctx: Any, dout: Any, dlse: Any) -> tuple[Any, ...]:
     *inputs, out, lse = ctx.saved_tensors
     needed = {name for name, needs in zip(_INPUTS, ctx.needs_input_grad) if needs}
-    refuse_gradients("alibi_slopes" in needed, inputs[_INPUTS.index("block_table")] is not None)
+    refuse_gradients(needed, inputs[_INPUTS.index("block_table")] is not None)
     wanted = [name in needed for name in DIFFERENTIABLE]
     if not any(wanted) or (dout is None and dlse is None):
         return (None,) * len(_INPUTS)
@@ -115,10 +116,12 @@ def _differentiate(ctx: Any, dout: Any, dlse: Any) -> tuple[Any, ...]:
     return tuple(gradients.get(name) for name in _INPUTS)
 
 
-def refuse_gradients(of_slopes: bool, in_pages: bool) -> None:
-    if of_slopes:
+def refuse_gradients(needed: set[str], in_pages: bool) -> None:
+    for name in needed & _CONSTANTS:
+        slopes = name == "alibi_slopes"
         raise Unsupported(
-            "alibi_slopes: requires a gradient, and to libfa slopes are constants; alibi_slopes.detach() works, or a bias"
+            f"{name}: requires a gradient, and to libfa {'slopes are constants' if slopes else 'it is a constant'}; "
+            f"{name}.detach() works{', or a bias' if slopes else ''}"
         )
     if in_pages:
         raise Unsupported(
