@@ -23,15 +23,6 @@ fa_status create(const fa_desc *desc, fa_op **result) {
   return FA_OK;
 }
 
-bool writes_nothing(const ForwardCall &problem) {
-  return problem.batch == 0 || problem.heads_q == 0 || problem.rows_q == 0;
-}
-
-/// Without queries there are still zeros to write.
-bool writes_nothing(const BackwardCall &call) {
-  return !call.dq && !call.dk && !call.dv && !call.dbias && !call.dsinks;
-}
-
 template <class Call>
 fa_status check_workspace_size(const Engine &engine, const Call &call) {
   size_t needed = 0;
@@ -51,7 +42,7 @@ fa_status workspace_size(const fa_op *op, const ArgsOf<Call> *args, size_t *byte
     Call call;
     if (!read_args(op->attention, args, Purpose::size, &call)) return FA_ERROR_INVALID_ARGUMENT;
     *bytes = 0;
-    return writes_nothing(call) ? FA_OK : op->prepared.engine->workspace_size(call, bytes);
+    return call.writes_nothing() ? FA_OK : op->prepared.engine->workspace_size(call, bytes);
   });
 }
 
@@ -63,7 +54,7 @@ fa_status execute(const fa_op *op, const ArgsOf<Call> *args) {
     Call call;
     call.host = &host;
     if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
-    if (writes_nothing(call)) return FA_OK;
+    if (call.writes_nothing()) return FA_OK;
     const Engine &engine = *op->prepared.engine;
     if (call.workspace) {
       if (const fa_status status = check_workspace_size(engine, call)) return status;

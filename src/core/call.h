@@ -85,6 +85,8 @@ struct Execution {
 /// A validated fa_forward_args of fa_forward.
 struct ForwardCall : Inputs, Execution {
   FA_FORWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+
+  bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }
 };
 
 /// A validated fa_backward_args: gradients of what a ForwardCall computes. Never paged. There may be nothing to write
@@ -95,6 +97,9 @@ struct BackwardCall : Inputs, Execution {
   int64_t dbias_shape[4] = {0, 0, 0, 0};  // a dimension of 1 that has more scores is their sum
   int64_t dsinks_batch = 0;               // 1: summed over the batch
   uint32_t accumulate = 0;                // FA_ACCUMULATE_*: added to what is there; those gradients are f32
+
+  /// Without queries there are still zeros to write.
+  bool writes_nothing() const { return !dq && !dk && !dv && !dbias && !dsinks; }
 
   bool adds_to(uint32_t gradient) const { return (accumulate & gradient) != 0; }
 };

@@ -79,9 +79,9 @@ API = [
     Mutant("pages_of_gradients", "src/api/backward_args.cpp", "if (args.block_table.data) {", "if (false) {", "^api.backward"),
     Mutant(
         "gradients_without_queries",
-        "src/api/op.cpp",
-        "return !call.dq && !call.dk",
-        "return call.rows_q == 0 || !call.dq && !call.dk",
+        "src/core/call.h",
+        "return !dq && !dk",
+        "return rows_q == 0 || !dq && !dk",
         r"^(api\.backward|backward\.f32\.generic)$",
     ),
     Mutant(
