@@ -4,13 +4,24 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
 namespace reference {
 namespace {
 
-const char *const dtype_names[] = {"default", "f32", "f16", "bf16", "bool", "i32"};
+/// By their numbers.
+const char *const dtype_names[] = {
+    "default",
+#define FA_ELEMENT(dtype, number, name, use, bits) #name,
+#include "src/core/elements.inc"
+#undef FA_ELEMENT
+};
+#define FA_ELEMENT(dtype, number, name, use, bits) \
+  static_assert(FA_##dtype == number && number < std::size(dtype_names));
+#include "src/core/elements.inc"
+#undef FA_ELEMENT
 const char *const mask_names[] = {"none", "causal", "top_left"};
 
 template <class T>
@@ -64,8 +75,9 @@ std::vector<Field> fields_of(Case *c) {
                       }});
   };
   const auto dtype = [&](const char *key, fa_dtype *member) {
-    fields.push_back({key, [member] { return dtype_names[*member]; },
-                      [member](const std::string &text) { return from_name(text, dtype_names, 6, member); }});
+    fields.push_back(
+        {key, [member] { return dtype_names[*member]; },
+         [member](const std::string &text) { return from_name(text, dtype_names, std::size(dtype_names), member); }});
   };
   const auto layout = [&](const char *key, Layout *member) {
     fields.push_back({key, [member] { return name_of(*member); },
@@ -155,6 +167,12 @@ std::vector<Field> fields_of(Case *c) {
 
 const char *name_of(fa_dtype dtype) {
   return dtype_names[dtype];
+}
+
+fa_dtype dtype_named(const std::string &name) {
+  fa_dtype dtype = FA_DTYPE_DEFAULT;
+  from_name(name, dtype_names, std::size(dtype_names), &dtype);
+  return dtype;
 }
 
 std::string to_text(const Case &c) {

@@ -79,6 +79,8 @@ std::string to_text(const Case &c);
 /// Reads what to_text writes, keys in any order. Stores what is wrong in *error, "" when nothing is.
 Case case_from_text(const std::string &text, std::string *error);
 
+/// "f32" and back; FA_DTYPE_DEFAULT for what names no type.
 const char *name_of(fa_dtype dtype);
+fa_dtype dtype_named(const std::string &name);
 
 }  // namespace reference

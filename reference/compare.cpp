@@ -30,20 +30,15 @@ double score_error(const Case &c, const reference::Result &r, int64_t at) {
   return (double(c.d) + 16) * u32 * r.score[size_t(at)] + r.lost[size_t(at)] + 8 * u32 * c.softcap;
 }
 
-/// The relative error of rounding probabilities to the type of q, where an engine does.
-double probability_roundoff(const Case &c) {
-  return c.q == FA_F32 ? 0 : unit_roundoff(c.q);
-}
-
 /// The error, relative to the largest one, of a probability that is too small for the normal numbers of q's type. Those
-/// of f16 are stored as 2^10 times themselves at least.
+/// of f16 are stored as 2^10 times themselves at least, and types with f32's exponents have all normal ones.
 double smallest_probability(const Case &c) {
-  return c.q == FA_F16 ? 0x1p-35 : 0;
+  return has_f32_exponents(c.q) ? 0 : 0x1p-11 * smallest(c.q);
 }
 
 /// What dot products of bf16 make of values below f32's normal numbers.
 double flushed_value(const Case &c) {
-  return c.q == FA_BF16 && c.kv_type() == FA_BF16 ? 0x1p-126 : 0;
+  return products_flush(c.q) && products_flush(c.kv_type()) ? 0x1p-126 : 0;
 }
 
 }  // namespace
@@ -53,7 +48,7 @@ double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t 
   const double moved = 2 * score_error(c, r, at), furthest = 2 * r.largest_v[element];
   // Weights that may be off by more than their own size: any mean of the values is possible.
   const double by_scores = moved < 1 ? std::min(std::expm1(moved) * r.mean_v[element], furthest) : furthest;
-  const double weights = (r.keys[size_t(at)] + 32) * u32 + 3 * probability_roundoff(c);
+  const double weights = (r.keys[size_t(at)] + 32) * u32 + 3 * operand_roundoff(c.q);
   // Weights below the normal numbers of f32, relative to the largest, may be taken for 0.
   const double underflow = r.keys[size_t(at)] * 0x1p-124 * std::max(1.0, r.largest_v[element]);
   return by_scores + weights * r.mean_v[element] + smallest_probability(c) * r.even_v[element] +
@@ -61,7 +56,7 @@ double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t 
 }
 
 double lse_bound(const Case &c, const reference::Result &r, int64_t at) {
-  return score_error(c, r, at) + (r.keys[size_t(at)] + 32) * u32 + probability_roundoff(c) / 16 +
+  return score_error(c, r, at) + (r.keys[size_t(at)] + 32) * u32 + operand_roundoff(c.q) / 16 +
          2 * u32 * std::abs(r.lse[size_t(at)]);
 }
 

@@ -69,7 +69,7 @@ void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64
 }
 
 /// What sums lose of terms below f16's normal numbers, relative to the largest (docs/precision.md, f).
-void add_lost_in_f16(Gradient *g) {
+void add_lost_in_scaling(Gradient *g) {
   for (size_t i = 0; i < g->value.size(); ++i) {
     const double lost = 0x1p-34 * g->largest[i] * g->lengths[i];
     g->bound[i] += lost, g->floor[i] += lost;
@@ -278,10 +278,11 @@ class Pass {
   /// By numbers near 0, as Head has it for scores.
   double lost_of_g(const Row &r, double v_length) const {
     const double dim = double(call_.dim_v());
-    return call_.q_type() == FA_BF16 ? 0x1p-126 * (dim + std::sqrt(dim) * (r.length + v_length)) : 0x1p-149 * dim;
+    if (!products_flush(call_.q_type())) return 0x1p-149 * dim;
+    return 0x1p-126 * (dim + std::sqrt(dim) * (r.length + v_length));
   }
 
-  double rounding_of_q() const { return call_.q_type() == FA_F32 ? 0 : reference::unit_roundoff(call_.q_type()); }
+  double rounding_of_q() const { return operand_roundoff(call_.q_type()); }
 
   const Call &call_;
   const fa_backward_args &args_;
@@ -302,8 +303,8 @@ Gradients evaluate(const fa_desc &desc, const fa_backward_args &args, const Resu
   for (Gradient *whole : {&g.dbias, &g.dsinks}) std::fill(whole->written.begin(), whole->written.end(), 1);
   Pass<Real> pass(call, args, forward, &g);
   for (const Sequence &s : call.sequences) pass.run(s);
-  if (call.q_type() == FA_F16)
-    for (Gradient *sum : {&g.dq, &g.dk, &g.dv}) add_lost_in_f16(sum);
+  if (!has_f32_exponents(call.q_type()))
+    for (Gradient *sum : {&g.dq, &g.dk, &g.dv}) add_lost_in_scaling(sum);
   return g;
 }
 

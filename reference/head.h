@@ -122,11 +122,11 @@ struct Head {
   }
 
  private:
-  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Dot products of bf16 take operands and sums below
-  /// 2^-126 for 0 (Intel SDM, VDPBF16PS); sizes is the sum of both rows' lengths.
+  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Where products flush, 2^-126 takes its place; sizes is
+  /// the sum of both rows' lengths.
   Real lost(Real sizes) const {
     const Real dim = Real(call.dim());
-    const bool flushes = call.q_type() == FA_BF16 && call.kv_type() == FA_BF16;
+    const bool flushes = products_flush(call.q_type()) && products_flush(call.kv_type());
     return flushes ? Real(0x1p-126) * (dim + std::sqrt(dim) * sizes) : Real(0x1p-149) * dim;
   }
 

@@ -22,12 +22,6 @@ Layout gapped(Layout layout) {
   return int(layout) < output_layout_count ? layout : Layout::bshd;
 }
 
-fa_dtype dtype_of(const std::string &name) {
-  for (const fa_dtype dtype : {FA_F32, FA_F16, FA_BF16})
-    if (name == name_of(dtype)) return dtype;
-  return FA_DTYPE_DEFAULT;
-}
-
 /// Offsets of count packed sequences of up to longest rows, one of which has that many.
 std::vector<int32_t> packed_offsets(int64_t count, int64_t longest, Random *random) {
   std::vector<int32_t> offsets = {0};
@@ -43,7 +37,7 @@ int32_t far_offset(Random *random) {
 
 /// The bias of a masked key in models: large, negative, and finite in the bias' type.
 double padding(uint64_t bits, fa_dtype dtype) {
-  const double lowest = dtype == FA_F16 ? -65504 : dtype == FA_BF16 ? -0x1.fep127 : -0x1.fffffep127;
+  const double lowest = -largest(dtype);
   const double values[] = {lowest, lowest, lowest / 2, std::max(lowest, -1e12), std::max(lowest, -3e9), -1e4};
   return values[bits / 3 % 6];
 }
@@ -149,9 +143,9 @@ void Instance::make_tensors(Guard guard) {
   const Tensor::Shape scores = {c.b, c.hq, c.sq, longest_k};
   if (!c.bias.empty()) {
     const size_t colon = c.bias.find(':');
-    const double amp = amplitude(c, 'b', dtype_of(c.bias.substr(0, colon)), 1);
-    bias = Tensor(kept_shape(c.bias.substr(colon + 1), scores), dtype_of(c.bias.substr(0, colon)), gapped(c.q_layout),
-                  guard);
+    const double amp = amplitude(c, 'b', dtype_named(c.bias.substr(0, colon)), 1);
+    bias = Tensor(kept_shape(c.bias.substr(colon + 1), scores), dtype_named(c.bias.substr(0, colon)),
+                  gapped(c.q_layout), guard);
     bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
       const uint64_t bits = hash(c.seed, for_bias, uint64_t(index));
       const double value = c.padded && bits % 3 == 0 ? padding(bits, bias.dtype()) : amp * normal(bits);

@@ -1,33 +1,16 @@
-// The element types of the library as doubles and back: what a tensor's bytes mean, written bit by bit.
+// The element types of the library as doubles and back: what a tensor's bytes mean, written bit by bit. Conversions are
+// the reference's own, by formulas of a format's two widths: with those of the library (src/cpu/element.h), one by one
+// and by other means, it would have their faults.
 #pragma once
 
 #include <fa.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 namespace reference {
-
-inline int64_t dtype_bytes(fa_dtype dtype) {
-  return dtype == FA_F16 || dtype == FA_BF16 ? 2 : dtype == FA_BOOL ? 1 : 4;
-}
-
-/// Half the distance from 1 to the next number: the relative error of one rounding to dtype.
-inline double unit_roundoff(fa_dtype dtype) {
-  return dtype == FA_BF16 ? 0x1p-8 : dtype == FA_F16 ? 0x1p-11 : 0x1p-24;
-}
-
-/// The distance between the subnormal numbers of dtype.
-inline double smallest(fa_dtype dtype) {
-  return dtype == FA_BF16 ? 0x1p-133 : dtype == FA_F16 ? 0x1p-24 : 0x1p-149;
-}
-
-/// The least of the normal numbers of dtype.
-inline double smallest_normal(fa_dtype dtype) {
-  return dtype == FA_F16 ? 0x1p-14 : 0x1p-126;
-}
 
 inline uint32_t float_bits(float x) {
   uint32_t bits;
@@ -41,52 +24,116 @@ inline float float_from_bits(uint32_t bits) {
   return x;
 }
 
-inline float bf16_to_float(uint16_t bits) {
-  return float_from_bits(uint32_t(bits) << 16);
+constexpr double power_of_two(int exponent) {
+  double power = 1;
+  for (; exponent > 0; --exponent) power *= 2;
+  for (; exponent < 0; ++exponent) power /= 2;
+  return power;
 }
 
-/// Nearest, ties to even.
-inline uint16_t bf16_from_float(float x) {
-  const uint32_t bits = float_bits(x);
-  if (std::isnan(x)) return uint16_t((bits >> 16) | 0x40);
-  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
+/// Numbers as IEEE 754 has them: a sign, an exponent and a fraction, with subnormal numbers, infinities and NaN.
+template <class Storage, int exponent_bits, int fraction_bits>
+struct Format {
+  using Bits = Storage;
+  static constexpr int bias = (1 << (exponent_bits - 1)) - 1;
+  static constexpr int dropped = 23 - fraction_bits;  // bits of f32's fraction
+  static constexpr bool f32_exponents = exponent_bits == 8;
 
-inline float f16_to_float(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const uint32_t fraction = bits & 0x3ff;
-  const uint32_t sign = uint32_t(bits & 0x8000) << 16;
-  if (exponent == 31) return float_from_bits(sign | 0x7f800000 | (fraction << 13));
-  if (exponent != 0) return float_from_bits(sign | uint32_t(exponent + 112) << 23 | (fraction << 13));
-  const float magnitude = float(fraction) * 0x1p-24f;
-  return sign ? -magnitude : magnitude;
-}
+  /// Half the distance from 1 to the next number: the relative error of one rounding.
+  static constexpr double unit_roundoff = power_of_two(-fraction_bits - 1);
+  static constexpr double smallest_normal = power_of_two(1 - bias);
+  /// The distance between subnormal numbers.
+  static constexpr double smallest = power_of_two(1 - bias - fraction_bits);
+  static constexpr double largest = (2 - 2 * unit_roundoff) * power_of_two(bias);
 
-/// Nearest, ties to even; subnormal numbers kept.
-inline uint16_t f16_from_float(float x) {
-  const uint32_t bits = float_bits(x);
-  const uint16_t sign = uint16_t((bits >> 16) & 0x8000);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return uint16_t(sign | 0x7e00);
-  if (magnitude >= 0x477ff000) return uint16_t(sign | 0x7c00);  // 65520 and above round to infinity
-  if (magnitude < 0x38800000) {                                 // below 2^-14: a multiple of 2^-24
-    const float steps = float_from_bits(magnitude) * 0x1p24f;
-    return uint16_t(sign | uint16_t(std::nearbyint(steps)));
+  static float to_float(Bits bits) {
+    constexpr uint32_t all = (1u << exponent_bits) - 1;
+    const uint32_t magnitude = bits & ((1u << (exponent_bits + fraction_bits)) - 1);
+    const uint32_t exponent = magnitude >> fraction_bits, fraction = magnitude & ((1u << fraction_bits) - 1);
+    const uint32_t sign = uint32_t(bits) >> (exponent_bits + fraction_bits) << 31;
+    if constexpr (f32_exponents) return float_from_bits(sign | magnitude << dropped);
+    if (exponent == all) return float_from_bits(sign | 0x7f800000 | fraction << dropped);
+    if (exponent != 0) return float_from_bits(sign | ((exponent + 127 - bias) << 23) | fraction << dropped);
+    const float subnormal = float(fraction) * float(smallest);
+    return sign ? -subnormal : subnormal;
   }
-  const uint32_t rounded = magnitude + 0xfff + ((magnitude >> 13) & 1);
-  return uint16_t(sign | ((rounded - 0x38000000) >> 13));
+
+  /// Nearest, ties to even; subnormal numbers kept.
+  static Bits from_float(float x) {
+    if constexpr (dropped == 0) return float_bits(x);
+    constexpr uint32_t infinity = ((1u << exponent_bits) - 1) << fraction_bits;
+    const uint32_t magnitude = float_bits(x) & 0x7fffffff;
+    const uint32_t sign = float_bits(x) >> 31 << (exponent_bits + fraction_bits);
+    if (magnitude > 0x7f800000)
+      return Bits(sign | infinity | 1u << (fraction_bits - 1) | magnitude << 9 >> (9 + dropped));
+    if (!f32_exponents && float_from_bits(magnitude) < float(smallest_normal))
+      return Bits(sign | uint32_t(std::nearbyint(float_from_bits(magnitude) * float(1 / smallest))));
+    const uint32_t rounded = magnitude + (1u << dropped) / 2 - 1 + (magnitude >> dropped & 1);
+    return Bits(sign | std::min(infinity, (rounded - (uint32_t(127 - bias) << 23)) >> dropped));
+  }
+};
+
+/// The formats of elements.inc, by their names.
+using F32 = Format<uint32_t, 8, 23>;
+using F16 = Format<uint16_t, 5, 10>;
+using BF16 = Format<uint16_t, 8, 7>;
+
+/// f(Format()) of the type of q, k, v, out, a bias or a gradient; FA_DTYPE_DEFAULT is that of what is always f32.
+template <class F>
+auto with_format(fa_dtype dtype, F f) {
+#define FA_FORMAT_compute(name) \
+  if (dtype == FA_##name) return f(name());
+#define FA_FORMAT_cache FA_FORMAT_compute
+#define FA_FORMAT_other(name)
+#define FA_ELEMENT(dtype, number, name, use, bits) FA_FORMAT_##use(dtype)
+#include "src/core/elements.inc"
+#undef FA_ELEMENT
+#undef FA_FORMAT_compute
+#undef FA_FORMAT_cache
+#undef FA_FORMAT_other
+  return f(F32());
+}
+
+inline int64_t dtype_bytes(fa_dtype dtype) {
+  if (dtype == FA_BOOL) return 1;
+  if (dtype == FA_I32) return 4;
+  return with_format(dtype, [](auto format) { return int64_t(sizeof(typename decltype(format)::Bits)); });
+}
+
+inline double unit_roundoff(fa_dtype dtype) {
+  return with_format(dtype, [](auto format) { return format.unit_roundoff; });
+}
+
+/// The same of operands of products that engines round to dtype before them: none are to f32.
+inline double operand_roundoff(fa_dtype dtype) {
+  return with_format(dtype, [](auto format) { return format.dropped == 0 ? 0 : format.unit_roundoff; });
+}
+
+/// Dot products of bf16 take operands and sums below 2^-126 for 0 (Intel SDM, VDPBF16PS).
+inline bool products_flush(fa_dtype dtype) {
+  return dtype == FA_BF16;
+}
+
+inline bool has_f32_exponents(fa_dtype dtype) {
+  return with_format(dtype, [](auto format) { return format.f32_exponents; });
+}
+
+inline double smallest(fa_dtype dtype) {
+  return with_format(dtype, [](auto format) { return format.smallest; });
+}
+
+inline double smallest_normal(fa_dtype dtype) {
+  return with_format(dtype, [](auto format) { return format.smallest_normal; });
 }
 
 /// The largest finite number of dtype.
 inline double largest(fa_dtype dtype) {
-  return dtype == FA_BF16 ? 0x1.fep127 : dtype == FA_F16 ? 65504 : 0x1.fffffep127;
+  return with_format(dtype, [](auto format) { return format.largest; });
 }
 
 /// x in the precision of dtype.
 inline float round_to(fa_dtype dtype, float x) {
-  if (dtype == FA_BF16) return bf16_to_float(bf16_from_float(x));
-  if (dtype == FA_F16) return f16_to_float(f16_from_float(x));
-  return x;
+  return with_format(dtype, [=](auto format) { return format.to_float(format.from_float(x)); });
 }
 
 /// The same of an operand: a finite number stays finite.
@@ -95,33 +142,31 @@ inline float operand_of(fa_dtype dtype, float x) {
   return std::isfinite(x) ? std::fmin(std::fmax(round_to(dtype, x), -most), most) : x;
 }
 
+template <class T>
+T read(const void *p) {
+  T x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
+}
+
 /// The number at p.
 inline double load(const void *p, fa_dtype dtype) {
-  if (dtype == FA_BOOL) return *static_cast<const uint8_t *>(p);
-  if (dtype == FA_F16 || dtype == FA_BF16) {
-    uint16_t bits;
-    std::memcpy(&bits, p, sizeof bits);
-    return dtype == FA_F16 ? f16_to_float(bits) : bf16_to_float(bits);
-  }
-  uint32_t bits;
-  std::memcpy(&bits, p, sizeof bits);
-  return dtype == FA_I32 ? double(int32_t(bits)) : double(float_from_bits(bits));
+  if (dtype == FA_BOOL) return read<uint8_t>(p);
+  if (dtype == FA_I32) return read<int32_t>(p);
+  return with_format(dtype,
+                     [=](auto format) { return double(format.to_float(read<typename decltype(format)::Bits>(p))); });
+}
+
+template <class T>
+void write(void *p, T x) {
+  std::memcpy(p, &x, sizeof x);
 }
 
 /// Writes x, rounded to dtype, at p.
 inline void store(void *p, fa_dtype dtype, double x) {
-  if (dtype == FA_BOOL) {
-    *static_cast<uint8_t *>(p) = uint8_t(x);
-  } else if (dtype == FA_F16 || dtype == FA_BF16) {
-    const uint16_t bits = dtype == FA_F16 ? f16_from_float(float(x)) : bf16_from_float(float(x));
-    std::memcpy(p, &bits, sizeof bits);
-  } else if (dtype == FA_I32) {
-    const int32_t value = int32_t(x);
-    std::memcpy(p, &value, sizeof value);
-  } else {
-    const float value = float(x);
-    std::memcpy(p, &value, sizeof value);
-  }
+  if (dtype == FA_BOOL) return write(p, uint8_t(x));
+  if (dtype == FA_I32) return write(p, int32_t(x));
+  with_format(dtype, [=](auto format) { write(p, format.from_float(float(x))); });
 }
 
 }  // namespace reference

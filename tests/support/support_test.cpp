@@ -23,12 +23,12 @@ double rounded_by_definition(double x, int precision, int least_exponent) {
 
 TEST(Number, EveryHalfSurvivesTheRoundTrip) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    const float half = f16_to_float(uint16_t(bits)), brain = bf16_to_float(uint16_t(bits));
-    ASSERT_TRUE(std::isnan(half) || f16_from_float(half) == bits) << bits;
-    ASSERT_TRUE(std::isnan(brain) || bf16_from_float(brain) == bits) << bits;
+    const float half = F16::to_float(uint16_t(bits)), brain = BF16::to_float(uint16_t(bits));
+    ASSERT_TRUE(std::isnan(half) || F16::from_float(half) == bits) << bits;
+    ASSERT_TRUE(std::isnan(brain) || BF16::from_float(brain) == bits) << bits;
   }
-  EXPECT_TRUE(std::isnan(f16_to_float(f16_from_float(NAN))));
-  EXPECT_TRUE(std::isnan(bf16_to_float(bf16_from_float(NAN))));
+  EXPECT_TRUE(std::isnan(F16::to_float(F16::from_float(NAN))));
+  EXPECT_TRUE(std::isnan(BF16::to_float(BF16::from_float(NAN))));
 }
 
 TEST(Number, RoundsToNearestEven) {
@@ -39,8 +39,8 @@ TEST(Number, RoundsToNearestEven) {
   }
   EXPECT_EQ(round_to(FA_F16, 65519.0f), 65504.0f);
   EXPECT_TRUE(std::isinf(round_to(FA_F16, 65520.0f)));
-  EXPECT_EQ(f16_to_float(0x3c01), 1 + 0x1p-10f);
-  EXPECT_EQ(f16_to_float(0x0001), 0x1p-24f);
+  EXPECT_EQ(F16::to_float(0x3c01), 1 + 0x1p-10f);
+  EXPECT_EQ(F16::to_float(0x0001), 0x1p-24f);
 }
 
 TEST(Case, TextRoundTrip) {
