@@ -44,8 +44,7 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
     return cases;
   }
   if (shapes.empty()) shapes = sweep("quick");
-  const std::vector<std::string> all = {"f32", "f16", "bf16"};
-  for (const std::string &dtype : options.dtypes.empty() ? all : options.dtypes) {
+  for (const std::string &dtype : options.dtypes.empty() ? compute_dtypes() : options.dtypes) {
     for (BenchCase c : shapes) {
       c.dtype = dtype_of_name(dtype);
       c.causal = options.causal;
@@ -112,7 +111,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->group("What");
   o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D[,Dv]", "sizes of a call; may be repeated");
   o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
-  o->choices("--dtype", b->dtypes, {"f32", "f16", "bf16"}, "TYPES", "of f32,f16,bf16; default: all three");
+  o->choices("--dtype", b->dtypes, compute_dtypes(), "TYPES", "of f32,f16,bf16; default: all three");
   o->flag("--causal", b->causal, "with a causal mask");
   o->flag("--backward", b->backward, "the gradients of q, k and v");
   o->flag("--nondeterministic", b->nondeterministic, "trade reproducible bits for speed");

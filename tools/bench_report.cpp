@@ -73,7 +73,7 @@ Measurement parse_measurement(const Json &json) {
   m.flops = number_of(json, "flops");
   m.bytes = number_of(json, "bytes");
   m.seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
-  if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is none of f32, f16 and bf16");
+  if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is none of {}", fmt::join(compute_dtypes(), ", "));
   const bool positive = std::all_of(m.seconds.begin(), m.seconds.end(), [](double s) { return s > 0; });
   if (m.seconds.empty() || !positive) bad_input("its 'seconds' are no times");
   return m;

@@ -54,8 +54,9 @@ Choice choice_for(fa_dtype q, fa_dtype kv) {
 
 std::vector<Choice> choices() {
   std::vector<Choice> list;
-  for (const fa_dtype q : {FA_F32, FA_F16, FA_BF16}) list.push_back(choice_for(q, q));
-  for (const fa_dtype kv : {FA_F16, FA_BF16}) list.push_back(choice_for(FA_F32, kv));
+  for (const std::string &q : compute_dtypes()) list.push_back(choice_for(dtype_of_name(q), dtype_of_name(q)));
+  for (const std::string &kv : cache_dtypes())
+    if (kv != "f32") list.push_back(choice_for(FA_F32, dtype_of_name(kv)));
   return list;
 }
 

@@ -10,13 +10,25 @@
 namespace fa::tool {
 namespace {
 
+enum class Use { compute, cache, other };
+
 struct DtypeFact {
   fa_dtype dtype;
   const char *name;
   NpyType npy;
 };
-constexpr DtypeFact dtypes[] = {
-    {FA_F32, "f32", NpyType::f32}, {FA_F16, "f16", NpyType::f16}, {FA_BF16, "bf16", NpyType::bf16}};
+
+template <Use last>
+std::vector<DtypeFact> facts_up_to() {
+  std::vector<DtypeFact> facts;
+#define FA_ELEMENT(dtype, number, name, use, bits) \
+  if (Use::use <= last) facts.push_back({FA_##dtype, #name, NpyType::name});
+#include "core/elements.inc"
+#undef FA_ELEMENT
+  return facts;
+}
+
+const std::vector<DtypeFact> dtypes = facts_up_to<Use::cache>();
 
 }  // namespace
 
@@ -60,6 +72,18 @@ void force_kernel(const std::string &name) {
     bad_input("no kernel is named '{}'; there are {}", name, fmt::join(names, ", "));
   }
   setenv("FA_FORCE_KERNEL", name.c_str(), 1);
+}
+
+std::vector<std::string> compute_dtypes() {
+  std::vector<std::string> names;
+  for (const DtypeFact &d : facts_up_to<Use::compute>()) names.emplace_back(d.name);
+  return names;
+}
+
+std::vector<std::string> cache_dtypes() {
+  std::vector<std::string> names;
+  for (const DtypeFact &d : dtypes) names.emplace_back(d.name);
+  return names;
 }
 
 const char *dtype_name(fa_dtype dtype) {

@@ -32,6 +32,11 @@ void force_kernel(const std::string &name);
 /// The kernel that is forced now, "" when none is.
 std::string forced_kernel();
 
+/// The types of queries and results: "f32", "f16", "bf16".
+std::vector<std::string> compute_dtypes();
+/// Those of keys and values.
+std::vector<std::string> cache_dtypes();
+
 /// "f32" and back; FA_DTYPE_DEFAULT is "".
 const char *dtype_name(fa_dtype dtype);
 fa_dtype dtype_of_name(const std::string &name);

@@ -7,8 +7,8 @@
 
 #include "error.h"
 #include "file.h"
-#include "reference/number.h"
 #include "npy_header.h"
+#include "reference/number.h"
 
 namespace fa::tool {
 namespace {
@@ -18,12 +18,33 @@ struct TypeFact {
   const char *name;
   const char *code;  // in a descr, behind the byte order
   size_t bytes;
+  double (*load)(const void *element);
+  void (*store)(void *element, double x) = nullptr;  // nothing is converted to the others
 };
 
+template <class T>
+double load(const void *element) {
+  return static_cast<double>(reference::read<T>(element));
+}
+template <fa_dtype dtype>
+double load(const void *element) {
+  return reference::load(element, dtype);
+}
+template <fa_dtype dtype>
+void store(void *element, double x) {
+  reference::store(element, dtype, x);
+}
+
 constexpr TypeFact facts[] = {
-    {NpyType::f16, "float16", "f2", 2}, {NpyType::bf16, "bfloat16", "V2", 2}, {NpyType::f32, "float32", "f4", 4},
-    {NpyType::f64, "float64", "f8", 8}, {NpyType::boolean, "bool", "b1", 1},  {NpyType::u8, "uint8", "u1", 1},
-    {NpyType::u16, "uint16", "u2", 2},  {NpyType::i32, "int32", "i4", 4},     {NpyType::i64, "int64", "i8", 8},
+    {NpyType::f16, "float16", "f2", 2, load<FA_F16>, store<FA_F16>},
+    {NpyType::bf16, "bfloat16", "V2", 2, load<FA_BF16>, store<FA_BF16>},
+    {NpyType::f32, "float32", "f4", 4, load<FA_F32>, store<FA_F32>},
+    {NpyType::f64, "float64", "f8", 8, load<double>, reference::write<double>},
+    {NpyType::boolean, "bool", "b1", 1, load<FA_BOOL>},
+    {NpyType::u8, "uint8", "u1", 1, load<uint8_t>},
+    {NpyType::u16, "uint16", "u2", 2, load<uint16_t>},
+    {NpyType::i32, "int32", "i4", 4, load<FA_I32>},
+    {NpyType::i64, "int64", "i8", 8, load<int64_t>},
 };
 
 const TypeFact &fact(NpyType type) {
@@ -105,26 +126,8 @@ int64_t Array::elements() const {
 }
 
 double Array::value(int64_t i) const {
-  switch (type) {
-    case NpyType::f16:
-      return static_cast<double>(reference::f16_to_float(data<uint16_t>()[i]));
-    case NpyType::bf16:
-      return static_cast<double>(reference::bf16_to_float(data<uint16_t>()[i]));
-    case NpyType::f32:
-      return static_cast<double>(data<float>()[i]);
-    case NpyType::f64:
-      return data<double>()[i];
-    case NpyType::boolean:
-    case NpyType::u8:
-      return static_cast<double>(data<uint8_t>()[i]);
-    case NpyType::u16:
-      return static_cast<double>(data<uint16_t>()[i]);
-    case NpyType::i32:
-      return static_cast<double>(data<int32_t>()[i]);
-    case NpyType::i64:
-      return static_cast<double>(data<int64_t>()[i]);
-  }
-  return 0;
+  const TypeFact &of = fact(type);
+  return of.load(bytes.data() + static_cast<size_t>(i) * of.bytes);
 }
 
 Array make_array(NpyType type, std::vector<int64_t> shape) {
@@ -142,22 +145,12 @@ std::string describe(const Array &array) {
 
 Array converted(Array array, NpyType type) {
   if (array.type == type) return array;
+  const TypeFact &from = fact(array.type), &to = fact(type);
+  if (to.store == nullptr) bad_input("{} cannot be converted to {}", from.name, to.name);
   Array result = make_array(type, array.shape);
-  const int64_t n = array.elements();
-  for (int64_t i = 0; i < n; ++i) {
-    const double x = array.value(i);
-    if (type == NpyType::f64) {
-      result.data<double>()[i] = x;
-    } else if (type == NpyType::f32) {
-      result.data<float>()[i] = static_cast<float>(x);
-    } else if (type == NpyType::f16) {
-      result.data<uint16_t>()[i] = reference::f16_from_float(static_cast<float>(x));
-    } else if (type == NpyType::bf16) {
-      result.data<uint16_t>()[i] = reference::bf16_from_float(static_cast<float>(x));
-    } else {
-      bad_input("{} cannot be converted to {}", npy_type_name(array.type), npy_type_name(type));
-    }
-  }
+  const std::byte *element = array.bytes.data();
+  for (size_t at = 0; at < result.bytes.size(); at += to.bytes, element += from.bytes)
+    to.store(result.bytes.data() + at, from.load(element));
   return result;
 }
 

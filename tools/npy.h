@@ -10,9 +10,17 @@
 
 namespace fa::tool {
 
-/// Element types that the tool reads. bf16 is a two-byte void in files ('V2', what ml_dtypes writes), as
-/// 'bfloat16', or as raw uint16.
-enum class NpyType { f16, bf16, f32, f64, boolean, u8, u16, i32, i64 };
+/// Element types that the tool reads: the library's, and NumPy's that become one of them. bf16 is a two-byte void in
+/// files ('V2', what ml_dtypes writes), as 'bfloat16', or as raw uint16.
+enum class NpyType {
+#define FA_ELEMENT(dtype, number, name, use, bits) name,
+#include "src/core/elements.inc"
+#undef FA_ELEMENT
+  f64,
+  u8,
+  u16,
+  i64
+};
 
 /// "float32", as NumPy says it.
 const char *npy_type_name(NpyType type);

@@ -28,7 +28,7 @@ std::vector<int32_t> int32_values(const std::string &path, const Array &array) {
 }
 
 bool is_floating(NpyType type) {
-  return type == NpyType::f16 || type == NpyType::bf16 || type == NpyType::f32 || type == NpyType::f64;
+  return type == NpyType::f64 || dtype_of(type) != FA_DTYPE_DEFAULT;
 }
 
 Array read_qkv(const std::string &path, const RunOptions &options, bool packed, const char *cu_seqlens) {

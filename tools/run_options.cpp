@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "error.h"
+#include "library.h"
 
 namespace fa::tool {
 namespace {
@@ -26,8 +27,8 @@ void define_tensors(Options *o, RunOptions *r) {
   }
   o->flag("--accumulate", r->accumulate, "add gradients to what their files hold, in float32");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
-  o->choice("--dtype", r->dtype, {"f32", "f16", "bf16"}, "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
-  o->choice("--out-dtype", r->out_dtype, {"f32", "f16", "bf16"}, "TYPE", "of the output; default: q's");
+  o->choice("--dtype", r->dtype, compute_dtypes(), "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
+  o->choice("--out-dtype", r->out_dtype, compute_dtypes(), "TYPE", "of the output; default: q's");
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }
 
