@@ -37,6 +37,13 @@ API = [
         "b.low + b.element) && holds(",
         "^api.overlap",
     ),
+    Mutant(
+        "element_that_is_one_of_two",
+        "src/cpu/element.h",
+        "return with_type(dtype, [](auto type) { return type.in_pairs; });",
+        "return dtype == FA_BF16;",
+        r"^abi\.elements$",
+    ),
     Mutant("overlap_of_workspace", "src/api/overlap.cpp", "call.workspace_size);", "1);", "^api.overlap"),
     Mutant(
         "gaps_of_reversed_tensors",
