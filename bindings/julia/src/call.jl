@@ -29,7 +29,7 @@ end
 "The bytes that a tensor spans, as (first, end, gapless)."
 function span(t::C.fa_tensor)
     prod(t.shape) == 0 && return UInt(0), UInt(0), false
-    size = t.dtype == C.FA_F32 || t.dtype == C.FA_I32 ? 4 : t.dtype == C.FA_BOOL ? 1 : 2
+    size = element_bytes[t.dtype]
     below = sum(map((n, s) -> min(0, (n - 1) * s), t.shape, t.stride))
     above = sum(map((n, s) -> max(0, (n - 1) * s), t.shape, t.stride))
     first = UInt(t.data) + (below * size) % UInt
