@@ -80,7 +80,7 @@ int take_slot(const std::string &path) {
   return -1;
 }
 
-constexpr int most_links = 40;  // as the kernel follows
+constexpr int max_links = 40;  // as the kernel follows
 
 void write_all(int descriptor, std::span<const std::byte> bytes, const std::string &path) {
   while (!bytes.empty()) {
@@ -96,7 +96,7 @@ std::string resolved(const std::string &path) {
   std::filesystem::path at = path;
   std::error_code none;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(at, none)); ++links) {
-    if (links == most_links) bad_input("{}: cannot be written: {}", path, std::strerror(ELOOP));
+    if (links == max_links) bad_input("{}: cannot be written: {}", path, std::strerror(ELOOP));
     at = at.parent_path() / std::filesystem::read_symlink(at, none);
   }
   return at.string();

@@ -18,7 +18,7 @@ double gigabytes(int64_t bytes) {
 
 void print(const Call &call) {
   const Planned planned(call);
-  const Traffic least = least_traffic_of(planned.plan);
+  const Traffic least = min_traffic_of(planned.plan);
   const Traffic before = traffic_of(one_group(planned.plan), call.gpu), after = traffic_of(planned.plan, call.gpu);
   std::printf("| %s | %s | %.2f | %.2f | %.2f | %.0f | %.0f | %.0f | %.0f | %.0f |\n", call.gpu.name,
               call.text().c_str(), gigabytes(least.read), gigabytes(before.read), gigabytes(after.read),

@@ -156,7 +156,7 @@ Traffic traffic_of(const cuda::ForwardPlan &plan, const Gpu &gpu, double drift) 
   return traffic_through(gpu.l2_bytes / gpu.l2s, plan, drift);
 }
 
-Traffic least_traffic_of(const cuda::ForwardPlan &plan) {
+Traffic min_traffic_of(const cuda::ForwardPlan &plan) {
   return traffic_through(std::numeric_limits<int64_t>::max() / 2, plan, 0);
 }
 

@@ -23,7 +23,7 @@ struct Traffic {
 Traffic traffic_of(const cuda::ForwardPlan &plan, const Gpu &gpu, double drift = 0.1);
 
 /// The same with a cache that holds everything: what has to be read at least.
-Traffic least_traffic_of(const cuda::ForwardPlan &plan);
+Traffic min_traffic_of(const cuda::ForwardPlan &plan);
 
 /// The plan with all columns in one group, as calls were ordered before.
 cuda::ForwardPlan one_group(const cuda::ForwardPlan &plan);

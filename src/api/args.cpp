@@ -12,7 +12,7 @@ namespace fa::api {
 namespace {
 
 /// The last field that a caller must have: a shorter structure describes no call.
-constexpr Form<fa_forward_args> form = {
+constexpr StructSizeRule<fa_forward_args> size_rule = {
     "fa_forward_args", offsetof(fa_forward_args, out) + sizeof(fa_forward_args::out), "call fa_forward_args_init"};
 
 constexpr fa_forward_args defaults = {};
@@ -46,7 +46,7 @@ bool read_numbers(const fa_forward_args &args, ForwardCall *problem) {
 bool read_args(const Attention &attention, const fa_forward_args *args, Purpose purpose, ForwardCall *problem) {
   if (!args) return refuse("args is NULL; expected an fa_forward_args set by fa_forward_args_init");
   fa_forward_args storage;
-  const fa_forward_args *a = upgrade_struct(form, args, defaults, &storage);
+  const fa_forward_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&

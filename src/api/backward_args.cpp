@@ -14,7 +14,7 @@ namespace fa::api {
 namespace {
 
 /// The last field that a caller must have: a shorter structure describes no call.
-constexpr Form<fa_backward_args> form = {
+constexpr StructSizeRule<fa_backward_args> size_rule = {
     "fa_backward_args", offsetof(fa_backward_args, dv) + sizeof(fa_backward_args::dv), "call fa_backward_args_init"};
 
 constexpr fa_backward_args defaults = {};
@@ -86,7 +86,7 @@ bool check_delta(const BackwardCall &call) {
 bool read_args(const Attention &attention, const fa_backward_args *args, Purpose purpose, BackwardCall *call) {
   if (!args) return refuse("args is NULL; expected an fa_backward_args set by fa_backward_args_init");
   fa_backward_args storage;
-  const fa_backward_args *a = upgrade_struct(form, args, defaults, &storage);
+  const fa_backward_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
   return check_combinations(*a) && read_numbers(*a, call) && read_arrays(*a, call) &&

@@ -16,8 +16,8 @@ namespace fa::api {
 template <class Body>
 fa_status guarded(Body &&body) {
   fa_status status;
-  in_default_state([&](HostState &host) {
-    const LogFrom thread(host);
+  in_default_state([&](CallerState &host) {
+    const LogScope thread(host);
     try {
       status = body(host);
     } catch (const std::bad_alloc &) {

@@ -12,8 +12,8 @@ namespace fa::api {
 namespace {
 
 /// The last field that a caller must have: a shorter structure describes no attention.
-constexpr Form<fa_desc> form = {"fa_desc", offsetof(fa_desc, head_dim) + sizeof(fa_desc::head_dim),
-                                "call fa_desc_init"};
+constexpr StructSizeRule<fa_desc> size_rule = {"fa_desc", offsetof(fa_desc, head_dim) + sizeof(fa_desc::head_dim),
+                                               "call fa_desc_init"};
 
 constexpr uint32_t known_flags = FA_FLAG_NONDETERMINISTIC | FA_FLAG_BATCH_INVARIANT | FA_FLAG_BIAS_BEFORE_SOFTCAP;
 
@@ -97,7 +97,7 @@ void store(const fa_desc &d, Attention *a) {
 bool read_desc(const fa_desc *desc, Attention *attention) {
   if (!desc) return refuse("desc is NULL; expected an fa_desc set by fa_desc_init");
   fa_desc storage;
-  const fa_desc *d = upgrade_struct(form, desc, defaults, &storage);
+  const fa_desc *d = upgrade_struct(size_rule, desc, defaults, &storage);
   if (!d || !check_ranges(*d) || !check_dtypes(*d, attention) || !check_floats(*d) || !check_flags(*d)) return false;
   store(*d, attention);
   return true;

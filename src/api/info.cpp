@@ -77,8 +77,8 @@ constexpr const char *status_names[] = {
     "FA_ERROR_DRIVER",
 };
 
-constexpr Form<fa_kernel> kernel_form = {"fa_kernel", offsetof(fa_kernel, name) + sizeof(fa_kernel::name),
-                                         "set it to sizeof(fa_kernel) before the call"};
+constexpr StructSizeRule<fa_kernel> kernel_size_rule = {
+    "fa_kernel", offsetof(fa_kernel, name) + sizeof(fa_kernel::name), "set it to sizeof(fa_kernel) before the call"};
 
 bool check_index(int32_t index) {
   return in_range("index", index, 0, fa_kernel_count() - 1, "kernels, best first");
@@ -86,7 +86,7 @@ bool check_index(int32_t index) {
 
 bool kernel_info(int32_t index, fa_kernel *info) {
   if (!info) return refuse("info is NULL; expected an fa_kernel whose struct_size is set");
-  if (!check_struct_size(kernel_form, info->struct_size)) return false;
+  if (!check_struct_size(kernel_size_rule, info->struct_size)) return false;
   if (!check_index(index)) return false;
   const Kernel &kernel = dispatch::kernel(static_cast<size_t>(index));
   fa_kernel described = {};
@@ -133,7 +133,7 @@ int32_t fa_version() {
 
 const char *fa_build_info() {
   const char *text;
-  fa::in_default_state([&](fa::HostState &) {
+  fa::in_default_state([&](fa::CallerState &) {
     static const fa::api::BuildInfo info;
     text = info.text;
   });
@@ -146,12 +146,12 @@ int32_t fa_kernel_count() {
 
 fa_status fa_kernel_info(int32_t index, fa_kernel *info) {
   return fa::api::guarded(
-      [=](fa::HostState &) { return fa::api::kernel_info(index, info) ? FA_OK : FA_ERROR_INVALID_ARGUMENT; });
+      [=](fa::CallerState &) { return fa::api::kernel_info(index, info) ? FA_OK : FA_ERROR_INVALID_ARGUMENT; });
 }
 
 const char *fa_kernel_backward_name(int32_t index, int32_t i) {
   const char *name = nullptr;
-  fa::api::guarded([&](fa::HostState &) {
+  fa::api::guarded([&](fa::CallerState &) {
     name = fa::api::backward_name(index, i);
     return name != nullptr ? FA_OK : FA_ERROR_INVALID_ARGUMENT;
   });
@@ -163,7 +163,7 @@ void fa_set_log(fa_log log, void *user) {
 }
 
 void fa_shutdown() {
-  fa::api::guarded([](fa::HostState &) {
+  fa::api::guarded([](fa::CallerState &) {
     fa::cpu::shutdown();
     return FA_OK;
   });

@@ -38,7 +38,7 @@ template <class Call>
 fa_status workspace_size(const fa_op *op, const ArgsOf<Call> *args, size_t *bytes) {
   if (!op) return refuse_null("op", "an op from fa_create");
   if (!bytes) return refuse_null("bytes", "where to store the size");
-  return guarded([=](HostState &) -> fa_status {
+  return guarded([=](CallerState &) -> fa_status {
     Call call;
     if (!read_args(op->attention, args, Purpose::size, &call)) return FA_ERROR_INVALID_ARGUMENT;
     *bytes = 0;
@@ -50,7 +50,7 @@ fa_status workspace_size(const fa_op *op, const ArgsOf<Call> *args, size_t *byte
 template <class Call>
 fa_status execute(const fa_op *op, const ArgsOf<Call> *args) {
   if (!op) return refuse_null("op", "an op from fa_create");
-  return guarded([=](HostState &host) -> fa_status {
+  return guarded([=](CallerState &host) -> fa_status {
     Call call;
     call.host = &host;
     if (!read_args(op->attention, args, Purpose::run, &call)) return FA_ERROR_INVALID_ARGUMENT;
@@ -69,7 +69,7 @@ fa_status execute(const fa_op *op, const ArgsOf<Call> *args) {
 fa_status fa_create(const fa_desc *desc, fa_op **op) {
   if (!op) return fa::api::refuse_null("op", "where to store the new op");
   *op = nullptr;
-  return fa::api::guarded([=](fa::HostState &) { return fa::api::create(desc, op); });
+  return fa::api::guarded([=](fa::CallerState &) { return fa::api::create(desc, op); });
 }
 
 // fa_forward, fa_forward_workspace_size, fa_backward, fa_backward_workspace_size.
@@ -84,7 +84,7 @@ FA_OPERATIONS(FA_ENTRY_POINTS)
 #undef FA_ENTRY_POINTS
 
 void fa_destroy(fa_op *op) {
-  fa::in_default_state([=](fa::HostState &) { delete op; });
+  fa::in_default_state([=](fa::CallerState &) { delete op; });
 }
 
 const char *fa_op_kernel_name(const fa_op *op) {

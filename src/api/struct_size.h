@@ -1,4 +1,4 @@
-// The struct_size protocol: callers built against an older or newer fa.h are served.
+// The struct_size protocol: support for callers that were built against an older or newer fa.h.
 #pragma once
 
 #include <algorithm>
@@ -12,29 +12,29 @@ namespace fa::api {
 /// A struct_size above this is no size of any release: the memory was never initialised.
 inline constexpr size_t max_struct_size = 4096;
 
-/// What a structure's struct_size may be.
+/// Valid values of a structure's struct_size.
 template <class T>
-struct Form {
-  const char *type;  // "fa_desc"
-  size_t required;   // the bytes that every caller must have
-  const char *cure;  // how to set struct_size
+struct StructSizeRule {
+  const char *type;    // "fa_desc"
+  size_t required;     // bytes that every caller has
+  const char *remedy;  // how to set struct_size
 };
 
 /// Refuses a struct_size that is no sizeof(T) of any release.
 template <class T>
-bool check_struct_size(const Form<T> &form, size_t size) {
-  if (size >= form.required && size <= max_struct_size && size % alignof(T) == 0) [[likely]]
+bool check_struct_size(const StructSizeRule<T> &rule, size_t size) {
+  if (size >= rule.required && size <= max_struct_size && size % alignof(T) == 0) [[likely]]
     return true;
   return refuse("%s.struct_size is %zu; expected sizeof(%s), which is %zu in libfa %s and at least %zu in any: %s",
-                form.type, size, form.type, sizeof(T), FA_VERSION_STRING, form.required, form.cure);
+                rule.type, size, rule.type, sizeof(T), FA_VERSION_STRING, rule.required, rule.remedy);
 }
 
 /// The caller's structure as this release knows it: *given itself where it has every field, else *storage, which
 /// becomes the defaults overlaid with the fields that the caller has. nullptr after a refusal.
 template <class T>
-const T *upgrade_struct(const Form<T> &form, const T *given, const T &defaults, T *storage) {
+const T *upgrade_struct(const StructSizeRule<T> &rule, const T *given, const T &defaults, T *storage) {
   const size_t size = given->struct_size;
-  if (!check_struct_size(form, size)) return nullptr;
+  if (!check_struct_size(rule, size)) return nullptr;
   if (size == sizeof(T)) [[likely]]
     return given;
   if (size < sizeof(T)) {
@@ -48,7 +48,7 @@ const T *upgrade_struct(const Form<T> &form, const T *given, const T &defaults, 
   refuse(
       "%s.struct_size is %zu, and byte %td is not zero, but libfa %s knows only the first %zu bytes: leave newer "
       "fields zero, or load a newer libfa",
-      form.type, size, unknown - bytes, FA_VERSION_STRING, sizeof(T));
+      rule.type, size, unknown - bytes, FA_VERSION_STRING, sizeof(T));
   return nullptr;
 }
 

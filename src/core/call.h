@@ -71,12 +71,12 @@ struct Inputs {
   int64_t page_size = 0;  // rows of a page; 0 when not paged
 };
 
-struct HostState;
+struct CallerState;
 
-/// How a call is carried out.
+/// The resources of a call.
 struct Execution {
-  HostState *host = nullptr;  // what the calling thread came in with
-  int32_t num_splits = 0;     // 0: the engine chooses
+  CallerState *host = nullptr;  // the calling thread's state on entry
+  int32_t num_splits = 0;       // 0: the engine chooses
   void *workspace = nullptr;
   size_t workspace_size = 0;
   void *stream = nullptr;

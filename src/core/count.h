@@ -1,4 +1,4 @@
-// Sizes that follow from the shapes of legal calls, which may be beyond any memory.
+// Sizes computed from the shapes of legal calls, which may exceed any memory.
 #pragma once
 
 #include <compare>
@@ -11,8 +11,7 @@
 
 namespace fa {
 
-/// A number of rows, parts or bytes. What would not fit stays at the largest value, through all that follows from it:
-/// nothing wraps, and nothing falls as something it follows from rises.
+/// A saturating number of rows, parts or bytes: no operation wraps, and results are monotonic in their operands.
 class Count {
  public:
   /// From a number that is not negative.
@@ -22,18 +21,18 @@ class Count {
 
   friend constexpr Count operator+(Count a, Count b) {
     uint64_t sum = 0;
-    return __builtin_add_overflow(a.n_, b.n_, &sum) ? beyond : sum;
+    return __builtin_add_overflow(a.n_, b.n_, &sum) ? saturated : sum;
   }
   friend constexpr Count operator*(Count a, Count b) {
     uint64_t product = 0;
-    return __builtin_mul_overflow(a.n_, b.n_, &product) ? beyond : product;
+    return __builtin_mul_overflow(a.n_, b.n_, &product) ? saturated : product;
   }
-  friend constexpr Count operator/(Count a, Count b) { return a.n_ == beyond ? beyond : a.n_ / b.n_; }
+  friend constexpr Count operator/(Count a, Count b) { return a.n_ == saturated ? saturated : a.n_ / b.n_; }
   friend constexpr Count rounded_up(Count n, Count multiple) { return (n + (multiple.n_ - 1)) / multiple * multiple; }
   friend constexpr auto operator<=>(Count, Count) = default;
 
  private:
-  static constexpr uint64_t beyond = std::numeric_limits<uint64_t>::max();
+  static constexpr uint64_t saturated = std::numeric_limits<uint64_t>::max();
 
   uint64_t n_;
 };

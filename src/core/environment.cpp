@@ -21,8 +21,8 @@ int64_t environment_number(const char *name, int64_t low, int64_t high, int64_t 
   const long long number = std::strtoll(value, &end, 10);
   const bool valid = errno == 0 && end != value && *end == '\0' && number >= low && number <= high;
   if (!valid && verbose_dispatch())
-    say("%s is \"%s\", which is ignored: expected a number from %lld to %lld", name, value, static_cast<long long>(low),
-        static_cast<long long>(high));
+    log_message("%s is \"%s\", which is ignored: expected a number from %lld to %lld", name, value,
+                static_cast<long long>(low), static_cast<long long>(high));
   return valid ? number : fallback;
 }
 

@@ -1,4 +1,4 @@
-// One line a message, formatted on the stack, to the host's callback or to the standard error.
+// One line a message, formatted on the stack, to the application's callback or to the standard error.
 #include "core/log.h"
 
 #include <strings.h>
@@ -22,8 +22,9 @@ struct Sink {
 
 Sink sink = {nullptr, nullptr};
 
-/// Touched only where there is a callback: the first touch of a thread allocates where the library was loaded late.
-constinit thread_local HostState *speaker = nullptr;
+/// Accessed only where there is a callback: a thread's first access allocates memory if the library was loaded by
+/// dlopen.
+constinit thread_local CallerState *caller_state = nullptr;
 
 }  // namespace
 
@@ -36,14 +37,14 @@ bool verbose_dispatch() {
   return true;
 }
 
-void say(const char *format, ...) {
+void log_message(const char *format, ...) {
   char text[1024];
   va_list arguments;
   va_start(arguments, format);
   print_text(text, sizeof text, format, arguments);
   va_end(arguments);
-  if (sink.log && speaker) {
-    in_hosts_state(*speaker, [&] { sink.log(sink.user, text); });
+  if (sink.log && caller_state) {
+    in_caller_state(*caller_state, [&] { sink.log(sink.user, text); });
   } else if (sink.log) {
     sink.log(sink.user, text);
   } else {
@@ -51,12 +52,12 @@ void say(const char *format, ...) {
   }
 }
 
-LogFrom::LogFrom(HostState &host) : heard_(sink.log != nullptr) {
-  if (heard_) before_ = std::exchange(speaker, &host);
+LogScope::LogScope(CallerState &host) : has_callback_(sink.log != nullptr) {
+  if (has_callback_) before_ = std::exchange(caller_state, &host);
 }
 
-LogFrom::~LogFrom() {
-  if (heard_) speaker = before_;
+LogScope::~LogScope() {
+  if (has_callback_) caller_state = before_;
 }
 
 void set_log(fa_log log, void *user) {

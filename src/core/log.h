@@ -1,29 +1,29 @@
-// Messages for the person at the keyboard: to the standard error, or to the callback of fa_set_log.
+// Log messages: to the standard error, or to the callback of fa_set_log.
 #pragma once
 
 #include <fa.h>
 
 namespace fa {
 
-struct HostState;
+struct CallerState;
 
-/// True when FA_VERBOSE asks for messages on how kernels are chosen: any value but those that mean no.
+/// True when FA_VERBOSE enables messages on the choice of kernels: any value except those that mean no.
 bool verbose_dispatch();
 
-/// Sends one line, printf-like, without its newline.
-[[gnu::format(printf, 1, 2)]] void say(const char *format, ...);
+/// Logs one line, printf-like, without its newline.
+[[gnu::format(printf, 1, 2)]] void log_message(const char *format, ...);
 
-/// While this lives, the calling thread's messages go to the host's callback in the state that the thread came in with.
-class LogFrom {
+/// While this exists, the calling thread's messages reach the callback in the thread's state on entry.
+class LogScope {
  public:
-  explicit LogFrom(HostState &host);
-  ~LogFrom();
-  LogFrom(const LogFrom &) = delete;
-  LogFrom &operator=(const LogFrom &) = delete;
+  explicit LogScope(CallerState &host);
+  ~LogScope();
+  LogScope(const LogScope &) = delete;
+  LogScope &operator=(const LogScope &) = delete;
 
  private:
-  bool heard_;
-  HostState *before_ = nullptr;
+  bool has_callback_;
+  CallerState *before_ = nullptr;
 };
 
 /// fa_set_log.

@@ -32,9 +32,9 @@ const char *last_error() {
   return error.text;
 }
 
-KeepError::KeepError() : kept_(error) {}
+ErrorScope::ErrorScope() : kept_(error) {}
 
-KeepError::~KeepError() {
+ErrorScope::~ErrorScope() {
   error = kept_;
 }
 

@@ -12,8 +12,8 @@ struct Error {
   char text[1024];
 };
 
-/// Describes an error of the calling thread, printf-like, and returns status. Texts name the argument, what was got,
-/// what was expected and what would work; longer ones than the buffer are cut.
+/// Records an error of the calling thread, printf-like, and returns status. A text names the argument, its value, the
+/// expected one and a remedy; the buffer truncates longer texts.
 [[gnu::format(printf, 2, 3)]] fa_status fail(fa_status status, const char *format, ...);
 
 /// The same with the arguments as a va_list.
@@ -22,16 +22,16 @@ struct Error {
 /// The status of the calling thread's last error, FA_OK when there was none.
 fa_status last_status();
 
-/// The calling thread's last text, "" when there was none.
+/// The text of the calling thread's last error, "" when there was none.
 const char *last_error();
 
-/// Puts the calling thread's last error back when it ends: around what may fail without its caller's failing.
-class KeepError {
+/// Restores the calling thread's last error at the end of the scope: for code whose failure is not the call's.
+class ErrorScope {
  public:
-  KeepError();
-  ~KeepError();
-  KeepError(const KeepError &) = delete;
-  KeepError &operator=(const KeepError &) = delete;
+  ErrorScope();
+  ~ErrorScope();
+  ErrorScope(const ErrorScope &) = delete;
+  ErrorScope &operator=(const ErrorScope &) = delete;
 
  private:
   Error kept_;

@@ -71,7 +71,7 @@ void restore(const FloatEnvironment &before) {
 /// The default environment while this lives.
 class InDefaultState {
  public:
-  explicit InDefaultState(HostState &state) : state_(state) {
+  explicit InDefaultState(CallerState &state) : state_(state) {
     state.error = errno;
     state.floats = environment();
     set_default(state.floats);
@@ -84,13 +84,13 @@ class InDefaultState {
   InDefaultState &operator=(const InDefaultState &) = delete;
 
  private:
-  HostState &state_;
+  CallerState &state_;
 };
 
 /// The host's while this lives.
 class InHostsState {
  public:
-  explicit InHostsState(HostState &state) : state_(state) {
+  explicit InHostsState(CallerState &state) : state_(state) {
     restore(state.floats);
     errno = state.error;
   }
@@ -103,18 +103,18 @@ class InHostsState {
   InHostsState &operator=(const InHostsState &) = delete;
 
  private:
-  HostState &state_;
+  CallerState &state_;
 };
 
 }  // namespace
 
-void call_in_default_state(void (*body)(void *ctx, HostState &state), void *ctx) {
-  HostState state;
+void call_in_default_state(void (*body)(void *ctx, CallerState &state), void *ctx) {
+  CallerState state;
   const InDefaultState in(state);
   body(ctx, state);
 }
 
-void call_in_hosts_state(HostState &state, void (*body)(void *ctx), void *ctx) {
+void call_in_caller_state(CallerState &state, void (*body)(void *ctx), void *ctx) {
   const InHostsState in(state);
   body(ctx);
 }

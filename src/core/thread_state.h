@@ -1,5 +1,5 @@
-// What the library finds on a thread and leaves as it was: the floating-point environment and errno. The library
-// computes in the default environment, which threads of the host need not have.
+// The state of a caller's thread that the library preserves: floating-point environment and errno. The library computes
+// in the default environment, which an application's threads need not have.
 #pragma once
 
 #include <type_traits>
@@ -23,8 +23,8 @@ struct FloatEnvironment {
 using FloatEnvironment = std::fenv_t;
 #endif
 
-/// What a thread of the host had when it came in.
-struct HostState {
+/// State of an application's thread on entry.
+struct CallerState {
   FloatEnvironment floats;
   int error;
 };
@@ -32,20 +32,20 @@ struct HostState {
 /// Calls body(ctx, state) in the default environment: rounding to nearest, subnormal numbers kept, no exception
 /// trapped. Afterwards the thread's environment, exception flags included, and errno are as they were, also when body
 /// throws. Both functions are compiled where no optimiser sees through them, so none moves arithmetic out of body.
-void call_in_default_state(void (*body)(void *ctx, HostState &state), void *ctx);
+void call_in_default_state(void (*body)(void *ctx, CallerState &state), void *ctx);
 
-/// Within that, calls body(ctx), which is the host's, in the state that its thread had; what it leaves there stays.
-void call_in_hosts_state(HostState &state, void (*body)(void *ctx), void *ctx);
+/// Within that, calls body(ctx), the application's code, in its thread's own state; changes that it makes persist.
+void call_in_caller_state(CallerState &state, void (*body)(void *ctx), void *ctx);
 
 template <class Body>
 void in_default_state(Body &&body) {
   call_in_default_state(
-      [](void *ctx, HostState &state) { (*static_cast<std::remove_reference_t<Body> *>(ctx))(state); }, &body);
+      [](void *ctx, CallerState &state) { (*static_cast<std::remove_reference_t<Body> *>(ctx))(state); }, &body);
 }
 
 template <class Body>
-void in_hosts_state(HostState &state, Body &&body) {
-  call_in_hosts_state(
+void in_caller_state(CallerState &state, Body &&body) {
+  call_in_caller_state(
       state, [](void *ctx) { (*static_cast<std::remove_reference_t<Body> *>(ctx))(); }, &body);
 }
 

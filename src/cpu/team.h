@@ -31,7 +31,7 @@ class alignas(64) WorkStealingQueue {
 class ThreadTeam {
  public:
   /// queues: memory for one queue per worker.
-  ThreadTeam(const Attention &attention, HostState *host, int64_t workers, WorkStealingQueue *queues)
+  ThreadTeam(const Attention &attention, CallerState *host, int64_t workers, WorkStealingQueue *queues)
       : attention_(attention), host_(host), workers_(workers), queues_(queues) {}
 
   int64_t workers() const { return workers_; }
@@ -68,7 +68,7 @@ class ThreadTeam {
 
  private:
   const Attention &attention_;
-  HostState *host_;
+  CallerState *host_;
   int64_t workers_;
   WorkStealingQueue *queues_;
 };

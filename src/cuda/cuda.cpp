@@ -383,10 +383,10 @@ Engine *create(const Kernel &kernel, const Attention &a, bool alone) {
   auto engine = std::make_unique<CudaEngine>(a, device, kernels_of_all(AllCalls(), kernel, a, device, alone));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
   // Memory of the host is served whatever the GPU's state is; calls that need it load again.
-  const KeepError keep;
+  const ErrorScope keep;
   if (engine->load() != FA_OK && verbose_dispatch())
-    say("dispatch: device auto: %s is not ready, calls with the GPU's memory will try again: %s", kernel.name,
-        last_error());
+    log_message("dispatch: device auto: %s is not ready, calls with the GPU's memory will try again: %s", kernel.name,
+                last_error());
   return engine.release();
 }
 

@@ -80,10 +80,10 @@ fa_status CudaEngine::execute_synchronously(Call call, bool host_serves) const {
   };
   const Resident *ready = nullptr;
   if (host_serves) {
-    const KeepError keep;
+    const ErrorScope keep;
     if ((ready = prepared()) == nullptr) {
       if (verbose_dispatch())
-        say("%s: device %d is not ready: %s", OperationTraits<Call>::name, device_.index, last_error());
+        log_message("%s: device %d is not ready: %s", OperationTraits<Call>::name, device_.index, last_error());
       return try_other_engine;
     }
   } else if ((ready = prepared()) == nullptr) {
@@ -105,7 +105,7 @@ fa_status CudaEngine::enqueue(const Call &call, const Resident &resident) const 
   const KernelSet &kernels = kernels_.of<Call>();
   auto plan = plan_of(call, kernels, device_);
   if (verbose_dispatch())
-    if (const std::string line = log_line(plan); !line.empty()) say("%s", line.c_str());
+    if (const std::string line = log_line(plan); !line.empty()) log_message("%s", line.c_str());
   if (plan.status != FA_OK) return plan.status;
   size_t bytes = 0;
   if (const fa_status status = store_size(plan.workspace.bytes(), &bytes)) return status;

@@ -207,7 +207,7 @@ int64_t bound_of(const ForwardCall &p, const TileConfig &split, const Device &de
   const int64_t bytes = tile_bytes(p, split.rows);
   const Count tiles = all_tiles_of(p, split.rows, 1);  // packing has fewer
   if (const int64_t fixed = fixed_splits(p, split); fixed > 0)
-    return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(most_partial_bytes, fixed * bytes)));
+    return fixed == 1 ? 0 : number(std::min<Count>(fixed * tiles * bytes, std::max(max_partial_bytes, fixed * bytes)));
   const int64_t key_blocks = ceil_div(p.max_seqlen_k, split.keys);
   if (key_blocks < fewest_blocks_to_split) return 0;
   const int64_t most = most_waves * max_active_blocks(Entry::split, split, device);
@@ -262,7 +262,7 @@ void add_loop(const ForwardCall &p, const TilingChoice &cut, const KernelSet &ke
   if (cut.splits == 1) return;
 
   if (p.num_splits != 0 || p.attention->batch_invariant)
-    loop.tiles_per_launch = std::clamp<int64_t>(most_partial_bytes / (cut.splits * tile_bytes(p, kernel.tile.rows)), 1,
+    loop.tiles_per_launch = std::clamp<int64_t>(max_partial_bytes / (cut.splits * tile_bytes(p, kernel.tile.rows)), 1,
                                                 loop.tiles_per_launch);
   const int64_t rows = loop.tiles_per_launch * kernel.tile.rows;
   plan->params.partial_rows = rows;

@@ -14,7 +14,7 @@ constexpr int32_t invariant_split_keys = 1024;
 
 /// Partial results of calls whose number of splits was not chosen for the device: more than that is worked on in
 /// several launches, one after another.
-constexpr int64_t most_partial_bytes = int64_t{64} << 20;
+constexpr int64_t max_partial_bytes = int64_t{64} << 20;
 
 /// An entry point that would have been better for a call, and why it does not support it.
 struct RejectedKernel {

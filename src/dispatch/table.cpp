@@ -91,7 +91,7 @@ const Kernel *forced(const char *name, const Attention &attention) {
     fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\", which cannot serve here: %s", name, reason);
     return nullptr;
   }
-  if (verbose_dispatch()) say("dispatch: %s chosen: FA_FORCE_KERNEL asks for it", name);
+  if (verbose_dispatch()) log_message("dispatch: %s chosen: FA_FORCE_KERNEL asks for it", name);
   return &kernel(i);
 }
 
@@ -116,7 +116,7 @@ const Kernel *choose(const Attention &attention) {
            "desc.device is FA_DEVICE_CUDA, but %s; FA_DEVICE_AUTO and FA_DEVICE_CPU serve on the CPU", reason);
       return nullptr;
     }
-    if (reason && verbose) say("dispatch: device auto: %s, so the CPU serves", reason);
+    if (reason && verbose) log_message("dispatch: device auto: %s, so the CPU serves", reason);
   }
   if (const char *name = environment("FA_FORCE_KERNEL")) return forced(name, attention);
 
@@ -132,7 +132,8 @@ const Kernel *choose(const Attention &attention) {
   for (size_t i = 0; i < kernel_count(); ++i) {
     const bool too_new = i < newest && kernel(i).device == kernel(newest).device;
     const char *reason = too_new ? "FA_MAX_ARCH forbids it" : rejection(kernel(i), attention, &room);
-    if (verbose) say("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
+    if (verbose)
+      log_message("dispatch: %s %s%s", kernel(i).name, reason ? "skipped: " : "chosen", reason ? reason : "");
     if (!reason) return &kernel(i);
     if (asked_for(kernel(i), attention)) reasons.add(kernel(i), reason);
   }
@@ -146,7 +147,7 @@ bool kernel_forced() {
 
 const Kernel *cpu_fallback(const Kernel &chosen, const Attention &attention) {
   if (attention.device != FA_DEVICE_AUTO || chosen.device != FA_DEVICE_CUDA || kernel_forced()) return nullptr;
-  if (verbose_dispatch()) say("dispatch: device auto: for tensors in memory of the host");
+  if (verbose_dispatch()) log_message("dispatch: device auto: for tensors in memory of the host");
   Attention on_host = attention;
   on_host.device = FA_DEVICE_CPU;
   return choose(on_host);

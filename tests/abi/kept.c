@@ -109,7 +109,7 @@ static int cycle(const char *path) {
 int main(int argc, char **argv) {
   if (argc != 2) return 2;
   enum { batches = 4, cycles = 50, refusals = 20000 };
-  enum { least_leak = 16 }; /* a cycle */
+  enum { min_leak = 16 }; /* a cycle */
   /* What leaks does so in every batch; glibc and the loader keep something for themselves once. */
   long of_cycles = LONG_MAX;
   size_t before;
@@ -128,5 +128,5 @@ int main(int argc, char **argv) {
   if (!refuse(&lib, refusals)) return 1;
   const long of_refusals = (long)(allocated() - before);
   printf("%ld bytes kept by %d refusals\n", of_refusals, refusals);
-  return of_cycles >= cycles * least_leak || of_refusals >= refusals;
+  return of_cycles >= cycles * min_leak || of_refusals >= refusals;
 }

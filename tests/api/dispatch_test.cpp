@@ -201,7 +201,7 @@ TEST(Log, MessagesLongerThanTheBufferAreCut) {
   std::string got;
   set_log([](void *user, const char *line) { *static_cast<std::string *>(user) = line; }, &got);
   const std::string text(5000, 'y');
-  say("%s", text.c_str());
+  log_message("%s", text.c_str());
   set_log(nullptr, nullptr);
   EXPECT_GT(got.size(), 500u);
   EXPECT_EQ(text.rfind(got, 0), 0u);

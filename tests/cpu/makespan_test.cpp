@@ -218,7 +218,7 @@ double of_ideal(const Shape &s, int32_t threads, double slow = 2) {
     call.dout = call.dq = call.q;
     call.dk = call.dv = call.k;
   }
-  in_default_state([&](HostState &host) {
+  in_default_state([&](CallerState &host) {
     call.host = &host;
     EXPECT_EQ(std::unique_ptr<Engine>(create_engine(attention, kernels))->execute(call), FA_OK);
   });

@@ -30,7 +30,7 @@ TEST(ThreadTeam, TakesEachItemOnceOnItsOwn) {
     attention.parallel_for_user = &host;
     for (int64_t workers = 1; workers <= 5; ++workers) {
       std::vector<WorkStealingQueue> queues(workers);
-      in_default_state([&](HostState &state) {
+      in_default_state([&](CallerState &state) {
         const ThreadTeam team(attention, &state, workers, queues.data());
         for (int64_t items = 0; items <= 13; ++items) {
           std::vector<int> taken(items);
@@ -49,7 +49,7 @@ TEST(ThreadTeam, TakesItsOwnFromTheFrontAndOthersFromTheBack) {
   attention.parallel_for_user = &host;
   std::vector<WorkStealingQueue> queues(3);
   std::vector<int64_t> order;
-  in_default_state([&](HostState &state) {
+  in_default_state([&](CallerState &state) {
     ThreadTeam(attention, &state, 3, queues.data()).parallel_for(9, [&](int64_t worker, int64_t item) {
       EXPECT_EQ(worker, 2);
       order.push_back(item);

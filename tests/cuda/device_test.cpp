@@ -65,7 +65,7 @@ bool has_kernels(const Served &served) {
 }
 
 /// Dynamic shared memory that a block of device 0 may opt in to.
-int most_shared_bytes() {
+int max_shared_bytes() {
   int bytes = 0;
   CUdevice device = 0;
   call("cuInit", 0u);
@@ -97,7 +97,7 @@ TEST(Devices, TheListOfArchitecturesIsAsTheEmulatorHasIt) {
   for (const fa::kernels::Arch &arch : fa::kernels::archs) {
     const std::string device = "sm_" + std::to_string(arch.number);
     EXPECT_EQ(
-        in_child({{"FA_EMU_DEVICE", device.c_str()}}, [&] { return most_shared_bytes() == arch.shared_bytes ? 0 : 1; }),
+        in_child({{"FA_EMU_DEVICE", device.c_str()}}, [&] { return max_shared_bytes() == arch.shared_bytes ? 0 : 1; }),
         0)
         << arch.name;
     EXPECT_TRUE(std::ranges::any_of(rows, [&](const Served &row) { return row.device == device; })) << device;

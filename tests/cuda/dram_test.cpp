@@ -43,7 +43,7 @@ TEST(Memory, ReadsKeysAndValuesAboutOnce) {
   };
   for (const Bound &b : bounds) {
     const Planned planned(b.call);
-    const Traffic least = least_traffic_of(planned.plan), now = traffic_of(planned.plan, b.call.gpu);
+    const Traffic least = min_traffic_of(planned.plan), now = traffic_of(planned.plan, b.call.gpu);
     const Traffic before = traffic_of(one_group(planned.plan), b.call.gpu);
     const std::string name = std::string(b.call.gpu.name) + ": " + b.call.text();
     EXPECT_LE(double(now.read), b.reads * double(least.read)) << name;
@@ -75,7 +75,7 @@ TEST(Memory, SmallCallsAreOneGroup) {
   const Call small = {l4, 4, 512, 512, 8, 8, 64};
   const Planned planned(small);
   EXPECT_EQ(planned.plan.loop[0].schedule.group, 32);
-  EXPECT_EQ(traffic_of(planned.plan, l4).read, least_traffic_of(planned.plan).read);
+  EXPECT_EQ(traffic_of(planned.plan, l4).read, min_traffic_of(planned.plan).read);
 }
 
 /// Pages are read as rows are: each key and value once where they fit the cache, and rows of the table's last page that

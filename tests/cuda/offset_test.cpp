@@ -172,7 +172,7 @@ TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
   EXPECT_EQ(own.failure(), "");
 }
 
-/// So many splits that the partial results of all heads are more than one launch may have (most_partial_bytes of
+/// So many splits that the partial results of all heads are more than one launch may have (max_partial_bytes of
 /// cuda/forward_plan.h): the others' are done in turns.
 TEST_P(Offsets, SplitsOfManyHeadsInTurns) {
   const InContext in;

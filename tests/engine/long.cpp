@@ -14,7 +14,7 @@ namespace test {
 using namespace reference;
 namespace {
 
-constexpr int64_t keys = 131072, dim = 64, most_memory = 64 << 20;
+constexpr int64_t keys = 131072, dim = 64, max_memory = 64 << 20;
 
 /// A line of /proc/self/status in bytes: "VmRSS", the memory in use, or "VmHWM", the most since it was reset.
 int64_t memory(const std::string &line) {
@@ -26,7 +26,7 @@ int64_t memory(const std::string &line) {
   return 0;
 }
 
-void reset_most_memory() {
+void reset_max_memory() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
@@ -49,7 +49,7 @@ struct Head {
     fa_op *op = nullptr;
     ASSERT_EQ(fa_create(&desc, &op), FA_OK) << fa_last_error();
     const std::string kernel = fa_op_kernel_name(op);
-    reset_most_memory();
+    reset_max_memory();
     const int64_t before = memory("VmRSS");
     const auto start = std::chrono::steady_clock::now();
     const fa_status status = fa_forward(op, &args);
@@ -60,7 +60,7 @@ struct Head {
     std::printf("%lld queries, %lld keys on %s: %.1f s, %.2f MB beyond the tensors\n", (long long)rows, (long long)keys,
                 kernel.c_str(), seconds.count(), double(more) / (1 << 20));
     ASSERT_GT(before, 0) << "/proc/self/status tells nothing";
-    EXPECT_LT(more, most_memory);
+    EXPECT_LT(more, max_memory);
   }
 
   /// Compares a row with the same in double precision.

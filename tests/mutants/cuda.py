@@ -79,8 +79,8 @@ CUDA = [
     emulated(
         "bound_of_partials",
         "src/cuda/forward_plan.cpp",
-        "std::max(most_partial_bytes, fixed * bytes)",
-        "most_partial_bytes",
+        "std::max(max_partial_bytes, fixed * bytes)",
+        "max_partial_bytes",
         "^cuda_plan",
     ),
     emulated(

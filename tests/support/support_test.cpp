@@ -14,10 +14,10 @@ namespace {
 using namespace reference;
 
 /// x rounded to a format of the given precision and smallest exponent by the definition, in double arithmetic.
-double rounded_by_definition(double x, int precision, int least_exponent) {
+double rounded_by_definition(double x, int precision, int min_exponent) {
   int exponent;
   std::frexp(x, &exponent);
-  exponent = std::max(exponent - precision, least_exponent);
+  exponent = std::max(exponent - precision, min_exponent);
   return std::ldexp(std::nearbyint(std::ldexp(x, -exponent)), exponent);
 }
 

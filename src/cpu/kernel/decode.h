@@ -30,15 +30,15 @@ inline size_t decode_scratch_bytes(const Attention &a, int rows) {
          static_cast<size_t>(floats) * sizeof(float) + 64;
 }
 
-/// Calls step(Count<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
+/// Calls step(Constant<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
 template <int most, class SoftmaxStep>
 inline void for_each_vector(int64_t dim, const SoftmaxStep &step) {
   int64_t d = 0;
-  for (; d + most * width <= dim; d += most * width) step(Count<most>(), d);
+  for (; d + most * width <= dim; d += most * width) step(Constant<most>(), d);
   if constexpr (most > 2)
-    for (; d + 2 * width <= dim; d += 2 * width) step(Count<2>(), d);
+    for (; d + 2 * width <= dim; d += 2 * width) step(Constant<2>(), d);
   if constexpr (most > 1)
-    if (d < dim) step(Count<1>(), d);
+    if (d < dim) step(Constant<1>(), d);
 }
 
 /// scores[key][row] = q[row] . k[key]; prefetches `lines` cache lines a key.

@@ -81,17 +81,17 @@ template <int rows, int vectors>
 }
 
 template <int n>
-struct Count {
+struct Constant {
   static constexpr int value = n;
 };
 
-/// Calls f(Count<n>) for a run-time 1 <= n <= 4.
+/// Calls f(Constant<n>) for a run-time 1 <= n <= 4.
 template <class F>
 inline void with_count(int n, const F &f) {
-  if (n == 1) return f(Count<1>());
-  if (n == 2) return f(Count<2>());
-  if (n == 3) return f(Count<3>());
-  return f(Count<4>());
+  if (n == 1) return f(Constant<1>());
+  if (n == 2) return f(Constant<2>());
+  if (n == 3) return f(Constant<3>());
+  return f(Constant<4>());
 }
 
 /// gemm_qk_block for any number of keys.
@@ -103,9 +103,9 @@ inline void gemm_qk(const float *k, int64_t k_row, int keys, const float *q, int
     gemm_qk_block<decltype(rows)::value, vectors>(k + key * k_row, k_row, q, dim, scores + key * lanes, maxima);
     key += decltype(rows)::value;
   };
-  while (key + step <= keys) next(Count<step>());
+  while (key + step <= keys) next(Constant<step>());
   if constexpr (step == 8) {
-    if (key + 4 <= keys) next(Count<4>());
+    if (key + 4 <= keys) next(Constant<4>());
   }
   if (key < keys) with_count(keys - key, next);
 }
@@ -120,9 +120,9 @@ inline void gemm_pv(const float *v, int64_t v_row, const float *p, int64_t keys,
     gemm_pv_block<decltype(rows)::value, vectors>(v + d, v_row, p, keys, out + d * lanes, alpha);
     d += decltype(rows)::value;
   };
-  while (d + step <= dim) next(Count<step>());
+  while (d + step <= dim) next(Constant<step>());
   if constexpr (step == 8) {
-    if (d + 4 <= dim) next(Count<4>());
+    if (d + 4 <= dim) next(Constant<4>());
   }
   if (d < dim) with_count(static_cast<int>(dim - d), next);
 }

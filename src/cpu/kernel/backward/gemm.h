@@ -70,9 +70,9 @@ inline void gemm_rows(Broadcast a, int64_t rows, Vectors b, int64_t n, float *c,
                                                 {from + ahead * a.pitch, to + ahead * c_pitch});
     row += block;
   };
-  while (row + step <= rows) next(Count<step>());
+  while (row + step <= rows) next(Constant<step>());
   if constexpr (step == 8) {
-    if (row + 4 <= rows) next(Count<4>());
+    if (row + 4 <= rows) next(Constant<4>());
   }
   if (row < rows) with_count(static_cast<int>(rows - row), next);
 }
