@@ -94,7 +94,7 @@ fetch_environments() {
     fi
   done
   [ "$1" != quick ] || return 0
-  sh emulator/strangers/python.sh "${XDG_CACHE_HOME:-$HOME/.cache}/fa-emu/strangers" install || [ $? -eq 77 ] || return
+  sh emulator/third_party_kernels/python.sh "${XDG_CACHE_HOME:-$HOME/.cache}/fa-emu/strangers" install || [ $? -eq 77 ] || return
   [[ " ${presets[*]} " != *" avx512 "* ]] || scripts/fetch_bochs.sh
 }
 

@@ -1,4 +1,4 @@
-"""Faults planted into strangers' kernels, one at a time: checks or wrong results must show each."""
+"""Faults planted into third-party kernels, one at a time: checks or wrong results must detect each."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""Every stranger: what builds it, how it is started, on which devices, and which findings are known."""
+"""Every third-party program: its build and start commands, its devices, its known findings."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ import cases
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A stranger on one device. `build`: commands that make `files` from `sources`; mutants edit the first of the files."""
+    """A program on one device. `build`: commands that make `files` from `sources`; mutants edit the first of the files."""
 
     name: str
     device: str

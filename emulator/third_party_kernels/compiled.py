@@ -1,4 +1,4 @@
-"""Strangers that nvcc compiles: CUB and thrust, which come with it; CUTLASS and FlashAttention where there are checkouts. And
+"""Third-party kernels that nvcc compiles: CUB and thrust, which come with it; CUTLASS and FlashAttention where there are checkouts. And
 FlashAttention 4, which CuTe DSL compiles, where both are."""
 
 import pathlib

@@ -119,6 +119,6 @@ def close(name, got, wanted, tolerance):
 
 
 def finish(good):
-    """Ends a stranger's program the way all of them end."""
+    """Ends a program with the common exit status."""
     print("right" if good else "WRONG", flush=True)
     os._exit(0 if good else 1)  # without tearing Python down, which takes longer than some kernels

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs strangers' kernels on the emulator: with and without checks, under several seeds. See README.md."""
+"""Runs third-party kernels on the emulator: with and without checks, under several seeds. See README.md."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ import mutants
 import preloaded
 import programs
 
-TEXT = """# Strangers on the emulator
+TEXT = """# Third-party kernels on the emulator
 
 Written by `run.py --report` ([README.md](README.md)). Each program runs without checks, then with them under the
 seeds {seeds}.
@@ -43,7 +43,7 @@ def arguments():
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--emulator", type=pathlib.Path, required=True, help="the folder of libcuda.so.1")
-    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/strangers"), help="where compiled kernels go")
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/third_party_kernels"), help="where compiled kernels go")
     parser.add_argument(
         "--nvcc",
         type=pathlib.Path,
@@ -53,9 +53,9 @@ def arguments():
     parser.add_argument(
         "--checkouts",
         type=pathlib.Path,
-        default=os.environ.get("FA_STRANGERS") or None,
+        default=os.environ.get("FA_THIRD_PARTY") or None,
         metavar="FOLDER",
-        help="with cutlass/, flash-attention/ and fa4/; $FA_STRANGERS by default",
+        help="with cutlass/, flash-attention/ and fa4/; $FA_THIRD_PARTY by default",
     )
     parser.add_argument(
         "--only",

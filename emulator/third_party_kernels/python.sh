@@ -1,5 +1,5 @@
 #!/bin/sh
-# The Python environment of the strangers, with Triton and numba-cuda (1.6 GB), and with matplotlib.
+# The Python environment of the third-party kernels, with Triton and numba-cuda (1.6 GB), and with matplotlib.
 # python.sh FOLDER install        makes it, or brings it up to date
 # python.sh FOLDER SCRIPT ...     runs a script in it
 # 77 (skipped) where it cannot be had: no network, no wheels for this Python. With CI=true that is a failure.
@@ -16,7 +16,7 @@ without() {
 
 if [ "$1" != install ]; then
   cmp -s "$here/requirements.txt" "$folder/done" ||
-    without "there is no $folder/done as it should be: run sh $0 $folder install (see the test emulator.strangers.install)"
+    without "there is no $folder/done as it should be: run sh $0 $folder install (see the test emulator.third_party.install)"
   exec "$folder/bin/python" -B "$@"
 fi
 mkdir -p "$folder"

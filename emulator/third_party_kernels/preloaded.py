@@ -13,7 +13,7 @@ context = multiprocessing.get_context("forkserver")
 
 def preload(families):
     """What is imported before the first program runs: MODULES of these families. Runs share what numba compiles."""
-    preload.numba = tempfile.TemporaryDirectory(prefix="strangers-")  # removed when this process ends
+    preload.numba = tempfile.TemporaryDirectory(prefix="third-party-")  # removed when this process ends
     os.environ["NUMBA_CACHE_DIR"] = preload.numba.name
     context.set_forkserver_preload([module for family in sorted(families) for module in MODULES.get(family, ())])
 
@@ -37,7 +37,7 @@ def body(script, environment, output):
 
 def run(script, environment, timeout):
     """Runs a script: its status, None where it has not ended by then, and its output."""
-    with tempfile.NamedTemporaryFile(prefix="strangers-") as output:
+    with tempfile.NamedTemporaryFile(prefix="third-party-") as output:
         process = context.Process(target=body, args=(script, environment, output.name))
         process.start()
         process.join(timeout)

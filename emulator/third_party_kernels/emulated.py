@@ -43,7 +43,7 @@ def start(command, environment, timeout):
     """Runs a command: its status, None where it has not ended by then, and its output."""
     if script := preloaded.script_of(command):
         return preloaded.run(script, environment, timeout)
-    with tempfile.TemporaryFile(prefix="strangers-") as output:
+    with tempfile.TemporaryFile(prefix="third-party-") as output:
         try:
             done = subprocess.run(
                 command, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT, timeout=timeout, check=False
@@ -57,7 +57,7 @@ def start(command, environment, timeout):
 
 def run(device, command, *, check, seed=0, environment=None, timeout=900):
     """Runs a program as a device; check: 0 or 1."""
-    with tempfile.TemporaryDirectory(prefix="strangers-") as folder:
+    with tempfile.TemporaryDirectory(prefix="third-party-") as folder:
         report = pathlib.Path(folder, "report.json")
         settings = {
             "FA_EMU_DEVICE": device,
