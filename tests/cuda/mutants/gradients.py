@@ -13,9 +13,9 @@ OF_KEYS = r"d[kv]\[.*\] is .*, expected "
 OF_QUERIES = r"dq\[.*\] is .*, expected "
 
 
-def gradients(name, file, old, new, shown, image=F16):
+def gradients(name, file, old, new, expected, image=F16):
     arch, _, dtype, dim = image
-    return Mutant(name, image, file, old, new, shown, test=f"*/CheckedGradients.GradientsDim{dim}/{dtype}_sm_{arch}")
+    return Mutant(name, image, file, old, new, expected, test=f"*/CheckedGradients.GradientsDim{dim}/{dtype}_sm_{arch}")
 
 
 BF16 = ("80", "backward", "bf16", "64")
@@ -31,16 +31,16 @@ TOGETHER, DELTA = ("80", "backward", "bf16", "32"), ("80", "delta", "f32", "576"
 TURNS = "backward/dq_accumulate.cuh"
 
 
-def any_order(name, file, old, new, shown, image=TOGETHER):
-    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/bf16_sm_80")
+def any_order(name, file, old, new, expected, image=TOGETHER):
+    return Mutant(name, image, file, old, new, expected, test="*/CheckedGradients.GradientsAnyOrderDim32/bf16_sm_80")
 
 
-def of_f16(name, file, old, new, shown, image=F16):
-    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsAnyOrderDim32/f16_sm_80")
+def of_f16(name, file, old, new, expected, image=F16):
+    return Mutant(name, image, file, old, new, expected, test="*/CheckedGradients.GradientsAnyOrderDim32/f16_sm_80")
 
 
-def in_turns(name, file, old, new, shown, image=TOGETHER, also=(), device=""):
-    return Mutant(name, image, file, old, new, shown, test="*/CheckedGradients.GradientsInTurnsDim32/bf16_sm_80", also=also, device=device)
+def in_turns(name, file, old, new, expected, image=TOGETHER, also=(), device=""):
+    return Mutant(name, image, file, old, new, expected, test="*/CheckedGradients.GradientsInTurnsDim32/bf16_sm_80", also=also, device=device)
 
 
 # Blocks that have their turn are alone at the sums: they may as well add by loads and stores, which the emulator's checks
@@ -51,8 +51,8 @@ PLAIN_ADDITIONS = (("common/dq_accum.cuh",
 OF_SUMS = r"kernel: error 719: grid-race: (reads|writes) global memory"
 
 
-def ordered(name, file, old, new, shown=OF_SUMS):
-    return in_turns(name, file, old, new, shown, also=PLAIN_ADDITIONS)
+def ordered(name, file, old, new, expected=OF_SUMS):
+    return in_turns(name, file, old, new, expected, also=PLAIN_ADDITIONS)
 
 
 GRADIENTS = [

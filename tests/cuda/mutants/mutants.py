@@ -38,8 +38,8 @@ def alone(mutants):
         if mutant.entry and mutant.file:
             groups.setdefault((mutant.code or mutant.image[0], mutant.image, mutant.entry), []).append(mutant)
     for (code, _, entry), members in groups.items():
-        seen_by = "|".join(sorted({mutant.shown for mutant in members}))
-        yield replace(members[0], name=f"clean_{code}_{entry}", file="", old="", new="", shown=seen_by)
+        seen_by = "|".join(sorted({mutant.expected for mutant in members}))
+        yield replace(members[0], name=f"clean_{code}_{entry}", file="", old="", new="", expected=seen_by)
 
 
 def edits_of(mutant):
@@ -104,12 +104,12 @@ def outcome_of(mutant, folders):
 def judge(mutant, folders):
     """Whether the outcome is as it should be, and a line or more about it."""
     status, text = outcome_of(mutant, folders)
-    seen = [line for line in text.splitlines() if mutant.shown and re.search(mutant.shown, line)]
+    seen = [line for line in text.splitlines() if mutant.expected and re.search(mutant.expected, line)]
     # What the emulator reports of a kernel names the source, up to the entry point.
     seen = [line for line in seen if "[kernel" not in line or f" {mutant.image[1]}/kernel.cu:" in line]
     wanted = 1 if mutant.file or (mutant.entry and not mutant.test) else 0  # a test of its own has no other entry points
     if status != wanted or bool(seen) != bool(mutant.file):
-        line = f"{'a' if mutant.file else 'no'} line like '{mutant.shown}'" if mutant.shown else "nothing more"
+        line = f"{'a' if mutant.file else 'no'} line like '{mutant.expected}'" if mutant.expected else "nothing more"
         return False, f"{mutant.name}: status {status}, expected {wanted} and {line}\n{text[:3000]}"
     return True, f"{mutant.name}: {seen[0].strip()[:400] if mutant.file else 'clean'}"
 

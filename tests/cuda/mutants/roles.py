@@ -10,16 +10,16 @@ NUMBER = r"\] is .*, expected -?nan"
 ANY = RACE + "|" + WRONG + "|deadlock"  # whichever comes first
 
 
-def role(name, file, old, new, shown, test="InAWindow", formal=False, image=IMAGE, entry="plain"):
+def role(name, file, old, new, expected, test="InAWindow", formal=False, image=IMAGE, entry="plain"):
     """In blocks that have several works each, by most tests."""
     test = test if test == "Features" else f"ManyWorks{test}"
-    return Mutant(name, image, file, old, new, shown, test=f"Tcgen05.{test}", program="cuda", device="sm_100a:sms=2", formal=formal,
+    return Mutant(name, image, file, old, new, expected, test=f"Tcgen05.{test}", program="cuda", device="sm_100a:sms=2", formal=formal,
                   entry=entry)
 
 
-def of_one_tile(name, file, old, new, shown):
+def of_one_tile(name, file, old, new, expected):
     """Of blocks with one tile of queries and two of scores in turn."""
-    return role(name, file, old, new, shown, "Of256Columns", image=("100a", "tcgen05", "bf16", "256"))
+    return role(name, file, old, new, expected, "Of256Columns", image=("100a", "tcgen05", "bf16", "256"))
 
 
 def of_features(name, file, old, new):
@@ -31,14 +31,14 @@ def for_103(mutant):
     return replace(mutant, code="103f", device="sm_103a:sms=2")
 
 
-def of_bf16(name, old, new, shown, test):
+def of_bf16(name, old, new, expected, test):
     """Of rows whose references follow their sums."""
-    return role(name, "tcgen05/softmax.cuh", old, new, shown, test, image=("100a", "tcgen05", "bf16", "64"))
+    return role(name, "tcgen05/softmax.cuh", old, new, expected, test, image=("100a", "tcgen05", "bf16", "64"))
 
 
-def extreme(name, file, old, new, test, shown=WRONG):
+def extreme(name, file, old, new, test, expected=WRONG):
     """A fault that tests/engine/extremes.cpp shows."""
-    return Mutant(name, IMAGE, file, old, new, shown, test=f"*/Extremes.{test}/f16_sm_100a", entry="plain")
+    return Mutant(name, IMAGE, file, old, new, expected, test=f"*/Extremes.{test}/f16_sm_100a", entry="plain")
 
 
 # Without a fault: other shares of exponentials are polynomials, and products of warpgroups begin in any order.

@@ -45,7 +45,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    shown: str
+    expected: str
     test_dim: int = 32
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
@@ -59,12 +59,12 @@ class Mutant:
 
     def __post_init__(self):
         if self.image[1] == "mma" and not self.test:
-            self.entry = self.entry or ENTRY_OF.get(self.shown, "")
+            self.entry = self.entry or ENTRY_OF.get(self.expected, "")
 
 
-def extreme(name, file, old, new, test, image=F16_64, types="f16", shown=WRONG):
+def extreme(name, file, old, new, test, image=F16_64, types="f16", expected=WRONG):
     """A fault that tests/engine/extremes.cpp shows."""
-    return Mutant(name, image, file, old, new, shown, test=f"*/Extremes.{test}/{types}_sm_80")
+    return Mutant(name, image, file, old, new, expected, test=f"*/Extremes.{test}/{types}_sm_80")
 
 
 WGMMA = ("90a", "wgmma", "bf16", "64")
@@ -80,9 +80,9 @@ STEPS_DOWN = """      last = max(tiles.first, tiles.full_first);
 """
 
 
-def warpgroups(name, file, old, new, shown, test="Of64Columns", entry="plain"):
+def warpgroups(name, file, old, new, expected, test="Of64Columns", entry="plain"):
     """A fault of the family for warpgroups, in blocks that have several works each."""
-    return Mutant(name, WGMMA, file, old, new, shown, test=f"Wgmma.ManyWorks{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
+    return Mutant(name, WGMMA, file, old, new, expected, test=f"Wgmma.ManyWorks{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
 
 
 def of_results(name, file, old, new, test, entry="plain"):
@@ -90,20 +90,20 @@ def of_results(name, file, old, new, test, entry="plain"):
     return Mutant(name, WGMMA, file, old, new, WRONG, test=f"*/{test}/bf16_sm_90a", entry=entry)
 
 
-def block_mask(name, file, old, new, shown=WRONG + "|" + FAR, test="BlockMask.ResultsAreRight"):
+def block_mask(name, file, old, new, expected=WRONG + "|" + FAR, test="BlockMask.ResultsAreRight"):
     """A fault of what skips blocks that a mask or a bias hides (tests/engine/block_mask.cpp)."""
-    return Mutant(name, F16_64, file, old, new, shown, test=f"*/{test}/f16_sm_80")
+    return Mutant(name, F16_64, file, old, new, expected, test=f"*/{test}/f16_sm_80")
 
 
-def gradients(name, file, old, new, image=BACKWARD, shown=WRONG):
+def gradients(name, file, old, new, image=BACKWARD, expected=WRONG):
     """A fault of the backward pass."""
-    return Mutant(name, image, file, old, new, shown, test="*/Checked.GradientsDim32/f32_sm_80")
+    return Mutant(name, image, file, old, new, expected, test="*/Checked.GradientsDim32/f32_sm_80")
 
 
 CLEAN = [
     Mutant("clean_mma", MMA, "", "", "", ""),
     Mutant("clean_simt", SIMT, "", "", "", "", 64, "f32"),
-    gradients("clean_gradients", "", "", "", shown=""),
+    gradients("clean_gradients", "", "", "", expected=""),
     Mutant("clean_dependent", DEPENDENT, "", "", "", "", 64, "f32"),
 ]
 
@@ -184,7 +184,7 @@ MUTANTS = [
     extreme("sums_of_inexact_weights", "mma/softmax.cuh", "(invalid ? nan_value() : a[r])", "a[r]",
             "OneScoreOfZeroAboveAllOthers"),
     extreme("reference_of_exact_rows", "mma/store.cuh", "!exact ? ln_2 : B::score_mod ? score_scale(p) : p.scale", "ln_2", "OneKeyAboveAllOthers",
-            shown=r"difference between s\.lse"),
+            expected=r"difference between s\.lse"),
     extreme("special_values_lost", "mma/store.cuh", "x = special == 0 ? x : special;", "", "NonFiniteValues"),
     extreme("special_values_of_lost_sums", "mma/store.cuh", "if constexpr (!B::plain) zero =", "zero =", "NonFiniteValues", BF16_64,
             "bf16"),
@@ -208,7 +208,7 @@ MUTANTS = [
     block_mask("barrier_of_shown_tiles", "common/block_mask.cuh", "return __syncthreads_or(any_hidden);", "return true;",
                RACE + "|" + UNWRITTEN + r"|error \((race|unwritten-memory)\): ", "CheckedBlockMask.HiddenBlocks"),  # whichever comes first
     # Gradients.
-    gradients("barrier_of_gradients", "backward_simt/keys.cuh", "true, first);\n        __syncthreads();\n", "true, first);\n", shown=RACE),
+    gradients("barrier_of_gradients", "backward_simt/keys.cuh", "true, first);\n        __syncthreads();\n", "true, first);\n", expected=RACE),
     gradients("heads_of_keys", "backward_simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
     gradients("sequences_of_a_row", "backward_simt/keys.cuh", "p.kv_batch_idx[b] != w.entry", "b != w.entry"),
     gradients("sum_of_dbias", "backward_simt/bias.cuh", "one_query ? rows : i + 1", "i + 1"),
