@@ -35,14 +35,14 @@ class Backward : public EngineTest {
 
   void check(const Case &given) {
     const Case c = complete(given);
-    if (!runs(c)) return;
+    if (!is_selected(c)) return;
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 
   void check_refused(const Case &given, const std::vector<std::string> &names) {
     const Case c = complete(given);
-    if (!runs(c)) return;
-    Case plain = c;  // out and lse of a call that is refused are not to be had
+    if (!is_selected(c)) return;
+    Case plain = c;  // a refused call has no out and lse
     plain.page = 0, plain.batch_idx = plain.batch_idx && !plain.cu_k, plain.cu_k = plain.cu_k && !plain.batch_idx;
     BackwardInstance instance(plain);
     const int32_t none[64] = {};
@@ -60,8 +60,8 @@ class Backward : public EngineTest {
     EXPECT_EQ(instance.gradient_bits(), before);
   }
 
-  /// Cases are shared out among the targets: of so many in a row each takes one. Eight targets have all of eight.
-  bool takes_part(size_t turn, size_t parts) const {
+  /// Whether this target runs the case of that number: one of `parts` cases, others than the next target.
+  bool is_sampled(size_t turn, size_t parts) const {
     const std::vector<Target> all = all_targets(all_types);
     const auto mine = std::find_if(all.begin(), all.end(), [](const Target &target) {
       return target.types == GetParam().types && target.arch == GetParam().arch;
@@ -69,11 +69,11 @@ class Backward : public EngineTest {
     return (turn + size_t(mine - all.begin())) % parts == 0;
   }
 
-  /// Emulated GPUs, whose kernels are the same source for all, share the cases out once more.
-  bool runs(const Case &c) const {
+  /// Whether this target runs the case. Emulated GPUs, whose kernels have one source, run one shard of the cases more.
+  bool is_selected(const Case &c) const {
     constexpr size_t emulated_gpus = 4;
-    if (is_gpu(kernel) && slow && !takes_part(hash(c.seed), emulated_gpus)) return false;
-    return takes(c.seed);
+    if (is_gpu(kernel) && slow && !is_sampled(hash(c.seed), emulated_gpus)) return false;
+    return in_shard(c.seed);
   }
 
  private:
@@ -112,7 +112,7 @@ TEST_P(Backward, EachFeatureAlone) {
   for (size_t b = 0; b < bases().size(); ++b) {
     check(bases()[b]);
     for (size_t i = 0; i < list.size(); ++i) {
-      if (!takes_part(i + b, slow ? 4 : 2)) continue;  // at some of the sizes
+      if (!is_sampled(i + b, slow ? 4 : 2)) continue;  // at some of the sizes
       SCOPED_TRACE(list[i].name);
       Case c = bases()[b];
       list[i].add(&c);
@@ -130,7 +130,7 @@ TEST_P(Backward, FeaturesInPairs) {
     for (size_t j = i + 1; j < list.size(); ++j) {
       if (std::string(list[i].group) == list[j].group) continue;
       Case c = small[turn % 3];
-      if (!takes_part(hash(turn++), slow ? 24 : 8)) continue;
+      if (!is_sampled(hash(turn++), slow ? 24 : 8)) continue;
       SCOPED_TRACE(std::string(list[i].name) + " with " + list[j].name);
       list[i].add(&c);
       list[j].add(&c);
@@ -254,7 +254,7 @@ TEST_P(Backward, PackedGradients) {
 TEST_P(Backward, Accuracy) {
   if (is_mixed()) return;  // figures are of one type
   const auto report = [&](const char *name, int64_t s) {
-    if (!takes(uint64_t(s))) return;  // a part of what targets share out
+    if (!in_shard(uint64_t(s))) return;  // of another shard
     Errors worst;
     for (uint64_t seed = 1; seed <= (s == 4 ? 16 : 1); ++seed) {
       Case c = typed(Case{});

@@ -35,7 +35,7 @@ class Bitwise : public EngineTest {
     add([](Case *c) { c->b = 4, c->cu_q = c->cu_k = true, c->mask = FA_MASK_CAUSAL; });
     add([](Case *c) { c->b = 3, c->sq = 1, c->page = 16, c->used_k = true; });
     add([](Case *c) { c->flags = FA_FLAG_BATCH_INVARIANT; });
-    return taken(list);
+    return shard_of(list);
   }
 };
 

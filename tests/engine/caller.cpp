@@ -53,7 +53,7 @@ class CallersEnvironment : public EngineTest {
     add([](Case *c) { c->amp = 30, c->flags = FA_FLAG_BATCH_INVARIANT; });
     add([](Case *c) { c->sq = 1, c->sk = 1500; });
     add([](Case *c) { c->sq = 3, c->sk = 300, c->splits = 3, c->special = true; });
-    return taken(list);
+    return shard_of(list);
   }
 
   std::vector<Case> gradient_cases() const {

@@ -59,7 +59,7 @@ class Containment : public EngineTest {
     add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->alibi = "h", c->sinks = "h", c->splits = 3; });
     add([](Case *c) { c->mask = FA_MASK_CAUSAL, c->softcap = 3, c->d = 32; });  // whole rows of 16 bytes
     add([](Case *c) { c->window_left = 30, c->window_right = 3, c->alibi = "h", c->d = 32; });
-    return taken(list);
+    return shard_of(list);
   }
 
   /// What outputs that depend on a spoiled element must be: given their column and value, right or not; or nothing,

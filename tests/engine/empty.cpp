@@ -70,7 +70,7 @@ class Empty : public EngineTest {
 
   /// Both passes; pages have no gradients.
   void check(Case c) {
-    if (!takes(c.seed)) return;
+    if (!in_shard(c.seed)) return;
     EXPECT_EQ(failure_of(c, kernel), "");
     if (c.page) return;
     c.backward = true;
@@ -124,7 +124,7 @@ TEST_P(Empty, EachSequence) {
       for (const Form &form : forms) {
         Case c = sized({3, 21, 40, 4, 2});
         form.add(&c);
-        if (c.page || !(c.cu_q || c.cu_k || c.used_q) || !takes(c.seed)) continue;
+        if (c.page || !(c.cu_q || c.cu_k || c.used_q) || !in_shard(c.seed)) continue;
         SCOPED_TRACE(form.name);
         check_changed(c, [&](const Instance &instance, auto *) {
           for (size_t b = 0; b < 3; b++) {
@@ -183,7 +183,7 @@ TEST_P(Empty, ArraysThatEndWithAMapping) {
     Case c = sized({0, 21, 40, 4, 2});
     c.bias = "f32:none", c.dbias = "none", c.sinks = c.dsinks = "h";
     form.add(&c);
-    if (c.page || !takes(c.seed)) continue;
+    if (c.page || !in_shard(c.seed)) continue;
     SCOPED_TRACE(form.name);
     const GuardedInts last({0}, Guard::end);
     check_changed(c, [&](const Instance &, auto *args) {

@@ -60,7 +60,7 @@ class Extremes : public EngineTest {
     });
   }
 
-  std::vector<Case> cases() const { return taken(all_cases(), has_source_of_sm_80() ? 4 : 1); }
+  std::vector<Case> cases() const { return shard_of(all_cases(), has_source_of_sm_80() ? 4 : 1); }
 
   /// Emulated GPUs whose kernels of these types are compiled from the source of SM 80's run a quarter of what that
   /// runs.

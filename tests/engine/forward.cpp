@@ -22,13 +22,13 @@ class Forward : public EngineTest {
   void check(Case c) {
     c = typed(c, count_);
     c.seed = ++count_;
-    if (!takes(c.seed)) return;
+    if (!in_shard(c.seed)) return;
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 
-  /// Emulated GPUs share the pairs out: the oldest of either way to copy tiles (SM 75, 80) take all of them, each other
-  /// one a quarter, not the same as its neighbour's.
-  bool takes_pair(size_t turn) const {
+  /// Whether this target runs a pair of features. Emulated SM 75 and 80, the oldest with each way to copy tiles, run
+  /// all pairs; each other GPU runs a quarter, a different one than the next GPU.
+  bool samples_pair(size_t turn) const {
     const std::vector<std::string> all = gpu_archs();
     const size_t index = size_t(std::find(all.begin(), all.end(), GetParam().arch) - all.begin());
     return !slow || index == all.size() || GetParam().arch == "sm_75" || GetParam().arch == "sm_80" ||
@@ -74,7 +74,7 @@ TEST_P(Forward, FeaturesInPairs) {
       if (std::string(a.group) == b.group) continue;
       SCOPED_TRACE(std::string(a.name) + " with " + b.name);
       Case c = pair_bases()[turn % pair_bases().size()];
-      if (!takes_pair(turn++)) continue;
+      if (!samples_pair(turn++)) continue;
       a.add(&c);
       b.add(&c);
       if (const auto names = refused(c); !names.empty()) {

@@ -190,7 +190,7 @@ class Fuzz : public EngineTest {
       if (r.chance(25)) c.fenv = environments[r.next() % environments.size()];
       if (!refused(c).empty()) continue;
       ++run;
-      if (!takes(n)) continue;
+      if (!in_shard(n)) continue;
       const std::string failure = failure_of(c, kernel);
       failures += !failure.empty();
       EXPECT_TRUE(failure.empty()) << failure << "\niteration " << n << " of FA_FUZZ_SEED=" << seed;

@@ -58,13 +58,13 @@ TEST(Kernels, OfTheCpuAreAvailableWhereLinuxSaysSo) {
   EXPECT_GE(found, 2) << "generic, and at least one for this architecture";
 }
 
-TEST(Kernels, TargetsInARowShareOutEveryCase) {
-  for (uint64_t share = 1; share <= 8; ++share) {
+TEST(Kernels, ConsecutiveTargetsRunEveryCaseOnce) {
+  for (uint64_t shards = 1; shards <= 8; ++shards) {
     for (uint64_t first = 0; first < 16; ++first) {
       for (uint64_t number = 0; number < 100; ++number) {
-        uint64_t takers = 0;
-        for (uint64_t target = first; target < first + share; ++target) takers += falls_to(target, number, share);
-        EXPECT_EQ(takers, 1u) << "case " << number << " of " << share << " targets from " << first << " on";
+        uint64_t runs = 0;
+        for (uint64_t target = first; target < first + shards; ++target) runs += shard_has(target, number, shards);
+        EXPECT_EQ(runs, 1u) << "case " << number << " of " << shards << " targets from " << first << " on";
       }
     }
   }

@@ -41,7 +41,7 @@ class ManySequences : public EngineTest {
 // [F20] [F37]
 TEST_P(ManySequences, AreEachAttended) {
   for (const int64_t count : {66000, 100000}) {
-    if (!takes(uint64_t(count))) continue;
+    if (!in_shard(uint64_t(count))) continue;
     Instance instance(packed(count, 1));
     thin_out(instance.cu_seqlens_q, 7);
     thin_out(instance.cu_seqlens_k, 7);
@@ -62,7 +62,7 @@ class ManyGradients : public ManySequences {};
 // [F20] [F37] [F171]
 TEST_P(ManyGradients, AreEachComputed) {
   for (const int64_t count : {66000, 3000}) {
-    if (!takes(uint64_t(count))) continue;
+    if (!in_shard(uint64_t(count))) continue;
     Case c = packed(count, 1);
     c.backward = true;
     if (count == 66000) c.flags = FA_FLAG_BATCH_INVARIANT;

@@ -47,7 +47,7 @@ class Masked : public EngineTest {
     add([](Case *c) { c->bias = "f16:qk", c->mask = FA_MASK_CAUSAL; });
     add([](Case *c) { c->bias = "bf16:hqk", c->softcap = 3, c->flags |= FA_FLAG_BIAS_BEFORE_SOFTCAP; });
     add([](Case *c) { c->boolmask = "qk", c->bias = "f32:k", c->alibi = "h", c->sinks = "h"; });
-    return taken(list);
+    return shard_of(list);
   }
 
   /// Takes keys from every query, or from those for which `attends` says so.

@@ -20,7 +20,7 @@ std::vector<std::string> archs() {
 #endif
 }
 
-/// Its instructions multiply bf16: there is no kernel of it for other types.
+/// Its instructions multiply bf16; it has no kernel for other types.
 bool is_of_bf16_alone(const std::string &arch) {
   return arch == "avx512_bf16";
 }
@@ -116,12 +116,12 @@ bool EngineTest::has_wide_family() const {
 
 namespace {
 
-uint64_t share() {
+uint64_t shards() {
   const char *text = std::getenv("TEST_SHARE");
   return text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 1;
 }
 
-/// Among the targets that share cases out; those on GPUs are none.
+/// The index among the CPU targets, which the shards are counted by.
 uint64_t index_of(const Target &wanted) {
   const std::vector<Target> all = targets(all_types);
   const auto mine = std::find_if(all.begin(), all.end(), [&](const Target &target) {
@@ -130,7 +130,7 @@ uint64_t index_of(const Target &wanted) {
   return uint64_t(mine - all.begin());
 }
 
-/// A number of the test that runs: the same for all of its targets.
+/// A number of the running test, the same for all of its targets.
 uint64_t number_of_test() {
   const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
   uint64_t number = 0;
@@ -140,15 +140,15 @@ uint64_t number_of_test() {
 
 }  // namespace
 
-bool EngineTest::takes(uint64_t number) const {
-  return falls_to(index_of(GetParam()), hash(number) % (uint64_t{1} << 32), share());
+bool EngineTest::in_shard(uint64_t number) const {
+  return shard_has(index_of(GetParam()), hash(number) % (uint64_t{1} << 32), shards());
 }
 
-std::vector<Case> EngineTest::taken(const std::vector<Case> &list, uint64_t one_of) const {
+std::vector<Case> EngineTest::shard_of(const std::vector<Case> &list, uint64_t one_of) const {
   const uint64_t target = index_of(GetParam()), begin = number_of_test();
   std::vector<Case> result;
   for (size_t i = 0; i < list.size(); ++i)
-    if (falls_to(target, begin + i, share() * one_of)) result.push_back(list[i]);
+    if (shard_has(target, begin + i, shards() * one_of)) result.push_back(list[i]);
   return result;
 }
 

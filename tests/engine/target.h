@@ -1,5 +1,5 @@
-// What the engine's suites are run over: every pair of element types and ISA that this architecture can have. A test's
-// full name is Suite.Name/types_arch, which the ctest names suite.types.arch select.
+// The targets of the engine's suites: every pair of element types and ISA of this architecture. A test's full name is
+// Suite.Name/types_arch; the ctest named suite.types.arch selects it.
 #pragma once
 
 #include <fa.h>
@@ -25,7 +25,7 @@ struct Target {
   std::string arch;   // "avx2", "sm_80"
 };
 
-/// As gtest shows it: "f32_avx2".
+/// The name in GoogleTest's output: "f32_avx2".
 void PrintTo(const Target &target, std::ostream *stream);
 
 /// Every ISA with each of types; every GPU architecture; both.
@@ -35,17 +35,19 @@ std::vector<Target> all_targets(const std::vector<std::string> &types);
 
 inline const std::vector<std::string> all_types = {"f32", "f16", "bf16", "mixed"};
 
-/// Whether the target of that index runs the case of that number where `share` targets share the cases out.
-constexpr bool falls_to(uint64_t target, uint64_t number, uint64_t share) {
-  return (number + target) % share == 0;
+/// Whether the shard of the target of that index has the case of that number, of `shards` shards. GoogleTest's own
+/// shards consist of tests; these consist of cases within a test, whose seeds and mixed types follow from their
+/// numbers.
+constexpr bool shard_has(uint64_t target, uint64_t number, uint64_t shards) {
+  return (number + target) % shards == 0;
 }
 
-/// Runs a test on one target, or skips it and says why when this machine or kernel cannot.
+/// Runs a test on one target, or skips it with the reason where this machine or kernel does not support it.
 class EngineTest : public testing::TestWithParam<Target> {
  protected:
   void SetUp() override;
 
-  /// The case with the target's element types; index chooses among mixed ones, and means nothing for others.
+  /// The case with the target's element types; index selects mixed ones and is ignored otherwise.
   Case typed(Case c, uint64_t index = 0) const;
   bool is_mixed() const { return GetParam().types == "mixed"; }
 
@@ -53,13 +55,13 @@ class EngineTest : public testing::TestWithParam<Target> {
   /// warpgroups or for tensor memory, unless few rows share a head's keys or scores have a bias or a mask.
   bool has_wide_family() const;
 
-  /// Whether this target runs the case of that number: under TEST_SHARE=n it runs one of n, others than the next
-  /// target, so that n targets in a row run them all.
-  bool takes(uint64_t number) const;
+  /// Whether this target runs the case of that number. Under TEST_SHARE=n a target runs one shard of n, the next target
+  /// the next one, so that n consecutive targets run all cases.
+  bool in_shard(uint64_t number) const;
 
-  /// Those of a list that this target runs, in the same way; each test begins elsewhere in the list. one_of: the part
-  /// of them that is enough.
-  std::vector<Case> taken(const std::vector<Case> &list, uint64_t one_of = 1) const;
+  /// The shard of a list, in the same way; each test numbers the list from another start. one_of: runs one of that many
+  /// cases of the shard.
+  std::vector<Case> shard_of(const std::vector<Case> &list, uint64_t one_of = 1) const;
 
   std::string kernel;  // its name, "cpu.avx2"; of a GPU architecture, "sm_80", the best one of each call
 };

@@ -1,9 +1,9 @@
-"""Where the ctests of a suite share its cases out (TEST_SHARE), there is one for every part.
+"""Where the ctests of a suite run shards of its cases (TEST_SHARE), there is one for every shard.
 
 every_part_is_run.py CTEST BUILD
 
-A test named suite.types.isa runs one of TEST_SHARE parts, by the place of its types among all (tests/engine/target.cpp). Of a
-test with the label "sample" one part is enough.
+A test named suite.types.isa runs one of TEST_SHARE shards, by the index of its types among all (tests/engine/target.cpp). A
+test with the label "sample" runs one shard only.
 """
 
 import json
@@ -14,7 +14,7 @@ TYPES = ["f32", "f16", "bf16", "mixed"]  # all_types of tests/engine/target.h
 
 
 def shares_of(ctest, build):
-    """Of each suite and ISA: how many parts there are, and which of them are run."""
+    """For each suite and ISA: the number of shards, and those that are run."""
     shown = subprocess.run([ctest, "--test-dir", build, "--show-only=json-v1"], capture_output=True, check=True)
     suites = {}
     for test in json.loads(shown.stdout)["tests"]:
@@ -33,9 +33,9 @@ def main(ctest, build):
     suites, incomplete = shares_of(ctest, build), 0
     for (suite, isa), (counts, parts) in suites.items():
         if len(counts) != 1 or len(parts) != max(counts):
-            print(f"{suite} of {isa}: shared among {sorted(counts)}, and of the parts {sorted(parts)} alone are run")
+            print(f"{suite} of {isa}: of {sorted(counts)} shards only {sorted(parts)} are run")
             incomplete += 1
-    print(f"{len(suites)} suites share their cases out, {incomplete} of them without all parts")
+    print(f"{len(suites)} suites run in shards, {incomplete} of them without all shards")
     return 1 if incomplete or not suites else 0
 
 

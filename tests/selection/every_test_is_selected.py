@@ -1,10 +1,10 @@
-"""Every test that a GoogleTest program has is run by some ctest: a filter that forgets a suite would leave it out in silence.
+"""Some ctest runs every test of a GoogleTest program: a suite that no filter names would silently not run.
 
 every_test_is_selected.py CTEST BUILD REPEATING [ARCH...]
-REPEATING: a program that has another one's tests, and runs those that it is for; ARCH: the GPU architectures that the build
+REPEATING: a program that contains another one's tests and runs only its own; ARCH: the GPU architectures that the build
 has kernels for, "sm_80"
 
-Of a test with parameters one instance is enough: which of them run on which emulated GPU is chosen in tests/engine.
+One instance of a parameterised test is enough: tests/engine chooses the instances that run on each emulated GPU.
 """
 
 import fnmatch
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def commands_of(ctest, build):
-    """The programs that some ctest filters, each with its filters; [] where it runs unfiltered, too."""
+    """The programs that ctests run with filters, and these filters; without those that also run unfiltered."""
     shown = subprocess.run([ctest, "--test-dir", build, "-C", "slow", "--show-only=json-v1"], capture_output=True, check=True)
     filters, unfiltered = {}, set()
     for test in json.loads(shown.stdout)["tests"]:
@@ -68,9 +68,9 @@ def main(ctest, build, repeating, *archs):
             selected[definition] = selected.get(definition, False) or is_selected(name, filters)
         count += len(selected)
         for definition in [each for each, is_run in selected.items() if not is_run]:
-            print(f"{program[0].rsplit('/', 1)[-1]}: {definition} is run by no ctest: add its suite to a filter")
+            print(f"{program[0].rsplit('/', 1)[-1]}: {definition} is not run by any ctest: add its suite to a filter")
             missing += 1
-    print(f"{count} tests of the programs that ctest filters, {missing} of them run by none")
+    print(f"{count} tests of the programs that ctest filters, {missing} of them not run")
     return 1 if missing or not count else 0
 
 
