@@ -10,7 +10,7 @@ from . import backward, backward_peers, images, model, peers
 from .analysis import analyse
 from .goals import Verdict, at_least, at_most
 from .rates import GPUS
-from .render import UNITS, table
+from .render import UNITS, predicted, table
 from .sass import Function
 
 # Boards by the names of rates.py, with the architecture and type of their images.
@@ -186,9 +186,9 @@ def text(build: Path, tools: Path, compiler: str) -> str:
     return "\n".join([
         "## The backward pass\n\nBy [its model](kernel-model.md#the-backward-pass), **not yet measured on hardware**. A step without masks;"
         " cycles of a\nsub-core for a turn of all its warps:\n",
-        table(head, list(loop_rows(kernels))),
+        predicted(head, list(loop_rows(kernels))),
         "TFLOP/s of the five products and the part of the peak, by the ways to compute them; then FlashAttention-2's loop in any"
         " order by the\nsame model, where it is at hand:\n",
-        table(["GPU", "call", *WAYS, "FlashAttention-2's"], list(call_rows(kernels))),
+        predicted(["GPU", "call", *WAYS, "FlashAttention-2's"], list(call_rows(kernels))),
         table(["figure", "goal", "worst", "met by", "verdict"], list(goal_rows(kernels, tools, tiles))),
     ])  # fmt: skip

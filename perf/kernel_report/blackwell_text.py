@@ -8,7 +8,7 @@ from . import blackwell, images
 from .blackwell import GPUS, HEADS, OTHERS, PUBLISHED, SEQUENCES, Counts, Published
 from .goals import OVER_FA4, judge_roles
 from .images import Image, Tile
-from .render import GOALS, table, verdict_rows
+from .render import GOALS, predicted, table, verdict_rows
 from .roles import ROWS, features, roles
 
 FAMILY = "tcgen05"
@@ -25,7 +25,7 @@ def held(figures: list[Published]) -> str:
          f"{p.cudnn:.0f}" if p.cudnn else "", f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"]
         for p in figures
     ]  # fmt: skip
-    return table(["GPU", "head dimension", "S", "mask", "FlashAttention-4", "cuDNN 9.27", "modelled", "error"], rows)
+    return table(["GPU", "head dimension", "S", "mask", "FlashAttention-4", "cuDNN 9.27", "predicted", "error"], rows)
 
 
 def near() -> int:
@@ -41,7 +41,7 @@ def turn_row(of: Counts) -> list[str]:
 
 def turns(found: list[Counts]) -> str:
     head = ["kernel", "softmax", "correction", "products", "load", "a score", *UNITS, "turn", "limit", "of the peak"]
-    return table(head, [turn_row(one) for one in found])
+    return predicted(head, [turn_row(one) for one in found])
 
 
 def predictions(ours: Counts, gpu: str) -> list[list[str]]:
@@ -68,7 +68,7 @@ def summary(found: list[Counts], gpu: str) -> str:
             judged = [v.met for v in judge_roles(one) if mask(causal) in v.what]
             verdict = f"{OVER_FA4:g}, {'reached' if all(judged) else '**missed**'}" if judged else ""
             rows.append([one.name, mask(causal), *(row[4] for row in mine), ", ".join(times), verdict])
-    return table(["kernel", "mask", *map(str, SEQUENCES), "times FlashAttention-4", "goal"], rows)
+    return predicted(["kernel", "mask", *map(str, SEQUENCES), "times FlashAttention-4", "goal"], rows)
 
 
 def ours(paths: list[Path], tools: Path, tiles: dict[tuple[str, int, int, str], Tile]) -> list[Counts]:
@@ -98,7 +98,7 @@ def text(paths: list[Path], tools: Path, cxx: str) -> str:
     if found:
         head = ["kernel", "GPU", "S", "mask", "TFLOP/s", "FlashAttention-4 so", f"times it (goal {OVER_FA4:g})"]
         parts += ["\nPredicted, 2 x 64 heads, not yet measured on hardware:\n\n",
-                  table(head, [row for one in found for gpu, board in GPUS.items() if one.sm <= board.sm
+                  predicted(head, [row for one in found for gpu, board in GPUS.items() if one.sm <= board.sm
                                 for row in predictions(one, gpu)])]  # fmt: skip
         if built := [one for one in found if one.sm == 100]:
             plain = [one for one in built if not one.feature]

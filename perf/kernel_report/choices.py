@@ -12,7 +12,7 @@ from .analysis import Entry, analyse
 from .blackwell import HEADS, SEQUENCES, Counts
 from .goals import FA3_GPU, FA3_HEADS, FA3_SEQUENCE, OVER_FA3
 from .rates import GPUS, SUB_CORES
-from .render import table
+from .render import predicted
 
 # What a warp's exponential as a polynomial takes instead of MUFU, cycles. On tensor memory two of them are packed: by our softmax at
 # 64 and at 96 columns, which differ in 8 of 128 exponentials (28 instructions, 54 cycles of FP32 and 4 of ALU). On SM 90 none is
@@ -61,7 +61,7 @@ def of_flash() -> str:
         row("as it is, products of two CTAs", lambda of: replace(of, ctas=2)),
         row("as it is, half an instruction a score less", lambda of: replace(of, units=with_less(of.units, of.keys / 2))),
     ]
-    return table(["choice, from FlashAttention-4's causal loop", "128, of the peak", "64", "SM 103, 128"], rows)
+    return predicted(["choice, from FlashAttention-4's causal loop", "128, of the peak", "64", "SM 103, 128"], rows)
 
 
 def narrow(built: dict[str, Counts]) -> list[Choice]:
@@ -93,7 +93,7 @@ def beside_flash(choices: list[Choice], gpu: str) -> str:
         ]
         rows.append([choice.what, f"{turn.cycles:.0f}", f"{turn.cycles / of.keys:.2f}", *times])
     head = [f"at 192/128 on a {gpu}", "turn, cycles", "a key", f"times FlashAttention-4, full, {ROWS}", "causal"]
-    return table(head, rows)
+    return predicted(head, rows)
 
 
 GPUS_OF = {name: gpu.sm for name, gpu in blackwell.GPUS.items()}
@@ -118,7 +118,7 @@ def shared_keys(built: dict[str, Counts], gpu: str) -> str:
             rows.append([str(dim), way, f"{turn.units['L2']:.0f}", f"{turn.cycles:.0f}", turn.limit,
                          f"{100 * turn.ideal / turn.cycles:.0f} %", *speeds])  # fmt: skip
     head = ["head dimension", "two blocks share keys", "L2", "turn, cycles", "limit", "of the peak", f"full, {ROWS}", "causal"]
-    return table(head, rows)
+    return predicted(head, rows)
 
 
 def of_warpgroups(entry: Entry) -> str:
@@ -164,7 +164,7 @@ def of_warpgroups(entry: Entry) -> str:
         fewer = next((n for n in range(entry.issued) if times(changed(issue=units["issue"] - warps * n), causal) >= goal), None)
         asked.append(f"{fewer} instructions")
     rows.append([f"fewer, for {goal:g}", "", *asked])
-    return table(["kernels/wgmma at head dimension 128", "turn, cycles", "times FlashAttention-3, full", "causal"], rows)
+    return predicted(["kernels/wgmma at head dimension 128", "turn, cycles", "times FlashAttention-3, full", "causal"], rows)
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:

@@ -1,4 +1,4 @@
-"""The optimisation ladder of docs/performance.md: the same attention by ever better kernels, each a row of the model.
+"""The optimisation ladder of perf/gpu-instruction-counts.md: the same attention by ever better kernels, each a row of the model.
 perf/ladder/ladder compiles them."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from . import images, model
 from .analysis import analyse
 from .nest import L2_LATENCY, nest
 from .rates import GPUS, RATES, SUB_CORES
-from .render import table
+from .render import predicted
 from .sass import Function
 
 GPU, SEQUENCE, BATCH_HEADS = "A100", 4096, 64
@@ -99,4 +99,4 @@ def text(folder: Path, tools: Path, compiler: str) -> str:
         lines.append([r.step.folder, r.step.what, f"{r.tile.rows}x{r.tile.keys}, {r.tile.threads}", str(r.registers),
                       str(r.turn.blocks), f"{r.per_score:.1f}", f"{r.loads_per_score:.2f}", r.turn.limit,
                       f"{100 * r.of_peak:.1f} %", f"{r.teraflops:.3g}", gain])  # fmt: skip
-    return table(head, lines)
+    return predicted(head, lines)

@@ -16,7 +16,7 @@ from .emulator import case
 from .nest import L2_LATENCY
 from .phases import Part
 from .rates import GPUS, RATES, SUB_CORES, Gpu
-from .render import table
+from .render import predicted
 
 LAUNCH = 1.0e-6  # seconds from one kernel's end to the next one's first instruction, launched long before: an assumption
 ALONE = 4  # cycles for which a warp's instruction keeps the next one waiting, where only the PTX is counted
@@ -188,7 +188,7 @@ def text(build: Path, tools: Path, compiler: str) -> str:
     ]
     two = ["further turn, two blocks an SM", *(f"{of.decode.turns[2]:.0f}" for of in known.values())]
     return "\n".join([
-        table(head, lines),
-        table(["GPU", f"combine of {MOST_ROWS} rows, {MOST_SPLITS} splits, us", "128 splits, us", "goal, us"], most),
-        table(["instructions of a warp, cycles", *(f"sm_{arch}" for arch in known)], [*steps, two]),
+        predicted(head, lines),
+        predicted(["GPU", f"combine of {MOST_ROWS} rows, {MOST_SPLITS} splits, us", "128 splits, us", "goal, us"], most),
+        predicted(["instructions of a warp, cycles", *(f"sm_{arch}" for arch in known)], [*steps, two]),
     ])  # fmt: skip

@@ -35,6 +35,6 @@ def plot(entries: list[Entry], path: Path) -> None:
     left.set_xlabel("of the tensor peak, and what limits it; red: goal")
     right.set_xlabel("part of a turn for which a unit is busy")
     right.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8, frameon=False)
-    left.set_title("modelled, not yet measured on hardware", fontsize=9)
+    left.set_title("predicted, not yet measured on hardware", fontsize=9)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -26,6 +26,11 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def predicted(head: list[str], rows: list[list[str]]) -> str:
+    """A table of the model's or the emulator's figures, whose head says that no GPU has measured them."""
+    return table([f"{head[0]} (predicted)", *head[1:]], rows)
+
+
 def loop_row(e: Entry) -> list[str]:
     counts = [str(e.counts.get(name, 0)) for name in ("MUFU", "FFMA", "FMUL", "FMNMX", "LDSM")]
     return [e.label, f"{e.tile.rows}x{e.tile.keys}", str(e.issued), f"{e.tensor} / {e.tensor_ideal:.0f}",
@@ -89,7 +94,7 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
         table(["kernel", "tile", "issued", "tensor / ideal", "issued an mma", "a score", "of it not mma, ldmatrix", "MUFU",
                "FFMA", "FMUL", "FMNMX", "LDSM", "registers", "spills", "blocks an SM"], [loop_row(e) for e in whole]),
         "\nCycles of a sub-core for a turn of all its warps, not yet measured on hardware:\n\n",
-        table(["kernel", "GPU", *UNITS, "turn", "limit", "of the peak"], [model_row(e) for e in whole]),
+        predicted(["kernel", "GPU", *UNITS, "turn", "limit", "of the peak"], [model_row(e) for e in whole]),
     ]  # fmt: skip
     if rows := [product_row(e) for e in whole if e.products]:
         head = ["kernel", "columns / ideal", "groups", "between two products", "moves of sums", "waited for alone",
@@ -103,18 +108,18 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
     ]  # fmt: skip
     if shapes:
         head = ["kernel", "GPU", "shape", "TFLOP/s", "of the peak", "at the power limit"]
-        parts += ["\nShapes, modelled, not yet measured on hardware:\n\n", table(head, shapes)]
+        parts += ["\nShapes, not yet measured on hardware:\n\n", predicted(head, shapes)]
     names = ("bank_conflict_factor", "sectors_per_request")
     # Where all copies are in boxes, no warp asks for sectors.
     counted = [
         [e.label, *(f"{e.emulated[name]:.3f}" if e.emulated[name] else "none" for name in names)] for e in entries if e.emulated
     ]
     if counted:
-        parts += ["\nCounted by the emulator:\n\n", table(["kernel", "bank conflict factor", "sectors a request"], counted)]
+        parts += ["\nCounted by the emulator:\n\n", predicted(["kernel", "bank conflict factor", "sectors a request"], counted)]
     if decodes:
         head = ["kernel", "launches", "K and V, bytes", "read", "unfinished sums", "over K and V", "blocks, an SM",
                 "in flight an SM", "needed", "cycles for 64 keys / memory's"]  # fmt: skip
-        parts += ["\nDecode of one query of 32 heads over 8192 keys of 8:\n\n", table(head, [decode_row(d) for d in decodes])]
+        parts += ["\nDecode of one query of 32 heads over 8192 keys of 8:\n\n", predicted(head, [decode_row(d) for d in decodes])]
     parts += ["\nGoals:\n\n", table(GOALS, goal_rows(entries, decodes))]
     return "".join(parts)
 
@@ -128,7 +133,7 @@ def figures(published: list[Published]) -> str:
         [p.loop.title + (f", for {p.of}" if p.of else ""), p.gpu, str(p.sequence), "causal" if p.causal else "full", f"{p.teraflops:.0f}", f"{p.modelled:.0f}",
          f"{100 * p.error:+.1f} %"] for p in published
     ]  # fmt: skip
-    return table(["kernel", "GPU", "S", "mask", "published TFLOP/s", "modelled", "error"], rows)
+    return table(["kernel", "GPU", "S", "mask", "published TFLOP/s", "predicted", "error"], rows)
 
 
 def peers() -> str:
@@ -152,7 +157,7 @@ def gradients(published: list[backward_peers.Published]) -> str:
          "deterministic" if p.deterministic else "with forward" if p.forward else "", f"{p.teraflops:.0f}",
          f"{p.modelled:.0f}", f"{100 * p.error:+.1f} %"] for p in published
     ]  # fmt: skip
-    return table(["loop", "GPU", "call", "", "published TFLOP/s", "modelled", "error"], rows)
+    return table(["loop", "GPU", "call", "", "published TFLOP/s", "predicted", "error"], rows)
 
 
 def as_json(entries: list[Entry], decodes: list[Decode]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from . import executed, images, latency, model
 from .analysis import LATENCY, analyse
 from .calls import Call, Plan, plans
 from .rates import GPUS, RATES, Gpu, card
-from .render import table
+from .render import predicted, table
 from .sass import Function
 
 PACKED = (8192, 1000, 5000, 512, 3800, 77, 1900, 4096, 6000, 2500, 300, 8000)
@@ -300,11 +300,11 @@ def text(build: Path, tools: Path, compiler: str) -> str:
     prefills, decodes = list(made(turns, PREFILLS, boards)), list(made(turns, DECODES, small))
     head = ["kernel", "features", "entry point", "a score", "turn, cycles", "limit", "of the peak", "time, in plain's"]
     return "\n".join([
-        table(head, dq_semaphore_rows(turns)),
-        table(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
-        table(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
-        table([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(turns)),
-        table([f"rows, on an {card(FEW_ON)}", "mask", "modelled TFLOP/s", "cuDNN 9.27", "times it", "FlashAttention-4", "times it",
+        predicted(head, dq_semaphore_rows(turns)),
+        predicted(["call", "entry point", *(f"{name}, TFLOP/s" for name in names)], rows(prefills, boards, "TFLOP/s")),
+        predicted(["decode", "entry point", *(f"{name}, us, of the memory's rate" for name in cards)], rows(decodes, small, "us")),
+        predicted([f"few queries on an {card(FEW_ON)}", "by", "us", "of the memory's rate", "times one query", "goal"], few_rows(turns)),
+        table([f"rows, on an {card(FEW_ON)}", "mask", "predicted TFLOP/s", "cuDNN 9.27", "times it", "FlashAttention-4", "times it",
                "goal", "verdict"], prefilled_rows(turns)),
-        table(["decode on an H200", "modelled, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(turns)),
+        table(["decode on an H200", "predicted, us", "cuDNN, us", "bytes alone, us", "difference"], published_rows(turns)),
     ])  # fmt: skip
