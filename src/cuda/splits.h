@@ -10,7 +10,7 @@
 namespace fa::cuda {
 
 /// Bytes of keys and values that a block of Entry::decode gets through in a clock, by the simulated schedule of its
-/// loop (docs/performance.md); and the part of it that memory may deliver to a multiprocessor before a second block
+/// loop (perf/gpu-instruction-counts.md); and the part of it that memory may deliver to a multiprocessor before a second block
 /// pays.
 constexpr double decode_rate = 24, decode_slack = 0.75;
 
