@@ -1,4 +1,4 @@
-// fa_bench: measures every figure beside its ceiling, in turn with it, and prints the ratio next to the goal.
+// fa_bench: measures every figure in alternation with its ceiling, and prints the ratio next to the goal.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ double gflops(const Workload &workload, double seconds) {
   return workload.flops() / seconds * 1e-9;
 }
 
-/// Seconds of every call of one repetition: the subject's and those of what it is compared with, in turn.
+/// Seconds of every call of one repetition: the subject's and its baseline's, in alternation.
 struct Times {
   std::vector<double> subject, other;
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares libfa with torch's scaled_dot_product_attention on a GPU: its cuDNN, flash and efficient backends, in turn.
+"""Compares libfa with torch's scaled_dot_product_attention on a GPU: its cuDNN, flash and efficient backends, in alternation.
 
     bench/gpu_sdpa.py build/ci/src/libfa.so [--sweep goals|forward|decode|host ...] [--seconds N] [--json FILE]
 
@@ -57,7 +57,7 @@ def spread(times):
 
 
 def compare(device, library, shape, rounds, ceiling, stream):
-    """All contenders on one shape: correct first, then medians of rounds in turn."""
+    """All contenders on one shape: correct first, then medians of alternating rounds."""
     operations, least_bytes = work(shape)
     kind, tolerance = (gradients, gradients.TOLERANCE) if shape.gradients else (calls, TOLERANCE)
     if shape.gradients:

@@ -1,4 +1,4 @@
-// The machine's own ceilings, measured beside the kernels in the same run: every figure is a fraction of one of these.
+// The machine's ceilings, measured with the kernels in the same run: every figure is a fraction of one of these.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +51,8 @@ struct Span {
   size_t bytes;
 };
 
-/// In which order a thread reads its share: from first to last, or eight places of it in turn, which leaves the memory
-/// more to do at once.
+/// The order in which a thread reads its share: from first to last, or alternating between eight places, which leaves
+/// the memory more to do at once.
 enum class ReadPattern { in_order, eight_streams };
 
 /// Seconds that `threads` threads need to read every byte of `spans` once, each an equal share of every span.

@@ -21,7 +21,7 @@ MEASURES = {
 
 
 def medians(runs):
-    """The line that stands for each benchmark: the median of its repetitions, or its only run. Errors too."""
+    """The representative line of each benchmark: the median of its repetitions, or its only run. Errors too."""
     lines = {}
     for run in runs:
         name = run["run_name"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares libfa with torch's scaled_dot_product_attention on the CPU, call by call in turn.
+"""Compares libfa with torch's scaled_dot_product_attention on the CPU, in alternating calls.
 
     bench/torch_sdpa.py build/src/libfa.so [--backward] [--threads N] [--heads N] [--rows N,N] [--rounds N] [--json FILE]
                                            [--environment FOLDER]
@@ -52,7 +52,7 @@ def parse():
 
 
 def in_turn(theirs, ours, options):
-    """Seconds of both, medians of calls in turn. On one thread they are the CPU's, so that other work on the machine does not
+    """Seconds of both, medians of alternating calls. On one thread they are the CPU's, so that other work on the machine does not
     count."""
     clock = time.process_time if options.threads == 1 else time.perf_counter
     times = ([], [])
@@ -89,7 +89,7 @@ def compare_gradients(library, dtype, causal, rows, head_dim, options):
 
 
 def compare(library, dtype, causal, rows, head_dim, options):
-    """Seconds of torch and of libfa (medians of calls in turn), the largest difference, and libfa's kernel."""
+    """Seconds of torch and of libfa (medians of alternating calls), the largest difference, and libfa's kernel."""
     import torch
 
     import libfa

@@ -32,7 +32,7 @@ struct Case {
   Layout layout = Layout::bhsd;
   int threads = 1;
   std::string arch;            // "": the best; else the kernel of this ISA is forced
-  bool cold = false;           // several K/V sets, used in turn, so that none is cached when its turn comes
+  bool cold = false;           // several K/V sets, used cyclically, so that none is cached when it is used
   bool own_workspace = false;  // the caller's workspace instead of the library's allocation
   bool backward = false;       // the gradients of q, k and v instead
 };
@@ -48,7 +48,7 @@ class Workload {
   /// "" when the case can run, else why not.
   const std::string &error() const { return error_; }
 
-  /// The name of the kernel that serves.
+  /// The name of the call's kernel.
   const char *kernel() const { return fa_op_kernel_name(op_); }
 
   /// One call on the present K/V set. False after an error.

@@ -24,7 +24,7 @@ if(FA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(FA_CCACHE_PROGRAM ccache)
   mark_as_advanced(FA_CCACHE_PROGRAM)
   if(FA_CCACHE_PROGRAM)
-    # In CI one cache serves the same sources in several folders: the build tree's and those that a wheel is built from.
+    # In CI one cache covers the same sources in several folders: the build tree's and those that a wheel is built from.
     if("$ENV{CI}" STREQUAL "true")
       set(fa_ccache_folders CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
     endif()

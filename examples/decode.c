@@ -1,6 +1,6 @@
 /* Generating tokens with a key/value cache: two sequences of different lengths, 8 query heads over 2 key/value heads
  * (GQA), one query a step. The cache is allocated once for its capacity; seqused_k says how much of it each sequence
- * uses, and one workspace, sized for the capacity, serves every step without any allocation. Long caches are split
+ * uses, and one workspace, sized for the capacity, is enough for every step without any allocation. Long caches are split
  * among the threads by themselves (num_splits = 0). Checked against the whole sequence in one causal call. */
 #include <fa.h>
 #include <math.h>

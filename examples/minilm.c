@@ -1,6 +1,6 @@
 /* Attention on real input: what layers 0 and 5 of all-MiniLM-L6-v2 see of the three paragraphs of the Gettysburg
  * Address (see data/README.md), packed one after another and computed in one call; compared with the exact results that
- * lie beside them.
+ * are next to them.
  *
  *   minilm data */
 #include <fa.h>

@@ -1,4 +1,4 @@
-/* Sequences of several lengths in one call: packed one after another ("varlen") and told apart by cu_seqlens, so that
+/* Sequences of several lengths in one call: packed one after another ("varlen") and separated by cu_seqlens, so that
  * nothing is padded. Checked against one call for each sequence: the results are the same, bit for bit, with the
  * batch-invariant flag. */
 #include <fa.h>

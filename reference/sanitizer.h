@@ -48,7 +48,7 @@ constexpr bool emulated = false;
 #endif
 
 /// Everything runs many times slower than in a release build: sanitizers, an emulated processor, or modelled
-/// instructions, which the environment variable TEST_EMULATED tells of.
+/// instructions, which the environment variable TEST_EMULATED indicates.
 inline const bool slow =
     address_sanitizer || thread_sanitizer || memory_sanitizer || emulated || std::getenv("TEST_EMULATED") != nullptr;
 

@@ -54,7 +54,7 @@ class Nvrtc(Library):
         self.version = (major.value, minor.value)
 
     def bytes_of(self, program, what: str) -> bytes:
-        """nvrtcGetPTX and its kin: a size, then so many bytes, of which the last is 0."""
+        """nvrtcGetPTX and its kin: a size, then that number of bytes, of which the last is 0."""
         size = ctypes.c_size_t()
         self.call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
         room = ctypes.create_string_buffer(size.value)
@@ -149,7 +149,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--toolkit", type=Path, required=True, help="the folder with cuda_nvrtc, cuda_nvcc, nvfatbin, ...")
     parser.add_argument("--version", action="store_true", help="as nvcc prints it")
     parser.add_argument("-std", default="c++17")
-    parser.add_argument("-O", help="of host code, which there is none of")
+    parser.add_argument("-O", help="of host code, which does not exist here")
     parser.add_argument("--expt-relaxed-constexpr", action="store_true", help="always so")
     parser.add_argument("-I", dest="folders", type=Path, action="append", default=[])
     parser.add_argument("-D", dest="definitions", action="append", default=[])

@@ -35,7 +35,7 @@ std::string version_text(int32_t version) {
 /// What the library chooses for types of q and of k and v, with its defaults.
 struct Choice {
   fa_dtype q, kv;
-  std::string kernel;              // "" when nothing serves
+  std::string kernel;              // "" when no kernel supports it
   std::string unavailable_reason;  // then the library's
 };
 

@@ -36,7 +36,7 @@ class Shape(typing.NamedTuple):
 
 
 class Failed(Exception):
-    """A contender that does not serve a shape, or serves it wrongly."""
+    """A contender that does not support a shape, or computes it wrongly."""
 
 
 class Device:
@@ -124,7 +124,7 @@ class Timed:
 
 
 def inputs(device, shape, least_bytes):
-    """Sets of q, k, v and out, (B, S, H, D) in memory: so many that none is still in a cache when its turn comes again."""
+    """Sets of q, k, v and out, (B, S, H, D) in memory: enough sets that none is cached when it is used again."""
     count = 2 if device.name == "cpu" else max(1, min(MOST_SETS, -(-LEAST_BYTES // least_bytes)))
     generator = device.torch.Generator(device.name).manual_seed(1)
 

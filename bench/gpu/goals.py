@@ -1,4 +1,4 @@
-"""What the kernels are to reach on a card: shapes with targets, beside torch's backends in the same run and beside figures that
+"""The kernels' goals on a card: shapes with targets, next to torch's backends in the same run and next to figures that
 others have published, each with its source. gpu_sdpa.py --sweep goals measures them."""
 import typing
 

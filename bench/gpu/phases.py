@@ -16,7 +16,7 @@ BENCH = ROOT / "bench"
 DATA = ROOT / "examples" / "data"
 
 # Of `fa run --case`: small, and between them through every entry point and the combine kernel. Every family for tensor cores
-# serves the first; the last list is what the families before mma serve.
+# supports the first; the last list has calls that the families before mma support.
 PLAIN = "b=1 sq=65 sk=129 hq=2 hkv=2 d=64 q=f16"
 # More tiles than any card has multiprocessors, so that a block that stays has a second one.
 MANY_WORKS = "b=2 sq=1050 sk=150 hq=16 hkv=16 d=64 q=bf16"
@@ -183,12 +183,12 @@ def beside_torch(session, *sweeps):
 
 
 def goals(session):
-    """What the kernels are to reach, beside torch's backends: prefill, decode, gradients."""
+    """The kernels' goals, next to torch's backends: prefill, decode, gradients."""
     return beside_torch(session, "goals")
 
 
 def speed(session):
-    """Other shapes beside torch's backends, and the host's time."""
+    """Other shapes next to torch's backends, and the host's time."""
     return beside_torch(session, "host", "forward", "decode")
 
 
@@ -315,7 +315,7 @@ def sanitizer(session):
 
 
 def profile(session):
-    """ncu on the kernels of a prefill and of a decode, which mma serves wherever it is built."""
+    """ncu on the kernels of a prefill and of a decode, which mma supports wherever it is built."""
     kernels, why = session.pack.kernels()
     why = why or ncu.why_not()
     if why:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the phases of a GPU session, each within its seconds. All results are in one file, session.json, written anew after
-each phase, beside a table. A call goes on where the one before it stood: a phase that no longer fits is left to the next."""
+"""Runs the phases of a GPU session, each within its seconds. All results are in one file, session.json, rewritten after
+each phase, with a table. A call continues after the one before it: a phase that no longer fits is left to the next."""
 import argparse
 import json
 import re
@@ -126,7 +126,7 @@ def main():
     for problem in preflight.problems(pack):
         print(f"preflight: {problem}", file=sys.stderr)
     if not chosen:
-        print("every phase that was asked for has results; --again runs it anew")
+        print("every phase that was asked for has results; --again repeats it")
         return 0
     ran, left_over = [], []
     for name in chosen:

@@ -73,7 +73,7 @@ def probe(tool, *arguments, seconds=20):
 
 class Torch:
     """Whether this Python has torch and torch has a GPU. The first import reads gigabytes, for which a fresh machine takes
-    long: it goes on beside the phases that do without torch."""
+    long: it runs in parallel with the phases that do not need torch."""
 
     SECONDS = 120
 

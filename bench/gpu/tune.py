@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures every table of tiles that a family has (kernels/presets.inc) beside the standard one, and says which is the
+"""Measures every table of tiles that a family has (kernels/presets.inc) against the standard one, and prints the
 fastest at each head dimension, and by which line it becomes the default. A table whose results are wrong is out; where two
 have the same tiles, one is measured."""
 import argparse
@@ -17,7 +17,7 @@ from gpu import tools
 from gpu.tools import FAILED, NOT_AVAILABLE, NOT_RUN, OUT_OF_TIME, PASSED, ROOT
 
 STANDARD = "standard"
-NARROW = "192/128"  # values of 128 columns beside queries of 192, which have tiles of their own
+NARROW = "192/128"  # values of 128 columns with queries of 192, which have separate tiles
 DIMS = ("64", "96", "128", "192", NARROW, "256")
 LENGTHS = (512, 2048, 8192, 16384)
 COLUMNS = 2048  # of all heads together
@@ -31,7 +31,7 @@ def presets(family):
 
 
 def shapes(tokens, dims):
-    """B,Hq,Hkv,Sq,Sk,D[,Dv]: so many tokens in all, in sequences of each length up to that."""
+    """B,Hq,Hkv,Sq,Sk,D[,Dv]: a total number of tokens, in sequences of each length up to it."""
     lengths = [length for length in LENGTHS if length <= tokens] or [tokens]
     heads = lambda dim: max(COLUMNS // int(dim.split("/")[0]), 1)
     return [f"{tokens // length},{heads(dim)},{heads(dim)},{length},{length},{dim.replace('/', ',')}" for dim in dims for length in lengths]
@@ -108,7 +108,7 @@ class Sweep:
         return None
 
     def run(self):
-        """Tables in turn, again and again, so that a clock that falls is everyone's."""
+        """Tables in alternation, so that a falling clock affects all of them."""
         items = [self.check(preset) for preset in presets(self.options.family)]
         right = [item["name"] for item in items if item["status"] in (PASSED, NOT_RUN)]
         for _ in range(self.options.turns):

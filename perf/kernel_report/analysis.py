@@ -50,7 +50,7 @@ class Entry:
 
     @property
     def peak(self) -> float:
-        """TFLOP/s of the GPU that stands for the SM."""
+        """TFLOP/s of the GPU that represents the SM."""
         assert self.gpu
         return GPUS[self.gpu].peak
 

@@ -147,7 +147,7 @@ def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, 
 
 
 def beside_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:
-    """Of the kernels beside the loops: results and their gradients are read; in_memory: dq is cleared in f32, read and
+    """Of the kernels without the loops: results and their gradients are read; in_memory: dq is cleared in f32, read and
     written."""
     moved = 2 * 2 * call.elements + 8 * call.elements / call.dim + (10 * call.elements if in_memory else 0)
     return moved / (gpu.dram * 1e9)

@@ -9,7 +9,7 @@ from . import model, peers
 from .backward import Call
 from .rates import GPUS, Gpu
 
-OWNED = 4  # tiles that a block reads or writes beside its turns: keys, values and their gradients
+OWNED = 4  # tiles that a block reads or writes in addition to its iterations: keys, values and their gradients
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Our backward kernels by the model of backward.py: their loops, and a call that others publish, beside what is asked of them."""
+"""Our backward kernels by the model of backward.py: their loops, and a published call of others, next to their goals."""
 
 from __future__ import annotations
 

@@ -136,13 +136,13 @@ SEQUENCES = (4096, 8192, 16384)
 
 @dataclass(frozen=True)
 class Published:
-    """FlashAttention-4's speed, and cuDNN 9.27's beside it."""
+    """FlashAttention-4's speed and cuDNN 9.27's."""
 
     gpu: str
     sequence: int
     causal: bool
     teraflops: float
-    cudnn: float  # 0: none beside it
+    cudnn: float  # 0: not published
     heads: int = HEADS
     dim: int = 128
     dim_v: int = 128

@@ -49,16 +49,16 @@ def predictions(ours: Counts, gpu: str) -> list[list[str]]:
     for causal in (False, True):
         for s in SEQUENCES:
             speed = blackwell.teraflops(ours, gpu, s, HEADS, causal)
-            beside = ["", ""]
+            theirs_text = ["", ""]
             if blackwell.has_loop(ours.dim, ours.dim_v) and not ours.feature:
                 theirs = blackwell.teraflops(blackwell.loop_of(ours.dim, ours.dim_v, causal, GPUS[gpu].sm), gpu, s, HEADS, causal)
-                beside = [f"{theirs:.0f}", f"{speed / theirs:.3f}"]
-            result.append([ours.name, gpu, str(s), mask(causal), f"{speed:.0f}", *beside])
+                theirs_text = [f"{theirs:.0f}", f"{speed / theirs:.3f}"]
+            result.append([ours.name, gpu, str(s), mask(causal), f"{speed:.0f}", *theirs_text])
     return result
 
 
 def summary(found: list[Counts], gpu: str) -> str:
-    """Predictions a kernel and mask a row: FlashAttention-4's speed by the model is beside it where its loop is kept."""
+    """Predictions a kernel and mask a row: with FlashAttention-4's speed by the model where its loop is kept."""
     rows = []
     for one in found:
         of_one = predictions(one, gpu)

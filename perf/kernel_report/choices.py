@@ -40,7 +40,7 @@ class Choice:
 
 
 def polynomials(of: Counts, has: float, share: float) -> Counts:
-    """share: of all exponentials that are polynomials, of which it has so many."""
+    """share: of all exponentials that are polynomials, of that number."""
     return replace(of, units=with_polynomials(of.units, share * of.keys - has, PACKED))
 
 
@@ -122,7 +122,7 @@ def shared_keys(built: dict[str, Counts], gpu: str) -> str:
 
 
 def of_warpgroups(entry: Entry) -> str:
-    """kernels/wgmma at head dimension 128, beside FlashAttention-3's loops."""
+    """kernels/wgmma at head dimension 128, relative to FlashAttention-3's loops."""
     assert entry.turn is not None
     turn, dim, gpu = entry.turn, entry.image.dim, GPUS[FA3_GPU]
     units, exponentials = turn.units, entry.counts["MUFU"]
@@ -145,7 +145,7 @@ def of_warpgroups(entry: Entry) -> str:
         ("no exponentials", changed(MUFU=0, issue=units["issue"] - warps * exponentials)),
         ("nothing that TMA brings into shared memory", changed(shared=0)),
         ("no instructions but products and exponentials", changed(FP32=0, ALU=0, issue=float(warps * (products + exponentials)))),
-        (f"none of the {entry.issued - mathematics} instructions beside the mathematics",
+        (f"none of the {entry.issued - mathematics} instructions outside the mathematics",
          changed(issue=float(warps * mathematics))),
         *((f"{n} of {exponentials} exponentials as polynomials", replace(turn, units=with_polynomials(units, n, SINGLE)))
           for n in (4, 8, 12)),

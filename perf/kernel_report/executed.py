@@ -22,7 +22,7 @@ ONLY_ISSUED = re.compile(r"(ld|st)\.(global|param)|mov\.|cvt\.(u64|s64|u32)\.|cv
 
 
 def unit(opcode: str) -> str:
-    """What a PTX instruction holds beside its turn to be issued."""
+    """The units that a PTX instruction occupies in addition to its issue slot."""
     for name, pattern in (("tensor", TENSOR), ("MUFU", MUFU), ("FP32", FP32), ("shared", SHARED), ("issue", ONLY_ISSUED)):
         if pattern.match(opcode):
             return name
@@ -81,13 +81,13 @@ class Executed:
         return sum(times * kept(opcode, of_machine) for opcode, times in self.mix.items())
 
     def of_machine(self, issued: float) -> float:
-        """unit_cycles' factor, where the machine code issues so many."""
+        """unit_cycles' factor, where the machine code issues that number."""
         same = sum(times for opcode, times in self.mix.items() if unit(opcode) in SAME)
         return (issued - same) / (self.issued - same)
 
 
 def executed(build: Path, arch: str, dtype: str, call: Call, tile: Tile) -> tuple[str, Executed]:
-    """The entry point that serves the call, and its turn: the difference of calls over four and over eight blocks of keys,
+    """The entry point of the call, and its turn: the difference of calls over four and over eight blocks of keys,
     of a block's rows."""
     shorter, longer = (emulator.case(build, arch, f"{call.case(tile.rows, n * tile.keys)} q={dtype}")[0] for n in (4, 8))
     warps = 4 * tile.threads // 32

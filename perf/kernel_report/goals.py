@@ -1,4 +1,4 @@
-"""What is asked of the kernels, beside what an entry's figures say. None is given where there is no such goal."""
+"""The goals of the kernels, next to an entry's figures; None where there is no goal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PEAK = {75: 0.70, 80: 0.75, 86: 0.95, 89: 0.95, 120: 0.95}  # modelled, of the t
 # Of kernels whose warpgroups multiply, by head dimension: instructions a score, and how much faster than the loop of
 # FlashAttention-3 by the same model, with full and with causal masks.
 WARPGROUPS_A_SCORE = {64: 6.0, 128: 6.0}
-CAUSAL_A_SCORE = 6.3  # the same at head dimension 128, of squares under a causal mask of so many rows
+CAUSAL_A_SCORE = 6.3  # the same at head dimension 128, of squares under a causal mask of that number of rows
 CAUSAL_ROWS = (2048, 8192)
 OVER_FA3 = {64: 1.05, 128: 1.06, 256: 1.03}
 FA3_SEQUENCE, FA3_HEADS, FA3_GPU = 8192, 128, "H200 wgmma"

@@ -1,4 +1,4 @@
-"""A token's decode over few key/value heads: what both launches take by the model, beside a goal in terms of the bytes that
+"""A token's decode over few key/value heads: the predicted time of both launches, next to a goal in terms of the bytes that
 have to be read. From machine code: instructions, their stalls and scoreboards (phases.py); counted: splits (the engine's
 rule), bytes. Assumed: the constants below."""
 
@@ -85,9 +85,9 @@ def counts(build: Path, arch: str, tools: Path, compiler: str, dtype: str = "bf1
     one, four = of_warp(1, 8, 0), of_warp(4, 8, 0)
     splits, further = (of_warp(1, n, 1, tile.rows) for n in (256, 257))  # all rows of the tile exist
     turn, none = Part(0, turns[1]), Part(0, 0)
-    beside = one - (four - one) / 3
+    fixed = one - (four - one) / 3
     return Counts(
-        phases.Decode(tile.keys, by_ptx(beside), none, turn, turns, turn, none),
+        phases.Decode(tile.keys, by_ptx(fixed), none, turn, turns, turn, none),
         phases.Combine(none, by_ptx(splits, 1), by_ptx(splits, 1), by_ptx(further - splits, 1)),
     )
 

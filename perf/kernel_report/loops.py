@@ -16,7 +16,7 @@ class Loop:
     begin: int  # index of the first instruction
     end: int  # of the backward branch
     steady: list[Instruction]  # executed every turn
-    seldom: list[Instruction]  # skipped by a branch in most turns: sums scaled anew when a row's maximum moves
+    seldom: list[Instruction]  # skipped by a branch in most turns: O rescaled when a row's maximum moves
 
     @property
     def counts(self) -> Counter[str]:

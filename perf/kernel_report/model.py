@@ -15,7 +15,7 @@ class Fit:
     """The model's numbers of its own, but for MASKED: fitted to the figures in peers.py (fit.py)."""
 
     overlap: float  # T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect
-    fixed: float  # cycles that a tile of rows takes beside its turns
+    fixed: float  # cycles of a row tile outside its iterations
     moved: float  # and for queries in and results out of 128 x 128
 
 
@@ -68,7 +68,7 @@ def unit_cycles(loop: list[Instruction], rates: Rates, mma_factor: float = 1) ->
 
 def min_blocks_per_sm(rates: Rates, registers: int, threads: int, shared_bytes: int) -> int:
     """Blocks that fit. Registers are given in units of 256 a warp, to each sub-core its own; a block takes 1 KB of
-    shared memory beside its own from SM 80 on."""
+    shared memory in addition to its own from SM 80 on."""
     warps = threads // 32
     by_registers = rates.registers // SUB_CORES // (math.ceil(registers / 8) * 256) * SUB_CORES // warps
     reserved = 0 if rates.warps == 32 else 1024
@@ -96,9 +96,9 @@ def turns(queries: int, keys: int, rows: int, tile_keys: int, causal: bool) -> l
 
 
 def tile_cycles(turn: Turn, tiles: list[tuple[int, int]], dim: int, moved: float = 1) -> list[float]:
-    """Of each tile. moved: pairs of tiles that a block reads or writes beside its turns."""
-    beside = turn.fit.fixed + moved * turn.fit.moved * turn.rows * dim / (128 * 128)
-    return [(n + masked * (MASKED - 1)) * turn.cycles + beside for n, masked in tiles]
+    """Of each tile. moved: pairs of tiles that a block reads or writes outside its iterations."""
+    outside = turn.fit.fixed + moved * turn.fit.moved * turn.rows * dim / (128 * 128)
+    return [(n + masked * (MASKED - 1)) * turn.cycles + outside for n, masked in tiles]
 
 
 def seconds(
@@ -124,6 +124,6 @@ def teraflops(turn: Turn, gpu: Gpu, sequence: int, dim: int, batch_heads: int, c
 
 
 def default_gpu(sm: int, warpgroups: bool = False) -> str | None:
-    """The GPU that stands for an SM; warpgroups: of a kernel in which they multiply."""
+    """The GPU that represents an SM; warpgroups: of a kernel in which they multiply."""
     names = {75: "T4", 80: "A100", 86: "A10", 89: "L4", 90: "H100 mma.sync", 120: "RTX PRO 6000"}
     return "H100 wgmma" if warpgroups and sm == 90 else names.get(sm)

@@ -1,4 +1,4 @@
-"""The report as a figure: how much of the tensor peak each kernel reaches, beside what is asked, and what its turns are
+"""The report as a figure: how much of the tensor peak each kernel reaches, next to its goal, and what its iterations are
 busy with."""
 
 from __future__ import annotations

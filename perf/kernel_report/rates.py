@@ -112,7 +112,7 @@ def shared_cycles(opcode: str, modifiers: str) -> float:
 
 
 def unit(opcode: str) -> str:
-    """What an instruction holds beside its turn to be issued."""
+    """The units that an instruction occupies in addition to its issue slot."""
     if opcode in ("HMMA", "IMMA", "QMMA", "HGMMA", "QGMMA"):
         return "tensor"
     if opcode in MUFU:

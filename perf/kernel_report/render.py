@@ -137,7 +137,7 @@ def figures(published: list[Published]) -> str:
 
 
 def peers() -> str:
-    """The model beside what was published: how many figures it gives within 10 %, and what it gives without each family."""
+    """The model compared with published figures: the number within 10 %, and the fits without each family."""
     rows = [
         [one.family, f"{one.fit.overlap:.1f}, {one.fit.fixed:.0f}, {one.fit.moved:.0f}", f"{100 * one.fitted:.1f} %",
          f"{100 * one.rms:.1f} %", f"{100 * one.worst:+.1f} %"] for one in left_out()

@@ -76,10 +76,10 @@ def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles
     load = loop_of("load", lambda c: c["UTMALDG"] > 1 and c["SYNCS"] > 1)
     once = around(function, correction, {"SYNCS": 1})
     # Scores and sums of each tile, keys, values; and queries, by a predicate that is false but in the last turn.
-    told, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 3})
+    signals, released = ({}, {}) if both else ({SCALE: 1}, {COMMIT: 2 * tiles + 3})
     weighs = {"STTM": 1, **(features(keys)[feature] if feature else {"MUFU": 1})}
     return [
-        Role("softmax", tiles, around(function, softmax, {**weighs, **told})),
+        Role("softmax", tiles, around(function, softmax, {**weighs, **signals})),
         Role("correction", 1, once if both else once * tiles),
         Role("products", 1, around(function, products, {PRODUCT: tiles * tile, **released})),
         Role("load", 0, around(function, load, {"UTMALDG": body(function, load)["UTMALDG"]})),

@@ -1,4 +1,4 @@
-"""nvdisasm's text (`nvdisasm -hex`) as functions of instructions, with what the scheduler is told of each."""
+"""nvdisasm's text (`nvdisasm -hex`) as functions of instructions, with the scheduling bits of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = re.compile(r"`\((\.L_\w+)\)")
 
 @dataclass
 class Control:
-    """What the assembler tells the scheduler, in bits 105..121 of an instruction (Jia et al. 2018, section 2.1)."""
+    """The assembler's scheduling information, in bits 105..121 of an instruction (Jia et al. 2018, section 2.1)."""
 
     stall: int = 1  # cycles until the warp's next instruction may issue
     writes: int = 7  # scoreboard that the result releases; 7: none

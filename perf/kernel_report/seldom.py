@@ -129,5 +129,5 @@ def text(build: Path, tools: Path, compiler: str) -> str:
             entry = analyse(image, plain, tiles["wgmma", image.sm, dim, plain.name])
             assert entry is not None
             rows += [row(of, entry) for of in all_counted(build, dim, dtype)]
-    head = ["q, k, v", "head dimension", "type", "further tiles of warps", "scaled anew", "a score, without", "with"]
+    head = ["q, k, v", "head dimension", "type", "further tiles of warps", "rescaled", "a score, without", "with"]
     return table(head, rows)

@@ -1,5 +1,5 @@
 """What calls that people make take by the model, on the boards that they run on: prefills by the loop of the entry point
-that serves them, or by the bytes that they move, decodes by latency.py's rules. Nothing here was measured on hardware."""
+that supports them, or by the bytes that they move, decodes by latency.py's rules. Nothing here was measured on hardware."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
 
 
 def few_rows(turns: Turns) -> list[list[str]]:
-    """Calls of few queries by the family that serves them, beside what is asked."""
+    """Calls of few queries by the family that supports them, next to their goals."""
     result: list[list[str]] = []
     planned = plans(turns.build, [(call, FEW_ON) for call, _ in FEW])
     known: dict[tuple[int, int], float] = {}  # of one query, by sequences and keys
@@ -285,7 +285,7 @@ def dq_semaphore_rows(turns: Turns) -> list[list[str]]:
 
 
 def published_rows(turns: Turns) -> list[list[str]]:
-    """What others publish beside this library's decode and the bytes alone."""
+    """Published figures of others, this library's decode, and the bytes alone."""
     rows = []
     for one in made(turns, list(PUBLISHED), [PUBLISHED_ON]):
         figures = [1e6 * one.seconds, PUBLISHED[one.call], 1e6 * one.plan.memory_seconds(GPUS[PUBLISHED_ON])]

@@ -1,4 +1,4 @@
-"""What stands between and behind a loop's products of warpgroups (wgmma, HGMMA in machine code). They run on by themselves, but
+"""The instructions between and after a loop's products of warpgroups (wgmma, HGMMA in machine code). They run on by themselves, but
 not where a warp waits for each of them, or touches its sums on the way."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .sass import Function, Instruction
 ROWS = 64  # of a warpgroup's product
 THREADS = 128
 OPCODES = ("HGMMA", "QGMMA")
-# The uniform datapath, which works beside the others: descriptors of the next product's operands.
+# The uniform datapath, which works in parallel with the others: descriptors of the next product's operands.
 UNIFORM = re.compile(r"U[A-Z0-9]+$|R2UR$")
 REGISTER = re.compile(r"\bR(\d+)\b")
 MOVES = ("MOV", "IMAD.MOV", "IMAD.MOV.U32", "R2R")
@@ -102,6 +102,6 @@ def waits_at_once(loop: list[Instruction], product: int) -> bool:
 
 
 def warnings(image: Path) -> int:
-    """Of ptxas, in the file that the build keeps beside an image: that products wait for one another. 0 without one."""
+    """Of ptxas, in the file that the build keeps next to an image: that products wait for one another. 0 without one."""
     log = image.with_suffix(".ptxas")
     return len(SERIALISED.findall(log.read_text())) if log.exists() else 0

@@ -1,4 +1,4 @@
-// What the library tells about itself, and the settings of the whole process.
+// Information about the library, and the settings of the whole process.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>

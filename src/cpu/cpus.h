@@ -10,7 +10,7 @@ namespace fa::cpu {
 /// The CPUs that the calling thread may run on.
 int32_t affinity_cpus();
 
-/// The least quota of the process' control group and of those above it, in CPUs; 0: there is none. Versions 1 and 2.
+/// The least quota of the process' control group and of those above it, in CPUs; 0 without one. Versions 1 and 2.
 /// root: the folder that /proc and the mounts are looked for in.
 double quota_cpus(const std::string &root = "");
 

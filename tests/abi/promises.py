@@ -1,8 +1,8 @@
 """promises.py SOURCE: every promise of fa.h, which ends in a tag ([F12]), has a test that names the tag, and every tag that a
 test names is one of fa.h.
 
-A tag in a GoogleTest source stands above a test, within one, or on a row of a table that the file uses. In a program or
-script of tests/abi it stands in the comment at the head. The file itself is named in its folder's CMakeLists.txt."""
+A tag in a GoogleTest source is above a test, within one, or on a row of a table that the file uses. In a program or
+script of tests/abi it is in the comment at the head. The file itself is named in its folder's CMakeLists.txt."""
 
 import pathlib
 import re

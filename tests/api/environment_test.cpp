@@ -1,4 +1,4 @@
-// The environment variables and the log callback, read anew by every fa_create.
+// The environment variables and the log callback, read by every fa_create.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// What the library tells: statuses, the last error, versions, kernels, and what its initialisers fill in.
+// Information about the library: statuses, the last error, versions, kernels, and the defaults of initialisers.
 #include <set>
 #include <thread>
 
@@ -72,7 +72,7 @@ TEST(Kernels, EachIsDescribed) {
     std::memset(&info, 0x5a, sizeof info);
     info.struct_size = sizeof info;
     ASSERT_EQ(fa_kernel_info(i, &info), FA_OK);
-    EXPECT_TRUE(names.insert(info.name).second) << info.name << " stands twice";
+    EXPECT_TRUE(names.insert(info.name).second) << info.name << " is listed twice";
     EXPECT_EQ(std::string(info.name).rfind(std::string(info.device) + ".", 0), 0u) << info.name;
     EXPECT_TRUE(std::string(info.device) == "cpu" || std::string(info.device) == "cuda") << info.device;
     EXPECT_STRNE(info.arch, "");

@@ -90,7 +90,7 @@ TEST_F(Pool, KeepsItsThreadsAndEndsThem) {
       Round round(n);
       run_in_pool(Round::task, &round, n);
     }
-    EXPECT_EQ(threads().size(), others + 3) << "as many as four tasks take beside the caller's";
+    EXPECT_EQ(threads().size(), others + 3) << "one less than four tasks, besides the caller's";
     shutdown_pool();
     EXPECT_EQ(threads().size(), others);
     shutdown_pool();

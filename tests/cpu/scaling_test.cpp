@@ -134,7 +134,7 @@ class Scaling : public testing::Test {
     EXPECT_LE(more, bytes * 8 * 21 / 20) << "bytes of " << n << ": " << bytes;
   }
 
-  /// The work does not follow n, but for what `each` of them may cost beside it.
+  /// The work does not depend on n, except for a cost of `each` of them.
   static void expect_constant(int64_t n, const Make &make, int64_t each = 0) {
     const int64_t once = work(Pass::forward, make(n)), eight = work(Pass::forward, make(8 * n));
     EXPECT_LE(eight, once + once / 20 + 7 * n * each) << "work of " << n << ": " << once;

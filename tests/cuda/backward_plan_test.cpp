@@ -79,7 +79,7 @@ bool is_of_tensor_cores(const Image &image) {
   return std::strcmp(image.family_name, "backward") == 0;
 }
 
-/// What tensor cores compute with an image, then what serves the rest.
+/// The families on tensor cores, then the fallback.
 KernelSet images_with(const Image &image) {
   KernelSet gradients = scalar_images();
   gradients.images[1] = gradients.images[0];
@@ -88,7 +88,7 @@ KernelSet images_with(const Image &image) {
   return gradients;
 }
 
-/// Those of an A100 for 64 columns; where they are not built, what serves the rest.
+/// Those of an A100 for 64 columns; where they are not built, the fallback.
 KernelSet images_of(kernels::Dtype dtype) {
   for (const Image &image : images())
     if (image.arch->number == 80 && is_of_tensor_cores(image) && image.dtype == dtype && image.dim == 64)
@@ -221,7 +221,7 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
 }
 
 /// Under a causal mask few blocks of a column are at work at once, as each is a step behind the one before it and all
-/// end together: as few as memory serves. A call without a mask keeps to what the L2 holds.
+/// end together: as few as memory allows. A call without a mask keeps to what the L2 holds.
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
   Shaped16 s(27, 8192, 8192, 8, 8);
   Device device = small_device();

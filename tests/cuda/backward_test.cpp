@@ -257,8 +257,8 @@ class Taken {
   std::vector<CUdeviceptr> taken_;
 };
 
-/// Each of the call's own allocations in turn is the first that the device has no room for: its images, which it loads,
-/// and the workspace, all of it. With room again, everything is as it should be.
+/// Each of the call's own allocations, one at a time, is the first that the device has no room for: its images, which
+/// it loads, and the workspace, all of it. With room again, everything is as it should be.
 // [F56]
 TEST(Gradients, MemoryOfTheDeviceMayBeShort) {
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;

@@ -25,7 +25,7 @@ std::vector<Served> table() {
   return rows;
 }
 
-/// Of a head dimension, and as many queries, that every family of kernels serves.
+/// A head dimension and a number of queries that every family of kernels supports.
 Case prefill_case() {
   Case c = split_case(1);
   c.d = 64, c.sq = 70;

@@ -30,11 +30,11 @@ TEST(Cache, KeepsWhatWasUsedLast) {
 
 struct Bound {
   Call call;
-  double before;  // TFLOP/s that memory lets through with all columns in turn
+  double before;  // TFLOP/s that memory lets through with columns one after another
   double reads;   // now, as a multiple of what has to be read: at most
 };
 
-/// 256 heads of 4096 rows, of which the caches hold a few: in turn, each block reads its own keys and values.
+/// 256 heads of 4096 rows, of which the caches hold a few: one after another, each block reads its own keys and values.
 TEST(Memory, ReadsKeysAndValuesAboutOnce) {
   const Bound bounds[] = {
       {{t4, 8, 4096, 4096, 32, 32, 128}, 40, 1.1},        {{l4, 8, 4096, 4096, 32, 32, 128}, 37, 1.1},

@@ -99,8 +99,8 @@ TEST(Fault, EveryCallOfTheDriver) {
   }
 }
 
-/// A tensor map that the driver does not make is no error: mma serves the call, and the log says why. Without one of
-/// out its rows are written one by one.
+/// A tensor map that the driver does not make is no error: mma computes the call, and the log has the reason. Without
+/// one of out its rows are written one by one.
 TEST(TensorMaps, AreNotMade) {
   ASSERT_FALSE(driver_is_loaded()) << needs_its_own_process;
   if (!in_child({}, [] { return int(is_built("cuda.sm_90a.wgmma") || is_built("cuda.sm_100a.tcgen05")); }))
@@ -176,8 +176,8 @@ TEST(Fault, MemoryOfTheDevice) {
   EXPECT_GT(enough, 0);
 }
 
-/// Each of the library's own allocations in turn is the first that the device has no room for: those of the two images,
-/// and of partial results. With room again, everything is as it should be.
+/// Each of the library's own allocations, one at a time, is the first that the device has no room for: those of the two
+/// images, and of partial results. With room again, everything is as it should be.
 TEST(Fault, EveryAllocationOfTheDevice) {
   bool seen[3] = {};
   for (const size_t left : {0, 3, 4, 7, 8, 9, 1000, 4000}) {

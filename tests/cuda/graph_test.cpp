@@ -23,7 +23,7 @@ class Workspace {
   CUdeviceptr address_ = 0;
 };
 
-/// Every query, key and value anew, as the instance poisons those that its own lengths leave out; and no outputs.
+/// Refills every query, key and value, as the instance poisons those that its own lengths leave out; and no outputs.
 void renew(Call *own) {
   Instance &instance = own->instance;
   instance.q.randomise(7, 1, 1);
@@ -151,7 +151,7 @@ TEST(Graphs, ACaptureElsewhereIsNotDisturbedByLoading) {
   call("cuGraphDestroy", graph);
 }
 
-/// What a thread has said of captures elsewhere is its own, also after libfa has loaded kernels beside them.
+/// What a thread has said of captures elsewhere is its own, also after libfa has loaded kernels during them.
 TEST(Graphs, LoadingLeavesTheThreadsCaptureModeAlone) {
   for (const int set : {0, 1, 2}) {  // global, of the thread, relaxed
     const InContext in(0, InContext::own);

@@ -37,7 +37,7 @@ class Sparse {
   size_t bytes_;
 };
 
-/// The instance's tensor with its dimension so many elements apart, in sparse memory.
+/// The instance's tensor with that number of elements between entries of a dimension, in sparse memory.
 std::unique_ptr<Sparse> spread(const reference::Tensor &from, fa_tensor *view, int dimension, int64_t stride) {
   *view = from.view();
   view->stride[dimension] = stride;

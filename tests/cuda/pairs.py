@@ -53,7 +53,7 @@ def covering(plan):
 
 def run(options, case, seed):
     """What went wrong; "" when nothing did. case: the device, its kernel, FA_CASE's words, and what the library has to say of
-    how it serves the call."""
+    how it computes the call."""
     device, kernel, words, *said = case
     environment = os.environ | {"FA_CASE": words, "FA_FORCE_KERNEL": kernel, "FA_KERNEL_PATH": str(options.kernels)}
     environment |= {"LD_LIBRARY_PATH": str(options.emulator), "FA_EMU_DEVICE": device if ":" in device else f"{device}:sms=2", "TEST_EMULATED": "1"}

@@ -1,4 +1,5 @@
-// Where tensors live decides who serves a call; and every mixture that nobody can serve is an error with a name.
+// The memory of the tensors decides the engine of a call; every mixture that no engine supports is an error with a
+// name.
 #include "cuda/fixture.h"
 #include "reference/compare_gradients.h"
 #include "reference/gpu.h"
@@ -113,7 +114,7 @@ TEST(Place, HostMemoryWithDeviceCudaIsNamed) {
   EXPECT_EQ(own.instance.out.untouched_outside(none), "");
 }
 
-/// A kernel that is asked for by name is taken though better ones are there, and no other one stands in for it.
+/// A kernel that is forced by name is taken even where better ones exist, and nothing replaces it.
 TEST(Place, AForcedKernelIsTheOnlyOne) {
   if (!is_built("cuda.sm_80.simt")) GTEST_SKIP() << "FA_ARCHS leaves out 80";
   Case c = small_case();

@@ -187,7 +187,7 @@ struct Packed {
   Params params = {};
   int32_t rows;
 
-  /// length(b): of each of so many; longest: as the call says.
+  /// length(b): of sequence b; longest: the call's bound.
   template <class F>
   Packed(int32_t batch, int32_t rows_of_tile, F length, int64_t longest = INT32_MAX) : rows(rows_of_tile) {
     for (int32_t b = 0; b < batch; b++) cumulative.push_back(cumulative.back() + length(b));
@@ -350,7 +350,7 @@ TEST(Order, ShortTilesComeLastUnderACausalMask) {
   }
 }
 
-/// Tiles of the columns of a group in turn, the last ones first, and then the next group's; late ones at the end.
+/// Tiles of the columns of a group alternately, the last ones first, and then the next group's; late ones at the end.
 TEST(Order, IsByGroupThenByTile) {
   const auto places = [](int64_t group, int32_t late) {
     Params p = {};

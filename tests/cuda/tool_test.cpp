@@ -32,7 +32,7 @@ TEST(Info, TellsEachGpu) {
   EXPECT_TRUE(has(text, "\n  1 A100-SXM4-80GB (emulated), sm_80, 14 multiprocessors, 10.0 GiB: cuda.sm_80.")) << text;
 }
 
-/// The line that tells what to do: kernels that were built with CUDA 13 take a driver of 580 or later.
+/// The line with the remedy: kernels that were built with CUDA 13 take a driver of 580 or later.
 TEST(Info, TellsWhichDriverIsNeeded) {
   if (TEST_CUDA_VERSION < 13000) GTEST_SKIP() << "kernels of CUDA 12, whose drivers are the suite Drivers'";
   for (const auto &[version, shown] : {std::pair("12040", std::string("12.4")), {"12080", "12.8"}, {"12090", "12.9"}}) {
@@ -65,16 +65,16 @@ TEST(Info, TellsWhatKeepsAGpuFromServingNow) {
 
 /// A failing call of the driver hides one GPU, which says so, and leaves the other.
 TEST(Info, TellsOfAGpuThatIsNotDescribed) {
-  int told = 0;
+  int found = 0;
   for (const char *k : {"8", "18", "28", "38", "48", "58"}) {
     const std::string text = gpus({{"FA_EMU_DEVICE", "sm_80:busy,sm_80:busy"}, {"FA_EMU_FAIL", k}});
     const bool first = has(text, "does not describe device 0"), second = has(text, "does not describe device 1");
     if (!first && !second) continue;
-    told++;
+    found++;
     EXPECT_NE(first, second) << text;
     EXPECT_TRUE(has(text, "CUDA_ERROR_DEVICE_UNAVAILABLE")) << "the other one\n" << text;
   }
-  EXPECT_GT(told, 0);
+  EXPECT_GT(found, 0);
 }
 
 TEST(Run, TellsWhatWorksWithoutAGpuThatIsTaken) {

@@ -1,5 +1,5 @@
 // GPUs unlike the usual board: those that reach all memory of the host, MIG slices, those without memory pools, and
-// those that cannot be used just now, beside which the CPU goes on serving.
+// those that are not usable now, while the CPU still is.
 #include <cstdio>
 
 #include "cuda/fixture.h"
@@ -199,8 +199,8 @@ TEST(Slices, SharedMemoryDecidesTheKernel) {
     c.d = 128;
     const Log log;
     const Op op(desc_of(c));
-    const std::string told = op.op != nullptr ? log.text : std::string(fa_last_error());
-    if (told.find("bytes of shared memory, and device 0") == std::string::npos) return bad(told);
+    const std::string text = op.op != nullptr ? log.text : std::string(fa_last_error());
+    if (text.find("bytes of shared memory, and device 0") == std::string::npos) return bad(text);
     if (op.kernel() == "cuda.sm_80.mma") return bad(op.kernel());
     if (op.op == nullptr) return int(fine);
     const InContext in;

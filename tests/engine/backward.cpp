@@ -18,7 +18,7 @@ namespace {
 
 class Backward : public EngineTest {
  protected:
-  /// The case with what the backward pass has beside it, which changes from one to the next.
+  /// The case with options of the backward pass, which vary from case to case.
   Case complete(Case c) {
     c = typed(c, count_);
     c.backward = true;

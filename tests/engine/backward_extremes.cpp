@@ -112,7 +112,7 @@ TEST_P(BackwardExtremes, LargestWeights) {
   }
 }
 
-/// dout at the ends of its type, beside values that keep all sums finite.
+/// dout at the ends of its type, with values that keep all sums finite.
 // [F170]
 TEST_P(BackwardExtremes, DoutAtTheEndsOfItsType) {
   for (const fa_dtype dout : {FA_F32, FA_BF16, FA_F16}) {

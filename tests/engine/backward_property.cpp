@@ -34,7 +34,7 @@ class BackwardProperty : public EngineTest {
     ASSERT_EQ(backward(op, instance, fill), FA_OK) << fa_last_error() << "\n" << repeat_line(instance.c, kernel);
   }
 
-  /// Runs an instance as it stands, and judges it.
+  /// Runs an instance unchanged and compares it with the reference.
   void expect_right(const BackwardInstance &instance, const char *what) {
     instance.clear_gradients();
     run(instance);

@@ -75,7 +75,7 @@ class BlockMask : public EngineTest {
 
   /// Most rows attend nothing: of the first block of queries the first ones do, of the others one of the last.
   static bool in_odd_rows(int64_t i, int64_t j) { return i % 2 && (i < 20 || i > 97) && in_blocks(i, j); }
-  /// Hidden blocks lie between shown ones.
+  /// Masked blocks lie between attended ones.
   static bool far_apart(int64_t, int64_t j) { return j % 150 < 20; }
   static bool nowhere(int64_t, int64_t) { return false; }
 };
@@ -171,7 +171,7 @@ Counts counts_since(const char *file, std::streamoff begin) {
   return sum;
 }
 
-/// 64 keys of 512 or of 4096 are shown: the work is that of as many, beside a look at the mask. [F204]
+/// 64 keys of 512 or of 4096 are attended: the work is that of 64 keys and a scan of the mask. [F204]
 TEST_P(CountedBlockMask, HiddenBlocksAreNotFetched) {
   const char *const file = std::getenv("FA_EMU_JSON");
   if (!file) GTEST_SKIP() << "FA_EMU_JSON names no file in which an emulator counts";

@@ -45,7 +45,7 @@ class Checked : public EngineTest {
     return c;
   }
 
-  /// Entry::split and Entry::combine: heads of a group in one tile, large scores early, so that sums are scaled anew.
+  /// Entry::split and Entry::combine: heads of a group in one tile, large scores early, so that O is rescaled.
   static Case split(int64_t dim) {
     Case c;
     c.b = 2, c.sq = 9, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim - 8, c.cu_q = c.cu_k = true, c.amp = 6,

@@ -185,7 +185,7 @@ TEST_P(Containment, NanInAQueryReachesItAlone) {
   }
 }
 
-/// Scores that make a row's reference move, or its weights exact, change no bit of the rows beside it.
+/// Scores that make a row's reference move, or its weights exact, change no bit of the rows next to it.
 TEST_P(Containment, ALargeQueryLeavesTheBitsOfOthers) {
   Case c = typed(prefill());
   c.sq = 40;

@@ -12,7 +12,7 @@ namespace test {
 using namespace reference;
 namespace {
 
-/// What a call is given beside its sizes.
+/// Options of a call besides its sizes.
 struct Form {
   const char *name;
   void (*add)(Case *c);

@@ -363,7 +363,7 @@ TEST_P(Extremes, NonFiniteValues) {
       }
       if (c.q != FA_F16 && c.kv_type() != FA_F16) {
         c.amp = 1e3, c.k_amp = 1e14;
-        check(Instance(c), "values that are not finite, beside scores that leave most keys no weight");
+        check(Instance(c), "values that are not finite, with scores that leave most keys no weight");
         c.k_amp = Case{}.k_amp;
       }
       c.amp = 1;

@@ -126,7 +126,7 @@ void random_numbers(Random *r, Case *c) {
   c->padded = !c->bias.empty() && r->chance(30);
 }
 
-/// Operands near 0, beside others as large as their types allow.
+/// Operands near 0, and others as large as their types allow.
 void subnormal_numbers(Random *r, Case *c) {
   c->subnormal = r->one_of<const char *>("q", "k", "v", "qk", "b", "as", "qkvbasd");
   const double largest = c->q == FA_F16 || c->kv_type() == FA_F16 ? 1e4 : 1e34;
@@ -135,7 +135,7 @@ void subnormal_numbers(Random *r, Case *c) {
   if (c->subnormal.find_first_of("qk") == std::string::npos) c->amp = c->k_amp = 1;
 }
 
-/// What the backward pass has beside its inputs.
+/// Options of the backward pass besides its inputs.
 void random_gradients(Random *r, Case *c) {
   c->backward = true;
   c->page = 0, c->splits = 0;  // which it has not

@@ -59,7 +59,7 @@ struct Head {
     ASSERT_EQ(status, FA_OK) << fa_last_error();
     std::printf("%lld queries, %lld keys on %s: %.1f s, %.2f MB beyond the tensors\n", (long long)rows, (long long)keys,
                 kernel.c_str(), seconds.count(), double(more) / (1 << 20));
-    ASSERT_GT(before, 0) << "/proc/self/status tells nothing";
+    ASSERT_GT(before, 0) << "/proc/self/status is empty";
     EXPECT_LT(more, max_memory);
   }
 

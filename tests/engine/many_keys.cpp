@@ -45,7 +45,7 @@ TEST_P(ManyKeys, WindowsWiderThanATile) {
   }
 }
 
-/// What a GPU serves in the loop of plain calls, too: pages of any size, a softcap and slopes, over whole tiles and
+/// Calls that a GPU computes in the plain loop, too: pages of any size, a softcap and slopes, over whole tiles and
 /// others.
 TEST_P(ManyKeys, PagesCapsAndSlopes) {
   for (const int64_t page : {0, 1, 7, 16, 48, 64, 200, 1024}) {
@@ -100,7 +100,7 @@ TEST_P(ManyKeys, SplitsByTheHundred) {
   }
 }
 
-/// A side that reaches every key is none at all, to the bit, whatever its number.
+/// A window side that reaches every key equals an open one, to the bit, whatever its value.
 TEST_P(ManyKeys, TheLargestWindowSides) {
   Case open = typed(plain(70, 400));
   if (has_wide_family()) open.d = 64;

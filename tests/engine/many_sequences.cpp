@@ -93,7 +93,7 @@ class Counted : public EngineTest {
     std::ofstream(file_, std::ios::app);  // it is there from now on
   }
 
-  /// Warp instructions of a call with so many sequences of up to 16 rows, packed or as a batch.
+  /// Warp instructions of a call with that number of sequences of up to 16 rows, packed or as a batch.
   double of_forward(int64_t count, bool is_packed, bool bounds = true) const {
     Instance instance(sequences(count, is_packed));
     if (!bounds) instance.args.max_seqlen_q = instance.args.max_seqlen_k = 0;

@@ -66,7 +66,7 @@ class Masked : public EngineTest {
     take(instance, [](int64_t, int64_t j) { return j < first || j >= last; });
   }
 
-  /// What stands in keys and values that nobody attends is not looked at.
+  /// The contents of keys and values that no query attends are not read.
   static void spoil_block(const Instance &instance) {
     for (int64_t j = first; j < last; ++j)
       for (int64_t d = 0; d < instance.c.d; ++d)

@@ -1,4 +1,4 @@
-// near_zero.*: operands below the normal numbers of their types, beside others as large as types are.
+// near_zero.*: operands below the normal numbers of their types, and others as large as their types.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -43,7 +43,7 @@ TEST_P(Splits, FromOneToHundreds) {
   }
 }
 
-/// Beyond 256 splits a thread has more than eight, which it adds up in turn.
+/// Beyond 256 splits a thread has more than eight, which it adds up one after another.
 TEST_P(Splits, InTwoRounds) {
   Case c = decode(270);
   c.used_k = false;

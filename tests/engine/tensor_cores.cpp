@@ -96,8 +96,8 @@ TEST_P(TensorCores, SmallTerms) {
   }
 }
 
-/// Gradients of sinks far below their rows' other scores, of which one rounding is large beside their weight. [F167]
-/// [F170]
+/// Gradients of sinks far below their rows' other scores, of which one rounding is large relative to their weight.
+/// [F167] [F170]
 TEST_P(TensorCores, SinksOfSmallWeight) {
   for (const double logarithm : {10.0, 30.0, 60.0}) {
     for (const int64_t rows : {1, 3, 40}) {

@@ -51,7 +51,7 @@ refused "an image is missing" "$image cannot be opened: No such file" FA_KERNEL_
 cp "$build/whole" "$image"
 attention >/dev/null
 
-# The folder is part of the library: a tree that is moved needs to be told.
+# The folder is compiled into the library: a tree that is moved needs FA_KERNEL_PATH.
 mv "$prefix" "$prefix.moved"
 export LD_LIBRARY_PATH="$prefix.moved/$LIBDIR:$4"
 refused "the tree was moved" "$image cannot be opened: No such file" FA_KERNEL_PATH

@@ -11,7 +11,7 @@ class Mutant:
     new: str
     tests: str  # a regular expression of ctest's
     build: str = "host"  # of scratch.py
-    targets: tuple = ()  # what is to be built beside the tests' programs
+    targets: tuple = ()  # to be built in addition to the tests' programs
 
     def __post_init__(self):
         assert self.old != self.new, self.name

@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", type=int, metavar="N", help="so many of the table, by chance")
-    parser.add_argument("--generate", type=int, metavar="N", help="so many that universalmutator makes")
+    parser.add_argument("--sample", type=int, metavar="N", help="N random ones of the table")
+    parser.add_argument("--generate", type=int, metavar="N", help="N that universalmutator makes")
     parser.add_argument("--under", default="src", metavar="FOLDER", help="generate in this folder or file; default: src")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the drawing; default: 1")
     parser.add_argument("--names", default="", help="of the table, with commas")

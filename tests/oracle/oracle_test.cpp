@@ -18,7 +18,7 @@ using namespace test;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Attention for plain batches in the "online" way: one pass over the keys, no score stored, the maximum adjusted on
-/// the way. allowed(i, j) stands for every mask.
+/// the way. allowed(i, j) represents every mask.
 template <class Allowed>
 std::vector<double> online_row(const Instance &s, int64_t b, int64_t i, int64_t h, Allowed allowed, double *lse) {
   const int64_t kv = h * s.c.hkv / s.c.hq;
@@ -99,7 +99,7 @@ TEST(Oracle, AddendsByHand) {
   s.bias.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t) { s.bias.set(i, j, m, n, 0); });
   s.bias.set(0, 0, 1, 2, -infinity);
   const reference::Result r = s.result();
-  // Query 0 stands at position 1: weights 1/2, 1, 1/2 beside the sink's 2. Query 1 at 2: 1/4, 1/2, none.
+  // Query 0 is at position 1: weights 1/2, 1, 1/2 and the sink's 2. Query 1 at 2: 1/4, 1/2, none.
   EXPECT_NEAR(r.out[0], (0.5 * 0 + 1 * 1 + 0.5 * 2) / 4, 1e-7);
   EXPECT_NEAR(r.lse[0], std::log(4.0), 1e-7);
   EXPECT_NEAR(r.out[1], (0.25 * 0 + 0.5 * 1) / 2.75, 1e-7);

@@ -110,7 +110,7 @@ class Calls(unittest.TestCase):
         turn = model.Turn({"tensor": 1000.0}, 1000.0, 1, 128, 64)
         apart, grouped = backward.Call(1, 64, 64, 4096, 128, True), backward.Call(1, 64, 8, 4096, 128, True)
         times = [backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dkv", call) for call in (apart, grouped)]
-        self.assertLess(times[1], times[0])  # less is read and written beside the turns
+        self.assertLess(times[1], times[0])  # less is read and written outside the iterations
         self.assertGreater(times[1], 0.85 * times[0])
         by_queries = {backward.launch_seconds(turn, GPUS["A100"], "fa_backward_dq", call) for call in (apart, grouped)}
         self.assertEqual(len(by_queries), 1)
@@ -176,7 +176,7 @@ class Published(unittest.TestCase):
         self.assertEqual(few, turn.cycles)
 
     def test_loop_beside_ours(self) -> None:
-        """That for full masks stands in for a causal one's on Hopper; of other columns none is at hand."""
+        """The one for full masks replaces a causal one's on Hopper; other columns have none."""
         calls = [backward.Call(2, 64, 8, 8192, dim, causal) for dim in (128, 96) for causal in (False, True)]
         of = lambda gpu: [one and one.loop.name for one in (backward_peers.fa2(gpu, call) for call in calls)]
         name = "fa2_backward.sm_{}.64x128.128.{}".format

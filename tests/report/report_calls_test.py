@@ -115,7 +115,7 @@ class Shapes(unittest.TestCase):
         self.assertEqual(row[1:], ["plain", f"{self.CALL.operations / made.seconds / 1e12:.0f} (memory)"])
 
     def test_a_column_of_a_family(self) -> None:
-        """A call that warpgroups leave to others has no cell in their column; where mma serves values narrower than queries, it
+        """A call that warpgroups leave to others has no cell in their column; where mma supports values narrower than queries, it
         has none in others'."""
         turns, biased = mock.Mock(), dataclasses.replace(self.CALL, bias=True)
         capped, narrow = dataclasses.replace(self.CALL, softcap=50), dataclasses.replace(self.CALL, dim=192, dim_v=128)

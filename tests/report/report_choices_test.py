@@ -51,7 +51,7 @@ class Choices(unittest.TestCase):
 
 class Warpgroups(unittest.TestCase):
     def test_mathematics_and_the_rest(self) -> None:
-        """Of a turn of 128 columns, 11 instructions beside a product and 16 exponentials."""
+        """Of a turn of 128 columns, 11 instructions besides a product and 16 exponentials."""
         turn = ["HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], R24, gsb0", *["MUFU.EX2 R24, R24", "FFMA R24, R24, R2, R3"] * 16]
         code = [made(text) for text in [*turn, *["UMOV UR8, UR9"] * 10]] + [Instruction("BRA", "", "P0 `(.L_0)")]
         image = Image.of(Path("sm_90a.wgmma.bf16.128.cubin"))
@@ -59,7 +59,7 @@ class Warpgroups(unittest.TestCase):
         entry = analyse(image, Function("fa_forward_plain", 168, code, {".L_0": 0}), Tile(128, 128, 384, 1024, 2))
         assert entry is not None
         rows = [line.split(" | ") for line in choices.of_warpgroups(entry).splitlines()]
-        self.assertIn("| none of the 11 instructions beside the mathematics", [row[0] for row in rows])
+        self.assertIn("| none of the 11 instructions outside the mathematics", [row[0] for row in rows])
         cycles = {row[0]: row[1] for row in rows}
         self.assertEqual((cycles["| as it is"], cycles["| tiles of 144 keys"]), ("1560", "1755"))  # what comes from the L2
 

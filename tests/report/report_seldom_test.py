@@ -1,4 +1,4 @@
-"""How often weights are scaled anew, by the kernel report."""
+"""The frequency of rescaling, by the kernel report."""
 
 import sys
 import tempfile

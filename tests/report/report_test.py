@@ -217,15 +217,15 @@ class Schedule(unittest.TestCase):
         self.assertLessEqual(schedule.cycles_a_turn(loop, rates, 2, 2), schedule.cycles_a_turn(loop, rates, 2, 1))
 
     @staticmethod
-    def of_wgmma(*beside: str) -> list[sass.Instruction]:
-        """Two products of 64 cycles in a group, 40 instructions beside them, and the wait for the products."""
+    def of_wgmma(*others: str) -> list[sass.Instruction]:
+        """Two products of 64 cycles in a group, 40 other instructions, and the wait for the products."""
         product = "HGMMA.64x128x16.F32.BF16 R24, gdesc[UR16], R24"
         work = ["FFMA R0, R0, R0, R0"] * 40
-        turn = [*beside[:1], product, f"{product}, gsb0", *beside[1:], *work, "WARPGROUP.DEPBAR.LE gsb0, 0x0"]
+        turn = [*others[:1], product, f"{product}, gsb0", *others[1:], *work, "WARPGROUP.DEPBAR.LE gsb0, 0x0"]
         return [made(text) for text in turn]
 
     def test_asynchronous_products(self) -> None:
-        """A warp works on beside its products, and waits for them at the end of its turn; two keep the unit busy."""
+        """A warp continues during its products, and waits for them at the end of its turn; two keep the unit busy."""
         loop = self.of_wgmma()
         self.assertEqual(model.unit_cycles(loop, RATES[90])["tensor"], 128)
         alone = schedule.cycles_a_turn(loop, RATES[90], 1, 1)

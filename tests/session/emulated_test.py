@@ -17,7 +17,7 @@ from gpu.tools import Pack  # noqa: E402
 
 
 def serves_what_is_sanitized(pack):
-    """A kernel that is named serves every call or fails."""
+    """A kernel that is forced by name computes every call or fails."""
     kernels = pack.native(pack.kernels()[0])
     for kernel, name, case in [(kernels[0]["name"], "plain", PLAIN), *sanitized(kernels)]:
         ran = subprocess.run([pack.program("fa"), "run", "--kernel", kernel, "--case", case], env={**os.environ, **pack.environment()})

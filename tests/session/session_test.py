@@ -133,7 +133,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         self.assertEqual({dim for dim in tune.DIMS if found["loose"][dim] != found["standard"][dim]}, set(tune.DIMS))
 
     def test_a_table_that_spills_is_left_out_of_the_pack(self):
-        """Tables are built strictly; one that fails costs no other, and is told by the exit status."""
+        """Tables are built strictly; one that fails does not affect the others, and shows in the exit status."""
         log = self.folder / "cmake.log"
         self.tool(self.bin, "cmake", f"""echo "$@" >>{log}
 [ "$1" = --build ] || exit 0

@@ -184,7 +184,7 @@ TEST_F(Bench, EachFigureOfTheTableIsInItsColumn) {
   std::getline(lines, titles);
   std::getline(lines, heading);
   std::getline(lines, line);
-  // What stands at the right end of each title, or at its left end.
+  // The text at the right end of each title, or at its left end.
   const auto ending_at = [&](const std::string &title) {
     const size_t end = titles.find(title) + title.size(), begin = line.rfind(' ', end - 1) + 1;
     return line.substr(begin, end - begin);

@@ -41,6 +41,6 @@ expect "b.npy" bench --json b
 # Every option that the parser knows, and no other.
 for command in info run check bench; do
   known=$("$fa" "$command" --help | grep -oE '^  (-[a-z], )?--[a-z0-9-]+(, --[a-z0-9-]+)*' | grep -oE -- '-+[a-z0-9-]+' | sort)
-  [[ -n $known && $known == "$(offered $command "" | tr ' ' '\n' | sort)" ]] || { echo "fa $command: other options than --help tells" && status=1; }
+  [[ -n $known && $known == "$(offered $command "" | tr ' ' '\n' | sort)" ]] || { echo "fa $command: other options than --help lists" && status=1; }
 done
 exit $status

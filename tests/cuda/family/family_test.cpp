@@ -1,4 +1,4 @@
-// An op of several families: each call takes the first that serves it. Runs on a libfa with the family of family/.
+// An op of several families: each call takes the first that supports it. Runs on a libfa with the family of family/.
 #include "cuda/fixture.h"
 #include "reference/backward.h"
 #include "reference/gpu.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char *best = "cuda.sm_90a.probe", *other = "cuda.sm_90a.simt";
 
-/// What the probe serves; more works than the device has blocks, and an odd number of them.
+/// Calls that the probe supports: more work tiles than the device has blocks, and an odd number of them.
 Case plain_case() {
   Case c;
   c.b = 67, c.sq = 40, c.sk = 50, c.hq = 3, c.hkv = 3, c.d = 16, c.q = FA_F32, c.mask = FA_MASK_CAUSAL;

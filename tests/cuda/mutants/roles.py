@@ -18,7 +18,7 @@ def role(name, file, old, new, expected, test="InAWindow", formal=False, image=I
 
 
 def of_one_tile(name, file, old, new, expected):
-    """Of blocks with one tile of queries and two of scores in turn."""
+    """Of blocks with one query tile and two alternating tiles of scores."""
     return role(name, file, old, new, expected, "Of256Columns", image=("100a", "tcgen05", "bf16", "256"))
 
 
