@@ -78,7 +78,7 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   outcome.kernel = fa_op_kernel_name(op.get());
   reference::Errors errors;
   outcome.failure = reference::failure_of(c, outcome.kernel, &errors);
-  // A kernel that serves some calls only, and was asked for by name; or a build without gradients.
+  // A kernel that supports some calls only and was forced by name; or a build without gradients.
   const auto again = [&] {
     return c.backward ? reference::backward(op, reference::BackwardInstance(c)) : reference::forward(op, instance);
   };

@@ -38,7 +38,7 @@ struct Gpu {
   std::string arch;  // "sm_80"
   int multiprocessors = 0;
   double memory_gib = 0;
-  std::string kernel;              // that serves f16 there, "" when none does
+  std::string kernel;              // that supports f16 there, "" when none does
   std::string unavailable_reason;  // then the library's
 };
 
