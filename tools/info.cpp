@@ -113,9 +113,9 @@ Json as_json() {
                                {"available", kernel.available != 0},
                                {"unavailable_reason", kernel.unavailable_reason}});
   }
-  json["serves"] = Json::array();
+  json["chosen"] = Json::array();
   for (const Choice &choice : choices()) {
-    json["serves"].push_back({{"dtype_q", dtype_name(choice.q)},
+    json["chosen"].push_back({{"dtype_q", dtype_name(choice.q)},
                               {"dtype_kv", dtype_name(choice.kv)},
                               {"kernel", choice.kernel},
                               {"unavailable_reason", choice.unavailable_reason}});
@@ -180,7 +180,7 @@ void print_text() {
   print_gpus(gpus);
   print_kernels(!gpus.list.empty());
   print_gradients();
-  fmt::print("\nWhat serves here:\n");
+  fmt::print("\nKernels chosen here:\n");
   for (const Choice &choice : choices()) {
     fmt::print(
         "  {:<20} {}\n", choice_name(choice),

@@ -18,7 +18,7 @@ TEST(Info, TellsVersionMachineAndKernels) {
   EXPECT_EQ(f.code, 0);
   EXPECT_EQ(f.err, "");
   for (const char *part : {"libfa      " FA_VERSION_STRING "\n", "build ", "cpu ", "GPUs", "Kernels, best first",
-                           "cpu.generic", "available", "Gradients (fa_backward)", "What serves here", "bf16",
+                           "cpu.generic", "available", "Gradients (fa_backward)", "Kernels chosen here", "bf16",
                            "f32 over f16", "set        FA_NUM_THREADS=2"}) {
     EXPECT_NE(f.out.find(part), f.out.npos) << part << "\n" << f.out;
   }
@@ -40,8 +40,8 @@ TEST(Info, JsonHasTheSame) {
   }
   EXPECT_EQ(info.at("gpus").empty(), info.at("no_gpu_reason") != "");
   for (const json &gpu : info.at("gpus")) EXPECT_EQ(gpu.at("kernel") == "", gpu.at("unavailable_reason") != "") << gpu;
-  EXPECT_EQ(info.at("serves").size(), 5u);
-  for (const json &choice : info.at("serves")) EXPECT_NE(choice.at("kernel"), "") << choice;
+  EXPECT_EQ(info.at("chosen").size(), 5u);
+  for (const json &choice : info.at("chosen")) EXPECT_NE(choice.at("kernel"), "") << choice;
 }
 
 /// The text is for people who have not made an fa_desc.
@@ -82,7 +82,7 @@ TEST(Info, SaysWhyNothingServes) {
   EXPECT_NE(f.out.find("nothing: "), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("no.such.kernel"), f.out.npos) << f.out;
   const json info = json::parse(fa({"info", "--json"}, {{"FA_FORCE_KERNEL", "no.such.kernel"}}).out);
-  EXPECT_NE(info.at("serves").at(0).at("unavailable_reason"), "");
+  EXPECT_NE(info.at("chosen").at(0).at("unavailable_reason"), "");
 }
 
 TEST(Info, JsonSurvivesBytesThatAreNoText) {
