@@ -17,6 +17,8 @@ namespace fa::cuda {
 
 /// A kernel of a plan.
 struct KernelLaunch {
+  KernelLaunch() {}  // as a constexpr one it would clear the room for maps, too, in every plan
+
   const Image *image = nullptr;
   kernels::Entry entry = {};
   kernels::TileConfig tile = {};  // of the entry point, with fewer rows where packed heads do not fill it
