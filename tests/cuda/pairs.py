@@ -2,9 +2,9 @@
 families for warpgroups and for tensor memory (head dimension, type, mask, lengths, pages, splits, heads, features, values
 that are not finite), of the backward pass, or of its turns.
 
-pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--seeds N] [--sample N] [--jobs N] [--out FILE]
+pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--archs LIST] [--seeds N] [--sample N] [--jobs N] [--out FILE]
 PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05,
-backward or turns; --sample: N of the calls; --out: a table of what ran
+backward or turns; --archs: those with images, with commas; --sample: N of the calls; --out: a table of what ran
 """
 
 import argparse
@@ -69,6 +69,7 @@ def main():
     for name in ("program", "emulator", "kernels"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--plan", choices=PLANS, default="wgmma")
+    parser.add_argument("--archs", type=lambda text: text.split(","))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sample", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -76,6 +77,8 @@ def main():
     options = parser.parse_args()
     options.program = options.program.resolve()
     plan = PLANS[options.plan]
+    if options.archs:
+        plan.FACTORS["arch"] = tuple(each for each in plan.FACTORS["arch"] if each in options.archs)
     cases = [plan.case_of(row, number) for number, row in enumerate(covering(plan))]
     if options.sample:
         cases = cases[:: len(cases) // options.sample][: options.sample]
