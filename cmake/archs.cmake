@@ -3,7 +3,7 @@
 #   fa_archs              all architectures, as FA_ARCHS names them, newest first
 #   fa_default_archs      those that FA_ARCHS has by default, oldest first
 #   fa_number_of_90a      90; fa_reach_of_90a: itself; fa_hardware_of_90a: a list
-#   fa_families           the families, best first
+#   fa_families           the families, best first; fa_folder_of_backward_mma: backward/mma, of kernels/
 #   fa_families_header    a folder with families.h, which includes every family's tiles.h
 #   fa_full_names(VARIABLE)   a list of architectures: 90 and 100 become 90a and 100a
 #   fa_kernel_lines(90a lines)   "mma,f16,32", "mma,f16,64", ...: the kernels of an architecture, with FA_BACKWARD=OFF
@@ -35,13 +35,19 @@ foreach(line ${fa_family_lines})
   if(NOT line MATCHES "^FA_FAMILY\\(([a-z_]+), ([a-z0-9_]+), [a-z0-9]+, [a-z0-9_]+(, [0-9]+)+\\)$")
     message(FATAL_ERROR "kernels/families.inc has a line that is not as its head says: ${line}")
   endif()
-  list(APPEND fa_families ${CMAKE_MATCH_2})
+  set(operation ${CMAKE_MATCH_1})
+  set(family ${CMAKE_MATCH_2})
+  list(APPEND fa_families ${family})
+  string(REGEX REPLACE "^backward_" "" folder ${family})
+  set(fa_folder_of_${family} ${operation}/${folder})
 endforeach()
 list(REMOVE_DUPLICATES fa_families)
 
 set(fa_families_header ${PROJECT_BINARY_DIR}/families)
-list(TRANSFORM fa_families REPLACE "(.+)" "#include \"\\1/tiles.h\"\n" OUTPUT_VARIABLE includes)
-list(JOIN includes "" includes)
+set(includes "")
+foreach(family ${fa_families})
+  string(APPEND includes "#include \"${fa_folder_of_${family}}/tiles.h\"\n")
+endforeach()
 file(CONFIGURE OUTPUT ${fa_families_header}/families.h CONTENT "// The families of kernels/families.inc.\n${includes}" @ONLY)
 
 # 90 and 100 are what packages call 90a and 100a: without the letter there is no other.

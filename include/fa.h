@@ -568,7 +568,7 @@ FA_API int32_t fa_kernel_count(void);
 FA_API fa_status fa_kernel_info(int32_t index, fa_kernel *info);
 
 /* The name of the i-th best of the num_backward kernels that compute fa_backward of kernel index's ops: "cpu.avx2", or
- * "cuda.sm_80.backward" and "cuda.sm_80.backward_simt". A build without a backward pass has none. FA_FORCE_KERNEL takes the
+ * "cuda.sm_80.backward_mma" and "cuda.sm_80.backward_simt". A build without a backward pass has none. FA_FORCE_KERNEL takes the
  * name of a CPU's kernel, but not of a GPU's [F205]. Where index or i is out of range, the result is "" and fa_last_error()
  * says so [F206]. Never NULL; lives as long as the library. Thread-safe. Since 0.1. */
 FA_API const char *fa_kernel_backward_name(int32_t index, int32_t i);

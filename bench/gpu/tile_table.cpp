@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "mma/tiles.h"
-#include "tcgen05/tiles.h"
-#include "wgmma/tiles.h"
+#include "forward/mma/tiles.h"
+#include "forward/tcgen05/tiles.h"
+#include "forward/wgmma/tiles.h"
 
 using namespace fa::kernels;
 

@@ -151,10 +151,10 @@ def report(family, found):
     for dim, of in found.items():
         gains_of = " | ".join(f"{of[name]:.3f}" if name in of else "" for name in names)
         rows.append(f"| {dim} | {gains_of} | {winner(of)} |")
-    rows += ["", f"To make them the default, in `winners` of kernels/{family}/tiles.h:", ""]
+    rows += ["", f"To make them the default, in `winners` of kernels/forward/{family}/tiles.h:", ""]
     rows += [f"    {{{dim}, Preset::{winner(of)}}}," for dim, of in found.items() if dim != NARROW]
     if NARROW in found:
-        rows += ["", f"At {NARROW} it is {winner(found[NARROW])}: Entry::narrow in `shape` and `shape_of` of kernels/{family}/tiles.h."]
+        rows += ["", f"At {NARROW} it is {winner(found[NARROW])}: Entry::narrow in `shape` and `shape_of` of kernels/forward/{family}/tiles.h."]
     return "\n".join(rows) + "\n"
 
 

@@ -3,7 +3,7 @@
 
 namespace fa::kernels {
 
-/// What an architecture has beyond the tensor cores for f16, which all have.
+/// The hardware of an architecture beyond the tensor cores for f16, which all have.
 enum Hardware : unsigned {
   nothing = 0,
   cp_async = 1,    // copies from global to shared memory that do not wait

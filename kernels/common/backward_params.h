@@ -1,4 +1,4 @@
-// What a kernel of the backward pass is launched with: the inputs as forward has them, and the gradients. Compiled by
+// The parameters of the backward kernels: the inputs as forward has them, and the gradients. Compiled by
 // the host's compiler and by nvcc alike, and hashed as params.h is.
 #pragma once
 
@@ -36,7 +36,7 @@ struct alignas(16) RowScales {
 constexpr int dq_semaphore_rows = 16;
 
 /// A call of fa_backward. Of Params: out and lse are forward's results, read by Entry::delta and dsinks alone; nothing
-/// is split, paged or packed, and schedule is that of the launch (common/backward_schedule.cuh).
+/// is split, paged or packed, and schedule is that of the launch (collective/backward_tile_scheduler.cuh).
 struct BackwardParams : Params {
   View dout;                       // as out
   View dlse, given_delta;          // as lse; null when absent
@@ -49,7 +49,7 @@ struct BackwardParams : Params {
 
   // Entry::bwd_fused, in the workspace, as many rows as row_stats has; Entry::delta clears them. dq_accum is null where
   // another entry point computes dq, dq_semaphore where blocks add in any order.
-  float *dq_accum;        // rows of dq_columns, see dq_place (common/dq_accum.cuh)
+  float *dq_accum;        // rows of dq_columns, see dq_place (collective/dq_accum.cuh)
   int32_t *dq_semaphore;  // of each dq_semaphore_rows rows: how many blocks of keys have added to them
   int32_t dq_columns;     // of the image that computes them
 

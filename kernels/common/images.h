@@ -1,5 +1,5 @@
-// What the host knows of a compiled kernel: its family's entry points, the tile of each, from which grid, threads and
-// shared memory follow, and what it serves. Compiled by the host's compiler and by nvcc alike.
+// The host's description of a compiled kernel: its family's entry points, the tile of each, from which grid, threads
+// and shared memory follow, and the calls that it supports. Compiled by the host's compiler and by nvcc alike.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct TileConfig {
   int box_keys = 0;         // the same of keys and values
   int box_out = 0;          // the same of out, where whole boxes of it are written so; 0: nowhere
   int box_columns = 64;     // of all of them: a panel's, in as many bytes as the swizzle has
-  bool gathers = false;     // keys and values from pages that boxes do not serve
+  bool gathers = false;     // keys and values from pages that boxes do not reach
   bool partial_boxes = false;  // packed heads need not fill a box of queries
   int columns = 0;             // of a gradient that a block sums, others are those of the grid's next row; 0: all
 };
@@ -68,26 +68,26 @@ constexpr bool is_backward(Entry entry) {
 }
 
 /// A family of kernels, as its tiles.h describes it: one constant `family` in its namespace. An op holds, in the order
-/// of families.inc, the families that serve its attention, up to the first that serves all of its calls; each call
-/// takes the first that serves it.
+/// of families.inc, the families that support its attention, up to the first that supports all of its calls; each call
+/// takes the first that supports it.
 struct Family {
   /// The tile of an entry point; {} for those that the family does not have.
   TileConfig (*tile)(const Arch &arch, int dim, Entry entry);
 
-  /// The element type of the images that serve an attention.
+  /// The element type of the images that compute an attention.
   Dtype (*works_in)(const Attention &attention);
 
-  /// Why the family does not serve an attention; nullptr when it does.
+  /// Why the family does not support an attention; nullptr when it does.
   const char *(*unsupported_reason)(const Attention &attention);
 
-  /// Why an entry point that the family has does not serve a call; nullptr when it does. Of the schedule nothing is
+  /// Why an entry point that the family has does not support a call; nullptr when it does. Of the schedule nothing is
   /// set.
   const char *(*unsupported_call_reason)(Entry entry, const Params &call);
 
-  /// Some entry point serves each call of an attention that the family serves, with splits and without.
+  /// Some entry point supports each call of an attention that the family supports, with splits and without.
   bool is_fallback;
 
-  /// Of a family of backward: why an entry point that it has does not serve a call; nullptr when it does.
+  /// Of a family of backward: why an entry point that it has does not support a call; nullptr when it does.
   const char *(*unsupported_backward_reason)(Entry entry, const BackwardParams &call) = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// What is summed, or the largest, over neighbouring lanes of a warp.
+// Reductions over neighbouring lanes of a warp.
 #pragma once
 
 #include "common/ptx.cuh"

@@ -1,4 +1,4 @@
-// What a kernel is launched with: one plain structure that the host fills and every kernel takes by value. Compiled by
+// The parameters of a kernel: one plain structure that the host fills and every kernel takes by value. Compiled by
 // the host's compiler and by nvcc alike; a hash of this file travels in every image, so that the two always agree.
 #pragma once
 
@@ -31,7 +31,7 @@ struct FastDivmod {
 /// How the call is divided among blocks. A tile is tile_rows rows of one sequence and one key/value head (or of
 /// one query head where heads_per_tile is 1): row r is query r / heads_per_tile of head first + r % heads_per_tile. A
 /// column is the tiles of one head group, of one sequence unless cu_seqlens_q is given. Blocks number splits fastest,
-/// then columns of a group of them, then tiles from the last, then groups; see common/tile_scheduler.cuh.
+/// then columns of a group of them, then tiles from the last, then groups; see collective/tile_scheduler.cuh.
 struct TileSchedulerParams {
   int32_t tile_rows;       // rows of a tile: what the kernel was compiled for, fewer where packed heads do not fill it
   int32_t tiles;           // of each sequence, or of all together when cu_seqlens_q is given
@@ -55,7 +55,7 @@ enum Layout : int32_t { unaligned_rows, aligned_rows, vectorizable_rows };
 /// The bytes from one row to the next are fewer than this where rows are simple.
 constexpr int64_t longest_row = int64_t{1} << 24;
 
-/// What an op computes, of which its families and their images follow.
+/// The attention of an op, from which its families and their images follow.
 struct Attention {
   int32_t q_dtype, kv_dtype, out_dtype;  // Dtype
   int32_t head_dim, head_dim_v;
@@ -78,8 +78,8 @@ struct Params : Attention {
   const int32_t *seqused_q, *seqused_k;
   const int32_t *leftpad_k, *kv_batch_idx, *q_offset;
 
-  // Partial results of every split, when there is more than one; see common/finish.cuh. A tile's rows are adjacent, in
-  // the order of this launch's tiles: memory is needed only for tiles that exist.
+  // Partial results of every split, when there is more than one; see collective/epilogue.cuh. A tile's rows are
+  // adjacent, in the order of this launch's tiles: memory is needed only for tiles that exist.
   float *o_partial;      // (split, row, head_dim_v): sum_j e^(x_j - max) v_j
   float *ml_partial;     // (split, row, 2): the softmax reference, at most rescale_threshold below the largest score;
                          // sum_j e^(x_j - max)

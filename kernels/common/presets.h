@@ -5,7 +5,7 @@
 namespace fa::kernels {
 
 enum class Preset {
-  standard,  // fastest by docs/kernel-model.md, or measured so
+  standard,  // fastest by perf/kernel-model.md, or measured so
 #define FA_PRESET(name, family) name,
 #include "presets.inc"
 #undef FA_PRESET

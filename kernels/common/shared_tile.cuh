@@ -25,7 +25,7 @@ struct SharedTile {
     return chunk / row_chunks * panel_bytes + row * row_bytes + (chunk % row_chunks ^ swizzle(row)) * 16;
   }
 
-  /// What a lane adds to a tile's address for matrices_at, when it is to read rows `row` + 16 i and chunks `chunk` + 2
+  /// A lane's offset from a tile's address for matrices_at, when it is to read rows `row` + 16 i and chunks `chunk` + 2
   /// k.
   __device__ static uint32_t lane_offset(int row, int chunk) { return row * row_bytes + (chunk ^ swizzle(row)) * 16; }
 

@@ -22,8 +22,8 @@ struct KindF16<__nv_bfloat16> {
   static constexpr uint32_t type = 1;
 };
 
-/// What kind::f16 multiplies: 128 rows, `Columns` columns, a depth of 16, with sums in f32. Transposed: B's columns
-/// are the tile's columns in shared memory, not its rows.
+/// The shape of a product of kind::f16: 128 rows, `Columns` columns, a depth of 16, with sums in f32. Transposed: B's
+/// columns are the tile's columns in shared memory, not its rows.
 template <class T, int Columns, bool Transposed>
 constexpr uint32_t instruction_descriptor() {
   static_assert(Columns % 16 == 0 && Columns <= 256);

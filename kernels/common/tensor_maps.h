@@ -6,7 +6,7 @@
 
 namespace fa::kernels {
 
-/// What cuTensorMapEncodeTiled writes and cp.async.bulk.tensor reads.
+/// A CUtensorMap: written by cuTensorMapEncodeTiled, read by cp.async.bulk.tensor.
 struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
@@ -17,7 +17,7 @@ struct TensorMaps {
   TensorMap k, v;  // of (element, row, head, batch entry); from pages of (element, row of a page, head, page)
   TensorMap out;   // of (element, head, row, batch entry): a warp's rows of one head
   int32_t rows_of_keys;  // of a box of keys or values: a tile's, or as many as are on one page whatever the tile; 0:
-                         // boxes do not serve them, and there are no maps
+                         // boxes do not reach them, and there are no maps
   int32_t rows_of_out;   // of a box of out; 0: there is no map of it
 };
 

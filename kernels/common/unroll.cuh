@@ -1,4 +1,4 @@
-// Loops that leave no loop behind: what they index stays in registers.
+// Loops that are unrolled whole, so that the arrays which they index stay in registers.
 #pragma once
 
 namespace fa::kernels {

@@ -5,7 +5,7 @@
 
 #include "perf/dram/host.h"
 // After it, which has CUDA's words.
-#include "common/tile_scheduler.cuh"
+#include "collective/tile_scheduler.cuh"
 #include "cuda/derive.h"
 #include "cuda/forward_plan.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "combine/tiles.h"
-#include "mma/tiles.h"
-#include "wgmma/tiles.h"
+#include "forward/combine/tiles.h"
+#include "forward/mma/tiles.h"
+#include "forward/wgmma/tiles.h"
 
 namespace fa::dram {
 namespace {
@@ -21,7 +21,7 @@ int image_dim(int64_t dim) {
   return *std::find_if(std::begin(image_dims), std::end(image_dims), [&](int of_image) { return of_image >= dim; });
 }
 
-/// kernels/wgmma without maps of tensors, which a driver encodes: nothing is read here.
+/// kernels/forward/wgmma without maps of tensors, which a driver encodes: nothing is read here.
 constexpr kernels::TileConfig unmapped(const kernels::Arch &arch, int dim, kernels::Entry entry) {
   kernels::TileConfig tile = kernels::wgmma::family.tile(arch, dim, entry);
   tile.box_keys = 0;

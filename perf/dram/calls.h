@@ -45,7 +45,7 @@ struct Call {
   float softcap = 0;                  // 0: none
   bool alibi = false, bias = false;   // the bias is one for all sequences and heads
   int64_t dim_v = 0;                  // of values; 0: dim
-  bool warpgroups = false;            // served by kernels/wgmma first, which an SM 90 has
+  bool warpgroups = false;            // served by kernels/forward/wgmma first, which an SM 90 has
 
   std::string text() const;
 };

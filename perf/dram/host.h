@@ -1,4 +1,4 @@
-// CUDA's words for the host's compiler, so that it compiles kernels/common/tile_scheduler.cuh: what a block works on
+// CUDA's words for the host's compiler, so that it compiles kernels/collective/tile_scheduler.cuh: what a block works on
 // follows from its number and the call's parameters alone.
 #pragma once
 

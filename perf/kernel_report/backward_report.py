@@ -79,7 +79,7 @@ def kernel(
     board: str, build: Path, dim: int, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile], compiler: str
 ) -> Kernel:
     arch, dtype = BOARDS[board]
-    image = images.Image.of(build / "kernels" / f"sm_{arch}.backward.{dtype}.{dim}.fatbin")
+    image = images.Image.of(build / "kernels" / f"sm_{arch}.backward_mma.{dtype}.{dim}.fatbin")
     assert image is not None
     passes = []
     for function in images.functions(image.path, tools):
@@ -129,7 +129,7 @@ def call_rows(kernels: list[Kernel]) -> Iterator[list[str]]:
 
 def forward_fraction(of: Kernel, call: backward.Call, tools: Path, tiles: dict[tuple[str, int, int, str], images.Tile]) -> float:
     """Of the peak that the forward pass of mma.sync has in a call."""
-    path = of.image.path.with_name(of.image.path.name.replace(".backward.", ".mma."))
+    path = of.image.path.with_name(of.image.path.name.replace(".backward_mma.", ".mma."))
     image = images.Image.of(path)
     assert image is not None
     plain = next(f for f in images.functions(image.path, tools) if f.name == "fa_forward_plain")

@@ -122,7 +122,7 @@ def shared_keys(built: dict[str, Counts], gpu: str) -> str:
 
 
 def of_warpgroups(entry: Entry) -> str:
-    """kernels/wgmma at head dimension 128, relative to FlashAttention-3's loops."""
+    """kernels/forward/wgmma at head dimension 128, relative to FlashAttention-3's loops."""
     assert entry.turn is not None
     turn, dim, gpu = entry.turn, entry.image.dim, GPUS[FA3_GPU]
     units, exponentials = turn.units, entry.counts["MUFU"]
@@ -164,7 +164,7 @@ def of_warpgroups(entry: Entry) -> str:
         fewer = next((n for n in range(entry.issued) if times(changed(issue=units["issue"] - warps * n), causal) >= goal), None)
         asked.append(f"{fewer} instructions")
     rows.append([f"fewer, for {goal:g}", "", *asked])
-    return predicted(["kernels/wgmma at head dimension 128", "turn, cycles", "times FlashAttention-3, full", "causal"], rows)
+    return predicted(["kernels/forward/wgmma at head dimension 128", "turn, cycles", "times FlashAttention-3, full", "causal"], rows)
 
 
 def text(build: Path, tools: Path, compiler: str) -> str:

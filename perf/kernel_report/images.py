@@ -76,7 +76,7 @@ def tiles(compiler: str, preset: str = "standard") -> dict[tuple[str, int, int, 
     """By family, SM, dimension and entry point, as the kernels' own headers have them."""
     with tempfile.TemporaryDirectory() as folder:
         program, source = Path(folder) / "tiles", Path(__file__).with_name("tiles.cpp")
-        families = dict.fromkeys(re.findall(r"^FA_FAMILY\(\w+, (\w+)", (ROOT / "kernels" / "families.inc").read_text(), re.M))
-        Path(folder, "families.h").write_text("".join(f'#include "{family}/tiles.h"\n' for family in families))
+        families = dict.fromkeys(re.findall(r"^FA_FAMILY\((\w+), (?:backward_)?(\w+)", (ROOT / "kernels" / "families.inc").read_text(), re.M))
+        Path(folder, "families.h").write_text("".join(f'#include "{operation}/{family}/tiles.h"\n' for operation, family in families))
         run(compiler, "-std=c++20", f"-DFA_TILE_PRESET={preset}", "-I", ROOT / "kernels", "-I", ROOT / "src", "-I", folder, source, "-o", program)
         return {key: Tile(*values) for key, values in ast.literal_eval(run(program)).items()}

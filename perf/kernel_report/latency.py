@@ -99,7 +99,7 @@ def by_ptx(instructions: float, waits: int = 0) -> Part:
 def combine_seconds(gpu: Gpu, of: phases.Combine, rows: int, splits: int) -> float:
     """From the first kernel's end on."""
     rates, clock = RATES[gpu.sm], gpu.clock * 1e9
-    groups = min(32, 1 << max(0, math.ceil(math.log2(splits / phases.DEPTH))))  # combine/tiles.h
+    groups = min(32, 1 << max(0, math.ceil(math.log2(splits / phases.DEPTH))))  # forward/combine/tiles.h
     blocks = math.ceil(rows / (32 // groups)) * (DIM // 32)
     resident = math.ceil(blocks / gpu.sms)  # of an SM
     further = math.ceil(splits / 256) - 1

@@ -52,7 +52,7 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
 
 
 def features(keys: int) -> dict[str, dict[str, int]]:
-    """What a softmax warp executes once a turn of a feature that is switched on (common/features.cuh): a softcap's reciprocals, one
+    """What a softmax warp executes once a turn of a feature that is switched on (collective/deferred_score_mod.cuh): a softcap's reciprocals, one
     a score; a distance of ALiBi that becomes a number."""
     return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2F.S64": 1}}
 

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "mma/tiles.h"
+#include "forward/mma/tiles.h"
 
 using namespace fa;
 using kernels::Entry;

@@ -1,9 +1,9 @@
-// The first steps of the ladder in perf/gpu-instruction-counts.md: the products of the scalar kernel (kernels/simt) by its tile,
+// The first steps of the ladder in perf/gpu-instruction-counts.md: the products of the scalar kernel (kernels/forward/simt) by its tile,
 // with loads of FA_LADDER_WIDTH numbers: 1, or 4 (16 bytes, from global memory and from shared memory). For f16 tensors
 // whose rows are contiguous and aligned, without masks or other features; its results take the place of the scalar
 // kernel's.
 #include "common/build.cuh"
-#include "simt/forward.cuh"
+#include "forward/simt/forward.cuh"
 
 namespace fa::kernels::simt {
 

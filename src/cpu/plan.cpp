@@ -134,12 +134,12 @@ ForwardPlan::ForwardPlan(const ForwardCall &p, const IsaKernels &kernels, const 
     plan.first_item = items_;
     plan.first_counter = counters;
     plan.first_partial = partials;
-    plan.rows = plan.sequence.q_len * group(p);
+    plan.rows = plan.sequence.queries * group(p);
     plan.microkernel = &choose_microkernel(p, kernels, plan.rows);
     plan.tile_rows = std::min<int64_t>(plan.rows, plan.microkernel->tile_rows);
     plan.tiles = plan.rows > 0 ? ceil_div(plan.rows, plan.tile_rows) : 0;
 
-    const Sequence::KeyRange attended = plan.sequence.attended(a);
+    const Interval attended = plan.sequence.attended(a);
     const int64_t unit = p.num_splits > 0 ? key_block : split_keys;
     plan.begin = attended.low / unit * unit;
     plan.end = attended.high;

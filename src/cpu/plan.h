@@ -21,7 +21,7 @@ struct SequencePlan {
   int64_t max_heads;      // key/value heads that a worker may take at once: if several, split * kv heads + kv head is
   int64_t first_counter;  // of its (kv head, tile) pairs, when splits are items of their own
   int64_t first_partial;  // floats into the partial results, likewise
-  int64_t rows;           // q_len * group
+  int64_t rows;           // queries * group
   int64_t tiles, tile_rows;
   int64_t begin, end;  // the keys that some row attends; begin is rounded down to a block's, or a split's, first
   int64_t splits, keys_per_split;

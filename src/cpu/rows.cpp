@@ -16,7 +16,7 @@ void describe_inputs(QueryTile &tile, const Inputs &p) {
 }
 
 void describe_row(QueryRow &row, const Inputs &p, const Sequence &s, int64_t b, int64_t query, int64_t head,
-                  Sequence::KeyRange keys) {
+                  Interval keys) {
   row.q = p.q.at(s.q_batch, s.q_first + query, head);
   row.bias = p.bias ? p.bias.at(b, head, query) : nullptr;
   row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;

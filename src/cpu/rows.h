@@ -11,6 +11,6 @@ void describe_inputs(QueryTile &tile, const Inputs &inputs);
 
 /// Describes a query of a head of sequence b that attends `keys`. Does not touch out and lse.
 void describe_row(QueryRow &row, const Inputs &inputs, const Sequence &s, int64_t b, int64_t query, int64_t head,
-                  Sequence::KeyRange keys);
+                  Interval keys);
 
 }  // namespace fa::cpu

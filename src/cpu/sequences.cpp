@@ -1,8 +1,5 @@
 #include "cpu/sequences.h"
 
-#include <algorithm>
-#include <climits>
-
 #include "core/status.h"
 #include "cpu/tile.h"
 
@@ -39,7 +36,7 @@ int64_t rows_of(const int32_t *cumulative, int64_t rows, int64_t b) {
 
 /// Checks the pages that kernels read, in whole blocks of keys.
 fa_status check_pages(const Inputs &p, int64_t b, const Sequence &s) {
-  const Sequence::KeyRange keys = s.attended(*p.attention);
+  const Interval keys = s.attended(*p.attention);
   if (keys.low == keys.high) return FA_OK;
   const Pages pages = pages_of(p, s, b);
   const int64_t last = page_index(pages, keys.high - 1);
@@ -76,14 +73,9 @@ fa_status check_sequence(const Inputs &p, int64_t b) {
     if (const fa_status status = check_range("kv_batch_idx", b, p.kv_batch_idx[b], p.batch_k - 1, "a row of args.k"))
       return status;
   const Sequence s = resolve_sequence(p, b);
-  if (const fa_status status = check_bound("max_seqlen_q", b, s.q_len, p.max_seqlen_q)) return status;
-  if (const fa_status status = check_bound("max_seqlen_k", b, s.k_len, p.max_seqlen_k)) return status;
+  if (const fa_status status = check_bound("max_seqlen_q", b, s.queries, p.max_seqlen_q)) return status;
+  if (const fa_status status = check_bound("max_seqlen_k", b, s.keys, p.max_seqlen_k)) return status;
   return p.page_size > 0 ? check_pages(p, b, s) : FA_OK;
-}
-
-/// a, limited to int32's range.
-int32_t clamp(int64_t a) {
-  return static_cast<int32_t>(std::clamp<int64_t>(a, 0, INT32_MAX));
 }
 
 }  // namespace
@@ -97,20 +89,8 @@ fa_status check_sequences(const Inputs &p) {
 }
 
 Sequence resolve_sequence(const Inputs &p, int64_t b) {
-  Sequence s = {};
-  s.q_batch = p.cu_seqlens_q != nullptr ? 0 : b;
-  s.q_first = p.cu_seqlens_q != nullptr ? p.cu_seqlens_q[b] : 0;
-  s.q_len = p.seqused_q != nullptr ? p.seqused_q[b] : rows_of(p.cu_seqlens_q, p.rows_q, b);
-  s.k_batch = p.cu_seqlens_k != nullptr ? 0 : p.kv_batch_idx != nullptr ? p.kv_batch_idx[b] : b;
-  s.k_first = p.cu_seqlens_k != nullptr ? p.cu_seqlens_k[b] : 0;
-  s.k_len = p.seqused_k != nullptr ? p.seqused_k[b] : rows_of(p.cu_seqlens_k, p.rows_k, b);
-  if (p.leftpad_k != nullptr) {
-    s.k_first += p.leftpad_k[b];
-    s.k_len -= p.leftpad_k[b];
-  }
   const bool top_left = p.attention->mask == FA_MASK_CAUSAL_TOP_LEFT;
-  s.offset = p.q_offset != nullptr ? p.q_offset[b] : top_left ? 0 : s.k_len - s.q_len;
-  return s;
+  return {sequence_of(p, p.rows_q, p.rows_k, top_left, static_cast<int32_t>(b)), p.cu_seqlens_q != nullptr ? 0 : b};
 }
 
 Pages pages_of(const Inputs &p, const Sequence &s, int64_t b) {
@@ -121,21 +101,6 @@ Pages pages_of(const Inputs &p, const Sequence &s, int64_t b) {
 CacheRows cache_rows(const Inputs &p, const View &tensor, const Sequence &s, int64_t head) {
   char *data = p.page_size > 0 ? tensor.at(0, 0, head) : tensor.at(s.k_batch, s.k_first, head);
   return {data, tensor.stride[1], tensor.stride[3], tensor.stride[2], tensor.stride[0]};
-}
-
-/// Neither end of the range decreases from one query to the next.
-Sequence::KeyRange Sequence::attended(const Attention &a, int64_t first, int64_t last) const {
-  const int64_t from = first + offset, to = last + offset;
-  int64_t low = 0, high = k_len;
-  if (a.mask != FA_MASK_NONE) high = std::min(high, to + 1);
-  if (a.window_left >= 0) low = std::max(low, from - a.window_left);
-  if (a.window_right >= 0) high = std::min(high, to + a.window_right + 1);
-  if (a.chunk > 0) {
-    const auto chunk_of = [&](int64_t p) { return p / a.chunk - (p % a.chunk < 0 ? 1 : 0); };  // rounded down
-    low = std::max(low, chunk_of(from) * a.chunk);
-    high = std::min(high, (chunk_of(to) + 1) * a.chunk);
-  }
-  return low < high ? KeyRange{clamp(low), clamp(high)} : KeyRange{0, 0};
 }
 
 }  // namespace fa::cpu

@@ -2,27 +2,25 @@
 #pragma once
 
 #include "core/call.h"
+#include "core/sequence.h"
 #include "cpu/cache.h"
 
 namespace fa::cpu {
 
-struct Sequence {
-  int64_t q_batch, q_first, q_len;  // rows q_first .. q_first + q_len - 1 of entry q_batch of q
-  int64_t k_batch, k_first, k_len;  // the same of k; paged: k_first is the token that is key 0
-  int64_t offset;                   // position of query 0 among the keys
+struct Sequence : SequenceOf<int64_t> {
+  int64_t q_batch = 0;  // the entry of q, out and lse that has its rows
 
-  /// The keys low <= j < high that the causal mask, the window and the chunk leave to a query.
-  struct KeyRange {
-    int32_t low, high;
-  };
-  KeyRange attended(const Attention &attention, int64_t query) const { return attended(attention, query, query); }
+  /// The keys that the causal mask, the window and the chunk leave to a query.
+  Interval attended(const Attention &attention, int64_t query) const { return attended(attention, query, query); }
 
   /// The smallest range with all keys that queries first .. last attend.
-  KeyRange attended(const Attention &attention, int64_t first, int64_t last) const;
+  Interval attended(const Attention &a, int64_t first, int64_t last) const {
+    return attended_keys(a, a.mask != FA_MASK_NONE, first + offset, last + offset, keys);
+  }
 
   /// The range of all queries.
-  KeyRange attended(const Attention &attention) const {
-    return q_len > 0 ? attended(attention, 0, q_len - 1) : KeyRange{0, 0};
+  Interval attended(const Attention &attention) const {
+    return queries > 0 ? attended(attention, 0, queries - 1) : Interval{0, 0};
   }
 };
 

@@ -176,7 +176,7 @@ class Worker {
                   pages_of(p, plan.sequence, sequence_index(plan)), p.k.dtype};
     for (int64_t head = at.head; head < at.head + at.heads; head++) {
       int64_t query = first / group, member = first % group;
-      Sequence::KeyRange keys = plan.sequence.attended(attention_, query);
+      Interval keys = plan.sequence.attended(attention_, query);
       for (int64_t left = std::min(plan.tile_rows, plan.rows - first); left > 0; left--) {
         fill_row(tile_.row[tile_.rows++], plan, query, head * group + member, keys);
         if (++member == group) {
@@ -189,7 +189,7 @@ class Worker {
 
   int64_t sequence_index(const SequencePlan &plan) const { return &plan - &shared_.plan.sequence(0); }
 
-  void fill_row(QueryRow &row, const SequencePlan &plan, int64_t query, int64_t head, Sequence::KeyRange keys) const {
+  void fill_row(QueryRow &row, const SequencePlan &plan, int64_t query, int64_t head, Interval keys) const {
     const ForwardCall &p = call_;
     const Sequence &s = plan.sequence;
     describe_row(row, p, s, sequence_index(plan), query, head, keys);

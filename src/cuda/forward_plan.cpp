@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "combine/tiles.h"
+#include "forward/combine/tiles.h"
 #include "core/status.h"
 #include "cuda/inputs.h"
 #include "cuda/order.h"

@@ -100,7 +100,7 @@ TEST(Kernels, BackwardKernelsAreNamed) {
     const std::string arch = std::string("cuda.") + info.arch;
     const bool halves = std::string(info.compute_dtypes).find("f16") != std::string::npos;
     std::vector<std::string> expected = {arch + ".backward_simt"};
-    if (halves) expected.insert(expected.begin(), arch + ".backward");
+    if (halves) expected.insert(expected.begin(), arch + ".backward_mma");
     if (std::string(info.device) == "cpu") expected = {info.name};
     EXPECT_EQ(backward_names(i, info), expected) << info.name;
   }

@@ -76,7 +76,7 @@ TEST(BackwardPlan, HasAKernelForWhatIsWanted) {
 }
 
 bool is_of_tensor_cores(const Image &image) {
-  return std::strcmp(image.family_name, "backward") == 0;
+  return std::strcmp(image.family_name, "backward_mma") == 0;
 }
 
 /// The families on tensor cores, then the fallback.

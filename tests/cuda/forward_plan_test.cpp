@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "forward_calls.h"
-#include "mma/tiles.h"
+#include "forward/mma/tiles.h"
 
 namespace fa::cuda {
 namespace {

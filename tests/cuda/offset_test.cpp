@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "combine/tiles.h"
+#include "forward/combine/tiles.h"
 #include "common/params.h"
 #include "cuda/derive.h"
 #include "cuda/fixture.h"
-#include "mma/tiles.h"
+#include "forward/mma/tiles.h"
 #include "reference/number.h"
-#include "simt/tiles.h"
+#include "forward/simt/tiles.h"
 
 namespace cuda_test {
 namespace {

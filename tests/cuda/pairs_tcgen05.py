@@ -1,9 +1,9 @@
-"""What calls of kernels/tcgen05 differ in: a plan of pairs.py."""
+"""What calls of kernels/forward/tcgen05 differ in: a plan of pairs.py."""
 
 import pairs_wgmma
 from pairs_wgmma import mended
 
-TITLE = "calls of `kernels/tcgen05`"
+TITLE = "calls of `kernels/forward/tcgen05`"
 KERNEL = "cuda.sm_100a.tcgen05"
 # Two tiles of queries a block, and one: of 192 and of 256 columns.
 FACTORS = pairs_wgmma.FACTORS | {

@@ -23,7 +23,7 @@ SMS = {"4/1": 2, "6/1": 3, "8/2": 4}
 
 
 def allowed(row):
-    """SM 75 has no bf16, and small shared memory no tiles of 256 columns (kernels/backward/tiles.h)."""
+    """SM 75 has no bf16, and small shared memory no tiles of 256 columns (kernels/backward/mma/tiles.h)."""
     arch, columns = row.get("arch"), row.get("columns")
     return (arch, row.get("type")) != ("75", "bf16") and not (arch in ("75", "86", "89", "120") and columns == "256")
 

@@ -1,6 +1,6 @@
-"""What calls of kernels/wgmma differ in: a plan of pairs.py."""
+"""What calls of kernels/forward/wgmma differ in: a plan of pairs.py."""
 
-TITLE = "calls of `kernels/wgmma`"
+TITLE = "calls of `kernels/forward/wgmma`"
 KERNEL = "cuda.sm_90a.wgmma"
 FACTORS = {
     "columns": ("64", "96", "128", "192", "256", "40/64", "192/128"),

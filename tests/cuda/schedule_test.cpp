@@ -94,7 +94,7 @@ struct RandomCall {
 
   void use_fewer(reference::Random *random) {
     for (int32_t b = 0; b < params.batch; b++)
-      used.push_back(int32_t(random->between(0, kernels::rows_of(params.cu_seqlens_q, params.rows_q, b))));
+      used.push_back(int32_t(random->between(0, params.cu_seqlens_q ? params.cu_seqlens_q[b + 1] - params.cu_seqlens_q[b] : params.rows_q)));
     params.seqused_q = used.data();
   }
 };

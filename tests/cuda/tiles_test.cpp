@@ -1,5 +1,5 @@
 // Grids, shared memory and tensor memory of tiles, from inside.
-#include "tcgen05/tiles.h"
+#include "forward/tcgen05/tiles.h"
 
 #include <gtest/gtest.h>
 

@@ -473,7 +473,7 @@ EXTREMES = [
     Mutant(
         "inverse_of_tiny_softcaps",
         "src/cpu/kernel/scores.h",
-        "m.softcap < FLT_MIN ? 0x1p64f : 1;",
+        "m.cap < FLT_MIN ? 0x1p64f : 1;",
         "1;",
         EXTREME,
     ),
@@ -486,26 +486,26 @@ EXTREMES = [
     ),
     Mutant(
         "window_left_of_32_bits",
-        "src/cpu/sequences.cpp",
-        "from - a.window_left",
-        "from - static_cast<int32_t>(a.window_left)",
+        "src/core/sequence.h",
+        "low = bounds::larger(low, first - b.window_left);",
+        "low = bounds::larger(low, first - static_cast<int32_t>(b.window_left));",
         EXTREME,
     ),
     Mutant(
         "window_right_of_32_bits",
-        "src/cpu/sequences.cpp",
-        "to + a.window_right + 1",
-        "to + static_cast<int32_t>(a.window_right + 1)",
+        "src/core/sequence.h",
+        "high = bounds::smaller(high, last + b.window_right + 1);",
+        "high = bounds::smaller(high, last + static_cast<int32_t>(b.window_right + 1));",
         EXTREME,
     ),
     Mutant(
         "offsets_of_32_bits",
-        "src/cpu/sequences.cpp",
-        "from = first + offset, to = last + offset;",
-        "from = static_cast<int32_t>(first + offset), to = static_cast<int32_t>(last + offset);",
+        "src/cpu/sequences.h",
+        "first + offset, last + offset, keys);",
+        "static_cast<int32_t>(first + offset), static_cast<int32_t>(last + offset), keys);",
         EXTREME,
     ),
-    Mutant("chunks_below_0", "src/cpu/sequences.cpp", "(p % a.chunk < 0 ? 1 : 0)", "0", EXTREME),
+    Mutant("chunks_below_0", "src/core/sequence.h", "(position % b.chunk < 0 ? 1 : 0)", "0", EXTREME),
 ]
 
 TOOL = [

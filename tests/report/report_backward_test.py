@@ -12,7 +12,7 @@ from kernel_report.images import Image, Tile  # noqa: E402
 from kernel_report.rates import GPUS, RATES  # noqa: E402
 from kernel_report.sass import Function, Instruction  # noqa: E402
 
-IMAGE = Image(Path("sm_80.backward.bf16.32.fatbin"), 80, "backward", "bf16", 32)
+IMAGE = Image(Path("sm_80.backward_mma.bf16.32.fatbin"), 80, "backward_mma", "bf16", 32)
 BRANCH = "`(.L_{})"
 
 
@@ -93,7 +93,7 @@ class Ways(unittest.TestCase):
 
     def test_copies_that_each_step_waits_for(self) -> None:
         """By loads of any memory into shared memory, where SM 75 has no registers to ask for them a step ahead."""
-        small = Image(Path("sm_75.backward.f16.256.fatbin"), 75, "backward", "f16", 256)
+        small = Image(Path("sm_75.backward_mma.f16.256.fatbin"), 75, "backward_mma", "f16", 256)
         ahead, waits = (function("fa_backward_dq", [(f"{load}.E.128.SYS", "")], {}) for load in ("LDG", "LD"))
         found = [backward.waits_for_copies(*each) for each in ((small, ahead), (small, waits), (IMAGE, waits))]
         self.assertEqual(found, [False, True, False])

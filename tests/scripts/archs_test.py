@@ -72,7 +72,7 @@ class Archs(unittest.TestCase):
         self.run_in(sys.executable, "scripts/support-matrix")
         page = (self.tree / "docs" / "gpus.md").read_text()
         forward = "`cuda.sm_122.mma` | `cuda.sm_122.mma` | `cuda.sm_122.simt`"
-        gradients = "`backward` | `backward` | `backward_simt`"
+        gradients = "`backward_mma` | `backward_mma` | `backward_simt`"
         self.assertIn(f"| a new one | 122 | {forward} | {gradients} | machine code |", page)
 
     def test_one_less(self):

@@ -40,10 +40,10 @@ BackwardQueryTile &describe_queries(void *memory, const BackwardPlan &plan, int6
   tile.dout_dtype = call.dout.dtype;
   tile.dq_elem = call.dq.stride[3];
   tile.dq_dtype = call.dq.dtype;
-  tile.head_rows = s.q_len * (call.heads_q / call.heads_kv);
+  tile.head_rows = s.queries * (call.heads_q / call.heads_kv);
   tile.delta_given = static_cast<bool>(call.delta);
   tile.add_dq = call.adds_to(FA_ACCUMULATE_DQ);
-  tile.rows = static_cast<int>(std::min<int64_t>(plan.microkernel().tile_rows, s.q_len - first));
+  tile.rows = static_cast<int>(std::min<int64_t>(plan.microkernel().tile_rows, s.queries - first));
   for (int i = 0; i < tile.rows; i++) {
     const int64_t query = first + i, row = s.q_first + query;
     describe_row(tile.row[i], call, s, b, query, head, s.attended(*call.attention, query));
@@ -66,7 +66,7 @@ KeyTile &describe_keys(void *memory, const BackwardPlan &plan, int64_t b, int64_
   tile.attention = call.attention;
   tile.keys = {cache_rows(call, call.k, s, head), cache_rows(call, call.v, s, head), {}, call.k.dtype};
   tile.first = first;
-  tile.n = static_cast<int>(std::min<int64_t>(key_block, s.k_len - first));
+  tile.n = static_cast<int>(std::min<int64_t>(key_block, s.keys - first));
   tile.dk = gradient_rows(call, call.dk, s, head);
   tile.dv = gradient_rows(call, call.dv, s, head);
   tile.dk_dtype = call.dk.dtype;
@@ -94,11 +94,11 @@ BackwardHead::BackwardHead(const BackwardPlan &plan, int64_t index, char *slot)
 }
 
 int64_t BackwardHead::key_tiles() const {
-  return tiles_of(sequence().k_len, key_block);
+  return tiles_of(sequence().keys, key_block);
 }
 
 int64_t BackwardHead::query_tiles() const {
-  return tiles_of(sequence().q_len, plan_.microkernel().tile_rows);
+  return tiles_of(sequence().queries, plan_.microkernel().tile_rows);
 }
 
 BackwardQueryTile &BackwardHead::queries(int64_t tile) const {
@@ -201,7 +201,7 @@ double BackwardHead::remaining_macs() const {
   const double rounds = static_cast<double>(schedule.rounds()), groups = static_cast<double>(schedule.key_groups());
   const double met = static_cast<double>(round_) + static_cast<double>(cursor_.group) / groups;
   const double heads = static_cast<double>(group_size() - group_head_) - met / rounds;
-  return heads * static_cast<double>(sequence().q_len) * static_cast<double>(sequence().k_len) *
+  return heads * static_cast<double>(sequence().queries) * static_cast<double>(sequence().keys) *
          static_cast<double>(3 * a.head_dim + 2 * a.head_dim_v);
 }
 
@@ -237,9 +237,9 @@ PairSchedule BackwardHead::pair_schedule() const {
 bool BackwardHead::attends(int64_t first_query_tile, int64_t query_tiles, int64_t first_key_tile,
                            int64_t key_tiles) const {
   const int64_t tile_rows = plan_.microkernel().tile_rows, first = first_query_tile * tile_rows;
-  const int64_t last = std::min(first + query_tiles * tile_rows, sequence().q_len) - 1;
+  const int64_t last = std::min(first + query_tiles * tile_rows, sequence().queries) - 1;
   if (last < first) return false;
-  const Sequence::KeyRange keys = sequence().attended(*plan_.call().attention, first, last);
+  const Interval keys = sequence().attended(*plan_.call().attention, first, last);
   return keys.low < (first_key_tile + key_tiles) * key_block && first_key_tile * key_block < keys.high;
 }
 
@@ -288,7 +288,7 @@ void BackwardHead::each_shared_row(const F &f) const {
   const auto each_use = [&](const auto &g) {
     for (int64_t b = first_; b >= 0; b = plan_.sequence(b).next) {
       const Sequence &s = plan_.sequence(b).sequence;
-      for (int64_t row = s.k_first; row < s.k_first + s.k_len; row++) g(row);
+      for (int64_t row = s.k_first; row < s.k_first + s.keys; row++) g(row);
     }
   };
   each_use([&](int64_t row) { shared_seen_[row] = false; });

@@ -85,7 +85,7 @@ double BackwardPlan::macs_of(int64_t first) const {
   const Attention &a = *call_.attention;
   double pairs = 0;
   for (int64_t b = first; b >= 0; b = sequences_[b].next)
-    pairs += static_cast<double>(sequences_[b].sequence.q_len) * static_cast<double>(sequences_[b].sequence.k_len);
+    pairs += static_cast<double>(sequences_[b].sequence.queries) * static_cast<double>(sequences_[b].sequence.keys);
   return call_.heads_kv == 0
              ? 0
              : pairs * static_cast<double>(call_.heads_q / call_.heads_kv * (3 * a.head_dim + 2 * a.head_dim_v));

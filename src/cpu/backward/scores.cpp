@@ -62,10 +62,10 @@ class BiasTile {
     for_each(own(batch_, shape[0], call.batch, 1), [&](int64_t b) {
       const Sequence &s = plan_.sequence(b).sequence;
       for_each(own(head_, shape[1], call.heads_q, 1), [&](int64_t head) {
-        for_each(own(key_tile_, shape[3], s.k_len, key_block), [&](int64_t key) {
+        for_each(own(key_tile_, shape[3], s.keys, key_block), [&](int64_t key) {
           KeyTile &keys = describe_keys(key_memory_, plan_, b, head / group, key);
           bool staged = false;
-          for_each(own(query_tile_, shape[2], s.q_len, tile_rows), [&](int64_t query) {
+          for_each(own(query_tile_, shape[2], s.queries, tile_rows), [&](int64_t query) {
             BackwardQueryTile &queries = describe_queries(query_memory_, plan_, b, head, query);
             if (block_masked(queries, 0, queries.rows, keys.first, keys.first + keys.n)) return;
             if (!std::exchange(staged, true)) plan_.microkernel().stage_keys(keys);
@@ -113,7 +113,7 @@ void compute_sink(const BackwardPlan &plan, int64_t batch, int64_t head) {
   for_each(own(batch, call.dsinks_batch, call.batch, 1), [&](int64_t b) {
     const Sequence &s = plan.sequence(b).sequence;
     const float sink = *call.sinks.at<const float>(b, head, 0);
-    for (int64_t row = s.q_first; row < s.q_first + s.q_len; row++) {
+    for (int64_t row = s.q_first; row < s.q_first + s.queries; row++) {
       const float lse = *call.lse.at<const float>(s.q_batch, head, row);
       if (lse == -std::numeric_limits<float>::infinity()) continue;
       const double weight = std::exp(static_cast<double>(sink) - static_cast<double>(lse));

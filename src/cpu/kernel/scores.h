@@ -4,6 +4,7 @@
 
 #include <cfloat>
 
+#include "core/score.h"
 #include "cpu/kernel/convert.h"
 
 namespace fa::cpu::FA_ISA {
@@ -23,18 +24,16 @@ inline bool scale_folds_into_exp2(float scale) {
 }
 
 /// The score_mod of a call. `plain` scores need only the scale, which is then folded into exp2.
-struct ScoreMod {
-  float scale, softcap;
-  bool bias, bias_first, alibi, mask, plain;
+struct ScoreMod : ScoreRule {
+  float scale, cap;
+  bool plain;
 
   explicit ScoreMod(const QueryTile &tile)
-      : scale(tile.attention->scale),
-        softcap(tile.attention->softcap),
-        bias(tile.row[0].bias != nullptr),
-        bias_first(bias && tile.attention->bias_before_softcap),
-        alibi(tile.alibi),
-        mask(tile.row[0].mask != nullptr),
-        plain(scale_folds_into_exp2(scale) && softcap == 0 && !bias && !alibi && !mask) {}
+      : ScoreRule{tile.row[0].bias != nullptr, tile.attention->bias_before_softcap, tile.attention->softcap > 0,
+                  tile.alibi, tile.row[0].mask != nullptr},
+        scale(tile.attention->scale),
+        cap(tile.attention->softcap),
+        plain(scale_folds_into_exp2(scale) && !softcap && !bias && !alibi && !mask) {}
 
   /// The factor from a kernel's scores to those of fa.h: plain scores are kept as products.
   float score_scale() const { return plain ? scale : 1; }
@@ -42,36 +41,60 @@ struct ScoreMod {
   float scale_log2() const { return score_scale() * log2_e; }
 };
 
-/// x[i] (i < n) are scores of keys key .. key + n - 1; bias[i] and mask[i] belong to them. Where asked for, slope[i] is
-/// the softcap's derivative.
-[[gnu::always_inline]] inline void apply_score_mod(Vec *x, int n, const ScoreMod &m, const Vec *bias, const Vec *mask,
-                                                   const Lane &lane, int32_t key, Vec *slope = nullptr) {
-  const Vec scale = Simd::set1(m.scale), none = Simd::set1(-infinity);
-  for (int i = 0; i < n; i++) x[i] = Simd::mul(x[i], scale);
-  if (m.bias && m.bias_first)
-    for (int i = 0; i < n; i++) x[i] = Simd::add(x[i], bias[i]);
-  if (m.softcap > 0) {
-    // Below the normal numbers a softcap has no finite inverse.
-    const float raised = m.softcap < FLT_MIN ? 0x1p64f : 1;
-    const Vec cap = Simd::set1(m.softcap), inverse = Simd::set1(1 / (m.softcap * raised));
-    for (int i = 0; i < n; i++) {
-      const Vec y = raised != 1 ? Simd::mul(x[i], Simd::set1(raised)) : x[i];
-      const Vec t = tanh(Simd::mul(y, inverse)), capped = Simd::mul(cap, t);
-      if (slope != nullptr) slope[i] = Simd::sub(Simd::set1(1.0f), Simd::mul(t, t));
-      // An addend of -inf masks, before the softcap too.
-      x[i] = m.bias_first ? Simd::select(Simd::equal(bias[i], none), none, capped) : capped;
-    }
+/// Scores x[i] (i < n) of keys key .. key + n - 1, with the steps of core/score.h; bias[i] and mask[i] belong to them.
+/// Where asked for, slope[i] is the softcap's derivative.
+struct ScoreVectors {
+  Vec *x;
+  int n;
+  const ScoreMod &m;
+  const Vec *bias, *mask;
+  const Lane &lane;
+  int32_t key;
+  Vec *slope;
+
+  template <class F>
+  [[gnu::always_inline]] void each(F f) {
+    for (int i = 0; i < n; i++) f(x[i], i);
   }
-  if (m.bias && !m.bias_first)
-    for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(bias[i], none), none, Simd::add(x[i], bias[i]));
-  if (m.alibi) {
+
+  [[gnu::always_inline]] void multiply_by_scale() {
+    const Vec scale = Simd::set1(m.scale);
+    each([&](Vec &s, int) { s = Simd::mul(s, scale); });
+  }
+  [[gnu::always_inline]] void add_bias() {
+    each([&](Vec &s, int i) { s = Simd::add(s, bias[i]); });
+  }
+  [[gnu::always_inline]] void apply_softcap() {
+    // Below the normal numbers a softcap has no finite inverse.
+    const float raised = m.cap < FLT_MIN ? 0x1p64f : 1;
+    const Vec cap = Simd::set1(m.cap), inverse = Simd::set1(1 / (m.cap * raised));
+    each([&](Vec &s, int i) {
+      const Vec y = raised != 1 ? Simd::mul(s, Simd::set1(raised)) : s;
+      const Vec t = tanh(Simd::mul(y, inverse));
+      if (slope != nullptr) slope[i] = Simd::sub(Simd::set1(1.0f), Simd::mul(t, t));
+      s = Simd::mul(cap, t);
+    });
+  }
+  [[gnu::always_inline]] void finish_bias(bool added) {
+    const Vec none = Simd::set1(-infinity);
+    each([&](Vec &s, int i) { s = Simd::select(Simd::equal(bias[i], none), none, added ? s : Simd::add(s, bias[i])); });
+  }
+  [[gnu::always_inline]] void add_alibi() {
     const Vec minus_slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
     const Vec position_overflow = Simd::load(lane.position_overflow);
-    for (int i = 0; i < n; i++)
-      x[i] = Simd::fma(minus_slope, Simd::add(Simd::distance(lane.position, key + i), position_overflow), x[i]);
+    each([&](Vec &s, int i) {
+      s = Simd::fma(minus_slope, Simd::add(Simd::distance(lane.position, key + i), position_overflow), s);
+    });
   }
-  if (m.mask)
-    for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::equal(mask[i], Simd::zero()), none, x[i]);
+  [[gnu::always_inline]] void hide_masked() {
+    const Vec none = Simd::set1(-infinity);
+    each([&](Vec &s, int i) { s = Simd::select(Simd::equal(mask[i], Simd::zero()), none, s); });
+  }
+};
+
+[[gnu::always_inline]] inline void apply_score_mod(Vec *x, int n, const ScoreMod &m, const Vec *bias, const Vec *mask,
+                                                   const Lane &lane, int32_t key, Vec *slope = nullptr) {
+  modify(ScoreVectors{x, n, m, bias, mask, lane, key, slope}, m);
 }
 
 /// The W x W corner of bias that belongs to lanes' rows and keys key .. key + n - 1, a vector of lanes for each key.

@@ -1,4 +1,4 @@
 // The families of families.inc.
-#include "combine/tiles.h"
+#include "forward/combine/tiles.h"
+#include "forward/simt/tiles.h"
 #include "probe/tiles.h"
-#include "simt/tiles.h"

@@ -2,11 +2,11 @@
 
 from table import OUTSIDE, RACE, UNDER_WAY, UNWRITTEN, WRONG, Mutant
 
-F16 = ("80", "backward", "f16", "32")
-STAGED = ("75", "backward", "f16", "32")
+F16 = ("80", "backward_mma", "f16", "32")
+STAGED = ("75", "backward_mma", "f16", "32")
 
-KEYS, QUERIES = "backward/keys.cuh", "backward/queries.cuh"
-LOAD, WALK = "backward/load.cuh", "backward/query_stream.cuh"
+KEYS, KEYS_PASS, QUERIES = "backward/mma/keys.cuh", "backward/mma/keys_pass.cuh", "backward/mma/queries.cuh"
+LOAD, WALK = "backward/mma/load.cuh", "backward/mma/query_stream.cuh"
 NAN = r"is -?nan, expected"
 LOADED_OUTSIDE = r"kernel: error 700: illegal address: .* behind its end"
 OF_KEYS = r"d[kv]\[.*\] is .*, expected "
@@ -18,7 +18,7 @@ def gradients(name, file, old, new, expected, image=F16):
     return Mutant(name, image, file, old, new, expected, test=f"*/CheckedGradients.GradientsDim{dim}/{dtype}_sm_{arch}")
 
 
-BF16 = ("80", "backward", "bf16", "64")
+BF16 = ("80", "backward_mma", "bf16", "64")
 
 
 def at_the_ends(name, file, old, new, image):
@@ -27,8 +27,8 @@ def at_the_ends(name, file, old, new, image):
 
 
 # All three gradients in one loop, of calls in turns and of calls in any order.
-TOGETHER, DELTA = ("80", "backward", "bf16", "32"), ("80", "delta", "f32", "576")
-TURNS = "backward/dq_accumulate.cuh"
+TOGETHER, DELTA = ("80", "backward_mma", "bf16", "32"), ("80", "delta", "f32", "576")
+TURNS = "backward/mma/dq_accumulate.cuh"
 
 
 def any_order(name, file, old, new, expected, image=TOGETHER):
@@ -45,7 +45,7 @@ def in_turns(name, file, old, new, expected, image=TOGETHER, also=(), device="")
 
 # Blocks that have their turn are alone at the sums: they may as well add by loads and stores, which the emulator's checks
 # see where nothing orders them.
-PLAIN_ADDITIONS = (("common/dq_accum.cuh",
+PLAIN_ADDITIONS = (("collective/dq_accum.cuh",
                     'asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(sums + e * 32), "f"(x.x[e]) : "memory");',
                     "sums[e * 32] += x.x[e];"),)  # fmt: skip
 OF_SUMS = r"kernel: error 719: grid-race: (reads|writes) global memory"
@@ -57,26 +57,26 @@ def ordered(name, file, old, new, expected=OF_SUMS):
 
 GRADIENTS = [
     gradients("clean_backward", "", "", "", ""),
-    gradients("entry_dkv", "backward/kernel.cu", "  keys_pass<BlockOf<Entry::dkv>>(p);\n", "", OF_KEYS),
-    gradients("entry_dq", "backward/kernel.cu", "  queries_pass<BlockOf<Entry::dq>>(p);\n", "", OF_QUERIES),
+    gradients("entry_dkv", "backward/mma/kernel.cu", "  keys_pass<BlockOf<Entry::dkv>>(p);\n", "", OF_KEYS),
+    gradients("entry_dq", "backward/mma/kernel.cu", "  queries_pass<BlockOf<Entry::dq>>(p);\n", "", OF_QUERIES),
     # What 16 bits hold.
-    at_the_ends("halves_of_bf16", "backward/grad_scale.cuh", "return B::halves ? 2 : 1;", "return 1;", BF16),
+    at_the_ends("halves_of_bf16", "backward/mma/grad_scale.cuh", "return B::halves ? 2 : 1;", "return 1;", BF16),
     at_the_ends("halves_of_keys", KEYS, "if constexpr (B::halves) neg_lse_log2 -= 1;", "", BF16),
     at_the_ends("halves_of_queries", QUERIES, "if constexpr (B::halves) t.neg_lse_log2 -= 1;", "", BF16),
-    at_the_ends("least_factor", "backward/grad_scale.cuh", "least_exponent = -118", "least_exponent = -100", ("80", "backward", "f16", "64")),
+    at_the_ends("least_factor", "backward/mma/grad_scale.cuh", "least_exponent = -118", "least_exponent = -100", ("80", "backward_mma", "f16", "64")),
     # Copies and barriers.
     gradients("wait_for_a_step", LOAD, "cp_async_wait_group<0>();", "cp_async_wait_group<1>();", UNDER_WAY),
     gradients("barrier_of_a_step", QUERIES, "    ring.arrive(stage);\n    __syncthreads();\n", "    ring.arrive(stage);\n",
               UNDER_WAY + "|" + RACE),
     # At 32 columns a block's queries are all in registers, and nobody reads their tile at the end.
-    gradients("barrier_of_the_stores", QUERIES, "  __syncthreads();  // the tiles are free\n", "", RACE, ("80", "backward", "f16", "64")),
-    gradients("barrier_of_kept_keys", KEYS, "      __syncthreads();\n      kept.load", "      kept.load", UNDER_WAY + "|" + RACE),
+    gradients("barrier_of_the_stores", QUERIES, "  __syncthreads();  // the tiles are free\n", "", RACE, ("80", "backward_mma", "f16", "64")),
+    gradients("barrier_of_kept_keys", KEYS_PASS, "      __syncthreads();\n      kept.load", "      kept.load", UNDER_WAY + "|" + RACE),
     gradients("barrier_of_kept_queries", QUERIES, "      __syncthreads();\n      unroll<2>", "      unroll<2>", UNDER_WAY + "|" + RACE),
-    gradients("tile_of_kept_keys", KEYS, "kept.load(shared.own(of_keys()));", "kept.load(shared.own(0));", OF_KEYS),
-    gradients("wait_of_a_pair", KEYS, "    exchange.wait();\n", "", UNWRITTEN + "|" + RACE),
-    gradients("barrier_of_noted_keys", KEYS, "__syncthreads_or(any_nonfinite<B>(x))", "__any_sync(~0u, any_nonfinite<B>(x))",
+    gradients("tile_of_kept_keys", KEYS_PASS, "kept.load(shared.own(of_keys()));", "kept.load(shared.own(0));", OF_KEYS),
+    gradients("wait_of_a_pair", KEYS_PASS, "    exchange.wait();\n", "", UNWRITTEN + "|" + RACE),
+    gradients("barrier_of_noted_keys", KEYS_PASS, "__syncthreads_or(any_nonfinite<B>(x))", "__any_sync(~0u, any_nonfinite<B>(x))",
               UNWRITTEN + "|" + RACE + "|deadlock|barrier"),
-    gradients("barrier_of_cleared_rows", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n    __syncthreads();\n",
+    gradients("barrier_of_cleared_rows", KEYS_PASS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n    __syncthreads();\n",
               "    clear_nonfinite<B>(shared.slot(stage, 1));\n", RACE),
     gradients("slot_of_a_step", QUERIES, "    if (B::stages == 2) stage = 1 - stage;\n", "", WRONG + "|" + UNDER_WAY + "|" + RACE),
     gradients("rows_past_the_last", LOAD, "row + r + i * step < end", "true", WRONG + "|" + OUTSIDE),
@@ -85,28 +85,28 @@ GRADIENTS = [
     gradients("zeros_past_the_last", LOAD, "read ? __ldg(reinterpret_cast<const uint4 *>(from)) : uint4{}",
               "__ldg(reinterpret_cast<const uint4 *>(from))", LOADED_OUTSIDE, STAGED),
     # Masks.
-    gradients("edge_of_the_keys", KEYS, ".holds(B::row_of(thread, 2 * i + e / 2))", ".holds(B::row_of(thread, 2 * i + e / 2) - 1)", OF_KEYS),
+    gradients("edge_of_the_keys", KEYS_PASS, ".holds(B::row_of(thread, 2 * i + e / 2))", ".holds(B::row_of(thread, 2 * i + e / 2) - 1)", OF_KEYS),
     gradients("edge_of_the_queries", QUERIES, "keys.holds(first + column)", "keys.holds(first + column - 1)", OF_QUERIES),
-    gradients("whole_tiles_of_queries", WALK, "  if (p.causal) low = max(low, last);\n", "", OF_KEYS),
-    gradients("whole_tiles_of_keys", QUERIES, "full_high / B::columns};", "up(full_high)};", OF_QUERIES),
+    gradients("whole_tiles_of_queries", "../src/core/sequence.h", "  if (causal) low = bounds::larger(low, last);\n", "", OF_KEYS),
+    gradients("whole_tiles_of_keys", QUERIES, "rows.full_high / B::columns};", "up(rows.full_high)};", OF_QUERIES),
     gradients("rows_without_keys", KEYS, "without_keys = neg_lse_log2 == -infinity;", "without_keys = false;", NAN),
-    gradients("rows_of_dout_stay", KEYS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n", "", NAN),
+    gradients("rows_of_dout_stay", KEYS_PASS, "    clear_nonfinite<B>(shared.slot(stage, 1));\n", "", NAN),
     gradients("keys_stay", QUERIES, "      clear_nonfinite<B>(shared.slot(stage, 0));\n", "", NAN),
     # Operands, heads, scores.
-    gradients("operands_of_a_pair", KEYS, "shared.slot(stage, 1));  // dV", "shared.slot(stage, 0));  // dV", OF_KEYS),
+    gradients("operands_of_a_pair", KEYS_PASS, "shared.slot(stage, 1));  // dV", "shared.slot(stage, 0));  // dV", OF_KEYS),
     gradients("heads_of_a_group", WALK, "at.head + 1 < group", "at.head + 2 < group", OF_KEYS),
-    gradients("slope_of_a_head", "backward/scores.cuh", "fmaf(-slope_2, fabsf(distance), x)", "x", WRONG),
-    gradients("derivative_of_a_cap", "backward/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
-    gradients("added_gradients", "common/gradient.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
+    gradients("slope_of_a_head", "backward/mma/scores.cuh", "add_alibi(x, slope_2, distance)", "x", WRONG),
+    gradients("derivative_of_a_cap", "backward/mma/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
+    gradients("added_gradients", "collective/gradient_output.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
     # What 16 bits do not hold.
-    gradients("factors_stay", "backward/grad_scale.cuh", "__any_sync(~0u, moved)", "false", WRONG),
-    gradients("sums_keep_a_factor", "backward/grad_scale.cuh", "      sum.scale_row(r, factor(r) / before);\n", "", WRONG),
+    gradients("factors_stay", "backward/mma/grad_scale.cuh", "__any_sync(~0u, moved)", "false", WRONG),
+    gradients("sums_keep_a_factor", "backward/mma/grad_scale.cuh", "      sum.scale_row(r, factor(r) / before);\n", "", WRONG),
     # Sums of dq that blocks of keys add to.
     any_order("clean_any_order", "", "", "", ""),
-    any_order("sums_begin_with_zeros", "delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
-    any_order("shown_to_all", KEYS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange again\n", "", RACE),
-    any_order("exchanged_before_shown", KEYS, "if (keys) __syncwarp();", "", RACE + "|lane-race"),
-    any_order("place_of_a_sum", "common/dq_accum.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
+    any_order("sums_begin_with_zeros", "backward/delta/kernel.cu", "sums[i] = {};", "sums[i] = {1, 0, 0, 0};", OF_QUERIES, DELTA),
+    any_order("shown_to_all", KEYS_PASS, "      __syncthreads();  // dS of the step before has been read, and pairs may exchange again\n", "", RACE),
+    any_order("exchanged_before_shown", KEYS_PASS, "if (keys) __syncwarp();", "", RACE + "|lane-race"),
+    any_order("place_of_a_sum", "collective/dq_accum.cuh", "row / 8 % 2 * 2 + column % 2", "row / 8 % 2 + column % 2 * 2", OF_QUERIES, DELTA),
     any_order("keys_that_stay_odd", TURNS, "b[n] = finite_halves(b[n], B::exponents);", "b[n] = b[n];", NAN),
     any_order("keys_that_do_not_exist", KEYS, "p.has_score_mod || partial ?", "p.has_score_mod ?", NAN),
     any_order("a_head_of_sums", TURNS, "at.head * p.stats_rows + at.tile", "at.tile", OF_QUERIES),
@@ -114,19 +114,19 @@ GRADIENTS = [
     of_f16("factor_of_a_sum", TURNS, "const float inverse = 1 / factor_of_sum();", "const float inverse = 1;", OF_QUERIES),
     of_f16("factors_of_warps", TURNS, "if constexpr (Careful && B::scales_ds) rescale(a, k * 16 / B::warp_rows);", "", OF_QUERIES),
     of_f16("several_factors", TURNS, "shared.state->dq_semaphore.odd || !is_one_factor()", "shared.state->dq_semaphore.odd", OF_QUERIES),
-    of_f16("infinite_terms", "backward/grad_scale.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
-    of_f16("rows_without_factors", "delta/kernel.cu", "counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;", "0;", OF_QUERIES, DELTA),
-    of_f16("factors_stay_in_dq", "delta/kernel.cu", "factors ? 1 / factors[row] : 2;", "1;", OF_QUERIES, DELTA),
-    of_f16("scaled_where_shown", KEYS, "          if (is_uneven(n)) multiply_by_factors<false>(x);\n", "", OF_QUERIES),
-    of_f16("scaled_for_dk", KEYS, "          if (is_uneven(n)) multiply_by_factors<true>(x);\n", "", OF_KEYS),
+    of_f16("infinite_terms", "backward/mma/grad_scale.cuh", "if (bits == __float_as_int(infinity)) {", "if (false) {", OF_QUERIES),
+    of_f16("rows_without_factors", "backward/delta/kernel.cu", "counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;", "0;", OF_QUERIES, DELTA),
+    of_f16("factors_stay_in_dq", "backward/delta/kernel.cu", "factors ? 1 / factors[row] : 2;", "1;", OF_QUERIES, DELTA),
+    of_f16("scaled_where_shown", KEYS_PASS, "          if (is_uneven(n)) multiply_by_factors<false>(x);\n", "", OF_QUERIES),
+    of_f16("scaled_for_dk", KEYS_PASS, "          if (is_uneven(n)) multiply_by_factors<true>(x);\n", "", OF_KEYS),
     of_f16("whole_tiles_of_uneven_rows", KEYS, "threadIdx.x == 0 && pass.is_uneven(n);", "false;", OF_QUERIES),
     # Turns.
     in_turns("clean_in_turns", "", "", "", ""),
     in_turns("turns_end", TURNS, "if (semaphore.*counter != nullptr) st_release_gpu(semaphore.*counter, semaphore.turn + 1);", "", "deadlock"),
-    in_turns("turns_begin_anew", "delta/kernel.cu", "p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;", ";", "LAUNCH_TIMEOUT", DELTA),
+    in_turns("turns_begin_anew", "backward/delta/kernel.cu", "p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;", ";", "LAUNCH_TIMEOUT", DELTA),
     in_turns("order_of_turns", TURNS, "!= semaphore.turn)", "!= semaphore.turn + 1)", "deadlock"),
     in_turns("first_of_a_chain", TURNS, "semaphore.before.holds(at.tile)", "true", "deadlock"),
-    in_turns("turns_against_blocks", "common/backward_schedule.cuh", "int32_t tile = int32_t(turn);", "int32_t tile = int32_t(s.tiles - 1 - turn);",
+    in_turns("turns_against_blocks", "collective/backward_tile_scheduler.cuh", "int32_t tile = int32_t(turn);", "int32_t tile = int32_t(s.tiles - 1 - turn);",
              "deadlock", device="sm_80:sms=1"),
     ordered("clean_ordered", "", "", "", ""),
     ordered("wait_for_a_turn", TURNS, "    while (ld_acquire_gpu(semaphore.begun) != semaphore.turn) {\n    }\n", ""),

@@ -1,9 +1,9 @@
 """Faults seeded into the kernels, one to an image: the checked suite must see every one of them.
 
-mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [--sixth | NAME...]
+mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [--one-of N | NAME...]
 mutants.py --patterns SOURCES: only whether the sources have each text that a fault replaces, once
 SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH=...,...;
-PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default; --sixth: every sixth of them, others with each commit
+PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default; --one-of N: every Nth of them, others with each commit
 """
 
 import os
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from compiler import compile_image, name_of
+from compiler import compile_image, copy_sources, folder_of, name_of
 from gradients import GRADIENTS
 from roles import CODES, PRESETS, ROLES
 from table import CLEAN, MUTANTS
@@ -62,10 +62,10 @@ def patterns(sources: Path):
     with tempfile.TemporaryDirectory(prefix="fa-mutant-") as temporary:
         for mutant in ALL:
             for file in {file for file, _, _ in edits_of(mutant)}:
-                copy = Path(temporary, file)
+                copy = Path(temporary, "kernels", file)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(sources / file, copy)
-            stale += filter(None, [seed(mutant, Path(temporary))])
+            stale += filter(None, [seed(mutant, Path(temporary, "kernels"))])
     print("\n".join(stale) or f"{len(ALL)} mutants apply")
     return 1 if stale else 0
 
@@ -76,7 +76,7 @@ def outcome_of(mutant, folders):
     program = next(each for each in programs.split(",") if each.endswith(mutant.program))
     with tempfile.TemporaryDirectory(prefix="fa-mutant-") as temporary:
         copy, path = Path(temporary, "kernels"), Path(temporary, "images")
-        shutil.copytree(sources, copy)
+        copy_sources(Path(sources), copy)
         path.mkdir()
         arch, family, dtype, dim = mutant.image
         for image in Path(images).glob(f"sm_{arch}.*.fatbin"):
@@ -85,7 +85,7 @@ def outcome_of(mutant, folders):
         if stale:
             raise SystemExit(stale)
         if mutant.entry:
-            keep_entry(copy / family / "kernel.cu", mutant.entry)
+            keep_entry(copy / folder_of(copy, family) / "kernel.cu", mutant.entry)
         fatbin = path / f"{name_of(*mutant.image)}.fatbin"
         fatbin.unlink(missing_ok=True)
         flags = ["-lineinfo", "-fatbin", f"-DFA_TILE_PRESET={mutant.preset}"]
@@ -105,8 +105,9 @@ def judge(mutant, folders):
     """Whether the outcome is as it should be, and a line or more about it."""
     status, text = outcome_of(mutant, folders)
     seen = [line for line in text.splitlines() if mutant.expected and re.search(mutant.expected, line)]
-    # What the emulator reports of a kernel names the source, up to the entry point.
-    seen = [line for line in seen if "[kernel" not in line or f" {mutant.image[1]}/kernel.cu:" in line]
+    # A finding of the emulator names the lines of the source up to the entry point, each with the last folder of its path.
+    folder = mutant.image[1].removeprefix("backward_")
+    seen = [line for line in seen if "[kernel" not in line or f" {folder}/kernel.cu:" in line]
     wanted = 1 if mutant.file or (mutant.entry and not mutant.test) else 0  # a test of its own has no other entry points
     if status != wanted or bool(seen) != bool(mutant.file):
         line = f"{'a' if mutant.file else 'no'} line like '{mutant.expected}'" if mutant.expected else "nothing more"
@@ -114,20 +115,20 @@ def judge(mutant, folders):
     return True, f"{mutant.name}: {seen[0].strip()[:400] if mutant.file else 'clean'}"
 
 
-def sixth(mutants, sources):
-    """A sixth of them, by the number of commits; the first where git does not know it."""
-    count = subprocess.run(["git", "-C", sources, "rev-list", "--count", "HEAD"], capture_output=True, text=True)
-    first = int(count.stdout or 0) % 6
-    print(f"every sixth of {len(mutants)} mutants, from number {first} on: ctest -C slow runs all")
-    return mutants[first::6]
+def one_of(count, mutants, sources):
+    """Every count-th of them, from the number of commits on; from the first where git does not know it."""
+    commits = subprocess.run(["git", "-C", sources, "rev-list", "--count", "HEAD"], capture_output=True, text=True)
+    first = int(commits.stdout or 0) % count
+    print(f"one of {count} of {len(mutants)} mutants, from number {first} on: ctest -C slow runs all")
+    return mutants[first::count]
 
 
 def main(*arguments):
     if arguments[0] == "--patterns":
         return patterns(Path(arguments[1]))
     folders, archs, names = arguments[:5], arguments[5].split(","), arguments[6:]
-    if names == ("--sixth",):
-        chosen, names = sixth(ALL, folders[0]), ()
+    if names and names[0] == "--one-of":
+        chosen, names = one_of(int(names[1]), ALL, folders[0]), ()
     else:
         chosen = [mutant for mutant in ALL if not names or mutant.name in names]
     unknown = set(names) - {mutant.name for mutant in chosen}

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compiler import compile_image, name_of
+from compiler import compile_image, copy_sources, name_of
 
 KERNELS = [("80", "combine", "f32", "576"), ("80", "simt", "f32", "64"), ("80", "mma", "bf16", "32")]
 
@@ -22,7 +22,7 @@ LINES = re.compile(r"^[ \t]*\.(loc|file)\s.*\n|^[ \t]*\.section\s+\.debug_str\s*
 def main(sources, images, definitions):
     differing = 0
     with tempfile.TemporaryDirectory(prefix="fa-elsewhere-") as temporary:
-        shutil.copytree(sources, Path(temporary, "kernels"))
+        copy_sources(Path(sources), Path(temporary, "kernels"))
         for image in KERNELS:
             built = Path(images, f"{name_of(*image)}.fatbin")
             if not built.exists():

@@ -45,7 +45,7 @@ inline Vec weight(Vec power, Vec &max_power) {
   const Vec none = Simd::set1(-infinity), scale = Simd::set1(m.scale_log2());
   const Vec neg_lse_log2 = Simd::load(b.neg_lse_log2 + v * width), neg_delta = Simd::load(b.neg_delta + v * width);
   const int32_t j = static_cast<int32_t>(p.keys.first + k);
-  const bool capped = m.softcap > 0 && !p.after_softcap;
+  const bool capped = m.softcap && !p.after_softcap;
   Vec x[width], bias[width], mask[width], slope[width];
   for (int i = 0; i < n; i++) {
     x[i] = Simd::load(p.score(k + i, v));

@@ -1,7 +1,7 @@
 // Attention by the definition, a row a thread. Blocks whose cluster is not as probe/tiles.h has it write nothing.
 #include "common/build.cuh"
 #include "common/element.cuh"
-#include "common/finish.cuh"
+#include "collective/epilogue.cuh"
 #include "probe/tiles.h"
 
 namespace fa::kernels::probe {

@@ -1,0 +1,161 @@
+// delta[i] = dot(dout[i], out[i]) - dlse[i], with lse[i] in base 2, and scales of rows;
+// dsinks = sum_i exp(sink - lse[i]) (-delta[i]); and dq from the sums that blocks of keys leave. A warp has a row of
+// delta. Sums are taken in one order, whatever the grid is.
+#include "backward/delta/tiles.h"
+#include "collective/backward_tile_scheduler.cuh"
+#include "collective/dq_accum.cuh"
+#include "collective/epilogue.cuh"
+#include "collective/gradient_output.cuh"
+#include "common/build.cuh"
+#include "common/element.cuh"
+#include "common/lanes.cuh"
+#include "common/numbers.cuh"
+
+namespace fa::kernels::delta {
+
+/// The number that a tensor shaped as lse has for a row.
+__device__ inline float row_number(const BackwardParams &p, const View &view, const Sequence &s, Row row) {
+  return *reinterpret_cast<const float *>(view.data + q_batch(p, s) * view.stride[0] + row.head * view.stride[1] +
+                                          int64_t(s.q_first + row.query) * view.stride[2]);
+}
+
+/// The address of a row of a tensor shaped as out.
+__device__ inline const char *result_row(const BackwardParams &p, const View &view, const Sequence &s, Row row) {
+  return view.data + q_batch(p, s) * view.stride[0] + int64_t(s.q_first + row.query) * view.stride[1] +
+         row.head * view.stride[2];
+}
+
+/// By a warp. Of a row without keys left nothing but its lse is looked at.
+__device__ inline RowStats terms_of(const BackwardParams &p, const Sequence &s, Row row) {
+  const float lse = row_number(p, p.lse, s, row);
+  if (lse == -infinity) return {-infinity, 0};
+  float delta = 0;
+  if (p.given_delta.data) {
+    delta = row_number(p, p.given_delta, s, row);
+  } else {
+    const char *out = result_row(p, p.out, s, row), *dout = result_row(p, p.dout, s, row);
+#pragma unroll 2  // with more, ptxas spills for SM 100
+    for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
+      delta += load_element(out + d * p.out.stride[3], p.out_dtype) *
+               load_element(dout + d * p.dout.stride[3], p.dout_dtype);
+    delta = sum_over_lanes<32>(delta);
+  }
+  if (p.dlse.data) delta -= row_number(p, p.dlse, s, row);
+  return {-lse * log2_e, -delta};
+}
+
+/// A measure of the gradients of a row's scores: the largest of |dout| and |delta - dlse|, without the values that dout
+/// is multiplied by. By a warp.
+__device__ inline float size_of(const BackwardParams &p, const Sequence &s, Row row, RowStats terms) {
+  if (terms.neg_lse_log2 == -infinity) return 0;
+  const char *const dout = result_row(p, p.dout, s, row);
+  float largest = fabsf(terms.neg_dpsum);
+#pragma unroll 2
+  for (int d = threadIdx.x % 32; d < p.head_dim_v; d += 32)
+    largest = fmaxf(largest, fabsf(load_element(dout + d * p.dout.stride[3], p.dout_dtype)));
+  return max_over_lanes<32>(largest);
+}
+
+/// The factors of a block of rows by their sizes. By the first warp. Gradients of scores keep all their bits down to
+/// 2^-21 of the largest ones of a step, and a row 2^10 below those still down to 2^-11 of its own: it needs none.
+__device__ inline void put_row_factors(RowScales *to, const float (&sizes)[stats_block]) {
+  constexpr int near = 10, most = 100, bias = 127;
+  const auto exponent = [](float x) { return (__float_as_int(x) >> 23) - bias; };
+  const auto counts = [](float size) { return is_finite(size) && size > 0; };
+  float size = 0, factor = 1;
+  for (int r = threadIdx.x; r < stats_block; r += 32) size = fmaxf(size, counts(sizes[r]) ? sizes[r] : 0);
+  const int top = exponent(fminf(max_over_lanes<32>(size), 0x1p100f));  // so that what is multiplied stays finite
+  for (int r = threadIdx.x; r < stats_block; r += 32) {
+    const int apart = counts(sizes[r]) ? min(top - exponent(sizes[r]), most) : 0;
+    to->factor[r] = __int_as_float((bias + (apart > near ? apart : 0)) << 23);
+    factor = fmaxf(factor, to->factor[r]);
+  }
+  factor = max_over_lanes<32>(factor);
+  if (threadIdx.x == 0) to->largest = factor;
+}
+
+/// The sum over the rows of a head that this thread has, of one sequence.
+__device__ inline float sink_of_rows(const BackwardParams &p, const Sequence &s, int head) {
+  const float sink = sink_of(p, s, {0, head});
+  const RowStats *terms = p.row_stats + first_term(p, s, head);
+  float sum = 0;
+  for (int i = threadIdx.x; i < s.queries; i += threads) {
+    const float weight = expf(sink - row_number(p, p.lse, s, {i, head}));
+    if (terms[i].neg_lse_log2 != -infinity && weight != 0) sum += weight * terms[i].neg_dpsum;
+  }
+  return sum;
+}
+
+/// Clears what blocks of keys add to, of stats_block rows, and how many have.
+__device__ inline void clear_dq_sums(const BackwardParams &p, int64_t first_row) {
+  auto *sums = reinterpret_cast<float4 *>(p.dq_accum + first_row * p.dq_columns);
+  for (int i = threadIdx.x; i < stats_block * p.dq_columns / 4; i += threads) sums[i] = {};
+  if (p.dq_semaphore != nullptr && threadIdx.x < stats_block / dq_semaphore_rows)
+    p.dq_semaphore[first_row / dq_semaphore_rows + threadIdx.x] = 0;
+}
+
+}  // namespace fa::kernels::delta
+
+extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
+    fa_backward_delta(const __grid_constant__ fa::kernels::BackwardParams p) {
+  using namespace fa::kernels;
+  const WorkTile w = get_initial_work_tile(p, stats_block);
+  if (w.rows == 0) return;
+  const int64_t first = first_term(p, w.sequence, w.head_group) + w.first_row;
+  if (p.dq_accum != nullptr) delta::clear_dq_sums(p, first);
+  __shared__ float sizes[stats_block];
+  RowStats *to = p.row_stats + first;
+  for (int r = threadIdx.x / 32; r < stats_block; r += delta::threads / 32) {
+    const Row row = {w.first_row + r, w.head_group};
+    RowStats terms = {-infinity, 0};
+    if (row.query < w.rows) terms = delta::terms_of(p, w.sequence, row);
+    if (threadIdx.x % 32 == 0) to[r] = terms;
+    if (p.row_factors == nullptr) continue;
+    const float size = delta::size_of(p, w.sequence, row, terms);
+    if (threadIdx.x % 32 == 0) sizes[r] = size;
+  }
+  if (p.row_factors == nullptr) return;
+  __syncthreads();
+  if (threadIdx.x < 32) delta::put_row_factors(p.row_factors + first / stats_block, sizes);
+}
+
+extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
+    fa_backward_dsinks(const __grid_constant__ fa::kernels::BackwardParams p) {
+  using namespace fa::kernels;
+  __shared__ float of_warps[delta::threads / 32];
+  const int64_t place = p.schedule.first_tile + blockIdx.x;
+  const int batch = int(place / p.heads_q), head = int(place % p.heads_q);
+  const bool all = p.dsinks_batch == 1;
+  float sum = 0;
+  for (int b = all ? 0 : batch; b < (all ? p.batch : batch + 1); b++)
+    sum += delta::sink_of_rows(p, sequence(p, b), head);
+  sum = sum_over_lanes<32>(sum);
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int warp = 1; warp < delta::threads / 32; warp++) sum += of_warps[warp];
+  auto *to = reinterpret_cast<float *>(p.dsinks.data + batch * p.dsinks.stride[0] + head * p.dsinks.stride[1]);
+  *to = (p.accumulate & accumulate_dsinks ? *to : 0) + sum;
+}
+
+extern "C" __global__ void __launch_bounds__(fa::kernels::delta::threads)
+    fa_backward_dq_postprocess(const __grid_constant__ fa::kernels::BackwardParams p) {
+  using namespace fa::kernels;
+  const WorkTile w = get_initial_work_tile(p, stats_block);
+  if (w.rows == 0) return;
+  const Sequence &s = w.sequence;
+  const int64_t first = first_term(p, s, w.head_group) + w.first_row;
+  const float *sums = p.dq_accum + first * p.dq_columns;
+  const float *factors = p.row_factors ? p.row_factors[first / stats_block].factor : nullptr;
+  const Gradient dq(p.dq, p.dq_dtype, p.accumulate & accumulate_dq, q_batch(p, s), int64_t(s.q_first) + w.first_row,
+                    w.head_group);
+  const int quads = p.dq_columns / 4;
+  for (int i = threadIdx.x; i < stats_block * quads; i += delta::threads) {
+    const int row = i / quads, column = i % quads * 4;
+    if (w.first_row + row >= w.rows || column >= p.head_dim) continue;
+    const float inverse = factors ? 1 / factors[row] : 2;  // bf16's terms are halves
+    Quad quad;
+    unroll<4>([&](int c) { quad.x[c] = p.scale * (inverse * sums[dq_place(p, row, column + c)]); });
+    dq.put(row, column, quad, p.head_dim - column);
+  }
+}

@@ -1,0 +1,40 @@
+// Attention in f16 or bf16 on mma.sync, for one SM (FA_SM), element type (FA_DTYPE) and head dimension (FA_DIM).
+#include "common/build.cuh"
+#include "forward/mma/forward.cuh"
+
+namespace fa::kernels::mma {
+
+template <Entry E>
+using BlockOf = Block<FA_SM, Dtype::FA_DTYPE, FA_DIM, E>;
+
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::plain>::threads,
+                                             BlockOf<Entry::plain>::shape.min_blocks_per_sm)
+    fa_forward_plain(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::plain>>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::score_mod>::threads,
+                                             BlockOf<Entry::score_mod>::shape.min_blocks_per_sm)
+    fa_forward_score_mod(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::score_mod>>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::general>::threads,
+                                             BlockOf<Entry::general>::shape.min_blocks_per_sm)
+    fa_forward_general(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::general>>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::split>::threads,
+                                             BlockOf<Entry::split>::shape.min_blocks_per_sm)
+    fa_forward_split(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::split>>(p);
+}
+
+extern "C" __global__ void __launch_bounds__(BlockOf<Entry::decode>::threads,
+                                             BlockOf<Entry::decode>::shape.min_blocks_per_sm)
+    fa_forward_decode(const __grid_constant__ Params p) {
+  forward<BlockOf<Entry::decode>>(p);
+}
+
+}  // namespace fa::kernels::mma

@@ -1,0 +1,119 @@
+// A block of threads, its shared memory, and its barriers. Work tiles are visited from the last to the first.
+//
+// clang-format off
+//   producer warp                                   consumer warpgroups, 64 rows of queries each
+//   ─────────────                                   ────────────────────────────────────────────
+//   finds the block's work tiles
+//   WorkItem, Q by TMA ───── q_full ──────────────> keys of each row; Q is read until its last product with keys
+//                      <──── q_empty ─────────────  every warp; an item's place is free one item later
+//   K of block n - 1, V of block n, ...
+//   by TMA ───────────────── k_full, v_full[stage] > S = Q K^T, O = O + P V
+//          <──────────────── k_empty, v_empty ────  a thread a warpgroup, once its products are over
+//
+//   Named barriers (enum Barrier):
+//   warp_scheduler_barrier + i   warpgroup i may issue its products, while the others compute their softmax
+//   everyone                     all warpgroups see the values that threads have cleared
+//   fixup_bitmap                 the main pass is over, and the bitmap of work tiles to fix up is complete (WorkPass)
+// clang-format on
+#pragma once
+
+#include "collective/work_items.cuh"
+#include "common/tma.cuh"
+#include "common/wgmma.cuh"
+#include "forward/wgmma/tiles.h"
+
+namespace fa::kernels::wgmma {
+
+template <Dtype Type, int Dim, Entry E>
+struct Block {
+  using Element = CudaType<Type>;
+  static_assert(sizeof(Element) == 2);  // SharedTile
+  static constexpr Dtype dtype = Type;
+  static constexpr Shape shape = wgmma::shape(Dim, E);
+  static constexpr bool score_mod = E == Entry::score_mod;           // with a softcap
+  static constexpr bool sloped = score_mod && Dim <= max_alibi_dim;  // and ALiBi
+  static constexpr int dim = Dim;
+  static constexpr int dim_v = columns_of_values(Dim, E);
+  static constexpr int keys = shape.keys;
+  static constexpr int stages = shape.stages;
+  static constexpr bool gathers_pages = producer_has_registers(Dim);  // pages that no boxes reach
+  static constexpr int consumers = shape.consumers;
+  static constexpr int rows = wgmma::rows(shape);
+  static constexpr int threads = wgmma::threads(shape);
+
+  using QueryTile = SharedTile<rows_of_warpgroup, dim>;
+  using OutTile = SharedTile<rows_of_warp, dim_v>;
+  using KeyTile = SharedTile<keys, dim>;
+  using ValueTile = SharedTile<keys, dim_v>;
+  using Queries = MatrixDescriptor<QueryTile>;
+  using Keys = MatrixDescriptor<KeyTile>;
+  using Values = MatrixDescriptor<ValueTile>;
+
+  /// Sums of a warp, and a number for each of their rows.
+  using Scores = AccumulatorTile<1, keys / 8>;
+  using Out = AccumulatorTile<1, dim_v / 8>;
+  using Rows = typename Out::Rows;
+};
+
+/// The state that all roles share.
+template <class B>
+struct State {
+  uint64_t q_full, q_empty, k_full[B::stages], k_empty[B::stages], v_full[B::stages], v_empty[B::stages];
+  WorkItem items[2];         // the next one's place is not the last one's, whose results are still written
+  FixupBitmap fixup_bitmap;  // set by the warpgroups
+};
+
+template <class B>
+struct SharedMemory {
+  uint32_t queries, keys, values, out;  // addresses
+  State<B> *state;
+
+  static constexpr int of_queries = B::consumers * B::QueryTile::bytes, of_keys = B::stages * B::KeyTile::bytes;
+  static constexpr int of_values = B::stages * B::ValueTile::bytes;
+  static constexpr int of_out = boxes_of_out(B::dim) ? 4 * B::consumers * B::OutTile::bytes : 0;
+  static constexpr int of_tiles = of_queries + of_keys + of_values + of_out;
+  static_assert(of_tiles + int(sizeof(State<B>)) <= shared_bytes(B::shape, B::dim, B::dim_v));
+
+  __device__ explicit SharedMemory(char *memory)
+      : queries(shared_address(memory)),
+        keys(queries + of_queries),
+        values(keys + of_keys),
+        out(values + of_values),
+        state(reinterpret_cast<State<B> *>(memory + of_tiles)) {}
+
+  /// Rows that no box brings, where packed heads do not fill a tile: products read them. By all threads.
+  __device__ void clear_queries() const {
+#pragma unroll 1
+    for (int at = threadIdx.x * 16; at < of_queries; at += B::threads * 16) st_shared_v4_b32(queries + at, {});
+    fence_proxy_async();
+  }
+
+  /// By one thread.
+  __device__ void make_barriers() const {
+    constexpr int warps = 4 * B::consumers;
+    mbarrier_init(shared_address(&state->q_full), 1);
+    mbarrier_init(shared_address(&state->q_empty), warps);
+    for (int i = 0; i < B::stages; i++) {
+      mbarrier_init(shared_address(&state->k_full[i]), 1);
+      mbarrier_init(shared_address(&state->v_full[i]), 1);
+      mbarrier_init(shared_address(&state->k_empty[i]), B::consumers);
+      mbarrier_init(shared_address(&state->v_empty[i]), B::consumers);
+    }
+    fence_mbarrier_init();
+  }
+};
+
+/// Named barriers; 0 is __syncthreads.
+enum Barrier : int { everyone = 1, fixup_bitmap = 2, warp_scheduler_barrier = 3 };
+
+/// The rows of a work tile, fewer than a tile's where packed heads do not fill it; and those of a warpgroup.
+template <class B>
+__device__ inline int32_t rows_of_work(const Params &p) {
+  return producer_has_registers(B::dim) ? p.schedule.tile_rows : B::rows;
+}
+template <class B>
+__device__ inline int32_t rows_of_group(const Params &p) {
+  return rows_of_work<B>(p) / B::consumers;
+}
+
+}  // namespace fa::kernels::wgmma

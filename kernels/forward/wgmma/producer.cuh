@@ -1,0 +1,67 @@
+// The producer warp: finds a block's work tiles and loads their queries, keys and values.
+#pragma once
+
+#include "collective/tma_producer.cuh"
+#include "forward/wgmma/block.cuh"
+
+namespace fa::kernels::wgmma {
+
+template <class B>
+class Producer : public TmaProducer<Producer<B>, B, SharedMemory<B>, false> {
+  using Base = TmaProducer<Producer<B>, B, SharedMemory<B>, false>;
+  friend Base;
+  using Base::items_, Base::maps_, Base::p_, Base::shared_, Base::state_;
+
+ public:
+  __device__ Producer(const Params &p, const TensorMaps &maps, const SharedMemory<B> &shared) : Base(p, maps, shared) {}
+
+  __device__ void run() {
+#pragma unroll 1
+    for (;;) {
+      int32_t number = 0;
+      for_each_work_tile(p_, rows_of_work<B>(p_), [&](const WorkTile &w) {
+        if (w.rows > 0 && (!repeats() || state_.fixup_bitmap.has(p_, number)))
+          this->send(repeats() ? WorkPass::detect : WorkPass::main, number, w);
+        number++;
+      });
+      const bool over = repeats();
+      this->signal(over ? WorkPass::done : WorkPass::drain);
+      if (over || !any_fixup()) return;
+      items_ += second_round;
+    }
+  }
+
+ private:
+  static constexpr uint32_t second_round = 1u << 30;  // in items_: registers are few
+
+  /// Processes again the work tiles whose bit is set in the fix-up bitmap.
+  __device__ bool repeats() const {
+    return items_ >= second_round;
+  }
+
+  /// Waits until every consumer has come to the pause.
+  __device__ bool any_fixup() const {
+    bar_sync(fixup_bitmap, 32 + 128 * B::consumers);
+    return state_.fixup_bitmap.any();
+  }
+
+  /// The producer is the block's first warp.
+  __device__ static int lane() {
+    return threadIdx.x;
+  }
+
+  /// By the leader: a box for each warpgroup.
+  __device__ void load_queries(const WorkTile &w) const {
+    const uint32_t q_full = shared_address(&state_.q_full);
+    mbarrier_arrive_expect_tx(q_full, rows_of_work<B>(p_) * B::dim * 2);
+    const int32_t packed = p_.schedule.heads_per_tile;
+    unroll<B::consumers>([&](int i) {
+      const Row row = row_at(p_, w, w.first_row + i * rows_of_group<B>(p_));
+      load_rows<typename B::QueryTile>(
+          shared_.queries + i * B::QueryTile::bytes, 0, maps_.q, q_full,
+          {w.head_group * packed, w.sequence.q_first + row.query, q_batch(p_, w.sequence)});
+    });
+  }
+};
+
+}  // namespace fa::kernels::wgmma
