@@ -25,7 +25,7 @@ class Archs(unittest.TestCase):
         self.folder = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.folder)
         self.tree = self.folder / "tree"
-        for name in ("CMakeLists.txt", "cmake", "include", "kernels", "scripts", "src", "docs/gpus.md"):
+        for name in ("CMakeLists.txt", "cmake", "include", "kernels", "schema", "scripts", "src", "docs/gpus.md"):
             (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if (SOURCE / name).is_dir() else shutil.copy)(SOURCE / name, self.tree / name)
         self.program("nvcc", NVCC)

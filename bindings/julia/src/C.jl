@@ -530,9 +530,9 @@ const _fa_kernel_backward_name = Ref{Ptr{Cvoid}}(C_NULL)
     fa_kernel_backward_name(index, i)
 
 The name of the i-th best of the num_backward kernels that compute fa_backward of kernel index's ops: \"cpu.avx2\", or
-\"cuda.sm_80.backward\" and \"cuda.sm_80.backward_simt\". A build without a backward pass has none. FA_FORCE_KERNEL takes
-the name of a CPU's kernel, but not of a GPU's. Where index or i is out of range, the result is \"\" and fa_last_error()
-says so. Never NULL; lives as long as the library. Thread-safe. Since 0.1.
+\"cuda.sm_80.backward_mma\" and \"cuda.sm_80.backward_simt\". A build without a backward pass has none. FA_FORCE_KERNEL
+takes the name of a CPU's kernel, but not of a GPU's. Where index or i is out of range, the result is \"\" and
+fa_last_error() says so. Never NULL; lives as long as the library. Thread-safe. Since 0.1.
 """
 fa_kernel_backward_name(index, i) =
     @ccall $(address(_fa_kernel_backward_name, :fa_kernel_backward_name))(index::Int32, i::Int32)::Cstring

@@ -712,7 +712,7 @@ functions! {
  0 .. fa_kernel_count() - 1, best first. Errors: FA_ERROR_INVALID_ARGUMENT. Thread-safe. Since 0.1.*/
     pub fn fa_kernel_info(index: i32, info: *mut fa_kernel) -> fa_status;
     /** The name of the i-th best of the num_backward kernels that compute fa_backward of kernel index's ops: "cpu.avx2", or
- "cuda.sm_80.backward" and "cuda.sm_80.backward_simt". A build without a backward pass has none. FA_FORCE_KERNEL takes the
+ "cuda.sm_80.backward_mma" and "cuda.sm_80.backward_simt". A build without a backward pass has none. FA_FORCE_KERNEL takes the
  name of a CPU's kernel, but not of a GPU's. Where index or i is out of range, the result is "" and fa_last_error()
  says so. Never NULL; lives as long as the library. Thread-safe. Since 0.1.*/
     pub fn fa_kernel_backward_name(index: i32, i: i32) -> *const ::core::ffi::c_char;
