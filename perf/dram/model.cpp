@@ -34,7 +34,7 @@ class Device {
         traffic->taken += now_ - block.begun;
         continue;
       }
-      warp_scheduler_barrier_sync(*block.block, --block.turns_left);
+      read_turn(*block.block, --block.turns_left);
       block.time += block.turn;
       at_work_.push(block);
     }
@@ -74,7 +74,7 @@ class Device {
 
   void read_queries(const WorkTile &w) { cache_->read(row_address(p_.q, w), rows_of(w) * p_.head_dim * 2); }
 
-  void warp_scheduler_barrier_sync(const Block &block, int32_t turn) {
+  void read_turn(const Block &block, int32_t turn) {
     const WorkTile &w = block.work;
     const int32_t key = (block.keys.low / tile_.keys + turn) * tile_.keys;
     const int32_t end = std::min(key + tile_.keys, w.sequence.keys);
