@@ -85,7 +85,7 @@ class Names {
   size_t size() const { return names_.size(); }
   std::string_view operator[](size_t i) const { return names_[i]; }
 
-  /// The place of a name; size() where it is none of them.
+  /// The index of a name; size() where no field has it.
   size_t find(std::string_view name) const {
     return size_t(std::find(names_.begin(), names_.end(), name) - names_.begin());
   }
@@ -183,7 +183,7 @@ ffi::Error forward(ffi::AnyBuffer q, ffi::AnyBuffer k, ffi::AnyBuffer v, ffi::Re
   return run(desc, args, fa_forward);
 }
 
-/// The gradient of an input; null where there is none.
+/// The gradient of an input; null where none is computed.
 const fa::schema::Tensor<fa_backward_args> *gradient_of(std::string_view input) {
   for (const auto &f : Fields<fa_backward_args>::tensors)
     if (f.access == Access::written && std::string_view(f.name).substr(1) == input) return &f;

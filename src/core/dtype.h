@@ -29,7 +29,7 @@ enum class ElementUse { compute, cache, other };
   __builtin_unreachable();
 }
 
-/// The name of a dtype in fa.h; nullptr where it is none.
+/// The name of a dtype in fa.h; nullptr for any other number.
 constexpr const char *dtype_name(fa_dtype dtype) {
   if (dtype == FA_DTYPE_DEFAULT) return "FA_DTYPE_DEFAULT";
 #define FA_ELEMENT(element, number, name, use, bits) \
