@@ -1,4 +1,4 @@
-"""Reads schema/fields.def and schema/ops.def, for what generates from them and for what compares them with fa.h."""
+"""Reads schema/fields.def and schema/ops.def, for the generators and for the comparison with fa.h."""
 
 import dataclasses
 import pathlib

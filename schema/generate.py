@@ -1,4 +1,4 @@
-"""generate.py WHAT: prints what follows from the schema and is committed; scripts/generate-bindings.sh runs it.
+"""generate.py OUTPUT: prints a committed file that is derived from the schema; scripts/generate-bindings.sh runs it.
 
   python            bindings/python/libfa/fields.py
   attention         bindings/python/libfa/attention.py, whose signature has the optional inputs
@@ -68,7 +68,7 @@ def python():
 
 
 def attention():
-    """bindings/python/libfa/attention.py with what its comments say is generated."""
+    """bindings/python/libfa/attention.py with its generated parts, which its comments name."""
     names = [field.name for field in OPTIONAL]
     parts = {
         "tensors": [f"{field.name}: Any = None," for field in OPTIONAL if field.shape != "pages"],

@@ -13,7 +13,7 @@ namespace fa::schema {
 enum class Access { read, written };
 enum class Presence { required, optional };
 
-/// How the arrays of callers lie that become a tensor.
+/// The layouts of callers' arrays that become a tensor.
 enum class Form { rows, row_sums, scores, per_head, pages };
 
 #define FA_RULE(name, ...) name,

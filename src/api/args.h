@@ -5,13 +5,13 @@
 
 namespace fa::api {
 
-/// What a call's arguments are read for.
+/// Why the arguments of a call are read.
 enum class Purpose {
   run,
   size  // fa_<operation>_workspace_size: the data of tensors that must be there, and the workspace, are not looked at
 };
 
-/// Checks every field of *args and stores what it means in the call (fresh on entry). The workspace's size and the
+/// Checks every field of *args and stores its meaning in the call (fresh on entry). The workspace's size and the
 /// contents of arrays are the engine's to judge. False after a refusal.
 #define FA_READ_ARGS(op, Op, FIELDS) \
   bool read_args(const Attention &attention, const ArgsOf<Op##Call> *args, Purpose purpose, Op##Call *call);

@@ -19,7 +19,7 @@ constexpr StructSizeRule<fa_backward_args> size_rule = {
 
 constexpr fa_backward_args defaults = {};
 
-/// A gradient that can be added to what its tensor holds.
+/// A gradient that can be added to the contents of its tensor.
 struct Gradient {
   uint32_t bit;
   const char *flag;
@@ -55,11 +55,11 @@ bool read_numbers(const fa_backward_args &args, BackwardCall *call) {
   call->accumulate = args.accumulate;
   if (!check_numbers(args)) return false;
   if ((args.accumulate & ~known) == 0) return true;
-  return refuse("args.accumulate is %#x; expected FA_ACCUMULATE_* or-ed together: bits %#x are none of them",
-                args.accumulate, args.accumulate & ~known);
+  return refuse("args.accumulate is %#x; expected FA_ACCUMULATE_* or-ed together: bits %#x are not defined", args.accumulate,
+                args.accumulate & ~known);
 }
 
-/// What follows from the tensors that have been read.
+/// Values derived from the tensors that have been read.
 bool check_gradients(const fa_backward_args &args, BackwardCall *call) {
   std::copy(std::begin(args.dbias.shape), std::end(args.dbias.shape), call->dbias_shape);
   call->dsinks_batch = args.dsinks.shape[0];

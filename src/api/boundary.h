@@ -1,5 +1,5 @@
-// What every function of fa.h that does more than look has around it: no exception crosses the C boundary, and the
-// calling thread's floating-point environment and errno neither change nor matter.
+// The frame of every function of fa.h that does more than look: no exception crosses the C boundary, and the calling
+// thread's floating-point environment and errno neither change nor matter.
 #pragma once
 
 #include <exception>

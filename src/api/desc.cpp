@@ -17,7 +17,7 @@ constexpr StructSizeRule<fa_desc> size_rule = {"fa_desc", offsetof(fa_desc, head
 
 constexpr uint32_t known_flags = FA_FLAG_NONDETERMINISTIC | FA_FLAG_BATCH_INVARIANT | FA_FLAG_BIAS_BEFORE_SOFTCAP;
 
-/// Positions lie within (-2^32, 2^32): a window or chunk of this many reaches all of them, and sums cannot overflow.
+/// Positions are in (-2^32, 2^32): a window or chunk of this length reaches all of them, and sums cannot overflow.
 constexpr int64_t everything = int64_t{1} << 33;
 
 constexpr fa_desc defaults = [] {

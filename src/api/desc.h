@@ -5,7 +5,7 @@
 
 namespace fa::api {
 
-/// Checks every field of *desc and stores what it means, defaults filled in, in *attention. False after a refusal.
+/// Checks every field of *desc and stores its meaning, defaults filled in, in *attention. False after a refusal.
 bool read_desc(const fa_desc *desc, Attention *attention);
 
 }  // namespace fa::api

@@ -57,7 +57,7 @@ class Search {
 
   const Steps &steps_;
   int64_t reach_[5] = {};  // of the dimensions from i on, all together
-  int tries_ = 2000;       // microseconds: layouts that take more are none that anyone means
+  int tries_ = 2000;       // microseconds: no layout that is meant takes more
 };
 
 }  // namespace
@@ -78,7 +78,7 @@ bool check_distinct(const char *name, const fa_tensor &t) {
   }
   return refuse(
       "%s.stride is (%lld, %lld, %lld, %lld), which puts elements (%lld, %lld, %lld, %lld) and (%lld, %lld, %lld, "
-      "%lld) at the same address; expected an address of its own for each, as they are written",
+      "%lld) at the same address; expected a separate address for each, as they are written",
       name, ll{t.stride[0]}, ll{t.stride[1]}, ll{t.stride[2]}, ll{t.stride[3]}, ll{a[0]}, ll{a[1]}, ll{a[2]}, ll{a[3]},
       ll{b[0]}, ll{b[1]}, ll{b[2]}, ll{b[3]});
 }

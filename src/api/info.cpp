@@ -45,7 +45,7 @@ struct BuildInfo {
     }
   }
 
-  /// The length after appending; what does not fit is cut.
+  /// The length after appending; text beyond the room is cut.
   size_t append(size_t length, const char *more) {
     const size_t room = sizeof text - 1 - length;
     const size_t size = std::min(std::strlen(more), room);

@@ -1,4 +1,4 @@
-// What an fa_op is.
+// The contents of an fa_op.
 #pragma once
 
 #include "dispatch/prepare.h"

@@ -43,7 +43,7 @@ Memory memory_of(const char *name, const void *data, size_t bytes) {
   return {name, low, low + bytes, bytes, &ones, &ones};
 }
 
-/// Whether each byte from low to end belongs to an element: every step is at most as long as what is stepped with.
+/// Whether each byte from low to end belongs to an element: no step is longer than the dimensions inside it.
 bool has_no_gaps(const Memory &memory) {
   const Steps steps = memory.steps();
   uint64_t covered = memory.element;
@@ -79,7 +79,7 @@ bool check_apart(const Memory &written, const Memory &other) {
                 reinterpret_cast<void *>(other.low), reinterpret_cast<void *>(other.end));
 }
 
-/// Calls f(field) for every field of a table. Inlined for each, so that the compiler knows what it is.
+/// Calls f(field) for every field of a table. Inlined for each, so that the field is a constant.
 template <const auto &fields, class F>
 [[gnu::always_inline]] inline void each(F f) {
   [&]<size_t... i>(std::index_sequence<i...>) {

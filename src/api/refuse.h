@@ -1,4 +1,4 @@
-// How a rule says no: by name of the field, with what was got, what was expected and what would work.
+// Refusals of an argument: the field, its value, the expected values, and advice.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace fa::api {
 /// Describes an invalid argument, printf-like, and returns false.
 [[gnu::format(printf, 1, 2)]] bool refuse(const char *format, ...);
 
-/// What %lld prints.
+/// The type of %lld.
 using ll = long long;
 
 /// Lengths and head counts are below 2^31.
 inline constexpr int64_t max_length = INT32_MAX;
 
-/// True when low <= value <= high; else refuses the field, with a note on what the values mean.
+/// True when low <= value <= high; else refuses the field, with a note on the meaning of the values.
 inline bool in_range(const char *field, int64_t value, int64_t low, int64_t high, const char *note = "") {
   if (value >= low && value <= high) [[likely]]
     return true;

@@ -1,4 +1,4 @@
-// How a tensor's elements lie: its dimensions by the length of their steps.
+// The memory layout of a tensor: its dimensions by the length of their steps.
 #pragma once
 
 #include <cstdint>

@@ -32,15 +32,15 @@ bool check_heads(const Inputs &p) {
     return true;
   return refuse(
       "args.k.shape[2] is %lld, but q has %lld heads; expected a divisor of %lld, so that each head of k and "
-      "v serves the same number of heads of q",
+      "v is shared by the same number of heads of q",
       ll{p.heads_kv}, ll{p.heads_q}, ll{p.heads_q});
 }
 
-/// What bounds the length of the sequences along q or k.
+/// The bound of the lengths of sequences along q or k.
 struct LengthBound {
   const char *name;    // "max_seqlen_q"
   const char *tensor;  // "q"
-  const char *fewer;   // what gives sequences fewer rows than the tensor has
+  const char *fewer;   // the array that gives sequences fewer rows than the tensor has
   int64_t given;       // args' own bound, 0 when unknown
   int64_t rows;        // of the tensor
   bool fixed;          // every sequence has exactly these rows
@@ -55,8 +55,8 @@ bool read_bound(const LengthBound &b, int64_t *bound) {
       b.name, ll{b.given}, ll{b.rows}, b.tensor, ll{b.rows}, b.fewer);
 }
 
-/// Reads the tensors one after another. What a rule needs of the problem is there once the tensors before it are read.
-/// Inlined for each tensor, so that its rules are chosen by the compiler and not by every call.
+/// Reads the tensors one after another: a rule may use the properties that the tensors before it define. Inlined for
+/// each tensor, so that its rules are chosen at compile time and not by every call.
 template <class Args, class Call>
 class Reader {
  public:
@@ -157,7 +157,7 @@ class Reader {
 
   bool paged() const { return args_.block_table.data != nullptr; }
 
-  /// What follows from a tensor whose shape is legal.
+  /// Values derived from a tensor whose shape is legal.
   [[gnu::always_inline]] bool derive(ShapeRule shape) {
     if (shape == ShapeRule::queries) {
       p_.batch = args_.cu_seqlens_q ? args_.num_seqs : args_.q.shape[0];

@@ -16,10 +16,10 @@ bool check_dim(const char *name, const fa_tensor &t, int i, const Dim &dim) {
     return true;
   const char *one = dim.or_one && dim.low != 1 ? "1 or " : "";
   if (dim.low == dim.high) {
-    return refuse("%s.shape[%d] is %lld; expected %s%lld (%s)", name, i, ll{length}, one, ll{dim.low}, dim.what);
+    return refuse("%s.shape[%d] is %lld; expected %s%lld (%s)", name, i, ll{length}, one, ll{dim.low}, dim.meaning);
   }
   return refuse("%s.shape[%d] is %lld; expected %s%lld .. %lld (%s)", name, i, ll{length}, one, ll{dim.low},
-                ll{dim.high}, dim.what);
+                ll{dim.high}, dim.meaning);
 }
 
 /// Checks that the strides stay within 64 bits, and stores them in bytes; 0 where a dimension is never stepped along.
@@ -29,7 +29,7 @@ bool read_strides(const char *name, const fa_tensor &t, Use use, int64_t element
     if (t.shape[i] < 2) continue;
     if (use.written && t.stride[i] == 0) {
       return refuse(
-          "%s.stride[%d] is 0, which repeats elements; expected an address of its own for each of the %lld, as "
+          "%s.stride[%d] is 0, which repeats elements; expected a separate address for each of the %lld, as "
           "they are written",
           name, i, ll{t.shape[i]});
     }

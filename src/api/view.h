@@ -1,4 +1,4 @@
-// From the caller's fa_tensor to a View: one rule per tensor says what its shape and type must be.
+// From the caller's fa_tensor to a View: one rule per tensor for its shape and type.
 #pragma once
 
 #include <array>
@@ -7,24 +7,24 @@
 
 namespace fa::api {
 
-/// What one dimension of a tensor must be, and what it counts.
+/// The legal lengths of one dimension of a tensor, and the meaning of a length.
 struct Dim {
   int64_t low;
   int64_t high;
-  const char *what;
+  const char *meaning;
   bool or_one = false;  // 1 is legal too, and repeats
 };
 
 using Shape = std::array<Dim, 4>;
 
-constexpr Dim any(const char *what) {
-  return {0, max_length, what};
+constexpr Dim any(const char *meaning) {
+  return {0, max_length, meaning};
 }
-constexpr Dim exactly(int64_t length, const char *what) {
-  return {length, length, what};
+constexpr Dim exactly(int64_t length, const char *meaning) {
+  return {length, length, meaning};
 }
-constexpr Dim repeatable(int64_t low, int64_t high, const char *what) {
-  return {low, high, what, true};
+constexpr Dim repeatable(int64_t low, int64_t high, const char *meaning) {
+  return {low, high, meaning, true};
 }
 
 /// Which types a tensor may have.
@@ -38,14 +38,14 @@ constexpr Types just(fa_dtype dtype, const char *why = "") {
   return {dtype, only(dtype), why};
 }
 
-/// What a tensor is used for.
+/// The use of a tensor.
 struct Use {
   bool written;  // no stride may repeat elements
   bool data;     // its data is looked at: not NULL unless it has no elements
 };
 
-/// Checks one tensor of a call against what its shape and types must be, and stores it in *view, without data when it
-/// has no elements. False after a refusal.
+/// Checks the shape and the type of one tensor of a call and stores it in *view, without data when it has no elements.
+/// False after a refusal.
 bool read_tensor(const char *name, const fa_tensor &tensor, Use use, const Types &types, const Shape &shape,
                  View *view);
 

@@ -1,4 +1,4 @@
-// One validated, normalised attention call: what every engine receives. Nothing here is checked again below the API.
+// One validated, normalised attention call, the input of every engine. Nothing here is checked again below the API.
 #pragma once
 
 #include <fa.h>
@@ -10,7 +10,7 @@
 
 namespace fa {
 
-/// A validated fa_desc with every default filled in: what the attention is, for the life of an op.
+/// A validated fa_desc with every default filled in: the attention, for the life of an op.
 struct Attention {
   fa_device device = FA_DEVICE_AUTO;
   int32_t device_index = 0;
@@ -52,7 +52,7 @@ struct View {
 #define FA_VIEW(name, ...) View name;
 #define FA_INDICES(name, ...) const int32_t *name = nullptr;
 
-/// What a call reads, whatever it computes. Shapes agree with each other; the contents of arrays are not looked at (the
+/// The inputs of a call of any operation. Shapes agree with each other; the contents of arrays are not checked (the
 /// engine does, where it can).
 struct Inputs {
   const Attention *attention = nullptr;
@@ -89,14 +89,14 @@ struct ForwardCall : Inputs, Execution {
   bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }
 };
 
-/// A validated fa_backward_args: gradients of what a ForwardCall computes. Never paged. There may be nothing to write
+/// A validated fa_backward_args: gradients of a ForwardCall's results. Never paged. There may be nothing to write
 /// (all gradients absent or without elements), or no queries and yet zeros to write.
 struct BackwardCall : Inputs, Execution {
   FA_BACKWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
   int64_t dbias_shape[4] = {0, 0, 0, 0};  // a dimension of 1 that has more scores is their sum
   int64_t dsinks_batch = 0;               // 1: summed over the batch
-  uint32_t accumulate = 0;                // FA_ACCUMULATE_*: added to what is there; those gradients are f32
+  uint32_t accumulate = 0;                // FA_ACCUMULATE_*: the f32 gradients that are added to their tensors
 
   /// Without queries there are still zeros to write.
   bool writes_nothing() const { return !dq && !dk && !dv && !dbias && !dsinks; }

@@ -1,4 +1,4 @@
-// What every engine offers to the API: one prepared attention that executes validated calls.
+// An engine: one prepared attention that executes validated calls.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace fa {
 /// leaves src/dispatch.
 constexpr fa_status try_other_engine = -1;
 
-/// What an engine does with the calls of one operation.
+/// The interface of an engine for the calls of one operation.
 template <class Call>
 class Operation {
  public:
@@ -62,7 +62,7 @@ class EngineBase<Derived, CallList<Call, Others...>> : public EngineBase<Derived
   fa_status execute(const Call &call) const final { return static_cast<const Derived &>(*this).do_execute(call); }
 };
 
-/// Room for a reason that names what it found.
+/// Room for a reason with names and numbers in it.
 struct Reason {
   char text[512];
 };
@@ -84,12 +84,12 @@ struct Kernel {
   /// nullptr when this machine can run the kernel, else the reason, a string that lives as long as the library.
   const char *(*unavailable_reason)(const Kernel &kernel);
 
-  /// nullptr when the kernel supports this attention, on the device that it names, else the reason, which may lie in
+  /// nullptr when the kernel supports this attention, on the device that it names, else the reason, which may be in
   /// *room.
   const char *(*unsupported_reason)(const Kernel &kernel, const Attention &attention, Reason *room);
 
-  /// Prepares the attention; nullptr after an error that core/status.h describes. alone: what this kernel does not
-  /// serve no other does.
+  /// Prepares the attention; nullptr after an error that core/status.h describes. alone: no other kernel takes the
+  /// calls that this one does not support.
   Engine *(*create)(const Kernel &kernel, const Attention &attention, bool alone);
 };
 

@@ -99,8 +99,8 @@ struct Hierarchy {
     return quota > 0 && period > 0 ? static_cast<double>(quota) / static_cast<double>(period) : 0;
   }
 
-  /// The least quota from the process' group up to the hierarchy's top, as far as they can be seen here. What a
-  /// namespace hides is not: there the top that is mounted is taken for the process' group.
+  /// The least quota from the process' group up to the hierarchy's top, as far as they can be seen here. Where a
+  /// namespace hides some, the top that is mounted is taken for the process' group.
   double quota(const std::string &root, std::string_view groups) const {
     std::string_view group = group_in(groups);
     if (top != "/") group = is_within(group, top) ? group.substr(top.size()) : "";

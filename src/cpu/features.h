@@ -1,11 +1,11 @@
-// What this CPU can run, asked of the CPU and the operating system.
+// The ISAs that this CPU and its operating system support.
 #pragma once
 
 #include <cstdint>
 
 namespace fa::cpu {
 
-/// What an x86-64 says: words of CPUID, 0 where it has no such leaf, and the states that the operating system keeps.
+/// The words of CPUID on an x86-64, 0 where it has no such leaf, and the states that the operating system keeps.
 struct X86Words {
   uint32_t ecx_1;    // leaf 1
   uint32_t ebx_7;    // leaf 7
@@ -13,7 +13,7 @@ struct X86Words {
   uint64_t xcr0;     // XGETBV of 0; 0 where it is not enabled
 };
 
-/// nullptr when a CPU runs the ISA, else what it lacks.
+/// nullptr when a CPU runs the ISA, else the feature that it lacks.
 const char *lacks_avx2(const X86Words &words);
 const char *lacks_avx512(const X86Words &words);
 const char *lacks_avx512_bf16(const X86Words &words);

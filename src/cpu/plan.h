@@ -19,7 +19,7 @@ struct SequencePlan {
   Sequence sequence;
   int64_t first_item;     // (kv head * tiles + tile) * splits + split counts from here
   int64_t max_heads;      // key/value heads that a worker may take at once: if several, split * kv heads + kv head is
-  int64_t first_counter;  // of its (kv head, tile) pairs, when splits are items of their own
+  int64_t first_counter;  // of its (kv head, tile) pairs, when splits are separate items
   int64_t first_partial;  // floats into the partial results, likewise
   int64_t rows;           // queries * group
   int64_t tiles, tile_rows;

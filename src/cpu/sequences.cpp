@@ -23,10 +23,10 @@ fa_status check_lengths(const char *name, const int32_t *cumulative, int64_t seq
   return FA_OK;
 }
 
-fa_status check_range(const char *name, int64_t b, int64_t value, int64_t high, const char *what) {
+fa_status check_range(const char *name, int64_t b, int64_t value, int64_t high, const char *meaning) {
   if (value >= 0 && value <= high) return FA_OK;
   return fail(FA_ERROR_INVALID_ARGUMENT, "args.%s[%lld] is %lld: expected 0 .. %lld, %s", name,
-              static_cast<long long>(b), static_cast<long long>(value), static_cast<long long>(high), what);
+              static_cast<long long>(b), static_cast<long long>(value), static_cast<long long>(high), meaning);
 }
 
 /// Rows of q (of k) that belong to sequence b before seqused and leftpad.

@@ -15,7 +15,7 @@ using kernels::Entry;
 using kernels::TileConfig;
 using kernels::TileSchedulerParams;
 
-/// Rows of terms of a head: of each sequence, unless they are packed, where each begins at a block of its own.
+/// Rows of a head's statistics: of each sequence, unless they are packed, where each begins at a new block.
 Count stats_rows(const BackwardCall &c) {
   constexpr int64_t block = kernels::stats_block;
   return rounded_up(Count(c.rows_q), block) + (c.cu_seqlens_q != nullptr ? Count(c.batch) * block : 0);
@@ -112,7 +112,7 @@ bool fixed_order_pays(const BackwardCall &c, const TileConfig &tile, const Devic
   return waits <= max_wait_fraction * std::max(steps, of_a_place);
 }
 
-/// The workspace: statistics of rows and, where one loop sums all three gradients, what dq is summed in.
+/// The workspace: statistics of rows and, where one loop sums all three gradients, the accumulator of dq.
 /// image: of that loop, nullptr where there are two passes.
 WorkspaceLayout<kernels::BackwardParams> layout_of(const BackwardCall &c, const Image *image) {
   using Params = kernels::BackwardParams;
@@ -228,7 +228,7 @@ class Planner {
     return schedule;
   }
 
-  /// A kernel in a loop of its own, unless it has no tiles. dim: of the gradient, 0 where one block sums all of it.
+  /// A kernel in a separate loop, unless it has no tiles. dim: of the gradient, 0 where one block sums all of it.
   void add(const KernelLaunch &kernel, const TileSchedulerParams &schedule, int64_t tiles, int64_t dim) {
     if (tiles == 0) return;
     LaunchLoop &loop = plan_->loop[plan_->loop_count++];

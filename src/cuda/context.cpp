@@ -11,7 +11,7 @@ namespace {
 std::atomic<CUcontext> retained[most_devices];
 std::mutex retaining;
 
-/// True when the primary context is retained, by whomever: a reset takes what was retained from all.
+/// True when the primary context is retained, by whomever: a reset takes it from all of them.
 bool is_active(const Device &device) {
   unsigned flags = 0;
   int active = 0;

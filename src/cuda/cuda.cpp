@@ -49,7 +49,7 @@ struct Row {
     return best;
   }
 
-  const Image *serving(const kernels::Attention &a) const {
+  const Image *image_for(const kernels::Attention &a) const {
     return find(family().works_in(a), std::max(a.head_dim, a.head_dim_v));
   }
 
@@ -198,7 +198,7 @@ std::string archs() {
   return text;
 }
 
-/// What FA_ARCHS calls a device's own architecture, "90a"; what this libfa does not know yet is called by its number.
+/// The name of a device's own architecture in FA_ARCHS, "90a"; its number where this libfa does not know it yet.
 std::string own_arch(const Device &device) {
   std::string name = std::to_string(device.capability);
   for (const kernels::Arch &arch : kernels::archs)  // the oldest of a number: 120, not 120f
@@ -290,16 +290,17 @@ const char *unavailable_reason(const Kernel &kernel) {
   return first != nullptr ? first : m.devices[0].unavailable_reason;
 }
 
-/// Why a row's images do not serve on a device that runs them; nullptr when one does.
+/// Why a row's images do not support the attention on a device that runs them; nullptr when one does.
 const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, Reason *room) {
   const kernels::Attention a = attention_of(attention);
   if (const char *why = row.family().unsupported_reason(a)) return why;
   if (attention.batch_invariant && !row.family().is_fallback)
-    return "it serves some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
+    return "it supports some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";
   const kernels::Dtype dtype = row.family().works_in(a);
   if (row.find(dtype, 0) == nullptr)
-    return reason(room, "%s lacks what its kernels for %s need", row.arch().name, kernels::line_of(dtype).name);
-  const Image *image = row.serving(a);
+    return reason(room, "%s lacks the instructions of its kernels for %s", row.arch().name,
+                  kernels::line_of(dtype).name);
+  const Image *image = row.image_for(a);
   if (image == nullptr) return reason(room, "its head dimensions go up to %d", row.first[row.count - 1].dim);
   for (const Entry entry : working) {
     const int needed = image->tile_of(entry).shared_bytes;
@@ -334,7 +335,7 @@ bool supports(const Image &image, const kernels::Attention &a, const Device &dev
   return image.family->unsupported_reason(a) == nullptr;
 }
 
-/// What an op whose best kernel is this one has for an operation: the narrowest image of each of its families that
+/// The kernels of an operation in an op whose best kernel is this one: the narrowest image of each of its families that
 /// supports the attention. A kernel of f32 that was forced by name is alone here, too.
 template <class Call>
 KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
@@ -354,7 +355,7 @@ KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Dev
   return set;
 }
 
-/// Forward's are the images of its line, then those of its architecture that follow, up to one that serves all calls.
+/// Forward's are the images of its line, then those of its architecture that follow, up to one that supports all calls.
 template <>
 KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, const Device &device, bool alone) {
   const size_t best = index_of(kernel);
@@ -364,7 +365,7 @@ KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, cons
     Reason room;
     const Row &row = table.rows[i];
     if (unsupported_reason(row, a, device, &room) != nullptr) continue;
-    set.images[set.count++] = row.serving(attention_of(a));
+    set.images[set.count++] = row.image_for(attention_of(a));
     if (alone || row.family().is_fallback) break;
   }
   return set;
@@ -382,7 +383,7 @@ Engine *create(const Kernel &kernel, const Attention &a, bool alone) {
   const Device &device = machine().devices[a.device_index];
   auto engine = std::make_unique<CudaEngine>(a, device, kernels_of_all(AllCalls(), kernel, a, device, alone));
   if (a.device != FA_DEVICE_AUTO) return engine->load() == FA_OK ? engine.release() : nullptr;
-  // Memory of the host is served whatever the GPU's state is; calls that need it load again.
+  // Calls with memory of the host run whatever the GPU's state is; calls that need it load again.
   const ErrorScope keep;
   if (engine->load() != FA_OK && verbose_dispatch())
     log_message("dispatch: device auto: %s is not ready, calls with the GPU's memory will try again: %s", kernel.name,
@@ -404,7 +405,7 @@ const char *why_no_device(int32_t index, Reason *room) {
   if (index >= m.device_count) return no_such_device(index, m, room);
   const Device &device = m.devices[index];
   if (!device.usable()) return device.unavailable_reason;
-  const char *first = nullptr;  // of what would run, best first: that files or a newer driver are missing
+  const char *first = nullptr;  // best first: its files or a newer driver are missing
   for (size_t i = 0; i < row_count; i++) {
     Reason here;
     const WhyNot why = unavailable_on(table.rows[i], device, &here);
@@ -414,7 +415,7 @@ const char *why_no_device(int32_t index, Reason *room) {
   if (first != nullptr) return first;
   if (const kernels::Arch &oldest = *std::ranges::min_element(kernels::archs, {}, &kernels::Arch::number);
       device.capability < oldest.number)
-    return reason(room, "%s is older than Turing (%s), the first that libfa serves", DeviceName(device).text,
+    return reason(room, "%s is older than Turing (%s), the first that libfa supports", DeviceName(device).text,
                   oldest.name);
   return reason(room, "no kernel image of this build runs on %s: it has %s; build libfa with FA_ARCHS naming %s",
                 DeviceName(device).text, archs().c_str(), own_arch(device).c_str());
@@ -422,7 +423,7 @@ const char *why_no_device(int32_t index, Reason *room) {
 
 const char *toolkit(Reason *room) {
   if (row_count == 0) return nullptr;
-  if (kernel_cuda_version == 0) return "GPU kernels in files of their own (FA_KERNELS=load)";
+  if (kernel_cuda_version == 0) return "GPU kernels in separate files (FA_KERNELS=load)";
   return reason(room, "CUDA %d.%d (driver %s)", kernel_cuda_version / 1000, kernel_cuda_version % 1000 / 10,
                 driver_for(needed_driver_version()));
 }

@@ -8,12 +8,12 @@ namespace fa::cuda {
 /// A line for every architecture and family of kernels/families.inc that this build has, newest architecture first.
 KernelList kernels();
 
-/// nullptr when GPU index is there and some kernel of this build runs on it, else the reason why not, which may lie in
+/// nullptr when GPU index is there and some kernel of this build runs on it, else the reason why not, which may be in
 /// *room.
 const char *why_no_device(int32_t index, Reason *room);
 
-/// What compiled the GPU kernels and which drivers run them, "CUDA 12.9 (driver 525 or later)", in *room; nullptr where
-/// this build has none.
+/// The compiler of the GPU kernels and the drivers that run them, "CUDA 12.9 (driver 525 or later)", in *room; nullptr
+/// where this build has none.
 const char *toolkit(Reason *room);
 
 }  // namespace fa::cuda

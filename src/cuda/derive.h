@@ -1,4 +1,4 @@
-// What follows from the rest of a call's parameters, found once by the host in place of every block.
+// Parameters derived from the rest of a call's parameters, once by the host in place of every block.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace fa::cuda {
 
-/// Division of what is below 2^31 by a product and a shift (Granlund and Montgomery 1994); by 0: all quotients are 0.
+/// Division of numbers below 2^31 by a product and a shift (Granlund and Montgomery 1994); by 0: all quotients are 0.
 constexpr kernels::FastDivmod divisor_of(int64_t n) {
   if (n <= 0) return {0, 31};
   const int shift = std::bit_width(static_cast<uint32_t>(n - 1));
@@ -26,7 +26,7 @@ inline kernels::Layout layout_of(const kernels::View &view, int64_t dim, bool ne
   return dim % 8 == 0 && near ? kernels::vectorizable_rows : kernels::aligned_rows;
 }
 
-/// Sets a launch's schedule, and what follows from it.
+/// Sets a launch's schedule and the parameters derived from it.
 inline void set_schedule(const kernels::TileSchedulerParams &s, kernels::Params *p) {
   p->schedule = s;
   p->by_num_splits = divisor_of(s.num_splits);
@@ -37,7 +37,7 @@ inline void set_schedule(const kernels::TileSchedulerParams &s, kernels::Params 
   p->by_groups_of_kv_head = divisor_of(p->heads_kv > 0 ? s.head_groups / p->heads_kv : 0);
 }
 
-/// Sets what follows from a call's inputs.
+/// Sets the parameters derived from a call's inputs.
 inline void derive(kernels::Params *p) {
   p->by_page_size = divisor_of(p->page_size);
   const auto near = [&](const kernels::View &view) {

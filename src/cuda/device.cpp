@@ -58,7 +58,7 @@ const char *name_of(const Driver &driver, CUresult result) {
   return name != nullptr ? name : "an unknown error";
 }
 
-/// A device that does not tell what it is leaves the others as they are.
+/// A device that the driver does not describe leaves the others as they are.
 void find(const Driver &driver, int index, Device *device) {
   CUresult result = CUDA_SUCCESS;
   const char *call = describe(driver, index, device, &result);

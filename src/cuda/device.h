@@ -7,7 +7,7 @@
 
 namespace fa::cuda {
 
-/// What kernels and plans follow from: attributes, never the name of a product.
+/// The attributes from which kernels are chosen and calls planned, never the name of a product.
 struct Device {
   CUdevice handle;
   int index;
@@ -22,7 +22,7 @@ struct Device {
   bool pools;          // memory may be allocated in the order of a stream
   bool pageable;       // reaches all memory of the host
   bool host_tables;    // by the host's own page tables: without moving pages
-  char unavailable_reason[256];  // why the driver tells nothing of it, and it cannot be used; "" when it can
+  char unavailable_reason[256];  // why it cannot be used, as the driver does not describe it; "" when it can
 
   bool usable() const { return *unavailable_reason == '\0'; }
   int major() const { return capability / 10; }

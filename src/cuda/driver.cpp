@@ -16,7 +16,7 @@ namespace {
 
 using GetProcAddress = CUresult (*)(const char *, void **, int, uint64_t, int *);
 
-/// Name and text of a result; "" for what the driver does not know either.
+/// Name and text of a result; "" where the driver does not know it either.
 struct Described {
   const char *name = nullptr, *text = nullptr;
   Described(const Driver &driver, CUresult result) {
@@ -27,7 +27,7 @@ struct Described {
   }
 };
 
-/// Finds one function. False, with the reason in text, when there is none.
+/// Finds one function. False, with the reason in text, when the driver lacks it.
 template <class Function>
 bool find_function(GetProcAddress find, const char *name, int version, Function *function, const Driver &driver,
                    char *text, size_t bytes) {
@@ -60,7 +60,7 @@ bool find_functions(GetProcAddress find, Driver *driver, char *text, size_t byte
   return true;
 }
 
-/// What else would work than a newer driver: nothing where the functions that are called are missing.
+/// The advice next to a newer driver, where there is any: nothing where functions that are called are missing.
 const char *other_advice(int version) {
   return version >= 12000 ? ", or build libfa with -DFA_CUDA=12, whose kernels run on drivers from 525 on" : "";
 }
@@ -96,7 +96,7 @@ bool load_driver(Driver *driver, char *text, size_t bytes) {
                   driver_for(needed_driver_version()));
     return false;
   }
-  // The version first: an old driver lacks functions, and its version is what to tell.
+  // The version first: an old driver lacks functions, and the error is about its version.
   if (!find_function(find, "cuGetErrorName", 6000, &driver->cuGetErrorName, *driver, text, bytes) ||
       !find_function(find, "cuGetErrorString", 6000, &driver->cuGetErrorString, *driver, text, bytes) ||
       !find_function(find, "cuDriverGetVersion", 2020, &driver->cuDriverGetVersion, *driver, text, bytes) ||

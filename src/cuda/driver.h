@@ -1,5 +1,5 @@
-// NVIDIA's driver, found at run time: its functions, and what of its binary interface libfa uses, declared in our own
-// words. Names are the API's.
+// NVIDIA's driver, found at run time: its functions and the part of its binary interface that libfa uses, declared in
+// our own words. Names are the API's.
 #pragma once
 
 #include <fa.h>
@@ -100,7 +100,7 @@ struct Driver {
 bool load_driver(Driver *driver, char *text, size_t bytes);
 
 /// Describes a driver call that failed, through core/status.h: "cuLaunchKernelEx failed: CUDA_ERROR_... (its text)",
-/// then more, which says what would work. Answers FA_ERROR_OUT_OF_MEMORY, FA_ERROR_NO_DEVICE or FA_ERROR_DRIVER.
+/// then the advice in more. Returns FA_ERROR_OUT_OF_MEMORY, FA_ERROR_NO_DEVICE or FA_ERROR_DRIVER.
 [[gnu::format(printf, 4, 5)]] fa_status failed(const Driver &driver, const char *call, CUresult result,
                                                const char *more, ...);
 

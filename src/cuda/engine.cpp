@@ -46,16 +46,16 @@ fa_status CudaEngine::do_workspace_size(const Call &call, size_t *bytes) const {
 
 template <class Call>
 fa_status CudaEngine::do_execute(Call call) const {
-  const bool host_serves = attention_.device == FA_DEVICE_AUTO;
-  if (const char *why = forked_reason()) return host_serves ? try_other_engine : fail(FA_ERROR_DRIVER, "%s", why);
+  const bool cpu_fallback = attention_.device == FA_DEVICE_AUTO;
+  if (const char *why = forked_reason()) return cpu_fallback ? try_other_engine : fail(FA_ERROR_DRIVER, "%s", why);
   MemorySpace place;
   CUcontext wanted = nullptr;
   bool translate = false;
-  if (const fa_status status = find_place(device_, &call, host_serves, &place, &wanted, &translate)) return status;
+  if (const fa_status status = find_place(device_, &call, cpu_fallback, &place, &wanted, &translate)) return status;
   if (place == MemorySpace::host) return try_other_engine;
   if (kernels_.of<Call>().count == 0)
-    return place == MemorySpace::both && host_serves ? try_other_engine : lacks_operation<Call>(device_);
-  if (place == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, host_serves);
+    return place == MemorySpace::both && cpu_fallback ? try_other_engine : lacks_operation<Call>(device_);
+  if (place == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, cpu_fallback);
   InContext in;
   if (const fa_status status = in.enter(device_, wanted)) return status;
   if (translate) {
@@ -67,11 +67,11 @@ fa_status CudaEngine::do_execute(Call call) const {
   return ready != nullptr ? enqueue(call, *ready) : last_status();
 }
 
-/// The path for plain host memory that the GPU reaches: the result is there when this returns, and where the CPU may
-/// serve, a GPU that is not ready leaves the call to it. The thread's own stream waits for the legacy one as that would
+/// The path for plain host memory that the GPU reaches: the result is there when this returns, and with cpu_fallback
+/// a GPU that is not ready leaves the call to the CPU. The thread's own stream waits for the legacy one as that would
 /// itself, but leaves other threads and their captures alone.
 template <class Call>
-fa_status CudaEngine::execute_synchronously(Call call, bool host_serves) const {
+fa_status CudaEngine::execute_synchronously(Call call, bool cpu_fallback) const {
   const CUstream stream = CU_STREAM_PER_THREAD;
   call.stream = stream;
   InContext in;
@@ -79,7 +79,7 @@ fa_status CudaEngine::execute_synchronously(Call call, bool host_serves) const {
     return in.enter(device_, nullptr) == FA_OK ? resident<Call>(in.context(), &stream) : nullptr;
   };
   const Resident *ready = nullptr;
-  if (host_serves) {
+  if (cpu_fallback) {
     const ErrorScope keep;
     if ((ready = prepared()) == nullptr) {
       if (verbose_dispatch())

@@ -24,7 +24,7 @@ class CudaEngine final : public EngineBase<CudaEngine> {
 
  private:
   template <class Call>
-  fa_status execute_synchronously(Call call, bool host_serves) const;
+  fa_status execute_synchronously(Call call, bool cpu_fallback) const;
   template <class Call>
   const Resident *resident(const Context &context, const CUstream *stream) const;
   template <class Call>

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "forward/combine/tiles.h"
 #include "core/status.h"
 #include "cuda/inputs.h"
 #include "cuda/order.h"
 #include "cuda/splits.h"
 #include "cuda/tensor_maps.h"
+#include "forward/combine/tiles.h"
 
 namespace fa::cuda {
 namespace {
@@ -92,7 +92,7 @@ int64_t fixed_splits(const ForwardCall &p, const TileConfig &split) {
 struct TilingChoice {
   Entry entry;  // split, or decode for few rows
   int64_t packed, splits;
-  bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split serve it, too
+  bool whole;  // one split of unpacked rows, many of them: entry points that neither pack nor split support it, too
 };
 
 /// The rows up to which Entry::decode takes a call: of the first image that has it.
@@ -219,8 +219,8 @@ fa_status unsupported(const ForwardPlan &plan) {
   const RejectedKernel &last = plan.rejected[plan.rejected_count - 1];
   return fail(
       FA_ERROR_UNSUPPORTED,
-      "FA_FORCE_KERNEL is \"%s\", which serves some calls only, and not this one: %s; without it another kernel "
-      "would serve",
+      "FA_FORCE_KERNEL is \"%s\", which supports some calls only, and not this one: %s; without it another kernel "
+      "would run it",
       last.image->name, last.why);
 }
 

@@ -12,8 +12,8 @@
 #include "cuda/list.h"
 #include "cuda/toolkit.h"
 
-// Where the images of a build with FA_KERNELS=file or load are; FA_KERNEL_PATH overrules this, and what is embedded as
-// well.
+// The folder of the images of a build with FA_KERNELS=file or load; FA_KERNEL_PATH overrules this, and embedded images
+// as well.
 #ifndef FA_KERNEL_DIR
 #define FA_KERNEL_DIR "."
 #endif
@@ -21,7 +21,7 @@
 namespace fa::cuda {
 namespace {
 
-/// What the first bytes of a fatbin tell of its size; a fact of the format.
+/// The size of a fatbin, in its first bytes; a fact of the format.
 struct Container {
   uint32_t magic;
   uint16_t version, header_bytes;
@@ -60,9 +60,9 @@ struct Path {
 
 /// nullptr, with the reason in *why, where it is not the whole file of a fatbin.
 File open_image(const Path &path, Container *header, Reason *why) {
-  const auto refuse = [&](const char *what, const char *more = "") {
+  const auto refuse = [&](const char *problem, const char *more = "") {
     const char *advice = "; FA_KERNEL_PATH names the folder that this build's images are in";
-    std::snprintf(why->text, sizeof why->text, "the kernel image %.300s %s%s%s", path.text, what, more, advice);
+    std::snprintf(why->text, sizeof why->text, "the kernel image %.300s %s%s%s", path.text, problem, more, advice);
     return File();
   };
   File file(std::fopen(path.text, "rbe"));

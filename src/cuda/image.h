@@ -10,7 +10,7 @@
 
 namespace fa::cuda {
 
-/// One line of built.inc: a fatbin of machine code and PTX. Those of one architecture and family stand together there.
+/// One line of built.inc: a fatbin of machine code and PTX. Those of one architecture and family are consecutive.
 struct Image {
   const char *name;  // of its line of the dispatch table: "cuda.sm_80.mma"
   const kernels::Arch *arch;
@@ -18,7 +18,7 @@ struct Image {
   const kernels::Family *family;
   kernels::Dtype dtype;        // of q, k and v; f32: of any
   int dim;                     // head dimensions up to this one
-  const unsigned char *data;   // nullptr: in a file of its own
+  const unsigned char *data;   // nullptr: in a file
   const char *operation = "";  // that its family is of: "forward"
 
   constexpr kernels::TileConfig tile_of(kernels::Entry entry) const { return family->tile(*arch, dim, entry); }
@@ -27,16 +27,16 @@ struct Image {
   constexpr bool has(kernels::Entry entry) const { return tile_of(entry).rows > 0; }
 };
 
-/// As many as an op may hold.
+/// The most images of an op.
 constexpr int most_images = 0
 #define FA_FAMILY(...) +1
 #include "families.inc"
 #undef FA_FAMILY
     ;
 
-/// What an op has for an operation: the images that support its attention, best first, and the one whose kernels the
+/// The kernels of an op for one operation: the images that support its attention, best first, and the one whose kernels
 /// calls of all of these need (combine; delta and dsinks). The last image supports every call, unless a kernel was
-/// asked for by name. None: this build lacks the operation.
+/// forced by name. Empty where this build lacks the operation.
 struct KernelSet {
   const Image *images[most_images] = {};
   int count = 0;
@@ -60,11 +60,11 @@ enum class Runs { no, with_newer_driver, yes };
 /// the driver compiles if it is as new as the toolkit, which is the newest where it is not known yet.
 Runs runs_on(const kernels::Arch &arch, int cuda_version, const Device &device);
 
-/// The version of CUDA that compiled an image. In a build that has no images of its own the image's file says it: 0,
-/// with the reason in *why, where there is no such file; it may come later. What was found once is remembered.
+/// The version of CUDA that compiled an image. A build without embedded images reads it from the image's file: 0, with
+/// the reason in *why, where there is no such file; it may come later. A version that was found is remembered.
 int cuda_version_of(const Image &image, Reason *why);
 
-/// The bytes of an image that lies in a file, in FA_KERNEL_PATH's folder if that is set: read again by every call, for
+/// The bytes of an image in a file, in FA_KERNEL_PATH's folder if that is set: read again by every call, for
 /// the caller to free. nullptr after an error that core/status.h describes: no such file, or cut off.
 char *read_image(const Image &image);
 

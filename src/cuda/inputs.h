@@ -1,5 +1,5 @@
-// What the plans of both passes have in common: a call's inputs as kernels take them, and how many tiles its queries
-// are.
+// The common part of the plans of both passes: a call's inputs as kernels take them, and the number of tiles of its
+// queries.
 #pragma once
 
 #include "common/params.h"
@@ -19,7 +19,7 @@ inline int64_t number(Count count) {
   return static_cast<int64_t>(count.value());
 }
 
-/// Tiles of each sequence, or of all packed ones together: what TileSchedulerParams::tiles and sequence_tiles are.
+/// Tiles of each sequence, or of all packed ones together: TileSchedulerParams::tiles and sequence_tiles.
 struct Tiles {
   Count count;
   int64_t of_sequence;

@@ -24,8 +24,8 @@ class Attributes {
   unsigned count_ = 0;
 };
 
-/// Whether a launch may depend on the one before it by itself. Graphs have such edges since CUDA 12.3; what older
-/// drivers do with one in a capture is not documented.
+/// Whether a launch may depend on the one before it by itself. Graphs have such edges since CUDA 12.3; the behaviour of
+/// older drivers with one in a capture is not documented.
 bool may_be_dependent(CUstream stream) {
   constexpr int since = 12030;
   const Driver &driver = machine().driver;
@@ -34,7 +34,7 @@ bool may_be_dependent(CUstream stream) {
 }
 
 /// Tiles without rows recur, every second or third one where sequences are of one length. In a persistent grid of a
-/// multiple of that, the same blocks would get them all. So many places, or a few less.
+/// multiple of that, the same blocks would get them all. The result is this number of places, or a few less.
 int64_t without_rhythm(int64_t places) {
   constexpr int64_t most_idle = 32;  // one of this many
   for (int64_t fewer = places; fewer >= places - places / most_idle; fewer--)

@@ -21,7 +21,7 @@
 
 namespace fa::cuda {
 
-/// The architecture of a name, "sm_90a"; what has no line in archs.inc does not compile.
+/// The architecture of a name, "sm_90a"; a name without a line in archs.inc does not compile.
 consteval const kernels::Arch &arch_of(std::string_view name) {
   const kernels::Arch *arch = kernels::archs;
   while (arch->name != name) ++arch;

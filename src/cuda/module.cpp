@@ -1,5 +1,5 @@
-// Libraries belong to the process, and what is resident to a context: both are kept under one lock.
-// Engines remember what they found, so the lock is not on the way of a call.
+// Libraries belong to the process, resident kernels to a context: both are kept under one lock.
+// Engines remember the kernels that they found, so the lock is not on the way of a call.
 #include "cuda/module.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ struct Loaded {
 };
 Loaded *loaded = nullptr;
 
-/// Forgets what is loaded when the library is unloaded. In a program that ends calls may still run: they load again. A
-/// child of fork may never get the lock.
+/// Forgets the loaded kernels when the library is unloaded. In a program that ends calls may still run: they load
+/// again. A child of fork may never get the lock.
 struct AtUnload {
   ~AtUnload() {
     const std::unique_lock lock(loading, std::try_to_lock);
@@ -69,7 +69,7 @@ fa_status too_new(const char *call, CUresult result, const Image &image) {
       image.name, cuda / 1000, cuda % 1000 / 10, version / 1000, version % 1000 / 10);
 }
 
-/// What to tell of an image that does not load.
+/// The error of an image that does not load.
 fa_status not_loaded(const char *call, CUresult result, const Image &image) {
   if (result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) return too_new(call, result, image);
   return failed(machine().driver, call, result, "in loading the kernel image %s for head dimensions up to %d",
@@ -133,14 +133,13 @@ fa_status load_kernel(const Image &image, const Device &device, CUlibrary librar
   return result == CUDA_SUCCESS ? FA_OK : not_loaded("cuFuncGetAttribute", result, image);
 }
 
-/// While one lives, the calling thread may load although streams are captured elsewhere, which is none of their
-/// concern.
-class BesideCaptures {
+/// Lets the calling thread load kernels while streams of other threads are captured, which does not affect them.
+class RelaxedCaptureMode {
  public:
-  BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }
-  ~BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }
-  BesideCaptures(const BesideCaptures &) = delete;
-  BesideCaptures &operator=(const BesideCaptures &) = delete;
+  RelaxedCaptureMode() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }
+  ~RelaxedCaptureMode() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }
+  RelaxedCaptureMode(const RelaxedCaptureMode &) = delete;
+  RelaxedCaptureMode &operator=(const RelaxedCaptureMode &) = delete;
 
  private:
   int mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -176,7 +175,7 @@ fa_status find_module(const Image &image, const Device &device, const Context &c
     return FA_OK;
   }
   if (const fa_status status = check_capture(stream)) return status;
-  const BesideCaptures beside;
+  const RelaxedCaptureMode relaxed;
   CUlibrary library = nullptr;
   if (const fa_status status = load_library(image, &library)) return status;
   Module fresh = {};

@@ -21,7 +21,7 @@ int carveout_of(const kernels::TileConfig &tile, const Device &device);
 
 /// Stores the module of an image in the current context, which is one of that device, loaded if need be; its kernels
 /// stay as long as the process. An error has been described by core/status.h. stream: that of a call, whose capture
-/// forbids loading; nullptr where there is none.
+/// forbids loading; or nullptr.
 fa_status find_module(const Image &image, const Device &device, const Context &context, const CUstream *stream,
                       Module *module);
 

@@ -11,11 +11,11 @@ namespace fa::cuda {
 namespace {
 
 /// A group's keys and values take this part of the L2: queries and results pass through it too, the blocks at work may
-/// belong to two groups, and some devices have two L2s that each keep what their own multiprocessors read.
+/// belong to two groups, and some devices have two L2s that each keep the data of their own multiprocessors.
 constexpr int64_t l2_parts = 2;
 
-/// Under a causal mask: with fewer waves than this, and enough concurrent tiles of each column, there is one section of all
-/// columns: longest processing time first alone balances best.
+/// Under a causal mask: with fewer waves than this, and enough concurrent tiles of each column, there is one section of
+/// all columns: longest processing time first alone balances best.
 constexpr int64_t fewest_waves = 8, enough_of_a_column = 2;
 
 /// Late tiles are at most this part of their column: the keys that they attend are read once more.

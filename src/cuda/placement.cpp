@@ -12,7 +12,7 @@
 namespace fa::cuda {
 namespace {
 
-/// What the driver knows of an address; memory_type is 0 for memory that it does not know.
+/// The driver's attributes of an address; memory_type is 0 for memory that it does not know.
 struct Attributes {
   unsigned memory_type = 0;
   int ordinal = -1;
@@ -39,7 +39,7 @@ bool each_pointer(Call *p, F f) {
   for (const auto &t : Fields<Call>::tensors)
     if (!f(t.name, &(p->*t.view).data)) return false;
   for (const auto &a : Fields<Call>::arrays) {
-    if (a.entries(p->batch) == 0) continue;  // it may lie anywhere
+    if (a.entries(p->batch) == 0) continue;  // it may be anywhere
     char *data = reinterpret_cast<char *>(const_cast<int32_t *>(p->*a.data));
     if (!f(a.name, &data)) return false;
     p->*a.data = reinterpret_cast<const int32_t *>(data);
@@ -54,12 +54,12 @@ bool each_pointer(Call *p, F f) {
 /// The pointers of a problem one after another, with their names.
 class PlacementScan {
  public:
-  PlacementScan(const Device &device, bool host_serves)
+  PlacementScan(const Device &device, bool cpu_fallback)
       : device_(device),
-        host_serves_(host_serves),
-        device_reads_plain_(device.pageable && (device.host_tables || !host_serves)) {}
+        cpu_fallback_(cpu_fallback),
+        device_reads_plain_(device.pageable && (device.host_tables || !cpu_fallback)) {}
 
-  /// Looks at one pointer and keeps what follows from it; absent ones are nowhere. False after an error.
+  /// Looks at one pointer and keeps its findings; absent pointers are nowhere. False after an error.
   bool look(const char *name, const char *data) {
     if (data == nullptr) return true;
     Attributes is;
@@ -103,7 +103,7 @@ class PlacementScan {
   fa_status place_of_all(MemorySpace *place, CUcontext *context) const {
     *place = host_only_ != nullptr ? MemorySpace::host : plain_ ? MemorySpace::both : MemorySpace::device;
     *context = context_;
-    if (host_only_ == nullptr || (host_serves_ && device_only_ == nullptr)) return FA_OK;
+    if (host_only_ == nullptr || (cpu_fallback_ && device_only_ == nullptr)) return FA_OK;
     if (device_.pageable) {
       *place = MemorySpace::device;
       return FA_OK;
@@ -134,9 +134,9 @@ class PlacementScan {
   }
 
   const Device &device_;
-  bool host_serves_;
-  /// Plain memory of the host is the device's to read. Where it does so by page faults, which move pages to and fro,
-  /// the host serves such calls if it may.
+  bool cpu_fallback_;
+  /// The device may read plain memory of the host. Where it does so by page faults, which move pages to and fro, such
+  /// calls are left to the CPU if there is a fallback.
   bool device_reads_plain_;
   CUcontext context_ = nullptr;
   const char *context_name_ = nullptr;  // whose context it is
@@ -150,9 +150,9 @@ class PlacementScan {
 }  // namespace
 
 template <class Call>
-fa_status find_place(const Device &device, Call *p, bool host_serves, MemorySpace *place, CUcontext *context,
+fa_status find_place(const Device &device, Call *p, bool cpu_fallback, MemorySpace *place, CUcontext *context,
                      bool *translate) {
-  PlacementScan finder(device, host_serves);
+  PlacementScan finder(device, cpu_fallback);
   if (!each_pointer(p, [&](const char *name, char **data) { return finder.look(name, *data); })) return last_status();
   *translate = finder.has_host_memory();
   return finder.place_of_all(place, context);

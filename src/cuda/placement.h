@@ -1,4 +1,4 @@
-// Where the memory of a call is: what this engine may be given, and which context it belongs to.
+// The memory of a call: where it is, whether this engine reaches it, and which context it belongs to.
 #pragma once
 
 #include "core/call.h"
@@ -15,10 +15,10 @@ enum class MemorySpace {
 /// Finds where the tensors, arrays and the workspace of a call (ForwardCall, BackwardCall) are. *context is the context
 /// that the device's memory belongs to, null where any of the device's will do. *translate: some memory is the host's,
 /// which the device may see at other addresses. No context need be current. FA_OK, or an error that core/status.h
-/// describes: memory of another device, or neither place reaches all of it. host_serves: MemorySpace::host is an
-/// answer, not an error.
+/// describes: memory of another device, or neither place reaches all of it. cpu_fallback: MemorySpace::host is a
+/// result, not an error.
 template <class Call>
-fa_status find_place(const Device &device, Call *call, bool host_serves, MemorySpace *place, CUcontext *context,
+fa_status find_place(const Device &device, Call *call, bool cpu_fallback, MemorySpace *place, CUcontext *context,
                      bool *translate);
 
 /// Moves a call's pointers to where the device sees them, in the current context. FA_OK, or an error that

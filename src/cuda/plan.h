@@ -1,6 +1,6 @@
-// What a planner makes of a call, whatever its operation: kernels in the order of the stream, their parameters, and the
-// parts of the workspace. All of it follows from shapes, bounds, strides and types and from the device's attributes,
-// never from what lies in the device's memory. The engine enqueues every plan in the same way.
+// The plan of a call of any operation: kernels in the order of the stream, their parameters, and the parts of the
+// workspace. All of it follows from shapes, bounds, strides and types and from the device's attributes, never from the
+// contents of the device's memory. The engine enqueues every plan in the same way.
 #pragma once
 
 #include <optional>
@@ -46,7 +46,7 @@ struct LaunchLoop {
 template <class KernelParams>
 class WorkspaceLayout {
  public:
-  /// Adds a part with room for this many of what a member of KernelParams points to.
+  /// Adds a part with room for this many elements of the type that a member of KernelParams points to.
   template <auto member>
   void add(Count elements) {
     using Pointer = std::remove_reference_t<decltype(std::declval<KernelParams &>().*member)>;

@@ -1,5 +1,5 @@
-// How many splits a tile's keys get where nothing fixes it, by a small model of time. Its unit is what a block of
-// threads takes for a block of keys. perf/kernel-report reads it, too.
+// The number of splits of a tile's keys where nothing fixes it, by a small model of time. Its unit is the time of a
+// thread block for a block of keys. perf/kernel-report reads it, too.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace fa::cuda {
 
 /// Bytes of keys and values that a block of Entry::decode gets through in a clock, by the simulated schedule of its
-/// loop (perf/gpu-instruction-counts.md); and the part of it that memory may deliver to a multiprocessor before a second block
-/// pays.
+/// loop (perf/gpu-instruction-counts.md); and the part of it that memory may deliver to a multiprocessor before a
+/// second block pays.
 constexpr double decode_rate = 24, decode_slack = 0.75;
 
 /// A block of threads but for its blocks of keys: until the first is there, and from the last one to its results. And
@@ -40,7 +40,7 @@ constexpr int64_t max_active_blocks(kernels::Entry entry, const kernels::TileCon
   return device.sm_count * std::clamp<int64_t>(std::min(by_threads, by_shared), 1, one_is_enough ? 1 : 2);
 }
 
-/// What is to be shared out: tiles of all sequences and heads, and the blocks of keys of each.
+/// The work that is split: tiles of all sequences and heads, and the blocks of keys of each.
 struct SplitProblem {
   kernels::Entry entry;
   kernels::TileConfig tile;

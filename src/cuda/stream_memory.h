@@ -14,7 +14,7 @@ class StreamMemory {
   StreamMemory &operator=(const StreamMemory &) = delete;
 
   /// FA_OK, or an error that core/status.h describes. sized_by: the function that says how large a workspace is; less:
-  /// what needs less of it.
+  /// the calls that need less of it.
   fa_status allocate(const Device &device, int64_t bytes, const char *sized_by, const char *less);
 
   char *data() const { return reinterpret_cast<char *>(address_); }

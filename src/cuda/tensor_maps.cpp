@@ -40,8 +40,8 @@ const BoxType *box_type_of(fa_dtype dtype) {
   return type != std::end(box_types) ? type : nullptr;
 }
 
-/// What the driver's documentation of cuTensorMapEncodeTiled asks for, and NVIDIA's own libraries keep to: where a
-/// dimension is repeated (stride 0) or runs backwards, nothing is said.
+/// The requirements of cuTensorMapEncodeTiled in the driver's documentation, which NVIDIA's own libraries keep to. It
+/// says nothing about a dimension that is repeated (stride 0) or runs backwards.
 const char *view_rejection(const View &view, const Layout &layout) {
   constexpr int64_t unit = 16, most_stride = int64_t{1} << 40;
   if (box_type_of(layout.dtype) == nullptr) return "q, k or v of a type that is not copied in boxes";

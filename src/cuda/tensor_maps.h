@@ -12,7 +12,7 @@ const char *unmappable_reason(const Inputs &inputs, const kernels::Params &param
                               int64_t heads_per_tile);
 
 /// Encodes those maps: of q, k, v and, where it can be, of out (a backward call's dout). nullptr, or why the driver
-/// refuses one. What the arrays of the call hold has no part in it, so a captured graph keeps the maps.
+/// refuses one. They do not depend on the contents of arrays, so a captured graph keeps the maps.
 const char *encode_maps(const Inputs &inputs, const View &out, const kernels::TileConfig &tile, int64_t heads_per_tile,
                         kernels::TensorMaps *maps);
 

@@ -28,8 +28,7 @@ class AutoEngine final : public EngineBase<AutoEngine> {
     const fa_status status = gpu_->execute(call);
     if (status != try_other_engine) return status;
     if (verbose_dispatch())
-      log_message("%s: the tensors are in memory of the host: %s serves", OperationTraits<Call>::name,
-                  cpu_kernel_.name);
+      log_message("%s: the tensors are in memory of the host: %s runs", OperationTraits<Call>::name, cpu_kernel_.name);
     return cpu_->execute(call);
   }
 

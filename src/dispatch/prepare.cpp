@@ -17,7 +17,7 @@ OwnedEngine create(const Kernel &kernel, const Attention &attention) {
 }
 
 OwnedEngine create_alone(const Kernel &kernel, Attention attention) {
-  attention.device = kernel.device;  // no other kernel may stand in
+  attention.device = kernel.device;  // no other kernel may replace it
   return create(kernel, attention);
 }
 

@@ -1,4 +1,4 @@
-// From an attention to what runs it.
+// From an attention to the engine that runs it.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ struct Prepared {
   std::unique_ptr<Engine> engine;
 };
 
-/// Chooses from the table and prepares what was chosen; under FA_DEVICE_AUTO a GPU's engine has a CPU's as its
+/// Chooses a kernel from the table and prepares it; under FA_DEVICE_AUTO a GPU's engine has a CPU's as its
 /// fallback. FA_OK, or an error that core/status.h describes.
 fa_status prepare(const Attention &attention, Prepared *prepared);
 

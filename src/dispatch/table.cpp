@@ -30,14 +30,14 @@ std::string list(const char *Kernel::*name) {
   return names;
 }
 
-/// The index of the first kernel with this name (or arch), kernel_count() when there is none.
+/// The index of the first kernel with this name (or arch), or kernel_count().
 size_t find(const char *Kernel::*member, const char *value) {
   size_t i = 0;
   while (i < kernel_count() && !same(kernel(i).*member, value)) ++i;
   return i;
 }
 
-/// Why a kernel cannot serve, whatever the environment says; nullptr when it can.
+/// Why a kernel cannot run the attention, whatever the environment says; nullptr when it can.
 const char *rejection(const Kernel &kernel, const Attention &attention, Reason *room) {
   if (attention.device == FA_DEVICE_CPU && kernel.device != FA_DEVICE_CPU) return "desc.device asks for the CPU";
   if (attention.device == FA_DEVICE_CUDA && kernel.device != FA_DEVICE_CUDA) return "desc.device asks for a GPU";
@@ -88,7 +88,7 @@ const Kernel *forced(const char *name, const Attention &attention) {
   }
   Reason room;
   if (const char *reason = rejection(kernel(i), attention, &room)) {
-    fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\", which cannot serve here: %s", name, reason);
+    fail(FA_ERROR_UNSUPPORTED, "FA_FORCE_KERNEL is \"%s\", which cannot run here: %s", name, reason);
     return nullptr;
   }
   if (verbose_dispatch()) log_message("dispatch: %s chosen: FA_FORCE_KERNEL asks for it", name);
@@ -112,11 +112,11 @@ const Kernel *choose(const Attention &attention) {
   if (attention.device != FA_DEVICE_CPU) {
     const char *reason = cuda::why_no_device(attention.device_index, &room);
     if (reason && attention.device == FA_DEVICE_CUDA) {
-      fail(FA_ERROR_NO_DEVICE,
-           "desc.device is FA_DEVICE_CUDA, but %s; FA_DEVICE_AUTO and FA_DEVICE_CPU serve on the CPU", reason);
+      fail(FA_ERROR_NO_DEVICE, "desc.device is FA_DEVICE_CUDA, but %s; FA_DEVICE_AUTO and FA_DEVICE_CPU run on the CPU",
+           reason);
       return nullptr;
     }
-    if (reason && verbose) log_message("dispatch: device auto: %s, so the CPU serves", reason);
+    if (reason && verbose) log_message("dispatch: device auto: %s, so the CPU runs it", reason);
   }
   if (const char *name = environment("FA_FORCE_KERNEL")) return forced(name, attention);
 
@@ -137,7 +137,7 @@ const Kernel *choose(const Attention &attention) {
     if (!reason) return &kernel(i);
     if (asked_for(kernel(i), attention)) reasons.add(kernel(i), reason);
   }
-  fail(FA_ERROR_UNSUPPORTED, "no kernel serves this attention%s", reasons.text().c_str());
+  fail(FA_ERROR_UNSUPPORTED, "no kernel supports this attention%s", reasons.text().c_str());
   return nullptr;
 }
 

@@ -64,7 +64,7 @@ TEST(Environment, ForceKernelTakesEachThatServes) {
     } else {
       EXPECT_EQ(status, FA_ERROR_UNSUPPORTED);
       EXPECT_EQ(
-          missing_words(fa_last_error(), {"FA_FORCE_KERNEL", kernel.name, "cannot serve", kernel.unavailable_reason}),
+          missing_words(fa_last_error(), {"FA_FORCE_KERNEL", kernel.name, "cannot run", kernel.unavailable_reason}),
           "");
     }
   }

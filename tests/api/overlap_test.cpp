@@ -139,7 +139,7 @@ TEST(OverlapItself, IsRefusedWithTheTwoElements) {
     const fa_status status = fa_forward_workspace_size(op, &call.args, &bytes);
     EXPECT_EQ(status, *strides.words ? FA_ERROR_INVALID_ARGUMENT : FA_OK) << strides.name << ": " << fa_last_error();
     if (*strides.words) {
-      EXPECT_EQ(missing_words(fa_last_error(), {"args.out.stride", strides.words, "address of its own"}), "");
+      EXPECT_EQ(missing_words(fa_last_error(), {"args.out.stride", strides.words, "separate address"}), "");
     }
     fa_destroy(op);
   }

@@ -18,8 +18,8 @@ CUDA = [
     emulated(
         "capture_mode",
         "src/cuda/module.cpp",
-        "  ~BesideCaptures() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }\n",
-        "  ~BesideCaptures() {}\n",
+        "  ~RelaxedCaptureMode() { machine().driver.cuThreadExchangeStreamCaptureMode(&mode_); }\n",
+        "  ~RelaxedCaptureMode() {}\n",
         r"^cuda\.f32",
     ),
     emulated(
@@ -55,7 +55,7 @@ CUDA = [
     emulated(
         "forced_kernel_alone",
         "src/dispatch/prepare.cpp",
-        "  attention.device = kernel.device;  // no other kernel may stand in\n",
+        "  attention.device = kernel.device;  // no other kernel may replace it\n",
         "",
         r"^cuda\.f32",
     ),

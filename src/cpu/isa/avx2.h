@@ -69,7 +69,7 @@ struct Simd {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   }
-  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  /// 2 * width consecutive elements, split into the even and the odd ones.
   static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
     const __m256i both = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
     even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));

@@ -60,7 +60,7 @@ struct Avx512 {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
   }
-  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  /// 2 * width consecutive elements, split into the even and the odd ones.
   static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
     const __m512i both = _mm512_loadu_si512(p);
     even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));

@@ -67,7 +67,7 @@ struct Simd {
   static Vec load_bf16(const uint16_t *p) {
     return Vec{bf16_to_float(p[0]), bf16_to_float(p[1]), bf16_to_float(p[2]), bf16_to_float(p[3])};
   }
-  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  /// 2 * width consecutive elements, split into the even and the odd ones.
   static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
     even = Vec{bf16_to_float(p[0]), bf16_to_float(p[2]), bf16_to_float(p[4]), bf16_to_float(p[6])};
     odd = Vec{bf16_to_float(p[1]), bf16_to_float(p[3]), bf16_to_float(p[5]), bf16_to_float(p[7])};

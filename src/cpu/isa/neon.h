@@ -53,7 +53,7 @@ struct Simd {
 
   static Vec load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
   static Vec load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
-  /// 2 * width elements taken apart as they stand: the even ones, the odd ones.
+  /// 2 * width consecutive elements, split into the even and the odd ones.
   static void load_bf16_pair(const uint16_t *p, Vec &even, Vec &odd) {
     const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p));
     even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));

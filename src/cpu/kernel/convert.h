@@ -27,8 +27,8 @@ inline void load_pair(Element<FA_BF16>, const uint16_t *p, Vec &even, Vec &odd) 
 }
 
 /// vectors * width elements, in pair order where the type has it: of every two vectors the first holds the even
-/// elements, the second the odd ones, which for bf16 costs half of what widening them in order does. A single vector
-/// stays in order.
+/// elements, the second the odd ones, which for bf16 costs half of widening them in order. A single vector stays in
+/// order.
 template <fa_dtype dtype, int vectors>
 inline void load_pairs(const char *p, Vec *to) {
   constexpr int64_t bytes = dtype_bytes(dtype);

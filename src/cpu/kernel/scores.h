@@ -1,5 +1,5 @@
 // score_mod: scale, softcap, bias, ALiBi and masks of scores between the product and the softmax, in the order of fa.h.
-// The caller decides what lanes are: queries of one key (prefill), or key and query pairs (decode).
+// The caller defines the lanes: queries of one key (prefill), or key and query pairs (decode).
 #pragma once
 
 #include <cfloat>

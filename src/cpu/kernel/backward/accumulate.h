@@ -12,7 +12,7 @@
 namespace fa::cpu::FA_ISA {
 namespace {
 
-/// Calls f(subtile, first, last) for the parts of vectors [first, last) that lie in a sub-tile each.
+/// Calls f(subtile, first, last) for the part of vectors [first, last) in each sub-tile.
 template <class F>
 inline void for_each_subtile(const Segment &g, const F &f) {
   for (int first = g.first; first < g.last;) {

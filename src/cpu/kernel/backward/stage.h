@@ -147,7 +147,7 @@ inline bool stage_operand_rows(const CacheRows &rows, const Pages &pages, fa_dty
   return special != 0;
 }
 
-/// Keys as they stand, in pairs; the last may be half of one.
+/// Interleaves pairs of keys, in their order; the last may be half of one.
 template <class S = Simd>
 inline void interleave_keys(const StagedKeys &block, int n, int64_t dim) {
   const int64_t pitch = row_pitch(operands(dim));

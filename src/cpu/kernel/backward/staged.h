@@ -23,7 +23,7 @@ constexpr int64_t row_pitch(int64_t floats) {
   return ((floats + 15) / 16 | 1) * 16;
 }
 
-/// Pitches of scores, and of what is summed over queries.
+/// Pitches of scores, and of sums over queries.
 constexpr int64_t score_pitch = row_pitch(block_lanes), by_queries_pitch = row_pitch(operands(block_lanes));
 
 /// Allocates arrays of 4-byte elements from a block of memory, or only counts their bytes. Each begins a cache line.
@@ -58,7 +58,7 @@ inline void *behind(const T &tile) {
 /// Columns are consecutive sub-tiles, [operands(dim)][lanes] each, as prefill_tile of prefill has them.
 struct StagedQueries {
   float *q_columns, *dout_columns;
-  float *q_rows, *dout_rows;  // [operands(block_lanes)][row_pitch(padded dim)]; 0 for what is not finite
+  float *q_rows, *dout_rows;  // [operands(block_lanes)][row_pitch(padded dim)]; 0 in place of NaN and Inf
   float *dq;                  // [dim][lanes]
   float *neg_lse_log2, *neg_delta, *position_overflow, *slope;  // [block_lanes]; lse as a power of two
   int32_t *low, *high, *position;                               // [block_lanes]
@@ -99,7 +99,7 @@ struct StagedQueries {
 
 struct StagedKeys {
   float *k, *v;      // [key_block][row_pitch(operands(dim))]
-  float *k_by_keys;  // for dq: [operands(key_block)][row_pitch(dim)], 0 for what is not finite; see dq_operands
+  float *k_by_keys;  // for dq: [operands(key_block)][row_pitch(dim)], 0 in place of NaN and Inf; see dq_operands
   float *dk, *dv;    // [key_block][padded dim]
 
   StagedKeys(const Attention &a, ScratchAllocator allocator) { allocate(a, allocator); }
