@@ -128,7 +128,7 @@
  *                      written [F39]
  *   leftpad_k          the first leftpad_k[b] keys are not part of sequence b: its key 0 is the one after them, but seqused_k
  *                      counts them [F40]
- *   kv_batch_idx       the row of the K/V cache that serves batch entry b [F41]
+ *   kv_batch_idx       the row of the K/V cache that batch entry b reads [F41]
  *   block_table        paged K/V: token t of sequence b is row t % page_size of page block_table[b][t / page_size] [F42]
  *
  * Positions (mask, window, ALiBi, the columns of bias and mask) count from each sequence's own first query and first
@@ -185,7 +185,7 @@
  *
  * Refused, as FA_ERROR_INVALID_ARGUMENT: block_table, as there is no backward pass for a paged cache [F180]; dbias without
  * bias [F181]; dsinks without sinks [F182]; neither out nor delta [F183]; and the combinations above that both structures can
- * have. A call is served where its memory is, as fa_forward's are [F184]. A build without kernels for it (FA_BACKWARD=OFF)
+ * have. A call runs where its memory is, as fa_forward's do [F184]. A build without kernels for it (FA_BACKWARD=OFF)
  * refuses it as FA_ERROR_UNSUPPORTED [F185].
  *
  *
@@ -215,7 +215,7 @@
  *
  *   FA_VERBOSE=dispatch     log which kernel was chosen and why each better one was not (all: everything) [F58]. Any other
  *                           value but 0, off, no, false and none means dispatch
- *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail [F59]. Calls that it does not serve fail
+ *   FA_FORCE_KERNEL=NAME    use this kernel (fa_kernel_info lists the names) or fail [F59]. Calls that it cannot run fail
  *                           with FA_ERROR_UNSUPPORTED [F154]
  *   FA_MAX_ARCH=ARCH        skip kernels for anything newer than this ISA or SM (avx2, sm_80) [F60]
  *   FA_NUM_THREADS=N        the default number of CPU threads [F61]
@@ -226,7 +226,7 @@
  * STABILITY
  *
  * Every structure but fa_tensor starts with its own size and only ever grows at its end [F63]; initialise it with its
- * function. fa_tensor is frozen. A caller built against an older or a newer header is served: fields that it lacks behave as
+ * function. fa_tensor is frozen. A caller built against an older or a newer header works: fields that it lacks behave as
  * before [F64], and fields that the library does not know must be zero [F65]. A field appended after the first release means
  * "as before" when it is zero.
  *
@@ -261,7 +261,7 @@ typedef int32_t fa_status;
 enum {
   FA_OK = 0,
   FA_ERROR_INVALID_ARGUMENT = 1, /* the call can never work: fa_last_error() names the argument [F69] */
-  FA_ERROR_UNSUPPORTED = 2,      /* legal, but nothing in this build or on this machine serves it [F70] */
+  FA_ERROR_UNSUPPORTED = 2,      /* legal, but nothing in this build or on this machine supports it [F70] */
   FA_ERROR_NO_DEVICE = 3,        /* the device asked for is not there: no driver, no such index, no kernel image [F71] */
   FA_ERROR_OUT_OF_MEMORY = 4,    /* host or device memory is short; nothing was computed [F72] */
   FA_ERROR_DRIVER = 5            /* the device's driver failed: its own name and text are in fa_last_error() [F73] */
@@ -482,7 +482,7 @@ FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
 FA_API void fa_tensor_init(fa_tensor *tensor, void *data, fa_dtype dtype, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 
 /* Creates an op for *desc and stores it in *op (NULL on error [F118]). Checks every field [F119], then takes the first kernel
- * of the library's table, best first, that can serve it here [F120]. *desc may be dropped afterwards [F121]. Threads are
+ * of the library's table, best first, that supports it here [F120]. *desc may be dropped afterwards [F121]. Threads are
  * started by the first call that needs them, not here [F122].
  *
  * An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
@@ -549,8 +549,8 @@ FA_API const char *fa_status_string(fa_status status);
 
 /* The name of the kernel that an op runs ("cpu.avx2"); "" for NULL [F143]. Lives as long as the library [F144].
  *
- * On a GPU an op may hold several kernels. The name is that of the best [F155]; calls that it does not serve run on the next
- * one (FA_VERBOSE=dispatch says which, and why) [F156]. Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls [F157].
+ * On a GPU an op may hold several kernels. The name is that of the best [F155]; calls that it does not support run on the next
+ * one (FA_VERBOSE=dispatch says which, and why) [F156]. Under FA_FLAG_BATCH_INVARIANT one kernel runs all calls [F157].
  * Thread-safe. Since 0.1. */
 FA_API const char *fa_op_kernel_name(const fa_op *op);
 

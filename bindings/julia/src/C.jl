@@ -19,7 +19,7 @@ const fa_status = Int32
 const FA_OK = Int32(0)
 "the call can never work: fa_last_error() names the argument"
 const FA_ERROR_INVALID_ARGUMENT = Int32(1)
-"legal, but nothing in this build or on this machine serves it"
+"legal, but nothing in this build or on this machine supports it"
 const FA_ERROR_UNSUPPORTED = Int32(2)
 "the device asked for is not there: no driver, no such index, no kernel image"
 const FA_ERROR_NO_DEVICE = Int32(3)
@@ -368,7 +368,7 @@ const _fa_create = Ref{Ptr{Cvoid}}(C_NULL)
     fa_create(desc, op)
 
 Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel of the
-library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are started by the first
+library's table, best first, that supports it here. *desc may be dropped afterwards. Threads are started by the first
 call that needs them, not here.
 
 An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has
@@ -481,8 +481,8 @@ const _fa_op_kernel_name = Ref{Ptr{Cvoid}}(C_NULL)
 
 The name of the kernel that an op runs (\"cpu.avx2\"); \"\" for NULL. Lives as long as the library.
 
-On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next
-one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls. Thread-safe.
+On a GPU an op may hold several kernels. The name is that of the best; calls that it does not support run on the next
+one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel runs all calls. Thread-safe.
 Since 0.1.
 """
 fa_op_kernel_name(op) =

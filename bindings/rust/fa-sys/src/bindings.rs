@@ -10,7 +10,7 @@ pub type fa_status = i32;
 pub const FA_OK: fa_status = 0;
 /// the call can never work: fa_last_error() names the argument
 pub const FA_ERROR_INVALID_ARGUMENT: fa_status = 1;
-/// legal, but nothing in this build or on this machine serves it
+/// legal, but nothing in this build or on this machine supports it
 pub const FA_ERROR_UNSUPPORTED: fa_status = 2;
 /// the device asked for is not there: no driver, no such index, no kernel image
 pub const FA_ERROR_NO_DEVICE: fa_status = 3;
@@ -633,7 +633,7 @@ functions! {
         d3: i64,
     );
     /** Creates an op for *desc and stores it in *op (NULL on error). Checks every field, then takes the first kernel
- of the library's table, best first, that can serve it here. *desc may be dropped afterwards. Threads are
+ of the library's table, best first, that supports it here. *desc may be dropped afterwards. Threads are
  started by the first call that needs them, not here.
 
  An op of FA_DEVICE_AUTO is created even when its GPU cannot be made ready (its memory is full, another process has it). It
@@ -698,8 +698,8 @@ functions! {
     pub fn fa_status_string(status: fa_status) -> *const ::core::ffi::c_char;
     /** The name of the kernel that an op runs ("cpu.avx2"); "" for NULL. Lives as long as the library.
 
- On a GPU an op may hold several kernels. The name is that of the best; calls that it does not serve run on the next
- one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel serves all calls.
+ On a GPU an op may hold several kernels. The name is that of the best; calls that it does not support run on the next
+ one (FA_VERBOSE=dispatch says which, and why). Under FA_FLAG_BATCH_INVARIANT one kernel runs all calls.
  Thread-safe. Since 0.1.*/
     pub fn fa_op_kernel_name(op: *const fa_op) -> *const ::core::ffi::c_char;
     /// The version of the library as loaded: major * 10000 + minor * 100 + patch. Thread-safe. Since 0.1.
