@@ -37,6 +37,21 @@ consteval const char *operation_of(std::string_view family) {
   throw "no line in families.inc";
 }
 
+#define FA_STRING_OF(x) #x
+#define FA_STRING(x) FA_STRING_OF(x)
+
+/// A symbol that only images of this build have, of the operation of a family.
+consteval const char *build_symbol_of(std::string_view family) {
+#define FA_FAMILY(operation, name, ...) \
+  if (family == #name) return "fa_build_" FA_STRING(FA_KERNEL_HASH_##operation);
+#include "families.inc"
+#undef FA_FAMILY
+  throw "no line in families.inc";
+}
+
+#undef FA_STRING
+#undef FA_STRING_OF
+
 consteval bool is_operation(std::string_view name) {
 #define FA_IS(op, Op, FIELDS) \
   if (name == #op) return true;
@@ -59,7 +74,8 @@ consteval bool is_operation(std::string_view name) {
    kernels::dtype,                                            \
    dim,                                                       \
    FA_IMAGE_DATA(fa_image_##arch##_##name##_##dtype##_##dim), \
-   operation_of(#name)},
+   operation_of(#name),                                       \
+   build_symbol_of(#name)},
 inline constexpr Image list[] = {
 #include "built.inc"
     {}};  // there may be none

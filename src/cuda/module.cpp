@@ -12,17 +12,8 @@
 #include "core/status.h"
 #include "cuda/toolkit.h"
 
-#ifndef FA_KERNEL_HASH
-#define FA_KERNEL_HASH none
-#endif
-#define FA_STRING_OF(x) #x
-#define FA_STRING(x) FA_STRING_OF(x)
-
 namespace fa::cuda {
 namespace {
-
-/// A symbol that only images of this build have.
-constexpr const char *build_symbol = "fa_build_" FA_STRING(FA_KERNEL_HASH);
 
 std::mutex loading;
 
@@ -93,7 +84,7 @@ fa_status load_library(const Image &image, CUlibrary *library) {
   if (result != CUDA_SUCCESS) return not_loaded("cuLibraryLoadData", result, image);
   CUdeviceptr address = 0;
   size_t size = 0;
-  result = driver.cuLibraryGetGlobal(&address, &size, *library, build_symbol);
+  result = driver.cuLibraryGetGlobal(&address, &size, *library, image.build_symbol);
   if (result == CUDA_SUCCESS) {
     libraries = new Library{&image, *library, libraries};
     return FA_OK;
@@ -103,7 +94,7 @@ fa_status load_library(const Image &image, CUlibrary *library) {
           ? fail(FA_ERROR_NO_DEVICE,
                  "the kernel image %s for head dimensions up to %d belongs to another build of libfa: it has no %s; "
                  "install the images that were built with this library",
-                 image.name, image.dim, build_symbol)
+                 image.name, image.dim, image.build_symbol)
           : not_loaded("cuLibraryGetGlobal", result, image);
   driver.cuLibraryUnload(*library);
   return status;

@@ -22,19 +22,24 @@ def copy_sources(sources: Path, to: Path):
     shutil.copytree(sources.parent / "src" / "core", to.parent / "src" / "core", ignore=shutil.ignore_patterns("*.cpp"))
 
 
-def folder_of(sources: Path, family):
-    """The folder of a family among the sources: kernels/families.inc."""
+def operation_of(sources: Path, family):
+    """The operation of a family: kernels/families.inc."""
     (operation,) = set(re.findall(rf"^FA_FAMILY\((\w+), {family},", (sources / "families.inc").read_text(), re.M))
-    return f"{operation}/{family.removeprefix('backward_')}"
+    return operation
+
+
+def folder_of(sources: Path, family):
+    """The folder of a family among the sources."""
+    return f"{operation_of(sources, family)}/{family.removeprefix('backward_')}"
 
 
 def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",), quick=False):
-    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH among them; code: what
+    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH_forward and its like among them; code: what
     the file holds, {0} the arch; flags: nvcc's, of what to make; quick: larger files in less time. What nvcc
     said. NVCC names it; NVCC_CACHE, if set, is the command that runs it through ccache."""
     arch, family, dtype, dim = image
     values = dict(one.partition("=")[::2] for one in definitions.split(","))
-    definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH']}"
+    definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH_' + operation_of(sources, family)]}"
     compression = (QUICK if quick else COMPRESSION)[values["FA_KERNEL_CUDA_VERSION"][:2]]
     cache = shlex.split(os.environ.get("NVCC_CACHE", ""))
     # ccache knows nvcc by -c, which the flags override; names are relative, as the same text may be in any folder.
