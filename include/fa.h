@@ -16,7 +16,7 @@
  *   fa_forward    computes it for the tensors of one call, from any thread;
  *   fa_destroy    ends it.
  *
- * fa_backward computes its gradients.
+ * fa_backward computes its gradients, fa_merge combines results over different keys.
  *
  * A whole program, causal attention of 4 query heads over 2 key/value heads:
  *
@@ -189,6 +189,30 @@
  * refuses it as FA_ERROR_UNSUPPORTED [F185].
  *
  *
+ * MERGING PARTIAL RESULTS
+ *
+ * fa_merge combines results of fa_forward for the same queries over different keys (a prefix that sequences share, parts of a
+ * ring, splits of a cache) into the result over all of these keys. For each row, a query and a head, of parts 0 .. n - 1:
+ *
+ *   m = max_p lse[p]      w[p] = exp(lse[p] - m)      s = sum_p w[p]
+ *   out = sum_p w[p] / s * out[p]      lse = m + ln(s) [F207]
+ *
+ * Under FA_MERGE_BASE_2 every lse, read or written, is a logarithm to base 2, and 2^ and log2 take the place of exp and
+ * ln [F208]. A sink is in the lse of each part that had it: give it to one part alone.
+ *
+ * A part whose lse is -inf had no key left: it has no weight, and its out, whatever that holds, is not read [F209]. Where all
+ * parts are such, out = 0 and lse = -inf [F210]. An lse of NaN or +inf makes out and lse of its row NaN [F211]. An element of
+ * NaN or infinity in the out of a part with keys reaches the row, however small the part's weight, as values do in
+ * attention [F212]. A row that mask excludes is that of part 0, as if there were no other [F213].
+ *
+ * Parts are added in their order, and a row's bits depend on its own parts alone: not on batch, heads, other rows or threads [F214].
+ * Where one part alone has keys, out and lse are that part's, bit for bit where the types agree [F215]. All else is within the
+ * bounds of docs/precision.md as long as the parts' out are finite and 64 max |out| stays below FLT_MAX.
+ *
+ * Parts may differ in type and strides, not in shape [F216]. out may be exactly outs[0], and lse exactly lses[0]: the same data,
+ * strides and type. Any other memory that is shared is refused as everywhere [F217].
+ *
+ *
  * THREADS, MEMORY, ERRORS
  *
  * Any function may be called from any thread at any time, also on the same fa_op [F51], with two exceptions: fa_destroy must
@@ -310,11 +334,17 @@ enum {
   FA_ACCUMULATE_DSINKS = 16
 };
 
+/* fa_merge_args.flags. */
+enum {
+  FA_MERGE_BASE_2 = 1 /* every lse, read or written, is a logarithm to base 2 */
+};
+
 /* Limits. */
 enum {
   FA_MAX_HEAD_DIM = 576,  /* of q, k and of v [F80] */
   FA_MAX_THREADS = 1024,
-  FA_MAX_SPLITS = 1024
+  FA_MAX_SPLITS = 1024,
+  FA_MAX_PARTS = 32 /* of fa_merge */
 };
 
 /* ---- structures ------------------------------------------------------------------------------------------------------ */
@@ -449,6 +479,26 @@ typedef struct fa_backward_args {
   void *stream;          /* NULL; as in fa_forward_args */
 } fa_backward_args;
 
+/* One merge. Initialise with fa_merge_args_init, then set outs, lses, num_parts and out. The op gives device, threads, dtype_out and
+ * head_dim_v. Letters as in fa_forward_args; packed results are one sequence of total_q rows. */
+typedef struct fa_merge_args {
+  size_t struct_size; /* set by fa_merge_args_init */
+
+  const fa_tensor *outs; /* num_parts of them, in host memory, as fa_forward wrote them: shaped as out; dtype_out (default), FA_F32,
+                            FA_F16, FA_BF16. Both arrays are read during the call alone [F218] */
+  const fa_tensor *lses; /* num_parts of them, in host memory: (B, Hq, Sq, 1); FA_F32 */
+  int32_t num_parts;     /* 1 .. FA_MAX_PARTS [F219] */
+  uint32_t flags;        /* 0; FA_MERGE_BASE_2 */
+
+  fa_tensor out;  /* written; (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv) */
+  fa_tensor lse;  /* absent; written: (B, Hq, Sq, 1); FA_F32 */
+  fa_tensor mask; /* absent; (B or 1, Hq or 1, Sq, 1); FA_BOOL: true = merge, false = the row of part 0 */
+
+  void *workspace;       /* NULL; this version needs none */
+  size_t workspace_size; /* 0; bytes behind workspace */
+  void *stream;          /* NULL; as in fa_forward_args */
+} fa_merge_args;
+
 /* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. In a library that loads GPU
  * kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
  * names the first file that is missing [F201]. */
@@ -476,6 +526,10 @@ FA_API void fa_forward_args_init(fa_forward_args *args, size_t struct_size);
 /* Fills *args with its defaults: everything absent, zero or NULL [F187]. struct_size and NULL as in fa_desc_init. Thread-safe.
  * Since 0.1. */
 FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
+
+/* Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+ * Since 0.1. */
+FA_API void fa_merge_args_init(fa_merge_args *args, size_t struct_size);
 
 /* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Inputs are only read, wherever they
  * are [F202]: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1. */
@@ -533,6 +587,16 @@ FA_API fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_a
  *
  * Errors: as fa_forward. Thread-safe. Since 0.1. */
 FA_API fa_status fa_backward(const fa_op *op, const fa_backward_args *args);
+
+/* Stores in *bytes the workspace that fa_merge needs for *args: 0 in this version. Errors: as fa_merge's checks. Thread-safe.
+ * Since 0.1. */
+FA_API fa_status fa_merge_workspace_size(const fa_op *op, const fa_merge_args *args, size_t *bytes);
+
+/* Merges the parts of *args; "MERGING PARTIAL RESULTS" above says what that is. The result is there when fa_forward's would be. The
+ * call does not allocate. On CUDA it is one launch, which can be captured as fa_backward's.
+ *
+ * Errors: as fa_forward. Thread-safe. Since 0.1. */
+FA_API fa_status fa_merge(const fa_op *op, const fa_merge_args *args);
 
 /* Ends an op. NULL is a no-op [F137]. No call on the op may be under way. Since 0.1. */
 FA_API void fa_destroy(fa_op *op);

@@ -58,6 +58,11 @@ struct BackwardArgs : fa_backward_args {
   BackwardArgs() { fa_backward_args_init(this, sizeof(fa_backward_args)); }
 };
 
+/// An fa_merge_args, initialised with everything absent.
+struct MergeArgs : fa_merge_args {
+  MergeArgs() { fa_merge_args_init(this, sizeof(fa_merge_args)); }
+};
+
 /// The fa_dtype of a C++ element type. For half and bfloat16 types of your own, specialise it:
 ///   template <> struct fa::dtype_of<my::half> { static constexpr fa_dtype value = FA_F16; };
 template <class T>
@@ -136,6 +141,16 @@ class Op {
   std::size_t backward_workspace_size(const fa_backward_args &args) const {
     std::size_t bytes = 0;
     check(fa_backward_workspace_size(op_, &args, &bytes));
+    return bytes;
+  }
+
+  /// fa_merge. Thread-safe. Throws Error.
+  void merge(const fa_merge_args &args) const { check(fa_merge(op_, &args)); }
+
+  /// fa_merge_workspace_size. Thread-safe. Throws Error.
+  std::size_t merge_workspace_size(const fa_merge_args &args) const {
+    std::size_t bytes = 0;
+    check(fa_merge_workspace_size(op_, &args, &bytes));
     return bytes;
   }
 

@@ -12,6 +12,7 @@
 #include "reference/caller.h"
 #include "reference/compare_gradients.h"
 #include "reference/gpu.h"
+#include "reference/merge.h"
 #include "reference/random.h"
 #include "reference/sanitizer.h"
 
@@ -27,8 +28,9 @@ thread_local char current_case[1024];
 
 /// The case that this thread is running, for as long as it lives.
 struct Running {
-  Running(const Case &c, const std::string &kernel) {
-    const std::string line = "crashed in\n" + repeat_line(c, kernel) + "\n";
+  Running(const Case &c, const std::string &kernel) : Running(repeat_line(c, kernel)) {}
+  explicit Running(const std::string &what) {
+    const std::string line = "crashed in\n" + what + "\n";
     current_case[line.copy(current_case, sizeof current_case - 1)] = 0;
   }
   ~Running() { current_case[0] = 0; }
@@ -140,6 +142,20 @@ fa_status backward(const Op &op, const BackwardInstance &instance, int fill) {
   return finished_in_workspace(op, instance.call, c.fenv, fa_backward, fa_backward_workspace_size, fill);
 }
 
+fa_status forward(const Op &op, const fa_forward_args &args) {
+  return finished(op, args, "", fa_forward);
+}
+
+fa_status merge(const Op &op, const fa_merge_args &args) {
+  return finished(op, args, "", fa_merge);
+}
+
+fa_status merge(const Op &op, const MergeInstance &instance) {
+  const Running running(to_text(instance.c));
+  if (!instance.c.workspace) return finished(op, instance.args, "", fa_merge);
+  return finished_in_workspace(op, instance.args, "", fa_merge, fa_merge_workspace_size, 0xff);
+}
+
 namespace {
 
 /// What a case of either pass is made of, run by and judged by.
@@ -213,6 +229,26 @@ std::string failure_of(const Case &c, const std::string &kernel, Errors *errors)
   share_memory(is_gpu(kernel));
   const Running running(c, kernel);
   return c.backward ? failure_in<BackwardPass>(c, kernel, errors) : failure_in<ForwardPass>(c, kernel, errors);
+}
+
+std::string failure_of(const MergeCase &c, const std::string &kernel) {
+  share_memory(is_gpu(kernel));
+  for (const Guard guard : {Guard::end, Guard::start}) {
+    const MergeInstance instance(c, guard);
+    const MergedExactly exact = merged(instance.desc, instance.args);
+    const Op op(instance.desc, kernel);
+    std::string text;
+    if (!op) {
+      text = "fa_create: " + why;
+    } else if (merge(op, instance) != FA_OK) {
+      text = "fa_merge: " + why;
+    } else {
+      text = compare(instance, exact);
+      if (text.empty()) text = instance.untouched();
+    }
+    if (!text.empty()) return text + "\n  in: " + to_text(c) + " on " + kernel;
+  }
+  return "";
 }
 
 std::string same_outputs(const Instance &a, const Instance &b, const std::string &kernel) {

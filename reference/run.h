@@ -37,6 +37,10 @@ fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
 /// fa_backward in the same way.
 fa_status backward(const Op &op, const BackwardInstance &instance, int fill = 0xff);
 
+/// Calls of any arguments, in no workspace.
+fa_status forward(const Op &op, const fa_forward_args &args);
+fa_status merge(const Op &op, const fa_merge_args &args);
+
 /// Creates, runs and checks a case, forward or backward, with its tensors flush against either guard page: "" when all
 /// is right, else the failure and the line that repeats it.
 std::string failure_of(const Case &c, const std::string &kernel, Errors *errors = nullptr);

@@ -5,6 +5,8 @@
 #include <fa.h>
 
 #include <cstdint>
+#include <iterator>
+#include <span>
 
 #include "schema/ops.def"
 
@@ -62,7 +64,7 @@ struct Array {
   const int32_t *Args::*field;
 };
 
-/// The tensors and arrays of a structure.
+/// The tensors and arrays of a structure. A structure may have no arrays, so their list has an empty end.
 template <class Args>
 struct Fields;
 
@@ -74,7 +76,8 @@ struct Fields;
   struct Fields<fa_##op##_args> {                                                          \
     using Args = fa_##op##_args;                                                           \
     static constexpr Tensor<Args> tensors[] = {FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)}; \
-    static constexpr Array<Args> arrays[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)};    \
+    static constexpr Array<Args> listed[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING){}};  \
+    static constexpr std::span arrays = std::span(listed).first(std::size(listed) - 1);    \
   };
 FA_OPERATIONS(FA_OPERATION)
 #undef FA_TENSOR

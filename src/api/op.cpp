@@ -1,4 +1,4 @@
-// The life of an op: create, size, forward, backward, destroy.
+// The life of an op: create, its calls and their sizes, destroy.
 #include "api/op.h"
 
 #include <memory>
@@ -72,7 +72,7 @@ fa_status fa_create(const fa_desc *desc, fa_op **op) {
   return fa::api::guarded([=](fa::CallerState &) { return fa::api::create(desc, op); });
 }
 
-// fa_forward, fa_forward_workspace_size, fa_backward, fa_backward_workspace_size.
+// fa_forward, fa_forward_workspace_size, and their like.
 #define FA_ENTRY_POINTS(name, Name, FIELDS)                                                            \
   fa_status fa_##name##_workspace_size(const fa_op *op, const fa_##name##_args *args, size_t *bytes) { \
     return fa::api::workspace_size<fa::Name##Call>(op, args, bytes);                                   \

@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "core/operands.h"
 #include "core/operations.h"
+#include "core/parts.h"
 
 namespace fa::api {
 namespace {
@@ -35,6 +36,16 @@ Memory memory_of(const char *name, const fa_tensor &tensor, const View &view) {
     (way < 0 ? memory.low : memory.end) += static_cast<uintptr_t>(way);
   }
   return memory;
+}
+
+/// Whether two views have the same elements in the same places, of tensors of one shape.
+bool same_view(const View &a, const View &b) {
+  return a.data == b.data && a.dtype == b.dtype && std::ranges::equal(a.stride, b.stride);
+}
+
+/// Whether a part of a merge may have the memory of the result: the first one, if they are the same tensor.
+bool is_result(const MergeCall &call, const PartsField &field, int part, const View &view) {
+  return part == 0 && same_view(view, field.views == &MergeCall::outs ? call.out : call.lse);
 }
 
 /// An array's memory is one element.
@@ -92,7 +103,8 @@ template <const auto &fields, class F>
 
 template <class Args, class Call>
 bool check_overlap(const Args &args, const Call &call) {
-  Memory all[1 + std::size(Fields<Call>::tensors) + std::size(Fields<Call>::arrays)];
+  constexpr size_t parts = has_parts<Call> ? std::size(merge_parts) * (FA_MAX_PARTS + 1) : 0;
+  Memory all[1 + std::size(Fields<Call>::tensors) + std::size(Fields<Call>::arrays) + parts];
   int count = 0;
   const auto add = [&](const char *name, const fa_tensor &tensor, const View &view) {
     if (view) all[count++] = memory_of(name, tensor, view);
@@ -110,6 +122,13 @@ bool check_overlap(const Args &args, const Call &call) {
   });
   each<Fields<Call>::arrays>([&](const auto &a) {
     add_plain(a.name, call.*a.data, static_cast<size_t>(a.entries(call.batch)) * sizeof(int32_t));
+  });
+  each_part(call, [&](const PartsField &field, int part, const View &view) {
+    if constexpr (has_parts<Call>) {
+      if (part == 0) add_plain(field.array, args.*field.given, static_cast<size_t>(call.num_parts) * sizeof(fa_tensor));
+      if (!is_result(call, field, part, view)) add(field.names.of[part], (args.*field.given)[part], view);
+    }
+    return true;
   });
   for (int i = 0; i < written; ++i)
     for (int j = i + 1; j < count; ++j)

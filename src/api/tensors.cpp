@@ -132,6 +132,9 @@ class Reader {
                            "queries of the longest sequence: max_seqlen_q, else all rows of q"),
                 repeatable(p_.max_seqlen_k, std::max(p_.rows_k, args_.max_seqlen_k),
                            "keys of the longest sequence: max_seqlen_k, else all rows of k")};
+      case ShapeRule::row_mask:
+        return {repeatable(p_.batch, p_.batch, "sequences"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
+                exactly(q[1], "queries, as q"), one};
       case ShapeRule::heads:
         return {repeatable(p_.batch, p_.batch, "sequences"), exactly(p_.heads_q, "heads of q"), one, one};
     }
@@ -209,9 +212,8 @@ bool read_tensors(const Attention &attention, const Args &args, Purpose purpose,
   (std::make_index_sequence<std::size(fields)>());
 }
 
-#define FA_INSTANTIATE(op, Op, FIELDS) \
-  template bool read_tensors(const Attention &, const ArgsOf<Op##Call> &, Purpose, Op##Call *);
-FA_OPERATIONS(FA_INSTANTIATE)
-#undef FA_INSTANTIATE
+// The operations whose calls are Inputs.
+template bool read_tensors(const Attention &, const fa_forward_args &, Purpose, ForwardCall *);
+template bool read_tensors(const Attention &, const fa_backward_args &, Purpose, BackwardCall *);
 
 }  // namespace fa::api

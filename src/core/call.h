@@ -104,6 +104,23 @@ struct BackwardCall : Inputs, Execution {
   bool adds_to(uint32_t gradient) const { return (accumulate & gradient) != 0; }
 };
 
+/// A validated fa_merge_args. Packed sequences are the rows of one.
+struct MergeCall : Execution {
+  const Attention *attention = nullptr;
+
+  int64_t batch = 0;    // of out: shape[0]
+  int64_t rows_q = 0;   // shape[1]
+  int64_t heads_q = 0;  // shape[2]
+
+  FA_MERGE_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+
+  int32_t num_parts = 0;
+  View outs[FA_MAX_PARTS], lses[FA_MAX_PARTS];  // num_parts of each
+  bool base_2 = false;                          // every lse is a logarithm to base 2
+
+  bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }
+};
+
 #undef FA_VIEW
 #undef FA_INDICES
 

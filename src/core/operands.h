@@ -2,6 +2,8 @@
 #pragma once
 
 #include <concepts>
+#include <iterator>
+#include <span>
 
 #include "core/call.h"
 #include "schema/schema.h"
@@ -58,7 +60,8 @@ constexpr bool is_array = std::same_as<Field, const int32_t *>;
     using Args = fa_##op##_args;                                                                                \
     using Call = Op##Call;                                                                                      \
     static constexpr TensorFieldOf<Args, Call> tensors[] = {FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)};         \
-    static constexpr ArrayFieldOf<Args, Call> arrays[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)};            \
+    static constexpr ArrayFieldOf<Args, Call> listed[] = {FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING){}};          \
+    static constexpr std::span arrays = std::span(listed).first(std::size(listed) - 1);                         \
     FIELDS(FA_NOTHING, FA_NOTHING, FA_OTHER)                                                                    \
   };                                                                                                            \
                                                                                                                 \

@@ -1,6 +1,7 @@
 #include "cpu/engine.h"
 
 #include <algorithm>
+#include <concepts>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -9,6 +10,7 @@
 #include "core/status.h"
 #include "cpu/backward/backward.h"
 #include "cpu/cpus.h"
+#include "cpu/merge.h"
 #include "cpu/plan.h"
 #include "cpu/tasks.h"
 #include "cpu/worker.h"
@@ -33,7 +35,7 @@ struct Workspace {
 
   fa_status acquire(const Execution &call, Count total, const char *advice) {
     data = static_cast<char *>(call.workspace);
-    if (data != nullptr) return FA_OK;
+    if (data != nullptr || total == Count(0)) return FA_OK;
     size_t bytes = 0;
     if (const fa_status status = store_size(rounded_up(total, workspace_alignment), &bytes)) return status;
     own.reset(static_cast<char *>(std::aligned_alloc(workspace_alignment, bytes)));
@@ -85,6 +87,22 @@ struct Executor<BackwardCall> {
 };
 #endif
 
+template <>
+struct Executor<MergeCall> {
+  static constexpr const char *advice = "";  // as it takes no memory
+
+  struct NoWorkspace {
+    int32_t threads;
+    Count total() const { return 0; }
+  };
+
+  static NoWorkspace workspace(const MergeCall &, const IsaKernels &, int32_t threads) { return {threads}; }
+
+  static void execute(const MergeCall &call, const IsaKernels &kernels, const NoWorkspace &workspace, char *) {
+    run_merge(call, kernels, workspace.threads);
+  }
+};
+
 /// Whether this build has an operation: always, unless a CMake option can leave it out.
 template <class Call>
 concept Built = *build_option<Call> == '\0' || requires {
@@ -119,7 +137,8 @@ class CpuEngine final : public EngineBase<CpuEngine> {
   template <class Call>
   fa_status do_execute(const Call &call) const {
     if constexpr (Built<Call>) {
-      if (const fa_status status = check_sequences(call)) return status;
+      if constexpr (std::derived_from<Call, Inputs>)
+        if (const fa_status status = check_sequences(call)) return status;
       const auto workspace = Executor<Call>::workspace(call, kernels_, threads_);
       Workspace memory;
       if (const fa_status status = memory.acquire(call, workspace.total(), Executor<Call>::advice)) return status;

@@ -96,6 +96,9 @@ struct IsaKernels {
   /// Computes gradients.
   const BackwardMicrokernel *backward;
 
+  /// Merges rows begin .. end - 1 of a call of fa_merge.
+  void (*merge_parts)(const MergeCall &call, int64_t begin, int64_t end);
+
   const Microkernel &fallback() const { return microkernels[microkernel_count - 1]; }
 };
 

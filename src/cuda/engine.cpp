@@ -5,6 +5,7 @@
 #include "cuda/backward_plan.h"
 #include "cuda/forward_plan.h"
 #include "cuda/launch.h"
+#include "cuda/merge_plan.h"
 #include "cuda/placement.h"
 #include "cuda/stream_memory.h"
 
@@ -15,6 +16,9 @@ namespace {
 template <class Call>
 fa_status lacks_operation(const Device &device) {
   using Traits = OperationTraits<Call>;
+  if (*build_option<Call> == '\0')
+    return fail(FA_ERROR_UNSUPPORTED, "%s on device %d (%s): this build of libfa has no kernel for it",
+                Traits::function, device.index, device.name);
   return fail(FA_ERROR_UNSUPPORTED,
               "%s on device %d (%s): this build of libfa has no kernels for it; expected one that is configured "
               "with %s=ON, or tensors in memory of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",

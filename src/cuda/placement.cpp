@@ -7,6 +7,7 @@
 
 #include "core/operands.h"
 #include "core/operations.h"
+#include "core/parts.h"
 #include "core/status.h"
 
 namespace fa::cuda {
@@ -44,6 +45,9 @@ bool each_pointer(Call *p, F f) {
     if (!f(a.name, &data)) return false;
     p->*a.data = reinterpret_cast<const int32_t *>(data);
   }
+  if (!each_part(*p,
+                 [&](const PartsField &field, int part, View &view) { return f(field.names.of[part], &view.data); }))
+    return false;
   if (p->workspace_size == 0) return true;
   char *workspace = static_cast<char *>(p->workspace);
   const bool all = f("args.workspace", &workspace);

@@ -102,6 +102,19 @@ AT(fa_backward_args, workspace_size, 1544);
 AT(fa_backward_args, stream, 1552);
 HOLDS(sizeof(fa_backward_args) == 1560);
 
+AT(fa_merge_args, struct_size, 0);
+AT(fa_merge_args, outs, 8);
+AT(fa_merge_args, lses, 16);
+AT(fa_merge_args, num_parts, 24);
+AT(fa_merge_args, flags, 28);
+AT(fa_merge_args, out, 32);
+AT(fa_merge_args, lse, 112);
+AT(fa_merge_args, mask, 192);
+AT(fa_merge_args, workspace, 272);
+AT(fa_merge_args, workspace_size, 280);
+AT(fa_merge_args, stream, 288);
+HOLDS(sizeof(fa_merge_args) == 296);
+
 HOLDS(sizeof(fa_kernel) == 56);
 AT(fa_kernel, struct_size, 0);
 AT(fa_kernel, name, 8);
@@ -143,6 +156,8 @@ HOLDS(FA_ACCUMULATE_DK == 2);
 HOLDS(FA_ACCUMULATE_DV == 4);
 HOLDS(FA_ACCUMULATE_DBIAS == 8);
 HOLDS(FA_ACCUMULATE_DSINKS == 16);
+HOLDS(FA_MERGE_BASE_2 == 1);
+HOLDS(FA_MAX_PARTS == 32);
 
 #if FA_ABI_VERSION != 0
 #error "a new ABI version: a new soname, a new list, new numbers here"

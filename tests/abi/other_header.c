@@ -10,13 +10,14 @@
 #include <unistd.h>
 
 #ifdef HEADER_SHORTENED
-enum { desc_size = 80, args_size = 864, backward_size = 1504, kernel_size = 48 };
+enum { desc_size = 80, args_size = 864, backward_size = 1504, merge_size = 296, kernel_size = 48 };
 #else
-enum { desc_size = 128, args_size = 944, backward_size = 1584, kernel_size = 80 };
+enum { desc_size = 128, args_size = 944, backward_size = 1584, merge_size = 320, kernel_size = 80 };
 #endif
 typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
 typedef char args_was_edited[sizeof(fa_forward_args) == args_size ? 1 : -1];
 typedef char backward_was_edited[sizeof(fa_backward_args) == backward_size ? 1 : -1];
+typedef char merge_was_edited[sizeof(fa_merge_args) == merge_size ? 1 : -1];
 typedef char kernel_was_edited[sizeof(fa_kernel) == kernel_size ? 1 : -1];
 
 static int failures;
@@ -52,6 +53,8 @@ int main(void) {
   fa_forward_args *args = (fa_forward_args *)guarded(sizeof *args);
   float lse = 5.6931472f, dv[8] = {0, 0, 0, 0, 0, 0, 0, 0}, dout[4] = {2, 2, 2, 2};
   fa_backward_args *backward = (fa_backward_args *)guarded(sizeof *backward);
+  fa_merge_args *merge = (fa_merge_args *)guarded(sizeof *merge);
+  fa_tensor lses[2];
   fa_kernel *kernel = (fa_kernel *)guarded(sizeof *kernel);
   fa_op *op = NULL;
   size_t workspace = 1;
@@ -83,6 +86,20 @@ int main(void) {
   fa_tensor_init(&backward->dv, dv, FA_F32, 1, 2, 1, 4);
   check(fa_backward(op, backward) == FA_OK, "fa_backward");
   for (int d = 0; d < 8; ++d) check(fabsf(dv[d] - 1) < 1e-5f, "dv");
+
+  /* Two parts of equal weight, the same row both. */
+  fa_merge_args_init(merge, sizeof *merge);
+  check(merge->struct_size == sizeof *merge && untouched_before(merge), "fa_merge_args_init");
+  lses[0] = lses[1] = backward->lse;
+  {
+    const fa_tensor outs[2] = {args->out, args->out};
+    merge->outs = outs;
+    merge->lses = lses;
+    merge->num_parts = 2;
+    fa_tensor_init(&merge->out, dout, FA_F32, 1, 1, 1, 4);
+    check(fa_merge(op, merge) == FA_OK, "fa_merge");
+  }
+  for (int d = 0; d < 4; ++d) check(fabsf(dout[d] - (float)(d + 2)) < 1e-5f, "merged");
 
   kernel->struct_size = sizeof *kernel;
   check(fa_kernel_info(0, kernel) == FA_OK, "fa_kernel_info");

@@ -88,10 +88,11 @@ def compiles_without(path, line):
 
 expect(compiles_without("schema/fields.def", ""), "src/core/operands.h does not compile as it is")
 fields_def = (source / "schema/fields.def").read_text(encoding="utf-8")
-for name in ("sinks", "kv_batch_idx", "stream", "lse", "num_splits", "dsinks", "accumulate"):
+for name in ("sinks", "kv_batch_idx", "stream", "lse", "num_splits", "dsinks", "accumulate", "num_parts"):
     line = re.search(rf"^  \w+\({name}, .*\\?\n", fields_def, re.M)[0]
     expect(not compiles_without("schema/fields.def", line), f"schema/fields.def compiles without {name}")
-for line in ("  fa_tensor sinks;", "  const int32_t *kv_batch_idx;", "  int32_t num_splits;", "  uint32_t accumulate;"):
+lines = ("  fa_tensor sinks;", "  const int32_t *kv_batch_idx;", "  int32_t num_splits;", "  uint32_t accumulate;", "  int32_t num_parts;")
+for line in lines:
     expect(not compiles_without("include/fa.h", line), f"fa.h compiles without {line}")
 
 sys.exit("\n".join(faults) or 0)

@@ -56,6 +56,25 @@ TEST(Hpp, ComputesGradients) {
   EXPECT_THROW(op.backward(args), fa::Error);
 }
 
+TEST(Hpp, MergesPartialResults) {
+  const fa::Op op(small_desc());
+  const std::vector<float> a = {0, 2}, b = {4, 4}, lse_a = {1}, lse_b = {1};  // equal weights
+  const fa_tensor outs[] = {fa::tensor(a.data(), 1, 1, 1, 2), fa::tensor(b.data(), 1, 1, 1, 2)};
+  const fa_tensor lses[] = {fa::tensor(lse_a.data(), 1), fa::tensor(lse_b.data(), 1)};
+  std::vector<float> out(2);
+  fa::MergeArgs args;
+  args.outs = outs;
+  args.lses = lses;
+  args.num_parts = 2;
+  args.out = fa::tensor(out.data(), 1, 1, 1, 2);
+  EXPECT_EQ(op.merge_workspace_size(args), 0u);
+  op.merge(args);
+  EXPECT_FLOAT_EQ(out[0], 2);
+  EXPECT_FLOAT_EQ(out[1], 3);
+  args.num_parts = 0;
+  EXPECT_THROW(op.merge(args), fa::Error);
+}
+
 TEST(Hpp, ErrorsAreExceptionsWithStatusAndText) {
   fa::Desc desc = small_desc();
   desc.head_dim = 1000;

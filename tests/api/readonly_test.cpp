@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "backward_call.h"
+#include "merge_call.h"
 
 namespace api_test {
 namespace {
@@ -90,6 +91,13 @@ TEST(ReadOnlyInputs, AreNeverWritten) {
     fa_backward_args &of = back.call;
     memory.move({&of.q, &of.k, &of.v, &of.out, &of.dout, &of.lse, &of.dlse, &of.bias, &of.sinks});
     EXPECT_EQ(back.run(), FA_OK) << name << ": " << fa_last_error();
+
+    MergeCall merge;
+    merge.add_lse();
+    merge.add_mask();
+    for (int p = 0; p < merge.parts; ++p) memory.move({&merge.outs[p], &merge.lses[p]});
+    memory.move({&merge.args.mask});
+    EXPECT_EQ(merge.run(), FA_OK) << name << ": " << fa_last_error();
   }
   unsetenv("FA_FORCE_KERNEL");
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "backward_call.h"
+#include "merge_call.h"
 
 namespace api_test {
 namespace {
@@ -18,9 +19,10 @@ using fa::schema::ShapeRule;
 using fa::schema::Tensor;
 
 /// The sizes of Call, by the letters of fa.h.
-const std::map<std::string, int64_t> sizes = {
-    {"B", Call::b},     {"B or 1", Call::b}, {"Sq", Call::sq}, {"Sk", Call::sk}, {"Hq", Call::hq},
-    {"Hkv", Call::hkv}, {"D", Call::d},      {"Dv", Call::d},  {"1", 1},         {"pages per sequence", 2}};
+const std::map<std::string, int64_t> sizes = {{"B", Call::b},     {"B or 1", Call::b},      {"Sq", Call::sq},
+                                              {"Sk", Call::sk},   {"Hq", Call::hq},         {"Hq or 1", Call::hq},
+                                              {"Hkv", Call::hkv}, {"D", Call::d},           {"Dv", Call::d},
+                                              {"1", 1},           {"pages per sequence", 2}};
 
 struct Forward : Call {
   using Args = fa_forward_args;
@@ -29,6 +31,10 @@ struct Forward : Call {
 struct Backward : BackwardCall {
   using Args = fa_backward_args;
   fa_backward_args &of = call;
+};
+struct Merge : MergeCall {
+  using Args = fa_merge_args;
+  fa_merge_args &of = args;
 };
 
 /// A call of the operation with all that its structure can have; block_table only where it is asked for.
@@ -43,8 +49,10 @@ struct Full : Base {
       if (t.shape != ShapeRule::pages || paged) give(t, memory[n]);
       ++n;
     }
-    this->of.max_seqlen_k = Call::sk;
-    if (paged) this->of.seqused_k = this->used_k;
+    if constexpr (requires { this->of.max_seqlen_k; }) {
+      this->of.max_seqlen_k = Call::sk;
+      if (paged) this->of.seqused_k = this->used_k;
+    }
   }
 
   void give(const Tensor<Args> &t, void *data) {
@@ -87,7 +95,7 @@ class Schema : public testing::Test {
   }
 };
 
-using Operations = testing::Types<Forward, Backward>;
+using Operations = testing::Types<Forward, Backward, Merge>;
 TYPED_TEST_SUITE(Schema, Operations);
 
 TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {
@@ -164,7 +172,7 @@ TYPED_TEST(Schema, ArraysAreAlignedAndApartFromWhatIsWritten) {
     const std::string name = std::string("args.") + a.name;
     Full<TypeParam> aligned, apart;
     aligned.of.*a.field = reinterpret_cast<const int32_t *>(aligned.memory[0] + 1);
-    aligned.of.num_seqs = apart.of.num_seqs = Call::b;
+    if constexpr (requires { aligned.of.num_seqs; }) aligned.of.num_seqs = apart.of.num_seqs = Call::b;
     expect_refused(&aligned, {name + " is 0x", "multiple"});
     if (a.more != 0) continue;  // which need packed tensors
     for (const auto &t : Fields<typename TypeParam::Args>::tensors)

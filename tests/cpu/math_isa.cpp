@@ -31,6 +31,7 @@ void each(const float *x, float *y, int64_t n) {
 
 extern const Math TEST_MATH;
 const Math TEST_MATH = {TEST_STRING(TEST_MATH), Simd::width, each<fa::cpu::FA_ISA::exp2>,
-                        each<fa::cpu::FA_ISA::exp2_for_bf16>, each<fa::cpu::FA_ISA::tanh>};
+                        each<fa::cpu::FA_ISA::exp2_for_bf16>, each<fa::cpu::FA_ISA::tanh>,
+                        each<fa::cpu::FA_ISA::log>};
 
 }  // namespace test

@@ -11,6 +11,7 @@ struct Math {
   void (*exp2)(const float *x, float *y, int64_t n);
   void (*exp2_for_bf16)(const float *x, float *y, int64_t n);
   void (*tanh)(const float *x, float *y, int64_t n);
+  void (*log)(const float *x, float *y, int64_t n);
 };
 
 #define TEST_MATH_OF(isa) extern const Math math_##isa

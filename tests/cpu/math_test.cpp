@@ -1,4 +1,4 @@
-// exp2 and tanh of every ISA against double precision, over their ranges, within the errors that they promise.
+// exp2, tanh and log of every ISA against double precision, over their ranges, within the errors that they promise.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -146,6 +146,22 @@ TEST_P(MathOf, TanhOfWhatIsSpecial) {
     EXPECT_NEAR(result(math, &Math::tanh, x), 1, 3.4e-7) << x;
     EXPECT_NEAR(result(math, &Math::tanh, -x), -1, 3.4e-7) << x;
   }
+}
+
+TEST_P(MathOf, Log) {
+  std::vector<float> x;
+  add_floats(&x, 0x1p-126F, 0x1p127F, 997);
+  add_floats(&x, 0.5F, 40, 53);
+  const std::vector<float> y = results(math, &Math::log, x);
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double right = std::log(double(x[i])),
+                 error = std::fabs(double(y[i]) - right) / std::max(1.0, std::fabs(right));
+    if (!(error <= worst)) worst = error;
+  }
+  std::printf("%s: log is off by %.3g\n", math.isa, worst);
+  EXPECT_LE(worst, 1.3e-7);
+  EXPECT_EQ(result(math, &Math::log, 1.0F), 0.0F);
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, MathOf, testing::ValuesIn(isas),

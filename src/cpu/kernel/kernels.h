@@ -5,6 +5,7 @@
 
 #include "cpu/kernel/decode.h"
 #include "cpu/kernel/finish.h"
+#include "cpu/kernel/merge_parts.h"
 #include "cpu/kernel/prefill.h"
 #include "cpu/tile.h"
 #ifndef FA_NO_BACKWARD
@@ -23,6 +24,7 @@ constexpr const BackwardMicrokernel *gradients = &backward_microkernel;
 #endif
 
 extern const IsaKernels kernels;
-const IsaKernels kernels = {microkernels, sizeof microkernels / sizeof *microkernels, &merge, &finalize, gradients};
+const IsaKernels kernels = {microkernels, sizeof microkernels / sizeof *microkernels, &merge, &finalize, gradients,
+                            &merge_parts};
 
 }  // namespace fa::cpu::FA_ISA

@@ -2,6 +2,8 @@
 // precision).
 #pragma once
 
+#include "cpu/element.h"
+
 namespace fa::cpu::FA_ISA {
 namespace {
 
@@ -61,6 +63,27 @@ inline Vec tanh(Vec x) {
   q = Simd::fma(q, y, Simd::set1(4.67130329e-1f));
   q = Simd::fma(q, y, Simd::set1(1.0f));
   return Simd::div(Simd::mul(x, p), q);
+}
+
+/// ln x for normal x, 1.3e-7 of the larger of 1 and the result; exactly 0 at 1. x = 2^n f, and ln f = 2 artanh((f - 1) /
+/// (f + 1)).
+inline Vec log(Vec x) {
+  constexpr int32_t sqrt_half = 0x3f3504f3;  // f is from here to twice that
+  alignas(64) float fraction[width], exponent[width];
+  Simd::store(fraction, x);
+  for (int i = 0; i < width; i++) {
+    const auto above = static_cast<int32_t>(float_to_bits(fraction[i])) - sqrt_half;
+    exponent[i] = static_cast<float>(above >> 23);
+    fraction[i] = bits_to_float(static_cast<uint32_t>((above & 0x7fffff) + sqrt_half));
+  }
+  const Vec one = Simd::set1(1.0f), f = Simd::load(fraction);
+  const Vec t = Simd::div(Simd::sub(f, one), Simd::add(f, one)), y = Simd::mul(t, t);
+  Vec p = Simd::set1(2.0f / 9);
+  p = Simd::fma(p, y, Simd::set1(2.0f / 7));
+  p = Simd::fma(p, y, Simd::set1(2.0f / 5));
+  p = Simd::fma(p, y, Simd::set1(2.0f / 3));
+  p = Simd::fma(p, y, Simd::set1(2.0f));
+  return Simd::fma(Simd::load(exponent), Simd::set1(0.693147181f), Simd::mul(p, t));
 }
 
 }  // namespace
