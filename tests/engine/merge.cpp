@@ -8,6 +8,7 @@
 
 #include "engine/target.h"
 #include "reference/number.h"
+#include "reference/random.h"
 #include "reference/run.h"
 #include "reference/sanitizer.h"
 
@@ -195,6 +196,27 @@ TEST_P(Merge, OnePartWithKeysIsTheResult) {
       ASSERT_EQ(instance.lse.get(b, h, q, 0), instance.lses[p].get(b, h, q, 0));
       for (int64_t d = 0; d < c.dv; ++d) ASSERT_EQ(instance.out.get(b, q, h, d), instance.outs[p].get(b, q, h, d));
     });
+  }
+}
+
+/// Calls of random sizes, layouts and options.
+TEST_P(Merge, RandomCalls) {
+  for (uint64_t n = 0; n < (slow ? 12 : 60); ++n) {
+    Random random(n);
+    MergeCase c;
+    c.b = random.between(1, 3), c.sq = random.between(1, 20), c.hq = random.between(1, 5);
+    c.dv = random.one_of<int64_t>(4, 24, 64, 128, random.between(1, 300));
+    c.out_layout = Layout(random.between(0, output_layout_count - 1));
+    c.layouts.clear();
+    for (int64_t layouts = random.between(1, 4); layouts > 0; --layouts)
+      c.layouts.push_back(random.chance(50) ? Layout::bshd : Layout(random.between(0, layout_count - 1)));
+    c.lse_layout = Layout(random.between(0, output_layout_count - 1));
+    c.lse = random.chance(80), c.base_2 = random.chance(30), c.in_place = random.chance(30);
+    c.mask = random.one_of("", "q", "bq", "hq", "bhq");
+    c.lse_amp = random.one_of(0.0, 1.0, 30.0, 1e30);
+    c.empty = random.chance(70), c.special = random.chance(20);
+    c.workspace = random.chance(20), c.threads = random.one_of(1, 2, 5);
+    expect_right(typed_merge(c, size_t(random.between(1, random.chance(20) ? 32 : 6)), n));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "cuda/fixture.h"
 #include "reference/backward.h"
 #include "reference/gpu.h"
+#include "reference/merge.h"
 
 namespace cuda_test {
 namespace {
@@ -114,6 +115,22 @@ TEST(Family, WithoutKernelsForGradientsTheyAreRefused) {
     EXPECT_EQ(last_error_lacks({"fa_backward", "device 0", "FA_BACKWARD=ON", "memory of the host"}), "");
   }
   EXPECT_EQ(instance.gradient_bits(), before);
+  reference::share_memory(false);
+}
+
+/// Nor of merges.
+TEST(Family, WithoutAKernelForMergesTheyAreRefused) {
+  reference::share_memory(true);
+  const reference::MergeInstance instance{reference::MergeCase()};
+  const std::vector<char> before = instance.output_bits();
+  fa_desc desc = instance.desc;
+  for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
+    desc.device = device;
+    const Op op(desc);
+    EXPECT_EQ(fa_merge(op.op, &instance.args), FA_ERROR_UNSUPPORTED);
+    EXPECT_EQ(last_error_lacks({"fa_merge", "device 0", "no kernel for it"}), "");
+  }
+  EXPECT_EQ(instance.output_bits(), before);
   reference::share_memory(false);
 }
 
