@@ -1,4 +1,4 @@
-/* fa_forward and fa_backward on views (arrays.py), in one step from Python: most of a small call would be the making of
+/* fa_forward, fa_backward and fa_merge on views (arrays.py), in one step from Python: most of a small call would be the making of
  * an fa_forward_args, field by field. */
 #ifndef LIBFA_PYTHON_CALL_H
 #define LIBFA_PYTHON_CALL_H
@@ -191,6 +191,46 @@ static PyObject *backward(const fa_op *op, PyObject *tensors, int heads_first, P
   fa_status status;
   Py_BEGIN_ALLOW_THREADS;
   status = fa_backward(op, &args);
+  Py_END_ALLOW_THREADS;
+  return PyLong_FromLong(status);
+}
+
+/* Views as an array of tensors; how many, or -1 with a Python error set. */
+static int read_parts(PyObject *tuple, view_role role, int heads_first, fa_tensor *parts) {
+  const int count = PyTuple_Check(tuple) ? (int)PyTuple_Size(tuple) : -1;
+  if (count < 1 || count > FA_MAX_PARTS) {
+    PyErr_Format(PyExc_TypeError, "merge: expected tuples of 1 to %d views", FA_MAX_PARTS);
+    return -1;
+  }
+  for (int i = 0; i < count; ++i) {
+    PyObject *view = PyTuple_GetItem(tuple, i);
+    memset(&parts[i], 0, sizeof parts[i]);
+    if (view == Py_None) PyErr_Format(PyExc_TypeError, "merge: expected a view of each part");
+    if (PyErr_Occurred() || !read_view(view, role, heads_first, &parts[i])) return -1;
+  }
+  return count;
+}
+
+static PyObject *merge(const fa_op *op, PyObject *outs, PyObject *lses, PyObject *out, PyObject *lse, PyObject *mask,
+                       int heads_first, unsigned flags, unsigned long long stream) {
+  fa_tensor parts[FA_MAX_PARTS], sums[FA_MAX_PARTS];
+  fa_merge_args args;
+  fa_merge_args_init(&args, sizeof args);
+  args.outs = parts, args.lses = sums;
+  args.num_parts = read_parts(outs, HEADS, heads_first, parts);
+  if (args.num_parts < 0) return NULL;
+  const int count = read_parts(lses, ROWS, heads_first, sums);
+  if (count < 0) return NULL;
+  if (count != args.num_parts || out == Py_None)
+    return PyErr_Format(PyExc_TypeError, "merge: expected as many views of lses as of outs, and a view of out");
+  if (!read_view(out, HEADS, heads_first, &args.out) || !read_view(lse, ROWS, heads_first, &args.lse) ||
+      !read_view(mask, ROWS, heads_first, &args.mask))
+    return NULL;
+  args.flags = flags;
+  args.stream = (void *)(uintptr_t)stream;
+  fa_status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = fa_merge(op, &args);
   Py_END_ALLOW_THREADS;
   return PyLong_FromLong(status);
 }

@@ -3,8 +3,7 @@
  *   structures     classes with the header's fields; constructed with the header's defaults, fa_forward_args also of q, k, v, out
  *   pointers       integers (0 for NULL); an fa_op is a capsule that destroys it when the last reference goes
  *   fa_tensor      also a tuple (address, dtype, shape, strides), strides in elements
- *   fa_create      (status, op or None); fa_forward_workspace_size, fa_backward_workspace_size (status, bytes); fa_kernel_info fills
- *                  an fa_kernel
+ *   fa_create      (status, op or None); fa_forward_workspace_size and its like (status, bytes); fa_kernel_info fills an fa_kernel
  *   fa_set_log     takes a callable of one str, or None
  *
  * The GIL is released where work is done. What raises exceptions is libfa itself, from the statuses. */
@@ -48,6 +47,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %nothread;
 %thread fa_forward;
 %thread fa_backward;
+%thread fa_merge;
 %thread fa_shutdown;
 
 %define SWIGWORDSIZE64
@@ -55,12 +55,12 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %include <stdint.i>
 %include <typemaps.i>
 
-/* Pointers are integers. */
-%typemap(in) void *, const int32_t *, fa_parallel_for {
+/* Pointers are integers; so are fa_merge_args' arrays of tensors. */
+%typemap(in) void *, const int32_t *, fa_parallel_for, const fa_tensor *outs, const fa_tensor *lses {
   $1 = ($1_ltype)PyLong_AsVoidPtr($input);
   if (PyErr_Occurred()) SWIG_fail;
 }
-%typemap(out) void *, const int32_t *, fa_parallel_for {
+%typemap(out) void *, const int32_t *, fa_parallel_for, const fa_tensor *outs, const fa_tensor *lses {
   $result = PyLong_FromVoidPtr((void *)$1);
 }
 
@@ -110,6 +110,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %ignore fa_desc_init;
 %ignore fa_forward_args_init;
 %ignore fa_backward_args_init;
+%ignore fa_merge_args_init;
 %ignore fa_tensor_init;
 %ignore fa_set_log;
 %immutable struct_size;
@@ -149,6 +150,13 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
     return args;
   }
 }
+%extend fa_merge_args {
+  fa_merge_args() {
+    fa_merge_args *args = (fa_merge_args *)malloc(sizeof *args);
+    fa_merge_args_init(args, sizeof *args);
+    return args;
+  }
+}
 %extend fa_kernel {
   fa_kernel() {
     fa_kernel *kernel = (fa_kernel *)calloc(1, sizeof *kernel);
@@ -172,3 +180,8 @@ PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObje
 /* fa_backward of the views of q, k, v, out, lse, dout, dq, dk, dv, dbias, dsinks, dlse, delta and the
  * optional inputs; rest as forward's, with accumulate for num_splits. */
 PyObject *backward(const fa_op *op, PyObject *tensors, int heads_first, PyObject *rest);
+
+/* fa_merge of tuples of views: outs, with heads before rows when heads_first, and lses, as many; out, lse and mask, the latter two a
+ * view or None; flags of fa_merge_args and the address of a stream. */
+PyObject *merge(const fa_op *op, PyObject *outs, PyObject *lses, PyObject *out, PyObject *lse, PyObject *mask, int heads_first,
+                unsigned flags, unsigned long long stream);

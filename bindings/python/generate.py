@@ -22,11 +22,13 @@ REPLACED = {
     "fa_create": "def fa_create(desc: fa_desc) -> tuple[int, _Op | None]: ...",
     "fa_forward_workspace_size": "def fa_forward_workspace_size(op: _Op, args: fa_forward_args) -> tuple[int, int]: ...",
     "fa_backward_workspace_size": "def fa_backward_workspace_size(op: _Op, args: fa_backward_args) -> tuple[int, int]: ...",
+    "fa_merge_workspace_size": "def fa_merge_workspace_size(op: _Op, args: fa_merge_args) -> tuple[int, int]: ...",
     "fa_set_log": "def fa_set_log(callable: Callable[[str], object] | None) -> None: ...",
     "fa_destroy": None,  # an op ends with its last reference
     "fa_desc_init": None,  # the constructors do it
     "fa_forward_args_init": None,
     "fa_backward_args_init": None,
+    "fa_merge_args_init": None,
     "fa_tensor_init": None,
 }
 # Of capi.i alone.
@@ -35,6 +37,8 @@ ADDED = (
     "def forward(op: _Op, q: _View, k: _View, v: _View, out: _View, lse: _View | None, heads_first: bool,"
     " tensors: tuple[_View | None, ...] | None, rest: tuple[int, ...] | None) -> int: ...",
     "def backward(op: _Op, tensors: tuple[_View | None, ...], heads_first: bool, rest: tuple[int, ...] | None) -> int: ...",
+    "def merge(op: _Op, outs: tuple[_View, ...], lses: tuple[_View, ...], out: _View, lse: _View | None, mask: _View | None,"
+    " heads_first: bool, flags: int, stream: int) -> int: ...",
 )
 READ_ONLY = {"struct_size", "fa_kernel"}  # a field, and all fields of a structure
 
@@ -51,7 +55,7 @@ def python_type(c_type):
     if c_type in ("float", "double"):
         return "float"
     name = c_type.replace("const ", "").rstrip("* ")
-    return name if name in ("fa_desc", "fa_forward_args", "fa_backward_args", "fa_kernel") else "int"
+    return name if name in ("fa_desc", "fa_forward_args", "fa_backward_args", "fa_merge_args", "fa_kernel") else "int"
 
 
 def class_of(name, fields):

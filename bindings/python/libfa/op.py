@@ -86,6 +86,16 @@ class Op:
         """Computes the gradients that args has tensors for; as forward() otherwise."""
         check(capi.fa_backward(self._open(), args))
 
+    def merge_workspace_size(self, args: "capi.fa_merge_args") -> int:
+        """The bytes of workspace that merge(args) needs."""
+        status, size = capi.fa_merge_workspace_size(self._open(), args)
+        check(status)
+        return int(size)
+
+    def merge(self, args: "capi.fa_merge_args") -> None:
+        """Merges the parts of args; as forward() otherwise."""
+        check(capi.fa_merge(self._open(), args))
+
     def close(self) -> None:
         """Ends the op. Using it afterwards raises InvalidArgument; closing it again does nothing."""
         self.handle = None

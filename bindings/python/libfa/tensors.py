@@ -17,15 +17,15 @@ NUMBERS = ("max_seqlen_q", "max_seqlen_k", "num_splits")
 _BOUNDS = {"max_seqlen_q": 2**63, "max_seqlen_k": 2**63, "num_splits": 2**31}
 
 
-def require_device(seen: View, what: str, device: tuple[int, int]) -> None:
+def require_device(seen: View, what: str, device: tuple[int, int], of: str = "q") -> None:
     if seen[4] != device:
-        raise InvalidArgument(f"{what}: lives on {device_name(seen[4])}, expected q's {device_name(device)}")
+        raise InvalidArgument(f"{what}: lives on {device_name(seen[4])}, expected {of}'s {device_name(device)}")
 
 
-def read(x: Any, what: str, device: tuple[int, int]) -> View:
+def read(x: Any, what: str, device: tuple[int, int], of: str = "q") -> View:
     """The view of an array, which lives where it should."""
     seen = view(x, what)
-    require_device(seen, what, device)
+    require_device(seen, what, device, of)
     return seen
 
 
@@ -43,9 +43,9 @@ def narrowed(x: Any, like: Any) -> Any:
     return x if dtype == capi.FA_F32 else adapter_of(x).cast(x, dtype, "dsinks")
 
 
-def written(x: Any, what: str, device: tuple[int, int]) -> View:
+def written(x: Any, what: str, device: tuple[int, int], of: str = "q") -> View:
     """The view of an array that is written."""
-    seen = read(x, what, device)
+    seen = read(x, what, device, of)
     if not seen[5]:
         raise InvalidArgument(f"{what}: {adapter_of(x).why_not_written(x)}")
     return seen

@@ -9,9 +9,9 @@ from . import fields
 from .arrays import NAMES, type_name
 
 _OF_SCORES = ("batch size", "heads", "queries", "keys")
-_BY_TENSOR = dict.fromkeys(("q", "out", "dout", "dq"), ("batch size", "queries", "heads", "head dimension"))
+_BY_TENSOR = dict.fromkeys(("q", "out", "outs", "dout", "dq"), ("batch size", "queries", "heads", "head dimension"))
 _BY_TENSOR |= dict.fromkeys(("k", "v", "dk", "dv"), ("batch size", "keys", "heads", "head dimension"))
-_BY_TENSOR |= dict.fromkeys(("lse", "dlse", "delta"), ("batch size", "heads", "queries", "dimension 3 of size"))
+_BY_TENSOR |= dict.fromkeys(("lse", "lses", "dlse", "delta"), ("batch size", "heads", "queries", "dimension 3 of size"))
 _BY_TENSOR |= dict.fromkeys((*fields.TENSORS, "dbias", "dsinks"), _OF_SCORES)
 _BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
 _IN_PAGES = {"k": ("pages", "rows of a page"), "v": ("pages", "rows of a page")}
@@ -26,6 +26,7 @@ _COUNTED = {  # and one of them
 }
 _SAME_AS = {"desc.head_dim": "q", "desc.head_dim_v": "v", "as q": "q", "as k": "k", "as v": "v"}
 _SAME_AS |= {"heads of q": "q", "sequences of q": "q", "queries, as q": "q", "sequences, as q": "q"}
+_SAME_AS |= dict.fromkeys(("as out", "heads of out", "sequences, as out", "queries, as out"), "out")
 
 _TYPES = {
     "FA_F32": "float32",
@@ -60,21 +61,24 @@ _FIELDS = {
     "FA_ACCUMULATE_*": "names of gradients",
     "fa_forward": "libfa.attention",
     "fa_backward": "libfa.backward",
+    "fa_merge": "libfa.merge",
+    "FA_MERGE_BASE_2": "base_2=True",
     "an fa_dtype": "a dtype",
 } | _TYPES
 _FLAGS = re.compile(r"desc\.flags holds (\w+)(, but| and)")
+_TENSOR = r"args\.(\w+(?:\[\d+\])?)"  # or one of an array of them: args.outs[1]
 _DTYPE = re.compile(
-    r"(?:args\.(\w+)\.dtype|desc\.(dtype_q|dtype_kv|dtype_out)) is (\d+)(?: \((\w+)\)|[^;]*); expected ([^(]*?)(?: \(.*\))?$"
+    rf"(?:{_TENSOR}\.dtype|desc\.(dtype_q|dtype_kv|dtype_out)) is (\d+)(?: \((\w+)\)|[^;]*); expected ([^(]*?)(?: \(.*\))?$"
 )
-_SHAPE = re.compile(r"args\.(\w+)\.shape\[(\d)\]( is (\d+))?(; expected (1 or )?(\d+) \(([^()]*)\)$)?")
+_SHAPE = re.compile(rf"{_TENSOR}\.shape\[(\d)\]( is (\d+))?(; expected (1 or )?(\d+) \(([^()]*)\)$)?")
 _HEAD_DIM = re.compile(r"desc\.(head_dim|head_dim_v) is (-?\d+)(.*)")
-_STRIDE = re.compile(r"args\.(\w+)\.stride\[(\d)\] is (-?\d+)")
-_WHOLE = re.compile(r"args\.(\w+)\.(shape|stride) is \(")
+_STRIDE = re.compile(rf"{_TENSOR}\.stride\[(\d)\] is (-?\d+)")
+_WHOLE = re.compile(rf"{_TENSOR}\.(shape|stride) is \(")
 _OWNERS = {"dtype_q": "q", "dtype_kv": "k", "dtype_out": "out", "head_dim": "q", "head_dim_v": "v"}
 
 
 def _axis(name: str, axis: int, paged: bool) -> str:
-    words = _BY_TENSOR[name]
+    words = _BY_TENSOR[name.partition("[")[0]]
     if paged and name in _IN_PAGES:
         words = (*_IN_PAGES[name], *words[2:])
     return words[axis]
@@ -107,6 +111,8 @@ def in_words(text: str, arrays: dict[str, Any]) -> str:
             return subject
         one, size, why = found[6] or "", found[7], found[8]
         other = _SAME_AS.get(why)
+        if other == "out" and arrays.get("out") is None:  # which is then shaped as the first part
+            other = "outs[0]"
         if other == "v" and name == "v" or other == "q" and name == "q":
             other = None
         if other is not None and not one:
@@ -122,8 +128,8 @@ def in_words(text: str, arrays: dict[str, Any]) -> str:
     text = _SHAPE.sub(shape, text)
     text = _STRIDE.sub(stride, text)
     text = _WHOLE.sub(r"\1 has \2 (", text)
-    text = re.sub(r"args\.(\w+)\.data is NULL", r"\1 has no memory", text)
-    text = re.sub(r"args\.(\w+)\.data\b", r"\1's memory", text)
+    text = re.sub(rf"{_TENSOR}\.data is NULL", r"\1 has no memory", text)
+    text = re.sub(rf"{_TENSOR}\.data\b", r"\1's memory", text)
     text = re.sub(r"FA_ACCUMULATE_([A-Z]+)", lambda found: found[1].lower(), text)
     for field in sorted(_FIELDS, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(field)}(?![\w*])", _FIELDS[field], text)

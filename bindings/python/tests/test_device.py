@@ -38,6 +38,18 @@ def test_gradients_as_on_the_cpu(dtype):
         libfa.backward(*(device.Interface(x) for x in (*host, out)), lse, out)
 
 
+def test_merges_as_on_the_cpu():
+    device.use(0)
+    outs, lses = [Q, 2 * Q], [RNG.standard_normal((2, 4, 5)).astype("f4") for _ in range(2)]
+    want, want_lse = libfa.merge(outs, lses, return_lse=True)
+    there = [device.Dlpack(x) for x in outs], [device.Dlpack(x) for x in lses]
+    out, lse = device.Dlpack(np.zeros_like(Q)), device.Dlpack(np.zeros_like(lses[0]))
+    libfa.merge(*there, out=out, lse=lse)
+    assert abs(out.numpy() - want).max() < 2e-6 and abs(lse.numpy() - want_lse).max() < 2e-6
+    with pytest.raises(libfa.InvalidArgument, match=r"lses\[0\]: lives on the CPU, expected outs\[0\]'s CUDA device 0"):
+        libfa.merge(there[0], lses, out=out)
+
+
 def test_the_second_device():
     device.use(1)
     there = [device.Interface(x, 1) for x in (Q, K, V, np.zeros_like(Q))]
