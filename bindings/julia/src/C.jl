@@ -73,11 +73,17 @@ const FA_ACCUMULATE_DV = Int32(4)
 const FA_ACCUMULATE_DBIAS = Int32(8)
 const FA_ACCUMULATE_DSINKS = Int32(16)
 
+# fa_merge_args.flags.
+"every lse, read or written, is a logarithm to base 2"
+const FA_MERGE_BASE_2 = Int32(1)
+
 # Limits.
 "of q, k and of v"
 const FA_MAX_HEAD_DIM = Int32(576)
 const FA_MAX_THREADS = Int32(1024)
 const FA_MAX_SPLITS = Int32(1024)
+"of fa_merge"
+const FA_MAX_PARTS = Int32(32)
 
 "An attention, ready to run. Immutable; shared freely between threads."
 struct fa_op end
@@ -296,6 +302,37 @@ struct fa_backward_args
 end
 
 """
+One merge. Initialise with fa_merge_args_init, then set outs, lses, num_parts and out. The op gives device, threads,
+dtype_out and head_dim_v. Letters as in fa_forward_args; packed results are one sequence of total_q rows.
+
+- `struct_size`: set by fa_merge_args_init
+- `outs`: num_parts of them, in host memory, as fa_forward wrote them: shaped as out; dtype_out (default), FA_F32,
+  FA_F16, FA_BF16. Both arrays are read during the call alone
+- `lses`: num_parts of them, in host memory: (B, Hq, Sq, 1); FA_F32
+- `num_parts`: 1 .. FA_MAX_PARTS
+- `flags`: 0; FA_MERGE_BASE_2
+- `out`: written; (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv)
+- `lse`: absent; written: (B, Hq, Sq, 1); FA_F32
+- `mask`: absent; (B or 1, Hq or 1, Sq, 1); FA_BOOL: true = merge, false = the row of part 0
+- `workspace`: NULL; this version needs none
+- `workspace_size`: 0; bytes behind workspace
+- `stream`: NULL; as in fa_forward_args
+"""
+struct fa_merge_args
+    struct_size::Csize_t
+    outs::Ptr{fa_tensor}
+    lses::Ptr{fa_tensor}
+    num_parts::Int32
+    flags::UInt32
+    out::fa_tensor
+    lse::fa_tensor
+    mask::fa_tensor
+    workspace::Ptr{Cvoid}
+    workspace_size::Csize_t
+    stream::Ptr{Cvoid}
+end
+
+"""
 What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
 kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
 names the first file that is missing.
@@ -351,6 +388,16 @@ Since 0.1.
 fa_backward_args_init(args, struct_size) =
     @ccall $(address(_fa_backward_args_init, :fa_backward_args_init))(
         args::Ptr{fa_backward_args}, struct_size::Csize_t)::Cvoid
+
+const _fa_merge_args_init = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_merge_args_init(args, struct_size)
+
+Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+Since 0.1.
+"""
+fa_merge_args_init(args, struct_size) =
+    @ccall $(address(_fa_merge_args_init, :fa_merge_args_init))(args::Ptr{fa_merge_args}, struct_size::Csize_t)::Cvoid
 
 const _fa_tensor_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -446,6 +493,29 @@ Errors: as fa_forward. Thread-safe. Since 0.1.
 """
 fa_backward(op, args) =
     @ccall $(address(_fa_backward, :fa_backward))(op::Ptr{fa_op}, args::Ptr{fa_backward_args})::fa_status
+
+const _fa_merge_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_merge_workspace_size(op, args, bytes)
+
+Stores in *bytes the workspace that fa_merge needs for *args: 0 in this version. Errors: as fa_merge's checks.
+Thread-safe. Since 0.1.
+"""
+fa_merge_workspace_size(op, args, bytes) =
+    @ccall $(address(_fa_merge_workspace_size, :fa_merge_workspace_size))(
+        op::Ptr{fa_op}, args::Ptr{fa_merge_args}, bytes::Ptr{Csize_t})::fa_status
+
+const _fa_merge = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_merge(op, args)
+
+Merges the parts of *args; \"MERGING PARTIAL RESULTS\" above says what that is. The result is there when fa_forward's
+would be. The call does not allocate. On CUDA it is one launch, which can be captured as fa_backward's.
+
+Errors: as fa_forward. Thread-safe. Since 0.1.
+"""
+fa_merge(op, args) =
+    @ccall $(address(_fa_merge, :fa_merge))(op::Ptr{fa_op}, args::Ptr{fa_merge_args})::fa_status
 
 const _fa_destroy = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -563,12 +633,15 @@ const functions = (
     (:fa_desc_init, _fa_desc_init),
     (:fa_forward_args_init, _fa_forward_args_init),
     (:fa_backward_args_init, _fa_backward_args_init),
+    (:fa_merge_args_init, _fa_merge_args_init),
     (:fa_tensor_init, _fa_tensor_init),
     (:fa_create, _fa_create),
     (:fa_forward_workspace_size, _fa_forward_workspace_size),
     (:fa_forward, _fa_forward),
     (:fa_backward_workspace_size, _fa_backward_workspace_size),
     (:fa_backward, _fa_backward),
+    (:fa_merge_workspace_size, _fa_merge_workspace_size),
+    (:fa_merge, _fa_merge),
     (:fa_destroy, _fa_destroy),
     (:fa_last_error, _fa_last_error),
     (:fa_status_string, _fa_status_string),

@@ -1,6 +1,6 @@
 """
 Fused attention (FlashAttention) through libfa: [`attention`](@ref) and [`attention!`](@ref) on arrays, without copies, and its
-gradients, [`attention_backward`](@ref).
+gradients, [`attention_backward`](@ref). [`attention_merge`](@ref) combines results over different keys.
 [`Op`](@ref) holds an attention for many calls, [`kernels`](@ref) and [`info`](@ref) list what this machine has, and
 `LibFA.C` is the C interface as it is.
 """
@@ -8,7 +8,7 @@ module LibFA
 
 import Libdl
 
-export attention, attention!, attention_backward, attention_backward!
+export attention, attention!, attention_backward, attention_backward!, attention_merge, attention_merge!
 
 include("library.jl")
 include("C.jl")
@@ -24,6 +24,7 @@ include("op.jl")
 include("call.jl")
 include("attention.jl")
 include("backward.jl")
+include("merge.jl")
 include("nnlib_like.jl")
 include("information.jl")
 

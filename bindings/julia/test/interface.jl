@@ -40,7 +40,7 @@ const structures, enumerators = compiled_header()
 const exported = [m[1] for m in eachmatch(r" T (fa_\w+)", read(`$nm -D --defined-only $library`, String))]
 
 @testset "structures, constants and functions are those of the compiler and of the library" begin
-    @test sort(collect(keys(structures))) == ["fa_backward_args", "fa_desc", "fa_forward_args", "fa_kernel", "fa_tensor"]
+    @test sort(collect(keys(structures))) == ["fa_backward_args", "fa_desc", "fa_forward_args", "fa_kernel", "fa_merge_args", "fa_tensor"]
     for (name, (size, fields)) in structures
         T = getfield(C, Symbol(name))
         @test sizeof(T) == size
@@ -61,7 +61,7 @@ const q = randn(Float32, 16, 2, 4, 3)
 const ints = Int32[1, 2, 3]
 const float = randn(Float32, 4, 4, 2, 3)
 const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_forward_args" => ["struct_size", "reserved"],
-    "fa_backward_args" => ["struct_size", "reserved"])
+    "fa_backward_args" => ["struct_size", "reserved"], "fa_merge_args" => ["struct_size"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
     "dtype_kv" => (kv_type = Float16,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
@@ -83,9 +83,13 @@ const backward_ways = merge(Dict(name => way for (name, way) in args_ways if nam
     Dict(name => NamedTuple() for name in ("lse", "dout", "dq", "dk", "dv", "dbias", "dsinks")),
     Dict("dlse" => (dlse = rows,), "delta" => (delta = rows,), "accumulate" => (accumulate = (:dq,),)))
 
+const merge_ways = merge(Dict(name => NamedTuple() for name in ("outs", "lses", "num_parts", "out")), Dict("lse" => (lse = rows,),
+    "mask" => (mask = rand(Bool, 4, 2, 3),), "flags" => (base_2 = true,)),
+    Dict(name => args_ways[name] for name in ("workspace", "workspace_size", "stream")))
+
 changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
 
-@testset "every field of fa_desc, fa_forward_args and fa_backward_args is reached" begin
+@testset "every field of fa_desc and of the structures of calls is reached" begin
     plain = LibFA.defaults(C.fa_desc_init, C.fa_desc)
     for (field, _) in structures["fa_desc"][2]
         field in set_by_init["fa_desc"] && continue
@@ -113,6 +117,13 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         way = get(backward_ways, field, NamedTuple())
         @test changed(LibFA.backward_arguments(gradients, q, q, rows, q, q, q; way...)[1], plain, field)
     end
+    plain = LibFA.defaults(C.fa_merge_args_init, C.fa_merge_args)
+    for (field, _) in structures["fa_merge_args"][2]
+        field in set_by_init["fa_merge_args"] && continue
+        @test haskey(merge_ways, field)
+        way = get(merge_ways, field, NamedTuple())
+        @test changed(LibFA.merge_arguments(similar(q), [q], [rows]; way...)[1], plain, field)
+    end
     names = (:name, :device, :arch, :compute_dtypes, :available, :unavailable_reason, :backward)
     @test issetequal(keys(LibFA.kernels()[1]), names)
     fields = [name == :backward ? "num_backward" : String(name) for name in names]
@@ -128,6 +139,9 @@ const calls = Dict(
     "fa_backward" => () -> attention_backward(q, q, rows, q, q, q),
     "fa_backward_workspace_size" =>
         () -> LibFA.backward_workspace_size(LibFA.Op(Float32, 16), (dq = similar(q),), q, q, rows, q, q, q),
+    "fa_merge_args_init" => () -> LibFA.defaults(C.fa_merge_args_init, C.fa_merge_args),
+    "fa_merge" => () -> attention_merge([q], [rows]),
+    "fa_merge_workspace_size" => () -> LibFA.merge_workspace_size(LibFA.Op(Float32, 16), similar(q), [q], [rows]),
     "fa_forward_workspace_size" => () -> LibFA.workspace_size(LibFA.Op(Float32, 16), similar(q), q, q, q),
     "fa_last_error" => LibFA.last_error, "fa_status_string" => () -> LibFA.status_string(0),
     "fa_op_kernel_name" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,

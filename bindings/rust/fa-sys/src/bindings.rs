@@ -55,10 +55,14 @@ pub const FA_ACCUMULATE_DK: u32 = 2;
 pub const FA_ACCUMULATE_DV: u32 = 4;
 pub const FA_ACCUMULATE_DBIAS: u32 = 8;
 pub const FA_ACCUMULATE_DSINKS: u32 = 16;
+/// every lse, read or written, is a logarithm to base 2
+pub const FA_MERGE_BASE_2: u32 = 1;
 /// of q, k and of v
 pub const FA_MAX_HEAD_DIM: u32 = 576;
 pub const FA_MAX_THREADS: u32 = 1024;
 pub const FA_MAX_SPLITS: u32 = 1024;
+/// of fa_merge
+pub const FA_MAX_PARTS: u32 = 32;
 /// An attention, ready to run. Immutable; shared freely between threads.
 #[repr(C)]
 #[derive(Debug)]
@@ -549,6 +553,74 @@ const _: () = {
         "Offset of field: fa_backward_args::stream",
     ][::core::mem::offset_of!(fa_backward_args, stream) - 1552usize];
 };
+/** One merge. Initialise with fa_merge_args_init, then set outs, lses, num_parts and out. The op gives device, threads, dtype_out and
+ head_dim_v. Letters as in fa_forward_args; packed results are one sequence of total_q rows.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_merge_args {
+    /// set by fa_merge_args_init
+    pub struct_size: usize,
+    /** num_parts of them, in host memory, as fa_forward wrote them: shaped as out; dtype_out (default), FA_F32,
+FA_F16, FA_BF16. Both arrays are read during the call alone*/
+    pub outs: *const fa_tensor,
+    /// num_parts of them, in host memory: (B, Hq, Sq, 1); FA_F32
+    pub lses: *const fa_tensor,
+    /// 1 .. FA_MAX_PARTS
+    pub num_parts: i32,
+    /// 0; FA_MERGE_BASE_2
+    pub flags: u32,
+    /// written; (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv)
+    pub out: fa_tensor,
+    /// absent; written: (B, Hq, Sq, 1); FA_F32
+    pub lse: fa_tensor,
+    /// absent; (B or 1, Hq or 1, Sq, 1); FA_BOOL: true = merge, false = the row of part 0
+    pub mask: fa_tensor,
+    /// NULL; this version needs none
+    pub workspace: *mut ::core::ffi::c_void,
+    /// 0; bytes behind workspace
+    pub workspace_size: usize,
+    /// NULL; as in fa_forward_args
+    pub stream: *mut ::core::ffi::c_void,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_merge_args"][::core::mem::size_of::<fa_merge_args>() - 296usize];
+    ["Alignment of fa_merge_args"][::core::mem::align_of::<fa_merge_args>() - 8usize];
+    [
+        "Offset of field: fa_merge_args::struct_size",
+    ][::core::mem::offset_of!(fa_merge_args, struct_size) - 0usize];
+    [
+        "Offset of field: fa_merge_args::outs",
+    ][::core::mem::offset_of!(fa_merge_args, outs) - 8usize];
+    [
+        "Offset of field: fa_merge_args::lses",
+    ][::core::mem::offset_of!(fa_merge_args, lses) - 16usize];
+    [
+        "Offset of field: fa_merge_args::num_parts",
+    ][::core::mem::offset_of!(fa_merge_args, num_parts) - 24usize];
+    [
+        "Offset of field: fa_merge_args::flags",
+    ][::core::mem::offset_of!(fa_merge_args, flags) - 28usize];
+    [
+        "Offset of field: fa_merge_args::out",
+    ][::core::mem::offset_of!(fa_merge_args, out) - 32usize];
+    [
+        "Offset of field: fa_merge_args::lse",
+    ][::core::mem::offset_of!(fa_merge_args, lse) - 112usize];
+    [
+        "Offset of field: fa_merge_args::mask",
+    ][::core::mem::offset_of!(fa_merge_args, mask) - 192usize];
+    [
+        "Offset of field: fa_merge_args::workspace",
+    ][::core::mem::offset_of!(fa_merge_args, workspace) - 272usize];
+    [
+        "Offset of field: fa_merge_args::workspace_size",
+    ][::core::mem::offset_of!(fa_merge_args, workspace_size) - 280usize];
+    [
+        "Offset of field: fa_merge_args::stream",
+    ][::core::mem::offset_of!(fa_merge_args, stream) - 288usize];
+};
 /** What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
  kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
  names the first file that is missing.*/
@@ -621,6 +693,9 @@ functions! {
     /** Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
  Since 0.1.*/
     pub fn fa_backward_args_init(args: *mut fa_backward_args, struct_size: usize);
+    /** Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+ Since 0.1.*/
+    pub fn fa_merge_args_init(args: *mut fa_merge_args, struct_size: usize);
     /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Inputs are only read, wherever they
  are: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1.*/
     pub fn fa_tensor_init(
@@ -688,6 +763,18 @@ functions! {
 
  Errors: as fa_forward. Thread-safe. Since 0.1.*/
     pub fn fa_backward(op: *const fa_op, args: *const fa_backward_args) -> fa_status;
+    /** Stores in *bytes the workspace that fa_merge needs for *args: 0 in this version. Errors: as fa_merge's checks. Thread-safe.
+ Since 0.1.*/
+    pub fn fa_merge_workspace_size(
+        op: *const fa_op,
+        args: *const fa_merge_args,
+        bytes: *mut usize,
+    ) -> fa_status;
+    /** Merges the parts of *args; "MERGING PARTIAL RESULTS" above says what that is. The result is there when fa_forward's would be. The
+ call does not allocate. On CUDA it is one launch, which can be captured as fa_backward's.
+
+ Errors: as fa_forward. Thread-safe. Since 0.1.*/
+    pub fn fa_merge(op: *const fa_op, args: *const fa_merge_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
     /** The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use fa_sys::*;
 
 use crate::fields::optional_inputs;
-use crate::inputs::{arrays, inputs, offsets, tensors, Seen};
+use crate::inputs::{arrays, inputs, offsets, resources, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 
 /// What one call of [`Op::backward`](crate::Op::backward) works on; letters are those of [`ForwardArgs`](crate::ForwardArgs). Gradients that are

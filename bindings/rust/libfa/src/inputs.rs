@@ -130,24 +130,9 @@ macro_rules! offsets {
     };
 }
 
-/// The optional inputs that forward and backward share, the workspace and the stream. `$size` is the function that sizes the
-/// workspace.
-macro_rules! inputs {
+/// The workspace and the stream of a structure with `raw` and `seen`. `$size` is the function that sizes the workspace.
+macro_rules! resources {
     ($raw:ident, $size:literal) => {
-        optional_inputs!();
-
-        /// No sequence has more queries; 0: unknown.
-        pub fn max_seqlen_q(mut self, queries: usize) -> Self {
-            self.raw.max_seqlen_q = i64::try_from(queries).unwrap_or(i64::MAX);
-            self
-        }
-
-        /// No sequence has more keys; 0: unknown.
-        pub fn max_seqlen_k(mut self, keys: usize) -> Self {
-            self.raw.max_seqlen_k = i64::try_from(keys).unwrap_or(i64::MAX);
-            self
-        }
-
         #[doc = concat!("Memory for the call, of [`Op::", $size, "`](crate::Op::", $size, ") bytes: with it the call allocates nothing.")]
         pub fn workspace(mut self, workspace: &'a mut Workspace) -> Self {
             self.raw.workspace = workspace.data().cast();
@@ -181,6 +166,27 @@ macro_rules! inputs {
         pub fn raw(&self) -> &$raw {
             &self.raw
         }
+    };
+}
+
+/// The optional inputs that forward and backward share, and their resources.
+macro_rules! inputs {
+    ($raw:ident, $size:literal) => {
+        optional_inputs!();
+
+        /// No sequence has more queries; 0: unknown.
+        pub fn max_seqlen_q(mut self, queries: usize) -> Self {
+            self.raw.max_seqlen_q = i64::try_from(queries).unwrap_or(i64::MAX);
+            self
+        }
+
+        /// No sequence has more keys; 0: unknown.
+        pub fn max_seqlen_k(mut self, keys: usize) -> Self {
+            self.raw.max_seqlen_k = i64::try_from(keys).unwrap_or(i64::MAX);
+            self
+        }
+
+        resources!($raw, $size);
 
         pub(crate) fn check(&self, device: fa_device) -> Result<()> {
             self.seen.check(device, self.raw.q.shape[0])
@@ -188,4 +194,4 @@ macro_rules! inputs {
     };
 }
 
-pub(crate) use {arrays, inputs, offsets, tensors};
+pub(crate) use {arrays, inputs, offsets, resources, tensors};

@@ -21,6 +21,7 @@ mod error;
 mod fields;
 mod info;
 mod inputs;
+mod merge_args;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod op;
@@ -38,6 +39,7 @@ pub use builder::{Device, Mask, OpBuilder};
 pub use dtype::{DType, Element};
 pub use error::{Error, Result};
 pub use info::{build_info, kernels, set_log, shutdown, version, Kernel, Log};
+pub use merge_args::MergeArgs;
 pub use op::Op;
 pub use parallel::{ParallelFor, Tasks};
 pub use tensor::{TensorMut, TensorRef};

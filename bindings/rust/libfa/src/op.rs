@@ -6,7 +6,7 @@ use fa_sys::*;
 
 use crate::error::{check, text};
 use crate::parallel::{self, Host};
-use crate::{BackwardArgs, DType, ForwardArgs, OpBuilder, ParallelFor, Result};
+use crate::{BackwardArgs, DType, ForwardArgs, MergeArgs, OpBuilder, ParallelFor, Result};
 
 /// An attention, ready to run. Immutable, and shared freely between threads.
 ///
@@ -132,6 +132,31 @@ impl Op {
         args.check(self.device)?;
         let mut bytes = 0;
         check(unsafe { fa_backward_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
+        Ok(bytes)
+    }
+
+    /// Merges results over different keys into the result over all of them; there when it returns on the CPU, enqueued on CUDA.
+    ///
+    /// # Errors
+    /// As [`forward`](Op::forward): nothing was computed.
+    ///
+    /// # Panics
+    /// As [`forward`](Op::forward).
+    pub fn merge(&self, args: &mut MergeArgs<'_>) -> Result<()> {
+        args.check(self.device)?;
+        let status = unsafe { fa_merge(self.raw.as_ptr(), args.raw()) };
+        parallel::resume_panic();
+        check(status)
+    }
+
+    /// The size of the [`Workspace`](crate::Workspace) that [`merge`](Op::merge) needs: 0 in this version.
+    ///
+    /// # Errors
+    /// As those of [`merge`](Op::merge).
+    pub fn merge_workspace_size(&self, args: &MergeArgs<'_>) -> Result<usize> {
+        args.check(self.device)?;
+        let mut bytes = 0;
+        check(unsafe { fa_merge_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
         Ok(bytes)
     }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fields::{backward_fields, forward_fields, setters_of_inputs};
+use fields::{backward_fields, forward_fields, merge_fields, setters_of_inputs};
 use libfa::sys::*;
-use libfa::{BackwardArgs, DType, Device, ForwardArgs, Mask, Op, OpBuilder, TensorMut, TensorRef, Workspace};
+use libfa::{
+    BackwardArgs, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef, Workspace,
+};
 
 mod fields;
 
@@ -179,6 +181,33 @@ fn every_field_of_fa_backward_args() {
         reached.extend(difference);
     }
     assert_eq!(reached, fields("fa_backward_args"));
+}
+
+#[test]
+fn every_field_of_fa_merge_args() {
+    type Set<'a> = Box<dyn FnOnce(MergeArgs<'a>) -> MergeArgs<'a> + 'a>;
+    let (numbers, bytes, shape) = ([0f32; 4], [true; 1], [1, 1, 1, 4]);
+    let mut workspace = Workspace::new(1024).unwrap();
+    let view = || TensorRef::new(&numbers, shape).unwrap();
+    let result = || unsafe { TensorMut::on_device(256 as *mut _, DType::F32, shape, [4, 4, 4, 1]).unwrap() };
+    let plain = || MergeArgs::new(result());
+    let setters: Vec<(&[&str], Set)> = vec![
+        (&["lse"], Box::new(|a| a.lse(result()))),
+        (&["mask"], Box::new(|a| a.mask(TensorRef::new(&bytes, [1, 1, 1, 1]).unwrap()))),
+        (&["flags"], Box::new(|a| a.base_2(true))),
+        (&["outs", "lses", "num_parts"], Box::new(|a| a.part(view(), view()))),
+        (&["workspace", "workspace_size"], Box::new(|a| a.workspace(&mut workspace))),
+        (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
+    ];
+    let known = ["struct_size", "out"]; // fa_merge_args_init's, and MergeArgs::new's
+    let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
+    for (names, set) in setters {
+        let (a, b) = (plain(), set(plain()));
+        let difference = merge_fields!(differing, fa_merge_args, a.raw(), b.raw(),);
+        assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
+        reached.extend(difference);
+    }
+    assert_eq!(reached, fields("fa_merge_args"));
 }
 
 #[test]

@@ -36,4 +36,11 @@ macro_rules! backward_fields {
     };
 }
 
-pub(crate) use {backward_fields, forward_fields, setters_of_inputs};
+macro_rules! merge_fields {
+    ($macro:ident, $($given:tt)*) => {
+        $macro!($($given)* struct_size outs lses num_parts flags out lse mask workspace
+            workspace_size stream)
+    };
+}
+
+pub(crate) use {backward_fields, forward_fields, merge_fields, setters_of_inputs};
