@@ -1,8 +1,8 @@
 /* Ring attention: a sequence that is too long for one machine is dealt out to ranks, each of which holds a part of the
  * queries, keys and values. Keys and values travel around the ring, and every rank merges the partial results of its
- * queries by lse. In the backward pass the gradients of keys and values travel with them. Here the ranks are a loop and
- * the ring is an index; a program on several machines receives them from its neighbour. Checked against one call of the
- * whole sequence.
+ * queries (fa_merge). In the backward pass the gradients of keys and values travel with them. Here the ranks are a loop
+ * and the ring is an index; a program on several machines receives them from its neighbour. Checked against one call of
+ * the whole sequence.
  *
  *   cc ring.c $(pkg-config --cflags --libs fa) -lm
  */
@@ -79,18 +79,18 @@ static void backward(const fa_op *op, int n, int q_at, int k_at, float *lse, res
   check(fa_backward(op, &args));
 }
 
-/* Takes a partial result into out and lse of a rank's queries, which are 0 and -inf at first. */
-static void merge(int rank) {
-  for (int h = 0; h < heads; ++h) {
-    for (int i = 0; i < rows; ++i) {
-      float *lse = &ring.lse[rank][h][i], *out = ring.out[rank * rows + i][h];
-      if (part_lse[h][i] == -INFINITY) continue; /* the query attends none of these keys */
-      const float most = fmaxf(*lse, part_lse[h][i]),
-                  sum = most + logf(expf(*lse - most) + expf(part_lse[h][i] - most));
-      for (int d = 0; d < dim; ++d) out[d] = expf(*lse - sum) * out[d] + expf(part_lse[h][i] - sum) * part[i][h][d];
-      *lse = sum;
-    }
-  }
+/* Merges a partial result into out and lse of a rank's queries, which are 0 and -inf at first. */
+static void merge(const fa_op *op, int rank) {
+  fa_tensor outs[2], lses[2];
+  fa_tensor_init(&outs[0], ring.out[rank * rows], FA_F32, 1, rows, heads, dim);
+  fa_tensor_init(&outs[1], part, FA_F32, 1, rows, heads, dim);
+  fa_tensor_init(&lses[0], ring.lse[rank], FA_F32, 1, heads, rows, 1);
+  fa_tensor_init(&lses[1], part_lse, FA_F32, 1, heads, rows, 1);
+  fa_merge_args args;
+  fa_merge_args_init(&args, sizeof args);
+  args.outs = outs, args.lses = lses, args.num_parts = 2;
+  args.out = outs[0], args.lse = lses[0]; /* in place */
+  check(fa_merge(op, &args));
 }
 
 static float difference(const float *a, const float *b, int n) {
@@ -119,7 +119,7 @@ int main(void) {
     for (int rank = 0; rank < ranks; ++rank) {
       const int owner = (rank + ranks - step) % ranks; /* whose keys and values this rank holds now */
       forward(op, rows, rank * rows, owner * rows, part[0][0], part_lse[0]);
-      merge(rank);
+      merge(op, rank);
     }
   }
   for (int step = 0; step < ranks; ++step) {
