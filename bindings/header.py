@@ -1,4 +1,4 @@
-"""Reads include/fa.h: its constants, structures and functions, for what generates bindings and for what checks that a
+"""Reads include/fa.h: its constants, structures and functions, for the generators of bindings and for the check that a
 binding has all of them. Understands the C that fa.h is written in, and stops at anything else."""
 
 import dataclasses
@@ -9,7 +9,7 @@ import re
 class Field:
     name: str
     type: str  # "int64_t", "fa_tensor", "const int32_t *"
-    length: int  # of an array; 0 where it is none
+    length: int  # of an array; 0 otherwise
     comment: str
 
 

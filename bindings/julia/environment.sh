@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the Julia tests need. Debian 11 (bullseye) is the last to ship Julia, 1.5.3: on a newer Debian bullseye is known
+# Installs the requirements of the Julia tests. Debian 11 (bullseye) is the last to ship Julia, 1.5.3: on a newer Debian bullseye is known
 # to apt for this one command, at a low priority and from the mirror that the machine uses; its configuration stays as it is.
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../scripts/lib.sh"
 

@@ -31,7 +31,7 @@ static int view_dimensions(PyObject *view, int least) {
   return -1;
 }
 
-/* The integers of item i of a view into values; 0, with a Python error set, when they are none. */
+/* The integers of item i of a view into values; 0, with a Python error set, when it has others. */
 static int view_integers(PyObject *view, int i, int64_t *values, int count) {
   PyObject *tuple = PyTuple_GetItem(view, i);
   for (int n = 0; n < count; ++n) {
@@ -111,7 +111,7 @@ enum { FA_SHAPE_RULES(ROLE_OF) };
 #define BACKWARD_VIEW(name, access, presence, type, shape, ...) \
   VIEW_##presence(fa_backward_args, name, (view_role)ROLE_##shape)
 
-/* What both structures have behind their tensors. */
+/* The fields of both structures after their tensors. */
 typedef struct {
   const int32_t *arrays[7];
   int64_t num_seqs, max_seqlen_q, max_seqlen_k;

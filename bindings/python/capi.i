@@ -6,7 +6,7 @@
  *   fa_create      (status, op or None); fa_forward_workspace_size and its like (status, bytes); fa_kernel_info fills an fa_kernel
  *   fa_set_log     takes a callable of one str, or None
  *
- * The GIL is released where work is done. What raises exceptions is libfa itself, from the statuses. */
+ * The GIL is released where work is done. Exceptions are raised by the package libfa, from the statuses. */
 %module(package="libfa") capi
 
 %{
@@ -168,11 +168,11 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %rename(fa_set_log) set_log;
 PyObject *set_log(PyObject *callable);
 
-/* A DLPack capsule's view (arrays.py); the dtype is (code, bits, lanes) where it is none of fa_dtype. */
+/* A DLPack capsule's view (arrays.py); the dtype is (code, bits, lanes) where fa_dtype lacks it. */
 PyObject *dlpack_view(PyObject *capsule);
 
 /* fa_forward of views, q, k, v and out with heads before rows when heads_first; lse a view or None; tensors None or the views of
- * the optional inputs (fields.py), None where one is absent; rest None or what fa_forward_args has behind its tensors:
+ * the optional inputs (fields.py), None where one is absent; rest None or the fields of fa_forward_args after its tensors:
  * seven addresses, num_seqs, max_seqlen_q, max_seqlen_k, num_splits, workspace, workspace_size, stream. */
 PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse, int heads_first,
                   PyObject *tensors, PyObject *rest);

@@ -24,11 +24,11 @@ typedef struct {
   uint32_t major, minor;
   void *manager_ctx;
   void *deleter;
-  uint64_t flags; /* 1: read-only, 2: a copy, in which nobody would see what is written */
+  uint64_t flags; /* 1: read-only, 2: a copy, whose changes nobody would see */
   dlpack_tensor tensor;
 } dlpack_versioned;
 
-/* The fa_dtype of a DLPack type, 0 when there is none. */
+/* The fa_dtype of a DLPack type, or 0. */
 static int dlpack_dtype(int code, int bits, int lanes) {
   enum { INT, UINT, FLOAT, BFLOAT = 4, BOOL = 6 };
   if (lanes != 1) return 0;

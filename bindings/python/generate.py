@@ -17,7 +17,7 @@ _View = tuple[int, Any, tuple[int, ...], tuple[int, ...], tuple[int, int], bool,
 _Op = object  # a capsule
 '''
 
-# What capi.i makes of these is not what the header says.
+# These differ in capi.i from their declarations in the header.
 REPLACED = {
     "fa_create": "def fa_create(desc: fa_desc) -> tuple[int, _Op | None]: ...",
     "fa_forward_workspace_size": "def fa_forward_workspace_size(op: _Op, args: fa_forward_args) -> tuple[int, int]: ...",

@@ -16,7 +16,7 @@ namespace fa_jax {
 
 namespace ffi = xla::ffi;
 
-/// What the elements of a buffer may be.
+/// The element types that a buffer may have.
 enum class Elements { floats, f32, boolean, i32 };
 
 /// The call's inputs, results and attributes, and the first thing that is wrong with them.

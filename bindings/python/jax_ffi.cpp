@@ -1,5 +1,5 @@
 // fa_forward and fa_backward as custom calls of XLA on the CPU, for libfa.jax: buffers are tensors, attributes are
-// fields of fa_desc. A library of its own, since it is compiled against the headers that come with jaxlib.
+// fields of fa_desc. A separate library, since it is compiled against the headers that come with jaxlib.
 #include <fa.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches what the Rust tests need, so that they run without a network: a toolchain where there is none (Debian's), libclang for
+# Fetches the requirements of the Rust tests, so that they run without a network: a toolchain where there is none (Debian's), libclang for
 # bindgen, and the crates of Cargo.lock.
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../scripts/lib.sh"
 

@@ -17,7 +17,7 @@ fi
 export CARGO_TARGET_DIR=${FA_BINDING_BUILD:-$PWD/../../build/bindings/rust}/target
 export FA_INCLUDE_DIR
 FA_INCLUDE_DIR=$(dirname "$header")
-# DOCS_RS: generating needs no library. The build says where its output lies.
+# DOCS_RS: generating needs no library. The build names the folder of its output.
 out=$(DOCS_RS=1 cargo build --locked --quiet -p fa-sys --features bindgen --message-format json |
   sed -n 's/.*"reason":"build-script-executed".*fa-sys.*"out_dir":"\([^"]*\)".*/\1/p')
 mkdir -p "$folder/fa-sys/src" "$folder/libfa/src"

@@ -1,4 +1,4 @@
-# What a call costs beside the attention itself, on an attention so small that it costs next to nothing: the best of many rounds.
+# The cost of a call on top of the attention itself, by an attention so small that it costs next to nothing: the best of many rounds.
 using LibFA
 
 function microseconds(f; rounds = 50, calls = 1000)

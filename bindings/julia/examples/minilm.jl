@@ -1,5 +1,5 @@
-# Attention on real input: what layers 0 and 5 of all-MiniLM-L6-v2 see of the three paragraphs of the Gettysburg Address, packed
-# one after another; compared with the exact results that lie beside them.
+# Attention on real input: layers 0 and 5 of all-MiniLM-L6-v2 on the three paragraphs of the Gettysburg Address, packed one
+# after another; compared with the exact results in the same folder.
 #
 #   julia --project=bindings/julia bindings/julia/examples/minilm.jl [FOLDER of examples/data]
 using LibFA

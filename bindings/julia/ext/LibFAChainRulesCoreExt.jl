@@ -19,7 +19,7 @@ end
 
 """
 The tangents of q, k, v, and of bias and sinks where they are given. `backward(dout, dlse, wanted)` computes gradients by name.
-A bias that is a constant is the common case, and its gradient work of its own: it is computed when it is asked for.
+A bias that is a constant is the common case, and its gradient costs extra: it is computed when it is asked for.
 """
 function tangents(backward, dout, dlse, bias, sinks)
     dout === nothing && return ntuple(_ -> ZeroTangent(), 5)
@@ -34,7 +34,7 @@ function both(Δ, out, lse, with_lse)
     return dout === nothing && dlse !== nothing ? fill!(similar(out), 0) : dout, dlse
 end
 
-# What only the forward pass takes.
+# Drops the keywords of the forward pass alone.
 for_backward(keywords) = filter(keyword -> !(first(keyword) in (:num_splits, :out_type, :workspace)), collect(pairs(keywords)))
 
 function ChainRulesCore.rrule(::typeof(LibFA.attention), q, k, v, more...; return_lse::Bool = false, keywords...)
@@ -78,7 +78,7 @@ function ChainRulesCore.rrule(::typeof(LibFA.dot_product_attention), q, k, v, bi
     return results, Δ -> (NoTangent(), pullback(Δ)[1:3+length(bias)]...)
 end
 
-# What NNlib.dot_product_attention of an op is.
+# The rule of NNlib.dot_product_attention of an op.
 function ChainRulesCore.rrule(::typeof(LibFA.in_heads), op::LibFA.Op, q, k, v, bias, nheads, mask, fdrop)
     results = LibFA.in_heads(op, q, k, v, bias, nheads, mask, fdrop)
     backward(arrays...; more...) = LibFA.attention_backward(op, arrays...; more...)

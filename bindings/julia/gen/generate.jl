@@ -1,5 +1,5 @@
 # Writes src/C.jl, fa.h in Julia: constants, structures, functions, and their comments as documentation. It reads the C that
-# fa.h is written in and no more; what it does not know stops it, so that nothing of the header can be left out silently.
+# fa.h is written in and no more; an unknown construct stops it, so that nothing of the header can be left out silently.
 #
 #   julia gen/generate.jl [--check] HEADER OUTPUT      --check: writes nothing, and fails when OUTPUT is not up to date
 
@@ -22,7 +22,7 @@ function words(comment)
     strip(join((join(strip.(split(p, '\n')), " ") for p in paragraphs), "\n\n"))
 end
 
-"Statements of a header: what ends with ; outside of all braces."
+"Statements of a header: its text up to each ; outside of all braces."
 function statements(header)
     found = Statement[]
     text = comment = body = ""
@@ -173,7 +173,7 @@ function wrapper(out, s, known)
 end
 
 function generate(header)
-    # What is left out: how the header protects itself, and C++.
+    # Left out: the header's include guard, and C++.
     macros = [m.captures for m in eachmatch(r"^#define (FA_\w+) (\d+|\"[^\"]*\")$"m, header)]
     for m in eachmatch(r"^#define (\w+)(.*)$"m, header)
         m[1] in ("LIBFA_FA_H", "FA_API") || any(x -> x[1] == m[1], macros) ||
@@ -190,7 +190,7 @@ function generate(header)
 
         \"\"\"
         The C interface as it is: the names, structures and functions of fa.h, documented as they are there. A structure
-        is passed as a `Ref`, and whoever calls keeps alive what its pointers point to.
+        is passed as a `Ref`, and the caller keeps the targets of its pointers alive.
         \"\"\"
         module C
 
@@ -236,7 +236,7 @@ function main(arguments)
     text = generate(replace(read(header, String), "\r\n" => "\n"))
     check || (write(output, text); return 0)
     isfile(output) && read(output, String) == text && return 0
-    println(stderr, "$output is not what $header gives; scripts/generate-bindings.sh julia rewrites it")
+    println(stderr, "$output is not up to date with $header; scripts/generate-bindings.sh julia rewrites it")
     1
 end
 

@@ -2,7 +2,7 @@
 
 """
 The C interface as it is: the names, structures and functions of fa.h, documented as they are there. A structure
-is passed as a `Ref`, and whoever calls keeps alive what its pointers point to.
+is passed as a `Ref`, and the caller keeps the targets of its pointers alive.
 """
 module C
 

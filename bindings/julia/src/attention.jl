@@ -1,4 +1,4 @@
-# What most callers want: attention of arrays, into an array of theirs or a new one.
+# The common case: attention of arrays, into an array of the caller's or a new one.
 
 """
     attention!(out, q, k, v; layout = :dhsb, lse = nothing, keywords...) -> out

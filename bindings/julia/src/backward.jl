@@ -17,7 +17,7 @@ function accumulate_bits(names)
 end
 
 """
-The fa_backward_args of a call, and what must be kept alive while it is used. The keywords are those of
+The fa_backward_args of a call, and the objects to keep alive while it is used. The keywords are those of
 [`attention_backward!`](@ref).
 """
 @optional_inputs function backward_arguments(gradients::NamedTuple, dout, out, lse, q, k, v; layout::Symbol = :dhsb, dlse = nothing,
@@ -43,16 +43,16 @@ end
     attention_backward!(gradients, dout, out, lse, q, k, v; keywords...) -> gradients
     attention_backward!(op, gradients, dout, out, lse, q, k, v; ...) -> gradients
 
-The gradients of [`attention!`](@ref) from `dout`, that of `out`. `gradients` names the arrays that are written, and what it does
-not name is not computed: `(dq = ..., dk = ..., dv = ..., dbias = ..., dsinks = ...)`, each shaped as what it is the gradient of,
-and of any type of floating point. `out` and `lse` are those that `attention!` wrote for the same arguments. The keywords are
+The gradients of [`attention!`](@ref) from `dout`, that of `out`. `gradients` names the arrays that are written, and others are
+not computed: `(dq = ..., dk = ..., dv = ..., dbias = ..., dsinks = ...)`, each shaped as its input, and of any type of
+floating point. `out` and `lse` are those that `attention!` wrote for the same arguments. The keywords are
 those of [`attention!`](@ref), less `lse` and `num_splits`, and
 
 | keyword | size | meaning |
 |---|---|---|
 | `dlse` | as `lse` | the gradient of `lse` |
 | `delta` | as `lse` | the dot product of `dout` and `out` of each row: then `out` is not read and may be `nothing` |
-| `accumulate` | | `true`, or names as `(:dq, :dk)`: gradients are added to what these arrays hold; `Float32` alone |
+| `accumulate` | | `true`, or names as `(:dq, :dk)`: gradients are added to the contents of these arrays; `Float32` alone |
 
 `dbias` and `dsinks` are summed over the dimensions that are 1. `lse` may be that of more keys than `k` has (ring attention): the
 gradients are then the part of these keys. There are none with `block_table`. Rows that no sequence uses are not written.
@@ -84,7 +84,7 @@ end
     attention_backward(dout, out, lse, q, k, v; wanted = (:dq, :dk, :dv), keywords...) -> (dq = ..., dk = ..., dv = ...)
     attention_backward(op, dout, out, lse, q, k, v; ...)
 
-[`attention_backward!`](@ref) into new arrays, those that are `wanted`, each of the type and size of what it is the gradient of;
+[`attention_backward!`](@ref) into new arrays, those that are `wanted`, each of the type and size of its input;
 `:dbias` and `:dsinks` can be, too. Rows that no sequence uses are 0.
 
 ```julia

@@ -50,7 +50,7 @@ function check_spans(name, first, last, gapless, other, a, b, other_gapless)
 end
 
 """
-What the structures of both passes have: the fields of the inputs, of their lengths and of the workspace, and the arrays of
+The common part of the structures of both passes: the fields of the inputs, of their lengths and of the workspace, and the arrays of
 indices, to be kept alive.
 """
 @inline function inputs(q, k, v, layout, tensors::NamedTuple, arrays::NamedTuple, max_seqlen_q, max_seqlen_k, workspace, stream)
@@ -79,7 +79,7 @@ input_tensor(name, shape, ::Nothing) = absent
 end
 
 """
-The fa_forward_args of a call, and what must be kept alive while it is used. The keywords are those of [`attention!`](@ref).
+The fa_forward_args of a call, and the objects to keep alive while it is used. The keywords are those of [`attention!`](@ref).
 """
 @optional_inputs @inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, input_tensors..., input_arrays...,
     max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
@@ -98,7 +98,7 @@ The fa_forward_args of a call, and what must be kept alive while it is used. The
     return call, (out, q, k, v, lse, input_tensors..., arrays, workspace)
 end
 
-"Runs fa_forward or fa_backward; what the pointers of the call point to is kept alive by `roots`."
+"Runs fa_forward or fa_backward; `roots` keep the targets of the call's pointers alive."
 @inline function run(pass, op::Op, call, roots)
     GC.@preserve op roots begin
         handle = opened(op)

@@ -1,4 +1,4 @@
-# Element types, and the devices that arrays live on: what other packages' arrays have to say about themselves.
+# Element types, and the devices of arrays, by methods that other packages' arrays have.
 
 @static if isdefined(Core, :BFloat16)
     const BFloat16 = Core.BFloat16
@@ -21,7 +21,7 @@ else
 end
 
 """
-The fa_dtype of an element type, `nothing` for other types. A package with a bfloat16 of its own may add a method.
+The fa_dtype of an element type, `nothing` for other types. A package with another bfloat16 may add a method.
 """
 dtype(::Type{Float32}) = C.FA_F32
 dtype(::Type{Float16}) = C.FA_F16

@@ -1,7 +1,7 @@
-# One type of exception for each fa_status, all with the text of fa_last_error(), which names the argument, what was got, what
-# was expected and what would work.
+# One type of exception for each fa_status, all with the text of fa_last_error(), which names the argument, its value, the
+# expected values and a remedy.
 
-"What libfa throws. `text` is what the library says."
+"The exceptions of libfa. `text` is the library's."
 abstract type Error <: Exception end
 
 "The call can never work: an argument is wrong."
@@ -9,7 +9,7 @@ struct InvalidArgument <: Error
     text::String
 end
 
-"Legal, but nothing in this build or on this machine serves it."
+"Legal, but nothing in this build or on this machine supports it."
 struct Unsupported <: Error
     text::String
 end
@@ -40,7 +40,7 @@ function Base.showerror(io::IO, e::Error)
         print(io, "\n(C's dimensions 0 to 3 are batch, sequence, heads and head dimension: Julia's in the other order)")
 end
 
-"Throws the exception of a status that is none of success. To be called on the task whose call answered it, at once."
+"Throws the exception of a status but FA_OK. To be called on the task whose call returned it, at once."
 @inline function check(status::C.fa_status)
     isempty_log() || deliver_messages()
     status == C.FA_OK || throw_status(status)

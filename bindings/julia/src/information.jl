@@ -1,4 +1,4 @@
-# What the library is, what kernels it has, and why each can or cannot run here.
+# The library and its kernels, and why each can or cannot run here.
 
 "The version of the library that is loaded."
 function version()
@@ -27,7 +27,7 @@ end
 """
     info([io])
 
-Prints what is in use: the lines to add to a report of an error.
+Prints the versions and kernels in use: the lines to add to a report of an error.
 """
 function info(io::IO = stdout)
     println(io, "LibFA.jl ", C.FA_VERSION_STRING, ", Julia ", VERSION, " (", Threads.nthreads(), " threads)")

@@ -10,7 +10,7 @@ Base.showerror(io::IO, e::LibraryError) = print(io, "LibFA: ", e.text)
 const handle = Ref{Ptr{Cvoid}}(C_NULL)
 const load_error = Ref("LibFA has not been initialised")
 
-"The address of a function of the library. Throws [`LibraryError`](@ref) when there is none."
+"The address of a function of the library. Throws [`LibraryError`](@ref) when the library lacks it."
 @inline function address(found::Ref{Ptr{Cvoid}}, name::Symbol)
     found[] == C_NULL && throw_missing(name)
     return found[]
@@ -25,7 +25,7 @@ end
 "The path of the library that is in use."
 library_path() = handle[] == C_NULL ? throw(LibraryError(load_error[])) : Libdl.dlpath(handle[])
 
-"The reader of TOML files: a standard library of its own since Julia 1.6, a part of Pkg before."
+"The reader of TOML files: a standard library since Julia 1.6, a part of Pkg before."
 function toml_reader()
     toml = Base.PkgId(Base.UUID("fa267f1f-6049-4f14-aa54-33bafae1ed76"), "TOML")
     pkg = Base.PkgId(Base.UUID("44cfe95a-1eb2-52ea-b672-e2afdf69b78f"), "Pkg")
@@ -45,7 +45,7 @@ function preferred_library()
     return nothing
 end
 
-"The file to load: FA_LIB, else LocalPreferences.toml, else what the system's loader finds under the library's soname."
+"The file to load: FA_LIB, else LocalPreferences.toml, else the one that the system's loader finds under the library's soname."
 function chosen_library()
     path = get(ENV, "FA_LIB", "")
     isempty(path) || return path, "the environment variable FA_LIB"

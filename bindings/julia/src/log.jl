@@ -1,5 +1,5 @@
-# The library's messages. What the library calls only keeps them; they are handed on when its function has returned, where any
-# Julia code may run, print or switch tasks.
+# The library's messages. The function that the library calls only keeps them; they are handed on when the library has returned,
+# where any Julia code may run, print or switch tasks.
 
 const log_address = Ref{Ptr{Cvoid}}(C_NULL)
 const log_function = Ref{Any}(nothing)
@@ -23,7 +23,7 @@ isempty_log() = message_count[] == 0
     empty!(messages)
     message_count[] = 0
     unlock(messages_lock)
-    # last_error() must survive: what the function does may call the library.
+    # last_error() must survive: the function may call the library.
     foreach(text -> Base.invokelatest(log_function[], text), taken)
     return
 end

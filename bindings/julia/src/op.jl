@@ -43,7 +43,7 @@ keyword_names(f) = [string(name) for name in Base.kwarg_decl(first(methods(f))) 
                           "takes $(join(of_op, ", ")); a call takes $(join(of_call, ", "))"))
 end
 
-"A number of a field of fa_desc, where 0 has a meaning of its own: none but 0 becomes 0."
+"A number of a field of fa_desc, where 0 has a special meaning: only 0 becomes 0."
 function single(value::Real, name)
     number = Cfloat(value)
     number == 0 && value != 0 && throw(InvalidArgument("$name is $value, which Float32 holds as 0; expected 0 or a number " *
@@ -88,7 +88,7 @@ of times, from any thread: `op(out, q, k, v; ...)`, see [`attention!`](@ref). En
 | `head_dim_v` | 0 | head dimension of v and out; 0: `head_dim` |
 | `kv_type`, `out_type` | `T` | element types of k and v, and of out |
 | `deterministic` | `true` | `false` allows results that differ from run to run, for speed |
-| `batch_invariant` | `false` | a query's bits do not depend on what else the call holds |
+| `batch_invariant` | `false` | a query's bits do not depend on the rest of the call |
 | `num_threads` | 0 | 0: FA_NUM_THREADS, else all CPUs (with `julia_threads`: `Threads.nthreads()`) |
 | `julia_threads` | `false` | runs on Julia's threads rather than on the library's own |
 | `device`, `device_index` | `:auto`, 0 | `:cpu`, `:cuda` |

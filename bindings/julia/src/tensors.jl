@@ -18,7 +18,7 @@ end
 
 @noinline throw_no_array(name, given) = throw(InvalidArgument("$name is of type $(typeof(given)), not an array"))
 
-"Strides in elements. Throws where an array is none of memory with steps."
+"Strides in elements. Throws where an array has none."
 element_strides(name, a::DenseArray) = strides(a)
 function element_strides(name, a::AbstractArray)
     steps = try

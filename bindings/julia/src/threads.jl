@@ -11,7 +11,7 @@ function wait_for(task::Task)
     while !istaskdone(task)
         try
             wait(task)
-        catch # what another task throws at this one comes at a bad time
+        catch # an exception from another task comes at a bad time
         end
     end
 end

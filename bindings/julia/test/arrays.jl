@@ -33,7 +33,7 @@ close_to(a, b) = maximum(abs.(a .- b)) < 1e-5
     same(attention(view(gaps, 1:2:47, :, :, :), k, v; causal = true))
     same(attention(view(view(qkv, :, 1:4, :, :), :, :, :, :), k, v; causal = true))
     same(attention(reshape(vec(q), size(q)), k, v; causal = true))
-    # Into a part of an array, and nothing beside it.
+    # Into a part of an array, and nothing next to it.
     large = fill(7f0, 8, 4, 9, 2)
     attention!(view(large, :, :, 2:8, :), q, k, v; causal = true)
     @test large[:, :, 2:8, :] == out && all(==(7), large[:, :, [1, 9], :])
@@ -44,7 +44,7 @@ close_to(a, b) = maximum(abs.(a .- b)) < 1e-5
     single, logs = attention(second(q), second(k), second(v); causal = true, layout = :dshb, return_lse = true)
     @test single == swap(out)[:, :, :, 2] && logs == lse[:, :, 2]
 
-    # Packed sequences; rows that none of them has are 0.
+    # Packed sequences; rows outside of all of them are 0.
     packed(a) = reshape(a, size(a, 1), size(a, 2), :)
     @test packed(out) == attention(packed(q), packed(k), packed(v); causal = true, cu_seqlens_q = [0, 7, 14], cu_seqlens_k = 0:9:18)
     part, logs = attention(q, k, v; seqused_q = [3, 7], return_lse = true)
@@ -63,7 +63,7 @@ close_to(a, b) = maximum(abs.(a .- b)) < 1e-5
     @test Float32.(LibFA.BFloat16.(Float32[1, -2.5, 1 + 2^-8, 1 + 3 * 2^-8, Inf])) == Float32[1, -2.5, 1, 1 + 2^-6, Inf]
     @test isnan(Float32(LibFA.BFloat16(NaN32)))
 
-    # Nothing is copied: what a call allocates does not grow with its tensors, and is little.
+    # Nothing is copied: a call's allocations do not grow with its tensors, and are few.
     op = LibFA.Op(Float32, 24; head_dim_v = 8, causal = true, num_threads = 1)
     function bytes(n)
         a = map(((d, heads),) -> ones(Float32, d, heads, n, 2), ((8, 4), (24, 4), (24, 2), (8, 2)))

@@ -1,5 +1,5 @@
 # The case list of the C tests (tests/bindings/dump_cases.cpp describes its files) through attention!: each feature of fa.h, over
-# all element types, in either layout, against what the oracle expects; and what fa.h refuses.
+# all element types, in either layout, against the oracle's results; and the cases that fa.h refuses.
 include("support.jl")
 
 struct CaseTensor
@@ -65,7 +65,7 @@ view_of(t::CaseTensor, order) =
 const order_of = Dict(:lse => (2, 1, 0),
     (name => shape === :scores ? (3, 2, 1, 0) : (1, 0) for (name, shape) in pairs(LibFA.tensor_shapes))...)
 
-"fa_desc's fields in the keywords of Op; those that arrays tell are left out."
+"fa_desc's fields in the keywords of Op; those that follow from arrays are left out."
 function options_of(c::Case)
     d(name, default) = get(c.desc, name, default)
     flags = Int32(d(:flags, 0))
@@ -79,7 +79,7 @@ function options_of(c::Case)
         :bias_before_softcap => flags & C.FA_FLAG_BIAS_BEFORE_SOFTCAP != 0)
 end
 
-"Runs a case in a layout; returns what is wrong with its results, \"\" when nothing is."
+"Runs a case in a layout; returns the first error in its results, or \"\"."
 function failure(c::Case, layout)
     order = layout === :dhsb ? (3, 2, 1, 0) : (3, 1, 2, 0)
     before = Dict(name => copy(t.memory) for (name, t) in c.tensors)

@@ -1,4 +1,4 @@
-# Every element type in the place of every argument: what the argument may be of is served, all else refused by its name.
+# Every element type in the place of every argument: the types of the argument work, all else is refused by its name.
 include("support.jl")
 
 # Types as those of other packages: eight and sixteen bits, and two of floating point in one.
@@ -33,15 +33,15 @@ const rows, scores, of_lse, heads = (8, 2, 1, 1), (1, 1, 1, 1), (1, 2, 1), (2,)
 const forward = (out = rows, q = rows, k = rows, v = rows)
 const backward = (dout = rows, out = rows, lse = of_lse, q = rows, k = rows, v = rows)
 
-"Gives `name` each type, all else that which it usually has; `served` are those that the call works with."
-function sweep(call, name, sizes, served)
+"Gives `name` each type, all else its usual one; the call works with those in `supported`."
+function sweep(call, name, sizes, supported)
     for T in types
         e = thrown(() -> call(filled(T, sizes)))
-        if T in served
+        if T in supported
             e === nothing || println("$name of $T: ", sprint(showerror, e))
             @test e === nothing
         else
-            text = e === nothing ? "served" : sprint(showerror, e)
+            text = e === nothing ? "no error" : sprint(showerror, e)
             good = e isa LibFA.InvalidArgument && occursin(Regex("(^|: )(args\\.)?$name\\b"), text)
             good || println("$name of $T: $text")
             @test good
@@ -57,10 +57,10 @@ usual(sizes) = map(size -> filled(Float32, size), sizes)
             LibFA.Op(Float32, 8)(values(merge(usual(forward), NamedTuple{(name,)}((given,))))...)
         end
     end
-    for (name, sizes, served) in ((:lse, of_lse, [Float32]), (:bias, scores, floats), (:mask, scores, [Bool]),
+    for (name, sizes, supported) in ((:lse, of_lse, [Float32]), (:bias, scores, floats), (:mask, scores, [Bool]),
         (:alibi_slopes, heads, [Float32]), (:sinks, heads, [Float32]), (:seqused_q, (1,), integers),
         (:seqused_k, (1,), integers), (:leftpad_k, (1,), integers), (:q_offset, (1,), integers))
-        sweep(given -> attention!(values(usual(forward))...; (name => given,)...), name, sizes, served)
+        sweep(given -> attention!(values(usual(forward))...; (name => given,)...), name, sizes, supported)
     end
     # Two sequences that are packed, two pages, two entries of k and v.
     packed = fill(1.0f0, 8, 2, 2)
@@ -88,17 +88,17 @@ end
             attention_backward!(LibFA.Op(Float32, 8), (dq = filled(Float32, rows),), values(arrays)...)
         end
     end
-    for (name, sizes, served) in ((:dlse, of_lse, [Float32]), (:delta, of_lse, [Float32]), (:bias, scores, floats),
+    for (name, sizes, supported) in ((:dlse, of_lse, [Float32]), (:delta, of_lse, [Float32]), (:bias, scores, floats),
         (:mask, scores, [Bool]), (:alibi_slopes, heads, [Float32]), (:sinks, heads, [Float32]), (:seqused_q, (1,), integers),
         (:seqused_k, (1,), integers), (:leftpad_k, (1,), integers), (:q_offset, (1,), integers))
-        sweep(name, sizes, served) do given
+        sweep(name, sizes, supported) do given
             attention_backward!((dq = filled(Float32, rows),), values(usual(backward))...; (name => given,)...)
         end
     end
-    for (name, sizes, served, input) in ((:dq, rows, floats, NamedTuple()), (:dk, rows, floats, NamedTuple()),
+    for (name, sizes, supported, input) in ((:dq, rows, floats, NamedTuple()), (:dk, rows, floats, NamedTuple()),
         (:dv, rows, floats, NamedTuple()), (:dbias, scores, [Float32], (bias = filled(Float32, scores),)),
         (:dsinks, heads, [Float32], (sinks = filled(Float32, heads),)))
-        sweep(name, sizes, served) do given
+        sweep(name, sizes, supported) do given
             attention_backward!(NamedTuple{(name,)}((given,)), values(usual(backward))...; input...)
         end
     end

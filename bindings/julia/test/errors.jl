@@ -88,7 +88,7 @@ end
     op = LibFA.Op(Float32, 16)
     @test invalid(() -> op(similar(q), q, k, v; workspace = LibFA.workspace(0)), "workspace")
     @test invalid(() -> LibFA.kernel_info(-1), "index")
-    # Finalizers end what close has not.
+    # Finalizers end the ops that close has not.
     foreach(_ -> LibFA.Op(Float32, 16), 1:1000)
     GC.gc()
     # A status that is unknown here, and each that is known.
@@ -99,7 +99,7 @@ end
     end
 end
 
-# Calls that are right but for what chance does to them. What is thrown must be Julia's or ours; what is written must be out.
+# Calls that are right but for random changes. Exceptions must be Julia's or ours, and only out may be written.
 const rng = MersenneTwister(parse(Int, get(ENV, "FA_SEED", "20")))
 pick(list) = list[rand(rng, 1:length(list))]
 const numbers = Any[0, -1, 1, 2, 7, 577, 2^31, -2^40, typemax(Int), 0.5, -1.0, NaN, Inf, 1e300]
@@ -137,20 +137,20 @@ const names = [:seqused_q, :seqused_k, :leftpad_k, :kv_batch_idx, :q_offset, :cu
     :window, :layout, :softmax_scale, :softcap, :attention_chunk, :num_threads, :num_splits, :max_seqlen_q, :max_seqlen_k]
 
 @testset "fuzz" begin
-    told = Dict{Any,Int}()
+    counts = Dict{Any,Int}()
     for i in 1:parse(Int, get(ENV, "FA_FUZZ_CALLS", "250"))
         memory = fill(0x7b, 4 * length(q) + 512)
         out = StridedMemory{Float32,4}(memory, 256, size(q), strides(q))
         three = map(a -> rand(rng) < 0.3 ? any_array(size(a)) : copy(a), (q, k, v))
-        # One keyword type for all calls: what Julia compiles for one serves the next.
+        # One keyword type for all calls: the code that Julia compiles for one works for the next.
         keywords = Dict{Symbol,Any}(name => any_keyword(name) for name in rand(rng, names, rand(rng, 0:2)))
         error = thrown(() -> Base.invokelatest(attention!, out, three...; keywords...))
         good = error === nothing || error isa Union{LibFA.Error,MethodError,TypeError,InexactError,ArgumentError,DimensionMismatch}
         good || println("call $i: $(typeof.(three)), $(size.(three)), $keywords: ", sprint(showerror, error))
         @test good
         @test all(==(0x7b), memory[1:256]) && all(==(0x7b), memory[end-255:end])
-        told[typeof(error)] = get(told, typeof(error), 0) + 1
+        counts[typeof(error)] = get(counts, typeof(error), 0) + 1
     end
-    println(told)
-    @test min(told[Nothing], told[LibFA.InvalidArgument]) > 20
+    println(counts)
+    @test min(counts[Nothing], counts[LibFA.InvalidArgument]) > 20
 end

@@ -1,4 +1,4 @@
-# Gradients, as functions and as the rules of ChainRulesCore (a stand-in for it), beside differences of attention in Float64.
+# Gradients, as functions and as the rules of ChainRulesCore (a stand-in for it), against differences of attention in Float64.
 include("support.jl")
 using Random
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "stand_ins"))
@@ -98,7 +98,7 @@ end
     swap(a) = permutedims(a, (1, 3, 2, 4))
     swapped = attention_backward(map(swap, (w, out))..., lse, map(swap, (q, k, v))...; causal = true, layout = :dshb)
     @test map(swap, values(swapped)) == values(all_three)
-    # delta in place of out, gradients of other types, and added to what is there.
+    # delta in place of out, gradients of other types, and added to the old contents.
     delta = dropdims(sum(w .* out; dims = 1); dims = 1)
     delta = permutedims(delta, (2, 1, 3))
     op = LibFA.Op(Float32, D; head_dim_v = Dv, causal = true)

@@ -1,4 +1,4 @@
-# The C side's view of fa.h against ours: what the compiler says of its structures and constants, what the library exports; and
+# The C side's view of fa.h against ours: its structures and constants as the compiler has them, the library's exports; and
 # each field and function reached through the functions that users call, by a list that must be complete.
 #
 #   julia interface.jl COMPILER READELF NM INCLUDE LIBRARY

@@ -31,7 +31,7 @@ apart(a, b) = maximum(abs.(Float64.(a) .- Float64.(b)))
     @test found.dq isa CuArray{T,4} && all(name -> apart(Array(found[name]), expected[name]) < 8near, keys(expected))
 end
 
-@testset "what does not fit" begin
+@testset "tensors of different devices" begin
     CUDA.use(0)
     host = randn(Float32, 16, 2, 4, 1)
     here = CuArray(host)

@@ -1,5 +1,5 @@
 # As a new user: `] dev` of the folder and `] test`, and `] add` of a git repository that has it in a folder, each in a fresh
-# depot with an empty registry, and nothing else in reach; then the README's example in a process of its own.
+# depot with an empty registry, and nothing else in reach; then the README's example in a separate process.
 #
 #   julia packages.jl PACKAGE SCRATCH
 using Pkg, Test

@@ -1,8 +1,8 @@
-# What the tests share: LibFA, and arrays of any strides over bytes.
+# Shared by the tests: LibFA, and arrays of any strides over bytes.
 using LibFA, Test
 const C = LibFA.C
 
-"An array over a vector of bytes: element (1, 1, ...) lies `first` bytes in, strides are in elements and of any sign."
+"An array over a vector of bytes: element (1, 1, ...) is `first` bytes in, strides are in elements and of any sign."
 struct StridedMemory{T,N} <: AbstractArray{T,N}
     memory::Vector{UInt8}
     first::Int

@@ -1,4 +1,4 @@
-# Julia's threads lent to the library: the same bits as its own threads give, no thread of its own started, from many tasks at
+# Julia's threads lent to the library: the same bits as its own threads give, none of its own threads started, from many tasks at
 # once, and with ops ended and garbage collected meanwhile.
 include("support.jl")
 
@@ -35,7 +35,7 @@ threads_of_process() = length(readdir("/proc/self/task"))
     end
     @test elsewhere[]
 
-    # Many tasks on one op, each lending what threads there are, while others create and drop ops.
+    # Many tasks on one op, each lending all threads, while others create and drop ops.
     op = LibFA.Op(Float32, 64; causal = true, julia_threads = true)
     results = [similar(q) for _ in 1:16]
     @sync for out in results

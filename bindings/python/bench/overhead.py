@@ -1,5 +1,5 @@
-"""What one call costs beside the attention: microseconds of processor time on tiny arrays, the calls in turn, round by round, so
-that all see the same machine: the median of the rounds and the least. With torch and JAX where they are installed.
+"""The cost of one call next to the attention itself: microseconds of processor time on tiny arrays, as the median of rounds
+and the least. Every round has all calls, so that they see the same machine. With torch and JAX where they are installed.
 
 python overhead.py [ROUNDS]
 """
@@ -65,7 +65,7 @@ if jax:
     calls["paged"] = lambda: libfa.attention(tq, tk, tv, block_table=table, seqused_k=length)
 
     class Bare(torch.autograd.Function):
-        """Of what a function of autograd's costs in Python, the least: it computes nothing."""
+        """The least that an autograd function costs in Python: it computes nothing."""
 
         @staticmethod
         def forward(ctx, *inputs):

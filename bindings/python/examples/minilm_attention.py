@@ -1,5 +1,5 @@
-"""Attention of MiniLM's first and last layer on real paragraphs, packed without padding: what libfa gives, against the
-double-precision results that lie beside the inputs.
+"""Attention of MiniLM's first and last layer on real paragraphs, packed without padding: libfa's results against
+double-precision results in the same folder as the inputs.
 
 python minilm_attention.py [FOLDER]     the library's examples/data
 """

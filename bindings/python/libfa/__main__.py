@@ -27,5 +27,5 @@ if __name__ == "__main__":
     try:
         main()
         sys.stdout.flush()
-    except BrokenPipeError:  # of `| head`: what is left is for nobody, and Python's own flush would fail again
+    except BrokenPipeError:  # of `| head`: nobody reads the rest, and Python's own flush would fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

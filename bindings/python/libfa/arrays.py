@@ -179,7 +179,7 @@ class Adapter:
         return memory.cast(_format_of[dtype], shape) if count else memory.cast(_format_of[dtype])
 
     def zeros(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
-        """What empty() makes, with zeros in it."""
+        """The array that empty() makes, with zeros in it."""
         made = self.empty(like, shape, dtype)
         if not isinstance(made, memoryview):  # which is of new memory
             made[...] = 0
@@ -200,14 +200,14 @@ class Adapter:
         return stream or 0
 
     def why_not_written(self, x: Any) -> str:
-        """Why what view() has marked as not writable is not."""
+        """Why view() has marked the array as not writable."""
         return "is read-only (or DLPack gives a copy of it), expected an array that can be written"
 
     def wrote(self, x: Any) -> None:
         """The elements of the caller's array x have changed."""
 
     def finish(self, out: Any) -> Any:
-        """What is handed to the caller for an array that empty() made."""
+        """The caller's array for one that empty() made."""
         return out
 
 

@@ -119,14 +119,14 @@ def attention(
     num_splits          0: chosen
     deterministic       False lets an engine trade bitwise reproducibility for speed
     batch_invariant     a query's bits depend on its own row, keys and mask alone
-    out, out_dtype      where, or as what ("float16", a dtype of numpy or torch), the result is written; None: a new array
+    out, out_dtype      the array, or the type ("float16", a dtype of numpy or torch), of the result; None: a new array
                         of q's kind and type
     return_lse, lse     also the natural logarithm of each row's sum: float32 (batch, heads, queries), packed (heads, rows)
     num_threads, parallel_for (addresses of an fa_parallel_for and of its host), workspace (a byte array), stream (an
     address): as in fa.h; None: the stream that q's library is using
 
     Returns out, or (out, lse). Raises libfa.InvalidArgument (a ValueError), Unsupported, NoDevice, OutOfMemory,
-    DriverError; TypeError for what is no array; NotImplementedError for arrays that require gradients.
+    DriverError; TypeError for arguments that are no arrays; NotImplementedError for arrays that require gradients.
     """
     adapter = adapter_of(q)
     seen_q, seen_k, seen_v = adapter.view(q, "q"), view(k, "k"), view(v, "v")

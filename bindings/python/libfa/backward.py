@@ -28,7 +28,7 @@ _PARTIAL = ("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "leftpad_k
 
 
 class Gradients(NamedTuple):
-    """What backward() computed; None for what was not asked for."""
+    """The results of backward(); None for gradients that were not asked for."""
 
     dq: Any
     dk: Any
@@ -64,7 +64,7 @@ def backward(
     dq, dk, dv, dbias, dsinks
                     True: a new array, shaped as q, k, v, bias or sinks and of its type; False: not computed; an array,
                     float32, float16 or bfloat16: written there. dbias: dimensions of 1 are summed over
-    accumulate      names of those, ("dk", "dv"), that are added to what the array given holds; float32 alone
+    accumulate      names of those, ("dk", "dv"), that are added to the contents of the array given; float32 alone
 
     lse and out, or delta, may be of more keys than k holds (ring attention): the gradients are those of these keys. New
     arrays are 0 in rows that no sequence uses, and arrays given keep theirs. Paged keys have no gradient (block_table).

@@ -10,7 +10,7 @@ class Error(Exception):
 
 
 class InvalidArgument(Error, ValueError):
-    """The call can never work: the text names the argument, its value, what was expected and what would work."""
+    """The call can never work: the text names the argument, its value, the expected values and a remedy."""
 
 
 class Unreadable(InvalidArgument, BufferError):
@@ -22,7 +22,7 @@ class InvalidCall(InvalidArgument, RuntimeError):
 
 
 class Unsupported(Error, NotImplementedError):
-    """Legal, but nothing in this build or on this machine serves it."""
+    """Legal, but nothing in this build or on this machine supports it."""
 
 
 class NoDevice(Error, RuntimeError):

@@ -5,7 +5,7 @@
 Tensors of torch have gradients, in torch.compile as well; softmax_lse has one, too. deterministic is for gradients, as
 upstream's is: False lets libfa add them up in any order, unless torch.use_deterministic_algorithms(True) has been called.
 
-What differs: float32 works, and so does the CPU; dropout_p > 0 raises NotImplementedError, and so do gradients of
+The differences: float32 works, and so does the CPU; dropout_p > 0 raises NotImplementedError, and so do gradients of
 alibi_slopes, through pages and of flash_attn_with_kvcache; the logsumexp of a row without keys is -inf (flash_attn: inf).
 return_attn_probs gives (out, softmax_lse, S_dmask) as flash_attn 2.8.3 does without dropout, where S_dmask is empty.
 """
@@ -318,7 +318,7 @@ def flash_attn_with_kvcache(
         if used is None:
             raise errors.InvalidCall("cache_seqlens: expected where k and v are to be written")
         for name, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache), ("k", k), ("v", v)):
-            view(x, name)  # which refuses what cannot be read, before anything is computed
+            view(x, name)  # which refuses an unreadable array before anything is computed
         place = kvcache.Place(k_cache, used, k, cache_batch_idx, block_table)
         place.require(k_cache, k, "k")
         place.require(v_cache, v, "v")

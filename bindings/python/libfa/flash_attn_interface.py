@@ -4,8 +4,8 @@ frameworks call (Megatron-LM, TransformerEngine, DeepSpeed, ring-flash-attention
     from flash_attn.flash_attn_interface import _flash_attn_forward      by
     from libfa.flash_attn_interface import _flash_attn_forward
 
-They have no gradients: whoever calls them passes what _flash_attn_forward returned to _flash_attn_backward. S_dmask is empty, and
-rng_state is of a generator that is never used, as dropout_p is 0. softmax_lse of a row without keys is -inf.
+They have no gradients: whoever calls them passes the results of _flash_attn_forward to _flash_attn_backward. S_dmask is empty,
+and rng_state is of a generator that is never used, as dropout_p is 0. softmax_lse of a row without keys is -inf.
 """
 
 from __future__ import annotations
@@ -175,8 +175,8 @@ def _flash_attn_varlen_backward(
     rng_state: torch.Tensor | None = None,
     zero_tensors: bool = False,
 ) -> torch.Tensor:
-    """_flash_attn_backward of packed sequences, shaped as in _flash_attn_varlen_forward. Rows that no sequence has keep what dq,
-    dk and dv hold, or are 0 with zero_tensors."""
+    """_flash_attn_backward of packed sequences, shaped as in _flash_attn_varlen_forward. Rows that no sequence has keep
+    the contents of dq, dk and dv, or are 0 with zero_tensors."""
     for gradient in (dq, dk, dv) if zero_tensors else ():
         if gradient is not None:
             gradient.zero_()

@@ -53,9 +53,9 @@ def attention(
     the same keywords, less those of memory that the caller lends and layout. Rows that no sequence uses are 0, with an lse of
     -inf.
 
-    q, k, v, bias and sinks have gradients, of out and of lse. Those of k, v, bias and sinks are sums over what they are shared
-    by, and only what is differentiated for is computed. alibi_slopes are constants, and there are none with block_table, of
-    second order or in forward mode.
+    q, k, v, bias and sinks have gradients, of out and of lse. Those of k, v, bias and sinks are sums over their
+    users, and only the gradients that JAX asks for are computed. alibi_slopes are constants, and there are none with
+    block_table, of second order or in forward mode.
 
     vmap makes one call of all samples, but packed ones, which it calls one after another. Over several devices, the batch and
     the heads of q, k and v may be sharded: every device computes its own. A sequence that is sharded is gathered first.

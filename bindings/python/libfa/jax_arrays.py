@@ -22,7 +22,7 @@ _TYPES = {"any_float": FLOATS, "f32": FLOATS, "boolean": {numpy.dtype("bool"), n
 TENSORS = {name: _TYPES[rules.type] for name, rules in fields.TENSORS.items()}
 INTS = dict.fromkeys(fields.ARRAYS, _INT32)
 
-# Every array is known to these modules by a letter, as a string of them is what a call has. D is dlse, L lse and O out or dout.
+# These modules know every array by a letter, and a call has a string of them. D is dlse, L lse and O out or dout.
 _LETTERS = {"q": "q", "k": "k", "v": "v", "bias": "b", "mask": "m", "alibi_slopes": "a", "sinks": "s", "block_table": "t"}
 _LETTERS |= {"cu_seqlens_q": "Q", "cu_seqlens_k": "K", "seqused_q": "u", "seqused_k": "U", "leftpad_k": "l"}
 _LETTERS |= {"kv_batch_idx": "i", "q_offset": "o", "dlse": "D"}

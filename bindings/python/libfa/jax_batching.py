@@ -15,7 +15,7 @@ _INDICES = "it"  # of sequences or pages of k and v
 
 
 def _one_by_one(bind: Any, primitive: Any, arrays: Any, mapped: list[bool], call: Any) -> Any:
-    """A call for each sample, as packed sequences have their ends in arrays of their own."""
+    """A call for each sample, as the ends of packed sequences are in separate arrays."""
     apart = [x for x, own in zip(arrays, mapped) if own]
 
     def sample(own: Any) -> Any:
@@ -32,7 +32,7 @@ class _Samples:
         self.count = next(x.shape[0] for x, own in zip(arrays, mapped) if own)
         of = dict(zip(letters, zip(arrays, mapped)))
         self.batch = of["q"][0].shape[1 if of["q"][1] else 0]
-        self.shared = any(letter in letters for letter in _INDICES)  # k and v have sequences, or pages, of their own number
+        self.shared = any(letter in letters for letter in _INDICES)  # the number of sequences, or pages, of k and v may differ
         self.whole = self.shared and not (of["k"][1] or of["v"][1] or "k" in wanted or "v" in wanted)
         k, own = of["k"]
         self.of_k = k.shape[1 if own else 0]

@@ -17,7 +17,7 @@ from jax.interpreters import ad, batching, mlir, xla
 from . import capi, fields, jax_batching, jax_sharding
 from .jax_arrays import letter_of, names_of
 
-# Inputs without a gradient that floats could have, and what to do.
+# Inputs of floats that have no gradient, and a remedy.
 _CONSTANTS = {
     letter_of(name): f"{name}: has no gradient; expected jax.lax.stop_gradient({name}), or a mere array"
     for name, rules in fields.TENSORS.items()

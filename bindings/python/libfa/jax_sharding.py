@@ -1,5 +1,5 @@
-"""How XLA splits a call among devices: over the batch and over the heads, with which nothing is sent but sums of what the
-devices share.
+"""How XLA splits a call among devices: over the batch and over the heads, which needs no communication but sums of shared
+gradients.
 
 Every array is described by a string of its dimensions: b and h are split, . is whole on every device.
 """
@@ -16,7 +16,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from .jax_arrays import letters_of
 
-# JAX lets a lowering see the devices where it finds custom_partitioning in what it lowers: as a parameter of the primitives.
+# JAX lets a lowering see the devices where the lowered function has custom_partitioning: as a parameter of the primitives.
 _identity = custom_partitioning(lambda x: x)
 _identity.def_partition(None)
 PARTITIONED = jax.make_jaxpr(_identity)(jax.ShapeDtypeStruct((), "float32"))
@@ -105,7 +105,7 @@ def split(function: Callable[..., Any], arrays: Any, letters: str, wanted: str, 
     heads, kv_heads = q.shape[2], k.shape[2]
 
     def places(mesh: Any, sharding: Any) -> tuple[dict[str, tuple[str, ...]], Any, Any]:
-        """What is split over which axes, and the shardings of the inputs and the results with that."""
+        """The axes over which each dimension is split, and the resulting shardings of the inputs and the results."""
         axes = {
             "b": _axes(sharding, mesh, q.shape, 0, (q.shape[0],)) if inputs[0][0] == "b" else (),
             "h": _axes(sharding, mesh, q.shape, 2, (heads, kv_heads)[: 1 + (kv_heads > 1)]) if inputs[0][2] == "h" else (),

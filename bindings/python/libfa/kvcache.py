@@ -1,5 +1,5 @@
-"""Writing to a key/value cache in place and rotary embeddings, by the arrays' own library (numpy, torch, CuPy): what
-flash_attn_with_kvcache does before its attention. Errors name its arguments.
+"""Writing to a key/value cache in place and rotary embeddings, by the arrays' own library (numpy, torch, CuPy): the part of
+flash_attn_with_kvcache before its attention. Errors name its arguments.
 """
 
 import sys
@@ -37,7 +37,7 @@ def lengths(cache_seqlens: Any, q: Any) -> Any:
 
 
 def _require_within(values: Any, limit: int, what: str, meaning: str) -> None:
-    """Every one of values is 0 .. limit - 1: others would be taken from the end, or lie outside."""
+    """Every one of values is 0 .. limit - 1: others would be taken from the end, or be outside."""
     for value in (int(values.min()), int(values.max())) if 0 not in values.shape else ():
         if not 0 <= value < limit:
             raise InvalidCall(f"{what}: got {value}, expected 0 .. {limit - 1}, {meaning}")

@@ -9,7 +9,7 @@ from .errors import Unreadable
 
 
 def _why(x: Any) -> str:
-    """Why a tensor's memory does not hold its elements, and what would work."""
+    """Why a tensor's memory does not hold its elements, and a remedy."""
     torch = sys.modules["torch"]
     if x.is_nested:
         return (
@@ -21,12 +21,12 @@ def _why(x: Any) -> str:
     if x.layout != torch.strided:
         return f"has torch's layout {x.layout}, expected torch.strided; x.to_dense() works"
     if torch._is_functional_tensor(x):
-        return "is a functional tensor, without memory of its own; libfa.torch.attention works inside torch.func.functionalize"
+        return "is a functional tensor, without memory; libfa.torch.attention works inside torch.func.functionalize"
     if torch._C._functorch.is_functorch_wrapped_tensor(x):
-        return "is wrapped by torch.func (vmap, grad), without memory of its own; libfa.torch.attention works there"
+        return "is wrapped by torch.func (vmap, grad), without memory; libfa.torch.attention works there"
     if overrides(x):
         return (
-            f"is a {type(x).__name__}, a subclass of torch.Tensor without memory of its own; the plain tensor inside works, or "
+            f"is a {type(x).__name__}, a subclass of torch.Tensor without memory; the plain tensor inside works, or "
             "libfa.torch.attention where the subclass knows operators"
         )
     return "has no memory: its storage was freed; expected a tensor that holds its elements"
@@ -48,5 +48,5 @@ def require_strided(x: Any, what: str) -> None:
 
 
 def _masked(x: Any) -> bool:
-    """Whether x is a MaskedTensor: what it masks would be attended all the same."""
+    """Whether x is a MaskedTensor: its masked elements would be attended all the same."""
     return type(x).__name__ == "MaskedTensor" and overrides(x)

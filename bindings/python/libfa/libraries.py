@@ -1,4 +1,4 @@
-"""What each library's arrays have of their own: how they are read fastest, how a new one is made, which stream is in use. An
+"""How each library's arrays are read fastest, how a new one is made, which stream is in use. An
 array's type says which library it is of; nothing is imported that the caller has not imported.
 """
 
@@ -57,7 +57,7 @@ class Torch(Adapter):
         return address, dtype, shape, strides, device, True, x
 
     def resolved(self, x: Any, what: str) -> View:
-        """The view of a copy that holds what x means; nobody would see what is written there."""
+        """The view of a copy with the values of x; nobody would see changes to it."""
         if x.is_neg():
             copy = x.resolve_neg()
         elif x._is_zerotensor() and not lazy.overrides(x):
@@ -87,7 +87,7 @@ class Torch(Adapter):
 
 
 class Masked(Adapter):
-    """numpy.ma's arrays: what they mask would be attended all the same."""
+    """numpy.ma's arrays: their masked elements would be attended all the same."""
 
     def view(self, x: Any, what: str) -> View:
         raise TypeError(
@@ -137,7 +137,7 @@ class Jax(Adapter):
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: int) -> Any:
         if like.devices() and next(iter(like.devices())).platform != "cpu":
-            raise Unsupported("q: is an array of JAX on a GPU, which libfa does not serve yet; expected one on the CPU")
+            raise Unsupported("q: is an array of JAX on a GPU, which libfa does not support yet; expected one on the CPU")
         numpy = sys.modules["numpy"]
         kind = sys.modules["ml_dtypes"].bfloat16 if dtype == capi.FA_BF16 else NAMES[dtype]
         count = SIZES[dtype]
@@ -178,5 +178,5 @@ def of_torch(x: Any) -> bool:
 
 
 def view(x: Any, what: str) -> View:
-    """Any array's view; what names it in errors."""
+    """Any array's view; errors call it by the name in what."""
     return adapter_of(x).view(x, what)

@@ -72,7 +72,7 @@ class Op:
         return int(size)
 
     def forward(self, args: "capi.fa_forward_args") -> None:
-        """Computes what args describes, without the GIL. Whatever args points at must live until it returns (on CUDA:
+        """Computes the call of args, without the GIL. All memory that args points at must live until it returns (on CUDA:
         until its stream has finished the call)."""
         check(capi.fa_forward(self._open(), args))
 

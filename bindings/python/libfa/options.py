@@ -1,4 +1,4 @@
-"""What a type checker is to know of the keywords that attention() and Op take. Numbers may be of any integral or real type."""
+"""The keywords of attention() and Op for type checkers. Numbers may be of any integral or real type."""
 
 from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypedDict
 

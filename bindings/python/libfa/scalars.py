@@ -43,7 +43,7 @@ def scale(value: Any, what: str) -> float:
 
 
 def single(value: Any, what: str) -> float:
-    """A number of a field of fa_desc, where 0 has a meaning of its own: none but 0 becomes 0."""
+    """A number of a field of fa_desc, where 0 has a special meaning: only 0 becomes 0."""
     number = real(value, what)
     if number and abs(number) <= _LEAST / 2:
         raise InvalidArgument(f"{what}: got {number}, which float32 holds as 0; expected 0 or a number from {_LEAST:.2g} on")

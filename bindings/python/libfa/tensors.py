@@ -1,5 +1,5 @@
-"""Views of a call's arguments, of the shapes that callers have: what can be checked before capi.forward and capi.backward give
-them the four dimensions of fa_forward_args."""
+"""Views of a call's arguments, of the shapes that callers have, and the checks before capi.forward and capi.backward give them
+the four dimensions of fa_forward_args."""
 
 import array
 import math
@@ -59,7 +59,7 @@ def require_heads(seen: View, what: str, heads_first: bool, packed: bool) -> Non
 
 
 def of_rows(seen: View, what: str) -> View:
-    """The view of an lse or of what is shaped as it: (batch, heads, rows), packed (heads, rows)."""
+    """The view of an lse or of an array of its shape: (batch, heads, rows), packed (heads, rows)."""
     if not 2 <= len(seen[2]) <= 4:
         raise InvalidArgument(f"{what}: got shape {seen[2]}, expected (batch, heads, queries), packed (heads, rows)")
     return seen
@@ -122,8 +122,8 @@ def _array(values: Any, what: str) -> Any:
 def rest(
     arrays: tuple[Any, ...], numbers: tuple[Any, ...], workspace: Any, stream: int, batch: int, device: tuple[int, int]
 ) -> "tuple[tuple[int, ...], list[View]]":
-    """What capi.forward and capi.backward take behind the tensors, of the arrays in the order of ARRAYS and the numbers in the
-    order of NUMBERS, and the views that must live until the call is done."""
+    """The arguments of capi.forward and capi.backward after the tensors, of the arrays in the order of ARRAYS and the numbers
+    in the order of NUMBERS, and the views that must live until the call is done."""
     num_seqs, keep, addresses = 0, [], []
     if arrays[0] is not None or arrays[1] is not None:
         num_seqs = batch

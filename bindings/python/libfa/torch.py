@@ -184,7 +184,7 @@ def _broadcast(q: Any, k: Any, v: Any, mask: Any, own: int) -> tuple[Any, Any, A
     except RuntimeError:
         raise InvalidArgument(
             f"key: got leading dimensions {tuple(k.shape[:-2])} and value's {tuple(v.shape[:-2])}, expected query's "
-            f"{tuple(q.shape[:-2])} or what broadcasts with them; enable_gqa=True allows fewer heads"
+            f"{tuple(q.shape[:-2])} or dimensions that broadcast with them; enable_gqa=True allows fewer heads"
         ) from None
     q, k, v = (x.expand(*lead, *x.shape[-own:]) for x in (q, k, v))
     if mask is not None and mask.dim() > 3:

@@ -1,4 +1,4 @@
-"""libfa::attention and libfa::attention_backward, operators of PyTorch: what torch.compile, autograd and torch.func see of libfa.
+"""libfa::attention and libfa::attention_backward, the operators of PyTorch that torch.compile, autograd and torch.func see.
 libfa.torch has functions over them.
 
 attention gives out and lse; attention_backward gives dq, dk, dv, dbias and dsinks, empty where they are not wanted. lse has a
@@ -162,7 +162,7 @@ def arguments(keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def transforming() -> bool:
-    """Whether torch.func transforms what runs now."""
+    """Whether torch.func transforms the running code."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
@@ -177,7 +177,7 @@ def unwatched(inputs: tuple[Any, ...]) -> bool:
 
 
 class _Attention(torch.autograd.Function):  # type: ignore[misc]
-    """The operator under torch.func, which does not transform operators that have an autograd of their own."""
+    """The operator under torch.func, which does not transform operators that register an autograd formula."""
 
     generate_vmap_rule = True
 

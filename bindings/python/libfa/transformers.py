@@ -31,7 +31,7 @@ def forward(
     cache: Any = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    """What AttentionInterface calls: query (batch, heads, queries, dim), key and value (batch, kv heads, keys, dim) -> out
+    """Called by AttentionInterface: query (batch, heads, queries, dim), key and value (batch, kv heads, keys, dim) -> out
     (batch, queries, heads, dim). The mask is a Mask, boolean, or added to the scores; where transformers leaves it out, several
     queries begin at the first key (aligned top-left) and a single one attends all."""
     if dropout:

@@ -1,4 +1,4 @@
-"""The C tests' case list (tests/bindings/dump_cases.cpp says what its files hold) as numpy arrays on memory of their own."""
+"""The C tests' case list (tests/bindings/dump_cases.cpp describes its files) as numpy arrays, each in separate memory."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ TYPES = {
 
 
 class Case:
-    """One case: numbers of fa_desc and fa_forward_args, arrays by field, the memory behind each, and what is expected."""
+    """One case: numbers of fa_desc and fa_forward_args, arrays by field, the memory behind each, and the expected results."""
 
     def __init__(self, name):
         self.name, self.text, self.refused, self.workspace = name, "", None, False
@@ -44,7 +44,7 @@ class Case:
         return given
 
     def judge(self):
-        """What is wrong with the arrays that the call wrote: "" when nothing is."""
+        """The first error in the arrays that the call wrote, or ""."""
         for name, (kept, memory, written) in self.memory.items():
             values, bounds = self.want.get(name, (None, None))
             if values is not None:
@@ -56,7 +56,7 @@ class Case:
                 if not good[live].all():
                     at = np.flatnonzero(live & ~good)[0]
                     return f"{name}: element {at} is {got[at]}, expected {values[at]} within {bounds[at]}"
-                for array in (self.arrays[name], written):  # what is written may differ from before, all else may not
+                for array in (self.arrays[name], written):  # only written elements may differ from before
                     array[live.reshape(array.shape)] = 0
             if (kept != memory).any():
                 return f"{name}: byte {np.flatnonzero(kept != memory)[0]} of its memory was touched"

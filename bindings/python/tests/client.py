@@ -1,4 +1,4 @@
-"""What a user's program looks like to a type checker: checked by mypy --strict, and run."""
+"""A user's program as a type checker sees it: checked by mypy --strict, and run."""
 
 import numpy
 

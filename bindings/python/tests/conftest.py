@@ -1,4 +1,4 @@
-"""Shared by the tests: what a missing package means, where the sources are, and the reader of fa.h."""
+"""Shared by the tests: missing packages, the folder of the sources, and the reader of fa.h."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""libfa.attention on what Python has arrays in: numpy, buffers, anything with DLPack; outputs of the same kind, in place."""
+"""libfa.attention on all kinds of arrays: numpy, buffers, anything with DLPack; outputs of the same kind, in place."""
 
 import array
 import copy
@@ -185,11 +185,11 @@ def test_no_device_for_arrays_on_one():
         "    def __init__(self):\n"
         "        self.__cuda_array_interface__ = dict(data=(4096, False), shape=(1, 4, 2, 8), typestr='<f4', version=3)\n"
         "try: libfa.attention(Array(), Array(), Array(), out=Array())\n"
-        "except (libfa.NoDevice, libfa.Unsupported) as error: print('told', error)\n"
+        "except (libfa.NoDevice, libfa.Unsupported) as error: print('error:', error)\n"
     )
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}  # on a machine that has one
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert done.stdout.startswith("told") and len(done.stdout) > 10, done.stderr
+    assert done.stdout.startswith("error:") and len(done.stdout) > 10, done.stderr
 
 
 def test_reads_views_without_copies():
@@ -265,8 +265,8 @@ def test_threads_lent_through_parallel_for():
 
 
 def test_the_gil_is_released():
-    """Two calls can only return when both are inside at once: each waits for the other in a barrier, which is what their
-    parallel_for is (it computes nothing). With the GIL held, neither would get there."""
+    """Two calls can only return when both are inside at once: each waits for the other in a barrier, which is their
+    parallel_for (it computes nothing). With the GIL held, neither would get there."""
     code = """
 import ctypes, threading, libfa
 c = ctypes.CDLL(None)

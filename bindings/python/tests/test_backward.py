@@ -1,4 +1,4 @@
-"""libfa.backward: gradients of numpy's arrays beside finite differences of the mathematics in double precision."""
+"""libfa.backward: gradients of numpy's arrays against finite differences of the mathematics in double precision."""
 
 import inspect
 
@@ -123,14 +123,14 @@ REFUSED = {
     "dout of three dimensions": (dict(dout=DOUT[0]), ValueError, "dout: got shape (3, 4, 6)"),
     "k and v of two types": (dict(k=K.astype("f2")), ValueError, "v: got float32, expected k's float16"),
     "neither out nor delta": (dict(out=None), ValueError, "delta"),
-    "a layout that is none": (dict(layout="sbhd"), ValueError, "layout: got 'sbhd'"),
+    "an unknown layout": (dict(layout="sbhd"), ValueError, "layout: got 'sbhd'"),
     "dq that is read-only": (dict(dq=READ_ONLY), ValueError, "dq: is read-only"),
     "dq of another shape": (dict(dq=np.empty_like(K)), ValueError, "dq has 5 queries; q has 3"),
     "dq that overlaps": (dict(dq=Q), ValueError, "dq overlaps q"),
     "dbias without bias": (dict(dbias=True), ValueError, "dbias: got True, expected bias to be given"),
     "dsinks without sinks": (dict(dsinks=np.empty(4, "f4")), ValueError, "dsinks without sinks"),
     "dbias of another shape": (dict(bias=BIAS, dbias=np.empty((2, 5), "f4")), ValueError, "dbias has 2 queries; expected 1 or 3"),
-    "accumulate of what is none": (dict(accumulate=["dx"]), ValueError, "accumulate: got 'dx', expected some of dq, dk"),
+    "accumulate of an unknown name": (dict(accumulate=["dx"]), ValueError, "accumulate: got 'dx', expected some of dq, dk"),
     "accumulate into nothing": (dict(accumulate="dq"), ValueError, "accumulate: got 'dq', expected dq to be an array"),
     "accumulate into halves": (dict(accumulate=["dq"], dq=np.zeros(Q.shape, "f2")), ValueError, "dq is of float16; expected float32"),
     "pages": (dict(block_table=np.zeros((2, 1), "i4")), TypeError, "unexpected keyword argument 'block_table'"),

@@ -139,7 +139,7 @@ DLPACK = {(2, 32): "float32", (2, 16): "float16", (4, 16): "bfloat16", (6, 8): "
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 @pytest.mark.parametrize("code", range(20))
 def test_dlpack(code, lanes):
-    """Every code with every width: read with the width of its own."""
+    """Every code with every width: read with its width."""
     for call in CALLS:
         shape, types = call[3:5]
         if call[2] in ("v", "q", "k"):
@@ -158,7 +158,7 @@ def test_dlpack(code, lanes):
 
 @pytest.mark.parametrize("flags", range(8))
 def test_flags_of_dlpack(flags):
-    """What is read-only, or a copy, is read and not written; sub-byte padding means nothing for these types."""
+    """Read-only arrays, and copies, are read and not written; sub-byte padding means nothing for these types."""
     array = Exporter(Q, 2, 32, 1, flags)
     libfa.attention(**BASE | dict(k=array), out=np.zeros(Q, "f4"))
     if flags & 3 == 0:

@@ -24,7 +24,7 @@ READ_ONLY.flags.writeable = False
 MISALIGNED_STRIDES = np.lib.stride_tricks.as_strided(BYTES.view("f4"), (2, 8, 2, 16), (514, 64, 32, 4))
 
 REFUSED = {
-    "a dtype that is none": (dict(q=FLOATS.astype("f8")), "q: got dtype float64, expected float32"),
+    "an unsupported dtype": (dict(q=FLOATS.astype("f8")), "q: got dtype float64, expected float32"),
     "another byte order": (dict(q=FLOATS.astype(">f4")), "q: got dtype >f4"),
     "integers": (dict(k=FLOATS.astype("i4"), v=FLOATS.astype("i4")), "dtype"),
     "k and v of two types": (dict(k=FLOATS.astype("f2")), "v: got float32, expected k's float16"),
@@ -47,9 +47,9 @@ REFUSED = {
         "out",
     ),
     "out and another out_dtype": (dict(out=FLOATS, out_dtype="float16"), "out_dtype"),
-    "an out_dtype that is none": (dict(out_dtype="float8"), "out_dtype: got dtype float8"),
-    "a layout that is none": (dict(layout="sbhd"), "layout: got 'sbhd', expected 'bshd' or 'bhsd'"),
-    "causal that is none": (dict(causal="left"), "causal: got 'left'"),
+    "an unknown out_dtype": (dict(out_dtype="float8"), "out_dtype: got dtype float8"),
+    "an unknown layout": (dict(layout="sbhd"), "layout: got 'sbhd', expected 'bshd' or 'bhsd'"),
+    "an unknown causal": (dict(causal="left"), "causal: got 'left'"),
     "cu_seqlens too long": (
         dict(q=FLOATS[0], cu_seqlens_q=[0, 4, 8], k=FLOATS[0], v=FLOATS[0], cu_seqlens_k=[0, 2, 4, 8]),
         "cu_seqlens_k: got shape (4,), expected (3,)",

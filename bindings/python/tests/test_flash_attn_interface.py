@@ -100,7 +100,7 @@ def test_errors_name_their_arguments():
     "name", ["_flash_attn_forward", "_flash_attn_varlen_forward", "_flash_attn_backward", "_flash_attn_varlen_backward"]
 )
 def test_upstream_arguments(name):
-    """By name and place; what upstream requires may have a default here."""
+    """By name and place; arguments that upstream requires may have a default here."""
     functions = (node for node in ast.walk(ast.parse(upstream("flash_attn_interface"))) if isinstance(node, ast.FunctionDef))
     (function,) = (node for node in functions if node.name == name)
     assert list(inspect.signature(getattr(interface, name)).parameters) == [x.arg for x in function.args.args]

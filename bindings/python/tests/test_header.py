@@ -12,7 +12,7 @@ from libfa import capi
 
 FA = header.read(SOURCE / "include" / "fa.h")
 
-# Fields that are no keyword of their own name, and what gives them their value.
+# Fields without a keyword of the same name, and the keywords and functions that set them.
 BY_OTHER_MEANS = {
     "struct_size": "the constructors",
     "reserved": "must be 0",

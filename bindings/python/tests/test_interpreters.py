@@ -1,5 +1,5 @@
-"""libfa in subinterpreters that share the GIL; those with a GIL of their own refuse modules that do not declare support for it. Runs
-in the process of test_attention.py."""
+"""libfa in subinterpreters that share the GIL; those with a separate GIL refuse modules that do not declare support for it.
+Runs in the process of test_attention.py."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Errors of libfa.jax: libfa's own, by the names of the caller, and what JAX can do that libfa cannot."""
+"""Errors of libfa.jax: libfa's own, by the names of the caller, and uses of JAX that libfa does not support."""
 # needs: jax
 
 import warnings
@@ -121,7 +121,7 @@ def test_forward_mode_and_second_derivatives():
 
 
 def test_export():
-    """JAX keeps custom calls out of what it exports unless they are allowed by name."""
+    """JAX keeps custom calls out of exported functions unless they are allowed by name."""
     given = arrays()
     function = jax.jit(lambda x: libfa.jax.attention(**x, causal=True))
     with pytest.raises(ValueError, match="libfa_attention"):

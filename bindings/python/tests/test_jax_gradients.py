@@ -1,4 +1,4 @@
-"""Gradients of libfa.jax.attention beside JAX's own of a reference in double precision."""
+"""Gradients of libfa.jax.attention against JAX's own of a reference in double precision."""
 # needs: jax
 
 import functools

@@ -116,7 +116,7 @@ def test_sharded_inputs_stay_where_they_are(where, axes):
 
 @TYPES
 def test_every_input_over_devices(axes):
-    """What the devices share is summed over them, everything else stays where it is."""
+    """Gradients of shared inputs are summed over the devices, everything else stays where it is."""
     given, mesh = inputs(kv_heads=1, bias=(1, H, S, T), sinks=(H,)), mesh_of(axes)
     rng = np.random.default_rng(8)
     rest = dict(

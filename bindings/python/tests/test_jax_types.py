@@ -1,4 +1,4 @@
-"""Every element type of NumPy, ml_dtypes and JAX in every argument of libfa.jax: computed as what it is, or refused by name."""
+"""Every element type of NumPy, ml_dtypes and JAX in every argument of libfa.jax: computed in that type, or refused by name."""
 # needs: jax
 
 import contextlib
@@ -109,16 +109,16 @@ def refused(name, dtype, call):
     assert dtype.name in str(error.value) or dtype.byteorder == ">", (dtype, error.value)
 
 
-def traced(name, dtype, given, served):
+def traced(name, dtype, given, supported):
     """Within jit and grad as outside of them."""
     function = jax.jit(lambda x: libfa.jax.attention(**{**given, name: x}))
     gradient = jax.grad(lambda x: libfa.jax.attention(**{**given, name: x}).astype("f4").sum())
-    if not served:
+    if not supported:
         refused(name, dtype, lambda: function(given[name]))
-    if served and name in DIFFERENTIABLE:
+    if supported and name in DIFFERENTIABLE:
         found = gradient(given[name])
         assert found.dtype == dtype and np.isfinite(np.asarray(found, "f4")).all(), dtype
-    elif not served and name in DIFFERENTIABLE and jnp.issubdtype(dtype, jnp.floating):
+    elif not supported and name in DIFFERENTIABLE and jnp.issubdtype(dtype, jnp.floating):
         refused(name, dtype, lambda: gradient(given[name]))
 
 

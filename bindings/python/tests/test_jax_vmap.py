@@ -1,4 +1,4 @@
-"""jax.vmap of libfa.jax: one call of all samples, beside a call for each."""
+"""jax.vmap of libfa.jax: one call of all samples, against a call for each."""
 # needs: jax
 
 import jax
@@ -66,7 +66,7 @@ def test_one_call_for_all_samples(mapped, shared):
     single = jax.jit(one)
     compare(jax.jit(every)(given, rest), [single({name: x[n] for name, x in given.items()}, rest) for n in range(N)])
 
-    # The gradients of each sample, and those of all together, which what is shared sums.
+    # The gradients of each sample, and those of all together, where those of shared inputs are sums.
     floats, ints = ({name: x for name, x in given.items() if (name in FLOATS) == kind} for kind in (True, False))
     more, most = ({name: x for name, x in rest.items() if (name in FLOATS) == kind} for kind in (True, False))
 

@@ -1,5 +1,5 @@
-"""A tensor's meaning is more than its address: what torch and JAX compute lazily, wrap, or keep elsewhere is either resolved or
-refused in words that name the argument, by every function and for every argument."""
+"""A tensor's meaning is more than its address: tensors that torch and JAX compute lazily, wrap, or keep elsewhere are either
+resolved or refused in words that name the argument, by every function and for every argument."""
 # needs: torch, jax
 
 import jax
@@ -39,7 +39,7 @@ def varlen(q, k, v, cu_seqlens_q):
 
 
 def gradients(function, wanted=("q", "k", "v")):
-    """function with autograd: the gradients of what is wanted, by dout."""
+    """function with autograd: the gradients of the wanted inputs, by dout."""
 
     def call(dout, **given):
         leaves = {name: x.detach().requires_grad_(name in wanted) for name, x in given.items()}
@@ -87,7 +87,7 @@ def test_tensors_of_zeros(call, name):
     assert zeros._is_zerotensor()
     want = function(**{**given, name: torch.zeros_like(given[name])})
     for found, exact in zip(of(function(**{**given, name: zeros})), of(want), strict=True):
-        assert torch.allclose(found, exact, atol=1e-6)  # the dispatcher's zeros have strides of their own
+        assert torch.allclose(found, exact, atol=1e-6)  # the dispatcher's zeros have other strides
 
 
 def test_parts_of_lazy_tensors():
@@ -131,7 +131,7 @@ UNREADABLE = {
     ),
     "conjugate": (lambda: torch.complex(Q, Q).conj(), "dtype complex64"),
 }
-WITHOUT_DISPATCH = {  # what libfa.torch's operator sees through
+WITHOUT_DISPATCH = {  # seen through by libfa.torch's operator
     "meta": (lambda: torch.empty(SHAPE, device="meta"), "lives on the device meta"),
     "functional": (lambda: torch._to_functional_tensor(randn(*SHAPE)), "is a functional tensor"),
     "fake": (fake, "is a FakeTensor"),
@@ -167,7 +167,7 @@ OF_TORCH = {
 @pytest.mark.parametrize("where", [*REFUSING, *OF_TORCH])
 def test_refused_in_words(where, kind):
     if where in OF_TORCH and kind in WITHOUT_DISPATCH:
-        return  # served, or torch's own to refuse
+        return  # supported, or refused by torch itself
     if where == "qkv" and "nested" not in UNREADABLE[kind][1]:
         return  # has no packed shape
     made, text = {**UNREADABLE, **WITHOUT_DISPATCH}[kind]

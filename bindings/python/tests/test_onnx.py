@@ -1,5 +1,5 @@
 """ONNX's own node cases of the operator Attention (package onnx, in the version of requirements-torch.txt) through libfa.attention:
-its output Y within ONNX's tolerance. For bfloat16 that is less than a unit in the last place, and what ONNX expects has been
+its output Y within ONNX's tolerance. For bfloat16 that is less than a unit in the last place, and ONNX's own output has been
 rounded to bfloat16 at every step: two units are allowed there."""
 # needs: onnx
 

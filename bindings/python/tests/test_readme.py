@@ -1,4 +1,4 @@
-"""The README's first example runs as written and prints what its comment says; the benchmark and the examples run."""
+"""The README's first example runs as written and prints the text of its comment; the benchmark and the examples run."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
-"""libfa.torch.scaled_dot_product_attention at random against torch's own: no further from the result in double precision than twice
-what torch is in the same type, whatever the shapes, strides, masks, types and leading dimensions; gradients, too."""
+"""libfa.torch.scaled_dot_product_attention at random against torch's own: its error against double precision is at most twice
+torch's in the same type, whatever the shapes, strides, masks, types and leading dimensions; gradients, too."""
 # needs: torch
 
 import collections
@@ -14,7 +14,7 @@ torch.set_num_threads(1)  # the suites run side by side
 
 CALLS = 400
 GRADIENTS = 5  # of every fifth call
-# What the seed comes to: calls by what they have.
+# The calls of this seed, by their properties.
 PINNED = {
     "float32": 135,
     "float16": 116,

@@ -1,5 +1,5 @@
-"""Gradients of libfa.torch and libfa.flash_attn: autograd of the mathematics in double precision beside them, and what torch
-makes of the operators: opcheck, torch.compile, checkpoints, torch.func. Runs in the process of test_torch.py."""
+"""Gradients of libfa.torch and libfa.flash_attn against autograd of the mathematics in double precision, and the operators
+under torch: opcheck, torch.compile, checkpoints, torch.func. Runs in the process of test_torch.py."""
 # needs: torch
 
 import importlib.util
@@ -34,7 +34,7 @@ CASES = {
     "grouped heads": dict(),
     "causal": dict(causal=True, softmax_scale=0.4),
     "window and softcap": dict(causal=True, window=(5, 0), softcap=2.0),
-    "bias of its own heads": dict(bias=randn(4, 1, 21)),
+    "bias per head": dict(bias=randn(4, 1, 21)),
     "bias, mask and sinks": dict(bias=randn(9, 21), mask=torch.rand(9, 21, generator=GENERATOR) < 0.7, sinks=randn(4)),
     "slopes and sinks": dict(alibi_slopes=torch.rand(4, generator=GENERATOR), sinks=randn(4), causal=True),
 }
@@ -52,7 +52,7 @@ def doubles(inputs):
 
 @pytest.mark.parametrize("dtype", UNITS)
 @pytest.mark.parametrize("what", CASES)
-def test_beside_double_precision(what, dtype):
+def test_against_double_precision(what, dtype):
     given = CASES[what]
     named = {name: given[name].clone() for name in ("bias", "sinks") if name in given}
     named = {name: (x.to(dtype) if name == "bias" else x).requires_grad_() for name, x in named.items()}
@@ -71,7 +71,7 @@ def test_beside_double_precision(what, dtype):
 ENDS = [torch.tensor(ends, dtype=torch.int32) for ends in ([0, 4, 9], [0, 13, 20])]
 
 
-# By what is packed: the dense function, the varlen one, the shapes of their inputs, q, k and v of these.
+# By the packed inputs: the dense function, the varlen one, the shapes of their inputs, q, k and v of these.
 FORMS = {
     "": (
         (flash_attn.flash_attn_func, flash_attn.flash_attn_varlen_func),
@@ -114,7 +114,7 @@ def test_flash_attn(packed):
 
 
 def test_scaled_dot_product_attention():
-    """What is broadcast has its gradient summed."""
+    """The gradients of broadcast inputs are sums."""
     q, k, v = randn(3, 2, 4, 9, 16), randn(2, 4, 21, 16), randn(3, 1, 4, 21, 8)
     inputs = [x.requires_grad_() for x in (q, k, v, randn(2, 1, 9, 21))]
     wide = doubles(inputs)
@@ -150,7 +150,7 @@ def test_only_what_is_needed(calls):
     assert found.abs().max() > 0 and len(calls) == 6
 
 
-# By what is special: how inputs are made of (batch, sequence, heads, dim), keywords, further tensors.
+# By their special property: how inputs are made of (batch, sequence, heads, dim), keywords, further tensors.
 OPERATOR_CASES = {
     "heads first": (lambda x: x.transpose(1, 2), dict(layout="bhsd", causal="bottom_right", window_left=4), {}),
     "bias": (lambda x: x, dict(softcap=2.0, out_dtype=torch.float32), dict(bias=randn(9, 21).requires_grad_())),
@@ -174,7 +174,7 @@ def test_opcheck(what):
 
 
 def step(q, k, v, weight):
-    """What a training step has: dense, varlen and flash_attn's functions."""
+    """A training step: dense, varlen and flash_attn's functions."""
     x = libfa.torch.attention(q, k, v, causal=True, window=(7, 0)) @ weight
     x = flash_attn.flash_attn_func(x, k, v, causal=True, softcap=3.0)
     packed = flash_attn.flash_attn_varlen_func(x.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), *both(x, k), 9, 21)

@@ -43,7 +43,7 @@ def keyword(name):
     return name.removeprefix("one_").removeprefix("flat_").removeprefix("batch_")
 
 
-CASES = [  # inputs beside q, k and v, those with samples, layout
+CASES = [  # inputs besides q, k and v, those with samples, layout
     ((), ("q",), "bshd"),
     ((), ("q", "k", "v"), "bshd"),
     ((), ("q", "k", "v"), "bhsd"),
@@ -119,7 +119,7 @@ def test_gradients(names, mapped, layout):
         assert x.shape == y.shape and x.dtype == y.dtype
         torch.testing.assert_close(x, y, rtol=1e-4, atol=1e-4)
 
-    # Of one call for all samples: what they share has one gradient.
+    # Of one call for all samples: shared inputs have one gradient.
     def total(*given):
         return torch.vmap(loss, in_dims=axes)(*given).sum()
 

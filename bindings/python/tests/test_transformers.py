@@ -1,6 +1,6 @@
-"""Tiny random models of transformers with libfa in every layer, against the same model in double precision: logits are no
-further off than twice what transformers' own eager attention is in the model's type, for prefill and padded batches, and so are
-the gradients of a training step; the same tokens are generated with caches."""
+"""Tiny random models of transformers with libfa in every layer, against the same model in double precision: the error of logits
+is at most twice that of transformers' eager attention in the model's type, for prefill and padded batches; so is that of the
+gradients of a training step. The same tokens are generated with caches."""
 # needs: torch, transformers
 
 import pytest
@@ -40,11 +40,11 @@ CONFIGS = {
     ),
 }
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-served = []
+layer_calls = []
 
 
 def counting(module, *positional, **keywords):
-    served.append(
+    layer_calls.append(
         (module.layer_idx, keywords.get("sliding_window"), keywords.get("softcap"), keywords.get("s_aux") is not None)
     )
     return libfa.transformers.forward(module, *positional, **keywords)
@@ -63,7 +63,7 @@ AttentionMaskInterface.register("exact", sdpa_mask)
 
 @pytest.fixture(autouse=True)
 def count():
-    served.clear()
+    layer_calls.clear()
     AttentionInterface.register("libfa", counting)
     yield
     AttentionInterface.register("libfa", libfa.transformers.forward)
@@ -105,13 +105,13 @@ def test_prefill(name, dtype, padding):
     eager = distance(logits(model, "eager", **inputs), want, mask)
     ours = distance(logits(model, "libfa", **inputs), want, mask)
     assert ours <= 2 * eager + 1e-6, f"{ours} against eager's {eager}"
-    assert [layer for layer, *_ in served] == [0, 1, 2]
+    assert [layer for layer, *_ in layer_calls] == [0, 1, 2]
     if name in ("gemma2", "gpt_oss", "qwen2"):
-        assert any(window == 5 for _, window, *_ in served) and any(window is None for _, window, *_ in served)
+        assert any(window == 5 for _, window, *_ in layer_calls) and any(window is None for _, window, *_ in layer_calls)
     if name == "gemma2":
-        assert all(softcap == 2.0 for _, _, softcap, _ in served)
+        assert all(softcap == 2.0 for _, _, softcap, _ in layer_calls)
     if name == "gpt_oss":
-        assert all(sinks for *_, sinks in served)
+        assert all(sinks for *_, sinks in layer_calls)
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
@@ -124,7 +124,7 @@ def test_generate(name, cache):
         settings = dict(max_new_tokens=8, do_sample=False, cache_implementation=cache, disable_compile=True)
         tokens[implementation] = model.generate(IDS * LEFT, attention_mask=LEFT, **settings)
     assert torch.equal(tokens["eager"], tokens["libfa"])
-    assert len(served) == 3 * 8  # every layer of the prefill and of each further token
+    assert len(layer_calls) == 3 * 8  # every layer of the prefill and of each further token
 
 
 def gradients(model, implementation):
@@ -137,13 +137,13 @@ def gradients(model, implementation):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_oss"])
 def test_a_training_step(name, dtype, monkeypatch):
-    """No parameter's gradient is further off than twice what eager's is, norm by norm."""
+    """No parameter's gradient has more than twice the error of eager's, norm by norm."""
     calls = []
     backward = libfa.capi.backward
     monkeypatch.setattr(libfa.capi, "backward", lambda *given: calls.append(1) or backward(*given))
     want = gradients(model_of(name, TYPES[dtype]).double(), "exact")
     eager, ours = (gradients(model_of(name, TYPES[dtype]), implementation) for implementation in ("eager", "libfa"))
-    assert [layer for layer, *_ in served] == [0, 1, 2] and len(calls) == 3
+    assert [layer for layer, *_ in layer_calls] == [0, 1, 2] and len(calls) == 3
     unit = {"float32": 1e-6, "bfloat16": 2**-9}[dtype]
     for parameter, exact in want.items():
         error, bound = (ours[parameter] - exact).norm(), 2 * (eager[parameter] - exact).norm() + unit * exact.norm()

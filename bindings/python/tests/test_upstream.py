@@ -25,7 +25,7 @@ SOURCE = pathlib.Path(sys.prefix, "sources", f"flash_attn-{VERSION}.tar.gz")
 torch.set_num_threads(1)  # the suites run side by side
 
 LARGEST = 33000  # queries times keys of a case
-EACH = 16  # cases of each test that run to their end; those that upstream skips itself are drawn anew
+EACH = 16  # cases of each test that run to their end; those that upstream skips itself are drawn again
 TESTS = [
     "test_flash_attn_qkvpacked",
     "test_flash_attn_varlen_qkvpacked",

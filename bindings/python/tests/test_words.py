@@ -1,4 +1,4 @@
-"""Errors speak of what the caller passed, and never of fields of C structures: for every argument, and for every text that
+"""Errors speak of the caller's arguments, and never of fields of C structures: for every argument, and for every text that
 the library's sources have."""
 
 import re

@@ -15,7 +15,7 @@ fn native() -> PathBuf {
     Path::new(&env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("native")
 }
 
-/// What libfa.a leaves to be linked.
+/// The libraries that libfa.a needs.
 const STATIC_NEEDS: [&str; 4] = ["stdc++", "m", "pthread", "dl"];
 
 fn main() {
@@ -43,11 +43,11 @@ fn generate_bindings() {
     println!("cargo::rerun-if-changed={}", header.display());
     println!("cargo::rerun-if-changed=generate.rs");
     let out = Path::new(&env::var_os("OUT_DIR").unwrap()).join("bindings.rs");
-    std::fs::write(out, generate::bindings(header.to_str().expect("fa.h lies in a folder whose name is not UTF-8")))
+    std::fs::write(out, generate::bindings(header.to_str().expect("fa.h is in a folder whose name is not UTF-8")))
         .unwrap();
 }
 
-/// CPU only, but for the feature cuda. FA_CMAKE_ARGS goes to CMake behind what is said here: "-DFA_ARCHS=89", for instance.
+/// CPU only, but for the feature cuda. FA_CMAKE_ARGS goes to CMake after these options: "-DFA_ARCHS=89", for instance.
 #[cfg(feature = "vendored")]
 fn build() {
     let mut config = cmake::Config::new(native());
@@ -95,8 +95,8 @@ fn find() {
         }
         Err(error) => fail(&format!(
             "libfa was not found: FA_LIB_DIR is not set, and pkg-config says: {error}\n\
-             What would work: FA_LIB_DIR=<the folder of libfa.so>, or PKG_CONFIG_PATH=<the folder of fa.pc>,\n\
-             or the feature vendored (builds libfa with CMake), or the feature load-dynamic (looks for it at run time)."
+             Set FA_LIB_DIR=<the folder of libfa.so>, or PKG_CONFIG_PATH=<the folder of fa.pc>,\n\
+             or use the feature vendored (builds libfa with CMake), or the feature load-dynamic (looks for it at run time)."
         )),
     }
 }
@@ -123,7 +123,7 @@ fn find_in(folder: &Path) {
     }
     fail(&format!(
         "FA_LIB_DIR is {}; expected a folder that holds libfa.so or libfa.a with fa_forward in it\n\
-         (of an installation: PREFIX/lib, where libfa/libfa.so lies; of a build: BUILD/src)",
+         (of an installation: PREFIX/lib, which has libfa/libfa.so; of a build: BUILD/src)",
         folder.display()
     ));
 }

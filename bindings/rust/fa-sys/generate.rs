@@ -1,6 +1,6 @@
 // Generates the bindings from fa.h: bindgen's output with changes that make it easier to use.
 //
-//   - the functions stand in one functions! { ... }, which src/lib.rs links or loads
+//   - the functions are in one functions! { ... }, which src/lib.rs links or loads
 //   - a constant has the type of the typedef that precedes its enum in the header (fa_dtype), else u32
 //   - offsets are asserted where pointers have 64 bits only
 //   - comments have no tags of promises

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# consumer.sh HOW REGISTRY [WHERE]: what a new user does: an empty folder, `cargo add` of the packaged crates, the README's
-# example as it is written there. HOW the library is found:
+# consumer.sh HOW REGISTRY [WHERE]: the first steps of a new user: an empty folder, `cargo add` of the packaged crates, the
+# README's example as it is written there. HOW the library is found:
 #
 #   lib_dir FOLDER       FA_LIB_DIR
 #   pkg_config PREFIX    fa.pc of an installation
 #   vendored             the feature that builds it
-#   nowhere              not at all: the build must fail and say what would work
+#   nowhere              not at all: the build must fail, with a remedy
 set -euo pipefail
 how=$1
 registry=$2
@@ -17,7 +17,7 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder"
 unset FA_LIB_DIR FA_INCLUDE_DIR LD_LIBRARY_PATH PKG_CONFIG_PATH
 export PKG_CONFIG_LIBDIR=/nonexistent
-export CARGO_TARGET_DIR=$registry-target # what all of them depend on is compiled once; package.sh empties it
+export CARGO_TARGET_DIR=$registry-target # shared dependencies are compiled once; package.sh empties it
 mkdir .cargo
 cat >.cargo/config.toml <<TOML
 [source.crates-io]
@@ -55,7 +55,7 @@ if [ "$how" = nowhere ]; then
     echo "built without the library" >&2
     exit 1
   fi
-  grep 'What would work: FA_LIB_DIR=' errors.txt
+  grep 'Set FA_LIB_DIR=' errors.txt
   if FA_LIB_DIR=$folder cargo build --quiet 2>errors.txt; then
     echo "built with an empty folder for a library" >&2
     exit 1

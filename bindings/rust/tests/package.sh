@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # package.sh FOLDER: packages both crates as they would be published, and makes FOLDER a directory source that holds them and
-# what they depend on.
+# their dependencies.
 set -euo pipefail
 registry=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cargo package --workspace --no-verify --allow-dirty --quiet
-rm -rf "$registry" "$registry-target" # cargo takes for granted that what is in a registry never changes
+rm -rf "$registry" "$registry-target" # cargo takes for granted that a registry's packages never change
 cargo vendor --locked --versioned-dirs --quiet "$registry" >/dev/null
 for crate in "$CARGO_TARGET_DIR"/package/{fa-sys,libfa}-*.crate; do
   bytes=$(stat -c %s "$crate")

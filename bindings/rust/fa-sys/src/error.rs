@@ -1,4 +1,4 @@
-//! Why the library could not be loaded, in memory of its own: there is no allocator to ask.
+//! Why the library could not be loaded, in a fixed array: there is no allocator to ask.
 use core::ffi::CStr;
 use core::fmt;
 
@@ -22,7 +22,7 @@ impl LoadError {
         error
     }
 
-    /// What was looked for, and what would work.
+    /// The files that were looked for, and a remedy.
     #[must_use]
     pub fn message(&self) -> &str {
         core::str::from_utf8(&self.text[..self.length]).unwrap_or("")

@@ -1,4 +1,4 @@
-//! Raw bindings to [libfa](https://crates.io/crates/libfa): what `fa.h` declares, and nothing else. The crate `libfa` is the safe
+//! Raw bindings to [libfa](https://crates.io/crates/libfa): the declarations of `fa.h`, and nothing else. The crate `libfa` is the safe
 //! layer over it. The header is the specification; its comments are the documentation of the items below.
 //!
 //! The library is found by

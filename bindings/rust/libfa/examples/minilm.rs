@@ -1,5 +1,5 @@
-//! Attention of three paragraphs packed behind one another, as a real model's layers see them: f16 in, f32 out, compared with
-//! the reference beside the data.
+//! Attention of three paragraphs packed one after another, as a real model's layers see them: f16 in, f32 out, compared with
+//! the reference in the same folder as the data.
 //!
 //!   cargo run --example minilm -- ../../../examples/data
 use std::path::Path;

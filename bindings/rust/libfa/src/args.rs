@@ -9,7 +9,7 @@ use crate::fields::optional_inputs;
 use crate::inputs::{arrays, inputs, offsets, resources, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 
-/// What one call works on. B is the number of sequences, Sq and Sk are rows of q and of k, Hq and Hkv heads.
+/// The tensors of one call. B is the number of sequences, Sq and Sk are rows of q and of k, Hq and Hkv heads.
 #[derive(Debug)]
 #[must_use = "Op::forward computes it"]
 pub struct ForwardArgs<'a> {

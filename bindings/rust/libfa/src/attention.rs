@@ -1,4 +1,4 @@
-//! What most callers want: attention of tensors in a new vector, and its gradients in others.
+//! The common case: attention of tensors in a new vector, and its gradients in others.
 use crate::{BackwardArgs, Element, Error, ForwardArgs, Op, OpBuilder, Result, TensorMut, TensorRef};
 
 /// `softmax(q kᵀ / sqrt(D)) v` for every batch entry and head, of `q` (B, Sq, Hq, D), `k` (B, Sk, Hkv, D) and `v` (B, Sk, Hkv, Dv)
@@ -44,7 +44,7 @@ impl Op {
         Ok(out.written())
     }
 
-    /// As [`attention`](Op::attention), with the logarithms of each query's sum, (B, Hq, Sq, 1): what the backward pass takes.
+    /// As [`attention`](Op::attention), with the logarithms of each query's sum, (B, Hq, Sq, 1): for the backward pass.
     ///
     /// # Errors
     /// As [`attention`](Op::attention).
@@ -62,7 +62,7 @@ impl Op {
     }
 
     /// The gradients of [`attention_with_lse`](Op::attention_with_lse) from `dout`, that of its first result, in new vectors
-    /// `[dq, dk, dv]`, each of the shape of what it is the gradient of. For other gradients, or into memory of one's own:
+    /// `[dq, dk, dv]`, each of the shape of its input. For other gradients, or into the caller's memory:
     /// [`backward`](Op::backward).
     ///
     /// ```
@@ -101,7 +101,7 @@ fn shape_of_out(q: &TensorRef<'_>, v: &TensorRef<'_>) -> [usize; 4] {
     [batch, rows, heads, v.shape()[3]]
 }
 
-/// Room for a result of calls that have none of the arguments by which rows are left out: they write each element.
+/// Room for a result of calls without the arguments by which rows are left out: they write each element.
 struct Room<T> {
     memory: Vec<T>,
     shape: [usize; 4],

@@ -1,4 +1,4 @@
-//! fa_backward_args: what gradients are computed from, and where they go.
+//! fa_backward_args: the inputs of the backward pass, and the tensors for the gradients.
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -9,8 +9,8 @@ use crate::fields::optional_inputs;
 use crate::inputs::{arrays, inputs, offsets, resources, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 
-/// What one call of [`Op::backward`](crate::Op::backward) works on; letters are those of [`ForwardArgs`](crate::ForwardArgs). Gradients that are
-/// not given are not computed. They are f32, f16 or bf16, whatever the inputs are.
+/// The tensors of one call of [`Op::backward`](crate::Op::backward); letters are those of [`ForwardArgs`](crate::ForwardArgs).
+/// Gradients that are not given are not computed. They are f32, f16 or bf16, whatever the inputs are.
 ///
 /// ```
 /// # use libfa::*;
@@ -26,7 +26,7 @@ use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 /// let mut args = BackwardArgs::new(q, q, q, TensorRef::new(&lse, rows)?, q)
 ///     .out(TensorRef::new(&out, shape)?)
 ///     .dq(TensorMut::new(&mut dq, shape)?)
-///     .add_to_dk(TensorMut::new(dk, shape)?) // to what dk holds
+///     .add_to_dk(TensorMut::new(dk, shape)?) // to the contents of dk
 ///     .dv(TensorMut::new(dv, shape)?);
 /// op.backward(&mut args)?;
 /// # Ok::<(), Error>(())
@@ -45,7 +45,7 @@ unsafe impl Sync for BackwardArgs<'_> {}
 
 macro_rules! added {
     ($($name:ident $gradient:ident $bit:ident;)*) => {
-        $(#[doc = concat!("As [`", stringify!($gradient), "`](Self::", stringify!($gradient), "), added to what the tensor holds; f32.")]
+        $(#[doc = concat!("As [`", stringify!($gradient), "`](Self::", stringify!($gradient), "), added to the tensor; f32.")]
         pub fn $name(mut self, $gradient: TensorMut<'a>) -> Self {
             self.raw.accumulate |= $bit;
             self.$gradient($gradient)

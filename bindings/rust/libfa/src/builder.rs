@@ -1,4 +1,4 @@
-//! fa_desc as a builder: what an attention is, for the life of its op.
+//! fa_desc as a builder: an attention, for the life of its op.
 use std::fmt;
 use std::mem::MaybeUninit;
 
@@ -183,7 +183,7 @@ impl OpBuilder {
         &self.desc
     }
 
-    /// Checks everything and takes the best kernel that can serve it here.
+    /// Checks everything and takes the best kernel that supports it here.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::Error::InvalidArgument) by the name of the field;

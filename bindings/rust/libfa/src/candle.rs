@@ -37,7 +37,7 @@ pub use ::candle_core;
 ///
 /// # Errors
 /// Those of [`Op::attention`] and [`Op::gradients`], as candle's; tensors that have other than four dimensions or are not f32, f16
-/// or bf16. It serves candle's CPU device: on a GPU, cudarc's slices do ([`crate::cudarc`]).
+/// or bf16. It supports candle's CPU device; for a GPU there are cudarc's slices ([`crate::cudarc`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Attention<O>(pub O);
 
@@ -58,7 +58,7 @@ fn tensor<'a>(name: &str, storage: &'a CpuStorage, layout: &Layout) -> Result<Te
     .map_err(Error::wrap)
 }
 
-/// What is in a tensor, by Tensor::storage_and_layout.
+/// The contents of a tensor, by Tensor::storage_and_layout.
 fn view<'a>(name: &str, (storage, layout): &'a (impl Deref<Target = Storage>, &Layout)) -> Result<TensorRef<'a>> {
     match &**storage {
         Storage::Cpu(storage) => tensor(name, storage, layout),
@@ -115,7 +115,7 @@ impl<O: Borrow<Op>> CustomOp3 for Attention<O> {
         let [batch, rows, heads, _] = q_view.shape();
         let lse = lse(op, out.dtype(), q_view, k_view, v_view).map_err(Error::wrap)?;
         let lse = TensorRef::new(&lse, [batch, heads, rows, 1]).map_err(Error::wrap)?;
-        // In f32, and each rounded once to the type of what it is the gradient of.
+        // In f32, and each rounded once to the type of its input.
         let [dq, dk, dv] = op
             .gradients::<f32>(q_view, k_view, v_view, view("out", &memory[3])?, lse, view("dout", &memory[4])?)
             .map_err(Error::wrap)?;

@@ -1,5 +1,5 @@
-//! cudarc's slices as tensors of calls on a stream. What is cudarc's to know stays with it: the stream waits for whatever wrote
-//! a slice before, and whoever uses it afterwards waits for the call.
+//! cudarc's slices as tensors of calls on a stream. cudarc still tracks their uses: the stream waits for whatever wrote a
+//! slice before, and whoever uses it afterwards waits for the call.
 use std::ffi::c_void;
 use std::marker::PhantomData;
 

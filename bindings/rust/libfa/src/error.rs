@@ -5,16 +5,16 @@ use std::fmt;
 
 use fa_sys::*;
 
-/// What a call of this crate returns.
+/// The result of a call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed. The text names the argument, what was got, what was expected, and what would work.
+/// Why a call failed. The text names the argument, its value, the expected values and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// The call can never work.
     InvalidArgument(String),
-    /// Legal, but nothing in this build of the library or on this machine serves it.
+    /// Legal, but nothing in this build of the library or on this machine supports it.
     Unsupported(String),
     /// The requested device is not there.
     NoDevice(String),

@@ -1,4 +1,4 @@
-//! What library this is, and what it can run here.
+//! The library and the kernels that it can run here.
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -13,13 +13,13 @@ use crate::Result;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kernel {
-    /// What `FA_FORCE_KERNEL` takes: `cpu.avx2`.
+    /// The name for `FA_FORCE_KERNEL`: `cpu.avx2`.
     pub name: &'static str,
     /// `cpu` or `cuda`.
     pub device: &'static str,
     /// The ISA or SM that it is compiled for: `avx2`, `sm_80`.
     pub arch: &'static str,
-    /// What it computes in at full speed: `f32`, `bf16`.
+    /// The types that it computes in at full speed: `f32`, `bf16`.
     pub compute_dtypes: &'static str,
     /// Whether this machine can run it.
     pub available: bool,
@@ -79,10 +79,10 @@ pub fn build_info() -> Result<&'static str> {
     Ok(text(unsafe { fa_build_info() }))
 }
 
-/// What receives the library's messages.
+/// The receiver of the library's messages.
 pub type Log = dyn Fn(&str) + Send + Sync;
 
-/// What fa_set_log's user points to.
+/// The target of fa_set_log's user.
 struct Owned(Box<Log>);
 
 /// All that were ever set: the library may be in the middle of a line to an earlier one.

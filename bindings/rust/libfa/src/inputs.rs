@@ -1,4 +1,4 @@
-//! What the calls of both passes have in common: their optional inputs, and what the library cannot see of them.
+//! The common part of the calls of both passes: their optional inputs, and the properties of them that the library cannot see.
 use std::ffi::c_void;
 
 use fa_sys::*;
@@ -24,7 +24,7 @@ impl Seen {
         place.get_or_insert(name);
     }
 
-    /// A tensor of a stream puts the call there, on what is returned.
+    /// A tensor of a stream puts the call there, on the stream that is returned.
     pub fn tensor(
         &mut self,
         name: &'static str,

@@ -45,7 +45,7 @@ pub use parallel::{ParallelFor, Tasks};
 pub use tensor::{TensorMut, TensorRef};
 pub use workspace::Workspace;
 
-/// The raw bindings, for what this layer does not say.
+/// The raw bindings, for uses beyond this layer.
 pub use fa_sys as sys;
 /// The element types f16 and bf16.
 pub use half;

@@ -26,7 +26,7 @@ use crate::{BackwardArgs, DType, ForwardArgs, MergeArgs, OpBuilder, ParallelFor,
 /// # Ok::<(), libfa::Error>(())
 /// ```
 ///
-/// An op and its calls borrow what they work on: neither an op nor a tensor can be used after its end, nor can an output be
+/// An op and its calls borrow their tensors: neither an op nor a tensor can be used after its end, nor can an output be
 /// read, written or be an input too while a call may write it. None of these compiles:
 ///
 /// ```compile_fail,E0505

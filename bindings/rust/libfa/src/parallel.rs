@@ -40,7 +40,7 @@ impl Tasks<'_> {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no tasks.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -58,7 +58,7 @@ impl Tasks<'_> {
     }
 }
 
-/// What fa_desc.parallel_for_user points to.
+/// The target of fa_desc.parallel_for_user.
 pub(crate) struct Host {
     pub pool: Box<dyn ParallelFor>,
 }

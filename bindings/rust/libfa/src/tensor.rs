@@ -66,7 +66,7 @@ impl<'a> TensorRef<'a> {
     /// [`Error::InvalidArgument`] where a dimension is 2^63 or more.
     ///
     /// # Safety
-    /// All elements lie in memory that the op's device can reach, and nobody writes them until the work of every call that is
+    /// All elements are in memory that the op's device can reach, and nobody writes them until the work of every call that is
     /// given the tensor has ended on its stream. An engine on a device does not check the contents of a block table.
     pub unsafe fn on_device(data: *const c_void, dtype: DType, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         let raw = raw(data.cast_mut(), dtype, shape, stride)?;
@@ -228,7 +228,7 @@ fn distinct(shape: [usize; 4], stride: [isize; 4]) -> Result<()> {
     for (step, extent) in steps {
         if step as u128 <= reach {
             return Err(Error::invalid(format!(
-                "strides {stride:?} of an output of shape {shape:?} overlap; expected each element at an address of its own"
+                "strides {stride:?} of an output of shape {shape:?} overlap; expected a separate address for each element"
             )));
         }
         reach += (extent - 1) as u128 * step as u128;

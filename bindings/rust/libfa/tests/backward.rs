@@ -1,4 +1,4 @@
-//! Gradients beside those of the formulas in double precision, and what the calls of them refuse.
+//! Gradients against those of the formulas in double precision, and refused calls.
 use libfa::half::{bf16, f16};
 use libfa::{BackwardArgs, DType, Device, Element, Error, Mask, Op, TensorMut, TensorRef, Workspace};
 
@@ -80,7 +80,7 @@ fn are_those_of_the_formulas() {
         assert!(largest_difference(found, &wanted) < 2e-6);
     }
 
-    // The gradient of lse too, delta in place of out; types of their own, one added to what is there, and none of v.
+    // The gradient of lse too, delta in place of out; other types, one added to its old contents, and none of v.
     let rows = |n: usize| (n / 20 * 5 + n % 5) * 4 + n / 5 % 4; // (B, H, S) of an index of (B, S, H)
     let outs = op.attention::<f32>(q, k, v).unwrap();
     let dot = |row: usize| (0..D).map(|d| outs[row * D + d] * inputs.dout[row * D + d]).sum();
@@ -122,7 +122,7 @@ fn of_bias_and_sinks() {
         .dbias(TensorMut::new(&mut dbias, [1, 4, 1, 7]).unwrap())
         .dsinks(TensorMut::new(&mut dsinks, [1, 4, 1, 1]).unwrap());
     op.backward(&mut { args }).unwrap();
-    // Beside differences.
+    // Against differences.
     let moved = |numbers: &[f32], i: usize, by: f32| {
         let mut moved = numbers.to_vec();
         moved[i] += by;
@@ -138,7 +138,7 @@ fn of_bias_and_sinks() {
     }
 }
 
-/// What makes a good call a bad one; it has room for gradients of either type.
+/// A change that makes a good call a bad one; it has room for gradients of either type.
 type Change = dyn for<'a> Fn(BackwardArgs<'a>, &'a mut [f32], &'a mut [f16]) -> BackwardArgs<'a>;
 
 #[test]

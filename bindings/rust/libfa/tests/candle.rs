@@ -1,4 +1,4 @@
-//! candle's tensors: what candle's own operations compute of them, and its own gradients.
+//! candle's tensors, against candle's own operations on them, and its own gradients.
 #![cfg(feature = "candle")]
 
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn tensors_of_any_type_and_stride() -> Result<()> {
     Ok(())
 }
 
-/// Of the sum of what `attention` gives, element by element times `weights`.
+/// Of the sum of the result of `attention`, element by element times `weights`.
 fn gradients(
     inputs: [&Var; 3],
     weights: &Tensor,

@@ -96,7 +96,7 @@ fn run(case: &mut Case) -> libfa::Result<()> {
     op.forward(&mut args)
 }
 
-/// What is wrong with a case's results.
+/// The first error in a case's results.
 fn judge(case: &mut Case) -> Result<(), String> {
     let before = case.clone();
     let result = run(case);

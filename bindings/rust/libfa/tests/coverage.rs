@@ -15,7 +15,7 @@ fn header() -> String {
     let path = std::env::var_os("FA_INCLUDE_DIR").map(|folder| Path::new(&folder).join("fa.h"));
     let path = path.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../fa-sys/native/include/fa.h"));
     let text = std::fs::read_to_string(&path).unwrap();
-    // Comments out, so that what is left is declarations.
+    // Without comments, only declarations are left.
     text.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect()
 }
 
@@ -92,7 +92,7 @@ fn every_field_of_fa_desc() {
     assert_eq!(reached, fields("fa_desc"));
 }
 
-/// Setters of what the arguments of both passes have, each with the fields that it reaches.
+/// Setters of the arguments of both passes, each with the fields that it reaches.
 macro_rules! setters_of_both {
     ($view:expr, $bytes:expr, $pages:expr, $workspace:expr) => {{
         let (view, bytes, pages, workspace) = ($view, $bytes, $pages, $workspace);
@@ -226,7 +226,7 @@ fn every_field_of_fa_tensor_and_fa_kernel() {
     let expected = ["data", "shape", "stride", "dtype", "reserved"].map(str::to_owned);
     assert_eq!(fields("fa_tensor"), BTreeSet::from(expected));
 
-    // Every field is one of libfa::Kernel, but for the size and what is always 0.
+    // Every field is one of libfa::Kernel, but for the size and reserved fields.
     let libfa::Kernel { name, device, arch, compute_dtypes, available: _, unavailable_reason, backward, .. } =
         libfa::kernels().unwrap().remove(0);
     assert!([name, device, arch, compute_dtypes].iter().all(|text| !text.is_empty()), "{unavailable_reason}");

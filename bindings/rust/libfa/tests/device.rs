@@ -123,7 +123,7 @@ fn as_on_the_cpu() {
     compare(1, |x| x, 2e-6);
 }
 
-/// Of f16 by tensor cores, in a workspace: dk is f32 and added to what is there.
+/// Of f16 by tensor cores, in a workspace: dk is f32 and added to its old contents.
 #[test]
 #[ignore = "needs a CUDA driver with two GPUs"]
 fn gradients_as_on_the_cpu() {

@@ -1,4 +1,4 @@
-//! Every element type in the place of every tensor: what fa.h has for the argument is served, all else refused by its name.
+//! Every element type in the place of every tensor: the types that fa.h has for the argument work, all else is refused by its name.
 use libfa::half::{bf16, f16};
 use libfa::DType::{self, Bool, BF16, F16, F32, I32};
 use libfa::{BackwardArgs, ForwardArgs, Op, Result, TensorMut, TensorRef};
@@ -51,13 +51,13 @@ const LSE: [usize; 4] = [1, 2, 2, 1];
 const HEADS: [usize; 4] = [1, 2, 1, 1];
 const FLOATS: &[DType] = &[F32, F16, BF16];
 
-/// Where `name` is of the type `of`, the others of their usual ones: whether the call fits what it may be.
-fn swept(name: &str, served: &[DType], call: impl Fn(&str) -> Result<()>) {
+/// A call for each type of `name`, the others of their usual ones: only the `supported` ones work.
+fn swept(name: &str, supported: &[DType], call: impl Fn(&str) -> Result<()>) {
     for (of, dtype) in TYPES {
         match call(of) {
-            Ok(()) => assert!(served.contains(&dtype), "{name} of {of} is served"),
+            Ok(()) => assert!(supported.contains(&dtype), "{name} of {of} is accepted"),
             Err(error) => {
-                assert!(!served.contains(&dtype), "{name} of {of}: {error}");
+                assert!(!supported.contains(&dtype), "{name} of {of}: {error}");
                 let text = error.to_string();
                 assert!(text.contains(&format!("args.{name}.dtype is ")), "{name} of {of}: {text}");
             }
@@ -102,7 +102,7 @@ fn of_the_backward_pass() {
     const DATA: [(&str, [usize; 4]); 5] = [("q", ROWS), ("k", ROWS), ("v", ROWS), ("lse", LSE), ("dout", ROWS)];
     let run = |args: BackwardArgs<'_>| op().backward(&mut { args });
     for (place, (name, _)) in DATA.iter().enumerate() {
-        // dout has a type of its own.
+        // dout may have another type.
         swept(name, if *name == "dout" { FLOATS } else { &[F32] }, |of| {
             let (data, mut dq) = (Zeros::default(), Zeros::default());
             let [q, k, v, lse, dout] =

@@ -17,7 +17,7 @@ const ARRAYS: [&str; 7] =
 /// One thing that is changed in a good call.
 #[derive(Clone, Debug)]
 enum Change {
-    Shape(usize, usize, usize), // of which tensor, which axis, to what
+    Shape(usize, usize, usize), // of which tensor, which axis, the new length
     Stride(usize, usize, isize),
     Type(usize, i32),
     First(usize, usize),
@@ -46,7 +46,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// A call: which optional tensors and arrays it has, its types, and what is changed.
+/// A call: which optional tensors and arrays it has, its types, and the changes.
 fn call() -> impl Strategy<Value = (u32, [i32; 3], Vec<Change>)> {
     // Few optional things at a time: many of them are refused together.
     let present = (any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(a, b, some)| if some { a & b } else { 0 });

@@ -1,4 +1,4 @@
-//! What is wrong with a call is an error with a text that says so, and nothing is written.
+//! A mistake in a call is an error with a text that names it, and nothing is written.
 use libfa::half::{bf16, f16};
 use libfa::{Array, DType, Device, Error, ForwardArgs, Op, TensorMut, TensorRef, Workspace};
 
@@ -8,7 +8,7 @@ fn op() -> Op {
     Op::builder(DType::F32, 8).build().unwrap()
 }
 
-/// Adds to the arguments of a good call what makes it a bad one, and expects the words in the error's text.
+/// Makes a mistake in the arguments of a good call, and expects the words in the error's text.
 fn refused(words: &[&str], change: impl for<'a> FnOnce(ForwardArgs<'a>, &'a mut [i32]) -> ForwardArgs<'a>) {
     let (data, mut ints) = ([0.5f32; 48], [0i32, 3, 6, 1, 2, 0, 0, 0]);
     let mut out = [7f32; 48];

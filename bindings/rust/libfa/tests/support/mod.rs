@@ -1,4 +1,4 @@
-//! What the suites share: the shared case list as the C tests wrote it (tests/bindings/dump_cases.cpp says in which form), and
+//! Shared by the suites: the shared case list as the C tests wrote it (tests/bindings/dump_cases.cpp has its form), and
 //! memory for its tensors.
 #![allow(dead_code)]
 
@@ -103,7 +103,7 @@ impl Tensor {
         }
     }
 
-    /// Every element within its bound of what is wanted, and every other byte as before.
+    /// Every element within its bound of the expected one, and every other byte as before.
     pub fn judge(&self, before: &Memory, want: &Want) -> std::result::Result<(), String> {
         let mut bytes = self.memory.bytes().to_vec();
         let places = self.places();
@@ -125,13 +125,13 @@ impl Tensor {
             bytes[place.clone()].copy_from_slice(&before.bytes()[place]);
         }
         match bytes.iter().zip(before.bytes()).position(|(now, then)| now != then) {
-            Some(byte) => Err(format!("byte {byte} of {}, outside what is to be written, was written", self.name)),
+            Some(byte) => Err(format!("byte {byte} of {}, outside the tensor's elements, was written", self.name)),
             None => Ok(()),
         }
     }
 }
 
-/// What the oracle expects of an output.
+/// An output as the oracle expects it.
 #[derive(Clone, Default)]
 pub struct Want {
     pub values: Vec<f64>,

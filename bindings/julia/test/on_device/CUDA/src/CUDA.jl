@@ -17,7 +17,7 @@ function driver(name, arguments::UInt...)
     return
 end
 
-"What a function of the driver stores through its first argument."
+"The value that a function of the driver stores through its first argument."
 function made(name, arguments::UInt...)
     result = Ref{UInt}(0)
     GC.@preserve result driver(name, UInt(Base.unsafe_convert(Ptr{UInt}, result)), arguments...)
