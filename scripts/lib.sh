@@ -1,5 +1,5 @@
-# Shared by the scripts (sourced, not run): says what is being done, installs Debian packages, and when something fails
-# names the step and what to do about it.
+# Shared by the scripts (sourced, not run): announces steps, installs Debian packages, and when something fails names the step and
+# a remedy.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -9,7 +9,7 @@ step_advice="read the lines above"
 
 say() { printf '\n== %s\n' "$*"; }
 
-# step WHAT ADVICE: announces a step; the advice is printed if it fails.
+# step NAME ADVICE: announces a step; the advice is printed if it fails.
 step() {
   step_name=$1
   step_advice=$2
@@ -18,7 +18,7 @@ step() {
 
 finish() {
   local status=$?
-  [ "$status" -eq 0 ] || printf '\nFAILED (exit status %s) at the step: %s\nWhat to do: %s\n' "$status" "$step_name" "$step_advice" >&2
+  [ "$status" -eq 0 ] || printf '\nFAILED (exit status %s) at the step: %s\nTo fix it: %s\n' "$status" "$step_name" "$step_advice" >&2
 }
 trap finish EXIT
 
@@ -73,11 +73,11 @@ configure_and_build() {
     arguments+=("$1")
     shift
   done
-  step "Configuring the preset $preset" "the CMake message above names what is missing; to start afresh: rm -r build"
+  step "Configuring the preset $preset" "the CMake message above names the missing part; to start afresh: rm -r build"
   cmake --preset "$preset" "${arguments[@]}"
   step "Building the preset $preset with $jobs jobs" "the first error above; when memory ran out: FA_JOBS=1 $0; to start afresh: rm -r build"
   cmake --build --preset "$preset" -j "$jobs" "$@"
 }
 
-# What the library and the tool are built with, and on top of it what the tests use.
+# The needs of building the library and the tool, and on top of them those of the tests.
 build_packages=(g++ cmake ninja-build pkg-config libcli11-dev nlohmann-json3-dev libfmt-dev)

@@ -8,10 +8,10 @@
 #include "command.h"
 #include "error.h"
 #include "file.h"
-#include "terminal.h"
 #include "library.h"
 #include "machine.h"
 #include "options.h"
+#include "terminal.h"
 
 namespace fa::tool {
 namespace {
@@ -108,7 +108,7 @@ int bench(const BenchOptions &options) {
 }
 
 void define_bench_options(Options *o, BenchOptions *b) {
-  o->group("What");
+  o->group("Cases");
   o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D[,Dv]", "sizes of a call; may be repeated");
   o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
   o->choices("--dtype", b->dtypes, compute_dtypes(), "TYPES", "of f32,f16,bf16; default: all three");
@@ -144,8 +144,8 @@ Command bench_command() {
       "\n"
       "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
       "it "
-      "covers what the machine does from second to second, other programs included. The interval of the median is "
-      "between two order statistics, at 95 %. Interrupted (Ctrl-C), fa bench prints what it has measured and leaves "
+      "covers changes of the machine from second to second, other programs included. The interval of the median is "
+      "between two order statistics, at 95 %. Interrupted (Ctrl-C), fa bench prints its measurements so far and leaves "
       "the "
       "file of --json as it was; a second Ctrl-C ends it at once.\n"
       "\n"

@@ -1,4 +1,4 @@
-// What `fa bench` measures: shapes, given or from a sweep.
+// The cases of `fa bench`: shapes, given or from a sweep.
 #pragma once
 
 #include <fa.h>
@@ -21,16 +21,16 @@ struct BenchCase {
   bool operator==(const BenchCase &) const = default;
 };
 
-/// "1,8,8,1024,1024,64"; "1,8,8,1024,1024,192,128" where values have columns of their own.
+/// "1,8,8,1024,1024,64"; "1,8,8,1024,1024,192,128" where values have other columns.
 std::string shape_of(const BenchCase &c);
 
 /// "f32 causal", all but the shape and the kernel.
 std::string kind_of(const BenchCase &c);
 
-/// "1,8,8,1024,1024,64 f32 causal", without the kernel: what makes two measurements comparable.
+/// "1,8,8,1024,1024,64 f32 causal", without the kernel: equal for measurements that can be compared.
 std::string name_of(const BenchCase &c);
 
-/// Of the tensors of a call, gradients and what they need included.
+/// Of the tensors of a call, with gradients and their inputs.
 double tensor_bytes(const BenchCase &c);
 
 /// B,Hq,Hkv,Sq,Sk,D[,Dv]. Throws BadInput.

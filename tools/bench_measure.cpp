@@ -7,13 +7,13 @@
 
 #include "bench_call.h"
 #include "error.h"
+#include "gpu.h"
 #include "library.h"
 #include "machine.h"
 #include "npy.h"
-#include "gpu.h"
 #include "stats.h"
-#include "timing.h"
 #include "text.h"
+#include "timing.h"
 #include "work.h"
 
 namespace fa::tool {
@@ -129,7 +129,7 @@ std::vector<Measurement> measure(const std::vector<BenchCase> &cases, const Meas
     check_memory(c, used, free);
     used += tensor_bytes(c);
     prepared.push_back(std::make_unique<Prepared>(c));
-    prepared.back()->call();  // starts threads, and refuses what cannot run before anything is measured
+    prepared.back()->call();  // starts threads, and refuses impossible calls before anything is measured
     const Work work = prepared.back()->work();
     measurements.push_back({c, prepared.back()->kernel(), work.flops, work.bytes, {}});
   }

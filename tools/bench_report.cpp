@@ -36,7 +36,7 @@ Json json_of_measurement(const Measurement &m) {
           {"seconds", m.seconds}};
 }
 
-/// A value of an object, in words of what is missing. Throws BadInput.
+/// A value of an object. Throws BadInput where it is missing or of another type.
 template <class T>
 T value_of(const Json &object, const char *name, const char *expected) {
   const auto found = object.is_object() ? object.find(name) : object.end();
@@ -73,7 +73,7 @@ Measurement parse_measurement(const Json &json) {
   m.flops = number_of(json, "flops");
   m.bytes = number_of(json, "bytes");
   m.seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
-  if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is none of {}", fmt::join(compute_dtypes(), ", "));
+  if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is not one of {}", fmt::join(compute_dtypes(), ", "));
   const bool positive = std::all_of(m.seconds.begin(), m.seconds.end(), [](double s) { return s > 0; });
   if (m.seconds.empty() || !positive) bad_input("its 'seconds' are no times");
   return m;
@@ -102,7 +102,7 @@ BenchRun parse_run(const std::string &text) {
   return run;
 }
 
-/// A line's first column. A text that is wider has a line of its own, so that tables fit 80 columns.
+/// A line's first column. A text that is wider has a separate line, so that tables fit 80 columns.
 std::string first_column(const std::string &text, size_t width) {
   const std::string shown = "  " + text;
   if (shown.size() <= width) return fmt::format("{:<{}}", shown, width);
@@ -126,7 +126,7 @@ BenchRun parse_bench_run(const std::string &text, const std::string &name) {
   try {
     return parse_run(text);
   } catch (const BadInput &error) {
-    bad_input("{}: is not what `fa bench --json` writes: {}", name, error.what());
+    bad_input("{}: is not a file of `fa bench --json`: {}", name, error.what());
   }
 }
 
@@ -155,7 +155,7 @@ std::vector<Change> changes_between(const BenchRun &base, const BenchRun &curren
     const Ratio ratio = ratio_of(before->seconds, now.seconds);
     changes.push_back({&*before, &now, ratio, verdict_of(ratio, threshold)});
   }
-  if (changes.empty()) bad_input("the baseline has none of the cases measured: nothing to compare");
+  if (changes.empty()) bad_input("the baseline has no case that was measured: nothing to compare");
   return changes;
 }
 

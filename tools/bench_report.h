@@ -1,4 +1,4 @@
-// What `fa bench` prints and keeps: a table, JSON, and the verdict between two runs.
+// The outputs of `fa bench`: a table, JSON, and the verdict between two runs.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct BenchRun {
 
 std::string json_of(const BenchRun &run);
 
-/// Reads what json_of wrote. Throws BadInput, naming the file and what is wrong.
+/// Reads the JSON of json_of. Throws BadInput, naming the file and its error.
 BenchRun parse_bench_run(const std::string &text, const std::string &name);
 
 /// A line for each measurement: median, its confidence interval, GFLOP/s, GB/s.

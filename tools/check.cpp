@@ -1,4 +1,4 @@
-// `fa check`: does every kernel that this machine can run compute what it should?
+// `fa check`: verifies the results of every kernel that this machine can run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 struct Cell {
   int right = 0;
   int wrong = 0;
-  int unserved = 0;
+  int unsupported = 0;
   double of_bound = 0;
 };
 
@@ -30,7 +30,7 @@ std::string cell_text(const Cell &cell) {
   if (cell.wrong > 0) return fmt::format("{} WRONG", cell.wrong);
   if (cell.right == 0) return "-";
   const std::string text = fmt::format("{} right, {:.0f} %", cell.right, 100 * cell.of_bound);
-  return cell.unserved > 0 ? fmt::format("{} ({} -)", text, cell.unserved) : text;
+  return cell.unsupported > 0 ? fmt::format("{} ({} -)", text, cell.unsupported) : text;
 }
 
 /// Kernels that this machine can run, or the one asked for.
@@ -73,18 +73,18 @@ class Check {
     for (const CheckCase &each : check_cases()) {
       progress_.update(done_++, fmt::format("{} {}", kernel, type.name));
       const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line), kernel);
-      const bool unserved = !outcome.unserved.empty(), wrong = !unserved && !outcome.failure.empty();
-      ++(unserved ? cell.unserved : wrong ? cell.wrong : cell.right);
+      const bool unsupported = !outcome.unsupported.empty(), wrong = !unsupported && !outcome.failure.empty();
+      ++(unsupported ? cell.unsupported : wrong ? cell.wrong : cell.right);
       cell.of_bound = std::max(cell.of_bound, outcome.of_bound);
-      judged_ += !unserved;
+      judged_ += !unsupported;
       if (wrong) troubles_.push_back({kernel, each.name, outcome});
       if (!verbose_) continue;
       progress_.clear();
       fmt::print(
           "  {} {}, {}: {}\n", kernel, type.name, each.name,
-          unserved ? fmt::format("not served: {}", outcome.unserved)
-          : wrong  ? "WRONG"
-                   : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error, 100 * outcome.of_bound));
+          unsupported ? fmt::format("not supported: {}", outcome.unsupported)
+          : wrong     ? "WRONG"
+                  : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error, 100 * outcome.of_bound));
     }
     return cell;
   }
@@ -115,7 +115,7 @@ class Check {
 Command check_command() {
   Command command{};
   command.name = "check";
-  command.summary = "verify that every kernel here computes what it should";
+  command.summary = "verify the results of every kernel here";
   command.usage = "[--kernel NAME] [--verbose]";
   command.details =
       "Runs a small list of cases, which covers every feature of the library, on each kernel that this machine can run "
@@ -125,7 +125,7 @@ Command check_command() {
       "A result is right when its error is within a bound that follows from the type's precision, element by element, "
       "and at most twice that of the same maths done naively in that precision. Prints a table: for each kernel and "
       "type the number of cases that are right, and the largest error as a fraction of its bound. A dash is a "
-      "type that a kernel does not serve. For each failure it prints the line that repeats it.";
+      "type that a kernel does not support. For each failure it prints the line that repeats it.";
   command.examples = {{"After an installation:", "fa check"}};
   command.define = [](Options &options) -> std::function<int()> {
     struct Given {

@@ -72,7 +72,7 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   const reference::Op op(instance.desc, kernel);
   if (!op) {
     outcome.failure = fmt::format("fa_create: {}: {}", fa_status_string(op.status()), fa_last_error());
-    if (op.status() == FA_ERROR_UNSUPPORTED || op.status() == FA_ERROR_NO_DEVICE) outcome.unserved = fa_last_error();
+    if (op.status() == FA_ERROR_UNSUPPORTED || op.status() == FA_ERROR_NO_DEVICE) outcome.unsupported = fa_last_error();
     return outcome;
   }
   outcome.kernel = fa_op_kernel_name(op.get());
@@ -82,7 +82,7 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   const auto again = [&] {
     return c.backward ? reference::backward(op, reference::BackwardInstance(c)) : reference::forward(op, instance);
   };
-  if (!outcome.failure.empty() && again() == FA_ERROR_UNSUPPORTED) outcome.unserved = fa_last_error();
+  if (!outcome.failure.empty() && again() == FA_ERROR_UNSUPPORTED) outcome.unsupported = fa_last_error();
   outcome.error = errors.out;
   outcome.naive_error = errors.naive;
   outcome.of_bound = errors.of_bound;

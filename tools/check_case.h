@@ -23,16 +23,16 @@ struct CheckType {
 const std::vector<CheckType> &check_types();
 
 struct CaseOutcome {
-  std::string text;        // the whole case, as one line
-  std::string kernel;      // the one that ran; "" when none did
-  std::string unserved;    // why this kernel does not serve the case; "" when it does
-  std::string failure;     // what is wrong, and how to repeat it; "" when all is right
-  double error = 0;        // largest, absolute
-  double naive_error = 0;  // of the same maths done naively in the low precision
-  double of_bound = 0;     // the largest error as a part of its element's bound
+  std::string text;         // the whole case, as one line
+  std::string kernel;       // the one that ran; "" when none did
+  std::string unsupported;  // why this kernel does not support the case; "" when it does
+  std::string failure;      // the error, and how to repeat it; "" when all is right
+  double error = 0;         // largest, absolute
+  double naive_error = 0;   // of the same maths done naively in the low precision
+  double of_bound = 0;      // the largest error as a part of its element's bound
 };
 
-/// Runs the case of a line on a kernel, or for "" on the one that the library chooses. Tensors lie between guard pages.
+/// Runs the case of a line on a kernel, or for "" on the one that the library chooses. Tensors are between guard pages.
 /// Throws BadInput when the line is no case.
 CaseOutcome check_case(const std::string &line, const std::string &kernel);
 

@@ -1,5 +1,4 @@
-// What a subcommand is: its place in the command line, the text that its help and its man page are both made of, its
-// work.
+// A subcommand: its place in the command line, the text of both its help and its man page, its work.
 #pragma once
 
 #include <functional>
@@ -18,7 +17,7 @@ struct Example {
 struct Command {
   const char *name;     // "run"
   const char *summary;  // one line
-  const char *usage;    // what follows the name
+  const char *usage;    // the text after the name
   const char *details;  // paragraphs of the man page, blank lines between them
   std::vector<Example> examples;
 

@@ -23,7 +23,7 @@ namespace {
   throw CLI::ValidationError(fmt::format("{} is '{}'; {} is expected", name, given, expected));
 }
 
-/// A number to the last character, or what is expected.
+/// A number to the last character, or the expected form.
 template <class T>
 T number(const std::string &name, const std::string &text, const std::optional<Range> &range) {
   constexpr bool whole = std::is_integral_v<T>;
@@ -167,7 +167,7 @@ void explain_usage_error(const CLI::App &app, const CLI::ParseError &error) {
   if (!app.get_subcommands().empty()) chosen = app.get_subcommands().front();
   const std::string name = chosen == &app ? "fa" : "fa " + chosen->get_name();
   std::string message = error.what();
-  // A wrong word also makes a command missing: the word is what went wrong.
+  // A wrong word also makes a command missing: the word is the error.
   if (const std::vector<std::string> unknown = app.remaining(true); !unknown.empty()) {
     message = fmt::format("unknown {} '{}'{}", unknown[0].starts_with("-") ? "option" : "argument", unknown[0],
                           suggestion(unknown[0], known_words(*chosen)));

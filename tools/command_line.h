@@ -6,9 +6,9 @@
 
 namespace fa::tool {
 
-/// What a command line asks for.
+/// The command of a command line.
 struct Asked {
-  std::string command;        // "run"; "" when the answer has been printed
+  std::string command;        // "run"; "" when all has been printed
   std::function<int()> work;  // of that command
   int code = 0;               // the exit code when there is no work: help, the version, or wrong usage
 };

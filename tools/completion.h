@@ -1,4 +1,4 @@
-// What shells offer behind `fa` and a tab: made from the commands' options, as the help texts and the man pages are.
+// The completions of `fa` in shells: made from the commands' options, as the help texts and the man pages are.
 #pragma once
 
 #include <string>

@@ -10,9 +10,9 @@ namespace fa::tool {
 
 inline constexpr int exit_ok = 0;
 inline constexpr int exit_failure = 1;    // a check that failed, a fault at run time
-inline constexpr int exit_bad_input = 2;  // wrong usage, or a file that does not hold what it should
+inline constexpr int exit_bad_input = 2;  // wrong usage, or a file with wrong contents
 
-/// What the person gave cannot work: exit code 2.
+/// A mistake in the person's input: exit code 2.
 class BadInput : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

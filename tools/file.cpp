@@ -20,7 +20,7 @@
 namespace fa::tool {
 namespace {
 
-// What the signal handler may touch: lock-free flags and plain characters, written before their flag is set.
+// The variables of the signal handler: lock-free flags and plain characters, written before their flag is set.
 struct Slot {
   std::atomic<bool> used{false};
   std::array<char, PATH_MAX> path{};

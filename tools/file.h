@@ -13,7 +13,7 @@ namespace fa::tool {
 /// all. May throw BadInput.
 using Needed = std::function<size_t(std::span<const std::byte>)>;
 
-/// A file's bytes, all that are needed and perhaps some more: what has no end (/dev/zero, a pipe) is not read to its
+/// A file's bytes, all that are needed and perhaps some more: an endless file (/dev/zero, a pipe) is not read to its
 /// end. Throws BadInput that says why it cannot be read.
 std::vector<std::byte> read_file(const std::string &path, const Needed &needed);
 
@@ -21,12 +21,12 @@ std::vector<std::byte> read_file(const std::string &path, const Needed &needed);
 std::vector<std::byte> read_text_file(const std::string &path);
 
 /// A file to be written. Its bytes go to a temporary file in the same folder, which commit() puts in its place; without
-/// a commit, on an error or a signal that ends the program, the temporary file goes away and what was at path before
+/// a commit, on an error or a signal that ends the program, the temporary file goes away and the file at path
 /// stays. A path that is no regular file (/dev/null, a pipe) is written directly, a pipe opened only then.
 class OutputFile {
  public:
-  /// Creates the temporary file, or opens what is there, so that an unwritable place is found before the work. Throws
-  /// BadInput.
+  /// Creates the temporary file, or opens the existing one, so that an unwritable place is found before the work.
+  /// Throws BadInput.
   explicit OutputFile(std::string path);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;

@@ -32,7 +32,7 @@ int attribute(int number, int device) {
   return ask("cuDeviceGetAttribute", &value, number, device) == 0 ? value : 0;
 }
 
-/// What the driver reports of a device.
+/// The driver's description of a device.
 Gpu describe(int index) {
   Gpu gpu;
   int device = 0;
@@ -47,7 +47,7 @@ Gpu describe(int index) {
 }
 
 /// Asks the library for an attention on a device.
-void serve(int32_t index, Gpu &gpu) {
+void choose_kernel(int32_t index, Gpu &gpu) {
   fa_desc desc;
   fa_desc_init(&desc, sizeof desc);
   desc.device = FA_DEVICE_CUDA;
@@ -81,7 +81,7 @@ Gpus find_gpus() {
   }
   for (int i = 0; i < count; ++i) {
     gpus.list.push_back(describe(i));
-    serve(i, gpus.list.back());
+    choose_kernel(i, gpus.list.back());
   }
   if (!gpus.list.empty()) return gpus;
   gpus.why_none = why_none();

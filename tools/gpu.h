@@ -13,10 +13,10 @@
 
 namespace fa::tool {
 
-/// The driver's function, nullptr where there is none.
+/// The driver's function, or nullptr.
 void *driver_function(const char *name);
 
-/// What a function of the driver returns: 0 on success. Throws Failure where there is no such function.
+/// The result of a function of the driver: 0 on success. Throws Failure where the driver lacks it.
 template <class... Arguments>
 int ask(const char *name, Arguments... arguments) {
   void *function = driver_function(name);
@@ -34,7 +34,7 @@ void call(const char *name, Arguments... arguments) {
 }
 
 struct Gpu {
-  std::string name;  // "" where the driver does not tell, as all of these
+  std::string name;  // "" where the driver does not report it, as all of these
   std::string arch;  // "sm_80"
   int multiprocessors = 0;
   double memory_gib = 0;
@@ -48,7 +48,7 @@ struct Gpus {
   std::string why_none;   // the library's reason where the list is empty, else ""
 };
 
-/// Prepares an attention on each GPU, so that what keeps one from serving just now is seen, too.
+/// Prepares an attention on each GPU, so that a passing obstacle is seen, too.
 Gpus find_gpus();
 
 /// True for kernels of a GPU ("cuda.sm_80.mma").
@@ -70,7 +70,7 @@ class OnGpu {
   /// Waits until all calls are done.
   void wait() const;
 
-  /// Waits, and copies what the call has written to where the host has it.
+  /// Waits, and copies the call's results to the host's memory.
   void fetch() const;
 
  private:

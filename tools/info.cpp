@@ -1,4 +1,4 @@
-// `fa info`: what the library finds here, as people paste it into a bug report.
+// `fa info`: the library, the machine and its kernels, as people paste them into a bug report.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ std::string version_text(int32_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-/// What the library chooses for types of q and of k and v, with its defaults.
+/// The kernel that the library chooses for types of q and of k and v, with its defaults.
 struct Choice {
   fa_dtype q, kv;
   std::string kernel;              // "" when no kernel supports it
@@ -149,7 +149,7 @@ void print_kernels(bool any_gpu) {
   }
 }
 
-/// A GPU's kernels have families of their own for gradients; a CPU's kernel computes them itself.
+/// A GPU's kernels have separate families for gradients; a CPU's kernel computes them itself.
 void print_gradients() {
   fmt::print("\nGradients (fa_backward), best first:\n");
   for (int32_t index = 0; const fa_kernel &kernel : kernels()) {
@@ -193,12 +193,12 @@ void print_text() {
 Command info_command() {
   Command command{};
   command.name = "info";
-  command.summary = "what libfa finds on this machine, for bug reports";
+  command.summary = "the library, this machine and its kernels, for bug reports";
   command.usage = "[--json]";
   command.details =
       "Prints the version and build of the loaded library, the machine's processor with the instruction sets that "
       "matter "
-      "here, its GPUs, every kernel of the library with the reason where one cannot serve, what computes its "
+      "here, its GPUs, every kernel of the library with the reason where one cannot run, the kernels of its "
       "gradients, and "
       "the kernel that the library chooses for each type of element.";
   command.examples = {{"For a bug report:", "fa info"}, {"For a program:", "fa info --json"}};

@@ -11,7 +11,7 @@
 
 namespace fa::tool {
 
-/// Throws what the library says when status is an error: BadInput for arguments that can never work, else Failure.
+/// Throws the library's error when status is one: BadInput for arguments that can never work, else Failure.
 void check(fa_status status);
 
 struct OpDeleter {

@@ -1,4 +1,4 @@
-// Reads what Linux reports of its processors. Nothing here may fail: what is missing stays empty.
+// Reads Linux' reports of its processors. Nothing here may fail: missing values stay empty.
 #include "machine.h"
 
 #include <fmt/format.h>

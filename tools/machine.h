@@ -1,4 +1,4 @@
-// What this machine is, for `fa info` and for the context of a benchmark.
+// The machine, for `fa info` and for the context of a benchmark.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace fa::tool {
 
 struct Machine {
   std::string system;             // "Linux 6.1.0 x86_64"
-  std::string cpu;                // the model's name, "unknown" where the system does not tell
+  std::string cpu;                // the model's name, "unknown" where the system does not report it
   std::vector<std::string> isas;  // instruction sets that matter to attention, as the system names them
   int cpus_online = 0;
   int cpus_usable = 0;    // by this process: its affinity
   double cpu_quota = 0;   // CPUs that the control groups grant; 0: no limit
-  double memory_gib = 0;  // 0 where the system does not tell
+  double memory_gib = 0;  // 0 where the system does not report it
 };
 
 Machine this_machine();
@@ -24,7 +24,7 @@ double free_memory();
 /// The instruction sets among the flags of a /proc/cpuinfo text that matter here, in its words.
 std::vector<std::string> isas_in(const std::string &cpuinfo);
 
-/// The value of a "key : value" line of /proc/cpuinfo; "" when there is none.
+/// The value of a "key : value" line of /proc/cpuinfo, or "".
 std::string cpuinfo_value(const std::string &cpuinfo, const std::string &key);
 
 }  // namespace fa::tool

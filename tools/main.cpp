@@ -1,4 +1,4 @@
-// The program `fa`: runs the command that is asked for, and turns what went wrong into a message and an exit code.
+// The program `fa`: runs a command, and turns an error into a message and an exit code.
 #include <fmt/format.h>
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Prints options twice: in columns for a terminal, in roff for man. Neither knows what the other looks like.
+// Prints options twice: in columns for a terminal, in roff for man. Neither knows the other's form.
 #include "manual.h"
 
 #include <fa.h>

@@ -8,13 +8,13 @@
 
 namespace fa::tool {
 
-/// What --help prints: at most 80 columns.
+/// The text of --help: at most 80 columns.
 std::string help_text(const Command &command, const Options &options);
 
 /// The man page, section 1, in roff.
 std::string man_page(const Command &command, const Options &options);
 
-/// The man page libfa(3), from the text of fa.h: its introduction as sections, then the declarations as they stand.
+/// The man page libfa(3), from the text of fa.h: its introduction as sections, then the declarations unchanged.
 std::string header_man_page(std::string_view header);
 
 /// The man page of a function in section 3, from its declaration and its comment in fa.h.

@@ -1,12 +1,12 @@
-// The man page of the library, from fa.h: its introduction becomes sections, its declarations stand as they are.
+// The man page of the library, from fa.h: its introduction becomes sections, its declarations stay unchanged.
 #include <fa.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "text.h"
 #include "manual.h"
 #include "roff.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {

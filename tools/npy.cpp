@@ -53,7 +53,7 @@ const TypeFact &fact(NpyType type) {
 
 constexpr bool little = std::endian::native == std::endian::little;
 
-/// The type that a descr names, and whether its bytes stand in the other order.
+/// The type that a descr names, and whether its bytes are in the other order.
 NpyType parse_descr(std::string_view descr, std::string_view name, bool *swapped) {
   *swapped = false;
   if (descr == "bfloat16") return NpyType::bf16;
@@ -99,7 +99,7 @@ size_t needed_bytes(std::span<const std::byte> file, std::string_view name) {
   return header.data_offset + static_cast<size_t>(checked_elements(header.shape, element, name)) * element;
 }
 
-/// Reorders elements that stand first dimension fastest into last dimension fastest.
+/// Reorders elements from first dimension fastest into last dimension fastest.
 std::vector<std::byte> from_fortran(std::span<const std::byte> bytes, std::span<const int64_t> shape, size_t size) {
   std::vector<std::byte> result(bytes.size());
   std::vector<int64_t> index(shape.size(), 0);

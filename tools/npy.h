@@ -58,7 +58,7 @@ std::string describe(const Array &array);
 Array converted(Array array, NpyType type);
 
 /// The array in the bytes of a file; name appears in error texts. Bytes after the array are ignored, as NumPy
-/// does. Throws BadInput, which says what is wrong.
+/// does. Throws BadInput, which names the error.
 Array parse_npy(std::span<const std::byte> file, std::string_view name);
 
 /// The same for a path. Throws BadInput.

@@ -1,5 +1,5 @@
-// Parses and prints the dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } strictly: what it does
-// not know is an error that says where.
+// Parses and prints the dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } strictly: anything else
+// is an error that says where.
 #include "npy_header.h"
 
 #include <charconv>

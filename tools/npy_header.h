@@ -21,7 +21,7 @@ struct NpyHeader {
 /// file.
 size_t npy_header_bytes(std::span<const std::byte> beginning, std::string_view name);
 
-/// Parses the beginning of a file. Throws BadInput, naming the file and what is wrong.
+/// Parses the beginning of a file. Throws BadInput, naming the file and its error.
 NpyHeader parse_npy_header(std::span<const std::byte> file, std::string_view name);
 
 /// The header's bytes, padded so that the array begins at a multiple of 64.

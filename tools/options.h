@@ -21,7 +21,7 @@ struct OptionText {
   std::string value;                 // "FILE"; "" for a flag
   std::string description;           // one phrase
   std::vector<std::string> choices;  // the values there are, where they are few
-  bool list;                         // several of them may stand in one value, with commas between them
+  bool list;                         // one value may have several of them, with commas between them
 };
 
 /// The smallest and the largest number that an option takes.

@@ -16,10 +16,11 @@ Command program() {
   command.usage = "COMMAND [options]";
   command.details =
       "fa is the command line of libfa, which computes exact attention without storing the scores. It shows what the "
-      "library finds on a machine, computes attention on arrays in .npy files, verifies an installation, and measures "
+      "library can run on a machine, computes attention on arrays in .npy files, verifies an installation, and "
+      "measures "
       "its "
       "speed.";
-  command.examples = {{"What this machine has, as text for a bug report:", "fa info"},
+  command.examples = {{"This machine and its kernels, as text for a bug report:", "fa info"},
                       {"Check that every kernel that this machine can run is right:", "fa check"},
                       {"Causal attention on arrays that numpy.save wrote:",
                        "fa run --q q.npy --k k.npy --v v.npy -o out.npy --causal"}};

@@ -1,4 +1,4 @@
-// Escapes what roff would read as a command, and keeps the macros' order that man(7) asks for.
+// Escapes text that roff would read as a command, and keeps the macros' order that man(7) asks for.
 #include "roff.h"
 
 #include <fa.h>

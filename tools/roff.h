@@ -1,4 +1,4 @@
-// Writes roff with the man macros: what the man pages are made of.
+// Writes roff with the man macros, for the man pages.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ class Roff {
   /// Plain text; blank lines separate paragraphs.
   void paragraphs(std::string_view text);
 
-  /// A term and what it means.
+  /// A term and its meaning.
   void item(std::string_view term, std::string_view meaning);
 
   /// Lines that keep their shape.

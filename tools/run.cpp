@@ -10,14 +10,14 @@
 #include "command.h"
 #include "error.h"
 #include "file.h"
+#include "gpu.h"
 #include "library.h"
 #include "npy.h"
-#include "gpu.h"
-#include "text.h"
 #include "run_call.h"
 #include "run_gradients.h"
 #include "run_options.h"
 #include "run_reference.h"
+#include "text.h"
 #include "timing.h"
 #include "work.h"
 
@@ -149,9 +149,10 @@ Command run_command() {
       "\n"
       "With --dout, the gradient of the output, those gradients are computed too that have a file or a reference. "
       "Their "
-      "files have the order and type of what they are gradients of, those of sinks float32. --dlse is the gradient of "
-      "the log-sum-exp, of the shape that --lse-out writes. With --accumulate a gradient is added to what its file "
-      "holds, an array of float32, whatever the type of q; with --repeat, once.\n"
+      "files have the order and type of their inputs, those of sinks float32. --dlse is the gradient of "
+      "the log-sum-exp, of the shape that --lse-out writes. With --accumulate a gradient is added to the contents of "
+      "its "
+      "file, an array of float32, whatever the type of q; with --repeat, once.\n"
       "\n"
       "--reference compares the output with an array computed elsewhere, and dq=FILE, dk=FILE, dv=FILE, dbias=FILE or "
       "dsinks=FILE a gradient, whether or not that is written; it may be repeated. With --max-error the exit code is 1 "
@@ -167,7 +168,7 @@ Command run_command() {
       "fails "
       "or is interrupted.\n"
       "\n"
-      "libfa(3) says what each option computes, under the name of the field that it sets.";
+      "libfa(3) specifies each option, under the name of the field that it sets.";
   command.examples = {{"Causal attention:", "fa run --q q.npy --k k.npy --v v.npy -o out.npy --causal"},
                       {"Packed sequences, compared with an array computed elsewhere:",
                        "fa run --q q.npy --k k.npy --v v.npy --cu-seqlens cu.npy --reference out.npy"}};

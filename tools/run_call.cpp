@@ -1,4 +1,5 @@
-// Reads the files of a call and describes them as tensors; only what the library cannot see is checked here.
+// Reads the files of a call and describes them as tensors; only properties that the library cannot see are checked
+// here.
 #include "run_call.h"
 
 #include <algorithm>

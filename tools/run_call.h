@@ -17,7 +17,7 @@ Array read_floating(const std::string &path, bool u2_as_bf16);
 /// Owns every array that desc and args point to.
 class RunCall {
  public:
-  /// Reads the files. Throws BadInput where one of them cannot be what its option asks for; how they fit together is
+  /// Reads the files. Throws BadInput where one of them does not fit its option; how they fit together is
   /// left to the library, which says it better.
   explicit RunCall(const RunOptions &options);
   RunCall(const RunCall &) = delete;

@@ -22,7 +22,7 @@ bool is_wanted(const RunOptions &options, const GradientOption &gradient) {
   return !(options.*gradient.path).empty() || !(options.*gradient.reference).empty();
 }
 
-/// What a gradient is written to: zeros, or what the file holds that it is added to.
+/// A gradient's array before the call: zeros, or the contents of the file that it is added to.
 Array initial(const RunOptions &options, const GradientOption &gradient, const Array &of) {
   const std::string &path = options.*gradient.path;
   if (!options.accumulate || path.empty()) {
@@ -54,7 +54,8 @@ void check_gradient_usage(const RunOptions &options) {
   if (!options.dlse.empty() && options.dout.empty()) bad_input("--dlse needs --dout FILE, the gradient of the output");
   if (!options.dout.empty() && !any) {
     bad_input(
-        "--dout FILE: say where the gradients go, --dq FILE, --dk FILE or --dv FILE, or what to compare them with, "
+        "--dout FILE: say where the gradients go, --dq FILE, --dk FILE or --dv FILE, or the arrays to compare them "
+        "with, "
         "--reference dq=FILE");
   }
   if (options.accumulate && !any_file) bad_input("--accumulate needs the file of a gradient to add to: --dq FILE");

@@ -28,7 +28,7 @@ class RunGradients {
   /// time_calls().
   void run(const Op &op, const RunCall &call, int64_t repeat);
 
-  /// Writes the files and prints what they hold; a line each.
+  /// Writes the files and prints their contents; a line each.
   void write();
 
   /// Prints how far the gradients are from their references; false where one is farther than max_error allows.

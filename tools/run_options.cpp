@@ -25,14 +25,14 @@ void define_tensors(Options *o, RunOptions *r) {
     o->value(fmt::format("--{}", gradient.name).c_str(), r->*gradient.path, "FILE",
              "where the gradient of q, k, v, bias or sinks goes");
   }
-  o->flag("--accumulate", r->accumulate, "add gradients to what their files hold, in float32");
+  o->flag("--accumulate", r->accumulate, "add gradients to the contents of their files, in float32");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
   o->choice("--dtype", r->dtype, compute_dtypes(), "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
   o->choice("--out-dtype", r->out_dtype, compute_dtypes(), "TYPE", "of the output; default: q's");
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
 }
 
-/// What the help says of the shape of an array that becomes an optional tensor.
+/// The help's text of the shape of an array that becomes an optional tensor.
 const char *shape_text(schema::Form form) {
   switch (form) {
     case schema::Form::scores:

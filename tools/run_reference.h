@@ -18,7 +18,7 @@ Distance distance_between(const Array &array, const Array &reference);
 
 class Reference {
  public:
-  /// Reads the file. Throws BadInput where its shape is not that of the result; what names that, "the output".
+  /// Reads the file. Throws BadInput where its shape is not that of the result; what: its name, "the output".
   Reference(std::string path, const Array &result, std::string what);
 
   /// Prints how far the result is from it; false where that is more than max_error, which is negative for no bound.

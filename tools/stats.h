@@ -33,7 +33,7 @@ Ratio ratio_of(std::span<const double> base, std::span<const double> current, do
 
 enum class Verdict { faster, slower, no_difference };
 
-/// Faster or slower only when the whole interval lies beyond the threshold: 0.02 asks for 2 % at least. Ratios are of
+/// Faster or slower only when the whole interval is beyond the threshold: 0.02 asks for 2 % at least. Ratios are of
 /// times, current to base.
 Verdict verdict_of(const Ratio &ratio, double threshold);
 

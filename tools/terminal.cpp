@@ -81,7 +81,7 @@ namespace {
 
 constexpr std::array numbers = {SIGINT, SIGTERM, SIGHUP};
 
-// What the handler touches.
+// Written by the handler.
 volatile std::sig_atomic_t noted = 0;
 std::array<struct sigaction, numbers.size()> before;
 

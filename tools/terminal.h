@@ -8,11 +8,11 @@
 
 namespace fa::tool {
 
-/// The bar's line for `done` of `total` units after `seconds`, at most `columns` wide: what is done, how fast, and how
+/// The bar's line for `done` of `total` units after `seconds`, at most `columns` wide: the progress, its speed, and how
 /// long the rest takes at that rate.
 std::string progress_line(std::string_view label, int64_t done, int64_t total, double seconds, int columns);
 
-/// "1:05", "2:03:04", "--:--" where there is none yet.
+/// "1:05", "2:03:04", "--:--" for an unknown time.
 std::string duration_text(double seconds);
 
 /// Draws at most ten times a second, and wipes its line at the end.
@@ -24,7 +24,7 @@ class Progress {
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// Tells how much is done and what comes next.
+  /// Shows the progress and the next label.
   void update(int64_t done, std::string_view label);
 
   /// Wipes the line, so that something else may be printed; the next update draws it again.
@@ -39,7 +39,7 @@ class Progress {
   Clock::time_point last_{};
 };
 
-/// While one lives, the first SIGINT, SIGTERM or SIGHUP is noted; a second one does what it did before. There is one at
+/// While one lives, the first SIGINT, SIGTERM or SIGHUP is noted; a second one has its former effect. There is one at
 /// a time.
 class Interruption {
  public:

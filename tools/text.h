@@ -20,8 +20,8 @@ inline std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-/// The text with control characters, and bytes that are no UTF-8, written as \x1b: names of files and what files hold
-/// may not move a terminal's cursor or begin a line of their own. lines: the ends of lines are meant, and stay.
+/// The text with control characters, and invalid UTF-8, written as \x1b: names and contents of files may not move a
+/// terminal's cursor or begin a new line. lines: the ends of lines are meant, and stay.
 std::string printable(std::string_view text, bool lines = false);
 
 /// "1.23 ms": three digits and a unit.
@@ -30,7 +30,7 @@ std::string seconds_text(double seconds);
 /// "131 GB": powers of 1000, as GB/s has them.
 std::string bytes_text(double bytes);
 
-/// "; did you mean X?" for the nearest of the names, "" when none is near. What follows an '=' in the word does not
+/// "; did you mean X?" for the nearest of the names, "" when none is near. The part of the word after an '=' does not
 /// count.
 std::string suggestion(const std::string &word, const std::vector<std::string> &names);
 

@@ -1,4 +1,4 @@
-// How much a call computes and reads: what GFLOP/s and GB/s are made of.
+// The operations and bytes of a call, the numerators of GFLOP/s and GB/s.
 #pragma once
 
 #include <fa.h>

@@ -57,7 +57,7 @@ def main(source):
         print(fault)
     if faults:
         raise SystemExit(
-            f"{len(faults)} places take an element type for one of two: make what differs a member of Element, or visit "
+            f"{len(faults)} places take an element type for one of two: make the difference a member of Element, or visit "
             'core/elements.inc (CONTRIBUTING.md, "Adding an element type")'
         )
 

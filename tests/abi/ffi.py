@@ -1,5 +1,5 @@
-"""ffi.py SOURCE [LIBRARY]: docs/ffi.md describes fa.h as it is, at the offsets that layout.c holds the compiler to; and its
-example, run with the library, computes what it says. [F2]"""
+"""ffi.py SOURCE [LIBRARY]: docs/ffi.md describes fa.h as it is, with the offsets of layout.c, which the compiler checks; and its
+example, run with the library, computes the stated result. [F2]"""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 #!/bin/sh
-# hardened.sh LIBRARY PROCESSOR OPTIMISED: the library is linked and compiled with what cmake/hardening.cmake lists.
+# hardened.sh LIBRARY PROCESSOR OPTIMISED: the library is linked and compiled with the flags of cmake/hardening.cmake.
 set -eu
 export LC_ALL=C
 fail() { echo "$1"; exit 1; }

@@ -1,4 +1,4 @@
-/* The header alone, as C and as C++: it includes what it needs and no name in it is a keyword anywhere. [F1] */
+/* The header alone, as C and as C++: it includes its own needs, and no name in it is a keyword anywhere. [F1] */
 #include <fa.h>
 
 int use_every_type(void);

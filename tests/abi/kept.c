@@ -1,5 +1,5 @@
-/* What the library keeps of the process's memory: nothing once it is unloaded, however often it is loaded, and nothing
- * of calls that it has refused. kept LIBRARY */
+/* The process's memory that the library keeps: nothing once it is unloaded, however often it is loaded, and nothing
+* of calls that it has refused. kept LIBRARY */
 #include <dlfcn.h>
 #include <fa.h>
 #include <limits.h>
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
   if (argc != 2) return 2;
   enum { batches = 4, cycles = 50, refusals = 20000 };
   enum { min_leak = 16 }; /* a cycle */
-  /* What leaks does so in every batch; glibc and the loader keep something for themselves once. */
+  /* A leak shows in every batch; glibc and the loader keep something for themselves once. */
   long of_cycles = LONG_MAX;
   size_t before;
   for (int batch = 0; batch < batches; batch++) {

@@ -1,4 +1,4 @@
-/* Where every field of the first release lies on 64-bit machines, and what every constant is worth. None of these lines ever
+/* The offset of every field of the first release on 64-bit machines, and the value of every constant. None of these lines ever
  * changes; fields that are appended add lines and enlarge a size (but fa_tensor's). It fails by not compiling.
  * [F63] [F68] [F81] */
 #include <fa.h>

@@ -1,5 +1,5 @@
-/* A client built against an older (HEADER_SHORTENED) or a newer (HEADER_LENGTHENED) header than the library: it is served, no
- * byte beyond its structures is touched, and a field that the library cannot know is refused.
+/* A client built against an older (HEADER_SHORTENED) or a newer (HEADER_LENGTHENED) header than the library: it works, no byte
+* beyond its structures is touched, and a field that the library cannot know is refused.
  * [F64] [F65] */
 #include <fa.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 #!/bin/sh
-# other_system.sh SOURCE WORK: a build for Windows or macOS stops at once and says why. Needs none of their compilers: nothing is
+# other_system.sh SOURCE WORK: a build for Windows or macOS stops at once and says why. No compiler for them is needed: nothing is
 # linked.
 set -eu
 for pair in "Windows:WSL" "Darwin:macOS"; do

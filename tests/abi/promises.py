@@ -12,11 +12,11 @@ TAG = re.compile(r"\[F(\d+)\]")
 TEST = re.compile(r"(?:TYPED_)?TEST(?:_F|_P)?\((\w+), (\w+)\)")
 TABLE = re.compile(r"^(?:static )?const(?:expr)? .*?(\w+)(?:\[\])? = \{$")
 SOURCES = (".cpp", ".c", ".py", ".sh")
-RETIRED = {"30"}  # which said more than was so: their numbers are not used again
+RETIRED = {"30"}  # they promised too much: their numbers are not used again
 
 
 def tests_of(lines):
-    """For each line with tags: the tags, and the test or the table that they stand at, or why they stand at none."""
+    """For each line with tags: the tags, and the test or the table that they belong to, or why they belong to nothing."""
     inside = ""  # the test or table whose lines these are
     above = []  # tags of a comment whose next line of code is still to come
     for line in lines:

@@ -1,5 +1,5 @@
-// fa_backward's arguments: every refusal that fa.h documents, overlaps, structures of other sizes, and what is legal
-// though it looks odd.
+// fa_backward's arguments: every refusal that fa.h documents, overlaps, structures of other sizes, and unusual but
+// legal calls.
 #include <algorithm>
 #include <cstddef>
 
@@ -10,7 +10,7 @@ namespace {
 
 struct Refusal {
   const char *name;
-  void (*spoil)(BackwardCall &);
+  void (*change)(BackwardCall &);
   std::vector<std::string> words;
 };
 
@@ -27,7 +27,7 @@ class BackwardArgs : public testing::TestWithParam<Refusal> {};
 // [F53] [F56] [F191]
 TEST_P(BackwardArgs, AreRefused) {
   BackwardCall call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   fa_op *op = call.create();
   ASSERT_NE(op, nullptr);
   const BackwardCall before = call;
@@ -89,13 +89,13 @@ const Refusal refusals[] = {
 
 INSTANTIATE_TEST_SUITE_P(Errors, BackwardArgs, testing::ValuesIn(refusals), name_of);
 
-/// What fa_backward alone refuses: data, arrays' contents, workspaces.
+/// Refusals of fa_backward alone: data, arrays' contents, workspaces.
 class BackwardRuns : public testing::TestWithParam<Refusal> {};
 
 // [F53] [F56]
 TEST_P(BackwardRuns, AreRefused) {
   BackwardCall call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   const BackwardCall before = call;
   EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
   EXPECT_EQ(missing_words(fa_last_error(), GetParam().words), "");

@@ -1,4 +1,4 @@
-// Legal.* and Strides.*: bounds that are above what there is, and strides that reach too far in one direction.
+// Legal.* and Strides.*: bounds above the actual lengths, and strides that reach too far in one direction.
 #include "call.h"
 
 namespace api_test {
@@ -33,7 +33,7 @@ TEST(Legal, BoundsAboveTheRowsTakeNoMemory) {
   fa_destroy(op);
 }
 
-/// Steps downwards do not make up for those upwards: the elements between lie beyond 2^63 bytes all the same.
+/// Steps downwards do not make up for those upwards: the elements between are beyond 2^63 bytes all the same.
 TEST(Strides, UpAndDownAreCountedApart) {
   for (const int64_t sign : {1, -1}) {
     Call call;

@@ -1,4 +1,4 @@
-// A small valid call over memory of its own, for tests to spoil one field of.
+// A small valid call with its memory, for tests that change one field of it.
 #pragma once
 
 #include <fa.h>
@@ -13,7 +13,7 @@
 namespace api_test {
 
 /// B = 2, Sq = 3, Sk = 4, Hq = 4, Hkv = 2, D = 8, all f32, contiguous; nothing optional. Arrays for every optional
-/// field stand by, with contents that suit the shapes.
+/// field are ready, with contents that suit the shapes.
 struct Call {
   static constexpr int64_t b = 2, sq = 3, sk = 4, hq = 4, hkv = 2, d = 8;
 

@@ -1,4 +1,4 @@
-// What a thread has of its own where the library calls back, and a locale whose numbers have commas.
+// The state of a thread where the library calls back, and a locale whose numbers have commas.
 #include "reference/caller.h"
 
 #include <locale.h>

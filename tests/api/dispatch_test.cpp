@@ -82,7 +82,7 @@ std::string chosen(const Attention &a) {
 }
 
 // [F120]
-TEST(Dispatch, TakesTheFirstThatServes) {
+TEST(Dispatch, TakesTheFirstThatSupportsIt) {
   EXPECT_EQ(chosen(attention(FA_BF16, 64)), "cpu.wide_bf16");
   EXPECT_EQ(chosen(attention(FA_F32, 64)), "cpu.wide");
   EXPECT_EQ(chosen(attention(FA_F32, 65)), "cpu.plain");
@@ -124,7 +124,7 @@ TEST(Dispatch, CudaWithoutAGpu) {
   why_no_gpu = nullptr;
 }
 
-TEST(Dispatch, ACpuKernelStandsBesideAGpusUnderAuto) {
+TEST(Dispatch, ACpuKernelIsTheFallbackUnderAuto) {
   Attention a = attention(FA_F32, 64);
   a.device = FA_DEVICE_AUTO;
   const Kernel *gpu = dispatch::choose(a);

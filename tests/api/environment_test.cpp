@@ -54,7 +54,7 @@ fa_status create_status(fa_dtype dtype = FA_F32) {
 }
 
 // [F59]
-TEST(Environment, ForceKernelTakesEachThatServes) {
+TEST(Environment, ForceKernelTakesEachThatRunsHere) {
   for (const fa_kernel &kernel : kernels()) {
     const Variable force("FA_FORCE_KERNEL", kernel.name);
     const fa_status status = create_status();
@@ -79,7 +79,7 @@ TEST(Environment, ForceKernelListsTheNamesThatExist) {
   EXPECT_EQ(missing_words(fa_last_error(), words), "");
 }
 
-/// Families that compute the gradients of a GPU's kernels have names of their own.
+/// Families that compute the gradients of a GPU's kernels have other names.
 // [F205]
 TEST(Environment, ForceKernelTakesNoneThatComputesGradientsAlone) {
   for (int32_t index = -1; const fa_kernel &kernel : kernels()) {

@@ -9,7 +9,7 @@ namespace {
 
 struct Refusal {
   const char *name;
-  void (*spoil)(Call &);
+  void (*change)(Call &);
   std::vector<std::string> words;
 };
 
@@ -39,7 +39,7 @@ class Desc : public testing::TestWithParam<Refusal> {};
 // [F53] [F69] [F118] [F119]
 TEST_P(Desc, IsRefused) {
   Call call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   fa_op *op = reinterpret_cast<fa_op *>(&call);
   ASSERT_EQ(fa_create(&call.desc, &op), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
   EXPECT_EQ(op, nullptr);
@@ -88,14 +88,14 @@ const Refusal desc_refusals[] = {
 
 INSTANTIATE_TEST_SUITE_P(Errors, Desc, testing::ValuesIn(desc_refusals), name_of);
 
-// ---- fa_forward_args: what fa_forward and fa_forward_workspace_size both refuse
+// ---- fa_forward_args: refusals of both fa_forward and fa_forward_workspace_size
 
 class Args : public testing::TestWithParam<Refusal> {};
 
 // [F53] [F56] [F69] [F159]
 TEST_P(Args, AreRefused) {
   Call call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   fa_op *op = call.create();
   ASSERT_NE(op, nullptr);
   const std::vector<float> before(std::begin(call.out), std::end(call.out));
@@ -237,13 +237,13 @@ const Refusal call_refusals[] = {
 
 INSTANTIATE_TEST_SUITE_P(Calls, Args, testing::ValuesIn(call_refusals), name_of);
 
-// ---- fa_forward_args: what only fa_forward looks at
+// ---- fa_forward_args: refusals of fa_forward alone
 
 class Data : public testing::TestWithParam<Refusal> {};
 
 TEST_P(Data, IsRefused) {
   Call call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   fa_op *op = call.create();
   ASSERT_NE(op, nullptr);
   EXPECT_EQ(fa_forward(op, &call.args), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();

@@ -1,6 +1,6 @@
 // Every function as the first call of a process, one allocation after another failing: none aborts or lets an exception
-// out, what cannot fail does not, and once memory is back everything works. What a process does once, such as looking
-// for a GPU's driver, happens here.
+// out, a function without errors does not fail, and once memory is back everything works. Work that a process does
+// once, such as looking for a GPU's driver, happens here.
 #include <cstdio>
 
 #include "call.h"
@@ -87,7 +87,7 @@ const First functions[] = {
 
 enum Outcome { all_given, one_failed, wrong };
 
-/// In a process of its own: the function with allocation `failing`, and perhaps all after it, failing; then all of
+/// In a separate process: the function with allocation `failing`, and perhaps all after it, failing; then all of
 /// them.
 Outcome first_call(const First &first, int64_t failing, bool all_after) {
   test::watch_allocations(failing, all_after);
@@ -130,7 +130,7 @@ TEST(FirstCall, LeavesTheThreadAsItWas) {
   }
 }
 
-/// What has no error to return needs no memory of ours.
+/// A function without a status needs no memory of ours.
 TEST(FirstCall, TheTableOfKernelsIsNotAllocated) {
   for (const First &first : functions) {
     const std::string name = first.name;

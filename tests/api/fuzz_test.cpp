@@ -1,5 +1,5 @@
 // Seeded random calls: fields take values from the edges of their ranges and beyond, sizes and strides are garbage half
-// of the time. Whatever comes, the library answers; it computes only when the call describes memory that is there.
+// of the time. The library always returns a status, and computes only when the call describes memory that is there.
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -29,7 +29,7 @@ class Fuzzer {
                         INT64_MIN + 2});
   }
 
-  void spoil(fa_desc *desc) {
+  void mutate(fa_desc *desc) {
     if (chance(20)) desc->device = pick({0, 1, 2, number32()});
     if (chance(10)) desc->device_index = number32();
     if (chance(30)) desc->dtype_q = pick({1, 2, 3, number32()});
@@ -48,7 +48,7 @@ class Fuzzer {
     if (chance(5)) desc->struct_size = static_cast<size_t>(number());
   }
 
-  void spoil(Call *call) {
+  void mutate(Call *call) {
     fa_forward_args &args = call->args;
     if (chance(20)) call->pack_q();
     if (chance(20)) call->pack_k();
@@ -70,7 +70,7 @@ class Fuzzer {
     if (chance(2)) args.reserved = number32();
     if (chance(5)) args.struct_size = static_cast<size_t>(number());
     for (const auto &field : fa::schema::Fields<fa_forward_args>::tensors)
-      if (chance(15)) spoil(&(args.*field.field));
+      if (chance(15)) mutate(&(args.*field.field));
   }
 
  private:
@@ -81,7 +81,7 @@ class Fuzzer {
     return values[random_() % std::size(values)];
   }
 
-  void spoil(fa_tensor *tensor) {
+  void mutate(fa_tensor *tensor) {
     const auto axis = [&] { return random_() % 4; };
     if (chance(50)) tensor->shape[axis()] = chance(50) ? number() : pick({0, 1, 2, 3, 4, 8});
     if (chance(50)) tensor->stride[axis()] = chance(50) ? number() : pick({-1, 0, 1, 2, 8, 16});
@@ -93,7 +93,7 @@ class Fuzzer {
   std::mt19937 random_;
 };
 
-/// True when every element that the tensor describes lies within the memory, so that a call may follow its strides.
+/// True when every element that the tensor describes is within the memory, so that a call may follow its strides.
 bool inside(const fa_tensor &tensor, const void *memory, size_t size) {
   if (!tensor.data) return true;
   const double bytes = tensor.dtype == FA_BOOL ? 1 : tensor.dtype == FA_F16 || tensor.dtype == FA_BF16 ? 2 : 4;
@@ -131,8 +131,8 @@ TEST(Fuzz, WhateverComesIsAnswered) {
     SCOPED_TRACE("repeat: FA_FUZZ_SEED=" + std::to_string(seed));
     Fuzzer fuzzer(seed);
     Call call;
-    fuzzer.spoil(&call);
-    if (fuzzer.chance(50)) fuzzer.spoil(&call.desc);
+    fuzzer.mutate(&call);
+    if (fuzzer.chance(50)) fuzzer.mutate(&call.desc);
 
     fa_op *op = nullptr;
     const std::string &environment = environments[seed % environments.size()];
@@ -162,7 +162,7 @@ TEST(Fuzz, WhateverComesIsAnswered) {
       const fa_status run_status = by_caller([&] { return fa_forward(op, &call.args); });
       ASSERT_EQ(changed, "") << environment;
       ran += run_status == FA_OK;
-      ASSERT_TRUE(run_status != FA_OK || size_status == FA_OK) << "what runs has a size";
+      ASSERT_TRUE(run_status != FA_OK || size_status == FA_OK) << "a call that runs has a size";
     }
     fa_destroy(op);
   }
@@ -170,7 +170,7 @@ TEST(Fuzz, WhateverComesIsAnswered) {
   RecordProperty("sized", sized);
   RecordProperty("ran", ran);
   if (!given) {
-    EXPECT_GT(created, 5000) << "the fuzzer spoils too much to reach anything";
+    EXPECT_GT(created, 5000) << "the fuzzer changes too much to reach anything";
     EXPECT_GT(sized, 500);
     EXPECT_GT(ran, 500);
   }

@@ -201,7 +201,7 @@ TEST(Initialisers, DefaultsOfTheTypesAreFilledIn) {
   EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
 }
 
-// ---- legal calls at the edge of what is refused
+// ---- legal calls at the edge of refusals
 
 // [F20] [F82]
 TEST(Legal, EmptyProblems) {

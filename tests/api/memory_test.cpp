@@ -83,8 +83,8 @@ void operator delete[](void *memory, size_t, std::align_val_t) noexcept {
 namespace api_test {
 namespace {
 
-/// Runs body with allocation 1, 2, ... failing until it succeeds; answers how many failed it. keeps: it may make what
-/// the process keeps for good (the driver and devices found, the table of kernels).
+/// Runs body with allocation 1, 2, ... failing until it succeeds; returns how many failed it. keeps: it may make
+/// objects that the process keeps for good (the driver and devices found, the table of kernels).
 template <class Body>
 long fail_each_allocation(Body body, bool keeps = false) {
   for (long k = 1; k < 1000; ++k) {

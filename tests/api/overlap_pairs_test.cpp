@@ -1,4 +1,4 @@
-// What a call writes against everything else that it has: each pair, by either end.
+// The outputs of a call against everything else that it has: each pair, by either end.
 #include "call.h"
 
 namespace api_test {
@@ -16,7 +16,7 @@ constexpr Named inputs[] = {
     {"args.mask", &fa_forward_args::mask},   {"args.alibi_slopes", &fa_forward_args::alibi_slopes},
     {"args.sinks", &fa_forward_args::sinks}, {"args.block_table", &fa_forward_args::block_table}};
 
-/// The call is refused while the tensor begins at `place`, which is in what is written.
+/// The call is refused while the tensor begins at `place`, which is in the written tensor.
 void expect_refused(const char *written, const char *name, Call *call, char *place, fa_tensor *tensor) {
   void *const own = tensor->data;
   tensor->data = place;
@@ -25,7 +25,7 @@ void expect_refused(const char *written, const char *name, Call *call, char *pla
   tensor->data = own;
 }
 
-/// A call with every tensor that may be given, each in memory of its own.
+/// A call with every tensor that may be given, each in separate memory.
 struct Full : Call {
   Full() {
     add_lse();

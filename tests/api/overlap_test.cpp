@@ -1,5 +1,5 @@
-// What a call writes has memory of its own: refused by name where addresses and strides alone show that it has not,
-// served wherever tensors only interleave. Which is which, small layouts show by enumerating their bytes.
+// Outputs overlap nothing: a call is refused by name where addresses and strides alone show an overlap, and runs
+// wherever tensors only interleave. Small layouts show which is which by enumerating their bytes.
 #include <algorithm>
 #include <cstdio>
 #include <random>
@@ -10,7 +10,7 @@
 namespace api_test {
 namespace {
 
-// ---- arrays and tensors within what is written
+// ---- arrays and tensors within a written tensor
 
 struct Array {
   const char *name;
@@ -111,7 +111,7 @@ TEST(OverlapTensors, AreServedWhereTheyInterleave) {
 struct Strides {
   const char *name;
   int64_t stride[4];  // of out, whose shape is (2, 3, 4, 8)
-  const char *words;  // "" where it is served
+  const char *words;  // "" where it runs
 };
 
 const Strides own_strides[] = {

@@ -1,4 +1,4 @@
-// Inputs may lie in memory that the process cannot write: a file that is mapped, a constant.
+// Inputs may be in memory that the process cannot write: a file that is mapped, a constant.
 #include <sys/mman.h>
 
 #include <cstdlib>

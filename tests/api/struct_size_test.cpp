@@ -77,7 +77,7 @@ TEST(StructSize, KernelInfoRefusesWhatIsNoSize) {
 TEST(StructSize, ShortenedStructuresAreServed) {
   Call call;
   for (size_t desc_size = offsetof(fa_desc, head_dim_v); desc_size <= sizeof(fa_desc); desc_size += 8) {
-    // What a shorter structure does not have must not be looked at: the memory behind it holds nonsense.
+    // Fields beyond a shorter structure must not be looked at: the memory behind it holds nonsense.
     Sized<fa_desc> desc(sizeof(fa_desc));
     std::memcpy(desc.get(), &call.desc, desc_size);
     desc.get()->struct_size = desc_size;

@@ -1,4 +1,4 @@
-// What the tests of texts and environment variables share.
+// Shared by the tests of texts and environment variables.
 #pragma once
 
 #include <cstdlib>

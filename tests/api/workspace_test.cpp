@@ -8,7 +8,7 @@
 namespace api_test {
 namespace {
 
-/// What the size follows from. Lengths of k are those of a cache whose rows kv_batch_idx chooses, so that no tensor has
+/// The parameters of the size. Lengths of k are those of a cache whose rows kv_batch_idx chooses, so that no tensor has
 /// more elements than is legal.
 struct Shape {
   int64_t b = 1, sq = 1, sk = 1, hq = 1, hkv = 1;
@@ -127,7 +127,7 @@ Shape random_shape(reference::Random *random, bool extreme) {
   return s;
 }
 
-/// Raises one bound; false where it is none of this shape.
+/// Raises one bound; false where this shape lacks it.
 bool raise(Shape *s, int bound, reference::Random *random, bool extreme) {
   const auto to = [&](int64_t *length_to_raise) {
     const int64_t before = *length_to_raise;

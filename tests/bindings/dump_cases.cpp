@@ -1,6 +1,6 @@
 // dump_cases FOLDER: the shared case list for languages that cannot call reference/, as cases.txt and cases.bin.
-// Every feature of fa.h alone over plain cases in changing element types, what fa.h refuses, and what the oracle
-// expects of each.
+// Every feature of fa.h alone over plain cases in changing element types, calls that fa.h refuses, and the oracle's
+// results of each.
 //
 // cases.txt has one fact a line, words between spaces; everything not named has its default. cases.bin holds the bytes.
 //
@@ -10,7 +10,7 @@
 //   args FIELD VALUE          a field of fa_forward_args that is a number
 //   tensor FIELD DTYPE S0 S1 S2 S3 T0 T1 T2 T3 OFFSET BYTES FIRST
 //                             a tensor of fa_forward_args: fa_dtype, shape, strides in elements; its memory is BYTES at
-//                             OFFSET of cases.bin, gaps included, and element (0, 0, 0, 0) lies FIRST bytes behind the
+//                             OFFSET of cases.bin, gaps included, and element (0, 0, 0, 0) is FIRST bytes behind the
 //                             memory's start
 //   array FIELD OFFSET COUNT  an array of int32_t of fa_forward_args
 //   workspace                 the caller gives one

@@ -30,7 +30,7 @@ function check(status) {
   if (status !== FA_OK) throw new Error(fa.lastError());
 }
 
-// An array and its shape. The engine does not move what is behind a Float32Array that was passed to C, and keeps it as long as
+// An array and its shape. The engine does not move the memory of a Float32Array that was passed to C, and keeps it as long as
 // the array is in use: here to the end of the program.
 function tensor(shape) {
   return { shape, data: new Float32Array(shape.reduce((x, y) => x * y)) };

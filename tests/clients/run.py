@@ -22,9 +22,9 @@ BOUND = 1e-5  # of an error, where values are about 1; float32's largest is a te
 
 @dataclasses.dataclass
 class Client:
-    """A language: what has to be there, who has it, and the commands that build and run its program in an empty folder.
+    """A language: its needs, the packages that have them, and the commands that build and run its program in an empty folder.
 
-    {here}, {include}, {library} (libfa.so.0), {libraries} (its folder) and {fetched} stand for paths. A tool is a command, or a
+    {here}, {include}, {library} (libfa.so.0), {libraries} (its folder) and {fetched} are replaced by paths. A tool is a command, or a
     file where its name has a slash."""
 
     tools: list
@@ -32,7 +32,7 @@ class Client:
     run: list
     build: list = dataclasses.field(default_factory=list)
     environment: dict = dataclasses.field(default_factory=dict)
-    fetch: list = dataclasses.field(default_factory=list)  # commands for what Debian lacks, run in {fetched}
+    fetch: list = dataclasses.field(default_factory=list)  # commands for tools that Debian lacks, run in {fetched}
 
 
 LINKED = ["-I{include}", "-L{libraries}", "-lfa"]
@@ -124,7 +124,7 @@ def missing(client):
 
 
 def install(clients):
-    """Installs the Debian packages of the clients that lack some, then what Debian does not have."""
+    """Installs the Debian packages of the clients that lack some, then the tools that Debian does not have."""
     lack = [client for client in clients if any(not tool.startswith(str(FETCHED)) for tool in missing(client))]
     packages = sorted({package for client in lack for package in client.packages.split()})
     if packages:

@@ -1,5 +1,5 @@
 // The work of calls as a number that does not depend on the machine: the basic blocks that the library runs (it is
-// compiled with -fsanitize-coverage=trace-pc for this program) and what it fills and copies through libc.
+// compiled with -fsanitize-coverage=trace-pc for this program) and the bytes that it fills and copies through libc.
 #pragma once
 
 #include <cstdint>

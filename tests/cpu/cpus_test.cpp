@@ -122,7 +122,7 @@ TEST(Quota, IsTheLeastOfAGroupAndThoseAbove) {
   EXPECT_EQ(machine.quota(), 0.2) << "of a group that is not the process'";
 }
 
-/// A container's own group is the top of what it sees.
+/// A container's own group is the top of the hierarchy that it sees.
 TEST(Quota, OfAContainer) {
   Machine machine;
   machine.mounts(unified).groups("0::/\n").file("sys/fs/cgroup/cpu.max", "300000 100000\n");

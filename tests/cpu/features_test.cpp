@@ -1,4 +1,4 @@
-// What CPUID and XGETBV say of a CPU, as real ones and emulated ones say it.
+// The words of CPUID and XGETBV of real CPUs and of emulated ones.
 #include "cpu/features.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(Features, OfOperatingSystems) {
   }
 }
 
-/// Each of what an ISA needs, taken away as a virtual machine may.
+/// Each need of an ISA, taken away as a virtual machine may.
 TEST(Features, EachIsNamed) {
   const auto without = [](uint32_t X86Words::*word, int bit) {
     X86Words words = zen5;

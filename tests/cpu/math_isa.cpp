@@ -1,5 +1,5 @@
 // Compiled once for each ISA: FA_ISA is its name, TEST_ISA the file in src/cpu/isa, TEST_SIMD the structure there where
-// it is not called Simd, TEST_MATH what to call the result.
+// it is not called Simd, TEST_MATH the name of the result.
 #include "cpu/math_isa.h"
 
 #include TEST_ISA

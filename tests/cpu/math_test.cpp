@@ -14,7 +14,7 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// What exp2 promises, and where Simd::fma rounds twice.
+/// The error that exp2 promises, and that where Simd::fma rounds twice.
 constexpr double fused = 1.7e-7, unfused = 1.9e-7;
 
 struct Isa {

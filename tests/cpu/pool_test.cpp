@@ -65,7 +65,7 @@ struct Round {
 
 class Pool : public testing::Test {
  protected:
-  /// A sanitizer has a thread of its own, which comes with the first one of the program.
+  /// A sanitizer's own thread comes with the first one of the program.
   Pool() {
     std::thread([] {}).join();
     others = threads().size();

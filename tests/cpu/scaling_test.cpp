@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t dim = 8;
 
-/// A call of the forward or of the backward pass, over memory of its own. Fields of the structures may be set before
+/// A call of the forward or of the backward pass, with its memory. Fields of the structures may be set before
 /// `bind`; arrays are given once they have entries.
 struct Call {
   fa_desc desc;

@@ -16,7 +16,7 @@ namespace {
 using kernels::Entry;
 using kernels::TileConfig;
 
-/// What an op of f32 has.
+/// The images of an op of f32.
 KernelSet scalar_images() {
   KernelSet gradients;
   for (const Image &image : images()) {
@@ -33,7 +33,7 @@ Device small_device() {
   return device;
 }
 
-/// A call of f32 that wants every gradient; what lies where does not matter.
+/// A call of f32 that wants every gradient; the addresses of its tensors do not matter.
 struct Shaped {
   Attention attention;
   BackwardCall call;
@@ -165,8 +165,8 @@ TEST(BackwardPlan, TakesTurnsWhereTilesOfKeysDiffer) {
   EXPECT_TRUE(in_turns(square));
 }
 
-/// Whatever keeps a call from one loop is named, where dk or dv and dq come from a pass each. Where nothing that lies
-/// in memory could change it, no memory is asked for sums.
+/// The reason against one loop is named, where dk or dv and dq come from a pass each. Where the contents of memory
+/// cannot change it, no workspace is asked for sums.
 TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
   const KernelSet gradients = images_of(kernels::bf16);
   if (gradients.count < 2) GTEST_SKIP() << "no kernels for SM 80 in this build";
@@ -221,7 +221,7 @@ TEST(BackwardPlan, SaysWhyThereAreTwoPasses) {
 }
 
 /// Under a causal mask few blocks of a column are at work at once, as each is a step behind the one before it and all
-/// end together: as few as memory allows. A call without a mask keeps to what the L2 holds.
+/// end together: as few as memory allows. A call without a mask keeps to the size of the L2.
 TEST(BackwardPlan, BeginsWithLongTilesOfKeys) {
   Shaped16 s(27, 8192, 8192, 8, 8);
   Device device = small_device();
@@ -293,7 +293,7 @@ TEST(BackwardPlan, BlocksOwnTheKeysOfEachRowOfTheCache) {
   EXPECT_EQ(keys().kernels[0].grid_y, 3) << "of 300 columns a block sums 128";
   static const int32_t rows[5] = {};
   s.call.kv_batch_idx = rows;
-  s.call.batch_k = 3, s.call.max_seqlen_k = 50;  // of keys; padding may lie before them
+  s.call.batch_k = 3, s.call.max_seqlen_k = 50;  // of keys; padding may be before them
   EXPECT_EQ(keys().tiles, 3 * 2 * ((200 + owned - 1) / owned));
 }
 
@@ -344,7 +344,7 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
     const int64_t factors = half ? rows / kernels::stats_block * static_cast<int64_t>(sizeof(kernels::RowScales)) : 0;
     const int64_t turns = s.attention.nondeterministic ? 0 : rows / kernels::dq_semaphore_rows * 4;
     ASSERT_TRUE(bytes == Count(rows * row + turns + factors));
-    // The end of what the plan takes of it.
+    // The end of the plan's part of it.
     plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{256}), &plan.params);
     auto end =
         reinterpret_cast<uintptr_t>(plan.params.row_stats) + static_cast<uintptr_t>(rows) * sizeof(kernels::RowStats);
@@ -385,18 +385,18 @@ TEST(BackwardPlan, TheWorkspaceHoldsSumsTurnsAndFactors) {
 /// the next family computes the gradient. The driver is the machine's: one that does nothing makes every map
 /// (cuda_plan.maps), and none is made where there is no driver.
 TEST(BackwardPlan, HasTensorMapsOfTilesWithBoxes) {
-  constexpr kernels::Family boxed = {
-      [](const kernels::Arch &, int, Entry entry) {
-        TileConfig tile = {};
-        if (entry != Entry::dkv) return tile;
-        tile.rows = tile.keys = tile.box_queries = tile.box_keys = 64, tile.threads = 128;
-        return tile;
-      },
-      [](const kernels::Attention &) { return kernels::bf16; },
-      [](const kernels::Attention &) -> const char * { return nullptr; },
-      [](Entry, const kernels::Params &) -> const char * { return nullptr; },
-      false,
-      [](Entry, const kernels::BackwardParams &) -> const char * { return nullptr; }};
+  constexpr kernels::Family boxed = {[](const kernels::Arch &, int, Entry entry) {
+                                       TileConfig tile = {};
+                                       if (entry != Entry::dkv) return tile;
+                                       tile.rows = tile.keys = tile.box_queries = tile.box_keys = 64,
+                                       tile.threads = 128;
+                                       return tile;
+                                     },
+                                     [](const kernels::Attention &) { return kernels::bf16; },
+                                     [](const kernels::Attention &) -> const char * { return nullptr; },
+                                     [](Entry, const kernels::Params &) -> const char * { return nullptr; },
+                                     false,
+                                     [](Entry, const kernels::BackwardParams &) -> const char * { return nullptr; }};
   const Image image = {"boxed", kernels::archs, "boxed", &boxed, kernels::bf16, 64, nullptr};
   const KernelSet kernels = images_with(image);
   Shaped16 s(2, 100, 200, 4, 4);

@@ -32,7 +32,7 @@ Case turns_case() {
   return c;
 }
 
-/// The same with two blocks of keys, on SM 80: for what is done hundreds of times.
+/// The same with two blocks of keys, on SM 80: for tests that run it hundreds of times.
 Case short_turns_case() {
   Case c = turns_case();
   c.sq = 40, c.sk = 200, c.hq = 4;
@@ -47,7 +47,7 @@ struct Way {
   size_t kernels;    // of the call
 };
 
-/// Each gradient by a kernel of its own, or dq, dk and dv in one loop. Ops of the latter have an image more.
+/// Each gradient by a separate kernel, or dq, dk and dv in one loop. Ops of the latter have an image more.
 std::vector<Way> both_ways(const Case &in_turns) {
   return {{"apart", whole_case(), "fa_backward_dkv", 5},  // delta, dsinks, dk and dv, dq, dbias
           {"in a fixed order", in_turns, "fa_backward_fused in a fixed order", 3}};  // delta, dq, dk and dv, sums of dq
@@ -81,11 +81,11 @@ class Workspace {
   reference::GuardedMemory memory_;
 };
 
-/// What a workspace may hold before a call: as sums NaN, as counters of turns a turn that has not come.
+/// Contents of a workspace before a call: as sums NaN, as counters of turns a turn that has not come.
 constexpr int32_t garbage[] = {-1, 1, 2};
 
-/// Kernels are loaded by the first call, outside a capture; graphs then follow what arrays hold, and nothing that the
-/// workspace holds. The first test of its process that has any.
+/// Kernels are loaded by the first call, outside a capture; graphs then follow the contents of arrays, and nothing that
+/// the workspace holds. The first test of its process that has any.
 // [F193]
 TEST(Gradients, AreCapturedOnceTheirKernelsAreLoaded) {
   const InContext in;
@@ -127,7 +127,8 @@ TEST(Gradients, AreCapturedOnceTheirKernelsAreLoaded) {
   }
 }
 
-/// A gradient that is not asked for has no kernel; one that a better kernel does not serve says why, as do two passes.
+/// A gradient that is not asked for has no kernel; one that a better kernel does not support says why, as do two
+/// passes.
 // [F175]
 TEST(Gradients, TakeTheKernelsThatTheyNeed) {
   const InContext in;
@@ -187,7 +188,7 @@ TEST(Gradients, TheWorkspaceIsEnoughAndNoSmaller) {
   }
 }
 
-/// What a child may answer.
+/// The results of a child.
 enum Outcome { fine, reported, wrong, not_ours, over };
 
 int bad(const std::string &what) {

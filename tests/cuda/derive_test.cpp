@@ -1,4 +1,4 @@
-// What the host finds of a call in place of every block.
+// The parameters that the host derives from a call in place of every block.
 #include "cuda/derive.h"
 
 #include <gtest/gtest.h>

@@ -10,14 +10,14 @@
 namespace cuda_test {
 namespace {
 
-struct Served {
+struct Row {
   std::string device, f16, bf16, f32;
 };
 
 /// The rows of the page's table: | GPUs | SM | f16 | bf16 | f32 | ... |, kernels in backquotes.
-std::vector<Served> table() {
+std::vector<Row> table() {
   std::ifstream page(TEST_GPUS_PAGE);
-  std::vector<Served> rows;
+  std::vector<Row> rows;
   const std::regex row(R"(\|[^|]*\| (\d+)[^|]*\| `(cuda\.[^`]*)` \| `(cuda\.[^`]*)` \| `(cuda\.[^`]*)` \|.*)");
   std::smatch cells;
   for (std::string line; std::getline(page, line);)
@@ -40,12 +40,12 @@ std::string chosen(fa_dtype dtype) {
 }
 
 /// Each kernel is loaded, too, and runs calls.
-int check(const Served &served) {
+int check(const Row &row) {
   int wrong = 0;
-  for (const auto &[dtype, kernel] : {std::pair(FA_F16, served.f16), {FA_BF16, served.bf16}, {FA_F32, served.f32}}) {
+  for (const auto &[dtype, kernel] : {std::pair(FA_F16, row.f16), {FA_BF16, row.bf16}, {FA_F32, row.f32}}) {
     const std::string got = chosen(fa_dtype(dtype));
     if (got != kernel)
-      ++wrong, std::fprintf(stderr, "%s: %s, expected %s\n", served.device.c_str(), got.c_str(), kernel.c_str());
+      ++wrong, std::fprintf(stderr, "%s: %s, expected %s\n", row.device.c_str(), got.c_str(), kernel.c_str());
     const InContext in;
     for (Case c : {prefill_case(), split_case()}) {
       c.q = fa_dtype(dtype);
@@ -53,15 +53,15 @@ int check(const Served &served) {
       const Op op(desc_of(c));
       const bool ran = op.status == FA_OK && fa_forward(op.op, &own.args) == FA_OK;
       const std::string failure = ran ? own.failure() : fa_last_error();
-      if (!failure.empty()) ++wrong, std::fprintf(stderr, "%s: %s\n", served.device.c_str(), failure.c_str());
+      if (!failure.empty()) ++wrong, std::fprintf(stderr, "%s: %s\n", row.device.c_str(), failure.c_str());
     }
   }
   return wrong;
 }
 
 /// The table is that of the default FA_ARCHS: with fewer, lines whose kernels are there still hold.
-bool has_kernels(const Served &served) {
-  return is_built(served.f16) && is_built(served.bf16) && is_built(served.f32);
+bool has_kernels(const Row &row) {
+  return is_built(row.f16) && is_built(row.bf16) && is_built(row.f32);
 }
 
 /// Dynamic shared memory that a block of device 0 may opt in to.
@@ -77,14 +77,14 @@ int max_shared_bytes() {
 TEST(Devices, EachRunsWhatTheTableSays) {
   int devices = 0;
   std::string others;
-  for (const Served &served : table()) {
-    // In a child as well: asking which kernels there are starts the driver.
-    if (in_child({{"FA_EMU_DEVICE", served.device.c_str()}}, [&] { return has_kernels(served) ? 0 : 1; }) != 0) {
-      others += " " + served.device;
+  for (const Row &row : table()) {
+    // In a child as well: the list of kernels starts the driver.
+    if (in_child({{"FA_EMU_DEVICE", row.device.c_str()}}, [&] { return has_kernels(row) ? 0 : 1; }) != 0) {
+      others += " " + row.device;
       continue;
     }
     ++devices;
-    EXPECT_EQ(in_child({{"FA_EMU_DEVICE", served.device.c_str()}}, [&] { return check(served); }), 0) << served.device;
+    EXPECT_EQ(in_child({{"FA_EMU_DEVICE", row.device.c_str()}}, [&] { return check(row); }), 0) << row.device;
   }
   if (!others.empty()) std::printf("FA_ARCHS leaves out the kernels of%s\n", others.c_str());
   if (devices == 0) GTEST_SKIP() << "FA_ARCHS has none of the kernels that the table names";
@@ -93,14 +93,14 @@ TEST(Devices, EachRunsWhatTheTableSays) {
 /// Every architecture of the list is one that the emulator knows by itself, with the same shared memory; the page names
 /// each.
 TEST(Devices, TheListOfArchitecturesIsAsTheEmulatorHasIt) {
-  const std::vector<Served> rows = table();
+  const std::vector<Row> rows = table();
   for (const fa::kernels::Arch &arch : fa::kernels::archs) {
     const std::string device = "sm_" + std::to_string(arch.number);
     EXPECT_EQ(
         in_child({{"FA_EMU_DEVICE", device.c_str()}}, [&] { return max_shared_bytes() == arch.shared_bytes ? 0 : 1; }),
         0)
         << arch.name;
-    EXPECT_TRUE(std::ranges::any_of(rows, [&](const Served &row) { return row.device == device; })) << device;
+    EXPECT_TRUE(std::ranges::any_of(rows, [&](const Row &row) { return row.device == device; })) << device;
   }
 }
 

@@ -1,4 +1,4 @@
-// What calls read from a device's memory, by the model of perf/dram: the order of blocks is what keeps it low.
+// The bytes that calls read from a device's memory, by the model of perf/dram: the order of blocks keeps them low.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -31,7 +31,7 @@ TEST(Cache, KeepsWhatWasUsedLast) {
 struct Bound {
   Call call;
   double before;  // TFLOP/s that memory lets through with columns one after another
-  double reads;   // now, as a multiple of what has to be read: at most
+  double reads;   // now, as a multiple of the least: at most
 };
 
 /// 256 heads of 4096 rows, of which the caches hold a few: one after another, each block reads its own keys and values.
@@ -70,7 +70,7 @@ TEST(Memory, MultiprocessorsStayBusy) {
   }
 }
 
-/// What fits the cache is read once, whatever the order.
+/// Data that fits the cache is read once, whatever the order.
 TEST(Memory, SmallCallsAreOneGroup) {
   const Call small = {l4, 4, 512, 512, 8, 8, 64};
   const Planned planned(small);
@@ -103,8 +103,9 @@ TEST(Memory, ABiasIsRead) {
   EXPECT_EQ(traffic_of(planned.plan, l4).read, without + 512 * 512 * 2);
 }
 
-/// Where a call asks for them, warpgroups serve what they can, with values of their own width; few rows are mma's.
-TEST(Memory, WarpgroupsServeFirst) {
+/// Where a call asks for them, warpgroups take the calls that they support, with values of another width; few rows are
+/// mma's.
+TEST(Memory, WarpgroupsComeFirst) {
   Call call = {h200, 1, 512, 512, 8, 8, 192};
   call.splits = 1;
   EXPECT_STREQ(Planned(call).plan.kernel().image->family_name, "mma");

@@ -1,10 +1,11 @@
-// The polynomials that stand for some exponentials: their error, which each claims.
-#include "common/element.h"
+// The polynomials in place of some exponentials: their error, which each states.
 #include "common/exp2.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "common/element.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ double largest_error() {
   return largest;
 }
 
-/// A bound, and a tight one; half of what rounding a weight to the type may change.
+/// A bound, and a tight one; half of the change by rounding a weight to the type.
 template <int Degree>
 void expect_bound(double roundoff) {
   const double error = largest_error<Degree>();
@@ -43,7 +44,7 @@ TEST(Exp2, ErrorsAreWithinTheirBounds) {
   expect_bound<fa::kernels::Element<fa::kernels::f16>::exp2_degree>(0x1p-12);
 }
 
-/// What the sum's last bits are: a whole exponent, which a shift and an integer sum add to a number's.
+/// The sum's last bits are a whole exponent, which a shift and an integer sum add to a number's.
 TEST(Exp2, RoundsToExponents) {
   using namespace fa::kernels;
   for (const float x : {-127.f, -126.25f, -3.5f, -0.25f, 0.f, 0.75f, 15.f, 127.f}) {

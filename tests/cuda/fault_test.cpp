@@ -1,5 +1,5 @@
 // Whatever fails beneath the library - any call of the driver, memory of the device, an image, the driver itself - is
-// an error with a text, writes no output, and does not spoil the next call.
+// an error with a text, writes no output, and does not affect the next call.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a child may answer.
+/// The results of a child.
 enum Outcome { fine, reported, wrong, not_ours, over };
 
 int bad(const std::string &what) {
@@ -155,7 +155,7 @@ TEST(Fault, OneDeviceOfTwoIsNotDescribed) {
   EXPECT_GT(both, 0) << "a driver that does not start";
 }
 
-/// The tensors take none of the device's memory; the library's own is short.
+/// The tensors take no memory of the device; the library's own is short.
 TEST(Fault, MemoryOfTheDevice) {
   int short_of_it = 0, enough = 0;
   for (const char *bytes : {"64", "256", "1K", "2K", "4K", "8K", "16K", "64K", "256K", "1M", "16M"}) {
@@ -245,10 +245,10 @@ TEST(Fault, NoGpu) {
 
 // ---- images
 
-/// A folder with the images of this build, of which a test spoils some.
+/// A folder with the images of this build, some of which a test damages.
 class Images {
  public:
-  /// Why no test can spoil one: "" when there is one.
+  /// Why no test can damage one, or "".
   static std::string why_not() {
     return fs::exists(fs::path(TEST_KERNELS) / name()) ? "" : "FA_ARCHS leaves out 80: there is no " + name();
   }
@@ -272,7 +272,7 @@ class Images {
   }
   void write(const std::string &bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }
 
-  /// fa_create's status with these images, on an SM 80; its text lacks none of the words.
+  /// fa_create's status with these images, on an SM 80; its text has all words.
   int create(fa_status expected, const std::vector<std::string> &words) const {
     return in_child({{"FA_KERNEL_PATH", folder_.c_str()}, {"FA_EMU_DEVICE", "sm_80"}, {"FA_EMU_QUIET", "1"}}, [&] {
       const Op op(desc_of(small_case()));
@@ -286,8 +286,8 @@ class Images {
   fs::path folder_;
 };
 
-/// A process that inherits a started driver cannot use it; what the CPU can do is done there.
-TEST(Fault, AfterAForkTheCpuServes) {
+/// A process that inherits a started driver cannot use it; calls that the CPU can run are run there.
+TEST(Fault, AfterAForkTheCpuRunsCalls) {
   const int outcome = in_child({}, [] {
     const Op on_any(desc_of(small_case(), FA_DEVICE_AUTO)), on_gpu(desc_of(small_case()));
     if (on_any.status != FA_OK || on_gpu.status != FA_OK) return bad(fa_last_error());
@@ -363,7 +363,7 @@ TEST_F(Image, OfAnotherBuild) {
 TEST_F(Image, OfANewerToolkit) {
   const Images images;
   std::string bytes = images.bytes();
-  // Entries lie behind the container's header of 16 bytes, each behind its own.
+  // Entries are behind the container's header of 16 bytes, each behind its own.
   const auto at = [&](size_t offset, auto value) {
     std::memcpy(&value, &bytes[offset], sizeof value);
     return value;

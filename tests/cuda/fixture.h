@@ -1,4 +1,4 @@
-// What the tests of the CUDA engine share: calls whose tensors lie where a test wants them, contexts, streams.
+// Shared by the tests of the CUDA engine: calls whose tensors are where a test wants them, contexts, streams.
 #pragma once
 
 #include <fa.h>
@@ -25,11 +25,11 @@ using test::Variables;
 /// How many GPUs there are: one or more on hardware, two under the emulator.
 int device_count();
 
-/// The driver reads the emulator's settings when it is loaded, and is of no use after a fork: children that are to have
-/// settings of their own begin before the process has loaded it. No child would ever see its call fail otherwise.
+/// The driver reads the emulator's settings when it is loaded, and is of no use after a fork: children with other
+/// settings begin before the process has loaded it. No child would ever see its call fail otherwise.
 bool driver_is_loaded();
 inline constexpr const char *needs_its_own_process =
-    "this process has used the driver, whose calls then fail in no child of it: run this test in a process of its own";
+    "this process has used the driver, whose calls then fail in no child of it: run this test in a separate process";
 
 /// A device's primary context, current for the life of the object; or a new one, which ends with it.
 class InContext {
@@ -121,7 +121,7 @@ Case small_case();
 /// Split in n parts.
 Case split_case(int32_t n = 3);
 
-/// "" when fa_last_error() has all words, else what it lacks, and the text.
+/// "" when fa_last_error() has all words, else the missing words, and the text.
 std::string last_error_lacks(const std::vector<std::string> &words);
 
 }  // namespace cuda_test

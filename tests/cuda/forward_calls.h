@@ -9,7 +9,7 @@
 
 namespace fa::cuda {
 
-/// The narrowest image of a family that serves this head dimension, of any architecture.
+/// The narrowest image of a family that supports this head dimension, of any architecture.
 inline KernelSet image_of(const char *family, int dim) {
   const Image *found = nullptr, *combine = nullptr;
   for (const Image &image : images()) {

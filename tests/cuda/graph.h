@@ -5,7 +5,7 @@
 
 namespace cuda_test {
 
-/// What a pass does in a capture, as a graph to launch.
+/// The calls of a pass in a capture, as a graph to launch.
 class Graph {
  public:
   Graph(const Op &op, const fa_forward_args &args) : Graph(args.stream, [&] { return fa_forward(op.op, &args); }) {}

@@ -151,7 +151,7 @@ TEST(Graphs, ACaptureElsewhereIsNotDisturbedByLoading) {
   call("cuGraphDestroy", graph);
 }
 
-/// What a thread has said of captures elsewhere is its own, also after libfa has loaded kernels during them.
+/// A thread's capture mode is its own, also after libfa has loaded kernels during captures elsewhere.
 TEST(Graphs, LoadingLeavesTheThreadsCaptureModeAlone) {
   for (const int set : {0, 1, 2}) {  // global, of the thread, relaxed
     const InContext in(0, InContext::own);

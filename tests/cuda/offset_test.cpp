@@ -1,17 +1,17 @@
-// Tensors whose elements lie further apart than 32 bits count, and more heads than a grid has rows: device memory that
+// Tensors whose elements are further apart than 32 bits count, and more heads than a grid has rows: device memory that
 // is never touched costs nothing.
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "forward/combine/tiles.h"
 #include "common/params.h"
 #include "cuda/derive.h"
 #include "cuda/fixture.h"
+#include "forward/combine/tiles.h"
 #include "forward/mma/tiles.h"
-#include "reference/number.h"
 #include "forward/simt/tiles.h"
+#include "reference/number.h"
 
 namespace cuda_test {
 namespace {
@@ -124,7 +124,7 @@ TEST_P(Offsets, BeyondThirtyTwoBitsInTilesOfManyRows) {
   }
 }
 
-/// From row to row, and from one to a later one of a tile, on both sides of what 32 bits hold.
+/// From row to row, and from one to a later one of a tile, on both sides of 2^32 bytes.
 TEST_P(Offsets, RowsOfKeysMegabytesApart) {
   const InContext in;
   const int64_t element = GetParam() == FA_F32 ? 4 : 2;
@@ -172,8 +172,8 @@ TEST_P(Offsets, MoreBatchesTimesHeadsThanAGridHasRows) {
   EXPECT_EQ(own.failure(), "");
 }
 
-/// So many splits that the partial results of all heads are more than one launch may have (max_partial_bytes of
-/// cuda/forward_plan.h): the others' are done in turns.
+/// The partial results of all heads are more than one launch may have (max_partial_bytes of cuda/forward_plan.h), so
+/// there are several launches.
 TEST_P(Offsets, SplitsOfManyHeadsInTurns) {
   const InContext in;
   Case c;
@@ -200,7 +200,7 @@ kernels::View view_of(const fa_tensor &tensor) {
   return view;
 }
 
-/// What the kernels take for a case of one sequence, one head and a causal mask, in three splits.
+/// The kernels' parameters for a case of one sequence, one head and a causal mask, in three splits.
 kernels::Params params_of(const Call &own, int32_t tile_rows) {
   const Case &c = own.instance.c;
   kernels::Params p = {};
@@ -219,7 +219,7 @@ kernels::Params params_of(const Call &own, int32_t tile_rows) {
   return p;
 }
 
-/// An entry point of an image in this build's folder, and what its blocks are.
+/// An entry point of an image in this build's folder, and the shape of its blocks.
 CUresult run_kernel(const std::string &image, Entry entry, const kernels::TileConfig &tile, emulated::Shape grid,
                     const kernels::Params &params) {
   const std::string path = std::string(TEST_KERNELS) + "/sm_" + std::to_string(emulated::capability()) + "." + image;

@@ -1,5 +1,5 @@
-// A call's place among what its stream, or the legacy one, has been given before: inputs that come late are the ones
-// that count, wherever they lie.
+// A call's place among the work that its stream, or the legacy one, already has: inputs that come late are the ones
+// that count, wherever they are.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -82,7 +82,7 @@ TEST(PageableOrder, ACallIsBehindWhatItsStreamHas) {
   with_pageable_access([] { expect_calls_in_their_turn(Where::host); });
 }
 
-/// Without a stream the call waits for what the legacy stream has, as a call of the run-time would, and for itself.
+/// Without a stream the call waits for the work of the legacy stream, as a call of the run-time would, and for itself.
 // [F132]
 TEST(PageableOrder, ACallWithoutAStreamIsBehindTheLegacyOne) {
   with_pageable_access([] {

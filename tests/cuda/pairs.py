@@ -1,10 +1,10 @@
-"""Calls over every pair of what they differ in, under all checks of the emulator and under the schedules of seeds: those of the
+"""Calls over every pair of factors, under all checks of the emulator and under the schedules of seeds: those of the
 families for warpgroups and for tensor memory (head dimension, type, mask, lengths, pages, splits, heads, features, values
 that are not finite), of the backward pass, or of its turns.
 
 pairs.py PROGRAM EMULATOR KERNELS [--plan NAME] [--archs LIST] [--seeds N] [--sample N] [--jobs N] [--out FILE]
 PROGRAM: fa_test_engine; EMULATOR: the folder of libcuda.so.1; KERNELS: the folder of the images; --plan: wgmma, tcgen05,
-backward or turns; --archs: those with images, with commas; --sample: N of the calls; --out: a table of what ran
+backward or turns; --archs: those with images, with commas; --sample: N of the calls; --out: a table of the calls that ran
 """
 
 import argparse
@@ -52,8 +52,8 @@ def covering(plan):
 
 
 def run(options, case, seed):
-    """What went wrong; "" when nothing did. case: the device, its kernel, FA_CASE's words, and what the library has to say of
-    how it computes the call."""
+    """The error; "" where there is none. case: the device, its kernel, FA_CASE's words, and the words that the library must log of
+    the call."""
     device, kernel, words, *said = case
     environment = os.environ | {"FA_CASE": words, "FA_FORCE_KERNEL": kernel, "FA_KERNEL_PATH": str(options.kernels)}
     environment |= {"LD_LIBRARY_PATH": str(options.emulator), "FA_EMU_DEVICE": device if ":" in device else f"{device}:sms=2", "TEST_EMULATED": "1"}
@@ -93,8 +93,8 @@ def main():
     failed = sum(map(bool, failures))
     print(f"{len(cases)} calls under {options.seeds} schedules each: {len(runs) - failed} of {len(runs)} right")
     if options.out:
-        lines = [f"# Every pair of what {plan.TITLE} differ in", ""]
-        lines += [f"What `pairs.py` ran, under all checks of the emulator and {options.seeds} schedules each:", ""]
+        lines = [f"# Every pair of factors of {plan.TITLE}", ""]
+        lines += [f"The calls that `pairs.py` ran, under all checks of the emulator and {options.seeds} schedules each:", ""]
         lines += ["| kernel | call | schedules that are right |", "|---|---|---|"]
         for case in cases:
             right = sum(not failure for (other, _), failure in zip(runs, failures) if other == case)

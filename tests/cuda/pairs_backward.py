@@ -1,5 +1,5 @@
-"""What calls of the backward pass differ in: a plan of pairs.py. Those that tensor cores do not serve, for their bias, mask, odd
-rows or type of dout, are served by kernels in f32, in the same calls."""
+"""The factors of calls of the backward pass: a plan of pairs.py. Calls that tensor cores do not support, for their bias, mask, odd
+rows or type of dout, run on kernels in f32."""
 
 TITLE = "calls of the backward pass"
 FACTORS = {
@@ -32,7 +32,7 @@ def allowed(row):
 
 
 def mended(row, kept):
-    """What makes a row allowed that is not, without what is kept."""
+    """The change that makes a forbidden row allowed, without the values that are kept."""
     return {"arch": "80"} if "arch" not in kept else {"type": "f16"}
 
 

@@ -1,4 +1,4 @@
-"""What calls of kernels/forward/tcgen05 differ in: a plan of pairs.py."""
+"""The factors of calls of kernels/forward/tcgen05: a plan of pairs.py."""
 
 import pairs_wgmma
 from pairs_wgmma import mended

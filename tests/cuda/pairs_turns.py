@@ -1,4 +1,4 @@
-"""What calls differ in whose gradients are computed in one loop, by blocks of keys that wait for one another's turn or add in any
+"""The factors of calls whose gradients are computed in one loop, by blocks of keys that wait for one another's turn or add in any
 order: a plan of pairs.py. Each has several tiles of keys, and a device that works on two or three of a head at once."""
 
 from pairs_backward import LAYOUTS
@@ -29,7 +29,7 @@ def allowed(row):
 
 
 def mended(_row, kept):
-    """What makes a row allowed that is not, without what is kept."""
+    """The change that makes a forbidden row allowed, without the values that are kept."""
     if "arch" not in kept:
         return {"arch": "80"}
     return {name: value for name, value in (("type", "f16"), ("columns", "64")) if name not in kept}

@@ -1,4 +1,4 @@
-"""What calls of kernels/forward/wgmma differ in: a plan of pairs.py."""
+"""The factors of calls of kernels/forward/wgmma: a plan of pairs.py."""
 
 TITLE = "calls of `kernels/forward/wgmma`"
 KERNEL = "cuda.sm_90a.wgmma"
@@ -14,7 +14,7 @@ FACTORS = {
     "values": ("finite", "special"),
 }
 
-# Beside the pairs: pages that no boxes serve, groups that do not fill one.
+# Besides the pairs: pages that no boxes fit, groups that do not fill one.
 MORE = [
     ("sm_90a", KERNEL, words)
     for words in (
@@ -33,7 +33,7 @@ def allowed(row):
 
 
 def mended(row, kept):
-    """What makes a row allowed that is not, without what is kept."""
+    """The change that makes a forbidden row allowed, without the values that are kept."""
     if "score" not in kept:
         return {"score": "scaled"}
     return {"columns": "64"}

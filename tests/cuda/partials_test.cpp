@@ -1,4 +1,4 @@
-// The workspace of forward plans, from inside: what a plan lays out fits the bound, and the bound never falls.
+// The workspace of forward plans, from inside: a plan's layout fits the bound, and the bound never falls.
 #include <gtest/gtest.h>
 
 #include "forward_calls.h"
@@ -59,7 +59,7 @@ TEST(Partials, TheWorkspaceNeverFallsWhenABoundRises) {
   }
 }
 
-/// The workspace is bounded by the device, or by what is worked on in turn, however large the legal shapes are.
+/// The workspace is bounded by the device, or by the part of one launch, however large the legal shapes are.
 TEST(Partials, TheWorkspaceOfExtremeShapesIsBounded) {
   constexpr int64_t longest = INT32_MAX;
   const KernelSet image = image_of("simt", 576);

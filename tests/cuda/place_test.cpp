@@ -7,7 +7,7 @@
 namespace cuda_test {
 namespace {
 
-/// On hardware the device may reach all memory of the host: variant_test.cpp has what is right there.
+/// On hardware the device may reach all memory of the host: variant_test.cpp has the tests for that.
 bool reaches_the_host() {
   constexpr int pageable_memory_access = 88;
   int value = 0;
@@ -149,7 +149,7 @@ TEST(Place, MixedPlacesAreNamed) {
     const Instance host(c);
     const struct {
       const char *name;
-      void (*spoil)(fa_forward_args *, const Instance &);
+      void (*change)(fa_forward_args *, const Instance &);
     } mixtures[] = {
         {"args.q", [](fa_forward_args *a, const Instance &h) { a->q.data = h.args.q.data; }},
         {"args.k", [](fa_forward_args *a, const Instance &h) { a->k.data = h.args.k.data; }},
@@ -167,7 +167,7 @@ TEST(Place, MixedPlacesAreNamed) {
     };
     for (const auto &mixture : mixtures) {
       Call own(c);
-      mixture.spoil(&own.args, host);
+      mixture.change(&own.args, host);
       EXPECT_EQ(fa_forward(op.op, &own.args), FA_ERROR_INVALID_ARGUMENT) << mixture.name;
       EXPECT_EQ(last_error_lacks({std::string(mixture.name) + " is", "host", "one place"}), "");
     }

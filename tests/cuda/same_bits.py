@@ -37,7 +37,7 @@ def write_inputs(folder, queries, keys, heads):
 
 
 def results(fa, folder, words, files, chosen=""):
-    """What the files hold after a call, once for each different result; the call must be served as `chosen` says."""
+    """The contents of the files after a call, once for each different result; the log of the call must have the text `chosen`."""
     command = [fa, "run", "--layout", "bhsd", "--device", "cuda", *words]
     command += [word for tensor in "qkv" for word in (f"--{tensor}", f"{tensor}.npy")]
     found = set()
@@ -47,7 +47,7 @@ def results(fa, folder, words, files, chosen=""):
         environment = os.environ | {"FA_EMU_SEED": str(seed), "FA_EMU_THREADS": str(threads), "FA_VERBOSE": "dispatch"}
         done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
         if chosen not in done.stderr:
-            sys.exit(f"same_bits: expected a call served {chosen}, got\n{done.stderr}")
+            sys.exit(f"same_bits: expected '{chosen}' in the log, got\n{done.stderr}")
         found.add(b"".join((folder / file).read_bytes() for file in files))
     return found
 

@@ -58,7 +58,7 @@ struct RandomCall {
     derive(&p), set_schedule(s, &p);
   }
 
-  /// What is worked on, by the definition of a call.
+  /// The work, by the definition of a call.
   Counts expected() const {
     const Params &p = params;
     Counts counts;
@@ -94,7 +94,8 @@ struct RandomCall {
 
   void use_fewer(reference::Random *random) {
     for (int32_t b = 0; b < params.batch; b++)
-      used.push_back(int32_t(random->between(0, params.cu_seqlens_q ? params.cu_seqlens_q[b + 1] - params.cu_seqlens_q[b] : params.rows_q)));
+      used.push_back(int32_t(random->between(
+          0, params.cu_seqlens_q ? params.cu_seqlens_q[b + 1] - params.cu_seqlens_q[b] : params.rows_q)));
     params.seqused_q = used.data();
   }
 };
@@ -266,7 +267,7 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
   }
 }
 
-/// What a plan's order follows from.
+/// The parameters of a plan's order.
 struct Ordered {
   Attention attention;
   ForwardCall problem;

@@ -160,7 +160,7 @@ TEST_F(Tcgen05, ManyWorksFromPages) {
   work_through(c, 31);
 }
 
-/// The same of pages that no boxes serve, in tiles that three heads do not fill.
+/// The same of pages that no boxes fit, in tiles that three heads do not fill.
 TEST_F(Tcgen05, ManyWorksFromOddPages) {
   Case c = base_case();
   c.sq = 50, c.sk = 300, c.hq = 6, c.q = FA_BF16, c.page = 12, c.splits = 2;

@@ -1,4 +1,4 @@
-// The tool `fa` on machines with GPUs: which there are, and what keeps one from serving.
+// The tool `fa` on machines with GPUs: the list of them, and the reasons why one is not used.
 #include <gtest/gtest.h>
 
 #include "tool/program.h"
@@ -45,7 +45,7 @@ TEST(Info, TellsWhichDriverIsNeeded) {
     EXPECT_TRUE(has(text, "sm_80, 108 multiprocessors, 80.0 GiB: no: desc.device is FA_DEVICE_CUDA, but " + reason))
         << text;
     EXPECT_TRUE(has(text, "no: " + reason)) << "a kernel's line\n" << text;
-    EXPECT_FALSE(has(text, "nothing: ")) << "the CPU serves\n" << text;
+    EXPECT_FALSE(has(text, "nothing: ")) << "the CPU runs it\n" << text;
   }
   EXPECT_TRUE(has(gpus({{"FA_EMU_DRIVER", "11040"}}), "580 or later"));
   EXPECT_TRUE(has(gpus({{"FA_EMU_DRIVER", "13000"}}), ": cuda.sm_80."));

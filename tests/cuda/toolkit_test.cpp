@@ -25,7 +25,7 @@ TEST(Toolkit, NeedsADriverOfItsMajorVersion) {
   EXPECT_EQ(needed_driver_version(12040), 12000);
   EXPECT_EQ(needed_driver_version(12090), 12000);
   EXPECT_EQ(needed_driver_version(13010), 13000);
-  EXPECT_EQ(needed_driver_version(0), 12000);  // of images that are not known yet: what the engine itself calls
+  EXPECT_EQ(needed_driver_version(0), 12000);  // of images that are not known yet: for the engine's own calls
 }
 
 TEST(Toolkit, MakesCodeForAFamilyFrom129On) {

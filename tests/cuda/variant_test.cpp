@@ -19,15 +19,15 @@ template <class Body>
 void on(const char *devices, Body body) {
   const int outcome = in_child({{"FA_EMU_DEVICE", devices}, {"FA_EMU_QUIET", "1"}}, [&] {
     if (!is_built("sm_80")) return int(left_out);
-    const int answer = body();
-    return testing::Test::HasFailure() ? int(wrong) : answer;
+    const int outcome = body();
+    return testing::Test::HasFailure() ? int(wrong) : outcome;
   });
   if (outcome == left_out) GTEST_SKIP() << "FA_ARCHS leaves out 80";
   EXPECT_EQ(outcome, fine) << devices;
 }
 
-/// "" when the call is served and its results, which are in memory of the host, are right as soon as it returns.
-std::string served(const Op &op, const Case &c) {
+/// "" when the call runs and its results, which are in memory of the host, are right as soon as it returns.
+std::string failure_on(const Op &op, const Case &c) {
   Call own(c, Where::host);
   return op.op == nullptr || fa_forward(op.op, &own.args) != FA_OK ? fa_last_error() : own.failure();
 }
@@ -46,7 +46,7 @@ bool was_on_the_gpu(const Log &log) {
 /// A caller who knows nothing of GPUs has no stream to wait for. Page faults would cost more than the CPU does, so an
 /// auto op takes the GPU only where that uses the host's page tables.
 // [F132]
-TEST(Pageable, TheHostsMemoryIsServedAndWaitedFor) {
+TEST(Pageable, CallsWithTheHostsMemoryRunAndAreWaitedFor) {
   for (const char *device : {"sm_80:pageable", "sm_80:ats"})
     on(device, [device] {
       const bool by_tables = std::string(device) == "sm_80:ats";
@@ -54,7 +54,7 @@ TEST(Pageable, TheHostsMemoryIsServedAndWaitedFor) {
         for (const Case &c : {small_case(), split_case()}) {
           const Log log;
           const Op op(desc_of(c, asked));
-          const std::string failure = served(op, c);
+          const std::string failure = failure_on(op, c);
           if (!failure.empty()) return bad(failure);
           if (op.kernel().rfind("cuda.", 0) != 0) return bad(op.kernel());
           if (was_on_the_gpu(log) != (by_tables || asked == FA_DEVICE_CUDA)) return bad(log.text);
@@ -124,7 +124,7 @@ TEST(Pools, WithoutThemAWorkspaceIsAskedFor) {
     const InContext in;
     const Op op(desc_of(split_case()));
     Call own(split_case());
-    if (fa_forward(op.op, &own.args) != FA_ERROR_UNSUPPORTED) return bad("served");
+    if (fa_forward(op.op, &own.args) != FA_ERROR_UNSUPPORTED) return bad("it ran");
     if (const std::string lacks = last_error_lacks({"args.workspace is NULL", "device 0", "fa_forward_workspace_size"});
         !lacks.empty())
       return bad(lacks);
@@ -165,7 +165,7 @@ TEST(Slices, SplitsFollowTheirMultiprocessors) {
   });
 }
 
-/// Where the L2 holds no head's keys, blocks come in groups, and the shortest last: not a bit of what they compute
+/// Where the L2 holds no head's keys, blocks come in groups, and the shortest last: not a bit of their results
 /// changes.
 TEST(Slices, SmallCachesChangeNoBit) {
   on("sm_80:sms=2,sm_80:sms=2:l2=4K", [] {
@@ -259,27 +259,27 @@ TEST(Unready, AnOpForCudaLeavesNothingToTheCpu) {
     if (call("cuMemGetInfo_v2", &left, &all) != CUDA_SUCCESS) return bad("cuMemGetInfo");
     if (call("cuMemAlloc_v2", &others, left) != CUDA_SUCCESS) return bad("the device's memory");
     Call own(small_case(), Where::host);
-    if (fa_forward(op.op, &own.args) != FA_ERROR_OUT_OF_MEMORY) return bad("served");
+    if (fa_forward(op.op, &own.args) != FA_ERROR_OUT_OF_MEMORY) return bad("it ran");
     const std::string lacks = last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY", "sm_80"});
     return lacks.empty() ? int(fine) : bad(lacks);
   });
 }
 
 // [F123]
-TEST(Unready, AutoServesTheHostsMemoryAndSaysSo) {
+TEST(Unready, AutoRunsTheHostsMemoryOnTheCpuAndSaysSo) {
   for (const char *device : {"sm_80:busy", "sm_80:busy:pageable"})
     on(device, [] {
       const Log log;
       const Op op(desc_of(small_case(), FA_DEVICE_AUTO));
       if (op.kernel().rfind("cuda.", 0) != 0) return bad(op.kernel() + fa_last_error());
       if (!says(log, "is not ready") || !says(log, "CUDA_ERROR_DEVICE_UNAVAILABLE")) return bad(log.text);
-      if (const std::string failure = served(op, small_case()); !failure.empty()) return bad(failure);
+      if (const std::string failure = failure_on(op, small_case()); !failure.empty()) return bad(failure);
       if (!says(log, by_the_cpu)) return bad(log.text);
       return *fa_last_error() == '\0' ? int(fine) : bad(fa_last_error());  // nothing that was called has failed
     });
 }
 
-/// The GPU's own memory is never served elsewhere: its calls fail until there is room again.
+/// Calls with the GPU's own memory never run elsewhere: they fail until there is room again.
 // [F124]
 TEST(Unready, CallsOnTheGpuTryAgain) {
   on("sm_80:memory=1M", [] {
@@ -292,7 +292,7 @@ TEST(Unready, CallsOnTheGpuTryAgain) {
     if (fa_forward(op.op, &own.args) != FA_ERROR_OUT_OF_MEMORY) return bad(fa_last_error());
     if (const std::string lacks = last_error_lacks({"CUDA_ERROR_OUT_OF_MEMORY", "sm_80"}); !lacks.empty())
       return bad(lacks);
-    if (const std::string failure = served(op, small_case()); !failure.empty()) return bad(failure);
+    if (const std::string failure = failure_on(op, small_case()); !failure.empty()) return bad(failure);
     call("cuMemFree_v2", others);
     if (fa_forward(op.op, &own.args) != FA_OK) return bad(fa_last_error());
     const std::string failure = own.failure();

@@ -81,14 +81,14 @@ TEST_F(Wgmma, LeavesTheOthersToMma) {
   }
 }
 
-/// Strides that a tensor map cannot have: the call is served all the same.
+/// Strides that a tensor map cannot have: the call runs all the same.
 TEST_F(Wgmma, StridesWithoutTensorMaps) {
   const InContext in;
   const Case c = base_case();
   const Op op(desc_of(c));
   for (const int64_t stride : {int64_t{0}, int64_t{-64}}) {
     Call own(c);
-    own.args.v.stride[2] = stride;  // the second head is the first one's, or lies before it
+    own.args.v.stride[2] = stride;  // the second head is the first one's, or is before it
     if (stride < 0) own.args.v.data = static_cast<char *>(own.args.v.data) + 64 * 2;
     Log said;
     EXPECT_EQ(fa_forward(op.op, &own.args), FA_OK) << fa_last_error();
@@ -97,7 +97,7 @@ TEST_F(Wgmma, StridesWithoutTensorMaps) {
   }
 }
 
-/// More works than a block remembers one by one: what must be repeated of the first ones and of the last ones.
+/// More works than a block remembers one by one: the first ones and the last ones must be repeated.
 TEST_F(Wgmma, MoreWorksThanBits) {
   const InContext in;
   Case c = base_case();
@@ -143,7 +143,7 @@ TEST_F(Wgmma, ManyWorksFromPages) {
   work_through(c, 31);
 }
 
-/// The same of pages that no boxes serve, in tiles that three heads do not fill.
+/// The same of pages that no boxes fit, in tiles that three heads do not fill.
 TEST_F(Wgmma, ManyWorksFromOddPages) {
   Case c = base_case();
   c.sq = 50, c.sk = 300, c.hq = 6, c.q = FA_BF16, c.page = 12, c.splits = 2;
@@ -176,7 +176,7 @@ TEST_F(Wgmma, ManyWorksInAWindow) {
   work_through(c, 300);
 }
 
-/// Scores that rise from tile to tile and fall again, in the order in which tiles are visited: by less than what moves
+/// Scores that rise from tile to tile and fall again, in the order in which tiles are visited: by less than moves
 /// a row's reference, by so much that it moves in every tile, by as much as weights can be scaled by, and by more than
 /// a float can be large.
 TEST_F(Wgmma, ManyWorksOfRisingScores) {

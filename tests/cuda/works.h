@@ -13,7 +13,7 @@ inline Case base_case() {
   return c;
 }
 
-/// Runs a call; "" when its result is right, else why not. *log is what the library says of it.
+/// Runs a call; "" when its result is right, else why not. *log is the library's log of it.
 inline std::string run(const Case &c, std::string *log) {
   const InContext in;
   Call own(c);

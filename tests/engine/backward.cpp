@@ -77,7 +77,7 @@ class Backward : public EngineTest {
   }
 
  private:
-  /// Types of gradients that are legal with the case's accumulation: what is added to is f32.
+  /// Types of gradients that are legal with the case's accumulation: those that are added to are f32.
   static void take_types(Case *c, Random *random) {
     const auto type = [&](char letter, fa_dtype *dtype) {
       const bool added = c->accumulate.find(letter) != std::string::npos;
@@ -248,7 +248,7 @@ TEST_P(Backward, PackedGradients) {
   EXPECT_EQ(compare(instance, ExpectedGradients(instance)), "");
 }
 
-/// The largest error of all gradients, which are f32 so that it is not that of their own rounding. A small case is a
+/// The largest error of all gradients, which are f32 so that their rounding has no part in it. A small case is a
 /// matter of luck: the largest of many.
 // [F170]
 TEST_P(Backward, Accuracy) {

@@ -1,5 +1,5 @@
-// backward_memory.*: what a backward call allocates, what happens when that fails, how much workspace is asked for, and
-// that one of exactly that size is enough.
+// backward_memory.*: the allocations of a backward call, their failures, the size of the workspace, and that one of
+// exactly that size is enough.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ class BackwardMemory : public EngineTest {
     desc.head_dim = 64;
     desc.mask = FA_MASK_CAUSAL;
     desc.num_threads = threads;
-    alignas(4) static char memory[4];  // is never looked at; what is wanted is not absent
+    alignas(4) static char memory[4];  // is never looked at; a wanted gradient is not absent
     fa_backward_args call;
     fa_backward_args_init(&call, sizeof call);
     for (fa_tensor *t : {&call.q, &call.out, &call.dout}) fa_tensor_init(t, nullptr, FA_F32, b, sq, hq, 64);

@@ -1,4 +1,4 @@
-// backward_property.*: what gradients obey whatever the numbers are, what must not leak, and when bits are the same.
+// backward_property.*: properties of gradients whatever the numbers are, leaks, and equal bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,8 +64,8 @@ TEST_P(BackwardProperty, LinearInWhatIsGiven) {
   }
 }
 
-/// Rows of dout or dlse far below their neighbours, as tokens have that hardly count: each row's errors are of its own
-/// size.
+/// Rows of dout or dlse far below their neighbours, as tokens have that hardly count: each row's errors are relative to
+/// the row.
 // [F170]
 TEST_P(BackwardProperty, RowsOfAnySize) {
   for (const bool by_dlse : {false, true}) {
@@ -117,7 +117,7 @@ TEST_P(BackwardProperty, RowsThatAreSaidToBeEmpty) {
   for (int64_t d = 0; d < c.d; ++d) ASSERT_EQ(instance.dq.get(1, 8, 2, d), 0) << repeat_line(c, kernel);
 }
 
-/// What is not finite reaches the gradients of what attends it, and no other.
+/// NaN and infinities reach the gradients of the rows that attend them, and no others.
 // [F169]
 TEST_P(BackwardProperty, NothingLeaks) {
   struct Plant {
@@ -142,7 +142,7 @@ TEST_P(BackwardProperty, NothingLeaks) {
       expect_right(instance, plant.what);
     }
   }
-  // A mask, and a bias of -inf, in the middle of what tiles hold.
+  // A mask, and a bias of -inf, in the middle of tiles.
   for (const bool by_bias : {false, true}) {
     Case c = wide(33, 70);
     (by_bias ? c.bias : c.boolmask) = by_bias ? "f32:k" : "k";

@@ -75,7 +75,7 @@ class BlockMask : public EngineTest {
 
   /// Most rows attend nothing: of the first block of queries the first ones do, of the others one of the last.
   static bool in_odd_rows(int64_t i, int64_t j) { return i % 2 && (i < 20 || i > 97) && in_blocks(i, j); }
-  /// Masked blocks lie between attended ones.
+  /// Masked blocks are between attended ones.
   static bool far_apart(int64_t, int64_t j) { return j % 150 < 20; }
   static bool nowhere(int64_t, int64_t) { return false; }
 };
@@ -150,7 +150,7 @@ TEST_P(CheckedBlockMask, HiddenBlocks) {
   }
 }
 
-/// What the emulator counts of a call's launches.
+/// The emulator's counts of a call's launches.
 struct Counts {
   double instructions = 0, bytes_read = 0;
 };

@@ -104,7 +104,7 @@ class CallersEnvironment : public EngineTest {
       ASSERT_EQ(same(expected, instance), "") << "on the host's threads";
       EXPECT_GT(host.calls, 0);
       EXPECT_EQ(host.elsewhere, 0) << "parallel_for did not have its caller's environment: " << fenv;
-      EXPECT_EQ(host.changed, 0) << "tasks changed what the host's threads had: " << fenv;
+      EXPECT_EQ(host.changed, 0) << "tasks changed the state of the host's threads: " << fenv;
     }
   }
 };

@@ -1,5 +1,5 @@
 // kernels_checked.*: every entry point of every GPU kernel in a few small calls, meant for the emulator with all its
-// checks and under schedules of several seeds. They have what kernels do differently at edges: tiles that end early,
+// checks and under schedules of several seeds. They reach the edges of kernels: tiles that end early,
 // columns that are zero-filled, pages, masks, splits.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ class Checked : public EngineTest {
     return c;
   }
 
-  /// Entry::decode, from pages: what each warp has found in its keys is joined.
+  /// Entry::decode, from pages: the results of the warps' keys are joined.
   static Case decode(int64_t dim) {
     Case c;
     c.b = 2, c.sq = 3, c.sk = 280, c.hq = 4, c.hkv = 2, c.d = dim, c.page = 5, c.amp = 6, c.mask = FA_MASK_CAUSAL,
@@ -68,7 +68,7 @@ class Checked : public EngineTest {
     return c;
   }
 
-  /// What scores may have, odd rows, sums over what bias and sinks repeat, rows of the cache that sequences share.
+  /// All modifications of scores, odd rows, sums over repeated bias and sinks, rows of the cache that sequences share.
   static Case gradients_of_all(int64_t dim) {
     Case c;
     c.b = 3, c.sq = 21, c.sk = 40, c.hq = 2, c.d = dim - 3, c.dv = dim - 9, c.softcap = 2, c.boolmask = "k",

@@ -1,6 +1,6 @@
 // kernels_checked_gradients.*: the kernels of backward in a few small calls, meant for the emulator with all its
-// checks. They have what these kernels do differently at edges: tiles that end early and whole ones, masks, heads that
-// share keys, columns that are zero-filled, and what is not finite.
+// checks. They reach the edges of these kernels: tiles that end early and whole ones, masks, heads that share keys,
+// columns that are zero-filled, NaN and infinities.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -108,7 +108,7 @@ class CheckedGradients : public EngineTest {
     Case fall = in_turns(dim);
     fall.dout_amp = 512, fall.dout_fall = 12, fall.dq = FA_F32;
     expect_right(fall);
-    Case slide = in_turns(dim);  // tiles of keys that begin and end anywhere, in sequences of their own
+    Case slide = in_turns(dim);  // tiles of keys that begin and end anywhere, in separate sequences
     slide.b = 2, slide.sq = slide.sk = 300, slide.hq = 16, slide.mask = FA_MASK_CAUSAL, slide.window_left = 60;
     slide.cu_q = slide.cu_k = true, slide.dq = FA_F32, slide.accumulate = "q", slide.workspace = true;
     expect_right(slide);
@@ -175,7 +175,8 @@ class CheckedGradients : public EngineTest {
         dim, [](int64_t key) { return key / 32 % 2 ? -8.0 : 0.0; }, 0, 76);
   }
 
-  /// What is not finite reaches what attends it, and no other gradient; a row whose lse is -inf reaches none.
+  /// NaN and infinities reach the gradients of the rows that attend them, and no others; a row whose lse is -inf
+  /// reaches none.
   void contain(const Case &c) {
     const BackwardInstance instance(typed(c));
     const double infinity = std::numeric_limits<double>::infinity();

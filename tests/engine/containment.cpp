@@ -62,8 +62,8 @@ class Containment : public EngineTest {
     return shard_of(list);
   }
 
-  /// What outputs that depend on a spoiled element must be: given their column and value, right or not; or nothing,
-  /// when they must stay as they were.
+  /// The verdict on an output that depends on a poisoned element: given its column and value, right or not; or nothing,
+  /// when it must stay as it was.
   using Verdict = std::function<std::optional<bool>(int64_t, double)>;
 
   /// Runs the case clean, and with one element of each of the keys or values `rows` (of batch entry 0, head 0) spoiled.

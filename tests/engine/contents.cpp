@@ -1,4 +1,4 @@
-// contents.*: what the arrays of a call hold is checked before anything is computed: wrong contents are named, and
+// contents.*: the contents of a call's arrays are checked before anything is computed: wrong contents are named, and
 // nothing is read or written because of them.
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST_P(Contents, LeftpadK) {
   Case c = base();
   c.leftpad = true;
   expect_each_refused(c, &Instance::leftpad_k, {-1, 21, INT_MAX, INT_MIN}, "leftpad_k");
-  c.used_k = true;  // leftpad_k is a part of what seqused_k counts
+  c.used_k = true;  // seqused_k includes leftpad_k
   const Instance instance(c);
   instance.seqused_k[1] = 7;
   instance.leftpad_k[1] = 8;
@@ -147,7 +147,7 @@ TEST_P(Contents, BlockTable) {
   }
 }
 
-/// Columns past a sequence's used pages are not even read: those of the last sequence lie in an inaccessible page.
+/// Columns past a sequence's used pages are not even read: those of the last sequence are in an inaccessible page.
 // [F99]
 TEST_P(Contents, UnusedPagesAreNotLookedUp) {
   Case c = base();

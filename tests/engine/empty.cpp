@@ -1,5 +1,5 @@
-// empty.*: each dimension of a call as 0, alone and with others, while the rest are not: what is to be written is
-// written, with zeros, and nothing else is read or written.
+// empty.*: each dimension of a call as 0, alone and with others, while the rest are not: the outputs are written, with
+// zeros, and nothing else is read or written.
 #include <gtest/gtest.h>
 
 #include "engine/target.h"
@@ -12,7 +12,7 @@ namespace test {
 using namespace reference;
 namespace {
 
-/// Options of a call besides its sizes.
+/// Options of a call next to its sizes.
 struct Form {
   const char *name;
   void (*add)(Case *c);
@@ -176,7 +176,7 @@ TEST_P(Empty, SequencesOfKeysAlone) {
   for (const Tensor *t : {&instance.dk, &instance.dv}) EXPECT_EQ(t->untouched_outside(std::vector<char>(5)), "");
 }
 
-/// An array of no entries may lie anywhere, one past the end of a mapping included: nothing looks at it.
+/// An array of no entries may be anywhere, one past the end of a mapping included: nothing looks at it.
 // [F20] [F173]
 TEST_P(Empty, ArraysThatEndWithAMapping) {
   for (const Form &form : forms) {

@@ -62,8 +62,7 @@ class Extremes : public EngineTest {
 
   std::vector<Case> cases() const { return shard_of(all_cases(), has_source_of_sm_80() ? 4 : 1); }
 
-  /// Emulated GPUs whose kernels of these types are compiled from the source of SM 80's run a quarter of what that
-  /// runs.
+  /// Emulated GPUs whose kernels of these types are compiled from the source of SM 80's run a quarter of its cases.
   bool has_source_of_sm_80() const {
     return slow && (GetParam().arch == "sm_120" || (GetParam().arch == "sm_90a" && GetParam().types == "f32"));
   }
@@ -153,7 +152,7 @@ TEST_P(Extremes, TiesShareEvenly) {
   }
 }
 
-/// What models write where a key is masked: on every key of a row it masks nothing.
+/// The bias that models write where a key is masked: on every key of a row it masks nothing.
 // [F23]
 TEST_P(Extremes, PaddingOnEveryKeyOfARow) {
   for (Case c : cases()) {
@@ -315,7 +314,7 @@ TEST_P(Extremes, InfiniteScores) {
   }
 }
 
-/// Weights far below the largest: what they carry is not lost.
+/// Weights far below the largest are not lost.
 TEST_P(Extremes, SmallWeights) {
   for (Case c : cases()) {
     c.out = FA_F32;
@@ -350,7 +349,7 @@ TEST_P(Extremes, RisingAndFallingScores) {
   }
 }
 
-/// Values that are NaN or infinite give what fa.h says, whatever is masked and however small their weights are.
+/// Values that are NaN or infinite give the results of fa.h, whatever is masked and however small their weights are.
 // [F24]
 TEST_P(Extremes, NonFiniteValues) {
   for (Case c : cases()) {

@@ -108,7 +108,7 @@ void widen(Random *r, Case *c) {
   c->q_layout = layout(), c->k_layout = layout(), c->v_layout = layout(), c->out_layout = layout();
 }
 
-/// What numbers can be at their worst, within the domain that fa.h states.
+/// The worst numbers within the domain that fa.h states.
 void random_numbers(Random *r, Case *c) {
   c->amp = r->one_of(1.0, 1.0, 1.0, 4.0, 20.0);
   if (r->chance(8)) {  // scores of any size
@@ -135,7 +135,7 @@ void subnormal_numbers(Random *r, Case *c) {
   if (c->subnormal.find_first_of("qk") == std::string::npos) c->amp = c->k_amp = 1;
 }
 
-/// Options of the backward pass besides its inputs.
+/// Options of the backward pass next to its inputs.
 void random_gradients(Random *r, Case *c) {
   c->backward = true;
   c->page = 0, c->splits = 0;  // which it has not

@@ -1,4 +1,4 @@
-// kernels.*, continued: which of the CPU's kernels are available is what Linux says of the CPU. Every suite skips a
+// kernels.*, continued: the available kernels of the CPU agree with Linux's description of it. Every suite skips a
 // kernel that calls itself unavailable, so that one that does so wrongly would be tested by none of them.
 #include <fa.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::set<std::string> flags_of_the_cpu() {
   return {};
 }
 
-/// What Linux calls the instructions that each kernel needs.
+/// Linux's names of the instructions that each kernel needs.
 const std::map<std::string, std::set<std::string>> needed = {
     {"avx2", {"avx2", "fma", "f16c"}},
     {"avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}},

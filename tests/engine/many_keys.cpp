@@ -1,4 +1,4 @@
-// many_keys.*: what only many keys bring: windows wider than a tile of rows and its keys, lengths between a few
+// many_keys.*: the effects of many keys: windows wider than a tile of rows and its keys, lengths between a few
 // thousand keys and 70,000, windows beyond 2^16 keys, splits by the hundred, the largest window
 // sides.
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class ManyKeys : public EngineTest {
   uint64_t count_ = 0;
 };
 
-/// One head of its own and one split: on a GPU the kernel for plain calls.
+/// One head for each of q, k and v and one split: on a GPU the kernel for plain calls.
 Case plain(int64_t sq, int64_t sk) {
   Case c;
   c.sq = sq, c.sk = sk, c.d = 32, c.splits = 1;

@@ -133,7 +133,7 @@ class Counted : public EngineTest {
   std::string file_;
 };
 
-/// What eight times as many sequences may take, and packed ones of what they take as a batch.
+/// The most that eight times as many sequences may take, and packed ones relative to a batch.
 constexpr double of_eight = 8 * 1.1, of_a_batch = 1.1;
 
 // [F203]

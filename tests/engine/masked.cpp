@@ -111,7 +111,7 @@ TEST_P(Masked, GradientsOfBlocksThatNobodyAttends) {
   }
 }
 
-/// A mask that leaves what a window leaves, to the bit: the window's blocks are left out by its intervals.
+/// A mask equal to a window gives the window's bits: the window's blocks are left out by its intervals.
 TEST_P(Masked, AsAWindow) {
   for (const bool by_bias : {false, true}) {
     for (const uint32_t flags : {0u, uint32_t{FA_FLAG_BATCH_INVARIANT}}) {

@@ -1,5 +1,5 @@
-// memory.*: what is allocated, what happens when that fails, how much workspace is asked for, and that a workspace of
-// exactly that size is enough.
+// memory.*: allocations, their failures, the size of the workspace, and that a workspace of exactly that size is
+// enough.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// property.*: relations that hold between calls whatever the numbers are: what attention must not depend on, and how it
-// must change with its inputs.
+// property.*: relations that hold between calls whatever the numbers are: inputs on which attention must not depend,
+// and how it must change with others.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace test {
 
-/// Makes each allocation of call() fail, alone and together with all after it, each time after clear(). What happened
-/// is passed to check(done): done where the call got by without, with fewer threads, say. True when some call failed.
+/// Makes each allocation of call() fail, alone and together with all after it, each time after clear(). check(done)
+/// looks at the outcome: done where the call got by without, with fewer threads, say. True when some call failed.
 template <class Clear, class Call, class Check>
 bool fails_where_memory_is_short(Clear clear, Call call, Check check) {
   bool any = false, failed = true;

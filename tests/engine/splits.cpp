@@ -1,4 +1,4 @@
-// splits.*: what the kernel that joins splits has ways of its own for: from one split to hundreds, rows that no vector
+// splits.*: the separate paths of the kernel that joins splits: from one split to hundreds, rows that no vector
 // divides, splits without keys, values that are not finite. On GPUs, whose splits follow num_splits.
 #include <gtest/gtest.h>
 

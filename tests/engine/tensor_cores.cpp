@@ -39,7 +39,7 @@ class TensorCores : public EngineTest {
     EXPECT_EQ(compare(instance, Expected(instance)), "") << repeat_line(instance.c, kernel);
   }
 
-  /// What is the smallest subnormal number of q's type, and what times 64 of it is of the size of 1.
+  /// The smallest subnormal number of q's type, and a number of which 64 products with it are about 1.
   double least() const { return GetParam().types == "f16" ? 0x1p-24 : 0x1p-133; }
   double most() const { return GetParam().types == "f16" ? 0x1p15 : 0x1p127; }
 };
@@ -76,7 +76,7 @@ TEST_P(TensorCores, LargestWeights) {
 }
 
 /// Keys that matter to one column alone, in which the one that matters to the others is 0: their weights are far below
-/// its, and so is what f16 keeps of them. [F170]
+/// its, and so are their f16 values. [F170]
 TEST_P(TensorCores, SmallTerms) {
   for (const uint32_t flags : both) {
     for (const double apart : {10.0, 17.0, 20.8}) {

@@ -21,7 +21,7 @@ namespace test {
 using namespace reference;
 namespace {
 
-/// A host's parallel_for in several manners, that also checks what it is asked.
+/// A host's parallel_for in several manners, that also checks its arguments.
 struct Host {
   enum Manner { sequential, reversed, concurrent, from_a_thread } manner = sequential;
   int64_t most = 0;                               // fa_desc.num_threads
@@ -102,9 +102,9 @@ TEST_P(Threads, NestedCallers) {
     const Instance inner(c);
     const Op inner_op(inner.desc, kernel);
     std::atomic<int> inner_calls = 0, inner_failures = 0;
-    // Each nested call writes an output of its own.
+    // Each nested call writes a separate output.
     const std::function<void()> nested = [&] {
-      const Caller caller("");  // exceptions of its own arithmetic are none of the outer call's
+      const Caller caller("");  // the outer call does not see exceptions of its arithmetic
       const Instance own(c);
       inner_failures += fa_forward(inner_op.get(), &own.args) != FA_OK || !same_outputs(*expected, own, kernel).empty();
       ++inner_calls;
@@ -230,7 +230,7 @@ TEST_P(Threads, ForkWithARunningPool) {
       if (fa_forward(op.get(), &instance.args) != FA_OK || !same_outputs(*expected, instance, kernel).empty())
         return false;
     }
-    return threads_of_this_process() > 1;  // its own: it has none of its parent's
+    return threads_of_this_process() > 1;  // its own: a child has no threads of its parent
   };
   EXPECT_TRUE(in_child([&] { return forward_again() && in_child(forward_again); })) << "in the child, or its child";
   EXPECT_TRUE(in_child([&] {
@@ -247,7 +247,7 @@ TEST_P(Threads, ForkWhileAnotherThreadComputes) {
   c.threads = 3;
   const Instance busy(c), own(c);
   const Op op(own.desc, kernel);
-  // All calls have workspaces of their own: no thread may hold the allocator's lock when the process forks, which the
+  // All calls have separate workspaces: no thread may hold the allocator's lock when the process forks, which the
   // sanitizers' allocators would hold in the child for ever.
   fa_forward_args args = own.args, busy_args = busy.args;
   ASSERT_EQ(fa_forward_workspace_size(op.get(), &args, &args.workspace_size), FA_OK);

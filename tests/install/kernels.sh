@@ -1,6 +1,6 @@
 #!/bin/sh
 # kernels.sh BUILD PREFIX NVCC EMULATOR ENGINE_TESTS TOOL: a library with FA_KERNELS=file, installed in PREFIX, finds
-# its images there, and says what is wrong with one that is not its own. The images are BUILD's, which a stand-in for nvcc
+# its images there, and names the fault of one from another build. The images are BUILD's, which a stand-in for nvcc
 # hands over.
 set -eu
 images=$1/kernels build=$WORK/kernels prefix=$2 engine=$5 tool=$6
@@ -30,7 +30,7 @@ attention() { "$tool" run --device cuda --case 'b=1 sq=5 sk=9 hq=1 hkv=1 d=16 q=
 # refused WORD...: the attention fails, and says all of these
 refused() {
   if text=$(attention); then
-    echo "served, though $1"
+    echo "it ran, though $1"
     exit 1
   fi
   shift

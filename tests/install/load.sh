@@ -1,7 +1,7 @@
 #!/bin/sh
 # load.sh BUILD EMULATOR TOOL CUDA: a library with FA_KERNELS=load is built without a compiler for GPUs, and runs the images of
-# another build (BUILD's, by a CUDA such as 13000) where they are. What is missing, not for this driver, or another build's is named
-# [F201].
+# another build (BUILD's, by a CUDA such as 13000) where they are. Errors name an image that is missing, not for this driver, or
+# another build's [F201].
 set -eu
 images=$1/kernels build=$WORK/load emulator=$2 tool=$3 cuda=$4
 folder=$build/opt/kernels
@@ -34,9 +34,9 @@ says() {
   done
 }
 image=$folder/sm_80.simt.f32.64.fatbin
-fails() { if attention "$@" >"$build/out"; then echo "$*: served" && cat "$build/out" && exit 1; fi; }
+fails() { if attention "$@" >"$build/out"; then echo "$*: it ran" && cat "$build/out" && exit 1; fi; }
 
-# Nothing is there: not available, no device; an auto op waits for them, and the host's memory is served.
+# Nothing is there: not available, no device; an auto op waits for them, and calls with the host's memory run.
 fails --device cuda
 says attention --device cuda -- "NO_DEVICE" "$folder/sm_80." "cannot be opened: No such file" FA_KERNEL_PATH
 "$CC" -std=gnu99 -o "$build/waits" -I"$SOURCE/include" "$SOURCE/tests/install/load/waits.c" "$build/src/libfa.so" -ldl
@@ -50,7 +50,7 @@ cp "$images"/sm_80.* "$folder"
 attention --device cuda >/dev/null
 says "$tool" info -- "cuda.sm_80.simt" "FA_KERNELS=load"
 
-# The driver may be older than what compiled them, which each image says: by a minor version alone.
+# The driver may be older than the CUDA of the images, which each image names: by a minor version alone.
 export FA_EMU_DRIVER=12000
 if [ "$cuda" -ge 13000 ]; then
   fails --device cuda

@@ -1,5 +1,5 @@
 #!/bin/sh
-# subproject.sh: a project that embeds libfa through FetchContent, with settings of its own that must stay its own.
+# subproject.sh: a project that embeds libfa through FetchContent, with settings that must not change.
 set -eu
 build=$WORK/subproject
 rm -rf "$build"

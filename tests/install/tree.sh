@@ -1,5 +1,5 @@
 #!/bin/sh
-# tree.sh BUILD PREFIX TYPE: installs from the build folder elsewhere, moves the tree to PREFIX, and looks at what is there.
+# tree.sh BUILD PREFIX TYPE: installs from the build folder elsewhere, moves the tree to PREFIX, and looks at its files.
 set -eu
 first=$WORK/installed
 rm -rf "$first" "$2"
@@ -17,7 +17,7 @@ if [ "$3" = SHARED_LIBRARY ]; then
   [ "$(readlink "$LIBDIR/libfa/libfa.so")" = ../libfa.so.0 ] || { echo "the development link does not lead to ../libfa.so.0"; exit 1; }
 fi
 
-# What the header and the installed pages refer to is next to them.
+# The files that the header and the installed pages refer to are next to them.
 for page in $(grep -ohE '\bdocs/[a-z-]+[.]md' include/libfa/* share/doc/libfa/README.md | sort -u) \
   $(grep -ohE '\]\((docs/|CHANGELOG|LICENSE|examples)[^)#]*' share/doc/libfa/README.md | cut -c3- | sort -u); do
   must "share/doc/libfa/$page"

@@ -1,6 +1,6 @@
-// The AVX-512 intrinsics that the kernels use, as plain C++ that any machine runs: each says what Intel's manual says
-// of its instruction, under the default rounding. Vectors are the compilers' own, lowered to what the machine has. It
-// stands in for <immintrin.h> (FA_MODEL_AVX512); a name that is missing here is an error of the compiler, never a wrong
+// The AVX-512 intrinsics that the kernels use, as plain C++ that any machine runs: each follows Intel's manual of its
+// instruction, under the default rounding. Vectors are the compilers' own, lowered to the machine's. It replaces
+// <immintrin.h> (FA_MODEL_AVX512); a name that is missing here is an error of the compiler, never a wrong
 // result.
 #pragma once
 
@@ -32,7 +32,7 @@ using __mmask16 = uint16_t;
 constexpr int _MM_FROUND_TO_NEAREST_INT = 0, _MM_FROUND_NO_EXC = 8;
 constexpr int _CMP_EQ_OQ = 0, _CMP_UNORD_Q = 3;
 
-/// Of what takes many instructions here, one copy is enough: kernels unroll their loops over one.
+/// One copy is enough of a function of many instructions: kernels unroll their loops over one.
 #define MODEL_CALL [[gnu::noinline]] inline
 
 /// The helpers of the model; the intrinsics follow.
@@ -116,7 +116,7 @@ inline uint16_t to_bf16(float x) {
 }
 
 /// a * b + c rounded once, to zero where that would be below 2^-126 if exponents had no bounds. Double decides this
-/// exactly: the product has 16 bits, and where the sum is small, c is none too large for them.
+/// exactly: the product has 16 bits, and where the sum is small, c is not too large for them.
 inline float flushed_fma(float a, float b, float c) {
   const double sum = static_cast<double>(a) * b + c;
   return std::abs(sum) < 0x1p-126 - 0x1p-151 ? std::copysign(0.0f, static_cast<float>(sum)) : std::fma(a, b, c);
@@ -147,7 +147,7 @@ inline T load(const void *p) {
   return r;
 }
 
-/// Lanes `first` and `first` + 1 of every block of four, those of a and b in turn.
+/// Lanes `first` and `first` + 1 of every block of four, alternately of a and b.
 inline __m512 unpack(__m512 a, __m512 b, int first) {
   return floats([&](int i) {
     const int from = i / 4 * 4 + first + i % 4 / 2;
@@ -234,7 +234,7 @@ inline __m512 _mm512_min_ps(__m512 a, __m512 b) {
 MODEL_CALL __m512 _mm512_roundscale_ps(__m512 a, int imm) {
   return model::floats([&](int i) { return model::round_scaled(a[i], imm); });
 }
-/// What roundscale takes off; 0 of an infinity.
+/// The part that roundscale takes off; 0 of an infinity.
 MODEL_CALL __m512 _mm512_reduce_ps(__m512 a, int imm) {
   return model::floats([&](int i) { return std::isinf(a[i]) ? 0.0f : a[i] - model::round_scaled(a[i], imm); });
 }
@@ -266,7 +266,7 @@ inline __m512i _mm512_srli_epi32(__m512i a, unsigned count) {
   return model::words([&](int i) { return count < 32 ? a[i] >> count : 0u; });
 }
 
-// Comparisons, and what is chosen by them: b where the mask's bit is set.
+// Comparisons, and selection by them: b where the mask's bit is set.
 
 inline __mmask16 _mm512_cmp_ps_mask(__m512 a, __m512 b, int predicate) {
   if (predicate == _CMP_EQ_OQ) return model::mask([&](int i) { return a[i] == b[i]; });

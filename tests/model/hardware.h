@@ -1,10 +1,10 @@
-// What this machine's own AVX2 makes of the 8 lanes at a, b and c: the judge of the model, whose intrinsics do the same
-// to each half of a vector. A translation unit of its own, since the model takes the place of <immintrin.h>.
+// The results of this machine's own AVX2 for the 8 lanes at a, b and c: the judge of the model, whose intrinsics do the
+// same to each half of a vector. A separate translation unit, since the model takes the place of <immintrin.h>.
 #pragma once
 
 #include <cstdint>
 
-/// Intrinsics that are the same for _mm256_ and _mm512_, by what they take.
+/// Intrinsics that are the same for _mm256_ and _mm512_, by their arguments.
 #define HARDWARE_FLOATS(X) X(add_ps) X(sub_ps) X(mul_ps) X(div_ps) X(max_ps) X(min_ps) X(unpacklo_ps) X(unpackhi_ps)
 #define HARDWARE_WORDS(X) X(add_epi32) X(sub_epi32)
 #define HARDWARE_BITS(X) X(and) X(or)

@@ -1,5 +1,5 @@
-// What this machine's own AVX-512 makes of the 16 lanes at a, b and c, where it has that: the judge of the intrinsics
-// that AVX2 has nothing like.
+// The results of this machine's own AVX-512 for the 16 lanes at a, b and c, where it has that: the judge of the
+// intrinsics that AVX2 has nothing like.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ RULES = {
     ".cpp": ["universal.rules", "c_like.rules", "cpp.rules"],
     ".h": ["universal.rules", "c_like.rules", "cpp.rules"],
 }
-# Comments, preprocessing, strings that are words for people, and what only the compiler looks at.
+# Comments, preprocessing, strings that are words for people, and code that only the compiler looks at.
 LEFT_OUT = [
     r"^\s*(//|#|\"\"\"|///|import |from |use |using |namespace |template |static_assert)",
     r"^\s*\"",
@@ -56,7 +56,7 @@ def context_of(lines, number):
 
 def of_file(root, path):
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints its progress
         made = mutator.mutants_regexp(lines, ruleFiles=RULES[path.suffix], ignorePatterns=LEFT_OUT, ignoreStringOnly=True)
     return [(path.relative_to(root), lines, number - 1, text) for number, text, *_ in made]
 

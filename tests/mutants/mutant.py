@@ -1,4 +1,4 @@
-"""A fault that is planted: what is replaced where, and the tests of which one must then fail."""
+"""A fault that is planted: the text that it replaces, and the tests of which one must then fail."""
 
 from dataclasses import dataclass
 

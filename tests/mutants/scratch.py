@@ -32,7 +32,7 @@ class Scratch:
         self.copy_tree()
 
     def copy_tree(self):
-        """Brings the copy up to date: files that are the same stay as they are, for what is built of them."""
+        """Brings the copy up to date: files that are the same keep their times, for the build."""
         listed = set(run(["git", "ls-files", "-co", "--exclude-standard"], cwd=self.root, check=True).stdout.splitlines())
         for name in sorted(listed):
             source, copy = self.root / name, self.tree / name
@@ -73,7 +73,7 @@ class Scratch:
         return tests
 
     def build(self, folder, mutant, tests):
-        """Builds what the tests run, as far as ninja knows it."""
+        """Builds the programs of the tests, as far as ninja knows them."""
         words = {word for command in tests.values() for word in re.findall(r'"([^"]*)"', command)}
         programs = {word for word in words if word.startswith(f"{folder}/")}
         known = run(["ninja", "-C", folder, "-t", "targets", "all"]).stdout
@@ -82,7 +82,7 @@ class Scratch:
         return run(["ninja", "-C", folder, "-j", self.jobs, *sorted(targets), *(mutant.targets or ["build.ninja"])])
 
     def failures(self, folder, pattern):
-        """What fails of the tests: none is fine; a text."""
+        """The text of the tests' failure; "" where none fails."""
         tests = ["ctest", "--test-dir", folder, "-C", "slow", "-R", pattern, "-j", self.jobs, "--stop-on-failure"]
         done = run(["timeout", LONGEST, *tests])
         if done.returncode == 0:

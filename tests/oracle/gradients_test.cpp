@@ -13,7 +13,7 @@ namespace {
 
 using namespace reference;
 
-/// What the gradients given are of: the sum of dout out and of dlse lse.
+/// The function of the gradients: the sum of dout out and of dlse lse.
 double loss(const BackwardInstance &s) {
   const reference::Result r = reference::attention(s.desc, s.args);
   double sum = 0;

@@ -1,4 +1,4 @@
-"""The kernel report on the backward pass: ways through a loop, calls, and what is published of FlashAttention-2's."""
+"""The kernel report on the backward pass: ways through a loop, calls, and FlashAttention-2's published figures."""
 
 import sys
 import unittest
@@ -124,7 +124,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(in_turns.end(blocks, 1, True), 30)
 
     def test_grid(self) -> None:
-        """The last group is what is left."""
+        """The last group is the rest."""
         self.assertEqual(in_turns.grid([2, 1], 3, 2), [(0, 2), (1, 2), (0, 1), (1, 1), (2, 2), (2, 1)])
 
     def test_turns_of_a_call(self) -> None:
@@ -160,7 +160,7 @@ class Calls(unittest.TestCase):
 
 class Published(unittest.TestCase):
     def test_on_an_a100(self) -> None:
-        """What perf/kernel-model.md says. A change of the rules must state again how near the figures come."""
+        """The figures of perf/kernel-model.md. A change of the rules must state again how near the figures come."""
         alone = [p for p in backward_peers.PUBLISHED if not p.forward]
         self.assertEqual([p.teraflops for p in alone], [178, 173, 95, 96])
         self.assertLess(max(abs(p.error) for p in alone), 0.06)
@@ -175,7 +175,7 @@ class Published(unittest.TestCase):
         self.assertGreater(many, turn.cycles)
         self.assertEqual(few, turn.cycles)
 
-    def test_loop_beside_ours(self) -> None:
+    def test_loop_next_to_ours(self) -> None:
         """The one for full masks replaces a causal one's on Hopper; other columns have none."""
         calls = [backward.Call(2, 64, 8, 8192, dim, causal) for dim in (128, 96) for causal in (False, True)]
         of = lambda gpu: [one and one.loop.name for one in (backward_peers.fa2(gpu, call) for call in calls)]

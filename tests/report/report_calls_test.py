@@ -1,4 +1,4 @@
-"""Calls that people make, by the kernel report: what they compute, what is executed of them, what bounds them."""
+"""Common calls, by the kernel report: their operations, the operations that are executed, their bounds."""
 
 import dataclasses
 import sys

@@ -1,4 +1,4 @@
-"""What other choices would give, by the kernel report."""
+"""The effects of other choices, by the kernel report."""
 
 import dataclasses
 import sys
@@ -41,7 +41,7 @@ class Choices(unittest.TestCase):
         self.assertAlmostEqual(longer.units["issue"] - wide.units["issue"], 400 - wide.issued["products"])
 
     def test_shared_keys(self) -> None:
-        """Multicast halves what comes from the L2; where products are of two CTAs, each has half in its shared memory."""
+        """Multicast halves the bytes from the L2; where products are of two CTAs, each has half in its shared memory."""
         built = {f"sm_100a bf16 hd{dim}": dataclasses.replace(self.OF, dim=dim, dim_v=dim, tiles=1) for dim in (192, 256)}
         rows = [line.split(" | ") for line in choices.shared_keys(built, "B200").splitlines()[2:5]]
         l2 = 128 * 384 * 2 / 42
@@ -61,7 +61,7 @@ class Warpgroups(unittest.TestCase):
         rows = [line.split(" | ") for line in choices.of_warpgroups(entry).splitlines()]
         self.assertIn("| none of the 11 instructions outside the mathematics", [row[0] for row in rows])
         cycles = {row[0]: row[1] for row in rows}
-        self.assertEqual((cycles["| as it is"], cycles["| tiles of 144 keys"]), ("1560", "1755"))  # what comes from the L2
+        self.assertEqual((cycles["| as it is"], cycles["| tiles of 144 keys"]), ("1560", "1755"))  # the bytes from the L2
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ class Roles(unittest.TestCase):
 
 class FlashAttention4(unittest.TestCase):
     def test_published(self) -> None:
-        """What perf/kernel-model.md says. A change of the rules must state again how near they come."""
+        """The figures of perf/kernel-model.md. A change of the rules must state again how near they come."""
         self.assertEqual((blackwell_text.near(), len(blackwell.PUBLISHED)), (17, 19))
 
     def test_peaks(self) -> None:

@@ -93,11 +93,11 @@ class Model(unittest.TestCase):
         self.assertEqual(model.Turn({"tensor": 100, "L2": 500}, 100, 1, 64, 64).cycles, 500)
 
     def test_published(self) -> None:
-        """What perf/kernel-model.md says of the peers. A change of the rules must state again how near they come."""
+        """The figures of perf/kernel-model.md for the peers. A change of the rules must state again how near they come."""
         self.assertEqual((sum(abs(p.error) <= 0.1 for p in peers.PUBLISHED), len(peers.PUBLISHED)), (23, 23))
 
     def test_held_out(self) -> None:
-        """What took no part in the fit, and how far it is off at most; perf/kernel-model.md names the two beyond 10 %."""
+        """The kernels outside the fit, and their largest error; perf/kernel-model.md names the two beyond 10 %."""
         off = [p for p in peers.HELD_OUT if abs(p.error) > 0.1]
         self.assertEqual((len(peers.HELD_OUT), [(p.gpu, p.causal) for p in off]),
                          (21, [("H20 wgmma", True), ("H200 wgmma", False)]))  # fmt: skip
@@ -196,7 +196,7 @@ class Ways(unittest.TestCase):
             self.way({"STG.E.U16": 1})
 
     def test_cycles(self) -> None:
-        """Two loads of 8 cycles each on their way together, then what waits for both, three cycles before the next."""
+        """Two loads of 8 cycles each on their way together, then one that waits for both, three cycles before the next."""
         control = sass.Control
         load = [sass.Instruction("LDG", ".E", "", control=control(2, board)) for board in (0, 1)]
         add = sass.Instruction("FADD", "", "", control=control(3, waits=3))
@@ -345,7 +345,7 @@ TYPES = {
 
 
 class Schema(unittest.TestCase):
-    """What of JSON Schema schema.json uses."""
+    """The part of JSON Schema that schema.json uses."""
 
     schema = json.loads((HERE.parents[1] / "perf" / "kernel_report" / "schema.json").read_text())
 

@@ -44,11 +44,11 @@ class Warpgroups(unittest.TestCase):
             self.assertEqual(self.of(*self.TURN, move).moves, 1, move)
 
     def test_one_by_one(self) -> None:
-        """As ptxas makes products that it cannot keep apart from what touches their registers."""
+        """As ptxas makes products whose registers other instructions touch."""
         self.assertEqual(self.of(self.KEYS, "UMOV UR8, UR9", self.WAIT, f"{self.VALUES}, gsb0", self.WAIT).lonely, 2)
 
     def test_warnings(self) -> None:
-        """The build keeps what ptxas said of products, and refuses it."""
+        """The build keeps ptxas' warnings of products, and refuses it."""
         said = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized"
         entry = "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n    0 bytes stack frame, 0 bytes spill stores, "
         entry += "0 bytes spill loads\nptxas info    : Used 168 registers, used 16 barriers"
@@ -102,7 +102,7 @@ class Warpgroups(unittest.TestCase):
     WEIGH = ("MUFU.EX2 R24, R24", "MUFU.EX2 R25, R25")
 
     def test_features(self) -> None:
-        """A softcap is skipped by most turns: an exponential and a reciprocal of each score, and what scales them."""
+        """A softcap is skipped by most turns: an exponential and a reciprocal of each score, and their scaling."""
         cap = ("MUFU.EX2 R24, R24", "MUFU.RCP R24, R24", "FMUL R24, R24, R2", "MUFU.EX2 R25, R25", "MUFU.RCP R25, R25")
         function = self.function((*self.TURN, "BRA P1 5", *cap, *self.WEIGH), name="fa_forward_score_mod")
         with_cap, without = self.entry(function, feature="softcap"), self.entry(function)
@@ -111,8 +111,8 @@ class Warpgroups(unittest.TestCase):
         self.assertTrue(with_cap.label.endswith("fa_forward_score_mod, softcap"))
         self.assertIsNone(self.entry(function, feature="ALiBi"))
 
-    def test_values_of_their_own_width(self) -> None:
-        """Beside queries of 192 they have 128 columns."""
+    def test_values_of_another_width(self) -> None:
+        """Next to queries of 192 they have 128 columns."""
         wide, narrow = (self.entry(self.function(self.TURN, name=f"fa_forward_{name}"), 192) for name in ("plain", "narrow"))
         assert wide is not None and narrow is not None and wide.turn is not None and narrow.turn is not None
         self.assertEqual((wide.tensor_ideal, narrow.tensor_ideal), (32 * 384 / 16, 32 * 320 / 16))
@@ -128,7 +128,7 @@ class Warpgroups(unittest.TestCase):
         self.assertEqual(causal_a_score(found, 256), found.per_score * (1 + 8 / 12 * 0.3))
 
     def test_fa3_is_the_measure(self) -> None:
-        """A loop of its own numbers is as fast as itself."""
+        """A loop of FlashAttention-3's own numbers is as fast as FlashAttention-3."""
         ratio = peers.fa3(128, False, "H200 wgmma", 8192, 128)
         self.assertAlmostEqual(ratio, next(p for p in peers.HELD_OUT if p.of == "FlashAttention-4").modelled)
 

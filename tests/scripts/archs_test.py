@@ -54,7 +54,7 @@ class Archs(unittest.TestCase):
         images = {path.name.removesuffix(".fatbin") for path in (build / "kernels").glob("*.fatbin")}
         return archs, images, (self.folder / "nvcc.log").read_text()
 
-    def served(self, capability: str) -> str:
+    def archs_for(self, capability: str) -> str:
         self.program("nvidia-smi", f"#!/bin/sh\necho {capability}\n")
         return self.run_in("bash", "scripts/quickstart.sh", "--print-archs").strip()
 
@@ -66,8 +66,8 @@ class Archs(unittest.TestCase):
         self.assertEqual({name for name in images if name.startswith("sm_122.")}, like)
         self.assertGreater(len(like), 10)
         self.assertIn("arch=compute_122,code=[sm_122,compute_122] -DFA_SM=122 -DFA_DTYPE=bf16", log)
-        self.assertEqual(self.served("12.2"), "122")
-        self.assertEqual(self.served("13.0"), "122")
+        self.assertEqual(self.archs_for("12.2"), "122")
+        self.assertEqual(self.archs_for("13.0"), "122")
         self.run_in(sys.executable, "scripts/support-matrix", "--check", code=1)
         self.run_in(sys.executable, "scripts/support-matrix")
         page = (self.tree / "docs" / "gpus.md").read_text()
@@ -80,7 +80,7 @@ class Archs(unittest.TestCase):
         archs, images, _ = self.build()
         self.assertNotIn("86", archs)
         self.assertFalse([name for name in images if name.startswith("sm_86.")])
-        self.assertEqual(self.served("8.6"), "80")
+        self.assertEqual(self.archs_for("8.6"), "80")
         self.run_in(sys.executable, "scripts/support-matrix")
         self.assertNotIn("sm_86", re.findall(r"^\|.*", (self.tree / "docs" / "gpus.md").read_text(), re.M)[2:])
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What fails or is skipped on the emulated CPU fails outside, and so does a CPU that lacks something: emulate_avx512.sh SOURCE
+# A failure or a skip on the emulated CPU is a failure outside, and so is a CPU that lacks something: emulate_avx512.sh SOURCE
 set -euo pipefail
 status=0
 
-# expect STATUS TEXT COMMAND...: how COMMAND, which emulates, ends, and what is in what it prints.
+# expect STATUS TEXT COMMAND...: the exit status of COMMAND, which emulates, and a text in its output.
 expect() {
   local expected=$1 text=$2 printed result=0
   shift 2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/test.sh --install-only installs what the presets need and runs nothing, as stand-ins for dpkg-query, apt-get and cmake
-# report: install_only.sh SOURCE
+# scripts/test.sh --install-only installs the needs of the presets and runs nothing, as stand-ins for dpkg-query, apt-get and
+# cmake report: install_only.sh SOURCE
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT

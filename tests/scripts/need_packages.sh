@@ -41,5 +41,5 @@ for program in bash dirname nproc; do ln -s "$(command -v "$program")" "$folder/
 advice="as root: apt-get update && apt-get install -y --no-install-recommends removed unheard-of"
 printed=$(PATH=$folder bash -c 'source "$0/scripts/lib.sh" && need_packages here removed unheard-of' "$1" 2>&1) &&
   echo "installed without root" && status=1
-[[ $printed == *"What to do: $advice"* ]] || { echo "printed '$printed', expected '$advice'" && status=1; }
+[[ $printed == *"To fix it: $advice"* ]] || { echo "printed '$printed', expected '$advice'" && status=1; }
 exit $status

@@ -1,5 +1,5 @@
 #!/bin/sh
-# readme.sh SOURCE TOOL: what README.md has to be pasted works where it is pasted: its calls of the tool run in a checkout, on files
+# readme.sh SOURCE TOOL: the commands of README.md work where they are pasted: its calls of the tool run in a checkout, on files
 # that are there, and its builds name the generator that scripts/quickstart.sh has installed.
 set -eu
 folder=$(mktemp -d)

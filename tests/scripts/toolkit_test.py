@@ -1,4 +1,4 @@
-"""Which CUDA compiles the kernels: what the build makes of nvcc's version and of FA_CUDA; the options of scripts/nvcc12.py."""
+"""The CUDA that compiles the kernels, by nvcc's version and FA_CUDA; the options of scripts/nvcc12.py."""
 import os
 import re
 import shlex

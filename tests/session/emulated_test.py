@@ -1,6 +1,6 @@
 """A session on an emulated GPU with the programs of a build: emulated_test.py BUILD. Its newest kernel and one of an older
-architecture are checked; images with the older one's PTX stand for those assembled beforehand. What compute-sanitizer would
-watch is called without it."""
+architecture are checked; images with the older one's PTX replace those assembled beforehand. The programs of compute-sanitizer are
+called without it."""
 import json
 import os
 import shutil

@@ -1,5 +1,5 @@
 """scripts/gpu-session.sh, preflight.sh and profile.sh on a machine that has neither a GPU nor the profilers: nothing that did
-not run may be reported as passed. Programs of the pack are stand-ins that say what the test wants."""
+not run may be reported as passed. Programs of the pack are stand-ins that print the test's text."""
 import json
 import struct
 import subprocess
@@ -74,7 +74,7 @@ class Session(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in listed.splitlines()], list(PHASES))
 
     def tune(self, bench, *arguments, tiles=None):
-        """Tables of which `bench` says how fast they are, in t; the exit status and tune.json. tiles: what tiles.txt says."""
+        """Tables with the speeds of `bench`, in t; the exit status and tune.json. tiles: the text of tiles.txt."""
         for preset in ("standard", "deep", "wide"):
             (self.pack / "tune" / preset).mkdir(parents=True, exist_ok=True)
             if tiles:
@@ -103,7 +103,7 @@ echo "{{\\"results\\": [$(cat $file.rows)]}}" > $file""")
         self.assertIn("    {128, Preset::deep},\n", done.stdout)
 
     def test_the_same_tiles_are_measured_once(self):
-        """Compared for the family and head dimension alone: wide has tiles of its own at 64, deep at 64 and 192/128."""
+        """Compared for the family and head dimension alone: wide has other tiles at 64, deep at 64 and 192/128."""
         line = lambda dim, entry, tiles: f"wgmma {dim} fa_forward_{entry} {tiles}\nmma {dim} fa_forward_{entry} 1 2\n"
         of = lambda at_64, at_128, narrow: line(64, "plain", at_64) + line(128, "plain", at_128) + line(192, "narrow", narrow)
         tables = {"standard": of("2 128", "2 64", "2 96"), "deep": of("2 96", "2 64", "3 64"), "wide": of("2 192", "2 64", "2 96")}
@@ -232,7 +232,7 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
             if commands[-1][1] == "info":
                 return tools.Outcome(commands[-1], 0, json.dumps(INFO), 0, False)
             Path(commands[-1][commands[-1].index("--json") + 1]).write_text('{"results": [3]}')
-            return tools.Outcome(commands[-1], int("--causal" in commands[-1]), "what it printed", 0, False)
+            return tools.Outcome(commands[-1], int("--causal" in commands[-1]), "its output", 0, False)
 
         with mock.patch.object(tools, "run", run):
             one = session.Session(tools.Pack(self.pack), None, 500, {})
@@ -315,7 +315,7 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
             self.assertEqual(results["sanitizer"]["status"], status, text)
 
     def test_the_sanitizer_watches_the_best_family_and_mma(self):
-        """What roles serve runs on the card's own family, everything else on mma and simt."""
+        """The checks of roles run on the card's own family, everything else on mma and simt."""
         kernels = INFO["kernels"][:2]
         self.assertEqual({kernel for kernel, _, _ in sanitized(kernels)}, {"cuda.sm_90a.mma", "cuda.sm_90a.simt"})
         calls = sanitized([{"name": "cuda.sm_90a.wgmma"}, *kernels])
@@ -389,8 +389,8 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
         tools.write_json(self.pack / "pack.json", {**self.facts, "archs": ["sm_80"]})
         self.assertTrue(any("no kernels for sm_90: it has sm_80" in problem for problem in preflight.pack_problems(tools.Pack(self.pack))))
 
-    def test_driver_suites_have_processes_of_their_own(self):
-        """What the emulator alone can do is left out, and a suite that skips everything is not passed."""
+    def test_driver_suites_have_separate_processes(self):
+        """Suites for the emulator alone are left out, and a suite that skips everything is not passed."""
         info = json.dumps({"kernels": [{**INFO["kernels"][0], "name": "cuda.sm_90a.wgmma"}, *INFO["kernels"]]})
         self.tool(self.pack / "bin", "fa", f"echo '{info}'")
         log = self.folder / "suites.log"

@@ -1,5 +1,5 @@
-// A process of its own for what a process does once: loading the driver, with the emulator's settings as a test wants
-// them, and loading images.
+// A separate process for work that a process does once: loading the driver, with the emulator's settings as a test
+// wants them, and loading images.
 #pragma once
 
 #include <sys/wait.h>
@@ -14,19 +14,19 @@ namespace test {
 
 using Variables = std::initializer_list<std::pair<const char *, const char *>>;
 
-/// What body() answers in a child with these variables of the environment; 100 + the signal's number if it dies of one.
-/// The caller has not used what a process does once.
+/// The result of body() in a child with these variables of the environment; 100 + the signal's number if it dies of
+/// one. The caller has not done the work that a process does once.
 template <class Body>
 int in_child(Variables variables, Body body) {
   std::fflush(stdout);  // or the child would say it again
   const pid_t child = fork();
   if (child == 0) {
     for (const auto &[name, value] : variables) setenv(name, value, 1);
-    const int answer = body();
+    const int result = body();
 #ifdef TEST_COVERAGE
-    std::exit(answer);  // which notes the lines that ran
+    std::exit(result);  // which notes the lines that ran
 #endif
-    _exit(answer);
+    _exit(result);
   }
   int status = 0;
   waitpid(child, &status, 0);

@@ -1,4 +1,4 @@
-// What the library says while a test runs.
+// The library's messages while a test runs.
 #pragma once
 
 #include <fa.h>

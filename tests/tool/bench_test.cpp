@@ -59,7 +59,7 @@ TEST_F(Bench, Backward) {
   EXPECT_EQ(kept.at("results").at(0).at("flops"), 5 * 2 * 16 * 2 * 32 * 48);
 }
 
-/// Values may have columns of their own, as 192/128 has: three products of five are as wide as queries.
+/// Values may have other columns, as 192/128 has: three products of five are as wide as queries.
 TEST_F(Bench, ColumnsOfValues) {
   for (const bool backward : {false, true}) {
     std::vector<std::string> words = {"bench",    "--shape",     "1,2,1,32,48,24,16", "--dtype", "f32",
@@ -77,7 +77,7 @@ TEST_F(Bench, ColumnsOfValues) {
   }
 }
 
-/// What sums in any order is another case than what sums in a fixed one, in files too.
+/// Sums in any order are another case than those in a fixed one, in files too.
 TEST_F(Bench, Nondeterministic) {
   const std::string file = folder / "n.json";
   const Finished f = test::fa({"bench", "--backward", "--nondeterministic", "--shape", "1,2,1,32,48,16", "--dtype",
@@ -201,7 +201,7 @@ TEST_F(Bench, EachFigureOfTheTableIsInItsColumn) {
   EXPECT_EQ(ending_at("GB/s"), "15.0") << f.out;       // 3e7 / 2 ms
 }
 
-/// Whatever the shapes, the kernels and what is said of a case.
+/// Whatever the shapes, the kernels and the notes on a case.
 TEST_F(Bench, TablesFit80ColumnsAndStayInLine) {
   BenchRun before = of_known_figures();
   const Measurement one = before.measurements[0];
@@ -290,7 +290,7 @@ TEST_F(Bench, RefusesBaselinesThatAreNone) {
            {result(R"({"shape": "1,2"})"), "in result 1, --shape is '1,2'"}}) {
     const Finished f = compare(save(folder / "bad.json", text), good);
     EXPECT_EQ(f.code, 2) << text;
-    EXPECT_NE(f.err.find("bad.json: is not what `fa bench --json` writes: " + part), f.err.npos) << f.err;
+    EXPECT_NE(f.err.find("bad.json: is not a file of `fa bench --json`: " + part), f.err.npos) << f.err;
   }
   json no_times = json::parse(json_of(made_up(1, 1)));
   no_times["results"][0]["seconds"] = json::array({1.0, 0.0});

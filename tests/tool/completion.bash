@@ -3,19 +3,19 @@ fa=$1
 source "$2/fa"
 status=0
 
-# offered WORD...: what is offered for the last word, on one line
+# offered WORD...: the completions of the last word, on one line
 offered() {
   COMP_WORDS=(fa "$@") COMP_CWORD=$#
   _fa
   echo "${COMPREPLY[*]}"
 }
 
-# expect "ANSWER" WORD...
+# expect COMPLETIONS WORD...
 expect() {
-  local answer=$1 got
+  local completions=$1 got
   shift
   got=$(offered "$@")
-  [[ $got == "$answer" ]] || { echo "fa $*: '$got' is offered, '$answer' is expected" && status=1; }
+  [[ $got == "$completions" ]] || { echo "fa $*: '$got' is offered, '$completions' is expected" && status=1; }
 }
 
 cd "$(mktemp -d)" && trap 'rm -r "$PWD"' EXIT

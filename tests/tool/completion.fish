@@ -2,7 +2,7 @@
 source $argv[2]/fa.fish
 set status_code 0
 
-# expect ANSWER LINE: the words that are offered behind the line, without their descriptions
+# expect COMPLETIONS LINE: the words that are offered behind the line, without their descriptions
 function expect
     set got (complete -C $argv[2] | string replace -r '\t.*' '' | sort | string join ' ')
     if test "$got" != "$argv[1]"

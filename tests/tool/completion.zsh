@@ -1,10 +1,10 @@
-# completion.zsh FA FOLDER: types a line with tabs into an interactive zsh, and looks at what the program is given.
+# completion.zsh FA FOLDER: types a line with tabs into an interactive zsh, and looks at the program's arguments.
 zmodload zsh/zpty
 zpty shell env HOME=/nonexistent TERM=dumb zsh -f -i
 zpty -w shell "fpath=($2 \$fpath); autoload -U compinit; compinit -u -D; fa() { print -r -- \"<\$*>\" }"
 exit_status=0
 
-# expect ANSWER LINE
+# expect ARGUMENTS LINE
 expect() {
   local line got=
   zpty -w -n shell "$2"$'\n'

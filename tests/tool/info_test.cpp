@@ -76,7 +76,7 @@ TEST(Info, ControlCharactersAreNotShown) {
   EXPECT_NE(f.out.find("FA_KERNEL_PATH=\\x1b[31m"), f.out.npos) << f.out;
 }
 
-TEST(Info, SaysWhyNothingServes) {
+TEST(Info, SaysWhyNothingRuns) {
   const Finished f = fa({"info"}, {{"FA_FORCE_KERNEL", "no.such.kernel"}});
   EXPECT_EQ(f.code, 0);
   EXPECT_NE(f.out.find("nothing: "), f.out.npos) << f.out;

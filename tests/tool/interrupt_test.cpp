@@ -1,5 +1,5 @@
 // An interrupted program leaves nothing half-written, neither an output nor its temporary file, and `fa bench` prints
-// what it has measured.
+// its measurements so far.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ class Interrupt : public testing::TestWithParam<int> {};
 TEST_P(Interrupt, LeavesNoOutput) {
   const test::TemporaryFolder folder;
   const std::string q = save(folder / "q.npy", test::random_array(NpyType::f32, {1, 64, 2, 32}, 1));
-  save(folder / "out.npy", std::string("what was there before"));
+  save(folder / "out.npy", std::string("the old contents"));
   test::Program program({"run", "--q", q, "--k", q, "--v", q, "-o", folder / "out.npy", "--lse-out", folder / "lse.npy",
                          "--repeat", "1000000"});
   // Both temporary files are there as soon as the work has begun.
@@ -38,7 +38,7 @@ TEST_P(Interrupt, LeavesNoOutput) {
   EXPECT_EQ(f.signal, GetParam());
   EXPECT_EQ(folder.names(), (Names{"out.npy", "q.npy"}));
   const std::vector<std::byte> left = fa::tool::read_text_file(folder / "out.npy");
-  EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "what was there before");
+  EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "the old contents");
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGPIPE));
@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Signals, Interrupt, testing::Values(SIGINT, SIGTERM, SI
 /// When the first rounds are over depends on the machine: the signal comes later until they are.
 TEST(BenchInterrupt, PrintsWhatWasMeasured) {
   const test::TemporaryFolder folder;
-  save(folder / "b.json", std::string("what was there before"));
+  save(folder / "b.json", std::string("the old contents"));
   test::Finished f;
   for (int milliseconds = 200; milliseconds < 60000; milliseconds *= 2) {
     test::Program program({"bench", "--shape", "1,2,1,32,48,16", "--dtype", "f32", "--kernel", "cpu.generic",
@@ -62,7 +62,7 @@ TEST(BenchInterrupt, PrintsWhatWasMeasured) {
   EXPECT_NE(f.err.find(" of 1000; --json is not written\n"), f.err.npos) << f.err;
   EXPECT_EQ(folder.names(), Names{"b.json"});
   const std::vector<std::byte> left = fa::tool::read_text_file(folder / "b.json");
-  EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "what was there before");
+  EXPECT_EQ(std::string(reinterpret_cast<const char *>(left.data()), left.size()), "the old contents");
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ void damage(std::string &file, reference::Random &random) {
   }
 }
 
-/// "" or what is wrong with how a file was taken.
+/// "" or the fault in how a file was taken.
 std::string fault_of(const std::string &file, bool *accepted) {
   reference::GuardedMemory memory(file.size(), reference::Guard::end);
   if (!file.empty()) std::memcpy(memory.data(), file.data(), file.size());

@@ -1,4 +1,4 @@
-// .npy files: what is read, what is refused and in which words, what is written.
+// .npy files: those that are read, those that are refused and with which words, those that are written.
 #include "npy.h"
 
 #include <gtest/gtest.h>

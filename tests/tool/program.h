@@ -1,4 +1,4 @@
-// Runs the program `fa` as a person does, and keeps what it printed.
+// Runs the program `fa` as a person does, and keeps its output.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@ namespace test {
 struct Finished {
   int code = -1;    // the exit code, -1 when a signal ended it
   int signal = 0;   // that ended it
-  std::string out;  // what it printed
+  std::string out;  // its standard output
   std::string err;
 };
 

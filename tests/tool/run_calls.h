@@ -30,7 +30,7 @@ struct Call {
   fa_forward_args args;
   std::vector<float> out, lse;
   std::vector<std::string> options;
-  std::vector<Array> kept;  // what args points to
+  std::vector<Array> kept;  // the memory that args points to
 
   explicit Call(NpyType type = NpyType::f32, bool packed = false) {
     kept.reserve(16);
@@ -75,7 +75,7 @@ struct Call {
   }
   void add(const std::vector<std::string> &more) { options.insert(options.end(), more.begin(), more.end()); }
 
-  /// Runs the tool and compares what it wrote with the oracle.
+  /// Runs the tool and compares its files with the oracle.
   void expect_right() {
     const Finished f = test::fa(options);
     ASSERT_EQ(f.code, 0) << f.err;

@@ -1,4 +1,4 @@
-// The gradients of `fa run`: each option reaches its field, and what the tool writes is compared with the oracle.
+// The gradients of `fa run`: each option reaches its field, and the tool's files are compared with the oracle.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using test::random_array;
 using test::save;
 using namespace test::run;
 
-/// Gradients of what the tool itself wrote as output and logsumexp.
+/// Gradients of the tool's own output and logsumexp.
 TEST(RunGradients, OfQueriesKeysAndValues) {
   Call call;
   call.desc.mask = FA_MASK_CAUSAL;
@@ -95,7 +95,7 @@ struct Everything : Call {
   std::string file(const std::string &name) const { return folder / (name + ".npy"); }
   void write(const std::string &name) { add({"--" + name, file(name)}); }
 
-  /// Of what the tool wrote as output and logsumexp.
+  /// Of the tool's own output and logsumexp.
   reference::Gradients gradients() {
     Array written = read_npy(file("out")), lse_written = read_npy(file("lse"));
     std::vector<float> values(static_cast<size_t>(b * std::max(sq, sk) * hq * d));  // its contents do not matter
@@ -140,7 +140,7 @@ TEST(RunGradients, OfBiasAndSinksAndThroughTheLogSumExp) {
   EXPECT_EQ(read_npy(call.file("dsinks")).shape, call.sinks.shape);
 }
 
-/// The sums are float32 under 16-bit inputs too, and what is called again to be timed is added once.
+/// The sums are float32 under 16-bit inputs too, and a call that is repeated to be timed adds once.
 TEST(RunGradients, AddToWhatTheirFilesHold) {
   std::vector<std::byte> added_once[std::size(all_names)];
   for (const bool repeated : {false, true}) {

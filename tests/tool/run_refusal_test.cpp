@@ -1,4 +1,4 @@
-// `fa run` on what cannot work: the message says what is wrong, the exit code is 2, and no output appears.
+// Mistakes in the arguments of `fa run`: the message names the mistake, the exit code is 2, and no output appears.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// `fa run`: every option reaches its field. What the tool writes is compared with the oracle's attention of the same
+// `fa run`: every option reaches its field. The tool's files are compared with the oracle's attention of the same
 // arrays, described here by hand.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -129,7 +129,7 @@ TEST(Run, Paged) {
   call.expect_right();
 }
 
-/// What comes behind the array is left in the pipe, which need not end.
+/// Bytes after the array are left in the pipe, which need not end.
 TEST(Run, APipeThatDoesNotEnd) {
   Call call;
   ASSERT_EQ(mkfifo((call.folder / "pipe").c_str(), 0600), 0);

@@ -1,4 +1,6 @@
 // The small makers of text: the progress bar's line, units, numbers in lists, processors, roff, the page of the header.
+#include "text.h"
+
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -7,9 +9,8 @@
 #include "machine.h"
 #include "manual.h"
 #include "options.h"
-#include "terminal.h"
 #include "roff.h"
-#include "text.h"
+#include "terminal.h"
 
 namespace fa::tool {
 namespace {
@@ -115,7 +116,7 @@ TEST(Manual, FunctionsHavePages) {
   EXPECT_EQ(function_man_page(header, "fa_other").find(".SH ERRORS"), page.npos);
 }
 
-/// Every help text fits a screen, and says of every option what it is.
+/// Every help text fits a screen, and describes every option.
 TEST(Manual, HelpFitsAScreen) {
   std::vector<Command> all = commands();
   all.push_back(program());

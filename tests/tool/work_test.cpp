@@ -1,4 +1,4 @@
-// What a call is counted as: the pairs that its mask, window and chunk leave, and the bytes that it reads and writes.
+// The counted work of a call: the pairs that its mask, window and chunk leave, and the bytes that it reads and writes.
 #include "work.h"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,7 @@ struct Drivers : testing::Test {
   }
 };
 
-// Each driver, with what it has: with and without a second kernel, which depends on the first.
+// Each driver, with its functions: with and without a second kernel, which depends on the first.
 TEST_F(Drivers, EachRunsCalls) {
   for (const std::string &device : devices())
     for (const char *driver : drivers)
@@ -110,7 +110,7 @@ TEST_F(Drivers, OneBeforeCuda12IsRefused) {
   }
 }
 
-// A GPU that the build has no machine code for; 130 is none that libfa knows by name.
+// A GPU that the build has no machine code for; libfa does not know 130 by name.
 TEST_F(Drivers, PtxNeedsOneAsNewAsTheToolkit) {
   for (const char *driver : {"12000", "12080", "12090", "13000"}) {
     const bool knows = std::string(driver) >= "12090";

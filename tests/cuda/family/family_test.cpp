@@ -16,7 +16,7 @@ Case plain_case() {
   return c;
 }
 
-/// Runs a call; "" when its result is right, else why not. *log is what the library says of it.
+/// Runs a call; "" when its result is right, else why not. *log is the library's log of it.
 std::string run(const Case &c, std::string *log) {
   const InContext in;
   Call own(c);
@@ -37,7 +37,7 @@ TEST(Family, TheOpHasTheNameOfItsBestFamily) {
 }
 
 // [F156]
-TEST(Family, EachCallTakesTheFirstThatServesIt) {
+TEST(Family, EachCallTakesTheFirstThatSupportsIt) {
   struct Way {
     const char *taken, *why;
     void (*change)(Case *);
@@ -101,7 +101,7 @@ TEST(Family, TheWorkspaceIsEnoughForEach) {
   call("cuMemFree_v2", reinterpret_cast<CUdeviceptr>(own.args.workspace));
 }
 
-/// These lists of kernels have none of the backward pass, as builds with FA_BACKWARD=OFF.
+/// These lists of kernels lack the backward pass, as builds with FA_BACKWARD=OFF.
 // [F185]
 TEST(Family, WithoutKernelsForGradientsTheyAreRefused) {
   reference::share_memory(true);

@@ -34,9 +34,9 @@ def folder_of(sources: Path, family):
 
 
 def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",), quick=False):
-    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH_forward and its like among them; code: what
-    the file holds, {0} the arch; flags: nvcc's, of what to make; quick: larger files in less time. What nvcc
-    said. NVCC names it; NVCC_CACHE, if set, is the command that runs it through ccache."""
+    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH_forward and its like among them; code:
+    the contents of the file, {0} the arch; flags: nvcc's, for the kind of output; quick: larger files in less time. Returns nvcc's
+    messages. NVCC names it; NVCC_CACHE, if set, is the command that runs it through ccache."""
     arch, family, dtype, dim = image
     values = dict(one.partition("=")[::2] for one in definitions.split(","))
     definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH_' + operation_of(sources, family)]}"

@@ -59,7 +59,7 @@ GRADIENTS = [
     gradients("clean_backward", "", "", "", ""),
     gradients("entry_dkv", "backward/mma/kernel.cu", "  keys_pass<BlockOf<Entry::dkv>>(p);\n", "", OF_KEYS),
     gradients("entry_dq", "backward/mma/kernel.cu", "  queries_pass<BlockOf<Entry::dq>>(p);\n", "", OF_QUERIES),
-    # What 16 bits hold.
+    # The range of 16 bits.
     at_the_ends("halves_of_bf16", "backward/mma/grad_scale.cuh", "return B::halves ? 2 : 1;", "return 1;", BF16),
     at_the_ends("halves_of_keys", KEYS, "if constexpr (B::halves) neg_lse_log2 -= 1;", "", BF16),
     at_the_ends("halves_of_queries", QUERIES, "if constexpr (B::halves) t.neg_lse_log2 -= 1;", "", BF16),
@@ -98,7 +98,7 @@ GRADIENTS = [
     gradients("slope_of_a_head", "backward/mma/scores.cuh", "add_alibi(x, slope_2, distance)", "x", WRONG),
     gradients("derivative_of_a_cap", "backward/mma/scores.cuh", "derivative = 4 * t * (1 - t);", "derivative = 1;", WRONG),
     gradients("added_gradients", "collective/gradient_output.cuh", "quad.x[c] += *", "quad.x[c] = *", OF_QUERIES),
-    # What 16 bits do not hold.
+    # Beyond the range of 16 bits.
     gradients("factors_stay", "backward/mma/grad_scale.cuh", "__any_sync(~0u, moved)", "false", WRONG),
     gradients("sums_keep_a_factor", "backward/mma/grad_scale.cuh", "      sum.scale_row(r, factor(r) / before);\n", "", WRONG),
     # Sums of dq that blocks of keys add to.

@@ -32,7 +32,7 @@ def keep_entry(kernel: Path, entry):
 
 
 def alone(mutants):
-    """Kernels with one entry point and no fault: they show none of what the mutants of that entry point are seen by."""
+    """Kernels with one entry point and no fault: they print no line that shows a mutant of that entry point."""
     groups = {}
     for mutant in mutants:
         if mutant.entry and mutant.file:
@@ -47,7 +47,7 @@ def edits_of(mutant):
 
 
 def seed(mutant, sources: Path):
-    """Replaces texts in sources that are a copy; what is not there once, or nothing."""
+    """Replaces texts in a copy of the sources. Returns a text that is not there once, or nothing."""
     for file, old, new in edits_of(mutant):
         text = (sources / file).read_text(encoding="utf-8")
         if text.count(old) != 1:
@@ -71,7 +71,7 @@ def patterns(sources: Path):
 
 
 def outcome_of(mutant, folders):
-    """Whether the suite fails, and what it says."""
+    """Whether the suite fails, and its output."""
     sources, images, emulator, definitions, programs = folders
     program = next(each for each in programs.split(",") if each.endswith(mutant.program))
     with tempfile.TemporaryDirectory(prefix="fa-mutant-") as temporary:
@@ -108,7 +108,7 @@ def judge(mutant, folders):
     # A finding of the emulator names the lines of the source up to the entry point, each with the last folder of its path.
     folder = mutant.image[1].removeprefix("backward_")
     seen = [line for line in seen if "[kernel" not in line or f" {folder}/kernel.cu:" in line]
-    wanted = 1 if mutant.file or (mutant.entry and not mutant.test) else 0  # a test of its own has no other entry points
+    wanted = 1 if mutant.file or (mutant.entry and not mutant.test) else 0  # another test has no other entry points
     if status != wanted or bool(seen) != bool(mutant.file):
         line = f"{'a' if mutant.file else 'no'} line like '{mutant.expected}'" if mutant.expected else "nothing more"
         return False, f"{mutant.name}: status {status}, expected {wanted} and {line}\n{text[:3000]}"

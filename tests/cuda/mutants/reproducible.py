@@ -1,4 +1,4 @@
-"""Images do not tell where they were built: one of each family, compiled from a copy elsewhere, is the build's own. With the
+"""Images do not depend on the folder of their build: one of each family, compiled from a copy elsewhere, is the build's own. With the
 lines of the source (-lineinfo) its PTX is the same but for them.
 
 reproducible.py SOURCES IMAGES DEFINITIONS    (as mutants.py)
@@ -15,7 +15,7 @@ from compiler import compile_image, copy_sources, name_of
 KERNELS = [("80", "combine", "f32", "576"), ("80", "simt", "f32", "64"), ("80", "mma", "bf16", "32")]
 
 
-# What -lineinfo adds: places, files, and the names of inlined functions.
+# The lines that -lineinfo adds: places, files, and the names of inlined functions.
 LINES = re.compile(r"^[ \t]*\.(loc|file)\s.*\n|^[ \t]*\.section\s+\.debug_str\s*\{[^}]*\}\n", re.MULTILINE)
 
 

@@ -27,7 +27,7 @@ def of_features(name, file, old, new):
 
 
 def for_103(mutant):
-    """The code that B300 has of its own, in the place of the image that it would otherwise share with B200."""
+    """The code that B300 has alone, in the place of the image that it would otherwise share with B200."""
     return replace(mutant, code="103f", device="sm_103a:sms=2")
 
 

@@ -1,4 +1,4 @@
-"""The mutants of the kernels: what is replaced where, and a regular expression of the line that shows it (README.md has
+"""The mutants of the kernels: the text that is replaced, and a regular expression of the line that shows it (README.md has
 them as a table)."""
 
 from dataclasses import dataclass, replace
@@ -52,8 +52,8 @@ class Mutant:
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
     program: str = "engine"  # or "cuda": fa_test_cuda
     device: str = ""  # in place of the image's architecture
-    formal: bool = False  # findings that harm nothing by what is known of the machine count, too
-    also: tuple = ()  # further (file, old, new), which are no faults
+    formal: bool = False  # findings that are harmless on known machines count, too
+    also: tuple = ()  # further (file, old, new), which are not faults
     entry: str = ""  # the entry point that is enough to see the fault; the others are empty, which compiles faster
     preset: str = "standard"  # of kernels/presets.inc; one whose tiles are the build's own
     code: str = ""  # the architecture whose code takes the image's place, where it runs on the same devices
@@ -92,7 +92,7 @@ def of_results(name, file, old, new, test, entry="plain"):
 
 
 def block_mask(name, file, old, new, expected=WRONG + "|" + FAR, test="BlockMask.ResultsAreRight"):
-    """A fault of what skips blocks that a mask or a bias hides (tests/engine/block_mask.cpp)."""
+    """A fault of the code that skips blocks that a mask or a bias hides (tests/engine/block_mask.cpp)."""
     return Mutant(name, F16_64, file, old, new, expected, test=f"*/{test}/f16_sm_80")
 
 
