@@ -55,7 +55,7 @@ foreach(family ${fa_families})
 endforeach()
 file(CONFIGURE OUTPUT ${fa_families_header}/families.h CONTENT "// The families of kernels/families.inc.\n${includes}" @ONLY)
 
-# 90 and 100 are what packages call 90a and 100a: without the letter there is no other.
+# Packages call 90 and 100 90a and 100a: without the letter there is no other.
 function(fa_full_names variable)
   set(names "")
   foreach(name ${${variable}})

@@ -1,5 +1,5 @@
 #!/bin/sh
-# compile_kernel.sh NAME strict|lenient COMMAND...: runs nvcc, keeps what ptxas reports of each entry point in NAME.ptxas
+# compile_kernel.sh NAME strict|lenient COMMAND...: runs nvcc, keeps ptxas' report of each entry point in NAME.ptxas
 # (in the working directory), and does not let spills, stack frames and wgmma that wait for one another (C75xx) pass
 # unseen: an error when strict, else a warning.
 set -eu

@@ -28,7 +28,7 @@ if(FA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     if("$ENV{CI}" STREQUAL "true")
       set(fa_ccache_folders CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1)
     endif()
-    # Precompiled headers are looked at as what they were made from.
+    # ccache looks at the sources of precompiled headers, not at the result.
     set(fa_ccache ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
                   ${fa_ccache_folders} ${FA_CCACHE_PROGRAM})
     set(CMAKE_CXX_COMPILER_LAUNCHER ${fa_ccache})

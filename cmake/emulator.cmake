@@ -1,4 +1,4 @@
-# The emulator, a project of its own (emulator/), built with libfa's settings.
+# The emulator, a separate project (emulator/), built with libfa's settings.
 include(${CMAKE_CURRENT_LIST_DIR}/nvcc.cmake)
 set(EMU_BUILD_TESTS ${FA_BUILD_TESTS})
 set(EMU_BUILD_BENCH ${FA_BUILD_BENCH})

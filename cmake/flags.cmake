@@ -36,7 +36,7 @@ if(FA_SANITIZE)
 endif()
 
 if(FA_COVERAGE)
-  # For what is measured, which is src/: counting the tests' own lines would only take time.
+  # For the measured code, src/: counting the tests' own lines would only take time.
   set(fa_coverage_options --coverage -fprofile-abs-path -fprofile-update=atomic)
   target_link_options(fa_flags INTERFACE --coverage)
 endif()

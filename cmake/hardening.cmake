@@ -1,10 +1,10 @@
-# What makes faults of memory harder to use, for the library's own code: fa_hardening, which targets take as they take
-# fa_flags, and fa_hardening_link_options for what is linked of them. It costs nothing that could be measured. Not with
-# sanitizers, which see more.
+# Flags that make faults of memory harder to exploit, for the library's own code: fa_hardening, which targets take as they take
+# fa_flags, and fa_hardening_link_options for linking it. Their cost is too small to measure. Not with sanitizers, which see
+# more.
 #
 #   everywhere    relocations become read-only as the library is loaded, all of them; functions with arrays on the stack have
 #                 a canary
-#   optimised     the C library's functions check what they write against the sizes of objects
+#   optimised     the C library's functions check their writes against the sizes of objects
 #   x86-64        targets of indirect calls and jumps are marked, and the library does not end a process' shadow stack
 include(CheckLinkerFlag)
 add_library(fa_hardening INTERFACE)

@@ -1,5 +1,5 @@
-# What `cmake --install` puts where. Debian's libaugeas-dev owns fa.h, libfa.so and libfa.a in the common folders, so ours
-# stand in folders of their own, which the CMake and pkg-config packages name: #include <fa.h> and -lfa work through them.
+# The files that `cmake --install` installs. Debian's libaugeas-dev owns fa.h, libfa.so and libfa.a in the common folders, so ours
+# are in separate folders, which the CMake and pkg-config packages name: #include <fa.h> and -lfa work through them.
 #
 #   lib/libfa.so.0          the library (component runtime)
 #   lib/libfa/libfa.so      the link that -lfa finds (component development, as all below)
@@ -48,7 +48,7 @@ install(
   DESTINATION ${fa_cmake_dir}
   COMPONENT development)
 
-# fa.pc finds its prefix from where it lies, so the tree may be moved; absolute folders (as some distributions choose) stay.
+# fa.pc finds its prefix from its own folder, so the tree may be moved; absolute folders (as some distributions choose) stay.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
   set(FA_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
 else()
@@ -64,7 +64,7 @@ install(
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
   COMPONENT development)
 
-# The pages, and what they refer to. A source distribution may lack some.
+# The pages, and the files that they refer to. A source distribution may lack some.
 set(fa_doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libfa)
 file(GLOB fa_pages ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md)
 install(FILES ${fa_pages} DESTINATION ${fa_doc_dir} COMPONENT development)

@@ -1,4 +1,4 @@
-# fa_null_driver: a libcuda.so.1, in a folder of its own, that does nothing, allocates nothing and never fails.
+# fa_null_driver: a libcuda.so.1, in a separate folder, that does nothing, allocates nothing and never fails.
 include_guard(GLOBAL)
 add_library(fa_null_driver SHARED ${PROJECT_SOURCE_DIR}/bench/null_driver.cpp)
 target_compile_features(fa_null_driver PRIVATE cxx_std_20)

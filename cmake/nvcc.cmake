@@ -6,7 +6,7 @@
 #   fa_nvcc_for_tests(VARIABLE)                  its path, for tests that require the fixture emu_nvcc
 #   fa_add_nvcc_test(images.nvcc sh script.sh)   such a test; NVCC in its environment names the compiler, which the test
 #                                                nvcc.fetch gets; skipped where it cannot be had
-# FA_NVCC is what the machine has, if anything, or else the nvcc 13.0 that was fetched.
+# FA_NVCC is the machine's nvcc, if it has one, or else the nvcc 13.0 that was fetched.
 include_guard(GLOBAL)
 set(fa_nvcc_folder ${PROJECT_SOURCE_DIR}/build/nvcc)
 
@@ -22,7 +22,7 @@ endfunction()
 
 function(fa_need_nvcc variable version_variable)
   if(NOT "${FA_CUDA}" MATCHES "^(|12|13)$")
-    message(FATAL_ERROR "FA_CUDA is ${FA_CUDA}: expected 12, 13 or nothing, for what the CUDA toolkit that is found has. "
+    message(FATAL_ERROR "FA_CUDA is ${FA_CUDA}: expected 12, 13 or nothing, for the version of the CUDA toolkit that is found. "
                         "Kernels of CUDA 12 run on drivers from 525 on, those of CUDA 13 from 580 on: there is no need for both")
   endif()
   set(nvcc ${FA_NVCC})

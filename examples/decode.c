@@ -1,7 +1,7 @@
 /* Generating tokens with a key/value cache: two sequences of different lengths, 8 query heads over 2 key/value heads
  * (GQA), one query a step. The cache is allocated once for its capacity; seqused_k says how much of it each sequence
- * uses, and one workspace, sized for the capacity, is enough for every step without any allocation. Long caches are split
- * among the threads by themselves (num_splits = 0). Checked against the whole sequence in one causal call. */
+ * uses, and one workspace, sized for the capacity, is enough for every step without any allocation. Long caches are
+ * split among the threads by themselves (num_splits = 0). Checked against the whole sequence in one causal call. */
 #include <fa.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { batch = 2, capacity = 256, heads = 8, kv_heads = 2, dim = 64, q_row = hea
 
 static const int lengths[batch] = {200, 90};
 static float q[batch][capacity][q_row], k[batch][capacity][kv_row],
-    v[batch][capacity][kv_row]; /* what a model would give */
+    v[batch][capacity][kv_row]; /* from a model, usually */
 static float k_cache[batch][capacity][kv_row], v_cache[batch][capacity][kv_row];
 static float step_q[batch][q_row], step_out[batch][q_row], decoded[batch][capacity][q_row],
     prefilled[batch][capacity][q_row];

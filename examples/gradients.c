@@ -1,6 +1,6 @@
 /* Gradients: queries, keys, values and sinks (a learned logit for each head) that are fitted, step by step, so that
- * causal attention gives a wanted result. Every step is a forward pass, which keeps lse, and a backward pass of what it
- * read and wrote. The first step is checked: the loss falls by as much as the gradients say.
+ * causal attention gives a wanted result. Every step is a forward pass, which keeps lse, and a backward pass of its
+ * inputs and results. The first step is checked: the loss falls by as much as the gradients say.
  *
  *   cc gradients.c $(pkg-config --cflags --libs fa)
  */
@@ -18,7 +18,7 @@ enum {
   steps = 200
 };
 
-static float q[q_size], k[kv_size], v[kv_size], sinks[heads];     /* what is fitted */
+static float q[q_size], k[kv_size], v[kv_size], sinks[heads];     /* fitted */
 static float dq[q_size], dk[kv_size], dv[kv_size], dsinks[heads]; /* its gradients */
 static float out[q_size], lse[heads * rows], dout[q_size], wanted[q_size];
 

@@ -1,4 +1,4 @@
-/* Attention on real input: what layers 0 and 5 of all-MiniLM-L6-v2 see of the three paragraphs of the Gettysburg
+/* Attention on real input: layers 0 and 5 of all-MiniLM-L6-v2 on the three paragraphs of the Gettysburg
  * Address (see data/README.md), packed one after another and computed in one call; compared with the exact results that
  * are next to them.
  *

@@ -1,4 +1,4 @@
-/* A program with a thread pool of its own lends it to the library through parallel_for, and the library starts no
+/* A program with a thread pool lends it to the library through parallel_for, and the library starts no
  * thread. Here the "pool" is one pthread for each task but the first. The result has the bits that the library's own
  * threads give. */
 #include <fa.h>

@@ -74,7 +74,7 @@ static void backward(const fa_op *op, int n, int q_at, int k_at, float *lse, res
   fa_tensor_init(&args.dk, r->dk[k_at], FA_F32, 1, n, kv_heads, dim);
   fa_tensor_init(&args.dv, r->dv[k_at], FA_F32, 1, n, kv_heads, dim);
   args.accumulate =
-      FA_ACCUMULATE_DQ | FA_ACCUMULATE_DK | FA_ACCUMULATE_DV; /* to what earlier steps of the ring added */
+      FA_ACCUMULATE_DQ | FA_ACCUMULATE_DK | FA_ACCUMULATE_DV; /* to the sums of earlier steps of the ring */
   args.q_offset = &offset;
   check(fa_backward(op, &args));
 }

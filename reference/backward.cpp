@@ -61,7 +61,7 @@ void BackwardInstance::make_results(Guard guard) {
     return exact.written[size_t(exact.row(b, i))] && exact.lse[size_t(exact.head(b, i, h))] != -infinity;
   };
   const auto size = [&](int64_t i) { return std::ldexp(1.0, -c.dout_fall * int(i % 3)); };
-  // Where a stride of 0 makes elements the same, the last one is what counts, and live ones are written last.
+  // Where a stride of 0 makes elements the same, the last one counts, and live ones are written last.
   dout.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
     if (!lives(b, i, h)) dout.set(b, i, h, d, nan);
   });

@@ -1,5 +1,5 @@
 // A case of the backward pass, ready for fa_backward: the inputs of an Instance, out and lse as the oracle has them,
-// and the gradients. What the call does not need to read holds NaN, rows without keys left included.
+// and the gradients. Elements that the call need not read are NaN, rows without keys left included.
 #pragma once
 
 #include "reference/instance.h"
@@ -22,7 +22,7 @@ class BackwardInstance : public Instance {
   std::vector<Output> outputs() const;
   bool adds_to(const Output &output) const { return c.accumulate.find(output.letter) != std::string::npos; }
 
-  /// What an element that is added to holds before the call; n counts in index order.
+  /// The value of an element before a call that adds to it; n counts in index order.
   double before(const Output &output, int64_t n) const;
 
   /// The rows (shape[0], shape[1]) of a gradient that the call writes.
@@ -34,10 +34,10 @@ class BackwardInstance : public Instance {
   /// Takes out and lse for inputs as they are now: those of a forward pass.
   void accept_results();
 
-  /// Fills the gradients with what they hold before a call: the pattern, or numbers to add to.
+  /// Fills the gradients with their contents before a call: the pattern, or numbers to add to.
   void clear_gradients() const;
 
-  /// "" when what a gradient has besides its rows still holds the pattern, and inputs are as they were built.
+  /// "" when the memory outside a gradient's rows still holds the pattern, and inputs are as they were built.
   std::string gradients_untouched() const;
 
   /// The gradients as bytes of their elements in index order, to compare two calls bit by bit.

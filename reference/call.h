@@ -1,5 +1,5 @@
 // One fa_forward call resolved into sequences, as fa.h defines them: which rows of which tensor each consists of, and
-// where its queries stand among its keys. Reads the public structures and nothing of the library.
+// the positions of its queries among its keys. Reads the public structures and nothing of the library.
 #pragma once
 
 #include <fa.h>
@@ -30,15 +30,15 @@ struct Sequence {
   int64_t queries;  // used ones
   int64_t keys;     // used ones, left padding not counted
   int64_t offset;   // o: the position of query 0 among the keys
-  int64_t q_batch;  // where its query 0 lies in q and out
+  int64_t q_batch;  // of its query 0 in q and out
   int64_t q_row;
-  int64_t k_batch;  // where its key 0 lies in k and v; paged: k_row is the token, and the page is looked up
+  int64_t k_batch;  // of its key 0 in k and v; paged: k_row is the token, and the page is looked up
   int64_t k_row;
 };
 
 class Call {
  public:
-  /// Both must be what fa_forward accepts. The structures and what they point to must outlive the call.
+  /// Both must be legal for fa_forward. The structures and their tensors must outlive the call.
   Call(const fa_desc &desc, const fa_forward_args &args);
 
   const fa_desc &desc;

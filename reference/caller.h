@@ -1,4 +1,4 @@
-// What a thread that calls the library has of its own: a floating-point environment and errno.
+// The state of a thread that calls the library: a floating-point environment and errno.
 #pragma once
 
 #include <cstdint>

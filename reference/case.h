@@ -42,9 +42,9 @@ struct Case {
   Layout q_layout = Layout::bshd, k_layout = Layout::bshd, v_layout = Layout::bshd, out_layout = Layout::bshd;
   double amp = 1, k_amp = 1;  // of q and k: large ones make few keys matter
   double v_amp = 1;           // of v; when it is not 1, every other value is 0, so that small weights count
-  std::string subnormal;      // what has no numbers but those below its type's normal ones: of "qkvbasd"
+  std::string subnormal;      // the tensors of numbers below their type's normal ones: of "qkvbasd"
   bool special = false;       // some values are NaN or infinite
-  bool far = false;           // q_offset lies at the ends of its range
+  bool far = false;           // q_offset is at the ends of its range
   bool padded = false;        // a part of the bias is as low as finite numbers go, as in masks of models
   // The backward pass, of which the fields above are the inputs. out and lse are the oracle's.
   bool backward = false;
@@ -54,7 +54,7 @@ struct Case {
   std::string dsinks;               // "h" or "bh"
   bool dlse = false;                // given
   bool delta = false;               // given, and out is not
-  std::string accumulate = "none";  // what is added to: of "qkvbs"
+  std::string accumulate = "none";  // the gradients that are added to: of "qkvbs"
   fa_dtype dout = FA_DTYPE_DEFAULT, dq = FA_DTYPE_DEFAULT, dk = FA_DTYPE_DEFAULT, dv_type = FA_DTYPE_DEFAULT;
   fa_dtype dbias_type = FA_DTYPE_DEFAULT;
   Layout dout_layout = Layout::bshd, grad_layout = Layout::bshd;
@@ -73,13 +73,13 @@ struct Case {
 #undef FA_WORD
 };
 
-/// "b=2 sq=65 ...": what differs from the defaults, and the sizes always.
+/// "b=2 sq=65 ...": the differences from the defaults, and the sizes always.
 std::string to_text(const Case &c);
 
-/// Reads what to_text writes, keys in any order. Stores what is wrong in *error, "" when nothing is.
+/// Reads the text of to_text, keys in any order. Stores the error in *error, or "".
 Case case_from_text(const std::string &text, std::string *error);
 
-/// "f32" and back; FA_DTYPE_DEFAULT for what names no type.
+/// "f32" and back; FA_DTYPE_DEFAULT for other names.
 const char *name_of(fa_dtype dtype);
 fa_dtype dtype_named(const std::string &name);
 

@@ -36,7 +36,7 @@ double smallest_probability(const Case &c) {
   return has_f32_exponents(c.q) ? 0 : 0x1p-11 * smallest(c.q);
 }
 
-/// What dot products of bf16 make of values below f32's normal numbers.
+/// Values below f32's normal numbers in dot products of bf16.
 double flushed_value(const Case &c) {
   return products_flush(c.q) && products_flush(c.kv_type()) ? 0x1p-126 : 0;
 }
@@ -88,7 +88,7 @@ std::string compare(const Instance &instance, const Expected &expected, Errors *
           e.out = std::max(e.out, error);
           e.of_bound = std::max(e.of_bound, error / bound);
           e.naive = std::max(e.naive, std::abs(expected.naive.out[element] - want));
-          // One rounding of a probability and one of a score: what luck alone can make naive better by in a small case.
+          // One rounding of a probability and one of a score: in a small case luck alone can make naive better by that.
           const double by_lost = std::expm1(2 * std::min(r.lost[size_t(at)], 1.0)) * r.mean_v[element];
           floor = std::max(floor, (unit_roundoff(c.q) + 4 * u32 * (1 + r.score[size_t(at)])) * r.mean_v[element] +
                                       std::min(r.lost[size_t(at)] < 1 ? by_lost : infinity, 2 * r.largest_v[element]) +

@@ -9,7 +9,7 @@
 
 namespace reference {
 
-/// What the oracle expects of a case.
+/// The oracle's results of a case.
 struct Expected {
   reference::Result exact, naive;
   explicit Expected(const Instance &instance)
@@ -31,7 +31,7 @@ double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t 
 /// The bound of an lse.
 double lse_bound(const Case &c, const reference::Result &r, int64_t at);
 
-/// "" when out and lse of the instance are within both bounds, else what is wrong and where.
+/// "" when out and lse of the instance are within both bounds, else the first error.
 std::string compare(const Instance &instance, const Expected &expected, Errors *errors = nullptr);
 
 }  // namespace reference

@@ -10,14 +10,14 @@
 
 namespace reference {
 
-/// What the oracle expects of a backward call.
+/// The oracle's results of a backward call.
 struct ExpectedGradients {
   reference::Gradients exact, naive;
   explicit ExpectedGradients(const BackwardInstance &instance);
 };
 
-/// "" when all gradients of the instance are within both bounds, else what is wrong and where. What a pair with
-/// something not finite has a part in may be anything.
+/// "" when all gradients of the instance are within both bounds, else the first error. Elements in which a pair with
+/// something not finite has a part may be anything.
 std::string compare(const BackwardInstance &instance, const ExpectedGradients &expected, Errors *errors = nullptr);
 
 }  // namespace reference

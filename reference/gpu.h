@@ -1,5 +1,5 @@
 // The GPU under test, through NVIDIA's driver (or the emulator): lets it see the memory of the tests, at the same
-// addresses, and waits for what it was given to do.
+// addresses, and waits for its work.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace reference {
 
-/// True for what runs on a GPU: a kernel's name ("cuda.sm_80.mma"), an architecture ("sm_80"), or "cuda".
+/// True for a name of a GPU: a kernel's ("cuda.sm_80.mma"), an architecture's ("sm_80"), or "cuda".
 bool is_gpu(const std::string &kernel);
 
 /// From now on memory of the tests is shared with the first GPU, or no longer is.

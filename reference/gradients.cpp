@@ -34,18 +34,18 @@ Gradient empty_gradient(const fa_tensor &t) {
   return g;
 }
 
-/// The element of a tensor some of whose dimensions are 1, and stand for all.
+/// The element of a tensor some of whose dimensions are 1, and repeat.
 int64_t repeated(const Gradient &g, int64_t i, int64_t j, int64_t k, int64_t l) {
   const auto index = [&](size_t dimension, int64_t n) { return g.shape[dimension] == 1 ? 0 : n; };
   return g.at(index(0, i), index(1, j), index(2, k), index(3, l));
 }
 
-/// A term of a sum, with its error and one rounding of what it is made of. Only the exact sums have these.
+/// A term of a sum, with its error and one rounding of its factors. Only the exact sums have these.
 struct Term {
   double value, error, rounding;
 };
 
-/// What a product, and an operand, below f32's normal numbers may lose: dot products of bf16 take them for 0 (Intel
+/// The loss of a product, and of an operand, below f32's normal numbers: dot products of bf16 take them for 0 (Intel
 /// SDM, VDPBF16PS).
 constexpr double flushed = 0x1p-126;
 
@@ -68,7 +68,7 @@ void add(Gradient *g, int64_t at, Term t, Real scale, const Real *factors, int64
   }
 }
 
-/// What sums lose of terms below f16's normal numbers, relative to the largest (docs/precision.md, f).
+/// The loss of sums with terms below f16's normal numbers, relative to the largest (docs/precision.md, f).
 void add_lost_in_scaling(Gradient *g) {
   for (size_t i = 0; i < g->value.size(); ++i) {
     const double lost = 0x1p-34 * g->largest[i] * g->lengths[i];
@@ -108,7 +108,7 @@ class Pass {
   }
 
  private:
-  /// What a row has of its own.
+  /// The state of a row.
   struct Row {
     int64_t i = 0;
     double lse = 0, delta = 0, dlse = 0;
@@ -268,8 +268,8 @@ class Pass {
     of_y->rounding = of_x->rounding * std::abs(score.slope) + (p * std::abs(g) + of_x->rounding) * 16 * u32;
   }
 
-  /// One rounding of a score and of the lse: of the largest number that they may be made of, or, where forward and
-  /// backward pass have the same one, of what they are.
+  /// One rounding of a score and of the lse: of the largest numbers in their sums, or, where forward and backward pass
+  /// have the same ones, of their values.
   double score_rounding(const Row &r, const typename Head<Real>::Score &score) const {
     if (forward_) return u32 * (std::abs(score.x) + std::abs(r.lse)) + std::min(score.lost, 1.0);
     return 4 * u32 * std::max(double(score.magnitude), std::abs(r.lse)) + std::min(score.lost, 1.0);

@@ -22,7 +22,7 @@ struct Gradient {
   std::vector<double> bound;  // the error that docs/precision.md allows, but for the last rounding
   std::vector<double> floor;  // one rounding of each weight and of its gradient
 
-  // Of each element's sum: its largest weight or gradient of a score, and the lengths of what these are multiplied by.
+  // Of each element's sum: its largest weight or gradient of a score, and the lengths of their factors.
   std::vector<double> largest, lengths;
 
   explicit operator bool() const { return !value.empty(); }
@@ -38,8 +38,8 @@ struct Gradients {
 /// The fields of a backward call that describe attention, as forward has them.
 fa_forward_args forward_args(const fa_backward_args &args);
 
-/// The exact gradients of a call, whatever bits of accumulate it has: what tensors hold is not added. With the exact
-/// results of the forward pass, they take the place of out and lse that the call has.
+/// The exact gradients of a call, whatever bits of accumulate it has: the contents of tensors are not added. With the
+/// exact results of the forward pass, they take the place of out and lse that the call has.
 Gradients gradients(const fa_desc &desc, const fa_backward_args &args, const Result *forward = nullptr);
 
 /// The textbook's in the precision of q: products summed in f32 in plain order, probabilities and the gradients of

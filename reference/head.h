@@ -1,5 +1,5 @@
-// One head of one sequence of a call, converted once to the type that is computed in, and its scores: what the oracle's
-// outputs and gradients are both made of.
+// One head of one sequence of a call, converted once to the type of the computation, and its scores: the source of both
+// the oracle's outputs and its gradients.
 #pragma once
 
 #include <cmath>
@@ -97,8 +97,8 @@ struct Head {
     Real x;          // of fa.h
     Real magnitude;  // no less than the sum of the absolute values of all that x adds up
     bool attended;   // an attended key's score may be -inf, too
-    Real slope = 1;  // of the softcap, at what it is given
-    Real lost = 0;   // what numbers near 0 may make of it
+    Real slope = 1;  // of the softcap, at its argument
+    Real lost = 0;   // by numbers near 0
   };
 
   /// Of query i and key j, whose product is given.
@@ -122,8 +122,8 @@ struct Head {
   }
 
  private:
-  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Where products flush, 2^-126 takes its place; sizes is
-  /// the sum of both rows' lengths.
+  /// Of a product's terms: f32's numbers are 2^-149 apart near 0. Where products flush, 2^-126 takes its place; sizes
+  /// is the sum of both rows' lengths.
   Real lost(Real sizes) const {
     const Real dim = Real(call.dim());
     const bool flushes = products_flush(call.q_type()) && products_flush(call.kv_type());

@@ -225,7 +225,7 @@ void Instance::poison_unused() const {
   poison(q, live_q, nan, infinity);
   poison(k, live_k, nan, infinity);
   poison(v, live_k, infinity, nan);
-  // Positions that leftpad_k leaves out lie before the used ones; entries before a used page are looked up or not as
+  // Positions that leftpad_k leaves out are before the used ones; entries before a used page are looked up or not as
   // the engine likes, entries after are not.
   if (c.page) {
     for (int64_t b = 0; b < block_table.shape()[0]; ++b) {

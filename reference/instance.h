@@ -59,7 +59,7 @@ class Instance {
   std::vector<char> inputs_as_built_;
 };
 
-/// What numbers of an operand, which is named by its letter in Case::subnormal, are multiplied by: they reach 3.47.
+/// The factor of an operand's numbers, which reach 3.47; the operand is named by its letter in Case::subnormal.
 double amplitude(const Case &c, char letter, fa_dtype dtype, double usual);
 
 /// The dimensions of an optional tensor: those in kept ("bhqk" or a part of it) from full, 1 for the others.

@@ -8,7 +8,7 @@
 
 namespace reference {
 
-/// At which end of the accessible pages the bytes lie, flush with the inaccessible page.
+/// The end of the accessible pages at which the bytes are, flush with the inaccessible page.
 enum class Guard { end, start };
 
 /// A block of bytes between guard pages.

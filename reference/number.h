@@ -1,4 +1,4 @@
-// The element types of the library as doubles and back: what a tensor's bytes mean, written bit by bit. Conversions are
+// The element types of the library as doubles and back: a tensor's bytes, bit by bit. Conversions are
 // the reference's own, by formulas of a format's two widths: with those of the library (src/cpu/element.h), one by one
 // and by other means, it would have their faults.
 #pragma once
@@ -78,7 +78,7 @@ using F32 = Format<uint32_t, 8, 23>;
 using F16 = Format<uint16_t, 5, 10>;
 using BF16 = Format<uint16_t, 8, 7>;
 
-/// f(Format()) of the type of q, k, v, out, a bias or a gradient; FA_DTYPE_DEFAULT is that of what is always f32.
+/// f(Format()) of the type of q, k, v, out, a bias or a gradient; FA_DTYPE_DEFAULT is f32.
 template <class F>
 auto with_format(fa_dtype dtype, F f) {
 #define FA_FORMAT_compute(name) \

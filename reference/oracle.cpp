@@ -34,7 +34,7 @@ Real maximum(const std::vector<Real> &x, Real sink) {
   return m;
 }
 
-/// What a row's sums are made of, for each column of the values.
+/// The sums of a row, for each column of the values.
 struct Sums {
   double *out, *mean_v, *largest_v, *even_v;
 };

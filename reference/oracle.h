@@ -1,4 +1,4 @@
-// What attention is, in double precision, straight from "THE MATHEMATICS" of fa.h; and the same maths done naively in
+// Attention in double precision, straight from "THE MATHEMATICS" of fa.h; and the same maths done naively in
 // the low precision of the tensors, the yardstick for how large an error may be.
 #pragma once
 
@@ -16,7 +16,7 @@ struct Result {
   std::vector<double> out;    // (batch, rows, heads, dim)
   std::vector<double> lse;    // (batch, rows, heads)
 
-  // What the error bounds are made of, over the keys attended; attention() alone fills them in.
+  // The terms of the error bounds, over the keys attended; attention() alone fills them in.
   std::vector<double> mean_v;     // (batch, rows, heads, dim): sum_j p_j |v_j|
   std::vector<double> largest_v;  // (batch, rows, heads, dim): max_j |v_j|
   std::vector<double> even_v;     // (batch, rows, heads, dim): sum_j |v_j| / l: as mean_v, were all weights the largest

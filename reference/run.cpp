@@ -23,7 +23,7 @@ extern "C" void __sanitizer_set_death_callback(void (*callback)());
 namespace reference {
 namespace {
 
-/// What a crash prints: kept ready, since a signal handler cannot make it. Each thread's own.
+/// The text that a crash prints: kept ready, since a signal handler cannot make it. Each thread has its own.
 thread_local char current_case[1024];
 
 /// The case that this thread is running, for as long as it lives.
@@ -100,7 +100,7 @@ std::string repeat_line(const Case &c, const std::string &kernel) {
 
 namespace {
 
-/// A call and what follows on the GPU; an error there is one of the call, as far as the tests are concerned.
+/// A call and the wait for the GPU; an error there is one of the call, as far as the tests are concerned.
 template <class Args>
 fa_status finished(const Op &op, const Args &args, const std::string &fenv,
                    fa_status (*run)(const fa_op *, const Args *)) {
@@ -158,7 +158,7 @@ fa_status merge(const Op &op, const MergeInstance &instance) {
 
 namespace {
 
-/// What a case of either pass is made of, run by and judged by.
+/// The parts of a case of either pass, and the functions that run and judge it.
 struct ForwardPass {
   using Built = Instance;
   using Wanted = Expected;

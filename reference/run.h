@@ -31,7 +31,7 @@ class Op {
 };
 
 /// fa_forward, and waiting for the GPU, with a workspace of the caller's between guard pages when the case says so.
-/// fill is what the workspace holds before. A call that changes its caller's floating-point environment or errno fails.
+/// fill: the bytes of the workspace before. A call that changes its caller's floating-point environment or errno fails.
 fa_status forward(const Op &op, const Instance &instance, int fill = 0xff);
 
 /// fa_backward in the same way.

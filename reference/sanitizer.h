@@ -1,4 +1,4 @@
-// Which sanitizer watches this build: the tests do less work under one, and leave out what it cannot follow.
+// Which sanitizer watches this build: the tests do less work under one, and leave out code that it cannot follow.
 #pragma once
 
 #include <cstdlib>

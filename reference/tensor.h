@@ -1,5 +1,5 @@
-// A tensor of a test: in guarded memory, in any of the layouts that strides can say, with a pattern in the gaps that
-// shows when they are written and poisons what reads them.
+// A tensor of a test: in guarded memory, in any of the layouts that strides can describe, with a pattern in the gaps
+// that shows writes to them and poisons reads of them.
 #pragma once
 
 #include <fa.h>
@@ -12,7 +12,7 @@
 
 namespace reference {
 
-/// How a tensor lies in memory. The first two hold no gaps.
+/// A tensor's layout in memory. The first two have no gaps.
 enum class Layout {
   bshd,        // (batch, sequence, heads, dim), contiguous
   bhsd,        // (batch, heads, sequence, dim), contiguous
@@ -65,14 +65,14 @@ class Tensor {
   /// Fills everything, gaps included, with the pattern: NaN in every floating-point type.
   void clear() const;
 
-  /// Where the memory begins: the element (0, 0, 0, 0) lies behind it by the gaps and the negative strides.
+  /// Where the memory begins: the element (0, 0, 0, 0) is behind it by the gaps and the negative strides.
   const char *memory() const { return memory_.data(); }
 
   /// All bytes, to see later whether they changed.
   std::vector<char> bytes() const;
 
   /// "" when no byte outside the elements of rows (i, j) with written[i * shape[1] + j] differs from the pattern, else
-  /// where the first one lies. For lse-like tensors sequence_axis is 2.
+  /// where the first one is. For lse-like tensors sequence_axis is 2.
   std::string untouched_outside(const std::vector<char> &written, int sequence_axis = 1) const;
 
  private:

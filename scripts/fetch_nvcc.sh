@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches nvcc from PyPI into a folder, for what compiles kernels and nothing else. Usage: fetch_nvcc.sh [--cuda 12|13] [FOLDER]
+# Fetches nvcc from PyPI into a folder, for builds that compile kernels alone. Usage: fetch_nvcc.sh [--cuda 12|13] [FOLDER]
 # 13, the default: nvcc 13.0, into build/nvcc. 12: the parts of CUDA 12.9, into build/nvcc12, with scripts/nvcc12.py as nvcc.
 # Prints nvcc's path. Does nothing where it is there already; 77 where pip cannot get it.
 set -eu

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes what is generated from include/fa.h and schema/ and committed: the tables of docs/ffi.md, and the files of the bindings. Each
+# Writes the committed files that are generated from include/fa.h and schema/: the tables of docs/ffi.md, and files of the bindings. Each
 # bindings/LANGUAGE/generate.sh fills a folder, which this script then copies into bindings/LANGUAGE, or with --check compares with
-# what is there.
+# the committed files.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # One command for a machine with a GPU: is it right there, how fast is it there. Each `run` takes nine minutes at most,
-# and the next one goes on. What that machine lacks (nvcc, a network) is prepared where it is.
+# and the next one goes on. Work that needs nvcc or a network is prepared on a machine that has them.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -14,15 +14,15 @@ usage: scripts/gpu-session.sh prepare --sm 90 [--arch 90a] [--build FOLDER] [--p
        scripts/gpu-session.sh phases
 
   prepare   where nvcc is: builds the library, the tool and the suites, and machine code for SM from the PTX of each older
-            architecture; puts what travels into build/session, and says how much it is (with the checkout 64 MiB at most).
+            architecture; puts the files for the GPU's machine into build/session, and prints their size (with the checkout 64 MiB at most).
             --tune: with a library for each table of tiles of kernels/presets.inc.
             In the environment: FA_CUDA=12 for a driver that runs no kernels of CUDA 13, FA_NVCC=NVCC for this one
-  run       where the GPU is; python3 with torch for what is compared with torch. Two files in FOLDER: session.json, with the
+  run       where the GPU is; python3 with torch for comparisons with torch. Two files in FOLDER: session.json, with the
             results of all phases, and a table. Three calls run everything: each goes on with the session.json that is in
-            FOLDER, or with --before where that lies elsewhere
+            FOLDER, or with --before in another file
   tune      where the GPU is, in half an hour: which table of tiles is the fastest at each head dimension, and the lines
             that make it the default; --kernel: of any family with tables in kernels/presets.inc (cuda.sm_100a.tcgen05)
-  phases    what there is to run, and how long it may take
+  phases    the phases, and how long each may take
 
 scripts/preflight.sh says whether everything is there.
 TEXT
@@ -51,7 +51,7 @@ prepare() {
     [ "$each" -ne "$sm" ] || [ "$name" = "${each}f" ] || arch=${arch:-$name}
     [ "$each" -ge "$sm" ] || [ "$built $reach" != "always onward" ] || older=("$each" "${older[@]}")
   done < <(each_arch)
-  [ -n "$arch" ] || { echo "kernels/archs.inc has no SM $sm: name what to build for it with --arch" >&2 && exit 2; }
+  [ -n "$arch" ] || { echo "kernels/archs.inc has no SM $sm: name the architecture to build for it with --arch" >&2 && exit 2; }
   local archs
   archs=$(IFS=';' && echo "${older[*]:-}${older:+;}$arch")
 
@@ -66,7 +66,7 @@ prepare() {
   return $packed
 }
 
-# tables ARCH SM BUILD PACK: a library for each table of tiles, and what its tiles are, into PACK/tune. A table whose kernels
+# tables ARCH SM BUILD PACK: a library for each table of tiles, and a list of its tiles, into PACK/tune. A table whose kernels
 # spill would lose to any other: it is left out, and the exit status says so.
 tables() {
   local preset folder left_out=0

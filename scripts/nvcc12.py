@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What kernels include of the standard library, from CUDA's own (libcu++), some of whose headers declare nothing in 12.4; FLT_MAX
+# The headers of the standard library that kernels include, from CUDA's own (libcu++), some of which declare nothing in 12.4; FLT_MAX
 # it has not.
 STANDARD = {name: f"#include <cuda/std/{name}>\nnamespace cuda {{ namespace std {{}} }}\nnamespace std {{ using namespace cuda::std; }}\n"
             for name in ("climits", "cstdint", "initializer_list", "type_traits")}  # fmt: skip
@@ -24,7 +24,7 @@ GENCODE = re.compile(r"arch=compute_(\d+[af]?),code=(?:\[([^\]]+)\]|(\S+))")
 
 
 class Failure(Exception):
-    """What cannot be done, for the standard error."""
+    """Something that cannot be done, for the standard error."""
 
 
 class Library:
@@ -63,7 +63,7 @@ class Nvrtc(Library):
 
     def ptx(self, source: Path, arch: str, options: list[str]) -> bytes:
         headers = ["cuda_runtime", "cuda_nvcc", "cuda_cccl"]
-        # Names of what is internal are the same wherever it is compiled. 12.4 has no such option.
+        # Names of internal functions are the same wherever they are compiled. 12.4 has no such option.
         seed = [f"-frandom-seed={source.name}"] if self.version >= (12, 9) else []
         options = [f"-arch=compute_{arch}", "-default-device", *seed, *options,
                    *(f"-I{self.toolkit / name / 'include'}" for name in headers)]  # fmt: skip
@@ -92,7 +92,7 @@ class Fatbin(Library):
     """A container's entries. Drivers before 12.4 know LZ4 alone, so machine code is compressed by it, and by its slow way, which
     nvFatbin has not. PTX is for drivers of this CUDA or later, which know zstd."""
 
-    HEADER = struct.Struct("<IHHQ")  # magic, version, own size, size of what follows
+    HEADER = struct.Struct("<IHHQ")  # magic, version, own size, size of the rest
     # kind, version, own size, stored size, compressed size, options, version, capability, name, flags, reserved, size
     ENTRY = struct.Struct("<HHIQIIIIQQQQ")
     LZ4 = 0x2000
@@ -132,7 +132,7 @@ class Fatbin(Library):
 
 
 def included(source: Path, folders: list[Path]) -> list[Path]:
-    """The source and what it includes in quotes, in whatever condition."""
+    """The source and the files that it includes in quotes, in whatever condition."""
     found = {source: None}
     for file in (order := [source]):
         for name in INCLUDE.findall(file.read_text(errors="replace")):
@@ -157,7 +157,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("-Xfatbin", choices=["-compress-all"], help="always so")
     parser.add_argument("-gencode", help="arch=compute_80,code=[sm_80,compute_80]")
     parser.add_argument("-lineinfo", action="store_true")
-    parser.add_argument("-MD", action="store_true", help="writes what the source includes")
+    parser.add_argument("-MD", action="store_true", help="writes the includes of the source")
     parser.add_argument("-MF", type=Path)
     parser.add_argument("-MT")
     parser.add_argument("-c", action="store_true", help="which -fatbin and -ptx override, as nvcc's do")
@@ -178,7 +178,7 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
 
 
 def joined(arguments: list[str]) -> list[str]:
-    """-Xptxas -v as -Xptxas=-v, which else is an option of its own."""
+    """-Xptxas -v as -Xptxas=-v, as -v else is another option."""
     result = []
     for word in arguments:
         if result and result[-1] in ("-Xptxas", "-Xfatbin"):

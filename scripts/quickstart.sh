@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# From a clean clone to attention computed on real input: installs what is missing, builds, runs, and says how it went.
+# From a clean clone to attention computed on real input: installs missing packages, builds, runs, and reports.
 [ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
 set -euo pipefail
 source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
 source "$root/scripts/archs.sh"
 cd "$root"
 
-usage="usage: scripts/quickstart.sh [--all-archs | --print-archs | --print-cuda]    installs what is missing, builds libfa, runs it on real input
+usage="usage: scripts/quickstart.sh [--all-archs | --print-archs | --print-cuda]    installs packages, builds libfa, runs it on real input
   --all-archs     with the kernels of every GPU architecture, rather than those of this machine's GPUs, if there are any
-  --print-archs   only prints what it would build for this machine's GPUs, as a value of FA_ARCHS: an empty line for none
+  --print-archs   only prints the architectures of this machine's GPUs, as a value of FA_ARCHS: an empty line for none
   --print-cuda    the same for FA_CUDA: 12 for a driver that runs no kernels of CUDA 13, else an empty line"
 all_archs=
 print_archs=
@@ -23,7 +23,7 @@ case "$*" in
 esac
 
 # gpu_arch CAPABILITY: the architecture, as FA_ARCHS names it, whose kernels run on such a GPU; nothing when none do. Machine
-# code runs on later GPUs of its major version (docs/gpus.md); what is newer than all compiles the PTX of the newest.
+# code runs on later GPUs of its major version (docs/gpus.md); a GPU newer than all compiles the PTX of the newest.
 gpu_arch() {
   local sm name code built shared reach newest=
   [[ $1 =~ ^([0-9]+)\.([0-9])$ ]] || return 0
@@ -36,7 +36,7 @@ gpu_arch() {
   [ -z "$newest" ] || echo "$newest"
 }
 
-# The architectures of this machine's GPUs, each once, newest last; why there are none, or not for each GPU, on stderr.
+# The architectures of this machine's GPUs, each once, newest last; on stderr the reason where there are none, or not for each GPU.
 gpu_archs() {
   local capabilities capability arch
   if ! command -v nvidia-smi >/dev/null; then
@@ -58,7 +58,7 @@ gpu_archs() {
 }
 
 # driver_cuda: the CUDA that compiles kernels for this machine's driver, as FA_CUDA names it; an empty line where any does, or
-# where there is none to be seen.
+# where no driver is found.
 driver_cuda() {
   local versions=
   ! command -v nvidia-smi >/dev/null || versions=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || versions=
@@ -93,7 +93,7 @@ fi
 configure_and_build release "${kernels[@]}" -DFA_BUILD_TESTS=OFF -DFA_BUILD_BENCH=OFF -DFA_BUILD_EMULATOR=OFF
 fa=build/release/tools/fa
 
-step "What libfa finds on this machine" "report the lines above together with the output of: $fa info"
+step "The CPU, GPUs and kernels of this machine" "report the lines above together with the output of: $fa info"
 "$fa" info
 
 step "Attention on real input: layers 0 and 5 of all-MiniLM-L6-v2 reading the Gettysburg Address, 3 packed sequences" \

@@ -17,7 +17,7 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
                         same sources are not repeated
            release      every suite as it is installed, of every GPU architecture
            asan-ubsan   every suite under AddressSanitizer and UndefinedBehaviorSanitizer
-           tsan         the suites of what has threads under ThreadSanitizer
+           tsan         the suites of code with threads under ThreadSanitizer
            ci           as release, with warnings as errors; of the GPU architectures 75, 80, 90a, 100a and 120
            debug        every suite, little optimised
            neon         the engine for 64-bit ARM, under qemu-user
@@ -29,8 +29,8 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
   The sanitizers watch the CUDA engine, too, where release or ci comes before them: its emulator and kernels are used, and
   by coverage, too, which otherwise builds its own.
 
-  --install-only installs the Debian packages that configuring, building and testing these presets needs, and ends. What
-  the bindings' tests need is left to bindings/LANGUAGE/environment.sh.
+  --install-only installs the Debian packages that configuring, building and testing these presets needs, and ends. The needs of
+  the bindings' tests are left to bindings/LANGUAGE/environment.sh.
 
   scripts/test.sh quick -- -R forward.bf16         some tests of one preset
   scripts/test.sh release -- -L avx2               the tests with a label
@@ -83,7 +83,7 @@ bindings_of() {
   echo "python$(command -v cargo >/dev/null && echo ";rust")$(command -v julia >/dev/null && echo ";julia")"
 }
 
-# fetch_environments PRESET: each binding has an environment.sh, which fetches what it needs.
+# fetch_environments PRESET: each binding has an environment.sh, which fetches its needs.
 fetch_environments() {
   local language
   for language in $(bindings_of "$1" | tr ';' ' '); do
@@ -129,7 +129,7 @@ state_of_sources() {
   { git rev-parse HEAD && git diff HEAD && git ls-files -oz --exclude-standard | xargs -0r sha256sum; } | sha256sum
 }
 
-# What is instrumented is libfa: its CUDA engine uses the emulator and the kernels of a build without instruments, which are
+# Only libfa is instrumented: its CUDA engine uses the emulator and the kernels of a build without instruments, which are
 # compiled once.
 emulated_by=
 
@@ -145,7 +145,7 @@ for preset in "${presets[@]}"; do
       options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=OFF "-DFA_BINDINGS=$(bindings_of quick)")
       targets=(--target src/all tools/all examples/all tests/all bindings/all fa_emulator_builds)
       ;;
-    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # what scripts/quickstart.sh leaves out
+    release) options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON -DFA_BUILD_EMULATOR=ON -DFA_KERNELS=embed) ;; # not in quickstart.sh
     ci)
       options=(-DFA_BUILD_BINDINGS=ON -DFA_REQUIRE_BINDINGS=ON "-DFA_BINDINGS=$(bindings_of ci)")
       if [ -s "$logs/quick.passed" ] && [ "$(state_of_sources)" = "$(cat "$logs/quick.passed")" ]; then
@@ -159,7 +159,7 @@ for preset in "${presets[@]}"; do
       if [ -n "$emulated_by" ]; then
         options+=(-DFA_KERNELS=file "-DFA_ARCHS=80;75" -DFA_BUILD_EMULATOR=OFF)
       elif [ "$preset" = coverage ]; then
-        options+=(-DFA_KERNELS=embed -DFA_BUILD_EMULATOR=ON) # its own: all of it is what coverage measures
+        options+=(-DFA_KERNELS=embed -DFA_BUILD_EMULATOR=ON) # its own: coverage measures all of it
       else
         say "The CUDA engine is left out of $preset: name release or ci before it"
       fi
