@@ -1,6 +1,6 @@
 // fa_bench_cold: from a process's start to the first result on the GPU, step by step, and the device memory that
 // fa_create takes: one JSON object. Each run is one measurement, as a process is cold once; with --null on a driver
-// that does nothing, so that what libfa itself takes is left.
+// that does nothing, so that libfa's own time is left.
 #include <dlfcn.h>
 #include <fa.h>
 #include <unistd.h>
@@ -50,7 +50,7 @@ void check(fa_status status) {
   if (status != FA_OK) stop(fa_last_error());
 }
 
-/// The driver, with what the program of a user does of its own.
+/// The driver, with the calls of a user's program to it.
 struct Driver {
   explicit Driver(void *library)
       : allocate(function_of<int(unsigned long long *, size_t)>(library, "cuMemAlloc")),

@@ -6,7 +6,7 @@
 namespace fa::bench {
 namespace {
 
-/// What kind of CPU this is, as far as goals and ceilings depend on it.
+/// The kind of this CPU, as far as goals and ceilings depend on it.
 struct Machine {
   bool native_bf16 = peak_loop(Peak::bf16).run != nullptr;
   bool avx512 = std::string(peak_loop(Peak::f32).isa) == "avx512";
@@ -39,7 +39,7 @@ class List {
       const bool full = mask == FA_MASK_NONE;
       for (const Case &c : square_shapes(FA_F32, mask)) {
         const double best = full ? 92 : c.rows_q == 1024 ? 88 : 92;
-        of_peak(c, full && !machine_.avx512 ? 87 : best);  // 87 is what AVX2 is asked for
+        of_peak(c, full && !machine_.avx512 ? 87 : best);  // 87 is AVX2's goal
       }
       for (const Case &c : square_shapes(FA_BF16, mask)) {
         of_peak(c, full ? 88 : !machine_.native_bf16 ? 0 : c.rows_q == 1024 ? 83 : 88);

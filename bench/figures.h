@@ -9,7 +9,7 @@
 
 namespace fa::bench {
 
-/// What a figure compares its subject with, and in which unit it is given.
+/// The reference of a figure, and the unit in which it is given.
 enum class Measure {
   of_peak,           // percent of the products' ceiling of as many threads
   of_twice_one,      // two threads: percent of twice the speed of one

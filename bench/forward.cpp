@@ -243,7 +243,7 @@ class FigureReporter : public benchmark::BenchmarkReporter {
 
 int main(int argc, char **argv) {
   using namespace fa::bench;
-  // Defaults first: what the user gives comes later and wins. --quick is a look, not a measurement.
+  // Defaults first: the user's options come later and win. --quick is a look, not a measurement.
   bool quick = false;
   std::vector<char *> given;
   for (int i = 1; i < argc; ++i) {

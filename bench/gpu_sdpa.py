@@ -3,7 +3,7 @@
 
     bench/gpu_sdpa.py build/ci/src/libfa.so [--sweep goals|forward|decode|host ...] [--seconds N] [--json FILE]
 
-The torch of this Python is used. Results are written after every shape; what the seconds do not suffice for is named.
+The torch of this Python is used. Results are written after every shape; shapes beyond the seconds are named.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ TOLERANCE = {"bf16": 1e-2, "f16": 2e-3}  # of |out - reference| / |reference|
 
 
 def forward_shapes():
-    """What says most first."""
+    """The most telling shapes first."""
     for dtype, dim in [("bf16", 128), ("bf16", 64), ("f16", 128), ("f16", 64), ("bf16", 256), ("f16", 256)]:
         for rows in (4096, 16384, 1024, 512):
             for causal in (False, True):
@@ -51,7 +51,7 @@ def work(shape):
 
 
 def spread(times):
-    """Half of the times lie in this part of the median."""
+    """Half of the times are in this part of the median."""
     low, _, high = statistics.quantiles(times, n=4)
     return (high - low) / statistics.median(times)
 

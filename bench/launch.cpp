@@ -1,4 +1,4 @@
-// fa_bench_launch: what fa_forward and fa_backward take on the host beyond the launch itself, on a driver that does
+// fa_bench_launch: the time of fa_forward and fa_backward on the host beyond the launch itself, on a driver that does
 // nothing (null_driver.cpp). Goal: 3 microseconds.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>

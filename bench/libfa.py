@@ -87,7 +87,7 @@ class Attention:
         return size.value
 
     def use_workspace(self, address, size):
-        """From now on calls work there, rather than in memory of their own."""
+        """From now on calls work there, rather than in memory that they allocate."""
         self.args.workspace, self.args.workspace_size = address, size
 
     def __call__(self, stream=None):

@@ -1,5 +1,5 @@
-// A libcuda.so.1 that does nothing: one device whose memory is all memory, launches that return at once. What a call
-// takes on it is what libfa itself takes.
+// A libcuda.so.1 that does nothing: one device whose memory is all memory, launches that return at once. The time of a
+// call on it is libfa's own.
 #include <cstring>
 
 #include "cuda/driver.h"
@@ -98,7 +98,7 @@ Driver null_driver() {
 
 NULL_API CUresult cuGetProcAddress_v2(const char *name, void **function, int asked, uint64_t, int *) {
   static const Driver driver = null_driver();
-  void *newest = nullptr;  // of those that there were in the version asked for; later ones stand behind
+  void *newest = nullptr;  // of those that there were in the version asked for; later ones are behind it
 #define FA_CUDA_FUNCTION(known, since, ...) \
   if (asked >= since && std::strcmp(name, #known) == 0) newest = reinterpret_cast<void *>(driver.known);
 #define FA_CUDA_LATER_FUNCTION(member, known, since, ...) \

@@ -8,7 +8,7 @@
 
 namespace fa::bench {
 
-/// What a product can be bounded by.
+/// The bounds of a product.
 enum class Peak {
   f32,       // fused multiply-add in f32 with the widest vectors of this CPU
   f32_avx2,  // the same with 256-bit vectors
@@ -69,7 +69,7 @@ const char *cpu_name();
 
 double median(std::vector<double> values);
 
-/// What a measurement counts. One thread is measured in CPU time of the process, so that other work on the machine
+/// The clock of a measurement. One thread is measured in CPU time of the process, so that other work on the machine
 /// takes nothing from it; several can only be measured by the wall.
 enum class Clock { cpu, wall };
 

@@ -2,7 +2,7 @@
 """Turns fa_bench's JSON into a table of figure, goal, measured and verdict.
 
     fa_bench --benchmark_out=result.json && bench/report.py result.json [--missed]
-    bench/report.py --shrink result.json     rewrites it with what tables need, to be kept in bench/results
+    bench/report.py --shrink result.json     rewrites it with the fields of tables, to be kept in bench/results
 """
 import argparse
 import json
@@ -91,9 +91,9 @@ def shrink(path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("json", nargs="+", help="what fa_bench wrote with --benchmark_out; a later file's figures win")
+    parser.add_argument("json", nargs="+", help="files of fa_bench --benchmark_out; a later file's figures win")
     parser.add_argument("--missed", action="store_true", help="only the figures below their goal")
-    parser.add_argument("--shrink", action="store_true", help="rewrite the files with what a table needs, and print none")
+    parser.add_argument("--shrink", action="store_true", help="rewrite the files with the fields of tables, and print no table")
     options = parser.parse_args()
     if options.shrink:
         for path in options.json:

@@ -14,7 +14,7 @@ namespace fa::bench {
 
 enum class Layout { bhsd, bshd };
 
-/// What to compute. The defaults are the plain kernel at the shape most figures use.
+/// A case to compute. The defaults are the plain kernel at the shape most figures use.
 struct Case {
   fa_dtype dtype = FA_F32;
   int64_t heads_q = 8;
@@ -86,7 +86,7 @@ class Workload {
   size_t next_set_ = 0;
 };
 
-/// The name of the kernel for this ISA that this machine can run, "" when there is none.
+/// The name of the kernel for this ISA that this machine can run, or "".
 std::string kernel_of(const std::string &arch);
 
 }  // namespace fa::bench

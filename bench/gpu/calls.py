@@ -10,7 +10,7 @@ MOST_SETS = 32
 
 
 class Shape(typing.NamedTuple):
-    """A call: tensors' sizes, and what else it is."""
+    """A call: tensors' sizes, and its options."""
 
     B: int
     Hq: int
@@ -21,7 +21,7 @@ class Shape(typing.NamedTuple):
     dtype: str
     causal: bool
     Dv: int = 0  # 0: as D
-    page: int = 0  # tokens of one; 0: keys lie in a row, as they always do for torch
+    page: int = 0  # tokens of one; 0: keys are contiguous, as they always are for torch
     gradients: str = ""  # of q, k and v, summed in a "fixed" order or in "any"
 
     @property
@@ -62,7 +62,7 @@ class Device:
             self.torch.cuda.synchronize()
 
     def release(self):
-        """Gives back what the last shape took, graphs' memory included."""
+        """Gives back the memory of the last shape, graphs' included."""
         if self.name == "cuda":
             self.torch.cuda.empty_cache()
 
@@ -87,7 +87,7 @@ class Device:
         return Timed.on_gpu(self, call, times, captured)
 
     def graph(self, run):
-        """A CUDA graph of what run() does on the current stream."""
+        """A CUDA graph of the work of run() on the current stream."""
         graph = self.torch.cuda.CUDAGraph()
         with self.torch.cuda.graph(graph):
             run()
@@ -210,14 +210,14 @@ def backends_of(device):
 
 
 def contenders(device, library, shape):
-    """Name -> what makes its calls on sets of inputs."""
+    """Name -> the maker of its calls on sets of inputs."""
     theirs = lambda backend: lambda sets: Theirs(device, backend, shape, sets)
     return {"libfa": lambda sets: Ours(device, library, shape, sets), **{name: theirs(one) for name, one in backends_of(device).items()}}
 
 
 def error_of(device, call, sets, shape):
-    """|out - reference| / |reference| of the last set, over up to 256 rows at either end of the first and last head. What
-    was in out before is no number, so that an element which is not written shows."""
+    """|out - reference| / |reference| of the last set, over up to 256 rows at either end of the first and last head. out was NaN
+    before, so that an element which is not written shows."""
     torch = device.torch
     heads, kv_heads, rows, keys, dim, causal = shape.Hq, shape.Hkv, shape.Sq, shape.Sk, shape.D, shape.causal
     last = len(sets) - 1

@@ -3,7 +3,7 @@
 
     bench/gpu/capture.py build/ci/src/libfa.so libfa|cudnn|flash|efficient
 
-A process of its own: a capture that fails may leave its context of no use.
+A separate process: a capture that fails may leave its context of no use.
 """
 import argparse
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What this GPU does at most, measured through torch: copying its memory, and multiplying large random matrices.
+"""The peaks of this GPU, measured through torch: copying its memory, and multiplying large random matrices.
 
     bench/gpu/ceilings.py       prints JSON: the GPU, versions, TB/s, TFLOP/s
 """

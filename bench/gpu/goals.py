@@ -14,7 +14,7 @@ class Target(typing.NamedTuple):
     """value() of the shape's entry is to be `least` or more, or `most` or less. card: a part of the only GPU's name that it
     holds for."""
 
-    of: str  # one of PEERS: times as fast; "TFLOP/s"; "us"; "of the copy"; "times one query": the time of what other is
+    of: str  # one of PEERS: times as fast; "TFLOP/s"; "us"; "of the copy"; "times one query": the time of the shape in other
     least: float = None
     most: float = None
     other: Shape = None
@@ -90,7 +90,7 @@ def backward():
     of_h100 = {(128, False): {"FlashAttention-2 with forward": 338, "FlashAttention-3": 561},
                (128, True): {"FlashAttention-2 with forward": 328}, (64, False): {"FlashAttention-3": 474}}
     # On Hopper libfa's kernels use mma.sync, as FlashAttention-2's do, which torch's flash backend runs: the model gives 1.14 times
-    # its speed at 128 columns, and knows no loop of 64. 330 is what its authors publish of it, and more than the model gives either
+    # its speed at 128 columns, and knows no loop of 64. 330 is its authors' figure, and more than the model gives either
     # (276 and 316). The others use wgmma, and are there to compare with.
     least = {"any": (180, 350, 330, 330), "fixed": (150, 300, 280, 280)}
     for dim in (128, 64):
@@ -112,12 +112,12 @@ def backward():
 
 
 def goals():
-    """What says most first."""
+    """The most telling shapes first."""
     return [*forward(), *decodes(), *backward()]
 
 
 def value(target, entry, entries, ceiling):
-    """What was measured of it; None where something it needs was not."""
+    """Its measured figure; None where a part of it was not measured."""
     ours = entry["contenders"].get("libfa", {})
     if "ms" not in ours:
         return None
@@ -135,7 +135,7 @@ def value(target, entry, entries, ceiling):
 
 
 def judged(entries, ceiling, gpu):
-    """A row for each target that holds for this GPU, and for each shape without one: what was measured, and whether that is it."""
+    """A row for each target that holds for this GPU, and for each shape without one: the measured figure, and whether it is met."""
     of_shape = {entry["shape"]: entry for entry in entries}
     rows = []
     for goal in goals():

@@ -1,4 +1,4 @@
-"""Contenders of gpu_sdpa.py in the backward pass: gradients of q, k and v from what a forward call left, as calls that are alike."""
+"""Contenders of gpu_sdpa.py in the backward pass: gradients of q, k and v from the results of a forward call, as calls that are alike."""
 import libfa
 from gpu import calls
 

@@ -17,7 +17,7 @@ from gpu.tools import NOT_AVAILABLE, PASSED, ROOT
 SECTIONS = ["SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "LaunchStats", "Occupancy",
             "SchedulerStats", "WarpStateStats", "InstructionStats"]
 
-# What the printed table has of the many.
+# The columns of the printed table.
 SHOWN = ["gpu__time_duration.sum", "sm__throughput.avg.pct_of_peak_sustained_elapsed",
          "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
          "dram__throughput.avg.pct_of_peak_sustained_elapsed", "sm__inst_issued.avg.pct_of_peak_sustained_active",
@@ -60,7 +60,7 @@ def main():
     parser.add_argument("kernel", help="as `fa info` names it: cuda.sm_90a.mma")
     parser.add_argument("shape", help="B,Hq,Hkv,Sq,Sk,D")
     parser.add_argument("--dtype", choices=["f32", "f16", "bf16"], default="bf16")
-    parser.add_argument("--pack", default=ROOT / "build" / "session", help="what scripts/gpu-session.sh prepare made")
+    parser.add_argument("--pack", default=ROOT / "build" / "session", help="the output of scripts/gpu-session.sh prepare")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--json", type=Path, help="write all metrics to this file")
     options = parser.parse_args()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts what a GPU session needs of a build into one folder, and writes down what it is (pack.json)."""
+"""Puts the files of a build that a GPU session needs into one folder, and lists them (pack.json)."""
 import argparse
 import re
 import shutil
@@ -13,7 +13,7 @@ from gpu import preflight, tools
 
 PROGRAMS = {"fa": "tools/fa", "fa_test_engine": "tests/engine/fa_test_engine",
             "fa_test_cuda": "tests/cuda/fa_test_cuda", "fa_bench_cold": "bench/fa_bench_cold"}
-EVERYWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so")  # that a machine has of its own
+EVERYWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so")  # part of every machine
 
 
 def carried_libraries(program):

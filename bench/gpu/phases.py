@@ -1,5 +1,5 @@
 """The phases of a session, in order: first whether it is right, then how fast. Each is a function of the session that returns
-its results: a dict with a status, and items with a status of their own. What a machine cannot do is "not available", with
+its results: a dict with a status, and items with their statuses. A phase that a machine cannot run is "not available", with
 the reason."""
 import concurrent.futures
 import json
@@ -38,13 +38,13 @@ SANITIZED_ROLES = [
     ("softcap", "sq=130 sk=197 hq=2 hkv=1 d=64 softcap=5 q=bf16"),
     ("many works", MANY_WORKS),
 ]
-# Batch, query and key/value heads, queries, keys, columns: the first is what others publish of their backward passes.
+# Batch, query and key/value heads, queries, keys, columns: the first is that of others' published backward passes.
 GRADIENTS = ["2,64,8,8192,8192,128", "4,32,32,4096,4096,64"]
 TYPES = ["f16", "bf16", "f32"]
 SKIPPED = 77  # the exit status of a suite of which every test was
 SUITES = ["Forward", "Bitwise", "Invariant", "Containment", "Property", "Fuzz", "Backward", "BackwardProperty", "BackwardBitwise",
           "FuzzGradients"]
-# Of fa_test_cuda, each in a process of its own: Gradients are about kernels that nobody has loaded. Some of those are about
+# Of fa_test_cuda, each in a separate process: Gradients are about kernels that nobody has loaded. Some of those are about
 # faults that the emulator alone makes.
 DRIVER_SUITES = ["Context", "Streams", "Graphs", "Place", "Gradients"]
 SUITES_OF_FAMILIES = {"wgmma": "Wgmma", "tcgen05": "Tcgen05"}
@@ -78,7 +78,7 @@ def in_parallel(session, work, jobs, workers=6):
 
 
 def cold(session):
-    """From a process's start to the first result, and what fa_create takes of the device's memory: three processes."""
+    """From a process's start to the first result, and the device's memory that fa_create takes: three processes."""
     program, runs = session.pack.program("fa_bench_cold"), []
     if not program.exists():
         return {"name": "cold start", "status": NOT_AVAILABLE, "reason": f"there is no {program}"}
@@ -91,7 +91,7 @@ def cold(session):
 
 
 def machine(session):
-    """What there is, and what it does at most."""
+    """The machine, and its peaks."""
     items = []
     why = tools.probe("nvidia-smi")
     if why:
@@ -150,7 +150,7 @@ def check(session):
 
 
 def capture(session):
-    """Calls in CUDA graphs, of libfa and of torch's backends, each in a process of its own: a broken one breaks no other."""
+    """Calls in CUDA graphs, of libfa and of torch's backends, each in a separate process: a broken one breaks no other."""
     why = session.torch.why_not()
     if why:
         return missing(why)
@@ -163,7 +163,7 @@ def capture(session):
     return summed(in_parallel(session, captured, [(name,) for name in CONTENDERS], len(CONTENDERS)))
 
 
-def beside_torch(session, *sweeps):
+def against_torch(session, *sweeps):
     """gpu_sdpa.py's sweeps, in one process."""
     why = session.torch.why_not()
     if why:
@@ -184,12 +184,12 @@ def beside_torch(session, *sweeps):
 
 def goals(session):
     """The kernels' goals, next to torch's backends: prefill, decode, gradients."""
-    return beside_torch(session, "goals")
+    return against_torch(session, "goals")
 
 
 def speed(session):
     """Other shapes next to torch's backends, and the host's time."""
-    return beside_torch(session, "host", "forward", "decode")
+    return against_torch(session, "host", "forward", "decode")
 
 
 def gradients(session):
@@ -237,7 +237,7 @@ def ported(session):
 
 
 def driver(session):
-    """What the library expects of the driver, and what the card's own family takes and works through."""
+    """The library's expectations of the driver, and the calls that the card's own family takes and runs."""
     kernels, _ = session.pack.kernels()
     families = by_family(session.pack.native(kernels)) if kernels else {}
     program = session.pack.program("fa_test_cuda")
@@ -283,7 +283,7 @@ def by_family(kernels):
 
 
 def sanitized(kernels):
-    """What the sanitizer watches: (kernel, name, case)."""
+    """The runs under the sanitizer: (kernel, name, case)."""
     families, own = by_family(kernels), kernels[0]["name"]
     calls = [(families.get("simt" if name == "f32" else "mma", own), name, case) for name, case in SANITIZED]
     roles = own not in (families.get("mma"), families.get("simt"))
@@ -326,9 +326,9 @@ def profile(session):
     return summed([ncu.profile(session.pack, name, shape, "bf16", session.left()) for name, shape in calls])
 
 
-# Name -> what it does, and its seconds, in which a cold start is counted: a second or two of each process, of which engine
-# has 150, is the driver's. The first call of nine minutes says whether the card's own kernels are right and what they reach,
-# the second whether everything else is right, the third how fast other shapes are, and what compute-sanitizer sees.
+# Name -> its function, and its seconds, in which a cold start is counted: a second or two of each process, of which engine
+# has 150, is the driver's. The first call of nine minutes says whether the card's own kernels are right and their speed,
+# the second whether everything else is right, the third how fast other shapes are, and compute-sanitizer's findings.
 PHASES = {
     "machine": (machine, 75),
     "check": (check, 80),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says within a minute what a GPU session would miss: before a GPU is paid for, and again in front of it.
+"""Says within a minute the parts that a GPU session would miss: before a GPU is paid for, and again in front of it.
 
     scripts/preflight.sh [--pack FOLDER] [--on-gpu]
 """
@@ -41,7 +41,7 @@ def tree_bytes():
 
 
 def luggage(pack):
-    """What has to travel, in a line."""
+    """The files that have to travel, in a line."""
     mib = 1 << 20
     return (f"take along the checkout ({tree_bytes() / mib:.1f} MiB) and {os.path.relpath(pack.folder, ROOT)} "
             f"({pack.bytes() / mib:.1f} MiB), of {MOST_BYTES // mib} MiB")
@@ -97,7 +97,7 @@ def problems(pack, on_gpu=False):
 
 def main():
     parser = argparse.ArgumentParser(prog="scripts/preflight.sh", description=__doc__.splitlines()[0])
-    parser.add_argument("--pack", default=ROOT / "build" / "session", help="what scripts/gpu-session.sh prepare made")
+    parser.add_argument("--pack", default=ROOT / "build" / "session", help="the output of scripts/gpu-session.sh prepare")
     parser.add_argument("--on-gpu", action="store_true", help="this is the machine with the GPU: driver, kernels, free memory")
     options = parser.parse_args()
     pack = tools.Pack(options.pack)

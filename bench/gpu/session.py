@@ -19,7 +19,7 @@ NOTHING_RAN = 77  # an exit status
 
 
 class Session:
-    """What a phase is given: the pack, which kernels, how many seconds it has left, and what the phases before it found."""
+    """The input of a phase: the pack, which kernels, the seconds that it has left, and the results of the phases before it."""
 
     def __init__(self, pack, kernels, seconds, results):
         self.pack, self.kernels, self.results = pack, kernels, results
@@ -47,7 +47,7 @@ def gpu_name():
 
 
 def folder_of_results(dry):
-    """What nothing was measured for is not kept."""
+    """Results without a measurement are not kept."""
     name = None if dry else gpu_name()
     return ROOT / "bench" / "results" / name if name else ROOT / "build" / "session-results"
 
@@ -81,11 +81,11 @@ def parse():
     parser.add_argument("--out", type=Path, help="folder of the results; by default bench/results/<gpu>, without one build/session-results")
     parser.add_argument("--before", type=Path, help="session.json of the calls before this one; by default the folder's own")
     parser.add_argument("--again", action="store_true", help="run phases that have results, too")
-    parser.add_argument("--pack", default=ROOT / "build" / "session", help="what scripts/gpu-session.sh prepare made")
+    parser.add_argument("--pack", default=ROOT / "build" / "session", help="the output of scripts/gpu-session.sh prepare")
     parser.add_argument("--kernels", help="of check and ported only these, separated by commas")
     parser.add_argument("--seconds", type=float, default=CALL_SECONDS, help="of this call")
     parser.add_argument("--patience", type=float, default=1, help="a factor for the seconds of each phase")
-    parser.add_argument("--dry-run", action="store_true", help="run no phase, but write what would be run")
+    parser.add_argument("--dry-run", action="store_true", help="run no phase, but write the commands")
     parser.add_argument("--list", action="store_true", help="print the phases and their seconds")
     options = parser.parse_args()
     chosen = options.phases.split(",") if options.phases else list(PHASES)

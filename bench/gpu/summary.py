@@ -10,7 +10,7 @@ def first_line(text):
 
 
 def said(result):
-    """A phase in a few words: how many items came out how, or why there are none."""
+    """A phase in a few words: the number of items with each status, or why it has no items."""
     counts = Counter(item["status"] for item in result["items"])
     return "; ".join(f"{count} {status}" for status, count in counts.items()) or first_line(result.get("reason", ""))
 

@@ -1,4 +1,4 @@
-// The tiles of FA_TILE_PRESET's table, a line for each family, head dimension and entry point: what tune.py compares.
+// The tiles of FA_TILE_PRESET's table, a line for each family, head dimension and entry point, for tune.py to compare.
 // Tables that say the same make the same kernel.
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""What every phase of a session uses: programs with a time limit, the folder that `prepare` made, results as JSON."""
+"""Shared by the phases of a session: programs with a time limit, the folder that `prepare` made, results as JSON."""
 import concurrent.futures
 import datetime
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# What became of a phase, or of an item of one. Only what ran and was seen to be right is "passed".
+# The status of a phase, or of an item of one. Only work that ran and was seen to be right is "passed".
 PASSED, FAILED, OUT_OF_TIME = "passed", "failed", "out of time"
 NOT_AVAILABLE, NOT_RUN = "not available", "not run"
 
@@ -34,7 +34,7 @@ class Outcome:
         return "\n".join(self.output.strip().splitlines()[-lines:])
 
     def item(self, name, **more):
-        """As an entry of a phase's results; with what it printed last where it did not pass."""
+        """As an entry of a phase's results; with the end of its output where it did not pass."""
         entry = {"name": name, "status": self.status, "seconds": round(self.seconds, 2), "command": shlex.join(self.command)}
         if self.status != PASSED:
             entry.update(exit_code=self.code, output=self.tail())
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def run(command, seconds, environment=None):
-    """Runs a program in a process group of its own, which is ended after the seconds given."""
+    """Runs a program in a new process group, which is ended after the seconds given."""
     command = [str(part) for part in command]
     start = time.monotonic()
     try:
@@ -67,7 +67,7 @@ def probe(tool, *arguments, seconds=20):
         return f"{tool} is not on the PATH"
     outcome = run([tool, *arguments], seconds)
     if outcome.timed_out:
-        return f"{tool} gave no answer in {seconds} s"
+        return f"{tool} did not end in {seconds} s"
     return None if outcome.code == 0 else f"{shlex.join(outcome.command)}: exit status {outcome.code}: {outcome.tail(2)}"
 
 
@@ -121,7 +121,7 @@ class Pack:
         return sorted(names, key=lambda name: int(re.sub(r"\D", "", name)))
 
     def kernels(self):
-        """The GPU's kernels of `fa info` that this machine runs, and why there is none where there is none."""
+        """The GPU's kernels of `fa info` that this machine runs, and why there are none."""
         outcome = run([self.program("fa"), "info", "--json"], 60, self.environment())
         if outcome.code != 0:
             return [], f"fa info: {outcome.tail(2)}"
@@ -142,7 +142,7 @@ def git(*arguments):
 
 
 def provenance(pack):
-    """What a result is a result of."""
+    """The origin of a result."""
     return {
         "commit": pack.facts.get("commit") or git("rev-parse", "HEAD"),
         "changed": pack.facts.get("changed", False),

@@ -43,7 +43,7 @@ def dim_of(shape):
 
 
 def tiles(folder, family):
-    """Head dimension -> what a table has there, by the tiles.txt that prepare wrote; empty without one."""
+    """Head dimension -> a table's tiles there, by the tiles.txt that prepare wrote; empty without one."""
     file, found = folder / "tiles.txt", {}
     for line in file.read_text().splitlines() if file.exists() else []:
         of, dim, entry, *numbers = line.split()
@@ -53,7 +53,7 @@ def tiles(folder, family):
 
 
 class Sweep:
-    """What is measured, with what is left of the time."""
+    """The shapes that are measured in the time that is left."""
 
     def __init__(self, options):
         self.options, self.pack = options, tools.Pack(options.pack)
@@ -90,7 +90,7 @@ class Sweep:
         return preset
 
     def measure(self, preset, causal):
-        """A round of a table over all shapes at which it has tiles of its own; why not, where that fails."""
+        """A round of a table over all shapes at which its tiles differ; why not, where that fails."""
         o = self.options
         dims = [dim for dim in o.dims if self.same_as(preset, dim) == preset]
         if not dims:
@@ -125,7 +125,7 @@ class Sweep:
 
 
 def gains(seconds):
-    """Head dimension -> preset -> times as fast as the standard one: the mean over what both have been measured at, by the
+    """Head dimension -> preset -> times as fast as the standard one: the mean over the shapes that both were measured at, by the
     fastest round of each."""
     found = {}
     for preset, of in seconds.items():
@@ -160,7 +160,7 @@ def report(family, found):
 
 def parse():
     parser = argparse.ArgumentParser(prog="scripts/gpu-session.sh tune", description=__doc__)
-    parser.add_argument("--pack", default=ROOT / "build" / "session", help="what scripts/gpu-session.sh prepare --tune made")
+    parser.add_argument("--pack", default=ROOT / "build" / "session", help="the output of scripts/gpu-session.sh prepare --tune")
     parser.add_argument("--kernel", default="cuda.sm_90a.wgmma", help="whose tables; default: %(default)s")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "session-results", help="folder of tune.json and tune.md")
     parser.add_argument("--dtype", default="bf16")

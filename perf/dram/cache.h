@@ -1,4 +1,4 @@
-// A cache that keeps what was used last, in pieces of any size: a device's L2, and what it reads from memory.
+// An LRU cache with lines of any size: a device's L2, and its reads from memory.
 #pragma once
 
 #include <cstdint>

@@ -30,7 +30,7 @@ constexpr kernels::TileConfig unmapped(const kernels::Arch &arch, int dim, kerne
 constexpr kernels::Family wgmma = {unmapped, kernels::wgmma::family.works_in, kernels::wgmma::unsupported_reason,
                                    kernels::wgmma::unsupported_call_reason, false};
 
-/// Rows of heads, somewhere of their own: nothing is read.
+/// Rows of heads, at separate addresses: nothing is read.
 View rows_of(int tensor, int64_t rows, int64_t heads, int64_t dim) {
   View view;
   view.data = reinterpret_cast<char *>(static_cast<uintptr_t>(tensor) << 44);
@@ -110,7 +110,7 @@ Planned::Planned(const Call &c)
   plan.workspace.bind(reinterpret_cast<char *>(uintptr_t{5} << 44), &plan.params);
 }
 
-/// Each sequence's pages lie one after another.
+/// Each sequence's pages are consecutive.
 void Planned::set_pages(const Call &c) {
   ForwardCall &p = problem_;
   const int64_t width = (p.max_seqlen_k + c.page - 1) / c.page;

@@ -1,4 +1,4 @@
-// Calls of attention on GPUs that exist, as plans: their shapes, and what follows from the devices' published figures.
+// Calls of attention on GPUs that exist, as plans: their shapes, and the devices' published figures.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct Gpu {
   const char *name;
   int sm, sms, shared_per_sm, threads_per_sm;
   int64_t l2_bytes;
-  int l2s;           // each keeps what its own multiprocessors read
+  int l2s;           // each keeps the data of its own multiprocessors
   double bandwidth;  // of the memory, GB/s
   double peak;       // TFLOP/s of f16, sums in f32
   double clock;      // GHz, to which the peak belongs
@@ -45,12 +45,12 @@ struct Call {
   float softcap = 0;                  // 0: none
   bool alibi = false, bias = false;   // the bias is one for all sequences and heads
   int64_t dim_v = 0;                  // of values; 0: dim
-  bool warpgroups = false;            // served by kernels/forward/wgmma first, which an SM 90 has
+  bool warpgroups = false;            // kernels/forward/wgmma first, which an SM 90 has
 
   std::string text() const;
 };
 
-/// A call's plan, and what it points to.
+/// A call's plan, and the memory that it points to.
 class Planned {
  public:
   explicit Planned(const Call &call);

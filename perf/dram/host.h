@@ -1,4 +1,4 @@
-// CUDA's words for the host's compiler, so that it compiles kernels/collective/tile_scheduler.cuh: what a block works on
+// CUDA's words for the host's compiler, so that it compiles kernels/collective/tile_scheduler.cuh: the work of a block
 // follows from its number and the call's parameters alone.
 #pragma once
 
@@ -31,8 +31,8 @@ namespace fa::dram {
 
 using Lanes = std::array<int32_t, 32>;  // an operand of each
 
-/// What the lanes of a warp have exchanged so far. An exchange needs the operands of all lanes, which run one after
-/// another: each runs again, from its beginning, once the operands of a further exchange are known.
+/// The operands that the lanes of a warp have exchanged so far. An exchange needs the operands of all lanes, which run
+/// one after another: each runs again, from its beginning, once the operands of a further exchange are known.
 struct Exchanges {
   std::vector<Lanes> operands;
   size_t known = 0;  // of them
@@ -52,7 +52,7 @@ struct Exchanges {
 };
 inline thread_local Exchanges exchanges;
 
-/// What f returns in a warp whose lanes all call it, which is the same in each.
+/// The result of f in a warp whose lanes all call it, which is the same in each.
 template <class F>
 auto by_warp(F f) {
   Exchanges &all = exchanges;

@@ -83,7 +83,7 @@ class Device {
     if (p_.bias.data != nullptr) read_bias(w, key, end);
   }
 
-  /// Those of each page are a piece of their own.
+  /// Those of each page are a separate line.
   void read_keys(const kernels::View &view, const WorkTile &w, int32_t key, int32_t end, int32_t dim) {
     while (key < end) {
       const int32_t next = p_.page_size == 0 ? end : std::min(end, (key / p_.page_size + 1) * p_.page_size);

@@ -1,5 +1,5 @@
-// What a call reads from a device's memory: its blocks' tiles, in the order of the schedule, through an L2 that keeps
-// what was used last. Nothing is executed.
+// The bytes that a call reads from a device's memory: its blocks' tiles, in the order of the schedule, through an LRU
+// cache as its L2. Nothing is executed.
 #pragma once
 
 #include "perf/dram/calls.h"
@@ -22,7 +22,7 @@ struct Traffic {
 /// time.
 Traffic traffic_of(const cuda::ForwardPlan &plan, const Gpu &gpu, double drift = 0.1);
 
-/// The same with a cache that holds everything: what has to be read at least.
+/// The same with a cache that holds everything: the least traffic.
 Traffic min_traffic_of(const cuda::ForwardPlan &plan);
 
 /// The plan with all columns in one group, as calls were ordered before.

@@ -1,1 +1,1 @@
-"""What the SASS of the kernels says of their speed; perf/kernel-model.md has the rules."""
+"""The speed of kernels by their SASS; perf/kernel-model.md has the rules."""

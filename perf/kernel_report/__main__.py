@@ -20,7 +20,7 @@ SHAPES = {64: [(512, 128, False), (16384, 32, False), (16384, 32, True)], 128: [
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="kernel-report",
-        description="What the SASS of the kernels says of their speed (perf/kernel-model.md). Nothing runs on a GPU.",
+        description="The speed of the kernels by their SASS (perf/kernel-model.md). Nothing runs on a GPU.",
     )
     parser.add_argument("files", nargs="*", type=Path, help="sm_80.mma.bf16.128.fatbin and such, or .cubin; or a folder")
     parser.add_argument("--tools", type=Path, required=True, help=argparse.SUPPRESS)
@@ -30,14 +30,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="as --schema has it")
     parser.add_argument("--plot", type=Path, metavar="FILE", help=".svg or .png")
     parser.add_argument("--schema", action="store_true", help="the JSON Schema of --json")
-    parser.add_argument("--peers", action="store_true", help="the model held to what was published of other kernels")
+    parser.add_argument("--peers", action="store_true", help="the model held to the published figures of other kernels")
     parser.add_argument("--blackwell", action="store_true", help="kernels on tensor memory: FlashAttention-4's, and those among the files")
     parser.add_argument("--fa4-of", type=Path, metavar="FOLDER", help="FlashAttention-4's cubins (perf/kernel-model.md): read them again")
     parser.add_argument("--peers-of", type=Path, metavar="FOLDER", help="of perf/peers/peers: read those kernels again")
     parser.add_argument("--ladder", type=Path, metavar="FOLDER", help="of perf/ladder/ladder: the steps, each by the model")
     parser.add_argument("--latency", type=Path, metavar="BUILD", help="short decode of few heads: both launches, by the model")
     parser.add_argument("--shapes", type=Path, metavar="BUILD", help="calls that people make, on their boards, by the model")
-    parser.add_argument("--choices", type=Path, metavar="BUILD", help="what is not built of wgmma and tcgen05: what it would give, by the model")
+    parser.add_argument("--choices", type=Path, metavar="BUILD", help="effects of changes to wgmma and tcgen05, by the model")
     parser.add_argument("--seldom", type=Path, metavar="BUILD", help="how often wgmma rescales weights, by the emulator")
     parser.add_argument("--backward", type=Path, metavar="BUILD", help="the backward pass: loops, calls, goals, by the model")
     parser.add_argument("--cxx", default="c++", metavar="COMPILER", help="of C++20, for the tiles' tables")

@@ -1,4 +1,4 @@
-"""One entry point of an image: what its steady loop executes, and what the model makes of it."""
+"""One entry point of an image: the instructions of its steady loop, and its speed by the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entry:
     tensor_ideal: float
     issued: int
     seldom: int
-    per_score: float  # instructions a lane issues for a score of its own
+    per_score: float  # instructions a lane issues for one of its scores
     per_score_rest: float  # but for tensor-core and ldmatrix instructions
     counts: dict[str, int]
     blocks: int  # of an SM

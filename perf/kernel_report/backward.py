@@ -1,4 +1,4 @@
-"""The backward pass: what a turn of its loops asks of an SM, in machine code, and how long a call takes. A block owns a tile
+"""The backward pass: the load of an SM in a turn of its loops, by machine code, and the time of a call. A block owns a tile
 of keys or of queries and walks through the other, tile by tile."""
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Turn:
         return self.owned * self.walked / self.tile.threads
 
     def on(self, image: Image, function: Function, gpu: Gpu | None = None) -> model.Turn:
-        """What it asks of an SM."""
+        """Its load of an SM."""
         rates = RATES[image.sm]
         factor = gpu.mma_factor if gpu else 1
         blocks = model.min_blocks_per_sm(rates, function.registers, self.tile.threads, self.tile.shared_bytes)
@@ -93,7 +93,7 @@ def tensor_ideal(image: Image, turn: Turn, entry: str) -> float:
 
 
 def waits_for_copies(image: Image, function: Function) -> bool:
-    """True where SM 75 has no registers for what the next step needs: each step waits for its own copies, of which the rules
+    """True where SM 75 has no registers for the operands of the next step: each step waits for its own copies, of which the rules
     know nothing. Those that are asked for ahead are loads of 16 bytes from global memory."""
     return image.sm == 75 and not any(f"{i.opcode}{i.modifiers}".startswith("LDG.E.128") for i in function.instructions)
 
@@ -146,7 +146,7 @@ def longer_in_turns(owned: int, walked: int, gpu: Gpu, blocks: int, call: Call, 
     return in_turns.longer(steps, call.batch * call.heads_kv, gpu.sms * blocks, together)
 
 
-def beside_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:
+def other_seconds(gpu: Gpu, call: Call, in_memory: bool) -> float:
     """Of the kernels without the loops: results and their gradients are read; in_memory: dq is cleared in f32, read and
     written."""
     moved = 2 * 2 * call.elements + 8 * call.elements / call.dim + (10 * call.elements if in_memory else 0)

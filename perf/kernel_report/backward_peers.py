@@ -1,5 +1,5 @@
 """The model of the backward pass held to FlashAttention-2: its loops by their machine code (peers.json, of perf/peers/peers),
-what its other kernels move, and the speeds that others published of it."""
+the bytes of its other kernels, and its speeds as others published them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWNED = 4  # tiles that a block reads or writes in addition to its iterations: k
 @dataclass(frozen=True)
 class Published:
     """teraflops: 0 where nobody has published any. deterministic: a block takes a head's tiles of keys one after another. (With
-    fewer heads than multiprocessors several share them, and each has a dQ of its own.)"""
+    fewer heads than multiprocessors several share them, and each has a separate dQ.)"""
 
     loop: peers.Loop
     gpu: str
@@ -23,7 +23,7 @@ class Published:
     teraflops: float
     deterministic: bool = False
     forward: peers.Loop | None = None  # whose call is part of the figure
-    of: str = ""  # the kernel that was measured, where the loop stands in for it
+    of: str = ""  # the kernel that was measured, where the loop replaces it
 
     @property
     def operations(self) -> float:
@@ -68,7 +68,7 @@ def waves(blocks: int, places: int) -> list[int]:
 
 
 def in_memory(a_turn: model.Turn, gpu: Gpu, loop: peers.Loop, busy: int) -> model.Turn:
-    """Where blocks work on a head each, more than the L2 holds: what a turn brings in and adds to comes from memory, and the
+    """Where blocks work on a head each, more than the L2 holds: a turn's operands and sums come from memory, and the
     sums go back there."""
     moved = busy * (loop.bytes_a_turn + 4 * loop.rows * loop.dim)
     cycles = moved / (gpu.dram * 1e9) * gpu.sustained_hertz
@@ -99,7 +99,7 @@ def paper(dim: int, figures: dict[tuple[int, bool], float], gpu: str = "A100") -
 
 def fa2(gpu: str, call: Call) -> Published | None:
     """FlashAttention-2's loop in a call, in any order, where one is at hand for the board; where a causal one is not, that for
-    full masks stands in."""
+    full masks replaces it."""
     family = f"fa2_backward.sm_{GPUS[gpu].sm}."
     its = {loop.name.rpartition(".")[2]: loop for loop in peers.LOOPS if loop.name.startswith(family) and loop.dim == call.dim}
     loop = its.get("causal" if call.causal else "full", its.get("full"))

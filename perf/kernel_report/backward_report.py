@@ -60,7 +60,7 @@ class Kernel:
 
     def teraflops(self, call: backward.Call, way: str) -> float:
         gpu = GPUS[self.board]
-        seconds = backward.beside_seconds(gpu, call, way != TWO)
+        seconds = backward.other_seconds(gpu, call, way != TWO)
         for one in self.ways[way]:
             turn = one.turn.on(self.image, one.function)
             seconds += backward.launch_seconds(turn, gpu, one.entry, call) * (self.longer[call] if way == TURNS else 1)

@@ -1,5 +1,5 @@
 """Blackwell's kernels on tensor memory by the model: a turn of all roles, FlashAttention-4's by its machine code, and how near
-the model comes to what was published of it. Nothing here was measured by this project.
+the model is to its published figures. Nothing here was measured by this project.
 
 Figures: NVIDIA's cudnn-frontend, benchmark/attention_training/results, files of 28 September 2026 (FlashAttention-4 and cuDNN
 9.27, 2 sequences; Llama 3.1: 64 heads, 8 of keys, head dimension 128; DeepSeek V3: 128 heads, 192 and 128 for values). They
@@ -41,7 +41,7 @@ def peak(gpu: Gpu) -> float:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a turn of a block asks of a sub-core, the one with the product warp, at the rates of SM 100."""
+    """The load of a sub-core in a turn of a block, the one with the product warp, at the rates of SM 100."""
 
     name: str
     dim: int
@@ -70,7 +70,7 @@ class Counts:
         ideal = self.tiles * 2 * ROWS * self.keys * (self.dim + self.dim_v) / PRODUCTS
         units["tensor"] = ideal
         moved = self.keys * (self.dim + self.dim_v) * 2 / self.ctas
-        units["shared"] += moved / RATES[sm].shared_bytes  # by TMA; what products read is part of theirs
+        units["shared"] += moved / RATES[sm].shared_bytes  # by TMA; reads of products are part of theirs
         units["L2"] = moved / RATES[sm].l2_bytes / self.multicast
         return model.Turn(units, ideal, 1, self.tiles * ROWS, self.keys, fit=fit)
 
@@ -181,7 +181,7 @@ OTHERS = [
 
 
 def loop_of(dim: int, dim_v: int, causal: bool, sm: int) -> Counts:
-    """FlashAttention-4's for a call: what is kept for this SM, or else for SM 100."""
+    """FlashAttention-4's for a call: the one kept for this SM, or else for SM 100."""
     mask, names = "causal" if causal else "full", kept()
     own = f"sm_{sm} {dim}/{dim_v} {mask}"
     return names.get(own) or names[f"sm_100 {dim}/{dim_v} {mask}"]

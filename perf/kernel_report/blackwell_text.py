@@ -1,4 +1,4 @@
-"""What the model says of kernels on tensor memory, as tables: FlashAttention-4's published figures, and images of ours."""
+"""Kernels on tensor memory by the model, as tables: FlashAttention-4's published figures, and images of ours."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Call:
 
     @property
     def operations(self) -> float:
-        """Of both products: what a mask hides is not counted."""
+        """Of both products: scores that a mask hides are not counted."""
         scores = 0.0
         for queries, keys in self.sequences:
             scores += queries * keys - (queries * (queries - 1) / 2 if self.causal else 0)

@@ -1,5 +1,5 @@
-"""What other choices would give by the model, none of which is built: shares of exponentials as polynomials, larger tiles, keys
-that two blocks share, fewer instructions. From the loops of a build and of FlashAttention-4; a choice changes what it names."""
+"""The effects of other choices by the model, none of which is built: shares of exponentials as polynomials, larger tiles, keys
+that two blocks share, fewer instructions. From the loops of a build and of FlashAttention-4; a choice changes its own numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .goals import FA3_GPU, FA3_HEADS, FA3_SEQUENCE, OVER_FA3
 from .rates import GPUS, SUB_CORES
 from .render import predicted
 
-# What a warp's exponential as a polynomial takes instead of MUFU, cycles. On tensor memory two of them are packed: by our softmax at
+# The cycles of a warp's exponential as a polynomial instead of MUFU. On tensor memory two of them are packed: by our softmax at
 # 64 and at 96 columns, which differ in 8 of 128 exponentials (28 instructions, 54 cycles of FP32 and 4 of ALU). On SM 90 none is
 # packed: as many multiply-adds and additions, and integers for the exponent.
 PACKED = {"MUFU": -8.0, "issue": 3.5, "FP32": 6.75, "ALU": 0.5}
@@ -83,7 +83,7 @@ def narrow(built: dict[str, Counts]) -> list[Choice]:
     ]  # fmt: skip
 
 
-def beside_flash(choices: list[Choice], gpu: str) -> str:
+def against_flash(choices: list[Choice], gpu: str) -> str:
     rows = []
     for choice in choices:
         of, turn = choice.of, choice.of.turn(GPUS_OF[gpu])
@@ -176,4 +176,4 @@ def text(build: Path, tools: Path, compiler: str) -> str:
     assert entry is not None
     found = blackwell_text.ours([kernels / f"sm_100a.tcgen05.bf16.{dim}.fatbin" for dim in (128, 192, 256)], tools, tiles)
     built = {of.name: of for of in found}
-    return "\n".join([of_warpgroups(entry), of_flash(), beside_flash(narrow(built), "B200"), shared_keys(built, "B200")])
+    return "\n".join([of_warpgroups(entry), of_flash(), against_flash(narrow(built), "B200"), shared_keys(built, "B200")])

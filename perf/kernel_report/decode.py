@@ -1,4 +1,4 @@
-"""Decode: what one query over a long cache reads, in how many launches, and whether the bytes under way hide the memory's
+"""Decode: the bytes of one query over a long cache, its launches, and whether the bytes under way hide the memory's
 latency (Little's law)."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the emulator counts (FA_EMU_JSON, emulator/README.md): a file of lines that is there, or calls of a build's `fa`."""
+"""The emulator's counts (FA_EMU_JSON, emulator/README.md): a file of lines that is there, or calls of a build's `fa`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn of a kernel by what the emulator executes of it: for entry points whose machine code has features in it that a
+"""A turn of a kernel by the instructions that the emulator executes: for entry points whose machine code has features in it that a
 call switches on or off as it runs. Instructions are those of the PTX; how many of the machine code they are follows from
 fa_forward_plain, of which both are known."""
 

@@ -63,7 +63,7 @@ def judge(entry: Entry) -> Iterator[Verdict]:
 
 
 def causal_a_score(entry: Entry, rows: int) -> float:
-    """Instructions a lane issues for a score of its own in a square under a causal mask, whose last turns have masks."""
+    """Instructions a lane issues for one of its scores in a square under a causal mask, whose last turns have masks."""
     tiles = model.turns(rows, rows, entry.tile.rows, entry.tile.keys, True)
     masked, all_turns = sum(masked for _, masked in tiles), sum(turns for turns, _ in tiles)
     return entry.per_score * (1 + masked / all_turns * (entry.masked / entry.issued - 1))
@@ -108,4 +108,4 @@ def judge_roles(of: blackwell.Counts) -> Iterator[Verdict]:
 def judge_decode(decode: Decode) -> Iterator[Verdict]:
     yield at_most("decode: bytes read over those of keys and values", 1.02, decode.ratio)
     yield at_most("decode: launches", 2, len(decode.kernels))
-    yield at_least("decode: bytes in flight over what hides the latency", 1, decode.in_flight / decode.needed, True)
+    yield at_least("decode: bytes in flight over those that hide the latency", 1, decode.in_flight / decode.needed, True)

@@ -26,7 +26,7 @@ def end(blocks: list[tuple[int, int]], slots: int, waits: bool) -> int:
     passed: dict[int, list[int]] = {}  # by column: when the turn of each step is passed on
     for column, steps in blocks:
         turns = passed.get(column, []) if waits else []
-        # A step adds what the one before it computed, and so begins when that one's turn has come.
+        # A step adds the sums that the one before it computed, and so begins when that one's turn has come.
         of_steps = chain(turns[:steps], repeat(0, steps - len(turns)))
         begins = list(accumulate(of_steps, lambda begun, turn: max(begun + 1, turn), initial=heapq.heappop(free)))
         heapq.heappush(free, begins[steps])

@@ -29,7 +29,7 @@ STEPS = [
     Step("vector", "loads of 16 bytes"),
     Step("tensor", "tensor cores; copies through registers, as on SM 75", tile_of=75),
     Step("pipeline", "asynchronous copies, three tiles in a ring; m16n8k16", preset="even"),
-    Step("rows", "32 rows a warp, two blocks an SM: what is built", preset="standard"),
+    Step("rows", "32 rows a warp, two blocks an SM: as built", preset="standard"),
 ]
 
 

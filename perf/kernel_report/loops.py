@@ -1,4 +1,4 @@
-"""The steady loop of a kernel: the shortest loop over whole, unmasked tiles, and what it executes in every turn."""
+"""The steady loop of a kernel: the shortest loop over whole, unmasked tiles, and its instructions in every turn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def backward_branches(function: Function) -> list[tuple[int, int]]:
 
 def split(function: Function, begin: int, end: int) -> Loop:
     """A conditional branch forward, within the loop, over instructions that hold neither tensor-core instructions nor
-    copies nor barriers, marks what it skips as seldom executed."""
+    copies nor barriers, marks the skipped code as seldom executed."""
     body = function.instructions[begin : end + 1]
     skipped: set[int] = set()
     for at, instruction in enumerate(body):

@@ -1,4 +1,4 @@
-"""The model: from what a steady turn asks of each unit to the fraction of the tensor cores' peak, and to TFLOP/s of a
+"""The model: from the load of each unit in a steady turn to the fraction of the tensor cores' peak, and to TFLOP/s of a
 shape. perf/kernel-model.md has the rules and how they were held to other kernels."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .sass import Instruction
 
 @dataclass(frozen=True)
 class Fit:
-    """The model's numbers of its own, but for MASKED: fitted to the figures in peers.py (fit.py)."""
+    """The model's own numbers, but for MASKED: fitted to the figures in peers.py (fit.py)."""
 
     overlap: float  # T = (sum of t^overlap over the units)^(1/overlap): 1 is no overlap at all, infinity is perfect
     fixed: float  # cycles of a row tile outside its iterations
@@ -21,7 +21,7 @@ class Fit:
 
 FITTED = Fit(2.3, 500, 2500)
 
-# What a ring of tiles brings in while others are worked on: no warp waits for it unless it is what takes longest.
+# The traffic of a ring of tiles while others are worked on: no warp waits for it unless it takes longest.
 MEMORY = ("L2", "DRAM")
 
 # A turn with masks takes this much longer (its body has about as many more instructions).
@@ -30,7 +30,7 @@ MASKED = 1.3
 
 @dataclass(frozen=True)
 class Turn:
-    """What all warps of an SM do in one turn each, in cycles of a sub-core; `tensor` as well."""
+    """The load of all warps of an SM in one turn each, in cycles of a sub-core; `tensor` as well."""
 
     units: dict[str, float]
     ideal: float  # cycles of the tensor core for the two products alone
@@ -48,7 +48,7 @@ class Turn:
 
     @property
     def limit(self) -> str:
-        """The unit that the turn waits for most, or `waits` where a block's own are what costs."""
+        """The unit that the turn waits for most, or `waits` where a block's own waits cost most."""
         unit = max(self.units, key=lambda name: self.units[name])
         return "waits" if self.units[unit] < self.least == self.cycles else unit
 

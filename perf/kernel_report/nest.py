@@ -11,14 +11,14 @@ from .model import unit_cycles
 from .rates import Rates
 from .sass import Function, Instruction
 
-PRODUCT = 32  # FFMA that tell a loop of a product
+PRODUCT = 32  # FFMA that mark a loop of a product
 L2_LATENCY = 250  # cycles from asking the L2 cache to having it (Jia et al. 2018 and 2019, Luo et al. 2024; rounded)
 
 
 @dataclass
 class Nest:
     parts: list[tuple[list[Instruction], float]]  # instructions, and how often a turn executes them
-    waits: float  # how often a warp waits in a turn for what it has just asked of global memory
+    waits: float  # how often a warp waits in a turn for its latest load from global memory
 
     @property
     def issued(self) -> float:

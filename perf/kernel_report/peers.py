@@ -1,5 +1,5 @@
 """The model held to other kernels: FlashAttention-2 and 3 by the machine code of their steady loops, against the speeds that
-their authors and users published. perf/peers/peers compiles them; what a turn asks is kept in peers.json, their code is not.
+their authors and users published. perf/peers/peers compiles them; the load of a turn is kept in peers.json, their code is not.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ LOOPS = [
 
 @dataclass(frozen=True)
 class Reading:
-    """What a turn of a loop asks of an SM of a GPU: cycles of a sub-core, for all its warps."""
+    """The load of an SM of a GPU in a turn of a loop: cycles of a sub-core, for all its warps."""
 
     loop: str
     gpu: str
@@ -104,7 +104,7 @@ READINGS = [Reading(**r) for r in json.loads(FILE.read_text())]
 
 
 def units_on(loop: Loop, gpu: str) -> dict[str, float]:
-    """What a turn asks of a GPU, from a reading for one of the same SM: their tensor cores' rates may differ."""
+    """The load of a GPU in a turn, from a reading for one of the same SM: their tensor cores' rates may differ."""
     same = [r for r in READINGS if r.loop == loop.name and GPUS[r.gpu].sm == GPUS[gpu].sm]
     reading = next((r for r in same if r.gpu == gpu), same[0])
     factor = GPUS[gpu].mma_factor / GPUS[reading.gpu].mma_factor
@@ -120,7 +120,7 @@ class Published:
     teraflops: float
 
     heads: int = 0  # of all sequences; 0: 16384 tokens in all (one sequence where it is longer), 2048 columns
-    of: str = ""  # the kernel that was measured, where its code is not at hand and the loop stands in for it
+    of: str = ""  # the kernel that was measured, where its code is not at hand and the loop replaces it
 
     @property
     def family(self) -> str:
@@ -173,7 +173,7 @@ FA2_HOPPER, FA2_SMALL = loop("fa2.sm_90.128x64.128.full"), loop("fa2.sm_120.128x
 # Figures that took no part in the fit, of others' machines. FlashAttention-3's on an H100 are pytorch/benchmark's, pull request
 # 2391, and FlashAttention's issue 1438; on an H20 its issue 1310. FlashAttention-2's on an H100: issue 1051. Those of 128 heads
 # and 8192 rows are NVIDIA's: cudnn-frontend, benchmark/attention_training/results/llama3.1, files of 28 September 2026. Where a
-# kernel's code is not at hand, a loop of the same instructions stands in for it.
+# kernel's code is not at hand, a loop of the same instructions replaces it.
 HELD_OUT = [
     Published(PUBLISHED[0].loop, "A100", 8192, False, 213, heads=128),
     Published(PUBLISHED[1].loop, "A100", 8192, True, 217, heads=128),

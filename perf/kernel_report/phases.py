@@ -1,5 +1,5 @@
-"""What the two kernels of a decode execute, in machine code: until the first keys are asked for, until they are waited for,
-in each turn over a block of keys, and from the last one on; before and after what fa_combine waits for."""
+"""Instructions of the two kernels of a decode, in machine code: until the first keys are asked for, until they are waited for,
+in each turn over a block of keys, and from the last one on; before and after the wait of fa_combine."""
 
 from __future__ import annotations
 

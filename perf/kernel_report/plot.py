@@ -1,5 +1,5 @@
-"""The report as a figure: how much of the tensor peak each kernel reaches, next to its goal, and what its iterations are
-busy with."""
+"""The report as a figure: how much of the tensor peak each kernel reaches, next to its goal, and the units that its iterations keep
+busy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plot(entries: list[Entry], path: Path) -> None:
     left.invert_yaxis()
     left.set_xlim(0, 1)
     right.set_xlim(0, 1)
-    left.set_xlabel("of the tensor peak, and what limits it; red: goal")
+    left.set_xlabel("of the tensor peak, and the limiting unit; red: goal")
     right.set_xlabel("part of a turn for which a unit is busy")
     right.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8, frameon=False)
     left.set_title("predicted, not yet measured on hardware", fontsize=9)

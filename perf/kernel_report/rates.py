@@ -1,10 +1,10 @@
-"""What an SM can do in a clock, and what GPUs have of them: the one table of the model. All of it is published; nothing
+"""The rates of an SM in a clock, and the numbers of SMs of GPUs: the one table of the model. All of it is published; nothing
 here was measured by this project.
 
 Sources: [P] CUDA programming guide, arithmetic instructions' throughput by compute capability; [W] the architectures'
 white papers (T4, A100, GA102, AD102, H100, H200, RTX Blackwell); [J] Jia et al. 2019, Dissecting the Turing T4 by
-microbenchmarking; [L] Luo et al. 2024, Benchmarking and dissecting the Hopper GPU: mma.sync reaches 63 % of what wgmma
-does; [B] Bekman, Machine learning engineering: matrix products, the best of all shapes: 267.9 of 312 TFLOP/s on an A100
+microbenchmarking; [L] Luo et al. 2024, Benchmarking and dissecting the Hopper GPU: mma.sync reaches 63 % of wgmma's
+rate; [B] Bekman, Machine learning engineering: matrix products, the best of all shapes: 267.9 of 312 TFLOP/s on an A100
 SXM, 792.1 of 989 on an H100 SXM; [M] main-horse.github.io/posts/5090-mm-perf: a product of bf16 matrices by torch at 224.3 of
 209.5 TFLOP/s on an RTX 5090, whose clock goes above the one that its peak is given for; [C] cuBLAS on a T4 of 70 W: about 24
 of 65 TFLOP/s for as long as one likes. An attention kernel is reported at 43 for short.
@@ -87,7 +87,7 @@ GPUS = {
 
 
 def card(gpu: str) -> str:
-    """The name of the board alone, without what its tensor cores are used by."""
+    """The name of the board alone, without the instruction of its tensor cores."""
     return gpu.removesuffix(" mma.sync").removesuffix(" wgmma")
 
 

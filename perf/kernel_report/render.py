@@ -86,7 +86,7 @@ def text(entries: list[Entry], decodes: list[Decode]) -> str:
         else f"model\nmisses {len(PUBLISHED) - near()} of {len(PUBLISHED)} published figures of other kernels by more than"
         " 10 %: modelled goals do not count as met."
     )
-    # Others' loops skip at run time what a call does not use; of warpgroups' it is known what that is.
+    # Others' loops skip features that a call does not use at run time; of warpgroups' loops it is known which.
     whole = [e for e in entries if e.name == "fa_forward_plain" or e.products]
     parts = [
         "# Kernel report\n\nMade by `perf/kernel-report`; [kernel-model.md](kernel-model.md) has the rules. Counted and modelled,"

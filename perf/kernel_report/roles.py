@@ -1,4 +1,4 @@
-"""Kernels whose warps have roles, on Blackwell's tensor memory: what a turn of each role executes, and what all of them ask of
+"""Kernels whose warps have roles, on Blackwell's tensor memory: the instructions of a turn of each role, and their load of
 an SM in a turn of the block: two tiles of queries or one, one of keys each."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TENSOR_MEMORY = ("LDTM", "STTM")  # ".x32": registers of a lane
 
 @dataclass(frozen=True)
 class Role:
-    """What a warp executes in a turn of the block."""
+    """The instructions of a warp in a turn of the block."""
 
     name: str
     warps: int  # of a sub-core, of the one that has most of them
@@ -42,7 +42,7 @@ def products_of_tile(dim: int, dim_v: int, keys: int) -> int:
 
 
 def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> list[Instruction]:
-    """The shortest way once around a loop, or as often as it takes to execute what is needed."""
+    """The shortest way once around a loop, or as often as it takes to execute the needed instructions."""
     first = function.instructions[loop[0]]
     needs = dict(needs)
     kind = first.opcode + first.modifiers
@@ -52,7 +52,7 @@ def around(function: Function, loop: tuple[int, int], needs: dict[str, int]) -> 
 
 
 def features(keys: int) -> dict[str, dict[str, int]]:
-    """What a softmax warp executes once a turn of a feature that is switched on (collective/deferred_score_mod.cuh): a softcap's reciprocals, one
+    """The instructions of a softmax warp a turn for a feature that is on (collective/deferred_score_mod.cuh): a softcap's reciprocals, one
     a score; a distance of ALiBi that becomes a number."""
     return {"softcap": {"MUFU.RCP": keys}, "ALiBi": {"I2F.S64": 1}}
 
@@ -60,7 +60,7 @@ def features(keys: int) -> dict[str, dict[str, int]]:
 def roles(function: Function, dim: int, dim_v: int, keys: int, both: bool, tiles: int = TILES, feature: str = "") -> list[Role]:
     """Of a kernel whose blocks have 16 warps, or 12 where they have one tile of queries. both: a turn of the correction's loop
     is for both tiles, as in FlashAttention-4. In ours the first turn of softmax says nothing to the correction, and keys and
-    values are released by the last tile of queries alone: what a turn takes in between has both."""
+    values are released by the last tile of queries alone: a turn in between has both."""
     inner = [(loop, body(function, loop)) for loop in backward_branches(function)]  # shortest first
 
     def loop_of(what: str, found) -> tuple[int, int]:
@@ -92,7 +92,7 @@ def width(i: Instruction) -> int:
 
 
 def unit_cycles(turn: list[Instruction], rates: Rates) -> dict[str, float]:
-    """As model.unit_cycles, with what this generation adds: packed operations, and the way to tensor memory."""
+    """As model.unit_cycles, with the additions of this generation: packed operations, and the way to tensor memory."""
     known = [i for i in turn if i.opcode not in (*PACKED, *TENSOR_MEMORY, PRODUCT)]
     units = model.unit_cycles(known, rates)
     units["issue"] = float(len(turn))

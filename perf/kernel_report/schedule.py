@@ -1,6 +1,6 @@
 """How far the warps of a sub-core overlap: the steady loop issued cycle by cycle, in order, with the stalls and
 scoreboards that the assembler wrote, the units' occupancy, and the blocks' barriers. Products of warpgroups (wgmma) run on
-by themselves until a warp waits for them; where warpgroups let each other pass in turn (BAR.ARV), they do."""
+by themselves until a warp waits for them; where warpgroups let each other pass alternately (BAR.ARV), they do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls that people make take by the model, on the boards that they run on: prefills by the loop of the entry point
+"""The times of common calls by the model, on the boards that they run on: prefills by the loop of the entry point
 that supports them, or by the bytes that they move, decodes by latency.py's rules. Nothing here was measured on hardware."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DECODES = [
     Call(64, 32, 8, 1, 4096, 128, page=16),
 ]
 
-# Few queries on a GPU whose warpgroups multiply, each after the same of one query; and what is asked of them.
+# Few queries on a GPU whose warpgroups multiply, each after the same of one query; and their goals.
 FEW = [
     (Call(1, 64, 8, 1, 1024, 128), "7 us"),
     (Call(8, 64, 8, 1, 8192, 128), "90 %"),
@@ -63,7 +63,7 @@ PUBLISHED_ON = "H200 mma.sync"
 
 # cuDNN 9.27's and FlashAttention-4's forward pass on an H200, TFLOP/s, full and causal, by rows of 2 sequences with 64 heads, 8 of
 # keys, head dimension 128: NVIDIA's cudnn-frontend, benchmark/attention_training/results/llama3.1, file of 28 September 2026. And
-# what is asked of ours in terms of cuDNN's; it should also be as fast as FlashAttention-4 from 8192 rows on.
+# our goal in terms of cuDNN's; it should also be as fast as FlashAttention-4 from 8192 rows on.
 PREFILLED = {2048: ((660, 534), (671, 522)), 4096: ((687, 616), (734, 619)), 8192: ((701, 655), (756, 675)),
              16384: ((640, 633), (686, 702)), 32768: ((622, 619), (679, 638))}  # fmt: skip
 OVER_CUDNN = {(2048, True): 1.2, **{(rows, causal): 1.08 for rows in (8192, 16384, 32768) for causal in (False, True)}}
@@ -113,7 +113,7 @@ class Turns:
         self.build, self.tools, self.compiler = build, tools, compiler
         self.tiles = images.tiles(compiler)
         self.functions: dict[tuple[str, str, int], tuple[images.Image, dict[str, Function]]] = {}
-        self.found: dict[tuple[str, str, int, str], Turn] = {}  # by architecture, family, head dimension and what is special
+        self.found: dict[tuple[str, str, int, str], Turn] = {}  # by architecture, family, head dimension and feature
         self.counted: dict[tuple[str, int], latency.Counts] = {}
 
     def image(self, arch: str, dim: int, family: str = "mma") -> tuple[images.Image, dict[str, Function]]:
@@ -124,7 +124,7 @@ class Turns:
         return self.functions[arch, family, dim]
 
     def warpgroups(self, arch: str, call: Call, entry: str) -> Turn:
-        """Of kernels whose warpgroups multiply: all by their machine code, in which it is known what a feature switches on."""
+        """Of kernels whose warpgroups multiply: all by their machine code, in which the code of each feature is known."""
         feature = call.features if entry == FEATURED else ""
         key = (arch, "wgmma", call.dim, feature or ("values of 128" if call.dim_v else ""))
         if key not in self.found:
@@ -218,7 +218,7 @@ def made(turns: Turns, calls: list[Call], boards: list[str]) -> Iterator[Made]:
     planned = plans(turns.build, wanted)
     for (call, board), plan in zip(wanted, planned, strict=True):
         if GPUS[board].wgmma != (plan.family == "wgmma") or (call.dim_v and plan.family != "wgmma"):
-            continue  # of other families: in columns of their own, and as wide as their queries
+            continue  # of other families: in separate columns, and as wide as their queries
         yield (decode if plan.entry == DECODE else prefill)(turns, call, board, plan)
 
 
@@ -236,7 +236,7 @@ def few_rows(turns: Turns) -> list[list[str]]:
 
 
 def prefilled_rows(turns: Turns) -> list[list[str]]:
-    """Beside what is published of others. The verdict is the model's."""
+    """Next to the published figures of others. The verdict is the model's."""
     result = []
     for (rows, of), causal in ((figures, causal) for causal in (False, True) for figures in PREFILLED.items()):
         cudnn, flash = (both[causal] for both in of)

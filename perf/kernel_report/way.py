@@ -1,4 +1,4 @@
-"""The way of a simple call through machine code. A kernel's code holds what many calls need; what one of them executes is
+"""The way of a simple call through machine code. A kernel's code holds the features of many calls; the way of one of them is
 found as the shortest way from one place to another on which everything happens that has to."""
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from .sass import TARGET, Function, Instruction
 
 ENDS, JUMPS = ("EXIT", "RET", "BPT"), ("BRA", "CALL")  # a CALL of a place in the function itself is a jump
-State = tuple[int, tuple[int, ...]]  # an instruction, and what was executed before it
+State = tuple[int, tuple[int, ...]]  # an instruction, and the instructions before it
 
 
 def follows(function: Function, at: int) -> Iterator[int]:
-    """What may be executed after an instruction."""
+    """The instructions that may be executed after an instruction."""
     instruction = function.instructions[at]
     lanes_part = ".DIV" in instruction.modifiers
     found = TARGET.search(instruction.operands) if instruction.opcode in JUMPS and not lanes_part else None

@@ -22,7 +22,7 @@ MOVES = ("MOV", "IMAD.MOV", "IMAD.MOV.U32", "R2R")
 SERIALISED = re.compile(r"C75\d\d")  # ptxas' warnings of products that it made wait
 
 
-# What Entry::score_mod executes in a turn of a feature, by the number of a lane's scores (collective/deferred_score_mod.cuh): a softcap's
+# Entry::score_mod's instructions in a turn of a feature, by the number of a lane's scores (collective/deferred_score_mod.cuh): a softcap's
 # tangent is an exponential and a reciprocal; distances of ALiBi are multiply-adds, behind which maxima come before weights.
 FEATURES = {
     "softcap": {"MUFU.EX2": (2, 0), "MUFU.RCP": (1, 0)},
@@ -76,7 +76,7 @@ def is_move(i: Instruction) -> bool:
 
 
 def products(loop: list[Instruction]) -> Products | None:
-    """None where there are none."""
+    """None without products."""
     at = [n for n, i in enumerate(loop) if is_product(i)]
     if not at:
         return None

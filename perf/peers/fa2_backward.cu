@@ -1,5 +1,5 @@
 // FlashAttention-2's backward kernel for bf16, one mask and whole tiles: FA_PEER_DIM, _ROWS (of queries, a step), _KEYS
-// (that a block owns), _CAUSAL, and of its traits _WARPS_S, _WARPS_KV, _WARPS_Q (how eight warps lie in each product)
+// (that a block owns), _CAUSAL, and of its traits _WARPS_S, _WARPS_KV, _WARPS_Q (the layout of eight warps in each product)
 // and _V_IN_REGISTERS.
 #include "namespace_config.h"
 

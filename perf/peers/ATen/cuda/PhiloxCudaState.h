@@ -1,4 +1,4 @@
-// What FlashAttention-2 needs of torch, for its dropout, which is left out.
+// The part of torch that FlashAttention-2's dropout needs; dropout is left out.
 #pragma once
 #include <cstdint>
 #include <tuple>
