@@ -19,8 +19,8 @@ template <class Body>
 void on(const char *devices, Body body) {
   const int outcome = in_child({{"FA_EMU_DEVICE", devices}, {"FA_EMU_QUIET", "1"}}, [&] {
     if (!is_built("sm_80")) return int(left_out);
-    const int outcome = body();
-    return testing::Test::HasFailure() ? int(wrong) : outcome;
+    const int status = body();
+    return testing::Test::HasFailure() ? int(wrong) : status;
   });
   if (outcome == left_out) GTEST_SKIP() << "FA_ARCHS leaves out 80";
   EXPECT_EQ(outcome, fine) << devices;
