@@ -25,7 +25,7 @@ void define_tensors(Options *o, RunOptions *r) {
     o->value(fmt::format("--{}", gradient.name).c_str(), r->*gradient.path, "FILE",
              "where the gradient of q, k, v, bias or sinks goes");
   }
-  o->flag("--accumulate", r->accumulate, "add gradients to the contents of their files, in float32");
+  o->flag("--accumulate", r->accumulate, "add gradients to their files, in float32");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
   o->choice("--dtype", r->dtype, compute_dtypes(), "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
   o->choice("--out-dtype", r->out_dtype, compute_dtypes(), "TYPE", "of the output; default: q's");
