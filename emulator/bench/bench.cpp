@@ -123,7 +123,7 @@ struct Forward {
   }
 };
 
-/// Thread-instructions of one forward: what another process, which counts, writes as JSON.
+/// Thread-instructions of one forward, from the JSON of another process, which counts.
 double instructions() {
   char file[] = "/tmp/fa_bench_emulator.XXXXXX";
   close(mkstemp(file));
@@ -172,7 +172,7 @@ void parse(benchmark::State &state) {
   state.counters["goal"] = benchmark::Counter(0.02);
 }
 
-// Seconds of processor time, of all threads: what else the machine does must not count.
+// Seconds of processor time, of all threads: other programs of the machine must not count.
 BENCHMARK(forward)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 BENCHMARK(parse)->Unit(benchmark::kMillisecond)->MeasureProcessCPUTime();
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Thread-instructions a second of a program's kernels on emulated GPUs, on one core; of several builds, in turn.
+"""Thread-instructions a second of a program's kernels on emulated GPUs, on one core; of several builds, alternately.
 
     bench/speed.py --library build/emulator --device sm_80 -- program arguments...
     bench/speed.py --library before --library after --pairs 7 --check -- program arguments...
 
-Each round runs the program once with each library, so that whatever else the machine does concerns all of them. What
-counts is the processor time of the whole process; medians are printed, and of the ratios to the first library.
+Each round runs the program once with each library, so that other work on the machine affects all of them. The measure
+is the processor time of the whole process; medians are printed, and of the ratios to the first library.
 """
 import argparse
 import json
@@ -27,7 +27,7 @@ def environment(library, options):
 
 
 def run(command, variables, core):
-    """Seconds of processor time, and what the program printed."""
+    """Seconds of processor time, and the program's output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE,
                           preexec_fn=lambda: os.sched_setaffinity(0, {core}))

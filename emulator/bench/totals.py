@@ -44,7 +44,7 @@ def add(lines):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", help="what FA_EMU_TOTALS named")
+    parser.add_argument("file", help="the file of FA_EMU_TOTALS")
     options = parser.parse_args()
     try:
         with open(options.file, encoding="utf-8") as lines:

@@ -1,4 +1,4 @@
-// Chooses observers: counters where they are asked for, checks where they are, and a timeline beside either.
+// Chooses observers by the options: counters, checks, and a timeline with either.
 #include "check/attach.h"
 
 #include "check/checker.h"

@@ -1,4 +1,4 @@
-// What watches a launch: observers by the options.
+// The observers of a launch, by the options.
 #pragma once
 
 #include "exec/launch.h"

@@ -134,7 +134,7 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   });
   if (access.kind == AccessKind::write && !warps_[who.agent].registers.missing().empty()) forget_missing(who, access);
   if (flag && access.kind != AccessKind::read) clocks_.release(who.agent, access.mask, warp.live, flag);
-  // Bytes that arrive at an mbarrier say that whoever sent them has come so far, and nothing of what else it did.
+  // Bytes that arrive at an mbarrier carry the clock of their sender, and order none of its other accesses.
   if (access.kind == AccessKind::async_issue_write && access.key != 0)
     clocks_.signals(access.key, {}, clocks_.come_so_far(who.agent));
   bool issues = access.kind == AccessKind::async_issue_read || access.kind == AccessKind::async_issue_write;
@@ -201,7 +201,7 @@ void Checker::acquire(Warp &warp, uint32_t, uint64_t key) {
   clocks_.acquire(agent_of(warp), key);
 }
 
-/// The first wait that covers a product ends what all four warps read for it. From then on it is an event of its own,
+/// The first wait that covers a product ends the reads of all four warps for it. From then on it is a separate event,
 /// which other warps of the group know of when they have waited for it themselves, whichever warp was first.
 void Checker::products_complete(Warp &warp, uint64_t count) {
   const uint64_t key = products_key | warpgroup_of(warp);
@@ -227,7 +227,7 @@ uint64_t Checker::come_so_far(Warp &warp) {
   return marks_.size() - 1;
 }
 
-/// What was complete before an operation was started, as its warp knew, is so when it ends.
+/// Operations that were complete before another one was started, as its warp knew, are so when it ends.
 void Checker::signals_too(uint64_t key, uint64_t other, uint64_t mark) {
   clocks_.signals_too(key, other);
   clocks_.signals(other, marks_[mark].known, marks_[mark].reached);

@@ -1,4 +1,4 @@
-// The observers: the counters' and, behind --check, the one that passes each check what it must know.
+// The observers: the counters' and, behind --check, the one that hands events to each check.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace fa::emu::check {
 
-/// What the checkers of a launch's clusters share.
+/// The shared state of the checkers of a launch's clusters.
 struct LaunchChecks {
   explicit LaunchChecks(Launch &launch) : reporter(launch), classes(classify(*launch.program)), global(reporter) {}
   Reporter reporter;
@@ -66,7 +66,7 @@ class Checker : public Counting {
     InFlight copies;
   };
 
-  /// What a warp knew, and how far it and others had come.
+  /// The knowledge of a warp, and how far it and others had come.
   struct Mark {
     KnownOfAll known, reached;
   };

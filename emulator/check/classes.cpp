@@ -1,4 +1,4 @@
-// Telling instructions apart by their modifiers.
+// Classes of instructions by their modifiers.
 #include "check/classes.h"
 
 #include "check/spread.h"

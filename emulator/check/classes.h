@@ -1,4 +1,4 @@
-// What the checks must know of an instruction beyond its accesses, found once a launch from its text.
+// Properties of an instruction for the checks, besides its accesses, found once a launch from its text.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ enum class Class : uint8_t {
   wgmma_fence,
   wgmma_commit,
   wgmma_wait,
-  mbarrier,      // mbarrier, cp.async.mbarrier: what they order is reported apart from their accesses
+  mbarrier,      // mbarrier, cp.async.mbarrier: the order that they establish is reported apart from their accesses
   tensor_load,   // tcgen05.ld
   tensor_store,  // tcgen05.st
   tensor_wait_load,
@@ -27,7 +27,7 @@ enum class Class : uint8_t {
   strong_access,  // ld, st with .volatile, .relaxed, .acquire, .release: may communicate without being a race
 };
 
-/// What an instruction makes of sources that nobody has written: see spread.h.
+/// The result of an instruction with sources that nobody has written: see spread.h.
 enum class Spread : uint8_t {
   counts,       // uses them: memory, addresses, branches, and all that is not known better
   lane,         // results of the same lanes have no value

@@ -23,7 +23,7 @@ void Known::join(const Known &other) {
   all = std::max(all, other.all);
   some = std::max(some, other.some);
   lanes |= other.lanes;
-  // What is known of all lanes need not be repeated for some.
+  // Knowledge about all lanes need not be repeated for some.
   if (some <= all) some = lanes = 0;
 }
 
@@ -135,7 +135,7 @@ void Clocks::meet(uint32_t agent, uint32_t mask, uint32_t live) {
   self.now++;
 }
 
-/// What lanes of a warp know of their own warp.
+/// The knowledge of a warp's lanes about their own warp.
 Known Clocks::own(const Agent &agent, uint32_t mask, uint32_t live) const {
   if ((live & ~mask) == 0) return {agent.now, 0, 0};
   Known known{agent.met, agent.now, mask};
@@ -173,7 +173,7 @@ void Clocks::proxy_fence(uint32_t agent, uint32_t mask, uint32_t live) {
   self.now++;
 }
 
-/// The agent that stands for the key's completions.
+/// The agent of the key's completions.
 uint32_t Clocks::completions_of(uint64_t key) {
   auto [found, added] = completions_.try_emplace(key, static_cast<uint32_t>(agents_.size()));
   if (added) agents_.emplace_back();

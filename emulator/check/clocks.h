@@ -11,7 +11,7 @@
 
 namespace fa::emu::check {
 
-/// What is known of a warp's accesses: all up to one clock, and those of some lanes up to another.
+/// Known accesses of a warp: all up to one clock, and those of some lanes up to another.
 struct Known {
   uint32_t all = 0;
   uint32_t some = 0;
@@ -35,7 +35,7 @@ class Clocks {
   void begin(uint32_t warps);
 
   uint32_t now(uint32_t agent) const { return agents_[agent].now; }
-  /// What an agent knows, for many questions in a row; until anything changes.
+  /// The knowledge of an agent, for many queries in a row; until anything changes.
   struct View {
     const Known *known;
     const Known *fenced;
@@ -51,7 +51,8 @@ class Clocks {
     }
   };
   View view(uint32_t agent) const;
-  /// Whether this lane's next access comes after what these lanes of another agent (or its own) did at that clock.
+  /// Whether this lane's next access comes after the accesses of these lanes of another agent (or its own) at that
+  /// clock.
   bool knows(uint32_t agent, uint32_t lane, uint32_t other, uint32_t other_lanes, uint32_t clock) const;
   /// The same with a proxy fence between.
   bool knows_fenced(uint32_t agent, uint32_t other, uint32_t other_lane, uint32_t clock) const;
@@ -82,7 +83,7 @@ class Clocks {
   void signals(uint64_t key, const KnownOfAll &known, const KnownOfAll &reached);
   /// Something completes that the key signals: the agent for its accesses, at its clock of now.
   uint32_t complete(uint64_t key);
-  /// The same for what completes in an order that is known: at this clock, no earlier than the last one. Who waits for
+  /// The same for operations that complete in a known order: at this clock, no earlier than the last one. Who waits for
   /// it says up to which clock.
   uint32_t complete_at(uint64_t key, uint32_t clock);
   void acquire_up_to(uint32_t agent, uint64_t key, uint32_t clock);
@@ -96,7 +97,7 @@ class Clocks {
     uint32_t now = 1;
     uint32_t met = 0;  // all lanes know of all accesses up to this clock
     KnownOfAll known, fenced;
-    KnownOfAll reached;                   // by others, beyond what is known
+    KnownOfAll reached;                   // by others, beyond the known accesses
     KnownOfAll tensor;                    // known as of the last tcgen05.fence::after_thread_sync
     std::vector<uint32_t> tensor_fences;  // clocks of tcgen05.fence::before_thread_sync
     std::unique_ptr<Matrix> lanes;  // [lane][other]: the clock up to which it knows; made by the first partial meeting

@@ -43,7 +43,7 @@ uint32_t sectors(const Access &access) {
 void Counters::access(const Access &access) {
   bool reads = access.kind == AccessKind::read || access.kind == AccessKind::async_issue_read;
   if (access.kind == AccessKind::async_land || access.kind == AccessKind::async_end_read || access.bytes == 0) return;
-  // Bulk copies do not go through the lanes' load and store paths: bytes are what counts.
+  // Bulk copies do not go through the lanes' load and store paths: only bytes count.
   bool bulk = access.async_proxy || access.bytes > 32;
   uint64_t bytes = uint64_t{access.bytes} * static_cast<uint32_t>(std::popcount(access.mask));
   if (access.space == ptx::Space::shared) {
@@ -56,7 +56,7 @@ void Counters::access(const Access &access) {
   }
 }
 
-/// Lanes with 16 bytes each are served by quarters of a warp, with 8 bytes by halves.
+/// Lanes with 16 bytes each go by quarters of a warp, with 8 bytes by halves.
 void Counters::shared(const Access &access) {
   uint32_t parts = std::clamp(access.bytes / bank_bytes, 1u, 4u), width = lanes / parts;
   for (uint32_t part = 0; part < parts; part++) {

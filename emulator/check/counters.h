@@ -12,7 +12,7 @@ namespace fa::emu::check {
 class Counters {
  public:
   void access(const Access &access);
-  /// Adds to a launch's what was counted since the last time.
+  /// Adds the counts since the last call to a launch's.
   void flush(Launch &launch);
 
  private:

@@ -68,7 +68,7 @@ void GlobalMemory::access(Accessor who, const Access &access) {
   bool writes = access.kind == AccessKind::write || access.kind == AccessKind::async_issue_write;
   bool updates = access.kind == AccessKind::atomic;
   if (!reads && !writes && !updates) return;
-  // Communication goes through one address: what lanes add to many is not meant to order anything.
+  // Communication goes through one address: additions of lanes to many addresses are not meant to order anything.
   uint64_t flag = who.strong ? common_address(access) : 0;
   if (flag && !writes) {
     clocks_.acquire(who.agent, flag);

@@ -49,12 +49,12 @@ class GlobalShadow {
 
   explicit GlobalShadow(Reporter &to) : reporter(to) {}
 
-  /// What is remembered of a page.
+  /// The recorded accesses of a page.
   struct Page {
     uint32_t granule = 16;  // bytes a cell
     std::vector<GlobalCell> cells = std::vector<GlobalCell>(page_bytes / 16);
 
-    /// Calls f(cell) for each cell of bytes that lie in it, as small as they need be, without shares.
+    /// Calls f(cell) for each cell of its bytes, as small as they need be, without shares.
     template <class F>
     void visit(uint32_t offset, uint32_t bytes, F &&f) {
       while ((offset | bytes) % granule || is_shared_out(offset, bytes)) refine();

@@ -10,7 +10,7 @@
 namespace fa::emu::check {
 
 struct Operation {
-  AccessKind ends = AccessKind::async_land;  // what becomes of it: async_land or async_end_read
+  AccessKind ends = AccessKind::async_land;  // its end: async_land or async_end_read
   uint32_t bytes = 0;
   uint32_t mask = 0;
   uint32_t pc = 0;
@@ -22,7 +22,8 @@ class InFlight {
   void begin() { open_.clear(), groups_.clear(); }
   void issue(const Operation &operation) { open_.push_back(operation); }
   void commit() { groups_.push_back(std::move(open_)), open_.clear(); }
-  /// Hands over what is complete when so many groups may stay in flight; -1: nothing may, committed or not.
+  /// Hands over the operations that are complete when this many groups may stay in flight; -1: none may, committed or
+  /// not.
   template <class F>
   void wait(int32_t groups, F &&completed) {
     if (groups < 0) commit();

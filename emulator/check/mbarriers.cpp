@@ -1,4 +1,4 @@
-// Who has seen a phase end, held against what is known when the next one does.
+// Who has seen a phase end, held against the knowledge when the next one does.
 #include "check/mbarriers.h"
 
 namespace fa::emu::check {

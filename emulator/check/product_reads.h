@@ -1,4 +1,4 @@
-// What the wgmma of a warpgroup read of shared memory, by product: the reads of all four warps end together.
+// The reads of shared memory by the wgmma of a warpgroup, by product: the reads of all four warps end together.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ class ProductReads {
  public:
   static constexpr uint32_t warps = 4;
 
-  /// A warp of the group issues its next product; reached: what has happened before that, for it. Then, what it reads.
+  /// A warp of the group issues its next product; reached: the events before that, for it. Then, its reads.
   void issue(uint32_t warp, const KnownOfAll &reached) {
     if (issued_[warp] - first_ == products_.size()) products_.emplace_back();
     join(products_[issued_[warp]++ - first_].reached, reached);
@@ -25,8 +25,8 @@ class ProductReads {
     products_[issued_[warp] - 1 - first_].reads.push_back(operation);
   }
 
-  /// A warp has waited for the first `count` products. Hands over what they read, with the product's number, as far as
-  /// no other warp has before; gives what has happened before all four warps had issued the last of them.
+  /// A warp has waited for the first `count` products. Hands over their reads, with the product's number, as far as no
+  /// other warp has before; returns the events before the issue of the last of them by all four warps.
   template <class F>
   KnownOfAll wait(uint32_t warp, uint64_t count, F &&ended) {
     for (; ended_ < count; ended_++)

@@ -74,7 +74,7 @@ class ReaderSets {
       if (epochs_[i].clock != 0) f(epochs_[i]);
   }
 
-  /// What add will look at first, on its way into the cache.
+  /// Prefetches the first cells that add will look at.
   void prefetch(uint32_t set, uint32_t agent) const {
     __builtin_prefetch(&epochs_[first(set) + (agent & (size(set) - 1))], 1);
   }

@@ -1,4 +1,4 @@
-// An observer that records a timeline beside what it does otherwise.
+// An observer that records a timeline in addition to its other work.
 #pragma once
 
 #include "check/timeline.h"

@@ -211,7 +211,7 @@ void Registers::check_pending(Reporter &reporter, const Warp &warp, uint32_t pc,
   }
 }
 
-/// A copy of what a load or a wgmma brings is in flight as long as that is.
+/// A copy of the result of a load or a wgmma is in flight as long as the result is.
 void Registers::copy_pending(const Program &program, uint32_t pc) {
   std::span<const RegisterUse> uses = uses_of(program, pc);
   for (const RegisterUse &to : uses)
@@ -252,7 +252,7 @@ std::vector<uint32_t> &Registers::group_of(uint32_t reg) {
   return open_;
 }
 
-/// The load is over where the first of its results is used: one report, and none of the others.
+/// The load is over where the first of its results is used: one report, and no others.
 void Registers::use_early(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_t reg) {
   uint32_t load = pending_[reg].pc;
   reporter.report(Violation::unwaited_load, warp, load, load, -1, [&] {

@@ -1,6 +1,6 @@
 // Registers of a warp: which lanes hold a value (spread.h follows those that hold none), which are in use by a wgmma or
 // tcgen05.ld that is in flight (accessing them before wgmma.wait_group or tcgen05.wait::ld is undefined), and which a
-// wgmma uses without a wgmma.fence behind what accessed them before (PTX ISA 9.7.15.7.1).
+// wgmma uses without a wgmma.fence after earlier accesses (PTX ISA 9.7.15.7.1).
 #pragma once
 
 #include <deque>
@@ -14,7 +14,7 @@
 
 namespace fa::emu::check {
 
-/// What an instruction reads and writes.
+/// The registers that an instruction reads and writes.
 inline std::span<const RegisterUse> uses_of(const Program &program, uint32_t pc) {
   uint32_t first = program.first_use[pc];
   return {program.uses.data() + first, program.first_use[pc + 1] - first};
@@ -39,10 +39,10 @@ class Registers {
   const std::vector<Missing> &missing() const { return missing_; }
   /// The tcgen05.ld, by program counter, whose results it uses although no tcgen05.wait::ld has waited for them.
   const std::vector<uint32_t> &early_loads() const { return early_loads_; }
-  /// What the instruction there, the last one, has loaded into these lanes of the register is an uninitialised element
-  /// of a vector that somebody has written.
+  /// The last instruction, there, has loaded an uninitialised element of a vector that somebody has written into these
+  /// lanes of the register.
   void forget(uint32_t reg, uint32_t mask, uint32_t pc);
-  /// The same where nobody has written anything of what it loads.
+  /// The same where nobody has written any part of the loaded memory.
   void forget_all(uint32_t reg, uint32_t mask, uint32_t pc, uint32_t address);
   /// These lanes do not run an instruction, as its guard says.
   void skip(Reporter &reporter, const Warp &warp, uint32_t pc, const Classified &what, uint32_t mask);
@@ -58,7 +58,7 @@ class Registers {
   /// Where an uninitialised value comes from: a load, or the first use of a register.
   struct Origin {
     uint32_t pc = no_pc, reg = ptx::none;
-    uint32_t load_pc = no_pc;  // of a register: what loaded it
+    uint32_t load_pc = no_pc;  // of a register: its load
     uint32_t address = 0;      // of a load
     bool absent = false;       // shfl took the register of a lane that does not take part
     bool operator==(const Origin &) const = default;
@@ -83,7 +83,7 @@ class Registers {
   };
   struct Pending {
     uint32_t pc = 0;
-    bool result = false;  // an accumulator or what is loaded; else a source
+    bool result = false;  // an accumulator or a load's destination; else a source
     bool loaded = false;  // by tcgen05.ld
     uint32_t users = 0;   // 0: none is in flight
     bool copy = false;    // of an accumulator: no wgmma uses it itself

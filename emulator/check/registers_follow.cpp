@@ -1,4 +1,4 @@
-// Registers that hold nothing, from instruction to instruction, until what comes of them is used.
+// Uninitialised registers, followed from instruction to instruction until a value derived from them is used.
 #include <algorithm>
 #include <bit>
 
@@ -72,7 +72,7 @@ void Registers::follow(Reporter &reporter, const Warp &warp, uint32_t pc, const 
   }
 }
 
-/// What is settled is so no longer where a value goes away.
+/// A lost value is no longer settled.
 void Registers::lose(uint32_t reg, uint32_t lanes_of_it) {
   uint32_t &written = last_->written[reg];
   if ((written & lanes_of_it) == 0) return;
@@ -84,8 +84,8 @@ bool Registers::has_parts(std::span<const RegisterUse> uses) const {
   return std::any_of(uses.begin(), uses.end(), [&](const RegisterUse &use) { return last_->parts.contains(use.reg); });
 }
 
-/// Halves are packed with halves that nobody has written, and unpacked again. What is done to the pair in between
-/// counts as done to what is written.
+/// Halves are packed with halves that nobody has written, and unpacked again. Operations on the pair in between count
+/// as operations on the written half.
 void Registers::follow_parts(const Spreading &spreading, std::vector<Result> &results) {
   auto &all = last_->parts;
   const auto operands = spreading.operands();
@@ -141,7 +141,7 @@ void Registers::count(Reporter &reporter, const Warp &warp, uint32_t pc, uint32_
                     if (origin.load_pc != no_pc)
                       text +=
                           ": " + reporter.line(origin.load_pc) + " loads it from shared memory that nobody has written";
-                    if (origin.pc != pc) text += "; " + reporter.line(pc) + " uses what comes of it";
+                    if (origin.pc != pc) text += "; " + reporter.line(pc) + " uses its result";
                     return text;
                   });
 }

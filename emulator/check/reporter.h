@@ -1,4 +1,4 @@
-// Where checks hand over what they find.
+// The receiver of the checks' findings.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What is remembered of every byte of a CTA's shared memory: who wrote it last, who has read it since, what is in
+// The state of every byte of a CTA's shared memory: who wrote it last, who has read it since, operations in
 // flight. Bytes that are always accessed together share a cell: 16 of them, else 4, else 1. So do 16 bytes that lanes
 // in a row access together, a share each: which lane it was follows from the place.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace fa::emu::check {
 
-/// Small, as there are many: half a line of the cache with what Shadow adds.
+/// Small, as there are many: half a line of the cache with Shadow's additions.
 struct Cell {
   uint32_t write_clock = 0;  // 0: none
   uint32_t write_pc = 0;
@@ -88,7 +88,7 @@ class Shadow {
 
   ReaderSets &readers() { return sets_; }
 
-  /// What an access to these 16 bytes will look at, on its way into the cache; then what a read of the agent will.
+  /// Prefetches the cells of an access to these 16 bytes; then those of a read of the agent.
   void prefetch(uint32_t offset) const {
     if (offset / 16 < chunks_.size()) __builtin_prefetch(&chunks_[offset / 16], 1);
   }
@@ -107,7 +107,7 @@ class Shadow {
  private:
   struct alignas(32) Node {
     Cell cell;
-    uint32_t children = 0;  // number in nodes_; 0: the cell stands for all bytes
+    uint32_t children = 0;  // number in nodes_; 0: the cell is for all bytes
   };
   static_assert(sizeof(Node) == 32);
 

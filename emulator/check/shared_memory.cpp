@@ -180,7 +180,7 @@ void SharedMemory::check_readers(const Accessor &who, Shadow &shadow, const Cell
 void SharedMemory::check_reader(const Accessor &who, const ReadEpoch &reader, uint32_t address) {
   if (reader.clock == 0 || clocks_.knows(who.agent, who.lane, reader.agent, reader.lanes, reader.clock)) return;
   bool same = reader.agent == who.agent;
-  // What a lane has read itself, it may write.
+  // A lane may write bytes that it has read itself.
   if (same && reader.lanes == 1u << who.lane) return;
   reporter_.report(same ? Violation::lane_race : Violation::race, *who.warp, who.pc, reader.pc,
                    static_cast<int>(who.lane), [&] {

@@ -24,7 +24,7 @@ struct Accessor {
   const Instruction *instruction = nullptr;  // of plain stores
   const Access *access = nullptr;
   bool *unwritten = nullptr;  // where to note that some bytes were never written, rather than to report it
-  /// Whether the lane stores what is there already.
+  /// Whether the lane stores the value that is there already.
   bool stores_the_same() const {
     return access && access->digest &&
            access->digest(*warp, *instruction, lane, nullptr) ==
@@ -47,7 +47,7 @@ class SharedMemory {
   /// Whether all these bytes were written; and as if they never had been.
   bool is_written(uint32_t address, uint32_t bytes);
   void forget(uint32_t address, uint32_t bytes);
-  /// When the CTA ends: what is still in flight, and what other blocks of the cluster do that may come after.
+  /// When the CTA ends: operations still in flight, and accesses of other blocks of the cluster that may come after.
   void end(const Cta &cta);
 
  private:

@@ -1,12 +1,12 @@
 // Accesses to shared memory that are plainly in order, whole cells and many lanes at once. Whatever may be a violation
-// is left to the rules of shared_memory.cpp, which look at each lane and byte and report; what is remembered is the
+// is left to the rules of shared_memory.cpp, which look at each lane and byte and report; the recorded state is the
 // same.
 #include "check/shared_memory.h"
 #include "memory/windows.h"
 
 namespace fa::emu::check {
 
-/// What lanes of an agent do to a cell; false, and nothing done, where that is not plainly in order.
+/// The accesses of an agent's lanes to a cell; false, and nothing done, where they are not plainly in order.
 class SharedMemory::Quick {
  public:
   Quick(const Clocks::View &view, uint32_t pc) : view_(view), pc_(pc) {}
@@ -85,7 +85,7 @@ class SharedMemory::Quick {
   bool in_order(uint32_t agent, uint32_t of_lanes, uint32_t share, uint32_t clock) const {
     if (agent != view_.agent) return view_.covers(agent, of_lanes, clock);
     if (clock <= view_.met) return true;
-    // What it has accessed itself.
+    // Bytes that it has accessed itself.
     bool own =
         share == lanes_.share && of_lanes == lanes_.mask && (share != whole_cell || std::has_single_bit(of_lanes));
     return own && !view_.lanes_differ;
@@ -163,8 +163,8 @@ SharedMemory::Lanes SharedMemory::together(const Access &access, uint32_t left, 
   return {((1u << count) - 1) << lane, static_cast<uint32_t>(std::countr_zero(bytes))};
 }
 
-/// Tiles are larger than the nearest cache can hold of what is remembered of them, and a warp's lanes wait for it
-/// together rather than one after another.
+/// The recorded state of a tile is larger than the nearest cache, and a warp's lanes wait for it together rather than
+/// one after another.
 void SharedMemory::prefetch(const Access &access, uint32_t agent) const {
   const auto each = [&](auto &&f) {
     const uint32_t step = access.bytes >= 16 ? 1 : access.bytes >= 4 ? 16 / access.bytes : 4;

@@ -147,7 +147,7 @@ uint32_t Spreading::multiplied(uint32_t reg) const {
     known |=
         tall || (modifier.starts_with("m8n8k") && modifier != "m8n8k4") || (modifier == "m8n8k4" && opcode.has("f64"));
   }
-  // With .block_scale there are scales besides, of rows and columns.
+  // With .block_scale there are scales, too, of rows and columns.
   if (!known || operands().size() != 4) return missing_sources() ? mask : 0;
   std::span<const ptx::Operand> d = elements(0), a = elements(1), b = elements(2), c = elements(3);
   uint32_t result = 0;

@@ -10,7 +10,7 @@
 
 namespace fa::emu::check {
 
-/// What an instruction makes of sources without a value.
+/// The result of an instruction with sources without a value.
 Spread spread_of(const ptx::Opcode &opcode, std::span<const ptx::Operand> operands);
 
 /// An instruction, and which lanes of each register have a value.

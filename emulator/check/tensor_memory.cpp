@@ -159,7 +159,7 @@ void TensorMemory::check_move(const Who &who, const Pending &one, uint32_t colum
 }
 
 void TensorMemory::check_order(const Who &who, const Epoch &other, uint32_t column, const char *does, const char *did) {
-  // A pipe keeps the order of what it was given.
+  // A pipe keeps the order of its operations.
   if (who.pipe && other.pipe == who.pipe) return;
   uint32_t clock = who.moves() && other.issued ? other.issued : other.clock;
   if (clock == 0 || clocks_.reaches_tensor(who.agent, other.agent, clock)) return;
@@ -169,7 +169,7 @@ void TensorMemory::check_order(const Who &who, const Epoch &other, uint32_t colu
       fence ? Violation::missing_tensor_fence : Violation::tensor_race, who.warp, who.pc, other.pc, -1, [&] {
         return std::string(does) + " " + where(column) + ", " + did + " at " + reporter_.line(other.pc) + ", without " +
                (fence
-                    ? "tcgen05.fence::before_thread_sync and ::after_thread_sync on the sides of what synchronises them"
+                    ? "tcgen05.fence::before_thread_sync and ::after_thread_sync on the sides of their synchronisation"
                     : "synchronisation between");
       });
 }
@@ -183,7 +183,7 @@ void TensorMemory::remember_read(Cell &cell, const Epoch &epoch) {
   cell.reads.push_back(epoch);
 }
 
-/// A load that is over has seen the stores before it: what is ordered behind it is ordered behind them.
+/// A load that is over has seen the stores before it: operations behind it are ordered behind them.
 void TensorMemory::end_stores_before(Cell &cell, const Pending &load, const Epoch &done) {
   auto found = std::find_if(cell.pending.begin(), cell.pending.end(), [&](const Pending &one) {
     return one.pipe == 0 && one.agent == load.agent && one.pc == load.pc && !one.writes;
@@ -194,7 +194,7 @@ void TensorMemory::end_stores_before(Cell &cell, const Pending &load, const Epoc
   cell.pending.erase(std::remove_if(cell.pending.begin(), found, store), found);
 }
 
-/// Takes one operation of the same kind out; false where there is none any more.
+/// Takes one operation of the same kind out; false where none is left.
 bool TensorMemory::take_pending(Cell &cell, const Pending &of) {
   for (size_t i = 0; i < cell.pending.size(); i++) {
     Pending &one = cell.pending[i];

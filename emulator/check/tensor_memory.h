@@ -1,6 +1,6 @@
 // Checks of tensor memory (PTX ISA 9.7.16.6, memory consistency of tcgen05): mma and cp are over when a wait has seen
-// what their commit signals, ld and st when tcgen05.wait has; between warps it takes tcgen05.fence on both sides of
-// what synchronises them.
+// their commit's signal, ld and st when tcgen05.wait has; between warps it takes tcgen05.fence on both sides of the
+// synchronisation.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ class TensorMemory {
   void access(const Warp &warp, uint32_t agent, uint32_t pc, const TensorAccess &access);
   /// tcgen05.wait::ld or ::st of the warp.
   void wait(const Warp &warp, uint32_t agent, bool stores);
-  /// The warp has used what the load there has brought.
+  /// The warp has used the result of the load there.
   void loaded(const Warp &warp, uint32_t agent, uint32_t pc);
   /// A warp's stores that nothing has waited for when its block ends.
   void end(const Cta &cta);

@@ -1,5 +1,5 @@
-// When warps did what, for a picture. Time is counted in instructions: each warp has a clock that its instructions move
-// on by one, and that jumps to the other side's where it waits, as if all warps ran side by side.
+// The activity of warps over time, for a picture. Time is counted in instructions: each warp has a clock that its
+// instructions move on by one, and that jumps to the other side's where it waits, as if all warps ran side by side.
 #pragma once
 
 #include <mutex>
@@ -14,14 +14,14 @@ namespace fa::emu::check {
 enum class Role : uint8_t { other, memory, copy, product, wait };
 std::string_view name_of(Role role);
 
-/// What an instruction is to a timeline.
+/// The kind of an instruction for a timeline.
 struct Kind {
   Role role = Role::other;
   bool waits_for_groups = false;  // that the warp has committed
   bool polls = false;             // an mbarrier
 };
 
-/// Something that took a warp's time, or, asynchronous, went on beside it.
+/// An activity that took a warp's time, or, asynchronous, went on at the same time.
 struct Span {
   Role role = Role::other;
   bool asynchronous = false;

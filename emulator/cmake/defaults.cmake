@@ -16,7 +16,7 @@ if(PROJECT_IS_TOP_LEVEL)
   find_program(EMU_CCACHE ccache)
   mark_as_advanced(EMU_CCACHE)
   if(EMU_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    # Precompiled headers are looked at as what they were made from.
+    # ccache looks at the sources of precompiled headers, not at the result.
     set(CMAKE_CXX_COMPILER_LAUNCHER
         ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${EMU_CCACHE})
   endif()

@@ -2,8 +2,8 @@
 #
 #   fa_add_emulated_test(forward.bf16.sm_90a sm_90a fa_forward_test --gtest_filter=*bf16* CHECK SEED 7 LABELS bf16)
 #
-# NAME, DEVICE (as FA_EMU_DEVICE), the program (a target or a path) and its arguments; then CHECK: what the checks find
-# fails the test; SEED n: schedules vary with it; SLOW: only ctest -C slow runs it; LABELS: further ones beside emulated
+# NAME, DEVICE (as FA_EMU_DEVICE), the program (a target or a path) and its arguments; then CHECK: a finding of the checks
+# fails the test; SEED n: schedules vary with it; SLOW: only ctest -C slow runs it; LABELS: further ones besides emulated
 # and each device's name; ENVIRONMENT: further variables, as those of fa_emulated_environment are for every test.
 function(fa_add_emulated_test name device)
   cmake_parse_arguments(arg "CHECK;SLOW" "SEED" "LABELS;ENVIRONMENT" ${ARGN})

@@ -1,7 +1,7 @@
 # The builds of the library: for every CPU, and, as the dynamic loader itself takes a faster one where it can (glibc-hwcaps), for
 # those with AVX2 and FMA (x86-64-v3) and with AVX-512 (x86-64-v4).
 #
-#   fa_emulator_levels   those beside the first: v3 and v4, or none
+#   fa_emulator_levels   those besides the first: v3 and v4, or none
 #   emu_optimised        the targets that are optimised, by EMU_OPTIMISE
 #   emu_built            the builds that programs' targets ask for, by EMU_OPTIMISE
 set(fa_emulator_levels)

@@ -1,6 +1,6 @@
 # Packages of a build: packaging/wheel.sh makes a Python wheel, `cpack --config <build>/CPackConfig.cmake` a .deb.
 
-# What packaging/wheel.sh makes the wheel of: the library and fa-emu in a folder of the Python package.
+# The contents of the wheel of packaging/wheel.sh: the library and fa-emu in a folder of the Python package.
 file(CONFIGURE OUTPUT VERSION CONTENT "@PROJECT_VERSION@\n" @ONLY)
 set(emu_wheel COMPONENT wheel EXCLUDE_FROM_ALL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/python/ DESTINATION . ${emu_wheel} PATTERN __pycache__ EXCLUDE)
@@ -27,8 +27,8 @@ set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "CUDA programs without a GPU: the driver's
 set(CPACK_PACKAGE_DESCRIPTION
     "fa-emu runs a program with a libcuda.so.1 that executes PTX on the CPU, as a\n\
 device of any compute capability, and watches for races, missing waits and\n\
-fences, uninitialised memory and the like. The library lies in a folder of its\n\
-own, where no program takes it for the GPU's driver.")
+fences, uninitialised memory and the like. The library is in a separate\n\
+folder, where no program takes it for the GPU's driver.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)

@@ -32,7 +32,7 @@ CUresult enter(const char *name, bool before_init);
 CUresult report_always(const char *name, CUresult code, const std::string &reason);
 /// The same, unless FA_EMU_QUIET.
 CUresult report(const char *name, CUresult code, const std::string &reason);
-/// What is no error: a line on stderr, unless FA_EMU_QUIET.
+/// For a call that is no error: a line on stderr, unless FA_EMU_QUIET.
 void warn(const char *name, const std::string &text);
 
 template <class Body>

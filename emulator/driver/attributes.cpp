@@ -40,7 +40,7 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 14:
       return 512;  // texture alignment
     case 15:
-      return 1;  // copies beside kernels
+      return 1;  // copies during kernels
     case 16:
       return limits.sm_count;
     case 19:
@@ -96,7 +96,7 @@ std::optional<int> device_attribute(const DeviceLimits &limits, int attribute) {
     case 94:
     case 122:
     case 123:
-      return 1;  // streams wait for values of 32 and 64 bits, also by none of their bits
+      return 1;  // streams wait for values of 32 and 64 bits, also if no bit matches (NOR)
     case 86:
     case 100:
     case 101:

@@ -30,7 +30,7 @@ void end_capture(const std::shared_ptr<Capture> &capture);
 bool is_joined(const Capture &capture);
 /// Adds nodes that are not there yet.
 void add_dependencies(std::vector<GraphNode *> &list, const std::vector<GraphNode *> &more);
-/// The calling thread's mode, which says what require_no_capture forbids it.
+/// Exchanges the calling thread's mode, which decides the calls that require_no_capture refuses.
 void exchange_mode(int &mode);
 /// Refuses calls that would wait for or allocate something, or load code, while a capture forbids them; invalidates it.
 void require_no_capture();

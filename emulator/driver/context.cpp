@@ -104,7 +104,7 @@ EMU_API CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
 EMU_API CUresult cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned *flags, int *active) {
   return api("cuDevicePrimaryCtxGetState", [&] {
     Lock lock(process().mutex);
-    require(flags != nullptr && active != nullptr, "no place for an answer");
+    require(flags != nullptr && active != nullptr, "no place for the flags");
     const Device &device = device_at(ordinal);
     *flags = device.primary_flags;
     *active = device.primary_users > 0;
@@ -235,7 +235,7 @@ EMU_API CUresult cuCtxSetFlags(unsigned flags) {
 }
 
 EMU_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id) {
-  return answer("cuCtxGetId", id, "number", [&] { return context_or_current(context).id; });
+  return api_value("cuCtxGetId", id, "number", [&] { return context_or_current(context).id; });
 }
 
 EMU_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
@@ -270,7 +270,7 @@ EMU_API CUresult cuCtxSetLimit(int limit, size_t value) {
 
 EMU_API CUresult cuCtxGetCacheConfig(int *config) {
   return api("cuCtxGetCacheConfig", [&] {
-    require(config != nullptr, "no place for the answer");
+    require(config != nullptr, "no place for the configuration");
     current();
     *config = 0;
     return CUDA_SUCCESS;
@@ -282,7 +282,7 @@ EMU_API CUresult cuCtxSetCacheConfig(int) {
 /// Banks of shared memory are as wide on all emulated devices.
 EMU_API CUresult cuCtxGetSharedMemConfig(int *config) {
   return api("cuCtxGetSharedMemConfig", [&] {
-    require(config != nullptr, "no place for the answer");
+    require(config != nullptr, "no place for the configuration");
     current();
     constexpr int four_bytes = 1;
     *config = four_bytes;

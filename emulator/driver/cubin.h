@@ -1,4 +1,5 @@
-// What machine code says of kernels: registers and stack, which the emulator takes from the cubin beside the PTX.
+// The description of kernels in machine code: registers and stack, which the emulator takes from the cubin next to the
+// PTX.
 #pragma once
 
 #include <cstdint>

@@ -133,7 +133,7 @@ struct CudaCopyAttributes {
 };
 static_assert(sizeof(CudaCopyAttributes) == 24);
 
-/// cuGraphAddNode's parameters: a kind, and room for what the kind needs.
+/// cuGraphAddNode's parameters: a kind, and room for the kind's own.
 struct CudaGraphNode {
   int type;  // NodeType
   int reserved[3];

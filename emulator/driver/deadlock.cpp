@@ -1,5 +1,5 @@
-// Kernels that cannot go on: what may start beside them, whose delays end, and when it is a deadlock. Only what runs on
-// the emulated GPU is seen; the program's own threads may still write a flag, and have time for it.
+// Kernels that cannot go on: kernels that may start next to them, whose delays end, and when it is a deadlock. Only
+// work on the emulated GPU is seen; the program's own threads may still write a flag, and have time for it.
 #include <dirent.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto patience = 10s;             // with threads of the program that could still do something
-constexpr auto until_dependents = 500ms;   // for the call that enqueues what depends on a kernel that is held
+constexpr auto until_dependents = 500ms;   // for the call that enqueues a dependent of a kernel that is held
 constexpr auto between_questions = 100ms;  // of a program that asks over and over whether something is done
 
 size_t thread_count() {
@@ -50,7 +50,7 @@ void Queue::end_launch(Operation &operation) {
   operation.launch = nullptr;
 }
 
-/// Whether some thread of the program waits for what runs here.
+/// Whether some thread of the program waits for the running operations.
 bool Queue::is_awaited() const {
   return waiters_ > 0 || Operation::Clock::now() - asked_ < between_questions;
 }

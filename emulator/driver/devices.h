@@ -1,4 +1,4 @@
-// What GPUs are emulated: one row of limits a compute capability, taken from a typical board.
+// The emulated GPUs: one row of limits a compute capability, taken from a typical board.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct DeviceLimits {
 
   int like = 0;  // of a capability that is not in the table: the one whose limits these are
 
-  // What boards have or not, whatever their generation.
+  // Features that boards have or not, whatever their generation.
   bool pools = true;              // memory in the order of streams
   bool pageable = false;          // kernels reach all memory of the host
   bool host_page_tables = false;  // by the host's own page tables
@@ -36,7 +36,7 @@ struct DeviceLimits {
 /// (of the first one, where none is lower), with `like` set. Nothing where the text is no such name.
 std::optional<DeviceLimits> limits_of(std::string_view name);
 
-/// What programs see as the device's name; one that is not in the table does not pass for a board that exists.
+/// The device's name for programs; one that is not in the table does not pass for a board that exists.
 std::string name_of(const DeviceLimits &device);
 
 /// "sm_75, sm_80, ...": all of the table, for messages.

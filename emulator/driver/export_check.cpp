@@ -1,5 +1,5 @@
-// The runtime asks three questions before it works with a driver. Two have a constant as their answer; that of the
-// third one is a keyed hash of who asks and when, of the tables that the driver gave out, and of the devices.
+// The runtime checks a driver three times before it works with it. The first two results are constants; the third is a
+// keyed hash of who asks and when, of the tables that the driver gave out, and of the devices.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// What the runtime needs to start: the context of each device, before anybody uses it, and that a context is no other
-// API's (of which there is none here).
+// The functions by which the runtime starts: the context of each device, before anybody uses it, and that a context is
+// no other API's (of which there is none here).
 #include "driver/export_table.h"
 #include "driver/state.h"
 
@@ -9,8 +9,8 @@ namespace {
 
 /// The handle alone: the context comes to life when it is retained.
 CUresult get_primary_context(CUcontext *handle, CUdevice ordinal) {
-  return answer("cudart: get the primary context", handle, "context",
-                [&] { return handle_of<CUcontext>(&primary_of(device_at(ordinal))); });
+  return api_value("cudart: get the primary context", handle, "context",
+                   [&] { return handle_of<CUcontext>(&primary_of(device_at(ordinal))); });
 }
 
 /// Makes the driver's compiler of PTX ready, which is not apart from the rest here.

@@ -1,6 +1,6 @@
 // The driver's private tables: functions that NVIDIA's runtime (libcudart) takes from the driver by cuGetExportTable,
-// beside the public API. Neither tables nor slots are documented: what is here is what the runtimes of CUDA 12 and 13
-// were seen to call. A file describes its table and fills the slots that it knows:
+// in addition to the public API. Neither tables nor slots are documented: the slots here are those that the runtimes of
+// CUDA 12 and 13 were seen to call. A file describes its table and fills the slots that it knows:
 //
 //   struct Interface {
 //     static constexpr const char *name = "CUDART_INTERFACE";
@@ -27,7 +27,7 @@ using ExportId = std::array<uint8_t, 16>;
 std::string text_of(const ExportId &id);
 /// Makes a table known to cuGetExportTable.
 void add_export_table(const char *name, const ExportId &id, const void *table);
-/// Null where there is none.
+/// The table, or null.
 const void *find_export_table(const ExportId &id);
 /// Says which function of a table is missing; returns the error that goes to the runtime.
 CUresult missing_export(const char *name, const ExportId &id, size_t slot);

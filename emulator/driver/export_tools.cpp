@@ -1,4 +1,4 @@
-// Tables of tools (profilers, debuggers): there are none here, so their hooks stay empty.
+// Tables of tools (profilers, debuggers): the emulator has no tools, so their hooks stay empty.
 #include <cstdint>
 
 #include "driver/export_table.h"

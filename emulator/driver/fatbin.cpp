@@ -1,4 +1,4 @@
-// The container: a header, then entries, each with a header of its own. Facts taken from what nvcc 13.0 writes.
+// The container: a header, then entries, each with a header. Facts taken from the output of nvcc 13.0.
 #include "driver/fatbin.h"
 
 #include <lz4.h>
@@ -121,7 +121,7 @@ std::vector<uint8_t> bytes_of(const Code &code) {
   return bytes;
 }
 
-/// Drivers know zstd since CUDA 12.4 (nvcc's manual, --compress-mode); what code was chosen is what they decompress.
+/// Drivers know zstd since CUDA 12.4 (nvcc's manual, --compress-mode); they decompress the chosen code alone.
 void refuse_early_zstd(const Code &code, int driver_version) {
   constexpr int since = 12040;
   if (!(code.entry.flags & flag_zstd) || driver_version >= since) return;
@@ -167,7 +167,7 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
   Chosen chosen;
   const Code *cubin = best(codes, kind_cubin, [&](const Code &code) { return machine_code_runs_on(code, device); });
   const Code *ptx = nullptr;
-  // What machine code was compiled from: PTX of its own name, or the next lower one.
+  // The source of the machine code: PTX of its own name, or the next lower one.
   if (cubin) ptx = best(codes, kind_ptx, [&](const Code &code) { return code.target() == cubin->target(); });
   if (!ptx)
     ptx = best(codes, kind_ptx, [&](const Code &code) {
@@ -179,7 +179,7 @@ Chosen choose_from(const std::vector<Code> &codes, const DeviceLimits &device, i
     chosen.resources = resources_of(bytes_of(*cubin));
     if (!ptx)
       refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, "the fat binary has machine code for " + cubin->target() +
-                                               ", which a GPU would run, but no PTX beside it, which the emulator "
+                                               ", which a GPU would run, but no PTX next to it, which the emulator "
                                                "needs (nvcc leaves none with -rdc=true); it holds " +
                                                list_of(codes));
   }

@@ -10,7 +10,7 @@
 
 namespace fa::emu::driver {
 
-/// What an image may be, by its first bytes.
+/// The kinds of an image, by its first bytes.
 enum class ImageKind : uint8_t { ptx, fatbin, elf };
 ImageKind kind_of(const void *image);
 

@@ -180,7 +180,7 @@ void watch_exit() {
   on_exit(
       [](int status, void *) {
         summarise();
-        // The C library goes on with what is left to do at the end, and with the new status.
+        // The C library goes on with the rest of the exit handlers, and with the new status.
         if (int own = status == 0 && settings().exits ? exit_status() : 0) std::exit(own);
       },
       nullptr);

@@ -1,4 +1,4 @@
-// What the checks of all launches of a process came to.
+// The findings of the checks in all launches of a process.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ void print(const Launch &launch, const Judged &findings);
 
 /// At the process's end: a summary on stderr, and the exit status that FA_EMU_EXIT asks for.
 void watch_exit();
-/// In a process that has been forked: what the other one found is its own.
+/// In a process that has been forked: the parent's findings are not its own.
 void forget_findings();
 
 }  // namespace fa::emu::driver

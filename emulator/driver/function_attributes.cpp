@@ -1,4 +1,4 @@
-// Attributes of functions: what the code needs, and what programs ask for.
+// Attributes of functions: the needs of the code, and the settings of programs.
 #include "driver/function_attributes.h"
 
 #include <algorithm>

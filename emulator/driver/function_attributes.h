@@ -1,4 +1,4 @@
-// What modules and libraries share: attributes of functions, variables, files and logs.
+// The common part of modules and libraries: attributes of functions, variables, files and logs.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace fa::emu::driver {
 
 void get_function_attribute(const Kernel &kernel, int attribute, int *value);
-/// Refuses what the device cannot do.
+/// Refuses values that the device does not support.
 void set_function_attribute(Kernel &kernel, int attribute, int value);
 void get_global(Module &module, const char *name, CUdeviceptr *address, size_t *bytes);
 std::vector<std::string> kernel_names(const ptx::Module &module);

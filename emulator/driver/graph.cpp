@@ -1,4 +1,4 @@
-// What graphs do: growing, copying, ordering, being enqueued.
+// Operations of graphs: growing, copying, ordering, being enqueued.
 #include "driver/graph.h"
 
 #include <algorithm>

@@ -32,9 +32,9 @@ struct Graph : Handled {
   ~Graph();
   GraphNode *add(Work work, std::vector<GraphNode *> after);
   void remove(GraphNode *node);
-  /// A copy with nodes of its own, in the same order.
+  /// A copy with new nodes, in the same order.
   std::shared_ptr<Graph> clone() const;
-  /// Nodes so that each comes behind what it waits for; empty where there is a circle.
+  /// Nodes, each behind those that it waits for; empty where there is a cycle.
   std::vector<const GraphNode *> order() const;
 };
 

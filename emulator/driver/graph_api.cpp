@@ -49,7 +49,7 @@ CUresult instantiate(CUgraphExec *exec, CUgraph graph, cuuint64_t flags) {
   });
 }
 
-/// What keeps an executable graph from taking over another one's parameters.
+/// The reason why an executable graph cannot take over another one's parameters.
 int difference(const GraphExec &old, const GraphExec &fresh, const GraphNode *&node) {
   node = nullptr;
   if (old.steps.size() != fresh.steps.size()) return CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED;
@@ -92,7 +92,7 @@ EMU_API CUresult cuGraphDestroy(CUgraph graph) {
 }
 
 EMU_API CUresult cuGraphClone(CUgraph *clone, CUgraph original) {
-  return answer("cuGraphClone", clone, "graph", [&] { return adopt(graph_of(original)->clone()); });
+  return api_value("cuGraphClone", clone, "graph", [&] { return adopt(graph_of(original)->clone()); });
 }
 
 EMU_API CUresult cuGraphNodeFindInClone(CUgraphNode *found, CUgraphNode original, CUgraph clone) {
@@ -223,7 +223,7 @@ EMU_API CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode *fro
 }
 
 EMU_API CUresult cuGraphNodeGetType(CUgraphNode node, int *type) {
-  return answer("cuGraphNodeGetType", type, "type", [&] { return type_of(object<GraphNode>(node).work); });
+  return api_value("cuGraphNodeGetType", type, "type", [&] { return type_of(object<GraphNode>(node).work); });
 }
 
 EMU_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
@@ -254,7 +254,7 @@ EMU_API CUresult cuGraphExecDestroy(CUgraphExec handle) {
 }
 
 EMU_API CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t *flags) {
-  return answer("cuGraphExecGetFlags", flags, "flags", [&] { return object<GraphExec>(handle).flags; });
+  return api_value("cuGraphExecGetFlags", flags, "flags", [&] { return object<GraphExec>(handle).flags; });
 }
 
 EMU_API CUresult cuGraphUpload(CUgraphExec handle, CUstream stream) {
@@ -316,10 +316,10 @@ EMU_API CUresult cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsig
 }
 
 EMU_API CUresult cuGraphNodeGetEnabled(CUgraphExec exec, CUgraphNode node, unsigned *enabled) {
-  return answer("cuGraphNodeGetEnabled", enabled, "answer", [&] { return step_of(exec, node).enabled; });
+  return api_value("cuGraphNodeGetEnabled", enabled, "flag", [&] { return step_of(exec, node).enabled; });
 }
 
-/// Version 1 says less of what differs.
+/// Version 1 says less of the difference.
 EMU_API CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result) {
   CudaGraphUpdateInfo info = {};
   CUresult updated = cuGraphExecUpdate_v2(exec, graph, &info);

@@ -1,4 +1,4 @@
-// What handles point to. Addresses of dead objects come again late, so that a handle that a program kept for too long
+// The objects of handles. Addresses of dead objects come again late, so that a handle that a program kept for too long
 // is refused, whatever the timing, rather than taken for a newer object's.
 #pragma once
 

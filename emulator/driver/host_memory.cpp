@@ -1,4 +1,4 @@
-// The mappings are Linux's own list, /proc/self/maps, read anew for each launch. What lies in them and is known already
+// The mappings are Linux's own list, /proc/self/maps, read again for each launch. Memory in them that is known already
 // (pinned, registered, managed) is cut out, so that ranges do not overlap; devices' own memory does not count.
 #include "driver/host_memory.h"
 
@@ -20,7 +20,7 @@ bool belongs_to_a_device(uint64_t address) {
                      [=](const auto &device) { return device->memory->holds(address); });
 }
 
-/// What of a mapping no known range has, one part after another.
+/// The parts of a mapping that no known range has, one after another.
 void add_rest(Range mapping, const std::vector<Range> &known, std::vector<Range> &out) {
   auto at = std::lower_bound(known.begin(), known.end(), mapping.begin,
                              [](const Range &range, uint64_t begin) { return range.end <= begin; });

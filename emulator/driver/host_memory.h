@@ -7,8 +7,8 @@
 
 namespace fa::emu::driver {
 
-/// What a kernel that starts now may touch: what the device's memory knows, and where it has pageable access, whatever
-/// else the process may read. What is not mapped stays a fault.
+/// The memory that a kernel that starts now may touch: the device's own, and where it has pageable access, everything
+/// that the process may read. Unmapped addresses stay a fault.
 std::shared_ptr<const memory::RangeTable> reachable(const Device &device);
 
 }  // namespace fa::emu::driver

@@ -1,4 +1,4 @@
-// Start, versions, devices, errors: what every program calls first.
+// Start, versions, devices, errors: the first calls of every program.
 #include <cstdio>
 #include <cstring>
 
@@ -12,7 +12,7 @@ using namespace fa::emu::driver;
 
 namespace {
 
-/// Once; what makes no sense even where reasons are not wanted, since it keeps every program from starting.
+/// Once; invalid settings even where FA_EMU_QUIET is set, since they keep every program from starting.
 void report_settings() {
   static const bool reported = [] {
     for (const std::string &error : settings().errors) std::fprintf(stderr, "fa-emu: error: %s\n", error.c_str());
@@ -155,7 +155,7 @@ EMU_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text) {
 /// Devices see each other's memory through copies only.
 EMU_API CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
   return api("cuDeviceCanAccessPeer", [&] {
-    require(can != nullptr, "no place for the answer");
+    require(can != nullptr, "no place for the value");
     device_at(device), device_at(peer);
     *can = 0;
     return CUDA_SUCCESS;

@@ -39,7 +39,7 @@ void handle(int signal, siginfo_t *info, void *context) {
 
 void say(const Launch &launch) {
   std::string text = "fa-emu: interrupted: " + progress_of(launch) + "\n";
-  for (const std::string &line : describe(launch.standing)) text += "fa-emu:   " + line + "\n";
+  for (const std::string &line : describe(launch.positions)) text += "fa-emu:   " + line + "\n";
   std::fputs(text.c_str(), stderr);
   reported++;
   if (!is_default()) return;
@@ -61,7 +61,7 @@ void watch_interrupts() {
 
 Interruptible::Interruptible(Launch &launch) {
   launch.interrupts = &interrupts;
-  launch.stands = [&launch] { say(launch); };
+  launch.on_positions = [&launch] { say(launch); };
   running++;
 }
 

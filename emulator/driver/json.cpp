@@ -1,4 +1,4 @@
-// Escaping what JSON does not take as it is.
+// Escapes characters that JSON does not allow.
 #include "driver/json.h"
 
 #include <cstdio>

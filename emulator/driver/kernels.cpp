@@ -131,8 +131,8 @@ EMU_API CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, cons
 }
 
 EMU_API CUresult cuModuleGetFunctionCount(unsigned *count, CUmodule module) {
-  return answer("cuModuleGetFunctionCount", count, "number",
-                [&] { return static_cast<unsigned>(kernel_names(*object<Module>(module).ptx).size()); });
+  return api_value("cuModuleGetFunctionCount", count, "number",
+                   [&] { return static_cast<unsigned>(kernel_names(*object<Module>(module).ptx).size()); });
 }
 
 EMU_API CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule handle) {
@@ -187,12 +187,12 @@ EMU_API CUresult cuFuncSetSharedMemConfig(CUfunction function, int) {
 }
 
 EMU_API CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
-  return answer("cuFuncGetModule", module, "module",
-                [&] { return handle_of<CUmodule>(kernel_of(function, current()).module); });
+  return api_value("cuFuncGetModule", module, "module",
+                   [&] { return handle_of<CUmodule>(kernel_of(function, current()).module); });
 }
 
 EMU_API CUresult cuFuncGetName(const char **name, CUfunction function) {
-  return answer("cuFuncGetName", name, "name", [&] { return kernel_of(function, current()).name.c_str(); });
+  return api_value("cuFuncGetName", name, "name", [&] { return kernel_of(function, current()).name.c_str(); });
 }
 
 EMU_API CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *bytes) {

@@ -1,4 +1,4 @@
-// Libraries: code that belongs to no context. Its kernels stand for the functions of a module in each context.
+// Libraries: code that belongs to no context. Its kernels refer to the functions of a module in each context.
 #include <algorithm>
 #include <optional>
 
@@ -132,8 +132,8 @@ EMU_API CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary handle, const ch
 }
 
 EMU_API CUresult cuLibraryGetKernelCount(unsigned *count, CUlibrary library) {
-  return answer("cuLibraryGetKernelCount", count, "number",
-                [&] { return static_cast<unsigned>(names_of(object<Library>(library)).size()); });
+  return api_value("cuLibraryGetKernelCount", count, "number",
+                   [&] { return static_cast<unsigned>(names_of(object<Library>(library)).size()); });
 }
 
 EMU_API CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned count, CUlibrary handle) {
@@ -149,8 +149,8 @@ EMU_API CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned count, CU
 }
 
 EMU_API CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library) {
-  return answer("cuLibraryGetModule", module, "module",
-                [&] { return handle_of<CUmodule>(&module_of(object<Library>(library), current())); });
+  return api_value("cuLibraryGetModule", module, "module",
+                   [&] { return handle_of<CUmodule>(&module_of(object<Library>(library), current())); });
 }
 
 EMU_API CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary library, const char *name) {
@@ -181,12 +181,12 @@ EMU_API CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
 }
 
 EMU_API CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel kernel) {
-  return answer("cuKernelGetLibrary", library, "library",
-                [&] { return handle_of<CUlibrary>(object<LibraryKernel>(kernel).library); });
+  return api_value("cuKernelGetLibrary", library, "library",
+                   [&] { return handle_of<CUlibrary>(object<LibraryKernel>(kernel).library); });
 }
 
 EMU_API CUresult cuKernelGetName(const char **name, CUkernel kernel) {
-  return answer("cuKernelGetName", name, "name", [&] { return object<LibraryKernel>(kernel).name.c_str(); });
+  return api_value("cuKernelGetName", name, "name", [&] { return object<LibraryKernel>(kernel).name.c_str(); });
 }
 
 EMU_API CUresult cuKernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel, CUdevice device) {

@@ -1,4 +1,4 @@
-// The hash MD2 (RFC 1319), and HMAC (RFC 2104) over it: what the CUDA runtime checks a driver with (export_check.cpp).
+// The hash MD2 (RFC 1319), and HMAC (RFC 2104) over it: by which the CUDA runtime checks a driver (export_check.cpp).
 // Of no use where a hash has to be strong.
 #pragma once
 

@@ -44,7 +44,7 @@ struct Pages {
 void add_host_apart(Context &context, void *pointer, size_t bytes, unsigned flags) {
   const Pages pages(host_address(pointer), bytes);
   void *view = mremap(reinterpret_cast<void *>(pages.begin), 0, pages.length, MREMAP_MAYMOVE);
-  require(view != MAP_FAILED, "only what is mapped as shared (MAP_SHARED) is seen at two addresses",
+  require(view != MAP_FAILED, "only memory that is mapped as shared (MAP_SHARED) is seen at two addresses",
           CUDA_ERROR_NOT_SUPPORTED);
   uint64_t distance = host_address(view) - pages.begin;
   Allocation &seen = add_host(context, reinterpret_cast<char *>(pointer) + distance, bytes, flags, true);
@@ -90,7 +90,8 @@ EMU_API CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t 
                                     unsigned element_bytes) {
   return api("cuMemAllocPitch", [&] {
     Lock lock(process().mutex);
-    require(address != nullptr && pitch != nullptr && width > 0 && height > 0, "no place for an answer, or no extent");
+    require(address != nullptr && pitch != nullptr && width > 0 && height > 0,
+            "no place for the address or the pitch, or no extent");
     require(element_bytes == 4 || element_bytes == 8 || element_bytes == 16, "elements have 4, 8 or 16 bytes");
     Context &context = current();
     require_no_capture();

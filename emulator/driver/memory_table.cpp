@@ -9,7 +9,7 @@ bool is_accessible(uint64_t address, uint64_t bytes, bool device_only) {
   bool in_arena = false;
   for (const auto &device : process().devices) {
     auto ranges = device->memory->ranges();
-    // What is mapped side by side counts as one: allocations have gaps between them.
+    // Adjacent mappings count as one: allocations have gaps between them.
     const memory::Range *range = ranges->find(address);
     for (uint64_t end = address + bytes; range; range = ranges->find(range->end))
       if (end <= range->end) return true;

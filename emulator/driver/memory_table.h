@@ -1,4 +1,4 @@
-// Which addresses are memory that kernels and copies may touch, on any device, and what is known of each allocation.
+// Which addresses are memory that kernels and copies may touch, on any device, and the properties of each allocation.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace fa::emu::driver {
 
-/// Whether a range lies in one allocation, or in mappings side by side; where device_only is false, memory of the host
+/// Whether a range is in one allocation, or in adjacent mappings; where device_only is false, memory of the host
 /// that nobody has registered counts too.
 bool is_accessible(uint64_t address, uint64_t bytes, bool device_only);
 /// Whether an address is memory that the driver knows: of a device, pinned, registered or managed.
 bool is_known(uint64_t address);
-/// The allocation that holds an address; null where there is none. Hold the process's lock.
+/// The allocation that holds an address, or null. Hold the process's lock.
 Allocation *find_allocation(uint64_t address);
 /// Allocates on a device and enters it in the table; refuses where memory does not suffice.
 uint64_t make_allocation(Context &context, Device &device, uint64_t bytes, memory::RangeKind kind,

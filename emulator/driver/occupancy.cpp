@@ -1,5 +1,5 @@
-// How many blocks an SM holds: the least of what its blocks, warps, registers and shared memory allow, each counted in
-// the units in which the hardware gives them out (CUDA C++ Programming Guide, "Occupancy").
+// The number of blocks that an SM holds: the least of the limits by blocks, warps, registers and shared memory, each
+// counted in the units in which the hardware gives them out (CUDA C++ Programming Guide, "Occupancy").
 #include <algorithm>
 
 #include "driver/cuda_structs.h"
@@ -109,7 +109,7 @@ EMU_API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfuncti
     require(bytes != nullptr && blocks > 0 && threads > 0, "no place for the size, or no blocks");
     Kernel &kernel = kernel_of(function, current());
     const DeviceLimits &limits = kernel.module->context->device->limits;
-    require(static_cast<int>(blocks_of(kernel, threads, 0)) >= blocks, "an SM does not hold so many of these blocks");
+    require(static_cast<int>(blocks_of(kernel, threads, 0)) >= blocks, "an SM does not hold that many of these blocks");
     uint32_t a_block = limits.shared_per_sm / static_cast<uint32_t>(blocks) / 128 * 128;
     uint32_t fixed = kernel.program->dynamic_shared_offset;
     a_block = std::min(a_block - limits.shared_reserved, limits.shared_per_block_optin);

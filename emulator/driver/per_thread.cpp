@@ -1,4 +1,4 @@
-// Functions whose null stream is the calling thread's own: what programs call that were compiled for it (nvcc
+// Functions whose null stream is the calling thread's own: called by programs that were compiled for it (nvcc
 // --default-stream per-thread), by the names with _ptsz (they take a stream) and _ptds (they do not).
 #include "driver/cuda_structs.h"
 #include "driver/state.h"

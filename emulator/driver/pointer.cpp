@@ -1,4 +1,4 @@
-// What a pointer is: cuPointerGetAttribute and its kin.
+// Attributes of pointers: cuPointerGetAttribute and its kin.
 #include <cstring>
 
 #include "driver/memory_table.h"
@@ -36,7 +36,7 @@ CUresult store(void *place, T value) {
 }
 
 /// For addresses that the driver does not know most attributes are an error.
-CUresult answer(void *place, int attribute, CUdeviceptr address) {
+CUresult store_attribute(void *place, int attribute, CUdeviceptr address) {
   const Allocation *allocation = find_allocation(address);
   if (!allocation) return CUDA_ERROR_INVALID_VALUE;
   bool on_host = allocation->kind == RangeKind::host, managed = allocation->kind == RangeKind::managed;
@@ -85,18 +85,18 @@ EMU_API CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr a
   return api("cuPointerGetAttribute", [&] {
     Lock lock(process().mutex);
     require(value != nullptr && attribute >= 1 && attribute <= last_attribute, "no place, or no such attribute");
-    return answer(value, attribute, address);
+    return store_attribute(value, attribute, address);
   });
 }
 
-/// Unlike the single question, this one answers zeros for what is not known.
+/// Unlike the function for one attribute, this one stores zeros for unknown addresses.
 EMU_API CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **values, CUdeviceptr address) {
   return api("cuPointerGetAttributes", [&] {
     Lock lock(process().mutex);
     require(count > 0 && attributes != nullptr && values != nullptr, "no attributes, or no places");
     for (unsigned i = 0; i < count; i++) {
       require(values[i] != nullptr && attributes[i] >= 1 && attributes[i] <= last_attribute, "no such attribute");
-      if (answer(values[i], attributes[i], address) == CUDA_SUCCESS) continue;
+      if (store_attribute(values[i], attributes[i], address) == CUDA_SUCCESS) continue;
       bool is_bool = attributes[i] == sync_memops || attributes[i] == is_managed || attributes[i] == mapped ||
                      attributes[i] == legacy_ipc || attributes[i] == gpu_direct;
       if (is_bool)

@@ -172,13 +172,13 @@ EMU_API CUresult cuMemPoolGetAccess(int *flags, CUmemoryPool handle, CudaMemLoca
 }
 
 EMU_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-  return answer("cuDeviceGetDefaultMemPool", pool, "pool",
-                [&] { return handle_of<CUmemoryPool>(&with_pools(device_at(device)).default_pool); });
+  return api_value("cuDeviceGetDefaultMemPool", pool, "pool",
+                   [&] { return handle_of<CUmemoryPool>(&with_pools(device_at(device)).default_pool); });
 }
 
 EMU_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
-  return answer("cuDeviceGetMemPool", pool, "pool",
-                [&] { return handle_of<CUmemoryPool>(with_pools(device_at(device)).pool); });
+  return api_value("cuDeviceGetMemPool", pool, "pool",
+                   [&] { return handle_of<CUmemoryPool>(with_pools(device_at(device)).pool); });
 }
 
 EMU_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {

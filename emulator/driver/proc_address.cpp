@@ -58,10 +58,10 @@ EMU_API CUresult cuGetProcAddress_v2(const char *name, void **function, int vers
         constexpr uint64_t per_thread_default = 2;
         std::string symbol;
         *function = nullptr;
-        Status answer = find(name, version, flags == per_thread_default, symbol);
-        if (status) *status = answer;
+        Status result = find(name, version, flags == per_thread_default, symbol);
+        if (status) *status = result;
         // As the API says: success, and no function.
-        if (answer != found) return CUDA_SUCCESS;
+        if (result != found) return CUDA_SUCCESS;
         *function = own_symbol(symbol);
         return CUDA_SUCCESS;
       },

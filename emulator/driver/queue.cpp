@@ -72,7 +72,7 @@ Done Queue::push(Context *context, std::vector<Done> after, std::function<void(O
   return push(std::move(operation));
 }
 
-/// Wakes threads for what may start, and makes one more where all are busy.
+/// Wakes threads for operations that may start, and makes one more where all are busy.
 void Queue::start_workers() {
   changed_.notify_all();
   if (ending_ || idle_workers_ > 0 || workers_ >= most_running) return;
@@ -80,14 +80,14 @@ void Queue::start_workers() {
   std::thread([this] { work(); }).detach();
 }
 
-/// Whether what runs lets a worker start something beside it.
+/// Whether the running operations let a worker start another one.
 bool Queue::may_start(const Operation &operation) const {
   return running_.size() < most_running &&
          std::all_of(running_.begin(), running_.end(), [](const Done &one) { return one->shares; }) &&
          is_ready(operation);
 }
 
-/// Runs one operation, of those that are wanted or else of all that may start; false where there is none.
+/// Runs one operation, of those that are wanted or else of all that may start; false otherwise.
 bool Queue::step(std::unique_lock<std::mutex> &lock, const Wanted *wanted) {
   std::vector<size_t> choice;
   for (size_t i = 0; i < waiting_.size() && (varied_ || choice.empty()); i++)

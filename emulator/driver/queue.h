@@ -1,8 +1,8 @@
 // The emulated GPU's front end: operations that wait for one another, run in the background or by whoever waits for
 // one. Streams, events and graphs are nothing but the order between operations.
 //
-// One operation runs at a time, so that what a program computes does not depend on chance, until it cannot go on by
-// itself or runs for long: then it lets others run beside it. Under a seed it may do so from the start.
+// One operation runs at a time, so that a program's results do not depend on chance, until it cannot go on by itself or
+// runs for long: then it lets others run at the same time. Under a seed it may do so from the start.
 #pragma once
 
 #include <atomic>
@@ -30,19 +30,19 @@ struct Operation {
   std::function<bool()> ready;                    // where it waits for memory: whether its turn has come
   Context *context = nullptr;                     // once a fault has ended it, bodies no longer run
   std::shared_ptr<Operation> trigger;             // of a kernel, a mark: done when dependents may start
-  std::shared_ptr<Operation> prerequisite;        // of a dependent: what it waits for when it says so
+  std::shared_ptr<Operation> prerequisite;        // of a dependent: the operation that griddepcontrol.wait waits for
   bool followed = false;                          // some operation waits for it
   uint64_t lot = 0;                               // under a seed: drawn when the program handed it over
   std::atomic<bool> done{false};
   Clock::time_point ended;
 
   // While it runs, under the queue's mutex:
-  bool shares = false;              // others may start beside it
+  bool shares = false;              // others may start meanwhile
   Launch *launch = nullptr;         // of a kernel
   uint64_t blocked_as_of = 0;       // the progress as of which nothing of it can go on
   Clock::time_point blocked_since;  // when it was first seen held
 };
-/// What may be waited for; null: nothing.
+/// An operation that may be waited for; null: nothing.
 using Done = std::shared_ptr<Operation>;
 
 class Queue {
@@ -61,7 +61,7 @@ class Queue {
   /// Whether the calling thread runs an operation: host functions may not call the API.
   static bool inside();
 
-  /// Connects a kernel's launch with what else runs, from here to end_launch.
+  /// Connects a kernel's launch with the other running operations, from here to end_launch.
   void begin_launch(Operation &operation, Launch &launch, Room &room);
   void end_launch(Operation &operation);
 

@@ -25,7 +25,7 @@ struct Summary {
   uint64_t barriers = 0;           // warps at bar, barrier
 };
 
-/// 2 m n k of a shape such as m16n8k16; 0 where the modifier is none.
+/// 2 m n k of a shape such as m16n8k16; 0 for other modifiers.
 uint64_t operations_of(std::string_view shape) {
   std::string text(shape);
   unsigned m = 0, n = 0, k = 0;

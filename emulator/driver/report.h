@@ -1,4 +1,4 @@
-// What a launch came to, for people (stderr) and programs (JSON).
+// The outcome of a launch, for people (stderr) and programs (JSON).
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace fa::emu::driver {
 
-/// Reports what the settings ask for. Where checks are strict, the first finding that is severe enough becomes the
+/// Reports as the settings ask. Where checks are strict, the first finding that is severe enough becomes the
 /// launch's fault.
 void report(const Launch &launch, std::optional<Fault> &fault);
 

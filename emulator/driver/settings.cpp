@@ -15,7 +15,7 @@ std::string_view variable(const char *name) {
   return value ? std::string_view(value) : std::string_view();
 }
 
-/// A number, with K, M or G behind it where sizes are meant; nothing where the text is none.
+/// A number, with K, M or G behind it where sizes are meant; nothing for other texts.
 std::optional<uint64_t> parse_number(std::string_view text) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -33,7 +33,7 @@ uint64_t number(const char *name, uint64_t otherwise, std::vector<std::string> &
   return otherwise;
 }
 
-/// Seconds, 0 where there are none.
+/// Seconds, or 0.
 double seconds(const char *name, std::vector<std::string> &errors) {
   std::string_view text = variable(name);
   double value = 0;
@@ -51,7 +51,7 @@ std::string_view take(std::string_view &text, char separator) {
   return first;
 }
 
-/// Changes a device by a property, such as "sms=14"; false where it is none, or its number is out of range.
+/// Changes a device by a property, such as "sms=14"; false for an unknown property, or a number out of range.
 bool change(DeviceLimits &device, std::string_view property) {
   constexpr uint64_t most_sms = 1024, least_shared = 48 << 10, most_shared = 1 << 20;
   std::string_view value = property, name = take(value, '=');

@@ -1,8 +1,8 @@
-// What the environment asks for: the only place that reads FA_EMU_ variables.
+// The settings in the environment: the only place that reads FA_EMU_ variables.
 //
 //   FA_EMU_DEVICE   sm_90a            devices, separated by commas, or none; sm_80 by default. One not known, such as
 //                                     sm_130, has the limits of the nearest lower one, under a name that says so and
-//                                     with a warning on stderr. What is unlike a generation's usual board stands
+//                                     with a warning on stderr. Differences from a generation's usual board are
 //                                     behind colons, as in sm_80:sms=14:memory=10G:pageable :
 //                                       sms=14      multiprocessors, of which a MIG slice has fewer
 //                                       memory=10G  memory, whatever FA_EMU_MEMORY says
@@ -14,7 +14,7 @@
 //                                       busy        no contexts, as another process has the device for itself
 //                                       apart       kernels see registered memory, which must be mapped as shared, at
 //                                                   other addresses than the host
-//   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: what is found fails the
+//   FA_EMU_CHECK    1                 watch for races, uninitialised memory and the like; 2: a finding fails the
 //                                     launch, with CUDA_ERROR_LAUNCH_FAILED
 //   FA_EMU_FAIL_ON  error             the least severity that fails a launch (FA_EMU_CHECK=2) or a process
 //                                     (FA_EMU_EXIT): error, warning or formal
@@ -27,20 +27,21 @@
 //                                     every run is the same
 //   FA_EMU_TIMEOUT  60                seconds after which a launch fails, with CUDA_ERROR_LAUNCH_TIMEOUT and where its
 //                                     warps are
-//   FA_EMU_PROGRESS 5                 a line on stderr about a launch that runs, every so many seconds
+//   FA_EMU_PROGRESS 5                 a line on stderr about a launch that runs, at this interval in seconds
 //   FA_EMU_REPORT   1                 time and instruction mix of each launch on stderr; 2: memory counters too
 //   FA_EMU_JSON     file              all of it as JSON lines, appended to the file
 //   FA_EMU_TOTALS   file              when the process ends: a line of JSON with sums over its launches, appended to it
-//   FA_EMU_TIMELINE file              when warps of the first blocks did what, as a trace for chrome://tracing and
+//   FA_EMU_TIMELINE file              the activity of the first blocks' warps, as a trace for chrome://tracing and
 //                                     fa-emu-timeline
-//   FA_EMU_DRIVER   13000             the driver's version of CUDA, which cuDriverGetVersion returns: what functions it
+//   FA_EMU_DRIVER   13000             the driver's version of CUDA, which cuDriverGetVersion returns: the functions
+//   that it
 //                                     has, the newest PTX, zstd in fat binaries (12.4), programmatic dependencies in
 //                                     captures (12.3)
 //   FA_EMU_MEMORY   1G                memory of each device
 //   FA_EMU_FAIL     3                 lets the third call of the API fail, with CUDA_ERROR_UNKNOWN
 //   FA_EMU_CAPTURE_CONTEXT  refuse    cuStreamGetCtx and cuStreamGetDevice of a stream that captures fail with
 //                                     CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED and invalidate the capture, as a strict
-//                                     driver does; allow, the default: they give what they are asked for
+//                                     driver does; allow, the default: they succeed
 //   FA_EMU_QUIET    1                 no reasons of refused calls, no findings and no summary on stderr; a kernel's
 //                                     faults are reported all the same
 #pragma once
@@ -58,9 +59,9 @@ namespace fa::emu::driver {
 struct Settings {
   std::vector<DeviceLimits> devices;
   RunOptions run;
-  bool strict = false;  // what the checks find is a fault
+  bool strict = false;  // a finding is a fault
   Severity fail_on = Severity::error;
-  bool exits = false;  // what they find changes the process's exit status
+  bool exits = false;  // findings change the process's exit status
   std::string suppression_file;
   std::vector<Suppression> suppressions;
   bool report = false;
@@ -70,7 +71,7 @@ struct Settings {
   bool quiet = false;
   bool refuse_capture_context = false;  // of a stream that captures, its context and device
   std::vector<std::string> errors;      // invalid variables, for stderr
-  std::vector<std::string> warnings;    // what is done otherwise than it may seem
+  std::vector<std::string> warnings;    // settings whose effect may surprise
   std::string totals;                   // a file: see totals.h
 };
 

@@ -32,7 +32,7 @@ struct Device;
 struct Library;
 struct Module;
 
-/// What cuFuncSetAttribute sets.
+/// The attributes of cuFuncSetAttribute.
 struct KernelSettings {
   uint32_t max_dynamic_shared = 48 * 1024;
   int carveout = -1;
@@ -119,7 +119,7 @@ struct Context : Handled {
   size_t limits[10] = {};
 };
 
-/// What is known of an allocation besides its extent.
+/// The properties of an allocation besides its extent.
 struct Allocation {
   Device *device = nullptr;
   Context *context = nullptr;
@@ -131,7 +131,8 @@ struct Allocation {
   bool owned_by_host = false;  // cuMemHostRegister
   bool freed = false;          // cuMemFreeAsync was called
   bool mapped = false;         // by cuMemMap
-  // What takes an address to where devices, or the host, see the same byte: registered memory may have two entries.
+  // The offsets from an address to that of the same byte on devices, or on the host: registered memory may have two
+  // entries.
   int64_t to_device = 0, to_host = 0;
 };
 
@@ -150,9 +151,10 @@ struct Process {
 Process &process();
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-/// A function of the API that gives one value: its name, where the value goes and what it is, and how to get it.
+/// A function of the API that gives one value: its name, the pointer for the value, the value's name, and how to get
+/// it.
 template <class T, class F>
-CUresult answer(const char *name, T *place, const char *what, F value) {
+CUresult api_value(const char *name, T *place, const char *what, F value) {
   return api(name, [&] {
     Lock lock(process().mutex);
     if (!place) refuse(CUDA_ERROR_INVALID_VALUE, std::string("no place for the ") + what);
@@ -165,7 +167,7 @@ CUresult answer(const char *name, T *place, const char *what, F value) {
 Device &device_at(CUdevice ordinal);
 /// The calling thread's stack of contexts; the last is current.
 std::vector<Context *> &context_stack();
-/// The current context; refuses where there is none, or where a fault has ended it.
+/// The current context; refuses where no context is current, or where a fault has ended it.
 Context &current();
 /// A new context of the device, alive.
 std::unique_ptr<Context> make_context(Device &device);
@@ -186,7 +188,7 @@ template <class T>
 void make_dead(const T *object) {
   process().handles.erase(object);
 }
-/// From a handle to its object, null where it is none of this kind that is alive.
+/// From a handle to its object, null where no object of this kind is alive.
 template <class T, class Handle>
 T *find_object(Handle handle) {
   auto found = process().handles.find(handle);
@@ -196,7 +198,7 @@ T *find_object(Handle handle) {
 template <class T, class Handle>
 T &object(Handle handle, CUresult code = CUDA_ERROR_INVALID_HANDLE) {
   T *found = find_object<T>(handle);
-  if (!found) refuse(code, "a handle that is none of this kind, or no longer one");
+  if (!found) refuse(code, "a handle of another kind, or of an object that is gone");
   return *found;
 }
 template <class Handle, class T>
@@ -214,7 +216,8 @@ void erase_owned(std::set<std::unique_ptr<T>> &set, T *object) {
     }
 }
 
-/// Parses an image and places its variables. Refuses what cannot run on the device. library: whose code it is, if any.
+/// Parses an image and places its variables. Refuses code that cannot run on the device. library: whose code it is, if
+/// any.
 Module *load_module(Context &context, const void *image, Library *library = nullptr);
 /// Null where the module has no such kernel; refuses instructions that the emulator does not know.
 Kernel *find_kernel(Module &module, const std::string &name);
@@ -228,7 +231,7 @@ Kernel &kernel_of(CUfunction function, Context &context);
 void check_launch(Context &context, const KernelWork &work);
 /// Runs a kernel to its end; a fault becomes the context's sticky error.
 void launch(Context &context, const KernelWork &work, Operation &operation);
-/// Launch attributes that change what runs; the others (priorities, caches, domains) have no effect here.
+/// Launch attributes with an effect here; the others (priorities, caches, domains) have no effect here.
 void apply(KernelWork &work, const CudaLaunchAttribute &attribute);
 /// A kernel's parameters, packed from cuLaunchKernel's arguments.
 std::vector<uint8_t> pack_parameters(const Kernel &kernel, void **parameters, void **extra);

@@ -128,19 +128,19 @@ EMU_API CUresult cuStreamAddCallback(CUstream handle, void (*function)(CUstream,
 }
 
 EMU_API CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
-  return answer("cuStreamGetFlags", flags, "flags", [&] { return stream_of(stream).flags; });
+  return api_value("cuStreamGetFlags", flags, "flags", [&] { return stream_of(stream).flags; });
 }
 
 EMU_API CUresult cuStreamGetPriority(CUstream stream, int *priority) {
-  return answer("cuStreamGetPriority", priority, "priority", [&] { return stream_of(stream).priority; });
+  return api_value("cuStreamGetPriority", priority, "priority", [&] { return stream_of(stream).priority; });
 }
 
 EMU_API CUresult cuStreamGetId(CUstream stream, unsigned long long *id) {
-  return answer("cuStreamGetId", id, "number", [&] { return stream_of(stream).id; });
+  return api_value("cuStreamGetId", id, "number", [&] { return stream_of(stream).id; });
 }
 
 EMU_API CUresult cuStreamGetCtx(CUstream stream, CUcontext *context) {
-  return answer("cuStreamGetCtx", context, "context", [&] { return handle_of<CUcontext>(asked_context(stream)); });
+  return api_value("cuStreamGetCtx", context, "context", [&] { return handle_of<CUcontext>(asked_context(stream)); });
 }
 
 EMU_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, void **green) {
@@ -149,5 +149,5 @@ EMU_API CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *context, void **g
 }
 
 EMU_API CUresult cuStreamGetDevice(CUstream stream, CUdevice *device) {
-  return answer("cuStreamGetDevice", device, "device", [&] { return asked_context(stream)->device->ordinal; });
+  return api_value("cuStreamGetDevice", device, "device", [&] { return asked_context(stream)->device->ordinal; });
 }

@@ -24,7 +24,7 @@ struct Stream : Handled {
   std::map<int, CudaAttributeValue> attributes;  // as they were set
   Done last;                                     // its newest operation
   std::shared_ptr<Capture> capture;              // while it captures
-  std::vector<GraphNode *> capture_after;        // what its next captured operation waits for
+  std::vector<GraphNode *> capture_after;        // the nodes that its next captured operation waits for
 
   bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
 };

@@ -1,4 +1,4 @@
-// Which stream a handle means, and where what it is given goes: to the GPU, or into its capture.
+// The stream of a handle, and the destination of its work: the GPU, or the stream's capture.
 #include "driver/submit.h"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, c
   operation->after = std::move(after);
   queue().push(operation);
   if (!overlaps) return operation;
-  // What comes next waits for both.
+  // The next operation waits for both.
   auto both = std::make_shared<Operation>();
   both->context = &context;
   both->trigger = operation->trigger;

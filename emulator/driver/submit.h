@@ -1,4 +1,4 @@
-// The way of work into a stream: which one a handle means, and what its next operation waits for.
+// The way of work into a stream: the stream of a handle, and the operations that its next one waits for.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 namespace fa::emu::driver {
 
 /// The stream of a handle, which may be null, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD. Refuses others than the current
-/// context's, and what the legacy stream may not do while streams capture.
+/// context's, and uses of the legacy stream that captures forbid.
 Stream &stream_of(CUstream handle);
 /// Hands work to the GPU, or to the capture that the stream takes part in.
 void submit(Stream &stream, Work work);
 /// Everything that a stream's next operation waits for.
 std::vector<Done> order_of(const Stream &stream);
-/// Enqueues work behind operations, of which a kernel may overlap the last one; what is done when all of it is.
+/// Enqueues work behind operations, of which a kernel may overlap the last one; the result is done when all of it is.
 Done enqueue_work(Context &context, const Work &work, std::vector<Done> after, const Done &last);
 /// Enqueues work behind a stream's operations.
 void enqueue(Stream &stream, const Work &work);

@@ -14,7 +14,7 @@
 
 namespace fa::emu::driver {
 
-/// Patterns are those of shells (* ? [a-z]) and stand for whole texts; empty: any.
+/// Patterns are those of shells (* ? [a-z]) and match whole texts; empty: any.
 struct Suppression {
   std::string text;     // as written
   uint32_t number = 0;  // of its line in the file

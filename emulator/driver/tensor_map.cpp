@@ -7,7 +7,7 @@ using namespace fa::emu::driver;
 
 namespace {
 
-CUresult answer(const std::string &wrong) {
+CUresult status_of(const std::string &wrong) {
   if (!wrong.empty()) refuse(CUDA_ERROR_INVALID_VALUE, wrong);
   return CUDA_SUCCESS;
 }
@@ -25,8 +25,8 @@ EMU_API CUresult cuTensorMapEncodeTiled(void *map, uint32_t type, uint32_t rank,
                                         uint32_t interleave, uint32_t swizzle, uint32_t promotion, uint32_t fill) {
   return api("cuTensorMapEncodeTiled", [&] {
     require_tensor_maps();
-    return answer(fa::emu::encode_tiled(map, type, rank, address, extents, strides, box, steps, interleave, swizzle,
-                                        promotion, fill));
+    return status_of(fa::emu::encode_tiled(map, type, rank, address, extents, strides, box, steps, interleave, swizzle,
+                                           promotion, fill));
   });
 }
 
@@ -36,14 +36,14 @@ EMU_API CUresult cuTensorMapEncodeIm2col(void *map, uint32_t type, uint32_t rank
                                          uint32_t interleave, uint32_t swizzle, uint32_t promotion, uint32_t fill) {
   return api("cuTensorMapEncodeIm2col", [&] {
     require_tensor_maps();
-    return answer(fa::emu::encode_im2col(map, type, rank, address, extents, strides, lower, upper, channels, pixels,
-                                         steps, interleave, swizzle, promotion, fill));
+    return status_of(fa::emu::encode_im2col(map, type, rank, address, extents, strides, lower, upper, channels, pixels,
+                                            steps, interleave, swizzle, promotion, fill));
   });
 }
 
 EMU_API CUresult cuTensorMapReplaceAddress(void *map, void *address) {
   return api("cuTensorMapReplaceAddress", [&] {
     require_tensor_maps();
-    return answer(fa::emu::replace_address(map, address));
+    return status_of(fa::emu::replace_address(map, address));
   });
 }

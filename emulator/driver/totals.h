@@ -1,5 +1,5 @@
-// FA_EMU_TOTALS: what all launches of a process come to, a line of JSON in a file. Unlike FA_EMU_JSON it costs no time,
-// so that whole suites can be counted (bench/totals.py).
+// FA_EMU_TOTALS: the sums over all launches of a process, a line of JSON in a file. Unlike FA_EMU_JSON it costs no
+// time, so that whole suites can be counted (bench/totals.py).
 #pragma once
 
 #include "exec/launch.h"
@@ -10,7 +10,7 @@ namespace fa::emu::driver {
 void add_to_totals(const Launch &launch);
 /// At the process's end the line is written, unless the process launched nothing.
 void write_totals_at_exit();
-/// In a process that has been forked: what the other one launched is its own.
+/// In a process that has been forked: the parent's launches are not its own.
 void forget_totals();
 
 }  // namespace fa::emu::driver

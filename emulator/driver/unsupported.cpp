@@ -1,5 +1,5 @@
-// Functions that the emulator has only to say that it lacks what they do: programs that link them load, and those that
-// call them learn why it fails. Arguments are not looked at.
+// Functions that always fail, as the emulator lacks their features: programs that link them load, and those that call
+// them learn why it fails. Arguments are not looked at.
 #include "driver/api.h"
 
 using namespace fa::emu::driver;
@@ -67,7 +67,7 @@ EMU_UNSUPPORTED(cuDeviceGetGraphMemAttribute, "figures of graphs' memory; pools 
 EMU_UNSUPPORTED(cuDeviceSetGraphMemAttribute, "figures of graphs' memory; pools have theirs (cuMemPoolGetAttribute)")
 EMU_UNSUPPORTED(cuGraphAddExternalSemaphoresSignalNode, "memory or semaphores of other APIs")
 EMU_UNSUPPORTED(cuGraphAddExternalSemaphoresWaitNode, "memory or semaphores of other APIs")
-EMU_UNSUPPORTED(cuGraphDebugDotPrint, "pictures of graphs; cuGraphGetNodes and cuGraphGetEdges list what is in them")
+EMU_UNSUPPORTED(cuGraphDebugDotPrint, "pictures of graphs; cuGraphGetNodes and cuGraphGetEdges list their contents")
 EMU_UNSUPPORTED(cuGraphExecChildGraphNodeSetParams, "updates of child graphs; instantiate the graph again")
 EMU_UNSUPPORTED(cuMemRangeGetAttribute, "attributes of managed ranges: advice and prefetching change nothing here")
 EMU_UNSUPPORTED(cuMemRangeGetAttributes, "attributes of managed ranges: advice and prefetching change nothing here")

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t granularity = 2 << 20;
 
-/// What cuMemCreate makes; it lives as long as its handle or a mapping.
+/// The memory of cuMemCreate; it lives as long as its handle or a mapping.
 struct Physical {
   Device *device = nullptr;
   uint64_t bytes = 0;
@@ -97,7 +97,7 @@ EMU_API CUresult cuMemAddressReserve(CUdeviceptr *address, size_t bytes, size_t 
     require(address != nullptr && flags == 0, "no place for the address, or flags that are not 0");
     require(bytes > 0 && bytes % granularity == 0, "sizes are multiples of 2 MiB, see cuMemGetAllocationGranularity");
     require((alignment & (alignment - 1)) == 0, "an alignment that is not a power of two");
-    // All devices have one range of addresses; which of them serves it does not matter to programs.
+    // All devices have one range of addresses; which of them has it does not matter to programs.
     Device &device = context_stack().empty() || !context_stack().back() ? device_at(0) : *current().device;
     uint64_t at = device.memory->reserve(bytes, std::max<uint64_t>(alignment, granularity));
     require(at != 0, "no such range of addresses is left", CUDA_ERROR_OUT_OF_MEMORY);
@@ -111,7 +111,7 @@ EMU_API CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   return api("cuMemAddressFree", [&] {
     Lock lock(process().mutex);
     auto found = table().reservations.find(address);
-    require(found != table().reservations.end() && found->second.bytes == bytes, "not what was reserved");
+    require(found != table().reservations.end() && found->second.bytes == bytes, "not the reserved range");
     auto inside = table().mappings.lower_bound(address);
     require(inside == table().mappings.end() || inside->first >= address + bytes, "something is mapped there");
     found->second.device->memory->unreserve(address);
@@ -202,7 +202,7 @@ EMU_API CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
     for (auto *entry : mappings_in(address, bytes)) {
       auto &[begin, mapping] = *entry;
       mapping.memory->device->memory->hide(begin);
-      // What still looks there, such as a stream that waits for a value, sees zeros.
+      // Operations that still look there, such as a stream that waits for a value, see zeros.
       mmap(reinterpret_cast<void *>(begin), mapping.bytes, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
       process().allocations.erase(begin);
@@ -218,7 +218,7 @@ EMU_API CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CudaAcc
     require(list != nullptr && count > 0, "no access is described");
     auto mappings = mappings_in(address, bytes);
     for (size_t i = 0; i < count; i++) {
-      require(list[i].flags == 0 || list[i].flags == 1 || list[i].flags == 3, "access is none, read, or both");
+      require(list[i].flags == 0 || list[i].flags == 1 || list[i].flags == 3, "expected access of none, read, or both");
       for (auto *entry : mappings) {
         auto &[begin, mapping] = *entry;
         Device &owner = *mapping.memory->device;
@@ -272,6 +272,6 @@ EMU_API CUresult cuMemRetainAllocationHandle(uint64_t *handle, void *address) {
 }
 
 EMU_API CUresult cuMemGetAllocationPropertiesFromHandle(CudaMemoryProperties *properties, uint64_t handle) {
-  return answer("cuMemGetAllocationPropertiesFromHandle", properties, "properties",
-                [&] { return memory_of(handle)->properties; });
+  return api_value("cuMemGetAllocationPropertiesFromHandle", properties, "properties",
+                   [&] { return memory_of(handle)->properties; });
 }

@@ -1,4 +1,4 @@
-// What a stream or a node of a graph does, as data: parameters are copied when the call is made.
+// The work of a stream or of a node of a graph, as data: parameters are copied when the call is made.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +87,7 @@ struct EmptyWork {};
 using Work = std::variant<EmptyWork, KernelWork, CopyWork, SetWork, HostWork, EventWork, AllocateWork, FreeWork,
                           ValueWork, ChildWork>;
 
-/// Checks what can be checked before the work runs; refuses.
+/// Checks everything that can be checked before the work runs; refuses.
 void check(Context &context, const Work &work);
 /// Does the work, as that operation. A fault becomes the context's sticky error. Not for events and children, which are
 /// order alone.

@@ -1,4 +1,5 @@
-// Bounds are checked for all lanes at once where they are in one range; only what fails that is looked at lane by lane.
+// Bounds are checked for all lanes at once where they are in one range; only accesses that fail that are looked at lane
+// by lane.
 #include "exec/access.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ Space space_of(uint64_t generic) {
             std::to_string(cta.shared_bytes) + " bytes that the block has");
 }
 
-/// Idle lanes get the address of one that is not: what holds for all of them then holds for those that matter.
+/// Idle lanes get the address of one that is not: properties of all addresses then hold for those that matter.
 void fill_idle(uint64_t *address, uint32_t mask) {
   const uint64_t any = address[std::countr_zero(mask)];
   for (uint32_t lane = 0; lane < lanes; lane++) address[lane] = mask >> lane & 1 ? address[lane] : any;

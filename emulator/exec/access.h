@@ -32,7 +32,7 @@ void resolve(Warp &warp, const Instruction &instruction, ptx::Space space, uint3
 [[gnu::cold]] void check_alignment(Warp &warp, const Instruction &instruction, uint32_t mask, uint32_t alignment,
                                    const uint64_t *address);
 
-/// One lane's access to shared memory: of its own CTA, or of the one whose rank the address carries.
+/// One lane's access to shared memory: its own CTA's, or that of the CTA whose rank the address carries.
 uint8_t *shared_at(Warp &warp, const Instruction &instruction, int lane, uint32_t address, uint32_t bytes);
 /// One lane's access to global memory.
 uint8_t *global_at(Warp &warp, const Instruction &instruction, int lane, uint64_t address, uint64_t bytes);

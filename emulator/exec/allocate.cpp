@@ -1,5 +1,6 @@
-// Liveness over basic blocks, then a linear scan. A lane follows one path through the program and has columns of its
-// own, so what is right for a scalar program is right here; a write under a guard leaves other lanes' values alive.
+// Liveness over basic blocks, then a linear scan. A lane follows one path through the program and has its own columns,
+// so an allocation that is right for a scalar program is right here; a write under a guard leaves other lanes' values
+// alive.
 #include "exec/allocate.h"
 
 #include <algorithm>
@@ -201,7 +202,7 @@ Allocation allocate(const AllocationInput &input) {
     if (intervals[reg].first != UINT32_MAX) order.push_back(reg);
   std::stable_sort(order.begin(), order.end(),
                    [&](ptx::Index a, ptx::Index b) { return intervals[a].first < intervals[b].first; });
-  // Wide rows first, so that all are aligned; predicates, 4 bytes each, have a region of their own at the end.
+  // Wide rows first, so that all are aligned; predicates, 4 bytes each, have a separate region at the end.
   uint32_t predicate_bytes = 0;
   std::array<Pool, 5> pools{Pool(4), Pool(64), Pool(128), Pool(256), Pool(512)};
   auto pool_of = [](ptx::Type type) {
@@ -212,7 +213,8 @@ Allocation allocate(const AllocationInput &input) {
   std::vector<uint32_t> offset(input.registers.size());
   uint32_t done = 0;
   for (ptx::Index reg : order) {
-    // What ends before this one begins; at the same instruction both have rows, so handlers may write before they read.
+    // Intervals that end before this one begins; at the same instruction both have rows, so handlers may write before
+    // they read.
     for (; done < intervals[reg].first; done++)
       for (ptx::Index ended : ending[done]) pools[pool_of(input.registers[ended])].give(offset[ended]);
     int pool = pool_of(input.registers[reg]);

@@ -82,7 +82,7 @@ void release(Warp &warp, const Instruction &instruction, const CallSite &site, u
     uint64_t address = builtin_argument(warp, site, lane, 0);
     if (address != 0 && !(heap && heap->release(address)))
       fault(warp, instruction, FaultKind::illegal_address, static_cast<int>(lane),
-            "free of what malloc did not give, or gave back already");
+            "free of an address that malloc did not return, or that was freed already");
   }
 }
 

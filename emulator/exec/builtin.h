@@ -8,7 +8,7 @@
 
 namespace fa::emu {
 
-/// Null where the name is none of them.
+/// The builtin of the name, or null.
 Builtin builtin_of(std::string_view name);
 
 /// Argument i of a lane, as a u64 (shorter ones are extended with zeros).

@@ -1,4 +1,4 @@
-// Bulk asynchronous operations (PTX ISA 9.7.9.27): what TMA does. An operation reads and writes when something waits
+// Bulk asynchronous operations (PTX ISA 9.7.9.27): TMA. An operation reads and writes when something waits
 // for it (its commit group), or else when nothing in its cluster can go on: so late that a missing wait shows.
 #pragma once
 
@@ -21,7 +21,7 @@ class BulkOperation {
       : warp_(warp), instruction_(instruction), lane_(static_cast<int>(lane)) {}
   virtual ~BulkOperation() = default;
 
-  /// Reports what will be read and written.
+  /// Reports the coming reads and writes.
   virtual void announce() = 0;
   /// Reads the source, unless that has been done.
   void read();
@@ -58,7 +58,7 @@ struct BulkGroups : State {
   std::array<std::deque<Group>, lanes> committed;
 
   /// Operations whose source has not been read when its CTA ends read it then, and are a finding: machines keep shared
-  /// memory until they have, as what ships relies on (CUTLASS 70), and no document promises that.
+  /// memory until they have, as shipped libraries rely on (CUTLASS 70), and no document promises that.
   void at_exit(Cta &cta) override;
 };
 
@@ -79,7 +79,7 @@ std::vector<SharedTarget> multicast(SharedTarget target, uint32_t cta_mask, bool
 /// if the row has 64 bits.
 bool list_address(Decoder &d, std::optional<size_t> operand, std::vector<Slot> &slots);
 
-/// What list_address put there.
+/// The address that list_address put there.
 uint64_t listed_address(const Warp &warp, const Slot *slots, bool wide, uint32_t lane);
 
 }  // namespace fa::emu

@@ -1,4 +1,4 @@
-// Clusters: setting their CTAs up and stepping their warps in turn.
+// Clusters: setting their CTAs up and stepping their warps one after another.
 #include <algorithm>
 
 #include "exec/barrier.h"
@@ -57,7 +57,7 @@ bool still_spins(Warp &warp) {
   return watch.spinning;
 }
 
-/// A warp that has run for so many instructions more: looks now and then whether it spins from here on.
+/// A warp that has run for this many instructions more: looks now and then whether it spins from here on.
 void look_at_spinning(Warp &warp, uint32_t instructions) {
   SpinWatch &watch = warp.state<SpinWatch>();
   watch.ran += instructions;
@@ -89,7 +89,7 @@ void Cluster::begin_cta(Cta &cta, uint32_t rank) {
   cta.threads = shape.block[0] * shape.block[1] * shape.block[2];
   cta.shared_base = (rank << memory::rank_shift) + memory::shared_begin;
   cta.shared_bytes = program.dynamic_shared_offset + shape.dynamic_shared;
-  // Ones: what was never written is not a number, in every type of floating point.
+  // Ones: unwritten memory is NaN, in every type of floating point.
   cta.shared_storage.resize(cta.shared_bytes / sizeof(RowBlock) + 16);
   std::fill_n(cta.shared_storage.front().bytes, cta.shared_storage.size() * sizeof(RowBlock), uint8_t{0xff});
   // TMA with swizzling looks at address bits: the storage is aligned as the addresses are.
@@ -136,7 +136,7 @@ bool Cluster::land_one() {
   if (async[chosen].last) chosen = 0;
   if (launch->options.seed != 0) {
     chosen = random() % async.size();
-    // Nothing overtakes what it must follow.
+    // No operation overtakes those that it must follow.
     for (size_t i = 0; i < chosen; i++)
       if (async[i].order != 0 && async[i].order == async[chosen].order) chosen = i;
   }
@@ -183,7 +183,7 @@ Step Cluster::step(uint64_t budget) {
       }
       return Step::finished;
     }
-    // What it did before it got stuck may let others go on.
+    // Its steps before it got stuck may let others go on.
     if (round(budget) || land_one())
       idle = 0, moved = true;
     else if (++idle == idle_rounds_until_stuck)

@@ -1,4 +1,4 @@
-// What .sync instructions need: lanes that name the same members, and faults of those that can never meet.
+// The convergence of .sync instructions: lanes that name the same members, and faults of those that can never meet.
 #pragma once
 
 #include "exec/warp.h"

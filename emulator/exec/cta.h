@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/observer.h"
-#include "exec/standing.h"
+#include "exec/positions.h"
 #include "exec/warp.h"
 #include "memory/device_memory.h"
 
@@ -57,7 +57,7 @@ struct ExecutionCount {
   uint64_t warps = 0, lanes = 0;
 };
 
-/// What Cluster::step came to.
+/// The result of Cluster::step.
 enum class Step : uint8_t { finished, running, stuck };
 
 /// The unit of scheduling: CTAs that see each other's shared memory. A grid without clusters has clusters of one.
@@ -93,14 +93,14 @@ struct Cluster {
   }
   /// Prepares cluster number n of the launch to run from the start; storage is reused.
   void begin(Launch &new_launch, uint64_t n);
-  /// Runs every warp once or more, until about so many instructions are executed or nothing can go on.
+  /// Runs every warp once or more, until about this many instructions are executed or nothing can go on.
   Step step(uint64_t budget);
-  /// Lands one operation in flight; false where there is none.
+  /// Lands one operation in flight; false otherwise.
   bool land_one();
   /// Where every warp is that has not ended, for reports of deadlocks.
   std::string where() const;
   /// The same by block.
-  void stand(std::vector<Standing> &into) const;
+  void collect_positions(std::vector<BlockPosition> &into) const;
 
  private:
   void begin_cta(Cta &cta, uint32_t rank);

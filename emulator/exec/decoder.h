@@ -1,4 +1,4 @@
-// What a family's decode function works with: it looks at one parsed instruction, asks for slots of its operands, and
+// The interface of a family's decode function: it looks at one parsed instruction, asks for slots of its operands, and
 // sets the handler. Reads and writes are recorded on the way, for register allocation and for checks.
 #pragma once
 
@@ -36,7 +36,7 @@ class Decoder {
   // Operands. The register must be as wide as the type.
   Slot destination(const ptx::Operand &operand, ptx::Type type);
   Slot destination(size_t i, ptx::Type type) { return destination(operand(i), type); }
-  /// The predicate behind '|'; a slot that does not exist where there is none.
+  /// The predicate behind '|'; a slot that does not exist where it is absent.
   Slot second_destination(size_t i);
   Slot source(const ptx::Operand &operand, ptx::Type type);
   Slot source(size_t i, ptx::Type type) { return source(operand(i), type); }
@@ -45,7 +45,7 @@ class Decoder {
   Slot wide_source(const ptx::Operand &operand, ptx::Type type, uint32_t &width);
   /// A result that is written after the instruction has passed, at the latest by one that calls lands_late_results.
   Slot late_destination(const ptx::Operand &operand, ptx::Type type);
-  /// The same for what is also read, unless values say no.
+  /// The same for an operand that is also read, unless values say no.
   Slot late_accumulator(const ptx::Operand &operand, ptx::Type type);
   void lands_late_results();
   Slot constant(uint64_t value, uint32_t bytes);

@@ -1,4 +1,4 @@
-// From a PTX type to a handler over C++ types: one generic function serves all widths.
+// From a PTX type to a handler over C++ types: one generic function handles all widths.
 #pragma once
 
 #include "exec/decoder.h"

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t longest_name = 160;
 
-/// Leaves out what is in brackets so deep or deeper.
+/// Leaves out text in brackets of this depth or deeper.
 std::string without_brackets(std::string_view text, int deep) {
   std::string result;
   int depth = 0;

@@ -1,5 +1,5 @@
-// What ends a kernel: thrown by handlers, reported with kernel, line, block, warp and lane, and turned into a driver's
-// error code.
+// The end of a kernel by a fault: thrown by handlers, reported with kernel, line, block, warp and lane, and turned into
+// a driver's error code.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ enum class FaultKind : uint8_t {
 
 struct Fault {
   FaultKind kind = FaultKind::illegal_instruction;
-  std::string message;  // what happened, in a sentence without an end
+  std::string message;  // a sentence without its full stop
   std::string kernel;
   uint32_t ptx_line = 0;
   std::string ptx_text;

@@ -106,7 +106,7 @@ Findings::Place Findings::place_of(const Program &program, uint32_t pc) {
   return {0, straight_[pc], source.opcode, 0};
 }
 
-/// The group, where what happens here is to be its first.
+/// The group, where this is to be its first finding.
 Findings::Group *Findings::count(Violation what, const Warp &warp, uint32_t pc, uint32_t other_pc) {
   const Cta &cta = *warp.cta;
   const Program &program = *cta.launch->program;

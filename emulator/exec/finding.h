@@ -1,4 +1,5 @@
-// What checks find, grouped by cause: an unrolled loop makes one mistake dozens of times, in many warps and blocks.
+// Findings of the checks, grouped by cause: an unrolled loop makes one mistake dozens of times, in many warps and
+// blocks.
 #pragma once
 
 #include <map>
@@ -48,7 +49,7 @@ enum class Violation : uint8_t {
   cluster_request,   // clusterlaunchcontrol after one has failed
 };
 
-/// What suppressions, JSON and summaries call it, and what it weighs.
+/// Its name in suppressions, JSON and summaries, and its severity.
 struct ViolationClass {
   std::string_view name;
   Severity severity = Severity::error;
@@ -83,7 +84,7 @@ class Findings {
   }
   void add(Violation what, const Warp &warp, const Instruction &instruction, int lane, std::string message);
 
-  /// In the order of blocks, which does not depend on what ran when.
+  /// In the order of blocks, which does not depend on the schedule.
   std::vector<Finding> all() const;
   /// How many more there are.
   size_t left_out() const;

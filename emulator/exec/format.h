@@ -1,5 +1,5 @@
 // Small floating point formats, described by numbers: any of them from and to double, in any rounding. One function
-// each way serves f16, bf16, tf32, f32, e4m3, e5m2, e3m2, e2m3, e2m1 (PTX ISA 5.2.3, "Alternate Floating-Point Data
+// each way handles f16, bf16, tf32, f32, e4m3, e5m2, e3m2, e2m3, e2m1 (PTX ISA 5.2.3, "Alternate Floating-Point Data
 // Formats"). double holds every value of them exactly, so encode rounds once where its argument was exact.
 #pragma once
 
@@ -14,7 +14,7 @@ struct Format {
   int mantissa_bits;
   int bias;
   uint32_t largest;   // encoding of the largest finite number, without sign
-  uint32_t infinity;  // what too large a number becomes; the format's NaN where it has no infinity
+  uint32_t infinity;  // for numbers that are too large; the format's NaN where it has no infinity
   uint32_t nan;       // the canonical one
   uint32_t sign;      // the sign's bit
 };
@@ -26,7 +26,7 @@ constexpr Format f32_format{23, 127, 0x7f7fffff, 0x7f800000, 0x7fffffff, 0x80000
 constexpr Format tf32_format{10, 127, 0x3fbff, 0x3fc00, 0x3ffff, 0x40000};
 constexpr Format e4m3_format{3, 7, 0x7e, 0x7f, 0x7f, 0x80};
 constexpr Format e5m2_format{2, 15, 0x7b, 0x7c, 0x7f, 0x80};
-/// These have neither infinity nor NaN: what is too large saturates, NaN becomes the largest number.
+/// These have neither infinity nor NaN: large numbers saturate, NaN becomes the largest number.
 constexpr Format e3m2_format{2, 3, 0x1f, 0x1f, 0x1f, 0x20};
 constexpr Format e2m3_format{3, 1, 0x1f, 0x1f, 0x1f, 0x20};
 constexpr Format e2m1_format{1, 1, 0x7, 0x7, 0x7, 0x8};
@@ -57,7 +57,7 @@ uint32_t encode(double value) {
   uint64_t magnitude_bits = bits & ~(uint64_t{1} << 63);
   int exponent = static_cast<int>(magnitude_bits >> 52) - 1023;
   constexpr int lowest = 1 - format.bias;
-  // Beyond what any format holds the scale below would leave the range of double's exponents.
+  // Beyond the range of all formats the scale below would leave the range of double's exponents.
   int clamped = exponent < lowest ? lowest : (exponent > 200 ? 200 : exponent);
   double scaled = std::bit_cast<double>(magnitude_bits) * power_of_two(format.mantissa_bits - clamped);
   if (exponent > 200) scaled = 0x1p23;
@@ -88,7 +88,7 @@ double decode(uint32_t code) {
 }
 
 /// a + b, rounded to odd: with the lowest bit set where the sum is not exact. Rounding that to a format of at most 51
-/// bits gives what rounding the exact sum would give.
+/// bits gives the same as rounding the exact sum.
 inline double sum_to_odd(double a, double b) {
   double sum = a + b;
   double part = sum - a;

@@ -7,11 +7,11 @@ namespace fa::emu {
 
 constexpr uint32_t no_group = UINT32_MAX;
 
-/// Merges what has met and chooses the group to run: deepest call first, then lowest program counter. no_group where
-/// none is ready.
+/// Merges groups that have met and chooses the group to run: deepest call first, then lowest program counter. no_group
+/// where none is ready.
 uint32_t select_group(Warp &warp);
 
-/// The program counter at which the group may meet another, UINT32_MAX where there is none.
+/// The program counter at which the group may meet another, or UINT32_MAX.
 uint32_t meeting_point(const Warp &warp, const Group &group);
 
 /// Appends a group of these lanes; the frame gains a holder.
@@ -26,7 +26,7 @@ void enter_call(Warp &warp, uint32_t group, const Instruction &instruction, uint
 /// Moves lanes of the group back to their caller.
 void return_from_call(Warp &warp, uint32_t group, uint32_t mask);
 
-/// All groups are parked: lets those go on that bar.warp.sync joins from different places; false where there are none.
+/// All groups are parked: lets those go on that bar.warp.sync joins from different places; false otherwise.
 bool join_anywhere(Warp &warp);
 
 }  // namespace fa::emu

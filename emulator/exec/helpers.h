@@ -1,4 +1,4 @@
-// Threads of run() beside the one that called it: of the emulator, not of the program.
+// Threads of run() besides the one that called it: the emulator's, not the program's.
 #pragma once
 
 #include <atomic>

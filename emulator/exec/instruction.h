@@ -1,4 +1,4 @@
-// A decoded instruction: a handler and where its operands are. One cache line; what does not fit is in Program's lists.
+// A decoded instruction: a handler and where its operands are. One cache line; larger operands are in Program's lists.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct Slot {
   constexpr Bank bank() const { return static_cast<Bank>(bits & 3); }
 };
 
-/// What the interpreter's loop itself must know of an instruction.
+/// The properties of an instruction that the interpreter's loop itself needs.
 enum class Flow : uint8_t {
   plain,       // the handler does everything
   converging,  // the same, once the lanes that Converge names are there
@@ -76,7 +76,7 @@ struct alignas(64) Instruction {
   /// How many instructions from here on have no guard and only a handler: all lanes of a group run them, one after the
   /// other. straight_together: with those that converge, for a group of all lanes that are alive.
   uint16_t straight = 0, straight_together = 0;
-  bool lands_at_once = false;   // its late results are used before an instruction that waits for them
+  bool lands_at_once = false;  // its late results are used before an instruction that waits for them
 
   uint32_t guard_flip() const { return guard_negated ? all_lanes : 0; }
 };

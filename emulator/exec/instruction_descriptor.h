@@ -21,7 +21,7 @@ struct MmaShape {
   bool saturated = false;
 };
 
-/// What is wrong with it (field, got, expected), or nothing. group: CTAs, 1 or 2; ws: of tcgen05.mma.ws.
+/// Its error (field, got, expected), or nothing. group: CTAs, 1 or 2; ws: of tcgen05.mma.ws.
 std::string read_instruction_descriptor(uint32_t bits, MmaKind kind, int group, bool ws, MmaShape &out);
 
 }  // namespace fa::emu

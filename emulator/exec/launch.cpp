@@ -20,7 +20,7 @@ uint32_t core_count() {
   return std::max(std::thread::hardware_concurrency(), 1u);
 }
 
-/// Whether blocks may see of one another who was first, by what they are meant to exchange.
+/// Whether blocks may see which of them was first, by the data that they exchange.
 bool communicates(const Launch &launch) {
   const Program &program = *launch.program;
   if (launch.grid_workspace || program.uses_heap) return true;
@@ -42,7 +42,7 @@ uint32_t thread_count(const Launch &launch) {
   const RunOptions &options = launch.options;
   uint32_t threads = options.threads ? options.threads : core_count();
   bool varied = options.seed != 0 || (options.check && threads > 1 && communicates(launch));
-  // What a seed or the checks show must be there again in the next run, however busy the machine is.
+  // A finding under a seed or the checks must be there again in the next run, however busy the machine is.
   if (options.threads == 0 && varied) threads = 1;
   return static_cast<uint32_t>(std::min<uint64_t>(threads, launch.cluster_count()));
 }
@@ -57,7 +57,7 @@ Fault timeout_of(const Launch &launch) {
   std::snprintf(seconds, sizeof seconds, "%g", launch.options.timeout);
   result.message = "it ran longer than FA_EMU_TIMEOUT (" + std::string(seconds) + " s); " + std::to_string(ended) +
                    " of " + std::to_string(launch.cta_count()) + " blocks had finished";
-  for (const std::string &line : describe(launch.standing)) result.message += "; " + line;
+  for (const std::string &line : describe(launch.positions)) result.message += "; " + line;
   return result;
 }
 

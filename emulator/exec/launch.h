@@ -1,4 +1,4 @@
-// A kernel launch: shape, parameters, limits, and what came of it.
+// A kernel launch: shape, parameters, limits, and its outcome.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,7 @@ struct RunOptions {
   bool count = false;     // decode for and attach memory counters
   double timeout = 0;     // seconds after which a launch fails; 0: none
   double progress = 0;    // seconds between calls of Launch::progressed; 0: none
-  bool timeline = false;  // decode for and attach what records when warps did what
+  bool timeline = false;  // decode for and attach the recorder of the warps' activity
   bool observed() const { return check || count || timeline; }
 };
 
@@ -52,11 +52,11 @@ struct Room {
   std::atomic<uint64_t> taken{0};  // of the whole
 };
 
-/// What becomes of a launch none of whose blocks can go on.
+/// The verdict on a launch none of whose blocks can go on.
 enum class Verdict : uint8_t {
-  again,     // others may yet do what it waits for
+  again,     // others may yet end its wait
   deadlock,  // nobody will
-  end,       // it is to end, with no fault of its own
+  end,       // it is to end, without a fault
 };
 
 /// Memory traffic of a launch, where RunOptions::count asks for it. Bytes as the lanes ask for them.
@@ -85,17 +85,17 @@ struct Launch {
   std::function<std::unique_ptr<Observer>(Launch &)> make_observer;  // null: none
   std::function<void(const std::string &)> print;                    // vprintf's output; null: stdout
 
-  // What runs beside it; null: nothing does.
+  // Concurrent launches; null: none.
   Room *room = nullptr;
   std::atomic<uint64_t> *progress = nullptr;  // counts whenever anything that runs gets on
   std::function<Verdict(uint64_t)> blocked;   // asked when nothing of it can go on, as of that progress
   std::function<void()> company;              // called when it has run for long and may be waiting for another kernel
-  std::function<bool()> prerequisites;        // whether what griddepcontrol.wait waits for is done
+  std::function<bool()> prerequisites;        // whether the launches that griddepcontrol.wait waits for are done
   std::function<void()> triggered;            // called when every block has let dependents start, or ended
   std::function<void()> progressed;           // called now and then while it runs
   const std::atomic<uint32_t> *interrupts = nullptr;  // requests so far to report where its warps are
-  std::function<void()> stands;                       // called when that is known, in `standing`
-  std::atomic<bool> late{false};  // what follows griddepcontrol.launch_dependents runs as late as it can
+  std::function<void()> on_positions;                 // called when that is known, in `positions`
+  std::atomic<bool> late{false};  // code after griddepcontrol.launch_dependents runs as late as it can
   std::atomic<bool> held{false};  // some block is, by that
 
   // Filled by run.
@@ -112,7 +112,7 @@ struct Launch {
   bool all_begun() const { return next_cluster >= cluster_count(); }
   /// Takes a cluster that has not begun out of the grid: its number, or nothing where none is left.
   std::optional<uint64_t> take_cluster();
-  /// So many more blocks have let dependents start, or ended without.
+  /// This many more blocks have let dependents start, or ended without.
   void trigger(uint64_t blocks);
 
   std::atomic<uint64_t> tensor_operations{0};  // of tcgen05.mma; those of other instructions are in their names
@@ -125,7 +125,7 @@ struct Launch {
   std::atomic<uint32_t> working{0};       // threads
   uint32_t idle = 0;                      // of them, those that find nothing to do since idle_as_of; under the mutex
   uint64_t idle_as_of = 0;                // a value of progress
-  std::vector<Standing> standing;         // under the mutex
+  std::vector<BlockPosition> positions;   // under the mutex
   uint32_t interrupt = 0;                 // the last one that workers looked at; under the mutex
   bool collecting = false;                // its report is to come; under the mutex
   std::atomic<uint32_t> reported{0};      // workers that have said for it where their warps are

@@ -41,7 +41,7 @@ std::string read_wgmma_descriptor(uint64_t bits, MatrixDescriptor &out) {
   constexpr Swizzle modes[] = {Swizzle::none, Swizzle::bytes128, Swizzle::bytes64, Swizzle::bytes32};
   out.swizzle = modes[field(bits, 62, 2)];
   if (uint32_t got = field(bits, 46, 3))
-    return wrong("wgmma", bits, "a reserved field", 46, 48, got, "0 (1 is what tcgen05 wants there)");
+    return wrong("wgmma", bits, "a reserved field", 46, 48, got, "0 (tcgen05 expects 1 there)");
   if (uint32_t got = field(bits, 52, 10))
     return wrong("wgmma", bits, "a reserved field", 52, 61, got, "0 (the swizzle mode is in bits 62 and 63)");
   return check_gaps("wgmma", bits);
@@ -71,7 +71,7 @@ std::string read_tcgen05_descriptor(uint64_t bits, MatrixDescriptor &out) {
                    "0 (none), 1 (128 bytes in atoms of 32), 2 (128 bytes), 4 (64 bytes) or 6 (32 bytes)");
   }
   if (uint32_t got = field(bits, 46, 3); got != 1)
-    return wrong("tcgen05", bits, "the constant", 46, 48, got, "1 (0 is what wgmma wants there)");
+    return wrong("tcgen05", bits, "the constant", 46, 48, got, "1 (wgmma expects 0 there)");
   if (uint32_t got = field(bits, 52, 1))
     return wrong("tcgen05", bits, "the leading dimension's mode", 52, 52, got,
                  "0, an offset (absolute addresses are for strips of 48 bytes, which sm_100a has not)");

@@ -62,7 +62,7 @@ struct MatrixDescriptor {
   }
 };
 
-/// Reads wgmma's form; what is wrong with it (field, got, expected), or nothing.
+/// Reads wgmma's form; its error (field, got, expected), or nothing.
 std::string read_wgmma_descriptor(uint64_t bits, MatrixDescriptor &out);
 /// Reads tcgen05's form.
 std::string read_tcgen05_descriptor(uint64_t bits, MatrixDescriptor &out);

@@ -1,5 +1,5 @@
-// mbarrier objects (PTX ISA 9.7.13.15): all state is in their 8 bytes of shared memory, in a layout of our own. What
-// completes asynchronously (TMA, tcgen05.commit) uses this; the instructions are in families/mbarrier.cpp.
+// mbarrier objects (PTX ISA 9.7.13.15): all state is in their 8 bytes of shared memory, in a layout of our own.
+// Asynchronous completions (TMA, tcgen05.commit) use this; the instructions are in families/mbarrier.cpp.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct Mbarrier {
 // By shared address (with the rank of the CTA that has it). warp, instruction and lane say who does it, for faults;
 // the warp may have ended meanwhile.
 
-/// count arrivals; drop: and so many fewer in the next phases. Returns the bits before.
+/// count arrivals; drop: and as many fewer in the next phases. Returns the bits before.
 uint64_t mbarrier_arrive(Warp &warp, const Instruction &instruction, int lane, uint32_t address, uint32_t count,
                          bool drop = false);
-/// So many bytes more are awaited in this phase.
+/// This many bytes more are awaited in this phase.
 void mbarrier_expect(Warp &warp, const Instruction &instruction, int lane, uint32_t address, uint32_t bytes);
-/// So many bytes have come.
+/// This many bytes have come.
 void mbarrier_complete(Warp &warp, const Instruction &instruction, int lane, uint32_t address, uint32_t bytes);
 /// One more arrival is pending in this phase (cp.async.mbarrier.arrive without .noinc).
 void mbarrier_add_pending(Warp &warp, const Instruction &instruction, int lane, uint32_t address);

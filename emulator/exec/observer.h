@@ -1,4 +1,4 @@
-// What checks and counters may see of a run. Handlers of an observed program report whole warp instructions; programs
+// The interface of checks and counters. Handlers of an observed program report whole warp instructions; programs
 // that are not observed are decoded to handlers without these calls, so watching costs nothing when nobody does.
 #pragma once
 
@@ -30,27 +30,27 @@ struct Access {
   uint32_t mask = 0;
   const uint64_t *address = nullptr;  // 32 of them
   bool async_proxy = false;           // TMA, wgmma, tcgen05
-  /// Of async_land and async_end_read, and of issues where it is known: what signals the completion, the same key that
-  /// acquire gets; 0: a commit group, for which the issuing warp itself waits. cp.async without .bulk and wgmma report
-  /// issues only: the checks follow commit_group and wait_group of the one by themselves, and hear of the other's end
-  /// by products_complete.
+  /// Of async_land and async_end_read, and of issues where it is known: the key of the completion's signal, the same
+  /// that acquire gets; 0: a commit group, for which the issuing warp itself waits. cp.async without .bulk and wgmma
+  /// report issues only: the checks follow commit_group and wait_group of the one by themselves, and hear of the
+  /// other's end by products_complete.
   uint64_t key = 0;
-  /// Of plain stores: a digest of the value that a lane stores or, given the place, of what is there now. at: that
-  /// place, by lane.
+  /// Of plain stores: a digest of the value that a lane stores or, given the place, of the value that is there now. at:
+  /// that place, by lane.
   uint32_t (*digest)(const Warp &, const Instruction &, uint32_t lane, const uint8_t *at) = nullptr;
   const uint8_t *const *at = nullptr;
   bool reduces = false;  // async_issue_write and async_land: others may reduce the same bytes at the same time
 };
 
 /// One access to tensor memory: these lanes of these columns of a CTA. mma and cp report when they are issued (kinds
-/// async_issue_) and what their commit signals (async_land, async_end_read); ld and st report issues only: the checks
+/// async_issue_) and when their commit signals (async_land, async_end_read); ld and st report issues only: the checks
 /// follow tcgen05.wait by themselves. kind write: the columns are given back.
 struct TensorAccess {
   AccessKind kind = AccessKind::read;
   uint32_t rank = 0;  // of the CTA
   uint32_t lane = 0, lane_count = 0;
   uint32_t column = 0, column_count = 0;
-  uint32_t pipe = 0;  // the thread in whose order mma and cp happen, a number of its own in the cluster; 0: ld, st
+  uint32_t pipe = 0;  // the thread in whose order mma and cp happen, unique in the cluster; 0: ld, st
   uint64_t key = 0;   // as in Access
 };
 
@@ -65,7 +65,7 @@ class Observer {
   /// These lanes do not run an instruction, as its guard says.
   virtual void skipped(Warp &, const Instruction &, uint32_t /*mask*/) {}
   virtual void access(Warp &, const Instruction &, const Access &) {}
-  /// What these lanes did so far happens before whatever acquires the key afterwards. Keys are addresses (of an
+  /// The lanes' accesses so far happen before those of whoever acquires the key afterwards. Keys are addresses (of an
   /// mbarrier in shared memory, of a barrier's state, of a flag in global memory).
   virtual void release(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
   virtual void acquire(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
@@ -73,14 +73,15 @@ class Observer {
   virtual void lanes_meet(Warp &, uint32_t /*mask*/) {}
   /// fence.proxy: generic writes become visible to the async proxy.
   virtual void proxy_fence(Warp &, const Instruction &, uint32_t /*mask*/) {}
-  /// wgmma.wait_group returns: so many wgmma of the warp's warpgroup, the first ones, are complete for all four warps.
+  /// wgmma.wait_group returns: this many wgmma of the warp's warpgroup, the first ones, are complete for all four
+  /// warps.
   virtual void products_complete(Warp &, uint64_t /*count*/) {}
   virtual void tensor_access(Warp &, const Instruction &, const TensorAccess &) {}
-  /// A mark of how far the warp has come, for signals_too: what it started shows its end to others.
+  /// A mark of the warp's progress, for signals_too: its operations show their end to others.
   virtual uint64_t come_so_far(Warp &) { return 0; }
   /// Completions signalled by `key` so far are signalled by `other` as well; and that a warp has come up to the mark.
   virtual void signals_too(uint64_t /*key*/, uint64_t /*other*/, uint64_t /*mark*/) {}
-  /// These lanes arrive at an mbarrier, or what they have started will when it is done.
+  /// These lanes arrive at an mbarrier, or operations that they have started will when they are done.
   virtual void mbarrier_arrives(Warp &, uint32_t /*mask*/, uint64_t /*key*/) {}
   /// They have seen that its phase is over.
   virtual void mbarrier_passed(Warp &, const Instruction &, uint32_t /*mask*/, uint64_t /*key*/) {}

@@ -1,4 +1,4 @@
-// Formats to floats: loops that become vector code, and tables for what has 8 bits.
+// Formats to floats: loops that become vector code, and tables for formats of 8 bits.
 #include "exec/operand_tile.h"
 
 #include <array>

@@ -29,7 +29,7 @@ constexpr uint32_t greatest_depth = 32;
 
 /// One element of an 8-bit container.
 float element_value(Element element, uint8_t bits);
-/// Elements that lie one after another.
+/// Consecutive elements.
 void decode_elements(Element element, const uint8_t *from, uint32_t count, float *to);
 /// The 16 elements of a chunk of shared memory: formats of 4 and 6 bits are packed at its beginning.
 void decode_chunk(Element element, const uint8_t *from, float *to);
@@ -49,7 +49,7 @@ struct OperandSource {
   uint32_t chunks = 2;    // of a K-major row; 1 for tcgen05.cp of 128 bits
 };
 
-/// What a load met that lies outside of the window, if anything.
+/// The first part of a load that is outside of the window, if any.
 struct OutsideWindow {
   bool happened = false;
   uint32_t address = 0;

@@ -1,5 +1,5 @@
-// Describing what stands alike once.
-#include "exec/standing.h"
+// Describes blocks in the same state once.
+#include "exec/positions.h"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t most_lines = 32, most_blocks_named = 3;
 
-std::string index_of(const Standing &one) {
+std::string index_of(const BlockPosition &one) {
   return "(" + std::to_string(one.block[0]) + "," + std::to_string(one.block[1]) + "," + std::to_string(one.block[2]) +
          ")";
 }
@@ -31,11 +31,12 @@ std::string list_of(uint32_t mask) {
   return text;
 }
 
-std::vector<std::string> describe(std::vector<Standing> standing) {
-  std::sort(standing.begin(), standing.end(), [](const Standing &a, const Standing &b) { return a.number < b.number; });
-  std::map<std::string, std::vector<const Standing *>> alike;
+std::vector<std::string> describe(std::vector<BlockPosition> positions) {
+  std::sort(positions.begin(), positions.end(),
+            [](const BlockPosition &a, const BlockPosition &b) { return a.number < b.number; });
+  std::map<std::string, std::vector<const BlockPosition *>> alike;
   std::vector<const std::string *> order;
-  for (const Standing &one : standing) {
+  for (const BlockPosition &one : positions) {
     auto [found, added] = alike.try_emplace(one.warps);
     if (added) order.push_back(&found->first);
     found->second.push_back(&one);
@@ -57,7 +58,7 @@ std::vector<std::string> describe(std::vector<Standing> standing) {
   return lines;
 }
 
-void Cluster::stand(std::vector<Standing> &into) const {
+void Cluster::collect_positions(std::vector<BlockPosition> &into) const {
   for (const Cta &cta : ctas) {
     std::map<std::pair<uint32_t, bool>, uint32_t> warps;  // by program counter and whether they wait there
     for (const Warp &warp : cta.warps)
@@ -67,7 +68,7 @@ void Cluster::stand(std::vector<Standing> &into) const {
         warps[{group.pc - (group.state == GroupState::blocked), waits}] |= 1u << warp.index;
       }
     if (warps.empty()) continue;
-    Standing one;
+    BlockPosition one;
     const LaunchShape &shape = launch->shape;
     one.number = cta.id[0] + uint64_t{shape.grid[0]} * (cta.id[1] + uint64_t{shape.grid[1]} * cta.id[2]);
     std::copy_n(cta.id, 3, one.block);

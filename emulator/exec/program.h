@@ -41,7 +41,7 @@ struct CallSite {
   uint32_t function = UINT32_MAX;  // Program::functions; UINT32_MAX: indirect or builtin
   Builtin builtin = nullptr;
   Slot pointer;                  // of an indirect call: u64 row
-  uint32_t parameter_bytes = 0;  // ... ProgramFunction::parameter_bytes of what it may call
+  uint32_t parameter_bytes = 0;  // ... ProgramFunction::parameter_bytes of the functions that it may call
   std::vector<ParameterCopy> arguments, results;
 };
 
@@ -53,7 +53,7 @@ struct WarpRow {
   Slot slot;
 };
 
-/// What an instruction reads and writes, for register allocation and checks.
+/// A register that an instruction reads or writes, for register allocation and checks.
 struct RegisterUse {
   ptx::Index reg = 0;  // of its function
   bool write = false;
@@ -79,7 +79,7 @@ struct Program {
   bool uses_heap = false;              // calls malloc or free
   bool recursive = false;              // or calls through pointers: local_bytes is a guess
 
-  /// Whether handlers report to an Observer, and registers keep rows of their own (see check/).
+  /// Whether handlers report to an Observer, and registers keep separate rows (see check/).
   bool observed = false;
   std::vector<uint32_t> first_use;  // by program counter, one more at the end; only if observed
   std::vector<RegisterUse> uses;

@@ -11,7 +11,7 @@ namespace fa::emu {
 
 enum class Reduction : uint8_t { none, add, min, max, inc, dec, bit_and, bit_or, bit_xor };
 
-/// Reduces so many bytes; to and data need the alignment of the elements.
+/// Reduces this many bytes; to and data need the alignment of the elements.
 using Reduce = void (*)(uint8_t *to, const uint8_t *data, size_t bytes);
 
 /// The one that the opcode names, or none.

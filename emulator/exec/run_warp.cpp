@@ -118,7 +118,7 @@ class Loop {
 
   void save() { warp_.groups[number_].pc = pc_; }
 
-  /// Everything but plain instructions; false: choose a group anew (the program counter is saved).
+  /// Everything but plain instructions; false: choose a group again (the program counter is saved).
   bool special(const Instruction &instruction, uint32_t mask) {
     switch (instruction.flow) {
       case Flow::plain:

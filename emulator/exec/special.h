@@ -10,7 +10,7 @@ namespace fa::emu {
 /// Its position in ptx::special_register_names, by name without the percent sign.
 ptx::Index special_number(std::string_view name);
 
-/// Whether its value changes while a warp runs (clocks), so that it is read anew every time.
+/// Whether its value changes while a warp runs (clocks), so that it is read every time.
 bool is_clock(ptx::Index special);
 bool is_wide(ptx::Index special);
 uint64_t read_clock(ptx::Index special);

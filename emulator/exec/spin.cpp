@@ -1,4 +1,4 @@
-// Comparing a warp's state with what it was, one instruction at a time.
+// Compares a warp's state with an earlier one, one instruction at a time.
 #include "exec/spin.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Loops that only wait for memory to change. A warp whose registers and program counters come round to what they were,
+// Loops that only wait for memory to change. A warp whose registers and program counters return to earlier values,
 // with nothing written meanwhile, goes on like that until another one writes: it waits, as much as at a barrier.
 #pragma once
 

@@ -14,7 +14,7 @@ struct Cta;
 
 struct State {
   virtual ~State() = default;
-  /// Called when the CTA ends: where what was left undone is reported.
+  /// Called when the CTA ends: reports unfinished operations.
   virtual void at_exit(Cta &) {}
 };
 

@@ -7,7 +7,7 @@
 
 namespace fa::emu {
 
-/// "sm_90a", or what else would have the instruction, where the module's target has not; empty where it has.
+/// The target that would have the instruction, "sm_90a" say, where the module's target lacks it; else empty.
 std::string missing_target(const ptx::Opcode &opcode, std::string_view target);
 
 }  // namespace fa::emu

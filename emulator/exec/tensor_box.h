@@ -8,7 +8,7 @@
 
 namespace fa::emu {
 
-/// What of a row is inside of the tensor: so many bytes from `first` on; nothing if there are 0.
+/// The part of a row that is inside of the tensor: this many bytes from `first` on; nothing if there are 0.
 struct TensorRow {
   uint64_t address = 0;  // of the first of them, in global memory
   uint32_t first = 0;

@@ -110,7 +110,7 @@ std::string checked(const TensorMap &map, void *out) {
   return wrong;
 }
 
-/// What both ways to make a map have in common; says what cannot even be stored.
+/// The common part of both ways to make a map; its error is one of arguments that cannot even be stored.
 std::string read_common(TensorMap &map, uint32_t type, uint32_t rank, const void *address, const uint64_t *extents,
                         const uint64_t *strides, const uint32_t *steps, uint32_t interleave, uint32_t swizzle,
                         uint32_t promotion, uint32_t fill) {

@@ -1,6 +1,6 @@
 // Tensor maps: how a tensor in global memory and a box of it in shared memory are described to cp.async.bulk.tensor
 // (PTX ISA 5.5 "Tensors", CUDA driver API "Tensor Map Object Management"). NVIDIA's 128 bytes are undocumented; these
-// are our own. What encode_* made is taken for a map, and what tensormap.replace made of zeros, and what programs write
+// are our own. Maps are those of encode_*, those that tensormap.replace made of zeros, and those that programs write
 // by themselves (tensor_map_bits.h).
 //
 // Some programs write to NVIDIA's bytes all the same, so nothing is kept where they do: of the 16 words of 64 bits,
@@ -37,7 +37,7 @@ enum class TensorType : uint8_t {
   u6_align16,  // sixteen 6-bit elements in 12 of 16 bytes of shared memory
 };
 enum class TensorInterleave : uint8_t { none, bytes16, bytes32 };
-/// Numbers are those of CUtensorMapSwizzle; atom: what is moved as a whole (16 bytes where not named).
+/// Numbers are those of CUtensorMapSwizzle; atom: bytes that move as a whole (16 where not named).
 enum class TensorSwizzle : uint8_t {
   none,
   span32,
@@ -68,7 +68,7 @@ struct TensorMap {
   uint32_t step[most_dimensions] = {1, 1, 1, 1, 1};    // of which every step-th is copied
   TensorInterleave interleave = TensorInterleave::none;
   TensorSwizzle swizzle = TensorSwizzle::none;
-  uint8_t atomicity = 0;  // as tensormap.replace has it; part of what swizzle says, where that spans 128 bytes
+  uint8_t atomicity = 0;  // as tensormap.replace has it; part of the swizzle, where that spans 128 bytes
   uint8_t promotion = 0;  // CUtensorMapL2promotion; no effect
   TensorFill fill = TensorFill::zeros;
   // Of im2col maps, whose box is channels x pixels: corners of the pixels' box in the dimensions 1 to rank - 2.
@@ -78,21 +78,21 @@ struct TensorMap {
 
   uint32_t element_bytes() const { return static_cast<uint32_t>(stride[0]); }  // where elements are no part of a byte
 
-  /// Elements of 4 and 6 bits lie side by side in global memory, and in shared memory so, or sixteen of them in 16
+  /// Elements of 4 and 6 bits are adjacent in global memory, and in shared memory so, or sixteen of them in 16
   /// bytes.
   bool packed() const { return type >= TensorType::u4_align8; }
   bool has_gaps() const { return type >= TensorType::u4_align16; }
   /// Of how many elements a tensor's width, and where a box begins, are multiples.
   uint32_t granularity() const { return has_gaps() ? 128 : packed() ? 2 : 1; }
-  /// Bytes of so many elements in a row.
+  /// Bytes of this many consecutive elements.
   uint64_t global_bytes(uint64_t elements) const;
   uint64_t shared_bytes(uint64_t elements) const;
   /// Where in a row of shared memory a byte goes that has this place among the row's bytes of global memory.
   uint32_t shared_offset(uint32_t byte) const;
 };
 
-/// cuTensorMapEncodeTiled's arguments, in its order: checks them all and writes 128 bytes to out. Returns what is wrong
-/// (the driver answers CUDA_ERROR_INVALID_VALUE), or nothing. extents: rank; strides: rank - 1, in bytes.
+/// cuTensorMapEncodeTiled's arguments, in its order: checks them all and writes 128 bytes to out. Returns the error
+/// (the driver's status is CUDA_ERROR_INVALID_VALUE), or nothing. extents: rank; strides: rank - 1, in bytes.
 std::string encode_tiled(void *out, uint32_t type, uint32_t rank, const void *address, const uint64_t *extents,
                          const uint64_t *strides, const uint32_t *box, const uint32_t *steps, uint32_t interleave,
                          uint32_t swizzle, uint32_t promotion, uint32_t fill);
@@ -103,7 +103,7 @@ std::string encode_im2col(void *out, uint32_t type, uint32_t rank, const void *a
                           uint32_t pixels, const uint32_t *steps, uint32_t interleave, uint32_t swizzle,
                           uint32_t promotion, uint32_t fill);
 
-/// cuTensorMapReplaceAddress: what is wrong, or nothing.
+/// cuTensorMapReplaceAddress: the error, or nothing.
 std::string replace_address(void *map, const void *address);
 
 /// Reads 128 bytes; false where neither encode_* nor tensormap.replace wrote them, and they are no map in NVIDIA's bits
@@ -116,7 +116,7 @@ bool decode_or_begin(const void *bytes, TensorMap &map);
 /// Writes a map's 128 bytes without looking at it.
 void encode(const TensorMap &map, void *bytes);
 
-/// What no map may say or lack, or nothing.
+/// A property that no map may have or lack, or nothing.
 std::string wrong_with(const TensorMap &map);
 
 /// Where a byte goes that without swizzling would be at this shared address.

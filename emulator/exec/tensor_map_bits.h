@@ -1,5 +1,5 @@
 // Tensor maps that programs write themselves, in the bits that GPUs read: CuTe DSL's host code does so, without
-// cuTensorMapEncodeTiled. NVIDIA does not document these bits. What is here was seen in the maps that CuTe DSL 4.8
+// cuTensorMapEncodeTiled. NVIDIA does not document these bits. They are taken from the maps that CuTe DSL 4.8
 // makes for sm_100a, of tensors of 3 and 4 dimensions and every type and swizzle that it has, and nothing else is taken
 // for one:
 //

@@ -29,7 +29,7 @@ struct TensorMemory : State {
   uint32_t *at(uint32_t lane, uint32_t column) { return cells_.data() + lane * pitch + column; }
   float *floats(uint32_t lane, uint32_t column) { return reinterpret_cast<float *>(at(lane, column)); }
 
-  /// The lowest free columns; column_count where there are none.
+  /// The lowest free columns, or column_count.
   uint32_t find(uint32_t count) const;
   bool allocated(uint32_t first, uint32_t count) const;
 

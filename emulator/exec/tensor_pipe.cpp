@@ -12,7 +12,7 @@ uint32_t thread_of(const Warp &warp, uint32_t lane) {
   return warp.index * lanes + lane;
 }
 
-/// A number of its own for every thread of the cluster, apart from the orders that other families use.
+/// A unique number for every thread of the cluster, apart from the orders that other families use.
 uint32_t order_of(const Warp &warp, uint32_t lane) {
   return 0x40000000 | warp.cta->rank << 12 | thread_of(warp, lane);
 }

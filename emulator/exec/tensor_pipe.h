@@ -1,5 +1,6 @@
-// What tcgen05 instructions start and do not wait for (PTX ISA 9.7.16.6): mma and cp. Those of a thread happen one
-// after another, as late as the program allows; tcgen05.commit signals an mbarrier when all before it are done.
+// Operations that tcgen05 instructions start and do not wait for (PTX ISA 9.7.16.6): mma and cp. Those of a thread
+// happen one after another, as late as the program allows; tcgen05.commit signals an mbarrier when all before it are
+// done.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class TensorOperation {
       : warp_(warp), instruction_(instruction), lane_(lane) {}
   virtual ~TensorOperation() = default;
   virtual void run() = 0;
-  /// Reports what it reads of shared memory, and what it reads and writes of tensor memory. kind: async_issue_read when
+  /// Reports its reads of shared memory, and its reads and writes of tensor memory. kind: async_issue_read when
   /// it is issued, async_end_read when a commit signals its end; key as in Access.
   virtual void observe(AccessKind kind, uint64_t key) const = 0;
 
@@ -49,7 +50,7 @@ struct TensorPipe : State {
 };
 
 void start(std::shared_ptr<TensorOperation> operation);
-/// One arrival at each of these mbarriers (shared addresses with ranks) when what the thread has started is done.
+/// One arrival at each of these mbarriers (shared addresses with ranks) when the thread's operations are done.
 void commit(Warp &warp, const Instruction &instruction, uint32_t lane, std::vector<uint32_t> mbarriers);
 
 }  // namespace fa::emu

@@ -1,4 +1,4 @@
-// One tcgen05.mma on its way: what its operands were when it was issued, and its product when it happens.
+// One tcgen05.mma on its way: its operands at the time of issue, and its product when it happens.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@ namespace fa::emu {
 
 struct Cta;
 
-/// What a handler of Flow::pausing asks for.
+/// The request of a handler of Flow::pausing.
 enum class Pause : uint8_t {
   no,
   yield,    // done; others should run before this group goes on (a wait that was in vain)
@@ -83,7 +83,7 @@ struct Warp {
 /// Why run_warp came back.
 enum class Stop : uint8_t { finished, budget, waiting, blocked };
 
-/// Runs until the warp ends, waits, or has executed so many instructions; budget is what is left of them. Throws Fault.
+/// Runs until the warp ends, waits, or has used up its budget of instructions, which becomes the rest. Throws Fault.
 Stop run_warp(Warp &warp, uint32_t &budget);
 
 }  // namespace fa::emu

@@ -1,5 +1,6 @@
-// A thread that runs a grid: it holds some clusters and steps them in turn. A cluster that cannot go on by itself (it
-// spins on a flag, waits for the whole grid) makes room for the next one, up to what the device holds at once.
+// A thread that runs a grid: it holds some clusters and steps them one after another. A cluster that cannot go on by
+// itself (it spins on a flag, waits for the whole grid) makes room for the next one, up to as many as the device holds
+// at once.
 #pragma once
 
 #include <unistd.h>
@@ -45,7 +46,7 @@ class Worker {
     }
     if (launch_.overdue) {
       std::lock_guard lock(launch_.mutex);
-      stand();
+      collect_positions();
     }
     add_counts();
   }
@@ -54,7 +55,7 @@ class Worker {
   static constexpr uint64_t slice = 1 << 20;  // instructions of a cluster before another one has a turn
   static constexpr uint64_t turns_until_company = 8;
   static constexpr uint64_t idle_rounds_until_deadlock = 4;  // turns of every cluster of a worker
-  static constexpr uint32_t blocked_pause = 50;              // microseconds until another look at what others have done
+  static constexpr uint32_t blocked_pause = 50;              // microseconds until another look at the others' progress
   static constexpr uint32_t report_pause = 1000;             // microseconds
   static constexpr int report_pauses = 500;
 
@@ -106,7 +107,7 @@ class Worker {
     progress_++;
     set_idle(false);
     if (step == Step::running) {
-      // It may wait, in a way that is not recognised, for what another one has yet to write.
+      // It may wait, in a way that is not recognised, for memory that another one has yet to write.
       if (++running_turns_ % turns_until_company == 0 && !admit() && launch_.company) launch_.company();
       at_++;
       return;
@@ -177,7 +178,7 @@ class Worker {
     return launch_.idle == launch_.working && launch_.idle_as_of == progress_;
   }
 
-  /// Does what is asked of a launch from outside while it runs.
+  /// Handles requests to a running launch.
   void look_around() {
     if (launch_.interrupts && launch_.interrupts->load(std::memory_order_relaxed) != interrupt_) report_positions();
     const RunOptions &options = launch_.options;
@@ -192,8 +193,8 @@ class Worker {
   }
 
   /// Says where the warps of this worker's clusters are. Under the mutex.
-  void stand() {
-    for (const auto &cluster : resident_) cluster->stand(launch_.standing);
+  void collect_positions() {
+    for (const auto &cluster : resident_) cluster->collect_positions(launch_.positions);
     launch_.reported++;
   }
 
@@ -210,14 +211,14 @@ class Worker {
       }
       interrupt_ = interrupt;
       if (!seen) launch_.interrupt = interrupt, launch_.collecting = true, launch_.reported = 0;
-      stand();
+      collect_positions();
       if (seen) return;
     }
     for (int i = 0; i < report_pauses && launch_.reported < launch_.working; i++) usleep(report_pause);
     std::lock_guard lock(launch_.mutex);
-    launch_.stands();
+    launch_.on_positions();
     launch_.collecting = false;
-    launch_.standing.clear();
+    launch_.positions.clear();
   }
 
   static const Warp &first_waiting(const Cluster &cluster) {

@@ -1,5 +1,5 @@
-// What kernels call malloc and free of: one allocation of device memory, handed out in pieces. It outlives launches, as
-// the device's heap does.
+// The heap of malloc and free in kernels: one allocation of device memory, handed out in pieces. It outlives launches,
+// as the device's heap does.
 #pragma once
 
 #include <cstdint>

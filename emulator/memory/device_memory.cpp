@@ -64,7 +64,7 @@ uint64_t DeviceMemory::place(uint64_t bytes, uint64_t alignment) {
 uint64_t DeviceMemory::allocate(uint64_t bytes, RangeKind kind, uint64_t alignment) {
   std::lock_guard lock(mutex_);
   if (bytes == 0 || bytes > capacity_ - used_) return 0;
-  // Large allocations have pages of their own, which can be given back.
+  // Large allocations have separate pages, which can be given back.
   bool own_pages = bytes >= page;
   alignment = std::max<uint64_t>(alignment, own_pages ? page : 256);
   uint64_t size = own_pages ? up(bytes + gap, page) : up(bytes + gap, 256);

@@ -1,5 +1,5 @@
-// Device memory: one large reservation of addresses, of which only touched pages cost memory, and the table of what is
-// allocated, down to the byte.
+// Device memory: one large reservation of addresses, of which only touched pages cost memory, and the table of its
+// allocations, down to the byte.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Range {
   RangeKind kind = RangeKind::device;
 };
 
-/// A snapshot of all ranges, sorted: what a launch looks addresses up in, without a lock.
+/// A snapshot of all ranges, sorted: a launch looks addresses up in it, without a lock.
 class RangeTable {
  public:
-  /// The range that holds the address, null where there is none.
+  /// The range that holds the address, or null.
   const Range *find(uint64_t address) const;
-  /// The range that begins nearest below the address, for messages; null where there is none.
+  /// The range that begins nearest below the address, for messages; or null.
   const Range *nearest_below(uint64_t address) const;
   std::vector<Range> ranges;
 };
@@ -43,14 +43,14 @@ class DeviceMemory {
   uint64_t allocate(uint64_t bytes, RangeKind kind = RangeKind::device, uint64_t alignment = 256);
   /// False where nothing of this memory begins there.
   bool release(uint64_t address);
-  /// Addresses that nothing lies at yet; 0 where there are none left. bytes: whole pages.
+  /// Addresses without memory; 0 where none are left. bytes: whole pages.
   uint64_t reserve(uint64_t bytes, uint64_t alignment);
   /// Gives addresses back, nothing of which is mapped; false where no reservation begins there.
   bool unreserve(uint64_t address);
   /// Counts memory that is mapped to reserved addresses; false where the capacity does not hold it.
   bool take(uint64_t bytes);
   void give_back(uint64_t bytes);
-  /// Lets kernels see what was mapped to reserved addresses, or hides it again.
+  /// Lets kernels see memory that was mapped to reserved addresses, or hides it again.
   void show(uint64_t begin, uint64_t bytes);
   void hide(uint64_t begin);
   /// Makes memory of the host visible to kernels (pinned, registered), or hides it again.

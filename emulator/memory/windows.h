@@ -1,5 +1,5 @@
 // The address space that kernels see. Device memory is the host memory behind it: a generic address with nothing in its
-// top byte is a host pointer. The other state spaces are windows, told apart by the top byte.
+// top byte is a host pointer. The other state spaces are windows, which differ in the top byte.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ constexpr uint64_t offset_mask = shared_window - 1;
 /// A shared address is 32 bits: the CTA's rank in its cluster above, the offset below. As on Hopper, an address of
 /// one's own shared memory carries one's own rank, and clearing bit 24 gives the even CTA of a pair.
 constexpr int rank_shift = 24;
-/// Where a CTA's shared memory begins; what is below belongs to the system since SM 8.0, and catches null pointers.
+/// Where a CTA's shared memory begins; the addresses below belong to the system since SM 8.0, and catches null
+/// pointers.
 constexpr uint32_t shared_begin = 1024;
 
 }  // namespace fa::emu::memory

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a wheel of a build: fa_emu-VERSION-py3-none-PLATFORM.whl, which has the library in a folder of its own and fa-emu on
+# Makes a wheel of a build: fa_emu-VERSION-py3-none-PLATFORM.whl, which has the library in a separate folder and fa-emu on
 # PATH. Usage: wheel.sh BUILD FOLDER [PYTHON [PLATFORM]]; PYTHON has pip, PLATFORM is linux_x86_64 or the like.
 #
 # Where the build has -DEMU_STATIC=ON, the wheel needs nothing but glibc; `auditwheel show` says which manylinux tag it may

@@ -92,7 +92,7 @@ Literal Cursor::number() {
   auto integer = [&](const char *digits, int base) {
     uint64_t value = 0;
     auto [stop, error] = std::from_chars(digits, end, value, base);
-    if (error != std::errc()) fail("a number that is none, or too large");
+    if (error != std::errc()) fail("a malformed number, or one that is too large");
     literal.bits = static_cast<int64_t>(negative ? 0 - value : value);
     at_ = static_cast<size_t>(stop - text_.data());
     if (peek_raw() == 'U' || peek_raw() == 'u') at_++;

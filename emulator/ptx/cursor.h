@@ -9,7 +9,7 @@
 
 namespace fa::emu::ptx {
 
-/// What is wrong and where; thrown inside the parser only.
+/// The error and its place; thrown inside the parser only.
 struct Failure {
   uint32_t line;
   std::string message;
@@ -33,7 +33,7 @@ class Cursor {
   char peek_raw(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   bool accept(char c);
   void expect(char c);
-  /// [A-Za-z0-9_$%]+ ; fails where there is none.
+  /// [A-Za-z0-9_$%]+ ; fails otherwise.
   std::string_view word();
   /// As word, with an ".x" to ".w" behind it: names of special registers.
   std::string_view word_with_component();

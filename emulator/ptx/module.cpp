@@ -1,4 +1,4 @@
-// What reports ask of a parsed module: names of registers, texts of lines, places in the source.
+// Properties of a parsed module for reports: names of registers, texts of lines, places in the source.
 #include "ptx/module.h"
 
 #include <array>

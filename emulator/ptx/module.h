@@ -23,7 +23,7 @@ enum class Space : uint8_t { generic, global, shared, local, param, constant };
 struct Opcode {
   std::string_view text;                    // as written
   std::string_view name;                    // up to the first dot
-  std::vector<std::string_view> modifiers;  // what follows, without dots
+  std::vector<std::string_view> modifiers;  // the words after it, without dots
   std::vector<Type> types;                  // those modifiers that are types, in order
 
   bool has(std::string_view modifier) const {
@@ -41,8 +41,8 @@ enum class OperandKind : uint8_t {
   immediate,  // value: its bits; type: none (an integer), f32 or f64
   variable,   // index: Module::variables; value: displacement
   function,   // index: Module::functions
-  label,      // index: instruction that the label stands before
-  name,       // text: a name that is none of these (a .callprototype's, for example)
+  label,      // index: instruction after the label
+  name,       // text: any other name (a .callprototype's, for example)
   address,    // children[0]: base (reg, immediate, variable); value: displacement; more children: coordinates
   vector,     // { children }
   list,       // ( children ): arguments of a call
@@ -65,7 +65,7 @@ struct Operand {
 struct SourceLine {
   uint32_t file = 0;
   uint32_t line = 0;
-  Index inlined_at = none;  // Module::lines: the call that stands for it there
+  Index inlined_at = none;  // Module::lines: the call that was inlined there
 };
 
 struct Instruction {
@@ -169,7 +169,7 @@ struct Error {
   std::string message;  // without the line
   std::string text;     // the line as written
 
-  /// "PTX line 12: what is wrong | the line"
+  /// "PTX line 12: the error | the line"
   std::string what() const;
 };
 

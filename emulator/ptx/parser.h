@@ -14,7 +14,7 @@ struct Parsed {
   std::optional<Error> error;
 };
 
-/// Parses a whole module. What instructions mean is not looked at: an opcode unknown to the emulator parses.
+/// Parses a whole module. The meaning of instructions is not looked at: an opcode unknown to the emulator parses.
 Parsed parse(std::string text);
 
 }  // namespace fa::emu::ptx

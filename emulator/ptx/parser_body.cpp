@@ -68,7 +68,7 @@ void Parser::body_directive() {
   if (word == "reg") return declare_registers();
   if (word == "loc") return location();
   if (word == "file") return file();
-  // An instruction of its own, which the label before it names and brx.idx looks at.
+  // A separate instruction, which the label before it names and brx.idx looks at.
   if (word == "branchtargets") return operands_of(word, Instruction{});
   if (word == "pragma" || word == "callprototype" || word == "calltargets") {
     while (at_.peek() != ';') {

@@ -1,4 +1,4 @@
-// The parser's state. parser_module.cpp reads what stands outside of function bodies, parser_body.cpp statements,
+// The parser's state. parser_module.cpp reads the text outside of function bodies, parser_body.cpp statements,
 // parser_operand.cpp operands.
 #pragma once
 
@@ -19,7 +19,7 @@ class Parser {
   void module();
 
  private:
-  /// What { } encloses: names declared inside hide the same names outside (inline asm does that).
+  /// The scope of { }: names declared inside hide the same names outside (inline asm does that).
   struct Scope {
     std::unordered_map<std::string_view, Index> registers;  // single ones
     std::unordered_map<std::string_view, Index> runs;       // "%r" of "%r<90>": Function::runs

@@ -1,4 +1,4 @@
-// What stands outside of function bodies: directives, variables with their initialisers, headers of functions.
+// The text outside of function bodies: directives, variables with their initialisers, headers of functions.
 #include <algorithm>
 #include <bit>
 
@@ -95,7 +95,8 @@ Variable Parser::variable(Space space, bool external) {
     std::string_view word = at_.word();
     if (word == "align") {
       uint64_t value = at_.unsigned_integer();
-      if (value == 0 || value > (1u << 20) || (value & (value - 1))) at_.fail("an alignment that is not a power of two");
+      if (value == 0 || value > (1u << 20) || (value & (value - 1)))
+        at_.fail("an alignment that is not a power of two");
       align = static_cast<uint32_t>(value);
     } else if (word == "v2" || word == "v4" || word == "v8") {
       elements = static_cast<uint64_t>(word[1] - '0');

@@ -108,7 +108,7 @@ Operand Parser::address() {
   if (at_.accept(',')) {
     Operand rest;
     children(rest, ']');
-    // The base and what follows it must stand side by side.
+    // The base and the text after it must be adjacent.
     std::vector<Operand> all{base};
     for (uint32_t i = 0; i < rest.child_count; i++) all.push_back(function_->operands[rest.first_child + i]);
     operand.first_child = push(all);

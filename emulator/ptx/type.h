@@ -1,4 +1,4 @@
-// The fundamental types of PTX: what follows the dots of an opcode and what registers are declared with.
+// The fundamental types of PTX: those after the dots of an opcode and in declarations of registers.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +110,7 @@ constexpr bool is_signed(Type type) {
   return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
 }
 
-/// Integers and untyped bits of 8 to 64 bits: what integer, logic and shift instructions take.
+/// Integers and untyped bits of 8 to 64 bits: the operands of integer, logic and shift instructions.
 constexpr bool is_integer(Type type) {
   return type >= Type::b8 && type <= Type::s64 && type != Type::b128;
 }

@@ -241,7 +241,7 @@ TEST(Clusters, BulkCopies) {
   }
 }
 
-/// Faults end the context, so each is a process of its own.
+/// Faults end the context, so each has a separate process.
 int code_of_pipeline(int skip) {
   Array<int> in(std::vector<int>(96 * 4)), out(std::vector<int>(96));
   int blocks = 4;

@@ -11,7 +11,7 @@ using emulated::launch;
 /// neighbour: threads exchange words of global memory. 1 no barrier, 2 the last address is odd, 3 barrier 1 for 64
 /// threads to some and 128 to others.
 /// flag: block 0 hands 32 words to block 1 through a flag. 1 nobody waits, 2 nothing is released, 3 both write a word.
-/// cluster: blocks of a pair read what the other one has in shared memory. 1 no barrier before, 2 none at the end,
+/// cluster: blocks of a pair read the other one's shared memory. 1 no barrier before, 2 none at the end,
 /// 3 the same where only block 1 reads.
 /// signal: block 1 stores into block 0 and arrives at its mbarrier. 1 block 0 does not wait, 2 a second arrival, 3 the
 /// arrival comes before the store.

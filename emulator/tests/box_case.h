@@ -1,4 +1,4 @@
-// A tensor and a box of it: what cp.async.bulk.tensor must leave in shared memory, said by coordinates, rows and
+// A tensor and a box of it: the result of cp.async.bulk.tensor in shared memory, by coordinates, rows and
 // chunks.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Coordinates {
   int at[5];
 };
 
-/// A tensor, a box of it, and what must be in shared memory.
+/// A tensor, a box of it, and the expected shared memory.
 struct BoxCase {
   unsigned type = 0, rank = 1, element = 1, swizzle = 0, fill = 0;
   uint64_t extent[5] = {1, 1, 1, 1, 1}, stride[5] = {};  // bytes

@@ -1,5 +1,5 @@
 // Every check sees the faults seeded for it, and only those: kernels of tests/mutants, run with
-// FA_EMU_CHECK=2, where a violation is a fault of the kernel. Each launch is a process of its own, as a fault ends the
+// FA_EMU_CHECK=2, where a violation is a fault of the kernel. Each launch has a separate process, as a fault ends the
 // context.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// A program that uses CUDA as programs do: it loads libcuda.so.1 and calls what it finds there.
+// A program that uses CUDA as programs do: it loads libcuda.so.1 and calls its functions.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@ namespace {
 
 using emulated::expect_report;
 
-/// What is reported of a kernel of kernels/cluster_launch.cu, which says what its faults are.
+/// The report on a kernel of kernels/cluster_launch.cu, which lists its faults.
 std::string run(const char *kernel, int fault) {
   constexpr int begun = 511;
   return emulated::report_of(emulated::read_file(TEST_MUTANTS "/../kernels/cluster_launch.sm_100a.ptx"), kernel, {4, 3},

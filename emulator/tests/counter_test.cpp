@@ -1,4 +1,4 @@
-// What FA_EMU_JSON reports of a launch, against counts made by hand.
+// The counts of FA_EMU_JSON for a launch, against counts made by hand.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A checked program that ends like any other: what it reports, and its status.
+// A checked program that ends like any other: its report and its status.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Ending {
   int status;  // as a shell shows it
 };
 
-/// Runs the kernel _Z8unrolledPji in a process of its own, which ends like any other.
+/// Runs the kernel _Z8unrolledPji in a separate process, which ends like any other.
 inline Ending run(const std::string &ptx, int fault,
                   const std::vector<std::pair<const char *, std::string>> &variables = {}, int launches = 1,
                   unsigned blocks = 1) {

@@ -85,7 +85,7 @@ done:
             std::string::npos);
 }
 
-/// Blocks add to a word by bulk reductions and choose by it which line of theirs has the race: what they report depends
+/// Blocks add to a word by bulk reductions and choose by it which line of theirs has the race: their report depends
 /// on who was first.
 TEST(FindingsExtent, TheSameInEveryRunWithBulkReductions) {
   const std::string text = R"(

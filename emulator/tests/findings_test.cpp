@@ -1,4 +1,4 @@
-// What is said of findings: one report a cause, its class and severity, what a file suppresses, the summary and the
+// Reports of findings: one a cause, its class and severity, suppressions in a file, the summary and the
 // exit status of the process, lines of JSON.
 #include <atomic>
 #include <thread>
@@ -276,7 +276,7 @@ TEST(NewerPtx, IsRefusedWithWhatWouldWork) {
                   "nvcc of CUDA 13.0 or older, or set FA_EMU_DRIVER=13040 to try it anyway"),
       std::string::npos)
       << report;
-  // Also where the text has what only newer parsers know.
+  // Also where the text has directives that only newer parsers know.
   report = run(newer + ".newdirective 1;\n", 0).report;
   EXPECT_NE(report.find("error 222: PTX 9.4 is newer"), std::string::npos) << report;
   EXPECT_EQ(run(newer, 0, {{"FA_EMU_DRIVER", "13040"}}).report, "");

@@ -52,7 +52,7 @@ struct HalfOperation {
   std::function<Exact(Exact, Exact, Exact)> exact;
 };
 
-/// What the modifiers make of a result.
+/// A result under the modifiers.
 Exact modified(const std::string &text, Exact value) {
   if (text.find("sat") != std::string::npos) return value > 0 ? (value < 1 ? value : 1) : 0;
   if (text.find("relu") != std::string::npos && value == value && !(value > 0)) return 0;

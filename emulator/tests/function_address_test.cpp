@@ -1,4 +1,4 @@
-// Addresses of functions in initial values, calls through them, and what malloc gave in another kernel.
+// Addresses of functions in initial values, calls through them, and memory of another kernel's malloc.
 #include <gtest/gtest.h>
 
 #include "client.h"

@@ -8,7 +8,7 @@ using emulated::expect_report;
 
 /// gather: four rows to shared memory. 1 nobody waits, 2 the copy signals another mbarrier than the one that is waited
 /// for, 3 the bytes of three rows are expected.
-/// scatter: what the threads have written goes to four rows. 1 no proxy fence, 2 nothing waits for the copy, 3 its
+/// scatter: the threads' writes go to four rows. 1 no proxy fence, 2 nothing waits for the copy, 3 its
 /// source is written again too early.
 const std::string text = R"(
 .version 8.6

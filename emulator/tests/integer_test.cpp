@@ -1,4 +1,4 @@
-// Integer and bit instructions over random and special inputs, each against a plain formula of its own.
+// Integer and bit instructions over random and special inputs, each against a plain formula.
 #include <gtest/gtest.h>
 
 #include <bit>

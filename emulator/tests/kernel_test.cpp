@@ -130,7 +130,7 @@ TEST(Kernels, LimitsOfLaunches) {
   EXPECT_EQ(launch(where, {0}, {1}, 0, out.address), CUDA_ERROR_INVALID_VALUE);
 }
 
-/// Faults end the context, so each is a process of its own.
+/// Faults end the context, so each has a separate process.
 int code_of(const char *name, int at) {
   CUfunction function = kernel(basic(), name);
   Array<int> in(std::vector<int>(64)), out(std::vector<int>(64));
@@ -162,8 +162,7 @@ TEST(Errors, UnknownInstructionsAndTargets) {
   EXPECT_THROW(kernel(std::string(head) + "frobnicate.b32 1;\nret;\n}\n", "k"), std::runtime_error);
   CUmodule module = nullptr;
   const char *other = ".version 9.0\n.target sm_90a\n.address_size 64\n";
-  EXPECT_EQ(emulated::call("cuModuleLoadData", &module, static_cast<const void *>(other)),
-            CUDA_ERROR_INVALID_PTX);
+  EXPECT_EQ(emulated::call("cuModuleLoadData", &module, static_cast<const void *>(other)), CUDA_ERROR_INVALID_PTX);
   const char *broken = "this is no PTX";
   EXPECT_EQ(emulated::call("cuModuleLoadData", &module, static_cast<const void *>(broken)), CUDA_ERROR_INVALID_PTX);
 }

@@ -1,4 +1,4 @@
-// Launches that do not come to an end: a time limit, lines on the way, and SIGINT.
+// Launches that do not end: a time limit, lines on the way, and SIGINT.
 #include <signal.h>
 
 #include <atomic>
@@ -149,7 +149,7 @@ TEST(LongLaunch, LimitsThatMakeNoSenseAreRefused) {
 }
 
 /// Runs the kernel in a process that gets SIGINT once a line says that it is under way; status: as of waitpid. A
-/// handler of its own counts signals; the second one ends the program with 7.
+/// handler in the program counts signals; the second one ends the program with 7.
 std::string interrupted(int &status, bool with_handler) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";

@@ -1,4 +1,4 @@
-// Kernels with a fault by number: one launch, and what the checks report of it (FA_EMU_CHECK=2).
+// Kernels with a fault by number: one launch, and the checks' report of it (FA_EMU_CHECK=2).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline std::string name_of(const testing::TestParamInfo<Mutant> &info) {
 }
 
 /// PTX that ends kernels to which something is sent: threads wait for the first phase of an mbarrier, if a predicate
-/// says so, and each (%r2) stores a word of its own in shared memory to its place of the kernel's words (%rd1).
+/// says so, and each (%r2) stores its word in shared memory to its place of the kernel's words (%rd1).
 /// Registers.
 inline std::string receive(const std::string &waits, const std::string &mbarrier, const std::string &word) {
   return "{\n.reg .pred %done; .reg .b32 %found; .reg .b64 %place;\n@!" + waits +

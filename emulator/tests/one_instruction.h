@@ -57,7 +57,7 @@ inline Inputs all_below(uint64_t count) {
   return inputs;
 }
 
-/// Random bits, of which every second word is near what is special: zeros, ones, powers of two, limits.
+/// Random bits, of which every second word is near special values: zeros, ones, powers of two, limits.
 inline Inputs random_inputs(size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   auto word = [&]() -> uint64_t {

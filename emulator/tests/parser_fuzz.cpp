@@ -1,4 +1,4 @@
-// What a fuzzer calls: any bytes are a module or an error that names a line of the text.
+// The fuzzer's function: any bytes are a module or an error that names a line of the text.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,4 +1,4 @@
-// The parser on what nvcc writes, on what inline assembly may hold, and on what is no PTX.
+// The parser on nvcc's output, on text that inline assembly may hold, and on text that is not PTX.
 #include "ptx/parser.h"
 
 #include <gtest/gtest.h>

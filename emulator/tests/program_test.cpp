@@ -1,5 +1,5 @@
 // Random programs: integer and f32 instructions over a few registers, guards, forward branches and loops, written as
-// PTX and evaluated by plain C++, thread by thread. Every thread has inputs of its own, so that warps diverge.
+// PTX and evaluated by plain C++, thread by thread. Every thread has different inputs, so that warps diverge.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,4 +1,5 @@
-// setmaxnreg: a producer warpgroup and consumers that take what it gives. Faults by number, run with FA_EMU_CHECK=2.
+// setmaxnreg: a producer warpgroup and consumers that take the registers that it gives up. Faults by number, run with
+// FA_EMU_CHECK=2.
 #include "mutant.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// What the emulator reports of a run that may end its process or its context.
+// The emulator's report on a run that may end its process or its context.
 #pragma once
 
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 
 namespace emulated {
 
-/// What the emulator writes to stderr while f runs in a process of its own.
+/// The emulator's output to stderr while f runs in a separate process.
 template <class F>
 std::string reported(F f) {
   int ends[2];
@@ -39,7 +39,7 @@ std::string reported(F f) {
   return text;
 }
 
-/// Whether the text has one of these parts, which '|' separates: schedules differ in what they come upon first.
+/// Whether the text has one of these parts, which '|' separates: schedules differ in the fault that comes first.
 inline bool mentions(const std::string &text, const std::string &parts) {
   for (size_t at = 0, end; at <= parts.size(); at = end + 1) {
     end = std::min(parts.find('|', at), parts.size());

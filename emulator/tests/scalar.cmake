@@ -1,4 +1,4 @@
-# Tests of scalar instructions: text written around one instruction, checked against formulas of their own.
+# Tests of scalar instructions: text written around one instruction, checked against independent formulas.
 add_executable(emulator_scalar_test client.cpp access_test.cpp convert_test.cpp float_test.cpp integer_test.cpp
                                     program_test.cpp scalar_kernel_test.cpp unsupported_test.cpp)
 emu_test_target(emulator_scalar_test)
@@ -11,7 +11,7 @@ foreach(suite Access Approximations Control Convert Floats Halves Integers Progr
 endforeach()
 fa_add_emulated_test(emulator.unsupported.sm_90a sm_90a emulator_scalar_test "--gtest_filter=Unsupported*" LABELS unit)
 
-# What nvcc writes for each SM, also with schedules that a seed varies.
+# nvcc's output for each SM, also with schedules that a seed varies.
 foreach(sm sm_75 sm_80 sm_86 sm_89 sm_90a sm_100a sm_120)
   emu_have_fixture(kernels/scalar.${sm} have)
   if(NOT have)

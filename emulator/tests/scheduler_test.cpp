@@ -183,7 +183,7 @@ TEST(Scheduler, LanesThatSpinLetOthersRun) {
   EXPECT_LT(out.values()[2] / 128, 128u * 40) << "turns of a lane";
 }
 
-/// Faults end the context, so each is a process of its own. count: blocks that the chain has; fewer are launched.
+/// Faults end the context, so each has a separate process. count: blocks that the chain has; fewer are launched.
 int code_of_chain(unsigned launched, unsigned count, unsigned shared) {
   CUfunction function = kernel_of("chain");
   emulated::call("cuFuncSetAttribute", function, 8, 160 * 1024);

@@ -1,5 +1,6 @@
 // Values that nobody has written count when they reach memory, an address or a branch, and not when arithmetic meets
-// them: compilers compute with lanes, rows and columns that are uninitialised and drop the result. Run with FA_EMU_CHECK=2.
+// them: compilers compute with lanes, rows and columns that are uninitialised and drop the result. Run with
+// FA_EMU_CHECK=2.
 #include "mutant.h"
 
 namespace {
@@ -133,17 +134,17 @@ std::string run(int fault) {
 }
 
 TEST(Spread, CleanTwin) {
-  // What nothing uses is a formal finding, which fails nothing.
+  // An unused value is a formal finding, which fails nothing.
   std::string report = run(0);
   EXPECT_EQ(report.find("error"), std::string::npos) << report;
   EXPECT_NE(report.find("fa-emu: formal (unused-memory)"), std::string::npos) << report;
 }
 
-/// value: its report; use: what counts.
+/// value: its report; use: the use that counts.
 void expect(int fault, const std::string &value, const std::string &use) {
   std::string report = run(fault);
   EXPECT_NE(report.find(value), std::string::npos) << report;
-  EXPECT_NE(report.find(use + " uses what comes of it"), std::string::npos) << report;
+  EXPECT_NE(report.find(use + " uses its result"), std::string::npos) << report;
   EXPECT_NE(report.find("kernel: error 719: "), std::string::npos) << report;
 }
 

@@ -7,7 +7,7 @@ using emulated::expect_report;
 
 /// given: block 1 sends a word a lane by st.async. 1 block 0 does not wait, 2 the store signals the other mbarrier
 /// there, which nobody looks at, 3 it signals the sender's own, 4 the sender waits for its cp.async and then for block
-/// 0 instead, 5 block 0 may still read what was there before. counted: every lane of both blocks adds to one word of
+/// 0 instead, 5 block 0 may still read the old value. counted: every lane of both blocks adds to one word of
 /// block 0 by red.async. 1 block 0 does not wait, 2 nobody has written the word before, 3 a lane of block 1 then stores
 /// to it, 4 half of the bytes are expected. summed: both blocks add 32 words to block 0's by cp.reduce.async.bulk. 1
 /// block 0 does not wait. turns: block 1 sends a word by st.async each time that block 0 has said that there is room,

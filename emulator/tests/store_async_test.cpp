@@ -23,8 +23,8 @@ constexpr unsigned lanes = 32, place = 16;  // bytes a lane
 constexpr const char *completes = ".mbarrier::complete_tx::bytes";
 
 /// Block 1 of a pair executes the instruction: %r1 is the lane's place in block 0, %r2 an mbarrier there (%d1 and %d2:
-/// generic addresses of the same), %r4 to %r7 are 16 bytes of its own, and so are %d4 and %d5. Block 0 has a second
-/// mbarrier there and block 1 one of its own at the same place; all three miss `bytes`. out: 16 bytes a lane of block
+/// generic addresses of the same), %r4 to %r7 are 16 bytes of the lane, and so are %d4 and %d5. Block 0 has a second
+/// mbarrier there and block 1 another at the same place; all three miss `bytes`. out: 16 bytes a lane of block
 /// 0's memory before it waits and after, then whether the other mbarriers have ended a phase.
 std::string program(const std::string &instruction, unsigned bytes) {
   return ".version 8.1\n.target sm_90a\n.address_size 64\n"
@@ -204,7 +204,8 @@ TEST(ReduceAsync, AllLanesIntoOneWord) {
         4 * lanes, old, values, expected);
 }
 
-/// What ptxas refuses is an error that names the line; what the running instruction does not allow ends the launch.
+/// Text that ptxas refuses is an error that names the line; a use that the running instruction does not allow ends the
+/// launch.
 TEST(StoreAsync, Errors) {
   auto reported = [](const std::string &instruction) {
     return emulated::reported(

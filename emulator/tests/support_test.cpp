@@ -37,7 +37,7 @@ std::vector<std::string> targets(const std::string &sms) {
   return result;
 }
 
-/// What support/make-tables puts around a line for ptxas.
+/// The module around a line in support/make-tables, for ptxas.
 std::string module_around(const std::string &instruction, const std::string &target) {
   return ".version 9.0\n.target sm_" + target +
          "\n.address_size 64\n.global .align 128 .b8 place[128];\n"

@@ -141,7 +141,7 @@ TEST(Tcgen05, NoProductSeesAStoreWithoutItsWait) {
   EXPECT_EQ(outcome.cells[0], 0x3f800000u);  // the store came behind the product, which is 0
 }
 
-/// What a load brings is there when it is used, whether a wait comes before, behind or not at all.
+/// A load's results are there when they are used, whether a wait comes before, behind or not at all.
 TEST(Tcgen05, LoadsLandBeforeTheyAreUsed) {
   std::vector<uint32_t> cells(threads * columns_kept);
   for (size_t i = 0; i < cells.size(); i++) cells[i] = static_cast<uint32_t>(i);
@@ -186,7 +186,7 @@ void expect_code(CUresult code, const std::string &body, uint32_t idesc = 0, uin
   EXPECT_EXIT(std::_Exit(code_of(body, idesc, da) == code ? 0 : 1), testing::ExitedWithCode(0), "") << body;
 }
 
-/// Warp 0 has all columns when warp 1, which comes to the barrier last, asks for some.
+/// Warp 0 has all columns when warp 1, which reaches the barrier last, asks for some.
 TEST(Tcgen05, AnAllocationWaits) {
   const char *text = R"(
 .version 8.7

@@ -29,7 +29,7 @@ constexpr const char *gather = "cp.async.bulk.tensor.2d.shared::cta.global.tile:
 constexpr const char *scatter = "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group";
 constexpr const char *rows = "[%d1, {%r1, %r2, %r3, %r4, %r5}]";
 
-/// A cluster of so many blocks takes `bytes` of image to shared memory (at %r6), block 0's thread 0 executes the
+/// A cluster of this many blocks takes `bytes` of image to shared memory (at %r6), block 0's thread 0 executes the
 /// instruction, which signals the mbarrier at %r7 of `counted` bytes or belongs to a bulk group, and the image goes
 /// back to `image` after that was waited for. early: the first words of the tensor and of the image, before.
 std::string program(const std::string &instruction, unsigned blocks) {
@@ -205,7 +205,7 @@ TEST(Scatter, AddsToRowsThatAreThereTwice) {
   EXPECT_EQ(outcome.tensor, expected);
 }
 
-/// What ptxas refuses is an error that names the line; a map that does not fit ends the launch.
+/// Text that ptxas refuses is an error that names the line; a map that does not fit ends the launch.
 TEST(Gather, Errors) {
   auto reported = [](const std::string &instruction, unsigned rank = 2, unsigned height = 1) {
     return emulated::reported([&] {

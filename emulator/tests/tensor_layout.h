@@ -1,4 +1,4 @@
-// An independent formulation of what the tensor core tests need: number formats bit by bit, and where the elements of a
+// An independent formulation for the tensor core tests: number formats bit by bit, and where the elements of a
 // matrix are in shared memory, by rows and columns (as TMA writes them), not by address bits.
 #pragma once
 
@@ -57,7 +57,7 @@ struct Matrix {
   double at(int row, int k) const { return values[static_cast<size_t>(row * depth + k)]; }
 };
 
-/// How an operand lies in shared memory. width: bytes of a swizzled line, 16: no swizzling.
+/// The layout of an operand in shared memory. width: bytes of a swizzled line, 16: no swizzling.
 struct Layout {
   int width = 128;
   bool transposed = false;

@@ -1,4 +1,4 @@
-// Tensor maps: what is encoded is decoded, and every rule for the arguments is enforced, one violation at a time.
+// Tensor maps: an encoded map is decoded, and every rule for the arguments is enforced, one violation at a time.
 #include "exec/tensor_map.h"
 
 #include <gtest/gtest.h>

@@ -9,11 +9,10 @@ using emulated::expect_report;
 /// Four warps put their numbers into 32 columns of their lanes and load them again; with `product` one thread
 /// multiplies zeros into them in between. Faults: 1 a store that nothing waits for, 2 columns loaded that nobody has
 /// written, 3 a product that nobody commits, 4 columns given back that others may still load, 5 columns used after they
-/// were given back, 6 a product on columns that others may still store to, 7 one that overwrites what others may still
-/// load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used. 10, no
-/// fault: a second commit signals the product, too. 11 nothing waits for a store before the columns are loaded. 12, no
-/// fault: 64 products in a row add to the same columns, each with commits of its own, and only the last is waited
-/// for.
+/// were given back, 6 a product on columns that others may still store to, 7 one that overwrites columns that others
+/// may still load, 8 the same behind a barrier where nobody waits for the loads, 9 and where their results are used.
+/// 10, no fault: a second commit signals the product, too. 11 nothing waits for a store before the columns are loaded.
+/// 12, no fault: 64 products in a row add to the same columns, each with its commits, and only the last is waited for.
 const char *const text = R"(
 .version 8.7
 .target sm_100a

@@ -1,5 +1,5 @@
-// Faults seeded into the attention kernels of sm_90a and sm_100a, run with FA_EMU_CHECK=2: what the checks must report
-// of each, or, where only the program's meaning is wrong, that its results are.
+// Faults seeded into the attention kernels of sm_90a and sm_100a, run with FA_EMU_CHECK=2: the report that the checks
+// must make of each, or, where only the program's meaning is wrong, that its results are.
 #include "mutant.h"
 #include "tensor_attention.h"
 

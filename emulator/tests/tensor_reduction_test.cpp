@@ -1,4 +1,4 @@
-// tcgen05.ld.red: what the columns of a lane become together, against a plain account of it.
+// tcgen05.ld.red: the reduction over the columns of a lane, against a plain formulation of it.
 #include <gtest/gtest.h>
 
 #include <bit>

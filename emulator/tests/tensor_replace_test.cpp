@@ -17,7 +17,7 @@ struct alignas(64) Map {
 
 constexpr unsigned box_width = 8, box_height = 4;  // an element a lane
 
-/// What the kernel sets of the map, one change a field.
+/// The kernel's changes of the map, one a field.
 std::vector<std::string> changes() {
   std::vector<std::string> result;
   auto change = [&](const std::string &field, const std::string &value, const char *type = "b32") {
@@ -125,7 +125,7 @@ void expect_boxes(const std::string &change, bool from_zeros) {
       }
 }
 
-/// What CUTLASS and Triton do to maps (exec/tensor_map.h), and its opposite.
+/// The changes of maps by CUTLASS and Triton (exec/tensor_map.h), and the opposite.
 TEST(TensorMaps, WithABitThatOthersChange) {
   const Outcome as_it_was = load(all_changes(), false, 8, 6, 0, 0);
   for (const char *change : {"and.b64 %rd7, %rd7, -2097153;", "or.b64 %rd7, %rd7, 2097152;"}) {
@@ -147,7 +147,7 @@ TEST(TensorMaps, MadeByAKernel) {
 }
 
 /// The driver's swizzles of 128 bytes are .swizzle_mode 3 with an atomicity, whichever is set first. A row of the box
-/// has a line of its own then, and the second row's parts are exchanged.
+/// has a separate line then, and the second row's parts are exchanged.
 TEST(TensorMaps, SwizzledInAtoms) {
   if (device() == "sm_90a") GTEST_SKIP() << "of sm_100 and later";
   const std::string field = "tensormap.replace.tile.swizzle_", mode = field + "mode.shared::cta.b1024.b32 [copy], 3;\n";
@@ -165,14 +165,14 @@ TEST(TensorMaps, SwizzledInAtoms) {
   }
 }
 
-/// said: a regular expression for what is said of it.
+/// said: a regular expression for the error.
 void expect_refused(const std::string &change, bool from_zeros, const std::string &said) {
   EXPECT_EXIT(std::_Exit(load(change, from_zeros, 8, 6, 0, 0).code == CUDA_ERROR_ILLEGAL_INSTRUCTION ? 0 : 1),
               testing::ExitedWithCode(0), said)
       << change;
 }
 
-/// A map that says what no map may is refused by what uses it; one that is no map by what changes it.
+/// A map with fields that no map may have is refused by its use; one that is no map by the instruction that changes it.
 TEST(TensorMaps, ThatCannotBe) {
   auto refuses = [](const std::string &change, const char *said) {
     expect_refused(all_changes() + change, false, said);

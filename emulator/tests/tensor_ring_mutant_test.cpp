@@ -1,5 +1,5 @@
-// A thread that multiplies what a warp copies into two stages, by tcgen05.mma: who gives stages back, and in which
-// proxy they are filled. A small kernel with a fault by number, run with FA_EMU_CHECK=2.
+// A thread that multiplies the tiles that a warp copies into two stages, by tcgen05.mma: who gives stages back, and in
+// which proxy they are filled. A small kernel with a fault by number, run with FA_EMU_CHECK=2.
 #include "mutant.h"
 
 namespace {

@@ -1,4 +1,4 @@
-"""tools/timeline reads what FA_EMU_TIMELINE wrote, and draws it.
+"""tools/timeline reads the file of FA_EMU_TIMELINE, and draws it.
 
 Usage: timeline_picture.py TOOL PROGRAM [arguments]: the program launches kernels.
 """
@@ -33,7 +33,7 @@ def main(tool, *program):
         bars = {(name, warp, *span[:2]) for name, warps in shown for warp, spans in warps.items() for span in spans}
         with open(picture, encoding="utf-8") as file:
             svg = file.read()
-        # A group for each role of each warp, beside it and asynchronous; those without spans are left out of the file or empty.
+        # A group for each role of each warp, and one for its asynchronous spans; those without spans are left out of the file or empty.
         drawn = len(re.findall(r'<g id="(?:Poly|FillBetweenPoly)Collection_\d+">\s*<(?!/)', svg))
         assert drawn == len(bars), f"{drawn} rows of bars are drawn, and {len(bars)} have spans"
 

@@ -1,5 +1,5 @@
-// A timeline: barriers take the time until the last warp is there, copies last until something waits for them. What
-// Python makes of the file is tools/timeline's part (timeline_picture.py).
+// A timeline: barriers take the time until the last warp is there, copies last until something waits for them. The
+// picture of the file is tools/timeline's part (timeline_picture.py).
 #include "mutant.h"
 
 namespace {
@@ -48,7 +48,7 @@ again:
 }
 )";
 
-/// said: what is on stderr.
+/// said: the output on stderr.
 std::string trace(const char *checks, int launches, const char *kernel = "waits", int count = 100,
                   const std::string &said = "") {
   std::string name = testing::TempDir() + "fa_emu_timeline_" + std::to_string(getpid()) + ".json";

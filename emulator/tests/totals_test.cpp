@@ -1,4 +1,4 @@
-// What FA_EMU_TOTALS writes when a process ends.
+// The line of FA_EMU_TOTALS at the end of a process.
 #include <gtest/gtest.h>
 
 #include "ending.h"

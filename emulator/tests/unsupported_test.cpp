@@ -1,4 +1,4 @@
-// What the emulator does not know is an error when the kernel is asked for, and the error names line and text.
+// PTX that the emulator does not know is an error when the kernel is asked for, and the error names line and text.
 #include <gtest/gtest.h>
 
 #include "client.h"
@@ -54,7 +54,7 @@ TEST(Unsupported, NamesLineAndText) {
   }
 }
 
-/// What ptxas refuses for sm_75, whatever the device has.
+/// Instructions that ptxas refuses for sm_75, whatever the device has.
 const char *const of_later_targets[] = {
     "wgmma.fence.sync.aligned; | sm_90a",
     "setmaxnreg.dec.sync.aligned.u32 24; | sm_90a,",

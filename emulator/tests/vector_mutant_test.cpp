@@ -10,9 +10,9 @@ namespace {
 using emulated::Array;
 using emulated::launch;
 
-/// One thread stores {1, 2, 3, uninitialised}, loads the vector and adds up what it knows. Faults: 1 the fourth counts,
-/// too; 2 its place is read alone; 3 its register is stored alone; 4 a vector is read that nobody has written; 5 all
-/// four of a stored vector are uninitialised; 6 others read what was stored without waiting.
+/// One thread stores {1, 2, 3, uninitialised}, loads the vector and adds up the initialised elements. Faults: 1 the
+/// fourth counts, too; 2 its place is read alone; 3 its register is stored alone; 4 a vector is read that nobody has
+/// written; 5 all four of a stored vector are uninitialised; 6 others read the stored vector without waiting.
 const char *const text = R"(
 .version 7.0
 .target sm_75

@@ -1,5 +1,6 @@
-// A warpgroup that multiplies what a producer copies into two stages, and one thread of it that gives each stage back,
-// as CUTLASS' pipelines do: a wgmma is one operation of four warps. Faults by number, run with FA_EMU_CHECK=2.
+// A warpgroup that multiplies the tiles that a producer copies into two stages, and one thread of it that gives each
+// stage back, as CUTLASS' pipelines do: a wgmma is one operation of four warps. Faults by number, run with
+// FA_EMU_CHECK=2.
 #include <cmath>
 #include <cstdio>
 

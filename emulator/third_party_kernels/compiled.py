@@ -14,7 +14,7 @@ UNDEFINED = (
 )
 ORDERED = (
     r"^grid-race: writes global memory .*which .* read at .*\(ld\.global",
-    "what a tile has read is in the count that it stores for the next tile, whose writes depend on it; the stores are relaxed",
+    "a tile's reads are in the count that it stores for the next tile, whose writes depend on it; the stores are relaxed",
 )
 STALE = ("reads shared memory at offset .* which was never written", "rows behind the last key, whose scores are masked")
 
@@ -23,8 +23,8 @@ def nvcc_program(name, sm, nvcc, emulator, file, source, flags, arguments=(), kn
     """A program in CUDA C++, as PTX for that architecture alone; the CUDA runtime is linked statically, as nvcc does it."""
     arch = f"compute_{device_of(sm)[3:]}"
     libraries = ("-L", nvcc.resolve().parent.parent / "lib", "-L", emulator, "-lcuda")
-    beside = [one for one in source.parent.rglob("*") if one.suffix in (".h", ".hpp", ".cuh")]
-    sources = (source, *beside, PINS, pathlib.Path(__file__))
+    headers = [one for one in source.parent.rglob("*") if one.suffix in (".h", ".hpp", ".cuh")]
+    sources = (source, *headers, PINS, pathlib.Path(__file__))
     command = (nvcc, *COMMON, "-gencode", f"arch={arch},code={arch}", *flags, source, "-o", file, *libraries)
     return Program(name, device_of(sm), (file, *arguments), (file,), (command,), sources, environment, known)
 
@@ -114,7 +114,7 @@ FLASH4 = ((64, 1, 0), (64, 0, 0), (128, 1, 0), (128, 0, 1))  # head dimension, c
 
 
 def flash_attention_4(work, packages):
-    """FlashAttention 4 for SM 100, by CuTe DSL, from what `pip install --target` has put into a folder."""
+    """FlashAttention 4 for SM 100, by CuTe DSL, from a folder of `pip install --target`."""
     script = here / "flash_attention" / "fa4.py"
     for dim, causal, pairs in FLASH4:
         name = f"fa4_fwd_{dim}" + "_full" * (not causal)
@@ -191,13 +191,13 @@ def cutlass(work, nvcc, emulator, checkouts):
         )
         file = work / "cutlass" / number.partition("_")[0]
         known = KNOWN.get(number, ())
-        # Small, as so many blocks as it holds make the random inputs, by thousands of instructions a number; a cluster has 8.
+        # Small, as this many blocks make the random inputs, by thousands of instructions a number; a cluster has 8.
         environment = (("FA_EMU_DEVICE", f"{device_of(sm)}:sms=8"),)
         yield nvcc_program(f"cutlass.{number}", sm, nvcc, emulator, file, source, flags, arguments, known, environment)
 
 
 def all_compiled(work, nvcc, emulator, checkouts):
-    """What can be compiled: by nvcc what comes with it, and what there are checkouts of."""
+    """The programs that can be compiled: by nvcc those that come with it, and those of the checkouts."""
     packages = checkouts and pathlib.Path(checkouts, "fa4").resolve()
     flash4 = [*flash_attention_4(work, packages)] if packages and packages.is_dir() else []
     if not nvcc:

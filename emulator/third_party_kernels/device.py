@@ -8,7 +8,7 @@ from cuda.bindings import driver as cu
 
 
 def ok(result):
-    """What a call gives that must succeed."""
+    """The results of a call that must succeed."""
     if result[0] != cu.CUresult.CUDA_SUCCESS:
         raise RuntimeError(f"the driver says {result[0].name}")
     return result[1] if len(result) == 2 else result[1:]

@@ -1,4 +1,4 @@
-"""Runs a program on the emulator and reads what it reported: whether it ended well, findings, speed."""
+"""Runs a program on the emulator and reads its report: exit status, findings, speed."""
 
 import dataclasses
 import json
@@ -13,13 +13,13 @@ import preloaded
 
 @dataclasses.dataclass
 class Outcome:
-    """What came of one run."""
+    """The outcome of one run."""
 
     right: bool
     wrong: bool  # its own verification says so, whatever its status
     why: str  # the line that says so, or the last one of a run that failed
     findings: list  # of the checks, as FA_EMU_JSON has them
-    faults: list  # what ended launches
+    faults: list  # the faults that ended launches
     instructions: int  # of threads
     seconds: float  # in kernels
     launches: int
@@ -30,7 +30,7 @@ class Outcome:
         return self.instructions / self.seconds / 1e6 if self.seconds else 0.0
 
 
-# What the programs print where their results are wrong; some (CUTLASS 88) end with 0 all the same.
+# The lines that programs print where their results are wrong; some (CUTLASS 88) end with 0 all the same.
 WRONG = re.compile(r"WRONG|Failed|\[FAIL\].*|Disposition: Failed")
 
 

@@ -18,7 +18,7 @@ class Mutant:
     pattern: str
     text: str = ""
     at: tuple = (0,)
-    shows: str = "checks"  # or "results", where what it does is allowed, and not what is meant
+    shows: str = "checks"  # or "results", where the code is legal, and only its results are wrong
 
     def apply(self, text, keep_length):
         """The file with the fault; in an executable, nothing may move."""
@@ -32,7 +32,7 @@ class Mutant:
             planted = one.expand(self.text)
             if keep_length:
                 planted = planted.ljust(one.end() - one.start())
-                assert len(planted) == one.end() - one.start(), f"{self.what}: {planted!r} is longer than what it replaces"
+                assert len(planted) == one.end() - one.start(), f"{self.what}: {planted!r} is longer than the text that it replaces"
             text = text[: one.start()] + planted + text[one.end() :]
         return text
 
@@ -73,7 +73,7 @@ MUTANTS = (
     ),
     Mutant("triton.attention.sm_80", "an odd address", r"ldmatrix(.*)\[%r21\];", r"ldmatrix\1[%r21+2];"),
     Mutant("triton.attention.sm_90a", "products read before they are done", r"wgmma\.wait_group\.sync\.aligned 0;"),
-    Mutant("triton.attention.sm_90a", "no wgmma.fence behind what writes registers", r"wgmma\.fence\.sync\.aligned;", at=(1,)),
+    Mutant("triton.attention.sm_90a", "no wgmma.fence after writes of registers", r"wgmma\.fence\.sync\.aligned;", at=(1,)),
     Mutant("triton.attention.sm_90a", "no commit", r"wgmma\.commit_group\.sync\.aligned;"),
     Mutant("triton.attention.sm_90a", "no proxy fence", r"fence\.proxy\.async\.shared::cta;", at=()),
     Mutant("triton.attention_described.sm_90a", "twice the bytes expected", r", 8192;", ", 16384;"),
@@ -207,20 +207,20 @@ MUTANTS = (
 
 def plant(mutant, program, folder):
     """Copies a program's files into a folder, with the fault: the command that runs them there."""
-    original, *beside = program.files
+    original, *others = program.files
     folder.mkdir(parents=True, exist_ok=True)
     binary = original.suffix not in (".ptx", ".py")
     text = original.read_bytes().decode("latin-1")
     (folder / original.name).write_bytes(mutant.apply(text, binary).encode("latin-1"))
     shutil.copymode(original, folder / original.name)
-    for file in beside:
+    for file in others:
         shutil.copy(file, folder)
     moved = {original: folder / original.name, original.with_suffix(""): folder / original.stem}
     return [moved.get(word, word) for word in program.command]
 
 
-def what_showed(mutant, program, seed):
-    """Runs a mutant: "checks", "results", both, or what else happened."""
+def evidence_of(mutant, program, seed):
+    """Runs a mutant: "checks", "results", both, or another outcome."""
     program.prepare()
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         run = emulated.run(
@@ -251,7 +251,7 @@ def run(only, programs, seeds):
             if family and not any(title.startswith(family) for title in known):
                 continue
             raise SystemExit(f"{mutant.program}: {mutant.what}: there is no such program; run.py --list names them")
-        shown = [what_showed(mutant, known[mutant.program], seed) for seed in seeds]
+        shown = [evidence_of(mutant, known[mutant.program], seed) for seed in seeds]
         good = all(mutant.shows in one for one in shown)
         caught += good
         rows.append((mutant.program, mutant.what, mutant.shows, ", ".join(sorted(set(shown)))))

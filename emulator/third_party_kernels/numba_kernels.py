@@ -127,7 +127,7 @@ def sort_kernel(x):
 
 
 def sort():
-    """Each thread sorts a row in local memory: lanes go ways of their own."""
+    """Each thread sorts a row in local memory: lanes diverge."""
     x = rng.integers(-99, 99, (64, 24), dtype=np.int32)
     rows = cuda.to_device(x)
     sort_kernel[2, 32](rows)
@@ -150,7 +150,7 @@ def wave_kernel(rows, arrived):
 
 
 def wave():
-    """Blocks that wait for one another: each row needs what all of them wrote before."""
+    """Blocks that wait for one another: each row needs the values that all of them wrote before."""
     x = np.zeros((12, 4 * THREADS), np.int32)
     x[0] = np.arange(x.shape[1])
     rows = cuda.to_device(x)

@@ -1,4 +1,4 @@
-"""Python programs that need not import first: each is forked from a process that has imported what they use."""
+"""Python programs that need not import first: each is forked from a process that has imported their modules."""
 
 import multiprocessing
 import os
@@ -12,20 +12,20 @@ context = multiprocessing.get_context("forkserver")
 
 
 def preload(families):
-    """What is imported before the first program runs: MODULES of these families. Runs share what numba compiles."""
+    """Imports the MODULES of these families before the first program runs. Runs share the code that numba compiles."""
     preload.numba = tempfile.TemporaryDirectory(prefix="third-party-")  # removed when this process ends
     os.environ["NUMBA_CACHE_DIR"] = preload.numba.name
     context.set_forkserver_preload([module for family in sorted(families) for module in MODULES.get(family, ())])
 
 
 def script_of(command):
-    """The script and its arguments, where that is what the command runs in this Python; else None."""
+    """The script and its arguments, where the command runs it in this Python; else None."""
     words = [str(word) for word in command]
     return words[2:] if words[:2] == [sys.executable, "-B"] else None
 
 
 def body(script, environment, output):
-    """What a forked process does."""
+    """The work of a forked process."""
     os.environ.update(environment)
     with open(output, "wb") as file:
         os.dup2(file.fileno(), 1)

@@ -25,7 +25,7 @@ class Program:
     build: tuple = ()
     sources: tuple = ()
     environment: tuple = ()
-    known: tuple = ()  # pairs: what "class: message PTX" matches, why it is no fault
+    known: tuple = ()  # pairs: a pattern of "class: message PTX", why it is no fault
 
     @property
     def title(self):
@@ -33,7 +33,7 @@ class Program:
         return f"{self.name}.{self.device}"
 
     def prepare(self):
-        """Builds what is missing or older than what it is made from."""
+        """Builds the program if it is missing or older than its sources."""
         if not self.build:
             return
         newest = max(source.stat().st_mtime for source in self.sources)
@@ -64,7 +64,7 @@ ZEROED = (r"^equal-values: writes shared memory .* both store the same value .*,
 NOT_WAITED = ("which no tcgen05.wait::ld has waited for: ptxas makes it wait", "formal: ptxas waits where results are used")
 NOT_FENCED = (
     "without tcgen05.fence::before_thread_sync and",
-    "formal: Triton leaves these fences to what ptxas makes of bar.sync",
+    "formal: Triton relies on ptxas' code for bar.sync in place of these fences",
 )
 UNUSED = (
     "reads column .* of tensor memory, which was never written",
@@ -83,7 +83,7 @@ def device_of(sm):
 
 
 def triton(work):
-    """Kernels in Triton: attention, products, softmax and what else has another shape."""
+    """Kernels in Triton: attention, products, softmax and other shapes."""
     sources = tuple(here / "triton_aot" / file for file in ("kernels.py", "cases.py", "compile.py")) + (PINS,)
     for name, case in cases.CASES.items():
         for sm in case.sms:

@@ -27,5 +27,5 @@ echo "installing Triton and numba-cuda (1.6 GB) into $folder"
 rm -rf "$folder"
 python3 -m venv "$folder" || without "python3 -m venv does not work (Debian: apt install python3-venv)"
 "$folder/bin/python" -m pip --quiet --disable-pip-version-check install --no-deps --only-binary :all: \
-  --requirement "$here/requirements.txt" || without "pip could not install what $here/requirements.txt lists"
+  --requirement "$here/requirements.txt" || without "pip could not install the packages of $here/requirements.txt"
 cp "$here/requirements.txt" "$folder/done"

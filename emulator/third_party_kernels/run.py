@@ -83,7 +83,7 @@ HEAD = ("program", "device", "loads", "right", "findings", "explained", "speed",
 
 
 def row_of(program, seeds):
-    """Runs a program unchecked, then checked under each seed: its line of the table, and what is wrong."""
+    """Runs a program unchecked, then checked under each seed: its line of the table, and the error."""
     program.prepare()
     environment = {**dict(program.environment), "FA_EMU_THREADS": "1"}
     plain = emulated.run(program.device, program.command, check=0, environment=environment)

@@ -1,5 +1,5 @@
-// atom and red, scalar and vector (PTX ISA 9.7.13, atom and red). Blocks run on several host threads: what is not in
-// shared memory is replaced by compare-and-swap.
+// atom and red, scalar and vector (PTX ISA 9.7.13, atom and red). Blocks run on several host threads: memory that is
+// not shared memory is replaced by compare-and-swap.
 #include "exec/families/atomic.h"
 
 #include <atomic>

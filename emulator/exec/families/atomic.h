@@ -1,4 +1,4 @@
-// What atom and red compute: one type an operation, over the bits in memory.
+// The operations of atom and red: one type an operation, over the bits in memory.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace fa::emu::atomic {
 
-/// of(old, b, c, global): what memory holds afterwards. Bits: what is replaced at once.
+/// of(old, b, c, global): the new value in memory. Bits: the bytes that are replaced at once.
 template <class T>
 struct Add {
   using Bits = std::make_unsigned_t<T>;

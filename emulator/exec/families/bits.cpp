@@ -10,7 +10,7 @@ namespace {
 
 using ptx::Type;
 
-/// The highest bit that is not the sign; -1 where there is none.
+/// The highest bit that is not the sign, or -1.
 template <class T>
 uint32_t highest_bit(T a) {
   std::make_unsigned_t<T> magnitude = static_cast<std::make_unsigned_t<T>>(a);
@@ -63,7 +63,7 @@ bool decode_fns(Decoder &d) {
       [](uint32_t mask, uint32_t base, int32_t offset) { return find_set(mask, base, offset); }));
 }
 
-/// So many ones from a position on.
+/// This many ones from a position on.
 uint32_t ones(uint32_t position, uint32_t width) {
   uint32_t field = width >= 32 ? all_lanes : (1u << width) - 1;
   return position >= 32 ? 0 : field << position;

@@ -15,7 +15,7 @@ namespace {
 using ptx::Space;
 using ptx::Type;
 
-/// What detail and target of the instruction say.
+/// The flags in detail and target of the instruction.
 enum Flag : uint16_t {
   wide_to = 1,
   wide_from = 2,

@@ -99,7 +99,7 @@ bool decode_barrier_cluster(Decoder &d) {
   return d.run(arriving ? arrive : wait);
 }
 
-/// fence.mbarrier_init.release.cluster: what came before is released to those who pass a barrier of the cluster behind
+/// fence.mbarrier_init.release.cluster: earlier accesses are released to those who pass a barrier of the cluster behind
 /// it, although its arrivals may be relaxed. PTX promises that of mbarriers that were made; the rest is let through.
 void mbarrier_init_fence(Warp &warp, const Instruction &, uint32_t mask) {
   const Cluster &cluster = *warp.cta->cluster;

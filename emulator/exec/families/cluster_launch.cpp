@@ -81,7 +81,7 @@ void try_cancel(Warp &warp, const Instruction &instruction, uint32_t mask) {
   Launch &launch = *warp.cta->launch;
   if (launch.options.check && warp.cta->state<Refusals>().seen)
     launch.findings.add(Violation::cluster_request, warp, instruction, __builtin_ctz(mask),
-                        "a request to cancel a cluster by a block that has seen a request fail: what comes of it is "
+                        "a request to cancel a cluster by a block that has seen a request fail: its result is "
                         "undefined");
   for (uint32_t rest = mask; rest; rest &= rest - 1) {
     uint32_t lane = static_cast<uint32_t>(__builtin_ctz(rest));

@@ -1,4 +1,4 @@
-// Control flow: bra, brx.idx, call, ret, exit, trap; and what does nothing here.
+// Control flow: bra, brx.idx, call, ret, exit, trap; and instructions without effect here.
 #include <algorithm>
 
 #include "exec/builder.h"
@@ -19,7 +19,7 @@ uint32_t target_of(Decoder &d, const ptx::Operand &operand) {
   return d.builder().first_pc() + operand.index;
 }
 
-/// Whether a loop reads what other threads may write meanwhile: it may be one that waits for them.
+/// Whether a loop reads memory that other threads may write meanwhile: it may be one that waits for them.
 bool may_wait(Decoder &d, size_t first, size_t last) {
   const ptx::Function &function = d.function();
   for (size_t i = first; i < last; i++) {
@@ -105,8 +105,8 @@ std::vector<ParameterCopy> copies(Decoder &d, std::span<const ptx::Operand> actu
   return result;
 }
 
-/// The same for a call through a pointer. Functions lay their parameters out alike where these have the same sizes and
-/// alignments (Builder::place_locals): bytes are those so far.
+/// The same for a call through a pointer. Functions with parameters of the same sizes and alignments have the same
+/// layout of them (Builder::place_locals): bytes are those so far.
 std::vector<ParameterCopy> copies_to_pointee(Decoder &d, std::span<const ptx::Operand> actual, uint32_t &bytes) {
   std::vector<ParameterCopy> result;
   for (const ptx::Operand &operand : actual) {

@@ -14,7 +14,7 @@ namespace {
 
 using ptx::Type;
 
-/// How a conversion's operands lie in registers: Instruction::detail.
+/// The layout of a conversion's operands in registers: Instruction::detail.
 enum Layout : uint16_t { width2 = 2, width4 = 4, width8 = 8, width_bits = 15, flush_source = 16, step_shift = 8 };
 
 /// Results sign- or zero-extended into registers that may be wider than their type.
@@ -36,7 +36,7 @@ template <class D>
   }
 }
 
-/// Sources that may lie in wider registers than their type needs.
+/// Sources that may be in wider registers than their type needs.
 template <class T>
 [[gnu::noinline]] const T *gather(Warp &warp, const Instruction &instruction, T *copy) {
   const T *row = warp.row<T>(instruction.a);
@@ -61,7 +61,7 @@ void convert(Warp &warp, const Instruction &instruction, uint32_t mask) {
     store_extended(warp, instruction, computed, mask);
 }
 
-/// The handler for a result of type D in a register of so many bytes.
+/// The handler for a result of type D in a register of this many bytes.
 template <class D, class T, class F>
 Handler into_register(uint32_t width, F) {
   bool fits = std::is_floating_point_v<D> ? width == sizeof(D) : width >= sizeof(D) && width <= 8;

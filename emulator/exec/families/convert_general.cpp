@@ -91,7 +91,7 @@ double whole(Round round, double value) {
   }
 }
 
-/// What happens before the result is rounded to its format.
+/// The value before it is rounded to its format.
 double prepared(uint32_t modifiers, double value) {
   if (modifiers & rounds_to_whole) value = whole(static_cast<Round>(modifiers >> whole_shift & 3), value);
   if (modifiers & saturate) value = value > 0 ? (value < 1 ? value : 1) : 0;

@@ -117,7 +117,7 @@ Handler packing(const Decoder &d, Type to, Type source) {
   }
 }
 
-/// Codes of so many bits to halves: exact for all formats but where bf16 holds the result.
+/// Codes of this many bits to halves: exact for all formats but where bf16 holds the result.
 template <Format format, int bits>
 void unpack_to_halves(Warp &warp, const Instruction &instruction, uint32_t mask) {
   const uint16_t *a = warp.row<uint16_t>(instruction.a);
@@ -176,7 +176,8 @@ bool decode_pair(Decoder &d) {
   return d.run(handler);
 }
 
-/// detail: bits of a part. imm: the smallest and, from bit 32 on, the largest value; c: what moves up, if it is there.
+/// detail: bits of a part. imm: the smallest and, from bit 32 on, the largest value; c: the part that moves up, if it
+/// is there.
 void pack_integers(Warp &warp, const Instruction &instruction, uint32_t mask) {
   const int32_t *a = warp.row<int32_t>(instruction.a), *b = warp.row<int32_t>(instruction.b);
   const uint32_t *c = warp.row<uint32_t>(instruction.c);

@@ -1,4 +1,4 @@
-// cp.async of 4, 8 and 16 bytes (PTX ISA 9.7.9.26): what a thread copies lands when a wait covers its group, or when
+// cp.async of 4, 8 and 16 bytes (PTX ISA 9.7.9.26): a thread's copies land when a wait covers their group, or when
 // the mbarrier that tracks it must complete, no earlier, so that a missing wait shows in the results.
 #include <algorithm>
 #include <array>
@@ -134,7 +134,7 @@ void commit(Warp &warp, const Instruction &, uint32_t mask) {
   for (uint32_t lane = 0; lane < lanes; lane++) state.committed[lane] += mask >> lane & 1;
 }
 
-/// imm: groups that may stay in flight; -1: none, not even what is not committed.
+/// imm: groups that may stay in flight; -1: none, not even copies without a commit.
 void wait(Warp &warp, const Instruction &instruction, uint32_t mask) {
   auto &state = warp.state<Copies>();
   if (instruction.imm < 0) return land(state, [&](const Copy &) { return mask; });
@@ -149,7 +149,7 @@ uint32_t order_of(const Warp &warp) {
   return 0x20000000 | warp.cta->rank << 12 | warp.index;
 }
 
-/// What was promised to an mbarrier: copies of these lanes up to a number, then an arrival of each lane.
+/// A promise to an mbarrier: copies of these lanes up to a number, then an arrival of each lane.
 struct Promise {
   Warp &warp;
   const Instruction &instruction;
@@ -209,7 +209,7 @@ void arrive_when_landed(Warp &warp, const Instruction &instruction, uint32_t mas
       mbarrier_add_pending(warp, instruction, static_cast<int>(lane), promise.barriers[lane]);
   }
   if constexpr (observed) promise.begun = warp.cta->cluster->observer->come_so_far(warp);
-  // A promise is about all copies before it, those of earlier promises too: what it says comes after what they say.
+  // A promise is about all copies before it, those of earlier promises too: it comes after them.
   warp.cta->cluster->async.push_back({[promise] { promise.keep(); }, order_of(warp)});
 }
 

@@ -1,7 +1,7 @@
 // f32, f32x2 and f64 arithmetic rounded toward zero, down or up: add sub mul fma mad div rcp sqrt with .rz .rm .rp (PTX
 // ISA 9.7.3). The host's own rounding mode does it; the values pass through volatile variables, so that the compiler
 // cannot move an operation out of the lines where that mode is set. In every rounding: add, sub and fma of f32 that
-// take f16 or bf16 besides (9.7.5, mixed precision).
+// take f16 or bf16, too (9.7.5, mixed precision).
 #include <cfenv>
 #include <cmath>
 

@@ -11,7 +11,7 @@ namespace {
 
 using ptx::Type;
 
-/// What the modifiers ask for around an f32 operation.
+/// The modifiers of an f32 operation.
 template <bool ftz, bool sat, class F>
 struct Rounded {
   template <class... T>

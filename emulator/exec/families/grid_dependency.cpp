@@ -8,7 +8,7 @@
 namespace fa::emu {
 namespace {
 
-/// What follows is late as a GPU may be late, so that a dependent that does not wait is seen not to: the last blocks
+/// The code after it is as late as a GPU may be, so that a dependent that does not wait shows: the last blocks
 /// stay here until nothing else can go on.
 void launch_dependents(Warp &warp, const Instruction &, uint32_t) {
   Cta &cta = *warp.cta;

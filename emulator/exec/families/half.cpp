@@ -46,7 +46,7 @@ uint16_t rounded(uint16_t detail, double result) {
   return flushed<Kind>(detail, bits);
 }
 
-/// f: of doubles, to what is rounded.
+/// f: of doubles, to the exact result, which is rounded.
 template <class Kind, class F>
 struct Arithmetic {
   template <class... Bits>

@@ -76,7 +76,7 @@ bool decode_sad(Decoder &d) {
   return same_type_operands(d, handler, 3, d.type());
 }
 
-/// Part number i of so many bits.
+/// Part number i of this many bits.
 int64_t part(uint32_t word, uint32_t i, uint32_t bits, bool sign) {
   uint32_t moved = word << (32 - bits - i * bits);
   return sign ? static_cast<int32_t>(moved) >> (32 - bits) : static_cast<int64_t>(moved >> (32 - bits));

@@ -45,7 +45,7 @@ bool decode_match(Decoder &d) {
   return d.has("all") && d.run(wide ? match_all<uint64_t> : match_all<uint32_t>);
 }
 
-/// detail: what is reduced.
+/// detail: the reduction.
 enum Kind : uint16_t { larger = 1, absolute = 2, keep_nan = 4 };
 
 void reduce_floats(Warp &warp, const Instruction &instruction, uint32_t mask) {

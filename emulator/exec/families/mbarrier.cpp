@@ -1,4 +1,4 @@
-// mbarrier instructions (PTX ISA 9.7.13.15). A wait that is in vain answers false and lets others run; the program
+// mbarrier instructions (PTX ISA 9.7.13.15). A wait in vain returns false and lets others run; the program
 // loops, as on the GPU.
 #include "exec/mbarrier.h"
 

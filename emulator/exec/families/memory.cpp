@@ -40,7 +40,7 @@ void write_strong(uint8_t *at, M value) {
   }
 }
 
-/// Whether one lane's element lies behind the other's.
+/// Whether one lane's element is behind the other's.
 template <class M>
 bool in_a_row(const Resolved &memory) {
   const uintptr_t first = reinterpret_cast<uintptr_t>(memory.at[0]);

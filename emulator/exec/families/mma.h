@@ -1,6 +1,6 @@
 // mma.sync of the m16n8 and m8n8 shapes (PTX ISA 9.7.14.5), but for the Volta layout. Whatever the type, a register of
 // a fragment is a tile of 8 rows over its 32 lanes, row by row: 4 lanes a row, and as many elements a lane as 4 bytes
-// (of f64 8) hold. So one function serves all types and shapes.
+// (of f64 8) hold. So one function handles all types and shapes.
 #pragma once
 
 #include <cstring>
@@ -33,7 +33,7 @@ struct VectorOf<int64_t> {
 template <class T>
 using Vector = typename VectorOf<T>::Type;
 
-// Elements of a and b: how they lie in registers, and as which values they are multiplied.
+// Elements of a and b: their layout in registers, and their values in the product.
 
 struct Half {
   using Bits = uint16_t;
@@ -95,7 +95,7 @@ struct Byte {
   }
 };
 
-// Accumulators: how 8 rows of c and d lie in registers. Columns are kept in an order that suits.
+// Accumulators: the layout of 8 rows of c and d in registers. Columns are kept in an order that suits.
 
 /// Two registers: even columns, odd columns.
 template <class Held>

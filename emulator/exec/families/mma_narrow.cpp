@@ -1,5 +1,5 @@
 // mma.sync of elements narrower than a byte, or scaled by blocks (PTX ISA 9.7.14.5 and 9.7.14.3): integers of 4 bits,
-// single bits, e3m2, e2m3 and e2m1 in bytes of their own (.kind::f8f6f4), and .block_scale of all these formats.
+// single bits, e3m2, e2m3 and e2m1 each in a byte (.kind::f8f6f4), and .block_scale of all these formats.
 // Fragments are laid out as those of exec/families/mma.h: a register is a tile of 8 rows, 4 lanes a row. Element by
 // element, as few kernels use these.
 #include <bit>
@@ -19,7 +19,7 @@ using ptx::Type;
 
 enum Flag : uint8_t { half_sum = 1, saturate = 2, differ = 4, in_bytes = 8 };
 
-/// What the text says, as Instruction::imm.
+/// The form in the text, as Instruction::imm.
 struct Form {
   Type a, b;
   Type scale;  // of blocks; none

@@ -1,5 +1,5 @@
-// Memory order and time: membar, fence (PTX ISA 9.7.13.4), nanosleep, pmevent, brkpt. The host's own fence orders what
-// blocks on different host threads do.
+// Memory order and time: membar, fence (PTX ISA 9.7.13.4), nanosleep, pmevent, brkpt. The host's own fence orders
+// accesses of blocks on different host threads.
 #include <atomic>
 
 #include "exec/cta.h"

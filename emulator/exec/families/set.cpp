@@ -13,7 +13,7 @@ using ptx::Type;
 
 /// detail of set and setp: the source's Type, then these. target: the Compare.
 enum Detail : uint16_t { type_bits = 255, combine_shift = 8, negated = 1 << 10, flush_subnormal = 1 << 11 };
-/// imm of set: what true is in the result; bit 40: whether it is a pair.
+/// imm of set: true in the result; bit 40: whether it is a pair.
 constexpr int pair_shift = 40;
 
 template <class T, class F>

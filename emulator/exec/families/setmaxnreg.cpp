@@ -1,7 +1,7 @@
 // setmaxnreg (PTX ISA 9.7.19.5): registers that a warpgroup gives to its block's pool or takes from it. Here they cost
-// nothing; what is kept is that .inc waits until the pool has them, for ever where nobody gives enough.
+// nothing, but .inc waits until the pool has them, for ever where nobody gives enough.
 //
-// The pool is what the block begins with. Machine code says how much that is; where there is none, ptxas' rule: as many
+// The pool is the block's registers at its start, by its machine code, or else by ptxas' rule: as many
 // registers a thread as .maxnreg allows, or as let .minnctapersm blocks of .maxntid threads onto an SM, but no more
 // than the greatest number that a setmaxnreg of the kernel names. Without either ptxas leaves setmaxnreg out (C7508).
 #include <algorithm>
@@ -24,7 +24,7 @@ uint32_t registers_of(const ptx::EntryLimits &limits, uint32_t most) {
   const uint32_t(&block)[3] = limits.required_threads[0] ? limits.required_threads : limits.max_threads;
   uint32_t threads = block[0] * block[1] * block[2];
   if (threads == 0 || limits.min_ctas == 0) return 0;
-  // Each quarter of an SM has registers of its own, and every fourth warp.
+  // Each quarter of an SM has its own registers, and every fourth warp.
   uint32_t warps = (threads + lanes - 1) / lanes * limits.min_ctas;
   uint32_t in_quarter = (warps + group_warps - 1) / group_warps;
   return std::min(registers_of_quarter / in_quarter / lanes / unit * unit, most);

@@ -14,7 +14,7 @@ namespace {
 
 using ptx::Type;
 
-/// What one lane has in flight.
+/// The store that one lane has in flight.
 struct Store {
   Warp &warp;
   const Instruction &instruction;

@@ -20,7 +20,7 @@ void check_count(Warp &warp, const Instruction &instruction, uint32_t count) {
           "the number of columns is " + std::to_string(count) + ", expected 32, 64, 128, 256 or 512");
 }
 
-/// False where the other CTA of a pair has not come to its instruction yet: this one waits.
+/// False where the other CTA of a pair has not reached its instruction yet: this one waits.
 bool is_together(Warp &warp, const Instruction &instruction, TensorMemory &memory) {
   if (instruction.detail != 2) return true;
   if (memory.beginner != &warp) {

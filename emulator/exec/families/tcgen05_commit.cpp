@@ -1,4 +1,4 @@
-// tcgen05.commit and fence (PTX ISA 9.7.16.12, 9.7.16.11). A fence orders what the emulator never reorders.
+// tcgen05.commit and fence (PTX ISA 9.7.16.12, 9.7.16.11). A fence orders accesses that the emulator never reorders.
 #include "exec/access.h"
 #include "exec/dispatch.h"
 #include "exec/fault.h"

@@ -11,7 +11,7 @@ namespace {
 
 using ptx::Type;
 
-/// What the text says, kept in Instruction::detail and imm (displacements of the addresses of D and A).
+/// The form in the text, kept in Instruction::detail and imm (displacements of the addresses of D and A).
 struct Form {
   MmaKind kind = MmaKind::f16;
   bool pair = false, ws = false, a_in_tensor_memory = false;

@@ -1,5 +1,5 @@
 // tcgen05.ld, st and wait (PTX ISA 9.7.16.8): between tensor memory and registers. Loads read and write, stores write
-// when a wait covers them, so that a missing wait shows in what tcgen05.mma and cp read and write. A load whose results
+// when a wait covers them, so that a missing wait shows in the operands of tcgen05.mma and cp. A load whose results
 // the program uses before is done at once: ptxas makes the first use wait. Those of a quarter of the lanes, to which
 // one quarter of an SM has access, keep their order (check/README.md). ld.red is a load whose registers also become one
 // more, lane by lane.
@@ -23,7 +23,7 @@ using ptx::Type;
 
 enum class Shape : uint8_t { lanes32_bits32, lanes16_bits64, lanes16_bits128, lanes16_bits256, lanes16_bits32_twice };
 
-/// What the text says, kept in Instruction::imm. split: columns from the first half to the second of 16x32bx2.
+/// The form in the text, kept in Instruction::imm. split: columns from the first half to the second of 16x32bx2.
 struct Form {
   Shape shape = Shape::lanes32_bits32;
   bool packed = false;  // two columns, 16 bits of each, a register
@@ -140,7 +140,7 @@ void land_store(TensorMemory &memory, const Move &move) {
     }
 }
 
-/// Of ld.red: what the registers of a load that has landed become together, lane by lane.
+/// Of ld.red: the reduction over the registers of a load that has landed, lane by lane.
 void reduce(const Move &move) {
   const ColumnReduction reduction(move.instruction->detail);
   if (!reduction.exists()) return;
@@ -153,7 +153,7 @@ void reduce(const Move &move) {
   for (uint32_t lane = 0; lane < lanes; lane++) row(move.instruction->dst)[lane] = reduction.number(best[lane]);
 }
 
-/// Lands what is in flight on the warp's lanes up to the last move of which is_last says so.
+/// Lands the operations in flight on the warp's lanes up to the last move of which is_last says so.
 template <class F>
 void land_up_to(Warp &warp, F &&is_last) {
   std::deque<Move> &moves = moves_of(warp);
@@ -193,7 +193,7 @@ TensorAddress address_of(Warp &warp, const Instruction &instruction, const Form 
   return TensorAddress(row[0] + static_cast<uint32_t>(form.displacement));
 }
 
-/// Reports an access that was issued; the second half of 16x32bx2 is an access of its own.
+/// Reports an access that was issued; the second half of 16x32bx2 is a separate access.
 void observe(Warp &warp, const Instruction &instruction, const Form &form, TensorAddress address, AccessKind kind) {
   Observer *observer = warp.cta->cluster->observer.get();
   if (!observer) return;

@@ -1,5 +1,5 @@
-// tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.28 and 9.7.13.17): kernels that change tensor maps. What
-// a map says is checked when something uses it, as it may be wrong between two changes.
+// tensormap.replace and tensormap.cp_fenceproxy (PTX ISA 9.7.9.28 and 9.7.13.17): kernels that change tensor maps. A
+// map is checked when something uses it, as it may be wrong between two changes.
 #include <array>
 #include <cstring>
 #include <string>

@@ -1,11 +1,11 @@
 // wgmma (PTX ISA 9.7.15): fence, mma_async, commit_group, wait_group.
 //
 // A product is one operation of four warps, and so is the group that it is committed to: "creates a new wgmma-group per
-// warpgroup" (9.7.15.7.2), and wait_group returns when the groups are complete (9.7.15.7.3). What a warp may assume
-// when its wait returns is therefore that all four warps have issued the group's products, and that their reads of
+// warpgroup" (9.7.15.7.2), and wait_group returns when the groups are complete (9.7.15.7.3). A warp may assume
+// when its wait returns, therefore, that all four warps have issued the group's products, and that their reads of
 // shared memory are over, those for the other warps' rows among them: one thread of the warpgroup may give the memory
 // away, as CUTLASS' pipelines do. It may assume nothing of the other warps' registers, which each of them waits for
-// itself, nor of what those warps did by other instructions: no wgmma is a barrier.
+// itself, nor of other instructions of those warps: no wgmma is a barrier.
 //
 // Products happen when the first wait of a warp covers them: shared memory is read and accumulators are written as late
 // as the program allows, so that a missing wait, or memory that is given away too early, shows in the results.
@@ -66,7 +66,7 @@ Warpgroup::Member &member_of(Warpgroup &group, const Warp &warp) {
   fault(warp, instruction, FaultKind::illegal_instruction, -1, std::move(message));
 }
 
-/// A warp's share of what a product will read: its rows of A, all of B.
+/// A warp's share of a product's reads: its rows of A, all of B.
 void observe_product(Warp &warp, const Product &product) {
   if (!warp.cta->cluster->observer) return;
   const Instruction &instruction = *product.instruction;
@@ -100,7 +100,7 @@ uint64_t same_in_all(Warp &warp, const Instruction &instruction, Slot slot, char
   return row[0];
 }
 
-/// What a warp issues must be what the others of its warpgroup have issued as theirs of the same number.
+/// A warp must issue the same product as the others of its warpgroup under the same number.
 void expect_same(Warp &warp, const Product &mine, const Product &others) {
   const char *what = mine.instruction != others.instruction     ? "instruction"
                      : mine.a_descriptor != others.a_descriptor ? "matrix descriptor of A"

@@ -1,4 +1,4 @@
-// What the text of wgmma.mma_async says, and how an Instruction keeps it.
+// The form of wgmma.mma_async, and how an Instruction keeps it.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace fa::emu::wgmma {
 
 enum class Accumulator : uint8_t { f32, f16, s32 };
 
-/// What the text of an instruction says, kept in Instruction::imm.
+/// The form in the text of an instruction, kept in Instruction::imm.
 struct Form {
   uint16_t columns = 0;
   Element a = Element::f16, b = Element::f16;

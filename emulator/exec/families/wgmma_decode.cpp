@@ -29,7 +29,7 @@ bool element_of(Type type, Element &element) {
   }
 }
 
-/// n of a modifier m64nNkK; K is what the elements' size makes it.
+/// n of a modifier m64nNkK; K follows from the elements' size.
 uint16_t columns_of(Decoder &d, uint32_t depth) {
   std::string end(1, 'k');
   end += std::to_string(depth);

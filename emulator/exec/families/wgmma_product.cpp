@@ -26,7 +26,7 @@ class Accumulators {
  public:
   explicit Accumulators(Warp &warp) : warp_(warp) {}
 
-  /// Brings those of a product in; what was there goes back to its registers if it is another one's.
+  /// Brings those of a product in; another product's go back to their registers.
   void take(const Product &product) {
     bool same = product_ && std::equal(product_->frame, product_->frame + group_warps, product.frame) &&
                 same_registers(*product.instruction);

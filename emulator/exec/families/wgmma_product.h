@@ -1,4 +1,4 @@
-// One wgmma.mma_async of a warpgroup, and what computes it.
+// One wgmma.mma_async of a warpgroup, and its computation.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace fa::emu::wgmma {
 
 constexpr uint32_t group_warps = 4;
 
-/// The four warps of the group issue it, each of them for 16 of the 64 rows. What differs between them is where their
-/// registers are; fragments of A are read when a warp issues.
+/// The four warps of the group issue it, each of them for 16 of the 64 rows. They differ in their
+/// registers; fragments of A are read when a warp issues.
 struct Product {
   const Instruction *instruction = nullptr;
   uint64_t a_descriptor = 0, b_descriptor = 0;
@@ -22,7 +22,7 @@ struct Product {
   uint32_t a[group_warps][4][lanes];  // where A comes from registers
 };
 
-/// One operand in the block's shared memory; a fault of the warp where the descriptor is none.
+/// One operand in the block's shared memory; a fault of the warp where the descriptor is invalid.
 OperandSource source_of(Warp &warp, const Instruction &instruction, uint64_t descriptor, Element element,
                         bool transposed);
 

@@ -41,7 +41,7 @@ uint8_t *place(const Warp &warp, const Slot *registers, uint32_t bytes, uint32_t
   return warp.row<uint8_t>(registers[i / each]) + lane * wide + i % each * bytes;
 }
 
-/// What detail says of a fragment in memory; target: columns, from bit 8 on elements.
+/// The detail of a fragment in memory; target: columns, from bit 8 on elements.
 enum Flag : uint16_t { element_bytes = 15, by_columns = 16 };
 
 /// The addresses of element i of every lane. list: the registers, then the stride between rows (or columns).

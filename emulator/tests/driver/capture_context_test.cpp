@@ -1,4 +1,4 @@
-// What a stream that captures says of its context; FA_EMU_CAPTURE_CONTEXT decides whether it may be asked.
+// The context of a stream that captures; FA_EMU_CAPTURE_CONTEXT decides whether it may be asked for.
 #include "fixture.h"
 
 namespace {
@@ -10,7 +10,7 @@ bool refused() {
   return setting && std::string(setting) == "refuse";
 }
 
-/// What a question gives while the stream captures; the capture has to end with the error that is wanted.
+/// The result of a query while the stream captures; the capture has to end with the error that is wanted.
 template <class Ask>
 void expect_while_capturing(Ask ask) {
   start();

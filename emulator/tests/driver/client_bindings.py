@@ -7,10 +7,10 @@ from client_kernel import PTX, check_device
 from cuda.bindings import driver as cu
 
 
-def ok(answer):
+def ok(result):
     """The results of a call that must succeed."""
-    assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer[0]
-    return answer[1] if len(answer) == 2 else answer[1:]
+    assert result[0] == cu.CUresult.CUDA_SUCCESS, result[0]
+    return result[1] if len(result) == 2 else result[1:]
 
 
 def main():

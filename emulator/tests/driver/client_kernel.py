@@ -1,4 +1,4 @@
-"""What the Python clients share: a kernel, and which device they must find."""
+"""Shared by the Python clients: a kernel, and the device that they must find."""
 import os
 
 # values[i] = values[i] * factor + add, for i below n.

@@ -1,4 +1,4 @@
-// What runs at the same time: kernels of several streams that wait for each other, for copies and for the program; and
+// Concurrency: kernels of several streams that wait for each other, for copies and for the program; and
 // dependents that start before the kernel that they depend on has ended.
 #include <atomic>
 #include <chrono>
@@ -177,7 +177,7 @@ TEST(Concurrency, BranchesOfAGraphWaitForEachOther) {
   call("cuGraphDestroy", graph);
 }
 
-/// Runs a program that must end with a deadlock in a process of its own.
+/// Runs a program that must end with a deadlock in a separate process.
 template <class Body>
 void expect_deadlock(Body body) {
   EXPECT_EXIT(
@@ -221,7 +221,7 @@ TEST(Concurrency, WhatWaitsForAnEventDoesNotOverlap) {
   });
 }
 
-/// Blocks that wait fill the device, one each SM, and what they wait for finds no room.
+/// Blocks that wait fill the device, one each SM, and the kernel that they wait for finds no room.
 TEST(Concurrency, AFullDeviceHasNoRoomForOthers) {
   start();
   int sms = 0, most = 0, blocks = 0;

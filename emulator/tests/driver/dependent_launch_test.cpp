@@ -6,7 +6,7 @@ namespace {
 
 using namespace emulated;
 
-/// primary: out = in + 1 behind the trigger; secondary: what it reads of `from` before and behind its wait.
+/// primary: out = in + 1 behind the trigger; secondary: its reads of `from` before and behind its wait.
 const char *const dependent_ptx = R"(
 .version 7.8
 .target sm_90
@@ -63,7 +63,7 @@ struct Launcher {
   }
 };
 
-/// Cells: 0 the primary's source, 1 its result, 2 and 3 what the secondary has read early and late, 4 and 5 the same of
+/// Cells: 0 the primary's source, 1 its result, 2 and 3 the secondary's early and late reads, 4 and 5 the same of
 /// a third kernel, which reads cell 3.
 struct DependentLaunch : testing::Test {
   void SetUp() override {
@@ -107,7 +107,7 @@ TEST_F(DependentLaunch, ABlockThatDoesNotTriggerKeepsDependentsWaiting) {
   EXPECT_EQ(cells.values()[3], 42u);
 }
 
-/// The third kernel may start while the first one still runs, and what it waits for are both.
+/// The third kernel may start while the first one still runs, and waits for both.
 TEST_F(DependentLaunch, DependentsOfDependents) {
   ASSERT_EQ(launch("primary", 2, false, cell(0), cell(1), 2u), CUDA_SUCCESS);
   ASSERT_EQ(launch("secondary", 2, true, cell(1), cell(2), cell(3)), CUDA_SUCCESS);

@@ -1,4 +1,4 @@
-// What drivers have since some version of CUDA 12, run as several drivers (FA_EMU_DRIVER).
+// Features that drivers have since some version of CUDA 12, run as several drivers (FA_EMU_DRIVER).
 #include "fixture.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// What the driver runs of a fat binary, by a table: containers put together here, whose every PTX says which one it
+// The driver's choice from a fat binary, by a table: containers put together here, whose every PTX says which one it
 // is.
 #include <cstring>
 #include <map>
@@ -107,7 +107,7 @@ constexpr Choice choices[] = {
     {"ptx75", "75:ptx75 80:ptx75 86:ptx75 90:ptx75 100:ptx75 120:ptx75 130:ptx75"},
     {"ptx80 ptx86", "75:209 80:ptx80 86:ptx86 87:ptx86 88:ptx86 89:ptx86 90:ptx86 120:ptx86"},
     {"ptx75 ptx89 ptx100", "80:ptx75 86:ptx75 89:ptx89 90:ptx89 100:ptx100 103:ptx100 110:ptx100 121:ptx100"},
-    // Of one device only, and before what runs everywhere.
+    // Of one device only, and before code for all devices.
     {"ptx90a", "80:209 90:ptx90a 100:209 103:209 120:209 130:209"},
     {"ptx90a ptx80", "86:ptx80 89:ptx80 90:ptx90a 100:ptx80 120:ptx80"},
     {"ptx90 ptx90a", "89:209 90:ptx90a 100:ptx90"},
@@ -117,7 +117,7 @@ constexpr Choice choices[] = {
     {"ptx103f ptx100", "90:209 100:ptx100 103:ptx103f 110:ptx100 120:ptx100"},
     {"ptx120f ptx100f ptx80", "90:ptx80 100:ptx100f 103:ptx100f 110:ptx80 120:ptx120f 121:ptx120f 130:ptx80"},
     {"ptx100 ptx100f ptx100a", "100:ptx100a 103:ptx100f 110:ptx100"},
-    // Machine code comes first; what runs is the PTX that it was made from.
+    // Machine code comes first; the PTX that it was made from runs.
     {"cubin80 ptx80 ptx75", "75:ptx75 80:ptx80 86:ptx80 90:ptx80"},
     {"cubin80 ptx75 ptx80 ptx86", "80:ptx80 86:ptx80 89:ptx80 90:ptx86"},
     {"cubin80 ptx80 cubin86 ptx86", "80:ptx80 86:ptx86 87:ptx86 89:ptx86 90:ptx86"},
@@ -137,7 +137,7 @@ constexpr Choice choices[] = {
     {"cubin80 ptx86", "80:209 86:209 90:ptx86"},
     {"cubin90a ptx100", "90:209 100:ptx100"},
     {"", "75:209 80:209 90:209 120:209"},
-    // The driver (13.0) translates PTX up to 9.0; of what is machine code already it need not.
+    // The driver (13.0) translates PTX up to 9.0; it need not where there is machine code.
     {"ptx80@9.0", "80:ptx80@9.0 90:ptx80@9.0"},
     {"ptx80@9.1", "75:209 80:222 90:222"},
     {"ptx80@9.1 ptx75", "75:ptx75 80:222"},
@@ -180,7 +180,7 @@ TEST(FatbinChoice, Table) {
   EXPECT_GT(looked_at, 0);
 }
 
-/// A library that is loaded without a context: what can be said without one is.
+/// A library that is loaded without a context: functions that need none.
 TEST(FatbinChoice, WithoutAContext) {
   start();
   CUcontext before = nullptr;

@@ -1,4 +1,4 @@
-// What the tests of the driver share: kernels as text, handles that end themselves, and numbers of the API.
+// Shared by the tests of the driver: kernels as text, handles that end themselves, and numbers of the API.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -61,12 +61,12 @@ TEST_F(GraphParameters, OfKernels) {
   EXPECT_EQ(*static_cast<CUdeviceptr *>(read.parameters[0]), values.address);
   EXPECT_EQ(*static_cast<unsigned *>(read.parameters[1]), 3u);
   EXPECT_EQ(*static_cast<unsigned *>(read.parameters[2]), 4u);
-  // Version 1 is shorter: what is behind it stays.
+  // Version 1 is shorter: bytes behind it stay.
   std::memset(&read, 0xee, sizeof read);
   ASSERT_EQ(call("cuGraphKernelNodeGetParams", node, &read), CUDA_SUCCESS);
   EXPECT_EQ(read.block[0], 4u);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(read.kernel), 0xeeeeeeeeeeeeeeee);
-  // What was read can be set, in the graph and in an executable one, which are apart.
+  // Parameters that were read can be set, in the graph and in an executable one, which are apart.
   CUgraphExec executable = instantiate();
   unsigned factor = 10, add = 0;
   CudaKernelNode other = step_node(factor, add);
@@ -79,7 +79,7 @@ TEST_F(GraphParameters, OfKernels) {
   ASSERT_EQ(call("cuGraphKernelNodeGetParams", node, &read), CUDA_SUCCESS);
   read.block[0] = 4096;
   EXPECT_NE(call("cuGraphExecKernelNodeSetParams", executable, node, given), CUDA_SUCCESS);
-  EXPECT_EQ(launch(executable), 700u) << "what was refused changes nothing";
+  EXPECT_EQ(launch(executable), 700u) << "a refused call changes nothing";
   CudaHostNode host = {};
   EXPECT_EQ(call("cuGraphHostNodeGetParams", node, &host), CUDA_ERROR_INVALID_VALUE);
   call("cuGraphExecDestroy", executable);

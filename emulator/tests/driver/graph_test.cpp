@@ -1,4 +1,4 @@
-// Graphs made by hand and by capture, their updates, and what a capture forbids.
+// Graphs made by hand and by capture, their updates, and the calls that a capture forbids.
 #include <thread>
 
 #include "fixture.h"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The committed images are what nvcc makes of their source: the same files with the same code, compressed in every mode.
+# The committed images are nvcc's output for their source: the same files with the same code, compressed in every mode.
 # Usage: images_nvcc.sh FOLDER, with NVCC in the environment
 set -u
 folder=$1

@@ -95,7 +95,7 @@ TEST(Occupancy, CountsRegisters) {
   EXPECT_EQ(blocks, 7);  // three warps take the registers of four
 }
 
-/// The name is that of a board of this capability, or says that there is none.
+/// The name is that of a board of this capability, or says that no board has it.
 TEST(Contexts, DeviceNames) {
   start();
   const std::pair<int, const char *> boards[] = {
@@ -171,7 +171,7 @@ TEST(Names, EveryErrorHasANameAndAText) {
   EXPECT_EQ(call("cuGetErrorName", static_cast<CUresult>(12345), &text), CUDA_ERROR_INVALID_VALUE);
 }
 
-/// FA_EMU_FAIL=3 and FA_EMU_DRIVER=12040, in a process of its own.
+/// FA_EMU_FAIL=3 and FA_EMU_DRIVER=12040, in a separate process.
 TEST(Settings, FailAndVersion) {
   if (!std::getenv("FA_EMU_FAIL")) GTEST_SKIP() << "run as emulator.driver.settings";
   int version = 0, count = 0, status = 0;

@@ -1,4 +1,4 @@
-// Modules and libraries: images of every kind, the driver's choice between their entries, and what their code needs.
+// Modules and libraries: images of every kind, the driver's choice between their entries, and the needs of their code.
 #include <cstring>
 
 #include "fixture.h"
@@ -20,7 +20,7 @@ struct Which {
   bool operator==(const Which &) const = default;
 };
 
-/// What runs when the kernel `which` of a function does.
+/// The code that runs by the kernel `which` of a function.
 Which run(CUfunction function) {
   Array<int> out(std::vector<int>(2, -1));
   EXPECT_EQ(launch(function, {1}, {1}, 0, out.address), CUDA_SUCCESS);
@@ -58,7 +58,7 @@ int capability_of(int device) {
 /// else the newest PTX.
 Which expected(int capability) {
   if (capability < 80) return {750, 0};
-  if (capability < 90) return {800, 0};  // sm_86 has machine code of its own, whose PTX is not there
+  if (capability < 90) return {800, 0};  // sm_86 has separate machine code, whose PTX is not there
   if (capability == 90) return {900, 1};
   return {900, 0};
 }
@@ -140,7 +140,7 @@ TEST_F(Fatbins, RegistersAndStackComeFromTheMachineCode) {
   call("cuFuncGetAttribute", &stack, int{CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES}, function);
   call("cuFuncGetAttribute", &threads, int{CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK}, function);
   call("cuFuncGetAttribute", &version, int{CU_FUNC_ATTRIBUTE_PTX_VERSION}, function);
-  EXPECT_EQ(registers, 67);  // these numbers are what ptxas -v says
+  EXPECT_EQ(registers, 67);  // these numbers are those of ptxas -v
   EXPECT_EQ(stack, 256);
   EXPECT_EQ(threads, 128);
   EXPECT_EQ(version, 75);

@@ -1,4 +1,4 @@
-// Streams, events and host functions: the order of what was enqueued, held against what the API promises.
+// Streams, events and host functions: the order of enqueued work, against the promises of the API.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -9,7 +9,7 @@ namespace {
 
 using namespace emulated;
 
-/// A host function that waits until the test opens it: what is behind it cannot have run.
+/// A host function that waits until the test opens it: operations behind it cannot have run.
 struct Gate {
   std::atomic<bool> open{false};
   static void wait(void *gate) {
@@ -114,11 +114,11 @@ TEST(Events, ElapsedTime) {
 
 TEST(Streams, HostFunctionsMayNotCallTheApi) {
   StreamHandle stream;
-  static std::atomic<int> answer{-1};
-  CUhostFn asks = [](void *) { answer = call("cuCtxSynchronize"); };
+  static std::atomic<int> result{-1};
+  CUhostFn asks = [](void *) { result = call("cuCtxSynchronize"); };
   call("cuLaunchHostFunc", stream.handle, asks, static_cast<void *>(nullptr));
   EXPECT_EQ(call("cuStreamSynchronize", stream.handle), CUDA_SUCCESS);
-  EXPECT_EQ(answer, CUDA_ERROR_NOT_PERMITTED);
+  EXPECT_EQ(result, CUDA_ERROR_NOT_PERMITTED);
 }
 
 TEST(Streams, PerThreadStreams) {

@@ -1,4 +1,4 @@
-// Values that streams write and wait for, batches of copies, and the linker: what programs ask for beside kernels.
+// Values that streams write and wait for, batches of copies, and the linker: uses of a stream besides kernels.
 #include <atomic>
 
 #include "fixture.h"

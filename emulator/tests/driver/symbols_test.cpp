@@ -1,5 +1,5 @@
-// The library's symbols and the list that cuGetProcAddress answers from: neither has what the other lacks, and every
-// version of a function is what a program of its time gets.
+// The library's symbols and the list of cuGetProcAddress: neither has symbols that the other lacks, and a program gets
+// the version of every function that its time had.
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
@@ -51,14 +51,14 @@ std::set<std::string> exported() {
   return names;
 }
 
-struct Answer {
+struct Found {
   void *function = nullptr;
   int status = -1;
 };
-Answer ask(const char *name, int version, uint64_t flags) {
-  Answer answer;
-  EXPECT_EQ(call("cuGetProcAddress_v2", name, &answer.function, version, flags, &answer.status), CUDA_SUCCESS);
-  return answer;
+Found ask(const char *name, int version, uint64_t flags) {
+  Found result;
+  EXPECT_EQ(call("cuGetProcAddress_v2", name, &result.function, version, flags, &result.status), CUDA_SUCCESS);
+  return result;
 }
 
 TEST(Symbols, TheListNamesAllThatIsExportedAndNothingElse) {
@@ -82,13 +82,13 @@ TEST(Symbols, EachVersionIsFoundSinceItIsThere) {
     for (uint64_t flags : {uint64_t{0}, legacy, per_thread}) {
       std::string symbol = row.symbol;
       if (flags == per_thread) symbol += row.per_thread;
-      Answer answer = ask(row.name, row.since, flags);
-      EXPECT_EQ(answer.status, found);
-      EXPECT_EQ(answer.function, function(symbol.c_str())) << symbol;
-      Answer before = ask(row.name, row.since - 1, flags);
+      Found result = ask(row.name, row.since, flags);
+      EXPECT_EQ(result.status, found);
+      EXPECT_EQ(result.function, function(symbol.c_str())) << symbol;
+      Found before = ask(row.name, row.since - 1, flags);
       bool has_older = i + 1 < std::size(rows) && std::string_view(rows[i + 1].name) == row.name;
       EXPECT_EQ(before.status, has_older ? found : too_low);
-      EXPECT_NE(before.function, answer.function);
+      EXPECT_NE(before.function, result.function);
     }
   }
 }
@@ -107,9 +107,9 @@ TEST(Symbols, RowsOfANameStandTogetherNewestFirst) {
 TEST(Symbols, UnknownNames) {
   constexpr int no_symbol = 1;
   for (const char *name : {"cuNothing", "cuMemAlloc_v2", ""}) {
-    Answer answer = ask(name, 13000, 0);
-    EXPECT_EQ(answer.function, nullptr);
-    EXPECT_EQ(answer.status, no_symbol);
+    Found result = ask(name, 13000, 0);
+    EXPECT_EQ(result.function, nullptr);
+    EXPECT_EQ(result.status, no_symbol);
   }
   void *function = nullptr;
   EXPECT_EQ(call("cuGetProcAddress_v2", "cuInit", &function, 13000, uint64_t{3}, static_cast<int *>(nullptr)),

@@ -16,7 +16,7 @@ int attribute(int number, int device) {
   return value;
 }
 
-/// A context of its own, current for the life of the object: a fault ends with it.
+/// A new context, current for the life of the object: a fault ends with it.
 class Own {
  public:
   explicit Own(int device) {
@@ -173,10 +173,10 @@ class SharedPage {
 };
 
 CUdeviceptr pointer_attribute(int attribute, const void *of) {
-  CUdeviceptr answer = 0;
-  EXPECT_EQ(call("cuPointerGetAttribute", static_cast<void *>(&answer), attribute, reinterpret_cast<CUdeviceptr>(of)),
+  CUdeviceptr result = 0;
+  EXPECT_EQ(call("cuPointerGetAttribute", static_cast<void *>(&result), attribute, reinterpret_cast<CUdeviceptr>(of)),
             CUDA_SUCCESS);
-  return answer;
+  return result;
 }
 
 TEST(Variants, RegisteredMemoryHasAnAddressOfItsOwn) {

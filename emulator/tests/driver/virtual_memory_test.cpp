@@ -49,7 +49,7 @@ size_t free_bytes() {
   return available;
 }
 
-/// As allocators do that grow: memory is mapped behind what is there.
+/// As allocators do that grow: memory is mapped behind existing memory.
 TEST(VirtualMemory, GrowsInPlace) {
   start();
   size_t before = free_bytes(), granularity = 0;
@@ -64,7 +64,7 @@ TEST(VirtualMemory, GrowsInPlace) {
   EXPECT_EQ(call("cuMemsetD32_v2", base, 5u, size_t{4}), CUDA_ERROR_INVALID_VALUE) << "no access was given";
   ASSERT_EQ(give_access(base, unit), CUDA_SUCCESS);
   EXPECT_EQ(call("cuMemsetD32_v2", base, 5u, unit / 4), CUDA_SUCCESS);
-  EXPECT_EQ(call("cuMemsetD32_v2", base, 5u, unit / 4 + 1), CUDA_ERROR_INVALID_VALUE) << "behind what is mapped";
+  EXPECT_EQ(call("cuMemsetD32_v2", base, 5u, unit / 4 + 1), CUDA_ERROR_INVALID_VALUE) << "behind the mapped memory";
   ASSERT_EQ(map(base + unit, unit, second), CUDA_SUCCESS);
   ASSERT_EQ(give_access(base, 2 * unit), CUDA_SUCCESS);
   EXPECT_EQ(before - free_bytes(), 2 * unit);

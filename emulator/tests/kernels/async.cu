@@ -267,7 +267,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) ring(int *out, uint32_t *ra
   if (threadIdx.x == 0) out[520 + blockIdx.x] = total;
 }
 
-/// Block 0 loads a box for both blocks of its cluster; each block also takes one tile of its own.
+/// Block 0 loads a box for both blocks of its cluster; each block also takes another tile.
 extern "C" __global__ void __cluster_dims__(2, 1, 1)
     share(const __grid_constant__ CUtensorMap map, int bytes, uint8_t *out) {
   extern __shared__ __align__(1024) uint8_t shared[];

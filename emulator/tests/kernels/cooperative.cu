@@ -1,4 +1,4 @@
-// Groups of threads as cooperative_groups has them, up to the whole grid: every block adds what all blocks wrote before
+// Groups of threads as cooperative_groups has them, up to the whole grid: every block adds the numbers that all blocks wrote before
 // the grid met, again and again. The PTX is made as README.md of the emulator says.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -7,7 +7,7 @@ __device__ int add(int a, int b) { return a + b; }
 __device__ int subtract(int a, int b) { return a - b; }
 __device__ int multiply(int a, int b) { return a * b; }
 
-/// What has the parameters of none of the others.
+/// A function whose parameters differ from all others'.
 struct Pair {
   long long low;
   double high;
@@ -78,7 +78,7 @@ extern "C" __global__ void shaped(const int *which, int *out) {
   delete shape;
 }
 
-/// Gives back what `make` made.
+/// Frees the memory of `make`.
 extern "C" __global__ void make(int **place) {
   place[threadIdx.x] = static_cast<int *>(malloc(sizeof(int)));
   *place[threadIdx.x] = threadIdx.x;

@@ -1,4 +1,4 @@
-// What both attention kernels of the tensor core tests share: mbarriers, TMA, exp2. One head at a time, D = 64, f16.
+// Shared by both attention kernels of the tensor core tests: mbarriers, TMA, exp2. One head at a time, D = 64, f16.
 #pragma once
 
 #include <cuda.h>

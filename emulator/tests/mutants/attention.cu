@@ -1,13 +1,13 @@
-// A small attention kernel in the way of its kind (cp.async, ldmatrix, mma, two stages of K and V), into which `fault`
-// seeds one. What is computed is right or nearly so with most of them: the checks must see them. The fault is a
-// parameter, so that one text serves all.
+// A small attention kernel of the usual structure (cp.async, ldmatrix, mma, two stages of K and V), into which `fault`
+// seeds one. Results are right or nearly so with most of them: the checks must see them. The fault is a
+// parameter, so that one text is enough.
 //
 //   0 none                      5 keys waited for one group late   10 staging without __syncwarp
 //   1 no barrier at the top     6 values waited for too late       11 the last copies are not waited for
 //   2 no barrier before P V     7 half a warp at a barrier         12 a block writes its neighbour's rows
 //   3 none at top and end       8 an uninitialised register        13 a barrier that a warp misses
 //   4 rows that are misaligned  9 shared memory never written      14 output beyond its allocation
-//  15 no barrier at the end: a clean twin, as the two others of a step order what it would
+//  15 no barrier at the end: a clean twin, as the two others of a step give the same order
 #include <cuda_fp16.h>
 #include <stdint.h>
 

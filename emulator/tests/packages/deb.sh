@@ -17,7 +17,7 @@ package=$(ls "$folder"/fa-emu_*.deb)
 dpkg-deb --field "$package" Package Version Depends
 dpkg-deb --field "$package" Depends | grep -q 'libc6 (' || fail "the package does not say which libc6 it needs"
 dpkg-deb --extract "$package" "$folder/root"
-[ -z "$(find "$folder/root/usr/lib" -maxdepth 2 -name 'libcuda*')" ] || fail "libcuda.so.1 lies where the loader looks"
+[ -z "$(find "$folder/root/usr/lib" -maxdepth 2 -name 'libcuda*')" ] || fail "libcuda.so.1 is where the loader looks"
 found=$(find "$folder/root" -name 'libcuda.so.1' | grep -cv glibc-hwcaps) || true
 [ "$found" = 1 ] || fail "$found libraries instead of 1"
 cd /

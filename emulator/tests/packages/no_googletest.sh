@@ -1,5 +1,5 @@
 #!/bin/sh
-# Configuring without GoogleTest says what to do. Usage: no_googletest.sh CMAKE CXX_COMPILER SOURCE FOLDER
+# Configuring without GoogleTest prints a remedy. Usage: no_googletest.sh CMAKE CXX_COMPILER SOURCE FOLDER
 set -eu
 cmake=$1 compiler=$2 source=$3 folder=$4
 rm -rf "$folder"

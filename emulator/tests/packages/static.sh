@@ -1,6 +1,6 @@
 #!/bin/sh
-# The library as EMU_STATIC links it: it needs nothing but glibc, exports nothing of what it was linked with, and runs.
-# Usage: static.sh LIBRARY PROGRAM; PROGRAM is emulator_kernel_test. 77 where there is no readelf.
+# The library as EMU_STATIC links it: it needs nothing but glibc, exports nothing of its dependencies, and runs.
+# Usage: static.sh LIBRARY PROGRAM; PROGRAM is emulator_kernel_test. 77 without readelf.
 set -eu
 library=$1 program=$2
 command -v readelf >/dev/null || { echo "skipped: there is no readelf (Debian: apt install binutils)" && exit 77; }

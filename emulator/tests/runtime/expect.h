@@ -1,4 +1,4 @@
-// What the programs here have in common: each is linked to NVIDIA's runtime as nvcc does it, and ends with 1 where
+// Shared by the programs here: each is linked to NVIDIA's runtime as nvcc does it, and ends with 1 where
 // something is not as a GPU would have it.
 #pragma once
 

@@ -13,7 +13,7 @@ __global__ void fill(int *out, int value) {
   __syncthreads();
   out[blockIdx.x * blockDim.x + threadIdx.x] = room[blockDim.x - 1 - threadIdx.x];
 }
-/// Each block reads what the next one has written before the grid's barrier.
+/// Each block reads the value that the next one has written before the grid's barrier.
 __global__ void rotate(int *values) {
   auto grid = cooperative_groups::this_grid();
   values[blockIdx.x] = static_cast<int>(blockIdx.x);

@@ -1,4 +1,4 @@
-// What the programs share: memory, numbers, and the end.
+// Shared by the programs: memory, numbers, and the end.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// What the drivers of FlashAttention's kernels share: a problem from the command line, inputs, attention and its
+// Shared by the drivers of FlashAttention's kernels: a problem from the command line, inputs, attention and its
 // gradients in double precision on the host, comparison.
 #pragma once
 

@@ -2,7 +2,7 @@
 // precision. Compiled with -DHEADDIM=64 -DCAUSAL=1 -DBACKWARD=1, and include paths to a checkout's csrc/flash_attn/src
 // and to CUTLASS.
 #include "attention.h"
-// FlashAttention's headers; the order matters to none of them.
+// FlashAttention's headers; their order does not matter.
 #include "flash_fwd_launch_template.h"
 #if BACKWARD
 #include "flash_bwd_launch_template.h"

@@ -1,6 +1,6 @@
 """FlashAttention 4 by CuTe DSL, without torch, compared with numpy: fa4.py PACKAGES compile|run FILE DIM CAUSAL PAIRS.
 
-compile writes the kernel's PTX to FILE; run launches what FILE holds through the host code that CuTe DSL makes, which writes
+compile writes the kernel's PTX to FILE; run launches it through the host code that CuTe DSL makes, which writes
 the tensor maps by itself. PACKAGES is where fa4.txt is installed; PAIRS is 1 for products of two blocks."""
 
 import ctypes

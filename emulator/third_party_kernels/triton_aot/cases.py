@@ -1,4 +1,4 @@
-"""What is done with each of Triton's kernels: how it is compiled for a GPU, run, and compared with numpy."""
+"""The uses of each of Triton's kernels: how it is compiled for a GPU, run, and compared with numpy."""
 
 import dataclasses
 import math
@@ -27,7 +27,7 @@ def reference(q, k, v, causal):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A kernel, and what a compilation of it fixes. `aligned`: integers that are multiples of 16."""
+    """A kernel, and the constants of its compilation. `aligned`: integers that are multiples of 16."""
 
     kernel: str = "softmax"
     dim: int = 64

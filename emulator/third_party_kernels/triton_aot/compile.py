@@ -1,6 +1,6 @@
 """Compiles Triton's kernels for a GPU that need not be there: compile.py CASE SM FILE writes FILE.ptx and FILE.json.
 
-The PTX is what Triton's own compiler makes; its ptxas checks it, and says how many registers it takes.
+The PTX is the output of Triton's own compiler; its ptxas checks it, and says how many registers it takes.
 """
 
 import json
@@ -17,7 +17,7 @@ import kernels
 
 
 def compile_case(name, sm):
-    """The kernel of a case, for compute capability sm (80, 90, ...): its PTX, and what a launch must know."""
+    """The kernel of a case, for compute capability sm (80, 90, ...): its PTX, and the parameters of a launch."""
     case = cases.CASES[name]
     constants = case.constants(sm)
     signature = {argument: "constexpr" if argument in constants else kind for argument, kind in case.signature(sm).items()}

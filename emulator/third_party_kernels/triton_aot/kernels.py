@@ -1,4 +1,4 @@
-"""Kernels in Triton. What is foreign here is its compiler: how it lays tiles out, copies, waits and multiplies on each GPU."""
+"""Kernels in Triton. Its compiler is foreign code: it decides how it lays tiles out, copies, waits and multiplies on each GPU."""
 
 import triton
 import triton.language as tl

@@ -1,5 +1,5 @@
 // Says which code runs: the architecture that it was compiled for, and whether with its own features ('a' targets).
-// The images beside this file are nvcc 13.0's; make.sh makes them.
+// The images next to this file are nvcc 13.0's; make.sh makes them.
 extern "C" __global__ void which(int *out) {
   out[0] = __CUDA_ARCH__;
 #ifdef __CUDA_ARCH_SPECIFIC__

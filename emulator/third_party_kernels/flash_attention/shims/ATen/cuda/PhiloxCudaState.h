@@ -1,4 +1,4 @@
-// Stands for torch's header: FlashAttention's kernels name this type, and use it only where dropout is compiled in.
+// In place of torch's header: FlashAttention's kernels name this type, and use it only where dropout is compiled in.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Stands for torch's header: what a failing call of the CUDA runtime does.
+// In place of torch's header: the handling of a failing call of the CUDA runtime.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Stands for torch's header: seed and offset of dropout, which the programs here leave out.
+// In place of torch's header: seed and offset of dropout, which the programs here leave out.
 #pragma once
 
 #include <ATen/cuda/PhiloxCudaState.h>
