@@ -3,7 +3,6 @@
 #   fa_archs              all architectures, as FA_ARCHS names them, newest first
 #   fa_default_archs      those that FA_ARCHS has by default, oldest first
 #   fa_number_of_90a      90; fa_reach_of_90a: itself; fa_hardware_of_90a: a list
-#   fa_operations         those that have kernels; fa_operation_of_mma: forward
 #   fa_families           the families, best first; fa_folder_of_backward_mma: backward/mma, of kernels/
 #   fa_families_header    a folder with families.h, which includes every family's tiles.h
 #   fa_full_names(VARIABLE)   a list of architectures: 90 and 100 become 90a and 100a
@@ -31,7 +30,6 @@ foreach(line ${lines})
 endforeach()
 
 set(fa_families "")
-set(fa_operations "")
 file(STRINGS ${PROJECT_SOURCE_DIR}/kernels/families.inc fa_family_lines REGEX "^FA_FAMILY")
 foreach(line ${fa_family_lines})
   if(NOT line MATCHES "^FA_FAMILY\\(([a-z_]+), ([a-z0-9_]+), [a-z0-9]+, [a-z0-9_]+(, [0-9]+)+\\)$")
@@ -40,13 +38,10 @@ foreach(line ${fa_family_lines})
   set(operation ${CMAKE_MATCH_1})
   set(family ${CMAKE_MATCH_2})
   list(APPEND fa_families ${family})
-  list(APPEND fa_operations ${operation})
-  set(fa_operation_of_${family} ${operation})
   string(REGEX REPLACE "^backward_" "" folder ${family})
   set(fa_folder_of_${family} ${operation}/${folder})
 endforeach()
 list(REMOVE_DUPLICATES fa_families)
-list(REMOVE_DUPLICATES fa_operations)
 
 set(fa_families_header ${PROJECT_BINARY_DIR}/families)
 set(includes "")

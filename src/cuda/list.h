@@ -40,10 +40,10 @@ consteval const char *operation_of(std::string_view family) {
 #define FA_STRING_OF(x) #x
 #define FA_STRING(x) FA_STRING_OF(x)
 
-/// A symbol that only images of this build have, of the operation of a family.
+/// A symbol that only images of this build have, of a family.
 consteval const char *build_symbol_of(std::string_view family) {
 #define FA_FAMILY(operation, name, ...) \
-  if (family == #name) return "fa_build_" FA_STRING(FA_KERNEL_HASH_##operation);
+  if (family == #name) return "fa_build_" FA_STRING(FA_KERNEL_HASH_##name);
 #include "families.inc"
 #undef FA_FAMILY
   throw "no line in families.inc";

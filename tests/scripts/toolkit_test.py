@@ -112,7 +112,7 @@ class Nvcc12(unittest.TestCase):
             nvcc.chmod(0o755)
             with mock.patch.dict(os.environ, NVCC=str(nvcc), NVCC_CACHE=""):
                 said = compiler.compile_image(SOURCE / "kernels", ("80", "mma", "f16", "64"),
-                                              "FA_KERNEL_HASH_forward=1,FA_KERNEL_CUDA_VERSION=12090", Path("o"))  # fmt: skip
+                                              "FA_KERNEL_HASH_mma=1,FA_KERNEL_CUDA_VERSION=12090", Path("o"))  # fmt: skip
         self.assertEqual(self.taken(said.splitlines()).target.group(1, 2), ("80", "sm_80,compute_80"))
 
     def test_what_it_understands_of_options(self):

@@ -22,24 +22,19 @@ def copy_sources(sources: Path, to: Path):
     shutil.copytree(sources.parent / "src" / "core", to.parent / "src" / "core", ignore=shutil.ignore_patterns("*.cpp"))
 
 
-def operation_of(sources: Path, family):
-    """The operation of a family: kernels/families.inc."""
-    (operation,) = set(re.findall(rf"^FA_FAMILY\((\w+), {family},", (sources / "families.inc").read_text(), re.M))
-    return operation
-
-
 def folder_of(sources: Path, family):
-    """The folder of a family among the sources."""
-    return f"{operation_of(sources, family)}/{family.removeprefix('backward_')}"
+    """The folder of a family among the sources: kernels/families.inc."""
+    (operation,) = set(re.findall(rf"^FA_FAMILY\((\w+), {family},", (sources / "families.inc").read_text(), re.M))
+    return f"{operation}/{family.removeprefix('backward_')}"
 
 
 def compile_image(sources: Path, image, definitions, out: Path, code="sm_{0},compute_{0}", flags=("-fatbin",), quick=False):
-    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH_forward and its like among them; code:
+    """image: (arch, family, dtype, dim); definitions: fa_built's, with commas, FA_KERNEL_HASH_mma and its like among them; code:
     the contents of the file, {0} the arch; flags: nvcc's, for the kind of output; quick: larger files in less time. Returns nvcc's
     messages. NVCC names it; NVCC_CACHE, if set, is the command that runs it through ccache."""
     arch, family, dtype, dim = image
     values = dict(one.partition("=")[::2] for one in definitions.split(","))
-    definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH_' + operation_of(sources, family)]}"
+    definition = f"FA_KERNEL_HASH={values['FA_KERNEL_HASH_' + family]}"
     compression = (QUICK if quick else COMPRESSION)[values["FA_KERNEL_CUDA_VERSION"][:2]]
     cache = shlex.split(os.environ.get("NVCC_CACHE", ""))
     # ccache knows nvcc by -c, which the flags override; names are relative, as the same text may be in any folder.

@@ -2,7 +2,7 @@
 
 mutants.py SOURCES IMAGES EMULATOR DEFINITIONS PROGRAMS ARCHS [--one-of N | NAME...]
 mutants.py --patterns SOURCES: only whether the sources have each text that a fault replaces, once
-SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH_forward=...,...;
+SOURCES: kernels/; IMAGES: the build's; EMULATOR: the folder of libcuda.so.1; DEFINITIONS: FA_KERNEL_HASH_mma=...,...;
 PROGRAMS: fa_test_engine,fa_test_cuda; ARCHS: the build's, with commas; NAME: of the mutants to run, all by default; --one-of N: every Nth of them, others with each commit
 """
 
