@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <fstream>
 #include <regex>
+#include <tuple>
 
 #include "common/archs.h"
 #include "cuda/fixture.h"
@@ -32,9 +33,9 @@ Case prefill_case() {
   return c;
 }
 
-std::string chosen(fa_dtype dtype) {
+std::string chosen(fa_dtype dtype, int64_t head_dim = 64, int64_t head_dim_v = 0) {
   Case c = prefill_case();
-  c.q = dtype;
+  c.q = dtype, c.d = head_dim, c.dv = head_dim_v;
   const Op op(desc_of(c));
   return op.status == FA_OK ? op.kernel() : fa_last_error();
 }
@@ -128,6 +129,27 @@ TEST(Devices, OlderKernelsRunByName) {
     });
     if (outcome == 3) GTEST_SKIP() << "FA_ARCHS leaves out 75";
     EXPECT_EQ(outcome, 0) << device;
+  }
+}
+
+/// Each width to its family: by whichever of keys and values is wider, and not beyond the columns that one has.
+TEST(Devices, WideHeadsHaveAFamilyOfTheirOwn) {
+  struct Width {
+    int64_t head_dim, head_dim_v;
+    const char *family;
+  };
+  for (const auto &[head_dim, head_dim_v, family] :
+       {Width{257, 0, "mma_wide"}, Width{512, 0, "mma_wide"}, Width{576, 512, "mma_wide"}, Width{32, 300, "mma_wide"},
+        Width{300, 32, "mma_wide"}, Width{576, 513, "simt"}, Width{576, 0, "simt"}}) {
+    for (const auto &[device, dtype, name] :
+         {std::tuple("sm_75", FA_F16, "f16"), {"sm_75", FA_BF16, "bf16"}, {"sm_80", FA_BF16, "bf16"}}) {
+      const std::string wanted = dtype == FA_BF16 && device == std::string("sm_75") ? "simt" : family;
+      const int outcome = in_child({{"FA_EMU_DEVICE", device}}, [&] {
+        if (!is_built(std::string("cuda.") + device + ".mma_wide")) return 2;
+        return chosen(fa_dtype(dtype), head_dim, head_dim_v) == std::string("cuda.") + device + "." + wanted ? 0 : 1;
+      });
+      EXPECT_NE(outcome, 1) << name << " of " << head_dim << " and " << head_dim_v << " columns on " << device;
+    }
   }
 }
 

@@ -127,6 +127,16 @@ TEST_P(Checked, Dim256) {
 TEST_P(Checked, Dim512) {
   run(512);
 }
+/// Latent attention: values have fewer columns than keys, the last chunk of keys is a narrow one. A group of 16 heads.
+TEST_P(Checked, Dim576) {
+  for (Case c : {plain(576), featured(576), general(576), paged(576), split(576), decode(576)}) {
+    c.dv = 512;
+    expect_right(c);
+  }
+  Case c = decode(576);
+  c.b = 1, c.sq = 1, c.hq = 16, c.hkv = 1, c.dv = 512, c.page = 16;
+  expect_right(c);
+}
 
 INSTANTIATE_TEST_SUITE_P(Engine, Checked, testing::ValuesIn(gpu_targets({"f32", "f16", "bf16"})), target_name);
 

@@ -98,7 +98,21 @@ void EngineTest::SetUp() {
   }
 }
 
+namespace {
+
+/// The number that an environment variable holds; 0 without one.
+uint64_t number_in(const char *variable) {
+  const char *text = std::getenv(variable);
+  return text ? std::strtoull(text, nullptr, 10) : 0;
+}
+
+}  // namespace
+
 Case EngineTest::typed(Case c, uint64_t index) const {
+  if (const auto wider = int64_t(number_in("TEST_WIDER")); c.d < wider + 1) {
+    c.d += wider;
+    if (c.dv > 0) c.dv = std::min<int64_t>(c.dv + wider, 576);
+  }
   const std::string &types = GetParam().types;
   c.q = types == "f16" ? FA_F16 : types == "bf16" ? FA_BF16 : FA_F32;
   c.kv = c.out = FA_DTYPE_DEFAULT;
@@ -117,8 +131,7 @@ bool EngineTest::has_wide_family() const {
 namespace {
 
 uint64_t shards() {
-  const char *text = std::getenv("TEST_SHARE");
-  return text ? std::max<uint64_t>(std::strtoull(text, nullptr, 10), 1) : 1;
+  return std::max<uint64_t>(number_in("TEST_SHARE"), 1);
 }
 
 /// The index among the CPU targets, which the shards are counted by.

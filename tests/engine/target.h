@@ -47,7 +47,8 @@ class EngineTest : public testing::TestWithParam<Target> {
  protected:
   void SetUp() override;
 
-  /// The case with the target's element types; index selects mixed ones and is ignored otherwise.
+  /// The case with the target's element types; index selects mixed ones and is ignored otherwise. Under TEST_WIDER=n
+  /// head dimensions up to n are n columns wider: the suites then run on kernels for such heads.
   Case typed(Case c, uint64_t index = 0) const;
   bool is_mixed() const { return GetParam().types == "mixed"; }
 

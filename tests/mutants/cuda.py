@@ -68,6 +68,7 @@ CUDA = [
     ),
     emulated("even_rows_far_apart", "src/cuda/derive.h", "dim % 8 == 0 && near ?", "dim % 8 == 0 ?", "^cuda_offsets"),
     emulated("rows_of_values", "kernels/forward/mma/tiles.h", "!is_near(p.k) || !is_near(p.v)", "!is_near(p.k)", "^cuda_plan"),
+    emulated("columns_of_wide_values", "kernels/forward/mma_wide/tiles.h", "a.head_dim_v > columns", "a.head_dim_v > 576", "^cuda_devices"),
     emulated("aligned_values", "kernels/forward/mma/tiles.h", "!is_aligned(p.v, p.head_dim_v, 2) ||", "", "^cuda_plan"),
     emulated(
         "two_splits_at_least",

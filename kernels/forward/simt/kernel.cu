@@ -1,6 +1,6 @@
 // Attention in f32 by scalar instructions, for calls that the tensor-core kernels do not support: f32, mixed types,
-// bf16 before SM 80, head dimensions above 256. Tensors of any type and stride are converted on their way into shared
-// memory.
+// bf16 before SM 80, more than 512 columns of values. Tensors of any type and stride are converted on their way into
+// shared memory.
 #include "common/build.cuh"
 #include "forward/simt/forward.cuh"
 

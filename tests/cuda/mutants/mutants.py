@@ -20,8 +20,9 @@ from compiler import compile_image, copy_sources, folder_of, name_of
 from gradients import GRADIENTS
 from roles import CODES, PRESETS, ROLES
 from table import CLEAN, MUTANTS
+from wide import WIDE
 
-ALL = CLEAN + PRESETS + CODES + MUTANTS + GRADIENTS + ROLES
+ALL = CLEAN + PRESETS + CODES + MUTANTS + WIDE + GRADIENTS + ROLES
 JOBS = 2  # at a time, as tests/cuda/CMakeLists.txt has it for ctest
 
 
