@@ -4,7 +4,7 @@
   attention         bindings/python/libfa/attention.py, whose signature has the optional inputs
   rust, rust_tests  fields.rs of bindings/rust/libfa/src and of its tests
   julia             bindings/julia/src/fields.jl
-  docs              docs/ffi.md, with the tables of fa.h's structures as they are
+  docs              docs/ffi.md, with fa.h's functions and the tables of its structures as they are
 """
 
 import pathlib
@@ -208,8 +208,17 @@ def structure(name):
     return "\n".join(lines)
 
 
+def functions():
+    """The functions of fa.h, one a line."""
+    for name, function in FA.functions.items():
+        parameters = ", ".join(f"{plain(c_type)} {parameter}" for parameter, c_type in function.parameters)
+        result = plain(function.result)
+        yield f"{name}({parameters})" + (f" -> {result}" if result else "")
+
+
 def docs():
     text = (ROOT / "docs/ffi.md").read_text(encoding="utf-8")
+    text = re.sub(r"(?<=## Functions\n\n```\n).*?(?=\n```)", "\n".join(functions()), text, count=1, flags=re.S)
     for name in FA.structs:
         text, found = re.subn(rf"### {name}: .*?(?=\n\n(?!\|))", lambda _, of=name: structure(of), text, flags=re.S)
         if found != 1:

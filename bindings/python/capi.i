@@ -107,11 +107,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 
 /* The capsule destroys; the constructors initialise. */
 %ignore fa_destroy;
-%ignore fa_desc_init;
-%ignore fa_forward_args_init;
-%ignore fa_backward_args_init;
-%ignore fa_merge_args_init;
-%ignore fa_tensor_init;
+%rename("$ignore", regextarget=1) "^fa_.*_init$";
 %ignore fa_set_log;
 %immutable struct_size;
 %immutable fa_kernel::name;
@@ -124,13 +120,18 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 
 %include <fa.h>
 
-%extend fa_desc {
-  fa_desc() {
-    fa_desc *desc = (fa_desc *)malloc(sizeof *desc);
-    fa_desc_init(desc, sizeof *desc);
-    return desc;
+%define INITIALISED(structure)
+%extend structure {
+  structure() {
+    structure *made = (structure *)malloc(sizeof *made);
+    structure##_init(made, sizeof *made);
+    return made;
   }
 }
+%enddef
+INITIALISED(fa_desc)
+INITIALISED(fa_backward_args)
+INITIALISED(fa_merge_args)
 %feature("compactdefaultargs") fa_forward_args::fa_forward_args;
 %extend fa_forward_args {
   fa_forward_args(const fa_tensor *q = NULL, const fa_tensor *k = NULL, const fa_tensor *v = NULL, const fa_tensor *out = NULL) {
@@ -140,20 +141,6 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
     if (k) args->k = *k;
     if (v) args->v = *v;
     if (out) args->out = *out;
-    return args;
-  }
-}
-%extend fa_backward_args {
-  fa_backward_args() {
-    fa_backward_args *args = (fa_backward_args *)malloc(sizeof *args);
-    fa_backward_args_init(args, sizeof *args);
-    return args;
-  }
-}
-%extend fa_merge_args {
-  fa_merge_args() {
-    fa_merge_args *args = (fa_merge_args *)malloc(sizeof *args);
-    fa_merge_args_init(args, sizeof *args);
     return args;
   }
 }

@@ -17,19 +17,11 @@ _View = tuple[int, Any, tuple[int, ...], tuple[int, ...], tuple[int, int], bool,
 _Op = object  # a capsule
 '''
 
-# These differ in capi.i from their declarations in the header.
+# These differ in capi.i from their declarations in the header; None: capi.i has no such function.
 REPLACED = {
     "fa_create": "def fa_create(desc: fa_desc) -> tuple[int, _Op | None]: ...",
-    "fa_forward_workspace_size": "def fa_forward_workspace_size(op: _Op, args: fa_forward_args) -> tuple[int, int]: ...",
-    "fa_backward_workspace_size": "def fa_backward_workspace_size(op: _Op, args: fa_backward_args) -> tuple[int, int]: ...",
-    "fa_merge_workspace_size": "def fa_merge_workspace_size(op: _Op, args: fa_merge_args) -> tuple[int, int]: ...",
     "fa_set_log": "def fa_set_log(callable: Callable[[str], object] | None) -> None: ...",
     "fa_destroy": None,  # an op ends with its last reference
-    "fa_desc_init": None,  # the constructors do it
-    "fa_forward_args_init": None,
-    "fa_backward_args_init": None,
-    "fa_merge_args_init": None,
-    "fa_tensor_init": None,
 }
 # Of capi.i alone.
 ADDED = (
@@ -55,7 +47,7 @@ def python_type(c_type):
     if c_type in ("float", "double"):
         return "float"
     name = c_type.replace("const ", "").rstrip("* ")
-    return name if name in ("fa_desc", "fa_forward_args", "fa_backward_args", "fa_merge_args", "fa_kernel") else "int"
+    return name if name in FA.structs and name != "fa_tensor" else "int"  # arrays of tensors are addresses
 
 
 def class_of(name, fields):
@@ -71,16 +63,22 @@ def class_of(name, fields):
 
 
 def function_of(function):
+    if function.name in REPLACED or function.name.endswith("_init"):  # the constructors do it
+        return REPLACED.get(function.name)
+    if function.name.endswith("_workspace_size"):
+        return f"def {function.name}(op: _Op, args: {python_type(dict(function.parameters)['args'])}) -> tuple[int, int]: ..."
     parameters = ", ".join(f"{name}: {python_type(kind)}" for name, kind in function.parameters)
     return f"def {function.name}({parameters}) -> {python_type(function.result)}: ..."
 
 
+FA = header.read(sys.argv[1])
+
+
 def main():
-    fa = header.read(sys.argv[1])
     parts = [HEAD]
-    parts.append("\n".join(f"{name}: Final[{type(value).__name__}]" for name, value in fa.constants.items()))
-    parts += ["\n" + class_of(name, fields) for name, fields in fa.structs.items()]
-    functions = [REPLACED.get(name, function_of(function)) for name, function in fa.functions.items()]
+    parts.append("\n".join(f"{name}: Final[{type(value).__name__}]" for name, value in FA.constants.items()))
+    parts += ["\n" + class_of(name, fields) for name, fields in FA.structs.items()]
+    functions = [function_of(function) for function in FA.functions.values()]
     functions += ADDED
     parts.append("\n" + "\n".join(filter(None, functions)))
     print("\n".join(parts))

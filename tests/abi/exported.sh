@@ -10,7 +10,7 @@ trap 'rm -r "$work"' EXIT
 [ -s "$work/exported" ]
 if ! diff -u "$2" "$work/exported"; then
   echo "The exported symbols differ from $2 (+ is exported, - is missing)."
-  echo "A symbol once released is never taken away; a new one belongs into fa.h, src/fa.map and that list."
+  echo "A symbol once released is never taken away; a new one belongs into fa.h and that list."
   exit 1
 fi
 

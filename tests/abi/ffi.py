@@ -12,20 +12,11 @@ import generate  # noqa: E402
 
 fa = generate.FA
 document = (source / "docs/ffi.md").read_text()
-plain = generate.plain
-
-
-def functions():
-    for name, function in fa.functions.items():
-        parameters = ", ".join(f"{plain(c_type)} {parameter}" for parameter, c_type in function.parameters)
-        result = plain(function.result)
-        yield f"{name}({parameters})" + (f" -> {result}" if result else "")
-
 
 if generate.docs() + "\n" != document:
     sys.exit("docs/ffi.md does not have the tables of fa.h's structures as they are: run scripts/generate-bindings.sh docs")
 
-expected = "\n".join(functions())
+expected = "\n".join(generate.functions())
 if f"```\n{expected}\n```" not in document:
     sys.exit(f"docs/ffi.md does not have the functions as they are:\n{expected}")
 
