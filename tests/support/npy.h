@@ -1,19 +1,12 @@
-// Reads the .npy files of examples/data: little-endian, C order, f16, f32 or i32. For trusted files only.
+// Reads the files of examples/data, whose types and shapes the tests know. The reader for other files is the tool's.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace test {
 
-struct Npy {
-  std::string type;  // "<f2", "<f4", "<i4"
-  std::vector<int64_t> shape;
-  std::vector<char> data;
-};
-
-/// Throws std::runtime_error when the file cannot be read.
-Npy read_npy(const std::string &path);
+/// The bytes of the elements of a .npy file of format 1. Throws std::runtime_error when it cannot be read.
+std::vector<char> npy_elements(const std::string &path);
 
 }  // namespace test
