@@ -113,7 +113,7 @@ int main(void) {
     last = loss(op, &args);
   }
   printf(
-      "%s: a short step changes the loss by %.4f of what its gradients say; it falls from %.1f to %.1f in %d steps\n",
+      "%s: a short step changes the loss by %.4f of its gradients' prediction; it falls from %.1f to %.1f in %d steps\n",
       fa_op_kernel_name(op), fallen, first, last, steps);
   fa_destroy(op);
   return !(fallen > 0.999 && fallen < 1.001 && last < 0.5 * first);

@@ -60,7 +60,7 @@ static void token(const fa_op *op, int first, int n, int cut, float (*out)[heads
   args.leftpad_k = left_out;
   check(fa_forward(op, &args));
 
-  /* What was (1, n, heads, dim) is as well (n, 1, heads, dim); the lse of the prefix has its conversations behind its
+  /* The tensor (1, n, heads, dim) is as well (n, 1, heads, dim); the lse of the prefix has its conversations behind its
    * heads. */
   fa_tensor outs[2], lses[2];
   fa_tensor_init(&outs[0], of_prefix, FA_F32, n, 1, heads, dim);

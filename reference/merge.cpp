@@ -18,7 +18,7 @@ double element(const fa_tensor &t, int64_t i, int64_t j, int64_t k, int64_t l) {
   return load(static_cast<const char *>(t.data) + offset * dtype_bytes(t.dtype), t.dtype);
 }
 
-/// A row: what its parts weigh, and the parts that count.
+/// A row: its parts' weights, and the parts that count.
 struct Row {
   std::vector<int> parts;             // those with keys
   std::vector<double> weight, below;  // of these: share of the sum; how far its logarithm is below the largest, natural

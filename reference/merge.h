@@ -19,7 +19,7 @@ struct MergeCase {
   fa_dtype out = FA_F32;
   std::vector<fa_dtype> parts = {FA_F32, FA_F32};
   Layout out_layout = Layout::bshd;
-  std::vector<Layout> layouts = {Layout::bshd};  // of the parts' outs, in turn
+  std::vector<Layout> layouts = {Layout::bshd};  // of the parts' outs, cyclically
   Layout lse_layout = Layout::bshd;              // of all of them
   bool lse = true;
   bool base_2 = false;
@@ -72,7 +72,7 @@ struct MergedExactly {
 /// To be called before fa_merge, which may write over its parts.
 MergedExactly merged(const fa_desc &desc, const fa_merge_args &args);
 
-/// "" where out and lse of the instance are within the bounds, else what is wrong and where.
+/// "" where out and lse of the instance are within the bounds, else the first error.
 std::string compare(const MergeInstance &instance, const MergedExactly &exact);
 
 /// fa_merge, and waiting for the GPU.

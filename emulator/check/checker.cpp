@@ -120,7 +120,7 @@ void Checker::shared_access(Warp &warp, const Instruction &instruction, const Ac
   if (what == Class::mbarrier && access.kind == AccessKind::atomic) access.kind = AccessKind::read;
   bool strong = access.kind == AccessKind::atomic || what == Class::strong_access;
   Accessor who{&warp, agent_of(warp), 0, pc, strong || access.reduces, &instruction, &access};
-  // A flag: whoever reads it afterwards knows what came before.
+  // A flag: whoever reads it afterwards knows the accesses before it.
   uint64_t flag = strong && what != Class::mbarrier ? access.address[std::countr_zero(access.mask)] : 0;
   if (flag && access.kind != AccessKind::write) clocks_.acquire(who.agent, flag);
   const bool is_matrix = classes_[pc].matrix;

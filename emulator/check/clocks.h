@@ -71,7 +71,7 @@ class Clocks {
   void proxy_fence(uint32_t agent, uint32_t mask, uint32_t live);
   void tensor_fence_before(uint32_t agent);
   void tensor_fence_after(uint32_t agent) { agents_[agent].tensor = agents_[agent].known; }
-  /// How far the agent and, by what it knows, others have come in their programs. Whoever learns of that does not know
+  /// The progress of the agent and, to its knowledge, of others in their programs. Whoever learns of that does not know
   /// that their accesses to memory are over: it is about arrivals only.
   KnownOfAll come_so_far(uint32_t agent);
   void others_have_come(uint32_t agent, const KnownOfAll &reached) { join(agents_[agent].reached, reached); }

@@ -40,7 +40,7 @@ void require_no_capture_in(Context &context);
 void require_not_capturing(Stream &stream);
 /// Refuses the use of the legacy stream while a blocking stream of its context captures.
 void require_legacy_allowed(Context &context);
-/// Adds a node behind what the stream has captured.
+/// Adds a node behind the stream's captured nodes.
 void capture_work(Stream &stream, Work work);
 /// cuEventRecord and cuStreamWaitEvent where a capture is involved; false where none is.
 bool capture_record(Stream &stream, Event &event);

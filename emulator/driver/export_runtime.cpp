@@ -1,5 +1,5 @@
 // The functions by which the runtime starts: the context of each device, before anybody uses it, and that a context is
-// no other API's (of which there is none here).
+// no other API's (the emulator has no other).
 #include "driver/export_table.h"
 #include "driver/state.h"
 

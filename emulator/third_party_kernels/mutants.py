@@ -240,7 +240,7 @@ OPTIONAL = ("cccl.", "cutlass.", "flash_attention.fa4", "flash_attention.")  # t
 
 
 def run(only, programs, seeds):
-    """Runs the mutants whose 'program: what' matches: lines of the table, and how many are caught."""
+    """Runs the mutants whose "program: fault" matches: lines of the table, and how many are caught."""
     known = {one.title: one for one in programs}
     rows, caught = [], 0
     for mutant in MUTANTS:

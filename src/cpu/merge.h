@@ -13,7 +13,7 @@ struct MergeRow {
 
 namespace {  // kernels of each ISA compile it
 
-/// The rows of a call, numbered as they lie in out: heads of a query, or queries of a head.
+/// The rows of a call, numbered as they are in out: heads of a query, or queries of a head.
 class MergeRows {
  public:
   MergeRows(const MergeCall &call, int64_t first)

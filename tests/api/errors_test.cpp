@@ -1,4 +1,4 @@
-// Every refusal that fa.h documents: a valid call, one field spoiled, and the words that the text must hold.
+// Every refusal that fa.h documents: a valid call, one field changed, and the words that the text must hold.
 #include <cmath>
 #include <limits>
 

@@ -1,5 +1,5 @@
-// fa_merge's arguments: every refusal that fa.h documents, overlaps, structures of other sizes, and what is legal
-// though it looks odd.
+// fa_merge's arguments: every refusal that fa.h documents, overlaps, structures of other sizes, and unusual but
+// legal calls.
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -11,7 +11,7 @@ namespace {
 
 struct Refusal {
   const char *name;
-  void (*spoil)(MergeCall &);
+  void (*change)(MergeCall &);
   std::vector<std::string> words;
 };
 
@@ -28,7 +28,7 @@ class MergeArgs : public testing::TestWithParam<Refusal> {};
 // [F53] [F56]
 TEST_P(MergeArgs, AreRefused) {
   MergeCall call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   fa_op *op = call.create();
   ASSERT_NE(op, nullptr);
   EXPECT_EQ(fa_merge(op, &call.args), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
@@ -82,13 +82,13 @@ const Refusal merge_refusals[] = {
 
 INSTANTIATE_TEST_SUITE_P(Refused, MergeArgs, testing::ValuesIn(merge_refusals), name_of);
 
-/// What fa_merge alone refuses: data, workspaces, overlaps.
+/// Refusals of fa_merge alone: data, workspaces, overlaps.
 class MergeRuns : public testing::TestWithParam<Refusal> {};
 
 // [F53] [F56]
 TEST_P(MergeRuns, AreRefused) {
   MergeCall call;
-  GetParam().spoil(call);
+  GetParam().change(call);
   EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT) << fa_last_error();
   EXPECT_EQ(missing_words(fa_last_error(), GetParam().words), "");
   EXPECT_TRUE(call.unwritten());
@@ -173,7 +173,7 @@ TEST(MergeLegal, StructuresOfOtherSizes) {
   longer.future[2] = 1;
   EXPECT_EQ(fa_merge(op, &longer.args), FA_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(missing_words(fa_last_error(), {"fa_merge_args.struct_size is 320", "newer"}), "");
-  call.args.struct_size = offsetof(fa_merge_args, lse);  // what follows must not be looked at
+  call.args.struct_size = offsetof(fa_merge_args, lse);  // later fields must not be looked at
   std::memset(&call.args.lse, 0xa5, sizeof call.args - offsetof(fa_merge_args, lse));
   EXPECT_EQ(fa_merge(op, &call.args), FA_OK) << fa_last_error();
   fa_destroy(op);

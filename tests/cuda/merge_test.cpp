@@ -1,4 +1,4 @@
-// fa_merge on a GPU: where its tensors may be, captures, and what is logged. Results are those of
+// fa_merge on a GPU: where its tensors may be, captures, and its log. Results are those of
 // tests/engine/merge.cpp.
 #include "reference/merge.h"
 
@@ -32,7 +32,7 @@ fa_desc on(const MergeInstance &instance, fa_device device) {
   return desc;
 }
 
-/// The arrays of tensors are read when the call is captured, and what the tensors hold when it is replayed.
+/// The arrays of tensors are read when the call is captured, and the tensors' contents when it is replayed.
 // [F218]
 TEST(Merges, AreCapturedAsOneLaunch) {
   const InContext in;

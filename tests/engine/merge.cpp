@@ -1,4 +1,4 @@
-// merge.*: fa_merge against the oracle, and what fa.h promises of it.
+// merge.*: fa_merge against the oracle, and fa.h's promises of it.
 #include "reference/merge.h"
 
 #include <gtest/gtest.h>

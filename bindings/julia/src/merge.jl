@@ -1,7 +1,7 @@
 # Results over different keys, merged into the result over all of them.
 
 """
-The fa_merge_args of a call, and what must be kept alive while it is used. The keywords are those of
+The fa_merge_args of a call, and the objects to keep alive while it is used. The keywords are those of
 [`attention_merge!`](@ref).
 """
 function merge_arguments(out, outs, lses; layout::Symbol = :dhsb, lse = nothing, mask = nothing, base_2::Bool = false,

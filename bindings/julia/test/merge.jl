@@ -1,4 +1,4 @@
-# Results over parts of the keys, merged, are those over all of them; and what merges refuse.
+# Results over parts of the keys, merged, are those over all of them; and merges that are refused.
 include("support.jl")
 using Random
 

@@ -1,4 +1,4 @@
-"""The mutants of kernels/forward/mma_wide: chunks in the ring, and what warps that share rows exchange."""
+"""The mutants of kernels/forward/mma_wide: chunks in the ring, and the values that warps exchange for shared rows."""
 
 from table import OUTSIDE, RACE, SPLIT, TABLE, UNDER_WAY, UNWRITTEN, Mutant
 

@@ -8,7 +8,7 @@ use fa_sys::*;
 use crate::inputs::{resources, tensors, Seen};
 use crate::{Result, TensorMut, TensorRef, Workspace};
 
-/// What one call of [`Op::merge`](crate::Op::merge) works on: 1 to 32 parts, each the `out` (B, Sq, Hq, Dv) and `lse` (B, Hq, Sq, 1)
+/// The parts of one call of [`Op::merge`](crate::Op::merge): 1 to 32 parts, each the `out` (B, Sq, Hq, Dv) and `lse` (B, Hq, Sq, 1)
 /// that [`Op::forward`](crate::Op::forward) wrote for the same queries over other keys. They are f32, f16 or bf16, in any strides.
 ///
 /// ```

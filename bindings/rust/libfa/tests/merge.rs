@@ -1,4 +1,4 @@
-//! Results over parts of the keys, merged, are those over all; and what merges refuse.
+//! Results over parts of the keys, merged, are those over all; and merges that are refused.
 use libfa::half::f16;
 use libfa::{DType, Error, ForwardArgs, Mask, MergeArgs, Op, TensorMut, TensorRef, Workspace};
 
@@ -92,7 +92,7 @@ fn refusals() {
         for (rows, of_lse) in parts {
             args = args.part(part(*rows), sums(*of_lse));
         }
-        let Err(Error::InvalidArgument(text)) = op.merge(&mut args) else { panic!("served: {words:?}") };
+        let Err(Error::InvalidArgument(text)) = op.merge(&mut args) else { panic!("it ran: {words:?}") };
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
         assert!(matches!(op.merge_workspace_size(&args), Err(Error::InvalidArgument(_))));
     };
