@@ -173,6 +173,7 @@ constexpr IsaKernels kernels = {
     .merge = [](const QueryTile &, const Partial &, const Partial &) {},
     .finish = [](const QueryTile &, const Partial &) {},
     .backward = &backward,
+    .merge_parts = [](const MergeCall &, int64_t, int64_t) {},
 };
 
 struct Shape {
