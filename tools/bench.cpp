@@ -21,6 +21,7 @@ struct BenchOptions {
   std::string sweep, kernel, json, compare, measured;
   bool causal = false, backward = false, nondeterministic = false;
   int32_t threads = 0;
+  int64_t merge = 0;
   MeasureOptions measure;
   double threshold = 2;
 };
@@ -50,6 +51,7 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
       c.causal = options.causal;
       c.backward = options.backward;
       c.nondeterministic = options.nondeterministic;
+      c.merge = static_cast<int32_t>(options.merge);
       c.threads = options.threads;
       c.kernel = options.kernel;
       cases.push_back(c);
@@ -81,6 +83,8 @@ int print_run(const BenchOptions &options, const std::optional<BenchRun> &base, 
 }
 
 int bench(const BenchOptions &options) {
+  if (options.merge && (options.causal || options.backward || options.nondeterministic))
+    bad_input("--merge goes with no --causal, --backward or --nondeterministic: these are of attentions");
   std::optional<BenchRun> base;
   if (!options.compare.empty()) base = read_run(options.compare);
   std::optional<OutputFile> json;
@@ -115,6 +119,7 @@ void define_bench_options(Options *o, BenchOptions *b) {
   o->flag("--causal", b->causal, "with a causal mask");
   o->flag("--backward", b->backward, "the gradients of q, k and v");
   o->flag("--nondeterministic", b->nondeterministic, "trade reproducible bits for speed");
+  o->value("--merge", b->merge, "N", "fa_merge of N results of each shape instead", Range{1, FA_MAX_PARTS});
   o->group("How");
   o->value("--threads", b->threads, "N", "CPU threads; default: all");
   o->value("--kernel", b->kernel, "NAME", "use this kernel (see `fa info`) or fail");
@@ -138,9 +143,8 @@ Command bench_command() {
   command.details =
       "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
       "and Sk keys of D dimensions, values of Dv. Operations that a causal mask leaves out do not count in GFLOP/s. "
-      "With --backward "
-      "it is fa_backward that is "
-      "timed, which has five products where fa_forward has two.\n"
+      "With --backward it is fa_backward that is timed, which has five products where fa_forward has two; with --merge "
+      "it is fa_merge, which reads N results for Sq queries and writes one, whatever the keys.\n"
       "\n"
       "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
       "it "

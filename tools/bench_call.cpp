@@ -38,6 +38,32 @@ void *BenchWorkspace::allocate(size_t bytes) {
   return std::align(256, bytes, place, room);
 }
 
+BenchMerge::BenchMerge(const BenchCase &c, const Op &op, int32_t device_index)
+    : out_(make_array(npy_type_of(c.dtype), {c.batch, c.rows_q, c.heads_q, c.dim_v})),
+      lse_(make_array(NpyType::f32, {c.batch, c.heads_q, c.rows_q, 1})) {
+  for (int32_t i = 0; i < c.merge; ++i) {
+    const uint64_t seed = static_cast<uint64_t>(i + 1) << 40;
+    parts_.push_back(random_array(c.dtype, out_.shape, seed));
+    part_lses_.push_back(random_array(FA_F32, lse_.shape, seed + 1));
+  }
+  for (Array &each : parts_) outs_.push_back(tensor_of(&each, c.dtype));
+  for (Array &each : part_lses_) lses_.push_back(tensor_of(&each, FA_F32));
+  fa_merge_args_init(&args_, sizeof args_);
+  args_.outs = outs_.data();
+  args_.lses = lses_.data();
+  args_.num_parts = c.merge;
+  args_.out = tensor_of(&out_, c.dtype);
+  args_.lse = tensor_of(&lse_, FA_F32);
+  if (is_gpu_kernel(fa_op_kernel_name(op.get()))) gpu_.emplace(args_, op.get(), c.batch, device_index);
+}
+
+Work BenchMerge::work(const BenchCase &c) {
+  Work work;
+  work.flops = 2.0 * c.merge * static_cast<double>(c.batch * c.rows_q * c.heads_q * c.dim_v);
+  work.bytes = tensor_bytes(c);
+  return work;
+}
+
 BenchGradients::BenchGradients(const BenchCase &c, const Op &op, const fa_forward_args &forward, int32_t device_index)
     : lse_(make_array(NpyType::f32, {c.batch, c.heads_q, c.rows_q, 1})),
       dout_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_q, c.dim_v}, uint64_t{1} << 42)),

@@ -1,4 +1,4 @@
-// The calls of `fa bench`: random tensors, workspaces, and the backward pass of a case.
+// The calls of `fa bench`: random tensors, workspaces, the backward pass of a case, and merges.
 #pragma once
 
 #include <fa.h>
@@ -12,6 +12,7 @@
 #include "gpu.h"
 #include "library.h"
 #include "npy.h"
+#include "work.h"
 
 namespace fa::tool {
 
@@ -35,6 +36,29 @@ class BenchWorkspace {
 inline double backward_of_forward(const BenchCase &c) {
   return static_cast<double>(3 * c.dim + 2 * c.dim_v) / static_cast<double>(c.dim + c.dim_v);
 }
+
+/// fa_merge of as many results as a case says.
+class BenchMerge {
+ public:
+  BenchMerge(const BenchCase &c, const Op &op, int32_t device_index);
+  BenchMerge(const BenchMerge &) = delete;
+  BenchMerge &operator=(const BenchMerge &) = delete;
+
+  void call(const Op &op) const { check(fa_merge(op.get(), gpu_ ? &gpu_->args : &args_)); }
+  void wait() const {
+    if (gpu_) gpu_->wait();
+  }
+
+  /// A product and a sum for each element of each part; every tensor once.
+  static Work work(const BenchCase &c);
+
+ private:
+  std::vector<Array> parts_, part_lses_;
+  Array out_, lse_;
+  std::vector<fa_tensor> outs_, lses_;
+  fa_merge_args args_;
+  std::optional<OnGpu<fa_merge_args>> gpu_;
+};
 
 /// Gradients of q, k and v of a forward call.
 class BenchGradients {

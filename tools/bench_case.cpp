@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "error.h"
-#include "reference/number.h"
 #include "library.h"
 #include "options.h"
+#include "reference/number.h"
 
 namespace fa::tool {
 
@@ -16,7 +16,8 @@ std::string shape_of(const BenchCase &c) {
 }
 
 std::string kind_of(const BenchCase &c) {
-  return fmt::format("{}{}{}{}{}", dtype_name(c.dtype), c.causal ? " causal" : "", c.backward ? " backward" : "",
+  return fmt::format("{}{}{}{}{}{}", dtype_name(c.dtype), c.merge ? fmt::format(" merge={}", c.merge) : "",
+                     c.causal ? " causal" : "", c.backward ? " backward" : "",
                      c.nondeterministic ? " nondeterministic" : "",
                      c.threads ? fmt::format(" threads={}", c.threads) : "");
 }
@@ -27,6 +28,10 @@ std::string name_of(const BenchCase &c) {
 
 double tensor_bytes(const BenchCase &c) {
   const auto of = [](auto... sizes) { return (1.0 * ... * static_cast<double>(sizes)); };
+  if (c.merge) {
+    const double rows = of(c.batch, c.rows_q, c.heads_q);
+    return (c.merge + 1) * rows * (static_cast<double>(c.dim_v * reference::dtype_bytes(c.dtype)) + sizeof(float));
+  }
   const double inputs = of(c.batch, c.rows_q, c.heads_q, c.dim) + of(c.batch, c.rows_k, c.heads_kv, c.dim + c.dim_v);
   const double bytes = (inputs + of(c.batch, c.rows_q, c.heads_q, c.dim_v)) * reference::dtype_bytes(c.dtype);
   return c.backward ? 2 * bytes + 4 * of(c.batch, c.heads_q, c.rows_q) : bytes;

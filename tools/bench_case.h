@@ -15,6 +15,7 @@ struct BenchCase {
   bool causal = false;
   bool backward = false;
   bool nondeterministic = false;
+  int32_t merge = 0;    // how many results of this shape are merged; 0: an attention
   int32_t threads = 0;  // 0: the library's default
   std::string kernel;   // forced; "": the library's choice
 
@@ -30,7 +31,7 @@ std::string kind_of(const BenchCase &c);
 /// "1,8,8,1024,1024,64 f32 causal", without the kernel: equal for measurements that can be compared.
 std::string name_of(const BenchCase &c);
 
-/// Of the tensors of a call, with gradients and their inputs.
+/// Of the tensors of a call, with gradients and their inputs; of a merge, the parts and the result.
 double tensor_bytes(const BenchCase &c);
 
 /// B,Hq,Hkv,Sq,Sk,D[,Dv]. Throws BadInput.

@@ -25,6 +25,7 @@ Json json_of_measurement(const Measurement &m) {
           {"causal", m.c.causal},
           {"backward", m.c.backward},
           {"nondeterministic", m.c.nondeterministic},
+          {"merge", m.c.merge},
           {"threads", m.c.threads},
           {"kernel_asked", m.c.kernel},
           {"kernel", m.kernel},
@@ -67,6 +68,7 @@ Measurement parse_measurement(const Json &json) {
   m.c.causal = flag_of(json, "causal");
   m.c.backward = json.contains("backward") && flag_of(json, "backward");
   m.c.nondeterministic = json.contains("nondeterministic") && flag_of(json, "nondeterministic");
+  m.c.merge = json.contains("merge") ? value_of<int32_t>(json, "merge", "a number") : 0;
   m.c.threads = value_of<int32_t>(json, "threads", "a number");
   m.c.kernel = text_of(json, "kernel_asked");
   m.kernel = text_of(json, "kernel");
@@ -74,6 +76,7 @@ Measurement parse_measurement(const Json &json) {
   m.bytes = number_of(json, "bytes");
   m.seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
   if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is not one of {}", fmt::join(compute_dtypes(), ", "));
+  if (m.c.merge < 0 || m.c.merge > FA_MAX_PARTS) bad_input("its 'merge' is not within 0..{}", FA_MAX_PARTS);
   const bool positive = std::all_of(m.seconds.begin(), m.seconds.end(), [](double s) { return s > 0; });
   if (m.seconds.empty() || !positive) bad_input("its 'seconds' are no times");
   return m;

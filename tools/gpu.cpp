@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "library.h"
 #include "reference/number.h"
@@ -138,6 +139,7 @@ OnGpu<Args>::OnGpu(const Args &host, const fa_op *op, int64_t sequences, int32_t
   enter(device_index);
   for (const auto &t : schema::Fields<Args>::tensors) move(&(args.*t.field));
   for (const auto &a : schema::Fields<Args>::arrays) move(&(args.*a.field), sequences + a.more);
+  move_parts();
   args.workspace = nullptr;
   args.workspace_size = 0;
   check(workspace_size(op, &args, &args.workspace_size));
@@ -170,6 +172,18 @@ void OnGpu<Args>::move(fa_tensor *tensor) {
 template <class Args>
 void OnGpu<Args>::move(const int32_t **array, int64_t count) {
   if (*array) *array = static_cast<int32_t *>(copy(*array, static_cast<size_t>(count) * sizeof(int32_t)));
+}
+
+template <class Args>
+void OnGpu<Args>::move_parts() {
+  if constexpr (std::is_same_v<Args, fa_merge_args>) {
+    outs_.assign(host_.outs, host_.outs + host_.num_parts);
+    lses_.assign(host_.lses, host_.lses + host_.num_parts);
+    for (fa_tensor &each : outs_) move(&each);
+    for (fa_tensor &each : lses_) move(&each);
+    args.outs = outs_.data();
+    args.lses = lses_.data();
+  }
 }
 
 template <class Args>

@@ -77,8 +77,10 @@ class OnGpu {
   void *copy(const void *host, size_t bytes);
   void move(fa_tensor *tensor);
   void move(const int32_t **array, int64_t count);
+  void move_parts();
 
   const Args host_;
+  std::vector<fa_tensor> outs_, lses_;     // of fa_merge, in the GPU's memory
   std::map<const void *, void *> copies_;  // by their place in the host's memory
   void *workspace_ = nullptr;
 };

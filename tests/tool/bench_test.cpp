@@ -91,6 +91,37 @@ TEST_F(Bench, Nondeterministic) {
   EXPECT_EQ(compare(file, file).code, 0);
 }
 
+/// Three parts of 2*32 rows of 16 numbers are read, and one is written.
+TEST_F(Bench, Merge) {
+  const std::string file = folder / "m.json";
+  const Finished f = test::fa({"bench", "--merge", "3", "--shape", "1,2,1,32,48,24,16", "--dtype", "bf16", "--kernel",
+                               "cpu.generic", "--rounds", "1", "--time", "0", "--json", file});
+  ASSERT_EQ(f.code, 0) << f.err;
+  EXPECT_NE(f.out.find("bf16 merge=3, cpu.generic\n  1,2,1,32,48,24,16 "), f.out.npos) << f.out;
+  const std::vector<std::byte> bytes = read_text_file(file);
+  const std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  const json kept = json::parse(text).at("results").at(0);
+  EXPECT_EQ(kept.at("merge"), 3);
+  EXPECT_EQ(kept.at("flops"), 2 * 3 * 2 * 32 * 16);
+  EXPECT_EQ(kept.at("bytes"), (3 + 1) * 2 * 32 * (2 * 16 + 4));
+  EXPECT_EQ(parse_bench_run(text, "m.json").measurements.at(0).c.merge, 3);
+  EXPECT_EQ(compare(file, file).code, 0);
+}
+
+TEST_F(Bench, RefusesMergesThatAreNone) {
+  for (const char *flag : {"--causal", "--backward", "--nondeterministic"}) {
+    const Finished f = test::fa({"bench", "--merge", "2", flag, "--shape", "1,2,1,32,48,16"});
+    EXPECT_EQ(f.code, 2) << flag;
+    EXPECT_NE(f.err.find("--merge"), f.err.npos) << f.err;
+  }
+  for (const char *parts : {"0", "33", "two"}) EXPECT_EQ(test::fa({"bench", "--merge", parts}).code, 2) << parts;
+  BenchRun run = made_up(1, 1);
+  run.measurements[0].c.merge = 33;
+  const Finished f = test::fa({"bench", "--measured", saved("a.json", run)});
+  EXPECT_EQ(f.code, 2);
+  EXPECT_NE(f.err.find("its 'merge' is not within 0..32"), f.err.npos) << f.err;
+}
+
 TEST_F(Bench, MeasuresKeepsAndComparesAgain) {
   const std::vector<std::string> quick = {"--rounds", "6", "--time", "0.001"};
   std::vector<std::string> options = {"bench",     "--shape",  "1,2,1,32,48,16", "--shape",        "2,2,2,16,16,8",
