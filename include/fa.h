@@ -80,8 +80,8 @@
  *   FA_MASK_CAUSAL   1 1 1 .      FA_MASK_CAUSAL_TOP_LEFT   1 . . .
  *                    1 1 1 1                                1 1 . .
  *
- * Masking comes after everything else, so nothing masked leaks. What a masked key and its value contain, NaN and Inf
- * included, never reaches a query that does not attend the key [F18]. GPUs do not fetch keys and values that the mask, or a bias
+ * Masking comes after everything else, so nothing masked leaks. The contents of a masked key and its value, NaN and
+ * Inf included, never reach a query that does not attend the key [F18]. GPUs do not fetch keys and values that the mask, or a bias
  * of -inf, hides from a whole tile of queries, and no bit of a result depends on that [F204].
  *
  * A query with no key left has out = 0 and lse = -inf; with a sink, out = 0 and lse = the sink [F19]. A batch, sequence or
@@ -162,7 +162,7 @@
  *   dq[i] = scale * sum_j dy * k[j]                            [F164]
  *   dk[j] = scale * sum_i dy * q[i]    dv[j] = sum_i p * dout[i]    over all query heads that read the head of k and v [F165]
  *   dbias[i][j] = dx                                           (dy under FA_FLAG_BIAS_BEFORE_SOFTCAP); a dimension of 1 is
- *                                                              summed over what it repeats [F166]
+ *                                                              summed over its repetitions [F166]
  *   dsinks[h] = sum_i exp(sink - lse[i]) * (dlse[i] - delta[i])     over the rows of head h, those without keys too [F167]
  *
  * lse and out, or delta, may come from more keys than k has, as in ring attention: the result is then these keys' contribution
@@ -180,7 +180,7 @@
  * computed [F175].
  *
  * Gradients have types of their own [F176] and are laid out as out is: they overlap nothing else of the call, but may be
- * interleaved, as slices of one packed gradient [F177]. Bits of accumulate add them to what their tensors hold [F178], which
+ * interleaved, as slices of one packed gradient [F177]. Bits of accumulate add them to their tensors' contents [F178], which
  * is for FA_F32 alone [F179].
  *
  * Refused, as FA_ERROR_INVALID_ARGUMENT: block_table, as there is no backward pass for a paged cache [F180]; dbias without
@@ -231,8 +231,8 @@
  * queries cost no more than finding that out. A chunk, or a window that is closed on both sides (a causal mask closes the
  * right one), bounds what splits add to fa_forward's workspace: a longer cache needs no more [F200].
  *
- * A function that can fail returns an fa_status. fa_last_error() then says which argument is wrong, what its value is, what
- * was expected, and what would work [F53]. No function aborts or throws [F54]. None prints to the standard output [F55].
+ * A function that can fail returns an fa_status. fa_last_error() then says which argument is wrong, its value, the expected
+ * values and a remedy [F53]. No function aborts or throws [F54]. None prints to the standard output [F55].
  * After an error that is found before the work begins (any but FA_ERROR_DRIVER), no output has been written [F56].
  *
  * Environment variables, read through secure_getenv [F57] and overruled by the API:
@@ -280,7 +280,7 @@ extern "C" {
 
 /* ---- constants ------------------------------------------------------------------------------------------------------- */
 
-/* What a function returns. Values are fixed forever [F68]; treat one that you do not know as an error. */
+/* The result of a function. Values are fixed forever [F68]; treat one that you do not know as an error. */
 typedef int32_t fa_status;
 enum {
   FA_OK = 0,
@@ -325,7 +325,7 @@ enum {
   FA_FLAG_BIAS_BEFORE_SOFTCAP = 4 /* x = scale * q.k + bias; x = softcap * tanh(x / softcap) [F79] */
 };
 
-/* fa_backward_args.accumulate, any of these or-ed together: the gradient is added to what its tensor holds. */
+/* fa_backward_args.accumulate, any of these or-ed together: the gradient is added to its tensor's contents. */
 enum {
   FA_ACCUMULATE_DQ = 1,
   FA_ACCUMULATE_DK = 2,
@@ -368,7 +368,7 @@ typedef struct fa_tensor {
 typedef void (*fa_task)(void *ctx, int64_t i);
 typedef void (*fa_parallel_for)(void *user, fa_task task, void *ctx, int64_t n);
 
-/* What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least. */
+/* An attention, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least. */
 typedef struct fa_desc {
   size_t struct_size;      /* set by fa_desc_init */
   fa_device device;        /* FA_DEVICE_AUTO */
@@ -459,7 +459,7 @@ typedef struct fa_backward_args {
   fa_tensor dbias;        /* absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32 */
   fa_tensor dsinks;       /* absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32 */
 
-  const int32_t *cu_seqlens_q; /* NULL; this and what follows as in fa_forward_args */
+  const int32_t *cu_seqlens_q; /* NULL; this and the fields after it as in fa_forward_args */
   const int32_t *cu_seqlens_k; /* NULL */
   const int32_t *seqused_q;    /* NULL */
   const int32_t *seqused_k;    /* NULL */
@@ -504,7 +504,7 @@ typedef struct fa_merge_args {
  * names the first file that is missing [F201]. */
 typedef struct fa_kernel {
   size_t struct_size;             /* set by the caller to sizeof(fa_kernel) */
-  const char *name;               /* "cpu.avx2": what FA_FORCE_KERNEL takes */
+  const char *name;               /* "cpu.avx2", as for FA_FORCE_KERNEL */
   const char *device;             /* "cpu" or "cuda" */
   const char *arch;               /* the ISA or SM that it is compiled for: "avx2", "sm_80" */
   const char *compute_dtypes;     /* the types that it computes in at full speed, with spaces between: "f32", "f16 bf16" */
@@ -581,7 +581,7 @@ FA_API fa_status fa_forward(const fa_op *op, const fa_forward_args *args);
  * Errors: as fa_backward's checks [F191]; FA_ERROR_OUT_OF_MEMORY when the bytes do not fit size_t. Thread-safe. Since 0.1. */
 FA_API fa_status fa_backward_workspace_size(const fa_op *op, const fa_backward_args *args, size_t *bytes);
 
-/* Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when
+/* Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above defines them. The result is there when
  * fa_forward's would be. With a workspace, which may hold anything, the call does not allocate [F192]. On CUDA the first call
  * in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph [F193].
  *
@@ -592,7 +592,7 @@ FA_API fa_status fa_backward(const fa_op *op, const fa_backward_args *args);
  * Since 0.1. */
 FA_API fa_status fa_merge_workspace_size(const fa_op *op, const fa_merge_args *args, size_t *bytes);
 
-/* Merges the parts of *args; "MERGING PARTIAL RESULTS" above says what that is. The result is there when fa_forward's would be. The
+/* Merges the parts of *args; "MERGING PARTIAL RESULTS" above defines the result. The result is there when fa_forward's would be. The
  * call does not allocate. On CUDA it is one launch, which can be captured as fa_backward's.
  *
  * Errors: as fa_forward. Thread-safe. Since 0.1. */
@@ -601,9 +601,9 @@ FA_API fa_status fa_merge(const fa_op *op, const fa_merge_args *args);
 /* Ends an op. NULL is a no-op [F137]. No call on the op may be under way. Since 0.1. */
 FA_API void fa_destroy(fa_op *op);
 
-/* ---- what happened, and what there is --------------------------------------------------------------------------------- */
+/* ---- errors and information ------------------------------------------------------------------------------------------- */
 
-/* The text of the calling thread's last error [F138]: which argument, its value, what was expected, what would work. "" when
+/* The text of the calling thread's last error [F138]: which argument, its value, the expected values, a remedy. "" when
  * there was none [F139]. Valid until the thread's next failing call [F140]. Never NULL; works out of memory [F141].
  * Thread-safe. Since 0.1. */
 FA_API const char *fa_last_error(void);

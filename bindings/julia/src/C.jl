@@ -14,7 +14,7 @@ const FA_VERSION_PATCH = 0
 const FA_VERSION_STRING = "0.1.0"
 const FA_ABI_VERSION = 0
 
-"What a function returns. Values are fixed forever; treat one that you do not know as an error."
+"The result of a function. Values are fixed forever; treat one that you do not know as an error."
 const fa_status = Int32
 const FA_OK = Int32(0)
 "the call can never work: fa_last_error() names the argument"
@@ -66,7 +66,7 @@ const FA_FLAG_BATCH_INVARIANT = Int32(2)
 "x = scale * q.k + bias; x = softcap * tanh(x / softcap)"
 const FA_FLAG_BIAS_BEFORE_SOFTCAP = Int32(4)
 
-# fa_backward_args.accumulate, any of these or-ed together: the gradient is added to what its tensor holds.
+# fa_backward_args.accumulate, any of these or-ed together: the gradient is added to its tensor's contents.
 const FA_ACCUMULATE_DQ = Int32(1)
 const FA_ACCUMULATE_DK = Int32(2)
 const FA_ACCUMULATE_DV = Int32(4)
@@ -117,7 +117,7 @@ const fa_task = Ptr{Cvoid}
 const fa_parallel_for = Ptr{Cvoid}
 
 """
-What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least.
+An attention, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least.
 
 - `struct_size`: set by fa_desc_init
 - `device`: FA_DEVICE_AUTO
@@ -248,7 +248,7 @@ gradient that is absent is not computed.
 - `block_table`: must be absent
 - `dbias`: absent; written; (B, Hq, Sq, Sk), each may be 1 (summed); bias' type (default), FA_F32
 - `dsinks`: absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32
-- `cu_seqlens_q`: NULL; this and what follows as in fa_forward_args
+- `cu_seqlens_q`: NULL; this and the fields after it as in fa_forward_args
 - `cu_seqlens_k`: NULL
 - `seqused_q`: NULL
 - `seqused_k`: NULL
@@ -338,7 +338,7 @@ kernels which another build compiled (FA_KERNELS=load) a kernel without files is
 names the first file that is missing.
 
 - `struct_size`: set by the caller to sizeof(fa_kernel)
-- `name`: \"cpu.avx2\": what FA_FORCE_KERNEL takes
+- `name`: \"cpu.avx2\", as for FA_FORCE_KERNEL
 - `device`: \"cpu\" or \"cuda\"
 - `arch`: the ISA or SM that it is compiled for: \"avx2\", \"sm_80\"
 - `compute_dtypes`: the types that it computes in at full speed, with spaces between: \"f32\", \"f16 bf16\"
@@ -485,9 +485,9 @@ const _fa_backward = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_backward(op, args)
 
-Computes the gradients that *args has tensors for; \"THE BACKWARD PASS\" above says what they are. The result is there
-when fa_forward's would be. With a workspace, which may hold anything, the call does not allocate. On CUDA the first
-call in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph.
+Computes the gradients that *args has tensors for; \"THE BACKWARD PASS\" above defines them. The result is there when
+fa_forward's would be. With a workspace, which may hold anything, the call does not allocate. On CUDA the first call
+in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph.
 
 Errors: as fa_forward. Thread-safe. Since 0.1.
 """
@@ -509,7 +509,7 @@ const _fa_merge = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_merge(op, args)
 
-Merges the parts of *args; \"MERGING PARTIAL RESULTS\" above says what that is. The result is there when fa_forward's
+Merges the parts of *args; \"MERGING PARTIAL RESULTS\" above defines the result. The result is there when fa_forward's
 would be. The call does not allocate. On CUDA it is one launch, which can be captured as fa_backward's.
 
 Errors: as fa_forward. Thread-safe. Since 0.1.
@@ -530,8 +530,8 @@ const _fa_last_error = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_last_error()
 
-The text of the calling thread's last error: which argument, its value, what was expected, what would work. \"\" when
-there was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.
+The text of the calling thread's last error: which argument, its value, the expected values, a remedy. \"\" when there
+was none. Valid until the thread's next failing call. Never NULL; works out of memory. Thread-safe. Since 0.1.
 """
 fa_last_error() =
     @ccall $(address(_fa_last_error, :fa_last_error))()::Cstring

@@ -5,7 +5,7 @@ pub const FA_VERSION_MINOR: u32 = 1;
 pub const FA_VERSION_PATCH: u32 = 0;
 pub const FA_VERSION_STRING: &[u8; 6] = b"0.1.0\0";
 pub const FA_ABI_VERSION: u32 = 0;
-/// What a function returns. Values are fixed forever; treat one that you do not know as an error.
+/// The result of a function. Values are fixed forever; treat one that you do not know as an error.
 pub type fa_status = i32;
 pub const FA_OK: fa_status = 0;
 /// the call can never work: fa_last_error() names the argument
@@ -120,7 +120,7 @@ pub type fa_parallel_for = ::core::option::Option<
         n: i64,
     ),
 >;
-/// What the attention is, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least.
+/// An attention, for the life of the op. Initialise with fa_desc_init, then set dtype_q and head_dim at least.
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fa_desc {
@@ -412,7 +412,7 @@ pub struct fa_backward_args {
     pub dbias: fa_tensor,
     /// absent; written; (B or 1, Hq, 1, 1), 1: summed; FA_F32
     pub dsinks: fa_tensor,
-    /// NULL; this and what follows as in fa_forward_args
+    /// NULL; this and the fields after it as in fa_forward_args
     pub cu_seqlens_q: *const i32,
     /// NULL
     pub cu_seqlens_k: *const i32,
@@ -629,7 +629,7 @@ const _: () = {
 pub struct fa_kernel {
     /// set by the caller to sizeof(fa_kernel)
     pub struct_size: usize,
-    /// "cpu.avx2": what FA_FORCE_KERNEL takes
+    /// "cpu.avx2", as for FA_FORCE_KERNEL
     pub name: *const ::core::ffi::c_char,
     /// "cpu" or "cuda"
     pub device: *const ::core::ffi::c_char,
@@ -757,7 +757,7 @@ functions! {
         args: *const fa_backward_args,
         bytes: *mut usize,
     ) -> fa_status;
-    /** Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above says what they are. The result is there when
+    /** Computes the gradients that *args has tensors for; "THE BACKWARD PASS" above defines them. The result is there when
  fa_forward's would be. With a workspace, which may hold anything, the call does not allocate. On CUDA the first call
  in a context loads kernels, which no capture allows; later ones may be captured into a CUDA graph.
 
@@ -770,14 +770,14 @@ functions! {
         args: *const fa_merge_args,
         bytes: *mut usize,
     ) -> fa_status;
-    /** Merges the parts of *args; "MERGING PARTIAL RESULTS" above says what that is. The result is there when fa_forward's would be. The
+    /** Merges the parts of *args; "MERGING PARTIAL RESULTS" above defines the result. The result is there when fa_forward's would be. The
  call does not allocate. On CUDA it is one launch, which can be captured as fa_backward's.
 
  Errors: as fa_forward. Thread-safe. Since 0.1.*/
     pub fn fa_merge(op: *const fa_op, args: *const fa_merge_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
-    /** The text of the calling thread's last error: which argument, its value, what was expected, what would work. "" when
+    /** The text of the calling thread's last error: which argument, its value, the expected values, a remedy. "" when
  there was none. Valid until the thread's next failing call. Never NULL; works out of memory.
  Thread-safe. Since 0.1.*/
     pub fn fa_last_error() -> *const ::core::ffi::c_char;
