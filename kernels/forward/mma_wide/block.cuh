@@ -21,6 +21,11 @@
 
 namespace fa::kernels::mma_wide {
 
+/// The thread's number, read again at each use, and known to have no sign, which divisions need not look at.
+__device__ inline int thread_number() {
+  return mov_tid_x() & 0x3ff;
+}
+
 template <int Sm, Dtype Type, int Dim, Entry E>
 struct Block {
   using Element = CudaType<Type>;
@@ -29,10 +34,9 @@ struct Block {
   static constexpr Shape shape = mma_wide::shape(arch, Dim, E);
   static constexpr Dtype dtype = Type;
 
-  // What forward/mma asks of a block.
+  // Members that the headers of forward/mma use.
   static constexpr bool plain = false, score_mod = false, paged = true, split_keys_across_warps = false;
   static constexpr bool staged = !arch.has(cp_async);  // copies pass through registers
-  static constexpr int stages = 2;                     // of ShownTiles: two tiles are known ahead
   static constexpr int dim = Dim;
   static constexpr int keys = mma_wide::keys;
   static constexpr int threads = mma_wide::threads(shape);
@@ -97,7 +101,7 @@ struct SharedMemory {
         block(reinterpret_cast<BlockState<B> *>(memory + tile_bytes)) {}
 };
 
-/// The keys that any row of the block attends, from what each row's are. By whole warps.
+/// The keys that any row of the block attends, from the keys of each. By whole warps.
 template <class B>
 __device__ inline Interval keys_of_block(const BlockState<B> &block) {
   KeysOfRows rows;
@@ -105,6 +109,14 @@ __device__ inline Interval keys_of_block(const BlockState<B> &block) {
   for (int r = threadIdx.x % 32; r < B::rows; r += 32) rows.add(block.attended(r));
   rows.reduce_over_warp();
   return {rows.low, rows.high};
+}
+
+/// A bit for each 16 keys of a tile: whether any row of the block attends one of them.
+template <class B>
+__device__ inline uint32_t shown_keys(const BlockState<B> &block, int tile) {
+  const int first = tile * B::keys;
+  const int low = max(block.attended_by_any.low - first, 0), high = min(block.attended_by_any.high - first, B::keys);
+  return (1u << (high + 15) / 16) - (1u << low / 16);
 }
 
 }  // namespace fa::kernels::mma_wide

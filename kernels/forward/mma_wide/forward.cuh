@@ -25,14 +25,15 @@ struct Pass {
 
   __device__ void step(int tile) {
     BlockState<B> &block = *shared.block;
-    const int warp = threadIdx.x / 32, first_key = tile * B::keys, own_key = first_key + B::first_key(warp);
+    const int warp = threadIdx.x / 32, own_key = tile * B::keys + B::first_key(warp);
     const bool has_rows = block.work.first_row + B::first_row(warp) < block.work.rows;
+    const uint32_t shown = shown_keys(block, tile);
     typename B::Scores s;
     s.clear();
 #pragma unroll 1
     for (int c = 0; c < ring.key_chunks; c++) {
       const uint32_t keys = ring.next(block);
-      if (has_rows && !ring.skips(block, own_key))
+      if (has_rows && shown >> B::place(warp) & 1)
         multiply_keys<B>(s, shared.queries, keys, c, p.head_dim);  // S = Q K^T
     }
     if (has_rows) {
@@ -54,16 +55,14 @@ struct Pass {
         clear_nonfinite(values, B::KeyTile::bytes, infinities<B::dtype>);
         __syncthreads();
       }
-      if (has_rows)
-        multiply_values<B>(out, weights, values, c,
-                           [&](int k) { return ring.skips(block, first_key + 16 * k); });  // O = O a + P V
+      if (has_rows) multiply_values<B>(out, weights, values, c, shown);  // O = O a + P V
     }
   }
 
   __device__ void run() {
     const int first = shared.block->tiles.first;
 #pragma unroll 1
-    for (int tile = ring.tile(); tile >= first; tile = ring.advance(*shared.block)) step(tile);
+    for (int tile = ring.tile(); tile >= first; tile = ring.tile()) step(tile);
   }
 };
 

@@ -12,7 +12,7 @@ __device__ inline void multiply_keys(typename B::Scores &s, uint32_t queries, ui
   using Tile = typename B::KeyTile;
   using Queries = typename B::QueryTile;
   constexpr int steps = Tile::panel_columns / 16;
-  const int thread = mov_tid_x(), lane = thread % 32, warp = thread / 32;
+  const int thread = thread_number(), lane = thread % 32, warp = thread / 32;
   const uint32_t rows = queries + Queries::lane_offset(B::first_row(warp) + lane_row(lane), lane_chunk(lane)) +
                         chunk * Tile::panels * Queries::panel_bytes;
   const uint32_t at =
@@ -38,7 +38,7 @@ struct Weights {
 
   /// Writes those of a warp's keys.
   __device__ static void store(uint32_t tile, const typename B::Scores &p) {
-    const int thread = mov_tid_x(), lane = thread % 32, warp = thread / 32;
+    const int thread = thread_number(), lane = thread % 32, warp = thread / 32;
     unroll<B::Rows::rows>([&](int r) {
       const int row = mma::row_of_tile<B>(thread, r);
       p.for_each_pair_in_row(r, [&](float x, float y, int j) {
@@ -49,7 +49,7 @@ struct Weights {
   }
 
   __device__ void load(uint32_t tile) {
-    const int thread = mov_tid_x(), lane = thread % 32;
+    const int thread = thread_number(), lane = thread % 32;
     const uint32_t at = tile + Tile::lane_offset(B::first_row(thread / 32) + lane_row(lane), lane_chunk(lane));
     unroll<B::keys / 16>([&](int k) {
       unroll<B::row_blocks>([&](int i) { ldmatrix_x4(columns[k].block[i].word, Tile::matrices_at(at, i, k)); });
@@ -57,27 +57,36 @@ struct Weights {
   }
 };
 
-/// O = O + P V for chunk `chunk` of a tile of values. skips(k): of keys 16 k .. 16 k + 15 all weights are 0.
-template <class B, class Skips>
+/// O = O + P V for chunk `chunk` of a tile of values; shown: of which 16 keys not all weights are 0.
+template <class B>
 __device__ inline void multiply_values(typename B::Out &o, const Weights<B> &p, uint32_t values, int chunk,
-                                       Skips skips) {
+                                       uint32_t shown) {
   using Tile = typename B::KeyTile;
   constexpr int blocks = B::warp_columns / 16;
-  const int thread = mov_tid_x(), lane = thread % 32, first = B::place(thread / 32) * B::warp_columns;
+  constexpr uint32_t all = (1u << B::keys / 16) - 1;
+  const int thread = thread_number(), lane = thread % 32, first = B::place(thread / 32) * B::warp_columns;
   const uint32_t at = values + first / Tile::panel_columns * Tile::panel_bytes +
                       Tile::lane_offset(lane_row(lane), first % Tile::panel_columns / 8 + lane_chunk(lane));
   for_constants<B::chunks>([&](auto constant) {
     constexpr int c = constant;
     if (c != chunk) return;
-    unroll<B::keys / 16>([&](int k) {
-      if (skips(k)) return;
-      unroll<blocks>([&](int j) {
-        uint32_t b[4];
-        ldmatrix_x4_trans(b, Tile::matrices_at(at, k, j));
-        o.multiply_add(c * blocks + j, p.columns[k], b);
+    const auto multiply = [&](auto shows) {
+      unroll<B::keys / 16>([&](int k) {
+        if (!shows(k)) return;
+        unroll<blocks>([&](int j) {
+          uint32_t b[4];
+          ldmatrix_x4_trans(b, Tile::matrices_at(at, k, j));
+          o.multiply_add(c * blocks + j, p.columns[k], b);
+        });
       });
-    });
-    keep_apart<c>();
+    };
+    if (shown == all) {  // without branches that loads would have to wait for
+      multiply([](int) { return true; });
+      keep_apart<2 * c>();
+    } else {
+      multiply([&](int k) { return shown >> k & 1; });
+      keep_apart<2 * c + 1>();
+    }
   });
 }
 

@@ -1,7 +1,7 @@
 // The ring in shared memory through which tiles of keys and values pass, some columns at a time.
 #pragma once
 
-#include "forward/mma/shown_tiles.cuh"
+#include "forward/mma/rows.cuh"
 #include "forward/mma_wide/block.cuh"
 
 namespace fa::kernels::mma_wide {
@@ -21,12 +21,11 @@ class Ring {
         value_chunks((p.head_dim_v + B::chunk - 1) / B::chunk),
         p_(p),
         begin_(shared.ring),
-        current_(shared.ring + (B::slots - 1) * B::KeyTile::bytes) {
+        current_(shared.ring + (B::slots - 1) * B::KeyTile::bytes),
+        all_from_(has_block_mask(p) ? INT_MAX : INT_MIN) {
     BlockState<B> &block = *shared.block;
-    tiles_.begin(p, block, block.tiles);
-    tiles_.find(p, block, block.tiles.first, 1);
-    find_tile(block);
-    if (p.page_size != 0) pages_.begin(p, block, tiles_.at(0, 0));
+    tile_ = last_shown(block, block.tiles.end - 1);
+    if (p.page_size != 0) pages_.begin(p, block, tile_);
 #pragma unroll 1
     for (int i = 0; i < B::slots - 1; i++) prefetch(begin_ + i * B::KeyTile::bytes, block);
   }
@@ -42,49 +41,49 @@ class Ring {
     return current_;
   }
 
-  /// The first tile, and the one after the current.
+  /// The tile that comes next: when all chunks of one have been used, some of the next are on their way.
   __device__ int tile() const {
-    return tiles_.at(0, 0);
-  }
-  __device__ int advance(BlockState<B> &block) {
-    const int tile = tiles_.advance(0);
-    ahead_--;
-    find_tile(block);
-    return tile;
-  }
-
-  /// The 16 keys at `first` of a tile have none that any row of the block attends.
-  __device__ static bool skips(const BlockState<B> &block, int first) {
-    return first + 16 <= block.attended_by_any.low || first >= block.attended_by_any.high;
+    return tile_;
   }
 
  private:
-  /// The tile of the next chunk to be copied.
-  __device__ int tile_ahead() const {
-    return ahead_ == 0 ? tiles_.at(0, 0) : ahead_ == 1 ? tiles_.at(0, 1) : tiles_.at(0, 2);
+  /// The last tile up to this one that neither a mask nor a bias hides; first - 1 where none is left. By all threads.
+  __device__ int last_shown(BlockState<B> &block, int tile) {
+    if (tile >= all_from_) return tile;
+    const int first = block.tiles.first;
+    while (tile >= first) {
+      if (!block.shown.covers(tile) && !find_shown(block, tile)) all_from_ = block.shown.first;
+      tile = block.shown.last_shown(tile);
+      if (tile >= block.shown.first) return tile;
+    }
+    return first - 1;
   }
 
-  __device__ void find_tile(BlockState<B> &block) {
-    tiles_.find(p_, block, block.tiles.first, 2);
+  __device__ bool find_shown(BlockState<B> &block, int tile) const {
+    const WorkTile &w = block.work;
+    const int rows = min(B::rows, w.rows - w.first_row);
+    const auto row = [&](int r) { return row_at(p_, w, w.first_row + r); };
+    return block.shown.find(
+        tile, {block.tiles.first, block.tiles.end},
+        [&](int t) { return shows_pair(p_, w.sequence, row(rows - 1), t * B::keys); },
+        [&](int t) { return hides_block<B::keys>(p_, w.sequence, row, rows, t * B::keys); });
   }
 
   /// Begins to copy the next chunk, as one group.
   __device__ void prefetch(uint32_t to, BlockState<B> &block) {
-    const int tile = tile_ahead();
     staged_ = false;
-    if (tile >= block.tiles.first) copy(to, block, tile, chunk_ < key_chunks);
+    if (tile_ >= block.tiles.first) copy(to, block, chunk_ < key_chunks);
     cp_async_commit_group();
     if (++chunk_ < key_chunks + value_chunks) return;
     chunk_ = 0;
-    ahead_++;
-    // All chunks of a tile lie on the same pages.
-    if (p_.page_size != 0) pages_.template find<false>(p_, block, tile_ahead());
+    tile_ = last_shown(block, tile_ - 1);
+    if (p_.page_size != 0) pages_.template find<false>(p_, block, tile_);  // on which all chunks of a tile lie
   }
 
   /// The next chunk of a tile's rows, zeros behind their last column. Compiled once for keys and values.
-  __device__ void copy(uint32_t to, const BlockState<B> &block, int tile, bool of_keys) {
+  __device__ void copy(uint32_t to, const BlockState<B> &block, bool of_keys) {
     const int32_t layout = of_keys ? p_.k_layout : p_.v_layout, columns = of_keys ? p_.head_dim : p_.head_dim_v;
-    const int thread = mov_tid_x(), first_key = tile * B::keys + P::row(thread);  // of a thread
+    const int thread = thread_number(), first_key = tile_ * B::keys + P::row(thread);  // of a thread
     const int column = (of_keys ? chunk_ : chunk_ - key_chunks) * B::chunk + P::column(thread);
     const Interval attended = block.attended_by_any;
     const auto reads = [&](int i) { return attended.holds(first_key + i * P::step); };
@@ -115,12 +114,12 @@ class Ring {
   }
 
   const Params &p_;
-  mma::ShownTiles<B> tiles_;
   mma::Pages<B> pages_;
   mma::Chunks<B> chunks_;
-  int chunk_ = 0, ahead_ = 0;  // to be copied next: of which tile after the current one
+  int tile_, chunk_ = 0;  // to be copied next
   bool staged_ = false;
   uint32_t begin_, current_;  // current_: the slot in use
+  int all_from_;              // every tile from here to the last one that was found is shown
 };
 
 }  // namespace fa::kernels::mma_wide

@@ -26,7 +26,7 @@ struct OnlineSoftmax {
   /// Writes rowmax S of a warp's keys.
   __device__ static void put_row_max(BlockState<B> &block, const Scores &s) {
     const Rows top = s.row_max();
-    const int thread = mov_tid_x();
+    const int thread = thread_number();
     unroll<Rows::rows>([&](int r) {
       const float largest = max_over_lanes<4>(top[r]);
       if (thread % 4 == 0) block.top[B::place(thread / 32)][mma::row_of_tile<B>(thread, r)] = largest;
@@ -39,7 +39,7 @@ struct OnlineSoftmax {
     constexpr float offset = Element<B::dtype>::max_offset, limit = offset + Element<B::dtype>::rescale_threshold;
     Rows a;
     bool moved = false;
-    const int thread = mov_tid_x();
+    const int thread = thread_number();
     unroll<Rows::rows>([&](int r) {
       const int row = mma::row_of_tile<B>(thread, r);
       float t = block.top[0][row];

@@ -10,8 +10,8 @@
 
 namespace fa::kernels::mma_wide {
 
-/// What the warps that share rows exchange of them at the end, in the place of the weights: a warp's part of l, and
-/// what is not 0 where a sum of its columns is not finite.
+/// The values that warps with the same rows exchange at the end, in the place of the weights: each warp's part of l,
+/// and a number that is not 0 where a sum of its columns is not finite.
 template <class B>
 class EndOfRows {
  public:
@@ -77,7 +77,7 @@ class StagedRows {
   uint32_t memory_;
 };
 
-/// What is left to do to the rows of a block: their factors. A row without keys has a negative one, and is 0.
+/// A row's sum times the row's factor. A row without keys has a negative one, and is 0.
 __device__ inline float times_factor(float sum, float factor) {
   return factor < 0 ? 0 : sum * factor;
 }
@@ -113,7 +113,7 @@ __device__ inline void store_chunks(const Params &p, const BlockState<B> &block,
   using Tile = typename B::QueryTile;
   constexpr int near = B::warp_columns / 8;  // chunks next to each other
   const WorkTile &w = block.work;
-  const int thread = mov_tid_x(), lane = thread % 32, warp = thread / 32, first = B::column_of(warp, 0) / 8;
+  const int thread = thread_number(), lane = thread % 32, warp = thread / 32, first = B::column_of(warp, 0) / 8;
   const auto address = [&](int row, int j) {
     const uint32_t at =
         tile + first / Tile::row_chunks * Tile::panel_bytes + Tile::lane_offset(row, first % Tile::row_chunks);

@@ -38,7 +38,7 @@ constexpr int threads(const Shape &s) {
   return 32 * warps_of_rows * s.row_groups;
 }
 
-/// Tiles first, as they need alignment; then what is kept of each row, and of the block.
+/// Tiles first, as they need alignment; then the state of each row, and of the block.
 constexpr int shared_bytes(const Shape &s, int dim) {
   return (rows(s) * (dim + keys) + s.slots * keys * s.chunk) * 2 + rows(s) * (9 + 4 * warps_of_rows + 4) + 160;
 }
