@@ -16,7 +16,8 @@
  *   fa_forward    computes it for the tensors of one call, from any thread;
  *   fa_destroy    ends it.
  *
- * fa_backward computes its gradients, fa_merge combines results over different keys.
+ * fa_backward computes its gradients, fa_merge combines results over different keys, and fa_append writes new keys and values
+ * into a cache.
  *
  * A whole program, causal attention of 4 query heads over 2 key/value heads:
  *
@@ -213,6 +214,42 @@
  * strides and type. Any other memory that is shared is refused as everywhere [F217].
  *
  *
+ * APPENDING TO A CACHE
+ *
+ * fa_append writes the keys and values of new tokens into a cache, in the cache's type, which fa_forward of the same op then
+ * reads. New token i of sequence b goes to
+ *
+ *   row cache_seqlens[b] + i     of entry b of the cache, or of entry kv_batch_idx[b] [F220]
+ *   the same row, of pages       row t is row t % page_size of page block_table[b][t / page_size] [F221]
+ *   slot_mapping[b][i]           row s % page_size of page s / page_size; where it is negative, the token is skipped [F222]
+ *
+ * cache_seqlens counts left padding, as seqused_k does; where it is absent, rows begin at 0 [F223]. New sequences of different
+ * lengths are packed (cu_seqlens_new) or padded (seqused_new) [F224]. Only the rows of new tokens are written [F225]. Numbers
+ * keep their bits where the cache has their type and they are not rotated; else they are rounded to nearest, ties to even [F226].
+ *
+ * With rotary_cos and rotary_sin, k is rotated on its way, and q into q_out. Row p of the tables, for the token's position p,
+ * has the cosine and the sine of each pair (x, y) of a head's elements, which becomes
+ *
+ *   x cos - y sin,  x sin + y cos                              in f32, rounded once [F227]
+ *
+ * Pair j of the first rotary_dim elements of a row consists of elements j and j + rotary_dim / 2 [F228], or of 2 j and 2 j + 1
+ * under FA_APPEND_ROTARY_INTERLEAVED [F229]. Under FA_APPEND_ROTARY_TAIL it is the last rotary_dim elements that have the
+ * pairs [F230]. Elements without a pair are only converted.
+ *
+ * Without positions, a token is at its place in the sequence, cache_seqlens[b] + i - leftpad_k[b] [F231]. Row i of q is at
+ * q_positions, else at positions, else where new token i is or would be [F232]. A table with a row for each token of the call,
+ * and positions that count them, give any other embedding.
+ *
+ * No two new tokens may have the same place in the cache. On the CPU such a place holds the later token afterwards [F233]; on
+ * CUDA, where nothing can check it, it may hold either. On the CPU the contents of arrays, of positions, slot_mapping and
+ * block_table are checked before anything is written [F234]. No GPU has fa_append in this version: FA_ERROR_UNSUPPORTED.
+ *
+ * Refused, as FA_ERROR_INVALID_ARGUMENT: slot_mapping with block_table or kv_batch_idx, as slots already choose the pages [F236];
+ * block_table with kv_batch_idx [F237]; one of rotary_cos and rotary_sin, of q and q_out, or of v and v_cache without the
+ * other [F238]; q, positions or FA_APPEND_ROTARY_* without rotary_cos [F239]; rotary_cos with slot_mapping where neither
+ * positions nor cache_seqlens say where tokens are [F240].
+ *
+ *
  * THREADS, MEMORY, ERRORS
  *
  * Any function may be called from any thread at any time, also on the same fa_op [F51], with two exceptions: fa_destroy must
@@ -299,7 +336,8 @@ enum {
   FA_F16 = 2,  /* IEEE 754 binary16 */
   FA_BF16 = 3, /* bfloat16: the upper half of a binary32 */
   FA_BOOL = 4, /* one byte, true when not zero [F75] */
-  FA_I32 = 5   /* 32-bit signed integer */
+  FA_I32 = 5,  /* 32-bit signed integer */
+  FA_I64 = 6   /* 64-bit signed integer: positions and slots alone */
 };
 
 typedef int32_t fa_device;
@@ -337,6 +375,12 @@ enum {
 /* fa_merge_args.flags. */
 enum {
   FA_MERGE_BASE_2 = 1 /* every lse, read or written, is a logarithm to base 2 */
+};
+
+/* fa_append_args.flags, any of these or-ed together. */
+enum {
+  FA_APPEND_ROTARY_INTERLEAVED = 2, /* pairs are neighbours (GPT-J's rotary embedding); else halves apart (GPT-NeoX's) */
+  FA_APPEND_ROTARY_TAIL = 4         /* the last rotary_dim elements of a row are rotated, not the first */
 };
 
 /* Limits. */
@@ -499,6 +543,45 @@ typedef struct fa_merge_args {
   void *stream;          /* NULL; as in fa_forward_args */
 } fa_merge_args;
 
+/* One call that appends to a cache. Initialise with fa_append_args_init, then set k, v, k_cache and v_cache at least.
+ *
+ * B: sequences. Sn: new tokens of each, packed total_n of all. The op is that of fa_forward on this cache; letters and arrays
+ * as there. */
+typedef struct fa_append_args {
+  size_t struct_size; /* set by fa_append_args_init */
+
+  fa_tensor k;       /* (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
+  fa_tensor v;       /* absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types */
+  fa_tensor k_cache; /* written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D) */
+  fa_tensor v_cache; /* absent with v; written; (B, Sk, Hkv, Dv), dtype_kv; paged as k_cache */
+
+  fa_tensor q;     /* absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
+  fa_tensor q_out; /* absent; written; as q; dtype_q; may be exactly q: the same data, strides and type [F241] */
+
+  fa_tensor rotary_cos;   /* absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16 */
+  fa_tensor rotary_sin;   /* absent; as rotary_cos; of its own type */
+  fa_tensor positions;    /* absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; a row of the tables */
+  fa_tensor q_positions;  /* absent; (B, Sq, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64 */
+  fa_tensor slot_mapping; /* absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; no slot twice */
+  fa_tensor block_table;  /* absent; (B, pages per sequence, 1, 1); FA_I32; entries of pages without new tokens are not read */
+
+  const int32_t *cu_seqlens_new; /* NULL; num_seqs + 1 entries, as cu_seqlens_q: sequences of k, v, q, positions and slots */
+  const int32_t *seqused_new;    /* NULL; 0 .. rows of the sequence; with it Sq is Sn, and q has as many rows */
+  const int32_t *cache_seqlens;  /* NULL: 0; rows that the cache holds of each sequence before the call */
+  const int32_t *leftpad_k;      /* NULL; 0 .. cache_seqlens: rows that positions leave out */
+  const int32_t *kv_batch_idx;   /* NULL; 0 .. shape[0] of k_cache - 1 */
+
+  int64_t num_seqs;       /* 0; required with cu_seqlens_new: the number of sequences B (0 only where k has no rows) */
+  int64_t max_seqlen_new; /* 0: unknown (all rows of k); else no sequence has more new tokens */
+
+  uint32_t flags;   /* 0; FA_APPEND_* */
+  int32_t reserved; /* 0 */
+
+  void *workspace;       /* NULL; nothing is needed in this version */
+  size_t workspace_size; /* 0 */
+  void *stream;          /* NULL; as in fa_forward_args */
+} fa_append_args;
+
 /* What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded [F158]. In a library that loads GPU
  * kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
  * names the first file that is missing [F201]. */
@@ -530,6 +613,10 @@ FA_API void fa_backward_args_init(fa_backward_args *args, size_t struct_size);
 /* Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
  * Since 0.1. */
 FA_API void fa_merge_args_init(fa_merge_args *args, size_t struct_size);
+
+/* Fills *args with its defaults: everything absent, zero or NULL [F242]. struct_size and NULL as in fa_desc_init. Thread-safe.
+ * Since 0.1. */
+FA_API void fa_append_args_init(fa_append_args *args, size_t struct_size);
 
 /* Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest [F117]. Inputs are only read, wherever they
  * are [F202]: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1. */
@@ -597,6 +684,17 @@ FA_API fa_status fa_merge_workspace_size(const fa_op *op, const fa_merge_args *a
  *
  * Errors: as fa_forward. Thread-safe. Since 0.1. */
 FA_API fa_status fa_merge(const fa_op *op, const fa_merge_args *args);
+
+/* Stores in *bytes the workspace that fa_append needs for *args, which is 0 in this version [F243].
+ *
+ * Errors: as fa_append's checks. Thread-safe. Since 0.1. */
+FA_API fa_status fa_append_workspace_size(const fa_op *op, const fa_append_args *args, size_t *bytes);
+
+/* Writes new keys and values into a cache; "APPENDING TO A CACHE" above says where and how. The result is there when
+ * fa_forward's would be.
+ *
+ * Errors: as fa_forward. Thread-safe. Since 0.1. */
+FA_API fa_status fa_append(const fa_op *op, const fa_append_args *args);
 
 /* Ends an op. NULL is a no-op [F137]. No call on the op may be under way. Since 0.1. */
 FA_API void fa_destroy(fa_op *op);

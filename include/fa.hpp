@@ -63,6 +63,11 @@ struct MergeArgs : fa_merge_args {
   MergeArgs() { fa_merge_args_init(this, sizeof(fa_merge_args)); }
 };
 
+/// An fa_append_args, initialised with everything absent.
+struct AppendArgs : fa_append_args {
+  AppendArgs() { fa_append_args_init(this, sizeof(fa_append_args)); }
+};
+
 /// The fa_dtype of a C++ element type. For half and bfloat16 types of your own, specialise it:
 ///   template <> struct fa::dtype_of<my::half> { static constexpr fa_dtype value = FA_F16; };
 template <class T>
@@ -78,6 +83,10 @@ struct dtype_of<bool> {
 template <>
 struct dtype_of<std::int32_t> {
   static constexpr fa_dtype value = FA_I32;
+};
+template <>
+struct dtype_of<std::int64_t> {
+  static constexpr fa_dtype value = FA_I64;
 };
 template <class T>
 struct dtype_of<const T> : dtype_of<T> {};
@@ -151,6 +160,16 @@ class Op {
   std::size_t merge_workspace_size(const fa_merge_args &args) const {
     std::size_t bytes = 0;
     check(fa_merge_workspace_size(op_, &args, &bytes));
+    return bytes;
+  }
+
+  /// fa_append. Thread-safe. Throws Error.
+  void append(const fa_append_args &args) const { check(fa_append(op_, &args)); }
+
+  /// fa_append_workspace_size. Thread-safe. Throws Error.
+  std::size_t append_workspace_size(const fa_append_args &args) const {
+    std::size_t bytes = 0;
+    check(fa_append_workspace_size(op_, &args, &bytes));
     return bytes;
   }
 

@@ -15,12 +15,12 @@ namespace {
 const char *const dtype_names[] = {
     "default",
 #define FA_ELEMENT(dtype, number, name, use, bits) #name,
-#include "src/core/elements.inc"
+#include "src/core/all_elements.inc"
 #undef FA_ELEMENT
 };
 #define FA_ELEMENT(dtype, number, name, use, bits) \
   static_assert(FA_##dtype == number && number < std::size(dtype_names));
-#include "src/core/elements.inc"
+#include "src/core/all_elements.inc"
 #undef FA_ELEMENT
 const char *const mask_names[] = {"none", "causal", "top_left"};
 

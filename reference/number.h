@@ -86,7 +86,7 @@ auto with_format(fa_dtype dtype, F f) {
 #define FA_FORMAT_cache FA_FORMAT_compute
 #define FA_FORMAT_other(name)
 #define FA_ELEMENT(dtype, number, name, use, bits) FA_FORMAT_##use(dtype)
-#include "src/core/elements.inc"
+#include "src/core/all_elements.inc"
 #undef FA_ELEMENT
 #undef FA_FORMAT_compute
 #undef FA_FORMAT_cache
@@ -97,6 +97,7 @@ auto with_format(fa_dtype dtype, F f) {
 inline int64_t dtype_bytes(fa_dtype dtype) {
   if (dtype == FA_BOOL) return 1;
   if (dtype == FA_I32) return 4;
+  if (dtype == FA_I64) return 8;
   return with_format(dtype, [](auto format) { return int64_t(sizeof(typename decltype(format)::Bits)); });
 }
 
@@ -153,6 +154,7 @@ T read(const void *p) {
 inline double load(const void *p, fa_dtype dtype) {
   if (dtype == FA_BOOL) return read<uint8_t>(p);
   if (dtype == FA_I32) return read<int32_t>(p);
+  if (dtype == FA_I64) return double(read<int64_t>(p));
   return with_format(dtype,
                      [=](auto format) { return double(format.to_float(read<typename decltype(format)::Bits>(p))); });
 }
@@ -166,6 +168,7 @@ void write(void *p, T x) {
 inline void store(void *p, fa_dtype dtype, double x) {
   if (dtype == FA_BOOL) return write(p, uint8_t(x));
   if (dtype == FA_I32) return write(p, int32_t(x));
+  if (dtype == FA_I64) return write(p, int64_t(x));
   with_format(dtype, [=](auto format) { write(p, format.from_float(float(x))); });
 }
 

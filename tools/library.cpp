@@ -23,7 +23,7 @@ std::vector<DtypeFact> facts_up_to() {
   std::vector<DtypeFact> facts;
 #define FA_ELEMENT(dtype, number, name, use, bits) \
   if (Use::use <= last) facts.push_back({FA_##dtype, #name, NpyType::name});
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT
   return facts;
 }

@@ -14,12 +14,11 @@ namespace fa::tool {
 /// files ('V2', what ml_dtypes writes), as 'bfloat16', or as raw uint16.
 enum class NpyType {
 #define FA_ELEMENT(dtype, number, name, use, bits) name,
-#include "src/core/elements.inc"
+#include "src/core/all_elements.inc"
 #undef FA_ELEMENT
   f64,
   u8,
-  u16,
-  i64
+  u16
 };
 
 /// "float32", as NumPy says it.

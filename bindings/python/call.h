@@ -1,4 +1,4 @@
-/* fa_forward, fa_backward and fa_merge on views (arrays.py), in one step from Python: most of a small call would be the making of
+/* fa_forward, fa_backward and their like on views (arrays.py), in one step from Python: most of a small call would be the making of
  * an fa_forward_args, field by field. */
 #ifndef LIBFA_PYTHON_CALL_H
 #define LIBFA_PYTHON_CALL_H
@@ -16,7 +16,8 @@ typedef enum {
   HEADS,   /* (batch, sequence, heads, dim), or with heads first; packed without the batch */
   ROWS,    /* (batch, heads, rows), with a fourth dimension of one or without; packed (heads, rows) */
   SCORES,  /* (batch, heads, queries, keys), or the last of these, which are repeated */
-  PER_HEAD /* (batch, heads) or (heads), with dimensions of one or without; so is a block table */
+  PER_HEAD, /* (batch, heads) or (heads), with dimensions of one or without; so are block tables and a number a row */
+  TABLE     /* (positions, numbers) */
 } view_role;
 
 /* How many dimensions a view has; -1, with a Python error set, for anything but a view of least to 4 dimensions. */
@@ -53,7 +54,7 @@ static int tensor_of_view(PyObject *view, int first, int ndim, fa_tensor *tensor
 
 /* A view as *tensor; None leaves it as it is. 0, with a Python error set, for anything but a view of its role. */
 static int read_view(PyObject *view, view_role role, int heads_first, fa_tensor *tensor) {
-  static const int least[] = {[HEADS] = 3, [ROWS] = 2, [SCORES] = 0, [PER_HEAD] = 1};
+  static const int least[] = {[HEADS] = 3, [ROWS] = 2, [SCORES] = 0, [PER_HEAD] = 1, [TABLE] = 2};
   if (view == Py_None) return 1;
   const int ndim = view_dimensions(view, least[role]);
   if (ndim < 0) return 0;
@@ -72,6 +73,11 @@ static int read_view(PyObject *view, view_role role, int heads_first, fa_tensor 
       return tensor_of_view(view, 4 - ndim, ndim, tensor);
     case PER_HEAD:
       return tensor_of_view(view, ndim == 1, ndim, tensor);
+    case TABLE:
+      if (!tensor_of_view(view, 2, 2, tensor)) return 0;
+      tensor->shape[1] = tensor->shape[2], tensor->stride[1] = tensor->stride[2];
+      tensor->shape[2] = 1, tensor->stride[2] = 0;
+      return 1;
   }
   return 0;
 }
@@ -102,6 +108,8 @@ static int read_views(PyObject *tuple, const view_field *fields, int count, int 
 #define FORM_scores SCORES
 #define FORM_per_head PER_HEAD
 #define FORM_pages PER_HEAD
+#define FORM_places PER_HEAD
+#define FORM_table TABLE
 #define ROLE_OF(name, form, text) ROLE_##name = FORM_##form,
 enum { FA_SHAPE_RULES(ROLE_OF) };
 #define VIEW_required(structure, name, role)
@@ -231,6 +239,35 @@ static PyObject *merge(const fa_op *op, PyObject *outs, PyObject *lses, PyObject
   fa_status status;
   Py_BEGIN_ALLOW_THREADS;
   status = fa_merge(op, &args);
+  Py_END_ALLOW_THREADS;
+  return PyLong_FromLong(status);
+}
+
+static PyObject *append(const fa_op *op, PyObject *tensors, PyObject *rest) {
+#define APPEND_VIEW(name, access, presence, type, shape, ...) {offsetof(fa_append_args, name), (view_role)ROLE_##shape},
+  static const view_field fields[] = {FA_APPEND_FIELDS(APPEND_VIEW, FA_NOTHING, FA_NOTHING)};
+#undef APPEND_VIEW
+  unsigned long long arrays[5], stream;
+  long long num_seqs, max_seqlen_new;
+  fa_append_args args;
+  fa_append_args_init(&args, sizeof args);
+  if (!read_views(tensors, fields, sizeof fields / sizeof *fields, 0, &args)) return NULL;
+  if (!PyTuple_Check(rest) ||
+      !PyArg_ParseTuple(rest, "KKKKKLLIK:rest", &arrays[0], &arrays[1], &arrays[2], &arrays[3], &arrays[4], &num_seqs,
+                        &max_seqlen_new, &args.flags, &stream)) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "expected a tuple of the call's arrays and numbers");
+    return NULL;
+  }
+  args.cu_seqlens_new = (const int32_t *)(uintptr_t)arrays[0];
+  args.seqused_new = (const int32_t *)(uintptr_t)arrays[1];
+  args.cache_seqlens = (const int32_t *)(uintptr_t)arrays[2];
+  args.leftpad_k = (const int32_t *)(uintptr_t)arrays[3];
+  args.kv_batch_idx = (const int32_t *)(uintptr_t)arrays[4];
+  args.num_seqs = num_seqs, args.max_seqlen_new = max_seqlen_new;
+  args.stream = (void *)(uintptr_t)stream;
+  fa_status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = fa_append(op, &args);
   Py_END_ALLOW_THREADS;
   return PyLong_FromLong(status);
 }

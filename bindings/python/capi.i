@@ -48,6 +48,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 %thread fa_forward;
 %thread fa_backward;
 %thread fa_merge;
+%thread fa_append;
 %thread fa_shutdown;
 
 %define SWIGWORDSIZE64
@@ -132,6 +133,7 @@ static int tensor_from_tuple(PyObject *tuple, fa_tensor *tensor) {
 INITIALISED(fa_desc)
 INITIALISED(fa_backward_args)
 INITIALISED(fa_merge_args)
+INITIALISED(fa_append_args)
 %feature("compactdefaultargs") fa_forward_args::fa_forward_args;
 %extend fa_forward_args {
   fa_forward_args(const fa_tensor *q = NULL, const fa_tensor *k = NULL, const fa_tensor *v = NULL, const fa_tensor *out = NULL) {
@@ -172,3 +174,7 @@ PyObject *backward(const fa_op *op, PyObject *tensors, int heads_first, PyObject
  * view or None; flags of fa_merge_args and the address of a stream. */
 PyObject *merge(const fa_op *op, PyObject *outs, PyObject *lses, PyObject *out, PyObject *lse, PyObject *mask, int heads_first,
                 unsigned flags, unsigned long long stream);
+
+/* fa_append of the views of its tensors, in the order of fields.py, None where one is absent; rest: five addresses of arrays,
+ * num_seqs, max_seqlen_new, flags, stream. */
+PyObject *append(const fa_op *op, PyObject *tensors, PyObject *rest);

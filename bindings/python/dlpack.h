@@ -44,6 +44,8 @@ static int dlpack_dtype(int code, int bits, int lanes) {
       return FA_BOOL;
     case INT << 8 | 32:
       return FA_I32;
+    case INT << 8 | 64:
+      return FA_I64;
     default:
       return 0;
   }

@@ -31,6 +31,7 @@ ADDED = (
     "def backward(op: _Op, tensors: tuple[_View | None, ...], heads_first: bool, rest: tuple[int, ...] | None) -> int: ...",
     "def merge(op: _Op, outs: tuple[_View, ...], lses: tuple[_View, ...], out: _View, lse: _View | None, mask: _View | None,"
     " heads_first: bool, flags: int, stream: int) -> int: ...",
+    "def append(op: _Op, tensors: tuple[_View | None, ...], rest: tuple[int, ...]) -> int: ...",
 )
 READ_ONLY = {"struct_size", "fa_kernel"}  # a field, and all fields of a structure
 

@@ -90,6 +90,15 @@ bool check_apart(const Memory &written, const Memory &other) {
                 reinterpret_cast<void *>(other.low), reinterpret_cast<void *>(other.end));
 }
 
+/// Whether an input may be, and is, exactly an output of the call.
+template <class Call>
+bool is_in_place(const Call &, View Call::*) {
+  return false;
+}
+bool is_in_place(const AppendCall &call, View AppendCall::*input) {
+  return input == &AppendCall::q && same_view(call.q, call.q_out);
+}
+
 /// Calls f(field) for every field of a table. Inlined for each, so that the field is a constant.
 template <const auto &fields, class F>
 [[gnu::always_inline]] inline void each(F f) {
@@ -118,7 +127,7 @@ bool check_overlap(const Args &args, const Call &call) {
   });
   const int written = count;
   each<Fields<Call>::tensors>([&](const auto &t) {
-    if (t.access == Access::read) add(t.name, args.*t.given, call.*t.view);
+    if (t.access == Access::read && !is_in_place(call, t.view)) add(t.name, args.*t.given, call.*t.view);
   });
   each<Fields<Call>::arrays>([&](const auto &a) {
     add_plain(a.name, call.*a.data, static_cast<size_t>(a.entries(call.batch)) * sizeof(int32_t));

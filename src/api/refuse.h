@@ -36,7 +36,7 @@ constexpr DtypeSet types_up_to(ElementUse last) {
   DtypeSet types = 0;
 #define FA_ELEMENT(dtype, number, name, use, bits) \
   if (ElementUse::use <= last) types |= only(FA_##dtype);
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT
   return types;
 }

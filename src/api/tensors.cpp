@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "api/view.h"
+#include "api/types.h"
 #include "core/operands.h"
 #include "core/operations.h"
 
@@ -72,33 +72,7 @@ class Reader {
   }
 
  private:
-  [[gnu::always_inline]] Types types(TypeRule rule) const {
-    switch (rule) {
-      case TypeRule::as_desc_q:
-        return just(a_.q_dtype, "desc.dtype_q");
-      case TypeRule::as_desc_kv:
-        return just(a_.kv_dtype, "desc.dtype_kv");
-      case TypeRule::as_desc_out:
-        return just(a_.out_dtype, "desc.dtype_out");
-      case TypeRule::f32:
-        return just(FA_F32);
-      case TypeRule::any_float:
-        return {FA_F32, float_types, ""};
-      case TypeRule::boolean:
-        return just(FA_BOOL);
-      case TypeRule::i32:
-        return just(FA_I32);
-      case TypeRule::like_q:
-        return {a_.q_dtype, float_types, ""};
-      case TypeRule::like_kv:
-        return {a_.kv_dtype, float_types, ""};
-      case TypeRule::like_out:
-        return {a_.out_dtype, float_types, ""};
-      case TypeRule::like_bias:
-        return {p_.bias.dtype, only(FA_F32) | only(p_.bias.dtype), "as args.bias, or FA_F32"};
-    }
-    __builtin_unreachable();
-  }
+  [[gnu::always_inline]] Types types(TypeRule rule) const { return types_of(rule, a_, p_.bias.dtype); }
 
   [[gnu::always_inline]] Shape shape(ShapeRule rule) const {
     const int64_t(&q)[4] = args_.q.shape, (&k)[4] = args_.k.shape;
@@ -137,6 +111,13 @@ class Reader {
                 exactly(q[1], "queries, as q"), one};
       case ShapeRule::heads:
         return {repeatable(p_.batch, p_.batch, "sequences"), exactly(p_.heads_q, "heads of q"), one, one};
+      case ShapeRule::new_keys:  // these are fa_append's: append_tensors.cpp
+      case ShapeRule::new_values:
+      case ShapeRule::new_places:
+      case ShapeRule::query_places:
+      case ShapeRule::rotary:
+      case ShapeRule::as_rotary_cos:
+        break;
     }
     __builtin_unreachable();
   }

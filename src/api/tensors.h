@@ -10,4 +10,7 @@ namespace fa::api {
 template <class Args, class Call>
 bool read_tensors(const Attention &attention, const Args &args, Purpose purpose, Call *call);
 
+template <>
+bool read_tensors(const Attention &attention, const fa_append_args &args, Purpose purpose, AppendCall *call);
+
 }  // namespace fa::api

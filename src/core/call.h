@@ -121,6 +121,28 @@ struct MergeCall : Execution {
   bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }
 };
 
+/// A validated fa_append_args: rows of new tokens that go into a cache, and queries that are rotated as their keys are.
+struct AppendCall : Execution {
+  const Attention *attention = nullptr;
+
+  int64_t batch = 0;  // sequences
+  int64_t heads_q = 0, heads_kv = 0;
+  int64_t rows_new = 0;        // rows of k: shape[1] (all sequences' together when cu_seqlens_new is given)
+  int64_t rows_q = 0;          // the same of q; where there are arrays of new tokens, as many
+  int64_t rows_cache = 0;      // rows of a sequence: shape[1] of k_cache; paged: table width x page_size
+  int64_t batch_cache = 0;     // shape[0] of k_cache: entries, or pages
+  int64_t page_size = 0;       // rows of a page, under block_table and slot_mapping; 0: neither
+  int64_t max_seqlen_new = 0;  // bound on a sequence's new tokens: max_seqlen_new, else rows_new
+  int64_t rotary_pairs = 0;    // of a row; 0: nothing is rotated
+  int64_t rotary_rows = 0;     // positions that the tables have
+  bool interleaved = false;    // FA_APPEND_ROTARY_INTERLEAVED
+  bool rotates_tail = false;   // FA_APPEND_ROTARY_TAIL
+
+  FA_APPEND_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+
+  bool writes_nothing() const { return !k && !q_out; }
+};
+
 #undef FA_VIEW
 #undef FA_INDICES
 

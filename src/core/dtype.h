@@ -1,4 +1,4 @@
-// The lines of elements.inc as functions of an fa_dtype. A type of fa.h that has no line does not compile.
+// The lines of all_elements.inc as functions of an fa_dtype. A type of fa.h that has no line does not compile.
 #pragma once
 
 #include <fa.h>
@@ -10,7 +10,7 @@ namespace fa {
 /// fa.h's enumeration of element types, by name.
 using Dtype = decltype(FA_F32);
 
-/// The column of elements.inc, the types with most uses first.
+/// The column of all_elements.inc, the types with most uses first.
 enum class ElementUse { compute, cache, other };
 
 /// Bytes of one element of a validated dtype. Always inlined: compiled for an ISA, no copy of it may be linked
@@ -21,7 +21,7 @@ enum class ElementUse { compute, cache, other };
   case FA_##dtype:                                        \
     static_assert(FA_##dtype == number && bits % 8 == 0); \
     return bits / 8;
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT
     case FA_DTYPE_DEFAULT:
       break;  // resolved
@@ -34,7 +34,7 @@ constexpr const char *dtype_name(fa_dtype dtype) {
   if (dtype == FA_DTYPE_DEFAULT) return "FA_DTYPE_DEFAULT";
 #define FA_ELEMENT(element, number, name, use, bits) \
   if (dtype == FA_##element) return "FA_" #element;
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT
   return nullptr;
 }
@@ -43,7 +43,7 @@ constexpr const char *dtype_name(fa_dtype dtype) {
 constexpr const char *element_name(fa_dtype dtype) {
 #define FA_ELEMENT(element, number, name, use, bits) \
   if (dtype == FA_##element) return #name;
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT
   return "";
 }

@@ -104,7 +104,7 @@ template <class F>
 #define FA_ELEMENT_cache FA_CALL
 #define FA_ELEMENT_other FA_NONE
 #define FA_ELEMENT(dtype, number, name, use, bits) FA_ELEMENT_##use(FA_##dtype)
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT_cache
     FA_NONE(FA_DTYPE_DEFAULT)
   }
@@ -116,7 +116,7 @@ template <class F>
 [[gnu::always_inline]] inline auto with_compute_type(fa_dtype dtype, const F &f) {
   switch (static_cast<Dtype>(dtype)) {
 #define FA_ELEMENT_cache FA_NONE
-#include "core/elements.inc"
+#include "core/all_elements.inc"
 #undef FA_ELEMENT_cache
 #undef FA_ELEMENT_compute
 #undef FA_ELEMENT_other

@@ -1,13 +1,13 @@
 #include "cpu/engine.h"
 
 #include <algorithm>
-#include <concepts>
 #include <cstdlib>
 #include <memory>
 #include <new>
 
 #include "core/environment.h"
 #include "core/status.h"
+#include "cpu/append.h"
 #include "cpu/backward/backward.h"
 #include "cpu/cpus.h"
 #include "cpu/merge.h"
@@ -103,6 +103,45 @@ struct Executor<MergeCall> {
   }
 };
 
+template <>
+struct Executor<AppendCall> {
+  static constexpr const char *advice = "";  // as it takes no memory
+
+  struct NoWorkspace {
+    int64_t workers;
+    Count total() const { return 0; }
+  };
+
+  static NoWorkspace workspace(const AppendCall &call, const IsaKernels &, int32_t threads) {
+    return {append_workers(call, threads)};
+  }
+
+  static void execute(const AppendCall &call, const IsaKernels &kernels, const NoWorkspace &workspace, char *) {
+    struct Shared {
+      const AppendCall &call;
+      const IsaKernels &kernels;
+      int64_t workers;
+    } shared{call, kernels, workspace.workers};
+    if (shared.workers <= 1) return run_append(call, kernels, 0, 1);
+    const fa_task task = [](void *ctx, int64_t worker) {
+      const Shared &s = *static_cast<Shared *>(ctx);
+      run_append(s.call, s.kernels, worker, s.workers);
+    };
+    run_tasks(*call.attention, call.host, task, &shared, shared.workers);
+  }
+};
+
+/// Checks the contents of a call's arrays.
+fa_status check_contents(const Inputs &call) {
+  return check_sequences(call);
+}
+fa_status check_contents(const MergeCall &) {
+  return FA_OK;
+}
+fa_status check_contents(const AppendCall &call) {
+  return check_append(call);
+}
+
 /// Whether this build has an operation: always, unless a CMake option can leave it out.
 template <class Call>
 concept Built = *build_option<Call> == '\0' || requires {
@@ -137,8 +176,7 @@ class CpuEngine final : public EngineBase<CpuEngine> {
   template <class Call>
   fa_status do_execute(const Call &call) const {
     if constexpr (Built<Call>) {
-      if constexpr (std::derived_from<Call, Inputs>)
-        if (const fa_status status = check_sequences(call)) return status;
+      if (const fa_status status = check_contents(call)) return status;
       const auto workspace = Executor<Call>::workspace(call, kernels_, threads_);
       Workspace memory;
       if (const fa_status status = memory.acquire(call, workspace.total(), Executor<Call>::advice)) return status;

@@ -6,6 +6,7 @@
 
 #include "core/call.h"
 #include "cpu/cache.h"
+#include "cpu/token_rows.h"
 
 namespace fa::cpu {
 
@@ -98,6 +99,10 @@ struct IsaKernels {
 
   /// Merges rows begin .. end - 1 of a call of fa_merge.
   void (*merge_parts)(const MergeCall &call, int64_t begin, int64_t end);
+
+  /// Write a token's rows in the type of their place, as they are and rotated.
+  void (*convert_rows)(const TokenRows &rows);
+  void (*rotate_rows)(const TokenRows &rows, const TokenRotation &rotation);
 
   const Microkernel &fallback() const { return microkernels[microkernel_count - 1]; }
 };

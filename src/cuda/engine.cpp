@@ -2,6 +2,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "cuda/append_plan.h"
 #include "cuda/backward_plan.h"
 #include "cuda/forward_plan.h"
 #include "cuda/launch.h"

@@ -10,14 +10,15 @@
 #include <unistd.h>
 
 #ifdef HEADER_SHORTENED
-enum { desc_size = 80, args_size = 864, backward_size = 1504, merge_size = 296, kernel_size = 48 };
+enum { desc_size = 80, args_size = 864, backward_size = 1504, merge_size = 296, append_size = 1008, kernel_size = 48 };
 #else
-enum { desc_size = 128, args_size = 944, backward_size = 1584, merge_size = 320, kernel_size = 80 };
+enum { desc_size = 128, args_size = 944, backward_size = 1584, merge_size = 320, append_size = 1080, kernel_size = 80 };
 #endif
 typedef char desc_was_edited[sizeof(fa_desc) == desc_size ? 1 : -1];
 typedef char args_was_edited[sizeof(fa_forward_args) == args_size ? 1 : -1];
 typedef char backward_was_edited[sizeof(fa_backward_args) == backward_size ? 1 : -1];
 typedef char merge_was_edited[sizeof(fa_merge_args) == merge_size ? 1 : -1];
+typedef char append_was_edited[sizeof(fa_append_args) == append_size ? 1 : -1];
 typedef char kernel_was_edited[sizeof(fa_kernel) == kernel_size ? 1 : -1];
 
 static int failures;
@@ -55,6 +56,7 @@ int main(void) {
   fa_backward_args *backward = (fa_backward_args *)guarded(sizeof *backward);
   fa_merge_args *merge = (fa_merge_args *)guarded(sizeof *merge);
   fa_tensor lses[2];
+  fa_append_args *append = (fa_append_args *)guarded(sizeof *append);
   fa_kernel *kernel = (fa_kernel *)guarded(sizeof *kernel);
   fa_op *op = NULL;
   size_t workspace = 1;
@@ -100,6 +102,19 @@ int main(void) {
     check(fa_merge(op, merge) == FA_OK, "fa_merge");
   }
   for (int d = 0; d < 4; ++d) check(fabsf(dout[d] - (float)(d + 2)) < 1e-5f, "merged");
+  /* A key and a value into the second row of two. */
+  fa_append_args_init(append, sizeof *append);
+  check(append->struct_size == sizeof *append && untouched_before(append), "fa_append_args_init");
+  {
+    const int32_t held = 1;
+    fa_tensor_init(&append->k, q, FA_F32, 1, 1, 1, 4);
+    fa_tensor_init(&append->v, q, FA_F32, 1, 1, 1, 4);
+    fa_tensor_init(&append->k_cache, k, FA_F32, 1, 2, 1, 4);
+    fa_tensor_init(&append->v_cache, v, FA_F32, 1, 2, 1, 4);
+    append->cache_seqlens = &held;
+    check(fa_append(op, append) == FA_OK, "fa_append");
+  }
+  for (int d = 0; d < 4; ++d) check(k[d] == 1 && k[4 + d] == q[d] && v[4 + d] == q[d], "appended");
 
   kernel->struct_size = sizeof *kernel;
   check(fa_kernel_info(0, kernel) == FA_OK, "fa_kernel_info");

@@ -75,6 +75,25 @@ TEST(Hpp, MergesPartialResults) {
   EXPECT_THROW(op.merge(args), fa::Error);
 }
 
+TEST(Hpp, AppendsToACache) {
+  const fa::Op op(small_desc());
+  const std::vector<float> k = {1, 2}, v = {3, 4};
+  const std::vector<std::int64_t> slots = {2};
+  std::vector<float> k_cache(8), v_cache(8);
+  fa::AppendArgs args;
+  args.k = fa::tensor(k.data(), 1, 1, 1, 2);
+  args.v = fa::tensor(v.data(), 1, 1, 1, 2);
+  args.k_cache = fa::tensor(k_cache.data(), 2, 2, 1, 2);
+  args.v_cache = fa::tensor(v_cache.data(), 2, 2, 1, 2);
+  args.slot_mapping = fa::tensor(slots.data(), 1);
+  EXPECT_EQ(op.append_workspace_size(args), 0u);
+  op.append(args);
+  EXPECT_EQ(k_cache, (std::vector<float>{0, 0, 0, 0, 1, 2, 0, 0}));
+  EXPECT_EQ(v_cache, (std::vector<float>{0, 0, 0, 0, 3, 4, 0, 0}));
+  args.flags = 1;
+  EXPECT_THROW(op.append(args), fa::Error);
+}
+
 TEST(Hpp, ErrorsAreExceptionsWithStatusAndText) {
   fa::Desc desc = small_desc();
   desc.head_dim = 1000;

@@ -2,9 +2,11 @@
 // dimensions, what is reserved, its alignment and its memory are checked, and the text names it.
 #include "schema/schema.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
+#include "append_call.h"
 #include "backward_call.h"
 #include "merge_call.h"
 
@@ -19,10 +21,20 @@ using fa::schema::ShapeRule;
 using fa::schema::Tensor;
 
 /// The sizes of Call, by the letters of fa.h.
-const std::map<std::string, int64_t> sizes = {{"B", Call::b},     {"B or 1", Call::b},      {"Sq", Call::sq},
-                                              {"Sk", Call::sk},   {"Hq", Call::hq},         {"Hq or 1", Call::hq},
-                                              {"Hkv", Call::hkv}, {"D", Call::d},           {"Dv", Call::d},
-                                              {"1", 1},           {"pages per sequence", 2}};
+const std::map<std::string, int64_t> sizes = {{"B", Call::b},
+                                              {"B or 1", Call::b},
+                                              {"Sq", Call::sq},
+                                              {"Sk", Call::sk},
+                                              {"Hq", Call::hq},
+                                              {"Hq or 1", Call::hq},
+                                              {"Hkv", Call::hkv},
+                                              {"D", Call::d},
+                                              {"Dv", Call::d},
+                                              {"1", 1},
+                                              {"pages per sequence", 2},
+                                              {"Sn", AppendCall::sn},
+                                              {"positions", AppendCall::table_rows},
+                                              {"rotary_dim / 2", AppendCall::pairs}};
 
 struct Forward : Call {
   using Args = fa_forward_args;
@@ -36,39 +48,63 @@ struct Merge : MergeCall {
   using Args = fa_merge_args;
   fa_merge_args &of = args;
 };
+struct Append : AppendCall {
+  using Args = fa_append_args;
+  fa_append_args &of = call;
+};
 
-/// A call of the operation with all that its structure can have; block_table only where it is asked for.
+/// How a call finds rows of its cache, of which it may have one tensor.
+enum class Rows { plain, paged, slots };
+
+template <class Args>
+Rows rows_of(const Tensor<Args> &t) {
+  return t.shape == ShapeRule::pages ? Rows::paged : std::string(t.name) == "slot_mapping" ? Rows::slots : Rows::plain;
+}
+
+/// A call of the operation with all that its structure can have; block_table or slot_mapping only where it is asked
+/// for.
 template <class Base>
 struct Full : Base {
   using Args = typename Base::Args;
   alignas(256) char memory[std::size(Fields<Args>::tensors) + std::size(Fields<Args>::arrays)][2048] = {};
 
-  explicit Full(bool paged = false) {
+  explicit Full(Rows rows = Rows::plain) {
     int n = 0;
     for (const Tensor<Args> &t : Fields<Args>::tensors) {
-      if (t.shape != ShapeRule::pages || paged) give(t, memory[n]);
+      if (rows_of(t) == Rows::plain || rows_of(t) == rows) give(t, memory[n]);
       ++n;
     }
     if constexpr (requires { this->of.max_seqlen_k; }) {
       this->of.max_seqlen_k = Call::sk;
-      if (paged) this->of.seqused_k = this->used_k;
+      if (rows == Rows::paged) this->of.seqused_k = this->used_k;
     }
+  }
+
+  /// A tensor of the call by its name.
+  const fa_tensor &named(const std::string &name) {
+    const auto is = [&](const Tensor<Args> &t) { return t.name == name; };
+    return this->of.*std::find_if(std::begin(Fields<Args>::tensors), std::end(Fields<Args>::tensors), is)->field;
   }
 
   void give(const Tensor<Args> &t, void *data) {
     fa_tensor &tensor = this->of.*t.field;
     if (tensor.data) return;  // of the base
-    std::istringstream shape(fa::schema::text_of(t.shape));
     int64_t dimensions[4];
-    for (int64_t &size : dimensions) {
-      std::string word;
-      if (shape.peek() == '(' || shape.peek() == ' ') shape.get();
-      std::getline(shape, word, &size == dimensions + 3 ? ')' : ',');
-      size = sizes.at(word);
+    const std::string text = fa::schema::text_of(t.shape);
+    if (text.rfind("as ", 0) == 0) {
+      std::copy_n(named(text.substr(3)).shape, 4, dimensions);
+    } else {
+      std::istringstream shape(text);
+      for (int64_t &size : dimensions) {
+        std::string word;
+        if (shape.peek() == '(' || shape.peek() == ' ') shape.get();
+        std::getline(shape, word, &size == dimensions + 3 ? ')' : ',');
+        size = sizes.at(word);
+      }
     }
     const int64_t *n = dimensions;
     const std::string types = fa::schema::text_of(t.type);
-    const fa_dtype dtype = types == "`FA_BOOL`" ? FA_BOOL : types == "`FA_I32`" ? FA_I32 : FA_F32;
+    const fa_dtype dtype = types == "`FA_BOOL`" ? FA_BOOL : types.find("`FA_I32`") == 0 ? FA_I32 : FA_F32;
     fa_tensor_init(&tensor, data, dtype, n[0], n[1], n[2], n[3]);
   }
 };
@@ -84,18 +120,18 @@ class Schema : public testing::Test {
  public:
   using Args = typename Base::Args;
 
-  /// f(field, argument, whether the call is to be paged) for each tensor that may be given.
+  /// f(field, argument, the rows that the call is to have) for each tensor that may be given.
   template <class F>
   static void each_tensor(F f) {
     for (const Tensor<Args> &t : Fields<Args>::tensors) {
       const bool pages = t.shape == ShapeRule::pages;
       if (pages && std::is_same_v<Args, fa_backward_args>) continue;
-      f(t, std::string("args.") + t.name, pages);
+      f(t, std::string("args.") + t.name, rows_of(t));
     }
   }
 };
 
-using Operations = testing::Types<Forward, Backward, Merge>;
+using Operations = testing::Types<Forward, Backward, Merge, Append>;
 TYPED_TEST_SUITE(Schema, Operations);
 
 TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {
@@ -104,13 +140,14 @@ TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {
 }
 
 TYPED_TEST(Schema, EachTypeIsServedOrRefused) {
-  const std::pair<fa_dtype, const char *> types[] = {
-      {FA_F32, "`FA_F32`"}, {FA_F16, "`FA_F16`"}, {FA_BF16, "`FA_BF16`"}, {FA_BOOL, "`FA_BOOL`"}, {FA_I32, "`FA_I32`"}};
-  this->each_tensor([&](const auto &t, const std::string &name, bool paged) {
+  const std::pair<fa_dtype, const char *> types[] = {{FA_F32, "`FA_F32`"},   {FA_F16, "`FA_F16`"},
+                                                     {FA_BF16, "`FA_BF16`"}, {FA_BOOL, "`FA_BOOL`"},
+                                                     {FA_I32, "`FA_I32`"},   {FA_I64, "`FA_I64`"}};
+  this->each_tensor([&](const auto &t, const std::string &name, Rows rows) {
     const std::string text = fa::schema::text_of(t.type);
     const bool as_others = text.find("`dtype_") != text.npos || text.find("the bias'") != text.npos;  // which is f32
     for (const auto &[dtype, written] : types) {
-      Full<TypeParam> call(paged);
+      Full<TypeParam> call(rows);
       (call.of.*t.field).dtype = dtype;
       if (text.find(written) != text.npos || (as_others && dtype == FA_F32)) {
         EXPECT_EQ(call.run(), FA_OK) << name << " " << written << ": " << fa_last_error();
@@ -121,12 +158,19 @@ TYPED_TEST(Schema, EachTypeIsServedOrRefused) {
   });
 }
 
+/// Of optional tensors, any length is legal, and later ones must have it too.
+bool others_follow(ShapeRule shape, int dimension) {
+  return (shape == ShapeRule::queries && (dimension == 1 || dimension == 2)) ||
+         (shape == ShapeRule::rotary && dimension == 1);
+}
+
 TYPED_TEST(Schema, EachDimensionIsChecked) {
-  this->each_tensor([](const auto &t, const std::string &name, bool paged) {
+  this->each_tensor([](const auto &t, const std::string &name, Rows rows) {
     if (t.presence == Presence::required) return;  // others follow from them
     for (int i = 0; i < 4; ++i) {
-      if (paged && i == 1) continue;  // any number of pages
-      Full<TypeParam> call(paged);
+      if (t.shape == ShapeRule::pages && i == 1) continue;  // any number of pages
+      if (others_follow(t.shape, i)) continue;
+      Full<TypeParam> call(rows);
       const int64_t size = (call.of.*t.field).shape[i] += 7;
       expect_refused(&call, {name + ".shape[" + std::to_string(i) + "] is " + std::to_string(size)});
     }
@@ -135,8 +179,8 @@ TYPED_TEST(Schema, EachDimensionIsChecked) {
 
 // [F36] [F83] [F97]
 TYPED_TEST(Schema, ReservedAlignmentAndRepetitionAreChecked) {
-  this->each_tensor([](const auto &t, const std::string &name, bool paged) {
-    Full<TypeParam> reserved(paged), aligned(paged), repeated(paged);
+  this->each_tensor([](const auto &t, const std::string &name, Rows rows) {
+    Full<TypeParam> reserved(rows), aligned(rows), repeated(rows);
     (reserved.of.*t.field).reserved = 1;
     expect_refused(&reserved, {name + ".reserved is 1"});
     fa_tensor &tensor = aligned.of.*t.field;
@@ -152,11 +196,12 @@ TYPED_TEST(Schema, ReservedAlignmentAndRepetitionAreChecked) {
 
 // [F197]
 TYPED_TEST(Schema, WhatIsWrittenSharesNoMemory) {
-  this->each_tensor([&](const auto &written, const std::string &name, bool) {
+  this->each_tensor([&](const auto &written, const std::string &name, Rows) {
     if (written.access != Access::written) return;
-    this->each_tensor([&](const auto &other, const std::string &other_name, bool paged) {
+    this->each_tensor([&](const auto &other, const std::string &other_name, Rows rows) {
       if (&written == &other) return;
-      Full<TypeParam> call(paged);
+      if (std::string(written.name) == "q_out" && std::string(other.name) == "q") return;  // which may be in place
+      Full<TypeParam> call(rows);
       (call.of.*other.field).data = (call.of.*written.field).data;
       EXPECT_EQ(call.run(), FA_ERROR_INVALID_ARGUMENT) << name << " and " << other_name;
       const std::string text = fa_last_error();

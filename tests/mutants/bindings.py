@@ -17,13 +17,13 @@ julia = binding("julia", "julia/src")
 
 
 BINDINGS = [
-    python("lengths_of_leftpad", "fields.py", '"leftpad_k": 0', '"leftpad_k": 1', "(attention|cases)"),
+    python("lengths_of_leftpad", "fields.py", '"seqused_k": 0,\n    "leftpad_k": 0', '"seqused_k": 0,\n    "leftpad_k": 1', "(attention|cases)"),
     python("types_of_sinks", "fields.py", '"sinks": Rules("per_head", "f32")', '"sinks": Rules("per_head", "any_float")', "dtypes"),
     Mutant(
         "python_heads_first",
         "bindings/python/call.h",
-        "tensor->stride[1] = tensor->stride[2];",
-        "tensor->stride[1] = step;",
+        "tensor->stride[1] = tensor->stride[2];\n        tensor->shape[2] = heads",
+        "tensor->stride[1] = step;\n        tensor->shape[2] = heads",
         r"^python\.(attention|cases)$",
         "bindings",
         ("fa_python", "fa_dump_cases"),
@@ -81,15 +81,16 @@ BINDINGS = [
         "seqused_k=used if causal else None,\n        kv_batch",
         "flash_attn",
     ),
-    python("new_keys_counted", "flash_attn.py", "        used = used + place.lead[1]\n", "", "flash_attn"),
+    python("new_keys_counted", "kvcache.py", "used + new[0].shape[1]", "used", "flash_attn"),
     python(
         "interleaved_pairs",
-        "kvcache.py",
-        "slice(0, width, 2), slice(1, width, 2)",
-        "slice(1, width, 2), slice(0, width, 2)",
-        "flash_attn",
+        "append.py",
+        "FA_APPEND_ROTARY_INTERLEAVED if rotary_interleaved else 0",
+        "FA_APPEND_ROTARY_INTERLEAVED",
+        "(append|flash_attn)",
     ),
-    python("page_of_a_key", "kvcache.py", "(pages, at % size)", "(pages, at % (size - 1))", "flash_attn"),
+    python("queries_at_one_place", "kvcache.py", "        if not local:", "        if local:", "flash_attn"),
+    python("slots_of_64_bits", "arrays.py", '"i8": capi.FA_I64}', '"i8": capi.FA_I32}', "append"),
     python(
         "gradients_of_heads_first", "backward.py", "*constant), heads_first, rest)", "*constant), False, rest)", "attention"
     ),

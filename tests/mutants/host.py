@@ -4,6 +4,7 @@ from mutant import Mutant
 
 INVARIANT = r"^property\.f32\.(avx2|generic)$"
 PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
+APPENDED = r"^append(_contents)?\.f32\.generic$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
@@ -21,14 +22,14 @@ API = [
         "overlap_without_slopes",
         "src/api/overlap.cpp",
         "    if (view) all",
-        "    if (view && &tensor != &args.alibi_slopes) all",
+        "    if (view && name[5] != 'a') all",
         "^api.overlap",
     ),
     Mutant(
         "overlap_without_q",
         "src/api/overlap.cpp",
         "    if (view) all",
-        "    if (view && &tensor != &args.q) all",
+        "    if (view && !(name[5] == 'q' && name[6] == 0)) all",
         r"^api\.(overlap|errors)",
     ),
     Mutant(
@@ -44,6 +45,20 @@ API = [
         "return with_type(dtype, [](auto type) { return type.in_pairs; });",
         "return dtype == FA_BF16;",
         r"^abi\.elements$",
+    ),
+    Mutant(
+        "queries_in_place_of_other_strides",
+        "src/api/overlap.cpp",
+        "a.dtype == b.dtype && std::ranges::equal",
+        "a.dtype == b.dtype || std::ranges::equal",
+        r"^api\.append",
+    ),
+    Mutant(
+        "values_without_their_cache",
+        "src/api/append_tensors.cpp",
+        "return check_values(args, *call);",
+        "return true;",
+        r"^api\.append",
     ),
     Mutant("overlap_of_workspace", "src/api/overlap.cpp", "call.workspace_size);", "1);", "^api.overlap"),
     Mutant(
@@ -451,6 +466,97 @@ CPU = [
         "Count(3 * workspace.tile_rows)",
         "Count(2 * workspace.tile_rows)",
         r"^(memory|property|forward)\.f32\.generic$",
+    ),
+    Mutant(
+        "append_owner_by_source",
+        "src/cpu/append.cpp",
+        "if (!may_meet_) return source_of",
+        "if (unit_ > 0) return source_of",
+        APPENDED,
+    ),
+    Mutant(
+        "append_rows_of_a_page",
+        "src/cpu/append.cpp",
+        "return std::min(page_size - row,",
+        "return std::min(page_size,",
+        APPENDED,
+    ),
+    Mutant(
+        "append_slots_in_a_row",
+        "src/cpu/append.cpp",
+        "== slot + run.tokens) run.tokens++;",
+        "!= slot + 0) run.tokens++;",
+        APPENDED,
+    ),
+    Mutant(
+        "append_tail",
+        "src/cpu/append.cpp",
+        "c_.rotates_tail ? dim - rotated : 0",
+        "c_.rotates_tail ? 0 : 0",
+        APPENDED,
+    ),
+    Mutant(
+        "append_own_positions_of_q",
+        "src/cpu/append.cpp",
+        "of_q && c_.q_positions ?",
+        "of_q && !c_.q_positions ?",
+        APPENDED,
+    ),
+    Mutant(
+        "append_head_first_rows",
+        "src/cpu/append.cpp",
+        "to_step != box->dim * to_bytes)",
+        "to_step != from_step)",
+        APPENDED,
+    ),
+    Mutant(
+        "append_sine_of_y",
+        "src/cpu/kernel/append.h",
+        "Simd::fma(x, s, Simd::mul(y, c))",
+        "Simd::fma(x, s, Simd::mul(x, c))",
+        APPENDED,
+    ),
+    Mutant(
+        "append_neighbours",
+        "src/cpu/kernel/append.h",
+        "y = row[2 * j + 1];\n    row",
+        "y = row[2 * j];\n    row",
+        APPENDED,
+    ),
+    Mutant(
+        "append_left_padding",
+        "src/core/new_tokens.h",
+        "t.place - (call.leftpad_k",
+        "t.place + (call.leftpad_k",
+        APPENDED,
+    ),
+    Mutant(
+        "append_one_slot_more",
+        "src/cpu/append_contents.cpp",
+        "if (slot >= slots)",
+        "if (slot > slots)",
+        APPENDED,
+    ),
+    Mutant(
+        "append_one_row_more",
+        "src/cpu/append_contents.cpp",
+        "t.place + t.count > c.rows_cache",
+        "t.place + t.count > c.rows_cache + 1",
+        APPENDED,
+    ),
+    Mutant(
+        "append_positions_of_skipped",
+        "src/cpu/append_contents.cpp",
+        "if (is_skipped(c, t, i)) continue;\n    if (const",
+        "if (const",
+        APPENDED,
+    ),
+    Mutant(
+        "append_last_page",
+        "src/cpu/append_contents.cpp",
+        "(t.place + t.count - 1) / c.page_size;",
+        "t.place / c.page_size;",
+        APPENDED,
     ),
 ]
 

@@ -41,6 +41,8 @@ const FA_BF16 = Int32(3)
 const FA_BOOL = Int32(4)
 "32-bit signed integer"
 const FA_I32 = Int32(5)
+"64-bit signed integer: positions and slots alone"
+const FA_I64 = Int32(6)
 
 const fa_device = Int32
 "the GPU where the tensors live on one, else the CPU"
@@ -76,6 +78,12 @@ const FA_ACCUMULATE_DSINKS = Int32(16)
 # fa_merge_args.flags.
 "every lse, read or written, is a logarithm to base 2"
 const FA_MERGE_BASE_2 = Int32(1)
+
+# fa_append_args.flags, any of these or-ed together.
+"pairs are neighbours (GPT-J's rotary embedding); else halves apart (GPT-NeoX's)"
+const FA_APPEND_ROTARY_INTERLEAVED = Int32(2)
+"the last rotary_dim elements of a row are rotated, not the first"
+const FA_APPEND_ROTARY_TAIL = Int32(4)
 
 # Limits.
 "of q, k and of v"
@@ -333,6 +341,66 @@ struct fa_merge_args
 end
 
 """
+One call that appends to a cache. Initialise with fa_append_args_init, then set k, v, k_cache and v_cache at least.
+
+B: sequences. Sn: new tokens of each, packed total_n of all. The op is that of fa_forward on this cache; letters and
+arrays as there.
+
+- `struct_size`: set by fa_append_args_init
+- `k`: (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
+- `v`: absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types
+- `k_cache`: written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D)
+- `v_cache`: absent with v; written; (B, Sk, Hkv, Dv), dtype_kv; paged as k_cache
+- `q`: absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
+- `q_out`: absent; written; as q; dtype_q; may be exactly q: the same data, strides and type
+- `rotary_cos`: absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16
+- `rotary_sin`: absent; as rotary_cos; of its own type
+- `positions`: absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; a row of the tables
+- `q_positions`: absent; (B, Sq, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64
+- `slot_mapping`: absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; no slot twice
+- `block_table`: absent; (B, pages per sequence, 1, 1); FA_I32; entries of pages without new tokens are not read
+- `cu_seqlens_new`: NULL; num_seqs + 1 entries, as cu_seqlens_q: sequences of k, v, q, positions and slots
+- `seqused_new`: NULL; 0 .. rows of the sequence; with it Sq is Sn, and q has as many rows
+- `cache_seqlens`: NULL: 0; rows that the cache holds of each sequence before the call
+- `leftpad_k`: NULL; 0 .. cache_seqlens: what positions do not count
+- `kv_batch_idx`: NULL; 0 .. shape[0] of k_cache - 1
+- `num_seqs`: 0; required with cu_seqlens_new: the number of sequences B (0 only where k has no rows)
+- `max_seqlen_new`: 0: unknown (all rows of k); else no sequence has more new tokens
+- `flags`: 0; FA_APPEND_*
+- `reserved`: 0
+- `workspace`: NULL; nothing is needed in this version
+- `workspace_size`: 0
+- `stream`: NULL; as in fa_forward_args
+"""
+struct fa_append_args
+    struct_size::Csize_t
+    k::fa_tensor
+    v::fa_tensor
+    k_cache::fa_tensor
+    v_cache::fa_tensor
+    q::fa_tensor
+    q_out::fa_tensor
+    rotary_cos::fa_tensor
+    rotary_sin::fa_tensor
+    positions::fa_tensor
+    q_positions::fa_tensor
+    slot_mapping::fa_tensor
+    block_table::fa_tensor
+    cu_seqlens_new::Ptr{Int32}
+    seqused_new::Ptr{Int32}
+    cache_seqlens::Ptr{Int32}
+    leftpad_k::Ptr{Int32}
+    kv_batch_idx::Ptr{Int32}
+    num_seqs::Int64
+    max_seqlen_new::Int64
+    flags::UInt32
+    reserved::Int32
+    workspace::Ptr{Cvoid}
+    workspace_size::Csize_t
+    stream::Ptr{Cvoid}
+end
+
+"""
 What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
 kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
 names the first file that is missing.
@@ -398,6 +466,17 @@ Since 0.1.
 """
 fa_merge_args_init(args, struct_size) =
     @ccall $(address(_fa_merge_args_init, :fa_merge_args_init))(args::Ptr{fa_merge_args}, struct_size::Csize_t)::Cvoid
+
+const _fa_append_args_init = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_append_args_init(args, struct_size)
+
+Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+Since 0.1.
+"""
+fa_append_args_init(args, struct_size) =
+    @ccall $(address(_fa_append_args_init, :fa_append_args_init))(
+        args::Ptr{fa_append_args}, struct_size::Csize_t)::Cvoid
 
 const _fa_tensor_init = Ref{Ptr{Cvoid}}(C_NULL)
 """
@@ -517,6 +596,30 @@ Errors: as fa_forward. Thread-safe. Since 0.1.
 fa_merge(op, args) =
     @ccall $(address(_fa_merge, :fa_merge))(op::Ptr{fa_op}, args::Ptr{fa_merge_args})::fa_status
 
+const _fa_append_workspace_size = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_append_workspace_size(op, args, bytes)
+
+Stores in *bytes the workspace that fa_append needs for *args, which is 0 in this version.
+
+Errors: as fa_append's checks. Thread-safe. Since 0.1.
+"""
+fa_append_workspace_size(op, args, bytes) =
+    @ccall $(address(_fa_append_workspace_size, :fa_append_workspace_size))(
+        op::Ptr{fa_op}, args::Ptr{fa_append_args}, bytes::Ptr{Csize_t})::fa_status
+
+const _fa_append = Ref{Ptr{Cvoid}}(C_NULL)
+"""
+    fa_append(op, args)
+
+Writes new keys and values into a cache; \"APPENDING TO A CACHE\" above says where and how. The result is there when
+fa_forward's would be.
+
+Errors: as fa_forward. Thread-safe. Since 0.1.
+"""
+fa_append(op, args) =
+    @ccall $(address(_fa_append, :fa_append))(op::Ptr{fa_op}, args::Ptr{fa_append_args})::fa_status
+
 const _fa_destroy = Ref{Ptr{Cvoid}}(C_NULL)
 """
     fa_destroy(op)
@@ -634,6 +737,7 @@ const functions = (
     (:fa_forward_args_init, _fa_forward_args_init),
     (:fa_backward_args_init, _fa_backward_args_init),
     (:fa_merge_args_init, _fa_merge_args_init),
+    (:fa_append_args_init, _fa_append_args_init),
     (:fa_tensor_init, _fa_tensor_init),
     (:fa_create, _fa_create),
     (:fa_forward_workspace_size, _fa_forward_workspace_size),
@@ -642,6 +746,8 @@ const functions = (
     (:fa_backward, _fa_backward),
     (:fa_merge_workspace_size, _fa_merge_workspace_size),
     (:fa_merge, _fa_merge),
+    (:fa_append_workspace_size, _fa_append_workspace_size),
+    (:fa_append, _fa_append),
     (:fa_destroy, _fa_destroy),
     (:fa_last_error, _fa_last_error),
     (:fa_status_string, _fa_status_string),

@@ -8,6 +8,7 @@ libfa.flash_attn has flash_attn's functions; libfa.torch, libfa.transformers and
 """
 
 from . import capi
+from .append import append
 from .attention import attention
 from .backward import Gradients, backward
 from .errors import DriverError, Error, InvalidArgument, NoDevice, OutOfMemory, Unsupported
@@ -25,6 +26,7 @@ __all__ = [
     "Op",
     "OutOfMemory",
     "Unsupported",
+    "append",
     "attention",
     "backward",
     "clear_cache",

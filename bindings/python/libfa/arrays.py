@@ -21,28 +21,37 @@ NAMES = {
     capi.FA_BF16: "bfloat16",
     capi.FA_BOOL: "bool",
     capi.FA_I32: "int32",
+    capi.FA_I64: "int64",
 }
-SIZES = {capi.FA_F32: 4, capi.FA_F16: 2, capi.FA_BF16: 2, capi.FA_BOOL: 1, capi.FA_I32: 4}
+SIZES = {capi.FA_F32: 4, capi.FA_F16: 2, capi.FA_BF16: 2, capi.FA_BOOL: 1, capi.FA_I32: 4, capi.FA_I64: 8}
 BY_NAME = {name: dtype for dtype, name in NAMES.items()}
 BY_NAME["uint8"] = capi.FA_BOOL  # one byte, true when not zero
 
-_typestrs = {"f4": capi.FA_F32, "f2": capi.FA_F16, "b1": capi.FA_BOOL, "u1": capi.FA_BOOL, "i4": capi.FA_I32}
+_typestrs = {"f4": capi.FA_F32, "f2": capi.FA_F16, "b1": capi.FA_BOOL, "u1": capi.FA_BOOL, "i4": capi.FA_I32, "i8": capi.FA_I64}
 _formats = {
     "f": capi.FA_F32,
     "e": capi.FA_F16,
     "?": capi.FA_BOOL,
     "B": capi.FA_BOOL,
     "i": capi.FA_I32,
-    "l": capi.FA_I32,
+    "l": capi.FA_I64,  # on 64-bit Linux; what an item has is checked
+    "q": capi.FA_I64,
 }
 _format_of = {capi.FA_F32: "f", capi.FA_F16: "e", capi.FA_BOOL: "?", capi.FA_I32: "i"}
 
 
 def dtype_named(name: str, what: str) -> int:
-    """The fa_dtype of "float32", "float16", "bfloat16", "bool", "uint8" or "int32"."""
+    """The fa_dtype of "float32", "float16", "bfloat16", "bool", "uint8" or "int32", and of "int64" where it may be that."""
     dtype = BY_NAME.get(name)
     if dtype is None:
         raise dtype_error(name, what)
+    return admitted(dtype, what)
+
+
+def admitted(dtype: int, what: str) -> int:
+    """dtype, which is that of positions and slots alone where it is int64."""
+    if dtype == capi.FA_I64 and what not in fields.INDICES:
+        raise dtype_error("int64", what)
     return dtype
 
 
@@ -61,6 +70,7 @@ def dtype_of(dtype: Any, what: str) -> int:
 
 _EXPECTED = {"mask": "bool", "workspace": "uint8"} | dict.fromkeys(("lse", "dlse", "delta", "dsinks"), "float32")
 _EXPECTED |= dict.fromkeys(fields.ARRAYS, "int32")
+_EXPECTED |= dict.fromkeys(fields.INDICES, "int32 or int64")
 _EXPECTED |= {name: "int32" for name, rules in fields.TENSORS.items() if rules.type == "i32"}
 
 
@@ -127,25 +137,27 @@ class Adapter:
             code, bits, lanes = view[1]
             kind = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}.get(code, f"DLPack type {code} of ")
             raise dtype_error(f"{kind}{bits}" + (f"x{lanes}" if lanes != 1 else ""), what)
+        admitted(view[1], what)
         return view
 
-    def interface(self, fields: Any, x: Any, what: str, device: tuple[int, int]) -> View:
-        typestr = fields["typestr"]
+    def interface(self, given: Any, x: Any, what: str, device: tuple[int, int]) -> View:
+        typestr = given["typestr"]
         dtype = _typestrs.get(typestr[1:]) if typestr[0] in "<|" else None
         if dtype is None:
             name = str(getattr(getattr(x, "dtype", None), "name", typestr))
             if name != "bfloat16" or typestr not in ("<V2", "|V2"):  # as the interface calls ml_dtypes' type
                 raise dtype_error(typestr if name in BY_NAME else name, what)
             dtype = capi.FA_BF16
-        if fields.get("mask") is not None:
+        admitted(dtype, what)
+        if given.get("mask") is not None:
             raise TypeError(
                 f"{what}: has a mask, which libfa does not read; pass the elements alone, and mask= for masked keys"
             )
-        if not isinstance(fields.get("data"), tuple):
+        if not isinstance(given.get("data"), tuple):
             raise Unreadable(f"{what}: its array interface has no address of its elements, expected data=(address, read-only)")
-        shape, strides = tuple(fields["shape"]), fields.get("strides")
+        shape, strides = tuple(given["shape"]), given.get("strides")
         strides = in_elements(tuple(strides), SIZES[dtype], what) if strides else contiguous(shape)
-        address, read_only = fields["data"]
+        address, read_only = given["data"]
         return address or 0, dtype, shape, strides, device, not read_only, x
 
     def buffer(self, x: Any, what: str) -> View:
@@ -160,6 +172,7 @@ class Adapter:
             raise InvalidArgument(
                 f"{what}: got a buffer of format {memory.format!r}, expected 'f' (float32), 'e' (float16), '?' or 'i'"
             )
+        admitted(dtype, what)
         strides = in_elements(memory.strides or (), memory.itemsize, what)
         return _address(x), dtype, memory.shape or (), strides, CPU, not memory.readonly, memory
 

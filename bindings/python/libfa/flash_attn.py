@@ -306,8 +306,8 @@ def flash_attn_with_kvcache(
 
     k and v, when given, are rotated (k) and written to the cache first, in place, at cache_seqlens (an int or int32 (batch,))
     of each sequence; q is rotated too: at its own positions when causal or local, else all at cache_seqlens. The cache holds
-    cache_seqlens (+ new) keys then. Positions count cache_leftpad: it hides the first keys and moves no angle. Append and
-    rotation are done by the arrays' own library.
+    cache_seqlens (+ new) keys then. Positions count cache_leftpad: it hides the first keys and moves no angle. On a GPU lengths and
+    pages out of range cannot be reported.
     """
     used = kvcache.lengths(cache_seqlens, q)
     if (k is None) != (v is None):
@@ -317,18 +317,18 @@ def flash_attn_with_kvcache(
     if k is not None:
         if used is None:
             raise errors.InvalidCall("cache_seqlens: expected where k and v are to be written")
-        for name, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache), ("k", k), ("v", v)):
-            view(x, name)  # which refuses an unreadable array before anything is computed
-        place = kvcache.Place(k_cache, used, k, cache_batch_idx, block_table)
-        place.require(k_cache, k, "k")
-        place.require(v_cache, v, "v")
-        if rotary_cos is not None:
-            local = bool(scalars.mask_of(causal)) or scalars.pair(window_size, "window_size") != (-1, -1)
-            q = kvcache.rotated(q, rotary_cos, rotary_sin, used, local, rotary_interleaved)
-            k = kvcache.rotated(k, rotary_cos, rotary_sin, used, True, rotary_interleaved)
-        place.write(k_cache, k)
-        place.write(v_cache, v)
-        used = used + place.lead[1]
+        local = bool(scalars.mask_of(causal)) or scalars.pair(window_size, "window_size") != (-1, -1)
+        q, used = kvcache.appended(
+            q,
+            (k_cache, v_cache),
+            (k, v),
+            (rotary_cos, rotary_sin),
+            used,
+            cache_batch_idx,
+            block_table,
+            local,
+            rotary_interleaved,
+        )
     names = {
         "k": "k_cache",
         "v": "v_cache",

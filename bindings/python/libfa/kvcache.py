@@ -1,11 +1,13 @@
-"""Writing to a key/value cache in place and rotary embeddings, by the arrays' own library (numpy, torch, CuPy): the part of
-flash_attn_with_kvcache before its attention. Errors name its arguments.
+"""The part of flash_attn_with_kvcache before its attention: new keys and values are written to the cache, and rotated as
+flash_attn rotates them. Errors name its arguments.
 """
 
 import sys
 from typing import Any
 
-from .errors import InvalidCall
+from .append import append
+from .errors import Error, InvalidArgument, InvalidCall, renamed
+from .libraries import view
 from .scalars import integer
 
 
@@ -13,7 +15,7 @@ def _library(x: Any) -> Any:
     name = type(x).__module__.partition(".")[0]
     if name not in ("numpy", "torch", "cupy"):
         raise NotImplementedError(
-            f"a cache of {type(x).__name__}: only arrays of numpy, torch and CuPy can be written in place"
+            f"cache_seqlens: a {type(x).__name__}, expected an array of numpy, torch or CuPy"
         )
     return sys.modules[name]
 
@@ -36,79 +38,43 @@ def lengths(cache_seqlens: Any, q: Any) -> Any:
     return _arange(q.shape[0], q) * 0 + length
 
 
-def _require_within(values: Any, limit: int, what: str, meaning: str) -> None:
-    """Every one of values is 0 .. limit - 1: others would be taken from the end, or be outside."""
-    for value in (int(values.min()), int(values.max())) if 0 not in values.shape else ():
-        if not 0 <= value < limit:
-            raise InvalidCall(f"{what}: got {value}, expected 0 .. {limit - 1}, {meaning}")
+_NAMES = {"kv_batch_idx": "cache_batch_idx"}
 
 
-class Place:
-    """Where new keys and values go in a cache: row used[b] + i of sequence b has new[b, i], through the pages of block_table
-    where it is given."""
-
-    def __init__(self, cache: Any, used: Any, new: Any, batch_idx: Any, block_table: Any) -> None:
-        batch, count = new.shape[:2]
-        if tuple(used.shape) != (batch,):
-            raise InvalidCall(f"cache_seqlens: got shape {tuple(used.shape)}, expected ({batch},), as k has {batch} sequences")
-        if batch_idx is not None and block_table is not None:
-            raise InvalidCall(
-                "cache_batch_idx with block_table: the table's rows already choose the pages; permute them instead"
-            )
-        size = cache.shape[1]
-        limit = size if block_table is None else size * block_table.shape[1]
-        holder = "the cache holds" if block_table is None else "a row of block_table has pages for"
-        at = used[:, None] + _arange(count, new)
-        if batch and count and int(at.max()) >= limit:
-            raise InvalidCall(f"cache_seqlens: with {count} new keys it reaches {int(at.max()) + 1}, and {holder} {limit}")
-        _require_within(used, limit + 1, "cache_seqlens", "the keys of the sequence")
-        rows = _arange(batch, new) if batch_idx is None else batch_idx
-        if block_table is None:
-            _require_within(rows, cache.shape[0], "cache_batch_idx", "a row of k_cache")
-            self.index = (rows[:, None], at)
-        else:
-            pages = block_table[rows[:, None], at // size]
-            _require_within(pages, cache.shape[0], "block_table", "a page of k_cache")
-            self.index = (pages, at % size)
-        self.lead, self.rows = (batch, count), tuple(cache.shape[:2])
-
-    def require(self, cache: Any, new: Any, what: str) -> None:
-        """That new can go there, as nothing is written before everything can be."""
-        if tuple(cache.shape[:2]) != self.rows:
-            raise InvalidCall(f"{what}_cache: got shape {tuple(cache.shape)}, expected k_cache's {self.rows} in front")
-        want = self.lead + tuple(cache.shape[2:])
-        if tuple(new.shape) != want:
-            raise InvalidCall(f"{what}: got shape {tuple(new.shape)}, expected {want}")
-        if new.dtype != cache.dtype:
-            raise InvalidCall(f"{what}: got {new.dtype}, expected {what}_cache's {cache.dtype}")
-
-    def write(self, cache: Any, new: Any) -> None:
-        cache[self.index] = new
+def appended(
+    q: Any,
+    caches: tuple[Any, Any],
+    new: tuple[Any, Any],
+    rotary: tuple[Any, Any],
+    used: Any,
+    batch_idx: Any,
+    block_table: Any,
+    local: bool,
+    interleaved: bool,
+) -> tuple[Any, Any]:
+    """Writes new keys and values, rotated (keys), to rows used[b] .. of the caches, through the pages of block_table where it is
+    given. Returns q, rotated too: at its own positions when local, else all at used[b]; and the keys that there are then."""
+    for name, x in (("q", q), ("k_cache", caches[0]), ("v_cache", caches[1]), ("k", new[0]), ("v", new[1])):
+        view(x, name)  # which refuses an unreadable array before anything is computed
+    for name, x, cache in zip("kv", new, caches):
+        if x.dtype != cache.dtype:
+            raise InvalidCall(f"{name}: got {x.dtype}, expected {name}_cache's {cache.dtype}")
+    given = {}
+    if rotary[0] is not None:
+        given = dict(zip(("rotary_cos", "rotary_sin"), rotary), q=q, rotary_interleaved=interleaved)
+        if not local:
+            given["q_positions"] = _repeated(used, q.shape[1])
+    try:
+        rotated = append(*new, *caches, cache_seqlens=used, kv_batch_idx=batch_idx, block_table=block_table, **given)
+    except Error as error:
+        kind = InvalidCall if isinstance(error, InvalidArgument) else type(error)
+        raise kind(renamed(str(error), _NAMES)) from None
+    return q if rotary[0] is None else rotated, used + new[0].shape[1]
 
 
-def rotated(x: Any, cos: Any, sin: Any, used: Any, stepping: bool, interleaved: bool) -> Any:
-    """A copy of x (batch, rows, heads, dim) whose first 2 * cos.shape[1] elements are rotated, pair by pair, by the angles of
-    row used[b] of cos and sin (positions, dim / 2), or used[b] + i for row i when stepping; pairs are neighbours (interleaved)
-    or half a rotation apart."""
-    if len(cos.shape) != 2 or 2 * cos.shape[1] > x.shape[-1] or tuple(sin.shape) != tuple(cos.shape):
-        raise InvalidCall(
-            f"rotary_cos: got shape {tuple(cos.shape)} and rotary_sin's {tuple(sin.shape)}, expected (positions, at most "
-            f"{x.shape[-1] // 2}) of both"
-        )
-    at = used[:, None] + (_arange(x.shape[1], x) if stepping else 0)
-    if 0 not in at.shape and int(at.max()) >= cos.shape[0]:
-        raise InvalidCall(f"rotary_cos: got {cos.shape[0]} positions, expected at least {int(at.max()) + 1}")
-    half = cos.shape[1]
-    width = 2 * half
-    if interleaved:
-        first, second = slice(0, width, 2), slice(1, width, 2)
-    else:
-        first, second = slice(0, half), slice(half, width)
-    torch_like = hasattr(x, "clone")
-    wide = x.float() if torch_like else x.astype("float32")
-    c, s = cos[at][:, :, None], sin[at][:, :, None]
-    out = x.clone() if torch_like else x.copy()
-    a, b = wide[..., first], wide[..., second]
-    turned = (a * c - b * s, a * s + b * c)
-    out[..., first], out[..., second] = (t.to(x.dtype) if torch_like else t.astype(x.dtype) for t in turned)
-    return out
+def _repeated(x: Any, count: int) -> Any:
+    """x (batch,) as (batch, count), without a copy."""
+    library = _library(x)
+    if library.__name__ == "torch":
+        return x[:, None].expand(-1, count)
+    return library.broadcast_to(x[:, None], (x.shape[0], count))

@@ -47,7 +47,9 @@ class Torch(Adapter):
             raise Unreadable(f"{what}: lives on the device {x.device}: neither CPU nor CUDA")
         dtype = self.dtypes.get(x.dtype)
         if dtype is None:
-            dtype = self.dtypes[x.dtype] = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
+            dtype = dtype_named(str(x.dtype)[6:], what)  # "torch.float32"
+            if dtype != capi.FA_I64:  # which is not for every argument
+                self.dtypes[x.dtype] = dtype
         try:
             address, shape, strides = x.data_ptr(), tuple(x.shape), x.stride()
         except RuntimeError:

@@ -96,6 +96,16 @@ class Op:
         """Merges the parts of args; as forward() otherwise."""
         check(capi.fa_merge(self._open(), args))
 
+    def append_workspace_size(self, args: "capi.fa_append_args") -> int:
+        """The bytes of workspace that append(args) needs: 0 in this version."""
+        status, size = capi.fa_append_workspace_size(self._open(), args)
+        check(status)
+        return int(size)
+
+    def append(self, args: "capi.fa_append_args") -> None:
+        """Writes new keys and values into a cache; as forward() otherwise."""
+        check(capi.fa_append(self._open(), args))
+
     def close(self) -> None:
         """Ends the op. Using it afterwards raises InvalidArgument; closing it again does nothing."""
         self.handle = None

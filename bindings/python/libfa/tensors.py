@@ -119,6 +119,15 @@ def _array(values: Any, what: str) -> Any:
         raise InvalidArgument(f"{what}: got {reprlib.repr(values)}, expected numbers that int32 can hold") from None
 
 
+def array_of(x: Any, what: str, count: int, device: tuple[int, int]) -> "View | None":
+    """The view of count int32, which a list or a tuple may hold on the CPU."""
+    if x is None:
+        return None
+    if device == CPU and isinstance(x, (list, tuple)):
+        x = _array(x, what)
+    return ints(x, what, count, device)
+
+
 def rest(
     arrays: tuple[Any, ...], numbers: tuple[Any, ...], workspace: Any, stream: int, batch: int, device: tuple[int, int]
 ) -> "tuple[tuple[int, ...], list[View]]":

@@ -13,8 +13,12 @@ _BY_TENSOR = dict.fromkeys(("q", "out", "outs", "dout", "dq"), ("batch size", "q
 _BY_TENSOR |= dict.fromkeys(("k", "v", "dk", "dv"), ("batch size", "keys", "heads", "head dimension"))
 _BY_TENSOR |= dict.fromkeys(("lse", "lses", "dlse", "delta"), ("batch size", "heads", "queries", "dimension 3 of size"))
 _BY_TENSOR |= dict.fromkeys((*fields.TENSORS, "dbias", "dsinks"), _OF_SCORES)
+_BY_TENSOR |= dict.fromkeys(("k_cache", "v_cache"), ("batch size", "rows", "heads", "head dimension"))
+_BY_TENSOR["q_out"] = _BY_TENSOR["q"]
+_BY_TENSOR |= dict.fromkeys(("rotary_cos", "rotary_sin"), ("dimension 0 of size", "positions", "dimension 2 of size", "pairs"))
+_BY_TENSOR |= dict.fromkeys(fields.INDICES, ("sequences", "tokens", "dimension 2 of size", "dimension 3 of size"))
 _BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
-_IN_PAGES = {"k": ("pages", "rows of a page"), "v": ("pages", "rows of a page")}
+_IN_PAGES = {name: ("pages", "rows of a page") for name in ("k", "v", "k_cache", "v_cache")}
 _COUNTED = {  # and one of them
     "heads": "head",
     "queries": "query",
@@ -23,6 +27,10 @@ _COUNTED = {  # and one of them
     "pages of a sequence": "page of a sequence",
     "pages": "page",
     "rows of a page": "row of a page",
+    "rows": "row",
+    "positions": "position",
+    "pairs": "pair",
+    "tokens": "token",
 }
 _SAME_AS = {"desc.head_dim": "q", "desc.head_dim_v": "v", "as q": "q", "as k": "k", "as v": "v"}
 _SAME_AS |= {"heads of q": "q", "sequences of q": "q", "queries, as q": "q", "sequences, as q": "q"}
@@ -34,6 +42,7 @@ _TYPES = {
     "FA_BF16": "bfloat16",
     "FA_BOOL": "bool",
     "FA_I32": "int32",
+    "FA_I64": "int64",
     "FA_DTYPE_DEFAULT": "no dtype",
 }
 _FIELDS = {
@@ -62,6 +71,7 @@ _FIELDS = {
     "fa_forward": "libfa.attention",
     "fa_backward": "libfa.backward",
     "fa_merge": "libfa.merge",
+    "fa_append": "libfa.append",
     "FA_MERGE_BASE_2": "base_2=True",
     "an fa_dtype": "a dtype",
 } | _TYPES
@@ -94,8 +104,9 @@ def _dtype(arrays: dict[str, Any], name: str, number: int) -> str:
     return type_name(arrays.get(name), number) if number in NAMES else str(number)
 
 
-def in_words(text: str, arrays: dict[str, Any]) -> str:
-    """text for the caller who gave arrays by their names."""
+def in_words(text: str, arrays: dict[str, Any], owners: "dict[str, str] | None" = None) -> str:
+    """text for the caller who gave arrays by their names; owners: whose the fields of fa_desc are, where not q's and v's."""
+    same_as = _SAME_AS | (owners or {})
     paged = arrays.get("block_table") is not None
 
     def dtype(found: "re.Match[str]") -> str:
@@ -110,10 +121,10 @@ def in_words(text: str, arrays: dict[str, Any]) -> str:
         if found[5] is None:
             return subject
         one, size, why = found[6] or "", found[7], found[8]
-        other = _SAME_AS.get(why)
+        other = same_as.get(why)
         if other == "out" and arrays.get("out") is None:  # which is then shaped as the first part
             other = "outs[0]"
-        if other == "v" and name == "v" or other == "q" and name == "q":
+        if other == name:
             other = None
         if other is not None and not one:
             return f"{subject}; {other} has {size}"

@@ -3,6 +3,7 @@
 // place of another's.
 #pragma once
 
+#include "cpu/kernel/append.h"
 #include "cpu/kernel/decode.h"
 #include "cpu/kernel/finish.h"
 #include "cpu/kernel/merge_parts.h"
@@ -24,7 +25,8 @@ constexpr const BackwardMicrokernel *gradients = &backward_microkernel;
 #endif
 
 extern const IsaKernels kernels;
-const IsaKernels kernels = {microkernels, sizeof microkernels / sizeof *microkernels, &merge, &finalize, gradients,
-                            &merge_parts};
+const IsaKernels kernels = {
+    microkernels, sizeof microkernels / sizeof *microkernels, &merge, &finalize, gradients, &merge_parts, &convert_rows,
+    &rotate_rows};
 
 }  // namespace fa::cpu::FA_ISA

@@ -43,4 +43,12 @@ macro_rules! merge_fields {
     };
 }
 
-pub(crate) use {backward_fields, forward_fields, merge_fields, setters_of_inputs};
+macro_rules! append_fields {
+    ($macro:ident, $($given:tt)*) => {
+        $macro!($($given)* struct_size k v k_cache v_cache q q_out rotary_cos rotary_sin positions
+            q_positions slot_mapping block_table cu_seqlens_new seqused_new cache_seqlens leftpad_k
+            kv_batch_idx num_seqs max_seqlen_new flags reserved workspace workspace_size stream)
+    };
+}
+
+pub(crate) use {append_fields, backward_fields, forward_fields, merge_fields, setters_of_inputs};

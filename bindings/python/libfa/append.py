@@ -1,0 +1,144 @@
+"""libfa.append: fa_append on arrays of any library."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+from . import capi, fields, scalars, tensors
+from .arrays import CPU, View
+from .errors import Error, InvalidArgument, check
+from .libraries import adapter_of, view
+from .op import op_of
+from .options import Array, Ints
+from .words import in_words
+
+_DIMENSIONS = {"rows": (3, 4), "places": (1, 2), "table": (2, 2), "pages": (2, 2)}
+_OWNERS = {"desc.head_dim": "k_cache", "desc.head_dim_v": "v_cache", "as k_cache": "k_cache", "heads, as k": "k"}
+_OWNERS |= {"sequences, as k": "k", "new tokens, as k": "k"}
+_WRITTEN = ("k_cache", "v_cache", "q_out")
+
+
+def append(
+    k: Array,
+    v: Array | None,
+    k_cache: Array,
+    v_cache: Array | None,
+    *,
+    q: Array | None = None,
+    q_out: Array | None = None,
+    rotary_cos: Array | None = None,
+    rotary_sin: Array | None = None,
+    rotary_interleaved: bool = False,
+    rotary_tail: bool = False,
+    positions: Array | None = None,
+    q_positions: Array | None = None,
+    slot_mapping: Array | None = None,
+    block_table: Array | None = None,
+    cu_seqlens_new: Ints | None = None,
+    seqused_new: Ints | None = None,
+    cache_seqlens: Ints | None = None,
+    leftpad_k: Ints | None = None,
+    kv_batch_idx: Ints | None = None,
+    max_seqlen_new: SupportsIndex = 0,
+    num_threads: SupportsIndex = 0,
+    parallel_for: tuple[int, int] = (0, 0),
+    stream: int | None = None,
+) -> Any:
+    """Writes new keys and values into a cache, in its type, rotated where the call says so; what happens is fa.h's.
+
+    k, v (batch, new tokens, kv heads, dim), or of one sequence and packed (tokens, kv heads, dim); k_cache, v_cache (batch,
+    rows, kv heads, dim), or pages (pages, page size, kv heads, dim); v and v_cache None: keys alone. Any strides: a cache
+    with heads before rows is its transposed view.
+
+    cache_seqlens       the row of each sequence's first new token, int32; None: 0
+    block_table         pages of each sequence, int32 (batch, pages per sequence)
+    slot_mapping        the place of each token, page * page size + row, negative: skipped; int32 or int64, (batch, tokens) or
+                        (tokens,)
+    cu_seqlens_new, seqused_new, leftpad_k, kv_batch_idx    int32, one a sequence (cu_seqlens_new: one more)
+    rotary_cos, rotary_sin    (positions, rotary dim / 2); k is rotated on its way, and q, which is returned
+    rotary_interleaved, rotary_tail    pairs are neighbours; the last elements of a row have them
+    positions, q_positions    rows of the tables, int32 or int64, shaped as slot_mapping; None: places in the sequence
+    q, q_out            (batch, queries, heads, dim), and where the rotated ones are written: None: a new array; q itself may be
+                        given
+    num_threads, parallel_for, stream    as those of attention()
+
+    Returns the rotated q, or None. Raises as attention() does.
+    """
+    adapter = adapter_of(k)
+    device = adapter.view(k, "k")[4]
+    result = q_out
+    if q is not None and q_out is None:
+        seen = adapter_of(q).view(q, "q")
+        result = adapter_of(q).empty(q, seen[2], seen[1])
+    given = dict(k=k, v=v, block_table=block_table, k_cache=k_cache, v_cache=v_cache, q=q, q_out=result)
+    given.update(rotary_cos=rotary_cos, rotary_sin=rotary_sin, positions=positions, q_positions=q_positions)
+    given.update(slot_mapping=slot_mapping)
+    seen_all = tuple(_view(given[name], name, form, device) for name, form in fields.APPEND_TENSORS.items())
+    views = dict(zip(fields.APPEND_TENSORS, seen_all))
+    arrays = dict(cu_seqlens_new=cu_seqlens_new, seqused_new=seqused_new, cache_seqlens=cache_seqlens)
+    arrays.update(leftpad_k=leftpad_k, kv_batch_idx=kv_batch_idx)
+    shape = views["k"][2]
+    batch, sequences = shape[0] if len(shape) == 4 else 1, 0
+    if cu_seqlens_new is not None:
+        count = len(cu_seqlens_new) if isinstance(cu_seqlens_new, (list, tuple)) else view(cu_seqlens_new, "cu_seqlens_new")[2][0]
+        batch = sequences = max(count - 1, 0)
+    keep, addresses = [], []
+    for name, more in fields.APPEND_ARRAYS.items():
+        seen_array = tensors.array_of(arrays[name], name, batch + more, device)
+        keep.append(seen_array)
+        addresses.append(0 if seen_array is None else seen_array[0])
+    queue = 0 if device == CPU else adapter.stream(k) if stream is None else stream
+    flags = capi.FA_APPEND_ROTARY_INTERLEAVED if rotary_interleaved else 0
+    flags |= capi.FA_APPEND_ROTARY_TAIL if rotary_tail else 0
+    bound = scalars.integer(max_seqlen_new, "max_seqlen_new")
+    if not -(2**63) <= bound < 2**63:
+        raise InvalidArgument(f"max_seqlen_new: got {bound}, which its field of fa_append_args cannot hold")
+
+    kind = views["k"][1] if views["q_out"] is None else views["q_out"][1]
+    dim_v = 0 if views["v_cache"] is None else views["v_cache"][2][-1]
+    try:
+        op = op_of(
+            *device,
+            kind,
+            views["k_cache"][1],
+            capi.FA_DTYPE_DEFAULT,
+            capi.FA_MASK_NONE,
+            views["k_cache"][2][-1],
+            dim_v,
+            -1,
+            -1,
+            0,
+            0.0,
+            0.0,
+            0,
+            scalars.integer(num_threads, "num_threads"),
+            *parallel_for,
+        )
+        status = capi.append(op.handle, seen_all, (*addresses, sequences, bound, flags, queue))
+        if status:
+            check(status)
+    except Error as error:
+        raise type(error)(in_words(str(error), given, _OWNERS)) from None
+    del keep
+    for name in _WRITTEN:
+        if given[name] is not None and (name != "q_out" or q_out is not None):
+            adapter_of(given[name]).wrote(given[name])
+    return result if q is None or q_out is not None else adapter_of(q).finish(result)
+
+
+def _view(x: Any, name: str, form: str, device: tuple[int, int]) -> View | None:
+    if x is None:
+        return None
+    seen = (tensors.written if name in _WRITTEN else tensors.read)(x, name, device)
+    least, most = _DIMENSIONS[form] if not name.endswith("_cache") else (4, 4)
+    if not least <= len(seen[2]) <= most:
+        raise InvalidArgument(f"{name}: got shape {seen[2]}, expected {_EXPECTED[form]}")
+    return seen
+
+
+_EXPECTED = {
+    "rows": "(batch, rows, heads, dim), or of new tokens that are packed (tokens, heads, dim)",
+    "places": "(batch, tokens) or (tokens,)",
+    "table": "(positions, rotary dim / 2)",
+    "pages": "(batch, pages per sequence)",
+}

@@ -1,0 +1,233 @@
+#include "reference/append.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "reference/gpu.h"
+#include "reference/number.h"
+#include "reference/run.h"
+
+namespace reference {
+namespace {
+
+char *at(const fa_tensor &t, int64_t i, int64_t j, int64_t k, int64_t l) {
+  const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
+  return static_cast<char *>(t.data) + offset * dtype_bytes(t.dtype);
+}
+
+double number(const fa_tensor &t, int64_t i, int64_t j, int64_t k = 0, int64_t l = 0) {
+  return load(at(t, i, j, k, l), t.dtype);
+}
+
+/// A row of a tensor.
+struct Place {
+  int64_t entry, row;
+  bool operator<(const Place &other) const { return std::pair(entry, row) < std::pair(other.entry, other.row); }
+};
+
+/// One sequence of new tokens, and where they go.
+class Sequence {
+ public:
+  Sequence(const fa_append_args &args, int64_t b) : a_(args), b_(b) {
+    entry = a_.cu_seqlens_new ? 0 : b;
+    first = a_.cu_seqlens_new ? a_.cu_seqlens_new[b] : 0;
+    tokens = a_.cu_seqlens_new ? a_.cu_seqlens_new[b + 1] - first : a_.k.shape[1];
+    queries = a_.cu_seqlens_new ? tokens : a_.q.shape[1];
+    if (a_.seqused_new) queries = tokens = a_.seqused_new[b];
+    begin_ = a_.cache_seqlens ? a_.cache_seqlens[b] : 0;
+  }
+
+  int64_t entry, first, tokens, queries;  // of k and of q
+
+  bool is_skipped(int64_t i) const { return a_.slot_mapping.data && slot(i) < 0; }
+
+  Place place(int64_t i) const {
+    const int64_t row = begin_ + i, page = a_.k_cache.shape[1];
+    if (a_.slot_mapping.data) return {slot(i) / page, slot(i) % page};
+    if (a_.block_table.data) return {int64_t(number(a_.block_table, b_, row / page)), row % page};
+    return {a_.kv_batch_idx ? a_.kv_batch_idx[b_] : b_, row};
+  }
+
+  int64_t position(bool of_q, int64_t i) const {
+    const fa_tensor &given = of_q && a_.q_positions.data ? a_.q_positions : a_.positions;
+    if (given.data) return int64_t(number(given, entry, first + i));
+    return begin_ + i - (a_.leftpad_k ? a_.leftpad_k[b_] : 0);
+  }
+
+ private:
+  int64_t slot(int64_t i) const { return int64_t(number(a_.slot_mapping, entry, first + i)); }
+
+  const fa_append_args &a_;
+  int64_t b_, begin_;
+};
+
+uint32_t bits_at(const char *p, fa_dtype dtype) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, p, size_t(dtype_bytes(dtype)));
+  return bits;
+}
+
+/// Elements of a row as it goes from one tensor to another.
+class Row {
+ public:
+  Row(const fa_append_args &args, const fa_tensor &from, Place source, const fa_tensor &to, Place place)
+      : a_(args), from_(from), to_(to), source_(source), place_(place) {}
+
+  ExpectedAppend::Element plain(int64_t h, int64_t d) const {
+    const char *const x = at(from_, source_.entry, source_.row, h, d);
+    ExpectedAppend::Element e = element(h, d);
+    e.copied = true;
+    const double value = load(x, from_.dtype);
+    char rounded[8] = {};
+    store(rounded, to_.dtype, value);
+    e.bits = bits_at(from_.dtype == to_.dtype ? x : rounded, to_.dtype);
+    if (from_.dtype != to_.dtype && std::isnan(value)) e.copied = false, e.value = value;
+    return e;
+  }
+
+  /// Of position p of the tables.
+  ExpectedAppend::Element rotated(int64_t h, int64_t d, int64_t p) const {
+    const int64_t pairs = a_.rotary_cos.shape[3], dim = from_.shape[3];
+    const int64_t begin = a_.flags & FA_APPEND_ROTARY_TAIL ? dim - 2 * pairs : 0, in = d - begin;
+    if (in < 0 || in >= 2 * pairs) return plain(h, d);
+    const bool neighbours = a_.flags & FA_APPEND_ROTARY_INTERLEAVED;
+    const int64_t j = neighbours ? in / 2 : in % pairs;
+    const bool second = neighbours ? in % 2 : in >= pairs;
+    const int64_t other = neighbours ? in ^ 1 : (in + pairs) % (2 * pairs);
+    const double own = number(from_, source_.entry, source_.row, h, d);
+    const double partner = number(from_, source_.entry, source_.row, h, begin + other);
+    const double cos = number(a_.rotary_cos, 0, p, 0, j), sin = number(a_.rotary_sin, 0, p, 0, j);
+    ExpectedAppend::Element e = element(h, d);
+    e.value = own * cos + (second ? partner * sin : -partner * sin);
+    e.spread = 2 * (std::fabs(own * cos) + std::fabs(partner * sin));
+    return e;
+  }
+
+ private:
+  ExpectedAppend::Element element(int64_t h, int64_t d) const {
+    return {at(to_, place_.entry, place_.row, h, d), to_.dtype, false, 0, 0, 0};
+  }
+
+  const fa_append_args &a_;
+  const fa_tensor &from_, &to_;
+  Place source_, place_;
+};
+
+}  // namespace
+
+ExpectedAppend::ExpectedAppend(const fa_desc &, const fa_append_args &args) {
+  const int64_t batch = args.cu_seqlens_new ? args.num_seqs : args.k.shape[0];
+  const bool rotates = args.rotary_cos.data != nullptr;
+  std::map<Place, std::pair<int64_t, int64_t>> last;  // the token that a place holds in the end
+  for (int64_t b = 0; b < batch; ++b) {
+    const Sequence s(args, b);
+    for (int64_t i = 0; i < s.tokens; ++i)
+      if (!s.is_skipped(i)) last[s.place(i)] = {b, i};
+  }
+  const auto add = [&](const Row &row, const fa_tensor &to, bool rotated, int64_t position) {
+    for (int64_t h = 0; h < to.shape[2]; ++h)
+      for (int64_t d = 0; d < to.shape[3]; ++d)
+        elements_.push_back(rotated ? row.rotated(h, d, position) : row.plain(h, d));
+  };
+  for (const auto &[place, token] : last) {
+    const Sequence s(args, token.first);
+    const Place source = {s.entry, s.first + token.second};
+    add(Row(args, args.k, source, args.k_cache, place), args.k_cache, rotates,
+        rotates ? s.position(false, token.second) : 0);
+    if (args.v.data) add(Row(args, args.v, source, args.v_cache, place), args.v_cache, false, 0);
+  }
+  for (int64_t b = 0; b < batch && args.q.data; ++b) {
+    const Sequence s(args, b);
+    for (int64_t i = 0; i < s.queries; ++i) {
+      const Place row = {s.entry, s.first + i};
+      add(Row(args, args.q, row, args.q_out, row), args.q_out, true, s.position(true, i));
+    }
+  }
+}
+
+namespace {
+
+/// "" when an element is as it must be.
+std::string fault_of(const ExpectedAppend::Element &e) {
+  char text[160];
+  if (e.copied) {
+    const uint32_t bits = bits_at(e.at, e.dtype);
+    if (bits == e.bits) return "";
+    std::snprintf(text, sizeof text, "has the bits %x; expected %x", bits, e.bits);
+    return text;
+  }
+  const double got = load(e.at, e.dtype);
+  const double error = std::isinf(e.value) ? 0 : std::ldexp(e.spread, -24) + smallest(FA_F32);
+  const double low = round_to(e.dtype, float(e.value - error)), high = round_to(e.dtype, float(e.value + error));
+  const bool right = std::isnan(e.value) ? std::isnan(got) : low <= got && got <= high;
+  if (right || (std::isnan(got) && e.spread / 2 > largest(FA_F32))) return "";
+  std::snprintf(text, sizeof text, "is %.9g; expected %.9g, %.9g .. %.9g", got, e.value, low, high);
+  return text;
+}
+
+}  // namespace
+
+std::string difference(const AppendInstance &instance, const ExpectedAppend &expected,
+                       const std::vector<char> &before) {
+  struct Output {
+    const char *name;
+    const Tensor &tensor;
+    size_t bytes, offset;
+  };
+  std::vector<Output> outputs;
+  size_t all = 0;
+  for (const auto &[name, tensor] : {std::pair{"k_cache", &instance.k_cache}, std::pair{"v_cache", &instance.v_cache},
+                                     std::pair{"q_out", &instance.q_out}, std::pair{"q", &instance.q}}) {
+    outputs.push_back({name, *tensor, tensor->bytes().size(), all});
+    all += outputs.back().bytes;
+  }
+  std::vector<char> allowed = before;
+  const std::vector<char> after = instance.outputs();
+  for (const ExpectedAppend::Element &e : expected.elements()) {
+    for (const Output &output : outputs) {
+      const auto place = size_t(e.at - output.tensor.memory());  // far too large where it lies before
+      if (place >= output.bytes) continue;
+      if (const std::string fault = fault_of(e); !fault.empty())
+        return std::string(output.name) + ", byte " + std::to_string(place) + " " + fault;
+      std::copy_n(&after[output.offset + place], dtype_bytes(e.dtype), &allowed[output.offset + place]);
+    }
+  }
+  for (const Output &output : outputs)
+    for (size_t i = output.offset; i < output.offset + output.bytes; ++i)
+      if (after[i] != allowed[i])
+        return std::string(output.name) + ", byte " + std::to_string(i - output.offset) + " of " +
+               std::to_string(output.bytes) + " was written, which is no new token's";
+  return "";
+}
+
+fa_status append(const Op &op, const AppendInstance &instance) {
+  const fa_status status = fa_append(op.get(), &instance.args);
+  const std::string error = wait_for_gpu();
+  if (error.empty()) return status;
+  std::fprintf(stderr, "the GPU says %s\n", error.c_str());
+  return status != FA_OK ? status : FA_ERROR_DRIVER;
+}
+
+std::string failure_of(const AppendCase &c, const std::string &kernel) {
+  share_memory(is_gpu(kernel));
+  for (const Guard guard : {Guard::end, Guard::start}) {
+    const AppendInstance instance(c, guard);
+    const std::vector<char> before = instance.outputs();
+    const ExpectedAppend expected(instance.desc, instance.args);
+    const Op op(instance.desc, kernel);
+    std::string text;
+    if (!op || append(op, instance) != FA_OK) {
+      text = fa_last_error();
+    } else {
+      text = difference(instance, expected, before);
+    }
+    if (!text.empty()) return text + "\n  fa_append on " + kernel + ": " + to_text(c);
+  }
+  return "";
+}
+
+}  // namespace reference

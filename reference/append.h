@@ -1,0 +1,83 @@
+// fa_append by its definition in fa.h: the tensors of a case, what each element of the cache and of q_out must be
+// afterwards, and a call judged by that.
+#pragma once
+
+#include <fa.h>
+
+#include <string>
+#include <vector>
+
+#include "reference/append_case.h"
+#include "reference/memory.h"
+#include "schema/fields.def"
+
+namespace reference {
+
+/// The tensors, arrays and structures of a case. Rows of inputs that no token has hold NaN and impossible indices.
+class AppendInstance {
+ public:
+  explicit AppendInstance(const AppendCase &c, Guard guard = Guard::end);
+  AppendInstance(const AppendInstance &) = delete;
+  AppendInstance &operator=(const AppendInstance &) = delete;
+
+  AppendCase c;
+  fa_desc desc;
+  fa_append_args args;
+#define FA_TENSOR(name, ...) Tensor name;
+#define FA_ARRAY(name, ...) GuardedInts name;
+  FA_APPEND_FIELDS(FA_TENSOR, FA_ARRAY, FA_NOTHING)
+#undef FA_TENSOR
+#undef FA_ARRAY
+
+  /// Points args at the tensors and arrays; to be called again after one was replaced.
+  void bind();
+
+  /// The bytes of what a call may write.
+  std::vector<char> outputs() const;
+
+ private:
+  void make_arrays(Guard guard);
+  void make_inputs(Guard guard);
+  void make_cache(Guard guard);
+  void make_rotary(Guard guard);
+  void make_slots(Guard guard);
+  int64_t new_rows() const;  // of k
+
+  int64_t entries_ = 0, longest_ = 0;
+};
+
+/// What a call has to write, from its structures alone: fa.h's definition, element by element.
+class ExpectedAppend {
+ public:
+  /// An element that is written.
+  struct Element {
+    const char *at;
+    fa_dtype dtype;
+    bool copied;  // its bits are those of `bits`
+    uint32_t bits;
+    double value;   // else this one, rounded once,
+    double spread;  // after an error in f32 of this many times 2^-24
+  };
+
+  /// Reads the inputs, so that a call may overwrite q.
+  ExpectedAppend(const fa_desc &desc, const fa_append_args &args);
+
+  const std::vector<Element> &elements() const { return elements_; }
+
+ private:
+  std::vector<Element> elements_;
+};
+
+/// "" when a call of the instance's has left in its outputs what is expected, and nothing else changed since `before`;
+/// else the first difference.
+std::string difference(const AppendInstance &instance, const ExpectedAppend &expected, const std::vector<char> &before);
+
+/// fa_append, and waiting for the GPU.
+class Op;
+fa_status append(const Op &op, const AppendInstance &instance);
+
+/// Runs and judges a case with its tensors flush against either guard page: "" when all is right, else the failure and
+/// the case.
+std::string failure_of(const AppendCase &c, const std::string &kernel);
+
+}  // namespace reference

@@ -1,0 +1,250 @@
+#include "cpu/append.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/dtype.h"
+#include "cpu/element.h"
+
+namespace fa::cpu {
+namespace {
+
+/// Bytes that a worker copies at a time, and that are worth waking another one for.
+constexpr int64_t unit_bytes = 1 << 14, worker_bytes = 1 << 18;
+
+/// Rows of consecutive tokens, of some columns, as a box of elements: what steps through it is in bytes.
+struct Box {
+  const char *from;
+  char *to;
+  fa_dtype from_dtype, to_dtype;
+  int64_t tokens, heads, dim;
+  int64_t from_token, from_head, from_elem;
+  int64_t to_token, to_head, to_elem;
+};
+
+/// As few and as long rows as make up a box whose elements are adjacent.
+void join_rows(Box *box) {
+  const int64_t from_bytes = dtype_bytes(box->from_dtype), to_bytes = dtype_bytes(box->to_dtype);
+  if (box->dim > 1 && (box->from_elem != from_bytes || box->to_elem != to_bytes)) return;
+  box->from_elem = from_bytes, box->to_elem = to_bytes;
+  const auto join = [&](int64_t *count, int64_t from_step, int64_t to_step) {
+    if (*count > 1 && (from_step != box->dim * from_bytes || to_step != box->dim * to_bytes)) return;
+    box->dim *= *count;
+    *count = 1;
+  };
+  join(&box->heads, box->from_head, box->to_head);
+  join(&box->tokens, box->from_token, box->to_token);
+}
+
+/// Some columns of rows of new tokens, or of queries, and where they go.
+struct Columns {
+  const View &from, &to;
+  int64_t first, dim;
+
+  Box box(const char *from_row, char *to_row, int64_t tokens, int64_t heads) const {
+    return {from_row + first * from.stride[3],
+            to_row + first * to.stride[3],
+            from.dtype,
+            to.dtype,
+            tokens,
+            heads,
+            dim,
+            from.stride[1],
+            from.stride[2],
+            from.stride[3],
+            to.stride[1],
+            to.stride[2],
+            to.stride[3]};
+  }
+};
+
+/// Consecutive tokens whose rows in the cache are so as well.
+struct Run {
+  int64_t entry, row, tokens;
+  bool skipped;
+};
+
+class Worker {
+ public:
+  Worker(const AppendCall &call, const IsaKernels &kernels, int64_t worker, int64_t workers)
+      : c_(call), kernels_(kernels), worker_(worker), workers_(workers) {
+    const Attention &a = *c_.attention;
+    const int64_t row = c_.heads_kv * (a.head_dim + a.head_dim_v) * dtype_bytes(a.kv_dtype);
+    unit_ = std::max<int64_t>(unit_bytes / std::max<int64_t>(row, 1), 1);
+    may_meet_ = c_.slot_mapping || c_.block_table || c_.kv_batch_idx != nullptr;
+  }
+
+  void run() const {
+    for (int64_t b = 0; b < c_.batch; b++) {
+      const NewTokens t = new_tokens_of(c_, b);
+      if (c_.k) append(t);
+      if (c_.q) rotate_queries(t);
+    }
+  }
+
+ private:
+  void append(const NewTokens &t) const {
+    for (int64_t i = 0; i < t.count;) {
+      const Run run = run_at(t, i);
+      if (!run.skipped && is_mine(run, t, i)) {
+        write(c_.k, c_.k_cache, c_.k_cache.at(run.entry, run.row, 0), c_.attention->head_dim, t, i, run.tokens);
+        if (c_.v)
+          write_plain({c_.v, c_.v_cache, 0, c_.attention->head_dim_v}, c_.v.at(t.batch, t.first + i, 0),
+                      c_.v_cache.at(run.entry, run.row, 0), run.tokens, c_.heads_kv);
+      }
+      i += run.tokens;
+    }
+  }
+
+  /// The tokens from i on that go to consecutive rows, and to one worker.
+  Run run_at(const NewTokens &t, int64_t i) const {
+    Run run = {t.entry, t.place + i, t.count - i, false};
+    if (c_.slot_mapping) {
+      const int64_t slot = index_of(c_.slot_mapping, t, i);
+      if (slot < 0) return {0, 0, 1, true};
+      run.entry = slot / c_.page_size, run.row = slot % c_.page_size;
+      const int64_t most = std::min(run.tokens, limit(run.row, c_.page_size));
+      run.tokens = 1;
+      while (run.tokens < most && index_of(c_.slot_mapping, t, i + run.tokens) == slot + run.tokens) run.tokens++;
+      return run;
+    }
+    if (c_.block_table) {
+      run.entry = *c_.block_table.at<const int32_t>(t.index, run.row / c_.page_size, 0);
+      run.row %= c_.page_size;
+      run.tokens = std::min(run.tokens, limit(run.row, c_.page_size));
+      return run;
+    }
+    const int64_t whole_unit = unit_ - (may_meet_ ? run.row : source_of(t, i)) % unit_;
+    if (workers_ > 1) run.tokens = std::min(run.tokens, whole_unit);
+    return run;
+  }
+
+  /// Rows of a page from `row` on that belong together.
+  int64_t limit(int64_t row, int64_t page_size) const {
+    return std::min(page_size - row, workers_ > 1 ? unit_ - row % unit_ : page_size);
+  }
+
+  /// A row of the call, by its number.
+  int64_t source_of(const NewTokens &t, int64_t i) const { return t.batch * c_.rows_new + t.first + i; }
+
+  /// Whether a run, which begins at token i, is this worker's: by its rows in the cache, well mixed, where others may
+  /// go there too, else by its place in the call.
+  bool is_mine(const Run &run, const NewTokens &t, int64_t i) const {
+    if (workers_ == 1) return true;
+    if (!may_meet_) return source_of(t, i) / unit_ % workers_ == worker_;
+    const int64_t units_of_entry = (c_.page_size > 0 ? c_.page_size : c_.rows_cache) / unit_ + 1;
+    const auto unit = static_cast<uint64_t>(run.entry * units_of_entry + run.row / unit_);
+    const uint64_t mixed = unit * 0x9e3779b97f4a7c15 >> 32;
+    return static_cast<int64_t>(mixed * static_cast<uint64_t>(workers_) >> 32) == worker_;
+  }
+
+  void rotate_queries(const NewTokens &t) const {
+    const int64_t queries = queries_of(c_, t), before = (t.batch * c_.rows_q + t.first) % workers_;
+    for (int64_t i = (worker_ - before + workers_) % workers_; i < queries; i += workers_)
+      write(c_.q, c_.q_out, c_.q_out.at(t.batch, t.first + i, 0), c_.attention->head_dim, t, i, 1);
+  }
+
+  /// Rows i .. i + tokens - 1 of k or q, their columns with pairs rotated.
+  void write(const View &from, const View &to, char *to_row, int64_t dim, const NewTokens &t, int64_t i,
+             int64_t tokens) const {
+    const bool of_q = &from == &c_.q;
+    const int64_t heads = of_q ? c_.heads_q : c_.heads_kv, rotated = 2 * c_.rotary_pairs;
+    const int64_t first = c_.rotates_tail ? dim - rotated : 0;
+    const char *const from_row = from.at(t.batch, t.first + i, 0);
+    if (first > 0) write_plain({from, to, 0, first}, from_row, to_row, tokens, heads);
+    if (first + rotated < dim)
+      write_plain({from, to, first + rotated, dim - first - rotated}, from_row, to_row, tokens, heads);
+    if (rotated == 0) return;
+    const View &positions = of_q && c_.q_positions ? c_.q_positions : c_.positions;
+    const Box box = Columns{from, to, first, rotated}.box(from_row, to_row, tokens, heads);
+    for (int64_t n = 0; n < tokens; n++) {
+      const int64_t position = positions ? index_of(positions, t, i + n) : t.position + i + n;
+      kernels_.rotate_rows(rows_of(box, n), rotation_at(position));
+    }
+  }
+
+  void write_plain(const Columns &columns, const char *from_row, char *to_row, int64_t tokens, int64_t heads) const {
+    if (from_row == to_row) return;  // queries in place
+    Box box = columns.box(from_row, to_row, tokens, heads);
+    join_rows(&box);
+    const bool adjacent = box.from_elem == box.to_elem && box.from_elem == dtype_bytes(box.from_dtype);
+    const bool copied = adjacent && box.from_dtype == box.to_dtype;
+    for (int64_t n = 0; n < box.tokens; n++) {
+      const TokenRows rows = rows_of(box, n);
+      if (!copied) {
+        convert(rows);
+        continue;
+      }
+      for (int64_t head = 0; head < rows.heads; head++)
+        std::memcpy(rows.to + head * rows.to_head, rows.from + head * rows.from_head,
+                    static_cast<size_t>(rows.dim * rows.from_elem));
+    }
+  }
+
+  /// Of one type, elements keep their bits.
+  void convert(const TokenRows &rows) const {
+    if (rows.from_dtype != rows.to_dtype) return kernels_.convert_rows(rows);
+    with_type(rows.from_dtype, [&](auto type) {
+      using Bits = typename decltype(type)::Bits;
+      for (int64_t head = 0; head < rows.heads; head++)
+        for (int64_t d = 0; d < rows.dim; d++)
+          std::memcpy(rows.to + head * rows.to_head + d * rows.to_elem,
+                      rows.from + head * rows.from_head + d * rows.from_elem, sizeof(Bits));
+    });
+  }
+
+  static TokenRows rows_of(const Box &box, int64_t token) {
+    return {box.from + token * box.from_token,
+            box.to + token * box.to_token,
+            box.from_head,
+            box.to_head,
+            box.from_elem,
+            box.to_elem,
+            box.from_dtype,
+            box.to_dtype,
+            box.heads,
+            box.dim};
+  }
+
+  TokenRotation rotation_at(int64_t position) const {
+    const View &cos = c_.rotary_cos, &sin = c_.rotary_sin;
+    return {cos.at(0, position, 0), sin.at(0, position, 0), cos.stride[3], sin.stride[3], cos.dtype, sin.dtype,
+            c_.rotary_pairs,        c_.interleaved};
+  }
+
+  const AppendCall &c_;
+  const IsaKernels &kernels_;
+  const int64_t worker_, workers_;
+  int64_t unit_;   // rows
+  bool may_meet_;  // tokens at one place of the cache
+};
+
+}  // namespace
+
+int64_t index_of(const View &view, const NewTokens &t, int64_t i) {
+  const char *const at = view.at(t.batch, t.first + i, 0);
+  if (dtype_bytes(view.dtype) == sizeof(int32_t)) {
+    int32_t index;
+    std::memcpy(&index, at, sizeof index);
+    return index;
+  }
+  int64_t index;
+  std::memcpy(&index, at, sizeof index);
+  return index;
+}
+
+int64_t append_workers(const AppendCall &c, int64_t threads) {
+  const Attention &a = *c.attention;
+  const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch;
+  const double rows = static_cast<double>(entries * c.rows_new) * static_cast<double>(c.heads_kv);
+  const double queries = static_cast<double>(entries * c.rows_q) * static_cast<double>(c.heads_q);
+  const double bytes = rows * static_cast<double>((a.head_dim + a.head_dim_v) * dtype_bytes(a.kv_dtype)) +
+                       queries * static_cast<double>(a.head_dim * dtype_bytes(a.q_dtype));
+  return std::clamp<int64_t>(static_cast<int64_t>(bytes / worker_bytes), 1, threads);
+}
+
+void run_append(const AppendCall &call, const IsaKernels &kernels, int64_t worker, int64_t workers) {
+  Worker(call, kernels, worker, workers).run();
+}
+
+}  // namespace fa::cpu

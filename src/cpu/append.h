@@ -1,0 +1,33 @@
+// fa_append on the CPU: new tokens into the cache, and queries rotated.
+#pragma once
+
+#include "core/new_tokens.h"
+#include "cpu/tile.h"
+
+namespace fa::cpu {
+
+using NewTokens = NewTokensOf<int64_t>;
+
+inline NewTokens new_tokens_of(const AppendCall &call, int64_t b) {
+  return new_tokens<int64_t>(call, call.rows_new, static_cast<int32_t>(b));
+}
+
+/// Queries of the sequence whose new tokens are t.
+inline int64_t queries_of(const AppendCall &call, const NewTokens &t) {
+  return call.cu_seqlens_new != nullptr || call.seqused_new != nullptr ? t.count : call.rows_q;
+}
+
+/// A position or a slot of new token i, or of query i.
+int64_t index_of(const View &view, const NewTokens &t, int64_t i);
+
+/// Checks the contents of every array, and of the tensors of indices, before anything is written.
+fa_status check_append(const AppendCall &call);
+
+/// The workers that a call is worth waking, of this many threads.
+int64_t append_workers(const AppendCall &call, int64_t threads);
+
+/// Writes a worker's share of a call that check_append has passed. Of tokens that go to one place all are the same
+/// worker's, in order.
+void run_append(const AppendCall &call, const IsaKernels &kernels, int64_t worker, int64_t workers);
+
+}  // namespace fa::cpu
