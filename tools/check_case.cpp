@@ -14,6 +14,8 @@ const std::vector<CheckCase> &check_cases() {
       {"tiny", "sq=4 sk=4 hq=1 hkv=1 d=4"},
       {"head dims", "sq=33 sk=70 hq=2 hkv=1 d=96 dv=40"},
       {"wide heads", "sq=5 sk=40 hq=1 hkv=1 d=576 dv=512"},
+      {"wide heads, causal", "sq=70 sk=131 hq=2 hkv=1 d=512 mask=causal sinks=h"},
+      {"wide heads, paged", "sq=1 sk=300 hq=16 hkv=1 d=512 page=16 splits=3"},
       {"causal", "sq=70 sk=131 hq=4 hkv=2 d=64 mask=causal"},
       {"causal, top left", "sq=70 sk=131 hq=2 hkv=2 d=64 mask=top_left"},
       {"window", "sq=150 sk=150 hq=2 hkv=2 d=32 mask=causal window_left=20"},
