@@ -2,17 +2,16 @@
 #pragma once
 
 #include <type_traits>
-#include <utility>
 
 namespace fa::kernels::mma_wide {
 
 /// f of each of the constants 0 .. N - 1.
-template <int N, class F>
-__device__ __forceinline__ void for_constants(F f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) {
-    (f(std::integral_constant<int, I>()), ...);
+template <int N, int I = 0, class F>
+__device__ __forceinline__ void for_constants(const F &f) {
+  if constexpr (I < N) {
+    f(std::integral_constant<int, I>());
+    for_constants<N, I + 1>(f);
   }
-  (std::make_integer_sequence<int, N>());
 }
 
 /// At the end of a branch for a constant: no two branches end alike, or the compiler would merge them, and with them
