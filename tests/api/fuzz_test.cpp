@@ -6,6 +6,7 @@
 #include <random>
 
 #include "call.h"
+#include "merge_call.h"
 #include "reference/caller.h"
 #include "schema/schema.h"
 
@@ -73,6 +74,25 @@ class Fuzzer {
       if (chance(15)) mutate(&(args.*field.field));
   }
 
+  void mutate(MergeCall *call) {
+    fa_merge_args &args = call->args;
+    if (chance(50)) call->add_lse();
+    if (chance(30)) call->add_mask();
+    if (chance(30)) args.num_parts = pick({1, 2, FA_MAX_PARTS, FA_MAX_PARTS + 1, number32()});
+    if (chance(20)) args.out = call->outs[pick({0, 0, 1})];
+    if (chance(20)) args.lse = call->lses[pick({0, 0, 1})];
+    if (chance(20)) args.flags = chance(80) ? random_() % 4 : random_();
+    if (chance(2)) args.outs = nullptr;
+    if (chance(2)) args.lses = nullptr;
+    if (chance(5)) args.struct_size = static_cast<size_t>(number());
+    for (int p = 0; p < MergeCall::parts; ++p) {
+      if (chance(5)) mutate(&call->outs[p]);
+      if (chance(5)) mutate(&call->lses[p]);
+    }
+    for (const auto &field : fa::schema::Fields<fa_merge_args>::tensors)
+      if (chance(10)) mutate(&(args.*field.field));
+  }
+
  private:
   int32_t number32() { return static_cast<int32_t>(number()); }
 
@@ -116,6 +136,72 @@ bool may_run(const Call &call) {
          inside(args.lse, call.lse, sizeof call.lse) && inside(args.bias, call.bias, sizeof call.bias) &&
          inside(args.mask, call.mask, sizeof call.mask) && inside(args.alibi_slopes, call.slopes, sizeof call.slopes) &&
          inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table);
+}
+
+bool may_run(const MergeCall &call) {
+  const fa_merge_args &args = call.args;
+  bool all = inside(args.mask, call.mask, sizeof call.mask);
+  const auto check = [&](const fa_tensor &out, const fa_tensor &lse, int part) {
+    const bool own = part == MergeCall::parts;
+    all = all && inside(out, own ? call.out : call.out_of[part], sizeof call.out) &&
+          inside(lse, own ? call.lse : call.lse_of[part], sizeof call.lse);
+  };
+  for (int p = 0; p < FA_MAX_PARTS; ++p) check(call.outs[p], call.lses[p], p % MergeCall::parts);
+  const auto part_of = [&](const void *data, const auto &memory) {
+    for (int p = 0; p < MergeCall::parts; ++p)
+      if (data == memory[p]) return p;
+    return MergeCall::parts;
+  };
+  check(args.out, {}, part_of(args.out.data, call.out_of));
+  check({}, args.lse, part_of(args.lse.data, call.lse_of));
+  return all;
+}
+
+// [F54] [F195] [F196]
+TEST(Fuzz, WhateverComesIsMerged) {
+  const char *given = std::getenv("FA_FUZZ_SEED");
+  const uint32_t first = given ? static_cast<uint32_t>(std::strtoul(given, nullptr, 10)) : 1;
+  const uint32_t count = given ? 1 : 20000;
+  int sized = 0, ran = 0;
+  std::vector<std::string> environments = reference::float_environments();
+  environments.push_back("");
+  for (uint32_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE("repeat: FA_FUZZ_SEED=" + std::to_string(seed));
+    Fuzzer fuzzer(seed);
+    MergeCall call;
+    fuzzer.mutate(&call);
+    if (fuzzer.chance(20)) call.desc.dtype_out = static_cast<int32_t>(fuzzer.pick({FA_F32, FA_F16}));
+    fa_op *op = call.create();
+    ASSERT_NE(op, nullptr);
+    size_t bytes = 1;
+    fa_status size_status = FA_OK, status = FA_OK;
+    std::string changed;
+    const bool runs = may_run(call);
+    {
+      const reference::Caller caller(environments[seed % environments.size()]);
+      size_status = fa_merge_workspace_size(op, &call.args, &bytes);
+      if (runs) status = fa_merge(op, &call.args);
+      changed = caller.changed();
+    }
+    ASSERT_EQ(changed, "") << environments[seed % environments.size()];
+    if (runs) {
+      ran += status == FA_OK;
+      ASSERT_TRUE(status != FA_OK || size_status == FA_OK) << "a call that runs has a size";
+      if (status != FA_OK) {
+        ASSERT_STRNE(fa_last_error(), "");
+      }
+    }
+    ASSERT_TRUE(size_status != FA_OK || bytes == 0);
+    sized += size_status == FA_OK;
+    fa_destroy(op);
+  }
+  RecordProperty("sized", sized);
+  RecordProperty("ran", ran);
+  if (!given) {
+    EXPECT_GT(sized, 2000) << "the fuzzer changes too much to reach anything";
+    EXPECT_GT(ran, 2000);
+    EXPECT_LT(ran, static_cast<int>(count - 2000)) << "and this one too little";
+  }
 }
 
 // [F54] [F195] [F196]

@@ -107,7 +107,7 @@ const Refusal merge_run_refusals[] = {
     {"out_within_first", [](MergeCall &c) { c.args.out.data = c.out_of[0] + 4; }, {"args.out overlaps args.outs[0]"}},  // [F217]
     {"out_is_first_transposed", [](MergeCall &c) { c.args.out.data = c.out_of[0]; c.args.out.stride[1] = 8; c.args.out.stride[2] = 24; },
      {"args.out overlaps args.outs[0]"}},  // [F217]
-    {"out_is_first_of_another_type", [](MergeCall &c) { c.args.out.data = c.out_of[0]; c.outs[0].dtype = FA_BF16; },
+    {"out_is_first_of_another_type", [](MergeCall &c) { c.args.out.data = c.out_of[0]; c.outs[0].dtype = FA_BF16; for (int64_t &each : c.outs[0].stride) each *= 2; },
      {"args.out overlaps args.outs[0]"}},  // [F217]
     {"out_over_lse_part", [](MergeCall &c) { c.args.out.data = c.lse_of[0]; }, {"args.out overlaps args.lses[0]"}},  // [F217]
     {"lse_over_lse_part", [](MergeCall &c) { c.add_lse(); c.args.lse.data = c.lse_of[2]; }, {"args.lse overlaps args.lses[2]"}},  // [F217]

@@ -330,7 +330,6 @@ CPU = [
     Mutant("merge_of_parts_without_keys", "src/cpu/kernel/merge_parts.h", "if (block.lse[p][lane] == -infinity) continue;\n      part[", "part[", MERGE),
     Mutant("merge_without_maximum", "src/cpu/kernel/merge_parts.h", "Simd::sub(Simd::load(block.lse[p]), finite)", "Simd::load(block.lse[p])", MERGE),
     Mutant("merge_base", "src/cpu/kernel/merge_parts.h", "c.base_2 ? 1.0f : log2_e", "log2_e", MERGE),
-    Mutant("merge_of_no_keys", "src/cpu/kernel/merge_parts.h", "Simd::select(Simd::equal(sum, Simd::zero()), one, Simd::div(one, sum))", "Simd::div(one, sum)", MERGE),
     Mutant("merge_of_nan", "src/cpu/kernel/merge_parts.h", "Simd::select(Simd::equal(sum, sum), merged, sum)", "merged", MERGE),
     Mutant("merge_of_infinite_values", "src/cpu/kernel/merge_parts.h", "if (special != 0) values", "if (false) values", MERGE),
     Mutant("merge_of_unlike_parts", "src/cpu/kernel/merge_parts.h", "alike = alike && is_alike", "alike = alike || is_alike", r"^merge\.(f16|mixed)\.(avx2|generic)$"),

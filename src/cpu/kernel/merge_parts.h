@@ -26,7 +26,7 @@ inline void load_block(const MergeCall &c, const MergeRow *row, int rows, MergeB
       block.lse[p][i] = -infinity;
 }
 
-/// Weights that add up to 1, or are all 0 where no part has keys, or NaN where a log-sum-exp is NaN or +inf.
+/// Weights that add up to 1, or that are not used where no part has keys, or NaN where a log-sum-exp is NaN or +inf.
 inline void find_weights(const MergeCall &c, MergeBlock &block) {
   const Vec no_keys = Simd::set1(-infinity), unit = Simd::set1(c.base_2 ? 1.0f : log2_e);
   Vec max = no_keys, sum = Simd::zero();
@@ -37,8 +37,7 @@ inline void find_weights(const MergeCall &c, MergeBlock &block) {
     Simd::store(block.weight[p], weight);
     sum = Simd::add(sum, weight);
   }
-  const Vec one = Simd::set1(1.0f);
-  const Vec factor = Simd::select(Simd::equal(sum, Simd::zero()), one, Simd::div(one, sum));
+  const Vec factor = Simd::div(Simd::set1(1.0f), sum);
   for (int p = 0; p < c.num_parts; p++) Simd::store(block.weight[p], Simd::mul(Simd::load(block.weight[p]), factor));
   const Vec merged = Simd::fma(log(sum), Simd::set1(c.base_2 ? log2_e : 1.0f), max);
   Simd::store(block.merged, Simd::select(Simd::equal(sum, sum), merged, sum));
