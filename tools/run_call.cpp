@@ -248,6 +248,8 @@ fa_tensor RunCall::read_optional(const RunOptions &options, const std::string &p
       return read_pages(path, array);
     case schema::Form::rows:
     case schema::Form::row_sums:
+    case schema::Form::places:
+    case schema::Form::table:
       break;  // no optional input is
   }
   return {};

@@ -43,6 +43,8 @@ const char *shape_text(schema::Form form) {
       return ", (B, pages)";
     case schema::Form::rows:
     case schema::Form::row_sums:
+    case schema::Form::places:
+    case schema::Form::table:
       break;  // no optional input is
   }
   return "";
