@@ -242,7 +242,8 @@
  *
  * No two new tokens may have the same place in the cache. On the CPU such a place holds the later token afterwards [F233]; on
  * CUDA, where nothing can check it, it may hold either. On the CPU the contents of arrays, of positions, slot_mapping and
- * block_table are checked before anything is written [F234]. No GPU has fa_append in this version: FA_ERROR_UNSUPPORTED.
+ * block_table are checked before anything is written [F234]. On CUDA a call is one launch [F235], and contents out of range have
+ * undefined results there.
  *
  * Refused, as FA_ERROR_INVALID_ARGUMENT: slot_mapping with block_table or kv_batch_idx, as slots already choose the pages [F236];
  * block_table with kv_batch_idx [F237]; one of rotary_cos and rotary_sin, of q and q_out, or of v and v_cache without the
@@ -691,7 +692,8 @@ FA_API fa_status fa_merge(const fa_op *op, const fa_merge_args *args);
 FA_API fa_status fa_append_workspace_size(const fa_op *op, const fa_append_args *args, size_t *bytes);
 
 /* Writes new keys and values into a cache; "APPENDING TO A CACHE" above says where and how. The result is there when
- * fa_forward's would be.
+ * fa_forward's would be. On CUDA the first call in a context loads a kernel, which no capture allows; later ones may be
+ * captured into a CUDA graph [F244].
  *
  * Errors: as fa_forward. Thread-safe. Since 0.1. */
 FA_API fa_status fa_append(const fa_op *op, const fa_append_args *args);

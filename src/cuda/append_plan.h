@@ -1,30 +1,25 @@
-// The plan of an append call. There are no kernels for it yet: an engine that has none does not ask for one.
+// The plan of an append: one kernel, over all rows of k, v and q.
 #pragma once
 
 #include <string>
 
+#include "common/append_params.h"
 #include "core/call.h"
-#include "core/status.h"
 #include "cuda/plan.h"
 
 namespace fa::cuda {
 
-struct AppendPlan : Plan<kernels::Params, 1> {
-  static constexpr const char *advice = "";
+struct AppendPlan : Plan<kernels::AppendParams, 1> {
+  static constexpr const char *advice = "";  // as it needs no workspace
 };
 
-inline AppendPlan plan_of(const AppendCall &, const KernelSet &, const Device &) {
-  AppendPlan plan;
-  plan.status = fail(FA_ERROR_UNSUPPORTED, "fa_append has no GPU kernels yet; expected memory of the host");
-  return plan;
-}
+/// The plan of a call for which there are images.
+AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Device &device);
 
-inline Count workspace_bound(const AppendCall &, const KernelSet &, const Device &) {
-  return 0;
-}
+/// No bytes.
+Count workspace_bound(const AppendCall &call, const KernelSet &kernels, const Device &device);
 
-inline std::string log_line(const AppendPlan &) {
-  return {};
-}
+/// The kernel.
+std::string log_line(const AppendPlan &plan);
 
 }  // namespace fa::cuda

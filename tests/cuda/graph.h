@@ -11,6 +11,7 @@ class Graph {
   Graph(const Op &op, const fa_forward_args &args) : Graph(args.stream, [&] { return fa_forward(op.op, &args); }) {}
   Graph(const Op &op, const fa_backward_args &args) : Graph(args.stream, [&] { return fa_backward(op.op, &args); }) {}
   Graph(const Op &op, const fa_merge_args &args) : Graph(args.stream, [&] { return fa_merge(op.op, &args); }) {}
+  Graph(const Op &op, const fa_append_args &args) : Graph(args.stream, [&] { return fa_append(op.op, &args); }) {}
   ~Graph() {
     call("cuGraphExecDestroy", exec_);
     call("cuGraphDestroy", graph_);

@@ -1,5 +1,6 @@
 // An op of several families: each call takes the first that supports it. Runs on a libfa with the family of family/.
 #include "cuda/fixture.h"
+#include "reference/append.h"
 #include "reference/backward.h"
 #include "reference/gpu.h"
 #include "reference/merge.h"
@@ -131,6 +132,22 @@ TEST(Family, WithoutAKernelForMergesTheyAreRefused) {
     EXPECT_EQ(last_error_lacks({"fa_merge", "device 0", "no kernel for it"}), "");
   }
   EXPECT_EQ(instance.output_bits(), before);
+  reference::share_memory(false);
+}
+
+/// Nor of appends.
+TEST(Family, WithoutAKernelForAppendsTheyAreRefused) {
+  reference::share_memory(true);
+  const reference::AppendInstance instance{reference::AppendCase()};
+  const std::vector<char> before = instance.outputs();
+  fa_desc desc = instance.desc;
+  for (const fa_device device : {FA_DEVICE_CUDA, FA_DEVICE_AUTO}) {
+    desc.device = device;
+    const Op op(desc);
+    EXPECT_EQ(fa_append(op.op, &instance.args), FA_ERROR_UNSUPPORTED);
+    EXPECT_EQ(last_error_lacks({"fa_append", "device 0", "no kernel for it"}), "");
+  }
+  EXPECT_EQ(instance.outputs(), before);
   reference::share_memory(false);
 }
 

@@ -13,6 +13,7 @@ COMBINE = ("80", "combine", "f32", "576")
 DEPENDENT = ("90a", "combine", "f32", "576")
 
 MERGE = ("80", "merge", "f32", "576")
+APPEND = ("80", "append", "f32", "576")
 BACKWARD = ("80", "backward_simt", "f32", "576")
 DELTA = ("80", "delta", "f32", "576")
 
@@ -104,6 +105,12 @@ def gradients(name, file, old, new, image=BACKWARD, expected=WRONG):
 def merge(name, old, new, test, expected=r"element \d+ is .*, expected ", types="f32"):
     """A fault of the kernel of merges (tests/engine/merge.cpp)."""
     return Mutant(name, MERGE, "merge/merge/kernel.cu", old, new, expected, test=f"*/Merge.{test}/{types}_sm_80")
+
+
+def append(name, file, old, new, test, types="f32"):
+    """A fault of the kernel of appends (tests/engine/append.cpp)."""
+    expected = r"byte \d+ (has the bits|is|of \d+ was written)|error 700: illegal address"
+    return Mutant(name, APPEND, f"append/append/{file}", old, new, expected, test=f"*/Append.{test}/{types}_sm_80")
 
 
 CLEAN = [
@@ -295,6 +302,19 @@ MUTANTS = [
     merge("merge_weights_before_the_maximum", "(lse < infinity);\n  }\n  __syncwarp();\n", "(lse < infinity);\n  }\n", "AnyNumberOfParts", RACE),
     Mutant("hash_of_merges", MERGE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_", test="*/Merge.InPlace/f32_sm_80"),
+    append("append_skipped_tokens", "place.cuh", "if (slot < 0) return {0, -1};", "", "EachPlace"),
+    append("append_first_sequence", "place.cuh", "cumulative[middle] <= row", "cumulative[middle] < row", "EachPlace"),
+    append("append_unused_tokens", "place.cuh", "token.number < (as_new ? token.sequence.count : rows)", "token.number < rows", "EachPlace"),
+    append("append_wide_slots", "place.cuh", "index_of(p.slot_mapping, p.slots_wide, token)", "index_of(p.slot_mapping, 0, token)", "EachPlace"),
+    append("append_positions_of_q", "place.cuh", "if (of_q && p.q_positions", "if (!of_q && p.q_positions", "EachRotation"),
+    append("append_sine", "rows.cuh", "y = before * sin + y * cos;", "y = y * sin + before * cos;", "EachRotation"),
+    append("append_neighbours", "rows.cuh", "cos.x[4 + i], sin.x[4 + i]", "cos.x[i], sin.x[i]", "EachRotation"),
+    append("append_columns_without_pairs", "rows.cuh", "before < s.first ? before : before + 2 * s.pairs", "before", "EachRotation"),
+    append("append_bits_of_nan", "rows.cuh", "if constexpr (from_type() == to_type()) {", "if constexpr (false) {", "SpecialNumbers", "f16"),
+    append("append_heads", "kernel.cu", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
+    append("append_rows_past_the_last", "kernel.cu", "    if (first_token + token >= rows) break;\n", "", "EachPlace"),
+    Mutant("hash_of_appends", APPEND, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
+           "belongs to another build of libfa: it has no fa_build_", test="*/Append.EachPlace/f32_sm_80"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_"),
 ]
