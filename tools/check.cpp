@@ -52,7 +52,8 @@ class Check {
   Check(std::vector<std::string> names, bool verbose)
       : names_(std::move(names)),
         verbose_(verbose),
-        progress_(static_cast<int64_t>(names_.size() * check_types().size() * check_cases().size())) {}
+        progress_(static_cast<int64_t>(names_.size() * check_types().size() *
+                                       (check_cases().size() + check_merges().size()))) {}
 
   int run() {
     fmt::print("{:<18}", "kernel");
@@ -70,22 +71,26 @@ class Check {
  private:
   Cell cell_of(const std::string &kernel, const CheckType &type) {
     Cell cell;
-    for (const CheckCase &each : check_cases()) {
+    const auto judge = [&](const char *name, const auto &check) {
       progress_.update(done_++, fmt::format("{} {}", kernel, type.name));
-      const CaseOutcome outcome = check_case(fmt::format("{} {}", each.line, type.line), kernel);
+      const CaseOutcome outcome = check();
       const bool unsupported = !outcome.unsupported.empty(), wrong = !unsupported && !outcome.failure.empty();
       ++(unsupported ? cell.unsupported : wrong ? cell.wrong : cell.right);
       cell.of_bound = std::max(cell.of_bound, outcome.of_bound);
       judged_ += !unsupported;
-      if (wrong) troubles_.push_back({kernel, each.name, outcome});
-      if (!verbose_) continue;
+      if (wrong) troubles_.push_back({kernel, name, outcome});
+      if (!verbose_) return;
       progress_.clear();
-      fmt::print(
-          "  {} {}, {}: {}\n", kernel, type.name, each.name,
-          unsupported ? fmt::format("not supported: {}", outcome.unsupported)
-          : wrong     ? "WRONG"
-                  : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error, 100 * outcome.of_bound));
-    }
+      fmt::print("  {} {}, {}: {}\n", kernel, type.name, name,
+                 unsupported         ? fmt::format("not supported: {}", outcome.unsupported)
+                 : wrong             ? "WRONG"
+                 : !outcome.measured ? "right"
+                                     : fmt::format("right, error {:.2g}, {:.0f} % of its bound", outcome.error,
+                                                   100 * outcome.of_bound));
+    };
+    for (const CheckCase &each : check_cases())
+      judge(each.name, [&] { return check_case(fmt::format("{} {}", each.line, type.line), kernel); });
+    for (const CheckMerge &each : check_merges()) judge(each.name, [&] { return check_merge(each, type, kernel); });
     return cell;
   }
 

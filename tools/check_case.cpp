@@ -43,9 +43,20 @@ const std::vector<CheckCase> &check_cases() {
 }
 
 const std::vector<CheckType> &check_types() {
-  static const std::vector<CheckType> types = {
-      {"f32", "q=f32"}, {"f16", "q=f16"}, {"bf16", "q=bf16"}, {"f32 over bf16", "q=f32 kv=bf16"}};
+  static const std::vector<CheckType> types = {{"f32", "q=f32", FA_F32, FA_F32},
+                                               {"f16", "q=f16", FA_F16, FA_F16},
+                                               {"bf16", "q=bf16", FA_BF16, FA_BF16},
+                                               {"f32 over bf16", "q=f32 kv=bf16", FA_F32, FA_BF16}};
   return types;
+}
+
+const std::vector<CheckMerge> &check_merges() {
+  using reference::Layout;
+  static const std::vector<CheckMerge> merges = {
+      {"merge", {.sq = 33, .dv = 72, .parts = std::vector<fa_dtype>(5), .mask = "bhq", .special = true}},
+      {"merge, in place",
+       {.sq = 40, .hq = 2, .out_layout = Layout::bhsd, .base_2 = true, .in_place = true, .mask = ""}}};
+  return merges;
 }
 
 namespace {
@@ -59,7 +70,32 @@ void check_sizes(const reference::Case &c) {
   if (c.hkv == 0 || c.hq % c.hkv != 0) bad_input("not a case: hkv={} does not divide hq={}", c.hkv, c.hq);
 }
 
+/// True where there is an op, whose kernel the outcome names; else it says why there is none.
+bool is_created(const reference::Op &op, CaseOutcome *outcome) {
+  if (op) {
+    outcome->kernel = fa_op_kernel_name(op.get());
+    return true;
+  }
+  outcome->failure = fmt::format("fa_create: {}: {}", fa_status_string(op.status()), fa_last_error());
+  if (op.status() == FA_ERROR_UNSUPPORTED || op.status() == FA_ERROR_NO_DEVICE) outcome->unsupported = fa_last_error();
+  return false;
+}
+
 }  // namespace
+
+CaseOutcome check_merge(const CheckMerge &merge, const CheckType &type, const std::string &kernel) {
+  reference::explain_crashes();
+  reference::MergeCase c = merge.c;
+  c.out = type.merged;
+  for (fa_dtype &each : c.parts) each = type.parts;
+  c.parts[0] = type.merged;  // which the result may replace
+  CaseOutcome outcome;
+  outcome.text = reference::to_text(c);
+  const reference::MergeInstance instance(c);
+  const reference::Op op(instance.desc, kernel);
+  if (is_created(op, &outcome)) outcome.failure = reference::failure_of(c, outcome.kernel);
+  return outcome;
+}
 
 CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   std::string error;
@@ -72,12 +108,7 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
   outcome.text = reference::to_text(c);
   const reference::Instance instance(c);
   const reference::Op op(instance.desc, kernel);
-  if (!op) {
-    outcome.failure = fmt::format("fa_create: {}: {}", fa_status_string(op.status()), fa_last_error());
-    if (op.status() == FA_ERROR_UNSUPPORTED || op.status() == FA_ERROR_NO_DEVICE) outcome.unsupported = fa_last_error();
-    return outcome;
-  }
-  outcome.kernel = fa_op_kernel_name(op.get());
+  if (!is_created(op, &outcome)) return outcome;
   reference::Errors errors;
   outcome.failure = reference::failure_of(c, outcome.kernel, &errors);
   // A kernel that supports some calls only and was forced by name; or a build without gradients.
@@ -85,6 +116,7 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel) {
     return c.backward ? reference::backward(op, reference::BackwardInstance(c)) : reference::forward(op, instance);
   };
   if (!outcome.failure.empty() && again() == FA_ERROR_UNSUPPORTED) outcome.unsupported = fa_last_error();
+  outcome.measured = true;
   outcome.error = errors.out;
   outcome.naive_error = errors.naive;
   outcome.of_bound = errors.of_bound;

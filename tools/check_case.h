@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "reference/merge.h"
+
 namespace fa::tool {
 
 struct CheckCase {
@@ -15,10 +17,19 @@ struct CheckCase {
 /// Few and small: all of them on one kernel in one type take well under a second.
 const std::vector<CheckCase> &check_cases();
 
-/// The types in which each case runs: q, and k and v.
+/// fa_merge in one type.
+struct CheckMerge {
+  const char *name;
+  reference::MergeCase c;
+};
+
+const std::vector<CheckMerge> &check_merges();
+
+/// The types in which each case runs: q, and k and v; of merges the result, and the parts but for the first.
 struct CheckType {
   const char *name;
   const char *line;
+  fa_dtype merged, parts;
 };
 const std::vector<CheckType> &check_types();
 
@@ -27,6 +38,7 @@ struct CaseOutcome {
   std::string kernel;       // the one that ran; "" when none did
   std::string unsupported;  // why this kernel does not support the case; "" when it does
   std::string failure;      // the error, and how to repeat it; "" when all is right
+  bool measured = false;    // true when there are the errors below
   double error = 0;         // largest, absolute
   double naive_error = 0;   // of the same maths done naively in the low precision
   double of_bound = 0;      // the largest error as a part of its element's bound
@@ -35,5 +47,8 @@ struct CaseOutcome {
 /// Runs the case of a line on a kernel, or for "" on the one that the library chooses. Tensors are between guard pages.
 /// Throws BadInput when the line is no case.
 CaseOutcome check_case(const std::string &line, const std::string &kernel);
+
+/// The same of a merge, whose error is compared with its bound, not measured.
+CaseOutcome check_merge(const CheckMerge &merge, const CheckType &type, const std::string &kernel);
 
 }  // namespace fa::tool

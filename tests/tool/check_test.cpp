@@ -24,6 +24,12 @@ TEST(Check, OneKernelInWords) {
   for (const fa::tool::CheckCase &each : fa::tool::check_cases()) {
     EXPECT_NE(f.out.find(std::string(", ") + each.name + ": right"), f.out.npos) << each.name;
   }
+  for (const fa::tool::CheckMerge &each : fa::tool::check_merges()) {
+    for (const fa::tool::CheckType &type : fa::tool::check_types()) {
+      const std::string line = std::string(type.name) + ", " + each.name + ": right\n";
+      EXPECT_NE(f.out.find(line), f.out.npos) << line;
+    }
+  }
 }
 
 TEST(Check, RefusesKernelsThatAreNotThere) {
@@ -34,11 +40,12 @@ TEST(Check, RefusesKernelsThatAreNotThere) {
 
 #ifdef TEST_WRONG_LIBRARY
 
-/// A library that computes something else: one whose fa_forward is replaced by the loader.
+/// A library that computes something else: one whose fa_forward and fa_merge are replaced by the loader.
 TEST(Check, FindsWrongResults) {
   if (reference::slow) GTEST_SKIP() << "a sanitizer's run time does not suffer preloading";
-  const Finished f = fa({"check", "--kernel", "cpu.generic"}, {{"LD_PRELOAD", TEST_WRONG_LIBRARY}});
+  const Finished f = fa({"check", "--kernel", "cpu.generic", "--verbose"}, {{"LD_PRELOAD", TEST_WRONG_LIBRARY}});
   EXPECT_EQ(f.code, 1) << f.out << f.err;
+  EXPECT_NE(f.out.find(", merge: WRONG\n"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("WRONG"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("repeat: fa run --kernel cpu.generic --case '"), f.out.npos) << f.out;
   EXPECT_NE(f.out.find("FAILED"), f.out.npos) << f.out;
