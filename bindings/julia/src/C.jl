@@ -362,7 +362,7 @@ arrays as there.
 - `cu_seqlens_new`: NULL; num_seqs + 1 entries, as cu_seqlens_q: sequences of k, v, q, positions and slots
 - `seqused_new`: NULL; 0 .. rows of the sequence; with it Sq is Sn, and q has as many rows
 - `cache_seqlens`: NULL: 0; rows that the cache holds of each sequence before the call
-- `leftpad_k`: NULL; 0 .. cache_seqlens: what positions do not count
+- `leftpad_k`: NULL; 0 .. cache_seqlens: rows that positions leave out
 - `kv_batch_idx`: NULL; 0 .. shape[0] of k_cache - 1
 - `num_seqs`: 0; required with cu_seqlens_new: the number of sequences B (0 only where k has no rows)
 - `max_seqlen_new`: 0: unknown (all rows of k); else no sequence has more new tokens
@@ -613,7 +613,8 @@ const _fa_append = Ref{Ptr{Cvoid}}(C_NULL)
     fa_append(op, args)
 
 Writes new keys and values into a cache; \"APPENDING TO A CACHE\" above says where and how. The result is there when
-fa_forward's would be.
+fa_forward's would be. On CUDA the first call in a context loads a kernel, which no capture allows; later ones may be
+captured into a CUDA graph.
 
 Errors: as fa_forward. Thread-safe. Since 0.1.
 """

@@ -177,14 +177,14 @@ def test_what_is_not_there():
         fa.flash_attn_func(Q, K, V, dropout_p=0.1)
 
 
-CACHE, NEW = np.zeros((2, 8, 2, 16), "f4"), np.ones((2, 3, 2, 16), "f4")
+CACHE, VALUES, NEW = (np.zeros(shape, "f4") for shape in ((2, 8, 2, 16), (2, 8, 2, 16), (2, 3, 2, 16)))
 TABLE, ENDS = np.array([[0], [1]], "i4"), np.array([0, 3, 6], "i4")
 ANGLES = np.zeros((10, 8), "f4")
 INTS = {n: np.full(2, n, "i4") for n in (-1, 2, 5, 9)}
 
 
 def cached(**given):
-    return lambda: fa.flash_attn_with_kvcache(Q[:, :1], CACHE, CACHE, **given)
+    return lambda: fa.flash_attn_with_kvcache(Q[:, :1], CACHE, VALUES, **given)
 
 
 def appended(**given):
