@@ -59,7 +59,7 @@ def dtype_of(dtype: Any, what: str) -> int:
     """The fa_dtype of a name, of a number of libfa.capi, or of a dtype of numpy or torch."""
     if type(dtype) is int:
         if dtype in SIZES or (dtype == capi.FA_DTYPE_DEFAULT and what in ("dtype_kv", "dtype_out")):
-            return dtype
+            return admitted(dtype, what)
         raise dtype_error(str(dtype), what)
     if getattr(dtype, "byteorder", "=") == ">":
         raise dtype_error(dtype.str, what)

@@ -67,6 +67,8 @@ _FIELDS = {
     "FA_DEVICE_CUDA": "a GPU",
     "FA_DEVICE_AUTO": "either",
     "FA_FLAG_*": "flag",
+    "FA_APPEND_*": "flag of libfa.append",
+    "FA_APPEND_ROTARY_*": "rotary_interleaved or rotary_tail",
     "FA_ACCUMULATE_*": "names of gradients",
     "fa_forward": "libfa.attention",
     "fa_backward": "libfa.backward",
