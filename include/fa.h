@@ -139,6 +139,35 @@
  * long as the longest, however many there are [F203].
  *
  *
+ * QUANTISED KEYS AND VALUES
+ *
+ * k and v of fa_forward may be stored in fewer bits, in types that need not be the same (dtype_kv, dtype_v) [F245]. All of this
+ * header holds for the numbers that their codes mean [F246], within the bounds of docs/precision.md:
+ *
+ *   (code - zero) * scale     FA_I8, FA_I4, FA_U4, FA_E4M3, FA_E5M2: of k_scale and k_zero, v_scale and v_zero
+ *   code * scale              FA_Q8_0, FA_Q4_0: of a scale in each block of 32 elements, whose code of FA_Q4_0 is
+ *                             that of its 4 bits less 8
+ *
+ * A tensor of scales or of zeros has the dimensions of k, or of v. Each may be 1, which repeats it, and the last is G, a number
+ * of groups that divides D: element d has the scale of group d / (D / G) [F247]. A scale a tensor is (1, 1, 1, 1), one a head
+ * (1, 1, Hkv, 1), one a token and head (B, Sk, Hkv, 1), one a channel of a head (1, 1, Hkv, D). Rows of a cache are chosen for
+ * scales as they are for k: pages, packed sequences, kv_batch_idx and leftpad_k [F248]. Strides count the elements of the tensor
+ * of scales, so that scales within the rows of the cache are a view of that memory [F249].
+ *
+ * Integer codes need a scale [F250]. Without one, those of FA_E4M3 and FA_E5M2 are the numbers themselves [F251]. A zero is 0
+ * where it is absent, and may be any number [F252]. Neither belongs to blocks, or to types that are not quantised [F253].
+ *
+ * Shapes and strides of k and v count elements here too. Of FA_I4, FA_U4 and blocks, stride[3] is 1, and D and all other strides
+ * are multiples of 2 or of 32 [F254]. Blocks are aligned to 2 bytes [F255].
+ *
+ * A scale or a zero that is NaN or infinite makes the elements that it belongs to NaN [F256]. Neither codes nor scales of a
+ * masked key reach a query that does not attend it [F257].
+ *
+ * What F25 demands of products, it demands of |q[d] (code[d] - zero)| as well [F258]. fa_backward refuses these types [F259],
+ * and so does fa_append in this version. GPUs do not read them yet, nor a v of another type than k (FA_ERROR_UNSUPPORTED): an op
+ * of FA_DEVICE_AUTO is then one of the CPU.
+ *
+ *
  * COMBINATIONS THAT ARE REFUSED
  *
  * Each of these is FA_ERROR_INVALID_ARGUMENT, and the text names both sides. Everything else combines freely [F44].
@@ -338,7 +367,16 @@ enum {
   FA_BF16 = 3, /* bfloat16: the upper half of a binary32 */
   FA_BOOL = 4, /* one byte, true when not zero [F75] */
   FA_I32 = 5,  /* 32-bit signed integer */
-  FA_I64 = 6   /* 64-bit signed integer: positions and slots alone */
+  FA_I64 = 6,  /* 64-bit signed integer: positions and slots alone */
+
+  FA_I8 = 7,    /* from here on, codes of quantised k and v: an 8-bit signed integer [F261] */
+  FA_E4M3 = 8,  /* float8_e4m3fn: 4 bits of exponent, 3 of fraction; no infinity; NaN is 0x7f and 0xff [F262] */
+  FA_E5M2 = 9,  /* float8_e5m2: the upper half of a binary16 [F263] */
+  FA_I4 = 10,   /* two 4-bit signed integers a byte, the first one in its low half [F264] */
+  FA_U4 = 11,   /* the same, unsigned */
+  FA_Q8_0 = 12, /* ggml's block_q8_0, 34 bytes: a binary16 scale, then 32 8-bit signed integers [F265] */
+  FA_Q4_0 = 13  /* ggml's block_q4_0, 18 bytes: a binary16 scale, then 16 bytes; byte i has element i in its low half and
+                   element 16 + i in its high half [F266] */
 };
 
 typedef int32_t fa_device;
@@ -433,6 +471,7 @@ typedef struct fa_desc {
   int32_t num_threads;     /* 0: FA_NUM_THREADS, else the CPUs that the process may use [F92]; at most FA_MAX_THREADS */
   fa_parallel_for parallel_for; /* NULL: the library's own threads [F93] */
   void *parallel_for_user;      /* NULL; passed to parallel_for */
+  fa_dtype dtype_v;             /* FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given */
 } fa_desc;
 
 /* One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
@@ -447,7 +486,7 @@ typedef struct fa_forward_args {
 
   fa_tensor q;   /* (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D) [F96] */
   fa_tensor k;   /* (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D) */
-  fa_tensor v;   /* as k, with Dv for D */
+  fa_tensor v;   /* as k, with Dv for D; dtype_v */
   fa_tensor out; /* (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input [F97] */
 
   fa_tensor lse;          /* absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included */
@@ -475,6 +514,12 @@ typedef struct fa_forward_args {
   void *workspace;       /* NULL: allocated by the call; else fa_forward_workspace_size bytes, 256-byte aligned [F109] */
   size_t workspace_size; /* 0; bytes behind workspace */
   void *stream;          /* NULL; the CUDA stream (CUstream, cudaStream_t) [F110]; ignored on the CPU [F111] */
+
+  fa_tensor k_scale; /* absent; (B, Sk, Hkv, G), each may be 1 (repeated), or as k where that is packed or paged; G divides D;
+                        FA_F32 (default), FA_F16, FA_BF16; of quantised k alone [F267] */
+  fa_tensor v_scale; /* absent; as k_scale, for v and Dv */
+  fa_tensor k_zero;  /* absent; as k_scale, with a G of its own */
+  fa_tensor v_zero;  /* absent; as k_zero, for v and Dv */
 } fa_forward_args;
 
 /* One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
@@ -492,7 +537,7 @@ typedef struct fa_backward_args {
 
   fa_tensor dq; /* absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16 */
   fa_tensor dk; /* absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16 */
-  fa_tensor dv; /* absent; written: shaped as v; the same types */
+  fa_tensor dv; /* absent; written: shaped as v; dtype_v (default), FA_F32, FA_F16, FA_BF16 */
 
   fa_tensor dlse;         /* absent; the gradient of lse, shaped as lse; FA_F32 */
   fa_tensor delta;        /* absent; the dot product of dout and out of each row, shaped as lse; FA_F32 */
@@ -554,7 +599,7 @@ typedef struct fa_append_args {
   fa_tensor k;       /* (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
   fa_tensor v;       /* absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types */
   fa_tensor k_cache; /* written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D) */
-  fa_tensor v_cache; /* absent with v; written; (B, Sk, Hkv, Dv), dtype_kv; paged as k_cache */
+  fa_tensor v_cache; /* absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache */
 
   fa_tensor q;     /* absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
   fa_tensor q_out; /* absent; written; as q; dtype_q; may be exactly q: the same data, strides and type [F241] */

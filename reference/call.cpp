@@ -9,11 +9,21 @@ namespace {
 
 const void *element(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k, int64_t l) {
   const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
-  return static_cast<const char *>(t.data) + offset * reference::dtype_bytes(dtype);
+  const int64_t unit = unit_elements(dtype);
+  return static_cast<const char *>(t.data) + offset / unit * row_bytes(dtype, unit);
 }
 
 Elements row(const fa_tensor &t, fa_dtype dtype, int64_t i, int64_t j, int64_t k) {
-  return {element(t, dtype, i, j, k, 0), t.stride[3] * reference::dtype_bytes(dtype), dtype};
+  return {element(t, dtype, i, j, k, 0), t.stride[3] * row_bytes(dtype, unit_elements(dtype)), dtype};
+}
+
+/// Those of row (i, j, k) of a tensor with `dim` elements a row.
+Elements::Factors factors(const fa_tensor &t, int64_t i, int64_t j, int64_t k, int64_t dim) {
+  if (!t.data) return {};
+  const fa_dtype dtype = t.dtype ? t.dtype : FA_F32;
+  const auto index = [&](int dimension, int64_t at) { return t.shape[dimension] == 1 ? 0 : at; };
+  const void *first = element(t, dtype, index(0, i), index(1, j), index(2, k), 0);
+  return {static_cast<const char *>(first), t.stride[3] * dtype_bytes(dtype), dtype, dim / t.shape[3]};
 }
 
 /// An element of an optional tensor whose dimensions may be 1 and are then repeated.
@@ -67,19 +77,27 @@ Elements Call::q(const Sequence &s, int64_t i, int64_t head) const {
 }
 
 Elements Call::k(const Sequence &s, int64_t j, int64_t head) const {
-  return kv_row(args.k, s, j, head);
+  return kv_row(args.k, kv_type(), args.k_scale, args.k_zero, s, j, head);
 }
 
 Elements Call::v(const Sequence &s, int64_t j, int64_t head) const {
-  return kv_row(args.v, s, j, head);
+  return kv_row(args.v, v_type(), args.v_scale, args.v_zero, s, j, head);
 }
 
-Elements Call::kv_row(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head) const {
+Elements Call::kv_row(const fa_tensor &tensor, fa_dtype dtype, const fa_tensor &scale, const fa_tensor &zero,
+                      const Sequence &s, int64_t j, int64_t head) const {
   const int64_t token = s.k_row + j;
-  if (!args.block_table.data) return row(tensor, kv_type(), s.k_batch, token, head);
+  const auto row_at = [&](int64_t batch, int64_t at) {
+    Elements elements = row(tensor, dtype, batch, at, head);
+    elements.scale = factors(scale, batch, at, head, tensor.shape[3]);
+    elements.zero = factors(zero, batch, at, head, tensor.shape[3]);
+    return elements;
+  };
+  if (!args.block_table.data) return row_at(s.k_batch, token);
   const int64_t page_size = args.k.shape[1];
-  const auto page = int64_t(reference::load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
-  return row(tensor, kv_type(), page, token % page_size, head);
+  const auto page =
+      int64_t(reference::load(element(args.block_table, FA_I32, s.index, token / page_size, 0, 0), FA_I32));
+  return row_at(page, token % page_size);
 }
 
 double Call::bias(const Sequence &s, int64_t head, int64_t i, int64_t j) const {

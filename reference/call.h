@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "reference/codes.h"
 #include "reference/number.h"
 
 namespace reference {
@@ -16,9 +17,34 @@ class Elements {
  public:
   Elements(const void *first, int64_t bytes_apart, fa_dtype dtype)
       : first_(static_cast<const char *>(first)), bytes_apart_(bytes_apart), dtype_(dtype) {}
-  double operator[](int64_t d) const { return reference::load(first_ + d * bytes_apart_, dtype_); }
+  double operator[](int64_t d) const { return scaled(code(d), d); }
+
+  /// Scales or zeros of a row of elements, each of so many of them.
+  struct Factors {
+    const char *first = nullptr;  // absent
+    int64_t bytes_apart = 0;
+    fa_dtype dtype = FA_F32;
+    int64_t channels = 1;
+
+    double of(int64_t d, double absent) const {
+      if (!first) return absent;
+      const double x = reference::load(first + d / channels * bytes_apart, dtype);
+      return std::isfinite(x) ? x : NAN;
+    }
+  };
+  Factors scale, zero;
 
  private:
+  double code(int64_t d) const {
+    if (!codes_of(dtype_)) return reference::load(first_ + d * bytes_apart_, dtype_);
+    if (unit_elements(dtype_) > 1) return load_code(first_, dtype_, d);
+    return load_code(first_ + d * bytes_apart_, dtype_, 0);
+  }
+
+  double scaled(double code, int64_t d) const {
+    return scale.first || zero.first ? (code - zero.of(d, 0)) * scale.of(d, 1) : code;
+  }
+
   const char *first_;
   int64_t bytes_apart_;
   fa_dtype dtype_;
@@ -47,6 +73,7 @@ class Call {
 
   fa_dtype q_type() const { return desc.dtype_q; }
   fa_dtype kv_type() const { return desc.dtype_kv ? desc.dtype_kv : desc.dtype_q; }
+  fa_dtype v_type() const { return desc.dtype_v ? desc.dtype_v : kv_type(); }
   fa_dtype out_type() const { return desc.dtype_out ? desc.dtype_out : desc.dtype_q; }
   int64_t dim() const { return desc.head_dim; }
   int64_t dim_v() const { return desc.head_dim_v ? desc.head_dim_v : desc.head_dim; }
@@ -69,7 +96,8 @@ class Call {
   bool attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
 
  private:
-  Elements kv_row(const fa_tensor &tensor, const Sequence &s, int64_t j, int64_t head) const;
+  Elements kv_row(const fa_tensor &tensor, fa_dtype dtype, const fa_tensor &scale, const fa_tensor &zero,
+                  const Sequence &s, int64_t j, int64_t head) const;
 };
 
 }  // namespace reference

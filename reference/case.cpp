@@ -11,17 +11,19 @@
 namespace reference {
 namespace {
 
-/// By their numbers.
-const char *const dtype_names[] = {
-    "default",
-#define FA_ELEMENT(dtype, number, name, use, bits) #name,
-#include "src/core/all_elements.inc"
-#undef FA_ELEMENT
+struct NamedType {
+  fa_dtype dtype;
+  const char *name;
 };
-#define FA_ELEMENT(dtype, number, name, use, bits) \
-  static_assert(FA_##dtype == number && number < std::size(dtype_names));
+constexpr NamedType named_types[] = {
+    {FA_DTYPE_DEFAULT, "default"},
+#define FA_ELEMENT(dtype, number, name, use, bits) {FA_##dtype, #name},
+#define FA_CODES(dtype, number, name, kind, elements, bytes) {FA_##dtype, #name},
+#include "src/core/codes.inc"
 #include "src/core/all_elements.inc"
 #undef FA_ELEMENT
+#undef FA_CODES
+};
 const char *const mask_names[] = {"none", "causal", "top_left"};
 
 template <class T>
@@ -75,9 +77,11 @@ std::vector<Field> fields_of(Case *c) {
                       }});
   };
   const auto dtype = [&](const char *key, fa_dtype *member) {
-    fields.push_back(
-        {key, [member] { return dtype_names[*member]; },
-         [member](const std::string &text) { return from_name(text, dtype_names, std::size(dtype_names), member); }});
+    fields.push_back({key, [member] { return name_of(*member); },
+                      [member](const std::string &text) {
+                        *member = dtype_named(text);
+                        return *member != FA_DTYPE_DEFAULT || text == "default";
+                      }});
   };
   const auto layout = [&](const char *key, Layout *member) {
     fields.push_back({key, [member] { return name_of(*member); },
@@ -97,6 +101,7 @@ std::vector<Field> fields_of(Case *c) {
   integer("dv", &c->dv);
   dtype("q", &c->q);
   dtype("kv", &c->kv);
+  dtype("v", &c->v);
   dtype("out", &c->out);
   fields.push_back({"mask", [c] { return mask_names[c->mask]; },
                     [c](const std::string &text) { return from_name(text, mask_names, 3, &c->mask); }});
@@ -119,6 +124,10 @@ std::vector<Field> fields_of(Case *c) {
 #define FA_WORD(word, field) text_field(#word, &c->word);
   FA_PER_HEAD_WORDS(FA_WORD)
 #undef FA_WORD
+  text_field("kscale", &c->kscale);
+  text_field("vscale", &c->vscale);
+  text_field("kzero", &c->kzero);
+  text_field("vzero", &c->vzero);
   integer("lse", &c->lse);
   integer("splits", &c->splits);
   integer("threads", &c->threads);
@@ -166,13 +175,15 @@ std::vector<Field> fields_of(Case *c) {
 }  // namespace
 
 const char *name_of(fa_dtype dtype) {
-  return dtype_names[dtype];
+  for (const NamedType &type : named_types)
+    if (type.dtype == dtype) return type.name;
+  return "";
 }
 
 fa_dtype dtype_named(const std::string &name) {
-  fa_dtype dtype = FA_DTYPE_DEFAULT;
-  from_name(name, dtype_names, std::size(dtype_names), &dtype);
-  return dtype;
+  for (const NamedType &type : named_types)
+    if (type.name == name) return type.dtype;
+  return FA_DTYPE_DEFAULT;
 }
 
 std::string to_text(const Case &c) {

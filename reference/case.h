@@ -19,7 +19,7 @@ namespace reference {
 /// Everything that decides a call. The contents of tensors and arrays follow from the sizes and the seed.
 struct Case {
   int64_t b = 1, sq = 16, sk = 16, hq = 1, hkv = 1, d = 64, dv = 0;  // dv 0: as d
-  fa_dtype q = FA_F32, kv = FA_DTYPE_DEFAULT, out = FA_DTYPE_DEFAULT;
+  fa_dtype q = FA_F32, kv = FA_DTYPE_DEFAULT, v = FA_DTYPE_DEFAULT, out = FA_DTYPE_DEFAULT;
   fa_mask mask = FA_MASK_NONE;
   int64_t window_left = -1, window_right = -1, chunk = 0;
   double scale = 0, softcap = 0;
@@ -33,6 +33,10 @@ struct Case {
   std::string bias;
   std::string boolmask;  // dimensions only: "bqk"; "none" repeats all of them
   bool lse = true;
+
+  // Scales and zeros of quantised k and v: the type, the dimensions that are not repeated, of "bsh", and the groups of
+  // channels, 0 for one each: "f16:bh:4". Those of "bsh" are key/value rows as k has them.
+  std::string kscale, vscale, kzero, vzero;
 
   int32_t splits = 0, threads = 1;
   bool workspace = false;  // the caller's
@@ -66,6 +70,7 @@ struct Case {
 
   int64_t dim_v() const { return dv ? dv : d; }
   fa_dtype kv_type() const { return kv ? kv : q; }
+  fa_dtype v_type() const { return v ? v : kv_type(); }
   fa_dtype out_type() const { return out ? out : q; }
 
 #define FA_WORD(word, field) std::string word;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "reference/codes.h"
 #include "reference/number.h"
 
 namespace reference {
@@ -25,9 +26,15 @@ bool same_special(double got, double expected) {
   return std::isnan(expected) ? std::isnan(got) : got == expected;
 }
 
+/// Roundings of a quantised element: (code - zero) * scale, and the scale as a factor of what is summed.
+double dequantised(fa_dtype dtype) {
+  return codes_of(dtype) ? 4 : 0;
+}
+
 /// The error of a score that is summed in f32 from exact products, and of the softcap's tanh.
 double score_error(const Case &c, const reference::Result &r, int64_t at) {
-  return (double(c.d) + 16) * u32 * r.score[size_t(at)] + r.lost[size_t(at)] + 8 * u32 * c.softcap;
+  return (double(c.d) + 16 + dequantised(c.kv_type())) * u32 * r.score[size_t(at)] + r.lost[size_t(at)] +
+         8 * u32 * c.softcap;
 }
 
 /// The error, relative to the largest one, of a probability that is too small for the normal numbers of q's type. Those
@@ -38,7 +45,7 @@ double smallest_probability(const Case &c) {
 
 /// Values below f32's normal numbers in dot products of bf16.
 double flushed_value(const Case &c) {
-  return products_flush(c.q) && products_flush(c.kv_type()) ? 0x1p-126 : 0;
+  return products_flush(c.q) && products_flush(c.kv_type()) && products_flush(c.v_type()) ? 0x1p-126 : 0;
 }
 
 }  // namespace
@@ -48,7 +55,7 @@ double out_bound(const Case &c, const reference::Result &r, int64_t at, int64_t 
   const double moved = 2 * score_error(c, r, at), furthest = 2 * r.largest_v[element];
   // Weights that may be off by more than their own size: any mean of the values is possible.
   const double by_scores = moved < 1 ? std::min(std::expm1(moved) * r.mean_v[element], furthest) : furthest;
-  const double weights = (r.keys[size_t(at)] + 32) * u32 + 3 * operand_roundoff(c.q);
+  const double weights = (r.keys[size_t(at)] + 32 + dequantised(c.v_type())) * u32 + 3 * operand_roundoff(c.q);
   // Weights below the normal numbers of f32, relative to the largest, may be taken for 0.
   const double underflow = r.keys[size_t(at)] * 0x1p-124 * std::max(1.0, r.largest_v[element]);
   return by_scores + weights * r.mean_v[element] + smallest_probability(c) * r.even_v[element] +

@@ -126,7 +126,8 @@ struct Head {
   /// is the sum of both rows' lengths.
   Real lost(Real sizes) const {
     const Real dim = Real(call.dim());
-    const bool flushes = products_flush(call.q_type()) && products_flush(call.kv_type());
+    const bool flushes =
+        products_flush(call.q_type()) && products_flush(call.kv_type()) && products_flush(call.v_type());
     return flushes ? Real(0x1p-126) * (dim + std::sqrt(dim) * sizes) : Real(0x1p-149) * dim;
   }
 

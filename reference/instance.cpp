@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "reference/call.h"
+#include "reference/codes.h"
 #include "reference/number.h"
 #include "reference/random.h"
 
@@ -15,7 +16,19 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-enum Stream : uint64_t { for_q = 1, for_k, for_v, for_bias, for_mask, for_alibi, for_sinks, for_arrays, for_special };
+enum Stream : uint64_t {
+  for_q = 1,
+  for_k,
+  for_v,
+  for_bias,
+  for_mask,
+  for_alibi,
+  for_sinks,
+  for_arrays,
+  for_special,
+  for_scales,
+  for_zeros
+};
 
 /// An optional tensor takes another tensor's layout unless that repeats elements, which its contents could not survive.
 Layout gapped(Layout layout) {
@@ -59,6 +72,7 @@ Instance::Instance(const Case &c_in, Guard guard) : c(c_in) {
   desc.device = FA_DEVICE_CPU;
   desc.dtype_q = c.q;
   desc.dtype_kv = c.kv;
+  desc.dtype_v = c.v;
   desc.dtype_out = c.out;
   desc.mask = c.mask;
   desc.head_dim = c.d;
@@ -131,13 +145,10 @@ void Instance::make_tensors(Guard guard) {
   if (c.page) batch_k = c.b * block_table.shape()[1] + 1, rows_k = c.page, longest_k = block_table.shape()[1] * c.page;
 
   q = Tensor({batch_q, rows_q, c.hq, c.d}, c.q, c.q_layout, guard);
-  k = Tensor({batch_k, rows_k, c.hkv, c.d}, c.kv_type(), c.k_layout, guard);
-  v = Tensor({batch_k, rows_k, c.hkv, c.dim_v()}, c.kv_type(), c.v_layout, guard);
   out = Tensor({batch_q, rows_q, c.hq, c.dim_v()}, c.out_type(), c.out_layout, guard);
   if (c.lse) lse = Tensor({batch_q, c.hq, rows_q, 1}, FA_F32, c.out_layout, guard);
   q.randomise(c.seed, for_q, amplitude(c, 'q', q.dtype(), c.amp));
-  k.randomise(c.seed, for_k, amplitude(c, 'k', k.dtype(), c.k_amp));
-  v.randomise(c.seed, for_v, amplitude(c, 'v', v.dtype(), c.v_amp));
+  make_keys_and_values(batch_k, rows_k, guard);
   if (c.v_amp != 1 || c.special) make_values_uneven();
 
   const Tensor::Shape scores = {c.b, c.hq, c.sq, longest_k};
@@ -171,8 +182,70 @@ void Instance::make_tensors(Guard guard) {
   per_head(c.sinks, &sinks, [&](int64_t n) { return sink * normal(hash(c.seed, for_sinks, uint64_t(n))); });
 }
 
+namespace {
+
+/// A tensor of scales or zeros, as Case has it in words, of rows with these dimensions; value(n) is its n-th element.
+template <class Value>
+Tensor factors_of(const std::string &words, const Tensor::Shape &rows, Layout layout, Guard guard, Value value) {
+  if (words.empty()) return {};
+  const size_t first = words.find(':'), second = words.find(':', first + 1);
+  Tensor::Shape shape = rows;
+  for (size_t axis = 0; axis < 3; ++axis)
+    if (words.substr(first, second - first).find("bsh"[axis]) == std::string::npos) shape[axis] = 1;
+  const int64_t groups = std::stoll(words.substr(second + 1));
+  shape[3] = groups > 0 ? groups : rows[3];
+  Tensor tensor(shape, dtype_named(words.substr(0, first)), gapped(layout), guard);
+  tensor.each([&](int64_t i, int64_t j, int64_t h, int64_t g, int64_t n) { tensor.set(i, j, h, g, value(n)); });
+  return tensor;
+}
+
+/// An element of it, for element d of row (i, j, h).
+double factor_at(const Tensor &t, int64_t i, int64_t j, int64_t h, int64_t d, int64_t dim, double absent) {
+  if (!t) return absent;
+  const auto index = [&](size_t axis, int64_t at) { return t.shape()[axis] == 1 ? 0 : at; };
+  return t.get(index(0, i), index(1, j), index(2, h), d / (dim / t.shape()[3]));
+}
+
+}  // namespace
+
+void Instance::make_keys_and_values(int64_t batch, int64_t rows, Guard guard) {
+  const auto make = [&](char letter, fa_dtype dtype, Layout layout, int64_t dim, double amp, uint64_t stream,
+                        const std::string &scales, const std::string &zeros, Tensor *tensor, Tensor *scale,
+                        Tensor *zero) {
+    const Tensor::Shape shape = {batch, rows, c.hkv, dim};
+    *tensor = Tensor(shape, dtype, layout, guard);
+    amp = amplitude(c, letter, dtype, amp);
+    if (!codes_of(dtype)) return tensor->randomise(c.seed, stream, amp);
+    const auto x = [&](int64_t i, int64_t j, int64_t h, int64_t d) {
+      const int64_t n = ((i * rows + j) * c.hkv + h) * dim + d;
+      return amp * normal(hash(c.seed, stream, uint64_t(n)));
+    };
+    if (codes_of(dtype)->block) return tensor->set_blocks(x);
+    *scale = factors_of(scales, shape, layout, guard, [&](int64_t n) {
+      const double larger = 1 + double(hash(c.seed, for_scales + stream, uint64_t(n)) % 64) / 64;
+      return larger * 3.47 * amp / largest_code(dtype);
+    });
+    *zero = factors_of(zeros, shape, layout, guard, [&](int64_t n) {
+      return middle_code(dtype) + normal(hash(c.seed, for_zeros + stream, uint64_t(n)));
+    });
+    tensor->each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t) {
+      const double s = factor_at(*scale, i, j, h, d, dim, 1), z = factor_at(*zero, i, j, h, d, dim, 0);
+      tensor->set(i, j, h, d, x(i, j, h, d) / s + z);
+    });
+  };
+  make('k', c.kv_type(), c.k_layout, c.d, c.k_amp, for_k, c.kscale, c.kzero, &k, &k_scale, &k_zero);
+  make('v', c.v_type(), c.v_layout, c.dim_v(), c.v_amp, for_v, c.vscale, c.vzero, &v, &v_scale, &v_zero);
+}
+
 /// v_amp: values of every other row are 0. special: a few are NaN or infinite.
 void Instance::make_values_uneven() const {
+  if (codes_of(c.v_type())) {  // whose scales are what can be special
+    v_scale.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
+      const uint64_t bits = hash(c.seed, for_special, uint64_t(index));
+      if (c.special && bits % 53 == 0) v_scale.set(i, j, m, n, bits / 53 % 2 ? nan : infinity);
+    });
+    return;
+  }
   v.each([&](int64_t i, int64_t j, int64_t m, int64_t n, int64_t index) {
     const uint64_t bits = hash(c.seed, for_special, uint64_t(index));
     if (c.v_amp != 1 && j % 2 == 0) v.set(i, j, m, n, 0);
@@ -223,8 +296,9 @@ void Instance::poison_unused() const {
     });
   };
   poison(q, live_q, nan, infinity);
-  poison(k, live_k, nan, infinity);
-  poison(v, live_k, infinity, nan);
+  if (!codes_of(k.dtype())) poison(k, live_k, nan, infinity);
+  if (!codes_of(v.dtype())) poison(v, live_k, infinity, nan);
+  poison_rows(live_k);
   // Positions that leftpad_k leaves out are before the used ones; entries before a used page are looked up or not as
   // the engine likes, entries after are not.
   if (c.page) {
@@ -235,6 +309,37 @@ void Instance::poison_unused() const {
       }
     }
   }
+}
+
+/// Of quantised tensors: unused rows, and scales and zeros that belong to unused rows alone, are filled with ones,
+/// which are NaN where there is one.
+void Instance::poison_rows(const std::vector<char> &live_k) const {
+  const auto index = [](const Tensor &t, size_t axis, int64_t at) { return t.shape()[axis] == 1 ? 0 : at; };
+  const auto fill = [&](const Tensor &t) {
+    const auto row_of = [&](int64_t i, int64_t j, int64_t h) {
+      return t.at(index(t, 0, i), index(t, 1, j), index(t, 2, h), 0);
+    };
+    const auto bytes = size_t(row_bytes(t.dtype(), t.shape()[3]));
+    if (t.view().stride[3] != 1) return;  // rows lie within each other
+    const auto each_row = [&](bool live, auto f) {
+      for (int64_t i = 0; i < k.shape()[0]; ++i)
+        for (int64_t j = 0; j < k.shape()[1]; ++j)
+          for (int64_t h = 0; h < k.shape()[2]; ++h)
+            if (bool(live_k[size_t(i * k.shape()[1] + j)]) == live) f(row_of(i, j, h));
+    };
+    std::vector<char> kept;
+    each_row(true, [&](const char *row) { kept.insert(kept.end(), row, row + bytes); });
+    each_row(false, [&](char *row) { std::fill_n(row, bytes, char(0xff)); });
+    size_t at = 0;
+    each_row(true, [&](char *row) {
+      std::copy_n(kept.data() + at, bytes, row);
+      at += bytes;
+    });
+  };
+  for (const Tensor *t : {&k, &v})
+    if (codes_of(t->dtype())) fill(*t);
+  for (const Tensor *t : {&k_scale, &v_scale, &k_zero, &v_zero})
+    if (*t) fill(*t);
 }
 
 void Instance::clear_outputs() const {
@@ -264,6 +369,7 @@ std::vector<char> Instance::input_bytes() const {
   };
 #define FA_TENSOR(name, ...) add(name);
   FA_INPUT_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+  FA_QUANTISED_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
 #undef FA_TENSOR
   return all;
 }

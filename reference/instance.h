@@ -53,8 +53,10 @@ class Instance {
   void make_arrays(Guard guard);
   void make_tensors(Guard guard);
   void make_table(Guard guard);
+  void make_keys_and_values(int64_t batch, int64_t rows, Guard guard);
   void make_values_uneven() const;
   void poison_unused() const;
+  void poison_rows(const std::vector<char> &live_k) const;
 
   std::vector<char> inputs_as_built_;
 };

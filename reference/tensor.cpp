@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "reference/codes.h"
 #include "reference/number.h"
 #include "reference/random.h"
 
@@ -14,6 +15,14 @@ constexpr int pattern = 0xff;
 const char *const names[layout_count] = {"bshd",     "bhsd",    "slice",      "padded",    "odd",     "reversed",
                                          "mirrored", "stepped", "transposed", "one_batch", "one_row", "one_head"};
 
+/// Of packed types, which keep the elements of a row together, a layout that does not becomes another.
+Layout packed_layout(Layout layout) {
+  if (layout == Layout::mirrored) return Layout::reversed;
+  if (layout == Layout::stepped) return Layout::slice;
+  return layout == Layout::transposed ? Layout::bhsd : layout;
+}
+
+/// In elements, or in units.
 std::array<int64_t, 4> strides(Tensor::Shape shape, Layout layout) {
   const auto [b, s, h, d] = shape;
   switch (layout) {
@@ -51,35 +60,51 @@ const char *name_of(Layout layout) {
 }
 
 Tensor::Tensor(Shape shape, fa_dtype dtype, Layout layout, Guard guard) : shape_(shape) {
-  const auto stride = strides(shape, layout);
+  const int64_t unit = unit_elements(dtype), unit_bytes = row_bytes(dtype, unit);
+  Shape units = shape;
+  units[3] /= unit;
+  const auto stride = strides(units, unit > 1 ? packed_layout(layout) : layout);
   int64_t lowest = 0, highest = 0;
   bool any = true;
-  for (int axis = 0; axis < 4; ++axis) {
-    any = any && shape[size_t(axis)] > 0;
-    const int64_t reach = (shape[size_t(axis)] - 1) * stride[size_t(axis)];
+  for (size_t axis = 0; axis < 4; ++axis) {
+    any = any && shape[axis] > 0;
+    const int64_t reach = (units[axis] - 1) * stride[axis];
     (reach < 0 ? lowest : highest) += reach;
-    view_.shape[axis] = shape[size_t(axis)];
-    view_.stride[axis] = stride[size_t(axis)];
+    view_.shape[axis] = shape[axis];
+    view_.stride[axis] = axis < 3 ? stride[axis] * unit : stride[axis];
   }
   view_.dtype = dtype;
   const int64_t lead = layout == Layout::odd ? 1 : 0;
-  const int64_t elements = any ? highest - lowest + 1 + lead : 0;
-  memory_ = GuardedMemory(size_t(elements * dtype_bytes(dtype)), guard);
+  const int64_t all = any ? highest - lowest + 1 + lead : 0;
+  memory_ = GuardedMemory(size_t(all * unit_bytes), guard);
   clear();
-  view_.data = any ? memory_.data() + (lead - lowest) * dtype_bytes(dtype) : nullptr;
+  view_.data = any ? memory_.data() + (lead - lowest) * unit_bytes : nullptr;
 }
 
 char *Tensor::at(int64_t i, int64_t j, int64_t k, int64_t l) const {
-  const int64_t offset = i * view_.stride[0] + j * view_.stride[1] + k * view_.stride[2] + l * view_.stride[3];
-  return static_cast<char *>(view_.data) + offset * dtype_bytes(view_.dtype);
+  const int64_t unit = unit_elements(view_.dtype);
+  const int64_t row = i * view_.stride[0] + j * view_.stride[1] + k * view_.stride[2];
+  const int64_t units = row / unit + l / unit * view_.stride[3];
+  return static_cast<char *>(view_.data) + units * row_bytes(view_.dtype, unit);
 }
 
 double Tensor::get(int64_t i, int64_t j, int64_t k, int64_t l) const {
-  return load(at(i, j, k, l), view_.dtype);
+  const int64_t unit = unit_elements(view_.dtype);
+  return codes_of(view_.dtype) ? load_code(at(i, j, k, l), view_.dtype, l % unit) : load(at(i, j, k, l), view_.dtype);
 }
 
 void Tensor::set(int64_t i, int64_t j, int64_t k, int64_t l, double x) const {
-  store(at(i, j, k, l), view_.dtype, x);
+  const int64_t unit = unit_elements(view_.dtype);
+  if (!codes_of(view_.dtype)) return store(at(i, j, k, l), view_.dtype, x);
+  store_code(at(i, j, k, l), view_.dtype, l % unit, x);
+}
+
+void Tensor::set_blocks(const std::function<double(int64_t, int64_t, int64_t, int64_t)> &value) const {
+  double x[32];
+  each([&](int64_t i, int64_t j, int64_t k, int64_t l, int64_t) {
+    x[l % 32] = value(i, j, k, l);
+    if (l % 32 == 31) store_block(at(i, j, k, l), view_.dtype, x);
+  });
 }
 
 void Tensor::randomise(uint64_t seed, uint64_t stream, double amplitude) const {
@@ -104,7 +129,8 @@ std::string Tensor::untouched_outside(const std::vector<char> &written, int sequ
     const int64_t row = sequence_axis == 1 ? j : k;
     if (!written[size_t(i * rows + row)]) return;
     const char *element = at(i, j, k, l);
-    std::fill_n(&touchable[size_t(element - memory_.data())], dtype_bytes(view_.dtype), char(1));
+    std::fill_n(&touchable[size_t(element - memory_.data())], row_bytes(view_.dtype, unit_elements(view_.dtype)),
+                char(1));
   });
   for (size_t byte = 0; byte < touchable.size(); ++byte) {
     if (touchable[byte] || memory_.data()[byte] == char(pattern)) continue;

@@ -247,6 +247,7 @@ fa_tensor RunCall::read_optional(const RunOptions &options, const std::string &p
     case schema::Form::pages:
       return read_pages(path, array);
     case schema::Form::rows:
+    case schema::Form::factors:
     case schema::Form::row_sums:
     case schema::Form::places:
     case schema::Form::table:

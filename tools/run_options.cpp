@@ -42,6 +42,7 @@ const char *shape_text(schema::Form form) {
     case schema::Form::pages:
       return ", (B, pages)";
     case schema::Form::rows:
+    case schema::Form::factors:
     case schema::Form::row_sums:
     case schema::Form::places:
     case schema::Form::table:

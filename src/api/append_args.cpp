@@ -18,6 +18,20 @@ constexpr fa_append_args defaults = {};
 
 constexpr uint32_t rotary_flags = FA_APPEND_ROTARY_INTERLEAVED | FA_APPEND_ROTARY_TAIL, known_flags = rotary_flags;
 
+/// Rows are written as they are computed: with as many bits as numbers have.
+bool check_types(const Attention &a) {
+  const struct {
+    const char *field;
+    fa_dtype dtype;
+  } types[] = {{"desc.dtype_kv", a.kv_dtype}, {"desc.dtype_v", a.v_dtype}};
+  for (const auto &type : types) {
+    if (!is_quantised(type.dtype)) continue;
+    return refuse("%s is %s, but fa_append does not quantise in this version; expected FA_F32, FA_F16 or FA_BF16",
+                  type.field, dtype_name(type.dtype));
+  }
+  return true;
+}
+
 /// What chooses rows of the cache.
 bool check_places(const fa_append_args &args) {
   if (args.slot_mapping.data && args.block_table.data) {
@@ -78,7 +92,7 @@ bool read_args(const Attention &attention, const fa_append_args *args, Purpose p
   const fa_append_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
-  return check_places(*a) && read_numbers(*a, call) && check_rotary(*a) && read_arrays(*a, call) &&
+  return check_types(attention) && check_places(*a) && read_numbers(*a, call) && check_rotary(*a) && read_arrays(*a, call) &&
          read_tensors(attention, *a, purpose, call) &&
          (purpose == Purpose::size || (read_workspace(*a, call) && check_overlap(*a, *call)));
 }

@@ -5,6 +5,7 @@
 
 #include "api/fields.h"
 #include "api/overlap.h"
+#include "api/quantised.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
 
@@ -50,7 +51,7 @@ bool read_args(const Attention &attention, const fa_forward_args *args, Purpose 
   if (!a) return false;
   problem->attention = &attention;
   return check_combinations(attention, *a) && read_numbers(*a, problem) && read_arrays(*a, problem) &&
-         read_tensors(attention, *a, purpose, problem) &&
+         read_tensors(attention, *a, purpose, problem) && read_factors(*a, purpose, problem) &&
          (purpose == Purpose::size || (read_workspace(*a, problem) && check_overlap(*a, *problem)));
 }
 

@@ -48,6 +48,22 @@ bool check_combinations(const fa_backward_args &args) {
   return check_arrays(args);
 }
 
+/// Gradients are those of k and v, of which codes hold too few bits, and both are of one type.
+bool check_types(const Attention &a) {
+  const struct {
+    const char *field, *name;
+    fa_dtype dtype;
+  } types[] = {{"desc.dtype_kv", "k", a.kv_dtype}, {"desc.dtype_v", "v", a.v_dtype}};
+  for (const auto &type : types) {
+    if (!is_quantised(type.dtype)) continue;
+    return refuse("%s is %s, but fa_backward does not support a quantised %s; expected FA_F32, FA_F16 or FA_BF16",
+                  type.field, dtype_name(type.dtype), type.name);
+  }
+  if (a.v_dtype == a.kv_dtype) return true;
+  return refuse("desc.dtype_v is %s, and desc.dtype_kv %s; fa_backward expects one type of k and v",
+                dtype_name(a.v_dtype), dtype_name(a.kv_dtype));
+}
+
 bool read_numbers(const fa_backward_args &args, BackwardCall *call) {
   uint32_t known = 0;
   for (const Gradient &g : gradients) known |= g.bit;
@@ -55,8 +71,8 @@ bool read_numbers(const fa_backward_args &args, BackwardCall *call) {
   call->accumulate = args.accumulate;
   if (!check_numbers(args)) return false;
   if ((args.accumulate & ~known) == 0) return true;
-  return refuse("args.accumulate is %#x; expected FA_ACCUMULATE_* or-ed together: bits %#x are not defined", args.accumulate,
-                args.accumulate & ~known);
+  return refuse("args.accumulate is %#x; expected FA_ACCUMULATE_* or-ed together: bits %#x are not defined",
+                args.accumulate, args.accumulate & ~known);
 }
 
 /// Values derived from the tensors that have been read.
@@ -89,7 +105,7 @@ bool read_args(const Attention &attention, const fa_backward_args *args, Purpose
   const fa_backward_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
-  return check_combinations(*a) && read_numbers(*a, call) && read_arrays(*a, call) &&
+  return check_types(attention) && check_combinations(*a) && read_numbers(*a, call) && read_arrays(*a, call) &&
          read_tensors(attention, *a, purpose, call) && check_gradients(*a, call) &&
          (purpose == Purpose::size || (check_delta(*call) && read_workspace(*a, call) && check_overlap(*a, *call)));
 }

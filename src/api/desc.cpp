@@ -30,7 +30,23 @@ constexpr fa_desc defaults = [] {
 bool check_dtypes(const fa_desc &d, Attention *a) {
   return resolve_dtype("desc", "dtype_q", d.dtype_q, FA_DTYPE_DEFAULT, float_types, "it has no default", &a->q_dtype) &&
          resolve_dtype("desc", "dtype_kv", d.dtype_kv, a->q_dtype, cache_types, "or 0: as dtype_q", &a->kv_dtype) &&
+         resolve_dtype("desc", "dtype_v", d.dtype_v, a->kv_dtype, cache_types, "or 0: as dtype_kv", &a->v_dtype) &&
          resolve_dtype("desc", "dtype_out", d.dtype_out, a->q_dtype, float_types, "or 0: as dtype_q", &a->out_dtype);
+}
+
+/// A row is whole units of its type.
+bool check_row(const char *field, int64_t dim, const char *type_field, fa_dtype dtype) {
+  const int64_t elements = unit_of(dtype).elements;
+  if (dim % elements == 0) return true;
+  return refuse("%s is %lld, and %s %s, of which %lld elements are together; expected a multiple of %lld", field,
+                ll{dim}, type_field, dtype_name(dtype), ll{elements}, ll{elements});
+}
+
+bool check_rows(const fa_desc &d, const Attention &a) {
+  const char *type_of_v = d.dtype_v != FA_DTYPE_DEFAULT ? "desc.dtype_v" : "desc.dtype_kv";
+  return check_row("desc.head_dim", d.head_dim, "desc.dtype_kv", a.kv_dtype) &&
+         check_row(d.head_dim_v ? "desc.head_dim_v" : "desc.head_dim", d.head_dim_v ? d.head_dim_v : d.head_dim,
+                   type_of_v, a.v_dtype);
 }
 
 bool check_ranges(const fa_desc &d) {
@@ -98,7 +114,9 @@ bool read_desc(const fa_desc *desc, Attention *attention) {
   if (!desc) return refuse("desc is NULL; expected an fa_desc set by fa_desc_init");
   fa_desc storage;
   const fa_desc *d = upgrade_struct(size_rule, desc, defaults, &storage);
-  if (!d || !check_ranges(*d) || !check_dtypes(*d, attention) || !check_floats(*d) || !check_flags(*d)) return false;
+  if (!d || !check_ranges(*d) || !check_dtypes(*d, attention) || !check_rows(*d, *attention) || !check_floats(*d) ||
+      !check_flags(*d))
+    return false;
   store(*d, attention);
   return true;
 }

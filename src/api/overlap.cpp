@@ -15,7 +15,8 @@
 namespace fa::api {
 namespace {
 
-/// A tensor's bytes, or an array's: low is that of its lowest element, end the one behind its highest.
+/// A tensor's bytes, or an array's: low is that of its lowest element, end the one behind its highest. A packed row
+/// counts as one element.
 struct Memory {
   const char *name;
   uintptr_t low, end;
@@ -29,7 +30,8 @@ constexpr int64_t ones[4] = {1, 1, 1, 1};
 
 Memory memory_of(const char *name, const fa_tensor &tensor, const View &view) {
   const auto data = reinterpret_cast<uintptr_t>(view.data);
-  const auto element = static_cast<uint64_t>(dtype_bytes(view.dtype));
+  const auto element =
+      static_cast<uint64_t>(is_packed(view.dtype) ? row_bytes(view.dtype, tensor.shape[3]) : dtype_bytes(view.dtype));
   Memory memory = {name, data, data + element, element, &tensor.shape, &view.stride};
   for (int i = 0; i < 4; ++i) {
     const int64_t way = view.stride[i] * (tensor.shape[i] - 1);

@@ -11,7 +11,7 @@ namespace fa::api {
 namespace {
 
 struct DtypeText {
-  char text[64];
+  char text[160];
 
   explicit DtypeText(fa_dtype dtype) {
     const char *name = dtype_name(dtype);

@@ -37,6 +37,9 @@ constexpr DtypeSet types_up_to(ElementUse last) {
 #define FA_ELEMENT(dtype, number, name, use, bits) \
   if (ElementUse::use <= last) types |= only(FA_##dtype);
 #include "core/all_elements.inc"
+#define FA_CODES(dtype, number, name, kind, elements, bytes) FA_ELEMENT(dtype, number, name, cache, 0)
+#include "core/codes.inc"
+#undef FA_CODES
 #undef FA_ELEMENT
   return types;
 }

@@ -86,6 +86,10 @@ class Reader {
       case ShapeRule::values:
         return {exactly(k[0], "as k"), exactly(k[1], "as k"), exactly(k[2], "as k"),
                 exactly(a_.head_dim_v, "desc.head_dim_v")};
+      case ShapeRule::of_keys:
+        return factors(a_.head_dim, "as k", "groups of channels: a divisor of desc.head_dim");
+      case ShapeRule::of_values:
+        return factors(a_.head_dim_v, "as v", "groups of channels: a divisor of desc.head_dim_v");
       case ShapeRule::as_q:
         return {exactly(q[0], "as q"), exactly(q[1], "as q"), exactly(q[2], "as q"),
                 exactly(a_.head_dim, "desc.head_dim")};
@@ -135,6 +139,12 @@ class Reader {
     if (args_.cu_seqlens_k) return exactly(1, "cu_seqlens_k packs all sequences into one");
     if (args_.kv_batch_idx) return any("rows of the cache");
     return exactly(p_.batch, args_.cu_seqlens_q ? "num_seqs" : "sequences of q");
+  }
+
+  /// Of scales and zeros.
+  Shape factors(int64_t dim, const char *as, const char *groups) const {
+    const int64_t(&k)[4] = args_.k.shape;
+    return {repeatable(k[0], k[0], as), repeatable(k[1], k[1], as), repeatable(k[2], k[2], as), Dim{1, dim, groups}};
   }
 
   Dim rows_k() const { return paged() ? Dim{1, max_length, "rows of a page"} : any("keys"); }

@@ -13,6 +13,8 @@ namespace fa::api {
       return just(a.q_dtype, "desc.dtype_q");
     case TypeRule::as_desc_kv:
       return just(a.kv_dtype, "desc.dtype_kv");
+    case TypeRule::as_desc_v:
+      return just(a.v_dtype, "desc.dtype_v or, by default, desc.dtype_kv");
     case TypeRule::as_desc_out:
       return just(a.out_dtype, "desc.dtype_out");
     case TypeRule::f32:
@@ -29,6 +31,8 @@ namespace fa::api {
       return {a.q_dtype, float_types, ""};
     case TypeRule::like_kv:
       return {a.kv_dtype, float_types, ""};
+    case TypeRule::like_v:
+      return {a.v_dtype, float_types, ""};
     case TypeRule::like_out:
       return {a.out_dtype, float_types, ""};
     case TypeRule::like_bias:

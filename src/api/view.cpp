@@ -22,10 +22,28 @@ bool check_dim(const char *name, const fa_tensor &t, int i, const Dim &dim) {
                 ll{dim.high}, dim.meaning);
 }
 
+/// Of packed types: rows are without gaps, and each begins with a whole unit.
+bool check_packed(const char *name, const fa_tensor &t, fa_dtype dtype) {
+  const int64_t elements = unit_of(dtype).elements;
+  if (t.stride[3] != 1)
+    return refuse("%s.stride[3] is %lld; expected 1, as elements of %s have no addresses of their own", name,
+                  ll{t.stride[3]}, dtype_name(dtype));
+  for (int i = 0; i < 3; ++i) {
+    if (t.shape[i] < 2 || t.stride[i] % elements == 0) continue;
+    return refuse("%s.stride[%d] is %lld; expected a multiple of %lld, the elements of %s that are stored together",
+                  name, i, ll{t.stride[i]}, ll{elements}, dtype_name(dtype));
+  }
+  return true;
+}
+
 /// Checks that the strides stay within 64 bits, and stores them in bytes; 0 where a dimension is never stepped along.
-bool read_strides(const char *name, const fa_tensor &t, Use use, int64_t element, View *view) {
-  int64_t reach[2] = {element, 0};  // bytes from the first element upwards and downwards
-  for (int i = 0; i < 4; ++i) {
+bool read_strides(const char *name, const fa_tensor &t, Use use, View *view) {
+  const Unit unit = unit_of(view->dtype);
+  const bool packed = unit.elements > 1;
+  if (packed && !check_packed(name, t, view->dtype)) return false;
+  // Bytes from the first element upwards and downwards.
+  int64_t reach[2] = {packed ? row_bytes(view->dtype, t.shape[3]) : unit.bytes, 0};
+  for (int i = 0; i < (packed ? 3 : 4); ++i) {
     if (t.shape[i] < 2) continue;
     if (use.written && t.stride[i] == 0) {
       return refuse(
@@ -35,7 +53,7 @@ bool read_strides(const char *name, const fa_tensor &t, Use use, int64_t element
     }
     int64_t &total = reach[t.stride[i] < 0];
     int64_t way;
-    if (__builtin_mul_overflow(t.stride[i], element, &view->stride[i]) ||
+    if (__builtin_mul_overflow(t.stride[i] / unit.elements, unit.bytes, &view->stride[i]) ||
         __builtin_mul_overflow(view->stride[i], t.shape[i] - 1, &way) || __builtin_add_overflow(total, way, &total)) {
       return refuse("%s.stride[%d] is %lld; expected one that keeps the %lld elements within 2^63 bytes", name, i,
                     ll{t.stride[i]}, ll{t.shape[i]});
@@ -72,12 +90,11 @@ bool read_tensor(const char *name, const fa_tensor &t, Use use, const Types &typ
   if (t.reserved != 0) return refuse("%s.reserved is %d; expected 0", name, t.reserved);
   if (t.shape[0] == 0 || t.shape[1] == 0 || t.shape[2] == 0 || t.shape[3] == 0) return true;
 
-  const int64_t element = dtype_bytes(view->dtype);
-  if (!check_count(name, t) || !read_strides(name, t, use, element, view)) return false;
+  if (!check_count(name, t) || !read_strides(name, t, use, view)) return false;
   if (use.written && !check_distinct(name, t)) return false;
   if (!use.data) return true;
   view->data = static_cast<char *>(t.data);
-  return check_data(name, t, element);
+  return check_data(name, t, alignment_of(view->dtype));
 }
 
 }  // namespace fa::api

@@ -15,7 +15,8 @@ struct Attention {
   fa_device device = FA_DEVICE_AUTO;
   int32_t device_index = 0;
   fa_dtype q_dtype = FA_F32;
-  fa_dtype kv_dtype = FA_F32;
+  fa_dtype kv_dtype = FA_F32;  // of k
+  fa_dtype v_dtype = FA_F32;
   fa_dtype out_dtype = FA_F32;
   fa_mask mask = FA_MASK_NONE;
   int64_t head_dim = 0;
@@ -33,8 +34,8 @@ struct Attention {
   void *parallel_for_user = nullptr;
 };
 
-/// A tensor of a call. Strides are in bytes; a broadcast dimension has stride 0; data is null when the tensor is
-/// absent.
+/// A tensor of a call. Strides are in bytes; a broadcast dimension has stride 0, as has the last one of a packed type;
+/// data is null when the tensor is absent.
 struct View {
   char *data = nullptr;
   int64_t stride[4] = {0, 0, 0, 0};
@@ -84,6 +85,11 @@ struct Execution {
 
 /// A validated fa_forward_args of fa_forward.
 struct ForwardCall : Inputs, Execution {
+  FA_QUANTISED_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+  struct {
+    int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
+  } channels;  // consecutive elements of a row that have one in common
+
   FA_FORWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
   bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }

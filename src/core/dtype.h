@@ -1,4 +1,5 @@
-// The lines of all_elements.inc as functions of an fa_dtype. A type of fa.h that has no line does not compile.
+// The lines of all_elements.inc and codes.inc as functions of an fa_dtype. A type of fa.h that has no line does not
+// compile.
 #pragma once
 
 #include <fa.h>
@@ -13,20 +14,68 @@ using Dtype = decltype(FA_F32);
 /// The column of all_elements.inc, the types with most uses first.
 enum class ElementUse { compute, cache, other };
 
-/// Bytes of one element of a validated dtype. Always inlined: compiled for an ISA, no copy of it may be linked
-/// elsewhere.
-[[gnu::always_inline]] constexpr int64_t dtype_bytes(fa_dtype dtype) {
+/// The column of codes.inc; none: not a quantised format.
+enum class CodeKind { none, integer, floating, block };
+
+/// The smallest part of a row that is whole bytes: one element, or of packed types several.
+struct Unit {
+  int64_t elements, bytes;
+};
+
+/// The unit of a validated dtype. Always inlined: compiled for an ISA, no copy of it may be linked elsewhere.
+[[gnu::always_inline]] constexpr Unit unit_of(fa_dtype dtype) {
   switch (static_cast<Dtype>(dtype)) {
 #define FA_ELEMENT(dtype, number, name, use, bits)        \
   case FA_##dtype:                                        \
     static_assert(FA_##dtype == number && bits % 8 == 0); \
-    return bits / 8;
+    return {1, bits / 8};
 #include "core/all_elements.inc"
 #undef FA_ELEMENT
+#define FA_CODES(dtype, number, name, kind, elements, bytes) \
+  case FA_##dtype:                                           \
+    static_assert(FA_##dtype == number);                     \
+    return {elements, bytes};
+#include "core/codes.inc"
+#undef FA_CODES
     case FA_DTYPE_DEFAULT:
       break;  // resolved
   }
   __builtin_unreachable();
+}
+
+/// Bytes of one element of a validated dtype; of a packed one, of its unit.
+[[gnu::always_inline]] constexpr int64_t dtype_bytes(fa_dtype dtype) {
+  return unit_of(dtype).bytes;
+}
+
+/// Bytes of n elements, one after another: whole units.
+[[gnu::always_inline]] constexpr int64_t row_bytes(fa_dtype dtype, int64_t n) {
+  const Unit unit = unit_of(dtype);
+  return n / unit.elements * unit.bytes;
+}
+
+/// What the address of a tensor is a multiple of: an element's bytes, and in blocks those of the scale.
+constexpr int64_t alignment_of(fa_dtype dtype) {
+  const Unit unit = unit_of(dtype);
+  return unit.elements == 1 ? unit.bytes : unit.bytes % 2 == 0 ? 2 : 1;
+}
+
+/// Whether elements have no addresses of their own.
+[[gnu::always_inline]] constexpr bool is_packed(fa_dtype dtype) {
+  return unit_of(dtype).elements > 1;
+}
+
+/// Of any number.
+[[gnu::always_inline]] constexpr CodeKind code_kind(fa_dtype dtype) {
+#define FA_CODES(format, number, name, kind, elements, bytes) \
+  if (dtype == number) return CodeKind::kind;
+#include "core/codes.inc"
+#undef FA_CODES
+  return CodeKind::none;
+}
+
+[[gnu::always_inline]] constexpr bool is_quantised(fa_dtype dtype) {
+  return code_kind(dtype) != CodeKind::none;
 }
 
 /// The name of a dtype in fa.h; nullptr for any other number.
@@ -34,6 +83,8 @@ constexpr const char *dtype_name(fa_dtype dtype) {
   if (dtype == FA_DTYPE_DEFAULT) return "FA_DTYPE_DEFAULT";
 #define FA_ELEMENT(element, number, name, use, bits) \
   if (dtype == FA_##element) return "FA_" #element;
+#define FA_CODES(format, number, name, kind, elements, bytes) FA_ELEMENT(format, number, name, cache, 0)
+#include "core/codes.inc"
 #include "core/all_elements.inc"
 #undef FA_ELEMENT
   return nullptr;
@@ -43,8 +94,10 @@ constexpr const char *dtype_name(fa_dtype dtype) {
 constexpr const char *element_name(fa_dtype dtype) {
 #define FA_ELEMENT(element, number, name, use, bits) \
   if (dtype == FA_##element) return #name;
+#include "core/codes.inc"
 #include "core/all_elements.inc"
 #undef FA_ELEMENT
+#undef FA_CODES
   return "";
 }
 

@@ -1,6 +1,8 @@
 // Addresses of rows of k and v: in a tensor, or in a paged KV cache with a block table. All reads and writes use this.
 #pragma once
 
+#include <fa.h>
+
 #include <cstdint>
 
 namespace fa::cpu {
@@ -20,6 +22,22 @@ struct CacheRows {
   int64_t element = 0;   // from an element of a row to the next
   int64_t head = 0;      // from a head to the next
   int64_t page = 0;      // from a page to the next
+  fa_dtype dtype = FA_F32;
+};
+
+/// Scales or zeros, in rows as the keys are whose codes they belong to.
+struct Factors : CacheRows {
+  int64_t channels = 0;  // consecutive elements of a key that have one
+
+  explicit operator bool() const { return data != nullptr; }
+
+  /// Whether all elements of a key have the same.
+  bool per_key(int64_t dim) const { return data == nullptr || channels == dim; }
+};
+
+/// What the codes of quantised rows are worth: (code - zero) * scale. Absent ones are 0 and 1.
+struct RowFactors {
+  Factors scale, zero;
 };
 
 // Of internal linkage, as kernels are compiled for an ISA each.

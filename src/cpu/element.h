@@ -89,6 +89,85 @@ struct Element<FA_BF16> {
   static Bits from_float(float x) { return float_to_bf16(x); }
 };
 
+template <>
+struct Element<FA_I8> {
+  static constexpr fa_dtype dtype = FA_I8;
+  static constexpr bool in_pairs = false;
+  using Bits = int8_t;
+  static float to_float(Bits x) { return x; }
+};
+
+template <>
+struct Element<FA_E4M3> {
+  static constexpr fa_dtype dtype = FA_E4M3;
+  static constexpr bool in_pairs = false;
+  using Bits = uint8_t;
+  static float to_float(Bits x) {  // as a half of fewer bits, whose exponents are 8 less
+    const uint32_t magnitude = x & 0x7f, sign = x & 0x80;
+    if (magnitude == 0x7f) return bits_to_float(sign << 24 | 0x7fc00000);
+    return f16_to_float(static_cast<uint16_t>(sign << 8 | magnitude << 7)) * 0x1p8f;
+  }
+};
+
+template <>
+struct Element<FA_E5M2> {
+  static constexpr fa_dtype dtype = FA_E5M2;
+  static constexpr bool in_pairs = false;
+  using Bits = uint8_t;
+  static float to_float(Bits x) { return f16_to_float(static_cast<uint16_t>(x << 8)); }
+};
+
+/// Packed: an element is known by its place in a row.
+template <>
+struct Element<FA_I4> {
+  static constexpr fa_dtype dtype = FA_I4;
+  static constexpr bool in_pairs = true;
+  static int8_t low(uint8_t byte) { return static_cast<int8_t>(((byte & 15) ^ 8) - 8); }
+  static int8_t high(uint8_t byte) { return static_cast<int8_t>(((byte >> 4) ^ 8) - 8); }
+  static float at(const uint8_t *row, int64_t d) { return d % 2 == 0 ? low(row[d / 2]) : high(row[d / 2]); }
+};
+
+template <>
+struct Element<FA_U4> {
+  static constexpr fa_dtype dtype = FA_U4;
+  static constexpr bool in_pairs = true;
+  static int8_t low(uint8_t byte) { return byte & 15; }
+  static int8_t high(uint8_t byte) { return static_cast<int8_t>(byte >> 4); }
+  static float at(const uint8_t *row, int64_t d) { return d % 2 == 0 ? low(row[d / 2]) : high(row[d / 2]); }
+};
+
+/// Elements of a block.
+constexpr int64_t block_elements = 32;
+
+/// The scale of a block, which it begins with; NaN where it is not finite.
+inline float block_scale(const uint8_t *block) {
+  uint16_t bits;
+  __builtin_memcpy(&bits, block, sizeof bits);
+  const float scale = f16_to_float(bits);
+  return scale + (scale - scale);
+}
+
+template <>
+struct Element<FA_Q8_0> {
+  static constexpr fa_dtype dtype = FA_Q8_0;
+  static constexpr bool in_pairs = false;
+  static float at(const uint8_t *row, int64_t d) {
+    const uint8_t *block = row + row_bytes(dtype, d / block_elements * block_elements);
+    return static_cast<float>(static_cast<int8_t>(block[2 + d % block_elements])) * block_scale(block);
+  }
+};
+
+template <>
+struct Element<FA_Q4_0> {
+  static constexpr fa_dtype dtype = FA_Q4_0;
+  static constexpr bool in_pairs = false;
+  static float at(const uint8_t *row, int64_t d) {
+    const uint8_t *block = row + row_bytes(dtype, d / block_elements * block_elements);
+    const int code = block[2 + d % 16] >> (d % block_elements / 16 * 4) & 15;
+    return static_cast<float>(code - 8) * block_scale(block);
+  }
+};
+
 #define FA_CALL(type) \
   case type:          \
     return f(Element<type>());
@@ -96,7 +175,7 @@ struct Element<FA_BF16> {
   case type:          \
     break;
 
-/// Calls f(Element<dtype>()) for the type of q, k or v, or one of the others.
+/// Calls f(Element<dtype>()) for the type of q, or of k and v that are not quantised, or one of the others.
 template <class F>
 [[gnu::always_inline]] inline auto with_type(fa_dtype dtype, const F &f) {
   switch (static_cast<Dtype>(dtype)) {
@@ -106,12 +185,32 @@ template <class F>
 #define FA_ELEMENT(dtype, number, name, use, bits) FA_ELEMENT_##use(FA_##dtype)
 #include "core/all_elements.inc"
 #undef FA_ELEMENT_cache
+#define FA_CODES(dtype, number, name, kind, elements, bytes) FA_NONE(FA_##dtype)
+#include "core/codes.inc"
+#undef FA_CODES
     FA_NONE(FA_DTYPE_DEFAULT)
   }
   __builtin_unreachable();
 }
 
-/// The same of out, the bias or a gradient.
+/// Calls f(Element<dtype>()) for the type of a quantised k or v.
+template <class F>
+[[gnu::always_inline]] inline auto with_codes(fa_dtype dtype, const F &f) {
+  switch (dtype) {
+#define FA_CODES(dtype, number, name, kind, elements, bytes) FA_CALL(FA_##dtype)
+#include "core/codes.inc"
+#undef FA_CODES
+  }
+  __builtin_unreachable();
+}
+
+/// Of any k or v.
+template <class F>
+[[gnu::always_inline]] inline auto with_cache_type(fa_dtype dtype, const F &f) {
+  return is_quantised(dtype) ? with_codes(dtype, f) : with_type(dtype, f);
+}
+
+/// Calls f(Element<dtype>()) for the type of out, the bias or a gradient.
 template <class F>
 [[gnu::always_inline]] inline auto with_compute_type(fa_dtype dtype, const F &f) {
   switch (static_cast<Dtype>(dtype)) {
@@ -121,6 +220,9 @@ template <class F>
 #undef FA_ELEMENT_compute
 #undef FA_ELEMENT_other
 #undef FA_ELEMENT
+#define FA_CODES(dtype, number, name, kind, elements, bytes) FA_NONE(FA_##dtype)
+#include "core/codes.inc"
+#undef FA_CODES
     FA_NONE(FA_DTYPE_DEFAULT)
   }
   __builtin_unreachable();
@@ -150,7 +252,7 @@ inline void store_element(char *p, fa_dtype dtype, float value) {
 
 /// Whether vectors of a type are loaded in pair order.
 inline bool in_pairs(fa_dtype dtype) {
-  return with_type(dtype, [](auto type) { return type.in_pairs; });
+  return with_cache_type(dtype, [](auto type) { return type.in_pairs; });
 }
 
 }  // namespace

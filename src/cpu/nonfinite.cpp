@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cpu/element.h"
+#include "cpu/codes.h"
 
 namespace fa::cpu {
 namespace {
@@ -20,7 +20,7 @@ float nonfinite_sum(const QueryTile &tile, const QueryRow &row, int64_t d, int64
   const KeyStream &keys = tile.keys;
   float sum = 0;
   for (int64_t j = std::max<int64_t>(begin, row.low); j < std::min<int64_t>(end, row.high) && !std::isnan(sum); j++) {
-    const float value = load_element(row_of(keys.v, keys.pages, j) + d * keys.v.element, keys.dtype);
+    const float value = load_cached(keys.v, keys.v_factors, keys.pages, j, d);
     if (!std::isfinite(value) && attends(tile, row, j)) sum += value;
   }
   return sum;

@@ -31,12 +31,17 @@ std::span<const Microkernel> microkernels_of(const IsaKernels &kernels) {
   return {kernels.microkernels, static_cast<size_t>(kernels.microkernel_count)};
 }
 
+/// Whether the elements of a row are next to each other.
+bool unit_stride(const View &view) {
+  return is_packed(view.dtype) || view.stride[3] == dtype_bytes(view.dtype);
+}
+
 /// The first microkernel that supports a head of this many rows.
 const Microkernel &choose_microkernel(const ForwardCall &p, const IsaKernels &kernels, int64_t rows) {
-  const bool unit_stride = p.k.stride[3] == dtype_bytes(p.k.dtype) && p.v.stride[3] == dtype_bytes(p.v.dtype);
+  const bool unit_strides = unit_stride(p.k) && unit_stride(p.v);
   for (const Microkernel &microkernel : microkernels_of(kernels))
     if (microkernel.supports(*p.attention) && (microkernel.many_tiles || rows <= microkernel.tile_rows) &&
-        (microkernel.any_stride || unit_stride))
+        (microkernel.any_stride || unit_strides))
       return microkernel;
   return kernels.fallback();
 }
@@ -45,8 +50,8 @@ const Microkernel &choose_microkernel(const ForwardCall &p, const IsaKernels &ke
 /// together, as rows of one head are far apart.
 bool heads_interleaved(const ForwardCall &p) {
   const Attention &a = *p.attention;
-  return p.heads_kv > 1 && p.k.stride[2] == a.head_dim * dtype_bytes(p.k.dtype) && p.k.stride[1] > p.k.stride[2] &&
-         p.v.stride[2] == a.head_dim_v * dtype_bytes(p.v.dtype) && p.v.stride[1] > p.v.stride[2];
+  return p.heads_kv > 1 && p.k.stride[2] == row_bytes(p.k.dtype, a.head_dim) && p.k.stride[1] > p.k.stride[2] &&
+         p.v.stride[2] == row_bytes(p.v.dtype, a.head_dim_v) && p.v.stride[1] > p.v.stride[2];
 }
 
 /// The number of heads whose items a worker may take at once.

@@ -68,7 +68,7 @@ Pages pages_of(const Inputs &p, const Sequence &s, int64_t b) {
 
 CacheRows cache_rows(const Inputs &p, const View &tensor, const Sequence &s, int64_t head) {
   char *data = p.page_size > 0 ? tensor.at(0, 0, head) : tensor.at(s.k_batch, s.k_first, head);
-  return {data, tensor.stride[1], tensor.stride[3], tensor.stride[2], tensor.stride[0]};
+  return {data, tensor.stride[1], tensor.stride[3], tensor.stride[2], tensor.stride[0], tensor.dtype};
 }
 
 }  // namespace fa::cpu

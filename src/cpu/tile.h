@@ -21,7 +21,7 @@ constexpr int key_block = 128;
 struct KeyStream {
   CacheRows k, v;
   Pages pages;
-  fa_dtype dtype = FA_F32;
+  RowFactors k_factors, v_factors;
 };
 
 /// One query row: its data, the keys it attends, its outputs. Pointers of absent features are null.

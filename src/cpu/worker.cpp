@@ -172,8 +172,11 @@ class Worker {
     const int64_t group = p.heads_q / p.heads_kv, first = at.tile * plan.tile_rows;
     tile_.rows = 0;
     tile_.heads = static_cast<int>(at.heads);
-    tile_.keys = {cache_rows(p, p.k, plan.sequence, at.head), cache_rows(p, p.v, plan.sequence, at.head),
-                  pages_of(p, plan.sequence, sequence_index(plan)), p.k.dtype};
+    tile_.keys = {cache_rows(p, p.k, plan.sequence, at.head),
+                  cache_rows(p, p.v, plan.sequence, at.head),
+                  pages_of(p, plan.sequence, sequence_index(plan)),
+                  {factors(plan, at, p.k_scale, p.channels.k_scale), factors(plan, at, p.k_zero, p.channels.k_zero)},
+                  {factors(plan, at, p.v_scale, p.channels.v_scale), factors(plan, at, p.v_zero, p.channels.v_zero)}};
     for (int64_t head = at.head; head < at.head + at.heads; head++) {
       int64_t query = first / group, member = first % group;
       Interval keys = plan.sequence.attended(attention_, query);
@@ -185,6 +188,11 @@ class Worker {
         }
       }
     }
+  }
+
+  Factors factors(const SequencePlan &plan, const WorkItem &at, const View &tensor, int64_t channels) const {
+    if (!tensor) return {};
+    return {cache_rows(call_, tensor, plan.sequence, at.head), channels};
   }
 
   int64_t sequence_index(const SequencePlan &plan) const { return &plan - &shared_.plan.sequence(0); }

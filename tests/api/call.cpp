@@ -9,6 +9,7 @@ Call::Call() {
   std::memset(bias, 0, sizeof bias);
   std::memset(slopes, 0, sizeof slopes);
   std::memset(sinks, 0, sizeof sinks);
+  for (float &scale : scales) scale = 1;
   std::memset(mask, 1, sizeof mask);
   std::memset(out, 0xa5, sizeof out);
   std::memset(lse, 0xa5, sizeof lse);
@@ -52,6 +53,10 @@ void Call::pack_k() {
 
 void Call::page() {
   fa_tensor_init(&args.block_table, table, FA_I32, b, 2, 1, 1);
+}
+void Call::quantise(fa_dtype dtype) {
+  desc.dtype_kv = args.k.dtype = args.v.dtype = dtype;
+  for (fa_tensor *scale : {&args.k_scale, &args.v_scale}) fa_tensor_init(scale, scales, FA_F32, 1, 1, hkv, 1);
 }
 void Call::add_lse() {
   fa_tensor_init(&args.lse, lse, FA_F32, b, hq, sq, 1);

@@ -20,6 +20,7 @@ struct Call {
   fa_desc desc;
   fa_forward_args args;
   alignas(256) float q[b * sq * hq * d], k[b * sk * hkv * d], v[b * sk * hkv * d], out[b * sq * hq * d];
+  float scales[b * sk * hkv * d];
   float lse[b * hq * sq], bias[b * hq * sq * sk], slopes[b * hq], sinks[b * hq];
   unsigned char mask[b * hq * sq * sk];
   int32_t table[b * 2] = {0, 1, 1, 0};
@@ -33,9 +34,10 @@ struct Call {
   /// Creates an op, runs the call on it and destroys it; the first status that is no FA_OK.
   fa_status run();
 
-  void pack_q();  // two sequences in one batch row of 3 rows
-  void pack_k();  // the same for k and v, 4 rows
-  void page();    // 2 pages of 4 rows, two to a sequence
+  void pack_q();                  // two sequences in one batch row of 3 rows
+  void pack_k();                  // the same for k and v, 4 rows
+  void page();                    // 2 pages of 4 rows, two to a sequence
+  void quantise(fa_dtype dtype);  // k and v, with a scale a head
   void add_lse();
   void add_bias();
   void add_mask();

@@ -81,7 +81,7 @@ const Refusal desc_refusals[] = {
     {"num_threads_above", [](Call &c) { c.desc.num_threads = 1025; }, {"desc.num_threads is 1025", "0 .. 1024"}},
     {"struct_size_zero", [](Call &c) { c.desc.struct_size = 0; }, {"fa_desc.struct_size is 0", "fa_desc_init"}},
     {"struct_size_short", [](Call &c) { c.desc.struct_size = 32; }, {"fa_desc.struct_size is 32", "at least 40"}},
-    {"struct_size_odd", [](Call &c) { c.desc.struct_size = 101; }, {"fa_desc.struct_size is 101", "104"}},
+    {"struct_size_odd", [](Call &c) { c.desc.struct_size = 101; }, {"fa_desc.struct_size is 101", "112"}},
     {"struct_size_garbage", [](Call &c) { c.desc.struct_size = SIZE_MAX; }, {"fa_desc.struct_size", "fa_desc_init"}},
 };
 // clang-format on
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Args, testing::ValuesIn(shape_refusals), name_o
 const Refusal tensor_refusals[] = {
     {"q_dtype", [](Call &c) { c.args.q.dtype = FA_F16; }, {"args.q.dtype is 2 (FA_F16)", "FA_F32", "desc.dtype_q"}},
     {"k_dtype", [](Call &c) { c.args.k.dtype = FA_BF16; }, {"args.k.dtype is 3 (FA_BF16)", "FA_F32", "desc.dtype_kv"}},
-    {"v_dtype", [](Call &c) { c.args.v.dtype = 9; }, {"args.v.dtype is 9", "not an fa_dtype", "desc.dtype_kv"}},
+    {"v_dtype", [](Call &c) { c.args.v.dtype = 99; }, {"args.v.dtype is 99", "not an fa_dtype", "desc.dtype_kv"}},
     {"out_dtype", [](Call &c) { c.args.out.dtype = FA_I32; }, {"args.out.dtype is 5 (FA_I32)", "desc.dtype_out"}},
     {"lse_dtype", [](Call &c) { c.add_lse(); c.args.lse.dtype = FA_F16; }, {"args.lse.dtype is 2", "expected FA_F32"}},
     {"bias_dtype", [](Call &c) { c.add_bias(); c.args.bias.dtype = FA_BOOL; },

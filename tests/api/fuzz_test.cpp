@@ -34,7 +34,8 @@ class Fuzzer {
     if (chance(20)) desc->device = pick({0, 1, 2, number32()});
     if (chance(10)) desc->device_index = number32();
     if (chance(30)) desc->dtype_q = pick({1, 2, 3, number32()});
-    if (chance(30)) desc->dtype_kv = pick({0, 1, 2, 3, number32()});
+    if (chance(30)) desc->dtype_kv = pick({0, 1, 2, 3, 7, 8, 9, 10, 11, number32()});
+    if (chance(20)) desc->dtype_v = pick({0, 1, 7, 9, 10, 12, 13, number32()});
     if (chance(30)) desc->dtype_out = pick({0, 1, 2, 3, number32()});
     if (chance(40)) desc->mask = pick({0, 1, 2, number32()});
     if (chance(5)) desc->head_dim = number();
@@ -54,6 +55,7 @@ class Fuzzer {
     if (chance(20)) call->pack_q();
     if (chance(20)) call->pack_k();
     if (chance(20)) call->page();
+    if (chance(20)) call->quantise(pick({7, 8, 9, 10, 11}));
     if (chance(30)) call->add_lse();
     if (chance(30)) call->add_bias();
     if (chance(30)) call->add_mask();
@@ -135,7 +137,10 @@ bool may_run(const Call &call) {
          inside(args.v, call.v, sizeof call.v) && inside(args.out, call.out, sizeof call.out) &&
          inside(args.lse, call.lse, sizeof call.lse) && inside(args.bias, call.bias, sizeof call.bias) &&
          inside(args.mask, call.mask, sizeof call.mask) && inside(args.alibi_slopes, call.slopes, sizeof call.slopes) &&
-         inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table);
+         inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table) &&
+         inside(args.k_scale, call.scales, sizeof call.scales) &&
+         inside(args.v_scale, call.scales, sizeof call.scales) &&
+         inside(args.k_zero, call.scales, sizeof call.scales) && inside(args.v_zero, call.scales, sizeof call.scales);
 }
 
 bool may_run(const MergeCall &call) {

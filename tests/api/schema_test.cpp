@@ -31,6 +31,7 @@ const std::map<std::string, int64_t> sizes = {{"B", Call::b},
                                               {"D", Call::d},
                                               {"Dv", Call::d},
                                               {"1", 1},
+                                              {"G", 2},
                                               {"pages per sequence", 2},
                                               {"Sn", AppendCall::sn},
                                               {"positions", AppendCall::table_rows},
@@ -53,16 +54,18 @@ struct Append : AppendCall {
   fa_append_args &of = call;
 };
 
-/// How a call finds rows of its cache, of which it may have one tensor.
-enum class Rows { plain, paged, slots };
+/// How a call finds rows of its cache, of which it may have one tensor, and whether these are quantised, of which it may
+/// have others.
+enum class Rows { plain, paged, slots, quantised };
 
 template <class Args>
 Rows rows_of(const Tensor<Args> &t) {
+  if (t.shape == ShapeRule::of_keys || t.shape == ShapeRule::of_values) return Rows::quantised;
   return t.shape == ShapeRule::pages ? Rows::paged : std::string(t.name) == "slot_mapping" ? Rows::slots : Rows::plain;
 }
 
-/// A call of the operation with all that its structure can have; block_table or slot_mapping only where it is asked
-/// for.
+/// A call of the operation with all that its structure can have; block_table, slot_mapping, or scales and zeros only
+/// where they are asked for.
 template <class Base>
 struct Full : Base {
   using Args = typename Base::Args;
@@ -77,6 +80,7 @@ struct Full : Base {
     if constexpr (requires { this->of.max_seqlen_k; }) {
       this->of.max_seqlen_k = Call::sk;
       if (rows == Rows::paged) this->of.seqused_k = this->used_k;
+      if (rows == Rows::quantised) this->desc.dtype_kv = this->of.k.dtype = this->of.v.dtype = FA_I8;
     }
   }
 
@@ -135,8 +139,11 @@ using Operations = testing::Types<Forward, Backward, Merge, Append>;
 TYPED_TEST_SUITE(Schema, Operations);
 
 TYPED_TEST(Schema, ACallWithAllOfThemIsServed) {
-  Full<TypeParam> call;
-  EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+  for (const Rows rows : {Rows::plain, Rows::quantised}) {
+    if (rows == Rows::quantised && !std::is_same_v<TypeParam, Forward>) continue;
+    Full<TypeParam> call(rows);
+    EXPECT_EQ(call.run(), FA_OK) << fa_last_error();
+  }
 }
 
 TYPED_TEST(Schema, EachTypeIsServedOrRefused) {

@@ -262,6 +262,10 @@ inline __m512i _mm512_or_si512(__m512i a, __m512i b) {
 inline __m512i _mm512_slli_epi32(__m512i a, unsigned count) {
   return model::words([&](int i) { return count < 32 ? a[i] << count : 0u; });
 }
+inline __m512i _mm512_srai_epi32(__m512i a, unsigned count) {
+  return model::words(
+      [&](int i) { return static_cast<uint32_t>(model::signed_lane(a, i) >> (count < 31 ? count : 31)); });
+}
 inline __m512i _mm512_srli_epi32(__m512i a, unsigned count) {
   return model::words([&](int i) { return count < 32 ? a[i] >> count : 0u; });
 }
@@ -289,6 +293,9 @@ inline __m512i _mm512_mask_blend_epi32(__mmask16 k, __m512i a, __m512i b) {
 
 inline __m512 _mm512_cvtepi32_ps(__m512i a) {
   return model::floats([&](int i) { return static_cast<float>(model::signed_lane(a, i)); });
+}
+inline __m512i _mm512_cvtepi8_epi32(__m128i a) {
+  return model::words([&](int i) { return static_cast<uint32_t>(static_cast<int8_t>(a.byte[i])); });
 }
 inline __m512i _mm512_cvtepu8_epi32(__m128i a) {
   return model::words([&](int i) { return a.byte[i]; });

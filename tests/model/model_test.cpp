@@ -373,6 +373,12 @@ TEST(ModelByTheManual, NarrowIntegers) {
   const uint8_t bytes[16] = {0, 1, 127, 128, 255, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 200};
   const Words wide = stored(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes))));
   for (int i = 0; i < 16; i++) EXPECT_EQ(wide.lane[i], bytes[i]);
+  const __m512i of_signed = _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes)));
+  const Words shifted = stored(_mm512_srai_epi32(of_signed, 4));
+  for (int i = 0; i < 16; i++) {
+    EXPECT_EQ(stored(of_signed).lane[i], uint32_t(int8_t(bytes[i])));
+    EXPECT_EQ(shifted.lane[i], uint32_t(int8_t(bytes[i]) >> 4));
+  }
 
   Words w;
   for (uint32_t i = 0; i < 16; i++) w.lane[i] = 0xabcd8000u + i * 0x1001;

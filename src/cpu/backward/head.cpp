@@ -64,7 +64,7 @@ KeyTile &describe_keys(void *memory, const BackwardPlan &plan, int64_t b, int64_
   const Sequence &s = plan.sequence(b).sequence;
   KeyTile &tile = *new (memory) KeyTile;
   tile.attention = call.attention;
-  tile.keys = {cache_rows(call, call.k, s, head), cache_rows(call, call.v, s, head), {}, call.k.dtype};
+  tile.keys = {cache_rows(call, call.k, s, head), cache_rows(call, call.v, s, head), {}, {}, {}};
   tile.first = first;
   tile.n = static_cast<int>(std::min<int64_t>(key_block, s.keys - first));
   tile.dk = gradient_rows(call, call.dk, s, head);

@@ -75,6 +75,36 @@ struct Simd {
     even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
+  static __m128i load_bytes(const void *p) { return _mm_loadl_epi64(static_cast<const __m128i *>(p)); }
+  static Vec load_i8(const int8_t *p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_bytes(p))); }
+  /// As halves, whose exponents are 8 more; NaN is the only code of all ones.
+  static Vec load_e4m3(const uint8_t *p) {
+    const __m128i words = _mm_unpacklo_epi8(_mm_setzero_si128(), load_bytes(p));
+    const __m128i half = _mm_and_si128(_mm_srai_epi16(words, 1), _mm_set1_epi16(static_cast<int16_t>(0xbfff)));
+    const __m128i nan = _mm_cmpeq_epi16(_mm_slli_epi16(words, 1), _mm_set1_epi16(static_cast<int16_t>(0xfe00)));
+    return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(half, nan)), _mm256_set1_ps(0x1p8f));
+  }
+  static Vec load_e5m2(const uint8_t *p) {
+    return _mm256_cvtph_ps(_mm_unpacklo_epi8(_mm_setzero_si128(), load_bytes(p)));
+  }
+  /// 2 * width half bytes taken apart: the low ones, the high ones.
+  static void load_i4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const __m256i bytes = _mm256_cvtepi8_epi32(load_bytes(p));
+    low = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(bytes, 28), 28));
+    high = _mm256_cvtepi32_ps(_mm256_srai_epi32(bytes, 4));
+  }
+  static void load_u4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const __m256i bytes = _mm256_cvtepu8_epi32(load_bytes(p));
+    low = _mm256_cvtepi32_ps(_mm256_and_si256(bytes, _mm256_set1_epi32(15)));
+    high = _mm256_cvtepi32_ps(_mm256_srli_epi32(bytes, 4));
+  }
+  /// The binary16 at p in all lanes.
+  static Vec set1_f16(const void *p) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, p, sizeof bits);
+    return _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+  }
+  static Vec finite_or_nan(Vec a) { return add(a, sub(a, a)); }
   static Vec load_bool(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
   }

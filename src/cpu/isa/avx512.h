@@ -66,6 +66,40 @@ struct Avx512 {
     even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
     odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
+  static __m128i load_bytes(const void *p) { return _mm_loadu_si128(static_cast<const __m128i *>(p)); }
+  static Vec load_i8(const int8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_bytes(p))); }
+  /// As halves, whose exponents are 8 more; NaN is the only code of all ones.
+  static Vec load_e4m3(const uint8_t *p) {
+    const __m512i bytes = _mm512_cvtepu8_epi32(load_bytes(p)), ones = _mm512_set1_epi32(0x3f80);
+    const __m512i magnitude = _mm512_and_si512(_mm512_slli_epi32(bytes, 7), ones);
+    const __m512i sign = _mm512_and_si512(_mm512_slli_epi32(bytes, 8), _mm512_set1_epi32(0x8000));
+    const __m512i nan = _mm512_set1_epi32(0x7fff);
+    const __m512i half = _mm512_mask_blend_epi32(_mm512_cmple_epi32_mask(ones, magnitude), magnitude, nan);
+    return _mm512_mul_ps(of_halves(_mm512_or_si512(half, sign)), _mm512_set1_ps(0x1p8f));
+  }
+  static Vec load_e5m2(const uint8_t *p) {
+    return of_halves(_mm512_slli_epi32(_mm512_cvtepu8_epi32(load_bytes(p)), 8));
+  }
+  /// Of the lower half of each lane.
+  static Vec of_halves(__m512i lanes) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(lanes)); }
+  /// 2 * width half bytes taken apart: the low ones, the high ones.
+  static void load_i4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const __m512i bytes = _mm512_cvtepi8_epi32(load_bytes(p));
+    low = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(bytes, 28), 28));
+    high = _mm512_cvtepi32_ps(_mm512_srai_epi32(bytes, 4));
+  }
+  static void load_u4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const __m512i bytes = _mm512_cvtepu8_epi32(load_bytes(p));
+    low = _mm512_cvtepi32_ps(_mm512_and_si512(bytes, _mm512_set1_epi32(15)));
+    high = _mm512_cvtepi32_ps(_mm512_srli_epi32(bytes, 4));
+  }
+  /// The binary16 at p in all lanes.
+  static Vec set1_f16(const void *p) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, p, sizeof bits);
+    return of_halves(_mm512_set1_epi32(bits));
+  }
+  static Vec finite_or_nan(Vec a) { return add(a, sub(a, a)); }
   static Vec load_bool(const uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
   }

@@ -72,6 +72,28 @@ struct Simd {
     even = Vec{bf16_to_float(p[0]), bf16_to_float(p[2]), bf16_to_float(p[4]), bf16_to_float(p[6])};
     odd = Vec{bf16_to_float(p[1]), bf16_to_float(p[3]), bf16_to_float(p[5]), bf16_to_float(p[7])};
   }
+  static Vec load_i8(const int8_t *p) { return __builtin_convertvector(Int{p[0], p[1], p[2], p[3]}, Vec); }
+  static Vec load_e4m3(const uint8_t *p) {
+    using E4m3 = Element<FA_E4M3>;
+    return Vec{E4m3::to_float(p[0]), E4m3::to_float(p[1]), E4m3::to_float(p[2]), E4m3::to_float(p[3])};
+  }
+  static Vec load_e5m2(const uint8_t *p) {
+    using E5m2 = Element<FA_E5M2>;
+    return Vec{E5m2::to_float(p[0]), E5m2::to_float(p[1]), E5m2::to_float(p[2]), E5m2::to_float(p[3])};
+  }
+  /// 2 * width half bytes taken apart: the low ones, the high ones.
+  static void load_i4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const Int bytes = {p[0], p[1], p[2], p[3]};
+    low = __builtin_convertvector((bytes << 28) >> 28, Vec);
+    high = __builtin_convertvector((bytes << 24) >> 28, Vec);
+  }
+  static void load_u4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const Int bytes = {p[0], p[1], p[2], p[3]};
+    low = __builtin_convertvector(bytes & 15, Vec);
+    high = __builtin_convertvector(bytes >> 4, Vec);
+  }
+  static Vec set1_f16(const void *p) { return set1(f16_to_float(load_as<uint16_t>(p))); }
+  static Vec finite_or_nan(Vec a) { return a + (a - a); }
   static Vec load_bool(const uint8_t *p) { return __builtin_convertvector(Int{p[0], p[1], p[2], p[3]}, Vec); }
   static void store_f16(uint16_t *p, Vec a) {
     for (int i = 0; i < width; i++) p[i] = float_to_f16(a[i]);

@@ -59,6 +59,42 @@ struct Simd {
     even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
     odd = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000)));
   }
+  static uint8x8_t load_bytes(const void *p) {  // four
+    uint32_t bits;
+    __builtin_memcpy(&bits, p, sizeof bits);
+    return vreinterpret_u8_u32(vdup_n_u32(bits));
+  }
+  static Vec load_i8(const int8_t *p) {
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_bytes(p))))));
+  }
+  /// As halves, whose exponents are 8 more; NaN is the only code of all ones.
+  static Vec load_e4m3(const uint8_t *p) {
+    const int16x4_t words = vget_low_s16(vreinterpretq_s16_u16(vshll_n_u8(load_bytes(p), 8)));
+    const uint16x4_t half = vand_u16(vreinterpret_u16_s16(vshr_n_s16(words, 1)), vdup_n_u16(0xbfff));
+    const uint16x4_t nan = vceq_s16(vshl_n_s16(words, 1), vdup_n_s16(static_cast<int16_t>(0xfe00)));
+    return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(vorr_u16(half, nan))), 0x1p8f);
+  }
+  static Vec load_e5m2(const uint8_t *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vget_low_u16(vshll_n_u8(load_bytes(p), 8))));
+  }
+  /// 2 * width half bytes taken apart: the low ones, the high ones.
+  static void load_i4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const int32x4_t bytes = vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(load_bytes(p)))));
+    low = vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(bytes, 28), 28));
+    high = vcvtq_f32_s32(vshrq_n_s32(bytes, 4));
+  }
+  static void load_u4_pair(const uint8_t *p, Vec &low, Vec &high) {
+    const uint32x4_t bytes = vmovl_u16(vget_low_u16(vmovl_u8(load_bytes(p))));
+    low = vcvtq_f32_u32(vandq_u32(bytes, vdupq_n_u32(15)));
+    high = vcvtq_f32_u32(vshrq_n_u32(bytes, 4));
+  }
+  /// The binary16 at p in all lanes.
+  static Vec set1_f16(const void *p) {
+    uint16_t bits;
+    __builtin_memcpy(&bits, p, sizeof bits);
+    return vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(bits)));
+  }
+  static Vec finite_or_nan(Vec a) { return add(a, sub(a, a)); }
   static Vec load_bool(const uint8_t *p) {
     const uint32x4_t wide = {p[0], p[1], p[2], p[3]};
     return vcvtq_f32_u32(wide);

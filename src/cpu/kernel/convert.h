@@ -17,6 +17,15 @@ inline Vec load_vector(Element<FA_F16>, const uint16_t *p) {
 inline Vec load_vector(Element<FA_BF16>, const uint16_t *p) {
   return Simd::load_bf16(p);
 }
+inline Vec load_vector(Element<FA_I8>, const int8_t *p) {
+  return Simd::load_i8(p);
+}
+inline Vec load_vector(Element<FA_E4M3>, const uint8_t *p) {
+  return Simd::load_e4m3(p);
+}
+inline Vec load_vector(Element<FA_E5M2>, const uint8_t *p) {
+  return Simd::load_e5m2(p);
+}
 template <fa_dtype dtype>
 inline Vec load_vector(const char *p) {
   return load_vector(Element<dtype>(), reinterpret_cast<const typename Element<dtype>::Bits *>(p));

@@ -5,18 +5,12 @@
 // so that a vector holds the pairs of width / rows keys.
 #pragma once
 
-#include "cpu/kernel/group.h"
-#include "cpu/kernel/macros.h"
-#include "cpu/kernel/prefetch.h"
-#include "cpu/kernel/products.h"
+#include "cpu/kernel/decode_cache.h"
 #include "cpu/kernel/scores.h"
 #include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
 namespace {
-
-/// Sums kept in registers.
-constexpr int decode_sums = Simd::width < 8 ? 8 : Simd::width;
 
 /// Rows must be whole vectors. Not under FA_FLAG_BATCH_INVARIANT: a row's bits depend on the number of rows in its
 /// group.
@@ -25,73 +19,9 @@ inline bool decode_supports(const Attention &a) {
 }
 
 inline size_t decode_scratch_bytes(const Attention &a, int rows) {
-  const int64_t floats = rows * a.head_dim + decode_keys * group_rows + width;
+  const int64_t floats = rows * a.head_dim + decode_keys * group_rows + width + staged_floats(a);
   return static_cast<size_t>(rows) * sizeof(RowGroup) +  // rows may belong to as many heads
          static_cast<size_t>(floats) * sizeof(float) + 64;
-}
-
-/// Calls step(Constant<n>, d) for the vectors of a row from d = 0 on, `most` at a time, then 2, then 1.
-template <int most, class SoftmaxStep>
-inline void for_each_vector(int64_t dim, const SoftmaxStep &step) {
-  int64_t d = 0;
-  for (; d + most * width <= dim; d += most * width) step(Constant<most>(), d);
-  if constexpr (most > 2)
-    for (; d + 2 * width <= dim; d += 2 * width) step(Constant<2>(), d);
-  if constexpr (most > 1)
-    if (d < dim) step(Constant<1>(), d);
-}
-
-/// scores[key][row] = q[row] . k[key]; prefetches `lines` cache lines a key.
-template <int rows, fa_dtype dtype>
-[[gnu::noinline]] void decode_qk(const KvBlock &block, const RowGroup &g, int64_t dim, int64_t lines, Prefetcher &next,
-                                 float *scores) {
-  constexpr int keys = width / rows;  // of one vector of sums
-  constexpr int64_t bytes = dtype_bytes(dtype);
-  Prefetcher ahead = next;  // in registers
-  for (int j = 0; j < block.n; j += keys) {
-    FA_UNROLL for (int i = 0; i < keys; i++) ahead.prefetch(lines);
-    const char *k[keys];
-    FA_UNROLL for (int i = 0; i < keys; i++) k[i] = block.key[smaller(j + i, block.n - 1)] + g.k_head;
-    Vec sum[width];
-    FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
-    for_each_vector<2>(dim, [&](auto count, int64_t d) {
-      constexpr int vectors = decltype(count)::value;
-      Vec element[keys][vectors];
-      FA_UNROLL for (int i = 0; i < keys; i++) load_pairs<dtype, vectors>(k[i] + d * bytes, element[i]);
-      FA_UNROLL for (int v = 0; v < vectors; v++) FA_UNROLL for (int r = 0; r < rows; r++) {
-        Vec query = Simd::load(g.q[r] + d + v * width);
-        Simd::pin(query);  // GCC would load it again for every key
-        FA_UNROLL for (int i = 0; i < keys; i++) sum[i * rows + r] = Simd::fma(element[i][v], query, sum[i * rows + r]);
-      }
-    });
-    Simd::store(scores + j * rows, Simd::sums(sum));
-  }
-  next = ahead;
-}
-
-/// values[row] = alpha[row] values[row] + sum over keys of p[key][row] v[key], for `vectors` vectors of the head
-/// dimension from d on; prefetches a cache line a key.
-template <int rows, int vectors, fa_dtype dtype>
-[[gnu::noinline]] void decode_pv(const KvBlock &block, const RowGroup &g, const float *p, int64_t d, const Vec *alpha,
-                                 float *const *values, Prefetcher &next) {
-  constexpr int64_t bytes = dtype_bytes(dtype);
-  Prefetcher ahead = next;  // in registers
-  const int64_t at = g.v_head + d * bytes;
-  Vec sum[rows][vectors];
-  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
-      Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
-  for (int j = 0; j < block.n; j++) {
-    ahead.prefetch(1);
-    Vec element[vectors];
-    load_pairs<dtype, vectors>(block.value[j] + at, element);
-    FA_UNROLL for (int r = 0; r < rows; r++) {
-      const Vec weight = Simd::set1(p[j * rows + r]);
-      FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, element[i], sum[r][i]);
-    }
-  }
-  FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
-      Simd::store(values[r] + d + i * width, sum[r][i]);
-  next = ahead;
 }
 
 /// Pads the scores of n keys with -inf to whole vectors.
@@ -184,15 +114,14 @@ template <int rows>
 }
 
 /// One block of keys for one group.
-template <int rows, fa_dtype dtype>
+template <int rows>
 inline void decode_block(const QueryTile &tile, RowGroup &g, const ScoreMod &m, const DecodeBlock &block, float *scores,
                          const Partial &partial) {
   const Attention &a = *tile.attention;
   const int n = block.rows.n, pairs = (n * rows + width - 1) / width * width;
-  const int64_t lines = (a.head_dim_v * dtype_bytes(dtype) + 63) / 64;
   const float scale = m.scale_log2();
 
-  decode_qk<rows, dtype>(block.rows, g, a.head_dim, lines, block.values, scores);  // S = Q K^T
+  decode_scores<rows>(tile, g, block, scores);  // S = Q K^T
   const bool whole = g.full_low <= block.first && g.full_high >= block.first + n;
   if (!m.plain || !whole) finish_decode_scores<rows>(tile, g, m, block.first, n, scores);
   pad_scores<rows>(n, scores);
@@ -206,41 +135,39 @@ inline void decode_block(const QueryTile &tile, RowGroup &g, const ScoreMod &m, 
 
   float *values[rows];
   for (int r = 0; r < rows; r++) values[r] = partial.values + smaller(g.first + r, g.last) * a.head_dim_v;
-  // O = O a + P V
-  for_each_vector<smaller(4, decode_sums / rows)>(a.head_dim_v, [&](auto count, int64_t d) {
-    decode_pv<rows, decltype(count)::value, dtype>(block.rows, g, scores, d, alpha, values, block.keys);
-  });
+  add_values<rows>(tile, g, block, scores, alpha, values);  // O = O a + P V
 }
 
-template <fa_dtype dtype>
 inline void decode_group(const QueryTile &tile, RowGroup &g, const ScoreMod &m, const DecodeBlock &block, float *scores,
                          const Partial &partial) {
-  if (g.rows == 1) return decode_block<1, dtype>(tile, g, m, block, scores, partial);
-  if (g.rows == 2) return decode_block<2, dtype>(tile, g, m, block, scores, partial);
-  return decode_block<4, dtype>(tile, g, m, block, scores, partial);
+  if (g.rows == 1) return decode_block<1>(tile, g, m, block, scores, partial);
+  if (g.rows == 2) return decode_block<2>(tile, g, m, block, scores, partial);
+  return decode_block<4>(tile, g, m, block, scores, partial);
 }
 
 /// Processes keys [begin, end), a block at a time for all groups. Blocks that are masked for all rows are not read.
-template <fa_dtype dtype>
 inline void decode_keys_of(const QueryTile &tile, RowGroup *group, int groups, const ScoreMod &m, int64_t begin,
-                           int64_t end, float *scores, const Partial &partial) {
+                           int64_t end, float *scores, Staging staging, const Partial &partial) {
   const Attention &a = *tile.attention;
+  const KeyStream &s = tile.keys;
   const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
   const auto attended = [&](int64_t key) {  // the first block from key on that is
     while (key < end && block_masked(tile, 0, tile.rows, key, block_end(key))) key = block_end(key);
     return key;
   };
-  const int64_t k_bytes = (tile.heads - 1) * tile.keys.k.head + a.head_dim * dtype_bytes(dtype);
-  const int64_t v_bytes = (tile.heads - 1) * tile.keys.v.head + a.head_dim_v * dtype_bytes(dtype);
+  const int64_t k_bytes = (tile.heads - 1) * s.k.head + row_bytes(s.k.dtype, a.head_dim);
+  const int64_t v_bytes = (tile.heads - 1) * s.v.head + row_bytes(s.v.dtype, a.head_dim_v);
   int64_t key = attended(begin);
-  KvBlock rows(tile.keys, key, larger(key, block_end(key)));
+  KvBlock rows(s, key, larger(key, block_end(key)));
   while (key < end) {
     const int64_t next = attended(block_end(key));
-    const KvBlock following(tile.keys, next, block_end(next));
+    const KvBlock following(s, next, block_end(next));
     // The values of one head are prefetched just before their use; those of many heads would be evicted before it.
     const KvBlock &prefetched = tile.heads == 1 ? rows : following;
     Prefetcher keys(following.key, following.n, k_bytes), values(prefetched.value, prefetched.n, v_bytes);
-    for (int i = 0; i < groups; i++) decode_group<dtype>(tile, group[i], m, {rows, key, keys, values}, scores, partial);
+    staging.k.head = staging.v.head = -1;
+    for (int i = 0; i < groups; i++)
+      decode_group(tile, group[i], m, {rows, key, keys, values, staging}, scores, partial);
     rows = following;
     key = next;
   }
@@ -254,12 +181,14 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
   auto *group = static_cast<RowGroup *>(memory);
   float *q = reinterpret_cast<float *>(group + groups);
   float *scores = q + tile.rows * a.head_dim;
-  const bool paired = in_pairs(a.kv_dtype);
+  const Staging staging(tile, scores + decode_keys * group_rows + width);
+  const bool k_paired = in_pairs(a.kv_dtype) && staging.k.rows == nullptr;
+  const bool v_paired = in_pairs(a.v_dtype) && staging.v.rows == nullptr;
 
   int32_t low = INT32_MAX, high = 0;
   for (int i = 0; i < tile.rows; i++) {
     load_row(q + i * a.head_dim, tile.row[i].q, tile.q_elem, a.q_dtype, a.head_dim);
-    if (paired) to_pair_order(q + i * a.head_dim, a.head_dim, false);
+    if (k_paired) to_pair_order(q + i * a.head_dim, a.head_dim, false);
     for (int64_t d = 0; d < a.head_dim_v; d++) partial.values[i * a.head_dim_v + d] = 0;
     if (tile.row[i].low == tile.row[i].high) continue;
     low = smaller(low, tile.row[i].low);
@@ -272,16 +201,14 @@ inline void decode_partial(const QueryTile &tile, int64_t begin, int64_t end, co
 
   begin = larger<int64_t>(begin, low);
   end = smaller<int64_t>(end, high);
-  with_type(a.kv_dtype, [&](auto type) {
-    decode_keys_of<decltype(type)::dtype>(tile, group, groups, modifiers, begin, end, scores, partial);
-  });
+  decode_keys_of(tile, group, groups, modifiers, begin, end, scores, staging, partial);
 
   for (int i = 0; i < groups; i++) {
     const RowGroup &g = group[i];
     for (int r = g.first; r <= smaller(g.last, g.first + group_rows - 1); r++) {
       partial.max[r] = g.max[r - g.first] * modifiers.score_scale();
       partial.sum[r] = g.sum[r - g.first];
-      if (paired) to_pair_order(partial.values + r * a.head_dim_v, a.head_dim_v, true);
+      if (v_paired) to_pair_order(partial.values + r * a.head_dim_v, a.head_dim_v, true);
     }
   }
 }

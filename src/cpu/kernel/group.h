@@ -12,8 +12,8 @@ constexpr int group_rows = 4;
 
 /// Rows of one group, their lanes, and their running softmax.
 struct RowGroup {
-  int first, last, rows;   // rows is 1, 2 or 4: rows past the last repeat it
-  int64_t k_head, v_head;  // bytes from the tile's first head
+  int first, last, rows;  // rows is 1, 2 or 4: rows past the last repeat it
+  int head;               // of the tile's
   const float *q[group_rows];
   int32_t full_low, full_high;                                   // every row attends [full_low, full_high)
   alignas(64) int32_t low[width], high[width], position[width];  // lane i: row i % rows, less its key's i / rows
@@ -36,8 +36,7 @@ inline void begin_group(const QueryTile &tile, RowGroup &g, int head, int first,
   g.first = first;
   g.last = end - 1;
   g.rows = end - first >= 3 ? 4 : end - first;
-  g.k_head = head * tile.keys.k.head;
-  g.v_head = head * tile.keys.v.head;
+  g.head = head;
   for (int r = 0; r < g.rows; r++) {
     g.q[r] = q + smaller(first + r, g.last) * dim;
     g.sum[r] = 0;

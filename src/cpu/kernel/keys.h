@@ -1,7 +1,7 @@
 // A block of keys or values as rows of operands: in place where they already are, else copied and converted.
 #pragma once
 
-#include "cpu/kernel/convert.h"
+#include "cpu/kernel/codes.h"
 #include "cpu/kernel/products.h"
 
 namespace fa::cpu::FA_ISA {
@@ -14,17 +14,17 @@ struct Rows {
 
 /// Keys j .. j + n - 1, operands(dim) operands a row.
 inline Rows stage_keys(const KeyStream &s, int64_t j, int64_t n, int64_t dim, float *buffer) {
-  const int64_t bytes = dtype_bytes(s.dtype);
-  const bool are_operands =
-      bytes * Simd::pack == 4 && dim % Simd::pack == 0 && s.k.element == bytes && s.k.row % 4 == 0;
+  const int64_t bytes = dtype_bytes(s.k.dtype);
+  const bool are_operands = !is_quantised(s.k.dtype) && bytes * Simd::pack == 4 && dim % Simd::pack == 0 &&
+                            s.k.element == bytes && s.k.row % 4 == 0;
   if (are_operands && evenly_spaced(s.pages, j, n))
     return {reinterpret_cast<const float *>(row_of(s.k, s.pages, j)), s.k.row / 4};
   const int64_t pitch = operands(dim);
   for (int64_t i = 0; i < n; i++) {
-    const char *from = row_of(s.k, s.pages, j + i);
     if constexpr (Simd::pack == 1) {
-      load_row(buffer + i * pitch, from, s.k.element, s.dtype, dim);
+      load_cached_row(buffer + i * pitch, s.k, s.k_factors, s.pages, j + i, dim);
     } else {
+      const char *from = row_of(s.k, s.pages, j + i);
       buffer[(i + 1) * pitch - 1] = 0;  // the last pair may be half of one
       char *to = reinterpret_cast<char *>(buffer + i * pitch);
       for (int64_t d = 0; d < dim; d++) __builtin_memcpy(to + d * 2, from + d * s.k.element, 2);
@@ -71,9 +71,9 @@ inline Rows stage_values(const QueryTile &tile, int64_t j, int64_t n, int64_t di
   if constexpr (S::pack == 2) {
     stage_value_pairs(tile, j, n, dim, buffer);
   } else {
-    if (s.dtype == FA_F32 && s.v.element == 4 && evenly_spaced(s.pages, j, n) && !tile.finite_values_only)
+    if (s.v.dtype == FA_F32 && s.v.element == 4 && evenly_spaced(s.pages, j, n) && !tile.finite_values_only)
       return {reinterpret_cast<const float *>(row_of(s.v, s.pages, j)), s.v.row / 4};
-    for (int64_t i = 0; i < n; i++) load_row(buffer + i * dim, row_of(s.v, s.pages, j + i), s.v.element, s.dtype, dim);
+    for (int64_t i = 0; i < n; i++) load_cached_row(buffer + i * dim, s.v, s.v_factors, s.pages, j + i, dim);
     if (tile.finite_values_only)
       for (int64_t i = 0; i < n * dim; i++) buffer[i] = buffer[i] - buffer[i] == 0 ? buffer[i] : 0;
   }

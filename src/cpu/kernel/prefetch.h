@@ -28,6 +28,16 @@ class Prefetcher {
     row_++;
   }
 
+  /// The same n times; faster where so many lines are a whole row.
+  void prefetch_each(int n, int64_t lines) {
+    if (bytes_ > lines * 64) {
+      for (int i = 0; i < n; i++) prefetch(lines);
+      return;
+    }
+    for (const char *const *const last = n < end_ - row_ ? row_ + n : end_; row_ != last; row_++)
+      for (int64_t line = 0; line < bytes_; line += 64) __builtin_prefetch(*row_ + line);
+  }
+
  private:
   const char *const *row_, *const *end_;
   int64_t bytes_, at_ = 0;
@@ -44,11 +54,13 @@ struct KvBlock {
   }
 };
 
-/// A block of keys and the prefetchers that advance while it is processed.
-struct DecodeBlock {
-  const KvBlock &rows;
-  int64_t first;
-  Prefetcher &keys, &values;
+/// The rows of a block for one head: those of its first head, and how far behind them.
+struct HeadRows {
+  const char *const *row;
+  int64_t offset;
+  int n;
+
+  const char *operator[](int j) const { return row[j] + offset; }
 };
 
 }  // namespace

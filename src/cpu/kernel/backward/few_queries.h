@@ -10,7 +10,7 @@ namespace {
 
 /// Whether the forward pass takes decode for a tile's rows, as far as q, k and v alone decide.
 inline bool scored_by_decode(const BackwardQueryTile &queries, const KeyStream &keys) {
-  const int64_t bytes = dtype_bytes(keys.dtype);
+  const int64_t bytes = dtype_bytes(keys.k.dtype);
   return queries.head_rows <= Simd::decode_rows && decode_supports(*queries.attention) && keys.k.element == bytes &&
          keys.v.element == bytes;
 }
@@ -23,7 +23,7 @@ inline void compute_few_s_of_keys(const TilePair &p, const float *const *q, int 
   RowGroup group{};
   for (int r = 0; r < rows; r++) group.q[r] = q[smaller(r, n - 1)];
   Prefetcher nothing(nullptr, 0, 0);
-  decode_qk<rows, dtype>(block, group, p.queries.attention->head_dim, 0, nothing, scores);
+  decode_qk<rows, dtype>({block.key, 0, block.n}, group, p.queries.attention->head_dim, 0, nothing, scores);
   for (int key = begin; key < end; key++) {
     Simd::store(lane, first == 0 ? Simd::zero() : Simd::load(p.score(key, 0)));
     for (int r = 0; r < n; r++) lane[first + r] = scores[(key - begin) * rows + r];

@@ -191,8 +191,8 @@ inline void stage_keys(KeyTile &tile) {
   const Attention &a = *tile.attention;
   const StagedKeys block(a, ScratchAllocator(behind(tile)));
   const KeyStream &s = tile.keys;
-  const bool k = stage_operand_rows(s.k, s.pages, s.dtype, tile.first, tile.n, a.head_dim, block.k);
-  const bool v = stage_operand_rows(s.v, s.pages, s.dtype, tile.first, tile.n, a.head_dim_v, block.v);
+  const bool k = stage_operand_rows(s.k, s.pages, s.k.dtype, tile.first, tile.n, a.head_dim, block.k);
+  const bool v = stage_operand_rows(s.v, s.pages, s.v.dtype, tile.first, tile.n, a.head_dim_v, block.v);
   tile.special = k || v;
   stage_keys_for_dq(tile, block);
   for (int64_t i = 0; i < tile.n * padded(a.head_dim); i += width) Simd::store(block.dk + i, Simd::zero());

@@ -1,0 +1,133 @@
+// Rows of quantised keys and values as vectors of f32: the codes of packed and one-byte types, the elements of blocks.
+#pragma once
+
+#include "cpu/codes.h"
+#include "cpu/kernel/convert.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Half bytes: the low ones of `width` bytes, and the high ones.
+inline void load_halves(Element<FA_I4>, const uint8_t *p, Vec &low, Vec &high) {
+  Simd::load_i4_pair(p, low, high);
+}
+inline void load_halves(Element<FA_U4>, const uint8_t *p, Vec &low, Vec &high) {
+  Simd::load_u4_pair(p, low, high);
+}
+
+/// `vectors` vectors of a block of 32 elements from element d on, times its scale.
+template <int vectors>
+inline void load_block(Element<FA_Q8_0>, const uint8_t *block, int64_t d, Vec *to) {
+  const Vec scale = Simd::finite_or_nan(Simd::set1_f16(block));
+  const auto *codes = reinterpret_cast<const int8_t *>(block + 2 + d);
+  FA_UNROLL for (int i = 0; i < vectors; i++) to[i] = Simd::mul(Simd::load_i8(codes + i * width), scale);
+}
+template <int vectors>
+inline void load_block(Element<FA_Q4_0>, const uint8_t *block, int64_t d, Vec *to) {
+  constexpr int half = block_elements / 2;
+  const Vec scale = Simd::finite_or_nan(Simd::set1_f16(block)), minus_8 = Simd::mul(Simd::set1(-8.0f), scale);
+  const uint8_t *codes = block + 2 + d % half;
+  const auto element = [&](Vec code) { return Simd::fma(code, scale, minus_8); };  // exact
+  if constexpr (vectors * width == block_elements) {
+    FA_UNROLL for (int i = 0; i < vectors / 2; i++) {
+      Vec low, high;
+      Simd::load_u4_pair(codes + i * width, low, high);
+      to[i] = element(low);
+      to[i + vectors / 2] = element(high);
+    }
+  } else {
+    FA_UNROLL for (int i = 0; i < vectors; i++) {
+      Vec low, high;
+      Simd::load_u4_pair(codes + i * width, low, high);
+      to[i] = element(d < half ? low : high);
+    }
+  }
+}
+
+/// vectors * width elements of a row from d on, d a multiple of that: codes, or elements of blocks. In pair order where
+/// the type has it (load_pairs).
+template <fa_dtype dtype, int vectors>
+inline void load_codes(const char *row, int64_t d, Vec *to) {
+  const auto *bytes = reinterpret_cast<const uint8_t *>(row);
+  if constexpr (code_kind(dtype) == CodeKind::block) {
+    constexpr int together = smaller<int>(vectors, block_elements / width);
+    FA_UNROLL for (int i = 0; i < vectors; i += together) {
+      const int64_t at = d + i * width, in_block = at % block_elements;
+      load_block<together>(Element<dtype>(), bytes + row_bytes(dtype, at - in_block), in_block, to + i);
+    }
+  } else if constexpr (!is_packed(dtype)) {
+    load_pairs<dtype, vectors>(row + d, to);
+  } else if constexpr (vectors % 2 == 0) {
+    FA_UNROLL for (int i = 0; i < vectors; i += 2)
+        load_halves(Element<dtype>(), bytes + (d + i * width) / 2, to[i], to[i + 1]);
+  } else {  // half a pair is read by the element: there may be no more
+    alignas(64) float codes[width];
+    for (int i = 0; i < width; i++) codes[i] = Element<dtype>::at(bytes, d + i);
+    *to = Simd::load(codes);
+  }
+}
+
+/// to[0, n) = the codes of a row, or the elements of its blocks.
+template <fa_dtype dtype>
+inline void load_unit_codes(float *to, const char *row, int64_t n) {
+  if constexpr (code_kind(dtype) == CodeKind::block) {
+    constexpr int vectors = block_elements / width;
+    for (int64_t d = 0; d < n; d += block_elements) {
+      Vec elements[vectors];
+      load_codes<dtype, vectors>(row, d, elements);
+      for (int i = 0; i < vectors; i++) Simd::store(to + d + i * width, elements[i]);
+    }
+  } else if constexpr (is_packed(dtype)) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(row);
+    int64_t d = 0;
+    for (; d + 2 * width <= n; d += 2 * width) {
+      int8_t codes[2 * width];  // in order
+      for (int i = 0; i < width; i++) {
+        codes[2 * i] = Element<dtype>::low(bytes[d / 2 + i]);
+        codes[2 * i + 1] = Element<dtype>::high(bytes[d / 2 + i]);
+      }
+      Simd::store(to + d, Simd::load_i8(codes));
+      Simd::store(to + d + width, Simd::load_i8(codes + width));
+    }
+    for (; d < n; d++) to[d] = Element<dtype>::at(bytes, d);
+  } else {
+    load_unit_row<dtype>(to, row, n);
+  }
+}
+
+/// Multiplies the elements of key j by its scales, or subtracts its zeros from them.
+inline void apply_factor(float *row, const Factors &factors, const Pages &pages, int64_t j, int64_t dim, bool scale) {
+  const char *from = row_of(factors, pages, j);
+  const auto applied = [scale](Vec x, Vec factor) { return scale ? Simd::mul(x, factor) : Simd::sub(x, factor); };
+  const auto apply = [&](float *x, const float *factor, int64_t step, int64_t n) {
+    int64_t i = 0;
+    for (; i + width <= n; i += width) {
+      const Vec f = step == 0 ? Simd::set1(*factor) : Simd::load(factor + i);
+      Simd::store(x + i, applied(Simd::load(x + i), f));
+    }
+    for (; i < n; i++) x[i] = scale ? x[i] * factor[i * step] : x[i] - factor[i * step];
+  };
+  float each[FA_MAX_HEAD_DIM];
+  const int64_t groups = dim / factors.channels;
+  load_row(each, from, factors.element, factors.dtype, groups);
+  for (int64_t i = 0; i < groups; i++) each[i] = finite_or_nan(each[i]);
+  if (factors.channels == 1) return apply(row, each, 1, dim);
+  for (int64_t i = 0; i < groups; i++) apply(row + i * factors.channels, each + i, 0, factors.channels);
+}
+
+/// to[0, dim) = key j's elements: any type, any stride.
+inline void load_cached_row(float *to, const CacheRows &rows, const RowFactors &factors, const Pages &pages, int64_t j,
+                            int64_t dim) {
+  const char *from = row_of(rows, pages, j);
+  if (!is_quantised(rows.dtype)) return load_row(to, from, rows.element, rows.dtype, dim);
+  if (is_packed(rows.dtype) || rows.element == dtype_bytes(rows.dtype)) {
+    with_codes(rows.dtype, [&](auto type) { load_unit_codes<decltype(type)::dtype>(to, from, dim); });
+  } else {
+    for (int64_t d = 0; d < dim; d++) to[d] = load_code(from, rows.element, rows.dtype, d);
+  }
+  if (factors.zero) apply_factor(to, factors.zero, pages, j, dim, false);
+  if (factors.scale) apply_factor(to, factors.scale, pages, j, dim, true);
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA

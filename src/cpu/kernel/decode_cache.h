@@ -1,0 +1,144 @@
+// The two products of decode with keys and values of any type. Plain ones are read straight from memory, and so are
+// codes that one or two rows share; for more rows, or where scales differ within a row, a block is staged as f32 once
+// for all rows of its head.
+#pragma once
+
+#include "cpu/kernel/decode_codes.h"
+
+namespace fa::cpu::FA_ISA {
+namespace {
+
+/// Whether the kernel supports quantised keys and values: not where operands are pairs of bf16.
+constexpr bool reads_codes = Simd::pack == 1;
+
+/// Rows of a head up to which codes are widened where they are used.
+constexpr int rows_of_codes = 2;
+
+/// Floats that staging a block may need.
+inline int64_t staged_floats(const Attention &a) {
+  return is_quantised(a.kv_dtype) || is_quantised(a.v_dtype) ? decode_keys * (a.head_dim + a.head_dim_v) : 0;
+}
+
+/// The keys, or the values, of a block as f32, where they are staged.
+struct Staged {
+  float *rows = nullptr;  // [decode_keys][dim]
+  int head = -1;          // whose rows these are
+  const char *row[decode_keys];
+};
+
+struct Staging {
+  Staged k, v;
+
+  Staging(const QueryTile &tile, float *memory) {
+    const Attention &a = *tile.attention;
+    const bool few = tile.rows <= rows_of_codes * tile.heads;
+    const auto take = [&](const CacheRows &rows, const RowFactors &factors, int64_t dim, Staged *staged) {
+      if (!is_quantised(rows.dtype)) return;
+      if (few && factors.scale.per_key(dim) && factors.zero.per_key(dim)) return;
+      staged->rows = memory;
+      memory += decode_keys * dim;
+    };
+    take(tile.keys.k, tile.keys.k_factors, a.head_dim, &k);
+    take(tile.keys.v, tile.keys.v_factors, a.head_dim_v, &v);
+  }
+};
+
+/// A block of keys and the prefetchers that advance while it is processed.
+struct DecodeBlock {
+  const KvBlock &rows;
+  int64_t first;
+  Prefetcher &keys, &values;
+  Staging &staging;
+};
+
+/// Rows of another head.
+template <class Rows>
+inline Rows of_head(Rows rows, int head) {
+  if (rows.data != nullptr) rows.data += head * rows.head;
+  return rows;
+}
+
+/// A head's rows of a block, as f32.
+inline HeadRows stage(Staged &staged, const CacheRows &rows, const RowFactors &factors, const Pages &pages, int head,
+                      int64_t key, int n, int64_t dim) {
+  const HeadRows result = {staged.row, 0, n};
+  if (staged.head == head) return result;
+  staged.head = head;
+  const CacheRows codes = of_head(rows, head);
+  const RowFactors of_codes = {of_head(factors.scale, head), of_head(factors.zero, head)};
+  for (int j = 0; j < n; j++) {
+    float *to = staged.rows + j * dim;
+    if constexpr (reads_codes) load_cached_row(to, codes, of_codes, pages, key + j, dim);
+    staged.row[j] = reinterpret_cast<const char *>(to);
+  }
+  return result;
+}
+
+/// S = Q K^T of a block.
+template <int rows>
+inline void decode_scores(const QueryTile &tile, const RowGroup &g, const DecodeBlock &block, float *scores) {
+  const KeyStream &s = tile.keys;
+  const RowFactors &factors = s.k_factors;
+  const int n = block.rows.n;
+  const int64_t dim = tile.attention->head_dim, v_bytes = row_bytes(s.v.dtype, tile.attention->head_dim_v);
+  const int64_t lines = (v_bytes + 63) / 64;
+  const HeadRows keys = {block.rows.key, g.head * s.k.head, n};
+  if (!is_quantised(s.k.dtype)) {
+    return with_type(s.k.dtype, [&](auto type) {
+      decode_qk<rows, decltype(type)::dtype>(keys, g, dim, lines, block.values, scores);
+    });
+  }
+  if (block.staging.k.rows != nullptr) {
+    const HeadRows staged = stage(block.staging.k, s.k, factors, s.pages, g.head, block.first, n, dim);
+    return decode_qk<rows, FA_F32>(staged, g, dim, lines, block.values, scores);
+  }
+  if constexpr (reads_codes && rows <= rows_of_codes) {
+    alignas(64) float zero[decode_keys], scale[decode_keys];
+    if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero);
+    with_codes(s.k.dtype, [&](auto type) {
+      decode_codes_qk<rows, decltype(type)::dtype>(keys, g, dim, factors.zero ? zero : nullptr, lines, block.values,
+                                                   scores);
+    });
+    if (!factors.scale) return;
+    load_factors(factors.scale, g.head, s.pages, block.first, n, scale);
+    multiply_pairs<rows>(scores, scale, n);
+  }
+}
+
+/// O = O a + P V of a block. Scales become factors of the weights.
+template <int rows>
+inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlock &block, float *weights,
+                       const Vec *alpha, float *const *values) {
+  const KeyStream &s = tile.keys;
+  const RowFactors &factors = s.v_factors;
+  const int n = block.rows.n;
+  const int64_t dim = tile.attention->head_dim_v;
+  constexpr int most = smaller(4, decode_sums / rows);
+  const auto plain = [&](auto type, const HeadRows &from) {
+    for_each_vector<most>(dim, [&](auto count, int64_t d) {
+      decode_pv<rows, decltype(count)::value, decltype(type)::dtype>(from, weights, d, alpha, values, block.keys);
+    });
+  };
+  const HeadRows from = {block.rows.value, g.head * s.v.head, n};
+  if (!is_quantised(s.v.dtype)) return with_type(s.v.dtype, [&](auto type) { plain(type, from); });
+  if (block.staging.v.rows != nullptr)
+    return plain(Element<FA_F32>(), stage(block.staging.v, s.v, factors, s.pages, g.head, block.first, n, dim));
+
+  if constexpr (reads_codes && rows <= rows_of_codes) {
+    alignas(64) float zero[decode_keys], scale[decode_keys];
+    if (factors.scale) {
+      load_factors(factors.scale, g.head, s.pages, block.first, n, scale);
+      multiply_pairs<rows>(weights, scale, n);
+    }
+    if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero);
+    with_codes(s.v.dtype, [&](auto type) {
+      for_each_vector<decode_codes_sums / rows>(dim, [&](auto count, int64_t d) {
+        decode_codes_pv<rows, decltype(count)::value, decltype(type)::dtype>(
+            from, weights, d, factors.zero ? zero : nullptr, alpha, values, block.keys);
+      });
+    });
+  }
+}
+
+}  // namespace
+}  // namespace fa::cpu::FA_ISA
