@@ -160,6 +160,26 @@ class List {
     }
   }
 
+  /// Quantised caches under f16 queries: the time of the f16 cache is the reference.
+  void decode_codes() {
+    for (const fa_dtype kv : {FA_I8, FA_I4, FA_U4, FA_E4M3, FA_E5M2, FA_Q8_0, FA_Q4_0}) {
+      for (const int64_t group : {1, 2, 4, 8}) {
+        Case c;
+        c.dtype = FA_F16;
+        c.heads_q = 8 * group;
+        c.rows_q = 1;
+        c.rows_k = 8192;
+        c.cold = true;
+        Case plain = c;
+        c.kv_dtype = kv;
+        const double goal = group > 2 ? 0 : kv == FA_I8 ? 160 : kv == FA_I4 ? 240 : 0;
+        add({std::string("decode/f16/kv:") + element_name(kv) + "/group:" + std::to_string(group) + "/Sk:8192/D:128" +
+                 threads_name(c),
+             Measure::of_plain, c, plain, Peak::f32, goal});
+      }
+    }
+  }
+
   void decode() {
     for (const fa_dtype dtype : {FA_F32, FA_BF16, FA_F16}) {
       for (const int threads : {1, 2}) {
@@ -288,6 +308,7 @@ std::vector<Figure> figures() {
   list.head_dims();
   list.features();
   list.decode();
+  list.decode_codes();
   list.layouts();
   list.backward();
   return list.take();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 #include "core/dtype.h"
 
@@ -28,10 +29,32 @@ void fill(void *data, int64_t count, fa_dtype dtype) {
         break;
       case FA_BOOL:
       case FA_I32:
+      case FA_I64:
       case FA_DTYPE_DEFAULT:
-        break;  // no figure has them
+      case FA_I8:
+      case FA_E4M3:
+      case FA_E5M2:
+      case FA_I4:
+      case FA_U4:
+      case FA_Q8_0:
+      case FA_Q4_0:
+        break;  // no figure has them, or they are filled by the byte
     }
   }
+}
+
+/// Codes: bytes that are no NaN of any format, and scales of 2^-6 for blocks.
+void fill_codes(void *data, int64_t bytes, fa_dtype dtype) {
+  uint32_t state = 12345;
+  auto *to = static_cast<uint8_t *>(data);
+  for (int64_t i = 0; i < bytes; ++i) {
+    state = state * 1664525u + 1013904223u;
+    to[i] = static_cast<uint8_t>(state >> 24 & 0xbb);
+  }
+  constexpr uint16_t scale = 0x2400;
+  const int64_t block = unit_of(dtype).bytes;
+  for (int64_t i = 0; code_kind(dtype) == CodeKind::block && i < bytes; i += block)
+    std::memcpy(to + i, &scale, sizeof scale);
 }
 
 /// (query, key) pairs that are attended.
@@ -89,6 +112,7 @@ void Workload::create_op() {
   fa_desc_init(&desc, sizeof desc);
   desc.device = FA_DEVICE_CPU;
   desc.dtype_q = case_.dtype;
+  desc.dtype_kv = case_.kv_dtype;
   desc.head_dim = case_.head_dim;
   desc.mask = case_.mask;
   desc.window_left = case_.window_left;
@@ -104,12 +128,12 @@ void *Workload::allocate(size_t bytes) {
   return buffers_.back().data();
 }
 
-fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout) {
-  const int64_t count = rows * heads * case_.head_dim;
-  void *data = allocate(static_cast<size_t>(count * dtype_bytes(case_.dtype)));
-  fill(data, count, case_.dtype);
+fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype dtype) {
+  const int64_t count = rows * heads * case_.head_dim, bytes = rows * heads * row_bytes(dtype, case_.head_dim);
+  void *data = allocate(static_cast<size_t>(bytes));
+  is_quantised(dtype) ? fill_codes(data, bytes, dtype) : fill(data, count, dtype);
   fa_tensor result;
-  fa_tensor_init(&result, data, case_.dtype, 1, rows, heads, case_.head_dim);
+  fa_tensor_init(&result, data, dtype, 1, rows, heads, case_.head_dim);
   if (layout == Layout::bhsd) {
     result.stride[1] = case_.head_dim;
     result.stride[2] = rows * case_.head_dim;
@@ -119,17 +143,18 @@ fa_tensor Workload::tensor(int64_t rows, int64_t heads, Layout layout) {
 
 void Workload::create_tensors() {
   fa_forward_args_init(&args_, sizeof args_);
-  args_.q = tensor(case_.rows_q, case_.heads_q, case_.layout);
-  args_.out = tensor(case_.rows_q, case_.heads_q, case_.layout);
+  args_.q = tensor(case_.rows_q, case_.heads_q, case_.layout, case_.dtype);
+  args_.out = tensor(case_.rows_q, case_.heads_q, case_.layout, case_.dtype);
   const auto set_bytes = static_cast<size_t>(kv_bytes());
   // An odd number of sets: when calls and plain reads alternate, both come by every set.
   const size_t sets = case_.cold ? (cold_bytes() / set_bytes) | 1 : 1;
   for (size_t set = 0; set < sets; ++set) {
-    args_.k = tensor(case_.rows_k, case_.heads_kv, case_.layout);
-    args_.v = tensor(case_.rows_k, case_.heads_kv, case_.layout);
+    args_.k = tensor(case_.rows_k, case_.heads_kv, case_.layout, kv_dtype());
+    args_.v = tensor(case_.rows_k, case_.heads_kv, case_.layout, kv_dtype());
     k_sets_.push_back({args_.k.data, set_bytes / 2});
     v_sets_.push_back({args_.v.data, set_bytes / 2});
   }
+  create_scales();
   for (size_t set = 0; case_.cold && set < sets; ++set) time_read();  // the first pass over new memory is slower
   const auto floats = [this](int64_t count) { return static_cast<float *>(allocate(sizeof(float) * count)); };
   if (case_.alibi) {
@@ -157,6 +182,17 @@ void Workload::create_tensors() {
   }
 }
 
+/// One set for all: a 32nd of the smallest codes' bytes.
+void Workload::create_scales() {
+  if (!is_quantised(kv_dtype()) || code_kind(kv_dtype()) == CodeKind::block) return;
+  for (fa_tensor *scale : {&args_.k_scale, &args_.v_scale}) {
+    auto *values = static_cast<float *>(allocate(sizeof(float) * static_cast<size_t>(case_.rows_k * case_.heads_kv)));
+    std::fill_n(values, case_.rows_k * case_.heads_kv, 0x1p-6f);
+    fa_tensor_init(scale, values, FA_F32, 1, case_.rows_k, case_.heads_kv, 1);
+    if (case_.layout == Layout::bhsd) scale->stride[1] = 1, scale->stride[2] = case_.rows_k;
+  }
+}
+
 /// Everything that fa_backward reads and writes; out and lse are those of a forward call.
 void Workload::create_backward() {
   float *lse = static_cast<float *>(allocate(sizeof(float) * static_cast<size_t>(case_.rows_q * case_.heads_q)));
@@ -168,10 +204,10 @@ void Workload::create_backward() {
   backward_.v = args_.v;
   backward_.out = args_.out;
   backward_.lse = args_.lse;
-  backward_.dout = tensor(case_.rows_q, case_.heads_q, case_.layout);
-  backward_.dq = tensor(case_.rows_q, case_.heads_q, case_.layout);
-  backward_.dk = tensor(case_.rows_k, case_.heads_kv, case_.layout);
-  backward_.dv = tensor(case_.rows_k, case_.heads_kv, case_.layout);
+  backward_.dout = tensor(case_.rows_q, case_.heads_q, case_.layout, case_.dtype);
+  backward_.dq = tensor(case_.rows_q, case_.heads_q, case_.layout, case_.dtype);
+  backward_.dk = tensor(case_.rows_k, case_.heads_kv, case_.layout, case_.dtype);
+  backward_.dv = tensor(case_.rows_k, case_.heads_kv, case_.layout, case_.dtype);
   size_t bytes = 0;
   if (fa_backward_workspace_size(op_, &backward_, &bytes) != FA_OK) error_ = fa_last_error();
   backward_.workspace = allocate(std::max<size_t>(bytes, 1));
@@ -179,7 +215,7 @@ void Workload::create_backward() {
 }
 
 double Workload::kv_bytes() const {
-  return 2.0 * static_cast<double>(case_.rows_k * case_.heads_kv * case_.head_dim * dtype_bytes(case_.dtype));
+  return 2.0 * static_cast<double>(case_.rows_k * case_.heads_kv * row_bytes(kv_dtype(), case_.head_dim));
 }
 
 void Workload::use_next_set() {

@@ -17,6 +17,7 @@ enum class Layout { bhsd, bshd };
 /// A case to compute. The defaults are the plain kernel at the shape most figures use.
 struct Case {
   fa_dtype dtype = FA_F32;
+  fa_dtype kv_dtype = FA_DTYPE_DEFAULT;  // as dtype; codes have an f32 scale a token and head, unless they are blocks
   int64_t heads_q = 8;
   int64_t heads_kv = 8;
   int64_t rows_q = 1024;
@@ -69,7 +70,9 @@ class Workload {
 
  private:
   void *allocate(size_t bytes);
-  fa_tensor tensor(int64_t rows, int64_t heads, Layout layout);
+  fa_dtype kv_dtype() const { return case_.kv_dtype != FA_DTYPE_DEFAULT ? case_.kv_dtype : case_.dtype; }
+  fa_tensor tensor(int64_t rows, int64_t heads, Layout layout, fa_dtype dtype);
+  void create_scales();
   void create_op();
   void create_tensors();
   void create_backward();
