@@ -22,6 +22,7 @@ SCHEMA = definitions.read()
 INPUTS = [field for field in SCHEMA.operations["forward"] if field.shared]
 OPTIONAL = [field for field in INPUTS if field.kind == "tensor" and field.presence == "optional"]
 ARRAYS = [field for field in INPUTS if field.kind == "array"]
+QUANTISED = [field for field in SCHEMA.operations["forward"] if SCHEMA.forms.get(field.shape) == "factors"]
 APPEND = SCHEMA.operations["append"]
 
 
@@ -32,7 +33,10 @@ def quoted(name):
 def python():
     keywords = [f"    {field.name}: Array | None" for field in OPTIONAL if field.shape != "pages"]
     keywords += [f"    {field.name}: Ints | None" for field in ARRAYS]
-    tensors = [f'    "{field.name}": Rules("{SCHEMA.forms[field.shape]}", "{field.type}"),' for field in OPTIONAL]
+
+    def rules(fields):
+        return [f'    "{field.name}": Rules("{SCHEMA.forms[field.shape]}", "{field.type}"),' for field in fields]
+
     arrays = [f'    "{field.name}": {field.more},' for field in ARRAYS]
     gradients = [f'"{field.name[1:]}"' for field in SCHEMA.operations["backward"] if field.access == "written"]
     return "\n".join(
@@ -55,7 +59,10 @@ def python():
             "",
             "",
             "TENSORS = {",
-            *tensors,
+            *rules(OPTIONAL),
+            "}",
+            "QUANTISED = {  # of the forward pass alone: what belongs to codes of k and v",
+            *rules(QUANTISED),
             "}",
             "ARRAYS = {  # of int32: entries in addition to one for each sequence",
             *arrays,
@@ -76,20 +83,27 @@ def python():
             '    """As keywords, but for pages, which the backward pass has not."""',
             "",
             *keywords,
+            "",
+            "",
+            "class Factors(TypedDict, total=False):",
+            '    """The same of QUANTISED."""',
+            "",
+            *(f"    {field.name}: Array | None" for field in QUANTISED),
         ]
     )
 
 
 def attention():
     """bindings/python/libfa/attention.py with its generated parts, which its comments name."""
-    names = [field.name for field in OPTIONAL]
+    names = [field.name for field in OPTIONAL + QUANTISED]
     parts = {
         "tensors": [f"{field.name}: Any = None," for field in OPTIONAL if field.shape != "pages"],
         "arrays": [f"{field.name}: Any = None," for field in ARRAYS],
+        "quantised": [f"{field.name}: Any = None," for field in QUANTISED],
         "inputs": [
             f"inputs = ({', '.join(names)})",
             f"if not ({' is '.join(names)} is None):",
-            "    optional = tensors.optional(inputs, device)",
+            "    optional = tensors.optional_of_forward(inputs, device)",
         ],
     }
 
@@ -153,7 +167,13 @@ def rust():
     lines += ["        }", "", "        offsets! {"]
     for field in (field for field in ARRAYS if field.more):
         lines += entry(f"{field.text}; B + 1 entries, which set num_seqs", f"{field.name}: offsets_{field.name[-1]}")
-    return "\n".join([*lines, "        }", "    };", "}", "", "pub(crate) use optional_inputs;"])
+    lines += ["        }", "    };", "}", "", "/// Methods that set what belongs to quantised keys and values."]
+    lines.append("macro_rules! quantised_inputs {")
+    lines += ["    () => {", "        tensors! {"]
+    for field in QUANTISED:
+        text = f"{field.text}; {SCHEMA.shapes[field.shape]}; {types[field.type]}"
+        lines += entry(text, f"pub {field.name}: TensorRef")
+    return "\n".join([*lines, "        }", "    };", "}", "", "pub(crate) use {optional_inputs, quantised_inputs};"])
 
 
 def rust_tests():
@@ -167,6 +187,8 @@ def rust_tests():
     for field in ARRAYS:
         also = ', "num_seqs"' if field.more else ""
         lines.append(f'            (&["{field.name}"{also}], Box::new(move |a| a.{field.name}($pages))),')
+    lines += ["        ]", "    };", "}", "", "macro_rules! setters_of_quantised {", "    ($view:expr) => {", "        vec!["]
+    lines += [f'            (&["{field.name}"], Box::new(move |a| a.{field.name}($view()))),' for field in QUANTISED]
     lines += ["        ]", "    };", "}", ""]
     for name in SCHEMA.operations:
         fields = " ".join(field.name for field in FA.structs[f"fa_{name}_args"])
@@ -174,7 +196,7 @@ def rust_tests():
         lines += textwrap.wrap(fields, 100, initial_indent=" " * 8 + "$macro!($($given)* ", subsequent_indent=" " * 12)
         lines[-1] += ")"
         lines += ["    };", "}", ""]
-    macros = ", ".join(sorted([*(f"{name}_fields" for name in SCHEMA.operations), "setters_of_inputs"]))
+    macros = ", ".join(sorted([*(f"{name}_fields" for name in SCHEMA.operations), "setters_of_inputs", "setters_of_quantised"]))
     return "\n".join([*lines, f"pub(crate) use {{{macros}}};"])
 
 

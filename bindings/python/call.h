@@ -104,6 +104,7 @@ static int read_views(PyObject *tuple, const view_field *fields, int count, int 
 
 /* The optional inputs of a structure, in the order of fields.py, as view_fields. */
 #define FORM_rows HEADS
+#define FORM_factors HEADS
 #define FORM_row_sums ROWS
 #define FORM_scores SCORES
 #define FORM_per_head PER_HEAD
@@ -162,7 +163,8 @@ static int read_rest(PyObject *tuple, void *begin) {
 
 static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse,
                          int heads_first, PyObject *tensors, PyObject *rest) {
-  static const view_field fields[] = {FA_INPUT_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
+  static const view_field fields[] = {FA_INPUT_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)
+                                          FA_QUANTISED_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
   fa_forward_args args;
   fa_forward_args_init(&args, sizeof args);
   if (q == Py_None || k == Py_None || v == Py_None || out == Py_None) {

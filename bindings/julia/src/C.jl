@@ -43,6 +43,23 @@ const FA_BOOL = Int32(4)
 const FA_I32 = Int32(5)
 "64-bit signed integer: positions and slots alone"
 const FA_I64 = Int32(6)
+"from here on, codes of quantised k and v: an 8-bit signed integer"
+const FA_I8 = Int32(7)
+"float8_e4m3fn: 4 bits of exponent, 3 of fraction; no infinity; NaN is 0x7f and 0xff"
+const FA_E4M3 = Int32(8)
+"float8_e5m2: the upper half of a binary16"
+const FA_E5M2 = Int32(9)
+"two 4-bit signed integers a byte, the first one in its low half"
+const FA_I4 = Int32(10)
+"the same, unsigned"
+const FA_U4 = Int32(11)
+"ggml's block_q8_0, 34 bytes: a binary16 scale, then 32 8-bit signed integers"
+const FA_Q8_0 = Int32(12)
+"""
+ggml's block_q4_0, 18 bytes: a binary16 scale, then 16 bytes; byte i has element i in its low half and element 16 + i
+in its high half
+"""
+const FA_Q4_0 = Int32(13)
 
 const fa_device = Int32
 "the GPU where the tensors live on one, else the CPU"
@@ -145,6 +162,7 @@ An attention, for the life of the op. Initialise with fa_desc_init, then set dty
 - `num_threads`: 0: FA_NUM_THREADS, else the CPUs that the process may use; at most FA_MAX_THREADS
 - `parallel_for`: NULL: the library's own threads
 - `parallel_for_user`: NULL; passed to parallel_for
+- `dtype_v`: FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given
 """
 struct fa_desc
     struct_size::Csize_t
@@ -165,6 +183,7 @@ struct fa_desc
     num_threads::Int32
     parallel_for::fa_parallel_for
     parallel_for_user::Ptr{Cvoid}
+    dtype_v::fa_dtype
 end
 
 """
@@ -179,7 +198,7 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 - `struct_size`: set by fa_forward_args_init
 - `q`: (B, Sq, Hq, D), dtype_q; packed: (1, total_q, Hq, D)
 - `k`: (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
-- `v`: as k, with Dv for D
+- `v`: as k, with Dv for D; dtype_v
 - `out`: (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input
 - `lse`: absent; written: (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); FA_F32; natural logarithm, sink included
 - `bias`: absent; (B, Hq, Sq, Sk), each may be 1 (repeated); FA_F32 (default), FA_F16, FA_BF16
@@ -202,6 +221,11 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 - `workspace`: NULL: allocated by the call; else fa_forward_workspace_size bytes, 256-byte aligned
 - `workspace_size`: 0; bytes behind workspace
 - `stream`: NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU
+- `k_scale`: absent; (B, Sk, Hkv, G), each may be 1 (repeated), or as k where that is packed or paged; G divides D;
+  FA_F32 (default), FA_F16, FA_BF16; of quantised k alone
+- `v_scale`: absent; as k_scale, for v and Dv
+- `k_zero`: absent; as k_scale, with a G of its own
+- `v_zero`: absent; as k_zero, for v and Dv
 """
 struct fa_forward_args
     struct_size::Csize_t
@@ -230,6 +254,10 @@ struct fa_forward_args
     workspace::Ptr{Cvoid}
     workspace_size::Csize_t
     stream::Ptr{Cvoid}
+    k_scale::fa_tensor
+    v_scale::fa_tensor
+    k_zero::fa_tensor
+    v_zero::fa_tensor
 end
 
 """
@@ -246,7 +274,7 @@ gradient that is absent is not computed.
 - `dout`: the gradient of out, shaped as out; dtype_out (default), FA_F32, FA_F16, FA_BF16
 - `dq`: absent; written: shaped as q; dtype_q (default), FA_F32, FA_F16, FA_BF16
 - `dk`: absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16
-- `dv`: absent; written: shaped as v; the same types
+- `dv`: absent; written: shaped as v; dtype_v (default), FA_F32, FA_F16, FA_BF16
 - `dlse`: absent; the gradient of lse, shaped as lse; FA_F32
 - `delta`: absent; the dot product of dout and out of each row, shaped as lse; FA_F32
 - `bias`: absent; as fa_forward_args.bias
@@ -350,7 +378,7 @@ arrays as there.
 - `k`: (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
 - `v`: absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types
 - `k_cache`: written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D)
-- `v_cache`: absent with v; written; (B, Sk, Hkv, Dv), dtype_kv; paged as k_cache
+- `v_cache`: absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache
 - `q`: absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
 - `q_out`: absent; written; as q; dtype_q; may be exactly q: the same data, strides and type
 - `rotary_cos`: absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16

@@ -32,8 +32,8 @@ function span(t::C.fa_tensor)
     size = element_bytes[t.dtype]
     below = sum(map((n, s) -> min(0, (n - 1) * s), t.shape, t.stride))
     above = sum(map((n, s) -> max(0, (n - 1) * s), t.shape, t.stride))
-    first = UInt(t.data) + (below * size) % UInt
-    return first, first + ((above - below + 1) * size) % UInt, above - below + 1 == prod(t.shape)
+    first = UInt(t.data) + Int(below * size) % UInt
+    return first, first + Int((above - below + 1) * size) % UInt, above - below + 1 == prod(t.shape)
 end
 
 "Refuses a result that shares memory with another tensor, where that is certain: views may interleave without sharing."
@@ -82,20 +82,23 @@ end
 The fa_forward_args of a call, and the objects to keep alive while it is used. The keywords are those of [`attention!`](@ref).
 """
 @optional_inputs @inline function arguments(out, q, k, v; layout::Symbol = :dhsb, lse = nothing, input_tensors..., input_arrays...,
+    k_scale = nothing, v_scale = nothing, k_zero = nothing, v_zero = nothing,
     max_seqlen_q::Integer = 0, max_seqlen_k::Integer = 0, num_splits::Integer = 0, workspace = nothing, stream = nothing,
     unknown...)
     isempty(unknown) || throw_unknown(first(keys(unknown)), arguments)
-    common_device(q, k, v, out, lse, input_tensors...)
+    common_device(q, k, v, out, lse, k_scale, v_scale, k_zero, v_zero, input_tensors...)
     fields, arrays = inputs(q, k, v, layout, (; input_tensors...), (; input_arrays...), max_seqlen_q, max_seqlen_k, workspace, stream)
     call = with(with(defaults(C.fa_forward_args_init, C.fa_forward_args), fields), (out = tensor("out", out, layout),
-        lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"), num_splits = num_splits))
+        lse = optional_tensor("lse", lse, order_of_lse, 3, "at most 3, (Sq, H, B)"), num_splits = num_splits,
+        k_scale = factor_tensor("k_scale", k_scale, layout), v_scale = factor_tensor("v_scale", v_scale, layout),
+        k_zero = factor_tensor("k_zero", k_zero, layout), v_zero = factor_tensor("v_zero", v_zero, layout)))
     for (name, written) in (("out", call.out), ("lse", call.lse))
         check_apart(name, written, "q", call.q)
         check_apart(name, written, "k", call.k)
         check_apart(name, written, "v", call.v)
     end
     check_apart("out", call.out, "lse", call.lse)
-    return call, (out, q, k, v, lse, input_tensors..., arrays, workspace)
+    return call, (out, q, k, v, lse, k_scale, v_scale, k_zero, v_zero, input_tensors..., arrays, workspace)
 end
 
 "Runs fa_forward or fa_backward; `roots` keep the targets of the call's pointers alive."

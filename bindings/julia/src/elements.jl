@@ -31,7 +31,7 @@ dtype(::Type{Int32}) = C.FA_I32
 dtype(::Type{T}) where {T} = isbitstype(T) && sizeof(T) == 2 && nameof(T) === :BFloat16 ? C.FA_BF16 : nothing # BFloat16s.jl's
 
 "Bytes of an element, by the number of its fa_dtype."
-const element_bytes = (4, 2, 2, 1, 4)
+const element_bytes = (4, 2, 2, 1, 4, 8, 1, 1, 1, 1 // 2, 1 // 2, 17 // 16, 9 // 16)
 
 function expected_elements(name)
     name == "mask" && return "Bool"

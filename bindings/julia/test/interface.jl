@@ -63,7 +63,7 @@ const float = randn(Float32, 4, 4, 2, 3)
 const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_forward_args" => ["struct_size", "reserved"],
     "fa_backward_args" => ["struct_size", "reserved"], "fa_merge_args" => ["struct_size"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
-    "dtype_kv" => (kv_type = Float16,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
+    "dtype_kv" => (kv_type = Float16,), "dtype_v" => (v_type = LibFA.I8,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
     "window_right" => (window = (-1, 3),), "attention_chunk" => (attention_chunk = 2,), "softmax_scale" => (softmax_scale = 2,),
     "softcap" => (softcap = 3,), "flags" => (batch_invariant = true,), "num_threads" => (num_threads = 2,),
@@ -75,11 +75,13 @@ const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTup
     (String(name) => NamedTuple{(name,)}((ints,)) for name in keys(LibFA.array_entries))...,
     "mask" => (mask = Array(float .> 0.5),), "cu_seqlens_k" => (cu_seqlens_k = Int32[0, 1, 2, 3],),
     "num_seqs" => (cu_seqlens_q = ints,), "max_seqlen_q" => (max_seqlen_q = 4,), "max_seqlen_k" => (max_seqlen_k = 4,),
+    "k_scale" => (k_scale = float,), "v_scale" => (v_scale = float,), "k_zero" => (k_zero = float,), "v_zero" => (v_zero = float,),
     "num_splits" => (num_splits = 2,), "workspace" => (workspace = LibFA.workspace(64),),
     "workspace_size" => (workspace = LibFA.workspace(64),), "stream" => (stream = Ptr{Cvoid}(8),))
 
 const rows = randn(Float32, 4, 2, 3)
-const backward_ways = merge(Dict(name => way for (name, way) in args_ways if name != "lse" && name != "num_splits"),
+const backward_ways = merge(Dict(name => way for (name, way) in args_ways
+                                 if name ∉ ("lse", "num_splits", "k_scale", "v_scale", "k_zero", "v_zero")),
     Dict(name => NamedTuple() for name in ("lse", "dout", "dq", "dk", "dv", "dbias", "dsinks")),
     Dict("dlse" => (dlse = rows,), "delta" => (delta = rows,), "accumulate" => (accumulate = (:dq,),)))
 

@@ -27,6 +27,17 @@ SIZES = {capi.FA_F32: 4, capi.FA_F16: 2, capi.FA_BF16: 2, capi.FA_BOOL: 1, capi.
 BY_NAME = {name: dtype for dtype, name in NAMES.items()}
 BY_NAME["uint8"] = capi.FA_BOOL  # one byte, true when not zero
 
+# Codes of quantised keys and values: the fa_dtype, elements and bytes of the smallest part of a row that is whole bytes.
+CODES = {
+    "int8": (capi.FA_I8, 1, 1),
+    "float8_e4m3fn": (capi.FA_E4M3, 1, 1),
+    "float8_e5m2": (capi.FA_E5M2, 1, 1),
+    "int4": (capi.FA_I4, 2, 1),
+    "uint4": (capi.FA_U4, 2, 1),
+    "q8_0": (capi.FA_Q8_0, 32, 34),
+    "q4_0": (capi.FA_Q4_0, 32, 18),
+}
+
 _typestrs = {"f4": capi.FA_F32, "f2": capi.FA_F16, "b1": capi.FA_BOOL, "u1": capi.FA_BOOL, "i4": capi.FA_I32, "i8": capi.FA_I64}
 _formats = {
     "f": capi.FA_F32,
@@ -57,8 +68,12 @@ def admitted(dtype: int, what: str) -> int:
 
 def dtype_of(dtype: Any, what: str) -> int:
     """The fa_dtype of a name, of a number of libfa.capi, or of a dtype of numpy or torch."""
+    if what in ("dtype_kv", "dtype_v"):
+        for name, (number, _, _) in CODES.items():
+            if (type(dtype) is int and dtype == number) or (type(dtype) is str and dtype == name):
+                return number
     if type(dtype) is int:
-        if dtype in SIZES or (dtype == capi.FA_DTYPE_DEFAULT and what in ("dtype_kv", "dtype_out")):
+        if dtype in SIZES or (dtype == capi.FA_DTYPE_DEFAULT and what in ("dtype_kv", "dtype_v", "dtype_out")):
             return admitted(dtype, what)
         raise dtype_error(str(dtype), what)
     if getattr(dtype, "byteorder", "=") == ">":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypeVar, overload
 
-from . import capi, fields, scalars, tensors
+from . import capi, fields, quantised, scalars, tensors
 from .arrays import CPU, NAMES, dtype_of, type_name
 from .errors import Error, InvalidArgument, check
 from .libraries import adapter_of, view
 from .op import op_of
-from .options import Array, Causal, Dtype, Layout, MemoryOptions
+from .options import Array, Causal, CodesName, Dtype, Layout, MemoryOptions
 from .words import in_words
 
 if TYPE_CHECKING:
@@ -85,6 +85,14 @@ def attention(
     q_offset: Any = None,
     # end
     block_table: Any = None,
+    # generated from schema/: quantised
+    k_scale: Any = None,
+    v_scale: Any = None,
+    k_zero: Any = None,
+    v_zero: Any = None,
+    # end
+    dtype_k: CodesName | None = None,
+    dtype_v: CodesName | None = None,
     max_seqlen_q: SupportsIndex = ZERO,
     max_seqlen_k: SupportsIndex = ZERO,
     num_splits: SupportsIndex = ZERO,
@@ -115,6 +123,10 @@ def attention(
     cu_seqlens_q / _k   packed: int32, one more than there are sequences
     seqused_q / _k, leftpad_k, kv_batch_idx, q_offset    int32, one a sequence
     block_table         paged k and v (pages, page size, kv heads, dim): int32 (batch, pages per sequence)
+    k_scale, v_scale, k_zero, v_zero    of quantised k and v, whose elements are (code - zero) * scale: as k and v, each
+                        dimension may be 1, the last is a number of groups of channels; float32, float16 or bfloat16
+    dtype_k, dtype_v    the type of codes in bytes: "int4", "uint4" (two a byte), "q8_0", "q4_0" (ggml's blocks); None: that of
+                        the array, of which int8, float8_e4m3fn and float8_e5m2 are quantised
     max_seqlen_q / _k   0, or a bound of the sequences' lengths
     num_splits          0: chosen
     deterministic       False lets an engine trade bitwise reproducibility for speed
@@ -129,12 +141,12 @@ def attention(
     DriverError; TypeError for arguments that are no arrays; NotImplementedError for arrays that require gradients.
     """
     adapter = adapter_of(q)
-    seen_q, seen_k, seen_v = adapter.view(q, "q"), view(k, "k"), view(v, "v")
+    seen_q, seen_k, seen_v = adapter.view(q, "q"), quantised.read(k, "k", dtype_k), quantised.read(v, "v", dtype_v)
     device = seen_q[4]
     if seen_k[4] != device or seen_v[4] != device:
         tensors.require_device(seen_k, "k", device)
         tensors.require_device(seen_v, "v", device)
-    if seen_v[1] != seen_k[1]:
+    if seen_v[1] != seen_k[1] and not (seen_v[1] in quantised.NAMES or seen_k[1] in quantised.NAMES):
         raise InvalidArgument(f"v: got {type_name(v, seen_v[1])}, expected k's {NAMES[seen_k[1]]}")
     if layout != "bshd" and layout != "bhsd":
         raise InvalidArgument(f"layout: got {layout!r}, expected 'bshd' or 'bhsd'")
@@ -168,9 +180,9 @@ def attention(
 
     optional = rest = keep = None
     # generated from schema/: inputs
-    inputs = (block_table, bias, mask, alibi_slopes, sinks)
-    if not (block_table is bias is mask is alibi_slopes is sinks is None):
-        optional = tensors.optional(inputs, device)
+    inputs = (block_table, bias, mask, alibi_slopes, sinks, k_scale, v_scale, k_zero, v_zero)
+    if not (block_table is bias is mask is alibi_slopes is sinks is k_scale is v_scale is k_zero is v_zero is None):
+        optional = tensors.optional_of_forward(inputs, device)
     # end
     arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
     if (
@@ -206,12 +218,13 @@ def attention(
             flags,
             num_threads if type(num_threads) is int else scalars.integer(num_threads, "num_threads"),
             *parallel_for,
+            seen_v[1],
         )
         status = capi.forward(op.handle, seen_q, seen_k, seen_v, seen_out, seen_lse, heads_first, optional, rest)
         if status:
             check(status)
     except Error as error:
-        given = dict(zip(fields.TENSORS, inputs), q=q, k=k, v=v, out=out, lse=lse)
+        given = dict(zip((*fields.TENSORS, *fields.QUANTISED), inputs), q=q, k=k, v=v, out=out, lse=lse)
         raise type(error)(in_words(str(error), given)) from None
     del keep
     if out is None:

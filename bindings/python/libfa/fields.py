@@ -22,6 +22,12 @@ TENSORS = {
     "alibi_slopes": Rules("per_head", "f32"),
     "sinks": Rules("per_head", "f32"),
 }
+QUANTISED = {  # of the forward pass alone: what belongs to codes of k and v
+    "k_scale": Rules("factors", "any_float"),
+    "v_scale": Rules("factors", "any_float"),
+    "k_zero": Rules("factors", "any_float"),
+    "v_zero": Rules("factors", "any_float"),
+}
 ARRAYS = {  # of int32: entries in addition to one for each sequence
     "cu_seqlens_q": 1,
     "cu_seqlens_k": 1,
@@ -72,3 +78,12 @@ class Inputs(TypedDict, total=False):
     leftpad_k: Ints | None
     kv_batch_idx: Ints | None
     q_offset: Ints | None
+
+
+class Factors(TypedDict, total=False):
+    """The same of QUANTISED."""
+
+    k_scale: Array | None
+    v_scale: Array | None
+    k_zero: Array | None
+    v_zero: Array | None

@@ -141,6 +141,7 @@ def op_of(
     num_threads: int,
     parallel_for: int,
     parallel_for_user: int,
+    dtype_v: int = capi.FA_DTYPE_DEFAULT,
 ) -> Op:
     """The op for these fields of fa_desc: made once, kept while it is among the last 256 used."""
     desc = locals()

@@ -2,9 +2,10 @@
 
 from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypedDict
 
-from .fields import Inputs
+from .fields import Factors, Inputs
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
+CodesName = Literal["int8", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "q8_0", "q4_0"]
 Causal = bool | Literal["top_left"]
 Layout = Literal["bshd", "bhsd"]
 
@@ -76,9 +77,11 @@ class LentOptions(TypedDict, total=False):
     stream: int | None
 
 
-class MemoryOptions(LayoutOptions, LentOptions, total=False):
+class MemoryOptions(LayoutOptions, LentOptions, Factors, total=False):
     """Of libfa.attention."""
 
+    dtype_k: CodesName | None
+    dtype_v: CodesName | None
     lse: Array | None
 
 
@@ -98,7 +101,8 @@ class Desc(_Required, total=False):
 
     device: int
     device_index: int
-    dtype_kv: DtypeName | int
+    dtype_kv: DtypeName | CodesName | int
+    dtype_v: DtypeName | CodesName | int
     dtype_out: DtypeName | int
     mask: int
     head_dim_v: int

@@ -80,6 +80,13 @@ def of_heads(seen: View, what: str) -> View:
     return seen
 
 
+def of_factors(seen: View, what: str) -> View:
+    """The view of scales or zeros of k or v."""
+    if len(seen[2]) not in (3, 4):
+        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected the dimensions of {what[0]}, each of which may be 1")
+    return seen
+
+
 _CHECKS = {name: of_scores if rules.form == "scores" else of_heads for name, rules in fields.TENSORS.items()}
 _READERS = {name: widened if rules.type == "f32" else read for name, rules in fields.TENSORS.items()}
 
@@ -89,6 +96,15 @@ def optional(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | N
     return tuple(
         None if x is None else _CHECKS[name](_READERS[name](x, name, device), name)
         for name, x in zip(fields.TENSORS, given, strict=True)
+    )
+
+
+def optional_of_forward(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | None, ...]":
+    """The same with those of fields.QUANTISED behind them."""
+    count = len(fields.TENSORS)
+    factors = zip(fields.QUANTISED, given[count:], strict=True)
+    return optional(given[:count], device) + tuple(
+        None if x is None else of_factors(read(x, name, device), name) for name, x in factors
     )
 
 

@@ -17,6 +17,7 @@ _BY_TENSOR |= dict.fromkeys(("k_cache", "v_cache"), ("batch size", "rows", "head
 _BY_TENSOR["q_out"] = _BY_TENSOR["q"]
 _BY_TENSOR |= dict.fromkeys(("rotary_cos", "rotary_sin"), ("dimension 0 of size", "positions", "dimension 2 of size", "pairs"))
 _BY_TENSOR |= dict.fromkeys(fields.INDICES, ("sequences", "tokens", "dimension 2 of size", "dimension 3 of size"))
+_BY_TENSOR |= dict.fromkeys(fields.QUANTISED, ("batch size", "keys", "heads", "groups"))
 _BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
 _IN_PAGES = {name: ("pages", "rows of a page") for name in ("k", "v", "k_cache", "v_cache")}
 _COUNTED = {  # and one of them
@@ -44,12 +45,20 @@ _TYPES = {
     "FA_I32": "int32",
     "FA_I64": "int64",
     "FA_DTYPE_DEFAULT": "no dtype",
+    "FA_I8": "int8",
+    "FA_E4M3": "float8_e4m3fn",
+    "FA_E5M2": "float8_e5m2",
+    "FA_I4": "int4",
+    "FA_U4": "uint4",
+    "FA_Q8_0": "q8_0",
+    "FA_Q4_0": "q4_0",
 }
 _FIELDS = {
     "desc.head_dim_v": "v's head dimension",
     "desc.head_dim": "q's head dimension",
     "desc.dtype_q": "q's dtype",
     "desc.dtype_kv": "k's dtype",
+    "desc.dtype_v": "v's dtype",
     "desc.dtype_out": "out_dtype",
     "desc.mask": "causal",
     "desc.window_left": "window[0]",
@@ -80,13 +89,13 @@ _FIELDS = {
 _FLAGS = re.compile(r"desc\.flags holds (\w+)(, but| and)")
 _TENSOR = r"args\.(\w+(?:\[\d+\])?)"  # or one of an array of them: args.outs[1]
 _DTYPE = re.compile(
-    rf"(?:{_TENSOR}\.dtype|desc\.(dtype_q|dtype_kv|dtype_out)) is (\d+)(?: \((\w+)\)|[^;]*); expected ([^(]*?)(?: \(.*\))?$"
+    rf"(?:{_TENSOR}\.dtype|desc\.(dtype_q|dtype_kv|dtype_v|dtype_out)) is (\d+)(?: \((\w+)\)|[^;]*); expected ([^(]*?)(?: \(.*\))?$"
 )
 _SHAPE = re.compile(rf"{_TENSOR}\.shape\[(\d)\]( is (\d+))?(; expected (1 or )?(\d+) \(([^()]*)\)$)?")
 _HEAD_DIM = re.compile(r"desc\.(head_dim|head_dim_v) is (-?\d+)(.*)")
 _STRIDE = re.compile(rf"{_TENSOR}\.stride\[(\d)\] is (-?\d+)")
 _WHOLE = re.compile(rf"{_TENSOR}\.(shape|stride) is \(")
-_OWNERS = {"dtype_q": "q", "dtype_kv": "k", "dtype_out": "out", "head_dim": "q", "head_dim_v": "v"}
+_OWNERS = {"dtype_q": "q", "dtype_kv": "k", "dtype_v": "v", "dtype_out": "out", "head_dim": "q", "head_dim_v": "v"}
 
 
 def _axis(name: str, axis: int, paged: bool) -> str:

@@ -37,7 +37,7 @@ ATTENTION = {
     "v has head dimension 600; expected": dict(v=zeros(2, 5, 2, 600)),
     "q has dtype int32; expected float32, float16 or bfloat16": dict(q=Q.astype("i4")),
     "q has dtype uint8; expected float32, float16 or bfloat16": dict(q=Q.astype("u1")),
-    "k has dtype bool; expected float32, float16 or bfloat16": dict(k=K.astype("?"), v=K.astype("?")),
+    "k has dtype bool; expected float32, float16, bfloat16, int8": dict(k=K.astype("?"), v=K.astype("?")),
     "out has 2 queries; q has 3": dict(out=zeros(2, 2, 4, 8)),
     "out has head dimension 7; v has 8": dict(out=zeros(2, 3, 4, 7)),
     "out has dtype int32; expected": dict(out=zeros(2, 3, 4, 8, dtype="i4")),

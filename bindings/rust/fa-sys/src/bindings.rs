@@ -31,6 +31,23 @@ pub const FA_BF16: fa_dtype = 3;
 pub const FA_BOOL: fa_dtype = 4;
 /// 32-bit signed integer
 pub const FA_I32: fa_dtype = 5;
+/// 64-bit signed integer: positions and slots alone
+pub const FA_I64: fa_dtype = 6;
+/// from here on, codes of quantised k and v: an 8-bit signed integer
+pub const FA_I8: fa_dtype = 7;
+/// float8_e4m3fn: 4 bits of exponent, 3 of fraction; no infinity; NaN is 0x7f and 0xff
+pub const FA_E4M3: fa_dtype = 8;
+/// float8_e5m2: the upper half of a binary16
+pub const FA_E5M2: fa_dtype = 9;
+/// two 4-bit signed integers a byte, the first one in its low half
+pub const FA_I4: fa_dtype = 10;
+/// the same, unsigned
+pub const FA_U4: fa_dtype = 11;
+/// ggml's block_q8_0, 34 bytes: a binary16 scale, then 32 8-bit signed integers
+pub const FA_Q8_0: fa_dtype = 12;
+/** ggml's block_q4_0, 18 bytes: a binary16 scale, then 16 bytes; byte i has element i in its low half and
+element 16 + i in its high half*/
+pub const FA_Q4_0: fa_dtype = 13;
 pub type fa_device = i32;
 /// the GPU where the tensors live on one, else the CPU
 pub const FA_DEVICE_AUTO: fa_device = 0;
@@ -57,6 +74,10 @@ pub const FA_ACCUMULATE_DBIAS: u32 = 8;
 pub const FA_ACCUMULATE_DSINKS: u32 = 16;
 /// every lse, read or written, is a logarithm to base 2
 pub const FA_MERGE_BASE_2: u32 = 1;
+/// pairs are neighbours (GPT-J's rotary embedding); else halves apart (GPT-NeoX's)
+pub const FA_APPEND_ROTARY_INTERLEAVED: u32 = 2;
+/// the last rotary_dim elements of a row are rotated, not the first
+pub const FA_APPEND_ROTARY_TAIL: u32 = 4;
 /// of q, k and of v
 pub const FA_MAX_HEAD_DIM: u32 = 576;
 pub const FA_MAX_THREADS: u32 = 1024;
@@ -160,11 +181,13 @@ pub struct fa_desc {
     pub parallel_for: fa_parallel_for,
     /// NULL; passed to parallel_for
     pub parallel_for_user: *mut ::core::ffi::c_void,
+    /// FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given
+    pub dtype_v: fa_dtype,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_desc"][::core::mem::size_of::<fa_desc>() - 104usize];
+    ["Size of fa_desc"][::core::mem::size_of::<fa_desc>() - 112usize];
     ["Alignment of fa_desc"][::core::mem::align_of::<fa_desc>() - 8usize];
     [
         "Offset of field: fa_desc::struct_size",
@@ -218,6 +241,9 @@ const _: () = {
     [
         "Offset of field: fa_desc::parallel_for_user",
     ][::core::mem::offset_of!(fa_desc, parallel_for_user) - 96usize];
+    [
+        "Offset of field: fa_desc::dtype_v",
+    ][::core::mem::offset_of!(fa_desc, dtype_v) - 104usize];
 };
 /** One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
 
@@ -235,7 +261,7 @@ pub struct fa_forward_args {
     pub q: fa_tensor,
     /// (B, Sk, Hkv, D), dtype_kv; packed: (1, total_k, Hkv, D); paged: (pages, page_size, Hkv, D)
     pub k: fa_tensor,
-    /// as k, with Dv for D
+    /// as k, with Dv for D; dtype_v
     pub v: fa_tensor,
     /// (B, Sq, Hq, Dv), dtype_out; packed: (1, total_q, Hq, Dv); no stride 0, no overlap with any input
     pub out: fa_tensor,
@@ -281,11 +307,20 @@ pub struct fa_forward_args {
     pub workspace_size: usize,
     /// NULL; the CUDA stream (CUstream, cudaStream_t); ignored on the CPU
     pub stream: *mut ::core::ffi::c_void,
+    /** absent; (B, Sk, Hkv, G), each may be 1 (repeated), or as k where that is packed or paged; G divides D;
+FA_F32 (default), FA_F16, FA_BF16; of quantised k alone*/
+    pub k_scale: fa_tensor,
+    /// absent; as k_scale, for v and Dv
+    pub v_scale: fa_tensor,
+    /// absent; as k_scale, with a G of its own
+    pub k_zero: fa_tensor,
+    /// absent; as k_zero, for v and Dv
+    pub v_zero: fa_tensor,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 920usize];
+    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 1240usize];
     [
         "Alignment of fa_forward_args",
     ][::core::mem::align_of::<fa_forward_args>() - 8usize];
@@ -367,6 +402,18 @@ const _: () = {
     [
         "Offset of field: fa_forward_args::stream",
     ][::core::mem::offset_of!(fa_forward_args, stream) - 912usize];
+    [
+        "Offset of field: fa_forward_args::k_scale",
+    ][::core::mem::offset_of!(fa_forward_args, k_scale) - 920usize];
+    [
+        "Offset of field: fa_forward_args::v_scale",
+    ][::core::mem::offset_of!(fa_forward_args, v_scale) - 1000usize];
+    [
+        "Offset of field: fa_forward_args::k_zero",
+    ][::core::mem::offset_of!(fa_forward_args, k_zero) - 1080usize];
+    [
+        "Offset of field: fa_forward_args::v_zero",
+    ][::core::mem::offset_of!(fa_forward_args, v_zero) - 1160usize];
 };
 /** One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
  are wanted. Inputs of fa_forward are given as they were to fa_forward; letters as in fa_forward_args. A gradient that is
@@ -392,7 +439,7 @@ pub struct fa_backward_args {
     pub dq: fa_tensor,
     /// absent; written: shaped as k; dtype_kv (default), FA_F32, FA_F16, FA_BF16
     pub dk: fa_tensor,
-    /// absent; written: shaped as v; the same types
+    /// absent; written: shaped as v; dtype_v (default), FA_F32, FA_F16, FA_BF16
     pub dv: fa_tensor,
     /// absent; the gradient of lse, shaped as lse; FA_F32
     pub dlse: fa_tensor,
@@ -621,6 +668,145 @@ const _: () = {
         "Offset of field: fa_merge_args::stream",
     ][::core::mem::offset_of!(fa_merge_args, stream) - 288usize];
 };
+/** One call that appends to a cache. Initialise with fa_append_args_init, then set k, v, k_cache and v_cache at least.
+
+ B: sequences. Sn: new tokens of each, packed total_n of all. The op is that of fa_forward on this cache; letters and arrays
+ as there.*/
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fa_append_args {
+    /// set by fa_append_args_init
+    pub struct_size: usize,
+    /// (B, Sn, Hkv, D), packed: (1, total_n, Hkv, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
+    pub k: fa_tensor,
+    /// absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types
+    pub v: fa_tensor,
+    /// written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D)
+    pub k_cache: fa_tensor,
+    /// absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache
+    pub v_cache: fa_tensor,
+    /// absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
+    pub q: fa_tensor,
+    /// absent; written; as q; dtype_q; may be exactly q: the same data, strides and type
+    pub q_out: fa_tensor,
+    /// absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16
+    pub rotary_cos: fa_tensor,
+    /// absent; as rotary_cos; of its own type
+    pub rotary_sin: fa_tensor,
+    /// absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; a row of the tables
+    pub positions: fa_tensor,
+    /// absent; (B, Sq, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64
+    pub q_positions: fa_tensor,
+    /// absent; (B, Sn, 1, 1), packed: (1, total_n, 1, 1); FA_I32 (default), FA_I64; no slot twice
+    pub slot_mapping: fa_tensor,
+    /// absent; (B, pages per sequence, 1, 1); FA_I32; entries of pages without new tokens are not read
+    pub block_table: fa_tensor,
+    /// NULL; num_seqs + 1 entries, as cu_seqlens_q: sequences of k, v, q, positions and slots
+    pub cu_seqlens_new: *const i32,
+    /// NULL; 0 .. rows of the sequence; with it Sq is Sn, and q has as many rows
+    pub seqused_new: *const i32,
+    /// NULL: 0; rows that the cache holds of each sequence before the call
+    pub cache_seqlens: *const i32,
+    /// NULL; 0 .. cache_seqlens: rows that positions leave out
+    pub leftpad_k: *const i32,
+    /// NULL; 0 .. shape[0] of k_cache - 1
+    pub kv_batch_idx: *const i32,
+    /// 0; required with cu_seqlens_new: the number of sequences B (0 only where k has no rows)
+    pub num_seqs: i64,
+    /// 0: unknown (all rows of k); else no sequence has more new tokens
+    pub max_seqlen_new: i64,
+    /// 0; FA_APPEND_*
+    pub flags: u32,
+    /// 0
+    pub reserved: i32,
+    /// NULL; nothing is needed in this version
+    pub workspace: *mut ::core::ffi::c_void,
+    /// 0
+    pub workspace_size: usize,
+    /// NULL; as in fa_forward_args
+    pub stream: *mut ::core::ffi::c_void,
+}
+#[cfg(target_pointer_width = "64")]
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fa_append_args"][::core::mem::size_of::<fa_append_args>() - 1056usize];
+    ["Alignment of fa_append_args"][::core::mem::align_of::<fa_append_args>() - 8usize];
+    [
+        "Offset of field: fa_append_args::struct_size",
+    ][::core::mem::offset_of!(fa_append_args, struct_size) - 0usize];
+    [
+        "Offset of field: fa_append_args::k",
+    ][::core::mem::offset_of!(fa_append_args, k) - 8usize];
+    [
+        "Offset of field: fa_append_args::v",
+    ][::core::mem::offset_of!(fa_append_args, v) - 88usize];
+    [
+        "Offset of field: fa_append_args::k_cache",
+    ][::core::mem::offset_of!(fa_append_args, k_cache) - 168usize];
+    [
+        "Offset of field: fa_append_args::v_cache",
+    ][::core::mem::offset_of!(fa_append_args, v_cache) - 248usize];
+    [
+        "Offset of field: fa_append_args::q",
+    ][::core::mem::offset_of!(fa_append_args, q) - 328usize];
+    [
+        "Offset of field: fa_append_args::q_out",
+    ][::core::mem::offset_of!(fa_append_args, q_out) - 408usize];
+    [
+        "Offset of field: fa_append_args::rotary_cos",
+    ][::core::mem::offset_of!(fa_append_args, rotary_cos) - 488usize];
+    [
+        "Offset of field: fa_append_args::rotary_sin",
+    ][::core::mem::offset_of!(fa_append_args, rotary_sin) - 568usize];
+    [
+        "Offset of field: fa_append_args::positions",
+    ][::core::mem::offset_of!(fa_append_args, positions) - 648usize];
+    [
+        "Offset of field: fa_append_args::q_positions",
+    ][::core::mem::offset_of!(fa_append_args, q_positions) - 728usize];
+    [
+        "Offset of field: fa_append_args::slot_mapping",
+    ][::core::mem::offset_of!(fa_append_args, slot_mapping) - 808usize];
+    [
+        "Offset of field: fa_append_args::block_table",
+    ][::core::mem::offset_of!(fa_append_args, block_table) - 888usize];
+    [
+        "Offset of field: fa_append_args::cu_seqlens_new",
+    ][::core::mem::offset_of!(fa_append_args, cu_seqlens_new) - 968usize];
+    [
+        "Offset of field: fa_append_args::seqused_new",
+    ][::core::mem::offset_of!(fa_append_args, seqused_new) - 976usize];
+    [
+        "Offset of field: fa_append_args::cache_seqlens",
+    ][::core::mem::offset_of!(fa_append_args, cache_seqlens) - 984usize];
+    [
+        "Offset of field: fa_append_args::leftpad_k",
+    ][::core::mem::offset_of!(fa_append_args, leftpad_k) - 992usize];
+    [
+        "Offset of field: fa_append_args::kv_batch_idx",
+    ][::core::mem::offset_of!(fa_append_args, kv_batch_idx) - 1000usize];
+    [
+        "Offset of field: fa_append_args::num_seqs",
+    ][::core::mem::offset_of!(fa_append_args, num_seqs) - 1008usize];
+    [
+        "Offset of field: fa_append_args::max_seqlen_new",
+    ][::core::mem::offset_of!(fa_append_args, max_seqlen_new) - 1016usize];
+    [
+        "Offset of field: fa_append_args::flags",
+    ][::core::mem::offset_of!(fa_append_args, flags) - 1024usize];
+    [
+        "Offset of field: fa_append_args::reserved",
+    ][::core::mem::offset_of!(fa_append_args, reserved) - 1028usize];
+    [
+        "Offset of field: fa_append_args::workspace",
+    ][::core::mem::offset_of!(fa_append_args, workspace) - 1032usize];
+    [
+        "Offset of field: fa_append_args::workspace_size",
+    ][::core::mem::offset_of!(fa_append_args, workspace_size) - 1040usize];
+    [
+        "Offset of field: fa_append_args::stream",
+    ][::core::mem::offset_of!(fa_append_args, stream) - 1048usize];
+};
 /** What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
  kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason
  names the first file that is missing.*/
@@ -696,6 +882,9 @@ functions! {
     /** Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
  Since 0.1.*/
     pub fn fa_merge_args_init(args: *mut fa_merge_args, struct_size: usize);
+    /** Fills *args with its defaults: everything absent, zero or NULL. struct_size and NULL as in fa_desc_init. Thread-safe.
+ Since 0.1.*/
+    pub fn fa_append_args_init(args: *mut fa_append_args, struct_size: usize);
     /** Describes a contiguous tensor of shape (d0, d1, d2, d3), last dimension fastest. Inputs are only read, wherever they
  are: cast a pointer to const, (void *)q. Does nothing when tensor is NULL. Thread-safe. Since 0.1.*/
     pub fn fa_tensor_init(
@@ -775,6 +964,20 @@ functions! {
 
  Errors: as fa_forward. Thread-safe. Since 0.1.*/
     pub fn fa_merge(op: *const fa_op, args: *const fa_merge_args) -> fa_status;
+    /** Stores in *bytes the workspace that fa_append needs for *args, which is 0 in this version.
+
+ Errors: as fa_append's checks. Thread-safe. Since 0.1.*/
+    pub fn fa_append_workspace_size(
+        op: *const fa_op,
+        args: *const fa_append_args,
+        bytes: *mut usize,
+    ) -> fa_status;
+    /** Writes new keys and values into a cache; "APPENDING TO A CACHE" above says where and how. The result is there when
+ fa_forward's would be. On CUDA the first call in a context loads a kernel, which no capture allows; later ones may be
+ captured into a CUDA graph.
+
+ Errors: as fa_forward. Thread-safe. Since 0.1.*/
+    pub fn fa_append(op: *const fa_op, args: *const fa_append_args) -> fa_status;
     /// Ends an op. NULL is a no-op. No call on the op may be under way. Since 0.1.
     pub fn fa_destroy(op: *mut fa_op);
     /** The text of the calling thread's last error: which argument, its value, the expected values, a remedy. "" when

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use fa_sys::*;
 
-use crate::fields::optional_inputs;
+use crate::fields::{optional_inputs, quantised_inputs};
 use crate::inputs::{arrays, inputs, offsets, resources, tensors, Seen};
 use crate::{Array, Result, TensorMut, TensorRef, Workspace};
 
@@ -42,6 +42,8 @@ impl<'a> ForwardArgs<'a> {
         /// Written: the logarithm of each query's sum, the sink included; (B, Hq, Sq, 1), packed (1, Hq, total_q, 1); f32.
         pub lse: TensorMut;
     }
+
+    quantised_inputs!();
 
     inputs!(fa_forward_args, "workspace_size");
 

@@ -90,7 +90,8 @@ impl OpBuilder {
     pub(crate) fn for_tensors(q: &TensorRef<'_>, k: &TensorRef<'_>, v: &TensorRef<'_>, out: DType) -> OpBuilder {
         let mut builder = OpBuilder::new(out, 0);
         let desc = &mut builder.desc;
-        (desc.dtype_q, desc.dtype_kv, desc.dtype_out) = (q.raw.dtype, k.raw.dtype, out.raw());
+        (desc.dtype_q, desc.dtype_kv, desc.dtype_v) = (q.raw.dtype, k.raw.dtype, v.raw.dtype);
+        desc.dtype_out = out.raw();
         (desc.head_dim, desc.head_dim_v) = (q.raw.shape[3], v.raw.shape[3]);
         builder
     }
@@ -98,8 +99,10 @@ impl OpBuilder {
     types! {
         /// The type of q, given to [`Op::builder`].
         dtype_q;
-        /// The type of k and v; otherwise as q. May differ: an f16 or bf16 cache under f32 queries.
+        /// The type of k and v; otherwise as q. May differ: an f16, bf16 or quantised cache under f32 queries.
         dtype_kv;
+        /// The type of v; otherwise as k.
+        dtype_v;
         /// The type of out; otherwise as q.
         dtype_out;
     }

@@ -16,6 +16,20 @@ pub enum DType {
     Bool,
     /// `i32`.
     I32,
+    /// Codes of quantised keys and values from here on: 8-bit signed integers.
+    I8,
+    /// float8_e4m3fn.
+    E4M3,
+    /// float8_e5m2.
+    E5M2,
+    /// Two 4-bit signed integers a byte, the first one in its low half.
+    I4,
+    /// Two 4-bit unsigned integers a byte.
+    U4,
+    /// Blocks of 32 elements, as ggml's `block_q8_0`: a binary16 scale and 32 bytes.
+    Q8_0,
+    /// Blocks of 32 elements, as ggml's `block_q4_0`: a binary16 scale and 16 bytes.
+    Q4_0,
 }
 
 impl DType {
@@ -28,6 +42,26 @@ impl DType {
             DType::BF16 => FA_BF16,
             DType::Bool => FA_BOOL,
             DType::I32 => FA_I32,
+            DType::I8 => FA_I8,
+            DType::E4M3 => FA_E4M3,
+            DType::E5M2 => FA_E5M2,
+            DType::I4 => FA_I4,
+            DType::U4 => FA_U4,
+            DType::Q8_0 => FA_Q8_0,
+            DType::Q4_0 => FA_Q4_0,
+        }
+    }
+
+    /// The smallest part of a row that is whole bytes, as (elements, bytes).
+    #[must_use]
+    pub fn unit(self) -> (usize, usize) {
+        match self {
+            DType::F32 | DType::I32 => (1, 4),
+            DType::F16 | DType::BF16 => (1, 2),
+            DType::Bool | DType::I8 | DType::E4M3 | DType::E5M2 => (1, 1),
+            DType::I4 | DType::U4 => (2, 1),
+            DType::Q8_0 => (32, 34),
+            DType::Q4_0 => (32, 18),
         }
     }
 }

@@ -41,4 +41,20 @@ macro_rules! optional_inputs {
     };
 }
 
-pub(crate) use optional_inputs;
+/// Methods that set what belongs to quantised keys and values.
+macro_rules! quantised_inputs {
+    () => {
+        tensors! {
+            /// Factors of k's codes; (B, Sk, Hkv, G), each may be 1; f32, f16 or bf16.
+            pub k_scale: TensorRef;
+            /// Factors of v's codes; (B, Sk, Hkv, G), each may be 1; f32, f16 or bf16.
+            pub v_scale: TensorRef;
+            /// Subtracted from k's codes; (B, Sk, Hkv, G), each may be 1; f32, f16 or bf16.
+            pub k_zero: TensorRef;
+            /// Subtracted from v's codes; (B, Sk, Hkv, G), each may be 1; f32, f16 or bf16.
+            pub v_zero: TensorRef;
+        }
+    };
+}
+
+pub(crate) use {optional_inputs, quantised_inputs};

@@ -51,6 +51,30 @@ impl<'a> TensorRef<'a> {
         Ok(TensorRef { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
+    /// A contiguous tensor of quantised keys or values, whose shape counts elements: exactly the bytes of `data`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where `data` has other than the shape's number of bytes, or a row is not whole units of
+    /// the type.
+    pub fn codes(data: &'a [u8], dtype: DType, shape: [usize; 4]) -> Result<Self> {
+        let (elements, bytes) = dtype.unit();
+        let rows = shape[..3].iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+        let size = rows.and_then(|rows| rows.checked_mul(shape[3] / elements)?.checked_mul(bytes));
+        if shape[3] % elements != 0 || size != Some(data.len()) {
+            return Err(Error::invalid(format!(
+                "shape is {shape:?} of {dtype:?}, whose {elements} elements have {bytes} bytes, but data has {} bytes; \
+                 expected as many, and whole rows",
+                data.len()
+            )));
+        }
+        Ok(TensorRef {
+            raw: initialised(data.as_ptr().cast_mut().cast(), dtype, shape)?,
+            on_device: false,
+            stream: None,
+            borrow: PhantomData,
+        })
+    }
+
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements; they may be negative, or 0 to repeat.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fields::{backward_fields, forward_fields, merge_fields, setters_of_inputs};
+use fields::{backward_fields, forward_fields, merge_fields, setters_of_inputs, setters_of_quantised};
 use libfa::sys::*;
 use libfa::{
     BackwardArgs, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef, Workspace,
@@ -52,7 +52,7 @@ macro_rules! differing {
 }
 
 fn desc_difference(a: &OpBuilder, b: &OpBuilder) -> BTreeSet<String> {
-    differing!(fa_desc, a.raw(), b.raw(), struct_size device device_index dtype_q dtype_kv dtype_out mask head_dim
+    differing!(fa_desc, a.raw(), b.raw(), struct_size device device_index dtype_q dtype_kv dtype_v dtype_out mask head_dim
         head_dim_v window_left window_right attention_chunk softmax_scale softcap flags num_threads parallel_for
         parallel_for_user)
 }
@@ -65,6 +65,7 @@ fn every_field_of_fa_desc() {
         (&["device", "device_index"], |b| b.device(Device::Cuda(1))),
         (&["dtype_q"], |b| b.dtype_q(DType::BF16)),
         (&["dtype_kv"], |b| b.dtype_kv(DType::F16)),
+        (&["dtype_v"], |b| b.dtype_v(DType::I8)),
         (&["dtype_out"], |b| b.dtype_out(DType::F16)),
         (&["mask"], |b| b.mask(Mask::Causal)),
         (&["head_dim"], |b| b.head_dim(32)),
@@ -136,7 +137,9 @@ fn every_field_of_fa_forward_args() {
     ];
     let known = ["struct_size", "reserved", "q", "k", "v", "out"]; // fa_forward_args_init's, always 0, and ForwardArgs::new's
     let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
-    for (names, set) in setters.into_iter().chain(setters_of_both!(view, &bytes, &pages, &mut workspace)) {
+    let inputs = setters_of_both!(view, &bytes, &pages, &mut workspace);
+    let quantised: Vec<(&[&str], Set)> = setters_of_quantised!(view);
+    for (names, set) in setters.into_iter().chain(inputs).chain(quantised) {
         let difference = args_difference(&base, &set(plain(same_out())));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
         reached.extend(difference);

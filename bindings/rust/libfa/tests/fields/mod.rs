@@ -19,11 +19,23 @@ macro_rules! setters_of_inputs {
     };
 }
 
+macro_rules! setters_of_quantised {
+    ($view:expr) => {
+        vec![
+            (&["k_scale"], Box::new(move |a| a.k_scale($view()))),
+            (&["v_scale"], Box::new(move |a| a.v_scale($view()))),
+            (&["k_zero"], Box::new(move |a| a.k_zero($view()))),
+            (&["v_zero"], Box::new(move |a| a.v_zero($view()))),
+        ]
+    };
+}
+
 macro_rules! forward_fields {
     ($macro:ident, $($given:tt)*) => {
         $macro!($($given)* struct_size q k v out lse bias mask alibi_slopes sinks block_table
             cu_seqlens_q cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs
-            max_seqlen_q max_seqlen_k num_splits reserved workspace workspace_size stream)
+            max_seqlen_q max_seqlen_k num_splits reserved workspace workspace_size stream k_scale
+            v_scale k_zero v_zero)
     };
 }
 
@@ -51,4 +63,4 @@ macro_rules! append_fields {
     };
 }
 
-pub(crate) use {append_fields, backward_fields, forward_fields, merge_fields, setters_of_inputs};
+pub(crate) use {append_fields, backward_fields, forward_fields, merge_fields, setters_of_inputs, setters_of_quantised};

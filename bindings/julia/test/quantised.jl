@@ -1,0 +1,21 @@
+# Quantised keys and values: a result on codes is the one on what they mean.
+using LibFA, Test
+
+@testset "quantised keys and values" begin
+    q = randn(Float32, 32, 4, 3, 2)
+    codes = rand(Int8, 32, 2, 50, 2)
+    scale = rand(Float32, 1, 2, 50, 2) ./ 50
+    zero = rand(Float32, 4, 2, 1, 1)
+    meant = (codes .- repeat(zero; inner = (8, 1, 1, 1))) .* scale
+    given = LibFA.codes(LibFA.I8, codes)
+    found = attention(q, given, given; k_scale = scale, v_scale = scale, k_zero = zero, v_zero = zero)
+    @test found ≈ attention(q, meant, meant) atol = 1e-4
+    @test_throws LibFA.InvalidArgument attention(q, given, given)
+    @test_throws LibFA.InvalidArgument attention(q, codes, codes)
+
+    bytes = zeros(UInt8, 34, 2, 50, 2)
+    @test all(iszero, attention(q, meant, LibFA.codes(LibFA.Q8_0, bytes)))
+    fp8 = fill(0x38, 32, 2, 50, 2) # 1
+    @test all(isone, attention(q, meant, LibFA.codes(LibFA.E4M3, fp8)))
+    @test_throws LibFA.InvalidArgument LibFA.codes(LibFA.Q4_0, bytes)
+end
