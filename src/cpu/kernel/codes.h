@@ -81,13 +81,15 @@ inline void load_unit_codes(float *to, const char *row, int64_t n) {
     const auto *bytes = reinterpret_cast<const uint8_t *>(row);
     int64_t d = 0;
     for (; d + 2 * width <= n; d += 2 * width) {
-      int8_t codes[2 * width];  // in order
+      Vec halves[2];
+      load_halves(Element<dtype>(), bytes + d / 2, halves[0], halves[1]);
+      float low[width], high[width];
+      Simd::store(low, halves[0]);
+      Simd::store(high, halves[1]);
       for (int i = 0; i < width; i++) {
-        codes[2 * i] = Element<dtype>::low(bytes[d / 2 + i]);
-        codes[2 * i + 1] = Element<dtype>::high(bytes[d / 2 + i]);
+        to[d + 2 * i] = low[i];
+        to[d + 2 * i + 1] = high[i];
       }
-      Simd::store(to + d, Simd::load_i8(codes));
-      Simd::store(to + d + width, Simd::load_i8(codes + width));
     }
     for (; d < n; d++) to[d] = Element<dtype>::at(bytes, d);
   } else {
