@@ -9,7 +9,9 @@ use libfa::{sys, DType, Error, Op};
 fn missing_foreign_and_right_libraries() {
     let library = std::env::var("FA_LIB").expect("FA_LIB is the library to test");
     std::env::set_var("FA_LIB", "/nonexistent/libfa.so.0");
-    let Err(Error::Load(text)) = Op::builder(DType::F32, 64).build() else { panic!("found in a folder that does not exist") };
+    let Err(Error::Load(text)) = Op::builder(DType::F32, 64).build() else {
+        panic!("found in a folder that does not exist")
+    };
     assert!(text.contains("/nonexistent/libfa.so.0") && text.contains("set FA_LIB"), "{text}");
     assert!(matches!(libfa::kernels(), Err(Error::Load(_))));
     assert!(matches!(libfa::TensorRef::new(&[0f32; 4], [1, 1, 1, 4]), Err(Error::Load(_))));
