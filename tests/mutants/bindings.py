@@ -127,6 +127,8 @@ BINDINGS = [
     python("jax_samples_of_keys", "jax_batching.py", "steps = self.of_k * jnp.", "steps = 0 * jnp.", "jax_vmap"),
     python("jax_sums_of_samples", "jax_batching.py", "if batch != x.shape[1] else x", "if False else x", "jax_vmap"),
     python("jax_lengths_late", "jax_checks.py", "jax.block_until_ready(results)", "results", "jax_errors"),
+    rust("flags_of_append", "append_args.rs", "self.raw.flags | $flag", "$flag", "layer"),
+    rust("slots_of_64_bits", "dtype.rs", "DType::I64 => FA_I64", "DType::I64 => FA_I32", "layer"),
     rust("gradient_added", "backward_args.rs", "self.raw.accumulate |= $bit;", "", "(layer|coverage)"),
     julia("gradient_added", "backward.jl", "name -> gradient_bits[name]", "name -> Int32(0)", "(gradients|interface)"),
     julia("rows_of_gradients", "backward.jl", "&& fill!(array, 0)", "&& fill!(array, NaN)", "gradients"),

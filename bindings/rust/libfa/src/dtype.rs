@@ -16,6 +16,8 @@ pub enum DType {
     Bool,
     /// `i32`.
     I32,
+    /// `i64`: positions and slots of [`AppendArgs`](crate::AppendArgs) alone.
+    I64,
     /// Codes of quantised keys and values from here on: 8-bit signed integers.
     I8,
     /// float8_e4m3fn.
@@ -42,6 +44,7 @@ impl DType {
             DType::BF16 => FA_BF16,
             DType::Bool => FA_BOOL,
             DType::I32 => FA_I32,
+            DType::I64 => FA_I64,
             DType::I8 => FA_I8,
             DType::E4M3 => FA_E4M3,
             DType::E5M2 => FA_E5M2,
@@ -56,6 +59,7 @@ impl DType {
     #[must_use]
     pub fn unit(self) -> (usize, usize) {
         match self {
+            DType::I64 => (1, 8),
             DType::F32 | DType::I32 => (1, 4),
             DType::F16 | DType::BF16 => (1, 2),
             DType::Bool | DType::I8 | DType::E4M3 | DType::E5M2 => (1, 1),
@@ -93,4 +97,7 @@ unsafe impl Element for u8 {
 }
 unsafe impl Element for i32 {
     const DTYPE: DType = DType::I32;
+}
+unsafe impl Element for i64 {
+    const DTYPE: DType = DType::I64;
 }

@@ -1,4 +1,4 @@
-//! The common part of the calls of both passes: their optional inputs, and the properties of them that the library cannot see.
+//! The common part of the calls: setters of their tensors and arrays, and the properties of them that the library cannot see.
 use std::ffi::c_void;
 
 use fa_sys::*;
@@ -9,13 +9,12 @@ use crate::{Error, Result};
 /// Whether arrays have the lengths that the library will read, whose memory tensors are in, and whose stream they are of.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub offsets_q: Option<usize>, // entries of cu_seqlens_q
-    pub offsets_k: Option<usize>,
-    pub lengths: [(&'static str, Option<usize>); LENGTHS], // of the arrays with one entry for each sequence
-    host: Option<&'static str>,                            // an argument in memory of the host
-    device: Option<&'static str>,                          // one in a device's
-    stream: Option<*mut c_void>,                           // of tensors that have one
-    astray: Option<&'static str>,                          // one of another stream than those before
+    pub offsets: [Option<(&'static str, usize)>; 2], // of the arrays with one entry more than sequences, their entries
+    pub lengths: [Option<(&'static str, usize)>; LENGTHS], // of the arrays with one entry for each sequence
+    host: Option<&'static str>,                      // an argument in memory of the host
+    device: Option<&'static str>,                    // one in a device's
+    stream: Option<*mut c_void>,                     // of tensors that have one
+    astray: Option<&'static str>,                    // one of another stream than those before
 }
 
 impl Seen {
@@ -40,7 +39,7 @@ impl Seen {
         stream
     }
 
-    /// For an op of this device, and a q of this batch.
+    /// For an op of this device, and a call of this many sequences where it is not packed.
     pub fn check(&self, device: fa_device, batch: i64) -> Result<()> {
         if let (Some(host), Some(device)) = (self.host, self.device) {
             return Err(Error::invalid(format!(
@@ -66,25 +65,24 @@ impl Seen {
     }
 
     fn check_lengths(&self, batch: i64) -> Result<()> {
-        for (name, entries) in [("cu_seqlens_q", self.offsets_q), ("cu_seqlens_k", self.offsets_k)] {
-            if entries == Some(0) {
+        for (name, entries) in self.offsets.into_iter().flatten() {
+            if entries == 0 {
                 return Err(Error::invalid(format!("args.{name} has no entries; expected B + 1, for B sequences")));
             }
         }
-        if let (Some(q), Some(k)) = (self.offsets_q, self.offsets_k) {
-            if q != k {
+        if let [Some((first, of_first)), Some((name, entries))] = self.offsets {
+            if entries != of_first {
                 return Err(Error::invalid(format!(
-                    "args.cu_seqlens_k has {k} entries, but cu_seqlens_q has {q}; expected as many: one more than sequences"
+                    "args.{name} has {entries} entries, but {first} has {of_first}; expected as many: one more than sequences"
                 )));
             }
         }
-        let packed = self.offsets_q.or(self.offsets_k);
-        let sequences = packed.map_or(batch, |entries| entries as i64 - 1);
-        for (name, length) in self.lengths {
-            if length.is_some_and(|entries| entries as i64 != sequences) {
+        let packed = self.offsets[0].or(self.offsets[1]);
+        let sequences = packed.map_or(batch, |(_, entries)| entries as i64 - 1);
+        for (name, entries) in self.lengths.into_iter().flatten() {
+            if entries as i64 != sequences {
                 return Err(Error::invalid(format!(
-                    "args.{name} has {} entries; expected {sequences}, one for each sequence",
-                    length.unwrap_or(0)
+                    "args.{name} has {entries} entries; expected {sequences}, one for each sequence"
                 )));
             }
         }
@@ -109,7 +107,7 @@ macro_rules! arrays {
         $($(#[$meta])* pub fn $name(mut self, $name: impl Into<Array<'a>>) -> Self {
             let array = $name.into();
             self.seen.memory(stringify!($name), array.on_device);
-            self.seen.lengths[$place] = (stringify!($name), Some(array.length));
+            self.seen.lengths[$place] = Some((stringify!($name), array.length));
             self.raw.$name = array.data;
             self
         })*
@@ -118,11 +116,11 @@ macro_rules! arrays {
 
 /// Methods that set the arrays of offsets, which say how many sequences there are.
 macro_rules! offsets {
-    ($($(#[$meta:meta])* $name:ident: $seen:ident;)*) => {
+    ($($(#[$meta:meta])* $place:literal $name:ident;)*) => {
         $($(#[$meta])* pub fn $name(mut self, $name: impl Into<Array<'a>>) -> Self {
             let array = $name.into();
             self.seen.memory(stringify!($name), array.on_device);
-            self.seen.$seen = Some(array.length);
+            self.seen.offsets[$place] = Some((stringify!($name), array.length));
             self.raw.$name = array.data;
             self.raw.num_seqs = array.length.max(1) as i64 - 1;
             self

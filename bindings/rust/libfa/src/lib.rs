@@ -5,6 +5,7 @@
 #![allow(clippy::wildcard_imports)] // all names of fa_sys begin with fa_
 #![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss)] // lengths are below 2^63
 
+mod append_args;
 mod args;
 mod array;
 mod attention;
@@ -31,6 +32,7 @@ mod rayon;
 mod tensor;
 mod workspace;
 
+pub use append_args::AppendArgs;
 pub use args::ForwardArgs;
 pub use array::Array;
 pub use attention::attention;

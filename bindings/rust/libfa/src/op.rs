@@ -6,7 +6,7 @@ use fa_sys::*;
 
 use crate::error::{check, text};
 use crate::parallel::{self, Host};
-use crate::{BackwardArgs, DType, ForwardArgs, MergeArgs, OpBuilder, ParallelFor, Result};
+use crate::{AppendArgs, BackwardArgs, DType, ForwardArgs, MergeArgs, OpBuilder, ParallelFor, Result};
 
 /// An attention, ready to run. Immutable, and shared freely between threads.
 ///
@@ -157,6 +157,32 @@ impl Op {
         args.check(self.device)?;
         let mut bytes = 0;
         check(unsafe { fa_merge_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
+        Ok(bytes)
+    }
+
+    /// Writes new keys and values into a cache, in its type, and rotates them and q where `args` has tables of a rotary embedding;
+    /// there when it returns on the CPU, enqueued on CUDA.
+    ///
+    /// # Errors
+    /// As [`forward`](Op::forward): nothing was written.
+    ///
+    /// # Panics
+    /// As [`forward`](Op::forward).
+    pub fn append(&self, args: &mut AppendArgs<'_>) -> Result<()> {
+        args.check(self.device)?;
+        let status = unsafe { fa_append(self.raw.as_ptr(), args.raw()) };
+        parallel::resume_panic();
+        check(status)
+    }
+
+    /// The size of the [`Workspace`](crate::Workspace) that [`append`](Op::append) needs: 0 in this version.
+    ///
+    /// # Errors
+    /// As those of [`append`](Op::append).
+    pub fn append_workspace_size(&self, args: &AppendArgs<'_>) -> Result<usize> {
+        args.check(self.device)?;
+        let mut bytes = 0;
+        check(unsafe { fa_append_workspace_size(self.raw.as_ptr(), args.raw(), &raw mut bytes) })?;
         Ok(bytes)
     }
 

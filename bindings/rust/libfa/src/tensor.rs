@@ -91,7 +91,8 @@ impl<'a> TensorRef<'a> {
     ///
     /// # Safety
     /// All elements are in memory that the op's device can reach, and nobody writes them until the work of every call that is
-    /// given the tensor has ended on its stream. An engine on a device does not check the contents of a block table.
+    /// given the tensor has ended on its stream. An engine on a device does not check the contents of block tables, positions and
+    /// slots.
     pub unsafe fn on_device(data: *const c_void, dtype: DType, shape: [usize; 4], stride: [isize; 4]) -> Result<Self> {
         let raw = raw(data.cast_mut(), dtype, shape, stride)?;
         Ok(TensorRef { raw, on_device: true, stream: None, borrow: PhantomData })

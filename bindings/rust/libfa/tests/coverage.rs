@@ -3,10 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use fields::{backward_fields, forward_fields, merge_fields, setters_of_inputs, setters_of_quantised};
+use fields::{
+    append_fields, backward_fields, forward_fields, merge_fields, setters_of_append, setters_of_inputs,
+    setters_of_quantised,
+};
 use libfa::sys::*;
 use libfa::{
-    BackwardArgs, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef, Workspace,
+    AppendArgs, BackwardArgs, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef,
+    Workspace,
 };
 
 mod fields;
@@ -211,6 +215,36 @@ fn every_field_of_fa_merge_args() {
         reached.extend(difference);
     }
     assert_eq!(reached, fields("fa_merge_args"));
+}
+
+#[test]
+fn every_field_of_fa_append_args() {
+    type Set<'a> = Box<dyn FnOnce(AppendArgs<'a>) -> AppendArgs<'a> + 'a>;
+    let (numbers, pages, shape) = ([0f32; 4], &[0i32; 4], [1, 1, 1, 4]);
+    let mut workspace = Workspace::new(1024).unwrap();
+    let view = || TensorRef::new(&numbers, shape).unwrap();
+    let result = || unsafe { TensorMut::on_device(256 as *mut _, DType::F32, shape, [4, 4, 4, 1]).unwrap() };
+    let plain = || AppendArgs::keys(view(), result());
+    let mut setters: Vec<(&[&str], Set)> = setters_of_append!(view, result, pages);
+    let others: Vec<(&[&str], Set)> = vec![
+        (&["v", "v_cache"], Box::new(|_| AppendArgs::new(view(), view(), result(), result()))),
+        (&["q", "q_out"], Box::new(|a| a.q_in_place(result()))),
+        (&["flags"], Box::new(|a| a.rotary_interleaved(true))),
+        (&["flags"], Box::new(|a| a.rotary_tail(true))),
+        (&["max_seqlen_new"], Box::new(|a| a.max_seqlen_new(5))),
+        (&["workspace", "workspace_size"], Box::new(|a| a.workspace(&mut workspace))),
+        (&["stream"], Box::new(|a| unsafe { a.stream(16 as *mut _) })),
+    ];
+    setters.extend(others);
+    let known = ["struct_size", "reserved", "k", "k_cache"]; // fa_append_args_init's, always 0, and AppendArgs::keys'
+    let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
+    for (names, set) in setters {
+        let (a, b) = (plain(), set(plain()));
+        let difference = append_fields!(differing, fa_append_args, a.raw(), b.raw(),);
+        assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
+        reached.extend(difference);
+    }
+    assert_eq!(reached, fields("fa_append_args"));
 }
 
 #[test]

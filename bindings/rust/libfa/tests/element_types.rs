@@ -1,6 +1,6 @@
 //! Every element type in the place of every tensor: the types that fa.h has for the argument work, all else is refused by its name.
 use libfa::half::{bf16, f16};
-use libfa::DType::{self, Bool, BF16, F16, F32, I32};
+use libfa::DType::{self, Bool, BF16, F16, F32, I32, I64};
 use libfa::{BackwardArgs, ForwardArgs, Op, Result, TensorMut, TensorRef};
 
 /// B, S, H and D are 1, 2, 2 and 8: memory for the largest tensor, of any type's zeros.
@@ -12,11 +12,12 @@ struct Zeros {
     bool: [bool; 32],
     u8: [u8; 32],
     i32: [i32; 32],
+    i64: [i64; 32],
 }
 
 /// The types, and u8, of which the library's name is that of bool.
-const TYPES: [(&str, DType); 6] =
-    [("f32", F32), ("f16", F16), ("bf16", BF16), ("bool", Bool), ("u8", Bool), ("i32", I32)];
+const TYPES: [(&str, DType); 7] =
+    [("f32", F32), ("f16", F16), ("bf16", BF16), ("bool", Bool), ("u8", Bool), ("i32", I32), ("i64", I64)];
 
 impl Zeros {
     fn read(&self, name: &str, shape: [usize; 4]) -> TensorRef<'_> {
@@ -27,7 +28,8 @@ impl Zeros {
             "bf16" => TensorRef::new(&self.bf16[..n], shape),
             "bool" => TensorRef::new(&self.bool[..n], shape),
             "u8" => TensorRef::new(&self.u8[..n], shape),
-            _ => TensorRef::new(&self.i32[..n], shape),
+            "i32" => TensorRef::new(&self.i32[..n], shape),
+            _ => TensorRef::new(&self.i64[..n], shape),
         }
         .unwrap()
     }
@@ -40,7 +42,8 @@ impl Zeros {
             "bf16" => TensorMut::new(&mut self.bf16[..n], shape),
             "bool" => TensorMut::new(&mut self.bool[..n], shape),
             "u8" => TensorMut::new(&mut self.u8[..n], shape),
-            _ => TensorMut::new(&mut self.i32[..n], shape),
+            "i32" => TensorMut::new(&mut self.i32[..n], shape),
+            _ => TensorMut::new(&mut self.i64[..n], shape),
         }
         .unwrap()
     }

@@ -30,6 +30,26 @@ macro_rules! setters_of_quantised {
     };
 }
 
+macro_rules! setters_of_append {
+    ($view:expr, $result:expr, $pages:expr) => {
+        vec![
+            (&["block_table"], Box::new(move |a| a.block_table(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+            (&["q"], Box::new(move |a| a.q($view()))),
+            (&["q_out"], Box::new(move |a| a.q_out($result()))),
+            (&["rotary_cos"], Box::new(move |a| a.rotary_cos($view()))),
+            (&["rotary_sin"], Box::new(move |a| a.rotary_sin($view()))),
+            (&["positions"], Box::new(move |a| a.positions(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+            (&["q_positions"], Box::new(move |a| a.q_positions(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+            (&["slot_mapping"], Box::new(move |a| a.slot_mapping(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+            (&["cu_seqlens_new", "num_seqs"], Box::new(move |a| a.cu_seqlens_new($pages))),
+            (&["seqused_new"], Box::new(move |a| a.seqused_new($pages))),
+            (&["cache_seqlens"], Box::new(move |a| a.cache_seqlens($pages))),
+            (&["leftpad_k"], Box::new(move |a| a.leftpad_k($pages))),
+            (&["kv_batch_idx"], Box::new(move |a| a.kv_batch_idx($pages))),
+        ]
+    };
+}
+
 macro_rules! forward_fields {
     ($macro:ident, $($given:tt)*) => {
         $macro!($($given)* struct_size q k v out lse bias mask alibi_slopes sinks block_table
@@ -63,4 +83,7 @@ macro_rules! append_fields {
     };
 }
 
-pub(crate) use {append_fields, backward_fields, forward_fields, merge_fields, setters_of_inputs, setters_of_quantised};
+pub(crate) use {
+    append_fields, backward_fields, forward_fields, merge_fields, setters_of_append, setters_of_inputs,
+    setters_of_quantised,
+};
