@@ -131,5 +131,7 @@ BINDINGS = [
     rust("slots_of_64_bits", "dtype.rs", "DType::I64 => FA_I64", "DType::I64 => FA_I32", "layer"),
     rust("gradient_added", "backward_args.rs", "self.raw.accumulate |= $bit;", "", "(layer|coverage)"),
     julia("gradient_added", "backward.jl", "name -> gradient_bits[name]", "name -> Int32(0)", "(gradients|interface)"),
+    julia("slots_of_64_bits", "elements.jl", "in append_indices ? C.FA_I64", "in append_indices ? C.FA_I32", "append"),
+    julia("pairs_of_neighbours", "append.jl", "UInt32(C.FA_APPEND_ROTARY_INTERLEAVED)", "UInt32(0)", "(append|interface)"),
     julia("rows_of_gradients", "backward.jl", "&& fill!(array, 0)", "&& fill!(array, NaN)", "gradients"),
 ]

@@ -1,6 +1,7 @@
 """
 Fused attention (FlashAttention) through libfa: [`attention`](@ref) and [`attention!`](@ref) on arrays, without copies, and its
-gradients, [`attention_backward`](@ref). [`attention_merge`](@ref) combines results over different keys.
+gradients, [`attention_backward`](@ref). [`attention_merge`](@ref) combines results over different keys, and
+[`attention_append!`](@ref) writes new keys and values into a cache.
 [`Op`](@ref) holds an attention for many calls, [`kernels`](@ref) and [`info`](@ref) list what this machine has, and
 `LibFA.C` is the C interface as it is.
 """
@@ -8,7 +9,8 @@ module LibFA
 
 import Libdl
 
-export attention, attention!, attention_backward, attention_backward!, attention_merge, attention_merge!
+export attention, attention!, attention_backward, attention_backward!, attention_merge, attention_merge!,
+    attention_append!
 
 include("library.jl")
 include("C.jl")
@@ -26,6 +28,7 @@ include("call.jl")
 include("attention.jl")
 include("backward.jl")
 include("merge.jl")
+include("append.jl")
 include("nnlib_like.jl")
 include("information.jl")
 

@@ -49,6 +49,11 @@ function check_spans(name, first, last, gapless, other, a, b, other_gapless)
     return
 end
 
+"The fields of a call's workspace and stream, which is that of an array unless one is given."
+@inline memory_and_stream(array, workspace, stream) = (workspace = workspace === nothing ? C_NULL : address(workspace),
+    workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
+    stream = stream === nothing ? default_stream(array) : Ptr{Cvoid}(stream))
+
 """
 The common part of the structures of both passes: the fields of the inputs, of their lengths and of the workspace, and the arrays of
 indices, to be kept alive.
@@ -60,11 +65,9 @@ indices, to be kept alive.
     arrays = each((name, more, a) -> indices(name, a, count + more), array_entries, arrays)
     common_device(q, values(arrays)...)
     fields = (q = q_tensor, k = tensor("k", k, layout), v = tensor("v", v, layout),
-        num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k,
-        workspace = workspace === nothing ? C_NULL : address(workspace),
-        workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
-        stream = stream === nothing ? default_stream(q) : Ptr{Cvoid}(stream))
-    return merge(fields, each(input_tensor, tensor_shapes, tensors), map(index_address, arrays)), arrays
+        num_seqs = packed ? count : 0, max_seqlen_q = max_seqlen_q, max_seqlen_k = max_seqlen_k)
+    tensors = each(input_tensor, tensor_shapes, tensors)
+    return merge(fields, memory_and_stream(q, workspace, stream), tensors, map(index_address, arrays)), arrays
 end
 
 "The named tuple of f(name, rule, x) for the rule and the value of each name."
@@ -101,7 +104,7 @@ The fa_forward_args of a call, and the objects to keep alive while it is used. T
     return call, (out, q, k, v, lse, k_scale, v_scale, k_zero, v_zero, input_tensors..., arrays, workspace)
 end
 
-"Runs fa_forward or fa_backward; `roots` keep the targets of the call's pointers alive."
+"Runs fa_forward or another operation; `roots` keep the targets of the call's pointers alive."
 @inline function run(pass, op::Op, call, roots)
     GC.@preserve op roots begin
         handle = opened(op)

@@ -33,16 +33,17 @@ dtype(::Type{T}) where {T} = isbitstype(T) && sizeof(T) == 2 && nameof(T) === :B
 "Bytes of an element, by the number of its fa_dtype."
 const element_bytes = (4, 2, 2, 1, 4, 8, 1, 1, 1, 1 // 2, 1 // 2, 17 // 16, 9 // 16)
 
-function expected_elements(name)
+function expected_elements(name::AbstractString)
     name == "mask" && return "Bool"
     name == "block_table" && return "Int32"
+    name in append_indices && return "Int32 or Int64"
     name in ("lse", "dlse", "delta", "alibi_slopes", "sinks", "dsinks") && return "Float32"
     return "Float32, Float16 or BFloat16"
 end
 
 @noinline function throw_elements(name, T)
-    expected = expected_elements(name)
-    throw(InvalidArgument("$name has elements of type $T; expected $expected, as $(first(split(expected, ','))).($name) gives"))
+    expected = expected_elements(string(name))
+    throw(InvalidArgument("$name has elements of type $T; expected $expected, as $(first(split(expected, (',', ' ')))).($name) gives"))
 end
 
 "The fa_dtype of the elements of an array; `name` is for errors."
@@ -51,6 +52,8 @@ end
     found === nothing && throw_elements(name, T)
     return found
 end
+
+dtype_of_array(name, ::Type{Int64}) = string(name) in append_indices ? C.FA_I64 : throw_elements(name, Int64)
 
 "The fa_dtype of a type that the caller names."
 function dtype_of_type(name, ::Type{T}) where {T}

@@ -1,6 +1,14 @@
-# The optional inputs of both passes (fields.jl) as keywords, which functions pass on to each other.
+# The optional inputs of calls (fields.jl) as keywords, which functions pass on to each other.
 
-"`x` with `input_tensors...` and `input_arrays...` spelled out, in a definition's keywords with the default `nothing`."
+"Groups of inputs: of both passes, and of appending to a cache."
+const optional_groups = (input_tensors = tensor_shapes, input_arrays = array_entries, append_tensors = append_shapes,
+    append_arrays = append_entries)
+
+"The names of a group where `x` is that group's, spelled `input_tensors...`; else `nothing`."
+names_of_group(x) = x isa Expr && x.head === :... && x.args[1] isa Symbol && haskey(optional_groups, x.args[1]) ?
+                    keys(optional_groups[x.args[1]]) : nothing
+
+"`x` with each group, such as `input_tensors...`, spelled out, in a definition's keywords with the default `nothing`."
 function spelled_out(x, declares = false)
     x isa Expr || return x
     if x.head === :function
@@ -8,7 +16,7 @@ function spelled_out(x, declares = false)
     end
     args = Any[]
     for a in x.args
-        names = a == :(input_tensors...) ? keys(tensor_shapes) : a == :(input_arrays...) ? keys(array_entries) : nothing
+        names = names_of_group(a)
         if names === nothing
             push!(args, spelled_out(a, declares))
         elseif x.head === :parameters
@@ -23,7 +31,7 @@ end
 """
     @optional_inputs function f(a; input_tensors..., input_arrays...) ... end
 
-Makes a keyword of each optional input. In the body, `input_tensors...` and `input_arrays...` are all of them: as keywords of a
+Makes a keyword of each input of the groups. In the body, `input_tensors...` and `input_arrays...` are all of them: as keywords of a
 call or of a named tuple by their names, elsewhere one after another.
 """
 macro optional_inputs(definition)

@@ -13,12 +13,10 @@ function merge_arguments(out, outs, lses; layout::Symbol = :dhsb, lse = nothing,
     rows(name, a) = optional_tensor(name, a, order_of_lse, 3, "at most 3, (Sq, H, B)")
     parts = C.fa_tensor[tensor("an array of outs", a, layout) for a in outs]
     sums = C.fa_tensor[rows("an array of lses", a) for a in lses]
-    call = with(defaults(C.fa_merge_args_init, C.fa_merge_args), (outs = pointer(parts), lses = pointer(sums),
+    call = with(with(defaults(C.fa_merge_args_init, C.fa_merge_args), (outs = pointer(parts), lses = pointer(sums),
         num_parts = Int32(min(length(outs), typemax(Int32))), flags = base_2 ? UInt32(C.FA_MERGE_BASE_2) : UInt32(0),
-        out = tensor("out", out, layout), lse = rows("lse", lse), mask = rows("mask", mask),
-        workspace = workspace === nothing ? C_NULL : address(workspace),
-        workspace_size = workspace === nothing ? 0 : sizeof(eltype(workspace)) * length(workspace),
-        stream = stream === nothing ? default_stream(out) : Ptr{Cvoid}(stream)))
+        out = tensor("out", out, layout), lse = rows("lse", lse), mask = rows("mask", mask))),
+        memory_and_stream(out, workspace, stream))
     return call, (out, outs, lses, lse, mask, workspace, parts, sums)
 end
 

@@ -63,6 +63,8 @@ const order_of_scores = (4, 3, 2, 1) # bias, mask: (Sk, Sq, H, B)
 const order_of_lse = (3, 2, 1, 5)    # (Sq, H, B)
 const order_of_heads = (2, 1, 5, 5)  # alibi_slopes, sinks: (H) or (H, B)
 const order_of_pages = (2, 1, 5, 5)  # block_table: (pages, B)
+const order_of_places = (2, 1, 5, 5) # positions, q_positions, slot_mapping: (S) or (S, B)
+const order_of_table = (5, 2, 5, 1)  # rotary_cos, rotary_sin: (pairs, positions)
 
 optional_tensor(name, ::Nothing, order, most, sizes) = absent
 @inline function optional_tensor(name, a::AbstractArray, order, most, sizes)

@@ -40,7 +40,8 @@ const structures, enumerators = compiled_header()
 const exported = [m[1] for m in eachmatch(r" T (fa_\w+)", read(`$nm -D --defined-only $library`, String))]
 
 @testset "structures, constants and functions are those of the compiler and of the library" begin
-    @test sort(collect(keys(structures))) == ["fa_backward_args", "fa_desc", "fa_forward_args", "fa_kernel", "fa_merge_args", "fa_tensor"]
+    @test sort(collect(keys(structures))) ==
+          ["fa_append_args", "fa_backward_args", "fa_desc", "fa_forward_args", "fa_kernel", "fa_merge_args", "fa_tensor"]
     for (name, (size, fields)) in structures
         T = getfield(C, Symbol(name))
         @test sizeof(T) == size
@@ -61,7 +62,8 @@ const q = randn(Float32, 16, 2, 4, 3)
 const ints = Int32[1, 2, 3]
 const float = randn(Float32, 4, 4, 2, 3)
 const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_forward_args" => ["struct_size", "reserved"],
-    "fa_backward_args" => ["struct_size", "reserved"], "fa_merge_args" => ["struct_size"])
+    "fa_backward_args" => ["struct_size", "reserved"], "fa_merge_args" => ["struct_size"],
+    "fa_append_args" => ["struct_size", "reserved"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),
     "dtype_kv" => (kv_type = Float16,), "dtype_v" => (v_type = LibFA.I8,), "dtype_out" => (out_type = Float16,), "mask" => (causal = true,),
     "head_dim" => NamedTuple(), "head_dim_v" => (head_dim_v = 8,), "window_left" => (window = (3, -1),),
@@ -87,6 +89,13 @@ const backward_ways = merge(Dict(name => way for (name, way) in args_ways
 
 const merge_ways = merge(Dict(name => NamedTuple() for name in ("outs", "lses", "num_parts", "out")), Dict("lse" => (lse = rows,),
     "mask" => (mask = rand(Bool, 4, 2, 3),), "flags" => (base_2 = true,)),
+    Dict(name => args_ways[name] for name in ("workspace", "workspace_size", "stream")))
+
+const append_ways = merge(Dict(name => NamedTuple() for name in ("k", "v", "k_cache", "v_cache")),
+    Dict(String(name) => NamedTuple{(name,)}((form === :rows ? q : form === :table ? float[:, :, 1, 1] : Int32[0 1; 2 3],))
+         for (name, form) in pairs(LibFA.append_shapes)),
+    Dict(String(name) => NamedTuple{(name,)}((zeros(Int32, 3 + more),)) for (name, more) in pairs(LibFA.append_entries)),
+    Dict("num_seqs" => (cu_seqlens_new = ints,), "max_seqlen_new" => (max_seqlen_new = 4,), "flags" => (rotary_tail = true,)),
     Dict(name => args_ways[name] for name in ("workspace", "workspace_size", "stream")))
 
 changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
@@ -126,6 +135,14 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         way = get(merge_ways, field, NamedTuple())
         @test changed(LibFA.merge_arguments(similar(q), [q], [rows]; way...)[1], plain, field)
     end
+    plain = LibFA.defaults(C.fa_append_args_init, C.fa_append_args)
+    for (field, _) in structures["fa_append_args"][2]
+        field in set_by_init["fa_append_args"] && continue
+        @test haskey(append_ways, field)
+        way = get(append_ways, field, NamedTuple())
+        @test changed(LibFA.append_arguments(q, q, q, q; way...)[1], plain, field)
+    end
+    @test LibFA.append_arguments(q, q, q, q; rotary_interleaved = true)[1].flags == C.FA_APPEND_ROTARY_INTERLEAVED
     names = (:name, :device, :arch, :compute_dtypes, :available, :unavailable_reason, :backward)
     @test issetequal(keys(LibFA.kernels()[1]), names)
     fields = [name == :backward ? "num_backward" : String(name) for name in names]
@@ -144,6 +161,9 @@ const calls = Dict(
     "fa_merge_args_init" => () -> LibFA.defaults(C.fa_merge_args_init, C.fa_merge_args),
     "fa_merge" => () -> attention_merge([q], [rows]),
     "fa_merge_workspace_size" => () -> LibFA.merge_workspace_size(LibFA.Op(Float32, 16), similar(q), [q], [rows]),
+    "fa_append_args_init" => () -> LibFA.defaults(C.fa_append_args_init, C.fa_append_args),
+    "fa_append" => () -> attention_append!(similar(q), similar(q), q, q),
+    "fa_append_workspace_size" => () -> LibFA.append_workspace_size(LibFA.Op(Float32, 16), similar(q), similar(q), q, q),
     "fa_forward_workspace_size" => () -> LibFA.workspace_size(LibFA.Op(Float32, 16), similar(q), q, q, q),
     "fa_last_error" => LibFA.last_error, "fa_status_string" => () -> LibFA.status_string(0),
     "fa_op_kernel_name" => () -> LibFA.kernel(LibFA.Op(Float32, 16)), "fa_version" => LibFA.version,
