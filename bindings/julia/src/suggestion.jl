@@ -13,14 +13,13 @@ function edits(a::AbstractString, b::AbstractString)
 end
 
 """
-"; did you mean `causal`?" where a name is near: at most two edits away, and one for each three letters; or the only one of
-which the word is a part. "" where none is.
+"; did you mean `causal`?" where a name is near: at most two edits away, and one for each three letters; or up to three names
+that contain the word. "" where none is.
 """
 function suggestion(word::AbstractString, names)
     nearest = isempty(names) ? "" : names[argmin(map(name -> edits(word, name), names))]
-    if edits(word, nearest) > clamp(length(word) ÷ 3, 1, 2)
-        holding = length(word) < 4 ? String[] : filter(name -> occursin(word, name), names)
-        nearest = length(holding) == 1 ? holding[1] : ""
-    end
-    return isempty(nearest) ? "" : "; did you mean `$nearest`?"
+    edits(word, nearest) <= clamp(length(word) ÷ 3, 1, 2) && return "; did you mean `$nearest`?"
+    holding = length(word) < 4 ? String[] : filter(name -> occursin(word, name), names)
+    1 <= length(holding) <= 3 || return ""
+    return "; did you mean $(join(map(name -> "`$name`", holding), ", ", " or "))?"
 end

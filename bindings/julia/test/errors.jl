@@ -57,7 +57,8 @@ end
 end
 
 @testset "keywords" begin
-    @test invalid(() -> attention(q, k, v; scale = 2), "unknown keyword `scale`; did you mean `softmax_scale`?", "seqused_k")
+    @test invalid(() -> attention(q, k, v; scale = 2),
+        "unknown keyword `scale`; did you mean `softmax_scale`, `k_scale` or `v_scale`?", "seqused_k")
     @test invalid(() -> attention!(similar(q), q, k, v; causel = true), "unknown keyword `causel`; did you mean `causal`?")
     @test invalid(() -> LibFA.Op(Float32, 16; chunk = 4), "unknown keyword `chunk`; did you mean `attention_chunk`?")
     @test invalid(() -> LibFA.Op(Float32, 16; sink = 4), "unknown keyword `sink`; did you mean `sinks`?")
