@@ -73,14 +73,20 @@ def append(
     given = dict(k=k, v=v, block_table=block_table, k_cache=k_cache, v_cache=v_cache, q=q, q_out=result)
     given.update(rotary_cos=rotary_cos, rotary_sin=rotary_sin, positions=positions, q_positions=q_positions)
     given.update(slot_mapping=slot_mapping)
-    seen_all = tuple(_view(given[name], name, form, device) for name, form in fields.APPEND_TENSORS.items())
-    views = dict(zip(fields.APPEND_TENSORS, seen_all))
+    views: dict[str, View | None] = dict.fromkeys(fields.APPEND_TENSORS)
+    views["k"] = new = _view(k, "k", "rows", device)
+    views["k_cache"] = cache = _view(k_cache, "k_cache", "rows", device)
+    for name, form in fields.APPEND_TENSORS.items():
+        if views[name] is None and given[name] is not None:
+            views[name] = _view(given[name], name, form, device)
     arrays = dict(cu_seqlens_new=cu_seqlens_new, seqused_new=seqused_new, cache_seqlens=cache_seqlens)
     arrays.update(leftpad_k=leftpad_k, kv_batch_idx=kv_batch_idx)
-    shape = views["k"][2]
-    batch, sequences = shape[0] if len(shape) == 4 else 1, 0
+    batch, sequences = new[2][0] if len(new[2]) == 4 else 1, 0
     if cu_seqlens_new is not None:
-        count = len(cu_seqlens_new) if isinstance(cu_seqlens_new, (list, tuple)) else view(cu_seqlens_new, "cu_seqlens_new")[2][0]
+        if isinstance(cu_seqlens_new, (list, tuple)):
+            count = len(cu_seqlens_new)
+        else:
+            count = view(cu_seqlens_new, "cu_seqlens_new")[2][0]
         batch = sequences = max(count - 1, 0)
     keep, addresses = [], []
     for name, more in fields.APPEND_ARRAYS.items():
@@ -94,17 +100,16 @@ def append(
     if not -(2**63) <= bound < 2**63:
         raise InvalidArgument(f"max_seqlen_new: got {bound}, which its field of fa_append_args cannot hold")
 
-    kind = views["k"][1] if views["q_out"] is None else views["q_out"][1]
-    dim_v = 0 if views["v_cache"] is None else views["v_cache"][2][-1]
+    rotated, values = views["q_out"], views["v_cache"]
     try:
         op = op_of(
             *device,
-            kind,
-            views["k_cache"][1],
+            (rotated or new)[1],
+            cache[1],
             capi.FA_DTYPE_DEFAULT,
             capi.FA_MASK_NONE,
-            views["k_cache"][2][-1],
-            dim_v,
+            cache[2][-1],
+            values[2][-1] if values else 0,
             -1,
             -1,
             0,
@@ -114,7 +119,7 @@ def append(
             scalars.integer(num_threads, "num_threads"),
             *parallel_for,
         )
-        status = capi.append(op.handle, seen_all, (*addresses, sequences, bound, flags, queue))
+        status = capi.append(op.handle, tuple(views.values()), (*addresses, sequences, bound, flags, queue))
         if status:
             check(status)
     except Error as error:
@@ -126,9 +131,7 @@ def append(
     return result if q is None or q_out is not None else adapter_of(q).finish(result)
 
 
-def _view(x: Any, name: str, form: str, device: tuple[int, int]) -> View | None:
-    if x is None:
-        return None
+def _view(x: Any, name: str, form: str, device: tuple[int, int]) -> View:
     seen = (tensors.written if name in _WRITTEN else tensors.read)(x, name, device)
     least, most = _DIMENSIONS[form] if not name.endswith("_cache") else (4, 4)
     if not least <= len(seen[2]) <= most:

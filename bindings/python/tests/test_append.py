@@ -9,7 +9,7 @@ from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as rotat
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as rotate_llama
 
 import libfa
-from libfa import flash_attn
+from libfa import capi, flash_attn
 from libfa.vllm import reshape_and_cache_flash
 
 RNG = torch.Generator().manual_seed(5)
@@ -121,6 +121,18 @@ def test_arrays_of_numpy_and_lists():
     assert (pages == want).all()
 
 
+def test_an_op_of_its_own():
+    new, cache = np.arange(8, dtype="f4").reshape(1, 2, 1, 4), np.zeros((1, 3, 1, 4), "f4")
+    args = capi.fa_append_args()
+    args.k = (new.ctypes.data, capi.FA_F32, new.shape, (8, 4, 4, 1))
+    args.k_cache = (cache.ctypes.data, capi.FA_F32, cache.shape, (12, 4, 4, 1))
+    with libfa.Op(dtype_q="float32", head_dim=4) as op:
+        assert op.append_workspace_size(args) == 0
+        op.append(args)
+    np.testing.assert_array_equal(cache[:, :2], new)
+    assert (cache[:, 2] == 0).all()
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -129,6 +141,8 @@ def test_arrays_of_numpy_and_lists():
         (dict(k=np.zeros((1, 3, 2, 8), "i8")), "k: got dtype int64"),
         (dict(k=np.zeros((1, 3, 2, 4), "f4")), "k has head dimension 4; k_cache has 8"),
         (dict(v_cache=None), "v without v_cache"),
+        (dict(k_cache=None), "k_cache: a NoneType is no array"),
+        (dict(k=None), "k: a NoneType is no array"),
         (dict(slot_mapping=np.zeros((1, 3), "i8"), cache_seqlens=None), "rotary_cos with slot_mapping"),
         (dict(q_out=np.zeros((1, 3, 2, 8), "f4")), "q_out without q"),
         (dict(k_cache=np.zeros((9, 2, 8), "f4")), "k_cache: got shape"),

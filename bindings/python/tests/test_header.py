@@ -1,5 +1,5 @@
 """Everything in fa.h can be reached from Python: each constant, structure, field and function in libfa.capi, and each field
-of fa_desc and fa_forward_args by a keyword of libfa.attention. A field that is new in the header fails here until it is bound."""
+of fa_desc and fa_forward_args by a keyword of libfa.attention, of fa_append_args by one of libfa.append. A field that is new in the header fails here until it is bound."""
 
 import inspect
 
@@ -62,6 +62,15 @@ def test_fields_of_an_attention():
             bound = field.name in keywords or field.name in BY_OTHER_MEANS or (struct, field.name) == ("fa_desc", "mask")
             assert bound, f"libfa.attention lacks {struct}.{field.name}"
     assert "causal" in keywords  # fa_desc.mask
+
+
+def test_fields_of_appending():
+    keywords = inspect.signature(libfa.append).parameters
+    for field in FA.structs["fa_append_args"]:
+        bound = field.name in keywords or field.name in BY_OTHER_MEANS or field.name == "workspace"  # which is not needed
+        assert bound, f"libfa.append lacks fa_append_args.{field.name}"
+    for flag in (name for name in FA.constants if name.startswith("FA_APPEND_")):
+        assert flag.removeprefix("FA_APPEND_").lower() in keywords, f"libfa.append lacks {flag}"
 
 
 def test_flags():

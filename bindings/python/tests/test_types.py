@@ -39,6 +39,10 @@ libfa.backward(x, x, x, x, x, x, dq=1)
 libfa.backward(x, x, x, x, x, x, block_table=x)
 libfa.backward(x, x, x, x, x, x, accumulate=1)
 libfa.backward(x, x, x, x, x, x).dx
+libfa.append(x, x, x)
+libfa.append(x, x, x, x, cache_seqlens=3)
+libfa.append(x, x, x, x, rotary_interleaved=1)
+libfa.append(x, x, x, x, rotary_cosine=x)
 libfa.torch.attention(x, x, x, out=x)
 libfa.torch.attention(x, x, x, causal="left")
 libfa.torch.scaled_dot_product_attention(x, x, x, is_causal="yes")
@@ -68,6 +72,7 @@ m = libfa.attention(memoryview(b""), memoryview(b""), memoryview(b"")).nbytes
 y = libfa.attention(memoryview(b""), memoryview(b""), memoryview(b""), out=y)
 found = libfa.backward(x, x, x, None, x, x, delta=x, causal=True, dq=x, dk=False, dbias=True, bias=x, accumulate=("dq",))
 y = found.dv
+y = libfa.append(x, None, x, None, q=x, rotary_cos=x, rotary_sin=x, rotary_tail=flag, cache_seqlens=[3], max_seqlen_new=4)
 y = flash_attn.flash_attn_func(x, x, x, window_size=(numpy.int64(1), 2))
 y, lse, dmask = flash_attn.flash_attn_func(x, x, x, return_attn_probs=True)
 y = flash_attn.flash_attn_with_kvcache(x, x, x, cache_seqlens=3)
