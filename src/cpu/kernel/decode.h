@@ -65,8 +65,9 @@ inline void finish_decode_scores(const QueryTile &tile, const RowGroup &g, const
 /// A block's step of the online softmax: per lane the subtrahend of a score, per row the exponent c (m - m').
 struct SoftmaxStep {
   alignas(64) float shift[width];
-  float factor[group_rows];
+  alignas(64) float factor[width] = {};
 };
+static_assert(width >= group_rows);
 
 /// Over `pairs` scores. While m is -inf, before any attended key, the subtrahend is 0.
 template <int rows>
@@ -104,11 +105,11 @@ template <int rows>
 template <int rows>
 [[gnu::always_inline]] inline void update_row_sum(RowGroup &g, const SoftmaxStep &step, const float *total,
                                                   Vec *alpha) {
+  alignas(64) float factor[width];
+  Simd::store(factor, exp2(Simd::load(step.factor)));
   for (int r = 0; r < rows; r++) {
-    alpha[r] = exp2(Simd::set1(step.factor[r]));
-    alignas(64) float scalar[width];
-    Simd::store(scalar, alpha[r]);
-    g.sum[r] *= scalar[0];
+    alpha[r] = Simd::set1(factor[r]);
+    g.sum[r] *= factor[r];
     for (int i = r; i < width; i += rows) g.sum[r] += total[i];
   }
 }
@@ -150,7 +151,8 @@ inline void decode_keys_of(const QueryTile &tile, RowGroup *group, int groups, c
                            int64_t end, float *scores, Staging staging, const Partial &partial) {
   const Attention &a = *tile.attention;
   const KeyStream &s = tile.keys;
-  const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + decode_keys - key % decode_keys, end); };
+  const int step = keys_of_block(bytes_of_key(tile, staging));
+  const auto block_end = [&](int64_t key) { return smaller<int64_t>(key + step - key % step, end); };
   const auto attended = [&](int64_t key) {  // the first block from key on that is
     while (key < end && block_masked(tile, 0, tile.rows, key, block_end(key))) key = block_end(key);
     return key;

@@ -43,6 +43,13 @@ struct Staging {
   }
 };
 
+/// Bytes that a block has in the caches for each of its keys.
+inline int64_t bytes_of_key(const QueryTile &tile, const Staging &staging) {
+  const Attention &a = *tile.attention;
+  return row_bytes(tile.keys.k.dtype, a.head_dim) + row_bytes(tile.keys.v.dtype, a.head_dim_v) +
+         (staging.k.rows != nullptr ? a.head_dim * 4 : 0) + (staging.v.rows != nullptr ? a.head_dim_v * 4 : 0);
+}
+
 /// A block of keys and the prefetchers that advance while it is processed.
 struct DecodeBlock {
   const KvBlock &rows;
@@ -80,8 +87,8 @@ inline void decode_scores(const QueryTile &tile, const RowGroup &g, const Decode
   const KeyStream &s = tile.keys;
   const RowFactors &factors = s.k_factors;
   const int n = block.rows.n;
-  const int64_t dim = tile.attention->head_dim, v_bytes = row_bytes(s.v.dtype, tile.attention->head_dim_v);
-  const int64_t lines = (v_bytes + 63) / 64;
+  const int64_t dim = tile.attention->head_dim;
+  const int64_t lines = cache_lines(row_bytes(s.v.dtype, tile.attention->head_dim_v));
   const HeadRows keys = {block.rows.key, g.head * s.k.head, n};
   if (!is_quantised(s.k.dtype)) {
     return with_type(s.k.dtype, [&](auto type) {
@@ -114,9 +121,14 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
   const int n = block.rows.n;
   const int64_t dim = tile.attention->head_dim_v;
   constexpr int most = smaller(4, decode_sums / rows);
+  const auto lines = [&](int vectors) {  // of the next keys for every pv_keys keys of a pass over these vectors
+    const int64_t passes = (dim + vectors * width - 1) / (vectors * width);
+    return (pv_keys * cache_lines(row_bytes(s.k.dtype, tile.attention->head_dim)) + passes - 1) / passes;
+  };
   const auto plain = [&](auto type, const HeadRows &from) {
+    const int64_t next = lines(most);
     for_each_vector<most>(dim, [&](auto count, int64_t d) {
-      decode_pv<rows, decltype(count)::value, decltype(type)::dtype>(from, weights, d, alpha, values, block.keys);
+      decode_pv<rows, decltype(count)::value, decltype(type)::dtype>(from, weights, d, alpha, values, next, block.keys);
     });
   };
   const HeadRows from = {block.rows.value, g.head * s.v.head, n};
@@ -131,10 +143,12 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
       multiply_pairs<rows>(weights, scale, n);
     }
     if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero);
+    constexpr int together = decode_codes_sums / rows;
+    const int64_t next = lines(together);
     with_codes(s.v.dtype, [&](auto type) {
-      for_each_vector<decode_codes_sums / rows>(dim, [&](auto count, int64_t d) {
+      for_each_vector<together>(dim, [&](auto count, int64_t d) {
         decode_codes_pv<rows, decltype(count)::value, decltype(type)::dtype>(
-            from, weights, d, factors.zero ? zero : nullptr, alpha, values, block.keys);
+            from, weights, d, factors.zero ? zero : nullptr, alpha, values, next, block.keys);
       });
     });
   }

@@ -82,13 +82,12 @@ template <int rows, fa_dtype dtype>
 /// As decode_pv, with (code - zero) for v; p has the scales as factors, and zero may be null.
 template <int rows, int vectors, fa_dtype dtype>
 [[gnu::noinline]] void decode_codes_pv(const HeadRows &block, const float *p, int64_t d, const float *zero,
-                                       const Vec *alpha, float *const *values, Prefetcher &next) {
+                                       const Vec *alpha, float *const *values, int64_t lines, Prefetcher &next) {
   Prefetcher ahead = next;  // in registers
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
       Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
-  for (int j = 0; j < block.n; j++) {
-    ahead.prefetch(1);
+  for_each_key(block.n, lines, ahead, [&](int j) {
     Vec code[vectors];
     load_codes<dtype, vectors>(block[j], d, code);
     if (zero != nullptr) FA_UNROLL for (int i = 0; i < vectors; i++) code[i] = Simd::sub(code[i], Simd::set1(zero[j]));
@@ -96,7 +95,7 @@ template <int rows, int vectors, fa_dtype dtype>
       const Vec weight = Simd::set1(p[j * rows + r]);
       FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, code[i], sum[r][i]);
     }
-  }
+  });
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
       Simd::store(values[r] + d + i * width, sum[r][i]);
   next = ahead;

@@ -53,25 +53,38 @@ template <int rows, fa_dtype dtype>
   next = ahead;
 }
 
+/// Keys of the second product between two prefetches.
+constexpr int pv_keys = 4;
+
+/// Calls step(j) for keys 0 .. n - 1; prefetches `lines` cache lines for every pv_keys of them.
+template <class Step>
+[[gnu::always_inline]] inline void for_each_key(int n, int64_t lines, Prefetcher &ahead, const Step &step) {
+  int j = 0;
+  for (; j + pv_keys <= n; j += pv_keys) {
+    ahead.prefetch(lines);
+    FA_UNROLL for (int i = 0; i < pv_keys; i++) step(j + i);
+  }
+  for (; j < n; j++) step(j);
+}
+
 /// values[row] = alpha[row] values[row] + sum over keys of p[key][row] v[key], for `vectors` vectors of the head
-/// dimension from d on; prefetches a cache line a key.
+/// dimension from d on; prefetches `lines` cache lines for every pv_keys keys.
 template <int rows, int vectors, fa_dtype dtype>
 [[gnu::noinline]] void decode_pv(const HeadRows &block, const float *p, int64_t d, const Vec *alpha,
-                                 float *const *values, Prefetcher &next) {
+                                 float *const *values, int64_t lines, Prefetcher &next) {
   constexpr int64_t bytes = dtype_bytes(dtype);
   Prefetcher ahead = next;  // in registers
   Vec sum[rows][vectors];
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] =
       Simd::mul(alpha[r], Simd::load(values[r] + d + i * width));
-  for (int j = 0; j < block.n; j++) {
-    ahead.prefetch(1);
+  for_each_key(block.n, lines, ahead, [&](int j) {
     Vec element[vectors];
     load_pairs<dtype, vectors>(block[j] + d * bytes, element);
     FA_UNROLL for (int r = 0; r < rows; r++) {
       const Vec weight = Simd::set1(p[j * rows + r]);
       FA_UNROLL for (int i = 0; i < vectors; i++) sum[r][i] = Simd::fma(weight, element[i], sum[r][i]);
     }
-  }
+  });
   FA_UNROLL for (int r = 0; r < rows; r++) FA_UNROLL for (int i = 0; i < vectors; i++)
       Simd::store(values[r] + d + i * width, sum[r][i]);
   next = ahead;
