@@ -11,6 +11,7 @@ import libfa
 from libfa import capi
 
 FLOATS, FLOAT, BOOL, INT = {"float32", "float16", "bfloat16"}, {"float32"}, {"bool", "uint8"}, {"int32"}
+CODES = {"float8_e4m3fn", "float8_e5m2"}  # of quantised keys and values; integers need a scale besides
 Q, LSE, SCORES, HEADS, INTS = (1, 3, 2, 8), (1, 2, 3), (3, 3), (2,), (1,)
 BASE = {name: np.zeros(Q, "f4") for name in ("q", "k", "v")}
 BACKWARD = BASE | dict(out=np.zeros(Q, "f4"), lse=np.zeros(LSE, "f4"), dout=np.zeros(Q, "f4"))
@@ -18,8 +19,8 @@ PAGED = dict(seqused_k=np.array([3], "i4"))
 # By name: the shape of an argument, the types that it takes, what else is given.
 ATTENTION = {
     "q": (Q, FLOATS, {}),
-    "k": (Q, FLOATS, {}),
-    "v": (Q, FLOATS, {}),
+    "k": (Q, FLOATS | CODES, {}),
+    "v": (Q, FLOATS | CODES, {}),
     "out": (Q, FLOATS, {}),
     "lse": (LSE, FLOAT, {}),
     "bias": (SCORES, FLOATS, {}),
@@ -81,11 +82,14 @@ def refused(call, array, taken, shown):
 def test_numpy(call, dtype):
     shape, types = call[3:5]
     array = np.zeros(shape, dtype)
-    native = dtype.isnative and dtype.kind != "V" or dtype == ml_dtypes.bfloat16
+    native = dtype.isnative and dtype.kind != "V" or dtype == ml_dtypes.bfloat16 or dtype.name in CODES
     taken = native and array.dtype.name in types and array.shape == shape
     if call[2] == "v":
-        taken = taken and dtype == np.float32  # as k is
-    refused(call, array, taken, (dtype.name, dtype.str, array.dtype.name, f"shape {array.shape}", str(array.ndim)))
+        taken = taken and (dtype == np.float32 or dtype.name in CODES)  # as k is, or quantised
+    shown = [dtype.name, dtype.str, array.dtype.name, f"shape {array.shape}", str(array.ndim)]
+    if dtype.name in ("int4", "uint4"):
+        shown.append("k has head dimension 16; q has 8")  # a byte has two codes
+    refused(call, array, taken, shown)
 
 
 class Capsule(ctypes.Structure):
