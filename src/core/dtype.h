@@ -22,7 +22,8 @@ struct Unit {
   int64_t elements, bytes;
 };
 
-/// The unit of a validated dtype. Always inlined: compiled for an ISA, no copy of it may be linked elsewhere.
+/// The unit of a validated dtype, of 0 bytes where a tensor is absent. Always inlined: compiled for an ISA, no copy of it
+/// may be linked elsewhere.
 [[gnu::always_inline]] constexpr Unit unit_of(fa_dtype dtype) {
   switch (static_cast<Dtype>(dtype)) {
 #define FA_ELEMENT(dtype, number, name, use, bits)        \
@@ -38,7 +39,7 @@ struct Unit {
 #include "core/codes.inc"
 #undef FA_CODES
     case FA_DTYPE_DEFAULT:
-      break;  // resolved
+      return {1, 0};  // of a tensor that is absent
   }
   __builtin_unreachable();
 }
