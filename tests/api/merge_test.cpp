@@ -65,7 +65,8 @@ const Refusal merge_refusals[] = {
     {"part_reserved", [](MergeCall &c) { c.outs[2].reserved = 1; }, {"args.outs[2].reserved is 1"}},
     {"part_of_thirty_two", [](MergeCall &c) { c.args.num_parts = 32; c.outs[31].shape[1] = 2; }, {"args.outs[31].shape[1] is 2"}},
     {"lse_part_rows", [](MergeCall &c) { c.lses[1].shape[2] = 4; }, {"args.lses[1].shape[2] is 4", "queries, as out"}},
-    {"lse_part_transposed", [](MergeCall &c) { c.lses[1].shape[1] = 3; c.lses[1].shape[2] = 4; }, {"args.lses[1].shape[1] is 3", "heads of out"}},
+    {"lse_part_transposed", [](MergeCall &c) { c.lses[1].shape[1] = 3; c.lses[1].shape[2] = 4; },
+      {"args.lses[1].shape[1] is 3", "heads of out"}},
     {"lse_part_type", [](MergeCall &c) { c.lses[2].dtype = FA_F16; }, {"args.lses[2].dtype is 2 (FA_F16)", "FA_F32"}},
     {"lse_part_last", [](MergeCall &c) { c.lses[0].shape[3] = 8; }, {"args.lses[0].shape[3] is 8", "expected 1"}},
     {"lse_rows", [](MergeCall &c) { c.add_lse(); c.args.lse.shape[2] = 2; }, {"args.lse.shape[2] is 2", "queries, as out"}},
@@ -74,9 +75,11 @@ const Refusal merge_refusals[] = {
     {"mask_type", [](MergeCall &c) { c.add_mask(); c.args.mask.dtype = FA_I32; }, {"args.mask.dtype is 5 (FA_I32)", "FA_BOOL"}},
     {"mask_batch", [](MergeCall &c) { c.add_mask(); c.args.mask.shape[0] = 3; }, {"args.mask.shape[0] is 3", "1 or 2"}},
     {"mask_heads", [](MergeCall &c) { c.add_mask(); c.args.mask.shape[1] = 2; }, {"args.mask.shape[1] is 2", "1 or 4"}},
-    {"mask_rows", [](MergeCall &c) { c.add_mask(); c.args.mask.shape[2] = 1; }, {"args.mask.shape[2] is 1", "expected 3 (queries, as out)"}},
+    {"mask_rows", [](MergeCall &c) { c.add_mask(); c.args.mask.shape[2] = 1; },
+      {"args.mask.shape[2] is 1", "expected 3 (queries, as out)"}},
     {"struct_size", [](MergeCall &c) { c.args.struct_size = 8; }, {"fa_merge_args.struct_size is 8", "fa_merge_args_init"}},
-    {"struct_size_without_out", [](MergeCall &c) { c.args.struct_size = offsetof(fa_merge_args, out); }, {"fa_merge_args.struct_size is 32"}},
+    {"struct_size_without_out", [](MergeCall &c) { c.args.struct_size = offsetof(fa_merge_args, out); },
+      {"fa_merge_args.struct_size is 32"}},
 };
 // clang-format on
 
@@ -99,24 +102,31 @@ const Refusal merge_run_refusals[] = {
     {"out_data", [](MergeCall &c) { c.args.out.data = nullptr; }, {"args.out.data is NULL"}},
     {"part_data", [](MergeCall &c) { c.outs[1].data = nullptr; }, {"args.outs[1].data is NULL"}},
     {"lse_part_data", [](MergeCall &c) { c.lses[2].data = nullptr; }, {"args.lses[2].data is NULL"}},
-    {"part_unaligned", [](MergeCall &c) { c.outs[1].data = reinterpret_cast<char *>(c.out_of[1]) + 2; }, {"args.outs[1].data is 0x", "multiple"}},
-    {"lse_part_unaligned", [](MergeCall &c) { c.lses[0].data = reinterpret_cast<char *>(c.lse_of[0]) + 1; }, {"args.lses[0].data", "multiple"}},
-    {"workspace_unaligned", [](MergeCall &c) { c.args.workspace = c.workspace + 8; c.args.workspace_size = 64; }, {"args.workspace", "256"}},
+    {"part_unaligned", [](MergeCall &c) { c.outs[1].data = reinterpret_cast<char *>(c.out_of[1]) + 2; },
+      {"args.outs[1].data is 0x", "multiple"}},
+    {"lse_part_unaligned", [](MergeCall &c) { c.lses[0].data = reinterpret_cast<char *>(c.lse_of[0]) + 1; },
+      {"args.lses[0].data", "multiple"}},
+    {"workspace_unaligned", [](MergeCall &c) { c.args.workspace = c.workspace + 8; c.args.workspace_size = 64; },
+      {"args.workspace", "256"}},
     {"workspace_null", [](MergeCall &c) { c.args.workspace_size = 64; }, {"args.workspace is NULL", "64"}},
     {"out_over_part", [](MergeCall &c) { c.args.out.data = c.out_of[1]; }, {"args.out overlaps args.outs[1]"}},  // [F217]
     {"out_within_first", [](MergeCall &c) { c.args.out.data = c.out_of[0] + 4; }, {"args.out overlaps args.outs[0]"}},  // [F217]
     {"out_is_first_transposed", [](MergeCall &c) { c.args.out.data = c.out_of[0]; c.args.out.stride[1] = 8; c.args.out.stride[2] = 24; },
      {"args.out overlaps args.outs[0]"}},  // [F217]
-    {"out_is_first_of_another_type", [](MergeCall &c) { c.args.out.data = c.out_of[0]; c.outs[0].dtype = FA_BF16; for (int64_t &each : c.outs[0].stride) each *= 2; },
+    {"out_is_first_of_another_type", [](MergeCall &c) { c.args.out.data = c.out_of[0]; c.outs[0].dtype = FA_BF16;
+      for (int64_t &each : c.outs[0].stride) each *= 2; },
      {"args.out overlaps args.outs[0]"}},  // [F217]
     {"out_over_lse_part", [](MergeCall &c) { c.args.out.data = c.lse_of[0]; }, {"args.out overlaps args.lses[0]"}},  // [F217]
     {"lse_over_lse_part", [](MergeCall &c) { c.add_lse(); c.args.lse.data = c.lse_of[2]; }, {"args.lse overlaps args.lses[2]"}},  // [F217]
-    {"lse_within_first", [](MergeCall &c) { c.add_lse(); c.args.lse.data = c.lse_of[0] + 1; }, {"args.lse overlaps args.lses[0]"}},  // [F217]
+    {"lse_within_first", [](MergeCall &c) { c.add_lse(); c.args.lse.data = c.lse_of[0] + 1; },
+      {"args.lse overlaps args.lses[0]"}},  // [F217]
     {"lse_over_part", [](MergeCall &c) { c.add_lse(); c.args.lse.data = c.out_of[2] + 3; }, {"args.lse overlaps args.outs[2]"}},  // [F217]
     {"lse_over_out", [](MergeCall &c) { c.add_lse(); c.args.lse.data = c.out + 2; }, {"args.out overlaps args.lse"}},  // [F217]
-    {"lse_over_mask", [](MergeCall &c) { c.add_lse(); c.add_mask(); c.args.mask.data = c.lse; }, {"args.lse overlaps args.mask"}},  // [F217]
+    {"lse_over_mask", [](MergeCall &c) { c.add_lse(); c.add_mask(); c.args.mask.data = c.lse; },
+      {"args.lse overlaps args.mask"}},  // [F217]
     {"out_over_the_array", [](MergeCall &c) { c.args.out.data = c.outs; }, {"args.out overlaps args.outs"}},  // [F217]
-    {"workspace_over_part", [](MergeCall &c) { c.args.workspace = c.out_of[0]; c.args.workspace_size = 256; }, {"args.workspace overlaps args.outs[0]"}},
+    {"workspace_over_part", [](MergeCall &c) { c.args.workspace = c.out_of[0]; c.args.workspace_size = 256; },
+      {"args.workspace overlaps args.outs[0]"}},
 };
 // clang-format on
 
