@@ -472,6 +472,7 @@ typedef struct fa_desc {
   fa_parallel_for parallel_for; /* NULL: the library's own threads [F93] */
   void *parallel_for_user;      /* NULL; passed to parallel_for */
   fa_dtype dtype_v;             /* FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given */
+  int32_t reserved;             /* 0 */
 } fa_desc;
 
 /* One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.

@@ -56,7 +56,8 @@ bool check_ranges(const fa_desc &d) {
          in_range("desc.head_dim", d.head_dim, 1, FA_MAX_HEAD_DIM, "elements of a row of q and k") &&
          in_range("desc.head_dim_v", d.head_dim_v, 0, FA_MAX_HEAD_DIM, "elements of a row of v; 0 means as head_dim") &&
          in_range("desc.attention_chunk", d.attention_chunk, 0, INT64_MAX, "positions; 0 means no chunks") &&
-         in_range("desc.num_threads", d.num_threads, 0, FA_MAX_THREADS, "0 means the CPUs of the process");
+         in_range("desc.num_threads", d.num_threads, 0, FA_MAX_THREADS, "0 means the CPUs of the process") &&
+         in_range("desc.reserved", d.reserved, 0, 0);
 }
 
 bool check_floats(const fa_desc &d) {

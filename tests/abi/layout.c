@@ -38,6 +38,7 @@ AT(fa_desc, num_threads, 84);
 AT(fa_desc, parallel_for, 88);
 AT(fa_desc, parallel_for_user, 96);
 AT(fa_desc, dtype_v, 104);
+AT(fa_desc, reserved, 108);
 
 AT(fa_forward_args, struct_size, 0);
 AT(fa_forward_args, q, 8);

@@ -163,6 +163,7 @@ An attention, for the life of the op. Initialise with fa_desc_init, then set dty
 - `parallel_for`: NULL: the library's own threads
 - `parallel_for_user`: NULL; passed to parallel_for
 - `dtype_v`: FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given
+- `reserved`: 0
 """
 struct fa_desc
     struct_size::Csize_t
@@ -184,6 +185,7 @@ struct fa_desc
     parallel_for::fa_parallel_for
     parallel_for_user::Ptr{Cvoid}
     dtype_v::fa_dtype
+    reserved::Int32
 end
 
 """

@@ -61,7 +61,7 @@ end
 const q = randn(Float32, 16, 2, 4, 3)
 const ints = Int32[1, 2, 3]
 const float = randn(Float32, 4, 4, 2, 3)
-const set_by_init = Dict("fa_desc" => ["struct_size"], "fa_forward_args" => ["struct_size", "reserved"],
+const set_by_init = Dict("fa_desc" => ["struct_size", "reserved"], "fa_forward_args" => ["struct_size", "reserved"],
     "fa_backward_args" => ["struct_size", "reserved"], "fa_merge_args" => ["struct_size"],
     "fa_append_args" => ["struct_size", "reserved"])
 const desc_ways = Dict("device" => (device = :cpu,), "device_index" => (device_index = 1,), "dtype_q" => NamedTuple(),

@@ -183,6 +183,8 @@ pub struct fa_desc {
     pub parallel_for_user: *mut ::core::ffi::c_void,
     /// FA_DTYPE_DEFAULT: as dtype_kv, which is k's alone where this is given
     pub dtype_v: fa_dtype,
+    /// 0
+    pub reserved: i32,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -244,6 +246,9 @@ const _: () = {
     [
         "Offset of field: fa_desc::dtype_v",
     ][::core::mem::offset_of!(fa_desc, dtype_v) - 104usize];
+    [
+        "Offset of field: fa_desc::reserved",
+    ][::core::mem::offset_of!(fa_desc, reserved) - 108usize];
 };
 /** One call. Initialise with fa_forward_args_init, then set q, k, v and out at least.
 

@@ -58,7 +58,7 @@ macro_rules! differing {
 fn desc_difference(a: &OpBuilder, b: &OpBuilder) -> BTreeSet<String> {
     differing!(fa_desc, a.raw(), b.raw(), struct_size device device_index dtype_q dtype_kv dtype_v dtype_out mask head_dim
         head_dim_v window_left window_right attention_chunk softmax_scale softcap flags num_threads parallel_for
-        parallel_for_user)
+        parallel_for_user reserved)
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn every_field_of_fa_desc() {
         (&["flags"], |b| b.bias_before_softcap(true)),
         (&["num_threads"], |b| b.num_threads(3)),
     ];
-    let mut reached = BTreeSet::from(["struct_size".to_owned()]); // fa_desc_init's
+    let mut reached = BTreeSet::from(["struct_size", "reserved"].map(str::to_owned)); // fa_desc_init's, and always 0
     for (names, set) in setters {
         let difference = desc_difference(&Op::builder(DType::F32, 64), &set(Op::builder(DType::F32, 64)));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
