@@ -174,6 +174,8 @@ constexpr IsaKernels kernels = {
     .finish = [](const QueryTile &, const Partial &) {},
     .backward = &backward,
     .merge_parts = [](const MergeCall &, int64_t, int64_t) {},
+    .convert_rows = [](const TokenRows &) {},
+    .rotate_rows = [](const TokenRows &, const TokenRotation &) {},
 };
 
 struct Shape {
