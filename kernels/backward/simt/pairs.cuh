@@ -132,7 +132,8 @@ __device__ inline PdS weigh(const BackwardParams &p, const RowScores &row, const
   const Score score(p, row, product, key);
   if (score.value() == -infinity) return {};
   // lse may belong to other scores: weights stay finite.
-  const float exponent = fmaf(score.x, log2_e, terms.neg_lse_log2), weight = exp2f(exponent > 127 ? 127 : exponent);
+  constexpr float most = 0x1.fffffep6f;  // below 128
+  const float exponent = fmaf(score.x, log2_e, terms.neg_lse_log2), weight = exp2f(exponent > most ? most : exponent);
   const float dx = weight * (dp + terms.neg_dpsum);
   return {weight + (dx - dx), dx, dx * score.derivative};
 }
