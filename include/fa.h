@@ -168,6 +168,26 @@
  * of FA_DEVICE_AUTO is then one of the CPU.
  *
  *
+ * TREES OF NEW TOKENS
+ *
+ * Speculative decoding verifies a tree of draft tokens in one call of fa_forward. The queries of a sequence are the tokens of its
+ * tree, whose keys are in the cache already, and tree_mask has a bit for each of these keys. It takes the place of the causal
+ * rule, here for query i and key j with the offset o of their sequence:
+ *
+ *   tree         j < o, or bit j - o of query i is 1           bit n of a query is bit n % 32 of its word n / 32 [F270]
+ *
+ * So keys before o, the prefix, are attended as usual. The Sq keys from o on are the new ones, one for each query of the sequence:
+ * its last keys, or those from q_offset on [F271]. Bits past the sequence's own number of queries are ignored, and so are those of
+ * keys that are not there; no query attends keys after the new ones [F272]. A token attends its own key only if its bit is 1 [F273].
+ *
+ * A window, a chunk and ALiBi use the positions i + o and j, as everywhere. Where tree_depth gives each new token its distance from
+ * the root of its tree, the position of a query is o + depth instead, and so is that of its key [F274]. The columns of bias and
+ * mask count keys in any case [F275]. A tree of one path (query i attends new keys 0 .. i) has the bits of the causal mask [F276].
+ *
+ * Depths are 0 .. Sq - 1, which is checked on the CPU before anything is written [F277]. fa_backward has no trees. GPUs have none
+ * yet: a call with tree_mask that would run there is FA_ERROR_UNSUPPORTED [F278].
+ *
+ *
  * COMBINATIONS THAT ARE REFUSED
  *
  * Each of these is FA_ERROR_INVALID_ARGUMENT, and the text names both sides. Everything else combines freely [F44].
@@ -178,6 +198,8 @@
  *   num_splits with FA_FLAG_BATCH_INVARIANT   the flag fixes the split [F48]
  *   FA_FLAG_BATCH_INVARIANT with FA_FLAG_NONDETERMINISTIC [F49]
  *   FA_FLAG_BIAS_BEFORE_SOFTCAP without a softcap [F50]
+ *   tree_mask with FA_MASK_NONE               it takes the place of the causal rule [F279]
+ *   tree_depth without tree_mask              the depth of a token is one in its tree [F280]
  *
  *
  * THE BACKWARD PASS
@@ -521,6 +543,10 @@ typedef struct fa_forward_args {
   fa_tensor v_scale; /* absent; as k_scale, for v and Dv */
   fa_tensor k_zero;  /* absent; as k_scale, with a G of its own */
   fa_tensor v_zero;  /* absent; as k_zero, for v and Dv */
+
+  fa_tensor tree_mask;  /* absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32) of the
+                           longest sequence; FA_I32 [F281] */
+  fa_tensor tree_depth; /* absent; (B or 1, Sq, 1, 1), packed: (1, total_q, 1, 1); FA_I32 */
 } fa_forward_args;
 
 /* One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that

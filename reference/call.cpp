@@ -112,12 +112,36 @@ double Call::sink(const Sequence &s, int64_t head) const {
   return args.sinks.data ? repeated(args.sinks, FA_F32, s.index, head, 0, 0) : -std::numeric_limits<double>::infinity();
 }
 
+int64_t Call::depth(const Sequence &s, int64_t token) const {
+  return int64_t(repeated(args.tree_depth, FA_I32, s.q_batch, s.q_row + token, 0, 0));
+}
+
+int64_t Call::query_position(const Sequence &s, int64_t i) const {
+  return s.offset + (args.tree_depth.data ? depth(s, i) : i);
+}
+
+int64_t Call::key_position(const Sequence &s, int64_t j) const {
+  const bool is_new = j >= s.offset && j < s.offset + s.queries;
+  return args.tree_depth.data && is_new ? s.offset + depth(s, j - s.offset) : j;
+}
+
+bool Call::in_tree(const Sequence &s, int64_t head, int64_t i, int64_t j) const {
+  const int64_t bit = j - s.offset;
+  if (bit < 0 || bit >= s.queries) return bit < 0;
+  const double word = repeated(args.tree_mask, FA_I32, s.q_batch, head, s.q_row + i, bit / 32);
+  return uint32_t(int32_t(word)) >> bit % 32 & 1;
+}
+
 bool Call::attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const {
-  const int64_t p = i + s.offset;
-  if (desc.mask != FA_MASK_NONE && j > p) return false;
-  if (desc.window_left >= 0 && p - j > desc.window_left) return false;
-  if (desc.window_right >= 0 && j - p > desc.window_right) return false;
-  if (desc.attention_chunk > 0 && floor_divide(j, desc.attention_chunk) != floor_divide(p, desc.attention_chunk)) {
+  if (args.tree_mask.data) {
+    if (!in_tree(s, head, i, j)) return false;
+  } else if (desc.mask != FA_MASK_NONE && j > i + s.offset) {
+    return false;
+  }
+  const int64_t p = query_position(s, i), at = key_position(s, j);
+  if (desc.window_left >= 0 && p - at > desc.window_left) return false;
+  if (desc.window_right >= 0 && at - p > desc.window_right) return false;
+  if (desc.attention_chunk > 0 && floor_divide(at, desc.attention_chunk) != floor_divide(p, desc.attention_chunk)) {
     return false;
   }
   return !args.mask.data || repeated(args.mask, FA_BOOL, s.index, head, i, j) != 0;

@@ -92,12 +92,17 @@ class Call {
   double slope(const Sequence &s, int64_t head) const;
   /// The sink of a head, -inf without.
   double sink(const Sequence &s, int64_t head) const;
-  /// Whether query i attends key j by mask kind, window, chunk and mask tensor.
+  /// Where a query, or a key, is for windows, chunks and ALiBi.
+  int64_t query_position(const Sequence &s, int64_t i) const;
+  int64_t key_position(const Sequence &s, int64_t j) const;
+  /// Whether query i attends key j by mask kind or tree, window, chunk and mask tensor.
   bool attends(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
 
  private:
   Elements kv_row(const fa_tensor &tensor, fa_dtype dtype, const fa_tensor &scale, const fa_tensor &zero,
                   const Sequence &s, int64_t j, int64_t head) const;
+  int64_t depth(const Sequence &s, int64_t token) const;
+  bool in_tree(const Sequence &s, int64_t head, int64_t i, int64_t j) const;
 };
 
 }  // namespace reference

@@ -19,8 +19,8 @@ constexpr NamedType named_types[] = {
     {FA_DTYPE_DEFAULT, "default"},
 #define FA_ELEMENT(dtype, number, name, use, bits) {FA_##dtype, #name},
 #define FA_CODES(dtype, number, name, kind, elements, bytes) {FA_##dtype, #name},
-#include "src/core/codes.inc"
 #include "src/core/all_elements.inc"
+#include "src/core/codes.inc"
 #undef FA_ELEMENT
 #undef FA_CODES
 };
@@ -128,6 +128,8 @@ std::vector<Field> fields_of(Case *c) {
   text_field("vscale", &c->vscale);
   text_field("kzero", &c->kzero);
   text_field("vzero", &c->vzero);
+  text_field("tree", &c->tree);
+  text_field("depths", &c->depths);
   integer("lse", &c->lse);
   integer("splits", &c->splits);
   integer("threads", &c->threads);

@@ -38,6 +38,10 @@ struct Case {
   // channels, 0 for one each: "f16:bh:4". Those of "bsh" are key/value rows as k has them.
   std::string kscale, vscale, kzero, vzero;
 
+  // The tree of new tokens: the dimensions that are not repeated, of "bh", and its kind, "tree", "path" (without
+  // branches) or "any" (bits at random): "bh:tree". Of their depths: the dimensions alone, "b" or "none".
+  std::string tree, depths;
+
   int32_t splits = 0, threads = 1;
   bool workspace = false;  // the caller's
   bool bounds = false;     // max_seqlen_q and max_seqlen_k given where they need not be

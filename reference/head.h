@@ -115,7 +115,7 @@ struct Head {
     const Real t = cap > 0 ? std::tanh(x / cap) : 0;
     if (cap > 0) x = cap * t;
     if (!bias_first) x += bias;
-    const Real alibi = Real(call.slope(s, head)) * Real(std::abs(i + s.offset - j));
+    const Real alibi = Real(call.slope(s, head)) * Real(std::abs(call.query_position(s, i) - call.key_position(s, j)));
     const Real q_size = q_length[size_t(i)], k_size = k_length[size_t(j)];
     return {x - alibi, std::abs(scale) * q_size * k_size + std::abs(bias) + std::abs(alibi), true, 1 - t * t,
             std::abs(scale) * lost(q_size + k_size)};

@@ -30,11 +30,6 @@ enum Stream : uint64_t {
   for_zeros
 };
 
-/// An optional tensor takes another tensor's layout unless that repeats elements, which its contents could not survive.
-Layout gapped(Layout layout) {
-  return int(layout) < output_layout_count ? layout : Layout::bshd;
-}
-
 /// Offsets of count packed sequences of up to longest rows, one of which has that many.
 std::vector<int32_t> packed_offsets(int64_t count, int64_t longest, Random *random) {
   std::vector<int32_t> offsets = {0};
@@ -56,6 +51,10 @@ double padding(uint64_t bits, fa_dtype dtype) {
 }
 
 }  // namespace
+
+Layout gapped(Layout layout) {
+  return int(layout) < output_layout_count ? layout : Layout::bshd;
+}
 
 double amplitude(const Case &c, char letter, fa_dtype dtype, double usual) {
   return c.subnormal.find(letter) == std::string::npos ? usual : smallest_normal(dtype) / 4;
@@ -180,6 +179,7 @@ void Instance::make_tensors(Guard guard) {
     return slope * std::ldexp(1 + 0.25 * normal(hash(c.seed, for_alibi, uint64_t(n))), -int(n % 6));
   });
   per_head(c.sinks, &sinks, [&](int64_t n) { return sink * normal(hash(c.seed, for_sinks, uint64_t(n))); });
+  if (!c.tree.empty()) make_tree(guard);
 }
 
 namespace {
@@ -370,6 +370,7 @@ std::vector<char> Instance::input_bytes() const {
 #define FA_TENSOR(name, ...) add(name);
   FA_INPUT_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
   FA_QUANTISED_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+  FA_TREE_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
 #undef FA_TENSOR
   return all;
 }

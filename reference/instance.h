@@ -55,11 +55,15 @@ class Instance {
   void make_table(Guard guard);
   void make_keys_and_values(int64_t batch, int64_t rows, Guard guard);
   void make_values_uneven() const;
+  void make_tree(Guard guard);
   void poison_unused() const;
   void poison_rows(const std::vector<char> &live_k) const;
 
   std::vector<char> inputs_as_built_;
 };
+
+/// An optional tensor takes another tensor's layout unless that repeats elements, which its contents could not survive.
+Layout gapped(Layout layout);
 
 /// The factor of an operand's numbers, which reach 3.47; the operand is named by its letter in Case::subnormal.
 double amplitude(const Case &c, char letter, fa_dtype dtype, double usual);

@@ -23,6 +23,7 @@ INPUTS = [field for field in SCHEMA.operations["forward"] if field.shared]
 OPTIONAL = [field for field in INPUTS if field.kind == "tensor" and field.presence == "optional"]
 ARRAYS = [field for field in INPUTS if field.kind == "array"]
 QUANTISED = [field for field in SCHEMA.operations["forward"] if SCHEMA.forms.get(field.shape) == "factors"]
+TREE = [field for field in SCHEMA.operations["forward"] if field.shape in ("tree_rows", "tree_places")]
 APPEND = SCHEMA.operations["append"]
 APPEND_ARRAYS = [field for field in APPEND if field.kind == "array"]
 APPEND_OPTIONAL = [  # but v and v_cache, which are absent together
@@ -68,6 +69,9 @@ def python():
             "QUANTISED = {  # of the forward pass alone: what belongs to codes of k and v",
             *rules(QUANTISED),
             "}",
+            "TREE = {  # of the forward pass alone: which new tokens attend each other",
+            *rules(TREE),
+            "}",
             "ARRAYS = {  # of int32: entries in addition to one for each sequence",
             *arrays,
             "}",
@@ -93,20 +97,30 @@ def python():
             '    """The same of QUANTISED."""',
             "",
             *(f"    {field.name}: Array | None" for field in QUANTISED),
+            "",
+            "",
+            "class Tree(TypedDict, total=False):",
+            '    """The same of TREE."""',
+            "",
+            *(f"    {field.name}: Array | None" for field in TREE),
         ]
     )
 
 
 def attention():
     """bindings/python/libfa/attention.py with its generated parts, which its comments name."""
-    names = [field.name for field in OPTIONAL + QUANTISED]
+    names = [field.name for field in OPTIONAL + QUANTISED + TREE]
+    half = len(names) // 2
     parts = {
         "tensors": [f"{field.name}: Any = None," for field in OPTIONAL if field.shape != "pages"],
         "arrays": [f"{field.name}: Any = None," for field in ARRAYS],
         "quantised": [f"{field.name}: Any = None," for field in QUANTISED],
+        "tree": [f"{field.name}: Any = None," for field in TREE],
         "inputs": [
             f"inputs = ({', '.join(names)})",
-            f"if not ({' is '.join(names)} is None):",
+            f"if not ({' is '.join(names[:half])} is None) or not (",
+            f"    {' is '.join(names[half:])} is None",
+            "):",
             "    optional = tensors.optional_of_forward(inputs, device)",
         ],
     }
@@ -195,8 +209,9 @@ def rust():
     ]
     lines += methods("the inputs of both passes", "optional_inputs", OPTIONAL, ARRAYS)
     lines += methods("the tensors that belong to quantised keys and values", "quantised_inputs", QUANTISED)
+    lines += methods("the tree of new tokens", "tree_inputs", TREE)
     lines += methods("the optional fields of fa_append_args but v and v_cache", "append_inputs", APPEND_OPTIONAL, APPEND_ARRAYS)
-    return "\n".join([*lines, "", "pub(crate) use {append_inputs, optional_inputs, quantised_inputs};"])
+    return "\n".join([*lines, "", "pub(crate) use {append_inputs, optional_inputs, quantised_inputs, tree_inputs};"])
 
 
 def rust_tests():
@@ -218,6 +233,7 @@ def rust_tests():
 
     lines += setters("setters_of_inputs", ("view", "bytes", "pages"), OPTIONAL, ARRAYS)
     lines += setters("setters_of_quantised", ("view",), QUANTISED)
+    lines += setters("setters_of_tree", ("pages",), TREE)
     lines += setters("setters_of_append", ("view", "result", "pages"), APPEND_OPTIONAL, APPEND_ARRAYS)
     for name in SCHEMA.operations:
         fields = " ".join(field.name for field in FA.structs[f"fa_{name}_args"])
@@ -225,7 +241,7 @@ def rust_tests():
         lines += textwrap.wrap(fields, 100, initial_indent=" " * 8 + "$macro!($($given)* ", subsequent_indent=" " * 12)
         lines[-1] += ")"
         lines += ["    };", "}", ""]
-    macros = ["setters_of_append", "setters_of_inputs", "setters_of_quantised"]
+    macros = ["setters_of_append", "setters_of_inputs", "setters_of_quantised", "setters_of_tree"]
     macros += [f"{name}_fields" for name in SCHEMA.operations]
     names = textwrap.wrap(", ".join(sorted(macros)) + ",", 120, initial_indent="    ", subsequent_indent="    ")
     return "\n".join([*lines, "pub(crate) use {", *names, "};"])

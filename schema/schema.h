@@ -16,7 +16,7 @@ enum class Access { read, written };
 enum class Presence { required, optional };
 
 /// The layouts of callers' arrays that become a tensor.
-enum class Form { rows, factors, row_sums, scores, per_head, pages, places, table };
+enum class Form { rows, factors, row_sums, scores, per_head, pages, places, table, tree };
 
 #define FA_RULE(name, ...) name,
 enum class TypeRule { FA_TYPE_RULES(FA_RULE) };

@@ -251,6 +251,7 @@ fa_tensor RunCall::read_optional(const RunOptions &options, const std::string &p
     case schema::Form::row_sums:
     case schema::Form::places:
     case schema::Form::table:
+    case schema::Form::tree:
       break;  // no optional input is
   }
   return {};

@@ -46,6 +46,7 @@ const char *shape_text(schema::Form form) {
     case schema::Form::row_sums:
     case schema::Form::places:
     case schema::Form::table:
+    case schema::Form::tree:
       break;  // no optional input is
   }
   return "";

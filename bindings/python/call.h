@@ -111,6 +111,7 @@ static int read_views(PyObject *tuple, const view_field *fields, int count, int 
 #define FORM_pages PER_HEAD
 #define FORM_places PER_HEAD
 #define FORM_table TABLE
+#define FORM_tree SCORES
 #define ROLE_OF(name, form, text) ROLE_##name = FORM_##form,
 enum { FA_SHAPE_RULES(ROLE_OF) };
 #define VIEW_required(structure, name, role)
@@ -164,7 +165,8 @@ static int read_rest(PyObject *tuple, void *begin) {
 static PyObject *forward(const fa_op *op, PyObject *q, PyObject *k, PyObject *v, PyObject *out, PyObject *lse,
                          int heads_first, PyObject *tensors, PyObject *rest) {
   static const view_field fields[] = {FA_INPUT_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)
-                                          FA_QUANTISED_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
+                                          FA_QUANTISED_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)
+                                              FA_TREE_FIELDS(FORWARD_VIEW, FA_NOTHING, FA_NOTHING)};
   fa_forward_args args;
   fa_forward_args_init(&args, sizeof args);
   if (q == Py_None || k == Py_None || v == Py_None || out == Py_None) {

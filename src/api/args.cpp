@@ -27,6 +27,15 @@ bool check_combinations(const Attention &attention, const fa_forward_args &args)
         "args.block_table with args.kv_batch_idx: the table's rows already choose the pages; permute them "
         "instead");
   }
+  if (args.tree_mask.data && attention.mask == FA_MASK_NONE) {
+    return refuse(
+        "args.tree_mask with desc.mask FA_MASK_NONE: a tree takes the place of the causal rule; expected "
+        "FA_MASK_CAUSAL or "
+        "FA_MASK_CAUSAL_TOP_LEFT");
+  }
+  if (args.tree_depth.data && !args.tree_mask.data) {
+    return refuse("args.tree_depth without args.tree_mask; expected the tree whose tokens have these depths");
+  }
   if (!check_arrays(args)) return false;
   if (args.num_splits != 0 && attention.batch_invariant) {
     return refuse("args.num_splits is %d with FA_FLAG_BATCH_INVARIANT: the split is fixed by that flag; expected 0",

@@ -113,6 +113,11 @@ class Reader {
       case ShapeRule::row_mask:
         return {repeatable(p_.batch, p_.batch, "sequences"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
                 exactly(q[1], "queries, as q"), one};
+      case ShapeRule::tree_rows:
+        return {repeatable(q[0], q[0], "sequences, as q"), repeatable(p_.heads_q, p_.heads_q, "heads of q"),
+                exactly(q[1], "queries, as q"), tree_words()};
+      case ShapeRule::tree_places:
+        return {repeatable(q[0], q[0], "sequences, as q"), exactly(q[1], "queries, as q"), one, one};
       case ShapeRule::heads:
         return {repeatable(p_.batch, p_.batch, "sequences"), exactly(p_.heads_q, "heads of q"), one, one};
       case ShapeRule::new_keys:  // these are fa_append's: append_tensors.cpp
@@ -145,6 +150,13 @@ class Reader {
   Shape factors(int64_t dim, const char *as, const char *groups) const {
     const int64_t(&k)[4] = args_.k.shape;
     return {repeatable(k[0], k[0], as), repeatable(k[1], k[1], as), repeatable(k[2], k[2], as), Dim{1, dim, groups}};
+  }
+
+  /// Those of a query that have a bit for each new token of its sequence.
+  Dim tree_words() const {
+    const auto words = [](int64_t tokens) { return (tokens + 31) / 32; };
+    return {words(p_.max_seqlen_q), std::max<int64_t>(1, words(std::max(p_.rows_q, args_.max_seqlen_q))),
+            "words of 32 bits, one for each query of the longest sequence: max_seqlen_q, else all rows of q"};
   }
 
   Dim rows_k() const { return paged() ? Dim{1, max_length, "rows of a page"} : any("keys"); }

@@ -90,6 +90,8 @@ struct ForwardCall : Inputs, Execution {
     int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
   } channels;  // consecutive elements of a row that have one in common
 
+  FA_TREE_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
+
   FA_FORWARD_OWN_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
   bool writes_nothing() const { return batch == 0 || heads_q == 0 || rows_q == 0; }

@@ -13,6 +13,7 @@
 #include "cpu/merge.h"
 #include "cpu/plan.h"
 #include "cpu/tasks.h"
+#include "cpu/tree_rows.h"
 #include "cpu/worker.h"
 
 namespace fa::cpu {
@@ -134,6 +135,10 @@ struct Executor<AppendCall> {
 /// Checks the contents of a call's arrays.
 fa_status check_contents(const Inputs &call) {
   return check_sequences(call);
+}
+fa_status check_contents(const ForwardCall &call) {
+  const fa_status status = check_sequences(call);
+  return status != FA_OK ? status : check_depths(call);
 }
 fa_status check_contents(const MergeCall &) {
   return FA_OK;

@@ -4,13 +4,15 @@
 #include <cmath>
 
 #include "cpu/codes.h"
+#include "cpu/tree.h"
 
 namespace fa::cpu {
 namespace {
 
-/// Whether a row attends key j, which causal mask, window and chunk leave to it.
+/// Whether a row attends key j, which is within its low and high.
 bool attends(const QueryTile &tile, const QueryRow &row, int64_t j) {
-  return (row.mask == nullptr || row.mask[j * tile.mask_elem] != 0) &&
+  return attends_in_tree(tile, static_cast<int>(&row - tile.row), j) &&
+         (row.mask == nullptr || row.mask[j * tile.mask_elem] != 0) &&
          (row.bias == nullptr || load_element(row.bias + j * tile.bias_elem, tile.bias_dtype) != -HUGE_VALF);
 }
 

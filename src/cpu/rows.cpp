@@ -15,6 +15,12 @@ void describe_inputs(QueryTile &tile, const Inputs &p) {
   tile.alibi = static_cast<bool>(p.alibi_slopes);
 }
 
+void set_position(QueryRow &row, int64_t position) {
+  const int64_t near = std::clamp<int64_t>(position, 0, INT32_MAX);
+  row.position = static_cast<int32_t>(near);
+  row.position_overflow = static_cast<float>(std::abs(position - near));
+}
+
 void describe_row(QueryRow &row, const Inputs &p, const Sequence &s, int64_t b, int64_t query, int64_t head,
                   Interval keys) {
   row.q = p.q.at(s.q_batch, s.q_first + query, head);
@@ -22,9 +28,7 @@ void describe_row(QueryRow &row, const Inputs &p, const Sequence &s, int64_t b, 
   row.mask = p.mask ? p.mask.at(b, head, query) : nullptr;
   row.low = keys.low;
   row.high = keys.high;
-  const int64_t position = query + s.offset, near = std::clamp<int64_t>(position, 0, INT32_MAX);
-  row.position = static_cast<int32_t>(near);
-  row.position_overflow = static_cast<float>(std::abs(position - near));
+  set_position(row, query + s.offset);
   row.slope = p.alibi_slopes ? *p.alibi_slopes.at<const float>(b, head, 0) : 0.0f;
   row.sink = p.sinks ? *p.sinks.at<const float>(b, head, 0) : -std::numeric_limits<float>::infinity();
 }

@@ -31,11 +31,26 @@ struct QueryRow {
   float *lse;
   const char *bias;         // at key 0
   const char *mask;         // at key 0
-  int32_t low, high;        // the keys low <= j < high that causal, window and chunk leave
+  int32_t low, high;        // the keys low <= j < high that causal, window and chunk leave; some of them, in a tree
   int32_t position;         // among the keys, clamped to 0 .. INT32_MAX
   float position_overflow;  // distance of the true position from that
   float slope;              // ALiBi
   float sink;               // -inf: none
+};
+
+/// The keys of a tree of new tokens, consecutive ones from `first` on; elsewhere, there are none.
+struct NewKeys {
+  int32_t first = INT32_MAX;    // of token 0, which may be negative: its key is not there
+  int64_t count = 0;            // of tokens, up to the last one that has a key
+  int64_t word_step = 0;        // bytes from a word of a row's bits to the next
+  const char *depth = nullptr;  // of token 0; null: a token's position is its place
+  int64_t depth_step = 0;
+};
+
+/// The bits of one query row, and where it is among positions.
+struct TreeRow {
+  const char *words;
+  int64_t position, low, high;  // its own; those low <= p < high that window and chunk leave
 };
 
 /// Partial softmax of rows over some of their keys: the maximum m of the scores x, the sum of exp(x - m), and the
@@ -57,6 +72,8 @@ struct QueryTile {
   fa_dtype bias_dtype = FA_F32;
   bool alibi = false;
   bool finite_values_only = false;  // treat values that are NaN or Inf as 0
+  NewKeys new_keys;
+  TreeRow tree[max_tile_rows];  // of each row, where there are new keys
 };
 
 /// A forward microkernel, written once over all ISAs: a file of kernel/, which ends in its Microkernel.

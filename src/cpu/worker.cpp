@@ -5,6 +5,7 @@
 
 #include "cpu/nonfinite.h"
 #include "cpu/rows.h"
+#include "cpu/tree_rows.h"
 
 namespace fa::cpu {
 
@@ -177,11 +178,12 @@ class Worker {
                   pages_of(p, plan.sequence, sequence_index(plan)),
                   {factors(plan, at, p.k_scale, p.channels.k_scale), factors(plan, at, p.k_zero, p.channels.k_zero)},
                   {factors(plan, at, p.v_scale, p.channels.v_scale), factors(plan, at, p.v_zero, p.channels.v_zero)}};
+    tile_.new_keys = new_keys_of(p, plan.sequence);
     for (int64_t head = at.head; head < at.head + at.heads; head++) {
       int64_t query = first / group, member = first % group;
       Interval keys = plan.sequence.attended(attention_, query);
       for (int64_t left = std::min(plan.tile_rows, plan.rows - first); left > 0; left--) {
-        fill_row(tile_.row[tile_.rows++], plan, query, head * group + member, keys);
+        fill_row(tile_.rows++, plan, query, head * group + member, keys);
         if (++member == group) {
           member = 0;
           keys = plan.sequence.attended(attention_, ++query);
@@ -197,10 +199,13 @@ class Worker {
 
   int64_t sequence_index(const SequencePlan &plan) const { return &plan - &shared_.plan.sequence(0); }
 
-  void fill_row(QueryRow &row, const SequencePlan &plan, int64_t query, int64_t head, Interval keys) const {
+  void fill_row(int i, const SequencePlan &plan, int64_t query, int64_t head, Interval keys) const {
     const ForwardCall &p = call_;
     const Sequence &s = plan.sequence;
+    QueryRow &row = tile_.row[i];
+    if (p.tree_mask) keys = describe_tree_row(tile_.tree[i], p, tile_.new_keys, s, query, head);
     describe_row(row, p, s, sequence_index(plan), query, head, keys);
+    if (p.tree_mask) set_position(row, tile_.tree[i].position);
     row.out = p.out.at(s.q_batch, s.q_first + query, head);
     row.lse = p.lse ? p.lse.at<float>(s.q_batch, head, s.q_first + query) : nullptr;
   }

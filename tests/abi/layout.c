@@ -70,7 +70,9 @@ AT(fa_forward_args, k_scale, 920);
 AT(fa_forward_args, v_scale, 1000);
 AT(fa_forward_args, k_zero, 1080);
 AT(fa_forward_args, v_zero, 1160);
-HOLDS(sizeof(fa_forward_args) == 1240);
+AT(fa_forward_args, tree_mask, 1240);
+AT(fa_forward_args, tree_depth, 1320);
+HOLDS(sizeof(fa_forward_args) == 1400);
 
 AT(fa_backward_args, struct_size, 0);
 AT(fa_backward_args, q, 8);

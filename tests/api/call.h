@@ -25,6 +25,7 @@ struct Call {
   unsigned char mask[b * hq * sq * sk];
   int32_t table[b * 2] = {0, 1, 1, 0};
   int32_t cu_q[b + 1] = {0, 1, 3}, cu_k[b + 1] = {0, 2, 4};
+  int32_t tree[b * hq * sq] = {1, 3, 5}, depths[b * sq] = {0, 1, 1, 0, 1, 1};
   int32_t used_q[b] = {3, 2}, used_k[b] = {4, 3}, leftpad[b] = {0, 1}, batch_idx[b] = {1, 0}, offset[b] = {0, 1};
   alignas(256) char workspace[1 << 18];
 
@@ -39,6 +40,7 @@ struct Call {
   void page();                    // 2 pages of 4 rows, two to a sequence
   void quantise(fa_dtype dtype);  // k and v, with a scale a head
   void add_lse();
+  void add_tree();  // one of all sequences and heads, and depths of each sequence
   void add_bias();
   void add_mask();
   void add_slopes();

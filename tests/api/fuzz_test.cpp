@@ -61,6 +61,7 @@ class Fuzzer {
     if (chance(30)) call->add_mask();
     if (chance(30)) call->add_slopes();
     if (chance(30)) call->add_sinks();
+    if (chance(15)) call->add_tree();
     if (chance(15)) args.seqused_q = call->used_q;
     if (chance(15)) args.seqused_k = call->used_k;
     if (chance(15)) args.leftpad_k = call->leftpad;
@@ -140,7 +141,9 @@ bool may_run(const Call &call) {
          inside(args.sinks, call.sinks, sizeof call.sinks) && inside(args.block_table, call.table, sizeof call.table) &&
          inside(args.k_scale, call.scales, sizeof call.scales) &&
          inside(args.v_scale, call.scales, sizeof call.scales) &&
-         inside(args.k_zero, call.scales, sizeof call.scales) && inside(args.v_zero, call.scales, sizeof call.scales);
+         inside(args.k_zero, call.scales, sizeof call.scales) && inside(args.v_zero, call.scales, sizeof call.scales) &&
+         inside(args.tree_mask, call.tree, sizeof call.tree) &&
+         inside(args.tree_depth, call.depths, sizeof call.depths);
 }
 
 bool may_run(const MergeCall &call) {

@@ -32,6 +32,7 @@ const std::map<std::string, int64_t> sizes = {{"B", Call::b},
                                               {"Dv", Call::d},
                                               {"1", 1},
                                               {"G", 2},
+                                              {"W", 1},
                                               {"pages per sequence", 2},
                                               {"Sn", AppendCall::sn},
                                               {"positions", AppendCall::table_rows},
@@ -77,6 +78,7 @@ struct Full : Base {
       if (rows_of(t) == Rows::plain || rows_of(t) == rows) give(t, memory[n]);
       ++n;
     }
+    if constexpr (requires { this->of.tree_mask; }) this->desc.mask = FA_MASK_CAUSAL;  // which a tree needs
     if constexpr (requires { this->of.max_seqlen_k; }) {
       this->of.max_seqlen_k = Call::sk;
       if (rows == Rows::paged) this->of.seqused_k = this->used_k;

@@ -10,6 +10,12 @@ void set_layouts(Case *c, Layout layout) {
   c->q_layout = c->k_layout = c->v_layout = c->out_layout = layout;
 }
 
+/// A tree takes the place of a causal mask.
+void add_tree(Case *c, const char *tree, const char *depths = "") {
+  c->tree = tree, c->depths = depths;
+  if (c->mask == FA_MASK_NONE) c->mask = FA_MASK_CAUSAL;
+}
+
 #define PER_HEAD(word, field)                              \
   {#word "_heads", #word, [](Case *c) { c->word = "h"; }}, \
       {#word "_batch_heads", #word, [](Case *c) { c->word = "bh"; }},
@@ -37,12 +43,18 @@ const std::vector<Feature> all = {
     {"boolmask_keys", "boolmask", [](Case *c) { c->boolmask = "k"; }},  // [F13]
     {"cu_seqlens_q", "cu", [](Case *c) { c->cu_q = true; }},
     {"cu_seqlens_k", "cu", [](Case *c) { c->cu_k = true; }},
-    {"cu_seqlens", "cu", [](Case *c) { c->cu_q = c->cu_k = true; }},      // [F37]
-    {"seqused_q", "used_q", [](Case *c) { c->used_q = true; }},           // [F38] [F39]
-    {"seqused_k", "used_k", [](Case *c) { c->used_k = true; }},           // [F38]
-    {"leftpad_k", "leftpad", [](Case *c) { c->leftpad = true; }},         // [F40]
-    {"kv_batch_idx", "batch_idx", [](Case *c) { c->batch_idx = true; }},  // [F41]
-    {"q_offset", "offset", [](Case *c) { c->offset = true; }},            // [F17]
+    {"cu_seqlens", "cu", [](Case *c) { c->cu_q = c->cu_k = true; }},                // [F37]
+    {"seqused_q", "used_q", [](Case *c) { c->used_q = true; }},                     // [F38] [F39]
+    {"seqused_k", "used_k", [](Case *c) { c->used_k = true; }},                     // [F38]
+    {"leftpad_k", "leftpad", [](Case *c) { c->leftpad = true; }},                   // [F40]
+    {"kv_batch_idx", "batch_idx", [](Case *c) { c->batch_idx = true; }},            // [F41]
+    {"q_offset", "offset", [](Case *c) { c->offset = true; }},                      // [F17]
+    {"tree", "tree", [](Case *c) { add_tree(c, "bh:tree"); }},                      // [F270]
+    {"tree_of_all_heads", "tree", [](Case *c) { add_tree(c, "b:tree"); }},          // [F281]
+    {"tree_of_all", "tree", [](Case *c) { add_tree(c, "none:tree"); }},             // [F281]
+    {"tree_of_any_bits", "tree", [](Case *c) { add_tree(c, "bh:any"); }},           // [F272] [F273]
+    {"tree_of_depths", "tree", [](Case *c) { add_tree(c, "b:tree", "b"); }},        // [F274]
+    {"tree_of_any_depths", "tree", [](Case *c) { add_tree(c, "h:any", "none"); }},  // [F274]
     {"pages_of_1", "page", [](Case *c) { c->page = 1; }},
     {"pages_of_7", "page", [](Case *c) { c->page = 7; }},  // [F42]
     {"pages_of_16", "page", [](Case *c) { c->page = 16; }},
@@ -123,7 +135,7 @@ const std::vector<Feature> &backward_features() {
     std::vector<Feature> result;
     for (const Feature &feature : all) {
       const std::string group = feature.group;
-      if (group != "splits" && group != "lse") result.push_back(feature);
+      if (group != "splits" && group != "lse" && group != "tree") result.push_back(feature);
     }
     result.insert(result.end(), of_backward.begin(), of_backward.end());
     return result;
@@ -146,6 +158,8 @@ std::vector<std::string> refused(const Case &c) {
   if (c.flags & FA_FLAG_BATCH_INVARIANT && c.flags & FA_FLAG_NONDETERMINISTIC)
     return {"FA_FLAG_BATCH_INVARIANT", "FA_FLAG_NONDETERMINISTIC"};
   if (c.flags & FA_FLAG_BIAS_BEFORE_SOFTCAP && c.softcap == 0) return {"FA_FLAG_BIAS_BEFORE_SOFTCAP", "softcap"};
+  if (!c.tree.empty() && c.mask == FA_MASK_NONE) return {"tree_mask", "FA_MASK_NONE"};
+  if (!c.depths.empty() && c.tree.empty()) return {"tree_depth", "tree_mask"};
   if (c.page && c.cu_k) return {"block_table", "cu_seqlens_k"};
   if (c.page && c.batch_idx) return {"block_table", "kv_batch_idx"};
   if (c.batch_idx && c.cu_k) return {"kv_batch_idx", "cu_seqlens_k"};

@@ -159,6 +159,13 @@ void random_gradients(Random *r, Case *c) {
   }
 }
 
+/// A tree of new tokens, in place of a causal mask.
+void random_tree(Random *r, Case *c) {
+  if (c->mask == FA_MASK_NONE || c->backward || r->chance(70)) return;
+  c->tree = r->one_of<std::string>("bh:", "b:", "h:", "none:") + r->one_of("tree", "tree", "any", "path");
+  if (r->chance(50)) c->depths = r->one_of("b", "none");
+}
+
 /// Numbers at the ends of their types, and both passes in a row, which the kernels of CPUs are held to.
 void ends_of_types(Random *r, Case *c) {
   if (r->chance(10)) subnormal_numbers(r, c);
@@ -186,7 +193,7 @@ class Fuzz : public EngineTest {
       if (has_wide_family()) widen(&r, &c);
       numbers(&r, &c);
       c.seed = r.next() % 100000;
-      if (!is_gpu(kernel)) ends_of_types(&r, &c);
+      if (!is_gpu(kernel)) ends_of_types(&r, &c), random_tree(&r, &c);
       if (r.chance(25)) c.fenv = environments[r.next() % environments.size()];
       if (!refused(c).empty()) continue;
       ++run;

@@ -228,6 +228,9 @@ CPU their contents are checked. On CUDA the host never reads them, so contents o
 - `v_scale`: absent; as k_scale, for v and Dv
 - `k_zero`: absent; as k_scale, with a G of its own
 - `v_zero`: absent; as k_zero, for v and Dv
+- `tree_mask`: absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32)
+  of the longest sequence; FA_I32
+- `tree_depth`: absent; (B or 1, Sq, 1, 1), packed: (1, total_q, 1, 1); FA_I32
 """
 struct fa_forward_args
     struct_size::Csize_t
@@ -260,6 +263,8 @@ struct fa_forward_args
     v_scale::fa_tensor
     k_zero::fa_tensor
     v_zero::fa_tensor
+    tree_mask::fa_tensor
+    tree_depth::fa_tensor
 end
 
 """

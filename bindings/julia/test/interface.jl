@@ -78,12 +78,13 @@ const args_ways = Dict("q" => NamedTuple(), "k" => NamedTuple(), "v" => NamedTup
     "mask" => (mask = Array(float .> 0.5),), "cu_seqlens_k" => (cu_seqlens_k = Int32[0, 1, 2, 3],),
     "num_seqs" => (cu_seqlens_q = ints,), "max_seqlen_q" => (max_seqlen_q = 4,), "max_seqlen_k" => (max_seqlen_k = 4,),
     "k_scale" => (k_scale = float,), "v_scale" => (v_scale = float,), "k_zero" => (k_zero = float,), "v_zero" => (v_zero = float,),
+    "tree_mask" => (tree_mask = Int32[1 3 7 15],), "tree_depth" => (tree_depth = Int32[0, 1, 2, 3],),
     "num_splits" => (num_splits = 2,), "workspace" => (workspace = LibFA.workspace(64),),
     "workspace_size" => (workspace = LibFA.workspace(64),), "stream" => (stream = Ptr{Cvoid}(8),))
 
 const rows = randn(Float32, 4, 2, 3)
 const backward_ways = merge(Dict(name => way for (name, way) in args_ways
-                                 if name ∉ ("lse", "num_splits", "k_scale", "v_scale", "k_zero", "v_zero")),
+                                 if name ∉ ("lse", "num_splits", "k_scale", "v_scale", "k_zero", "v_zero", "tree_mask", "tree_depth")),
     Dict(name => NamedTuple() for name in ("lse", "dout", "dq", "dk", "dv", "dbias", "dsinks")),
     Dict("dlse" => (dlse = rows,), "delta" => (delta = rows,), "accumulate" => (accumulate = (:dq,),)))
 

@@ -93,6 +93,10 @@ def attention(
     # end
     dtype_k: CodesName | None = None,
     dtype_v: CodesName | None = None,
+    # generated from schema/: tree
+    tree_mask: Any = None,
+    tree_depth: Any = None,
+    # end
     max_seqlen_q: SupportsIndex = ZERO,
     max_seqlen_k: SupportsIndex = ZERO,
     num_splits: SupportsIndex = ZERO,
@@ -127,6 +131,10 @@ def attention(
                         dimension may be 1, the last is a number of groups of channels; float32, float16 or bfloat16
     dtype_k, dtype_v    the type of codes in bytes: "int4", "uint4" (two a byte), "q8_0", "q4_0" (ggml's blocks); None: that of
                         the array, of which int8, float8_e4m3fn and float8_e5m2 are quantised
+    tree_mask           of causal attention: which new keys each query attends, as bits of int32 words, bit j of word w being the
+                        last keys' 32 w + j: (batch, heads, queries, words), dimensions of 1 are repeated or left out at the
+                        front; packed (heads, rows, words)
+    tree_depth          the depth of each of its tokens: int32 (batch, queries), (queries,) or packed (rows,)
     max_seqlen_q / _k   0, or a bound of the sequences' lengths
     num_splits          0: chosen
     deterministic       False lets an engine trade bitwise reproducibility for speed
@@ -180,8 +188,10 @@ def attention(
 
     optional = rest = keep = None
     # generated from schema/: inputs
-    inputs = (block_table, bias, mask, alibi_slopes, sinks, k_scale, v_scale, k_zero, v_zero)
-    if not (block_table is bias is mask is alibi_slopes is sinks is k_scale is v_scale is k_zero is v_zero is None):
+    inputs = (block_table, bias, mask, alibi_slopes, sinks, k_scale, v_scale, k_zero, v_zero, tree_mask, tree_depth)
+    if not (block_table is bias is mask is alibi_slopes is sinks is None) or not (
+        k_scale is v_scale is k_zero is v_zero is tree_mask is tree_depth is None
+    ):
         optional = tensors.optional_of_forward(inputs, device)
     # end
     arrays = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, leftpad_k, kv_batch_idx, q_offset)
@@ -224,7 +234,7 @@ def attention(
         if status:
             check(status)
     except Error as error:
-        given = dict(zip((*fields.TENSORS, *fields.QUANTISED), inputs), q=q, k=k, v=v, out=out, lse=lse)
+        given = dict(zip((*fields.TENSORS, *fields.QUANTISED, *fields.TREE), inputs), q=q, k=k, v=v, out=out, lse=lse)
         raise type(error)(in_words(str(error), given)) from None
     del keep
     if out is None:

@@ -28,6 +28,10 @@ QUANTISED = {  # of the forward pass alone: what belongs to codes of k and v
     "k_zero": Rules("factors", "any_float"),
     "v_zero": Rules("factors", "any_float"),
 }
+TREE = {  # of the forward pass alone: which new tokens attend each other
+    "tree_mask": Rules("tree", "i32"),
+    "tree_depth": Rules("places", "i32"),
+}
 ARRAYS = {  # of int32: entries in addition to one for each sequence
     "cu_seqlens_q": 1,
     "cu_seqlens_k": 1,
@@ -87,3 +91,10 @@ class Factors(TypedDict, total=False):
     v_scale: Array | None
     k_zero: Array | None
     v_zero: Array | None
+
+
+class Tree(TypedDict, total=False):
+    """The same of TREE."""
+
+    tree_mask: Array | None
+    tree_depth: Array | None

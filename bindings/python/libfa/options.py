@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex, TypedDict
 
-from .fields import Factors, Inputs
+from .fields import Factors, Inputs, Tree
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
 CodesName = Literal["int8", "float8_e4m3fn", "float8_e5m2", "int4", "uint4", "q8_0", "q4_0"]
@@ -77,7 +77,7 @@ class LentOptions(TypedDict, total=False):
     stream: int | None
 
 
-class MemoryOptions(LayoutOptions, LentOptions, Factors, total=False):
+class MemoryOptions(LayoutOptions, LentOptions, Factors, Tree, total=False):
     """Of libfa.attention."""
 
     dtype_k: CodesName | None

@@ -87,6 +87,16 @@ def of_factors(seen: View, what: str) -> View:
     return seen
 
 
+def of_tree(seen: View, what: str) -> View:
+    """The view of the bits or of the depths of a tree of new tokens."""
+    dimensions, shape = (
+        ((2, 3, 4), "(batch, heads, queries, words)") if what == "tree_mask" else ((1, 2, 4), "(batch, queries)")
+    )
+    if len(seen[2]) not in dimensions:
+        raise InvalidArgument(f"{what}: got shape {seen[2]}, expected {shape} or its last dimensions")
+    return seen
+
+
 _CHECKS = {name: of_scores if rules.form == "scores" else of_heads for name, rules in fields.TENSORS.items()}
 _READERS = {name: widened if rules.type == "f32" else read for name, rules in fields.TENSORS.items()}
 
@@ -100,11 +110,12 @@ def optional(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | N
 
 
 def optional_of_forward(given: tuple[Any, ...], device: tuple[int, int]) -> "tuple[View | None, ...]":
-    """The same with those of fields.QUANTISED behind them."""
+    """The same with those of fields.QUANTISED and fields.TREE behind them."""
     count = len(fields.TENSORS)
-    factors = zip(fields.QUANTISED, given[count:], strict=True)
+    checks = dict.fromkeys(fields.QUANTISED, of_factors) | dict.fromkeys(fields.TREE, of_tree)
     return optional(given[:count], device) + tuple(
-        None if x is None else of_factors(read(x, name, device), name) for name, x in factors
+        None if x is None else check(read(x, name, device), name)
+        for (name, check), x in zip(checks.items(), given[count:], strict=True)
     )
 
 

@@ -18,6 +18,8 @@ _BY_TENSOR["q_out"] = _BY_TENSOR["q"]
 _BY_TENSOR |= dict.fromkeys(("rotary_cos", "rotary_sin"), ("dimension 0 of size", "positions", "dimension 2 of size", "pairs"))
 _BY_TENSOR |= dict.fromkeys(fields.INDICES, ("sequences", "tokens", "dimension 2 of size", "dimension 3 of size"))
 _BY_TENSOR |= dict.fromkeys(fields.QUANTISED, ("batch size", "keys", "heads", "groups"))
+_BY_TENSOR["tree_mask"] = ("batch size", "heads", "queries", "words")
+_BY_TENSOR["tree_depth"] = ("batch size", "queries", "dimension 2 of size", "dimension 3 of size")
 _BY_TENSOR["block_table"] = ("sequences", "pages of a sequence", "dimension 2 of size", "dimension 3 of size")
 _IN_PAGES = {name: ("pages", "rows of a page") for name in ("k", "v", "k_cache", "v_cache")}
 _COUNTED = {  # and one of them
@@ -32,6 +34,7 @@ _COUNTED = {  # and one of them
     "positions": "position",
     "pairs": "pair",
     "tokens": "token",
+    "words": "word",
 }
 _SAME_AS = {"desc.head_dim": "q", "desc.head_dim_v": "v", "as q": "q", "as k": "k", "as v": "v"}
 _SAME_AS |= {"heads of q": "q", "sequences of q": "q", "queries, as q": "q", "sequences, as q": "q"}

@@ -7,6 +7,7 @@
 
 #include "cpu/kernel/decode_cache.h"
 #include "cpu/kernel/scores.h"
+#include "cpu/kernel/tree.h"
 #include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
@@ -29,6 +30,17 @@ template <int rows>
 inline void pad_scores(int n, float *scores) {
   constexpr int keys = width / rows;
   for (int i = n * rows; i < (n + keys - 1) / keys * keys * rows; i++) scores[i] = -infinity;
+}
+
+/// The pairs of a vector of `rows` rows and width / rows keys.
+template <int rows>
+inline Pairs pairs_of(const RowGroup &g, int64_t key) {
+  Pairs pairs;
+  for (int i = 0; i < width; i++) {
+    pairs.row[i] = smaller(g.first + i % rows, g.last);
+    pairs.key[i] = key + i / rows;
+  }
+  return pairs;
 }
 
 /// Modifies and masks the scores of n keys.
@@ -57,7 +69,12 @@ inline void finish_decode_scores(const QueryTile &tile, const RowGroup &g, const
       bias = Simd::load(biases);
       mask = Simd::load(masks);
     }
-    if (!m.plain) apply_score_mod(&x, 1, m, &bias, &mask, lane, at);
+    const bool new_keys = reaches_new_keys(tile, key + j + keys);
+    const bool by_depth = new_keys && m.alibi && tile.new_keys.depth != nullptr;
+    alignas(64) float distances[width];
+    if (by_depth) store_tree_distances(tile, pairs_of<rows>(g, key + j), distances);
+    if (!m.plain) apply_score_mod(&x, 1, m, &bias, &mask, lane, at, nullptr, by_depth ? distances : nullptr);
+    if (new_keys) x = in_tree(tile, pairs_of<rows>(g, key + j), x);
     Simd::store(scores + j * rows, Simd::select(Simd::between(lane.low, lane.high, at), x, none));
   }
 }

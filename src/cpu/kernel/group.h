@@ -47,6 +47,7 @@ inline void begin_group(const QueryTile &tile, RowGroup &g, int head, int first,
     g.full_low = larger(g.full_low, group_row(tile, g, r).low);
     g.full_high = smaller(g.full_high, group_row(tile, g, r).high);
   }
+  g.full_high = smaller(g.full_high, tile.new_keys.first);
   for (int i = 0; i < width; i++) {
     const QueryRow &row = group_row(tile, g, i % g.rows);
     const int shift = i / g.rows;

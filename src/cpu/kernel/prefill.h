@@ -11,6 +11,7 @@
 #include "cpu/kernel/macros.h"
 #include "cpu/kernel/scores.h"
 #include "cpu/kernel/segments.h"
+#include "cpu/kernel/tree.h"
 #include "cpu/masked.h"
 
 namespace fa::cpu::FA_ISA {
@@ -85,10 +86,21 @@ inline void begin_subtile(const QueryTile &tile, SubTile &t, int first_row, int 
       t.full_low[v] = larger(t.full_low[v], row.low);
       t.full_high[v] = smaller(t.full_high[v], row.high);
     }
+    t.full_high[v] = smaller(t.full_high[v], tile.new_keys.first);
   }
   const int64_t used = t.vectors * width;
   for (int64_t d = 0; d < tile.attention->head_dim_v; d++)
     for (int64_t i = 0; i < used; i += width) Simd::store(t.out + d * lanes + i, Simd::zero());
+}
+
+/// The pairs of a vector of queries and a key.
+inline Pairs pairs_of(const QueryTile &tile, int first_row, int64_t key) {
+  Pairs pairs;
+  for (int i = 0; i < width; i++) {
+    pairs.row[i] = smaller(first_row + i, tile.rows - 1);
+    pairs.key[i] = key;
+  }
+  return pairs;
 }
 
 /// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum.
@@ -99,15 +111,22 @@ inline void begin_subtile(const QueryTile &tile, SubTile &t, int first_row, int 
                      t.slope + v * width};
   const Vec none = Simd::set1(-infinity);
   const int32_t j = static_cast<int32_t>(key + k);
+  const bool new_keys = reaches_new_keys(tile, key + k + n);
   Vec maximum = none, x[width], bias[width], mask[width];
   for (int i = 0; i < n; i++) x[i] = Simd::load(scores + (k + i) * lanes + v * width);
   if (!m.plain) {
     if (m.bias) load_bias(bias, tile, t.first_row + v * width, j, n);
     if (m.mask) load_mask(mask, tile, t.first_row + v * width, j, n);
-    apply_score_mod(x, n, m, bias, mask, lane, j);
+    const bool by_depth = new_keys && m.alibi && tile.new_keys.depth != nullptr;
+    alignas(64) float distances[width * width];
+    for (int i = 0; by_depth && i < n; i++)
+      store_tree_distances(tile, pairs_of(tile, t.first_row + v * width, j + i), distances + i * width);
+    apply_score_mod(x, n, m, bias, mask, lane, j, nullptr, by_depth ? distances : nullptr);
   }
   if (!whole)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
+  if (new_keys)
+    for (int i = 0; i < n; i++) x[i] = in_tree(tile, pairs_of(tile, t.first_row + v * width, j + i), x[i]);
   for (int i = 0; i < n; i++) {
     Simd::store(scores + (k + i) * lanes + v * width, x[i]);
     maximum = Simd::max(maximum, x[i]);

@@ -42,7 +42,7 @@ struct ScoreMod : ScoreRule {
 };
 
 /// Scores x[i] (i < n) of keys key .. key + n - 1, with the steps of core/score.h; bias[i] and mask[i] belong to them.
-/// Where asked for, slope[i] is the softcap's derivative.
+/// Where asked for, slope[i] is the softcap's derivative; where given, distances are those of ALiBi, a vector each.
 struct ScoreVectors {
   Vec *x;
   int n;
@@ -51,6 +51,7 @@ struct ScoreVectors {
   const Lane &lane;
   int32_t key;
   Vec *slope;
+  const float *distances;
 
   template <class F>
   [[gnu::always_inline]] void each(F f) {
@@ -83,7 +84,9 @@ struct ScoreVectors {
     const Vec minus_slope = Simd::sub(Simd::zero(), Simd::load(lane.slope));
     const Vec position_overflow = Simd::load(lane.position_overflow);
     each([&](Vec &s, int i) {
-      s = Simd::fma(minus_slope, Simd::add(Simd::distance(lane.position, key + i), position_overflow), s);
+      const Vec distance = distances != nullptr ? Simd::load(distances + i * width)
+                                                : Simd::add(Simd::distance(lane.position, key + i), position_overflow);
+      s = Simd::fma(minus_slope, distance, s);
     });
   }
   [[gnu::always_inline]] void hide_masked() {
@@ -93,8 +96,9 @@ struct ScoreVectors {
 };
 
 [[gnu::always_inline]] inline void apply_score_mod(Vec *x, int n, const ScoreMod &m, const Vec *bias, const Vec *mask,
-                                                   const Lane &lane, int32_t key, Vec *slope = nullptr) {
-  modify(ScoreVectors{x, n, m, bias, mask, lane, key, slope}, m);
+                                                   const Lane &lane, int32_t key, Vec *slope = nullptr,
+                                                   const float *distances = nullptr) {
+  modify(ScoreVectors{x, n, m, bias, mask, lane, key, slope, distances}, m);
 }
 
 /// The W x W corner of bias that belongs to lanes' rows and keys key .. key + n - 1, a vector of lanes for each key.

@@ -321,11 +321,16 @@ FA_F32 (default), FA_F16, FA_BF16; of quantised k alone*/
     pub k_zero: fa_tensor,
     /// absent; as k_zero, for v and Dv
     pub v_zero: fa_tensor,
+    /** absent; (B or 1, Hq or 1, Sq, W), packed: (1, Hq or 1, total_q, W): W words of 32 bits, ceil(Sq / 32) of the
+longest sequence; FA_I32*/
+    pub tree_mask: fa_tensor,
+    /// absent; (B or 1, Sq, 1, 1), packed: (1, total_q, 1, 1); FA_I32
+    pub tree_depth: fa_tensor,
 }
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 1240usize];
+    ["Size of fa_forward_args"][::core::mem::size_of::<fa_forward_args>() - 1400usize];
     [
         "Alignment of fa_forward_args",
     ][::core::mem::align_of::<fa_forward_args>() - 8usize];
@@ -419,6 +424,12 @@ const _: () = {
     [
         "Offset of field: fa_forward_args::v_zero",
     ][::core::mem::offset_of!(fa_forward_args, v_zero) - 1160usize];
+    [
+        "Offset of field: fa_forward_args::tree_mask",
+    ][::core::mem::offset_of!(fa_forward_args, tree_mask) - 1240usize];
+    [
+        "Offset of field: fa_forward_args::tree_depth",
+    ][::core::mem::offset_of!(fa_forward_args, tree_depth) - 1320usize];
 };
 /** One call of the backward pass. Initialise with fa_backward_args_init, then set q, k, v, out, lse, dout, and the gradients that
  are wanted. Inputs of fa_forward are given as they were to fa_forward; letters as in fa_forward_args. A gradient that is

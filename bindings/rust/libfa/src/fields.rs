@@ -57,6 +57,18 @@ macro_rules! quantised_inputs {
     };
 }
 
+/// Methods that set the tree of new tokens.
+macro_rules! tree_inputs {
+    () => {
+        tensors! {
+            /// Bits of the new keys that each query attends; (B or 1, Hq or 1, Sq, W); i32.
+            pub tree_mask: TensorRef;
+            /// Each new token's depth in its tree; (B or 1, Sq, 1, 1); i32.
+            pub tree_depth: TensorRef;
+        }
+    };
+}
+
 /// Methods that set the optional fields of fa_append_args but v and v_cache.
 macro_rules! append_inputs {
     () => {
@@ -97,4 +109,4 @@ macro_rules! append_inputs {
     };
 }
 
-pub(crate) use {append_inputs, optional_inputs, quantised_inputs};
+pub(crate) use {append_inputs, optional_inputs, quantised_inputs, tree_inputs};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fields::{
     append_fields, backward_fields, forward_fields, merge_fields, setters_of_append, setters_of_inputs,
-    setters_of_quantised,
+    setters_of_quantised, setters_of_tree,
 };
 use libfa::sys::*;
 use libfa::{
@@ -143,7 +143,8 @@ fn every_field_of_fa_forward_args() {
     let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
     let inputs = setters_of_both!(view, &bytes, &pages, &mut workspace);
     let quantised: Vec<(&[&str], Set)> = setters_of_quantised!(view);
-    for (names, set) in setters.into_iter().chain(inputs).chain(quantised) {
+    let tree: Vec<(&[&str], Set)> = setters_of_tree!(&pages);
+    for (names, set) in setters.into_iter().chain(inputs).chain(quantised).chain(tree) {
         let difference = args_difference(&base, &set(plain(same_out())));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
         reached.extend(difference);

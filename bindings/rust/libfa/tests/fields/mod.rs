@@ -30,6 +30,15 @@ macro_rules! setters_of_quantised {
     };
 }
 
+macro_rules! setters_of_tree {
+    ($pages:expr) => {
+        vec![
+            (&["tree_mask"], Box::new(move |a| a.tree_mask(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+            (&["tree_depth"], Box::new(move |a| a.tree_depth(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+        ]
+    };
+}
+
 macro_rules! setters_of_append {
     ($view:expr, $result:expr, $pages:expr) => {
         vec![
@@ -55,7 +64,7 @@ macro_rules! forward_fields {
         $macro!($($given)* struct_size q k v out lse bias mask alibi_slopes sinks block_table
             cu_seqlens_q cu_seqlens_k seqused_q seqused_k leftpad_k kv_batch_idx q_offset num_seqs
             max_seqlen_q max_seqlen_k num_splits reserved workspace workspace_size stream k_scale
-            v_scale k_zero v_zero)
+            v_scale k_zero v_zero tree_mask tree_depth)
     };
 }
 
@@ -85,5 +94,5 @@ macro_rules! append_fields {
 
 pub(crate) use {
     append_fields, backward_fields, forward_fields, merge_fields, setters_of_append, setters_of_inputs,
-    setters_of_quantised,
+    setters_of_quantised, setters_of_tree,
 };
