@@ -3,5 +3,6 @@
 from bindings import BINDINGS
 from cuda import CUDA
 from host import API, CPU, EXTREMES, REPAIR, TOOL
+from trees import TREES
 
-MUTANTS = API + CPU + REPAIR + EXTREMES + TOOL + CUDA + BINDINGS
+MUTANTS = API + CPU + REPAIR + EXTREMES + TOOL + TREES + CUDA + BINDINGS
