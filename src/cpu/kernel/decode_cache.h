@@ -1,6 +1,5 @@
-// The two products of decode with keys and values of any type. Plain ones are read straight from memory, and so are
-// codes that one or two rows share; for more rows, or where scales differ within a row, a block is staged as f32 once
-// for all rows of its head.
+// The two products of decode with keys and values of any type. They are read straight from memory, codes too; where
+// scales differ within a row, a block is staged as f32 once for all rows of its head.
 #pragma once
 
 #include "cpu/kernel/decode_codes.h"
@@ -10,9 +9,6 @@ namespace {
 
 /// Whether the kernel supports quantised keys and values: not where operands are pairs of bf16.
 constexpr bool reads_codes = Simd::pack == 1;
-
-/// Rows of a head up to which codes are widened where they are used.
-constexpr int rows_of_codes = 2;
 
 /// Floats that staging a block may need.
 inline int64_t staged_floats(const Attention &a) {
@@ -31,10 +27,9 @@ struct Staging {
 
   Staging(const QueryTile &tile, float *memory) {
     const Attention &a = *tile.attention;
-    const bool few = tile.rows <= rows_of_codes * tile.heads;
     const auto take = [&](const CacheRows &rows, const RowFactors &factors, int64_t dim, Staged *staged) {
       if (!is_quantised(rows.dtype)) return;
-      if (few && factors.scale.per_key(dim) && factors.zero.per_key(dim)) return;
+      if (factors.scale.per_key(dim) && factors.zero.per_key(dim)) return;
       staged->rows = memory;
       memory += decode_keys * dim;
     };
@@ -99,7 +94,7 @@ inline void decode_scores(const QueryTile &tile, const RowGroup &g, const Decode
     const HeadRows staged = stage(block.staging.k, s.k, factors, s.pages, g.head, block.first, n, dim);
     return decode_qk<rows, FA_F32>(staged, g, dim, lines, block.values, scores);
   }
-  if constexpr (reads_codes && rows <= rows_of_codes) {
+  if constexpr (reads_codes) {
     alignas(64) float zero[decode_keys], scale[decode_keys];
     if (factors.zero) load_factors(factors.zero, g.head, s.pages, block.first, n, zero);
     with_codes(s.k.dtype, [&](auto type) {
@@ -136,7 +131,7 @@ inline void add_values(const QueryTile &tile, const RowGroup &g, const DecodeBlo
   if (block.staging.v.rows != nullptr)
     return plain(Element<FA_F32>(), stage(block.staging.v, s.v, factors, s.pages, g.head, block.first, n, dim));
 
-  if constexpr (reads_codes && rows <= rows_of_codes) {
+  if constexpr (reads_codes) {
     alignas(64) float zero[decode_keys], scale[decode_keys];
     if (factors.scale) {
       load_factors(factors.scale, g.head, s.pages, block.first, n, scale);

@@ -62,15 +62,30 @@ template <int rows, fa_dtype dtype>
     FA_UNROLL for (int i = 0; i < keys; i++) k[i] = block[smaller(j + i, block.n - 1)];
     Vec sum[width];
     FA_UNROLL for (int i = 0; i < width; i++) sum[i] = Simd::zero();
+    const auto widen = [&](int i, int64_t d, auto *code) {
+      constexpr int vectors = sizeof *code / sizeof(Vec);
+      load_codes<dtype, vectors>(k[i], d, *code);
+      if (zero == nullptr) return;
+      const Vec from_all = Simd::set1(zero[smaller(j + i, block.n - 1)]);
+      FA_UNROLL for (int v = 0; v < vectors; v++)(*code)[v] = Simd::sub((*code)[v], from_all);
+    };
     for_each_vector<widened_vectors<2, dtype>>(dim, [&](auto count, int64_t d) {
       constexpr int vectors = decltype(count)::value;
-      FA_UNROLL for (int i = 0; i < keys; i++) {
-        Vec code[vectors];
-        load_codes<dtype, vectors>(k[i], d, code);
-        FA_UNROLL for (int v = 0; v < vectors; v++) {
-          if (zero != nullptr) code[v] = Simd::sub(code[v], Simd::set1(zero[smaller(j + i, block.n - 1)]));
-          FA_UNROLL for (int r = 0; r < rows; r++) sum[i * rows + r] =
-              Simd::fma(code[v], Simd::load(g.q[r] + d + v * width), sum[i * rows + r]);
+      const auto query = [&](int r, int v) { return Simd::load(g.q[r] + d + v * width); };
+      if constexpr (rows > keys && vectors <= 2) {  // the codes fit into registers, and the queries do not
+        Vec code[keys][vectors];
+        FA_UNROLL for (int i = 0; i < keys; i++) widen(i, d, &code[i]);
+        FA_UNROLL for (int v = 0; v < vectors; v++) FA_UNROLL for (int r = 0; r < rows; r++) {
+          Vec of_row = query(r, v);
+          Simd::pin(of_row);  // GCC would load it again for every key
+          FA_UNROLL for (int i = 0; i < keys; i++) sum[i * rows + r] = Simd::fma(code[i][v], of_row, sum[i * rows + r]);
+        }
+      } else {
+        FA_UNROLL for (int i = 0; i < keys; i++) {
+          Vec code[vectors];
+          widen(i, d, &code);
+          FA_UNROLL for (int v = 0; v < vectors; v++) FA_UNROLL for (int r = 0; r < rows; r++) sum[i * rows + r] =
+              Simd::fma(code[v], query(r, v), sum[i * rows + r]);
         }
       }
     });
