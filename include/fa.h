@@ -164,8 +164,8 @@
  * masked key reach a query that does not attend it [F257].
  *
  * What F25 demands of products, it demands of |q[d] (code[d] - zero)| as well [F258]. fa_backward refuses these types [F259],
- * and so does fa_append in this version. GPUs do not read them yet, nor a v of another type than k (FA_ERROR_UNSUPPORTED): an op
- * of FA_DEVICE_AUTO is then one of the CPU.
+ * and so does fa_append in this version. GPUs read all of them, and a v of another type than k, in calls with any other feature
+ * [F310].
  *
  *
  * TREES OF NEW TOKENS

@@ -293,12 +293,16 @@ const char *unavailable_reason(const Kernel &kernel) {
 
 /// Why a row's images do not support the attention on a device that runs them; nullptr when one does.
 const char *unsupported_reason(const Row &row, const Attention &attention, const Device &device, Reason *room) {
-  if (is_quantised(attention.kv_dtype))
-    return reason(room, "its kernels do not read k of %s yet", dtype_name(attention.kv_dtype));
-  if (is_quantised(attention.v_dtype))
-    return reason(room, "its kernels do not read v of %s yet", dtype_name(attention.v_dtype));
-  if (attention.v_dtype != attention.kv_dtype) return "its kernels do not read v of another type than k yet";
   const kernels::Attention a = attention_of(attention);
+  if (const kernels::QuantisedFamily *codes = row.first->codes) {
+    if (const char *why = codes->unsupported_types_reason(a, attention.v_dtype)) return why;
+  } else if (is_quantised(attention.kv_dtype)) {
+    return reason(room, "its kernels do not read k of %s", dtype_name(attention.kv_dtype));
+  } else if (is_quantised(attention.v_dtype)) {
+    return reason(room, "its kernels do not read v of %s", dtype_name(attention.v_dtype));
+  } else if (attention.v_dtype != attention.kv_dtype) {
+    return "its kernels do not read v of another type than k";
+  }
   if (const char *why = row.family().unsupported_reason(a)) return why;
   if (attention.batch_invariant && !row.family().is_fallback)
     return "it supports some calls only, and FA_FLAG_BATCH_INVARIANT needs one kernel for all calls";

@@ -108,8 +108,10 @@ TilingChoice cut_of(const ForwardCall &p, const Image &image, const TileConfig &
   const int64_t heads = heads_of(p, cutting);
   const bool pack = should_pack_gqa(p, cutting, heads);
   const int64_t packed = pack ? heads : 1;
-  // Under the flag a row's result must not follow from how many rows there are.
-  const bool few = p.max_seqlen_q * packed <= few_rows(kernels) && !invariant;
+  // Under the flag a row's result must not follow from how many rows there are. What supports all calls takes few rows,
+  // too, with the entry point that it has.
+  const bool takes_few = image.has(Entry::decode) || !image.family->is_fallback;
+  const bool few = p.max_seqlen_q * packed <= few_rows(kernels) && !invariant && takes_few;
   const Entry entry = few ? Entry::decode : Entry::split;
   const TileConfig tile = few && image.has(Entry::decode) ? image.tile_of(Entry::decode) : cutting;
   int64_t splits = fixed_splits(p, tile);
@@ -181,6 +183,8 @@ class Candidates {
                                  const TilingChoice &cut) const {
     if (wastes_rows(p_, tile, cut)) return "few rows of heads that its tiles do not pack";
     if (const char *why = image.family->unsupported_call_reason(entry, plan_->params)) return why;
+    if (image.codes != nullptr)
+      if (const char *why = image.codes->unsupported_factors_reason(plan_->params)) return why;
     return tile.box_keys > 0 ? unmappable_reason(p_, plan_->params, tile, cut.packed) : nullptr;
   }
 
@@ -193,10 +197,19 @@ class Candidates {
   bool has_any_ = false;
 };
 
+kernels::Factors factors_of(const View &view, int64_t channels) {
+  return {view_of(view), view.dtype, static_cast<int32_t>(channels)};
+}
+
 /// All but the schedule and the partial results.
-kernels::Params params_of(const ForwardCall &p) {
-  kernels::Params s = {};
+kernels::QuantisedParams params_of(const ForwardCall &p) {
+  kernels::QuantisedParams s = {};
   set_inputs(p, &s);
+  s.v_dtype = p.attention->v_dtype;
+  s.factors[kernels::k_scale] = factors_of(p.k_scale, p.channels.k_scale);
+  s.factors[kernels::v_scale] = factors_of(p.v_scale, p.channels.v_scale);
+  s.factors[kernels::k_zero] = factors_of(p.k_zero, p.channels.k_zero);
+  s.factors[kernels::v_zero] = factors_of(p.v_zero, p.channels.v_zero);
   s.out = view_of(p.out);
   s.lse = view_of(p.lse);
   return s;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/quantised_params.h"
 #include "core/call.h"
 #include "cuda/plan.h"
 
@@ -23,8 +24,9 @@ struct RejectedKernel {
   const char *why;
 };
 
-/// One loop: of a kernel that computes results, or partial results and the kernel that combines them.
-struct ForwardPlan : Plan<kernels::Params, 1> {
+/// One loop: of a kernel that computes results, or partial results and the kernel that combines them. Families that
+/// read no codes take the Params of its parameters.
+struct ForwardPlan : Plan<kernels::QuantisedParams, 1> {
   static constexpr const char *advice = "ask for fewer num_splits";  // how a call needs less workspace
 
   RejectedKernel rejected[5 * most_images];

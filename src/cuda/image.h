@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include "common/images.h"
+#include "common/quantised_params.h"
 #include "core/engine.h"
 #include "cuda/device.h"
 
@@ -16,11 +16,12 @@ struct Image {
   const kernels::Arch *arch;
   const char *family_name;  // "mma"
   const kernels::Family *family;
-  kernels::Dtype dtype;           // of q, k and v; f32: of any
-  int dim;                        // head dimensions up to this one
-  const unsigned char *data;      // nullptr: in a file
-  const char *operation = "";     // that its family is of: "forward"
-  const char *build_symbol = "";  // that only images of this build have
+  kernels::Dtype dtype;                             // of q, k and v; f32: of any
+  int dim;                                          // head dimensions up to this one
+  const unsigned char *data;                        // nullptr: in a file
+  const char *operation = "";                       // that its family is of: "forward"
+  const char *build_symbol = "";                    // that only images of this build have
+  const kernels::QuantisedFamily *codes = nullptr;  // the family, where it reads quantised keys and values
 
   constexpr kernels::TileConfig tile_of(kernels::Entry entry) const { return family->tile(*arch, dim, entry); }
 

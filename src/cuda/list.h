@@ -52,6 +52,14 @@ consteval const char *build_symbol_of(std::string_view family) {
 #undef FA_STRING
 #undef FA_STRING_OF
 
+/// A family as one that reads codes; nullptr where it does not.
+constexpr const kernels::QuantisedFamily *reader_of_codes(const kernels::Family *) {
+  return nullptr;
+}
+constexpr const kernels::QuantisedFamily *reader_of_codes(const kernels::QuantisedFamily *family) {
+  return family;
+}
+
 consteval bool is_operation(std::string_view name) {
 #define FA_IS(op, Op, FIELDS) \
   if (name == #op) return true;
@@ -75,7 +83,8 @@ consteval bool is_operation(std::string_view name) {
    dim,                                                       \
    FA_IMAGE_DATA(fa_image_##arch##_##name##_##dtype##_##dim), \
    operation_of(#name),                                       \
-   build_symbol_of(#name)},
+   build_symbol_of(#name),                                    \
+   reader_of_codes(&kernels::name::family)},
 inline constexpr Image list[] = {
 #include "built.inc"
     {}};  // there may be none

@@ -153,6 +153,36 @@ TEST(Devices, WideHeadsHaveAFamilyOfTheirOwn) {
   }
 }
 
+/// Tensor cores where all products are exact, else f32. [F310]
+TEST(Devices, QuantisedKeysHaveFamiliesOfTheirOwn) {
+  struct Types {
+    const char *device;
+    fa_dtype q, k, v;
+    int64_t head_dim;
+    const char *family;
+  };
+  for (const auto &[device, q, k, v, head_dim, family] :
+       {Types{"sm_80", FA_BF16, FA_I8, FA_DTYPE_DEFAULT, 128, "mma_quantised"},
+        Types{"sm_80", FA_F16, FA_E4M3, FA_U4, 256, "mma_quantised"},
+        Types{"sm_80", FA_F16, FA_I8, FA_DTYPE_DEFAULT, 258, "simt_quantised"},
+        Types{"sm_80", FA_F32, FA_I4, FA_DTYPE_DEFAULT, 128, "simt_quantised"},
+        Types{"sm_80", FA_F16, FA_Q8_0, FA_DTYPE_DEFAULT, 128, "simt_quantised"},
+        Types{"sm_80", FA_F16, FA_F16, FA_I8, 128, "simt_quantised"},
+        Types{"sm_80", FA_F16, FA_F16, FA_F32, 128, "simt_quantised"},
+        Types{"sm_75", FA_F16, FA_E5M2, FA_DTYPE_DEFAULT, 64, "mma_quantised"},
+        Types{"sm_75", FA_BF16, FA_I8, FA_DTYPE_DEFAULT, 64, "simt_quantised"}}) {
+    const int outcome = in_child({{"FA_EMU_DEVICE", device}}, [&] {
+      if (!is_built(std::string("cuda.") + device + "." + family)) return 2;
+      Case c = prefill_case();
+      c.q = q, c.kv = k, c.v = v, c.d = head_dim, c.dv = 0;
+      const Op op(desc_of(c));
+      return op.status == FA_OK && op.kernel() == std::string("cuda.") + device + "." + family ? 0 : 1;
+    });
+    EXPECT_NE(outcome, 1) << family << " for " << reference::name_of(k) << " of " << head_dim << " columns on "
+                          << device;
+  }
+}
+
 TEST(Devices, OlderArchitecturesByMaxArch) {
   const int outcome = in_child({{"FA_EMU_DEVICE", "sm_90"}, {"FA_MAX_ARCH", "sm_80"}}, [] {
     if (!is_built("sm_80")) return 2;
