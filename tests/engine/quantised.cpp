@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <numeric>
+#include <string>
 
 #include "engine/features.h"
 #include "engine/target.h"
@@ -240,7 +243,37 @@ TEST_P(Quantised, ZerosAreExact) {
   EXPECT_NEAR(instance.lse.get(0, 0, 0, 0), std::log(40.0), 1e-6);
 }
 
+class CountedQuantised : public EngineTest {};
+
+/// Decode reads the codes and the scales of its keys once, and hardly anything else.
+TEST_P(CountedQuantised, BytesOfDecode) {
+  const char *const file = std::getenv("FA_EMU_JSON");
+  if (!file) GTEST_SKIP() << "FA_EMU_JSON names no file in which an emulator counts";
+  for (const fa_dtype dtype : {FA_I8, FA_E4M3, FA_I4}) {
+    for (const int64_t page : {0, 16}) {
+      Case c = typed(Case{});
+      c.sq = 1, c.sk = 2048, c.splits = 1, c.hq = 8, c.hkv = 2, c.d = 128, c.kv = dtype, c.page = page;
+      c.kscale = c.vscale = "f32:bsh:1";
+      const Instance instance(c);
+      const std::streamoff begin = std::max<std::streamoff>(std::ifstream(file, std::ios::ate).tellg(), 0);
+      ASSERT_EQ(forward(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
+      std::ifstream lines(file);
+      lines.seekg(begin);
+      double bytes = 0;
+      const std::string name = "\"global_bytes_read\":";
+      for (std::string line; std::getline(lines, line);)
+        if (const size_t at = line.find(name); at != std::string::npos)
+          bytes += std::atof(line.c_str() + at + name.size());
+      const double table = page == 0 ? 0 : 4;  // that a key looks its page up in
+      const double cache = 2048 * 2 * (2 * (double(row_bytes(dtype, 128)) + 4) + table);
+      EXPECT_GT(bytes, cache) << repeat_line(c, kernel);
+      EXPECT_LT(bytes, 1.03 * cache) << repeat_line(c, kernel);
+    }
+  }
+}
+
 TEST_TARGETS(Quantised, {"f32", "f16", "mixed"});
+INSTANTIATE_TEST_SUITE_P(Engine, CountedQuantised, testing::ValuesIn(gpu_targets({"f16"})), target_name);
 INSTANTIATE_TEST_SUITE_P(Gpu, Quantised, testing::ValuesIn(gpu_targets({"f32", "f16", "bf16", "mixed"})), target_name);
 
 }  // namespace

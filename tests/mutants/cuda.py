@@ -69,6 +69,15 @@ CUDA = [
     emulated("even_rows_far_apart", "src/cuda/derive.h", "dim % 8 == 0 && near ?", "dim % 8 == 0 ?", "^cuda_offsets"),
     emulated("rows_of_values", "kernels/forward/mma/tiles.h", "!is_near(p.k) || !is_near(p.v)", "!is_near(p.k)", "^cuda_plan"),
     emulated("columns_of_wide_values", "kernels/forward/mma_wide/tiles.h", "a.head_dim_v > columns", "a.head_dim_v > 576", "^cuda_devices"),
+    emulated(
+        "scales_of_groups_on_tensor_cores",
+        "kernels/forward/mma_quantised/tiles.h",
+        "scale.data != nullptr && scale.channels != dim",
+        "false",
+        r"^quantised\.f16\.sm_80",
+    ),
+    emulated("few_rows_of_the_last_kernel", "src/cuda/forward_plan.cpp", " && takes_few;", ";", r"^quantised\.f16\.sm_80"),
+    emulated("values_of_another_type", "src/cuda/cuda.cpp", "attention.v_dtype != attention.kv_dtype", "false", "^cuda_devices"),
     emulated("aligned_values", "kernels/forward/mma/tiles.h", "!is_aligned(p.v, p.head_dim_v, 2) ||", "", "^cuda_plan"),
     emulated(
         "two_splits_at_least",

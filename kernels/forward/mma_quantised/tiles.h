@@ -1,0 +1,109 @@
+// The tiles of the tensor-core kernels for quantised keys and values, for every SM, head dimension and entry point.
+#pragma once
+
+#include "common/quantised_params.h"
+
+namespace fa::kernels::mma_quantised {
+
+/// Tiles of codes that are on their way, or in use.
+constexpr int slots = 2;
+
+/// The configuration of a block. In shared memory are queries, a tile of keys and one of values in 16 bits, and codes.
+struct Shape {
+  int row_blocks;                        // of 16 rows, that a warp has
+  int warps;                             // of a block
+  int keys;                              // of a tile
+  bool split_keys_across_warps = false;  // all have the same rows, and each its part of a tile's keys
+  bool q_in_registers = false;           // nowhere
+};
+
+/// Every row of a block uses what is widened once: as many rows as an SM has room for.
+constexpr Shape split_shape(const Arch &arch, int dim) {
+  if (dim <= 128) return {1, 8, 32};
+  return {1, 4, arch.has(cp_async) ? 32 : 16};
+}
+
+constexpr Shape decode_shape(int dim) {
+  if (dim <= 128) return {1, 4, 64, true};
+  return {1, 2, 32, true};
+}
+
+constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
+  return entry == Entry::decode ? decode_shape(dim) : split_shape(arch, dim);
+}
+
+constexpr int rows(const Shape &s) {
+  return 16 * s.row_blocks * (s.split_keys_across_warps ? 1 : s.warps);
+}
+
+/// Slots of codes: SM 75, which copies them at once, has none in advance.
+constexpr int slots_of(const Arch &arch) {
+  return arch.has(cp_async) ? slots : 1;
+}
+
+/// What is kept of each row, and of the block.
+constexpr int state_bytes(const Shape &s) {
+  return (rows(s) * 9 + 128 + 127) / 128 * 128;
+}
+
+/// Numbers of a key that two tiles have room for, where it is, and a number of each row.
+constexpr int factor_bytes(const Shape &s) {
+  return 56 * s.keys + rows(s) * 4 + 96;
+}
+
+/// Tiles first, as they need alignment.
+constexpr int shared_bytes(const Arch &arch, const Shape &s, int dim) {
+  return (rows(s) + 2 * s.keys) * dim * 2 + state_bytes(s) + slots_of(arch) * 2 * s.keys * dim + factor_bytes(s);
+}
+
+constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
+  if (entry != Entry::split && entry != Entry::decode) return {};
+  const Shape s = shape(arch, dim, entry);
+  return {rows(s), s.keys, 32 * s.warps, shared_bytes(arch, s, dim), 1, slots_of(arch)};
+}
+
+constexpr const char *unsupported_reason(const Attention &a) {
+  if (!is_16_bit(a.q_dtype)) return "q is not of a 16-bit type";
+  if (a.out_dtype != f32 && a.out_dtype != a.q_dtype) return "out is neither f32 nor of q's type";
+  return nullptr;
+}
+
+constexpr bool is_code(int32_t dtype) {
+  return code_kind(dtype) == CodeKind::integer || code_kind(dtype) == CodeKind::floating;
+}
+
+constexpr const char *unsupported_types_reason(const Attention &a, int32_t v_dtype) {
+  return is_code(a.kv_dtype) && is_code(v_dtype) ? nullptr
+                                                 : "k and v are not both of FA_I8, FA_I4, FA_U4, FA_E4M3 or FA_E5M2";
+}
+
+/// Products of codes less the whole part of a zero are exact in 16 bits, and scales of keys are factors of products.
+inline const char *unsupported_factors_reason(const QuantisedParams &p) {
+  for (const bool of_k : {true, false}) {
+    const Factors &scale = p.factors[of_k ? k_scale : v_scale], &zero = p.factors[of_k ? k_zero : v_zero];
+    const int32_t dim = of_k ? p.head_dim : p.head_dim_v, dtype = of_k ? p.kv_dtype : p.v_dtype;
+    if (scale.data != nullptr && scale.channels != dim) return "scales of groups of channels";
+    if (zero.data != nullptr && zero.channels != dim) return "zeros of groups of channels";
+    if (zero.data != nullptr && code_kind(dtype) == CodeKind::floating) return "zeros of floating codes";
+    const View &rows = of_k ? p.k : p.v;
+    if (rows.stride[3] != (dtype == i4 || dtype == u4 ? 0 : 1)) return "elements of a row that are not adjacent";
+  }
+  return nullptr;
+}
+
+#ifndef __CUDACC_RTC__  // which would put it on the device
+/// f16 and bf16 queries up to head dimension 256.
+inline constexpr QuantisedFamily family = {
+    {
+        tile,
+        [](const Attention &a) { return Dtype(a.q_dtype); },
+        unsupported_reason,
+        [](Entry, const Params &) -> const char * { return nullptr; },
+        false,
+    },
+    unsupported_types_reason,
+    unsupported_factors_reason,
+};
+#endif
+
+}  // namespace fa::kernels::mma_quantised
