@@ -163,9 +163,8 @@
  * A scale or a zero that is NaN or infinite makes the elements that it belongs to NaN [F256]. Neither codes nor scales of a
  * masked key reach a query that does not attend it [F257].
  *
- * What F25 demands of products, it demands of |q[d] (code[d] - zero)| as well [F258]. fa_backward refuses these types [F259],
- * and so does fa_append in this version. GPUs read all of them, and a v of another type than k, in calls with any other feature
- * [F310].
+ * What F25 demands of products, it demands of |q[d] (code[d] - zero)| as well [F258]. fa_backward refuses these types [F259].
+ * GPUs read all of them, and a v of another type than k, in calls with any other feature [F310].
  *
  *
  * TREES OF NEW TOKENS
@@ -300,6 +299,40 @@
  * block_table with kv_batch_idx [F237]; one of rotary_cos and rotary_sin, of q and q_out, or of v and v_cache without the
  * other [F238]; q, positions or FA_APPEND_ROTARY_* without rotary_cos [F239]; rotary_cos with slot_mapping where neither
  * positions nor cache_seqlens say where tokens are [F240].
+ *
+ *
+ * APPENDING TO A QUANTISED CACHE
+ *
+ * Where the cache is quantised, fa_append writes codes. That of a number x, which is rotated before and has the precision of
+ * f32 then, is
+ *
+ *   x / scale + zero     of FA_I8, FA_I4, FA_U4, FA_E4M3, FA_E5M2: computed in f32 and rounded to the nearest code, ties to
+ *                        even, the largest or smallest one where it is beyond all [F290]
+ *   as in ggml           of FA_Q8_0, FA_Q4_0: blocks have the bits, scales included, that quantize_row_q8_0_ref and
+ *                        quantize_row_q4_0_ref of ggml give them [F291], except as in F297
+ *
+ * k_scale, v_scale, k_zero and v_zero are those of fa_forward on this cache, which reads (code - zero) * scale. The row of the
+ * cache that a token goes to chooses theirs [F292]. The code of NaN is NaN, and of integers 0; where the scale is 0, NaN or
+ * infinite, all codes are 0 [F293].
+ *
+ * Under FA_APPEND_COMPUTE_SCALES the call computes scales and zeros and writes them, one for each new token, head and group of
+ * channels, and no others [F294]:
+ *
+ *   scale = max |x| / c                                      c is the largest code: 127 of FA_I8, 7 of FA_I4, 448 of FA_E4M3,
+ *                                                            57344 of FA_E5M2 [F295]
+ *   scale = max(max x / 15 - min x / 15, max |x| / 256)      of FA_U4, which needs a zero; the others have none [F296]
+ *   zero = -min x / scale
+ *
+ * Each is rounded to the type of its tensor, and codes are those for the rounded one. A NaN or an infinity among the numbers
+ * makes their computed scale NaN, that of a block too, and their codes 0 [F297]. Numbers that are all 0 have the scale 0, the
+ * zero 0 and codes 0: they are read as 0 [F298].
+ *
+ * Scales may lie within the rows of the cache, next to their codes: memory is shared only where bytes are [F299]. GPUs do not
+ * write codes yet (FA_ERROR_UNSUPPORTED).
+ *
+ * Refused, as FA_ERROR_INVALID_ARGUMENT: integer codes without a scale, and any but blocks under the flag [F300]; scales or zeros
+ * of blocks, or of a cache that is not quantised [F301]; under the flag, tensors of scales whose first three dimensions are not
+ * those of the cache [F302], FA_U4 without a zero, a zero of another type [F303], and a cache that is not quantised at all [F304].
  *
  *
  * THREADS, MEMORY, ERRORS
@@ -440,6 +473,7 @@ enum {
 
 /* fa_append_args.flags, any of these or-ed together. */
 enum {
+  FA_APPEND_COMPUTE_SCALES = 1,     /* scales and zeros of new tokens are computed and written; else they are read */
   FA_APPEND_ROTARY_INTERLEAVED = 2, /* pairs are neighbours (GPT-J's rotary embedding); else halves apart (GPT-NeoX's) */
   FA_APPEND_ROTARY_TAIL = 4         /* the last rotary_dim elements of a row are rotated, not the first */
 };
@@ -627,6 +661,12 @@ typedef struct fa_append_args {
   fa_tensor v;       /* absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types */
   fa_tensor k_cache; /* written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D) */
   fa_tensor v_cache; /* absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache */
+
+  fa_tensor k_scale; /* absent; as fa_forward_args.k_scale for this cache: (B, Sk, Hkv, G), each may be 1, paged as k_cache; under
+                        FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache */
+  fa_tensor v_scale; /* absent; as k_scale, for v_cache and Dv */
+  fa_tensor k_zero;  /* absent; as k_scale, with a G of its own; written: as k_scale */
+  fa_tensor v_zero;  /* absent; as k_zero, for v_cache and Dv */
 
   fa_tensor q;     /* absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16 */
   fa_tensor q_out; /* absent; written; as q; dtype_q; may be exactly q: the same data, strides and type [F241] */

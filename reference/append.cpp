@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "reference/codes.h"
 #include "reference/gpu.h"
 #include "reference/number.h"
 #include "reference/run.h"
@@ -16,7 +17,7 @@ namespace {
 
 char *at(const fa_tensor &t, int64_t i, int64_t j, int64_t k, int64_t l) {
   const int64_t offset = i * t.stride[0] + j * t.stride[1] + k * t.stride[2] + l * t.stride[3];
-  return static_cast<char *>(t.data) + offset * dtype_bytes(t.dtype);
+  return static_cast<char *>(t.data) + row_bytes(t.dtype, offset);
 }
 
 double number(const fa_tensor &t, int64_t i, int64_t j, int64_t k = 0, int64_t l = 0) {
@@ -71,6 +72,22 @@ uint32_t bits_at(const char *p, fa_dtype dtype) {
   return bits;
 }
 
+/// The scales, or the zeros, of a row of codes.
+ExpectedCodes::Factor factor_of(const fa_tensor &t, Place place, int64_t h, int64_t dim, float absent, bool computed) {
+  ExpectedCodes::Factor factor;
+  if (!t.data) {
+    if (!computed) factor.given.assign(size_t(dim), absent);
+    return factor;
+  }
+  const auto index = [&](int axis, int64_t of) { return t.shape[axis] == 1 ? 0 : of; };
+  factor.dtype = t.dtype;
+  for (int64_t g = 0; g < t.shape[3]; ++g)
+    factor.at.push_back(at(t, index(0, place.entry), index(1, place.row), index(2, h), g));
+  for (int64_t d = 0; d < dim && !computed; ++d)
+    factor.given.push_back(float(load(factor.at[size_t(d / (dim / t.shape[3]))], t.dtype)));
+  return factor;
+}
+
 /// Elements of a row as it goes from one tensor to another.
 class Row {
  public:
@@ -87,6 +104,26 @@ class Row {
     e.bits = bits_at(from_.dtype == to_.dtype ? x : rounded, to_.dtype);
     if (from_.dtype != to_.dtype && std::isnan(value)) e.copied = false, e.value = value;
     return e;
+  }
+
+  /// The same of element d in f32, whether it is rotated or not.
+  ExpectedCodes::Number in_f32(int64_t h, int64_t d, bool is_rotated, int64_t p) const {
+    if (!is_rotated || !has_pair(d)) {
+      const auto x = float(number(from_, source_.entry, source_.row, h, d));
+      return {x, x};
+    }
+    const ExpectedAppend::Element e = rotated(h, d, p);
+    if (e.spread / 2 > largest(FA_F32)) return {0, 0, true};
+    if (!std::isfinite(e.value)) return {float(e.value), float(e.value)};
+    const double error = std::ldexp(e.spread, -24) + smallest(FA_F32);
+    return {float(e.value - error), float(e.value + error)};
+  }
+
+  /// Whether the rotation reaches element d.
+  bool has_pair(int64_t d) const {
+    const int64_t width = 2 * a_.rotary_cos.shape[3],
+                  begin = a_.flags & FA_APPEND_ROTARY_TAIL ? from_.shape[3] - width : 0;
+    return begin <= d && d < begin + width;
   }
 
   /// Of position p of the tables.
@@ -135,10 +172,27 @@ ExpectedAppend::ExpectedAppend(const fa_desc &, const fa_append_args &args) {
   };
   for (const auto &[place, token] : last) {
     const Sequence s(args, token.first);
-    const Place source = {s.entry, s.first + token.second};
-    add(Row(args, args.k, source, args.k_cache, place), args.k_cache, rotates,
-        rotates ? s.position(false, token.second) : 0);
-    if (args.v.data) add(Row(args, args.v, source, args.v_cache, place), args.v_cache, false, 0);
+    const Place source = {s.entry, s.first + token.second}, to = place;
+    const bool computed = args.flags & FA_APPEND_COMPUTE_SCALES;
+    const auto write = [&](const Row &row, const fa_tensor &cache, const fa_tensor &scale, const fa_tensor &zero,
+                           bool rotated, int64_t position) {
+      if (!codes_of(cache.dtype)) return add(row, cache, rotated, position);
+      for (int64_t h = 0; h < cache.shape[2]; ++h) {
+        ExpectedCodes codes;
+        codes.row = at(cache, to.entry, to.row, h, 0);
+        codes.step = cache.stride[3];
+        codes.dtype = cache.dtype;
+        codes.computed = computed && !codes_of(cache.dtype)->block;
+        for (int64_t d = 0; d < cache.shape[3]; ++d) codes.numbers.push_back(row.in_f32(h, d, rotated, position));
+        codes.scale = factor_of(scale, to, h, cache.shape[3], 1, codes.computed);
+        codes.zero = factor_of(zero, to, h, cache.shape[3], -0.0F, codes.computed);
+        codes_.push_back(std::move(codes));
+      }
+    };
+    write(Row(args, args.k, source, args.k_cache, place), args.k_cache, args.k_scale, args.k_zero, rotates,
+          rotates ? s.position(false, token.second) : 0);
+    if (args.v.data)
+      write(Row(args, args.v, source, args.v_cache, place), args.v_cache, args.v_scale, args.v_zero, false, 0);
   }
   for (int64_t b = 0; b < batch && args.q.data; ++b) {
     const Sequence s(args, b);
@@ -181,20 +235,29 @@ std::string difference(const AppendInstance &instance, const ExpectedAppend &exp
   std::vector<Output> outputs;
   size_t all = 0;
   for (const auto &[name, tensor] : {std::pair{"k_cache", &instance.k_cache}, std::pair{"v_cache", &instance.v_cache},
-                                     std::pair{"q_out", &instance.q_out}, std::pair{"q", &instance.q}}) {
+                                     std::pair{"q_out", &instance.q_out}, std::pair{"q", &instance.q},
+                                     std::pair{"k_scale", &instance.k_scale}, std::pair{"v_scale", &instance.v_scale},
+                                     std::pair{"k_zero", &instance.k_zero}, std::pair{"v_zero", &instance.v_zero}}) {
     outputs.push_back({name, *tensor, tensor->bytes().size(), all});
     all += outputs.back().bytes;
   }
   std::vector<char> allowed = before;
   const std::vector<char> after = instance.outputs();
-  for (const ExpectedAppend::Element &e : expected.elements()) {
+  const auto allow = [&](const char *at, int64_t bytes, const auto &fault_of_it) -> std::string {
     for (const Output &output : outputs) {
-      const auto place = size_t(e.at - output.tensor.memory());  // far too large where it lies before
+      const auto place = size_t(at - output.tensor.memory());  // far too large where it lies before
       if (place >= output.bytes) continue;
-      if (const std::string fault = fault_of(e); !fault.empty())
-        return std::string(output.name) + ", byte " + std::to_string(place) + " " + fault;
-      std::copy_n(&after[output.offset + place], dtype_bytes(e.dtype), &allowed[output.offset + place]);
+      if (const std::string fault = fault_of_it(); !fault.empty())
+        return std::string(output.name) + ", byte " + std::to_string(place) + ": " + fault;
+      std::copy_n(&after[output.offset + place], bytes, &allowed[output.offset + place]);
     }
+    return "";
+  };
+  for (const ExpectedAppend::Element &e : expected.elements())
+    if (std::string text = allow(e.at, dtype_bytes(e.dtype), [&] { return fault_of(e); }); !text.empty()) return text;
+  for (const ExpectedCodes &codes : expected.codes()) {
+    if (std::string text = allow(codes.row, 0, [&] { return codes.fault(); }); !text.empty()) return text;
+    codes.each_written([&](const char *at, int64_t bytes) { allow(at, bytes, [] { return std::string(); }); });
   }
   for (const Output &output : outputs)
     for (size_t i = output.offset; i < output.offset + output.bytes; ++i)

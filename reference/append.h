@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reference/append_case.h"
+#include "reference/append_codes.h"
 #include "reference/memory.h"
 #include "schema/fields.def"
 
@@ -39,6 +40,7 @@ class AppendInstance {
   void make_arrays(Guard guard);
   void make_inputs(Guard guard);
   void make_cache(Guard guard);
+  void make_scales(Guard guard);
   void make_rotary(Guard guard);
   void make_slots(Guard guard);
   int64_t new_rows() const;  // of k
@@ -63,9 +65,11 @@ class ExpectedAppend {
   ExpectedAppend(const fa_desc &desc, const fa_append_args &args);
 
   const std::vector<Element> &elements() const { return elements_; }
+  const std::vector<ExpectedCodes> &codes() const { return codes_; }
 
  private:
   std::vector<Element> elements_;
+  std::vector<ExpectedCodes> codes_;  // of quantised rows
 };
 
 /// "" when a call of the instance's has left in its outputs what is expected, and nothing else changed since `before`;

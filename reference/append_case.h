@@ -20,6 +20,9 @@ struct AppendCase {
   int64_t b = 2, sn = 3, hkv = 2, d = 64, dv = 0;  // dv 0: as d
   int64_t rows = 40;                               // of a sequence in the cache
   fa_dtype q = FA_F32, k = FA_DTYPE_DEFAULT, v = FA_DTYPE_DEFAULT, cache = FA_DTYPE_DEFAULT;  // k and v: as q
+  fa_dtype v_cache = FA_DTYPE_DEFAULT;                                                        // as cache
+  std::string kscale, vscale, kzero, vzero;  // of quantised caches, as Case has them: "f32:bsh:4"
+  bool computed = false;                     // they are written
 
   bool packed = false, used = false, lens = false, leftpad = false, batch_idx = false, bounds = false;
   bool keys_alone = false;  // no v
@@ -47,6 +50,7 @@ struct AppendCase {
   fa_dtype k_type() const { return k ? k : q; }
   fa_dtype v_type() const { return v ? v : q; }
   fa_dtype cache_type() const { return cache ? cache : q; }
+  fa_dtype v_cache_type() const { return v_cache ? v_cache : cache_type(); }
   fa_dtype q_type() const { return q_given ? q_given : q; }
 };
 

@@ -3,6 +3,8 @@
 #include <limits>
 
 #include "reference/append.h"
+#include "reference/codes.h"
+#include "reference/factors.h"
 #include "reference/number.h"
 #include "reference/random.h"
 
@@ -12,7 +14,17 @@ namespace {
 constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
 
 /// Streams of random numbers.
-enum : uint64_t { for_k = 1, for_v, for_q, for_cache, for_tables, for_lengths, for_places, for_special };
+enum : uint64_t {
+  for_k = 1,
+  for_v,
+  for_q,
+  for_cache,
+  for_tables,
+  for_lengths,
+  for_places,
+  for_special,
+  for_scales = 1000
+};
 
 int64_t draw(const AppendCase &c, uint64_t stream, uint64_t index, int64_t low, int64_t high) {
   return low + int64_t(hash(c.seed, stream, index) % uint64_t(std::max<int64_t>(high - low, 0) + 1));
@@ -43,6 +55,7 @@ AppendInstance::AppendInstance(const AppendCase &of, Guard guard) : c(of) {
   desc.device = FA_DEVICE_CPU;
   desc.dtype_q = c.q;
   desc.dtype_kv = c.cache;
+  desc.dtype_v = c.v_cache;
   desc.head_dim = c.d;
   desc.head_dim_v = c.dv;
   desc.num_threads = c.threads;
@@ -98,12 +111,13 @@ void AppendInstance::make_cache(Guard guard) {
   const int64_t width = (c.rows + c.page - 1) / c.page;
   entries_ = paged ? c.b * width + 1 : c.batch_idx ? c.b + 2 : c.b;
   const int64_t rows = paged ? c.page : c.rows;
-  k_cache = Tensor({entries_, rows, c.hkv, c.d}, c.cache_type(), c.k_cache_layout, guard);
-  k_cache.randomise(c.seed, for_cache, 1);
-  if (!c.keys_alone) {
-    v_cache = Tensor({entries_, rows, c.hkv, c.dim_v()}, c.cache_type(), c.v_cache_layout, guard);
-    v_cache.randomise(c.seed, for_cache + 100, 1);
-  }
+  const auto make = [&](Tensor *t, int64_t dim, fa_dtype dtype, Layout layout, uint64_t stream) {
+    *t = Tensor({entries_, rows, c.hkv, dim}, dtype, layout, guard);
+    if (!codes_of(dtype)) t->randomise(c.seed, stream, 1);  // codes hold the pattern
+  };
+  make(&k_cache, c.d, c.cache_type(), c.k_cache_layout, for_cache);
+  if (!c.keys_alone) make(&v_cache, c.dim_v(), c.v_cache_type(), c.v_cache_layout, for_cache + 100);
+  make_scales(guard);
   if (c.places == Places::pages) {
     const std::vector<int64_t> order = scattered(c, c.b * width);
     block_table =
@@ -114,6 +128,27 @@ void AppendInstance::make_cache(Guard guard) {
   } else if (paged) {
     make_slots(guard);
   }
+}
+
+void AppendInstance::make_scales(Guard guard) {
+  const auto make = [&](Tensor *t, const std::string &words, const Tensor &of, Layout layout, uint64_t stream,
+                        bool zero) {
+    if (words.empty() || !of) return;
+    *t = factors_of(words, of.shape(), layout, guard, [&](int64_t n) {
+      const uint64_t bits = hash(c.seed, for_scales + stream, uint64_t(n));
+      if (c.special && bits % 9 == 0) {
+        const double numbers[] = {nan, infinity, -infinity, 0, -0.0, smallest(FA_F32)};
+        return numbers[bits / 9 % std::size(numbers)];
+      }
+      if (zero) return middle_code(of.dtype()) + normal(bits);
+      return (bits % 16 == 1 ? -1 : 1) * (1 + double(bits % 64) / 64) * 2.5 / largest_code(of.dtype());
+    });
+    if (c.computed) t->clear();
+  };
+  make(&k_scale, c.kscale, k_cache, c.k_cache_layout, 0, false);
+  make(&k_zero, c.kzero, k_cache, c.k_cache_layout, 1, true);
+  make(&v_scale, c.vscale, v_cache, c.v_cache_layout, 2, false);
+  make(&v_zero, c.vzero, v_cache, c.v_cache_layout, 3, true);
 }
 
 /// Some in a row, some apart.
@@ -162,11 +197,12 @@ void AppendInstance::bind() {
   if (c.packed || c.bounds) args.max_seqlen_new = c.sn;
   if (c.interleaved) args.flags |= FA_APPEND_ROTARY_INTERLEAVED;
   if (c.tail) args.flags |= FA_APPEND_ROTARY_TAIL;
+  if (c.computed) args.flags |= FA_APPEND_COMPUTE_SCALES;
 }
 
 std::vector<char> AppendInstance::outputs() const {
   std::vector<char> all;
-  for (const Tensor *t : {&k_cache, &v_cache, &q_out, &q}) {
+  for (const Tensor *t : {&k_cache, &v_cache, &q_out, &q, &k_scale, &v_scale, &k_zero, &v_zero}) {
     const std::vector<char> bytes = t->bytes();
     all.insert(all.end(), bytes.begin(), bytes.end());
   }

@@ -69,8 +69,9 @@ template <class Decode>
 uint8_t nearest_float(double x, uint8_t last, Decode decode) {
   if (std::isnan(x)) return 0x7f;
   const double size = std::abs(x);
-  uint8_t code = 0;
-  while (code < last && decode(uint8_t(code + 1)) <= size) ++code;
+  uint8_t code = 0;  // the largest one that is not above it
+  for (int step = 64; step > 0; step /= 2)
+    if (code + step <= last && decode(uint8_t(code + step)) <= size) code = uint8_t(code + step);
   if (code < last) {
     const double below = size - decode(code), above = decode(uint8_t(code + 1)) - size;
     if (above < below || (above == below && code % 2 != 0)) ++code;

@@ -163,11 +163,11 @@ def julia():
     lines += constant("append_indices", (quoted(field.name) for field in optional if field.type == "index"))
     lines += ["", '"its arrays,"']
     lines += constant("append_entries", (f"{field.name} = {field.more}" for field in arrays))
-    sizes.update(rows="(D, Hq, S, B)", table="(pairs, positions)", places="(S) or (S, B)")
+    sizes.update(rows="(D, Hq, S, B)", factors="(G, Hkv, Sk, B), each may be 1", table="(pairs, positions)", places="(S) or (S, B)")
     types.update(like_q="", as_desc_q="", index=", `Int32` or `Int64`")
     lines += ["", '"and rows of the table in its documentation."', 'const append_rows = """']
     for field in optional:
-        written = "written: " if field.access == "written" else ""
+        written = {"written": "written: ", "computed": "written under `compute_scales`: "}.get(field.access, "")
         lines.append(f"| `{field.name}` | {sizes[SCHEMA.forms[field.shape]]} | {written}{field.text}{types[field.type]} |")
     for field in arrays:
         lines.append(f"| `{field.name}` | sequences{' + 1' if field.more else ''} | {field.text} |")
@@ -210,7 +210,8 @@ def rust():
     lines += methods("the inputs of both passes", "optional_inputs", OPTIONAL, ARRAYS)
     lines += methods("the tensors that belong to quantised keys and values", "quantised_inputs", QUANTISED)
     lines += methods("the tree of new tokens", "tree_inputs", TREE)
-    lines += methods("the optional fields of fa_append_args but v and v_cache", "append_inputs", APPEND_OPTIONAL, APPEND_ARRAYS)
+    of_append = [field for field in APPEND_OPTIONAL if field.access != "computed"]  # those are set by hand
+    lines += methods("fields of fa_append_args", "append_inputs", of_append, APPEND_ARRAYS)
     return "\n".join([*lines, "", "pub(crate) use {append_inputs, optional_inputs, quantised_inputs, tree_inputs};"])
 
 
@@ -264,7 +265,7 @@ def meaning(field, comment):
         return f"i32[B{' + 1' if field.more else ''}]; {field.text}"
     if field.kind == "other":
         return field.text
-    use = ", written" if field.access == "written" else ""
+    use = {"written": ", written", "computed": ", written under FA_APPEND_COMPUTE_SCALES"}.get(field.access, "")
     return f"{field.presence}{use}; {SCHEMA.shapes[field.shape]}; {SCHEMA.types[field.type]}; {field.text}"
 
 

@@ -12,7 +12,7 @@
 
 namespace fa::schema {
 
-enum class Access { read, written };
+enum class Access { read, written, computed };
 enum class Presence { required, optional };
 
 /// The layouts of callers' arrays that become a tensor.

@@ -196,7 +196,7 @@ void OnGpu<Args>::fetch() const {
   wait();
   for (const auto &t : schema::Fields<Args>::tensors) {
     const fa_tensor &to = host_.*t.field, &from = args.*t.field;
-    if (t.access == schema::Access::written && to.data)
+    if (t.access != schema::Access::read && to.data)
       call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
   }
 }

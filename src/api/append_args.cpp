@@ -4,6 +4,7 @@
 #include "api/args.h"
 #include "api/fields.h"
 #include "api/overlap.h"
+#include "api/quantised.h"
 #include "api/struct_size.h"
 #include "api/tensors.h"
 
@@ -16,21 +17,8 @@ constexpr StructSizeRule<fa_append_args> size_rule = {
 
 constexpr fa_append_args defaults = {};
 
-constexpr uint32_t rotary_flags = FA_APPEND_ROTARY_INTERLEAVED | FA_APPEND_ROTARY_TAIL, known_flags = rotary_flags;
-
-/// Rows are written as they are computed: with as many bits as numbers have.
-bool check_types(const Attention &a) {
-  const struct {
-    const char *field;
-    fa_dtype dtype;
-  } types[] = {{"desc.dtype_kv", a.kv_dtype}, {"desc.dtype_v", a.v_dtype}};
-  for (const auto &type : types) {
-    if (!is_quantised(type.dtype)) continue;
-    return refuse("%s is %s, but fa_append does not quantise in this version; expected FA_F32, FA_F16 or FA_BF16",
-                  type.field, dtype_name(type.dtype));
-  }
-  return true;
-}
+constexpr uint32_t rotary_flags = FA_APPEND_ROTARY_INTERLEAVED | FA_APPEND_ROTARY_TAIL,
+                   known_flags = rotary_flags | FA_APPEND_COMPUTE_SCALES;
 
 /// What chooses rows of the cache.
 bool check_places(const fa_append_args &args) {
@@ -73,6 +61,7 @@ bool check_rotary(const fa_append_args &args) {
 
 bool read_numbers(const fa_append_args &args, AppendCall *call) {
   call->stream = args.stream;
+  call->computes_scales = args.flags & FA_APPEND_COMPUTE_SCALES;
   call->interleaved = args.flags & FA_APPEND_ROTARY_INTERLEAVED;
   call->rotates_tail = args.flags & FA_APPEND_ROTARY_TAIL;
   if (args.flags & ~known_flags) {
@@ -92,8 +81,8 @@ bool read_args(const Attention &attention, const fa_append_args *args, Purpose p
   const fa_append_args *a = upgrade_struct(size_rule, args, defaults, &storage);
   if (!a) return false;
   call->attention = &attention;
-  return check_types(attention) && check_places(*a) && read_numbers(*a, call) && check_rotary(*a) && read_arrays(*a, call) &&
-         read_tensors(attention, *a, purpose, call) &&
+  return check_places(*a) && read_numbers(*a, call) && check_rotary(*a) && read_arrays(*a, call) &&
+         read_tensors(attention, *a, purpose, call) && read_factors(*a, purpose, call) &&
          (purpose == Purpose::size || (read_workspace(*a, call) && check_overlap(*a, *call)));
 }
 

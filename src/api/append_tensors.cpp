@@ -20,7 +20,7 @@ class Reader {
   bool read(const TensorFieldOf<fa_append_args, AppendCall> &t) {
     const fa_tensor &given = args_.*t.given;
     const bool required = t.presence == Presence::required;
-    const Use use = {.written = t.access == Access::written, .data = !required || purpose_ == Purpose::run};
+    const Use use = {.written = is_written(c_, t.access), .data = !required || purpose_ == Purpose::run};
     if (!required && !given.data) return true;
     return read_tensor(t.name, given, use, types_of(t.type, a_), shape(t.shape), &(c_.*t.view)) && derive(t.shape);
   }
@@ -41,6 +41,10 @@ class Reader {
       case ShapeRule::values:
         return {exactly(cache[0], "as k_cache"), exactly(cache[1], "as k_cache"), exactly(c_.heads_kv, "heads, as k"),
                 dim_v};
+      case ShapeRule::of_keys:
+        return factors(a_.head_dim, "groups of channels: a divisor of desc.head_dim");
+      case ShapeRule::of_values:
+        return factors(a_.head_dim_v, "groups of channels: a divisor of desc.head_dim_v");
       case ShapeRule::queries:
         return {exactly(k[0], "as k"), queries(), any("heads"), dim};
       case ShapeRule::as_q:
@@ -74,6 +78,19 @@ class Reader {
   }
 
   Dim rows() const { return in_pages() ? Dim{1, max_length, "rows of a page"} : any("rows of the cache"); }
+
+  /// Of scales and zeros.
+  Shape factors(int64_t dim, const char *groups) const {
+    Shape shape = {};
+    for (size_t i = 0; i < 3; ++i) {
+      const int64_t length = args_.k_cache.shape[i];
+      shape[i] = c_.computes_scales
+                     ? exactly(length, "as k_cache: FA_APPEND_COMPUTE_SCALES writes one for each token and head")
+                     : repeatable(length, length, "as k_cache");
+    }
+    shape[3] = {1, dim, groups};
+    return shape;
+  }
 
   bool in_pages() const { return args_.block_table.data || args_.slot_mapping.data; }
 

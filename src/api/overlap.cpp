@@ -125,11 +125,11 @@ bool check_overlap(const Args &args, const Call &call) {
   };
   add_plain("args.workspace", call.workspace, call.workspace_size);
   each<Fields<Call>::tensors>([&](const auto &t) {
-    if (t.access == Access::written) add(t.name, args.*t.given, call.*t.view);
+    if (is_written(call, t.access)) add(t.name, args.*t.given, call.*t.view);
   });
   const int written = count;
   each<Fields<Call>::tensors>([&](const auto &t) {
-    if (t.access == Access::read && !is_in_place(call, t.view)) add(t.name, args.*t.given, call.*t.view);
+    if (!is_written(call, t.access) && !is_in_place(call, t.view)) add(t.name, args.*t.given, call.*t.view);
   });
   each<Fields<Call>::arrays>([&](const auto &a) {
     add_plain(a.name, call.*a.data, static_cast<size_t>(a.entries(call.batch)) * sizeof(int32_t));

@@ -83,12 +83,15 @@ struct Execution {
   void *stream = nullptr;
 };
 
+/// Of tensors of scales and zeros: consecutive elements of a row that have one in common.
+struct FactorChannels {
+  int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
+};
+
 /// A validated fa_forward_args of fa_forward.
 struct ForwardCall : Inputs, Execution {
   FA_QUANTISED_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
-  struct {
-    int64_t k_scale = 0, v_scale = 0, k_zero = 0, v_zero = 0;
-  } channels;  // consecutive elements of a row that have one in common
+  FactorChannels channels;
 
   FA_TREE_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 
@@ -135,16 +138,18 @@ struct AppendCall : Execution {
 
   int64_t batch = 0;  // sequences
   int64_t heads_q = 0, heads_kv = 0;
-  int64_t rows_new = 0;        // rows of k: shape[1] (all sequences' together when cu_seqlens_new is given)
-  int64_t rows_q = 0;          // the same of q; where there are arrays of new tokens, as many
-  int64_t rows_cache = 0;      // rows of a sequence: shape[1] of k_cache; paged: table width x page_size
-  int64_t batch_cache = 0;     // shape[0] of k_cache: entries, or pages
-  int64_t page_size = 0;       // rows of a page, under block_table and slot_mapping; 0: neither
-  int64_t max_seqlen_new = 0;  // bound on a sequence's new tokens: max_seqlen_new, else rows_new
-  int64_t rotary_pairs = 0;    // of a row; 0: nothing is rotated
-  int64_t rotary_rows = 0;     // positions that the tables have
-  bool interleaved = false;    // FA_APPEND_ROTARY_INTERLEAVED
-  bool rotates_tail = false;   // FA_APPEND_ROTARY_TAIL
+  int64_t rows_new = 0;          // rows of k: shape[1] (all sequences' together when cu_seqlens_new is given)
+  int64_t rows_q = 0;            // the same of q; where there are arrays of new tokens, as many
+  int64_t rows_cache = 0;        // rows of a sequence: shape[1] of k_cache; paged: table width x page_size
+  int64_t batch_cache = 0;       // shape[0] of k_cache: entries, or pages
+  int64_t page_size = 0;         // rows of a page, under block_table and slot_mapping; 0: neither
+  int64_t max_seqlen_new = 0;    // bound on a sequence's new tokens: max_seqlen_new, else rows_new
+  int64_t rotary_pairs = 0;      // of a row; 0: nothing is rotated
+  int64_t rotary_rows = 0;       // positions that the tables have
+  bool interleaved = false;      // FA_APPEND_ROTARY_INTERLEAVED
+  bool rotates_tail = false;     // FA_APPEND_ROTARY_TAIL
+  bool computes_scales = false;  // FA_APPEND_COMPUTE_SCALES
+  FactorChannels channels;
 
   FA_APPEND_FIELDS(FA_VIEW, FA_INDICES, FA_NOTHING)
 

@@ -22,8 +22,8 @@ struct Unit {
   int64_t elements, bytes;
 };
 
-/// The unit of a validated dtype, of 0 bytes where a tensor is absent. Always inlined: compiled for an ISA, no copy of it
-/// may be linked elsewhere.
+/// The unit of a validated dtype, of 0 bytes where a tensor is absent. Always inlined: compiled for an ISA, no copy of
+/// it may be linked elsewhere.
 [[gnu::always_inline]] constexpr Unit unit_of(fa_dtype dtype) {
   switch (static_cast<Dtype>(dtype)) {
 #define FA_ELEMENT(dtype, number, name, use, bits)        \
@@ -79,14 +79,24 @@ constexpr int64_t alignment_of(fa_dtype dtype) {
   return code_kind(dtype) != CodeKind::none;
 }
 
+/// Whether codes have no numbers below 0, without a zero.
+[[gnu::always_inline]] constexpr bool is_unsigned(fa_dtype dtype) {
+  switch (dtype) {
+    case FA_U4:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// The name of a dtype in fa.h; nullptr for any other number.
 constexpr const char *dtype_name(fa_dtype dtype) {
   if (dtype == FA_DTYPE_DEFAULT) return "FA_DTYPE_DEFAULT";
 #define FA_ELEMENT(element, number, name, use, bits) \
   if (dtype == FA_##element) return "FA_" #element;
 #define FA_CODES(format, number, name, kind, elements, bytes) FA_ELEMENT(format, number, name, cache, 0)
-#include "core/codes.inc"
 #include "core/all_elements.inc"
+#include "core/codes.inc"
 #undef FA_ELEMENT
   return nullptr;
 }
@@ -95,8 +105,8 @@ constexpr const char *dtype_name(fa_dtype dtype) {
 constexpr const char *element_name(fa_dtype dtype) {
 #define FA_ELEMENT(element, number, name, use, bits) \
   if (dtype == FA_##element) return #name;
-#include "core/codes.inc"
 #include "core/all_elements.inc"
+#include "core/codes.inc"
 #undef FA_ELEMENT
 #undef FA_CODES
   return "";

@@ -47,6 +47,14 @@ constexpr bool is_tensor = std::same_as<Field, fa_tensor>;
 template <class Field>
 constexpr bool is_array = std::same_as<Field, const int32_t *>;
 
+/// Whether a call writes a tensor of this access.
+template <class Call>
+constexpr bool is_written(const Call &call, Access access) {
+  if constexpr (requires { call.computes_scales; })
+    if (access == Access::computed) return call.computes_scales;
+  return access == Access::written;
+}
+
 #define FA_TENSOR(name, access, presence, type, shape, ...) \
   {"args." #name, Access::access, Presence::presence, TypeRule::type, ShapeRule::shape, &Args::name, &Call::name},
 #define FA_ARRAY(name, more, ...) {"args." #name, more, &Args::name, &Call::name},

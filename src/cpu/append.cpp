@@ -64,13 +64,23 @@ struct Run {
   bool skipped;
 };
 
+/// Of a token and a head in the cache.
+int64_t bytes_of_row(const Attention &a) {
+  return row_bytes(a.kv_dtype, a.head_dim) + row_bytes(a.v_dtype, a.head_dim_v);
+}
+
+/// What belongs to the codes of a tensor of the cache.
+struct Factors {
+  const View &scale, &zero;
+  int64_t scale_channels, zero_channels;
+};
+
 class Worker {
  public:
   Worker(const AppendCall &call, const IsaKernels &kernels, int64_t worker, int64_t workers)
       : c_(call), kernels_(kernels), worker_(worker), workers_(workers) {
     const Attention &a = *c_.attention;
-    const int64_t row = c_.heads_kv * (a.head_dim + a.head_dim_v) * dtype_bytes(a.kv_dtype);
-    unit_ = std::max<int64_t>(unit_bytes / std::max<int64_t>(row, 1), 1);
+    unit_ = std::max<int64_t>(unit_bytes / std::max<int64_t>(c_.heads_kv * bytes_of_row(a), 1), 1);
     may_meet_ = c_.slot_mapping || c_.block_table || c_.kv_batch_idx != nullptr;
   }
 
@@ -87,13 +97,51 @@ class Worker {
     for (int64_t i = 0; i < t.count;) {
       const Run run = run_at(t, i);
       if (!run.skipped && is_mine(run, t, i)) {
-        write(c_.k, c_.k_cache, c_.k_cache.at(run.entry, run.row, 0), c_.attention->head_dim, t, i, run.tokens);
-        if (c_.v)
-          write_plain({c_.v, c_.v_cache, 0, c_.attention->head_dim_v}, c_.v.at(t.batch, t.first + i, 0),
-                      c_.v_cache.at(run.entry, run.row, 0), run.tokens, c_.heads_kv);
+        write_keys(run, t, i);
+        if (c_.v) write_values(run, t, i);
       }
       i += run.tokens;
     }
+  }
+
+  void write_keys(const Run &run, const NewTokens &t, int64_t i) const {
+    const FactorChannels &channels = c_.channels;
+    const int64_t dim = c_.attention->head_dim;
+    if (is_quantised(c_.k_cache.dtype))
+      return quantise({c_.k, c_.k_cache, 0, dim}, {c_.k_scale, c_.k_zero, channels.k_scale, channels.k_zero}, true, run,
+                      t, i);
+    write(c_.k, c_.k_cache, c_.k_cache.at(run.entry, run.row, 0), dim, t, i, run.tokens);
+  }
+
+  void write_values(const Run &run, const NewTokens &t, int64_t i) const {
+    const FactorChannels &channels = c_.channels;
+    const Columns all = {c_.v, c_.v_cache, 0, c_.attention->head_dim_v};
+    if (is_quantised(c_.v_cache.dtype))
+      return quantise(all, {c_.v_scale, c_.v_zero, channels.v_scale, channels.v_zero}, false, run, t, i);
+    write_plain(all, c_.v.at(t.batch, t.first + i, 0), c_.v_cache.at(run.entry, run.row, 0), run.tokens, c_.heads_kv);
+  }
+
+  /// A run's rows as codes.
+  void quantise(const Columns &all, const Factors &factors, bool rotated, const Run &run, const NewTokens &t,
+                int64_t i) const {
+    const int64_t pairs = rotated ? c_.rotary_pairs : 0, first = c_.rotates_tail ? all.dim - 2 * pairs : 0;
+    const Box box =
+        all.box(all.from.at(t.batch, t.first + i, 0), all.to.at(run.entry, run.row, 0), run.tokens, c_.heads_kv);
+    const auto of_token = [&](const View &view, int64_t channels, int64_t n) {
+      char *const at = view ? view.at(run.entry, run.row + n, 0) : nullptr;
+      return TokenFactor{at, view.stride[2], view.stride[3], view.dtype, channels};
+    };
+    for (int64_t n = 0; n < run.tokens; n++) {
+      const TokenCodes codes = {of_token(factors.scale, factors.scale_channels, n),
+                                of_token(factors.zero, factors.zero_channels, n), c_.computes_scales};
+      const TokenRotation rotation = pairs > 0 ? rotation_at(position_of(t, i + n)) : TokenRotation{};
+      kernels_.quantise_rows(rows_of(box, n), codes, rotation, first);
+    }
+  }
+
+  /// The row of the rotary tables for new token i.
+  int64_t position_of(const NewTokens &t, int64_t i) const {
+    return c_.positions ? index_of(c_.positions, t, i) : t.position + i;
   }
 
   /// The tokens from i on that go to consecutive rows, and to one worker.
@@ -238,8 +286,8 @@ int64_t append_workers(const AppendCall &c, int64_t threads) {
   const int64_t entries = c.cu_seqlens_new != nullptr ? 1 : c.batch;
   const double rows = static_cast<double>(entries * c.rows_new) * static_cast<double>(c.heads_kv);
   const double queries = static_cast<double>(entries * c.rows_q) * static_cast<double>(c.heads_q);
-  const double bytes = rows * static_cast<double>((a.head_dim + a.head_dim_v) * dtype_bytes(a.kv_dtype)) +
-                       queries * static_cast<double>(a.head_dim * dtype_bytes(a.q_dtype));
+  const double bytes =
+      rows * static_cast<double>(bytes_of_row(a)) + queries * static_cast<double>(a.head_dim * dtype_bytes(a.q_dtype));
   return std::clamp<int64_t>(static_cast<int64_t>(bytes / worker_bytes), 1, threads);
 }
 

@@ -93,6 +93,7 @@ template <>
 struct Element<FA_I8> {
   static constexpr fa_dtype dtype = FA_I8;
   static constexpr bool in_pairs = false;
+  static constexpr float first_code = -128, last_code = 127, largest_code = 127;  // of max |x|, by a computed scale
   using Bits = int8_t;
   static float to_float(Bits x) { return x; }
 };
@@ -101,6 +102,7 @@ template <>
 struct Element<FA_E4M3> {
   static constexpr fa_dtype dtype = FA_E4M3;
   static constexpr bool in_pairs = false;
+  static constexpr float largest_code = 448;
   using Bits = uint8_t;
   static float to_float(Bits x) {  // as a half of fewer bits, whose exponents are 8 less
     const uint32_t magnitude = x & 0x7f, sign = x & 0x80;
@@ -113,6 +115,7 @@ template <>
 struct Element<FA_E5M2> {
   static constexpr fa_dtype dtype = FA_E5M2;
   static constexpr bool in_pairs = false;
+  static constexpr float largest_code = 57344;
   using Bits = uint8_t;
   static float to_float(Bits x) { return f16_to_float(static_cast<uint16_t>(x << 8)); }
 };
@@ -122,6 +125,7 @@ template <>
 struct Element<FA_I4> {
   static constexpr fa_dtype dtype = FA_I4;
   static constexpr bool in_pairs = true;
+  static constexpr float first_code = -8, last_code = 7, largest_code = 7;
   static int8_t low(uint8_t byte) { return static_cast<int8_t>(((byte & 15) ^ 8) - 8); }
   static int8_t high(uint8_t byte) { return static_cast<int8_t>(((byte >> 4) ^ 8) - 8); }
   static float at(const uint8_t *row, int64_t d) { return d % 2 == 0 ? low(row[d / 2]) : high(row[d / 2]); }
@@ -131,6 +135,7 @@ template <>
 struct Element<FA_U4> {
   static constexpr fa_dtype dtype = FA_U4;
   static constexpr bool in_pairs = true;
+  static constexpr float first_code = 0, last_code = 15, largest_code = 15;
   static int8_t low(uint8_t byte) { return byte & 15; }
   static int8_t high(uint8_t byte) { return static_cast<int8_t>(byte >> 4); }
   static float at(const uint8_t *row, int64_t d) { return d % 2 == 0 ? low(row[d / 2]) : high(row[d / 2]); }

@@ -121,6 +121,9 @@ struct IsaKernels {
   void (*convert_rows)(const TokenRows &rows);
   void (*rotate_rows)(const TokenRows &rows, const TokenRotation &rotation);
 
+  /// Writes a token's whole rows as codes, rotated from element `first` on where the rotation has pairs.
+  void (*quantise_rows)(const TokenRows &rows, const TokenCodes &codes, const TokenRotation &rotation, int64_t first);
+
   const Microkernel &fallback() const { return microkernels[microkernel_count - 1]; }
 };
 

@@ -18,6 +18,20 @@ struct TokenRows {
   int64_t heads, dim;
 };
 
+/// Scales, or zeros, of a token's rows of codes. Strides are in bytes.
+struct TokenFactor {
+  char *data;  // null: absent
+  int64_t head, group;
+  fa_dtype dtype;
+  int64_t channels;  // of a group: consecutive elements that have one in common
+};
+
+/// The codes of a token's rows, which are whole.
+struct TokenCodes {
+  TokenFactor scale, zero;
+  bool computed;  // written, not read
+};
+
 /// A row of the rotary tables, for rows of 2 * pairs elements.
 struct TokenRotation {
   const char *cos, *sin;

@@ -4,6 +4,7 @@
 
 #include "append/append/tiles.h"
 #include "core/dtype.h"
+#include "core/status.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
 
@@ -82,6 +83,14 @@ kernels::AppendParams params_of(const AppendCall &c) {
 
 AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Device &) {
   AppendPlan plan;
+  for (const View &cache : {call.k_cache, call.v_cache})
+    if (is_quantised(cache.dtype)) {
+      plan.status = fail(FA_ERROR_UNSUPPORTED,
+                         "fa_append on a GPU does not write %s yet; expected a cache in memory of the host, or of FA_F32, "
+                         "FA_F16 or FA_BF16",
+                         dtype_name(cache.dtype));
+      return plan;
+    }
   plan.params = params_of(call);
   LaunchLoop &loop = plan.loop[plan.loop_count++];
   loop.schedule.num_splits = loop.schedule.heads_per_tile = 1;

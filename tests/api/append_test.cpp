@@ -61,7 +61,7 @@ const Refusal refusals[] = {
     {"flags_unrotated", [](AppendCall &c) { c.call.flags = FA_APPEND_ROTARY_TAIL; }, {"args.flags is 0x4", "args.rotary_cos"}},  // [F239]
     {"slots_unplaced", [](AppendCall &c) { c.add_slots(); c.add_rotary(); },
      {"args.rotary_cos with args.slot_mapping", "args.positions", "args.cache_seqlens"}},  // [F240]
-    {"flags", [](AppendCall &c) { c.add_rotary(); c.call.flags = 0x13; }, {"args.flags is 0x13", "0x11", "FA_APPEND_*"}},
+    {"flags", [](AppendCall &c) { c.add_rotary(); c.call.flags = 0x33; }, {"args.flags is 0x33", "0x30", "FA_APPEND_*"}},
     {"reserved", [](AppendCall &c) { c.call.reserved = 1; }, {"args.reserved is 1"}},
     {"num_seqs", [](AppendCall &c) { c.call.num_seqs = 3; }, {"args.k.shape[0] is 2", "3 (num_seqs)"}},
     {"num_seqs_negative", [](AppendCall &c) { c.call.num_seqs = -1; }, {"args.num_seqs is -1"}},
@@ -163,7 +163,7 @@ TEST(Append, StructuresOfOtherSizes) {
 
   AppendCall call;
   fa_op *op = call.create();
-  constexpr size_t least = offsetof(fa_append_args, q);
+  constexpr size_t least = offsetof(fa_append_args, k_scale);
   for (size_t size = least; size <= sizeof(fa_append_args); size += 8) {
     if (size < offsetof(fa_append_args, cu_seqlens_new) && (size - least) % sizeof(fa_tensor) != 0) continue;
     fa_append_args shorter;

@@ -84,6 +84,8 @@ struct Full : Base {
       if (rows == Rows::paged) this->of.seqused_k = this->used_k;
       if (rows == Rows::quantised) this->desc.dtype_kv = this->of.k.dtype = this->of.v.dtype = FA_I8;
     }
+    if constexpr (requires { this->of.k_cache; })
+      if (rows == Rows::quantised) this->desc.dtype_kv = this->of.k_cache.dtype = this->of.v_cache.dtype = FA_I8;
   }
 
   /// A tensor of the call by its name.
@@ -106,6 +108,8 @@ struct Full : Base {
         if (shape.peek() == '(' || shape.peek() == ' ') shape.get();
         std::getline(shape, word, &size == dimensions + 3 ? ')' : ',');
         size = sizes.at(word);
+        if constexpr (requires { Base::cache_rows; })
+          if (word == "Sk") size = Base::cache_rows;
       }
     }
     const int64_t *n = dimensions;

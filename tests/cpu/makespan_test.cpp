@@ -176,6 +176,7 @@ constexpr IsaKernels kernels = {
     .merge_parts = [](const MergeCall &, int64_t, int64_t) {},
     .convert_rows = [](const TokenRows &) {},
     .rotate_rows = [](const TokenRows &, const TokenRotation &) {},
+    .quantise_rows = [](const TokenRows &, const TokenCodes &, const TokenRotation &, int64_t) {},
 };
 
 struct Shape {

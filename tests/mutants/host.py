@@ -5,6 +5,7 @@ from mutant import Mutant
 INVARIANT = r"^property\.f32\.(avx2|generic)$"
 PROPERTIES = r"^(bitwise|property)\.f32\.(avx2|generic)$"
 APPENDED = r"^append(_contents)?\.f32\.generic$"
+APPENDED_CODES = r"^append_quantised\.f32\.generic$"
 EXTREME = r"^extremes\.f32\.(avx2|generic)$"
 GRADIENTS = r"^backward(_property)?\.f32\.generic$"
 BEYOND_BF16 = r"^backward_extremes\.bf16\.(avx512_bf16|avx512_bf16_model)$"
@@ -66,6 +67,20 @@ API = [
         "!= CodeKind::integer) return true;",
         "!= CodeKind::none) return true;",
         "^api.quantised",
+    ),
+    Mutant(
+        "computed_scales_of_a_repeated_dimension",
+        "src/api/append_tensors.cpp",
+        "shape[i] = c_.computes_scales\n",
+        "shape[i] = false\n",
+        r"^api\.append",
+    ),
+    Mutant(
+        "computed_scales_in_shared_memory",
+        "src/core/operands.h",
+        "if (access == Access::computed) return call.computes_scales;",
+        "if (access == Access::computed) return false;",
+        r"^api\.append",
     ),
     Mutant(
         "groups_of_channels",
@@ -599,6 +614,55 @@ CPU = [
         "if (is_skipped(c, t, i)) continue;\n    if (const",
         "if (const",
         APPENDED,
+    ),
+    Mutant(
+        "codes_of_rounded_scales",
+        "src/cpu/kernel/quantise.h",
+        "  return load_element(at, dtype);",
+        "  return x;",
+        APPENDED_CODES,
+    ),
+    Mutant(
+        "codes_of_scales_of_zero",
+        "src/cpu/kernel/quantise.h",
+        "factor - factor == 0 && factor != 0;",
+        "factor - factor == 0;",
+        APPENDED_CODES,
+    ),
+    Mutant(
+        "codes_below_all",
+        "src/cpu/kernel/quantise.h",
+        "code = code < low ? low : code;",
+        "",
+        APPENDED_CODES,
+    ),
+    Mutant(
+        "codes_of_subnormal_floats",
+        "src/cpu/kernel/quantise.h",
+        "kept < float_to_bits(smallest_normal) ? subnormal : normal;",
+        "normal;",
+        APPENDED_CODES,
+    ),
+    Mutant(
+        "codes_of_blocks_rounded_down",
+        "src/cpu/kernel/quantise.h",
+        "x + 8.5F",
+        "x + 8",
+        APPENDED_CODES,
+    ),
+    Mutant(
+        "codes_of_numbers_far_from_zero",
+        "src/cpu/kernel/quantise.h",
+        "larger(high / Type::largest_code - low / Type::largest_code, largest / 256)",
+        "high / Type::largest_code - low / Type::largest_code",
+        APPENDED_CODES,
+    ),
+    Mutant(
+        "codes_with_the_first_tokens_scales",
+        "src/cpu/append.cpp",
+        "view.at(run.entry, run.row + n, 0)",
+        "view.at(run.entry, run.row, 0)",
+        APPENDED_CODES,
     ),
     Mutant(
         "append_last_page",

@@ -97,6 +97,8 @@ const FA_ACCUMULATE_DSINKS = Int32(16)
 const FA_MERGE_BASE_2 = Int32(1)
 
 # fa_append_args.flags, any of these or-ed together.
+"scales and zeros of new tokens are computed and written; else they are read"
+const FA_APPEND_COMPUTE_SCALES = Int32(1)
 "pairs are neighbours (GPT-J's rotary embedding); else halves apart (GPT-NeoX's)"
 const FA_APPEND_ROTARY_INTERLEAVED = Int32(2)
 "the last rotary_dim elements of a row are rotated, not the first"
@@ -386,6 +388,11 @@ arrays as there.
 - `v`: absent with v_cache, where keys hold the values; (B, Sn, Hkv, Dv), packed as k; the same types
 - `k_cache`: written; (B, Sk, Hkv, D), dtype_kv; paged: (pages, page_size, Hkv, D)
 - `v_cache`: absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache
+- `k_scale`: absent; as fa_forward_args.k_scale for this cache: (B, Sk, Hkv, G), each may be 1, paged as k_cache;
+  under FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache
+- `v_scale`: absent; as k_scale, for v_cache and Dv
+- `k_zero`: absent; as k_scale, with a G of its own; written: as k_scale
+- `v_zero`: absent; as k_zero, for v_cache and Dv
 - `q`: absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
 - `q_out`: absent; written; as q; dtype_q; may be exactly q: the same data, strides and type
 - `rotary_cos`: absent; (1, positions, 1, rotary_dim / 2); FA_F32 (default), FA_F16, FA_BF16
@@ -413,6 +420,10 @@ struct fa_append_args
     v::fa_tensor
     k_cache::fa_tensor
     v_cache::fa_tensor
+    k_scale::fa_tensor
+    v_scale::fa_tensor
+    k_zero::fa_tensor
+    v_zero::fa_tensor
     q::fa_tensor
     q_out::fa_tensor
     rotary_cos::fa_tensor

@@ -5,8 +5,8 @@ The fa_append_args of a call, and the objects to keep alive while it is used. Th
 [`attention_append!`](@ref).
 """
 @optional_inputs function append_arguments(k_cache, v_cache, k, v; layout::Symbol = :dhsb, append_tensors..., append_arrays...,
-    rotary_interleaved::Bool = false, rotary_tail::Bool = false, max_seqlen_new::Integer = 0, workspace = nothing,
-    stream = nothing, unknown...)
+    compute_scales::Bool = false, rotary_interleaved::Bool = false, rotary_tail::Bool = false, max_seqlen_new::Integer = 0,
+    workspace = nothing, stream = nothing, unknown...)
     isempty(unknown) || throw_unknown(first(keys(unknown)), append_arguments)
     k_cache isa AbstractArray || throw_no_array("k_cache", k_cache)
     k isa AbstractArray || throw_no_array("k", k)
@@ -21,7 +21,8 @@ The fa_append_args of a call, and the objects to keep alive while it is used. Th
     common_device(k_cache, values(arrays)...)
     fields = (k = k_tensor, v = heads("v", v), k_cache = heads("k_cache", k_cache), v_cache = heads("v_cache", v_cache),
         num_seqs = packed ? count : 0, max_seqlen_new = max_seqlen_new,
-        flags = (rotary_interleaved ? UInt32(C.FA_APPEND_ROTARY_INTERLEAVED) : UInt32(0)) |
+        flags = (compute_scales ? UInt32(C.FA_APPEND_COMPUTE_SCALES) : UInt32(0)) |
+                (rotary_interleaved ? UInt32(C.FA_APPEND_ROTARY_INTERLEAVED) : UInt32(0)) |
                 (rotary_tail ? UInt32(C.FA_APPEND_ROTARY_TAIL) : UInt32(0)))
     call = with(with(defaults(C.fa_append_args_init, C.fa_append_args), merge(fields, tensors, map(index_address, arrays))),
         memory_and_stream(k_cache, workspace, stream))
@@ -49,6 +50,7 @@ An `op` is that of [`attention!`](@ref) on the cache.
 | keyword | size | meaning |
 |---|---|---|
 $(append_rows)
+| `compute_scales` | | `true`: scales and zeros are written, one for each new token, head and group; `false`: they are read |
 | `rotary_interleaved` | | `true`: pairs are neighbours; `false`: halves of the rotated elements |
 | `rotary_tail` | | `true`: the last elements of a head are rotated; `false`: the first |
 | `max_seqlen_new` | | as in fa.h |
@@ -60,14 +62,14 @@ token's is its place in the sequence. Only rows of new tokens are written.
 Throws [`InvalidArgument`](@ref), [`Unsupported`](@ref), [`OutOfMemory`](@ref), [`DriverError`](@ref).
 """
 @optional_inputs function attention_append!(k_cache, v_cache, k, v; layout::Symbol = :dhsb, append_tensors..., append_arrays...,
-    rotary_interleaved::Bool = false, rotary_tail::Bool = false, max_seqlen_new::Integer = 0, workspace = nothing,
-    stream = nothing, options...)
+    compute_scales::Bool = false, rotary_interleaved::Bool = false, rotary_tail::Bool = false, max_seqlen_new::Integer = 0,
+    workspace = nothing, stream = nothing, options...)
     for name in keys(options)
         string(name) in keyword_names(describe) || throw_unknown(name, append_arguments)
     end
     call, roots = append_arguments(k_cache, v_cache, k, v; layout = layout, append_tensors..., append_arrays...,
-        rotary_interleaved = rotary_interleaved, rotary_tail = rotary_tail, max_seqlen_new = max_seqlen_new,
-        workspace = workspace, stream = stream)
+        compute_scales = compute_scales, rotary_interleaved = rotary_interleaved, rotary_tail = rotary_tail,
+        max_seqlen_new = max_seqlen_new, workspace = workspace, stream = stream)
     of_values = v_cache === nothing ? k_cache : v_cache
     quantised = is_quantised(eltype(k_cache)) || is_quantised(eltype(of_values))
     op = op_of(describe(eltype(q_out === nothing ? k : q_out), size(k_cache, 1);

@@ -24,8 +24,9 @@ const input_rows = """
 | `q_offset` | sequences | position of each sequence's query 0 |"""
 
 "The same of attention_append!: its tensors,"
-const append_shapes = (block_table = :pages, q = :rows, q_out = :rows, rotary_cos = :table, rotary_sin = :table,
-    positions = :places, q_positions = :places, slot_mapping = :places)
+const append_shapes = (block_table = :pages, k_scale = :factors, v_scale = :factors, k_zero = :factors,
+    v_zero = :factors, q = :rows, q_out = :rows, rotary_cos = :table, rotary_sin = :table, positions = :places,
+    q_positions = :places, slot_mapping = :places)
 
 "those of Int32 or Int64,"
 const append_indices = ("positions", "q_positions", "slot_mapping")
@@ -36,6 +37,10 @@ const append_entries = (cu_seqlens_new = 1, seqused_new = 0, cache_seqlens = 0, 
 "and rows of the table in its documentation."
 const append_rows = """
 | `block_table` | (pages, B) | pages of each sequence, `Int32` |
+| `k_scale` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: factors of k_cache's codes |
+| `v_scale` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: factors of v_cache's codes |
+| `k_zero` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: subtracted from k_cache's codes |
+| `v_zero` | (G, Hkv, Sk, B), each may be 1 | written under `compute_scales`: subtracted from v_cache's codes |
 | `q` | (D, Hq, S, B) | queries to rotate |
 | `q_out` | (D, Hq, S, B) | written: rotated queries |
 | `rotary_cos` | (pairs, positions) | cosines of each position and pair |

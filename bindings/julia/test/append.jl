@@ -97,6 +97,18 @@ end
     @test alone[:, :, 1:2, 4] == k[:, :, 1:2, 1] && count(!iszero, alone) == 2 * D * H
 end
 
+@testset "scales that are computed" begin
+    bytes, scales = zeros(Int8, D, H, 12, B), fill(7f0, 1, H, 12, B)
+    keys = LibFA.codes(LibFA.I8, bytes)
+    @test attention_append!(keys, nothing, k, nothing; k_scale = scales, compute_scales = true, cache_seqlens = [2, 5])[1] === keys
+    for (b, held) in ((1, 2), (2, 5)), i in 1:S, h in 1:H
+        step = scales[1, h, held + i, b]
+        @test step == maximum(abs, k[:, h, i, b]) / 127f0
+        @test all(abs.(bytes[:, h, held + i, b] .* step .- k[:, h, i, b]) .<= 0.51f0 * step)
+    end
+    @test count(!=(7f0), scales) == H * S * B
+end
+
 @testset "refusals" begin
     cache() = zeros(Float32, D, H, 12, B)
     refused(words...; keys = cache(), values = cache(), keywords...) =

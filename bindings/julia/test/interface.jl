@@ -93,7 +93,7 @@ const merge_ways = merge(Dict(name => NamedTuple() for name in ("outs", "lses", 
     Dict(name => args_ways[name] for name in ("workspace", "workspace_size", "stream")))
 
 const append_ways = merge(Dict(name => NamedTuple() for name in ("k", "v", "k_cache", "v_cache")),
-    Dict(String(name) => NamedTuple{(name,)}((form === :rows ? q : form === :table ? float[:, :, 1, 1] : Int32[0 1; 2 3],))
+    Dict(String(name) => NamedTuple{(name,)}((form === :rows ? q : form === :factors ? float : form === :table ? float[:, :, 1, 1] : Int32[0 1; 2 3],))
          for (name, form) in pairs(LibFA.append_shapes)),
     Dict(String(name) => NamedTuple{(name,)}((zeros(Int32, 3 + more),)) for (name, more) in pairs(LibFA.append_entries)),
     Dict("num_seqs" => (cu_seqlens_new = ints,), "max_seqlen_new" => (max_seqlen_new = 4,), "flags" => (rotary_tail = true,)),
@@ -144,6 +144,7 @@ changed(a, b, field) = getfield(a, Symbol(field)) !== getfield(b, Symbol(field))
         @test changed(LibFA.append_arguments(q, q, q, q; way...)[1], plain, field)
     end
     @test LibFA.append_arguments(q, q, q, q; rotary_interleaved = true)[1].flags == C.FA_APPEND_ROTARY_INTERLEAVED
+    @test LibFA.append_arguments(q, q, q, q; compute_scales = true)[1].flags == C.FA_APPEND_COMPUTE_SCALES
     names = (:name, :device, :arch, :compute_dtypes, :available, :unavailable_reason, :backward)
     @test issetequal(keys(LibFA.kernels()[1]), names)
     fields = [name == :backward ? "num_backward" : String(name) for name in names]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any, SupportsIndex
 
-from . import capi, fields, scalars, tensors
+from . import capi, fields, quantised, scalars, tensors
 from .arrays import CPU, View
 from .errors import Error, InvalidArgument, check
 from .libraries import adapter_of, view
 from .op import op_of
-from .options import Array, Ints
+from .options import Array, CodesName, Ints
 from .words import in_words
 
-_DIMENSIONS = {"rows": (3, 4), "places": (1, 2), "table": (2, 2), "pages": (2, 2)}
+_DIMENSIONS = {"rows": (3, 4), "places": (1, 2), "table": (2, 2), "pages": (2, 2), "factors": (4, 4)}
 _OWNERS = {"desc.head_dim": "k_cache", "desc.head_dim_v": "v_cache", "as k_cache": "k_cache", "heads, as k": "k"}
 _OWNERS |= {"sequences, as k": "k", "new tokens, as k": "k"}
 _WRITTEN = ("k_cache", "v_cache", "q_out")
+_CODES = ("k_cache", "v_cache")
 
 
 def append(
@@ -24,6 +25,13 @@ def append(
     k_cache: Array,
     v_cache: Array | None,
     *,
+    k_scale: Array | None = None,
+    v_scale: Array | None = None,
+    k_zero: Array | None = None,
+    v_zero: Array | None = None,
+    compute_scales: bool = False,
+    dtype_k: CodesName | None = None,
+    dtype_v: CodesName | None = None,
     q: Array | None = None,
     q_out: Array | None = None,
     rotary_cos: Array | None = None,
@@ -50,6 +58,10 @@ def append(
     rows, kv heads, dim), or pages (pages, page size, kv heads, dim); v and v_cache None: keys alone. Any strides: a cache
     with heads before rows is its transposed view.
 
+    k_scale, v_scale, k_zero, v_zero    of quantised caches, whose codes are those of x / scale + zero: (batch, rows, kv heads, groups)
+                        or of pages, each may be 1
+    compute_scales      True: they are written, for each new token, head and group, from the largest of its numbers
+    dtype_k, dtype_v    the type of codes in bytes, as those of attention(); None: that of the array
     cache_seqlens       the row of each sequence's first new token, int32; None: 0
     block_table         pages of each sequence, int32 (batch, pages per sequence)
     slot_mapping        the place of each token, page * page size + row, negative: skipped; int32 or int64, (batch, tokens) or
@@ -72,13 +84,15 @@ def append(
         result = adapter_of(q).empty(q, seen[2], seen[1])
     given = dict(k=k, v=v, block_table=block_table, k_cache=k_cache, v_cache=v_cache, q=q, q_out=result)
     given.update(rotary_cos=rotary_cos, rotary_sin=rotary_sin, positions=positions, q_positions=q_positions)
-    given.update(slot_mapping=slot_mapping)
+    given.update(slot_mapping=slot_mapping, k_scale=k_scale, v_scale=v_scale, k_zero=k_zero, v_zero=v_zero)
+    written = _WRITTEN + (tuple(fields.QUANTISED) if compute_scales else ())
+    codes = dict(k_cache=dtype_k, v_cache=dtype_v)
     views: dict[str, View | None] = dict.fromkeys(fields.APPEND_TENSORS)
     views["k"] = new = _view(k, "k", "rows", device)
-    views["k_cache"] = cache = _view(k_cache, "k_cache", "rows", device)
+    views["k_cache"] = cache = _view(k_cache, "k_cache", "rows", device, True, dtype_k)
     for name, form in fields.APPEND_TENSORS.items():
         if views[name] is None and given[name] is not None:
-            views[name] = _view(given[name], name, form, device)
+            views[name] = _view(given[name], name, form, device, name in written, codes.get(name))
     arrays = dict(cu_seqlens_new=cu_seqlens_new, seqused_new=seqused_new, cache_seqlens=cache_seqlens)
     arrays.update(leftpad_k=leftpad_k, kv_batch_idx=kv_batch_idx)
     batch, sequences = new[2][0] if len(new[2]) == 4 else 1, 0
@@ -96,6 +110,7 @@ def append(
     queue = 0 if device == CPU else adapter.stream(k) if stream is None else stream
     flags = capi.FA_APPEND_ROTARY_INTERLEAVED if rotary_interleaved else 0
     flags |= capi.FA_APPEND_ROTARY_TAIL if rotary_tail else 0
+    flags |= capi.FA_APPEND_COMPUTE_SCALES if compute_scales else 0
     bound = scalars.integer(max_seqlen_new, "max_seqlen_new")
     if not -(2**63) <= bound < 2**63:
         raise InvalidArgument(f"max_seqlen_new: got {bound}, which its field of fa_append_args cannot hold")
@@ -118,6 +133,7 @@ def append(
             0,
             scalars.integer(num_threads, "num_threads"),
             *parallel_for,
+            values[1] if values else capi.FA_DTYPE_DEFAULT,
         )
         status = capi.append(op.handle, tuple(views.values()), (*addresses, sequences, bound, flags, queue))
         if status:
@@ -125,15 +141,19 @@ def append(
     except Error as error:
         raise type(error)(in_words(str(error), given, _OWNERS)) from None
     del keep
-    for name in _WRITTEN:
+    for name in written:
         if given[name] is not None and (name != "q_out" or q_out is not None):
             adapter_of(given[name]).wrote(given[name])
     return result if q is None or q_out is not None else adapter_of(q).finish(result)
 
 
-def _view(x: Any, name: str, form: str, device: tuple[int, int]) -> View:
-    seen = (tensors.written if name in _WRITTEN else tensors.read)(x, name, device)
-    least, most = _DIMENSIONS[form] if not name.endswith("_cache") else (4, 4)
+def _view(x: Any, name: str, form: str, device: tuple[int, int], written: bool = False, codes: str | None = None) -> View:
+    """codes: the type of a cache whose array does not have it."""
+    if name in _CODES:
+        seen = tensors.writable(quantised.read(x, name, codes), x, name, device)
+    else:
+        seen = (tensors.written if written else tensors.read)(x, name, device)
+    least, most = _DIMENSIONS[form] if name not in _CODES else (4, 4)
     if not least <= len(seen[2]) <= most:
         raise InvalidArgument(f"{name}: got shape {seen[2]}, expected {_EXPECTED[form]}")
     return seen
@@ -144,4 +164,5 @@ _EXPECTED = {
     "places": "(batch, tokens) or (tokens,)",
     "table": "(positions, rotary dim / 2)",
     "pages": "(batch, pages per sequence)",
+    "factors": "the four dimensions of the cache, each of which may be 1",
 }

@@ -28,7 +28,7 @@ def read(x: Any, what: str, dtype: str | None) -> View:
     """The view of k or v, whose codes have the type that the caller names, or that of the array."""
     if dtype is not None:
         if dtype not in CODES:
-            raise InvalidArgument(f"dtype_{what}: got {dtype!r}, expected one of {', '.join(CODES)}, or None")
+            raise InvalidArgument(f"dtype_{what[0]}: got {dtype!r}, expected one of {', '.join(CODES)}, or None")
         return _codes(x, what, dtype)
     try:
         return view(x, what)

@@ -45,7 +45,12 @@ def narrowed(x: Any, like: Any) -> Any:
 
 def written(x: Any, what: str, device: tuple[int, int], of: str = "q") -> View:
     """The view of an array that is written."""
-    seen = read(x, what, device, of)
+    return writable(read(x, what, device, of), x, what, device, of)
+
+
+def writable(seen: View, x: Any, what: str, device: tuple[int, int], of: str = "q") -> View:
+    """The view of an array x that is written."""
+    require_device(seen, what, device, of)
     if not seen[5]:
         raise InvalidArgument(f"{what}: {adapter_of(x).why_not_written(x)}")
     return seen

@@ -7,9 +7,10 @@ from typing import Any
 
 from .append import append
 from .libraries import view
-from .options import Array
+from .options import Array, CodesName
 
-_TYPES = {"auto": None, "bfloat16": "bfloat16", "float16": "float16", "half": "float16", "float": "float32", "float32": "float32"}
+_TYPES: dict[str, CodesName | None] = dict.fromkeys(("auto", "bfloat16", "float16", "half", "float", "float32"))
+_TYPES |= {"fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn", "fp8_e5m2": "float8_e5m2", "int8": "int8"}
 
 
 def reshape_and_cache_flash(
@@ -24,8 +25,27 @@ def reshape_and_cache_flash(
 ) -> None:
     """key and value (tokens, kv heads, dim), of which slot_mapping (tokens,) may have fewer, into pages (pages, page size, kv
     heads, dim), in place: token i goes to row slot % page size of page slot // page size, or nowhere where its slot is negative.
-    Scales belong to quantised caches, which this version has not."""
+
+    kv_cache_dtype      "auto" and the names of 16- and 32-bit types: that of the caches. "fp8", which is "fp8_e4m3", "fp8_e5m2" and
+                        "int8": caches of bytes or of that type, with the codes of key / k_scale and value / v_scale
+    k_scale, v_scale    of one number, or of one a head; read where kv_cache_dtype names codes; None: 1, which int8 must not have
+    """
     if kv_cache_dtype not in _TYPES:
         raise NotImplementedError(f"kv_cache_dtype: got {kv_cache_dtype!r}, expected one of {', '.join(map(repr, _TYPES))}")
     tokens = view(slot_mapping, "slot_mapping")[2][0]
-    append(key[:tokens], value[:tokens], key_cache, value_cache, slot_mapping=slot_mapping)  # type: ignore[index]
+    codes = _TYPES[kv_cache_dtype]
+    scales = {} if codes is None else {"k_scale": _of_heads(k_scale), "v_scale": _of_heads(v_scale)}
+    append(
+        key[:tokens],  # type: ignore[index]
+        value[:tokens],  # type: ignore[index]
+        key_cache,
+        value_cache,
+        slot_mapping=slot_mapping,
+        dtype_k=codes,
+        dtype_v=codes,
+        **scales,
+    )
+
+
+def _of_heads(scale: Any) -> Any:
+    return None if scale is None else scale.reshape(1, 1, -1, 1)

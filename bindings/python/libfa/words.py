@@ -79,6 +79,8 @@ _FIELDS = {
     "FA_DEVICE_CUDA": "a GPU",
     "FA_DEVICE_AUTO": "either",
     "FA_FLAG_*": "flag",
+    "args.flags has FA_APPEND_COMPUTE_SCALES": "compute_scales is True",
+    "FA_APPEND_COMPUTE_SCALES": "compute_scales=True",
     "FA_APPEND_*": "flag of libfa.append",
     "FA_APPEND_ROTARY_*": "rotary_interleaved or rotary_tail",
     "FA_ACCUMULATE_*": "names of gradients",

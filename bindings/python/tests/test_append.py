@@ -103,8 +103,8 @@ def test_reshape_and_cache_of_vllm(heads_first, kind):
             want[0, slot // 4, slot % 4], want[1, slot // 4, slot % 4] = key[i], value[i]
     reshape_and_cache_flash(key, value, caches[0], caches[1], slots, "auto", torch.ones(1), torch.ones(1))
     assert torch.equal(caches, want)
-    with pytest.raises(NotImplementedError, match="kv_cache_dtype: got 'fp8'"):
-        reshape_and_cache_flash(key, value, caches[0], caches[1], slots, "fp8")
+    with pytest.raises(NotImplementedError, match="kv_cache_dtype: got 'nvfp4'"):
+        reshape_and_cache_flash(key, value, caches[0], caches[1], slots, "nvfp4")
     with pytest.raises(libfa.InvalidArgument, match=r"slot_mapping\[0\]\[1\] is 24: expected at most 23"):
         reshape_and_cache_flash(key, value, caches[0], caches[1], torch.tensor([1, 24]))
     assert torch.equal(caches, want), "something was written"

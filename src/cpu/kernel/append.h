@@ -38,6 +38,15 @@ inline void rotate_neighbours(float *__restrict row, const float *__restrict cos
   }
 }
 
+/// The pairs of a row, if there are any.
+inline void rotate_row(float *row, const float *cos, const float *sin, const TokenRotation &rotation) {
+  if (rotation.interleaved) {
+    rotate_neighbours(row, cos, sin, rotation.pairs);
+  } else {
+    rotate_halves(row, cos, sin, rotation.pairs);
+  }
+}
+
 /// Rows of any length, rounded to the type of their place.
 inline void convert_rows(const TokenRows &rows) {
   RowBuffer row;
@@ -59,11 +68,7 @@ inline void rotate_rows(const TokenRows &rows, const TokenRotation &rotation) {
   load_row(sin.x, rotation.sin, rotation.sin_elem, rotation.sin_dtype, rotation.pairs);
   for (int64_t head = 0; head < rows.heads; head++) {
     load_row(row.x, rows.from + head * rows.from_head, rows.from_elem, rows.from_dtype, rows.dim);
-    if (rotation.interleaved) {
-      rotate_neighbours(row.x, cos.x, sin.x, rotation.pairs);
-    } else {
-      rotate_halves(row.x, cos.x, sin.x, rotation.pairs);
-    }
+    rotate_row(row.x, cos.x, sin.x, rotation);
     store_row(rows.to + head * rows.to_head, rows.to_elem, rows.to_dtype, row.x, 1, rows.dim);
   }
 }

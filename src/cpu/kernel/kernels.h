@@ -8,6 +8,7 @@
 #include "cpu/kernel/finish.h"
 #include "cpu/kernel/merge_parts.h"
 #include "cpu/kernel/prefill.h"
+#include "cpu/kernel/quantise.h"
 #include "cpu/tile.h"
 #ifndef FA_NO_BACKWARD
 #include "cpu/kernel/backward/microkernel.h"
@@ -25,8 +26,10 @@ constexpr const BackwardMicrokernel *gradients = &backward_microkernel;
 #endif
 
 extern const IsaKernels kernels;
-const IsaKernels kernels = {
-    microkernels, sizeof microkernels / sizeof *microkernels, &merge, &finalize, gradients, &merge_parts, &convert_rows,
-    &rotate_rows};
+const IsaKernels kernels = {microkernels,  sizeof microkernels / sizeof *microkernels,
+                            &merge,        &finalize,
+                            gradients,     &merge_parts,
+                            &convert_rows, &rotate_rows,
+                            &quantise_rows};
 
 }  // namespace fa::cpu::FA_ISA

@@ -74,6 +74,8 @@ pub const FA_ACCUMULATE_DBIAS: u32 = 8;
 pub const FA_ACCUMULATE_DSINKS: u32 = 16;
 /// every lse, read or written, is a logarithm to base 2
 pub const FA_MERGE_BASE_2: u32 = 1;
+/// scales and zeros of new tokens are computed and written; else they are read
+pub const FA_APPEND_COMPUTE_SCALES: u32 = 1;
 /// pairs are neighbours (GPT-J's rotary embedding); else halves apart (GPT-NeoX's)
 pub const FA_APPEND_ROTARY_INTERLEAVED: u32 = 2;
 /// the last rotary_dim elements of a row are rotated, not the first
@@ -701,6 +703,15 @@ pub struct fa_append_args {
     pub k_cache: fa_tensor,
     /// absent with v; written; (B, Sk, Hkv, Dv), dtype_v; paged as k_cache
     pub v_cache: fa_tensor,
+    /** absent; as fa_forward_args.k_scale for this cache: (B, Sk, Hkv, G), each may be 1, paged as k_cache; under
+FA_APPEND_COMPUTE_SCALES written, and none but G may differ from k_cache*/
+    pub k_scale: fa_tensor,
+    /// absent; as k_scale, for v_cache and Dv
+    pub v_scale: fa_tensor,
+    /// absent; as k_scale, with a G of its own; written: as k_scale
+    pub k_zero: fa_tensor,
+    /// absent; as k_zero, for v_cache and Dv
+    pub v_zero: fa_tensor,
     /// absent; (B, Sq, Hq, D), packed: (1, total_n, Hq, D); dtype_q (default), FA_F32, FA_F16, FA_BF16
     pub q: fa_tensor,
     /// absent; written; as q; dtype_q; may be exactly q: the same data, strides and type
@@ -745,7 +756,7 @@ pub struct fa_append_args {
 #[cfg(target_pointer_width = "64")]
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of fa_append_args"][::core::mem::size_of::<fa_append_args>() - 1056usize];
+    ["Size of fa_append_args"][::core::mem::size_of::<fa_append_args>() - 1376usize];
     ["Alignment of fa_append_args"][::core::mem::align_of::<fa_append_args>() - 8usize];
     [
         "Offset of field: fa_append_args::struct_size",
@@ -763,65 +774,77 @@ const _: () = {
         "Offset of field: fa_append_args::v_cache",
     ][::core::mem::offset_of!(fa_append_args, v_cache) - 248usize];
     [
+        "Offset of field: fa_append_args::k_scale",
+    ][::core::mem::offset_of!(fa_append_args, k_scale) - 328usize];
+    [
+        "Offset of field: fa_append_args::v_scale",
+    ][::core::mem::offset_of!(fa_append_args, v_scale) - 408usize];
+    [
+        "Offset of field: fa_append_args::k_zero",
+    ][::core::mem::offset_of!(fa_append_args, k_zero) - 488usize];
+    [
+        "Offset of field: fa_append_args::v_zero",
+    ][::core::mem::offset_of!(fa_append_args, v_zero) - 568usize];
+    [
         "Offset of field: fa_append_args::q",
-    ][::core::mem::offset_of!(fa_append_args, q) - 328usize];
+    ][::core::mem::offset_of!(fa_append_args, q) - 648usize];
     [
         "Offset of field: fa_append_args::q_out",
-    ][::core::mem::offset_of!(fa_append_args, q_out) - 408usize];
+    ][::core::mem::offset_of!(fa_append_args, q_out) - 728usize];
     [
         "Offset of field: fa_append_args::rotary_cos",
-    ][::core::mem::offset_of!(fa_append_args, rotary_cos) - 488usize];
+    ][::core::mem::offset_of!(fa_append_args, rotary_cos) - 808usize];
     [
         "Offset of field: fa_append_args::rotary_sin",
-    ][::core::mem::offset_of!(fa_append_args, rotary_sin) - 568usize];
+    ][::core::mem::offset_of!(fa_append_args, rotary_sin) - 888usize];
     [
         "Offset of field: fa_append_args::positions",
-    ][::core::mem::offset_of!(fa_append_args, positions) - 648usize];
+    ][::core::mem::offset_of!(fa_append_args, positions) - 968usize];
     [
         "Offset of field: fa_append_args::q_positions",
-    ][::core::mem::offset_of!(fa_append_args, q_positions) - 728usize];
+    ][::core::mem::offset_of!(fa_append_args, q_positions) - 1048usize];
     [
         "Offset of field: fa_append_args::slot_mapping",
-    ][::core::mem::offset_of!(fa_append_args, slot_mapping) - 808usize];
+    ][::core::mem::offset_of!(fa_append_args, slot_mapping) - 1128usize];
     [
         "Offset of field: fa_append_args::block_table",
-    ][::core::mem::offset_of!(fa_append_args, block_table) - 888usize];
+    ][::core::mem::offset_of!(fa_append_args, block_table) - 1208usize];
     [
         "Offset of field: fa_append_args::cu_seqlens_new",
-    ][::core::mem::offset_of!(fa_append_args, cu_seqlens_new) - 968usize];
+    ][::core::mem::offset_of!(fa_append_args, cu_seqlens_new) - 1288usize];
     [
         "Offset of field: fa_append_args::seqused_new",
-    ][::core::mem::offset_of!(fa_append_args, seqused_new) - 976usize];
+    ][::core::mem::offset_of!(fa_append_args, seqused_new) - 1296usize];
     [
         "Offset of field: fa_append_args::cache_seqlens",
-    ][::core::mem::offset_of!(fa_append_args, cache_seqlens) - 984usize];
+    ][::core::mem::offset_of!(fa_append_args, cache_seqlens) - 1304usize];
     [
         "Offset of field: fa_append_args::leftpad_k",
-    ][::core::mem::offset_of!(fa_append_args, leftpad_k) - 992usize];
+    ][::core::mem::offset_of!(fa_append_args, leftpad_k) - 1312usize];
     [
         "Offset of field: fa_append_args::kv_batch_idx",
-    ][::core::mem::offset_of!(fa_append_args, kv_batch_idx) - 1000usize];
+    ][::core::mem::offset_of!(fa_append_args, kv_batch_idx) - 1320usize];
     [
         "Offset of field: fa_append_args::num_seqs",
-    ][::core::mem::offset_of!(fa_append_args, num_seqs) - 1008usize];
+    ][::core::mem::offset_of!(fa_append_args, num_seqs) - 1328usize];
     [
         "Offset of field: fa_append_args::max_seqlen_new",
-    ][::core::mem::offset_of!(fa_append_args, max_seqlen_new) - 1016usize];
+    ][::core::mem::offset_of!(fa_append_args, max_seqlen_new) - 1336usize];
     [
         "Offset of field: fa_append_args::flags",
-    ][::core::mem::offset_of!(fa_append_args, flags) - 1024usize];
+    ][::core::mem::offset_of!(fa_append_args, flags) - 1344usize];
     [
         "Offset of field: fa_append_args::reserved",
-    ][::core::mem::offset_of!(fa_append_args, reserved) - 1028usize];
+    ][::core::mem::offset_of!(fa_append_args, reserved) - 1348usize];
     [
         "Offset of field: fa_append_args::workspace",
-    ][::core::mem::offset_of!(fa_append_args, workspace) - 1032usize];
+    ][::core::mem::offset_of!(fa_append_args, workspace) - 1352usize];
     [
         "Offset of field: fa_append_args::workspace_size",
-    ][::core::mem::offset_of!(fa_append_args, workspace_size) - 1040usize];
+    ][::core::mem::offset_of!(fa_append_args, workspace_size) - 1360usize];
     [
         "Offset of field: fa_append_args::stream",
-    ][::core::mem::offset_of!(fa_append_args, stream) - 1048usize];
+    ][::core::mem::offset_of!(fa_append_args, stream) - 1368usize];
 };
 /** What fa_kernel_info reports of one kernel. Strings live as long as the library is loaded. In a library that loads GPU
  kernels which another build compiled (FA_KERNELS=load) a kernel without files is not available, and unavailable_reason

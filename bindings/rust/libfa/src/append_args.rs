@@ -58,6 +58,41 @@ macro_rules! flags {
     };
 }
 
+/// What a call with [`AppendArgs::compute_scales`] writes; the default is nothing, as blocks need.
+#[derive(Debug, Default)]
+pub struct ComputedScales<'a> {
+    /// Factors of `k_cache`'s codes.
+    pub k_scale: Option<TensorMut<'a>>,
+    /// Factors of `v_cache`'s codes.
+    pub v_scale: Option<TensorMut<'a>>,
+    /// Subtracted from `k_cache`'s codes.
+    pub k_zero: Option<TensorMut<'a>>,
+    /// Subtracted from `v_cache`'s codes.
+    pub v_zero: Option<TensorMut<'a>>,
+}
+
+/// Setters of tensors that are read, for which none may be written.
+macro_rules! given_scales {
+    ($($(#[$meta:meta])* $name:ident;)*) => {
+        $($(#[$meta])* pub fn $name(mut self, $name: TensorRef<'a>) -> Self {
+            self.raw.stream = self.seen.tensor(stringify!($name), $name.on_device, $name.stream, self.raw.stream);
+            self.raw.flags &= !FA_APPEND_COMPUTE_SCALES;
+            self.raw.$name = $name.raw;
+            self
+        })*
+    };
+}
+
+macro_rules! computed_scales {
+    ($self:ident, $scales:ident, $($name:ident)*) => {
+        $($self.raw.$name = unsafe { MaybeUninit::zeroed().assume_init() }; // absent
+        if let Some(tensor) = $scales.$name {
+            $self.raw.stream = $self.seen.tensor(stringify!($name), tensor.on_device, tensor.stream, $self.raw.stream);
+            $self.raw.$name = tensor.raw;
+        })*
+    };
+}
+
 impl<'a> AppendArgs<'a> {
     /// The new `k` (B, Sn, Hkv, D) and `v` (B, Sn, Hkv, Dv), f32, f16, bf16 or of the op's type of q, and the cache that is
     /// written: `k_cache` (B, Sk, Hkv, D) and `v_cache` (B, Sk, Hkv, Dv), of the op's types of keys and values. A paged cache is
@@ -84,6 +119,25 @@ impl<'a> AppendArgs<'a> {
     }
 
     append_inputs!();
+
+    given_scales! {
+        /// Factors of `k_cache`'s codes: (B, Sk, Hkv, G), each may be 1; f32, f16 or bf16.
+        k_scale;
+        /// Factors of `v_cache`'s codes.
+        v_scale;
+        /// Subtracted from `k_cache`'s codes.
+        k_zero;
+        /// Subtracted from `v_cache`'s codes.
+        v_zero;
+    }
+
+    /// Scales, and zeros of FA_U4, that the call computes and writes, in place of any that were given: (B, Sk, Hkv, G), one for
+    /// each token, head and group of channels.
+    pub fn compute_scales(mut self, scales: ComputedScales<'a>) -> Self {
+        self.raw.flags |= FA_APPEND_COMPUTE_SCALES;
+        computed_scales!(self, scales, k_scale v_scale k_zero v_zero);
+        self
+    }
 
     /// `q` and `q_out` in one: queries that are rotated in place; of the op's type of q.
     pub fn q_in_place(mut self, q: TensorMut<'a>) -> Self {

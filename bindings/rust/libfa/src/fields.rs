@@ -69,7 +69,7 @@ macro_rules! tree_inputs {
     };
 }
 
-/// Methods that set the optional fields of fa_append_args but v and v_cache.
+/// Methods that set fields of fa_append_args.
 macro_rules! append_inputs {
     () => {
         tensors! {

@@ -32,7 +32,7 @@ mod rayon;
 mod tensor;
 mod workspace;
 
-pub use append_args::AppendArgs;
+pub use append_args::{AppendArgs, ComputedScales};
 pub use args::ForwardArgs;
 pub use array::Array;
 pub use attention::attention;

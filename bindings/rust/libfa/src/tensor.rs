@@ -57,22 +57,8 @@ impl<'a> TensorRef<'a> {
     /// [`Error::InvalidArgument`] where `data` has other than the shape's number of bytes, or a row is not whole units of
     /// the type.
     pub fn codes(data: &'a [u8], dtype: DType, shape: [usize; 4]) -> Result<Self> {
-        let (elements, bytes) = dtype.unit();
-        let rows = shape[..3].iter().try_fold(1usize, |product, size| product.checked_mul(*size));
-        let size = rows.and_then(|rows| rows.checked_mul(shape[3] / elements)?.checked_mul(bytes));
-        if shape[3] % elements != 0 || size != Some(data.len()) {
-            return Err(Error::invalid(format!(
-                "shape is {shape:?} of {dtype:?}, whose {elements} elements have {bytes} bytes, but data has {} bytes; \
-                 expected as many, and whole rows",
-                data.len()
-            )));
-        }
-        Ok(TensorRef {
-            raw: initialised(data.as_ptr().cast_mut().cast(), dtype, shape)?,
-            on_device: false,
-            stream: None,
-            borrow: PhantomData,
-        })
+        let raw = codes(data.as_ptr().cast_mut(), data.len(), dtype, shape)?;
+        Ok(TensorRef { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements; they may be negative, or 0 to repeat.
@@ -132,6 +118,15 @@ impl<'a> TensorMut<'a> {
         Ok(TensorMut { raw, on_device: false, stream: None, borrow: PhantomData })
     }
 
+    /// A contiguous cache of quantised keys or values, as [`TensorRef::codes`].
+    ///
+    /// # Errors
+    /// As [`TensorRef::codes`].
+    pub fn codes(data: &'a mut [u8], dtype: DType, shape: [usize; 4]) -> Result<Self> {
+        let raw = codes(data.as_mut_ptr(), data.len(), dtype, shape)?;
+        Ok(TensorMut { raw, on_device: false, stream: None, borrow: PhantomData })
+    }
+
     /// A tensor whose element (0, 0, 0, 0) is `data[first]`. Strides count elements and may be negative; no two elements may be
     /// the same.
     ///
@@ -174,6 +169,20 @@ impl<'a> TensorMut<'a> {
     ) -> Result<Self> {
         Ok(TensorMut { raw: raw(data, dtype, shape, stride)?, on_device: false, stream: None, borrow: PhantomData })
     }
+}
+
+/// Bytes as elements of a quantised type.
+fn codes(data: *mut u8, length: usize, dtype: DType, shape: [usize; 4]) -> Result<fa_tensor> {
+    let (elements, bytes) = dtype.unit();
+    let rows = shape[..3].iter().try_fold(1usize, |product, size| product.checked_mul(*size));
+    let size = rows.and_then(|rows| rows.checked_mul(shape[3] / elements)?.checked_mul(bytes));
+    if shape[3] % elements != 0 || size != Some(length) {
+        return Err(Error::invalid(format!(
+            "shape is {shape:?} of {dtype:?}, whose {elements} elements have {bytes} bytes, but data has {length} bytes; \
+             expected as many, and whole rows"
+        )));
+    }
+    initialised(data.cast(), dtype, shape)
 }
 
 pub(crate) fn contiguous(data: *const c_void, length: usize, dtype: DType, shape: [usize; 4]) -> Result<fa_tensor> {

@@ -1,6 +1,6 @@
 //! New keys and values in dense and paged caches, rotated on their way: all numbers of the cache are those that fa.h's text gives.
 use libfa::half::f16;
-use libfa::{AppendArgs, DType, Element, Error, ForwardArgs, Op, Result, TensorMut, TensorRef, Workspace};
+use libfa::{AppendArgs, ComputedScales, DType, Device, Element, Error, ForwardArgs, Op, Result, TensorMut, TensorRef, Workspace};
 
 const HEADS: usize = 2;
 const D: usize = 8;
@@ -161,6 +161,40 @@ fn slots_and_positions() -> Result<()> {
     }
     append(&[6i64, -1, 11, 0], &[2i64, 3, 0, 15])?;
     append(&[6i32, -1, 11, 0], &[2i32, 3, 0, 15])
+}
+
+/// The largest number of a row has the code 127, by a scale that the call writes.
+#[test]
+fn scales_are_computed() -> Result<()> {
+    let op = Op::builder(DType::F32, D).dtype_kv(DType::I8).device(Device::Cpu).build()?;
+    let k = numbers(2 * ROW, 0.7);
+    let (mut cache, mut scale) = (vec![0u8; 2 * 4 * ROW], vec![OLD; 2 * 4 * HEADS]);
+    let new = || TensorRef::new(&k, [2, 1, HEADS, D]);
+    let mut args = AppendArgs::keys(new()?, TensorMut::codes(&mut cache, DType::I8, [2, 4, HEADS, D])?)
+        .cache_seqlens(&[1, 0])
+        .compute_scales(ComputedScales {
+            k_scale: Some(TensorMut::new(&mut scale, [2, 4, HEADS, 1])?),
+            ..ComputedScales::default()
+        });
+    op.append(&mut args)?;
+    for (sequence, row) in [(0, 1), (1, 4)] {
+        for head in 0..HEADS {
+            let x = &k[sequence * ROW + head * D..][..D];
+            let step = scale[row * HEADS + head];
+            assert_eq!(step, x.iter().fold(0f32, |most, x| most.max(x.abs())) / 127.0);
+            let codes = &cache[row * ROW + head * D..][..D];
+            assert!(codes.iter().zip(x).all(|(code, x)| (f32::from(*code as i8) * step - x).abs() <= 0.51 * step));
+        }
+    }
+    assert_eq!(scale.iter().filter(|scale| **scale != OLD).count(), 2 * HEADS);
+
+    // Scales that are given afterwards are read, and none is written.
+    let mut args = AppendArgs::keys(new()?, TensorMut::codes(&mut cache, DType::I8, [2, 4, HEADS, D])?)
+        .compute_scales(ComputedScales::default())
+        .k_scale(TensorRef::new(&[0.5f32], [1, 1, 1, 1])?);
+    op.append(&mut args)?;
+    assert!((f32::from(cache[0] as i8) * 0.5 - k[0]).abs() <= 0.25);
+    Ok(())
 }
 
 #[test]

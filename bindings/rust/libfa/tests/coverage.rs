@@ -9,7 +9,7 @@ use fields::{
 };
 use libfa::sys::*;
 use libfa::{
-    AppendArgs, BackwardArgs, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef,
+    AppendArgs, BackwardArgs, ComputedScales, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef,
     Workspace,
 };
 
@@ -143,7 +143,8 @@ fn every_field_of_fa_forward_args() {
     let mut reached: BTreeSet<String> = known.iter().map(|name| name.to_string()).collect();
     let inputs = setters_of_both!(view, &bytes, &pages, &mut workspace);
     let quantised: Vec<(&[&str], Set)> = setters_of_quantised!(view);
-    let tree: Vec<(&[&str], Set)> = setters_of_tree!(&pages);
+    let words = &pages;
+    let tree: Vec<(&[&str], Set)> = setters_of_tree!(words);
     for (names, set) in setters.into_iter().chain(inputs).chain(quantised).chain(tree) {
         let difference = args_difference(&base, &set(plain(same_out())));
         assert_eq!(difference, names.iter().map(|name| name.to_string()).collect());
@@ -230,6 +231,13 @@ fn every_field_of_fa_append_args() {
     let others: Vec<(&[&str], Set)> = vec![
         (&["v", "v_cache"], Box::new(|_| AppendArgs::new(view(), view(), result(), result()))),
         (&["q", "q_out"], Box::new(|a| a.q_in_place(result()))),
+        (
+            &["flags", "k_scale", "v_scale", "k_zero", "v_zero"],
+            Box::new(|a| {
+                let [k_scale, v_scale, k_zero, v_zero] = [(); 4].map(|()| Some(result()));
+                a.compute_scales(ComputedScales { k_scale, v_scale, k_zero, v_zero })
+            }),
+        ),
         (&["flags"], Box::new(|a| a.rotary_interleaved(true))),
         (&["flags"], Box::new(|a| a.rotary_tail(true))),
         (&["max_seqlen_new"], Box::new(|a| a.max_seqlen_new(5))),

@@ -43,6 +43,10 @@ macro_rules! setters_of_append {
     ($view:expr, $result:expr, $pages:expr) => {
         vec![
             (&["block_table"], Box::new(move |a| a.block_table(TensorRef::new($pages, [1, 1, 1, 4]).unwrap()))),
+            (&["k_scale"], Box::new(move |a| a.k_scale($view()))),
+            (&["v_scale"], Box::new(move |a| a.v_scale($view()))),
+            (&["k_zero"], Box::new(move |a| a.k_zero($view()))),
+            (&["v_zero"], Box::new(move |a| a.v_zero($view()))),
             (&["q"], Box::new(move |a| a.q($view()))),
             (&["q_out"], Box::new(move |a| a.q_out($result()))),
             (&["rotary_cos"], Box::new(move |a| a.rotary_cos($view()))),
@@ -86,9 +90,10 @@ macro_rules! merge_fields {
 
 macro_rules! append_fields {
     ($macro:ident, $($given:tt)*) => {
-        $macro!($($given)* struct_size k v k_cache v_cache q q_out rotary_cos rotary_sin positions
-            q_positions slot_mapping block_table cu_seqlens_new seqused_new cache_seqlens leftpad_k
-            kv_batch_idx num_seqs max_seqlen_new flags reserved workspace workspace_size stream)
+        $macro!($($given)* struct_size k v k_cache v_cache k_scale v_scale k_zero v_zero q q_out
+            rotary_cos rotary_sin positions q_positions slot_mapping block_table cu_seqlens_new
+            seqused_new cache_seqlens leftpad_k kv_batch_idx num_seqs max_seqlen_new flags reserved
+            workspace workspace_size stream)
     };
 }
 
