@@ -101,6 +101,16 @@ TEST_P(Quantised, EachFormatAlone) {
   }
 }
 
+/// Head dimensions of the widest kernels, in few rows and in many.
+TEST_P(Quantised, EachFormatOfWideHeads) {
+  for (const StoredAs &format : formats) {
+    SCOPED_TRACE(format.name);
+    check(base(1, 1, 100, 4, 2, 256), format);
+    check(base(1, 70, 90, 2, 1, 160), format);
+    check(base(1, 3, 40, 2, 2, 320), format);
+  }
+}
+
 // [F44] [F245] [F248]
 TEST_P(Quantised, EachFormatWithEachFeature) {
   size_t turn = 0;
