@@ -15,7 +15,13 @@ TREES = [
     ),
     Mutant("words_of_all_rows", "src/api/tensors.cpp", "{words(p_.max_seqlen_q),", "{words(p_.rows_q),", ARGUMENTS),
     Mutant("tree_first_word", "src/cpu/tree.h", "token / 32 * keys.word_step)", "0 * keys.word_step)", ENGINE),
-    Mutant("tree_bits_past_the_last", "src/cpu/tree.h", "if (token >= keys.count) return false;", "", ENGINE),
+    Mutant(
+        "tree_bits_past_the_last",
+        "src/cpu/tree_rows.cpp",
+        "std::min(s.queries, s.keys",
+        "std::min(s.queries + 9, s.keys",
+        ENGINE,
+    ),
     Mutant("tree_window_by_place", "src/cpu/tree.h", "= position_of(keys, token);", "= keys.first + token;", ENGINE),
     Mutant("tree_distance_by_place", "src/cpu/tree.h", "is_new ? position_of(tile.new_keys, token) : key", "key", ENGINE),
     Mutant(
