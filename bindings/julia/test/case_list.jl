@@ -62,7 +62,7 @@ view_of(t::CaseTensor, order) =
     StridedMemory{element[t.dtype],length(order)}(t.memory, t.first, Tuple(t.shape[i+1] for i in order),
         Tuple(t.stride[i+1] for i in order))
 
-const order_of = Dict(:lse => (2, 1, 0),
+const order_of = Dict(:lse => (2, 1, 0), :tree_mask => (3, 2, 1, 0), :tree_depth => (1, 0),
     (name => shape === :scores ? (3, 2, 1, 0) : (1, 0) for (name, shape) in pairs(LibFA.tensor_shapes))...)
 
 "fa_desc's fields in the keywords of Op; those that follow from arrays are left out."

@@ -61,6 +61,8 @@ fn run(case: &mut Case) -> libfa::Result<()> {
             "alibi_slopes" => args.alibi_slopes(tensor.view()?),
             "sinks" => args.sinks(tensor.view()?),
             "block_table" => args.block_table(tensor.view()?),
+            "tree_mask" => args.tree_mask(tensor.view()?),
+            "tree_depth" => args.tree_depth(tensor.view()?),
             other => panic!("{other} cannot be said in this language"),
         };
     }
