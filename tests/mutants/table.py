@@ -3,6 +3,7 @@
 from bindings import BINDINGS
 from cuda import CUDA
 from host import API, CPU, EXTREMES, REPAIR, TOOL
+from integrations import INTEGRATIONS
 from trees import TREES
 
-MUTANTS = API + CPU + REPAIR + EXTREMES + TOOL + TREES + CUDA + BINDINGS
+MUTANTS = API + CPU + REPAIR + EXTREMES + TOOL + TREES + CUDA + BINDINGS + INTEGRATIONS

@@ -4,6 +4,7 @@ Usage: masks.py LIBGGML_FA
 """
 import ctypes as c
 import os
+import pathlib
 import sys
 
 import numpy as np
@@ -123,8 +124,9 @@ def main(library):
         device = ggml.ggml_backend_dev_by_name(name)
         assert device, f"ggml has no device {name.decode()}"
         backends.append(ggml.ggml_backend_dev_init(device, None))
+    registration = ggml.ggml_backend_dev_backend_reg(device)
     set_threads = c.CFUNCTYPE(None, c.c_void_p, c.c_int)(
-        ggml.ggml_backend_reg_get_proc_address(ggml.ggml_backend_dev_backend_reg(device), b"ggml_backend_set_n_threads"))
+        ggml.ggml_backend_reg_get_proc_address(registration, b"ggml_backend_set_n_threads"))
     worst = 0
     for name, (mask, options) in CASES.items():
         for types in ("f16", "f16"), ("q8_0", "q4_0"), ("f32", "bf16"):
@@ -136,6 +138,9 @@ def main(library):
             worst = max(worst, error)
             assert error <= TOLERANCE, f"{name}, k and v of {types}: {error}"
             ggml.ggml_free(case.context)
+    ggml.ggml_backend_free(backends[1])
+    ggml.ggml_backend_unload(registration)  # and libfa, with its threads
+    assert "libggml-fa" not in pathlib.Path("/proc/self/maps").read_text() and not ggml.ggml_backend_dev_by_name(b"FA")
     print(f"{len(CASES)} masks, the largest error {worst:.2g}")
 
 

@@ -106,6 +106,8 @@ OTHERS = {
     "ggml_nbytes": (c.c_size_t, [c.c_void_p]),
     "ggml_quantize_chunk": (c.c_size_t, [c.c_int, c.c_void_p, c.c_void_p] + 3 * [c.c_int64] + [c.c_void_p]),
     "ggml_free": (None, [c.c_void_p]),
+    "ggml_backend_free": (None, [c.c_void_p]),
+    "ggml_backend_unload": (None, [c.c_void_p]),
 }
 FUNCTIONS = {**{name: (c.c_void_p, arguments) for name, arguments in POINTERS.items()}, **OTHERS}
 
