@@ -32,6 +32,15 @@ def test_the_paragraphs_of_minilm():
     assert "layer 5" in run(str(HERE / "examples" / "minilm_attention.py"), str(SOURCE / "examples" / "data"))
 
 
+def test_serving():
+    """A preempted request continues as if nothing had been, too."""
+    for options, some in (([], ("shared", "accepted")), (["--pages", "12", "--branches", "0"], ("preempted",))):
+        said = run(str(HERE / "examples" / "serve" / "serve.py"), "--requests", "4", "--tokens", "12", *options)
+        assert "as the naive program has them" in said
+        for name in some:
+            assert int(re.search(rf"{name}: (\d+)", said)[1]) > 0
+
+
 def test_every_file_that_the_readme_names_is_there():
     for link in re.findall(r"\]\(([^)#]+)\)", (HERE / "README.md").read_text()):
         assert (pathlib.Path(HERE) / link).exists(), link
