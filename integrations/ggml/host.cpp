@@ -30,7 +30,7 @@ constexpr Sized types[] = {{GGML_TYPE_F32, "f32", 4, 1},
                            {GGML_TYPE_Q4_0, "q4_0", 18, 32}};
 
 std::string quoted(const char *text) {
-  return text ? "\"" + std::string(text) + "\"" : "nothing";
+  return text ? std::string("\"").append(text).append("\"") : "nothing";
 }
 
 std::string compare_operations(const Host &host) {

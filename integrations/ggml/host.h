@@ -11,7 +11,7 @@
 namespace fa_ggml {
 
 struct Host {
-  decltype(&::ggml_version) ggml_version;  // null in a ggml before September 2025
+  const char *(*ggml_version)();  // null in a ggml before August 2025
   decltype(&::ggml_op_name) ggml_op_name;
   decltype(&::ggml_type_name) ggml_type_name;
   decltype(&::ggml_type_size) ggml_type_size;

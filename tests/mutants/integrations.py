@@ -12,7 +12,13 @@ INTEGRATIONS = [
         "",
         MASK,
     ),
-    Mutant("attended_keys_unread", "integrations/ggml/mask.cpp", "if (!all(row + span.begin, row + span.end, 0))", "if (false)", MASK),
+    Mutant(
+        "attended_keys_unread",
+        "integrations/ggml/mask.cpp",
+        "if (!all(row + span.begin, row + span.end, 0))",
+        "if (false)",
+        MASK,
+    ),
     Mutant(
         "windows_of_two_widths",
         "integrations/ggml/mask.cpp",

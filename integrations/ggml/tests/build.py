@@ -20,7 +20,8 @@ def build(cmake, libfa_build, folder, compiler):
     for component in "runtime", "development":
         run(cmake, "--install", libfa_build, "--prefix", prefix, "--component", component)
     run(cmake, "-S", pathlib.Path(__file__).parents[1], "-B", folder, f"-DCMAKE_CXX_COMPILER={compiler}",
-        f"-DCMAKE_PREFIX_PATH={prefix}", f"-DFA_GGML_INCLUDE={stock.fetch()[0]}")
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror", f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DFA_GGML_INCLUDE={stock.fetch()[0]}")
     run(cmake, "--build", folder, "-j2")
 
 

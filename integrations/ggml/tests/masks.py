@@ -116,6 +116,13 @@ class Case:
         return out.view(np.float32).astype(np.float64)
 
 
+def thread_setter(ggml, device):
+    """A device's function of a backend and its number of threads."""
+    registration = ggml.ggml_backend_dev_backend_reg(device)
+    address = ggml.ggml_backend_reg_get_proc_address(registration, b"ggml_backend_set_n_threads")
+    return c.CFUNCTYPE(None, c.c_void_p, c.c_int)(address)
+
+
 def main(library):
     os.environ["GGML_BACKEND_PATH"] = library
     ggml = stock.Ggml(stock.fetch()[1])
@@ -125,8 +132,7 @@ def main(library):
         assert device, f"ggml has no device {name.decode()}"
         backends.append(ggml.ggml_backend_dev_init(device, None))
     registration = ggml.ggml_backend_dev_backend_reg(device)
-    set_threads = c.CFUNCTYPE(None, c.c_void_p, c.c_int)(
-        ggml.ggml_backend_reg_get_proc_address(registration, b"ggml_backend_set_n_threads"))
+    set_threads = thread_setter(ggml, device)
     worst = 0
     for name, (mask, options) in CASES.items():
         for types in ("f16", "f16"), ("q8_0", "q4_0"), ("f32", "bf16"):
