@@ -43,7 +43,7 @@ def main():
                                 capture_output=True, text=True)
         print(packed.stdout, packed.stderr)
         (pack / "ported").mkdir(exist_ok=True)
-        for family in ("simt", "combine", "delta", "backward_simt"):
+        for family in ("simt", "combine", "delta", "backward_simt", "merge", "append"):
             for image in (build / "kernels").glob(f"sm_80.{family}.*.fatbin"):
                 shutil.copy(image, pack / "ported")
         ran = subprocess.run([ROOT / "scripts" / "gpu-session.sh", "run", "--phases", "ported,driver", "--kernels", OLDER, "--pack", pack,

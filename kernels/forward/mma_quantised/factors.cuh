@@ -7,12 +7,39 @@ namespace fa::kernels::mma_quantised {
 
 /// Integer codes as they are stored are this much above what they are.
 __device__ inline float excess_of(int32_t dtype) {
-  return dtype == i8 ? 128 : dtype == i4 ? 8 : 0;
+  switch (dtype) {
+    case i8:
+      return 128;
+    case i4:
+      return 8;
+    default:
+      return 0;
+  }
 }
 
 /// The largest integer code.
 __device__ inline float largest_code(int32_t dtype) {
-  return dtype == i8 ? 127 : dtype == i4 ? 7 : 15;
+  switch (dtype) {
+    case i8:
+      return 127;
+    case i4:
+      return 7;
+    default:
+      return 15;
+  }
+}
+
+/// The bits of an element, and what they are.
+__device__ inline uint32_t element_bits(const char *from, int32_t dtype) {
+  switch (dtype) {
+    case f32:
+      return *reinterpret_cast<const uint32_t *>(from);
+    default:
+      return *reinterpret_cast<const uint16_t *>(from);
+  }
+}
+__device__ inline float from_bits(uint32_t bits, int32_t dtype) {
+  return load_element(reinterpret_cast<const char *>(&bits), dtype);
 }
 
 /// A thread's part of the factors of a tile, on their way: those of one key.
@@ -34,7 +61,7 @@ class FactorLoader {
       const Factors &f = p.factors[kind(i)];
       if (f.data == nullptr) return;
       const char *const from = f.data + place.entry * f.stride[0] + place.row * f.stride[1] + w.kv_head * f.stride[2];
-      bits_[i] = f.dtype == f32 ? *reinterpret_cast<const uint32_t *>(from) : *reinterpret_cast<const uint16_t *>(from);
+      bits_[i] = element_bits(from, f.dtype);
     });
   }
 
@@ -49,9 +76,7 @@ class FactorLoader {
       const bool is_scale = kind < 2;
       float x = is_scale ? 1 : 0;
       if (exists_ && f.data != nullptr) {
-        x = f.dtype == f32   ? __uint_as_float(bits_[i])
-            : f.dtype == f16 ? __half2float(__ushort_as_half(uint16_t(bits_[i])))
-                             : __uint_as_float(bits_[i] << 16);
+        x = from_bits(bits_[i], f.dtype);
         if (!is_finite(x)) x = of_v && second_run ? 0 : nan_value();
       }
       if (is_scale) {

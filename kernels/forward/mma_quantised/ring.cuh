@@ -14,8 +14,7 @@ struct CodeRows {
   int32_t packed;  // 1: a code has half a byte
   int32_t unit;    // 16 or 4: what all rows' addresses are multiples of; else 1
 
-  __device__ CodeRows(const View &rows, int32_t dtype, int32_t columns)
-      : view(rows), packed(dtype == i4 || dtype == u4) {
+  __device__ CodeRows(const View &rows, int32_t dtype, int32_t columns) : view(rows), packed(is_packed(dtype)) {
     bytes = columns >> packed;
     const int64_t all = reinterpret_cast<int64_t>(rows.data) | rows.stride[0] | rows.stride[1] | rows.stride[2];
     unit = all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : 1;

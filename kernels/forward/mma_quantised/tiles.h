@@ -72,6 +72,15 @@ constexpr bool is_code(int32_t dtype) {
   return code_kind(dtype) == CodeKind::integer || code_kind(dtype) == CodeKind::floating;
 }
 
+/// Whether a byte has two codes.
+constexpr bool is_packed(int32_t dtype) {
+#define FA_CODES(codes, number, name, kind, elements, bytes) \
+  if (dtype == number) return CodeKind::kind != CodeKind::block && elements > bytes;
+#include "core/codes.inc"
+#undef FA_CODES
+  return false;
+}
+
 constexpr const char *unsupported_types_reason(const Attention &a, int32_t v_dtype) {
   return is_code(a.kv_dtype) && is_code(v_dtype) ? nullptr
                                                  : "k and v are not both of FA_I8, FA_I4, FA_U4, FA_E4M3 or FA_E5M2";
@@ -86,7 +95,7 @@ inline const char *unsupported_factors_reason(const QuantisedParams &p) {
     if (zero.data != nullptr && zero.channels != dim) return "zeros of groups of channels";
     if (zero.data != nullptr && code_kind(dtype) == CodeKind::floating) return "zeros of floating codes";
     const View &rows = of_k ? p.k : p.v;
-    if (rows.stride[3] != (dtype == i4 || dtype == u4 ? 0 : 1)) return "elements of a row that are not adjacent";
+    if (rows.stride[3] != (is_packed(dtype) ? 0 : 1)) return "elements of a row that are not adjacent";
   }
   return nullptr;
 }

@@ -84,6 +84,16 @@ __device__ inline uint2 bytes_of_halves(uint32_t halves) {
   return {__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362)};
 }
 
+/// Turns half bytes into what they are above the smallest one.
+__device__ inline uint32_t sign_of_halves(int32_t dtype) {
+  switch (dtype) {
+    case i4:
+      return 0x88888888;
+    default:
+      return 0;
+  }
+}
+
 /// The places of 16 codes in tiles: eight neighbouring lanes have four of each of two rows, whose chunks lie in
 /// different banks, before and after.
 template <class B>
@@ -141,7 +151,7 @@ __device__ inline void widen(int32_t dtype, uint32_t codes, uint32_t tile, const
       }
       return;
     default: {
-      const uint32_t sign = dtype == i4 ? 0x88888888 : 0;
+      const uint32_t sign = sign_of_halves(dtype);
 #pragma unroll 1
       for (int i = 0; i < Sixteen<B>::count; i++) {
         const Sixteen<B> place(i);
