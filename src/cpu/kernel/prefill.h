@@ -104,28 +104,32 @@ inline Pairs pairs_of(const QueryTile &tile, int first_row, int64_t key) {
 }
 
 /// Modifies and masks the scores of one vector of queries and n <= width keys from key + k on; returns their maximum.
-/// Inlined where n is a constant, so that the scores stay in registers.
+/// Inlined where n is a constant, so that the scores stay in registers. new_keys: some are of a tree.
+template <bool new_keys>
 [[gnu::always_inline]] inline Vec finish_scores(const QueryTile &tile, const SubTile &t, const ScoreMod &m,
                                                 float *scores, int v, int64_t key, int k, int n, bool whole) {
   const Lane lane = {t.low + v * width, t.high + v * width, t.position + v * width, t.position_overflow + v * width,
                      t.slope + v * width};
   const Vec none = Simd::set1(-infinity);
   const int32_t j = static_cast<int32_t>(key + k);
-  const bool new_keys = reaches_new_keys(tile, key + k + n);
   Vec maximum = none, x[width], bias[width], mask[width];
   for (int i = 0; i < n; i++) x[i] = Simd::load(scores + (k + i) * lanes + v * width);
   if (!m.plain) {
     if (m.bias) load_bias(bias, tile, t.first_row + v * width, j, n);
     if (m.mask) load_mask(mask, tile, t.first_row + v * width, j, n);
-    const bool by_depth = new_keys && m.alibi && tile.new_keys.depth != nullptr;
-    alignas(64) float distances[width * width];
-    for (int i = 0; by_depth && i < n; i++)
-      store_tree_distances(tile, pairs_of(tile, t.first_row + v * width, j + i), distances + i * width);
-    apply_score_mod(x, n, m, bias, mask, lane, j, nullptr, by_depth ? distances : nullptr);
+    if constexpr (new_keys) {
+      const bool by_depth = m.alibi && tile.new_keys.depth != nullptr;
+      alignas(64) float distances[width * width];
+      for (int i = 0; by_depth && i < n; i++)
+        store_tree_distances(tile, pairs_of(tile, t.first_row + v * width, j + i), distances + i * width);
+      apply_score_mod(x, n, m, bias, mask, lane, j, nullptr, by_depth ? distances : nullptr);
+    } else {
+      apply_score_mod(x, n, m, bias, mask, lane, j);
+    }
   }
   if (!whole)
     for (int i = 0; i < n; i++) x[i] = Simd::select(Simd::between(lane.low, lane.high, j + i), x[i], none);
-  if (new_keys)
+  if constexpr (new_keys)
     for (int i = 0; i < n; i++) x[i] = in_tree(tile, pairs_of(tile, t.first_row + v * width, j + i), x[i]);
   for (int i = 0; i < n; i++) {
     Simd::store(scores + (k + i) * lanes + v * width, x[i]);
@@ -134,14 +138,24 @@ inline Pairs pairs_of(const QueryTile &tile, int first_row, int64_t key) {
   return maximum;
 }
 
-/// The same for keys [begin, end) of a block.
+/// The same for keys [begin, end) of a block that reaches the new keys of a tree: out of the way of all others.
+[[gnu::noinline]] inline Vec finish_new_keys(const QueryTile &tile, const SubTile &t, const ScoreMod &m, float *scores,
+                                             int v, int64_t key, int begin, int end) {
+  Vec maximum = Simd::set1(-infinity);
+  for (int k = begin; k < end; k++)
+    maximum = Simd::max(maximum, finish_scores<true>(tile, t, m, scores, v, key, k, 1, false));
+  return maximum;
+}
+
+/// The same for any keys [begin, end) of a block.
 inline Vec finish_vector(const QueryTile &tile, const SubTile &t, const ScoreMod &m, float *scores, int v, int64_t key,
                          int begin, int end, bool whole) {
+  if (reaches_new_keys(tile, key + end)) return finish_new_keys(tile, t, m, scores, v, key, begin, end);
   Vec maximum = Simd::set1(-infinity);
   int k = begin;
   for (; k + width <= end; k += width)
-    maximum = Simd::max(maximum, finish_scores(tile, t, m, scores, v, key, k, width, whole));
-  if (k < end) maximum = Simd::max(maximum, finish_scores(tile, t, m, scores, v, key, k, end - k, whole));
+    maximum = Simd::max(maximum, finish_scores<false>(tile, t, m, scores, v, key, k, width, whole));
+  if (k < end) maximum = Simd::max(maximum, finish_scores<false>(tile, t, m, scores, v, key, k, end - k, whole));
   return maximum;
 }
 
