@@ -1,6 +1,8 @@
 //! New keys and values in dense and paged caches, rotated on their way: all numbers of the cache are those that fa.h's text gives.
 use libfa::half::f16;
-use libfa::{AppendArgs, ComputedScales, DType, Device, Element, Error, ForwardArgs, Op, Result, TensorMut, TensorRef, Workspace};
+use libfa::{
+    AppendArgs, ComputedScales, DType, Device, Element, Error, ForwardArgs, Op, Result, TensorMut, TensorRef, Workspace,
+};
 
 const HEADS: usize = 2;
 const D: usize = 8;

@@ -9,8 +9,8 @@ use fields::{
 };
 use libfa::sys::*;
 use libfa::{
-    AppendArgs, BackwardArgs, ComputedScales, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut, TensorRef,
-    Workspace,
+    AppendArgs, BackwardArgs, ComputedScales, DType, Device, ForwardArgs, Mask, MergeArgs, Op, OpBuilder, TensorMut,
+    TensorRef, Workspace,
 };
 
 mod fields;
