@@ -17,6 +17,10 @@ def _of_bytes(x: Any, what: str) -> View:
     """The view of an array of one-byte elements, whatever their type is."""
     kind = str(getattr(x, "dtype", "")).removeprefix("torch.")
     if kind in CODES:
+        if CODES[kind][1] != 1:
+            raise InvalidArgument(
+                f"{what}: got dtype {kind}, which has a byte an element; expected two a byte: uint8 with dtype_{what[0]}={kind!r}"
+            )
         x = x.view(sys.modules["torch"].uint8 if str(x.dtype) != kind else "uint8")
     seen = view(x, what)
     if seen[1] != capi.FA_BOOL:

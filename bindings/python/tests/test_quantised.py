@@ -75,3 +75,11 @@ def test_torch():
     codes = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).reshape(1, 1, 8, 32)
     zeros = torch.zeros(1, 1, 8, 32)
     torch.testing.assert_close(libfa.attention(zeros, zeros, codes), codes.float(), equal_nan=True, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_arrays_with_a_byte_an_element_of_half_a_byte(name):
+    codes = numpy.zeros((2, 5, 2, 64), getattr(ml_dtypes, name))
+    for given in (None, name):
+        with pytest.raises(libfa.InvalidArgument, match=f"k: got dtype {name}, which has a byte an element; .* dtype_k='{name}'"):
+            libfa.attention(Q, codes, Q[:, :, :2], dtype_k=given)
