@@ -3,10 +3,10 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "command_line.h"
 #include "error.h"
@@ -24,13 +24,17 @@ void complain(const Asked &asked, const std::string &what) {
 int run(const Asked &asked) {
   try {
     const int code = asked.work ? asked.work() : asked.code;
-    if (std::fflush(stdout) != 0) failure("the standard output cannot be written: {}", std::strerror(errno));
+    if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
     return code;
   } catch (const BadInput &error) {
     complain(asked, printable(error.what()));
     return exit_bad_input;
   } catch (const std::bad_alloc &) {
     complain(asked, "out of memory");
+  } catch (const std::system_error &error) {  // of fmt, too, where a command's text is longer than the stream's buffer
+    complain(asked, std::ferror(stdout) == 0
+                        ? printable(error.what(), true)
+                        : fmt::format("the standard output cannot be written: {}", error.code().message()));
   } catch (const std::exception &error) {
     complain(asked, printable(error.what(), true));
   }
