@@ -312,7 +312,6 @@ MUTANTS = [
     append("append_columns_without_pairs", "rows.cuh", "before < s.first ? before : before + 2 * s.pairs", "before", "EachRotation"),
     append("append_bits_of_nan", "rows.cuh", "if constexpr (from_type() == to_type()) {", "if constexpr (false) {", "SpecialNumbers", "f16"),
     append("append_heads", "kernel.cu", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
-    append("append_rows_past_the_last", "kernel.cu", "    if (first_token + token >= rows) break;\n", "", "EachPlace"),
     Mutant("hash_of_appends", APPEND, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_", test="*/Append.EachPlace/f32_sm_80"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
