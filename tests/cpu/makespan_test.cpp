@@ -154,10 +154,14 @@ void accumulate(const BackwardQueryTile &queries, const KeyTile &keys, void *) {
   if (low < keys.first + keys.n && high > keys.first) clocks->spend(double(queries.rows) * double(keys.n));
 }
 
+constexpr size_t whole_lines(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
 constexpr BackwardMicrokernel backward = {
     .tile_rows = 64,
-    .query_bytes = [](const Attention &) { return sizeof(BackwardQueryTile); },
-    .key_bytes = [](const Attention &) { return sizeof(KeyTile); },
+    .query_bytes = [](const Attention &) { return whole_lines(sizeof(BackwardQueryTile)); },
+    .key_bytes = [](const Attention &) { return whole_lines(sizeof(KeyTile)); },
     .scratch_bytes = [](const Attention &) { return size_t{64}; },
     .stage_queries = [](BackwardQueryTile &, void *) {},
     .stage_keys = [](KeyTile &) {},

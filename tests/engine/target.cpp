@@ -134,8 +134,9 @@ uint64_t shards() {
   return std::max<uint64_t>(number_in("TEST_SHARE"), 1);
 }
 
-/// The index among the CPU targets, which the shards are counted by.
-uint64_t index_of(const Target &wanted) {
+/// The shard that a target runs: TEST_SHARD, or the target's index among those of the CPU.
+uint64_t shard_of_target(const Target &wanted) {
+  if (std::getenv("TEST_SHARD")) return number_in("TEST_SHARD");
   const std::vector<Target> all = targets(all_types);
   const auto mine = std::find_if(all.begin(), all.end(), [&](const Target &target) {
     return target.types == wanted.types && target.arch == wanted.arch;
@@ -154,11 +155,11 @@ uint64_t number_of_test() {
 }  // namespace
 
 bool EngineTest::in_shard(uint64_t number) const {
-  return shard_has(index_of(GetParam()), hash(number) % (uint64_t{1} << 32), shards());
+  return shard_has(shard_of_target(GetParam()), hash(number) % (uint64_t{1} << 32), shards());
 }
 
 std::vector<Case> EngineTest::shard_of(const std::vector<Case> &list, uint64_t one_of) const {
-  const uint64_t target = index_of(GetParam()), begin = number_of_test();
+  const uint64_t target = shard_of_target(GetParam()), begin = number_of_test();
   std::vector<Case> result;
   for (size_t i = 0; i < list.size(); ++i)
     if (shard_has(target, begin + i, shards() * one_of)) result.push_back(list[i]);

@@ -56,8 +56,8 @@ class EngineTest : public testing::TestWithParam<Target> {
   /// warpgroups or for tensor memory, unless few rows share a head's keys or scores have a bias or a mask.
   bool has_wide_family() const;
 
-  /// Whether this target runs the case of that number. Under TEST_SHARE=n a target runs one shard of n, the next target
-  /// the next one, so that n consecutive targets run all cases.
+  /// Whether this target runs the case of that number. Under TEST_SHARE=n a target runs one shard of n: that of
+  /// TEST_SHARD, or else the next target runs the next one, so that n consecutive targets run all cases.
   bool in_shard(uint64_t number) const;
 
   /// The shard of a list, in the same way; each test numbers the list from another start. one_of: runs one of that many

@@ -2,15 +2,12 @@
 
 every_part_is_run.py CTEST BUILD
 
-A test named suite.types.isa runs one of TEST_SHARE shards, by the index of its types among all (tests/engine/target.cpp). A
-test with the label "sample" runs one shard only.
+A test named suite.types.isa runs the shard TEST_SHARD of TEST_SHARE. A test with the label "sample" runs one shard only.
 """
 
 import json
 import subprocess
 import sys
-
-TYPES = ["f32", "f16", "bf16", "mixed"]  # all_types of tests/engine/target.h
 
 
 def shares_of(ctest, build):
@@ -19,13 +16,13 @@ def shares_of(ctest, build):
     suites = {}
     for test in json.loads(shown.stdout)["tests"]:
         properties = {each["name"]: each["value"] for each in test.get("properties", [])}
-        shares = [one.removeprefix("TEST_SHARE=") for one in properties.get("ENVIRONMENT", []) if one.startswith("TEST_SHARE=")]
-        if not shares or "sample" in properties.get("LABELS", []):
+        environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
+        if "TEST_SHARE" not in environment or "sample" in properties.get("LABELS", []):
             continue
-        suite, types, isa = test["name"].split(".")
+        suite, _, isa = test["name"].split(".")
         counts, parts = suites.setdefault((suite, isa), (set(), set()))
-        counts.add(int(shares[0]))
-        parts.add(TYPES.index(types) % int(shares[0]))
+        counts.add(int(environment["TEST_SHARE"]))
+        parts.add(int(environment["TEST_SHARD"]))
     return suites
 
 

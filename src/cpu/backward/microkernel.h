@@ -43,6 +43,7 @@ struct KeyTile {
 struct BackwardMicrokernel {
   int tile_rows;  // maximum of a BackwardQueryTile; key tiles have key_block keys
 
+  // Multiples of 64.
   size_t (*query_bytes)(const Attention &attention);
   size_t (*key_bytes)(const Attention &attention);
   size_t (*scratch_bytes)(const Attention &attention);
