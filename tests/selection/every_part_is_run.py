@@ -2,7 +2,8 @@
 
 every_part_is_run.py CTEST BUILD
 
-A test named suite.types.isa runs the shard TEST_SHARD of TEST_SHARE. A test with the label "sample" runs one shard only.
+A test named suite.types.isa runs the shard TEST_SHARD of TEST_SHARE. A test without it, or with the label "sample", runs one
+shard only.
 """
 
 import json
@@ -17,7 +18,7 @@ def shares_of(ctest, build):
     for test in json.loads(shown.stdout)["tests"]:
         properties = {each["name"]: each["value"] for each in test.get("properties", [])}
         environment = dict(each.split("=", 1) for each in properties.get("ENVIRONMENT", []))
-        if "TEST_SHARE" not in environment or "sample" in properties.get("LABELS", []):
+        if "TEST_SHARD" not in environment or "sample" in properties.get("LABELS", []):
             continue
         suite, _, isa = test["name"].split(".")
         counts, parts = suites.setdefault((suite, isa), (set(), set()))
