@@ -181,10 +181,11 @@
  *
  * A window, a chunk and ALiBi use the positions i + o and j, as everywhere. Where tree_depth gives each new token its distance from
  * the root of its tree, the position of a query is o + depth instead, and so is that of its key [F274]. The columns of bias and
- * mask count keys in any case [F275]. A tree of one path (query i attends new keys 0 .. i) has the bits of the causal mask [F276].
+ * mask count keys in any case [F275]. On the CPU a tree of one path (query i attends new keys 0 .. i) gives the bits of the causal
+ * mask [F276].
  *
- * Depths are 0 .. Sq - 1, which is checked on the CPU before anything is written [F277]. fa_backward has no trees. GPUs have none
- * yet: a call with tree_mask that would run there is FA_ERROR_UNSUPPORTED [F278].
+ * Depths are 0 .. Sq - 1, which is checked on the CPU before anything is written [F277]. On a GPU they are not: other depths leave
+ * the results of their own sequence undefined [F282]. fa_backward has no trees.
  *
  *
  * COMBINATIONS THAT ARE REFUSED

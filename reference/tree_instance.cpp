@@ -55,7 +55,7 @@ std::vector<int64_t> depths(Kind kind, const std::vector<int64_t> &parent, uint6
   std::vector<int64_t> depth;
   for (size_t i = 0; i < parent.size(); ++i) {
     const int64_t below = parent[i] < 0 ? 0 : depth[size_t(parent[i])] + 1;
-    depth.push_back(kind == Kind::any ? int64_t(hash(seed, for_bits, i) % (i + 1)) : below);
+    depth.push_back(kind == Kind::any ? int64_t(hash(seed, for_bits, i) % parent.size()) : below);
   }
   return depth;
 }

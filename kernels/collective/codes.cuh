@@ -89,7 +89,7 @@ __device__ inline float special_cached_value(const QuantisedParams &p, const Wor
 #pragma unroll 1
   for (int32_t j = keys.low; j < keys.high; j++) {
     const float value = values.element(p, w.sequence, j, w.kv_head, d);
-    if (!is_finite(value) && !hidden(p, w.sequence, row, j)) sum += value;
+    if (!is_finite(value) && !hidden_with_tree<true>(p, w.sequence, row, j)) sum += value;
   }
   return sum;
 }

@@ -4,7 +4,7 @@
 // values of which those that are not finite are 0, and puts in the place of each element what the attended ones give.
 #pragma once
 
-#include "collective/tile_scheduler.cuh"
+#include "collective/tree.cuh"
 #include "common/element.cuh"
 #include "common/numbers.cuh"
 #include "common/ptx.cuh"
@@ -29,13 +29,21 @@ __device__ inline bool hidden(const Params &p, const Sequence &s, Row row, int32
   return p.bias.data && load_element(score_element(p.bias, s, row, key), p.bias_dtype) == -infinity;
 }
 
+/// The same, or the tree of new tokens.
+template <bool has_trees>
+__device__ inline bool hidden_with_tree(const Params &p, const Sequence &s, Row row, int32_t key) {
+  if (has_trees && p.tree_mask.data && !attends_in_tree(p, s, row, key)) return true;
+  return hidden(p, s, row, key);
+}
+
 /// The sum of the values of column d that are NaN or infinite, over the keys that a row attends; 0 when there are none.
+template <bool has_trees>
 __device__ inline float special_value(const Params &p, const WorkTile &w, Row row, Interval keys, int32_t d) {
   float sum = 0;
 #pragma unroll 1
   for (int32_t j = keys.low; j < keys.high; j++) {
     const float value = load_element(key_row(p, p.v, w.sequence, j, w.kv_head) + d * p.v.stride[3], p.kv_dtype);
-    if (!is_finite(value) && !hidden(p, w.sequence, row, j)) sum += value;
+    if (!is_finite(value) && !hidden_with_tree<has_trees>(p, w.sequence, row, j)) sum += value;
   }
   return sum;
 }

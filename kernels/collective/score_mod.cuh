@@ -38,18 +38,39 @@ __device__ inline RowScores row_scores(const Params &p, const Sequence &s, Row r
   return r;
 }
 
+/// The same in calls that may have a tree of new tokens.
+__device__ inline RowScores row_scores_with_tree(const Params &p, const Sequence &s, Row row) {
+  RowScores r = row_scores(p, s, row);
+  if (p.tree_mask.data) {
+    r.keys = attended_with_tree(p, s, row.query);
+    r.position = position_of_token(p, s, row.query);
+  }
+  return r;
+}
+
 /// A score, with the steps of core/score.h. Tensors are read only where the row attends the key so far.
 struct Score {
   const Params &p;
   const RowScores &row;
   int32_t key;
-  float x;  // the product, then the score
+  int64_t position;  // of the key
+  float x;           // the product, then the score
   bool attends;
   float bias = 0;
   float derivative = 1;  // of the score by the product, in units of the scale
 
   __device__ Score(const Params &params, const RowScores &of_row, float product, int32_t of_key)
-      : p(params), row(of_row), key(of_key), x(product), attends(of_row.keys.holds(of_key)) {
+      : Score(params, of_row, product, of_key, of_key, true) {}
+
+  /// shown: by the tree of new tokens.
+  __device__ Score(const Params &params, const RowScores &of_row, float product, int32_t of_key, int64_t of_position,
+                   bool shown)
+      : p(params),
+        row(of_row),
+        key(of_key),
+        position(of_position),
+        x(product),
+        attends(shown && of_row.keys.holds(of_key)) {
     if (attends && row.mask) attends = row.mask[key * p.mask.stride[3]] != 0;
     if (attends && row.bias) bias = load_element(row.bias + key * p.bias.stride[3], p.bias_dtype);
     attends = attends && bias != -infinity;
@@ -63,7 +84,7 @@ struct Score {
     x = p.softcap * t;
     derivative = (1 - t) * (1 + t);
   }
-  __device__ void add_alibi() { x -= row.slope * fabsf(float(row.position - key)); }
+  __device__ void add_alibi() { x -= row.slope * fabsf(float(row.position - position)); }
   __device__ void finish_bias(bool added) {
     if (!added) x += bias;
   }

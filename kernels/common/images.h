@@ -69,7 +69,7 @@ constexpr bool is_backward(Entry entry) {
 
 /// A family of kernels, as its tiles.h describes it: one constant `family` in its namespace. An op holds, in the order
 /// of families.inc, the families that support its attention, up to the first that supports all of its calls; each call
-/// takes the first that supports it.
+/// takes the first that supports it. Under a causal mask that one has all trees as well.
 struct Family {
   /// The tile of an entry point; {} for those that the family does not have.
   TileConfig (*tile)(const Arch &arch, int dim, Entry entry);
@@ -84,11 +84,15 @@ struct Family {
   /// set.
   const char *(*unsupported_call_reason)(Entry entry, const Params &call);
 
-  /// Some entry point supports each call of an attention that the family supports, with splits and without.
+  /// Some entry point supports each call of an attention that the family supports, with splits and without, but for
+  /// those of unsupported_tree_reason.
   bool is_fallback;
 
   /// Of a family of backward: why an entry point that it has does not support a call; nullptr when it does.
   const char *(*unsupported_backward_reason)(Entry entry, const BackwardParams &call) = nullptr;
+
+  /// A fallback that supports those calls too.
+  bool has_all_trees = false;
 };
 
 /// No tile of a family asks for more shared memory than an architecture that has what the family needs gives a block,

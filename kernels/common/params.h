@@ -10,7 +10,8 @@ namespace fa::kernels {
 
 /// A tensor of a call; strides in bytes, 0 where a dimension is repeated. data is null when it is absent.
 /// (batch, row, head, element); bias and mask: (batch, head, query, key); lse: (batch, head, row, -);
-/// slopes and sinks: (batch, head, -, -); block_table: (batch, page, -, -).
+/// slopes and sinks: (batch, head, -, -); block_table: (batch, page, -, -); tree_mask: (batch, head, row, word);
+/// tree_depth: (batch, row, -, -).
 struct View {
   char *data;
   int64_t stride[4];
@@ -72,6 +73,7 @@ struct Attention {
 struct Params : Attention {
   View q, k, v, out;
   View lse, bias, mask, alibi_slopes, sinks, block_table;
+  View tree_mask, tree_depth;  // depths: only in calls with a window, a chunk or ALiBi
 
   // Arrays of the call in device memory, null when absent; as in fa.h.
   const int32_t *cu_seqlens_q, *cu_seqlens_k;
@@ -101,9 +103,14 @@ struct Params : Attention {
   FastDivmod by_groups_of_kv_head;       // head_groups / heads_kv
   int32_t q_layout, k_layout, v_layout;  // Layout
   int32_t is_varlen;                     // 1: some of the arrays of the call are there
-  int32_t has_key_bounds;  // 1: a causal mask, a window or a chunk may leave a query fewer keys than its sequence has
+  int32_t has_key_bounds;  // 1: a causal mask, a tree, a window or a chunk may hide keys of a query's sequence
   int32_t has_score_mod;   // 1: a softcap, a bias, ALiBi or a mask makes scores differ from the scaled products
   float inverse_softcap;   // 1 / softcap, small enough to be multiplied by 2 log2 e
 };
+
+/// Of families that count ALiBi's distances by the places of keys.
+constexpr const char *unsupported_tree_reason(const Params &p) {
+  return p.tree_depth.data != nullptr && p.alibi_slopes.data != nullptr ? "ALiBi by the depths of a tree" : nullptr;
+}
 
 }  // namespace fa::kernels

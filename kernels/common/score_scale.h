@@ -37,6 +37,7 @@ inline const char *unsupported_scores_reason(const Params &p, bool score_mod) {
   }
   if (p.bias.data != nullptr) return "a bias";
   if (p.mask.data != nullptr) return "a mask";
+  if (p.tree_mask.data != nullptr) return "a tree of new tokens";
   if (p.alibi_slopes.data != nullptr && !score_mod) return "ALiBi";
   if (p.alibi_slopes.data != nullptr && score_scale(p) < min_alibi_score_scale)
     return "ALiBi of an extreme scale or softcap";

@@ -376,7 +376,7 @@ KernelSet kernels_of<ForwardCall>(const Kernel &kernel, const Attention &a, cons
     const Row &row = table.rows[i];
     if (unsupported_reason(row, a, device, &room) != nullptr) continue;
     set.images[set.count++] = row.image_for(attention_of(a));
-    if (alone || row.family().is_fallback) break;
+    if (alone || (row.family().is_fallback && (row.family().has_all_trees || attention_of(a).causal == 0))) break;
   }
   return set;
 }

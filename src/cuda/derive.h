@@ -39,6 +39,8 @@ inline void set_schedule(const kernels::TileSchedulerParams &s, kernels::Params 
 
 /// Sets the parameters derived from a call's inputs.
 inline void derive(kernels::Params *p) {
+  if (p->window_left < 0 && p->window_right < 0 && p->chunk == 0 && p->alibi_slopes.data == nullptr)
+    p->tree_depth = {};  // no position matters
   p->by_page_size = divisor_of(p->page_size);
   const auto near = [&](const kernels::View &view) {
     if (p->page_size != 0) return p->stride_unit != 0;
@@ -52,7 +54,8 @@ inline void derive(kernels::Params *p) {
   FA_FORWARD_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
 #undef FA_ARRAY
   // A query alone, at the end of its keys, sees them all.
-  const bool causal = p->causal != 0 && (p->max_seqlen_q > 1 || p->top_left != 0 || p->q_offset != nullptr);
+  const bool causal = p->causal != 0 && (p->max_seqlen_q > 1 || p->top_left != 0 || p->q_offset != nullptr ||
+                                         p->tree_mask.data != nullptr);
   p->has_key_bounds = causal || p->window_left >= 0 || p->window_right >= 0 || p->chunk > 0;
   p->has_score_mod =
       p->softcap != 0 || p->bias.data != nullptr || p->alibi_slopes.data != nullptr || p->mask.data != nullptr;

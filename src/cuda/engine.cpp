@@ -26,24 +26,6 @@ fa_status lacks_operation(const Device &device) {
               Traits::function, device.index, device.name, build_option<Call>);
 }
 
-/// What a call has that no kernel here supports; nullptr where there is nothing.
-template <class Call>
-const char *unsupported_input(const Call &) {
-  return nullptr;
-}
-const char *unsupported_input(const ForwardCall &call) {
-  return call.tree_mask ? "args.tree_mask" : nullptr;
-}
-
-template <class Call>
-fa_status refuse_input(const char *input, const Device &device) {
-  return fail(
-      FA_ERROR_UNSUPPORTED,
-      "%s on device %d (%s): %s is given, which no GPU kernel supports yet; expected none, or tensors in memory "
-      "of the host and an op of FA_DEVICE_CPU or FA_DEVICE_AUTO",
-      OperationTraits<Call>::function, device.index, device.name, input);
-}
-
 }  // namespace
 
 CudaEngine::CudaEngine(const Attention &attention, const Device &device, const PerOperation<KernelSet> &kernels)
@@ -76,8 +58,6 @@ fa_status CudaEngine::do_execute(Call call) const {
   bool translate = false;
   if (const fa_status status = find_place(device_, &call, cpu_fallback, &place, &wanted, &translate)) return status;
   if (place == MemorySpace::host) return try_other_engine;
-  if (const char *input = unsupported_input(call))
-    return place == MemorySpace::both && cpu_fallback ? try_other_engine : refuse_input<Call>(input, device_);
   if (kernels_.of<Call>().count == 0)
     return place == MemorySpace::both && cpu_fallback ? try_other_engine : lacks_operation<Call>(device_);
   if (place == MemorySpace::both && call.stream == nullptr) return execute_synchronously(call, cpu_fallback);

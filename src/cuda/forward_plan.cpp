@@ -204,6 +204,7 @@ kernels::Factors factors_of(const View &view, int64_t channels) {
 /// All but the schedule and the partial results.
 kernels::QuantisedParams params_of(const ForwardCall &p) {
   kernels::QuantisedParams s = {};
+  s.tree_mask = view_of(p.tree_mask), s.tree_depth = view_of(p.tree_depth);
   set_inputs(p, &s);
   s.v_dtype = p.attention->v_dtype;
   s.factors[kernels::k_scale] = factors_of(p.k_scale, p.channels.k_scale);

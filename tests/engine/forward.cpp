@@ -24,7 +24,6 @@ class Forward : public EngineTest {
     c = typed(c, count_);
     c.seed = ++count_;
     if (!in_shard(c.seed)) return;
-    if (is_gpu(kernel) && !c.tree.empty()) return check_refused(c, {"fa_forward", "args.tree_mask"}, FA_ERROR_UNSUPPORTED);
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 

@@ -193,7 +193,8 @@ class Fuzz : public EngineTest {
       if (has_wide_family()) widen(&r, &c);
       numbers(&r, &c);
       c.seed = r.next() % 100000;
-      if (!is_gpu(kernel)) ends_of_types(&r, &c), random_tree(&r, &c);
+      if (!is_gpu(kernel)) ends_of_types(&r, &c);
+      random_tree(&r, &c);
       if (r.chance(25)) c.fenv = environments[r.next() % environments.size()];
       if (!refused(c).empty()) continue;
       ++run;

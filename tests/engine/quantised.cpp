@@ -11,7 +11,6 @@
 #include "engine/features.h"
 #include "engine/target.h"
 #include "reference/codes.h"
-#include "reference/gpu.h"
 #include "reference/random.h"
 #include "reference/run.h"
 #include "reference/sanitizer.h"
@@ -74,7 +73,6 @@ class Quantised : public EngineTest {
     store_as(format, &c);
     c.seed = ++count_;
     if (!in_shard(c.seed)) return;
-    if (is_gpu(kernel) && !c.tree.empty()) return;  // refused: see forward.*
     EXPECT_EQ(failure_of(c, kernel), "");
   }
 

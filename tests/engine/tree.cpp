@@ -1,5 +1,5 @@
-// tree.*: trees of new tokens against the oracle, at the lengths where words of bits end, against the causal mask, and
-// against each token's own path as a sequence.
+// tree.*: trees of new tokens against the oracle, at the lengths where words of bits end, against the causal mask (on
+// the CPU, bit by bit), and against each token's own path as a sequence.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "engine/features.h"
 #include "engine/target.h"
 #include "reference/compare.h"
+#include "reference/gpu.h"
 #include "reference/oracle.h"
 #include "reference/run.h"
 #include "reference/sanitizer.h"
@@ -139,6 +140,10 @@ TEST_P(Trees, APathHasTheBitsOfTheCausalMask) {
       if (!refused(c).empty() || !in_shard(count_)) continue;
       Case path = c;
       path.tree = "bh:path", path.depths = count_ % 2 ? "b" : "";
+      if (is_gpu(kernel)) {  // whose kernel may be another one
+        EXPECT_EQ(failure_of(path, kernel), "");
+        continue;
+      }
       const Instance causal(c), tree(path);
       run(causal);
       run(tree);
@@ -187,15 +192,26 @@ TEST_P(Trees, TokensAgreeWithTheirPaths) {
   }
 }
 
-/// Depths are checked before anything is written.
-// [F277]
-TEST_P(Trees, DepthsOutOfRangeAreRefused) {
+/// Depths are checked before anything is written; on a GPU, sequences of other depths have their results.
+// [F277] [F282]
+TEST_P(Trees, DepthsOutOfRange) {
   for (const int32_t depth : {-1, 7, INT32_MAX, INT32_MIN}) {
     Case c = typed(base(2, 7, 20, 2, 1, 16));
-    c.depths = "b";
+    c.depths = "b", c.alibi = "h";
     const Instance instance(c);
     instance.tree_depth.set(1, 4, 0, 0, depth);
     const Op op(instance.desc, kernel);
+    if (is_gpu(kernel)) {
+      const Instance right(c);
+      run(right);
+      ASSERT_EQ(forward(op, instance), FA_OK) << fa_last_error();
+      right.out.each([&](int64_t b, int64_t i, int64_t h, int64_t d, int64_t) {
+        if (b == 0) {
+          ASSERT_EQ(instance.out.get(b, i, h, d), right.out.get(b, i, h, d));
+        }
+      });
+      continue;
+    }
     EXPECT_EQ(forward(op, instance), FA_ERROR_INVALID_ARGUMENT);
     const std::string text = fa_last_error(), named = "args.tree_depth[1][4] is " + std::to_string(depth);
     EXPECT_NE(text.find(named + ": expected 0 .. 6"), std::string::npos) << text;
@@ -203,7 +219,7 @@ TEST_P(Trees, DepthsOutOfRangeAreRefused) {
   }
 }
 
-TEST_TARGETS(Trees, all_types);
+TEST_ALL_TARGETS(Trees, all_types);
 
 }  // namespace
 }  // namespace test

@@ -124,7 +124,7 @@ CUDA = [
     emulated("bytes_of_a_group", "src/cuda/order.cpp", "device.l2_bytes / l2_parts", "device.l2_bytes", "^cuda_schedule"),
     emulated("no_groups", "src/cuda/order.cpp", "if (most >= columns) return columns;", "return columns;", "^cuda_schedule"),
     emulated("family_of_a_call", "src/cuda/forward_plan.cpp", "image.family->unsupported_call_reason(entry, plan_->params)", "\"\"", "^cuda_family"),
-    emulated("family_alone", "src/cuda/cuda.cpp", "if (alone || row.family()", "if (row.family()", "^cuda_family"),
+    emulated("family_alone", "src/cuda/cuda.cpp", "if (alone || (row.family()", "if ((row.family()", "^cuda_family"),
     emulated("clusters", "src/cuda/launch.cpp", "if (tile.cluster > 1)", "if (tile.cluster > 2)", "^cuda_family"),
     emulated("whole_clusters", "src/cuda/launch.cpp", "(blocks + cluster - 1) / cluster * cluster", "blocks", "^cuda_(family|plan)"),
     emulated("context_of_another", "src/cuda/placement.cpp", "is.context != context_) {", "false) {", r"^cuda\.f32"),

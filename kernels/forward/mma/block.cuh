@@ -31,6 +31,7 @@ struct Block {
   static constexpr bool plain = is_plain(E);                // scores need little, rows are aligned
   static constexpr bool score_mod = E == Entry::score_mod;  // plain, from pages, with a softcap and ALiBi
   static constexpr bool paged = E != Entry::plain;          // if the call's keys are
+  static constexpr bool has_trees = !plain;                 // of new tokens, if the call has
   static constexpr bool split_keys_across_warps = shape.split_keys_across_warps;
   static constexpr bool splits = E == Entry::split || E == Entry::decode;
   /// Copies pass through registers.
@@ -126,15 +127,18 @@ __device__ inline KeyBlockRange key_block_range(const Params &p, const WorkTile 
                                                 BlockState<B> *block) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // Rows that follow begin no earlier; one without keys has its end at 0.
-  const int base = B::plain ? attended(p, w.sequence, B::row_of(p, w, w.first_row).query).low : 0;
+  const auto attended_by = [&](int32_t row) {
+    const int32_t query = B::row_of(p, w, row).query;
+    return B::has_trees ? attended_with_tree(p, w.sequence, query) : attended(p, w.sequence, query);
+  };
+  const int base = B::plain ? attended_by(w.first_row).low : 0;
   if (threadIdx.x == 0) block->base = base;
   KeysOfRows rows;
 #pragma unroll 1
   for (int r = lane; r < B::rows; r += 32) {
     Interval keys = {0, 0};
     if (w.first_row + r < w.rows) {
-      keys = p.has_key_bounds ? attended(p, w.sequence, B::row_of(p, w, w.first_row + r).query)
-                              : Interval{0, w.sequence.keys};
+      keys = p.has_key_bounds ? attended_by(w.first_row + r) : Interval{0, w.sequence.keys};
       keys = {max(keys.low, split.low), min(keys.high, split.high)};
       if (keys.empty()) keys = {0, 0};
       rows.add(keys);

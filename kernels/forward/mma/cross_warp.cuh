@@ -107,7 +107,7 @@ __device__ inline bool combine_warps(const Params &p, BlockState<B> *block, cons
           const Row row = B::row_of(p, w, w.first_row + r);
           unroll<4>([&](int c) {
             if (d + c >= p.head_dim_v || !is_finite(sum.x[c])) return;
-            const float special = special_value(p, w, row, block->attended(r), d + c);
+            const float special = special_value<B::has_trees>(p, w, row, block->attended(r), d + c);
             sum.x[c] = special == 0 ? sum.x[c] : special;
           });
         }

@@ -117,7 +117,27 @@ __device__ inline void modify_scores(const Params &p, typename B::Scores &s, int
   });
 }
 
-/// The scores of a tile from its products; -inf where masked, which in a full tile none is.
+/// Scores of new tokens that the tree hides become -inf. Each lane looks at one of the warp's rows.
+template <class B>
+__device__ inline void hide_in_tree(const Params &p, typename B::Scores &s, int first_key, const BlockState<B> &block) {
+  static_assert(B::warp_rows <= 32);
+  const WorkTile &w = block.work;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, token = first_key - first_new_key(w.sequence);
+  const int row_of_lane = w.first_row + B::first_row(warp) + lane % B::warp_rows;
+  const Row row = row_at(p, w, min(row_of_lane, w.rows - 1));
+  static_assert(B::warp_keys <= 64);
+  uint64_t attended = 0;
+#pragma unroll 1
+  for (int i = 0; i < B::warp_keys; i += 32) attended |= uint64_t{attended_tokens(p, w.sequence, row, token + i)} << i;
+  unroll<B::Rows::rows>([&](int r) {
+    const uint64_t bits = __shfl_sync(~0u, attended, r * 8 + B::Out::first_row(lane)) >> B::Scores::first_column(lane);
+    s.for_each_in_row(r, [&](float &x, int column) {
+      if ((bits >> column & 1) == 0) x = -infinity;
+    });
+  });
+}
+
+/// The scores of a tile from its products; -inf where masked, which in a full tile none is, but for trees.
 template <class B>
 __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int first_key, const BlockState<B> &block,
                                      bool full) {
@@ -127,6 +147,8 @@ __device__ inline void finish_scores(const Params &p, typename B::Scores &s, int
     s.for_each([&](float &x, int, int) { x *= p.scale; });
   }
   if (!full) mask_intervals<B>(s, first_key, block);
+  if (p.tree_mask.data && first_key + B::warp_keys > first_new_key(block.work.sequence))
+    hide_in_tree<B>(p, s, first_key, block);
 }
 
 }  // namespace fa::kernels::mma

@@ -119,7 +119,7 @@ __device__ inline bool store(const Params &p, BlockState<B> *block, typename B::
       if (w.first_row + at >= w.rows || (second_run && !block->fixups[at])) return;
       const Row row = B::row_of(p, w, w.first_row + at);
       if (second_run && (block->fixups[at] & finite_values) && is_finite(x)) {
-        const float special = special_value(p, w, row, block->attended(at), d);
+        const float special = special_value<B::has_trees>(p, w, row, block->attended(at), d);
         x = special == 0 ? x : special;
       }
       if (partial) {

@@ -111,7 +111,7 @@ constexpr const char *unsupported_reason(const Attention &a) {
 /// Entry::plain has scores that need nothing but the scale, from rows in the middle of memory as it is; score_mod may
 /// have pages, a softcap and ALiBi; the others take everything.
 inline const char *unsupported_call_reason(Entry entry, const Params &p) {
-  if (!is_plain(entry)) return nullptr;
+  if (!is_plain(entry)) return unsupported_tree_reason(p);
   if (const char *why = unsupported_scores_reason(p, entry == Entry::score_mod)) return why;
   if (p.page_size != 0 && entry == Entry::plain) return "paged keys";
   if (p.stride_unit == 0 && entry == Entry::score_mod) return "rows of keys or values too far apart for 32 bits";

@@ -25,7 +25,7 @@ struct Block {
   static constexpr Dtype dtype = Type;
 
   // Members that the headers of forward/mma use.
-  static constexpr bool plain = false, score_mod = false, paged = true, splits = true, staged = false;
+  static constexpr bool plain = false, score_mod = false, paged = true, has_trees = true, splits = true, staged = false;
   static constexpr bool split_keys_across_warps = shape.split_keys_across_warps;
   static constexpr bool scarce_registers = shape.row_blocks * Dim >= 256, lane_by_mask = scarce_registers;
   static constexpr int dim = Dim;

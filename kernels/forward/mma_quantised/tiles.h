@@ -107,7 +107,7 @@ inline constexpr QuantisedFamily family = {
         tile,
         [](const Attention &a) { return Dtype(a.q_dtype); },
         unsupported_reason,
-        [](Entry, const Params &) -> const char * { return nullptr; },
+        [](Entry, const Params &p) { return unsupported_tree_reason(p); },
         false,
     },
     unsupported_types_reason,

@@ -35,7 +35,8 @@ struct Block {
   static constexpr Dtype dtype = Type;
 
   // Members that the headers of forward/mma use.
-  static constexpr bool plain = false, score_mod = false, paged = true, split_keys_across_warps = false;
+  static constexpr bool plain = false, score_mod = false, paged = true, has_trees = true,
+                        split_keys_across_warps = false;
   static constexpr bool staged = !arch.has(cp_async);  // copies pass through registers
   static constexpr int dim = Dim;
   static constexpr int keys = mma_wide::keys;

@@ -160,7 +160,7 @@ __device__ inline void store_quads(const Params &p, const BlockState<B> &block, 
       if (second_run) {
         unroll<4>([&](int c) {
           if (c >= columns || !is_finite(sum.x[c])) return;
-          const float special = special_value(p, w, row, block.attended(row_in_tile), column + c);
+          const float special = special_value<B::has_trees>(p, w, row, block.attended(row_in_tile), column + c);
           sum.x[c] = special == 0 ? sum.x[c] : special;
         });
       }

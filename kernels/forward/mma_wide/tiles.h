@@ -60,7 +60,7 @@ constexpr const char *unsupported_reason(const Attention &a) {
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// f16 and bf16, head dimensions up to 576 and values up to 512.
 inline constexpr Family family = {tile, [](const Attention &a) { return Dtype(a.q_dtype); }, unsupported_reason,
-                                  [](Entry, const Params &) -> const char * { return nullptr; }, true};
+                                  [](Entry, const Params &p) { return unsupported_tree_reason(p); }, true};
 #endif
 
 }  // namespace fa::kernels::mma_wide

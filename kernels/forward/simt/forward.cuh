@@ -89,18 +89,39 @@ __device__ inline void multiply_keys(Scores<dim> &s, const ThreadRows<dim> &thre
   }
 }
 
+/// A bit for each of a thread's scores: whether the tree of new tokens hides it.
+template <int dim>
+__device__ inline uint32_t hidden_in_tree(const Params &p, const WorkTile &w, const ThreadRows<dim> &thread,
+                                          int32_t key) {
+  constexpr int columns = ThreadRows<dim>::columns;
+  static_assert(ThreadRows<dim>::rows * columns <= 32);
+  uint32_t hidden = 0;
+  if (!p.tree_mask.data || key + keys(dim) <= first_new_key(w.sequence)) return hidden;
+#pragma unroll 1
+  for (int n = 0; n < ThreadRows<dim>::rows * columns; n++) {
+    const Row row = row_at(p, w, min(w.first_row + thread.first + n / columns, w.rows - 1));
+    const int32_t of_score = key + thread.lane + n % columns * lanes;
+    if (!attends_in_tree(p, w.sequence, row, of_score)) hidden |= 1u << n;
+  }
+  return hidden;
+}
+
 /// m' = max(m, rowmax S); P = e^(S - m'); l = l a + rowsum P; O = O a, of scores yet to be scaled and masked.
 template <int dim>
-__device__ inline void weigh(const Params &p, ThreadRows<dim> &thread, const Shared<dim> &shared, Scores<dim> &s,
-                             int32_t key) {
+__device__ inline void weigh(const Params &p, const WorkTile &w, ThreadRows<dim> &thread, const Shared<dim> &shared,
+                             Scores<dim> &s, int32_t key) {
   constexpr int columns = ThreadRows<dim>::columns;
+  const uint32_t hidden = hidden_in_tree<dim>(p, w, thread, key);
+  int64_t position[columns];
+  unroll<columns>([&](int c) { position[c] = position_of_key(p, w.sequence, key + thread.lane + c * lanes); });
 #pragma unroll
   for (int i = 0; i < thread.rows; ++i) {
     Softmax &softmax = thread.softmax[i];
     bool attends[columns];
     float max = softmax.max, sum = 0;
     unroll<columns>([&](int c) {
-      const Score score(p, thread.scores[i], s[i][c], key + thread.lane + c * lanes);
+      const bool shown = (hidden >> (i * columns + c) & 1) == 0;
+      const Score score(p, thread.scores[i], s[i][c], key + thread.lane + c * lanes, position[c], shown);
       s[i][c] = score.value(), attends[c] = score.attends;
       max = fmaxf(max, s[i][c]);
     });
@@ -145,7 +166,7 @@ __device__ inline void repair(const Params &p, const WorkTile &w, const Row &row
 #pragma unroll 1
   for (int at = lane; at < p.head_dim_v; at += lanes) {
     if (is_finite(load_element(out.element(at), out.dtype))) continue;
-    const float special = special_value(p, w, row, keys, at);
+    const float special = special_value<true>(p, w, row, keys, at);
     if (special != 0) store_element(out.element(at), out.dtype, special + (factor - factor));
   }
 }
@@ -192,7 +213,7 @@ __device__ inline void forward(const Params &p, float *memory) {
 #pragma unroll
   for (int i = 0; i < thread.rows; ++i) {
     const int r = w.first_row + thread.first + i;
-    thread.scores[i] = row_scores(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
+    thread.scores[i] = row_scores_with_tree(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
     if (r >= w.rows) thread.scores[i].keys = {0, 0};
   }
   load_rows<dim>(
@@ -215,7 +236,7 @@ __device__ inline void forward(const Params &p, float *memory) {
     __syncthreads();
     Scores<dim> s = {};
     multiply_keys<dim>(s, thread, shared, p.head_dim);
-    weigh<dim>(p, thread, shared, s, j);
+    weigh<dim>(p, w, thread, shared, s, j);
     __syncthreads();
     const bool special = load_rows<dim>(shared.kv, keys(dim), row_of(p.v), p.head_dim_v, p.v.stride[3], p.kv_dtype);
     if (__syncthreads_or(special)) {

@@ -36,6 +36,8 @@ inline constexpr Family family = {
     [](const Attention &) -> const char * { return nullptr; },
     [](Entry, const Params &) -> const char * { return nullptr; },
     true,
+    nullptr,
+    true,
 };
 #endif
 

@@ -46,7 +46,7 @@ __device__ inline void forward(const QuantisedParams &p, float *memory) {
 #pragma unroll
   for (int i = 0; i < thread.rows; ++i) {
     const int r = w.first_row + thread.first + i;
-    thread.scores[i] = row_scores(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
+    thread.scores[i] = row_scores_with_tree(p, w.sequence, row_at(p, w, min(r, w.rows - 1)));
     if (r >= w.rows) thread.scores[i].keys = {0, 0};
   }
   simt::load_rows<dim>(
@@ -66,7 +66,7 @@ __device__ inline void forward(const QuantisedParams &p, float *memory) {
     __syncthreads();
     Scores<dim> s = {};
     simt::multiply_keys<dim>(s, thread, shared, p.head_dim);
-    simt::weigh<dim>(p, thread, shared, s, j);
+    simt::weigh<dim>(p, w, thread, shared, s, j);
     __syncthreads();
     special |= load_cached_rows<true, dim>(shared.kv, keys(dim), p, w, CachedRows::values(p), j, end, p.head_dim_v);
     __syncthreads();
@@ -80,7 +80,7 @@ __device__ inline void forward(const QuantisedParams &p, float *memory) {
 #pragma unroll 1
   for (int r = threadIdx.x / lanes; r < tile_rows; r += threads / lanes) {
     if (shared.p[r][0] == 0) continue;  // no key counts
-    const Interval of_row = attended(p, w.sequence, row_of_tile(r).query);
+    const Interval of_row = attended_with_tree(p, w.sequence, row_of_tile(r).query);
     add_special_cached_values(p, w, r, {max(of_row.low, split.low), min(of_row.high, split.high)}, thread.lane, lanes);
   }
 }

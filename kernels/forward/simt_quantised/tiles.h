@@ -19,6 +19,8 @@ inline constexpr QuantisedFamily family = {
         [](const Attention &) -> const char * { return nullptr; },
         [](Entry, const Params &) -> const char * { return nullptr; },
         true,
+        nullptr,
+        true,
     },
     [](const Attention &, int32_t) -> const char * { return nullptr; },
     [](const QuantisedParams &) -> const char * { return nullptr; },

@@ -51,7 +51,7 @@ class Mutant:
     test_dim: int = 32
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
-    program: str = "engine"  # or "cuda": fa_test_cuda
+    program: str = "engine"  # or "cuda", "tree": fa_test_cuda, fa_test_tree
     device: str = ""  # in place of the image's architecture
     formal: bool = False  # findings that are harmless on known machines count, too
     also: tuple = ()  # further (file, old, new), which are not faults
@@ -62,6 +62,11 @@ class Mutant:
     def __post_init__(self):
         if self.image[1] == "mma" and not self.test:
             self.entry = self.entry or ENTRY_OF.get(self.expected, "")
+
+
+def tree(name, file, old, new, test, image=F16_64, types="f16"):
+    """One that a test of trees of new tokens shows."""
+    return Mutant(name, image, file, old, new, WRONG, test=f"*/Trees.{test}/{types}_sm_{image[0]}", program="tree")
 
 
 def extreme(name, file, old, new, test, image=F16_64, types="f16", expected=WRONG):
@@ -176,8 +181,8 @@ MUTANTS = [
            RACE + r"\((ld|st)\.shared", test=SPLITS),
     Mutant("barrier_of_the_groups", COMBINE, "forward/combine/sums.cuh", "weights_of_warps[warp] = sums.weights;\n  __syncthreads();\n",
            "weights_of_warps[warp] = sums.weights;\n", RACE + r"\((ld|st)\.shared", test=SPLITS),
-    Mutant("simt_barrier", SIMT, "forward/simt/forward.cuh", "    weigh<dim>(p, thread, shared, s, j);\n    __syncthreads();\n",
-           "    weigh<dim>(p, thread, shared, s, j);\n", RACE + r"\(ld\.shared\.f32", 64, "f32"),
+    Mutant("simt_barrier", SIMT, "forward/simt/forward.cuh", "    weigh<dim>(p, w, thread, shared, s, j);\n    __syncthreads();\n",
+           "    weigh<dim>(p, w, thread, shared, s, j);\n", RACE + r"\(ld\.shared\.f32", 64, "f32"),
     Mutant("simt_rescale", SIMT, "forward/simt/forward.cuh", "thread.o[i][d] *= rescale;", "", SPLIT, 64, "f32"),
     Mutant("wait_for_the_splits", DEPENDENT, "forward/combine/kernel.cu", "  griddepcontrol_wait();\n", "",
            "|".join([PLAIN, SPLIT, DECODE]), 64, "f32"),  # whichever the combine kernel overtakes
@@ -204,7 +209,7 @@ MUTANTS = [
     extreme("special_values_without_keys", "forward/mma/store.cuh",
             "if (thread % 4 == 0 && l == 0 && block->fixups[r]) block->fixups[r] = exact_weights;", "", "NonFiniteValuesOfKeysWithoutWeight"),
     extreme("last_special_value", "collective/nonfinite.cuh", "sum += value;", "sum = value;", "NonFiniteValues"),
-    extreme("hidden_values_show", "collective/nonfinite.cuh", " && !hidden(p, w.sequence, row, j)) sum", ") sum", "NonFiniteValues"),
+    extreme("hidden_values_show", "collective/nonfinite.cuh", " && !hidden_with_tree<has_trees>(p, w.sequence, row, j)) sum", ") sum", "NonFiniteValues"),
     extreme("special_of_one_split", "forward/combine/kernel.cu", "special += value;", "special = value;", "NonFiniteValues", COMBINE),
     extreme("special_of_keys_without_weight", "collective/epilogue.cuh", "softmax.sum == 0 ? 0 : special == 0", "special == 0",
             "NonFiniteValuesOfKeysWithoutWeight", COMBINE),
@@ -220,6 +225,19 @@ MUTANTS = [
     block_mask("pages_of_a_shown_tile", "forward/mma/shown_tiles.cuh", "return tiles_[ahead + 1]; }", "return tiles_[ahead] - 1; }"),
     block_mask("barrier_of_shown_tiles", "collective/block_mask.cuh", "return __syncthreads_or(any_hidden);", "return true;",
                RACE + "|" + UNWRITTEN + r"|error \((race|unwritten-memory)\): ", "CheckedBlockMask.HiddenBlocks"),  # whichever comes first
+    # Trees of new tokens.
+    tree("bits_of_a_tree", "forward/mma/scores.cuh", "if ((bits >> column & 1) == 0) x = -infinity;", "", "LengthsAroundWordsAndBlocks"),
+    tree("rows_of_a_tree", "forward/mma/scores.cuh", "attended, r * 8 + B::Out", "attended, B::Out", "LengthsAroundWordsAndBlocks"),
+    tree("tiles_of_a_tree", "forward/mma/scores.cuh", "first_key + B::warp_keys > first_new_key", "first_key > first_new_key", "LengthsAroundWordsAndBlocks"),
+    tree("words_of_a_tree", "collective/tree.cuh", "word(at), word(at + 1), first)", "word(at), 0, first)", "LengthsAroundWordsAndBlocks"),
+    tree("keys_before_a_tree", "collective/tree.cuh", "if (at < 0) return ~0u;", "if (at < 0) return 0;", "LengthsAroundWordsAndBlocks"),
+    tree("keys_behind_a_tree", "collective/tree.cuh", "tree ? min(int64_t{s.keys}, s.offset + s.queries) : s.keys", "s.keys", "Offsets"),
+    tree("depths_of_new_tokens", "collective/tree.cuh", "bits &= ~(1u << i);", "continue;", "WindowsAndChunks"),
+    tree("window_of_the_prefix", "collective/tree.cuh", "depths ? min(end, s.offset) : end", "end", "WindowsAndChunks"),
+    tree("hidden_tokens_show", "collective/nonfinite.cuh", "if (has_trees && p.tree_mask.data &&", "if (false &&", "MaskedTokensDoNotShow"),
+    tree("simt_bits_of_a_tree", "forward/simt/forward.cuh", "hidden |= 1u << n;", "continue;", "LengthsAroundWordsAndBlocks", SIMT, "f32"),
+    tree("simt_depths", "forward/simt/forward.cuh", "position_of_key(p, w.sequence, key + thread.lane + c * lanes); });",
+         "key + thread.lane + c * lanes; });", "WindowsAndChunks", SIMT, "f32"),
     # Gradients.
     gradients("barrier_of_gradients", "backward/simt/keys.cuh", "true, first);\n        __syncthreads();\n", "true, first);\n", expected=RACE),
     gradients("heads_of_keys", "backward/simt/keys.cuh", "pair.head < (w.kv_head + 1) * group", "pair.head <= w.kv_head * group"),
