@@ -1,0 +1,117 @@
+// One call of a node's kernel: its tensors, ONNX Runtime's threads, and memory that is kept from call to call.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <fa.hpp>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ort.h"
+
+namespace fa_ort {
+
+// An input that the node cannot have: its name, the value, and the expected one.
+struct BadInput : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// A tensor of ONNX Runtime: contiguous, last dimension fastest.
+struct Tensor {
+  void *data = nullptr;
+  ONNXTensorElementDataType type = ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
+  std::vector<int64_t> shape;
+  bool present = false;
+
+  explicit operator bool() const { return present; }
+  int64_t elements() const;
+  fa_dtype dtype() const;  // FA_DTYPE_DEFAULT where libfa has none
+  template <class T>
+  const T *as() const {
+    return static_cast<const T *>(data);
+  }
+};
+
+fa_dtype dtype_of(ONNXTensorElementDataType type);
+int64_t bytes_of(fa_dtype dtype);
+std::string text_of(const std::vector<int64_t> &shape);
+
+// Throws BadInput where the tensor's shape differs; -1 is any length.
+void expect_shape(const char *name, const Tensor &tensor, const std::vector<int64_t> &expected);
+
+// Memory of one call, kept for the next one. Never cleared; aligned for any use by libfa.
+class Scratch {
+ public:
+  void begin() { used_ = 0; }
+  void *take(size_t bytes);
+  template <class T>
+  T *take_array(int64_t count) {
+    return static_cast<T *>(take(size_t(count) * sizeof(T)));
+  }
+
+ private:
+  struct Free {
+    void operator()(void *memory) const;
+  };
+  struct Block {
+    std::unique_ptr<void, Free> memory;
+    size_t size = 0;
+  };
+  std::vector<Block> blocks_;
+  size_t used_ = 0;
+};
+
+// Ops of one kernel: all have the kernel's attributes, and differ in what tensors alone say. Scratch of its calls:
+// those that run at once have one each.
+class Resources {
+ public:
+  std::shared_ptr<const fa::Op> op(const fa_desc &desc);
+  std::unique_ptr<Scratch> acquire();
+  void release(std::unique_ptr<Scratch> scratch);
+
+ private:
+  using Key = std::tuple<fa_dtype, fa_dtype, fa_dtype, int64_t, int64_t, fa_mask, int64_t, int64_t>;
+  std::mutex mutex_;
+  std::map<Key, std::shared_ptr<const fa::Op>> ops_;
+  std::vector<std::unique_ptr<Scratch>> scratch_;
+};
+
+class Call {
+ public:
+  Call(OrtKernelContext *context, Resources *resources);
+  ~Call();
+  Call(const Call &) = delete;
+  Call &operator=(const Call &) = delete;
+
+  Tensor input(size_t i) const;
+  // An output of the node; absent where nothing reads it.
+  Tensor output(size_t i, const std::vector<int64_t> &shape) const;
+  Scratch &scratch() { return *scratch_; }
+
+  void append(const fa_desc &desc, const fa_append_args &args);
+  void forward(const fa_desc &desc, fa::ForwardArgs args);
+
+  // task(i) of each i, 0 .. count - 1, on ONNX Runtime's threads.
+  template <class Task>
+  void parallel(int64_t count, const Task &task) const {
+    run_parallel(
+        count, [](void *t, size_t i) { (*static_cast<const Task *>(t))(int64_t(i)); }, const_cast<Task *>(&task));
+  }
+
+ private:
+  void run_parallel(int64_t count, void (*task)(void *, size_t), void *context) const;
+
+  OrtKernelContext *context_;
+  Resources *resources_;
+  std::unique_ptr<Scratch> scratch_;
+  size_t inputs_ = 0, outputs_ = 0;
+};
+
+// A description for a kernel on the CPU, on ONNX Runtime's threads.
+fa::Desc describe();
+
+}  // namespace fa_ort
