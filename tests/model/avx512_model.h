@@ -179,6 +179,9 @@ inline __m128i _mm_loadu_si128(const __m128i *p) {
 inline void _mm512_storeu_ps(void *p, __m512 a) {
   std::memcpy(p, &a, sizeof a);
 }
+inline void _mm_storeu_si128(__m128i *p, __m128i a) {
+  std::memcpy(p, &a, sizeof a);
+}
 inline void _mm256_storeu_si256(__m256i *p, __m256i a) {
   std::memcpy(p, &a, sizeof a);
 }
@@ -309,6 +312,12 @@ inline __m256i _mm512_cvtepi32_epi16(__m512i a) {
   std::array<uint16_t, 16> r;
   for (int i = 0; i < 16; i++) r[i] = static_cast<uint16_t>(a[i]);
   return std::bit_cast<__m256i>(r);
+}
+/// The low bytes: it does not saturate.
+inline __m128i _mm512_cvtepi32_epi8(__m512i a) {
+  std::array<uint8_t, 16> r;
+  for (int i = 0; i < 16; i++) r[i] = static_cast<uint8_t>(a[i]);
+  return std::bit_cast<__m128i>(r);
 }
 MODEL_CALL __m512 _mm512_cvtph_ps(__m256i a) {
   const auto from = model::lanes<uint16_t>(a);

@@ -26,6 +26,9 @@ void mask_blend_ps(uint16_t k, const float *a, const float *b, float *r) {
 void cvtepi32_epi16(const uint32_t *a, uint16_t *r) {
   _mm256_storeu_si256(reinterpret_cast<__m256i *>(r), _mm512_cvtepi32_epi16(_mm512_loadu_si512(a)));
 }
+void cvtepi32_epi8(const uint32_t *a, uint8_t *r) {
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(r), _mm512_cvtepi32_epi8(_mm512_loadu_si512(a)));
+}
 void permutexvar_epi16(const uint32_t *index, const uint32_t *a, uint32_t *r) {
   _mm512_storeu_si512(r, _mm512_permutexvar_epi16(_mm512_loadu_si512(index), _mm512_loadu_si512(a)));
 }

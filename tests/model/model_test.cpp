@@ -237,6 +237,10 @@ TEST_F(Model512, WordsAsTheMachine) {
     hardware512::cvtepi32_epi16(a.lane, expected);
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(got), _mm512_cvtepi32_epi16(a.vector()));
     for (int i = 0; i < 16; i++) EXPECT_EQ(got[i], expected[i]) << "lane " << i;
+    uint8_t expected_bytes[16], got_bytes[16];
+    hardware512::cvtepi32_epi8(a.lane, expected_bytes);
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(got_bytes), _mm512_cvtepi32_epi8(a.vector()));
+    for (int i = 0; i < 16; i++) EXPECT_EQ(got_bytes[i], expected_bytes[i]) << "lane " << i;
   }
 }
 

@@ -121,6 +121,13 @@ struct Simd {
     const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(upper), _mm256_extracti128_si256(upper, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p), packed);
   }
+  /// The low byte of each lane.
+  static void store_bytes(uint8_t *p, Vec a) {
+    const __m256i first = _mm256_set1_epi32(0x0c080400);
+    const __m256i fours = _mm256_shuffle_epi8(_mm256_castps_si256(a), first);
+    const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(fours), _mm256_extracti128_si256(fours, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i *>(p), both);
+  }
 
   /// Rows become columns: a[i] lane j <-> a[j] lane i.
   static void transpose(Vec a[8]) {

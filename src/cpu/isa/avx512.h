@@ -114,6 +114,10 @@ struct Avx512 {
     const __m512i upper = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), rounded, quiet);
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper, 16)));
   }
+  /// The low byte of each lane.
+  static void store_bytes(uint8_t *p, Vec a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_cvtepi32_epi8(_mm512_castps_si512(a)));
+  }
 
   /// Rows become columns: first within 128-bit blocks, then the blocks.
   static void transpose(Vec a[16]) {

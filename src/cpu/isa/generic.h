@@ -101,6 +101,10 @@ struct Simd {
   static void store_bf16(uint16_t *p, Vec a) {
     for (int i = 0; i < width; i++) p[i] = float_to_bf16(a[i]);
   }
+  /// The low byte of each lane.
+  static void store_bytes(uint8_t *p, Vec a) {
+    for (int i = 0; i < width; i++) p[i] = static_cast<uint8_t>(as_int(a)[i]);
+  }
 
   static void transpose(Vec a[4]) {
     const Vec t0 = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5),

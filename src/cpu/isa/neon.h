@@ -107,6 +107,12 @@ struct Simd {
     const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
     vst1_u16(p, vshrn_n_u32(vbslq_u32(vceqq_f32(a, a), rounded, quiet), 16));
   }
+  /// The low byte of each lane.
+  static void store_bytes(uint8_t *p, Vec a) {
+    const uint16x4_t words = vmovn_u32(vreinterpretq_u32_f32(a));
+    const uint32_t bytes = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(words, words))), 0);
+    __builtin_memcpy(p, &bytes, sizeof bytes);
+  }
 
   static void transpose(Vec a[4]) {
     const Vec t0 = vtrn1q_f32(a[0], a[1]), t1 = vtrn2q_f32(a[0], a[1]);
