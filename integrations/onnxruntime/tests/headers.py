@@ -29,5 +29,6 @@ def folder_of_module():
 if __name__ == "__main__":
     compiler, folder = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else folder_of_module()
     test = pathlib.Path(__file__).with_name("headers_test.cpp")
-    done = subprocess.run([compiler, "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", "-isystem", folder, test], capture_output=True, text=True)
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wno-invalid-offsetof", "-isystem", folder, test]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

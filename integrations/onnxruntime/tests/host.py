@@ -2,6 +2,7 @@
 
 Usage: host.py LIBONNXRUNTIME_FA
 """
+import concurrent.futures
 import ctypes as c
 import os
 import sys
@@ -69,6 +70,18 @@ def threads(devices):
             np.testing.assert_array_equal(a, b)
 
 
+def callers(devices):
+    """Runs of one session from several threads at once."""
+    built, x = group_query()
+    session = stock.session(built, devices, threads=2)
+    inputs = [{**x, "query": x["query"] * factor} for factor in (1, 2, 3, 4)]
+    wanted = [session.run(None, each) for each in inputs]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for i, result in enumerate(pool.map(lambda i: session.run(None, inputs[i % 4]), range(60))):
+            for a, b in zip(result, wanted[i % 4], strict=True):
+                np.testing.assert_array_equal(a, b)
+
+
 def one_buffer(devices):
     """Past and present bound to the same memory: the new rows alone are written."""
     import onnxruntime as ort
@@ -112,5 +125,5 @@ def bad_input(devices):
 if __name__ == "__main__":
     versions(sys.argv[1])
     found = stock.register(sys.argv[1])
-    for check in threads, one_buffer, bad_input:
+    for check in threads, callers, one_buffer, bad_input:
         check(found)

@@ -55,7 +55,7 @@ def build(int8):
     norm = node("SimplifiedLayerNormalization", [x, weight("norm", np.ones(WIDTH))], "n", epsilon=1e-5)
     node("MatMul", [norm, matrix("head", WIDTH, VOCABULARY)], "logits")
     inputs += [helper.make_tensor_value_info("tokens", TensorProto.INT64, [1, "rows"]),
-               helper.make_tensor_value_info("last", TensorProto.INT32, [1]), helper.make_tensor_value_info("total", TensorProto.INT32, [1])]
+               *(helper.make_tensor_value_info(name, TensorProto.INT32, [1]) for name in ("last", "total"))]
     outputs.append(helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "rows", VOCABULARY]))
     graph = helper.make_graph(graph_nodes, "llama", inputs, outputs, weights)
     sets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]

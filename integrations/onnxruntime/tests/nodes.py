@@ -49,7 +49,8 @@ def group_query(r):
     kv_heads, group, dim, kind = r.of(1, 2, 3), r.of(1, 2, 4), r.of(16, 32, 64, 80, 128), r.of("f4", "f4", "f2")
     heads, quantised = kv_heads * group, r.of(None, None, None, "i1", "u1") if kind == "f4" else None
     phase = r.of("prompt", "decode", "decode", "chunk")
-    batch = r.upto(3) if phase != "chunk" else 1
+    padded = phase == "chunk" and r.of(True, False)  # right-padded chunks of several sequences
+    batch = r.upto(3) if phase != "chunk" or padded else 1
     rows = 1 if phase == "decode" else r.upto(40)
     if phase == "prompt":
         total = np.array([r.upto(rows) for _ in range(batch)], "i4")
@@ -57,10 +58,14 @@ def group_query(r):
     else:
         past = [r.upto(150) for _ in range(batch)]
         total = np.array(past, "i4") + rows
-    longest = int(total.max())
+    queries = np.minimum(rows, total)
+    if padded:
+        queries = r.generator.integers(0, rows + 1, batch).astype("i4")
+        total = np.array(past, "i4") + queries
+    longest = max(past) + rows if phase != "prompt" else int(total.max())
     room = longest + r.upto(20, 0) if phase != "prompt" or r.of(True, False) else 0
     packed, rotary = r.of(True, False), r.of(True, False)
-    x = dict.fromkeys("query key value past_key past_value seqlens_k total cos sin positions bias sink k_scale v_scale".split())
+    x = dict.fromkeys("query key value past_key past_value seqlens_k total cos sin positions bias sink k_scale v_scale q_norm k_norm queries".split())
     width = (heads + 2 * kv_heads if packed else heads) * dim
     x["query"] = r.normal(kind, batch, rows, width)
     if not packed:
@@ -83,6 +88,8 @@ def group_query(r):
             else:
                 x[name] = r.normal(kind, batch, kv_heads, room, dim)
     x["seqlens_k"], x["total"] = total - 1, np.array([longest], "i4")
+    if padded:
+        x["queries"] = queries
     if rotary:
         angles = r.generator.uniform(-4, 4, (max(longest, room) + 5, dim // 2 if dim % 16 == 0 and r.of(True, False) else 8))
         x["cos"], x["sin"] = np.cos(angles).astype(kind), np.sin(angles).astype(kind)
@@ -97,7 +104,7 @@ def group_query(r):
         attributes["smooth_softmax"] = 1
     if r.of(True, False):
         attributes["local_window_size"] = r.upto(longest)
-    elif r.of(True, False, False):
+    elif not padded and r.of(True, False, False):
         attributes["causal"] = 0
     if r.of(True, False, False):
         attributes["softcap"] = r.of(5.0, 30.0)
@@ -109,7 +116,7 @@ def group_query(r):
     def used(results):
         """Rows of tokens; the operator leaves the others open."""
         out, *caches = results
-        rows_of = [out[b, :min(rows, total[b])] for b in range(batch)]
+        rows_of = [out[b, : queries[b]] for b in range(batch)]
         return rows_of + [cache[b, :, :total[b]] for cache in caches for b in range(batch)]
     return built, x, kind, used
 

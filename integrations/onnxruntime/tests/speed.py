@@ -65,7 +65,8 @@ def run(library, turns):
                         session.run_with_iobinding(binding)
                         if turn:
                             least[i] = min(least[i], 1e3 * (time.perf_counter() - start))
-                print(f"| {name} | {rows} | {rows + past} | {threads} | {least[0]:.2f} | {least[1]:.2f} | {least[0] / least[1]:.2f} |", flush=True)
+                times = f"{least[0]:.2f} | {least[1]:.2f} | {least[0] / least[1]:.2f}"
+                print(f"| {name} | {rows} | {rows + past} | {threads} | {times} |", flush=True)
 
 
 if __name__ == "__main__":
