@@ -187,6 +187,26 @@ TEST_P(AppendQuantised, Zeros) {
   }
 }
 
+/// The scale of a q4_0 block is that of the first of its largest numbers, which has a sign.
+// [F291]
+TEST_P(AppendQuantised, LargestNumbersOfBothSigns) {
+  for (const Stored &cache : caches) {
+    if (const CodesLine *line = codes_of(cache.k); line == nullptr || !line->block) continue;
+    AppendCase c = typed(ways[0], cache);
+    if (!in_shard(c.seed)) continue;
+    const AppendInstance instance(c);
+    for (const Tensor *t : {&instance.k, &instance.v})
+      t->each([&](int64_t i, int64_t j, int64_t h, int64_t d, int64_t n) {
+        const double largest = (j + h) % 2 ? 7 : -7;
+        t->set(i, j, h, d, d % 32 == 9 ? largest : d % 32 == 20 ? -largest : double(n % 11) - 5);
+      });
+    const std::vector<char> before = instance.outputs();
+    const ExpectedAppend expected(instance.desc, instance.args);
+    ASSERT_EQ(append(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
+    ASSERT_EQ(difference(instance, expected, before), "") << cache.name;
+  }
+}
+
 /// Numbers that are all the same, and others far from 0: a zero stays within its type.
 // [F296]
 TEST_P(AppendQuantised, NumbersFarFromZero) {
