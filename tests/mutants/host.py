@@ -633,7 +633,7 @@ CPU = [
         "codes_below_all",
         "src/cpu/kernel/code_vectors.h",
         "Simd::max(Simd::set1(low), as_vec(x))",
-        "as_vec(x)",
+        "Simd::max(Simd::set1(2 * low), as_vec(x))",
         APPENDED_CODES,
     ),
     Mutant(
