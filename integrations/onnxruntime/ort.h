@@ -57,8 +57,7 @@ struct OrtApiBase {
   const char *(*GetVersionString)();
 };
 
-// Structures that the provider implements. A function that it leaves out is null; fields that it does not fill are void
-// *.
+// Structures that the provider implements. A function that it leaves out is null, and so are the fields of type void *.
 struct OrtKernelImpl {
   uint32_t ort_version_supported;
   uint32_t flags;

@@ -33,7 +33,6 @@ const std::vector<Entry> &entries() {
 }
 
 // ---- kernels
-// -------------------------------------------------------------------------------------------------------------------
 
 // Runs `work`, and makes an error of ONNX Runtime of what it throws.
 template <class Work>
@@ -100,7 +99,6 @@ void add_kernel(OrtKernelRegistry *registry, const Entry &entry) {
 }
 
 // ---- a session's provider
-// ------------------------------------------------------------------------------------------------------
 
 struct Factory : OrtEpFactory {
   ~Factory() {
@@ -167,7 +165,6 @@ OrtStatus *create_provider(OrtEpFactory *factory, const OrtHardwareDevice *const
 }
 
 // ---- the factory
-// ---------------------------------------------------------------------------------------------------------------
 
 OrtStatus *supported_devices(OrtEpFactory *factory, const OrtHardwareDevice *const *devices, size_t count,
                              OrtEpDevice **ep_devices, size_t max_ep_devices, size_t *num_ep_devices) {

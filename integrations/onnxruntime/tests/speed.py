@@ -1,5 +1,5 @@
 """GroupQueryAttention of 32 heads over 8 of 64 elements, with rotary embedding and one buffer for past and present: times of ONNX
-Runtime's own kernel and of libfa in turn, the least of each, in milliseconds.
+Runtime's own kernel and of libfa alternately, the least of each, in milliseconds.
 
 Usage: speed.py LIBONNXRUNTIME_FA [TURNS]
 """
