@@ -283,8 +283,9 @@ std::string failure_of(const AppendCase &c, const std::string &kernel) {
     const ExpectedAppend expected(instance.desc, instance.args);
     const Op op(instance.desc, kernel);
     std::string text;
-    if (!op || append(op, instance) != FA_OK) {
-      text = fa_last_error();
+    const fa_status status = op ? append(op, instance) : op.status();
+    if (status != FA_OK) {
+      text = std::string(fa_status_string(status)) + ": " + fa_last_error();
     } else {
       text = difference(instance, expected, before);
     }

@@ -161,7 +161,8 @@ void AppendInstance::make_slots(Guard guard) {
     const bool in_a_row = c.seed % 2 == 0;
     int64_t slot = in_a_row ? (n + draw(c, for_places, 1, 0, slots)) % slots : order[size_t(n % slots)];
     if (c.repeated && n % 3 == 2) slot = in_a_row ? draw(c, for_places, 1, 0, slots) % slots : order[0];
-    if (c.skipped && n % c.skipped == c.skipped - 1) slot = -1 - n;
+    if (c.skipped && n % c.skipped == c.skipped - 1)  // the low half of a wide one is no negative number
+      slot = c.places == Places::slots64 ? -(1 + n) * (int64_t{1} << 32) : -1 - n;
     slot_mapping.set(i, j, 0, 0, double(slot));
   });
 }

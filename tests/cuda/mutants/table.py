@@ -114,7 +114,7 @@ def merge(name, old, new, test, expected=r"element \d+ is .*, expected ", types=
 
 def append(name, file, old, new, test, types="f32"):
     """A fault of the kernel of appends (tests/engine/append.cpp)."""
-    expected = r"byte \d+ (has the bits|is|of \d+ was written)|error 700: illegal address"
+    expected = r"byte \d+(: is|: has the bits| has the bits| of \d+ was written)|error 700: illegal address|race: writes global memory"
     return Mutant(name, APPEND, f"append/append/{file}", old, new, expected, test=f"*/Append.{test}/{types}_sm_80")
 
 
@@ -329,6 +329,7 @@ MUTANTS = [
     append("append_neighbours", "rows.cuh", "cos.x[4 + i], sin.x[4 + i]", "cos.x[i], sin.x[i]", "EachRotation"),
     append("append_columns_without_pairs", "rows.cuh", "before < s.first ? before : before + 2 * s.pairs", "before", "EachRotation"),
     append("append_bits_of_nan", "rows.cuh", "if constexpr (from_type() == to_type()) {", "if constexpr (false) {", "SpecialNumbers", "f16"),
+    append("append_rows_past_the_last", "kernel.cu", "    if (first_token + token >= rows) break;\n", "", "EachPlace"),
     append("append_heads", "kernel.cu", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
     Mutant("hash_of_appends", APPEND, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_", test="*/Append.EachPlace/f32_sm_80"),
