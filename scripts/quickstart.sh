@@ -108,4 +108,4 @@ done
 step "The program in the introduction of include/fa.h" "report it together with the output of: $fa info"
 build/release/examples/minimal
 
-say "Done. Next: $fa check verifies each kernel, cmake --install build/release installs, scripts/test.sh runs every test (README.md: an hour)."
+say "Done. Next: $fa check verifies each kernel, cmake --install build/release installs, scripts/test.sh runs the tests (README.md: a quarter of an hour)."

@@ -2,7 +2,7 @@
 
     import flashinfer          by          import libfa.flashinfer as flashinfer
 
-Tensors of torch, on the CPU and on GPUs. lse is a logarithm to base 2, but for lse_base="ln"; rows that attend no key are 0, and
+Tensors of torch, on the CPU; on GPUs untested. lse is a logarithm to base 2, but for lse_base="ln"; rows that attend no key are 0, and
 their lse is -inf. Arguments that choose among FlashInfer's kernels (backend, use_tensor_cores, workspaces, hints) change
 nothing; fixed_split_size makes results independent of the batch, disable_split_kv leaves keys in one part. Unsupported arguments
 raise libfa.Unsupported, a NotImplementedError, which names the argument: position encodings inside of attention (libfa.append
@@ -99,7 +99,7 @@ def _attend(
 
 
 def _returned(lse: torch.Tensor, given: Any = None, lse_base: str = "log2", lse_layout: str = "NH") -> torch.Tensor:
-    """lse (heads, rows) as the caller wants it, in the tensor that he gives."""
+    """lse (heads, rows) as the caller wants it, in `given` if there is one."""
     for name, value, known in (("lse_base", lse_base, ("log2", "ln")), ("lse_layout", lse_layout, ("NH", "HN"))):
         if value not in known:
             raise InvalidArgument(f"{name}: got {value!r}, expected {known[0]!r} or {known[1]!r}")

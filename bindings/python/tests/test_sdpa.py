@@ -90,7 +90,9 @@ def test_at_random():
         ours = libfa.torch.scaled_dot_product_attention(q, k, v, **given)
         what = f"call {index}: {tuple(q.shape)} {tuple(k.shape)} {has} {given}"
         assert ours.shape == exact.shape and ours.dtype == q.dtype, what
-        allowed = 2 * (torchs.double() - exact).abs().max() + UNITS[q.dtype] * exact.abs().max()
+        # The rounding of a score is an error of its weight, which torch may be spared by luck.
+        score = given.get("scale", q.shape[-1] ** -0.5) * float(q.detach().norm(dim=-1).max() * k.detach().norm(dim=-1).max())
+        allowed = 2 * (torchs.double() - exact).abs().max() + (UNITS[q.dtype] + 2**-24 * score) * exact.abs().max()
         assert (ours.double() - exact).abs().max() <= allowed, what
         if needed:
             dout = torch.randn(ours.shape, generator=torch.Generator().manual_seed(index)).to(q.dtype)

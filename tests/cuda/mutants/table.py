@@ -64,7 +64,7 @@ class Mutant:
             self.entry = self.entry or ENTRY_OF.get(self.expected, "")
 
 
-def tree(name, file, old, new, test, image=F16_64, types="f16"):
+def tree(name, file, old, new, test, image=F16, types="f16"):
     """One that a test of trees of new tokens shows."""
     return Mutant(name, image, file, old, new, WRONG, test=f"*/Trees.{test}/{types}_sm_{image[0]}", program="tree")
 
