@@ -14,7 +14,8 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
   PRESET   quick        the library, the tool, one emulated GPU of each family of kernels, the bindings without torch (Rust's
                         and Julia's where these are installed)          (when none is named)
            all          the rest: ci asan-ubsan tsan neon avx512 coverage. Tests of ci that quick has just passed on the
-                        same sources are not repeated
+                        same sources are not repeated; of the CPU engine's suites asan-ubsan runs one test of two, tsan and neon
+                        one of three, which change from commit to commit: name the preset to run all of them
            release      every suite as it is installed, of every GPU architecture
            asan-ubsan   every suite under AddressSanitizer and UndefinedBehaviorSanitizer
            tsan         the suites of code with threads under ThreadSanitizer
@@ -40,13 +41,14 @@ TEXT
 }
 
 presets=()
+all=
 install_only=
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage && exit 0 ;;
     --) shift && break ;;
     --install-only) install_only=yes ;;
-    all) presets+=(ci asan-ubsan tsan neon avx512 coverage) ;;
+    all) all=yes && presets+=(ci asan-ubsan tsan neon avx512 coverage) ;;
     quick | release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
     *)
       echo "unknown preset: $1" >&2
@@ -164,6 +166,10 @@ for preset in "${presets[@]}"; do
         say "The CUDA engine is left out of $preset: name release or ci before it"
       fi
       ;;
+  esac
+  case $preset in
+    asan-ubsan) options+=("-DFA_TEST_ROTATION=$([ -n "$all" ] && echo 2 || echo 1)") ;;
+    tsan | neon) options+=("-DFA_TEST_ROTATION=$([ -n "$all" ] && echo 3 || echo 1)") ;;
   esac
   if [[ $preset =~ ^(ci|release|quick)$ && $preset != "$fetched" ]]; then
     build_while_fetching "$preset"
