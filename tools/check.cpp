@@ -53,7 +53,7 @@ class Check {
       : names_(std::move(names)),
         verbose_(verbose),
         progress_(static_cast<int64_t>(names_.size() * check_types().size() *
-                                       (check_cases().size() + check_merges().size()))) {}
+                                       (check_cases().size() + check_merges().size() + check_appends().size()))) {}
 
   int run() {
     fmt::print("{:<18}", "kernel");
@@ -89,8 +89,9 @@ class Check {
                                                    100 * outcome.of_bound));
     };
     for (const CheckCase &each : check_cases())
-      judge(each.name, [&] { return check_case(fmt::format("{} {}", each.line, type.line), kernel); });
+      judge(each.name, [&] { return check_case(line_of(each, type), kernel); });
     for (const CheckMerge &each : check_merges()) judge(each.name, [&] { return check_merge(each, type, kernel); });
+    for (const CheckAppend &each : check_appends()) judge(each.name, [&] { return check_append(each, type, kernel); });
     return cell;
   }
 
@@ -124,8 +125,10 @@ Command check_command() {
   command.usage = "[--kernel NAME] [--verbose]";
   command.details =
       "Runs a small list of cases, which covers every feature of the library, on each kernel that this machine can run "
-      "and with each type of element, and compares the results with attention computed in double precision. Tensors "
-      "are placed between inaccessible pages, so reads and writes outside of them are found too.\n"
+      "and with each type of element: attention, over quantised caches too, its gradients, merges, and appends to "
+      "caches. "
+      "Their results are compared with the same computed in double precision. Tensors are placed between inaccessible "
+      "pages, so reads and writes outside of them are found too.\n"
       "\n"
       "A result is right when its error is within a bound that follows from the type's precision, element by element, "
       "and at most twice that of the same maths done naively in that precision. Prints a table: for each kernel and "

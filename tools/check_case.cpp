@@ -31,6 +31,14 @@ const std::vector<CheckCase> &check_cases() {
       {"decode", "b=2 sq=1 sk=300 hq=8 hkv=2 d=128 mask=causal splits=3 threads=2"},
       {"strides", "b=2 sq=33 sk=65 hq=4 hkv=4 d=64 q_layout=bhsd k_layout=slice v_layout=padded out_layout=bhsd"},
       {"batch-invariant", "b=2 sq=17 sk=200 hq=4 hkv=2 d=64 flags=2 mask=causal"},
+      {"tree", "b=2 sq=9 sk=80 hq=4 hkv=2 d=64 mask=causal tree=bh:tree depths=b"},
+      {"8-bit cache", "sq=3 sk=150 hq=8 hkv=2 d=64 mask=causal", "kv=i8 kscale=f32:bsh:1 vscale=f32:bsh:1"},
+      {"8-bit cache, a scale a tensor", "b=2 sq=70 sk=131 hq=2 hkv=1 d=64", "kv=i8 kscale=f32::1 vscale=f32::1"},
+      {"fp8 cache", "b=2 sq=1 sk=150 hq=4 hkv=2 d=64 page=16 used_k=1", "kv=e4m3 v=e5m2 kscale=f32:h:1"},
+      {"4-bit cache", "sq=1 sk=150 hq=4 hkv=4 d=64", "kv=i4 kscale=f16:bsh:2 vscale=f16:bsh:2"},
+      {"4-bit cache with zeros", "sq=2 sk=150 hq=8 hkv=1 d=64",
+       "kv=u4 kscale=f16:bsh:1 vscale=f16:bsh:1 kzero=f16:bsh:1 vzero=f16:bsh:1"},
+      {"cache of ggml's blocks", "sq=1 sk=150 hq=4 hkv=2 d=64", "kv=q8_0 v=q4_0"},
       {"backward", "b=2 sq=65 sk=129 hq=4 hkv=2 d=64 mask=causal backward=1"},
       {"backward, every feature",
        "b=2 sq=40 sk=90 hq=4 hkv=2 d=64 window_left=50 softcap=5 bias=f32:hqk sinks=h alibi=h boolmask=bqk used_k=1 "
@@ -43,11 +51,15 @@ const std::vector<CheckCase> &check_cases() {
 }
 
 const std::vector<CheckType> &check_types() {
-  static const std::vector<CheckType> types = {{"f32", "q=f32", FA_F32, FA_F32},
-                                               {"f16", "q=f16", FA_F16, FA_F16},
-                                               {"bf16", "q=bf16", FA_BF16, FA_BF16},
-                                               {"f32 over bf16", "q=f32 kv=bf16", FA_F32, FA_BF16}};
+  static const std::vector<CheckType> types = {
+      {"f32", FA_F32, FA_F32}, {"f16", FA_F16, FA_F16}, {"bf16", FA_BF16, FA_BF16}, {"f32 over bf16", FA_F32, FA_BF16}};
   return types;
+}
+
+std::string line_of(const CheckCase &each, const CheckType &type) {
+  std::string line = fmt::format("{} q={}", each.line, reference::name_of(type.q));
+  if (each.stored) return fmt::format("{} {}", line, each.stored);
+  return type.kv == type.q ? line : fmt::format("{} kv={}", line, reference::name_of(type.kv));
 }
 
 const std::vector<CheckMerge> &check_merges() {
@@ -57,6 +69,43 @@ const std::vector<CheckMerge> &check_merges() {
       {"merge, in place",
        {.sq = 40, .hq = 2, .out_layout = Layout::bhsd, .base_2 = true, .in_place = true, .mask = ""}}};
   return merges;
+}
+
+namespace {
+
+reference::AppendCase with(void (*change)(reference::AppendCase *)) {
+  reference::AppendCase c;
+  c.lens = true;
+  change(&c);
+  return c;
+}
+
+}  // namespace
+
+const std::vector<CheckAppend> &check_appends() {
+  using reference::AppendCase, reference::Places;
+  static const std::vector<CheckAppend> appends = {
+      {"append", with([](AppendCase *c) { c->sn = 5, c->leftpad = true; })},
+      {"append, packed, to pages",
+       with([](AppendCase *c) { c->b = 3, c->sn = 9, c->packed = true, c->places = Places::pages; })},
+      {"append, rotated, to slots",
+       with([](AppendCase *c) { c->sn = 7, c->places = Places::slots64, c->skipped = 3, c->pairs = 16, c->hq = 4; })},
+      {"append to an 8-bit cache", with([](AppendCase *c) {
+         c->cache = FA_I8, c->kscale = c->vscale = "f32:bsh:1", c->computed = true, c->pairs = 32;
+       })},
+      {"append to an 8-bit cache, scales given", with([](AppendCase *c) {
+         c->cache = FA_I8, c->kscale = "f32:h:1", c->vscale = "f32::1", c->places = Places::pages;
+       })},
+      {"append to an fp8 cache",
+       with([](AppendCase *c) { c->cache = FA_E4M3, c->v_cache = FA_E5M2, c->batch_idx = true; })},
+      {"append to a 4-bit cache", with([](AppendCase *c) {
+         c->cache = FA_I4, c->kscale = "f16:bsh:2", c->vscale = "f16:bsh:4", c->computed = true;
+       })},
+      {"append to a 4-bit cache with zeros", with([](AppendCase *c) {
+         c->cache = FA_U4, c->kscale = c->vscale = c->kzero = c->vzero = "f16:bsh:1", c->computed = true;
+       })},
+      {"append to ggml's blocks", with([](AppendCase *c) { c->cache = FA_Q8_0, c->v_cache = FA_Q4_0; })}};
+  return appends;
 }
 
 namespace {
@@ -86,14 +135,30 @@ bool is_created(const reference::Op &op, CaseOutcome *outcome) {
 CaseOutcome check_merge(const CheckMerge &merge, const CheckType &type, const std::string &kernel) {
   reference::explain_crashes();
   reference::MergeCase c = merge.c;
-  c.out = type.merged;
-  for (fa_dtype &each : c.parts) each = type.parts;
-  c.parts[0] = type.merged;  // which the result may replace
+  c.out = type.q;
+  for (fa_dtype &each : c.parts) each = type.kv;
+  c.parts[0] = type.q;  // which the result may replace
   CaseOutcome outcome;
   outcome.text = reference::to_text(c);
   const reference::MergeInstance instance(c);
   const reference::Op op(instance.desc, kernel);
   if (is_created(op, &outcome)) outcome.failure = reference::failure_of(c, outcome.kernel);
+  return outcome;
+}
+
+CaseOutcome check_append(const CheckAppend &append, const CheckType &type, const std::string &kernel) {
+  reference::explain_crashes();
+  reference::AppendCase c = append.c;
+  c.q = type.q;
+  if (!c.cache) c.cache = type.kv;
+  CaseOutcome outcome;
+  outcome.text = reference::to_text(c);
+  const reference::Op op(reference::AppendInstance(c).desc, kernel);
+  if (!is_created(op, &outcome)) return outcome;
+  outcome.failure = reference::failure_of(c, outcome.kernel);
+  // Quantised caches on a GPU.
+  if (!outcome.failure.empty() && reference::append(op, reference::AppendInstance(c)) == FA_ERROR_UNSUPPORTED)
+    outcome.unsupported = fa_last_error();
   return outcome;
 }
 

@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "reference/append.h"
 #include "reference/merge.h"
 
 namespace fa::tool {
 
 struct CheckCase {
   const char *name;
-  const char *line;  // in the form of `fa run --case`, without the types
+  const char *line;              // in the form of `fa run --case`, without the types
+  const char *stored = nullptr;  // the types and scales of quantised k and v, in place of a type's own
 };
 
 /// Few and small: all of them on one kernel in one type take well under a second.
@@ -25,13 +27,23 @@ struct CheckMerge {
 
 const std::vector<CheckMerge> &check_merges();
 
+/// fa_append in one type; a cache without one of its own has that of a type's k and v.
+struct CheckAppend {
+  const char *name;
+  reference::AppendCase c;
+};
+
+const std::vector<CheckAppend> &check_appends();
+
 /// The types in which each case runs: q, and k and v; of merges the result, and the parts but for the first.
 struct CheckType {
   const char *name;
-  const char *line;
-  fa_dtype merged, parts;
+  fa_dtype q, kv;
 };
 const std::vector<CheckType> &check_types();
+
+/// The case in a type, in the form of `fa run --case`.
+std::string line_of(const CheckCase &each, const CheckType &type);
 
 struct CaseOutcome {
   std::string text;         // the whole case, as one line
@@ -50,5 +62,8 @@ CaseOutcome check_case(const std::string &line, const std::string &kernel);
 
 /// The same of a merge, whose error is compared with its bound, not measured.
 CaseOutcome check_merge(const CheckMerge &merge, const CheckType &type, const std::string &kernel);
+
+/// The same of an append, each byte of whose cache is compared with the expected ones.
+CaseOutcome check_append(const CheckAppend &append, const CheckType &type, const std::string &kernel);
 
 }  // namespace fa::tool

@@ -1,4 +1,5 @@
-/* Preloaded before libfa: an fa_forward that writes zeros and an fa_merge that writes nothing, to see `fa check` find them. */
+/* Preloaded before libfa: an fa_forward that writes zeros, an fa_merge and an fa_append that write nothing, to see `fa
+ * check` find them. */
 #include <fa.h>
 #include <string.h>
 
@@ -11,6 +12,12 @@ fa_status fa_forward(const fa_op *op, const fa_forward_args *args) {
 }
 
 fa_status fa_merge(const fa_op *op, const fa_merge_args *args) {
+  (void)op;
+  (void)args;
+  return FA_OK;
+}
+
+fa_status fa_append(const fa_op *op, const fa_append_args *args) {
   (void)op;
   (void)args;
   return FA_OK;
