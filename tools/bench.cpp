@@ -11,15 +11,16 @@
 #include "library.h"
 #include "machine.h"
 #include "options.h"
+#include "reference/codes.h"
 #include "terminal.h"
 
 namespace fa::tool {
 namespace {
 
 struct BenchOptions {
-  std::vector<std::string> shapes, dtypes;
+  std::vector<std::string> shapes, dtypes, dtypes_kv;
   std::string sweep, kernel, json, compare, measured;
-  bool causal = false, backward = false, nondeterministic = false;
+  bool causal = false, backward = false, nondeterministic = false, append = false, cold = false;
   int32_t threads = 0;
   int64_t merge = 0;
   MeasureOptions measure;
@@ -29,6 +30,16 @@ struct BenchOptions {
 BenchRun read_run(const std::string &path) {
   const std::vector<std::byte> bytes = read_text_file(path);
   return parse_bench_run(std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()), path);
+}
+
+/// Throws BadInput for a case that the library would not see in its call.
+void check_case_of(const BenchCase &c) {
+  if (c.append && c.rows_q > c.rows_k)
+    bad_input("{} new rows (Sq) do not fit into a cache of {} (Sk): --append takes shapes with Sq <= Sk, such as {}",
+              c.rows_q, c.rows_k, "1,8,8,512,4096,128");
+  const int64_t unit = reference::unit_elements(c.cache());
+  if (c.dim % unit != 0 || c.dim_v % unit != 0)
+    bad_input("--shape is '{}'; rows of {} have a multiple of {} elements", shape_of(c), storage_name(c.cache()), unit);
 }
 
 /// The shapes asked for in every type asked for; those of the baseline where none are.
@@ -45,16 +56,23 @@ std::vector<BenchCase> cases_of(const BenchOptions &options, const std::optional
     return cases;
   }
   if (shapes.empty()) shapes = sweep("quick");
+  const std::vector<std::string> as_q = {""};
   for (const std::string &dtype : options.dtypes.empty() ? compute_dtypes() : options.dtypes) {
-    for (BenchCase c : shapes) {
-      c.dtype = dtype_of_name(dtype);
-      c.causal = options.causal;
-      c.backward = options.backward;
-      c.nondeterministic = options.nondeterministic;
-      c.merge = static_cast<int32_t>(options.merge);
-      c.threads = options.threads;
-      c.kernel = options.kernel;
-      cases.push_back(c);
+    for (const std::string &dtype_kv : options.dtypes_kv.empty() ? as_q : options.dtypes_kv) {
+      for (BenchCase c : shapes) {
+        c.dtype = dtype_of_name(dtype);
+        c.dtype_kv = dtype_kv == dtype ? FA_DTYPE_DEFAULT : storage_of_name(dtype_kv);
+        c.causal = options.causal;
+        c.backward = options.backward;
+        c.nondeterministic = options.nondeterministic;
+        c.append = options.append;
+        c.cold = options.cold;
+        c.merge = static_cast<int32_t>(options.merge);
+        c.threads = options.threads;
+        c.kernel = options.kernel;
+        check_case_of(c);
+        cases.push_back(c);
+      }
     }
   }
   return cases;
@@ -82,9 +100,20 @@ int print_run(const BenchOptions &options, const std::optional<BenchRun> &base, 
   return print_changes(*base, run, changes_between(*base, run, threshold), threshold) > 0 ? exit_failure : exit_ok;
 }
 
-int bench(const BenchOptions &options) {
-  if (options.merge && (options.causal || options.backward || options.nondeterministic))
+void check_usage(const BenchOptions &options) {
+  const bool of_attention = options.causal || options.backward || options.nondeterministic;
+  if (options.merge && of_attention)
     bad_input("--merge goes with no --causal, --backward or --nondeterministic: these are of attentions");
+  if (options.append && (of_attention || options.merge))
+    bad_input("--append goes with no --merge, --causal, --backward or --nondeterministic: these are of other calls");
+  if (options.merge && !options.dtypes_kv.empty())
+    bad_input("--merge goes with no --dtype-kv: it reads results, of the types of --dtype, and no keys or values");
+  if (options.cold && (options.merge || options.backward))
+    bad_input("--cold goes with no --merge or --backward: it is of calls on caches, fa_forward and fa_append");
+}
+
+int bench(const BenchOptions &options) {
+  check_usage(options);
   std::optional<BenchRun> base;
   if (!options.compare.empty()) base = read_run(options.compare);
   std::optional<OutputFile> json;
@@ -114,12 +143,16 @@ int bench(const BenchOptions &options) {
 void define_bench_options(Options *o, BenchOptions *b) {
   o->group("Cases");
   o->values("--shape", b->shapes, "B,Hq,Hkv,Sq,Sk,D[,Dv]", "sizes of a call; may be repeated");
-  o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode or dims");
+  o->choice("--sweep", b->sweep, sweep_names(), "NAME", "quick (the default), prefill, decode, tokens or dims");
   o->choices("--dtype", b->dtypes, compute_dtypes(), "TYPES", "of f32,f16,bf16; default: all three");
+  o->choices("--dtype-kv", b->dtypes_kv, storage_dtypes(), "TYPES",
+             "of k and v: i8,e4m3,e5m2,i4,u4,q8_0,q4_0 too; default: --dtype's");
   o->flag("--causal", b->causal, "with a causal mask");
   o->flag("--backward", b->backward, "the gradients of q, k and v");
   o->flag("--nondeterministic", b->nondeterministic, "trade reproducible bits for speed");
   o->value("--merge", b->merge, "N", "fa_merge of N results of each shape instead", Range{1, FA_MAX_PARTS});
+  o->flag("--append", b->append, "fa_append of Sq rows to a cache of Sk instead");
+  o->flag("--cold", b->cold, "keys, values and caches that come from memory");
   o->group("How");
   o->value("--threads", b->threads, "N", "CPU threads; default: all");
   o->value("--kernel", b->kernel, "NAME", "use this kernel (see `fa info`) or fail");
@@ -144,7 +177,20 @@ Command bench_command() {
       "Times calls on random tensors of each shape: B sequences, Hq query heads over Hkv key/value heads, Sq queries "
       "and Sk keys of D dimensions, values of Dv. Operations that a causal mask leaves out do not count in GFLOP/s. "
       "With --backward it is fa_backward that is timed, which has five products where fa_forward has two; with --merge "
-      "it is fa_merge, which reads N results for Sq queries and writes one, whatever the keys.\n"
+      "it is fa_merge, which reads N results for Sq queries and writes one, whatever the keys; with --append "
+      "fa_append, "
+      "which writes Sq new rows at the end of each sequence's Sk.\n"
+      "\n"
+      "--dtype-kv stores keys and values in other types than queries. Integers and fp8 have an f32 scale for each "
+      "token "
+      "and head, u4 a zero as well, and the scales count as bytes; fa_append computes them. --cold takes as many "
+      "caches, "
+      "one after another, as the CPU's own caches cannot hold, and appends to all of their places in order.\n"
+      "\n"
+      "Calls that mostly move memory, those of --append and of up to 16 queries, have a second line on a CPU: a memcpy "
+      "that reads and writes as many bytes, or a plain read of the keys and values, on as many threads, alternating "
+      "with "
+      "the calls. Its percentage is the speed of the call relative to that.\n"
       "\n"
       "Each of several rounds measures every case once, and the spread between rounds gives the confidence interval: "
       "it "
@@ -157,6 +203,10 @@ Command bench_command() {
       "unchanged. The change is the Hodges-Lehmann estimate, its interval that of the Mann-Whitney test, and it counts "
       "only when the whole interval is beyond the threshold. When a case is slower, the exit code is 1.";
   command.examples = {{"A few shapes in every type:", "fa bench"},
+                      {"Decode over 8-bit caches next to a plain read of them:",
+                       "fa bench --sweep decode --dtype f16 --dtype-kv f16,i8 --cold"},
+                      {"Appending to such a cache next to memcpy:",
+                       "fa bench --append --shape 1,8,8,512,4096,128 --dtype bf16 --dtype-kv i8"},
                       {"One shape, saved:", "fa bench --shape 1,32,8,1,8192,128 --dtype bf16 --json before.json"},
                       {"The same again after a change:", "fa bench --compare before.json"}};
   command.define = [](Options &all) -> std::function<int()> {

@@ -1,34 +1,11 @@
 #include "bench_call.h"
 
-#include <cstring>
+#include <algorithm>
 #include <memory>
 
 #include "library.h"
-#include "reference/number.h"
-#include "reference/random.h"
 
 namespace fa::tool {
-
-Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed) {
-  Array array = make_array(npy_type_of(dtype), std::move(shape));
-  const auto step = static_cast<size_t>(reference::dtype_bytes(dtype));
-  const size_t period = step * 65521;  // a prime: rows do not repeat
-  for (size_t at = 0; at < array.bytes.size(); at += step) {
-    if (at < period) {
-      reference::store(&array.bytes[at], dtype, reference::normal(reference::hash(seed + at)));
-    } else {
-      std::memcpy(&array.bytes[at], &array.bytes[at - period], step);
-    }
-  }
-  return array;
-}
-
-fa_tensor tensor_of(Array *array, fa_dtype dtype) {
-  fa_tensor tensor = {};
-  const std::vector<int64_t> &s = array->shape;
-  fa_tensor_init(&tensor, array->bytes.data(), dtype, s[0], s[1], s[2], s[3]);
-  return tensor;
-}
 
 void *BenchWorkspace::allocate(size_t bytes) {
   if (bytes == 0) return nullptr;
@@ -62,6 +39,49 @@ Work BenchMerge::work(const BenchCase &c) {
   work.flops = 2.0 * c.merge * static_cast<double>(c.batch * c.rows_q * c.heads_q * c.dim_v);
   work.bytes = tensor_bytes(c);
   return work;
+}
+
+BenchAppend::BenchAppend(const BenchCase &c, const Op &op, int32_t device_index)
+    : c_(c),
+      k_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_kv, c.dim}, 1)),
+      v_(random_array(c.dtype, {c.batch, c.rows_q, c.heads_kv, c.dim_v}, 2)),
+      caches_(c),
+      source_(make_array(NpyType::u8, {static_cast<int64_t>(tensor_bytes(c) / 2)})),
+      target_(make_array(NpyType::u8, {static_cast<int64_t>(copy_bytes(c))})),
+      lengths_(static_cast<size_t>(c.batch)) {
+  fa_append_args_init(&args_, sizeof args_);
+  args_.k = tensor_of(&k_, c.dtype);
+  args_.v = tensor_of(&v_, c.dtype);
+  args_.cache_seqlens = lengths_.data();
+  if (is_scaled(c.cache())) args_.flags = FA_APPEND_COMPUTE_SCALES;
+  advance();
+  if (is_gpu_kernel(fa_op_kernel_name(op.get()))) gpu_.emplace(args_, op.get(), c.batch, device_index);
+}
+
+void BenchAppend::advance() {
+  if (c_.cold) {
+    place_ += c_.rows_q;
+    if (place_ + c_.rows_q > c_.rows_k) place_ = 0, cache_ = (cache_ + 1) % caches_.count();
+  } else {
+    place_ = c_.rows_k - c_.rows_q;
+  }
+  std::fill(lengths_.begin(), lengths_.end(), static_cast<int32_t>(place_));
+  const BenchCaches::Tensors to = caches_.tensors(cache_);
+  args_.k_cache = to.k, args_.v_cache = to.v;
+  args_.k_scale = to.k_scale, args_.v_scale = to.v_scale;
+  args_.k_zero = to.k_zero, args_.v_zero = to.v_zero;
+}
+
+void BenchAppend::call(const Op &op) {
+  check(fa_append(op.get(), gpu_ ? &gpu_->args : &args_));
+  if (c_.cold) advance();
+}
+
+double BenchAppend::copy_seconds(int32_t threads) {
+  const size_t bytes = source_.bytes.size();
+  copied_ = copied_ + 2 * bytes <= target_.bytes.size() ? copied_ + bytes : 0;
+  const Stretch stretch = {source_.bytes.data(), bytes, target_.bytes.data() + copied_};
+  return plain_seconds({&stretch, 1}, threads);
 }
 
 BenchGradients::BenchGradients(const BenchCase &c, const Op &op, const fa_forward_args &forward, int32_t device_index)

@@ -1,4 +1,4 @@
-// The calls of `fa bench`: random tensors, workspaces, the backward pass of a case, and merges.
+// The calls of `fa bench` but attention itself: workspaces, the backward pass of a case, merges and appends.
 #pragma once
 
 #include <fa.h>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "bench_cache.h"
 #include "bench_case.h"
 #include "gpu.h"
 #include "library.h"
@@ -15,12 +16,6 @@
 #include "work.h"
 
 namespace fa::tool {
-
-/// Nearly normal numbers.
-Array random_array(fa_dtype dtype, std::vector<int64_t> shape, uint64_t seed);
-
-/// An array of four dimensions, contiguous.
-fa_tensor tensor_of(Array *array, fa_dtype dtype);
 
 /// A workspace for as long as it lives.
 class BenchWorkspace {
@@ -58,6 +53,35 @@ class BenchMerge {
   std::vector<fa_tensor> outs_, lses_;
   fa_merge_args args_;
   std::optional<OnGpu<fa_merge_args>> gpu_;
+};
+
+/// fa_append of a case's new rows: to the end of its cache, or where caches are cold to each place of each in order.
+class BenchAppend {
+ public:
+  BenchAppend(const BenchCase &c, const Op &op, int32_t device_index);
+  BenchAppend(const BenchAppend &) = delete;
+  BenchAppend &operator=(const BenchAppend &) = delete;
+
+  void call(const Op &op);
+  void wait() const {
+    if (gpu_) gpu_->wait();
+  }
+
+  /// Seconds of memcpy of as many bytes, read and written ones counted; where caches are cold, so is its target.
+  double copy_seconds(int32_t threads);
+
+ private:
+  void advance();
+
+  const BenchCase c_;
+  Array k_, v_;
+  BenchCaches caches_;
+  Array source_, target_;  // of memcpy
+  std::vector<int32_t> lengths_;
+  size_t cache_ = 0, copied_ = 0;
+  int64_t place_ = 0;
+  fa_append_args args_;
+  std::optional<OnGpu<fa_append_args>> gpu_;
 };
 
 /// Gradients of q, k and v of a forward call.

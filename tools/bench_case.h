@@ -12,12 +12,19 @@ namespace fa::tool {
 struct BenchCase {
   int64_t batch = 1, heads_q = 8, heads_kv = 8, rows_q = 1024, rows_k = 1024, dim = 64, dim_v = 64;
   fa_dtype dtype = FA_F32;
+  fa_dtype dtype_kv = FA_DTYPE_DEFAULT;  // of k and v, or of the cache that is appended to: as dtype
   bool causal = false;
   bool backward = false;
   bool nondeterministic = false;
+  bool append = false;  // the last rows_q of rows_k rows are appended
+  bool cold = false;    // keys, values and caches come from memory
   int32_t merge = 0;    // how many results of this shape are merged; 0: an attention
   int32_t threads = 0;  // 0: the library's default
   std::string kernel;   // forced; "": the library's choice
+
+  fa_dtype cache() const { return dtype_kv ? dtype_kv : dtype; }
+  /// Whether moving its data takes most of its time, which is then compared with merely moving it.
+  bool bound_by_memory() const { return append || (rows_q <= 16 && !merge && !backward); }
 
   bool operator==(const BenchCase &) const = default;
 };
@@ -31,8 +38,24 @@ std::string kind_of(const BenchCase &c);
 /// "1,8,8,1024,1024,64 f32 causal", without the kernel: equal for measurements that can be compared.
 std::string name_of(const BenchCase &c);
 
-/// Of the tensors of a call, with gradients and their inputs; of a merge, the parts and the result.
+/// Of the tensors of a call, with gradients and their inputs; of a merge, the parts and the result; of an append, the
+/// rows that are read and written.
 double tensor_bytes(const BenchCase &c);
+
+/// Whether codes of this type have scales, f32 and one a token and head: not blocks.
+bool is_scaled(fa_dtype dtype);
+
+/// Of the keys and values of a call, or of the cache that is appended to, scales included.
+double cache_bytes(const BenchCase &c);
+
+/// How many of these a case has: a cold one so many that none is in the CPU's caches when its time comes again.
+int64_t caches_of(const BenchCase &c);
+
+/// Of the target of a memcpy that an append is compared with.
+double copy_bytes(const BenchCase &c);
+
+/// Of all that a case keeps in memory.
+double memory_bytes(const BenchCase &c);
 
 /// B,Hq,Hkv,Sq,Sk,D[,Dv]. Throws BadInput.
 BenchCase parse_shape(const std::string &text);

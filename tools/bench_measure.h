@@ -15,6 +15,11 @@ struct Measurement {
   std::string kernel;           // the one that ran
   double flops = 0, bytes = 0;  // of one call
   std::vector<double> seconds;  // of one call; the median of each round
+  // Of a case that is bound by memory, on a CPU: memcpy of as many bytes, or merely reading its keys and values,
+  // alternating with the calls.
+  std::string plain;  // "memcpy", "read"; "": not measured
+  double plain_bytes = 0;
+  std::vector<double> plain_seconds;
 };
 
 struct MeasureOptions {

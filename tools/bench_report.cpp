@@ -17,24 +17,41 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char *format_name = "fa bench 1";
 
+/// The rate of a plain move of as much memory, and a case's time as a part of its own.
+Json json_of_plain(const Measurement &m) {
+  const double middle = median(m.plain_seconds);
+  return {{"name", m.plain},
+          {"bytes", m.plain_bytes},
+          {"median_seconds", middle},
+          {"gigabytes_per_second", m.plain_bytes / middle * 1e-9},
+          {"percent_of_it", 100 * middle / median(m.seconds)},
+          {"seconds", m.plain_seconds}};
+}
+
 Json json_of_measurement(const Measurement &m) {
   const Interval interval = median_interval(m.seconds);
   const double middle = median(m.seconds);
-  return {{"shape", shape_of(m.c)},
-          {"dtype", dtype_name(m.c.dtype)},
-          {"causal", m.c.causal},
-          {"backward", m.c.backward},
-          {"nondeterministic", m.c.nondeterministic},
-          {"merge", m.c.merge},
-          {"threads", m.c.threads},
-          {"kernel_asked", m.c.kernel},
-          {"kernel", m.kernel},
-          {"flops", m.flops},
-          {"bytes", m.bytes},
-          {"median_seconds", middle},
-          {"interval_95_seconds", {interval.low, interval.high}},
-          {"gflops", m.flops / middle * 1e-9},
-          {"seconds", m.seconds}};
+  Json json = {{"shape", shape_of(m.c)},
+               {"dtype", dtype_name(m.c.dtype)},
+               {"causal", m.c.causal},
+               {"backward", m.c.backward},
+               {"nondeterministic", m.c.nondeterministic},
+               {"dtype_kv", storage_name(m.c.cache())},
+               {"append", m.c.append},
+               {"cold", m.c.cold},
+               {"merge", m.c.merge},
+               {"threads", m.c.threads},
+               {"kernel_asked", m.c.kernel},
+               {"kernel", m.kernel},
+               {"flops", m.flops},
+               {"bytes", m.bytes},
+               {"median_seconds", middle},
+               {"interval_95_seconds", {interval.low, interval.high}},
+               {"gflops", m.flops / middle * 1e-9},
+               {"gigabytes_per_second", m.bytes / middle * 1e-9},
+               {"seconds", m.seconds}};
+  if (!m.plain.empty()) json["plain"] = json_of_plain(m);
+  return json;
 }
 
 /// A value of an object. Throws BadInput where it is missing or of another type.
@@ -61,6 +78,30 @@ double number_of(const Json &object, const char *name) {
   return value_of<double>(object, name, "a number");
 }
 
+/// Seconds of rounds. Throws BadInput where they are none.
+std::vector<double> seconds_of(const Json &json) {
+  auto seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
+  const bool positive = std::all_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
+  if (seconds.empty() || !positive) bad_input("its 'seconds' are no times");
+  return seconds;
+}
+
+/// A type of a case, FA_DTYPE_DEFAULT where it is that of q.
+fa_dtype cache_of(const Json &json, fa_dtype dtype_q) {
+  if (!json.contains("dtype_kv")) return FA_DTYPE_DEFAULT;
+  const fa_dtype dtype = storage_of_name(text_of(json, "dtype_kv"));
+  if (dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype_kv' is not one of {}", fmt::join(storage_dtypes(), ", "));
+  return dtype == dtype_q ? FA_DTYPE_DEFAULT : dtype;
+}
+
+void parse_plain(const Json &json, Measurement *m) {
+  if (!json.contains("plain")) return;
+  const Json plain = value_of<Json>(json, "plain", "an object");
+  m->plain = text_of(plain, "name");
+  m->plain_bytes = number_of(plain, "bytes");
+  m->plain_seconds = seconds_of(plain);
+}
+
 Measurement parse_measurement(const Json &json) {
   Measurement m;
   m.c = parse_shape(text_of(json, "shape"));
@@ -74,11 +115,13 @@ Measurement parse_measurement(const Json &json) {
   m.kernel = text_of(json, "kernel");
   m.flops = number_of(json, "flops");
   m.bytes = number_of(json, "bytes");
-  m.seconds = value_of<std::vector<double>>(json, "seconds", "a list of numbers");
+  m.seconds = seconds_of(json);
+  m.c.append = json.contains("append") && flag_of(json, "append");
+  m.c.cold = json.contains("cold") && flag_of(json, "cold");
+  parse_plain(json, &m);
   if (m.c.dtype == FA_DTYPE_DEFAULT) bad_input("its 'dtype' is not one of {}", fmt::join(compute_dtypes(), ", "));
   if (m.c.merge < 0 || m.c.merge > FA_MAX_PARTS) bad_input("its 'merge' is not within 0..{}", FA_MAX_PARTS);
-  const bool positive = std::all_of(m.seconds.begin(), m.seconds.end(), [](double s) { return s > 0; });
-  if (m.seconds.empty() || !positive) bad_input("its 'seconds' are no times");
+  m.c.dtype_kv = cache_of(json, m.c.dtype);
   return m;
 }
 
@@ -133,19 +176,32 @@ BenchRun parse_bench_run(const std::string &text, const std::string &name) {
   }
 }
 
+namespace {
+
+constexpr size_t table_width = 26;  // of the first column
+
+void print_row(const std::string &name, const std::vector<double> &seconds, double flops, double bytes) {
+  const double middle = median(seconds);
+  const Interval interval = median_interval(seconds);
+  fmt::print("{} {:>10}  {:<22} {:>9} {:>8.1f}\n", first_column(name, table_width), seconds_text(middle),
+             fmt::format("[{}, {}]", seconds_text(interval.low), seconds_text(interval.high)),
+             flops > 0 ? fmt::format("{:.1f}", flops / middle * 1e-9) : "", bytes / middle * 1e-9);
+}
+
+}  // namespace
+
 void print_table(const std::vector<Measurement> &measurements) {
-  constexpr size_t width = 26;
-  fmt::print("{} {:>10}  {:<22} {:>9} {:>8}\n", first_column("B,Hq,Hkv,Sq,Sk,D", width), "median", "95 % within",
+  fmt::print("{} {:>10}  {:<22} {:>9} {:>8}\n", first_column("B,Hq,Hkv,Sq,Sk,D", table_width), "median", "95 % within",
              "GFLOP/s", "GB/s");
   std::string above;
   for (const Measurement &m : measurements) {
     const std::string heading = fmt::format("{}, {}", kind_of(m.c), printable(m.kernel));
     if (heading != above) fmt::print("{}\n", above = heading);
-    const double middle = median(m.seconds);
-    const Interval interval = median_interval(m.seconds);
-    fmt::print("{} {:>10}  {:<22} {:>9.1f} {:>8.1f}\n", first_column(shape_of(m.c), width), seconds_text(middle),
-               fmt::format("[{}, {}]", seconds_text(interval.low), seconds_text(interval.high)),
-               m.flops / middle * 1e-9, m.bytes / middle * 1e-9);
+    print_row(shape_of(m.c), m.seconds, m.flops, m.bytes);
+    if (m.plain.empty()) continue;
+    const double part = 100 * median(m.plain_seconds) / median(m.seconds);
+    print_row(fmt::format("  {:.0f} % of {}", part, m.plain == "read" ? "a plain read" : m.plain), m.plain_seconds, 0,
+              m.plain_bytes);
   }
 }
 

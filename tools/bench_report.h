@@ -21,7 +21,8 @@ std::string json_of(const BenchRun &run);
 /// Reads the JSON of json_of. Throws BadInput, naming the file and its error.
 BenchRun parse_bench_run(const std::string &text, const std::string &name);
 
-/// A line for each measurement: median, its confidence interval, GFLOP/s, GB/s.
+/// A line for each measurement: median, its confidence interval, GFLOP/s, GB/s; and one for the plain move of memory
+/// that it is compared with.
 void print_table(const std::vector<Measurement> &measurements);
 
 /// A case that both runs have.

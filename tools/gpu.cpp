@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "library.h"
-#include "reference/number.h"
+#include "reference/codes.h"
 #include "schema/schema.h"
 
 namespace fa::tool {
@@ -124,7 +124,7 @@ size_t bytes_of(const fa_tensor &t) {
     if (t.shape[i] == 0) return 0;
     elements += (t.shape[i] - 1) * t.stride[i];
   }
-  return static_cast<size_t>(elements * reference::dtype_bytes(t.dtype));
+  return static_cast<size_t>(reference::row_bytes(t.dtype, elements));
 }
 
 }  // namespace
@@ -196,8 +196,7 @@ void OnGpu<Args>::fetch() const {
   wait();
   for (const auto &t : schema::Fields<Args>::tensors) {
     const fa_tensor &to = host_.*t.field, &from = args.*t.field;
-    if (t.access != schema::Access::read && to.data)
-      call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
+    if (t.access != schema::Access::read && to.data) call("cuMemcpyDtoH_v2", to.data, address(from.data), bytes_of(to));
   }
 }
 

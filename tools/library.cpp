@@ -30,6 +30,16 @@ std::vector<DtypeFact> facts_up_to() {
 
 const std::vector<DtypeFact> dtypes = facts_up_to<Use::cache>();
 
+struct CodesFact {
+  fa_dtype dtype;
+  const char *name;
+};
+constexpr CodesFact quantised[] = {
+#define FA_CODES(dtype, number, name, kind, elements, bytes) {FA_##dtype, #name},
+#include "core/codes.inc"
+#undef FA_CODES
+};
+
 }  // namespace
 
 void check(fa_status status) {
@@ -84,6 +94,26 @@ std::vector<std::string> cache_dtypes() {
   std::vector<std::string> names;
   for (const DtypeFact &d : dtypes) names.emplace_back(d.name);
   return names;
+}
+
+std::vector<std::string> storage_dtypes() {
+  std::vector<std::string> names = cache_dtypes();
+  for (const CodesFact &q : quantised) names.emplace_back(q.name);
+  return names;
+}
+
+const char *storage_name(fa_dtype dtype) {
+  for (const CodesFact &q : quantised) {
+    if (q.dtype == dtype) return q.name;
+  }
+  return dtype_name(dtype);
+}
+
+fa_dtype storage_of_name(const std::string &name) {
+  for (const CodesFact &q : quantised) {
+    if (name == q.name) return q.dtype;
+  }
+  return dtype_of_name(name);
 }
 
 const char *dtype_name(fa_dtype dtype) {

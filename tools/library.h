@@ -37,6 +37,13 @@ std::vector<std::string> compute_dtypes();
 /// Those of keys and values.
 std::vector<std::string> cache_dtypes();
 
+/// Those and the quantised ones, "i8", "q4_0".
+std::vector<std::string> storage_dtypes();
+
+/// "f32" or "i8", and back; FA_DTYPE_DEFAULT is "".
+const char *storage_name(fa_dtype dtype);
+fa_dtype storage_of_name(const std::string &name);
+
 /// "f32" and back; FA_DTYPE_DEFAULT is "".
 const char *dtype_name(fa_dtype dtype);
 fa_dtype dtype_of_name(const std::string &name);

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "reference/call.h"
-#include "reference/number.h"
+#include "reference/codes.h"
 
 namespace fa::tool {
 namespace {
@@ -41,10 +41,11 @@ Work work_of(const fa_desc &desc, const fa_forward_args &args) {
   Work work;
   work.pairs = pairs * call.heads();
   work.flops = 2.0 * dims * static_cast<double>(work.pairs);
-  const int64_t row_bytes_q =
-      call.dim() * reference::dtype_bytes(call.q_type()) + call.dim_v() * reference::dtype_bytes(call.out_type());
-  work.bytes = static_cast<double>(queries * call.heads() * row_bytes_q) +
-               static_cast<double>(keys * call.heads_kv() * reference::dtype_bytes(call.kv_type())) * dims;
+  const auto bytes_of = [&](fa_dtype of_d, fa_dtype of_dv) {
+    return reference::row_bytes(of_d, call.dim()) + reference::row_bytes(of_dv, call.dim_v());
+  };
+  work.bytes = static_cast<double>(queries * call.heads() * bytes_of(call.q_type(), call.out_type()) +
+                                   keys * call.heads_kv() * bytes_of(call.kv_type(), call.v_type()));
   return work;
 }
 

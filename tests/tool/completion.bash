@@ -30,6 +30,8 @@ expect "bf16" run --dtype b
 expect "bf16" run --dtype = b
 expect "f32 f16 bf16" run --dtype =
 expect "f16,bf16" bench --dtype f16,b
+expect "i8 i4" bench --dtype-kv i
+expect "--append" bench --app
 expect "--causal --causal-top-left" run --q b.npy --causal
 expect "a q.npy" run --q a
 expect "b.npy" run -o b

@@ -1,0 +1,27 @@
+// Memory that is moved and not computed with, the measure of calls that move much and compute little.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace fa::tool {
+
+/// A stretch of memory: read, or where `to` is given copied there.
+struct Stretch {
+  const void *from;
+  size_t bytes;
+  void *to = nullptr;
+};
+
+/// Seconds until all is moved, an equal share of each stretch by each thread; their start does not count. Shares that
+/// are not worth a thread have none.
+double plain_seconds(std::span<const Stretch> stretches, int32_t threads);
+
+/// The threads that a call has without a number of its own: FA_NUM_THREADS, else those that this process may use.
+int32_t default_threads();
+
+/// Bytes of memory after which what was used first is in no cache any more.
+size_t cold_bytes();
+
+}  // namespace fa::tool
