@@ -75,7 +75,8 @@ BenchCaches::BenchCaches(const BenchCase &c) : c_(c) {
     if (i == 0) {
       Cache cache = {rows(c.dim, uint64_t{1} << 40), rows(c.dim_v, uint64_t{1} << 41), {}, {}, {}, {}};
       if (is_scaled(c.cache())) cache.k_scale = cache.v_scale = factors(1 / codes_a_unit(c.cache()));
-      if (c.cache() == FA_U4) cache.k_zero = cache.v_zero = factors(reference::middle_code(c.cache()));
+      if (const double middle = reference::middle_code(c.cache()); middle != 0)
+        cache.k_zero = cache.v_zero = factors(middle);
       caches_.push_back(std::move(cache));
     } else {
       caches_.push_back(caches_.front());

@@ -38,7 +38,8 @@ double product(auto... sizes) {
 
 /// Bytes of rows of keys and values in the cache.
 double stored_bytes(const BenchCase &c, int64_t rows) {
-  const int64_t factors = is_scaled(c.cache()) ? (c.cache() == FA_U4 ? 2 : 1) * int64_t{sizeof(float)} : 0;
+  const int64_t factors =
+      is_scaled(c.cache()) ? (reference::middle_code(c.cache()) != 0 ? 2 : 1) * int64_t{sizeof(float)} : 0;
   const int64_t row = reference::row_bytes(c.cache(), c.dim) + reference::row_bytes(c.cache(), c.dim_v) + 2 * factors;
   return product(c.batch, rows, c.heads_kv, row);
 }

@@ -762,8 +762,8 @@ TOOL = [
     Mutant(
         "rate_of_the_table",
         "tools/bench_report.cpp",
-        "m.flops / middle * 1e-9, m.bytes",
-        "m.flops / middle * 1e-6, m.bytes",
+        'fmt::format("{:.1f}", flops / middle * 1e-9)',
+        'fmt::format("{:.1f}", flops / middle * 1e-6)',
         r"^tool\.bench",
     ),
     Mutant(
@@ -777,8 +777,8 @@ TOOL = [
     Mutant(
         "columns_of_rates",
         "tools/bench_report.cpp",
-        "m.flops / middle * 1e-9, m.bytes / middle * 1e-9",
-        "m.bytes / middle * 1e-9, m.flops / middle * 1e-9",
+        'flops / middle * 1e-9) : "", bytes / middle * 1e-9',
+        'bytes / middle * 1e-9) : "", flops / middle * 1e-9',
         r"^tool\.bench",
     ),
     Mutant(
@@ -791,8 +791,8 @@ TOOL = [
     Mutant(
         "names_in_json",
         "tools/bench_report.cpp",
-        '{"flops", m.flops},\n          {"bytes", m.bytes}',
-        '{"flops", m.bytes},\n          {"bytes", m.flops}',
+        '{"flops", m.flops},\n               {"bytes", m.bytes}',
+        '{"flops", m.bytes},\n               {"bytes", m.flops}',
         r"^tool\.bench",
     ),
     Mutant(
