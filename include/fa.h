@@ -328,8 +328,7 @@
  * makes their computed scale NaN, that of a block too, and their codes 0 [F297]. Numbers that are all 0 have the scale 0, the
  * zero 0 and codes 0: they are read as 0 [F298].
  *
- * Scales may lie within the rows of the cache, next to their codes: memory is shared only where bytes are [F299]. GPUs do not
- * write codes yet (FA_ERROR_UNSUPPORTED).
+ * Scales may lie within the rows of the cache, next to their codes: memory is shared only where bytes are [F299].
  *
  * Refused, as FA_ERROR_INVALID_ARGUMENT: integer codes without a scale, and any but blocks under the flag [F300]; scales or zeros
  * of blocks, or of a cache that is not quantised [F301]; under the flag, tensors of scales whose first three dimensions are not

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "append/append/tiles.h"
+#include "append/append_quantised/tiles.h"
 #include "core/dtype.h"
-#include "core/status.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
 
@@ -33,7 +32,8 @@ kernels::RowStream stream_of(const View &from, const View &to, int64_t rows, int
   s.heads = static_cast<int32_t>(heads);
   s.first = static_cast<int32_t>(pairs > 0 ? first : 0);
   s.pairs = static_cast<int32_t>(pairs);
-  s.width = whole && has_vectors(from, dim) && has_vectors(to, dim) ? vector_width : 1;
+  const bool to_vectors = is_quantised(to.dtype) || has_vectors(to, dim);  // codes: by way of shared memory
+  s.width = whole && has_vectors(from, dim) && to_vectors ? vector_width : 1;
   s.items = static_cast<int32_t>((dim - pairs) / s.width);
   s.tile_rows = kernels::append::tile_rows(s.items);
   s.by_items = divisor_of(s.items);
@@ -79,19 +79,81 @@ kernels::AppendParams params_of(const AppendCall &c) {
   return s;
 }
 
+/// A cache's rows, and what belongs to their codes.
+struct Codes {
+  const View &cache, &scale, &zero;
+  int64_t scale_channels, zero_channels, dim;
+};
+
+kernels::Factors factors_of(const View &view, int64_t channels) {
+  return {view_of(view), view.dtype, static_cast<int32_t>(channels)};
+}
+
+/// The most bytes that are stored at a time: what rows begin and end on.
+int32_t word_of(const View &cache, int64_t code_bytes) {
+  if (!is_packed(cache.dtype) && cache.stride[3] != 1) return 1;
+  const int64_t places = reinterpret_cast<intptr_t>(cache.data) | cache.stride[0] | cache.stride[1] | cache.stride[2];
+  int32_t word = 8;
+  while ((places | code_bytes) % word != 0) word /= 2;
+  return word;
+}
+
+/// Makes a stream's rows those of codes, which go through shared memory in f32.
+void set_codes(const AppendCall &call, const Codes &codes, int64_t rows, kernels::RowStream *s,
+               kernels::CodeStream *c) {
+  using namespace kernels::append_quantised;
+  if (s->tiles == 0 || !is_quantised(codes.cache.dtype)) return;
+  const bool is_block = code_kind(codes.cache.dtype) == CodeKind::block;
+  const int64_t scale_channels = codes.scale ? codes.scale_channels : codes.dim;
+  const int64_t zero_channels = codes.zero ? codes.zero_channels : codes.dim;
+  c->scale = factors_of(codes.scale, scale_channels);
+  c->zero = factors_of(codes.zero, zero_channels);
+  c->step = is_packed(codes.cache.dtype) ? 1 : codes.cache.stride[3];
+  c->dtype = codes.cache.dtype;
+  c->computed = call.computes_scales && !is_block;
+  c->dim = static_cast<int32_t>(codes.dim);
+  c->scales = is_block ? 0 : static_cast<int32_t>(codes.dim / scale_channels);
+  c->zeros = is_block ? 0 : static_cast<int32_t>(codes.dim / zero_channels);
+  c->whole_groups = scale_channels % octet == 0 && zero_channels % octet == 0;
+  c->lanes = lanes_of(c->dim);
+  c->group_lanes = lanes_of(c->scale.channels);
+  c->code_bytes = static_cast<int32_t>(row_bytes(codes.cache.dtype, codes.dim));
+  c->word = word_of(codes.cache, c->code_bytes);
+  c->by_scale_channels = divisor_of(scale_channels);
+  c->by_zero_channels = divisor_of(zero_channels);
+  set_memory(c);
+
+  s->to.stride[3] = sizeof(float);
+  s->to_dtype = FA_F32;
+  s->tile_rows = threads / c->lanes;
+  s->tiles = ceil_div(rows * s->heads, s->tile_rows);
+}
+
+/// Of calls whose k or v is quantised; others have none.
+void set_codes(const AppendCall &c, kernels::AppendCodesParams *s) {
+  const Attention &a = *c.attention;
+  const int64_t rows = (c.cu_seqlens_new != nullptr ? 1 : c.batch) * c.rows_new;
+  const auto set = [&](const Codes &codes, kernels::AppendStream which) {
+    set_codes(c, codes, rows, &s->stream[which], &s->codes[which]);
+  };
+  set({c.k_cache, c.k_scale, c.k_zero, c.channels.k_scale, c.channels.k_zero, a.head_dim}, kernels::k_stream);
+  set({c.v_cache, c.v_scale, c.v_zero, c.channels.v_scale, c.channels.v_zero, a.head_dim_v}, kernels::v_stream);
+}
+
+/// Shared memory of a block with rows of any stream.
+int shared_bytes_of(const kernels::AppendCodesParams &p) {
+  int bytes = 0;
+  for (const kernels::CodeStream &c : p.codes)
+    if (c.dtype != 0) bytes = std::max(bytes, kernels::append_quantised::shared_bytes(c));
+  return bytes;
+}
+
 }  // namespace
 
 AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Device &) {
   AppendPlan plan;
-  for (const View &cache : {call.k_cache, call.v_cache})
-    if (is_quantised(cache.dtype)) {
-      plan.status = fail(FA_ERROR_UNSUPPORTED,
-                         "fa_append on a GPU does not write %s yet; expected a cache in memory of the host, or of FA_F32, "
-                         "FA_F16 or FA_BF16",
-                         dtype_name(cache.dtype));
-      return plan;
-    }
-  plan.params = params_of(call);
+  static_cast<kernels::AppendParams &>(plan.params) = params_of(call);
+  set_codes(call, &plan.params);
   LaunchLoop &loop = plan.loop[plan.loop_count++];
   loop.schedule.num_splits = loop.schedule.heads_per_tile = 1;
   for (const kernels::RowStream &stream : plan.params.stream) loop.tiles += stream.tiles;
@@ -100,6 +162,7 @@ AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Devic
   kernel.image = *kernels.begin();
   kernel.entry = kernels::Entry::combine;
   kernel.tile = kernel.image->tile_of(kernel.entry);
+  kernel.tile.shared_bytes = shared_bytes_of(plan.params);
   return plan;
 }
 

@@ -3,13 +3,14 @@
 
 #include <string>
 
-#include "common/append_params.h"
+#include "common/append_codes_params.h"
 #include "core/call.h"
 #include "cuda/plan.h"
 
 namespace fa::cuda {
 
-struct AppendPlan : Plan<kernels::AppendParams, 1> {
+/// A family that writes no codes takes the AppendParams of its parameters.
+struct AppendPlan : Plan<kernels::AppendCodesParams, 1> {
   static constexpr const char *advice = "";  // as it needs no workspace
 };
 

@@ -338,19 +338,21 @@ const char *unsupported_reason(const Kernel &kernel, const Attention &a, Reason 
 
 /// True of an image that supports an attention, and whose entry points a device has room for; without room for
 /// bwd_fused, gradients take two passes.
-bool supports(const Image &image, const kernels::Attention &a, const Device &device) {
+bool supports(const Image &image, const Attention &attention, const Device &device) {
+  const kernels::Attention a = attention_of(attention);
   if (image.dtype != image.family->works_in(a) || image.dim < std::max(a.head_dim, a.head_dim_v)) return false;
   for (int i = 0; i < kernels::entry_count; i++)
     if (Entry(i) != Entry::bwd_fused && image.tile_of(Entry(i)).shared_bytes > device.shared_per_block) return false;
+  if (image.codes != nullptr && image.codes->unsupported_types_reason(a, attention.v_dtype) != nullptr) return false;
   return image.family->unsupported_reason(a) == nullptr;
 }
 
 /// The kernels of an operation in an op whose best kernel is this one: the narrowest image of each of its families that
-/// supports the attention. A kernel of f32 that was forced by name is alone here, too.
+/// supports the attention, up to one that supports all calls. A kernel of f32 that was forced by name is alone here,
+/// too.
 template <class Call>
 KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Device &device, bool alone) {
   const Row &row = table.rows[index_of(kernel)];
-  const kernels::Attention a = attention_of(attention);
   const bool f32_alone = alone && row.first->dtype == kernels::f32;
   KernelSet set;
   const char *last = "";
@@ -358,8 +360,9 @@ KernelSet kernels_of(const Kernel &kernel, const Attention &attention, const Dev
     if (image.arch != &row.arch() || !same(image.operation, OperationTraits<Call>::name)) continue;
     if (is_shared(image)) set.shared = &image;
     if ((f32_alone && image.dtype != kernels::f32) || same(image.name, last)) continue;
-    if (!supports(image, a, device)) continue;
+    if (!supports(image, attention, device)) continue;
     set.images[set.count++] = &image;
+    if (image.family->is_fallback) break;
     last = image.name;
   }
   return set;

@@ -26,6 +26,12 @@ AppendCase rotated_pages() {
   return c;
 }
 
+AppendCase quantised_pages() {
+  AppendCase c = rotated_pages();
+  c.cache = FA_I8, c.v_cache = FA_U4, c.kscale = "f32:bsh:1", c.vscale = c.vzero = "f16:bsh:2", c.computed = true;
+  return c;
+}
+
 fa_desc on(const AppendInstance &instance, fa_device device) {
   fa_desc desc = instance.desc;
   desc.device = device;
@@ -33,12 +39,11 @@ fa_desc on(const AppendInstance &instance, fa_device device) {
 }
 
 /// What the arrays and the tensors hold is read when the graph is launched.
-// [F95] [F235] [F244]
-TEST(Appends, AreCapturedAsOneLaunch) {
+void replay(const AppendCase &c) {
   const InContext in;
   const Shared shared;
   const Stream stream;
-  const AppendInstance instance(rotated_pages());
+  const AppendInstance instance(c);
   const Op op(on(instance, FA_DEVICE_CUDA));
   ASSERT_EQ(op.status, FA_OK) << fa_last_error();
   fa_append_args args = instance.args;
@@ -57,6 +62,14 @@ TEST(Appends, AreCapturedAsOneLaunch) {
     ASSERT_EQ(call("cuStreamSynchronize", stream.handle), CUDA_SUCCESS);
     EXPECT_EQ(difference(instance, ExpectedAppend(instance.desc, instance.args), before), "") << held;
   }
+}
+
+// [F95] [F235] [F244]
+TEST(Appends, AreCapturedAsOneLaunch) {
+  replay(rotated_pages());
+}
+TEST(Appends, AreCapturedAsOneLaunchOfCodes) {
+  replay(quantised_pages());
 }
 
 TEST(Appends, FollowTheirMemory) {

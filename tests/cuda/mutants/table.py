@@ -14,6 +14,7 @@ DEPENDENT = ("90a", "combine", "f32", "576")
 
 MERGE = ("80", "merge", "f32", "576")
 APPEND = ("80", "append", "f32", "576")
+APPEND_QUANTISED = ("80", "append_quantised", "f32", "576")
 BACKWARD = ("80", "backward_simt", "f32", "576")
 DELTA = ("80", "delta", "f32", "576")
 
@@ -116,6 +117,13 @@ def append(name, file, old, new, test, types="f32"):
     """A fault of the kernel of appends (tests/engine/append.cpp)."""
     expected = r"byte \d+(: is|: has the bits| has the bits| of \d+ was written)|error 700: illegal address|race: writes global memory"
     return Mutant(name, APPEND, f"append/append/{file}", old, new, expected, test=f"*/Append.{test}/{types}_sm_80")
+
+
+def codes(name, file, old, new, test, types="f32"):
+    """A fault of the kernel of appends to quantised caches (tests/engine/append_quantised.cpp)."""
+    expected = r"byte \d+|code \d+ is|scale|error 700: illegal address|race: writes global memory|AppendQuantised"
+    return Mutant(name, APPEND_QUANTISED, f"append/append_quantised/{file}", old, new, expected,
+                  test=f"*/AppendQuantised.{test}/{types}_sm_80")
 
 
 CLEAN = [
@@ -329,8 +337,24 @@ MUTANTS = [
     append("append_neighbours", "rows.cuh", "cos.x[4 + i], sin.x[4 + i]", "cos.x[i], sin.x[i]", "EachRotation"),
     append("append_columns_without_pairs", "rows.cuh", "before < s.first ? before : before + 2 * s.pairs", "before", "EachRotation"),
     append("append_bits_of_nan", "rows.cuh", "if constexpr (from_type() == to_type()) {", "if constexpr (false) {", "SpecialNumbers", "f16"),
-    append("append_rows_past_the_last", "kernel.cu", "    if (first_token + token >= rows) break;\n", "", "EachPlace"),
-    append("append_heads", "kernel.cu", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
+    append("append_rows_past_the_last", "items.cuh", "    if (tile.first_token + token >= tile.tokens) break;\n", "", "EachPlace"),
+    append("append_heads", "items.cuh", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
+    codes("codes_past_the_last", "kernel.cu", "n < tile.tokens", "true", "EachCacheAtEachPlace"),
+    codes("codes_of_signed_maxima", "row.cuh", "most = max(most, uint32_t(bits) & 0x7fffffff)",
+          "most = max(most, uint32_t(max(bits, 0)))", "EachCacheAtEachPlace"),
+    codes("codes_of_one_lane", "row.cuh", "range.join(c.group_lanes);", "", "EachCacheAtEachPlace"),
+    codes("codes_of_the_first_group", "row.cuh", "row.scales(c)[quotient(d, c.by_scale_channels)]", "row.scales(c)[0]",
+          "EachCacheAtEachPlace"),
+    codes("codes_without_zeros", "row.cuh", "__fadd_rn(__fdiv_rn(x.x[i], factor.scale), factor.zero)", "__fdiv_rn(x.x[i], factor.scale)",
+          "EachCacheAtEachPlace"),
+    codes("codes_of_unrounded_scales", "row.cuh", "  scale = rounded_to(c.scale.dtype, scale);\n", "", "EachCacheAtEachPlace"),
+    codes("codes_truncated", "encode.cuh", "__float2int_rn(x)", "__float2int_rz(x)", "EachCacheAtEachPlace"),
+    codes("codes_that_wrap", "encode.cuh", "min(max(__float2int_rn(x), Low), High)", "__float2int_rn(x)", "SpecialNumbers"),
+    codes("codes_of_swapped_halves", "row.cuh", "words[i * Codes::bits / 32] |= code << i * Codes::bits % 32",
+          "words[i * Codes::bits / 32] |= code << (Codes::bits == 4 ? i ^ 1 : i) * Codes::bits % 32", "EachCacheAtEachPlace"),
+    codes("codes_of_the_later_maximum", "row.cuh", "(its == own && (lane & d) != 0)", "(its == own && (lane & d) == 0)",
+          "LargestNumbersOfBothSigns"),
+    codes("codes_of_nan_scales", "row.cuh", "factor.usable() ? Codes::code(number) : 0", "Codes::code(number)", "SpecialNumbers"),
     Mutant("hash_of_appends", APPEND, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
            "belongs to another build of libfa: it has no fa_build_", test="*/Append.EachPlace/f32_sm_80"),
     Mutant("hash", COMBINE, "common/build.cuh", "FA_CONCATENATE(fa_build_, hash)", "FA_CONCATENATE(fa_build_0, hash)",
