@@ -101,6 +101,30 @@ TEST_P(Quantised, EachFormatAlone) {
   }
 }
 
+/// Tiles are visited from the last one on: later ones have far larger scores than those that set a row's maximum, and
+/// scales of values differ by powers of two.
+// [F247]
+TEST_P(Quantised, ScoresThatRiseLate) {
+  for (const StoredAs &format : formats) {
+    if (std::string(format.kscale) != "f32:bsh:1" && std::string(format.kscale) != "f16:bsh:1") continue;
+    for (const bool causal : {false, true}) {
+      Case c = base(1, 150, 700, 2, 2, 128);
+      c.splits = 1;  // as where blocks are many
+      if (causal) c.mask = FA_MASK_CAUSAL;
+      store_as(format, &c);
+      c.seed = ++count_;
+      if (!in_shard(c.seed)) continue;
+      const Instance instance(c);
+      for (int64_t j = 0; j < c.sk; ++j) {
+        if (j < 300) instance.k_scale.set(0, j, 0, 0, instance.k_scale.get(0, j, 0, 0) * (j < 100 ? 20 : 5));
+        instance.v_scale.set(0, j, 0, 0, std::ldexp(instance.v_scale.get(0, j, 0, 0), int(j % 7) - 3));
+      }
+      ASSERT_EQ(forward(Op(instance.desc, kernel), instance), FA_OK) << fa_last_error();
+      EXPECT_EQ(compare(instance, Expected(instance)), "") << format.name << "\n" << repeat_line(c, kernel);
+    }
+  }
+}
+
 /// Head dimensions of the widest kernels, in few rows and in many.
 TEST_P(Quantised, EachFormatOfWideHeads) {
   for (const StoredAs &format : formats) {

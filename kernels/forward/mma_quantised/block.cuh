@@ -39,7 +39,7 @@ struct Block {
   static constexpr int mma_bytes = (rows + stages * keys) * dim * 2 + state_bytes(shape);  // of mma::SharedMemory
   static constexpr int shared_bytes = mma_bytes;
 
-  static constexpr int slots = slots_of(arch);
+  static constexpr int slots = slots_of(arch, E);
   static constexpr int codes_bytes = keys * dim;  // of a tile of keys or values, at most
 
   /// The first of a warp's rows and keys within the tile.

@@ -82,12 +82,12 @@ __device__ inline void sum_queries(const SharedMemory<B> &shared) {
 }
 
 /// After a second pass: puts what values that are not finite give into the results.
-template <class B>
-__device__ inline void add_special_values(const QuantisedParams &p, const SharedMemory<B> &shared) {
-  const mma::BlockState<B> &block = *shared.block;
-  const int rows = min(B::rows, block.work.rows - block.work.first_row);
+template <class Memory>
+__device__ inline void add_special_values(const QuantisedParams &p, const Memory &shared) {
+  const auto &block = *shared.block;
+  const int rows = min(int(sizeof block.fixups), block.work.rows - block.work.first_row);
 #pragma unroll 1
-  for (int r = threadIdx.x / 32; r < rows; r += B::threads / 32)
+  for (int r = threadIdx.x / 32; r < rows; r += blockDim.x / 32)
     if (shared.state->has_keys[r / 32] >> r % 32 & 1)
       add_special_cached_values(p, block.work, r, block.attended(r), threadIdx.x % 32, 32);
 }

@@ -58,9 +58,7 @@ class Ring {
   }
 
   /// The tile in use.
-  __device__ int tile() const {
-    return tiles_[0];
-  }
+  __device__ int tile() const { return tiles_[0]; }
 
   /// Waits for a tile's codes and widens them; begins to copy a later one. Its factors are then in `factors`.
   __device__ TileFactors<B> &next() {
@@ -84,9 +82,7 @@ class Ring {
   }
 
   /// The largest scales of values of the tile in use.
-  __device__ const int32_t *largest() const {
-    return shared_.state->largest[parity_];
-  }
+  __device__ const int32_t *largest() const { return shared_.state->largest[parity_]; }
 
   /// Goes on to the next tile.
   __device__ void advance() {
@@ -126,9 +122,7 @@ class Ring {
   }
 
   /// That of the tile in use.
-  __device__ int slot() const {
-    return B::slots == 2 ? parity_ : 0;
-  }
+  __device__ int slot() const { return B::slots == 2 ? parity_ : 0; }
 
   __device__ void put_place(const Place &place) const {
     if (threadIdx.x < B::keys) shared_.state->place[threadIdx.x] = place;

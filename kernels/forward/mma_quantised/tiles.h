@@ -2,6 +2,8 @@
 #pragma once
 
 #include "common/quantised_params.h"
+#include "common/row_layout.h"
+#include "common/score_scale.h"
 
 namespace fa::kernels::mma_quantised {
 
@@ -28,7 +30,16 @@ constexpr Shape decode_shape(int dim) {
   return {1, 2, 32, true};
 }
 
+/// As many rows as registers have room for: each uses what is widened once. None on SM 75.
+constexpr Shape plain_shape(const Arch &arch, int dim) {
+  const bool roomy = arch.shared_bytes >= 163 << 10;
+  if (!arch.has(cp_async)) return {};
+  if (dim <= 128) return {2, 8, arch.number < 90 && roomy ? 64 : 32};  // ptxas spills with 64 keys
+  return {1, roomy ? 8 : 4, 32};
+}
+
 constexpr Shape shape(const Arch &arch, int dim, Entry entry) {
+  if (entry == Entry::plain) return plain_shape(arch, dim);
   return entry == Entry::decode ? decode_shape(dim) : split_shape(arch, dim);
 }
 
@@ -36,9 +47,10 @@ constexpr int rows(const Shape &s) {
   return 16 * s.row_blocks * (s.split_keys_across_warps ? 1 : s.warps);
 }
 
-/// Slots of codes: SM 75, which copies them at once, has none in advance.
-constexpr int slots_of(const Arch &arch) {
-  return arch.has(cp_async) ? slots : 1;
+/// Slots of codes: SM 75, which copies them at once, has none in advance. Those of plain are on their way while the
+/// tile before them is multiplied.
+constexpr int slots_of(const Arch &arch, Entry entry) {
+  return arch.has(cp_async) && entry != Entry::plain ? slots : 1;
 }
 
 /// What is kept of each row, and of the block.
@@ -52,14 +64,15 @@ constexpr int factor_bytes(const Shape &s) {
 }
 
 /// Tiles first, as they need alignment.
-constexpr int shared_bytes(const Arch &arch, const Shape &s, int dim) {
-  return (rows(s) + 2 * s.keys) * dim * 2 + state_bytes(s) + slots_of(arch) * 2 * s.keys * dim + factor_bytes(s);
+constexpr int shared_bytes(const Arch &arch, const Shape &s, int dim, Entry entry) {
+  return (rows(s) + 2 * s.keys) * dim * 2 + state_bytes(s) + slots_of(arch, entry) * 2 * s.keys * dim + factor_bytes(s);
 }
 
 constexpr TileConfig tile(const Arch &arch, int dim, Entry entry) {
-  if (entry != Entry::split && entry != Entry::decode) return {};
+  if (entry != Entry::plain && entry != Entry::split && entry != Entry::decode) return {};
   const Shape s = shape(arch, dim, entry);
-  return {rows(s), s.keys, 32 * s.warps, shared_bytes(arch, s, dim), 1, slots_of(arch)};
+  if (s.warps == 0) return {};
+  return {rows(s), s.keys, 32 * s.warps, shared_bytes(arch, s, dim, entry), 1, slots_of(arch, entry)};
 }
 
 constexpr const char *unsupported_reason(const Attention &a) {
@@ -100,6 +113,32 @@ inline const char *unsupported_factors_reason(const QuantisedParams &p) {
   return nullptr;
 }
 
+/// Rows of codes consist of whole aligned chunks of 16 bytes.
+inline bool has_aligned_codes(const View &rows, int32_t columns, int32_t dtype) {
+  const int64_t all = rows.stride[0] | rows.stride[1] | rows.stride[2] | columns >> is_packed(dtype);
+  return reinterpret_cast<uintptr_t>(rows.data) % 16 == 0 && all % 16 == 0;
+}
+
+/// Of Entry::plain: rows of a tile then begin within 2^16 keys of each other; products in units of a code have exponents
+/// to spare.
+constexpr int longest_chunk = 1 << 15;
+constexpr float max_plain_scale = 0x1p100f;
+
+/// Entry::plain has scores that need nothing but scales, from aligned rows; the others take everything.
+inline const char *unsupported_call_reason(Entry entry, const Params &call) {
+  if (entry != Entry::plain) return unsupported_tree_reason(call);
+  const QuantisedParams &p = static_cast<const QuantisedParams &>(call);  // as every call of a QuantisedFamily is
+  if (const char *why = unsupported_scores_reason(p, false)) return why;
+  if (p.scale > max_plain_scale) return "a scale that is negative or extreme";
+  if (p.factors[k_zero].data != nullptr || p.factors[v_zero].data != nullptr) return "zeros";
+  if (p.chunk > longest_chunk) return "chunks above 2^15 keys";
+  const int64_t of_out = element_bytes(ComputeTypes(), p.out_dtype);
+  if (!is_aligned(p.q, p.head_dim, 2) || !is_aligned(p.out, p.head_dim_v, of_out) ||
+      !has_aligned_codes(p.k, p.head_dim, p.kv_dtype) || !has_aligned_codes(p.v, p.head_dim_v, p.v_dtype))
+    return "rows that are not whole multiples of 16 bytes";
+  return nullptr;
+}
+
 #ifndef __CUDACC_RTC__  // which would put it on the device
 /// f16 and bf16 queries up to head dimension 256.
 inline constexpr QuantisedFamily family = {
@@ -107,7 +146,7 @@ inline constexpr QuantisedFamily family = {
         tile,
         [](const Attention &a) { return Dtype(a.q_dtype); },
         unsupported_reason,
-        [](Entry, const Params &p) { return unsupported_tree_reason(p); },
+        unsupported_call_reason,
         false,
     },
     unsupported_types_reason,

@@ -14,6 +14,8 @@ DEPENDENT = ("90a", "combine", "f32", "576")
 
 MERGE = ("80", "merge", "f32", "576")
 APPEND = ("80", "append", "f32", "576")
+MMA_QUANTISED = ("80", "mma_quantised", "f16", "128")
+SIMT_QUANTISED = ("80", "simt_quantised", "f32", "128")
 APPEND_QUANTISED = ("80", "append_quantised", "f32", "576")
 BACKWARD = ("80", "backward_simt", "f32", "576")
 DELTA = ("80", "delta", "f32", "576")
@@ -52,7 +54,7 @@ class Mutant:
     test_dim: int = 32
     test_types: str = "bf16"
     test: str = ""  # a filter of GoogleTest's in place of the checked suite's
-    program: str = "engine"  # or "cuda", "tree": fa_test_cuda, fa_test_tree
+    program: str = "engine"  # or "cuda", "tree", "quantised": fa_test_cuda, fa_test_tree, fa_test_quantised
     device: str = ""  # in place of the image's architecture
     formal: bool = False  # findings that are harmless on known machines count, too
     also: tuple = ()  # further (file, old, new), which are not faults
@@ -68,6 +70,11 @@ class Mutant:
 def tree(name, file, old, new, test, image=F16, types="f16"):
     """One that a test of trees of new tokens shows."""
     return Mutant(name, image, file, old, new, WRONG, test=f"*/Trees.{test}/{types}_sm_{image[0]}", program="tree")
+
+
+def quantised(name, file, old, new, test="EachFormatAlone", image=MMA_QUANTISED, types="f16"):
+    """One that a test of quantised keys and values shows."""
+    return Mutant(name, image, file, old, new, WRONG, test=f"*/Quantised.{test}/{types}_sm_80", program="quantised")
 
 
 def extreme(name, file, old, new, test, image=F16_64, types="f16", expected=WRONG):
@@ -339,6 +346,20 @@ MUTANTS = [
     append("append_bits_of_nan", "rows.cuh", "if constexpr (from_type() == to_type()) {", "if constexpr (false) {", "SpecialNumbers", "f16"),
     append("append_rows_past_the_last", "items.cuh", "    if (tile.first_token + token >= tile.tokens) break;\n", "", "EachPlace"),
     append("append_heads", "items.cuh", "int32_t(below - token * s.heads)", "int32_t(below)", "EachPlace"),
+    quantised("plain_unscaled_values", "forward/mma_quantised/plain.cuh", "if (!B::f32_scales && tiles.has_scales_of_values()) scale_weights(weights);", "",
+              "ScoresThatRiseLate"),
+    quantised("plain_unsigned_bytes", "forward/mma_quantised/plain_widen.cuh", "const uint32_t x = bytes ^ 0x80808080;",
+              "const uint32_t x = bytes;", "ScoresThatRiseLate"),
+    quantised("plain_halves_swapped", "forward/mma_quantised/plain_widen.cuh", "{pair(0x4040), pair(0x4141), pair(0x4242), pair(0x4343)}",
+              "{pair(0x4141), pair(0x4040), pair(0x4242), pair(0x4343)}", "ScoresThatRiseLate"),
+    quantised("codes_nibbles_swapped", "collective/codes.cuh", "byte_at(row + d / 2) >> d % 2 * 4", "byte_at(row + d / 2) >> (1 - d % 2) * 4",
+              image=SIMT_QUANTISED, types="f32"),
+    quantised("codes_blocks_not_centred", "collective/codes.cuh", "(int32_t(code) - 8)", "(int32_t(code) - 7)", image=SIMT_QUANTISED,
+              types="f32"),
+    quantised("codes_zeros_ignored", "collective/codes.cuh",
+              "    if (zero.data) x -= load_factor(p, zero, s, key, head, d);\n", "", image=SIMT_QUANTISED, types="f32"),
+    quantised("codes_first_group", "collective/codes.cuh", "d / factors.channels * factors.stride[3]", "0", image=SIMT_QUANTISED,
+              types="f32"),
     codes("codes_past_the_last", "kernel.cu", "n < tile.tokens", "true", "EachCacheAtEachPlace"),
     codes("codes_of_signed_maxima", "row.cuh", "most = max(most, uint32_t(bits) & 0x7fffffff)",
           "most = max(most, uint32_t(max(bits, 0)))", "EachCacheAtEachPlace"),
