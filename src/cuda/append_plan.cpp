@@ -4,6 +4,7 @@
 
 #include "append/append_quantised/tiles.h"
 #include "core/dtype.h"
+#include "core/status.h"
 #include "cuda/derive.h"
 #include "cuda/inputs.h"
 
@@ -152,6 +153,15 @@ int shared_bytes_of(const kernels::AppendCodesParams &p) {
 
 AppendPlan plan_of(const AppendCall &call, const KernelSet &kernels, const Device &) {
   AppendPlan plan;
+  for (const View &cache : {call.k_cache, call.v_cache})
+    if (is_quantised(cache.dtype) && (*kernels.begin())->codes == nullptr) {
+      plan.status = fail(
+          FA_ERROR_UNSUPPORTED,
+          "this build of libfa has no GPU kernel that writes %s; expected a cache in memory of the host, or a build "
+          "with the image append_quantised (FA_IMAGE_FILTER)",
+          dtype_name(cache.dtype));
+      return plan;
+    }
   static_cast<kernels::AppendParams &>(plan.params) = params_of(call);
   set_codes(call, &plan.params);
   LaunchLoop &loop = plan.loop[plan.loop_count++];
