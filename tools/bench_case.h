@@ -48,7 +48,7 @@ bool is_scaled(fa_dtype dtype);
 /// Of the keys and values of a call, or of the cache that is appended to, scales included.
 double cache_bytes(const BenchCase &c);
 
-/// How many of these a case has: a cold one so many that none is in the CPU's caches when its time comes again.
+/// The number of these in a case: in a cold one enough that each has left the CPU's caches before its next call.
 int64_t caches_of(const BenchCase &c);
 
 /// Of the target of a memcpy that an append is compared with.

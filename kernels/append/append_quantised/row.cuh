@@ -13,7 +13,7 @@ namespace fa::kernels::append_quantised {
 using append::load_octet;
 using append::Octet;
 
-/// What a lane knows of its row.
+/// A lane's view of the row that it shares.
 struct CodeRow {
   char *memory;  // its part of shared memory
   int lane;      // of those that share the row
@@ -117,7 +117,7 @@ __device__ inline void load_factors(const Factors &f, const CodeRow &row, int la
     to[g] = at == nullptr ? absent : load_element(at + g * f.stride[3], f.dtype);
 }
 
-/// What makes a number a code: x / scale + zero.
+/// The scale and the zero of a number x, whose code is x / scale + zero, rounded.
 struct Factor {
   float scale, zero;
 

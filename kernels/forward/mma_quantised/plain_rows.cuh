@@ -6,7 +6,7 @@
 
 namespace fa::kernels::mma_quantised {
 
-/// What numbers that codes of a type became are to be multiplied with.
+/// The factor that is missing in the numbers that codes of a type became.
 template <class T>
 __device__ inline float unit_of_codes(int32_t dtype) {
   switch (dtype) {
@@ -74,7 +74,7 @@ class PlainRows {
   __device__ bool has_scales_of_values() const { return !is_of_all_keys(p_, p_.factors[v_scale]); }
 
  private:
-  /// Where key `key` is; row: -1 where there is none.
+  /// The place of a key. row: -1 where it does not exist.
   __device__ Place place_of(int key) const {
     const WorkTile &w = shared_.block->work;
     Place place = {w.sequence.k_batch, -1};
