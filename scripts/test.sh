@@ -13,9 +13,10 @@ usage: scripts/test.sh [PRESET...] [-- CTEST ARGUMENTS]
 
   PRESET   quick        the library, the tool, one emulated GPU of each family of kernels, the bindings without torch (Rust's
                         and Julia's where these are installed)          (when none is named)
-           all          the rest: ci asan-ubsan tsan neon avx512 coverage. Tests of ci that quick has just passed on the
-                        same sources are not repeated; of the CPU engine's suites asan-ubsan runs one test of two, tsan and neon
-                        one of three, which change from commit to commit: name the preset to run all of them
+           all          the rest: ci asan-ubsan tsan neon coverage, and avx512 where the CPU lacks AVX512-BF16. Tests of ci
+                        that quick has just passed on the same sources are not repeated; of the longest groups of tests one
+                        of two or three runs, which change from commit to commit (cmake/test_rotation.cmake): name the
+                        presets to run all of them
            release      every suite as it is installed, of every GPU architecture
            asan-ubsan   every suite under AddressSanitizer and UndefinedBehaviorSanitizer
            tsan         the suites of code with threads under ThreadSanitizer
@@ -41,6 +42,10 @@ TEXT
 }
 
 presets=()
+emulated_cpu=(avx512)
+if grep -q avx512_bf16 /proc/cpuinfo 2>/dev/null; then # ci runs all of its suites on this CPU
+  emulated_cpu=()
+fi
 all=
 install_only=
 while [ $# -gt 0 ]; do
@@ -48,7 +53,7 @@ while [ $# -gt 0 ]; do
     -h | --help) usage && exit 0 ;;
     --) shift && break ;;
     --install-only) install_only=yes ;;
-    all) all=yes && presets+=(ci asan-ubsan tsan neon avx512 coverage) ;;
+    all) all=yes && presets+=(ci asan-ubsan tsan neon "${emulated_cpu[@]}" coverage) ;;
     quick | release | asan-ubsan | tsan | ci | debug | neon | avx512 | valgrind | coverage) presets+=("$1") ;;
     *)
       echo "unknown preset: $1" >&2
@@ -131,6 +136,12 @@ state_of_sources() {
   { git rev-parse HEAD && git diff HEAD && git ls-files -oz --exclude-standard | xargs -0r sha256sum; } | sha256sum
 }
 
+if [ -n "$all" ]; then
+  FA_TEST_ROTATION=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+  export FA_TEST_ROTATION
+  say "Of the longest groups of tests those of commit number $FA_TEST_ROTATION run: name the presets to run all"
+fi
+
 # Only libfa is instrumented: its CUDA engine uses the emulator and the kernels of a build without instruments, which are
 # compiled once.
 emulated_by=
@@ -166,10 +177,6 @@ for preset in "${presets[@]}"; do
         say "The CUDA engine is left out of $preset: name release or ci before it"
       fi
       ;;
-  esac
-  case $preset in
-    asan-ubsan) options+=("-DFA_TEST_ROTATION=$([ -n "$all" ] && echo 2 || echo 1)") ;;
-    tsan | neon) options+=("-DFA_TEST_ROTATION=$([ -n "$all" ] && echo 3 || echo 1)") ;;
   esac
   if [[ $preset =~ ^(ci|release|quick)$ && $preset != "$fetched" ]]; then
     build_while_fetching "$preset"
