@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# The documentation as a site: docs/ and the pages that it links to, in build/site. Links and anchors are checked.
+[ -n "${BASH_VERSION:-}" ] || exec bash "$0" "$@" # it was called as: sh SCRIPT
+set -euo pipefail
+source "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/lib.sh"
+cd "$root"
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/docs.sh              builds build/site; open build/site/index.html
+       scripts/docs.sh --serve      shows it at http://127.0.0.1:8000 and follows every edit
+       scripts/docs.sh --to FOLDER  builds FOLDER, and installs nothing from Debian
+
+The generator is mkdocs-material from PyPI, in ~/.cache/libfa/docs (60 MB). The exit status is 77 where it cannot be installed.
+TEXT
+}
+
+site=build/site
+mode=build
+case ${1:-} in
+  -h | --help) usage && exit 0 ;;
+  --serve) mode=serve ;;
+  --to) site=$(readlink -m "${2:?a folder}") mode=test ;;
+  "") ;;
+  *)
+    step_advice="use an argument that scripts/docs.sh --help lists"
+    echo "unknown argument: $1" >&2
+    exit 2
+    ;;
+esac
+
+# unavailable REASON: no site here, which is a skipped test.
+unavailable() {
+  echo "skipped: $1" >&2
+  exit 77
+}
+
+generator=${XDG_CACHE_HOME:-$HOME/.cache}/libfa/docs
+requirements=scripts/docs/requirements.txt
+if ! cmp -s "$requirements" "$generator/requirements.txt"; then
+  step "Installing the site's generator into $generator" "see whether PyPI can be reached; the rest of libfa does not need it"
+  if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
+    [ "$mode" != test ] || unavailable "python3 has no venv (Debian: apt install python3-venv)"
+    need_packages python3 python3-venv
+  fi
+  exec 9>"${generator%/*}/.docs.lock" 2>/dev/null || { mkdir -p "${generator%/*}" && exec 9>"${generator%/*}/.docs.lock"; }
+  flock 9
+  rm -rf "$generator"
+  python3 -m venv "$generator"
+  "$generator/bin/pip" install --quiet --disable-pip-version-check -r "$requirements" ||
+    unavailable "mkdocs-material cannot be installed from PyPI"
+  cp "$requirements" "$generator/requirements.txt"
+  flock -u 9
+fi
+
+export NO_MKDOCS_2_WARNING=1 PYTHONDONTWRITEBYTECODE=1
+if [ "$mode" = serve ]; then
+  step "Serving the site" "stop whatever else listens on port 8000"
+  exec "$generator/bin/mkdocs" serve --strict
+fi
+step "Building the site" "mend the pages that the warnings above name"
+"$generator/bin/mkdocs" build --strict --site-dir "$site"
+echo "   $site/index.html, $(find "$site" -name '*.html' | wc -l) pages"

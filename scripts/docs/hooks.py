@@ -1,0 +1,136 @@
+"""What the site adds to the pages of docs/, so that these read well on a forge too:
+
+- A link that leaves docs/ leads to a page of the site, tree/PATH: a Markdown file as it is, another file as a listing, a folder
+  as its README.md or a list of its files.
+- After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
+  the second, both of which must be there; without them, all lines."""
+
+import os
+import pathlib
+import posixpath
+import re
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+ROOT = pathlib.Path(__file__).parents[2]
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+INCLUDE = re.compile(r'^<!-- include: (\S+)(?: from "(.*)" to "(.*)")? -->$', re.M)
+FENCE = re.compile(r"^(```|~~~).*?^\1$", re.M | re.S)
+LANGUAGES = {".h": "c", ".cu": "cpp", ".cuh": "cpp", ".inc": "cpp", ".def": "c", ".jl": "julia", ".f90": "fortran"}
+
+
+def outside_code(text, change):
+    """The text with change applied to all of it but fenced code."""
+    parts, end = [], 0
+    for fence in FENCE.finditer(text):
+        parts += [change(text[end : fence.start()]), fence[0]]
+        end = fence.end()
+    return "".join(parts) + change(text[end:])
+
+
+def page_of(path):
+    """The page of a file of the repository, as a path within docs/; None where there is no such file."""
+    if path == "." or path.startswith(".."):
+        return None
+    if (ROOT / path).is_dir():
+        return page_of(f"{path}/README.md") or f"tree/{path}/index.md"
+    if not (ROOT / path).is_file():
+        return None
+    if path.startswith("docs/"):
+        return path[len("docs/") :]
+    return f"tree/{path}" if path.endswith(".md") else f"tree/{path}.md"
+
+
+def source_of(page):
+    """The file, or the folder, that a page shows."""
+    if not page.startswith("tree/"):
+        return f"docs/{page}"
+    path = page[len("tree/") :]
+    for candidate in (path, path.removesuffix(".md"), path.removesuffix("/index.md")):
+        if (ROOT / candidate).exists():
+            return candidate
+    raise PluginError(f"{page} shows no file")
+
+
+def targets(page, text):
+    """The repository's paths of a page's links, with what follows them."""
+    folder = posixpath.dirname(source_of(page))
+    found = []
+
+    def read(part):
+        for link in LINK.findall(part):
+            path, mark, anchor = link.partition("#")
+            if path and ":" not in path:
+                found.append((link, posixpath.normpath(posixpath.join(folder, path)), mark + anchor))
+        return part
+
+    outside_code(text, read)
+    return found
+
+
+def content_of(page):
+    """The Markdown of a page outside docs/."""
+    path = source_of(page)
+    if (ROOT / path).is_dir():
+        names = sorted(entry.name for entry in (ROOT / path).iterdir() if not entry.name.startswith((".", "__")))
+        return f"# {path}/\n\n" + "".join(f"- `{name}`\n" for name in names)
+    text = (ROOT / path).read_text(encoding="utf-8")
+    if path.endswith(".md"):
+        return text
+    suffix = pathlib.Path(path).suffix
+    fence = "````" if "```" in text else "```"
+    language = LANGUAGES.get(suffix, suffix[1:] or "text")
+    return f'# {path}\n\n{fence} {{.{language} linenums="1"}}\n{text}\n{fence}\n'
+
+
+def on_files(files, config):
+    """Adds the pages that others link to."""
+    waiting = [(file.src_uri, (ROOT / "docs" / file.src_uri).read_text(encoding="utf-8")) for file in files.documentation_pages()]
+    waiting += [(page, content_of(page)) for page in ("tree/CONTRIBUTING.md", "tree/CHANGELOG.md")]
+    known = {page for page, _ in waiting}
+    for page, _ in waiting:
+        if page.startswith("tree/"):
+            files.append(File.generated(config, page, content=dict(waiting)[page]))
+    while waiting:
+        page, text = waiting.pop()
+        for _, path, _ in targets(page, text):
+            target = page_of(path)
+            if target is None or target in known:
+                continue
+            known.add(target)
+            content = content_of(target)
+            files.append(File.generated(config, target, content=content))
+            if source_of(target).endswith(".md"):
+                waiting.append((target, content))
+    return files
+
+
+def included(match):
+    path, first, last = match.groups()
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    if first is not None:
+        begins = [i for i, line in enumerate(lines) if first in line]
+        ends = [i for i, line in enumerate(lines) if begins and i >= begins[0] and last in line]
+        if not begins or not ends:
+            raise PluginError(f"{match[0]}: no line of {path} has the text {last if begins else first!r}")
+        lines = lines[begins[0] : ends[0] + 1]
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    suffix = pathlib.Path(path).suffix
+    return "\n".join([f"```{LANGUAGES.get(suffix, suffix[1:])}", *(line[indent:] for line in lines), "```"])
+
+
+def on_page_markdown(markdown, page, config, files):
+    uri = page.file.src_uri
+    pages = {link: (page_of(path), anchor) for link, path, anchor in targets(uri, markdown)}
+
+    def relink(match):
+        target, anchor = pages.get(match[1], (None, ""))
+        if target is None:
+            return match[0] # mkdocs warns
+        return f"]({os.path.relpath(target, posixpath.dirname(uri) or '.')}{anchor})"
+
+    markdown = outside_code(markdown, lambda part: LINK.sub(relink, part))
+    if uri.startswith("tree/") and not source_of(uri).endswith(".md"):
+        page.meta["search"] = {"exclude": True}
+    return INCLUDE.sub(included, markdown)
