@@ -3,19 +3,18 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fa.hpp>
-#include <new>
+#include <vector>
 
 #include "host.h"
 #include "mask.h"
-#include "ops.h"
+#include "plugin/half.h"
+#include "plugin/op_cache.h"
 
 namespace fa_ggml {
 namespace {
 
-constexpr size_t alignment = 256;
 constexpr int64_t bias_elements = int64_t(8) << 20;  // of a mask times slopes, at a time
 
 struct Element {
@@ -36,6 +35,11 @@ const Element *element(ggml_type type) {
     if (each.type == type) return &each;
   }
   return nullptr;
+}
+
+std::shared_ptr<const fa::Op> op_of(const fa_desc &desc) {
+  static fa_plugin::OpCache ops;
+  return ops.op(desc);
 }
 
 struct Parameters {
@@ -81,7 +85,7 @@ std::string shape(const ggml_tensor &t) {
   return text + ")";
 }
 
-// "" where the tensor can be read as it lies.
+// "" where libfa can read the tensor, else the reason.
 std::string bad_layout(const char *name, const ggml_tensor &t) {
   const Element *each = element(t.type);
   if (!each) return std::string(name) + " has type " + type_of(t) + "; libfa reads f32, f16, bf16, q8_0 and q4_0";
@@ -112,7 +116,6 @@ std::string bad_mask(const ggml_tensor &mask, const ggml_tensor &q, const ggml_t
 }
 
 // ---- masks
-// ---------------------------------------------------------------------------------------------------------------------
 
 Mask plane_of(const ggml_tensor &mask, const ggml_tensor &q) {
   return {static_cast<const uint16_t *>(mask.data), mask.ne[0], q.ne[1], mask.ne[3] == 1 ? 0 : int64_t(mask.nb[3] / 2),
@@ -136,15 +139,9 @@ std::vector<float> slopes_of(int64_t heads, float max_bias) {
   return slopes;
 }
 
-float float_of(uint16_t half) {
-  const uint32_t sign = uint32_t(half & 0x8000) << 16, exponent = (half >> 10) & 31, fraction = half & 0x3FF;
-  if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(float(fraction) * 0x1p-24F));
-  return std::bit_cast<float>(sign | (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13);
-}
-
 // Rows first .. first + count - 1 of the mask, times the slope of each head: (batch, heads, count, keys).
 fa_tensor sloped(const ggml_tensor &mask, const std::vector<float> &slopes, int64_t first, int64_t count,
-                 Memory *memory) {
+                 fa_plugin::Memory *memory) {
   const int64_t heads = int64_t(slopes.size()), keys = mask.ne[0];
   auto *const to = static_cast<float *>(memory->at_least(size_t(mask.ne[3] * heads * count * keys) * sizeof(float)));
   std::vector<float> row(keys);
@@ -155,7 +152,7 @@ fa_tensor sloped(const ggml_tensor &mask, const std::vector<float> &slopes, int6
           const char *data = static_cast<const char *>(mask.data);
           const auto *from = reinterpret_cast<const uint16_t *>(
               data + b * mask.nb[3] + (mask.ne[2] > 1 ? h : 0) * mask.nb[2] + (first + i) * mask.nb[1]);
-          std::transform(from, from + keys, row.begin(), float_of);
+          std::transform(from, from + keys, row.begin(), fa_plugin::float_of_half);
         }
         float *out = to + ((b * heads + h) * count + i) * keys;
         for (int64_t j = 0; j < keys; ++j) out[j] = slopes[h] * row[j];
@@ -166,7 +163,6 @@ fa_tensor sloped(const ggml_tensor &mask, const std::vector<float> &slopes, int6
 }
 
 // ---- calls
-// ---------------------------------------------------------------------------------------------------------------------
 
 void run(const fa_desc &desc, fa::ForwardArgs *args, State *state) {
   const auto op = op_of(desc);
@@ -204,28 +200,12 @@ bool overlap(const ggml_tensor &a, const ggml_tensor &b) {
 
 }  // namespace
 
-void Memory::Free::operator()(void *memory) const {
-  std::free(memory);
-}
-
-void *Memory::at_least(size_t bytes) {
-  if (bytes > size_) {
-    const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    memory_.reset();
-    size_ = 0;
-    memory_.reset(std::aligned_alloc(alignment, rounded));
-    if (!memory_) throw std::bad_alloc();
-    size_ = rounded;
-  }
-  return memory_.get();
-}
-
 std::string refusal(const ggml_tensor &op) {
   const ggml_tensor *q = op.src[0], *k = op.src[1], *v = op.src[2], *mask = op.src[3], *sinks = op.src[4];
-  if (!q || !k || !v) return "q, k or v is not there";
+  if (!q || !k || !v) return "q, k or v is missing";
   if (op.src[5]) return "the operation has a sixth input, which this version of ggml's headers does not describe";
-  if (q->type != GGML_TYPE_F32) return "q has type " + type_of(*q) + "; libfa is given f32";
-  if (op.type != GGML_TYPE_F32) return "the result has type " + type_of(op) + "; libfa is asked for f32";
+  if (q->type != GGML_TYPE_F32) return "q has type " + type_of(*q) + "; libfa reads f32";
+  if (op.type != GGML_TYPE_F32) return "the result has type " + type_of(op) + "; libfa writes f32";
   const std::pair<const char *, const ggml_tensor *> inputs[] = {{"q", q}, {"k", k}, {"v", v}, {"the result", &op}};
   for (const auto &[name, t] : inputs) {
     const std::string problem = bad_layout(name, *t);
@@ -234,7 +214,7 @@ std::string refusal(const ggml_tensor &op) {
   if (k->ne[0] != q->ne[0] || k->ne[1] != v->ne[1] || k->ne[2] != v->ne[2] || k->ne[3] != q->ne[3] ||
       v->ne[3] != q->ne[3] || k->ne[2] == 0 || q->ne[2] % k->ne[2] != 0) {
     return "q of shape " + shape(*q) + ", k of " + shape(*k) + " and v of " + shape(*v) +
-           " have other heads or sequences";
+           " do not agree in their heads or sequences";
   }
   if (op.ne[0] != v->ne[0] || op.ne[1] != q->ne[2] || op.ne[2] != q->ne[1] || op.ne[3] != q->ne[3]) {
     return "the result has shape " + shape(op) + " for q of " + shape(*q) + " and v of " + shape(*v);

@@ -2,32 +2,17 @@
 #pragma once
 #include <ggml.h>
 
-#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
+
+#include "plugin/memory.h"
 
 namespace fa_ggml {
 
-// Memory that grows and is never cleared, aligned for any use by libfa.
-class Memory {
- public:
-  void *at_least(size_t bytes);
-  size_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(void *memory) const;
-  };
-  std::unique_ptr<void, Free> memory_;
-  size_t size_ = 0;
-};
-
-// What a backend keeps from call to call. One thread uses it at a time, as it does a ggml_backend.
+// The state of a backend between calls. One thread uses it at a time, as it does a ggml_backend.
 struct State {
   int32_t threads = 4;  // ggml's default, until ggml_backend_set_n_threads
-  Memory workspace, bias, out;
+  fa_plugin::Memory workspace, bias, out;
 };
 
 // Why libfa does not compute the op; "" where it does.

@@ -1,43 +1,19 @@
 #include "backend.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fa.hpp>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "attention.h"
 #include "host.h"
+#include "plugin/log.h"
 
 namespace fa_ggml {
 namespace {
 
-void say(const std::string &text) {
-  std::fprintf(stderr, "libfa: ggml: %s\n", text.c_str());
-}
-
-bool verbose() {
-  static const bool on = [] {
-    const char *value = std::getenv("FA_VERBOSE");
-    const std::string text = value ? value : "0";
-    return !(text.empty() || text == "0" || text == "off" || text == "no" || text == "false" || text == "none");
-  }();
-  return on;
-}
-
-// A line a reason: ggml asks for each node of each graph, more than once.
-void say_declined(const std::string &reason) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  const std::lock_guard lock(mutex);
-  if (said.size() < 1000 && said.insert(reason).second) say("attention is left to ggml: " + reason);
-}
-
 // ---- a backend
-// -----------------------------------------------------------------------------------------------------------------
 
 State *state_of(ggml_backend_t backend) {
   return static_cast<State *>(backend->context);
@@ -67,13 +43,13 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph *graph) try {
   }
   return GGML_STATUS_SUCCESS;
 } catch (const std::bad_alloc &) {
-  say("memory is short");
+  fa_plugin::print("memory is short");
   return GGML_STATUS_ALLOC_FAILED;
 } catch (const fa::Error &error) {
-  say(error.what());
+  fa_plugin::print(error.what());
   return error.status() == FA_ERROR_OUT_OF_MEMORY ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED;
 } catch (const std::exception &error) {
-  say(error.what());
+  fa_plugin::print(error.what());
   return GGML_STATUS_FAILED;
 }
 
@@ -88,7 +64,6 @@ void set_threads(ggml_backend_t backend, int threads) {
 }
 
 // ---- the device
-// ----------------------------------------------------------------------------------------------------------------
 
 const char *device_name(ggml_backend_dev_t) {
   return "FA";
@@ -147,13 +122,13 @@ bool device_supports(ggml_backend_dev_t, const ggml_tensor *op) try {
       return true;
     case GGML_OP_FLASH_ATTN_EXT: {
       const std::string reason = refusal(*op);
-      if (!reason.empty() && verbose()) say_declined(reason);
+      if (!reason.empty()) fa_plugin::print_once("attention is left to ggml: " + reason);
       return reason.empty();
     }
     default:
       return false;
   }
-} catch (const std::exception &) {  // of memory
+} catch (const std::exception &) {  // memory is short
   return false;
 }
 
@@ -162,7 +137,6 @@ bool device_supports_buffers(ggml_backend_dev_t, ggml_backend_buffer_type_t type
 }
 
 // ---- the registration
-// ----------------------------------------------------------------------------------------------------------
 
 const char *registration_name(ggml_backend_reg_t) {
   return "FA";

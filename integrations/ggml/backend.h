@@ -1,4 +1,4 @@
-// The structures of ggml's door for backends: a registration with one device, and backends of it.
+// The structures of ggml's interface for backends: a registration with one device, and backends of it.
 #pragma once
 #include <ggml-backend-impl.h>
 

@@ -34,7 +34,7 @@ std::string quoted(const char *text) {
 }
 
 std::string compare_operations(const Host &host) {
-  // Numbers count up to one that no function tells: the walk ends at the last name that is looked for, which each ggml
+  // No function returns the number of operations: the loop ends at the last name that is looked for, which each ggml
   // has.
   int number = 0;
   for (const Named &expected : operations) {

@@ -1,16 +1,10 @@
 #include "call.h"
 
-#include <cstdlib>
-#include <new>
-
 #include "host.h"
 #include "node.h"
 
 namespace fa_ort {
 namespace {
-
-constexpr size_t alignment = 256;
-constexpr size_t most = 64;  // ops of a kernel: a model has one or two of each
 
 // The call that is under way on this thread. fa_forward calls parallel_for on the thread that called it.
 thread_local const OrtKernelContext *current = nullptr;
@@ -99,36 +93,10 @@ void expect_shape(const char *name, const Tensor &tensor, const std::vector<int6
 }
 
 // ---- Scratch, Resources
-// --------------------------------------------------------------------------------------------------------
-
-void Scratch::Free::operator()(void *memory) const {
-  std::free(memory);
-}
 
 void *Scratch::take(size_t bytes) {
   if (used_ == blocks_.size()) blocks_.emplace_back();
-  Block &block = blocks_[used_++];
-  if (bytes > block.size || !block.memory) {
-    const size_t rounded = (bytes + alignment) / alignment * alignment;
-    block.memory.reset();
-    block.size = 0;
-    block.memory.reset(std::aligned_alloc(alignment, rounded));
-    if (!block.memory) throw std::bad_alloc();
-    block.size = rounded;
-  }
-  return block.memory.get();
-}
-
-std::shared_ptr<const fa::Op> Resources::op(const fa_desc &desc) {
-  const Key key(desc.dtype_q, desc.dtype_kv, desc.dtype_v, desc.head_dim, desc.head_dim_v, desc.mask, desc.window_left,
-                desc.window_right);
-  const std::lock_guard lock(mutex_);
-  const auto found = ops_.find(key);
-  if (found != ops_.end()) return found->second;
-  const auto made = std::make_shared<const fa::Op>(desc);
-  if (ops_.size() == most) ops_.clear();
-  ops_.emplace(key, made);
-  return made;
+  return blocks_[used_++].at_least(bytes);
 }
 
 std::unique_ptr<Scratch> Resources::acquire() {
@@ -145,7 +113,6 @@ void Resources::release(std::unique_ptr<Scratch> scratch) {
 }
 
 // ---- Call
-// ----------------------------------------------------------------------------------------------------------------------
 
 Call::Call(OrtKernelContext *context, Resources *resources) : context_(context), resources_(resources) {
   check(host().KernelContext_GetInputCount(context, &inputs_));

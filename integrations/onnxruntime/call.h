@@ -3,15 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <fa.hpp>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "ort.h"
+#include "plugin/memory.h"
+#include "plugin/op_cache.h"
 
 namespace fa_ort {
 
@@ -54,29 +54,21 @@ class Scratch {
   }
 
  private:
-  struct Free {
-    void operator()(void *memory) const;
-  };
-  struct Block {
-    std::unique_ptr<void, Free> memory;
-    size_t size = 0;
-  };
-  std::vector<Block> blocks_;
+  std::vector<fa_plugin::Memory> blocks_;
   size_t used_ = 0;
 };
 
-// Ops of one kernel: all have the kernel's attributes, and differ in what tensors alone say. Scratch of its calls:
-// those that run at once have one each.
+// Ops of one kernel: all have the kernel's attributes, and differ in the properties of tensors alone. Scratch of its
+// calls: those that run at once have one each.
 class Resources {
  public:
-  std::shared_ptr<const fa::Op> op(const fa_desc &desc);
+  std::shared_ptr<const fa::Op> op(const fa_desc &desc) { return ops_.op(desc); }
   std::unique_ptr<Scratch> acquire();
   void release(std::unique_ptr<Scratch> scratch);
 
  private:
-  using Key = std::tuple<fa_dtype, fa_dtype, fa_dtype, int64_t, int64_t, fa_mask, int64_t, int64_t>;
+  fa_plugin::OpCache ops_;
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const fa::Op>> ops_;
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
 

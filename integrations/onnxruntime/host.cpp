@@ -1,10 +1,6 @@
 #include "host.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <stdexcept>
 
 namespace fa_ort {
@@ -53,24 +49,6 @@ void check(OrtStatus *status) {
   const std::string text = host().GetErrorMessage(status);
   host().ReleaseStatus(status);
   throw std::runtime_error(text);
-}
-
-bool verbose() {
-  static const bool on = [] {
-    const char *value = std::getenv("FA_VERBOSE");
-    const std::string text = value ? value : "0";
-    return !(text.empty() || text == "0" || text == "off" || text == "no" || text == "false" || text == "none");
-  }();
-  return on;
-}
-
-void say(const std::string &text) {
-  static std::mutex mutex;
-  static std::set<std::string> said;
-  const std::lock_guard lock(mutex);
-  if (verbose() && said.size() < 1000 && said.insert(text).second) {
-    std::fprintf(stderr, "libfa: onnxruntime: %s\n", text.c_str());
-  }
 }
 
 }  // namespace fa_ort

@@ -26,8 +26,4 @@ OrtStatus *error(OrtErrorCode code, const std::string &text);
 // Throws std::runtime_error with the text of an error of ONNX Runtime, and releases it.
 void check(OrtStatus *status);
 
-// A line on the standard error, where FA_VERBOSE asks for lines: one for each text.
-void say(const std::string &text);
-bool verbose();
-
 }  // namespace fa_ort

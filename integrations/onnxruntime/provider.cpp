@@ -9,6 +9,7 @@
 
 #include "host.h"
 #include "operator.h"
+#include "plugin/log.h"
 
 namespace fa_ort {
 namespace {
@@ -124,7 +125,7 @@ bool claims(const Node &node, const OrtNode *handle) {
     if (node.op != entry.op || (node.domain != entry.domain && !(node.domain == "ai.onnx" && !*entry.domain))) continue;
     if (!node.provider.empty() && node.provider != provider_name) return false;
     const std::string reason = refusal(node, handle, entry);
-    if (!reason.empty()) say(node.op + " \"" + node.name + "\" is left to ONNX Runtime: " + reason);
+    if (!reason.empty()) fa_plugin::print_once(node.op + " \"" + node.name + "\" is left to ONNX Runtime: " + reason);
     return reason.empty();
   }
   return false;

@@ -48,8 +48,4 @@ def main(compiler, library, folder):
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except stock.CannotFetch as error:
-        print("skipped:", error)
-        sys.exit(77)
+    stock.or_skip(main, *sys.argv[1:])

@@ -151,8 +151,4 @@ def main(library):
 
 
 if __name__ == "__main__":
-    try:
-        main(*sys.argv[1:])
-    except stock.CannotFetch as error:
-        print("skipped:", error)
-        sys.exit(77)
+    stock.or_skip(main, *sys.argv[1:])

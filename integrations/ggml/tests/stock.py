@@ -3,54 +3,34 @@
 As a program it fetches both, into ~/.cache/libfa/ggml, and prints the folder of the sources; 77 where they cannot be fetched.
 """
 import ctypes as c
-import os
 import pathlib
 import re
-import shutil
-import subprocess
 import sys
 import tarfile
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "plugin/tests"))
+import plugins  # noqa: E402
+from plugins import or_skip  # noqa: E402
+
 SOURCES = "llama-cpp-python==0.3.36"  # of PyPI; both are llama.cpp 0.5.0
 BINARIES = "@node-llama-cpp/linux-x64@3.22.1"  # of npm
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "libfa/ggml"
-CACHE /= re.sub(r"\W+", "-", SOURCES + BINARIES)
 FOLDERS = ("ggml/include/", "ggml/src/", "include/", "tests/test-backend-ops.cpp", "LICENSE")
-
-
-class CannotFetch(Exception):
-    pass
 
 
 def fetch():
     """Returns the folders of llama.cpp's sources and of the binaries."""
-    folder = CACHE
-    if not folder.exists():
-        partial = folder.with_name(f"{folder.name}.{os.getpid()}")
-        partial.mkdir(parents=True)
-        try:
-            fetch_sources(partial)
-            fetch_binaries(partial)
-            partial.rename(folder)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    folder = plugins.fetched("ggml", SOURCES + BINARIES, fill)
     return folder / "llama.cpp", folder / "bin"
 
 
-def run(*command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotFetch(f"{command[0]}: {error}") from error
-    if done.returncode:
-        raise CannotFetch(f"{' '.join(map(str, command))}: {(done.stderr or done.stdout)[-1000:]}")
-    return done.stdout
+def fill(folder):
+    fetch_sources(folder)
+    fetch_binaries(folder)
 
 
 def fetch_sources(folder):
     name = SOURCES.split("=")[0]
-    run(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps", "--no-binary", name,
-        "--dest", folder, SOURCES)
+    plugins.pip("download", "--no-deps", "--no-binary", name, "--dest", folder, SOURCES)
     archive, = folder.glob("*.tar.gz")
     with tarfile.open(archive) as package:
         for member in package:
@@ -63,7 +43,7 @@ def fetch_sources(folder):
 
 
 def fetch_binaries(folder):
-    run("npm", "pack", "--silent", "--pack-destination", folder, BINARIES)
+    plugins.fetch("npm", "pack", "--silent", "--pack-destination", folder, BINARIES)
     archive, = folder.glob("*.tgz")
     with tarfile.open(archive) as package:
         for member in package:
@@ -127,8 +107,4 @@ class Ggml:
 
 
 if __name__ == "__main__":
-    try:
-        print(fetch()[0])
-    except CannotFetch as error:
-        print("skipped:", error)
-        sys.exit(77)
+    print(or_skip(fetch)[0])

@@ -19,7 +19,7 @@ CASE = re.compile(r"FLASH_ATTN_EXT\((.*)\): (.*)")
 def compile_suite(compiler):
     """test-backend-ops, kept with the packages: it takes minutes to compile."""
     sources, binaries = stock.fetch()
-    program = stock.CACHE / "test-backend-ops"
+    program = sources.with_name("test-backend-ops")
     if not program.exists():
         partial = program.with_name(f"{program.name}.{os.getpid()}")
         libraries = stock.libraries(binaries)[:2]
@@ -56,9 +56,5 @@ def run(compiler, library, pattern):
 
 
 if __name__ == "__main__":
-    try:
-        word = "".join(sys.argv[3:])
-        run(*sys.argv[1:3], {"": TENTH, "all": ""}.get(word, word))
-    except stock.CannotFetch as error:
-        print("skipped:", error)
-        sys.exit(77)
+    word = "".join(sys.argv[3:])
+    stock.or_skip(run, *sys.argv[1:3], {"": TENTH, "all": ""}.get(word, word))

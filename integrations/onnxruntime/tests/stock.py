@@ -2,47 +2,30 @@
 
 Needs NumPy and ml_dtypes. As a program it fetches them; 77 where they cannot be fetched.
 """
-import os
 import pathlib
-import re
-import shutil
-import subprocess
 import sys
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "plugin/tests"))
+import plugins  # noqa: E402
+from plugins import or_skip  # noqa: E402
+
 PINNED = ["onnxruntime==1.32.0", "onnx==1.23.2", "protobuf==7.36.2", "flatbuffers==25.12.19"]
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "libfa/onnxruntime"
-CACHE /= re.sub(r"\W+", "-", "-".join([*PINNED[:2], sys.implementation.cache_tag]))
 NAME = "FaExecutionProvider"
-
-
-class CannotFetch(Exception):
-    pass
 
 
 def fetch():
     """The folder of the packages, in sys.path from then on."""
-    if not CACHE.exists():
-        partial = CACHE.with_name(f"{CACHE.name}.{os.getpid()}")
-        try:
-            done = subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps",
-                                   "--only-binary", ":all:", "--target", partial, *PINNED], capture_output=True, text=True, timeout=900)
-            if done.returncode != 0:
-                raise CannotFetch(f"pip: {done.stderr.strip()[-500:]}")
-            partial.rename(CACHE)
-        except subprocess.TimeoutExpired as error:
-            raise CannotFetch(str(error)) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-    sys.path.insert(0, str(CACHE))
-    return CACHE
+    folder = plugins.fetched("onnxruntime", "-".join([*PINNED[:2], sys.implementation.cache_tag]), fill)
+    sys.path.insert(0, str(folder))
+    return folder
+
+
+def fill(folder):
+    plugins.pip("install", "--no-deps", "--only-binary", ":all:", "--target", folder, *PINNED)
 
 
 def fetch_or_skip():
-    try:
-        return fetch()
-    except CannotFetch as error:
-        print("skipped:", error)
-        sys.exit(77)
+    return or_skip(fetch)
 
 
 def register(library):

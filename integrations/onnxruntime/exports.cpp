@@ -1,9 +1,9 @@
 // The symbols that ONNX Runtime looks for in the library of a plug-in provider.
-#include <cstdio>
 #include <exception>
 #include <string>
 
 #include "host.h"
+#include "plugin/log.h"
 #include "provider.h"
 
 #define FA_ORT_EXPORT extern "C" __attribute__((visibility("default")))
@@ -14,7 +14,7 @@ using namespace fa_ort;
 
 OrtStatus *refuse(const std::string &reason) {
   if (host().CreateStatus) return error(ORT_FAIL, "not used: " + reason);
-  std::fprintf(stderr, "libfa: onnxruntime: not used: %s\n", reason.c_str());
+  fa_plugin::print("not used: " + reason);
   return nullptr;
 }
 
