@@ -19,7 +19,7 @@ DATA = ROOT / "examples" / "data"
 # supports the first; the last list has calls that the families before mma support.
 PLAIN = "b=1 sq=65 sk=129 hq=2 hkv=2 d=64 q=f16"
 # More tiles than any card has multiprocessors, so that a block that stays has a second one.
-MANY_WORKS = "b=2 sq=1050 sk=150 hq=16 hkv=16 d=64 q=bf16"
+MANY_TILES = "b=2 sq=1050 sk=150 hq=16 hkv=16 d=64 q=bf16"
 SANITIZED = [
     ("causal", "sq=130 sk=197 hq=2 hkv=1 d=64 mask=causal q=f16"),
     ("general", "b=2 sq=40 sk=90 hq=2 hkv=2 d=40 bias=f32:hqk softcap=5 q=f16"),
@@ -36,7 +36,7 @@ SANITIZED_ROLES = [
     ("boxes of pages", "b=2 sq=40 sk=80 hq=4 hkv=2 d=64 page=16 used_k=1 mask=causal q=f16"),
     ("rows of pages", "b=2 sq=40 sk=80 hq=4 hkv=2 d=64 page=12 used_k=1 mask=causal q=f16"),
     ("softcap", "sq=130 sk=197 hq=2 hkv=1 d=64 softcap=5 q=bf16"),
-    ("many works", MANY_WORKS),
+    ("many tiles", MANY_TILES),
 ]
 # Batch, query and key/value heads, queries, keys, columns: the first is that of others' published backward passes.
 GRADIENTS = ["2,64,8,8192,8192,128", "4,32,32,4096,4096,64"]
@@ -141,7 +141,7 @@ def check(session):
     items = in_parallel(session, checked, [(session, name) for name in names])
     best = session.pack.native(kernels)[0]
     if "bf16" in best["compute_dtypes"] and session.kernels is None:
-        items.append(ran(session, "many works", ["--kernel", best["name"], "--case", MANY_WORKS], session.pack.environment()))
+        items.append(ran(session, "many tiles", ["--kernel", best["name"], "--case", MANY_TILES], session.pack.environment()))
     for layer in ("layer0", "layer5"):
         files = [f"--{name}={DATA / f'{layer}_{name}.npy'}" for name in "qkv"]
         files += [f"--cu-seqlens={DATA / 'cu_seqlens.npy'}", f"--reference={DATA / f'{layer}_out.npy'}", "--max-error=2e-3"]

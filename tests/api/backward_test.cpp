@@ -175,7 +175,7 @@ TEST(Backward, WithoutQueriesZeroesTheKeys) {
 
 /// out is not looked at where delta is given.
 // [F161]
-TEST(Backward, DeltaStandsForOut) {
+TEST(Backward, DeltaInPlaceOfOut) {
   BackwardCall with_out, with_delta;
   for (BackwardCall *call : {&with_out, &with_delta}) {
     for (size_t n = 0; n < std::size(call->dout); ++n) call->dout[n] = float(n % 7), call->out[n] = float(n % 3);
@@ -211,7 +211,7 @@ TEST(Backward, InitialiserWritesNothingBeyondTheStructure) {
 }
 
 // [F64] [F65]
-TEST(Backward, StructuresOfOtherReleasesAreServed) {
+TEST(Backward, StructuresOfOtherReleasesRun) {
   BackwardCall call;
   fa_op *op = call.create();
   fa_backward_args shorter;

@@ -92,7 +92,7 @@ TEST(Dispatch, TakesTheFirstThatSupportsIt) {
 }
 
 // [F70] [F125]
-TEST(Dispatch, WhenNothingServesEachReasonIsTold) {
+TEST(Dispatch, WhenNoKernelRunsEachReasonIsNamed) {
   EXPECT_EQ(chosen(attention(FA_F32, 100)), "");
   EXPECT_EQ(last_status(), FA_ERROR_UNSUPPORTED);
   EXPECT_EQ(missing_words(last_error(), {"cpu.future: this machine has no", "cpu.wide_bf16: it computes in bf16 only",

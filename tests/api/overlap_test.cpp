@@ -30,7 +30,7 @@ const Array arrays[] = {
 };
 // clang-format on
 
-TEST(OverlapArrays, AreServedBeforeOutAndRefusedFromTheirLastEntryOn) {
+TEST(OverlapArrays, RunBeforeOutAndAreRefusedFromTheirLastEntryOn) {
   for (const Array &array : arrays) {
     Call call;
     int32_t memory[8 + std::size(call.out)] = {};  // out behind 8 integers; all 0, which every array may be
@@ -70,7 +70,7 @@ struct Gapped {
   }
 };
 
-TEST(OverlapArrays, AreServedInGaps) {
+TEST(OverlapArrays, RunInGaps) {
   Call call;
   Gapped out(&call);
   auto *gap = reinterpret_cast<int32_t *>(out.memory[7] + 8);
@@ -93,7 +93,7 @@ TEST(OverlapTensors, AreRefusedAcrossARowFromGapToGap) {
 }
 
 // [F31]
-TEST(OverlapTensors, AreServedWhereTheyInterleave) {
+TEST(OverlapTensors, RunWhereTheyInterleave) {
   Call call;
   float both[2 * Call::b * Call::sq * Call::hq * Call::d] = {};
   call.args.q.data = both;

@@ -74,7 +74,7 @@ TEST(StructSize, KernelInfoRefusesWhatIsNoSize) {
 }
 
 // [F64]
-TEST(StructSize, ShortenedStructuresAreServed) {
+TEST(StructSize, ShortenedStructuresRun) {
   Call call;
   for (size_t desc_size = offsetof(fa_desc, head_dim_v); desc_size <= sizeof(fa_desc); desc_size += 8) {
     // Fields beyond a shorter structure must not be looked at: the memory behind it holds nonsense.
@@ -98,7 +98,7 @@ TEST(StructSize, ShortenedStructuresAreServed) {
 }
 
 // [F65]
-TEST(StructSize, LengthenedStructuresAreServedWhenTheTailIsZero) {
+TEST(StructSize, LengthenedStructuresRunWhenTheTailIsZero) {
   Call call;
   fa_op *op = nullptr;
   for (const size_t more : {8, 64, 1024}) {

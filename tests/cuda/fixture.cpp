@@ -131,6 +131,17 @@ fa_desc desc_of(const Case &c, fa_device device, int32_t index) {
   return desc;
 }
 
+std::string run(const Case &c, std::string *log) {
+  const InContext in;
+  Call own(c);
+  const Op op(desc_of(c));
+  if (op.status != FA_OK) return fa_last_error();
+  Log said;
+  if (fa_forward(op.op, &own.args) != FA_OK) return fa_last_error();
+  *log = said.text;
+  return own.failure();
+}
+
 bool is_built(const std::string &name) {
   for (int32_t i = 0; i < fa_kernel_count(); ++i) {
     fa_kernel info = {};

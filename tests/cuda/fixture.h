@@ -96,7 +96,7 @@ class Call {
   std::map<void *, size_t> registered_;   // the lengths of mappings
 };
 
-/// An op on device 0 unless desc says otherwise; its own destructor.
+/// An op on device 0 unless desc says otherwise, destroyed with the object.
 class Op {
  public:
   explicit Op(const fa_desc &desc) { status = fa_create(&desc, &op); }
@@ -111,6 +111,9 @@ class Op {
 
 /// The case's desc for a device.
 fa_desc desc_of(const Case &c, fa_device device = FA_DEVICE_CUDA, int32_t index = 0);
+
+/// Runs a case; "" when its result is right, else why not. *log is the library's log of it.
+std::string run(const Case &c, std::string *log);
 
 /// True when this build has kernels for an architecture ("sm_80"), or that kernel ("cuda.sm_80.mma").
 bool is_built(const std::string &name);

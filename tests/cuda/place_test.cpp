@@ -31,7 +31,7 @@ TEST(Place, MemoryThatTheDeviceReachesIsServedThere) {
 }
 
 // [F76]
-TEST(Place, AutoServesEachCallWhereItsTensorsLive) {
+TEST(Place, AutoRunsEachCallWhereItsTensorsLive) {
   if (reaches_the_host()) GTEST_SKIP() << "the device reaches all memory of the host";
   const InContext in;
   const Op op(desc_of(small_case(), FA_DEVICE_AUTO));
@@ -48,7 +48,7 @@ TEST(Place, AutoServesEachCallWhereItsTensorsLive) {
   EXPECT_NE(log.text.find(said), log.text.rfind(said)) << "twice\n" << log.text;
 }
 
-TEST(Place, AutosWorkspaceServesBothPlaces) {
+TEST(Place, AutosWorkspaceDoesForBothPlaces) {
   const InContext in;
   const Case c = split_case();
   const Op op(desc_of(c, FA_DEVICE_AUTO)), cpu(desc_of(c, FA_DEVICE_CPU)), gpu(desc_of(c, FA_DEVICE_CUDA));

@@ -151,23 +151,23 @@ TEST(Schedule, ACombinationHasTheTileOfItsSplits) {
   }
 }
 
-/// The works of all blocks of a persistent grid; those of a cluster have as many.
+/// The work tiles of all blocks of a persistent grid; the blocks of a cluster have equally many.
 template <int Cluster>
 void expect_each_once(reference::Random *random) {
   const RandomCall call(random);
   Counts counts;
   for_each_launch(call, std::max<int64_t>(call.tiles, 1), [&](const Params &p, int64_t) {
-    std::vector<int> turns;
+    std::vector<int> tile_counts;
     gridDim.x = uint32_t(random->between(1, 12) * Cluster);
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
-      const auto works = dram::by_warp([&] {
+      const auto tiles = dram::by_warp([&] {
         std::vector<WorkTile> all;
         kernels::for_each_work_tile<Cluster>(p, call.tile.rows, [&](const WorkTile &w) { all.push_back(w); });
         return all;
       });
-      for (const WorkTile &w : works) call.count(w, &counts);
-      turns.push_back(int(works.size()));
-      ASSERT_EQ(turns.back(), turns[blockIdx.x / Cluster * Cluster]);
+      for (const WorkTile &w : tiles) call.count(w, &counts);
+      tile_counts.push_back(int(tiles.size()));
+      ASSERT_EQ(tile_counts.back(), tile_counts[blockIdx.x / Cluster * Cluster]);
     }
   });
   ASSERT_EQ(counts, call.expected());
@@ -234,8 +234,7 @@ TEST(Schedule, ManySequencesAreSearchedInAFewSteps) {
 
 /// Where all have as many tiles as the longest, or one less, none is searched for.
 TEST(Schedule, SequencesOfOneLengthAreNotSearched) {
-  const Packed call(
-      66000, 64, [](int32_t b) { return b % 3 == 0 ? 16 : 15; }, 16);
+  const Packed call(66000, 64, [](int32_t b) { return b % 3 == 0 ? 16 : 15; }, 16);
   EXPECT_EQ(call.params.schedule.tiles, 66000);
   for (const int64_t place : {0, 1, 40000, 65999}) {
     EXPECT_EQ(call.work(place).sequence.index, 65999 - place);
@@ -255,12 +254,12 @@ TEST(Schedule, TilesWithoutRowsAreSharedOut) {
     ASSERT_GE(gridDim.x, 128u);
     size_t most = 0, all = 0;
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
-      const size_t works = dram::by_warp([&] {
+      const size_t tiles = dram::by_warp([&] {
         size_t count = 0;
         kernels::for_each_work_tile(call.params, call.rows, [&](const WorkTile &w) { count += w.rows > 0; });
         return count;
       });
-      most = std::max(most, works), all += works;
+      most = std::max(most, tiles), all += tiles;
     }
     EXPECT_GE(all, 1320u);
     EXPECT_LE(double(most), 1.2 * double(all) / 132) << call.rows;

@@ -1,54 +1,30 @@
-// The family for tensor memory: which calls it takes, and blocks that work through many tiles one after another. Meant
-// for a device of two multiprocessors, so that small calls have more works than blocks.
-#include "cuda/works.h"
+// The family for tensor memory: which calls it takes, and blocks with many work tiles.
+#include "cuda/persistent.h"
 
 namespace cuda_test {
 namespace {
 
-constexpr const char *ours = "cuda.sm_100a.tcgen05", *others = "cuda.sm_100a.mma";
+constexpr const char *ours = "cuda.sm_100a.tcgen05";
 
-class Tcgen05 : public testing::Test {
+class Tcgen05 : public PersistentFamily {
  protected:
-  void SetUp() override {
-    if (!is_built(ours)) GTEST_SKIP() << "this build has no " << ours;
-  }
+  Tcgen05() : PersistentFamily(ours, "cuda.sm_100a.mma") {}
 };
 
 TEST_F(Tcgen05, TakesWhatItIsFor) {
-  void (*const changes[])(Case *) = {
-      [](Case *) {},
-      [](Case *c) { c->cu_q = c->cu_k = true; },
-      [](Case *c) { c->used_q = c->used_k = c->leftpad = true; },
-      [](Case *c) { c->batch_idx = c->offset = true; },
-      [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
+  constexpr Change dims[] = {
       [](Case *c) { c->d = 128, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
       [](Case *c) { c->d = 192, c->dv = 160, c->q = FA_BF16; },
       [](Case *c) { c->d = 96, c->chunk = 32; },
-      [](Case *c) { c->page = 16; },
-      [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
-      [](Case *c) { c->page = 1; },
-      [](Case *c) { c->page = 12, c->used_k = true, c->dv = 40; },
-      [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; },
-      [](Case *c) { c->splits = 2; },
-      [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
-      [](Case *c) { c->hq = 6, c->sq = 20; },
-      [](Case *c) { c->hq = 14, c->sq = 10, c->splits = 2; },
   };
-  for (const auto change : changes) {
-    Case c = base_case();
-    change(&c);
-    std::string log;
-    EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_plain"), std::string::npos) << log;
-  }
+  for (const Change change : plain_changes) expect_runs_on("fa_forward_plain", changed(change));
+  for (const Change change : dims) expect_runs_on("fa_forward_plain", changed(change));
 }
 
 TEST_F(Tcgen05, NarrowValues) {
   Case c = base_case();
   c.q = FA_BF16, c.sq = 140, c.d = 192, c.dv = 128;
-  std::string log;
-  EXPECT_EQ(run(c, &log), "");
-  EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_narrow"), std::string::npos) << log;
+  expect_runs_on("fa_forward_narrow", c);
 }
 
 /// Narrow tiles have twice the rows of plain ones, and splits of few rows leave twice as much.
@@ -73,104 +49,68 @@ TEST_F(Tcgen05, SplitsFollowFromNarrowTiles) {
   Case c = base_case();
   c.b = 1, c.q = FA_BF16, c.sq = 256, c.sk = 600, c.hq = c.hkv = 1, c.d = 192, c.dv = 128, c.mask = FA_MASK_NONE;
   c.splits = 0;
-  std::string log;
-  EXPECT_EQ(run(c, &log), "");
-  EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_narrow, 2 splits"), std::string::npos) << log;
+  expect_runs_on("fa_forward_narrow, 2 splits", c);
 }
 
 TEST_F(Tcgen05, Features) {
-  void (*const changes[])(Case *) = {
+  constexpr Change changes[] = {
       [](Case *c) { c->softcap = 3; },
       [](Case *c) { c->alibi = "h"; },
       [](Case *c) { c->softcap = 3, c->alibi = "bh", c->q = FA_BF16, c->d = 128; },
       [](Case *c) { c->softcap = 5, c->page = 16, c->splits = 2, c->used_k = true; },
       [](Case *c) { c->alibi = "h", c->hq = 8, c->sq = 9, c->offset = true; },  // heads of a group in a tile
   };
-  for (const auto change : changes) {
-    Case c = base_case();
-    change(&c);
-    std::string log;
-    EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_score_mod"), std::string::npos) << log;
-  }
+  for (const Change change : changes) expect_runs_on("fa_forward_score_mod", changed(change));
 }
 
 TEST_F(Tcgen05, LeavesTheOthersToMma) {
-  struct Way {
-    const char *why;
-    void (*change)(Case *);
-  };
-  const Way ways[] = {
-      {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
-      {"a mask", [](Case *c) { c->boolmask = "k"; }},
-      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 131, c->hkv = 1; }},
-      {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
-      {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
-      {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
-  };
-  for (const Way &way : ways) {
-    Case c = base_case();
-    way.change(&c);
-    std::string log;
-    EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + others), std::string::npos) << log;
-    EXPECT_NE(log.find(std::string("not ") + ours), std::string::npos) << log;
-    EXPECT_NE(log.find(way.why), std::string::npos) << log;
-  }
+  for (const Unsupported &unsupported : unsupported_changes) expect_left_to_others(unsupported);
+  expect_left_to_others(
+      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 131, c->hkv = 1; }});
 }
 
-/// Two works a block, whose keys go round the stages.
+/// Two work tiles a block, whose keys pass through all stages.
 Case round_case(int64_t dim, fa_dtype type, int64_t keys) {
   Case c = long_case(dim, type);
   c.b = 2, c.sk = keys;
   return c;
 }
 
-TEST_F(Tcgen05, ManyWorksOf64Columns) {
-  work_through(round_case(64, FA_BF16, 600), 520);
+TEST_F(Tcgen05, ManyTilesOf64Columns) {
+  run_with_nan_at(520, round_case(64, FA_BF16, 600));
 }
-TEST_F(Tcgen05, ManyWorksOf128Columns) {
-  work_through(round_case(128, FA_F16, 450), 380);
+TEST_F(Tcgen05, ManyTilesOf128Columns) {
+  run_with_nan_at(380, round_case(128, FA_F16, 450));
 }
 
-/// A work has one tile of queries, and every other tile of keys has the same scores' place.
-TEST_F(Tcgen05, ManyWorksOf256Columns) {
+/// A work tile has one tile of queries, and every other tile of keys has its scores at the same place.
+TEST_F(Tcgen05, ManyTilesOf256Columns) {
   Case c = round_case(256, FA_BF16, 330);
   c.sq = 140, c.hq = 1;
-  work_through(c, 300);
+  run_with_nan_at(300, c);
 }
 
-TEST_F(Tcgen05, ManyWorksOfNarrowValues) {
+TEST_F(Tcgen05, ManyTilesOfNarrowValues) {
   Case c = round_case(192, FA_BF16, 330);
   c.dv = 128, c.hq = 1;
-  work_through(c, 300);
+  run_with_nan_at(300, c);
 }
 
-/// Both tiles of a work have rows, or the second one none or a few.
-TEST_F(Tcgen05, ManyWorksOfTwoTiles) {
+/// Both tiles of queries of a work tile have rows, or the second one none or a few.
+TEST_F(Tcgen05, ManyTilesOfTwoTiles) {
   Case c = long_case(64, FA_F16);
   c.sq = 400, c.sk = 300, c.hq = 1, c.cu_q = true;
-  work_through(c, 220);
+  run_with_nan_at(220, c);
 }
 
-/// Each block has several works of a group's heads; the last page of a sequence has rows that are not its own.
-TEST_F(Tcgen05, ManyWorksFromPages) {
-  Case c = base_case();
-  c.sq = 40, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 32, c.splits = 2;
-  work_through(c, 31);
+TEST_F(Tcgen05, ManyTilesFromPages) {
+  run_with_nan_at(31, pages_case());
 }
-
-/// The same of pages that no boxes fit, in tiles that three heads do not fill.
-TEST_F(Tcgen05, ManyWorksFromOddPages) {
-  Case c = base_case();
-  c.sq = 50, c.sk = 300, c.hq = 6, c.q = FA_BF16, c.page = 12, c.splits = 2;
-  work_through(c, 11);
+TEST_F(Tcgen05, ManyTilesFromOddPages) {
+  run_with_nan_at(11, odd_pages_case());
 }
-
-TEST_F(Tcgen05, ManyWorksInAWindow) {
-  Case c = long_case(64, FA_F16);
-  c.window_left = 300, c.used_k = true;
-  work_through(c, 300);
+TEST_F(Tcgen05, ManyTilesInAWindow) {
+  run_with_nan_at(300, window_case());
 }
 
 /// A key whose weights are polynomials, which know neither NaN nor infinity: the sums of its rows do.
@@ -188,16 +128,16 @@ void expect_special_scores(fa_dtype type) {
   }
 }
 
-TEST_F(Tcgen05, ManyWorksWithoutNumbers) {
+TEST_F(Tcgen05, ManyTilesWithoutNumbers) {
   expect_special_scores(FA_F16);
 }
-TEST_F(Tcgen05, ManyWorksWithoutNumbersInBf16) {
+TEST_F(Tcgen05, ManyTilesWithoutNumbersInBf16) {
   expect_special_scores(FA_BF16);
 }
 
-/// A score far above those of the tiles before it: its row's reference moves, or the row is worked on again. One key
+/// A score far above those of the tiles before it: its row's reference moves, or the row is computed again. One key
 /// has a polynomial, the other one none.
-TEST_F(Tcgen05, ManyWorksOfRisingScores) {
+TEST_F(Tcgen05, ManyTilesOfRisingScores) {
   for (const int64_t key : {550, 545})
     for (const double rise : {6.0, 12.0, 20.0, 50.0, 150.0}) {
       const Case c = long_case(64, FA_BF16);

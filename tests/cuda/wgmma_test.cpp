@@ -1,17 +1,14 @@
-// The family for warpgroups: which calls it takes, and blocks that work through many tiles one after another. Meant for
-// a device of two multiprocessors, so that small calls have more works than blocks.
-#include "cuda/works.h"
+// The family for warpgroups: which calls it takes, and blocks with many work tiles.
+#include "cuda/persistent.h"
 
 namespace cuda_test {
 namespace {
 
 constexpr const char *ours = "cuda.sm_90a.wgmma", *others = "cuda.sm_90a.mma";
 
-class Wgmma : public testing::Test {
+class Wgmma : public PersistentFamily {
  protected:
-  void SetUp() override {
-    if (!is_built(ours)) GTEST_SKIP() << "this build has no " << ours;
-  }
+  Wgmma() : PersistentFamily(ours, others) {}
 };
 
 void run_right(const Case &c) {
@@ -20,65 +17,26 @@ void run_right(const Case &c) {
 }
 
 TEST_F(Wgmma, TakesWhatItIsFor) {
-  void (*const changes[])(Case *) = {
-      [](Case *) {},
-      [](Case *c) { c->cu_q = c->cu_k = true; },
-      [](Case *c) { c->used_q = c->used_k = c->leftpad = true; },
-      [](Case *c) { c->batch_idx = c->offset = true; },
-      [](Case *c) { c->window_left = 20, c->sinks = "h", c->out = FA_F32; },
+  constexpr Change more[] = {
       [](Case *c) { c->d = 96, c->dv = 40, c->mask = FA_MASK_NONE, c->q = FA_BF16; },
       [](Case *c) { c->chunk = 32; },
-      [](Case *c) { c->page = 16; },
-      [](Case *c) { c->page = 256, c->used_k = c->cu_q = true; },
-      [](Case *c) { c->page = 1; },
-      [](Case *c) { c->page = 12, c->used_k = true, c->dv = 40; },
-      [](Case *c) { c->page = 16, c->leftpad = c->used_k = true; },
-      [](Case *c) { c->splits = 2; },
-      [](Case *c) { c->hq = 8, c->sq = 9; },  // heads of a group in a tile
-      [](Case *c) { c->hq = 6, c->sq = 20; },
-      [](Case *c) { c->hq = 14, c->sq = 10, c->splits = 2; },
   };
-  for (const auto change : changes) {
-    Case c = base_case();
-    change(&c);
-    std::string log;
-    EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_plain"), std::string::npos) << log;
-  }
+  for (const Change change : plain_changes) expect_runs_on("fa_forward_plain", changed(change));
+  for (const Change change : more) expect_runs_on("fa_forward_plain", changed(change));
 }
 
 TEST_F(Wgmma, TakesSoftcapsAndSlopes) {
   for (const bool cap : {true, false}) {
     Case c = base_case();
     c.hq = 4, c.sq = 20, c.sk = 100, c.page = 32, (cap ? c.softcap : c.amp) = 3, c.alibi = cap ? "" : "h";
-    std::string log;
-    EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + ours + " fa_forward_score_mod"), std::string::npos) << log;
+    expect_runs_on("fa_forward_score_mod", c);
   }
 }
 
 TEST_F(Wgmma, LeavesTheOthersToMma) {
-  struct Way {
-    const char *why;
-    void (*change)(Case *);
-  };
-  const Way ways[] = {
-      {"a softcap above 256", [](Case *c) { c->softcap = 300; }},
-      {"a mask", [](Case *c) { c->boolmask = "k"; }},
-      {"the family does not have it", [](Case *c) { c->sq = 3, c->splits = 2; }},  // decode
-      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 71, c->hkv = 1; }},
-      {"rows of out that are not whole multiples of 16 bytes", [](Case *c) { c->dv = 44; }},
-      {"q, k or v whose rows are not whole multiples of 16 bytes", [](Case *c) { c->d = 44, c->dv = 64; }},
-  };
-  for (const Way &way : ways) {
-    Case c = base_case();
-    way.change(&c);
-    std::string log;
-    EXPECT_EQ(run(c, &log), "");
-    EXPECT_NE(log.find(std::string("call: ") + others), std::string::npos) << log;
-    EXPECT_NE(log.find(std::string("not ") + ours), std::string::npos) << log;
-    EXPECT_NE(log.find(way.why), std::string::npos) << log;
-  }
+  for (const Unsupported &unsupported : unsupported_changes) expect_left_to_others(unsupported);
+  expect_left_to_others(
+      {"few rows of heads that its tiles do not pack", [](Case *c) { c->sq = 20, c->hq = 71, c->hkv = 1; }});
 }
 
 /// Strides that a tensor map cannot have: the call runs all the same.
@@ -97,8 +55,8 @@ TEST_F(Wgmma, StridesWithoutTensorMaps) {
   }
 }
 
-/// More works than a block remembers one by one: the first ones and the last ones must be repeated.
-TEST_F(Wgmma, MoreWorksThanBits) {
+/// More work tiles than a block has bits for: the first ones and the last ones must be computed again.
+TEST_F(Wgmma, MoreTilesThanBits) {
   const InContext in;
   Case c = base_case();
   c.hq = c.hkv = 1040, c.sk = 72, c.q = FA_BF16;
@@ -114,72 +72,62 @@ TEST_F(Wgmma, MoreWorksThanBits) {
   EXPECT_NE(said.text.find(ours), std::string::npos) << said.text;
 }
 
-TEST_F(Wgmma, ManyWorksOf64Columns) {
-  work_through(long_case(64, FA_BF16), 620);
+TEST_F(Wgmma, ManyTilesOf64Columns) {
+  run_with_nan_at(620, long_case(64, FA_BF16));
 }
-TEST_F(Wgmma, ManyWorksOf96Columns) {
-  work_through(long_case(96, FA_F16), 620);
+TEST_F(Wgmma, ManyTilesOf96Columns) {
+  run_with_nan_at(620, long_case(96, FA_F16));
 }
-TEST_F(Wgmma, ManyWorksOf128Columns) {
-  work_through(long_case(128, FA_F16), 620);
+TEST_F(Wgmma, ManyTilesOf128Columns) {
+  run_with_nan_at(620, long_case(128, FA_F16));
 }
 
-TEST_F(Wgmma, ManyWorksOf192Columns) {
+TEST_F(Wgmma, ManyTilesOf192Columns) {
   Case c = long_case(192, FA_BF16);
   c.b = 2, c.hq = 1, c.sk = 400;  // wide tiles take the emulator long
-  work_through(c, 320);
+  run_with_nan_at(320, c);
 }
 
-TEST_F(Wgmma, ManyWorksOf256Columns) {
+TEST_F(Wgmma, ManyTilesOf256Columns) {
   Case c = long_case(256, FA_F16);
   c.b = 2, c.hq = 1, c.sk = 300;
-  work_through(c, 250);
+  run_with_nan_at(250, c);
 }
 
-/// Each block has several works of a group's heads; the last page of a sequence has rows that are not its own.
-TEST_F(Wgmma, ManyWorksFromPages) {
-  Case c = base_case();
-  c.sq = 40, c.sk = 300, c.hq = 8, c.q = FA_BF16, c.page = 32, c.splits = 2;
-  work_through(c, 31);
+TEST_F(Wgmma, ManyTilesFromPages) {
+  run_with_nan_at(31, pages_case());
 }
-
-/// The same of pages that no boxes fit, in tiles that three heads do not fill.
-TEST_F(Wgmma, ManyWorksFromOddPages) {
-  Case c = base_case();
-  c.sq = 50, c.sk = 300, c.hq = 6, c.q = FA_BF16, c.page = 12, c.splits = 2;
-  work_through(c, 11);
+TEST_F(Wgmma, ManyTilesFromOddPages) {
+  run_with_nan_at(11, odd_pages_case());
+}
+TEST_F(Wgmma, ManyTilesInAWindow) {
+  run_with_nan_at(300, window_case());
 }
 
 /// The rows behind a sequence's last one are the next one's.
-TEST_F(Wgmma, ManyWorksOfPackedRows) {
+TEST_F(Wgmma, ManyTilesOfPackedRows) {
   Case c = base_case();
   c.b = 5, c.sq = 150, c.q = FA_BF16, c.cu_q = c.cu_k = true;
   run_right(c);
 }
 
 /// Results follow one another at once.
-TEST_F(Wgmma, ManyWorksWithoutKeys) {
+TEST_F(Wgmma, ManyTilesWithoutKeys) {
   Case c = base_case();
   c.b = 1, c.sq = 900, c.sk = 20, c.q = FA_BF16;
   run_right(c);
 }
 
-TEST_F(Wgmma, ManyWorksOfASlope) {
+TEST_F(Wgmma, ManyTilesOfASlope) {
   Case c = base_case();
   c.b = 3, c.hq = 4, c.q = FA_BF16, c.alibi = "h", c.softcap = 3, c.page = 16;
-  work_through(c, 3);
-}
-
-TEST_F(Wgmma, ManyWorksInAWindow) {
-  Case c = long_case(64, FA_F16);
-  c.window_left = 300, c.used_k = true;
-  work_through(c, 300);
+  run_with_nan_at(3, c);
 }
 
 /// Scores that rise from tile to tile and fall again, in the order in which tiles are visited: by less than moves
 /// a row's reference, by so much that it moves in every tile, by as much as weights can be scaled by, and by more than
 /// a float can be large.
-TEST_F(Wgmma, ManyWorksOfRisingScores) {
+TEST_F(Wgmma, ManyTilesOfRisingScores) {
   constexpr double levels[] = {0, 1, 2, 1.5, 1.5};
   for (const double rise : {0.0, 2.5, 10.0, 88.0, 100.0}) {
     for (const fa_dtype type : {FA_F16, FA_BF16}) {

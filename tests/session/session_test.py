@@ -199,7 +199,7 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual({file.name for file in (self.folder / "out").iterdir()}, {"session.json", "summary.md"})
         items = {item["name"]: item for item in results["check"]["items"]}
-        self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "many works", "layer0", "layer5"})
+        self.assertEqual(set(items), {"cuda.sm_90a.mma", "cuda.sm_90a.simt", "many tiles", "layer0", "layer5"})
         self.assertEqual(items["cuda.sm_90a.mma"]["table"], "cuda.sm_90a.mma 19 right")
         for wrong in ("exit 1", "kill -9 $$", 'echo "All 76 checks are right"; exit 1', "echo nothing was checked",
                       'echo "All 0 checks are right"'):
@@ -320,7 +320,7 @@ case $2 in *tune-deep) exit 1;; *tune-*) mkdir -p $2/src; echo library >$2/src/l
         self.assertEqual({kernel for kernel, _, _ in sanitized(kernels)}, {"cuda.sm_90a.mma", "cuda.sm_90a.simt"})
         calls = sanitized([{"name": "cuda.sm_90a.wgmma"}, *kernels])
         self.assertEqual([name for kernel, name, _ in calls if kernel == "cuda.sm_90a.wgmma"],
-                         ["causal", "packed heads", "boxes of pages", "rows of pages", "softcap", "many works"])
+                         ["causal", "packed heads", "boxes of pages", "rows of pages", "softcap", "many tiles"])
         self.assertEqual([call for call in calls if call[0] != "cuda.sm_90a.wgmma"], sanitized(kernels))
 
     def test_decodes_are_profiled_on_mma(self):

@@ -93,7 +93,7 @@ TEST(Symbols, EachVersionIsFoundSinceItIsThere) {
   }
 }
 
-TEST(Symbols, RowsOfANameStandTogetherNewestFirst) {
+TEST(Symbols, RowsOfANameAreAdjacentNewestFirst) {
   std::set<std::string_view> seen;
   for (size_t i = 0; i < std::size(rows); i++) {
     if (i > 0 && std::string_view(rows[i - 1].name) == rows[i].name) {

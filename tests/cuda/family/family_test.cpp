@@ -17,18 +17,6 @@ Case plain_case() {
   return c;
 }
 
-/// Runs a call; "" when its result is right, else why not. *log is the library's log of it.
-std::string run(const Case &c, std::string *log) {
-  const InContext in;
-  Call own(c);
-  const Op op(desc_of(c));
-  if (op.status != FA_OK) return fa_last_error();
-  Log said;
-  if (fa_forward(op.op, &own.args) != FA_OK) return fa_last_error();
-  *log = said.text;
-  return own.failure();
-}
-
 // [F155]
 TEST(Family, TheOpHasTheNameOfItsBestFamily) {
   EXPECT_EQ(Op(desc_of(plain_case())).kernel(), best);
@@ -45,7 +33,7 @@ TEST(Family, EachCallTakesTheFirstThatSupportsIt) {
   };
   const Way ways[] = {
       {best, "", [](Case *) {}},
-      {best, "", [](Case *c) { c->b = 1; }},  // fewer works than blocks, and an odd number
+      {best, "", [](Case *c) { c->b = 1; }},  // fewer work tiles than blocks, and an odd number
       {other, "not cuda.sm_90a.probe fa_forward_plain: a softcap", [](Case *c) { c->softcap = 3; }},
       {other, "not cuda.sm_90a.probe fa_forward_plain: scores with an addend", [](Case *c) { c->alibi = "h"; }},
       {other, "not cuda.sm_90a.probe fa_forward_split: the family does not have it", [](Case *c) { c->splits = 2; }},
@@ -61,7 +49,7 @@ TEST(Family, EachCallTakesTheFirstThatSupportsIt) {
 }
 
 // [F157]
-TEST(Family, BatchInvarianceHasOneFamilyServeAllCalls) {
+TEST(Family, BatchInvarianceRunsAllCallsOnOneFamily) {
   Case c = plain_case();
   c.flags = FA_FLAG_BATCH_INVARIANT;
   std::string log;
@@ -71,7 +59,7 @@ TEST(Family, BatchInvarianceHasOneFamilyServeAllCalls) {
 }
 
 // [F154]
-TEST(Family, OneThatIsAskedForByNameServesAlone) {
+TEST(Family, OneThatIsAskedForByNameRunsAlone) {
   setenv("FA_FORCE_KERNEL", best, 1);
   std::string log;
   EXPECT_EQ(run(plain_case(), &log), "");

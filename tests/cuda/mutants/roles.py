@@ -11,8 +11,8 @@ ANY = RACE + "|" + WRONG + "|deadlock"  # whichever comes first
 
 
 def role(name, file, old, new, expected, test="InAWindow", formal=False, image=IMAGE, entry="plain"):
-    """In blocks that have several works each, by most tests."""
-    test = test if test == "Features" else f"ManyWorks{test}"
+    """In blocks that have several work tiles each, by most tests."""
+    test = test if test == "Features" else f"ManyTiles{test}"
     return Mutant(name, image, file, old, new, expected, test=f"Tcgen05.{test}", program="cuda", device="sm_100a:sms=2", formal=formal,
                   entry=entry)
 

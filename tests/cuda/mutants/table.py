@@ -96,8 +96,8 @@ STEPS_DOWN = """      last = max(tiles.first, tiles.full_first);
 
 
 def warpgroups(name, file, old, new, expected, test="Of64Columns", entry="plain"):
-    """A fault of the family for warpgroups, in blocks that have several works each."""
-    return Mutant(name, WGMMA, file, old, new, expected, test=f"Wgmma.ManyWorks{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
+    """A fault of the family for warpgroups, in blocks that have several work tiles each."""
+    return Mutant(name, WGMMA, file, old, new, expected, test=f"Wgmma.ManyTiles{test}", program="cuda", device="sm_90a:sms=2", entry=entry)
 
 
 def of_results(name, file, old, new, test, entry="plain"):
@@ -284,7 +284,7 @@ MUTANTS = [
     warpgroups("wait_for_free_queries", "collective/tma_producer.cuh",
                "    mbarrier_wait(shared_address(&state_.q_empty), items_ % 2 ^ 1);\n", "", STALE),
     replace(warpgroups("works_that_share_a_bit", "collective/work_items.cuh", "return int32_t((tiles + bits - 1) / bits);", "return 1;",
-                       r"unwritten-memory: reads shared memory"), test="Wgmma.MoreWorksThanBits"),
+                       r"unwritten-memory: reads shared memory"), test="Wgmma.MoreTilesThanBits"),
     warpgroups("works_not_repeated", "forward/wgmma/consumer.cuh", " && lane() == 0) state_.fixup_bitmap.set(p_, item.number);", " && lane() == 0) {}",
                r"is -?nan, expected"),
     warpgroups("box_of_the_tile_before", "collective/tma_producer.cuh", "w, tile - 1, next);", "w, tile - 1, here);", WRONG, "FromPages"),
