@@ -3,7 +3,7 @@
 - A link that leaves docs/ leads to a page of the site, tree/PATH: a Markdown file as it is, another file as a listing, a folder
   as its README.md or a list of its files.
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
-  the second, both of which must be there; without them, all lines."""
+  the second, both of which must be there ("^}": at the beginning of a line); without them, all lines."""
 
 import os
 import pathlib
@@ -86,7 +86,9 @@ def content_of(page):
 
 def on_files(files, config):
     """Adds the pages that others link to."""
-    waiting = [(file.src_uri, (ROOT / "docs" / file.src_uri).read_text(encoding="utf-8")) for file in files.documentation_pages()]
+    waiting = [
+        (file.src_uri, (ROOT / "docs" / file.src_uri).read_text(encoding="utf-8")) for file in files.documentation_pages()
+    ]
     waiting += [(page, content_of(page)) for page in ("tree/CONTRIBUTING.md", "tree/CHANGELOG.md")]
     known = {page for page, _ in waiting}
     for page, _ in waiting:
@@ -106,12 +108,16 @@ def on_files(files, config):
     return files
 
 
+def has(line, text):
+    return line.startswith(text[1:]) if text.startswith("^") else text in line
+
+
 def included(match):
     path, first, last = match.groups()
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
     if first is not None:
-        begins = [i for i, line in enumerate(lines) if first in line]
-        ends = [i for i, line in enumerate(lines) if begins and i >= begins[0] and last in line]
+        begins = [i for i, line in enumerate(lines) if has(line, first)]
+        ends = [i for i, line in enumerate(lines) if begins and i >= begins[0] and has(line, last)]
         if not begins or not ends:
             raise PluginError(f"{match[0]}: no line of {path} has the text {last if begins else first!r}")
         lines = lines[begins[0] : ends[0] + 1]
@@ -127,10 +133,12 @@ def on_page_markdown(markdown, page, config, files):
     def relink(match):
         target, anchor = pages.get(match[1], (None, ""))
         if target is None:
-            return match[0] # mkdocs warns
+            return match[0]  # mkdocs warns
         return f"]({os.path.relpath(target, posixpath.dirname(uri) or '.')}{anchor})"
 
     markdown = outside_code(markdown, lambda part: LINK.sub(relink, part))
     if uri.startswith("tree/") and not source_of(uri).endswith(".md"):
         page.meta["search"] = {"exclude": True}
+    elif uri.startswith(("tree/perf/", "tree/emulator/", "tree/tests/")):
+        page.meta["search"] = {"boost": 0.1}
     return INCLUDE.sub(included, markdown)

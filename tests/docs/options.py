@@ -25,7 +25,9 @@ defaults["CMAKE_BUILD_TYPE"] = defaults["BUILD_SHARED_LIBS"] = None  # of the to
 
 rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", (source / "docs/building.md").read_text(), re.M))
 wrong = [f"docs/building.md lacks {name}, an option of the CMake sources" for name in sorted(defaults.keys() - rows.keys())]
-wrong += [f"docs/building.md has {name}, which is no option of the CMake sources" for name in sorted(rows.keys() - defaults.keys())]
+wrong += [
+    f"docs/building.md has {name}, which is no option of the CMake sources" for name in sorted(rows.keys() - defaults.keys())
+]
 for name, default in defaults.items():
     said = rows.get(name)
     if default is not None and said is not None and said.split("; as a subproject")[0] != (default or "empty"):

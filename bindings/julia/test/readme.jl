@@ -1,6 +1,15 @@
-# The README's examples, as written.
+# The examples of the README and of the guide in docs/ (which a package alone has not), as written.
 include("support.jl")
 const readme = read(joinpath(@__DIR__, "..", "README.md"), String)
+
+const guide = joinpath(@__DIR__, "..", "..", "..", "docs", "guides", "julia.md")
+isfile(guide) && @testset "guide" begin
+    examples = [m[1] for m in eachmatch(r"```julia\n(.*?)```"s, read(guide, String))]
+    @test length(examples) == 5
+    scope = Module()
+    foreach(example -> Base.include_string(scope, example, guide), examples)
+    @test occursin("head_dim", scope.message)
+end
 
 @testset "README" begin
     examples = [m[1] for m in eachmatch(r"```julia\n(.*?)```"s, readme)]
