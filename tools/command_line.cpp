@@ -38,9 +38,10 @@ T number(const std::string &name, const std::string &text, const std::optional<R
 }
 
 /// The element types as other libraries spell them.
-const std::map<std::string, std::string> spellings = {{"float32", "f32"},  {"fp32", "f32"}, {"float", "f32"},
-                                                      {"float16", "f16"},  {"fp16", "f16"}, {"half", "f16"},
-                                                      {"bfloat16", "bf16"}};
+const std::map<std::string, std::string> spellings = {
+    {"float32", "f32"}, {"fp32", "f32"}, {"float", "f32"},          {"float16", "f16"},
+    {"fp16", "f16"},    {"half", "f16"}, {"bfloat16", "bf16"},      {"int8", "i8"},
+    {"int4", "i4"},     {"uint4", "u4"}, {"float8_e4m3fn", "e4m3"}, {"float8_e5m2", "e5m2"}};
 
 std::string one_of(const std::string &name, const std::string &text, const std::vector<std::string> &choices) {
   const auto spelled = spellings.find(text);

@@ -147,6 +147,17 @@ std::vector<std::byte> read_text_file(const std::string &path) {
   });
 }
 
+void check_outputs_are_no_inputs(const std::vector<const std::string *> &outputs,
+                                 const std::vector<const std::string *> &inputs) {
+  for (const std::string *out : outputs) {
+    for (const std::string *in : inputs) {
+      std::error_code none;  // of a file that is not there
+      if (!out->empty() && !in->empty() && (*in == *out || std::filesystem::equivalent(*in, *out, none)))
+        bad_input("{}: is an input, which the output would replace; name another file", *out);
+    }
+  }
+}
+
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), target_(resolved(path_)) {
   struct stat status = {};
   const bool exists = stat(target_.c_str(), &status) == 0;

@@ -20,6 +20,10 @@ std::vector<std::byte> read_file(const std::string &path, const Needed &needed);
 /// A text file's bytes, of which there are at most 64 MiB.
 std::vector<std::byte> read_text_file(const std::string &path);
 
+/// Throws BadInput where an output would replace an input, whatever name it has for it. Paths may be "".
+void check_outputs_are_no_inputs(const std::vector<const std::string *> &outputs,
+                                 const std::vector<const std::string *> &inputs);
+
 /// A file to be written. Its bytes go to a temporary file in the same folder, which commit() puts in its place; without
 /// a commit, on an error or a signal that ends the program, the temporary file goes away and the file at path
 /// stays. A path that is no regular file (/dev/null, a pipe) is written directly, a pipe opened only then.

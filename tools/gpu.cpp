@@ -112,7 +112,7 @@ void enter(int32_t device_index) {
   call("cuInit", 0u);
   call("cuDeviceGet", &device, int{device_index});
   if (const int result = ask("cuDevicePrimaryCtxRetain", &context, device))
-    failure("GPU {} is not available now: cuDevicePrimaryCtxRetain: {}; fa run --device cpu does without it",
+    failure("GPU {} is not available now: cuDevicePrimaryCtxRetain: {}; --device cpu does without it",
             device_index, error_name(result));
   call("cuCtxSetCurrent", context);
 }

@@ -41,7 +41,10 @@ constexpr TypeFact facts[] = {
     {NpyType::f32, "float32", "f4", 4, load<FA_F32>, store<FA_F32>},
     {NpyType::f64, "float64", "f8", 8, load<double>, reference::write<double>},
     {NpyType::boolean, "bool", "b1", 1, load<FA_BOOL>},
+    {NpyType::i8, "int8", "i1", 1, load<int8_t>},
     {NpyType::u8, "uint8", "u1", 1, load<uint8_t>},
+    {NpyType::v8, "void8", "V1", 1, load<uint8_t>},
+    {NpyType::v8, "void8", "f1", 1, load<uint8_t>},  // of ml_dtypes' float8_e5m2
     {NpyType::u16, "uint16", "u2", 2, load<uint16_t>},
     {NpyType::i32, "int32", "i4", 4, load<FA_I32>},
     {NpyType::i64, "int64", "i8", 8, load<int64_t>},
@@ -66,9 +69,8 @@ NpyType parse_descr(std::string_view descr, std::string_view name, bool *swapped
     if (code == f.code) return f.type;
   }
   bad_input(
-      "{}: holds elements of type '{}'; float32, float16, bfloat16, float64, int32, int64, uint16, uint8 and bool can "
-      "be "
-      "read",
+      "{}: holds elements of type '{}'; float32, float16, bfloat16, float64, int32, int64, int8, uint8, uint16, bool "
+      "and bytes of fp8 (V1) can be read",
       name, descr);
 }
 

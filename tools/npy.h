@@ -10,14 +10,17 @@
 
 namespace fa::tool {
 
-/// Element types that the tool reads: the library's, and NumPy's that become one of them. bf16 is a two-byte void in
-/// files ('V2', what ml_dtypes writes), as 'bfloat16', or as raw uint16.
+/// Element types that the tool reads: the library's, and NumPy's that become one of them or hold codes. bf16 is a
+/// two-byte void in files ('V2', what ml_dtypes writes), as 'bfloat16', or as raw uint16; v8 is a one-byte void, as
+/// which ml_dtypes writes fp8.
 enum class NpyType {
 #define FA_ELEMENT(dtype, number, name, use, bits) name,
 #include "src/core/all_elements.inc"
 #undef FA_ELEMENT
   f64,
+  i8,
   u8,
+  v8,
   u16
 };
 

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "cache_file.h"
 #include "check_case.h"
 #include "command.h"
 #include "error.h"
@@ -24,8 +24,7 @@
 namespace fa::tool {
 namespace {
 
-/// An output replaces the file that it is named after.
-void check_outputs_are_no_inputs(const RunOptions &options) {
+void check_outputs(const RunOptions &options) {
   std::vector<const std::string *> inputs = {
       &options.dout,
       &options.dlse,
@@ -38,16 +37,10 @@ void check_outputs_are_no_inputs(const RunOptions &options) {
       &options.reference_dsinks,
   };
 #define FA_PATH(name, ...) inputs.push_back(&options.name);
-  FA_INPUT_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
+  FA_RUN_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
 #undef FA_PATH
-  for (const std::string *out :
-       {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv, &options.dbias, &options.dsinks}) {
-    for (const std::string *in : inputs) {
-      std::error_code none;  // of a file that is not there
-      if (!out->empty() && !in->empty() && (*in == *out || std::filesystem::equivalent(*in, *out, none)))
-        bad_input("{}: is an input, which the output would replace; name another file", *out);
-    }
-  }
+  check_outputs_are_no_inputs(
+      {&options.out, &options.lse_out, &options.dq, &options.dk, &options.dv, &options.dbias, &options.dsinks}, inputs);
 }
 
 void check_usage(const RunOptions &options) {
@@ -65,7 +58,7 @@ void check_usage(const RunOptions &options) {
   if (options.max_error >= 0 && options.references.empty()) bad_input("--max-error needs --reference FILE");
   if (options.scale == 0.0F)
     bad_input("--scale is 0, which would make all scores equal; expected another number (left out: 1 / sqrt(dim))");
-  check_outputs_are_no_inputs(options);
+  check_outputs(options);
 }
 
 /// A GPU's kernel works on copies on the GPU, which are no part of the times.
@@ -77,7 +70,7 @@ void run_calls(const RunOptions &options, const RunCall &call, const Op &op) {
     check(fa_forward(op.get(), gpu ? &gpu->args : &call.args));
     if (gpu) gpu->wait();
   };
-  time_calls("time", options.repeat, work_of(call.desc, call.args).flops, once, [&] {
+  time_calls("time", options.repeat, {work_of(call.desc, call.args).flops, "GFLOP/s"}, once, [&] {
     if (gpu) gpu->fetch();
   });
 }
@@ -97,8 +90,8 @@ int run_files(const RunOptions &options) {
 
   const Op op = create_op(call.desc);
   fmt::print("kernel     {}\n", fa_op_kernel_name(op.get()));
-  fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k), describe(call.v),
-             call.sequences(), call.sequences() == 1 ? "" : "s");
+  fmt::print("q, k, v    {}, {}, {}; {} sequence{}\n", describe(call.q), describe(call.k, call.args.k.dtype),
+             describe(call.v, call.args.v.dtype), call.sequences(), call.sequences() == 1 ? "" : "s");
   run_calls(options, call, op);
   if (gradients) gradients->run(op, call, options.repeat);
   if (out) out->write(format_npy(call.out));
@@ -147,6 +140,13 @@ Command run_command() {
       "and v divides that of q. Rows that no sequence uses are 0 in the "
       "output.\n"
       "\n"
+      "k and v may be quantised: codes in int8 (i8), in uint8 or ml_dtypes' float8 (e4m3, e5m2), two a byte of uint8 "
+      "(i4, "
+      "u4), or ggml's blocks in uint8 (q8_0, q4_0), the last dimension being the bytes of a row. --dtype-kv says "
+      "which; "
+      "int8 is i8 by itself. An element is (code - zero) * scale, where --k-scale and its like are numbers whose "
+      "dimensions are those of the codes or 1, or left out at the front, the last a number of groups of channels.\n"
+      "\n"
       "With --dout, the gradient of the output, those gradients are computed too that have a file or a reference. "
       "Their "
       "files have the order and type of their inputs, those of sinks float32. --dlse is the gradient of "
@@ -169,9 +169,8 @@ Command run_command() {
       "or is interrupted.\n"
       "\n"
       "libfa(3) specifies each option, under the name of the field that it sets.";
-  command.examples = {{"Causal attention:", "fa run --q q.npy --k k.npy --v v.npy -o out.npy --causal"},
-                      {"Packed sequences, compared with an array computed elsewhere:",
-                       "fa run --q q.npy --k k.npy --v v.npy --cu-seqlens cu.npy --reference out.npy"}};
+  command.examples = {{"Causal attention of packed sequences:",
+                       "fa run --q q.npy --k k.npy --v v.npy --cu-seqlens cu.npy --causal -o out.npy"}};
   command.define = [](Options &all) -> std::function<int()> {
     const auto options = std::make_shared<RunOptions>();
     define_run_options(&all, options.get());

@@ -3,16 +3,13 @@
 
 #include <fa.h>
 
-#include <optional>
 #include <vector>
 
 #include "npy.h"
 #include "run_options.h"
+#include "tensor_file.h"
 
 namespace fa::tool {
-
-/// A file of floating-point numbers; uint16 is taken for bfloat16 where that was said. Throws BadInput.
-Array read_floating(const std::string &path, bool u2_as_bf16);
 
 /// Owns every array that desc and args point to.
 class RunCall {
@@ -30,9 +27,7 @@ class RunCall {
   FA_FORWARD_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
 #undef FA_TENSOR
 
-  int64_t sequences() const {
-    return batch_;
-  }
+  int64_t sequences() const { return batch_; }
 
   /// A 4-D array in the layout asked for, or a packed 3-D one, as (batch, sequence, heads, dim).
   fa_tensor view(Array *array) const;
@@ -43,14 +38,8 @@ class RunCall {
   void make_outputs(const RunOptions &options);
   void read_features(const RunOptions &options);
   void read_sequences(const RunOptions &options);
-  fa_tensor read_optional(const RunOptions &options, const std::string &path, schema::TypeRule type,
-                          schema::ShapeRule shape, Array *array) const;
-  fa_tensor read_scores(const RunOptions &options, const std::string &path, schema::TypeRule type, Array *array) const;
-  fa_tensor read_per_head(const std::string &path, Array *array) const;
-  const int32_t *read_int32(const std::string &path, const std::string &option, std::vector<int32_t> *values,
-                            int64_t count) const;
 
-  bool bhsd_ = false;
+  const FileForm form_;
   int64_t batch_ = 0;
 #define FA_ARRAY(name, ...) std::vector<int32_t> name##_;
   FA_INPUT_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)

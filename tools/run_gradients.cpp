@@ -140,7 +140,7 @@ void RunGradients::run(const Op &op, const RunCall &call, int64_t repeat) {
   };
   const double flops = 2.5 * work_of(call.desc, call.args).flops;  // five products for the forward pass's two
   std::vector<std::vector<std::byte>> once_added;
-  time_calls("backward", repeat, flops, once, [&] {
+  time_calls("backward", repeat, {flops, "GFLOP/s"}, once, [&] {
     if (gpu) gpu->fetch();
     if (args_.accumulate == 0 || repeat == 0) return;
     for (const Output &output : outputs_) once_added.push_back(output.array.bytes);

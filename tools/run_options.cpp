@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <utility>
 
 #include "error.h"
 #include "library.h"
@@ -11,15 +13,28 @@
 namespace fa::tool {
 namespace {
 
+/// The optional tensors of one of these forms.
+void define_optional(Options *o, RunOptions *r, std::initializer_list<schema::Form> forms) {
+  const auto define = [&](const char *name, schema::Presence presence, schema::ShapeRule rule, const char *text,
+                          std::string *path) {
+    const bool here = std::ranges::find(forms, schema::form_of(rule)) != forms.end();
+    if (presence == schema::Presence::required || !here) return;
+    o->value(option_of(name).c_str(), *path, "FILE", help_of(rule, text).c_str());
+  };
+#define FA_TENSOR(name, access, presence, type, shape, promise, text) \
+  define(#name, schema::Presence::presence, schema::ShapeRule::shape, text, &r->name);
+  FA_RUN_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
+#undef FA_TENSOR
+}
+
 void define_tensors(Options *o, RunOptions *r) {
   o->group("Tensors");
-  o->value("--q", r->q, "FILE", "queries (B, S, H, D), or packed (total, H, D)");
-  o->value("--k", r->k, "FILE", "keys; the number of heads divides that of q");
-  o->value("--v", r->v, "FILE", "values");
+  for (const auto &[name, path] : {std::pair("--q", &r->q), {"--k", &r->k}, {"--v", &r->v}})
+    o->value(name, *path, "FILE", "queries, keys, values, (B, S, H, D) or (total, H, D)");
   o->value("-o,--out", r->out, "FILE", "where the output goes");
   o->value("--lse-out", r->lse_out, "FILE", "where the log-sum-exp goes");
-  o->value("--dout", r->dout, "FILE", "gradient of the output: the backward pass follows");
-  o->value("--dlse", r->dlse, "FILE", "gradient of the log-sum-exp; default: 0");
+  for (const auto &[name, path] : {std::pair("--dout", &r->dout), {"--dlse", &r->dlse}})
+    o->value(name, *path, "FILE", "gradients of out and lse: the backward pass follows");
   // One text: one entry of the help.
   for (const GradientOption &gradient : gradient_options) {
     o->value(fmt::format("--{}", gradient.name).c_str(), r->*gradient.path, "FILE",
@@ -28,43 +43,11 @@ void define_tensors(Options *o, RunOptions *r) {
   o->flag("--accumulate", r->accumulate, "add gradients to their files, in float32");
   o->choice("--layout", r->layout, {"bshd", "bhsd"}, "ORDER", "of 4-D arrays: bshd (the default) or bhsd");
   o->choice("--dtype", r->dtype, compute_dtypes(), "TYPE", "convert q, k, v, dout first: to f32, f16, bf16");
+  o->choice("--dtype-kv", r->dtype_kv, storage_dtypes(), "TYPE", "of k and v; i8,i4,u4,e4m3,e5m2,q8_0,q4_0: codes");
+  o->choice("--dtype-v", r->dtype_v, storage_dtypes(), "TYPE", "of v, where it differs from k's");
+  define_optional(o, r, {schema::Form::factors});
   o->choice("--out-dtype", r->out_dtype, compute_dtypes(), "TYPE", "of the output; default: q's");
   o->flag("--u2-as-bf16", r->u2_as_bf16, "uint16 files hold the bits of bfloat16");
-}
-
-/// The help's text of the shape of an array that becomes an optional tensor.
-const char *shape_text(schema::Form form) {
-  switch (form) {
-    case schema::Form::scores:
-      return "; broadcasts to (B, Hq, Sq, Sk)";
-    case schema::Form::per_head:
-      return ", (H,) or (B, H)";
-    case schema::Form::pages:
-      return ", (B, pages)";
-    case schema::Form::rows:
-    case schema::Form::factors:
-    case schema::Form::row_sums:
-    case schema::Form::places:
-    case schema::Form::table:
-    case schema::Form::tree:
-      break;  // no optional input is
-  }
-  return "";
-}
-
-/// The optional tensors that are pages, or those that are not.
-void define_optional(Options *o, RunOptions *r, bool pages) {
-  const auto define = [&](const char *name, schema::Presence presence, schema::ShapeRule rule, const char *text,
-                          std::string *path) {
-    if (presence == schema::Presence::required) return;
-    const schema::Form form = schema::form_of(rule);
-    if ((form == schema::Form::pages) != pages) return;
-    o->value(option_of(name).c_str(), *path, "FILE", fmt::format("{}{}", text, shape_text(form)).c_str());
-  };
-#define FA_TENSOR(name, access, presence, type, shape, promise, text) \
-  define(#name, schema::Presence::presence, schema::ShapeRule::shape, text, &r->name);
-  FA_INPUT_FIELDS(FA_TENSOR, FA_NOTHING, FA_NOTHING)
-#undef FA_TENSOR
 }
 
 void define_attention(Options *o, RunOptions *r) {
@@ -76,7 +59,7 @@ void define_attention(Options *o, RunOptions *r) {
   o->value("--softcap", r->softcap, "X", "scores x become X tanh(x / X)");
   o->flag("--bias-before-softcap", r->bias_before_softcap, "add the bias first");
   o->value("--scale", r->scale, "X", "of scores; default: 1 / sqrt(dim)");
-  define_optional(o, r, false);
+  define_optional(o, r, {schema::Form::scores, schema::Form::per_head, schema::Form::tree, schema::Form::places});
 }
 
 void define_sequences(Options *o, RunOptions *r) {
@@ -85,7 +68,7 @@ void define_sequences(Options *o, RunOptions *r) {
 #define FA_ARRAY(name, more, promise, text) o->value(option_of(#name).c_str(), r->name, "FILE", text);
   FA_INPUT_FIELDS(FA_NOTHING, FA_ARRAY, FA_NOTHING)
 #undef FA_ARRAY
-  define_optional(o, r, true);
+  define_optional(o, r, {schema::Form::pages});
 }
 
 void define_execution(Options *o, RunOptions *r) {
@@ -109,6 +92,30 @@ std::string option_of(std::string field) {
   if (field == "alibi_slopes") return "--alibi";
   std::replace(field.begin(), field.end(), '_', '-');
   return "--" + field;
+}
+
+std::string help_of(schema::ShapeRule shape, const char *text) {
+  constexpr const char *tree = "of new tokens: bits (B, Hq, Sq, words), depths (B, Sq)";
+  switch (schema::form_of(shape)) {
+    case schema::Form::factors:
+      return "scales and zeros of codes, (B, S, H, groups)";
+    case schema::Form::scores:
+      return "added to scores; true: attend; up to (B, Hq, Sq, Sk)";
+    case schema::Form::per_head:
+      return "ALiBi slopes; logits of sinks, (H,) or (B, H)";
+    case schema::Form::pages:
+      return fmt::format("{}, (B, pages)", text);
+    case schema::Form::places:
+      return shape == schema::ShapeRule::tree_places ? tree : fmt::format("{}, (S,) or (B, S)", text);
+    case schema::Form::table:
+      return "cosines and sines, (positions, rotary_dim / 2)";
+    case schema::Form::tree:
+      return tree;
+    case schema::Form::rows:
+    case schema::Form::row_sums:
+      break;
+  }
+  return text;
 }
 
 void take_references(RunOptions *options) {

@@ -9,18 +9,24 @@
 #include "options.h"
 #include "schema/schema.h"
 
+/// The inputs of fa_forward, each of which has an option.
+#define FA_RUN_FIELDS(TENSOR, ARRAY, OTHER) \
+  FA_INPUT_FIELDS(TENSOR, ARRAY, OTHER)     \
+  FA_QUANTISED_FIELDS(TENSOR, ARRAY, OTHER) \
+  FA_TREE_FIELDS(TENSOR, ARRAY, OTHER)
+
 namespace fa::tool {
 
 struct RunOptions {
   // Paths; "" where not given.
 #define FA_PATH(name, ...) std::string name;
-  FA_INPUT_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
+  FA_RUN_FIELDS(FA_PATH, FA_PATH, FA_NOTHING)
 #undef FA_PATH
   std::string out, lse_out, dout, dlse, dq, dk, dv, dbias, dsinks, cu_seqlens;
   std::vector<std::string> references;  // as given; by take_references():
   std::string reference, reference_dq, reference_dk, reference_dv, reference_dbias, reference_dsinks;
 
-  std::string layout = "bshd", dtype, out_dtype;
+  std::string layout = "bshd", dtype, dtype_kv, dtype_v, out_dtype;
   bool u2_as_bf16 = false, accumulate = false;
 
   bool causal = false, causal_top_left = false, bias_before_softcap = false;
@@ -57,6 +63,9 @@ void take_references(RunOptions *options);
 
 /// The option of an optional tensor or an array of fa_forward_args: "--seqused-q" of "seqused_q".
 std::string option_of(std::string field);
+
+/// The help's text of the option of a tensor. Tensors of one form that follow each other have one, and so one entry.
+std::string help_of(schema::ShapeRule shape, const char *text);
 
 /// Defines them; options must live until the command line has been parsed.
 void define_run_options(Options *o, RunOptions *options);

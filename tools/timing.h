@@ -15,9 +15,15 @@ double seconds_of(int64_t count, Call call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// The work of a call, in units of which there are so many a second.
+struct Amount {
+  double count;
+  const char *rate;  // of 1e9 of them: "GFLOP/s"
+};
+
 /// Makes a call, then that many more under a progress bar (0: none), and prints the median of their times, or else that
 /// of the first. pass names the line; then, if given, follows the first call.
-void time_calls(const char *pass, int64_t repeat, double flops, const std::function<void()> &call,
+void time_calls(const char *pass, int64_t repeat, Amount work, const std::function<void()> &call,
                 const std::function<void()> &then = {});
 
 }  // namespace fa::tool

@@ -773,7 +773,7 @@ TOOL = [
         '{"gflops", m.flops / middle * 1e-6}',
         r"^tool\.bench",
     ),
-    Mutant("rate_of_run", "tools/timing.cpp", "flops / middle * 1e-9", "flops / middle * 1e-6", r"^tool\.run$"),
+    Mutant("rate_of_run", "tools/timing.cpp", "work.count / middle * 1e-9", "work.count / middle * 1e-6", r"^tool\.run$"),
     Mutant(
         "columns_of_rates",
         "tools/bench_report.cpp",
@@ -809,5 +809,21 @@ TOOL = [
         "std::max(low, p - desc.window_right)",
         r"^tool\.(bench|text)",
     ),
+    Mutant(
+        "elements_of_codes",
+        "tools/tensor_file.cpp",
+        "/ codes->bytes * codes->elements",
+        "* codes->elements",
+        r"^tool\.run_quantised$",
+    ),
+    Mutant(
+        "heads_before_rows_of_scales",
+        "tools/tensor_file.cpp",
+        "  if (form.bhsd) {",
+        "  if (false) {",
+        r"^tool\.run_quantised$",
+    ),
+    Mutant("type_of_values", "tools/run_call.cpp", "desc.dtype_v = args.v.dtype;", "", r"^tool\.run_quantised$"),
+    Mutant("v_without_own_type", "tools/run_call.cpp", "options.dtype_v.empty() ? as_k", "true ? as_k", r"^tool\.run_quantised$"),
     Mutant("bytes_of_values", "tools/work.cpp", "keys * call.heads_kv()", "keys * call.heads()", r"^tool\.(bench|text)"),
 ]

@@ -13,10 +13,11 @@ end
 
 expect 'bench check info run' 'fa '
 expect --version 'fa --v'
-expect --dtype 'fa run --dt'
+expect --block-table 'fa run --bl'
 expect 'bf16 f16 f32' 'fa run --dtype '
 expect 'f16,bf16' 'fa bench --dtype f16,b'
 expect '--causal --causal-top-left' 'fa run --causal'
+expect 'q4_0 q8_0' 'fa run --dtype-kv q'
 expect '' 'fa run --threads '
 expect $argv[2]/fa.fish "fa run --q $argv[2]/"
 

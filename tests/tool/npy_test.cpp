@@ -49,8 +49,8 @@ void expect_refusal(const std::string &file, const std::string &part) {
 
 TEST(Npy, RoundTripsEveryTypeAndShape) {
   const std::vector<std::vector<int64_t>> shapes = {{}, {0}, {5}, {2, 3}, {2, 0, 4}, {2, 3, 4, 5}};
-  for (const NpyType type : {NpyType::f16, NpyType::bf16, NpyType::f32, NpyType::f64, NpyType::boolean, NpyType::u8,
-                             NpyType::u16, NpyType::i32, NpyType::i64}) {
+  for (const NpyType type : {NpyType::f16, NpyType::bf16, NpyType::f32, NpyType::f64, NpyType::boolean, NpyType::i8,
+                             NpyType::u8, NpyType::v8, NpyType::u16, NpyType::i32, NpyType::i64}) {
     for (const auto &shape : shapes) {
       Array array = make_array(type, shape);
       for (size_t i = 0; i < array.bytes.size(); ++i) array.bytes[i] = std::byte(37 * i + 1);

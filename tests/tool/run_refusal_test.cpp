@@ -80,8 +80,7 @@ TEST_F(RunRefusal, NoNpy) {
 TEST_F(RunRefusal, WrongType) {
   v = save(folder / "v.npy", make_array(NpyType::i32, {1, 6, 2, 8}));
   expect_refusal({}, {"v.npy: holds int32 (1, 6, 2, 8)", "float32, float16 or bfloat16"});
-  v = save(folder / "v.npy", random_array(NpyType::f16, {1, 6, 2, 8}, 3));
-  expect_refusal({}, {"args.v"});  // the library: not the type of k
+  v = save(folder / "v.npy", random_array(NpyType::f32, {1, 6, 2, 8}, 3));
   expect_refusal({"--mask", q}, {"q.npy: holds float32", "bool is expected", "--bias"});
   expect_refusal({"--seqused-k", q}, {"q.npy: holds float32", "int32"});
   const std::string large = save(folder / "large.npy", [] {
@@ -89,7 +88,6 @@ TEST_F(RunRefusal, WrongType) {
     array.data<int64_t>()[0] = int64_t{1} << 40;
     return array;
   }());
-  v = save(folder / "v.npy", random_array(NpyType::f32, {1, 6, 2, 8}, 3));
   expect_refusal({"--seqused-k", large}, {"large.npy: element 0 is 1099511627776", "32 bits"});
 }
 
