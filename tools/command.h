@@ -11,7 +11,7 @@ namespace fa::tool {
 
 struct Example {
   const char *purpose;
-  const char *line;
+  const char *line;  // or several: a shell's, with a backslash before each newline
 };
 
 struct Command {
@@ -28,6 +28,7 @@ struct Command {
 
 Command info_command();
 Command run_command();
+Command append_command();
 Command check_command();
 Command bench_command();
 

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "roff.h"
+#include "text.h"
 
 namespace fa::tool {
 namespace {
@@ -87,7 +88,9 @@ std::string help_text(const Command &command, const Options &options) {
       options, [&](const std::string &group) { text += fmt::format("\n{}:\n", group); },
       [&](const OptionText &option) { text += in_columns(option_name(option), option.description); });
   if (!command.examples.empty()) text += "\nExamples:\n";
-  for (const Example &example : command.examples) text += fmt::format("  {}\n", example.line);
+  for (const Example &example : command.examples) {
+    for (const std::string &line : lines_of(example.line)) text += fmt::format("  {}\n", line);
+  }
   return text;
 }
 

@@ -18,6 +18,7 @@ expect() {
 }
 
 expect 'check' $'fa ch\t'
+expect 'append --dtype-kv=e4m3' $'fa app\t --dtype-kv=e4\t'
 expect 'run --layout=bhsd --dtype=bf16 --alibi=x' $'fa run --layo\tbh\t --dtype=b\t --alib\tx'
 expect 'bench --dtype=f16,bf16' $'fa bench --dtype=f16,b\t'
 expect "run -o $2/_fa" $'fa run -o '"$2"$'/_\t'

@@ -25,6 +25,7 @@ TEST(Usage, HelpOfEverything) {
                                                     {"-h"},
                                                     {"info", "--help"},
                                                     {"run", "-h"},
+                                                    {"append", "--help"},
                                                     {"check", "--help"},
                                                     {"bench", "--help"}}) {
     const Finished f = fa(arguments);
@@ -65,6 +66,9 @@ TEST(Usage, SaysWhatIsWrong) {
   expect_usage_error({"run", "--repeat", "0"}, "a whole number from 1 to 1e+06 is expected");
   expect_usage_error({"run", "--causal", "--causal-top-left"}, "--causal");
   expect_usage_error({"run", "--cu-seqlens", "a", "--cu-seqlens-k", "b"}, "--cu-seqlens");
+  expect_usage_error({"append", "--compute-scale"}, "did you mean --compute-scales?");
+  expect_usage_error({"append", "--dtype-kv", "i5"}, "--dtype-kv is 'i5'; one of f32, f16, bf16, i8, e4m3, e5m2, i4");
+  expect_usage_error({"append", "--groups", "0"}, "--groups is '0'; a whole number from 1 to 576 is expected");
   expect_usage_error({"bench", "--dtype", "f32,f64"}, "--dtype is 'f64'; one of f32, f16, bf16");
   expect_usage_error({"bench", "--sweep", "all"}, "all");
   expect_usage_error({"bench", "--rounds", "0"}, "0");
