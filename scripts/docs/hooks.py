@@ -2,6 +2,7 @@
 
 - A link that leaves docs/ leads to a page of the site, tree/PATH: a Markdown file as it is, another file as a listing, a folder
   as its README.md or a list of its files.
+- include/fa.h is the pages of reference.py, and links to it lead there.
 - After `<!-- include: PATH from "TEXT" to "TEXT" -->` come the lines of a file, from the one with the first text to the one with
   the second, both of which must be there ("^}": at the beginning of a line); without them, all lines."""
 
@@ -9,9 +10,13 @@ import os
 import pathlib
 import posixpath
 import re
+import sys
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import reference  # noqa: E402
 
 ROOT = pathlib.Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^()\s]+)\)")
@@ -33,6 +38,8 @@ def page_of(path):
     """The page of a file of the repository, as a path within docs/; None where there is no such file."""
     if path == "." or path.startswith(".."):
         return None
+    if path == "include/fa.h":
+        return f"{reference.FOLDER}/specification.md"
     if (ROOT / path).is_dir():
         return page_of(f"{path}/README.md") or f"tree/{path}/index.md"
     if not (ROOT / path).is_file():
@@ -44,6 +51,8 @@ def page_of(path):
 
 def source_of(page):
     """The file, or the folder, that a page shows."""
+    if page.startswith(f"{reference.FOLDER}/"):
+        return "include/fa.h"
     if not page.startswith("tree/"):
         return f"docs/{page}"
     path = page[len("tree/") :]
@@ -91,6 +100,9 @@ def on_files(files, config):
     ]
     waiting += [(page, content_of(page)) for page in ("tree/CONTRIBUTING.md", "tree/CHANGELOG.md")]
     known = {page for page, _ in waiting}
+    for page, content in reference.Reference().pages().items():
+        known.add(f"{reference.FOLDER}/{page}.md")
+        files.append(File.generated(config, f"{reference.FOLDER}/{page}.md", content=content))
     for page, _ in waiting:
         if page.startswith("tree/"):
             files.append(File.generated(config, page, content=dict(waiting)[page]))
@@ -128,6 +140,8 @@ def included(match):
 
 def on_page_markdown(markdown, page, config, files):
     uri = page.file.src_uri
+    if uri.startswith(f"{reference.FOLDER}/"):
+        return markdown
     pages = {link: (page_of(path), anchor) for link, path, anchor in targets(uri, markdown)}
 
     def relink(match):
